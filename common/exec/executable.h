@@ -1,0 +1,79 @@
+#ifndef COHORT_COMMON_EXEC_EXECUTABLE_H_
+#define COHORT_COMMON_EXEC_EXECUTABLE_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/graph/program.h"
+#include "common/tensor/tensor.h"
+#include "common/variables/variable_access.h"
+
+namespace cohort {
+
+// What the random ops of a run are keyed by (with the op's own number and the element's index).
+struct RandomKey {
+  uint64_t seed = 0;
+  uint64_t closure = 0;
+  uint32_t ordinal = 0;
+};
+
+struct CompileOptions {
+  std::string device = "cpu";  // a device kind of the kernel registry
+  int intra_op_threads = 1;
+};
+
+// A program compiled for one device: shapes inferred, memory planned by liveness in one arena, kernels
+// chosen. A step is
+//
+//   Bind(batch) -> Prepare() -> exchange.Exchange(..., pulls()) -> Run() -> pushes()
+//
+// where Prepare runs the part of the graph that row pulls depend on (deduplicating keys), and Run the
+// rest. In the steady state none of them allocates or locks. One thread at a time.
+class Executable {
+ public:
+  static absl::StatusOr<std::unique_ptr<Executable>> Compile(Program program,
+                                                             const CompileOptions& options);
+  ~Executable();
+
+  const Program& program() const;
+
+  // Feeds argument `i` with `arguments[i]`: its dims must match the argument's type, a bounded axis
+  // having any count up to its capacity (all arguments agree on it). The tensors are referenced until
+  // the next Bind. Errors: InvalidArgument naming the argument.
+  absl::Status Bind(std::span<const Tensor> arguments);
+
+  absl::Status Prepare(const RandomKey& key);
+
+  // What Run needs of the variables; destinations point into the arena. Valid from Prepare to the next
+  // Bind.
+  std::span<const PullItem> pulls() const;
+
+  absl::Status Run();
+
+  // Values point into the arena: valid until the next Prepare *but one*, so that the push of a step
+  // may still be sent while the next step prepares (pushes are double-buffered).
+  std::span<const PushItem> pushes() const;
+  double weight() const;
+  int64_t batch_count() const;  // run-time count of symbol 1; 0 where the program has none
+
+  // In the order of program().metrics: total and count.
+  std::span<const double> metric_totals() const;
+  std::span<const double> metric_counts() const;
+
+  // A copy of output `i`.
+  Tensor output(size_t i) const;
+
+ private:
+  class Impl;
+  explicit Executable(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_EXEC_EXECUTABLE_H_

@@ -1,0 +1,107 @@
+#ifndef COHORT_COMMON_TENSOR_BUFFER_H_
+#define COHORT_COMMON_TENSOR_BUFFER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace cohort {
+
+class BufferPool;
+
+// A block of bytes, aligned to 64, counted by its references.
+//
+// The rule that makes sharing safe: whoever holds the only reference may write; a buffer that is
+// shared is immutable until it is unique again. Pulled variables go to the wire as references.
+class Buffer {
+ public:
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  uint8_t* data() { return data_; }
+  const uint8_t* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  friend class BufferRef;
+  friend class BufferPool;
+  Buffer(size_t size, size_t capacity, uint8_t* data)
+      : size_(size), capacity_(capacity), data_(data) {}
+
+  void Release();
+
+  std::atomic<int32_t> references_{1};
+  size_t size_;
+  size_t capacity_;
+  uint8_t* data_;
+  BufferPool* pool_ = nullptr;  // where the bytes go when the last reference does
+};
+
+// One reference to a Buffer, or none.
+class BufferRef {
+ public:
+  BufferRef() = default;
+  BufferRef(const BufferRef& other) : buffer_(other.buffer_) {
+    if (buffer_ != nullptr) buffer_->references_.fetch_add(1, std::memory_order_relaxed);
+  }
+  BufferRef(BufferRef&& other) noexcept : buffer_(std::exchange(other.buffer_, nullptr)) {}
+  BufferRef& operator=(BufferRef other) noexcept {
+    std::swap(buffer_, other.buffer_);
+    return *this;
+  }
+  ~BufferRef() {
+    if (buffer_ != nullptr) buffer_->Release();
+  }
+
+  // `size` bytes on the heap, not initialized.
+  static BufferRef Allocate(size_t size);
+
+  explicit operator bool() const { return buffer_ != nullptr; }
+  Buffer* get() const { return buffer_; }
+  Buffer* operator->() const { return buffer_; }
+  // Whether nobody else holds the buffer, so that it may be written.
+  bool unique() const { return buffer_->references_.load(std::memory_order_acquire) == 1; }
+
+  // Gives up the reference to plain C code, and takes it back.
+  Buffer* Detach() { return std::exchange(buffer_, nullptr); }
+  static BufferRef Adopt(Buffer* buffer) { return BufferRef(buffer); }
+
+ private:
+  friend class BufferPool;
+  explicit BufferRef(Buffer* buffer) : buffer_(buffer) {}
+  Buffer* buffer_ = nullptr;
+};
+
+// Recycles buffers, so that a steady state allocates nothing. Thread-safe. Buffers may outlive the
+// pool's handle: the pool lives until the last of them is back.
+class BufferPool {
+ public:
+  struct Deleter {
+    void operator()(BufferPool* pool) const { pool->Close(); }
+  };
+  using Handle = std::unique_ptr<BufferPool, Deleter>;
+
+  // Keeps at most `max_idle_bytes` of idle buffers.
+  static Handle Create(size_t max_idle_bytes);
+
+  // A unique buffer of `size` bytes, not initialized.
+  BufferRef Allocate(size_t size);
+
+  // Buffers made on the heap so far, because no idle one fitted.
+  int64_t heap_allocations() const;
+
+ private:
+  friend class Buffer;
+  class Impl;
+  explicit BufferPool(std::unique_ptr<Impl> impl);
+  ~BufferPool();
+  void Return(Buffer* buffer);
+  void Close();
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_TENSOR_BUFFER_H_

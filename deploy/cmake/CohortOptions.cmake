@@ -1,0 +1,39 @@
+# Language level, warnings and the switches of a build tree.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+set(COHORT_SANITIZER "" CACHE STRING "address, thread or empty")
+option(COHORT_WERROR "Warnings are errors" ON)
+
+add_library(cohort_flags INTERFACE)
+target_include_directories(cohort_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/gen)
+target_compile_options(cohort_flags INTERFACE
+  -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -fno-math-errno)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(cohort_flags INTERFACE -Wthread-safety)
+endif()
+if(COHORT_WERROR)
+  target_compile_options(cohort_flags INTERFACE -Werror)
+endif()
+if(COHORT_SANITIZER)
+  target_compile_options(cohort_flags INTERFACE -fsanitize=${COHORT_SANITIZER}
+                         -fno-omit-frame-pointer)
+  target_link_options(cohort_flags INTERFACE -fsanitize=${COHORT_SANITIZER})
+endif()
+
+find_program(COHORT_CCACHE ccache)
+if(COHORT_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${COHORT_CCACHE})
+endif()
+find_program(COHORT_MOLD mold)
+if(COHORT_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
