@@ -14,9 +14,9 @@ constexpr char kPayloadUrl[] = "cohort.dev/failure";
 void SetFailure(absl::Status* status, const FailureInfo& info) {
   if (status->ok()) return;
   // role is one of ours and has no spaces.
-  status->SetPayload(kPayloadUrl, absl::Cord(fmt::format("{} {} {} {}", info.role.empty() ? "-" : info.role,
-                                                         info.index, info.incarnation,
-                                                         info.retryable ? 1 : 0)));
+  status->SetPayload(kPayloadUrl,
+                     absl::Cord(fmt::format("{} {} {} {}", info.role.empty() ? "-" : info.role,
+                                            info.index, info.incarnation, info.retryable ? 1 : 0)));
 }
 
 std::optional<FailureInfo> GetFailure(const absl::Status& status) {
@@ -47,9 +47,9 @@ bool IsRetryable(const absl::Status& status) {
 absl::Status Annotate(absl::Status status, std::string_view context) {
   if (status.ok()) return status;
   const absl::string_view message = status.message();
-  absl::Status annotated(status.code(),
-                         fmt::format("{}: {}", context,
-                                     std::string_view(message.data(), message.size())));
+  absl::Status annotated(
+      status.code(),
+      fmt::format("{}: {}", context, std::string_view(message.data(), message.size())));
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
     annotated.SetPayload(url, payload);
   });

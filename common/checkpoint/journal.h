@@ -3,10 +3,15 @@
 
 #include <absl/status/statusor.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "common/base/mutex.h"
+#include "common/checkpoint/file.h"
 
 namespace cohort::v1 {
 class JournalRecord;
@@ -14,25 +19,34 @@ class JournalRecord;
 
 namespace cohort {
 
-// Where the chief's protocol keeps what must survive it. The protocol code sees only this, so that the
-// simulator can inject one with crashes and lost tails.
+// Where the chief's protocol keeps what must survive it. The protocol code sees only this, so that
+// the simulator can inject one with crashes and lost tails.
 class JournalSink {
  public:
   virtual ~JournalSink() = default;
   // Appends a record; it is durable when this returns OK.
   virtual absl::Status Append(const v1::JournalRecord& record) = 0;
+  // Appends several, durable together or (after an error) a prefix of them. By default one by one.
+  virtual absl::Status AppendAll(std::span<const v1::JournalRecord> records);
 };
 
-// The journal on disk: files journal-<generation> in `directory`, one per life of the chief. On disk:
+// The journal on disk: files journal-<generation> in `directory`, one per life of the chief. On
+// disk, little-endian:
 //
-//   repeated { uint32 length, uint32 crc32 of the bytes, bytes of a v1.JournalRecord }   little-endian
+//   repeated { uint32 length, uint32 crc32 of the bytes, bytes of a v1.JournalRecord }
 //
-// A torn tail (a partial record, or a bad checksum with nothing after it) is cut off when it is opened
-// again; damage before the tail is DataLoss that names file and offset.
+// A life writes only its own file, so a torn tail (a partial record, or a bad checksum with no
+// whole record behind it) is cut off by leaving it unread; damage before the tail is DataLoss that
+// names file and offset. Record numbers are consecutive over all generations: a gap is DataLoss
+// too. A chief that was fenced may still have written to its own file after its successor took
+// over; what an older generation has at or above the first number of a newer one is therefore not
+// part of the journal.
+//
+// Thread-safe. Records appended by several threads at a time share one fsync.
 class Journal : public JournalSink {
  public:
-  // Creates generation-<n> exclusively with n one above every generation and journal present: this is
-  // how a chief takes a generation. Errors: AlreadyExists where another chief was faster.
+  // Creates generation-<n> exclusively with n one above every generation and journal present: this
+  // is how a chief takes a generation. Errors: AlreadyExists where another chief was faster.
   static absl::StatusOr<std::unique_ptr<Journal>> Create(const std::string& directory);
 
   // All records of all generations in `directory`, in order. Empty where there is none.
@@ -40,15 +54,28 @@ class Journal : public JournalSink {
 
   ~Journal() override;
   uint64_t generation() const { return generation_; }
+  // Errors: ResourceExhausted (disk full: nothing of this record stays in the file, a later Append
+  // may succeed), others. After a failed fsync or a tail that could not be removed every later one
+  // fails too: what is on the disk is no longer known.
   absl::Status Append(const v1::JournalRecord& record) override;
-  int64_t fsyncs() const { return fsyncs_; }
+  absl::Status AppendAll(std::span<const v1::JournalRecord> records) override;
+  int64_t fsyncs() const { return fsyncs_.load(std::memory_order_relaxed); }
 
  private:
-  Journal(std::string path, int fd, uint64_t generation);
-  std::string path_;
-  int fd_;
-  uint64_t generation_;
-  int64_t fsyncs_ = 0;
+  Journal(std::unique_ptr<DurableFile> file, uint64_t generation);
+  absl::Status Write(const std::string& bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status SyncTo(uint64_t end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const uint64_t generation_;
+  std::atomic<int64_t> fsyncs_{0};
+
+  Mutex mu_;
+  CondVar synced_;
+  // The one that syncs does so without the lock; others only append meanwhile.
+  const std::unique_ptr<DurableFile> file_;
+  uint64_t durable_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  bool syncing_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status broken_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace cohort

@@ -10,17 +10,11 @@
 #include <vector>
 
 #include "common/graph/program.h"
+#include "common/kernels/random_key.h"
 #include "common/tensor/tensor.h"
 #include "common/variables/variable_access.h"
 
 namespace cohort {
-
-// What the random ops of a run are keyed by (with the op's own number and the element's index).
-struct RandomKey {
-  uint64_t seed = 0;
-  uint64_t closure = 0;
-  uint32_t ordinal = 0;
-};
 
 struct CompileOptions {
   std::string device = "cpu";  // a device kind of the kernel registry
@@ -33,9 +27,12 @@ struct CompileOptions {
 //   Bind(batch) -> Prepare() -> exchange.Exchange(..., pulls()) -> Run() -> pushes()
 //
 // where Prepare runs the part of the graph that row pulls depend on (deduplicating keys), and Run the
-// rest. In the steady state none of them allocates or locks. One thread at a time.
+// rest. In the steady state none of them allocates or locks (with one intra-op thread). One thread at a
+// time.
 class Executable {
  public:
+  // Errors: InvalidArgument (the program is not valid), Unimplemented (an op, dtype or device kind that
+  // this build has no kernel for), ResourceExhausted (no memory for the arena).
   static absl::StatusOr<std::unique_ptr<Executable>> Compile(Program program,
                                                              const CompileOptions& options);
   ~Executable();
@@ -53,6 +50,7 @@ class Executable {
   // Bind.
   std::span<const PullItem> pulls() const;
 
+  // Errors: InvalidArgument naming the node whose input values are wrong (an index out of range).
   absl::Status Run();
 
   // Values point into the arena: valid until the next Prepare *but one*, so that the push of a step
@@ -60,6 +58,9 @@ class Executable {
   std::span<const PushItem> pushes() const;
   double weight() const;
   int64_t batch_count() const;  // run-time count of symbol 1; 0 where the program has none
+
+  // Bytes of the arena and the two push areas together.
+  size_t memory_bytes() const;
 
   // In the order of program().metrics: total and count.
   std::span<const double> metric_totals() const;

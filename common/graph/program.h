@@ -14,11 +14,11 @@
 namespace cohort {
 
 // The intermediate representation of a step function, in memory. proto/program.proto is its form on
-// the wire (common/graph/program_proto.h translates); common/graph/op_registry.h says what ops there
-// are. Built by hand with ProgramBuilder, checked by ValidateProgram, compiled by Executable.
+// the wire (common/graph/program_proto.h translates); common/graph/op_registry.h says what ops
+// there are. Built by hand with ProgramBuilder, checked by ValidateProgram, compiled by Executable.
 
-// One axis of a value. A *bounded* axis has a capacity known when the program is compiled and a count
-// known at run time: count = size / capacity(symbol) * count(symbol).
+// One axis of a value. A *bounded* axis has a capacity known when the program is compiled and a
+// count known at run time: count = size / capacity(symbol) * count(symbol).
 struct Dim {
   int64_t size = 0;  // static: the size. Bounded: the capacity of this axis
   int symbol = 0;    // 0: static; n: program.symbols[n - 1]

@@ -3,7 +3,8 @@
 
 #include <absl/status/status.h>
 
-#include <cstdint>
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -11,33 +12,76 @@
 
 namespace cohort {
 
+class CompletionLoop;
+
 // One end of a long-lived bidirectional stream of frames; the same class at client and server.
 //
-// Send never blocks: frames queue and one write is in flight at a time. The handler's calls come one
-// after another, on the thread that polls the stream's completion queue (CompletionLoop); a handler
-// does small work right there.
+// Send never blocks: frames queue and one write is in flight at a time; it is started by the caller's
+// thread where none is. The handler's calls come one after another, on the thread that polls the
+// stream's CompletionLoop; a handler does small work right there. All methods are thread-safe, and
+// harmless after the end.
+//
+// An echo, both ends:
+//
+//   class Echo : public StreamHandler {                       // the server's end
+//    public:
+//     explicit Echo(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+//     void OnFrame(Frame frame) override { stream_->Send(std::move(frame)); }
+//     void OnClosed(const absl::Status&) override {}
+//    private:
+//     std::shared_ptr<Stream> stream_;
+//   };
+//   StreamServer::Options options;
+//   options.listen = {"127.0.0.1:0", "unix:/run/cohort/ps-0.sock"};
+//   auto server = StreamServer::Start(options, {{"/cohort.v1.ParameterServer/PushPull",
+//       [](std::shared_ptr<Stream> stream, CompletionLoop*) {
+//         return std::make_unique<Echo>(std::move(stream)); }}});
+//
+//   CompletionLoop loop;                                      // the client's end, polled right here
+//   auto client = StreamClient::Create(fmt::format("127.0.0.1:{}", (*server)->port()), {});
+//   MyHandler handler;                                        // outlives its OnClosed
+//   auto stream = (*client)->Open("/cohort.v1.ParameterServer/PushPull", &handler, &loop);
+//   stream->Send(SerializeToFrame(message));
+//   loop.RunUntil([&] { return handler.answered; }, deadline);
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Queues a frame. Ignored after Close or after the peer is gone. Thread-safe.
+  // Queues a frame. Ignored after Close or after the peer is gone.
   virtual void Send(Frame frame) = 0;
-  // Bytes queued and not yet given to the wire. Thread-safe.
+  // Bytes queued and not yet given to the wire.
   virtual size_t queued_bytes() const = 0;
-  // Flushes what is queued, then ends the stream with this status (OK = a clean close). Thread-safe.
+  // Flushes what is queued, then ends the stream. OK is a clean close: the peer's OnClosed gets OK.
+  // From a server another status arrives at the client as it is, with its FailureInfo. A client can
+  // only cancel: the server's OnClosed gets Unavailable.
+  // A client that closes cleanly still gets frames until the server has ended its side, which a
+  // StreamServer does at once (with what is queued flushed).
   virtual void Close(absl::Status status) = 0;
-  // Ends at once, whatever is queued. Thread-safe.
+  // Ends at once, whatever is queued. The peer's OnClosed gets Unavailable or Cancelled.
   virtual void Abort() = 0;
-  // "ipv4:127.0.0.1:4711", for logs.
+  // "ipv4:127.0.0.1:4711" at a server, the dialled address at a client; for logs.
   virtual std::string peer() const = 0;
 };
 
 class StreamHandler {
  public:
   virtual ~StreamHandler() = default;
+  // A client's stream has reached its server (frames may be sent before). Not called at a server.
+  virtual void OnConnected() {}
   virtual void OnFrame(Frame frame) = 0;
-  // The last call. OK where the peer closed cleanly; else why (Unavailable: the connection is lost).
+  // At a server: the client will send no more, but still reads. True ends the stream (what is queued is
+  // flushed); false leaves it open until Close, for answers that come later.
+  virtual bool OnPeerHalfClosed() { return true; }
+  // The last call, exactly once. OK where either side closed cleanly; what the server closed with; else
+  // why it ended: Unavailable (the connection is lost or could not be made), Cancelled (Abort was
+  // called here), DeadlineExceeded (not connected in time), Unimplemented (no such method),
+  // ResourceExhausted (a frame or the queue over its limit).
   virtual void OnClosed(const absl::Status& status) = 0;
 };
+
+// Makes the handler of a stream that a client has opened. The stream owns the handler and destroys it
+// after OnClosed. Runs on the loop's thread. Null refuses the stream (the client gets Unavailable).
+using StreamHandlerFactory = std::function<std::unique_ptr<StreamHandler>(
+    std::shared_ptr<Stream> stream, CompletionLoop* loop)>;
 
 }  // namespace cohort
 

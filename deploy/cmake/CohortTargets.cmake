@@ -26,6 +26,8 @@ endfunction()
 if(BUILD_TESTING OR NOT DEFINED BUILD_TESTING)
   add_library(cohort_catch_main STATIC ${CMAKE_SOURCE_DIR}/tests/catch_main.cc)
   target_link_libraries(cohort_catch_main PUBLIC Catch2::Catch2 PRIVATE cohort_flags)
+  # All test programs of this tree: what a sanitizer tree builds.
+  add_custom_target(cohort_tests)
 endif()
 
 # cohort_test(NAME SRCS x_test.cc DEPS lib LABELS asan tsan TIMEOUT 60 ARGS ...): a Catch2 test
@@ -44,11 +46,33 @@ function(cohort_test name)
   endif()
   add_executable(${name} ${ARG_SRCS})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} cohort_catch_main cohort_flags)
+  add_dependencies(cohort_tests ${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
+    ENVIRONMENT "COHORT_SOURCE_DIR=${CMAKE_SOURCE_DIR};COHORT_BINARY_DIR=${CMAKE_BINARY_DIR}")
+endfunction()
+
+# cohort_python_test(NAME SCRIPT x_test.py ARGS ... MODULES tensorboard LABELS long TIMEOUT 60): a test
+# in Python. tests/lint/with_python.py chooses the interpreter (build/venv's, which tests/run.sh makes,
+# else the system's); where it lacks a module the test is skipped by name. Not in sanitizer trees.
+function(cohort_python_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT;SCRIPT" "ARGS;MODULES;LABELS" ${ARGN})
+  if(NOT BUILD_TESTING OR COHORT_SANITIZER)
+    return()
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  find_program(COHORT_PYTHON3 python3 REQUIRED)
+  string(REPLACE ";" "," modules "${ARG_MODULES}")
+  get_filename_component(script ${ARG_SCRIPT} ABSOLUTE)
+  add_test(NAME ${name} COMMAND ${COHORT_PYTHON3} ${CMAKE_SOURCE_DIR}/tests/lint/with_python.py
+    "--modules=${modules}" ${script} ${ARG_ARGS})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
+    SKIP_RETURN_CODE 77
     ENVIRONMENT "COHORT_SOURCE_DIR=${CMAKE_SOURCE_DIR};COHORT_BINARY_DIR=${CMAKE_BINARY_DIR}")
 endfunction()

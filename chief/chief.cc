@@ -1,0 +1,109 @@
+#include "chief/chief.h"
+
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/rpc/admin_server.h"
+
+namespace cohort {
+
+Chief::Chief(Options options)
+    : options_(std::move(options)), progress_(&clock_, options_.progress, options_.progress_output) {
+  options_.job.clock = &clock_;
+  options_.job.progress = &progress_;
+  runner_ = std::make_unique<JobRunner>(options_.job);
+}
+
+Chief::~Chief() {
+  Interrupt();
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::StatusOr<std::unique_ptr<Chief>> Chief::Start(Options options) {
+  std::unique_ptr<Chief> chief(new Chief(std::move(options)));
+  chief->AddMetrics();
+  COHORT_RETURN_IF_ERROR(chief->StartAdmin());
+  chief->thread_ = std::thread([c = chief.get()] {
+    absl::StatusOr<JobReport> outcome = c->runner_->Run();
+    {
+      MutexLock lock(&c->mu_);
+      c->outcome_ = std::move(outcome);
+      c->ended_ = true;
+      c->changed_.SignalAll();
+    }
+    if (c->options_.on_done) c->options_.on_done();
+  });
+  return chief;
+}
+
+absl::Status Chief::StartAdmin() {
+  if (options_.admin_address.empty()) return absl::OkStatus();
+  AdminServer::Options admin;
+  admin.address = options_.admin_address;
+  admin.allow_insecure = options_.allow_insecure;
+  admin.metrics = [this] { return registry_.Text(); };
+  admin.status = [this] { return StatusText(); };
+  COHORT_ASSIGN_OR_RETURN(admin_, AdminServer::Start(std::move(admin)));
+  return absl::OkStatus();
+}
+
+int Chief::admin_port() const { return admin_ == nullptr ? 0 : admin_->port(); }
+
+void Chief::AddMetrics() {
+  const auto add = [&](const char* name, const char* help,
+                       std::function<double(const CoordinatorState&)> read) {
+    registry_.AddCallback(name, help, [this, read = std::move(read)] {
+      const auto coordinator = runner_->coordinator();
+      return coordinator == nullptr ? 0.0 : read(coordinator->state());
+    });
+  };
+  using State = CoordinatorState;
+  const auto number = [](auto field) {
+    return [field](const State& s) { return static_cast<double>(s.*field); };
+  };
+  add("cohort_chief_steps", "Training steps finished.", number(&State::steps));
+  add("cohort_chief_queue_depth", "Closures that wait.", number(&State::queued));
+  add("cohort_chief_in_flight", "Closures that workers have in hand.", number(&State::in_flight));
+  add("cohort_chief_closures_total", "Closures finished.", number(&State::finished));
+  add("cohort_chief_requeued_total", "Closures run again.", number(&State::requeued));
+  add("cohort_chief_mixed_total", "Closures whose tablets hold different attempts.",
+      number(&State::mixed));
+  add("cohort_chief_duplicates_total", "Push sections refused as duplicates.",
+      number(&State::duplicates));
+  add("cohort_chief_max_staleness", "Largest staleness of a push.", number(&State::max_staleness));
+  add("cohort_chief_workers_ready", "Workers that take closures.", number(&State::ready_workers));
+  add("cohort_chief_workers_lost_total", "Workers lost.", number(&State::workers_lost));
+  add("cohort_chief_ps_lost_total", "Parameter servers lost.", number(&State::ps_lost));
+  add("cohort_chief_rollbacks_total", "Times that tablets were assigned.",
+      number(&State::rollbacks));
+  add("cohort_chief_checkpoints_total", "Checkpoints committed.", number(&State::cuts));
+  add("cohort_chief_checkpoint_failures_total", "Checkpoints that failed.",
+      number(&State::cut_failures));
+  add("cohort_chief_journal_fsyncs_total", "Fsyncs of the journal.",
+      number(&State::journal_fsyncs));
+  add("cohort_chief_timeline", "The job's timeline.", number(&State::timeline));
+  add("cohort_chief_generation", "This chief's generation.", number(&State::generation));
+}
+
+std::string Chief::StatusText() const {
+  const auto coordinator = runner_->coordinator();
+  if (coordinator == nullptr) return "starting\n";
+  const CoordinatorState s = coordinator->state();
+  std::string text = fmt::format(
+      "generation {}, timeline {}\nepoch {}, step {}\n{} closures wait, {} in flight on {} workers\n",
+      s.generation, s.timeline, s.epoch + 1, s.steps, s.queued, s.in_flight, s.ready_workers);
+  for (const MetricTotal& metric : s.metrics) {
+    text += fmt::format("{} {:.6f}\n", metric.name, metric.mean());
+  }
+  return text + "\n" + ShardPlan(*coordinator);
+}
+
+void Chief::Interrupt() { runner_->Interrupt(); }
+
+absl::StatusOr<JobReport> Chief::Wait() {
+  MutexLock lock(&mu_);
+  while (!ended_) changed_.Wait(&mu_);
+  return outcome_;
+}
+
+}  // namespace cohort

@@ -1,0 +1,391 @@
+#include "chief/coordinator.h"
+
+#include <chrono>
+#include <utility>
+
+#include "chief/coordinator_impl.h"
+#include "common/base/status.h"
+#include "common/checkpoint/checkpoint_directory.h"
+#include "common/checkpoint/checkpoint_reader.h"
+#include "common/checkpoint/manifest.h"
+#include "common/graph/program_proto.h"
+#include "common/rpc/frame_codec.h"
+
+namespace cohort {
+
+constexpr TimePoint kForever = TimePoint::max();
+
+// ------------------------------------------------------------------ time, waits
+
+int64_t ClusterCoordinator::Impl::Now() const {
+  const auto since = options_.clock->Now() - start_;
+  return std::chrono::duration_cast<std::chrono::microseconds>(since).count() + 1;
+}
+
+void ClusterCoordinator::Impl::Tick() {
+  std::string waiting;
+  {
+    MutexLock lock(&mu_);
+    core_->Tick(Now());
+    Wake();
+    if (options_.interrupt != nullptr && *options_.interrupt && !interrupted_) {
+      interrupted_ = true;
+      changed_.SignalAll();
+    }
+    if (!conditions_.empty() && options_.clock->Now() >= next_report_) {
+      waiting = core_->WaitingFor();
+      next_report_ = options_.clock->Now() + std::chrono::seconds(waiting.empty() ? 1 : 3);
+    }
+  }
+  if (!waiting.empty() && options_.on_wait) options_.on_wait(waiting);
+  loop_.After(std::chrono::milliseconds(10), [this] { Tick(); });
+}
+
+void ClusterCoordinator::Impl::Input(const std::function<void(CoordinatorCore*)>& input) {
+  MutexLock lock(&mu_);
+  input(core_.get());
+  Wake();
+}
+
+void ClusterCoordinator::Impl::Wake() {
+  for (const Condition* condition : conditions_) {
+    if ((*condition)()) {
+      changed_.SignalAll();
+      return;
+    }
+  }
+}
+
+absl::StatusOr<bool> ClusterCoordinator::Impl::Wait(const Condition& condition,
+                                                    TimePoint deadline) {
+  conditions_.push_back(&condition);
+  bool holds = condition();
+  bool in_time = true;
+  while (!holds && in_time && !interrupted_) {
+    if (deadline == kForever) {
+      changed_.Wait(&mu_);
+    } else {
+      in_time = changed_.WaitUntil(&mu_, deadline);
+    }
+    holds = condition();
+  }
+  conditions_.remove(&condition);
+  if (!holds && interrupted_) return Cancelled("interrupted");
+  return holds;
+}
+
+void ClusterCoordinator::Impl::Interrupt() {
+  MutexLock lock(&mu_);
+  interrupted_ = true;
+  changed_.SignalAll();
+}
+
+// ------------------------------------------------------------------ effects
+
+void ClusterCoordinator::Impl::SendToWorker(int worker, v1::ChiefToWorker message) {
+  links_->Send(WorkerTask(worker), SerializeToFrame(message));
+}
+
+void ClusterCoordinator::Impl::SendToPs(int ps, v1::ChiefToPs message) {
+  links_->Send(PsTask(ps), SerializeToFrame(message));
+}
+
+void ClusterCoordinator::Impl::Reconnect(Task task, const std::string&) {
+  links_->Reconnect(task);
+}
+
+void ClusterCoordinator::Impl::ClosureDone(uint64_t token, const absl::Status& status,
+                                           v1::ClosureResult* result) {
+  results_.Finish(token, status, result);
+}
+
+void ClusterCoordinator::Impl::Note(const char* event, const std::string& what) {
+  log_->Info(event, {{"what", what}});
+}
+
+void ClusterCoordinator::Impl::WriteManifest(v1::Manifest manifest) {
+  disk_->Post([this, manifest = std::move(manifest)]() mutable {
+    CommitCheckpoint(std::move(manifest));
+  });
+}
+
+void ClusterCoordinator::Impl::CommitCheckpoint(v1::Manifest manifest) {
+  manifest.set_unix_micros(static_cast<uint64_t>(options_.clock->UnixMicros()));
+  if (options_.complete_manifest) options_.complete_manifest(&manifest);
+  const CheckpointId id = IdOf(manifest);
+  const std::string directory = options_.checkpoint_dir + "/" + id.ToString();
+  const absl::Status status = CommitManifest(directory, manifest);
+  Input([&](CoordinatorCore* core) {
+    cut_paths_[manifest.cut()] = directory;
+    if (status.ok()) newest_ = directory;
+    core->OnManifestWritten(manifest.cut(), status, directory + "/" + kManifestName);
+  });
+  if (!status.ok()) return;
+  const auto deleted = DeleteOldCheckpoints(
+      options_.checkpoint_dir, {.max_to_keep = options_.max_to_keep, .known_valid = id});
+  if (!deleted.ok()) log_->Failure(LogLevel::kWarning, "checkpoint_retention", deleted.status());
+}
+
+void ClusterCoordinator::Impl::CutDone(uint64_t cut, const absl::Status& status) {
+  cuts_done_[cut] = status;
+  if (cuts_done_.size() > 64) cuts_done_.erase(cuts_done_.begin());
+  if (status.ok()) {
+    ++cuts_;
+    log_->Info("checkpoint", {{"cut", cut}, {"path", cut_paths_[cut]}});
+  } else {
+    ++cut_failures_;
+    log_->Failure(LogLevel::kWarning, "checkpoint_failed", status);
+  }
+}
+
+// ------------------------------------------------------------------ the API
+
+absl::StatusOr<StepFunction> ClusterCoordinator::Impl::RegisterStep(const Program& program) {
+  v1::Program proto;
+  ProgramToProto(program, &proto);
+  std::string fingerprint = Fingerprint(program);
+  MutexLock lock(&mu_);
+  return StepFunction{core_->AddProgram(std::move(fingerprint), std::move(proto))};
+}
+
+absl::StatusOr<PerWorkerDataset> ClusterCoordinator::Impl::CreatePerWorkerDataset(
+    const v1::DatasetSpec& spec, const DatasetOptions& options) {
+  if (options.batch_size == 0) return InvalidArgument("a dataset needs a batch size");
+  v1::CreateResource resource;
+  *resource.mutable_dataset() = spec;
+  resource.set_visitation(options.exactly_once ? v1::EXACTLY_ONCE : v1::INDEPENDENT);
+  resource.set_seed(options.seed);
+  resource.set_batch_size(options.batch_size);
+  for (const std::string& feature : options.features) resource.add_features(feature);
+  // Workers keep their resources over a restart of the chief: the name must say all.
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : resource.SerializeAsString()) {
+    hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  }
+  resource.set_name(fmt::format("{}-{:016x}", options.name.empty() ? "dataset" : options.name, hash));
+  MutexLock lock(&mu_);
+  return PerWorkerDataset{core_->AddResource(std::move(resource))};
+}
+
+absl::StatusOr<RemoteValue> ClusterCoordinator::Impl::Schedule(ClosureRequest request) {
+  ClosureSpec spec{.program = request.step.program,
+                   .resource = request.dataset.resource,
+                   .training = request.training,
+                   .steps = request.steps};
+  for (const LeaseRange& range : request.leases) {
+    v1::Lease& lease = spec.leases.emplace_back();
+    lease.set_epoch(range.epoch);
+    lease.set_begin(range.begin);
+    lease.set_end(range.end);
+  }
+  for (const Tensor& argument : request.arguments) {
+    TensorToProto(argument, &spec.arguments.emplace_back());
+  }
+  if (request.place.has_value()) {
+    spec.by_job = true;
+    spec.place = request.place->place;
+    spec.places_end = request.place->places_end;
+  }
+  MutexLock lock(&mu_);
+  const auto room = [this] {
+    return Failed() || (!core_->error_pending() && !core_->queue_full());
+  };
+  if (!room()) COHORT_RETURN_IF_ERROR(Wait(room, kForever).status());
+  auto [token, value] = results_.New();
+  spec.token = token;
+  const absl::StatusOr<uint64_t> id = core_->Schedule(std::move(spec));
+  if (id.ok()) return std::move(value);
+  results_.Forget(token);
+  return id.status();
+}
+
+absl::StatusOr<bool> ClusterCoordinator::Impl::JoinUntil(TimePoint deadline) {
+  MutexLock lock(&mu_);
+  const auto done = [this] { return Failed() || core_->resting(); };
+  COHORT_ASSIGN_OR_RETURN(const bool finished, Wait(done, deadline));
+  if (!finished) return false;
+  COHORT_RETURN_IF_ERROR(core_->TakeError());
+  return true;
+}
+
+absl::StatusOr<bool> ClusterCoordinator::Impl::Done() {
+  MutexLock lock(&mu_);
+  const auto settled = [this] { return Failed() || !core_->error_pending(); };
+  COHORT_RETURN_IF_ERROR(Wait(settled, kForever).status());
+  COHORT_RETURN_IF_ERROR(core_->TakeError());
+  return core_->resting();
+}
+
+absl::Status ClusterCoordinator::Impl::StartCheckpoint() {
+  MutexLock lock(&mu_);
+  if (core_->cut_active()) return absl::OkStatus();
+  return core_->StartCut(/*finished=*/false).status();
+}
+
+absl::StatusOr<std::string> ClusterCoordinator::Impl::WaitForCut(uint64_t cut) {
+  const auto done = [this, cut] { return Failed() || cuts_done_.contains(cut); };
+  COHORT_RETURN_IF_ERROR(Wait(done, kForever).status());
+  if (Failed()) return core_->TakeError();
+  COHORT_RETURN_IF_ERROR(cuts_done_[cut]);
+  return cut_paths_[cut];
+}
+
+absl::StatusOr<std::string> ClusterCoordinator::Impl::Checkpoint(bool finished) {
+  MutexLock lock(&mu_);
+  const auto idle = [this] { return Failed() || !core_->cut_active(); };
+  COHORT_RETURN_IF_ERROR(Wait(idle, kForever).status());
+  COHORT_ASSIGN_OR_RETURN(const uint64_t cut, core_->StartCut(finished));
+  return WaitForCut(cut);
+}
+
+void ClusterCoordinator::Impl::Flush() {
+  MutexLock lock(&mu_);
+  if (core_ == nullptr || core_->phase() != CoordinatorCore::Phase::kReady) return;
+  core_->Flush();
+  const auto clean = [this] { return Failed() || core_->settlement().clean(); };
+  // Also when interrupted: that is when it is wanted.
+  const TimePoint deadline = Deadline(5);
+  const Condition condition = clean;
+  conditions_.push_back(&condition);
+  while (!clean() && changed_.WaitUntil(&mu_, deadline)) {
+  }
+  conditions_.remove(&condition);
+}
+
+CoordinatorState ClusterCoordinator::Impl::state() {
+  CoordinatorState s;
+  MutexLock lock(&mu_);
+  const CoreCounters& c = core_->counters();
+  s.steps = core_->settlement().steps();
+  s.next_place = core_->next_place();
+  s.epoch = core_->epoch();
+  s.timeline = core_->timeline();
+  s.generation = core_->generation();
+  s.queued = core_->queued();
+  s.in_flight = core_->in_flight();
+  s.examples = c.examples;
+  s.finished = c.finished;
+  s.requeued = c.requeued;
+  s.mixed = c.mixed;
+  s.duplicates = c.duplicates;
+  s.applied = c.applied;
+  s.max_staleness = c.max_staleness;
+  s.workers_lost = c.workers_lost;
+  s.ps_lost = c.ps_lost;
+  s.rollbacks = c.rollbacks;
+  s.cuts = cuts_;
+  s.cut_failures = cut_failures_;
+  s.settle_records = c.settle_records;
+  s.dispatch_messages = c.dispatch_messages;
+  s.journal_fsyncs = journal_->fsyncs();
+  s.ready_workers = core_->ready_workers();
+  for (const auto& [name, metric] : core_->settlement().metrics()) {
+    s.metrics.push_back({name, metric.total, metric.count});
+  }
+  return s;
+}
+
+v1::Layout ClusterCoordinator::Impl::layout() {
+  MutexLock lock(&mu_);
+  return layout_;
+}
+
+std::string ClusterCoordinator::Impl::newest_checkpoint() {
+  MutexLock lock(&mu_);
+  return newest_;
+}
+
+std::vector<UnfinishedPlace> ClusterCoordinator::Impl::Unfinished() {
+  std::vector<UnfinishedPlace> out;
+  MutexLock lock(&mu_);
+  for (const UnfinishedClosure& c : core_->Unfinished()) out.push_back({c.place, c.steps});
+  return out;
+}
+
+void ClusterCoordinator::Impl::EndEpoch() {
+  MutexLock lock(&mu_);
+  core_->EndEpoch();
+}
+
+// ------------------------------------------------------------------ the thin class
+
+ClusterCoordinator::ClusterCoordinator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ClusterCoordinator::~ClusterCoordinator() = default;
+
+absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Start(
+    const CoordinatorOptions& options) {
+  auto impl = std::make_unique<Impl>(options);
+  COHORT_RETURN_IF_ERROR(impl->Start());
+  return std::unique_ptr<ClusterCoordinator>(new ClusterCoordinator(std::move(impl)));
+}
+
+absl::Status ClusterCoordinator::CreateVariables(std::span<const v1::VariableSpec> variables,
+                                                 const v1::OptimizerSpec& optimizer,
+                                                 const v1::PartitionerSpec& partitioner,
+                                                 std::string_view placement) {
+  return impl_->CreateVariables(variables, optimizer, partitioner, placement);
+}
+
+absl::StatusOr<StepFunction> ClusterCoordinator::RegisterStep(const Program& program) {
+  return impl_->RegisterStep(program);
+}
+
+absl::StatusOr<PerWorkerDataset> ClusterCoordinator::CreatePerWorkerDataset(
+    const v1::DatasetSpec& spec, const DatasetOptions& options) {
+  return impl_->CreatePerWorkerDataset(spec, options);
+}
+
+absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(StepFunction step,
+                                                         std::vector<Tensor> arguments) {
+  return impl_->Schedule({.step = step, .arguments = std::move(arguments)});
+}
+
+absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(StepFunction step,
+                                                         PerWorkerDataset dataset) {
+  return impl_->Schedule({.step = step, .dataset = dataset});
+}
+
+absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(ClosureRequest request) {
+  return impl_->Schedule(std::move(request));
+}
+
+absl::Status ClusterCoordinator::Join() { return impl_->JoinUntil(kForever).status(); }
+
+absl::StatusOr<bool> ClusterCoordinator::JoinFor(double seconds) {
+  return impl_->JoinUntil(std::chrono::steady_clock::now() + FromSeconds(seconds));
+}
+
+absl::StatusOr<bool> ClusterCoordinator::Done() { return impl_->Done(); }
+
+absl::Status ClusterCoordinator::Checkpoint(bool finished) {
+  return impl_->Checkpoint(finished).status();
+}
+
+absl::Status ClusterCoordinator::StartCheckpoint() { return impl_->StartCheckpoint(); }
+
+absl::Status ClusterCoordinator::Restore() { return impl_->Restore(); }
+
+absl::StatusOr<std::map<std::string, Tensor>> ClusterCoordinator::ReadVariables() {
+  COHORT_ASSIGN_OR_RETURN(const std::string path, impl_->Checkpoint(/*finished=*/false));
+  COHORT_ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(path, {}));
+  std::map<std::string, Tensor> out;
+  for (const auto& [key, tensor] : reader->tensors()) {
+    if (!key.second.empty()) continue;
+    COHORT_ASSIGN_OR_RETURN(out[key.first], reader->Read(key.first, ""));
+  }
+  return out;
+}
+
+absl::Status ClusterCoordinator::Shutdown(const std::string& reason, bool job_finished) {
+  return impl_->Shutdown(reason, job_finished);
+}
+
+void ClusterCoordinator::Flush() { impl_->Flush(); }
+void ClusterCoordinator::Interrupt() { impl_->Interrupt(); }
+CoordinatorState ClusterCoordinator::state() const { return impl_->state(); }
+v1::Layout ClusterCoordinator::layout() const { return impl_->layout(); }
+std::string ClusterCoordinator::newest_checkpoint() const { return impl_->newest_checkpoint(); }
+std::vector<UnfinishedPlace> ClusterCoordinator::Unfinished() const { return impl_->Unfinished(); }
+void ClusterCoordinator::EndEpoch() { impl_->EndEpoch(); }
+
+}  // namespace cohort

@@ -1,0 +1,248 @@
+#include "chief/coordinator_core.h"
+#include "chief/lost_task.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/rpc/status_proto.h"
+
+namespace cohort {
+
+CoordinatorCore::CoordinatorCore(CoreOptions options, CoreEffects* effects)
+    : options_(std::move(options)),
+      outbox_(effects),
+      membership_(&options_, &outbox_),
+      queue_(options_.queue_capacity),
+      ids_(&outbox_),
+      settlement_(&outbox_, options_.settle_interval_us),
+      cut_(&options_, &outbox_),
+      rollback_(&options_, &outbox_),
+      workers_(options_.workers.size()),
+      ps_(options_.ps.size()) {}
+
+void CoordinatorCore::Tick(int64_t now_us) {
+  if (now_us_ == 0) phase_since_us_ = now_us;
+  now_us_ = std::max(now_us_, now_us);
+  if (phase_ == Phase::kFailed || phase_ == Phase::kStopped) return;
+  membership_.Tick(now_us_);
+  Advance();
+  CheckPs();
+  CheckCancel();
+  CheckStranded();
+  rollback_.Tick(now_us_);
+  cut_.Tick(now_us_);
+  AdvanceCut();
+  if (!settle_held_) settlement_.Tick(now_us_);
+  RefillAll(/*idle_only=*/false);
+}
+
+void CoordinatorCore::OnConnected(Task task) {
+  if (phase_ == Phase::kFailed || phase_ == Phase::kStopped) return;
+  if (membership_.adopted(task)) OnDisconnected(task, "it was dialled again");
+  membership_.OnConnected(task, now_us_);
+}
+
+void CoordinatorCore::OnDisconnected(Task task, const std::string& why) {
+  const bool was_there = membership_.adopted(task);
+  membership_.OnDisconnected(task, why, now_us_);
+  if (!was_there || phase_ == Phase::kStopped || phase_ == Phase::kFailed) return;
+  outbox_.effects()->Note("task_lost", fmt::format("{}: {}", membership_.Name(task), why));
+  if (task.role == Role::kPs) {
+    ps_[static_cast<size_t>(task.index)].down_since_us = now_us_;
+    cut_.Abandon(Unavailable("{} is lost: {}", membership_.Name(task), why));
+    rollback_.Fail(LostTask("ps", task.index, membership_.member(task).incarnation,
+                            fmt::format("{} is lost: {}", membership_.Name(task), why)));
+    return;
+  }
+  ++counters_.workers_lost;
+  RequeueAll(task.index, /*lost=*/true);
+  workers_[static_cast<size_t>(task.index)].ready = false;
+  AdvanceCut();
+  RefillAll(/*idle_only=*/false);
+}
+
+void CoordinatorCore::OnWorkerMessage(int worker, v1::WorkerToChief message) {
+  const Task task = WorkerTask(worker);
+  if (membership_.member(task).link == Link::kDown || phase_ == Phase::kFailed) return;
+  membership_.OnHeard(task, now_us_);
+  switch (message.body_case()) {
+    case v1::WorkerToChief::kHello:
+      OnWorkerHello(worker, message.request(), message.mutable_hello());
+      return;
+    case v1::WorkerToChief::kFenced:
+      OnFenced(task, message.fenced());
+      return;
+    case v1::WorkerToChief::kResults:
+      if (!membership_.adopted(task)) return;
+      for (v1::ClosureResult& result : *message.mutable_results()->mutable_results()) {
+        OnResult(worker, &result);
+      }
+      AdvanceCut();
+      Refill(worker);
+      return;
+    case v1::WorkerToChief::kPsUnreachable: {
+      const v1::PsUnreachable& report = message.ps_unreachable();
+      if (report.ps() >= ps_.size() || !membership_.adopted(task)) return;
+      const Task ps = PsTask(static_cast<int>(report.ps()));
+      SendRoutes(worker);  // it may only have stale ones
+      if (membership_.adopted(ps) && membership_.member(ps).incarnation == report.incarnation()) {
+        Rest(worker, fmt::format("cannot reach {}: {}", membership_.Name(ps), report.error()));
+      }
+      return;
+    }
+    case v1::WorkerToChief::kPong:
+      return;
+    case v1::WorkerToChief::BODY_NOT_SET:
+      break;
+  }
+  // The answer to a registration.
+  if (setup_requests_.erase(message.request()) == 0) return;
+  const absl::Status status = StatusFromProto(message.status());
+  if (!status.ok()) Fail(Annotate(status, membership_.Name(task)));
+}
+
+void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
+  const Task task = PsTask(ps);
+  if (membership_.member(task).link == Link::kDown || phase_ == Phase::kFailed) return;
+  membership_.OnHeard(task, now_us_);
+  if (message.has_hello()) {
+    OnPsHello(ps, message.request(), message.hello());
+    return;
+  }
+  if (message.has_fenced()) {
+    OnFenced(task, message.fenced());
+    return;
+  }
+  if (rollback_.OnPsMessage(ps, message)) {
+    if (rollback_.TakeDone()) RolledBack();
+    return;
+  }
+  if (cut_.OnPsMessage(ps, message, now_us_)) {
+    if (cut_.TakeReleased()) RefillAll(/*idle_only=*/false);
+  }
+}
+
+void CoordinatorCore::OnJournaled(uint64_t record) {
+  if (phase_ == Phase::kFailed) return;
+  if (phase_ == Phase::kStarting && record >= start_record_) {
+    phase_ = Phase::kReady;
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      const int worker = static_cast<int>(i);
+      if (membership_.adopted(WorkerTask(worker))) SetUpWorker(worker);
+    }
+  }
+  if (settlement_.OnJournaled(record)) Settled();
+  if (rollback_.OnJournaled(record)) TimelineRaised();
+  cut_.OnJournaled(record);
+  if (ids_.OnJournaled(record)) RefillAll(/*idle_only=*/false);
+  if (stop_record_ != 0 && record >= stop_record_ && phase_ != Phase::kStopped) {
+    v1::ShutdownTask shutdown;
+    shutdown.set_reason(stop_reason_);
+    shutdown.set_job_finished(job_finished_);
+    v1::ChiefToPs to_ps;
+    v1::ChiefToWorker to_worker;
+    *to_ps.mutable_shutdown() = shutdown;
+    *to_worker.mutable_shutdown() = shutdown;
+    for (size_t i = 0; i < workers_.size(); ++i) outbox_.ToWorker(static_cast<int>(i), to_worker);
+    for (size_t i = 0; i < ps_.size(); ++i) outbox_.ToPs(static_cast<int>(i), to_ps);
+    phase_ = Phase::kStopped;
+  }
+}
+
+void CoordinatorCore::OnManifestWritten(uint64_t cut, const absl::Status& status,
+                                        const std::string& path) {
+  if (phase_ == Phase::kFailed) return;
+  cut_.OnManifestWritten(cut, status, path);
+}
+
+int CoordinatorCore::AddProgram(std::string fingerprint, v1::Program program) {
+  for (size_t i = 0; i < programs_.size(); ++i) {
+    if (programs_[i].name == fingerprint) return static_cast<int>(i);
+  }
+  Named named{.name = fingerprint};
+  named.message.mutable_program()->set_fingerprint(std::move(fingerprint));
+  *named.message.mutable_program()->mutable_program() = std::move(program);
+  programs_.push_back(std::move(named));
+  for (size_t i = 0; i < workers_.size(); ++i) SendMissing(static_cast<int>(i));
+  return static_cast<int>(programs_.size()) - 1;
+}
+
+int CoordinatorCore::AddResource(v1::CreateResource resource) {
+  for (size_t i = 0; i < resources_.size(); ++i) {
+    if (resources_[i].name == resource.name()) return static_cast<int>(i);
+  }
+  Named named{.name = resource.name()};
+  *named.message.mutable_resource() = std::move(resource);
+  resources_.push_back(std::move(named));
+  for (size_t i = 0; i < workers_.size(); ++i) SendMissing(static_cast<int>(i));
+  return static_cast<int>(resources_.size()) - 1;
+}
+
+void CoordinatorCore::EndEpoch() {
+  settlement_.Tick(now_us_, /*force=*/true);
+  v1::JournalRecord record;
+  record.mutable_epoch()->set_epoch(epoch_);
+  MetricsToProto(settlement_.metrics(), record.mutable_epoch()->mutable_metrics());
+  outbox_.Append(std::move(record));
+  ++epoch_;
+  settlement_.ClearMetrics();
+}
+
+uint64_t CoordinatorCore::Flush() {
+  if (!settle_held_ && phase_ == Phase::kReady) settlement_.Tick(now_us_, /*force=*/true);
+  return outbox_.next_record() - 1;
+}
+
+void CoordinatorCore::Stop(const std::string& reason, bool job_finished) {
+  if (phase_ != Phase::kReady || stop_record_ != 0) return;
+  stop_reason_ = reason;
+  job_finished_ = job_finished;
+  if (!settle_held_) settlement_.Tick(now_us_, /*force=*/true);
+  v1::JournalRecord record;
+  if (job_finished) {
+    record.mutable_finished()->set_step(settlement_.steps());
+  } else {
+    v1::Settle* settle = record.mutable_settle();
+    settle->set_watermark(settlement_.watermark());
+    MetricsToProto(settlement_.metrics(), settle->mutable_metrics());
+    settle->set_step(settlement_.steps());
+  }
+  stop_record_ = outbox_.Append(std::move(record));
+}
+
+absl::Status CoordinatorCore::TakeError() {
+  if (phase_ == Phase::kFailed) return failure_;
+  if (queue_.error_ready()) {
+    cancel_since_us_ = -1;
+    return queue_.TakeError();
+  }
+  return absl::OkStatus();
+}
+
+int CoordinatorCore::ready_workers() const {
+  int n = 0;
+  for (const Worker& w : workers_) n += w.ready && now_us_ >= w.rests_until_us ? 1 : 0;
+  return n;
+}
+
+std::string CoordinatorCore::WaitingFor() const {
+  if (phase_ == Phase::kTaking || phase_ == Phase::kReading || phase_ == Phase::kStarting) {
+    return "waiting for the journal";
+  }
+  const bool start = phase_ == Phase::kProbing || phase_ == Phase::kAdopting;
+  if (start || !all_ps_there()) return "waiting for " + membership_.Missing(now_us_);
+  if (rollback_.active()) return "waiting for the parameter servers to load their tablets";
+  if (queue_.size() > 0 && ready_workers() == 0) {
+    std::string text = membership_.Missing(now_us_);
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      if (!workers_[i].ready || now_us_ >= workers_[i].rests_until_us) continue;
+      text += fmt::format("{}{}, which cannot reach a parameter server", text.empty() ? "" : "; ",
+                          membership_.Name(WorkerTask(static_cast<int>(i))));
+    }
+    return "waiting for a worker: " + text;
+  }
+  return "";
+}
+
+}  // namespace cohort

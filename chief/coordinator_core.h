@@ -1,0 +1,255 @@
+#ifndef COHORT_CHIEF_COORDINATOR_CORE_H_
+#define COHORT_CHIEF_COORDINATOR_CORE_H_
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "chief/closure_queue.h"
+#include "chief/core_types.h"
+#include "chief/cut.h"
+#include "chief/id_allocator.h"
+#include "chief/membership.h"
+#include "chief/outbox.h"
+#include "chief/recovery.h"
+#include "chief/rollback.h"
+#include "chief/settlement.h"
+
+namespace cohort {
+
+// The chief's protocol: plain code without network, threads, disk or clock. Inputs are the On... calls,
+// Tick, and those of the client below; outputs are CoreEffects. Calls come one at a time.
+//
+// The life of a chief:
+//
+//   kProbing ─(1)─► kTaking ─(2)─► kAdopting ─(3)─► kReading ─(4)─► kStarting ─(5)─► kReady ─(6)─► kStopped
+//       └─────────────┴───────────────┴──────(7)───────┴───────────────┴────────────────┴──► kFailed
+//
+// (1) everyone needed was probed and hears no other chief. (2) a generation is taken. (3) everyone
+// needed is adopted: a former chief can reach nobody any more, so that what its journal says from here
+// on is all that counts. (4) the journal is read. (5) it has the JournalStart of this life. (6) Stop.
+// (7) a newer chief has fenced this one, or a task cannot be adopted: for good.
+//
+// When ready, work runs while the variables are *served*:
+//
+//   not served ─(a) Resume, or RollBack done─► served ─(b) a ps is lost─► not served
+//
+// (b) raises a typed error by the rules of ClosureQueue; a ps whose stream breaks and comes back with
+// the same incarnation within ps_grace is not lost, only waited for.
+//
+// Where a closure of the job runner is: scheduled (in the queue), or *unfinished*: it has an id, and
+// nobody has scheduled it yet in this life, after an error, or after a rollback. Ids of unfinished
+// closures are never settled; Schedule of their places takes them up again.
+class CoordinatorCore {
+ public:
+  enum class Phase {
+    kProbing,
+    kTaking,
+    kAdopting,
+    kReading,
+    kStarting,
+    kReady,
+    kStopped,
+    kFailed
+  };
+
+  CoordinatorCore(CoreOptions options, CoreEffects* effects);
+
+  // ------------------------------------------------------------- inputs from the world
+  void Tick(int64_t now_us);
+  void OnConnected(Task task);
+  void OnDisconnected(Task task, const std::string& why);
+  void OnWorkerMessage(int worker, v1::WorkerToChief message);
+  void OnPsMessage(int ps, const v1::PsToChief& message);
+  void OnGeneration(const absl::StatusOr<uint64_t>& generation);
+  void OnRecovered(absl::StatusOr<Recovered> recovered);
+  // All records up to this one are durable.
+  void OnJournaled(uint64_t record);
+  void OnManifestWritten(uint64_t cut, const absl::Status& status, const std::string& path);
+  // Ends for good, and everything that is scheduled with it: the journal cannot be written, say.
+  void FailForGood(absl::Status why);
+
+  // ------------------------------------------------------------- inputs from the client
+  // Kept and given to every worker, now and when it comes back. `fingerprint` names it.
+  int AddProgram(std::string fingerprint, v1::Program program);
+  int AddResource(v1::CreateResource resource);
+
+  // The job's variables. Afterwards either Resume, where the servers have exactly these tablets at the
+  // journal's timeline, or RollBack.
+  void SetLayout(v1::Layout layout, uint64_t layout_hash);
+  bool CanResume() const;
+  void Resume();
+  // To the cut of `manifest` (file `path`), or to the initial state where it is null; RollbackDone
+  // follows. Everything that is scheduled is cancelled. Errors: Unavailable where a ps is not there,
+  // FailedPrecondition before SetLayout or during another rollback.
+  absl::Status RollBack(const v1::Manifest* manifest, const std::string& path);
+
+  // The closure's id. Errors: the job's error where one is ready to be raised (which clears it) or the
+  // chief has failed; ResourceExhausted where the queue is full; FailedPrecondition where nothing is
+  // served. The caller waits before it calls where error_pending() or queue_full().
+  absl::StatusOr<uint64_t> Schedule(ClosureSpec spec);
+  // What a restart, an error or a rollback left to be scheduled again, by place.
+  std::vector<UnfinishedClosure> Unfinished() const;
+  // The first place that has no id.
+  uint64_t next_place() const { return next_place_; }
+
+  // CutDone follows. Errors: FailedPrecondition during another cut or rollback or before Resume.
+  absl::StatusOr<uint64_t> StartCut(bool finished);
+  // The epoch's figures are complete: journals them, and starts those of the next.
+  void EndEpoch();
+  uint64_t epoch() const { return epoch_; }
+  // Raises a job's error as if a closure had failed with it.
+  void Fail(absl::Status error);
+  // Writes what is settled, now; the number of the record after which all is durable.
+  uint64_t Flush();
+  // Ends: a last settle record (and JobFinished), then ShutdownTask to all tasks.
+  void Stop(const std::string& reason, bool job_finished);
+
+  // ------------------------------------------------------------- state
+  Phase phase() const { return phase_; }
+  bool served() const { return served_; }
+  bool resting() const { return queue_.size() == 0; }  // nothing is scheduled
+  bool error_pending() const { return queue_.failed() && !queue_.error_ready(); }
+  bool queue_full() const { return queue_.full(); }
+  // OK, or the error to raise now; clears it. A chief that failed raises the same for ever.
+  absl::Status TakeError();
+  bool cut_active() const { return cut_.state() != Cut::State::kIdle; }
+  bool all_ps_there() const { return membership_.all(Role::kPs, Link::kAdopted); }
+  // What a caller that waits is waiting for: "waiting for worker:2 (host3:2222), 12 s"; "" = only for
+  // closures to end.
+  std::string WaitingFor() const;
+
+  const CoreCounters& counters() const { return counters_; }
+  const Settlement& settlement() const { return settlement_; }
+  const Membership& membership() const { return membership_; }
+  uint64_t timeline() const { return timeline_; }
+  uint64_t generation() const { return outbox_.generation(); }
+  size_t queued() const { return queue_.queued(); }
+  size_t in_flight() const { return queue_.in_flight(); }
+  int ready_workers() const;
+  const v1::PsHello& ps_hello(int ps) const { return ps_[static_cast<size_t>(ps)].hello; }
+
+ private:
+  struct Worker {
+    std::deque<uint64_t> in_flight;  // in the order of dispatch
+    std::set<std::string> programs;
+    std::set<std::string> resources;
+    int64_t rests_until_us = 0;      // set aside: it cannot reach a server
+    bool ready = false;              // adopted and set up
+    v1::WorkerHello hello;           // of its adoption, until it is set up
+  };
+  struct Ps {
+    v1::PsHello hello;
+    uint64_t term = 0;
+    int64_t down_since_us = -1;
+  };
+  struct Open {  // see "unfinished" above
+    UnfinishedClosure closure;
+    uint32_t attempt = 0;
+    uint32_t min_attempt = 1;
+    int holder = -1;             // a worker has it in hand
+    uint32_t holder_attempt = 0;
+  };
+  struct Named {
+    std::string name;
+    v1::ChiefToWorker message;
+  };
+
+  // core_adoption.cc
+  void Advance();
+  bool EnoughWorkers(Link at_least) const;
+  void OnWorkerHello(int worker, uint64_t request, v1::WorkerHello* hello);
+  void OnPsHello(int ps, uint64_t request, const v1::PsHello& hello);
+  void SetUpWorker(int worker);
+  void TakeBack(int worker, const v1::WorkerHello& hello);
+  void SendMissing(int worker);
+  void SendRoutes(int worker);
+  void OnFenced(Task task, const v1::Fenced& fenced);
+  void Take(Recovered recovered);
+
+  // core_closures.cc
+  void OnResult(int worker, v1::ClosureResult* result);
+  bool Wanted(const Closure& closure, int worker, const v1::ClosureResult& result, bool ok) const;
+  void OnOpenResult(Open* open, v1::ClosureResult* result);
+  void Finish(uint64_t id, v1::ClosureResult* result);
+  void GiveBack(Closure* closure, const absl::Status& why);
+  void CancelFor(std::unique_ptr<Closure> closure, const absl::Status& status);
+  void LeaveOpen(const Closure& closure);
+  void ForgetInFlight(int worker, uint64_t id);
+  void RequeueAll(int worker, bool lost);
+  void Rest(int worker, const std::string& why);
+  bool MayDispatch(int worker) const;
+  void Refill(int worker);
+  void RefillAll(bool idle_only);
+  void FillDispatch(const Closure& closure, v1::Closure* out) const;
+  void CancelOn(int worker, const std::vector<uint64_t>& ids);
+  void Settled();
+
+  // core_cluster.cc
+  void LosePs(int ps, const std::string& why);
+  void CheckPs();
+  void CheckStranded();
+  void CheckCancel();
+  void AdvanceCut();
+  void RolledBack();
+  void TimelineRaised();
+
+  const CoreOptions options_;
+  Outbox outbox_;
+  Membership membership_;
+  ClosureQueue queue_;
+  IdAllocator ids_;
+  Settlement settlement_;
+  Cut cut_;
+  Rollback rollback_;
+
+  int64_t now_us_ = 0;
+  Phase phase_ = Phase::kProbing;
+  absl::Status failure_;            // kFailed: why
+  int64_t phase_since_us_ = 0;
+  uint64_t start_record_ = 0;
+  uint64_t stop_record_ = 0;
+  std::string stop_reason_;
+  bool job_finished_ = false;
+
+  std::vector<Worker> workers_;
+  std::vector<Ps> ps_;
+  int next_idle_ = 0;               // idle workers get work in turn
+  std::vector<Named> programs_;
+  std::vector<Named> resources_;
+  std::set<uint64_t> setup_requests_;  // whose failure is the job's error
+
+  uint64_t era_ = 0;
+  uint64_t timeline_ = 0;
+  uint64_t last_timeline_ = 0;          // the highest that the journal has been asked for
+  uint64_t layout_hash_ = 0;            // of the tablets as the journal knows them
+  bool have_layout_ = false;
+  v1::Layout layout_;
+  uint64_t wanted_hash_ = 0;
+  bool served_ = false;
+  bool settle_held_ = false;        // a rollback is being journaled: nothing may be written after it
+  v1::ChiefCut rollback_cut_;       // of the cut that a rollback goes to
+  uint64_t rollback_epoch_ = 0;
+
+  std::map<uint64_t, Open> open_;   // by id
+  std::map<uint64_t, uint64_t> open_places_;
+  std::map<uint64_t, v1::ClosureResult> early_;  // finished before they were scheduled again, by place
+  uint64_t next_place_ = 0;
+  uint64_t epoch_ = 0;
+  uint64_t next_cut_ = 0;
+  bool cut_finished_ = false;
+  int64_t cancel_since_us_ = -1;
+  int64_t stranded_since_us_ = -1;
+  CoreCounters counters_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_COORDINATOR_CORE_H_

@@ -1,0 +1,121 @@
+#ifndef COHORT_CHIEF_COORDINATOR_IMPL_H_
+#define COHORT_CHIEF_COORDINATOR_IMPL_H_
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "chief/closure_results.h"
+#include "chief/coordinator.h"
+#include "chief/coordinator_core.h"
+#include "chief/journal_thread.h"
+#include "chief/serial_thread.h"
+#include "chief/task_links.h"
+#include "common/base/mutex.h"
+
+namespace cohort {
+
+// The core, and what feeds it: streams, a clock, the journal's thread, the disk's thread. Every input
+// takes the one lock; effects come with it held.
+class ClusterCoordinator::Impl : public CoreEffects {
+ public:
+  explicit Impl(const CoordinatorOptions& options);
+  ~Impl() override;
+
+  // coordinator_start.cc
+  absl::Status Start();
+  absl::Status CreateVariables(std::span<const v1::VariableSpec> variables,
+                               const v1::OptimizerSpec& optimizer,
+                               const v1::PartitionerSpec& partitioner, std::string_view placement);
+  absl::Status Restore();
+  absl::Status Shutdown(const std::string& reason, bool job_finished);
+
+  absl::StatusOr<StepFunction> RegisterStep(const Program& program);
+  absl::StatusOr<PerWorkerDataset> CreatePerWorkerDataset(const v1::DatasetSpec& spec,
+                                                          const DatasetOptions& options);
+  absl::StatusOr<RemoteValue> Schedule(ClosureRequest request);
+  absl::StatusOr<bool> JoinUntil(TimePoint deadline);
+  absl::StatusOr<bool> Done();
+  absl::StatusOr<std::string> Checkpoint(bool finished);
+  absl::Status StartCheckpoint();
+  void Flush();
+  void Interrupt();
+  CoordinatorState state();
+  v1::Layout layout();
+  std::string newest_checkpoint();
+  std::vector<UnfinishedPlace> Unfinished();
+  void EndEpoch();
+
+  // CoreEffects: with mu_ held.
+  void SendToWorker(int worker, v1::ChiefToWorker message) override;
+  void SendToPs(int ps, v1::ChiefToPs message) override;
+  void Reconnect(Task task, const std::string& why) override;
+  void TakeGeneration(uint64_t heard) override { journal_->TakeGeneration(heard); }
+  void ReadJournal() override { journal_->Read(); }
+  void AppendJournal(v1::JournalRecord record) override { journal_->Append(std::move(record)); }
+  void WriteManifest(v1::Manifest manifest) override;
+  void ClosureDone(uint64_t token, const absl::Status& status,
+                   v1::ClosureResult* result) override;
+  void CutDone(uint64_t cut, const absl::Status& status) override;
+  void RollbackDone(const absl::Status& status) override { rollback_done_ = status; }
+  void Note(const char* event, const std::string& what) override;
+
+ private:
+  using Condition = std::function<bool()>;
+
+  absl::Status CheckOptions() const;
+  CoreOptions MakeCoreOptions(const std::string& token, bool continued) const;
+  JournalThread::Callbacks JournalCallbacks();
+  TaskLinks::Callbacks LinkCallbacks();
+  int64_t Now() const;
+  TimePoint Deadline(double seconds) const { return options_.clock->Now() + FromSeconds(seconds); }
+  void Tick();
+  // Runs an input of the core under the lock, and wakes those whose condition has come true.
+  void Input(const std::function<void(CoordinatorCore*)>& input);
+  void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // True when `condition` holds, false when the deadline came first. Errors: Cancelled (Interrupt).
+  absl::StatusOr<bool> Wait(const Condition& condition, TimePoint deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool Failed() const { return core_->phase() == CoordinatorCore::Phase::kFailed; }
+  absl::Status RollBackOnce(TimePoint deadline);
+  absl::Status WaitForServers(TimePoint deadline);
+  absl::StatusOr<std::string> WaitForCut(uint64_t cut) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CommitCheckpoint(v1::Manifest manifest);
+  std::string JournalDirectory() const { return options_.checkpoint_dir + "/journal"; }
+
+  const CoordinatorOptions options_;
+  Logger* const log_;
+  const TimePoint start_;
+
+  Mutex mu_;
+  CondVar changed_;
+  std::unique_ptr<CoordinatorCore> core_;  // guarded by mu_
+  ClosureResults results_;                 // guarded by mu_, as all down to links_
+  std::list<const Condition*> conditions_;  // of the calls that wait
+  bool interrupted_ = false;
+  std::optional<absl::Status> rollback_done_;
+  std::map<uint64_t, absl::Status> cuts_done_;
+  std::map<uint64_t, std::string> cut_paths_;
+  uint64_t cuts_ = 0;
+  uint64_t cut_failures_ = 0;
+  std::string newest_;
+  v1::Layout layout_;
+  int open_links_ = 0;
+  bool stopped_ = false;
+  TimePoint next_report_;
+
+  // In the order in which they are needed: the links run on the loop, both reach the core.
+  std::unique_ptr<JournalThread> journal_;
+  std::unique_ptr<SerialThread> disk_;
+  CompletionLoop loop_;
+  std::unique_ptr<TaskLinks> links_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_COORDINATOR_IMPL_H_

@@ -1,0 +1,279 @@
+// How a ClusterCoordinator comes up, gets its variables, restores them, and ends.
+//
+//   1. Start: the checkpoint directory's token; threads and streams; the core probes and adopts.
+//   2. CreateVariables: layout; Resume of live servers, or RollBackOnce to the newest checkpoint.
+//   3. Restore, after a lost ps: WaitForServers, then RollBackOnce, until it holds.
+//   4. Shutdown: the core's Stop; streams closed by the tasks.
+#include <utility>
+
+#include "chief/coordinator_impl.h"
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+#include "common/checkpoint/checkpoint_directory.h"
+#include "common/checkpoint/file.h"
+#include "common/checkpoint/manifest.h"
+#include "common/rpc/frame_codec.h"
+#include "common/variables/placement.h"
+
+namespace cohort {
+namespace {
+
+// FNV-1a: equal in every process.
+uint64_t Hash(std::string_view bytes) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : bytes) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  return hash;
+}
+
+std::vector<std::string> Addresses(const ClusterSpec& cluster, Role role) {
+  std::vector<std::string> out;
+  for (const auto& [index, address] : cluster.tasks(role)) out.push_back(address.ToString());
+  return out;
+}
+
+}  // namespace
+
+ClusterCoordinator::Impl::Impl(const CoordinatorOptions& options)
+    : options_(options), log_(options.log), start_(options.clock->Now()), next_report_(start_) {}
+
+ClusterCoordinator::Impl::~Impl() {
+  if (!stopped_) Flush();
+  if (links_ != nullptr) links_->Stop();
+  loop_.Shutdown();
+  journal_.reset();
+  disk_.reset();
+  results_.FinishAll(Cancelled("the coordinator is gone"));
+}
+
+absl::Status ClusterCoordinator::Impl::CheckOptions() const {
+  for (const Role role : {Role::kWorker, Role::kPs}) {
+    const auto& tasks = options_.cluster.tasks(role);
+    if (tasks.empty()) {
+      return WithExitCode(InvalidArgument("TF_CONFIG: the cluster has no {}", RoleName(role)),
+                          ExitCode::kConfig);
+    }
+    if (tasks.rbegin()->first != static_cast<int>(tasks.size()) - 1) {
+      return WithExitCode(
+          InvalidArgument("TF_CONFIG: cluster.{} has {} tasks, but its highest index is {}: the "
+                          "chief must know them all",
+                          RoleName(role), tasks.size(), tasks.rbegin()->first),
+          ExitCode::kConfig);
+    }
+  }
+  if (options_.checkpoint_dir.empty()) {
+    return WithExitCode(InvalidArgument("a checkpoint directory is needed: the chief's journal lies "
+                                        "in it"),
+                        ExitCode::kConfig);
+  }
+  return absl::OkStatus();
+}
+
+CoreOptions ClusterCoordinator::Impl::MakeCoreOptions(const std::string& token,
+                                                      bool continued) const {
+  CoreOptions core;
+  core.job = options_.job;
+  core.workers = Addresses(options_.cluster, Role::kWorker);
+  core.ps = Addresses(options_.cluster, Role::kPs);
+  core.chief_incarnation = options_.chief_incarnation;
+  core.continued = continued;
+  core.takeover = options_.takeover;
+  core.directory_token = token;
+  core.checkpoint_dir = options_.checkpoint_dir;
+  core.seed = options_.seed;
+  core.pull_ahead = options_.pull_ahead;
+  if (options_.closures_in_flight > 0) core.closures_in_flight = options_.closures_in_flight;
+  if (options_.max_attempts > 0) core.max_attempts = options_.max_attempts;
+  if (options_.cut_deadline_s > 0) {
+    core.cut_deadline_us = static_cast<int64_t>(options_.cut_deadline_s * 1e6);
+  }
+  core.stranded_us = static_cast<int64_t>(options_.task_timeout_s * 1e6);
+  return core;
+}
+
+absl::Status ClusterCoordinator::Impl::Start() {
+  COHORT_RETURN_IF_ERROR(CheckOptions());
+  COHORT_RETURN_IF_ERROR(MakeDirectories(JournalDirectory()));
+  COHORT_ASSIGN_OR_RETURN(
+      const std::string token,
+      CreateDirectoryToken(options_.checkpoint_dir, options_.chief_incarnation));
+  COHORT_ASSIGN_OR_RETURN(const auto records, Journal::ReadAll(JournalDirectory()));
+  journal_ = std::make_unique<JournalThread>(options_.checkpoint_dir, JournalDirectory(),
+                                             JournalCallbacks());
+  disk_ = std::make_unique<SerialThread>();
+  core_ = std::make_unique<CoordinatorCore>(MakeCoreOptions(token, !records.empty()), this);
+  TaskLinks::Options links{.workers = Addresses(options_.cluster, Role::kWorker),
+                           .ps = Addresses(options_.cluster, Role::kPs),
+                           .allow_insecure = options_.allow_insecure};
+  COHORT_ASSIGN_OR_RETURN(links_, TaskLinks::Create(links, &loop_, LinkCallbacks()));
+  loop_.Start("control");
+  loop_.Post([this] { Tick(); });
+  links_->Start();
+
+  MutexLock lock(&mu_);
+  const auto there = [this] {
+    return Failed() || core_->phase() == CoordinatorCore::Phase::kReady;
+  };
+  COHORT_ASSIGN_OR_RETURN(const bool in_time, Wait(there, Deadline(options_.task_timeout_s)));
+  if (!in_time) {
+    return DeadlineExceeded("{}: gave up after {} s", core_->WaitingFor(), options_.task_timeout_s);
+  }
+  return Failed() ? core_->TakeError() : absl::OkStatus();
+}
+
+absl::Status ClusterCoordinator::Impl::CreateVariables(std::span<const v1::VariableSpec> variables,
+                                                       const v1::OptimizerSpec& optimizer,
+                                                       const v1::PartitionerSpec& partitioner,
+                                                       std::string_view placement) {
+  {
+    MutexLock lock(&mu_);
+    PlacementOptions options{.strategy = std::string(placement)};
+    for (int i = 0; i < core_->membership().ps(); ++i) {
+      options.cores.push_back(static_cast<int>(std::max(1U, core_->ps_hello(i).cores())));
+    }
+    COHORT_ASSIGN_OR_RETURN(layout_, MakeLayout(variables, partitioner, optimizer, options));
+    core_->SetLayout(layout_, Hash(layout_.SerializeAsString()));
+    if (core_->CanResume()) {
+      core_->Resume();
+      Note("job_resumed", fmt::format("timeline {}, {} steps done", core_->timeline(),
+                                      core_->settlement().steps()));
+      return absl::OkStatus();
+    }
+  }
+  return Restore();
+}
+
+absl::Status ClusterCoordinator::Impl::Restore() {
+  const TimePoint deadline = Deadline(options_.task_timeout_s);
+  while (true) {
+    COHORT_RETURN_IF_ERROR(WaitForServers(deadline));
+    const absl::Status status = RollBackOnce(deadline);
+    if (status.ok()) return status;
+    const auto info = GetFailure(status);
+    const bool again = info.has_value() && info->role == "ps" && info->retryable;
+    if (!again || options_.clock->Now() >= deadline) return status;
+  }
+}
+
+absl::Status ClusterCoordinator::Impl::WaitForServers(TimePoint deadline) {
+  MutexLock lock(&mu_);
+  const auto there = [this] { return Failed() || core_->all_ps_there(); };
+  COHORT_ASSIGN_OR_RETURN(const bool in_time, Wait(there, deadline));
+  if (Failed()) return core_->TakeError();
+  if (!in_time) {
+    absl::Status status = DeadlineExceeded("{}: gave up after {} s", core_->WaitingFor(),
+                                           options_.task_timeout_s);
+    SetFailure(&status, {.role = "ps", .retryable = false});
+    return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClusterCoordinator::Impl::RollBackOnce(TimePoint deadline) {
+  const auto refused = [this](const std::string& path, const absl::Status& why) {
+    log_->Warning("checkpoint_refused", {{"path", path}, {"why", why.ToString()}});
+  };
+  COHORT_ASSIGN_OR_RETURN(const auto entry, NewestValid(options_.checkpoint_dir, refused));
+  std::optional<v1::Manifest> manifest;
+  if (entry.has_value()) {
+    COHORT_ASSIGN_OR_RETURN(manifest, ReadManifest(entry->manifest));
+    if (manifest->job() != options_.job) {
+      return WithExitCode(
+          FailedPrecondition("{} holds checkpoints of another job ({}, not {}): give another "
+                             "directory, or --fresh to delete them",
+                             options_.checkpoint_dir, manifest->job(), options_.job),
+          ExitCode::kConfig);
+    }
+  }
+  MutexLock lock(&mu_);
+  rollback_done_.reset();
+  COHORT_RETURN_IF_ERROR(core_->RollBack(manifest.has_value() ? &*manifest : nullptr,
+                                         entry.has_value() ? entry->manifest : ""));
+  const auto done = [this] { return Failed() || rollback_done_.has_value(); };
+  COHORT_ASSIGN_OR_RETURN(const bool in_time, Wait(done, std::max(deadline, Deadline(300))));
+  if (Failed()) return core_->TakeError();
+  if (!in_time) return DeadlineExceeded("{}", core_->WaitingFor());
+  if (rollback_done_->ok() && entry.has_value()) newest_ = entry->directory;
+  log_->Info("tablets_assigned", {{"timeline", core_->timeline()},
+                                  {"from", entry.has_value() ? entry->directory : "initializers"},
+                                  {"status", rollback_done_->ToString()}});
+  return *rollback_done_;
+}
+
+absl::Status ClusterCoordinator::Impl::Shutdown(const std::string& reason, bool job_finished) {
+  MutexLock lock(&mu_);
+  core_->Stop(reason, job_finished);
+  const auto stopped = [this] {
+    return Failed() || core_->phase() == CoordinatorCore::Phase::kStopped;
+  };
+  COHORT_ASSIGN_OR_RETURN(const bool in_time, Wait(stopped, Deadline(30)));
+  if (Failed()) return core_->TakeError();
+  if (!in_time) return DeadlineExceeded("the end of the job could not be journaled in time");
+  stopped_ = true;
+  links_->Stop();
+  const auto closed = [this] { return open_links_ == 0; };
+  COHORT_ASSIGN_OR_RETURN(const bool all, Wait(closed, Deadline(10)));
+  if (!all) log_->Warning("tasks_still_there", {{"count", open_links_}});
+  return absl::OkStatus();
+}
+
+// ------------------------------------------------------------------ what feeds the core
+
+JournalThread::Callbacks ClusterCoordinator::Impl::JournalCallbacks() {
+  JournalThread::Callbacks callbacks;
+  callbacks.on_generation = [this](absl::StatusOr<uint64_t> generation) {
+    Input([&](CoordinatorCore* core) { core->OnGeneration(generation); });
+  };
+  callbacks.on_recovered = [this](absl::StatusOr<Recovered> recovered) {
+    Input([&](CoordinatorCore* core) { core->OnRecovered(std::move(recovered)); });
+  };
+  callbacks.on_durable = [this](uint64_t record) {
+    Input([&](CoordinatorCore* core) { core->OnJournaled(record); });
+  };
+  callbacks.on_error = [this](const absl::Status& status, bool broken) {
+    log_->Failure(LogLevel::kError, "journal_error", status);
+    if (!broken) return;
+    Input([&](CoordinatorCore* core) { core->FailForGood(Annotate(status, "the journal")); });
+  };
+  return callbacks;
+}
+
+TaskLinks::Callbacks ClusterCoordinator::Impl::LinkCallbacks() {
+  TaskLinks::Callbacks callbacks;
+  callbacks.on_connected = [this](Task task) {
+    Input([&](CoordinatorCore* core) {
+      ++open_links_;
+      core->OnConnected(task);
+    });
+  };
+  callbacks.on_frame = [this](Task task, Frame frame) {
+    absl::Status status;
+    if (task.role == Role::kWorker) {
+      v1::WorkerToChief message;
+      status = ParseFromFrame(frame, &message);
+      if (status.ok()) {
+        Input([&](CoordinatorCore* core) {
+          core->OnWorkerMessage(task.index, std::move(message));
+        });
+      }
+    } else {
+      v1::PsToChief message;
+      status = ParseFromFrame(frame, &message);
+      if (status.ok()) {
+        Input([&](CoordinatorCore* core) { core->OnPsMessage(task.index, message); });
+      }
+    }
+    if (!status.ok()) {
+      log_->Failure(LogLevel::kWarning, "bad_message", Annotate(status, task.ToString()));
+      links_->Reconnect(task);
+    }
+  };
+  callbacks.on_closed = [this](Task task, const absl::Status& status, bool was_connected) {
+    Input([&](CoordinatorCore* core) {
+      if (was_connected) --open_links_;
+      core->OnDisconnected(task, std::string(status.ok() ? "it closed the stream" : status.message()));
+    });
+  };
+  return callbacks;
+}
+
+}  // namespace cohort

@@ -1,0 +1,354 @@
+// The part of CoordinatorCore that schedules closures, hands them out, and takes their results.
+#include <algorithm>
+#include <utility>
+
+#include "chief/coordinator_core.h"
+#include "common/base/status.h"
+#include "common/rpc/status_proto.h"
+
+namespace cohort {
+namespace {
+
+absl::Status CancelledByError(const absl::Status& error) {
+  return Aborted("cancelled because of an earlier error; schedule it again: {}",
+                 std::string_view(error.message().data(), error.message().size()));
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> CoordinatorCore::Schedule(ClosureSpec spec) {
+  if (absl::Status error = TakeError(); !error.ok()) return error;
+  if (queue_.failed()) return FailedPrecondition("an error is about to be raised");
+  if (phase_ != Phase::kReady || !served_ || rollback_.active()) {
+    return FailedPrecondition("the variables are not served: {}",
+                              have_layout_ ? "a parameter server was lost; restore a checkpoint first"
+                                           : "create them first");
+  }
+  if (spec.program < 0 || static_cast<size_t>(spec.program) >= programs_.size() ||
+      spec.resource >= static_cast<int>(resources_.size()) || spec.steps == 0) {
+    return InvalidArgument("a closure of program {}, resource {}, {} steps: there is no such thing",
+                           spec.program, spec.resource, spec.steps);
+  }
+  if (queue_.full()) return ResourceExhausted("the queue of closures is full");
+
+  auto closure = std::make_unique<Closure>();
+  closure->spec = std::move(spec);
+  ClosureSpec& s = closure->spec;
+  ++counters_.scheduled;
+  const bool placed = s.by_job && s.training;
+  if (!placed) s.by_job = false;
+  int holder = -1;
+  if (const auto early = placed ? early_.find(s.place) : early_.end(); early != early_.end()) {
+    v1::ClosureResult result = std::move(early->second);
+    early_.erase(early);
+    outbox_.effects()->ClosureDone(s.token, absl::OkStatus(), &result);
+    return result.id();
+  }
+  const auto known = placed ? open_places_.find(s.place) : open_places_.end();
+  if (known != open_places_.end()) {
+    const Open open = open_.at(known->second);
+    if (open.closure.steps != s.steps) {
+      return Internal("closure {} of place {} has {} steps, not {}", open.closure.id, s.place,
+                      open.closure.steps, s.steps);
+    }
+    closure->id = open.closure.id;
+    closure->fresh = false;
+    closure->attempt = std::max(open.attempt, open.holder_attempt);
+    closure->min_attempt = open.min_attempt;
+    holder = open.holder;
+    open_.erase(known->second);
+    open_places_.erase(known);
+  } else {
+    if (s.training && !placed) s.place = next_place_;
+    closure->id = ids_.Next(
+        {.by_job = placed, .place = s.place, .steps = s.steps, .places_end = s.places_end});
+    for (const auto& [begin, end] : ids_.TakeGivenUp()) settlement_.Close(begin, end);
+    closure->attempt = AttemptBase(era_);
+    closure->min_attempt = closure->attempt + 1;
+    if (s.training) next_place_ = std::max(next_place_, s.place + s.steps);
+  }
+  closure->place = s.place;
+  const uint64_t id = closure->id;
+  if (holder >= 0) {
+    queue_.AddInFlight(std::move(closure), holder);
+    workers_[static_cast<size_t>(holder)].in_flight.push_back(id);
+  } else {
+    queue_.Add(std::move(closure));
+    RefillAll(/*idle_only=*/true);
+  }
+  return id;
+}
+
+std::vector<UnfinishedClosure> CoordinatorCore::Unfinished() const {
+  std::vector<UnfinishedClosure> out;
+  out.reserve(open_places_.size());
+  for (const auto& [place, id] : open_places_) out.push_back(open_.at(id).closure);
+  return out;
+}
+
+// ------------------------------------------------------------------ results
+
+bool CoordinatorCore::Wanted(const Closure& c, int worker, const v1::ClosureResult& result,
+                             bool ok) const {
+  if (result.attempt() < c.min_attempt || result.attempt() > c.attempt) return false;
+  // Any attempt that came through ends the closure: every tablet has it. A failure only says
+  // something about the attempt that is under way.
+  return ok || (c.state == Closure::State::kInFlight && c.worker == worker &&
+                c.attempt == result.attempt());
+}
+
+void CoordinatorCore::OnResult(int worker, v1::ClosureResult* result) {
+  const absl::Status status = StatusFromProto(result->status());
+  Closure* c = queue_.Find(result->id());
+  if (c == nullptr) {
+    const auto open = open_.find(result->id());
+    if (open != open_.end()) {
+      OnOpenResult(&open->second, result);
+    } else {
+      ++counters_.late_results;
+    }
+    return;
+  }
+  if (!Wanted(*c, worker, *result, status.ok())) {
+    ++counters_.late_results;
+    return;
+  }
+  if (c->state == Closure::State::kInFlight) {
+    if (c->worker != worker) CancelOn(c->worker, {c->id});
+    ForgetInFlight(c->worker, c->id);
+  }
+  if (status.ok()) {
+    const std::unique_ptr<Closure> done = queue_.Remove(result->id());
+    Finish(done->id, result);
+    if (!done->spec.training) {
+      settlement_.Finish(done->id, false, *result);
+    } else if (settlement_.Finish(done->id, true, *result)) {
+      counters_.steps += result->steps();
+    }
+    outbox_.effects()->ClosureDone(done->spec.token, status, result);
+    return;
+  }
+  if (queue_.failed()) {
+    CancelFor(queue_.Remove(c->id), CancelledByError(queue_.error()));
+  } else if (IsRetryable(status) || absl::IsCancelled(status) || absl::IsAborted(status)) {
+    GiveBack(c, status);
+  } else {
+    const std::unique_ptr<Closure> failed = queue_.Remove(c->id);
+    outbox_.effects()->ClosureDone(failed->spec.token, status, nullptr);
+    if (failed->spec.by_job) {
+      LeaveOpen(*failed);
+    } else {
+      settlement_.Close(failed->id, failed->id + 1);
+    }
+    Fail(status);
+  }
+}
+
+void CoordinatorCore::OnOpenResult(Open* open, v1::ClosureResult* result) {
+  if (result->attempt() < open->min_attempt || result->attempt() > open->attempt) {
+    ++counters_.late_results;
+    return;
+  }
+  if (result->status().code() != 0) {
+    open->holder = -1;
+    return;
+  }
+  const UnfinishedClosure closure = open->closure;
+  Finish(closure.id, result);
+  if (settlement_.Finish(closure.id, true, *result)) counters_.steps += result->steps();
+  early_[closure.place] = std::move(*result);
+  open_places_.erase(closure.place);
+  open_.erase(closure.id);
+}
+
+void CoordinatorCore::Finish(uint64_t id, v1::ClosureResult* result) {
+  ++counters_.finished;
+  counters_.applied += result->applied();
+  counters_.duplicates += result->duplicates();
+  counters_.examples += result->examples();
+  counters_.max_staleness = std::max(counters_.max_staleness, result->max_staleness());
+  if (result->mixed()) {
+    ++counters_.mixed;
+    outbox_.effects()->Note("closure_mixed", fmt::format("id={}", id));
+  }
+}
+
+void CoordinatorCore::GiveBack(Closure* c, const absl::Status& why) {
+  const int worker = c->worker;
+  const auto info = GetFailure(why);
+  queue_.Requeue(c);
+  ++counters_.requeued;
+  SendRoutes(worker);  // it may only have stale ones
+  const uint32_t times = ++c->give_backs;
+  if ((info.has_value() && info->role == "ps") || times % 4 == 0) {
+    Rest(worker, std::string(why.message()));
+  }
+  if (times <= options_.max_give_backs) return;
+  Fail(Annotate(absl::Status(absl::StatusCode::kUnavailable, why.message()),
+                fmt::format("closure {} was given back {} times, the last time by {}", c->id,
+                            times, membership_.Name(WorkerTask(worker)))));
+}
+
+void CoordinatorCore::CancelFor(std::unique_ptr<Closure> closure, const absl::Status& status) {
+  outbox_.effects()->ClosureDone(closure->spec.token, status, nullptr);
+  if (closure->spec.by_job) {
+    LeaveOpen(*closure);
+  } else {
+    settlement_.Close(closure->id, closure->id + 1);
+  }
+}
+
+void CoordinatorCore::LeaveOpen(const Closure& closure) {
+  open_places_[closure.place] = closure.id;
+  open_[closure.id] = {
+      .closure = {.id = closure.id, .place = closure.place, .steps = closure.spec.steps},
+      .attempt = closure.attempt,
+      .min_attempt = closure.min_attempt};
+}
+
+void CoordinatorCore::ForgetInFlight(int worker, uint64_t id) {
+  auto& ids = workers_[static_cast<size_t>(worker)].in_flight;
+  const auto found = std::find(ids.begin(), ids.end(), id);
+  if (found != ids.end()) ids.erase(found);
+}
+
+// ------------------------------------------------------------------ workers that fall out
+
+void CoordinatorCore::RequeueAll(int worker, bool lost) {
+  Worker& w = workers_[static_cast<size_t>(worker)];
+  const std::deque<uint64_t> ids = std::exchange(w.in_flight, {});
+  const Task task = WorkerTask(worker);
+  bool first = true;
+  std::vector<uint64_t> cancel;
+  for (const uint64_t id : ids) {
+    Closure* c = queue_.Find(id);
+    if (c == nullptr || c->state != Closure::State::kInFlight || c->worker != worker) continue;
+    // A worker runs its closures in order: only the first can have killed it.
+    if (lost && std::exchange(first, false)) c->killed.push_back(task);
+    if (queue_.failed()) {
+      CancelFor(queue_.Remove(id), CancelledByError(queue_.error()));
+      continue;
+    }
+    queue_.Requeue(c);
+    ++counters_.requeued;
+    cancel.push_back(id);
+    if (c->killed.size() >= options_.max_attempts && lost) {
+      std::string names;
+      for (const Task& t : c->killed) names += (names.empty() ? "" : ", ") + t.ToString();
+      Fail(Aborted("closure {} (place {}) killed every worker that it touched: {}", id, c->place,
+                   names));
+    }
+  }
+  if (!lost) CancelOn(worker, cancel);
+  for (auto& [id, open] : open_) {
+    if (open.holder == worker) open.holder = -1;
+  }
+}
+
+void CoordinatorCore::Rest(int worker, const std::string& why) {
+  Worker& w = workers_[static_cast<size_t>(worker)];
+  if (now_us_ < w.rests_until_us) return;
+  w.rests_until_us = now_us_ + options_.set_aside_us;
+  outbox_.effects()->Note("worker_set_aside",
+                          fmt::format("{}: {}", membership_.Name(WorkerTask(worker)), why));
+  RequeueAll(worker, /*lost=*/false);
+  AdvanceCut();
+  RefillAll(/*idle_only=*/false);
+}
+
+void CoordinatorCore::CancelOn(int worker, const std::vector<uint64_t>& ids) {
+  if (ids.empty() || !membership_.adopted(WorkerTask(worker))) return;
+  v1::ChiefToWorker message;
+  message.mutable_cancel()->mutable_ids()->Add(ids.begin(), ids.end());
+  message.mutable_cancel()->set_timeline(timeline_);
+  outbox_.ToWorker(worker, std::move(message));
+}
+
+void CoordinatorCore::Fail(absl::Status error) {
+  if (phase_ == Phase::kFailed || !queue_.Fail(std::move(error))) return;
+  outbox_.effects()->Note("job_error", queue_.error().ToString());
+  cancel_since_us_ = now_us_;
+  const absl::Status aborted = CancelledByError(queue_.error());
+  for (auto& closure : queue_.Drain()) CancelFor(std::move(closure), aborted);
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    CancelOn(static_cast<int>(i), {workers_[i].in_flight.begin(), workers_[i].in_flight.end()});
+  }
+}
+
+// ------------------------------------------------------------------ handing out
+
+bool CoordinatorCore::MayDispatch(int worker) const {
+  const Worker& w = workers_[static_cast<size_t>(worker)];
+  return phase_ == Phase::kReady && served_ && w.ready && now_us_ >= w.rests_until_us &&
+         !queue_.failed() && stop_record_ == 0;
+}
+
+void CoordinatorCore::FillDispatch(const Closure& closure, v1::Closure* out) const {
+  const ClosureSpec& spec = closure.spec;
+  out->set_id(closure.id);
+  out->set_attempt(closure.attempt);
+  out->set_place(closure.place);
+  out->set_timeline(timeline_);
+  out->set_program(programs_[static_cast<size_t>(spec.program)].name);
+  out->set_steps(spec.steps);
+  out->set_training(spec.training);
+  if (spec.resource >= 0) out->set_resource(resources_[static_cast<size_t>(spec.resource)].name);
+  for (const v1::Lease& lease : spec.leases) *out->add_leases() = lease;
+  for (const v1::TensorValue& argument : spec.arguments) *out->add_arguments() = argument;
+}
+
+// Hands out when half of what a worker may have in flight is done, so that one message carries several
+// closures; near the end of the line each worker gets its share only.
+void CoordinatorCore::Refill(int worker) {
+  if (!MayDispatch(worker) || queue_.queued() == 0) return;
+  Worker& w = workers_[static_cast<size_t>(worker)];
+  const size_t most = std::max<size_t>(1, options_.closures_in_flight);
+  if (w.in_flight.size() > most / 2 || !all_ps_there() || rollback_.active()) return;
+  const size_t ready = static_cast<size_t>(std::max(1, ready_workers()));
+  const size_t share = (queue_.size() + ready - 1) / ready;
+  if (w.in_flight.size() >= share) return;
+  const size_t want = std::min(most, share) - w.in_flight.size();
+  v1::ChiefToWorker message;
+  v1::Dispatch* dispatch = message.mutable_dispatch();
+  for (size_t i = 0; i < want; ++i) {
+    Closure* c = queue_.Dispatch(worker, !cut_.holds_dispatch(), ids_.durable_end());
+    if (c == nullptr) break;
+    w.in_flight.push_back(c->id);
+    FillDispatch(*c, dispatch->add_closures());
+  }
+  if (dispatch->closures_size() == 0) return;
+  dispatch->set_settled_watermark(settlement_.durable_watermark());
+  counters_.dispatched += static_cast<uint64_t>(dispatch->closures_size());
+  ++counters_.dispatch_messages;
+  outbox_.ToWorker(worker, std::move(message));
+}
+
+void CoordinatorCore::RefillAll(bool idle_only) {
+  if (queue_.queued() == 0 || workers_.empty()) return;
+  const int n = static_cast<int>(workers_.size());
+  for (int i = 0; i < n && queue_.queued() > 0; ++i) {
+    const int worker = (next_idle_ + i) % n;
+    if (idle_only && !workers_[static_cast<size_t>(worker)].in_flight.empty()) continue;
+    Refill(worker);
+  }
+  next_idle_ = (next_idle_ + 1) % n;
+}
+
+// The durable watermark has moved: tell servers, and the workers that nothing else tells.
+void CoordinatorCore::Settled() {
+  counters_.settle_records = settlement_.records();
+  v1::ChiefToPs to_ps;
+  to_ps.mutable_watermark()->set_settled_watermark(settlement_.durable_watermark());
+  for (size_t i = 0; i < ps_.size(); ++i) {
+    if (membership_.adopted(PsTask(static_cast<int>(i)))) outbox_.ToPs(static_cast<int>(i), to_ps);
+  }
+  v1::ChiefToWorker to_worker;
+  to_worker.mutable_dispatch()->set_settled_watermark(settlement_.durable_watermark());
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].ready && workers_[i].in_flight.empty()) {
+      outbox_.ToWorker(static_cast<int>(i), to_worker);
+    }
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,228 @@
+// The part of CoordinatorCore that judges servers, takes cuts and rolls back.
+#include <algorithm>
+#include <utility>
+
+#include "chief/coordinator_core.h"
+#include "chief/lost_task.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+void CoordinatorCore::SetLayout(v1::Layout layout, uint64_t layout_hash) {
+  layout_ = std::move(layout);
+  wanted_hash_ = layout_hash;
+  have_layout_ = true;
+}
+
+void CoordinatorCore::Resume() {
+  served_ = true;
+  for (size_t i = 0; i < workers_.size(); ++i) SendRoutes(static_cast<int>(i));
+  Settled();
+}
+
+// ------------------------------------------------------------------ judging
+
+void CoordinatorCore::LosePs(int ps, const std::string& why) {
+  const Task task = PsTask(ps);
+  const std::string text = fmt::format("{} is lost: {}", membership_.Name(task), why);
+  const absl::Status error = LostTask("ps", ps, membership_.member(task).incarnation, text);
+  cut_.Abandon(error);
+  rollback_.Fail(error);
+  if (!served_) return;
+  ++counters_.ps_lost;
+  served_ = false;
+  Fail(error);
+}
+
+void CoordinatorCore::CheckPs() {
+  for (size_t i = 0; i < ps_.size(); ++i) {
+    if (!served_ || ps_[i].down_since_us < 0) continue;
+    if (now_us_ - ps_[i].down_since_us < options_.ps_grace_us) continue;
+    LosePs(static_cast<int>(i), membership_.member(PsTask(static_cast<int>(i))).why_down);
+  }
+}
+
+void CoordinatorCore::CheckStranded() {
+  const bool stranded = phase_ == Phase::kReady && served_ && queue_.size() > 0 &&
+                        !queue_.failed() && ready_workers() == 0;
+  if (!stranded) {
+    stranded_since_us_ = -1;
+    return;
+  }
+  if (stranded_since_us_ < 0) stranded_since_us_ = now_us_;
+  if (now_us_ - stranded_since_us_ < options_.stranded_us) return;
+  absl::Status error =
+      Unavailable("no worker took work for {} s; {}",
+                  (now_us_ - stranded_since_us_) / 1'000'000, WaitingFor());
+  SetFailure(&error, {.role = "worker", .retryable = false});
+  Fail(std::move(error));
+}
+
+void CoordinatorCore::CheckCancel() {
+  if (!queue_.failed() || queue_.error_ready() || cancel_since_us_ < 0) return;
+  if (now_us_ - cancel_since_us_ < options_.cancel_deadline_us) return;
+  cancel_since_us_ = now_us_;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].in_flight.empty()) continue;
+    outbox_.effects()->Reconnect(WorkerTask(static_cast<int>(i)),
+                                 "it did not give up its closures in time");
+  }
+}
+
+// ------------------------------------------------------------------ cuts
+
+absl::StatusOr<uint64_t> CoordinatorCore::StartCut(bool finished) {
+  if (phase_ != Phase::kReady || !served_ || rollback_.active()) {
+    return FailedPrecondition("a checkpoint needs variables that are served");
+  }
+  if (cut_active()) return FailedPrecondition("checkpoint {} is still being written", cut_.number());
+  cut_finished_ = finished;
+  const uint64_t number = next_cut_++;
+  const std::string name =
+      fmt::format("ckpt-{}-{}-{}", timeline_, outbox_.generation(), number);
+  cut_.Begin(number, timeline_, options_.checkpoint_dir + "/" + name, now_us_);
+  AdvanceCut();
+  return number;
+}
+
+void CoordinatorCore::AdvanceCut() {
+  if (cut_.TakeReleased()) RefillAll(/*idle_only=*/false);
+  if (!cut_.drained(queue_.training_in_flight(), now_us_)) return;
+  if (!all_ps_there()) {
+    cut_.Abandon(Unavailable("{}", WaitingFor()));
+    return;
+  }
+  v1::Manifest manifest;
+  manifest.set_format_version(1);
+  manifest.set_job(options_.job);
+  manifest.set_timeline(timeline_);
+  manifest.set_generation(outbox_.generation());
+  manifest.set_cut(cut_.number());
+  manifest.set_epoch(epoch_);
+  manifest.set_finished(cut_finished_);
+  *manifest.mutable_layout() = layout_;
+  v1::ChiefCut* chief = manifest.mutable_chief();
+  uint64_t next_place = next_place_;
+  for (const Closure* c : queue_.Pending(&next_place)) {
+    v1::PendingClosure* pending = chief->add_pending();
+    pending->set_id(c->id);
+    pending->set_place(c->place);
+    pending->set_steps(c->spec.steps);
+    for (const v1::Lease& lease : c->spec.leases) *pending->add_leases() = lease;
+  }
+  for (const auto& [id, open] : open_) {
+    v1::PendingClosure* pending = chief->add_pending();
+    pending->set_id(id);
+    pending->set_place(open.closure.place);
+    pending->set_steps(open.closure.steps);
+  }
+  std::sort(chief->mutable_pending()->begin(), chief->mutable_pending()->end(),
+            [](const auto& a, const auto& b) { return a.id() < b.id(); });
+  manifest.set_step(next_place);
+  chief->set_settled_watermark(settlement_.watermark());
+  for (const uint64_t id : settlement_.DoneAbove()) chief->add_finished(id);
+  chief->set_next_closure(ids_.reserved_end());
+  chief->set_next_place(next_place);
+  MetricsToProto(settlement_.metrics(), chief->mutable_metrics());
+  chief->set_journal_record(outbox_.next_record() - 1);
+  cut_.Snapshot(std::move(manifest), now_us_);
+}
+
+// ------------------------------------------------------------------ rollback
+
+absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::string& path) {
+  if (phase_ != Phase::kReady || !have_layout_) {
+    return FailedPrecondition("there are no variables to roll back");
+  }
+  if (rollback_.active()) return FailedPrecondition("a rollback is under way");
+  if (!all_ps_there()) {
+    absl::Status status = Unavailable("{}", WaitingFor());
+    SetFailure(&status, {.role = "ps", .retryable = true});
+    return status;
+  }
+  cut_.Abandon(Aborted("the cluster is being rolled back"));
+  RollbackTarget target;
+  target.timeline = ++last_timeline_;
+  target.term = era_ + 1;
+  for (const Ps& ps : ps_) target.term = std::max(target.term, ps.term + 1);
+  target.reserved_end = ids_.reserved_end();
+  target.layout_hash = wanted_hash_;
+  target.manifest = path;
+  rollback_cut_.Clear();
+  rollback_epoch_ = 0;
+  if (manifest != nullptr) {
+    target.cut_timeline = manifest->timeline();
+    target.cut_generation = manifest->generation();
+    target.cut = manifest->cut();
+    target.reserved_end = std::max(target.reserved_end, manifest->chief().next_closure());
+    rollback_cut_ = manifest->chief();
+    rollback_epoch_ = manifest->epoch();
+    next_cut_ = std::max(next_cut_, manifest->cut() + 1);
+  }
+  for (const v1::PendingClosure& pending : rollback_cut_.pending()) {
+    target.pending.push_back(pending.id());
+  }
+  std::sort(target.pending.begin(), target.pending.end());
+  served_ = false;
+  settle_held_ = true;
+  ++era_;
+  ++counters_.rollbacks;
+  rollback_.Begin(std::move(target), layout_, now_us_);
+  return absl::OkStatus();
+}
+
+// The rollback is durable: from here on all that was after the cut is void.
+void CoordinatorCore::TimelineRaised() {
+  const RollbackTarget& target = rollback_.target();
+  timeline_ = target.timeline;
+  layout_hash_ = target.layout_hash;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    v1::ChiefToWorker message;
+    v1::CancelClosures* cancel = message.mutable_cancel();
+    cancel->mutable_ids()->Add(workers_[i].in_flight.begin(), workers_[i].in_flight.end());
+    cancel->set_all_training(true);
+    cancel->set_timeline(timeline_);
+    workers_[i].in_flight.clear();
+    if (workers_[i].ready) outbox_.ToWorker(static_cast<int>(i), std::move(message));
+  }
+  for (auto& closure : queue_.Clear()) {
+    outbox_.effects()->ClosureDone(closure->spec.token, Aborted("the cluster was rolled back"),
+                                   nullptr);
+  }
+  open_.clear();
+  open_places_.clear();
+  early_.clear();
+  ids_.Reset(timeline_, target.reserved_end);
+  settlement_.Reset(target.pending.empty() ? target.reserved_end : target.pending.front(),
+                    target.reserved_end, target.pending);
+  uint64_t steps = rollback_cut_.next_place();
+  for (const v1::PendingClosure& pending : rollback_cut_.pending()) {
+    open_places_[pending.place()] = pending.id();
+    open_[pending.id()] = {
+        .closure = {.id = pending.id(), .place = pending.place(), .steps = pending.steps()},
+        .attempt = AttemptBase(era_),
+        .min_attempt = AttemptBase(era_) + 1};
+    steps -= std::min<uint64_t>(steps, pending.steps());
+  }
+  settlement_.SetFolded(MetricsFromProto(rollback_cut_.metrics()), steps);
+  next_place_ = rollback_cut_.next_place();
+  epoch_ = rollback_epoch_;
+  settle_held_ = false;
+}
+
+void CoordinatorCore::RolledBack() {
+  for (size_t i = 0; i < ps_.size(); ++i) {
+    ps_[i].term = rollback_.target().term;
+    ps_[i].hello.set_job(options_.job);
+    ps_[i].hello.set_timeline(timeline_);
+    ps_[i].hello.clear_tablets();
+    for (const v1::TabletSpec& tablet : layout_.tablets()) {
+      if (tablet.ps() == i) ps_[i].hello.add_tablets(tablet.tablet());
+    }
+  }
+  served_ = true;
+  for (size_t i = 0; i < workers_.size(); ++i) SendRoutes(static_cast<int>(i));
+  outbox_.effects()->RollbackDone(absl::OkStatus());
+}
+
+}  // namespace cohort

@@ -1,0 +1,200 @@
+// The error semantics of ClusterCoordinator, one rule per case.
+#include <catch2/catch.hpp>
+
+#include "chief/core_test_world.h"
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+struct Running {
+  Running() : world(2, 1) {
+    world.StartServing();
+    world.hold_work = true;
+  }
+  // Ten closures in flight or in line, of which the one with this id will fail.
+  void ScheduleTen(uint64_t failing) {
+    for (int i = 0; i < 10; ++i) REQUIRE(world.ScheduleUser().ok());
+    world.Advance(10'000);
+    world.outcome = [failing](const v1::Closure& c) -> absl::Status {
+      return c.id() == failing ? InvalidArgument("the program divides by zero") : absl::OkStatus();
+    };
+  }
+  // The worker that has closure 1 works until the chief hears of the failure.
+  void Fail() {
+    world.Quiesce();
+    world.hold_work = false;
+    while (world.FromWorker(failing()) || world.Work(failing())) {
+      if (world.core().error_pending()) break;
+    }
+    world.hold_work = true;
+  }
+  int failing() const { return world.workers[0].seen.front().id() == 1 ? 0 : 1; }
+  TestWorld world;
+};
+
+TEST_CASE("the first error drains the line and cancels what is in flight") {
+  Running t;
+  t.ScheduleTen(1);
+  t.world.Quiesce();
+  CHECK(t.world.core().in_flight() == 8);
+  t.Fail();
+  CHECK(t.world.core().error_pending());     // something is still in flight: not to be raised yet
+  CHECK(t.world.core().queued() == 0);
+  CHECK(t.world.core().TakeError().ok());    // nothing is raised while something runs
+  t.world.Quiesce();                         // the workers hear of it
+  CHECK(t.world.core().in_flight() == 0);
+  CHECK(!t.world.core().error_pending());
+  CHECK(t.world.workers[0].hand.empty());
+  CHECK(t.world.workers[1].hand.empty());
+  int aborted = 0;
+  for (const auto& [token, status] : t.world.done) aborted += absl::IsAborted(status) ? 1 : 0;
+  CHECK(t.world.done.size() == 10);          // every RemoteValue has an end
+  CHECK(aborted == 9);
+  CHECK(absl::IsInvalidArgument(t.world.done.at(1)));  // the failed one has its own error
+}
+
+TEST_CASE("the error is raised once, by the next call, and then cleared") {
+  Running t;
+  t.ScheduleTen(1);
+  t.Fail();
+  t.world.Quiesce();
+  SECTION("by Schedule, whose closure is not taken") {
+    const auto id = t.world.ScheduleUser();
+    CHECK(absl::IsInvalidArgument(id.status()));
+    CHECK(t.world.core().resting());
+  }
+  SECTION("by Join or Done") { CHECK(absl::IsInvalidArgument(t.world.core().TakeError())); }
+  CHECK(t.world.core().TakeError().ok());
+  t.world.hold_work = false;
+  t.world.outcome = nullptr;
+  REQUIRE(t.world.ScheduleUser().ok());
+  t.world.Quiesce();
+  CHECK(t.world.core().resting());
+  CHECK(t.world.done.rbegin()->second.ok());
+}
+
+TEST_CASE("of two errors the first is raised") {
+  Running t;
+  t.ScheduleTen(1);
+  t.Fail();
+  t.world.core().Fail(Internal("a later one"));
+  t.world.Quiesce();
+  CHECK(absl::IsInvalidArgument(t.world.core().TakeError()));
+  CHECK(t.world.core().TakeError().ok());
+}
+
+TEST_CASE("a retryable failure is not an error") {
+  Running t;
+  t.world.hold_work = false;
+  int failures = 0;
+  t.world.outcome = [&](const v1::Closure&) -> absl::Status {
+    return ++failures == 1 ? Aborted("fenced") : absl::OkStatus();
+  };
+  REQUIRE(t.world.ScheduleUser().ok());
+  t.world.Quiesce();
+  CHECK(t.world.core().resting());
+  CHECK(t.world.core().TakeError().ok());
+  CHECK(t.world.core().counters().requeued == 1);
+}
+
+TEST_CASE("a closure that is given back for ever ends with an error") {
+  Running t;
+  t.world.hold_work = false;
+  t.world.outcome = [](const v1::Closure&) { return Aborted("fenced"); };
+  REQUIRE(t.world.ScheduleUser().ok());
+  for (int i = 0; i < 200 && !t.world.core().resting(); ++i) {
+    t.world.Quiesce();
+    t.world.Advance(1'000'000);
+  }
+  const absl::Status error = t.world.core().TakeError();
+  CHECK(absl::IsUnavailable(error));
+  CHECK(std::string(error.message()).find("given back 65 times") != std::string::npos);
+}
+
+TEST_CASE("a worker that dies while an error waits counts as stopped") {
+  Running t;
+  t.ScheduleTen(1);
+  t.Fail();
+  t.world.KillWorker(0);
+  t.world.KillWorker(1);
+  CHECK(absl::IsInvalidArgument(t.world.core().TakeError()));
+}
+
+TEST_CASE("a worker that does not give up its closures is dropped at the deadline") {
+  Running t;
+  t.ScheduleTen(1);
+  t.Fail();
+  t.world.workers[t.failing() == 0 ? 1 : 0].in.clear();  // its cancellation is lost
+  t.world.Quiesce();
+  CHECK(t.world.core().error_pending());
+  t.world.Advance(11'000'000);
+  t.world.Quiesce();
+  CHECK(!t.world.core().error_pending());
+  CHECK(absl::IsInvalidArgument(t.world.core().TakeError()));
+}
+
+TEST_CASE("a lost server is a typed error, and nothing is served until a rollback") {
+  Running t;
+  REQUIRE(t.world.ScheduleUser().ok());
+  t.world.Quiesce();
+  t.world.KillPs(0);
+  CHECK(t.world.core().TakeError().ok());  // for a moment it may be only the stream
+  t.world.Advance(1'100'000);
+  t.world.Quiesce();
+  const absl::Status error = t.world.core().TakeError();
+  CHECK(absl::IsUnavailable(error));
+  REQUIRE(GetFailure(error).has_value());
+  CHECK(GetFailure(error)->role == "ps");
+  CHECK(GetFailure(error)->retryable);
+  CHECK(absl::IsFailedPrecondition(t.world.ScheduleUser().status()));
+  CHECK(absl::IsUnavailable(t.world.core().RollBack(nullptr, "")));  // it is not back yet
+  CHECK(t.world.core().WaitingFor().find("ps:0 (p0:1)") != std::string::npos);
+}
+
+TEST_CASE("a server whose stream breaks and comes back is not lost") {
+  Running t;
+  REQUIRE(t.world.ScheduleUser().ok());
+  t.world.Quiesce();
+  t.world.Disconnect(PsTask(0));
+  t.world.Advance(500'000);
+  t.world.Connect(PsTask(0));
+  t.world.hold_work = false;
+  t.world.Quiesce();
+  t.world.Advance(2'000'000);
+  CHECK(t.world.core().TakeError().ok());
+  CHECK(t.world.core().resting());
+}
+
+TEST_CASE("the queue has a limit") {
+  TestWorld world(1, 1);
+  world.options.queue_capacity = 5;
+  world.StartServing();
+  world.hold_work = true;
+  world.Disconnect(WorkerTask(0));
+  for (int i = 0; i < 5; ++i) REQUIRE(world.ScheduleUser().ok());
+  CHECK(world.core().queue_full());
+  CHECK(absl::IsResourceExhausted(world.ScheduleUser().status()));
+}
+
+TEST_CASE("work that no worker takes ends with an error that names the workers") {
+  TestWorld world(1, 1);
+  world.StartServing();
+  world.Disconnect(WorkerTask(0));
+  REQUIRE(world.ScheduleUser().ok());
+  world.Advance(10'000);
+  world.Advance(61'000'000);
+  const absl::Status error = world.core().TakeError();
+  CHECK(std::string(error.message()).find("worker:0 (w0:1)") != std::string::npos);
+}
+
+TEST_CASE("closures that make no sense are refused") {
+  TestWorld world(1, 1);
+  world.StartServing();
+  CHECK(absl::IsInvalidArgument(world.core().Schedule({.program = 5}).status()));
+  CHECK(absl::IsInvalidArgument(world.core().Schedule({.program = 0, .resource = 3}).status()));
+  CHECK(absl::IsInvalidArgument(world.core().Schedule({.program = 0, .steps = 0}).status()));
+}
+
+}  // namespace
+}  // namespace cohort

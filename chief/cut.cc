@@ -1,0 +1,138 @@
+#include "chief/cut.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/crash_point.h"
+#include "common/base/status.h"
+#include "common/rpc/status_proto.h"
+
+namespace cohort {
+
+void Cut::Begin(uint64_t number, uint64_t timeline, std::string directory, int64_t now_us) {
+  state_ = State::kDraining;
+  released_ = false;
+  directory_ = std::move(directory);
+  deadline_us_ = now_us + options_->cut_deadline_us;
+  const size_t servers = options_->ps.size();
+  requests_.assign(servers, 0);
+  taken_.assign(servers, false);
+  written_.assign(servers, false);
+  manifest_.Clear();
+  manifest_.set_cut(number);
+  manifest_.set_timeline(timeline);
+  record_ = 0;
+}
+
+bool Cut::drained(size_t training_in_flight, int64_t now_us) const {
+  return state_ == State::kDraining && (training_in_flight == 0 || now_us >= deadline_us_);
+}
+
+void Cut::Snapshot(v1::Manifest manifest, int64_t now_us) {
+  manifest_ = std::move(manifest);
+  state_ = State::kSnapshotting;
+  deadline_us_ = now_us + options_->snapshot_deadline_us;
+  v1::ChiefToPs message;
+  message.mutable_snapshot()->set_cut(manifest_.cut());
+  message.mutable_snapshot()->set_timeline(manifest_.timeline());
+  message.mutable_snapshot()->set_directory(directory_);
+  for (size_t i = 0; i < requests_.size(); ++i) {
+    requests_[i] = outbox_->AskPs(static_cast<int>(i), message);
+  }
+}
+
+bool Cut::AllDone(const std::vector<bool>& done) const {
+  return std::find(done.begin(), done.end(), false) == done.end();
+}
+
+bool Cut::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us) {
+  if (state_ != State::kSnapshotting && state_ != State::kWriting) return false;
+  const size_t i = static_cast<size_t>(ps);
+  const bool taken = message.has_snapshot_taken() &&
+                     message.snapshot_taken().cut() == manifest_.cut();
+  const bool written = message.has_snapshot_written() &&
+                       message.snapshot_written().cut() == manifest_.cut();
+  if (!taken && !written && (message.request() == 0 || message.request() != requests_[i])) {
+    return false;
+  }
+  if (message.request() != 0 && message.request() != requests_[i]) return true;  // of an older one
+  const absl::Status status = StatusFromProto(message.status());
+  if (!status.ok()) {
+    Abandon(Annotate(status, fmt::format("ps:{}", ps)));
+    return true;
+  }
+  if (taken && !taken_[i]) {
+    taken_[i] = true;
+    manifest_.mutable_tablets()->MergeFrom(message.snapshot_taken().tablets());
+    if (state_ == State::kSnapshotting && AllDone(taken_)) {
+      state_ = State::kWriting;
+      deadline_us_ = now_us + options_->write_deadline_us;
+      released_ = true;
+      COHORT_CRASH_POINT("chief.cut.snapshotted");
+    }
+  }
+  if (written && !written_[i]) {
+    written_[i] = true;
+    manifest_.mutable_files()->MergeFrom(message.snapshot_written().files());
+  }
+  if (state_ == State::kWriting && AllDone(written_)) Write();
+  return true;
+}
+
+void Cut::Write() {
+  state_ = State::kCommitting;
+  COHORT_CRASH_POINT("chief.cut.shards_written");
+  outbox_->effects()->WriteManifest(manifest_);
+}
+
+void Cut::OnManifestWritten(uint64_t cut, const absl::Status& status, const std::string& path) {
+  if (state_ != State::kCommitting || cut != manifest_.cut()) return;
+  if (!status.ok()) {
+    Abandon(status);
+    return;
+  }
+  COHORT_CRASH_POINT("chief.cut.manifest_written");
+  state_ = State::kJournaling;
+  v1::JournalRecord record;
+  record.mutable_cut()->set_cut(manifest_.cut());
+  record.mutable_cut()->set_timeline(manifest_.timeline());
+  record.mutable_cut()->set_manifest(path);
+  record.mutable_cut()->set_step(manifest_.step());
+  record_ = outbox_->Append(std::move(record));
+}
+
+void Cut::OnJournaled(uint64_t record) {
+  if (state_ != State::kJournaling || record < record_) return;
+  state_ = State::kIdle;
+  outbox_->effects()->CutDone(manifest_.cut(), absl::OkStatus());
+}
+
+void Cut::Tick(int64_t now_us) {
+  if ((state_ == State::kSnapshotting || state_ == State::kWriting) && now_us >= deadline_us_) {
+    std::string late;
+    const auto& done = state_ == State::kSnapshotting ? taken_ : written_;
+    for (size_t i = 0; i < done.size(); ++i) {
+      if (!done[i]) late += fmt::format("{}ps:{}", late.empty() ? "" : ", ", i);
+    }
+    Abandon(DeadlineExceeded("cut {}: {} did not {} a snapshot in time", manifest_.cut(), late,
+                             state_ == State::kSnapshotting ? "take" : "write"));
+  }
+}
+
+void Cut::Abandon(const absl::Status& why) {
+  if (state_ == State::kIdle) return;
+  const bool told = state_ != State::kDraining;
+  const bool held = holds_dispatch();
+  // Committed: it exists, whatever becomes of the record that says so.
+  const bool committed = state_ == State::kJournaling;
+  state_ = State::kIdle;
+  released_ = held;
+  if (told && !committed) {
+    v1::ChiefToPs message;
+    message.mutable_drop_snapshot()->set_cut(manifest_.cut());
+    for (size_t i = 0; i < requests_.size(); ++i) outbox_->ToPs(static_cast<int>(i), message);
+  }
+  outbox_->effects()->CutDone(manifest_.cut(), committed ? absl::OkStatus() : why);
+}
+
+}  // namespace cohort

@@ -1,0 +1,85 @@
+#include "chief/job_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/graph/program_proto.h"
+
+namespace cohort {
+namespace {
+
+uint64_t Hash(uint64_t hash, std::string_view bytes) {
+  for (const char c : bytes) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  return (hash ^ 0xff) * 0x100000001b3;
+}
+
+}  // namespace
+
+absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
+  JobPlan plan;
+  plan.job_ = std::move(job);
+  v1::JobSpec& spec = plan.job_.spec;
+  v1::DataSpec* data = spec.mutable_data();
+  COHORT_RETURN_IF_ERROR(ResolveVocabularies(data, options));
+  COHORT_ASSIGN_OR_RETURN(const auto train, Dataset::Open(data->train(), options));
+  plan.train_records_ = train->num_records();
+  if (data->has_validation()) {
+    COHORT_ASSIGN_OR_RETURN(const auto validation, Dataset::Open(data->validation(), options));
+    plan.validation_records_ = validation->num_records();
+  }
+  COHORT_ASSIGN_OR_RETURN(plan.model_, BuildModel(spec, train->features(), &plan.job_.lines));
+
+  const uint64_t batch = data->batch_size();
+  if (plan.exactly_once()) {
+    plan.steps_per_epoch_ = data->train().drop_remainder()
+                                ? plan.train_records_ / batch
+                                : (plan.train_records_ + batch - 1) / batch;
+  } else {
+    plan.steps_per_epoch_ = spec.fit().steps_per_epoch();
+  }
+  if (plan.steps_per_epoch_ == 0) {
+    return InvalidArgument("{}: the training set has {} records, which makes no batch of {}",
+                           plan.job_.lines.Where("data.batch_size"), plan.train_records_, batch);
+  }
+
+  uint64_t hash = Hash(0xcbf29ce484222325, Fingerprint(plan.model_.train));
+  for (const v1::VariableSpec& variable : plan.model_.variables) {
+    hash = Hash(hash, variable.SerializeAsString());
+  }
+  hash = Hash(hash, plan.model_.optimizer.SerializeAsString());
+  hash = Hash(hash, data->train().SerializeAsString());
+  hash = Hash(hash, fmt::format("{} {} {} {} {}", batch, static_cast<int>(data->visitation()),
+                                plan.steps_per_epoch_, spec.fit().steps_per_execution(),
+                                spec.seed()));
+  plan.identity_ = fmt::format("{}-{:016x}", spec.name(), hash);
+  return plan;
+}
+
+uint32_t JobPlan::StepsAt(uint64_t place) const {
+  const uint64_t wanted = std::max<uint32_t>(1, job_.spec.fit().steps_per_execution());
+  return static_cast<uint32_t>(std::min(wanted, EpochEndOf(place) - place));
+}
+
+std::vector<LeaseRange> JobPlan::LeasesAt(uint64_t place, uint32_t steps) const {
+  std::vector<LeaseRange> leases;
+  if (!exactly_once()) return leases;
+  for (uint64_t p = place; p < place + steps; ++p) {
+    const uint64_t begin = p % steps_per_epoch_ * batch_size();
+    leases.push_back({.epoch = p / steps_per_epoch_,
+                      .begin = begin,
+                      .end = std::min(train_records_, begin + batch_size())});
+  }
+  return leases;
+}
+
+std::vector<LeaseRange> JobPlan::ValidationBatches() const {
+  std::vector<LeaseRange> batches;
+  for (uint64_t begin = 0; begin < validation_records_; begin += batch_size()) {
+    batches.push_back(
+        {.epoch = 0, .begin = begin, .end = std::min(validation_records_, begin + batch_size())});
+  }
+  return batches;
+}
+
+}  // namespace cohort

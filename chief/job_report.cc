@@ -1,0 +1,123 @@
+// What a job runner tells: progress, metrics, checkpoints by policy, the final report.
+#include <algorithm>
+#include <utility>
+
+#include "chief/job_runner.h"
+#include "common/base/status.h"
+#include "common/checkpoint/file.h"
+#include "common/variables/shard_plan.h"
+#include "proto/parameter_server.pb.h"
+
+namespace cohort {
+
+std::string ShardPlan(const ClusterCoordinator& cluster) {
+  return ShardPlanText(cluster.layout());
+}
+
+absl::Status DeleteJournals(const std::string& directory) {
+  COHORT_RETURN_IF_ERROR(MakeDirectories(directory));
+  COHORT_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
+  for (const std::string& name : names) {
+    // The numbers of generations go on: tasks may have heard of them.
+    if (name.rfind("journal-", 0) != 0) continue;
+    COHORT_RETURN_IF_ERROR(RemoveFile(JoinPath(directory, name)));
+  }
+  return absl::OkStatus();
+}
+
+void JobRunner::CheckpointWhenDue(const CoordinatorState& state) {
+  const v1::CheckpointSpec& spec = plan_->spec().checkpoint();
+  const bool by_steps =
+      spec.every_steps() > 0 && state.steps >= steps_at_checkpoint_ + spec.every_steps();
+  const bool by_time = spec.every_seconds() > 0 &&
+                       ToSeconds(options_.clock->Now() - time_of_checkpoint_) >= spec.every_seconds();
+  if (!by_steps && !by_time) return;
+  steps_at_checkpoint_ = state.steps;
+  time_of_checkpoint_ = options_.clock->Now();
+  const absl::Status status = cluster_->StartCheckpoint();
+  if (!status.ok()) options_.log->Failure(LogLevel::kWarning, "checkpoint_failed", status);
+}
+
+void JobRunner::TellProgress(const CoordinatorState& state, uint64_t epoch,
+                             const std::string& note) {
+  const uint64_t every = plan_->spec().report().every_steps();
+  if (note.empty() && every > 0 && state.steps >= steps_at_report_ + every &&
+      !state.metrics.empty()) {
+    MetricsRecord record{.set = "train", .kind = "step", .epoch = epoch, .step = state.steps};
+    const double seconds = ToSeconds(options_.clock->Now() - time_of_report_);
+    for (const MetricTotal& metric : state.metrics) {
+      record.metrics.emplace_back(metric.name, metric.mean());
+    }
+    if (seconds > 0) {
+      record.steps_per_second = static_cast<double>(state.steps - steps_at_report_) / seconds;
+    }
+    steps_at_report_ = state.steps;
+    time_of_report_ = options_.clock->Now();
+    Report(std::move(record));
+  }
+  const bool end = !note.empty();
+  MutexLock lock(&progress_mu_);
+  if (!end && !options_.progress->due()) return;
+  const double seconds = ToSeconds(options_.clock->Now() - time_of_progress_);
+  Progress progress{.epoch = epoch + 1, .epochs = plan_->epochs()};
+  progress.steps = plan_->steps_per_epoch();
+  progress.step = std::min(state.steps - std::min(state.steps, epoch * progress.steps),
+                           progress.steps);
+  if (!end && seconds > 0 && state.steps >= steps_at_progress_) {
+    progress.steps_per_second = static_cast<double>(state.steps - steps_at_progress_) / seconds;
+  } else {
+    progress.steps_per_second = steps_per_second_;
+  }
+  for (const MetricTotal& metric : state.metrics) {
+    progress.metrics.emplace_back(metric.name, metric.mean());
+  }
+  steps_at_progress_ = state.steps;
+  time_of_progress_ = options_.clock->Now();
+  if (end) {
+    options_.progress->Line(FormatProgress(progress));
+  } else {
+    options_.progress->Update(progress);
+  }
+}
+
+void JobRunner::Say(const std::string& line) {
+  MutexLock lock(&progress_mu_);
+  options_.progress->Line(line);
+}
+
+void JobRunner::Report(MetricsRecord record) {
+  if (reporter_ == nullptr) return;
+  const absl::Status status = reporter_->Report(record);
+  if (!status.ok()) options_.log->Failure(LogLevel::kWarning, "report_failed", status);
+}
+
+std::string JobReport::Text() const {
+  std::string text = "\n";
+  const auto line = [&](const char* what, const std::vector<MetricTotal>& metrics) {
+    if (metrics.empty()) return;
+    text += fmt::format("{:<12}", what);
+    for (size_t i = 0; i < metrics.size(); ++i) {
+      text += fmt::format("{}{} {:.4f}", i == 0 ? "" : ", ", metrics[i].name, metrics[i].mean());
+    }
+    text += "\n";
+  };
+  line("training", training);
+  line("validation", validation);
+  const double rate = training_seconds > 0 ? static_cast<double>(steps) / training_seconds : 0;
+  text += fmt::format("steps       {} in all, {} in {:.2f} s of training here ({:.0f} steps/s)\n",
+                      state.steps, steps, training_seconds, rate);
+  text += fmt::format(
+      "closures    {} finished, {} run again, {} mixed; {} push sections applied, {} refused as "
+      "duplicates\n",
+      state.finished, state.requeued, state.mixed, state.applied, state.duplicates);
+  text += fmt::format("failures    {} workers lost, {} parameter servers lost, {} restores\n",
+                      state.workers_lost, state.ps_lost, restores);
+  text += "\nWhere the variables were:\n" + shard_plan + "\n";
+  text += fmt::format("checkpoint  {}\n", checkpoint);
+  if (!log_dir.empty()) {
+    text += fmt::format("logs        {0}/metrics.jsonl; tensorboard --logdir {0}\n", log_dir);
+  }
+  return text;
+}
+
+}  // namespace cohort

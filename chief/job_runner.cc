@@ -1,0 +1,329 @@
+#include "chief/job_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+#include "common/checkpoint/checkpoint_directory.h"
+#include "common/checkpoint/file.h"
+#include "common/checkpoint/manifest.h"
+#include "proto/checkpoint.pb.h"
+
+namespace cohort {
+
+// Closures that wait in the coordinator: enough that workers never do.
+constexpr uint64_t kWindow = 4096;
+
+absl::StatusOr<JobReport> JobRunner::Run() {
+  COHORT_ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(options_.job, options_.data));
+  plan_ = std::make_unique<JobPlan>(std::move(plan));
+  const v1::JobSpec& spec = plan_->spec();
+  checkpoint_dir_ = options_.checkpoint_dir.empty() ? spec.checkpoint().directory()
+                                                    : options_.checkpoint_dir;
+  log_dir_ = options_.log_dir.empty() ? spec.report().log_dir() : options_.log_dir;
+  task_timeout_s_ =
+      options_.task_timeout_s > 0 ? options_.task_timeout_s : spec.strategy().task_timeout_s();
+  if (task_timeout_s_ <= 0) task_timeout_s_ = 60;
+  COHORT_RETURN_IF_ERROR(LookAtDirectory());
+  if (!log_dir_.empty()) {
+    COHORT_ASSIGN_OR_RETURN(reporter_, Reporter::Open(log_dir_, options_.clock));
+  }
+  report_.log_dir = log_dir_;
+  absl::Status status = StartCluster();
+  if (status.ok()) status = TrainAll();
+  if (status.ok()) status = End();
+  {
+    MutexLock lock(&mu_);
+    coordinator_.reset();
+  }
+  if (!status.ok()) return status;
+  return std::move(report_);
+}
+
+void JobRunner::Interrupt() { interrupted_ = true; }
+
+std::shared_ptr<ClusterCoordinator> JobRunner::coordinator() const {
+  MutexLock lock(&mu_);
+  return coordinator_;
+}
+
+absl::Status JobRunner::LookAtDirectory() {
+  if (checkpoint_dir_.empty()) {
+    return WithExitCode(
+        InvalidArgument("no checkpoint directory: give --checkpoint_dir, or `directory` under "
+                        "`checkpoint` in the job file; the chief's journal lies in it too"),
+        ExitCode::kUsage);
+  }
+  COHORT_RETURN_IF_ERROR(MakeDirectories(checkpoint_dir_));
+  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir_));
+  if (options_.fresh) {
+    for (const CheckpointEntry& entry : entries) {
+      COHORT_RETURN_IF_ERROR(DeleteCheckpoint(entry.directory));
+    }
+    return DeleteJournals(checkpoint_dir_ + "/journal");
+  }
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    const auto manifest = ReadManifest(entry->manifest);
+    if (!manifest.ok()) continue;  // torn: told when it is refused
+    if (manifest->job() != plan_->identity()) {
+      return WithExitCode(
+          FailedPrecondition("{} holds checkpoints of another job, {}; this one is {}: give another "
+                             "directory, or --fresh to delete them",
+                             checkpoint_dir_, manifest->job(), plan_->identity()),
+          ExitCode::kConfig);
+    }
+    if (manifest->finished() && manifest->epoch() >= plan_->epochs()) {
+      return WithExitCode(
+          FailedPrecondition("this job is finished: {} has its last checkpoint (step {}): give "
+                             "another directory, --fresh to train it anew, or more epochs",
+                             entry->directory, manifest->step()),
+          ExitCode::kConfig);
+    }
+    break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JobRunner::StartCluster() {
+  const v1::JobSpec& spec = plan_->spec();
+  CoordinatorOptions options;
+  options.cluster = options_.cluster;
+  options.job = plan_->identity();
+  options.checkpoint_dir = checkpoint_dir_;
+  options.chief_incarnation = options_.chief_incarnation;
+  options.takeover = options_.takeover;
+  options.allow_insecure = options_.allow_insecure;
+  options.seed = spec.seed();
+  options.pull_ahead = spec.strategy().pull_ahead();
+  options.closures_in_flight = spec.strategy().closures_in_flight();
+  options.max_attempts = spec.strategy().max_attempts();
+  options.task_timeout_s = task_timeout_s_;
+  options.cut_deadline_s = spec.checkpoint().cut_deadline_s();
+  options.max_to_keep = spec.checkpoint().max_to_keep();
+  options.interrupt = &interrupted_;
+  options.clock = options_.clock;
+  options.log = options_.log;
+  options.on_wait = [this](const std::string& what) { Say(what); };
+  options.complete_manifest = [this](v1::Manifest* manifest) {
+    *manifest->mutable_job_spec() = plan_->spec();
+    manifest->set_job_yaml(plan_->job().yaml);
+  };
+  COHORT_ASSIGN_OR_RETURN(auto coordinator, ClusterCoordinator::Start(options));
+  cluster_ = coordinator.get();
+  {
+    MutexLock lock(&mu_);
+    coordinator_ = std::move(coordinator);
+  }
+  const BuiltModel& model = plan_->model();
+  COHORT_ASSIGN_OR_RETURN(train_, cluster_->RegisterStep(model.train));
+  COHORT_ASSIGN_OR_RETURN(eval_, cluster_->RegisterStep(model.eval));
+  DatasetOptions data{.name = "train",
+                      .batch_size = spec.data().batch_size(),
+                      .features = model.features,
+                      .exactly_once = plan_->exactly_once(),
+                      .seed = spec.seed()};
+  COHORT_ASSIGN_OR_RETURN(train_data_, cluster_->CreatePerWorkerDataset(spec.data().train(), data));
+  if (plan_->validation_records() > 0) {
+    data.name = "validation";
+    data.exactly_once = true;
+    COHORT_ASSIGN_OR_RETURN(validation_data_,
+                            cluster_->CreatePerWorkerDataset(spec.data().validation(), data));
+  }
+  COHORT_RETURN_IF_ERROR(cluster_->CreateVariables(model.variables, model.optimizer,
+                                                   spec.strategy().partitioner(),
+                                                   spec.strategy().placement()));
+  unfinished_ = cluster_->Unfinished();
+  next_unfinished_ = 0;
+  return TakeFirstCut();
+}
+
+// So that a lost ps has a state to go back to, and a directory that cannot be written is found now.
+absl::Status JobRunner::TakeFirstCut() {
+  const CoordinatorState state = cluster_->state();
+  steps_at_checkpoint_ = steps_at_report_ = steps_at_progress_ = state.steps;
+  time_of_checkpoint_ = time_of_report_ = time_of_progress_ = options_.clock->Now();
+  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir_));
+  if (!entries.empty()) {
+    Say(fmt::format("continuing {} at step {} of {}", plan_->spec().name(),
+                                        state.steps, plan_->epochs() * plan_->steps_per_epoch()));
+    return absl::OkStatus();
+  }
+  return Annotate(cluster_->Checkpoint(), "the first checkpoint");
+}
+
+absl::Status JobRunner::TrainAll() {
+  // A chief that was killed between the end of an epoch and its evaluation evaluates again.
+  CoordinatorState state = cluster_->state();
+  bool evaluate_again = state.epoch > 0 && unfinished_.empty() &&
+                        state.next_place == state.epoch * plan_->steps_per_epoch();
+  while (state.epoch < plan_->epochs() || evaluate_again) {
+    const absl::Status status =
+        evaluate_again ? Evaluate(state.epoch) : OneEpoch(state.epoch);
+    evaluate_again = false;
+    if (!status.ok()) COHORT_RETURN_IF_ERROR(Recover(status));
+    state = cluster_->state();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JobRunner::OneEpoch(uint64_t epoch) {
+  COHORT_RETURN_IF_ERROR(TrainEpoch(epoch));
+  COHORT_RETURN_IF_ERROR(CloseEpoch(epoch));
+  return Evaluate(epoch + 1);
+}
+
+absl::Status JobRunner::ScheduleAt(uint64_t place, uint32_t steps) {
+  ClosureRequest request{.step = train_,
+                         .dataset = train_data_,
+                         .leases = plan_->LeasesAt(place, steps),
+                         .steps = steps,
+                         .place = JobPlace{place, plan_->EpochEndOf(place)}};
+  return cluster_->Schedule(std::move(request)).status();
+}
+
+// What a restart or a restore left first, then places in order.
+absl::Status JobRunner::ScheduleMore(uint64_t end) {
+  CoordinatorState state = cluster_->state();
+  uint64_t room = state.queued < kWindow ? kWindow - state.queued : 0;
+  for (; room > 0 && next_unfinished_ < unfinished_.size(); --room) {
+    const UnfinishedPlace& next = unfinished_[next_unfinished_++];
+    COHORT_RETURN_IF_ERROR(ScheduleAt(next.place, next.steps));
+  }
+  for (uint64_t place = state.next_place; room > 0 && place < end; --room) {
+    const uint32_t steps = plan_->StepsAt(place);
+    COHORT_RETURN_IF_ERROR(ScheduleAt(place, steps));
+    place += steps;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JobRunner::TrainEpoch(uint64_t epoch) {
+  const TimePoint began = options_.clock->Now();
+  const uint64_t steps_before = cluster_->state().steps;
+  const uint64_t end = (epoch + 1) * plan_->steps_per_epoch();
+  absl::Status status;
+  while (status.ok()) {
+    status = ScheduleMore(end);
+    if (!status.ok()) break;
+    const absl::StatusOr<bool> idle = cluster_->JoinFor(0.05);
+    status = idle.status();
+    if (!status.ok()) break;
+    const CoordinatorState state = cluster_->state();
+    CheckpointWhenDue(state);
+    TellProgress(state, epoch, "");
+    if (*idle && next_unfinished_ == unfinished_.size() && state.next_place >= end) break;
+  }
+  const uint64_t steps = cluster_->state().steps;
+  const double seconds = ToSeconds(options_.clock->Now() - began);
+  report_.training_seconds += seconds;
+  if (steps > steps_before) report_.steps += steps - steps_before;
+  if (seconds > 0 && steps > steps_before) {
+    steps_per_second_ = static_cast<double>(steps - steps_before) / seconds;
+  }
+  return status;
+}
+
+absl::Status JobRunner::CloseEpoch(uint64_t epoch) {
+  const CoordinatorState state = cluster_->state();
+  report_.training = state.metrics;
+  cluster_->EndEpoch();
+  MetricsRecord record{.set = "train", .kind = "epoch", .epoch = epoch + 1, .step = state.steps};
+  for (const MetricTotal& metric : state.metrics) {
+    record.metrics.emplace_back(metric.name, metric.mean());
+  }
+  record.steps_per_second = steps_per_second_;
+  Report(std::move(record));
+  TellProgress(state, epoch, "end");
+  const uint64_t every = plan_->spec().checkpoint().every_epochs();
+  const bool last = epoch + 1 >= plan_->epochs();
+  if (every == 0 || (epoch + 1) % every != 0 || last) return absl::OkStatus();
+  const absl::Status status = cluster_->Checkpoint();
+  steps_at_checkpoint_ = state.steps;
+  time_of_checkpoint_ = options_.clock->Now();
+  // One that failed was told and counted; training goes on, but for a lost server.
+  return GetFailure(status).has_value() || absl::IsCancelled(status) ? status : absl::OkStatus();
+}
+
+absl::Status JobRunner::Evaluate(uint64_t epoch) {
+  const v1::JobSpec& spec = plan_->spec();
+  const uint64_t every = std::max<uint64_t>(1, spec.fit().validation_every_epochs());
+  const bool due = epoch % every == 0 || epoch >= plan_->epochs();
+  if (!spec.evaluate().by_closures() || plan_->validation_records() == 0 || !due) {
+    return absl::OkStatus();
+  }
+  const TimePoint began = options_.clock->Now();
+  std::vector<RemoteValue> values;
+  for (const LeaseRange& batch : plan_->ValidationBatches()) {
+    ClosureRequest request{.step = eval_,
+                           .dataset = validation_data_,
+                           .leases = {batch},
+                           .training = false};
+    COHORT_ASSIGN_OR_RETURN(RemoteValue value, cluster_->Schedule(std::move(request)));
+    values.push_back(std::move(value));
+  }
+  COHORT_RETURN_IF_ERROR(cluster_->Join());
+  COHORT_ASSIGN_OR_RETURN(const std::vector<StepResult> results, Fetch(values));
+  report_.validation.clear();
+  for (const StepResult& result : results) {
+    for (const MetricTotal& metric : result.metrics) {
+      auto found = std::find_if(report_.validation.begin(), report_.validation.end(),
+                                [&](const MetricTotal& m) { return m.name == metric.name; });
+      if (found == report_.validation.end()) {
+        report_.validation.push_back(metric);
+      } else {
+        found->total += metric.total;
+        found->count += metric.count;
+      }
+    }
+  }
+  MetricsRecord record{.set = "validation", .kind = "epoch", .epoch = epoch};
+  record.step = cluster_->state().steps;
+  record.seconds = ToSeconds(options_.clock->Now() - began);
+  std::string text = fmt::format("epoch {}/{} validation", epoch, plan_->epochs());
+  for (const MetricTotal& metric : report_.validation) {
+    record.metrics.emplace_back(metric.name, metric.mean());
+    text += fmt::format(", {} {:.4f}", metric.name, metric.mean());
+  }
+  Report(std::move(record));
+  Say(text);
+  return absl::OkStatus();
+}
+
+// After an error of the cluster: back to the newest checkpoint where a server was lost, else the end.
+absl::Status JobRunner::Recover(const absl::Status& error) {
+  const auto info = GetFailure(error);
+  if (!info.has_value() || info->role != "ps" || !info->retryable) return error;
+  Say(fmt::format("ps:{} was lost: going back to the newest checkpoint ({})",
+                                      info->index, std::string(error.message())));
+  // What else has been raised meanwhile is of the same loss.
+  const absl::Status more = cluster_->Join();
+  if (absl::IsCancelled(more)) return more;
+  COHORT_RETURN_IF_ERROR(cluster_->Restore());
+  ++report_.restores;
+  unfinished_ = cluster_->Unfinished();
+  next_unfinished_ = 0;
+  const CoordinatorState state = cluster_->state();
+  steps_at_checkpoint_ = steps_at_report_ = steps_at_progress_ = state.steps;
+  time_of_checkpoint_ = options_.clock->Now();
+  Say(fmt::format("restored: going on at step {}", state.steps));
+  return absl::OkStatus();
+}
+
+absl::Status JobRunner::End() {
+  while (true) {
+    const absl::Status status = cluster_->Checkpoint(/*finished=*/true);
+    if (status.ok()) break;
+    // The servers still have everything; only the last checkpoint is missing.
+    const auto info = GetFailure(status);
+    if (!info.has_value() || info->role != "ps") return Annotate(status, "the last checkpoint");
+    COHORT_RETURN_IF_ERROR(Recover(status));
+    COHORT_RETURN_IF_ERROR(TrainAll());
+  }
+  report_.checkpoint = cluster_->newest_checkpoint();
+  report_.shard_plan = ShardPlan(*cluster_);
+  report_.state = cluster_->state();
+  return cluster_->Shutdown("the job is finished", /*job_finished=*/true);
+}
+
+}  // namespace cohort

@@ -1,0 +1,128 @@
+#ifndef COHORT_CHIEF_JOB_RUNNER_H_
+#define COHORT_CHIEF_JOB_RUNNER_H_
+
+#include <absl/status/statusor.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "chief/coordinator.h"
+#include "chief/job_plan.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/report/progress.h"
+#include "common/report/reporter.h"
+
+namespace cohort {
+
+struct JobRunnerOptions {
+  ClusterSpec cluster;
+  JobFile job;
+  DataOptions data;
+  std::string checkpoint_dir;    // "" = the job file's
+  std::string log_dir;           // "" = the job file's; where that is empty too: nothing is written
+  bool fresh = false;            // delete the checkpoints of former runs
+  bool takeover = false;
+  bool allow_insecure = false;
+  double task_timeout_s = 0;     // 0: the job file's
+  uint64_t chief_incarnation = 0;
+  const Clock* clock = nullptr;
+  Logger* log = nullptr;
+  ProgressLine* progress = nullptr;
+};
+
+// How a job has gone.
+struct JobReport {
+  std::vector<MetricTotal> training;    // of the last epoch that this life finished
+  std::vector<MetricTotal> validation;  // the last evaluation
+  CoordinatorState state;
+  uint64_t steps = 0;                   // of this life
+  double training_seconds = 0;          // of this life, without evaluation
+  uint64_t restores = 0;
+  std::string shard_plan;
+  std::string checkpoint;               // the newest
+  std::string log_dir;
+
+  // For a person, many lines.
+  std::string Text() const;
+};
+
+// The table of common/variables/shard_plan.h.
+std::string ShardPlan(const ClusterCoordinator& cluster);
+// For --fresh: what the journal says is forgotten, the numbers of its generations are not.
+absl::Status DeleteJournals(const std::string& directory);
+
+// Trains what a job file says, as a client of ClusterCoordinator.
+//
+//   1. Plan: data, model, epochs (job_plan.h). 2. Look at what the checkpoint directory holds.
+//   3. Start the coordinator, variables, programs, datasets. 4. TakeFirstCut, so that there is a state
+//   to go back to. 5. Per epoch: TrainEpoch (schedule what is unfinished, then the rest; checkpoints by
+//   steps and seconds), close it, checkpoint by epochs, Evaluate. 6. The last checkpoint; every task is
+//   told.
+//
+// A lost ps anywhere in 5 leads to Restore and back to where the checkpoint was.
+class JobRunner {
+ public:
+  explicit JobRunner(JobRunnerOptions options) : options_(std::move(options)) {}
+
+  // Errors: of the job and its data; FailedPrecondition where the directory holds a finished or
+  // another job; of the cluster; Cancelled after Interrupt.
+  absl::StatusOr<JobReport> Run();
+  // Makes Run return Cancelled soon, with what is finished durable. Thread-safe.
+  void Interrupt();
+  // For the status page; null before it has started and after it has ended. Thread-safe.
+  std::shared_ptr<ClusterCoordinator> coordinator() const;
+
+ private:
+  absl::Status LookAtDirectory();
+  absl::Status StartCluster();
+  absl::Status TakeFirstCut();
+  absl::Status TrainAll();
+  absl::Status OneEpoch(uint64_t epoch);
+  absl::Status TrainEpoch(uint64_t epoch);
+  absl::Status ScheduleMore(uint64_t end);
+  absl::Status ScheduleAt(uint64_t place, uint32_t steps);
+  absl::Status CloseEpoch(uint64_t epoch);
+  absl::Status Evaluate(uint64_t epoch);
+  absl::Status Recover(const absl::Status& error);
+  absl::Status End();
+  void CheckpointWhenDue(const CoordinatorState& state);
+  void TellProgress(const CoordinatorState& state, uint64_t epoch, const std::string& note);
+  void Say(const std::string& line);
+  void Report(MetricsRecord record);
+
+  const JobRunnerOptions options_;
+  std::unique_ptr<JobPlan> plan_;
+  std::string checkpoint_dir_;
+  std::string log_dir_;
+  double task_timeout_s_ = 0;
+  std::unique_ptr<Reporter> reporter_;
+  StepFunction train_;
+  StepFunction eval_;
+  PerWorkerDataset train_data_;
+  PerWorkerDataset validation_data_;
+  std::vector<UnfinishedPlace> unfinished_;  // to be scheduled before anything new
+  uint64_t next_unfinished_ = 0;
+  uint64_t steps_at_checkpoint_ = 0;
+  TimePoint time_of_checkpoint_;
+  uint64_t steps_at_report_ = 0;
+  TimePoint time_of_report_;
+  double steps_per_second_ = 0;
+  uint64_t steps_at_progress_ = 0;
+  TimePoint time_of_progress_;
+  JobReport report_;
+
+  std::atomic<bool> interrupted_{false};
+  Mutex progress_mu_;  // of options_.progress: the coordinator's waits are told on its own thread
+  mutable Mutex mu_;
+  std::shared_ptr<ClusterCoordinator> coordinator_ ABSL_GUARDED_BY(mu_);
+  ClusterCoordinator* cluster_ = nullptr;  // the same, of the runner's thread
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_JOB_RUNNER_H_

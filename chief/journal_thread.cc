@@ -1,0 +1,124 @@
+#include "chief/journal_thread.h"
+
+#include <chrono>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/checkpoint/checkpoint_directory.h"
+#include "common/checkpoint/file.h"
+#include "common/checkpoint/manifest.h"
+
+namespace cohort {
+
+JournalThread::JournalThread(std::string checkpoint_dir, std::string directory, Callbacks callbacks)
+    : checkpoint_dir_(std::move(checkpoint_dir)),
+      directory_(std::move(directory)),
+      callbacks_(std::move(callbacks)),
+      thread_([this] { Run(); }) {}
+
+JournalThread::~JournalThread() {
+  {
+    MutexLock lock(&mu_);
+    ending_ = true;
+    changed_.Signal();
+  }
+  thread_.join();
+}
+
+void JournalThread::TakeGeneration(uint64_t heard) {
+  MutexLock lock(&mu_);
+  take_ = true;
+  heard_ = heard;
+  changed_.Signal();
+}
+
+void JournalThread::Read() {
+  MutexLock lock(&mu_);
+  read_ = true;
+  changed_.Signal();
+}
+
+void JournalThread::Append(v1::JournalRecord record) {
+  MutexLock lock(&mu_);
+  queue_.push_back(std::move(record));
+  changed_.Signal();
+}
+
+int64_t JournalThread::fsyncs() const {
+  MutexLock lock(&mu_);
+  return journal_ == nullptr ? 0 : journal_->fsyncs();
+}
+
+void JournalThread::Run() {
+  while (true) {
+    bool take = false;
+    bool read = false;
+    uint64_t heard = 0;
+    std::vector<v1::JournalRecord> records;
+    {
+      MutexLock lock(&mu_);
+      while (queue_.empty() && !take_ && !read_ && !ending_) changed_.Wait(&mu_);
+      if (queue_.empty() && !take_ && !read_) return;
+      take = std::exchange(take_, false);
+      read = std::exchange(read_, false);
+      heard = heard_;
+      records.swap(queue_);
+    }
+    if (take) callbacks_.on_generation(CreateJournal(heard));
+    if (read) callbacks_.on_recovered(ReadAll());
+    if (!records.empty()) Write(&records);
+  }
+}
+
+absl::StatusOr<uint64_t> JournalThread::CreateJournal(uint64_t heard) {
+  // Tasks of this job may have heard of generations that this directory does not know (it is another
+  // one, or was emptied): this chief's must be above them.
+  if (heard > 0) {
+    COHORT_RETURN_IF_ERROR(MakeDirectories(directory_));
+    const std::string claim = JoinPath(directory_, fmt::format("generation-{}", heard));
+    auto file = DurableFile::Create(claim, DurableFile::Mode::kExclusive);
+    if (file.ok()) {
+      COHORT_RETURN_IF_ERROR((*file)->Close());
+    } else if (!absl::IsAlreadyExists(file.status())) {
+      return file.status();
+    }
+  }
+  COHORT_ASSIGN_OR_RETURN(std::unique_ptr<Journal> journal, Journal::Create(directory_));
+  const uint64_t generation = journal->generation();
+  MutexLock lock(&mu_);
+  journal_ = std::move(journal);
+  return generation;
+}
+
+absl::StatusOr<Recovered> JournalThread::ReadAll() const {
+  COHORT_ASSIGN_OR_RETURN(const auto records, Journal::ReadAll(directory_));
+  if (!records.empty()) return Recover(records, &ReadManifest);
+  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir_));
+  if (entries.empty()) return Recovered();
+  COHORT_ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(entries.back().manifest));
+  return RecoverFromManifest(manifest);
+}
+
+void JournalThread::Write(std::vector<v1::JournalRecord>* records) {
+  Journal* journal = nullptr;
+  {
+    MutexLock lock(&mu_);
+    journal = journal_.get();
+  }
+  if (journal == nullptr) return;
+  while (true) {
+    const absl::Status status = journal->AppendAll(*records);
+    if (status.ok()) {
+      callbacks_.on_durable(records->back().number());
+      return;
+    }
+    const bool broken = !absl::IsResourceExhausted(status);
+    callbacks_.on_error(status, broken);
+    if (broken) return;
+    MutexLock lock(&mu_);
+    if (ending_) return;
+    changed_.WaitUntil(&mu_, std::chrono::steady_clock::now() + std::chrono::milliseconds(500));
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,67 @@
+#ifndef COHORT_CHIEF_JOURNAL_THREAD_H_
+#define COHORT_CHIEF_JOURNAL_THREAD_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "chief/recovery.h"
+#include "common/base/mutex.h"
+#include "common/checkpoint/journal.h"
+
+namespace cohort {
+
+// The chief's journal on disk, on a thread of its own: records that come while one is being made
+// durable share the next fsync. Callbacks come on that thread.
+class JournalThread {
+ public:
+  struct Callbacks {
+    std::function<void(absl::StatusOr<uint64_t>)> on_generation;
+    std::function<void(absl::StatusOr<Recovered>)> on_recovered;
+    std::function<void(uint64_t record)> on_durable;
+    // The disk refuses: told once per pause; it is tried again until it succeeds, unless `broken`.
+    std::function<void(const absl::Status& status, bool broken)> on_error;
+  };
+
+  // `directory` holds the journal of the checkpoints in `checkpoint_dir`.
+  JournalThread(std::string checkpoint_dir, std::string directory, Callbacks callbacks);
+  // Writes what is queued (once), then ends.
+  ~JournalThread();
+
+  // Takes a generation above `heard`; on_generation.
+  void TakeGeneration(uint64_t heard);
+  // on_recovered: what journal and newest checkpoint say.
+  void Read();
+  void Append(v1::JournalRecord record);
+
+  int64_t fsyncs() const;
+
+ private:
+  void Run();
+  void Write(std::vector<v1::JournalRecord>* records);
+  absl::StatusOr<uint64_t> CreateJournal(uint64_t heard);
+  absl::StatusOr<Recovered> ReadAll() const;
+
+  const std::string checkpoint_dir_;
+  const std::string directory_;
+  const Callbacks callbacks_;
+
+  mutable Mutex mu_;
+  CondVar changed_;
+  bool take_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t heard_ ABSL_GUARDED_BY(mu_) = 0;
+  bool read_ ABSL_GUARDED_BY(mu_) = false;
+  bool ending_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<v1::JournalRecord> queue_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<Journal> journal_ ABSL_GUARDED_BY(mu_);
+  std::thread thread_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_JOURNAL_THREAD_H_

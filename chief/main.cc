@@ -1,0 +1,52 @@
+// cohort-chief: owns a job. TF_CONFIG says where its workers and parameter servers are.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "chief/chief.h"
+#include "chief/chief_options.h"
+#include "common/base/exit_code.h"
+#include "common/base/flags.h"
+#include "common/base/signals.h"
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+absl::StatusOr<int> Run(const ChiefFlags& flags) {
+  COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SignalWaiter> signals, SignalWaiter::Start());
+  COHORT_ASSIGN_OR_RETURN(const RoleContext context,
+                          MakeRoleContext(flags.role, Role::kChief, std::getenv("TF_CONFIG")));
+  COHORT_ASSIGN_OR_RETURN(Chief::Options options,
+                          MakeChiefOptions(flags, context, std::getenv("COHORT_DATA_DIR")));
+  options.progress = ProgressLine::For(STDOUT_FILENO);
+  options.progress_output = [](std::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  };
+  options.on_done = [&signals] { signals->NotifyDone(); };
+  COHORT_ASSIGN_OR_RETURN(std::unique_ptr<Chief> chief, Chief::Start(std::move(options)));
+  const int signal = signals->Wait();
+  if (signal != 0) chief->Interrupt();
+  const absl::StatusOr<JobReport> report = chief->Wait();
+  if (signal != 0) {
+    context.log->Info("ended_by_signal", {{"signal", signal}});
+    return ExitCodeOfSignal(signal);
+  }
+  COHORT_RETURN_IF_ERROR(report.status());
+  std::fputs(report->Text().c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+}  // namespace cohort
+
+int main(int argc, char** argv) {
+  cohort::ChiefFlags options;
+  cohort::FlagSet flags("cohort-chief", "The chief of a Cohort cluster: trains a job.");
+  cohort::AddChiefFlags(&flags, &options);
+  if (const auto exit = flags.ParseOrExit(argc, argv)) return *exit;
+  const absl::StatusOr<int> code = cohort::Run(options);
+  return code.ok() ? *code : cohort::ExitWith("cohort-chief", code.status());
+}

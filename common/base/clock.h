@@ -1,0 +1,55 @@
+#ifndef COHORT_COMMON_BASE_CLOCK_H_
+#define COHORT_COMMON_BASE_CLOCK_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace cohort {
+
+// Monotonic time: of one process, without meaning beyond it. The type is steady_clock's, so that
+// CondVar::WaitUntil takes it.
+using TimePoint = std::chrono::steady_clock::time_point;
+using Duration = std::chrono::steady_clock::duration;
+
+inline double ToSeconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+inline Duration FromSeconds(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+// Where time comes from: injected, so that a whole cluster can run on a virtual clock. Thread-safe.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // Never goes back.
+  virtual TimePoint Now() const = 0;
+  // Microseconds since 1970, for what people and files see. May jump.
+  virtual int64_t UnixMicros() const = 0;
+};
+
+// The machine's clocks.
+class RealClock : public Clock {
+ public:
+  TimePoint Now() const override { return std::chrono::steady_clock::now(); }
+  int64_t UnixMicros() const override;
+};
+
+// Stands still until it is told otherwise. Starts away from zero, so that a default TimePoint lies
+// in the past.
+class ManualClock : public Clock {
+ public:
+  TimePoint Now() const override;
+  int64_t UnixMicros() const override;
+  void Advance(Duration by) { micros_ += std::chrono::duration_cast<Micros>(by).count(); }
+  // Microseconds since the start, for virtual schedules; not before the present.
+  void AdvanceTo(int64_t micros);
+  int64_t elapsed_micros() const { return micros_; }
+
+ private:
+  using Micros = std::chrono::microseconds;
+  std::atomic<int64_t> micros_{0};
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_BASE_CLOCK_H_

@@ -1,0 +1,20 @@
+#include "common/base/directory.h"
+
+#include <filesystem>
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+absl::Status MakeDirectories(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error && std::filesystem::is_directory(path, error)) return absl::OkStatus();
+  return WithExitCode(
+      FailedPrecondition("the directory \"{}\" cannot be made: {}", path,
+                         error ? error.message() : "something else has this name"),
+      ExitCode::kCantCreate);
+}
+
+}  // namespace cohort

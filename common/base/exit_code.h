@@ -1,0 +1,48 @@
+#ifndef COHORT_COMMON_BASE_EXIT_CODE_H_
+#define COHORT_COMMON_BASE_EXIT_CODE_H_
+
+#include <absl/status/status.h>
+
+#include <string_view>
+
+namespace cohort {
+
+// How a process ends: the codes of sysexits(3).
+enum class ExitCode : int {
+  kOk = 0,
+  kUsage = 64,        // the command line is wrong
+  kData = 65,         // the input (a job file, a data set, a checkpoint) is wrong
+  kNoInput = 66,      // the input is not there
+  kUnavailable = 69,  // another task did not come, or went
+  kSoftware = 70,     // a defect of Cohort
+  kOs = 71,
+  kCantCreate = 73,  // an output cannot be made
+  kIo = 74,          // reading or writing failed, a disk is full
+  kTempFail = 75,    // cancelled or aborted: worth another try
+  kNoPermission = 77,
+  kConfig = 78,  // TF_CONFIG, an address, a directory that is not shared
+};
+
+// 128 + signal, as shells count: 143 of SIGTERM, 130 of SIGINT.
+constexpr int ExitCodeOfSignal(int signal) { return 128 + signal; }
+
+// The code of a status: what WithExitCode attached, else by this table.
+//
+//   OK                              0     InvalidArgument, OutOfRange, DataLoss,
+//   NotFound                       66       Unimplemented (a key asks for what is not there)  65
+//   Unavailable, DeadlineExceeded  69     AlreadyExists                                       73
+//   Aborted, Cancelled             75     ResourceExhausted                                   74
+//   PermissionDenied,                     FailedPrecondition                                  78
+//     Unauthenticated              77     everything else                                     70
+ExitCode ExitCodeOf(const absl::Status& status);
+
+// Says how a process that ends with this status exits; survives Annotate. OK stays OK.
+absl::Status WithExitCode(absl::Status status, ExitCode code);
+
+// Writes "program: error: message" to stderr and returns the exit code: the last line of a main().
+// Writes nothing for OK.
+int ExitWith(std::string_view program, const absl::Status& status);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_BASE_EXIT_CODE_H_

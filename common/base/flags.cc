@@ -1,0 +1,164 @@
+#include "common/base/flags.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "common/base/exit_code.h"
+#include "common/base/suggest.h"
+
+namespace cohort {
+
+class FlagSet::Impl {
+ public:
+  Impl(std::string name, std::string_view description)
+      : app(std::make_shared<CLI::App>(std::string(description), name)) {
+    app->allow_extras();
+  }
+
+  template <typename T>
+  void Add(std::string_view name, T* value, std::string_view help) {
+    const std::string dashed = fmt::format("--{}", name);
+    if constexpr (std::is_same_v<T, bool>) {
+      app->add_flag(dashed, *value, std::string(help));
+    } else {
+      app->add_option(dashed, *value, std::string(help))->capture_default_str();
+    }
+    names.emplace_back(dashed);
+  }
+
+  // What is wrong with the arguments that no flag took; "" where there are none.
+  std::string ExtrasError() const {
+    const std::vector<std::string> extras = app->remaining();
+    if (extras.empty()) return "";
+    const auto flag = std::find_if(extras.begin(), extras.end(),
+                                   [](const std::string& e) { return e.starts_with("-"); });
+    if (flag == extras.end()) {
+      const std::vector<std::string> known = CommandNames();
+      if (known.empty()) return fmt::format("unexpected argument \"{}\"", extras[0]);
+      return fmt::format("there is no command \"{}\"{}", extras[0], DidYouMean(extras[0], known));
+    }
+    std::string name = flag->substr(0, flag->find('='));
+    return fmt::format("unknown flag {}{}", name,
+                       DidYouMean(name, std::span<const std::string>(names)));
+  }
+
+  std::vector<std::string> CommandNames() const {
+    std::vector<std::string> known;
+    for (const auto& [name, set] : commands) known.push_back(name);
+    return known;
+  }
+
+  std::shared_ptr<CLI::App> app;
+  std::vector<std::string> names = {"--help", "--version"};  // with dashes
+  std::vector<std::pair<std::string, std::unique_ptr<FlagSet>>> commands;
+};
+
+FlagSet::FlagSet(std::string_view program, std::string_view description)
+    : impl_(std::make_unique<Impl>(std::string(program), description)) {
+  impl_->app->set_version_flag("--version", fmt::format("{} {}", program, CohortVersion()),
+                               "print the version and exit");
+  impl_->app->set_help_flag("--help,-h", "print this help and exit");
+}
+
+FlagSet::FlagSet(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+FlagSet::~FlagSet() = default;
+
+void FlagSet::Add(std::string_view name, std::string* value, std::string_view help) {
+  impl_->Add(name, value, help);
+}
+void FlagSet::Add(std::string_view name, int* value, std::string_view help) {
+  impl_->Add(name, value, help);
+}
+void FlagSet::Add(std::string_view name, int64_t* value, std::string_view help) {
+  impl_->Add(name, value, help);
+}
+void FlagSet::Add(std::string_view name, uint64_t* value, std::string_view help) {
+  impl_->Add(name, value, help);
+}
+void FlagSet::Add(std::string_view name, double* value, std::string_view help) {
+  impl_->Add(name, value, help);
+}
+void FlagSet::Add(std::string_view name, bool* value, std::string_view help) {
+  impl_->Add(name, value, help);
+}
+void FlagSet::Add(std::string_view name, std::vector<std::string>* values, std::string_view help) {
+  impl_->Add(name, values, help);
+  // One value each time, so that what follows is not taken for a second one.
+  impl_->app->get_option(fmt::format("--{}", name))
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void FlagSet::AddPositional(std::string_view name, std::string* value, std::string_view help,
+                            bool required) {
+  impl_->app->add_option(std::string(name), *value, std::string(help))->required(required);
+}
+
+FlagSet* FlagSet::AddCommand(std::string_view name, std::string_view description) {
+  auto impl = std::make_unique<Impl>(std::string(name), description);
+  impl->app->set_help_flag("--help,-h", "print this help and exit");
+  impl_->app->add_subcommand(impl->app);
+  impl_->app->require_subcommand(0, 1);
+  auto& [unused, set] = impl_->commands.emplace_back(
+      std::string(name), std::unique_ptr<FlagSet>(new FlagSet(std::move(impl))));
+  return set.get();
+}
+
+std::string FlagSet::command() const {
+  for (const auto& [name, set] : impl_->commands) {
+    if (set->impl_->app->parsed()) return name;
+  }
+  return "";
+}
+
+bool FlagSet::Given(std::string_view name) const {
+  const CLI::Option* option = impl_->app->get_option_no_throw(fmt::format("--{}", name));
+  return option != nullptr && option->count() > 0;
+}
+
+ParsedFlags FlagSet::Parse(const std::vector<std::string>& arguments) {
+  const auto wrong = [&](std::string_view what) {
+    const std::string name = impl_->app->get_name();
+    return ParsedFlags{false, static_cast<int>(ExitCode::kUsage), "",
+                       fmt::format("{}: {}\n{}: --help shows what there is\n", name, what, name)};
+  };
+  std::string failure;
+  try {
+    impl_->app->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp&) {
+    return {false, 0, impl_->app->help(), ""};
+  } catch (const CLI::CallForVersion& version) {
+    return {false, 0, fmt::format("{}\n", version.what()), ""};
+  } catch (const CLI::Error& error) {
+    failure = error.what();
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  // An unknown flag is the likelier cause of whatever else went wrong after it.
+  std::string extras = impl_->ExtrasError();
+  for (const auto& [name, set] : impl_->commands) {
+    if (extras.empty() && set->impl_->app->parsed()) extras = set->impl_->ExtrasError();
+  }
+  if (!extras.empty()) return wrong(extras);
+  if (!failure.empty()) return wrong(failure);
+  if (!impl_->commands.empty() && command().empty()) {
+    return wrong(fmt::format("a command is missing: {}", fmt::join(impl_->CommandNames(), ", ")));
+  }
+  return {};
+}
+
+std::optional<int> FlagSet::ParseOrExit(int argc, const char* const* argv) {
+  const ParsedFlags parsed = Parse(std::vector<std::string>(argv + 1, argv + argc));
+  if (parsed.run) return std::nullopt;
+  std::fwrite(parsed.out.data(), 1, parsed.out.size(), stdout);
+  std::fwrite(parsed.err.data(), 1, parsed.err.size(), stderr);
+  return parsed.exit_code;
+}
+
+std::string_view CohortVersion() { return COHORT_VERSION; }
+
+}  // namespace cohort

@@ -1,0 +1,31 @@
+#ifndef COHORT_COMMON_BASE_IDENTITY_H_
+#define COHORT_COMMON_BASE_IDENTITY_H_
+
+#include <cstdint>
+#include <string>
+
+namespace cohort {
+
+// A random number that names one life of a process; never 0.
+uint64_t RandomIncarnation();
+
+// Where HostId looks; tests give others.
+struct HostIdSources {
+  std::string machine_id = "/etc/machine-id";
+  std::string boot_id = "/proc/sys/kernel/random/boot_id";
+};
+
+// Equal in two processes when they share a kernel, so that a unix socket can join them: machine id
+// and boot id, or the host's name and what of them there is. Two containers of one host may be told
+// apart only by their file systems: whoever uses it must also find the other's socket.
+std::string HostId(const HostIdSources& sources = {});
+
+// gethostname().
+std::string HostName();
+
+// Cores that this process may use (its affinity mask and its cgroup's CPU quota), at least 1.
+int AvailableCores();
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_BASE_IDENTITY_H_

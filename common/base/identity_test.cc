@@ -1,0 +1,34 @@
+#include "common/base/identity.h"
+
+#include <stdlib.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <set>
+
+namespace cohort {
+namespace {
+
+TEST_CASE("incarnations differ and are not 0") {
+  std::set<uint64_t> seen = {0};
+  for (int i = 0; i < 100; ++i) REQUIRE(seen.insert(RandomIncarnation()).second);
+}
+
+TEST_CASE("the host's id comes from machine and boot, or from its name") {
+  char directory[] = "/tmp/identity_test.XXXXXX";
+  REQUIRE(mkdtemp(directory) != nullptr);
+  const std::string path = directory;
+  HostIdSources sources{path + "/machine-id", path + "/boot_id"};
+  REQUIRE(HostId(sources) == HostName() + "/");
+  std::ofstream(sources.machine_id) << "m1\n";
+  REQUIRE(HostId(sources) == HostName() + "/m1");
+  std::ofstream(sources.boot_id) << "b1\n";
+  REQUIRE(HostId(sources) == "m1/b1");
+  REQUIRE(HostId() == HostId());
+  REQUIRE(system(("rm -r " + path).c_str()) == 0);
+}
+
+TEST_CASE("there is a core") { REQUIRE(AvailableCores() >= 1); }
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,178 @@
+#include "common/base/log.h"
+
+#include <fmt/chrono.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <chrono>
+#include <iterator>
+#include <mutex>
+#include <utility>
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+constexpr std::string_view kLevelNames[] = {"debug", "info", "warning", "error"};
+
+using Line = fmt::memory_buffer;
+
+spdlog::level::level_enum ToSpdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+bool NeedsQuotes(std::string_view text) {
+  if (text.empty()) return true;
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) <= ' ' || c == '"' || c == '=' || c == '\\' || c == 0x7f) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void AppendQuoted(std::string_view text, Line* line) {
+  line->push_back('"');
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      line->push_back('\\');
+      line->push_back(c);
+    } else if (c == '\n') {
+      line->append(std::string_view("\\n"));
+    } else if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) {
+      fmt::format_to(std::back_inserter(*line), "\\u{:04x}", static_cast<unsigned char>(c));
+    } else {
+      line->push_back(c);
+    }
+  }
+  line->push_back('"');
+}
+
+struct AppendValue {
+  Line* line;
+  void operator()(std::string_view text) const {
+    if (NeedsQuotes(text)) {
+      AppendQuoted(text, line);
+    } else {
+      line->append(text);
+    }
+  }
+  void operator()(bool value) const { line->append(std::string_view(value ? "true" : "false")); }
+  void operator()(double value) const {
+    fmt::format_to(std::back_inserter(*line), "{:.6g}", value);
+  }
+  template <typename Integer>
+  void operator()(Integer value) const {
+    fmt::format_to(std::back_inserter(*line), "{}", value);
+  }
+};
+
+void AppendTime(Line* line) {
+  using std::chrono::microseconds;
+  const auto now = std::chrono::system_clock::now();
+  const auto micros =
+      std::chrono::duration_cast<microseconds>(now.time_since_epoch()).count() % 1'000'000;
+  fmt::format_to(std::back_inserter(*line), "{:%Y-%m-%dT%H:%M:%S}.{:06}Z",
+                 fmt::gmtime(std::chrono::system_clock::to_time_t(now)), micros);
+}
+
+// Hands whole lines to a function, for tests.
+class FunctionSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit FunctionSink(std::function<void(std::string_view)> sink) : sink_(std::move(sink)) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    sink_(std::string_view(message.payload.data(), message.payload.size()));
+  }
+  void flush_() override {}
+  std::function<void(std::string_view)> sink_;
+};
+
+}  // namespace
+
+std::string_view LogLevelName(LogLevel level) { return kLevelNames[static_cast<int>(level)]; }
+
+std::optional<LogLevel> LogLevelFromName(std::string_view name) {
+  for (size_t i = 0; i < std::size(kLevelNames); ++i) {
+    if (kLevelNames[i] == name) return static_cast<LogLevel>(i);
+  }
+  return std::nullopt;
+}
+
+class Logger::Impl {
+ public:
+  Impl(std::string source, std::vector<spdlog::sink_ptr> sinks)
+      : source(std::move(source)), out("cohort", sinks.begin(), sinks.end()) {
+    out.set_pattern("%v");
+    out.set_level(spdlog::level::trace);
+    out.flush_on(spdlog::level::trace);
+  }
+
+  const std::string source;  // "worker:2"
+  spdlog::logger out;
+};
+
+Logger::Logger(LogLevel level, std::unique_ptr<Impl> impl)
+    : level_(level), impl_(std::move(impl)) {}
+Logger::~Logger() = default;
+
+absl::StatusOr<std::unique_ptr<Logger>> Logger::Create(const LogOptions& options) {
+  std::vector<spdlog::sink_ptr> sinks;
+  if (options.to_stderr) sinks.push_back(std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  if (options.sink) sinks.push_back(std::make_shared<FunctionSink>(options.sink));
+  if (!options.file.empty()) {
+    try {
+      sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file));
+    } catch (const std::exception& e) {
+      return WithExitCode(
+          FailedPrecondition("the log file {} cannot be opened: {}", options.file, e.what()),
+          ExitCode::kCantCreate);
+    }
+  }
+  std::string source =
+      options.role == "-" ? "-" : fmt::format("{}:{}", options.role, options.index);
+  return std::unique_ptr<Logger>(
+      new Logger(options.level, std::make_unique<Impl>(std::move(source), std::move(sinks))));
+}
+
+std::unique_ptr<Logger> Logger::Discard() {
+  return std::unique_ptr<Logger>(new Logger(LogLevel::kError, nullptr));
+}
+
+void Logger::Log(LogLevel level, std::string_view event, Fields fields) {
+  if (!enabled(level) || impl_ == nullptr) return;
+  Line line;
+  AppendTime(&line);
+  fmt::format_to(std::back_inserter(line), " {} {} {}", LogLevelName(level), impl_->source, event);
+  for (const LogField& field : fields) {
+    line.push_back(' ');
+    line.append(field.key);
+    line.push_back('=');
+    std::visit(AppendValue{&line}, field.value);
+  }
+  impl_->out.log(ToSpdlog(level), spdlog::string_view_t(line.data(), line.size()));
+}
+
+void Logger::Failure(LogLevel level, std::string_view event, const absl::Status& status) {
+  const std::string code = absl::StatusCodeToString(status.code());
+  const absl::string_view message = status.message();
+  Log(level, event,
+      {{"code", code}, {"message", std::string_view(message.data(), message.size())}});
+}
+
+}  // namespace cohort

@@ -1,0 +1,108 @@
+#include "common/base/log.h"
+
+#include <stdlib.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <regex>
+#include <thread>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+struct Captured {
+  std::vector<std::string> lines;
+  std::unique_ptr<Logger> log;
+
+  explicit Captured(LogLevel level = LogLevel::kInfo) {
+    LogOptions options;
+    options.level = level;
+    options.role = "worker";
+    options.index = 2;
+    options.to_stderr = false;
+    options.sink = [this](std::string_view line) { lines.emplace_back(line); };
+    log = std::move(*Logger::Create(options));
+  }
+  // The last line without its time.
+  std::string last() const { return lines.back().substr(lines.back().find(' ') + 1); }
+};
+
+TEST_CASE("an event is one line of time, level, task, word and fields") {
+  Captured c;
+  c.log->Info("closure_finished", {{"id", uint64_t{17}},
+                                   {"attempt", -1},
+                                   {"seconds", 0.25},
+                                   {"late", false},
+                                   {"peer", "ipv4:127.0.0.1:1"}});
+  REQUIRE(c.last() ==
+          "info worker:2 closure_finished id=17 attempt=-1 seconds=0.25 late=false "
+          "peer=ipv4:127.0.0.1:1");
+  const std::regex time(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z .*)");
+  REQUIRE(std::regex_match(c.lines[0], time));
+}
+
+TEST_CASE("a value cannot break its line") {
+  Captured c;
+  c.log->Warning("odd",
+                 {{"a", "two words"}, {"b", ""}, {"c", "q\"=\\\n\x01"}, {"d", std::string("x")}});
+  REQUIRE(c.last() == R"(warning worker:2 odd a="two words" b="" c="q\"=\\\n\u0001" d=x)");
+}
+
+TEST_CASE("what lies below the level is left out") {
+  Captured c(LogLevel::kWarning);
+  c.log->Info("quiet");
+  c.log->Debug("quiet");
+  REQUIRE(c.lines.empty());
+  REQUIRE_FALSE(c.log->enabled(LogLevel::kInfo));
+  c.log->Failure(LogLevel::kError, "lost", Unavailable("gone away"));
+  REQUIRE(c.last() == "error worker:2 lost code=UNAVAILABLE message=\"gone away\"");
+  Logger::Discard()->Error("nowhere");
+}
+
+TEST_CASE("level names go both ways") {
+  for (const auto level :
+       {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
+    REQUIRE(LogLevelFromName(LogLevelName(level)) == level);
+  }
+  REQUIRE_FALSE(LogLevelFromName("loud").has_value());
+}
+
+TEST_CASE("a file gets the lines too, and one that cannot be made is an error") {
+  char directory[] = "/tmp/log_test.XXXXXX";
+  REQUIRE(mkdtemp(directory) != nullptr);
+  LogOptions options;
+  options.to_stderr = false;
+  options.file = std::string(directory) + "/log";
+  {
+    auto log = Logger::Create(options);
+    REQUIRE(log.ok());
+    (*log)->Info("hello");
+  }
+  std::string line;
+  std::ifstream file(options.file);
+  std::getline(file, line);
+  REQUIRE_THAT(line, Catch::EndsWith(" info - hello"));
+  options.file = options.file + "/below_a_file";
+  const auto bad = Logger::Create(options);
+  REQUIRE_THAT(std::string(bad.status().message()), Catch::Contains(options.file));
+  REQUIRE(system(("rm -r " + std::string(directory)).c_str()) == 0);
+}
+
+TEST_CASE("threads do not mix their lines") {
+  Captured c;
+  const auto work = [&](const char* who) {
+    for (int i = 0; i < 200; ++i) c.log->Info("tick", {{"who", who}, {"i", i}});
+  };
+  std::thread a(work, "a"), b(work, "b");
+  a.join();
+  b.join();
+  REQUIRE(c.lines.size() == 400);
+  const std::regex whole(R"(\S+ info worker:2 tick who=[ab] i=\d+)");
+  for (const auto& line : c.lines) REQUIRE(std::regex_match(line, whole));
+}
+
+}  // namespace
+}  // namespace cohort

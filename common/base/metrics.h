@@ -1,0 +1,92 @@
+#ifndef COHORT_COMMON_BASE_METRICS_H_
+#define COHORT_COMMON_BASE_METRICS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cohort {
+
+// Figures that a task exports for Prometheus. Handles are owned by the registry, live as long as
+// it, and are updated without a lock: one relaxed atomic operation (a histogram: three) on a cache
+// line of their own.
+
+// Only goes up. By convention its name ends in _total.
+class alignas(64) Counter {
+ public:
+  void Increment(uint64_t by = 1) { value_.fetch_add(by, std::memory_order_relaxed); }
+  uint64_t value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> value_{0};
+};
+
+// Goes up and down.
+class alignas(64) Gauge {
+ public:
+  void Set(double value) { value_.store(value, std::memory_order_relaxed); }
+  void Add(double by) { value_.fetch_add(by, std::memory_order_relaxed); }
+  double value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<double> value_{0};
+};
+
+// Counts observations by upper bound.
+class alignas(64) Histogram {
+ public:
+  // Ascending inclusive upper bounds; what lies above the last is counted too.
+  explicit Histogram(std::vector<double> bounds);
+  void Observe(double value);
+  std::span<const double> bounds() const { return bounds_; }
+  // Of bucket i; i == bounds().size() is what lies above. Not cumulative.
+  uint64_t bucket(size_t i) const { return counts_[i].load(std::memory_order_relaxed); }
+  uint64_t count() const;
+  double sum() const { return sum_.load(std::memory_order_relaxed); }
+
+ private:
+  const std::vector<double> bounds_;
+  std::unique_ptr<std::atomic<uint64_t>[]> counts_;
+  std::atomic<double> sum_{0};
+};
+
+// `count` bounds: first, first * factor, ...
+std::vector<double> ExponentialBounds(double first, double factor, int count);
+
+using MetricLabels = std::map<std::string, std::string>;
+
+// All figures of one task. Thread-safe. Adding what is there already (same name and labels) returns
+// the handle that exists. The names of one kind only: a name used for two kinds is a defect and
+// ends the process.
+class MetricsRegistry {
+ public:
+  MetricsRegistry();
+  ~MetricsRegistry();
+
+  Counter* AddCounter(std::string_view name, std::string_view help,
+                      const MetricLabels& labels = {});
+  Gauge* AddGauge(std::string_view name, std::string_view help, const MetricLabels& labels = {});
+  Histogram* AddHistogram(std::string_view name, std::string_view help, std::vector<double> bounds,
+                          const MetricLabels& labels = {});
+  // A gauge that is asked for its value whenever the figures are read. `read` must be thread-safe
+  // and valid as long as the registry.
+  void AddCallback(std::string_view name, std::string_view help, std::function<double()> read,
+                   const MetricLabels& labels = {});
+
+  // Prometheus' text format 0.0.4, sorted by name: what GET /metrics answers.
+  std::string Text() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_BASE_METRICS_H_

@@ -1,0 +1,46 @@
+#ifndef COHORT_COMMON_BASE_SIGNALS_H_
+#define COHORT_COMMON_BASE_SIGNALS_H_
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <optional>
+
+#include "common/base/clock.h"
+
+namespace cohort {
+
+// SIGTERM and SIGINT as something that a main() waits for, together with the task's own end.
+//
+//   auto signals = SignalWaiter::Start();      // first, before any thread
+//   ... server->OnDone([&] { signals->NotifyDone(); });
+//   const int signal = signals->Wait();        // 0: done
+//   return signal == 0 ? 0 : ExitCodeOfSignal(signal);
+//
+// Nothing runs in a signal handler: the signals are blocked in every thread and read from a
+// signalfd.
+class SignalWaiter {
+ public:
+  // Blocks SIGTERM and SIGINT in this thread and those that it starts from now on, and ignores
+  // SIGPIPE. One at a time in a process.
+  static absl::StatusOr<std::unique_ptr<SignalWaiter>> Start();
+  ~SignalWaiter();
+  SignalWaiter(const SignalWaiter&) = delete;
+  SignalWaiter& operator=(const SignalWaiter&) = delete;
+
+  // Until a signal (its number) or NotifyDone (0); a signal that came first wins.
+  int Wait();
+  // nullopt where neither came in time.
+  std::optional<int> WaitFor(Duration timeout);
+  // Ends Wait, now and later. Thread-safe.
+  void NotifyDone();
+
+ private:
+  SignalWaiter(int signal_fd, int done_fd) : signal_fd_(signal_fd), done_fd_(done_fd) {}
+  const int signal_fd_;
+  const int done_fd_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_BASE_SIGNALS_H_

@@ -1,0 +1,32 @@
+#include "common/base/signals.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+namespace cohort {
+namespace {
+
+TEST_CASE("a waiter sees signals, and the end") {
+  auto waiter = SignalWaiter::Start();
+  REQUIRE(waiter.ok());
+  REQUIRE_FALSE((*waiter)->WaitFor(std::chrono::milliseconds(1)).has_value());
+
+  kill(getpid(), SIGTERM);
+  REQUIRE((*waiter)->Wait() == SIGTERM);
+  kill(getpid(), SIGINT);
+  REQUIRE((*waiter)->WaitFor(std::chrono::seconds(60)) == SIGINT);
+  raise(SIGPIPE);  // ignored, else this is the end
+
+  std::thread other([&] { (*waiter)->NotifyDone(); });
+  REQUIRE((*waiter)->Wait() == 0);
+  other.join();
+  REQUIRE((*waiter)->Wait() == 0);  // and stays done
+  kill(getpid(), SIGTERM);
+  REQUIRE((*waiter)->Wait() == SIGTERM);  // a signal goes before the end
+}
+
+}  // namespace
+}  // namespace cohort

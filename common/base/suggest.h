@@ -1,0 +1,31 @@
+#ifndef COHORT_COMMON_BASE_SUGGEST_H_
+#define COHORT_COMMON_BASE_SUGGEST_H_
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cohort {
+
+// Insertions, deletions, substitutions and swaps of neighbours that lead from `a` to `b` (optimal
+// string alignment distance).
+size_t EditDistance(std::string_view a, std::string_view b);
+
+// The name of `known` nearest to `name`, ignoring case; "" where none is near (more than a third of
+// its letters would have to change). The first of equals.
+std::string_view NearestName(std::string_view name, std::span<const std::string_view> known);
+std::string_view NearestName(std::string_view name, std::span<const std::string> known);
+
+// `; did you mean "relu"?`, to be appended to an error about an unknown name, or "".
+std::string DidYouMean(std::string_view name, std::span<const std::string_view> known);
+std::string DidYouMean(std::string_view name, std::span<const std::string> known);
+inline std::string DidYouMean(std::string_view name,
+                              std::initializer_list<std::string_view> known) {
+  return DidYouMean(name, std::span<const std::string_view>(known.begin(), known.size()));
+}
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_BASE_SUGGEST_H_

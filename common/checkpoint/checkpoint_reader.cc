@@ -1,0 +1,208 @@
+#include "common/checkpoint/checkpoint_reader.h"
+
+#include <algorithm>
+
+#include "common/base/status.h"
+#include "common/checkpoint/manifest.h"
+#include "common/checkpoint/safetensors_format.h"
+#include "common/checkpoint/shard_names.h"
+#include "proto/checkpoint.pb.h"
+
+namespace cohort {
+namespace {
+
+std::string NameOf(const LogicalTensor& tensor) {
+  return tensor.slot.empty() ? tensor.variable : tensor.variable + "@" + tensor.slot;
+}
+
+uint64_t RowBytes(const LogicalTensor& tensor) {
+  uint64_t bytes = SizeOf(tensor.dtype);
+  for (size_t axis = 1; axis < tensor.dims.size(); ++axis) {
+    bytes *= static_cast<uint64_t>(tensor.dims[axis]);
+  }
+  return bytes;
+}
+
+std::string DirectoryOf(const std::string& path) {
+  const std::string_view name = kManifestName;
+  if (path.size() < name.size() ||
+      path.compare(path.size() - name.size(), name.size(), name) != 0) {
+    return path;
+  }
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+// A piece must have the dtype and the dims that the variable's rows have.
+absl::Status CheckPiece(const LogicalTensor& tensor, const ShardTensorName& name,
+                        const TensorInfo& info) {
+  if (info.dtype != tensor.dtype) {
+    return DataLoss("tensor \"{}\" has dtype {}, its variable {}", info.name, DTypeName(info.dtype),
+                    DTypeName(tensor.dtype));
+  }
+  const Dims expected = PieceDims(tensor.dims, name.row_end - name.row_begin);
+  if (info.dims != expected || name.row_end > RowsOf(tensor.dims)) {
+    return DataLoss("tensor \"{}\" has shape {}; its variable has {}", info.name,
+                    DimsToString(info.dims), DimsToString(tensor.dims));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<PlannedRead>> PlanRows(const LogicalTensor& tensor, uint64_t row_begin,
+                                                  uint64_t rows) {
+  const uint64_t total = RowsOf(tensor.dims);
+  if (row_begin > total || rows > total - row_begin) {
+    return OutOfRange("rows [{}, +{}) of {}, which has {}", row_begin, rows, NameOf(tensor), total);
+  }
+  const uint64_t row_end = row_begin + rows;
+  std::vector<PlannedRead> reads;
+  auto piece = std::upper_bound(
+      tensor.pieces.begin(), tensor.pieces.end(), row_begin,
+      [](uint64_t row, const StoredPiece& candidate) { return row < candidate.row_end; });
+  for (uint64_t at = row_begin; at < row_end; ++piece) {
+    if (piece == tensor.pieces.end() || piece->row_begin > at) {
+      return DataLoss("row {} of {} is not stored", at, NameOf(tensor));
+    }
+    const uint64_t end = std::min(row_end, piece->row_end);
+    reads.push_back({&*piece, at, end});
+    at = end;
+  }
+  return reads;
+}
+
+CheckpointReader::CheckpointReader() = default;
+CheckpointReader::~CheckpointReader() = default;
+
+absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(const std::string& path,
+                                                                         const Options& options) {
+  COHORT_ASSIGN_OR_RETURN(v1::Manifest manifest, ReadManifest(path));
+  const std::string directory = DirectoryOf(path);
+  COHORT_RETURN_IF_ERROR(VerifyFiles(directory, manifest, options.verify_checksums));
+  std::unique_ptr<CheckpointReader> reader(new CheckpointReader());
+  reader->manifest_ = std::make_unique<v1::Manifest>(std::move(manifest));
+  for (const v1::VariableSpec& variable : reader->manifest_->layout().variables()) {
+    LogicalTensor tensor;
+    tensor.variable = variable.name();
+    tensor.dtype = static_cast<DType>(variable.dtype());
+    tensor.dims.assign(variable.dims().begin(), variable.dims().end());
+    if (SizeOf(tensor.dtype) == 0 || !safetensors::BytesOf(tensor.dtype, tensor.dims).has_value()) {
+      return DataLoss("{}: variable \"{}\" has no dtype or no possible shape", path,
+                      tensor.variable);
+    }
+    reader->tensors_.emplace(std::make_pair(tensor.variable, std::string()), std::move(tensor));
+  }
+  for (const v1::SnapshotFile& file : reader->manifest_->files()) {
+    COHORT_RETURN_IF_ERROR(reader->AddFile(JoinPath(directory, file.name())));
+  }
+  const absl::Status complete = reader->Complete();
+  if (!complete.ok()) return Annotate(complete, path);
+  return reader;
+}
+
+absl::Status CheckpointReader::AddFile(const std::string& path) {
+  COHORT_ASSIGN_OR_RETURN(auto file, SafetensorsReader::Open(path));
+  for (const TensorInfo& info : file->tensors()) {
+    const auto name = ShardTensorName::Parse(info.name);
+    if (!name.has_value()) {
+      return DataLoss("{}: \"{}\" is not the name of a shard", path, info.name);
+    }
+    const auto variable = tensors_.find({name->variable, ""});
+    if (variable == tensors_.end()) {
+      return DataLoss("{}: tensor \"{}\" belongs to no variable of the manifest", path, info.name);
+    }
+    const auto checked = CheckPiece(variable->second, *name, info);
+    if (!checked.ok()) return Annotate(checked, path);
+    auto& tensor = tensors_[{name->variable, name->slot}];
+    if (tensor.variable.empty()) {
+      tensor.variable = name->variable;
+      tensor.slot = name->slot;
+      tensor.dtype = variable->second.dtype;
+      tensor.dims = variable->second.dims;
+    }
+    tensor.pieces.push_back({name->row_begin, name->row_end, files_.size(), info});
+  }
+  files_.push_back(std::move(file));
+  return absl::OkStatus();
+}
+
+// Sorts the pieces of every tensor and checks that they are all of its rows, each once.
+absl::Status CheckpointReader::Complete() {
+  for (auto& [key, tensor] : tensors_) {
+    std::erase_if(tensor.pieces,
+                  [](const StoredPiece& piece) { return piece.row_begin == piece.row_end; });
+    std::sort(tensor.pieces.begin(), tensor.pieces.end(),
+              [](const StoredPiece& a, const StoredPiece& b) { return a.row_begin < b.row_begin; });
+    uint64_t at = 0;
+    for (const StoredPiece& piece : tensor.pieces) {
+      if (piece.row_begin < at) {
+        return DataLoss("row {} of {} is stored twice", piece.row_begin, NameOf(tensor));
+      }
+      if (piece.row_begin > at) {
+        return DataLoss("rows [{}, {}) of {} are in no file", at, piece.row_begin, NameOf(tensor));
+      }
+      at = piece.row_end;
+    }
+    if (at != RowsOf(tensor.dims)) {
+      return DataLoss("rows [{}, {}) of {} are in no file", at, RowsOf(tensor.dims),
+                      NameOf(tensor));
+    }
+  }
+  return absl::OkStatus();
+}
+
+const LogicalTensor* CheckpointReader::Find(const std::string& variable,
+                                            const std::string& slot) const {
+  const auto it = tensors_.find({variable, slot});
+  return it == tensors_.end() ? nullptr : &it->second;
+}
+
+std::vector<std::string> CheckpointReader::Slots(const std::string& variable) const {
+  std::vector<std::string> slots;
+  for (auto it = tensors_.lower_bound({variable, ""});
+       it != tensors_.end() && it->first.first == variable; ++it) {
+    if (!it->first.second.empty()) slots.push_back(it->first.second);
+  }
+  return slots;
+}
+
+absl::Status CheckpointReader::ReadRows(const std::string& variable, const std::string& slot,
+                                        DType dtype, uint64_t row_begin, uint64_t rows,
+                                        std::span<uint8_t> out) const {
+  const LogicalTensor* tensor = Find(variable, slot);
+  if (tensor == nullptr) {
+    return NotFound("{} has no tensor \"{}{}{}\"", IdOf(*manifest_).ToString(), variable,
+                    slot.empty() ? "" : "@", slot);
+  }
+  COHORT_ASSIGN_OR_RETURN(const auto reads, PlanRows(*tensor, row_begin, rows));
+  const uint64_t row_bytes = RowBytes(*tensor);
+  if (tensor->dtype != dtype || out.size() != rows * row_bytes) {
+    return InvalidArgument("{} rows of {} are {} bytes of {}, not {} of {}", rows, NameOf(*tensor),
+                           rows * row_bytes, DTypeName(tensor->dtype), out.size(),
+                           DTypeName(dtype));
+  }
+  for (const PlannedRead& read : reads) {
+    const StoredPiece& piece = *read.piece;
+    COHORT_RETURN_IF_ERROR(
+        files_[piece.file]->ReadBytes(piece.info, (read.row_begin - piece.row_begin) * row_bytes,
+                                      (read.row_end - read.row_begin) * row_bytes,
+                                      out.data() + (read.row_begin - row_begin) * row_bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> CheckpointReader::Read(const std::string& variable,
+                                              const std::string& slot) const {
+  const LogicalTensor* tensor = Find(variable, slot);
+  if (tensor == nullptr) {
+    return NotFound("{} has no tensor \"{}{}{}\"", IdOf(*manifest_).ToString(), variable,
+                    slot.empty() ? "" : "@", slot);
+  }
+  Tensor result(tensor->dtype, tensor->dims);
+  COHORT_RETURN_IF_ERROR(ReadRows(variable, slot, tensor->dtype, 0, RowsOf(tensor->dims),
+                                  {static_cast<uint8_t*>(result.raw()), result.num_bytes()}));
+  return result;
+}
+
+}  // namespace cohort

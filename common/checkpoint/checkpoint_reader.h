@@ -1,0 +1,97 @@
+#ifndef COHORT_COMMON_CHECKPOINT_CHECKPOINT_READER_H_
+#define COHORT_COMMON_CHECKPOINT_CHECKPOINT_READER_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/checkpoint/safetensors.h"
+#include "common/tensor/dtype.h"
+#include "common/tensor/tensor.h"
+
+namespace cohort::v1 {
+class Manifest;
+}
+
+namespace cohort {
+
+// One stored range of rows of a logical tensor.
+struct StoredPiece {
+  uint64_t row_begin = 0;
+  uint64_t row_end = 0;
+  size_t file = 0;  // which of the checkpoint's files
+  TensorInfo info;
+};
+
+// A variable or a slot of it, as a whole.
+struct LogicalTensor {
+  std::string variable;
+  std::string slot;  // "" = the variable's values
+  DType dtype = DType::kInvalid;
+  Dims dims;
+  std::vector<StoredPiece> pieces;  // ascending, without gaps
+};
+
+// One read of a restore: rows [row_begin, row_end) of the logical tensor out of one piece.
+struct PlannedRead {
+  const StoredPiece* piece = nullptr;
+  uint64_t row_begin = 0;
+  uint64_t row_end = 0;
+};
+
+// The reads that give rows [row_begin, row_begin + rows) of `tensor`, ascending. Errors:
+// OutOfRange.
+absl::StatusOr<std::vector<PlannedRead>> PlanRows(const LogicalTensor& tensor, uint64_t row_begin,
+                                                  uint64_t rows);
+
+// Reads a committed checkpoint by logical tensor and row range, whatever its layout was, so that it
+// restores onto any other. Thread-safe.
+class CheckpointReader {
+ public:
+  struct Options {
+    bool verify_checksums = true;  // reads every file once
+  };
+
+  // `path`: manifest.json or its directory. Errors: NotFound; DataLoss naming the file and what is
+  // wrong: a checksum, a variable of which rows are missing or stored twice, a slot of another
+  // shape.
+  static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(const std::string& path,
+                                                                const Options& options);
+  ~CheckpointReader();
+
+  const v1::Manifest& manifest() const { return *manifest_; }
+  // By (variable, slot).
+  const std::map<std::pair<std::string, std::string>, LogicalTensor>& tensors() const {
+    return tensors_;
+  }
+  // Null where the checkpoint has no such tensor.
+  const LogicalTensor* Find(const std::string& variable, const std::string& slot) const;
+  // The slots stored beside a variable, sorted.
+  std::vector<std::string> Slots(const std::string& variable) const;
+
+  // Reads rows [row_begin, row_begin + rows) into `out`, which has exactly their size. Errors:
+  // NotFound (no such tensor), InvalidArgument (another dtype or row size), OutOfRange.
+  absl::Status ReadRows(const std::string& variable, const std::string& slot, DType dtype,
+                        uint64_t row_begin, uint64_t rows, std::span<uint8_t> out) const;
+  // The whole logical tensor.
+  absl::StatusOr<Tensor> Read(const std::string& variable, const std::string& slot) const;
+
+ private:
+  CheckpointReader();
+  absl::Status AddFile(const std::string& path);
+  absl::Status Complete();
+
+  std::unique_ptr<v1::Manifest> manifest_;
+  std::vector<std::unique_ptr<SafetensorsReader>> files_;
+  std::map<std::pair<std::string, std::string>, LogicalTensor> tensors_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_CHECKPOINT_CHECKPOINT_READER_H_

@@ -1,0 +1,204 @@
+#include "common/checkpoint/file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+// One write or read call of the kernel moves at most 2 GiB.
+constexpr size_t kMaxCall = size_t{1} << 30;
+
+absl::StatusCode CodeOf(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return absl::StatusCode::kNotFound;
+    case EEXIST:
+      return absl::StatusCode::kAlreadyExists;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::StatusCode::kPermissionDenied;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return absl::StatusCode::kResourceExhausted;
+    default:
+      return absl::StatusCode::kUnavailable;
+  }
+}
+
+}  // namespace
+
+uint32_t Crc32(uint32_t crc, const void* data, size_t bytes) {
+  return static_cast<uint32_t>(crc32_z(crc, static_cast<const Bytef*>(data), bytes));
+}
+
+absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error) {
+  return absl::Status(CodeOf(error),
+                      fmt::format("{} {}: {}", what, path, std::generic_category().message(error)));
+}
+
+absl::StatusOr<std::unique_ptr<DurableFile>> DurableFile::Create(const std::string& path,
+                                                                 Mode mode) {
+  const int how = mode == Mode::kExclusive ? O_EXCL : O_TRUNC;
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
+  if (fd < 0) return ErrnoStatus("cannot create", path, errno);
+  return std::unique_ptr<DurableFile>(new DurableFile(path, fd));
+}
+
+DurableFile::~DurableFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+absl::Status DurableFile::Append(const void* data, size_t bytes) {
+  const auto* at = static_cast<const uint8_t*>(data);
+  while (bytes > 0) {
+    const ssize_t n = ::write(fd_, at, std::min(bytes, kMaxCall));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return ErrnoStatus("cannot write", path_, n < 0 ? errno : ENOSPC);
+    at += n;
+    bytes -= static_cast<size_t>(n);
+    bytes_ += static_cast<uint64_t>(n);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DurableFile::Sync() {
+  if (::fsync(fd_) != 0) return ErrnoStatus("cannot fsync", path_, errno);
+  return absl::OkStatus();
+}
+
+absl::Status DurableFile::Truncate(uint64_t bytes) {
+  const auto end = static_cast<off_t>(bytes);
+  if (::ftruncate(fd_, end) != 0 || ::lseek(fd_, end, SEEK_SET) != end) {
+    return ErrnoStatus("cannot truncate", path_, errno);
+  }
+  bytes_ = bytes;
+  return absl::OkStatus();
+}
+
+absl::Status DurableFile::Close() {
+  if (fd_ < 0) return absl::OkStatus();
+  const int result = ::close(fd_);
+  fd_ = -1;
+  if (result != 0) return ErrnoStatus("cannot close", path_, errno);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<RandomFile>> RandomFile::Open(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus("cannot open", path, errno);
+  struct stat info = {};
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(fd);
+    return InvalidArgument("{} is not a regular file", path);
+  }
+  return std::unique_ptr<RandomFile>(new RandomFile(path, fd, static_cast<uint64_t>(info.st_size)));
+}
+
+RandomFile::~RandomFile() { ::close(fd_); }
+
+absl::Status RandomFile::Read(uint64_t offset, void* out, size_t bytes) const {
+  auto* at = static_cast<uint8_t*>(out);
+  while (bytes > 0) {
+    const ssize_t n = ::pread(fd_, at, std::min(bytes, kMaxCall), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus("cannot read", path_, errno);
+    if (n == 0) {
+      return DataLoss("{}: ends at byte {}, {} more bytes were expected", path_, offset, bytes);
+    }
+    at += n;
+    offset += static_cast<uint64_t>(n);
+    bytes -= static_cast<size_t>(n);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteFileAtomically(const std::string& path, std::string_view contents) {
+  const std::string temporary = path + ".tmp";
+  const auto write = [&]() -> absl::Status {
+    COHORT_ASSIGN_OR_RETURN(auto file,
+                            DurableFile::Create(temporary, DurableFile::Mode::kTruncate));
+    COHORT_RETURN_IF_ERROR(file->Append(contents.data(), contents.size()));
+    COHORT_RETURN_IF_ERROR(file->Sync());
+    COHORT_RETURN_IF_ERROR(file->Close());
+    if (::rename(temporary.c_str(), path.c_str()) != 0) {
+      return ErrnoStatus("cannot rename a file to", path, errno);
+    }
+    return absl::OkStatus();
+  };
+  if (const absl::Status status = write(); !status.ok()) {
+    ::unlink(temporary.c_str());
+    return status;
+  }
+  const size_t slash = path.rfind('/');
+  return SyncDirectory(slash == std::string::npos ? "."
+                                                  : path.substr(0, std::max<size_t>(slash, 1)));
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
+  COHORT_ASSIGN_OR_RETURN(auto file, RandomFile::Open(path));
+  if (file->size() > max_bytes) {
+    return DataLoss("{}: has {} bytes, at most {} make sense here", path, file->size(), max_bytes);
+  }
+  std::string contents(file->size(), '\0');
+  COHORT_RETURN_IF_ERROR(file->Read(0, contents.data(), contents.size()));
+  return contents;
+}
+
+absl::Status SyncDirectory(const std::string& directory) {
+  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus("cannot open", directory, errno);
+  const int result = ::fsync(fd);
+  const int error = errno;
+  ::close(fd);
+  // Some network file systems cannot sync a directory and keep its entries durable by themselves.
+  if (result != 0 && error != EINVAL) return ErrnoStatus("cannot fsync", directory, error);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) {
+  std::vector<std::string> names;
+  DIR* dir = ::opendir(path.c_str());
+  if (dir == nullptr) {
+    if (errno == ENOENT) return names;
+    return ErrnoStatus("cannot list", path, errno);
+  }
+  errno = 0;
+  while (const dirent* entry = ::readdir(dir)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+    errno = 0;
+  }
+  const int error = errno;
+  ::closedir(dir);
+  if (error != 0) return ErrnoStatus("cannot list", path, error);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::Status RemoveFile(const std::string& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return ErrnoStatus("cannot remove", path, errno);
+  }
+  return absl::OkStatus();
+}
+
+std::string JoinPath(std::string_view directory, std::string_view name) {
+  if (directory.empty()) return std::string(name);
+  if (directory.back() == '/') return fmt::format("{}{}", directory, name);
+  return fmt::format("{}/{}", directory, name);
+}
+
+}  // namespace cohort

@@ -1,0 +1,99 @@
+#ifndef COHORT_COMMON_CHECKPOINT_FILE_H_
+#define COHORT_COMMON_CHECKPOINT_FILE_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/directory.h"
+
+namespace cohort {
+
+// Continues a CRC-32 (zlib's polynomial, start from 0) over any number of bytes.
+uint32_t Crc32(uint32_t crc, const void* data, size_t bytes);
+
+// A Status of `errno`, "what path: reason": NotFound (ENOENT), AlreadyExists, PermissionDenied,
+// ResourceExhausted (no space, a quota or a limit on file sizes), else Unavailable.
+absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error);
+
+// A file that is written once from front to back and must be durable. Not thread-safe.
+class DurableFile {
+ public:
+  enum class Mode { kTruncate, kExclusive };
+
+  // Errors: AlreadyExists (exclusive), what ErrnoStatus says.
+  static absl::StatusOr<std::unique_ptr<DurableFile>> Create(const std::string& path, Mode mode);
+
+  ~DurableFile();
+  DurableFile(const DurableFile&) = delete;
+  DurableFile& operator=(const DurableFile&) = delete;
+
+  // Appends all of it, or says why not (then a part may have been written: see bytes()).
+  absl::Status Append(const void* data, size_t bytes);
+  absl::Status Sync();
+  // Drops what lies behind `bytes`.
+  absl::Status Truncate(uint64_t bytes);
+  // Closes; an error that the system reports only now is not lost.
+  absl::Status Close();
+
+  uint64_t bytes() const { return bytes_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  DurableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+
+  const std::string path_;
+  int fd_;
+  uint64_t bytes_ = 0;
+};
+
+// A file that is read at any place. Thread-safe.
+class RandomFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<RandomFile>> Open(const std::string& path);
+  ~RandomFile();
+  RandomFile(const RandomFile&) = delete;
+  RandomFile& operator=(const RandomFile&) = delete;
+
+  // Reads exactly [offset, offset + bytes). Errors: DataLoss where the file ends before.
+  absl::Status Read(uint64_t offset, void* out, size_t bytes) const;
+
+  uint64_t size() const { return size_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  RandomFile(std::string path, int fd, uint64_t size)
+      : path_(std::move(path)), fd_(fd), size_(size) {}
+
+  const std::string path_;
+  const int fd_;
+  const uint64_t size_;
+};
+
+// Replaces `path` by `contents` in one step: temporary file, fsync, rename, fsync of the directory.
+// After a failure or a crash the old file is there as it was.
+absl::Status WriteFileAtomically(const std::string& path, std::string_view contents);
+
+// The whole file. Errors: DataLoss where it is longer than `max_bytes`.
+absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes);
+
+// Makes names that were created, renamed or removed in `directory` durable.
+absl::Status SyncDirectory(const std::string& directory);
+
+// The names in a directory, sorted; empty where there is no such directory.
+absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
+
+// Removes a file; one that is not there is no error.
+absl::Status RemoveFile(const std::string& path);
+
+// "a/b".
+std::string JoinPath(std::string_view directory, std::string_view name);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_CHECKPOINT_FILE_H_

@@ -1,0 +1,32 @@
+#ifndef COHORT_COMMON_CHECKPOINT_JOURNAL_FORMAT_H_
+#define COHORT_COMMON_CHECKPOINT_JOURNAL_FORMAT_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cohort::v1 {
+class JournalRecord;
+}
+
+namespace cohort {
+
+// A record on disk is at most this long; a length above it is damage.
+inline constexpr uint32_t kMaxJournalRecordBytes = uint32_t{64} << 20;
+
+// Appends the frame of one record to `out`. Errors: InvalidArgument (too long, or no number).
+absl::Status AppendJournalFrame(const v1::JournalRecord& record, std::string* out);
+
+// The records in the bytes of one journal file. What does not parse at the end is a torn tail and
+// left out (`torn_bytes`, if not null, receives its size); with a whole record anywhere behind it,
+// it is damage: DataLoss naming `path` and the offset.
+absl::StatusOr<std::vector<v1::JournalRecord>> ParseJournal(std::string_view bytes,
+                                                            std::string_view path,
+                                                            uint64_t* torn_bytes);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_CHECKPOINT_JOURNAL_FORMAT_H_

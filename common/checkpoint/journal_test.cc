@@ -1,0 +1,228 @@
+#include "common/checkpoint/journal.h"
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "common/checkpoint/journal_format.h"
+#include "common/checkpoint/test_directory.h"
+#include "proto/checkpoint.pb.h"
+
+namespace cohort {
+namespace {
+
+using testing::Contains;
+using testing::TestDirectory;
+
+v1::JournalRecord Record(uint64_t number) {
+  v1::JournalRecord record;
+  record.set_number(number);
+  v1::Settle* settle = record.mutable_settle();
+  settle->set_watermark(number * 1000);
+  for (uint64_t i = 0; i < number % 5; ++i) settle->add_finished(number * 1000 + i + 2);
+  return record;
+}
+
+std::vector<uint64_t> NumbersOf(const std::vector<v1::JournalRecord>& records) {
+  std::vector<uint64_t> numbers;
+  for (const auto& record : records) numbers.push_back(record.number());
+  return numbers;
+}
+
+TEST_CASE("the journal gives back every record of every generation in order") {
+  TestDirectory dir;
+  CHECK(Journal::ReadAll(dir / "none")->empty());
+  uint64_t number = 0;
+  for (uint64_t generation = 1; generation <= 3; ++generation) {
+    auto journal = Journal::Create(dir / "journal");
+    REQUIRE(journal.ok());
+    CHECK((*journal)->generation() == generation);
+    for (int i = 0; i < 4; ++i) REQUIRE((*journal)->Append(Record(++number)).ok());
+    CHECK((*journal)->fsyncs() == 4);
+  }
+  const auto records = Journal::ReadAll(dir / "journal");
+  REQUIRE(records.ok());
+  REQUIRE(records->size() == 12);
+  for (uint64_t i = 0; i < 12; ++i) {
+    CHECK((*records)[i].SerializeAsString() == Record(i + 1).SerializeAsString());
+  }
+}
+
+TEST_CASE("several records are durable by one fsync") {
+  TestDirectory dir;
+  auto journal = Journal::Create(dir.path());
+  REQUIRE(journal.ok());
+  const std::vector<v1::JournalRecord> records = {Record(1), Record(2), Record(3)};
+  REQUIRE((*journal)->AppendAll(records).ok());
+  CHECK((*journal)->fsyncs() == 1);
+  CHECK(NumbersOf(*Journal::ReadAll(dir.path())) == std::vector<uint64_t>{1, 2, 3});
+}
+
+TEST_CASE("a generation is taken once") {
+  TestDirectory dir;
+  testing::WriteAllBytes(dir / "generation-7", "");
+  auto journal = Journal::Create(dir.path());
+  REQUIRE(journal.ok());
+  CHECK((*journal)->generation() == 8);
+  // Many chiefs at a time: each gets a generation of its own or is told that it was too slow.
+  std::vector<std::thread> threads;
+  std::vector<uint64_t> taken(8);
+  for (size_t i = 0; i < taken.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const auto mine = Journal::Create(dir.path());
+      if (mine.ok()) taken[i] = (*mine)->generation();
+      if (!mine.ok() && !absl::IsAlreadyExists(mine.status())) taken[i] = 1;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  std::sort(taken.begin(), taken.end());
+  CHECK(taken.back() > 8);
+  for (size_t i = 1; i < taken.size(); ++i) {
+    CHECK((taken[i] == 0 || (taken[i] > 8 && taken[i] != taken[i - 1])));
+  }
+}
+
+TEST_CASE("threads that append together share fsyncs and lose nothing") {
+  TestDirectory dir;
+  auto journal = Journal::Create(dir.path());
+  REQUIRE(journal.ok());
+  Mutex order;
+  uint64_t number = 0;
+  std::vector<std::thread> threads;
+  std::atomic<int> failures{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) {
+        // Numbers must enter the file in order, so the lock covers the append.
+        MutexLock lock(&order);
+        if (!(*journal)->Append(Record(++number)).ok()) ++failures;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(failures == 0);
+  CHECK(Journal::ReadAll(dir.path())->size() == 200);
+
+  TestDirectory unordered;
+  auto second = Journal::Create(unordered.path());
+  REQUIRE(second.ok());
+  threads.clear();
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) {
+        if (!(*second)->Append(Record(1)).ok()) ++failures;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(failures == 0);
+  CHECK((*second)->fsyncs() <= 200);
+  const std::string bytes = testing::ReadAllBytes(unordered / "journal-1");
+  CHECK(ParseJournal(bytes, "test", nullptr)->size() == 200);
+}
+
+TEST_CASE("a journal torn at any byte gives the whole records before it") {
+  std::string bytes;
+  std::vector<size_t> ends = {0};
+  for (uint64_t n = 1; n <= 6; ++n) {
+    REQUIRE(AppendJournalFrame(Record(n), &bytes).ok());
+    ends.push_back(bytes.size());
+  }
+  for (size_t end = 0; end <= bytes.size(); ++end) {
+    uint64_t torn = 0;
+    const auto records = ParseJournal(std::string_view(bytes).substr(0, end), "test", &torn);
+    REQUIRE(records.ok());
+    const size_t whole =
+        static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), end) - ends.begin()) - 1;
+    CHECK(records->size() == whole);
+    CHECK(torn == end - ends[whole]);
+    // A file that grew before its bytes were written ends in zeros.
+    const std::string zeros = bytes.substr(0, end) + std::string(100, '\0');
+    const auto padded = ParseJournal(zeros, "test", nullptr);
+    REQUIRE(padded.ok());
+    CHECK(padded->size() >= whole);
+    CHECK(padded->size() <= whole + 1);  // zeros may happen to be what was torn off
+  }
+}
+
+TEST_CASE("damage before the tail is found, whichever byte it hits") {
+  std::string bytes;
+  size_t last = 0;
+  for (uint64_t n = 1; n <= 6; ++n) {
+    last = bytes.size();
+    REQUIRE(AppendJournalFrame(Record(n), &bytes).ok());
+  }
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bad = bytes;
+      bad[at] = static_cast<char>(bad[at] ^ (1 << bit));
+      const auto records = ParseJournal(bad, "journal-3", nullptr);
+      if (at < last) {
+        REQUIRE(absl::IsDataLoss(records.status()));
+        CHECK(Contains(std::string(records.status().message()), "journal-3: damaged at byte"));
+      } else {
+        REQUIRE(records.ok());
+        CHECK(records->size() == 5);
+      }
+    }
+  }
+}
+
+TEST_CASE("a missing record and a missing file are found") {
+  TestDirectory dir;
+  for (const std::vector<uint64_t>& numbers : {std::vector<uint64_t>{1, 2, 3}, {4, 5}, {6, 7}}) {
+    auto journal = Journal::Create(dir.path());
+    REQUIRE(journal.ok());
+    for (const uint64_t n : numbers) REQUIRE((*journal)->Append(Record(n)).ok());
+  }
+  REQUIRE(Journal::ReadAll(dir.path())->size() == 7);
+  std::filesystem::remove(dir / "journal-2");
+  const auto records = Journal::ReadAll(dir.path());
+  CHECK(absl::IsDataLoss(records.status()));
+  CHECK(Contains(std::string(records.status().message()), "has record 6 where 4 is due"));
+}
+
+TEST_CASE("what a fenced chief still wrote is not part of the journal") {
+  TestDirectory dir;
+  auto old_chief = Journal::Create(dir.path());
+  REQUIRE(old_chief.ok());
+  REQUIRE((*old_chief)->AppendAll(std::vector{Record(1), Record(2)}).ok());
+  auto new_chief = Journal::Create(dir.path());
+  REQUIRE(new_chief.ok());
+  v1::JournalRecord start;
+  start.set_number(3);
+  start.mutable_start()->set_generation(2);
+  REQUIRE((*new_chief)->Append(start).ok());
+  REQUIRE((*old_chief)->AppendAll(std::vector{Record(3), Record(4)}).ok());
+  const auto records = Journal::ReadAll(dir.path());
+  REQUIRE(records.ok());
+  CHECK(NumbersOf(*records) == std::vector<uint64_t>{1, 2, 3});
+  CHECK(records->back().start().generation() == 2);
+}
+
+TEST_CASE("a full disk loses no record that was there and does not spoil the file") {
+  TestDirectory dir;
+  auto journal = Journal::Create(dir.path());
+  REQUIRE(journal.ok());
+  REQUIRE((*journal)->Append(Record(1)).ok());
+  v1::JournalRecord big = Record(2);
+  for (uint64_t i = 0; i < 2000; ++i) big.mutable_settle()->add_finished(1'000'000 + i);
+  {
+    testing::FullDisk full(2000);
+    CHECK(absl::IsResourceExhausted((*journal)->Append(big)));
+    CHECK(Journal::ReadAll(dir.path())->size() == 1);
+    CHECK((*journal)->Append(Record(2)).ok());  // a small one still fits
+  }
+  big.set_number(3);
+  CHECK((*journal)->Append(big).ok());
+  CHECK(NumbersOf(*Journal::ReadAll(dir.path())) == std::vector<uint64_t>{1, 2, 3});
+}
+
+TEST_CASE("records without a number are refused") {
+  TestDirectory dir;
+  auto journal = Journal::Create(dir.path());
+  REQUIRE(journal.ok());
+  CHECK(absl::IsInvalidArgument((*journal)->Append(v1::JournalRecord())));
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,154 @@
+#include "common/checkpoint/manifest.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <array>
+#include <charconv>
+
+#include "common/base/status.h"
+#include "common/checkpoint/file.h"
+#include "common/checkpoint/safetensors.h"
+#include "proto/checkpoint.pb.h"
+
+namespace cohort {
+namespace {
+
+constexpr uint32_t kFormatVersion = 1;
+constexpr char kChecksumName[] = "manifest.json.crc";
+constexpr std::string_view kPrefix = "ckpt-";
+// Applied sets and job files are small; more than this is not a manifest.
+constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxChecksumBytes = 64;
+
+std::string ChecksumLine(std::string_view json) {
+  return fmt::format("{:08x} {}\n", Crc32(0, json.data(), json.size()), json.size());
+}
+
+// The JSON form: field names as in the .proto, indented, for people and for jq.
+absl::StatusOr<std::string> ToJson(const v1::Manifest& manifest) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  const auto status = google::protobuf::util::MessageToJsonString(manifest, &json, options);
+  if (!status.ok())
+    return InvalidArgument("cannot write the manifest as JSON: {}", status.ToString());
+  // Texts that are not UTF-8 pass the printer, but no reader takes them back.
+  v1::Manifest back;
+  const auto read = google::protobuf::util::JsonStringToMessage(json, &back);
+  if (!read.ok()) {
+    return InvalidArgument("the manifest has a text that JSON cannot hold: {}", read.ToString());
+  }
+  return json;
+}
+
+// A file of the manifest is a name in its directory, never a way out of it.
+absl::Status CheckFileNames(const v1::Manifest& manifest) {
+  for (const v1::SnapshotFile& file : manifest.files()) {
+    if (file.name().empty() || file.name() == "." || file.name() == ".." ||
+        file.name().find_first_of(std::string_view("/\0", 2)) != std::string::npos) {
+      return DataLoss("it names the file \"{}\", which cannot lie in its directory", file.name());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::Manifest> ParseManifest(const std::string& json) {
+  v1::Manifest manifest;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;  // a later version may have added some
+  const auto status = google::protobuf::util::JsonStringToMessage(json, &manifest, options);
+  if (!status.ok()) return DataLoss("not a manifest: {}", status.ToString());
+  if (manifest.format_version() != kFormatVersion) {
+    return DataLoss("has format version {}, this program reads {}", manifest.format_version(),
+                    kFormatVersion);
+  }
+  COHORT_RETURN_IF_ERROR(CheckFileNames(manifest));
+  return manifest;
+}
+
+bool EndsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+}  // namespace
+
+std::string CheckpointId::ToString() const {
+  return fmt::format("{}{}-{}-{}", kPrefix, timeline, generation, cut);
+}
+
+std::optional<CheckpointId> CheckpointId::Parse(std::string_view name) {
+  if (name.substr(0, kPrefix.size()) != kPrefix) return std::nullopt;
+  std::array<uint64_t, 3> numbers = {};
+  const char* at = name.data() + kPrefix.size();
+  const char* const end = name.data() + name.size();
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (i > 0 && (at == end || *at++ != '-')) return std::nullopt;
+    const auto result = std::from_chars(at, end, numbers[i]);
+    if (result.ec != std::errc()) return std::nullopt;
+    at = result.ptr;
+  }
+  const CheckpointId id{numbers[0], numbers[1], numbers[2]};
+  // One checkpoint has one name: no leading zeros, nothing behind.
+  if (at != end || id.ToString() != name) return std::nullopt;
+  return id;
+}
+
+CheckpointId IdOf(const v1::Manifest& manifest) {
+  return {manifest.timeline(), manifest.generation(), manifest.cut()};
+}
+
+absl::Status CommitManifest(const std::string& checkpoint_dir, const v1::Manifest& manifest) {
+  v1::Manifest stamped = manifest;
+  stamped.set_format_version(kFormatVersion);
+  if (const absl::Status names = CheckFileNames(stamped); !names.ok()) {
+    return InvalidArgument("the manifest of {}: {}", checkpoint_dir, std::string(names.message()));
+  }
+  COHORT_ASSIGN_OR_RETURN(const std::string json, ToJson(stamped));
+  // The shard files' names must be durable before anything points at them, and the checkpoint's own
+  // directory before it counts.
+  COHORT_RETURN_IF_ERROR(SyncDirectory(checkpoint_dir));
+  COHORT_RETURN_IF_ERROR(SyncDirectory(JoinPath(checkpoint_dir, "..")));
+  COHORT_RETURN_IF_ERROR(
+      WriteFileAtomically(JoinPath(checkpoint_dir, kChecksumName), ChecksumLine(json)));
+  return WriteFileAtomically(JoinPath(checkpoint_dir, kManifestName), json);
+}
+
+absl::StatusOr<v1::Manifest> ReadManifest(const std::string& path) {
+  const std::string file = EndsWith(path, kManifestName) ? path : JoinPath(path, kManifestName);
+  COHORT_ASSIGN_OR_RETURN(const std::string json, ReadFile(file, kMaxManifestBytes));
+  const std::string checksum_file = file + ".crc";
+  auto checksum = ReadFile(checksum_file, kMaxChecksumBytes);
+  if (!checksum.ok()) {
+    return DataLoss("{}: its checksum cannot be read: {}", file,
+                    std::string(checksum.status().message()));
+  }
+  const std::string actual = ChecksumLine(json);
+  if (*checksum != actual) {
+    return DataLoss("{}: has checksum and size \"{}\", {} says \"{}\"", file,
+                    actual.substr(0, actual.size() - 1), checksum_file,
+                    checksum->substr(0, checksum->find('\n')));
+  }
+  auto manifest = ParseManifest(json);
+  if (!manifest.ok()) return Annotate(manifest.status(), file);
+  return manifest;
+}
+
+absl::Status VerifyFiles(const std::string& checkpoint_dir, const v1::Manifest& manifest,
+                         bool checksums) {
+  COHORT_RETURN_IF_ERROR(CheckFileNames(manifest));
+  for (const v1::SnapshotFile& file : manifest.files()) {
+    const std::string path = JoinPath(checkpoint_dir, file.name());
+    if (checksums) {
+      COHORT_RETURN_IF_ERROR(VerifyFile(path, file.bytes(), file.crc32()));
+      continue;
+    }
+    COHORT_ASSIGN_OR_RETURN(const auto opened, RandomFile::Open(path));
+    if (opened->size() != file.bytes()) {
+      return DataLoss("{}: has {} bytes, the manifest says {}", path, opened->size(), file.bytes());
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cohort

@@ -1,0 +1,59 @@
+#ifndef COHORT_COMMON_CHECKPOINT_MANIFEST_H_
+#define COHORT_COMMON_CHECKPOINT_MANIFEST_H_
+
+#include <absl/status/statusor.h>
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace cohort::v1 {
+class Manifest;
+}
+
+namespace cohort {
+
+// A checkpoint on disk:
+//
+//   <checkpoint directory>/
+//     ckpt-<timeline>-<generation>-<cut>/
+//       *.safetensors         the shard files, one or more of each parameter server
+//       manifest.json.crc     "<crc32 of manifest.json, 8 hex digits> <its bytes>\n"
+//       manifest.json         v1.Manifest as JSON, field names as in proto/checkpoint.proto
+//
+// manifest.json is written last, by rename: a directory without it is no checkpoint, however much
+// else lies in it.
+struct CheckpointId {
+  uint64_t timeline = 0;
+  uint64_t generation = 0;
+  uint64_t cut = 0;
+
+  // Later checkpoints are greater.
+  auto operator<=>(const CheckpointId&) const = default;
+  // "ckpt-0-1-12", the name of its directory.
+  std::string ToString() const;
+  static std::optional<CheckpointId> Parse(std::string_view name);
+};
+
+inline constexpr char kManifestName[] = "manifest.json";
+
+CheckpointId IdOf(const v1::Manifest& manifest);
+
+// Commits: the checkpoint exists, durably, from the moment this returns OK, and not at all before.
+// All files of the manifest lie durably in `checkpoint_dir` already. Errors: those of DurableFile;
+// InvalidArgument where the manifest cannot be written as JSON (a text that is not UTF-8).
+absl::Status CommitManifest(const std::string& checkpoint_dir, const v1::Manifest& manifest);
+
+// Reads a manifest and checks it against its checksum. `path` is the manifest file or its
+// directory. Errors: NotFound; DataLoss naming the file and what is wrong.
+absl::StatusOr<v1::Manifest> ReadManifest(const std::string& path);
+
+// Checks the shard files against the manifest's sizes and checksums (`checksums`: read all bytes).
+absl::Status VerifyFiles(const std::string& checkpoint_dir, const v1::Manifest& manifest,
+                         bool checksums);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_CHECKPOINT_MANIFEST_H_

@@ -1,0 +1,48 @@
+#ifndef COHORT_COMMON_CHECKPOINT_SHARD_NAMES_H_
+#define COHORT_COMMON_CHECKPOINT_SHARD_NAMES_H_
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/tensor/tensor.h"
+
+namespace cohort {
+
+// How the tensors in a checkpoint's shard files are named. One logical tensor (a variable, or one
+// optimizer slot of it) lies in pieces, each a range of its rows (axis 0):
+//
+//   <variable>/rows_<begin>_<end>            dense/kernel/rows_0_392
+//   <variable>@<slot>/rows_<begin>_<end>     dense/kernel@momentum/rows_0_392
+//
+// `end` is exclusive. The pieces of one logical tensor are disjoint, cover all of its rows, and may
+// be spread over all files of the checkpoint; put together in order of `begin` along axis 0 they
+// are the tensor. A scalar has one row, rows_0_1, and shape []. tests/python/load_checkpoint.py
+// does it in ten lines. A slot has the shape of its variable.
+struct ShardTensorName {
+  std::string variable;
+  std::string slot;  // "" = the variable's own values
+  uint64_t row_begin = 0;
+  uint64_t row_end = 0;
+
+  std::string ToString() const;
+  // Nullopt of a name that is not of this form.
+  static std::optional<ShardTensorName> Parse(std::string_view name);
+};
+
+// Variables may not contain '@' and slots neither '@' nor '/': else names would be ambiguous.
+absl::Status CheckVariableName(std::string_view variable);
+absl::Status CheckSlotName(std::string_view slot);
+
+// The number of rows of a tensor of these dims: dims[0], 1 of a scalar.
+uint64_t RowsOf(std::span<const int64_t> dims);
+// The dims of a piece of `rows` rows: {rows, dims[1], ...}, {} of a scalar.
+Dims PieceDims(std::span<const int64_t> dims, uint64_t rows);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_CHECKPOINT_SHARD_NAMES_H_

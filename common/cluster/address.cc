@@ -1,0 +1,120 @@
+#include "common/cluster/address.h"
+
+#include <charconv>
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+constexpr std::string_view kShape = "it should look like host:port or [::1]:port";
+
+absl::StatusOr<int> ParsePort(std::string_view text, int lowest) {
+  int port = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (text.empty() || result.ec != std::errc() || result.ptr != text.data() + text.size()) {
+    return InvalidArgument("the port \"{}\" is not a number", text);
+  }
+  if (port < lowest || port > 65535) {
+    return InvalidArgument("the port {} is not between {} and 65535", port, lowest);
+  }
+  return port;
+}
+
+// Splits at the port's colon; `port` is "" where there is none.
+absl::Status Split(std::string_view text, std::string_view* host, std::string_view* port) {
+  *port = {};
+  if (text.starts_with('[')) {
+    const size_t end = text.find(']');
+    if (end == std::string_view::npos) return InvalidArgument("\"{}\" lacks a ']'", text);
+    *host = text.substr(1, end - 1);
+    const std::string_view rest = text.substr(end + 1);
+    if (!rest.empty() && rest[0] != ':') {
+      return InvalidArgument("\"{}\" is no address: {}", text, kShape);
+    }
+    if (!rest.empty()) *port = rest.substr(1);
+    return absl::OkStatus();
+  }
+  const size_t colon = text.find(':');
+  if (colon != text.rfind(':')) {
+    return InvalidArgument("\"{}\" has more than one colon; write an IPv6 address in brackets",
+                           text);
+  }
+  *host = text.substr(0, colon);
+  if (colon != std::string_view::npos) *port = text.substr(colon + 1);
+  return absl::OkStatus();
+}
+
+absl::Status CheckHost(std::string_view host, std::string_view text) {
+  if (host.find("//") != std::string_view::npos || host.find_first_of(" \t\n/@") != host.npos) {
+    return InvalidArgument("\"{}\" is no address: {}", text, kShape);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string Address::ToString() const {
+  if (host.find(':') != std::string::npos) return fmt::format("[{}]:{}", host, port);
+  return fmt::format("{}:{}", host, port);
+}
+
+absl::StatusOr<Address> ParseAddress(std::string_view text) {
+  if (text.find("://") != std::string_view::npos) {
+    return InvalidArgument("\"{}\" has a scheme; {}", text, kShape);
+  }
+  std::string_view host, port;
+  COHORT_RETURN_IF_ERROR(Split(text, &host, &port));
+  COHORT_RETURN_IF_ERROR(CheckHost(host, text));
+  if (host.empty()) return InvalidArgument("\"{}\" has no host; {}", text, kShape);
+  if (port.empty()) return InvalidArgument("\"{}\" has no port; {}", text, kShape);
+  COHORT_ASSIGN_OR_RETURN(const int number, ParsePort(port, 1));
+  return Address{std::string(host), number};
+}
+
+absl::StatusOr<Address> BindAddress(std::string_view flag, const Address& advertised) {
+  if (flag.empty()) {
+    if (IsLoopback(advertised.host)) return advertised;
+    const bool v6 = advertised.host.find(':') != std::string::npos;
+    return Address{v6 ? "::" : "0.0.0.0", advertised.port};
+  }
+  std::string_view host, port;
+  absl::Status status = Split(flag, &host, &port);
+  if (status.ok()) status = CheckHost(host, flag);
+  Address bind{host.empty() ? "0.0.0.0" : std::string(host), advertised.port};
+  if (status.ok() && !port.empty()) {
+    auto number = ParsePort(port, 0);
+    status = number.status();
+    if (number.ok()) bind.port = *number;
+  }
+  if (!status.ok()) return Annotate(status, "--bind");
+  return bind;
+}
+
+bool IsLoopback(std::string_view host) {
+  if (host == "localhost" || host == "::1" || host == "localhost.localdomain") return true;
+  if (!host.starts_with("127.")) return false;
+  // A name may begin with 127. too; only digits and three dots make an address of it.
+  int dots = 0;
+  for (const char c : host) {
+    if (c == '.') {
+      ++dots;
+    } else if (c < '0' || c > '9') {
+      return false;
+    }
+  }
+  return dots == 3;
+}
+
+absl::Status CheckPlaintext(const Address& bind, bool allow_insecure) {
+  if (allow_insecure || IsLoopback(bind.host)) return absl::OkStatus();
+  return WithExitCode(
+      FailedPrecondition(
+          "refusing to serve plaintext on {}, which others can reach: bind to loopback "
+          "(--bind 127.0.0.1:{}), or pass --allow_insecure where the network is trusted",
+          bind.ToString(), bind.port),
+      ExitCode::kConfig);
+}
+
+}  // namespace cohort

@@ -1,0 +1,90 @@
+#include "common/cluster/role_flags.h"
+
+#include <utility>
+
+#include "common/base/crash_point.h"
+#include "common/base/exit_code.h"
+#include "common/base/flags.h"
+#include "common/base/identity.h"
+#include "common/base/status.h"
+#include "common/cluster/thread_share.h"
+
+namespace cohort {
+namespace {
+
+absl::Status Usage(absl::Status status) {
+  return WithExitCode(std::move(status), ExitCode::kUsage);
+}
+
+absl::Status CheckFlags(const RoleFlags& flags) {
+  if (flags.threads < 0) return Usage(InvalidArgument("--threads: {} is negative", flags.threads));
+  if (flags.admin_port < -1 || flags.admin_port > 65535) {
+    return Usage(InvalidArgument("--admin_port: {} is not between 0 and 65535 (-1: none)",
+                                 flags.admin_port));
+  }
+  if (!LogLevelFromName(flags.log_level).has_value()) {
+    return Usage(InvalidArgument("--log_level: \"{}\" is not debug, info, warning or error",
+                                 flags.log_level));
+  }
+  if (!flags.crash_point.empty()) {
+    return Usage(Annotate(ArmCrashPoint(flags.crash_point), "--crash_point"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FindAddresses(const RoleFlags& flags, RoleContext* context) {
+  context->advertised = context->cluster.Find(context->task);
+  if (!context->advertised.has_value()) return absl::OkStatus();
+  COHORT_ASSIGN_OR_RETURN(context->bind, BindAddress(flags.bind, *context->advertised));
+  if (context->task.role == Role::kWorker || context->task.role == Role::kPs) {
+    return CheckPlaintext(*context->bind, flags.allow_insecure);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddRoleFlags(FlagSet* flags, RoleFlags* out) {
+  flags->Add("bind", &out->bind,
+             "HOST:PORT to listen on, where it is not the address in TF_CONFIG (containers)");
+  flags->Add("threads", &out->threads,
+             "threads that work; 0: the cores, shared out among the tasks of this host");
+  flags->Add("admin_port", &out->admin_port,
+             "port of health and metrics, on loopback; 0: any free one, -1: none");
+  flags->Add("allow_insecure", &out->allow_insecure,
+             "serve and dial plaintext beyond loopback, on a network that is trusted");
+  flags->Add("log_file", &out->log_file, "file that gets the log too");
+  flags->Add("log_level", &out->log_level, "debug, info, warning or error");
+  flags->Add("crash_point", &out->crash_point,
+             "for tests: NAME[:NTH], where the process kills itself");
+  flags->Add("unix_socket_dir", &out->unix_socket_dir,
+             "directory where the tasks of one host meet over unix sockets; empty: TCP only");
+}
+
+absl::StatusOr<RoleContext> MakeRoleContext(const RoleFlags& flags, Role role,
+                                            const char* tf_config) {
+  COHORT_RETURN_IF_ERROR(CheckFlags(flags));
+  RoleContext context;
+  TfConfig config;
+  // An evaluator may run beside no cluster at all.
+  if (tf_config != nullptr || role != Role::kEvaluator) {
+    COHORT_ASSIGN_OR_RETURN(config, ParseTfConfig(tf_config == nullptr ? "" : tf_config));
+  }
+  COHORT_ASSIGN_OR_RETURN(context.task, TaskOfRole(config, role));
+  context.cluster = std::move(config.cluster);
+  COHORT_RETURN_IF_ERROR(FindAddresses(flags, &context));
+  context.threads = flags.threads > 0
+                        ? flags.threads
+                        : ThreadShare(context.cluster, context.task, AvailableCores());
+  context.host_id = HostId();
+  context.incarnation = RandomIncarnation();
+  LogOptions log;
+  log.level = *LogLevelFromName(flags.log_level);
+  log.role = std::string(RoleName(role));
+  log.index = context.task.index;
+  log.file = flags.log_file;
+  COHORT_ASSIGN_OR_RETURN(context.log, Logger::Create(log));
+  return context;
+}
+
+}  // namespace cohort

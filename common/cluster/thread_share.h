@@ -1,0 +1,15 @@
+#ifndef COHORT_COMMON_CLUSTER_THREAD_SHARE_H_
+#define COHORT_COMMON_CLUSTER_THREAD_SHARE_H_
+
+#include "common/cluster/cluster_spec.h"
+
+namespace cohort {
+
+// This task's share of the machine's cores: cores divided by the workers and ps whose host is its
+// own (by name; all loopback names are one host), itself included; at least 1. A chief and an
+// evaluator do little while the others work, and take none from them.
+int ThreadShare(const ClusterSpec& cluster, Task self, int cores);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_CLUSTER_THREAD_SHARE_H_

@@ -1,0 +1,65 @@
+#include "common/cluster/wait_list.h"
+
+#include <algorithm>
+
+#include "common/base/status.h"
+
+namespace cohort {
+
+WaitList::WaitList(const Clock* clock, Options options) : clock_(clock), options_(options) {}
+
+void WaitList::Expect(const std::string& task, const std::string& address) {
+  const TimePoint now = clock_->Now();
+  if (missing_.empty()) next_report_ = now + options_.report_every;
+  missing_.try_emplace(task, Entry{address, "", now});
+}
+
+void WaitList::Expect(Task task, const std::optional<Address>& address) {
+  Expect(task.ToString(), address.has_value() ? address->ToString() : "");
+}
+
+void WaitList::Note(const std::string& task, const std::string& reason) {
+  if (const auto it = missing_.find(task); it != missing_.end()) it->second.reason = reason;
+}
+
+void WaitList::Arrived(const std::string& task) { missing_.erase(task); }
+
+std::string WaitList::Missing() const {
+  std::string text;
+  for (const auto& [task, entry] : missing_) {
+    if (!text.empty()) text += ", ";
+    text += task;
+    if (!entry.address.empty()) text += fmt::format(" ({})", entry.address);
+    if (!entry.reason.empty()) text += fmt::format(" [{}]", entry.reason);
+  }
+  return text;
+}
+
+std::optional<std::string> WaitList::Tick() {
+  const TimePoint now = clock_->Now();
+  if (missing_.empty() || now < next_report_) return std::nullopt;
+  next_report_ = now + options_.report_every;
+  return fmt::format("waiting for {}, {:.0f} s", Missing(), ToSeconds(now - Oldest()));
+}
+
+absl::Status WaitList::CheckDeadline() const {
+  if (missing_.empty() || options_.timeout == Duration::zero()) return absl::OkStatus();
+  const Duration waited = clock_->Now() - Oldest();
+  if (waited < options_.timeout) return absl::OkStatus();
+  return DeadlineExceeded("waited {:.0f} s for {}; is it started, and reachable at this address?",
+                          ToSeconds(waited), Missing());
+}
+
+TimePoint WaitList::NextEvent() const {
+  if (missing_.empty()) return TimePoint::max();
+  if (options_.timeout == Duration::zero()) return next_report_;
+  return std::min(next_report_, Oldest() + options_.timeout);
+}
+
+TimePoint WaitList::Oldest() const {
+  TimePoint oldest = TimePoint::max();
+  for (const auto& [task, entry] : missing_) oldest = std::min(oldest, entry.since);
+  return oldest;
+}
+
+}  // namespace cohort

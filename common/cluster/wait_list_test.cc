@@ -1,0 +1,64 @@
+#include "common/cluster/wait_list.h"
+
+#include <catch2/catch.hpp>
+
+namespace cohort {
+namespace {
+
+using std::chrono::seconds;
+
+WaitList::Options EveryThree(int timeout_s) { return {seconds(timeout_s), seconds(3)}; }
+
+TEST_CASE("a wait names whom it waits for, every few seconds") {
+  ManualClock clock;
+  WaitList wait(&clock, EveryThree(60));
+  REQUIRE(wait.done());
+  REQUIRE(wait.NextEvent() == TimePoint::max());
+  wait.Expect({Role::kWorker, 2}, Address{"host3", 2222});
+  wait.Expect({Role::kPs, 0}, std::nullopt);
+  REQUIRE_FALSE(wait.Tick().has_value());
+  REQUIRE(wait.NextEvent() == clock.Now() + seconds(3));
+  clock.Advance(seconds(3));
+  REQUIRE(wait.Tick() == "waiting for ps:0, worker:2 (host3:2222), 3 s");
+  REQUIRE_FALSE(wait.Tick().has_value());
+  wait.Arrived({Role::kPs, 0});
+  wait.Note("worker:2", "connection refused");
+  clock.Advance(seconds(9));
+  REQUIRE(wait.Tick() == "waiting for worker:2 (host3:2222) [connection refused], 12 s");
+  wait.Arrived("worker:2");
+  REQUIRE(wait.done());
+  clock.Advance(seconds(100));
+  REQUIRE_FALSE(wait.Tick().has_value());
+  REQUIRE(wait.CheckDeadline().ok());
+}
+
+TEST_CASE("a wait ends with an error that names who is missing") {
+  ManualClock clock;
+  WaitList wait(&clock, EveryThree(30));
+  wait.Expect("worker:0", "a:1");
+  clock.Advance(seconds(20));
+  wait.Expect("worker:0", "a:1");  // keeps on: the wait is as old as it was
+  wait.Expect("ps:1", "b:1");
+  clock.Advance(seconds(9));
+  REQUIRE(wait.CheckDeadline().ok());
+  REQUIRE(wait.Tick().has_value());
+  REQUIRE(wait.NextEvent() == clock.Now() + seconds(1));
+  clock.Advance(seconds(1));
+  const absl::Status late = wait.CheckDeadline();
+  REQUIRE(late.code() == absl::StatusCode::kDeadlineExceeded);
+  REQUIRE(
+      late.message() ==
+      "waited 30 s for ps:1 (b:1), worker:0 (a:1); is it started, and reachable at this address?");
+}
+
+TEST_CASE("without a deadline a wait goes on") {
+  ManualClock clock;
+  WaitList wait(&clock, EveryThree(0));
+  wait.Expect("worker:0", "");
+  clock.Advance(std::chrono::hours(24));
+  REQUIRE(wait.CheckDeadline().ok());
+  REQUIRE(wait.Tick() == "waiting for worker:0, 86400 s");
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,131 @@
+#include "common/data/csv_reader.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+bool IsBlank(char c, char delimiter) { return (c == ' ' || c == '\t') && c != delimiter; }
+
+}  // namespace
+
+CsvReader::CsvReader(std::string_view text, char delimiter, std::string_view name)
+    : text_(text), delimiter_(delimiter), name_(name) {
+  if (text_.substr(0, kByteOrderMark.size()) == kByteOrderMark) at_ = kByteOrderMark.size();
+}
+
+bool CsvReader::AtLineEnd() const {
+  return at_ == text_.size() || text_[at_] == '\n' ||
+         (text_[at_] == '\r' && (at_ + 1 == text_.size() || text_[at_ + 1] == '\n'));
+}
+
+void CsvReader::SkipBlanks() {
+  while (at_ < text_.size() && IsBlank(text_[at_], delimiter_)) ++at_;
+}
+
+void CsvReader::SkipLineEnd() {
+  if (at_ < text_.size() && text_[at_] == '\r') ++at_;
+  if (at_ < text_.size() && text_[at_] == '\n') {
+    ++at_;
+    ++line_;
+  }
+}
+
+absl::StatusOr<bool> CsvReader::Next() {
+  fields_.clear();
+  unquoted_used_ = 0;
+  while (true) {
+    SkipBlanks();
+    if (at_ == text_.size()) return false;
+    if (!AtLineEnd()) break;
+    SkipLineEnd();
+  }
+  record_line_ = line_;
+  while (true) {
+    COHORT_RETURN_IF_ERROR(ReadField());
+    if (AtLineEnd()) break;
+    ++at_;  // the delimiter
+  }
+  SkipLineEnd();
+  return true;
+}
+
+absl::Status CsvReader::ReadField() {
+  SkipBlanks();
+  if (at_ < text_.size() && text_[at_] == '"') {
+    COHORT_RETURN_IF_ERROR(ReadQuoted());
+    SkipBlanks();
+    if (!AtLineEnd() && text_[at_] != delimiter_) {
+      return DataLoss("{}: line {}: field {} goes on behind its closing quote", name_, line_,
+                      fields_.size());
+    }
+    return absl::OkStatus();
+  }
+  ReadPlain();
+  if (fields_.back().find('\0') != std::string_view::npos) {
+    return DataLoss("{}: line {}: field {} has a NUL byte: this is not text", name_, line_,
+                    fields_.size());
+  }
+  return absl::OkStatus();
+}
+
+void CsvReader::ReadPlain() {
+  const size_t begin = at_;
+  while (!AtLineEnd() && text_[at_] != delimiter_) ++at_;
+  size_t end = at_;
+  while (end > begin && IsBlank(text_[end - 1], delimiter_)) --end;
+  fields_.push_back(text_.substr(begin, end - begin));
+}
+
+absl::Status CsvReader::ReadQuoted() {
+  const uint64_t opened = line_;
+  const size_t begin = ++at_;
+  bool doubled = false;
+  while (true) {
+    if (at_ == text_.size()) {
+      return DataLoss("{}: line {}: the quote that opens field {} is never closed", name_, opened,
+                      fields_.size() + 1);
+    }
+    const char c = text_[at_];
+    if (c == '"') {
+      if (at_ + 1 == text_.size() || text_[at_ + 1] != '"') break;
+      doubled = true;
+      ++at_;
+    }
+    if (c == '\n') ++line_;
+    ++at_;
+  }
+  const std::string_view raw = text_.substr(begin, at_ - begin);
+  ++at_;  // the closing quote
+  if (raw.find('\0') != std::string_view::npos) {
+    return DataLoss("{}: line {}: field {} has a NUL byte: this is not text", name_, opened,
+                    fields_.size() + 1);
+  }
+  if (!doubled) {
+    fields_.push_back(raw);
+    return absl::OkStatus();
+  }
+  std::string text;
+  for (size_t i = 0; i < raw.size(); ++i) {
+    text.push_back(raw[i]);
+    if (raw[i] == '"') ++i;
+  }
+  if (unquoted_used_ == unquoted_.size()) unquoted_.emplace_back();
+  unquoted_[unquoted_used_] = std::move(text);
+  fields_.push_back(unquoted_[unquoted_used_++]);
+  return absl::OkStatus();
+}
+
+bool ParseNumber(std::string_view field, double* value) {
+  if (!field.empty() && field[0] == '+') field.remove_prefix(1);
+  const char* end = field.data() + field.size();
+  const auto result = std::from_chars(field.data(), end, *value);
+  return !field.empty() && result.ec == std::errc() && result.ptr == end && std::isfinite(*value);
+}
+
+}  // namespace cohort

@@ -1,0 +1,52 @@
+#ifndef COHORT_COMMON_DATA_CSV_READER_H_
+#define COHORT_COMMON_DATA_CSV_READER_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cohort {
+
+// Splits CSV text (RFC 4180) into records. `text` outlives the reader.
+class CsvReader {
+ public:
+  CsvReader(std::string_view text, char delimiter, std::string_view name);
+
+  // Reads the next record that is not an empty line into fields(); false at the end. Errors:
+  // DataLoss naming file and line: a quote that is not closed, text behind a closing quote, a NUL
+  // byte.
+  absl::StatusOr<bool> Next();
+
+  const std::vector<std::string_view>& fields() const { return fields_; }
+  // The line on which the record starts, from 1.
+  uint64_t line() const { return record_line_; }
+
+ private:
+  absl::Status ReadField();
+  absl::Status ReadQuoted();
+  void ReadPlain();
+  bool AtLineEnd() const;
+  void SkipBlanks();
+  void SkipLineEnd();
+
+  const std::string_view text_;
+  const char delimiter_;
+  const std::string name_;
+  size_t at_ = 0;
+  uint64_t line_ = 1;
+  uint64_t record_line_ = 0;
+  std::vector<std::string_view> fields_;
+  std::deque<std::string> unquoted_;  // what fields with doubled quotes point into
+  size_t unquoted_used_ = 0;
+};
+
+// The number that a field holds; false where it holds none, or one that is not finite.
+bool ParseNumber(std::string_view field, double* value);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_DATA_CSV_READER_H_

@@ -1,0 +1,152 @@
+#include <cstring>
+#include <unordered_map>
+
+#include "common/base/status.h"
+#include "common/data/csv_reader.h"
+#include "common/data/input_file.h"
+#include "common/data/sources.h"
+#include "proto/job.pb.h"
+
+namespace cohort {
+namespace {
+
+// Takes the cells of one column, row by row, as text or as numbers.
+class ColumnBuilder {
+ public:
+  enum class Use { kText, kNumbers, kNumbersIfTheyAre };
+
+  ColumnBuilder(std::string name, Use use) : name_(std::move(name)), use_(use) {}
+
+  // Errors: DataLoss where a cell must be a number and is none.
+  absl::Status Add(std::string_view cell, uint64_t line, std::string_view file) {
+    if (use_ == Use::kText) {
+      const auto [word, added] = codes_of_.try_emplace(std::string(cell), words_.size());
+      if (added) words_.push_back(word->first);
+      codes_.push_back(word->second);
+      return absl::OkStatus();
+    }
+    if (!not_a_number_.empty()) return absl::OkStatus();
+    double value = 0;
+    if (ParseNumber(cell, &value)) {
+      numbers_.push_back(value);
+      return absl::OkStatus();
+    }
+    const std::string why =
+        fmt::format("{}: line {}: column \"{}\": \"{}\" is not a number", file, line, name_, cell);
+    if (use_ == Use::kNumbers) return DataLoss("{}", why);
+    not_a_number_ = why;
+    numbers_ = {};
+    return absl::OkStatus();
+  }
+
+  Column Finish() {
+    Column column;
+    column.name = name_;
+    if (use_ == Use::kText) {
+      column.codes = std::make_shared<const std::vector<uint32_t>>(std::move(codes_));
+      column.words = std::make_shared<const std::vector<std::string>>(std::move(words_));
+      return column;
+    }
+    column.not_a_number = not_a_number_;
+    if (!not_a_number_.empty()) return column;
+    std::vector<uint8_t> bytes(numbers_.size() * sizeof(double));
+    std::memcpy(bytes.data(), numbers_.data(), bytes.size());
+    column.stored = DType::kFloat64;
+    column.dtype = DType::kFloat32;
+    column.values = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+    return column;
+  }
+
+ private:
+  const std::string name_;
+  const Use use_;
+  std::unordered_map<std::string, uint32_t> codes_of_;
+  std::vector<std::string> words_;
+  std::vector<uint32_t> codes_;
+  std::vector<double> numbers_;
+  std::string not_a_number_;
+};
+
+ColumnBuilder::Use UseOf(const std::string& name, const CsvUse& use) {
+  // A column that is used both ways is kept as text; its words are read as numbers later.
+  if (use.text.contains(name)) return ColumnBuilder::Use::kText;
+  if (use.numbers.contains(name)) return ColumnBuilder::Use::kNumbers;
+  return ColumnBuilder::Use::kNumbersIfTheyAre;
+}
+
+absl::StatusOr<std::vector<ColumnBuilder>> MakeBuilders(const std::vector<std::string>& names,
+                                                        const CsvUse& use, std::string_view file) {
+  std::vector<ColumnBuilder> builders;
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    if (name.empty()) return DataLoss("{}: column {} has no name", file, seen.size() + 1);
+    if (!seen.insert(name).second) return DataLoss("{}: two columns are named \"{}\"", file, name);
+    builders.emplace_back(name, UseOf(name, use));
+  }
+  return builders;
+}
+
+// The names of the columns: the first record, or what the job says.
+absl::StatusOr<std::vector<std::string>> ReadNames(const CsvFormat& format, std::string_view file,
+                                                   CsvReader* reader) {
+  if (!format.header) {
+    if (format.columns.empty()) {
+      return InvalidArgument("{}: a file without a header needs `columns`: their names", file);
+    }
+    return format.columns;
+  }
+  if (!format.columns.empty()) {
+    return InvalidArgument("{}: `columns` names the columns of files with `no_header: true`", file);
+  }
+  COHORT_ASSIGN_OR_RETURN(const bool any, reader->Next());
+  if (!any) return DataLoss("{}: is empty, a header is due", file);
+  return std::vector<std::string>(reader->fields().begin(), reader->fields().end());
+}
+
+}  // namespace
+
+absl::StatusOr<Table> ParseCsv(std::string_view text, const CsvFormat& format, const CsvUse& use,
+                               const RowRange& range, std::string_view name) {
+  CsvReader reader(text, format.delimiter, name);
+  COHORT_ASSIGN_OR_RETURN(const auto names, ReadNames(format, name, &reader));
+  COHORT_ASSIGN_OR_RETURN(auto builders, MakeBuilders(names, use, name));
+  uint64_t records = 0;
+  while (true) {
+    COHORT_ASSIGN_OR_RETURN(const bool more, reader.Next());
+    if (!more) break;
+    const auto& fields = reader.fields();
+    if (fields.size() != builders.size()) {
+      return DataLoss("{}: line {}: has {} fields, {} are due", name, reader.line(), fields.size(),
+                      builders.size());
+    }
+    const uint64_t record = records++;
+    if (record < range.skip || (range.take > 0 && record - range.skip >= range.take)) continue;
+    for (size_t i = 0; i < fields.size(); ++i) {
+      COHORT_RETURN_IF_ERROR(builders[i].Add(fields[i], reader.line(), name));
+    }
+  }
+  if (records == 0) return DataLoss("{}: has no records", name);
+  COHORT_ASSIGN_OR_RETURN(const RowRange rows, ClampRange(range, records));
+  Table table;
+  table.records = rows.take;
+  for (ColumnBuilder& builder : builders) table.columns.push_back(builder.Finish());
+  return table;
+}
+
+absl::StatusOr<Table> OpenCsv(const v1::CsvSource& source, const CsvUse& use, const RowRange& range,
+                              const DataOptions& options) {
+  CsvFormat format;
+  format.header = !source.no_header();
+  format.columns.assign(source.columns().begin(), source.columns().end());
+  if (!source.delimiter().empty()) format.delimiter = source.delimiter()[0];
+  if (source.delimiter().size() > 1 || format.delimiter == '"' || format.delimiter == '\n' ||
+      format.delimiter == '\r' || format.delimiter == '\0') {
+    return InvalidArgument("{}: delimiter: \"{}\" is not one character that can divide fields",
+                           source.path(), source.delimiter());
+  }
+  COHORT_ASSIGN_OR_RETURN(const std::string text,
+                          ReadInputFile({source.path(), source.url(), source.sha256()}, options));
+  return ParseCsv(text, format, use, range, source.path());
+}
+
+}  // namespace cohort

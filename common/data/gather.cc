@@ -1,0 +1,141 @@
+#include "common/data/gather.h"
+
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+namespace cohort {
+namespace {
+
+// A value in a batch's type, scaled in it. Integers that do not hold it take the nearest they have.
+template <typename Out, typename In>
+Out Convert(In value, double scale, double offset) {
+  if constexpr (std::is_same_v<Out, bool>) {
+    return static_cast<double>(value) * scale + offset != 0;
+  } else if constexpr (std::is_floating_point_v<Out>) {
+    return static_cast<Out>(value) * static_cast<Out>(scale) + static_cast<Out>(offset);
+  } else {
+    if (std::is_integral_v<In> && scale == 1 && offset == 0) return static_cast<Out>(value);
+    const double exact = static_cast<double>(value) * scale + offset;
+    if (exact <= static_cast<double>(std::numeric_limits<Out>::min())) {
+      return std::numeric_limits<Out>::min();
+    }
+    if (exact >= static_cast<double>(std::numeric_limits<Out>::max())) {
+      return std::numeric_limits<Out>::max();
+    }
+    return static_cast<Out>(exact);
+  }
+}
+
+template <typename F>
+void WithType(DType dtype, const F& f) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return f(float{});
+    case DType::kFloat64:
+      return f(double{});
+    case DType::kInt32:
+      return f(int32_t{});
+    case DType::kInt64:
+      return f(int64_t{});
+    case DType::kUint8:
+      return f(uint8_t{});
+    case DType::kBool:
+      return f(bool{});
+    case DType::kInvalid:
+      return;
+  }
+}
+
+// The whole column in its batch dtype.
+std::shared_ptr<const std::vector<uint8_t>> ConvertAll(const Column& column, uint64_t records) {
+  const size_t elements = records * static_cast<size_t>(column.elements());
+  std::vector<uint8_t> out(elements * SizeOf(column.dtype));
+  WithType(column.stored, [&](auto in) {
+    WithType(column.dtype, [&](auto result) {
+      for (size_t i = 0; i < elements; ++i) {
+        std::memcpy(&in, column.values->data() + i * sizeof(in), sizeof(in));
+        result = Convert<decltype(result)>(in, column.scale, column.offset);
+        std::memcpy(out.data() + i * sizeof(result), &result, sizeof(result));
+      }
+    });
+  });
+  return std::make_shared<const std::vector<uint8_t>>(std::move(out));
+}
+
+}  // namespace
+
+GatheredColumn::GatheredColumn(const Column& column, uint64_t records)
+    : values_(column.values),
+      elements_(static_cast<size_t>(column.elements())),
+      row_bytes_(elements_ * SizeOf(column.stored)),
+      scale_(column.scale),
+      offset_(column.offset) {
+  if (column.stored == column.dtype && column.scale == 1 && column.offset == 0) {
+    kernel_ = CopyKernel(row_bytes_);
+  } else if (column.stored == DType::kUint8 && column.dtype != DType::kBool) {
+    kernel_ = ByteKernel(column.dtype);
+  } else {
+    values_ = ConvertAll(column, records);
+    row_bytes_ = elements_ * SizeOf(column.dtype);
+    kernel_ = CopyKernel(row_bytes_);
+  }
+}
+
+template <size_t kBytes>
+void GatheredColumn::CopyFixed(const GatheredColumn& self, std::span<const uint64_t> indices,
+                               void* out) {
+  const uint8_t* from = self.values_->data();
+  auto* to = static_cast<uint8_t*>(out);
+  for (size_t i = 0; i < indices.size(); ++i) {
+    std::memcpy(to + i * kBytes, from + indices[i] * kBytes, kBytes);
+  }
+}
+
+void GatheredColumn::CopyRows(const GatheredColumn& self, std::span<const uint64_t> indices,
+                              void* out) {
+  const uint8_t* from = self.values_->data();
+  auto* to = static_cast<uint8_t*>(out);
+  for (size_t i = 0; i < indices.size(); ++i) {
+    std::memcpy(to + i * self.row_bytes_, from + indices[i] * self.row_bytes_, self.row_bytes_);
+  }
+}
+
+template <typename T>
+void GatheredColumn::ConvertBytes(const GatheredColumn& self, std::span<const uint64_t> indices,
+                                  void* out) {
+  auto* to = static_cast<T*>(out);
+  for (const uint64_t index : indices) {
+    const uint8_t* from = self.values_->data() + index * self.row_bytes_;
+    for (size_t e = 0; e < self.elements_; ++e)
+      to[e] = Convert<T>(from[e], self.scale_, self.offset_);
+    to += self.elements_;
+  }
+}
+
+GatheredColumn::Kernel GatheredColumn::CopyKernel(size_t row_bytes) {
+  switch (row_bytes) {
+    case 1:
+      return CopyFixed<1>;
+    case 4:
+      return CopyFixed<4>;
+    case 8:
+      return CopyFixed<8>;
+    case 16:
+      return CopyFixed<16>;
+    case 24:
+      return CopyFixed<24>;
+    default:
+      return CopyRows;
+  }
+}
+
+GatheredColumn::Kernel GatheredColumn::ByteKernel(DType dtype) {
+  Kernel kernel = CopyRows;
+  WithType(dtype, [&](auto type) {
+    if constexpr (!std::is_same_v<decltype(type), bool>) kernel = ConvertBytes<decltype(type)>;
+  });
+  return kernel;
+}
+
+}  // namespace cohort

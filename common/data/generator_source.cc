@@ -1,0 +1,78 @@
+#include <array>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/data/sources.h"
+#include "common/tensor/philox.h"
+#include "proto/job.pb.h"
+
+namespace cohort {
+namespace {
+
+// https://www.tensorflow.org/tutorials/distribute/parameter_server_training, "Define dataset"
+constexpr std::array<const char*, 7> kWords = {"avenger",   "ironman",  "batman",      "hulk",
+                                               "spiderman", "kingkong", "wonder_woman"};
+constexpr uint32_t kAvenger = 0;
+constexpr size_t kFeatures = 3;
+// Records are made once and kept: 16 bytes each.
+constexpr uint64_t kMaxRecords = uint64_t{1} << 28;
+
+// Three distinct words, drawn as random.sample does: in order, without putting back.
+std::array<uint32_t, kFeatures> Draw(uint64_t seed, uint64_t index) {
+  const PhiloxBlock random = Philox(index, /*counter_high=*/0, seed);
+  std::array<uint32_t, kWords.size()> words;
+  for (uint32_t i = 0; i < words.size(); ++i) words[i] = i;
+  std::array<uint32_t, kFeatures> drawn;
+  for (uint32_t i = 0; i < kFeatures; ++i) {
+    std::swap(words[i], words[i + random[i] % (words.size() - i)]);
+    drawn[i] = words[i];
+  }
+  return drawn;
+}
+
+}  // namespace
+
+absl::StatusOr<RowRange> ClampRange(const RowRange& range, uint64_t records) {
+  if (range.skip >= records || range.take > records - range.skip) {
+    return InvalidArgument("skip {} and take {} leave the {} records of the source", range.skip,
+                           range.take, records);
+  }
+  return RowRange{range.skip, range.take == 0 ? records - range.skip : range.take};
+}
+
+absl::StatusOr<Table> OpenGenerator(const v1::GeneratorSource& source, const RowRange& range) {
+  if (source.name() != "recommender") {
+    return InvalidArgument("there is no generator \"{}\"; there is \"recommender\"", source.name());
+  }
+  if (source.records() == 0 || source.records() > kMaxRecords) {
+    return InvalidArgument("generator \"recommender\": records must be in [1, {}]", kMaxRecords);
+  }
+  COHORT_ASSIGN_OR_RETURN(const RowRange rows, ClampRange(range, source.records()));
+  std::vector<uint32_t> features;
+  std::vector<uint32_t> labels;
+  features.reserve(rows.take * kFeatures);
+  labels.reserve(rows.take);
+  for (uint64_t i = 0; i < rows.take; ++i) {
+    bool avenger = false;
+    for (const uint32_t word : Draw(source.seed(), rows.skip + i)) {
+      features.push_back(word);
+      avenger = avenger || word == kAvenger;
+    }
+    labels.push_back(avenger ? 0 : 1);
+  }
+  Table table;
+  table.records = rows.take;
+  Column& feature = table.columns.emplace_back();
+  feature.name = "features";
+  feature.dims = {static_cast<int64_t>(kFeatures)};
+  feature.codes = std::make_shared<const std::vector<uint32_t>>(std::move(features));
+  feature.words = std::make_shared<const std::vector<std::string>>(kWords.begin(), kWords.end());
+  Column& label = table.columns.emplace_back();
+  label.name = "label";
+  label.codes = std::make_shared<const std::vector<uint32_t>>(std::move(labels));
+  label.words =
+      std::make_shared<const std::vector<std::string>>(std::vector<std::string>{"yes", "no"});
+  return table;
+}
+
+}  // namespace cohort

@@ -1,0 +1,44 @@
+#ifndef COHORT_COMMON_DATA_INDEX_STREAM_H_
+#define COHORT_COMMON_DATA_INDEX_STREAM_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "common/data/dataset.h"
+
+namespace cohort {
+
+// The order of visitation independent: shuffle, batch, repeat, in that order, as record indices.
+class IndexStream {
+ public:
+  struct Options {
+    uint64_t records = 0;
+    uint64_t batch_size = 0;
+    bool shuffle = false;
+    uint64_t shuffle_buffer = 0;  // 0: as large as the dataset
+    uint64_t epochs = 0;          // 0: for ever
+    bool drop_remainder = false;
+    uint64_t key = 0;  // of the random numbers
+  };
+  explicit IndexStream(const Options& options);
+
+  // The records of the next batch; false at the end of the last epoch.
+  bool Next(std::vector<uint64_t>* batch);
+
+ private:
+  void StartEpoch();
+  uint64_t NextIndex();
+
+  const Options options_;
+  const bool buffered_;
+  const EpochOrder order_;  // where nothing is drawn from a buffer
+  uint64_t epoch_ = 0;
+  uint64_t given_ = 0;  // records of this epoch given out
+  uint64_t read_ = 0;   // records of this epoch that entered the buffer
+  uint64_t drawn_ = 0;  // random numbers used so far
+  std::vector<uint64_t> buffer_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_DATA_INDEX_STREAM_H_

@@ -1,0 +1,142 @@
+#include "common/data/input_file.h"
+
+#include <openssl/evp.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <system_error>
+
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+// Datasets are kept in memory; a stream that inflates to more than this is no dataset.
+constexpr uint64_t kMaxInflatedBytes = uint64_t{16} << 30;
+
+std::string ResolvePath(const std::string& path, const DataOptions& options) {
+  if (path.empty() || path[0] == '/' || options.data_dir.empty()) return path;
+  return fmt::format("{}{}{}", options.data_dir, options.data_dir.back() == '/' ? "" : "/", path);
+}
+
+absl::Status Missing(const InputFile& file, const std::string& path, const DataOptions& options) {
+  std::string message = fmt::format("the data file {} is not there", path);
+  if (!file.url.empty()) message += fmt::format("; get it from {}", file.url);
+  if (!file.sha256.empty()) message += fmt::format(" (sha256 {})", file.sha256);
+  if (file.path[0] != '/') {
+    message += fmt::format("; set COHORT_DATA_DIR to the directory that holds {} (it is {})",
+                           file.path, options.data_dir.empty() ? "not set" : options.data_dir);
+  }
+  return absl::Status(absl::StatusCode::kNotFound, message);
+}
+
+absl::StatusOr<std::string> ReadBytes(const InputFile& file, const std::string& path,
+                                      const DataOptions& options) {
+  struct Close {
+    void operator()(FILE* open) const { std::fclose(open); }
+  };
+  const std::unique_ptr<FILE, Close> in(std::fopen(path.c_str(), "rb"));
+  if (in == nullptr) {
+    if (errno == ENOENT || errno == ENOTDIR) return Missing(file, path, options);
+    return Unavailable("cannot open the data file {}: {}", path,
+                       std::generic_category().message(errno));
+  }
+  std::string bytes;
+  std::array<char, 1 << 16> block;
+  while (const size_t n = std::fread(block.data(), 1, block.size(), in.get())) {
+    bytes.append(block.data(), n);
+  }
+  if (std::ferror(in.get()) != 0) {
+    return Unavailable("cannot read the data file {}: {}", path,
+                       std::generic_category().message(errno));
+  }
+  return bytes;
+}
+
+class Inflater {
+ public:
+  explicit Inflater(std::string_view bytes) : bytes_(bytes) {
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+    // 16: gzip frames only, whose trailers carry checksum and size.
+    ready_ = inflateInit2(&stream_, MAX_WBITS + 16) == Z_OK;
+  }
+  ~Inflater() { inflateEnd(&stream_); }
+
+  absl::Status Run(std::string_view name, std::string* out);
+
+ private:
+  size_t consumed() const {
+    return static_cast<size_t>(reinterpret_cast<const char*>(stream_.next_in) - bytes_.data());
+  }
+
+  const std::string_view bytes_;
+  z_stream stream_ = {};
+  bool ready_ = false;
+};
+
+absl::Status Inflater::Run(std::string_view name, std::string* out) {
+  if (!ready_) return ResourceExhausted("{}: zlib has no memory", name);
+  std::array<char, 1 << 16> block;
+  while (true) {
+    stream_.avail_in = static_cast<uInt>(std::min<size_t>(bytes_.size() - consumed(), 1U << 30));
+    stream_.next_out = reinterpret_cast<Bytef*>(block.data());
+    stream_.avail_out = static_cast<uInt>(block.size());
+    const int result = inflate(&stream_, Z_NO_FLUSH);
+    out->append(block.data(), block.size() - stream_.avail_out);
+    if (out->size() > kMaxInflatedBytes) {
+      return DataLoss("{}: inflates to more than {} bytes", name, kMaxInflatedBytes);
+    }
+    if (result == Z_STREAM_END) {
+      if (consumed() == bytes_.size()) return absl::OkStatus();
+      inflateReset(&stream_);  // another member follows
+    } else if (result == Z_BUF_ERROR || (result == Z_OK && consumed() == bytes_.size() &&
+                                         stream_.avail_out == block.size())) {
+      return DataLoss("{}: the gzip stream ends too early, at byte {}", name, bytes_.size());
+    } else if (result != Z_OK) {
+      return DataLoss("{}: the gzip stream is damaged at byte {}: {}", name, consumed(),
+                      stream_.msg == nullptr ? "unknown error" : stream_.msg);
+    }
+  }
+}
+
+}  // namespace
+
+std::string Sha256Hex(std::string_view bytes) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned int size = 0;
+  EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr);
+  std::string hex;
+  for (unsigned int i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
+  return hex;
+}
+
+absl::StatusOr<std::string> Gunzip(std::string_view bytes, std::string_view name) {
+  std::string out;
+  Inflater inflater(bytes);
+  COHORT_RETURN_IF_ERROR(inflater.Run(name, &out));
+  return out;
+}
+
+absl::StatusOr<std::string> ReadInputFile(const InputFile& file, const DataOptions& options) {
+  if (file.path.empty()) return InvalidArgument("a data source names no file");
+  const std::string path = ResolvePath(file.path, options);
+  COHORT_ASSIGN_OR_RETURN(std::string bytes, ReadBytes(file, path, options));
+  if (!file.sha256.empty()) {
+    std::string expected = file.sha256;
+    std::transform(expected.begin(), expected.end(), expected.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (const std::string actual = Sha256Hex(bytes); actual != expected) {
+      return DataLoss("{}: has sha256 {}, the job says {}{}{}", path, actual, expected,
+                      file.url.empty() ? "" : "; get it again from ", file.url);
+    }
+  }
+  if (bytes.size() >= 2 && bytes[0] == '\x1f' && bytes[1] == '\x8b') return Gunzip(bytes, path);
+  return bytes;
+}
+
+}  // namespace cohort

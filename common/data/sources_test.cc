@@ -1,0 +1,295 @@
+#include "common/data/sources.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <map>
+
+#include "common/data/csv_reader.h"
+#include "common/data/input_file.h"
+#include "common/data/test_files.h"
+#include "proto/job.pb.h"
+
+namespace cohort {
+namespace {
+
+using testing::Contains;
+using testing::Gzip;
+using testing::Idx;
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+TEST_CASE("IDX files of every element type are read") {
+  const auto bytes = ParseIdx(Idx(0x08, {2, 3}, "abcdef"), "f");
+  REQUIRE(bytes.ok());
+  CHECK(bytes->dtype == DType::kUint8);
+  CHECK(bytes->dims == Dims{2, 3});
+  const auto int8 = ParseIdx(Idx(0x09, {2}, "\xff\x05"), "f");
+  REQUIRE(int8.ok());
+  int32_t wide[2];
+  std::memcpy(wide, int8->values.data(), 8);
+  CHECK(wide[0] == -1);
+  CHECK(wide[1] == 5);
+  const auto int16 = ParseIdx(Idx(0x0B, {1}, std::string("\xff\xfe", 2)), "f");
+  std::memcpy(wide, int16->values.data(), 4);
+  CHECK(wide[0] == -2);
+  const auto int32 = ParseIdx(Idx(0x0C, {1}, std::string("\x01\x02\x03\x04", 4)), "f");
+  std::memcpy(wide, int32->values.data(), 4);
+  CHECK(wide[0] == 0x01020304);
+  const auto float32 = ParseIdx(Idx(0x0D, {1}, std::string("\x3f\x80\0\0", 4)), "f");
+  float one = 0;
+  std::memcpy(&one, float32->values.data(), 4);
+  CHECK(one == 1.0F);
+  const auto float64 = ParseIdx(Idx(0x0E, {1}, std::string("\xc0\0\0\0\0\0\0\0", 8)), "f");
+  double minus_two = 0;
+  std::memcpy(&minus_two, float64->values.data(), 8);
+  CHECK(minus_two == -2.0);
+}
+
+TEST_CASE("bad IDX files are refused by name, place and reason") {
+  struct Case {
+    std::string bytes;
+    const char* message;
+  };
+  const std::vector<Case> cases = {
+      {"", "has 0 bytes"},
+      {std::string("\0\0\x08", 3), "has 3 bytes"},
+      {"\x89PNG....", "starts with bytes 89 50"},
+      {Idx(0x07, {1}, "a"), "byte 2: 0x07 is no IDX element type"},
+      {Idx(0x08, {}, "a"), "byte 3"},
+      {Idx(0x08, {3}, "").substr(0, 6), "ends at byte 6, within the header"},
+      {Idx(0x08, {0}, ""), "byte 4: dimension 0 is 0"},
+      {Idx(0x08, {3, 0}, ""), "byte 8: dimension 1 is 0"},
+      {Idx(0x08, {3}, "ab"), "[3] elements of 1 bytes are due behind byte 8, but 2 bytes follow"},
+      {Idx(0x08, {3}, "abcd"), "but 4 bytes follow"},
+      {Idx(0x0D, {1}, "abcdef"), "but 6 bytes follow"},
+      {Idx(0x08, {~0U, ~0U, ~0U}, "abcd"), "but 4 bytes follow"},
+      {Idx(0x08, {1U << 31, 1U << 31, 4}, ""), "but 0 bytes follow"},
+  };
+  for (const Case& c : cases) {
+    const auto array = ParseIdx(c.bytes, "images.idx");
+    INFO(c.message);
+    REQUIRE(absl::IsDataLoss(array.status()));
+    INFO(array.status());
+    CHECK(Contains(Message(array.status()), c.message));
+    CHECK(Contains(Message(array.status()), "images.idx: "));
+  }
+}
+
+TEST_CASE("gzip is inflated, and a damaged stream is an error at its byte") {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += std::to_string(i * 7919 % 10007);
+  const std::string packed = Gzip(text);
+  CHECK(*Gunzip(packed, "f") == text);
+  CHECK(*Gunzip(packed + Gzip("more"), "f") == text + "more");
+  CHECK(*Gunzip(Gzip(""), "f") == "");
+  for (size_t end = 0; end < packed.size(); end += 13) {
+    const auto cut = Gunzip(packed.substr(0, end), "f");
+    REQUIRE(absl::IsDataLoss(cut.status()));
+    CHECK(Contains(Message(cut.status()), "ends too early"));
+  }
+  std::string bad = packed;
+  bad[packed.size() - 6] ^= 1;  // the checksum
+  CHECK(
+      Contains(Message(Gunzip(bad, "f.gz").status()), "f.gz: the gzip stream is damaged at byte"));
+  CHECK(Contains(Message(Gunzip(packed + "x", "f").status()), "ends too early"));
+}
+
+CsvFormat Format() { return CsvFormat(); }
+
+absl::StatusOr<Table> Csv(std::string_view text, const CsvUse& use = {},
+                          const RowRange& range = {}) {
+  return ParseCsv(text, Format(), use, range, "t.csv");
+}
+
+std::vector<double> Numbers(const Column& column) {
+  REQUIRE(column.stored == DType::kFloat64);
+  std::vector<double> numbers(column.values->size() / 8);
+  std::memcpy(numbers.data(), column.values->data(), column.values->size());
+  return numbers;
+}
+
+std::vector<std::string> Words(const Column& column) {
+  REQUIRE(column.codes != nullptr);
+  std::vector<std::string> words;
+  for (const uint32_t code : *column.codes) words.push_back((*column.words)[code]);
+  return words;
+}
+
+TEST_CASE("CSV as RFC 4180 and as the world writes it") {
+  const auto table =
+      Csv("\xef\xbb\xbf"
+          "name, age,note\r\n"
+          "Ann , 31,\"a \"\"b\"\", c\"\r\n"
+          "\n"
+          "\"Bo\nb\" ,+2.5e1, \n"
+          "  \n"
+          "Ann,-0,x",
+          {.text = {"name", "note"}});
+  REQUIRE(table.ok());
+  CHECK(table->records == 3);
+  CHECK(Words(table->columns[0]) == std::vector<std::string>{"Ann", "Bo\nb", "Ann"});
+  CHECK(Numbers(table->columns[1]) == std::vector<double>{31, 25, 0});
+  CHECK(Words(table->columns[2]) == std::vector<std::string>{"a \"b\", c", "", "x"});
+}
+
+TEST_CASE("a column that nobody reads may be anything, one that is used must be numbers") {
+  const std::string text = "a,b\n1,x\n2,3\n";
+  const auto unused = Csv(text);
+  REQUIRE(unused.ok());
+  CHECK(Contains(unused->columns[1].not_a_number,
+                 "t.csv: line 2: column \"b\": \"x\" is not a number"));
+  const auto used = Csv(text, {.numbers = {"b"}});
+  CHECK(absl::IsDataLoss(used.status()));
+  CHECK(Message(used.status()) == "t.csv: line 2: column \"b\": \"x\" is not a number");
+}
+
+TEST_CASE("bad CSV files are refused by name, line and reason") {
+  struct Case {
+    std::string text;
+    const char* message;
+  };
+  const std::vector<Case> cases = {
+      {"", "is empty, a header is due"},
+      {"\n\n  \n", "is empty, a header is due"},
+      {"a,b\n", "has no records"},
+      {"a,b\n1\n", "line 2: has 1 fields, 2 are due"},
+      {"a,b\n1,2\n\n1,2,3\n", "line 4: has 3 fields, 2 are due"},
+      {"a,b\n1,2,\n", "line 2: has 3 fields"},
+      {"a,a\n1,2\n", "two columns are named \"a\""},
+      {"a,\n1,2\n", "column 2 has no name"},
+      {"a,b\n1,\"2\n3,4\n", "line 2: the quote that opens field 2 is never closed"},
+      {"a,b\n1,\"2\"x\n", "line 2: field 2 goes on behind its closing quote"},
+      {"a,b\n\"x\ny\",2\n1\n", "line 4: has 1 fields"},
+      {std::string("a,b\n1,\0\n", 8), "line 2: field 2 has a NUL byte"},
+      {std::string("a,b\n1,\"\0\"\n", 10), "line 2: field 2 has a NUL byte"},
+      {"n,b\n1e999,1\n", "column \"n\": \"1e999\" is not a number"},
+      {"n,b\nnan,1\n", "\"nan\" is not a number"},
+      {"n,b\n,1\n", "\"\" is not a number"},
+      {"n,b\n1 2,1\n", "\"1 2\" is not a number"},
+      {"n,b\n0x10,1\n", "\"0x10\" is not a number"},
+  };
+  for (const Case& c : cases) {
+    const auto table = Csv(c.text, {.numbers = {"n"}});
+    INFO(c.message);
+    REQUIRE(absl::IsDataLoss(table.status()));
+    INFO(table.status());
+    CHECK(Contains(Message(table.status()), c.message));
+    CHECK(Contains(Message(table.status()), "t.csv: "));
+  }
+}
+
+TEST_CASE("a range of records is read, and one that leaves the file is an error") {
+  const std::string text = "a\n0\n1\n2\n3\n4\n";
+  CHECK(Numbers(Csv(text, {}, {1, 3})->columns[0]) == std::vector<double>{1, 2, 3});
+  CHECK(Numbers(Csv(text, {}, {4, 0})->columns[0]) == std::vector<double>{4});
+  for (const RowRange& range :
+       {RowRange{5, 0}, RowRange{0, 6}, RowRange{3, 3}, RowRange{~0ULL, 1}}) {
+    CHECK(Contains(Message(Csv(text, {}, range).status()), "leave the 5 records"));
+  }
+}
+
+TEST_CASE("a file without a header needs names, and any one character may divide") {
+  CsvFormat format;
+  format.header = false;
+  CHECK(absl::IsInvalidArgument(ParseCsv("1\t2\n", format, {}, {}, "t").status()));
+  format.columns = {"x", "y"};
+  format.delimiter = '\t';
+  const auto table = ParseCsv("1\t 2\n3\t4", format, {}, {}, "t");
+  REQUIRE(table.ok());
+  CHECK(Numbers(table->columns[1]) == std::vector<double>{2, 4});
+  format.header = true;
+  CHECK(absl::IsInvalidArgument(ParseCsv("1\t2\n", format, {}, {}, "t").status()));
+}
+
+TEST_CASE("no changed byte makes a decoder stumble") {
+  std::string images;
+  for (int i = 0; i < 24; ++i) images.push_back(static_cast<char>(i * 11));
+  const std::string idx = Idx(0x08, {2, 3, 4}, images);
+  const std::string packed = Gzip(idx);
+  const std::string csv = "a,b,c\n1,\"x, \"\"y\"\"\",3\r\n4, z ,6\n";
+  size_t refused = 0;
+  const auto mutate = [&](const std::string& good, const auto& parse) {
+    for (size_t at = 0; at < good.size(); ++at) {
+      for (int value = 0; value < 256; ++value) {
+        std::string bad = good;
+        bad[at] = static_cast<char>(value);
+        if (!parse(bad)) ++refused;
+      }
+      if (!parse(good.substr(0, at))) ++refused;
+    }
+  };
+  mutate(idx, [](const std::string& bytes) { return ParseIdx(bytes, "f").ok(); });
+  CHECK(refused > 2000);
+  refused = 0;
+  mutate(packed, [](const std::string& bytes) {
+    const auto plain = Gunzip(bytes, "f");
+    return plain.ok() && ParseIdx(*plain, "f").ok();
+  });
+  CHECK(refused > 2000);
+  refused = 0;
+  mutate(csv,
+         [](const std::string& text) { return Csv(text, {.text = {"b"}, .numbers = {"a"}}).ok(); });
+  CHECK(refused > 2000);
+}
+
+TEST_CASE("the recommender's records are the tutorial's, a function of seed and index") {
+  v1::GeneratorSource source;
+  source.set_name("recommender");
+  source.set_records(7000);
+  source.set_seed(3);
+  const auto table = OpenGenerator(source, {});
+  REQUIRE(table.ok());
+  const auto features = Words(table->columns[0]);
+  const auto labels = Words(table->columns[1]);
+  std::map<std::string, int> counts;
+  int yes = 0;
+  for (size_t i = 0; i < 7000; ++i) {
+    const std::string* three = &features[3 * i];
+    REQUIRE((three[0] != three[1] && three[0] != three[2] && three[1] != three[2]));
+    const bool avenger = three[0] == "avenger" || three[1] == "avenger" || three[2] == "avenger";
+    REQUIRE(labels[i] == (avenger ? "yes" : "no"));
+    yes += avenger ? 1 : 0;
+    for (int f = 0; f < 3; ++f) ++counts[three[f]];
+  }
+  CHECK(counts.size() == 7);
+  for (const auto& [word, count] : counts) CHECK(std::abs(count - 3000) < 250);
+  CHECK(std::abs(yes - 3000) < 250);
+  // Records do not depend on how many there are or where one starts.
+  const auto tail = OpenGenerator(source, {5000, 10});
+  REQUIRE(tail.ok());
+  CHECK(Words(tail->columns[0]) ==
+        std::vector<std::string>(features.begin() + 15000, features.begin() + 15030));
+  source.set_seed(4);
+  CHECK(Words(OpenGenerator(source, {})->columns[0]) != features);
+  source.set_name("nothing");
+  CHECK(Contains(Message(OpenGenerator(source, {}).status()), "no generator \"nothing\""));
+  source.set_name("recommender");
+  source.set_records(0);
+  CHECK(!OpenGenerator(source, {}).ok());
+}
+
+TEST_CASE("a file that is missing or not the right one says where to get it") {
+  testing::TestDirectory dir;
+  const InputFile file = {"mnist/train.gz", "http://example.org/train.gz",
+                          "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"};
+  DataOptions options;
+  options.data_dir = dir.path();
+  const std::string missing = Message(ReadInputFile(file, options).status());
+  CHECK(absl::IsNotFound(ReadInputFile(file, options).status()));
+  for (const char* part : {"http://example.org/train.gz", "ba7816bf", "COHORT_DATA_DIR",
+                           "mnist/train.gz is not there"}) {
+    CHECK(Contains(missing, part));
+  }
+  CHECK(Contains(Message(ReadInputFile(file, {}).status()), "not set"));
+  std::filesystem::create_directory(dir.path() + "/mnist");
+  dir.Write("mnist/train.gz", "abc");
+  CHECK(*ReadInputFile(file, options) == "abc");
+  dir.Write("mnist/train.gz", "abd");
+  const absl::Status other = ReadInputFile(file, options).status();
+  CHECK(absl::IsDataLoss(other));
+  CHECK(Contains(Message(other), "has sha256"));
+  CHECK(!ReadInputFile({dir.path(), "", ""}, options).ok());
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,266 @@
+#include "common/exec/compiled_program.h"
+
+#include <algorithm>
+
+#include "common/base/status.h"
+#include "common/exec/memory_plan.h"
+#include "common/graph/op_registry.h"
+#include "common/graph/validate.h"
+
+namespace cohort {
+namespace {
+
+size_t Index(int i) { return static_cast<size_t>(i); }
+
+size_t CapacityBytes(const ValueType& type) {
+  return static_cast<size_t>(CapacityElements(type)) * SizeOf(type.dtype);
+}
+
+size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+bool IsRead(const Node& node) { return node.op == "read" || node.op == "read_rows"; }
+bool RunsKernel(const Node& node) {
+  return !IsRead(node) && node.op != "input" && node.op != "constant" && node.op != "reshape";
+}
+
+// Plans one program. Its methods are called in the order of Run, each building on the last.
+class Planner {
+ public:
+  Planner(Program program, std::string_view device) : device_(device) {
+    out_.program = std::move(program);
+    const size_t values = p().values.size();
+    made_by_.resize(values);
+    out_.roots.resize(values);
+    out_.places.resize(values);
+    last_use_.assign(values, -1);
+    block_of_.assign(values, -1);
+  }
+
+  absl::StatusOr<CompiledProgram> Run() {
+    COHORT_RETURN_IF_ERROR(ValidateProgram(p()));
+    FindRoots();
+    Schedule();
+    COHORT_RETURN_IF_ERROR(CreateKernels());
+    CountUses();
+    PlacePushes();
+    PlaceLeaves();
+    PlaceSteps();
+    PlaceArena();
+    for (size_t v = 0; v < p().values.size(); ++v) {
+      out_.places[v] = out_.places[Index(out_.roots[v])];
+    }
+    return std::move(out_);
+  }
+
+ private:
+  const Program& p() const { return out_.program; }
+  const Node& node(int n) const { return p().nodes[Index(n)]; }
+  const Node& maker(ValueId v) const { return node(made_by_[Index(v)]); }
+  ValueId root(ValueId v) const { return out_.roots[Index(v)]; }
+  // Positions: prologue steps from 0, the pull, main steps.
+  int pull_position() const { return static_cast<int>(out_.prologue.size()); }
+  int end_position() const { return pull_position() + 1 + static_cast<int>(out_.main.size()); }
+
+  void FindRoots() {
+    for (size_t n = 0; n < p().nodes.size(); ++n) {
+      const Node& made = p().nodes[n];
+      for (ValueId v : made.outputs) {
+        made_by_[Index(v)] = static_cast<int>(n);
+        out_.roots[Index(v)] = made.op == "reshape" ? root(made.inputs[0]) : v;
+      }
+    }
+  }
+
+  // Marks `v` and all that it depends on.
+  void MarkNeeded(ValueId v, std::vector<bool>* needed) const {
+    std::vector<int> stack = {made_by_[Index(v)]};
+    while (!stack.empty()) {
+      const int n = stack.back();
+      stack.pop_back();
+      if ((*needed)[Index(n)]) continue;
+      (*needed)[Index(n)] = true;
+      for (ValueId input : node(n).inputs) stack.push_back(made_by_[Index(input)]);
+    }
+  }
+
+  // What is seen from outside.
+  std::vector<ValueId> Results() const {
+    std::vector<ValueId> results;
+    for (const Push& push : p().pushes) {
+      if (push.value != kNoValue) results.push_back(push.value);
+      if (push.keys != kNoValue) results.push_back(push.keys);
+    }
+    for (const MetricPartial& metric : p().metrics) {
+      results.push_back(metric.total);
+      results.push_back(metric.count);
+    }
+    for (const Output& output : p().outputs) results.push_back(output.value);
+    if (p().weight != kNoValue) results.push_back(p().weight);
+    return results;
+  }
+
+  void Schedule() {
+    std::vector<bool> needed(p().nodes.size(), false), early(p().nodes.size(), false);
+    for (ValueId v : Results()) MarkNeeded(v, &needed);
+    for (size_t n = 0; n < p().nodes.size(); ++n) {
+      if (needed[n] && p().nodes[n].op == "read_rows") MarkNeeded(p().nodes[n].inputs[0], &early);
+    }
+    for (size_t n = 0; n < p().nodes.size(); ++n) {
+      if (!needed[n]) continue;
+      const Node& scheduled = p().nodes[n];
+      if (IsRead(scheduled)) out_.reads.push_back(static_cast<int>(n));
+      if (!RunsKernel(scheduled)) continue;
+      (early[n] ? out_.prologue : out_.main).push_back({static_cast<int>(n), nullptr, 0});
+    }
+  }
+
+  absl::Status CreateKernels() {
+    for (std::vector<CompiledStep>* steps : {&out_.prologue, &out_.main}) {
+      for (CompiledStep& step : *steps) {
+        const Node& n = node(step.node);
+        auto kernel = CreateKernel(n, p(), device_);
+        if (!kernel.ok()) {
+          return Annotate(kernel.status(), fmt::format("node {} \"{}\"", step.node, n.name));
+        }
+        step.kernel = *std::move(kernel);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  template <typename Fn>
+  void ForEachStep(const Fn& fn) {
+    int position = 0;
+    for (CompiledStep& step : out_.prologue) fn(step, position++);
+    ++position;
+    for (CompiledStep& step : out_.main) fn(step, position++);
+  }
+
+  void Use(ValueId v, int position) {
+    int& last = last_use_[Index(root(v))];
+    last = std::max(last, position);
+  }
+
+  void CountUses() {
+    ForEachStep([&](CompiledStep& step, int position) {
+      const Node& n = node(step.node);
+      for (size_t i = 0; i < n.inputs.size(); ++i) {
+        if (step.kernel->reads_data(i)) Use(n.inputs[i], position);
+      }
+      for (ValueId v : n.outputs) Use(v, position);
+    });
+    for (int n : out_.reads) {
+      Use(node(n).outputs[0], pull_position());
+      for (ValueId keys : node(n).inputs) Use(keys, pull_position());
+    }
+    for (ValueId v : Results()) Use(v, end_position());
+  }
+
+  size_t AppendToPushArea(ValueId v) {
+    const size_t offset = out_.push_area_bytes;
+    out_.push_area_bytes += RoundUp(CapacityBytes(p().type(v)));
+    return offset;
+  }
+
+  // Pushed values are double-buffered; a constant never changes, an argument is copied.
+  void PlacePushes() {
+    for (const Push& push : p().pushes) {
+      for (ValueId v : {push.value, push.keys}) {
+        if (v == kNoValue) continue;
+        const std::string& op = maker(root(v)).op;
+        ValuePlace& place = out_.places[Index(root(v))];
+        if (op == "input") {
+          out_.push_copies.push_back({v, AppendToPushArea(v)});
+        } else if (op != "constant" && place.place == Place::kNowhere) {
+          place = {Place::kDoubled, AppendToPushArea(root(v)), 0};
+        }
+      }
+    }
+  }
+
+  void PlaceLeaves() {
+    for (size_t n = 0; n < p().nodes.size(); ++n) {
+      const Node& leaf = p().nodes[n];
+      if (leaf.op == "input") {
+        out_.places[Index(leaf.outputs[0])] = {Place::kArgument, 0,
+                                               static_cast<int>(IntAttr(leaf, "index"))};
+      } else if (leaf.op == "constant") {
+        out_.places[Index(leaf.outputs[0])] = {Place::kConstant, 0, static_cast<int>(n)};
+      }
+    }
+    for (int n : out_.reads) PlaceInArena(node(n).outputs[0], pull_position());
+  }
+
+  void PlaceInArena(ValueId v, int position) {
+    ValuePlace& place = out_.places[Index(v)];
+    if (place.place != Place::kNowhere) return;
+    place.place = Place::kArena;
+    block_of_[Index(v)] = static_cast<int>(blocks_.size());
+    blocks_.push_back({CapacityBytes(p().type(v)), position, last_use_[Index(v)]});
+  }
+
+  // The input whose memory output 0 of a step may take over, or kNoValue: it dies here, has the same
+  // layout, and no other input is another view of the same memory.
+  ValueId InputToReuse(const CompiledStep& step, int position) const {
+    const Node& n = node(step.node);
+    const ValueType& type = p().type(n.outputs[0]);
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      const ValueId input = n.inputs[i];
+      const ValueId from = root(input);
+      if (!step.kernel->in_place(i) || out_.places[Index(from)].place != Place::kArena ||
+          last_use_[Index(from)] != position || p().type(input).dims != type.dims ||
+          SizeOf(p().type(input).dtype) != SizeOf(type.dtype)) {
+        continue;
+      }
+      const bool other_view = std::ranges::any_of(n.inputs, [&](ValueId other) {
+        return root(other) == from && p().type(other).dims != type.dims;
+      });
+      if (!other_view) return from;
+    }
+    return kNoValue;
+  }
+
+  void PlaceSteps() {
+    ForEachStep([&](CompiledStep& step, int position) {
+      const Node& n = node(step.node);
+      const ValueId out = n.outputs[0];
+      const ValueId reused = InputToReuse(step, position);
+      if (reused != kNoValue && out_.places[Index(out)].place == Place::kNowhere) {
+        const int block = block_of_[Index(reused)];
+        out_.places[Index(out)].place = Place::kArena;
+        block_of_[Index(out)] = block;
+        blocks_[Index(block)].last = std::max(blocks_[Index(block)].last, last_use_[Index(out)]);
+      }
+      for (ValueId v : n.outputs) PlaceInArena(v, position);
+      if (step.kernel->scratch_bytes() > 0) {
+        scratch_.push_back({&step, blocks_.size()});
+        blocks_.push_back({step.kernel->scratch_bytes(), position, position});
+      }
+    });
+  }
+
+  void PlaceArena() {
+    const MemoryPlan plan = PlanMemory(blocks_);
+    out_.arena_bytes = plan.bytes;
+    for (size_t v = 0; v < block_of_.size(); ++v) {
+      if (block_of_[v] >= 0) out_.places[v].offset = plan.offsets[Index(block_of_[v])];
+    }
+    for (const auto& [step, block] : scratch_) step->scratch_offset = plan.offsets[block];
+  }
+
+  const std::string_view device_;
+  CompiledProgram out_;
+  std::vector<int> made_by_;    // node, by value
+  std::vector<int> last_use_;   // position, by root value; -1: none
+  std::vector<int> block_of_;   // by root value; -1: not in the arena
+  std::vector<MemoryBlock> blocks_;
+  std::vector<std::pair<CompiledStep*, size_t>> scratch_;  // with their blocks
+};
+
+}  // namespace
+
+absl::StatusOr<CompiledProgram> CompileProgram(Program program, std::string_view device) {
+  return Planner(std::move(program), device).Run();
+}
+
+}  // namespace cohort

@@ -1,0 +1,299 @@
+#include "common/exec/executable.h"
+
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/exec/compiled_program.h"
+#include "common/exec/value_table.h"
+#include "common/graph/op_registry.h"
+#include "common/kernels/thread_pool.h"
+
+namespace cohort {
+namespace {
+
+// A kernel with everything that its run needs.
+struct Step {
+  const Kernel* kernel = nullptr;
+  KernelContext context;
+  int node = 0;
+  int counted_symbol = 0;  // that the kernel counts; 0: none
+};
+
+double ReadScalar(const ValueView& view) {
+  return view.dtype == DType::kFloat32 ? static_cast<double>(*view.as<float>()) : *view.as<double>();
+}
+
+}  // namespace
+
+class Executable::Impl {
+ public:
+  Impl(CompiledProgram compiled, BufferRef memory, int threads)
+      : compiled_(std::move(compiled)),
+        memory_(std::move(memory)),
+        pool_(threads),
+        table_(compiled_, memory_->data(), memory_->data() + compiled_.arena_bytes) {
+    AddSteps(compiled_.prologue, &prologue_);
+    AddSteps(compiled_.main, &main_);
+    AddPulls();
+    AddPushes();
+    bound_.resize(program().arguments.size());
+    totals_.resize(program().metrics.size());
+    counts_.resize(program().metrics.size());
+  }
+
+  const Program& program() const { return compiled_.program; }
+  absl::Status Bind(std::span<const Tensor> arguments);
+  absl::Status Prepare(const RandomKey& key);
+  absl::Status Run();
+
+  std::span<const PullItem> pulls() const { return pulls_; }
+  std::span<const PushItem> pushes() const { return pushes_[area_]; }
+  double weight() const { return weight_; }
+  int64_t batch_count() const { return program().symbols.empty() ? 0 : table_.count(1); }
+  std::span<const double> totals() const { return totals_; }
+  std::span<const double> counts() const { return counts_; }
+  size_t memory_bytes() const { return memory_->size(); }
+  Tensor output(size_t i) const;
+
+ private:
+  void AddSteps(const std::vector<CompiledStep>& compiled, std::vector<Step>* steps);
+  void AddPulls();
+  void AddPushes();
+  absl::Status CheckArgument(size_t i, const Tensor& tensor) const;
+  absl::Status SetCounts(size_t i, const Tensor& tensor, std::span<int64_t> counts) const;
+  absl::Status RunSteps(const std::vector<Step>& steps);
+  void* PushedData(ValueId v, int area) const;
+  void FinishPushes();
+
+  const CompiledProgram compiled_;
+  const BufferRef memory_;  // the arena, then the two push areas
+  ThreadPool pool_;
+  ValueTable table_;
+
+  // What contexts point at: never resized after construction.
+  std::vector<std::vector<const ValueView*>> operands_;
+  std::vector<Step> prologue_;
+  std::vector<Step> main_;
+  RandomKey key_;
+  int64_t counted_ = 0;
+
+  std::vector<Tensor> bound_;  // the batch
+  std::vector<int64_t> new_counts_;
+  std::vector<PullItem> pulls_;
+  int area_ = 0;  // the push area of this step
+  std::vector<PushItem> pushes_[2];
+  double weight_ = 0;
+  std::vector<double> totals_;
+  std::vector<double> counts_;
+};
+
+void Executable::Impl::AddSteps(const std::vector<CompiledStep>& compiled,
+                                std::vector<Step>* steps) {
+  for (const CompiledStep& from : compiled) {
+    const Node& node = program().nodes[static_cast<size_t>(from.node)];
+    std::vector<const ValueView*> operands;
+    for (ValueId v : node.inputs) operands.push_back(&table_.view(v));
+    for (ValueId v : node.outputs) operands.push_back(&table_.view(v));
+    operands_.push_back(std::move(operands));
+    Step step;
+    step.kernel = from.kernel.get();
+    step.node = from.node;
+    step.context.inputs = operands_.back().data();
+    step.context.outputs = operands_.back().data() + node.inputs.size();
+    step.context.scratch = memory_->data() + from.scratch_offset;
+    step.context.pool = &pool_;
+    step.context.random = &key_;
+    step.context.count = &counted_;
+    if (node.op == "unique") step.counted_symbol = static_cast<int>(IntAttr(node, "symbol"));
+    steps->push_back(step);
+  }
+}
+
+void Executable::Impl::AddPulls() {
+  for (int n : compiled_.reads) {
+    const Node& node = program().nodes[static_cast<size_t>(n)];
+    PullItem item;
+    item.variable = static_cast<int>(IntAttr(node, "variable"));
+    item.rows = node.op == "read_rows";
+    pulls_.push_back(item);
+  }
+}
+
+// Where a pushed value of an area lies: the view that points there now is the one of the current area.
+void* Executable::Impl::PushedData(ValueId v, int area) const {
+  for (const PushCopy& copy : compiled_.push_copies) {
+    if (copy.value == v) return table_.push_area(area) + copy.offset;
+  }
+  const ValuePlace& place = compiled_.places[static_cast<size_t>(v)];
+  if (place.place == Place::kDoubled) return table_.push_area(area) + place.offset;
+  return table_.view(v).data;  // a constant
+}
+
+void Executable::Impl::AddPushes() {
+  for (int area = 0; area < 2; ++area) {
+    for (const Push& push : program().pushes) {
+      PushItem item;
+      item.variable = push.variable;
+      item.kind = push.kind;
+      item.momentum = push.momentum;
+      item.sparse = push.keys != kNoValue;
+      if (push.value != kNoValue) item.value = PushedData(push.value, area);
+      pushes_[area].push_back(item);
+    }
+  }
+}
+
+absl::Status Executable::Impl::CheckArgument(size_t i, const Tensor& tensor) const {
+  const Argument& argument = program().arguments[i];
+  const ValueType& type = program().type(argument.value);
+  bool fits = tensor.dtype() == type.dtype && tensor.dims().size() == type.dims.size();
+  for (size_t d = 0; fits && d < type.dims.size(); ++d) {
+    const int64_t size = tensor.dims()[d];
+    fits = type.dims[d].bounded() ? size >= 0 && size <= type.dims[d].size
+                                  : size == type.dims[d].size;
+  }
+  if (fits) return absl::OkStatus();
+  return InvalidArgument("argument \"{}\" is {}, but is fed {}{}", argument.name,
+                         TypeToString(type), DTypeName(tensor.dtype()),
+                         DimsToString(tensor.dims()));
+}
+
+// Notes the counts that the bounded axes of argument `i` give to their symbols; -1: not known yet.
+absl::Status Executable::Impl::SetCounts(size_t i, const Tensor& tensor,
+                                         std::span<int64_t> counts) const {
+  const Argument& argument = program().arguments[i];
+  const ValueType& type = program().type(argument.value);
+  for (size_t d = 0; d < type.dims.size(); ++d) {
+    if (!type.dims[d].bounded()) continue;
+    const size_t symbol = static_cast<size_t>(type.dims[d].symbol - 1);
+    const int64_t unit = type.dims[d].size / program().symbols[symbol].capacity;
+    const int64_t count = tensor.dims()[d] / unit;
+    if (count * unit != tensor.dims()[d]) {
+      return InvalidArgument("argument \"{}\": axis {} has size {}, not a multiple of {}",
+                             argument.name, d, tensor.dims()[d], unit);
+    }
+    if (counts[symbol] >= 0 && counts[symbol] != count) {
+      return InvalidArgument("argument \"{}\" has {} of \"{}\", but another argument has {}",
+                             argument.name, count, program().symbols[symbol].name, counts[symbol]);
+    }
+    counts[symbol] = count;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executable::Impl::Bind(std::span<const Tensor> arguments) {
+  if (arguments.size() != bound_.size()) {
+    return InvalidArgument("program \"{}\" takes {} arguments, but is fed {}", program().name,
+                           bound_.size(), arguments.size());
+  }
+  new_counts_.assign(program().symbols.size(), -1);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    COHORT_RETURN_IF_ERROR(CheckArgument(i, arguments[i]));
+    COHORT_RETURN_IF_ERROR(SetCounts(i, arguments[i], new_counts_));
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    bound_[i] = arguments[i];
+    table_.SetArgument(i, const_cast<void*>(std::as_const(bound_[i]).raw()));
+  }
+  for (size_t s = 0; s < new_counts_.size(); ++s) {
+    if (new_counts_[s] >= 0) table_.SetCount(static_cast<int>(s) + 1, new_counts_[s]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executable::Impl::RunSteps(const std::vector<Step>& steps) {
+  for (const Step& step : steps) {
+    absl::Status status = step.kernel->Run(step.context);
+    if (!status.ok()) {
+      const Node& node = program().nodes[static_cast<size_t>(step.node)];
+      return Annotate(std::move(status),
+                      fmt::format("node {} \"{}\" ({})", step.node, node.name, node.op));
+    }
+    if (step.counted_symbol != 0) table_.SetCount(step.counted_symbol, counted_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executable::Impl::Prepare(const RandomKey& key) {
+  key_ = key;
+  area_ = 1 - area_;
+  table_.UsePushArea(area_);
+  COHORT_RETURN_IF_ERROR(RunSteps(prologue_));
+  for (size_t i = 0; i < pulls_.size(); ++i) {
+    const Node& node = program().nodes[static_cast<size_t>(compiled_.reads[i])];
+    PullItem& item = pulls_[i];
+    item.destination = table_.view(node.outputs[0]).data;
+    if (!item.rows) continue;
+    const ValueView& keys = table_.view(node.inputs[0]);
+    item.keys = {keys.as<const int64_t>(), static_cast<size_t>(keys.elements)};
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executable::Impl::Run() {
+  COHORT_RETURN_IF_ERROR(RunSteps(main_));
+  FinishPushes();
+  for (size_t i = 0; i < totals_.size(); ++i) {
+    totals_[i] = ReadScalar(table_.view(program().metrics[i].total));
+    counts_[i] = ReadScalar(table_.view(program().metrics[i].count));
+  }
+  if (program().weight != kNoValue) weight_ = ReadScalar(table_.view(program().weight));
+  return absl::OkStatus();
+}
+
+void Executable::Impl::FinishPushes() {
+  for (const PushCopy& copy : compiled_.push_copies) {
+    const ValueView& view = table_.view(copy.value);
+    std::memcpy(table_.push_area(area_) + copy.offset, view.data,
+                static_cast<size_t>(view.elements) * SizeOf(view.dtype));
+  }
+  for (size_t i = 0; i < program().pushes.size(); ++i) {
+    const ValueId keys = program().pushes[i].keys;
+    if (keys == kNoValue) continue;
+    pushes_[area_][i].keys = {static_cast<const int64_t*>(PushedData(keys, area_)),
+                              static_cast<size_t>(table_.view(keys).elements)};
+  }
+}
+
+Tensor Executable::Impl::output(size_t i) const {
+  const ValueView& view = table_.view(program().outputs[i].value);
+  Tensor copy(view.dtype, Dims(view.dims, view.dims + view.rank));
+  std::memcpy(copy.raw(), view.data, copy.num_bytes());
+  return copy;
+}
+
+Executable::Executable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Executable::~Executable() = default;
+
+absl::StatusOr<std::unique_ptr<Executable>> Executable::Compile(Program program,
+                                                                const CompileOptions& options) {
+  const std::string name = program.name;
+  auto compiled = CompileProgram(std::move(program), options.device);
+  if (!compiled.ok()) return Annotate(compiled.status(), fmt::format("program \"{}\"", name));
+  const size_t bytes = compiled->arena_bytes + 2 * compiled->push_area_bytes;
+  BufferRef memory;
+  try {
+    memory = BufferRef::Allocate(bytes);
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted("program \"{}\" needs {} bytes of memory for one step", name, bytes);
+  }
+  return std::unique_ptr<Executable>(new Executable(std::make_unique<Impl>(
+      *std::move(compiled), std::move(memory), options.intra_op_threads)));
+}
+
+const Program& Executable::program() const { return impl_->program(); }
+absl::Status Executable::Bind(std::span<const Tensor> arguments) { return impl_->Bind(arguments); }
+absl::Status Executable::Prepare(const RandomKey& key) { return impl_->Prepare(key); }
+std::span<const PullItem> Executable::pulls() const { return impl_->pulls(); }
+absl::Status Executable::Run() { return impl_->Run(); }
+std::span<const PushItem> Executable::pushes() const { return impl_->pushes(); }
+double Executable::weight() const { return impl_->weight(); }
+int64_t Executable::batch_count() const { return impl_->batch_count(); }
+size_t Executable::memory_bytes() const { return impl_->memory_bytes(); }
+std::span<const double> Executable::metric_totals() const { return impl_->totals(); }
+std::span<const double> Executable::metric_counts() const { return impl_->counts(); }
+Tensor Executable::output(size_t i) const { return impl_->output(i); }
+
+}  // namespace cohort

@@ -1,0 +1,240 @@
+// Every gradient rule against central differences, in float64. A table; a test proves that no
+// differentiable op is missing from it.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/exec/executable.h"
+#include "common/graph/autodiff.h"
+#include "common/graph/expr.h"
+#include "common/graph/op_registry.h"
+#include "common/kernels/kernel.h"
+
+namespace cohort {
+namespace {
+
+using Exprs = std::vector<Expr>;
+
+struct GradientCase {
+  std::string op;            // whose rule is tested
+  std::vector<Dims> inputs;  // float64 arguments, all of them differentiated
+  std::function<Expr(ProgramBuilder&, const Exprs&)> build;
+  double low = -1, high = 1;  // of the values
+  double tolerance = 1e-8;    // of a gradient, beside its size
+  double h = 1e-5;            // half the distance of the difference
+};
+
+Expr Indices(ProgramBuilder& b, Dims dims, std::vector<int64_t> values) {
+  return b.Constant(Tensor::FromValues<int64_t>(std::move(dims), std::span<const int64_t>(values)));
+}
+
+template <typename F>
+std::function<Expr(ProgramBuilder&, const Exprs&)> Unary(F f) {
+  return [f](ProgramBuilder&, const Exprs& x) { return f(x[0]); };
+}
+template <typename F>
+std::function<Expr(ProgramBuilder&, const Exprs&)> Binary(F f) {
+  return [f](ProgramBuilder&, const Exprs& x) { return f(x[0], x[1]); };
+}
+
+void AddElementwise(std::vector<GradientCase>* cases) {
+  for (const auto& [a, b] : std::vector<std::pair<Dims, Dims>>{
+           {{3, 4}, {3, 4}}, {{3, 4}, {4}}, {{3, 1}, {2, 1, 4}}, {{}, {5}}}) {
+    cases->push_back({"add", {a, b}, Binary([](Expr x, Expr y) { return x + y; })});
+    cases->push_back({"sub", {a, b}, Binary([](Expr x, Expr y) { return x - y; })});
+    cases->push_back({"mul", {a, b}, Binary([](Expr x, Expr y) { return x * y; })});
+    cases->push_back({"div", {a, b}, Binary([](Expr x, Expr y) { return x / y; }), 0.5, 2});
+    cases->push_back({"maximum", {a, b}, Binary([](Expr x, Expr y) { return Maximum(x, y); })});
+    cases->push_back({"select", {a, b}, Binary([](Expr x, Expr y) {
+                        return Select(Greater(x, y), x * x, y);
+                      })});
+  }
+  const Dims d = {2, 9};
+  cases->push_back({"neg", {d}, Unary([](Expr x) { return -x; })});
+  cases->push_back({"exp", {d}, Unary([](Expr x) { return Exp(x); })});
+  cases->push_back({"log", {d}, Unary([](Expr x) { return Log(x); }), 0.5, 3});
+  cases->push_back({"sqrt", {d}, Unary([](Expr x) { return Sqrt(x); }), 0.5, 3});
+  cases->push_back({"square", {d}, Unary([](Expr x) { return Square(x); })});
+  cases->push_back({"abs", {d}, Unary([](Expr x) { return Abs(x); })});
+  cases->push_back({"relu", {d}, Unary([](Expr x) { return Relu(x); })});
+  cases->push_back({"sigmoid", {d}, Unary([](Expr x) { return Sigmoid(x); }), -4, 4});
+  cases->push_back({"tanh", {d}, Unary([](Expr x) { return Tanh(x); }), -3, 3});
+  cases->push_back({"clip", {d}, Unary([](Expr x) { return Clip(x, -0.5, 0.4); })});
+  // Through float32, whose rounding a wide difference hides.
+  cases->push_back({"cast",
+                    {d},
+                    Unary([](Expr x) {
+                      return Cast(Square(Cast(x, DType::kFloat32)), DType::kFloat64);
+                    }),
+                    -1,
+                    1,
+                    1e-4,
+                    1e-2});
+  cases->push_back({"dropout", {{8, 9}}, [](ProgramBuilder&, const Exprs& x) {
+                      return Dropout(x[0], 0.4, 3).first;
+                    }});
+}
+
+void AddShapes(std::vector<GradientCase>* cases) {
+  cases->push_back({"reshape", {{2, 6}}, Unary([](Expr x) { return Reshape(x, {3, 4}); })});
+  cases->push_back({"transpose", {{2, 3, 4}}, Unary([](Expr x) {
+                      return Transpose(x, {2, 0, 1});
+                    })});
+  for (int64_t axis = 0; axis < 2; ++axis) {
+    const Dims other = axis == 0 ? Dims{5, 3} : Dims{2, 7};
+    cases->push_back({"concat", {{2, 3}, other}, [axis](ProgramBuilder&, const Exprs& x) {
+                        return Concat(std::vector<Expr>{x[0], x[1], x[0]}, axis);
+                      }});
+    cases->push_back({"slice", {{5, 4}}, Unary([axis](Expr x) { return Slice(x, axis, 1, 2); })});
+  }
+  cases->push_back({"broadcast_like", {{3, 1}, {2, 3, 4}}, Binary([](Expr x, Expr y) {
+                      return BroadcastLike(x, y) * y;
+                    })});
+  for (const std::vector<int64_t>& axes :
+       std::vector<std::vector<int64_t>>{{0}, {1}, {0, 2}, {0, 1, 2}}) {
+    for (const bool keep : {false, true}) {
+      cases->push_back({"reduce_sum", {{2, 3, 4}}, Unary([=](Expr x) {
+                          return ReduceSum(x, axes, keep);
+                        })});
+      cases->push_back({"reduce_max", {{2, 3, 4}}, Unary([=](Expr x) {
+                          return ReduceMax(x, axes, keep);
+                        })});
+    }
+  }
+}
+
+void AddMatrices(std::vector<GradientCase>* cases) {
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      cases->push_back({"matmul",
+                        {ta ? Dims{4, 3} : Dims{3, 4}, tb ? Dims{5, 4} : Dims{4, 5}},
+                        Binary([=](Expr x, Expr y) { return MatMul(x, y, ta, tb); })});
+    }
+  }
+  cases->push_back({"softmax", {{3, 5}}, Unary([](Expr x) { return Softmax(x); })});
+  cases->push_back({"log_softmax", {{3, 5}}, Unary([](Expr x) { return LogSoftmax(x); })});
+  cases->push_back({"sigmoid_cross_entropy", {{3, 4}, {3, 4}}, Binary([](Expr z, Expr x) {
+                      return SigmoidCrossEntropy(z, x);
+                    })});
+  cases->push_back({"sparse_softmax_cross_entropy", {{4, 6}},
+                    [](ProgramBuilder& b, const Exprs& x) {
+                      return SparseSoftmaxCrossEntropy(Indices(b, {4}, {5, 0, 2, 2}), x[0]);
+                    }});
+  cases->push_back({"gather", {{5, 3}}, [](ProgramBuilder& b, const Exprs& x) {
+                      return Gather(x[0], Indices(b, {2, 3}, {4, 0, 4, 1, 1, 1}));
+                    }});
+  cases->push_back({"gather_grad", {{4, 3}, {5, 3}}, [](ProgramBuilder& b, const Exprs& x) {
+                      return GatherGrad(x[0], Indices(b, {4}, {4, 0, 4, 1}), x[1]);
+                    }});
+}
+
+std::vector<GradientCase> Cases() {
+  std::vector<GradientCase> cases;
+  AddElementwise(&cases);
+  AddShapes(&cases);
+  AddMatrices(&cases);
+  return cases;
+}
+
+Tensor RandomValues(Dims dims, double low, double high, std::mt19937_64* random) {
+  Tensor t(DType::kFloat64, std::move(dims));
+  for (double& x : t.mutable_values<double>()) {
+    x = low + (high - low) * static_cast<double>((*random)() >> 11) * 0x1p-53;
+  }
+  return t;
+}
+
+// The program with outputs loss, gradient of input 0, 1, ...: loss = sum(op(inputs) * fixed numbers).
+absl::StatusOr<std::unique_ptr<Executable>> CompileCase(const GradientCase& c,
+                                                        std::mt19937_64* random) {
+  ProgramBuilder b(c.op);
+  Exprs inputs;
+  for (const Dims& dims : c.inputs) {
+    ValueType type{DType::kFloat64, {}};
+    for (int64_t size : dims) type.dims.push_back({size, 0});
+    inputs.push_back(b.Input("x" + std::to_string(inputs.size()), type));
+  }
+  const Expr y = c.build(b, inputs);
+  COHORT_RETURN_IF_ERROR(b.status());
+  Dims dims;
+  for (const Dim& dim : y.type().dims) dims.push_back(dim.size);
+  const Expr loss = ReduceSum(y * b.Constant(RandomValues(dims, 0.5, 1.5, random)));
+  COHORT_ASSIGN_OR_RETURN(const Exprs grads, Gradients(loss, inputs));
+  b.AddOutput("loss", loss);
+  for (size_t i = 0; i < grads.size(); ++i) {
+    const Expr zero = BroadcastLike(b.Scalar(0, DType::kFloat64), inputs[i]);
+    b.AddOutput("gradient", grads[i].valid() ? grads[i] : zero);
+  }
+  COHORT_ASSIGN_OR_RETURN(Program program, std::move(b).Build());
+  return Executable::Compile(std::move(program), {});
+}
+
+double Loss(Executable* executable, const std::vector<Tensor>& inputs) {
+  REQUIRE(executable->Bind(inputs).ok());
+  REQUIRE(executable->Prepare({1, 2, 3}).ok());
+  REQUIRE(executable->Run().ok());
+  return executable->output(0).values<double>()[0];
+}
+
+void CheckCase(const GradientCase& c, std::mt19937_64* random) {
+  auto compiled = CompileCase(c, random);
+  INFO(c.op << ": " << compiled.status());
+  REQUIRE(compiled.ok());
+  Executable* executable = compiled->get();
+  std::vector<Tensor> inputs;
+  for (const Dims& dims : c.inputs) inputs.push_back(RandomValues(dims, c.low, c.high, random));
+  Loss(executable, inputs);
+  std::vector<Tensor> gradients;
+  for (size_t i = 0; i < inputs.size(); ++i) gradients.push_back(executable->output(i + 1));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    for (size_t k = 0; k < inputs[i].values<double>().size(); ++k) {
+      double& x = inputs[i].mutable_values<double>()[k];
+      const double at = x;
+      x = at + c.h;
+      const double above = Loss(executable, inputs);
+      x = at - c.h;
+      const double below = Loss(executable, inputs);
+      x = at;
+      const double numeric = (above - below) / (2 * c.h);
+      const double exact = gradients[i].values<double>()[k];
+      INFO(c.op << " input " << i << " " << DimsToString(c.inputs[i]) << " element " << k << ": "
+                << exact << ", numerically " << numeric);
+      REQUIRE(std::abs(exact - numeric) <= c.tolerance * std::max(1.0, std::abs(numeric)));
+    }
+  }
+}
+
+TEST_CASE("every gradient rule agrees with central differences") {
+  const unsigned seed = 20240608;
+  INFO("seed " << seed);
+  std::mt19937_64 random(seed);
+  for (const GradientCase& c : Cases()) CheckCase(c, &random);
+}
+
+TEST_CASE("every differentiable op is in the table") {
+  std::set<std::string, std::less<>> tested;
+  for (const GradientCase& c : Cases()) tested.insert(c.op);
+  for (const OpSchema& schema : AllOps()) {
+    INFO(schema.name);
+    if (schema.gradient != nullptr) REQUIRE(tested.contains(schema.name));
+  }
+}
+
+TEST_CASE("every op has a CPU kernel or is the executor's own") {
+  const std::set<std::string_view> own = {"input", "read", "read_rows", "constant", "reshape"};
+  const auto kernels = KernelOps("cpu");
+  const std::set<std::string_view> have(kernels.begin(), kernels.end());
+  for (const OpSchema& schema : AllOps()) {
+    INFO(schema.name);
+    REQUIRE(have.contains(schema.name) != own.contains(schema.name));
+  }
+  REQUIRE(have.size() + own.size() == AllOps().size());
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,28 @@
+#ifndef COHORT_COMMON_EXEC_MEMORY_PLAN_H_
+#define COHORT_COMMON_EXEC_MEMORY_PLAN_H_
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace cohort {
+
+// Memory that is needed from step `first` to step `last` of a schedule, both included.
+struct MemoryBlock {
+  size_t bytes = 0;
+  int first = 0;
+  int last = 0;
+};
+
+struct MemoryPlan {
+  std::vector<size_t> offsets;  // by block, aligned to 64
+  size_t bytes = 0;             // of the whole arena
+};
+
+// Places blocks in one arena so that no two share a byte at the same step: the largest first, each into
+// the tightest gap that is free during its life.
+MemoryPlan PlanMemory(std::span<const MemoryBlock> blocks);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_EXEC_MEMORY_PLAN_H_

@@ -1,0 +1,66 @@
+// After the first steps, Bind, Prepare and Run allocate nothing and take no lock.
+#include <catch2/catch.hpp>
+#include <memory>
+#include <mutex>
+
+#include "common/exec/steady_state_counters.h"
+#include "common/exec/step_test_util.h"
+
+namespace cohort {
+namespace {
+
+using testing::CountedAllocations;
+using testing::CountedLocks;
+using testing::StartCounting;
+using testing::StopCounting;
+
+// Runs steps of all the batches' sizes, by turns; returns after `steps`.
+void RunSteps(Executable* e, const std::vector<std::vector<Tensor>>& batches, uint64_t steps) {
+  for (uint64_t step = 0; step < steps; ++step) {
+    bool ok = e->Bind(batches[step % batches.size()]).ok();
+    ok = ok && e->Prepare({1, step, 0}).ok();
+    testing::FillPulls<float>(e);
+    ok = ok && e->Run().ok();
+    if (!ok) FAIL("step " << step);
+  }
+}
+
+void CheckSteady(absl::StatusOr<Program> program, const std::vector<std::vector<Tensor>>& batches) {
+  REQUIRE(program.ok());
+  auto e = Executable::Compile(*std::move(program), {});
+  REQUIRE(e.ok());
+  RunSteps(e->get(), batches, 4);
+  StartCounting();
+  RunSteps(e->get(), batches, 50);
+  StopCounting();
+  REQUIRE(CountedAllocations() == 0);
+  REQUIRE(CountedLocks() == 0);
+  REQUIRE(testing::CountedOneDnnLocks() <= 50 * 8);  // at most one per matrix product
+}
+
+TEST_CASE("the counters count") {
+  StartCounting();
+  {
+    std::mutex mutex;
+    const std::lock_guard<std::mutex> lock(mutex);
+    auto p = std::make_unique<std::vector<int>>(3);
+    p->push_back(1);
+  }
+  StopCounting();
+  REQUIRE(CountedAllocations() == 3);
+  REQUIRE(CountedLocks() >= 1);
+}
+
+TEST_CASE("a recommender step allocates nothing and takes no lock") {
+  CheckSteady(testing::RecommenderProgram(DType::kFloat32, 32, 100, 20),
+              {testing::RecommenderBatch<float>(32, 100, 1),
+               testing::RecommenderBatch<float>(17, 100, 2)});
+}
+
+TEST_CASE("an MLP step with dropout allocates nothing and takes no lock") {
+  CheckSteady(testing::MlpProgram(DType::kFloat32, 32, 784, 128, 0.2),
+              {testing::MlpBatch<float>(32, 784, 1), testing::MlpBatch<float>(9, 784, 2)});
+}
+
+}  // namespace
+}  // namespace cohort

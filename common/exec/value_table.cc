@@ -1,0 +1,90 @@
+#include "common/exec/value_table.h"
+
+#include "common/graph/op_registry.h"
+
+namespace cohort {
+
+ValueTable::ValueTable(const CompiledProgram& compiled, uint8_t* arena, uint8_t* push_area)
+    : views_(compiled.program.values.size()),
+      symbols_(compiled.program.symbols.size()),
+      counts_(compiled.program.symbols.size(), -1),
+      arguments_(compiled.program.arguments.size()),
+      push_area_(push_area),
+      push_area_bytes_(compiled.push_area_bytes) {
+  AddDims(compiled);
+  AddPlaces(compiled, arena);
+  for (size_t s = 0; s < counts_.size(); ++s) SetCount(static_cast<int>(s) + 1, 0);
+  UsePushArea(0);
+}
+
+void ValueTable::AddDims(const CompiledProgram& compiled) {
+  const Program& program = compiled.program;
+  size_t total = 0;
+  for (const ValueType& type : program.values) total += type.dims.size();
+  dims_.reserve(total);  // views point into it
+  for (size_t v = 0; v < views_.size(); ++v) {
+    const ValueType& type = program.values[v];
+    ValueView& view = views_[v];
+    view.dtype = type.dtype;
+    view.rank = static_cast<int>(type.dims.size());
+    view.dims = dims_.data() + dims_.size();
+    view.elements = 1;
+    for (const Dim& dim : type.dims) {
+      dims_.push_back(dim.size);
+      view.elements *= dim.size;
+      if (!dim.bounded()) continue;
+      SymbolUse& use = symbols_[static_cast<size_t>(dim.symbol - 1)];
+      const int64_t capacity = program.symbols[static_cast<size_t>(dim.symbol - 1)].capacity;
+      use.axes.push_back({&dims_.back(), dim.size / capacity});
+      use.values.push_back(static_cast<ValueId>(v));
+    }
+  }
+}
+
+void ValueTable::AddPlaces(const CompiledProgram& compiled, uint8_t* arena) {
+  for (size_t v = 0; v < views_.size(); ++v) {
+    const ValuePlace& place = compiled.places[v];
+    switch (place.place) {
+      case Place::kNowhere:
+        break;
+      case Place::kArena:
+        views_[v].data = arena + place.offset;
+        break;
+      case Place::kDoubled:
+        doubled_.push_back({static_cast<ValueId>(v), place.offset});
+        break;
+      case Place::kArgument:
+        arguments_[static_cast<size_t>(place.index)].push_back(static_cast<ValueId>(v));
+        break;
+      case Place::kConstant: {
+        const Node& node = compiled.program.nodes[static_cast<size_t>(place.index)];
+        // Kernels only read their inputs.
+        views_[v].data = const_cast<void*>(TensorAttr(node, "value")->raw());
+        break;
+      }
+    }
+  }
+}
+
+void ValueTable::SetCount(int symbol, int64_t count) {
+  int64_t& current = counts_[static_cast<size_t>(symbol - 1)];
+  if (current == count) return;
+  current = count;
+  const SymbolUse& use = symbols_[static_cast<size_t>(symbol - 1)];
+  for (const BoundedAxis& axis : use.axes) *axis.size = axis.unit * count;
+  for (ValueId v : use.values) {
+    ValueView& view = views_[static_cast<size_t>(v)];
+    view.elements = NumElements(view.shape());
+  }
+}
+
+void ValueTable::SetArgument(size_t index, void* data) {
+  for (ValueId v : arguments_[index]) views_[static_cast<size_t>(v)].data = data;
+}
+
+void ValueTable::UsePushArea(int area) {
+  uint8_t* base = push_area(area);
+  for (const DoubledValue& d : doubled_) views_[static_cast<size_t>(d.value)].data = base + d.offset;
+}
+
+}  // namespace cohort

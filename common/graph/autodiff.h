@@ -1,0 +1,72 @@
+#ifndef COHORT_COMMON_GRAPH_AUTODIFF_H_
+#define COHORT_COMMON_GRAPH_AUTODIFF_H_
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/graph/program_builder.h"
+
+namespace cohort {
+
+// Graph-to-graph differentiation in reverse: the backward pass is ordinary ops, appended to the
+// program that is being built. Every op's rule stands beside its schema (common/graph/ops).
+
+// What the gradient rule of one node sees, and where it puts its results.
+class GradientContext {
+ public:
+  GradientContext(ProgramBuilder* builder, const Node& node, std::vector<Expr> inputs,
+                  std::vector<Expr> outputs, std::vector<Expr> grads, std::vector<bool> needs);
+
+  ProgramBuilder* builder() const { return builder_; }
+  const Node& node() const { return node_; }
+  size_t num_inputs() const { return inputs_.size(); }
+  Expr input(size_t i) const { return inputs_[i]; }
+  Expr output(size_t i = 0) const { return outputs_[i]; }
+  // Of the loss with respect to output i; no value where none flows.
+  Expr grad(size_t i = 0) const { return grads_[i]; }
+  // Whether anybody wants the gradient with respect to input i.
+  bool needs(size_t i) const { return needs_[i]; }
+  // Of input i's type. Left out: none flows.
+  void Set(size_t i, Expr grad) { results_[i] = grad; }
+  const std::vector<Expr>& results() const { return results_; }
+
+ private:
+  ProgramBuilder* builder_;
+  const Node& node_;
+  std::vector<Expr> inputs_;
+  std::vector<Expr> outputs_;
+  std::vector<Expr> grads_;
+  std::vector<bool> needs_;
+  std::vector<Expr> results_;
+};
+
+// Gradients of the scalar `loss` with respect to values of the program; no value where the loss
+// does not depend on one, as behind an op without a gradient rule (dim_size, comparisons, argmax).
+// Errors: InvalidArgument (loss is not a floating scalar, or what ProgramBuilder kept).
+absl::StatusOr<std::vector<Expr>> Gradients(Expr loss, std::span<const Expr> wrt);
+
+// The gradient with respect to a variable.
+struct VariableGradient {
+  int variable = 0;  // index into Program::variables
+  Expr value;        // dense: the variable's shape. Sparse: [U, ...]
+  Expr keys;         // sparse: int64 [U], no key twice; no value: dense
+};
+
+// Gradients of `loss` with respect to every variable that is read and has a floating dtype, in
+// order of the variables. A variable read by rows has a sparse one; read both whole and by rows, a
+// dense one. Variables that the loss does not depend on are left out. Errors: as above, and
+// Unimplemented where a variable is read by rows under two sets of keys (read it once, under the
+// keys of both).
+absl::StatusOr<std::vector<VariableGradient>> VariableGradients(ProgramBuilder* builder, Expr loss);
+
+// Adds one gradient push for each of them. `loss` is the *summed* loss; its divisor goes to
+// ProgramBuilder::SetLoss.
+absl::Status PushGradients(ProgramBuilder* builder, Expr loss);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_GRAPH_AUTODIFF_H_

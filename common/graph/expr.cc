@@ -1,0 +1,219 @@
+#include "common/graph/expr.h"
+
+#include <algorithm>
+
+namespace cohort {
+namespace {
+
+// A number beside a value takes its dtype.
+Expr Like(Expr x, double value) {
+  return x.valid() ? x.builder()->Scalar(value, x.dtype()) : Expr();
+}
+
+// Traces by the builder of the first valid input; an op of no values at all is no value.
+Expr Trace(std::string_view op, std::initializer_list<Expr> inputs, Attrs attrs = {}) {
+  for (const Expr& x : inputs) {
+    if (x.builder() != nullptr) return x.builder()->Op(op, inputs, std::move(attrs));
+  }
+  return {};
+}
+
+int64_t Normalized(Expr x, int64_t axis) {
+  return axis < 0 && x.valid() ? axis + static_cast<int64_t>(x.rank()) : axis;
+}
+
+std::vector<int64_t> NormalizedAll(Expr x, std::vector<int64_t> axes) {
+  for (int64_t& axis : axes) axis = Normalized(x, axis);
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+std::vector<int64_t> AllAxes(Expr x) {
+  std::vector<int64_t> axes(x.valid() ? x.rank() : 0);
+  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
+  return axes;
+}
+
+std::string DTypeOrOwn(Expr x, DType dtype) {
+  if (dtype == DType::kInvalid && x.valid()) dtype = x.dtype();
+  return std::string(DTypeName(dtype));
+}
+
+std::pair<Expr, Expr> TracePair(std::string_view op, Expr x, Attrs attrs) {
+  const auto outputs = x.builder()->OpOutputs(op, std::span<const Expr>(&x, 1), std::move(attrs));
+  return {outputs[0], outputs[1]};
+}
+
+}  // namespace
+
+Expr operator+(Expr a, Expr b) { return Trace("add", {a, b}); }
+Expr operator-(Expr a, Expr b) { return Trace("sub", {a, b}); }
+Expr operator*(Expr a, Expr b) { return Trace("mul", {a, b}); }
+Expr operator/(Expr a, Expr b) { return Trace("div", {a, b}); }
+Expr operator-(Expr x) { return Trace("neg", {x}); }
+Expr operator+(Expr a, double b) { return a + Like(a, b); }
+Expr operator-(Expr a, double b) { return a - Like(a, b); }
+Expr operator*(Expr a, double b) { return a * Like(a, b); }
+Expr operator/(Expr a, double b) { return a / Like(a, b); }
+Expr operator+(double a, Expr b) { return Like(b, a) + b; }
+Expr operator-(double a, Expr b) { return Like(b, a) - b; }
+Expr operator*(double a, Expr b) { return Like(b, a) * b; }
+Expr operator/(double a, Expr b) { return Like(b, a) / b; }
+
+Expr Maximum(Expr a, Expr b) { return Trace("maximum", {a, b}); }
+Expr Greater(Expr a, Expr b) { return Trace("greater", {a, b}); }
+Expr Equal(Expr a, Expr b) { return Trace("equal", {a, b}); }
+Expr Select(Expr condition, Expr a, Expr b) { return Trace("select", {condition, a, b}); }
+
+Expr Exp(Expr x) { return Trace("exp", {x}); }
+Expr Log(Expr x) { return Trace("log", {x}); }
+Expr Sqrt(Expr x) { return Trace("sqrt", {x}); }
+Expr Square(Expr x) { return Trace("square", {x}); }
+Expr Abs(Expr x) { return Trace("abs", {x}); }
+Expr Relu(Expr x) { return Trace("relu", {x}); }
+Expr Sigmoid(Expr x) { return Trace("sigmoid", {x}); }
+Expr Tanh(Expr x) { return Trace("tanh", {x}); }
+Expr Softmax(Expr x) { return Trace("softmax", {x}); }
+Expr LogSoftmax(Expr x) { return Trace("log_softmax", {x}); }
+
+Expr Clip(Expr x, double min, double max) {
+  return Trace("clip", {x}, {{"min", min}, {"max", max}});
+}
+
+Expr Cast(Expr x, DType dtype) {
+  if (x.valid() && x.dtype() == dtype) return x;
+  return Trace("cast", {x}, {{"dtype", std::string(DTypeName(dtype))}});
+}
+
+Expr ArgMax(Expr x) { return Trace("argmax", {x}); }
+
+Expr MatMul(Expr a, Expr b, bool transpose_a, bool transpose_b) {
+  return Trace("matmul", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
+}
+
+Expr Reshape(Expr x, std::vector<int64_t> dims) {
+  return Trace("reshape", {x}, {{"dims", std::move(dims)}});
+}
+
+Expr Concat(std::span<const Expr> xs, int64_t axis) {
+  for (const Expr& x : xs) {
+    if (x.builder() == nullptr) continue;
+    return x.builder()->Op("concat", xs, {{"axis", Normalized(xs[0], axis)}});
+  }
+  return {};
+}
+
+Expr Slice(Expr x, int64_t axis, int64_t begin, int64_t size) {
+  return Trace("slice", {x}, {{"axis", Normalized(x, axis)}, {"begin", begin}, {"size", size}});
+}
+
+Expr Transpose(Expr x, std::vector<int64_t> perm) {
+  return Trace("transpose", {x}, {{"perm", std::move(perm)}});
+}
+
+Expr ReduceSum(Expr x) { return ReduceSum(x, AllAxes(x)); }
+
+Expr ReduceSum(Expr x, std::vector<int64_t> axes, bool keepdims) {
+  return Trace("reduce_sum", {x},
+               {{"axes", NormalizedAll(x, std::move(axes))}, {"keepdims", keepdims}});
+}
+
+Expr ReduceMax(Expr x, std::vector<int64_t> axes, bool keepdims) {
+  return Trace("reduce_max", {x},
+               {{"axes", NormalizedAll(x, std::move(axes))}, {"keepdims", keepdims}});
+}
+
+Expr ReduceMean(Expr x, std::vector<int64_t> axes, bool keepdims) {
+  axes = NormalizedAll(x, std::move(axes));
+  const Expr sum = ReduceSum(x, axes, keepdims);
+  if (!sum.valid()) return {};
+  const ValueType type = x.type();
+  int64_t fixed = 1;
+  Expr count;
+  for (int64_t axis : axes) {
+    const Dim dim = type.dims[static_cast<size_t>(axis)];
+    if (!dim.bounded()) {
+      fixed *= dim.size;
+    } else {
+      count = count.valid() ? count * DimSize(x, axis) : DimSize(x, axis);
+    }
+  }
+  if (count.valid()) return sum / (count * static_cast<double>(fixed));
+  return fixed == 1 ? sum : sum / static_cast<double>(fixed);
+}
+
+Expr BroadcastLike(Expr x, Expr like) { return Trace("broadcast_like", {x, like}); }
+
+Expr DimSize(Expr x, int64_t axis, DType dtype) {
+  return Trace("dim_size", {x}, {{"axis", Normalized(x, axis)}, {"dtype", DTypeOrOwn(x, dtype)}});
+}
+
+Expr NumElements(Expr x, DType dtype) {
+  if (!x.valid()) return {};
+  if (dtype == DType::kInvalid) dtype = x.dtype();
+  const ValueType type = x.type();
+  double fixed = 1;
+  Expr count;
+  for (size_t i = 0; i < type.dims.size(); ++i) {
+    if (!type.dims[i].bounded()) {
+      fixed *= static_cast<double>(type.dims[i].size);
+    } else {
+      const Expr size = DimSize(x, static_cast<int64_t>(i), dtype);
+      count = count.valid() ? count * size : size;
+    }
+  }
+  if (!count.valid()) return x.builder()->Scalar(fixed, dtype);
+  return fixed == 1 ? count : count * fixed;
+}
+
+Expr SumTo(Expr grad, const ValueType& type) {
+  if (!grad.valid()) return {};
+  const ValueType from = grad.type();
+  if (from.dims.size() < type.dims.size()) {
+    grad.builder()->Fail(Internal("a gradient {} has fewer axes than its value {}",
+                                  TypeToString(from), TypeToString(type)));
+    return {};
+  }
+  const size_t leading = from.dims.size() - type.dims.size();
+  std::vector<int64_t> inner;
+  for (size_t i = 0; i < type.dims.size(); ++i) {
+    if (type.dims[i] == Dim{1, 0} && from.dims[leading + i] != Dim{1, 0}) {
+      inner.push_back(static_cast<int64_t>(i));
+    }
+  }
+  if (leading > 0) {
+    std::vector<int64_t> axes(leading);
+    for (size_t i = 0; i < leading; ++i) axes[i] = static_cast<int64_t>(i);
+    grad = ReduceSum(grad, std::move(axes));
+  }
+  return inner.empty() ? grad : ReduceSum(grad, std::move(inner), true);
+}
+
+std::pair<Expr, Expr> Unique(Expr ids) {
+  if (!ids.valid()) return {};
+  ProgramBuilder* b = ids.builder();
+  const int symbol = b->AddSymbol("keys", CapacityElements(ids.type()));
+  return TracePair("unique", ids, {{"symbol", int64_t{symbol}}});
+}
+
+Expr Gather(Expr rows, Expr index) { return Trace("gather", {rows, index}); }
+
+Expr GatherGrad(Expr grad, Expr index, Expr rows) {
+  return Trace("gather_grad", {grad, index, rows});
+}
+
+std::pair<Expr, Expr> Dropout(Expr x, double rate, int64_t seed) {
+  if (!x.valid()) return {};
+  return TracePair("dropout", x,
+                   {{"rate", rate}, {"seed", seed}, {"number", x.builder()->NextNumber()}});
+}
+
+Expr SigmoidCrossEntropy(Expr labels, Expr logits) {
+  return Trace("sigmoid_cross_entropy", {labels, logits});
+}
+
+Expr SparseSoftmaxCrossEntropy(Expr labels, Expr logits) {
+  return Trace("sparse_softmax_cross_entropy", {labels, logits});
+}
+
+}  // namespace cohort

@@ -1,0 +1,124 @@
+#include "common/graph/op_registry.h"
+
+#include <algorithm>
+
+#include "common/graph/ops/families.h"
+
+namespace cohort {
+namespace {
+
+constexpr std::string_view kKindNames[] = {"an integer",         "a float", "a boolean", "a string",
+                                           "a list of integers", "a tensor"};
+
+std::vector<OpSchema> MakeTable() {
+  std::vector<OpSchema> table;
+  const auto add = [&table](std::vector<OpSchema> family) {
+    for (OpSchema& op : family) table.push_back(std::move(op));
+  };
+  add(ops::LeafOps());
+  add(ops::BinaryOps());
+  add(ops::UnaryOps());
+  add(ops::MatmulOps());
+  add(ops::ShapeOps());
+  add(ops::ReduceOps());
+  add(ops::LookupOps());
+  add(ops::SoftmaxOps());
+  add(ops::CrossEntropyOps());
+  add(ops::RandomOps());
+  std::sort(table.begin(), table.end(),
+            [](const OpSchema& a, const OpSchema& b) { return a.name < b.name; });
+  return table;
+}
+
+// "op 'matmul' (layer 'dense')".
+std::string Describe(const Node& node) {
+  return node.name.empty() ? fmt::format("op '{}'", node.op)
+                           : fmt::format("op '{}' (of '{}')", node.op, node.name);
+}
+
+absl::Status CheckAttrs(const Node& node, const OpSchema& schema) {
+  for (const auto& [name, value] : node.attrs) {
+    const auto it = std::find_if(schema.attrs.begin(), schema.attrs.end(),
+                                 [&](const AttrSchema& a) { return a.name == name; });
+    if (it == schema.attrs.end()) {
+      return InvalidArgument("{} has no attribute '{}'", Describe(node), name);
+    }
+    if (value.index() != static_cast<size_t>(it->kind)) {
+      return InvalidArgument("attribute '{}' of {} must be {}, not {}", name, Describe(node),
+                             kKindNames[static_cast<size_t>(it->kind)], kKindNames[value.index()]);
+    }
+  }
+  for (const AttrSchema& attr : schema.attrs) {
+    if (attr.required && node.attrs.find(attr.name) == node.attrs.end()) {
+      return InvalidArgument("{} lacks its attribute '{}'", Describe(node), attr.name);
+    }
+  }
+  return absl::OkStatus();
+}
+
+template <typename T>
+const T* FindAttr(const Node& node, std::string_view name) {
+  const auto it = node.attrs.find(name);
+  return it == node.attrs.end() ? nullptr : std::get_if<T>(&it->second);
+}
+
+}  // namespace
+
+std::span<const OpSchema> AllOps() {
+  static const std::vector<OpSchema>& table = *new std::vector<OpSchema>(MakeTable());
+  return table;
+}
+
+const OpSchema* FindOp(std::string_view name) {
+  const auto table = AllOps();
+  const auto it =
+      std::lower_bound(table.begin(), table.end(), name,
+                       [](const OpSchema& op, std::string_view n) { return op.name < n; });
+  return it != table.end() && it->name == name ? &*it : nullptr;
+}
+
+absl::Status InferNode(const Program& program, const Node& node,
+                       std::span<const ValueType* const> inputs, std::vector<ValueType>* outputs) {
+  const OpSchema* schema = FindOp(node.op);
+  if (schema == nullptr) return InvalidArgument("there is no op '{}'", node.op);
+  const auto count = static_cast<int>(std::min<size_t>(inputs.size(), kVariadic + 1));
+  if (count < schema->min_inputs || count > schema->max_inputs) {
+    return InvalidArgument("{} takes {} inputs{}, not {}", Describe(node), schema->min_inputs,
+                           schema->max_inputs == kVariadic ? " or more" : "", inputs.size());
+  }
+  COHORT_RETURN_IF_ERROR(CheckAttrs(node, *schema));
+  outputs->clear();
+  absl::Status status = schema->infer({program, node, inputs}, outputs);
+  return Annotate(std::move(status), Describe(node));
+}
+
+int64_t IntAttr(const Node& node, std::string_view name, int64_t fallback) {
+  const auto* value = FindAttr<int64_t>(node, name);
+  return value == nullptr ? fallback : *value;
+}
+
+double FloatAttr(const Node& node, std::string_view name, double fallback) {
+  const auto* value = FindAttr<double>(node, name);
+  return value == nullptr ? fallback : *value;
+}
+
+bool BoolAttr(const Node& node, std::string_view name, bool fallback) {
+  const auto* value = FindAttr<bool>(node, name);
+  return value == nullptr ? fallback : *value;
+}
+
+std::string_view StringAttr(const Node& node, std::string_view name, std::string_view fallback) {
+  const auto* value = FindAttr<std::string>(node, name);
+  return value == nullptr ? fallback : std::string_view(*value);
+}
+
+std::span<const int64_t> IntsAttr(const Node& node, std::string_view name) {
+  const auto* value = FindAttr<std::vector<int64_t>>(node, name);
+  return value == nullptr ? std::span<const int64_t>() : std::span<const int64_t>(*value);
+}
+
+const Tensor* TensorAttr(const Node& node, std::string_view name) {
+  return FindAttr<Tensor>(node, name);
+}
+
+}  // namespace cohort

@@ -1,0 +1,67 @@
+// Cross entropies computed from logits, where nothing overflows.
+#include <numeric>
+
+#include "common/graph/autodiff.h"
+#include "common/graph/expr.h"
+#include "common/graph/ops/families.h"
+
+namespace cohort::ops {
+namespace {
+
+absl::Status InferSigmoid(const InferContext& context, std::vector<ValueType>* outputs) {
+  COHORT_RETURN_IF_ERROR(CheckFloating(context, 0));
+  if (context.input(0) != context.input(1)) {
+    return InvalidArgument("labels and logits must have one type, not {} and {}",
+                           TypeToString(context.input(0)), TypeToString(context.input(1)));
+  }
+  outputs->push_back(context.input(0));
+  return absl::OkStatus();
+}
+
+absl::Status SigmoidGradient(GradientContext* c) {
+  if (c->needs(0)) c->Set(0, -(c->grad() * c->input(1)));
+  if (c->needs(1)) c->Set(1, c->grad() * (Sigmoid(c->input(1)) - c->input(0)));
+  return absl::OkStatus();
+}
+
+absl::Status InferSparseSoftmax(const InferContext& context, std::vector<ValueType>* outputs) {
+  COHORT_RETURN_IF_ERROR(CheckDType(context, 0, DType::kInt64));
+  COHORT_RETURN_IF_ERROR(CheckFloating(context, 1));
+  COHORT_RETURN_IF_ERROR(CheckRank(context, 0, 1));
+  COHORT_RETURN_IF_ERROR(CheckRank(context, 1, 2));
+  COHORT_RETURN_IF_ERROR(CheckLastAxisStatic(context, 1));
+  if (context.input(0).dims[0] != context.input(1).dims[0]) {
+    return InvalidArgument("{} labels for {} logits", TypeToString(context.input(0)),
+                           TypeToString(context.input(1)));
+  }
+  outputs->push_back({context.input(1).dtype, context.input(0).dims});
+  return absl::OkStatus();
+}
+
+// (softmax(logits) - one_hot(labels)) * grad, the one-hot made by comparing with 0..n-1.
+absl::Status SparseSoftmaxGradient(GradientContext* c) {
+  if (!c->needs(1)) return absl::OkStatus();
+  const Expr labels = c->input(0);
+  const Expr logits = c->input(1);
+  const Dim rows = labels.type().dims[0];
+  const std::vector<int64_t> column = {rows.bounded() ? -1 : rows.size, 1};
+  std::vector<int64_t> classes(static_cast<size_t>(logits.type().dims[1].size));
+  std::iota(classes.begin(), classes.end(), 0);
+  const auto n = static_cast<int64_t>(classes.size());
+  const Expr iota = c->builder()->Constant(
+      Tensor::FromValues<int64_t>({1, n}, std::span<const int64_t>(classes)));
+  const Expr one_hot = Cast(Equal(Reshape(labels, column), iota), logits.dtype());
+  c->Set(1, (Softmax(logits) - one_hot) * Reshape(c->grad(), column));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<OpSchema> CrossEntropyOps() {
+  return {
+      {"sigmoid_cross_entropy", 2, 2, 1, {}, InferSigmoid, SigmoidGradient},
+      {"sparse_softmax_cross_entropy", 2, 2, 1, {}, InferSparseSoftmax, SparseSoftmaxGradient},
+  };
+}
+
+}  // namespace cohort::ops

@@ -1,0 +1,73 @@
+// Where values come from: the batch, variables, constants. No gradient rule: autodiff collects what
+// arrives at `read` and `read_rows`.
+#include "common/graph/ops/families.h"
+
+namespace cohort::ops {
+namespace {
+
+// The type of an argument is what the program says; ValidateProgram checks that by itself.
+absl::Status InferInput(const InferContext& context, std::vector<ValueType>* outputs) {
+  const int64_t index = IntAttr(context.node, "index");
+  const Program& program = context.program;
+  if (index < 0 || index >= static_cast<int64_t>(program.arguments.size())) {
+    return InvalidArgument("there is no argument {} (there are {})", index,
+                           program.arguments.size());
+  }
+  const Argument& argument = program.arguments[static_cast<size_t>(index)];
+  if (argument.value < 0 || static_cast<size_t>(argument.value) >= program.values.size()) {
+    return InvalidArgument("argument {} names no value", index);
+  }
+  if (context.node.outputs.size() != 1 || context.node.outputs[0] != argument.value) {
+    return InvalidArgument("argument {} is value {}, which this node does not make", index,
+                           argument.value);
+  }
+  outputs->push_back(program.type(argument.value));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const ValueType*> VariableType(const InferContext& context) {
+  const int64_t index = IntAttr(context.node, "variable");
+  const auto& variables = context.program.variables;
+  if (index < 0 || index >= static_cast<int64_t>(variables.size())) {
+    return InvalidArgument("there is no variable {} (there are {})", index, variables.size());
+  }
+  return &variables[static_cast<size_t>(index)].type;
+}
+
+absl::Status InferRead(const InferContext& context, std::vector<ValueType>* outputs) {
+  COHORT_ASSIGN_OR_RETURN(const ValueType* type, VariableType(context));
+  outputs->push_back(*type);
+  return absl::OkStatus();
+}
+
+absl::Status InferReadRows(const InferContext& context, std::vector<ValueType>* outputs) {
+  COHORT_ASSIGN_OR_RETURN(const ValueType* type, VariableType(context));
+  COHORT_RETURN_IF_ERROR(CheckDType(context, 0, DType::kInt64));
+  COHORT_RETURN_IF_ERROR(CheckRank(context, 0, 1));
+  if (type->dims.empty()) return InvalidArgument("the variable is a scalar and has no rows");
+  ValueType rows = *type;
+  rows.dims[0] = context.input(0).dims[0];
+  outputs->push_back(std::move(rows));
+  return absl::OkStatus();
+}
+
+absl::Status InferConstant(const InferContext& context, std::vector<ValueType>* outputs) {
+  const Tensor* value = TensorAttr(context.node, "value");
+  ValueType type{value->dtype(), {}};
+  for (int64_t size : value->dims()) type.dims.push_back({size, 0});
+  outputs->push_back(std::move(type));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<OpSchema> LeafOps() {
+  return {
+      {"input", 0, 0, 1, {{"index", AttrKind::kInt}}, InferInput},
+      {"read", 0, 0, 1, {{"variable", AttrKind::kInt}}, InferRead},
+      {"read_rows", 1, 1, 1, {{"variable", AttrKind::kInt}}, InferReadRows},
+      {"constant", 0, 0, 1, {{"value", AttrKind::kTensor}}, InferConstant},
+  };
+}
+
+}  // namespace cohort::ops

@@ -1,0 +1,119 @@
+#include "common/graph/program_builder.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "common/graph/expr.h"
+#include "common/graph/op_registry.h"
+#include "common/graph/validate.h"
+
+namespace cohort {
+namespace {
+
+constexpr DType kF = DType::kFloat32;
+
+int CountOps(const Program& program, std::string_view op) {
+  return static_cast<int>(std::count_if(program.nodes.begin(), program.nodes.end(),
+                                        [op](const Node& node) { return node.op == op; }));
+}
+
+TEST_CASE("a traced program is valid and has what it was given") {
+  ProgramBuilder b("step");
+  const int batch = b.AddSymbol("batch", 8);
+  const Expr x = b.Input("x", {kF, {{8, batch}, {3}}});
+  b.SetScope("dense");
+  const Expr y = MatMul(x, b.Read("dense/kernel", {kF, {{3}, {2}}}));
+  b.AddOutput("y", y);
+  b.AddMetric("mean", ReduceSum(y), NumElements(y));
+  const auto program = std::move(b).Build();
+  REQUIRE(program.ok());
+  CHECK(program->name == "step");
+  CHECK(program->arguments.size() == 1);
+  CHECK(program->variables[0].name == "dense/kernel");
+  CHECK(program->metrics[0].name == "mean");
+  CHECK(program->weight == kNoValue);
+  const auto& matmul = *std::find_if(program->nodes.begin(), program->nodes.end(),
+                                     [](const Node& n) { return n.op == "matmul"; });
+  CHECK(matmul.name == "dense");
+  CHECK(TypeToString(program->type(matmul.outputs[0])) == "float32[batch<=8, 2]");
+  CHECK(ValidateProgram(*program).ok());
+}
+
+TEST_CASE("reads and scalar constants are shared") {
+  ProgramBuilder b("step");
+  const ValueType type{kF, {{3}}};
+  const Expr w = b.Read("w", type);
+  CHECK(b.Read("w", type).id() == w.id());
+  CHECK(b.Scalar(2, kF).id() == b.Scalar(2, kF).id());
+  CHECK(b.Scalar(2, kF).id() != b.Scalar(2, DType::kFloat64).id());
+  b.AddOutput("y", w * 2.0 + w * 2.0);
+  const auto program = std::move(b).Build();
+  REQUIRE(program.ok());
+  CHECK(CountOps(*program, "read") == 1);
+  CHECK(CountOps(*program, "constant") == 1);
+}
+
+TEST_CASE("a variable has one type") {
+  ProgramBuilder b("step");
+  b.Read("w", {kF, {{3}}});
+  b.Read("w", {kF, {{4}}});
+  const auto program = std::move(b).Build();
+  CHECK(program.status().message() ==
+        "program 'step': variable 'w' is float32[3] and not float32[4]");
+}
+
+TEST_CASE("the first error is the one that is told") {
+  ProgramBuilder b("step");
+  const Expr a = b.Read("a", {kF, {{3}}});
+  const Expr wrong = a + b.Read("b", {kF, {{4}}});
+  CHECK_FALSE(wrong.valid());
+  b.AddOutput("y", Relu(wrong) + a);
+  const auto program = std::move(b).Build();
+  CHECK(program.status().message() ==
+        "program 'step': op 'add': float32[3] and float32[4] do not broadcast");
+}
+
+TEST_CASE("values of another program are refused") {
+  ProgramBuilder a("a");
+  ProgramBuilder b("b");
+  const Expr x = a.Read("x", {kF, {}});
+  const Expr y = b.Read("y", {kF, {}});
+  CHECK_FALSE((x + y).valid());
+  CHECK(a.status().message() == "an input of op 'add' belongs to another program");
+  CHECK(b.status().ok());
+}
+
+TEST_CASE("inputs with a wrong type are refused") {
+  ProgramBuilder b("step");
+  CHECK_FALSE(b.Input("x", {kF, {{32, 1}}}).valid());
+  CHECK(b.status().message() == "argument 'x': there is no symbol 1");
+}
+
+TEST_CASE("pruning drops what nothing depends on, and keeps arguments") {
+  ProgramBuilder b("step");
+  const int batch = b.AddSymbol("batch", 8);
+  const ValueType table{kF, {{100}, {4}}};
+  const Expr unused = b.Input("unused", {DType::kInt64, {{8, batch}}});
+  const Expr ids = b.Input("ids", {DType::kInt64, {{8, batch}, {2}}});
+  Gather(b.ReadRows("dead", table, Unique(unused).first), Unique(unused).second);
+  const auto [keys, inverse] = Unique(ids);
+  b.AddOutput("y", Relu(Gather(b.ReadRows("live", table, keys), inverse)));
+  Exp(b.Read("dead_too", {kF, {{3}}}));
+  const auto program = std::move(b).Build();
+  REQUIRE(program.ok());
+  CHECK(program->arguments.size() == 2);
+  REQUIRE(program->variables.size() == 1);
+  CHECK(program->variables[0].name == "live");
+  REQUIRE(program->symbols.size() == 2);
+  CHECK(program->symbols[1].capacity == 16);
+  CHECK(CountOps(*program, "unique") == 1);
+  CHECK(CountOps(*program, "exp") == 0);
+  CHECK(TypeToString(program->type(program->outputs[0].value)) == "float32[batch<=8, 2, 4]");
+  for (const Node& node : program->nodes) {
+    if (node.op == "unique") CHECK(IntAttr(node, "symbol") == 2);
+    if (node.op == "read_rows") CHECK(IntAttr(node, "variable") == 0);
+  }
+}
+
+}  // namespace
+}  // namespace cohort

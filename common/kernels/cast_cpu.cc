@@ -1,0 +1,61 @@
+// cast: x -> x in another dtype. To bool: whether it is not zero. To an integer: towards zero, and what
+// does not fit becomes the nearest that does (NaN: 0).
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "common/kernels/cpu_kernels.h"
+#include "common/kernels/thread_pool.h"
+
+namespace cohort {
+namespace {
+
+template <typename From, typename To>
+To Convert(From x) {
+  if constexpr (std::is_same_v<To, bool>) {
+    return x != From{0};
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    // Both bounds are powers of two, so that they are exact in From.
+    constexpr From kTop = From{2} * static_cast<From>(To{1} << (std::numeric_limits<To>::digits - 1));
+    constexpr From kBottom = static_cast<From>(std::numeric_limits<To>::min());
+    if (x != x) return To{0};
+    if (x >= kTop) return std::numeric_limits<To>::max();
+    return x < kBottom ? std::numeric_limits<To>::min() : static_cast<To>(x);
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+template <typename From, typename To>
+class CastKernel : public Kernel {
+ public:
+  absl::Status Run(const KernelContext& c) const override {
+    const From* x = c.in(0).as<From>();
+    To* y = c.out().as<To>();
+    c.pool->ParallelFor(c.in(0).elements, kElementGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) y[i] = Convert<From, To>(x[i]);
+    });
+    return absl::OkStatus();
+  }
+  bool in_place(size_t) const override { return sizeof(From) == sizeof(To); }
+};
+
+template <typename From>
+KernelOr CreateCastFrom(const Node& node, DType to) {
+  if (to == DType::kBool) return std::make_unique<CastKernel<From, bool>>();
+  return ForNumeric(node, to, [](auto t) -> KernelOr {
+    return std::make_unique<CastKernel<From, decltype(t)>>();
+  });
+}
+
+}  // namespace
+
+KernelOr CreateCastCpu(const Node& node, const Program& program) {
+  const DType from = program.type(node.inputs[0]).dtype;
+  const DType to = program.type(node.outputs[0]).dtype;
+  if (from == DType::kBool) return CreateCastFrom<bool>(node, to);
+  return ForNumeric(node, from, [&](auto t) { return CreateCastFrom<decltype(t)>(node, to); });
+}
+
+}  // namespace cohort

@@ -1,0 +1,71 @@
+#ifndef COHORT_COMMON_KERNELS_CPU_KERNELS_H_
+#define COHORT_COMMON_KERNELS_CPU_KERNELS_H_
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <utility>
+
+#include "common/graph/op_registry.h"
+#include "common/graph/program.h"
+#include "common/kernels/kernel.h"
+
+namespace cohort {
+
+// Makes the kernel of one node. Called once per node when a program is compiled.
+using KernelFactory = absl::StatusOr<std::unique_ptr<Kernel>> (*)(const Node& node,
+                                                                  const Program& program);
+using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+// The factories of the CPU, one per op or family: each is defined in the file named like it. The CPU
+// kernel of an op is its specification; other devices are tested against it.
+KernelOr CreateBinaryCpu(const Node& node, const Program& program);
+KernelOr CreateUnaryCpu(const Node& node, const Program& program);
+KernelOr CreateSelectCpu(const Node& node, const Program& program);
+KernelOr CreateCastCpu(const Node& node, const Program& program);
+KernelOr CreateMatMulCpu(const Node& node, const Program& program);
+KernelOr CreateSoftmaxCpu(const Node& node, const Program& program);
+KernelOr CreateArgmaxCpu(const Node& node, const Program& program);
+KernelOr CreateReduceCpu(const Node& node, const Program& program);
+KernelOr CreateConcatCpu(const Node& node, const Program& program);
+KernelOr CreateSliceCpu(const Node& node, const Program& program);
+KernelOr CreateTransposeCpu(const Node& node, const Program& program);
+KernelOr CreateBroadcastLikeCpu(const Node& node, const Program& program);
+KernelOr CreateDimSizeCpu(const Node& node, const Program& program);
+KernelOr CreateUniqueCpu(const Node& node, const Program& program);
+KernelOr CreateGatherCpu(const Node& node, const Program& program);
+KernelOr CreateGatherGradCpu(const Node& node, const Program& program);
+KernelOr CreateDropoutCpu(const Node& node, const Program& program);
+KernelOr CreateSigmoidCrossEntropyCpu(const Node& node, const Program& program);
+KernelOr CreateSparseSoftmaxCrossEntropyCpu(const Node& node, const Program& program);
+
+// Unimplemented, naming op and dtype.
+absl::Status NoKernelFor(const Node& node, DType dtype);
+
+// Calls fn with a value of the C++ type of a floating dtype and returns what it returns.
+template <typename Fn>
+KernelOr ForFloating(const Node& node, DType dtype, const Fn& fn) {
+  if (dtype == DType::kFloat32) return fn(float{});
+  if (dtype == DType::kFloat64) return fn(double{});
+  return NoKernelFor(node, dtype);
+}
+
+// The same for every dtype of numbers.
+template <typename Fn>
+KernelOr ForNumeric(const Node& node, DType dtype, const Fn& fn) {
+  if (dtype == DType::kInt32) return fn(int32_t{});
+  if (dtype == DType::kInt64) return fn(int64_t{});
+  if (dtype == DType::kUint8) return fn(uint8_t{});
+  return ForFloating(node, dtype, fn);
+}
+
+// Elements of work below which an op is not worth splitting over threads.
+inline constexpr int64_t kElementGrain = 16384;
+// Rows of `row_elements` that make one grain of work.
+constexpr int64_t RowGrain(int64_t row_elements, int64_t grain = kElementGrain) {
+  return row_elements >= grain ? 1 : grain / (row_elements > 0 ? row_elements : 1);
+}
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_KERNELS_CPU_KERNELS_H_

@@ -1,0 +1,247 @@
+#include "common/kernels/float_math.h"
+
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "common/kernels/float_math.cc"
+#include <hwy/foreach_target.h>
+// foreach_target.h first.
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace cohort {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+HWY_INLINE V LoadPadded(D d, const float* x, size_t n, float fill) {
+  HWY_ALIGN float lanes[hn::MaxLanes(D())];
+  hn::Store(hn::Set(d, fill), d, lanes);
+  for (size_t i = 0; i < n; ++i) lanes[i] = x[i];
+  return hn::Load(d, lanes);
+}
+
+HWY_INLINE void StorePartial(D d, V v, float* y, size_t n) {
+  HWY_ALIGN float lanes[hn::MaxLanes(D())];
+  hn::Store(v, d, lanes);
+  for (size_t i = 0; i < n; ++i) y[i] = lanes[i];
+}
+
+// y[i] = f(x[i]).
+template <class F>
+HWY_INLINE void Map(const float* x, float* y, int64_t count, const F& f) {
+  const D d;
+  const size_t lanes = hn::Lanes(d), n = static_cast<size_t>(count);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(f(d, hn::LoadU(d, x + i)), d, y + i);
+  if (i < n) StorePartial(d, f(d, LoadPadded(d, x + i, n - i, 0.0f)), y + i, n - i);
+}
+
+// Highway's Exp wraps above its range and loses NaN.
+HWY_INLINE V SafeExp(D d, V x) {
+  const V y = hn::Exp(d, hn::Min(x, hn::Set(d, 89.0f)));
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+// Highway's Log is defined for finite positive numbers only.
+HWY_INLINE V SafeLog(D d, V x) {
+  const V infinity = hn::Set(d, kInfinity);
+  V y = hn::Log(d, x);
+  y = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Neg(infinity), y);
+  y = hn::IfThenElse(hn::Eq(x, infinity), infinity, y);
+  return hn::IfThenElse(hn::Ge(x, hn::Zero(d)), y,
+                        hn::Set(d, std::numeric_limits<float>::quiet_NaN()));
+}
+
+HWY_INLINE V Sigmoid(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  return hn::Div(one, hn::Add(one, SafeExp(d, hn::Neg(x))));
+}
+
+HWY_INLINE V SafeTanh(D d, V x) {
+  // Beyond 10 the nearest float is 1.
+  const V bound = hn::Set(d, 10.0f);
+  const V y = hn::Tanh(d, hn::Min(hn::Max(x, hn::Neg(bound)), bound));
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+void Exp(const float* x, float* y, int64_t n) { Map(x, y, n, SafeExp); }
+void Log(const float* x, float* y, int64_t n) { Map(x, y, n, SafeLog); }
+void SigmoidAll(const float* x, float* y, int64_t n) { Map(x, y, n, Sigmoid); }
+void Tanh(const float* x, float* y, int64_t n) { Map(x, y, n, SafeTanh); }
+
+HWY_INLINE float RowMax(D d, const float* x, size_t n) {
+  const size_t lanes = hn::Lanes(d);
+  V max = hn::Set(d, -kInfinity);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) max = hn::Max(max, hn::LoadU(d, x + i));
+  if (i < n) max = hn::Max(max, LoadPadded(d, x + i, n - i, -kInfinity));
+  const float result = hn::GetLane(hn::MaxOfLanes(d, max));
+  // A row of -infinity would give (-inf) - (-inf).
+  return result == -kInfinity ? 0.0f : result;
+}
+
+// Sum of exp(x - max); stores the terms where `y` is not null.
+HWY_INLINE float RowExpSum(D d, const float* x, float max, float* y, size_t n) {
+  const size_t lanes = hn::Lanes(d);
+  const V m = hn::Set(d, max);
+  V sum = hn::Zero(d);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const V e = SafeExp(d, hn::Sub(hn::LoadU(d, x + i), m));
+    if (y != nullptr) hn::StoreU(e, d, y + i);
+    sum = hn::Add(sum, e);
+  }
+  if (i < n) {
+    const V e = SafeExp(d, hn::Sub(LoadPadded(d, x + i, n - i, -kInfinity), m));
+    if (y != nullptr) StorePartial(d, e, y + i, n - i);
+    sum = hn::Add(sum, e);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+HWY_INLINE float LogOne(D d, float x) { return hn::GetLane(SafeLog(d, hn::Set(d, x))); }
+
+void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n) {
+  const D d;
+  for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
+    const size_t count = static_cast<size_t>(n);
+    const float sum = RowExpSum(d, x, RowMax(d, x, count), y, count);
+    for (size_t i = 0; i < count; ++i) y[i] /= sum;
+  }
+}
+
+void LogSoftmaxRows(const float* x, float* y, int64_t rows, int64_t n) {
+  const D d;
+  for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
+    const size_t count = static_cast<size_t>(n);
+    const float max = RowMax(d, x, count);
+    const float log_sum = LogOne(d, RowExpSum(d, x, max, nullptr, count));
+    for (size_t i = 0; i < count; ++i) y[i] = x[i] - max - log_sum;
+  }
+}
+
+void LogSumExpRows(const float* x, float* y, int64_t rows, int64_t n) {
+  const D d;
+  for (int64_t r = 0; r < rows; ++r, x += n) {
+    const size_t count = static_cast<size_t>(n);
+    const float max = RowMax(d, x, count);
+    y[r] = max + LogOne(d, RowExpSum(d, x, max, nullptr, count));
+  }
+}
+
+void SigmoidCrossEntropy(const float* labels, const float* logits, float* y, int64_t count) {
+  const D d;
+  const size_t lanes = hn::Lanes(d), n = static_cast<size_t>(count);
+  const auto f = [d](V z, V x) HWY_ATTR {
+    const V log = hn::Log1p(d, SafeExp(d, hn::Neg(hn::Abs(x))));
+    return hn::Add(hn::Sub(hn::Max(x, hn::Zero(d)), hn::Mul(x, z)), log);
+  };
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::StoreU(f(hn::LoadU(d, labels + i), hn::LoadU(d, logits + i)), d, y + i);
+  }
+  if (i == n) return;
+  const size_t rest = n - i;
+  StorePartial(
+      d, f(LoadPadded(d, labels + i, rest, 0.0f), LoadPadded(d, logits + i, rest, 0.0f)), y + i,
+      rest);
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// High 32 bits of the products of 32-bit lanes.
+template <class DU, class VU>
+HWY_INLINE VU MulHigh32(DU du, VU a, VU b) {
+  const hn::RepartitionToWide<DU> dw;
+  const auto even = hn::MulEven(a, b);
+  const VU a_odd = hn::BitCast(du, hn::ShiftRight<32>(hn::BitCast(dw, a)));
+  const auto odd = hn::MulEven(a_odd, b);
+  return hn::OddEven(hn::BitCast(du, odd), hn::BitCast(du, hn::ShiftRight<32>(even)));
+}
+
+// The blocks of as many whole vectors as there are; returns how many.
+HWY_INLINE int64_t VectorWords(const PhiloxBlock& counter, const PhiloxKey& key, int64_t blocks,
+                               uint32_t* words) {
+  const hn::ScalableTag<uint32_t> du;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(du));
+  const auto multiplier_a = hn::Set(du, kPhiloxMultiplierA);
+  const auto multiplier_b = hn::Set(du, kPhiloxMultiplierB);
+  int64_t block = 0;
+  for (; block + lanes <= blocks; block += lanes) {
+    auto c0 = hn::Iota(du, counter[0] + static_cast<uint32_t>(block));
+    auto c1 = hn::Set(du, counter[1]), c2 = hn::Set(du, counter[2]), c3 = hn::Set(du, counter[3]);
+    uint32_t k0 = key[0], k1 = key[1];
+    for (int round = 0; round < kPhiloxRounds; ++round) {
+      const auto high_a = MulHigh32(du, c0, multiplier_a), low_a = hn::Mul(c0, multiplier_a);
+      const auto high_b = MulHigh32(du, c2, multiplier_b), low_b = hn::Mul(c2, multiplier_b);
+      c0 = hn::Xor(hn::Xor(high_b, c1), hn::Set(du, k0));
+      c1 = low_b;
+      c2 = hn::Xor(hn::Xor(high_a, c3), hn::Set(du, k1));
+      c3 = low_a;
+      k0 += kPhiloxWeylA;
+      k1 += kPhiloxWeylB;
+    }
+    hn::StoreInterleaved4(c0, c1, c2, c3, du, words + 4 * block);
+  }
+  return block;
+}
+#else
+HWY_INLINE int64_t VectorWords(const PhiloxBlock&, const PhiloxKey&, int64_t, uint32_t*) {
+  return 0;
+}
+#endif
+
+void Words(const PhiloxBlock& counter, const PhiloxKey& key, int64_t blocks, uint32_t* words) {
+  for (int64_t block = VectorWords(counter, key, blocks, words); block < blocks; ++block) {
+    const PhiloxBlock b = Philox(
+        {counter[0] + static_cast<uint32_t>(block), counter[1], counter[2], counter[3]}, key);
+    for (size_t i = 0; i < 4; ++i) words[4 * static_cast<size_t>(block) + i] = b[i];
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace cohort
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cohort {
+
+HWY_EXPORT(Exp);
+HWY_EXPORT(Log);
+HWY_EXPORT(SigmoidAll);
+HWY_EXPORT(Tanh);
+HWY_EXPORT(SoftmaxRows);
+HWY_EXPORT(LogSoftmaxRows);
+HWY_EXPORT(LogSumExpRows);
+HWY_EXPORT(SigmoidCrossEntropy);
+HWY_EXPORT(Words);
+
+void ExpFloat(const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(Exp)(x, y, n); }
+void LogFloat(const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(Log)(x, y, n); }
+void SigmoidFloat(const float* x, float* y, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(SigmoidAll)(x, y, n);
+}
+void TanhFloat(const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(Tanh)(x, y, n); }
+void SoftmaxRowsFloat(const float* x, float* y, int64_t rows, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(SoftmaxRows)(x, y, rows, n);
+}
+void LogSoftmaxRowsFloat(const float* x, float* y, int64_t rows, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(LogSoftmaxRows)(x, y, rows, n);
+}
+void LogSumExpRowsFloat(const float* x, float* y, int64_t rows, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(LogSumExpRows)(x, y, rows, n);
+}
+void SigmoidCrossEntropyFloat(const float* labels, const float* logits, float* y, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(SigmoidCrossEntropy)(labels, logits, y, n);
+}
+void PhiloxWords(PhiloxBlock counter, PhiloxKey key, int64_t blocks, uint32_t* words) {
+  HWY_DYNAMIC_DISPATCH(Words)(counter, key, blocks, words);
+}
+
+}  // namespace cohort
+#endif  // HWY_ONCE

@@ -1,0 +1,114 @@
+// matmul: a[m,k], b[k,n] -> [m,n], either operand stored transposed. float32 by oneDNN.
+#include <dnnl.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "common/kernels/cpu_kernels.h"
+#include "common/kernels/thread_pool.h"
+
+namespace cohort {
+namespace {
+
+// Multiplications below which rows are not split over threads.
+constexpr int64_t kMultiplyGrain = 1 << 19;
+
+struct Sizes {
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+};
+
+// oneDNN would start OpenMP threads of its own in every thread that calls it: rows are split here.
+void KeepOneDnnSingleThreaded() {
+  thread_local bool done = false;
+  if (done) return;
+  omp_set_num_threads(1);
+  done = true;
+}
+
+// Rows [begin, end) of c = a b.
+absl::Status MultiplyRows(const Sizes& s, const float* a, const float* b, float* c, int64_t begin,
+                          int64_t end) {
+  KeepOneDnnSingleThreaded();
+  const int64_t lda = s.transpose_a ? s.m : s.k;
+  const int64_t ldb = s.transpose_b ? s.k : s.n;
+  const float* rows = a + (s.transpose_a ? begin : begin * s.k);
+  const dnnl_status_t status =
+      dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', end - begin, s.n, s.k, 1.0f,
+                 rows, lda, b, ldb, 0.0f, c + begin * s.n, s.n);
+  if (status == dnnl_success) return absl::OkStatus();
+  return Internal("oneDNN sgemm of [{}, {}, {}] failed with status {}", s.m, s.n, s.k,
+                  static_cast<int>(status));
+}
+
+absl::Status MultiplyRows(const Sizes& s, const double* a, const double* b, double* c,
+                          int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    double* row = c + i * s.n;
+    const double* a_row = a + (s.transpose_a ? i : i * s.k);
+    const int64_t a_step = s.transpose_a ? s.m : 1;
+    if (s.transpose_b) {
+      for (int64_t j = 0; j < s.n; ++j) {
+        const double* b_row = b + j * s.k;
+        double sum = 0;
+        for (int64_t p = 0; p < s.k; ++p) sum += a_row[p * a_step] * b_row[p];
+        row[j] = sum;
+      }
+      continue;
+    }
+    std::fill_n(row, s.n, 0.0);
+    for (int64_t p = 0; p < s.k; ++p) {
+      const double factor = a_row[p * a_step];
+      const double* b_row = b + p * s.n;
+      for (int64_t j = 0; j < s.n; ++j) row[j] += factor * b_row[j];
+    }
+  }
+  return absl::OkStatus();
+}
+
+template <typename T>
+class MatMulKernel : public Kernel {
+ public:
+  MatMulKernel(bool transpose_a, bool transpose_b)
+      : transpose_a_(transpose_a), transpose_b_(transpose_b) {}
+
+  absl::Status Run(const KernelContext& context) const override {
+    Sizes s;
+    s.transpose_a = transpose_a_;
+    s.transpose_b = transpose_b_;
+    s.m = context.out().dims[0];
+    s.n = context.out().dims[1];
+    s.k = context.in(0).dims[transpose_a_ ? 0 : 1];
+    const T* a = context.in(0).as<T>();
+    const T* b = context.in(1).as<T>();
+    T* c = context.out().as<T>();
+    if (s.k == 0 || s.n == 0 || s.m == 0) {
+      std::fill_n(c, context.out().elements, T{0});
+      return absl::OkStatus();
+    }
+    if (context.pool->threads() == 1) return MultiplyRows(s, a, b, c, 0, s.m);
+    std::atomic<bool> failed{false};
+    context.pool->ParallelFor(s.m, RowGrain(s.n * s.k, kMultiplyGrain),
+                              [&](int64_t begin, int64_t end) {
+                                if (!MultiplyRows(s, a, b, c, begin, end).ok()) failed = true;
+                              });
+    return failed ? Internal("oneDNN sgemm of [{}, {}, {}] failed", s.m, s.n, s.k)
+                  : absl::OkStatus();
+  }
+
+ private:
+  const bool transpose_a_;
+  const bool transpose_b_;
+};
+
+}  // namespace
+
+KernelOr CreateMatMulCpu(const Node& node, const Program& program) {
+  const bool ta = BoolAttr(node, "transpose_a"), tb = BoolAttr(node, "transpose_b");
+  return ForFloating(node, program.type(node.inputs[0]).dtype, [&](auto t) -> KernelOr {
+    return std::make_unique<MatMulKernel<decltype(t)>>(ta, tb);
+  });
+}
+
+}  // namespace cohort

@@ -1,0 +1,169 @@
+// matmul, reductions, softmax, cross entropies, against plain loops.
+#include <limits>
+
+#include "common/kernels/kernel_test_util.h"
+
+namespace cohort {
+namespace {
+
+using testing::Near;
+using testing::Output;
+using testing::RandomTensor;
+using testing::RunOp;
+using testing::Values;
+
+template <typename T>
+Tensor Transposed(const Tensor& x) {
+  const int64_t m = x.dims()[0], n = x.dims()[1];
+  Tensor y(x.dtype(), {n, m});
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      y.mutable_values<T>()[static_cast<size_t>(j * m + i)] =
+          x.values<T>()[static_cast<size_t>(i * n + j)];
+    }
+  }
+  return y;
+}
+
+template <typename T>
+void CheckMatMul(int64_t m, int64_t n, int64_t k, int threads) {
+  const Tensor a = RandomTensor<T>({m, k}, -1, 1, 1), b = RandomTensor<T>({k, n}, -1, 1, 2);
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      const Tensor y = Output({"matmul",
+                               {ta ? Transposed<T>(a) : a, tb ? Transposed<T>(b) : b},
+                               {{"transpose_a", ta}, {"transpose_b", tb}},
+                               threads});
+      REQUIRE(y.dims() == Dims{m, n});
+      for (int64_t i = 0; i < m; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
+          double sum = 0;
+          for (int64_t p = 0; p < k; ++p) {
+            sum += static_cast<double>(a.values<T>()[static_cast<size_t>(i * k + p)]) *
+                   static_cast<double>(b.values<T>()[static_cast<size_t>(p * n + j)]);
+          }
+          INFO(m << "x" << n << "x" << k << " " << ta << tb);
+          REQUIRE(Near<T>(y.values<T>()[static_cast<size_t>(i * n + j)], sum));
+        }
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("matmul, with either side transposed", "", float, double) {
+  CheckMatMul<TestType>(1, 1, 1, 1);
+  CheckMatMul<TestType>(32, 1, 20, 1);
+  CheckMatMul<TestType>(7, 10, 13, 1);
+  CheckMatMul<TestType>(33, 65, 17, 1);
+  CheckMatMul<TestType>(150, 70, 130, 3);
+}
+
+// Sums (or maxima) over `axes` by index.
+template <typename T>
+std::vector<double> NaiveReduce(const Tensor& x, const std::vector<int64_t>& axes, bool max) {
+  std::vector<bool> reduced(x.dims().size(), false);
+  for (int64_t axis : axes) reduced[static_cast<size_t>(axis)] = true;
+  int64_t size = 1;
+  for (size_t i = 0; i < reduced.size(); ++i) size *= reduced[i] ? 1 : x.dims()[i];
+  std::vector<double> y(static_cast<size_t>(size), max ? -std::numeric_limits<double>::infinity() : 0);
+  for (int64_t i = 0; i < x.num_elements(); ++i) {
+    int64_t rest = i, offset = 0, stride = 1;
+    for (size_t d = reduced.size(); d-- > 0; rest /= x.dims()[d]) {
+      if (reduced[d]) continue;
+      offset += rest % x.dims()[d] * stride;
+      stride *= x.dims()[d];
+    }
+    const double value = x.values<T>()[static_cast<size_t>(i)];
+    double& to = y[static_cast<size_t>(offset)];
+    to = max ? std::max(to, value) : to + value;
+  }
+  return y;
+}
+
+TEMPLATE_TEST_CASE("reductions over any axes", "", float, double) {
+  const std::vector<std::pair<Dims, std::vector<int64_t>>> cases = {
+      {{}, {}},           {{17}, {0}},          {{17}, {}},          {{5, 9}, {0}},
+      {{5, 9}, {1}},      {{5, 9}, {0, 1}},     {{4, 3, 20}, {1}},   {{4, 3, 20}, {0, 2}},
+      {{4, 3, 20}, {1, 2}}, {{2, 3, 4, 5}, {0, 2}}, {{2, 3, 4, 5}, {1, 3}}, {{3, 1, 5}, {1}},
+      {{32, 1}, {0}},     {{32, 1}, {1}},       {{500, 300}, {1}}};
+  for (const auto& [dims, axes] : cases) {
+    const Tensor x = RandomTensor<TestType>(dims, -1, 1, 11);
+    for (const bool keepdims : {false, true}) {
+      for (const int threads : {1, 2}) {
+        for (const bool max : {false, true}) {
+          INFO(DimsToString(dims) << " over " << DimsToString(axes) << " max " << max);
+          const Tensor y = Output({max ? "reduce_max" : "reduce_sum",
+                                   {x},
+                                   {{"axes", axes}, {"keepdims", keepdims}},
+                                   threads});
+          REQUIRE(y.dims().size() == (keepdims ? dims.size() : dims.size() - axes.size()));
+          const std::vector<double> expected = NaiveReduce<TestType>(x, axes, max);
+          REQUIRE(expected.size() == static_cast<size_t>(y.num_elements()));
+          for (size_t i = 0; i < expected.size(); ++i) {
+            REQUIRE(Near<TestType>(y.values<TestType>()[i], expected[i]));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("softmax and log_softmax sum to one, for large logits too", "", float, double) {
+  for (int64_t n : {1, 2, 7, 8, 10, 16, 33}) {
+    for (const double scale : {1.0, 500.0}) {
+      const Tensor x = RandomTensor<TestType>({5, n}, -scale, scale, 3);
+      const Tensor y = Output({"softmax", {x}}), log_y = Output({"log_softmax", {x}});
+      for (int64_t r = 0; r < 5; ++r) {
+        const auto row = x.values<TestType>().subspan(static_cast<size_t>(r * n), static_cast<size_t>(n));
+        const double max = *std::max_element(row.begin(), row.end());
+        double sum = 0;
+        for (TestType v : row) sum += std::exp(static_cast<double>(v) - max);
+        for (int64_t i = 0; i < n; ++i) {
+          const size_t at = static_cast<size_t>(r * n + i);
+          const double log_p = row[static_cast<size_t>(i)] - max - std::log(sum);
+          REQUIRE(Near<TestType>(y.values<TestType>()[at], std::exp(log_p)));
+          REQUIRE(Near<TestType>(log_y.values<TestType>()[at], log_p));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("argmax takes the first of equal maxima") {
+  const Tensor x = Values<float>({3, 4}, {1, 5, 5, 2, 9, 0, 0, 9, -1, -2, -1, -3});
+  const Tensor y = Output({"argmax", {x}});
+  REQUIRE(y.dims() == Dims{3});
+  REQUIRE(std::ranges::equal(y.values<int64_t>(), std::vector<int64_t>{1, 0, 0}));
+}
+
+TEMPLATE_TEST_CASE("sigmoid cross entropy neither overflows nor loses digits", "", float, double) {
+  const Tensor x = RandomTensor<TestType>({41}, -30, 30, 4), z = RandomTensor<TestType>({41}, 0, 1, 5);
+  const Tensor y = Output({"sigmoid_cross_entropy", {z, x}});
+  for (size_t i = 0; i < 41; ++i) {
+    const double a = x.values<TestType>()[i], t = z.values<TestType>()[i];
+    const double expected = t * std::log1p(std::exp(-a)) + (1 - t) * (a + std::log1p(std::exp(-a)));
+    REQUIRE(Near<TestType>(y.values<TestType>()[i], expected));
+  }
+  const Tensor far = Output({"sigmoid_cross_entropy",
+                             {Values<TestType>({2}, {1, 0}), Values<TestType>({2}, {-1e4, 1e4})}});
+  REQUIRE(far.values<TestType>()[0] == TestType{10000});
+  REQUIRE(far.values<TestType>()[1] == TestType{10000});
+}
+
+TEMPLATE_TEST_CASE("sparse softmax cross entropy", "", float, double) {
+  const Tensor x = RandomTensor<TestType>({6, 10}, -3, 3, 6);
+  const Tensor labels = Values<int64_t>({6}, {0, 9, 3, 3, 5, 1});
+  const Tensor y = Output({"sparse_softmax_cross_entropy", {labels, x}});
+  const Tensor log_softmax = Output({"log_softmax", {x}});
+  for (size_t r = 0; r < 6; ++r) {
+    const size_t at = r * 10 + static_cast<size_t>(labels.values<int64_t>()[r]);
+    REQUIRE(Near<TestType>(y.values<TestType>()[r], -log_softmax.values<TestType>()[at]));
+  }
+  const absl::Status status =
+      RunOp({"sparse_softmax_cross_entropy", {Values<int64_t>({6}, {0, 1, 2, 10, 0, 0}), x}}).status;
+  REQUIRE(status.code() == absl::StatusCode::kInvalidArgument);
+  REQUIRE(status.message() == "label 10 of example 3 does not lie in [0, 10)");
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,94 @@
+// reduce_sum reduce_max: x -> without (or with 1 for) some axes. The order of the additions depends on
+// the shape only, never on the number of threads. Of no elements: 0, and minus infinity.
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "common/kernels/broadcast.h"
+#include "common/kernels/cpu_kernels.h"
+
+namespace cohort {
+namespace {
+
+struct SumOf {
+  template <typename T>
+  static constexpr T kEmpty = T{0};
+  template <typename T>
+  static T Of(T a, T b) { return a + b; }
+};
+
+// NaN if any is.
+struct MaxOf {
+  template <typename T>
+  static constexpr T kEmpty = -std::numeric_limits<T>::infinity();
+  template <typename T>
+  static T Of(T a, T b) { return a > b || a != a ? a : b; }
+};
+
+// Of n consecutive values, in eight lanes that are joined at the end, whatever the instruction set.
+template <typename Op, typename T>
+T ReduceRun(const T* x, int64_t n) {
+  constexpr int64_t kLanes = 8;
+  T lanes[kLanes];
+  std::fill_n(lanes, kLanes, Op::template kEmpty<T>);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int64_t j = 0; j < kLanes; ++j) lanes[j] = Op::Of(lanes[j], x[i + j]);
+  }
+  for (int64_t j = 0; i < n; ++i, ++j) lanes[j] = Op::Of(lanes[j], x[i]);
+  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (int64_t j = 0; j < half; ++j) lanes[j] = Op::Of(lanes[j], lanes[j + half]);
+  }
+  return lanes[0];
+}
+
+template <typename Op, typename T>
+class ReduceKernel : public Kernel {
+ public:
+  explicit ReduceKernel(std::span<const int64_t> axes) : axes_(axes.begin(), axes.end()) {}
+
+  absl::Status Run(const KernelContext& c) const override {
+    const ValueView& in = c.in(0);
+    const T* x = in.as<T>();
+    T* y = c.out().as<T>();
+    std::fill_n(y, c.out().elements, Op::template kEmpty<T>);
+    if (in.elements == 0) return absl::OkStatus();
+    // The output with its reduced axes kept is what "broadcasts" to the input.
+    std::array<int64_t, kMaxRank> kept_dims;
+    std::copy_n(in.dims, in.rank, kept_dims.begin());
+    for (int64_t axis : axes_) kept_dims[static_cast<size_t>(axis)] = 1;
+    ValueView kept = c.out();
+    kept.rank = in.rank;
+    kept.dims = kept_dims.data();
+    const BroadcastPlan<1> plan(in, {&kept});
+    // Threads may share the work where each has outputs of its own.
+    ThreadPool* pool = plan.strides[0][0] != 0 ? c.pool : nullptr;
+    const bool reduces_run = plan.inner_strides()[0] == 0;
+    ForEachRun(plan, pool, kElementGrain,
+               [&](int64_t from, const std::array<int64_t, 1>& to, int64_t n) {
+                 T* target = y + to[0];
+                 if (reduces_run) {
+                   *target = Op::Of(*target, ReduceRun<Op>(x + from, n));
+                 } else {
+                   for (int64_t i = 0; i < n; ++i) target[i] = Op::Of(target[i], x[from + i]);
+                 }
+               });
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<int64_t> axes_;
+};
+
+}  // namespace
+
+KernelOr CreateReduceCpu(const Node& node, const Program& program) {
+  const auto axes = IntsAttr(node, "axes");
+  return ForFloating(node, program.type(node.inputs[0]).dtype, [&](auto t) -> KernelOr {
+    using T = decltype(t);
+    if (node.op == "reduce_max") return std::make_unique<ReduceKernel<MaxOf, T>>(axes);
+    return std::make_unique<ReduceKernel<SumOf, T>>(axes);
+  });
+}
+
+}  // namespace cohort

@@ -1,0 +1,47 @@
+// select: (cond, a, b) -> a where cond, else b; broadcast.
+#include "common/kernels/broadcast.h"
+#include "common/kernels/cpu_kernels.h"
+
+namespace cohort {
+namespace {
+
+// T only has the size of the elements.
+template <typename T>
+class SelectKernel : public Kernel {
+ public:
+  absl::Status Run(const KernelContext& c) const override {
+    if (c.out().elements == 0) return absl::OkStatus();
+    const bool* cond = c.in(0).as<bool>();
+    const T* a = c.in(1).as<T>();
+    const T* b = c.in(2).as<T>();
+    T* y = c.out().as<T>();
+    const BroadcastPlan<3> plan(c.out(), {&c.in(0), &c.in(1), &c.in(2)});
+    const auto& s = plan.inner_strides();
+    ForEachRun(plan, c.pool, kElementGrain,
+               [&](int64_t out, const std::array<int64_t, 3>& in, int64_t n) {
+                 for (int64_t i = 0; i < n; ++i) {
+                   const T value_a = a[in[1] + i * s[1]], value_b = b[in[2] + i * s[2]];
+                   y[out + i] = cond[in[0] + i * s[0]] ? value_a : value_b;
+                 }
+               });
+    return absl::OkStatus();
+  }
+  bool in_place(size_t i) const override { return i > 0; }
+};
+
+}  // namespace
+
+KernelOr CreateSelectCpu(const Node& node, const Program& program) {
+  const DType dtype = program.type(node.inputs[1]).dtype;
+  switch (SizeOf(dtype)) {
+    case 1:
+      return std::make_unique<SelectKernel<uint8_t>>();
+    case 4:
+      return std::make_unique<SelectKernel<uint32_t>>();
+    case 8:
+      return std::make_unique<SelectKernel<uint64_t>>();
+  }
+  return NoKernelFor(node, dtype);
+}
+
+}  // namespace cohort

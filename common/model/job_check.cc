@@ -1,0 +1,242 @@
+#include "common/model/job_check.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "common/base/suggest.h"
+#include "common/model/class_config.h"
+#include "common/model/losses.h"
+#include "common/tensor/dtype.h"
+
+namespace cohort {
+namespace {
+
+class Checker {
+ public:
+  Checker(const v1::JobSpec& job, const JobLines& lines) : job_(job), lines_(lines) {}
+
+  absl::Status Run() const {
+    COHORT_RETURN_IF_ERROR(CheckName());
+    COHORT_RETURN_IF_ERROR(CheckModel());
+    COHORT_RETURN_IF_ERROR(CheckCompile());
+    COHORT_RETURN_IF_ERROR(CheckData());
+    COHORT_RETURN_IF_ERROR(CheckFit());
+    COHORT_RETURN_IF_ERROR(CheckStrategy());
+    return CheckCheckpoint();
+  }
+
+ private:
+  template <typename... Args>
+  absl::Status Error(std::string_view path, fmt::format_string<Args...> format,
+                     Args&&... args) const {
+    return InvalidArgument("{}: {}", lines_.Where(path),
+                           fmt::format(format, std::forward<Args>(args)...));
+  }
+  absl::Status At(std::string_view path, absl::Status status) const {
+    return Annotate(std::move(status), lines_.Where(path));
+  }
+  absl::Status Positive(std::string_view path, uint64_t value) const {
+    if (value > 0) return absl::OkStatus();
+    return Error(path, "`{}` must be at least 1", path);
+  }
+  absl::Status NotYet(std::string_view path, std::string_view what) const {
+    return At(path, Unimplemented("{}", what));
+  }
+
+  // It names directories and processes.
+  absl::Status CheckName() const {
+    const std::string& name = job_.name();
+    const bool plain = !name.empty() && name.size() <= 100 && name[0] != '.' &&
+                       std::all_of(name.begin(), name.end(), [](char c) {
+                         return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' ||
+                                c == '-' || c == '.';
+                       });
+    if (plain) return absl::OkStatus();
+    return Error("name", "`name` must be made of letters, digits, `_`, `-` and `.`, not \"{}\"",
+                 name.substr(0, 100));
+  }
+
+  absl::Status CheckModel() const {
+    if (job_.model().layers().empty()) {
+      return Error("model", "the job needs `model` with its layers, sequential or functional");
+    }
+    const auto dtype = DTypeFromName(job_.model().dtype());
+    if (dtype.has_value() && IsFloating(*dtype)) return absl::OkStatus();
+    return Error("model.dtype", "`model.dtype` must be float32 or float64, not \"{}\"",
+                 job_.model().dtype());
+  }
+
+  absl::Status CheckCompile() const {
+    const v1::CompileSpec& compile = job_.compile();
+    if (compile.loss().empty()) return Error("compile", "the job needs `compile.loss`");
+    COHORT_RETURN_IF_ERROR(At("compile.loss", FindLoss(compile.loss()).status()));
+    std::set<std::string> seen = {"loss"};
+    for (const std::string& metric : compile.metrics()) {
+      COHORT_RETURN_IF_ERROR(At("compile.metrics", CheckMetric(metric)));
+      if (!seen.insert(metric).second) {
+        return Error("compile.metrics", "metric \"{}\" stands twice", metric);
+      }
+    }
+    return At("compile.optimizer", MakeOptimizer(compile.optimizer()).status());
+  }
+
+  absl::Status CheckData() const {
+    const v1::DataSpec& data = job_.data();
+    COHORT_RETURN_IF_ERROR(Positive("data.batch_size", data.batch_size()));
+    COHORT_RETURN_IF_ERROR(Positive("data.block_size", data.block_size()));
+    if (data.batch_size() > (1u << 24)) {
+      return Error("data.batch_size", "`data.batch_size` is too large: {}", data.batch_size());
+    }
+    COHORT_RETURN_IF_ERROR(CheckDataset(data.train(), "data.train"));
+    if (data.has_validation()) {
+      COHORT_RETURN_IF_ERROR(CheckDataset(data.validation(), "data.validation"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckDataset(const v1::DatasetSpec& dataset, const std::string& path) const {
+    switch (dataset.source_case()) {
+      case v1::DatasetSpec::SOURCE_NOT_SET:
+        return Error(path, "`{}` needs a source: generator, idx or csv", path);
+      case v1::DatasetSpec::kGenerator:
+        if (dataset.generator().name() != "recommender") {
+          return Error(path + ".generator", "there is no generator \"{}\"; there is recommender",
+                       dataset.generator().name());
+        }
+        COHORT_RETURN_IF_ERROR(
+            Positive(path + ".generator.records", dataset.generator().records()));
+        break;
+      case v1::DatasetSpec::kIdx:
+        if (dataset.idx().images().empty() || dataset.idx().labels().empty()) {
+          return Error(path + ".idx", "`{}.idx` needs `images` and `labels`", path);
+        }
+        break;
+      case v1::DatasetSpec::kCsv:
+        COHORT_RETURN_IF_ERROR(CheckCsv(dataset.csv(), path + ".csv"));
+        break;
+    }
+    if (dataset.label().empty()) return Error(path, "`{}` needs its `label`, a column", path);
+    for (int i = 0; i < dataset.transforms_size(); ++i) {
+      COHORT_RETURN_IF_ERROR(
+          CheckTransform(dataset.transforms(i), fmt::format("{}.transforms[{}]", path, i)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckCsv(const v1::CsvSource& csv, const std::string& path) const {
+    if (csv.path().empty()) return Error(path, "`{}` needs its `path`", path);
+    if (csv.delimiter().size() != 1) {
+      return Error(path + ".delimiter", "`{}.delimiter` must be one character, not \"{}\"", path,
+                   csv.delimiter());
+    }
+    if (csv.no_header() && csv.columns().empty()) {
+      return Error(path, "`{}` has no header, so it needs the names of its `columns`", path);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckTransform(const v1::ColumnTransform& transform, const std::string& path) const {
+    const bool stacks = !transform.columns().empty();
+    if (stacks == !transform.column().empty()) {
+      return Error(path, "a transform has either a `column` or several `columns`");
+    }
+    if (stacks && transform.output().empty()) {
+      return Error(path, "a transform of several `columns` needs an `output`, the new name");
+    }
+    if (!transform.lookup().empty() && transform.lookup() != "string") {
+      return Error(path + ".lookup", "`lookup` must be string, not \"{}\"", transform.lookup());
+    }
+    if (!transform.lookup().empty() && transform.num_oov_indices() != 1) {
+      return NotYet(path + ".num_oov_indices", "`num_oov_indices` other than 1 are not there yet");
+    }
+    const auto dtype = DTypeFromName(transform.dtype());
+    if (!transform.dtype().empty() && !dtype.has_value()) {
+      return Error(path + ".dtype",
+                   "there is no dtype \"{}\"; there are float32, float64, int32, "
+                   "int64, uint8, bool",
+                   transform.dtype());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckFit() const {
+    const v1::FitSpec& fit = job_.fit();
+    COHORT_RETURN_IF_ERROR(Positive("fit.epochs", fit.epochs()));
+    COHORT_RETURN_IF_ERROR(Positive("fit.steps_per_execution", fit.steps_per_execution()));
+    COHORT_RETURN_IF_ERROR(Positive("fit.validation_every_epochs", fit.validation_every_epochs()));
+    const bool independent = job_.data().visitation() == v1::INDEPENDENT;
+    if (independent && fit.steps_per_epoch() == 0) {
+      return Error("data.visitation",
+                   "visitation independent has no end of its own: it needs `fit.steps_per_epoch`");
+    }
+    if (!independent && fit.steps_per_epoch() != 0) {
+      return Error("fit.steps_per_epoch",
+                   "with visitation exactly_once the data ends the epoch: leave out "
+                   "`steps_per_epoch`, or choose visitation independent");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckStrategy() const {
+    const v1::StrategySpec& strategy = job_.strategy();
+    if (strategy.mode() == "sync" || strategy.mode() == "bounded_staleness") {
+      return NotYet("strategy.mode",
+                    fmt::format("mode {} is not there yet; there is async", strategy.mode()));
+    }
+    if (strategy.mode() != "async") {
+      return Error("strategy.mode", "there is no mode \"{}\"; there is async", strategy.mode());
+    }
+    if (strategy.placement() != "balanced" && strategy.placement() != "round_robin") {
+      return Error("strategy.placement",
+                   "`strategy.placement` must be balanced or round_robin, not \"{}\"{}",
+                   strategy.placement(),
+                   DidYouMean(strategy.placement(), {"balanced", "round_robin"}));
+    }
+    COHORT_RETURN_IF_ERROR(Positive("strategy.closures_in_flight", strategy.closures_in_flight()));
+    COHORT_RETURN_IF_ERROR(Positive("strategy.max_attempts", strategy.max_attempts()));
+    if (!(strategy.task_timeout_s() > 0)) {
+      return Error("strategy.task_timeout_s", "`strategy.task_timeout_s` must be more than 0");
+    }
+    return CheckPartitioner(strategy.partitioner());
+  }
+
+  absl::Status CheckPartitioner(const v1::PartitionerSpec& partitioner) const {
+    const std::string path = "strategy.partitioner";
+    if (partitioner.class_name() == "FixedShards" && partitioner.num_shards() == 0) {
+      return Error(path, "FixedShards needs its `num_shards`, at least 1");
+    }
+    if (partitioner.class_name() == "MaxSize" && partitioner.max_shard_bytes() == 0) {
+      return Error(path, "MaxSize needs its `max_shard_bytes`, at least 1");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckCheckpoint() const {
+    const v1::CheckpointSpec& checkpoint = job_.checkpoint();
+    COHORT_RETURN_IF_ERROR(Positive("checkpoint.max_to_keep", checkpoint.max_to_keep()));
+    if (!(checkpoint.cut_deadline_s() > 0)) {
+      return Error("checkpoint.cut_deadline_s", "`checkpoint.cut_deadline_s` must be more than 0");
+    }
+    if (!(checkpoint.every_seconds() >= 0)) {
+      return Error("checkpoint.every_seconds", "`checkpoint.every_seconds` must not be negative");
+    }
+    const bool says_when = checkpoint.every_steps() > 0 || checkpoint.every_seconds() > 0 ||
+                           checkpoint.every_epochs() > 0;
+    if (checkpoint.directory().empty() && says_when) {
+      return Error("checkpoint", "checkpoints need a `directory`");
+    }
+    return absl::OkStatus();
+  }
+
+  const v1::JobSpec& job_;
+  const JobLines& lines_;
+};
+
+}  // namespace
+
+absl::Status CheckJob(const v1::JobSpec& job, const JobLines& lines) {
+  return Checker(job, lines).Run();
+}
+
+}  // namespace cohort

@@ -1,0 +1,17 @@
+#ifndef COHORT_COMMON_MODEL_JOB_CHECK_H_
+#define COHORT_COMMON_MODEL_JOB_CHECK_H_
+
+#include <absl/status/status.h>
+
+#include "common/base/status.h"
+#include "common/model/job_file.h"
+
+namespace cohort {
+
+// Whether a job makes sense: what is missing, out of range, contradictory, or not there yet.
+// Errors: InvalidArgument or Unimplemented, "FILE:LINE: what is wrong, what to do".
+absl::Status CheckJob(const v1::JobSpec& job, const JobLines& lines);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_MODEL_JOB_CHECK_H_

@@ -1,0 +1,77 @@
+#include "common/model/job_file.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "common/model/job_check.h"
+#include "common/model/job_defaults.h"
+#include "common/model/job_reader.h"
+
+namespace cohort {
+namespace {
+
+constexpr size_t kMaxBytes = size_t{64} << 20;
+
+absl::Status ParseError(std::string_view file, const YAML::Exception& error) {
+  const int line = error.mark.is_null() ? 1 : error.mark.line + 1;
+  return InvalidArgument("{}:{}: not YAML: {}", file, line, error.msg);
+}
+
+absl::Status Read(JobFile* job) {
+  const std::vector<YAML::Node> documents = YAML::LoadAll(job->yaml);
+  const std::string& file = job->lines.file;
+  if (documents.empty() || documents[0].IsNull()) {
+    return InvalidArgument("{}:1: the file is empty", file);
+  }
+  if (documents.size() > 1) {
+    return InvalidArgument("{}:{}: a job is one YAML document", file, documents[1].Mark().line + 1);
+  }
+  SetJobDefaults(&job->spec);
+  JobReader reader(&job->lines);
+  COHORT_RETURN_IF_ERROR(reader.ReadMessage(documents[0], "", &job->spec));
+  CompleteDefaults(&job->spec);
+  return CheckJob(job->spec, job->lines);
+}
+
+}  // namespace
+
+std::string JobLines::Where(std::string_view path) const {
+  for (;;) {
+    const auto it = keys.find(path);
+    if (it != keys.end()) return fmt::format("{}:{}", file, it->second);
+    const size_t end = path.find_last_of(".[");
+    if (end == std::string_view::npos) return fmt::format("{}:1", file);
+    path = path.substr(0, end);
+  }
+}
+
+absl::StatusOr<JobFile> ParseJob(std::string_view yaml, std::string_view file_name) {
+  JobFile job;
+  job.yaml = std::string(yaml);
+  job.lines.file = std::string(file_name);
+  if (yaml.size() > kMaxBytes) {
+    return InvalidArgument("{}:1: the file has {} bytes; a job has at most {}", file_name,
+                           yaml.size(), kMaxBytes);
+  }
+  try {
+    COHORT_RETURN_IF_ERROR(Read(&job));
+  } catch (const YAML::Exception& error) {
+    return ParseError(file_name, error);
+  }
+  return job;
+}
+
+absl::StatusOr<JobFile> ReadJobFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return NotFound("{}: cannot be opened: {}", path, std::strerror(errno));
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (in.bad() || text.fail()) return NotFound("{}: cannot be read", path);
+  return ParseJob(text.str(), path);
+}
+
+}  // namespace cohort

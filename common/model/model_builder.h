@@ -1,0 +1,49 @@
+#ifndef COHORT_COMMON_MODEL_MODEL_BUILDER_H_
+#define COHORT_COMMON_MODEL_MODEL_BUILDER_H_
+
+#include <absl/status/statusor.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/data/dataset.h"
+#include "common/graph/program.h"
+#include "common/model/job_file.h"
+#include "common/model/summary.h"
+#include "proto/job.pb.h"
+#include "proto/parameter_server.pb.h"
+
+namespace cohort {
+
+// A job's model as programs.
+struct BuiltModel {
+  // Arguments of `train` and `eval`: the columns named by `features`, in this order, the label
+  // last; [batch, column dims...] of the column's dtype. Symbol 1 is "batch", its capacity the
+  // batch size, so that a short batch runs everywhere. Both have the metrics "loss" and those of
+  // the job, as (sum, number of elements). `train` pushes a gradient for each variable and has the
+  // number of loss elements as its weight; `eval` pushes nothing and drops nothing out.
+  Program train;
+  Program eval;
+  // The arguments without the label; one output: the prediction, [batch, ...].
+  Program predict;
+  std::vector<std::string> features;
+  std::vector<v1::VariableSpec> variables;  // in Keras' order of creation
+  v1::OptimizerSpec optimizer;
+  ModelSummary summary;
+};
+
+// Builds the programs for the data's columns. `lines` (may be null) lets errors name lines of the
+// job file. Errors: InvalidArgument naming the layer; Unimplemented for what this version has not.
+absl::StatusOr<BuiltModel> BuildModel(const v1::JobSpec& job, std::span<const FeatureType> features,
+                                      const JobLines* lines = nullptr);
+
+// What BuildModel can be given where there is no data at hand: a column for each Input, of the
+// shape and dtype that it declares, and a label. Errors: InvalidArgument where an Input declares no
+// shape.
+absl::StatusOr<std::vector<FeatureType>> DeclaredFeatures(const v1::JobSpec& job);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_MODEL_MODEL_BUILDER_H_

@@ -1,0 +1,251 @@
+#include "common/model/model_builder.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "common/graph/op_registry.h"
+#include "common/graph/program_proto.h"
+#include "common/graph/validate.h"
+#include "common/model/layer_graph.h"
+
+namespace cohort {
+namespace {
+
+// A job of these layers (YAML under `model:`) and this loss, over columns that every case shares.
+absl::StatusOr<BuiltModel> Build(const std::string& model, const std::string& compile,
+                                 const std::vector<FeatureType>& features) {
+  const std::string yaml = "model:\n" + model + "compile: {" + compile +
+                           "}\ndata: {batch_size: 8, train: {csv: {path: a}, label: y}}\n";
+  auto job = ParseJob(yaml, "job.yaml");
+  if (!job.ok()) return job.status();
+  return BuildModel(job->spec, features, &job->lines);
+}
+
+const std::vector<FeatureType> kFloats = {{"x", DType::kFloat32, {4}}, {"y", DType::kFloat32, {}}};
+const std::vector<FeatureType> kIds = {{"ids", DType::kInt64, {3}}, {"y", DType::kInt64, {}}};
+
+int CountOps(const Program& program, std::string_view op) {
+  return static_cast<int>(std::count_if(program.nodes.begin(), program.nodes.end(),
+                                        [op](const Node& node) { return node.op == op; }));
+}
+
+std::vector<std::string> VariableNames(const BuiltModel& model) {
+  std::vector<std::string> names;
+  for (const auto& variable : model.variables) names.push_back(variable.name());
+  return names;
+}
+
+TEST_CASE("a perceptron: names, initializers, pushes and metrics as in Keras") {
+  const auto model = Build(R"(
+  sequential:
+    - Dense: {units: 8, activation: relu}
+    - Dropout: {rate: 0.2}
+    - Dense: {units: 1, activation: sigmoid}
+)",
+                           "loss: bce, metrics: [accuracy]", kFloats);
+  REQUIRE(model.status().message() == "");
+  CHECK(VariableNames(*model) ==
+        std::vector<std::string>{"dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"});
+  CHECK(model->variables[0].initializer().class_name() == "GlorotUniform");
+  CHECK(model->variables[0].initializer().fan_in() == 4);
+  CHECK(model->variables[0].initializer().fan_out() == 8);
+  CHECK(model->variables[1].initializer().class_name() == "Zeros");
+  CHECK(model->features == std::vector<std::string>{"x", "y"});
+  CHECK(model->optimizer.class_name() == "RMSprop");
+  CHECK(model->train.symbols[0].name == "batch");
+  CHECK(model->train.symbols[0].capacity == 8);
+  REQUIRE(model->train.pushes.size() == 4);
+  REQUIRE(model->train.metrics.size() == 2);
+  CHECK(model->train.metrics[0].name == "loss");
+  CHECK(model->train.metrics[1].name == "accuracy");
+  CHECK(model->train.weight != kNoValue);
+  CHECK(CountOps(model->train, "dropout") == 1);
+  CHECK(CountOps(model->eval, "dropout") == 0);
+  CHECK(model->eval.pushes.empty());
+  CHECK(model->eval.weight == kNoValue);
+  CHECK(model->eval.arguments.size() == 2);
+  CHECK(model->predict.arguments.size() == 1);
+  CHECK(model->predict.outputs[0].name == "dense_1");
+}
+
+TEST_CASE("programs survive the wire") {
+  const auto model = Build("  sequential: [{Dense: {units: 1}}]\n", "loss: mse", kFloats);
+  REQUIRE(model.ok());
+  for (const Program* program : {&model->train, &model->eval, &model->predict}) {
+    CHECK(ValidateProgram(*program).ok());
+    CHECK(Fingerprint(*program).size() == 32);
+  }
+  CHECK(Fingerprint(model->train) != Fingerprint(model->eval));
+}
+
+TEST_CASE("an embedding pulls and pushes only the rows of its batch") {
+  const auto model = Build(R"(
+  sequential:
+    - Input: {shape: [3], dtype: int64}
+    - Embedding: {input_dim: 100, output_dim: 5}
+    - GlobalAveragePooling1D
+    - Dense: {units: 1, activation: sigmoid}
+)",
+                           "loss: binary_crossentropy", kIds);
+  REQUIRE(model.status().message() == "");
+  CHECK(VariableNames(*model) ==
+        std::vector<std::string>{"embedding/embeddings", "dense/kernel", "dense/bias"});
+  CHECK(model->variables[0].row_reads());
+  CHECK(model->variables[0].initializer().class_name() == "RandomUniform");
+  CHECK(model->variables[0].initializer().minval() == -0.05);
+  CHECK(CountOps(model->train, "read_rows") == 1);
+  CHECK(CountOps(model->train, "read") == 2);
+  const Push& push = model->train.pushes[0];
+  REQUIRE(push.keys != kNoValue);
+  CHECK(TypeToString(model->train.type(push.keys)) == "int64[s2<=24]");
+  CHECK(TypeToString(model->train.type(push.value)) == "float32[s2<=24, 5]");
+}
+
+TEST_CASE("cross entropies start from the logits of a sigmoid or softmax, as Keras' do") {
+  const struct {
+    const char* layers;
+    const char* compile;
+    const char* op;
+    bool fused;
+  } cases[] = {
+      {"[{Dense: {units: 1, activation: sigmoid}}]", "loss: bce", "sigmoid_cross_entropy", true},
+      {"[{Dense: {units: 1}}, {Activation: {activation: sigmoid}}]", "loss: bce",
+       "sigmoid_cross_entropy", true},
+      {"[{Dense: {units: 1, activation: sigmoid}}, {Activation: {activation: linear}}]",
+       "loss: bce", "sigmoid_cross_entropy", true},
+      {"[{Dense: {units: 1, activation: sigmoid}}, Flatten]", "loss: bce", "sigmoid_cross_entropy",
+       false},
+      {"[{Dense: {units: 1, activation: tanh}}]", "loss: bce", "sigmoid_cross_entropy", false},
+      {"[{Dense: {units: 1}}]", "loss: bce, from_logits: true", "sigmoid_cross_entropy", true},
+      {"[{Dense: {units: 5, activation: softmax}}]", "loss: sparse_categorical_crossentropy",
+       "clip", false},
+      {"[{Dense: {units: 5}}]", "loss: sparse_categorical_crossentropy, from_logits: true", "clip",
+       false},
+      {"[{Dense: {units: 5, activation: relu}}]", "loss: sparse_categorical_crossentropy", "clip",
+       true},
+  };
+  for (const auto& c : cases) {
+    INFO(c.layers << " " << c.compile);
+    const auto model = Build(std::string("  sequential: ") + c.layers + "\n", c.compile, kFloats);
+    REQUIRE(model.status().message() == "");
+    CHECK((CountOps(model->eval, c.op) > 0) == c.fused);
+  }
+}
+
+TEST_CASE("accuracy is resolved by the shapes of label and prediction") {
+  const auto binary = Build("  sequential: [{Dense: {units: 1, activation: sigmoid}}]\n",
+                            "loss: bce, metrics: [accuracy]", kFloats);
+  REQUIRE(binary.ok());
+  CHECK(CountOps(binary->eval, "greater") == 1);
+  CHECK(CountOps(binary->eval, "argmax") == 0);
+  const auto sparse = Build("  sequential: [{Dense: {units: 5, activation: softmax}}]\n",
+                            "loss: SparseCategoricalCrossentropy, metrics: [accuracy]", kFloats);
+  REQUIRE(sparse.ok());
+  CHECK(CountOps(sparse->eval, "argmax") == 1);
+  const std::vector<FeatureType> one_hot = {{"x", DType::kFloat32, {4}},
+                                            {"y", DType::kFloat32, {5}}};
+  const auto categorical =
+      Build("  sequential: [{Dense: {units: 5}}]\n", "loss: mse, metrics: [accuracy]", one_hot);
+  CHECK(categorical.status().code() == absl::StatusCode::kUnimplemented);
+}
+
+TEST_CASE("a functional model takes its arguments from the columns that its Inputs name") {
+  const std::vector<FeatureType> features = {{"y", DType::kFloat32, {}},
+                                             {"age", DType::kFloat32, {}},
+                                             {"job", DType::kInt64, {}},
+                                             {"unused", DType::kUint8, {7}}};
+  const auto model = Build(R"(
+  name: census
+  functional:
+    - Input: {name: job}
+    - Input: {name: years, feature: age, shape: [1]}
+    - Embedding: {inputs: job, input_dim: 10, output_dim: 4}
+    - Flatten: {inputs: embedding}
+    - Concatenate: {inputs: [flatten, years]}
+    - Dense: {inputs: concatenate, units: 1, activation: sigmoid}
+)",
+                           "loss: bce", features);
+  REQUIRE(model.status().message() == "");
+  CHECK(model->features == std::vector<std::string>{"job", "age", "y"});
+  CHECK(TypeToString(model->train.type(model->train.arguments[0].value)) == "int64[batch<=8]");
+  CHECK(model->summary.rows[4].connected_to == std::vector<std::string>{"flatten", "years"});
+  CHECK(model->summary.params == 40 + 6);
+  CHECK_FALSE(model->summary.sequential);
+}
+
+TEST_CASE("bytes become floats, and float64 models are float64 throughout") {
+  const std::vector<FeatureType> images = {{"image", DType::kUint8, {2, 2}},
+                                           {"y", DType::kUint8, {}}};
+  const auto model = Build("  dtype: float64\n  sequential: [Flatten, {Dense: {units: 3}}]\n",
+                           "loss: {SparseCategoricalCrossentropy: {from_logits: true}}", images);
+  REQUIRE(model.status().message() == "");
+  CHECK(model->variables[0].dtype() == v1::FLOAT64);
+  CHECK(model->train.type(model->train.weight).dtype == DType::kFloat64);
+  CHECK(CountOps(model->train, "cast") == 3);  // image, label, and the one-hot of the gradient
+}
+
+TEST_CASE("models that make no sense") {
+  const struct {
+    const char* model;
+    const char* compile;
+    const char* message;
+  } cases[] = {
+      {"  sequential: [Flatten, {Reshape: {target_shape: [3]}}]\n", "loss: mse",
+       "job.yaml:2: layer \"reshape\" (Reshape): target_shape [3] does not have the 4 elements of "
+       "the "
+       "input"},
+      {"  sequential: [{Dense: {units: 0}}]\n", "loss: mse",
+       "job.yaml:2: layer \"dense\" (Dense): units must be positive, and is 0"},
+      {"  sequential: [{Dropout: {rate: 1.5}}]\n", "loss: mse",
+       "job.yaml:2: layer \"dropout\" (Dropout): rate must lie in [0, 1], and is 1.5"},
+      {"  sequential: [GlobalAveragePooling1D]\n", "loss: mse",
+       "job.yaml:2: layer \"global_average_pooling1d\" (GlobalAveragePooling1D): the input must be "
+       "[batch, steps, features], and is float32[batch<=8, 4]"},
+      {"  sequential: [{Input: {shape: [5]}}, Flatten]\n", "loss: mse",
+       "job.yaml:2: layer \"input_layer\" (Input): its shape is [5], but column \"x\" has [4] for "
+       "each "
+       "record"},
+      {"  sequential: [{Input: {feature: z}}, Flatten]\n", "loss: mse",
+       "job.yaml:2: layer \"input_layer\" (Input): the data has no column \"z\"; its columns are "
+       "x"},
+      {"  sequential: [{Input: {feature: y}}, Flatten]\n", "loss: mse",
+       "job.yaml:2: layer \"input_layer\" (Input): \"y\" is the label"},
+      {"  functional: [{Input: {name: x}}, {Dense: {inputs: input, units: 1}}]\n", "loss: mse",
+       "job.yaml:2: layer \"dense\" (Dense): no layer before it has the name \"input\""},
+      {"  functional: [{Input: {name: x}}, {Dense: {inputs: [x, x], units: 1}}]\n", "loss: mse",
+       "job.yaml:2: layer \"dense\" (Dense): it takes 1 input, not 2"},
+      {"  functional: [{Input: {name: x}}, {Flatten: {name: x, inputs: x}}]\n", "loss: mse",
+       "job.yaml:2: layer \"x\" (Flatten): there is another layer of this name"},
+      {"  functional: [{Input: {name: x}}, {Flatten: {inputs: x}}, {Dense: {inputs: x, units: "
+       "1}}]\n",
+       "loss: mse",
+       "job.yaml:2: layer \"flatten\" (Flatten): it does not lead to the output \"dense\"; remove "
+       "it or "
+       "connect it"},
+      {"  functional: [{Input: {name: x}}, {Concatenate: {inputs: [x, x], axis: 0}}]\n",
+       "loss: mse",
+       "job.yaml:2: layer \"concatenate\" (Concatenate): axis 0 is not one of float32[batch<=8, 4] "
+       "(axis 0 is the batch)"},
+      {"  sequential: [{Dense: {units: 3}}]\n", "loss: mse",
+       "job.yaml:3: the label is float32[batch<=8], but the prediction is float32[batch<=8, 3]"},
+      {"  outputs: [flat]\n  sequential: [Flatten]\n", "loss: mse",
+       "job.yaml:2: there is no layer \"flat\""},
+  };
+  for (const auto& c : cases) {
+    const auto model = Build(c.model, c.compile, kFloats);
+    INFO(c.model);
+    CHECK_FALSE(model.ok());
+    CHECK(std::string(model.status().message()) == c.message);
+  }
+}
+
+TEST_CASE("names in snake case are Keras'") {
+  CHECK(SnakeCase("Dense") == "dense");
+  CHECK(SnakeCase("InputLayer") == "input_layer");
+  CHECK(SnakeCase("GlobalAveragePooling1D") == "global_average_pooling1d");
+  CHECK(SnakeCase("LSTM") == "lstm");
+  CHECK(SnakeCase("ReLU") == "re_lu");
+}
+
+}  // namespace
+}  // namespace cohort

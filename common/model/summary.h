@@ -1,0 +1,48 @@
+#ifndef COHORT_COMMON_MODEL_SUMMARY_H_
+#define COHORT_COMMON_MODEL_SUMMARY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/tensor/tensor.h"
+
+namespace cohort {
+
+// What model.summary() of Keras says.
+struct ModelSummary {
+  struct Row {
+    std::string name;
+    std::string class_name;  // "InputLayer" of an Input
+    Dims dims;               // of the output, without the batch
+    int64_t params = 0;
+    std::vector<std::string> connected_to;  // names of the inputs
+  };
+  std::string model_name;
+  bool sequential = true;  // no column of connections, and no row of the Input
+  std::vector<Row> rows;
+  int64_t params = 0;
+  int64_t param_bytes = 0;
+};
+
+// As a table of the form of Keras':
+//
+//   Model: "sequential"
+//   ┏━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━┳━━━━━━━━━┓
+//   ┃ Layer (type)    ┃ Output Shape ┃ Param # ┃
+//   ┡━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━╇━━━━━━━━━┩
+//   │ dense (Dense)   │ (None, 128)  │ 100,480 │
+//   └─────────────────┴──────────────┴─────────┘
+//    Total params: 100,480 (392.50 KB)
+//
+// Columns are as wide as what they hold. Ends with a line break.
+std::string FormatSummary(const ModelSummary& summary);
+
+// "1,234,567".
+std::string WithThousands(int64_t number);
+// "397.54 KB", as Keras prints memory: powers of 1024, two digits.
+std::string ReadableBytes(int64_t bytes);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_MODEL_SUMMARY_H_

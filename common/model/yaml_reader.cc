@@ -1,0 +1,263 @@
+#include "common/model/yaml_reader.h"
+
+#include <google/protobuf/descriptor.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "common/base/suggest.h"
+
+namespace cohort {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+constexpr int64_t kMaxNodes = 4'000'000;
+
+// What a node is, for an error: `the text "abc"`, `a list`.
+std::string Describe(const YAML::Node& node) {
+  if (node.IsMap()) return "a mapping";
+  if (node.IsSequence()) return "a list";
+  if (!node.IsScalar()) return "nothing";
+  return fmt::format("\"{}\"", node.Scalar().substr(0, 60));
+}
+
+// Quoted scalars have the tag "!".
+bool IsPlain(const YAML::Node& node) { return node.IsScalar() && node.Tag() != "!"; }
+
+template <typename T>
+bool ParseWhole(const std::string& text, T* value) {
+  const char* begin = text.data();
+  const char* end = begin + text.size();
+  if (begin != end && *begin == '+') ++begin;
+  const auto result = std::from_chars(begin, end, *value);
+  return begin != end && result.ec == std::errc() && result.ptr == end;
+}
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
+}  // namespace
+
+std::string JoinPath(const std::string& path, std::string_view key) {
+  return path.empty() ? std::string(key) : fmt::format("{}.{}", path, key);
+}
+
+absl::Status YamlReader::UnknownKey(int line, std::string_view key, std::string_view what,
+                                    const std::vector<std::string>& known) const {
+  const std::string hint = DidYouMean(key, std::span<const std::string>(known));
+  return Error(line, "unknown key \"{}\" in {}{}", key.substr(0, 60), what,
+               hint.empty() ? fmt::format("; its keys are {}", fmt::join(known, ", ")) : hint);
+}
+
+absl::StatusOr<std::vector<YamlReader::Entry>> YamlReader::Entries(const YAML::Node& node,
+                                                                   std::string_view what) {
+  if (!node.IsMap()) {
+    return Error(LineOf(node), "{} must be a mapping of keys, not {}", what, Describe(node));
+  }
+  std::vector<Entry> entries;
+  std::set<std::string> seen;
+  for (const auto& pair : node) {
+    const int line = LineOf(pair.first);
+    if (!pair.first.IsScalar()) {
+      return Error(line, "a key in {} must be text, not {}", what, Describe(pair.first));
+    }
+    if (++nodes_ > kMaxNodes) return Error(line, "the file has more than {} values", kMaxNodes);
+    const std::string key = pair.first.Scalar();
+    if (!seen.insert(key).second) return Error(line, "key \"{}\" stands twice in {}", key, what);
+    entries.push_back({key, line, pair.second});
+  }
+  return entries;
+}
+
+absl::Status YamlReader::ReadMessage(const YAML::Node& node, const std::string& path,
+                                     Message* message) {
+  const std::string what = path.empty() ? "the job" : fmt::format("`{}`", path);
+  COHORT_ASSIGN_OR_RETURN(const auto entries, Entries(node, what));
+  return ReadEntries(entries, path, message);
+}
+
+absl::Status YamlReader::ReadEntries(const std::vector<Entry>& entries, const std::string& path,
+                                     Message* message) {
+  const Descriptor* descriptor = message->GetDescriptor();
+  for (const Entry& entry : entries) {
+    const FieldDescriptor* field = descriptor->FindFieldByName(entry.key);
+    if (field == nullptr) {
+      std::vector<std::string> known;
+      for (int i = 0; i < descriptor->field_count(); ++i) {
+        known.push_back(descriptor->field(i)->name());
+      }
+      return UnknownKey(entry.line, entry.key, path.empty() ? "the job" : fmt::format("`{}`", path),
+                        known);
+    }
+    Note(JoinPath(path, entry.key), entry.line);
+    COHORT_RETURN_IF_ERROR(ReadField(entry, JoinPath(path, entry.key), field, message));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status YamlReader::CheckOneof(const Entry& entry, const Field* field,
+                                    const Message& message) const {
+  const auto* oneof = field->real_containing_oneof();
+  if (oneof == nullptr) return absl::OkStatus();
+  const auto* set = message.GetReflection()->GetOneofFieldDescriptor(message, oneof);
+  if (set == nullptr || set == field) return absl::OkStatus();
+  return Error(entry.line, "\"{}\" and \"{}\" exclude each other: there is one {}", set->name(),
+               entry.key, oneof->name());
+}
+
+absl::Status YamlReader::ReadField(const Entry& entry, const std::string& path, const Field* field,
+                                   Message* message) {
+  if (entry.value.IsNull()) return absl::OkStatus();  // the default
+  COHORT_RETURN_IF_ERROR(CheckOneof(entry, field, *message));
+  if (field->is_map()) return ReadMap(entry, path, field, message);
+  if (field->is_repeated()) return ReadRepeated(entry, path, field, message);
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+    return ReadMessage(entry.value, path, message->GetReflection()->MutableMessage(message, field));
+  }
+  return ReadScalar(entry.value, path, field, message);
+}
+
+absl::Status YamlReader::ReadRepeated(const Entry& entry, const std::string& path,
+                                      const Field* field, Message* message) {
+  if (!entry.value.IsSequence()) {
+    return Error(LineOf(entry.value), "`{}` must be a list, not {}", path, Describe(entry.value));
+  }
+  size_t i = 0;
+  for (const YAML::Node& item : entry.value) {
+    const std::string item_path = fmt::format("{}[{}]", path, i++);
+    if (++nodes_ > kMaxNodes) {
+      return Error(LineOf(item), "the file has more than {} values", kMaxNodes);
+    }
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      Note(item_path, LineOf(item));
+      COHORT_RETURN_IF_ERROR(
+          ReadMessage(item, item_path, message->GetReflection()->AddMessage(message, field)));
+    } else {
+      COHORT_RETURN_IF_ERROR(ReadScalar(item, item_path, field, message));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The maps of jobs are all from names to numbers.
+absl::Status YamlReader::ReadMap(const Entry& entry, const std::string& path, const Field* field,
+                                 Message* message) {
+  COHORT_ASSIGN_OR_RETURN(const auto entries, Entries(entry.value, fmt::format("`{}`", path)));
+  const auto* reflection = message->GetReflection();
+  for (const Entry& item : entries) {
+    if (item.value.IsNull()) continue;
+    const std::string item_path = JoinPath(path, item.key);
+    COHORT_ASSIGN_OR_RETURN(const double value, NumberOrBoolean(item.value, item_path));
+    Note(item_path, item.line);
+    Message* pair = reflection->AddMessage(message, field);
+    pair->GetReflection()->SetString(pair, field->message_type()->map_key(), item.key);
+    pair->GetReflection()->SetDouble(pair, field->message_type()->map_value(), value);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status YamlReader::ReadScalar(const YAML::Node& node, std::string_view what,
+                                    const Field* field, Message* message) {
+  const auto* reflection = message->GetReflection();
+  const auto store = [&](auto set, auto add, auto value) {
+    if (field->is_repeated()) {
+      (reflection->*add)(message, field, value);
+    } else {
+      (reflection->*set)(message, field, value);
+    }
+    return absl::OkStatus();
+  };
+  using R = google::protobuf::Reflection;
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_STRING: {
+      COHORT_ASSIGN_OR_RETURN(std::string value, Text(node, what));
+      return store(&R::SetString, &R::AddString, std::move(value));
+    }
+    case FieldDescriptor::CPPTYPE_BOOL: {
+      COHORT_ASSIGN_OR_RETURN(const bool value, Boolean(node, what));
+      return store(&R::SetBool, &R::AddBool, value);
+    }
+    case FieldDescriptor::CPPTYPE_DOUBLE: {
+      COHORT_ASSIGN_OR_RETURN(const double value, Number(node, what));
+      return store(&R::SetDouble, &R::AddDouble, value);
+    }
+    case FieldDescriptor::CPPTYPE_INT64: {
+      COHORT_ASSIGN_OR_RETURN(const int64_t value, Integer(node, what));
+      return store(&R::SetInt64, &R::AddInt64, value);
+    }
+    case FieldDescriptor::CPPTYPE_UINT64:
+    case FieldDescriptor::CPPTYPE_UINT32: {
+      COHORT_ASSIGN_OR_RETURN(const int64_t value, Integer(node, what));
+      const bool is_32 = field->cpp_type() == FieldDescriptor::CPPTYPE_UINT32;
+      if (value < 0) return Error(LineOf(node), "`{}` must not be negative: {}", what, value);
+      if (!is_32) return store(&R::SetUInt64, &R::AddUInt64, static_cast<uint64_t>(value));
+      if (value > std::numeric_limits<uint32_t>::max()) {
+        return Error(LineOf(node), "`{}` is too large: {}", what, value);
+      }
+      return store(&R::SetUInt32, &R::AddUInt32, static_cast<uint32_t>(value));
+    }
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return ReadEnum(node, what, field, message);
+    default:
+      return Internal("field {} has a type that job files cannot have", field->full_name());
+  }
+}
+
+absl::Status YamlReader::ReadEnum(const YAML::Node& node, std::string_view what, const Field* field,
+                                  Message* message) {
+  COHORT_ASSIGN_OR_RETURN(const std::string name, Text(node, what));
+  std::vector<std::string> known;
+  const auto* type = field->enum_type();
+  for (int i = 0; i < type->value_count(); ++i) {
+    if (type->value(i)->number() == 0) continue;  // unspecified
+    known.push_back(Lower(type->value(i)->name()));
+    if (known.back() == name) {
+      message->GetReflection()->SetEnum(message, field, type->value(i));
+      return absl::OkStatus();
+    }
+  }
+  return Error(LineOf(node), "`{}` must be one of {}, not \"{}\"", what, fmt::join(known, ", "),
+               name.substr(0, 60));
+}
+
+absl::StatusOr<std::string> YamlReader::Text(const YAML::Node& node, std::string_view what) {
+  if (node.IsScalar()) return node.Scalar();
+  return Error(LineOf(node), "`{}` must be text, not {}", what, Describe(node));
+}
+
+absl::StatusOr<double> YamlReader::Number(const YAML::Node& node, std::string_view what) {
+  double value = 0;
+  if (IsPlain(node) && ParseWhole(node.Scalar(), &value) && std::isfinite(value)) return value;
+  return Error(LineOf(node), "`{}` must be a number, not {}", what, Describe(node));
+}
+
+absl::StatusOr<int64_t> YamlReader::Integer(const YAML::Node& node, std::string_view what) {
+  int64_t value = 0;
+  if (IsPlain(node) && ParseWhole(node.Scalar(), &value)) return value;
+  return Error(LineOf(node), "`{}` must be an integer, not {}", what, Describe(node));
+}
+
+absl::StatusOr<bool> YamlReader::Boolean(const YAML::Node& node, std::string_view what) {
+  const std::string text = IsPlain(node) ? Lower(node.Scalar()) : "";
+  if (text == "true") return true;
+  if (text == "false") return false;
+  return Error(LineOf(node), "`{}` must be true or false, not {}", what, Describe(node));
+}
+
+absl::StatusOr<double> YamlReader::NumberOrBoolean(const YAML::Node& node, std::string_view what) {
+  const std::string text = IsPlain(node) ? Lower(node.Scalar()) : "";
+  if (text == "true") return 1.0;
+  if (text == "false") return 0.0;
+  return Number(node, what);
+}
+
+}  // namespace cohort

@@ -1,0 +1,36 @@
+#ifndef COHORT_COMMON_REPORT_APPEND_FILE_H_
+#define COHORT_COMMON_REPORT_APPEND_FILE_H_
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/base/directory.h"
+
+namespace cohort {
+
+// A file that grows; every Append is one write. One thread at a time.
+class AppendFile {
+ public:
+  // Makes the file, or goes on with it. Errors: exit 73, naming the file.
+  static absl::StatusOr<std::unique_ptr<AppendFile>> Open(const std::string& path);
+  ~AppendFile();
+
+  // Errors: exit 74, naming the file (a full disk: ResourceExhausted).
+  absl::Status Append(std::string_view bytes);
+  // Whether the last byte is a newline, or there is none: a torn line must not swallow the next
+  // one.
+  bool ends_with_newline() const;
+  const std::string& path() const { return path_; }
+
+ private:
+  AppendFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  const std::string path_;
+  const int fd_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_REPORT_APPEND_FILE_H_

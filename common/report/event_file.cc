@@ -1,0 +1,84 @@
+#include "common/report/event_file.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/wire_format_lite.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+
+#include "common/base/identity.h"
+#include "common/base/status.h"
+#include "common/report/crc32c.h"
+
+namespace cohort {
+namespace {
+
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedOutputStream;
+using google::protobuf::io::StringOutputStream;
+
+std::string Encode(const std::function<void(CodedOutputStream*)>& write) {
+  std::string bytes;
+  {
+    StringOutputStream stream(&bytes);
+    CodedOutputStream out(&stream);
+    write(&out);
+  }
+  return bytes;
+}
+
+std::string EncodeValue(const std::string& tag, double value) {
+  return Encode([&](CodedOutputStream* out) {
+    WireFormatLite::WriteString(1, tag, out);
+    WireFormatLite::WriteFloat(2, static_cast<float>(value), out);
+  });
+}
+
+void AppendFixed32(uint32_t value, std::string* out) {
+  for (int shift = 0; shift < 32; shift += 8) out->push_back(static_cast<char>(value >> shift));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<EventFileWriter>> EventFileWriter::Create(
+    const std::string& directory, const Clock* clock) {
+  static std::atomic<int> files{0};  // only to tell the files of one process apart
+  COHORT_RETURN_IF_ERROR(MakeDirectories(directory));
+  COHORT_ASSIGN_OR_RETURN(
+      auto file, AppendFile::Open(fmt::format("{}/events.out.tfevents.{:010}.{}.{}.{}", directory,
+                                              clock->UnixMicros() / 1'000'000, HostName(), getpid(),
+                                              files++)));
+  std::unique_ptr<EventFileWriter> writer(new EventFileWriter(clock, std::move(file)));
+  COHORT_RETURN_IF_ERROR(writer->WriteRecord(Encode([&](CodedOutputStream* out) {
+    WireFormatLite::WriteDouble(1, static_cast<double>(clock->UnixMicros()) / 1e6, out);
+    WireFormatLite::WriteString(3, "brain.Event:2", out);
+  })));
+  return writer;
+}
+
+absl::Status EventFileWriter::Add(int64_t step, const Scalars& scalars) {
+  const std::string summary = Encode([&](CodedOutputStream* out) {
+    for (const auto& [tag, value] : scalars) {
+      WireFormatLite::WriteBytes(1, EncodeValue(tag, value), out);
+    }
+  });
+  return WriteRecord(Encode([&](CodedOutputStream* out) {
+    WireFormatLite::WriteDouble(1, static_cast<double>(clock_->UnixMicros()) / 1e6, out);
+    WireFormatLite::WriteInt64(2, step, out);
+    WireFormatLite::WriteBytes(5, summary, out);
+  }));
+}
+
+absl::Status EventFileWriter::WriteRecord(std::string_view event) {
+  std::string record;
+  AppendFixed32(static_cast<uint32_t>(event.size()), &record);
+  AppendFixed32(static_cast<uint32_t>(static_cast<uint64_t>(event.size()) >> 32), &record);
+  AppendFixed32(MaskedCrc32c(record), &record);
+  record.append(event);
+  AppendFixed32(MaskedCrc32c(event), &record);
+  return file_->Append(record);
+}
+
+}  // namespace cohort

@@ -1,0 +1,67 @@
+#include "common/report/progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace cohort {
+namespace {
+
+constexpr uint64_t kBarWidth = 20;
+constexpr std::string_view kEraseLine = "\r\x1b[K";
+
+std::string Bar(uint64_t step, uint64_t steps) {
+  const uint64_t filled = step >= steps ? kBarWidth : step * kBarWidth / steps;
+  std::string bar(filled, '=');
+  if (filled < kBarWidth) bar += '>';
+  bar.resize(kBarWidth, ' ');
+  return bar;
+}
+
+}  // namespace
+
+std::string FormatProgress(const Progress& p) {
+  std::string line = fmt::format("epoch {}/{} ", p.epoch, p.epochs);
+  if (p.steps > 0) {
+    line += fmt::format("[{}] {}/{}", Bar(p.step, p.steps), p.step, p.steps);
+  } else {
+    line += fmt::format("step {}", p.step);
+  }
+  if (p.steps_per_second > 0) line += fmt::format(", {:.0f} steps/s", p.steps_per_second);
+  for (const auto& [name, value] : p.metrics) line += fmt::format(", {} {:.4f}", name, value);
+  if (!p.note.empty()) line += fmt::format(", {}", p.note);
+  return line;
+}
+
+ProgressLine::~ProgressLine() {
+  if (open_) output_("\n");
+}
+
+void ProgressLine::Update(const Progress& progress) {
+  if (!due()) return;
+  std::string line = FormatProgress(progress);
+  if (!options_.terminal) {
+    next_ = clock_->Now() + options_.every_elsewhere;
+    output_(line + "\n");
+    return;
+  }
+  next_ = clock_->Now() + options_.every_on_terminal;
+  if (line.size() >= options_.width) line.resize(options_.width - 1);
+  output_(std::string(kEraseLine) + line);
+  open_ = true;
+}
+
+void ProgressLine::Line(std::string_view text) {
+  output_(fmt::format("{}{}\n", open_ ? kEraseLine : "", text));
+  open_ = false;
+}
+
+ProgressLine::Options ProgressLine::For(int fd) {
+  Options options;
+  options.terminal = isatty(fd) == 1;
+  winsize size{};
+  if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 10) options.width = size.ws_col;
+  return options;
+}
+
+}  // namespace cohort

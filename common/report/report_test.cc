@@ -1,0 +1,174 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "common/report/crc32c.h"
+#include "common/report/progress.h"
+#include "common/report/reporter.h"
+
+namespace cohort {
+namespace {
+
+using Catch::Contains;
+using Catch::StartsWith;
+
+struct TempDir {
+  std::string path;
+  TempDir() {
+    char name[] = "/tmp/report_test.XXXXXX";
+    REQUIRE(mkdtemp(name) != nullptr);
+    path = name;
+  }
+  ~TempDir() { std::filesystem::remove_all(path); }
+};
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST_CASE("crc32c agrees with RFC 3720") {
+  REQUIRE(Crc32c("123456789") == 0xe3069283);
+  REQUIRE(Crc32c(std::string(32, '\0')) == 0x8a9136aa);
+  REQUIRE(Crc32c(std::string(32, '\xff')) == 0x62a8ab43);
+  REQUIRE(Crc32c("") == 0);
+  // The rotation and offset undone give the checksum back.
+  const uint32_t rotated = MaskedCrc32c("123456789") - 0xa282ead8;
+  REQUIRE(((rotated >> 17) | (rotated << 15)) == 0xe3069283);
+}
+
+TEST_CASE("an event file is framed records, the first its version") {
+  TempDir dir;
+  ManualClock clock;
+  auto writer = EventFileWriter::Create(dir.path, &clock);
+  REQUIRE(writer.ok());
+  REQUIRE((*writer)->Add(7, {{"epoch_loss", 0.5}}).ok());
+  const std::string bytes = ReadAll((*writer)->path());
+  size_t at = 0;
+  std::vector<std::string> events;
+  while (at < bytes.size()) {
+    uint64_t length = 0;
+    std::memcpy(&length, bytes.data() + at, 8);
+    uint32_t length_crc = 0, data_crc = 0;
+    std::memcpy(&length_crc, bytes.data() + at + 8, 4);
+    REQUIRE(length_crc == MaskedCrc32c(std::string_view(bytes).substr(at, 8)));
+    events.push_back(bytes.substr(at + 12, length));
+    std::memcpy(&data_crc, bytes.data() + at + 12 + length, 4);
+    REQUIRE(data_crc == MaskedCrc32c(events.back()));
+    at += length + 16;
+  }
+  REQUIRE(events.size() == 2);
+  REQUIRE_THAT(events[0], Contains("brain.Event:2"));
+  // step = 7; summary { value { tag: "epoch_loss" simple_value: 0.5 } }
+  REQUIRE_THAT(events[1], Contains(std::string("\x10\x07\x2a\x13\x0a\x11\x0a\x0a") + "epoch_loss" +
+                                   std::string("\x15\x00\x00\x00\x3f", 5)));
+}
+
+TEST_CASE("metrics are reported as JSON lines and event files") {
+  TempDir dir;
+  ManualClock clock;
+  const std::string log_dir = dir.path + "/a/b";
+  {
+    auto reporter = Reporter::Open(log_dir, &clock);
+    REQUIRE(reporter.ok());
+    REQUIRE(
+        (*reporter)->Report({"train", "epoch", 1, 200, {{"loss", 0.25}, {"accuracy", 1}}}).ok());
+    MetricsRecord record{"validation", "epoch", 1, 200, {{"loss", std::nan("")}}};
+    record.steps_per_second = 50;
+    REQUIRE((*reporter)->Report(record).ok());
+  }
+  REQUIRE(std::filesystem::exists(log_dir + "/train"));
+  REQUIRE(std::filesystem::exists(log_dir + "/validation"));
+  REQUIRE(
+      ReadAll(log_dir + "/metrics.jsonl") ==
+      R"({"time":1767225600.0,"set":"train","kind":"epoch","epoch":1,"step":200,"loss":0.25,"accuracy":1.0}
+{"time":1767225600.0,"set":"validation","kind":"epoch","epoch":1,"step":200,"loss":null,"steps_per_second":50.0}
+)");
+}
+
+// Hidden: event_file_test.py runs it and reads the files with TensorBoard.
+TEST_CASE("files for TensorBoard", "[.files]") {
+  const char* directory = std::getenv("COHORT_TEST_OUTPUT");
+  REQUIRE(directory != nullptr);
+  RealClock clock;
+  auto reporter = Reporter::Open(directory, &clock);
+  REQUIRE(reporter.ok());
+  for (uint64_t step = 1; step <= 3; ++step) {
+    const double loss = 1.0 / static_cast<double>(step);
+    REQUIRE((*reporter)->Report({"train", "step", 0, step * 100, {{"loss", loss}}}).ok());
+  }
+  REQUIRE(
+      (*reporter)->Report({"train", "epoch", 1, 300, {{"loss", 0.5}, {"accuracy", 0.75}}}).ok());
+  REQUIRE((*reporter)->Report({"validation", "epoch", 1, 300, {{"loss", 0.625}}}).ok());
+  // Another life of the process reports into the same directory.
+  auto again = Reporter::Open(directory, &clock);
+  REQUIRE((*again)->Report({"train", "epoch", 2, uint64_t{1} << 40, {{"loss", -1}}}).ok());
+}
+
+TEST_CASE("a torn last line is ended before the next one") {
+  TempDir dir;
+  ManualClock clock;
+  std::ofstream(dir.path + "/metrics.jsonl") << "{\"torn\":";
+  auto reporter = Reporter::Open(dir.path, &clock);
+  REQUIRE((*reporter)->Report({"train", "step", 0, 1, {}}).ok());
+  REQUIRE_THAT(ReadAll(dir.path + "/metrics.jsonl"), StartsWith("{\"torn\":\n{\"time\":"));
+}
+
+TEST_CASE("what cannot be written is an error that names it") {
+  TempDir dir;
+  ManualClock clock;
+  std::ofstream(dir.path + "/file") << "x";
+  const auto reporter = Reporter::Open(dir.path + "/file/logs", &clock);
+  REQUIRE_THAT(std::string(reporter.status().message()), Contains(dir.path + "/file/logs"));
+  auto full = AppendFile::Open("/dev/full");
+  REQUIRE(full.ok());
+  REQUIRE((*full)->Append("x").code() == absl::StatusCode::kResourceExhausted);
+}
+
+TEST_CASE("progress reads like a sentence") {
+  Progress p{2, 5, 120, 240, 830.4, {{"loss", 0.32149}, {"accuracy", 0.88}}, ""};
+  REQUIRE(FormatProgress(p) ==
+          "epoch 2/5 [==========>         ] 120/240, 830 steps/s, loss 0.3215, accuracy 0.8800");
+  p = {1, 1, 240, 240, 0, {}, "waiting"};
+  REQUIRE(FormatProgress(p) == "epoch 1/1 [====================] 240/240, waiting");
+  p = {1, 1, 3, 0, 0, {}, ""};
+  REQUIRE(FormatProgress(p) == "epoch 1/1 step 3");
+}
+
+TEST_CASE("a terminal has one line rewritten, anything else gets lines now and then") {
+  ManualClock clock;
+  std::string shown;
+  const auto output = [&](std::string_view text) { shown += text; };
+  const Progress p{1, 1, 3, 0, 0, {}, ""};
+  {
+    ProgressLine line(&clock, {.terminal = true, .width = 12}, output);
+    line.Update(p);
+    line.Update(p);  // too soon
+    REQUIRE(shown == "\r\x1b[Kepoch 1/1 s");
+    clock.Advance(std::chrono::milliseconds(100));
+    line.Line("epoch 1 done");
+    REQUIRE_THAT(shown, Catch::EndsWith("\r\x1b[Kepoch 1 done\n"));
+    line.Update(p);
+  }
+  REQUIRE(shown.back() == '\n');
+  shown.clear();
+  ProgressLine line(&clock, {.terminal = false}, output);
+  line.Update(p);
+  clock.Advance(std::chrono::seconds(4));
+  REQUIRE_FALSE(line.due());
+  line.Update(p);
+  REQUIRE(shown == "epoch 1/1 step 3\n");
+  clock.Advance(std::chrono::seconds(1));
+  line.Update(p);
+  line.Line("end");
+  REQUIRE(shown == "epoch 1/1 step 3\nepoch 1/1 step 3\nend\n");
+}
+
+}  // namespace
+}  // namespace cohort

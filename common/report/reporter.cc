@@ -1,0 +1,52 @@
+#include "common/report/reporter.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "common/base/status.h"
+
+namespace cohort {
+
+std::string ToJsonLine(const MetricsRecord& record, int64_t unix_micros) {
+  nlohmann::ordered_json line = {{"time", static_cast<double>(unix_micros) / 1e6},
+                                 {"set", record.set},
+                                 {"kind", record.kind},
+                                 {"epoch", record.epoch},
+                                 {"step", record.step}};
+  for (const auto& [name, value] : record.metrics) {
+    line[name] = std::isfinite(value) ? nlohmann::ordered_json(value) : nullptr;
+  }
+  if (record.seconds > 0) line["seconds"] = record.seconds;
+  if (record.steps_per_second > 0) line["steps_per_second"] = record.steps_per_second;
+  // Names come from job files: what is no UTF-8 in them must not end the job here.
+  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Reporter::Reporter(std::string log_dir, const Clock* clock, std::unique_ptr<AppendFile> lines)
+    : log_dir_(std::move(log_dir)), clock_(clock), lines_(std::move(lines)) {}
+
+absl::StatusOr<std::unique_ptr<Reporter>> Reporter::Open(const std::string& log_dir,
+                                                         const Clock* clock) {
+  COHORT_RETURN_IF_ERROR(MakeDirectories(log_dir));
+  COHORT_ASSIGN_OR_RETURN(auto lines, AppendFile::Open(log_dir + "/metrics.jsonl"));
+  if (!lines->ends_with_newline()) COHORT_RETURN_IF_ERROR(lines->Append("\n"));
+  return std::unique_ptr<Reporter>(new Reporter(log_dir, clock, std::move(lines)));
+}
+
+absl::Status Reporter::Report(const MetricsRecord& record) {
+  COHORT_RETURN_IF_ERROR(lines_->Append(ToJsonLine(record, clock_->UnixMicros()) + "\n"));
+  auto& events = events_[record.set];
+  if (events == nullptr) {
+    COHORT_ASSIGN_OR_RETURN(
+        events, EventFileWriter::Create(fmt::format("{}/{}", log_dir_, record.set), clock_));
+  }
+  Scalars tagged;
+  for (const auto& [name, value] : record.metrics) {
+    tagged.emplace_back(fmt::format("{}_{}", record.kind, name), value);
+  }
+  if (record.steps_per_second > 0) tagged.emplace_back("steps_per_second", record.steps_per_second);
+  return events->Add(static_cast<int64_t>(record.step), tagged);
+}
+
+}  // namespace cohort

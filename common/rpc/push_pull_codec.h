@@ -1,0 +1,202 @@
+#ifndef COHORT_COMMON_RPC_PUSH_PULL_CODEC_H_
+#define COHORT_COMMON_RPC_PUSH_PULL_CODEC_H_
+
+#include <absl/functional/function_ref.h>
+#include <absl/status/status.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/rpc/frame.h"
+#include "common/tensor/buffer.h"
+
+namespace google::protobuf {
+class MessageLite;
+}  // namespace google::protobuf
+
+namespace cohort {
+
+// The data path's messages: PushPullRequest and PushPullResponse of proto/parameter_server.proto,
+// written and read over slices without copying a payload. The frame is exactly the protobuf bytes
+//
+//   0a <length> <header>  { 12 <length> <payload bytes> } ...
+//
+// so any protobuf client can talk to it, in any order of the fields. Both ends reuse their memory: in
+// the steady state neither class allocates (gRPC itself does, for its slices).
+//
+//   encoder.BeginPayload();                                 // what a server answers a pull with
+//   encoder.Append(block.buffer, block.offset, block.bytes);
+//   stream->Send(encoder.Finish(response_header));
+//
+//   COHORT_RETURN_IF_ERROR(decoder.Decode(std::move(frame), &request_header));  // any frame
+//   decoder.payload(0).CopyTo(destination);               // after its size() was checked
+
+// What the codec did, for tests and benchmarks. One may be shared by many codecs and threads.
+struct CodecCounters {
+  std::atomic<int64_t> frames_encoded{0};
+  std::atomic<int64_t> frames_decoded{0};
+  std::atomic<int64_t> bytes_shared{0};   // payload sent by reference
+  std::atomic<int64_t> bytes_inlined{0};  // payload of small pieces, copied into the header's slice
+  std::atomic<int64_t> bytes_copied{0};   // payload copied out by views and cursors
+  std::atomic<int64_t> allocations{0};    // times that memory of the codec grew
+};
+
+// Counts the slices that still refer to memory which is lent to frames: the owner may write it again
+// when idle(). Outlives the slices: wait for idle() (a moment after the peer has answered or the
+// stream is closed) before it is destroyed.
+class PayloadLease {
+ public:
+  PayloadLease() = default;
+  PayloadLease(const PayloadLease&) = delete;
+  PayloadLease& operator=(const PayloadLease&) = delete;
+  bool idle() const { return borrowed_.load(std::memory_order_acquire) == 0; }
+
+ private:
+  friend class PushPullEncoder;
+  std::atomic<int64_t> borrowed_{0};
+};
+
+// Builds one frame after another. Not thread-safe.
+class PushPullEncoder {
+ public:
+  // Pieces shorter than this are copied into the header's slice: cheaper than a slice of their own.
+  static constexpr size_t kInlineBytes = 2048;
+
+  explicit PushPullEncoder(CodecCounters* counters = nullptr) : counters_(counters) {}
+  ~PushPullEncoder() { Clear(); }
+  PushPullEncoder(const PushPullEncoder&) = delete;
+  PushPullEncoder& operator=(const PushPullEncoder&) = delete;
+
+  // Begins the next payload; what is appended until the next call makes its bytes.
+  void BeginPayload();
+  // Bytes [offset, offset + length) of a buffer, by reference: immutable while they are on their way.
+  void Append(BufferRef buffer, size_t offset, size_t length);
+  // Bytes of the caller's, by reference: unchanged until lease->idle().
+  void AppendBorrowed(const void* data, size_t length, PayloadLease* lease);
+  // Bytes that are copied now; for what is small and short-lived.
+  void AppendCopy(const void* data, size_t length);
+
+  size_t payload_count() const { return payload_bytes_.size(); }
+  // Bytes of all payloads so far.
+  size_t payload_bytes() const { return total_bytes_; }
+
+  // The frame of {1: header, 2: each payload}; the encoder is empty again.
+  Frame Finish(const google::protobuf::MessageLite& header);
+  // Drops what was appended.
+  void Clear();
+
+ private:
+  struct Piece {
+    Buffer* buffer;  // owned reference; null: borrowed or copied
+    PayloadLease* lease;
+    const uint8_t* data;  // copied: null, the bytes are at `offset` of copies_
+    size_t offset;
+    size_t length;
+    size_t payload;  // which payload it belongs to
+  };
+
+  void Add(Piece piece);
+  grpc::Slice ShareSlice(Piece* piece);
+  uint8_t* WritePiece(const Piece& piece, uint8_t* to) const;
+  bool IsInline(const Piece& piece) const;
+  void NoteGrowth();
+
+  CodecCounters* const counters_;
+  size_t total_bytes_ = 0;
+  size_t capacity_seen_ = 0;
+  std::vector<size_t> payload_bytes_;
+  std::vector<Piece> pieces_;
+  std::vector<uint8_t> copies_;
+  std::vector<grpc::Slice> slices_;
+};
+
+// The bytes of one payload within a decoded frame: a run of spans over slices. Valid as long as the
+// decoder holds the frame. Spans are aligned to nothing: copy before reading elements.
+class PayloadView {
+ public:
+  PayloadView() = default;
+  size_t size() const { return size_; }
+  // The bytes, where they lie in one piece (or are none); else null.
+  const uint8_t* contiguous() const;
+  // Copies all bytes.
+  void CopyTo(void* destination) const;
+  // Calls `take` with one span after another.
+  void ForEachSpan(absl::FunctionRef<void(std::span<const uint8_t>)> take) const;
+
+ private:
+  friend class PushPullDecoder;
+  friend class PayloadCursor;
+  const grpc::Slice* slice_ = nullptr;  // the first one
+  size_t offset_ = 0;                   // within it
+  size_t size_ = 0;
+  CodecCounters* counters_ = nullptr;
+};
+
+// Reads a payload from front to back, for work in blocks that stay in the cache.
+class PayloadCursor {
+ public:
+  explicit PayloadCursor(const PayloadView& view)
+      : slice_(view.slice_), offset_(view.offset_), remaining_(view.size_),
+        counters_(view.counters_) {}
+  size_t remaining() const { return remaining_; }
+  // Copies the next `length` bytes, at most remaining().
+  void Read(void* destination, size_t length);
+  // The next bytes that lie in one piece, at most `limit`; empty at the end.
+  std::span<const uint8_t> Next(size_t limit);
+
+ private:
+  const grpc::Slice* slice_;
+  size_t offset_;
+  size_t remaining_;
+  CodecCounters* counters_;
+};
+
+// Reads one frame after another. Not thread-safe. Movable, so that a frame whose bytes are needed
+// later can be kept with its decoder.
+class PushPullDecoder {
+ public:
+  // More payloads than this in one frame are refused.
+  static constexpr size_t kMaxPayloads = size_t{1} << 20;
+
+  explicit PushPullDecoder(CodecCounters* counters = nullptr) : counters_(counters) {}
+  PushPullDecoder(PushPullDecoder&&) = default;
+  PushPullDecoder& operator=(PushPullDecoder&&) = default;
+
+  // Takes the frame and replaces `header` (a PushPullHeader or PushPullResponseHeader; absent: empty)
+  // and the payloads. Accepts what protobuf's own parser accepts, with unknown fields skipped.
+  // InvalidArgument where it would not, or with more than kMaxPayloads; then there are no payloads
+  // and `header` is unspecified but valid.
+  absl::Status Decode(Frame frame, google::protobuf::MessageLite* header);
+
+  size_t payload_count() const { return payloads_.size(); }
+  // index < payload_count().
+  PayloadView payload(size_t index) const;
+  // Bytes of all payloads.
+  size_t payload_bytes() const { return payload_bytes_; }
+  // Drops the frame, so that its memory can be used again.
+  void Clear();
+
+ private:
+  class Parser;
+  struct Range {
+    uint32_t slice;
+    uint32_t offset;
+    uint32_t size;
+  };
+
+  void NoteGrowth();
+
+  CodecCounters* counters_;
+  size_t payload_bytes_ = 0;
+  size_t capacity_seen_ = 0;
+  std::vector<grpc::Slice> slices_;
+  std::vector<Range> payloads_;
+  std::vector<uint8_t> scratch_;  // for a header that crosses slices
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_RPC_PUSH_PULL_CODEC_H_

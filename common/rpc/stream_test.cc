@@ -1,0 +1,260 @@
+#include "common/rpc/stream.h"
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "common/base/status.h"
+#include "common/rpc/rpc_test_util.h"
+
+namespace cohort {
+namespace {
+
+struct Echo {
+  explicit Echo(StreamServer::Options options = ListenOn({"127.0.0.1:0"})) {
+    auto started = StreamServer::Start(options, EchoMethods(&at_server));
+    REQUIRE(started.ok());
+    server = *std::move(started);
+    client = Dial(server->addresses().front());
+  }
+  static std::unique_ptr<StreamClient> Dial(const std::string& address) {
+    auto created = StreamClient::Create(address, {});
+    REQUIRE(created.ok());
+    return *std::move(created);
+  }
+  bool Until(absl::FunctionRef<bool()> done) { return loop.RunUntil(done, TestDeadline()); }
+
+  Recorder at_server;
+  std::unique_ptr<StreamServer> server;
+  std::unique_ptr<StreamClient> client;
+  Recorder handler;
+  CompletionLoop loop;
+};
+
+TEST_CASE("one server echoes over TCP and over a unix socket") {
+  const std::string path = TestSocketPath("echo");
+  Echo echo(ListenOn({"127.0.0.1:0", "unix:" + path}));
+  REQUIRE(echo.server->port() > 0);
+  CHECK(echo.server->addresses()[1] == "unix:" + path);
+  for (const std::string& address : echo.server->addresses()) {
+    const auto client = Echo::Dial(address);
+    Recorder handler;
+    const auto stream = client->Open(kEchoMethod, &handler, &echo.loop);
+    stream->Send(FrameOf("one"));  // before there is a connection
+    REQUIRE(echo.Until([&] { return handler.frame_count() == 1; }));
+    CHECK(handler.connected());
+    stream->Send(FrameOf("two"));
+    stream->Send(FrameOf(""));
+    REQUIRE(echo.Until([&] { return handler.frame_count() == 3; }));
+    CHECK(handler.frames() == std::vector<std::string>{"one", "two", ""});
+    CHECK(stream->peer() == address);
+    CHECK(stream->queued_bytes() == 0);
+    stream->Close(absl::OkStatus());
+    REQUIRE(echo.Until([&] { return handler.closed() == 1; }));
+    CHECK(handler.status().ok());
+  }
+}
+
+TEST_CASE("a big frame arrives whole") {
+  Echo echo;
+  std::string big(size_t{64} << 20, 'x');
+  for (size_t i = 0; i < big.size(); i += 4093) big[i] = static_cast<char>(i);
+  const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
+  stream->Send(FrameOf(big));
+  REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
+  CHECK((echo.handler.frames()[0] == big));
+}
+
+TEST_CASE("many streams over several queues keep their frames in order") {
+  StreamServer::Options options = ListenOn({"127.0.0.1:0"});
+  options.threads = 3;
+  Echo echo(options);
+  constexpr int kStreams = 40, kFrames = 25;
+  std::vector<std::unique_ptr<StreamClient>> clients;
+  std::vector<std::unique_ptr<Recorder>> handlers;
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (int i = 0; i < kStreams; ++i) {
+    if (i % 4 == 0) clients.push_back(Echo::Dial(echo.server->addresses().front()));
+    handlers.push_back(std::make_unique<Recorder>());
+    streams.push_back(clients.back()->Open(kEchoMethod, handlers.back().get(), &echo.loop));
+  }
+  for (int f = 0; f < kFrames; ++f) {
+    for (int i = 0; i < kStreams; ++i) streams[i]->Send(FrameOf(fmt::format("{} {}", i, f)));
+  }
+  REQUIRE(echo.Until([&] {
+    return std::all_of(handlers.begin(), handlers.end(),
+                       [](const auto& h) { return h->frame_count() == kFrames; });
+  }));
+  for (int i = 0; i < kStreams; ++i) {
+    for (int f = 0; f < kFrames; ++f) CHECK(handlers[i]->frames()[f] == fmt::format("{} {}", i, f));
+  }
+  echo.loop.Shutdown();  // the handlers go before the loop would
+}
+
+TEST_CASE("frames may be sent from many threads at once") {
+  Echo echo;
+  const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&stream, t] {
+      for (int i = 0; i < 50; ++i) stream->Send(FrameOf(fmt::format("{}", t)));
+    });
+  }
+  const bool all = echo.Until([&] { return echo.handler.frame_count() == 200; });
+  for (auto& thread : threads) thread.join();
+  REQUIRE(all);
+}
+
+TEST_CASE("a clean close flushes, and both ends get OK") {
+  Echo echo;
+  const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
+  for (int i = 0; i < 20; ++i) stream->Send(FrameOf(std::string(100'000, 'a')));
+  stream->Close(absl::OkStatus());
+  stream->Send(FrameOf("ignored"));
+  REQUIRE(echo.Until([&] { return echo.handler.closed() == 1; }));
+  CHECK(echo.handler.status().ok());
+  REQUIRE(echo.at_server.AwaitClosed());
+  CHECK(echo.at_server.status().ok());
+  CHECK(echo.at_server.frame_count() == 20);
+  CHECK(echo.handler.frame_count() == 20);  // the echoes, before the server's end
+}
+
+TEST_CASE("a server's status arrives with its FailureInfo") {
+  absl::Status why = Aborted("fenced by generation 7");
+  SetFailure(&why, {.role = "chief", .index = 2, .incarnation = 99, .retryable = false});
+  class Closer : public StreamHandler {
+   public:
+    Closer(std::shared_ptr<Stream> stream, absl::Status why)
+        : stream_(std::move(stream)), why_(std::move(why)) {}
+    void OnFrame(Frame) override {
+      stream_->Send(FrameOf("last words"));
+      stream_->Close(why_);
+    }
+    void OnClosed(const absl::Status&) override {}
+
+   private:
+    std::shared_ptr<Stream> stream_;
+    absl::Status why_;
+  };
+  auto server = StreamServer::Start(
+      ListenOn({"127.0.0.1:0"}),
+      {{"/t/Close", [&](std::shared_ptr<Stream> s, CompletionLoop*) {
+          return std::make_unique<Closer>(std::move(s), why);
+        }},
+       {"/t/Refuse",
+        [](std::shared_ptr<Stream>, CompletionLoop*) { return std::unique_ptr<StreamHandler>(); }}});
+  REQUIRE(server.ok());
+  const auto client = Echo::Dial((*server)->addresses().front());
+  CompletionLoop loop;
+  Recorder closed, refused;
+  const auto stream = client->Open("/t/Close", &closed, &loop);
+  stream->Send(FrameOf("x"));
+  const auto other = client->Open("/t/Refuse", &refused, &loop);
+  REQUIRE(loop.RunUntil([&] { return closed.closed() + refused.closed() == 2; }, TestDeadline()));
+  CHECK(closed.frames() == std::vector<std::string>{"last words"});
+  CHECK(closed.status().code() == absl::StatusCode::kAborted);
+  const auto failure = GetFailure(closed.status());
+  REQUIRE(failure.has_value());
+  CHECK(failure->role == "chief");
+  CHECK(failure->index == 2);
+  CHECK(failure->incarnation == 99);
+  CHECK(refused.status().code() == absl::StatusCode::kUnavailable);
+}
+
+TEST_CASE("an abort is seen by both ends, whoever does it") {
+  Echo echo;
+  const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
+  stream->Send(FrameOf("x"));
+  REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
+  stream->Abort();
+  stream->Abort();
+  REQUIRE(echo.Until([&] { return echo.handler.closed() == 1; }));
+  CHECK(echo.handler.status().code() == absl::StatusCode::kCancelled);
+  REQUIRE(echo.at_server.AwaitClosed());
+  CHECK(echo.at_server.status().code() == absl::StatusCode::kUnavailable);
+}
+
+TEST_CASE("an unknown method is UNIMPLEMENTED, by name") {
+  Echo echo;
+  const auto stream = echo.client->Open("/cohort.test.Echo/Nothing", &echo.handler, &echo.loop);
+  stream->Send(FrameOf("x"));
+  REQUIRE(echo.Until([&] { return echo.handler.closed() == 1; }));
+  CHECK(echo.handler.status().code() == absl::StatusCode::kUnimplemented);
+  CHECK_THAT(std::string(echo.handler.status().message()),
+             Catch::Contains("/cohort.test.Echo/Nothing"));
+}
+
+TEST_CASE("a server that shuts down closes its streams with its status") {
+  Echo echo;
+  const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
+  stream->Send(FrameOf("x"));
+  REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
+  bool closed = false;
+  std::thread poller([&] { closed = echo.Until([&] { return echo.handler.closed() == 1; }); });
+  echo.server->Shutdown(absl::OkStatus(), std::chrono::seconds(10));
+  poller.join();
+  REQUIRE(closed);
+  INFO(echo.at_server.status());
+  CHECK(echo.handler.status().ok());
+  CHECK(echo.at_server.closed() == 1);
+  CHECK(echo.at_server.status().ok());
+}
+
+TEST_CASE("a server goes away though a client does not poll") {
+  Echo echo;
+  const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
+  stream->Send(FrameOf("x"));
+  REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
+  echo.server.reset();
+  CHECK(echo.at_server.closed() == 1);
+  REQUIRE(echo.Until([&] { return echo.handler.closed() == 1; }));
+  CHECK(echo.handler.status().code() == absl::StatusCode::kUnavailable);
+}
+
+TEST_CASE("a loop that is shut down ends its streams, connected or not") {
+  Echo echo;
+  Recorder nowhere;
+  const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
+  stream->Send(FrameOf("x"));
+  REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
+  const auto client = Echo::Dial("127.0.0.1:1");
+  const auto other = client->Open(kEchoMethod, &nowhere, &echo.loop);
+  other->Close(absl::OkStatus());  // waits for a connection to flush to
+  echo.loop.Shutdown();
+  CHECK(echo.handler.closed() == 1);
+  CHECK(nowhere.closed() == 1);
+  CHECK(nowhere.status().code() == absl::StatusCode::kCancelled);
+  stream->Send(FrameOf("late"));
+  stream->Close(absl::OkStatus());
+  Recorder late;
+  CHECK(client->Open(kEchoMethod, &late, &echo.loop) != nullptr);
+  CHECK(late.closed() == 1);
+}
+
+TEST_CASE("limits: a frame too long, a peer that does not read") {
+  Echo echo;
+  StreamClient::Options options;
+  options.transport.max_frame_bytes = 1000;
+  options.transport.max_queued_bytes = 5000;
+  auto client = StreamClient::Create(echo.server->addresses().front(), options);
+  REQUIRE(client.ok());
+  const auto stream = (*client)->Open(kEchoMethod, &echo.handler, &echo.loop);
+  SECTION("sent") { stream->Send(FrameOf(std::string(1001, 'x'))); }
+  SECTION("queued") {
+    for (int i = 0; i < 10; ++i) stream->Send(FrameOf(std::string(900, 'x')));
+  }
+  REQUIRE(echo.Until([&] { return echo.handler.closed() == 1; }));
+  CHECK(echo.handler.status().code() == absl::StatusCode::kResourceExhausted);
+}
+
+TEST_CASE("limits: a frame too long for the receiver") {
+  StreamServer::Options options = ListenOn({"127.0.0.1:0"});
+  options.transport.max_frame_bytes = 1000;
+  Echo echo(options);
+  const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
+  stream->Send(FrameOf(std::string(1001, 'x')));
+  REQUIRE(echo.Until([&] { return echo.handler.closed() == 1; }));
+  CHECK(echo.handler.status().code() == absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,73 @@
+#include "common/rpc/transport_options.h"
+
+#include <grpcpp/server_builder.h>
+#include <grpcpp/support/channel_arguments.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include <algorithm>
+#include <climits>
+
+namespace cohort {
+namespace {
+
+int ToInt(size_t bytes) { return static_cast<int>(std::min<size_t>(bytes, INT_MAX)); }
+int Millis(std::chrono::milliseconds time) { return static_cast<int>(time.count()); }
+
+// Calls set(name, value) with what both ends need.
+template <typename Set>
+void ApplyCommon(const TransportOptions& options, Set set) {
+  set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, ToInt(options.max_frame_bytes));
+  set(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, ToInt(options.max_frame_bytes));
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, Millis(options.keepalive_interval));
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(options.keepalive_timeout));
+  set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  set(GRPC_ARG_TCP_READ_CHUNK_SIZE, options.read_chunk_bytes);
+  set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, std::max(options.read_chunk_bytes, 4 << 20));
+  // Frames are never compressed: a search for it in each message would be for nothing.
+  set(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
+  set(GRPC_ARG_ENABLE_CHANNELZ, 0);
+  set(GRPC_ARG_MAX_CHANNEL_TRACE_EVENT_MEMORY_PER_NODE, 0);
+}
+
+}  // namespace
+
+void ApplyTransportOptions(const TransportOptions& options, grpc::ChannelArguments* arguments) {
+  ApplyCommon(options, [&](const char* name, int value) { arguments->SetInt(name, value); });
+  arguments->SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, Millis(options.initial_backoff));
+  arguments->SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, Millis(options.max_backoff));
+  // gRPC takes the least pause for the time limit of one attempt.
+  arguments->SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, Millis(options.connect_attempt_timeout));
+  arguments->SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, Millis(options.max_backoff));
+  // One socket per client: a data stream never waits behind another's.
+  arguments->SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // A retry is the protocol's work, by update id; gRPC's would only keep copies of messages.
+  arguments->SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments->SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments->SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+}
+
+void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder* builder) {
+  ApplyCommon(options,
+              [&](const char* name, int value) { builder->AddChannelArgument(name, value); });
+  // Two servers on one port would share its connections in silence.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // A client's keepalive pings are welcome at half its interval; gRPC's default is five minutes.
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              Millis(options.keepalive_interval) / 2);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4096);
+}
+
+void KeepFreedMemory() {
+#ifdef __GLIBC__
+  constexpr int kKeepBytes = 1 << 30;
+  mallopt(M_TRIM_THRESHOLD, kKeepBytes);
+  mallopt(M_MMAP_THRESHOLD, kKeepBytes);
+  mallopt(M_TOP_PAD, 64 << 20);
+#endif
+}
+
+}  // namespace cohort

@@ -1,0 +1,42 @@
+#ifndef COHORT_COMMON_RPC_TRANSPORT_OPTIONS_H_
+#define COHORT_COMMON_RPC_TRANSPORT_OPTIONS_H_
+
+#include <chrono>
+#include <cstddef>
+
+namespace grpc {
+class ChannelArguments;
+class ServerBuilder;
+}  // namespace grpc
+
+namespace cohort {
+
+// Limits and tuning of a connection; the same at both ends.
+struct TransportOptions {
+  // A longer frame ends its stream with ResourceExhausted, at the sender and at the receiver.
+  size_t max_frame_bytes = size_t{256} << 20;
+  // A stream whose peer does not read ends with ResourceExhausted when so much is queued.
+  size_t max_queued_bytes = size_t{4} << 30;
+  // A silent peer is pinged so often, and lost after so long without an answer (a cut network; a dead
+  // process closes its sockets, which is seen at once).
+  std::chrono::milliseconds keepalive_interval{5000};
+  std::chrono::milliseconds keepalive_timeout{5000};
+  // Between attempts to connect: the first pause and the longest.
+  std::chrono::milliseconds initial_backoff{50};
+  std::chrono::milliseconds max_backoff{1000};
+  // One attempt ends after so long.
+  std::chrono::milliseconds connect_attempt_timeout{5000};
+  // Bytes that one read of a socket takes at most.
+  int read_chunk_bytes = 1 << 20;
+};
+
+void ApplyTransportOptions(const TransportOptions& options, grpc::ChannelArguments* arguments);
+void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder* builder);
+
+// Makes the C library keep freed big blocks instead of giving them back to the system, which doubles
+// the throughput of big frames. For main(); without effect on binaries that link another allocator.
+void KeepFreedMemory();
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_RPC_TRANSPORT_OPTIONS_H_

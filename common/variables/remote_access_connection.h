@@ -1,0 +1,76 @@
+#ifndef COHORT_COMMON_VARIABLES_REMOTE_ACCESS_CONNECTION_H_
+#define COHORT_COMMON_VARIABLES_REMOTE_ACCESS_CONNECTION_H_
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/rpc/completion_loop.h"
+#include "common/rpc/push_pull_codec.h"
+#include "common/rpc/stream.h"
+#include "common/rpc/stream_client.h"
+#include "common/variables/exchange_message.h"
+#include "common/variables/exchange_routes.h"
+
+namespace cohort {
+
+// One PushPull stream to one parameter server, from its opening to its end. Belongs to the thread that
+// polls the loop.
+class PsConnection : public StreamHandler {
+ public:
+  struct Callbacks {
+    std::function<void(PsConnection*, const v1::PushPullResponseHeader&,
+                       std::span<const PayloadPieces>)>
+        on_response;
+    std::function<void(PsConnection*, const absl::Status&)> on_closed;  // the last call
+  };
+
+  // Where a route is dialled: its unix socket where `host_id` is the route's and the socket exists,
+  // else its address.
+  static std::string ChooseAddress(const ServerRoute& route, const std::string& host_id,
+                                   bool avoid_unix);
+
+  PsConnection(uint32_t ps, std::string address, Callbacks callbacks);
+
+  // Opens the stream. Errors: an address that cannot be dialled; then there will be no on_closed.
+  absl::Status Open(bool allow_insecure, CompletionLoop* loop);
+
+  void Send(std::span<const ExchangeMessage> messages, PushPullEncoder* encoder,
+            PayloadLease* lease);
+  // Nothing more is reported but on_closed.
+  void Abandon();
+
+  uint32_t ps() const { return ps_; }
+  const std::string& address() const { return address_; }
+  bool connected() const { return connected_; }
+  uint64_t bytes_received() const { return bytes_received_; }
+
+  void OnConnected() override { connected_ = true; }
+  void OnFrame(Frame frame) override;
+  void OnClosed(const absl::Status& status) override;
+
+ private:
+  const uint32_t ps_;
+  const std::string address_;
+  const Callbacks callbacks_;
+  std::unique_ptr<StreamClient> client_;
+  std::shared_ptr<Stream> stream_;
+  bool abandoned_ = false;
+  bool connected_ = false;
+  uint64_t bytes_received_ = 0;
+  // Of the response being read; kept, so that reading allocates nothing.
+  PushPullDecoder decoder_;
+  v1::PushPullResponseHeader header_;
+  std::vector<Bytes> pieces_;
+  std::vector<size_t> ends_;
+  std::vector<PayloadPieces> fields_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_VARIABLES_REMOTE_ACCESS_CONNECTION_H_

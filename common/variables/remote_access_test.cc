@@ -1,0 +1,152 @@
+#include "common/variables/remote_access.h"
+
+#include <catch2/catch.hpp>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/variables/exchange_test_world.h"
+#include "common/variables/remote_access_test_server.h"
+
+namespace cohort::exchange_test {
+namespace {
+
+struct Cluster {
+  explicit Cluster(const std::string& unix_path = "") {
+    for (int ps = 0; ps < 2; ++ps) {
+      real[ps].Start(ps == 0 ? unix_path : "");
+      v1::PsRoute* route = world.routes.mutable_servers(ps);
+      route->set_address(fmt::format("127.0.0.1:{}", real[ps].port()));
+      route->set_host_id("here");
+      if (ps == 0) route->set_unix_socket(unix_path);
+    }
+    RemoteAccessOptions options;
+    options.host_id = "here";
+    options.exchange.unreachable_after_us = 300'000;
+    options.exchange.request_timeout_us = 2'000'000;
+    remote = std::make_unique<RemoteAccess>(options);
+    remote->SetGeneration(1);
+    SetRoutes();
+    access = remote->ForProgram(world.decls);
+  }
+  ~Cluster() {
+    access.reset();
+    remote.reset();  // before the servers: it closes first
+  }
+  void SetRoutes() { remote->SetRoutes(std::make_shared<v1::Routes>(world.routes)); }
+
+  World world;
+  Mutex mu;
+  RealServer real[2] = {{&world.servers[0], &mu}, {&world.servers[1], &mu}};
+  std::unique_ptr<RemoteAccess> remote;
+  std::unique_ptr<VariableAccess> access;
+};
+
+TEST_CASE("steps over real sockets read what they wrote") {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("cohort-{}.sock", getpid())).string();
+  Cluster cluster(path);
+  Step step({3, 40});
+  step.dense_gradient.assign(21, 1);
+  const PullBatch pull = step.Pull();
+  for (uint64_t closure = 1; closure <= 50; ++closure) {
+    const PushBatch push = step.Push(closure);
+    const auto result = cluster.access->Exchange(&push, &pull);
+    REQUIRE(result.ok());
+    REQUIRE(result->push.applied == 3);
+    REQUIRE(step.dense[20] == static_cast<float>(closure));
+  }
+  CHECK(cluster.remote->counters().requests == 100);
+  CHECK(cluster.remote->counters().resends == 0);
+  CHECK(cluster.remote->counters().connections == 2);
+  CHECK(cluster.real[0].streams == 1);
+}
+
+TEST_CASE("lost requests and lost answers are sent again and applied once") {
+  Cluster cluster;
+  Step step({3, 40});
+  step.dense_gradient.assign(21, 1);
+  const PullBatch pull = step.Pull();
+  for (uint64_t closure = 1; closure <= 6; ++closure) {
+    RealServer& server = cluster.real[closure % 2];
+    (closure < 4 ? server.lose_requests : server.lose_responses) = 1;
+    const PushBatch push = step.Push(closure);
+    const auto result = cluster.access->Exchange(&push, &pull);
+    REQUIRE(result.ok());
+    CHECK(result->push.applied + result->push.duplicates == 3);
+    CHECK(step.dense == std::vector<float>(21, static_cast<float>(closure)));
+  }
+  CHECK(cluster.remote->counters().resends == 6);
+  CHECK(cluster.world.servers[0].duplicates + cluster.world.servers[1].duplicates >= 3);
+  for (const ModelTablet& tablet : cluster.world.tablets) CHECK(tablet.log.size() == 6);
+}
+
+TEST_CASE("a server that is gone is named, and found again at its new address") {
+  Cluster cluster;
+  Step step({3, 40});
+  const PullBatch pull = step.Pull();
+  REQUIRE(cluster.access->Exchange(nullptr, &pull).ok());
+  cluster.real[1].Stop();
+  const auto failed = cluster.access->Exchange(nullptr, &pull);
+  REQUIRE(absl::IsUnavailable(failed.status()));
+  const auto failure = GetFailure(failed.status());
+  REQUIRE(failure.has_value());
+  CHECK(failure->role == "ps");
+  CHECK(failure->index == 1);
+
+  cluster.real[1].Start();
+  v1::PsRoute* route = cluster.world.routes.mutable_servers(1);
+  route->set_address(fmt::format("127.0.0.1:{}", cluster.real[1].port()));
+  route->set_incarnation(200);
+  std::thread chief([&] { cluster.SetRoutes(); });
+  chief.join();
+  CHECK(cluster.access->Exchange(nullptr, &pull).ok());
+}
+
+TEST_CASE("an exchange under way hears of interrupts and of new routes") {
+  Cluster cluster;
+  Step step({3, 40});
+  step.dense_gradient.assign(21, 1);
+  const PushBatch push = step.Push(1);
+  cluster.real[1].silent = true;
+  SECTION("interrupt") {
+    std::thread control([&] {
+      while (cluster.real[1].requests == 0) std::this_thread::yield();
+      cluster.remote->Interrupt();
+    });
+    const auto result = cluster.access->Exchange(&push, nullptr);
+    control.join();
+    CHECK(absl::IsCancelled(result.status()));
+  }
+  SECTION("rolled back") {
+    std::thread control([&] {
+      while (cluster.real[1].requests == 0) std::this_thread::yield();
+      cluster.world.routes.set_timeline(2);
+      cluster.SetRoutes();
+    });
+    const auto result = cluster.access->Exchange(&push, nullptr);
+    control.join();
+    CHECK(absl::IsAborted(result.status()));
+  }
+  // What was sent may be sent again, and the memory is free.
+  cluster.real[1].silent = false;
+  cluster.world.routes.set_timeline(1);
+  cluster.SetRoutes();
+  const auto again = cluster.access->Exchange(&push, nullptr);
+  REQUIRE(again.ok());
+  CHECK(again->push.applied + again->push.duplicates == 3);
+  CHECK(cluster.world.tablets[2].shards[2][0] == 1);
+}
+
+TEST_CASE("without routes an exchange says so") {
+  RemoteAccess remote{RemoteAccessOptions{}};
+  const auto access = remote.ForProgram({});
+  CHECK(absl::IsFailedPrecondition(access->Exchange(nullptr, nullptr).status()));
+}
+
+}  // namespace
+}  // namespace cohort::exchange_test

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Installs what Cohort is built from, all of it from Debian 12's own packages. Quick when all is there.
+#
+#   deploy/install_dependencies.sh          what a build needs
+#   deploy/install_dependencies.sh --test   and what the tests need: clang, its sanitizers, Python's venv
+#   deploy/install_dependencies.sh --print  only prints the names
+set -euo pipefail
+
+build=(
+  build-essential ca-certificates cmake ninja-build ccache mold pkg-config
+  libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
+  libc-ares-dev libre2-dev libssl-dev zlib1g-dev
+  libspdlog-dev libfmt-dev libcli11-dev libyaml-cpp-dev nlohmann-json3-dev
+  prometheus-cpp-dev libcivetweb-dev libcurl4-openssl-dev
+  libdnnl-dev ocl-icd-opencl-dev libhwy-dev libmimalloc-dev
+  catch2 python3
+)
+test=(clang libclang-rt-14-dev clang-format llvm python3-venv git procps)
+
+wanted=("${build[@]}")
+print=false
+for argument in "$@"; do
+  case "$argument" in
+    --test) wanted+=("${test[@]}") ;;
+    --print) print=true ;;
+    *)
+      echo "usage: $0 [--test] [--print]" >&2
+      exit 64
+      ;;
+  esac
+done
+if $print; then
+  printf '%s\n' "${wanted[@]}"
+  exit 0
+fi
+
+installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2>/dev/null || true)
+missing=()
+for package in "${wanted[@]}"; do
+  grep -qxF "installed $package" <<<"$installed" || missing+=("$package")
+done
+[[ ${#missing[@]} -eq 0 ]] && exit 0
+
+as_root=()
+if [[ $(id -u) -ne 0 ]]; then
+  if ! command -v sudo >/dev/null; then
+    echo "$0: run this as root: apt-get install -y --no-install-recommends ${missing[*]}" >&2
+    exit 77
+  fi
+  as_root=(sudo)
+fi
+echo "installing ${#missing[@]} packages: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"

@@ -1,0 +1,83 @@
+#include "deploy/launcher/check_job.h"
+
+#include <vector>
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+#include "common/data/dataset.h"
+#include "common/model/job_file.h"
+#include "common/model/model_builder.h"
+#include "common/model/summary.h"
+#include "common/variables/partitioner.h"
+#include "common/variables/placement.h"
+#include "common/variables/shard_plan.h"
+
+namespace cohort {
+namespace {
+
+// A table has to be this many times longer than a batch before touching only the batch's rows pays.
+constexpr int64_t kRowsPerBatchThatPay = 16;
+
+// The columns that the model sees, and a line about where they come from.
+absl::StatusOr<std::vector<FeatureType>> Features(const CheckOptions& options, v1::JobSpec* job,
+                                                  std::string* text) {
+  const DataOptions data{options.data_dir};
+  absl::Status status = ResolveVocabularies(job->mutable_data(), data);
+  if (status.ok()) {
+    auto dataset = Dataset::Open(job->data().train(), data);
+    if (dataset.ok()) {
+      *text += fmt::format("training data: {} records\n",
+                           WithThousands(static_cast<int64_t>((*dataset)->num_records())));
+      return (*dataset)->features();
+    }
+    status = dataset.status();
+  }
+  if (status.code() != absl::StatusCode::kNotFound) return status;
+  const absl::string_view why = status.message();
+  *text += fmt::format("training data: not checked, for it is not here: {}\n",
+                       std::string_view(why.data(), why.size()));
+  return DeclaredFeatures(*job);
+}
+
+// Whether the optimizer moves a row that has no gradient.
+bool DecaysEveryRow(const v1::OptimizerSpec& optimizer) {
+  return optimizer.class_name() != "SGD" || optimizer.momentum() != 0;
+}
+
+std::string LazyHints(const BuiltModel& model, int64_t batch_size) {
+  std::string hints;
+  if (model.optimizer.sparse_update() == "lazy" || !DecaysEveryRow(model.optimizer)) return hints;
+  for (const v1::VariableSpec& variable : model.variables) {
+    const int64_t rows = VariableRows(variable);
+    if (!variable.row_reads() || rows < kRowsPerBatchThatPay * batch_size) continue;
+    hints += fmt::format(
+        "{}: {} moves all {} rows in every step, as Keras does; `sparse_update: lazy` would touch "
+        "only "
+        "the rows of a batch\n",
+        variable.name(), model.optimizer.class_name(), WithThousands(rows));
+  }
+  return hints;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> CheckJob(const CheckOptions& options) {
+  if (options.ps < 1 || options.threads < 1) {
+    return WithExitCode(InvalidArgument("--ps and --threads: at least 1"), ExitCode::kUsage);
+  }
+  COHORT_ASSIGN_OR_RETURN(JobFile job, ReadJobFile(options.job));
+  std::string data_text;
+  COHORT_ASSIGN_OR_RETURN(const auto features, Features(options, &job.spec, &data_text));
+  COHORT_ASSIGN_OR_RETURN(const BuiltModel model, BuildModel(job.spec, features, &job.lines));
+  PlacementOptions placement;
+  placement.strategy = job.spec.strategy().placement();
+  placement.cores.assign(static_cast<size_t>(options.ps), options.threads);
+  COHORT_ASSIGN_OR_RETURN(
+      const v1::Layout layout,
+      MakeLayout(model.variables, job.spec.strategy().partitioner(), model.optimizer, placement));
+  return fmt::format("{}\n{}\nshard plan for {} ps:\n{}{}", FormatSummary(model.summary), data_text,
+                     options.ps, ShardPlanText(layout),
+                     LazyHints(model, static_cast<int64_t>(job.spec.data().batch_size())));
+}
+
+}  // namespace cohort

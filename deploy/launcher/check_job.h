@@ -1,0 +1,26 @@
+#ifndef COHORT_DEPLOY_LAUNCHER_CHECK_JOB_H_
+#define COHORT_DEPLOY_LAUNCHER_CHECK_JOB_H_
+
+#include <absl/status/statusor.h>
+
+#include <string>
+
+namespace cohort {
+
+// What `cohort check` is told.
+struct CheckOptions {
+  std::string job;       // path
+  int ps = 1;            // servers to plan for
+  int threads = 1;       // of each server: how many tablets it may have
+  std::string data_dir;  // COHORT_DATA_DIR
+};
+
+// What `cohort check` prints: the model's summary as Keras shows it, what training would read, the
+// shard plan (variable, shard, rows, bytes, ps), and where `sparse_update: lazy` would pay. Data
+// that is not there is no error: the Inputs' own shapes are taken, and the text says so. Errors:
+// those of the job file, the data and the model, naming line and key.
+absl::StatusOr<std::string> CheckJob(const CheckOptions& options);
+
+}  // namespace cohort
+
+#endif  // COHORT_DEPLOY_LAUNCHER_CHECK_JOB_H_

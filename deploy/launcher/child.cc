@@ -1,0 +1,141 @@
+#include "deploy/launcher/child.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <fstream>
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+
+extern char** environ;
+
+namespace cohort {
+namespace {
+
+// environ with additions, which win.
+std::vector<std::string> MergedEnvironment(
+    const std::vector<std::pair<std::string, std::string>>& additions) {
+  std::vector<std::string> merged;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const bool replaced = std::any_of(additions.begin(), additions.end(), [&](const auto& a) {
+      return text.starts_with(a.first + "=");
+    });
+    if (!replaced) merged.emplace_back(text);
+  }
+  for (const auto& [name, value] : additions) merged.push_back(name + "=" + value);
+  return merged;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>* strings) {
+  std::vector<char*> pointers;
+  for (std::string& s : *strings) pointers.push_back(s.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// In the child, between fork and exec: only calls that are safe there. Returns errno where exec
+// failed.
+int BecomeChild(char* const* argv, char* const* environment, int log_fd, bool show_stdout,
+                pid_t parent) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);  // the launcher died before prctl
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGPIPE, SIG_DFL);
+  const int null = open("/dev/null", O_RDONLY);
+  dup2(null, STDIN_FILENO);
+  dup2(log_fd, STDERR_FILENO);
+  if (!show_stdout) dup2(log_fd, STDOUT_FILENO);
+  execve(argv[0], argv, environment);
+  return errno;
+}
+
+absl::Status CannotExecute(const std::string& program, int error) {
+  return WithExitCode(MakeStatus(error == ENOENT ? absl::StatusCode::kNotFound
+                                                 : absl::StatusCode::kPermissionDenied,
+                                 "{} cannot be executed: {}", program, std::strerror(error)),
+                      ExitCode::kOs);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Child>> Child::Start(const ChildSpec& spec, TimePoint now) {
+  const int log_fd = open(spec.log_file.c_str(), O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0644);
+  if (log_fd < 0) {
+    return WithExitCode(FailedPrecondition("the log file {} cannot be made: {}", spec.log_file,
+                                           std::strerror(errno)),
+                        ExitCode::kCantCreate);
+  }
+  const int64_t log_offset = lseek(log_fd, 0, SEEK_END);
+  std::vector<std::string> argv = spec.argv;
+  std::vector<std::string> environment = MergedEnvironment(spec.environment);
+  const std::vector<char*> argv_pointers = Pointers(&argv);
+  const std::vector<char*> environment_pointers = Pointers(&environment);
+  int fds[2];  // carries errno where exec fails; closed by an exec that does not
+  if (pipe2(fds, O_CLOEXEC) != 0) {
+    close(log_fd);
+    return ResourceExhausted("no pipe for a child: {}", std::strerror(errno));
+  }
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const int error = BecomeChild(argv_pointers.data(), environment_pointers.data(), log_fd,
+                                  spec.show_stdout, parent);
+    [[maybe_unused]] const ssize_t written = write(fds[1], &error, sizeof(error));
+    _exit(127);
+  }
+  const int fork_error = errno;
+  close(fds[1]);
+  close(log_fd);
+  int error = 0;
+  const bool failed = pid > 0 && read(fds[0], &error, sizeof(error)) == sizeof(error);
+  close(fds[0]);
+  if (pid < 0)
+    return ResourceExhausted("no process for {}: {}", spec.task, std::strerror(fork_error));
+  if (failed) {
+    waitpid(pid, nullptr, 0);
+    return CannotExecute(spec.argv[0], error);
+  }
+  return std::unique_ptr<Child>(new Child(pid, now, spec.log_file, log_offset));
+}
+
+void Child::Signal(int signal) const { kill(pid_, signal); }
+
+std::string Child::LastLines(int count) const {
+  std::ifstream file(log_file_);
+  file.seekg(log_offset_);
+  std::deque<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    lines.push_back(std::move(line));
+    if (lines.size() > static_cast<size_t>(count)) lines.pop_front();
+  }
+  std::string text;
+  for (const std::string& line : lines) text += fmt::format("    {}\n", line);
+  return text;
+}
+
+std::string DescribeExit(int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    const int signal = WTERMSIG(wait_status);
+    return fmt::format("was killed by signal {} ({})", signal, strsignal(signal));
+  }
+  return fmt::format("exited with {}", WEXITSTATUS(wait_status));
+}
+
+int ExitCodeOfWait(int wait_status) {
+  if (WIFSIGNALED(wait_status)) return ExitCodeOfSignal(WTERMSIG(wait_status));
+  return WEXITSTATUS(wait_status);
+}
+
+}  // namespace cohort

@@ -1,0 +1,199 @@
+#include <stdlib.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+#include "common/checkpoint/manifest.h"
+#include "common/checkpoint/safetensors.h"
+#include "common/checkpoint/shard_names.h"
+#include "deploy/launcher/check_job.h"
+#include "deploy/launcher/evaluate_checkpoint.h"
+#include "deploy/launcher/inspect_checkpoint.h"
+#include "proto/checkpoint.pb.h"
+
+namespace cohort {
+namespace {
+
+using Catch::Contains;
+
+struct TempDir {
+  std::string path;
+  TempDir() {
+    char name[] = "/tmp/commands_test.XXXXXX";
+    REQUIRE(mkdtemp(name) != nullptr);
+    path = name;
+  }
+  ~TempDir() { std::filesystem::remove_all(path); }
+};
+
+constexpr char kJob[] = R"(name: recommender
+model:
+  sequential:
+    - Input: {shape: [3], dtype: int64, feature: features}
+    - Embedding: {input_dim: 1000, output_dim: 20}
+    - GlobalAveragePooling1D
+    - Dense: {units: 1, activation: sigmoid}
+compile: {loss: binary_crossentropy, optimizer: adam}
+data:
+  batch_size: 32
+  visitation: exactly_once
+  train:
+    generator: {name: recommender, records: 640, seed: 1}
+    transforms:
+      - {column: features, lookup: string, vocabulary: [avenger, ironman]}
+      - {column: label, equals: "yes"}
+    label: label
+fit: {epochs: 1}
+strategy: {partitioner: {FixedShards: {num_shards: 2}}}
+)";
+
+absl::StatusOr<std::string> Check(const std::string& yaml, int ps = 2) {
+  TempDir dir;
+  CheckOptions options;
+  options.job = dir.path + "/job.yaml";
+  options.ps = ps;
+  std::ofstream(options.job) << yaml;
+  return CheckJob(options);
+}
+
+std::string Replaced(std::string text, const std::string& from, const std::string& to) {
+  REQUIRE(text.find(from) != std::string::npos);
+  return text.replace(text.find(from), from.size(), to);
+}
+
+TEST_CASE("check prints the model, the data and the shard plan") {
+  const auto text = Check(kJob);
+  INFO(std::string(text.status().message()));
+  REQUIRE(text.ok());
+  REQUIRE_THAT(*text, Contains("embedding (Embedding)") && Contains("20,000"));
+  REQUIRE_THAT(*text, Contains("training data: 640 records"));
+  REQUIRE_THAT(*text, Contains("[0, 500)") && Contains("[500, 1000)"));
+  REQUIRE_THAT(*text, Contains("ps:0") && Contains("ps:1"));
+}
+
+TEST_CASE("check says where lazy updates would pay, and only there") {
+  REQUIRE_THAT(*Check(kJob), Contains("embedding/embeddings: Adam moves all 1,000 rows"));
+  REQUIRE_THAT(*Check(Replaced(kJob, "1000", "100")), !Contains("lazy"));
+  REQUIRE_THAT(*Check(Replaced(kJob, "optimizer: adam", "optimizer: sgd")), !Contains("lazy"));
+}
+
+TEST_CASE("check goes on without the data, and says so") {
+  const std::string job = Replaced(kJob, "generator: {name: recommender, records: 640, seed: 1}",
+                                   "csv: {path: nowhere.csv}");
+  const auto text = Check(job);
+  INFO(std::string(text.status().message()));
+  REQUIRE(text.ok());
+  REQUIRE_THAT(*text, Contains("training data: not checked") && Contains("nowhere.csv"));
+}
+
+TEST_CASE("check names what is wrong with a job") {
+  const auto typo = Check(Replaced(kJob, "units: 1", "unit: 1"));
+  REQUIRE(ExitCodeOf(typo.status()) == ExitCode::kData);
+  REQUIRE_THAT(std::string(typo.status().message()), Contains("job.yaml:7") && Contains("units"));
+  CheckOptions missing;
+  missing.job = "/nonexistent/job.yaml";
+  REQUIRE(ExitCodeOf(CheckJob(missing).status()) == ExitCode::kNoInput);
+  REQUIRE(ExitCodeOf(Check(kJob, 0).status()) == ExitCode::kUsage);
+}
+
+// A checkpoint of one variable of 4 rows with a slot, in one file; returns its directory.
+std::string WriteCheckpoint(const std::string& parent, uint64_t cut) {
+  const CheckpointId id{0, 1, cut};
+  const std::string directory = parent + "/" + id.ToString();
+  std::filesystem::create_directories(directory);
+  const float values[] = {1, 2, 3, 4};
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const char* slot : {"", "momentum"}) {
+    entries.push_back(
+        {ShardTensorName{"dense/kernel", slot, 0, 4}.ToString(), DType::kFloat32, {4, 1}});
+  }
+  auto writer = SafetensorsWriter::Create(directory + "/ps-0.safetensors", entries, {});
+  REQUIRE(writer.ok());
+  for (int i = 0; i < 2; ++i) REQUIRE((*writer)->Append(values, sizeof(values)).ok());
+  const auto written = (*writer)->Finish();
+  REQUIRE(written.ok());
+  v1::Manifest manifest;
+  manifest.set_job("sample");
+  manifest.set_generation(1);
+  manifest.set_cut(cut);
+  manifest.set_step(100 * cut);
+  v1::SnapshotFile* file = manifest.add_files();
+  file->set_name("ps-0.safetensors");
+  file->set_bytes(written->bytes);
+  file->set_crc32(written->crc32);
+  v1::VariableSpec* variable = manifest.mutable_layout()->add_variables();
+  variable->set_name("dense/kernel");
+  variable->set_dtype(v1::FLOAT32);
+  variable->add_dims(4);
+  variable->add_dims(1);
+  manifest.mutable_layout()->add_tablets();
+  manifest.mutable_layout()->add_shards()->set_rows(4);
+  REQUIRE(CommitManifest(directory, manifest).ok());
+  return directory;
+}
+
+TEST_CASE("inspect shows the newest whole checkpoint, or the one that is named") {
+  TempDir dir;
+  const std::string older = WriteCheckpoint(dir.path, 1);
+  const std::string newer = WriteCheckpoint(dir.path, 2);
+  const auto newest = InspectCheckpoint(dir.path);
+  INFO(std::string(newest.status().message()));
+  REQUIRE(newest.ok());
+  REQUIRE_THAT(*newest, Contains("step:       200") && Contains("job:        sample"));
+  REQUIRE_THAT(*newest, Contains("dense/kernel  float32[4, 1]  slots: momentum"));
+  REQUIRE_THAT(*newest, Contains("[0, 4)") && Contains("ps-0.safetensors"));
+  REQUIRE_THAT(*newest, Contains("beside it:\n  ckpt-0-1-1\n"));
+  REQUIRE_THAT(*InspectCheckpoint(older), Contains("step:       100"));
+  REQUIRE_THAT(*InspectCheckpoint(older + "/manifest.json"), Contains("step:       100"));
+}
+
+TEST_CASE("inspect refuses a corrupt checkpoint by name and takes the one before it") {
+  TempDir dir;
+  WriteCheckpoint(dir.path, 1);
+  const std::string newer = WriteCheckpoint(dir.path, 2);
+  std::fstream file(newer + "/ps-0.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-1, std::ios::end);
+  file.put('\x7f');
+  file.close();
+  REQUIRE_THAT(*InspectCheckpoint(dir.path),
+               Contains("refused: " + newer) && Contains("step:       100"));
+  const auto damaged = InspectCheckpoint(newer);
+  REQUIRE(damaged.status().code() == absl::StatusCode::kDataLoss);
+  REQUIRE_THAT(std::string(damaged.status().message()), Contains("ps-0.safetensors"));
+}
+
+TEST_CASE("inspect and evaluate say where there is no checkpoint") {
+  TempDir dir;
+  REQUIRE(ExitCodeOf(InspectCheckpoint(dir.path).status()) == ExitCode::kNoInput);
+  REQUIRE(ExitCodeOf(InspectCheckpoint(dir.path + "/none").status()) == ExitCode::kNoInput);
+  EvaluateOptions options;
+  options.checkpoint = dir.path;
+  REQUIRE(EvaluateCheckpoint(options) == static_cast<int>(ExitCode::kNoInput));
+}
+
+TEST_CASE("evaluate shows the evaluator that checkpoint alone, and returns its exit code") {
+  TempDir dir;
+  WriteCheckpoint(dir.path, 1);
+  WriteCheckpoint(dir.path, 2);
+  const std::string fake = dir.path + "/cohort-evaluator";
+  std::ofstream(fake) << "#!/bin/sh\nls \"${1#--checkpoint_dir=}\" > " << dir.path
+                      << "/seen\necho \"$@\" >> " << dir.path << "/seen\nexit 65\n";
+  std::filesystem::permissions(fake, std::filesystem::perms::owner_all);
+  EvaluateOptions options;
+  options.checkpoint = dir.path + "/ckpt-0-1-1";
+  options.bin_dir = dir.path;
+  options.threads = 3;
+  REQUIRE(EvaluateCheckpoint(options) == 65);
+  std::ifstream seen(dir.path + "/seen");
+  std::string entry, arguments;
+  std::getline(seen, entry);
+  std::getline(seen, arguments);
+  REQUIRE(entry == "ckpt-0-1-1");
+  REQUIRE_THAT(arguments, Contains(" --once --threads=3"));
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,96 @@
+#include "deploy/launcher/inspect_checkpoint.h"
+
+#include <fmt/chrono.h>
+#include <fmt/ranges.h>
+
+#include <ctime>
+#include <filesystem>
+
+#include "common/base/status.h"
+#include "common/checkpoint/checkpoint_directory.h"
+#include "common/checkpoint/checkpoint_reader.h"
+#include "common/checkpoint/manifest.h"
+#include "common/variables/shard_plan.h"
+#include "proto/checkpoint.pb.h"
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Head(const std::string& path, const v1::Manifest& manifest) {
+  const auto seconds = static_cast<std::time_t>(manifest.unix_micros() / 1'000'000);
+  return fmt::format(
+      "checkpoint: {}\n"
+      "job:        {}\n"
+      "step:       {}\n"
+      "epochs:     {} finished{}\n"
+      "written:    {:%Y-%m-%d %H:%M:%S} UTC by cohort {}\n"
+      "order:      timeline {}, generation {}, cut {}\n",
+      path, manifest.job(), manifest.step(), manifest.epoch(),
+      manifest.finished() ? "; the job is done" : "", fmt::gmtime(seconds),
+      manifest.cohort_version(), manifest.timeline(), manifest.generation(), manifest.cut());
+}
+
+std::string Tensors(const CheckpointReader& reader) {
+  std::string text = "variables:\n";
+  for (const auto& [key, tensor] : reader.tensors()) {
+    if (!tensor.slot.empty()) continue;
+    const auto slots = reader.Slots(tensor.variable);
+    text += fmt::format("  {}  {}{}", tensor.variable, DTypeName(tensor.dtype),
+                        DimsToString(tensor.dims));
+    text += slots.empty() ? "\n" : fmt::format("  slots: {}\n", fmt::join(slots, ", "));
+  }
+  return text;
+}
+
+std::string Files(const v1::Manifest& manifest) {
+  std::string text = "files (checksums agree):\n";
+  for (const v1::SnapshotFile& file : manifest.files()) {
+    text += fmt::format("  {}  {}\n", file.name(), FormatBytes(static_cast<int64_t>(file.bytes())));
+  }
+  return text;
+}
+
+std::string Others(const std::string& chosen) {
+  const auto all = ListCheckpoints(fs::path(chosen).parent_path().string());
+  if (!all.ok() || all->size() < 2) return "";
+  std::string text = "beside it:\n";
+  for (const CheckpointEntry& entry : *all) {
+    if (fs::path(entry.directory).filename() != fs::path(chosen).filename()) {
+      text += fmt::format("  {}\n", entry.id.ToString());
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FindCheckpoint(const std::string& path, std::string* refused) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return NotFound("{} is not there", path);
+  const fs::path clean = fs::absolute(path).lexically_normal();
+  if (clean.filename() == kManifestName) return clean.parent_path().string();
+  if (fs::exists(clean / kManifestName, ignored)) return clean.string();
+  COHORT_ASSIGN_OR_RETURN(
+      const auto newest,
+      NewestValid(clean.string(), [&](const std::string& manifest, const absl::Status& why) {
+        const absl::string_view message = why.message();
+        *refused += fmt::format("refused: {}: {}\n", manifest,
+                                std::string_view(message.data(), message.size()));
+      }));
+  if (newest.has_value()) return newest->directory;
+  return NotFound("{} holds no {}checkpoint", path, refused->empty() ? "" : "whole ");
+}
+
+absl::StatusOr<std::string> InspectCheckpoint(const std::string& path) {
+  std::string refused;
+  COHORT_ASSIGN_OR_RETURN(const std::string directory, FindCheckpoint(path, &refused));
+  COHORT_ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(directory, {}));
+  const v1::Manifest& manifest = reader->manifest();
+  return fmt::format("{}{}{}shard plan:\n{}{}{}", refused, Head(directory, manifest),
+                     Tensors(*reader), ShardPlanText(manifest.layout()), Files(manifest),
+                     Others(directory));
+}
+
+}  // namespace cohort

@@ -1,0 +1,47 @@
+#include "deploy/launcher/launcher_options.h"
+
+#include "common/base/flags.h"
+
+namespace cohort {
+namespace {
+
+void AddLocal(FlagSet* flags, LocalOptions* o) {
+  flags->Add("ps", &o->ps, "parameter servers");
+  flags->Add("workers", &o->workers, "workers");
+  flags->Add("evaluator", &o->evaluator, "an evaluator too, which evaluates every checkpoint");
+  flags->Add("restart", &o->restart, "bring a task back that died");
+  flags->Add("fresh", &o->fresh, "start anew, whatever checkpoints there are");
+  flags->Add("checkpoint_dir", &o->checkpoint_dir, "default: checkpoints/ in the run's directory");
+  flags->Add("log_dir", &o->log_dir, "metrics and TensorBoard files; default: logs/ there");
+  flags->Add("run_dir", &o->run_dir,
+             "the run's directory; default: --log_dir, or a new one in /tmp");
+  flags->Add("bin_dir", &o->bin_dir, "where the daemons are; default: beside this program");
+  flags->Add("task_flag", &o->task_flags, "TASK=FLAG, a flag for one task or a role; repeatable");
+  flags->Add("grace_s", &o->grace_s, "seconds between asking a task to end and killing it");
+  flags->AddPositional("JOB.yaml", &o->job, "the job", true);
+}
+
+}  // namespace
+
+void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
+  AddLocal(flags->AddCommand("local", "run a job on a whole cluster on this machine"),
+           &options->local);
+
+  FlagSet* check = flags->AddCommand("check", "validate a job; print its model and shard plan");
+  check->Add("ps", &options->check.ps, "parameter servers to plan for");
+  check->Add("threads", &options->check.threads, "threads of each: how many tablets it may have");
+  check->AddPositional("JOB.yaml", &options->check.job, "the job", true);
+
+  FlagSet* inspect = flags->AddCommand("inspect", "print what a checkpoint holds, and verify it");
+  inspect->AddPositional("CHECKPOINT", &options->inspect, "a checkpoint, or a directory of them",
+                         true);
+
+  FlagSet* evaluate = flags->AddCommand("evaluate", "evaluate a checkpoint on its job's data");
+  evaluate->Add("log_dir", &options->evaluate.log_dir,
+                "where the figures go; default: only printed");
+  evaluate->Add("threads", &options->evaluate.threads, "threads that work; 0: the cores");
+  evaluate->AddPositional("CHECKPOINT", &options->evaluate.checkpoint,
+                          "a checkpoint, or a directory of them", true);
+}
+
+}  // namespace cohort

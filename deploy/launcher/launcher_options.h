@@ -1,0 +1,27 @@
+#ifndef COHORT_DEPLOY_LAUNCHER_LAUNCHER_OPTIONS_H_
+#define COHORT_DEPLOY_LAUNCHER_LAUNCHER_OPTIONS_H_
+
+#include <string>
+
+#include "deploy/launcher/check_job.h"
+#include "deploy/launcher/evaluate_checkpoint.h"
+#include "deploy/launcher/local_cluster.h"
+
+namespace cohort {
+
+class FlagSet;
+
+// What the commands of `cohort` are told, but for `run` (RunFlags).
+struct LauncherOptions {
+  LocalOptions local;
+  CheckOptions check;
+  std::string inspect;  // path of a checkpoint
+  EvaluateOptions evaluate;
+};
+
+// Adds the commands local, check, inspect and evaluate. `flags` must not outlive `options`.
+void AddLauncherCommands(FlagSet* flags, LauncherOptions* options);
+
+}  // namespace cohort
+
+#endif  // COHORT_DEPLOY_LAUNCHER_LAUNCHER_OPTIONS_H_

@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Tests of `cohort local` with fake daemons: small scripts that do what a case needs.
+
+Usage: launcher_test.py COHORT_BINARY
+"""
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+COHORT = ""
+SCALE = float(os.environ.get("COHORT_TEST_TIME_SCALE", "1"))
+
+# Every fake daemon writes its pid and TF_CONFIG, then does what $DO_<ROLE> says.
+FAKE = r'''#!/usr/bin/env python3
+import json, os, signal, sys, time
+role = os.path.basename(sys.argv[0])[len("cohort-"):]
+config = json.loads(os.environ["TF_CONFIG"])
+name = "%s-%d" % (role, config["task"]["index"])
+base = os.environ["FAKE_DIR"]
+lives = os.path.join(base, name + ".lives")
+with open(lives, "a") as f:
+    f.write(json.dumps({"pid": os.getpid(), "config": config, "argv": sys.argv[1:]}) + "\n")
+life = len(open(lives).read().splitlines())
+def gone(*_):
+    open(os.path.join(base, name + ".term"), "w").close()
+    sys.exit(143)
+signal.signal(signal.SIGTERM, gone)
+def until(path):
+    while not os.path.exists(os.path.join(base, path)):
+        time.sleep(0.02)
+exec(os.environ.get("DO_" + role.upper(), "until('end')"))
+'''
+
+
+class Launcher:
+    def __init__(self, case, flags=(), **do):
+        self.dir = tempfile.mkdtemp(prefix="launcher_test.")
+        case.addCleanup(subprocess.call, ["rm", "-rf", self.dir])
+        for role in ("ps", "worker", "chief", "evaluator"):
+            path = os.path.join(self.dir, "cohort-" + role)
+            with open(path, "w") as f:
+                f.write(FAKE)
+            os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR)
+        open(os.path.join(self.dir, "job.yaml"), "w").close()
+        env = dict(os.environ, FAKE_DIR=self.dir)
+        env.update({"DO_" + role.upper(): code for role, code in do.items()})
+        self.out = open(os.path.join(self.dir, "out"), "w+")
+        self.process = subprocess.Popen(
+            [COHORT, "local", "--bin_dir", self.dir, "--run_dir", self.dir + "/run", *flags,
+             self.dir + "/job.yaml"], env=env, stdout=self.out, stderr=subprocess.STDOUT)
+        case.addCleanup(self.kill)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.out.close()
+
+    def wait(self):
+        return self.process.wait(timeout=60 * SCALE)
+
+    def text(self):
+        with open(self.dir + "/out") as f:
+            return f.read()
+
+    def lives(self, task):
+        try:
+            with open("%s/%s.lives" % (self.dir, task)) as f:
+                return [json.loads(line) for line in f.read().splitlines()]
+        except FileNotFoundError:
+            return []
+
+    def touch(self, name):
+        open(os.path.join(self.dir, name), "w").close()
+
+    def until(self, what):
+        deadline = time.monotonic() + 60 * SCALE
+        while not what():
+            if time.monotonic() > deadline:
+                raise AssertionError("waited in vain; the launcher said:\n" + self.text())
+            time.sleep(0.02)
+
+
+def alive(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as f:
+            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class LauncherTest(unittest.TestCase):
+    def test_a_job_that_ends_well(self):
+        c = Launcher(self, ["--ps", "2", "--workers", "3", "--evaluator",
+                            "--task_flag", "worker:1=--threads=7"],
+                     chief="until('go'); print('epoch 1 done'); until('end')")
+        tasks = ["ps-0", "ps-1", "worker-0", "worker-1", "worker-2", "evaluator-0", "chief-0"]
+        c.until(lambda: all(c.lives(t) for t in tasks))
+        c.touch("go")
+        c.touch("end")
+        self.assertEqual(c.wait(), 0)
+        self.assertIn("epoch 1 done", c.text())
+        life = c.lives("worker-1")[0]
+        cluster = life["config"]["cluster"]
+        self.assertEqual(life["config"]["task"], {"type": "worker", "index": 1})
+        self.assertEqual((len(cluster["ps"]), len(cluster["worker"])), (2, 3))
+        addresses = cluster["ps"] + cluster["worker"]
+        self.assertEqual(len(set(addresses)), 5)
+        self.assertTrue(all(re.fullmatch(r"127\.0\.0\.1:\d+", a) for a in addresses))
+        self.assertIn("--threads=7", life["argv"])
+        self.assertNotIn("--threads=7", c.lives("worker-0")[0]["argv"])
+        self.assertIn(c.dir + "/job.yaml", c.lives("chief-0")[0]["argv"])
+        sockets = [a for a in life["argv"] if a.startswith("--unix_socket_dir=")][0]
+        self.assertFalse(os.path.exists(sockets.split("=")[1]))  # removed at the end
+
+    def test_the_chiefs_exit_code_is_the_launchers(self):
+        c = Launcher(self, chief="sys.stderr.write('the reason\\n'); sys.exit(69)")
+        self.assertEqual(c.wait(), 69)
+        self.assertRegex(c.text(), r"chief:0 exited with 69 after .* s; the last lines of ")
+        self.assertIn("    the reason\n", c.text())
+        for task in ("ps-0", "worker-0"):
+            self.assertFalse(any(alive(life["pid"]) for life in c.lives(task)))
+
+    def test_a_dead_worker_is_reported_with_its_last_lines(self):
+        c = Launcher(self, ["--workers", "2"],
+                     worker="print('line one\\nline two', flush=True)\n"
+                            "if name == 'worker-1': os.kill(os.getpid(), 9)\nuntil('end')")
+        c.until(lambda: "worker:1 was killed by signal 9 (Killed)" in c.text())
+        self.assertIn("    line one\n    line two\n", c.text())
+        c.touch("end")
+        self.assertEqual(c.wait(), 0)
+        self.assertEqual(len(c.lives("worker-1")), 1)
+
+    def test_restart_brings_it_back_as_it_was(self):
+        c = Launcher(self, ["--restart"],
+                     worker="if life < 3: os.kill(os.getpid(), 9)\nuntil('end')")
+        c.until(lambda: len(c.lives("worker-0")) == 3)
+        c.touch("end")
+        self.assertEqual(c.wait(), 0)
+        lives = c.lives("worker-0")
+        self.assertEqual(lives[0]["config"], lives[2]["config"])
+        self.assertEqual(lives[0]["argv"], lives[2]["argv"])
+        self.assertIn("worker:0 is started again", c.text())
+
+    def test_restart_of_the_chief(self):
+        c = Launcher(self, ["--restart"], chief="if life == 1: os.kill(os.getpid(), 9)\nuntil('end')")
+        c.until(lambda: len(c.lives("chief-0")) == 2)
+        c.touch("end")
+        self.assertEqual(c.wait(), 0)
+
+    def test_what_would_end_the_same_way_again_is_final(self):
+        c = Launcher(self, ["--restart"], ps="sys.exit(78)")
+        self.assertEqual(c.wait(), 78)
+        self.assertEqual(len(c.lives("ps-0")), 1)
+
+    def test_ctrl_c_ends_all(self):
+        c = Launcher(self, ["--workers", "2"])
+        tasks = ["ps-0", "worker-0", "worker-1", "chief-0"]
+        c.until(lambda: all(c.lives(t) for t in tasks))
+        c.process.send_signal(signal.SIGINT)
+        self.assertEqual(c.wait(), 130)
+        for task in tasks:
+            self.assertFalse(alive(c.lives(task)[0]["pid"]))
+        self.assertIn("Interrupt: ending all tasks", c.text())
+
+    def test_sigterm_ends_all_with_143_and_kills_the_deaf(self):
+        c = Launcher(self, ["--grace_s", "0.2"],
+                     ps="signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+                        "open(base + '/deaf', 'w').close()\nuntil('never')")
+        c.until(lambda: os.path.exists(c.dir + "/deaf") and c.lives("worker-0") and
+                c.lives("chief-0"))
+        c.process.send_signal(signal.SIGTERM)
+        self.assertEqual(c.wait(), 143)
+        self.assertFalse(alive(c.lives("ps-0")[0]["pid"]))
+
+    def test_no_orphan_survives_a_killed_launcher(self):
+        c = Launcher(self, ["--workers", "2"])
+        tasks = ["ps-0", "worker-0", "worker-1", "chief-0"]
+        c.until(lambda: all(c.lives(t) for t in tasks))
+        pids = [c.lives(t)[0]["pid"] for t in tasks]
+        c.process.kill()
+        c.process.wait()
+        c.until(lambda: not any(alive(pid) for pid in pids))
+
+    def test_a_missing_daemon_and_a_missing_job_are_said(self):
+        def run(*arguments):
+            return subprocess.run([COHORT, "local", *arguments], capture_output=True, text=True,
+                                  timeout=60 * SCALE)
+        with tempfile.NamedTemporaryFile() as job, tempfile.TemporaryDirectory() as empty:
+            missing = run("--bin_dir", empty, job.name)
+            self.assertEqual(missing.returncode, 71)
+            self.assertIn("/cohort-worker is not there", missing.stderr)
+            flag = run("--task_flag", "worker:9=--x", "--bin_dir", empty, job.name)
+            self.assertEqual(flag.returncode, 64)
+            self.assertEqual(run("--workers", "0", job.name).returncode, 64)
+        nothing = run("/nonexistent/job.yaml")
+        self.assertEqual(nothing.returncode, 66)
+        self.assertIn("/nonexistent/job.yaml", nothing.stderr)
+        typo = run("--worker", "3", "x.yaml")
+        self.assertEqual(typo.returncode, 64)
+        self.assertIn('did you mean "--workers"?', typo.stderr)
+
+
+if __name__ == "__main__":
+    COHORT = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)

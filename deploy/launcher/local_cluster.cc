@@ -1,0 +1,230 @@
+#include "deploy/launcher/local_cluster.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "common/base/exit_code.h"
+#include "common/base/identity.h"
+#include "common/base/status.h"
+#include "common/cluster/tf_config.h"
+#include "deploy/launcher/supervisor.h"
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kLowestPort = 15'000;
+
+absl::Status CannotMake(const std::string& path, std::string_view why) {
+  return WithExitCode(FailedPrecondition("the directory {} cannot be made: {}", path, why),
+                      ExitCode::kCantCreate);
+}
+
+absl::StatusOr<std::string> MakeTemporary(const std::string& prefix) {
+  std::string path = (fs::temp_directory_path() / (prefix + ".XXXXXX")).string();
+  if (mkdtemp(path.data()) == nullptr) return CannotMake(path, std::strerror(errno));
+  return path;
+}
+
+bool IsFree(int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  const bool free = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  close(fd);
+  return free;
+}
+
+// The first port that the system hands out by itself.
+int FirstEphemeralPort() {
+  std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
+  int first = 0;
+  return file >> first ? first : 32'768;
+}
+
+// Whether `selector` of a --task_flag ("worker", "worker:1") means this task.
+bool Selects(std::string_view selector, Task task) {
+  return selector == RoleName(task.role) || selector == task.ToString();
+}
+
+absl::Status CheckCounts(const LocalOptions& options) {
+  const auto wrong = [](std::string_view flag, int value) {
+    return WithExitCode(InvalidArgument("{}: {} is not between 1 and 1000", flag, value),
+                        ExitCode::kUsage);
+  };
+  if (options.ps < 1 || options.ps > 1000) return wrong("--ps", options.ps);
+  if (options.workers < 1 || options.workers > 1000) return wrong("--workers", options.workers);
+  return absl::OkStatus();
+}
+
+absl::Status CheckProgram(const std::string& path) {
+  if (access(path.c_str(), X_OK) == 0) return absl::OkStatus();
+  return WithExitCode(
+      NotFound("{} is not there; cohort starts the daemons that lie beside it (or in --bin_dir)",
+               path),
+      ExitCode::kOs);
+}
+
+absl::Status AddTaskFlags(const LocalOptions& options, const std::vector<Task>& tasks,
+                          std::vector<ChildSpec>* specs) {
+  for (const std::string& flag : options.task_flags) {
+    const size_t equals = flag.find('=');
+    bool used = false;
+    for (size_t i = 0; equals != std::string::npos && i < tasks.size(); ++i) {
+      if (!Selects(std::string_view(flag).substr(0, equals), tasks[i])) continue;
+      (*specs)[i].argv.push_back(flag.substr(equals + 1));
+      used = true;
+    }
+    if (!used) {
+      return WithExitCode(
+          InvalidArgument(
+              "--task_flag: \"{}\" should be TASK=FLAG with a task of this cluster, as in "
+              "worker:1=--threads=2",
+              flag),
+          ExitCode::kUsage);
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> FlagsOf(Task task, const LocalOptions& options,
+                                 const RunDirectories& directories) {
+  std::vector<std::string> flags;
+  if (task.role != Role::kEvaluator) flags.push_back("--unix_socket_dir=" + directories.sockets);
+  if (task.role == Role::kChief || task.role == Role::kEvaluator) {
+    flags.push_back("--checkpoint_dir=" + directories.checkpoints);
+    flags.push_back("--log_dir=" + directories.logs);
+  }
+  if (task.role == Role::kChief) {
+    if (options.fresh) flags.emplace_back("--fresh");
+    flags.push_back(options.job);
+  }
+  return flags;
+}
+
+void Say(std::string_view line) {
+  // A progress line of the chief may stand open on the terminal.
+  const std::string text =
+      fmt::format("{}cohort: {}\n", isatty(STDERR_FILENO) ? "\r\x1b[K" : "", line);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+}  // namespace
+
+absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options) {
+  RunDirectories made;
+  std::string run = options.run_dir.empty() ? options.log_dir : options.run_dir;
+  if (run.empty()) {
+    COHORT_ASSIGN_OR_RETURN(run, MakeTemporary("cohort-run"));
+  }
+  run = fs::absolute(run).lexically_normal().string();
+  made.tasks = run + "/tasks";
+  made.logs = options.log_dir.empty() ? run + "/logs" : fs::absolute(options.log_dir).string();
+  made.checkpoints = options.checkpoint_dir.empty() ? run + "/checkpoints"
+                                                    : fs::absolute(options.checkpoint_dir).string();
+  for (const std::string& path : {made.tasks, made.logs, made.checkpoints}) {
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (error) return CannotMake(path, error.message());
+  }
+  COHORT_ASSIGN_OR_RETURN(made.sockets, MakeTemporary("cohort"));
+  return made;
+}
+
+absl::StatusOr<std::vector<int>> ChooseFreePorts(int count) {
+  const int end = std::max(FirstEphemeralPort(), kLowestPort + 2 * count);
+  const int span = end - kLowestPort;
+  const int start = static_cast<int>(RandomIncarnation() % static_cast<uint64_t>(span));
+  std::vector<int> ports;
+  for (int i = 0; i < span && static_cast<int>(ports.size()) < count; ++i) {
+    const int port = kLowestPort + (start + i) % span;
+    if (IsFree(port)) ports.push_back(port);
+  }
+  if (static_cast<int>(ports.size()) == count) return ports;
+  return ResourceExhausted("only {} of {} ports are free on 127.0.0.1 from {} to {}", ports.size(),
+                           count, kLowestPort, end - 1);
+}
+
+absl::StatusOr<std::vector<ChildSpec>> MakeTasks(const LocalOptions& options,
+                                                 const RunDirectories& directories,
+                                                 const std::vector<int>& ports) {
+  ClusterSpec cluster;
+  size_t next_port = 0;
+  for (int i = 0; i < options.ps; ++i)
+    cluster.Set({Role::kPs, i}, {"127.0.0.1", ports[next_port++]});
+  for (int i = 0; i < options.workers; ++i) {
+    cluster.Set({Role::kWorker, i}, {"127.0.0.1", ports[next_port++]});
+  }
+  std::vector<Task> tasks = cluster.AllTasks();
+  if (options.evaluator) tasks.push_back({Role::kEvaluator, 0});
+  tasks.push_back({Role::kChief, 0});
+  const std::string bin = options.bin_dir.empty() ? OwnDirectory() : options.bin_dir;
+  std::vector<ChildSpec> specs;
+  for (const Task task : tasks) {
+    ChildSpec spec;
+    spec.task = task.ToString();
+    spec.argv = FlagsOf(task, options, directories);
+    spec.argv.insert(spec.argv.begin(), fmt::format("{}/cohort-{}", bin, RoleName(task.role)));
+    spec.environment = {{"TF_CONFIG", MakeTfConfig(cluster, task)}};
+    spec.log_file = fmt::format("{}/{}-{}.log", directories.tasks, RoleName(task.role), task.index);
+    spec.show_stdout = task.role == Role::kChief;
+    specs.push_back(std::move(spec));
+  }
+  COHORT_RETURN_IF_ERROR(AddTaskFlags(options, tasks, &specs));
+  for (const ChildSpec& spec : specs) COHORT_RETURN_IF_ERROR(CheckProgram(spec.argv[0]));
+  return specs;
+}
+
+std::string OwnDirectory() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path().string();
+}
+
+int RunLocal(const LocalOptions& options) {
+  const auto prepare = [&]() -> absl::StatusOr<std::pair<RunDirectories, std::vector<ChildSpec>>> {
+    COHORT_RETURN_IF_ERROR(CheckCounts(options));
+    if (access(options.job.c_str(), R_OK) != 0) {
+      return NotFound("the job file {} cannot be read: {}", options.job, std::strerror(errno));
+    }
+    COHORT_ASSIGN_OR_RETURN(const auto ports, ChooseFreePorts(options.ps + options.workers));
+    COHORT_ASSIGN_OR_RETURN(RunDirectories directories, MakeRunDirectories(options));
+    auto tasks = MakeTasks(options, directories, ports);
+    if (!tasks.ok()) {
+      fs::remove(directories.sockets);
+      return tasks.status();
+    }
+    return std::make_pair(std::move(directories), *std::move(tasks));
+  };
+  auto prepared = prepare();
+  if (!prepared.ok()) return ExitWith("cohort", prepared.status());
+  const RunDirectories directories = prepared->first;
+  Say(fmt::format("{} ps, {} workers{}; logs of the tasks: {}", options.ps, options.workers,
+                  options.evaluator ? ", an evaluator" : "", directories.tasks));
+  SupervisorOptions supervision;
+  supervision.restart = options.restart;
+  supervision.grace = FromSeconds(options.grace_s);
+  supervision.say = Say;
+  auto supervisor = Supervisor::Create(std::move(supervision), std::move(prepared->second));
+  if (!supervisor.ok()) return ExitWith("cohort", supervisor.status());
+  const int exit_code = (*supervisor)->Run();
+  std::error_code ignored;
+  fs::remove_all(directories.sockets, ignored);
+  if (exit_code == 0) {
+    Say(fmt::format("done; checkpoints: {}, metrics: {}", directories.checkpoints,
+                    directories.logs));
+  }
+  return exit_code;
+}
+
+}  // namespace cohort

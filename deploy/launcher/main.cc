@@ -1,0 +1,48 @@
+// cohort: starts clusters, and looks at jobs and checkpoints.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "common/base/exit_code.h"
+#include "common/base/flags.h"
+#include "deploy/launcher/check_job.h"
+#include "deploy/launcher/evaluate_checkpoint.h"
+#include "deploy/launcher/inspect_checkpoint.h"
+#include "deploy/launcher/launcher_options.h"
+#include "deploy/launcher/local_cluster.h"
+#include "deploy/launcher/run_task.h"
+
+namespace cohort {
+namespace {
+
+int Print(const absl::StatusOr<std::string>& text) {
+  if (!text.ok()) return ExitWith("cohort", text.status());
+  std::fwrite(text->data(), 1, text->size(), stdout);
+  return 0;
+}
+
+int RunTask(const RunFlags& run) {
+  const auto daemon = run.DaemonArguments(std::getenv("TF_CONFIG"), OwnDirectory());
+  return daemon.ok() ? Exec(*daemon) : ExitWith("cohort", daemon.status());
+}
+
+}  // namespace
+}  // namespace cohort
+
+int main(int argc, char** argv) {
+  using namespace cohort;
+  FlagSet flags("cohort", "Starts Cohort's clusters, and looks at jobs and checkpoints.");
+  LauncherOptions options;
+  AddLauncherCommands(&flags, &options);
+  const RunFlags run(flags.AddCommand("run", "become the daemon of the task named in TF_CONFIG"));
+  if (const auto exit = flags.ParseOrExit(argc, argv)) return *exit;
+  if (const char* data_dir = std::getenv("COHORT_DATA_DIR")) options.check.data_dir = data_dir;
+  options.evaluate.bin_dir = OwnDirectory();
+
+  const std::string command = flags.command();
+  if (command == "local") return RunLocal(options.local);
+  if (command == "check") return Print(CheckJob(options.check));
+  if (command == "inspect") return Print(InspectCheckpoint(options.inspect));
+  if (command == "evaluate") return EvaluateCheckpoint(options.evaluate);
+  return RunTask(run);
+}

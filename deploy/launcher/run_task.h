@@ -1,0 +1,38 @@
+#ifndef COHORT_DEPLOY_LAUNCHER_RUN_TASK_H_
+#define COHORT_DEPLOY_LAUNCHER_RUN_TASK_H_
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cohort {
+
+class FlagSet;
+
+// The flags of `cohort run`: those of all daemons, so that one command line serves every task of a
+// cluster. Each task's daemon gets the ones that it knows.
+class RunFlags {
+ public:
+  explicit RunFlags(FlagSet* flags);
+  ~RunFlags();
+
+  // The command line of the daemon for the task that TF_CONFIG names; argv[0] lies in `bin_dir`.
+  // Without a task it is the chief's where a job is given. Errors: exit 78 for TF_CONFIG, 64 where
+  // the chief lacks its job.
+  absl::StatusOr<std::vector<std::string>> DaemonArguments(const char* tf_config,
+                                                           const std::string& bin_dir) const;
+
+ private:
+  struct Values;
+  FlagSet* const flags_;
+  std::unique_ptr<Values> values_;
+};
+
+// Replaces this process by argv[0]. Returns only where that fails: the exit code, after saying why.
+int Exec(const std::vector<std::string>& argv);
+
+}  // namespace cohort
+
+#endif  // COHORT_DEPLOY_LAUNCHER_RUN_TASK_H_

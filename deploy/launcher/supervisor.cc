@@ -1,0 +1,218 @@
+#include "deploy/launcher/supervisor.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr char kChief[] = "chief:0";
+constexpr Duration kFirstPause = milliseconds(200);
+constexpr Duration kLongestPause = seconds(5);
+constexpr Duration kYoung = seconds(2);  // a task that dies before is restarted ever more slowly
+
+bool IsFinal(int exit_code, bool chief) {
+  switch (static_cast<ExitCode>(exit_code)) {
+    case ExitCode::kUsage:
+    case ExitCode::kData:
+    case ExitCode::kNoInput:
+    case ExitCode::kCantCreate:
+    case ExitCode::kNoPermission:
+    case ExitCode::kConfig:
+      return true;
+    case ExitCode::kUnavailable:
+    case ExitCode::kIo:
+      return chief;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(SupervisorOptions options,
+                                                               std::vector<ChildSpec> specs) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, signal);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  const int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (fd < 0) return ResourceExhausted("no signalfd: {}", std::strerror(errno));
+  return std::unique_ptr<Supervisor>(new Supervisor(std::move(options), std::move(specs), fd));
+}
+
+Supervisor::Supervisor(SupervisorOptions options, std::vector<ChildSpec> specs, int signal_fd)
+    : options_(std::move(options)), signal_fd_(signal_fd) {
+  for (ChildSpec& spec : specs) tasks_.push_back({std::move(spec), nullptr, std::nullopt, {}});
+}
+
+Supervisor::~Supervisor() {
+  SignalAll(SIGKILL);
+  for (const Task& task : tasks_) {
+    if (task.child != nullptr) waitpid(task.child->pid(), nullptr, 0);
+  }
+  close(signal_fd_);
+}
+
+int Supervisor::Run() {
+  for (Task& task : tasks_) {
+    if (!exit_code_.has_value()) Start(&task);
+  }
+  while (AnyAlive()) {
+    WaitForEvent();
+    ReapChildren();
+    OnTimers();
+  }
+  return exit_code_.value_or(0);
+}
+
+void Supervisor::Start(Task* task) {
+  task->restart_at.reset();
+  auto child = Child::Start(task->spec, clock_.Now());
+  if (child.ok()) {
+    task->child = *std::move(child);
+    return;
+  }
+  const absl::string_view message = child.status().message();
+  options_.say(
+      fmt::format("{}: {}", task->spec.task, std::string_view(message.data(), message.size())));
+  Stop(static_cast<int>(ExitCodeOf(child.status())));
+}
+
+void Supervisor::WaitForEvent() {
+  const TimePoint now = clock_.Now();
+  const TimePoint next = NextTimer();
+  int timeout_ms = -1;
+  if (next != TimePoint::max()) {
+    const auto left = std::chrono::ceil<milliseconds>(next - now).count();
+    timeout_ms = static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
+  }
+  pollfd fd = {signal_fd_, POLLIN, 0};
+  poll(&fd, 1, timeout_ms);
+  signalfd_siginfo info;
+  while (read(signal_fd_, &info, sizeof(info)) == sizeof(info)) {
+    if (info.ssi_signo != SIGCHLD) OnSignal(static_cast<int>(info.ssi_signo));
+  }
+}
+
+void Supervisor::OnSignal(int signal) {
+  if (phase_ == Phase::kStopping) {
+    options_.say("killing what is left");
+    phase_deadline_ = clock_.Now();
+    return;
+  }
+  options_.say(fmt::format("{}: ending all tasks", strsignal(signal)));
+  Stop(ExitCodeOfSignal(signal));
+}
+
+void Supervisor::ReapChildren() {
+  int wait_status = 0;
+  for (pid_t pid = 0; (pid = waitpid(-1, &wait_status, WNOHANG)) > 0;) {
+    for (Task& task : tasks_) {
+      if (task.child != nullptr && task.child->pid() == pid) OnExit(&task, wait_status);
+    }
+  }
+}
+
+void Supervisor::OnExit(Task* task, int wait_status) {
+  const Duration lived = clock_.Now() - task->child->started();
+  const int code = ExitCodeOfWait(wait_status);
+  const bool chief = task->spec.task == kChief;
+  const bool expected = phase_ == Phase::kStopping || phase_ == Phase::kKilling || code == 0;
+  if (!expected) Report(*task, wait_status);
+  task->child.reset();
+  if (phase_ != Phase::kRunning) return;
+  if (chief && code == 0) return EnterFinishing();
+  if (IsFinal(code, chief) || (chief && !options_.restart)) return Stop(code);
+  if (code != 0 && options_.restart) ScheduleRestart(task, lived);
+}
+
+void Supervisor::Report(const Task& task, int wait_status) {
+  const Duration lived = clock_.Now() - task.child->started();
+  const std::string lines = task.child->LastLines(options_.last_lines);
+  const std::string what = fmt::format("{} {} after {:.1f} s", task.spec.task,
+                                       DescribeExit(wait_status), ToSeconds(lived));
+  if (lines.empty()) {
+    options_.say(fmt::format("{}; it wrote nothing to {}", what, task.spec.log_file));
+    return;
+  }
+  options_.say(fmt::format("{}; the last lines of {}:\n{}", what, task.spec.log_file,
+                           lines.substr(0, lines.size() - 1)));
+}
+
+void Supervisor::ScheduleRestart(Task* task, Duration lived) {
+  const bool young = lived < kYoung && task->pause > Duration::zero();
+  task->pause = young ? std::min(task->pause * 2, kLongestPause) : kFirstPause;
+  task->restart_at = clock_.Now() + task->pause;
+  options_.say(
+      fmt::format("{} is started again in {:.1f} s", task->spec.task, ToSeconds(task->pause)));
+}
+
+void Supervisor::OnTimers() {
+  const TimePoint now = clock_.Now();
+  for (Task& task : tasks_) {
+    if (phase_ == Phase::kRunning && task.restart_at.has_value() && *task.restart_at <= now) {
+      Start(&task);
+    }
+  }
+  if (!phase_deadline_.has_value() || now < *phase_deadline_) return;
+  if (phase_ == Phase::kFinishing) {
+    options_.say("the job is done, and not all tasks have ended: ending them");
+    Stop(0);
+  } else if (phase_ == Phase::kStopping) {
+    phase_ = Phase::kKilling;
+    phase_deadline_.reset();
+    SignalAll(SIGKILL);
+  }
+}
+
+void Supervisor::Stop(int exit_code) {
+  if (!exit_code_.has_value()) exit_code_ = exit_code;
+  if (phase_ == Phase::kStopping || phase_ == Phase::kKilling) return;
+  phase_ = Phase::kStopping;
+  phase_deadline_ = clock_.Now() + options_.grace;
+  for (Task& task : tasks_) task.restart_at.reset();
+  SignalAll(SIGTERM);
+}
+
+void Supervisor::EnterFinishing() {
+  exit_code_ = 0;
+  phase_ = Phase::kFinishing;
+  phase_deadline_ = clock_.Now() + options_.finish;
+  for (Task& task : tasks_) task.restart_at.reset();
+}
+
+void Supervisor::SignalAll(int signal) {
+  for (const Task& task : tasks_) {
+    if (task.child != nullptr) task.child->Signal(signal);
+  }
+}
+
+bool Supervisor::AnyAlive() const {
+  return std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) {
+    return task.child != nullptr || task.restart_at.has_value();
+  });
+}
+
+TimePoint Supervisor::NextTimer() const {
+  TimePoint next = phase_deadline_.value_or(TimePoint::max());
+  for (const Task& task : tasks_) {
+    if (task.restart_at.has_value()) next = std::min(next, *task.restart_at);
+  }
+  return next;
+}
+
+}  // namespace cohort

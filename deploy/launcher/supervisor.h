@@ -1,0 +1,95 @@
+#ifndef COHORT_DEPLOY_LAUNCHER_SUPERVISOR_H_
+#define COHORT_DEPLOY_LAUNCHER_SUPERVISOR_H_
+
+#include <absl/status/statusor.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "deploy/launcher/child.h"
+
+namespace cohort {
+
+struct SupervisorOptions {
+  bool restart = false;                       // bring a task back that died
+  Duration grace = std::chrono::seconds(10);  // from SIGTERM to SIGKILL
+  Duration finish =
+      std::chrono::seconds(120);              // for the others to end by themselves after the chief
+  int last_lines = 12;                        // of a dead task's log that are shown
+  std::function<void(std::string_view)> say;  // gets whole lines, without the newline
+};
+
+// Runs the processes of a local cluster until the chief has ended.
+//
+//             1                      2
+//   RUNNING ────► FINISHING ──────────────────► (all gone: Run returns)
+//      │              │ 3                            ▲
+//      │      3       ▼                              │ 2
+//      └────────► STOPPING ── 4 ──► KILLING ─────────┘
+//
+// 1 the chief has exited with 0: the job is done, and it has told the others to end.
+// 2 the last process is gone.
+// 3 a signal; the chief failed; a task failed for good; FINISHING took too long: all get SIGTERM.
+// 4 `grace` has passed, or a second signal: all get SIGKILL.
+//
+// A worker or ps that dies is reported with the last lines of its log; the chief decides what its
+// loss means. With `restart` it is started again after a pause (0.2 s, doubled up to 5 s while it
+// keeps dying young). Exit codes that say that another try would end the same way (64, 65, 66, 73,
+// 77, 78, and of a chief 69 and 74) are final: the whole cluster ends with that code.
+class Supervisor {
+ public:
+  // `specs` has one task named "chief:0". Blocks SIGINT, SIGTERM and SIGCHLD in this thread: the
+  // process must have no other.
+  static absl::StatusOr<std::unique_ptr<Supervisor>> Create(SupervisorOptions options,
+                                                            std::vector<ChildSpec> specs);
+  ~Supervisor();
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  // Starts all and returns the chief's exit code when no process is left: 128 + signal where a
+  // signal ended the launcher, the code of the task that failed for good where one did.
+  int Run();
+
+ private:
+  enum class Phase { kRunning, kFinishing, kStopping, kKilling };
+  struct Task {
+    ChildSpec spec;
+    std::unique_ptr<Child> child;  // none: dead
+    std::optional<TimePoint> restart_at;
+    Duration pause{};  // before the next restart
+  };
+
+  Supervisor(SupervisorOptions options, std::vector<ChildSpec> specs, int signal_fd);
+
+  void Start(Task* task);
+  void WaitForEvent();
+  void OnSignal(int signal);
+  void ReapChildren();
+  void OnExit(Task* task, int wait_status);
+  void Report(const Task& task, int wait_status);
+  void ScheduleRestart(Task* task, Duration lived);
+  void OnTimers();
+  // Ends the run with this code; the first call decides.
+  void Stop(int exit_code);
+  void EnterFinishing();
+  void SignalAll(int signal);
+  bool AnyAlive() const;
+  TimePoint NextTimer() const;
+
+  const SupervisorOptions options_;
+  const int signal_fd_;
+  RealClock clock_;
+  std::vector<Task> tasks_;
+  Phase phase_ = Phase::kRunning;
+  std::optional<TimePoint> phase_deadline_;
+  std::optional<int> exit_code_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_DEPLOY_LAUNCHER_SUPERVISOR_H_

@@ -1,0 +1,117 @@
+#include "evaluator/checkpoint_evaluator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/checkpoint/checkpoint_reader.h"
+#include "common/model/model_builder.h"
+#include "proto/checkpoint.pb.h"
+
+namespace cohort {
+
+CheckpointEvaluator::CheckpointEvaluator(const Options& options) : options_(options) {}
+CheckpointEvaluator::~CheckpointEvaluator() = default;
+
+absl::Status CheckpointEvaluator::OpenJob(const v1::JobSpec& spec) {
+  std::string serialized = spec.SerializeAsString();
+  if (job_ != nullptr && job_->spec == serialized) return absl::OkStatus();
+  if (spec.data().validation().source_case() == v1::DatasetSpec::SOURCE_NOT_SET) {
+    return FailedPrecondition(
+        "job '{}' has no validation set: give it data.validation to evaluate its checkpoints",
+        spec.name());
+  }
+  auto job = std::make_unique<Job>();
+  job->spec = std::move(serialized);
+  v1::DataSpec data = spec.data();
+  COHORT_RETURN_IF_ERROR(ResolveVocabularies(&data, options_.data));
+  v1::DatasetSpec* validation = data.mutable_validation();
+  validation->set_shuffle(false);
+  validation->set_drop_remainder(false);
+  COHORT_ASSIGN_OR_RETURN(job->dataset, Dataset::Open(*validation, options_.data));
+  COHORT_ASSIGN_OR_RETURN(BuiltModel model, BuildModel(spec, job->dataset->features()));
+  BatchReader::Options reader;
+  COHORT_ASSIGN_OR_RETURN(reader.features, job->dataset->FindFeatures(model.features));
+  job->batch_size = std::max<uint32_t>(1, data.batch_size());
+  reader.batch_size = job->batch_size;
+  COHORT_ASSIGN_OR_RETURN(job->reader, BatchReader::Leased(job->dataset, *validation, reader));
+  job->variables = std::make_unique<LocalVariables>(nullptr);
+  for (const VariableDecl& variable : model.eval.variables) {
+    Dims dims;
+    for (const Dim& dim : variable.type.dims) dims.push_back(dim.size);
+    COHORT_RETURN_IF_ERROR(
+        job->variables->Add(variable.name, Tensor::Zeros(variable.type.dtype, std::move(dims))));
+  }
+  CompileOptions compile;
+  compile.intra_op_threads = options_.threads;
+  COHORT_ASSIGN_OR_RETURN(job->executable, Executable::Compile(std::move(model.eval), compile));
+  COHORT_ASSIGN_OR_RETURN(job->access,
+                          LocalAccess::Create(job->variables.get(), job->executable->program()));
+  job_ = std::move(job);
+  batch_ = {};
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointEvaluator::Restore(const CheckpointReader& reader) {
+  for (const VariableDecl& decl : job_->executable->program().variables) {
+    LocalVariables::Variable* variable = job_->variables->Find(decl.name);
+    const Dims& dims = variable->value.dims();
+    const uint64_t rows = dims.empty() ? 1 : static_cast<uint64_t>(dims[0]);
+    COHORT_RETURN_IF_ERROR(reader.ReadRows(
+        decl.name, "", decl.type.dtype, 0, rows,
+        {static_cast<uint8_t*>(variable->value.raw()), variable->value.num_bytes()}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointEvaluator::RunBatch(uint64_t begin, uint64_t end) {
+  Executable& executable = *job_->executable;
+  COHORT_RETURN_IF_ERROR(job_->reader->Read(0, begin, end, &batch_));
+  COHORT_RETURN_IF_ERROR(executable.Bind(batch_.tensors));
+  COHORT_RETURN_IF_ERROR(executable.Prepare(RandomKey{}));
+  const PullBatch pull{0, 0, executable.pulls()};
+  COHORT_RETURN_IF_ERROR(job_->access->Exchange(nullptr, &pull).status());
+  COHORT_RETURN_IF_ERROR(executable.Run());
+  for (size_t i = 0; i < totals_.size(); ++i) {
+    totals_[i] += executable.metric_totals()[i];
+    counts_[i] += executable.metric_counts()[i];
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CheckpointEvaluator::Evaluation> CheckpointEvaluator::Evaluate(
+    const std::string& manifest) {
+  const auto begin = std::chrono::steady_clock::now();
+  COHORT_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader,
+                          CheckpointReader::Open(manifest, CheckpointReader::Options()));
+  const v1::Manifest& read = reader->manifest();
+  COHORT_RETURN_IF_ERROR(OpenJob(read.job_spec()));
+  COHORT_RETURN_IF_ERROR(Annotate(Restore(*reader), manifest));
+  const std::vector<MetricPartial>& metrics = job_->executable->program().metrics;
+  totals_.assign(metrics.size(), 0);
+  counts_.assign(metrics.size(), 0);
+  const uint64_t records = job_->dataset->num_records();
+  for (uint64_t at = 0; at < records; at += job_->batch_size) {
+    job_->reader->Announce(0, at, std::min(records, at + job_->batch_size));
+  }
+  for (uint64_t at = 0; at < records; at += job_->batch_size) {
+    COHORT_RETURN_IF_ERROR(RunBatch(at, std::min(records, at + job_->batch_size)));
+  }
+  Evaluation evaluation;
+  evaluation.record.set = "validation";
+  evaluation.record.kind = "checkpoint";
+  evaluation.record.epoch = read.epoch();
+  evaluation.record.step = read.step();
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    evaluation.record.metrics.emplace_back(metrics[i].name,
+                                           counts_[i] == 0 ? 0 : totals_[i] / counts_[i]);
+  }
+  evaluation.record.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  evaluation.examples = records;
+  evaluation.finished = read.finished();
+  return evaluation;
+}
+
+}  // namespace cohort

@@ -1,0 +1,73 @@
+#ifndef COHORT_EVALUATOR_CHECKPOINT_EVALUATOR_H_
+#define COHORT_EVALUATOR_CHECKPOINT_EVALUATOR_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/data/dataset.h"
+#include "common/exec/executable.h"
+#include "common/report/reporter.h"
+#include "common/variables/local_access.h"
+
+namespace cohort {
+
+class CheckpointReader;
+
+namespace v1 {
+class JobSpec;
+class Manifest;
+}  // namespace v1
+
+// Evaluates checkpoints in this process: the job is read out of the manifest, its model is built
+// again, the weights are restored whatever their layout was, and every example of the validation set
+// is read once. What the checkpoints of one job have in common (the data, the compiled program) is
+// kept from one to the next. One thread.
+class CheckpointEvaluator {
+ public:
+  struct Options {
+    DataOptions data;
+    int threads = 1;
+  };
+  struct Evaluation {
+    MetricsRecord record;   // set "validation", kind "checkpoint"
+    uint64_t examples = 0;
+    bool finished = false;  // it is the job's last checkpoint
+  };
+
+  explicit CheckpointEvaluator(const Options& options);
+  ~CheckpointEvaluator();
+
+  // `manifest`: path of manifest.json or its directory. Errors: those of CheckpointReader (NotFound,
+  // DataLoss), of Dataset and BuildModel; FailedPrecondition where the job has no validation set.
+  absl::StatusOr<Evaluation> Evaluate(const std::string& manifest);
+
+ private:
+  // What only depends on the job.
+  struct Job {
+    std::string spec;  // serialized: two jobs are the same when it is
+    std::shared_ptr<const Dataset> dataset;
+    std::unique_ptr<BatchReader> reader;
+    uint32_t batch_size = 0;
+    std::unique_ptr<Executable> executable;
+    std::unique_ptr<LocalVariables> variables;
+    std::unique_ptr<LocalAccess> access;
+  };
+
+  absl::Status OpenJob(const v1::JobSpec& spec);
+  absl::Status Restore(const CheckpointReader& reader);
+  absl::Status RunBatch(uint64_t begin, uint64_t end);
+
+  const Options options_;
+  std::unique_ptr<Job> job_;
+  BatchReader::Batch batch_;
+  std::vector<double> totals_;
+  std::vector<double> counts_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_EVALUATOR_CHECKPOINT_EVALUATOR_H_

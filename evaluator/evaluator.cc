@@ -1,0 +1,151 @@
+#include "evaluator/evaluator.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "common/base/exit_code.h"
+#include "common/base/signals.h"
+#include "common/base/status.h"
+#include "common/rpc/admin_server.h"
+#include "evaluator/evaluator_options.h"
+
+namespace cohort {
+namespace {
+
+CheckpointEvaluator::Options EvaluationOptions(const Evaluator::Options& options) {
+  CheckpointEvaluator::Options made;
+  made.data.data_dir = options.data_dir;
+  made.threads = options.threads;
+  return made;
+}
+
+// Whether only this checkpoint is at fault: it is torn, or was deleted meanwhile.
+bool BlamesCheckpoint(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsNotFound(status);
+}
+
+}  // namespace
+
+Evaluator::Evaluator(Options options)
+    : options_(std::move(options)),
+      evaluated_(registry_.AddCounter("cohort_evaluator_evaluations_total",
+                                      "Checkpoints that were evaluated")),
+      refused_(registry_.AddCounter("cohort_evaluator_refused_total",
+                                    "Checkpoints that could not be read")),
+      step_(registry_.AddGauge("cohort_evaluator_step", "Step of the last one evaluated")),
+      evaluator_(EvaluationOptions(options_)),
+      waiting_(&clock_, {.timeout = options_.wait}) {}
+
+Evaluator::~Evaluator() = default;
+
+absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(Options options) {
+  if (options.checkpoint_dir.empty()) {
+    return WithExitCode(InvalidArgument("--checkpoint_dir is missing: the directory where the "
+                                        "job's checkpoints are"),
+                        ExitCode::kUsage);
+  }
+  std::unique_ptr<Evaluator> evaluator(new Evaluator(std::move(options)));
+  const Options& o = evaluator->options_;
+  CheckpointWatch::Options watch;
+  watch.directory = o.checkpoint_dir;
+  watch.latest_only = o.latest_only;
+  if (!o.log_dir.empty()) {
+    COHORT_ASSIGN_OR_RETURN(evaluator->reporter_, Reporter::Open(o.log_dir, &evaluator->clock_));
+    if (!o.once) watch.done_file = o.log_dir + "/evaluated.txt";
+  }
+  COHORT_ASSIGN_OR_RETURN(evaluator->watch_, CheckpointWatch::Open(watch));
+  if (!o.admin_address.empty()) {
+    AdminServer::Options admin;
+    admin.address = o.admin_address;
+    admin.allow_insecure = o.allow_insecure;
+    admin.metrics = [e = evaluator.get()] { return e->registry_.Text(); };
+    COHORT_ASSIGN_OR_RETURN(evaluator->admin_, AdminServer::Start(std::move(admin)));
+  }
+  return evaluator;
+}
+
+absl::StatusOr<std::optional<CheckpointEntry>> Evaluator::Choose() {
+  if (!options_.once) return watch_->Next();
+  COHORT_ASSIGN_OR_RETURN(
+      std::optional<CheckpointEntry> newest,
+      NewestValid(options_.checkpoint_dir, [this](const std::string& path, const absl::Status& why) {
+        options_.log->Failure(LogLevel::kWarning, "checkpoint_refused",
+                              Annotate(why, path));
+      }));
+  if (!newest.has_value()) {
+    return NotFound("there is no whole checkpoint in {}", options_.checkpoint_dir);
+  }
+  return newest;
+}
+
+absl::StatusOr<bool> Evaluator::Poll() {
+  COHORT_ASSIGN_OR_RETURN(const std::optional<CheckpointEntry> entry, Choose());
+  if (!entry.has_value()) {
+    done_ = watch_->finished();
+    if (done_) return false;
+    waiting_.Expect("a checkpoint", options_.checkpoint_dir);
+    if (const auto line = waiting_.Tick()) options_.log->Info("waiting", {{"for", *line}});
+    COHORT_RETURN_IF_ERROR(waiting_.CheckDeadline());
+    return false;
+  }
+  waiting_.Arrived("a checkpoint");
+  const auto evaluation = evaluator_.Evaluate(entry->manifest);
+  if (!evaluation.ok()) {
+    if (options_.once || !BlamesCheckpoint(evaluation.status())) return evaluation.status();
+    options_.log->Failure(LogLevel::kWarning, "checkpoint_refused", evaluation.status());
+    refused_->Increment();
+    COHORT_RETURN_IF_ERROR(watch_->Done(*entry));
+    return true;
+  }
+  COHORT_RETURN_IF_ERROR(Report(*entry, *evaluation));
+  COHORT_RETURN_IF_ERROR(watch_->Done(*entry));
+  ++evaluations_;
+  done_ = options_.once || evaluations_ == options_.max_evaluations || watch_->finished();
+  return true;
+}
+
+absl::Status Evaluator::Report(const CheckpointEntry& entry,
+                               const CheckpointEvaluator::Evaluation& evaluation) {
+  evaluated_->Increment();
+  step_->Set(static_cast<double>(evaluation.record.step));
+  options_.log->Info("evaluated", {{"checkpoint", entry.id.ToString()},
+                                   {"step", evaluation.record.step},
+                                   {"examples", evaluation.examples},
+                                   {"seconds", evaluation.record.seconds}});
+  if (options_.print) options_.print(ToJsonLine(evaluation.record, clock_.UnixMicros()));
+  return reporter_ == nullptr ? absl::OkStatus() : reporter_->Report(evaluation.record);
+}
+
+Evaluator::Options MakeEvaluatorOptions(const EvaluatorFlags& flags, const RoleContext& context,
+                                        const char* data_dir) {
+  Evaluator::Options options;
+  options.checkpoint_dir = flags.checkpoint_dir;
+  options.log_dir = flags.log_dir;
+  options.data_dir = !flags.data_dir.empty() ? flags.data_dir : data_dir == nullptr ? "" : data_dir;
+  if (flags.role.admin_port >= 0) {
+    options.admin_address = fmt::format("127.0.0.1:{}", flags.role.admin_port);
+  }
+  options.allow_insecure = flags.role.allow_insecure;
+  options.threads = context.threads;
+  options.latest_only = flags.latest_only;
+  options.once = flags.once;
+  options.max_evaluations = flags.max_evaluations;
+  options.wait = FromSeconds(flags.wait_s);
+  options.log = context.log.get();
+  options.print = [](std::string_view line) {
+    std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
+    std::fflush(stdout);
+  };
+  return options;
+}
+
+absl::StatusOr<int> RunUntilEnd(Evaluator* evaluator, SignalWaiter* signals, Duration poll) {
+  while (true) {
+    COHORT_ASSIGN_OR_RETURN(const bool again, evaluator->Poll());
+    if (evaluator->done()) return static_cast<int>(ExitCode::kOk);
+    const auto signal = signals->WaitFor(again ? Duration::zero() : poll);
+    if (signal.has_value()) return ExitCodeOfSignal(*signal);
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,87 @@
+#ifndef COHORT_EVALUATOR_EVALUATOR_H_
+#define COHORT_EVALUATOR_EVALUATOR_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/metrics.h"
+#include "common/cluster/wait_list.h"
+#include "common/report/reporter.h"
+#include "evaluator/checkpoint_evaluator.h"
+#include "evaluator/checkpoint_watch.h"
+
+namespace cohort {
+
+class AdminServer;
+class SignalWaiter;
+struct EvaluatorFlags;
+struct RoleContext;
+
+// An evaluator as a whole. It reads a checkpoint directory and never dials the cluster. One thread.
+class Evaluator {
+ public:
+  struct Options {
+    std::string checkpoint_dir;
+    std::string log_dir;        // "": only printed
+    std::string data_dir;
+    std::string admin_address;  // "": no admin port
+    bool allow_insecure = false;
+    int threads = 1;
+    bool latest_only = false;
+    bool once = false;             // the newest valid checkpoint, whatever was evaluated before
+    uint64_t max_evaluations = 0;  // 0: no limit
+    Duration wait = Duration::zero();  // zero: no deadline
+    Logger* log = nullptr;             // outlives it
+    std::function<void(std::string_view line)> print;  // one JSON line per evaluation
+  };
+
+  // Errors: InvalidArgument (no directory named), those of Reporter and AdminServer.
+  static absl::StatusOr<std::unique_ptr<Evaluator>> Create(Options options);
+  ~Evaluator();
+
+  // Evaluates at most one checkpoint. True: it did, or passed over one that cannot be read; look again
+  // at once. Errors: what makes evaluating impossible (no validation set, no data, a full disk), and
+  // DeadlineExceeded when no checkpoint came for `wait`.
+  absl::StatusOr<bool> Poll();
+  // Nothing more will be evaluated: enough were, or the job's last checkpoint was.
+  bool done() const { return done_; }
+  uint64_t evaluations() const { return evaluations_; }
+
+ private:
+  explicit Evaluator(Options options);
+  absl::StatusOr<std::optional<CheckpointEntry>> Choose();
+  absl::Status Report(const CheckpointEntry& entry,
+                      const CheckpointEvaluator::Evaluation& evaluation);
+
+  const Options options_;
+  RealClock clock_;
+  MetricsRegistry registry_;
+  Counter* const evaluated_;
+  Counter* const refused_;
+  Gauge* const step_;
+  std::unique_ptr<Reporter> reporter_;  // may be null
+  std::unique_ptr<CheckpointWatch> watch_;
+  CheckpointEvaluator evaluator_;
+  std::unique_ptr<AdminServer> admin_;  // may be null
+  WaitList waiting_;                    // for a checkpoint
+  uint64_t evaluations_ = 0;
+  bool done_ = false;
+};
+
+Evaluator::Options MakeEvaluatorOptions(const EvaluatorFlags& flags, const RoleContext& context,
+                                        const char* data_dir);
+
+// Polls until it is done, or a signal. Returns the exit code.
+absl::StatusOr<int> RunUntilEnd(Evaluator* evaluator, SignalWaiter* signals, Duration poll);
+
+}  // namespace cohort
+
+#endif  // COHORT_EVALUATOR_EVALUATOR_H_

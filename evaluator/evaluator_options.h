@@ -1,0 +1,30 @@
+#ifndef COHORT_EVALUATOR_EVALUATOR_OPTIONS_H_
+#define COHORT_EVALUATOR_EVALUATOR_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "common/cluster/role_flags.h"
+
+namespace cohort {
+
+class FlagSet;
+
+// The command line of cohort-evaluator.
+struct EvaluatorFlags {
+  RoleFlags role;
+  std::string checkpoint_dir;
+  std::string log_dir;           // "": figures are only printed
+  std::string data_dir;
+  bool latest_only = false;
+  bool once = false;
+  uint64_t max_evaluations = 0;  // 0: no limit
+  double poll_s = 1;
+  double wait_s = 0;             // without a new checkpoint for so long it ends; 0: never
+};
+
+void AddEvaluatorFlags(FlagSet* flags, EvaluatorFlags* out);
+
+}  // namespace cohort
+
+#endif  // COHORT_EVALUATOR_EVALUATOR_OPTIONS_H_

@@ -1,0 +1,265 @@
+#include "evaluator/evaluator.h"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <fstream>
+
+#include "common/base/directory.h"
+#include "common/base/status.h"
+#include "common/checkpoint/file.h"
+#include "common/checkpoint/manifest.h"
+#include "common/checkpoint/safetensors.h"
+#include "common/checkpoint/shard_names.h"
+#include "common/checkpoint/test_directory.h"
+#include "common/model/job_file.h"
+#include "common/model/model_builder.h"
+#include "proto/checkpoint.pb.h"
+
+namespace cohort {
+namespace {
+
+using testing::TestDirectory;
+
+constexpr char kJob[] = R"(
+name: recommender
+model:
+  sequential:
+    - Input: {shape: [3], dtype: int64, feature: features}
+    - Embedding: {input_dim: 8, output_dim: 4}
+    - GlobalAveragePooling1D
+    - Dense: {units: 1, activation: sigmoid}
+compile:
+  loss: binary_crossentropy
+  optimizer: {RMSprop: {learning_rate: 0.1}}
+  metrics: [accuracy]
+data:
+  batch_size: 32
+  visitation: exactly_once
+  train:
+    generator: {name: recommender, records: 64, seed: 1}
+    transforms:
+      - column: features
+        lookup: string
+        vocabulary: [avenger, ironman, batman, hulk, spiderman, kingkong, wonder_woman]
+      - {column: label, equals: "yes"}
+    label: label
+  validation:
+    generator: {name: recommender, records: 75, seed: 2}
+fit: {epochs: 1}
+checkpoint: {directory: unused}
+)";
+
+struct Fixture {
+  Fixture() {
+    auto job = ParseJob(kJob, "job.yaml");
+    INFO(job.status());
+    REQUIRE(job.ok());
+    spec = job->spec;
+    auto dataset = Dataset::Open(spec.data().validation());
+    REQUIRE(dataset.ok());
+    auto model = BuildModel(spec, (*dataset)->features());
+    REQUIRE(model.ok());
+    variables = model->variables;
+  }
+
+  // A checkpoint in which every variable is 0 but the bias; each variable cut after its first row.
+  void Write(uint64_t cut, float bias, bool finished = false) {
+    const CheckpointId id{0, 1, cut};
+    const std::string dir = JoinPath(directory.path(), id.ToString());
+    REQUIRE(MakeDirectories(dir).ok());
+    std::vector<SafetensorsWriter::Entry> entries;
+    std::vector<float> data;
+    for (const v1::VariableSpec& variable : variables) {
+      const Dims dims(variable.dims().begin(), variable.dims().end());
+      const uint64_t rows = RowsOf(dims);
+      for (uint64_t begin = 0; begin < rows; begin = begin == 0 ? 1 : rows) {
+        const uint64_t end = begin == 0 ? 1 : rows;
+        const Dims piece = PieceDims(dims, end - begin);
+        entries.push_back({ShardTensorName{variable.name(), "", begin, end}.ToString(),
+                           DType::kFloat32, piece});
+        data.insert(data.end(), static_cast<size_t>(NumElements(piece)),
+                    dims.size() == 1 ? bias : 0.0f);
+      }
+    }
+    auto writer = SafetensorsWriter::Create(JoinPath(dir, "ps-0.safetensors"), entries, {});
+    REQUIRE(writer.ok());
+    REQUIRE((*writer)->Append(data.data(), data.size() * 4).ok());
+    const auto written = (*writer)->Finish();
+    REQUIRE(written.ok());
+    v1::Manifest manifest;
+    manifest.set_format_version(1);
+    manifest.set_job("recommender");
+    manifest.set_generation(1);
+    manifest.set_cut(cut);
+    manifest.set_step(cut * 100);
+    manifest.set_epoch(cut);
+    manifest.set_finished(finished);
+    *manifest.mutable_job_spec() = spec;
+    for (const v1::VariableSpec& variable : variables) {
+      *manifest.mutable_layout()->add_variables() = variable;
+    }
+    v1::SnapshotFile* file = manifest.add_files();
+    file->set_name("ps-0.safetensors");
+    file->set_bytes(written->bytes);
+    file->set_crc32(written->crc32);
+    const absl::Status committed = CommitManifest(dir, manifest);
+    INFO(committed);
+    REQUIRE(committed.ok());
+  }
+
+  Evaluator::Options Options() {
+    Evaluator::Options options;
+    options.checkpoint_dir = directory.path();
+    options.log = log.get();
+    options.print = [this](std::string_view line) { lines.emplace_back(line); };
+    return options;
+  }
+  std::unique_ptr<Evaluator> Create(Evaluator::Options options) {
+    auto evaluator = Evaluator::Create(std::move(options));
+    INFO(evaluator.status());
+    REQUIRE(evaluator.ok());
+    return *std::move(evaluator);
+  }
+  static bool Poll(Evaluator* evaluator) {
+    const auto again = evaluator->Poll();
+    INFO(again.status());
+    REQUIRE(again.ok());
+    return *again;
+  }
+
+  TestDirectory directory;
+  v1::JobSpec spec;
+  std::vector<v1::VariableSpec> variables;
+  std::unique_ptr<Logger> log = Logger::Discard();
+  std::vector<std::string> lines;
+};
+
+double Metric(const CheckpointEvaluator::Evaluation& evaluation, const std::string& name) {
+  for (const auto& [metric, value] : evaluation.record.metrics) {
+    if (metric.find(name) != std::string::npos) return value;
+  }
+  FAIL("no metric " << name);
+  return 0;
+}
+
+TEST_CASE_METHOD(Fixture, "figures of a checkpoint are those of its weights, over every example once") {
+  Write(1, 0);
+  Write(2, 1.5);
+  CheckpointEvaluator evaluator{CheckpointEvaluator::Options()};
+  const auto zero = evaluator.Evaluate(JoinPath(directory.path(), "ckpt-0-1-1"));
+  INFO(zero.status());
+  REQUIRE(zero.ok());
+  CHECK(zero->examples == 75);
+  CHECK(zero->record.step == 100);
+  CHECK(Metric(*zero, "loss") == Approx(std::log(2)).epsilon(1e-5));
+  const double positive = 1 - Metric(*zero, "accuracy");  // all are taken for "no"
+  CHECK(positive > 0.1);
+  CHECK(positive < 0.9);
+
+  const auto other = evaluator.Evaluate(JoinPath(directory.path(), "ckpt-0-1-2"));
+  REQUIRE(other.ok());
+  const double p = 1 / (1 + std::exp(-1.5));
+  CHECK(Metric(*other, "loss") ==
+        Approx(-positive * std::log(p) - (1 - positive) * std::log(1 - p)).epsilon(1e-5));
+  CHECK(Metric(*other, "accuracy") == Approx(positive));
+}
+
+TEST_CASE_METHOD(Fixture, "every checkpoint is evaluated once, also by a successor, until the last") {
+  const std::string logs = directory / "logs";
+  Evaluator::Options options = Options();
+  options.checkpoint_dir = directory.path();
+  options.log_dir = logs;
+  {
+    auto evaluator = Create(options);
+    CHECK_FALSE(Poll(evaluator.get()));  // none is there yet
+    Write(1, 0);
+    Write(2, 1);
+    CHECK(Poll(evaluator.get()));
+    CHECK(lines.size() == 1);
+    CHECK(lines[0].find("\"step\":100") != std::string::npos);
+  }
+  auto evaluator = Create(options);
+  CHECK(Poll(evaluator.get()));
+  CHECK(lines.size() == 2);
+  CHECK_FALSE(Poll(evaluator.get()));
+  CHECK_FALSE(evaluator->done());
+  Write(3, 1, /*finished=*/true);
+  CHECK(Poll(evaluator.get()));
+  CHECK(evaluator->done());
+  std::ifstream jsonl(logs + "/metrics.jsonl");
+  int written = 0;
+  for (std::string line; std::getline(jsonl, line);) ++written;
+  CHECK(written == 3);
+  // One that comes when all is over ends at once.
+  auto late = Create(options);
+  CHECK_FALSE(Poll(late.get()));
+  CHECK(late->done());
+}
+
+TEST_CASE_METHOD(Fixture, "only the newest, only so many, only once") {
+  Write(1, 0);
+  Write(2, 0);
+  Write(3, 0);
+  Evaluator::Options options = Options();
+  SECTION("latest_only") {
+    options.latest_only = true;
+    auto evaluator = Create(options);
+    CHECK(Poll(evaluator.get()));
+    CHECK_FALSE(Poll(evaluator.get()));
+    CHECK(lines.size() == 1);
+    CHECK(lines[0].find("\"step\":300") != std::string::npos);
+  }
+  SECTION("max_evaluations") {
+    options.max_evaluations = 2;
+    auto evaluator = Create(options);
+    CHECK(Poll(evaluator.get()));
+    CHECK_FALSE(evaluator->done());
+    CHECK(Poll(evaluator.get()));
+    CHECK(evaluator->done());
+  }
+  SECTION("once") {
+    options.once = true;
+    auto evaluator = Create(options);
+    CHECK(Poll(evaluator.get()));
+    CHECK(evaluator->done());
+    CHECK(lines[0].find("\"step\":300") != std::string::npos);
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "what cannot be evaluated") {
+  Evaluator::Options options = Options();
+  SECTION("a torn checkpoint is passed over") {
+    Write(1, 0);
+    Write(2, 0);
+    std::ofstream(directory / "ckpt-0-1-1/ps-0.safetensors", std::ios::trunc) << "torn";
+    auto evaluator = Create(options);
+    CHECK(Poll(evaluator.get()));
+    CHECK(lines.empty());
+    CHECK(Poll(evaluator.get()));
+    CHECK(lines.size() == 1);
+  }
+  SECTION("no checkpoint, once") {
+    options.once = true;
+    CHECK(absl::IsNotFound(Create(options)->Poll().status()));
+  }
+  SECTION("no checkpoint in time") {
+    options.wait = std::chrono::nanoseconds(1);
+    auto evaluator = Create(options);
+    absl::Status status;
+    for (int i = 0; i < 1000 && status.ok(); ++i) status = evaluator->Poll().status();
+    CHECK(absl::IsDeadlineExceeded(status));
+  }
+  SECTION("no validation set") {
+    spec.mutable_data()->clear_validation();
+    Write(1, 0);
+    CHECK(absl::IsFailedPrecondition(Create(options)->Poll().status()));
+  }
+  SECTION("no directory named") {
+    options.checkpoint_dir = "";
+    CHECK(absl::IsInvalidArgument(Evaluator::Create(options).status()));
+  }
+}
+
+}  // namespace
+}  // namespace cohort

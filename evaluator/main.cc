@@ -1,0 +1,34 @@
+// cohort-evaluator: evaluates the checkpoints of a job as they come. It never dials the cluster.
+#include <cstdlib>
+
+#include "common/base/exit_code.h"
+#include "common/base/flags.h"
+#include "common/base/signals.h"
+#include "common/base/status.h"
+#include "evaluator/evaluator.h"
+#include "evaluator/evaluator_options.h"
+
+namespace cohort {
+namespace {
+
+absl::StatusOr<int> Run(const EvaluatorFlags& flags) {
+  COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SignalWaiter> signals, SignalWaiter::Start());
+  COHORT_ASSIGN_OR_RETURN(const RoleContext context,
+                          MakeRoleContext(flags.role, Role::kEvaluator, std::getenv("TF_CONFIG")));
+  COHORT_ASSIGN_OR_RETURN(
+      std::unique_ptr<Evaluator> evaluator,
+      Evaluator::Create(MakeEvaluatorOptions(flags, context, std::getenv("COHORT_DATA_DIR"))));
+  return RunUntilEnd(evaluator.get(), signals.get(), FromSeconds(flags.poll_s));
+}
+
+}  // namespace
+}  // namespace cohort
+
+int main(int argc, char** argv) {
+  cohort::EvaluatorFlags options;
+  cohort::FlagSet flags("cohort-evaluator", "Evaluates the checkpoints of a Cohort job.");
+  cohort::AddEvaluatorFlags(&flags, &options);
+  if (const auto exit = flags.ParseOrExit(argc, argv)) return *exit;
+  const absl::StatusOr<int> code = cohort::Run(options);
+  return code.ok() ? *code : cohort::ExitWith("cohort-evaluator", code.status());
+}

@@ -1,0 +1,78 @@
+#include "ps_server/apply_log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <string_view>
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+#include "proto/parameter_server.pb.h"
+
+namespace cohort {
+namespace {
+
+std::string_view VerdictWord(int verdict) {
+  switch (verdict) {
+    case v1::APPLIED:
+      return "applied";
+    case v1::DUPLICATE:
+      return "duplicate";
+    case v1::SETTLED:
+      return "settled";
+    case v1::FENCED:
+      return "fenced";
+    case v1::MOVED:
+      return "moved";
+    default:
+      return "invalid";
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ApplyLog>> ApplyLog::Open(const std::string& path,
+                                                         uint64_t incarnation) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    return WithExitCode(FailedPrecondition("--apply_log: {}: {}", path, std::strerror(errno)),
+                        ExitCode::kCantCreate);
+  }
+  std::unique_ptr<ApplyLog> log(new ApplyLog(path, fd));
+  std::string first = fmt::format("# cohort apply log 1 {}\n", incarnation);
+  COHORT_RETURN_IF_ERROR(log->Write(&first));
+  return log;
+}
+
+ApplyLog::~ApplyLog() { ::close(fd_); }
+
+void ApplyLog::AddLine(const PushHeaderView& push, uint64_t generation, uint32_t tablet,
+                       int verdict, std::string* lines) {
+  fmt::format_to(std::back_inserter(*lines), "{} {} {} {} {} {} {} {}\n", push.id.closure,
+                 push.id.ordinal, push.attempt, push.place, push.timeline, generation, tablet,
+                 VerdictWord(verdict));
+}
+
+absl::Status ApplyLog::Write(std::string* lines) {
+  // One write with O_APPEND: lines of two threads do not mix.
+  const char* from = lines->data();
+  size_t left = lines->size();
+  while (left > 0) {
+    const ssize_t written = ::write(fd_, from, left);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      lines->clear();
+      return Unavailable("{}: {}", path_, std::strerror(errno));
+    }
+    from += written;
+    left -= static_cast<size_t>(written);
+  }
+  lines->clear();
+  return absl::OkStatus();
+}
+
+}  // namespace cohort

@@ -1,0 +1,47 @@
+#ifndef COHORT_PS_SERVER_APPLY_LOG_H_
+#define COHORT_PS_SERVER_APPLY_LOG_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "ps_server/push_pull_views.h"
+
+namespace cohort {
+
+// A text file in which a parameter server notes what became of every push section, for the
+// invariant checker. One line each, numbers in decimal, verdicts applied, duplicate, settled,
+// fenced, moved, invalid:
+//
+//   # cohort apply log 1 <incarnation>
+//   <closure> <ordinal> <attempt> <place> <timeline> <generation> <tablet> <verdict>
+//
+// The lines of one request are appended by one write before its answer is sent: what a client was
+// told is in the file, whatever then kills the process. A restarted server appends to the same
+// file, after a first line of its own. Thread-safe.
+class ApplyLog {
+ public:
+  // Errors: those of opening the file for appending, with exit code 73.
+  static absl::StatusOr<std::unique_ptr<ApplyLog>> Open(const std::string& path,
+                                                        uint64_t incarnation);
+  ~ApplyLog();
+  ApplyLog(const ApplyLog&) = delete;
+  ApplyLog& operator=(const ApplyLog&) = delete;
+
+  // Appends one line to `lines`. `verdict` is a v1.SectionStatus.
+  static void AddLine(const PushHeaderView& push, uint64_t generation, uint32_t tablet, int verdict,
+                      std::string* lines);
+  // Appends the lines to the file and empties the string.
+  absl::Status Write(std::string* lines);
+
+ private:
+  ApplyLog(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  const std::string path_;
+  const int fd_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_PS_SERVER_APPLY_LOG_H_

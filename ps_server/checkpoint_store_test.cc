@@ -1,0 +1,288 @@
+#include "ps_server/checkpoint_store.h"
+
+#include <algorithm>
+
+#include "common/base/crash_point.h"
+#include "common/checkpoint/manifest.h"
+#include "common/checkpoint/safetensors.h"
+#include "common/checkpoint/test_directory.h"
+#include "ps_server/core_test_util.h"
+
+namespace cohort::ps_test {
+namespace {
+
+using testing::TestDirectory;
+
+const std::vector<v1::VariableSpec> kVariables = {
+    Variable("table", {11, 3}, 1), Variable("dense/kernel", {7, 4}, 2, v1::FLOAT64),
+    Variable("dense/bias", {5}, 3), Variable("scale", {}, 4)};
+
+// All servers of a layout, sharing a directory.
+class TestCluster {
+ public:
+  explicit TestCluster(v1::Layout layout) : layout_(std::move(layout)) {
+    uint32_t servers = 0;
+    for (const auto& tablet : layout_.tablets()) servers = std::max(servers, tablet.ps() + 1);
+    for (uint32_t i = 0; i < servers; ++i) {
+      ps_.push_back(std::make_unique<TestCore>(i, &store_));
+      ps_.back()->index = i;
+      ps_.back()->Adopt(1, 1);
+    }
+  }
+
+  absl::Status Assign(uint64_t timeline = 1, const std::string& manifest = "") {
+    timeline_ = timeline;
+    for (auto& ps : ps_) {
+      ps->Assign(1, layout_, timeline, manifest);
+      ps->RunBackground();
+      const auto answer = ps->Last(1);
+      if (answer.status().code() != 0) return DataLoss("{}", answer.status().message());
+      REQUIRE(answer.assigned().timeline() == timeline);
+    }
+    return absl::OkStatus();
+  }
+
+  // One closure's push to the servers of [first, last); returns the verdicts by server.
+  std::vector<int> Push(uint64_t closure, size_t first = 0, size_t last = 100) {
+    std::vector<int> verdicts;
+    for (size_t i = first; i < std::min(last, ps_.size()); ++i) {
+      TestRequest request = MakePush(static_cast<uint32_t>(i), closure);
+      const auto header = ps_[i]->Handle(request);
+      for (const auto& result : header.pushes()) {
+        CHECK(result.status() == header.pushes(0).status());
+      }
+      verdicts.push_back(header.pushes(0).status());
+    }
+    return verdicts;
+  }
+
+  // Takes a cut and commits it; returns its manifest.
+  std::string Cut(const std::string& directory, uint64_t watermark = 0) {
+    v1::Manifest manifest;
+    manifest.set_format_version(1);
+    manifest.set_cut(1);
+    manifest.set_timeline(timeline_);
+    manifest.set_generation(1);
+    *manifest.mutable_layout() = layout_;
+    manifest.mutable_chief()->set_settled_watermark(watermark);
+    const std::string path = directory + "/" + IdOf(manifest).ToString();
+    for (auto& ps : ps_) {
+      ps->TakeSnapshot(1, 1, path, timeline_);
+      *manifest.mutable_tablets() = [&] {
+        auto tablets = manifest.tablets();
+        tablets.MergeFrom(ps->Last(1).snapshot_taken().tablets());
+        return tablets;
+      }();
+      ps->RunBackground();
+      const auto written = ps->Last(1);
+      INFO(written.status().message());
+      REQUIRE(written.has_snapshot_written());
+      manifest.mutable_files()->MergeFrom(written.snapshot_written().files());
+    }
+    const absl::Status status = CommitManifest(path, manifest);
+    INFO(status);
+    REQUIRE(status.ok());
+    return path + "/" + kManifestName;
+  }
+
+  // Every logical variable, as float64, in the order of kVariables.
+  std::vector<std::vector<double>> Values() {
+    std::vector<std::vector<double>> values(kVariables.size());
+    for (const v1::ShardSpec& shard : layout_.shards()) {
+      const auto ps = layout_.tablets(static_cast<int>(shard.tablet())).ps();
+      ps_[ps]->Pull(shard.tablet(), shard.shard());
+      auto& out = values[shard.variable()];
+      if (kVariables[shard.variable()].dtype() == v1::FLOAT64) {
+        for (const double v : TestTablet::Values<double>(ps_[ps]->payload)) out.push_back(v);
+      } else {
+        for (const float v : TestTablet::Values<float>(ps_[ps]->payload)) out.push_back(v);
+      }
+    }
+    return values;
+  }
+
+  TestCore& ps(size_t i) { return *ps_[i]; }
+
+ private:
+  // The gradient of an element depends on its place in the logical variable and on the closure
+  // only.
+  static double Gradient(uint64_t variable, uint64_t element, uint64_t closure) {
+    return static_cast<double>((element * 37 + closure * 11 + variable * 5) % 19) - 9;
+  }
+
+  template <typename T>
+  static void AddGradient(const v1::ShardSpec& shard, uint64_t row_elements, uint64_t closure,
+                          TestRequest* request) {
+    std::vector<T> values;
+    for (uint64_t e = 0; e < shard.rows() * row_elements; ++e) {
+      values.push_back(static_cast<T>(
+          Gradient(shard.variable(), shard.row_begin() * row_elements + e, closure)));
+    }
+    request->Add(values);
+  }
+
+  TestRequest MakePush(uint32_t ps, uint64_t closure) const {
+    TestRequest request;
+    request.header.set_generation(1);
+    v1::PushPart* push = request.header.mutable_push();
+    push->mutable_id()->set_closure(closure);
+    push->set_place(closure);
+    push->set_timeline(timeline_);
+    push->set_weight(4);
+    for (const v1::TabletSpec& tablet : layout_.tablets()) {
+      if (tablet.ps() != ps) continue;
+      v1::PushSection* section = push->add_sections();
+      section->set_tablet(tablet.tablet());
+      section->set_term(timeline_);
+      for (const v1::ShardSpec& shard : layout_.shards()) {
+        if (shard.tablet() != tablet.tablet()) continue;
+        const v1::VariableSpec& variable = kVariables[shard.variable()];
+        const uint64_t row_elements =
+            variable.dims_size() > 1 ? static_cast<uint64_t>(variable.dims(1)) : 1;
+        v1::PushEntry* entry = section->add_entries();
+        entry->set_shard(shard.shard());
+        entry->set_kind(v1::GRADIENT);
+        entry->set_count(shard.rows() * row_elements);
+        if (variable.dtype() == v1::FLOAT64) {
+          AddGradient<double>(shard, row_elements, closure, &request);
+        } else {
+          AddGradient<float>(shard, row_elements, closure, &request);
+        }
+      }
+    }
+    return request;
+  }
+
+  const v1::Layout layout_;
+  CheckpointStore store_;
+  uint64_t timeline_ = 1;
+  std::vector<std::unique_ptr<TestCore>> ps_;
+};
+
+constexpr int kApplied = v1::APPLIED;
+constexpr int kDuplicate = v1::DUPLICATE;
+
+TEST_CASE("a cut is restored onto other numbers of shards, tablets and servers") {
+  TestDirectory directory;
+  TestCluster before(Layout(kVariables, Adam(), 2, {2, 1}));
+  REQUIRE(before.Assign().ok());
+  for (uint64_t c = 0; c < 5; ++c) before.Push(c);
+  const std::string manifest = before.Cut(directory.path(), 3);
+  const auto at_cut = before.Values();
+  for (uint64_t c = 5; c < 8; ++c) before.Push(c);
+
+  const std::vector<std::pair<int, std::vector<int>>> layouts = {
+      {2, {2, 1}}, {1, {1}}, {3, {1, 4, 2}}, {11, {3, 3}}};
+  for (const auto& [shards, cores] : layouts) {
+    CAPTURE(shards, cores.size());
+    TestCluster after(Layout(kVariables, Adam(), shards, cores));
+    REQUIRE(after.Assign(2, manifest).ok());
+    CHECK(after.Values() == at_cut);
+    // What was applied is known; the slots are there, so that training goes on to the bit.
+    for (const int verdict : after.Push(2)) CHECK(verdict == v1::SETTLED);
+    for (const int verdict : after.Push(4)) CHECK(verdict == kDuplicate);
+    for (uint64_t c = 5; c < 8; ++c) {
+      for (const int verdict : after.Push(c)) CHECK(verdict == kApplied);
+    }
+    CHECK(after.Values() == before.Values());
+  }
+}
+
+TEST_CASE("a closure that was pending in the cut is completed where it is missing") {
+  TestDirectory directory;
+  const auto layout = Layout(kVariables, Adam(), 2, {1, 1});
+  TestCluster before(layout);
+  REQUIRE(before.Assign().ok());
+  before.Push(0);
+  before.Push(1, 0, 1);
+  const std::string manifest = before.Cut(directory.path(), 1);
+  CHECK(before.Push(1) == std::vector<int>{kDuplicate, kApplied});
+  TestCluster after(layout);
+  REQUIRE(after.Assign(2, manifest).ok());
+  CHECK(after.Push(1) == std::vector<int>{kDuplicate, kApplied});
+  CHECK(after.Values() == before.Values());
+  // Put together in one tablet, rows of both kinds are there: at most once per row holds.
+  TestCluster one(Layout(kVariables, Adam(), 1, {1}));
+  REQUIRE(one.Assign(2, manifest).ok());
+  CHECK(one.Push(1) == std::vector<int>{kDuplicate});
+  CHECK_THAT(one.ps(0).registry.Text(), Catch::Contains("cohort_ps_partially_applied_total 1"));
+}
+
+TEST_CASE("what cannot be restored is named") {
+  TestDirectory directory;
+  TestCluster before(Layout(kVariables, Sgd(1), 1, {1}));
+  REQUIRE(before.Assign().ok());
+  const std::string manifest = before.Cut(directory.path());
+  // Adam's slots are not in a checkpoint of plain SGD.
+  TestCluster adam(Layout(kVariables, Adam(), 1, {1}));
+  const absl::Status status = adam.Assign(2, manifest);
+  CHECK_THAT(std::string(status.message()), Catch::Contains("table") && Catch::Contains(manifest));
+  auto missing = kVariables;
+  missing[0].set_name("other");
+  TestCluster renamed(Layout(missing, Sgd(1), 1, {1}));
+  CHECK_THAT(std::string(renamed.Assign(2, manifest).message()), Catch::Contains("other"));
+  TestCluster torn(Layout(kVariables, Sgd(1), 1, {1}));
+  CHECK_THAT(std::string(torn.Assign(2, directory / "nothing").message()),
+             Catch::Contains("nothing"));
+}
+
+TEST_CASE("a full disk fails the snapshot, leaves no file, and training goes on") {
+  TestDirectory directory;
+  TestCluster cluster(Layout({Variable("big", {64, 1024})}, Sgd(1), 1, {1}));
+  REQUIRE(cluster.Assign().ok());
+  {
+    testing::FullDisk full(4096);
+    cluster.ps(0).TakeSnapshot(1, 1, directory / "ckpt");
+    cluster.ps(0).RunBackground();
+  }
+  const auto answer = cluster.ps(0).Last(1);
+  CHECK(answer.status().code() == static_cast<int>(absl::StatusCode::kResourceExhausted));
+  CHECK_THAT(answer.status().message(), Catch::Contains("ps-0.safetensors"));
+  CHECK(!std::filesystem::exists(directory / "ckpt/ps-0.safetensors"));
+}
+
+TEST_CASE("crash points of snapshot and restore are passed") {
+  TestDirectory directory;
+  TestCluster cluster(Layout(kVariables, Sgd(1), 1, {1}));
+  WatchCrashPoints(nullptr);
+  REQUIRE(cluster.Assign().ok());
+  REQUIRE(cluster.Assign(2, cluster.Cut(directory.path())).ok());
+  CHECK(CrashPointHits("ps.snapshot.taken") == 1);
+  CHECK(CrashPointHits("ps.snapshot.writing") == 4);
+  CHECK(CrashPointHits("ps.snapshot.written") == 1);
+  CHECK(CrashPointHits("ps.restore.done") == 1);
+}
+
+TEST_CASE("the apply log holds a line for every push section") {
+  TestDirectory directory;
+  auto log = ApplyLog::Open(directory / "apply.log", 77);
+  REQUIRE(log.ok());
+  {
+    TestCore ps(0, nullptr, log->get());
+    ps.Push(3, 0, 1, {1});
+    ps.Adopt(1, 1);
+    ps.Assign(1, Layout({Variable("w", {1})}, Sgd(1)));
+    ps.RunBackground();
+    ps.Push(0, 0, 12, {1});
+    ps.Push(0, 0, 12, {1});
+    ps.Push(0, 0, 13, {1, 1});
+    ps.Push(0, 0, 13, {1}, 1, 1, 20);
+    ps.Push(0, 0, 21, {1}, 4);
+  }
+  CHECK(testing::ReadAllBytes(directory / "apply.log") ==
+        "# cohort apply log 1 77\n"
+        "1 0 0 1 1 1 3 moved\n"
+        "12 0 0 12 1 1 0 applied\n"
+        "12 0 0 12 1 1 0 duplicate\n"
+        "13 0 0 13 1 1 0 invalid\n"
+        "13 0 0 13 1 1 0 settled\n"
+        "21 0 0 21 4 1 0 fenced\n");
+  REQUIRE(ApplyLog::Open(directory / "apply.log", 78).ok());
+  CHECK(testing::Contains(testing::ReadAllBytes(directory / "apply.log"),
+                          "fenced\n# cohort apply log 1 78\n"));
+  CHECK_THAT(std::string(ApplyLog::Open("/no/such/file", 1).status().message()),
+             Catch::Contains("--apply_log: /no/such/file: No such file"));
+}
+
+}  // namespace
+}  // namespace cohort::ps_test

@@ -1,0 +1,130 @@
+#include "ps_server/data_path.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/crash_point.h"
+#include "proto/parameter_server.pb.h"
+
+namespace cohort {
+namespace {
+
+// Raises `value` to at least `to`.
+void RaiseTo(std::atomic<uint64_t>* value, uint64_t to) {
+  uint64_t now = value->load(std::memory_order_relaxed);
+  while (now < to && !value->compare_exchange_weak(now, to, std::memory_order_acq_rel)) {
+  }
+}
+
+}  // namespace
+
+Tablet* TabletSet::Find(uint32_t number) const {
+  const auto it = std::lower_bound(
+      tablets.begin(), tablets.end(), number,
+      [](const std::unique_ptr<Tablet>& t, uint32_t n) { return t->number() < n; });
+  return it != tablets.end() && (*it)->number() == number ? it->get() : nullptr;
+}
+
+void TabletSet::AdvanceWatermark(uint64_t to) const { RaiseTo(&watermark, to); }
+
+void DataPath::Handle(const RequestView& request, DataPathScratch* scratch,
+                      v1::PushPullResponseHeader* header, std::vector<PayloadSlice>* payload) {
+  header->set_sequence(request.sequence);
+  const uint64_t generation = this->generation();
+  header->set_generation(generation);
+  const std::shared_ptr<const TabletSet> tablets = this->tablets();
+  // A watermark is of a timeline: one from before a rollback may lie above the closures that the
+  // rollback made pending again. A pull names no timeline, so only pushes carry it.
+  if (tablets != nullptr && request.has_push && request.generation >= generation &&
+      request.push.timeline == tablets->timeline) {
+    tablets->AdvanceWatermark(request.settled_watermark);
+  }
+  for (const PushSectionView& section : request.push_sections) {
+    Push(request, section, tablets.get(), scratch, header);
+  }
+  if (!scratch->log_lines.empty() && !log_->Write(&scratch->log_lines).ok()) {
+    metrics_->apply_log_errors->Increment();
+  }
+  for (const PullSectionView& section : request.pull_sections) {
+    Pull(request, section, tablets.get(), header, payload);
+  }
+}
+
+void DataPath::Push(const RequestView& request, const PushSectionView& section,
+                    const TabletSet* tablets, DataPathScratch* scratch,
+                    v1::PushPullResponseHeader* header) {
+  if (header->pushes_size() > 0) COHORT_CRASH_POINT("ps.push.partial");
+  COHORT_CRASH_POINT("ps.push.received");
+  v1::PushResult* result = header->add_pushes();
+  Tablet* const tablet = tablets == nullptr ? nullptr : tablets->Find(section.tablet);
+  if (tablet == nullptr) {
+    result->set_tablet(section.tablet);
+    result->set_status(v1::MOVED);
+  } else {
+    const TimePoint begin = clock_->Now();
+    const PushEffect effect =
+        tablet->Push(request.generation, tablets->watermark.load(std::memory_order_acquire),
+                     request.push, section, result);
+    if (effect.applied) {
+      metrics_->apply_seconds->Observe(ToSeconds(clock_->Now() - begin));
+      metrics_->staleness->Observe(static_cast<double>(effect.staleness));
+      if (effect.non_finite) metrics_->non_finite_gradients->Increment();
+      COHORT_CRASH_POINT("ps.push.applied");
+    }
+  }
+  metrics_->pushes[result->status()]->Increment();
+  if (log_ != nullptr) {
+    ApplyLog::AddLine(request.push, request.generation, section.tablet, result->status(),
+                      &scratch->log_lines);
+  }
+}
+
+void DataPath::Pull(const RequestView& request, const PullSectionView& section,
+                    const TabletSet* tablets, v1::PushPullResponseHeader* header,
+                    std::vector<PayloadSlice>* payload) {
+  v1::PullResult* result = header->add_pulls();
+  Tablet* const tablet = tablets == nullptr ? nullptr : tablets->Find(section.tablet);
+  if (tablet == nullptr) {
+    result->set_tablet(section.tablet);
+    result->set_status(v1::MOVED);
+  } else {
+    tablet->Pull(request.generation, request.pull_version, section, result, payload);
+  }
+  metrics_->pulls[result->status()]->Increment();
+}
+
+std::shared_ptr<const TabletSet> DataPath::tablets() const {
+  MutexLock lock(&mu_);
+  return tablets_;
+}
+
+void DataPath::Serve(std::shared_ptr<const TabletSet> tablets) {
+  metrics_->tablets->Set(tablets == nullptr ? 0 : static_cast<double>(tablets->tablets.size()));
+  if (tablets != nullptr) metrics_->timeline->Set(static_cast<double>(tablets->timeline));
+  std::shared_ptr<const TabletSet> before = std::move(tablets);
+  {
+    MutexLock lock(&mu_);
+    before.swap(tablets_);
+  }
+  if (before == nullptr) return;
+  for (const auto& tablet : before->tablets) tablet->Retire();
+}
+
+void DataPath::Fence(uint64_t generation) {
+  RaiseTo(&generation_, generation);
+  metrics_->generation->Set(static_cast<double>(generation));
+  const std::shared_ptr<const TabletSet> now = tablets();
+  if (now == nullptr) return;
+  for (const auto& tablet : now->tablets) tablet->Fence(generation);
+}
+
+void DataPath::Reset() { generation_.store(0, std::memory_order_release); }
+
+void DataPath::AdvanceWatermark(uint64_t watermark) {
+  const std::shared_ptr<const TabletSet> now = tablets();
+  if (now == nullptr) return;
+  now->AdvanceWatermark(watermark);
+  metrics_->watermark->Set(static_cast<double>(watermark));
+}
+
+}  // namespace cohort

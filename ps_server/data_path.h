@@ -1,0 +1,84 @@
+#ifndef COHORT_PS_SERVER_DATA_PATH_H_
+#define COHORT_PS_SERVER_DATA_PATH_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "ps_server/apply_log.h"
+#include "ps_server/ps_metrics.h"
+#include "ps_server/push_pull_views.h"
+#include "ps_server/tablet.h"
+
+namespace cohort {
+
+namespace v1 {
+class PushPullResponseHeader;
+}
+
+// The tablets that a server serves at one time. Immutable but for the watermark, which lives here
+// and not with the server: a rollback takes it back, so that a cut's pending closures can be
+// completed.
+struct TabletSet {
+  uint64_t timeline = 0;
+  uint64_t term = 0;
+  std::vector<std::unique_ptr<Tablet>> tablets;  // by number
+  mutable std::atomic<uint64_t> watermark{0};
+
+  Tablet* Find(uint32_t number) const;
+  void AdvanceWatermark(uint64_t to) const;
+};
+
+// Memory of one caller of DataPath::Handle, used again and again.
+struct DataPathScratch {
+  std::string log_lines;
+};
+
+// Pushes and pulls: gives each section to its tablet, on the caller's thread. Handle is called by
+// many threads at once; a tablet's own lock is the only one held while it works. The other methods
+// are the control's. Lock order: mu_ is never held while a tablet's lock is taken.
+class DataPath {
+ public:
+  // `metrics`, `clock` and `log` (may be null) outlive this.
+  DataPath(PsMetrics* metrics, const Clock* clock, ApplyLog* log)
+      : metrics_(metrics), clock_(clock), log_(log) {}
+
+  // Executes the push sections, then the pull sections. Fills `header` (cleared by the caller) with
+  // a result for every section, in order, and appends one slice to `payload` for each pulled entry.
+  void Handle(const RequestView& request, DataPathScratch* scratch,
+              v1::PushPullResponseHeader* header, std::vector<PayloadSlice>* payload);
+
+  // Serves these tablets from now on (null: none). When it returns, those before neither apply nor
+  // answer anything.
+  void Serve(std::shared_ptr<const TabletSet> tablets);
+  // When it returns, nothing of an older generation is applied.
+  void Fence(uint64_t generation);
+  // A new job: generations start anew. Only while nothing is served.
+  void Reset();
+  // The chief's word, about what is served now.
+  void AdvanceWatermark(uint64_t watermark);
+
+  std::shared_ptr<const TabletSet> tablets() const;
+  uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+
+ private:
+  void Push(const RequestView& request, const PushSectionView& section, const TabletSet* tablets,
+            DataPathScratch* scratch, v1::PushPullResponseHeader* header);
+  void Pull(const RequestView& request, const PullSectionView& section, const TabletSet* tablets,
+            v1::PushPullResponseHeader* header, std::vector<PayloadSlice>* payload);
+
+  PsMetrics* const metrics_;
+  const Clock* const clock_;
+  ApplyLog* const log_;
+  std::atomic<uint64_t> generation_{0};
+  mutable Mutex mu_;
+  std::shared_ptr<const TabletSet> tablets_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_PS_SERVER_DATA_PATH_H_

@@ -1,0 +1,39 @@
+// cohort-ps: a parameter server. TF_CONFIG says which task of which cluster it is.
+#include <cstdlib>
+
+#include "common/base/exit_code.h"
+#include "common/base/flags.h"
+#include "common/base/signals.h"
+#include "common/base/status.h"
+#include "ps_server/parameter_server.h"
+#include "ps_server/ps_options.h"
+
+namespace cohort {
+namespace {
+
+absl::StatusOr<int> Run(const PsFlags& flags) {
+  COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SignalWaiter> signals, SignalWaiter::Start());
+  COHORT_ASSIGN_OR_RETURN(const RoleContext context,
+                          MakeRoleContext(flags.role, Role::kPs, std::getenv("TF_CONFIG")));
+  ParameterServer::Options options = MakeServerOptions(flags, context);
+  options.on_done = [&signals] { signals->NotifyDone(); };
+  COHORT_ASSIGN_OR_RETURN(std::unique_ptr<ParameterServer> server,
+                          ParameterServer::Start(std::move(options)));
+  context.log->Info("listening", {{"port", server->port()},
+                                  {"admin_port", server->admin_port()},
+                                  {"threads", context.threads},
+                                  {"incarnation", context.incarnation}});
+  return RunUntilEnd(server.get(), signals.get(), context.log.get());
+}
+
+}  // namespace
+}  // namespace cohort
+
+int main(int argc, char** argv) {
+  cohort::PsFlags options;
+  cohort::FlagSet flags("cohort-ps", "A parameter server of Cohort.");
+  cohort::AddPsFlags(&flags, &options);
+  if (const auto exit = flags.ParseOrExit(argc, argv)) return *exit;
+  const absl::StatusOr<int> code = cohort::Run(options);
+  return code.ok() ? *code : cohort::ExitWith("cohort-ps", code.status());
+}

@@ -1,0 +1,106 @@
+#ifndef COHORT_PS_SERVER_PARAMETER_SERVER_H_
+#define COHORT_PS_SERVER_PARAMETER_SERVER_H_
+
+#include <absl/status/statusor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/metrics.h"
+#include "common/base/mutex.h"
+#include "common/cluster/wait_list.h"
+#include "ps_server/apply_log.h"
+#include "ps_server/background_thread.h"
+#include "ps_server/checkpoint_store.h"
+#include "ps_server/ps_core.h"
+#include "ps_server/ps_service.h"
+
+namespace cohort {
+
+class AdminServer;
+class SignalWaiter;
+class StreamServer;
+struct PsFlags;
+struct RoleContext;
+
+// A parameter server as a whole: cohort-ps has one, an in-process cluster has several.
+class ParameterServer {
+ public:
+  struct Options {
+    std::vector<std::string> listen;  // "host:port", "unix:/path"
+    std::string admin_address;        // "": no admin port
+    bool allow_insecure = false;
+    int threads = 1;
+    uint32_t index = 0;
+    uint64_t incarnation = 0;
+    std::string host_id;
+    std::string unix_socket;    // the path among `listen`, for the chief to hand on; "": none
+    std::string apply_log;      // file; "": none
+    std::string chief_address;  // to be named while it is waited for; may be ""
+    Duration chief_timeout = std::chrono::seconds(10);
+    Duration chief_wait = std::chrono::seconds(300);
+    Logger* log = nullptr;          // outlives the server
+    std::function<void()> on_done;  // the chief has ended the job; on a thread of the server
+  };
+  // How the chief ended the job.
+  struct End {
+    bool job_finished = false;
+    std::string reason;
+  };
+
+  // Serves when it returns. Errors: those of StreamServer, AdminServer and ApplyLog.
+  static absl::StatusOr<std::unique_ptr<ParameterServer>> Start(Options options);
+  // Ends at once, as a kill would for its peers.
+  ~ParameterServer();
+
+  int port() const;
+  int admin_port() const;
+
+  // Says whom it waits for. Errors: DeadlineExceeded when no chief has been there for chief_wait.
+  absl::Status Tick();
+  std::optional<End> end() const;
+  // Lets snapshots under way be written for at most `grace`, closes all streams with `why` (OK: the
+  // job is done), stops. Idempotent.
+  void Shutdown(const absl::Status& why, std::chrono::milliseconds grace);
+
+  PsCore* core() { return core_.get(); }
+  const MetricsRegistry& metrics() const { return registry_; }
+
+ private:
+  explicit ParameterServer(Options options);
+  PsCore::Options CoreOptions() const;
+  absl::Status Listen();
+
+  // In the order in which they depend on each other.
+  const Options options_;
+  RealClock clock_;
+  MetricsRegistry registry_;
+  std::unique_ptr<ApplyLog> apply_log_;  // may be null
+  CheckpointStore store_;                // snapshot files
+  PsService service_;                    // streams to the core and back
+  mutable Mutex mu_;
+  std::optional<End> end_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<PsCore> core_;  // the protocol
+  BackgroundThread background_;   // runs the core's long work
+  std::unique_ptr<StreamServer> server_;
+  std::unique_ptr<AdminServer> admin_;  // may be null
+  WaitList waiting_;                    // for the chief; of the thread that ticks
+};
+
+// The options of a task as flags and TF_CONFIG say.
+ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleContext& context);
+
+// Waits for the end of the job, a signal, or a chief that does not come, and shuts down. Returns
+// the exit code: 0 when the job is finished, 69 when it failed or nobody came, 128 + signal.
+int RunUntilEnd(ParameterServer* server, SignalWaiter* signals, Logger* log);
+
+}  // namespace cohort
+
+#endif  // COHORT_PS_SERVER_PARAMETER_SERVER_H_

@@ -1,0 +1,279 @@
+#include "ps_server/ps_core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/crash_point.h"
+#include "common/base/status.h"
+#include "common/rpc/status_proto.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/parameter_server.pb.h"
+
+namespace cohort {
+
+PsCore::PsCore(const Options& options, Environment environment)
+    : options_(options),
+      env_(std::move(environment)),
+      metrics_(env_.metrics),
+      pool_(BufferPool::Create(options.max_idle_bytes)),
+      data_path_(&metrics_, env_.clock, env_.apply_log),
+      adoption_(options.chief_timeout) {}
+
+// Tablets give their buffers back before the pool is closed.
+PsCore::~PsCore() {
+  MutexLock lock(&mu_);
+  CancelSnapshots();
+  data_path_.Serve(nullptr);
+}
+
+void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
+  MutexLock lock(&mu_);
+  if (message.has_adopt()) {
+    OnAdopt(connection, message);
+    return;
+  }
+  const Asker asker{message.generation(), message.request()};
+  if (message.has_ping()) {
+    v1::PsToChief pong;
+    pong.set_request(message.request());
+    pong.set_generation(adoption_.generation());
+    pong.mutable_pong()->set_sent_unix_micros(message.ping().sent_unix_micros());
+    env_.sink->Send(connection, pong);
+    return;
+  }
+  if (message.generation() < adoption_.generation() || adoption_.connection() != connection) {
+    SendFenced(connection, message.request(), "the chief is not adopted on this connection");
+    return;
+  }
+  switch (message.body_case()) {
+    case v1::ChiefToPs::kAssign:
+      OnAssign(asker, message.assign());
+      break;
+    case v1::ChiefToPs::kWatermark:
+      data_path_.AdvanceWatermark(message.watermark().settled_watermark());
+      break;
+    case v1::ChiefToPs::kSnapshot:
+      OnSnapshot(asker, message.snapshot());
+      break;
+    case v1::ChiefToPs::kDropSnapshot: {
+      const auto it = snapshots_.find(message.drop_snapshot().cut());
+      if (it != snapshots_.end()) it->second->cancelled = true;
+      break;
+    }
+    case v1::ChiefToPs::kShutdown:
+      env_.log->Info("shutdown_asked", {{"job_finished", message.shutdown().job_finished()},
+                                        {"reason", message.shutdown().reason()}});
+      env_.on_shutdown(message.shutdown().job_finished(), message.shutdown().reason());
+      break;
+    default:
+      AnswerError(asker, Unimplemented("ps:{} does not know this message", options_.index));
+  }
+}
+
+void PsCore::OnClosed(Connection connection, ChiefLoss loss) {
+  MutexLock lock(&mu_);
+  if (adoption_.connection() == connection) {
+    env_.log->Info("chief_gone", {{"generation", adoption_.generation()},
+                                  {"silent", loss == ChiefLoss::kSilent}});
+  }
+  adoption_.OnClosed(connection, loss, env_.clock->Now());
+}
+
+// ------------------------------------------------------------------ adoption
+
+void PsCore::FillHello(const v1::AdoptPs& adopt, v1::PsHello* hello) {
+  hello->mutable_task()->set_type("ps");
+  hello->mutable_task()->set_index(static_cast<int32_t>(options_.index));
+  hello->set_incarnation(options_.incarnation);
+  hello->set_heard_generation(adoption_.generation());
+  hello->set_hears_chief(adoption_.Hears(adopt.chief_incarnation(), env_.clock->Now()));
+  hello->set_cores(options_.cores);
+  hello->set_unix_socket(options_.unix_socket);
+  hello->set_host_id(options_.host_id);
+  hello->mutable_fingerprint()->set_instruction_set(options_.instruction_set);
+  hello->mutable_fingerprint()->set_intra_op_threads(1);
+  hello->mutable_fingerprint()->set_libraries(options_.libraries);
+  hello->mutable_fingerprint()->set_device_kind("cpu");
+  const auto tablets = data_path_.tablets();
+  if (tablets != nullptr) {
+    hello->set_job(adoption_.job());
+    hello->set_timeline(tablets->timeline);
+    hello->set_term(tablets->term);
+    hello->set_settled_watermark(tablets->watermark.load(std::memory_order_acquire));
+    for (const auto& tablet : tablets->tablets) hello->add_tablets(tablet->number());
+  }
+  absl::Status sees;
+  if (!adopt.directory_token().empty()) {
+    sees = env_.store->CheckDirectory(adopt.checkpoint_dir(), adopt.directory_token());
+    if (!sees.ok()) env_.log->Failure(LogLevel::kWarning, "checkpoint_dir_not_shared", sees);
+  }
+  hello->set_sees_checkpoint_dir(sees.ok());
+}
+
+void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message) {
+  const v1::AdoptPs& adopt = message.adopt();
+  v1::PsToChief answer;
+  answer.set_request(message.request());
+  if (adopt.has_expected() && (adopt.expected().type() != "ps" ||
+                               adopt.expected().index() != static_cast<int32_t>(options_.index))) {
+    StatusToProto(
+        FailedPrecondition("the chief takes this task for {}:{}, but it is ps:{}: TF_CONFIG "
+                           "of the two differ",
+                           adopt.expected().type(), adopt.expected().index(), options_.index),
+        answer.mutable_status());
+  } else if (!adopt.probe()) {
+    if (message.generation() == 0) {
+      StatusToProto(InvalidArgument("a chief without a generation adopts nothing"),
+                    answer.mutable_status());
+      env_.sink->Send(connection, answer);
+      return;
+    }
+    const auto before = adoption_.connection();
+    const Adoption::Verdict verdict =
+        adoption_.Adopt({connection, message.generation(), adopt.chief_incarnation(), adopt.job(),
+                         adopt.takeover()},
+                        env_.clock->Now());
+    if (verdict == Adoption::Verdict::kFenced || verdict == Adoption::Verdict::kBusy) {
+      SendFenced(connection, message.request(),
+                 verdict == Adoption::Verdict::kFenced
+                     ? "a newer chief has been here"
+                     : fmt::format("it works for the chief of job {}", adoption_.job()));
+      return;
+    }
+    if (before.has_value() && *before != connection) {
+      SendFenced(*before, 0, "a newer chief has taken over");
+    }
+    if (verdict == Adoption::Verdict::kAdoptedNewJob) {
+      ++assignment_;
+      CancelSnapshots();
+      data_path_.Serve(nullptr);
+      data_path_.Reset();
+    }
+    data_path_.Fence(message.generation());
+    env_.log->Info("adopted", {{"generation", message.generation()},
+                               {"job", adopt.job()},
+                               {"takeover", adopt.takeover()}});
+  }
+  answer.set_generation(adoption_.generation());
+  FillHello(adopt, answer.mutable_hello());
+  env_.sink->Send(connection, answer);
+}
+
+void PsCore::SendFenced(Connection connection, uint64_t request, const std::string& why) {
+  v1::PsToChief message;
+  message.set_request(request);
+  message.set_generation(adoption_.generation());
+  message.mutable_fenced()->set_current_generation(adoption_.generation());
+  message.mutable_fenced()->set_chief_incarnation(adoption_.chief_incarnation());
+  message.mutable_fenced()->set_why(fmt::format("ps:{}: {}", options_.index, why));
+  env_.sink->Send(connection, message);
+}
+
+void PsCore::Answer(const Asker& asker, v1::PsToChief* message) {
+  if (!adoption_.connection().has_value() || adoption_.generation() != asker.generation) return;
+  message->set_request(asker.request);
+  message->set_generation(adoption_.generation());
+  env_.sink->Send(*adoption_.connection(), *message);
+}
+
+void PsCore::AnswerError(const Asker& asker, const absl::Status& status) {
+  v1::PsToChief message;
+  StatusToProto(status, message.mutable_status());
+  Answer(asker, &message);
+}
+
+// ------------------------------------------------------------------ snapshots
+
+void PsCore::OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take) {
+  const auto tablets = data_path_.tablets();
+  if (tablets == nullptr || tablets->timeline != take.timeline()) {
+    AnswerError(asker, FailedPrecondition("cut {} is of timeline {}, ps:{} serves {}", take.cut(),
+                                          take.timeline(), options_.index,
+                                          tablets == nullptr
+                                              ? std::string("nothing")
+                                              : fmt::format("timeline {}", tablets->timeline)));
+    return;
+  }
+  auto job = std::make_shared<SnapshotJob>();
+  job->cut = take.cut();
+  job->ps = options_.index;
+  job->directory = take.directory();
+  v1::PsToChief taken;
+  taken.mutable_snapshot_taken()->set_cut(take.cut());
+  for (const auto& tablet : tablets->tablets) {
+    job->tablets.push_back(tablet->Snapshot(tablets->watermark.load(std::memory_order_acquire)));
+    *taken.mutable_snapshot_taken()->add_tablets() = *job->tablets.back().cut;
+  }
+  COHORT_CRASH_POINT("ps.snapshot.taken");
+  Answer(asker, &taken);
+  const auto it = snapshots_.find(take.cut());
+  if (it != snapshots_.end()) it->second->cancelled = true;
+  snapshots_[take.cut()] = job;
+  env_.background([this, asker, job] { WriteSnapshot(asker, job); });
+}
+
+void PsCore::WriteSnapshot(const Asker& asker, const std::shared_ptr<SnapshotJob>& job) {
+  const TimePoint begin = env_.clock->Now();
+  auto files =
+      job->cancelled
+          ? absl::StatusOr<std::vector<v1::SnapshotFile>>(Cancelled("cut {} was dropped", job->cut))
+          : env_.store->Write(*job);
+  MutexLock lock(&mu_);
+  job->tablets.clear();
+  const auto it = snapshots_.find(job->cut);
+  if (it != snapshots_.end() && it->second == job) snapshots_.erase(it);
+  const double seconds = ToSeconds(env_.clock->Now() - begin);
+  if (!files.ok()) {
+    if (!job->cancelled) {
+      metrics_.snapshots_failed->Increment();
+      env_.log->Failure(LogLevel::kError, "snapshot_failed", files.status());
+    }
+    AnswerError(asker, Annotate(files.status(), fmt::format("cut {}", job->cut)));
+    return;
+  }
+  COHORT_CRASH_POINT("ps.snapshot.written");
+  metrics_.snapshots_written->Increment();
+  metrics_.snapshot_seconds->Observe(seconds);
+  env_.log->Info("snapshot_written", {{"cut", job->cut}, {"seconds", seconds}});
+  v1::PsToChief written;
+  written.mutable_snapshot_written()->set_cut(job->cut);
+  for (v1::SnapshotFile& file : *files) {
+    *written.mutable_snapshot_written()->add_files() = std::move(file);
+  }
+  Answer(asker, &written);
+}
+
+void PsCore::CancelSnapshots() {
+  for (const auto& [cut, job] : snapshots_) job->cancelled = true;
+}
+
+bool PsCore::chief_connected() const {
+  MutexLock lock(&mu_);
+  return adoption_.connection().has_value();
+}
+
+size_t PsCore::snapshots_under_way() const {
+  MutexLock lock(&mu_);
+  return static_cast<size_t>(
+      std::count_if(snapshots_.begin(), snapshots_.end(),
+                    [](const auto& entry) { return !entry.second->cancelled; }));
+}
+
+std::string PsCore::StatusText() const {
+  MutexLock lock(&mu_);
+  std::string text =
+      fmt::format("ps:{} incarnation {}\nchief: generation {}, job '{}', {}\n", options_.index,
+                  options_.incarnation, adoption_.generation(), adoption_.job(),
+                  adoption_.connection().has_value() ? "connected" : "not connected");
+  const auto tablets = data_path_.tablets();
+  if (tablets == nullptr) return text + "serves nothing\n";
+  text += fmt::format("timeline {}, term {}, settled watermark {}\n", tablets->timeline,
+                      tablets->term, tablets->watermark.load());
+  for (const auto& tablet : tablets->tablets) {
+    text += fmt::format("tablet {}: version {}, blocks copied on write {}\n", tablet->number(),
+                        tablet->version(), tablet->copied_blocks());
+  }
+  return text;
+}
+
+}  // namespace cohort

@@ -1,0 +1,154 @@
+#ifndef COHORT_PS_SERVER_PS_CORE_H_
+#define COHORT_PS_SERVER_PS_CORE_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/tensor/buffer.h"
+#include "ps_server/adoption.h"
+#include "ps_server/apply_log.h"
+#include "ps_server/data_path.h"
+#include "ps_server/ps_metrics.h"
+#include "ps_server/shard_store.h"
+
+namespace cohort {
+
+namespace v1 {
+class AdoptPs;
+class AssignTablets;
+class ChiefToPs;
+class PsHello;
+class PsToChief;
+class TakeSnapshot;
+}  // namespace v1
+
+// Where the core's messages go. Called with the core's lock held, in the order of the messages:
+// must not call back.
+class ChiefSink {
+ public:
+  virtual ~ChiefSink() = default;
+  virtual void Send(Adoption::Connection connection, const v1::PsToChief& message) = 0;
+};
+
+// The protocol of a parameter server as a plain state machine: no network, no threads, no clock of
+// its own. Inputs are the chief's messages per connection, requests of the data path, and time;
+// outputs are messages.
+//
+//   chief ──► OnMessage ──► Adoption: who is the chief ──► AssignTablets: Build, on `background`
+//                                                     ├──► TakeSnapshot: references now, files on
+//                                                     │    `background`
+//                                                     └──► watermark, shutdown, ping
+//   workers ─► data_path() ──► Tablet
+//
+// A server serves nothing until tablets are assigned to it, so one that has come back empty answers
+// MOVED. Thread-safe: control runs under mu_, the data path beside it (see DataPath); `background`
+// work holds mu_ only to hand over its result. In one thread (a simulator) everything is
+// deterministic.
+class PsCore {
+ public:
+  struct Options {
+    uint32_t index = 0;
+    uint64_t incarnation = 0;
+    uint32_t cores = 1;
+    std::string unix_socket;
+    std::string host_id;
+    std::string instruction_set;  // of the numeric fingerprint
+    std::string libraries;
+    Duration chief_timeout = std::chrono::seconds(10);
+    size_t max_idle_bytes = size_t{256} << 20;  // of recycled buffers
+    size_t block_bytes = Shard::kBlockBytes;
+    AppliedSet::Limits applied_limits;
+  };
+  // What the core uses; all outlive it.
+  struct Environment {
+    const Clock* clock = nullptr;
+    ShardStore* store = nullptr;
+    MetricsRegistry* metrics = nullptr;
+    Logger* log = nullptr;
+    ApplyLog* apply_log = nullptr;  // may be null
+    ChiefSink* sink = nullptr;
+    // Runs a function later, one after another, never inside the call. What is left when the core
+    // is destroyed must not run any more.
+    std::function<void(std::function<void()>)> background;
+    // The chief has ended the job. With the lock held.
+    std::function<void(bool job_finished, const std::string& reason)> on_shutdown;
+  };
+
+  PsCore(const Options& options, Environment environment);
+  ~PsCore();
+
+  // A message of a chief. The first of a connection is AdoptPs.
+  void OnMessage(Adoption::Connection connection, const v1::ChiefToPs& message);
+  void OnClosed(Adoption::Connection connection, ChiefLoss loss);
+
+  DataPath* data_path() { return &data_path_; }
+  BufferPool* pool() { return pool_.get(); }
+  PsMetrics* metrics() { return &metrics_; }
+
+  // Whether tablets have been assigned, for readiness.
+  bool serving() const { return data_path_.tablets() != nullptr; }
+  // Whether an adopted chief's stream is open.
+  bool chief_connected() const;
+  // Snapshots that are not on disk yet.
+  size_t snapshots_under_way() const;
+  // A page for people: tablets, versions, chief.
+  std::string StatusText() const;
+
+ private:
+  using Connection = Adoption::Connection;
+  // Who gets the answer to a request.
+  struct Asker {
+    uint64_t generation = 0;
+    uint64_t request = 0;
+  };
+
+  void OnAdopt(Connection connection, const v1::ChiefToPs& message)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendFenced(Connection connection, uint64_t request, const std::string& why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void FillHello(const v1::AdoptPs& adopt, v1::PsHello* hello) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  void OnAssign(const Asker& asker, const v1::AssignTablets& assign)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // On the background executor, without the lock.
+  absl::StatusOr<std::shared_ptr<TabletSet>> Build(const v1::AssignTablets& assign,
+                                                   uint64_t generation);
+  absl::Status Restore(const v1::AssignTablets& assign, TabletSet* tablets);
+  void OnBuilt(const Asker& asker, uint64_t assignment,
+               absl::StatusOr<std::shared_ptr<TabletSet>> tablets);
+
+  void OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WriteSnapshot(const Asker& asker, const std::shared_ptr<SnapshotJob>& job);
+  void CancelSnapshots() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // To the chief that asked, where it is still there.
+  void Answer(const Asker& asker, v1::PsToChief* message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AnswerError(const Asker& asker, const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const Options options_;
+  const Environment env_;
+  PsMetrics metrics_;
+  BufferPool::Handle pool_;
+  DataPath data_path_;
+
+  mutable Mutex mu_;
+  Adoption adoption_ ABSL_GUARDED_BY(mu_);
+  uint64_t assignment_ ABSL_GUARDED_BY(mu_) =
+      0;  // the newest; an older one that is built is dropped
+  std::map<uint64_t, std::shared_ptr<SnapshotJob>> snapshots_ ABSL_GUARDED_BY(mu_);  // by cut
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_PS_SERVER_PS_CORE_H_

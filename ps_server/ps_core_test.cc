@@ -1,0 +1,350 @@
+#include "ps_server/ps_core.h"
+
+#include <atomic>
+#include <thread>
+
+#include "common/base/crash_point.h"
+#include "common/rpc/status_proto.h"
+#include "ps_server/core_test_util.h"
+
+namespace cohort::ps_test {
+namespace {
+
+using Floats = std::vector<float>;
+
+v1::Layout SmallLayout() { return Layout({Variable("w", {2}, 5)}, Sgd(1)); }
+
+// Adopted by generation 1 on connection 1, and serving SmallLayout.
+void SetUp(TestCore* ps) {
+  ps->Adopt(1, 1);
+  ps->Assign(1, SmallLayout());
+  ps->RunBackground();
+  REQUIRE(ps->Last(1).has_assigned());
+}
+
+TEST_CASE("a server that has nothing serves nothing") {
+  TestCore ps;
+  CHECK(ps.Push(0, 0, 1, {1, 1}).status() == v1::MOVED);
+  ps.Pull(0, 0);
+  CHECK(ps.pull_status == v1::MOVED);
+  const auto hello = ps.Adopt(1, 1).hello();
+  CHECK(hello.job().empty());
+  CHECK(hello.tablets_size() == 0);
+  CHECK(hello.task().type() == "ps");
+  CHECK(hello.cores() == 2);
+  ps.Assign(1, SmallLayout());
+  // Still being made.
+  CHECK(ps.Push(0, 0, 1, {1, 1}).status() == v1::MOVED);
+  ps.RunBackground();
+  const auto assigned = ps.Last(1);
+  CHECK(assigned.request() == ps.request);
+  CHECK(assigned.assigned().tablets_size() == 1);
+  CHECK(ps.Pull(0, 0) == Floats{5, 5});
+  CHECK(ps.Adopt(1, 1).hello().job() == "job");
+}
+
+TEST_CASE("a probe asks and takes nothing over; a second chief is told of the first") {
+  TestCore ps;
+  SetUp(&ps);
+  const auto hello = ps.Adopt(2, 0, /*incarnation=*/8, /*probe=*/true).hello();
+  CHECK(hello.hears_chief());
+  CHECK(hello.heard_generation() == 1);
+  CHECK(hello.timeline() == 1);
+  // The chief itself, on a new connection, is no other.
+  CHECK(!ps.Adopt(3, 1, 7, true).hello().hears_chief());
+  CHECK(ps.core->chief_connected());
+
+  ps.core->OnClosed(1, ChiefLoss::kClosed);
+  CHECK(!ps.Adopt(2, 0, 8, true).hello().hears_chief());
+  CHECK(!ps.core->chief_connected());
+}
+
+TEST_CASE("a chief that was lost without a sign is heard for chief_timeout") {
+  TestCore ps;
+  SetUp(&ps);
+  ps.core->OnClosed(1, ChiefLoss::kSilent);
+  ps.clock.Advance(std::chrono::seconds(9));
+  CHECK(ps.Adopt(2, 0, 8, true).hello().hears_chief());
+  CHECK(!ps.Adopt(2, 0, 7, true).hello().hears_chief());
+  ps.clock.Advance(std::chrono::seconds(2));
+  CHECK(!ps.Adopt(2, 0, 8, true).hello().hears_chief());
+}
+
+TEST_CASE("a newer generation takes over, the older one is fenced in everything") {
+  TestCore ps;
+  SetUp(&ps);
+  CHECK(ps.Push(0, 0, 1, {1, 1}).status() == v1::APPLIED);
+  CHECK(ps.Adopt(2, 2, 8).has_hello());
+  // The old chief is told, and whatever it says is not acted on.
+  CHECK(ps.Last(1).fenced().current_generation() == 2);
+  ps.Assign(1, SmallLayout(), 2);
+  CHECK(ps.Last(1).has_fenced());
+  CHECK(ps.background.empty());
+  CHECK(ps.Adopt(1, 1).fenced().chief_incarnation() == 8);
+  // Its workers' pushes neither.
+  CHECK(ps.Push(0, 0, 2, {1, 1}, 1, 1).status() == v1::FENCED);
+  CHECK(ps.Push(0, 0, 2, {1, 1}, 1, 2).status() == v1::APPLIED);
+  CHECK(ps.Pull(0, 0) == Floats{3, 3});
+  // Nor another chief with the same generation, though the same one may come back.
+  CHECK(ps.Adopt(3, 2, 9).has_fenced());
+  CHECK(ps.Adopt(4, 2, 8).has_hello());
+  CHECK(ps.Last(2).has_fenced());
+}
+
+TEST_CASE("only an adopted chief is obeyed") {
+  TestCore ps;
+  ps.Assign(1, SmallLayout());
+  CHECK(ps.Last(1).has_fenced());
+  ps.Adopt(1, 0, 7, /*probe=*/true);
+  ps.Assign(1, SmallLayout());
+  CHECK(ps.Last(1).has_fenced());
+  CHECK(StatusFromProto(ps.Adopt(1, 0).status()).code() == absl::StatusCode::kInvalidArgument);
+  v1::ChiefToPs ping;
+  ping.mutable_ping()->set_sent_unix_micros(77);
+  ps.core->OnMessage(1, ping);
+  CHECK(ps.Last(1).pong().sent_unix_micros() == 77);
+}
+
+TEST_CASE("wrong task, directory and server index are named") {
+  TestCore ps;
+  v1::ChiefToPs message;
+  message.mutable_adopt()->set_probe(true);
+  message.mutable_adopt()->mutable_expected()->set_type("ps");
+  message.mutable_adopt()->mutable_expected()->set_index(3);
+  message.mutable_adopt()->set_directory_token("token");
+  message.mutable_adopt()->set_checkpoint_dir("/elsewhere");
+  ps.core->OnMessage(1, message);
+  auto answer = ps.Last(1);
+  CHECK_THAT(answer.status().message(),
+             Catch::Contains("takes this task for ps:3, but it is ps:0"));
+  CHECK(!answer.hello().sees_checkpoint_dir());
+  message.mutable_adopt()->clear_expected();
+  message.mutable_adopt()->set_checkpoint_dir("/shared");
+  ps.core->OnMessage(1, message);
+  CHECK(ps.Last(1).hello().sees_checkpoint_dir());
+  ps.Adopt(1, 1);
+  ps.index = 1;
+  ps.Assign(1, SmallLayout());
+  CHECK_THAT(ps.Last(1).status().message(), Catch::Contains("tablets of ps:1 assigned to ps:0"));
+}
+
+TEST_CASE("another job starts the server anew, unless its chief is heard") {
+  TestCore ps;
+  SetUp(&ps);
+  CHECK(ps.Adopt(2, 1, 9, false, false, "other").has_fenced());
+  CHECK(ps.core->serving());
+  ps.core->OnClosed(1, ChiefLoss::kClosed);
+  const auto hello = ps.Adopt(2, 1, 9, false, false, "other").hello();
+  CHECK(hello.job().empty());
+  CHECK(hello.heard_generation() == 1);
+  CHECK(!ps.core->serving());
+  // The user's word is stronger than a chief that is heard.
+  CHECK(ps.Adopt(3, 1, 10, false, /*takeover=*/true, "third").has_hello());
+}
+
+TEST_CASE("an assignment that was overtaken is dropped") {
+  TestCore ps;
+  SetUp(&ps);
+  ps.Assign(1, SmallLayout(), 2);
+  ps.Assign(1, SmallLayout(), 3);
+  ps.RunBackground();
+  CHECK(ps.Last(1).assigned().timeline() == 3);
+  CHECK(ps.core->data_path()->tablets()->timeline == 3);
+  ps.Assign(1, SmallLayout(), 2);
+  CHECK_THAT(ps.Last(1).status().message(),
+             Catch::Contains("timeline 2 assigned, but 3 is served"));
+}
+
+TEST_CASE("a rollback: old pushes are fenced, the floor settles, the watermark goes back") {
+  TestCore ps;
+  SetUp(&ps);
+  CHECK(ps.Push(0, 0, 10, {1, 1}, 1, 1, /*watermark=*/8).status() == v1::APPLIED);
+  CHECK(ps.Push(0, 0, 7, {1, 1}).status() == v1::SETTLED);
+  // Closure 5 is pending in the cut; 0..4 and 6..19 are settled.
+  ps.floor.set_watermark(5);
+  ps.floor.add_closed()->set_begin(6);
+  ps.floor.mutable_closed(0)->set_end(20);
+  ps.Assign(1, SmallLayout(), 2);
+  ps.RunBackground();
+  // Late pushes of the old timeline, with a watermark above the pending closure.
+  CHECK(ps.Push(0, 0, 11, {1, 1}, 1, 1, 9).status() == v1::FENCED);
+  CHECK(ps.Pull(0, 0) == Floats{5, 5});
+  CHECK(ps.Push(0, 0, 6, {1, 1}, 2).status() == v1::SETTLED);
+  CHECK(ps.Push(0, 0, 5, {1, 1}, 2).status() == v1::APPLIED);
+  CHECK(ps.Push(0, 0, 20, {1, 1}, 2).status() == v1::APPLIED);
+  CHECK(ps.Push(0, 0, 5, {1, 1}, 2).status() == v1::DUPLICATE);
+}
+
+TEST_CASE("the chief's watermark settles") {
+  TestCore ps;
+  SetUp(&ps);
+  v1::ChiefToPs message;
+  message.set_generation(1);
+  message.mutable_watermark()->set_settled_watermark(50);
+  ps.core->OnMessage(1, message);
+  CHECK(ps.Push(0, 0, 49, {1, 1}).status() == v1::SETTLED);
+  CHECK(ps.Push(0, 0, 50, {1, 1}).status() == v1::APPLIED);
+  CHECK(ps.Adopt(1, 1).hello().settled_watermark() == 50);
+  CHECK_THAT(ps.registry.Text(), Catch::Contains("cohort_ps_tablet_version{tablet=\"0\"} 1\n"));
+  CHECK_THAT(ps.registry.Text(),
+             Catch::Contains("cohort_ps_pushes_total{verdict=\"settled\"} 1\n"));
+}
+
+TEST_CASE("a snapshot is taken at once, written later, and not changed meanwhile") {
+  TestCore ps;
+  SetUp(&ps);
+  ps.Push(0, 0, 3, {1, 1});
+  ps.TakeSnapshot(1, 4, "/dir");
+  const auto taken = ps.Last(1);
+  CHECK(taken.request() == ps.request);
+  CHECK(taken.snapshot_taken().cut() == 4);
+  CHECK(taken.snapshot_taken().tablets(0).applied().applied(0).closure() == 3);
+  CHECK(ps.core->snapshots_under_way() == 1);
+  ps.Push(0, 0, 4, {1, 1});
+  ps.RunBackground();
+  const auto written = ps.Last(1);
+  CHECK(written.request() == ps.request);
+  CHECK(written.snapshot_written().files(0).name() == "ps-file");
+  CHECK(ps.written_values == Floats{4, 4});
+  CHECK(ps.core->snapshots_under_way() == 0);
+}
+
+TEST_CASE("snapshots that fail, are dropped, or are of another timeline say so") {
+  TestCore ps;
+  SetUp(&ps);
+  ps.TakeSnapshot(1, 1, "/dir", /*timeline=*/9);
+  CHECK_THAT(ps.Last(1).status().message(), Catch::Contains("cut 1 is of timeline 9"));
+  ps.write_status = ResourceExhausted("disk full");
+  ps.TakeSnapshot(1, 2, "/dir");
+  ps.RunBackground();
+  CHECK(StatusFromProto(ps.Last(1).status()).code() == absl::StatusCode::kResourceExhausted);
+  CHECK_THAT(ps.registry.Text(), Catch::Contains("cohort_ps_snapshots_total{result=\"failed\"} 1"));
+  CHECK(ps.Push(0, 0, 1, {1, 1}).status() == v1::APPLIED);
+  ps.write_status = absl::OkStatus();
+  ps.TakeSnapshot(1, 3, "/dir");
+  v1::ChiefToPs drop;
+  drop.set_generation(1);
+  drop.mutable_drop_snapshot()->set_cut(3);
+  ps.core->OnMessage(1, drop);
+  ps.RunBackground();
+  CHECK(StatusFromProto(ps.Last(1).status()).code() == absl::StatusCode::kCancelled);
+  CHECK(ps.written_values.empty());
+}
+
+TEST_CASE("an answer goes to the chief that asked, never to its successor") {
+  TestCore ps;
+  SetUp(&ps);
+  ps.TakeSnapshot(1, 5, "/dir");
+  ps.Adopt(2, 2, 8);
+  ps.RunBackground();
+  CHECK(ps.sent[2].empty());
+}
+
+TEST_CASE("failed assignments are answered and leave the server empty") {
+  TestCore ps;
+  ps.Adopt(1, 1);
+  ps.Assign(1, SmallLayout(), 1, "/no/manifest");
+  ps.RunBackground();
+  CHECK_THAT(ps.Last(1).status().message(), Catch::Contains("/no/manifest: no such manifest"));
+  v1::Layout broken = SmallLayout();
+  broken.mutable_shards(0)->set_rows(100);
+  ps.Assign(1, broken);
+  ps.RunBackground();
+  CHECK_THAT(ps.Last(1).status().message(), Catch::Contains("rows [0, 100) of 'w', which has 2"));
+  v1::Layout unknown = SmallLayout();
+  unknown.mutable_optimizer()->set_class_name("Lion");
+  ps.Assign(1, unknown);
+  ps.RunBackground();
+  CHECK(ps.Last(1).status().code() != 0);
+  CHECK(!ps.core->serving());
+}
+
+TEST_CASE("the end of the job") {
+  TestCore ps;
+  SetUp(&ps);
+  v1::ChiefToPs message;
+  message.set_generation(1);
+  message.mutable_shutdown()->set_job_finished(true);
+  ps.core->OnMessage(2, message);
+  CHECK(!ps.ended.has_value());
+  ps.core->OnMessage(1, message);
+  CHECK(ps.ended == true);
+}
+
+TEST_CASE("a crash point lies between the sections of one push") {
+  TestCore ps;
+  ps.Adopt(1, 1);
+  ps.Assign(1, Layout({Variable("a", {64}), Variable("b", {64})}, Sgd(1), 1, {2}));
+  ps.RunBackground();
+  TestRequest request;
+  request.header.set_generation(1);
+  request.header.mutable_push()->set_timeline(1);
+  for (uint32_t tablet = 0; tablet < 2; ++tablet) {
+    v1::PushSection* section = request.header.mutable_push()->add_sections();
+    section->set_tablet(tablet);
+    section->set_term(1);
+  }
+  static uint64_t version_at_crash[2];
+  static PsCore* core;
+  core = ps.core.get();
+  WatchCrashPoints([](std::string_view) {
+    for (uint32_t t = 0; t < 2; ++t) {
+      version_at_crash[t] = core->data_path()->tablets()->Find(t)->version();
+    }
+  });
+  REQUIRE(ArmCrashPoint("ps.push.partial").ok());
+  ps.Handle(request);
+  CHECK(version_at_crash[0] == 1);
+  CHECK(version_at_crash[1] == 0);
+  CHECK(CrashPointHits("ps.push.received") == 2);
+  CHECK(CrashPointHits("ps.push.applied") == 2);
+}
+
+TEST_CASE("control and data from many threads") {
+  TestCore ps;
+  SetUp(&ps);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  std::atomic<uint64_t> applied{0};
+  for (uint64_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      RequestAssembler assembler;
+      DataPathScratch scratch;
+      for (uint64_t i = 0; i < 2000 && !stop; ++i) {
+        TestRequest request;
+        request.header.set_generation(1000);
+        v1::PushPart* push = request.header.mutable_push();
+        push->mutable_id()->set_closure(i * 2 + t);
+        push->set_timeline(ps.core->data_path()->tablets() == nullptr
+                               ? 0
+                               : ps.core->data_path()->tablets()->timeline);
+        push->set_weight(1);
+        v1::PushSection* section = push->add_sections();
+        section->set_term(push->timeline());
+        v1::PushEntry* entry = section->add_entries();
+        entry->set_kind(v1::GRADIENT);
+        entry->set_count(2);
+        request.Add(Floats{1, 1});
+        request.header.mutable_pull()->add_sections()->add_entries();
+        if (!assembler.Add(request.header, request.payload).ok()) continue;
+        v1::PushPullResponseHeader header;
+        std::vector<PayloadSlice> payload;
+        ps.core->data_path()->Handle(assembler.Finish(), &scratch, &header, &payload);
+        applied += header.pushes(0).status() == v1::APPLIED;
+      }
+    });
+  }
+  for (uint64_t g = 2; g < 30; ++g) {
+    ps.Adopt(g, g, 7);
+    ps.TakeSnapshot(g, g, "/dir", ps.core->data_path()->tablets()->timeline, g);
+    if (g % 5 == 0) ps.Assign(g, SmallLayout(), g, "", g);
+    ps.RunBackground();
+    CHECK(ps.core->serving());
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK_THAT(ps.core->StatusText(), Catch::Contains("generation 29"));
+}
+
+}  // namespace
+}  // namespace cohort::ps_test

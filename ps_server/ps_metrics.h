@@ -1,0 +1,34 @@
+#ifndef COHORT_PS_SERVER_PS_METRICS_H_
+#define COHORT_PS_SERVER_PS_METRICS_H_
+
+#include "common/base/metrics.h"
+
+namespace cohort {
+
+// The figures that a parameter server exports. Handles of a registry that outlives this.
+struct PsMetrics {
+  explicit PsMetrics(MetricsRegistry* registry);
+
+  // By v1.SectionStatus; the sections of pushes, one count each.
+  Counter* pushes[8] = {};
+  Counter* pulls[8] = {};
+  Counter* bytes_in;   // payload of requests
+  Counter* bytes_out;  // payload of responses
+  Counter* bad_requests;
+  Counter* non_finite_gradients;
+  Histogram* apply_seconds;  // of one section that was applied
+  Histogram* staleness;      // updates between the pull and the push
+  Counter* snapshots_written;
+  Counter* snapshots_failed;
+  Histogram* snapshot_seconds;
+  Counter* partially_applied;  // see RestoredTablet::partially_applied
+  Counter* apply_log_errors;
+  Gauge* generation;
+  Gauge* timeline;
+  Gauge* tablets;
+  Gauge* watermark;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_PS_SERVER_PS_METRICS_H_

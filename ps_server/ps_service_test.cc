@@ -1,0 +1,343 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "common/rpc/frame_codec.h"
+#include "common/rpc/status_proto.h"
+#include "common/rpc/stream_client.h"
+#include "ps_server/parameter_server.h"
+#include "ps_server/ps_test_util.h"
+
+namespace cohort::ps_test {
+namespace {
+
+using Floats = std::vector<float>;
+
+CompletionLoop::Clock::time_point Deadline() {
+  const char* scale = std::getenv("COHORT_TEST_TIME_SCALE");
+  return CompletionLoop::Clock::now() +
+         std::chrono::seconds(static_cast<int>(30 * (scale ? std::max(1.0, std::atof(scale)) : 1)));
+}
+
+// One stream of a raw client, polled by the test's thread.
+class TestStream : public StreamHandler {
+ public:
+  TestStream(const std::string& address, const std::string& method, CompletionLoop* loop)
+      : loop_(loop), client_(*StreamClient::Create(address, {})) {
+    stream = client_->Open("/cohort.v1.ParameterServer/" + method, this, loop);
+  }
+  ~TestStream() override {
+    stream->Abort();
+    loop_->RunUntil([this] { return closed; }, Deadline());
+  }
+  void OnFrame(Frame frame) override { frames.push_back(std::move(frame)); }
+  void OnClosed(const absl::Status& s) override {
+    closed = true;
+    status = s;
+  }
+  bool Wait(size_t count) {
+    loop_->RunUntil([&] { return closed || frames.size() >= count; }, Deadline());
+    return frames.size() >= count;
+  }
+  bool WaitClosed() {
+    return loop_->RunUntil([this] { return closed; }, Deadline());
+  }
+
+  std::shared_ptr<Stream> stream;
+  std::vector<Frame> frames;
+  bool closed = false;
+  absl::Status status;
+
+ private:
+  CompletionLoop* const loop_;
+  std::unique_ptr<StreamClient> client_;
+};
+
+// A chief, and a server that serves `layout` to it.
+class TestServer {
+ public:
+  explicit TestServer(const v1::Layout& layout, int threads = 2) {
+    ParameterServer::Options options;
+    unix_path_ = fmt::format("/tmp/cohort-ps-test-{}.sock", getpid());
+    options.listen = {"127.0.0.1:0", "unix:" + unix_path_};
+    options.threads = threads;
+    options.incarnation = 55;
+    options.log = log.get();
+    options.on_done = [this] { loop.Wake(); };
+    auto started = ParameterServer::Start(std::move(options));
+    INFO(started.status());
+    REQUIRE(started.ok());
+    server = *std::move(started);
+    chief = std::make_unique<TestStream>(address(), "Control", &loop);
+    v1::ChiefToPs adopt;
+    adopt.mutable_adopt()->set_job("job");
+    REQUIRE(Ask(adopt).has_hello());
+    v1::ChiefToPs assign;
+    *assign.mutable_assign()->mutable_layout() = layout;
+    assign.mutable_assign()->set_timeline(1);
+    assign.mutable_assign()->set_term(1);
+    REQUIRE(Ask(assign).has_assigned());
+  }
+  ~TestServer() { ::unlink(unix_path_.c_str()); }
+
+  std::string address() const { return fmt::format("127.0.0.1:{}", server->port()); }
+  std::string unix_address() const { return "unix:" + unix_path_; }
+
+  v1::PsToChief Ask(v1::ChiefToPs message) {
+    message.set_generation(1);
+    message.set_request(++request_);
+    chief->frames.clear();
+    chief->stream->Send(SerializeToFrame(message));
+    v1::PsToChief answer;
+    if (!chief->Wait(1)) return answer;
+    REQUIRE(ParseFromFrame(chief->frames[0], &answer).ok());
+    REQUIRE(answer.request() == request_);
+    return answer;
+  }
+
+  std::unique_ptr<Logger> log = Logger::Discard();
+  CompletionLoop loop;
+  std::unique_ptr<ParameterServer> server;
+  std::unique_ptr<TestStream> chief;
+
+ private:
+  std::string unix_path_;
+  uint64_t request_ = 0;
+};
+
+v1::PushPullHeader Header(uint64_t sequence, std::optional<uint64_t> closure = std::nullopt) {
+  v1::PushPullHeader header;
+  header.set_sequence(sequence);
+  header.set_generation(1);
+  if (closure.has_value()) {
+    header.mutable_push()->mutable_id()->set_closure(*closure);
+    header.mutable_push()->set_timeline(1);
+    header.mutable_push()->set_weight(1);
+    header.mutable_push()->add_sections()->set_term(1);
+  }
+  return header;
+}
+
+void AddDense(v1::PushPullHeader* header, uint64_t begin, const Floats& values,
+              PushPullEncoder* encoder) {
+  v1::PushEntry* entry = header->mutable_push()->mutable_sections(0)->add_entries();
+  entry->set_kind(v1::GRADIENT);
+  entry->set_begin(begin);
+  entry->set_count(values.size());
+  encoder->BeginPayload();
+  encoder->AppendCopy(values.data(), values.size() * sizeof(float));
+}
+
+void AddPull(v1::PushPullHeader* header) {
+  v1::PullSection* section = header->mutable_pull()->add_sections();
+  section->set_term(1);
+  section->add_entries();
+}
+
+struct Answer {
+  v1::PushPullResponseHeader header;  // of the last message
+  std::vector<int> pushes;
+  Floats values;  // of the dense pull of shard 0
+  size_t messages = 0;
+};
+
+// Reads messages until the last of the answer.
+Answer Read(TestStream* client) {
+  Answer answer;
+  PushPullDecoder decoder;
+  do {
+    REQUIRE(client->Wait(answer.messages + 1));
+    REQUIRE(decoder.Decode(std::move(client->frames[answer.messages++]), &answer.header).ok());
+    for (const auto& push : answer.header.pushes()) answer.pushes.push_back(push.status());
+    size_t field = 0;
+    for (const auto& pull : answer.header.pulls()) {
+      for (const auto& entry : pull.entries()) {
+        answer.values.resize(std::max(answer.values.size(), entry.begin() + entry.count()));
+        const PayloadView view = decoder.payload(field++);
+        REQUIRE(view.size() == entry.count() * sizeof(float));
+        view.CopyTo(answer.values.data() + entry.begin());
+      }
+    }
+    REQUIRE(field == decoder.payload_count());
+  } while (answer.header.more());
+  client->frames.clear();
+  return answer;
+}
+
+TEST_CASE("push and pull over TCP and unix sockets") {
+  TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)));
+  uint64_t closure = 0;
+  for (const std::string& address : {ps.address(), ps.unix_address()}) {
+    CAPTURE(address);
+    TestStream client(address, "PushPull", &ps.loop);
+    PushPullEncoder encoder;
+    for (int i = 0; i < 3; ++i) {
+      auto header = Header(closure + 1, closure);
+      AddDense(&header, 0, {1, 0, -1}, &encoder);
+      AddPull(&header);
+      client.stream->Send(encoder.Finish(header));
+      const Answer answer = Read(&client);
+      ++closure;
+      CHECK(answer.header.sequence() == closure);
+      CHECK(answer.header.generation() == 1);
+      CHECK(answer.pushes == std::vector<int>{v1::APPLIED});
+      CHECK(answer.values == Floats{5.0f - closure, 5, 5.0f + closure});
+    }
+  }
+  CHECK_THAT(ps.server->metrics().Text(),
+             Catch::Contains("cohort_ps_pushes_total{verdict=\"applied\"} 6"));
+}
+
+TEST_CASE("large pushes and pulls travel in chunks; half a push is nothing") {
+  constexpr size_t kElements = 1'500'000;
+  TestServer ps(Layout({Variable("w", {kElements}, 1)}, Sgd(1)));
+  PushPullEncoder encoder;
+  const Floats half(kElements / 2, 0.5f);
+  auto first = Header(1, 0);
+  first.set_more(true);
+  AddDense(&first, 0, half, &encoder);
+  const Frame first_frame = encoder.Finish(first);
+  {
+    TestStream lost(ps.address(), "PushPull", &ps.loop);
+    lost.stream->Send(first_frame.Clone());
+    // An answer to another request would mean that the first half was taken for a whole.
+    CHECK(ps.Ask([] {
+              v1::ChiefToPs ping;
+              ping.mutable_ping();
+              return ping;
+            }())
+              .has_pong());
+  }
+  TestStream client(ps.address(), "PushPull", &ps.loop);
+  auto pull = Header(9);
+  AddPull(&pull);
+  client.stream->Send(encoder.Finish(pull));
+  Answer answer = Read(&client);
+  CHECK(answer.messages == 3);
+  CHECK(answer.values == Floats(kElements, 1));
+
+  client.stream->Send(first_frame.Clone());
+  auto second = Header(1, 0);
+  AddDense(&second, kElements / 2, half, &encoder);
+  AddPull(&second);
+  client.stream->Send(encoder.Finish(second));
+  answer = Read(&client);
+  CHECK(answer.pushes == std::vector<int>{v1::APPLIED});
+  CHECK(answer.values == Floats(kElements, 0.5f));
+}
+
+TEST_CASE("a request that makes no sense gets an error; half a one ends its stream") {
+  TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)));
+  PushPullEncoder encoder;
+  TestStream client(ps.address(), "PushPull", &ps.loop);
+  auto missing = Header(3, 1);
+  missing.mutable_push()->mutable_sections(0)->add_entries()->set_kind(v1::GRADIENT);
+  client.stream->Send(encoder.Finish(missing));
+  Answer answer = Read(&client);
+  CHECK(answer.header.sequence() == 3);
+  CHECK(StatusFromProto(answer.header.error()).code() == absl::StatusCode::kInvalidArgument);
+  auto good = Header(4, 1);
+  AddDense(&good, 0, {1, 1, 1}, &encoder);
+  client.stream->Send(encoder.Finish(good));
+  CHECK(Read(&client).pushes == std::vector<int>{v1::APPLIED});
+  missing.set_more(true);
+  client.stream->Send(encoder.Finish(missing));
+  REQUIRE(client.WaitClosed());
+  CHECK(client.status.code() == absl::StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("hostile bytes never end the server") {
+  TestServer ps(Layout({Variable("w", {4}, 5), Variable("t", {4, 2})}, Sgd(1)));
+  const unsigned seed = 20240607;
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  PushPullEncoder encoder;
+  auto header = Header(1, 1);
+  AddDense(&header, 0, {1, 1, 1, 1}, &encoder);
+  AddPull(&header);
+  const Frame valid = encoder.Finish(header);
+  std::vector<grpc::Slice> slices;
+  REQUIRE(valid.bytes().Dump(&slices).ok());
+  std::string bytes;
+  for (const auto& s : slices) bytes.append(reinterpret_cast<const char*>(s.begin()), s.size());
+  for (int round = 0; round < 300; ++round) {
+    TestStream client(ps.address(), round % 3 == 0 ? "Control" : "PushPull", &ps.loop);
+    for (int i = 0; i < 5; ++i) {
+      std::string mutated = bytes;
+      if (random() % 4 == 0) {
+        for (char& c : mutated) c = static_cast<char>(random());
+      }
+      for (size_t n = random() % 4; n > 0; --n) {
+        mutated[random() % mutated.size()] = static_cast<char>(random());
+      }
+      mutated.resize(random() % 3 == 0 ? random() % mutated.size() : mutated.size());
+      const grpc::Slice slice(mutated);
+      client.stream->Send(Frame(&slice, 1));
+    }
+    client.stream->Close(absl::OkStatus());
+    REQUIRE(client.WaitClosed());
+  }
+  TestStream client(ps.address(), "PushPull", &ps.loop);
+  auto pull = Header(9);
+  AddPull(&pull);
+  client.stream->Send(encoder.Finish(pull));
+  CHECK(Read(&client).values.size() == 4);
+}
+
+TEST_CASE("a steady state allocates no buffers") {
+  TestServer ps(Layout({Variable("w", {100'000}, 5)}, Sgd(1)), 1);
+  TestStream client(ps.unix_address(), "PushPull", &ps.loop);
+  PushPullEncoder encoder;
+  const Floats gradient(100'000, 1);
+  int64_t allocated = 0;
+  for (uint64_t i = 0; i < 60; ++i) {
+    if (i == 10) allocated = ps.server->core()->pool()->heap_allocations();
+    auto header = Header(i, i);
+    AddDense(&header, 0, gradient, &encoder);
+    AddPull(&header);
+    client.stream->Send(encoder.Finish(header));
+    REQUIRE(Read(&client).values[0] == 4.0f - static_cast<float>(i));
+  }
+  CHECK(ps.server->core()->pool()->heap_allocations() <= allocated + 1);
+}
+
+TEST_CASE("the end of the job closes every stream cleanly") {
+  TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)));
+  TestStream client(ps.address(), "PushPull", &ps.loop);
+  CHECK(ps.server->Tick().ok());
+  PushPullEncoder encoder;
+  auto pull = Header(1);
+  AddPull(&pull);
+  client.stream->Send(encoder.Finish(pull));
+  CHECK(Read(&client).values == Floats{5, 5, 5});
+  v1::ChiefToPs shutdown;
+  shutdown.set_generation(1);
+  shutdown.mutable_shutdown()->set_job_finished(true);
+  shutdown.mutable_shutdown()->set_reason("done");
+  ps.chief->stream->Send(SerializeToFrame(shutdown));
+  REQUIRE(ps.loop.RunUntil([&] { return ps.server->end().has_value(); }, Deadline()));
+  CHECK(ps.server->end()->job_finished);
+  std::thread ending([&] { ps.server->Shutdown(absl::OkStatus(), std::chrono::seconds(1)); });
+  CHECK(client.WaitClosed());
+  CHECK(client.status.ok());
+  ending.join();
+}
+
+TEST_CASE("a taken port is an error; a missing chief is named and has a deadline") {
+  TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)));
+  auto log = Logger::Discard();
+  ParameterServer::Options options;
+  options.listen = {ps.address()};
+  options.log = log.get();
+  options.chief_address = "host:1234";
+  CHECK(ParameterServer::Start(options).status().code() == absl::StatusCode::kAlreadyExists);
+  options.listen = {"127.0.0.1:0"};
+  options.chief_wait = std::chrono::nanoseconds(1);
+  auto alone = ParameterServer::Start(options);
+  REQUIRE(alone.ok());
+  CHECK_THAT(std::string((*alone)->Tick().message()), Catch::Contains("host:1234"));
+}
+
+}  // namespace
+}  // namespace cohort::ps_test

@@ -1,0 +1,71 @@
+#ifndef COHORT_PS_SERVER_REQUEST_ASSEMBLER_H_
+#define COHORT_PS_SERVER_REQUEST_ASSEMBLER_H_
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ps_server/push_pull_views.h"
+
+namespace cohort {
+
+namespace v1 {
+class PushPart;
+class PullPart;
+class PushPullHeader;
+}  // namespace v1
+
+// Puts the messages of one request (all but the last have `more`) together as one RequestView.
+// Reuses its memory from request to request: in the steady state it allocates nothing. Not
+// thread-safe.
+//
+//   COHORT_RETURN_IF_ERROR(assembler.Add(header, payload));
+//   if (!header.more()) core.Handle(assembler.Finish(), ...);
+class RequestAssembler {
+ public:
+  using Payload = std::span<const std::span<const uint8_t>>;
+
+  // Adds a message. The header is only looked at during the call; the payload's bytes must stay
+  // until the view is no longer used, in one piece each and aligned to 8. Errors: InvalidArgument
+  // where the entries and the payload fields do not fit, or messages of one request contradict each
+  // other; the assembler is then empty.
+  absl::Status Add(const v1::PushPullHeader& header, Payload payload);
+
+  // The whole request; valid until the next Add. The next Add begins a new request.
+  const RequestView& Finish();
+  // Drops what was added.
+  void Clear();
+
+  bool empty() const { return messages_ == 0; }
+  // Of the request that is being put together.
+  uint64_t sequence() const { return view_.sequence; }
+
+ private:
+  struct PushSection {
+    PushSectionView view;
+    std::vector<PushEntryView> entries;
+  };
+  struct PullSection {
+    PullSectionView view;
+    std::vector<PullEntryView> entries;
+  };
+
+  absl::Status AddMessage(const v1::PushPullHeader& header, Payload payload);
+  absl::Status AddPush(const v1::PushPart& part, Payload payload, size_t* next);
+  absl::Status AddPull(const v1::PullPart& part, Payload payload, size_t* next);
+  absl::Status Begin(const v1::PushPullHeader& header);
+
+  RequestView view_;
+  size_t messages_ = 0;
+  // The first n are in use; the others keep their memory for later.
+  std::vector<PushSection> pushes_;
+  size_t used_pushes_ = 0;
+  std::vector<PullSection> pulls_;
+  size_t used_pulls_ = 0;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_PS_SERVER_REQUEST_ASSEMBLER_H_

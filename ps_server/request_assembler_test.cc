@@ -1,0 +1,166 @@
+#include "ps_server/request_assembler.h"
+
+#include <random>
+
+#include "ps_server/core_test_util.h"
+#include "ps_server/response_chunks.h"
+
+namespace cohort::ps_test {
+namespace {
+
+using Floats = std::vector<float>;
+
+v1::PushEntry* AddEntry(TestRequest* request, uint32_t tablet, uint32_t shard) {
+  v1::PushPart* push = request->header.mutable_push();
+  v1::PushSection* section =
+      push->sections_size() > 0 && push->sections(push->sections_size() - 1).tablet() == tablet
+          ? push->mutable_sections(push->sections_size() - 1)
+          : push->add_sections();
+  section->set_tablet(tablet);
+  v1::PushEntry* entry = section->add_entries();
+  entry->set_shard(shard);
+  entry->set_kind(v1::GRADIENT);
+  return entry;
+}
+
+TEST_CASE("payload fields go to the entries in order") {
+  TestRequest request;
+  request.header.mutable_push()->mutable_id()->set_closure(9);
+  AddEntry(&request, 1, 10)->set_kind(v1::RECORD_ONLY);
+  AddEntry(&request, 1, 11)->set_count(1);
+  request.Add(Floats{1});
+  v1::PushEntry* sparse = AddEntry(&request, 2, 12);
+  sparse->set_sparse(true);
+  sparse->set_count(2);
+  request.Add(std::vector<int64_t>{3, 4});
+  request.Add(Floats{5, 6});
+  v1::PullSection* pull = request.header.mutable_pull()->add_sections();
+  pull->add_entries()->set_shard(13);
+  pull->add_entries()->set_rows(true);
+  request.Add(std::vector<int64_t>{7});
+
+  RequestAssembler assembler;
+  REQUIRE(assembler.Add(request.header, request.payload).ok());
+  const RequestView& view = assembler.Finish();
+  CHECK(view.push.id.closure == 9);
+  REQUIRE(view.push_sections.size() == 2);
+  CHECK(view.push_sections[0].entries[0].values.empty());
+  CHECK(view.push_sections[0].entries[1].values.data() == request.payload[0].data());
+  CHECK(view.push_sections[1].entries[0].keys.data() == request.payload[1].data());
+  CHECK(view.push_sections[1].entries[0].values.data() == request.payload[2].data());
+  REQUIRE(view.pull_sections.size() == 1);
+  CHECK(view.pull_sections[0].entries[0].keys.empty());
+  CHECK(view.pull_sections[0].entries[1].keys.data() == request.payload[3].data());
+}
+
+TEST_CASE("messages of one request are put together by tablet") {
+  RequestAssembler assembler;
+  std::vector<TestRequest> messages(3);
+  for (uint64_t i = 0; i < 3; ++i) {
+    TestRequest& m = messages[i];
+    m.header.set_sequence(4);
+    m.header.set_more(i < 2);
+    for (const uint32_t tablet : {i == 0 ? 1u : 2u, 3u}) {
+      v1::PushEntry* entry = AddEntry(&m, tablet, 5);
+      entry->set_begin(i * 2);
+      entry->set_count(2);
+      m.Add(Floats{float(i), float(tablet)});
+    }
+    REQUIRE(assembler.Add(m.header, m.payload).ok());
+  }
+  const RequestView& view = assembler.Finish();
+  REQUIRE(view.push_sections.size() == 3);
+  CHECK(view.push_sections[0].tablet == 1);
+  CHECK(view.push_sections[0].entries.size() == 1);
+  CHECK(view.push_sections[1].tablet == 3);
+  REQUIRE(view.push_sections[1].entries.size() == 3);
+  CHECK(view.push_sections[1].entries[2].begin == 4);
+  CHECK(view.push_sections[2].entries.size() == 2);
+  // The next request begins anew.
+  TestRequest next;
+  next.header.set_sequence(5);
+  REQUIRE(assembler.Add(next.header, next.payload).ok());
+  CHECK(assembler.Finish().push_sections.empty());
+}
+
+TEST_CASE("what does not fit together is refused") {
+  RequestAssembler assembler;
+  const auto refuse = [&](const TestRequest& request) {
+    const absl::Status status = assembler.Add(request.header, request.payload);
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK(assembler.empty());
+    return std::string(status.message());
+  };
+  TestRequest missing;
+  AddEntry(&missing, 0, 0);
+  CHECK_THAT(refuse(missing), Catch::Contains("need more than the 0 payload fields"));
+  TestRequest extra;
+  extra.Add(Floats{1});
+  CHECK_THAT(refuse(extra), Catch::Contains("need 0 payload fields, there are 1"));
+  TestRequest kind;
+  AddEntry(&kind, 0, 0)->set_kind(static_cast<v1::PushKind>(77));
+  CHECK_THAT(refuse(kind), Catch::Contains("push kind 77 is unknown"));
+  TestRequest first;
+  first.header.set_sequence(1);
+  first.header.set_more(true);
+  TestRequest other;
+  other.header.set_sequence(2);
+  REQUIRE(assembler.Add(first.header, first.payload).ok());
+  CHECK_THAT(refuse(other), Catch::Contains("sequence 2 (generation 0) within sequence 1"));
+  TestRequest push;
+  push.header.mutable_push()->mutable_id()->set_closure(3);
+  TestRequest changed = push;
+  changed.header.mutable_push()->mutable_id()->set_closure(4);
+  REQUIRE(assembler.Add(push.header, push.payload).ok());
+  CHECK_THAT(refuse(changed), Catch::Contains("pushes of closures 3 and 4"));
+}
+
+TEST_CASE("a large response is cut into messages that say the same") {
+  v1::PushPullResponseHeader header;
+  header.set_sequence(8);
+  header.set_generation(2);
+  header.add_pushes()->set_status(v1::APPLIED);
+  std::vector<PayloadSlice> payload;
+  size_t entries = 0;
+  for (uint32_t tablet = 0; tablet < 3; ++tablet) {
+    v1::PullResult* result = header.add_pulls();
+    result->set_tablet(tablet);
+    result->set_version(tablet + 10);
+    for (uint64_t e = 0; e < tablet * 4; ++e, ++entries) {
+      result->add_entries()->set_begin(e);
+      payload.push_back({BufferRef(), 0, 100});
+    }
+  }
+  const size_t max_bytes =
+      GENERATE(size_t{1}, size_t{100}, size_t{250}, size_t{1199}, size_t{5000});
+  CAPTURE(max_bytes);
+  v1::PushPullResponseHeader whole;
+  size_t slices = 0;
+  bool more = true;
+  v1::PushPullResponseHeader copy = header;
+  ForEachChunk(&copy, payload, max_bytes,
+               [&](const v1::PushPullResponseHeader& chunk, std::span<PayloadSlice> part) {
+                 CHECK(more);
+                 more = chunk.more();
+                 CHECK(chunk.sequence() == 8);
+                 CHECK((part.size() == 1 || part.size() * 100 <= max_bytes || entries == 0));
+                 slices += part.size();
+                 whole.mutable_pushes()->MergeFrom(chunk.pushes());
+                 for (const v1::PullResult& result : chunk.pulls()) {
+                   const int n = whole.pulls_size();
+                   if (n > 0 && whole.pulls(n - 1).tablet() == result.tablet()) {
+                     whole.mutable_pulls(n - 1)->mutable_entries()->MergeFrom(result.entries());
+                   } else {
+                     *whole.add_pulls() = result;
+                   }
+                 }
+               });
+  CHECK(!more);
+  CHECK(slices == entries);
+  whole.set_sequence(8);
+  whole.set_generation(2);
+  CHECK(whole.SerializeAsString() == header.SerializeAsString());
+}
+
+}  // namespace
+}  // namespace cohort::ps_test

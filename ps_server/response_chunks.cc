@@ -1,0 +1,60 @@
+#include "ps_server/response_chunks.h"
+
+#include "proto/parameter_server.pb.h"
+
+namespace cohort {
+namespace {
+
+// A result without its entries.
+void CopyResult(const v1::PullResult& from, v1::PullResult* to) {
+  to->set_tablet(from.tablet());
+  to->set_status(from.status());
+  to->set_version(from.version());
+  to->set_timeline(from.timeline());
+  to->set_term(from.term());
+  to->set_message(from.message());
+}
+
+}  // namespace
+
+void ForEachChunk(
+    v1::PushPullResponseHeader* header, std::span<PayloadSlice> payload, size_t max_bytes,
+    absl::FunctionRef<void(const v1::PushPullResponseHeader&, std::span<PayloadSlice>)> send) {
+  size_t total = 0;
+  for (const PayloadSlice& slice : payload) total += slice.bytes;
+  if (total <= max_bytes) {
+    send(*header, payload);
+    return;
+  }
+  v1::PushPullResponseHeader chunk;
+  const auto begin_chunk = [&] {
+    chunk.Clear();
+    chunk.set_sequence(header->sequence());
+    chunk.set_generation(header->generation());
+  };
+  begin_chunk();
+  chunk.mutable_pushes()->Swap(header->mutable_pushes());
+  size_t first = 0;
+  size_t next = 0;
+  size_t bytes = 0;
+  for (const v1::PullResult& result : header->pulls()) {
+    v1::PullResult* out = chunk.add_pulls();
+    CopyResult(result, out);
+    for (const v1::PulledEntry& entry : result.entries()) {
+      if (next > first && bytes + payload[next].bytes > max_bytes) {
+        chunk.set_more(true);
+        send(chunk, payload.subspan(first, next - first));
+        begin_chunk();
+        out = chunk.add_pulls();
+        CopyResult(result, out);
+        first = next;
+        bytes = 0;
+      }
+      *out->add_entries() = entry;
+      bytes += payload[next++].bytes;
+    }
+  }
+  send(chunk, payload.subspan(first));
+}
+
+}  // namespace cohort

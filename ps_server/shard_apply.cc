@@ -1,0 +1,250 @@
+// The part of Shard that changes it.
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+#include "ps_server/shard.h"
+
+namespace cohort {
+namespace {
+
+// Whether any value is NaN or infinite: all bits of its exponent are set. On integers, so that the
+// compiler makes vector code of it.
+template <typename Bits>
+bool AnyNonFinite(std::span<const uint8_t> bytes, Bits exponent) {
+  const auto* values = reinterpret_cast<const Bits*>(bytes.data());
+  Bits found = 0;
+  for (size_t i = 0; i < bytes.size() / sizeof(Bits); ++i) {
+    found |= static_cast<Bits>((values[i] & exponent) == exponent);
+  }
+  return found != 0;
+}
+
+bool HasNonFinite(DType dtype, std::span<const uint8_t> values) {
+  return dtype == DType::kFloat32 ? AnyNonFinite<uint32_t>(values, 0x7F800000u)
+                                  : AnyNonFinite<uint64_t>(values, uint64_t{0x7FF} << 52);
+}
+
+// ASSIGN_ADD and EMA on elements.
+template <typename T>
+void UpdateValues(PushKind kind, double momentum, const uint8_t* from, uint8_t* to, int64_t count) {
+  const auto* value = reinterpret_cast<const T*>(from);
+  auto* variable = reinterpret_cast<T*>(to);
+  if (kind == PushKind::kAssignAdd) {
+    for (int64_t i = 0; i < count; ++i) variable[i] += value[i];
+    return;
+  }
+  const T keep = static_cast<T>(momentum);
+  const T take = static_cast<T>(1.0 - momentum);
+  for (int64_t i = 0; i < count; ++i) variable[i] = variable[i] * keep + value[i] * take;
+}
+
+// Moves the pointers of a whole block by `elements`.
+UpdateTarget Offset(const UpdateTarget& target, int64_t elements) {
+  const int64_t bytes = elements * static_cast<int64_t>(SizeOf(target.dtype));
+  const auto in = [bytes](const void* p) -> const void* {
+    return p == nullptr ? nullptr : static_cast<const uint8_t*>(p) + bytes;
+  };
+  const auto out = [bytes](void* p) -> void* {
+    return p == nullptr ? nullptr : static_cast<uint8_t*>(p) + bytes;
+  };
+  UpdateTarget moved = target;
+  moved.variable_in = in(target.variable_in);
+  moved.variable_out = out(target.variable_out);
+  for (int s = 0; s < kMaxSlots; ++s) {
+    moved.slots_in[s] = in(target.slots_in[s]);
+    moved.slots_out[s] = out(target.slots_out[s]);
+  }
+  return moved;
+}
+
+}  // namespace
+
+UpdateTarget Shard::TargetOf(const ShardBlock& block, ShardBlock* fresh) {
+  const auto writable = [this](const BufferRef& buffer, BufferRef* copy) {
+    if (buffer.unique()) return buffer.get()->data();
+    *copy = pool_->Allocate(buffer->size());
+    ++copied_blocks_;
+    return copy->get()->data();
+  };
+  UpdateTarget target;
+  target.dtype = info_->dtype;
+  target.variable_in = block.values->data();
+  target.variable_out = writable(block.values, &fresh->values);
+  for (size_t s = 0; s < info_->slots.size(); ++s) {
+    target.slots_in[s] = block.slots[s]->data();
+    target.slots_out[s] = writable(block.slots[s], &fresh->slots[s]);
+  }
+  return target;
+}
+
+void Shard::Adopt(ShardBlock* block, ShardBlock* fresh) {
+  if (fresh->values) block->values = std::move(fresh->values);
+  for (int s = 0; s < kMaxSlots; ++s) {
+    if (fresh->slots[s]) block->slots[s] = std::move(fresh->slots[s]);
+  }
+}
+
+bool Shard::Apply(std::span<const PushEntryView> entries, double weight, uint64_t step,
+                  ApplyScratch* scratch) {
+  const PushEntryView& first = entries.front();
+  if (first.kind == PushKind::kRecordOnly) return false;
+  bool non_finite = false;
+  for (const PushEntryView& entry : entries) {
+    if (IsFloating(info_->dtype) && HasNonFinite(info_->dtype, entry.values)) non_finite = true;
+    if (first.kind != PushKind::kGradient) ApplyDirect(entry);
+  }
+  if (first.kind != PushKind::kGradient) return non_finite;
+  if (first.sparse) {
+    ApplySparse(entries, weight, step, scratch);
+  } else {
+    ApplyDense(entries, weight, step);
+  }
+  return non_finite;
+}
+
+void Shard::ApplyDense(std::span<const PushEntryView> parts, double weight, uint64_t step) {
+  const auto element = static_cast<int64_t>(SizeOf(info_->dtype));
+  size_t part = 0;
+  for (ShardBlock& block : blocks_) {
+    const int64_t begin = block.row_begin * info_->row_elements;
+    const int64_t end = begin + block.rows * info_->row_elements;
+    ShardBlock fresh;
+    const UpdateTarget target = TargetOf(block, &fresh);
+    for (int64_t at = begin; at < end;) {
+      while (static_cast<int64_t>(parts[part].begin + parts[part].count) <= at) ++part;
+      const auto part_begin = static_cast<int64_t>(parts[part].begin);
+      const int64_t part_end = part_begin + static_cast<int64_t>(parts[part].count);
+      DenseUpdate update;
+      update.target = Offset(target, at - begin);
+      update.elements = std::min(end, part_end) - at;
+      update.gradient = parts[part].values.data() + (at - part_begin) * element;
+      update.weight = weight;
+      update.step = step;
+      rule_->ApplyDense(update);
+      at += update.elements;
+    }
+    Adopt(&block, &fresh);
+  }
+}
+
+// The rule wants ascending keys without doubles in one piece: that is how they come from a worker,
+// so the other way is a slow one.
+void Shard::ApplySparse(std::span<const PushEntryView> parts, double weight, uint64_t step,
+                        ApplyScratch* scratch) {
+  const auto keys_of = [](const PushEntryView& part) {
+    return std::span(reinterpret_cast<const int64_t*>(part.keys.data()),
+                     static_cast<size_t>(part.count));
+  };
+  const auto first_keys = keys_of(parts.front());
+  if (parts.size() == 1 && std::adjacent_find(first_keys.begin(), first_keys.end(),
+                                              std::greater_equal<>()) == first_keys.end()) {
+    ApplyRows(first_keys, parts.front().values.data(), weight, step);
+    return;
+  }
+  const size_t row_bytes = info_->row_bytes();
+  scratch->rows.clear();
+  for (const PushEntryView& part : parts) {
+    const auto keys = keys_of(part);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      scratch->rows.emplace_back(keys[i], part.values.data() + i * row_bytes);
+    }
+  }
+  std::stable_sort(scratch->rows.begin(), scratch->rows.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  scratch->keys.clear();
+  scratch->values = pool_->Allocate(scratch->rows.size() * row_bytes);
+  uint8_t* const values = scratch->values->data();
+  for (const auto& [key, row] : scratch->rows) {
+    if (scratch->keys.empty() || scratch->keys.back() != key) {
+      std::memcpy(values + scratch->keys.size() * row_bytes, row, row_bytes);
+      scratch->keys.push_back(key);
+      continue;
+    }
+    uint8_t* const sum = values + (scratch->keys.size() - 1) * row_bytes;
+    if (info_->dtype == DType::kFloat32) {
+      UpdateValues<float>(PushKind::kAssignAdd, 0, row, sum, info_->row_elements);
+    } else {
+      UpdateValues<double>(PushKind::kAssignAdd, 0, row, sum, info_->row_elements);
+    }
+  }
+  ApplyRows(scratch->keys, values, weight, step);
+  scratch->values = BufferRef();
+}
+
+void Shard::ApplyRows(std::span<const int64_t> keys, const uint8_t* values, double weight,
+                      uint64_t step) {
+  size_t next = 0;
+  for (ShardBlock& block : blocks_) {
+    size_t end = next;
+    while (end < keys.size() && keys[end] < block.row_begin + block.rows) ++end;
+    if (end == next && rule_->touches_only_keys()) continue;
+    ShardBlock fresh;
+    RowsUpdate update;
+    update.target = TargetOf(block, &fresh);
+    update.first_row = block.row_begin;
+    update.rows = block.rows;
+    update.row_elements = info_->row_elements;
+    update.keys = keys.subspan(next, end - next);
+    update.gradient = values + next * info_->row_bytes();
+    update.weight = weight;
+    update.step = step;
+    rule_->ApplyRows(update);
+    Adopt(&block, &fresh);
+    next = end;
+  }
+}
+
+uint8_t* Shard::MakeWritable(ShardBlock* block) {
+  if (!block->values.unique()) {
+    BufferRef copy = pool_->Allocate(block->values->size());
+    std::memcpy(copy->data(), block->values->data(), copy->size());
+    block->values = std::move(copy);
+    ++copied_blocks_;
+  }
+  return block->values->data();
+}
+
+void Shard::ApplyDirect(const PushEntryView& entry) {
+  if (!entry.sparse) {
+    const auto begin = static_cast<int64_t>(entry.begin);
+    UpdateElements(entry, begin, begin + static_cast<int64_t>(entry.count), entry.values.data());
+    return;
+  }
+  const auto* keys = reinterpret_cast<const int64_t*>(entry.keys.data());
+  for (uint64_t i = 0; i < entry.count; ++i) {
+    const int64_t begin = keys[i] * info_->row_elements;
+    UpdateElements(entry, begin, begin + info_->row_elements,
+                   entry.values.data() + i * info_->row_bytes());
+  }
+}
+
+// Elements [begin, end) of the shard, which may lie in several blocks.
+void Shard::UpdateElements(const PushEntryView& entry, int64_t begin, int64_t end,
+                           const uint8_t* values) {
+  const auto element = static_cast<int64_t>(SizeOf(info_->dtype));
+  const int64_t block_elements = block_rows_ * info_->row_elements;
+  for (int64_t at = begin; at < end;) {
+    ShardBlock* block = &blocks_[static_cast<size_t>(at / block_elements)];
+    const int64_t block_begin = block->row_begin * info_->row_elements;
+    const int64_t count = std::min(end, block_begin + block->rows * info_->row_elements) - at;
+    uint8_t* to = MakeWritable(block) + (at - block_begin) * element;
+    const uint8_t* from = values + (at - begin) * element;
+    switch (info_->dtype) {
+      case DType::kFloat32:
+        UpdateValues<float>(entry.kind, entry.momentum, from, to, count);
+        break;
+      case DType::kFloat64:
+        UpdateValues<double>(entry.kind, entry.momentum, from, to, count);
+        break;
+      case DType::kInt32:
+        UpdateValues<int32_t>(entry.kind, entry.momentum, from, to, count);
+        break;
+      default:
+        UpdateValues<int64_t>(entry.kind, entry.momentum, from, to, count);
+    }
+    at += count;
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,163 @@
+// Pull and push over Cohort's data path, beside plain gRPC (protobuf `bytes`, synchronous) and a bare
+// echo of slices on completion queues, in short interleaved runs; both ends in processes of their own.
+//   transport_bench                      all sizes, TCP and unix sockets
+//   transport_bench --transport tcp --sizes 4096,1048576 --rounds 15
+//   transport_bench --check              exit 1 where a goal is missed
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+
+#include "common/rpc/completion_loop.h"
+#include "common/rpc/transport_options.h"
+#include "tests/benchmarks/transport/child.h"
+#include "tests/benchmarks/transport/peer.h"
+#include "tests/benchmarks/transport/report.h"
+
+namespace cohort::bench {
+
+void Die(const std::string& what) {
+  std::fprintf(stderr, "transport_bench: %s\n", what.c_str());
+  std::exit(69);
+}
+
+namespace {
+
+struct Settings {
+  std::string serve;
+  std::string listen;
+  std::vector<std::string> transports = {"tcp", "unix"};
+  std::vector<size_t> sizes = {4 << 10, 64 << 10, 1 << 20, 4 << 20, 64 << 20};
+  std::vector<std::string> ops = {"pull", "push"};
+  std::vector<std::string> ways = {"plain", "bare", "cohort", "ps"};
+  int rounds = 9;
+  int run_ms = 60;
+  int in_flight = 1;
+  bool check = false;
+  bool control_thread = false;
+};
+
+int Serve(const Settings& settings) {
+  std::unique_ptr<Server> server = settings.serve == "plain"  ? ServePlain(settings.listen)
+                                   : settings.serve == "bare" ? ServeBare(settings.listen)
+                                   : settings.serve == "ps"
+                                       ? ServePs(settings.listen, settings.sizes)
+                                       : ServeCohort(settings.listen);
+  std::printf("%d\n", server->port());
+  std::fflush(stdout);
+  while (true) pause();
+}
+
+struct Pair {
+  std::unique_ptr<Child> server;
+  std::unique_ptr<Client> client;
+};
+
+Pair Start(Way way, const std::string& transport, const std::vector<size_t>& sizes) {
+  const std::string address = transport == "unix"
+                                  ? "unix:/tmp/cohort-bench-" + std::to_string(getpid()) + "-" +
+                                        kWayNames[way] + ".sock"
+                                  : "127.0.0.1:0";
+  Pair pair;
+  pair.server = std::make_unique<Child>(kWayNames[way], address, fmt::format("{}", fmt::join(sizes, ",")));
+  const std::string& listening = pair.server->address();
+  pair.client = way == kPlain  ? DialPlain(listening)
+                : way == kBare ? DialBare(listening)
+                               : DialCohort(listening, sizes);
+  return pair;
+}
+
+Sample Measure(Pair* pair, Op op, size_t bytes, int count, int in_flight) {
+  const double cpu = OwnCpuSeconds() + pair->server->CpuSeconds();
+  const auto begin = std::chrono::steady_clock::now();
+  pair->client->Run(op, bytes, count, in_flight);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double gigabytes = 1e-9 * static_cast<double>(bytes) * count;
+  return {.gb_per_second = gigabytes / seconds,
+          .cpu_per_gb = (OwnCpuSeconds() + pair->server->CpuSeconds() - cpu) / gigabytes};
+}
+
+Case RunCase(std::vector<Pair>* pairs, const Settings& settings, const std::string& transport, Op op,
+             size_t bytes) {
+  Case result{.transport = transport, .op = op, .bytes = bytes, .samples = {}};
+  int counts[kWays] = {};
+  for (int way = 0; way < kWays; ++way) {
+    Pair* pair = &(*pairs)[static_cast<size_t>(way)];
+    if (pair->client == nullptr) continue;
+    Measure(pair, op, bytes, 2 * settings.in_flight, settings.in_flight);
+    const Sample warm = Measure(pair, op, bytes, 4 * settings.in_flight, settings.in_flight);
+    const double wanted = warm.gb_per_second * 1e6 * settings.run_ms / static_cast<double>(bytes);
+    counts[way] = std::max(2 * settings.in_flight, static_cast<int>(wanted));
+  }
+  for (int round = 0; round < settings.rounds; ++round) {
+    for (int step = 0; step < kWays; ++step) {
+      const int way = (step + round) % kWays;  // nobody is always the first
+      if (counts[way] == 0) continue;
+      result.samples[way].push_back(Measure(&(*pairs)[static_cast<size_t>(way)], op, bytes,
+                                            counts[way], settings.in_flight));
+    }
+  }
+  return result;
+}
+
+int RunAll(const Settings& settings) {
+  std::printf("%d rounds of %d ms, %d in flight; payload over %zu MB in chunks of that size\n",
+              settings.rounds, settings.run_ms, settings.in_flight, kChunk >> 20);
+  PrintHead();
+  CompletionLoop control;
+  if (settings.control_thread) control.Start("control");
+  std::vector<Case> results;
+  for (const std::string& transport : settings.transports) {
+    std::vector<Pair> pairs(kWays);
+    for (int way = 0; way < kWays; ++way) {
+      const bool wanted = std::find(settings.ways.begin(), settings.ways.end(), kWayNames[way]) !=
+                          settings.ways.end();
+      if (wanted) pairs[static_cast<size_t>(way)] = Start(static_cast<Way>(way), transport, settings.sizes);
+    }
+    for (const std::string& op : settings.ops) {
+      for (size_t bytes : settings.sizes) {
+        results.push_back(RunCase(&pairs, settings, transport, op == "pull" ? Op::kPull : Op::kPush,
+                                  bytes));
+        PrintCase(results.back());
+      }
+      for (Way way : {kCohort, kPs}) {
+        if (pairs[way].client == nullptr) continue;
+        std::printf("  client of %s, %s, %s\n", kWayNames[way], op.c_str(),
+                    pairs[way].client->Account().c_str());
+      }
+    }
+  }
+  control.Shutdown();
+  const bool met = PrintGoals(results);
+  return settings.check && !met ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace cohort::bench
+
+int main(int argc, char** argv) {
+  using namespace cohort::bench;
+  Settings settings;
+  CLI::App app("Transport benchmark");
+  app.add_option("--serve", settings.serve)->group("");
+  app.add_option("--listen", settings.listen)->group("");
+  app.add_option("--transport", settings.transports, "tcp, unix")->delimiter(',');
+  app.add_option("--sizes", settings.sizes, "bytes of payload, multiples of 4, at most 64 MB")
+      ->delimiter(',')
+      ->check(CLI::Range(size_t{4}, kLargest));
+  app.add_option("--ops", settings.ops, "pull, push")->delimiter(',');
+  app.add_option("--ways", settings.ways, "plain, bare, cohort, ps")->delimiter(',');
+  app.add_option("--rounds", settings.rounds)->check(CLI::PositiveNumber);
+  app.add_option("--run_ms", settings.run_ms, "length of one run")->check(CLI::PositiveNumber);
+  app.add_option("--in_flight", settings.in_flight)->check(CLI::PositiveNumber);
+  app.add_flag("--control_thread", settings.control_thread,
+               "the client polls a second, idle queue on another thread, as a worker does");
+  app.add_flag("--check", settings.check, "exit 1 where a goal is missed");
+  CLI11_PARSE(app, argc, argv);
+  cohort::KeepFreedMemory();
+  return settings.serve.empty() ? RunAll(settings) : Serve(settings);
+}

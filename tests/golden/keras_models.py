@@ -1,0 +1,119 @@
+"""Keras models from the `model` and `compile` sections of a job file, given as dictionaries."""
+import keras
+import numpy as np
+import tensorflow as tf
+
+import golden_data
+
+
+class RecordedMasks:
+    """Stands in for the random bits of Keras' Dropout: a mask per layer, known by its seed generator.
+
+    A mask keeps where uniform(mask_seed, i) >= rate, and is scaled by 1 / (1 - rate) as Keras' is.
+    """
+
+    def __init__(self, model):
+        self.layers = [l for l in model.layers if isinstance(l, keras.layers.Dropout) and l.rate > 0]
+        self.masks = {
+            id(l.seed_generator): tf.Variable(0.0, shape=tf.TensorShape(None), dtype=keras.config.floatx())
+            for l in self.layers
+        }
+        keras.src.backend.random.dropout = self._dropout
+
+    def _dropout(self, inputs, rate, noise_shape=None, seed=None):
+        return inputs * tf.ensure_shape(self.masks[id(seed)], inputs.shape)
+
+    def record(self, seed, step, size):
+        for number, layer in enumerate(self.layers):
+            shape = (size, *layer.output.shape[1:])
+            u = golden_data.uniform(golden_data.mask_seed(seed, step, number), int(np.prod(shape)))
+            mask = (u >= layer.rate) / (1.0 - layer.rate)
+            self.masks[id(layer.seed_generator)].assign(mask.reshape(shape))
+
+
+def build(model_spec):
+    """A functional keras.Model; layers carry the names of the specification."""
+    tensors, inputs = {}, []
+    previous = None
+    for layer in model_spec["layers"]:
+        cls, name = layer["class_name"], layer["name"]
+        if cls == "Input":
+            t = keras.Input(shape=tuple(layer["shape"]), dtype=layer.get("dtype") or None, name=name)
+            inputs.append(t)
+        else:
+            sources = [tensors[n] for n in layer.get("inputs", [previous])]
+            t = _layer(layer)(sources if cls == "Concatenate" else sources[0])
+        tensors[name] = t
+        previous = name
+    return keras.Model(inputs, tensors[previous])
+
+
+def _layer(spec):
+    cls, name = spec["class_name"], spec["name"]
+    if cls == "Dense":
+        return keras.layers.Dense(spec["units"], activation=spec.get("activation"), name=name,
+                                  use_bias=spec.get("use_bias", True))
+    if cls == "Embedding":
+        return keras.layers.Embedding(spec["input_dim"], spec["output_dim"], name=name)
+    if cls == "Reshape":
+        return keras.layers.Reshape(tuple(spec["shape"]), name=name)
+    if cls == "Concatenate":
+        return keras.layers.Concatenate(axis=spec.get("axis", -1), name=name)
+    if cls == "Activation":
+        return keras.layers.Activation(spec["activation"], name=name)
+    if cls == "Dropout":
+        return keras.layers.Dropout(spec["rate"], name=name)
+    if cls == "Flatten":
+        return keras.layers.Flatten(name=name)
+    if cls == "GlobalAveragePooling1D":
+        return keras.layers.GlobalAveragePooling1D(name=name)
+    raise ValueError(cls)
+
+
+def compile_model(model, spec):
+    losses = {
+        "binary_crossentropy": lambda: keras.losses.BinaryCrossentropy(
+            from_logits=spec.get("from_logits", False)),
+        "sparse_categorical_crossentropy": lambda: keras.losses.SparseCategoricalCrossentropy(
+            from_logits=spec.get("from_logits", False)),
+        "mean_squared_error": keras.losses.MeanSquaredError,
+    }
+    optimizer = spec["optimizer"]
+    config = {k: (bool(v) if k in ("nesterov", "centered", "amsgrad") else v)
+              for k, v in optimizer.get("config", {}).items()}
+    model.compile(loss=losses[spec["loss"]](), metrics=list(spec.get("metrics", [])),
+                  optimizer=getattr(keras.optimizers, optimizer["class_name"])(**config))
+
+
+def set_weights(model, seed):
+    for i, v in enumerate(model.trainable_variables):
+        scale = 0.5 if len(v.shape) > 1 else 0.1
+        v.assign(golden_data.tensor(golden_data.weight_seed(seed, i), v.shape, -scale, scale))
+
+
+def batch(model_spec, compile_spec, output_units, seed, step, size):
+    """Inputs in the order of the Input layers, and the labels."""
+    inputs, position = [], 0
+    bounds = {}
+    for layer in model_spec["layers"]:
+        if layer["class_name"] == "Embedding":
+            source = layer["inputs"][0]
+            bounds[source] = layer["input_dim"]
+    for layer in model_spec["layers"]:
+        if layer["class_name"] != "Input":
+            continue
+        shape = (size, *layer["shape"])
+        s = golden_data.input_seed(seed, step, position)
+        if layer.get("dtype") == "int64":
+            inputs.append(golden_data.integers(s, shape, bounds[layer["name"]]))
+        else:
+            inputs.append(golden_data.tensor(s, shape))
+        position += 1
+    s = golden_data.input_seed(seed, step, 9)
+    if compile_spec["loss"] == "binary_crossentropy":
+        labels = golden_data.integers(s, (size, output_units), 2).astype(np.float64)
+    elif compile_spec["loss"] == "sparse_categorical_crossentropy":
+        labels = golden_data.integers(s, (size,), output_units)
+    else:
+        labels = golden_data.tensor(s, (size, output_units))
+    return inputs, labels

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Writes models.json and random_models.json with the real Keras.
+
+    python3 -m venv build/venv && build/venv/bin/pip install tensorflow-cpu==2.21.0 keras==3.15.1
+    build/venv/bin/python tests/golden/make_model_golden.py
+
+models.json: named models, 100 free-running steps in float64 (loss, metrics and weights), and in float32
+loss and gradients at given weights. random_models.json: 200 random models, 5 steps in float64.
+Inputs, initial weights and dropout masks come from golden_data.py and are not stored.
+"""
+import argparse
+import json
+import os
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import keras  # noqa: E402
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+import golden_data  # noqa: E402
+import keras_models  # noqa: E402
+import random_models  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def numbers(array):
+    return [float(x) for x in np.asarray(array).reshape(-1)]
+
+
+def batch_size(step):
+    return 5 if step % 4 == 3 else 8  # a short batch now and then
+
+
+def free_run(case, steps, keep_weights):
+    keras.backend.clear_session()
+    keras.config.set_floatx("float64")
+    model = keras_models.build(case["model"])
+    keras_models.compile_model(model, case["compile"])
+    masks = keras_models.RecordedMasks(model)
+    keras_models.set_weights(model, case["seed"])
+    losses, metrics = [], []
+    for step in range(steps):
+        size = batch_size(step)
+        x, y = keras_models.batch(case["model"], case["compile"], case["output_units"], case["seed"],
+                                  step, size)
+        masks.record(case["seed"], step, size)
+        model.reset_metrics()
+        logs = model.train_on_batch(x, y, return_dict=True)
+        losses.append(float(logs.pop("loss")))
+        metrics.append([float(v) for v in logs.values()])
+    out = {"losses": losses, "metrics": metrics, "variables": []}
+    for v in model.trainable_variables:
+        value = np.asarray(v.numpy(), dtype=np.float64)
+        entry = {"name": v.path, "dims": list(value.shape)}
+        if keep_weights:
+            entry["values"] = numbers(value)
+        else:  # enough to tell two tensors apart
+            flat = value.reshape(-1)
+            at = sorted({0, flat.size // 3, flat.size // 2, flat.size - 1})
+            entry["sum"], entry["max_abs"] = float(flat.sum()), float(np.abs(flat).max())
+            entry["samples"] = [[int(i), float(flat[i])] for i in at]
+        out["variables"].append(entry)
+    return out
+
+
+def float32_steps(case, steps):
+    keras.backend.clear_session()
+    keras.config.set_floatx("float32")
+    model = keras_models.build(case["model"])
+    keras_models.compile_model(model, case["compile"])
+    masks = keras_models.RecordedMasks(model)
+    out = []
+
+    @tf.function
+    def gradients(x, y):
+        with tf.GradientTape() as tape:
+            loss = model.compute_loss(x=x, y=y, y_pred=model(x, training=True), training=True)
+        return loss, [tf.convert_to_tensor(g) for g in
+                      tape.gradient(loss, [v.value for v in model.trainable_variables])]
+
+    for step in range(steps):
+        keras_models.set_weights(model, case["seed"] + step)
+        size = batch_size(step)
+        x, y = keras_models.batch(case["model"], case["compile"], case["output_units"], case["seed"],
+                                  step, size)
+        masks.record(case["seed"], step, size)
+        x = [tf.constant(a if a.dtype == np.int64 else a.astype(np.float32)) for a in x]
+        y = tf.constant(y if y.dtype == np.int64 else y.astype(np.float32))
+        loss, grads = gradients(x if len(x) > 1 else x[0], y)
+        out.append({"loss": float(loss), "gradients": [
+            {"name": v.path, "values": [float(np.format_float_positional(g, 9, fractional=False))
+                                        for g in np.asarray(grad).reshape(-1)]}
+            for v, grad in zip(model.trainable_variables, grads)]})
+    return out
+
+
+def versions():
+    return {"keras": keras.__version__, "tensorflow": tf.__version__, "numpy": np.__version__}
+
+
+def write(name, cases):
+    with open(os.path.join(HERE, name), "w") as f:
+        f.write('{"versions": ' + json.dumps(versions()) + ',\n"cases": [\n')
+        f.write(",\n".join(json.dumps(c, separators=(",", ":")) for c in cases))
+        f.write("\n]}\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--random", type=int, default=200)
+    args = parser.parse_args()
+    named = json.load(open(os.path.join(HERE, "model_cases.json")))
+    for case in named:
+        case["float64"] = free_run(case, 100, True)
+        case["float32"] = float32_steps(case, 3)
+        print(case["name"], case["float64"]["losses"][0], "->", case["float64"]["losses"][-1], flush=True)
+    write("models.json", named)
+    drawn = []
+    for seed in range(1, args.random + 1):
+        case = random_models.draw(seed)
+        case["float64"] = free_run(case, 5, False)
+        drawn.append(case)
+        if seed % 20 == 0:
+            print("random model", seed, flush=True)
+    write("random_models.json", drawn)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Proves the layer rules of ARCHITECTURE.md (Folders) from the #include lines.
+
+Without an argument: checks this source tree. With --self-test: plants one violation of every rule in a
+small tree and fails if it is not found.
+"""
+import collections
+import fnmatch
+import os
+import sys
+import tempfile
+
+import source_tree
+
+# A room includes only rooms of lower layers.
+LAYERS = [
+    ["proto"],
+    ["common/base"],
+    ["common/cluster", "common/tensor", "common/report"],
+    ["common/rpc", "common/graph", "common/checkpoint", "common/data"],
+    ["common/kernels", "common/variables", "common/model"],
+    ["common/exec"],
+    ["ps_server", "worker", "chief", "evaluator"],
+    ["deploy"],
+    ["tests"],
+]
+LAYER = {room: i for i, rooms in enumerate(LAYERS) for room in rooms}
+# Where gRPC may be known: its room, service files, the owner objects of servers, what dials servers.
+GRPC_FILES = ["common/rpc/*", "*_service.h", "*_service.cc", "common/variables/remote_access*",
+              "ps_server/ps_server.*", "worker/worker.*", "chief/chief.*", "evaluator/evaluator.*",
+              "*/main.cc", "tests/*", "*_test.cc", "*_test_*.h", "*_test_*.cc", "*_fuzz.cc"]
+CUDA_ROOMS = {"common/kernels", "common/exec"}
+# A header that includes generated protobuf code makes every file slow that includes it.
+MOST_INCLUDERS_OF_A_PROTO_HEADER = 12
+
+
+def resolve(path, include, known):
+    """The file of the tree that an #include means, or None of a foreign one."""
+    if include in known or include.split("/")[0] in ("proto", "common"):
+        return include
+    beside = os.path.normpath(os.path.join(os.path.dirname(path), include))
+    return beside if beside in known else None
+
+
+def room_errors(path, target):
+    here, there = source_tree.room(path), source_tree.room(target)
+    if here == there:
+        return []
+    for room in (here, there):
+        if room not in LAYER:
+            return ["%s: the room %s is not in the layers of tests/lint/layers_test.py" % (path, room)]
+    if LAYER[there] < LAYER[here]:
+        return []
+    if here in LAYERS[6] and there in LAYERS[6]:
+        return ["%s: a daemon includes another daemon: %s" % (path, target)]
+    return ["%s: %s includes %s, which is not below it: %s" % (path, here, there, target)]
+
+
+def foreign_errors(path, include):
+    errors = []
+    if include.startswith(("grpc/", "grpcpp/")) or include.endswith(".grpc.pb.h"):
+        if not any(fnmatch.fnmatch(path, pattern) for pattern in GRPC_FILES):
+            errors.append("%s: gRPC is not known here: %s" % (path, include))
+    if "cuda" in include.lower() and source_tree.room(path) not in CUDA_ROOMS:
+        errors.append("%s: CUDA is not known here: %s" % (path, include))
+    return errors
+
+
+def cycle(edges):
+    """A cycle among rooms as a list, or None."""
+    done, path = set(), []
+
+    def visit(room):
+        if room in path:
+            return path[path.index(room):] + [room]
+        if room in done:
+            return None
+        path.append(room)
+        for other in sorted(edges[room]):
+            found = visit(other)
+            if found:
+                return found
+        path.pop()
+        done.add(room)
+        return None
+
+    for room in sorted(list(edges)):
+        found = visit(room)
+        if found:
+            return found
+    return None
+
+
+def check(root):
+    """All violations in the tree, one line each."""
+    includes = source_tree.includes(root)
+    errors, edges, includers = [], collections.defaultdict(set), collections.Counter()
+    for path, names in includes.items():
+        for include in names:
+            target = resolve(path, include, includes)
+            if target is None:
+                errors += foreign_errors(path, include)
+                continue
+            includers[target] += 1
+            errors += room_errors(path, target)
+            if source_tree.room(path) != source_tree.room(target):
+                edges[source_tree.room(path)].add(source_tree.room(target))
+            if target.endswith(".grpc.pb.h"):
+                errors += foreign_errors(path, target)
+    for path, names in includes.items():
+        if path.endswith(".h") and any(n.endswith(".pb.h") for n in names):
+            if includers[path] > MOST_INCLUDERS_OF_A_PROTO_HEADER:
+                errors.append("%s: includes protobuf headers and is included by %d files; "
+                              "forward-declare the messages" % (path, includers[path]))
+    found = cycle(edges)
+    if found:
+        errors.append("folders include each other: " + " -> ".join(found))
+    return errors
+
+
+def self_test():
+    plants = {
+        "not below": {"common/base/a.h": '#include "common/rpc/b.h"', "common/rpc/b.h": ""},
+        "another daemon": {"worker/a.cc": '#include "chief/b.h"', "chief/b.h": ""},
+        "each other": {"common/graph/a.h": '#include "common/model/b.h"',
+                       "common/model/b.h": '#include "common/graph/a.h"'},
+        "gRPC": {"worker/step_loop.cc": "#include <grpcpp/grpcpp.h>"},
+        "gRPC is": {"common/model/x.cc": '#include "proto/worker.grpc.pb.h"'},
+        "CUDA": {"worker/step_loop.cc": "#include <cuda_runtime.h>"},
+        "forward-declare": {"common/base/a.h": '#include "proto/job.pb.h"',
+                            **{"worker/%d.cc" % i: '#include "common/base/a.h"' for i in range(13)}},
+        "not in the layers": {"common/misc/a.cc": '#include "common/base/b.h"', "common/base/b.h": ""},
+    }
+    for expected, tree in plants.items():
+        with tempfile.TemporaryDirectory() as root:
+            for path, text in tree.items():
+                os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+                with open(os.path.join(root, path), "w") as f:
+                    f.write(text + "\n")
+            errors = check(root)
+            if not any(expected in e for e in errors):
+                return ["planted \"%s\", found %s" % (expected, errors)]
+    return []
+
+
+def main():
+    errors = self_test() if "--self-test" in sys.argv else check(source_tree.ROOT)
+    for error in errors:
+        print(error)
+    print("layers: %d violations" % len(errors))
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds the tests and runs them: everything in the release tree, then what is
+# labelled for it in the address- and the thread-sanitizer tree. What .ci/run calls.
+#
+#   tests/run.sh          what CI runs
+#   tests/run.sh --all    and what is long: tests labelled `long`, both sanitizers on everything, the
+#                         comparison with TensorFlow
+#   tests/run.sh --tree release|asan|tsan    one tree only
+#   tests/run.sh --no-install                takes the machine as it is
+#
+# A skipped test that is not on tests/lint/allowed_skips.txt fails the run.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+all=false
+install=true
+trees=(release asan tsan)
+while [[ $# -gt 0 ]]; do
+  case "$1" in
+    --all) all=true ;;
+    --no-install) install=false ;;
+    --tree)
+      trees=("${2:?--tree needs release, asan or tsan}")
+      shift
+      ;;
+    *)
+      sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
+      exit 64
+      ;;
+  esac
+  shift
+done
+jobs=$(nproc)
+started=$SECONDS
+closing=()
+failed=false
+
+# Makes a Python environment with these packages, unless it is there already.
+make_venv() {
+  local venv=$1
+  shift
+  local stamp="$venv/.cohort-packages"
+  if [[ -f "$stamp" && "$(cat "$stamp")" == "$*" ]]; then return; fi
+  echo "== making $venv: $*"
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check "$@"
+  echo "$*" >"$stamp"
+}
+
+# Configures and builds build/<tree>, runs its tests, notes ctest's closing line.
+run_tree() {
+  local tree=$1 target=$2
+  shift 2
+  local log="build/$tree-ctest.log" junit="$PWD/build/$tree-ctest.xml" from=$SECONDS
+  echo "== $tree: configure and build"
+  mkdir -p build
+  cmake --preset "$tree" "$@" >"build/$tree-configure.log" 2>&1 || {
+    cat "build/$tree-configure.log"
+    return 1
+  }
+  cmake --build --preset "$tree" --target "$target" -- -j "$jobs" || return 1
+  echo "== $tree: test ($((SECONDS - from)) s so far)"
+  local selection=(-LE long)
+  if $all; then selection=(); fi
+  local result=0
+  ctest --preset "$tree" -j "$jobs" --no-tests=error --output-junit "$junit" \
+    "${selection[@]}" 2>&1 | tee "$log" || result=1
+  python3 tests/lint/check_skips.py "$junit" tests/lint/allowed_skips.txt || result=1
+  closing+=("$tree: $(grep -E '^[0-9]+% tests passed' "$log" || echo 'no test was run'), $((SECONDS - from)) s")
+  return $result
+}
+
+if $install; then
+  deploy/install_dependencies.sh --test
+  make_venv build/venv numpy==2.4.6 safetensors==0.8.0 tensorboard==2.21.0 grpcio==1.85.1 \
+    grpcio-tools==1.85.1
+fi
+sanitizer_options=(-DCOHORT_ALL_TESTS=OFF)
+if $all; then
+  sanitizer_options=(-DCOHORT_ALL_TESTS=ON)
+  if $install; then
+    make_venv build/venv-keras keras==3.15.1 tensorflow-cpu==2.21.0 numpy==2.4.6 safetensors==0.8.0
+    make_venv build/venv-tensorflow tensorflow-cpu==2.21.0 tf_keras==2.21.0
+  fi
+fi
+
+for tree in "${trees[@]}"; do
+  case "$tree" in
+    release) run_tree release all || failed=true ;;
+    asan | tsan)
+      # What is slow under a sanitizer gets more time, not less of a test.
+      COHORT_TEST_TIME_SCALE=${COHORT_TEST_TIME_SCALE:-8} run_tree "$tree" cohort_tests \
+        "${sanitizer_options[@]}" || failed=true
+      ;;
+    *)
+      echo "$0: there is no tree $tree" >&2
+      exit 64
+      ;;
+  esac
+done
+if $all && [[ -x tests/benchmarks/run.sh ]]; then
+  echo "== benchmarks, beside TensorFlow"
+  tests/benchmarks/run.sh || failed=true
+fi
+
+echo "== $((SECONDS - started)) s"
+printf '%s\n' "${closing[@]}"
+if $failed; then
+  echo "tests/run.sh: failed"
+  exit 1
+fi
+echo "tests/run.sh: passed"

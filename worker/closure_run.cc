@@ -1,0 +1,53 @@
+#include "worker/closure_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/graph/program_proto.h"
+#include "common/rpc/status_proto.h"
+
+namespace cohort {
+
+void ClosureRun::AddStep(const Executable& executable, int64_t examples) {
+  const std::span<const double> totals = executable.metric_totals();
+  const std::span<const double> counts = executable.metric_counts();
+  totals_.resize(totals.size());
+  counts_.resize(counts.size());
+  for (size_t i = 0; i < totals.size(); ++i) {
+    totals_[i] += totals[i];
+    counts_[i] += counts[i];
+  }
+  ++steps_;
+  examples_ += examples;
+}
+
+void ClosureRun::AddPush(const PushOutcome& outcome) {
+  result_.set_applied(result_.applied() + outcome.applied);
+  result_.set_duplicates(result_.duplicates() + outcome.duplicates);
+  result_.set_mixed(result_.mixed() || outcome.mixed);
+  result_.set_max_staleness(std::max(result_.max_staleness(), outcome.max_staleness));
+}
+
+void ClosureRun::TakeOutputs(const Executable& executable) {
+  for (size_t i = 0; i < executable.program().outputs.size(); ++i) {
+    TensorToProto(executable.output(i), result_.add_outputs());
+  }
+}
+
+v1::ClosureResult ClosureRun::Take(const Program* program, const absl::Status& status) {
+  result_.set_id(closure_->id());
+  result_.set_attempt(closure_->attempt());
+  result_.set_steps(steps_);
+  result_.set_examples(static_cast<uint64_t>(examples_));
+  result_.set_end_of_data(absl::IsOutOfRange(status));
+  StatusToProto(status, result_.mutable_status());
+  for (size_t i = 0; program != nullptr && i < totals_.size(); ++i) {
+    v1::MetricValue* value = result_.add_metrics();
+    value->set_name(program->metrics[i].name);
+    value->set_total(totals_[i]);
+    value->set_count(counts_[i]);
+  }
+  return std::move(result_);
+}
+
+}  // namespace cohort

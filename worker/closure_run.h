@@ -1,0 +1,48 @@
+#ifndef COHORT_WORKER_CLOSURE_RUN_H_
+#define COHORT_WORKER_CLOSURE_RUN_H_
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "common/exec/executable.h"
+#include "common/variables/variable_access.h"
+#include "proto/worker.pb.h"
+
+namespace cohort {
+
+// One execution of a closure: what its steps have come to so far.
+class ClosureRun {
+ public:
+  // `closure` must stay valid until the closure is finished.
+  ClosureRun(const v1::Closure* closure, uint64_t seed) : closure_(closure), seed_(seed) {}
+
+  const v1::Closure& closure() const { return *closure_; }
+  uint64_t seed() const { return seed_; }
+
+  // Folds the metric partials of a step that has run.
+  void AddStep(const Executable& executable, int64_t examples);
+  void AddPush(const PushOutcome& outcome);
+  // Copies the outputs of the last step.
+  void TakeOutputs(const Executable& executable);
+
+  // The result, with this status.
+  v1::ClosureResult Take(const Program* program, const absl::Status& status);
+
+  uint32_t steps() const { return steps_; }
+  int64_t examples() const { return examples_; }
+
+ private:
+  const v1::Closure* const closure_;
+  const uint64_t seed_;
+  uint32_t steps_ = 0;
+  int64_t examples_ = 0;
+  std::vector<double> totals_;
+  std::vector<double> counts_;
+  v1::ClosureResult result_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_WORKER_CLOSURE_RUN_H_

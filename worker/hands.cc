@@ -1,0 +1,264 @@
+#include "worker/hands.h"
+
+#include <absl/status/status.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/worker.pb.h"
+
+namespace cohort {
+namespace {
+
+v1::ClosureResult CancelledResult(const v1::Closure& closure) {
+  v1::ClosureResult result;
+  result.set_id(closure.id());
+  result.set_attempt(closure.attempt());
+  result.mutable_status()->set_code(static_cast<int>(absl::StatusCode::kCancelled));
+  result.mutable_status()->set_message("cancelled before it ran");
+  return result;
+}
+
+}  // namespace
+
+Hands::~Hands() = default;
+
+void Hands::Dispatch(v1::Dispatch* dispatch, int64_t now_us) {
+  Settle(dispatch->settled_watermark());
+  for (v1::Closure& closure : *dispatch->mutable_closures()) DispatchOne(&closure, now_us);
+}
+
+void Hands::DispatchOne(v1::Closure* closure, int64_t now_us) {
+  const uint64_t id = closure->id();
+  if (id < watermark_ || (closure->training() && closure->timeline() < timeline_)) return;
+  if (closure->training()) timeline_ = closure->timeline();
+  const auto [it, is_new] = entries_.try_emplace(id);
+  if (!is_new) return Redispatch(&it->second, closure, now_us);
+  auto owned = std::make_unique<v1::Closure>();
+  owned->Swap(closure);
+  Enqueue(&it->second, std::move(owned));
+}
+
+void Hands::Redispatch(Entry* entry, v1::Closure* closure, int64_t now_us) {
+  auto owned = std::make_unique<v1::Closure>();
+  owned->Swap(closure);
+  switch (entry->state) {
+    case State::kQueued:
+      if (owned->attempt() > entry->closure->attempt()) {
+        entry->timeline = owned->timeline();
+        entry->closure = std::move(owned);
+      }
+      return;
+    case State::kRunning: {
+      const uint32_t in_hand =
+          entry->next != nullptr ? entry->next->attempt() : entry->closure->attempt();
+      if (owned->attempt() > in_hand) entry->next = std::move(owned);
+      return;
+    }
+    case State::kFinished: {
+      v1::ClosureResult* result = entry->result.get();
+      if (owned->attempt() < result->attempt()) return;
+      const bool done = result->status().code() == 0 && entry->timeline == owned->timeline();
+      if (!done && owned->attempt() > result->attempt()) {
+        std::erase(untold_, owned->id());
+        return Enqueue(entry, std::move(owned));
+      }
+      result->set_attempt(owned->attempt());
+      return Tell(owned->id(), now_us);
+    }
+  }
+}
+
+void Hands::Enqueue(Entry* entry, std::unique_ptr<v1::Closure> closure) {
+  queue_.push_back(closure->id());
+  entry->state = State::kQueued;
+  entry->stop = entry->forget = false;
+  entry->training = closure->training();
+  entry->timeline = closure->timeline();
+  entry->closure = std::move(closure);
+  entry->next.reset();
+  entry->result.reset();
+}
+
+void Hands::Settle(uint64_t watermark) {
+  if (watermark <= watermark_) return;
+  watermark_ = watermark;
+  for (auto it = entries_.begin(); it != entries_.end() && it->first < watermark;) {
+    // A closure that is settled and still here was finished elsewhere.
+    if (it->second.state == State::kRunning) {
+      it->second.stop = it->second.forget = true;
+      ++it;
+      continue;
+    }
+    if (it->second.state == State::kQueued) Unqueue(it->first);
+    it = entries_.erase(it);
+  }
+  std::erase_if(untold_, [watermark](uint64_t id) { return id < watermark; });
+}
+
+bool Hands::Cancel(const std::vector<uint64_t>& ids, int64_t now_us) {
+  bool running = false;
+  for (const uint64_t id : ids) {
+    const auto it = entries_.find(id);
+    if (it == entries_.end()) continue;
+    Entry& entry = it->second;
+    switch (entry.state) {
+      case State::kQueued: {
+        Unqueue(id);
+        Keep(&entry, CancelledResult(*entry.closure), now_us);
+        break;
+      }
+      case State::kRunning:
+        entry.stop = running = true;
+        entry.next.reset();
+        break;
+      case State::kFinished:
+        Tell(id, now_us);
+        break;
+    }
+  }
+  return running;
+}
+
+bool Hands::DropOlder(uint64_t timeline) {
+  if (timeline <= timeline_) return false;
+  timeline_ = timeline;
+  bool running = false;
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    Entry& entry = it->second;
+    if (!entry.training || entry.timeline >= timeline) {
+      ++it;
+      continue;
+    }
+    if (entry.state == State::kRunning) {
+      entry.stop = entry.forget = running = true;
+      entry.next.reset();
+      ++it;
+      continue;
+    }
+    if (entry.state == State::kQueued) Unqueue(it->first);
+    std::erase(untold_, it->first);
+    it = entries_.erase(it);
+  }
+  return running;
+}
+
+void Hands::GiveBackQueued(const std::function<void(v1::ClosureResult*)>& make, int64_t now_us) {
+  while (!queue_.empty()) {
+    Entry& entry = entries_[queue_.front()];
+    queue_.pop_front();
+    v1::ClosureResult result;
+    result.set_id(entry.closure->id());
+    result.set_attempt(entry.closure->attempt());
+    make(&result);
+    Keep(&entry, std::move(result), now_us);
+  }
+}
+
+void Hands::StopRunning() {
+  for (auto& [id, entry] : entries_) entry.stop = entry.stop || entry.state == State::kRunning;
+}
+
+void Hands::Clear() {
+  queue_.clear();
+  untold_.clear();
+  watermark_ = timeline_ = 0;
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    if (it->second.state != State::kRunning) {
+      it = entries_.erase(it);
+      continue;
+    }
+    it->second.stop = it->second.forget = true;
+    it->second.next.reset();
+    ++it;
+  }
+}
+
+const v1::Closure* Hands::Take() {
+  if (queue_.empty()) return nullptr;
+  Entry& entry = entries_[queue_.front()];
+  queue_.pop_front();
+  entry.state = State::kRunning;
+  ++running_;
+  return entry.closure.get();
+}
+
+const v1::Closure* Hands::Peek() const {
+  return queue_.empty() ? nullptr : entries_.at(queue_.front()).closure.get();
+}
+
+bool Hands::ShouldStop(uint64_t id) const {
+  const auto it = entries_.find(id);
+  return it == entries_.end() || it->second.stop;
+}
+
+void Hands::Finish(v1::ClosureResult result, int64_t now_us) {
+  const auto it = entries_.find(result.id());
+  if (it == entries_.end() || it->second.state != State::kRunning) return;
+  --running_;
+  Entry& entry = it->second;
+  const bool done = result.status().code() == 0;
+  if (entry.next != nullptr && (!done || entry.forget || entry.next->timeline() != entry.timeline)) {
+    return Enqueue(&entry, std::move(entry.next));
+  }
+  if (entry.forget) {
+    entries_.erase(it);
+    return;
+  }
+  if (entry.next != nullptr) result.set_attempt(entry.next->attempt());
+  Keep(&entry, std::move(result), now_us);
+}
+
+void Hands::Keep(Entry* entry, v1::ClosureResult result, int64_t now_us) {
+  const uint64_t id = result.id();
+  entry->state = State::kFinished;
+  entry->closure.reset();
+  entry->next.reset();
+  entry->result = std::make_unique<v1::ClosureResult>(std::move(result));
+  Tell(id, now_us);
+}
+
+void Hands::Tell(uint64_t id, int64_t now_us) {
+  if (std::find(untold_.begin(), untold_.end(), id) != untold_.end()) return;
+  if (untold_.empty()) untold_since_us_ = now_us;
+  untold_.push_back(id);
+}
+
+bool Hands::ShouldTell(int64_t now_us) const {
+  return !untold_.empty() && (untold_.size() >= queue_.size() + running_ ||
+                              now_us - untold_since_us_ >= options_.max_result_age_us);
+}
+
+bool Hands::TakeUntold(v1::Results* out) {
+  for (const uint64_t id : untold_) {
+    *out->add_results() = *entries_[id].result;
+  }
+  const bool any = !untold_.empty();
+  untold_.clear();
+  return any;
+}
+
+void Hands::FillHello(v1::WorkerHello* hello) {
+  hello->set_timeline(timeline_);
+  for (auto& [id, entry] : entries_) {
+    if (entry.state == State::kFinished) {
+      *hello->add_results() = *entry.result;
+        continue;
+    }
+    if (entry.forget && entry.next == nullptr) continue;
+    v1::ClosureAttempt* in_hand = hello->add_in_hand();
+    in_hand->set_id(id);
+    in_hand->set_attempt(entry.next != nullptr ? entry.next->attempt() : entry.closure->attempt());
+  }
+  untold_.clear();
+}
+
+size_t Hands::kept() const {
+  return static_cast<size_t>(std::count_if(entries_.begin(), entries_.end(), [](const auto& e) {
+    return e.second.state == State::kFinished;
+  }));
+}
+
+void Hands::Unqueue(uint64_t id) { std::erase(queue_, id); }
+
+}  // namespace cohort

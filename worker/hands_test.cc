@@ -1,0 +1,292 @@
+#include "worker/hands.h"
+
+#include <catch2/catch.hpp>
+
+#include <random>
+#include <set>
+
+#include "proto/worker.pb.h"
+
+namespace cohort {
+namespace {
+
+constexpr int kCancelled = 1;
+constexpr int kAborted = 10;
+
+v1::Dispatch Closures(const std::vector<uint64_t>& ids, uint32_t attempt = 1,
+                      uint64_t timeline = 1, uint64_t watermark = 0) {
+  v1::Dispatch dispatch;
+  dispatch.set_settled_watermark(watermark);
+  for (const uint64_t id : ids) {
+    v1::Closure* closure = dispatch.add_closures();
+    closure->set_id(id);
+    closure->set_attempt(attempt);
+    closure->set_timeline(timeline);
+    closure->set_training(true);
+  }
+  return dispatch;
+}
+
+struct Fixture {
+  void Dispatch(v1::Dispatch dispatch) { hands.Dispatch(&dispatch, now); }
+  // Runs the next one. Its id; 0: none.
+  uint64_t RunNext(int code = 0) {
+    const v1::Closure* closure = hands.Take();
+    if (closure == nullptr) return 0;
+    const uint64_t id = closure->id();
+    Finish(id, closure->attempt(), code);
+    return id;
+  }
+  void Finish(uint64_t id, uint32_t attempt, int code = 0) {
+    v1::ClosureResult result;
+    result.set_id(id);
+    result.set_attempt(attempt);
+    result.mutable_status()->set_code(code);
+    hands.Finish(std::move(result), now);
+  }
+  // (id, attempt, code) of what is told now.
+  std::vector<std::tuple<uint64_t, uint32_t, int>> Told() {
+    v1::Results results;
+    hands.TakeUntold(&results);
+    std::vector<std::tuple<uint64_t, uint32_t, int>> told;
+    for (const auto& r : results.results()) {
+      told.emplace_back(r.id(), r.attempt(), r.status().code());
+    }
+    return told;
+  }
+
+  int64_t now = 0;
+  Hands hands{Hands::Options{}};
+};
+using Told = std::vector<std::tuple<uint64_t, uint32_t, int>>;
+
+TEST_CASE_METHOD(Fixture, "closures run in the order of dispatch and are kept until settled") {
+  Dispatch(Closures({5, 3, 9}));
+  CHECK(hands.queued() == 3);
+  CHECK(RunNext() == 5);
+  CHECK(hands.Peek()->id() == 3);
+  CHECK(RunNext() == 3);
+  CHECK(RunNext() == 9);
+  CHECK(RunNext() == 0);
+  CHECK(Told() == ::cohort::Told{{5, 1, 0}, {3, 1, 0}, {9, 1, 0}});
+  CHECK(Told().empty());
+  CHECK(hands.kept() == 3);
+  hands.Settle(5);
+  CHECK(hands.kept() == 2);
+  Dispatch(Closures({}, 1, 1, 10));
+  CHECK(hands.kept() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "results are told in batches") {
+  Dispatch(Closures({1, 2, 3, 4}));
+  RunNext();
+  CHECK_FALSE(hands.ShouldTell(now));  // one of four
+  SECTION("half are finished") {
+    RunNext();
+    CHECK(hands.ShouldTell(now));
+  }
+  SECTION("the first has waited long enough") {
+    CHECK_FALSE(hands.ShouldTell(now + 1999));
+    CHECK(hands.ShouldTell(now + 2000));
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a closure dispatched twice runs once") {
+  Dispatch(Closures({7, 7}));
+  Dispatch(Closures({7}));
+  const v1::Closure* running = hands.Take();
+  REQUIRE(running != nullptr);
+  Dispatch(Closures({7}));
+  Finish(7, 1);
+  CHECK(hands.Take() == nullptr);
+  CHECK(Told().size() == 1);
+  Dispatch(Closures({7}));  // the chief asks again: the same result
+  CHECK(hands.Take() == nullptr);
+  CHECK(Told() == ::cohort::Told{{7, 1, 0}});
+  Dispatch(Closures({7}, 3));  // and under the attempt that it asks for
+  CHECK(hands.Take() == nullptr);
+  CHECK(Told() == ::cohort::Told{{7, 3, 0}});
+  Dispatch(Closures({7}, 2));
+  CHECK(Told().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "a newer attempt") {
+  SECTION("replaces one that waits") {
+    Dispatch(Closures({7}));
+    Dispatch(Closures({7}, 2));
+    CHECK(hands.queued() == 1);
+    CHECK(hands.Take()->attempt() == 2);
+  }
+  SECTION("takes the success of one that runs") {
+    Dispatch(Closures({7}));
+    hands.Take();
+    Dispatch(Closures({7}, 2));
+    Finish(7, 1);
+    CHECK(hands.Take() == nullptr);
+    CHECK(Told() == ::cohort::Told{{7, 2, 0}});
+  }
+  SECTION("runs after one that fails") {
+    Dispatch(Closures({7}));
+    hands.Take();
+    Dispatch(Closures({7}, 2));
+    Finish(7, 1, kAborted);
+    CHECK(Told().empty());
+    CHECK(hands.Take()->attempt() == 2);
+  }
+  SECTION("runs after one that failed") {
+    Dispatch(Closures({7}));
+    RunNext(kAborted);
+    Dispatch(Closures({7}, 2));
+    CHECK(Told().empty());
+    CHECK(hands.Take()->attempt() == 2);
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "cancelling") {
+  Dispatch(Closures({1, 2, 3}));
+  hands.Take();
+  CHECK(hands.Cancel({1, 3, 77}, now));
+  CHECK(hands.ShouldStop(1));
+  CHECK_FALSE(hands.ShouldStop(2));
+  CHECK(Told() == ::cohort::Told{{3, 1, kCancelled}});
+  Finish(1, 1, kCancelled);
+  CHECK(RunNext() == 2);
+  CHECK(Told() == ::cohort::Told{{1, 1, kCancelled}, {2, 1, 0}});
+}
+
+TEST_CASE_METHOD(Fixture, "a rollback forgets older timelines") {
+  Dispatch(Closures({1, 2, 3}));
+  RunNext();
+  hands.Take();
+  CHECK(hands.DropOlder(2));
+  CHECK(hands.ShouldStop(2));
+  CHECK(hands.queued() == 0);
+  CHECK(Told().empty());
+  Dispatch(Closures({3}, 2, 1));  // was on its way
+  CHECK(hands.queued() == 0);
+  SECTION("a pending closure comes back under its id") {
+    Dispatch(Closures({1, 2}, 2, 2));
+    Finish(2, 1);  // the old one ends: void
+    CHECK(RunNext() == 1);
+    CHECK(RunNext() == 2);
+    CHECK(Told() == ::cohort::Told{{1, 2, 0}, {2, 2, 0}});
+  }
+  SECTION("and leaves closures that train nothing") {
+    v1::Dispatch evaluation = Closures({8}, 1, 0);
+    evaluation.mutable_closures(0)->set_training(false);
+    Dispatch(evaluation);
+    hands.DropOlder(3);
+    CHECK(hands.queued() == 1);
+    CHECK(hands.Peek()->id() == 8);
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a new chief hears of everything") {
+  Dispatch(Closures({1, 2, 3}));
+  RunNext();
+  Told();
+  RunNext();
+  hands.Take();
+  Dispatch(Closures({4}));
+  v1::WorkerHello hello;
+  hands.FillHello(&hello);
+  REQUIRE(hello.results_size() == 2);
+  CHECK(hello.results(0).id() == 1);
+  REQUIRE(hello.in_hand_size() == 2);
+  CHECK(hello.in_hand(0).id() == 3);
+  CHECK(hello.in_hand(1).id() == 4);
+  CHECK(hello.timeline() == 1);
+  CHECK(Told().empty());  // the hello told them
+}
+
+TEST_CASE_METHOD(Fixture, "what is queued can be given back, and a new job starts empty") {
+  Dispatch(Closures({1, 2, 3}));
+  hands.Take();
+  hands.GiveBackQueued([](v1::ClosureResult* r) { r->mutable_status()->set_code(kAborted); }, now);
+  CHECK(Told() == ::cohort::Told{{2, 1, kAborted}, {3, 1, kAborted}});
+  hands.Clear();
+  CHECK(hands.ShouldStop(1));
+  Finish(1, 1);
+  CHECK(hands.kept() == 0);
+  CHECK(hands.running() == 0);
+}
+
+TEST_CASE("random orders of dispatch, loss, cancel and settle lose no closure") {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937_64 random(seed);
+    Hands hands{Hands::Options{}};
+    std::map<uint64_t, uint32_t> waiting;  // what the chief waits for: id -> attempt
+    std::set<uint64_t> successes;
+    uint64_t next = 1;
+    const v1::Closure* running = nullptr;
+    const auto hear = [&](const v1::ClosureResult& result) {
+      const auto it = waiting.find(result.id());
+      if (it == waiting.end() || result.attempt() < it->second) return;
+      if (result.status().code() == 0) {
+        waiting.erase(it);
+        successes.insert(result.id());
+      } else {
+        v1::Dispatch again = Closures({result.id()}, ++it->second);
+        hands.Dispatch(&again, 0);
+      }
+    };
+    for (int i = 0; i < 400 || !waiting.empty(); ++i) {
+      REQUIRE(i < 5000);
+      switch (random() % 6) {
+        case 0:
+          if (i < 400) {
+            waiting[next] = 1;
+            v1::Dispatch dispatch = Closures({next++});
+            hands.Dispatch(&dispatch, 0);
+          }
+          break;
+        case 1:
+          if (running == nullptr) running = hands.Take();
+          break;
+        case 2:
+          if (running != nullptr) {
+            v1::ClosureResult result;
+            result.set_id(running->id());
+            result.set_attempt(running->attempt());
+            if (random() % 3 == 0) result.mutable_status()->set_code(kAborted);
+            running = nullptr;
+            hands.Finish(result, 0);
+          }
+          break;
+        case 3: {
+          v1::Results results;
+          hands.TakeUntold(&results);
+          if (random() % 4 == 0) break;  // lost with the stream
+          for (const auto& result : results.results()) hear(result);
+          break;
+        }
+        case 4: {  // the stream comes back: the chief is told, and dispatches again what is missing
+          v1::WorkerHello hello;
+          hands.FillHello(&hello);
+          std::set<uint64_t> held;
+          for (const auto& closure : hello.in_hand()) held.insert(closure.id());
+          for (const auto& result : hello.results()) hear(result);
+          for (auto& [id, attempt] : waiting) {
+            if (held.count(id) != 0) continue;
+            v1::Dispatch again = Closures({id}, ++attempt);
+            hands.Dispatch(&again, 0);
+          }
+          break;
+        }
+        case 5: {
+          uint64_t watermark = 1;
+          while (successes.count(watermark) != 0) ++watermark;
+          hands.Settle(watermark);
+          break;
+        }
+      }
+    }
+    CHECK(successes.size() == next - 1);
+    hands.Settle(next);
+    CHECK(hands.kept() == 0);
+  }
+}
+
+}  // namespace
+}  // namespace cohort

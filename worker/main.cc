@@ -1,0 +1,40 @@
+// cohort-worker: a worker. TF_CONFIG says which task of which cluster it is.
+#include <cstdlib>
+
+#include "common/base/exit_code.h"
+#include "common/base/flags.h"
+#include "common/base/signals.h"
+#include "common/base/status.h"
+#include "worker/worker_options.h"
+#include "worker/worker_server.h"
+
+namespace cohort {
+namespace {
+
+absl::StatusOr<int> Run(const WorkerFlags& flags) {
+  COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SignalWaiter> signals, SignalWaiter::Start());
+  COHORT_ASSIGN_OR_RETURN(const RoleContext context,
+                          MakeRoleContext(flags.role, Role::kWorker, std::getenv("TF_CONFIG")));
+  WorkerServer::Options options = MakeServerOptions(flags, context, std::getenv("COHORT_DATA_DIR"));
+  options.on_done = [&signals] { signals->NotifyDone(); };
+  COHORT_ASSIGN_OR_RETURN(std::unique_ptr<WorkerServer> server,
+                          WorkerServer::Start(std::move(options)));
+  context.log->Info("listening", {{"port", server->port()},
+                                  {"admin_port", server->admin_port()},
+                                  {"threads", context.threads},
+                                  {"incarnation", context.incarnation}});
+  const auto grace = std::chrono::milliseconds(static_cast<int64_t>(flags.drain_timeout_s * 1000));
+  return RunUntilEnd(server.get(), signals.get(), context.log.get(), grace);
+}
+
+}  // namespace
+}  // namespace cohort
+
+int main(int argc, char** argv) {
+  cohort::WorkerFlags options;
+  cohort::FlagSet flags("cohort-worker", "A worker of Cohort: runs the steps of a job.");
+  cohort::AddWorkerFlags(&flags, &options);
+  if (const auto exit = flags.ParseOrExit(argc, argv)) return *exit;
+  const absl::StatusOr<int> code = cohort::Run(options);
+  return code.ok() ? *code : cohort::ExitWith("cohort-worker", code.status());
+}

@@ -1,0 +1,57 @@
+#include "worker/resources.h"
+
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "proto/worker.pb.h"
+
+namespace cohort {
+
+absl::Status Resources::Create(const v1::CreateResource& spec) {
+  const auto create = [&]() -> absl::Status {
+    COHORT_ASSIGN_OR_RETURN(std::shared_ptr<const Dataset> dataset,
+                            Dataset::Open(spec.dataset(), options_));
+    const std::vector<std::string> names(spec.features().begin(), spec.features().end());
+    BatchReader::Options options;
+    COHORT_ASSIGN_OR_RETURN(options.features, dataset->FindFeatures(names));
+    options.batch_size = spec.batch_size();
+    if (spec.dataset().prefetch() > 0) options.prefetch = spec.dataset().prefetch();
+    options.seed = spec.seed();
+    options.worker_index = spec.worker_index();
+    Resource resource;
+    resource.leased = spec.visitation() == v1::EXACTLY_ONCE;
+    COHORT_ASSIGN_OR_RETURN(
+        resource.reader, resource.leased
+                             ? BatchReader::Leased(std::move(dataset), spec.dataset(), options)
+                             : BatchReader::Independent(std::move(dataset), spec.dataset(), options));
+    resources_[spec.name()] = std::move(resource);
+    return absl::OkStatus();
+  };
+  return Annotate(create(), fmt::format("resource '{}'", spec.name()));
+}
+
+absl::StatusOr<const BatchReader::Batch*> Resources::Next(const std::string& name,
+                                                          const v1::Lease* lease) {
+  const auto it = resources_.find(name);
+  if (it == resources_.end()) return NotFound("resource '{}' was not made on this worker", name);
+  Resource& resource = it->second;
+  if (resource.leased != (lease != nullptr)) {
+    return InvalidArgument("resource '{}' is read {} leases", name,
+                           resource.leased ? "by" : "without");
+  }
+  resource.turn = 1 - resource.turn;
+  BatchReader::Batch* batch = &resource.batches[resource.turn];
+  COHORT_RETURN_IF_ERROR(lease == nullptr ? resource.reader->Next(batch)
+                                          : resource.reader->Read(lease->epoch(), lease->begin(),
+                                                                  lease->end(), batch));
+  return batch;
+}
+
+void Resources::Announce(const std::string& name, const v1::Lease& lease) {
+  const auto it = resources_.find(name);
+  if (it == resources_.end() || !it->second.leased) return;
+  it->second.reader->Announce(lease.epoch(), lease.begin(), lease.end());
+}
+
+}  // namespace cohort

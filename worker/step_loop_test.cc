@@ -1,0 +1,348 @@
+#include "worker/step_loop.h"
+
+#include <catch2/catch.hpp>
+
+#include <functional>
+#include <numeric>
+
+#include "common/base/status.h"
+#include "common/graph/expr.h"
+#include "common/graph/program_proto.h"
+#include "common/rpc/status_proto.h"
+
+namespace cohort {
+namespace {
+
+// One variable "w", a float32 scalar, to which pushes add; exchanges are recorded and can be made to fail.
+class FakeVariables : public StepVariables {
+ public:
+  struct Call {
+    std::optional<uint64_t> pushed;  // closure * 100 + ordinal
+    bool pulled = false;
+  };
+
+  std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl>) override {
+    return std::make_unique<Access>(this);
+  }
+  void Wait(TimePoint) override {}
+
+  float w = 0;
+  uint64_t timeline = 1;
+  std::vector<Call> calls;
+  std::function<absl::Status(const Call&)> fail;  // null: never
+  std::vector<double> weights;
+
+ private:
+  class Access : public VariableAccess {
+   public:
+    explicit Access(FakeVariables* fake) : fake_(fake) {}
+    absl::StatusOr<ExchangeResult> Exchange(const PushBatch* push, const PullBatch* pull) override {
+      Call call;
+      if (push != nullptr) call.pushed = push->stamp.closure * 100 + push->stamp.ordinal;
+      call.pulled = pull != nullptr;
+      fake_->calls.push_back(call);
+      if (fake_->fail != nullptr) COHORT_RETURN_IF_ERROR(fake_->fail(call));
+      ExchangeResult result;
+      if (push != nullptr) {
+        CHECK(push->stamp.timeline == fake_->timeline);
+        for (const PushItem& item : push->items) fake_->w += *static_cast<const float*>(item.value);
+        fake_->weights.push_back(push->stamp.weight);
+        result.push.applied = 3;
+        result.push.max_staleness = push->stamp.closure;
+      }
+      if (pull != nullptr) {
+        for (const PullItem& item : pull->items) *static_cast<float*>(item.destination) = fake_->w;
+      }
+      result.pulled_timeline = fake_->timeline;
+      return result;
+    }
+    void Interrupt() override {}
+
+   private:
+    FakeVariables* const fake_;
+  };
+};
+
+class Results : public WorkerEffects {
+ public:
+  void Send(Adoption::Connection, const v1::WorkerToChief& message) override {
+    for (const auto& result : message.results().results()) results.push_back(result);
+    unreachable += message.has_ps_unreachable();
+    if (message.request() == 50) resource_status = StatusFromProto(message.status());
+  }
+  void RoutesChanged(std::shared_ptr<const v1::Routes>) override {}
+  void GenerationChanged(uint64_t) override {}
+  void WatermarkChanged(uint64_t) override {}
+  void Interrupt() override {}
+  void WakeStep() override {}
+  void Shutdown(bool, const std::string&) override {}
+
+  std::vector<v1::ClosureResult> results;
+  int unreachable = 0;
+  absl::Status resource_status;
+};
+
+// Pushes the sum of x to w; metric: the mean of x; output: w as it was pulled.
+Program AddingProgram(const std::string& name) {
+  ProgramBuilder b(name);
+  const int batch = b.AddSymbol("batch", 4);
+  Expr x = b.Input("x", {DType::kFloat32, {{4, batch}}});
+  const ValueType type{DType::kFloat32, {}};
+  Expr w = b.Read("w", type);
+  Push push;
+  push.variable = b.DeclareVariable("w", type);
+  push.kind = PushKind::kAssignAdd;
+  push.value = ReduceSum(x).id();
+  b.AddPush(push);
+  b.AddMetric("mean", ReduceSum(x), DimSize(x, 0));
+  b.AddOutput("w", w);
+  auto program = std::move(b).Build();
+  INFO(program.status());
+  REQUIRE(program.ok());
+  return *std::move(program);
+}
+
+struct Fixture {
+  Fixture() {
+    v1::ChiefToWorker message;
+    message.set_generation(1);
+    message.mutable_adopt()->set_job("job");
+    core.OnMessage(1, &message);
+    Register(AddingProgram("train"));
+    Register(AddingProgram("other"));
+  }
+  void Register(const Program& program) {
+    v1::ChiefToWorker message;
+    message.set_generation(1);
+    fingerprints.push_back(Fingerprint(program));
+    message.mutable_program()->set_fingerprint(fingerprints.back());
+    ProgramToProto(program, message.mutable_program()->mutable_program());
+    core.OnMessage(1, &message);
+  }
+  v1::Closure Closure(uint64_t id, std::vector<float> x, bool training = true, int program = 0) {
+    v1::Closure closure;
+    closure.set_id(id);
+    closure.set_attempt(1);
+    closure.set_timeline(1);
+    closure.set_steps(1);
+    closure.set_training(training);
+    closure.set_program(fingerprints[static_cast<size_t>(program)]);
+    TensorToProto(Tensor::FromValues<float>({static_cast<int64_t>(x.size())}, x),
+                  closure.add_arguments());
+    return closure;
+  }
+  void Dispatch(const std::vector<v1::Closure>& closures) {
+    v1::ChiefToWorker message;
+    message.set_generation(1);
+    for (const auto& closure : closures) *message.mutable_dispatch()->add_closures() = closure;
+    core.OnMessage(1, &message);
+  }
+  void RunAll() {
+    for (int i = 0; i < 1000 && loop.RunOnce(); ++i) {
+    }
+    core.Flush();
+  }
+  static float Output(const v1::ClosureResult& result) {
+    float w;
+    REQUIRE(result.outputs_size() == 1);
+    std::memcpy(&w, result.outputs(0).data().data(), 4);
+    return w;
+  }
+
+  RealClock clock;
+  std::unique_ptr<Logger> log = Logger::Discard();
+  Results effects;
+  WorkerCore core{WorkerCore::Options{}, &clock, log.get(), &effects};
+  FakeVariables variables;
+  MetricsRegistry registry;
+  StepMetrics metrics{&registry};
+  StepLoop loop{StepLoop::Options{}, &core, &variables, &clock, &metrics, log.get()};
+  std::vector<std::string> fingerprints;
+};
+
+TEST_CASE_METHOD(Fixture, "the push of a step travels with the pull of the next") {
+  Dispatch({Closure(1, {1, 2}), Closure(2, {3}), Closure(3, {10, 20, 30, 40})});
+  RunAll();
+  REQUIRE(effects.results.size() == 3);
+  REQUIRE(variables.calls.size() == 4);  // three steps, and the last push alone
+  CHECK_FALSE(variables.calls[0].pushed.has_value());
+  CHECK(variables.calls[1].pushed == 100);
+  CHECK(variables.calls[1].pulled);
+  CHECK(variables.calls[3].pushed == 300);
+  CHECK_FALSE(variables.calls[3].pulled);
+  CHECK(variables.w == 106);
+  CHECK(Output(effects.results[0]) == 0);
+  CHECK(Output(effects.results[1]) == 3);  // a worker reads its own writes
+  CHECK(Output(effects.results[2]) == 6);
+  CHECK(effects.results[2].metrics(0).name() == "mean");
+  CHECK(effects.results[2].metrics(0).total() == 100);
+  CHECK(effects.results[2].metrics(0).count() == 4);
+  CHECK(effects.results[2].applied() == 3);
+  CHECK(effects.results[2].max_staleness() == 3);
+  CHECK(effects.results[2].examples() == 4);
+  CHECK(effects.results[2].steps() == 1);
+  CHECK(metrics.steps->value() == 3);
+}
+
+TEST_CASE_METHOD(Fixture, "a closure of several steps has ordinals and folds its metrics") {
+  v1::Closure closure = Closure(4, {1, 2});
+  closure.set_steps(3);
+  Dispatch({closure});
+  RunAll();
+  REQUIRE(effects.results.size() == 1);
+  CHECK(effects.results[0].steps() == 3);
+  CHECK(effects.results[0].metrics(0).total() == 9);
+  CHECK(effects.results[0].metrics(0).count() == 6);
+  CHECK(effects.results[0].applied() == 9);
+  CHECK(Output(effects.results[0]) == 6);  // what the last step pulled
+  CHECK(variables.calls[1].pushed == 400);
+  CHECK(variables.calls[2].pushed == 401);
+  CHECK(variables.calls[3].pushed == 402);
+}
+
+TEST_CASE_METHOD(Fixture, "closures that do not train only pull; another program's push goes first") {
+  Dispatch({Closure(1, {5}), Closure(2, {7}, false), Closure(3, {1}, true, 1), Closure(4, {1})});
+  RunAll();
+  REQUIRE(effects.results.size() == 4);
+  CHECK(effects.results[0].id() == 1);
+  CHECK(Output(effects.results[1]) == 5);
+  CHECK(effects.results[1].applied() == 0);
+  CHECK(variables.w == 7);
+  bool alone = false;
+  for (const auto& call : variables.calls) alone = alone || (call.pushed == 300 && !call.pulled);
+  CHECK(alone);
+}
+
+TEST_CASE_METHOD(Fixture, "an exchange that is fenced gives the closures back") {
+  SECTION("with a push: the next closure still pulls") {
+    variables.fail = [](const FakeVariables::Call& call) {
+      return call.pushed == 100 ? Aborted("fenced") : absl::OkStatus();
+    };
+    Dispatch({Closure(1, {5}), Closure(2, {7})});
+    RunAll();
+    REQUIRE(effects.results.size() == 2);
+    const absl::Status status = StatusFromProto(effects.results[0].status());
+    CHECK(absl::IsAborted(status));
+    CHECK(IsRetryable(status));
+    CHECK(effects.results[1].status().code() == 0);
+    CHECK(variables.w == 7);
+  }
+  SECTION("pulled values of another timeline") {
+    variables.timeline = 2;
+    Dispatch({Closure(1, {5})});
+    RunAll();
+    REQUIRE(effects.results.size() == 1);
+    CHECK(absl::IsAborted(StatusFromProto(effects.results[0].status())));
+    CHECK(variables.calls.size() == 1);  // nothing is pushed
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a server that cannot be reached is reported with both closures") {
+  variables.fail = [](const FakeVariables::Call& call) -> absl::Status {
+    if (!call.pushed.has_value()) return absl::OkStatus();
+    absl::Status status = Unavailable("ps:1");
+    SetFailure(&status, {.role = "ps", .index = 1, .retryable = true});
+    return status;
+  };
+  Dispatch({Closure(1, {5}), Closure(2, {7})});
+  RunAll();
+  REQUIRE(effects.results.size() == 2);
+  CHECK(effects.unreachable == 1);
+  for (const auto& result : effects.results) {
+    const absl::Status status = StatusFromProto(result.status());
+    REQUIRE(GetFailure(status).has_value());
+    CHECK(GetFailure(status)->role == "ps");
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a cancelled closure stops; the push of the one before is still sent") {
+  // Closure 2 is cancelled while its pull is under way; closure 3 must not write over closure 1's
+  // gradient before that is sent.
+  int cancelled = 0;
+  variables.fail = [&](const FakeVariables::Call& call) -> absl::Status {
+    if (call.pushed != 100 || cancelled++ > 0) return absl::OkStatus();
+    v1::ChiefToWorker message;
+    message.set_generation(1);
+    message.mutable_cancel()->add_ids(2);
+    core.OnMessage(1, &message);
+    return Cancelled("interrupted");
+  };
+  Dispatch({Closure(1, {5}), Closure(2, {1000}), Closure(3, {7})});
+  RunAll();
+  REQUIRE(effects.results.size() == 3);
+  std::map<uint64_t, int> codes;
+  for (const auto& result : effects.results) codes[result.id()] = result.status().code();
+  CHECK(codes[1] == 0);
+  CHECK(codes[2] == static_cast<int>(absl::StatusCode::kCancelled));
+  CHECK(codes[3] == 0);
+  CHECK(variables.w == 12);
+}
+
+TEST_CASE_METHOD(Fixture, "an interrupt that means nobody changes nothing") {
+  int interrupts = 0;
+  variables.fail = [&](const FakeVariables::Call&) {
+    return interrupts++ < 3 ? Cancelled("interrupted") : absl::OkStatus();
+  };
+  Dispatch({Closure(1, {5}), Closure(2, {7})});
+  RunAll();
+  REQUIRE(effects.results.size() == 2);
+  CHECK(effects.results[0].status().code() == 0);
+  CHECK(variables.w == 12);
+}
+
+TEST_CASE_METHOD(Fixture, "what the program or its data do wrong comes back typed") {
+  v1::Closure unknown = Closure(1, {1});
+  unknown.set_program("beef");
+  v1::Closure resource = Closure(3, {1});
+  resource.set_resource("nowhere");
+  Dispatch({unknown, Closure(2, {1, 2, 3, 4, 5}), resource});
+  RunAll();
+  REQUIRE(effects.results.size() == 3);
+  const auto status = [&](size_t i) { return StatusFromProto(effects.results[i].status()); };
+  CHECK(absl::IsFailedPrecondition(status(0)));
+  CHECK(absl::IsInvalidArgument(status(1)));
+  CHECK(std::string(status(1).message()).find("closure 2 of program 'train'") == 0);
+  CHECK(absl::IsNotFound(status(2)));
+  for (size_t i = 0; i < 3; ++i) CHECK_FALSE(IsRetryable(status(i)));
+}
+
+TEST_CASE_METHOD(Fixture, "an independent dataset feeds steps until its end") {
+  v1::ChiefToWorker message;
+  message.set_generation(1);
+  message.set_request(50);
+  v1::CreateResource* resource = message.mutable_resource();
+  resource->set_name("train");
+  resource->set_visitation(v1::INDEPENDENT);
+  resource->set_batch_size(4);
+  resource->mutable_dataset()->mutable_generator()->set_name("recommender");
+  resource->mutable_dataset()->mutable_generator()->set_records(10);
+  resource->mutable_dataset()->set_repeat(1);
+  v1::ColumnTransform* label = resource->mutable_dataset()->add_transforms();
+  label->set_column("label");
+  label->set_equals("yes");
+  label->set_dtype("float32");
+  resource->mutable_dataset()->set_label("label");
+  resource->add_features("label");
+  core.OnMessage(1, &message);
+  std::vector<v1::Closure> closures;
+  for (uint64_t id = 1; id <= 4; ++id) {
+    v1::Closure closure = Closure(id, {});
+    closure.clear_arguments();
+    closure.set_resource("train");
+    closures.push_back(closure);
+  }
+  Dispatch(closures);
+  RunAll();
+  INFO(effects.resource_status);
+  REQUIRE(effects.resource_status.ok());
+  REQUIRE(effects.results.size() == 4);
+  uint64_t examples = 0;
+  for (const auto& result : effects.results) examples += result.examples();
+  CHECK(examples == 10);
+  const v1::ClosureResult& last = effects.results[3].id() == 4 ? effects.results[3] : effects.results[2];
+  CHECK(last.end_of_data());
+  CHECK(absl::IsOutOfRange(StatusFromProto(last.status())));
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,393 @@
+#include "worker/worker_core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/crash_point.h"
+#include "common/base/status.h"
+#include "common/graph/program_proto.h"
+#include "common/rpc/status_proto.h"
+
+namespace cohort {
+
+WorkerCore::WorkerCore(const Options& options, const Clock* clock, Logger* log,
+                       WorkerEffects* effects)
+    : options_(options),
+      clock_(clock),
+      log_(log),
+      effects_(effects),
+      adoption_(options.chief_timeout),
+      hands_(options.hands) {}
+
+void WorkerCore::OnMessage(Connection connection, v1::ChiefToWorker* message) {
+  MutexLock lock(&mu_);
+  if (message->has_adopt()) return OnAdopt(connection, *message);
+  if (message->has_ping()) {
+    v1::WorkerToChief pong;
+    pong.set_request(message->request());
+    pong.set_generation(adoption_.generation());
+    pong.mutable_pong()->set_sent_unix_micros(message->ping().sent_unix_micros());
+    effects_->Send(connection, pong);
+    return;
+  }
+  if (message->generation() != adoption_.generation() || adoption_.connection() != connection) {
+    return SendFenced(connection, message->request(),
+                      "the chief is not adopted on this connection");
+  }
+  switch (message->body_case()) {
+    case v1::ChiefToWorker::kProgram:
+      return OnProgram(message->request(), *message);
+    case v1::ChiefToWorker::kResource:
+      return OnCreateResource(message->request(), *message);
+    case v1::ChiefToWorker::kRoutes:
+      return OnRoutes(message);
+    case v1::ChiefToWorker::kDispatch:
+      return OnDispatch(message);
+    case v1::ChiefToWorker::kCancel:
+      return OnCancel(*message);
+    case v1::ChiefToWorker::kShutdown:
+      log_->Info("shutdown_asked", {{"job_finished", message->shutdown().job_finished()},
+                                    {"reason", message->shutdown().reason()}});
+      return effects_->Shutdown(message->shutdown().job_finished(), message->shutdown().reason());
+    default:
+      return Answer(message->request(),
+                    Unimplemented("worker:{} does not know this message", options_.index));
+  }
+}
+
+void WorkerCore::OnClosed(Connection connection, ChiefLoss loss) {
+  MutexLock lock(&mu_);
+  if (adoption_.connection() == connection) {
+    log_->Info("chief_gone", {{"generation", adoption_.generation()},
+                              {"silent", loss == ChiefLoss::kSilent},
+                              {"in_hand", hands_.queued() + hands_.running()}});
+  }
+  adoption_.OnClosed(connection, loss, clock_->Now());
+}
+
+void WorkerCore::OnAdopt(Connection connection, const v1::ChiefToWorker& message) {
+  const v1::AdoptWorker& adopt = message.adopt();
+  v1::WorkerToChief answer;
+  answer.set_request(message.request());
+  const auto refuse = [&](const absl::Status& status) {
+    StatusToProto(status, answer.mutable_status());
+    answer.set_generation(adoption_.generation());
+    FillHello(adopt, &answer);
+    effects_->Send(connection, answer);
+  };
+  if (adopt.has_expected() && (adopt.expected().type() != "worker" ||
+                               adopt.expected().index() != options_.index)) {
+    return refuse(FailedPrecondition(
+        "the chief takes this task for {}:{}, but it is worker:{}: TF_CONFIG of the two differ",
+        adopt.expected().type(), adopt.expected().index(), options_.index));
+  }
+  if (adopt.pull_ahead() > 0) {
+    return refuse(Unimplemented("pull_ahead {}: this worker pulls after its push is acknowledged",
+                                adopt.pull_ahead()));
+  }
+  if (!adopt.probe()) {
+    if (message.generation() == 0) {
+      return refuse(InvalidArgument("a chief without a generation adopts nothing"));
+    }
+    const auto before = adoption_.connection();
+    const Adoption::Verdict verdict =
+        adoption_.Adopt({connection, message.generation(), adopt.chief_incarnation(), adopt.job(),
+                         adopt.takeover()},
+                        clock_->Now());
+    if (verdict == Adoption::Verdict::kFenced || verdict == Adoption::Verdict::kBusy) {
+      return SendFenced(connection, message.request(),
+                        verdict == Adoption::Verdict::kFenced
+                            ? "a newer chief has been here"
+                            : fmt::format("it works for the chief of job {}", adoption_.job()));
+    }
+    if (before.has_value() && *before != connection) {
+      SendFenced(*before, 0, "a newer chief has taken over");
+    }
+    if (verdict == Adoption::Verdict::kAdoptedNewJob) StartNewJob();
+    seed_ = adopt.seed();
+    effects_->GenerationChanged(adoption_.generation());
+    log_->Info("adopted", {{"generation", adoption_.generation()},
+                           {"job", adoption_.job()},
+                           {"in_hand", hands_.queued() + hands_.running()},
+                           {"results", hands_.kept()}});
+  }
+  answer.set_generation(adoption_.generation());
+  FillHello(adopt, &answer);
+  if (!adopt.probe()) hands_.FillHello(answer.mutable_hello());
+  answer.mutable_hello()->set_timeline(timeline_);
+  effects_->Send(connection, answer);
+}
+
+void WorkerCore::FillHello(const v1::AdoptWorker& adopt, v1::WorkerToChief* answer) {
+  v1::WorkerHello* hello = answer->mutable_hello();
+  hello->mutable_task()->set_type("worker");
+  hello->mutable_task()->set_index(options_.index);
+  hello->set_incarnation(options_.incarnation);
+  hello->set_job(adoption_.job());
+  hello->set_heard_generation(adoption_.generation());
+  hello->set_hears_chief(adoption_.Hears(adopt.chief_incarnation(), clock_->Now()));
+  for (const auto& [fingerprint, program] : programs_) hello->add_programs(fingerprint);
+  for (const auto& [name, resource] : resources_) {
+    if (resource.made) hello->add_resources(name);
+  }
+  hello->set_cores(options_.cores);
+  hello->set_host_id(options_.host_id);
+  v1::NumericFingerprint* fingerprint = hello->mutable_fingerprint();
+  fingerprint->set_instruction_set(options_.instruction_set);
+  fingerprint->set_intra_op_threads(static_cast<int>(options_.cores));
+  fingerprint->set_libraries(options_.libraries);
+  fingerprint->set_device_kind(options_.device_kind);
+}
+
+void WorkerCore::SendFenced(Connection connection, uint64_t request, const std::string& why) {
+  v1::WorkerToChief message;
+  message.set_request(request);
+  message.set_generation(adoption_.generation());
+  message.mutable_fenced()->set_current_generation(adoption_.generation());
+  message.mutable_fenced()->set_chief_incarnation(adoption_.chief_incarnation());
+  message.mutable_fenced()->set_why(fmt::format("worker:{}: {}", options_.index, why));
+  log_->Warning("fenced", {{"why", why}, {"generation", adoption_.generation()}});
+  effects_->Send(connection, message);
+}
+
+void WorkerCore::OnProgram(uint64_t request, const v1::ChiefToWorker& message) {
+  const std::string& fingerprint = message.program().fingerprint();
+  if (programs_.count(fingerprint) != 0) return Answer(request, absl::OkStatus());
+  auto program = ProgramFromProto(message.program().program());
+  if (!program.ok()) {
+    return Answer(request, Annotate(program.status(), fmt::format("worker:{}: program {}",
+                                                                  options_.index, fingerprint)));
+  }
+  if (const std::string own = Fingerprint(*program); own != fingerprint) {
+    return Answer(request, InvalidArgument("worker:{}: a program that says to be {} is {}",
+                                           options_.index, fingerprint, own));
+  }
+  log_->Info("program_registered", {{"program", program->name}, {"fingerprint", fingerprint}});
+  programs_[fingerprint] = std::make_shared<const Program>(*std::move(program));
+  Answer(request, absl::OkStatus());
+}
+
+void WorkerCore::OnCreateResource(uint64_t request, const v1::ChiefToWorker& message) {
+  const v1::CreateResource& wanted = message.resource();
+  Resource& resource = resources_[wanted.name()];
+  const bool same = resource.spec != nullptr &&
+                    resource.spec->SerializeAsString() == wanted.SerializeAsString();
+  if (same && resource.made) return Answer(request, absl::OkStatus());
+  resource.request = request;
+  if (same) return;
+  resource.spec = std::make_shared<const v1::CreateResource>(wanted);
+  resource.made = false;
+  to_make_.push_back(wanted.name());
+  WakeIfIdle();
+}
+
+void WorkerCore::OnRoutes(v1::ChiefToWorker* message) {
+  auto routes = std::make_shared<v1::Routes>();
+  routes->Swap(message->mutable_routes());
+  const uint64_t timeline = routes->timeline();
+  const uint64_t request = message->request();
+  effects_->RoutesChanged(std::move(routes));
+  if (timeline > timeline_) {
+    timeline_ = timeline;
+    if (hands_.DropOlder(timeline)) effects_->Interrupt();
+  }
+  Answer(request, absl::OkStatus());
+}
+
+void WorkerCore::OnDispatch(v1::ChiefToWorker* message) {
+  const uint64_t before = hands_.watermark();
+  hands_.Dispatch(message->mutable_dispatch(), NowUs());
+  if (hands_.watermark() != before) effects_->WatermarkChanged(hands_.watermark());
+  if (hands_.queued() > 0) COHORT_CRASH_POINT("worker.closure.received");
+  if (!draining_.empty()) GiveBackQueued();
+  TellIf(hands_.ShouldTell(NowUs()));
+  if (hands_.queued() > 0) WakeIfIdle();
+}
+
+void WorkerCore::OnCancel(const v1::ChiefToWorker& message) {
+  const v1::CancelClosures& cancel = message.cancel();
+  bool running = false;
+  if (cancel.all_training()) {
+    timeline_ = std::max<uint64_t>(timeline_, cancel.timeline());
+    running = hands_.DropOlder(cancel.timeline());
+  }
+  running |= hands_.Cancel({cancel.ids().begin(), cancel.ids().end()}, NowUs());
+  if (running) effects_->Interrupt();
+  TellIf(true);
+  Answer(message.request(), absl::OkStatus());
+}
+
+void WorkerCore::StartNewJob() {
+  log_->Info("new_job", {{"job", adoption_.job()}});
+  ++job_;
+  timeline_ = 0;
+  programs_.clear();
+  resources_.clear();
+  to_make_.clear();
+  hands_.Clear();
+  if (hands_.running() > 0) effects_->Interrupt();
+}
+
+Work WorkerCore::NextWork(bool may_wait) {
+  MutexLock lock(&mu_);
+  Work work;
+  work.job = job_;
+  work.seed = seed_;
+  step_idle_ = false;
+  if (!to_make_.empty()) {
+    work.kind = Work::Kind::kResource;
+    work.resource = resources_[to_make_.front()].spec;
+    to_make_.pop_front();
+    return work;
+  }
+  work.closure = hands_.Take();
+  if (work.closure != nullptr) {
+    work.kind = Work::Kind::kClosure;
+    const auto program = programs_.find(work.closure->program());
+    if (program != programs_.end()) work.program = program->second;
+    if (const v1::Closure* next = hands_.Peek(); next != nullptr && next->leases_size() > 0) {
+      work.next_closure = next->id();
+      work.next_resource = next->resource();
+      work.next_leases.assign(next->leases().begin(), next->leases().end());
+    }
+    return work;
+  }
+  TellIf(hands_.ShouldTell(NowUs()));
+  if (!draining_.empty()) {
+    work.kind = Work::Kind::kStop;
+    return work;
+  }
+  step_idle_ = may_wait;
+  return work;
+}
+
+bool WorkerCore::ShouldStop(uint64_t closure) const {
+  MutexLock lock(&mu_);
+  return hands_.ShouldStop(closure);
+}
+
+void WorkerCore::Finish(v1::ClosureResult result) {
+  COHORT_CRASH_POINT("worker.result.made");
+  MutexLock lock(&mu_);
+  hands_.Finish(std::move(result), NowUs());
+  TellIf(hands_.ShouldTell(NowUs()));
+}
+
+void WorkerCore::OnResource(const v1::CreateResource& made, const absl::Status& status) {
+  MutexLock lock(&mu_);
+  const auto it = resources_.find(made.name());
+  if (it == resources_.end() || it->second.spec.get() != &made) return;  // replaced since
+  it->second.made = status.ok();
+  if (!status.ok()) {
+    log_->Failure(LogLevel::kError, "resource_failed", status);
+    it->second.spec = nullptr;
+  }
+  Answer(std::exchange(it->second.request, 0), status);
+}
+
+void WorkerCore::OnUnreachable(const absl::Status& status) {
+  const auto failure = GetFailure(status);
+  if (!failure.has_value()) return;
+  MutexLock lock(&mu_);
+  log_->Failure(LogLevel::kWarning, "ps_unreachable", status);
+  if (!adoption_.connection().has_value()) return;
+  v1::WorkerToChief message;
+  message.set_generation(adoption_.generation());
+  v1::PsUnreachable* unreachable = message.mutable_ps_unreachable();
+  unreachable->set_ps(static_cast<uint32_t>(failure->index));
+  unreachable->set_incarnation(failure->incarnation);
+  unreachable->set_error(std::string(status.message()));
+  effects_->Send(*adoption_.connection(), message);
+}
+
+void WorkerCore::Tick() {
+  MutexLock lock(&mu_);
+  TellIf(hands_.ShouldTell(NowUs()));
+}
+
+void WorkerCore::Drain(const std::string& why) {
+  MutexLock lock(&mu_);
+  draining_ = why;
+  GiveBackQueued();
+  TellIf(true);
+  WakeIfIdle();
+}
+
+void WorkerCore::StopRunning() {
+  MutexLock lock(&mu_);
+  hands_.StopRunning();
+  effects_->Interrupt();
+}
+
+void WorkerCore::Flush() {
+  MutexLock lock(&mu_);
+  TellIf(true);
+}
+
+void WorkerCore::GiveBackQueued() {
+  const absl::Status status = GivenBack(absl::StatusCode::kAborted, draining_);
+  hands_.GiveBackQueued(
+      [&](v1::ClosureResult* result) { StatusToProto(status, result->mutable_status()); },
+      NowUs());
+}
+
+absl::Status WorkerCore::GivenBack(absl::StatusCode code, const std::string& why) const {
+  absl::Status status = MakeStatus(code, "worker:{}: {}", options_.index, why);
+  SetFailure(&status, {.role = "worker",
+                       .index = options_.index,
+                       .incarnation = options_.incarnation,
+                       .retryable = true});
+  return status;
+}
+
+void WorkerCore::WakeIfIdle() {
+  if (!std::exchange(step_idle_, false)) return;
+  effects_->WakeStep();
+}
+
+void WorkerCore::Answer(uint64_t request, const absl::Status& status) {
+  if (request == 0 || !adoption_.connection().has_value()) return;
+  v1::WorkerToChief message;
+  message.set_request(request);
+  message.set_generation(adoption_.generation());
+  StatusToProto(status, message.mutable_status());
+  effects_->Send(*adoption_.connection(), message);
+}
+
+// Without a chief nothing is told: the next one gets everything with the hello.
+void WorkerCore::TellIf(bool due) {
+  if (!due || !adoption_.connection().has_value()) return;
+  v1::WorkerToChief message;
+  if (!hands_.TakeUntold(message.mutable_results())) return;
+  message.set_generation(adoption_.generation());
+  effects_->Send(*adoption_.connection(), message);
+}
+
+bool WorkerCore::adopted() const {
+  MutexLock lock(&mu_);
+  return adoption_.connection().has_value();
+}
+
+bool WorkerCore::idle() const {
+  MutexLock lock(&mu_);
+  return hands_.queued() == 0 && hands_.running() == 0;
+}
+
+std::string WorkerCore::StatusText() const {
+  MutexLock lock(&mu_);
+  return fmt::format(
+      "worker:{}\nincarnation {}\njob {}\ngeneration {}\nchief {}\ntimeline {}\n"
+      "settled watermark {}\nclosures queued {}, running {}, results kept {}\n"
+      "programs {}\nresources {}\n",
+      options_.index, options_.incarnation, adoption_.job(), adoption_.generation(),
+      adoption_.connection().has_value() ? "connected" : "not connected", timeline_,
+      hands_.watermark(), hands_.queued(), hands_.running(), hands_.kept(), programs_.size(),
+      resources_.size());
+}
+
+int64_t WorkerCore::NowUs() const {
+  return std::chrono::duration_cast<std::chrono::microseconds>(clock_->Now().time_since_epoch())
+      .count();
+}
+
+}  // namespace cohort

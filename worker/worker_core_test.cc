@@ -1,0 +1,320 @@
+#include "worker/worker_core.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/base/status.h"
+#include "common/graph/expr.h"
+#include "common/graph/program_proto.h"
+#include "common/rpc/status_proto.h"
+
+namespace cohort {
+namespace {
+
+class Recorder : public WorkerEffects {
+ public:
+  void Send(Adoption::Connection connection, const v1::WorkerToChief& message) override {
+    sent.emplace_back(connection, message);
+  }
+  void RoutesChanged(std::shared_ptr<const v1::Routes>) override { ++routes; }
+  void GenerationChanged(uint64_t g) override { generation = g; }
+  void WatermarkChanged(uint64_t w) override { watermark = w; }
+  void Interrupt() override { ++interrupts; }
+  void WakeStep() override { ++wakes; }
+  void Shutdown(bool finished, const std::string&) override { job_finished = finished; }
+
+  std::vector<std::pair<Adoption::Connection, v1::WorkerToChief>> sent;
+  int routes = 0;
+  uint64_t generation = 0;
+  uint64_t watermark = 0;
+  int interrupts = 0;
+  int wakes = 0;
+  std::optional<bool> job_finished;
+};
+
+Program SumProgram() {
+  ProgramBuilder b("sum");
+  const int batch = b.AddSymbol("batch", 4);
+  Expr x = b.Input("x", {DType::kFloat32, {{4, batch}}});
+  b.AddOutput("sum", ReduceSum(x));
+  auto program = std::move(b).Build();
+  REQUIRE(program.ok());
+  return *std::move(program);
+}
+
+struct Fixture {
+  Fixture() {
+    options.index = 2;
+    options.incarnation = 77;
+    core = std::make_unique<WorkerCore>(options, &clock, log.get(), &effects);
+  }
+
+  v1::WorkerToChief Ask(Adoption::Connection connection, v1::ChiefToWorker message) {
+    const size_t before = effects.sent.size();
+    core->OnMessage(connection, &message);
+    if (effects.sent.size() == before) return {};
+    for (size_t i = before; i < effects.sent.size(); ++i) {
+      if (effects.sent[i].first == connection) return effects.sent[i].second;
+    }
+    return {};
+  }
+  v1::WorkerToChief Adopt(Adoption::Connection connection, uint64_t generation, bool probe = false,
+                          uint64_t incarnation = 1000, const std::string& job = "job") {
+    v1::ChiefToWorker message;
+    message.set_generation(generation);
+    message.set_request(1);
+    message.mutable_adopt()->set_job(job);
+    message.mutable_adopt()->set_probe(probe);
+    message.mutable_adopt()->set_chief_incarnation(incarnation + generation);
+    return Ask(connection, message);
+  }
+  v1::WorkerToChief Dispatch(Adoption::Connection connection, uint64_t generation,
+                             std::vector<uint64_t> ids) {
+    v1::ChiefToWorker message;
+    message.set_generation(generation);
+    for (const uint64_t id : ids) {
+      v1::Closure* closure = message.mutable_dispatch()->add_closures();
+      closure->set_id(id);
+      closure->set_attempt(1);
+      closure->set_timeline(1);
+      closure->set_training(true);
+      closure->set_program("p");
+    }
+    return Ask(connection, message);
+  }
+  void FinishNext() {
+    const Work work = core->NextWork(true);
+    REQUIRE(work.kind == Work::Kind::kClosure);
+    v1::ClosureResult result;
+    result.set_id(work.closure->id());
+    result.set_attempt(work.closure->attempt());
+    core->Finish(result);
+  }
+
+  ManualClock clock;
+  std::unique_ptr<Logger> log = Logger::Discard();
+  Recorder effects;
+  WorkerCore::Options options;
+  std::unique_ptr<WorkerCore> core;
+};
+
+TEST_CASE_METHOD(Fixture, "a chief probes, adopts, and is fenced by a newer one") {
+  const v1::WorkerToChief probed = Adopt(1, 0, true);
+  CHECK(probed.hello().task().index() == 2);
+  CHECK(probed.hello().incarnation() == 77);
+  CHECK_FALSE(probed.hello().hears_chief());
+  CHECK_FALSE(core->adopted());
+
+  CHECK(Adopt(1, 1).has_hello());
+  CHECK(core->adopted());
+  CHECK(effects.generation == 1);
+  CHECK(Adopt(2, 0, true, 5000).hello().hears_chief());
+
+  CHECK(Adopt(2, 2).has_hello());
+  REQUIRE(effects.sent.size() >= 2);
+  CHECK(effects.sent[effects.sent.size() - 2].second.has_fenced());  // to the old one
+  CHECK(Dispatch(1, 1, {4}).has_fenced());
+  CHECK(core->idle());
+  CHECK(Adopt(3, 1).has_fenced());
+  CHECK(Adopt(3, 2, false, 9).has_fenced());  // the same generation, another chief
+}
+
+TEST_CASE_METHOD(Fixture, "a chief that was cut off silently is heard for a while") {
+  Adopt(1, 1);
+  core->OnClosed(1, ChiefLoss::kSilent);
+  CHECK(Adopt(2, 0, true, 5000).hello().hears_chief());
+  CHECK(Adopt(2, 3, false, 5000, "another").has_fenced());  // busy
+  clock.Advance(std::chrono::seconds(11));
+  CHECK_FALSE(Adopt(2, 0, true, 5000).hello().hears_chief());
+  CHECK(Adopt(2, 1, false, 5000, "another").has_hello());
+}
+
+TEST_CASE_METHOD(Fixture, "wrong addressees and wishes that cannot be met are refused") {
+  v1::ChiefToWorker message;
+  message.set_generation(1);
+  message.mutable_adopt()->mutable_expected()->set_type("worker");
+  message.mutable_adopt()->mutable_expected()->set_index(1);
+  CHECK(absl::IsFailedPrecondition(StatusFromProto(Ask(1, message).status())));
+  message.mutable_adopt()->mutable_expected()->set_index(2);
+  message.mutable_adopt()->set_pull_ahead(1);
+  CHECK(absl::IsUnimplemented(StatusFromProto(Ask(1, message).status())));
+  message.mutable_adopt()->set_pull_ahead(0);
+  message.set_generation(0);
+  CHECK(absl::IsInvalidArgument(StatusFromProto(Ask(1, message).status())));
+  CHECK_FALSE(core->adopted());
+}
+
+TEST_CASE_METHOD(Fixture, "programs are validated and named by their fingerprint") {
+  Adopt(1, 1);
+  const Program program = SumProgram();
+  v1::ChiefToWorker message;
+  message.set_generation(1);
+  message.set_request(9);
+  message.mutable_program()->set_fingerprint(Fingerprint(program));
+  ProgramToProto(program, message.mutable_program()->mutable_program());
+  SECTION("good, and again") {
+    for (int i = 0; i < 2; ++i) {
+      const v1::WorkerToChief answer = Ask(1, message);
+      CHECK(answer.request() == 9);
+      CHECK(answer.status().code() == 0);
+    }
+    CHECK(Adopt(1, 1).hello().programs_size() == 1);
+  }
+  SECTION("another name") {
+    message.mutable_program()->set_fingerprint("beef");
+    CHECK(absl::IsInvalidArgument(StatusFromProto(Ask(1, message).status())));
+  }
+  SECTION("nonsense") {
+    message.mutable_program()->mutable_program()->mutable_nodes(0)->set_op("launch");
+    CHECK(absl::IsInvalidArgument(StatusFromProto(Ask(1, message).status())));
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "resources are made by the step thread, and the chief hears how it went") {
+  Adopt(1, 1);
+  CHECK(core->NextWork(true).kind == Work::Kind::kNone);
+  v1::ChiefToWorker message;
+  message.set_generation(1);
+  message.set_request(5);
+  message.mutable_resource()->set_name("train");
+  CHECK_FALSE(Ask(1, message).has_status());  // not yet
+  CHECK(effects.wakes == 1);
+  const Work work = core->NextWork(true);
+  REQUIRE(work.kind == Work::Kind::kResource);
+  SECTION("made") {
+    core->OnResource(*work.resource, absl::OkStatus());
+    CHECK(effects.sent.back().second.request() == 5);
+    CHECK(effects.sent.back().second.status().code() == 0);
+    CHECK(Adopt(1, 1).hello().resources(0) == "train");
+    message.set_request(6);
+    CHECK(Ask(1, message).request() == 6);  // it is there
+  }
+  SECTION("not made") {
+    core->OnResource(*work.resource, NotFound("train.csv"));
+    CHECK(absl::IsNotFound(StatusFromProto(effects.sent.back().second.status())));
+    Ask(1, message);
+    CHECK(core->NextWork(true).kind == Work::Kind::kResource);  // tried again
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a busy step thread is never woken, and results come in batches") {
+  Adopt(1, 1);
+  CHECK(core->NextWork(true).kind == Work::Kind::kNone);
+  Dispatch(1, 1, {1, 2, 3, 4});
+  CHECK(effects.wakes == 1);
+  Dispatch(1, 1, {5, 6, 7, 8});
+  CHECK(effects.wakes == 1);
+  const size_t before = effects.sent.size();
+  for (int i = 0; i < 8; ++i) FinishNext();
+  size_t messages = effects.sent.size() - before;
+  CHECK(messages <= 4);  // 4 + 2 + 1 + 1
+  int results = 0;
+  for (size_t i = before; i < effects.sent.size(); ++i) {
+    results += effects.sent[i].second.results().results_size();
+  }
+  CHECK(results == 8);
+  CHECK(core->NextWork(false).kind == Work::Kind::kNone);
+  Dispatch(1, 1, {9});
+  CHECK(effects.wakes == 1);  // it said that it would not wait
+}
+
+TEST_CASE_METHOD(Fixture, "what a chief did not hear the next one gets") {
+  Adopt(1, 1);
+  Dispatch(1, 1, {1, 2, 3});
+  FinishNext();
+  core->OnClosed(1, ChiefLoss::kClosed);
+  const size_t before = effects.sent.size();
+  FinishNext();
+  core->Tick();
+  CHECK(effects.sent.size() == before);
+  const Work running = core->NextWork(true);
+  const v1::WorkerToChief hello = Adopt(2, 2);
+  CHECK(hello.hello().results_size() == 2);
+  REQUIRE(hello.hello().in_hand_size() == 1);
+  CHECK(hello.hello().in_hand(0).id() == 3);
+  v1::ClosureResult result;
+  result.set_id(running.closure->id());
+  result.set_attempt(1);
+  core->Finish(result);
+  CHECK(effects.sent.back().first == 2);
+  CHECK(effects.sent.back().second.results().results(0).id() == 3);
+  CHECK(effects.sent.back().second.generation() == 2);
+}
+
+TEST_CASE_METHOD(Fixture, "cancelling and rolling back interrupt what runs") {
+  Adopt(1, 1);
+  Dispatch(1, 1, {1, 2});
+  const Work work = core->NextWork(true);
+  v1::ChiefToWorker message;
+  message.set_generation(1);
+  SECTION("cancel") {
+    message.mutable_cancel()->add_ids(1);
+    message.mutable_cancel()->add_ids(2);
+    Ask(1, message);
+    CHECK(effects.interrupts == 1);
+    CHECK(core->ShouldStop(1));
+    CHECK(effects.sent.back().second.results().results(0).id() == 2);
+  }
+  SECTION("all training closures") {
+    message.mutable_cancel()->set_all_training(true);
+    message.mutable_cancel()->set_timeline(2);
+    Ask(1, message);
+    CHECK(effects.interrupts == 1);
+    CHECK(core->NextWork(true).kind == Work::Kind::kNone);
+  }
+  SECTION("routes of a newer timeline") {
+    message.mutable_routes()->set_timeline(2);
+    Ask(1, message);
+    CHECK(effects.routes == 1);
+    CHECK(effects.interrupts == 1);
+    CHECK(Adopt(1, 1).hello().timeline() == 2);
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a worker that ends gives back what is queued, and says that others may run it") {
+  Adopt(1, 1);
+  Dispatch(1, 1, {1, 2, 3});
+  const Work work = core->NextWork(true);
+  core->Drain("it is ending");
+  const v1::Results& results = effects.sent.back().second.results();
+  REQUIRE(results.results_size() == 2);
+  const absl::Status status = StatusFromProto(results.results(0).status());
+  CHECK(absl::IsAborted(status));
+  CHECK(IsRetryable(status));
+  CHECK(GetFailure(status)->role == "worker");
+  CHECK(GetFailure(status)->index == 2);
+  Dispatch(1, 1, {4});
+  CHECK(effects.sent.back().second.results().results(0).id() == 4);
+  CHECK(core->NextWork(true).kind == Work::Kind::kStop);
+}
+
+TEST_CASE_METHOD(Fixture, "another job starts with empty hands") {
+  Adopt(1, 1);
+  Dispatch(1, 1, {1, 2});
+  const Work work = core->NextWork(true);
+  core->OnClosed(1, ChiefLoss::kClosed);
+  Adopt(2, 1, false, 5000, "another");
+  CHECK(effects.interrupts == 1);
+  CHECK(core->ShouldStop(1));
+  const Work next = core->NextWork(true);
+  CHECK(next.kind == Work::Kind::kNone);
+  CHECK(next.job != work.job);
+}
+
+TEST_CASE_METHOD(Fixture, "pings, unreachable servers, the end") {
+  v1::ChiefToWorker message;
+  message.mutable_ping()->set_sent_unix_micros(12);
+  CHECK(Ask(1, message).pong().sent_unix_micros() == 12);
+  Adopt(1, 1);
+  absl::Status status = Unavailable("no route");
+  SetFailure(&status, {.role = "ps", .index = 1, .incarnation = 8, .retryable = true});
+  core->OnUnreachable(status);
+  CHECK(effects.sent.back().second.ps_unreachable().ps() == 1);
+  CHECK(effects.sent.back().second.ps_unreachable().incarnation() == 8);
+  message.set_generation(1);
+  message.mutable_shutdown()->set_job_finished(true);
+  Ask(1, message);
+  CHECK(effects.job_finished == true);
+}
+
+}  // namespace
+}  // namespace cohort

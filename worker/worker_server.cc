@@ -1,0 +1,219 @@
+#include "worker/worker_server.h"
+
+#include <utility>
+
+#include "common/base/exit_code.h"
+#include "common/base/signals.h"
+#include "common/base/status.h"
+#include "common/rpc/admin_server.h"
+#include "common/rpc/stream_server.h"
+#include "worker/worker_options.h"
+
+namespace cohort {
+namespace {
+
+// How often a waiting main looks around: also the longest that a finished closure's result may wait
+// behind a step that takes long.
+constexpr std::chrono::milliseconds kTick{100};
+
+}  // namespace
+
+WorkerServer::WorkerServer(Options options)
+    : options_(std::move(options)),
+      step_metrics_(&registry_),
+      service_(WorkerService::Options()),
+      waiting_(&clock_, {.timeout = options_.chief_wait}) {}
+
+absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options options) {
+  std::unique_ptr<WorkerServer> server(new WorkerServer(std::move(options)));
+  const Options& o = server->options_;
+  RemoteAccessOptions remote;
+  remote.exchange = o.exchange;
+  remote.host_id = o.host_id;
+  remote.allow_insecure = o.allow_insecure;
+  server->remote_ = std::make_unique<RemoteAccess>(remote);
+  WorkerCore::Options core;
+  core.index = o.index;
+  core.incarnation = o.incarnation;
+  core.cores = static_cast<uint32_t>(o.threads);
+  core.host_id = o.host_id;
+  core.chief_timeout = o.chief_timeout;
+  core.hands = o.hands;
+  server->core_ = std::make_unique<WorkerCore>(core, &server->clock_, o.log,
+                                               static_cast<WorkerEffects*>(server.get()));
+  server->ExportMetrics();
+  COHORT_RETURN_IF_ERROR(server->Listen());
+  server->step_running_ = true;
+  server->step_thread_ = std::thread([s = server.get()] { s->StepThread(); });
+  return server;
+}
+
+absl::Status WorkerServer::Listen() {
+  StreamServer::Options listen;
+  listen.listen = options_.listen;
+  listen.allow_insecure = options_.allow_insecure;
+  listen.threads = 1;
+  listen.thread_name = "control";
+  listen.health_services = {"cohort.v1.Worker"};
+  COHORT_ASSIGN_OR_RETURN(server_,
+                          StreamServer::Start(listen, service_.Methods(core_.get(), &clock_)));
+  if (options_.admin_address.empty()) return absl::OkStatus();
+  AdminServer::Options admin;
+  admin.address = options_.admin_address;
+  admin.allow_insecure = options_.allow_insecure;
+  admin.metrics = [this] { return registry_.Text(); };
+  admin.status = [this] { return core_->StatusText(); };
+  COHORT_ASSIGN_OR_RETURN(admin_, AdminServer::Start(std::move(admin)));
+  return absl::OkStatus();
+}
+
+void WorkerServer::ExportMetrics() {
+  const auto add = [this](const char* name, const char* help,
+                          uint64_t RemoteAccess::Counters::*field) {
+    registry_.AddCallback(name, help, [remote = remote_.get(), field] {
+      return static_cast<double>(remote->counters().*field);
+    });
+  };
+  add("cohort_worker_ps_requests", "Requests to parameter servers",
+      &RemoteAccess::Counters::requests);
+  add("cohort_worker_ps_resends", "Requests that were sent again", &RemoteAccess::Counters::resends);
+  add("cohort_worker_ps_bytes_sent", "Payload bytes pushed", &RemoteAccess::Counters::bytes_sent);
+  add("cohort_worker_ps_bytes_received", "Payload bytes pulled",
+      &RemoteAccess::Counters::bytes_received);
+  add("cohort_worker_ps_connections", "Streams to parameter servers opened",
+      &RemoteAccess::Counters::connections);
+}
+
+void WorkerServer::StepThread() {
+  StepLoop::Options options;
+  options.compile.intra_op_threads = options_.threads;
+  options.data.data_dir = options_.data_dir;
+  {
+    StepLoop loop(options, core_.get(), static_cast<StepVariables*>(this), &clock_, &step_metrics_,
+                  options_.log);
+    loop.Run();
+  }
+  MutexLock lock(&mu_);
+  step_running_ = false;
+  step_ended_.SignalAll();
+}
+
+void WorkerServer::StopStepThread(std::chrono::milliseconds grace) {
+  if (!step_thread_.joinable()) return;
+  core_->Drain("it is ending");
+  remote_->Wake();
+  {
+    const TimePoint deadline = clock_.Now() + grace;
+    MutexLock lock(&mu_);
+    while (step_running_ && step_ended_.WaitUntil(&mu_, deadline)) {
+    }
+  }
+  core_->StopRunning();
+  step_thread_.join();
+  core_->Flush();
+}
+
+WorkerServer::~WorkerServer() {
+  admin_.reset();
+  if (server_ != nullptr) {
+    server_->Shutdown(Unavailable("worker:{} has ended", options_.index),
+                      std::chrono::milliseconds(0));
+  }
+  StopStepThread(std::chrono::milliseconds(0));
+  server_.reset();
+}
+
+int WorkerServer::port() const { return server_->port(); }
+int WorkerServer::admin_port() const { return admin_ == nullptr ? -1 : admin_->port(); }
+
+absl::Status WorkerServer::Tick() {
+  core_->Tick();
+  if (core_->adopted()) {
+    waiting_.Arrived("chief");
+    return absl::OkStatus();
+  }
+  waiting_.Expect("chief", options_.chief_address);
+  if (const auto line = waiting_.Tick()) options_.log->Info("waiting", {{"for", *line}});
+  return waiting_.CheckDeadline();
+}
+
+std::optional<WorkerServer::End> WorkerServer::end() const {
+  MutexLock lock(&mu_);
+  return end_;
+}
+
+void WorkerServer::Shutdown(const absl::Status& why, std::chrono::milliseconds grace) {
+  server_->SetServing(false);
+  StopStepThread(grace);
+  server_->Shutdown(why, std::chrono::milliseconds(2000));
+}
+
+void WorkerServer::Send(Adoption::Connection connection, const v1::WorkerToChief& message) {
+  service_.Send(connection, message);
+}
+void WorkerServer::RoutesChanged(std::shared_ptr<const v1::Routes> routes) {
+  remote_->SetRoutes(std::move(routes));
+}
+void WorkerServer::GenerationChanged(uint64_t generation) { remote_->SetGeneration(generation); }
+void WorkerServer::WatermarkChanged(uint64_t watermark) { remote_->SetWatermark(watermark); }
+void WorkerServer::Interrupt() { remote_->Interrupt(); }
+void WorkerServer::WakeStep() { remote_->Wake(); }
+
+void WorkerServer::Shutdown(bool job_finished, const std::string& reason) {
+  {
+    MutexLock lock(&mu_);
+    end_ = End{job_finished, reason};
+  }
+  if (options_.on_done) options_.on_done();
+}
+
+std::unique_ptr<VariableAccess> WorkerServer::ForProgram(std::span<const VariableDecl> variables) {
+  return remote_->ForProgram(variables);
+}
+void WorkerServer::Wait(TimePoint deadline) { remote_->Wait(deadline); }
+
+WorkerServer::Options MakeServerOptions(const WorkerFlags& flags, const RoleContext& context,
+                                        const char* data_dir) {
+  WorkerServer::Options options;
+  options.listen.push_back(context.bind->ToString());
+  if (flags.role.admin_port >= 0) {
+    options.admin_address = fmt::format("127.0.0.1:{}", flags.role.admin_port);
+  }
+  options.allow_insecure = flags.role.allow_insecure;
+  options.threads = context.threads;
+  options.index = context.task.index;
+  options.incarnation = context.incarnation;
+  options.host_id = context.host_id;
+  options.data_dir = !flags.data_dir.empty() ? flags.data_dir : data_dir == nullptr ? "" : data_dir;
+  const auto chief = context.cluster.Find({Role::kChief, 0});
+  if (chief.has_value()) options.chief_address = chief->ToString();
+  options.chief_timeout = FromSeconds(flags.chief_timeout_s);
+  options.chief_wait = FromSeconds(flags.chief_wait_s);
+  options.exchange.unreachable_after_us = static_cast<int64_t>(flags.ps_timeout_s * 1e6);
+  options.log = context.log.get();
+  return options;
+}
+
+int RunUntilEnd(WorkerServer* server, SignalWaiter* signals, Logger* log,
+                std::chrono::milliseconds grace) {
+  std::optional<int> signal;
+  absl::Status status;
+  while (status.ok() && !(signal = signals->WaitFor(kTick)).has_value()) status = server->Tick();
+  if (!status.ok()) {
+    log->Failure(LogLevel::kError, "ends", status);
+    server->Shutdown(status, std::chrono::milliseconds(0));
+    return ExitWith("cohort-worker", status);
+  }
+  if (*signal != 0) {
+    log->Info("ends", {{"signal", *signal}});
+    server->Shutdown(Unavailable("the worker was asked to end (signal {})", *signal), grace);
+    return ExitCodeOfSignal(*signal);
+  }
+  const WorkerServer::End end = server->end().value_or(WorkerServer::End());
+  log->Info("ends", {{"job_finished", end.job_finished}, {"reason", end.reason}});
+  server->Shutdown(absl::OkStatus(), std::chrono::milliseconds(0));
+  if (end.job_finished) return static_cast<int>(ExitCode::kOk);
+  return ExitWith("cohort-worker", Unavailable("the chief ended the job: {}", end.reason));
+}
+
+}  // namespace cohort
