@@ -199,8 +199,8 @@ class Planner {
     blocks_.push_back({CapacityBytes(p().type(v)), position, last_use_[Index(v)]});
   }
 
-  // The input whose memory output 0 of a step may take over, or kNoValue: it dies here, has the same
-  // layout, and no other input is another view of the same memory.
+  // The input whose memory output 0 of a step may take over, or kNoValue: it dies here, has the
+  // same layout, and no other input is another view of the same memory.
   ValueId InputToReuse(const CompiledStep& step, int position) const {
     const Node& n = node(step.node);
     const ValueType& type = p().type(n.outputs[0]);
@@ -250,9 +250,9 @@ class Planner {
 
   const std::string_view device_;
   CompiledProgram out_;
-  std::vector<int> made_by_;    // node, by value
-  std::vector<int> last_use_;   // position, by root value; -1: none
-  std::vector<int> block_of_;   // by root value; -1: not in the arena
+  std::vector<int> made_by_;   // node, by value
+  std::vector<int> last_use_;  // position, by root value; -1: none
+  std::vector<int> block_of_;  // by root value; -1: not in the arena
   std::vector<MemoryBlock> blocks_;
   std::vector<std::pair<CompiledStep*, size_t>> scratch_;  // with their blocks
 };

@@ -45,16 +45,16 @@ struct PushCopy {
 //
 //   prologue steps | pull | main steps
 //
-// The prologue is what the keys of row reads depend on. Liveness is counted in these positions: a pulled
-// value is born at the pull; what is pushed, output or a metric lives to the end. A value that dies in
-// an elementwise step may give its memory to that step's output.
+// The prologue is what the keys of row reads depend on. Liveness is counted in these positions: a
+// pulled value is born at the pull; what is pushed, output or a metric lives to the end. A value
+// that dies in an elementwise step may give its memory to that step's output.
 struct CompiledProgram {
   Program program;
   std::vector<CompiledStep> prologue;
   std::vector<CompiledStep> main;
-  std::vector<ValueId> roots;       // by value: itself, or what it is a view of
-  std::vector<ValuePlace> places;   // by value; views have their root's
-  std::vector<int> reads;           // nodes, in order: `read` and `read_rows`
+  std::vector<ValueId> roots;      // by value: itself, or what it is a view of
+  std::vector<ValuePlace> places;  // by value; views have their root's
+  std::vector<int> reads;          // nodes, in order: `read` and `read_rows`
   std::vector<PushCopy> push_copies;
   size_t arena_bytes = 0;
   size_t push_area_bytes = 0;  // of one of the two

@@ -22,7 +22,8 @@ struct Step {
 };
 
 double ReadScalar(const ValueView& view) {
-  return view.dtype == DType::kFloat32 ? static_cast<double>(*view.as<float>()) : *view.as<double>();
+  return view.dtype == DType::kFloat32 ? static_cast<double>(*view.as<float>())
+                                       : *view.as<double>();
 }
 
 }  // namespace
@@ -121,7 +122,8 @@ void Executable::Impl::AddPulls() {
   }
 }
 
-// Where a pushed value of an area lies: the view that points there now is the one of the current area.
+// Where a pushed value of an area lies: the view that points there now is the one of the current
+// area.
 void* Executable::Impl::PushedData(ValueId v, int area) const {
   for (const PushCopy& copy : compiled_.push_copies) {
     if (copy.value == v) return table_.push_area(area) + copy.offset;
@@ -151,8 +153,8 @@ absl::Status Executable::Impl::CheckArgument(size_t i, const Tensor& tensor) con
   bool fits = tensor.dtype() == type.dtype && tensor.dims().size() == type.dims.size();
   for (size_t d = 0; fits && d < type.dims.size(); ++d) {
     const int64_t size = tensor.dims()[d];
-    fits = type.dims[d].bounded() ? size >= 0 && size <= type.dims[d].size
-                                  : size == type.dims[d].size;
+    fits =
+        type.dims[d].bounded() ? size >= 0 && size <= type.dims[d].size : size == type.dims[d].size;
   }
   if (fits) return absl::OkStatus();
   return InvalidArgument("argument \"{}\" is {}, but is fed {}{}", argument.name,
@@ -279,8 +281,8 @@ absl::StatusOr<std::unique_ptr<Executable>> Executable::Compile(Program program,
   } catch (const std::bad_alloc&) {
     return ResourceExhausted("program \"{}\" needs {} bytes of memory for one step", name, bytes);
   }
-  return std::unique_ptr<Executable>(new Executable(std::make_unique<Impl>(
-      *std::move(compiled), std::move(memory), options.intra_op_threads)));
+  return std::unique_ptr<Executable>(new Executable(
+      std::make_unique<Impl>(*std::move(compiled), std::move(memory), options.intra_op_threads)));
 }
 
 const Program& Executable::program() const { return impl_->program(); }

@@ -21,18 +21,18 @@ struct CompileOptions {
   int intra_op_threads = 1;
 };
 
-// A program compiled for one device: shapes inferred, memory planned by liveness in one arena, kernels
-// chosen. A step is
+// A program compiled for one device: shapes inferred, memory planned by liveness in one arena,
+// kernels chosen. A step is
 //
 //   Bind(batch) -> Prepare() -> exchange.Exchange(..., pulls()) -> Run() -> pushes()
 //
-// where Prepare runs the part of the graph that row pulls depend on (deduplicating keys), and Run the
-// rest. In the steady state none of them allocates or locks (with one intra-op thread). One thread at a
-// time.
+// where Prepare runs the part of the graph that row pulls depend on (deduplicating keys), and Run
+// the rest. In the steady state none of them allocates or locks (with one intra-op thread). One
+// thread at a time.
 class Executable {
  public:
-  // Errors: InvalidArgument (the program is not valid), Unimplemented (an op, dtype or device kind that
-  // this build has no kernel for), ResourceExhausted (no memory for the arena).
+  // Errors: InvalidArgument (the program is not valid), Unimplemented (an op, dtype or device kind
+  // that this build has no kernel for), ResourceExhausted (no memory for the arena).
   static absl::StatusOr<std::unique_ptr<Executable>> Compile(Program program,
                                                              const CompileOptions& options);
   ~Executable();
@@ -40,14 +40,14 @@ class Executable {
   const Program& program() const;
 
   // Feeds argument `i` with `arguments[i]`: its dims must match the argument's type, a bounded axis
-  // having any count up to its capacity (all arguments agree on it). The tensors are referenced until
-  // the next Bind. Errors: InvalidArgument naming the argument.
+  // having any count up to its capacity (all arguments agree on it). The tensors are referenced
+  // until the next Bind. Errors: InvalidArgument naming the argument.
   absl::Status Bind(std::span<const Tensor> arguments);
 
   absl::Status Prepare(const RandomKey& key);
 
-  // What Run needs of the variables; destinations point into the arena. Valid from Prepare to the next
-  // Bind.
+  // What Run needs of the variables; destinations point into the arena. Valid from Prepare to the
+  // next Bind.
   std::span<const PullItem> pulls() const;
 
   // Errors: InvalidArgument naming the node whose input values are wrong (an index out of range).

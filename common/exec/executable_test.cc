@@ -50,7 +50,8 @@ Expected NaiveRecommender(const std::vector<Tensor>& batch, int64_t dim, size_t 
     double logit = static_cast<T>(Weight(bias, 0));
     for (int64_t j = 0; j < dim; ++j) {
       double& m = mean[static_cast<size_t>(j)];
-      for (size_t k = 0; k < 3; ++k) m += static_cast<T>(Weight(table, ids[i * 3 + k] * dim + j)) / 3.0;
+      for (size_t k = 0; k < 3; ++k)
+        m += static_cast<T>(Weight(table, ids[i * 3 + k] * dim + j)) / 3.0;
       logit += m * static_cast<T>(Weight(kernel, j));
     }
     const double label = batch[1].values<T>()[i];
@@ -94,7 +95,9 @@ TEMPLATE_TEST_CASE("a recommender step, for any number of examples", "", float, 
   const double tolerance = sizeof(TestType) == 4 ? 2e-6 : 1e-13;
   const std::unique_ptr<Executable> e =
       Compile(testing::RecommenderProgram(DTypeOf<TestType>(), 32, kRows, kDim));
-  const auto near = [&](double a, double b) { return std::abs(a - b) <= tolerance * std::max(1.0, std::abs(b)); };
+  const auto near = [&](double a, double b) {
+    return std::abs(a - b) <= tolerance * std::max(1.0, std::abs(b));
+  };
   for (const int64_t count : {32, 5, 1, 32, 31}) {
     const auto batch = testing::RecommenderBatch<TestType>(count, kRows, count);
     Step<TestType>(e.get(), batch);
@@ -215,8 +218,8 @@ TEST_CASE("a masked step takes its mask from an argument where a test wants it t
   REQUIRE(static_cast<const double*>(e->pushes()[0].value)[1] == 1.25);
 }
 
-// A random program of elementwise ops, matrix products, views and reductions; with `all`, every value
-// is an output and so has memory of its own.
+// A random program of elementwise ops, matrix products, views and reductions; with `all`, every
+// value is an output and so has memory of its own.
 absl::StatusOr<Program> RandomProgram(unsigned seed, bool all) {
   std::mt19937 random(seed);
   ProgramBuilder b("random");
@@ -229,15 +232,32 @@ absl::StatusOr<Program> RandomProgram(unsigned seed, bool all) {
     const Expr a = pick();
     Expr y;
     switch (random() % 9) {
-      case 0: y = a + pick(); break;
-      case 1: y = a * pick(); break;
-      case 2: y = Tanh(a); break;
-      case 3: y = MatMul(a, w); break;
-      case 4: y = Softmax(a); break;
-      case 5: y = Reshape(Relu(Reshape(a, {-1, 2, 2})), {-1, 4}); break;
-      case 6: y = Select(Greater(a, pick()), a, pick()); break;
-      case 7: y = a - ReduceSum(pick(), {1}, true); break;
-      default: y = Concat(std::vector<Expr>{Slice(a, 1, 2, 2), Slice(pick(), 1, 0, 2)}, 1);
+      case 0:
+        y = a + pick();
+        break;
+      case 1:
+        y = a * pick();
+        break;
+      case 2:
+        y = Tanh(a);
+        break;
+      case 3:
+        y = MatMul(a, w);
+        break;
+      case 4:
+        y = Softmax(a);
+        break;
+      case 5:
+        y = Reshape(Relu(Reshape(a, {-1, 2, 2})), {-1, 4});
+        break;
+      case 6:
+        y = Select(Greater(a, pick()), a, pick());
+        break;
+      case 7:
+        y = a - ReduceSum(pick(), {1}, true);
+        break;
+      default:
+        y = Concat(std::vector<Expr>{Slice(a, 1, 2, 2), Slice(pick(), 1, 0, 2)}, 1);
     }
     xs.push_back(y);
   }
@@ -257,7 +277,8 @@ TEST_CASE("sharing memory between values changes no value") {
   size_t shared = 0, apart = 0;
   for (unsigned seed = first_seed; seed < first_seed + 100; ++seed) {
     INFO("seed " << seed);
-    auto planned = Compile(RandomProgram(seed, false)), reference = Compile(RandomProgram(seed, true));
+    auto planned = Compile(RandomProgram(seed, false)),
+         reference = Compile(RandomProgram(seed, true));
     shared += planned->memory_bytes();
     apart += reference->memory_bytes();
     for (const int64_t count : {6, 2}) {
@@ -307,7 +328,8 @@ TEST_CASE("what is bound must fit") {
   REQUIRE(message({good[0], good[0]}) ==
           "argument \"labels\" is float32[batch<=8, 1], but is fed int64[8, 3]");
   const auto large = testing::RecommenderBatch<float>(9, 11, 0);
-  REQUIRE(message(large).find("argument \"ids\" is int64[batch<=8, 3], but is fed int64[9, 3]") == 0);
+  REQUIRE(message(large).find("argument \"ids\" is int64[batch<=8, 3], but is fed int64[9, 3]") ==
+          0);
   const auto small = testing::RecommenderBatch<float>(7, 11, 0);
   REQUIRE(message({good[0], small[1]}) ==
           "argument \"labels\" has 7 of \"batch\", but another argument has 8");
@@ -323,15 +345,17 @@ TEST_CASE("a wrong value is an error that names the node") {
   FillPulls<float>(e.get());
   const absl::Status status = e->Run();
   REQUIRE(status.code() == absl::StatusCode::kInvalidArgument);
-  REQUIRE(std::string(status.message()).find("(sparse_softmax_cross_entropy): label 10 of example 2") !=
-          std::string::npos);
+  REQUIRE(
+      std::string(status.message()).find("(sparse_softmax_cross_entropy): label 10 of example 2") !=
+      std::string::npos);
 }
 
 TEST_CASE("a device without kernels is refused by name") {
   const auto program = testing::MlpProgram(DType::kFloat32, 4, 6, 5, 0);
   const absl::Status status = Executable::Compile(*program, {"cuda", 1}).status();
   REQUIRE(status.code() == absl::StatusCode::kUnimplemented);
-  REQUIRE(std::string(status.message()).find("this build has no CUDA kernels") != std::string::npos);
+  REQUIRE(std::string(status.message()).find("this build has no CUDA kernels") !=
+          std::string::npos);
 }
 
 }  // namespace

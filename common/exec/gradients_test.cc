@@ -50,9 +50,8 @@ void AddElementwise(std::vector<GradientCase>* cases) {
     cases->push_back({"mul", {a, b}, Binary([](Expr x, Expr y) { return x * y; })});
     cases->push_back({"div", {a, b}, Binary([](Expr x, Expr y) { return x / y; }), 0.5, 2});
     cases->push_back({"maximum", {a, b}, Binary([](Expr x, Expr y) { return Maximum(x, y); })});
-    cases->push_back({"select", {a, b}, Binary([](Expr x, Expr y) {
-                        return Select(Greater(x, y), x * x, y);
-                      })});
+    cases->push_back(
+        {"select", {a, b}, Binary([](Expr x, Expr y) { return Select(Greater(x, y), x * x, y); })});
   }
   const Dims d = {2, 9};
   cases->push_back({"neg", {d}, Unary([](Expr x) { return -x; })});
@@ -66,15 +65,14 @@ void AddElementwise(std::vector<GradientCase>* cases) {
   cases->push_back({"tanh", {d}, Unary([](Expr x) { return Tanh(x); }), -3, 3});
   cases->push_back({"clip", {d}, Unary([](Expr x) { return Clip(x, -0.5, 0.4); })});
   // Through float32, whose rounding a wide difference hides.
-  cases->push_back({"cast",
-                    {d},
-                    Unary([](Expr x) {
-                      return Cast(Square(Cast(x, DType::kFloat32)), DType::kFloat64);
-                    }),
-                    -1,
-                    1,
-                    1e-4,
-                    1e-2});
+  cases->push_back(
+      {"cast",
+       {d},
+       Unary([](Expr x) { return Cast(Square(Cast(x, DType::kFloat32)), DType::kFloat64); }),
+       -1,
+       1,
+       1e-4,
+       1e-2});
   cases->push_back({"dropout", {{8, 9}}, [](ProgramBuilder&, const Exprs& x) {
                       return Dropout(x[0], 0.4, 3).first;
                     }});
@@ -98,12 +96,10 @@ void AddShapes(std::vector<GradientCase>* cases) {
   for (const std::vector<int64_t>& axes :
        std::vector<std::vector<int64_t>>{{0}, {1}, {0, 2}, {0, 1, 2}}) {
     for (const bool keep : {false, true}) {
-      cases->push_back({"reduce_sum", {{2, 3, 4}}, Unary([=](Expr x) {
-                          return ReduceSum(x, axes, keep);
-                        })});
-      cases->push_back({"reduce_max", {{2, 3, 4}}, Unary([=](Expr x) {
-                          return ReduceMax(x, axes, keep);
-                        })});
+      cases->push_back(
+          {"reduce_sum", {{2, 3, 4}}, Unary([=](Expr x) { return ReduceSum(x, axes, keep); })});
+      cases->push_back(
+          {"reduce_max", {{2, 3, 4}}, Unary([=](Expr x) { return ReduceMax(x, axes, keep); })});
     }
   }
 }
@@ -121,10 +117,10 @@ void AddMatrices(std::vector<GradientCase>* cases) {
   cases->push_back({"sigmoid_cross_entropy", {{3, 4}, {3, 4}}, Binary([](Expr z, Expr x) {
                       return SigmoidCrossEntropy(z, x);
                     })});
-  cases->push_back({"sparse_softmax_cross_entropy", {{4, 6}},
-                    [](ProgramBuilder& b, const Exprs& x) {
-                      return SparseSoftmaxCrossEntropy(Indices(b, {4}, {5, 0, 2, 2}), x[0]);
-                    }});
+  cases->push_back(
+      {"sparse_softmax_cross_entropy", {{4, 6}}, [](ProgramBuilder& b, const Exprs& x) {
+         return SparseSoftmaxCrossEntropy(Indices(b, {4}, {5, 0, 2, 2}), x[0]);
+       }});
   cases->push_back({"gather", {{5, 3}}, [](ProgramBuilder& b, const Exprs& x) {
                       return Gather(x[0], Indices(b, {2, 3}, {4, 0, 4, 1, 1, 1}));
                     }});
@@ -149,7 +145,8 @@ Tensor RandomValues(Dims dims, double low, double high, std::mt19937_64* random)
   return t;
 }
 
-// The program with outputs loss, gradient of input 0, 1, ...: loss = sum(op(inputs) * fixed numbers).
+// The program with outputs loss, gradient of input 0, 1, ...: loss = sum(op(inputs) * fixed
+// numbers).
 absl::StatusOr<std::unique_ptr<Executable>> CompileCase(const GradientCase& c,
                                                         std::mt19937_64* random) {
   ProgramBuilder b(c.op);

@@ -19,8 +19,8 @@ struct MemoryPlan {
   size_t bytes = 0;             // of the whole arena
 };
 
-// Places blocks in one arena so that no two share a byte at the same step: the largest first, each into
-// the tightest gap that is free during its life.
+// Places blocks in one arena so that no two share a byte at the same step: the largest first, each
+// into the tightest gap that is free during its life.
 MemoryPlan PlanMemory(std::span<const MemoryBlock> blocks);
 
 }  // namespace cohort

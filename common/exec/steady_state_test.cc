@@ -52,9 +52,9 @@ TEST_CASE("the counters count") {
 }
 
 TEST_CASE("a recommender step allocates nothing and takes no lock") {
-  CheckSteady(testing::RecommenderProgram(DType::kFloat32, 32, 100, 20),
-              {testing::RecommenderBatch<float>(32, 100, 1),
-               testing::RecommenderBatch<float>(17, 100, 2)});
+  CheckSteady(
+      testing::RecommenderProgram(DType::kFloat32, 32, 100, 20),
+      {testing::RecommenderBatch<float>(32, 100, 1), testing::RecommenderBatch<float>(17, 100, 2)});
 }
 
 TEST_CASE("an MLP step with dropout allocates nothing and takes no lock") {

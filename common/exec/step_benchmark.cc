@@ -1,6 +1,6 @@
-// Times a training step of the two small models in one process and one thread: Bind, Prepare and Run
-// alone, and with the exchange with variables in this process. Prints the best and the median of many
-// short runs, in microseconds.
+// Times a training step of the two small models in one process and one thread: Bind, Prepare and
+// Run alone, and with the exchange with variables in this process. Prints the best and the median
+// of many short runs, in microseconds.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -32,8 +32,7 @@ absl::StatusOr<std::unique_ptr<LocalVariables>> MakeVariables(const Program& pro
     for (const Dim& dim : program.variables[v].type.dims) dims.push_back(dim.size);
     Tensor t(DType::kFloat32, dims);
     for (int64_t i = 0; i < t.num_elements(); ++i) {
-      t.mutable_values<float>()[static_cast<size_t>(i)] =
-          static_cast<float>(testing::Weight(v, i));
+      t.mutable_values<float>()[static_cast<size_t>(i)] = static_cast<float>(testing::Weight(v, i));
     }
     COHORT_RETURN_IF_ERROR(variables->Add(program.variables[v].name, std::move(t)));
   }
@@ -61,7 +60,8 @@ absl::StatusOr<Clock::duration> Step(Executable* e, LocalAccess* access,
 }
 
 absl::Status Measure(const std::string& name, absl::StatusOr<Program> traced,
-                     const std::string& optimizer, const std::vector<std::vector<Tensor>>& batches) {
+                     const std::string& optimizer,
+                     const std::vector<std::vector<Tensor>>& batches) {
   COHORT_RETURN_IF_ERROR(traced.status());
   COHORT_ASSIGN_OR_RETURN(auto e, Executable::Compile(*std::move(traced), {}));
   COHORT_ASSIGN_OR_RETURN(auto variables, MakeVariables(e->program(), optimizer));
@@ -85,9 +85,10 @@ absl::Status Measure(const std::string& name, absl::StatusOr<Program> traced,
   }
   std::ranges::sort(compute);
   std::ranges::sort(whole);
-  fmt::print("{:12} {:8}  step {:8.2f} / {:8.2f} us   with exchange {:8.2f} / {:8.2f} us   {} bytes\n",
-             name, optimizer, compute[0], compute[kRuns / 2], whole[0], whole[kRuns / 2],
-             e->memory_bytes());
+  fmt::print(
+      "{:12} {:8}  step {:8.2f} / {:8.2f} us   with exchange {:8.2f} / {:8.2f} us   {} bytes\n",
+      name, optimizer, compute[0], compute[kRuns / 2], whole[0], whole[kRuns / 2],
+      e->memory_bytes());
   return absl::OkStatus();
 }
 
@@ -99,8 +100,8 @@ absl::Status MeasureAll() {
     recommender.push_back(testing::RecommenderBatch<float>(32, 8, i));
   }
   COHORT_RETURN_IF_ERROR(Measure("recommender",
-                                 testing::RecommenderProgram(DType::kFloat32, 32, 8, 20),
-                                 "RMSprop", recommender));
+                                 testing::RecommenderProgram(DType::kFloat32, 32, 8, 20), "RMSprop",
+                                 recommender));
   COHORT_RETURN_IF_ERROR(
       Measure("mlp", testing::MlpProgram(DType::kFloat32, 32, 784, 128, 0.2), "Adam", mlp));
   return Measure("mlp", testing::MlpProgram(DType::kFloat32, 32, 784, 128, 0.2), "SGD", mlp);

@@ -13,8 +13,8 @@ namespace cohort::testing {
 
 inline ValueType Type(DType dtype, std::vector<Dim> dims) { return {dtype, std::move(dims)}; }
 
-// Embedding -> mean -> Dense(1): the recommender. Arguments: ids int64 [batch, 3], labels [batch, 1].
-// Variables: table [rows, dim] (read by rows), kernel [dim, 1], bias [1].
+// Embedding -> mean -> Dense(1): the recommender. Arguments: ids int64 [batch, 3], labels [batch,
+// 1]. Variables: table [rows, dim] (read by rows), kernel [dim, 1], bias [1].
 inline absl::StatusOr<Program> RecommenderProgram(DType dtype, int64_t capacity, int64_t rows,
                                                   int64_t dim) {
   ProgramBuilder b("recommender");
@@ -74,7 +74,8 @@ void FillPulls(Executable* e) {
     T* to = static_cast<T*>(item.destination);
     const size_t variable = static_cast<size_t>(item.variable);
     if (!item.rows) {
-      for (int64_t i = 0; i < CapacityElements(type); ++i) to[i] = static_cast<T>(Weight(variable, i));
+      for (int64_t i = 0; i < CapacityElements(type); ++i)
+        to[i] = static_cast<T>(Weight(variable, i));
       continue;
     }
     const int64_t row = CapacityElements(type) / type.dims[0].size;

@@ -84,7 +84,8 @@ void ValueTable::SetArgument(size_t index, void* data) {
 
 void ValueTable::UsePushArea(int area) {
   uint8_t* base = push_area(area);
-  for (const DoubledValue& d : doubled_) views_[static_cast<size_t>(d.value)].data = base + d.offset;
+  for (const DoubledValue& d : doubled_)
+    views_[static_cast<size_t>(d.value)].data = base + d.offset;
 }
 
 }  // namespace cohort

@@ -11,8 +11,8 @@
 
 namespace cohort {
 
-// The views of all values of a program: where each is and what sizes its axes have now. Everything is
-// allocated when it is made; afterwards pointers and sizes are written in place.
+// The views of all values of a program: where each is and what sizes its axes have now. Everything
+// is allocated when it is made; afterwards pointers and sizes are written in place.
 class ValueTable {
  public:
   // `compiled` outlives the table.

@@ -7,32 +7,46 @@ namespace {
 
 struct Add {
   template <typename T>
-  static T Of(T a, T b) { return static_cast<T>(a + b); }
+  static T Of(T a, T b) {
+    return static_cast<T>(a + b);
+  }
 };
 struct Sub {
   template <typename T>
-  static T Of(T a, T b) { return static_cast<T>(a - b); }
+  static T Of(T a, T b) {
+    return static_cast<T>(a - b);
+  }
 };
 struct Mul {
   template <typename T>
-  static T Of(T a, T b) { return static_cast<T>(a * b); }
+  static T Of(T a, T b) {
+    return static_cast<T>(a * b);
+  }
 };
 struct Div {
   template <typename T>
-  static T Of(T a, T b) { return static_cast<T>(a / b); }
+  static T Of(T a, T b) {
+    return static_cast<T>(a / b);
+  }
 };
 // NaN if either is.
 struct Maximum {
   template <typename T>
-  static T Of(T a, T b) { return a > b || a != a ? a : b; }
+  static T Of(T a, T b) {
+    return a > b || a != a ? a : b;
+  }
 };
 struct Greater {
   template <typename T>
-  static bool Of(T a, T b) { return a > b; }
+  static bool Of(T a, T b) {
+    return a > b;
+  }
 };
 struct Equal {
   template <typename T>
-  static bool Of(T a, T b) { return a == b; }
+  static bool Of(T a, T b) {
+    return a == b;
+  }
 };
 
 // y[i] = Op(a[i * stride_a], b[i * stride_b]) with strides of 0 or 1.

@@ -12,13 +12,13 @@ namespace cohort {
 
 inline constexpr int kMaxRank = 8;
 
-// How N inputs are walked to make an output they are broadcast to (NumPy's rules; the types have been
-// checked). Axes that all inputs walk alike are merged, so that equal shapes make one axis, a scalar
-// one axis of stride 0, a bias two axes. Strides are in elements; the innermost is 0 or 1.
+// How N inputs are walked to make an output they are broadcast to (NumPy's rules; the types have
+// been checked). Axes that all inputs walk alike are merged, so that equal shapes make one axis, a
+// scalar one axis of stride 0, a bias two axes. Strides are in elements; the innermost is 0 or 1.
 template <size_t N>
 struct BroadcastPlan {
-  int rank = 0;                                  // of merged axes, outermost first; at least 1
-  std::array<int64_t, kMaxRank> dims;            // of the output
+  int rank = 0;                        // of merged axes, outermost first; at least 1
+  std::array<int64_t, kMaxRank> dims;  // of the output
   std::array<std::array<int64_t, N>, kMaxRank> strides;
 
   BroadcastPlan(const ValueView& out, const std::array<const ValueView*, N>& inputs) {

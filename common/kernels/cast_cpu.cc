@@ -1,5 +1,5 @@
-// cast: x -> x in another dtype. To bool: whether it is not zero. To an integer: towards zero, and what
-// does not fit becomes the nearest that does (NaN: 0).
+// cast: x -> x in another dtype. To bool: whether it is not zero. To an integer: towards zero, and
+// what does not fit becomes the nearest that does (NaN: 0).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,7 +17,8 @@ To Convert(From x) {
     return x != From{0};
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     // Both bounds are powers of two, so that they are exact in From.
-    constexpr From kTop = From{2} * static_cast<From>(To{1} << (std::numeric_limits<To>::digits - 1));
+    constexpr From kTop =
+        From{2} * static_cast<From>(To{1} << (std::numeric_limits<To>::digits - 1));
     constexpr From kBottom = static_cast<From>(std::numeric_limits<To>::min());
     if (x != x) return To{0};
     if (x >= kTop) return std::numeric_limits<To>::max();

@@ -17,8 +17,8 @@ using KernelFactory = absl::StatusOr<std::unique_ptr<Kernel>> (*)(const Node& no
                                                                   const Program& program);
 using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
 
-// The factories of the CPU, one per op or family: each is defined in the file named like it. The CPU
-// kernel of an op is its specification; other devices are tested against it.
+// The factories of the CPU, one per op or family: each is defined in the file named like it. The
+// CPU kernel of an op is its specification; other devices are tested against it.
 KernelOr CreateBinaryCpu(const Node& node, const Program& program);
 KernelOr CreateUnaryCpu(const Node& node, const Program& program);
 KernelOr CreateSelectCpu(const Node& node, const Program& program);

@@ -25,8 +25,8 @@ class SigmoidCrossEntropyKernel : public Kernel {
  public:
   absl::Status Run(const KernelContext& c) const override {
     c.pool->ParallelFor(c.out().elements, kElementGrain / 8, [&](int64_t begin, int64_t end) {
-      SigmoidCrossEntropy(c.in(0).as<T>() + begin, c.in(1).as<T>() + begin,
-                          c.out().as<T>() + begin, end - begin);
+      SigmoidCrossEntropy(c.in(0).as<T>() + begin, c.in(1).as<T>() + begin, c.out().as<T>() + begin,
+                          end - begin);
     });
     return absl::OkStatus();
   }

@@ -1,9 +1,9 @@
 // dropout: x -> y = x * mask, mask (0 with probability `rate`, else 1 / (1 - rate)).
 //
-// Element i takes word i % 4 of the Philox block with counter {i / 4, ordinal, closure} and a key made of
-// the job's seed, the op's `seed` and its `number`; it is kept if the word's upper 24 bits, as a fraction
-// of 2^24, are at least `rate`. So a mask depends on no worker and no attempt, and float32 and float64
-// have the same one.
+// Element i takes word i % 4 of the Philox block with counter {i / 4, ordinal, closure} and a key
+// made of the job's seed, the op's `seed` and its `number`; it is kept if the word's upper 24 bits,
+// as a fraction of 2^24, are at least `rate`. So a mask depends on no worker and no attempt, and
+// float32 and float64 have the same one.
 #include <algorithm>
 
 #include "common/kernels/cpu_kernels.h"

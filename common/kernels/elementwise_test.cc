@@ -28,10 +28,18 @@ T At(const Tensor& t, const Dims& out, int64_t index) {
 }
 
 const std::vector<std::pair<Dims, Dims>>& Shapes() {
-  static const std::vector<std::pair<Dims, Dims>> shapes = {
-      {{}, {}},          {{7}, {7}},           {{33}, {}},           {{}, {5}},
-      {{4, 10}, {10}},   {{4, 10}, {4, 1}},    {{1, 6}, {5, 1}},     {{2, 3, 5}, {3, 1}},
-      {{3, 1, 4}, {2, 1}}, {{2, 3, 4, 5}, {2, 1, 4, 1}}, {{2, 1, 4, 1}, {2, 3, 4, 5}}, {{1, 1}, {3, 2}}};
+  static const std::vector<std::pair<Dims, Dims>> shapes = {{{}, {}},
+                                                            {{7}, {7}},
+                                                            {{33}, {}},
+                                                            {{}, {5}},
+                                                            {{4, 10}, {10}},
+                                                            {{4, 10}, {4, 1}},
+                                                            {{1, 6}, {5, 1}},
+                                                            {{2, 3, 5}, {3, 1}},
+                                                            {{3, 1, 4}, {2, 1}},
+                                                            {{2, 3, 4, 5}, {2, 1, 4, 1}},
+                                                            {{2, 1, 4, 1}, {2, 3, 4, 5}},
+                                                            {{1, 1}, {3, 2}}};
   return shapes;
 }
 
@@ -75,7 +83,8 @@ TEMPLATE_TEST_CASE("select broadcasts its condition", "", float, double) {
     for (size_t i = 0; i < cond.values<bool>().size(); ++i) {
       cond.mutable_values<bool>()[i] = i % 2 == 0;
     }
-    const Tensor a = RandomTensor<TestType>({2, 3}, 0, 1, 1), b = RandomTensor<TestType>({1, 3}, 2, 3, 2);
+    const Tensor a = RandomTensor<TestType>({2, 3}, 0, 1, 1),
+                 b = RandomTensor<TestType>({1, 3}, 2, 3, 2);
     const Tensor y = Output({"select", {cond, a, b}});
     REQUIRE(y.dims() == Dims{2, 3});
     for (int64_t i = 0; i < 6; ++i) {
@@ -109,9 +118,8 @@ TEMPLATE_TEST_CASE("unary ops", "", float, double) {
   CheckUnary<TestType>("relu", -3, 3, [](double x) { return std::max(x, 0.0); });
   CheckUnary<TestType>("sigmoid", -20, 20, [](double x) { return 1 / (1 + std::exp(-x)); });
   CheckUnary<TestType>("tanh", -5, 5, [](double x) { return std::tanh(x); });
-  CheckUnary<TestType>(
-      "clip", -3, 3, [](double x) { return std::clamp(x, -1.0, 0.5); },
-      {{"min", -1.0}, {"max", 0.5}});
+  CheckUnary<TestType>("clip", -3, 3, [](double x) { return std::clamp(x, -1.0, 0.5); },
+                       {{"min", -1.0}, {"max", 0.5}});
 }
 
 TEMPLATE_TEST_CASE("NaN goes through", "", float, double) {
@@ -133,8 +141,8 @@ TEST_CASE("cast goes between all dtypes, and what does not fit saturates") {
   const Attrs to_int = {{"dtype", std::string("int64")}};
   const Tensor x = Values<double>({6}, {1.9, -1.9, 1e300, -1e300, 0, std::nan("")});
   const Tensor y = Output({"cast", {x}, to_int});
-  const int64_t expected[] = {1, -1, std::numeric_limits<int64_t>::max(),
-                              std::numeric_limits<int64_t>::min(), 0, 0};
+  const int64_t expected[] = {
+      1, -1, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min(), 0, 0};
   REQUIRE(std::equal(y.values<int64_t>().begin(), y.values<int64_t>().end(), expected));
   const Tensor i = Values<int32_t>({3}, {-7, 0, 9});
   for (const char* name : {"float32", "float64", "int32", "int64", "bool"}) {
@@ -146,13 +154,15 @@ TEST_CASE("cast goes between all dtypes, and what does not fit saturates") {
       REQUIRE(back.values<int32_t>()[k] == (is_bool ? v != 0 : v));
     }
   }
-  const Tensor bytes = Output({"cast", {Values<float>({2}, {300, -5})}, {{"dtype", std::string("uint8")}}});
+  const Tensor bytes =
+      Output({"cast", {Values<float>({2}, {300, -5})}, {{"dtype", std::string("uint8")}}});
   REQUIRE(bytes.values<uint8_t>()[0] == 255);
   REQUIRE(bytes.values<uint8_t>()[1] == 0);
 }
 
 TEST_CASE("a result does not depend on the number of threads") {
-  const Tensor a = RandomTensor<float>({300, 200}, -2, 2, 1), b = RandomTensor<float>({200}, -2, 2, 2);
+  const Tensor a = RandomTensor<float>({300, 200}, -2, 2, 1),
+               b = RandomTensor<float>({200}, -2, 2, 2);
   for (const char* op : {"add", "mul", "maximum"}) {
     const Tensor one = Output({op, {a, b}, {}, 1}), three = Output({op, {a, b}, {}, 3});
     REQUIRE(std::ranges::equal(one.values<float>(), three.values<float>()));

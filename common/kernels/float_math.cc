@@ -148,9 +148,8 @@ void SigmoidCrossEntropy(const float* labels, const float* logits, float* y, int
   }
   if (i == n) return;
   const size_t rest = n - i;
-  StorePartial(
-      d, f(LoadPadded(d, labels + i, rest, 0.0f), LoadPadded(d, logits + i, rest, 0.0f)), y + i,
-      rest);
+  StorePartial(d, f(LoadPadded(d, labels + i, rest, 0.0f), LoadPadded(d, logits + i, rest, 0.0f)),
+               y + i, rest);
 }
 
 #if HWY_TARGET != HWY_SCALAR

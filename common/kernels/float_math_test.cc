@@ -52,7 +52,8 @@ TEST_CASE("exp, log, tanh and sigmoid are good to a few units of the last place"
   CheckAgainst(ExpFloat, std::exp, -87, 88.7f, 4);
   CheckAgainst(LogFloat, std::log, 1.2e-38f, 3e38f, 4);
   CheckAgainst(TanhFloat, std::tanh, -3e38f, 3e38f, 6);
-  CheckAgainst(SigmoidFloat, [](double x) { return 1 / (1 + std::exp(-x)); }, -87, 3e38f, 6);
+  CheckAgainst(
+      SigmoidFloat, [](double x) { return 1 / (1 + std::exp(-x)); }, -87, 3e38f, 6);
 }
 
 TEST_CASE("the ends of the ranges are those of <cmath>") {

@@ -1,5 +1,5 @@
-// gather_grad: (grad, index, rows for its shape) -> [U, ...]: row u is the sum of the rows of grad whose
-// index is u, added in order of position.
+// gather_grad: (grad, index, rows for its shape) -> [U, ...]: row u is the sum of the rows of grad
+// whose index is u, added in order of position.
 #include <algorithm>
 
 #include "common/kernels/cpu_kernels.h"

@@ -19,7 +19,8 @@ namespace cohort {
 
 class ThreadPool;
 
-// A value during a run: memory of the device and the sizes that its axes have now. Row-major, dense.
+// A value during a run: memory of the device and the sizes that its axes have now. Row-major,
+// dense.
 struct ValueView {
   void* data = nullptr;
   DType dtype = DType::kInvalid;

@@ -65,7 +65,8 @@ std::vector<double> NaiveReduce(const Tensor& x, const std::vector<int64_t>& axe
   for (int64_t axis : axes) reduced[static_cast<size_t>(axis)] = true;
   int64_t size = 1;
   for (size_t i = 0; i < reduced.size(); ++i) size *= reduced[i] ? 1 : x.dims()[i];
-  std::vector<double> y(static_cast<size_t>(size), max ? -std::numeric_limits<double>::infinity() : 0);
+  std::vector<double> y(static_cast<size_t>(size),
+                        max ? -std::numeric_limits<double>::infinity() : 0);
   for (int64_t i = 0; i < x.num_elements(); ++i) {
     int64_t rest = i, offset = 0, stride = 1;
     for (size_t d = reduced.size(); d-- > 0; rest /= x.dims()[d]) {
@@ -81,11 +82,21 @@ std::vector<double> NaiveReduce(const Tensor& x, const std::vector<int64_t>& axe
 }
 
 TEMPLATE_TEST_CASE("reductions over any axes", "", float, double) {
-  const std::vector<std::pair<Dims, std::vector<int64_t>>> cases = {
-      {{}, {}},           {{17}, {0}},          {{17}, {}},          {{5, 9}, {0}},
-      {{5, 9}, {1}},      {{5, 9}, {0, 1}},     {{4, 3, 20}, {1}},   {{4, 3, 20}, {0, 2}},
-      {{4, 3, 20}, {1, 2}}, {{2, 3, 4, 5}, {0, 2}}, {{2, 3, 4, 5}, {1, 3}}, {{3, 1, 5}, {1}},
-      {{32, 1}, {0}},     {{32, 1}, {1}},       {{500, 300}, {1}}};
+  const std::vector<std::pair<Dims, std::vector<int64_t>>> cases = {{{}, {}},
+                                                                    {{17}, {0}},
+                                                                    {{17}, {}},
+                                                                    {{5, 9}, {0}},
+                                                                    {{5, 9}, {1}},
+                                                                    {{5, 9}, {0, 1}},
+                                                                    {{4, 3, 20}, {1}},
+                                                                    {{4, 3, 20}, {0, 2}},
+                                                                    {{4, 3, 20}, {1, 2}},
+                                                                    {{2, 3, 4, 5}, {0, 2}},
+                                                                    {{2, 3, 4, 5}, {1, 3}},
+                                                                    {{3, 1, 5}, {1}},
+                                                                    {{32, 1}, {0}},
+                                                                    {{32, 1}, {1}},
+                                                                    {{500, 300}, {1}}};
   for (const auto& [dims, axes] : cases) {
     const Tensor x = RandomTensor<TestType>(dims, -1, 1, 11);
     for (const bool keepdims : {false, true}) {
@@ -114,7 +125,8 @@ TEMPLATE_TEST_CASE("softmax and log_softmax sum to one, for large logits too", "
       const Tensor x = RandomTensor<TestType>({5, n}, -scale, scale, 3);
       const Tensor y = Output({"softmax", {x}}), log_y = Output({"log_softmax", {x}});
       for (int64_t r = 0; r < 5; ++r) {
-        const auto row = x.values<TestType>().subspan(static_cast<size_t>(r * n), static_cast<size_t>(n));
+        const auto row =
+            x.values<TestType>().subspan(static_cast<size_t>(r * n), static_cast<size_t>(n));
         const double max = *std::max_element(row.begin(), row.end());
         double sum = 0;
         for (TestType v : row) sum += std::exp(static_cast<double>(v) - max);
@@ -137,7 +149,8 @@ TEST_CASE("argmax takes the first of equal maxima") {
 }
 
 TEMPLATE_TEST_CASE("sigmoid cross entropy neither overflows nor loses digits", "", float, double) {
-  const Tensor x = RandomTensor<TestType>({41}, -30, 30, 4), z = RandomTensor<TestType>({41}, 0, 1, 5);
+  const Tensor x = RandomTensor<TestType>({41}, -30, 30, 4),
+               z = RandomTensor<TestType>({41}, 0, 1, 5);
   const Tensor y = Output({"sigmoid_cross_entropy", {z, x}});
   for (size_t i = 0; i < 41; ++i) {
     const double a = x.values<TestType>()[i], t = z.values<TestType>()[i];
@@ -160,7 +173,8 @@ TEMPLATE_TEST_CASE("sparse softmax cross entropy", "", float, double) {
     REQUIRE(Near<TestType>(y.values<TestType>()[r], -log_softmax.values<TestType>()[at]));
   }
   const absl::Status status =
-      RunOp({"sparse_softmax_cross_entropy", {Values<int64_t>({6}, {0, 1, 2, 10, 0, 0}), x}}).status;
+      RunOp({"sparse_softmax_cross_entropy", {Values<int64_t>({6}, {0, 1, 2, 10, 0, 0}), x}})
+          .status;
   REQUIRE(status.code() == absl::StatusCode::kInvalidArgument);
   REQUIRE(status.message() == "label 10 of example 3 does not lie in [0, 10)");
 }

@@ -5,8 +5,8 @@
 
 namespace cohort {
 
-// What the random ops of a run are keyed by (with the op's own seed, its number in the program and the
-// element's index): never a worker, thread or attempt.
+// What the random ops of a run are keyed by (with the op's own seed, its number in the program and
+// the element's index): never a worker, thread or attempt.
 struct RandomKey {
   uint64_t seed = 0;
   uint64_t closure = 0;

@@ -11,11 +11,8 @@ using testing::RunOp;
 template <typename T>
 testing::OpResult RunDropout(const Tensor& x, double rate, RandomKey key, int64_t number,
                              int threads = 1) {
-  testing::OpRun run{"dropout",
-                     {x},
-                     {{"rate", rate}, {"seed", int64_t{5}}, {"number", number}},
-                     threads,
-                     key};
+  testing::OpRun run{
+      "dropout", {x}, {{"rate", rate}, {"seed", int64_t{5}}, {"number", number}}, threads, key};
   testing::OpResult result = RunOp(run);
   REQUIRE(result.status.ok());
   return result;

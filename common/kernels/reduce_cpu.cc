@@ -1,5 +1,5 @@
-// reduce_sum reduce_max: x -> without (or with 1 for) some axes. The order of the additions depends on
-// the shape only, never on the number of threads. Of no elements: 0, and minus infinity.
+// reduce_sum reduce_max: x -> without (or with 1 for) some axes. The order of the additions depends
+// on the shape only, never on the number of threads. Of no elements: 0, and minus infinity.
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -14,7 +14,9 @@ struct SumOf {
   template <typename T>
   static constexpr T kEmpty = T{0};
   template <typename T>
-  static T Of(T a, T b) { return a + b; }
+  static T Of(T a, T b) {
+    return a + b;
+  }
 };
 
 // NaN if any is.
@@ -22,7 +24,9 @@ struct MaxOf {
   template <typename T>
   static constexpr T kEmpty = -std::numeric_limits<T>::infinity();
   template <typename T>
-  static T Of(T a, T b) { return a > b || a != a ? a : b; }
+  static T Of(T a, T b) {
+    return a > b || a != a ? a : b;
+  }
 };
 
 // Of n consecutive values, in eight lanes that are joined at the end, whatever the instruction set.

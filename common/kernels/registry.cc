@@ -84,9 +84,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> CreateKernel(const Node& node, const Pro
     }
     return Unimplemented("unknown device kind \"{}\"; this build has \"cpu\"", device);
   }
-  const auto entry = std::lower_bound(
-      kind->kernels.begin(), kind->kernels.end(), node.op,
-      [](const KernelEntry& e, const std::string& op) { return e.op < op; });
+  const auto entry =
+      std::lower_bound(kind->kernels.begin(), kind->kernels.end(), node.op,
+                       [](const KernelEntry& e, const std::string& op) { return e.op < op; });
   if (entry == kind->kernels.end() || entry->op != node.op) {
     return Unimplemented("op \"{}\" has no kernel for device \"{}\"", node.op, device);
   }

@@ -1,6 +1,6 @@
 // unique: ids[...] int64 -> keys (ascending, each once), inverse (ids[i] == keys[inverse[i]]).
-// Keys ascend so that those of one shard, a range of rows, lie together: pulls and pushes of a shard are
-// slices of one array.
+// Keys ascend so that those of one shard, a range of rows, lie together: pulls and pushes of a
+// shard are slices of one array.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -39,7 +39,8 @@ class UniqueKernel : public Kernel {
     if (range < table_size_) {
       *c.count = ByTable(ids, n, *min, range, reinterpret_cast<int32_t*>(c.scratch), keys, inverse);
     } else {
-      *c.count = ByRadixSort(ids, n, *min, range, reinterpret_cast<Item*>(c.scratch), keys, inverse);
+      *c.count =
+          ByRadixSort(ids, n, *min, range, reinterpret_cast<Item*>(c.scratch), keys, inverse);
     }
     return absl::OkStatus();
   }
@@ -51,8 +52,8 @@ class UniqueKernel : public Kernel {
 
  private:
   // Ids that lie close together: one table entry per possible id.
-  static int64_t ByTable(const int64_t* ids, int64_t n, int64_t min, uint64_t range,
-                         int32_t* table, int64_t* keys, int64_t* inverse) {
+  static int64_t ByTable(const int64_t* ids, int64_t n, int64_t min, uint64_t range, int32_t* table,
+                         int64_t* keys, int64_t* inverse) {
     const auto slot = [min](int64_t id) {
       return static_cast<uint64_t>(id) - static_cast<uint64_t>(min);
     };

@@ -16,8 +16,8 @@ inline constexpr uint32_t kPhiloxWeylA = 0x9E3779B9;
 inline constexpr uint32_t kPhiloxWeylB = 0xBB67AE85;
 inline constexpr int kPhiloxRounds = 10;
 
-// Philox4x32-10: 128 random bits that are a pure function of counter and key. All of Cohort's random
-// numbers come from here, so that none depends on a worker, a thread or a shard.
+// Philox4x32-10: 128 random bits that are a pure function of counter and key. All of Cohort's
+// random numbers come from here, so that none depends on a worker, a thread or a shard.
 constexpr PhiloxBlock Philox(PhiloxBlock counter, PhiloxKey key) {
   for (int round = 0; round < kPhiloxRounds; ++round) {
     const uint64_t a = static_cast<uint64_t>(kPhiloxMultiplierA) * counter[0];

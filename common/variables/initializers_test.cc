@@ -38,7 +38,8 @@ std::vector<T> Fill(const v1::InitializerSpec& spec, const std::string& name, ui
 TEST_CASE("any range has the values of the whole") {
   for (const char* name : {"GlorotUniform", "RandomUniform", "RandomNormal", "Constant"}) {
     const auto whole = Fill<double>(Spec(name), "w", 0, 101);
-    for (const auto& [begin, end] : {std::pair<uint64_t, uint64_t>{0, 1}, {1, 2}, {3, 50}, {50, 101}}) {
+    for (const auto& [begin, end] :
+         {std::pair<uint64_t, uint64_t>{0, 1}, {1, 2}, {3, 50}, {50, 101}}) {
       const auto part = Fill<double>(Spec(name), "w", begin, end);
       REQUIRE(std::equal(part.begin(), part.end(), whole.begin() + static_cast<long>(begin)));
     }
@@ -49,7 +50,8 @@ TEST_CASE("any range has the values of the whole") {
 
 TEST_CASE("elements beyond 2^32 and at the end of uint64 have values of their own") {
   const auto low = Fill<double>(Spec("RandomUniform"), "w", 0, 4);
-  const auto high = Fill<double>(Spec("RandomUniform"), "w", uint64_t{1} << 33, (uint64_t{1} << 33) + 4);
+  const auto high =
+      Fill<double>(Spec("RandomUniform"), "w", uint64_t{1} << 33, (uint64_t{1} << 33) + 4);
   REQUIRE(low != high);
   const auto wrapped = Fill<double>(Spec("RandomUniform"), "w", ~uint64_t{0}, 3);
   REQUIRE(std::equal(wrapped.begin() + 1, wrapped.end(), low.begin()));

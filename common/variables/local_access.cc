@@ -179,9 +179,9 @@ void LocalAccess::ApplyGradient(const PushItem& item, const PushStamp& stamp) co
   variables_->rule()->ApplyRows(update);
 }
 
-absl::StatusOr<ExchangeResult> LocalAccess::Exchange(const PushBatch* push,
-                                                     const PullBatch* pull) {
-  if (interrupted_.load(std::memory_order_relaxed)) return Cancelled("the exchange was interrupted");
+absl::StatusOr<ExchangeResult> LocalAccess::Exchange(const PushBatch* push, const PullBatch* pull) {
+  if (interrupted_.load(std::memory_order_relaxed))
+    return Cancelled("the exchange was interrupted");
   ExchangeResult result;
   if (push != nullptr) {
     for (const PushItem& item : push->items) COHORT_RETURN_IF_ERROR(CheckPush(item));

@@ -27,8 +27,8 @@ class LocalVariables {
   // `rule` may be null where nothing is trained (an evaluator).
   explicit LocalVariables(std::unique_ptr<OptimizerRule> rule) : rule_(std::move(rule)) {}
 
-  // Adds a variable with fresh slots. The tensor's memory is written from now on, so nobody else may
-  // hold its buffer. Errors: AlreadyExists.
+  // Adds a variable with fresh slots. The tensor's memory is written from now on, so nobody else
+  // may hold its buffer. Errors: AlreadyExists.
   absl::Status Add(std::string_view name, Tensor value);
   // Null of an unknown name. Stays valid.
   Variable* Find(std::string_view name);
@@ -39,18 +39,18 @@ class LocalVariables {
   std::map<std::string, Variable, std::less<>> variables_;
 };
 
-// VariableAccess over LocalVariables, for one program: the strategy of one device, and the evaluator.
-// An exchange copies what is pulled and applies what is pushed in place; it allocates nothing. There is
-// nobody to retry, so an update id is not looked up.
+// VariableAccess over LocalVariables, for one program: the strategy of one device, and the
+// evaluator. An exchange copies what is pulled and applies what is pushed in place; it allocates
+// nothing. There is nobody to retry, so an update id is not looked up.
 class LocalAccess : public VariableAccess {
  public:
-  // `variables` outlives the access. Errors: NotFound for a variable that is not there, InvalidArgument
-  // for one of another dtype or shape; both name it.
+  // `variables` outlives the access. Errors: NotFound for a variable that is not there,
+  // InvalidArgument for one of another dtype or shape; both name it.
   static absl::StatusOr<std::unique_ptr<LocalAccess>> Create(LocalVariables* variables,
                                                              const Program& program);
 
-  // Errors: InvalidArgument (keys out of range, not ascending), FailedPrecondition (a gradient, but no
-  // optimizer), Cancelled after Interrupt. Nothing of a refused push is applied.
+  // Errors: InvalidArgument (keys out of range, not ascending), FailedPrecondition (a gradient, but
+  // no optimizer), Cancelled after Interrupt. Nothing of a refused push is applied.
   absl::StatusOr<ExchangeResult> Exchange(const PushBatch* push, const PullBatch* pull) override;
   void Interrupt() override { interrupted_.store(true, std::memory_order_relaxed); }
 

@@ -27,8 +27,7 @@ struct Fixture {
   explicit Fixture(std::unique_ptr<OptimizerRule> rule) : variables(std::move(rule)) {
     const float values[] = {1, 2, 3, 4, 5, 6};
     REQUIRE(variables.Add("table", Tensor::FromValues<float>({3, 2}, values)).ok());
-    access = *LocalAccess::Create(&variables,
-                                  ProgramWith("table", {DType::kFloat32, {{3}, {2}}}));
+    access = *LocalAccess::Create(&variables, ProgramWith("table", {DType::kFloat32, {{3}, {2}}}));
   }
   std::vector<float> Whole() {
     std::vector<float> out(6);
@@ -91,7 +90,8 @@ TEST_CASE("a push that is refused changes nothing") {
   Fixture f(Sgd(0));
   const float value[] = {10, 10, 10, 10, 10, 10};
   const int64_t beyond[] = {0, 3}, descending[] = {2, 0};
-  for (const auto& keys : {std::span<const int64_t>(beyond), std::span<const int64_t>(descending)}) {
+  for (const auto& keys :
+       {std::span<const int64_t>(beyond), std::span<const int64_t>(descending)}) {
     const PushItem items[] = {{0, PushKind::kAssignAdd, false, {}, value, 0},
                               {0, PushKind::kGradient, true, keys, value, 0}};
     REQUIRE(f.PushItems(items).code() == absl::StatusCode::kInvalidArgument);

@@ -11,15 +11,15 @@
 namespace cohort {
 namespace {
 
-// Where Keras writes ops.cast(hyperparameter, dtype), TensorFlow makes a float32 tensor of the Python
-// number first: 0.9 is 0.89999998 in float64 too.
+// Where Keras writes ops.cast(hyperparameter, dtype), TensorFlow makes a float32 tensor of the
+// Python number first: 0.9 is 0.89999998 in float64 too.
 template <typename T>
 T CastAsKeras(double hyperparameter) {
   return static_cast<T>(static_cast<float>(hyperparameter));
 }
 
-// The families: hyperparameters as doubles; At<T> gives the constants of one step in the arithmetic of
-// the variable's dtype, as Keras computes them.
+// The families: hyperparameters as doubles; At<T> gives the constants of one step in the arithmetic
+// of the variable's dtype, as Keras computes them.
 
 struct Sgd {
   double momentum;

@@ -24,8 +24,8 @@ struct SlotInfo {
 
 inline constexpr int kMaxSlots = 3;
 
-// Where a range of a variable and its slots is read and written. `out` pointers are equal to the `in`
-// pointers (in place) or name memory that overlaps none of them (a fresh copy-on-write block).
+// Where a range of a variable and its slots is read and written. `out` pointers are equal to the
+// `in` pointers (in place) or name memory that overlaps none of them (a fresh copy-on-write block).
 struct UpdateTarget {
   DType dtype = DType::kInvalid;  // kFloat32 or kFloat64; of everything, the gradient too
   const void* variable_in = nullptr;
@@ -39,36 +39,37 @@ struct DenseUpdate {
   UpdateTarget target;
   int64_t elements = 0;
   const void* gradient = nullptr;  // of the *summed* loss, `elements` values
-  double weight = 1;               // what the gradient is divided by; 0 counts as a gradient of zeros
-  uint64_t step = 0;               // place + ordinal: from 0, as Keras' `iterations`
+  double weight = 1;  // what the gradient is divided by; 0 counts as a gradient of zeros
+  uint64_t step = 0;  // place + ordinal: from 0, as Keras' `iterations`
 };
 
 // A gradient for some rows of a range of rows.
 struct RowsUpdate {
   UpdateTarget target;
-  int64_t first_row = 0;          // the key of the range's first row
-  int64_t rows = 0;               // in the range
-  int64_t row_elements = 0;       // of one row
-  std::span<const int64_t> keys;  // ascending, no key twice, all in [first_row, first_row + rows)
+  int64_t first_row = 0;           // the key of the range's first row
+  int64_t rows = 0;                // in the range
+  int64_t row_elements = 0;        // of one row
+  std::span<const int64_t> keys;   // ascending, no key twice, all in [first_row, first_row + rows)
   const void* gradient = nullptr;  // keys.size() rows
   double weight = 1;
   uint64_t step = 0;
 };
 
-// The update rule of an optimizer: a pure function of variable, slots, gradient and step, whose math is
-// Keras 3's to the order of operations (keras/src/optimizers). Elementwise: the result never depends on
-// how a variable was cut into ranges. Holds no state; thread-safe.
+// The update rule of an optimizer: a pure function of variable, slots, gradient and step, whose
+// math is Keras 3's to the order of operations (keras/src/optimizers). Elementwise: the result
+// never depends on how a variable was cut into ranges. Holds no state; thread-safe.
 class OptimizerRule {
  public:
-  // Errors: InvalidArgument that names the field; Unimplemented for an optimizer that this build lacks.
+  // Errors: InvalidArgument that names the field; Unimplemented for an optimizer that this build
+  // lacks.
   static absl::StatusOr<std::unique_ptr<OptimizerRule>> Create(const v1::OptimizerSpec& spec);
   virtual ~OptimizerRule() = default;
 
   virtual std::span<const SlotInfo> slots() const = 0;
 
   // Whether ApplyRows changes nothing but the rows that it is given keys of (`lazy`, or SGD without
-  // momentum and weight decay): blocks without a key then need no call. Otherwise *every* row of the
-  // shard must be passed, since Keras decays them all.
+  // momentum and weight decay): blocks without a key then need no call. Otherwise *every* row of
+  // the shard must be passed, since Keras decays them all.
   virtual bool touches_only_keys() const = 0;
 
   // The learning rate of a step: the seam for schedules.

@@ -191,8 +191,8 @@ TEST_CASE("updates are those of Keras, dense and sparse") {
   const json& golden = Golden();
   REQUIRE(golden["cases"].size() == 66);
   for (const json& c : golden["cases"]) {
-    INFO(c["case"].get<std::string>() << " " << c["dtype"].get<std::string>() << " "
-                                      << c["mode"].get<std::string>());
+    INFO(c["case"].get<std::string>()
+         << " " << c["dtype"].get<std::string>() << " " << c["mode"].get<std::string>());
     c["dtype"] == "float32" ? CheckCase<float>(golden, c) : CheckCase<double>(golden, c);
   }
 }

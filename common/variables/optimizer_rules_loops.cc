@@ -70,8 +70,7 @@ struct Rmsprop {
         momentum(hn::Set(Tag<T>(), step.momentum)),
         epsilon(hn::Set(Tag<T>(), step.epsilon)) {}
   HWY_INLINE void operator()(Lanes<T>& w, Lanes<T>* slots, Lanes<T> g) const {
-    const Lanes<T> v =
-        hn::Add(hn::Mul(rho, slots[0]), hn::Mul(one_minus_rho, hn::Mul(g, g)));
+    const Lanes<T> v = hn::Add(hn::Mul(rho, slots[0]), hn::Mul(one_minus_rho, hn::Mul(g, g)));
     slots[0] = v;
     Lanes<T> denominator = v;
     if (kCentered) {

@@ -7,9 +7,10 @@
 
 namespace cohort {
 
-// The inner loops of the optimizer rules, with the widest vectors that the processor has. One rounding
-// per operation in the order in which Keras 3 writes them (keras/src/optimizers/{sgd,adam,rmsprop}.py);
-// an element's result never depends on where in a range it lies.
+// The inner loops of the optimizer rules, with the widest vectors that the processor has. One
+// rounding per operation in the order in which Keras 3 writes them
+// (keras/src/optimizers/{sgd,adam,rmsprop}.py); an element's result never depends on where in a
+// range it lies.
 
 // Elements of a variable with their slots. In place or disjoint, as UpdateTarget says.
 template <typename T>

@@ -72,7 +72,9 @@ TEST_CASE("an element's result does not depend on how its variable is cut into r
     for (uint64_t step = 0; step < 5; ++step) {
       for (int64_t begin = 0; begin < kElements; begin += part) {
         DenseUpdate update;
-        update.target = InPlace(&w[static_cast<size_t>(begin)], {&m[static_cast<size_t>(begin)], &v[static_cast<size_t>(begin)], &h[static_cast<size_t>(begin)]});
+        update.target = InPlace(&w[static_cast<size_t>(begin)],
+                                {&m[static_cast<size_t>(begin)], &v[static_cast<size_t>(begin)],
+                                 &h[static_cast<size_t>(begin)]});
         update.elements = std::min(part, kElements - begin);
         update.gradient = g.data() + begin;
         update.weight = 3;
@@ -161,8 +163,7 @@ TEST_CASE("a wrong specification is refused by name") {
   REQUIRE(message(spec).find("SGD: learning_rate must lie in") == 0);
   spec = Spec("RMSprop");
   spec.set_sparse_update("eager");
-  REQUIRE(message(spec) ==
-          "RMSprop: sparse_update must be \"keras\" or \"lazy\", not \"eager\"");
+  REQUIRE(message(spec) == "RMSprop: sparse_update must be \"keras\" or \"lazy\", not \"eager\"");
 }
 
 }  // namespace

@@ -142,17 +142,15 @@ class EvaluatorTask : public InProcessTask {
                                                               const std::string& data_dir) {
     auto self = std::unique_ptr<EvaluatorTask>(new EvaluatorTask(std::move(context)));
     Evaluator::Options options = MakeEvaluatorOptions(flags, self->context_, data_dir.c_str());
-    options.evaluation.should_stop = [raw = self.get()] { return raw->stopping_.load(); };
-    COHORT_ASSIGN_OR_RETURN(self->evaluator_, Evaluator::Start(std::move(options)));
+    COHORT_ASSIGN_OR_RETURN(self->evaluator_, Evaluator::Create(std::move(options)));
     self->attendant_.emplace([evaluator = self->evaluator_.get()]() -> std::optional<int> {
-      const absl::StatusOr<bool> done = evaluator->Poll();
-      if (!done.ok()) return static_cast<int>(ExitCodeOf(done.status()));
-      return *done ? std::optional<int>(0) : std::nullopt;
+      const absl::StatusOr<bool> more = evaluator->Poll();
+      if (!more.ok()) return static_cast<int>(ExitCodeOf(more.status()));
+      return evaluator->done() ? std::optional<int>(0) : std::nullopt;
     });
     return self;
   }
   ~EvaluatorTask() override {
-    stopping_ = true;
     if (attendant_.has_value()) attendant_->Stop();
   }
   std::optional<int> exit_code() override { return attendant_->exit_code(); }
@@ -160,7 +158,6 @@ class EvaluatorTask : public InProcessTask {
  private:
   explicit EvaluatorTask(RoleContext context) : context_(std::move(context)) {}
   RoleContext context_;
-  std::atomic<bool> stopping_{false};
   std::unique_ptr<Evaluator> evaluator_;
   std::optional<Attendant> attendant_;
 };
