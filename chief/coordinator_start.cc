@@ -34,7 +34,7 @@ std::vector<std::string> Addresses(const ClusterSpec& cluster, Role role) {
 }  // namespace
 
 ClusterCoordinator::Impl::Impl(const CoordinatorOptions& options)
-    : options_(options), log_(options.log), start_(options.clock->Now()), next_report_(start_) {}
+    : options_(options), log_(options.log), start_(options.clock->Now()), next_report_(start_ + std::chrono::seconds(1)) {}
 
 ClusterCoordinator::Impl::~Impl() {
   if (!stopped_) Flush();

@@ -23,22 +23,15 @@ say "training $job: 2 ps, 3 workers, a chief, an evaluator"
 mkdir -p "$run"
 $bin/cohort local --ps 2 --workers 3 --evaluator --run_dir "$run" "$job"
 
-# The last line of a kind in metrics.jsonl, as "loss 0.1, accuracy 1.0".
-figures() {
-  { grep "\"set\":\"$1\"" "$run/logs/metrics.jsonl" || true; } | tail -n 1 |
-    sed -E 's/[{}"]//g; s/(time|set|kind):[^,]*,//g; s/:/ /g; s/,/, /g'
-}
-say "figures"
-echo "training:   $(figures train)"
-echo "evaluation: $(figures validation)"
-
-say "what lay where"
-$bin/cohort inspect "$run/checkpoints"
+# The newest figures of the evaluator in metrics.jsonl, as "epoch 4, step 800, loss 0.1, accuracy 1".
+evaluated=$({ grep '"kind":"checkpoint"' "$run/logs/metrics.jsonl" || true; } | tail -n 1 |
+  sed -E 's/[{}"]//g; s/(time|set|kind):[^,]*,//g; s/:/ /g; s/,/, /g')
+echo "evaluator   ${evaluated:-evaluated nothing}"
 
 cat <<EOF
 
 == where things are
-checkpoints:        $run/checkpoints
+checkpoints:        $run/checkpoints   (safetensors; look: $bin/cohort inspect $run/checkpoints)
 logs of the tasks:  $run/tasks
 metrics:            $run/logs/metrics.jsonl
 TensorBoard files:  $run/logs   (tensorboard --logdir $run/logs)

@@ -81,10 +81,6 @@ void WorkerCore::OnAdopt(Connection connection, const v1::ChiefToWorker& message
         "the chief takes this task for {}:{}, but it is worker:{}: TF_CONFIG of the two differ",
         adopt.expected().type(), adopt.expected().index(), options_.index));
   }
-  if (adopt.pull_ahead() > 0) {
-    return refuse(Unimplemented("pull_ahead {}: this worker pulls after its push is acknowledged",
-                                adopt.pull_ahead()));
-  }
   if (!adopt.probe()) {
     if (message.generation() == 0) {
       return refuse(InvalidArgument("a chief without a generation adopts nothing"));
@@ -105,6 +101,10 @@ void WorkerCore::OnAdopt(Connection connection, const v1::ChiefToWorker& message
     }
     if (verdict == Adoption::Verdict::kAdoptedNewJob) StartNewJob();
     seed_ = adopt.seed();
+    if (adopt.pull_ahead() > 0) {
+      // It allows overlap; a worker that has none keeps to it.
+      log_->Info("pull_ahead_unused", {{"allowed", adopt.pull_ahead()}});
+    }
     effects_->GenerationChanged(adoption_.generation());
     log_->Info("adopted", {{"generation", adoption_.generation()},
                            {"job", adoption_.job()},

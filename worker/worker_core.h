@@ -13,8 +13,8 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
+#include "common/cluster/adoption.h"
 #include "common/graph/program.h"
-#include "worker/adoption.h"
 #include "proto/worker.pb.h"
 #include "worker/hands.h"
 
@@ -28,7 +28,8 @@ class WorkerEffects {
   virtual void RoutesChanged(std::shared_ptr<const v1::Routes> routes) = 0;
   virtual void GenerationChanged(uint64_t generation) = 0;
   virtual void WatermarkChanged(uint64_t watermark) = 0;
-  // What the step thread waits for inside a step is not wanted any more (or not by all): look again.
+  // What the step thread waits for inside a step is not wanted any more (or not by all): look
+  // again.
   virtual void Interrupt() = 0;
   // There is work, and the step thread has been told that there is none.
   virtual void WakeStep() = 0;
@@ -57,8 +58,8 @@ struct Work {
 };
 
 // The protocol of a worker as a plain state machine: no network, no threads, no clock of its own.
-// Inputs are the chief's messages per connection, what the step thread has done, and time; outputs are
-// messages.
+// Inputs are the chief's messages per connection, what the step thread has done, and time; outputs
+// are messages.
 //
 //   chief ─► OnMessage ─► Adoption: who is the chief ─┬─► Dispatch, CancelClosures ─► Hands
 //                                                     ├─► RegisterProgram: validated, kept
@@ -66,8 +67,8 @@ struct Work {
 //                                                     └─► Routes, shutdown, ping
 //   step thread ─► NextWork, ShouldStop, Finish ──────► Hands ─► Results, in batches
 //
-// A step thread that is at work is never woken: it asks again by itself. Thread-safe; in one thread (a
-// simulator) everything is deterministic.
+// A step thread that is at work is never woken: it asks again by itself. Thread-safe; in one thread
+// (a simulator) everything is deterministic.
 class WorkerCore {
  public:
   struct Options {
@@ -86,7 +87,8 @@ class WorkerCore {
   WorkerCore(const Options& options, const Clock* clock, Logger* log, WorkerEffects* effects);
 
   // ------------------------------------------------------------- from the chief
-  // A message of a chief. The first of a connection is AdoptWorker. May take what it wants out of it.
+  // A message of a chief. The first of a connection is AdoptWorker. May take what it wants out of
+  // it.
   void OnMessage(Adoption::Connection connection, v1::ChiefToWorker* message);
   void OnClosed(Adoption::Connection connection, ChiefLoss loss);
 
@@ -114,8 +116,8 @@ class WorkerCore {
   // A failure that sends a closure elsewhere.
   absl::Status GivenBack(absl::StatusCode code, const std::string& why) const;
 
-  bool adopted() const;      // a chief's stream is open
-  bool idle() const;         // nothing queued or running
+  bool adopted() const;  // a chief's stream is open
+  bool idle() const;     // nothing queued or running
   std::string StatusText() const;
 
  private:

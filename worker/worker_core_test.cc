@@ -128,16 +128,13 @@ TEST_CASE_METHOD(Fixture, "a chief that was cut off silently is heard for a whil
   CHECK(Adopt(2, 1, false, 5000, "another").has_hello());
 }
 
-TEST_CASE_METHOD(Fixture, "wrong addressees and wishes that cannot be met are refused") {
+TEST_CASE_METHOD(Fixture, "wrong addressees and chiefs without a generation are refused") {
   v1::ChiefToWorker message;
   message.set_generation(1);
   message.mutable_adopt()->mutable_expected()->set_type("worker");
   message.mutable_adopt()->mutable_expected()->set_index(1);
   CHECK(absl::IsFailedPrecondition(StatusFromProto(Ask(1, message).status())));
   message.mutable_adopt()->mutable_expected()->set_index(2);
-  message.mutable_adopt()->set_pull_ahead(1);
-  CHECK(absl::IsUnimplemented(StatusFromProto(Ask(1, message).status())));
-  message.mutable_adopt()->set_pull_ahead(0);
   message.set_generation(0);
   CHECK(absl::IsInvalidArgument(StatusFromProto(Ask(1, message).status())));
   CHECK_FALSE(core->adopted());

@@ -36,16 +36,21 @@ std::string Describe(const Node& node) {
                            : fmt::format("op '{}' (of '{}')", node.op, node.name);
 }
 
+const AttrSchema* FindAttrSchema(const OpSchema& schema, std::string_view name) {
+  for (const AttrSchema& attr : schema.attrs) {
+    if (attr.name == name) return &attr;
+  }
+  return nullptr;
+}
+
 absl::Status CheckAttrs(const Node& node, const OpSchema& schema) {
   for (const auto& [name, value] : node.attrs) {
-    const auto it = std::find_if(schema.attrs.begin(), schema.attrs.end(),
-                                 [&](const AttrSchema& a) { return a.name == name; });
-    if (it == schema.attrs.end()) {
-      return InvalidArgument("{} has no attribute '{}'", Describe(node), name);
-    }
-    if (value.index() != static_cast<size_t>(it->kind)) {
+    const AttrSchema* attr = FindAttrSchema(schema, name);
+    if (attr == nullptr) return InvalidArgument("{} has no attribute '{}'", Describe(node), name);
+    if (value.index() != static_cast<size_t>(attr->kind)) {
       return InvalidArgument("attribute '{}' of {} must be {}, not {}", name, Describe(node),
-                             kKindNames[static_cast<size_t>(it->kind)], kKindNames[value.index()]);
+                             kKindNames[static_cast<size_t>(attr->kind)],
+                             kKindNames[value.index()]);
     }
   }
   for (const AttrSchema& attr : schema.attrs) {

@@ -116,8 +116,8 @@ class AdminServer::Impl : public CivetHandler {
   std::unique_ptr<CivetServer> server_;
 };
 
-// The library's listener looks whether it should stop only after a poll of up to two seconds: connections
-// wake it.
+// The library's listener looks whether it should stop only after a poll of up to two seconds:
+// connections wake it.
 void AdminServer::Impl::Stop() {
   if (server_ == nullptr) return;
   std::future<void> stopped = std::async(std::launch::async, [this] { server_.reset(); });
@@ -128,12 +128,13 @@ void AdminServer::Impl::Stop() {
 
 absl::StatusOr<int> AdminServer::Impl::Listen() {
   const std::string& address = options_.address;
-  COHORT_RETURN_IF_ERROR(CheckPlaintextAllowed("serving metrics on", address, options_.allow_insecure));
+  COHORT_RETURN_IF_ERROR(
+      CheckPlaintextAllowed("serving metrics on", address, options_.allow_insecure));
   COHORT_RETURN_IF_ERROR(CheckCanListen(address));
   try {
-    server_ = std::make_unique<CivetServer>(std::vector<std::string>{
-        "listening_ports", address, "num_threads", "2", "keep_alive_timeout_ms", "0",
-        "request_timeout_ms", "10000"});
+    server_ = std::make_unique<CivetServer>(
+        std::vector<std::string>{"listening_ports", address, "num_threads", "2",
+                                 "keep_alive_timeout_ms", "0", "request_timeout_ms", "10000"});
     server_->addHandler("/", *this);
     const std::vector<int> ports = server_->getListeningPorts();
     if (!ports.empty()) return port_ = ports.front();

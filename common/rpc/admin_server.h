@@ -21,13 +21,13 @@ namespace cohort {
 class AdminServer {
  public:
   struct Options {
-    std::string address;          // "127.0.0.1:9100"; port 0: any
-    bool allow_insecure = false;  // plaintext beyond loopback
+    std::string address;                                // "127.0.0.1:9100"; port 0: any
+    bool allow_insecure = false;                        // plaintext beyond loopback
     std::shared_ptr<prometheus::Collectable> registry;  // of /metrics
     // The text of /metrics where there is no `registry`: MetricsRegistry::Text.
     std::function<std::string()> metrics;
-    // Called on the server's threads, so thread-safe. health: "" while the role is healthy, else why
-    // not. Null: always healthy. status: the text of /statusz.
+    // Called on the server's threads, so thread-safe. health: "" while the role is healthy, else
+    // why not. Null: always healthy. status: the text of /statusz.
     std::function<std::string()> health;
     std::function<std::string()> status;
   };

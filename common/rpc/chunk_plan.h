@@ -30,8 +30,8 @@ class ChunkPlan {
   // Measured: 1 to 2 MB is best on loopback and unix sockets (tests/benchmarks/transport).
   static constexpr size_t kTargetBytes = size_t{1} << 20;
 
-  // Plans messages of at most `target_bytes` of payload, but at least one unit. Replaces the plan and
-  // reuses its memory. There is always one message at least.
+  // Plans messages of at most `target_bytes` of payload, but at least one unit. Replaces the plan
+  // and reuses its memory. There is always one message at least.
   void Plan(std::span<const ChunkItem> items, size_t target_bytes = kTargetBytes);
 
   size_t message_count() const { return ends_.size(); }

@@ -7,7 +7,8 @@
 namespace cohort {
 namespace {
 
-// Every unit of every item comes once, in order; no message is over the target unless it is one unit.
+// Every unit of every item comes once, in order; no message is over the target unless it is one
+// unit.
 void CheckPlan(const std::vector<ChunkItem>& items, size_t target, const ChunkPlan& plan) {
   REQUIRE(plan.message_count() > 0);
   CHECK(plan.is_last(plan.message_count() - 1));

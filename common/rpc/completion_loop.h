@@ -36,10 +36,10 @@ class CompletionTag {
   ~CompletionTag() = default;
 };
 
-// One gRPC completion queue and the one thread that polls it: either a thread of its own (Start), or
-// the caller's (PollOnce, RunUntil), never two at a time. So everything that a loop runs (handlers of
-// its streams, posted functions, timers) runs one after another, and a worker's step thread that
-// polls its own loop while it waits has no thread hop.
+// One gRPC completion queue and the one thread that polls it: either a thread of its own (Start),
+// or the caller's (PollOnce, RunUntil), never two at a time. So everything that a loop runs
+// (handlers of its streams, posted functions, timers) runs one after another, and a worker's step
+// thread that polls its own loop while it waits has no thread hop.
 //
 //   CompletionLoop loop;                    // polled by this thread
 //   auto stream = client->Open(method, &handler, &loop);
@@ -49,7 +49,8 @@ class CompletionTag {
 //   loop.Start("control");                  // polled by its own thread
 //   loop.Post([&] { core.Tick(); });        // from any thread
 //
-// The destructor (or Shutdown) aborts the loop's streams and returns when each has had its OnClosed.
+// The destructor (or Shutdown) aborts the loop's streams and returns when each has had its
+// OnClosed.
 class CompletionLoop {
  public:
   using Clock = std::chrono::steady_clock;
@@ -74,13 +75,13 @@ class CompletionLoop {
 
   // Makes the polling thread return from its poll soon. Thread-safe; cheap when one is pending.
   void Wake();
-  // Runs `function` on the polling thread, in the order of the calls. Thread-safe. Dropped (destroyed
-  // without running) once Shutdown has begun.
+  // Runs `function` on the polling thread, in the order of the calls. Thread-safe. Dropped
+  // (destroyed without running) once Shutdown has begun.
   void Post(std::function<void()> function);
   // Runs `function` on the polling thread after `delay` (resolution 1 ms). Thread-safe.
   TimerId After(std::chrono::nanoseconds delay, std::function<void()> function);
-  // True when the timer will not run. On the polling thread that is certain; elsewhere false may mean
-  // that it runs right now.
+  // True when the timer will not run. On the polling thread that is certain; elsewhere false may
+  // mean that it runs right now.
   bool CancelTimer(TimerId id);
   // Whether the caller is the thread that polls right now.
   bool OnPollingThread() const {

@@ -91,6 +91,7 @@ TEST_CASE("a silent peer is lost after the keepalive's limits, at either end") {
   TransportOptions quick;
   quick.keepalive_interval = std::chrono::milliseconds(200);
   quick.keepalive_timeout = std::chrono::milliseconds(300);
+  quick.server_keepalive_timeout = std::chrono::milliseconds(300);
   SECTION("a stopped server") {
     Peer peer("serve", "127.0.0.1:0");
     const auto client = Dial("127.0.0.1:" + peer.ReadLine(), quick);
@@ -147,7 +148,8 @@ TEST_CASE("a client that finds nobody says whom, at once or at its limit") {
   options.connect_timeout = std::chrono::milliseconds(100);
   const auto stream = client->Open(kEchoMethod, &limited, &loop, options);
   const auto other = client->Open(kEchoMethod, &impatient, &loop, {.wait_for_ready = false});
-  REQUIRE(loop.RunUntil([&] { return limited.closed() + impatient.closed() == 2; }, TestDeadline()));
+  REQUIRE(
+      loop.RunUntil([&] { return limited.closed() + impatient.closed() == 2; }, TestDeadline()));
   CHECK(limited.status().code() == absl::StatusCode::kDeadlineExceeded);
   CHECK_THAT(MessageOf(limited.status()), Contains("127.0.0.1:1") && Contains("100 ms"));
   CHECK(impatient.status().code() == absl::StatusCode::kUnavailable);
@@ -216,8 +218,9 @@ TEST_CASE("gRPC health answers for the server and its services") {
   CompletionLoop loop;
   // HealthCheckRequest{service = 1}; HealthCheckResponse{status = 1}: 1 SERVING, 2 NOT_SERVING.
   const auto request = [](const std::string& service) {
-    return service.empty() ? FrameOf("")
-                           : FrameOf(std::string("\x0a") + static_cast<char>(service.size()) + service);
+    return service.empty()
+               ? FrameOf("")
+               : FrameOf(std::string("\x0a") + static_cast<char>(service.size()) + service);
   };
   // As a unary call does it: one message, a half-close, one answer, a status.
   const auto check = [&](Frame message, std::string* answer) {

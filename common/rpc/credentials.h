@@ -18,8 +18,8 @@ namespace cohort {
 // wildcard ("0.0.0.0:1", "[::]:1", ":1").
 bool IsLoopbackAddress(std::string_view address);
 
-// OK where plaintext may be used at `address`; else FailedPrecondition (exit 78) that names the address
-// and the flag. `what` starts the message: "listening on", "dialling".
+// OK where plaintext may be used at `address`; else FailedPrecondition (exit 78) that names the
+// address and the flag. `what` starts the message: "listening on", "dialling".
 absl::Status CheckPlaintextAllowed(std::string_view what, std::string_view address,
                                    bool allow_insecure);
 

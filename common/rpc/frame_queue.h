@@ -9,8 +9,8 @@
 
 namespace cohort {
 
-// First in, first out, in one block of memory that is kept: a steady state allocates nothing, which a
-// deque does at every block.
+// First in, first out, in one block of memory that is kept: a steady state allocates nothing, which
+// a deque does at every block.
 class FrameQueue {
  public:
   bool empty() const { return head_ == frames_.size(); }

@@ -13,9 +13,10 @@
 
 namespace cohort {
 
-// gRPC's health protocol (grpc.health.v1, the GRPC Health Checking Protocol: Check and Watch) on the
-// server's own streams. gRPC's default service would do, but it uses the callback API, whose threads
-// poll beside the completion queues: every event of the data path would then wake two threads.
+// gRPC's health protocol (grpc.health.v1, the GRPC Health Checking Protocol: Check and Watch) on
+// the server's own streams. gRPC's default service would do, but it uses the callback API, whose
+// threads poll beside the completion queues: every event of the data path would then wake two
+// threads.
 //
 // Thread-safe. Outlives its streams.
 class HealthService {
@@ -41,7 +42,8 @@ class HealthService {
 
   Mutex mu_;
   bool serving_ ABSL_GUARDED_BY(mu_) = false;
-  std::map<Handler*, std::pair<std::shared_ptr<Stream>, std::string>> watchers_ ABSL_GUARDED_BY(mu_);
+  std::map<Handler*, std::pair<std::shared_ptr<Stream>, std::string>> watchers_
+      ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace cohort

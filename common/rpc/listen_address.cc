@@ -44,15 +44,16 @@ absl::Status FromErrno(const std::string& address, int error) {
   }
 }
 
-// gRPC replaces the file of a unix socket whoever listens on it, so a live one is found by dialling it.
+// gRPC replaces the file of a unix socket whoever listens on it, so a live one is found by dialling
+// it.
 absl::Status CheckUnix(const std::string& address) {
   std::string path = address.substr(5);
   if (path.starts_with("//")) path = path.substr(2);
   sockaddr_un name = {};
   if (path.empty()) return InvalidArgument("\"{}\" has no path", address);
   if (path.size() >= sizeof(name.sun_path)) {
-    return InvalidArgument("the path of {} has {} characters; a unix socket takes at most {}", address,
-                           path.size(), sizeof(name.sun_path) - 1);
+    return InvalidArgument("the path of {} has {} characters; a unix socket takes at most {}",
+                           address, path.size(), sizeof(name.sun_path) - 1);
   }
   name.sun_family = AF_UNIX;
   std::memcpy(name.sun_path, path.c_str(), path.size());

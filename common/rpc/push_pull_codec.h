@@ -24,8 +24,8 @@ namespace cohort {
 //
 //   0a <length> <header>  { 12 <length> <payload bytes> } ...
 //
-// so any protobuf client can talk to it, in any order of the fields. Both ends reuse their memory: in
-// the steady state neither class allocates (gRPC itself does, for its slices).
+// so any protobuf client can talk to it, in any order of the fields. Both ends reuse their memory:
+// in the steady state neither class allocates (gRPC itself does, for its slices).
 //
 //   encoder.BeginPayload();                                 // what a server answers a pull with
 //   encoder.Append(block.buffer, block.offset, block.bytes);
@@ -44,9 +44,9 @@ struct CodecCounters {
   std::atomic<int64_t> allocations{0};    // times that memory of the codec grew
 };
 
-// Counts the slices that still refer to memory which is lent to frames: the owner may write it again
-// when idle(). Outlives the slices: wait for idle() (a moment after the peer has answered or the
-// stream is closed) before it is destroyed.
+// Counts the slices that still refer to memory which is lent to frames: the owner may write it
+// again when idle(). Outlives the slices: wait for idle() (a moment after the peer has answered or
+// the stream is closed) before it is destroyed.
 class PayloadLease {
  public:
   PayloadLease() = default;
@@ -72,7 +72,8 @@ class PushPullEncoder {
 
   // Begins the next payload; what is appended until the next call makes its bytes.
   void BeginPayload();
-  // Bytes [offset, offset + length) of a buffer, by reference: immutable while they are on their way.
+  // Bytes [offset, offset + length) of a buffer, by reference: immutable while they are on their
+  // way.
   void Append(BufferRef buffer, size_t offset, size_t length);
   // Bytes of the caller's, by reference: unchanged until lease->idle().
   void AppendBorrowed(const void* data, size_t length, PayloadLease* lease);
@@ -139,7 +140,9 @@ class PayloadView {
 class PayloadCursor {
  public:
   explicit PayloadCursor(const PayloadView& view)
-      : slice_(view.slice_), offset_(view.offset_), remaining_(view.size_),
+      : slice_(view.slice_),
+        offset_(view.offset_),
+        remaining_(view.size_),
         counters_(view.counters_) {}
   size_t remaining() const { return remaining_; }
   // Copies the next `length` bytes, at most remaining().
@@ -165,10 +168,10 @@ class PushPullDecoder {
   PushPullDecoder(PushPullDecoder&&) = default;
   PushPullDecoder& operator=(PushPullDecoder&&) = default;
 
-  // Takes the frame and replaces `header` (a PushPullHeader or PushPullResponseHeader; absent: empty)
-  // and the payloads. Accepts what protobuf's own parser accepts, with unknown fields skipped.
-  // InvalidArgument where it would not, or with more than kMaxPayloads; then there are no payloads
-  // and `header` is unspecified but valid.
+  // Takes the frame and replaces `header` (a PushPullHeader or PushPullResponseHeader; absent:
+  // empty) and the payloads. Accepts what protobuf's own parser accepts, with unknown fields
+  // skipped. InvalidArgument where it would not, or with more than kMaxPayloads; then there are no
+  // payloads and `header` is unspecified but valid.
   absl::Status Decode(Frame frame, google::protobuf::MessageLite* header);
 
   size_t payload_count() const { return payloads_.size(); }

@@ -66,7 +66,8 @@ v1::PushPullRequest SampleRequest() {
 }
 
 TEST_CASE("a frame is exactly the bytes of the protobuf message") {
-  const std::string dense = Pattern(10'000, 'd'), rows = Pattern(3000, 'r'), keys = Pattern(80, 'k');
+  const std::string dense = Pattern(10'000, 'd'), rows = Pattern(3000, 'r'),
+                    keys = Pattern(80, 'k');
   BufferRef buffer = MakeBuffer(dense);
   PayloadLease lease;
   CodecCounters counters;
@@ -134,7 +135,8 @@ TEST_CASE("a frame is read wherever its slices are cut") {
   const std::string bytes = request.SerializeAsString();
   PushPullDecoder decoder;
   v1::PushPullHeader header;
-  const std::vector<std::vector<size_t>> cuts = {{1}, {2}, {3, 1}, {7, 0, 5}, {64}, {1 << 20}, {100, 3}};
+  const std::vector<std::vector<size_t>> cuts = {{1},  {2},       {3, 1},  {7, 0, 5},
+                                                 {64}, {1 << 20}, {100, 3}};
   for (const auto& sizes : cuts) {
     REQUIRE(decoder.Decode(Cut(bytes, sizes), &header).ok());
     CHECK(header.SerializeAsString() == request.header().SerializeAsString());
@@ -168,13 +170,13 @@ TEST_CASE("any valid order and unknown fields are accepted, as protobuf does") {
     return std::string(1, tag) + static_cast<char>(bytes.size()) + bytes;
   };
   const std::string bytes = field(0x12, "before") + std::string("\x18\x96\x01") +  // 3: varint
-                            field(0x0a, first.SerializeAsString()) +
-                            std::string("\x21") + std::string(8, 'x') +         // 4: fixed64
-                            field(0x2a, "unknown") + field(0x12, "between") +   // 5: bytes
-                            std::string("\x33\x08\x01\x3b\x3c\x34") +           // 6: group, 7 within
-                            field(0x0a, second.SerializeAsString()) +           // merged
-                            std::string("\x3d") + std::string(4, 'y') +         // 7: fixed32
-                            std::string("\x10\x05") +                           // 2 as a varint
+                            field(0x0a, first.SerializeAsString()) + std::string("\x21") +
+                            std::string(8, 'x') +                              // 4: fixed64
+                            field(0x2a, "unknown") + field(0x12, "between") +  // 5: bytes
+                            std::string("\x33\x08\x01\x3b\x3c\x34") +          // 6: group, 7 within
+                            field(0x0a, second.SerializeAsString()) +          // merged
+                            std::string("\x3d") + std::string(4, 'y') +        // 7: fixed32
+                            std::string("\x10\x05") +                          // 2 as a varint
                             field(0x12, "after");
   v1::PushPullRequest reference;
   REQUIRE(reference.ParseFromString(bytes));
@@ -212,11 +214,11 @@ TEST_CASE("malformed frames are refused with a reason") {
       {std::string("\x0a\x01\xff", 3), "header"},
       {std::string("\x00", 1), "tag"},
       {std::string("\xff\xff\xff\xff\xff\xff", 6), "tag"},
-      {std::string("\x1c", 1), "unknown field"},              // the end of a group that never began
-      {std::string("\x1b\x08\x01", 3), "unknown field"},      // a group without an end
-      {std::string("\x1e", 1), "unknown field"},              // wire type 6
+      {std::string("\x1c", 1), "unknown field"},          // the end of a group that never began
+      {std::string("\x1b\x08\x01", 3), "unknown field"},  // a group without an end
+      {std::string("\x1e", 1), "unknown field"},          // wire type 6
       {std::string("\x12\xff\xff\xff\xff\x0f", 6), "payload"},  // a length of 4 GB
-      {std::string(300, '\x1b'), "unknown field"},            // groups too deep
+      {std::string(300, '\x1b'), "unknown field"},              // groups too deep
   };
   for (const auto& c : cases) {
     const absl::Status status = decoder.Decode(FrameOf(c.bytes), &header);

@@ -28,8 +28,9 @@ enum WireType : uint32_t {
 
 }  // namespace
 
-// Walks over the frame's slices. Every method returns false where the bytes are malformed. The rules
-// are those of protobuf 3.21's parser (wire format: protobuf.dev/programming-guides/encoding).
+// Walks over the frame's slices. Every method returns false where the bytes are malformed. The
+// rules are those of protobuf 3.21's parser (wire format:
+// protobuf.dev/programming-guides/encoding).
 class PushPullDecoder::Parser {
  public:
   Parser(PushPullDecoder* decoder, google::protobuf::MessageLite* header)
@@ -234,9 +235,7 @@ const uint8_t* PayloadView::contiguous() const {
   return slice_->size() - offset_ >= size_ ? slice_->begin() + offset_ : nullptr;
 }
 
-void PayloadView::CopyTo(void* destination) const {
-  PayloadCursor(*this).Read(destination, size_);
-}
+void PayloadView::CopyTo(void* destination) const { PayloadCursor(*this).Read(destination, size_); }
 
 void PayloadView::ForEachSpan(absl::FunctionRef<void(std::span<const uint8_t>)> take) const {
   PayloadCursor cursor(*this);

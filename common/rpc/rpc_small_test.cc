@@ -22,12 +22,14 @@ namespace {
 using Catch::Contains;
 
 TEST_CASE("which addresses are loopback") {
-  for (const char* address : {"127.0.0.1:1", "127.9.9.9:22", "[::1]:5", "localhost:80", "unix:/a/b"}) {
+  for (const char* address :
+       {"127.0.0.1:1", "127.9.9.9:22", "[::1]:5", "localhost:80", "unix:/a/b"}) {
     INFO(address);
     CHECK(IsLoopbackAddress(address));
   }
-  for (const char* address : {"0.0.0.0:1", "[::]:1", ":1", "host3:2222", "10.0.0.1:1", "128.0.0.1:1",
-                              "127.0.0.1.example.com:1", "localhost.example.com:1", "", "[::1"}) {
+  for (const char* address :
+       {"0.0.0.0:1", "[::]:1", ":1", "host3:2222", "10.0.0.1:1", "128.0.0.1:1",
+        "127.0.0.1.example.com:1", "localhost.example.com:1", "", "[::1"}) {
     INFO(address);
     CHECK_FALSE(IsLoopbackAddress(address));
   }
@@ -76,7 +78,8 @@ TEST_CASE("control messages in frames") {
   REQUIRE(ParseFromFrame(Frame(), &read).ok());
   const absl::Status bad = ParseFromFrame(FrameOf("\xff\xff junk"), &read);
   CHECK(bad.code() == absl::StatusCode::kInvalidArgument);
-  CHECK_THAT(std::string(bad.message()), Contains("cohort.v1.ChiefToWorker") && Contains("7 bytes"));
+  CHECK_THAT(std::string(bad.message()),
+             Contains("cohort.v1.ChiefToWorker") && Contains("7 bytes"));
 }
 
 std::string Http(int port, const std::string& request) {

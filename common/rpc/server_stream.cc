@@ -72,8 +72,8 @@ void ServerStream::OnNotice(bool ok) {
 
 absl::Status ServerStream::PeerStatus() {
   MutexLock lock(&mu_);
-  // A status of ours that has left is the end, though a client that drops the stream on receiving it
-  // counts as cancelling.
+  // A status of ours that has left is the end, though a client that drops the stream on receiving
+  // it counts as cancelling.
   if (closing_ && finish_ok_) return close_status_;
   if (!context_.IsCancelled()) return close_status_;
   return Unavailable("the stream was lost, or cancelled by the client: {}", peer());

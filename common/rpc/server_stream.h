@@ -14,8 +14,8 @@ namespace cohort {
 // The server's end of a stream; before a client has opened it, one waiting accept of a loop.
 class ServerStream final : public StreamBase {
  public:
-  // Called when a client has come: makes the next accept and gives this one a handler (Serve) or not
-  // (Refuse).
+  // Called when a client has come: makes the next accept and gives this one a handler (Serve) or
+  // not (Refuse).
   using OnAccept = std::function<void(const std::shared_ptr<ServerStream>& stream)>;
 
   ServerStream(CompletionLoop* loop, const TransportOptions& options, OnAccept on_accept);

@@ -16,10 +16,10 @@ class CompletionLoop;
 
 // One end of a long-lived bidirectional stream of frames; the same class at client and server.
 //
-// Send never blocks: frames queue and one write is in flight at a time; it is started by the caller's
-// thread where none is. The handler's calls come one after another, on the thread that polls the
-// stream's CompletionLoop; a handler does small work right there. All methods are thread-safe, and
-// harmless after the end.
+// Send never blocks: frames queue and one write is in flight at a time; it is started by the
+// caller's thread where none is. The handler's calls come one after another, on the thread that
+// polls the stream's CompletionLoop; a handler does small work right there. All methods are
+// thread-safe, and harmless after the end.
 //
 // An echo, both ends:
 //
@@ -37,8 +37,8 @@ class CompletionLoop;
 //       [](std::shared_ptr<Stream> stream, CompletionLoop*) {
 //         return std::make_unique<Echo>(std::move(stream)); }}});
 //
-//   CompletionLoop loop;                                      // the client's end, polled right here
-//   auto client = StreamClient::Create(fmt::format("127.0.0.1:{}", (*server)->port()), {});
+//   CompletionLoop loop;                                      // the client's end, polled right
+//   here auto client = StreamClient::Create(fmt::format("127.0.0.1:{}", (*server)->port()), {});
 //   MyHandler handler;                                        // outlives its OnClosed
 //   auto stream = (*client)->Open("/cohort.v1.ParameterServer/PushPull", &handler, &loop);
 //   stream->Send(SerializeToFrame(message));
@@ -68,18 +68,19 @@ class StreamHandler {
   // A client's stream has reached its server (frames may be sent before). Not called at a server.
   virtual void OnConnected() {}
   virtual void OnFrame(Frame frame) = 0;
-  // At a server: the client will send no more, but still reads. True ends the stream (what is queued is
-  // flushed); false leaves it open until Close, for answers that come later.
+  // At a server: the client will send no more, but still reads. True ends the stream (what is
+  // queued is flushed); false leaves it open until Close, for answers that come later.
   virtual bool OnPeerHalfClosed() { return true; }
-  // The last call, exactly once. OK where either side closed cleanly; what the server closed with; else
-  // why it ended: Unavailable (the connection is lost or could not be made), Cancelled (Abort was
-  // called here), DeadlineExceeded (not connected in time), Unimplemented (no such method),
+  // The last call, exactly once. OK where either side closed cleanly; what the server closed with;
+  // else why it ended: Unavailable (the connection is lost or could not be made), Cancelled (Abort
+  // was called here), DeadlineExceeded (not connected in time), Unimplemented (no such method),
   // ResourceExhausted (a frame or the queue over its limit).
   virtual void OnClosed(const absl::Status& status) = 0;
 };
 
-// Makes the handler of a stream that a client has opened. The stream owns the handler and destroys it
-// after OnClosed. Runs on the loop's thread. Null refuses the stream (the client gets Unavailable).
+// Makes the handler of a stream that a client has opened. The stream owns the handler and destroys
+// it after OnClosed. Runs on the loop's thread. Null refuses the stream (the client gets
+// Unavailable).
 using StreamHandlerFactory = std::function<std::unique_ptr<StreamHandler>(
     std::shared_ptr<Stream> stream, CompletionLoop* loop)>;
 

@@ -17,8 +17,8 @@ void StreamBase::Send(Frame frame) {
       over = ResourceExhausted("a frame of {} bytes to {} is over the limit of {}", bytes, peer(),
                                options_.max_frame_bytes);
     } else if (queue_.bytes() + bytes > options_.max_queued_bytes) {
-      over = ResourceExhausted("{} does not read: {} bytes are queued, over the limit of {}", peer(),
-                               queue_.bytes(), options_.max_queued_bytes);
+      over = ResourceExhausted("{} does not read: {} bytes are queued, over the limit of {}",
+                               peer(), queue_.bytes(), options_.max_queued_bytes);
     } else {
       queue_.Push(std::move(frame));
       op = NextSend(&frame);

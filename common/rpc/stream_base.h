@@ -12,21 +12,21 @@
 
 namespace cohort {
 
-// What both ends of a stream share: the queue of frames, one send operation in flight, the order of the
-// end. The two ends (stream_client.cc, stream_server.cc) add the gRPC calls.
+// What both ends of a stream share: the queue of frames, one send operation in flight, the order of
+// the end. The two ends (stream_client.cc, stream_server.cc) add the gRPC calls.
 //
 //        Open/accept          queue empty and end wanted          all events are in
 //   idle ───────────► open ─────────────────────────────► ending ─────────────────► closed
 //                      1                2                              3
 //   1 OnOpen: reads begin, queued frames leave.
 //   2 The end is wanted when Close was called, the peer has ended its side, or the call is broken
-//     (Abort, a failed write, a limit). A broken stream drops its queue. At a client a half-close or a
-//     cancel comes first, and the end waits for the server's.
+//     (Abort, a failed write, a limit). A broken stream drops its queue. At a client a half-close
+//     or a cancel comes first, and the end waits for the server's.
 //   3 The finish operation, the last read and (server) the notice of the end have been delivered;
 //     OnClosed is called and the loop lets go of the stream.
 //
-// An operation is decided on under the lock (NextSend) and started outside it (Run): `sending_` keeps
-// the stream open meanwhile. Events come on the loop's thread only, one at a time.
+// An operation is decided on under the lock (NextSend) and started outside it (Run): `sending_`
+// keeps the stream open meanwhile. Events come on the loop's thread only, one at a time.
 class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase> {
  public:
   void Send(Frame frame) override;

@@ -17,9 +17,9 @@ class Channel;
 
 namespace cohort {
 
-// One connection to a server, made when a stream first wants it and made again when it is lost. Each
-// StreamClient has its own socket. Streams live on when their client is gone. See stream.h for an
-// example.
+// One connection to a server, made when a stream first wants it and made again when it is lost.
+// Each StreamClient has its own socket. Streams live on when their client is gone. See stream.h for
+// an example.
 class StreamClient {
  public:
   struct Options {
@@ -27,11 +27,11 @@ class StreamClient {
     TransportOptions transport;
   };
   struct OpenOptions {
-    // False: OnClosed(Unavailable) as soon as an attempt to connect fails. True: wait for the server to
-    // appear.
+    // False: OnClosed(Unavailable) as soon as an attempt to connect fails. True: wait for the
+    // server to appear.
     bool wait_for_ready = true;
-    // With wait_for_ready: OnClosed(DeadlineExceeded) when there is no connection by then. 0: wait as
-    // long as it takes.
+    // With wait_for_ready: OnClosed(DeadlineExceeded) when there is no connection by then. 0: wait
+    // as long as it takes.
     std::chrono::milliseconds connect_timeout{0};
   };
 
@@ -41,9 +41,9 @@ class StreamClient {
                                                               const Options& options);
   ~StreamClient();
 
-  // Opens a stream of `method` ("/package.Service/Method"), never null. `handler` must live until its
-  // OnClosed has returned, which comes even where nothing was ever connected; its calls come on the
-  // thread that polls `loop` (where its Shutdown has begun: OnClosed right here).
+  // Opens a stream of `method` ("/package.Service/Method"), never null. `handler` must live until
+  // its OnClosed has returned, which comes even where nothing was ever connected; its calls come on
+  // the thread that polls `loop` (where its Shutdown has begun: OnClosed right here).
   std::shared_ptr<Stream> Open(const std::string& method, StreamHandler* handler,
                                CompletionLoop* loop, const OpenOptions& open_options);
   std::shared_ptr<Stream> Open(const std::string& method, StreamHandler* handler,
@@ -54,8 +54,7 @@ class StreamClient {
   const std::string& address() const { return address_; }
 
  private:
-  StreamClient(std::string address, const Options& options,
-               std::shared_ptr<grpc::Channel> channel);
+  StreamClient(std::string address, const Options& options, std::shared_ptr<grpc::Channel> channel);
 
   const std::string address_;
   const Options options_;

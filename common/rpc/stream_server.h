@@ -15,14 +15,15 @@
 
 namespace cohort {
 
-// Serves bidirectional streams of frames, by the name of their method, and gRPC's own health service.
-// Each of its `threads` polls one completion queue; a stream stays on the queue that accepted it. See
-// stream.h for an example.
+// Serves bidirectional streams of frames, by the name of their method, and gRPC's own health
+// service. Each of its `threads` polls one completion queue; a stream stays on the queue that
+// accepted it. See stream.h for an example.
 class StreamServer {
  public:
   struct Options {
-    // "host:port" (port 0: any; "0.0.0.0:port", "[::]:port": all interfaces) and "unix:/path", served
-    // alike. A path's directory must exist; a socket file that nobody listens on is replaced.
+    // "host:port" (port 0: any; "0.0.0.0:port", "[::]:port": all interfaces) and "unix:/path",
+    // served alike. A path's directory must exist; a socket file that nobody listens on is
+    // replaced.
     std::vector<std::string> listen;
     bool allow_insecure = false;  // plaintext beyond loopback
     int threads = 1;
@@ -31,7 +32,8 @@ class StreamServer {
     // What gRPC health reports as SERVING besides the server as a whole (""): "cohort.v1.Worker".
     std::vector<std::string> health_services;
   };
-  // By method: "/cohort.v1.ParameterServer/PushPull". Another method is answered with UNIMPLEMENTED.
+  // By method: "/cohort.v1.ParameterServer/PushPull". Another method is answered with
+  // UNIMPLEMENTED.
   using Methods = std::map<std::string, StreamHandlerFactory>;
 
   // Listens and serves when this returns. Errors: AlreadyExists (names the address that is taken),
@@ -50,8 +52,9 @@ class StreamServer {
   // What gRPC health answers from now on. SERVING after Start.
   void SetServing(bool serving);
 
-  // Closes every stream with `status` (OK: a clean close), waits at most `grace` for what is queued to
-  // leave, and returns when every handler has had its OnClosed. Not from inside a handler. Idempotent.
+  // Closes every stream with `status` (OK: a clean close), waits at most `grace` for what is queued
+  // to leave, and returns when every handler has had its OnClosed. Not from inside a handler.
+  // Idempotent.
   void Shutdown(absl::Status status, std::chrono::milliseconds grace);
 
  private:

@@ -137,11 +137,11 @@ TEST_CASE("a server's status arrives with its FailureInfo") {
   };
   auto server = StreamServer::Start(
       ListenOn({"127.0.0.1:0"}),
-      {{"/t/Close", [&](std::shared_ptr<Stream> s, CompletionLoop*) {
-          return std::make_unique<Closer>(std::move(s), why);
-        }},
-       {"/t/Refuse",
-        [](std::shared_ptr<Stream>, CompletionLoop*) { return std::unique_ptr<StreamHandler>(); }}});
+      {{"/t/Close", [&](std::shared_ptr<Stream> s,
+                        CompletionLoop*) { return std::make_unique<Closer>(std::move(s), why); }},
+       {"/t/Refuse", [](std::shared_ptr<Stream>, CompletionLoop*) {
+          return std::unique_ptr<StreamHandler>();
+        }}});
   REQUIRE(server.ok());
   const auto client = Echo::Dial((*server)->addresses().front());
   CompletionLoop loop;

@@ -1,5 +1,5 @@
-// The end of streams in every order: both ends close, abort or go away at random moments, from several
-// threads, and each handler still gets its OnClosed once.
+// The end of streams in every order: both ends close, abort or go away at random moments, from
+// several threads, and each handler still gets its OnClosed once.
 #include <catch2/catch.hpp>
 #include <random>
 #include <thread>
@@ -16,7 +16,8 @@ std::atomic<int> closes{0};
 // Answers, and now and then ends its stream in some way.
 class Erratic : public StreamHandler {
  public:
-  Erratic(std::shared_ptr<Stream> stream, uint32_t seed) : stream_(std::move(stream)), random_(seed) {
+  Erratic(std::shared_ptr<Stream> stream, uint32_t seed)
+      : stream_(std::move(stream)), random_(seed) {
     ++live_handlers;
     if (random_() % 16 == 0) stream_->Abort();
     if (random_() % 16 == 0) stream_->Close(Aborted("from the start"));

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdlib>
 
 namespace cohort {
 namespace {
@@ -21,7 +22,6 @@ void ApplyCommon(const TransportOptions& options, Set set) {
   set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, ToInt(options.max_frame_bytes));
   set(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, ToInt(options.max_frame_bytes));
   set(GRPC_ARG_KEEPALIVE_TIME_MS, Millis(options.keepalive_interval));
-  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(options.keepalive_timeout));
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   set(GRPC_ARG_TCP_READ_CHUNK_SIZE, options.read_chunk_bytes);
@@ -36,6 +36,7 @@ void ApplyCommon(const TransportOptions& options, Set set) {
 
 void ApplyTransportOptions(const TransportOptions& options, grpc::ChannelArguments* arguments) {
   ApplyCommon(options, [&](const char* name, int value) { arguments->SetInt(name, value); });
+  arguments->SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(options.keepalive_timeout));
   arguments->SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, Millis(options.initial_backoff));
   arguments->SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, Millis(options.max_backoff));
   // gRPC takes the least pause for the time limit of one attempt.
@@ -52,6 +53,8 @@ void ApplyTransportOptions(const TransportOptions& options, grpc::ChannelArgumen
 void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder* builder) {
   ApplyCommon(options,
               [&](const char* name, int value) { builder->AddChannelArgument(name, value); });
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                              Millis(options.server_keepalive_timeout));
   // Two servers on one port would share its connections in silence.
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // A client's keepalive pings are welcome at half its interval; gRPC's default is five minutes.
@@ -61,7 +64,8 @@ void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder*
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4096);
 }
 
-void KeepFreedMemory() {
+void PrepareTransportProcess() {
+  setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0);
 #ifdef __GLIBC__
   constexpr int kKeepBytes = 1 << 30;
   mallopt(M_TRIM_THRESHOLD, kKeepBytes);

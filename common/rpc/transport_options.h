@@ -17,10 +17,13 @@ struct TransportOptions {
   size_t max_frame_bytes = size_t{256} << 20;
   // A stream whose peer does not read ends with ResourceExhausted when so much is queued.
   size_t max_queued_bytes = size_t{4} << 30;
-  // A silent peer is pinged so often, and lost after so long without an answer (a cut network; a dead
-  // process closes its sockets, which is seen at once).
+  // A silent peer is pinged so often, and lost after so long without an answer: a cut network, a
+  // stopped host. (A dead process closes its sockets, which is seen at once.) A thread that is busy
+  // does not answer, so a server gives its clients longer: a step thread polls only between its
+  // steps.
   std::chrono::milliseconds keepalive_interval{5000};
-  std::chrono::milliseconds keepalive_timeout{5000};
+  std::chrono::milliseconds keepalive_timeout{15000};
+  std::chrono::milliseconds server_keepalive_timeout{60000};
   // Between attempts to connect: the first pause and the longest.
   std::chrono::milliseconds initial_backoff{50};
   std::chrono::milliseconds max_backoff{1000};
@@ -33,9 +36,15 @@ struct TransportOptions {
 void ApplyTransportOptions(const TransportOptions& options, grpc::ChannelArguments* arguments);
 void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder* builder);
 
-// Makes the C library keep freed big blocks instead of giving them back to the system, which doubles
-// the throughput of big frames. For main(); without effect on binaries that link another allocator.
-void KeepFreedMemory();
+// For main(), before anything of gRPC: how this process uses it.
+// - Each completion queue polls its own sockets (GRPC_POLL_STRATEGY=poll, unless the environment
+// has
+//   one). gRPC's default lets any polling thread of the process take any socket's events and hand
+//   them over: with an idle control thread beside a step thread, every answer then wakes both.
+// - The C library keeps freed big blocks instead of giving them back to the system, which doubles
+// the
+//   throughput of big frames. Without effect in binaries that link another allocator.
+void PrepareTransportProcess();
 
 }  // namespace cohort
 

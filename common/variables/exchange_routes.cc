@@ -64,12 +64,12 @@ absl::StatusOr<TabletRoute> MakeTablet(const v1::Routes& routes, uint32_t number
   const auto& tablets = routes.layout().tablets();
   int position = 0;
   while (position < tablets.size() && tablets[position].tablet() != number) ++position;
-  if (position == tablets.size() || position >= routes.terms_size()) {
+  if (position == tablets.size() || number >= static_cast<uint32_t>(routes.terms_size())) {
     return InvalidArgument("the routes have no term or no server for tablet {}", number);
   }
   TabletRoute route;
   route.tablet = number;
-  route.term = routes.terms(position);
+  route.term = routes.terms(static_cast<int>(number));
   const uint32_t ps = tablets[position].ps();
   const bool routed = std::any_of(routes.servers().begin(), routes.servers().end(),
                                   [ps](const v1::PsRoute& server) { return server.ps() == ps; });

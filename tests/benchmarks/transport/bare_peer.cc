@@ -1,8 +1,8 @@
-// The bare path: slices of static memory over one long-lived stream on a completion queue, with nothing
-// behind it: no messages, no handlers, no locks. What gRPC itself can do, tuned.
+// The bare path: slices of static memory over one long-lived stream on a completion queue, with
+// nothing behind it: no messages, no handlers, no locks. What gRPC itself can do, tuned.
 //
-// A request is 16 bytes {payload of a pull, payload of a push}; the payload of a push follows it, and the
-// answer is the payload of the pull, or 1 byte.
+// A request is 16 bytes {payload of a pull, payload of a push}; the payload of a push follows it,
+// and the answer is the payload of the pull, or 1 byte.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -35,7 +35,8 @@ class Pipe {
   // Queues `bytes` of static memory.
   void Send(size_t bytes) {
     for (size_t at = 0; at < bytes; at += kChunk) {
-      grpc::Slice slice(memory_.data() + at, std::min(kChunk, bytes - at), grpc::Slice::STATIC_SLICE);
+      grpc::Slice slice(memory_.data() + at, std::min(kChunk, bytes - at),
+                        grpc::Slice::STATIC_SLICE);
       outgoing_.emplace_back(&slice, 1);
     }
     WriteNext();

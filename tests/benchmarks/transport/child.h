@@ -7,8 +7,8 @@
 
 namespace cohort::bench {
 
-// This program again, in a process of its own, as the server of one way on one address; killed by the
-// destructor.
+// This program again, in a process of its own, as the server of one way on one address; killed by
+// the destructor.
 class Child {
  public:
   Child(const std::string& way, const std::string& address, const std::string& sizes);

@@ -1,5 +1,6 @@
-// Cohort's data path: PushPull streams with their headers, sections and statuses, read and written by the
-// codec. The server here keeps one shard of floats and applies nothing; ps_peer.cc has the real one.
+// Cohort's data path: PushPull streams with their headers, sections and statuses, read and written
+// by the codec. The server here keeps one shard of floats and applies nothing; ps_peer.cc has the
+// real one.
 #include <algorithm>
 #include <cstring>
 
@@ -141,14 +142,16 @@ class CohortClient final : public Client, public StreamHandler {
 
   std::string Account() override {
     std::string text = fmt::format(
-        "per payload byte: {:.3f} copied by the receiver of pulls, {:.3f} shared and {:.3f} inlined by "
+        "per payload byte: {:.3f} copied by the receiver of pulls, {:.3f} shared and {:.3f} "
+        "inlined by "
         "the sender of pushes; {} growths of the codec's memory in {} frames",
-        1.0 * counters_.bytes_copied / payload_bytes_, 1.0 * counters_.bytes_shared / payload_bytes_,
+        1.0 * counters_.bytes_copied / payload_bytes_,
+        1.0 * counters_.bytes_shared / payload_bytes_,
         1.0 * counters_.bytes_inlined / payload_bytes_, counters_.allocations.load(),
         counters_.frames_decoded + counters_.frames_encoded);
-    for (auto* counter : {&counters_.bytes_copied, &counters_.bytes_shared, &counters_.bytes_inlined,
-                          &counters_.allocations, &counters_.frames_decoded,
-                          &counters_.frames_encoded}) {
+    for (auto* counter :
+         {&counters_.bytes_copied, &counters_.bytes_shared, &counters_.bytes_inlined,
+          &counters_.allocations, &counters_.frames_decoded, &counters_.frames_encoded}) {
       *counter = 0;
     }
     payload_bytes_ = 0;

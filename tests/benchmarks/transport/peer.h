@@ -16,8 +16,8 @@ inline constexpr size_t kChunk = size_t{1} << 20;
 
 enum class Op { kPull, kPush };
 
-// The client's end of one way to move tensors. A pull brings the payload into the application's memory;
-// a push is done when the server has it in its own and has said so.
+// The client's end of one way to move tensors. A pull brings the payload into the application's
+// memory; a push is done when the server has it in its own and has said so.
 class Client {
  public:
   virtual ~Client() = default;

@@ -1,4 +1,5 @@
-// Plain gRPC as its tutorial has it: generated code, synchronous calls, tensors as protobuf `bytes`.
+// Plain gRPC as its tutorial has it: generated code, synchronous calls, tensors as protobuf
+// `bytes`.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>

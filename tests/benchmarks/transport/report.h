@@ -11,8 +11,8 @@ namespace cohort::bench {
 
 // One run of one way.
 struct Sample {
-  double gb_per_second = 0;   // 1e9 bytes of payload
-  double cpu_per_gb = 0;      // processor seconds of both ends
+  double gb_per_second = 0;  // 1e9 bytes of payload
+  double cpu_per_gb = 0;     // processor seconds of both ends
 };
 
 // kCohort is the data path with nothing behind it, kPs a real parameter server.
@@ -26,7 +26,8 @@ struct Case {
   size_t bytes = 0;
   std::vector<Sample> samples[kWays];
 
-  // The median over the rounds of one's rate over the other's in the same round; 0 where one is missing.
+  // The median over the rounds of one's rate over the other's in the same round; 0 where one is
+  // missing.
   double Ratio(Way ours, Way other) const;
 };
 

@@ -1,11 +1,11 @@
-// Pull and push over Cohort's data path, beside plain gRPC (protobuf `bytes`, synchronous) and a bare
-// echo of slices on completion queues, in short interleaved runs; both ends in processes of their own.
+// Pull and push over Cohort's data path, beside plain gRPC (protobuf `bytes`, synchronous) and a
+// bare echo of slices on completion queues, in short interleaved runs; both ends in processes of
+// their own.
 //   transport_bench                      all sizes, TCP and unix sockets
 //   transport_bench --transport tcp --sizes 4096,1048576 --rounds 15
 //   transport_bench --check              exit 1 where a goal is missed
-#include <unistd.h>
-
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -57,12 +57,13 @@ struct Pair {
 };
 
 Pair Start(Way way, const std::string& transport, const std::vector<size_t>& sizes) {
-  const std::string address = transport == "unix"
-                                  ? "unix:/tmp/cohort-bench-" + std::to_string(getpid()) + "-" +
-                                        kWayNames[way] + ".sock"
-                                  : "127.0.0.1:0";
+  const std::string address =
+      transport == "unix"
+          ? "unix:/tmp/cohort-bench-" + std::to_string(getpid()) + "-" + kWayNames[way] + ".sock"
+          : "127.0.0.1:0";
   Pair pair;
-  pair.server = std::make_unique<Child>(kWayNames[way], address, fmt::format("{}", fmt::join(sizes, ",")));
+  pair.server =
+      std::make_unique<Child>(kWayNames[way], address, fmt::format("{}", fmt::join(sizes, ",")));
   const std::string& listening = pair.server->address();
   pair.client = way == kPlain  ? DialPlain(listening)
                 : way == kBare ? DialBare(listening)
@@ -81,8 +82,8 @@ Sample Measure(Pair* pair, Op op, size_t bytes, int count, int in_flight) {
           .cpu_per_gb = (OwnCpuSeconds() + pair->server->CpuSeconds() - cpu) / gigabytes};
 }
 
-Case RunCase(std::vector<Pair>* pairs, const Settings& settings, const std::string& transport, Op op,
-             size_t bytes) {
+Case RunCase(std::vector<Pair>* pairs, const Settings& settings, const std::string& transport,
+             Op op, size_t bytes) {
   Case result{.transport = transport, .op = op, .bytes = bytes, .samples = {}};
   int counts[kWays] = {};
   for (int way = 0; way < kWays; ++way) {
@@ -97,8 +98,8 @@ Case RunCase(std::vector<Pair>* pairs, const Settings& settings, const std::stri
     for (int step = 0; step < kWays; ++step) {
       const int way = (step + round) % kWays;  // nobody is always the first
       if (counts[way] == 0) continue;
-      result.samples[way].push_back(Measure(&(*pairs)[static_cast<size_t>(way)], op, bytes,
-                                            counts[way], settings.in_flight));
+      result.samples[way].push_back(
+          Measure(&(*pairs)[static_cast<size_t>(way)], op, bytes, counts[way], settings.in_flight));
     }
   }
   return result;
@@ -116,12 +117,13 @@ int RunAll(const Settings& settings) {
     for (int way = 0; way < kWays; ++way) {
       const bool wanted = std::find(settings.ways.begin(), settings.ways.end(), kWayNames[way]) !=
                           settings.ways.end();
-      if (wanted) pairs[static_cast<size_t>(way)] = Start(static_cast<Way>(way), transport, settings.sizes);
+      if (wanted)
+        pairs[static_cast<size_t>(way)] = Start(static_cast<Way>(way), transport, settings.sizes);
     }
     for (const std::string& op : settings.ops) {
       for (size_t bytes : settings.sizes) {
-        results.push_back(RunCase(&pairs, settings, transport, op == "pull" ? Op::kPull : Op::kPush,
-                                  bytes));
+        results.push_back(
+            RunCase(&pairs, settings, transport, op == "pull" ? Op::kPull : Op::kPush, bytes));
         PrintCase(results.back());
       }
       for (Way way : {kCohort, kPs}) {
@@ -158,6 +160,6 @@ int main(int argc, char** argv) {
                "the client polls a second, idle queue on another thread, as a worker does");
   app.add_flag("--check", settings.check, "exit 1 where a goal is missed");
   CLI11_PARSE(app, argc, argv);
-  cohort::KeepFreedMemory();
+  cohort::PrepareTransportProcess();
   return settings.serve.empty() ? RunAll(settings) : Serve(settings);
 }

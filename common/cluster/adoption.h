@@ -1,5 +1,5 @@
-#ifndef COHORT_PS_SERVER_ADOPTION_H_
-#define COHORT_PS_SERVER_ADOPTION_H_
+#ifndef COHORT_COMMON_CLUSTER_ADOPTION_H_
+#define COHORT_COMMON_CLUSTER_ADOPTION_H_
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,7 @@ enum class ChiefLoss {
   kSilent,  // without a sign: the network may be cut and the chief alive
 };
 
-// Which chief a server works for. A state machine; time is given.
+// Which chief a worker or a parameter server works for. A state machine; time is given.
 //
 //                    (1) Adopt                         (4) Closed
 //     kNone ────────────────────────► kConnected ────────────────► kGone
@@ -27,8 +27,8 @@ enum class ChiefLoss {
 //
 // (1) any generation above those heard, or the same chief again. (2) a newer generation takes over
 // at once: its chief has probed every task first. An older one, or another chief with the same
-// generation, is fenced. (3) a chief of another job starts the server anew, where no chief is heard
-// or with the user's word (takeover). (4)(5) in kConnected and kLost the server "hears" its chief,
+// generation, is fenced. (3) a chief of another job starts the task anew, where no chief is heard
+// or with the user's word (takeover). (4)(5) in kConnected and kLost the task "hears" its chief,
 // so that a second chief, which asks before it takes a generation, stays away.
 //
 // Not thread-safe.
@@ -75,4 +75,4 @@ class Adoption {
 
 }  // namespace cohort
 
-#endif  // COHORT_PS_SERVER_ADOPTION_H_
+#endif  // COHORT_COMMON_CLUSTER_ADOPTION_H_
