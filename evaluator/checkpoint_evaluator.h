@@ -23,9 +23,9 @@ class Manifest;
 }  // namespace v1
 
 // Evaluates checkpoints in this process: the job is read out of the manifest, its model is built
-// again, the weights are restored whatever their layout was, and every example of the validation set
-// is read once. What the checkpoints of one job have in common (the data, the compiled program) is
-// kept from one to the next. One thread.
+// again, the weights are restored whatever their layout was, and every example of the validation
+// set is read once. What the checkpoints of one job have in common (the data, the compiled program)
+// is kept from one to the next. One thread.
 class CheckpointEvaluator {
  public:
   struct Options {
@@ -33,7 +33,7 @@ class CheckpointEvaluator {
     int threads = 1;
   };
   struct Evaluation {
-    MetricsRecord record;   // set "validation", kind "checkpoint"
+    MetricsRecord record;  // set "validation", kind "checkpoint"
     uint64_t examples = 0;
     bool finished = false;  // it is the job's last checkpoint
   };
@@ -41,8 +41,9 @@ class CheckpointEvaluator {
   explicit CheckpointEvaluator(const Options& options);
   ~CheckpointEvaluator();
 
-  // `manifest`: path of manifest.json or its directory. Errors: those of CheckpointReader (NotFound,
-  // DataLoss), of Dataset and BuildModel; FailedPrecondition where the job has no validation set.
+  // `manifest`: path of manifest.json or its directory. Errors: those of CheckpointReader
+  // (NotFound, DataLoss), of Dataset and BuildModel; FailedPrecondition where the job has no
+  // validation set.
   absl::StatusOr<Evaluation> Evaluate(const std::string& manifest);
 
  private:

@@ -13,8 +13,9 @@
 
 namespace cohort {
 
-// Which checkpoints of a directory are still to be looked at. What was done is remembered in a file,
-// one checkpoint's name per line, so that an evaluator that is started again goes on where it was.
+// Which checkpoints of a directory are still to be looked at. What was done is remembered in a
+// file, one checkpoint's name per line, so that an evaluator that is started again goes on where it
+// was.
 class CheckpointWatch {
  public:
   struct Options {

@@ -68,10 +68,10 @@ absl::StatusOr<std::optional<CheckpointEntry>> Evaluator::Choose() {
   if (!options_.once) return watch_->Next();
   COHORT_ASSIGN_OR_RETURN(
       std::optional<CheckpointEntry> newest,
-      NewestValid(options_.checkpoint_dir, [this](const std::string& path, const absl::Status& why) {
-        options_.log->Failure(LogLevel::kWarning, "checkpoint_refused",
-                              Annotate(why, path));
-      }));
+      NewestValid(
+          options_.checkpoint_dir, [this](const std::string& path, const absl::Status& why) {
+            options_.log->Failure(LogLevel::kWarning, "checkpoint_refused", Annotate(why, path));
+          }));
   if (!newest.has_value()) {
     return NotFound("there is no whole checkpoint in {}", options_.checkpoint_dir);
   }

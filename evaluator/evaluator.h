@@ -30,14 +30,14 @@ class Evaluator {
  public:
   struct Options {
     std::string checkpoint_dir;
-    std::string log_dir;        // "": only printed
+    std::string log_dir;  // "": only printed
     std::string data_dir;
     std::string admin_address;  // "": no admin port
     bool allow_insecure = false;
     int threads = 1;
     bool latest_only = false;
-    bool once = false;             // the newest valid checkpoint, whatever was evaluated before
-    uint64_t max_evaluations = 0;  // 0: no limit
+    bool once = false;                 // the newest valid checkpoint, whatever was evaluated before
+    uint64_t max_evaluations = 0;      // 0: no limit
     Duration wait = Duration::zero();  // zero: no deadline
     Logger* log = nullptr;             // outlives it
     std::function<void(std::string_view line)> print;  // one JSON line per evaluation
@@ -47,9 +47,9 @@ class Evaluator {
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(Options options);
   ~Evaluator();
 
-  // Evaluates at most one checkpoint. True: it did, or passed over one that cannot be read; look again
-  // at once. Errors: what makes evaluating impossible (no validation set, no data, a full disk), and
-  // DeadlineExceeded when no checkpoint came for `wait`.
+  // Evaluates at most one checkpoint. True: it did, or passed over one that cannot be read; look
+  // again at once. Errors: what makes evaluating impossible (no validation set, no data, a full
+  // disk), and DeadlineExceeded when no checkpoint came for `wait`.
   absl::StatusOr<bool> Poll();
   // Nothing more will be evaluated: enough were, or the job's last checkpoint was.
   bool done() const { return done_; }

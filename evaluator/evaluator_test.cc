@@ -1,7 +1,6 @@
 #include "evaluator/evaluator.h"
 
 #include <catch2/catch.hpp>
-
 #include <cmath>
 #include <fstream>
 
@@ -76,8 +75,8 @@ struct Fixture {
       for (uint64_t begin = 0; begin < rows; begin = begin == 0 ? 1 : rows) {
         const uint64_t end = begin == 0 ? 1 : rows;
         const Dims piece = PieceDims(dims, end - begin);
-        entries.push_back({ShardTensorName{variable.name(), "", begin, end}.ToString(),
-                           DType::kFloat32, piece});
+        entries.push_back(
+            {ShardTensorName{variable.name(), "", begin, end}.ToString(), DType::kFloat32, piece});
         data.insert(data.end(), static_cast<size_t>(NumElements(piece)),
                     dims.size() == 1 ? bias : 0.0f);
       }
@@ -143,7 +142,8 @@ double Metric(const CheckpointEvaluator::Evaluation& evaluation, const std::stri
   return 0;
 }
 
-TEST_CASE_METHOD(Fixture, "figures of a checkpoint are those of its weights, over every example once") {
+TEST_CASE_METHOD(Fixture,
+                 "figures of a checkpoint are those of its weights, over every example once") {
   Write(1, 0);
   Write(2, 1.5);
   CheckpointEvaluator evaluator{CheckpointEvaluator::Options()};
@@ -165,7 +165,8 @@ TEST_CASE_METHOD(Fixture, "figures of a checkpoint are those of its weights, ove
   CHECK(Metric(*other, "accuracy") == Approx(positive));
 }
 
-TEST_CASE_METHOD(Fixture, "every checkpoint is evaluated once, also by a successor, until the last") {
+TEST_CASE_METHOD(Fixture,
+                 "every checkpoint is evaluated once, also by a successor, until the last") {
   const std::string logs = directory / "logs";
   Evaluator::Options options = Options();
   options.checkpoint_dir = directory.path();

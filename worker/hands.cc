@@ -23,15 +23,19 @@ v1::ClosureResult CancelledResult(const v1::Closure& closure) {
 
 Hands::~Hands() = default;
 
-void Hands::Dispatch(v1::Dispatch* dispatch, int64_t now_us) {
+bool Hands::Dispatch(v1::Dispatch* dispatch, int64_t now_us) {
+  bool running = false;
+  for (const v1::Closure& closure : dispatch->closures()) {
+    if (closure.training()) running |= DropOlder(closure.timeline());
+  }
   Settle(dispatch->settled_watermark());
   for (v1::Closure& closure : *dispatch->mutable_closures()) DispatchOne(&closure, now_us);
+  return running;
 }
 
 void Hands::DispatchOne(v1::Closure* closure, int64_t now_us) {
   const uint64_t id = closure->id();
   if (id < watermark_ || (closure->training() && closure->timeline() < timeline_)) return;
-  if (closure->training()) timeline_ = closure->timeline();
   const auto [it, is_new] = entries_.try_emplace(id);
   if (!is_new) return Redispatch(&it->second, closure, now_us);
   auto owned = std::make_unique<v1::Closure>();
@@ -123,6 +127,7 @@ bool Hands::Cancel(const std::vector<uint64_t>& ids, int64_t now_us) {
 bool Hands::DropOlder(uint64_t timeline) {
   if (timeline <= timeline_) return false;
   timeline_ = timeline;
+  watermark_ = 0;  // what a rollback made pending again lies below the old one
   bool running = false;
   for (auto it = entries_.begin(); it != entries_.end();) {
     Entry& entry = it->second;
@@ -198,7 +203,8 @@ void Hands::Finish(v1::ClosureResult result, int64_t now_us) {
   --running_;
   Entry& entry = it->second;
   const bool done = result.status().code() == 0;
-  if (entry.next != nullptr && (!done || entry.forget || entry.next->timeline() != entry.timeline)) {
+  if (entry.next != nullptr &&
+      (!done || entry.forget || entry.next->timeline() != entry.timeline)) {
     return Enqueue(&entry, std::move(entry.next));
   }
   if (entry.forget) {
@@ -243,7 +249,7 @@ void Hands::FillHello(v1::WorkerHello* hello) {
   for (auto& [id, entry] : entries_) {
     if (entry.state == State::kFinished) {
       *hello->add_results() = *entry.result;
-        continue;
+      continue;
     }
     if (entry.forget && entry.next == nullptr) continue;
     v1::ClosureAttempt* in_hand = hello->add_in_hand();

@@ -27,15 +27,16 @@ class WorkerHello;
 //                       │ └────────────(4)──────────────┘ └─┘ (6)
 //                       └───────────────(7)───────────────►
 //
-// (1) Dispatch; an id below the settled watermark is ignored. (2) Take, in the order of dispatch. (3)
-// Finish: the result is sent, and kept until (5) the watermark has passed it, so that a chief that was
-// restarted gets it too. (4) Dispatched again under a newer attempt: runs again where the result is no
-// success on the closure's timeline. (6) Dispatched again otherwise: the same result is sent again,
-// under the attempt that was asked for. (7) cancelled while queued: the result says so.
+// (1) Dispatch; an id below the settled watermark is ignored. (2) Take, in the order of dispatch.
+// (3) Finish: the result is sent, and kept until (5) the watermark has passed it, so that a chief
+// that was restarted gets it too. (4) Dispatched again under a newer attempt: runs again where the
+// result is no success on the closure's timeline. (6) Dispatched again otherwise: the same result
+// is sent again, under the attempt that was asked for. (7) cancelled while queued: the result says
+// so.
 //
-// The same closure dispatched twice, or under an older attempt than the one in hand, changes nothing. A
-// newer attempt replaces the one that waits; while one runs, the newer one takes its result where that
-// is a success, and runs afterwards where it is not.
+// The same closure dispatched twice, or under an older attempt than the one in hand, changes
+// nothing. A newer attempt replaces the one that waits; while one runs, the newer one takes its
+// result where that is a success, and runs afterwards where it is not.
 //
 // A rollback (DropOlder) forgets the training closures of older timelines: no results are made of
 // them, and those they had are void.
@@ -48,13 +49,14 @@ class Hands {
   explicit Hands(const Options& options) : options_(options) {}
   ~Hands();
 
-  // Takes the closures out of the message.
-  void Dispatch(v1::Dispatch* dispatch, int64_t now_us);
+  // Takes the closures out of the message. True where a running one should stop (see DropOlder).
+  bool Dispatch(v1::Dispatch* dispatch, int64_t now_us);
   // Forgets results below it.
   void Settle(uint64_t watermark);
   // Those that are queued finish as cancelled now; one that runs is marked. True: mark was set.
   bool Cancel(const std::vector<uint64_t>& ids, int64_t now_us);
-  // See above. True where the running one is among them.
+  // See above. A watermark is of a timeline, so it starts anew. True where the running one is among
+  // them.
   bool DropOlder(uint64_t timeline);
   // Gives back what is queued: finishes it as `make` says.
   void GiveBackQueued(const std::function<void(v1::ClosureResult*)>& make, int64_t now_us);
@@ -63,7 +65,8 @@ class Hands {
   // A new job.
   void Clear();
 
-  // The next closure, which runs from now on; null where none is queued. It stays valid until Finish.
+  // The next closure, which runs from now on; null where none is queued. It stays valid until
+  // Finish.
   const v1::Closure* Take();
   // The one after it, while the first runs; null where none waits.
   const v1::Closure* Peek() const;
@@ -91,13 +94,13 @@ class Hands {
   enum class State : uint8_t { kQueued, kRunning, kFinished };
   struct Entry {
     State state = State::kQueued;
-    bool stop = false;     // running: it should
-    bool forget = false;   // running: its result is void
+    bool stop = false;    // running: it should
+    bool forget = false;  // running: its result is void
     bool training = false;
     uint64_t timeline = 0;
-    std::unique_ptr<v1::Closure> closure;        // queued, running
-    std::unique_ptr<v1::Closure> next;           // running: a newer attempt
-    std::unique_ptr<v1::ClosureResult> result;   // finished
+    std::unique_ptr<v1::Closure> closure;       // queued, running
+    std::unique_ptr<v1::Closure> next;          // running: a newer attempt
+    std::unique_ptr<v1::ClosureResult> result;  // finished
   };
 
   void DispatchOne(v1::Closure* closure, int64_t now_us);

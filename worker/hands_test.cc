@@ -1,7 +1,6 @@
 #include "worker/hands.h"
 
 #include <catch2/catch.hpp>
-
 #include <random>
 #include <set>
 
@@ -13,8 +12,8 @@ namespace {
 constexpr int kCancelled = 1;
 constexpr int kAborted = 10;
 
-v1::Dispatch Closures(const std::vector<uint64_t>& ids, uint32_t attempt = 1,
-                      uint64_t timeline = 1, uint64_t watermark = 0) {
+v1::Dispatch Closures(const std::vector<uint64_t>& ids, uint32_t attempt = 1, uint64_t timeline = 1,
+                      uint64_t watermark = 0) {
   v1::Dispatch dispatch;
   dispatch.set_settled_watermark(watermark);
   for (const uint64_t id : ids) {
@@ -170,6 +169,12 @@ TEST_CASE_METHOD(Fixture, "a rollback forgets older timelines") {
     CHECK(RunNext() == 1);
     CHECK(RunNext() == 2);
     CHECK(Told() == ::cohort::Told{{1, 2, 0}, {2, 2, 0}});
+  }
+  SECTION("which may lie below the watermark of before") {
+    Dispatch(Closures({}, 1, 1, 100));
+    Dispatch(Closures({50}, 1, 3, 40));  // the dispatch itself says that the job was rolled back
+    CHECK(hands.watermark() == 40);
+    CHECK(hands.Take()->id() == 50);
   }
   SECTION("and leaves closures that train nothing") {
     v1::Dispatch evaluation = Closures({8}, 1, 0);

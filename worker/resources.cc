@@ -22,9 +22,9 @@ absl::Status Resources::Create(const v1::CreateResource& spec) {
     Resource resource;
     resource.leased = spec.visitation() == v1::EXACTLY_ONCE;
     COHORT_ASSIGN_OR_RETURN(
-        resource.reader, resource.leased
-                             ? BatchReader::Leased(std::move(dataset), spec.dataset(), options)
-                             : BatchReader::Independent(std::move(dataset), spec.dataset(), options));
+        resource.reader,
+        resource.leased ? BatchReader::Leased(std::move(dataset), spec.dataset(), options)
+                        : BatchReader::Independent(std::move(dataset), spec.dataset(), options));
     resources_[spec.name()] = std::move(resource);
     return absl::OkStatus();
   };

@@ -17,7 +17,8 @@ class CreateResource;
 class Lease;
 }  // namespace v1
 
-// The per-worker resources of the step thread: datasets that this worker has its own copy of, by name.
+// The per-worker resources of the step thread: datasets that this worker has its own copy of, by
+// name.
 class Resources {
  public:
   explicit Resources(const DataOptions& options) : options_(options) {}
@@ -27,9 +28,10 @@ class Resources {
   absl::Status Create(const v1::CreateResource& spec);
   void Clear() { resources_.clear(); }
 
-  // The next batch (`lease` null: visitation independent) or that of a lease. It stays as it is until
-  // the next but one of the same resource. Errors: NotFound (no such resource), OutOfRange (the end of
-  // an independent dataset), InvalidArgument (a lease where none is used, or the other way round).
+  // The next batch (`lease` null: visitation independent) or that of a lease. It stays as it is
+  // until the next but one of the same resource. Errors: NotFound (no such resource), OutOfRange
+  // (the end of an independent dataset), InvalidArgument (a lease where none is used, or the other
+  // way round).
   absl::StatusOr<const BatchReader::Batch*> Next(const std::string& name, const v1::Lease* lease);
 
   // A lease that will be read, after those announced before. Unknown names are ignored.

@@ -95,15 +95,15 @@ StepLoop::Compiled* StepLoop::Compile(const Work& work) {
   }
   auto executable = Executable::Compile(*work.program, options_.compile);
   if (!executable.ok()) {
-    compiled->status = Annotate(executable.status(),
-                                fmt::format("compiling program '{}'", work.program->name));
+    compiled->status =
+        Annotate(executable.status(), fmt::format("compiling program '{}'", work.program->name));
     return compiled.get();
   }
   compiled->executable = *std::move(executable);
   compiled->uses_variables = !work.program->variables.empty();
   compiled->access = variables_->ForProgram(compiled->executable->program().variables);
-  log_->Info("program_compiled", {{"program", work.program->name},
-                                  {"bytes", compiled->executable->memory_bytes()}});
+  log_->Info("program_compiled",
+             {{"program", work.program->name}, {"bytes", compiled->executable->memory_bytes()}});
   return compiled.get();
 }
 
@@ -212,8 +212,8 @@ absl::StatusOr<uint64_t> StepLoop::Pull(const std::shared_ptr<ClosureRun>& run, 
   }
 }
 
-// One exchange of the pending push, if any, and the pull. What it means for the pending push is done
-// here.
+// One exchange of the pending push, if any, and the pull. What it means for the pending push is
+// done here.
 absl::StatusOr<ExchangeResult> StepLoop::Exchange(Compiled* program, const PullBatch* pull) {
   const TimePoint begin = clock_->Now();
   const PushBatch* push = pending_.has_value() ? &pending_->batch : nullptr;
@@ -225,8 +225,7 @@ absl::StatusOr<ExchangeResult> StepLoop::Exchange(Compiled* program, const PullB
   }
   if (NamesServer(result.status())) core_->OnUnreachable(result.status());
   if (push == nullptr) return result;
-  if (!absl::IsCancelled(result.status()) ||
-      core_->ShouldStop(pending_->run->closure().id())) {
+  if (!absl::IsCancelled(result.status()) || core_->ShouldStop(pending_->run->closure().id())) {
     FailPending(result.status());
   }
   return result;
@@ -278,9 +277,8 @@ void StepLoop::Finish(ClosureRun* run, absl::Status status) {
                                : &compiled->second->executable->program();
   (status.ok() ? metrics_->closures : metrics_->failed)->Increment();
   if (!status.ok()) {
-    const std::string context =
-        fmt::format("closure {} of program '{}'", closure.id(),
-                    program == nullptr ? closure.program() : program->name);
+    const std::string context = fmt::format("closure {} of program '{}'", closure.id(),
+                                            program == nullptr ? closure.program() : program->name);
     const bool given_back = absl::IsAborted(status) || absl::IsCancelled(status);
     status = Annotate(std::move(status), context);
     if (given_back && !GetFailure(status).has_value()) {

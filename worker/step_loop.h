@@ -38,28 +38,29 @@ struct StepMetrics {
   explicit StepMetrics(MetricsRegistry* registry);
   Counter* const steps;
   Counter* const closures;
-  Counter* const failed;      // closures that ended with an error or were given back
+  Counter* const failed;  // closures that ended with an error or were given back
   Counter* const examples;
-  Counter* const applied;     // push sections
+  Counter* const applied;  // push sections
   Counter* const duplicates;
-  Counter* const waits;       // times that the step thread slept for want of work
+  Counter* const waits;  // times that the step thread slept for want of work
   Histogram* const exchange_seconds;
   Histogram* const run_seconds;
 };
 
 // The step thread. Takes closures from the core and runs their steps:
 //
-//   NextWork ─► batch ─► Bind, Prepare ─► Exchange(push of the step before, pull of this one) ─► Run
+//   NextWork ─► batch ─► Bind, Prepare ─► Exchange(push of the step before, pull of this one) ─►
+//   Run
 //      ▲                                                                                         │
 //      └── Finish, once its last push is acknowledged ◄──────────────── its push is pending ◄────┘
 //
-// The push of a step travels with the pull of the next one, in one message per server, also from one
-// closure to the next; where nothing follows at once (or another program does) it goes alone. So at
-// most one push is unacknowledged, and each pull sees the push before it. A closure that trains nothing
-// only pulls.
+// The push of a step travels with the pull of the next one, in one message per server, also from
+// one closure to the next; where nothing follows at once (or another program does) it goes alone.
+// So at most one push is unacknowledged, and each pull sees the push before it. A closure that
+// trains nothing only pulls.
 //
-// A closure that is cancelled or rolled back, or whose exchange is fenced, is given back; one whose data
-// or program fails returns the typed error; the end of an independent dataset is OUT_OF_RANGE.
+// A closure that is cancelled or rolled back, or whose exchange is fenced, is given back; one whose
+// data or program fails returns the typed error; the end of an independent dataset is OUT_OF_RANGE.
 class StepLoop {
  public:
   struct Options {
@@ -74,8 +75,8 @@ class StepLoop {
 
   // Until the core is drained. On the step thread.
   void Run();
-  // One turn of Run: takes what is next and does it. False where there was nothing to do, or nothing
-  // will come any more. For tests and simulators.
+  // One turn of Run: takes what is next and does it. False where there was nothing to do, or
+  // nothing will come any more. For tests and simulators.
   bool RunOnce();
   bool stopped() const { return stopped_; }
 
@@ -88,8 +89,8 @@ class StepLoop {
     bool uses_variables = false;
     std::vector<Tensor> arguments;  // of a closure that brings its own
   };
-  // A push that no server has acknowledged yet. Its buffers are the executable's: valid until the next
-  // Prepare but one.
+  // A push that no server has acknowledged yet. Its buffers are the executable's: valid until the
+  // next Prepare but one.
   struct PendingPush {
     Compiled* program = nullptr;
     std::shared_ptr<ClosureRun> run;

@@ -1,7 +1,6 @@
 #include "worker/step_loop.h"
 
 #include <catch2/catch.hpp>
-
 #include <functional>
 #include <numeric>
 
@@ -13,7 +12,8 @@
 namespace cohort {
 namespace {
 
-// One variable "w", a float32 scalar, to which pushes add; exchanges are recorded and can be made to fail.
+// One variable "w", a float32 scalar, to which pushes add; exchanges are recorded and can be made
+// to fail.
 class FakeVariables : public StepVariables {
  public:
   struct Call {
@@ -200,7 +200,8 @@ TEST_CASE_METHOD(Fixture, "a closure of several steps has ordinals and folds its
   CHECK(variables.calls[3].pushed == 402);
 }
 
-TEST_CASE_METHOD(Fixture, "closures that do not train only pull; another program's push goes first") {
+TEST_CASE_METHOD(Fixture,
+                 "closures that do not train only pull; another program's push goes first") {
   Dispatch({Closure(1, {5}), Closure(2, {7}, false), Closure(3, {1}, true, 1), Closure(4, {1})});
   RunAll();
   REQUIRE(effects.results.size() == 4);
@@ -339,7 +340,8 @@ TEST_CASE_METHOD(Fixture, "an independent dataset feeds steps until its end") {
   uint64_t examples = 0;
   for (const auto& result : effects.results) examples += result.examples();
   CHECK(examples == 10);
-  const v1::ClosureResult& last = effects.results[3].id() == 4 ? effects.results[3] : effects.results[2];
+  const v1::ClosureResult& last =
+      effects.results[3].id() == 4 ? effects.results[3] : effects.results[2];
   CHECK(last.end_of_data());
   CHECK(absl::IsOutOfRange(StatusFromProto(last.status())));
 }

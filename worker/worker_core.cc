@@ -75,8 +75,8 @@ void WorkerCore::OnAdopt(Connection connection, const v1::ChiefToWorker& message
     FillHello(adopt, &answer);
     effects_->Send(connection, answer);
   };
-  if (adopt.has_expected() && (adopt.expected().type() != "worker" ||
-                               adopt.expected().index() != options_.index)) {
+  if (adopt.has_expected() &&
+      (adopt.expected().type() != "worker" || adopt.expected().index() != options_.index)) {
     return refuse(FailedPrecondition(
         "the chief takes this task for {}:{}, but it is worker:{}: TF_CONFIG of the two differ",
         adopt.expected().type(), adopt.expected().index(), options_.index));
@@ -170,8 +170,8 @@ void WorkerCore::OnProgram(uint64_t request, const v1::ChiefToWorker& message) {
 void WorkerCore::OnCreateResource(uint64_t request, const v1::ChiefToWorker& message) {
   const v1::CreateResource& wanted = message.resource();
   Resource& resource = resources_[wanted.name()];
-  const bool same = resource.spec != nullptr &&
-                    resource.spec->SerializeAsString() == wanted.SerializeAsString();
+  const bool same =
+      resource.spec != nullptr && resource.spec->SerializeAsString() == wanted.SerializeAsString();
   if (same && resource.made) return Answer(request, absl::OkStatus());
   resource.request = request;
   if (same) return;
@@ -186,17 +186,14 @@ void WorkerCore::OnRoutes(v1::ChiefToWorker* message) {
   routes->Swap(message->mutable_routes());
   const uint64_t timeline = routes->timeline();
   const uint64_t request = message->request();
+  if (RaiseTimeline(timeline)) effects_->Interrupt();
   effects_->RoutesChanged(std::move(routes));
-  if (timeline > timeline_) {
-    timeline_ = timeline;
-    if (hands_.DropOlder(timeline)) effects_->Interrupt();
-  }
   Answer(request, absl::OkStatus());
 }
 
 void WorkerCore::OnDispatch(v1::ChiefToWorker* message) {
   const uint64_t before = hands_.watermark();
-  hands_.Dispatch(message->mutable_dispatch(), NowUs());
+  if (hands_.Dispatch(message->mutable_dispatch(), NowUs())) effects_->Interrupt();
   if (hands_.watermark() != before) effects_->WatermarkChanged(hands_.watermark());
   if (hands_.queued() > 0) COHORT_CRASH_POINT("worker.closure.received");
   if (!draining_.empty()) GiveBackQueued();
@@ -208,13 +205,20 @@ void WorkerCore::OnCancel(const v1::ChiefToWorker& message) {
   const v1::CancelClosures& cancel = message.cancel();
   bool running = false;
   if (cancel.all_training()) {
-    timeline_ = std::max<uint64_t>(timeline_, cancel.timeline());
-    running = hands_.DropOlder(cancel.timeline());
+    running = RaiseTimeline(cancel.timeline());
   }
   running |= hands_.Cancel({cancel.ids().begin(), cancel.ids().end()}, NowUs());
   if (running) effects_->Interrupt();
   TellIf(true);
   Answer(message.request(), absl::OkStatus());
+}
+
+// True where the running closure is of an older one.
+bool WorkerCore::RaiseTimeline(uint64_t timeline) {
+  timeline_ = std::max(timeline_, timeline);
+  const bool running = hands_.DropOlder(timeline);
+  effects_->WatermarkChanged(hands_.watermark());
+  return running;
 }
 
 void WorkerCore::StartNewJob() {
@@ -225,6 +229,7 @@ void WorkerCore::StartNewJob() {
   resources_.clear();
   to_make_.clear();
   hands_.Clear();
+  effects_->WatermarkChanged(0);
   if (hands_.running() > 0) effects_->Interrupt();
 }
 
@@ -327,8 +332,7 @@ void WorkerCore::Flush() {
 void WorkerCore::GiveBackQueued() {
   const absl::Status status = GivenBack(absl::StatusCode::kAborted, draining_);
   hands_.GiveBackQueued(
-      [&](v1::ClosureResult* result) { StatusToProto(status, result->mutable_status()); },
-      NowUs());
+      [&](v1::ClosureResult* result) { StatusToProto(status, result->mutable_status()); }, NowUs());
 }
 
 absl::Status WorkerCore::GivenBack(absl::StatusCode code, const std::string& why) const {

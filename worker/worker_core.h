@@ -136,6 +136,7 @@ class WorkerCore {
   void OnDispatch(v1::ChiefToWorker* message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnCancel(const v1::ChiefToWorker& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnRoutes(v1::ChiefToWorker* message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool RaiseTimeline(uint64_t timeline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void StartNewJob() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void GiveBackQueued() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WakeIfIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

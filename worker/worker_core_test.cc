@@ -166,7 +166,8 @@ TEST_CASE_METHOD(Fixture, "programs are validated and named by their fingerprint
   }
 }
 
-TEST_CASE_METHOD(Fixture, "resources are made by the step thread, and the chief hears how it went") {
+TEST_CASE_METHOD(Fixture,
+                 "resources are made by the step thread, and the chief hears how it went") {
   Adopt(1, 1);
   CHECK(core->NextWork(true).kind == Work::Kind::kNone);
   v1::ChiefToWorker message;
@@ -259,15 +260,22 @@ TEST_CASE_METHOD(Fixture, "cancelling and rolling back interrupt what runs") {
     CHECK(core->NextWork(true).kind == Work::Kind::kNone);
   }
   SECTION("routes of a newer timeline") {
+    v1::ChiefToWorker settled;
+    settled.set_generation(1);
+    settled.mutable_dispatch()->set_settled_watermark(1);
+    Ask(1, settled);
+    CHECK(effects.watermark == 1);
     message.mutable_routes()->set_timeline(2);
     Ask(1, message);
+    CHECK(effects.watermark == 0);  // a watermark is of a timeline
     CHECK(effects.routes == 1);
     CHECK(effects.interrupts == 1);
     CHECK(Adopt(1, 1).hello().timeline() == 2);
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a worker that ends gives back what is queued, and says that others may run it") {
+TEST_CASE_METHOD(Fixture,
+                 "a worker that ends gives back what is queued, and says that others may run it") {
   Adopt(1, 1);
   Dispatch(1, 1, {1, 2, 3});
   const Work work = core->NextWork(true);

@@ -76,7 +76,8 @@ void WorkerServer::ExportMetrics() {
   };
   add("cohort_worker_ps_requests", "Requests to parameter servers",
       &RemoteAccess::Counters::requests);
-  add("cohort_worker_ps_resends", "Requests that were sent again", &RemoteAccess::Counters::resends);
+  add("cohort_worker_ps_resends", "Requests that were sent again",
+      &RemoteAccess::Counters::resends);
   add("cohort_worker_ps_bytes_sent", "Payload bytes pushed", &RemoteAccess::Counters::bytes_sent);
   add("cohort_worker_ps_bytes_received", "Payload bytes pulled",
       &RemoteAccess::Counters::bytes_received);

@@ -28,8 +28,8 @@ class SignalWaiter;
 struct RoleContext;
 struct WorkerFlags;
 
-// A worker as a whole: cohort-worker has one, an in-process cluster has several. Two threads: control
-// (the chief's stream), and the step thread.
+// A worker as a whole: cohort-worker has one, an in-process cluster has several. Two threads:
+// control (the chief's stream), and the step thread.
 class WorkerServer : private WorkerEffects, private StepVariables {
  public:
   struct Options {
@@ -63,8 +63,8 @@ class WorkerServer : private WorkerEffects, private StepVariables {
   int port() const;
   int admin_port() const;
 
-  // Says whom it waits for, and tells results that have waited. Call every few hundred milliseconds.
-  // Errors: DeadlineExceeded when no chief has been there for chief_wait.
+  // Says whom it waits for, and tells results that have waited. Call every few hundred
+  // milliseconds. Errors: DeadlineExceeded when no chief has been there for chief_wait.
   absl::Status Tick();
   std::optional<End> end() const;
   // Gives back what is queued, ends the step under way (stopped after `grace`), tells the results,

@@ -1,7 +1,6 @@
 #include "worker/worker_server.h"
 
 #include <catch2/catch.hpp>
-
 #include <thread>
 
 #include "common/base/status.h"

@@ -190,7 +190,8 @@ void Exchange::OnPush(size_t t, const v1::PushPullResponseHeader& header,
     case v1::SETTLED: {
       const bool applied = result.status() == v1::APPLIED;
       applied ? ++result_.push.applied : ++result_.push.duplicates;
-      if (applied) result_.push.max_staleness = std::max(result_.push.max_staleness, result.staleness());
+      if (applied)
+        result_.push.max_staleness = std::max(result_.push.max_staleness, result.staleness());
       const uint32_t attempt = applied ? stamp_.attempt : result.applied_attempt();
       if (attempt != 0) {
         if (attempt_seen_ != 0 && attempt != attempt_seen_) result_.push.mixed = true;
@@ -277,8 +278,9 @@ absl::Status Exchange::TakeEntry(size_t t, const v1::PulledEntry& entry,
     if (entry.begin() + entry.count() <= piece.received) return absl::OkStatus();
     if (entry.begin() != piece.received || entry.count() > piece.count - piece.received ||
         TotalBytes(pieces) != entry.count() * piece.unit_bytes) {
-      return Internal("shard {}: {} bytes for units [{}, +{}), where {} of {} had come", piece.shard,
-                      TotalBytes(pieces), entry.begin(), entry.count(), piece.received, piece.count);
+      return Internal("shard {}: {} bytes for units [{}, +{}), where {} of {} had come",
+                      piece.shard, TotalBytes(pieces), entry.begin(), entry.count(), piece.received,
+                      piece.count);
     }
     PieceReader reader(pieces);
     if (piece.scatter == nullptr) {
@@ -337,8 +339,8 @@ void Exchange::CheckHolds(int64_t now_us) {
 
 void Exchange::Retry(size_t s, int64_t now_us) {
   Server& server = servers_[s];
-  server.backoff_us = std::clamp(server.backoff_us * 2, options_.backoff_min_us,
-                                 options_.backoff_max_us);
+  server.backoff_us =
+      std::clamp(server.backoff_us * 2, options_.backoff_min_us, options_.backoff_max_us);
   server.phase = Phase::kDue;
   server.due_us = now_us + server.backoff_us;
   ++counters_.resends;
@@ -355,10 +357,10 @@ void Exchange::OnLost(uint32_t ps, const absl::Status& why, int64_t now_us) {
     return Retry(static_cast<size_t>(s), now_us);
   }
   const ServerRoute& route = routes_->servers[static_cast<size_t>(s)];
-  absl::Status status = Annotate(
-      Unavailable("{}", std::string_view(why.message().data(), why.message().size())),
-      fmt::format("ps:{} ({}) unreachable for {} ms", ps, route.address,
-                  (now_us - server.failing_since_us) / 1000));
+  absl::Status status =
+      Annotate(Unavailable("{}", std::string_view(why.message().data(), why.message().size())),
+               fmt::format("ps:{} ({}) unreachable for {} ms", ps, route.address,
+                           (now_us - server.failing_since_us) / 1000));
   SetFailure(&status, {.role = "ps",
                        .index = static_cast<int>(ps),
                        .incarnation = route.incarnation,
@@ -369,8 +371,8 @@ void Exchange::OnLost(uint32_t ps, const absl::Status& why, int64_t now_us) {
 void Exchange::OnRoutes(std::shared_ptr<const ProgramRoutes> routes, int64_t now_us) {
   if (state_ != State::kRunning || routes == routes_) return;
   if (routes->timeline != routes_->timeline || !routes->SameShards(*routes_)) {
-    return End(State::kAborted, Aborted("the job went from timeline {} to {}", routes_->timeline,
-                                        routes->timeline));
+    return End(State::kAborted,
+               Aborted("the job went from timeline {} to {}", routes_->timeline, routes->timeline));
   }
   std::vector<Server> servers(routes->servers.size());
   for (size_t s = 0; s < servers.size(); ++s) {
@@ -398,7 +400,7 @@ void Exchange::OnRoutes(std::shared_ptr<const ProgramRoutes> routes, int64_t now
 }
 
 void Exchange::SetGeneration(uint64_t generation, int64_t now_us) {
-  if (generation <= generation_) return;
+  if (generation == generation_) return;
   generation_ = generation;
   if (state_ != State::kRunning) return;
   for (size_t t = 0; t < tablets_.size(); ++t) {

@@ -17,29 +17,29 @@
 namespace cohort {
 
 struct ExchangeOptions {
-  int64_t request_timeout_us = 10'000'000;      // no answer for so long: the connection counts as lost
-  int64_t later_timeout_us = 600'000'000;       // the same for pulls that the server promised for later
-  int64_t unreachable_after_us = 20'000'000;    // a server lost for so long: the exchange fails
-  int64_t hold_timeout_us = 60'000'000;         // fenced or moved tablets wait so long for new routes
-  int64_t backoff_min_us = 10'000;              // before the first re-send; doubles
+  int64_t request_timeout_us = 10'000'000;  // no answer for so long: the connection counts as lost
+  int64_t later_timeout_us = 600'000'000;   // the same for pulls that the server promised for later
+  int64_t unreachable_after_us = 20'000'000;  // a server lost for so long: the exchange fails
+  int64_t hold_timeout_us = 60'000'000;       // fenced or moved tablets wait so long for new routes
+  int64_t backoff_min_us = 10'000;            // before the first re-send; doubles
   int64_t backoff_max_us = 1'000'000;
-  uint64_t chunk_bytes = 2 << 20;               // payload of one message; larger pushes are cut
+  uint64_t chunk_bytes = 2 << 20;  // payload of one message; larger pushes are cut
 };
 
 // Where an Exchange's messages go.
 class ExchangeSink {
  public:
   virtual ~ExchangeSink() = default;
-  // One request: the messages in this order, on one connection. The payload stays as it is until the
-  // exchange ends; the headers only during the call. A failure is told by OnLost, later.
+  // One request: the messages in this order, on one connection. The payload stays as it is until
+  // the exchange ends; the headers only during the call. A failure is told by OnLost, later.
   virtual void Send(const ServerRoute& server, std::span<const ExchangeMessage> messages) = 0;
   // The server did not answer in time: nothing that was sent to it may arrive any more, if that can
   // be helped.
   virtual void Reset(const ServerRoute& server) = 0;
 };
 
-// One step's push and pull with all servers of a program: a state machine without network, threads or
-// clock. One request goes to each server: a section per tablet, pushes before pulls.
+// One step's push and pull with all servers of a program: a state machine without network, threads
+// or clock. One request goes to each server: a section per tablet, pushes before pulls.
 //
 //            Begin                      all sections of all tablets done
 //   kIdle ──────────► kRunning ────────────────────────────────────────────► kDone
@@ -53,9 +53,9 @@ class ExchangeSink {
 //                     └─ back-off ──────┘  lost, no answer in time, fenced by term or generation,
 //                                          moved; at once where new routes or a new generation come
 //
-// What is sent again has the same update id, attempt, place, timeline and payload, only those sections
-// that were not answered, a new sequence, and generation, term and watermark as they are now. An answer
-// to an older sequence is ignored: the ids make that safe.
+// What is sent again has the same update id, attempt, place, timeline and payload, only those
+// sections that were not answered, a new sequence, and generation, term and watermark as they are
+// now. An answer to an older sequence is ignored: the ids make that safe.
 class Exchange {
  public:
   enum class State { kIdle, kRunning, kDone, kAborted, kFailed };
@@ -89,7 +89,8 @@ class Exchange {
   void Cancel(absl::Status why);
 
   State state() const { return state_; }
-  // Why it ended, where not kDone. A server that is unreachable is named by a FailureInfo of role "ps".
+  // Why it ended, where not kDone. A server that is unreachable is named by a FailureInfo of role
+  // "ps".
   const absl::Status& status() const { return status_; }
   const ExchangeResult& result() const { return result_; }
 
@@ -106,18 +107,18 @@ class Exchange {
 
   struct Server {
     Phase phase = Phase::kIdle;
-    bool later = false;              // a pull was promised for later
+    bool later = false;  // a pull was promised for later
     uint64_t sequence = 0;
     int64_t due_us = 0;
     int64_t deadline_us = 0;
-    int64_t failing_since_us = -1;   // since when nothing was heard; -1: it answers
+    int64_t failing_since_us = -1;  // since when nothing was heard; -1: it answers
     int64_t backoff_us = 0;
     absl::Status last_error;
   };
   struct Tablet {
     bool push_done = false;
     bool pull_done = false;
-    bool pull_started = false;    // some of its values have come
+    bool pull_started = false;  // some of its values have come
     Hold hold = Hold::kNone;
     int64_t held_since_us = -1;
     uint64_t pushed_version = 0;  // of the pull that the push was computed from
@@ -132,12 +133,11 @@ class Exchange {
   void AddPulls(size_t tablet);
   v1::PushSection* OpenSection(size_t tablet);
 
-  void OnPush(size_t tablet, const v1::PushPullResponseHeader& header,
-              const v1::PushResult& result, int64_t now_us);
-  // Takes this section's fields from the front of `payload`.
-  void OnPull(size_t tablet, const v1::PushPullResponseHeader& header,
-              const v1::PullResult& result, std::span<const PayloadPieces> payload,
+  void OnPush(size_t tablet, const v1::PushPullResponseHeader& header, const v1::PushResult& result,
               int64_t now_us);
+  // Takes this section's fields from the front of `payload`.
+  void OnPull(size_t tablet, const v1::PushPullResponseHeader& header, const v1::PullResult& result,
+              std::span<const PayloadPieces> payload, int64_t now_us);
   absl::Status TakeEntry(size_t tablet, const v1::PulledEntry& entry, const PayloadPieces& pieces);
   void OnFenced(size_t tablet, uint64_t generation, uint64_t timeline, uint64_t term,
                 uint64_t sent_timeline, int64_t now_us);
@@ -148,7 +148,9 @@ class Exchange {
   void CheckDone();
   void End(State state, absl::Status status);
 
-  bool Pending(size_t tablet) const { return !tablets_[tablet].push_done || !tablets_[tablet].pull_done; }
+  bool Pending(size_t tablet) const {
+    return !tablets_[tablet].push_done || !tablets_[tablet].pull_done;
+  }
   bool ServerPending(size_t server) const;
   int FindServer(uint32_t ps) const;
   int FindTablet(uint32_t tablet, int server) const;

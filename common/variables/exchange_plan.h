@@ -31,23 +31,24 @@ struct PullPiece {
   int next = -1;
   uint32_t shard = 0;
   bool rows = false;
-  const int64_t* keys = nullptr;      // rows: `count` shard-local rows, at least one
-  uint64_t count = 0;                 // dense: elements of the shard. Rows: rows
+  const int64_t* keys = nullptr;  // rows: `count` shard-local rows, at least one
+  uint64_t count = 0;             // dense: elements of the shard. Rows: rows
   uint64_t unit_bytes = 0;
   uint8_t* destination = nullptr;     // of the shard's first unit, or of the item's where scattered
   const uint32_t* scatter = nullptr;  // rows: unit i goes to destination + scatter[i] * unit_bytes
   uint64_t received = 0;              // units in place
 };
 
-// One step's items cut along the shards, listed by tablet. Rows whose keys are sorted are referenced
-// where they lie; others are gathered into scratch memory once. Memory is reused: a plan that is made
-// again and again allocates nothing.
+// One step's items cut along the shards, listed by tablet. Rows whose keys are sorted are
+// referenced where they lie; others are gathered into scratch memory once. Memory is reused: a plan
+// that is made again and again allocates nothing.
 class ExchangePlan {
  public:
   // Either may be null. Errors: InvalidArgument that names the variable and the key or index.
   absl::Status Make(const ProgramRoutes& routes, const PushBatch* push, const PullBatch* pull);
 
-  // Pieces of a tablet (index into ProgramRoutes::tablets): start at first_*(), follow `next` to -1.
+  // Pieces of a tablet (index into ProgramRoutes::tablets): start at first_*(), follow `next` to
+  // -1.
   int first_push(int tablet) const { return lists_[static_cast<size_t>(tablet)].push_head; }
   int first_pull(int tablet) const { return lists_[static_cast<size_t>(tablet)].pull_head; }
   const PushPiece& push(int index) const { return pushes_[static_cast<size_t>(index)]; }
@@ -63,8 +64,8 @@ class ExchangePlan {
   };
   // Keys of one item, grouped by shard: those of shard s are [bounds_[s], bounds_[s + 1]).
   struct Grouped {
-    const int64_t* keys = nullptr;      // shard-local
-    const uint32_t* order = nullptr;    // position in the item of each; null: the item's own order
+    const int64_t* keys = nullptr;    // shard-local
+    const uint32_t* order = nullptr;  // position in the item of each; null: the item's own order
   };
 
   absl::Status CheckItems(const ProgramRoutes& routes, const PushBatch* push,

@@ -1,7 +1,6 @@
 // The exchange against model servers over a network that loses, doubles, delays and reorders: every
 // id is applied once per tablet, and a worker reads what it wrote.
 #include <catch2/catch.hpp>
-
 #include <cmath>
 #include <functional>
 #include <queue>
@@ -140,7 +139,8 @@ void RunSeed(uint64_t seed, Totals* totals) {
     const PullBatch pull = step->Pull();
     PushBatch push;
     if (previous != nullptr) push = previous->Push(closure - 1);
-    REQUIRE(exchange.Begin(world.MakeRoutes(), previous ? &push : nullptr, &pull, network.now()).ok());
+    REQUIRE(
+        exchange.Begin(world.MakeRoutes(), previous ? &push : nullptr, &pull, network.now()).ok());
     if (network.Chance(0.1)) {
       network.At(100, [&] { MoveTablet(&world, &network, &exchange); });
     }

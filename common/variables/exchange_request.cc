@@ -1,7 +1,7 @@
 // The part of Exchange that makes requests.
-#include "common/variables/exchange.h"
-
 #include <algorithm>
+
+#include "common/variables/exchange.h"
 
 namespace cohort {
 namespace {

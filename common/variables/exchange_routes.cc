@@ -27,20 +27,19 @@ absl::StatusOr<VariableRoute> MakeVariable(const v1::Layout& layout, const Varia
   for (const Dim& dim : decl.type.dims) dims.push_back(dim.size);
   if (static_cast<int>(spec.dtype()) != static_cast<int>(decl.type.dtype) ||
       !std::equal(dims.begin(), dims.end(), spec.dims().begin(), spec.dims().end())) {
-    return InvalidArgument("variable '{}' is {}{} in the program, but {}{} in the routes", decl.name,
-                           DTypeName(decl.type.dtype), DimsToString(dims),
-                           DTypeName(static_cast<DType>(spec.dtype())),
-                           DimsToString({spec.dims().data(), static_cast<size_t>(spec.dims_size())}));
+    return InvalidArgument(
+        "variable '{}' is {}{} in the program, but {}{} in the routes", decl.name,
+        DTypeName(decl.type.dtype), DimsToString(dims), DTypeName(static_cast<DType>(spec.dtype())),
+        DimsToString({spec.dims().data(), static_cast<size_t>(spec.dims_size())}));
   }
   const std::span<const int64_t> all(dims);
   route.rows = all.empty() ? 1 : static_cast<uint64_t>(all[0]);
-  route.row_elements =
-      all.empty() ? 1 : static_cast<uint64_t>(NumElements(all.subspan(1)));
+  route.row_elements = all.empty() ? 1 : static_cast<uint64_t>(NumElements(all.subspan(1)));
   route.element_bytes = SizeOf(decl.type.dtype);
   for (const v1::ShardSpec& shard : layout.shards()) {
     if (shard.variable() != static_cast<uint32_t>(index)) continue;
-    route.shards.push_back({shard.shard(), shard.row_begin(), shard.rows(),
-                            static_cast<int>(shard.tablet())});
+    route.shards.push_back(
+        {shard.shard(), shard.row_begin(), shard.rows(), static_cast<int>(shard.tablet())});
   }
   std::sort(route.shards.begin(), route.shards.end(),
             [](const ShardRoute& a, const ShardRoute& b) { return a.row_begin < b.row_begin; });

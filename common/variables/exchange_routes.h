@@ -54,11 +54,11 @@ struct ServerRoute {
   std::string host_id;
 };
 
-// v1::Routes as one program sees them: its variables, the tablets that hold their shards, the servers
-// of those. Immutable.
+// v1::Routes as one program sees them: its variables, the tablets that hold their shards, the
+// servers of those. Immutable.
 struct ProgramRoutes {
-  // Errors: InvalidArgument that names the variable, shard or tablet where the routes and the program
-  // do not fit (unknown variable, other shape, missing rows, a tablet without a server).
+  // Errors: InvalidArgument that names the variable, shard or tablet where the routes and the
+  // program do not fit (unknown variable, other shape, missing rows, a tablet without a server).
   static absl::StatusOr<std::shared_ptr<const ProgramRoutes>> Make(
       const v1::Routes& routes, std::span<const VariableDecl> variables);
 

@@ -67,7 +67,8 @@ TEST_CASE("a tablet without a gradient records the id") {
   CHECK(to_second.header.push().sections(0).entries(0).kind() == v1::RECORD_ONLY);
   CHECK(to_second.payload.empty());
   for (uint32_t ps = 0; ps < 2; ++ps) {
-    for (const Response& r : world.servers[ps].Handle(sink.sent[ps][0])) Deliver(&exchange, ps, r, 0);
+    for (const Response& r : world.servers[ps].Handle(sink.sent[ps][0]))
+      Deliver(&exchange, ps, r, 0);
   }
   REQUIRE(exchange.state() == State::kDone);
   for (const ModelTablet& tablet : world.tablets) CHECK(tablet.applied.size() == 1);
@@ -223,7 +224,8 @@ TEST_CASE("a server that stays away is named in the typed failure") {
     now = exchange.NextPoll();
     exchange.Poll(now, &sink);
     if (sink.sent[0].size() == 1 && now == 0) {
-      for (const Response& r : world.servers[0].Handle(sink.sent[0][0])) Deliver(&exchange, 0, r, 0);
+      for (const Response& r : world.servers[0].Handle(sink.sent[0][0]))
+        Deliver(&exchange, 0, r, 0);
     }
   }
   CHECK(exchange.state() == State::kFailed);
@@ -342,7 +344,8 @@ TEST_CASE("big pushes and pulls travel in chunks") {
     CHECK(message.header.has_pull() == !message.header.more());
   }
   for (uint32_t ps = 0; ps < 2; ++ps) {
-    for (const Response& r : world.servers[ps].Handle(sink.sent[ps][0])) Deliver(&exchange, ps, r, 0);
+    for (const Response& r : world.servers[ps].Handle(sink.sent[ps][0]))
+      Deliver(&exchange, ps, r, 0);
   }
   REQUIRE(exchange.state() == State::kDone);
   CHECK(step.dense == step.dense_gradient);

@@ -40,9 +40,9 @@ struct ModelTablet {
   uint64_t timeline = 1;
   uint64_t version = 0;
   std::map<uint32_t, std::vector<float>> shards;
-  std::map<uint32_t, size_t> row_elements;                       // by shard
-  std::map<std::pair<uint64_t, uint32_t>, uint32_t> applied;     // id -> attempt
-  std::vector<std::tuple<uint64_t, uint32_t, uint32_t>> log;     // (closure, ordinal, attempt)
+  std::map<uint32_t, size_t> row_elements;                    // by shard
+  std::map<std::pair<uint64_t, uint32_t>, uint32_t> applied;  // id -> attempt
+  std::vector<std::tuple<uint64_t, uint32_t, uint32_t>> log;  // (closure, ordinal, attempt)
 };
 
 // What a parameter server does with a request, told in the simplest way.
@@ -61,7 +61,8 @@ class ModelServer {
     responses[0].header.set_generation(generation);
     bool fenced = false;
     for (const Request& message : request) {
-      fenced = fenced || (message.header.generation() != 0 && message.header.generation() < generation);
+      fenced =
+          fenced || (message.header.generation() != 0 && message.header.generation() < generation);
     }
     Push(request, fenced, &responses[0]);
     const Request& last = request.back();

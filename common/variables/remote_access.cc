@@ -55,9 +55,7 @@ class RemoteAccess::Impl : public ExchangeSink {
     generation_.store(generation, std::memory_order_relaxed);
     loop_.Wake();
   }
-  void SetWatermark(uint64_t watermark) {
-    watermark_.store(watermark, std::memory_order_relaxed);
-  }
+  void SetWatermark(uint64_t watermark) { watermark_.store(watermark, std::memory_order_relaxed); }
   void Interrupt() {
     interrupted_.store(true, std::memory_order_release);
     loop_.Wake();
@@ -178,8 +176,9 @@ void RemoteAccess::Impl::Steer(Program* program) {
   }
 }
 
-// After an exchange that ended early, or in which a request was sent twice, bytes that reference the
-// caller's memory may still wait to be written: those connections end, and gRPC lets go of them.
+// After an exchange that ended early, or in which a request was sent twice, bytes that reference
+// the caller's memory may still wait to be written: those connections end, and gRPC lets go of
+// them.
 void RemoteAccess::Impl::TakeMemoryBack() {
   if (lease_.idle()) return;
   if (exchange_.state() != Exchange::State::kDone) {
@@ -207,8 +206,8 @@ void RemoteAccess::Impl::Send(const ServerRoute& server,
   if (messages.back().header.has_push()) COHORT_CRASH_POINT("worker.push.sent");
 }
 
-// The open connection to a server, or a new one. Null where its address makes no sense: the exchange
-// is told, as of any server that cannot be reached.
+// The open connection to a server, or a new one. Null where its address makes no sense: the
+// exchange is told, as of any server that cannot be reached.
 PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
   Link& link = links_[server.ps];
   if (link.incarnation != server.incarnation) {
@@ -220,8 +219,7 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
   PsConnection::Callbacks callbacks;
   callbacks.on_response = [this](PsConnection* from, const v1::PushPullResponseHeader& header,
                                  std::span<const PayloadPieces> payload) {
-    exchange_.OnResponse(from->ps(), header, payload,
-                         Micros(std::chrono::steady_clock::now()));
+    exchange_.OnResponse(from->ps(), header, payload, Micros(std::chrono::steady_clock::now()));
     for (const PayloadPieces& field : payload) {
       for (const Bytes& piece : field) Bump(&bytes_received_, piece.size());
     }

@@ -19,17 +19,17 @@ namespace cohort {
 
 struct RemoteAccessOptions {
   ExchangeOptions exchange;
-  std::string host_id;           // of this process: servers with the same one are reached by unix socket
-  bool allow_insecure = false;   // plaintext beyond loopback
+  std::string host_id;  // of this process: servers with the same one are reached by unix socket
+  bool allow_insecure = false;  // plaintext beyond loopback
 };
 
-// The parameter servers as one worker reaches them: a PushPull stream to each, over a unix socket where
-// both ends share a host, opened when first needed and again (with back-off) when lost. What is sent
-// references the caller's memory; an Exchange returns only when gRPC has let go of it, whatever its
-// outcome, so that memory may be reused.
+// The parameter servers as one worker reaches them: a PushPull stream to each, over a unix socket
+// where both ends share a host, opened when first needed and again (with back-off) when lost. What
+// is sent references the caller's memory; an Exchange returns only when gRPC has let go of it,
+// whatever its outcome, so that memory may be reused.
 //
-// One thread, the step thread, exchanges and waits; it polls the streams itself, so an exchange has no
-// thread hop. The others only leave word: Set*, Interrupt and Wake are thread-safe.
+// One thread, the step thread, exchanges and waits; it polls the streams itself, so an exchange has
+// no thread hop. The others only leave word: Set*, Interrupt and Wake are thread-safe.
 class RemoteAccess {
  public:
   explicit RemoteAccess(const RemoteAccessOptions& options);
@@ -58,10 +58,10 @@ class RemoteAccess {
     uint64_t exchanges = 0;
     uint64_t requests = 0;
     uint64_t resends = 0;
-    uint64_t bytes_sent = 0;      // payload
+    uint64_t bytes_sent = 0;  // payload
     uint64_t bytes_received = 0;
-    uint64_t connections = 0;     // opened so far
-    uint64_t release_polls = 0;   // polls only to get sent memory back
+    uint64_t connections = 0;    // opened so far
+    uint64_t release_polls = 0;  // polls only to get sent memory back
   };
   // Thread-safe; the fields may be of slightly different moments.
   Counters counters() const;

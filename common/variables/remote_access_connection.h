@@ -19,8 +19,8 @@
 
 namespace cohort {
 
-// One PushPull stream to one parameter server, from its opening to its end. Belongs to the thread that
-// polls the loop.
+// One PushPull stream to one parameter server, from its opening to its end. Belongs to the thread
+// that polls the loop.
 class PsConnection : public StreamHandler {
  public:
   struct Callbacks {

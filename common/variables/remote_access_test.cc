@@ -1,9 +1,8 @@
 #include "common/variables/remote_access.h"
 
-#include <catch2/catch.hpp>
-
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <filesystem>
 #include <thread>
 

@@ -25,12 +25,12 @@ class RealServer {
     StreamServer::Options options;
     options.listen = {fmt::format("127.0.0.1:{}", port)};
     if (!unix_path.empty()) options.listen.push_back("unix:" + unix_path);
-    auto server = StreamServer::Start(
-        options, {{"/cohort.v1.ParameterServer/PushPull",
-                   [this](std::shared_ptr<Stream> stream, CompletionLoop*) {
-                     ++streams;
-                     return std::make_unique<Handler>(this, std::move(stream));
-                   }}});
+    auto server =
+        StreamServer::Start(options, {{"/cohort.v1.ParameterServer/PushPull",
+                                       [this](std::shared_ptr<Stream> stream, CompletionLoop*) {
+                                         ++streams;
+                                         return std::make_unique<Handler>(this, std::move(stream));
+                                       }}});
     if (!server.ok()) throw std::runtime_error(server.status().ToString());
     server_ = *std::move(server);
   }

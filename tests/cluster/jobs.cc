@@ -14,7 +14,7 @@ namespace {
 constexpr char kRecommender[] = R"(name: {name}
 seed: 7
 model:
-  layers:
+  sequential:
     - Input: {{name: features, shape: [3], dtype: int64}}
     - Embedding: {{input_dim: 8, output_dim: 20}}
     - GlobalAveragePooling1D: {{}}
@@ -36,7 +36,7 @@ data:
 fit: {{epochs: {epochs}}}
 strategy:
   partitioner: {{FixedShards: {{num_shards: 2}}}}
-checkpoint: {{every_steps: {checkpoint_steps}}}
+checkpoint: {{directory: checkpoints, every_steps: {checkpoint_steps}}}
 )";
 
 std::string Recommender(const std::string& name, int records, int epochs, int checkpoint_steps) {

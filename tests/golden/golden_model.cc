@@ -23,8 +23,19 @@ std::string Loss(const json& c) { return c["compile"]["loss"].get<std::string>()
 std::string JobText(const json& c, const std::string& floatx) {
   json job;
   job["name"] = "golden";
-  job["model"] = c["model"];
   job["model"]["dtype"] = floatx;
+  std::string previous;
+  for (json layer : c["model"]["layers"]) {
+    if (layer["class_name"] != "Input" && !layer.contains("inputs")) layer["inputs"] = {previous};
+    previous = layer["name"].get<std::string>();
+    const auto class_name = layer["class_name"].get<std::string>();
+    layer.erase("class_name");
+    if (class_name == "Reshape") {
+      layer["target_shape"] = layer["shape"];
+      layer.erase("shape");
+    }
+    job["model"]["functional"].push_back({{class_name, std::move(layer)}});
+  }
   job["compile"] = c["compile"];
   job["data"] = {{"batch_size", kBatch},
                  {"train", {{"csv", {{"path", "none.csv"}}}, {"label", "label"}}}};

@@ -70,6 +70,26 @@ def _layer(spec):
     raise ValueError(cls)
 
 
+def sum_equal_rows(optimizer):
+    """Sums the rows of a sparse gradient that have the same index before the optimizer sees them.
+
+    Keras 3 on TensorFlow squares repeated rows one by one (keras/src/backend/tensorflow/sparse.py), so
+    that Adam and RMSprop see a sum of squares where the dense gradient has the square of a sum. tf_keras
+    sums them first, and so does Cohort.
+    """
+    apply = optimizer.apply
+
+    def deduplicate(grad):
+        if not isinstance(grad, tf.IndexedSlices):
+            return grad
+        keys, place = tf.unique(grad.indices)
+        values = tf.math.unsorted_segment_sum(grad.values, place, tf.shape(keys)[0])
+        return tf.IndexedSlices(values, keys, grad.dense_shape)
+
+    optimizer.apply = lambda grads, variables=None: apply([deduplicate(g) for g in grads], variables)
+    return optimizer
+
+
 def compile_model(model, spec):
     losses = {
         "binary_crossentropy": lambda: keras.losses.BinaryCrossentropy(
@@ -82,7 +102,8 @@ def compile_model(model, spec):
     config = {k: (bool(v) if k in ("nesterov", "centered", "amsgrad") else v)
               for k, v in optimizer.get("config", {}).items()}
     model.compile(loss=losses[spec["loss"]](), metrics=list(spec.get("metrics", [])),
-                  optimizer=getattr(keras.optimizers, optimizer["class_name"])(**config))
+                  optimizer=sum_equal_rows(
+                      getattr(keras.optimizers, optimizer["class_name"])(**config)))
 
 
 def set_weights(model, seed):
