@@ -8,7 +8,8 @@
 namespace cohort {
 
 Chief::Chief(Options options)
-    : options_(std::move(options)), progress_(&clock_, options_.progress, options_.progress_output) {
+    : options_(std::move(options)),
+      progress_(&clock_, options_.progress, options_.progress_output) {
   options_.job.clock = &clock_;
   options_.job.progress = &progress_;
   runner_ = std::make_unique<JobRunner>(options_.job);
@@ -90,7 +91,8 @@ std::string Chief::StatusText() const {
   if (coordinator == nullptr) return "starting\n";
   const CoordinatorState s = coordinator->state();
   std::string text = fmt::format(
-      "generation {}, timeline {}\nepoch {}, step {}\n{} closures wait, {} in flight on {} workers\n",
+      "generation {}, timeline {}\nepoch {}, step {}\n{} closures wait, {} in flight on {} "
+      "workers\n",
       s.generation, s.timeline, s.epoch + 1, s.steps, s.queued, s.in_flight, s.ready_workers);
   for (const MetricTotal& metric : s.metrics) {
     text += fmt::format("{} {:.6f}\n", metric.name, metric.mean());

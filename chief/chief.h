@@ -22,12 +22,12 @@ class AdminServer;
 class Chief {
  public:
   struct Options {
-    JobRunnerOptions job;                // clock and progress are the chief's own
-    std::string admin_address;           // "" = none
+    JobRunnerOptions job;       // clock and progress are the chief's own
+    std::string admin_address;  // "" = none
     bool allow_insecure = false;
     ProgressLine::Options progress;
     ProgressLine::Output progress_output;
-    std::function<void()> on_done;       // the job has ended, well or not; called once
+    std::function<void()> on_done;  // the job has ended, well or not; called once
   };
 
   // Errors: those of the admin port.

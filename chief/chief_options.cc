@@ -8,12 +8,14 @@ namespace cohort {
 void AddChiefFlags(FlagSet* flags, ChiefFlags* out) {
   AddRoleFlags(flags, &out->role);
   flags->AddPositional("JOB.yaml", &out->job, "what to train", true);
-  flags->Add("checkpoint_dir", &out->checkpoint_dir,
-             "directory of checkpoints and the journal, seen by the chief and every ps; default: the "
-             "job file's");
+  flags->Add(
+      "checkpoint_dir", &out->checkpoint_dir,
+      "directory of checkpoints and the journal, seen by the chief and every ps; default: the "
+      "job file's");
   flags->Add("log_dir", &out->log_dir, "directory of metrics.jsonl and TensorBoard's files");
   flags->Add("fresh", &out->fresh, "delete the checkpoints of former runs and begin anew");
-  flags->Add("takeover", &out->takeover, "the chief that the tasks still hear is dead: take them over");
+  flags->Add("takeover", &out->takeover,
+             "the chief that the tasks still hear is dead: take them over");
   flags->Add("task_timeout_s", &out->task_timeout_s,
              "seconds to wait for a task at the start, or for a lost one; 0: the job file's");
 }

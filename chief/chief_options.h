@@ -20,7 +20,7 @@ struct ChiefFlags {
   std::string log_dir;
   bool fresh = false;
   bool takeover = false;
-  double task_timeout_s = 0;   // 0: the job file's
+  double task_timeout_s = 0;  // 0: the job file's
 };
 
 void AddChiefFlags(FlagSet* flags, ChiefFlags* out);

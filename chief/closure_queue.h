@@ -36,16 +36,16 @@ struct Closure {
 };
 
 // The closures of the job, by id, and the line in which they wait. Closures that wait again come
-// before those that wait for the first time; otherwise the order is that of Schedule. Training closures
-// and others stand in lines of their own, for a cut stops only the former.
+// before those that wait for the first time; otherwise the order is that of Schedule. Training
+// closures and others stand in lines of their own, for a cut stops only the former.
 //
 // Its error follows ClusterCoordinator:
 //
 //              (1) Fail, the first            (2) nothing is in flight         (3) TakeError
 //   running ───────────────────► cancelling ────────────────────► ready to raise ─────────► running
 //
-// (1) drains the line; whoever owns this cancels what is in flight. While an error is there nothing is
-// dispatched, and later errors are dropped.
+// (1) drains the line; whoever owns this cancels what is in flight. While an error is there nothing
+// is dispatched, and later errors are dropped.
 class ClosureQueue {
  public:
   explicit ClosureQueue(size_t capacity) : capacity_(capacity) {}
@@ -75,9 +75,9 @@ class ClosureQueue {
   size_t in_flight() const { return in_flight_; }
   size_t training_in_flight() const { return training_in_flight_; }
   bool full() const { return queued() >= capacity_; }
-  // Training closures of the job runner that a cut must name as pending: all but those that were never
-  // dispatched, whose places (from `*first_fresh_place` on; unchanged where there is none) count as not
-  // made yet.
+  // Training closures of the job runner that a cut must name as pending: all but those that were
+  // never dispatched, whose places (from `*first_fresh_place` on; unchanged where there is none)
+  // count as not made yet.
   std::vector<const Closure*> Pending(uint64_t* first_fresh_place) const;
 
   // The error. Fail returns false where there is one already.
@@ -89,7 +89,7 @@ class ClosureQueue {
 
  private:
   struct Line {
-    std::deque<uint64_t> first;   // by id; an entry counts while its closure says in_line
+    std::deque<uint64_t> first;  // by id; an entry counts while its closure says in_line
     std::set<uint64_t> again;
   };
   Line& LineOf(const Closure& closure) { return closure.spec.training ? training_ : others_; }

@@ -15,8 +15,8 @@ class ClosureResult;
 
 namespace cohort {
 
-// The RemoteValues that wait for their closures, by the token that the core knows them by. One thread
-// at a time.
+// The RemoteValues that wait for their closures, by the token that the core knows them by. One
+// thread at a time.
 class ClosureResults {
  public:
   std::pair<uint64_t, RemoteValue> New();

@@ -90,9 +90,7 @@ void ClusterCoordinator::Impl::SendToPs(int ps, v1::ChiefToPs message) {
   links_->Send(PsTask(ps), SerializeToFrame(message));
 }
 
-void ClusterCoordinator::Impl::Reconnect(Task task, const std::string&) {
-  links_->Reconnect(task);
-}
+void ClusterCoordinator::Impl::Reconnect(Task task, const std::string&) { links_->Reconnect(task); }
 
 void ClusterCoordinator::Impl::ClosureDone(uint64_t token, const absl::Status& status,
                                            v1::ClosureResult* result) {
@@ -104,9 +102,8 @@ void ClusterCoordinator::Impl::Note(const char* event, const std::string& what) 
 }
 
 void ClusterCoordinator::Impl::WriteManifest(v1::Manifest manifest) {
-  disk_->Post([this, manifest = std::move(manifest)]() mutable {
-    CommitCheckpoint(std::move(manifest));
-  });
+  disk_->Post(
+      [this, manifest = std::move(manifest)]() mutable { CommitCheckpoint(std::move(manifest)); });
 }
 
 void ClusterCoordinator::Impl::CommitCheckpoint(v1::Manifest manifest) {
@@ -162,7 +159,8 @@ absl::StatusOr<PerWorkerDataset> ClusterCoordinator::Impl::CreatePerWorkerDatase
   for (const char c : resource.SerializeAsString()) {
     hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
   }
-  resource.set_name(fmt::format("{}-{:016x}", options.name.empty() ? "dataset" : options.name, hash));
+  resource.set_name(
+      fmt::format("{}-{:016x}", options.name.empty() ? "dataset" : options.name, hash));
   MutexLock lock(&mu_);
   return PerWorkerDataset{core_->AddResource(std::move(resource))};
 }

@@ -33,9 +33,9 @@ class VariableSpec;
 namespace cohort {
 
 struct CoordinatorOptions {
-  ClusterSpec cluster;          // workers and ps; indices without gaps
-  std::string job;              // the job's identity: what may not change between two runs of it
-  std::string checkpoint_dir;   // seen by the chief and every ps; the journal lies in it
+  ClusterSpec cluster;         // workers and ps; indices without gaps
+  std::string job;             // the job's identity: what may not change between two runs of it
+  std::string checkpoint_dir;  // seen by the chief and every ps; the journal lies in it
   uint64_t chief_incarnation = 0;
   bool takeover = false;        // another chief that the tasks hear is dead
   bool allow_insecure = false;  // plaintext beyond loopback
@@ -43,16 +43,18 @@ struct CoordinatorOptions {
   uint32_t pull_ahead = 0;
   uint32_t closures_in_flight = 0;  // per worker; 0: the default
   uint32_t max_attempts = 0;        // workers that one closure may kill; 0: the default
-  double task_timeout_s = 60;       // for tasks at the start, for a lost ps, for a worker to take work
-  double cut_deadline_s = 0;        // 0: the default
-  uint32_t max_to_keep = 5;         // checkpoints; 0: all
+  double task_timeout_s = 60;  // for tasks at the start, for a lost ps, for a worker to take work
+  double cut_deadline_s = 0;   // 0: the default
+  uint32_t max_to_keep = 5;    // checkpoints; 0: all
   const Clock* clock = nullptr;
-  Logger* log = nullptr;            // outlives the coordinator
-  // What a call waits for, every few seconds while it does: "waiting for worker:2 (host3:2222), 12 s".
+  Logger* log = nullptr;  // outlives the coordinator
+  // What a call waits for, every few seconds while it does: "waiting for worker:2 (host3:2222), 12
+  // s".
   std::function<void(const std::string&)> on_wait;
   // Where not null: once it is true, every call that waits returns Cancelled, Start too.
   const std::atomic<bool>* interrupt = nullptr;
-  // Adds to a manifest what the coordinator does not know: the job's spec. Called on another thread.
+  // Adds to a manifest what the coordinator does not know: the job's spec. Called on another
+  // thread.
   std::function<void(v1::Manifest*)> complete_manifest;
 };
 
@@ -61,14 +63,14 @@ struct StepFunction {
   int program = -1;
 };
 
-// A dataset that every worker has its own copy and iterator of: as an argument of a step it stands for
-// the next batch of the worker that runs it.
+// A dataset that every worker has its own copy and iterator of: as an argument of a step it stands
+// for the next batch of the worker that runs it.
 struct PerWorkerDataset {
   int resource = -1;
 };
 
 struct DatasetOptions {
-  std::string name;                   // "" = made from the spec
+  std::string name;  // "" = made from the spec
   uint32_t batch_size = 0;
   std::vector<std::string> features;  // the columns that feed the program's arguments, by position
   bool exactly_once = false;          // batches are asked for by lease
@@ -91,12 +93,12 @@ struct JobPlace {
 // A closure with all that can be said about it.
 struct ClosureRequest {
   StepFunction step;
-  std::vector<Tensor> arguments;     // by position; or
-  PerWorkerDataset dataset;          // feeds all arguments
-  std::vector<LeaseRange> leases;    // exactly_once: one per step
-  bool training = true;              // has pushes
+  std::vector<Tensor> arguments;   // by position; or
+  PerWorkerDataset dataset;        // feeds all arguments
+  std::vector<LeaseRange> leases;  // exactly_once: one per step
+  bool training = true;            // has pushes
   uint32_t steps = 1;
-  std::optional<JobPlace> place;     // by it a restarted job runner makes the closure again
+  std::optional<JobPlace> place;  // by it a restarted job runner makes the closure again
 };
 
 // A closure of the job runner that must be scheduled again, after a restart, an error or a restore.
@@ -107,19 +109,19 @@ struct UnfinishedPlace {
 
 // How far the job is.
 struct CoordinatorState {
-  uint64_t steps = 0;         // training steps finished, over all lives and without what was rolled back
+  uint64_t steps = 0;  // training steps finished, over all lives and without what was rolled back
   uint64_t next_place = 0;
-  uint64_t epoch = 0;         // finished epochs
+  uint64_t epoch = 0;  // finished epochs
   uint64_t timeline = 0;
   uint64_t generation = 0;
   uint64_t queued = 0;
   uint64_t in_flight = 0;
-  uint64_t examples = 0;      // of this life, as the rest
-  uint64_t finished = 0;      // closures
+  uint64_t examples = 0;  // of this life, as the rest
+  uint64_t finished = 0;  // closures
   uint64_t requeued = 0;
   uint64_t mixed = 0;
   uint64_t duplicates = 0;
-  uint64_t applied = 0;       // push sections
+  uint64_t applied = 0;  // push sections
   uint64_t max_staleness = 0;
   uint64_t workers_lost = 0;
   uint64_t ps_lost = 0;
@@ -133,9 +135,9 @@ struct CoordinatorState {
   std::vector<MetricTotal> metrics;  // folded, of the current epoch
 };
 
-// What tf.distribute.coordinator.ClusterCoordinator is to TensorFlow: schedules step functions on the
-// workers of a cluster whose variables live on parameter servers. The job runner is one client of it;
-// chiefs that people write are others (deploy/examples/custom_loop).
+// What tf.distribute.coordinator.ClusterCoordinator is to TensorFlow: schedules step functions on
+// the workers of a cluster whose variables live on parameter servers. The job runner is one client
+// of it; chiefs that people write are others (deploy/examples/custom_loop).
 //
 //   COHORT_ASSIGN_OR_RETURN(auto coordinator, ClusterCoordinator::Start(options));
 //   COHORT_RETURN_IF_ERROR(coordinator->CreateVariables(variables, optimizer, partitioner, ""));
@@ -145,25 +147,28 @@ struct CoordinatorState {
 //   }
 //   COHORT_RETURN_IF_ERROR(coordinator->Join());
 //
-// Errors are ClusterCoordinator's: the first non-retryable one cancels what is in flight and what waits
-// (their RemoteValues become Aborted), is raised once by the next Schedule, Join or Done, and is then
-// cleared. When it is raised nothing runs any more. A lost parameter server is such an error, of code
-// Unavailable with a FailureInfo of role "ps": after it Restore goes back to the newest checkpoint.
-// A chief that is fenced by a newer one, or cannot write its journal, raises the same error for ever.
+// Errors are ClusterCoordinator's: the first non-retryable one cancels what is in flight and what
+// waits (their RemoteValues become Aborted), is raised once by the next Schedule, Join or Done, and
+// is then cleared. When it is raised nothing runs any more. A lost parameter server is such an
+// error, of code Unavailable with a FailureInfo of role "ps": after it Restore goes back to the
+// newest checkpoint. A chief that is fenced by a newer one, or cannot write its journal, raises the
+// same error for ever.
 //
 // Thread-safe; Schedule, Join and so on are meant for one thread.
 class ClusterCoordinator {
  public:
   // Dials all tasks, waits for them, and takes them over. Errors: DeadlineExceeded that names the
-  // tasks that are missing; FailedPrecondition where a task works for another chief, says that it is
-  // another task, or does not see the checkpoint directory; those of the journal.
-  static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Start(const CoordinatorOptions& options);
+  // tasks that are missing; FailedPrecondition where a task works for another chief, says that it
+  // is another task, or does not see the checkpoint directory; those of the journal.
+  static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Start(
+      const CoordinatorOptions& options);
   // Leaves the tasks as they are, after a last settle record: another chief may go on.
   ~ClusterCoordinator();
 
-  // Cuts the variables into shards and places them. Servers that hold exactly these, from a former life
-  // of this chief, go on with them; else the newest checkpoint of the directory is restored; where there
-  // is none the variables are initialized. `placement`: "balanced" (also ""), "round_robin".
+  // Cuts the variables into shards and places them. Servers that hold exactly these, from a former
+  // life of this chief, go on with them; else the newest checkpoint of the directory is restored;
+  // where there is none the variables are initialized. `placement`: "balanced" (also ""),
+  // "round_robin".
   absl::Status CreateVariables(std::span<const v1::VariableSpec> variables,
                                const v1::OptimizerSpec& optimizer,
                                const v1::PartitionerSpec& partitioner, std::string_view placement);
@@ -184,20 +189,21 @@ class ClusterCoordinator {
   // Whether everything is finished; waits only while an error is being made ready.
   absl::StatusOr<bool> Done();
 
-  // Takes a checkpoint and waits until it is committed; training goes on meanwhile. `finished`: it is
-  // the job's last. Errors: what kept it from being committed; the one before stays the newest.
+  // Takes a checkpoint and waits until it is committed; training goes on meanwhile. `finished`: it
+  // is the job's last. Errors: what kept it from being committed; the one before stays the newest.
   absl::Status Checkpoint(bool finished = false);
   // Begins one, if none is under way; its end is counted and logged.
   absl::Status StartCheckpoint();
 
-  // After a lost ps: waits for it (task_timeout_s; the error names it) and takes the whole cluster back
-  // to the newest checkpoint, or to the initial state where there is none.
+  // After a lost ps: waits for it (task_timeout_s; the error names it) and takes the whole cluster
+  // back to the newest checkpoint, or to the initial state where there is none.
   absl::Status Restore();
 
   // The values of all variables, by name, as of now: takes a checkpoint and reads it.
   absl::StatusOr<std::map<std::string, Tensor>> ReadVariables();
 
-  // Ends the job: every task is told, and this returns when their streams are closed (10 s at most).
+  // Ends the job: every task is told, and this returns when their streams are closed (10 s at
+  // most).
   absl::Status Shutdown(const std::string& reason, bool job_finished);
   // Makes what is finished durable; waits for it.
   void Flush();

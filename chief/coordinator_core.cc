@@ -1,9 +1,9 @@
 #include "chief/coordinator_core.h"
-#include "chief/lost_task.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "chief/lost_task.h"
 #include "common/base/status.h"
 #include "common/rpc/status_proto.h"
 

@@ -24,41 +24,34 @@
 
 namespace cohort {
 
-// The chief's protocol: plain code without network, threads, disk or clock. Inputs are the On... calls,
-// Tick, and those of the client below; outputs are CoreEffects. Calls come one at a time.
+// The chief's protocol: plain code without network, threads, disk or clock. Inputs are the On...
+// calls, Tick, and those of the client below; outputs are CoreEffects. Calls come one at a time.
 //
 // The life of a chief:
 //
-//   kProbing ─(1)─► kTaking ─(2)─► kAdopting ─(3)─► kReading ─(4)─► kStarting ─(5)─► kReady ─(6)─► kStopped
-//       └─────────────┴───────────────┴──────(7)───────┴───────────────┴────────────────┴──► kFailed
+//   kProbing ─(1)─► kTaking ─(2)─► kAdopting ─(3)─► kReading ─(4)─► kStarting ─(5)─► kReady ─(6)─►
+//   kStopped
+//       └─────────────┴───────────────┴──────(7)───────┴───────────────┴────────────────┴──►
+//       kFailed
 //
 // (1) everyone needed was probed and hears no other chief. (2) a generation is taken. (3) everyone
-// needed is adopted: a former chief can reach nobody any more, so that what its journal says from here
-// on is all that counts. (4) the journal is read. (5) it has the JournalStart of this life. (6) Stop.
-// (7) a newer chief has fenced this one, or a task cannot be adopted: for good.
+// needed is adopted: a former chief can reach nobody any more, so that what its journal says from
+// here on is all that counts. (4) the journal is read. (5) it has the JournalStart of this life.
+// (6) Stop. (7) a newer chief has fenced this one, or a task cannot be adopted: for good.
 //
 // When ready, work runs while the variables are *served*:
 //
 //   not served ─(a) Resume, or RollBack done─► served ─(b) a ps is lost─► not served
 //
-// (b) raises a typed error by the rules of ClosureQueue; a ps whose stream breaks and comes back with
-// the same incarnation within ps_grace is not lost, only waited for.
+// (b) raises a typed error by the rules of ClosureQueue; a ps whose stream breaks and comes back
+// with the same incarnation within ps_grace is not lost, only waited for.
 //
-// Where a closure of the job runner is: scheduled (in the queue), or *unfinished*: it has an id, and
-// nobody has scheduled it yet in this life, after an error, or after a rollback. Ids of unfinished
-// closures are never settled; Schedule of their places takes them up again.
+// Where a closure of the job runner is: scheduled (in the queue), or *unfinished*: it has an id,
+// and nobody has scheduled it yet in this life, after an error, or after a rollback. Ids of
+// unfinished closures are never settled; Schedule of their places takes them up again.
 class CoordinatorCore {
  public:
-  enum class Phase {
-    kProbing,
-    kTaking,
-    kAdopting,
-    kReading,
-    kStarting,
-    kReady,
-    kStopped,
-    kFailed
-  };
+  enum class Phase { kProbing, kTaking, kAdopting, kReading, kStarting, kReady, kStopped, kFailed };
 
   CoordinatorCore(CoreOptions options, CoreEffects* effects);
 
@@ -81,19 +74,19 @@ class CoordinatorCore {
   int AddProgram(std::string fingerprint, v1::Program program);
   int AddResource(v1::CreateResource resource);
 
-  // The job's variables. Afterwards either Resume, where the servers have exactly these tablets at the
-  // journal's timeline, or RollBack.
+  // The job's variables. Afterwards either Resume, where the servers have exactly these tablets at
+  // the journal's timeline, or RollBack.
   void SetLayout(v1::Layout layout, uint64_t layout_hash);
   bool CanResume() const;
   void Resume();
   // To the cut of `manifest` (file `path`), or to the initial state where it is null; RollbackDone
-  // follows. Everything that is scheduled is cancelled. Errors: Unavailable where a ps is not there,
-  // FailedPrecondition before SetLayout or during another rollback.
+  // follows. Everything that is scheduled is cancelled. Errors: Unavailable where a ps is not
+  // there, FailedPrecondition before SetLayout or during another rollback.
   absl::Status RollBack(const v1::Manifest* manifest, const std::string& path);
 
-  // The closure's id. Errors: the job's error where one is ready to be raised (which clears it) or the
-  // chief has failed; ResourceExhausted where the queue is full; FailedPrecondition where nothing is
-  // served. The caller waits before it calls where error_pending() or queue_full().
+  // The closure's id. Errors: the job's error where one is ready to be raised (which clears it) or
+  // the chief has failed; ResourceExhausted where the queue is full; FailedPrecondition where
+  // nothing is served. The caller waits before it calls where error_pending() or queue_full().
   absl::StatusOr<uint64_t> Schedule(ClosureSpec spec);
   // What a restart, an error or a rollback left to be scheduled again, by place.
   std::vector<UnfinishedClosure> Unfinished() const;
@@ -122,8 +115,8 @@ class CoordinatorCore {
   absl::Status TakeError();
   bool cut_active() const { return cut_.state() != Cut::State::kIdle; }
   bool all_ps_there() const { return membership_.all(Role::kPs, Link::kAdopted); }
-  // What a caller that waits is waiting for: "waiting for worker:2 (host3:2222), 12 s"; "" = only for
-  // closures to end.
+  // What a caller that waits is waiting for: "waiting for worker:2 (host3:2222), 12 s"; "" = only
+  // for closures to end.
   std::string WaitingFor() const;
 
   const CoreCounters& counters() const { return counters_; }
@@ -141,9 +134,9 @@ class CoordinatorCore {
     std::deque<uint64_t> in_flight;  // in the order of dispatch
     std::set<std::string> programs;
     std::set<std::string> resources;
-    int64_t rests_until_us = 0;      // set aside: it cannot reach a server
-    bool ready = false;              // adopted and set up
-    v1::WorkerHello hello;           // of its adoption, until it is set up
+    int64_t rests_until_us = 0;  // set aside: it cannot reach a server
+    bool ready = false;          // adopted and set up
+    v1::WorkerHello hello;       // of its adoption, until it is set up
   };
   struct Ps {
     v1::PsHello hello;
@@ -154,7 +147,7 @@ class CoordinatorCore {
     UnfinishedClosure closure;
     uint32_t attempt = 0;
     uint32_t min_attempt = 1;
-    int holder = -1;             // a worker has it in hand
+    int holder = -1;  // a worker has it in hand
     uint32_t holder_attempt = 0;
   };
   struct Named {
@@ -212,7 +205,7 @@ class CoordinatorCore {
 
   int64_t now_us_ = 0;
   Phase phase_ = Phase::kProbing;
-  absl::Status failure_;            // kFailed: why
+  absl::Status failure_;  // kFailed: why
   int64_t phase_since_us_ = 0;
   uint64_t start_record_ = 0;
   uint64_t stop_record_ = 0;
@@ -221,26 +214,27 @@ class CoordinatorCore {
 
   std::vector<Worker> workers_;
   std::vector<Ps> ps_;
-  int next_idle_ = 0;               // idle workers get work in turn
+  int next_idle_ = 0;  // idle workers get work in turn
   std::vector<Named> programs_;
   std::vector<Named> resources_;
   std::set<uint64_t> setup_requests_;  // whose failure is the job's error
 
   uint64_t era_ = 0;
   uint64_t timeline_ = 0;
-  uint64_t last_timeline_ = 0;          // the highest that the journal has been asked for
-  uint64_t layout_hash_ = 0;            // of the tablets as the journal knows them
+  uint64_t last_timeline_ = 0;  // the highest that the journal has been asked for
+  uint64_t layout_hash_ = 0;    // of the tablets as the journal knows them
   bool have_layout_ = false;
   v1::Layout layout_;
   uint64_t wanted_hash_ = 0;
   bool served_ = false;
-  bool settle_held_ = false;        // a rollback is being journaled: nothing may be written after it
-  v1::ChiefCut rollback_cut_;       // of the cut that a rollback goes to
+  bool settle_held_ = false;   // a rollback is being journaled: nothing may be written after it
+  v1::ChiefCut rollback_cut_;  // of the cut that a rollback goes to
   uint64_t rollback_epoch_ = 0;
 
-  std::map<uint64_t, Open> open_;   // by id
+  std::map<uint64_t, Open> open_;  // by id
   std::map<uint64_t, uint64_t> open_places_;
-  std::map<uint64_t, v1::ClosureResult> early_;  // finished before they were scheduled again, by place
+  std::map<uint64_t, v1::ClosureResult>
+      early_;  // finished before they were scheduled again, by place
   uint64_t next_place_ = 0;
   uint64_t epoch_ = 0;
   uint64_t next_cut_ = 0;

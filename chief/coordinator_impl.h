@@ -20,8 +20,8 @@
 
 namespace cohort {
 
-// The core, and what feeds it: streams, a clock, the journal's thread, the disk's thread. Every input
-// takes the one lock; effects come with it held.
+// The core, and what feeds it: streams, a clock, the journal's thread, the disk's thread. Every
+// input takes the one lock; effects come with it held.
 class ClusterCoordinator::Impl : public CoreEffects {
  public:
   explicit Impl(const CoordinatorOptions& options);
@@ -59,8 +59,7 @@ class ClusterCoordinator::Impl : public CoreEffects {
   void ReadJournal() override { journal_->Read(); }
   void AppendJournal(v1::JournalRecord record) override { journal_->Append(std::move(record)); }
   void WriteManifest(v1::Manifest manifest) override;
-  void ClosureDone(uint64_t token, const absl::Status& status,
-                   v1::ClosureResult* result) override;
+  void ClosureDone(uint64_t token, const absl::Status& status, v1::ClosureResult* result) override;
   void CutDone(uint64_t cut, const absl::Status& status) override;
   void RollbackDone(const absl::Status& status) override { rollback_done_ = status; }
   void Note(const char* event, const std::string& what) override;
@@ -94,8 +93,8 @@ class ClusterCoordinator::Impl : public CoreEffects {
 
   Mutex mu_;
   CondVar changed_;
-  std::unique_ptr<CoordinatorCore> core_;  // guarded by mu_
-  ClosureResults results_;                 // guarded by mu_, as all down to links_
+  std::unique_ptr<CoordinatorCore> core_;   // guarded by mu_
+  ClosureResults results_;                  // guarded by mu_, as all down to links_
   std::list<const Condition*> conditions_;  // of the calls that wait
   bool interrupted_ = false;
   std::optional<absl::Status> rollback_done_;

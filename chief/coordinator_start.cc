@@ -34,7 +34,10 @@ std::vector<std::string> Addresses(const ClusterSpec& cluster, Role role) {
 }  // namespace
 
 ClusterCoordinator::Impl::Impl(const CoordinatorOptions& options)
-    : options_(options), log_(options.log), start_(options.clock->Now()), next_report_(start_ + std::chrono::seconds(1)) {}
+    : options_(options),
+      log_(options.log),
+      start_(options.clock->Now()),
+      next_report_(start_ + std::chrono::seconds(1)) {}
 
 ClusterCoordinator::Impl::~Impl() {
   if (!stopped_) Flush();
@@ -61,9 +64,10 @@ absl::Status ClusterCoordinator::Impl::CheckOptions() const {
     }
   }
   if (options_.checkpoint_dir.empty()) {
-    return WithExitCode(InvalidArgument("a checkpoint directory is needed: the chief's journal lies "
-                                        "in it"),
-                        ExitCode::kConfig);
+    return WithExitCode(
+        InvalidArgument("a checkpoint directory is needed: the chief's journal lies "
+                        "in it"),
+        ExitCode::kConfig);
   }
   return absl::OkStatus();
 }
@@ -160,8 +164,8 @@ absl::Status ClusterCoordinator::Impl::WaitForServers(TimePoint deadline) {
   COHORT_ASSIGN_OR_RETURN(const bool in_time, Wait(there, deadline));
   if (Failed()) return core_->TakeError();
   if (!in_time) {
-    absl::Status status = DeadlineExceeded("{}: gave up after {} s", core_->WaitingFor(),
-                                           options_.task_timeout_s);
+    absl::Status status =
+        DeadlineExceeded("{}: gave up after {} s", core_->WaitingFor(), options_.task_timeout_s);
     SetFailure(&status, {.role = "ps", .retryable = false});
     return status;
   }
@@ -251,9 +255,8 @@ TaskLinks::Callbacks ClusterCoordinator::Impl::LinkCallbacks() {
       v1::WorkerToChief message;
       status = ParseFromFrame(frame, &message);
       if (status.ok()) {
-        Input([&](CoordinatorCore* core) {
-          core->OnWorkerMessage(task.index, std::move(message));
-        });
+        Input(
+            [&](CoordinatorCore* core) { core->OnWorkerMessage(task.index, std::move(message)); });
       }
     } else {
       v1::PsToChief message;
@@ -270,7 +273,8 @@ TaskLinks::Callbacks ClusterCoordinator::Impl::LinkCallbacks() {
   callbacks.on_closed = [this](Task task, const absl::Status& status, bool was_connected) {
     Input([&](CoordinatorCore* core) {
       if (was_connected) --open_links_;
-      core->OnDisconnected(task, std::string(status.ok() ? "it closed the stream" : status.message()));
+      core->OnDisconnected(task,
+                           std::string(status.ok() ? "it closed the stream" : status.message()));
     });
   };
   return callbacks;

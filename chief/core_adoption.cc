@@ -96,7 +96,9 @@ void CoordinatorCore::OnWorkerHello(int worker, uint64_t request, v1::WorkerHell
     outbox_.effects()->Note(
         "task_adopted",
         fmt::format("{} incarnation {:016x}{}", membership_.Name(task), hello->incarnation(),
-                    !returns ? "" : before == hello->incarnation() ? ", back" : ", born again"));
+                    !returns                         ? ""
+                    : before == hello->incarnation() ? ", back"
+                                                     : ", born again"));
     workers_[static_cast<size_t>(worker)].hello = std::move(*hello);
     if (phase_ == Phase::kReady) SetUpWorker(worker);
   }
@@ -118,7 +120,8 @@ void CoordinatorCore::OnPsHello(int ps, uint64_t request, const v1::PsHello& hel
     Ps& state = ps_[static_cast<size_t>(ps)];
     membership_.member(task).known = true;
     outbox_.effects()->Note(
-        "task_adopted", fmt::format("{} incarnation {:016x}", membership_.Name(task), hello.incarnation()));
+        "task_adopted",
+        fmt::format("{} incarnation {:016x}", membership_.Name(task), hello.incarnation()));
     state.hello = hello;
     state.term = hello.term();
     state.down_since_us = -1;
@@ -152,7 +155,8 @@ void CoordinatorCore::SetUpWorker(int worker) {
   Refill(worker);
 }
 
-// What the worker has in hand goes on there, where nobody else has it by now; the rest is cancelled.
+// What the worker has in hand goes on there, where nobody else has it by now; the rest is
+// cancelled.
 void CoordinatorCore::TakeBack(int worker, const v1::WorkerHello& hello) {
   Worker& w = workers_[static_cast<size_t>(worker)];
   std::vector<uint64_t> unwanted;
@@ -165,8 +169,7 @@ void CoordinatorCore::TakeBack(int worker, const v1::WorkerHello& hello) {
                hand.attempt() >= c->min_attempt && hand.attempt() <= c->attempt) {
       queue_.Claim(c, worker, hand.attempt());
       w.in_flight.push_back(hand.id());
-    } else if (c == nullptr && open != open_.end() &&
-               hand.attempt() >= open->second.min_attempt &&
+    } else if (c == nullptr && open != open_.end() && hand.attempt() >= open->second.min_attempt &&
                hand.attempt() <= open->second.attempt) {
       open->second.holder = worker;
       open->second.holder_attempt = hand.attempt();

@@ -21,8 +21,9 @@ absl::StatusOr<uint64_t> CoordinatorCore::Schedule(ClosureSpec spec) {
   if (queue_.failed()) return FailedPrecondition("an error is about to be raised");
   if (phase_ != Phase::kReady || !served_ || rollback_.active()) {
     return FailedPrecondition("the variables are not served: {}",
-                              have_layout_ ? "a parameter server was lost; restore a checkpoint first"
-                                           : "create them first");
+                              have_layout_
+                                  ? "a parameter server was lost; restore a checkpoint first"
+                                  : "create them first");
   }
   if (spec.program < 0 || static_cast<size_t>(spec.program) >= programs_.size() ||
       spec.resource >= static_cast<int>(resources_.size()) || spec.steps == 0) {
@@ -185,8 +186,8 @@ void CoordinatorCore::GiveBack(Closure* c, const absl::Status& why) {
   }
   if (times <= options_.max_give_backs) return;
   Fail(Annotate(absl::Status(absl::StatusCode::kUnavailable, why.message()),
-                fmt::format("closure {} was given back {} times, the last time by {}", c->id,
-                            times, membership_.Name(WorkerTask(worker)))));
+                fmt::format("closure {} was given back {} times, the last time by {}", c->id, times,
+                            membership_.Name(WorkerTask(worker)))));
 }
 
 void CoordinatorCore::CancelFor(std::unique_ptr<Closure> closure, const absl::Status& status) {
@@ -297,8 +298,8 @@ void CoordinatorCore::FillDispatch(const Closure& closure, v1::Closure* out) con
   for (const v1::TensorValue& argument : spec.arguments) *out->add_arguments() = argument;
 }
 
-// Hands out when half of what a worker may have in flight is done, so that one message carries several
-// closures; near the end of the line each worker gets its share only.
+// Hands out when half of what a worker may have in flight is done, so that one message carries
+// several closures; near the end of the line each worker gets its share only.
 void CoordinatorCore::Refill(int worker) {
   if (!MayDispatch(worker) || queue_.queued() == 0) return;
   Worker& w = workers_[static_cast<size_t>(worker)];

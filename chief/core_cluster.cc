@@ -51,9 +51,8 @@ void CoordinatorCore::CheckStranded() {
   }
   if (stranded_since_us_ < 0) stranded_since_us_ = now_us_;
   if (now_us_ - stranded_since_us_ < options_.stranded_us) return;
-  absl::Status error =
-      Unavailable("no worker took work for {} s; {}",
-                  (now_us_ - stranded_since_us_) / 1'000'000, WaitingFor());
+  absl::Status error = Unavailable("no worker took work for {} s; {}",
+                                   (now_us_ - stranded_since_us_) / 1'000'000, WaitingFor());
   SetFailure(&error, {.role = "worker", .retryable = false});
   Fail(std::move(error));
 }
@@ -75,11 +74,11 @@ absl::StatusOr<uint64_t> CoordinatorCore::StartCut(bool finished) {
   if (phase_ != Phase::kReady || !served_ || rollback_.active()) {
     return FailedPrecondition("a checkpoint needs variables that are served");
   }
-  if (cut_active()) return FailedPrecondition("checkpoint {} is still being written", cut_.number());
+  if (cut_active())
+    return FailedPrecondition("checkpoint {} is still being written", cut_.number());
   cut_finished_ = finished;
   const uint64_t number = next_cut_++;
-  const std::string name =
-      fmt::format("ckpt-{}-{}-{}", timeline_, outbox_.generation(), number);
+  const std::string name = fmt::format("ckpt-{}-{}-{}", timeline_, outbox_.generation(), number);
   cut_.Begin(number, timeline_, options_.checkpoint_dir + "/" + name, now_us_);
   AdvanceCut();
   return number;

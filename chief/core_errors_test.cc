@@ -39,17 +39,17 @@ TEST_CASE("the first error drains the line and cancels what is in flight") {
   t.world.Quiesce();
   CHECK(t.world.core().in_flight() == 8);
   t.Fail();
-  CHECK(t.world.core().error_pending());     // something is still in flight: not to be raised yet
+  CHECK(t.world.core().error_pending());  // something is still in flight: not to be raised yet
   CHECK(t.world.core().queued() == 0);
-  CHECK(t.world.core().TakeError().ok());    // nothing is raised while something runs
-  t.world.Quiesce();                         // the workers hear of it
+  CHECK(t.world.core().TakeError().ok());  // nothing is raised while something runs
+  t.world.Quiesce();                       // the workers hear of it
   CHECK(t.world.core().in_flight() == 0);
   CHECK(!t.world.core().error_pending());
   CHECK(t.world.workers[0].hand.empty());
   CHECK(t.world.workers[1].hand.empty());
   int aborted = 0;
   for (const auto& [token, status] : t.world.done) aborted += absl::IsAborted(status) ? 1 : 0;
-  CHECK(t.world.done.size() == 10);          // every RemoteValue has an end
+  CHECK(t.world.done.size() == 10);  // every RemoteValue has an end
   CHECK(aborted == 9);
   CHECK(absl::IsInvalidArgument(t.world.done.at(1)));  // the failed one has its own error
 }

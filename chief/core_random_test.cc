@@ -1,7 +1,6 @@
-// Random schedules of messages, deaths and cuts: whatever happens, each place ends up once in the state
-// of every server, and its figures are folded once.
+// Random schedules of messages, deaths and cuts: whatever happens, each place ends up once in the
+// state of every server, and its figures are folded once.
 #include <catch2/catch.hpp>
-
 #include <cstdlib>
 
 #include "chief/core_test_world.h"

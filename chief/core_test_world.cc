@@ -133,11 +133,12 @@ bool TestWorld::Chores() {
     return true;
   }
   if (std::exchange(read_journal_, false)) {
-    core_->OnRecovered(Recover(durable, [&](const std::string& path) -> absl::StatusOr<v1::Manifest> {
-      const auto found = checkpoints.find(path);
-      if (found == checkpoints.end()) return NotFound("{}", path);
-      return found->second.manifest;
-    }));
+    core_->OnRecovered(
+        Recover(durable, [&](const std::string& path) -> absl::StatusOr<v1::Manifest> {
+          const auto found = checkpoints.find(path);
+          if (found == checkpoints.end()) return NotFound("{}", path);
+          return found->second.manifest;
+        }));
     return true;
   }
   if (manifest_.has_value()) {

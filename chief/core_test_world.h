@@ -29,12 +29,12 @@ struct FakePs {
   uint64_t term = 0;
   uint64_t watermark = 0;
   bool has_tablet = false;
-  std::map<uint64_t, int> places;    // place -> times applied
-  std::set<uint64_t> applied;        // ids
+  std::map<uint64_t, int> places;  // place -> times applied
+  std::set<uint64_t> applied;      // ids
   std::vector<std::pair<uint64_t, uint64_t>> closed;
   std::deque<v1::ChiefToPs> in;
   std::deque<v1::PsToChief> out;
-  bool refuse_snapshots = false;     // a full disk
+  bool refuse_snapshots = false;  // a full disk
 };
 
 struct FakeWorker {
@@ -48,11 +48,11 @@ struct FakeWorker {
   std::set<std::string> programs;
   std::set<std::string> resources;
   std::deque<v1::Closure> hand;
-  size_t pushed = 0;                 // servers that have the push of the first in hand
+  size_t pushed = 0;  // servers that have the push of the first in hand
   std::map<uint64_t, v1::ClosureResult> kept;
   std::deque<v1::ChiefToWorker> in;
   std::deque<v1::WorkerToChief> out;
-  std::vector<v1::Closure> seen;     // every closure that was ever dispatched here
+  std::vector<v1::Closure> seen;  // every closure that was ever dispatched here
 };
 
 // What a manifest and the shard files hold.
@@ -69,8 +69,8 @@ class TestWorld : public CoreEffects {
   CoreOptions options;  // of the next StartChief
   std::vector<FakeWorker> workers;
   std::vector<FakePs> ps;
-  std::map<uint64_t, absl::Status> done;    // by token
-  std::map<uint64_t, int> done_times;       // by token
+  std::map<uint64_t, absl::Status> done;  // by token
+  std::map<uint64_t, int> done_times;     // by token
   std::vector<absl::Status> cuts_done;
   std::vector<absl::Status> rollbacks_done;
   std::vector<v1::JournalRecord> durable;
@@ -89,17 +89,17 @@ class TestWorld : public CoreEffects {
   void Connect(Task task);
   void Disconnect(Task task);
   void ConnectAll();
-  void KillWorker(int worker);   // and bring it back as a new process, not connected
+  void KillWorker(int worker);  // and bring it back as a new process, not connected
   void KillPs(int ps);
 
-  // One message or closure further, where there is one: peers by number, in turn. False when nothing is
-  // left to do.
+  // One message or closure further, where there is one: peers by number, in turn. False when
+  // nothing is left to do.
   bool DeliverOne();
   // Until nothing is left to do.
   void Quiesce();
   // StartChief .. served, with `n` programs.
   void StartServing();
-  void Serve();   // SetLayout and Resume or RollBack to the newest
+  void Serve();  // SetLayout and Resume or RollBack to the newest
   absl::StatusOr<uint64_t> ScheduleJob(uint64_t place, uint32_t steps, uint64_t end);
   absl::StatusOr<uint64_t> ScheduleUser(bool training = true);
 
@@ -109,7 +109,7 @@ class TestWorld : public CoreEffects {
   bool FromWorker(int worker);
   bool ToPs(int ps);
   bool FromPs(int ps);
-  bool Work(int worker);         // one push of the closure in hand, or its result
+  bool Work(int worker);  // one push of the closure in hand, or its result
   std::function<absl::Status(const v1::Closure&)> outcome;  // of a closure; null: OK
   bool hold_work = false;
 

@@ -18,27 +18,27 @@ namespace cohort {
 // microseconds of an injected clock.
 
 struct CoreOptions {
-  std::string job;                          // the job's identity: tasks of another are not adopted
-  std::vector<std::string> workers;         // addresses by index, for messages and routes
+  std::string job;                   // the job's identity: tasks of another are not adopted
+  std::vector<std::string> workers;  // addresses by index, for messages and routes
   std::vector<std::string> ps;
   uint64_t chief_incarnation = 0;
-  bool continued = false;                   // the journal is not empty
-  bool takeover = false;                    // adopt tasks that hear another chief
-  std::string directory_token;              // see AdoptPs
+  bool continued = false;       // the journal is not empty
+  bool takeover = false;        // adopt tasks that hear another chief
+  std::string directory_token;  // see AdoptPs
   std::string checkpoint_dir;
   uint64_t seed = 0;
   uint32_t pull_ahead = 0;
   bool deterministic = false;
 
-  size_t queue_capacity = 262'144;          // closures; then Schedule waits
-  uint32_t closures_in_flight = 16;         // per worker
-  uint32_t max_attempts = 5;                // workers that one closure may kill
-  uint32_t max_give_backs = 64;             // times that a closure may be given back unfinished
+  size_t queue_capacity = 262'144;   // closures; then Schedule waits
+  uint32_t closures_in_flight = 16;  // per worker
+  uint32_t max_attempts = 5;         // workers that one closure may kill
+  uint32_t max_give_backs = 64;      // times that a closure may be given back unfinished
 
   int64_t settle_interval_us = 50'000;
   int64_t ping_interval_us = 1'000'000;
-  int64_t silence_us = 20'000'000;          // a task that says nothing for so long is lost
-  int64_t probe_patience_us = 3'000'000;    // how long another chief's stream may still be closing
+  int64_t silence_us = 20'000'000;        // a task that says nothing for so long is lost
+  int64_t probe_patience_us = 3'000'000;  // how long another chief's stream may still be closing
   int64_t probe_again_us = 200'000;
   int64_t adopt_grace_us = 5'000'000;       // a continued run starts without workers after that
   int64_t ps_grace_us = 1'000'000;          // a server gone for so long is lost
@@ -53,21 +53,22 @@ struct CoreOptions {
 
 // What to schedule.
 struct ClosureSpec {
-  int program = -1;                 // from CoordinatorCore::AddProgram
-  int resource = -1;                // from AddResource; -1: `arguments` feed the program
-  bool training = true;             // uses update ids and pushes
+  int program = -1;      // from CoordinatorCore::AddProgram
+  int resource = -1;     // from AddResource; -1: `arguments` feed the program
+  bool training = true;  // uses update ids and pushes
   uint32_t steps = 1;
-  std::vector<v1::Lease> leases;    // visitation exactly_once: one per step
+  std::vector<v1::Lease> leases;  // visitation exactly_once: one per step
   std::vector<v1::TensorValue> arguments;
-  // Made by the job runner: the place says what the closure means, so that it can be made again. Its
-  // id is never given up before it is finished. Places of one epoch end at `places_end`.
+  // Made by the job runner: the place says what the closure means, so that it can be made again.
+  // Its id is never given up before it is finished. Places of one epoch end at `places_end`.
   bool by_job = false;
-  uint64_t place = 0;               // by_job only; others get the next free one
+  uint64_t place = 0;  // by_job only; others get the next free one
   uint64_t places_end = 0;
-  uint64_t token = 0;               // names it in CoreEffects::ClosureDone
+  uint64_t token = 0;  // names it in CoreEffects::ClosureDone
 };
 
-// A closure of the job runner that has an id and is not finished: to be scheduled again, by its place.
+// A closure of the job runner that has an id and is not finished: to be scheduled again, by its
+// place.
 struct UnfinishedClosure {
   uint64_t id = 0;
   uint64_t place = 0;
@@ -108,16 +109,16 @@ class CoreEffects {
 // Figures that the core counts.
 struct CoreCounters {
   uint64_t scheduled = 0;
-  uint64_t dispatched = 0;         // closures, repeated ones too
+  uint64_t dispatched = 0;  // closures, repeated ones too
   uint64_t dispatch_messages = 0;
   uint64_t finished = 0;
-  uint64_t steps = 0;              // training steps finished, of this life
+  uint64_t steps = 0;  // training steps finished, of this life
   uint64_t requeued = 0;
   uint64_t workers_lost = 0;
   uint64_t ps_lost = 0;
-  uint64_t late_results = 0;       // results that were not wanted any more
-  uint64_t mixed = 0;              // closures whose tablets hold different attempts
-  uint64_t duplicates = 0;         // push sections that were applied before
+  uint64_t late_results = 0;  // results that were not wanted any more
+  uint64_t mixed = 0;         // closures whose tablets hold different attempts
+  uint64_t duplicates = 0;    // push sections that were applied before
   uint64_t applied = 0;
   uint64_t max_staleness = 0;
   uint64_t examples = 0;

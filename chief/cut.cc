@@ -48,10 +48,10 @@ bool Cut::AllDone(const std::vector<bool>& done) const {
 bool Cut::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us) {
   if (state_ != State::kSnapshotting && state_ != State::kWriting) return false;
   const size_t i = static_cast<size_t>(ps);
-  const bool taken = message.has_snapshot_taken() &&
-                     message.snapshot_taken().cut() == manifest_.cut();
-  const bool written = message.has_snapshot_written() &&
-                       message.snapshot_written().cut() == manifest_.cut();
+  const bool taken =
+      message.has_snapshot_taken() && message.snapshot_taken().cut() == manifest_.cut();
+  const bool written =
+      message.has_snapshot_written() && message.snapshot_written().cut() == manifest_.cut();
   if (!taken && !written && (message.request() == 0 || message.request() != requests_[i])) {
     return false;
   }

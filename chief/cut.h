@@ -13,18 +13,26 @@ namespace cohort {
 
 // One cut at a time: the chief's walk from "take a checkpoint" to a committed manifest.
 //
-//   kIdle ─(1)─► kDraining ─(2)─► kSnapshotting ─(3)─► kWriting ─(4)─► kCommitting ─(5)─► kJournaling
+//   kIdle ─(1)─► kDraining ─(2)─► kSnapshotting ─(3)─► kWriting ─(4)─► kCommitting ─(5)─►
+//   kJournaling
 //     ▲              │                 │                  │                 │                 │(6)
 //     └──────────────┴─────────────────┴──────(7)─────────┴─────────────────┴─────────────────┘
 //
 // (1) Begin: training closures are no longer dispatched. (2) Drained: none is in flight, or the
 // deadline has passed and those that are enter the cut as pending; every ps is told to take its
 // snapshot. (3) all have it in memory: dispatch goes on. (4) all files are durable: the manifest is
-// written. (5) it is committed. (6) the journal knows. (7) an error, a lost ps, a deadline, a rollback:
-// the snapshots are dropped, the older checkpoint stays the newest.
+// written. (5) it is committed. (6) the journal knows. (7) an error, a lost ps, a deadline, a
+// rollback: the snapshots are dropped, the older checkpoint stays the newest.
 class Cut {
  public:
-  enum class State : uint8_t { kIdle, kDraining, kSnapshotting, kWriting, kCommitting, kJournaling };
+  enum class State : uint8_t {
+    kIdle,
+    kDraining,
+    kSnapshotting,
+    kWriting,
+    kCommitting,
+    kJournaling
+  };
 
   Cut(const CoreOptions* options, Outbox* outbox) : options_(options), outbox_(outbox) {}
 

@@ -13,10 +13,12 @@ namespace cohort {
 // Gives closure ids out of blocks that are reserved in the journal ahead of use, together with what
 // they mean: id first + i of a block of the job runner means the closure of place
 // first_place + i * steps, cut short at max_places; an id of any other block means nothing after a
-// restart. An id is given at once, but nothing may be done with it before durable_end() has passed it.
+// restart. An id is given at once, but nothing may be done with it before durable_end() has passed
+// it.
 //
 //   none ──(1) Next──► current ──(2) half used──► current + ahead ──(3) current used up──► current
-//                        └──(4) Next of another kind or place: both are given up, a new one is opened──►
+//                        └──(4) Next of another kind or place: both are given up, a new one is
+//                        opened──►
 class IdAllocator {
  public:
   struct Request {

@@ -49,9 +49,9 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
   }
   hash = Hash(hash, plan.model_.optimizer.SerializeAsString());
   hash = Hash(hash, data->train().SerializeAsString());
-  hash = Hash(hash, fmt::format("{} {} {} {} {}", batch, static_cast<int>(data->visitation()),
-                                plan.steps_per_epoch_, spec.fit().steps_per_execution(),
-                                spec.seed()));
+  hash =
+      Hash(hash, fmt::format("{} {} {} {} {}", batch, static_cast<int>(data->visitation()),
+                             plan.steps_per_epoch_, spec.fit().steps_per_execution(), spec.seed()));
   plan.identity_ = fmt::format("{}-{:016x}", spec.name(), hash);
   return plan;
 }

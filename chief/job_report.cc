@@ -10,9 +10,7 @@
 
 namespace cohort {
 
-std::string ShardPlan(const ClusterCoordinator& cluster) {
-  return ShardPlanText(cluster.layout());
-}
+std::string ShardPlan(const ClusterCoordinator& cluster) { return ShardPlanText(cluster.layout()); }
 
 absl::Status DeleteJournals(const std::string& directory) {
   COHORT_RETURN_IF_ERROR(MakeDirectories(directory));
@@ -29,8 +27,9 @@ void JobRunner::CheckpointWhenDue(const CoordinatorState& state) {
   const v1::CheckpointSpec& spec = plan_->spec().checkpoint();
   const bool by_steps =
       spec.every_steps() > 0 && state.steps >= steps_at_checkpoint_ + spec.every_steps();
-  const bool by_time = spec.every_seconds() > 0 &&
-                       ToSeconds(options_.clock->Now() - time_of_checkpoint_) >= spec.every_seconds();
+  const bool by_time =
+      spec.every_seconds() > 0 &&
+      ToSeconds(options_.clock->Now() - time_of_checkpoint_) >= spec.every_seconds();
   if (!by_steps && !by_time) return;
   steps_at_checkpoint_ = state.steps;
   time_of_checkpoint_ = options_.clock->Now();
@@ -61,8 +60,8 @@ void JobRunner::TellProgress(const CoordinatorState& state, uint64_t epoch,
   const double seconds = ToSeconds(options_.clock->Now() - time_of_progress_);
   Progress progress{.epoch = epoch + 1, .epochs = plan_->epochs()};
   progress.steps = plan_->steps_per_epoch();
-  progress.step = std::min(state.steps - std::min(state.steps, epoch * progress.steps),
-                           progress.steps);
+  progress.step =
+      std::min(state.steps - std::min(state.steps, epoch * progress.steps), progress.steps);
   if (!end && seconds > 0 && state.steps >= steps_at_progress_) {
     progress.steps_per_second = static_cast<double>(state.steps - steps_at_progress_) / seconds;
   } else {

@@ -19,8 +19,8 @@ absl::StatusOr<JobReport> JobRunner::Run() {
   COHORT_ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(options_.job, options_.data));
   plan_ = std::make_unique<JobPlan>(std::move(plan));
   const v1::JobSpec& spec = plan_->spec();
-  checkpoint_dir_ = options_.checkpoint_dir.empty() ? spec.checkpoint().directory()
-                                                    : options_.checkpoint_dir;
+  checkpoint_dir_ =
+      options_.checkpoint_dir.empty() ? spec.checkpoint().directory() : options_.checkpoint_dir;
   log_dir_ = options_.log_dir.empty() ? spec.report().log_dir() : options_.log_dir;
   task_timeout_s_ =
       options_.task_timeout_s > 0 ? options_.task_timeout_s : spec.strategy().task_timeout_s();
@@ -68,9 +68,10 @@ absl::Status JobRunner::LookAtDirectory() {
     if (!manifest.ok()) continue;  // torn: told when it is refused
     if (manifest->job() != plan_->identity()) {
       return WithExitCode(
-          FailedPrecondition("{} holds checkpoints of another job, {}; this one is {}: give another "
-                             "directory, or --fresh to delete them",
-                             checkpoint_dir_, manifest->job(), plan_->identity()),
+          FailedPrecondition(
+              "{} holds checkpoints of another job, {}; this one is {}: give another "
+              "directory, or --fresh to delete them",
+              checkpoint_dir_, manifest->job(), plan_->identity()),
           ExitCode::kConfig);
     }
     if (manifest->finished() && manifest->epoch() >= plan_->epochs()) {
@@ -145,8 +146,8 @@ absl::Status JobRunner::TakeFirstCut() {
   time_of_checkpoint_ = time_of_report_ = time_of_progress_ = options_.clock->Now();
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir_));
   if (!entries.empty()) {
-    Say(fmt::format("continuing {} at step {} of {}", plan_->spec().name(),
-                                        state.steps, plan_->epochs() * plan_->steps_per_epoch()));
+    Say(fmt::format("continuing {} at step {} of {}", plan_->spec().name(), state.steps,
+                    plan_->epochs() * plan_->steps_per_epoch()));
     return absl::OkStatus();
   }
   return Annotate(cluster_->Checkpoint(), "the first checkpoint");
@@ -158,8 +159,7 @@ absl::Status JobRunner::TrainAll() {
   bool evaluate_again = state.epoch > 0 && unfinished_.empty() &&
                         state.next_place == state.epoch * plan_->steps_per_epoch();
   while (state.epoch < plan_->epochs() || evaluate_again) {
-    const absl::Status status =
-        evaluate_again ? Evaluate(state.epoch) : OneEpoch(state.epoch);
+    const absl::Status status = evaluate_again ? Evaluate(state.epoch) : OneEpoch(state.epoch);
     evaluate_again = false;
     if (!status.ok()) COHORT_RETURN_IF_ERROR(Recover(status));
     state = cluster_->state();
@@ -255,10 +255,8 @@ absl::Status JobRunner::Evaluate(uint64_t epoch) {
   const TimePoint began = options_.clock->Now();
   std::vector<RemoteValue> values;
   for (const LeaseRange& batch : plan_->ValidationBatches()) {
-    ClosureRequest request{.step = eval_,
-                           .dataset = validation_data_,
-                           .leases = {batch},
-                           .training = false};
+    ClosureRequest request{
+        .step = eval_, .dataset = validation_data_, .leases = {batch}, .training = false};
     COHORT_ASSIGN_OR_RETURN(RemoteValue value, cluster_->Schedule(std::move(request)));
     values.push_back(std::move(value));
   }
@@ -290,12 +288,13 @@ absl::Status JobRunner::Evaluate(uint64_t epoch) {
   return absl::OkStatus();
 }
 
-// After an error of the cluster: back to the newest checkpoint where a server was lost, else the end.
+// After an error of the cluster: back to the newest checkpoint where a server was lost, else the
+// end.
 absl::Status JobRunner::Recover(const absl::Status& error) {
   const auto info = GetFailure(error);
   if (!info.has_value() || info->role != "ps" || !info->retryable) return error;
-  Say(fmt::format("ps:{} was lost: going back to the newest checkpoint ({})",
-                                      info->index, std::string(error.message())));
+  Say(fmt::format("ps:{} was lost: going back to the newest checkpoint ({})", info->index,
+                  std::string(error.message())));
   // What else has been raised meanwhile is of the same loss.
   const absl::Status more = cluster_->Join();
   if (absl::IsCancelled(more)) return more;

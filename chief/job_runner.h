@@ -23,12 +23,12 @@ struct JobRunnerOptions {
   ClusterSpec cluster;
   JobFile job;
   DataOptions data;
-  std::string checkpoint_dir;    // "" = the job file's
-  std::string log_dir;           // "" = the job file's; where that is empty too: nothing is written
-  bool fresh = false;            // delete the checkpoints of former runs
+  std::string checkpoint_dir;  // "" = the job file's
+  std::string log_dir;         // "" = the job file's; where that is empty too: nothing is written
+  bool fresh = false;          // delete the checkpoints of former runs
   bool takeover = false;
   bool allow_insecure = false;
-  double task_timeout_s = 0;     // 0: the job file's
+  double task_timeout_s = 0;  // 0: the job file's
   uint64_t chief_incarnation = 0;
   const Clock* clock = nullptr;
   Logger* log = nullptr;
@@ -40,11 +40,11 @@ struct JobReport {
   std::vector<MetricTotal> training;    // of the last epoch that this life finished
   std::vector<MetricTotal> validation;  // the last evaluation
   CoordinatorState state;
-  uint64_t steps = 0;                   // of this life
-  double training_seconds = 0;          // of this life, without evaluation
+  uint64_t steps = 0;           // of this life
+  double training_seconds = 0;  // of this life, without evaluation
   uint64_t restores = 0;
   std::string shard_plan;
-  std::string checkpoint;               // the newest
+  std::string checkpoint;  // the newest
   std::string log_dir;
 
   // For a person, many lines.
@@ -59,10 +59,10 @@ absl::Status DeleteJournals(const std::string& directory);
 // Trains what a job file says, as a client of ClusterCoordinator.
 //
 //   1. Plan: data, model, epochs (job_plan.h). 2. Look at what the checkpoint directory holds.
-//   3. Start the coordinator, variables, programs, datasets. 4. TakeFirstCut, so that there is a state
-//   to go back to. 5. Per epoch: TrainEpoch (schedule what is unfinished, then the rest; checkpoints by
-//   steps and seconds), close it, checkpoint by epochs, Evaluate. 6. The last checkpoint; every task is
-//   told.
+//   3. Start the coordinator, variables, programs, datasets. 4. TakeFirstCut, so that there is a
+//   state to go back to. 5. Per epoch: TrainEpoch (schedule what is unfinished, then the rest;
+//   checkpoints by steps and seconds), close it, checkpoint by epochs, Evaluate. 6. The last
+//   checkpoint; every task is told.
 //
 // A lost ps anywhere in 5 leads to Restore and back to where the checkpoint was.
 class JobRunner {

@@ -71,8 +71,8 @@ void JournalThread::Run() {
 }
 
 absl::StatusOr<uint64_t> JournalThread::CreateJournal(uint64_t heard) {
-  // Tasks of this job may have heard of generations that this directory does not know (it is another
-  // one, or was emptied): this chief's must be above them.
+  // Tasks of this job may have heard of generations that this directory does not know (it is
+  // another one, or was emptied): this chief's must be above them.
   if (heard > 0) {
     COHORT_RETURN_IF_ERROR(MakeDirectories(directory_));
     const std::string claim = JoinPath(directory_, fmt::format("generation-{}", heard));

@@ -9,7 +9,8 @@
 
 namespace cohort {
 
-// Unavailable with the typed payload: this task is lost; another try, elsewhere or later, may succeed.
+// Unavailable with the typed payload: this task is lost; another try, elsewhere or later, may
+// succeed.
 inline absl::Status LostTask(const char* role, int index, uint64_t incarnation,
                              const std::string& message) {
   absl::Status status = Unavailable("{}", message);

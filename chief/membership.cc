@@ -67,15 +67,16 @@ void Membership::OnDisconnected(Task task, const std::string& why, int64_t now_u
 absl::Status Membership::CheckHello(Task task, const Hello& hello) const {
   if (hello.task.type() != RoleName(task.role) || hello.task.index() != task.index) {
     return WithExitCode(
-        FailedPrecondition("{} says that it is {}:{}: TF_CONFIG of the two tasks differ", Name(task),
-                           hello.task.type(), hello.task.index()),
+        FailedPrecondition("{} says that it is {}:{}: TF_CONFIG of the two tasks differ",
+                           Name(task), hello.task.type(), hello.task.index()),
         ExitCode::kConfig);
   }
   if (!hello.sees_checkpoint_dir) {
     return WithExitCode(
-        FailedPrecondition("{} does not see the checkpoint directory {} that the chief sees: it must "
-                           "be the same directory for both (a shared file system)",
-                           Name(task), options_->checkpoint_dir),
+        FailedPrecondition(
+            "{} does not see the checkpoint directory {} that the chief sees: it must "
+            "be the same directory for both (a shared file system)",
+            Name(task), options_->checkpoint_dir),
         ExitCode::kConfig);
   }
   return absl::OkStatus();
@@ -104,11 +105,12 @@ Membership::Verdict Membership::OnHello(Task task, const Hello& hello, int64_t n
       m.why_down = fmt::format("hears another chief, of generation {}", hello.heard_generation);
       return Verdict::kIgnored;
     }
-    failure_ = WithExitCode(
-        FailedPrecondition("{} is at work for another chief (job {}, generation {}): end that chief, "
-                           "or start this one with --takeover if it is dead",
-                           Name(task), hello.job, hello.heard_generation),
-        ExitCode::kUnavailable);
+    failure_ =
+        WithExitCode(FailedPrecondition(
+                         "{} is at work for another chief (job {}, generation {}): end that chief, "
+                         "or start this one with --takeover if it is dead",
+                         Name(task), hello.job, hello.heard_generation),
+                     ExitCode::kUnavailable);
     return Verdict::kFatal;
   }
   m.refused_since_us = -1;
@@ -177,8 +179,9 @@ std::string Membership::Missing(int64_t now_us) const {
   const auto look = [&](Task task) {
     const Member& m = member(task);
     if (m.link >= wanted) return;
-    text += fmt::format("{}{}, {} s{}{}", text.empty() ? "" : "; ", Name(task),
-                        (now_us - m.since_us) / 1'000'000, m.why_down.empty() ? "" : ": ", m.why_down);
+    text +=
+        fmt::format("{}{}, {} s{}{}", text.empty() ? "" : "; ", Name(task),
+                    (now_us - m.since_us) / 1'000'000, m.why_down.empty() ? "" : ": ", m.why_down);
   };
   for (int i = 0; i < ps(); ++i) look(PsTask(i));
   for (int i = 0; i < workers(); ++i) look(WorkerTask(i));

@@ -20,21 +20,21 @@ namespace cohort {
 //     │ └──────────────────────────────┼────(1')────────┘                │
 //     └──────────────(5) from anywhere─┴─────────────────────────────────┘
 //
-// (1) the stream is open, no generation is taken yet: ask, take nothing over. (2) its hello: no other
-// chief. (2') it hears another chief: asked again for a while, then Start is refused by name. (3) all
-// that must be there are probed and a generation is taken: adopt. (1') the stream is open and a
-// generation is taken: adopt at once. (4) its hello. (5) the stream ended, or nothing was heard for too
-// long.
+// (1) the stream is open, no generation is taken yet: ask, take nothing over. (2) its hello: no
+// other chief. (2') it hears another chief: asked again for a while, then Start is refused by name.
+// (3) all that must be there are probed and a generation is taken: adopt. (1') the stream is open
+// and a generation is taken: adopt at once. (4) its hello. (5) the stream ended, or nothing was
+// heard for too long.
 enum class Link : uint8_t { kDown, kProbing, kProbed, kAdopting, kAdopted };
 
 struct Member {
   Link link = Link::kDown;
-  uint64_t incarnation = 0;    // of its last hello
-  uint64_t request = 0;        // of the last question
-  bool known = false;          // it was adopted by this chief before
-  int64_t since_us = 0;        // since when it is missing, where it is
+  uint64_t incarnation = 0;  // of its last hello
+  uint64_t request = 0;      // of the last question
+  bool known = false;        // it was adopted by this chief before
+  int64_t since_us = 0;      // since when it is missing, where it is
   int64_t heard_us = 0;
-  int64_t asked_us = 0;        // last probe or ping
+  int64_t asked_us = 0;           // last probe or ping
   int64_t refused_since_us = -1;  // since when it says that it hears another chief
   std::string why_down;
 };
@@ -54,10 +54,10 @@ struct Hello {
 class Membership {
  public:
   enum class Verdict {
-    kIgnored,   // not asked for, or the task still hears another chief: asked again
+    kIgnored,  // not asked for, or the task still hears another chief: asked again
     kProbed,
-    kAdopted,   // edge (4): set it up
-    kFatal,     // see failure()
+    kAdopted,  // edge (4): set it up
+    kFatal,    // see failure()
   };
 
   Membership(const CoreOptions* options, Outbox* outbox);

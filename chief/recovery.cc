@@ -26,11 +26,11 @@ class Replay {
 
   const ManifestReader& read_manifest_;
   Recovered state_;
-  std::map<uint64_t, UnfinishedClosure> open_;      // by id
-  std::map<uint64_t, uint64_t> by_place_;           // place -> id, of open_
-  absl::Status missing_;             // the manifest of the last rollback is gone
-  std::set<uint64_t> settled_;       // while it is missing: ids that were settled since,
-  uint64_t settled_below_ = 0;       // and those below the watermark
+  std::map<uint64_t, UnfinishedClosure> open_;  // by id
+  std::map<uint64_t, uint64_t> by_place_;       // place -> id, of open_
+  absl::Status missing_;                        // the manifest of the last rollback is gone
+  std::set<uint64_t> settled_;                  // while it is missing: ids that were settled since,
+  uint64_t settled_below_ = 0;                  // and those below the watermark
 };
 
 void Replay::OnReserve(const v1::ReserveClosures& block) {
@@ -109,7 +109,8 @@ void Replay::OpenPending(const v1::ChiefCut& cut) {
   }
 }
 
-// Where the rollback's manifest is gone, that of a later cut says which of its closures are pending.
+// Where the rollback's manifest is gone, that of a later cut says which of its closures are
+// pending.
 absl::Status Replay::OnCut(const v1::CutCommitted& cut) {
   state_.next_cut = std::max(state_.next_cut, cut.cut() + 1);
   if (missing_.ok() || cut.timeline() != state_.timeline) return absl::OkStatus();

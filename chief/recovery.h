@@ -19,31 +19,33 @@ namespace cohort {
 struct Recovered {
   // Lives of a chief and rollbacks so far. Attempts of era e are numbered from (e - 2) * 256 + 1 on
   // (nothing runs before the second: a start, and the first assignment of tablets), so that no two
-  // executions of a closure ever have the same number, and that a result of an older timeline can be
-  // told by its attempt.
+  // executions of a closure ever have the same number, and that a result of an older timeline can
+  // be told by its attempt.
   uint64_t era = 0;
-  uint64_t timeline = 0;      // 0: no tablet was ever assigned
+  uint64_t timeline = 0;  // 0: no tablet was ever assigned
   uint64_t next_record = 1;
   uint64_t reserved_end = 1;  // the first id that was never reserved
-  uint64_t watermark = 1;     // every id below it is settled; of those above, all but `unfinished` are
+  uint64_t watermark = 1;  // every id below it is settled; of those above, all but `unfinished` are
   std::vector<UnfinishedClosure> unfinished;  // of the job runner, by id
-  uint32_t min_attempt = 1;   // of the results of unfinished closures that were made before the rollback
+  uint32_t min_attempt =
+      1;  // of the results of unfinished closures that were made before the rollback
   uint64_t rolled_back_end = 1;  // ids below it were reserved before the last rollback
-  uint64_t next_place = 0;    // the first place that has no id
-  uint64_t epoch = 0;         // finished epochs
+  uint64_t next_place = 0;       // the first place that has no id
+  uint64_t epoch = 0;            // finished epochs
   uint64_t next_cut = 0;
-  uint64_t layout_hash = 0;   // of the tablets, as they were last assigned; 0: never
-  bool finished = false;      // the job is done
+  uint64_t layout_hash = 0;     // of the tablets, as they were last assigned; 0: never
+  bool finished = false;        // the job is done
   Settlement::Metrics metrics;  // of the current epoch
-  uint64_t steps = 0;         // training steps finished
+  uint64_t steps = 0;           // training steps finished
 };
 
 // Reads a manifest by the path that a journal record names.
 using ManifestReader = std::function<absl::StatusOr<v1::Manifest>(const std::string& path)>;
 
-// Replays the journal. Ids of blocks that were not made by the job runner are given up: nobody can say
-// what they meant. The manifest that a rollback went to may be gone (NotFound), where a later cut of the
-// same timeline is there. Errors: those of the reader; DataLoss where the records make no sense.
+// Replays the journal. Ids of blocks that were not made by the job runner are given up: nobody can
+// say what they meant. The manifest that a rollback went to may be gone (NotFound), where a later
+// cut of the same timeline is there. Errors: those of the reader; DataLoss where the records make
+// no sense.
 absl::StatusOr<Recovered> Recover(std::span<const v1::JournalRecord> records,
                                   const ManifestReader& read_manifest);
 

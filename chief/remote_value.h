@@ -38,8 +38,8 @@ class RemoteValue {
   RemoteValue() = default;
 
   bool ready() const;
-  // Waits for the result. Errors: the closure's own; Aborted where it was cancelled because of another
-  // one's error, or by a rollback.
+  // Waits for the result. Errors: the closure's own; Aborted where it was cancelled because of
+  // another one's error, or by a rollback.
   absl::StatusOr<StepResult> Fetch() const;
 
  private:

@@ -13,15 +13,15 @@ namespace cohort {
 
 // Where a rollback goes.
 struct RollbackTarget {
-  uint64_t timeline = 0;      // of the work from now on
-  uint64_t term = 0;          // of every tablet from now on
-  uint64_t reserved_end = 1;  // ids below it count as settled, but for `pending`
+  uint64_t timeline = 0;          // of the work from now on
+  uint64_t term = 0;              // of every tablet from now on
+  uint64_t reserved_end = 1;      // ids below it count as settled, but for `pending`
   std::vector<uint64_t> pending;  // ids of the cut's pending closures, ascending
   uint64_t cut_timeline = 0;
   uint64_t cut_generation = 0;
   uint64_t cut = 0;
   uint64_t layout_hash = 0;
-  std::string manifest;       // file; "" = the beginning: shards are initialized
+  std::string manifest;  // file; "" = the beginning: shards are initialized
 };
 
 // Puts all servers to the state of a cut, or to the initial state (which is how a job begins, too).
@@ -29,9 +29,10 @@ struct RollbackTarget {
 //   kIdle ─(1)─► kJournaling ─(2)─► kAssigning ─(3)─► kIdle, done
 //                    └───────(4)────────┴───────────► kIdle, failed
 //
-// (1) Begin: a Rollback record with the new timeline. (2) it is durable: AssignTablets to every ps, with
-// the cut, the new timeline and term, and the ids that count as settled. (3) all have them. (4) a ps is
-// lost, answers with an error, or the deadline passes. A failed one is repeated with a higher timeline.
+// (1) Begin: a Rollback record with the new timeline. (2) it is durable: AssignTablets to every ps,
+// with the cut, the new timeline and term, and the ids that count as settled. (3) all have them.
+// (4) a ps is lost, answers with an error, or the deadline passes. A failed one is repeated with a
+// higher timeline.
 class Rollback {
  public:
   enum class State : uint8_t { kIdle, kJournaling, kAssigning };

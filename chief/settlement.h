@@ -12,9 +12,9 @@
 
 namespace cohort {
 
-// Which closure ids are finished or cancelled for good, the metrics folded from them, and the settled
-// watermark: the first id that is not. Nothing of it is told to anyone before a Settle record that
-// says so is durable; records are written at most every settle_interval.
+// Which closure ids are finished or cancelled for good, the metrics folded from them, and the
+// settled watermark: the first id that is not. Nothing of it is told to anyone before a Settle
+// record that says so is durable; records are written at most every settle_interval.
 //
 //   (1) Finish / Close         (2) Tick, interval over         (3) OnJournaled
 //   clean ──────────► dirty ───────────────► record under way ───────────────► published
@@ -68,7 +68,7 @@ class Settlement {
   Outbox* const outbox_;
   const int64_t interval_us_;
   uint64_t watermark_ = 1;
-  std::deque<bool> done_;  // of ids from the watermark on; the first one is never true
+  std::deque<bool> done_;       // of ids from the watermark on; the first one is never true
   std::vector<uint64_t> news_;  // done since the last record
   Metrics metrics_;
   uint64_t steps_ = 0;

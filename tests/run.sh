@@ -56,9 +56,13 @@ run_tree() {
   mkdir -p build
   cmake --preset "$tree" "$@" >"build/$tree-configure.log" 2>&1 || {
     cat "build/$tree-configure.log"
+    closing+=("$tree: could not be configured")
     return 1
   }
-  cmake --build --preset "$tree" --target "$target" -- -j "$jobs" || return 1
+  cmake --build --preset "$tree" --target "$target" -- -j "$jobs" || {
+    closing+=("$tree: could not be built")
+    return 1
+  }
   echo "== $tree: test ($((SECONDS - from)) s so far)"
   local selection=(-LE long)
   if $all; then selection=(); fi

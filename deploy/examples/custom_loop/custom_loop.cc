@@ -1,6 +1,6 @@
-// A chief with a training loop of its own: the custom training loop of TensorFlow's parameter-server
-// tutorial, in C++. Start workers and parameter servers as for any job, then this instead of
-// cohort-chief:
+// A chief with a training loop of its own: the custom training loop of TensorFlow's
+// parameter-server tutorial, in C++. Start workers and parameter servers as for any job, then this
+// instead of cohort-chief:
 //
 //   TF_CONFIG='...' cohort-custom-loop --checkpoint_dir /shared/ckpt
 //
@@ -83,14 +83,13 @@ absl::Status Run(const Flags& flags) {
   COHORT_ASSIGN_OR_RETURN(const StepFunction step, coordinator->RegisterStep(program));
   COHORT_ASSIGN_OR_RETURN(
       const PerWorkerDataset dataset,
-      coordinator->CreatePerWorkerDataset(
-          Data(), {.batch_size = static_cast<uint32_t>(kBatch),
-                   .features = {"features", "label"},
-                   .seed = 7}));
+      coordinator->CreatePerWorkerDataset(Data(), {.batch_size = static_cast<uint32_t>(kBatch),
+                                                   .features = {"features", "label"},
+                                                   .seed = 7}));
 
   for (int epoch = 1; epoch <= flags.epochs; ++epoch) {
-    COHORT_ASSIGN_OR_RETURN(
-        const double loss, TrainEpoch(coordinator.get(), step, dataset, flags.steps_per_epoch));
+    COHORT_ASSIGN_OR_RETURN(const double loss,
+                            TrainEpoch(coordinator.get(), step, dataset, flags.steps_per_epoch));
     std::printf("epoch %d/%d, loss %.4f\n", epoch, flags.epochs, loss);
   }
   COHORT_RETURN_IF_ERROR(RaiseAndRecover(coordinator.get(), step, dataset));

@@ -47,9 +47,9 @@ std::vector<v1::VariableSpec> Variables() {
     spec.mutable_initializer()->set_seed(7);
     return spec;
   };
-  std::vector<v1::VariableSpec> variables = {variable("embedding", {kWords, kWidth}, "RandomUniform"),
-                                             variable("dense/kernel", {kWidth, 1}, "RandomUniform"),
-                                             variable("dense/bias", {1}, "Zeros")};
+  std::vector<v1::VariableSpec> variables = {
+      variable("embedding", {kWords, kWidth}, "RandomUniform"),
+      variable("dense/kernel", {kWidth, 1}, "RandomUniform"), variable("dense/bias", {1}, "Zeros")};
   variables[0].set_row_reads(true);
   return variables;
 }

@@ -15,8 +15,8 @@ namespace cohort::examples {
 
 inline constexpr int64_t kBatch = 32;
 
-// One training step of the recommender, traced from C++ expressions: three words in, embedding, mean,
-// dense, sigmoid cross-entropy. Its output is the mean loss of the batch.
+// One training step of the recommender, traced from C++ expressions: three words in, embedding,
+// mean, dense, sigmoid cross-entropy. Its output is the mean loss of the batch.
 absl::StatusOr<Program> TrainStep();
 
 // The variables that TrainStep reads, with their initializers, and what trains them.
