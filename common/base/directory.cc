@@ -11,10 +11,9 @@ absl::Status MakeDirectories(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (!error && std::filesystem::is_directory(path, error)) return absl::OkStatus();
-  return WithExitCode(
-      FailedPrecondition("the directory \"{}\" cannot be made: {}", path,
-                         error ? error.message() : "something else has this name"),
-      ExitCode::kCantCreate);
+  return WithExitCode(FailedPrecondition("the directory \"{}\" cannot be made: {}", path,
+                                         error ? error.message() : "something else has this name"),
+                      ExitCode::kCantCreate);
 }
 
 }  // namespace cohort

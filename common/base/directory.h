@@ -7,8 +7,8 @@
 
 namespace cohort {
 
-// Makes a directory and those above it; one that is there already is no error. Errors: exit 73, naming
-// the path and what the system said.
+// Makes a directory and those above it; one that is there already is no error. Errors: exit 73,
+// naming the path and what the system said.
 absl::Status MakeDirectories(const std::string& path);
 
 }  // namespace cohort

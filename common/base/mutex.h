@@ -9,8 +9,9 @@
 
 namespace cohort {
 
-// std::mutex with the annotations that clang's thread-safety analysis checks. Cohort's own locks are
-// all of this kind: thread sanitizer understands it, which it does not an uninstrumented absl::Mutex.
+// std::mutex with the annotations that clang's thread-safety analysis checks. Cohort's own locks
+// are all of this kind: thread sanitizer understands it, which it does not an uninstrumented
+// absl::Mutex.
 class ABSL_LOCKABLE Mutex {
  public:
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mu_.lock(); }

@@ -18,9 +18,9 @@ namespace cohort {
 //
 //   payload                       means                                  action
 //   role "worker", retryable      the worker is lost or set aside        run the closure elsewhere
-//   role "ps", retryable          a server is lost                       the chief judges (rollback)
-//   role "chief", not retryable   this chief is fenced by a newer one    end
-//   none                          the program or its input is wrong      raise once to the user
+//   role "ps", retryable          a server is lost                       the chief judges
+//   (rollback) role "chief", not retryable   this chief is fenced by a newer one    end none the
+//   program or its input is wrong      raise once to the user
 struct FailureInfo {
   std::string role;  // "worker", "ps", "chief", "" = nobody in particular
   int index = 0;
@@ -42,13 +42,12 @@ template <typename... Args>
 absl::Status MakeStatus(absl::StatusCode code, fmt::format_string<Args...> format, Args&&... args) {
   return absl::Status(code, fmt::format(format, std::forward<Args>(args)...));
 }
-#define COHORT_STATUS_MAKER_(Name, Code)                                              \
-  template <typename... Args>                                                         \
-  absl::Status Name(fmt::format_string<Args...> format, Args&&... args) {             \
-    return absl::Status(absl::StatusCode::Code,                                       \
-                        fmt::format(format, std::forward<Args>(args)...));            \
+#define COHORT_STATUS_MAKER_(Name, Code)                                                           \
+  template <typename... Args>                                                                      \
+  absl::Status Name(fmt::format_string<Args...> format, Args&&... args) {                          \
+    return absl::Status(absl::StatusCode::Code, fmt::format(format, std::forward<Args>(args)...)); \
   }
-COHORT_STATUS_MAKER_(InvalidArgument, kInvalidArgument)      // exit 65 or 78: the input is wrong
+COHORT_STATUS_MAKER_(InvalidArgument, kInvalidArgument)  // exit 65 or 78: the input is wrong
 COHORT_STATUS_MAKER_(NotFound, kNotFound)
 COHORT_STATUS_MAKER_(FailedPrecondition, kFailedPrecondition)
 COHORT_STATUS_MAKER_(Unavailable, kUnavailable)

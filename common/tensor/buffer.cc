@@ -18,14 +18,14 @@ constexpr size_t kSmallestClass = 256;
 size_t RoundUp(size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
 
 uint8_t* AllocateBytes(size_t capacity) {
-  return static_cast<uint8_t*>(::operator new(std::max(capacity, kAlignment),
-                                              std::align_val_t{kAlignment}));
+  return static_cast<uint8_t*>(
+      ::operator new (std::max(capacity, kAlignment), std::align_val_t{kAlignment}));
 }
 
-void FreeBytes(uint8_t* data) { ::operator delete(data, std::align_val_t{kAlignment}); }
+void FreeBytes(uint8_t* data) { ::operator delete (data, std::align_val_t{kAlignment}); }
 
-// Buffers of one class differ by less than a quarter in size: sizes are rounded up to a multiple of a
-// quarter of their power of two.
+// Buffers of one class differ by less than a quarter in size: sizes are rounded up to a multiple of
+// a quarter of their power of two.
 size_t ClassSize(size_t size) {
   if (size <= kSmallestClass) return kSmallestClass;
   const size_t quarter = std::bit_floor(size - 1) / 4;

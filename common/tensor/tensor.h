@@ -1,8 +1,8 @@
 #ifndef COHORT_COMMON_TENSOR_TENSOR_H_
 #define COHORT_COMMON_TENSOR_TENSOR_H_
 
-#include <cstdint>
 #include <algorithm>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>

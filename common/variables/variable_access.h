@@ -11,7 +11,8 @@
 
 namespace cohort {
 
-// What one step wants of one variable. Memory belongs to the caller and stays until the exchange ends.
+// What one step wants of one variable. Memory belongs to the caller and stays until the exchange
+// ends.
 struct PullItem {
   int variable = 0;               // index into the program's variables
   bool rows = false;              // only the rows named by `keys`
@@ -64,20 +65,20 @@ struct ExchangeResult {
   uint64_t pulled_timeline = 0;
 };
 
-// How a step reaches its variables. Three implementations: *remote* (parameter servers), *local* (this
-// process), *mirrored* (a replica per device kept equal by all-reduce). A strategy is a choice of
-// VariableAccess and of schedule; the executor knows only this.
+// How a step reaches its variables. Three implementations: *remote* (parameter servers), *local*
+// (this process), *mirrored* (a replica per device kept equal by all-reduce). A strategy is a
+// choice of VariableAccess and of schedule; the executor knows only this.
 //
 // Used by one thread at a time: the step loop's.
 class VariableAccess {
  public:
   virtual ~VariableAccess() = default;
 
-  // Applies `push` (unless null), then reads `pull` (unless null) so that the pull sees the push, and
-  // returns when both are done: the push acknowledged by every tablet of the program, the values in
-  // place. Retries what is lost under the same update id.
-  // Errors: Aborted where the push or the pull was fenced (an older timeline: the closure is to be
-  // given back); Cancelled after Interrupt; others as the implementation says.
+  // Applies `push` (unless null), then reads `pull` (unless null) so that the pull sees the push,
+  // and returns when both are done: the push acknowledged by every tablet of the program, the
+  // values in place. Retries what is lost under the same update id. Errors: Aborted where the push
+  // or the pull was fenced (an older timeline: the closure is to be given back); Cancelled after
+  // Interrupt; others as the implementation says.
   virtual absl::StatusOr<ExchangeResult> Exchange(const PushBatch* push, const PullBatch* pull) = 0;
 
   // Makes an Exchange under way return Cancelled soon. Thread-safe.

@@ -25,8 +25,8 @@ struct MiniClusterOptions {
 
 // A whole cluster under a test's control: one API, two bodies. Tests run against both.
 //
-//   InProcess  every role is an object of this process, with real gRPC on loopback; Kill destroys it.
-//   Processes  the daemons as they are shipped; Kill is SIGKILL.
+//   InProcess  every role is an object of this process, with real gRPC on loopback; Kill destroys
+//   it. Processes  the daemons as they are shipped; Kill is SIGKILL.
 class MiniCluster {
  public:
   enum class Body { kInProcess, kProcesses };

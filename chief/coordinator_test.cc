@@ -1,0 +1,256 @@
+// The coordinator's API over real streams, with peers that compute nothing.
+#include "chief/coordinator.h"
+
+#include <stdlib.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <thread>
+
+#include "chief/fake_peers.h"
+#include "common/base/status.h"
+#include "common/checkpoint/checkpoint_directory.h"
+#include "common/graph/expr.h"
+#include "common/graph/program_builder.h"
+
+namespace cohort {
+namespace {
+
+struct Cluster {
+  Cluster(int workers, int servers) : log(Logger::Discard()) {
+    char name[] = "/tmp/cohort-coordinator-XXXXXX";
+    directory = mkdtemp(name);
+    for (int i = 0; i < workers; ++i) Add({Role::kWorker, i});
+    for (int i = 0; i < servers; ++i) Add({Role::kPs, i});
+    options.job = "job";
+    options.checkpoint_dir = directory;
+    options.chief_incarnation = 1;
+    options.clock = &clock;
+    options.log = log.get();
+    options.task_timeout_s = 30;
+  }
+  ~Cluster() {
+    coordinator.reset();
+    std::filesystem::remove_all(directory);
+  }
+  void Add(Task task) {
+    auto peer = std::make_unique<FakePeer>(task);
+    options.cluster.Set(task, peer->address());
+    (task.role == Role::kWorker ? workers : servers).push_back(std::move(peer));
+  }
+  void Start() {
+    coordinator.reset();
+    ++options.chief_incarnation;
+    auto started = ClusterCoordinator::Start(options);
+    INFO(started.status().ToString());
+    REQUIRE(started.ok());
+    coordinator = *std::move(started);
+    v1::VariableSpec variable;
+    variable.set_name("w");
+    variable.set_dtype(v1::FLOAT32);
+    variable.add_dims(10);
+    v1::PartitionerSpec partitioner;
+    partitioner.set_class_name("FixedShards");
+    partitioner.set_num_shards(2);
+    v1::OptimizerSpec optimizer;
+    optimizer.set_class_name("SGD");
+    const absl::Status made =
+        coordinator->CreateVariables({&variable, 1}, optimizer, partitioner, "");
+    INFO(made.ToString());
+    REQUIRE(made.ok());
+    ProgramBuilder b("step");
+    const Expr x = b.Input("x", {DType::kFloat32, {}});
+    b.AddOutput("y", x * 2.0);
+    step = *coordinator->RegisterStep(*std::move(b).Build());
+  }
+
+  std::string directory;
+  RealClock clock;
+  std::unique_ptr<Logger> log;
+  std::vector<std::unique_ptr<FakePeer>> workers;
+  std::vector<std::unique_ptr<FakePeer>> servers;
+  CoordinatorOptions options;
+  std::unique_ptr<ClusterCoordinator> coordinator;
+  StepFunction step;
+};
+
+std::vector<Tensor> Arguments(int n) {
+  return std::vector<Tensor>(static_cast<size_t>(n), Tensor::Scalar<float>(1));
+}
+
+TEST_CASE("Schedule, Join, Done and Fetch over structures") {
+  Cluster c(2, 2);
+  c.Start();
+  std::map<std::string, std::vector<RemoteValue>> values;
+  for (int i = 0; i < 200; ++i) {
+    auto value = c.coordinator->Schedule(c.step, Arguments(1));
+    REQUIRE(value.ok());
+    values[i % 2 == 0 ? "even" : "odd"].push_back(*value);
+  }
+  REQUIRE(c.coordinator->Join().ok());
+  CHECK(*c.coordinator->Done());
+  const auto fetched = Fetch(values);
+  REQUIRE(fetched.ok());
+  CHECK(fetched->at("even").size() == 100);
+  CHECK(fetched->at("odd")[1].outputs[0].values<float>()[0] == 3);  // the place of the fourth
+  CHECK(fetched->at("odd")[1].metrics[0].mean() == 2);
+  CHECK(c.workers[0]->executed + c.workers[1]->executed == 200);
+  CHECK(c.workers[0]->executed > 0);
+  CHECK(c.workers[1]->executed > 0);
+  CHECK(c.coordinator->state().steps == 200);
+  CHECK(RemoteValue().Fetch().status().code() == absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("an error is raised once, and scheduling goes on") {
+  Cluster c(2, 1);
+  c.Start();
+  std::vector<RemoteValue> values;
+  const auto bad = c.coordinator->Schedule(c.step, Arguments(FakePeer::kTooMany));
+  REQUIRE(bad.ok());
+  absl::Status raised;
+  for (int i = 0; i < 1000 && raised.ok(); ++i) {
+    const auto value = c.coordinator->Schedule(c.step, Arguments(1));
+    raised = value.status();
+    if (value.ok()) values.push_back(*value);
+  }
+  if (raised.ok()) raised = c.coordinator->Join();
+  CHECK(absl::IsInvalidArgument(raised));
+  CHECK(absl::IsInvalidArgument(bad->Fetch().status()));
+  for (const RemoteValue& value : values) {
+    CHECK(value.ready());
+    const absl::Status status = value.Fetch().status();
+    CHECK((status.ok() || absl::IsAborted(status)));
+  }
+  CHECK(c.coordinator->Join().ok());
+  REQUIRE(c.coordinator->Schedule(c.step, Arguments(1)).ok());
+  CHECK(c.coordinator->Join().ok());
+}
+
+TEST_CASE("a worker that dies loses nothing") {
+  Cluster c(2, 1);
+  c.Start();
+  c.workers[0]->hold = true;
+  std::vector<RemoteValue> values;
+  for (int i = 0; i < 100; ++i) values.push_back(*c.coordinator->Schedule(c.step, Arguments(1)));
+  while (c.coordinator->state().finished < 50) {
+    REQUIRE(c.coordinator->JoinFor(0.01).ok());
+  }
+  c.workers[0]->Kill();
+  REQUIRE(c.coordinator->Join().ok());
+  CHECK(Fetch(values).ok());
+  CHECK(c.coordinator->state().workers_lost == 1);
+  CHECK(c.coordinator->state().requeued > 0);
+}
+
+TEST_CASE("a lost server is a typed error; Restore waits for it and says which") {
+  Cluster c(1, 2);
+  c.Start();
+  REQUIRE(c.coordinator->Checkpoint().ok());
+  c.servers[1]->Kill();
+  absl::Status raised;
+  while (raised.ok()) {
+    raised = c.coordinator->Schedule(c.step, Arguments(1)).status();
+    if (raised.ok()) raised = c.coordinator->JoinFor(0.05).status();
+  }
+  REQUIRE(GetFailure(raised).has_value());
+  CHECK(GetFailure(raised)->role == "ps");
+  CHECK(GetFailure(raised)->index == 1);
+  CHECK(absl::IsFailedPrecondition(c.coordinator->Schedule(c.step, Arguments(1)).status()));
+}
+
+TEST_CASE("missing tasks are named when the time is up") {
+  Cluster c(1, 1);
+  c.options.cluster.Set({Role::kWorker, 1}, {"127.0.0.1", 1});
+  c.options.task_timeout_s = 1.5;
+  std::vector<std::string> waits;
+  c.options.on_wait = [&](const std::string& what) { waits.push_back(what); };
+  const auto started = ClusterCoordinator::Start(c.options);
+  CHECK(absl::IsDeadlineExceeded(started.status()));
+  const std::string message(started.status().message());
+  CHECK(message.find("worker:1 (127.0.0.1:1)") != std::string::npos);
+  CHECK(message.find("worker:0") == std::string::npos);
+  REQUIRE(!waits.empty());
+  CHECK(waits[0].find("waiting for worker:1") == 0);
+}
+
+TEST_CASE("a task that says it is another is refused by name") {
+  Cluster c(1, 1);
+  c.options.cluster.Set({Role::kPs, 1}, c.servers[0]->address());
+  const auto started = ClusterCoordinator::Start(c.options);
+  CHECK(absl::IsFailedPrecondition(started.status()));
+  CHECK(std::string(started.status().message()).find("says that it is ps:0") != std::string::npos);
+}
+
+TEST_CASE("checkpoints commit; one that fails is an error, and the next is tried") {
+  Cluster c(1, 2);
+  c.Start();
+  REQUIRE(c.coordinator->Checkpoint().ok());
+  const std::string first = c.coordinator->newest_checkpoint();
+  CHECK(std::filesystem::exists(first + "/manifest.json"));
+  c.servers[1]->refuse_snapshots = true;
+  CHECK(absl::IsResourceExhausted(c.coordinator->Checkpoint()));
+  CHECK(c.coordinator->newest_checkpoint() == first);
+  c.servers[1]->refuse_snapshots = false;
+  for (int i = 0; i < 6; ++i) REQUIRE(c.coordinator->Checkpoint().ok());
+  CHECK(ListCheckpoints(c.directory)->size() <= 6);  // max_to_keep, and the one being pruned
+  CHECK(c.coordinator->state().cuts == 7);
+  CHECK(c.coordinator->state().cut_failures == 1);
+}
+
+TEST_CASE("another life goes on where the servers are, under the next generation") {
+  Cluster c(1, 2);
+  c.Start();
+  const auto place = [&](uint64_t p) {
+    return c.coordinator->Schedule({.step = c.step, .place = JobPlace{p, 50}}).ok();
+  };
+  for (uint64_t p = 0; p < 50; ++p) REQUIRE(place(p));
+  REQUIRE(c.coordinator->Join().ok());
+  c.Start();
+  const CoordinatorState state = c.coordinator->state();
+  CHECK(state.generation == 2);
+  CHECK(state.timeline == 1);
+  CHECK(state.steps == 50);
+  CHECK(state.next_place == 50);
+  CHECK(state.metrics.at(0).total == 100);
+  CHECK(c.coordinator->Unfinished().empty());
+  SECTION("and ends it: every task is told") {
+    REQUIRE(c.coordinator->Shutdown("the end", true).ok());
+    CHECK(c.workers[0]->shutdown_reason() == "the end");
+    CHECK(c.servers[1]->shutdown_reason() == "the end");
+  }
+  SECTION("a server without tablets means a rollback") {
+    c.coordinator.reset();
+    c.servers[0]->Kill();
+    c.servers[0] = std::make_unique<FakePeer>(Task{Role::kPs, 0});
+    c.options.cluster.Set({Role::kPs, 0}, c.servers[0]->address());
+    c.Start();
+    CHECK(c.coordinator->state().timeline == 2);
+    CHECK(c.coordinator->state().next_place == 0);  // there was no checkpoint
+  }
+}
+
+TEST_CASE("Interrupt ends a wait") {
+  Cluster c(1, 1);
+  c.Start();
+  c.workers[0]->hold = true;
+  REQUIRE(c.coordinator->Schedule(c.step, Arguments(1)).ok());
+  std::thread other([&] { c.coordinator->Interrupt(); });
+  CHECK(absl::IsCancelled(c.coordinator->Join()));
+  other.join();
+}
+
+TEST_CASE("a cluster without workers, or with a gap, is refused") {
+  Cluster c(1, 1);
+  SECTION("a gap") {
+    c.options.cluster.Set({Role::kWorker, 5}, {"127.0.0.1", 1});
+    const auto started = ClusterCoordinator::Start(c.options);
+    CHECK(std::string(started.status().message()).find("cluster.worker") != std::string::npos);
+  }
+  SECTION("no directory") {
+    c.options.checkpoint_dir = "";
+    CHECK(absl::IsInvalidArgument(ClusterCoordinator::Start(c.options).status()));
+  }
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,84 @@
+#include "chief/job_plan.h"
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+std::string Job(const std::string& data, const std::string& fit) {
+  return "name: t\n"
+         "model:\n  sequential:\n"
+         "    - Input: {shape: [3], dtype: int64, feature: features}\n"
+         "    - Embedding: {input_dim: 8, output_dim: 4}\n"
+         "    - GlobalAveragePooling1D\n"
+         "    - Dense: {units: 1, activation: sigmoid}\n"
+         "compile: {loss: binary_crossentropy, optimizer: SGD}\n"
+         "data:\n  batch_size: 10\n" +
+         data +
+         "  train:\n    generator: {name: recommender, records: 95, seed: 1}\n"
+         "    transforms:\n"
+         "      - {column: features, lookup: string}\n"
+         "      - {column: label, equals: \"yes\"}\n"
+         "    label: label\n"
+         "  validation:\n    generator: {name: recommender, records: 25, seed: 2}\n" +
+         fit + "checkpoint: {directory: c}\n";
+}
+
+JobPlan Plan(const std::string& data, const std::string& fit) {
+  auto job = ParseJob(Job(data, fit), "t.yaml");
+  INFO(job.status().ToString());
+  REQUIRE(job.ok());
+  auto plan = JobPlan::Make(*std::move(job), {});
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  return *std::move(plan);
+}
+
+TEST_CASE("leases cover each record of an epoch once, and never cross it") {
+  const JobPlan plan = Plan("", "fit: {epochs: 2, steps_per_execution: 4}\n");
+  CHECK(plan.steps_per_epoch() == 10);
+  std::set<std::pair<uint64_t, uint64_t>> seen;
+  std::vector<uint32_t> steps;
+  for (uint64_t place = 0; place < 20;) {
+    const uint32_t n = plan.StepsAt(place);
+    steps.push_back(n);
+    for (const LeaseRange& lease : plan.LeasesAt(place, n)) {
+      CHECK(lease.epoch == place / 10);
+      for (uint64_t r = lease.begin; r < lease.end; ++r) CHECK(seen.emplace(lease.epoch, r).second);
+    }
+    place += n;
+  }
+  CHECK(seen.size() == 190);
+  CHECK(steps == std::vector<uint32_t>{4, 4, 2, 4, 4, 2});
+  CHECK(plan.LeasesAt(9, 1)[0].end == 95);  // the short batch
+  CHECK(plan.EpochEndOf(9) == 10);
+  CHECK(plan.EpochEndOf(10) == 20);
+}
+
+TEST_CASE("evaluation takes each record once") {
+  const JobPlan plan = Plan("", "");
+  const auto batches = plan.ValidationBatches();
+  REQUIRE(batches.size() == 3);
+  CHECK(batches[2].begin == 20);
+  CHECK(batches[2].end == 25);
+}
+
+TEST_CASE("visitation independent: the job says how long an epoch is, and there are no leases") {
+  const JobPlan plan = Plan("  visitation: independent\n", "fit: {steps_per_epoch: 7}\n");
+  CHECK(plan.steps_per_epoch() == 7);
+  CHECK(plan.LeasesAt(3, 1).empty());
+}
+
+TEST_CASE("the identity is what may not change: more epochs are the same job") {
+  const std::string identity = Plan("", "fit: {epochs: 2}\n").identity();
+  CHECK(identity == Plan("", "fit: {epochs: 9}\n").identity());
+  CHECK(identity != Plan("", "fit: {epochs: 2, steps_per_execution: 2}\n").identity());
+  CHECK(identity != Plan("  visitation: independent\n", "fit: {steps_per_epoch: 10}\n").identity());
+  CHECK(identity.rfind("t-", 0) == 0);
+}
+
+}  // namespace
+}  // namespace cohort
