@@ -31,6 +31,11 @@ while [[ $# -gt 0 ]]; do
   shift
 done
 jobs=$(nproc)
+# Real data beside the checkout, where there is some (deploy/examples name the public sources).
+if [[ -z "${COHORT_DATA_DIR:-}" && -d ../shared/data ]]; then
+  COHORT_DATA_DIR=$(cd ../shared/data && pwd)
+  export COHORT_DATA_DIR
+fi
 started=$SECONDS
 closing=()
 failed=false
