@@ -10,6 +10,7 @@
 #include "common/base/flags.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
+#include "common/rpc/transport_options.h"
 
 namespace cohort {
 namespace {
@@ -43,6 +44,7 @@ absl::StatusOr<int> Run(const ChiefFlags& flags) {
 }  // namespace cohort
 
 int main(int argc, char** argv) {
+  cohort::PrepareTransportProcess();
   cohort::ChiefFlags options;
   cohort::FlagSet flags("cohort-chief", "The chief of a Cohort cluster: trains a job.");
   cohort::AddChiefFlags(&flags, &options);

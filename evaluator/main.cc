@@ -5,6 +5,7 @@
 #include "common/base/flags.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
+#include "common/rpc/transport_options.h"
 #include "evaluator/evaluator.h"
 #include "evaluator/evaluator_options.h"
 
@@ -25,6 +26,7 @@ absl::StatusOr<int> Run(const EvaluatorFlags& flags) {
 }  // namespace cohort
 
 int main(int argc, char** argv) {
+  cohort::PrepareTransportProcess();
   cohort::EvaluatorFlags options;
   cohort::FlagSet flags("cohort-evaluator", "Evaluates the checkpoints of a Cohort job.");
   cohort::AddEvaluatorFlags(&flags, &options);

@@ -5,6 +5,7 @@
 #include "common/base/flags.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
+#include "common/rpc/transport_options.h"
 #include "ps_server/parameter_server.h"
 #include "ps_server/ps_options.h"
 
@@ -30,6 +31,7 @@ absl::StatusOr<int> Run(const PsFlags& flags) {
 }  // namespace cohort
 
 int main(int argc, char** argv) {
+  cohort::PrepareTransportProcess();
   cohort::PsFlags options;
   cohort::FlagSet flags("cohort-ps", "A parameter server of Cohort.");
   cohort::AddPsFlags(&flags, &options);

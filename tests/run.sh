@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds the tests and runs them: everything in the release tree, then what is
+# Installs what is missing, builds the tests and runs them: everything in the dev tree, then what is
 # labelled for it in the address- and the thread-sanitizer tree. What .ci/run calls.
 #
 #   tests/run.sh          what CI runs
 #   tests/run.sh --all    and what is long: tests labelled `long`, both sanitizers on everything, the
 #                         comparison with TensorFlow
-#   tests/run.sh --tree release|asan|tsan    one tree only
+#   tests/run.sh --tree dev|asan|tsan    one tree only
 #   tests/run.sh --no-install                takes the machine as it is
 #
 # A skipped test that is not on tests/lint/allowed_skips.txt fails the run.
@@ -14,13 +14,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 all=false
 install=true
-trees=(release asan tsan)
+trees=(dev asan tsan)
 while [[ $# -gt 0 ]]; do
   case "$1" in
     --all) all=true ;;
     --no-install) install=false ;;
     --tree)
-      trees=("${2:?--tree needs release, asan or tsan}")
+      trees=("${2:?--tree needs dev, asan or tsan}")
       shift
       ;;
     *)
@@ -95,7 +95,7 @@ fi
 
 for tree in "${trees[@]}"; do
   case "$tree" in
-    release) run_tree release all || failed=true ;;
+    dev) run_tree dev all || failed=true ;;
     asan | tsan)
       # What is slow under a sanitizer gets more time, not less of a test.
       COHORT_TEST_TIME_SCALE=${COHORT_TEST_TIME_SCALE:-8} run_tree "$tree" cohort_tests \

@@ -5,6 +5,7 @@
 #include "common/base/flags.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
+#include "common/rpc/transport_options.h"
 #include "worker/worker_options.h"
 #include "worker/worker_server.h"
 
@@ -31,6 +32,7 @@ absl::StatusOr<int> Run(const WorkerFlags& flags) {
 }  // namespace cohort
 
 int main(int argc, char** argv) {
+  cohort::PrepareTransportProcess();
   cohort::WorkerFlags options;
   cohort::FlagSet flags("cohort-worker", "A worker of Cohort: runs the steps of a job.");
   cohort::AddWorkerFlags(&flags, &options);

@@ -17,7 +17,7 @@ void SetJobDefaults(v1::JobSpec* job) {
   v1::StrategySpec* strategy = job->mutable_strategy();
   strategy->set_mode("async");
   strategy->set_placement("balanced");
-  strategy->set_closures_in_flight(2);
+  strategy->set_closures_in_flight(16);
   strategy->set_max_attempts(10);
   strategy->set_task_timeout_s(60);
   v1::CheckpointSpec* checkpoint = job->mutable_checkpoint();

@@ -1,11 +1,13 @@
 // Streams and the processes, ports and networks around them.
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <cstring>
 
 #include "common/rpc/rpc_test_util.h"
 
@@ -66,8 +68,8 @@ class Peer {
 TEST_CASE("a killed server is seen at once") {
   Peer peer("serve", "127.0.0.1:0");
   const auto client = Dial("127.0.0.1:" + peer.ReadLine());
-  CompletionLoop loop;
   Recorder handler;
+  CompletionLoop loop;
   const auto stream = client->Open(kEchoMethod, &handler, &loop);
   stream->Send(FrameOf("x"));
   REQUIRE(loop.RunUntil([&] { return handler.frame_count() == 1; }, TestDeadline()));
@@ -95,8 +97,8 @@ TEST_CASE("a silent peer is lost after the keepalive's limits, at either end") {
   SECTION("a stopped server") {
     Peer peer("serve", "127.0.0.1:0");
     const auto client = Dial("127.0.0.1:" + peer.ReadLine(), quick);
-    CompletionLoop loop;
     Recorder handler;
+    CompletionLoop loop;
     const auto stream = client->Open(kEchoMethod, &handler, &loop);
     stream->Send(FrameOf("x"));
     REQUIRE(loop.RunUntil([&] { return handler.frame_count() == 1; }, TestDeadline()));
@@ -122,8 +124,8 @@ TEST_CASE("a client may come before its server, and again after it") {
   { port = Serve(ListenOn({"127.0.0.1:0"}))->port(); }
   const std::string address = "127.0.0.1:" + std::to_string(port);
   const auto client = Dial(address);
+  Recorder early, again;
   CompletionLoop loop;
-  Recorder early;
   const auto stream = client->Open(kEchoMethod, &early, &loop);
   stream->Send(FrameOf("early"));
   // A few failed attempts, so that the pauses between them have grown.
@@ -134,7 +136,6 @@ TEST_CASE("a client may come before its server, and again after it") {
   server.reset();
   REQUIRE(loop.RunUntil([&] { return early.closed() == 1; }, TestDeadline()));
   server = Serve(ListenOn({address}));  // at once on the same port
-  Recorder again;
   const auto other = client->Open(kEchoMethod, &again, &loop);
   other->Send(FrameOf("again"));
   REQUIRE(loop.RunUntil([&] { return again.frame_count() == 1; }, TestDeadline()));
@@ -142,8 +143,8 @@ TEST_CASE("a client may come before its server, and again after it") {
 
 TEST_CASE("a client that finds nobody says whom, at once or at its limit") {
   const auto client = Dial("127.0.0.1:1");
-  CompletionLoop loop;
   Recorder limited, impatient;
+  CompletionLoop loop;
   StreamClient::OpenOptions options;
   options.connect_timeout = std::chrono::milliseconds(100);
   const auto stream = client->Open(kEchoMethod, &limited, &loop, options);
@@ -166,8 +167,8 @@ TEST_CASE("a taken address is an error that names it") {
   }
   // And the first still serves.
   const auto client = Dial("unix:" + path);
-  CompletionLoop loop;
   Recorder handler;
+  CompletionLoop loop;
   const auto stream = client->Open(kEchoMethod, &handler, &loop);
   stream->Send(FrameOf("x"));
   CHECK(loop.RunUntil([&] { return handler.frame_count() == 1; }, TestDeadline()));
@@ -215,6 +216,7 @@ TEST_CASE("gRPC health answers for the server and its services") {
   options.health_services = {"cohort.v1.Worker"};
   const auto server = Serve(options);
   const auto client = Dial(server->addresses().front());
+  Recorder watcher;
   CompletionLoop loop;
   // HealthCheckRequest{service = 1}; HealthCheckResponse{status = 1}: 1 SERVING, 2 NOT_SERVING.
   const auto request = [](const std::string& service) {
@@ -240,7 +242,6 @@ TEST_CASE("gRPC health answers for the server and its services") {
   CHECK(check(request("cohort.v1.Other"), &answer) == absl::StatusCode::kNotFound);
   CHECK(check(FrameOf("\x0a\xff junk"), &answer) == absl::StatusCode::kInvalidArgument);
 
-  Recorder watcher;
   const auto watch = client->Open("/grpc.health.v1.Health/Watch", &watcher, &loop);
   watch->Send(request("cohort.v1.Worker"));
   watch->Close(absl::OkStatus());  // a half-close: the answers still come
@@ -253,6 +254,19 @@ TEST_CASE("gRPC health answers for the server and its services") {
   CHECK(watcher.closed() == 0);
   watch->Abort();
   REQUIRE(loop.RunUntil([&] { return watcher.closed() == 1; }, TestDeadline()));
+}
+
+TEST_CASE("a server is found by the name of the host too") {
+  const auto server = Serve(ListenOn({"localhost:0"}));
+  REQUIRE(server->port() > 0);
+  for (const std::string host : {"localhost", "127.0.0.1"}) {
+    const auto client = Dial(host + ":" + std::to_string(server->port()));
+    Recorder handler;
+    CompletionLoop loop;
+    const auto stream = client->Open(kEchoMethod, &handler, &loop);
+    stream->Send(FrameOf("x"));
+    CHECK(loop.RunUntil([&] { return handler.frame_count() == 1; }, TestDeadline()));
+  }
 }
 
 TEST_CASE("a peer that does not speak HTTP/2 does no harm") {
@@ -270,8 +284,8 @@ TEST_CASE("a peer that does not speak HTTP/2 does no harm") {
   }
   close(fd);
   const auto client = Dial(server->addresses().front());
-  CompletionLoop loop;
   Recorder handler;
+  CompletionLoop loop;
   const auto stream = client->Open(kEchoMethod, &handler, &loop);
   stream->Send(FrameOf("x"));
   CHECK(loop.RunUntil([&] { return handler.frame_count() == 1; }, TestDeadline()));

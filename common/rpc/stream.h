@@ -52,7 +52,7 @@ class Stream {
   virtual size_t queued_bytes() const = 0;
   // Flushes what is queued, then ends the stream. OK is a clean close: the peer's OnClosed gets OK.
   // From a server another status arrives at the client as it is, with its FailureInfo. A client can
-  // only cancel: the server's OnClosed gets Unavailable.
+  // only cancel: frames may be lost, and the server's OnClosed gets Unavailable.
   // A client that closes cleanly still gets frames until the server has ended its side, which a
   // StreamServer does at once (with what is queued flushed).
   virtual void Close(absl::Status status) = 0;

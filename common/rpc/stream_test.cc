@@ -144,8 +144,8 @@ TEST_CASE("a server's status arrives with its FailureInfo") {
         }}});
   REQUIRE(server.ok());
   const auto client = Echo::Dial((*server)->addresses().front());
-  CompletionLoop loop;
   Recorder closed, refused;
+  CompletionLoop loop;
   const auto stream = client->Open("/t/Close", &closed, &loop);
   stream->Send(FrameOf("x"));
   const auto other = client->Open("/t/Refuse", &refused, &loop);

@@ -1,6 +1,8 @@
 // Kills on real processes, half of them at armed crash points, half at random moments. The run
 // counts only if the servers' apply logs show that what it claims to survive has happened.
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <random>
