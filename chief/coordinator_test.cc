@@ -78,6 +78,11 @@ std::vector<Tensor> Arguments(int n) {
   return std::vector<Tensor>(static_cast<size_t>(n), Tensor::Scalar<float>(1));
 }
 
+void RequireOk(const absl::Status& status) {
+  INFO(status.ToString());
+  REQUIRE(status.ok());
+}
+
 TEST_CASE("Schedule, Join, Done and Fetch over structures") {
   Cluster c(2, 2);
   c.Start();
@@ -145,7 +150,7 @@ TEST_CASE("a worker that dies loses nothing") {
 TEST_CASE("a lost server is a typed error; Restore waits for it and says which") {
   Cluster c(1, 2);
   c.Start();
-  REQUIRE(c.coordinator->Checkpoint().ok());
+  RequireOk(c.coordinator->Checkpoint());
   c.servers[1]->Kill();
   absl::Status raised;
   while (raised.ok()) {
@@ -184,7 +189,7 @@ TEST_CASE("a task that says it is another is refused by name") {
 TEST_CASE("checkpoints commit; one that fails is an error, and the next is tried") {
   Cluster c(1, 2);
   c.Start();
-  REQUIRE(c.coordinator->Checkpoint().ok());
+  RequireOk(c.coordinator->Checkpoint());
   const std::string first = c.coordinator->newest_checkpoint();
   CHECK(std::filesystem::exists(first + "/manifest.json"));
   c.servers[1]->refuse_snapshots = true;

@@ -1,6 +1,7 @@
 #include "chief/fake_peers.h"
 
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "common/base/identity.h"
@@ -152,6 +153,8 @@ void FakePeer::OnPsMessage(Stream* stream, const v1::ChiefToPs& message) {
       }
       answer.mutable_snapshot_taken()->set_cut(message.snapshot().cut());
       stream->Send(SerializeToFrame(answer));
+      // Without a shard of its own, as a server has that no tablet was placed on.
+      std::filesystem::create_directories(message.snapshot().directory());
       answer.mutable_snapshot_written()->set_cut(message.snapshot().cut());
       break;
     case v1::ChiefToPs::kPing:

@@ -122,9 +122,15 @@ absl::StatusOr<std::unique_ptr<GoldenModel>> GoldenModel::Create(const json& c,
   COHORT_ASSIGN_OR_RETURN(auto rule, OptimizerRule::Create(model.optimizer));
   self->local_ = std::make_unique<LocalVariables>(std::move(rule));
   for (const v1::VariableSpec& v : model.variables) {
-    self->names_.push_back(v.name());
     COHORT_RETURN_IF_ERROR(self->local_->Add(
         v.name(), Tensor::Zeros(self->dtype_, Dims(v.dims().begin(), v.dims().end()))));
+  }
+  // Keras lists a model's variables by the depth of their layers.
+  for (const json& v : c["float64"]["variables"]) {
+    self->names_.push_back(v["name"].get<std::string>());
+    if (self->local_->Find(self->names_.back()) == nullptr) {
+      return NotFound("no variable {} in the model that was built", self->names_.back());
+    }
   }
   COHORT_ASSIGN_OR_RETURN(self->access_, LocalAccess::Create(self->local_.get(), model.train));
   COHORT_ASSIGN_OR_RETURN(self->executable_, Executable::Compile(std::move(model.train), {}));
