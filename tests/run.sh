@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds the tests and runs them: everything in the dev tree, then what is
-# labelled for it in the address- and the thread-sanitizer tree. What .ci/run calls.
+# Installs what is missing, builds everything in the dev tree and runs its tests. What .ci/run calls.
 #
 #   tests/run.sh          what CI runs
-#   tests/run.sh --all    and what is long: tests labelled `long`, both sanitizers on everything, the
-#                         comparison with TensorFlow
+#   tests/run.sh --all    and what is long: tests labelled `long`, the address- and the thread-sanitizer
+#                         tree with all tests, the comparison with TensorFlow
 #   tests/run.sh --tree dev|asan|tsan    one tree only
 #   tests/run.sh --no-install                takes the machine as it is
 #
@@ -14,10 +13,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 all=false
 install=true
-trees=(dev asan tsan)
+trees=(dev)
 while [[ $# -gt 0 ]]; do
   case "$1" in
-    --all) all=true ;;
+    --all)
+      all=true
+      trees=(dev asan tsan)
+      ;;
     --no-install) install=false ;;
     --tree)
       trees=("${2:?--tree needs dev, asan or tsan}")
@@ -109,6 +111,8 @@ for tree in "${trees[@]}"; do
 done
 if $all && [[ -x tests/benchmarks/run.sh ]]; then
   echo "== benchmarks, beside TensorFlow"
+  cmake --preset release >build/release-configure.log 2>&1 || failed=true
+  cmake --build --preset release -- -j "$jobs" || failed=true
   tests/benchmarks/run.sh || failed=true
 fi
 

@@ -70,6 +70,7 @@ void WorkerCore::OnAdopt(Connection connection, const v1::ChiefToWorker& message
   v1::WorkerToChief answer;
   answer.set_request(message.request());
   const auto refuse = [&](const absl::Status& status) {
+    mu_.AssertHeld();
     StatusToProto(status, answer.mutable_status());
     answer.set_generation(adoption_.generation());
     FillHello(adopt, &answer);

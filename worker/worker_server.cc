@@ -43,7 +43,10 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options option
                                                static_cast<WorkerEffects*>(server.get()));
   server->ExportMetrics();
   COHORT_RETURN_IF_ERROR(server->Listen());
-  server->step_running_ = true;
+  {
+    MutexLock lock(&server->mu_);
+    server->step_running_ = true;
+  }
   server->step_thread_ = std::thread([s = server.get()] { s->StepThread(); });
   return server;
 }
