@@ -80,6 +80,7 @@ TEST_CASE("lost requests and lost answers are sent again and applied once") {
     CHECK(step.dense == std::vector<float>(21, static_cast<float>(closure)));
   }
   CHECK(cluster.remote->counters().resends == 6);
+  MutexLock lock(&cluster.mu);
   CHECK(cluster.world.servers[0].duplicates + cluster.world.servers[1].duplicates >= 3);
   for (const ModelTablet& tablet : cluster.world.tablets) CHECK(tablet.log.size() == 6);
 }
@@ -138,6 +139,7 @@ TEST_CASE("an exchange under way hears of interrupts and of new routes") {
   const auto again = cluster.access->Exchange(&push, nullptr);
   REQUIRE(again.ok());
   CHECK(again->push.applied + again->push.duplicates == 3);
+  MutexLock lock(&cluster.mu);
   CHECK(cluster.world.tablets[2].shards[2][0] == 1);
 }
 
