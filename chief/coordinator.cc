@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "chief/coordinator_impl.h"
+#include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/checkpoint_reader.h"
@@ -108,6 +109,7 @@ void ClusterCoordinator::Impl::WriteManifest(v1::Manifest manifest) {
 
 void ClusterCoordinator::Impl::CommitCheckpoint(v1::Manifest manifest) {
   manifest.set_unix_micros(static_cast<uint64_t>(options_.clock->UnixMicros()));
+  manifest.set_cohort_version(std::string(CohortVersion()));
   if (options_.complete_manifest) options_.complete_manifest(&manifest);
   const CheckpointId id = IdOf(manifest);
   const std::string directory = options_.checkpoint_dir + "/" + id.ToString();

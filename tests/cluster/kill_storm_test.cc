@@ -69,6 +69,7 @@ class Storm {
   void AtCrashPoint(TaskRole role, int index, const std::string& point) {
     if (!cluster_.Running(role, index)) return;
     REQUIRE(cluster_.Kill(role, index).ok());
+    ++kills_;
     const std::string armed = fmt::format("{}:{}", point, 1 + random_() % 20);
     INFO("armed " << armed);
     REQUIRE(cluster_.Start(role, index, armed).ok());
