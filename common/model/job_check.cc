@@ -193,6 +193,12 @@ class Checker {
                    strategy.placement(),
                    DidYouMean(strategy.placement(), {"balanced", "round_robin"}));
     }
+    if (strategy.pull_ahead() > 0) {
+      return NotYet(
+          "strategy.pull_ahead",
+          "`strategy.pull_ahead` above 0 is not there yet: a worker pulls when its push is "
+          "acknowledged");
+    }
     COHORT_RETURN_IF_ERROR(Positive("strategy.closures_in_flight", strategy.closures_in_flight()));
     COHORT_RETURN_IF_ERROR(Positive("strategy.max_attempts", strategy.max_attempts()));
     if (!(strategy.task_timeout_s() > 0)) {

@@ -173,6 +173,9 @@ const Case kCases[] = {
      "job.yaml:22: `strategy.placement` must be balanced or round_robin, not \"balance\"; did you "
      "mean "
      "\"balanced\"?"},
+    {"placement: balanced", "pull_ahead: 1",
+     "job.yaml:22: `strategy.pull_ahead` above 0 is not there yet: a worker pulls when its push is "
+     "acknowledged"},
     {"placement: balanced", "mode: sync",
      "job.yaml:22: mode sync is not there yet; there is async"},
     {"name: demo", "name: a/b",
