@@ -1,5 +1,6 @@
 #include "chief/chief_options.h"
 
+#include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
 
@@ -22,6 +23,11 @@ void AddChiefFlags(FlagSet* flags, ChiefFlags* out) {
 
 absl::StatusOr<Chief::Options> MakeChiefOptions(const ChiefFlags& flags, const RoleContext& context,
                                                 const char* data_dir) {
+  if (flags.task_timeout_s < 0) {
+    return WithExitCode(InvalidArgument("--task_timeout_s: {} is negative; 0 takes the job file's",
+                                        flags.task_timeout_s),
+                        ExitCode::kUsage);
+  }
   Chief::Options options;
   JobRunnerOptions& job = options.job;
   COHORT_ASSIGN_OR_RETURN(job.job, ReadJobFile(flags.job));

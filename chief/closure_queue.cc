@@ -14,10 +14,10 @@ Closure* ClosureQueue::Add(std::unique_ptr<Closure> closure) {
   return c;
 }
 
-Closure* ClosureQueue::AddInFlight(std::unique_ptr<Closure> closure, int worker) {
+Closure* ClosureQueue::AddInFlight(std::unique_ptr<Closure> closure, int worker, uint32_t attempt) {
   Closure* c = closure.get();
   closures_[c->id] = std::move(closure);
-  SetInFlight(c, worker);
+  SetInFlight(c, worker, attempt);
   return c;
 }
 
@@ -46,9 +46,10 @@ void ClosureQueue::TakeOut(Closure* closure) {
   closure->in_line = false;
 }
 
-void ClosureQueue::SetInFlight(Closure* closure, int worker) {
+void ClosureQueue::SetInFlight(Closure* closure, int worker, uint32_t attempt) {
   closure->state = Closure::State::kInFlight;
   closure->worker = worker;
+  closure->held_attempt = attempt;
   closure->fresh = false;
   ++in_flight_;
   if (closure->spec.training) ++training_in_flight_;
@@ -62,14 +63,13 @@ Closure* ClosureQueue::Dispatch(int worker, bool training, uint64_t durable_end)
   if (id == 0 || id >= durable_end) return nullptr;
   Closure* c = Find(id);
   TakeOut(c);
-  SetInFlight(c, worker);
-  ++c->attempt;
+  SetInFlight(c, worker, ++c->attempt);
   return c;
 }
 
 void ClosureQueue::Claim(Closure* closure, int worker, uint32_t attempt) {
   TakeOut(closure);
-  SetInFlight(closure, worker);
+  SetInFlight(closure, worker, attempt);
   closure->attempt = std::max(closure->attempt, attempt);
 }
 

@@ -26,11 +26,12 @@ struct Closure {
   ClosureSpec spec;
   uint64_t place = 0;
   State state = State::kQueued;
-  bool fresh = true;         // never dispatched, in this life or before it
-  bool in_line = false;      // its entry in the queue is the one of its first wait
-  int worker = -1;           // in flight: where
-  uint32_t attempt = 0;      // the last one that was given out
-  uint32_t min_attempt = 1;  // results of older ones belong to an older timeline
+  bool fresh = true;          // never dispatched, in this life or before it
+  bool in_line = false;       // its entry in the queue is the one of its first wait
+  int worker = -1;            // in flight: where
+  uint32_t attempt = 0;       // the last one that was given out
+  uint32_t held_attempt = 0;  // in flight: the one that its worker has
+  uint32_t min_attempt = 1;   // results of older ones belong to an older timeline
   uint32_t give_backs = 0;
   std::vector<Task> killed;  // workers that were lost while it ran
 };
@@ -52,8 +53,8 @@ class ClosureQueue {
 
   // Puts a closure at the end of its line.
   Closure* Add(std::unique_ptr<Closure> closure);
-  // One that a worker has in hand already.
-  Closure* AddInFlight(std::unique_ptr<Closure> closure, int worker);
+  // One that a worker has in hand already, under this attempt.
+  Closure* AddInFlight(std::unique_ptr<Closure> closure, int worker, uint32_t attempt);
   Closure* Find(uint64_t id);
 
   // Takes the next one out of the line and marks it in flight on `worker`; null where there is none
@@ -96,7 +97,7 @@ class ClosureQueue {
   // The next id of a line, 0 where it is empty; drops entries that do not count.
   uint64_t Front(Line* line);
   void TakeOut(Closure* closure);
-  void SetInFlight(Closure* closure, int worker);
+  void SetInFlight(Closure* closure, int worker, uint32_t attempt);
 
   const size_t capacity_;
   absl::flat_hash_map<uint64_t, std::unique_ptr<Closure>> closures_;

@@ -95,6 +95,7 @@ void ClusterCoordinator::Impl::Reconnect(Task task, const std::string&) { links_
 
 void ClusterCoordinator::Impl::ClosureDone(uint64_t token, const absl::Status& status,
                                            v1::ClosureResult* result) {
+  if (!first_closure_.has_value() && status.ok()) first_closure_ = options_.clock->Now();
   results_.Finish(token, status, result);
 }
 
@@ -115,7 +116,6 @@ void ClusterCoordinator::Impl::CommitCheckpoint(v1::Manifest manifest) {
   const std::string directory = options_.checkpoint_dir + "/" + id.ToString();
   const absl::Status status = CommitManifest(directory, manifest);
   Input([&](CoordinatorCore* core) {
-    cut_paths_[manifest.cut()] = directory;
     if (status.ok()) newest_ = directory;
     core->OnManifestWritten(manifest.cut(), status, directory + "/" + kManifestName);
   });
@@ -126,11 +126,11 @@ void ClusterCoordinator::Impl::CommitCheckpoint(v1::Manifest manifest) {
 }
 
 void ClusterCoordinator::Impl::CutDone(uint64_t cut, const absl::Status& status) {
-  cuts_done_[cut] = status;
+  cuts_done_[cut] = {status, status.ok() ? newest_ : ""};  // a cut at a time: it is the newest
   if (cuts_done_.size() > 64) cuts_done_.erase(cuts_done_.begin());
   if (status.ok()) {
     ++cuts_;
-    log_->Info("checkpoint", {{"cut", cut}, {"path", cut_paths_[cut]}});
+    log_->Info("checkpoint", {{"cut", cut}, {"path", newest_}});
   } else {
     ++cut_failures_;
     log_->Failure(LogLevel::kWarning, "checkpoint_failed", status);
@@ -226,8 +226,9 @@ absl::StatusOr<std::string> ClusterCoordinator::Impl::WaitForCut(uint64_t cut) {
   const auto done = [this, cut] { return Failed() || cuts_done_.contains(cut); };
   COHORT_RETURN_IF_ERROR(Wait(done, kForever).status());
   if (Failed()) return core_->TakeError();
-  COHORT_RETURN_IF_ERROR(cuts_done_[cut]);
-  return cut_paths_[cut];
+  const CutResult& result = cuts_done_.at(cut);
+  COHORT_RETURN_IF_ERROR(result.status);
+  return result.path;
 }
 
 absl::StatusOr<std::string> ClusterCoordinator::Impl::Checkpoint(bool finished) {
@@ -278,6 +279,7 @@ CoordinatorState ClusterCoordinator::Impl::state() {
   s.settle_records = c.settle_records;
   s.dispatch_messages = c.dispatch_messages;
   s.journal_fsyncs = journal_->fsyncs();
+  s.first_closure = first_closure_;
   s.ready_workers = core_->ready_workers();
   for (const auto& [name, metric] : core_->settlement().metrics()) {
     s.metrics.push_back({name, metric.total, metric.count});
@@ -302,9 +304,9 @@ std::vector<UnfinishedPlace> ClusterCoordinator::Impl::Unfinished() {
   return out;
 }
 
-void ClusterCoordinator::Impl::EndEpoch() {
+absl::Status ClusterCoordinator::Impl::EndEpoch() {
   MutexLock lock(&mu_);
-  core_->EndEpoch();
+  return core_->EndEpoch();
 }
 
 // ------------------------------------------------------------------ the thin class
@@ -386,6 +388,6 @@ CoordinatorState ClusterCoordinator::state() const { return impl_->state(); }
 v1::Layout ClusterCoordinator::layout() const { return impl_->layout(); }
 std::string ClusterCoordinator::newest_checkpoint() const { return impl_->newest_checkpoint(); }
 std::vector<UnfinishedPlace> ClusterCoordinator::Unfinished() const { return impl_->Unfinished(); }
-void ClusterCoordinator::EndEpoch() { impl_->EndEpoch(); }
+absl::Status ClusterCoordinator::EndEpoch() { return impl_->EndEpoch(); }
 
 }  // namespace cohort

@@ -37,10 +37,10 @@ struct CoordinatorOptions {
   std::string job;             // the job's identity: what may not change between two runs of it
   std::string checkpoint_dir;  // seen by the chief and every ps; the journal lies in it
   uint64_t chief_incarnation = 0;
-  bool takeover = false;        // another chief that the tasks hear is dead
-  bool allow_insecure = false;  // plaintext beyond loopback
-  uint64_t seed = 0;            // of the job
-  uint32_t pull_ahead = 0;
+  bool takeover = false;            // another chief that the tasks hear is dead
+  bool allow_insecure = false;      // plaintext beyond loopback
+  uint64_t seed = 0;                // of the job
+  uint32_t pull_ahead = 0;          // above 0: Unimplemented
   uint32_t closures_in_flight = 0;  // per worker; 0: the default
   uint32_t max_attempts = 0;        // workers that one closure may kill; 0: the default
   double task_timeout_s = 60;  // for tasks at the start, for a lost ps, for a worker to take work
@@ -131,6 +131,7 @@ struct CoordinatorState {
   uint64_t settle_records = 0;
   uint64_t dispatch_messages = 0;
   int64_t journal_fsyncs = 0;
+  std::optional<TimePoint> first_closure;  // when the first one finished, of this life
   int ready_workers = 0;
   std::vector<MetricTotal> metrics;  // folded, of the current epoch
 };
@@ -219,7 +220,7 @@ class ClusterCoordinator {
   // For the job runner.
   std::vector<UnfinishedPlace> Unfinished() const;
   // Journals the epoch's figures and begins those of the next.
-  void EndEpoch();
+  absl::Status EndEpoch();
 
  private:
   class Impl;

@@ -15,7 +15,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, CoreEffects* effects)
       membership_(&options_, &outbox_),
       queue_(options_.queue_capacity),
       ids_(&outbox_),
-      settlement_(&outbox_, options_.settle_interval_us),
+      settlement_(&outbox_, options_.settle_interval_us, options_.test_faults),
       cut_(&options_, &outbox_),
       rollback_(&options_, &outbox_),
       workers_(options_.workers.size()),
@@ -29,6 +29,7 @@ void CoordinatorCore::Tick(int64_t now_us) {
   Advance();
   CheckPs();
   CheckCancel();
+  CheckStragglers();
   CheckStranded();
   rollback_.Tick(now_us_);
   cut_.Tick(now_us_);
@@ -50,9 +51,10 @@ void CoordinatorCore::OnDisconnected(Task task, const std::string& why) {
   outbox_.effects()->Note("task_lost", fmt::format("{}: {}", membership_.Name(task), why));
   if (task.role == Role::kPs) {
     ps_[static_cast<size_t>(task.index)].down_since_us = now_us_;
-    cut_.Abandon(Unavailable("{} is lost: {}", membership_.Name(task), why));
-    rollback_.Fail(LostTask("ps", task.index, membership_.member(task).incarnation,
-                            fmt::format("{} is lost: {}", membership_.Name(task), why)));
+    const absl::Status lost = LostTask("ps", task.index, membership_.member(task).incarnation,
+                                       fmt::format("{} is lost: {}", membership_.Name(task), why));
+    cut_.Abandon(lost);
+    rollback_.Fail(lost);
     return;
   }
   ++counters_.workers_lost;
@@ -75,6 +77,11 @@ void CoordinatorCore::OnWorkerMessage(int worker, v1::WorkerToChief message) {
       return;
     case v1::WorkerToChief::kResults:
       if (!membership_.adopted(task)) return;
+      if (!workers_[static_cast<size_t>(worker)].ready) {
+        KeepForSetUp(worker, message.mutable_results());
+        return;
+      }
+      workers_[static_cast<size_t>(worker)].progress_us = now_us_;
       for (v1::ClosureResult& result : *message.mutable_results()->mutable_results()) {
         OnResult(worker, &result);
       }
@@ -87,7 +94,8 @@ void CoordinatorCore::OnWorkerMessage(int worker, v1::WorkerToChief message) {
       const Task ps = PsTask(static_cast<int>(report.ps()));
       SendRoutes(worker);  // it may only have stale ones
       if (membership_.adopted(ps) && membership_.member(ps).incarnation == report.incarnation()) {
-        Rest(worker, fmt::format("cannot reach {}: {}", membership_.Name(ps), report.error()));
+        Rest(worker, options_.set_aside_us,
+             fmt::format("cannot reach {}: {}", membership_.Name(ps), report.error()));
       }
       return;
     }
@@ -125,6 +133,7 @@ void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
 
 void CoordinatorCore::OnJournaled(uint64_t record) {
   if (phase_ == Phase::kFailed) return;
+  durable_record_ = std::max(durable_record_, record);
   if (phase_ == Phase::kStarting && record >= start_record_) {
     phase_ = Phase::kReady;
     for (size_t i = 0; i < workers_.size(); ++i) {
@@ -136,7 +145,12 @@ void CoordinatorCore::OnJournaled(uint64_t record) {
   if (rollback_.OnJournaled(record)) TimelineRaised();
   cut_.OnJournaled(record);
   if (ids_.OnJournaled(record)) RefillAll(/*idle_only=*/false);
-  if (stop_record_ != 0 && record >= stop_record_ && phase_ != Phase::kStopped) {
+  TellStop();
+}
+
+// Everyone, when the end is durable.
+void CoordinatorCore::TellStop() {
+  if (stop_record_ != 0 && durable_record_ >= stop_record_ && phase_ != Phase::kStopped) {
     v1::ShutdownTask shutdown;
     shutdown.set_reason(stop_reason_);
     shutdown.set_job_finished(job_finished_);
@@ -179,7 +193,10 @@ int CoordinatorCore::AddResource(v1::CreateResource resource) {
   return static_cast<int>(resources_.size()) - 1;
 }
 
-void CoordinatorCore::EndEpoch() {
+absl::Status CoordinatorCore::EndEpoch() {
+  if (settle_held_) {
+    return FailedPrecondition("epoch {} is being rolled back: it cannot end", epoch_);
+  }
   settlement_.Tick(now_us_, /*force=*/true);
   v1::JournalRecord record;
   record.mutable_epoch()->set_epoch(epoch_);
@@ -187,6 +204,7 @@ void CoordinatorCore::EndEpoch() {
   outbox_.Append(std::move(record));
   ++epoch_;
   settlement_.ClearMetrics();
+  return absl::OkStatus();
 }
 
 uint64_t CoordinatorCore::Flush() {
@@ -198,6 +216,12 @@ void CoordinatorCore::Stop(const std::string& reason, bool job_finished) {
   if (phase_ != Phase::kReady || stop_record_ != 0) return;
   stop_reason_ = reason;
   job_finished_ = job_finished;
+  if (settle_held_ && !job_finished) {
+    // Behind the record of a rollback, what was settled before it would count for what comes after.
+    stop_record_ = outbox_.next_record() - 1;
+    TellStop();
+    return;
+  }
   if (!settle_held_) settlement_.Tick(now_us_, /*force=*/true);
   v1::JournalRecord record;
   if (job_finished) {

@@ -95,8 +95,9 @@ class CoordinatorCore {
 
   // CutDone follows. Errors: FailedPrecondition during another cut or rollback or before Resume.
   absl::StatusOr<uint64_t> StartCut(bool finished);
-  // The epoch's figures are complete: journals them, and starts those of the next.
-  void EndEpoch();
+  // The epoch's figures are complete: journals them, and starts those of the next. Error:
+  // FailedPrecondition where a rollback is being journaled, or was and came to nothing.
+  absl::Status EndEpoch();
   uint64_t epoch() const { return epoch_; }
   // Raises a job's error as if a closure had failed with it.
   void Fail(absl::Status error);
@@ -134,7 +135,9 @@ class CoordinatorCore {
     std::deque<uint64_t> in_flight;  // in the order of dispatch
     std::set<std::string> programs;
     std::set<std::string> resources;
-    int64_t rests_until_us = 0;  // set aside: it cannot reach a server
+    int64_t rests_until_us = 0;  // set aside: it cannot reach a server, or does not get on
+    int64_t progress_us = 0;     // since when it has had work and told no result
+    int stuck = 0;               // times that it was set aside for it since its last success
     bool ready = false;          // adopted and set up
     v1::WorkerHello hello;       // of its adoption, until it is set up
   };
@@ -159,7 +162,9 @@ class CoordinatorCore {
   void Advance();
   bool EnoughWorkers(Link at_least) const;
   void OnWorkerHello(int worker, uint64_t request, v1::WorkerHello* hello);
+  void FailBehind(Task task);
   void OnPsHello(int ps, uint64_t request, const v1::PsHello& hello);
+  void KeepForSetUp(int worker, v1::Results* results);
   void SetUpWorker(int worker);
   void TakeBack(int worker, const v1::WorkerHello& hello);
   void SendMissing(int worker);
@@ -177,7 +182,7 @@ class CoordinatorCore {
   void LeaveOpen(const Closure& closure);
   void ForgetInFlight(int worker, uint64_t id);
   void RequeueAll(int worker, bool lost);
-  void Rest(int worker, const std::string& why);
+  void Rest(int worker, int64_t us, const std::string& why);
   bool MayDispatch(int worker) const;
   void Refill(int worker);
   void RefillAll(bool idle_only);
@@ -189,10 +194,14 @@ class CoordinatorCore {
   void LosePs(int ps, const std::string& why);
   void CheckPs();
   void CheckStranded();
+  void CheckStragglers();
   void CheckCancel();
   void AdvanceCut();
   void RolledBack();
   void TimelineRaised();
+
+  // coordinator_core.cc
+  void TellStop();
 
   const CoreOptions options_;
   Outbox outbox_;
@@ -209,6 +218,7 @@ class CoordinatorCore {
   int64_t phase_since_us_ = 0;
   uint64_t start_record_ = 0;
   uint64_t stop_record_ = 0;
+  uint64_t durable_record_ = 0;  // of this life
   std::string stop_reason_;
   bool job_finished_ = false;
 
@@ -219,10 +229,11 @@ class CoordinatorCore {
   std::vector<Named> resources_;
   std::set<uint64_t> setup_requests_;  // whose failure is the job's error
 
-  uint64_t era_ = 0;
+  uint64_t era_ = 0;  // EraOf
   uint64_t timeline_ = 0;
-  uint64_t last_timeline_ = 0;  // the highest that the journal has been asked for
-  uint64_t layout_hash_ = 0;    // of the tablets as the journal knows them
+  uint64_t last_timeline_ = 0;    // the highest that is known, and the journal was asked for
+  uint64_t worker_timeline_ = 0;  // the highest of this job that an adopted worker was told
+  uint64_t layout_hash_ = 0;      // of the tablets as the journal knows them
   bool have_layout_ = false;
   v1::Layout layout_;
   uint64_t wanted_hash_ = 0;

@@ -49,7 +49,7 @@ class ClusterCoordinator::Impl : public CoreEffects {
   v1::Layout layout();
   std::string newest_checkpoint();
   std::vector<UnfinishedPlace> Unfinished();
-  void EndEpoch();
+  absl::Status EndEpoch();
 
   // CoreEffects: with mu_ held.
   void SendToWorker(int worker, v1::ChiefToWorker message) override;
@@ -83,6 +83,8 @@ class ClusterCoordinator::Impl : public CoreEffects {
   bool Failed() const { return core_->phase() == CoordinatorCore::Phase::kFailed; }
   absl::Status RollBackOnce(TimePoint deadline);
   absl::Status WaitForServers(TimePoint deadline);
+  // DeadlineExceeded, with what was waited for.
+  absl::Status GaveUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<std::string> WaitForCut(uint64_t cut) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CommitCheckpoint(v1::Manifest manifest);
   std::string JournalDirectory() const { return options_.checkpoint_dir + "/journal"; }
@@ -98,13 +100,17 @@ class ClusterCoordinator::Impl : public CoreEffects {
   std::list<const Condition*> conditions_;  // of the calls that wait
   bool interrupted_ = false;
   std::optional<absl::Status> rollback_done_;
-  std::map<uint64_t, absl::Status> cuts_done_;
-  std::map<uint64_t, std::string> cut_paths_;
+  struct CutResult {
+    absl::Status status;
+    std::string path;
+  };
+  std::map<uint64_t, CutResult> cuts_done_;  // the last ones
   uint64_t cuts_ = 0;
   uint64_t cut_failures_ = 0;
   std::string newest_;
   v1::Layout layout_;
   int open_links_ = 0;
+  std::optional<TimePoint> first_closure_;
   bool stopped_ = false;
   TimePoint next_report_;
 

@@ -63,6 +63,13 @@ absl::Status ClusterCoordinator::Impl::CheckOptions() const {
           ExitCode::kConfig);
     }
   }
+  if (options_.pull_ahead > 0) {
+    return WithExitCode(
+        Unimplemented("pull_ahead {} is not there yet: a worker pulls when its push is "
+                      "acknowledged",
+                      options_.pull_ahead),
+        ExitCode::kConfig);
+  }
   if (options_.checkpoint_dir.empty()) {
     return WithExitCode(
         InvalidArgument("a checkpoint directory is needed: the chief's journal lies "
@@ -119,9 +126,15 @@ absl::Status ClusterCoordinator::Impl::Start() {
   };
   COHORT_ASSIGN_OR_RETURN(const bool in_time, Wait(there, Deadline(options_.task_timeout_s)));
   if (!in_time) {
-    return DeadlineExceeded("{}: gave up after {} s", core_->WaitingFor(), options_.task_timeout_s);
+    return GaveUp();
   }
   return Failed() ? core_->TakeError() : absl::OkStatus();
+}
+
+absl::Status ClusterCoordinator::Impl::GaveUp() {
+  return DeadlineExceeded(
+      "{}: gave up after {} s; start what is missing, or mend its address in TF_CONFIG",
+      core_->WaitingFor(), options_.task_timeout_s);
 }
 
 absl::Status ClusterCoordinator::Impl::CreateVariables(std::span<const v1::VariableSpec> variables,
@@ -164,8 +177,7 @@ absl::Status ClusterCoordinator::Impl::WaitForServers(TimePoint deadline) {
   COHORT_ASSIGN_OR_RETURN(const bool in_time, Wait(there, deadline));
   if (Failed()) return core_->TakeError();
   if (!in_time) {
-    absl::Status status =
-        DeadlineExceeded("{}: gave up after {} s", core_->WaitingFor(), options_.task_timeout_s);
+    absl::Status status = GaveUp();
     SetFailure(&status, {.role = "ps", .retryable = false});
     return status;
   }
@@ -173,10 +185,21 @@ absl::Status ClusterCoordinator::Impl::WaitForServers(TimePoint deadline) {
 }
 
 absl::Status ClusterCoordinator::Impl::RollBackOnce(TimePoint deadline) {
-  const auto refused = [this](const std::string& path, const absl::Status& why) {
+  std::vector<std::string> refusals;
+  const auto refused = [&](const std::string& path, const absl::Status& why) {
     log_->Warning("checkpoint_refused", {{"path", path}, {"why", why.ToString()}});
+    refusals.push_back(fmt::format("{} ({})", path, why.ToString()));
+    if (options_.on_wait) options_.on_wait("refused " + refusals.back());
   };
   COHORT_ASSIGN_OR_RETURN(const auto entry, NewestValid(options_.checkpoint_dir, refused));
+  if (!entry.has_value() && !refusals.empty()) {
+    // To begin at step 0 would be to lose, in silence, what may still be mended.
+    return WithExitCode(
+        DataLoss("none of the {} checkpoints in {} can be used; the newest is {}: mend or remove "
+                 "them, give another directory, or --fresh to begin anew",
+                 refusals.size(), options_.checkpoint_dir, refusals.front()),
+        ExitCode::kData);
+  }
   std::optional<v1::Manifest> manifest;
   if (entry.has_value()) {
     COHORT_ASSIGN_OR_RETURN(manifest, ReadManifest(entry->manifest));

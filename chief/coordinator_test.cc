@@ -9,6 +9,7 @@
 
 #include "chief/fake_peers.h"
 #include "common/base/status.h"
+#include "common/base/test_directory.h"
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_builder.h"
@@ -18,21 +19,16 @@ namespace {
 
 struct Cluster {
   Cluster(int workers, int servers) : log(Logger::Discard()) {
-    char name[] = "/tmp/cohort-coordinator-XXXXXX";
-    directory = mkdtemp(name);
     for (int i = 0; i < workers; ++i) Add({Role::kWorker, i});
     for (int i = 0; i < servers; ++i) Add({Role::kPs, i});
     options.job = "job";
-    options.checkpoint_dir = directory;
+    options.checkpoint_dir = directory.path();
     options.chief_incarnation = 1;
     options.clock = &clock;
     options.log = log.get();
     options.task_timeout_s = 30;
   }
-  ~Cluster() {
-    coordinator.reset();
-    std::filesystem::remove_all(directory);
-  }
+  ~Cluster() { coordinator.reset(); }
   void Add(Task task) {
     auto peer = std::make_unique<FakePeer>(task);
     options.cluster.Set(task, peer->address());
@@ -64,7 +60,7 @@ struct Cluster {
     step = *coordinator->RegisterStep(*std::move(b).Build());
   }
 
-  std::string directory;
+  testing::TestDirectory directory;
   RealClock clock;
   std::unique_ptr<Logger> log;
   std::vector<std::unique_ptr<FakePeer>> workers;
@@ -197,7 +193,7 @@ TEST_CASE("checkpoints commit; one that fails is an error, and the next is tried
   CHECK(c.coordinator->newest_checkpoint() == first);
   c.servers[1]->refuse_snapshots = false;
   for (int i = 0; i < 6; ++i) REQUIRE(c.coordinator->Checkpoint().ok());
-  CHECK(ListCheckpoints(c.directory)->size() <= 6);  // max_to_keep, and the one being pruned
+  CHECK(ListCheckpoints(c.directory.path())->size() <= 6);  // max_to_keep, and the one being pruned
   CHECK(c.coordinator->state().cuts == 7);
   CHECK(c.coordinator->state().cut_failures == 1);
 }
@@ -250,6 +246,10 @@ TEST_CASE("a cluster without workers, or with a gap, is refused") {
     c.options.cluster.Set({Role::kWorker, 5}, {"127.0.0.1", 1});
     const auto started = ClusterCoordinator::Start(c.options);
     CHECK(std::string(started.status().message()).find("cluster.worker") != std::string::npos);
+  }
+  SECTION("what is not there yet") {
+    c.options.pull_ahead = 1;
+    CHECK(absl::IsUnimplemented(ClusterCoordinator::Start(c.options).status()));
   }
   SECTION("no directory") {
     c.options.checkpoint_dir = "";

@@ -50,7 +50,6 @@ void CoordinatorCore::OnRecovered(absl::StatusOr<Recovered> recovered) {
     return;
   }
   Take(*std::move(recovered));
-  ++era_;
   v1::JournalRecord record;
   record.mutable_start()->set_generation(outbox_.generation());
   record.mutable_start()->set_job(options_.job);
@@ -61,8 +60,8 @@ void CoordinatorCore::OnRecovered(absl::StatusOr<Recovered> recovered) {
 }
 
 void CoordinatorCore::Take(Recovered recovered) {
-  era_ = recovered.era;
   timeline_ = last_timeline_ = recovered.timeline;
+  era_ = EraOf(outbox_.generation(), timeline_);
   layout_hash_ = recovered.layout_hash;
   next_place_ = recovered.next_place;
   epoch_ = recovered.epoch;
@@ -72,7 +71,7 @@ void CoordinatorCore::Take(Recovered recovered) {
   std::vector<uint64_t> open;
   for (const UnfinishedClosure& closure : recovered.unfinished) {
     open.push_back(closure.id);
-    Open o{.closure = closure, .attempt = AttemptBase(era_ + 1)};
+    Open o{.closure = closure, .attempt = AttemptBase(era_)};
     if (closure.id < recovered.rolled_back_end) o.min_attempt = recovered.min_attempt;
     open_places_[closure.place] = closure.id;
     open_[closure.id] = o;
@@ -90,6 +89,7 @@ void CoordinatorCore::OnWorkerHello(int worker, uint64_t request, v1::WorkerHell
                .incarnation = hello->incarnation(),
                .job = hello->job(),
                .heard_generation = hello->heard_generation(),
+               .timeline = hello->timeline(),
                .hears_chief = hello->hears_chief()};
   if (membership_.OnHello(task, common, now_us_) == Membership::Verdict::kAdopted) {
     membership_.member(task).known = true;
@@ -99,10 +99,26 @@ void CoordinatorCore::OnWorkerHello(int worker, uint64_t request, v1::WorkerHell
                     !returns                         ? ""
                     : before == hello->incarnation() ? ", back"
                                                      : ", born again"));
+    worker_timeline_ = std::max(worker_timeline_, hello->timeline());
+    if ((served_ || rollback_.active()) && worker_timeline_ > last_timeline_) {
+      return FailBehind(task);
+    }
     workers_[static_cast<size_t>(worker)].hello = std::move(*hello);
     if (phase_ == Phase::kReady) SetUpWorker(worker);
   }
   Advance();
+}
+
+// It takes nothing of a timeline that it has left, and would be waited for, for ever. The chief's
+// next life hears of its timeline before it chooses its own.
+void CoordinatorCore::FailBehind(Task task) {
+  absl::Status status = Aborted(
+      "{} has worked at timeline {} of this job, and this chief's journal knows of no more than "
+      "{}: "
+      "it is another one's; start the chief again, and it goes on above both",
+      membership_.Name(task), worker_timeline_, last_timeline_);
+  SetFailure(&status, {.role = "chief", .retryable = true});
+  FailForGood(WithExitCode(std::move(status), ExitCode::kUnavailable));
 }
 
 void CoordinatorCore::OnPsHello(int ps, uint64_t request, const v1::PsHello& hello) {
@@ -114,6 +130,7 @@ void CoordinatorCore::OnPsHello(int ps, uint64_t request, const v1::PsHello& hel
                .incarnation = hello.incarnation(),
                .job = hello.job(),
                .heard_generation = hello.heard_generation(),
+               .timeline = hello.timeline(),
                .hears_chief = hello.hears_chief(),
                .sees_checkpoint_dir = hello.sees_checkpoint_dir()};
   if (membership_.OnHello(task, common, now_us_) == Membership::Verdict::kAdopted) {
@@ -133,6 +150,22 @@ void CoordinatorCore::OnPsHello(int ps, uint64_t request, const v1::PsHello& hel
   Advance();
 }
 
+// Results that a worker tells after its hello and before the journal is read: it is as if the hello
+// had had them. What it has told is not in its hand any more.
+void CoordinatorCore::KeepForSetUp(int worker, v1::Results* results) {
+  v1::WorkerHello& hello = workers_[static_cast<size_t>(worker)].hello;
+  for (v1::ClosureResult& result : *results->mutable_results()) {
+    auto* const in_hand = hello.mutable_in_hand();
+    in_hand->erase(std::remove_if(in_hand->begin(), in_hand->end(),
+                                  [&](const v1::ClosureAttempt& hand) {
+                                    return hand.id() == result.id() &&
+                                           hand.attempt() <= result.attempt();
+                                  }),
+                   in_hand->end());
+    *hello.add_results() = std::move(result);
+  }
+}
+
 void CoordinatorCore::SetUpWorker(int worker) {
   Worker& w = workers_[static_cast<size_t>(worker)];
   v1::WorkerHello taken = std::exchange(w.hello, v1::WorkerHello());
@@ -140,6 +173,7 @@ void CoordinatorCore::SetUpWorker(int worker) {
   w.programs = {hello->programs().begin(), hello->programs().end()};
   w.resources = {hello->resources().begin(), hello->resources().end()};
   w.rests_until_us = 0;
+  w.progress_us = now_us_;
   w.in_flight.clear();
   if (timeline_ > 0 && hello->timeline() != timeline_) {
     v1::ChiefToWorker cancel;
@@ -229,7 +263,10 @@ void CoordinatorCore::OnFenced(Task task, const v1::Fenced& fenced) {
     FailForGood(WithExitCode(std::move(status), ExitCode::kUnavailable));
     return;
   }
-  if (membership_.member(task).link == Link::kAdopting) {
+  // One that was adopted has taken an older stream of this chief for the newer one, as a process
+  // can that stood still while it was dialled: adopted anew, it knows again which one counts.
+  const Link link = membership_.member(task).link;
+  if (link == Link::kAdopting || link == Link::kAdopted) {
     outbox_.effects()->Note("task_refused",
                             fmt::format("{}: {}", membership_.Name(task), fenced.why()));
     outbox_.effects()->Reconnect(task, fenced.why());
@@ -252,6 +289,7 @@ bool CoordinatorCore::CanResume() const {
   if (!have_layout_ || timeline_ == 0 || layout_hash_ != wanted_hash_ || !all_ps_there()) {
     return false;
   }
+  if (worker_timeline_ > timeline_) return false;  // the journal is another one than the workers'
   for (size_t i = 0; i < ps_.size(); ++i) {
     const v1::PsHello& hello = ps_[i].hello;
     std::set<uint32_t> wanted;

@@ -39,6 +39,7 @@ absl::StatusOr<uint64_t> CoordinatorCore::Schedule(ClosureSpec spec) {
   const bool placed = s.by_job && s.training;
   if (!placed) s.by_job = false;
   int holder = -1;
+  uint32_t held_attempt = 0;
   if (const auto early = placed ? early_.find(s.place) : early_.end(); early != early_.end()) {
     v1::ClosureResult result = std::move(early->second);
     early_.erase(early);
@@ -57,6 +58,7 @@ absl::StatusOr<uint64_t> CoordinatorCore::Schedule(ClosureSpec spec) {
     closure->attempt = std::max(open.attempt, open.holder_attempt);
     closure->min_attempt = open.min_attempt;
     holder = open.holder;
+    held_attempt = open.holder_attempt;
     open_.erase(known->second);
     open_places_.erase(known);
   } else {
@@ -71,8 +73,10 @@ absl::StatusOr<uint64_t> CoordinatorCore::Schedule(ClosureSpec spec) {
   closure->place = s.place;
   const uint64_t id = closure->id;
   if (holder >= 0) {
-    queue_.AddInFlight(std::move(closure), holder);
-    workers_[static_cast<size_t>(holder)].in_flight.push_back(id);
+    queue_.AddInFlight(std::move(closure), holder, held_attempt);
+    Worker& w = workers_[static_cast<size_t>(holder)];
+    if (w.in_flight.empty()) w.progress_us = now_us_;
+    w.in_flight.push_back(id);
   } else {
     queue_.Add(std::move(closure));
     RefillAll(/*idle_only=*/true);
@@ -95,7 +99,7 @@ bool CoordinatorCore::Wanted(const Closure& c, int worker, const v1::ClosureResu
   // Any attempt that came through ends the closure: every tablet has it. A failure only says
   // something about the attempt that is under way.
   return ok || (c.state == Closure::State::kInFlight && c.worker == worker &&
-                c.attempt == result.attempt());
+                c.held_attempt == result.attempt());
 }
 
 void CoordinatorCore::OnResult(int worker, v1::ClosureResult* result) {
@@ -119,6 +123,7 @@ void CoordinatorCore::OnResult(int worker, v1::ClosureResult* result) {
     ForgetInFlight(c->worker, c->id);
   }
   if (status.ok()) {
+    workers_[static_cast<size_t>(worker)].stuck = 0;
     const std::unique_ptr<Closure> done = queue_.Remove(result->id());
     Finish(done->id, result);
     if (!done->spec.training) {
@@ -181,8 +186,11 @@ void CoordinatorCore::GiveBack(Closure* c, const absl::Status& why) {
   ++counters_.requeued;
   SendRoutes(worker);  // it may only have stale ones
   const uint32_t times = ++c->give_backs;
-  if ((info.has_value() && info->role == "ps") || times % 4 == 0) {
-    Rest(worker, std::string(why.message()));
+  const bool cannot_reach = info.has_value() && info->role == "ps";
+  const bool is_ending =
+      info.has_value() && info->role == "worker" && why.code() == absl::StatusCode::kUnavailable;
+  if (cannot_reach || is_ending || times % 4 == 0) {
+    Rest(worker, options_.set_aside_us, std::string(why.message()));
   }
   if (times <= options_.max_give_backs) return;
   Fail(Annotate(absl::Status(absl::StatusCode::kUnavailable, why.message()),
@@ -246,10 +254,10 @@ void CoordinatorCore::RequeueAll(int worker, bool lost) {
   }
 }
 
-void CoordinatorCore::Rest(int worker, const std::string& why) {
+void CoordinatorCore::Rest(int worker, int64_t us, const std::string& why) {
   Worker& w = workers_[static_cast<size_t>(worker)];
   if (now_us_ < w.rests_until_us) return;
-  w.rests_until_us = now_us_ + options_.set_aside_us;
+  w.rests_until_us = now_us_ + us;
   outbox_.effects()->Note("worker_set_aside",
                           fmt::format("{}: {}", membership_.Name(WorkerTask(worker)), why));
   RequeueAll(worker, /*lost=*/false);
@@ -318,6 +326,9 @@ void CoordinatorCore::Refill(int worker) {
     FillDispatch(*c, dispatch->add_closures());
   }
   if (dispatch->closures_size() == 0) return;
+  if (w.in_flight.size() == static_cast<size_t>(dispatch->closures_size())) {
+    w.progress_us = now_us_;
+  }
   dispatch->set_settled_watermark(settlement_.durable_watermark());
   counters_.dispatched += static_cast<uint64_t>(dispatch->closures_size());
   ++counters_.dispatch_messages;

@@ -57,6 +57,20 @@ void CoordinatorCore::CheckStranded() {
   Fail(std::move(error));
 }
 
+// A worker can be there, answer pings, and never end a step: its device hangs, say. It is tried
+// again, each time after twice as long, so that several such do not hand a closure round among
+// them.
+void CoordinatorCore::CheckStragglers() {
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].in_flight.empty()) continue;
+    const int64_t waited_us = now_us_ - workers_[i].progress_us;
+    if (waited_us < options_.closure_deadline_us) continue;
+    Rest(static_cast<int>(i), options_.closure_deadline_us << std::min(++workers_[i].stuck, 10),
+         fmt::format("no result for {} s of the {} closures that it has", waited_us / 1'000'000,
+                     workers_[i].in_flight.size()));
+  }
+}
+
 void CoordinatorCore::CheckCancel() {
   if (!queue_.failed() || queue_.error_ready() || cancel_since_us_ < 0) return;
   if (now_us_ - cancel_since_us_ < options_.cancel_deadline_us) return;
@@ -88,7 +102,9 @@ void CoordinatorCore::AdvanceCut() {
   if (cut_.TakeReleased()) RefillAll(/*idle_only=*/false);
   if (!cut_.drained(queue_.training_in_flight(), now_us_)) return;
   if (!all_ps_there()) {
-    cut_.Abandon(Unavailable("{}", WaitingFor()));
+    absl::Status missing = Unavailable("{}", WaitingFor());
+    SetFailure(&missing, {.role = "ps", .retryable = true});
+    cut_.Abandon(missing);
     return;
   }
   v1::Manifest manifest;
@@ -141,8 +157,10 @@ absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::
   }
   cut_.Abandon(Aborted("the cluster is being rolled back"));
   RollbackTarget target;
-  target.timeline = ++last_timeline_;
-  target.term = era_ + 1;
+  last_timeline_ = std::max(last_timeline_, membership_.heard_timeline()) + 1;
+  era_ = EraOf(outbox_.generation(), last_timeline_);
+  target.timeline = last_timeline_;
+  target.term = era_;
   for (const Ps& ps : ps_) target.term = std::max(target.term, ps.term + 1);
   target.reserved_end = ids_.reserved_end();
   target.layout_hash = wanted_hash_;
@@ -164,7 +182,6 @@ absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::
   std::sort(target.pending.begin(), target.pending.end());
   served_ = false;
   settle_held_ = true;
-  ++era_;
   ++counters_.rollbacks;
   rollback_.Begin(std::move(target), layout_, now_us_);
   return absl::OkStatus();

@@ -189,6 +189,28 @@ TEST_CASE("a chief that is killed goes on from its journal with nothing lost") {
   CHECK(world.workers[0].seen.size() + world.workers[1].seen.size() == seen + 4);
 }
 
+TEST_CASE("what a worker has in hand from a former chief and gives back is given out again") {
+  TestWorld world(1, 1);
+  world.StartServing();
+  world.hold_work = true;
+  ScheduleAll(&world, 2);
+  world.Quiesce();
+  world.KillChief();
+  world.StartServing();
+  ScheduleAll(&world, 2);
+  CHECK(world.core().in_flight() == 2);  // under the attempts of the former chief
+  int refusals = 2;
+  world.outcome = [&](const v1::Closure&) {
+    return refusals-- > 0 ? Aborted("given back") : absl::OkStatus();
+  };
+  world.hold_work = false;
+  world.Quiesce();
+  world.Advance(5'000'000);
+  world.Quiesce();
+  CHECK(world.core().resting());
+  CHECK(EachPlaceOnce(world, 2));
+}
+
 TEST_CASE("a result that comes between a restart and its Schedule ends the closure at once") {
   TestWorld world(1, 1);
   world.StartServing();
@@ -247,7 +269,7 @@ TEST_CASE("an epoch's figures are journaled, and the next begins with none") {
   world.StartServing();
   ScheduleAll(&world, 3);
   world.Quiesce();
-  world.core().EndEpoch();
+  REQUIRE(world.core().EndEpoch().ok());
   CHECK(world.core().settlement().metrics().empty());
   world.Quiesce();
   world.KillChief();
@@ -255,6 +277,37 @@ TEST_CASE("an epoch's figures are journaled, and the next begins with none") {
   CHECK(world.core().epoch() == 1);
   CHECK(world.core().settlement().metrics().empty());
   CHECK(world.core().settlement().steps() == 3);
+}
+
+TEST_CASE("a rollback that came to nothing: nothing of before is journaled behind its record") {
+  TestWorld world(1, 1);
+  world.options.settle_interval_us = 1'000'000'000;
+  world.StartServing();
+  ScheduleAll(&world, 2);
+  world.Quiesce();
+  world.journal_stuck = true;
+  REQUIRE(world.core().RollBack(nullptr, "").ok());
+  world.Disconnect(PsTask(0));  // while its record is being written
+  REQUIRE(world.rollbacks_done.size() == 2);
+  CHECK(!world.rollbacks_done[1].ok());
+  CHECK(absl::IsFailedPrecondition(world.core().EndEpoch()));
+  SECTION("the record is still under way") {
+    world.core().Stop("enough", false);
+    CHECK(world.core().phase() == CoordinatorCore::Phase::kReady);
+    world.journal_stuck = false;
+    world.Quiesce();
+  }
+  SECTION("it is durable") {
+    world.journal_stuck = false;
+    world.Quiesce();
+    world.core().Stop("enough", false);
+  }
+  CHECK(world.core().phase() == CoordinatorCore::Phase::kStopped);
+  CHECK(world.durable.back().has_rollback());
+  const auto state = Recover(world.durable, [](const std::string&) { return NotFound("none"); });
+  REQUIRE(state.ok());
+  CHECK(state->steps == 0);
+  CHECK(state->metrics.empty());
 }
 
 TEST_CASE("the end is journaled before anyone is told") {

@@ -39,6 +39,14 @@ void TestWorld::KillChief() {
   }
 }
 
+void TestWorld::EmptyDirectory() {
+  durable.clear();
+  checkpoints.clear();
+  snapshots.clear();
+  newest.clear();
+  generation = 0;
+}
+
 void TestWorld::Advance(int64_t us) {
   now_us += us;
   core_->Tick(now_us);
@@ -176,6 +184,13 @@ bool TestWorld::ToWorker(int worker) {
   return true;
 }
 
+void TestWorld::RaiseTimeline(FakeWorker* worker, uint64_t timeline) {
+  if (timeline <= worker->timeline) return;
+  worker->timeline = timeline;
+  worker->watermark = 0;
+  worker->kept.clear();
+}
+
 v1::WorkerToChief TestWorld::WorkerAnswer(int worker, const v1::ChiefToWorker& message,
                                           bool* answer) {
   FakeWorker& w = workers[static_cast<size_t>(worker)];
@@ -224,12 +239,20 @@ v1::WorkerToChief TestWorld::WorkerAnswer(int worker, const v1::ChiefToWorker& m
       *answer = true;
       break;
     case v1::ChiefToWorker::kRoutes:
-      w.timeline = message.routes().timeline();
+      RaiseTimeline(&w, message.routes().timeline());
       break;
     case v1::ChiefToWorker::kDispatch:
-      w.watermark = message.dispatch().settled_watermark();
+      w.watermark = std::max(w.watermark, message.dispatch().settled_watermark());
       std::erase_if(w.kept, [&](const auto& kept) { return kept.first < w.watermark; });
       for (const v1::Closure& c : message.dispatch().closures()) {
+        if (c.id() < w.watermark) continue;
+        if (const auto kept = w.kept.find(c.id()); kept != w.kept.end()) {
+          kept->second.set_attempt(c.attempt());
+          v1::WorkerToChief again;
+          *again.mutable_results()->add_results() = kept->second;
+          w.out.push_back(std::move(again));
+          continue;
+        }
         w.hand.push_back(c);
         w.seen.push_back(c);
       }
@@ -241,7 +264,7 @@ v1::WorkerToChief TestWorld::WorkerAnswer(int worker, const v1::ChiefToWorker& m
         return ids.contains(c.id()) ||
                (cancel.all_training() && c.training() && c.timeline() < cancel.timeline());
       });
-      if (cancel.all_training() && w.timeline < cancel.timeline()) w.kept.clear();
+      if (cancel.all_training()) RaiseTimeline(&w, cancel.timeline());
       break;
     }
     default:
@@ -345,6 +368,7 @@ void TestWorld::PsHandle(int i, const v1::ChiefToPs& message) {
       hello->mutable_task()->set_index(i);
       hello->set_incarnation(p.incarnation);
       hello->set_job(p.job);
+      hello->set_heard_generation(p.generation);
       hello->set_timeline(p.timeline);
       hello->set_term(p.term);
       if (p.has_tablet) hello->add_tablets(static_cast<uint32_t>(i));
@@ -352,8 +376,13 @@ void TestWorld::PsHandle(int i, const v1::ChiefToPs& message) {
       break;
     }
     case v1::ChiefToPs::kAssign:
+      if (message.assign().timeline() < p.timeline) {
+        out.mutable_status()->set_code(static_cast<int>(absl::StatusCode::kFailedPrecondition));
+        out.mutable_status()->set_message("an older timeline");
+        break;
+      }
       Restore(i, message.assign());
-      p.job = "test";
+      p.job = options.job;
       out.mutable_assigned()->set_timeline(p.timeline);
       break;
     case v1::ChiefToPs::kWatermark:

@@ -1,6 +1,7 @@
 #ifndef COHORT_CHIEF_CORE_TEST_WORLD_H_
 #define COHORT_CHIEF_CORE_TEST_WORLD_H_
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -85,6 +86,8 @@ class TestWorld : public CoreEffects {
   // A new life of the chief: what was not durable is gone.
   void StartChief();
   void KillChief();
+  // Journal and checkpoints: another directory, or --fresh.
+  void EmptyDirectory();
   void Advance(int64_t us);
   void Connect(Task task);
   void Disconnect(Task task);
@@ -120,7 +123,10 @@ class TestWorld : public CoreEffects {
   void SendToWorker(int worker, v1::ChiefToWorker message) override;
   void SendToPs(int ps, v1::ChiefToPs message) override;
   void Reconnect(Task task, const std::string& why) override;
-  void TakeGeneration(uint64_t) override { take_generation_ = true; }
+  void TakeGeneration(uint64_t heard) override {
+    take_generation_ = true;
+    generation = std::max(generation, heard);
+  }
   void ReadJournal() override { read_journal_ = true; }
   void AppendJournal(v1::JournalRecord record) override { writing.push_back(std::move(record)); }
   void WriteManifest(v1::Manifest manifest) override { manifest_ = std::move(manifest); }
@@ -131,6 +137,7 @@ class TestWorld : public CoreEffects {
 
  private:
   bool Chores();
+  static void RaiseTimeline(FakeWorker* worker, uint64_t timeline);
   v1::WorkerToChief WorkerAnswer(int worker, const v1::ChiefToWorker& message, bool* answer);
   void PsHandle(int ps, const v1::ChiefToPs& message);
   void Restore(int ps, const v1::AssignTablets& assign);

@@ -17,6 +17,11 @@ namespace cohort {
 // What the chief's protocol (coordinator_core.h and its parts) is given and gives. All times are
 // microseconds of an injected clock.
 
+// Planted bugs, with which the simulator proves that it would find them. Set by tests alone.
+struct CoreTestFaults {
+  bool publish_before_durable = false;  // the watermark is told before its record is durable
+};
+
 struct CoreOptions {
   std::string job;                   // the job's identity: tasks of another are not adopted
   std::vector<std::string> workers;  // addresses by index, for messages and routes
@@ -40,15 +45,18 @@ struct CoreOptions {
   int64_t silence_us = 20'000'000;        // a task that says nothing for so long is lost
   int64_t probe_patience_us = 3'000'000;  // how long another chief's stream may still be closing
   int64_t probe_again_us = 200'000;
-  int64_t adopt_grace_us = 5'000'000;       // a continued run starts without workers after that
-  int64_t ps_grace_us = 1'000'000;          // a server gone for so long is lost
-  int64_t set_aside_us = 2'000'000;         // a worker that cannot reach a server rests so long
+  int64_t adopt_grace_us = 5'000'000;  // a continued run starts without workers after that
+  int64_t ps_grace_us = 1'000'000;     // a server gone for so long is lost
+  int64_t set_aside_us = 2'000'000;    // a worker that cannot reach a server rests so long
+  // A connected worker that has work and tells no result for so long gives it to others.
+  int64_t closure_deadline_us = 600'000'000;
   int64_t stranded_us = 60'000'000;         // work waits, and no worker takes any, for so long
   int64_t cancel_deadline_us = 10'000'000;  // a worker that does not give up its closures is lost
   int64_t cut_deadline_us = 10'000'000;     // for closures in flight; then they enter it as pending
   int64_t snapshot_deadline_us = 60'000'000;
   int64_t write_deadline_us = 600'000'000;
   int64_t assign_deadline_us = 300'000'000;
+  CoreTestFaults test_faults;
 };
 
 // What to schedule.

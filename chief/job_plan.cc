@@ -21,12 +21,18 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
   plan.job_ = std::move(job);
   v1::JobSpec& spec = plan.job_.spec;
   v1::DataSpec* data = spec.mutable_data();
-  COHORT_RETURN_IF_ERROR(ResolveVocabularies(data, options));
-  COHORT_ASSIGN_OR_RETURN(const auto train, Dataset::Open(data->train(), options));
+  const auto at = [&](absl::Status status, std::string_view key) {
+    return Annotate(std::move(status), plan.job_.lines.Where(key));
+  };
+  COHORT_RETURN_IF_ERROR(at(ResolveVocabularies(data, options), "data.train"));
+  const auto opened = Dataset::Open(data->train(), options);
+  COHORT_RETURN_IF_ERROR(at(opened.status(), "data.train"));
+  const std::shared_ptr<const Dataset>& train = *opened;
   plan.train_records_ = train->num_records();
   if (data->has_validation()) {
-    COHORT_ASSIGN_OR_RETURN(const auto validation, Dataset::Open(data->validation(), options));
-    plan.validation_records_ = validation->num_records();
+    const auto validation = Dataset::Open(data->validation(), options);
+    COHORT_RETURN_IF_ERROR(at(validation.status(), "data.validation"));
+    plan.validation_records_ = (*validation)->num_records();
   }
   COHORT_ASSIGN_OR_RETURN(plan.model_, BuildModel(spec, train->features(), &plan.job_.lines));
 

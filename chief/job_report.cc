@@ -5,6 +5,7 @@
 #include "chief/job_runner.h"
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
+#include "common/report/progress.h"
 #include "common/variables/shard_plan.h"
 #include "proto/parameter_server.pb.h"
 
@@ -94,11 +95,9 @@ std::string JobReport::Text() const {
   std::string text = "\n";
   const auto line = [&](const char* what, const std::vector<MetricTotal>& metrics) {
     if (metrics.empty()) return;
-    text += fmt::format("{:<12}", what);
-    for (size_t i = 0; i < metrics.size(); ++i) {
-      text += fmt::format("{}{} {:.4f}", i == 0 ? "" : ", ", metrics[i].name, metrics[i].mean());
-    }
-    text += "\n";
+    Scalars means;
+    for (const MetricTotal& metric : metrics) means.emplace_back(metric.name, metric.mean());
+    text += fmt::format("{:<12}{}\n", what, FormatMetrics(means));
   };
   line("training", training);
   line("validation", validation);
@@ -109,6 +108,15 @@ std::string JobReport::Text() const {
       "closures    {} finished, {} run again, {} mixed; {} push sections applied, {} refused as "
       "duplicates\n",
       state.finished, state.requeued, state.mixed, state.applied, state.duplicates);
+  text += fmt::format(
+      "terms       {} steps per closure, pull_ahead {}; {} fsyncs of the chief and {} checkpoints "
+      "while it trained\n",
+      steps_per_closure, pull_ahead, fsyncs, checkpoints);
+  text += fmt::format("updates     {} applied by {} tablets, as the parameter servers count them\n",
+                      updates, tablets);
+  if (first_step_seconds.has_value()) {
+    text += fmt::format("launch      first step after {:.2f} s\n", *first_step_seconds);
+  }
   text += fmt::format("failures    {} workers lost, {} parameter servers lost, {} restores\n",
                       state.workers_lost, state.ps_lost, restores);
   text += "\nWhere the variables were:\n" + shard_plan + "\n";

@@ -145,12 +145,25 @@ absl::Status JobRunner::TakeFirstCut() {
   steps_at_checkpoint_ = steps_at_report_ = steps_at_progress_ = state.steps;
   time_of_checkpoint_ = time_of_report_ = time_of_progress_ = options_.clock->Now();
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir_));
-  if (!entries.empty()) {
+  continued_ = !entries.empty();
+  if (continued_) {
     Say(fmt::format("continuing {} at step {} of {}", plan_->spec().name(), state.steps,
                     plan_->epochs() * plan_->steps_per_epoch()));
     return absl::OkStatus();
   }
-  return Annotate(cluster_->Checkpoint(), "the first checkpoint");
+  while (true) {
+    const absl::Status status = MustCheckpoint(/*finished=*/false);
+    if (status.ok()) return status;
+    COHORT_RETURN_IF_ERROR(Annotate(Recover(status), "the first checkpoint"));
+  }
+}
+
+absl::Status JobRunner::MustCheckpoint(bool finished) {
+  const absl::Status status = cluster_->Checkpoint(finished);
+  if (status.ok()) return status;
+  // It may be for a server that is lost, which is raised here.
+  const absl::Status raised = cluster_->Join();
+  return raised.ok() ? status : raised;
 }
 
 absl::Status JobRunner::TrainAll() {
@@ -200,7 +213,8 @@ absl::Status JobRunner::ScheduleMore(uint64_t end) {
 
 absl::Status JobRunner::TrainEpoch(uint64_t epoch) {
   const TimePoint began = options_.clock->Now();
-  const uint64_t steps_before = cluster_->state().steps;
+  const CoordinatorState before = cluster_->state();
+  const int64_t fsyncs_before = FsyncCount();
   const uint64_t end = (epoch + 1) * plan_->steps_per_epoch();
   absl::Status status;
   while (status.ok()) {
@@ -214,20 +228,21 @@ absl::Status JobRunner::TrainEpoch(uint64_t epoch) {
     TellProgress(state, epoch, "");
     if (*idle && next_unfinished_ == unfinished_.size() && state.next_place >= end) break;
   }
-  const uint64_t steps = cluster_->state().steps;
+  const CoordinatorState after = cluster_->state();
   const double seconds = ToSeconds(options_.clock->Now() - began);
   report_.training_seconds += seconds;
-  if (steps > steps_before) report_.steps += steps - steps_before;
-  if (seconds > 0 && steps > steps_before) {
-    steps_per_second_ = static_cast<double>(steps - steps_before) / seconds;
-  }
+  report_.fsyncs += FsyncCount() - fsyncs_before;
+  report_.checkpoints += after.cuts - before.cuts;
+  const uint64_t steps = after.steps > before.steps ? after.steps - before.steps : 0;
+  report_.steps += steps;
+  if (seconds > 0 && steps > 0) steps_per_second_ = static_cast<double>(steps) / seconds;
   return status;
 }
 
 absl::Status JobRunner::CloseEpoch(uint64_t epoch) {
   const CoordinatorState state = cluster_->state();
   report_.training = state.metrics;
-  cluster_->EndEpoch();
+  COHORT_RETURN_IF_ERROR(cluster_->EndEpoch());
   MetricsRecord record{.set = "train", .kind = "epoch", .epoch = epoch + 1, .step = state.steps};
   for (const MetricTotal& metric : state.metrics) {
     record.metrics.emplace_back(metric.name, metric.mean());
@@ -241,8 +256,9 @@ absl::Status JobRunner::CloseEpoch(uint64_t epoch) {
   const absl::Status status = cluster_->Checkpoint();
   steps_at_checkpoint_ = state.steps;
   time_of_checkpoint_ = options_.clock->Now();
-  // One that failed was told and counted; training goes on, but for a lost server.
-  return GetFailure(status).has_value() || absl::IsCancelled(status) ? status : absl::OkStatus();
+  // One that failed was told and counted; training goes on. A server that is lost, and not only out
+  // of sight for a moment, is raised there.
+  return absl::IsCancelled(status) ? status : absl::OkStatus();
 }
 
 absl::Status JobRunner::Evaluate(uint64_t epoch) {
@@ -278,13 +294,12 @@ absl::Status JobRunner::Evaluate(uint64_t epoch) {
   MetricsRecord record{.set = "validation", .kind = "epoch", .epoch = epoch};
   record.step = cluster_->state().steps;
   record.seconds = ToSeconds(options_.clock->Now() - began);
-  std::string text = fmt::format("epoch {}/{} validation", epoch, plan_->epochs());
   for (const MetricTotal& metric : report_.validation) {
     record.metrics.emplace_back(metric.name, metric.mean());
-    text += fmt::format(", {} {:.4f}", metric.name, metric.mean());
   }
+  Say(fmt::format("epoch {}/{} validation, {}", epoch, plan_->epochs(),
+                  FormatMetrics(record.metrics)));
   Report(std::move(record));
-  Say(text);
   return absl::OkStatus();
 }
 
@@ -311,18 +326,32 @@ absl::Status JobRunner::Recover(const absl::Status& error) {
 
 absl::Status JobRunner::End() {
   while (true) {
-    const absl::Status status = cluster_->Checkpoint(/*finished=*/true);
+    const absl::Status status = MustCheckpoint(/*finished=*/true);
     if (status.ok()) break;
-    // The servers still have everything; only the last checkpoint is missing.
-    const auto info = GetFailure(status);
-    if (!info.has_value() || info->role != "ps") return Annotate(status, "the last checkpoint");
-    COHORT_RETURN_IF_ERROR(Recover(status));
+    COHORT_RETURN_IF_ERROR(Annotate(Recover(status), "the last checkpoint"));
     COHORT_RETURN_IF_ERROR(TrainAll());
   }
+  COHORT_RETURN_IF_ERROR(FillReport());
+  return cluster_->Shutdown("the job is finished", /*job_finished=*/true);
+}
+
+absl::Status JobRunner::FillReport() {
   report_.checkpoint = cluster_->newest_checkpoint();
   report_.shard_plan = ShardPlan(*cluster_);
   report_.state = cluster_->state();
-  return cluster_->Shutdown("the job is finished", /*job_finished=*/true);
+  report_.steps_per_closure = std::max(1U, plan_->spec().fit().steps_per_execution());
+  report_.pull_ahead = plan_->spec().strategy().pull_ahead();
+  const bool launch_known = !continued_ && options_.launched != TimePoint();
+  if (launch_known && report_.state.first_closure.has_value()) {
+    report_.first_step_seconds = ToSeconds(*report_.state.first_closure - options_.launched);
+  }
+  COHORT_ASSIGN_OR_RETURN(const v1::Manifest manifest,
+                          ReadManifest(JoinPath(report_.checkpoint, kManifestName)));
+  for (const v1::TabletCut& tablet : manifest.tablets()) {
+    ++report_.tablets;
+    report_.updates += tablet.version();
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace cohort

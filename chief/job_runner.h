@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct JobRunnerOptions {
   bool allow_insecure = false;
   double task_timeout_s = 0;  // 0: the job file's
   uint64_t chief_incarnation = 0;
+  TimePoint launched;  // of the cluster, for the report; default: not told
   const Clock* clock = nullptr;
   Logger* log = nullptr;
   ProgressLine* progress = nullptr;
@@ -43,6 +45,14 @@ struct JobReport {
   uint64_t steps = 0;           // of this life
   double training_seconds = 0;  // of this life, without evaluation
   uint64_t restores = 0;
+  // The terms of the training: what one closure is, and what was made durable meanwhile.
+  uint32_t steps_per_closure = 1;
+  uint32_t pull_ahead = 0;
+  int64_t fsyncs = 0;                        // of the chief's process, while it trained
+  uint64_t checkpoints = 0;                  // begun by policy and committed while it trained
+  std::optional<double> first_step_seconds;  // from launch; not of a job that was continued
+  uint64_t tablets = 0;
+  uint64_t updates = 0;  // over all tablets, as the servers count them in the last checkpoint
   std::string shard_plan;
   std::string checkpoint;  // the newest
   std::string log_dir;
@@ -81,6 +91,8 @@ class JobRunner {
   absl::Status LookAtDirectory();
   absl::Status StartCluster();
   absl::Status TakeFirstCut();
+  // The first and the last one. Errors: those of a lost server, typed, among others.
+  absl::Status MustCheckpoint(bool finished);
   absl::Status TrainAll();
   absl::Status OneEpoch(uint64_t epoch);
   absl::Status TrainEpoch(uint64_t epoch);
@@ -90,6 +102,7 @@ class JobRunner {
   absl::Status Evaluate(uint64_t epoch);
   absl::Status Recover(const absl::Status& error);
   absl::Status End();
+  absl::Status FillReport();
   void CheckpointWhenDue(const CoordinatorState& state);
   void TellProgress(const CoordinatorState& state, uint64_t epoch, const std::string& note);
   void Say(const std::string& line);
@@ -114,6 +127,7 @@ class JobRunner {
   double steps_per_second_ = 0;
   uint64_t steps_at_progress_ = 0;
   TimePoint time_of_progress_;
+  bool continued_ = false;  // from a checkpoint of a former life
   JobReport report_;
 
   std::atomic<bool> interrupted_{false};

@@ -92,8 +92,10 @@ absl::StatusOr<uint64_t> JournalThread::CreateJournal(uint64_t heard) {
 
 absl::StatusOr<Recovered> JournalThread::ReadAll() const {
   COHORT_ASSIGN_OR_RETURN(const auto records, Journal::ReadAll(directory_));
-  if (!records.empty()) return Recover(records, &ReadManifest);
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir_));
+  if (!records.empty()) {
+    return Recover(records, &ReadManifest, entries.empty() ? "" : entries.back().manifest);
+  }
   if (entries.empty()) return Recovered();
   COHORT_ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(entries.back().manifest));
   return RecoverFromManifest(manifest);

@@ -8,6 +8,7 @@
 #include "chief/chief_options.h"
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
+#include "common/base/process_start.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
 #include "common/rpc/transport_options.h"
@@ -17,10 +18,12 @@ namespace {
 
 absl::StatusOr<int> Run(const ChiefFlags& flags) {
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SignalWaiter> signals, SignalWaiter::Start());
+  PrepareTransportProcess();
   COHORT_ASSIGN_OR_RETURN(const RoleContext context,
                           MakeRoleContext(flags.role, Role::kChief, std::getenv("TF_CONFIG")));
   COHORT_ASSIGN_OR_RETURN(Chief::Options options,
                           MakeChiefOptions(flags, context, std::getenv("COHORT_DATA_DIR")));
+  options.job.launched = LaunchTime(std::getenv("COHORT_LAUNCHED_NS"));
   options.progress = ProgressLine::For(STDOUT_FILENO);
   options.progress_output = [](std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
@@ -44,7 +47,6 @@ absl::StatusOr<int> Run(const ChiefFlags& flags) {
 }  // namespace cohort
 
 int main(int argc, char** argv) {
-  cohort::PrepareTransportProcess();
   cohort::ChiefFlags options;
   cohort::FlagSet flags("cohort-chief", "The chief of a Cohort cluster: trains a job.");
   cohort::AddChiefFlags(&flags, &options);

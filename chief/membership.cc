@@ -91,9 +91,8 @@ Membership::Verdict Membership::OnHello(Task task, const Hello& hello, int64_t n
     return Verdict::kFatal;
   }
   m.incarnation = hello.incarnation;
-  if (hello.job == options_->job) {
-    heard_generation_ = std::max(heard_generation_, hello.heard_generation);
-  }
+  heard_generation_ = std::max(heard_generation_, hello.heard_generation);
+  heard_timeline_ = std::max(heard_timeline_, hello.timeline);
   if (m.link == Link::kAdopting) {
     SetLink(&m, Link::kAdopted, now_us);
     m.why_down.clear();

@@ -46,6 +46,7 @@ struct Hello {
   uint64_t incarnation = 0;
   std::string job;
   uint64_t heard_generation = 0;
+  uint64_t timeline = 0;
   bool hears_chief = false;
   bool sees_checkpoint_dir = true;
 };
@@ -79,8 +80,10 @@ class Membership {
   bool adopted(Task task) const { return member(task).link == Link::kAdopted; }
   int count(Role role, Link at_least) const;
   bool all(Role role, Link at_least) const;
-  // The highest generation that a task of this job has heard of.
+  // The highest generation and timeline that a task has heard of, from whatever job and journal: a
+  // push of any former chief that is still under way bears none above them.
   uint64_t heard_generation() const { return heard_generation_; }
+  uint64_t heard_timeline() const { return heard_timeline_; }
   int workers() const { return static_cast<int>(workers_.size()); }
   int ps() const { return static_cast<int>(ps_.size()); }
 
@@ -103,6 +106,7 @@ class Membership {
   std::vector<Member> ps_;
   absl::Status failure_;
   uint64_t heard_generation_ = 0;
+  uint64_t heard_timeline_ = 0;
 };
 
 }  // namespace cohort

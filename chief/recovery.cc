@@ -15,7 +15,7 @@ class Replay {
   explicit Replay(const ManifestReader& read_manifest) : read_manifest_(read_manifest) {}
 
   absl::Status Apply(const v1::JournalRecord& record);
-  absl::StatusOr<Recovered> Finish();
+  absl::StatusOr<Recovered> Finish(const std::string& newest);
 
  private:
   void OnReserve(const v1::ReserveClosures& block);
@@ -26,11 +26,13 @@ class Replay {
 
   const ManifestReader& read_manifest_;
   Recovered state_;
+  uint64_t generation_ = 0;                     // of the life that wrote the record
   std::map<uint64_t, UnfinishedClosure> open_;  // by id
   std::map<uint64_t, uint64_t> by_place_;       // place -> id, of open_
   absl::Status missing_;                        // the manifest of the last rollback is gone
   std::set<uint64_t> settled_;                  // while it is missing: ids that were settled since,
-  uint64_t settled_below_ = 0;                  // and those below the watermark
+  uint64_t settled_below_ = 0;                  // and those below the watermark,
+  uint64_t settle_record_ = 0;                  // by records up to this one
 };
 
 void Replay::OnReserve(const v1::ReserveClosures& block) {
@@ -60,6 +62,7 @@ void Replay::OnSettle(const v1::Settle& settle) {
   if (!missing_.ok()) {
     settled_.insert(settle.finished().begin(), settle.finished().end());
     settled_below_ = std::max(settled_below_, settle.watermark());
+    settle_record_ = state_.next_record - 1;
   }
   while (!open_.empty() && open_.begin()->first < settle.watermark()) close(open_.begin()->first);
   for (const uint64_t id : settle.finished()) close(id);
@@ -72,18 +75,17 @@ absl::Status Replay::OnRollback(const v1::Rollback& rollback) {
     return DataLoss("the journal rolls back to timeline {} after timeline {}", rollback.timeline(),
                     state_.timeline);
   }
-  ++state_.era;
   state_.timeline = rollback.timeline();
   state_.reserved_end = std::max(state_.reserved_end, rollback.reserved_end());
   state_.rolled_back_end = state_.reserved_end;
-  state_.min_attempt = AttemptBase(state_.era) + 1;
+  state_.min_attempt = AttemptBase(EraOf(generation_, state_.timeline)) + 1;
   state_.metrics.clear();
   state_.steps = state_.epoch = state_.next_place = 0;
   open_.clear();
   by_place_.clear();
   missing_ = absl::OkStatus();
   settled_.clear();
-  settled_below_ = 0;
+  settled_below_ = settle_record_ = 0;
   if (rollback.manifest().empty()) return absl::OkStatus();
   const absl::StatusOr<v1::Manifest> manifest = read_manifest_(rollback.manifest());
   if (absl::IsNotFound(manifest.status())) {
@@ -117,7 +119,22 @@ absl::Status Replay::OnCut(const v1::CutCommitted& cut) {
   const absl::StatusOr<v1::Manifest> manifest = read_manifest_(cut.manifest());
   if (absl::IsNotFound(manifest.status())) return absl::OkStatus();
   COHORT_RETURN_IF_ERROR(manifest.status());
-  OpenPending(manifest->chief());
+  if (manifest->timeline() != state_.timeline) return absl::OkStatus();
+  const v1::ChiefCut& chief = manifest->chief();
+  // What the cut has folded counts, where no record has since said more.
+  if (settle_record_ <= chief.journal_record() && manifest->epoch() >= state_.epoch) {
+    v1::Settle settle;
+    settle.set_watermark(chief.settled_watermark());
+    *settle.mutable_finished() = chief.finished();
+    *settle.mutable_metrics() = chief.metrics();
+    uint64_t steps = chief.next_place();
+    for (const v1::PendingClosure& pending : chief.pending()) {
+      steps -= std::min<uint64_t>(steps, pending.steps());
+    }
+    settle.set_step(steps);
+    OnSettle(settle);
+  }
+  OpenPending(chief);
   state_.next_place = std::max(state_.next_place, manifest->chief().next_place());
   state_.epoch = std::max(state_.epoch, manifest->epoch());
   missing_ = absl::OkStatus();
@@ -132,7 +149,7 @@ absl::Status Replay::Apply(const v1::JournalRecord& record) {
   state_.next_record = record.number() + 1;
   switch (record.body_case()) {
     case v1::JournalRecord::kStart:
-      ++state_.era;
+      generation_ = record.start().generation();
       break;
     case v1::JournalRecord::kReserve:
       OnReserve(record.reserve());
@@ -158,7 +175,15 @@ absl::Status Replay::Apply(const v1::JournalRecord& record) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Recovered> Replay::Finish() {
+absl::StatusOr<Recovered> Replay::Finish(const std::string& newest) {
+  if (!missing_.ok() && !newest.empty()) {
+    v1::CutCommitted cut;
+    cut.set_timeline(state_.timeline);
+    cut.set_manifest(newest);
+    const uint64_t next_cut = state_.next_cut;
+    COHORT_RETURN_IF_ERROR(OnCut(cut));
+    state_.next_cut = next_cut;
+  }
   if (!missing_.ok()) return missing_;
   for (const auto& [id, closure] : open_) state_.unfinished.push_back(closure);
   state_.watermark = open_.empty() ? state_.reserved_end : open_.begin()->first;
@@ -168,17 +193,16 @@ absl::StatusOr<Recovered> Replay::Finish() {
 }  // namespace
 
 absl::StatusOr<Recovered> Recover(std::span<const v1::JournalRecord> records,
-                                  const ManifestReader& read_manifest) {
+                                  const ManifestReader& read_manifest, const std::string& newest) {
   Replay replay(read_manifest);
   for (const v1::JournalRecord& record : records) {
     COHORT_RETURN_IF_ERROR(replay.Apply(record));
   }
-  return replay.Finish();
+  return replay.Finish(newest);
 }
 
 Recovered RecoverFromManifest(const v1::Manifest& manifest) {
   Recovered state;
-  state.era = manifest.generation();
   state.timeline = manifest.timeline();
   state.next_record = manifest.chief().journal_record() + 1;
   state.reserved_end = std::max<uint64_t>(1, manifest.chief().next_closure());

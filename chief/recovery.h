@@ -17,11 +17,6 @@ namespace cohort {
 
 // Where a job stands, as far as the journal and the newest checkpoint know.
 struct Recovered {
-  // Lives of a chief and rollbacks so far. Attempts of era e are numbered from (e - 2) * 256 + 1 on
-  // (nothing runs before the second: a start, and the first assignment of tablets), so that no two
-  // executions of a closure ever have the same number, and that a result of an older timeline can
-  // be told by its attempt.
-  uint64_t era = 0;
   uint64_t timeline = 0;  // 0: no tablet was ever assigned
   uint64_t next_record = 1;
   uint64_t reserved_end = 1;  // the first id that was never reserved
@@ -44,14 +39,23 @@ using ManifestReader = std::function<absl::StatusOr<v1::Manifest>(const std::str
 
 // Replays the journal. Ids of blocks that were not made by the job runner are given up: nobody can
 // say what they meant. The manifest that a rollback went to may be gone (NotFound), where a later
-// cut of the same timeline is there. Errors: those of the reader; DataLoss where the records make
-// no sense.
+// cut of the same timeline is there: in a record, or as `newest`, the path of the newest checkpoint
+// on disk ("": none), whose record a dying chief may not have written. Errors: those of the reader;
+// DataLoss where the records make no sense.
 absl::StatusOr<Recovered> Recover(std::span<const v1::JournalRecord> records,
-                                  const ManifestReader& read_manifest);
+                                  const ManifestReader& read_manifest,
+                                  const std::string& newest = "");
 
 // Of a checkpoint without a journal (it was copied here): enough to roll back to it.
 Recovered RecoverFromManifest(const v1::Manifest& manifest);
 
+// Rises with each life of a chief and each rollback, over journals too, as both its parts do: tasks
+// tell a chief with a new journal what they have heard of.
+inline uint64_t EraOf(uint64_t generation, uint64_t timeline) { return generation + timeline; }
+
+// Attempts of era e are numbered from (e - 2) * 256 + 1 on (nothing runs before the second: the
+// first generation and the first timeline), so that no two executions of a closure ever have the
+// same number, and that a result of an older timeline can be told by its attempt.
 inline uint32_t AttemptBase(uint64_t era) {
   return era < 2 ? 0 : static_cast<uint32_t>((era - 2) << 8);
 }

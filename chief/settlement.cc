@@ -89,6 +89,7 @@ void Settlement::Tick(int64_t now_us, bool force) {
   ++records_;
   under_way_watermark_ = watermark_;
   under_way_ = outbox_->Append(std::move(record));
+  if (faults_.publish_before_durable) durable_watermark_ = under_way_watermark_;
 }
 
 bool Settlement::OnJournaled(uint64_t record) {

@@ -29,7 +29,8 @@ class Settlement {
   // By name, in the order of their names.
   using Metrics = std::map<std::string, Metric, std::less<>>;
 
-  Settlement(Outbox* outbox, int64_t interval_us) : outbox_(outbox), interval_us_(interval_us) {}
+  Settlement(Outbox* outbox, int64_t interval_us, const CoreTestFaults& faults = {})
+      : outbox_(outbox), interval_us_(interval_us), faults_(faults) {}
 
   // Starts anew: everything below `watermark` is settled (and known to be so by a durable record),
   // and of [watermark, closed_end) everything but `open`.
@@ -67,6 +68,7 @@ class Settlement {
 
   Outbox* const outbox_;
   const int64_t interval_us_;
+  const CoreTestFaults faults_;
   uint64_t watermark_ = 1;
   std::deque<bool> done_;       // of ids from the watermark on; the first one is never true
   std::vector<uint64_t> news_;  // done since the last record

@@ -1,45 +1,77 @@
 #!/usr/bin/env bash
 # From a clone to a trained model: installs what is missing, builds a release, then trains the recommender
 # on 2 parameter servers and 3 workers, with a chief and an evaluator, each a process of its own.
+#
+#   deploy/quickstart.sh
+#   deploy/quickstart.sh --no-install        takes the machine as it is
+#   deploy/quickstart.sh --preset dev        another tree than build/release
+#   deploy/quickstart.sh --run_dir DIR       where checkpoints, logs and metrics go
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 job=deploy/examples/recommender.yaml
-bin=build/release/bin
+preset=release
+install=true
 run=build/quickstart/$(date +%Y%m%d-%H%M%S)-$$
+while [[ $# -gt 0 ]]; do
+  case "$1" in
+    --no-install) install=false ;;
+    --preset) preset=${2:?--preset needs release or dev} && shift ;;
+    --run_dir) run=${2:?--run_dir needs a directory} && shift ;;
+    *)
+      sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+      exit 64
+      ;;
+  esac
+  shift
+done
+bin=build/$preset/bin
+binaries=(cohort cohort-ps cohort-worker cohort-chief cohort-evaluator)
 
 say() { printf '\n== %s\n' "$*"; }
 
-deploy/install_dependencies.sh
-if [[ ! -f build/release/build.ninja ]]; then
-  say "configuring build/release"
+if $install; then deploy/install_dependencies.sh; fi
+if [[ ! -f build/$preset/build.ninja ]]; then
+  say "configuring build/$preset"
   mkdir -p build
-  cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+  cmake --preset "$preset" >build/configure.log 2>&1 || {
+    cat build/configure.log
+    exit 1
+  }
 fi
 say "building (the first time takes some minutes; a second run builds nothing)"
-cmake --build --preset release --target cohort cohort-ps cohort-worker cohort-chief cohort-evaluator
+cmake --build --preset "$preset" --target "${binaries[@]}"
 
-say "training $job: 2 ps, 3 workers, a chief, an evaluator"
+say "training $job: 2 parameter servers, 3 workers, a chief and an evaluator, seven processes"
 mkdir -p "$run"
 $bin/cohort local --ps 2 --workers 3 --evaluator --run_dir "$run" "$job"
 
-# The newest figures of the evaluator in metrics.jsonl, as "epoch 4, step 800, loss 0.1, accuracy 1".
-evaluated=$({ grep '"kind":"checkpoint"' "$run/logs/metrics.jsonl" || true; } | tail -n 1 |
-  sed -E 's/[{}"]//g; s/(time|set|kind):[^,]*,//g; s/:/ /g; s/,/, /g')
-echo "evaluator   ${evaluated:-evaluated nothing}"
+say "what the evaluator found in the checkpoints that it saw"
+grep '"kind":"checkpoint"' "$run/logs/metrics.jsonl" |
+  sed -E 's/.*"step":([0-9]+),(.*),"seconds".*/  step \1: \2/; s/"//g; s/:([0-9.e+-]+)/ \1/g; s/,/, /g' || {
+  echo "the evaluator evaluated nothing; its log: $run/tasks/evaluator-0.log" >&2
+  exit 1
+}
 
+say "where things are"
 cat <<EOF
+checkpoints       $run/checkpoints
+                  safetensors and a manifest; what is in them: $bin/cohort inspect $run/checkpoints
+logs of the tasks $run/tasks
+metrics           $run/logs/metrics.jsonl
+TensorBoard       $run/logs   (tensorboard --logdir $run/logs)
+EOF
 
-== where things are
-checkpoints:        $run/checkpoints   (safetensors; look: $bin/cohort inspect $run/checkpoints)
-logs of the tasks:  $run/tasks
-metrics:            $run/logs/metrics.jsonl
-TensorBoard files:  $run/logs   (tensorboard --logdir $run/logs)
-
-== what to try next
-$bin/cohort check --ps 2 $job          the model and its shard plan, without running it
+say "what to try next"
+cat <<EOF
+# the model and its shard plan, without running it
+$bin/cohort check --ps 2 $job
+# the same job, started over by itself when a process dies: kill -9 a worker, a parameter server or the chief
 $bin/cohort local --ps 2 --workers 3 --restart $job
-                                       then kill -9 a worker while it trains
+# the newest checkpoint on the validation data
 $bin/cohort evaluate $run/checkpoints
+# your own job: every key with its unit, default and meaning
+less deploy/examples/every_key.yaml
+# one process per task on machines of your own: README.md, "Launching the tasks yourself"
 $bin/cohort --help
 EOF

@@ -1,8 +1,22 @@
 #include "evaluator/evaluator_options.h"
 
+#include "common/base/exit_code.h"
 #include "common/base/flags.h"
+#include "common/base/status.h"
 
 namespace cohort {
+
+absl::Status CheckEvaluatorFlags(const EvaluatorFlags& flags) {
+  if (!(flags.poll_s > 0)) {
+    return WithExitCode(InvalidArgument("--poll_s: {} is not more than 0 seconds", flags.poll_s),
+                        ExitCode::kUsage);
+  }
+  if (!(flags.wait_s >= 0)) {
+    return WithExitCode(InvalidArgument("--wait_s: {} is negative; 0 waits for ever", flags.wait_s),
+                        ExitCode::kUsage);
+  }
+  return absl::OkStatus();
+}
 
 void AddEvaluatorFlags(FlagSet* flags, EvaluatorFlags* out) {
   AddRoleFlags(flags, &out->role);

@@ -1,6 +1,8 @@
 #ifndef COHORT_EVALUATOR_EVALUATOR_OPTIONS_H_
 #define COHORT_EVALUATOR_EVALUATOR_OPTIONS_H_
 
+#include <absl/status/status.h>
+
 #include <cstdint>
 #include <string>
 
@@ -22,6 +24,9 @@ struct EvaluatorFlags {
   double poll_s = 1;
   double wait_s = 0;  // without a new checkpoint for so long it ends; 0: never
 };
+
+// Errors: InvalidArgument (exit 64) for a value that makes no sense.
+absl::Status CheckEvaluatorFlags(const EvaluatorFlags& flags);
 
 void AddEvaluatorFlags(FlagSet* flags, EvaluatorFlags* out);
 

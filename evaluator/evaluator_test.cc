@@ -6,11 +6,11 @@
 
 #include "common/base/directory.h"
 #include "common/base/status.h"
+#include "common/base/test_directory.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/safetensors.h"
 #include "common/checkpoint/shard_names.h"
-#include "common/checkpoint/test_directory.h"
 #include "common/model/job_file.h"
 #include "common/model/model_builder.h"
 #include "proto/checkpoint.pb.h"

@@ -13,7 +13,9 @@ namespace cohort {
 namespace {
 
 absl::StatusOr<int> Run(const EvaluatorFlags& flags) {
+  COHORT_RETURN_IF_ERROR(CheckEvaluatorFlags(flags));
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SignalWaiter> signals, SignalWaiter::Start());
+  PrepareTransportProcess();
   COHORT_ASSIGN_OR_RETURN(const RoleContext context,
                           MakeRoleContext(flags.role, Role::kEvaluator, std::getenv("TF_CONFIG")));
   COHORT_ASSIGN_OR_RETURN(
@@ -26,7 +28,6 @@ absl::StatusOr<int> Run(const EvaluatorFlags& flags) {
 }  // namespace cohort
 
 int main(int argc, char** argv) {
-  cohort::PrepareTransportProcess();
   cohort::EvaluatorFlags options;
   cohort::FlagSet flags("cohort-evaluator", "Evaluates the checkpoints of a Cohort job.");
   cohort::AddEvaluatorFlags(&flags, &options);

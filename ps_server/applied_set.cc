@@ -26,15 +26,26 @@ absl::Status AppliedSet::Check(UpdateKey id) const {
     return ResourceExhausted("ordinal {} of closure {}: a closure has at most {} steps", id.ordinal,
                              id.closure, limits_.max_ordinals);
   }
-  if (id.closure < watermark_) return absl::OkStatus();
-  const uint64_t stride = std::max<uint64_t>(stride_, std::bit_ceil(uint64_t{id.ordinal} + 1));
-  const uint64_t most = limits_.max_bits / stride;
-  if (id.closure - watermark_ >= most) {
+  if (id.closure < watermark_ || InWindow(id)) return absl::OkStatus();
+  const uint64_t most = limits_.max_bits / StrideFor(id);
+  // What is remembered counts too: the window is as wide as its farthest closure asks, at the
+  // stride of its highest ordinal.
+  const uint64_t distance = std::max(id.closure, farthest_) - watermark_;
+  if (distance >= most || ClosuresFor(id) > most) {
     return ResourceExhausted(
-        "closure {} lies {} above the settled watermark {}; at most {} can be told apart",
-        id.closure, id.closure - watermark_, watermark_, most);
+        "closure {} lies {} above the settled watermark {}, or others lie too far above it; with "
+        "ordinals up to {} at most {} closures can be told apart",
+        id.closure, id.closure - watermark_, watermark_, StrideFor(id) - 1, most);
   }
   return absl::OkStatus();
+}
+
+uint64_t AppliedSet::StrideFor(UpdateKey id) const {
+  return std::max<uint64_t>(stride_, std::bit_ceil(uint64_t{id.ordinal} + 1));
+}
+
+uint64_t AppliedSet::ClosuresFor(UpdateKey id) const {
+  return std::max(kFirstClosures, std::bit_ceil(std::max(id.closure, farthest_) - watermark_ + 1));
 }
 
 bool AppliedSet::InClosedRange(uint64_t closure) const {
@@ -80,8 +91,8 @@ void AppliedSet::ForEachBit(const std::vector<uint64_t>& words, uint64_t waterma
 }
 
 void AppliedSet::Grow(UpdateKey id) {
-  const uint64_t stride = std::max<uint64_t>(stride_, std::bit_ceil(uint64_t{id.ordinal} + 1));
-  const uint64_t closures = std::max(closures_, std::bit_ceil(id.closure - watermark_ + 1));
+  const uint64_t stride = StrideFor(id);
+  const uint64_t closures = ClosuresFor(id);
   std::vector<uint64_t> old(closures * stride / 64);
   old.swap(words_);
   const uint64_t old_closures = std::exchange(closures_, closures);
@@ -91,6 +102,7 @@ void AppliedSet::Grow(UpdateKey id) {
 
 void AppliedSet::Mark(UpdateKey id) {
   if (!InWindow(id)) Grow(id);
+  farthest_ = std::max(farthest_, id.closure);
   Set(BitOf(id));
 }
 

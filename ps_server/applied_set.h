@@ -29,8 +29,9 @@ struct UpdateKey {
 //                         |  stride bits each, bit o = ordinal o is applied
 //
 // The bits lie in a ring, so that the watermark moves in O(closures passed); the capacity and the
-// stride (powers of two) grow when an id needs it. Find and Insert are O(1) and allocate only when
-// the window grows. Not thread-safe: it belongs to its tablet and is used under the tablet's lock.
+// stride (powers of two) grow when an id needs it, each only so far that both together stay within
+// Limits. Find and Insert are O(1) and allocate only when the window grows. Not thread-safe: it
+// belongs to its tablet and is used under the tablet's lock.
 class AppliedSet {
  public:
   struct Limits {
@@ -100,12 +101,17 @@ class AppliedSet {
                          uint64_t stride, const Visit& visit);
   void Mark(UpdateKey id);
   void ClearClosure(uint64_t closure);
+  // What the window must have to hold this id beside those that it holds. ClosuresFor: of one that
+  // passed the bound of Check on its distance.
+  uint64_t StrideFor(UpdateKey id) const;
+  uint64_t ClosuresFor(UpdateKey id) const;
   void Grow(UpdateKey id);
   void AbsorbRanges();
   static size_t RecentSlot(UpdateKey id);
 
   Limits limits_;
   uint64_t watermark_ = 0;
+  uint64_t farthest_ = 0;        // the highest closure that was inserted
   std::vector<Range> closed_;    // sorted, disjoint, above the watermark; nearly always empty
   uint64_t closures_;            // capacity of the window, a power of two
   uint64_t stride_ = 1;          // bits of a closure, a power of two

@@ -152,6 +152,33 @@ TEST_CASE("hostile ids get an error and cost nothing") {
   CHECK(AppliedSet().Merge(backwards).code() == absl::StatusCode::kInvalidArgument);
 }
 
+TEST_CASE("ids that are each within the limits are refused where the window of both is not") {
+  constexpr uint64_t kWatermark = 100;
+  constexpr uint64_t kMaxBytes = (uint64_t{1} << 27) / 8;
+  const UpdateKey far{kWatermark + (1u << 27) - 1, 0};
+  const UpdateKey many{kWatermark, 65535};
+  AppliedSet set;
+  set.AdvanceWatermark(kWatermark);
+  SECTION("the far one first") {
+    REQUIRE(set.Check(far).ok());
+    set.Insert(far, 1);
+    CHECK(set.Check(many).code() == absl::StatusCode::kResourceExhausted);
+    CHECK(set.Check({kWatermark, 0}).ok());
+    // What the watermark has passed costs nothing any more.
+    set.AdvanceWatermark(far.closure + 1);
+    const UpdateKey later{far.closure + 1, 65535};
+    REQUIRE(set.Check(later).ok());
+    set.Insert(later, 1);
+    CHECK(set.Find(later) == State::kApplied);
+  }
+  SECTION("the high ordinal first") {
+    REQUIRE(set.Check(many).ok());
+    set.Insert(many, 1);
+    CHECK(set.Check(far).code() == absl::StatusCode::kResourceExhausted);
+  }
+  CHECK(set.window_bytes() <= kMaxBytes);
+}
+
 TEST_CASE("attempts are remembered of recent ids only, never wrongly") {
   AppliedSet set;
   for (uint64_t c = 0; c < 100000; ++c) {

@@ -33,6 +33,20 @@ std::string_view VerdictWord(int verdict) {
   }
 }
 
+class ApplyLogFile : public ApplyLog {
+ public:
+  ApplyLogFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  ~ApplyLogFile() override { ::close(fd_); }
+  ApplyLogFile(const ApplyLogFile&) = delete;
+  ApplyLogFile& operator=(const ApplyLogFile&) = delete;
+
+  absl::Status Write(std::string* lines) override;
+
+ private:
+  const std::string path_;
+  const int fd_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ApplyLog>> ApplyLog::Open(const std::string& path,
@@ -42,13 +56,11 @@ absl::StatusOr<std::unique_ptr<ApplyLog>> ApplyLog::Open(const std::string& path
     return WithExitCode(FailedPrecondition("--apply_log: {}: {}", path, std::strerror(errno)),
                         ExitCode::kCantCreate);
   }
-  std::unique_ptr<ApplyLog> log(new ApplyLog(path, fd));
+  auto log = std::make_unique<ApplyLogFile>(path, fd);
   std::string first = fmt::format("# cohort apply log 1 {}\n", incarnation);
   COHORT_RETURN_IF_ERROR(log->Write(&first));
   return log;
 }
-
-ApplyLog::~ApplyLog() { ::close(fd_); }
 
 void ApplyLog::AddLine(const PushHeaderView& push, uint64_t generation, uint32_t tablet,
                        int verdict, std::string* lines) {
@@ -57,7 +69,7 @@ void ApplyLog::AddLine(const PushHeaderView& push, uint64_t generation, uint32_t
                  VerdictWord(verdict));
 }
 
-absl::Status ApplyLog::Write(std::string* lines) {
+absl::Status ApplyLogFile::Write(std::string* lines) {
   // One write with O_APPEND: lines of two threads do not mix.
   const char* from = lines->data();
   size_t left = lines->size();
@@ -66,7 +78,8 @@ absl::Status ApplyLog::Write(std::string* lines) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       lines->clear();
-      return Unavailable("{}: {}", path_, std::strerror(errno));
+      return WithExitCode(Unavailable("--apply_log: {}: {}", path_, std::strerror(errno)),
+                          ExitCode::kIo);
     }
     from += written;
     left -= static_cast<size_t>(written);

@@ -11,9 +11,9 @@
 
 namespace cohort {
 
-// A text file in which a parameter server notes what became of every push section, for the
-// invariant checker. One line each, numbers in decimal, verdicts applied, duplicate, settled,
-// fenced, moved, invalid:
+// In which a parameter server notes what became of every push section, for the invariant checker: a
+// text file of a daemon, memory in the simulator. One line each, numbers in decimal, verdicts
+// applied, duplicate, settled, fenced, moved, invalid:
 //
 //   # cohort apply log 1 <incarnation>
 //   <closure> <ordinal> <attempt> <place> <timeline> <generation> <tablet> <verdict>
@@ -23,23 +23,16 @@ namespace cohort {
 // file, after a first line of its own. Thread-safe.
 class ApplyLog {
  public:
-  // Errors: those of opening the file for appending, with exit code 73.
+  // In a file. Errors: those of opening it for appending, with exit code 73.
   static absl::StatusOr<std::unique_ptr<ApplyLog>> Open(const std::string& path,
                                                         uint64_t incarnation);
-  ~ApplyLog();
-  ApplyLog(const ApplyLog&) = delete;
-  ApplyLog& operator=(const ApplyLog&) = delete;
+  virtual ~ApplyLog() = default;
 
   // Appends one line to `lines`. `verdict` is a v1.SectionStatus.
   static void AddLine(const PushHeaderView& push, uint64_t generation, uint32_t tablet, int verdict,
                       std::string* lines);
-  // Appends the lines to the file and empties the string.
-  absl::Status Write(std::string* lines);
-
- private:
-  ApplyLog(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
-  const std::string path_;
-  const int fd_;
+  // Takes the lines of one request down and empties the string.
+  virtual absl::Status Write(std::string* lines) = 0;
 };
 
 }  // namespace cohort

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "common/base/crash_point.h"
+#include "common/base/test_directory.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/safetensors.h"
-#include "common/checkpoint/test_directory.h"
 #include "ps_server/core_test_util.h"
 
 namespace cohort::ps_test {

@@ -38,7 +38,7 @@ class TestCore : public ChiefSink, public ShardStore {
     options.index = index;
     options.incarnation = 1000 + index;
     options.cores = 2;
-    options.block_bytes = 64;
+    options.shard.block_bytes = 64;
     PsCore::Environment environment;
     environment.clock = &clock;
     environment.store = store == nullptr ? this : store;

@@ -14,6 +14,7 @@ namespace {
 
 absl::StatusOr<int> Run(const PsFlags& flags) {
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SignalWaiter> signals, SignalWaiter::Start());
+  PrepareTransportProcess();
   COHORT_ASSIGN_OR_RETURN(const RoleContext context,
                           MakeRoleContext(flags.role, Role::kPs, std::getenv("TF_CONFIG")));
   ParameterServer::Options options = MakeServerOptions(flags, context);
@@ -24,14 +25,19 @@ absl::StatusOr<int> Run(const PsFlags& flags) {
                                   {"admin_port", server->admin_port()},
                                   {"threads", context.threads},
                                   {"incarnation", context.incarnation}});
-  return RunUntilEnd(server.get(), signals.get(), context.log.get());
+  // Snapshots under way are written before it ends.
+  constexpr std::chrono::milliseconds kSnapshotGrace{30'000};
+  return RunUntilEnd(server.get(), signals.get(), context.log.get(),
+                     {.program = "cohort-ps",
+                      .role = "parameter server",
+                      .grace_after_signal = kSnapshotGrace,
+                      .grace_at_end = kSnapshotGrace});
 }
 
 }  // namespace
 }  // namespace cohort
 
 int main(int argc, char** argv) {
-  cohort::PrepareTransportProcess();
   cohort::PsFlags options;
   cohort::FlagSet flags("cohort-ps", "A parameter server of Cohort.");
   cohort::AddPsFlags(&flags, &options);

@@ -1,36 +1,36 @@
 #include "ps_server/parameter_server.h"
 
-#include <thread>
+#include <unistd.h>
+
+#include <algorithm>
 #include <utility>
 
-#include "common/base/exit_code.h"
-#include "common/base/signals.h"
 #include "common/base/status.h"
 #include "common/rpc/admin_server.h"
 #include "common/rpc/stream_server.h"
+#include "common/variables/optimizer_rules_loops.h"
 #include "ps_server/ps_options.h"
 
 namespace cohort {
-namespace {
-
-constexpr std::chrono::milliseconds kTick{500};
-constexpr std::chrono::milliseconds kSnapshotGrace{30'000};
-
-}  // namespace
-
 ParameterServer::ParameterServer(Options options)
     : options_(std::move(options)),
       service_(PsService::Options()),
+      apply_pool_(options_.threads - 1),
       waiting_(&clock_, {.timeout = options_.chief_wait}) {}
 
-PsCore::Options ParameterServer::CoreOptions() const {
+PsCore::Options ParameterServer::CoreOptions() {
   PsCore::Options options;
   options.index = options_.index;
   options.incarnation = options_.incarnation;
   options.cores = static_cast<uint32_t>(options_.threads);
+  options.memory_bytes = static_cast<uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
+                         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   options.unix_socket = options_.unix_socket;
   options.host_id = options_.host_id;
   options.chief_timeout = options_.chief_timeout;
+  options.instruction_set = OptimizerInstructionSet();
+  options.libraries = OptimizerLibraries();
+  options.shard.helpers = &apply_pool_;
   return options;
 }
 
@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
   environment.on_shutdown = [s = server.get()](bool job_finished, const std::string& reason) {
     {
       MutexLock lock(&s->mu_);
-      s->end_ = End{job_finished, reason};
+      s->end_ = TaskEnd{job_finished, reason};
     }
     if (s->options_.on_done) s->options_.on_done();
   };
@@ -95,26 +95,17 @@ int ParameterServer::port() const { return server_->port(); }
 int ParameterServer::admin_port() const { return admin_ == nullptr ? -1 : admin_->port(); }
 
 absl::Status ParameterServer::Tick() {
-  if (core_->chief_connected()) {
-    waiting_.Arrived("chief");
-    return absl::OkStatus();
-  }
-  waiting_.Expect("chief", options_.chief_address);
-  if (const auto line = waiting_.Tick()) options_.log->Info("waiting", {{"for", *line}});
-  return waiting_.CheckDeadline();
+  return WaitForChief(&waiting_, core_->chief_connected(), options_.chief_address, options_.log);
 }
 
-std::optional<ParameterServer::End> ParameterServer::end() const {
+std::optional<TaskEnd> ParameterServer::end() const {
   MutexLock lock(&mu_);
   return end_;
 }
 
 void ParameterServer::Shutdown(const absl::Status& why, std::chrono::milliseconds grace) {
   server_->SetServing(false);
-  const TimePoint deadline = clock_.Now() + grace;
-  while (core_->snapshots_under_way() > 0 && clock_.Now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  core_->WaitForSnapshots(clock_.Now() + grace);
   server_->Shutdown(why, std::chrono::milliseconds(2000));
   background_.Stop();
 }
@@ -142,28 +133,6 @@ ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleConte
   options.chief_wait = FromSeconds(flags.chief_wait_s);
   options.log = context.log.get();
   return options;
-}
-
-int RunUntilEnd(ParameterServer* server, SignalWaiter* signals, Logger* log) {
-  std::optional<int> signal;
-  absl::Status status;
-  while (status.ok() && !(signal = signals->WaitFor(kTick)).has_value()) status = server->Tick();
-  if (!status.ok()) {
-    log->Failure(LogLevel::kError, "ends", status);
-    server->Shutdown(status, std::chrono::milliseconds(0));
-    return ExitWith("cohort-ps", status);
-  }
-  if (*signal != 0) {
-    log->Info("ends", {{"signal", *signal}});
-    server->Shutdown(Unavailable("the parameter server was asked to end (signal {})", *signal),
-                     kSnapshotGrace);
-    return ExitCodeOfSignal(*signal);
-  }
-  const ParameterServer::End end = server->end().value_or(ParameterServer::End());
-  log->Info("ends", {{"job_finished", end.job_finished}, {"reason", end.reason}});
-  server->Shutdown(absl::OkStatus(), kSnapshotGrace);
-  if (end.job_finished) return static_cast<int>(ExitCode::kOk);
-  return ExitWith("cohort-ps", Unavailable("the chief ended the job: {}", end.reason));
 }
 
 }  // namespace cohort

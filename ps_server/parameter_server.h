@@ -15,8 +15,9 @@
 #include "common/base/log.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/cluster/wait_list.h"
+#include "common/cluster/task_run.h"
 #include "ps_server/apply_log.h"
+#include "ps_server/apply_pool.h"
 #include "ps_server/background_thread.h"
 #include "ps_server/checkpoint_store.h"
 #include "ps_server/ps_core.h"
@@ -25,13 +26,12 @@
 namespace cohort {
 
 class AdminServer;
-class SignalWaiter;
 class StreamServer;
 struct PsFlags;
 struct RoleContext;
 
 // A parameter server as a whole: cohort-ps has one, an in-process cluster has several.
-class ParameterServer {
+class ParameterServer : public ServingTask {
  public:
   struct Options {
     std::vector<std::string> listen;  // "host:port", "unix:/path"
@@ -49,33 +49,28 @@ class ParameterServer {
     Logger* log = nullptr;          // outlives the server
     std::function<void()> on_done;  // the chief has ended the job; on a thread of the server
   };
-  // How the chief ended the job.
-  struct End {
-    bool job_finished = false;
-    std::string reason;
-  };
-
   // Serves when it returns. Errors: those of StreamServer, AdminServer and ApplyLog.
   static absl::StatusOr<std::unique_ptr<ParameterServer>> Start(Options options);
   // Ends at once, as a kill would for its peers.
-  ~ParameterServer();
+  ~ParameterServer() override;
 
   int port() const;
   int admin_port() const;
 
   // Says whom it waits for. Errors: DeadlineExceeded when no chief has been there for chief_wait.
-  absl::Status Tick();
-  std::optional<End> end() const;
+  absl::Status Tick() override;
+  std::optional<TaskEnd> end() const override;
   // Lets snapshots under way be written for at most `grace`, closes all streams with `why` (OK: the
   // job is done), stops. Idempotent.
-  void Shutdown(const absl::Status& why, std::chrono::milliseconds grace);
+  void Shutdown(const absl::Status& why, std::chrono::milliseconds grace) override;
 
   PsCore* core() { return core_.get(); }
+  const CodecCounters& codec_counters() const { return service_.codec_counters(); }
   const MetricsRegistry& metrics() const { return registry_; }
 
  private:
   explicit ParameterServer(Options options);
-  PsCore::Options CoreOptions() const;
+  PsCore::Options CoreOptions();
   absl::Status Listen();
 
   // In the order in which they depend on each other.
@@ -86,7 +81,8 @@ class ParameterServer {
   CheckpointStore store_;                // snapshot files
   PsService service_;                    // streams to the core and back
   mutable Mutex mu_;
-  std::optional<End> end_ ABSL_GUARDED_BY(mu_);
+  std::optional<TaskEnd> end_ ABSL_GUARDED_BY(mu_);
+  ApplyPool apply_pool_;          // helps with large applies
   std::unique_ptr<PsCore> core_;  // the protocol
   BackgroundThread background_;   // runs the core's long work
   std::unique_ptr<StreamServer> server_;
@@ -96,10 +92,6 @@ class ParameterServer {
 
 // The options of a task as flags and TF_CONFIG say.
 ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleContext& context);
-
-// Waits for the end of the job, a signal, or a chief that does not come, and shuts down. Returns
-// the exit code: 0 when the job is finished, 69 when it failed or nobody came, 128 + signal.
-int RunUntilEnd(ParameterServer* server, SignalWaiter* signals, Logger* log);
 
 }  // namespace cohort
 

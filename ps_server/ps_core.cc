@@ -58,6 +58,7 @@ void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
     case v1::ChiefToPs::kDropSnapshot: {
       const auto it = snapshots_.find(message.drop_snapshot().cut());
       if (it != snapshots_.end()) it->second->cancelled = true;
+      snapshots_changed_.SignalAll();
       break;
     }
     case v1::ChiefToPs::kShutdown:
@@ -222,6 +223,7 @@ void PsCore::WriteSnapshot(const Asker& asker, const std::shared_ptr<SnapshotJob
   job->tablets.clear();
   const auto it = snapshots_.find(job->cut);
   if (it != snapshots_.end() && it->second == job) snapshots_.erase(it);
+  snapshots_changed_.SignalAll();
   const double seconds = ToSeconds(env_.clock->Now() - begin);
   if (!files.ok()) {
     if (!job->cancelled) {
@@ -245,6 +247,7 @@ void PsCore::WriteSnapshot(const Asker& asker, const std::shared_ptr<SnapshotJob
 
 void PsCore::CancelSnapshots() {
   for (const auto& [cut, job] : snapshots_) job->cancelled = true;
+  snapshots_changed_.SignalAll();
 }
 
 bool PsCore::chief_connected() const {
@@ -252,11 +255,23 @@ bool PsCore::chief_connected() const {
   return adoption_.connection().has_value();
 }
 
-size_t PsCore::snapshots_under_way() const {
-  MutexLock lock(&mu_);
+size_t PsCore::CountSnapshots() const {
   return static_cast<size_t>(
       std::count_if(snapshots_.begin(), snapshots_.end(),
                     [](const auto& entry) { return !entry.second->cancelled; }));
+}
+
+size_t PsCore::snapshots_under_way() const {
+  MutexLock lock(&mu_);
+  return CountSnapshots();
+}
+
+bool PsCore::WaitForSnapshots(TimePoint deadline) const {
+  MutexLock lock(&mu_);
+  while (CountSnapshots() > 0) {
+    if (!snapshots_changed_.WaitUntil(&mu_, deadline)) return CountSnapshots() == 0;
+  }
+  return true;
 }
 
 std::string PsCore::StatusText() const {

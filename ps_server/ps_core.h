@@ -65,8 +65,10 @@ class PsCore {
     std::string libraries;
     Duration chief_timeout = std::chrono::seconds(10);
     size_t max_idle_bytes = size_t{256} << 20;  // of recycled buffers
-    size_t block_bytes = Shard::kBlockBytes;
+    ShardOptions shard;
+    uint64_t memory_bytes = 0;  // of the machine: an assignment that needs more is refused; 0: any
     AppliedSet::Limits applied_limits;
+    TabletTestFaults test_faults;
   };
   // What the core uses; all outlive it.
   struct Environment {
@@ -100,6 +102,8 @@ class PsCore {
   bool chief_connected() const;
   // Snapshots that are not on disk yet.
   size_t snapshots_under_way() const;
+  // Until there are none, or the deadline: false.
+  bool WaitForSnapshots(TimePoint deadline) const;
   // A page for people: tablets, versions, chief.
   std::string StatusText() const;
 
@@ -130,6 +134,7 @@ class PsCore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WriteSnapshot(const Asker& asker, const std::shared_ptr<SnapshotJob>& job);
   void CancelSnapshots() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  size_t CountSnapshots() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // To the chief that asked, where it is still there.
   void Answer(const Asker& asker, v1::PsToChief* message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -146,6 +151,7 @@ class PsCore {
   Adoption adoption_ ABSL_GUARDED_BY(mu_);
   uint64_t assignment_ ABSL_GUARDED_BY(mu_) =
       0;  // the newest; an older one that is built is dropped
+  mutable CondVar snapshots_changed_;
   std::map<uint64_t, std::shared_ptr<SnapshotJob>> snapshots_ ABSL_GUARDED_BY(mu_);  // by cut
 };
 

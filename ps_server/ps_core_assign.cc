@@ -10,11 +10,14 @@
 
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
+#include "common/variables/layout_check.h"
 #include "common/variables/optimizer_rules.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/ps_core.h"
 
 namespace cohort {
+
+constexpr double kGiB = 1 << 30;
 
 void PsCore::OnAssign(const Asker& asker, const v1::AssignTablets& assign) {
   if (assign.ps() != options_.index) {
@@ -47,6 +50,16 @@ absl::StatusOr<std::shared_ptr<TabletSet>> PsCore::Build(const v1::AssignTablets
   if (!layout.optimizer().class_name().empty()) {
     COHORT_ASSIGN_OR_RETURN(rule, OptimizerRule::Create(layout.optimizer()));
   }
+  COHORT_RETURN_IF_ERROR(CheckLayout(layout));
+  const double bytes =
+      BytesOfServer(layout, options_.index, rule == nullptr ? 0 : rule->slots().size());
+  if (options_.memory_bytes > 0 && bytes > static_cast<double>(options_.memory_bytes)) {
+    return ResourceExhausted(
+        "ps:{} would hold {:.1f} GiB of shards and slots, and its machine has {:.1f} GiB of "
+        "memory: use more "
+        "parameter servers",
+        options_.index, bytes / kGiB, static_cast<double>(options_.memory_bytes) / kGiB);
+  }
   auto set = std::make_shared<TabletSet>();
   set->timeline = assign.timeline();
   set->term = assign.term();
@@ -59,7 +72,8 @@ absl::StatusOr<std::shared_ptr<TabletSet>> PsCore::Build(const v1::AssignTablets
     options.term = assign.term();
     options.generation = generation;
     options.limits = options_.applied_limits;
-    options.block_bytes = options_.block_bytes;
+    options.shard = options_.shard;
+    options.test_faults = options_.test_faults;
     options.version_gauge =
         env_.metrics->AddGauge("cohort_ps_tablet_version", "Updates applied to a tablet.",
                                {{"tablet", std::to_string(spec.tablet())}});

@@ -231,6 +231,29 @@ TEST_CASE("snapshots that fail, are dropped, or are of another timeline say so")
   CHECK(ps.written_values.empty());
 }
 
+TEST_CASE("who ends the server waits until snapshots are written or dropped") {
+  TestCore ps;
+  SetUp(&ps);
+  CHECK(ps.core->WaitForSnapshots(TimePoint::min()));
+  ps.TakeSnapshot(1, 5, "/cut");
+  CHECK_FALSE(ps.core->WaitForSnapshots(TimePoint::min()));
+  const bool dropped = GENERATE(false, true);
+  std::atomic<bool> waited = false;
+  const TimePoint far = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  std::thread end([&] { waited = ps.core->WaitForSnapshots(far); });
+  if (dropped) {
+    v1::ChiefToPs drop;
+    drop.set_generation(1);
+    drop.mutable_drop_snapshot()->set_cut(5);
+    ps.core->OnMessage(1, drop);
+  } else {
+    ps.RunBackground();
+  }
+  end.join();
+  CHECK(waited);
+  CHECK(std::chrono::steady_clock::now() < far);
+}
+
 TEST_CASE("an answer goes to the chief that asked, never to its successor") {
   TestCore ps;
   SetUp(&ps);
@@ -250,7 +273,7 @@ TEST_CASE("failed assignments are answered and leave the server empty") {
   broken.mutable_shards(0)->set_rows(100);
   ps.Assign(1, broken);
   ps.RunBackground();
-  CHECK_THAT(ps.Last(1).status().message(), Catch::Contains("rows [0, 100) of 'w', which has 2"));
+  CHECK_THAT(ps.Last(1).status().message(), Catch::Contains("100 rows from 0 of 'w', which has 2"));
   v1::Layout unknown = SmallLayout();
   unknown.mutable_optimizer()->set_class_name("Lion");
   ps.Assign(1, unknown);

@@ -3,10 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <memory>
 
-#include "common/base/mutex.h"
+#include "common/rpc/chief_streams.h"
 #include "common/rpc/push_pull_codec.h"
 #include "common/rpc/stream_server.h"
 #include "ps_server/ps_core.h"
@@ -21,9 +19,6 @@ namespace cohort {
 class PsService : public ChiefSink {
  public:
   struct Options {
-    // A chief's stream that breaks after a longer silence than this may be cut off and alive;
-    // before, its sockets were closed. Chiefs ping every second.
-    Duration silence = std::chrono::seconds(4);
     // Bytes of one request over several messages at most.
     size_t max_request_bytes = size_t{2} << 30;
   };
@@ -38,17 +33,9 @@ class PsService : public ChiefSink {
   const CodecCounters& codec_counters() const { return codec_counters_; }
 
  private:
-  class ControlHandler;
-  class DataHandler;
-
-  Adoption::Connection Add(std::shared_ptr<Stream> stream);
-  void Remove(Adoption::Connection connection);
-
   const Options options_;
   CodecCounters codec_counters_;
-  Mutex mu_;
-  Adoption::Connection next_ ABSL_GUARDED_BY(mu_) = 1;
-  std::map<Adoption::Connection, std::shared_ptr<Stream>> chiefs_ ABSL_GUARDED_BY(mu_);
+  ChiefStreams<v1::ChiefToPs, v1::PsToChief> chiefs_;
 };
 
 }  // namespace cohort

@@ -1,11 +1,14 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 
 #include "common/rpc/frame_codec.h"
+#include "common/rpc/shared_segment.h"
 #include "common/rpc/status_proto.h"
 #include "common/rpc/stream_client.h"
+#include "proto/shared_payload.pb.h"
 #include "ps_server/parameter_server.h"
 #include "ps_server/ps_test_util.h"
 
@@ -337,6 +340,102 @@ TEST_CASE("a taken port is an error; a missing chief is named and has a deadline
   auto alone = ParameterServer::Start(options);
   REQUIRE(alone.ok());
   CHECK_THAT(std::string((*alone)->Tick().message()), Catch::Contains("host:1234"));
+}
+
+v1::SharedPayload Offer(const SharedSegment& segment) {
+  v1::SharedPayload word;
+  word.set_id(segment.id());
+  word.set_pid(static_cast<uint32_t>(getpid()));
+  word.set_fd(static_cast<uint32_t>(segment.fd()));
+  word.set_bytes(segment.size());
+  word.set_answer_begin(segment.size() / 2);
+  word.set_answer_bytes(segment.size() / 2);
+  return word;
+}
+
+// The answer's word, and its header.
+v1::SharedPayload ReadWord(TestStream* client, v1::PushPullResponseHeader* header) {
+  PushPullDecoder decoder;
+  REQUIRE(client->Wait(1));
+  REQUIRE(decoder.Decode(std::move(client->frames[0]), header).ok());
+  client->frames.clear();
+  v1::SharedPayload word;
+  const auto bytes = decoder.shared();
+  REQUIRE(word.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));
+  return word;
+}
+
+TEST_CASE("payloads lie in memory that a client of this host shares") {
+  constexpr size_t kElements = 8192;
+  constexpr size_t kBytes = kElements * sizeof(float);
+  TestServer ps(Layout({Variable("w", {kElements}, 5)}, Sgd(1)));
+  const auto segment = *SharedSegment::Create(8 * kBytes);
+  PushPullEncoder encoder;
+  v1::PushPullResponseHeader answer;
+  TestStream client(ps.unix_address(), "PushPull", &ps.loop);
+  auto header = Header(1, 0);
+  v1::PushEntry* entry = header.mutable_push()->mutable_sections(0)->add_entries();
+  entry->set_kind(v1::GRADIENT);
+  entry->set_count(kElements);
+  AddPull(&header);
+  auto* const values = reinterpret_cast<float*>(segment->At(64, kBytes).data());
+  std::fill_n(values, kElements, 2.0f);
+  v1::SharedPayload word = Offer(*segment);
+  word.add_begin(64);
+  word.add_length(kBytes);
+  client.stream->Send(encoder.Finish(header, &word));
+  const v1::SharedPayload given = ReadWord(&client, &answer);
+  CHECK(given.id() == segment->id());
+  REQUIRE(answer.pushes_size() == 1);
+  CHECK(answer.pushes(0).status() == v1::APPLIED);
+  REQUIRE(given.begin_size() == 1);
+  REQUIRE(given.length(0) == kBytes);
+  const auto bytes = segment->At(given.begin(0), given.length(0));
+  CHECK(reinterpret_cast<const float*>(bytes.data())[kElements - 1] == 3.0f);
+  // Over TCP the other end may be anywhere: nothing is said about the offer.
+  TestStream remote(ps.address(), "PushPull", &ps.loop);
+  auto pull = Header(2);
+  AddPull(&pull);
+  const v1::SharedPayload offer = Offer(*segment);
+  remote.stream->Send(encoder.Finish(pull, &offer));
+  CHECK(Read(&remote).values == Floats(kElements, 3.0f));
+}
+
+TEST_CASE("a word about shared memory that makes no sense ends its request, not the server") {
+  TestServer ps(Layout({Variable("w", {8}, 5)}, Sgd(1)));
+  const auto segment = *SharedSegment::Create(4096);
+  const auto push = [&](uint64_t begin, uint64_t length, const auto& change) {
+    TestStream client(ps.unix_address(), "PushPull", &ps.loop);
+    PushPullEncoder encoder;
+    auto header = Header(1, 0);
+    v1::PushEntry* entry = header.mutable_push()->mutable_sections(0)->add_entries();
+    entry->set_kind(v1::GRADIENT);
+    entry->set_count(8);
+    v1::SharedPayload word = Offer(*segment);
+    word.add_begin(begin);
+    word.add_length(length);
+    change(&word);
+    client.stream->Send(encoder.Finish(header, &word));
+    v1::PushPullResponseHeader answer;
+    PushPullDecoder decoder;
+    REQUIRE(client.Wait(1));
+    REQUIRE(decoder.Decode(std::move(client.frames[0]), &answer).ok());
+    return answer.has_error() ? answer.error().message()
+                              : "push status " + std::to_string(answer.pushes(0).status());
+  };
+  const auto as_it_is = [](v1::SharedPayload*) {};
+  CHECK_THAT(push(4096, 32, as_it_is), Catch::Contains("payload 0 is not in the shared segment"));
+  CHECK_THAT(push(0, 32, as_it_is), Catch::Contains("payload 0"));
+  CHECK_THAT(push(65, 32, as_it_is), Catch::Contains("payload 0"));
+  CHECK_THAT(push(64, uint64_t{1} << 63, as_it_is), Catch::Contains("a request of more than"));
+  CHECK_THAT(push(64, 32, [](v1::SharedPayload* word) { word->add_begin(64); }),
+             Catch::Contains("makes no sense"));
+  CHECK_THAT(push(64, 32, [](v1::SharedPayload* word) { word->set_id(1); }),
+             Catch::Contains("cannot be opened"));
+  CHECK_THAT(push(64, 32, [](v1::SharedPayload* word) { word->set_fd(0); }),
+             Catch::Contains("cannot be opened"));
+  CHECK(push(64, 28, as_it_is) == "push status " + std::to_string(v1::INVALID));
+  CHECK(push(64, 32, as_it_is) == "push status " + std::to_string(v1::APPLIED));
 }
 
 }  // namespace

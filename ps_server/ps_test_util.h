@@ -135,7 +135,8 @@ class TestPush {
 // A tablet that is pushed to and pulled from without a server. Timeline, term and generation are 1.
 class TestTablet {
  public:
-  explicit TestTablet(const v1::Layout& layout, size_t block_bytes = 64)
+  explicit TestTablet(const v1::Layout& layout, size_t block_bytes = 64,
+                      ApplyPool* helpers = nullptr, uint64_t max_pulled_bytes = 1 << 30)
       : pool_(BufferPool::Create(1 << 20)) {
     auto rule = OptimizerRule::Create(layout.optimizer());
     INFO(rule.status());
@@ -144,7 +145,8 @@ class TestTablet {
     options.timeline = 1;
     options.term = 1;
     options.generation = 1;
-    options.block_bytes = block_bytes;
+    options.max_pulled_bytes = max_pulled_bytes;
+    options.shard = {.block_bytes = block_bytes, .helpers = helpers, .split_bytes = 256};
     auto tablet = Tablet::Create(layout, *std::move(rule), pool_.get(), options);
     INFO(tablet.status());
     REQUIRE(tablet.ok());

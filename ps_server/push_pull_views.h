@@ -13,8 +13,8 @@
 namespace cohort {
 
 // A request of the data path as tablets see it: the fields of v1.PushPullHeader beside references
-// to the payload. All payload views are contiguous, aligned to 8 bytes, and stay valid during the
-// call.
+// to the payload. Payload views are contiguous and aligned to 8 bytes, but for the values of a
+// dense gradient, and stay valid during the call.
 
 // v1.PushEntry with its payload. Sizes are as the peer gave them: not checked yet.
 struct PushEntryView {
@@ -26,6 +26,15 @@ struct PushEntryView {
   double momentum = 0;
   std::span<const uint8_t> keys;    // sparse: int64, shard-local rows
   std::span<const uint8_t> values;  // of the variable's dtype
+  // Where they are not empty, the values instead: one after another, cut anywhere, aligned to
+  // nothing. Of dense gradients alone.
+  std::span<const std::span<const uint8_t>> pieces;
+
+  size_t value_bytes() const {
+    size_t bytes = values.size();
+    for (const auto& piece : pieces) bytes += piece.size();
+    return bytes;
+  }
 };
 
 struct PushSectionView {
@@ -43,6 +52,7 @@ struct PushHeaderView {
   uint64_t timeline = 0;
   double weight = 0;
   uint32_t closures_in_step = 0;
+  bool operator==(const PushHeaderView&) const = default;
 };
 
 struct PullEntryView {

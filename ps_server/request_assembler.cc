@@ -16,6 +16,19 @@ absl::Status TakePayload(RequestAssembler::Payload payload, size_t* next,
   return absl::OkStatus();
 }
 
+// What one request may name at most: far more than a job's layout gives one parameter server, and
+// few enough that walking them costs little.
+constexpr size_t kMaxMessages = 8192;
+constexpr size_t kMaxTablets = 1024;
+constexpr size_t kMaxSections = 16384;  // a tablet has one in each message that names it
+constexpr size_t kMaxEntries = 1 << 16;
+
+absl::Status CountUp(size_t by, size_t most, const char* what, size_t* count) {
+  if (by > most - *count) return ResourceExhausted("more than {} {} in one request", most, what);
+  *count += by;
+  return absl::OkStatus();
+}
+
 PushHeaderView HeaderOf(const v1::PushPart& part) {
   PushHeaderView header;
   header.id = {part.id().closure(), part.id().ordinal()};
@@ -29,16 +42,18 @@ PushHeaderView HeaderOf(const v1::PushPart& part) {
 
 }  // namespace
 
-absl::Status RequestAssembler::Add(const v1::PushPullHeader& header, Payload payload) {
-  absl::Status status = AddMessage(header, payload);
+absl::Status RequestAssembler::Add(const v1::PushPullHeader& header, Payload payload,
+                                   Pieces pieces) {
+  absl::Status status = AddMessage(header, payload, pieces);
   if (!status.ok()) Clear();
   return status;
 }
 
-absl::Status RequestAssembler::AddMessage(const v1::PushPullHeader& header, Payload payload) {
+absl::Status RequestAssembler::AddMessage(const v1::PushPullHeader& header, Payload payload,
+                                          Pieces pieces) {
   COHORT_RETURN_IF_ERROR(Begin(header));
   size_t next = 0;
-  if (header.has_push()) COHORT_RETURN_IF_ERROR(AddPush(header.push(), payload, &next));
+  if (header.has_push()) COHORT_RETURN_IF_ERROR(AddPush(header.push(), payload, pieces, &next));
   if (header.has_pull()) COHORT_RETURN_IF_ERROR(AddPull(header.pull(), payload, &next));
   if (next != payload.size()) {
     return InvalidArgument("the entries need {} payload fields, there are {}", next,
@@ -48,9 +63,13 @@ absl::Status RequestAssembler::AddMessage(const v1::PushPullHeader& header, Payl
 }
 
 absl::Status RequestAssembler::Begin(const v1::PushPullHeader& header) {
-  if (messages_++ > 0) {
+  const bool first = messages_ == 0;
+  COHORT_RETURN_IF_ERROR(CountUp(1, kMaxMessages, "messages", &messages_));
+  if (!first) {
     if (view_.sequence == header.sequence() && view_.generation == header.generation()) {
-      return absl::OkStatus();
+      if (view_.settled_watermark == header.settled_watermark()) return absl::OkStatus();
+      return InvalidArgument("sequence {}: watermarks {} and {} in one request", header.sequence(),
+                             view_.settled_watermark, header.settled_watermark());
     }
     return InvalidArgument("sequence {} (generation {}) within sequence {} (generation {})",
                            header.sequence(), header.generation(), view_.sequence,
@@ -58,34 +77,24 @@ absl::Status RequestAssembler::Begin(const v1::PushPullHeader& header) {
   }
   used_pushes_ = 0;
   used_pulls_ = 0;
+  sections_ = 0;
+  entries_ = 0;
   view_.sequence = header.sequence();
   view_.generation = header.generation();
   view_.settled_watermark = header.settled_watermark();
   view_.has_push = false;
+  has_pull_ = false;
   view_.push = PushHeaderView();
   view_.pull_version = 0;
   return absl::OkStatus();
 }
 
-absl::Status RequestAssembler::AddPush(const v1::PushPart& part, Payload payload, size_t* next) {
-  const PushHeaderView header = HeaderOf(part);
-  if (view_.has_push && (header.id != view_.push.id || header.attempt != view_.push.attempt ||
-                         header.timeline != view_.push.timeline)) {
-    return InvalidArgument("pushes of closures {} and {} in one request", view_.push.id.closure,
-                           header.id.closure);
-  }
-  view_.has_push = true;
-  view_.push = header;
+absl::Status RequestAssembler::AddPush(const v1::PushPart& part, Payload payload, Pieces pieces,
+                                       size_t* next) {
+  COHORT_RETURN_IF_ERROR(TakeHeader(HeaderOf(part)));
   for (const v1::PushSection& section : part.sections()) {
-    size_t i = 0;
-    while (i < used_pushes_ && pushes_[i].view.tablet != section.tablet()) ++i;
-    if (i == used_pushes_) {
-      if (++used_pushes_ > pushes_.size()) pushes_.emplace_back();
-      pushes_[i].entries.clear();
-      pushes_[i].view = {section.tablet(), section.term(), section.pulled_version(), {}};
-    } else if (pushes_[i].view.term != section.term()) {
-      return InvalidArgument("tablet {}: two terms in one request", section.tablet());
-    }
+    PushSection* to = nullptr;
+    COHORT_RETURN_IF_ERROR(FindSection(section, &to));
     for (const v1::PushEntry& entry : section.entries()) {
       if (entry.kind() < v1::GRADIENT || entry.kind() > v1::RECORD_ONLY) {
         return InvalidArgument("shard {}: push kind {} is unknown", entry.shard(),
@@ -101,17 +110,69 @@ absl::Status RequestAssembler::AddPush(const v1::PushPart& part, Payload payload
         view.momentum = entry.momentum();
         if (view.sparse) COHORT_RETURN_IF_ERROR(TakePayload(payload, next, &view.keys));
         COHORT_RETURN_IF_ERROR(TakePayload(payload, next, &view.values));
+        if (*next <= pieces.size()) view.pieces = pieces[*next - 1];
       }
-      pushes_[i].entries.push_back(view);
+      to->entries.push_back(view);
     }
   }
   return absl::OkStatus();
 }
 
+absl::Status RequestAssembler::TakeHeader(const PushHeaderView& header) {
+  if (view_.has_push && header.id != view_.push.id) {
+    return InvalidArgument("pushes of closures {} and {} in one request", view_.push.id.closure,
+                           header.id.closure);
+  }
+  if (view_.has_push && header != view_.push) {
+    return InvalidArgument(
+        "closure {}: messages of one request differ in attempt, timeline, place, weight or "
+        "closures_in_step",
+        header.id.closure);
+  }
+  view_.has_push = true;
+  view_.push = header;
+  return absl::OkStatus();
+}
+
+absl::Status RequestAssembler::FindSection(const v1::PushSection& section, PushSection** out) {
+  COHORT_RETURN_IF_ERROR(CountUp(1, kMaxSections, "sections", &sections_));
+  COHORT_RETURN_IF_ERROR(
+      CountUp(static_cast<size_t>(section.entries_size()), kMaxEntries, "entries", &entries_));
+  size_t i = 0;
+  while (i < used_pushes_ && pushes_[i].view.tablet != section.tablet()) ++i;
+  *out = pushes_.data() + i;
+  if (i < used_pushes_) {
+    const PushSectionView& view = (*out)->view;
+    if (view.term == section.term() && view.pulled_version == section.pulled_version()) {
+      return absl::OkStatus();
+    }
+    return InvalidArgument("tablet {}: two terms or pulled versions in one request",
+                           section.tablet());
+  }
+  COHORT_RETURN_IF_ERROR(CountUp(1, kMaxTablets, "tablets pushed to", &used_pushes_));
+  if (used_pushes_ > pushes_.size()) pushes_.emplace_back();
+  *out = &pushes_[i];
+  (*out)->entries.clear();
+  (*out)->view = {section.tablet(), section.term(), section.pulled_version(), {}};
+  return absl::OkStatus();
+}
+
 absl::Status RequestAssembler::AddPull(const v1::PullPart& part, Payload payload, size_t* next) {
+  if (has_pull_ && view_.pull_version != part.version()) {
+    return InvalidArgument("pulls of versions {} and {} in one request", view_.pull_version,
+                           part.version());
+  }
+  has_pull_ = true;
   view_.pull_version = part.version();
   for (const v1::PullSection& section : part.sections()) {
-    const size_t i = used_pulls_++;
+    for (size_t i = 0; i < used_pulls_; ++i) {
+      if (pulls_[i].view.tablet != section.tablet()) continue;
+      return InvalidArgument("tablet {} is pulled twice in one request", section.tablet());
+    }
+    const size_t i = used_pulls_;
+    COHORT_RETURN_IF_ERROR(CountUp(1, kMaxTablets, "tablets pulled from", &used_pulls_));
+    COHORT_RETURN_IF_ERROR(
+        CountUp(static_cast<size_t>(section.entries_size()), kMaxEntries, "entries", &entries_));
     if (used_pulls_ > pulls_.size()) pulls_.emplace_back();
     pulls_[i].entries.clear();
     pulls_[i].view = {section.tablet(), section.term(), {}};

@@ -13,6 +13,7 @@ namespace cohort {
 
 namespace v1 {
 class PushPart;
+class PushSection;
 class PullPart;
 class PushPullHeader;
 }  // namespace v1
@@ -26,12 +27,15 @@ class PushPullHeader;
 class RequestAssembler {
  public:
   using Payload = std::span<const std::span<const uint8_t>>;
+  // By payload field: where not empty, its bytes in pieces, of the values of a dense gradient.
+  using Pieces = std::span<const std::span<const std::span<const uint8_t>>>;
 
-  // Adds a message. The header is only looked at during the call; the payload's bytes must stay
-  // until the view is no longer used, in one piece each and aligned to 8. Errors: InvalidArgument
-  // where the entries and the payload fields do not fit, or messages of one request contradict each
-  // other; the assembler is then empty.
-  absl::Status Add(const v1::PushPullHeader& header, Payload payload);
+  // Adds a message. The header is only looked at during the call; the payload's bytes (and the list
+  // of pieces) must stay until the view is no longer used, aligned to 8 where they are in one
+  // piece. `pieces` may be empty as a whole. Errors: InvalidArgument where the entries and the
+  // payload fields do not fit, or messages of one request contradict each other; ResourceExhausted
+  // for more messages, sections or entries than one request may have. The assembler is then empty.
+  absl::Status Add(const v1::PushPullHeader& header, Payload payload, Pieces pieces = {});
 
   // The whole request; valid until the next Add. The next Add begins a new request.
   const RequestView& Finish();
@@ -52,13 +56,20 @@ class RequestAssembler {
     std::vector<PullEntryView> entries;
   };
 
-  absl::Status AddMessage(const v1::PushPullHeader& header, Payload payload);
-  absl::Status AddPush(const v1::PushPart& part, Payload payload, size_t* next);
+  absl::Status AddMessage(const v1::PushPullHeader& header, Payload payload, Pieces pieces);
+  absl::Status AddPush(const v1::PushPart& part, Payload payload, Pieces pieces, size_t* next);
   absl::Status AddPull(const v1::PullPart& part, Payload payload, size_t* next);
+  // The header of a push: each of its messages says the same.
+  absl::Status TakeHeader(const PushHeaderView& header);
+  // Where the entries of a section go: to those that earlier ones of its tablet have.
+  absl::Status FindSection(const v1::PushSection& section, PushSection** out);
   absl::Status Begin(const v1::PushPullHeader& header);
 
   RequestView view_;
   size_t messages_ = 0;
+  size_t sections_ = 0;
+  size_t entries_ = 0;
+  bool has_pull_ = false;
   // The first n are in use; the others keep their memory for later.
   std::vector<PushSection> pushes_;
   size_t used_pushes_ = 0;

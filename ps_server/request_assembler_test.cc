@@ -115,6 +115,72 @@ TEST_CASE("what does not fit together is refused") {
   CHECK_THAT(refuse(changed), Catch::Contains("pushes of closures 3 and 4"));
 }
 
+TEST_CASE("messages of one push say the same of it") {
+  using Change = void (*)(v1::PushPullHeader*);
+  const std::vector<std::pair<const char*, Change>> changes = {
+      {"differ in attempt", [](auto* h) { h->mutable_push()->set_attempt(2); }},
+      {"differ in attempt, timeline", [](auto* h) { h->mutable_push()->set_timeline(2); }},
+      {"place", [](auto* h) { h->mutable_push()->set_place(2); }},
+      {"weight", [](auto* h) { h->mutable_push()->set_weight(2); }},
+      {"closures_in_step", [](auto* h) { h->mutable_push()->set_closures_in_step(2); }},
+      {"pushes of closures", [](auto* h) { h->mutable_push()->mutable_id()->set_ordinal(2); }},
+      {"watermarks 0 and 2", [](auto* h) { h->set_settled_watermark(2); }},
+      {"two terms", [](auto* h) { h->mutable_push()->mutable_sections(0)->set_term(2); }},
+      {"pulled versions",
+       [](auto* h) { h->mutable_push()->mutable_sections(0)->set_pulled_version(2); }},
+      {"pulls of versions 0 and 2", [](auto* h) { h->mutable_pull()->set_version(2); }},
+      {"tablet 7 is pulled twice",
+       [](auto* h) { h->mutable_pull()->add_sections()->set_tablet(7); }},
+  };
+  TestRequest request;
+  AddEntry(&request, 3, 0)->set_kind(v1::RECORD_ONLY);
+  request.header.mutable_pull()->add_sections()->set_tablet(7);
+  for (const auto& [message, change] : changes) {
+    CAPTURE(message);
+    RequestAssembler assembler;
+    v1::PushPullHeader other = request.header;
+    other.clear_pull();
+    REQUIRE(assembler.Add(request.header, {}).ok());
+    REQUIRE(assembler.Add(other, {}).ok());
+    change(&other);
+    const absl::Status status = assembler.Add(other, {});
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK_THAT(std::string(status.message()), Catch::Contains(message));
+  }
+}
+
+TEST_CASE("a request has only so many messages, tablets, sections and entries") {
+  RequestAssembler assembler;
+  const auto refused = [&](const v1::PushPullHeader& header) {
+    absl::Status status;
+    int messages = 0;
+    while (status.ok() && messages < 10'000) {
+      status = assembler.Add(header, {});
+      ++messages;
+    }
+    CHECK(status.code() == absl::StatusCode::kResourceExhausted);
+    return fmt::format("{} ({})", std::string(status.message()), messages);
+  };
+  v1::PushPullHeader header;
+  header.set_more(true);
+  CHECK(refused(header) == "more than 8192 messages in one request (8193)");
+  // One tablet in each message, ten times over.
+  for (int i = 0; i < 10; ++i) header.mutable_push()->add_sections();
+  CHECK(refused(header) == "more than 16384 sections in one request (1639)");
+  header.mutable_push()->clear_sections();
+  for (uint32_t i = 0; i < 1025; ++i) header.mutable_push()->add_sections()->set_tablet(i);
+  CHECK(refused(header) == "more than 1024 tablets pushed to in one request (1)");
+  header.clear_push();
+  for (uint32_t i = 0; i < 1025; ++i) header.mutable_pull()->add_sections()->set_tablet(i);
+  CHECK(refused(header) == "more than 1024 tablets pulled from in one request (1)");
+  header.mutable_pull()->clear_sections();
+  v1::PullSection* section = header.mutable_pull()->add_sections();
+  for (int i = 0; i < (1 << 16) + 1; ++i) section->add_entries();
+  CHECK(refused(header) == "more than 65536 entries in one request (1)");
+  section->mutable_entries()->RemoveLast();
+  CHECK(assembler.Add(header, {}).ok());
+}
+
 TEST_CASE("a large response is cut into messages that say the same") {
   v1::PushPullResponseHeader header;
   header.set_sequence(8);

@@ -1,5 +1,7 @@
 #include "ps_server/response_chunks.h"
 
+#include <memory>
+
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
@@ -26,7 +28,12 @@ void ForEachChunk(
     send(*header, payload);
     return;
   }
-  v1::PushPullResponseHeader chunk;
+  // Beside the header: where that is in an arena, this one is too.
+  google::protobuf::Arena* const arena = header->GetArena();
+  std::unique_ptr<v1::PushPullResponseHeader> owned;
+  auto* const made = google::protobuf::Arena::CreateMessage<v1::PushPullResponseHeader>(arena);
+  if (arena == nullptr) owned.reset(made);
+  v1::PushPullResponseHeader& chunk = *made;
   const auto begin_chunk = [&] {
     chunk.Clear();
     chunk.set_sequence(header->sequence());

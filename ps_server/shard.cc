@@ -58,7 +58,7 @@ absl::StatusOr<ShardInfo> MakeInfo(const v1::Layout& layout, const v1::ShardSpec
 absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const v1::Layout& layout,
                                                      const v1::ShardSpec& spec,
                                                      const OptimizerRule* rule, BufferPool* pool,
-                                                     size_t block_bytes) {
+                                                     const ShardOptions& options) {
   COHORT_ASSIGN_OR_RETURN(ShardInfo info, MakeInfo(layout, spec));
   if (info.trainable && !IsFloating(info.dtype)) {
     return InvalidArgument("layout: variable '{}' is trainable, but {}", info.variable,
@@ -71,8 +71,8 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const v1::Layout& layout,
   if (info.trainable) info.slots.assign(rule->slots().begin(), rule->slots().end());
   const size_t row_bytes = std::max<size_t>(info.row_bytes(), 1);
   const size_t slots = info.slots.size();
-  std::unique_ptr<Shard> shard(new Shard(std::move(info), rule, pool));
-  shard->block_rows_ = static_cast<int64_t>(std::max<size_t>(1, block_bytes / row_bytes));
+  std::unique_ptr<Shard> shard(new Shard(std::move(info), rule, pool, options));
+  shard->block_rows_ = static_cast<int64_t>(std::max<size_t>(1, options.block_bytes / row_bytes));
   for (int64_t row = 0; row < shard->info_->rows; row += shard->block_rows_) {
     ShardBlock block;
     block.row_begin = row;
@@ -135,9 +135,9 @@ absl::Status Shard::CheckSizes(const PushEntryView& entry) const {
                            info_->variable, entry.count, entry.begin, limit,
                            entry.sparse ? "rows" : "elements");
   }
-  if (entry.values.size() != entry.count * unit) {
+  if (entry.value_bytes() != entry.count * unit) {
     return InvalidArgument("shard {} ({}): {} bytes of values for {} {} of {} bytes", info_->shard,
-                           info_->variable, entry.values.size(), entry.count,
+                           info_->variable, entry.value_bytes(), entry.count,
                            entry.sparse ? "rows" : "elements", unit);
   }
   if (!entry.sparse) return absl::OkStatus();
@@ -192,6 +192,13 @@ absl::Status Shard::CheckPull(const PullEntryView& entry) const {
   return CheckKeys(entry.keys);
 }
 
+uint64_t Shard::PulledBytes(const PullEntryView& entry) const {
+  constexpr uint64_t kMost = uint64_t{1} << 63;
+  const uint64_t row_bytes = info_->row_bytes();
+  const uint64_t rows = entry.rows ? entry.count : static_cast<uint64_t>(info_->rows);
+  return row_bytes > 0 && rows > kMost / row_bytes ? kMost : rows * row_bytes;
+}
+
 void Shard::Pull(const PullEntryView& entry, v1::PullResult* result,
                  std::vector<PayloadSlice>* payload) const {
   if (entry.rows) {
@@ -203,7 +210,7 @@ void Shard::Pull(const PullEntryView& entry, v1::PullResult* result,
 
 void Shard::PullDense(v1::PullResult* result, std::vector<PayloadSlice>* payload) const {
   const size_t element = SizeOf(info_->dtype);
-  const size_t piece = kBlockBytes / element * element;
+  const size_t piece = ShardOptions::kBlockBytes / element * element;
   for (const ShardBlock& block : blocks_) {
     // A block is larger than a piece where one row is.
     const size_t bytes = block.values->size();
@@ -224,7 +231,7 @@ void Shard::PullRows(const PullEntryView& entry, v1::PullResult* result,
   const auto* keys = reinterpret_cast<const int64_t*>(entry.keys.data());
   const size_t row_bytes = info_->row_bytes();
   const uint64_t rows_of_piece =
-      std::max<uint64_t>(1, kBlockBytes / std::max<size_t>(row_bytes, 1));
+      std::max<uint64_t>(1, ShardOptions::kBlockBytes / std::max<size_t>(row_bytes, 1));
   for (uint64_t begin = 0; begin < entry.count; begin += rows_of_piece) {
     const uint64_t count = std::min(rows_of_piece, entry.count - begin);
     BufferRef buffer = pool_->Allocate(count * row_bytes);

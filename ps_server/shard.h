@@ -4,6 +4,7 @@
 #include <absl/functional/function_ref.h>
 #include <absl/status/statusor.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -25,6 +26,8 @@ class PullResult;
 class Layout;
 class ShardSpec;
 }  // namespace v1
+
+class ApplyPool;
 
 // What a shard is; constant.
 struct ShardInfo {
@@ -64,19 +67,28 @@ struct ApplyScratch {
   BufferRef values;
 };
 
+// How a shard works; what is named outlives it.
+struct ShardOptions {
+  static constexpr size_t kBlockBytes = size_t{1} << 20;
+  // Below it, waking another core (some 50 us) costs more than it brings.
+  static constexpr size_t kSplitBytes = size_t{4} << 20;
+
+  size_t block_bytes = kBlockBytes;
+  ApplyPool* helpers = nullptr;      // for large applies; null: the caller does them alone
+  size_t split_bytes = kSplitBytes;  // of weights that an update goes over, to be large
+};
+
 // A contiguous range of a variable's rows with its optimizer slots, in blocks of about a megabyte.
 // Not thread-safe: it belongs to a tablet. The caller of the apply functions has Checked the
 // entries.
 class Shard {
  public:
-  static constexpr size_t kBlockBytes = size_t{1} << 20;
-
   // Allocates; the contents are set by Initialize or Fill. `rule` and `pool` outlive the shard.
   // Errors: InvalidArgument where the layout contradicts itself.
   static absl::StatusOr<std::unique_ptr<Shard>> Create(const v1::Layout& layout,
                                                        const v1::ShardSpec& spec,
                                                        const OptimizerRule* rule, BufferPool* pool,
-                                                       size_t block_bytes = kBlockBytes);
+                                                       const ShardOptions& options = {});
 
   // First values from the initializer, slots from the rule.
   absl::Status Initialize(const v1::InitializerSpec& initializer);
@@ -95,6 +107,8 @@ class Shard {
              ApplyScratch* scratch);
 
   absl::Status CheckPull(const PullEntryView& entry) const;
+  // Of the values that an entry that passed CheckPull asks for; at most 2^63.
+  uint64_t PulledBytes(const PullEntryView& entry) const;
   // Appends the entries of the answer and one payload slice for each, none over about a megabyte.
   // Dense: references to the blocks. Rows: copied to pooled buffers in the order of the keys.
   void Pull(const PullEntryView& entry, v1::PullResult* result,
@@ -103,11 +117,14 @@ class Shard {
   ShardSnapshot Snapshot() const { return {info_, blocks_}; }
   const ShardInfo& info() const { return *info_; }
   // Blocks that an apply had to write anew because they were shared.
-  uint64_t copied_blocks() const { return copied_blocks_; }
+  uint64_t copied_blocks() const { return copied_blocks_.load(std::memory_order_relaxed); }
 
  private:
-  Shard(ShardInfo info, const OptimizerRule* rule, BufferPool* pool)
-      : info_(std::make_shared<const ShardInfo>(std::move(info))), rule_(rule), pool_(pool) {}
+  Shard(ShardInfo info, const OptimizerRule* rule, BufferPool* pool, const ShardOptions& options)
+      : info_(std::make_shared<const ShardInfo>(std::move(info))),
+        rule_(rule),
+        pool_(pool),
+        options_(options) {}
 
   absl::Status CheckSizes(const PushEntryView& entry) const;
   absl::Status CheckKeys(std::span<const uint8_t> keys) const;
@@ -118,7 +135,13 @@ class Shard {
   // Makes the block's values writable in place, by a copy where they are shared.
   uint8_t* MakeWritable(ShardBlock* block);
 
-  void ApplyDense(std::span<const PushEntryView> parts, double weight, uint64_t step);
+  // Calls `apply` for each block; over several cores where the work is large. What a block becomes
+  // depends on nothing else, so that the bits are the same however it is split.
+  void ForEachBlock(size_t work_bytes, absl::FunctionRef<void(ShardBlock*)> apply);
+  // Both return whether the gradient had a NaN or an infinity in it.
+  bool ApplyDense(std::span<const PushEntryView> parts, double weight, uint64_t step);
+  bool ApplyDenseBlock(ShardBlock* block, std::span<const PushEntryView> parts, double weight,
+                       uint64_t step);
   void ApplySparse(std::span<const PushEntryView> parts, double weight, uint64_t step,
                    ApplyScratch* scratch);
   void ApplyRows(std::span<const int64_t> keys, const uint8_t* values, double weight,
@@ -134,9 +157,10 @@ class Shard {
   const std::shared_ptr<const ShardInfo> info_;
   const OptimizerRule* const rule_;  // null where the variable is not trainable
   BufferPool* const pool_;
+  const ShardOptions options_;
   int64_t block_rows_ = 1;  // of every block but the last
   std::vector<ShardBlock> blocks_;
-  uint64_t copied_blocks_ = 0;
+  std::atomic<uint64_t> copied_blocks_{0};
 };
 
 }  // namespace cohort

@@ -1,8 +1,10 @@
 // The part of Shard that changes it.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 
+#include "ps_server/apply_pool.h"
 #include "ps_server/shard.h"
 
 namespace cohort {
@@ -58,13 +60,50 @@ UpdateTarget Offset(const UpdateTarget& target, int64_t elements) {
   return moved;
 }
 
+// The values of a dense entry, from front to back.
+class ValueReader {
+ public:
+  explicit ValueReader(const PushEntryView& entry) : entry_(&entry) {}
+
+  // Bytes [begin, begin + size), no earlier than those before: where they lie if that is in one
+  // piece and aligned to `alignment`, else copied to `scratch`.
+  const uint8_t* Read(size_t begin, size_t size, size_t alignment, uint8_t* scratch) {
+    if (entry_->pieces.empty()) return entry_->values.data() + begin;
+    while (begin >= start_ + piece().size()) Next();
+    const uint8_t* const first = piece().data() + (begin - start_);
+    if (begin + size <= start_ + piece().size() &&
+        reinterpret_cast<uintptr_t>(first) % alignment == 0) {
+      return first;
+    }
+    for (size_t done = 0; done < size;) {
+      while (begin + done >= start_ + piece().size()) Next();
+      const size_t offset = begin + done - start_;
+      const size_t step = std::min(size - done, piece().size() - offset);
+      std::memcpy(scratch + done, piece().data() + offset, step);
+      done += step;
+    }
+    return scratch;
+  }
+
+ private:
+  std::span<const uint8_t> piece() const { return entry_->pieces[piece_]; }
+  void Next() {
+    start_ += piece().size();
+    ++piece_;
+  }
+
+  const PushEntryView* entry_;
+  size_t piece_ = 0;
+  size_t start_ = 0;  // of the piece
+};
+
 }  // namespace
 
 UpdateTarget Shard::TargetOf(const ShardBlock& block, ShardBlock* fresh) {
   const auto writable = [this](const BufferRef& buffer, BufferRef* copy) {
     if (buffer.unique()) return buffer.get()->data();
     *copy = pool_->Allocate(buffer->size());
-    ++copied_blocks_;
+    copied_blocks_.fetch_add(1, std::memory_order_relaxed);
     return copy->get()->data();
   };
   UpdateTarget target;
@@ -89,43 +128,71 @@ bool Shard::Apply(std::span<const PushEntryView> entries, double weight, uint64_
                   ApplyScratch* scratch) {
   const PushEntryView& first = entries.front();
   if (first.kind == PushKind::kRecordOnly) return false;
+  if (first.kind == PushKind::kGradient && !first.sparse) {
+    return ApplyDense(entries, weight, step);
+  }
   bool non_finite = false;
   for (const PushEntryView& entry : entries) {
     if (IsFloating(info_->dtype) && HasNonFinite(info_->dtype, entry.values)) non_finite = true;
     if (first.kind != PushKind::kGradient) ApplyDirect(entry);
   }
-  if (first.kind != PushKind::kGradient) return non_finite;
-  if (first.sparse) {
-    ApplySparse(entries, weight, step, scratch);
-  } else {
-    ApplyDense(entries, weight, step);
-  }
+  if (first.kind == PushKind::kGradient) ApplySparse(entries, weight, step, scratch);
   return non_finite;
 }
 
-void Shard::ApplyDense(std::span<const PushEntryView> parts, double weight, uint64_t step) {
-  const auto element = static_cast<int64_t>(SizeOf(info_->dtype));
-  size_t part = 0;
-  for (ShardBlock& block : blocks_) {
-    const int64_t begin = block.row_begin * info_->row_elements;
-    const int64_t end = begin + block.rows * info_->row_elements;
-    ShardBlock fresh;
-    const UpdateTarget target = TargetOf(block, &fresh);
-    for (int64_t at = begin; at < end;) {
-      while (static_cast<int64_t>(parts[part].begin + parts[part].count) <= at) ++part;
-      const auto part_begin = static_cast<int64_t>(parts[part].begin);
-      const int64_t part_end = part_begin + static_cast<int64_t>(parts[part].count);
-      DenseUpdate update;
-      update.target = Offset(target, at - begin);
-      update.elements = std::min(end, part_end) - at;
-      update.gradient = parts[part].values.data() + (at - part_begin) * element;
-      update.weight = weight;
-      update.step = step;
-      rule_->ApplyDense(update);
-      at += update.elements;
-    }
-    Adopt(&block, &fresh);
+void Shard::ForEachBlock(size_t work_bytes, absl::FunctionRef<void(ShardBlock*)> apply) {
+  if (options_.helpers != nullptr && work_bytes >= options_.split_bytes) {
+    options_.helpers->Run(blocks_.size(), [&](size_t i) { apply(&blocks_[i]); });
+    return;
   }
+  for (ShardBlock& block : blocks_) apply(&block);
+}
+
+bool Shard::ApplyDense(std::span<const PushEntryView> parts, double weight, uint64_t step) {
+  std::atomic<bool> non_finite = false;
+  const size_t bytes = static_cast<size_t>(info_->elements()) * SizeOf(info_->dtype);
+  ForEachBlock(bytes, [&](ShardBlock* block) {
+    if (ApplyDenseBlock(block, parts, weight, step)) non_finite = true;
+  });
+  return non_finite;
+}
+
+// In ranges that stay in a core's cache from the copy, where one is needed, to the update.
+bool Shard::ApplyDenseBlock(ShardBlock* block, std::span<const PushEntryView> parts, double weight,
+                            uint64_t step) {
+  constexpr size_t kRangeBytes = 64 << 10;
+  alignas(64) uint8_t scratch[kRangeBytes];
+  const size_t element = SizeOf(info_->dtype);
+  const auto range = static_cast<int64_t>(kRangeBytes / element);
+  const int64_t begin = block->row_begin * info_->row_elements;
+  const int64_t end = begin + block->rows * info_->row_elements;
+  const auto end_of = [](const PushEntryView& part) {
+    return static_cast<int64_t>(part.begin + part.count);
+  };
+  if (begin == end) return false;
+  auto part = std::partition_point(parts.begin(), parts.end(),
+                                   [&](const PushEntryView& p) { return end_of(p) <= begin; });
+  ValueReader values(*part);
+  ShardBlock fresh;
+  const UpdateTarget target = TargetOf(*block, &fresh);
+  bool non_finite = false;
+  for (int64_t at = begin; at < end;) {
+    while (end_of(*part) <= at) values = ValueReader(*++part);
+    DenseUpdate update;
+    update.target = Offset(target, at - begin);
+    update.elements = std::min({end - at, end_of(*part) - at, range});
+    const size_t bytes = static_cast<size_t>(update.elements) * element;
+    const size_t offset = static_cast<size_t>(at - static_cast<int64_t>(part->begin)) * element;
+    const uint8_t* const gradient = values.Read(offset, bytes, element, scratch);
+    update.gradient = gradient;
+    update.weight = weight;
+    update.step = step;
+    if (HasNonFinite(info_->dtype, {gradient, bytes})) non_finite = true;
+    rule_->ApplyDense(update);
+    at += update.elements;
+  }
+  Adopt(block, &fresh);
+  return non_finite;
 }
 
 // The rule wants ascending keys without doubles in one piece: that is how they come from a worker,
@@ -174,25 +241,25 @@ void Shard::ApplySparse(std::span<const PushEntryView> parts, double weight, uin
 
 void Shard::ApplyRows(std::span<const int64_t> keys, const uint8_t* values, double weight,
                       uint64_t step) {
-  size_t next = 0;
-  for (ShardBlock& block : blocks_) {
-    size_t end = next;
-    while (end < keys.size() && keys[end] < block.row_begin + block.rows) ++end;
-    if (end == next && rule_->touches_only_keys()) continue;
+  const bool only_keys = rule_->touches_only_keys();
+  const size_t rows = only_keys ? keys.size() : static_cast<size_t>(info_->rows);
+  ForEachBlock(rows * info_->row_bytes(), [&](ShardBlock* block) {
+    const auto begin = std::lower_bound(keys.begin(), keys.end(), block->row_begin);
+    const auto end = std::lower_bound(begin, keys.end(), block->row_begin + block->rows);
+    if (begin == end && only_keys) return;
     ShardBlock fresh;
     RowsUpdate update;
-    update.target = TargetOf(block, &fresh);
-    update.first_row = block.row_begin;
-    update.rows = block.rows;
+    update.target = TargetOf(*block, &fresh);
+    update.first_row = block->row_begin;
+    update.rows = block->rows;
     update.row_elements = info_->row_elements;
-    update.keys = keys.subspan(next, end - next);
-    update.gradient = values + next * info_->row_bytes();
+    update.keys = {begin, end};
+    update.gradient = values + static_cast<size_t>(begin - keys.begin()) * info_->row_bytes();
     update.weight = weight;
     update.step = step;
     rule_->ApplyRows(update);
-    Adopt(&block, &fresh);
-    next = end;
-  }
+    Adopt(block, &fresh);
+  });
 }
 
 uint8_t* Shard::MakeWritable(ShardBlock* block) {
@@ -200,7 +267,7 @@ uint8_t* Shard::MakeWritable(ShardBlock* block) {
     BufferRef copy = pool_->Allocate(block->values->size());
     std::memcpy(copy->data(), block->values->data(), copy->size());
     block->values = std::move(copy);
-    ++copied_blocks_;
+    copied_blocks_.fetch_add(1, std::memory_order_relaxed);
   }
   return block->values->data();
 }

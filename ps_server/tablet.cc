@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "common/base/status.h"
 #include "proto/checkpoint.pb.h"
@@ -32,7 +33,7 @@ absl::StatusOr<std::unique_ptr<Tablet>> Tablet::Create(const v1::Layout& layout,
   for (const v1::ShardSpec& spec : layout.shards()) {
     if (spec.tablet() != options.tablet) continue;
     COHORT_ASSIGN_OR_RETURN(std::unique_ptr<Shard> shard,
-                            Shard::Create(layout, spec, math, pool, options.block_bytes));
+                            Shard::Create(layout, spec, math, pool, options.shard));
     tablet->shards_.push_back(std::move(shard));
   }
   const auto number = [](const std::unique_ptr<Shard>& s) { return s->info().shard; };
@@ -44,6 +45,7 @@ absl::StatusOr<std::unique_ptr<Tablet>> Tablet::Create(const v1::Layout& layout,
     }
   }
   MutexLock lock(&tablet->mu_);
+  tablet->marks_.assign(tablet->shards_.size(), 0);
   tablet->generation_ = options.generation;
   return tablet;
 }
@@ -82,11 +84,17 @@ void Tablet::SetVersion(uint64_t version) {
   }
 }
 
-Shard* Tablet::Find(uint32_t number) const {
+size_t Tablet::FindIndex(uint32_t number) const {
   const auto it = std::lower_bound(
       shards_.begin(), shards_.end(), number,
       [](const std::unique_ptr<Shard>& s, uint32_t n) { return s->info().shard < n; });
-  return it != shards_.end() && (*it)->info().shard == number ? it->get() : nullptr;
+  if (it == shards_.end() || (*it)->info().shard != number) return shards_.size();
+  return static_cast<size_t>(it - shards_.begin());
+}
+
+Shard* Tablet::Find(uint32_t number) const {
+  const size_t index = FindIndex(number);
+  return index < shards_.size() ? shards_[index].get() : nullptr;
 }
 
 template <typename Result>
@@ -133,19 +141,19 @@ absl::Status Tablet::CheckPush(const PushHeaderView& header, const PushSectionVi
   }
   COHORT_RETURN_IF_ERROR(applied_.Check(header.id));
   groups_.clear();
+  ++mark_;
   const auto& entries = section.entries;
   for (size_t begin = 0, end = 0; begin < entries.size(); begin = end) {
     const uint32_t number = entries[begin].shard;
     while (end < entries.size() && entries[end].shard == number) ++end;
-    Group group{Find(number), entries.subspan(begin, end - begin)};
-    if (group.shard == nullptr) {
+    const size_t index = FindIndex(number);
+    if (index == shards_.size()) {
       return InvalidArgument("shard {} is not in tablet {}", number, options_.tablet);
     }
-    for (const Group& other : groups_) {
-      if (other.shard == group.shard) {
-        return InvalidArgument("shard {}: its entries do not follow one another", number);
-      }
+    if (std::exchange(marks_[index], mark_) == mark_) {
+      return InvalidArgument("shard {}: its entries do not follow one another", number);
     }
+    const Group group{shards_[index].get(), entries.subspan(begin, end - begin)};
     COHORT_RETURN_IF_ERROR(group.shard->CheckPush(group.entries));
     groups_.push_back(group);
   }
@@ -187,12 +195,18 @@ absl::Status Tablet::CheckPull(uint64_t version, const PullSectionView& section)
   if (version != 0) {
     return Unimplemented("a pull of version {}: the synchronous mode is not implemented", version);
   }
+  uint64_t bytes = 0;
   for (const PullEntryView& entry : section.entries) {
     const Shard* shard = Find(entry.shard);
     if (shard == nullptr) {
       return InvalidArgument("shard {} is not in tablet {}", entry.shard, options_.tablet);
     }
     COHORT_RETURN_IF_ERROR(shard->CheckPull(entry));
+    bytes += shard->PulledBytes(entry);
+    if (bytes > options_.max_pulled_bytes) {
+      return ResourceExhausted("tablet {}: a pull of more than {} bytes", options_.tablet,
+                               options_.max_pulled_bytes);
+    }
   }
   return absl::OkStatus();
 }
@@ -219,6 +233,9 @@ TabletSnapshot Tablet::Snapshot(uint64_t watermark) {
   snapshot.cut->set_version(version());
   snapshot.cut->set_term(options_.term);
   applied_.ToProto(snapshot.cut->mutable_applied());
+  if (options_.test_faults.snapshot_forgets_an_id && snapshot.cut->applied().applied_size() > 0) {
+    snapshot.cut->mutable_applied()->mutable_applied()->RemoveLast();
+  }
   for (const auto& shard : shards_) snapshot.shards.push_back(shard->Snapshot());
   return snapshot;
 }

@@ -47,6 +47,11 @@ struct PushEffect {
   uint64_t staleness = 0;
 };
 
+// Planted bugs, with which the simulator proves that it would find them. Set by tests alone.
+struct TabletTestFaults {
+  bool snapshot_forgets_an_id = false;  // the newest id above the watermark is not in a snapshot
+};
+
 // A group of shards: the unit of ownership, of order, and of the record of applied updates. One
 // thread at a time works on it; all methods are thread-safe.
 //
@@ -66,8 +71,11 @@ class Tablet {
     uint64_t term = 0;
     uint64_t generation = 0;  // pushes and pulls of an older chief are fenced
     AppliedSet::Limits limits;
-    size_t block_bytes = Shard::kBlockBytes;
+    ShardOptions shard;
     Gauge* version_gauge = nullptr;  // may be null; outlives the tablet
+    // What one section may pull at most: more at once no stream holds (TransportOptions).
+    uint64_t max_pulled_bytes = uint64_t{4} << 30;
+    TabletTestFaults test_faults;
   };
 
   // Makes the tablet's shards of the layout, with contents still to be set. `pool` outlives the
@@ -121,6 +129,8 @@ class Tablet {
       : options_(std::move(options)), rule_(std::move(rule)), applied_(options_.limits) {}
 
   Shard* Find(uint32_t shard) const;
+  // In shards_; its size where it is not there.
+  size_t FindIndex(uint32_t shard) const;
   void SetVersion(uint64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether a request of this generation and term may go on; else fills `result`.
   template <typename Result>
@@ -145,6 +155,9 @@ class Tablet {
   bool retired_ ABSL_GUARDED_BY(mu_) = false;
   AppliedSet applied_ ABSL_GUARDED_BY(mu_);
   std::vector<Group> groups_ ABSL_GUARDED_BY(mu_);  // of the push under way
+  // Which shards it has named: those whose mark is the push's.
+  std::vector<uint64_t> marks_ ABSL_GUARDED_BY(mu_);
+  uint64_t mark_ ABSL_GUARDED_BY(mu_) = 0;
   ApplyScratch scratch_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -236,6 +236,40 @@ TEST_CASE("staleness counts the updates since the pull") {
   CHECK(tablet.Push(future).staleness() == 0);
 }
 
+TEST_CASE("a pull of more than the limit is refused, before anything is copied") {
+  TestTablet tablet(Layout({Variable("t", {8, 4}, 1)}, Sgd(1)), 64, nullptr, 256);
+  const std::vector<int64_t> keys = {0, 1, 2, 3, 4, 5, 6, 7};
+  CHECK(tablet.PullRows(0, keys).size() == 32);
+  CHECK(tablet.Pull(0).size() == 32);
+  PullEntryView rows;
+  rows.rows = true;
+  rows.count = keys.size();
+  rows.keys = {reinterpret_cast<const uint8_t*>(keys.data()), keys.size() * sizeof(int64_t)};
+  for (const PullEntryView& first : {rows, PullEntryView()}) {
+    v1::PullResult result;
+    // A program may read a variable twice: the second one is the first one that is too much.
+    CHECK(tablet.PullSlices({first, first}).size() == (first.rows ? 2 : 4));
+    CHECK(tablet.PullSlices({first, first, rows}, &result).empty());
+    CHECK(result.status() == v1::INVALID);
+    CHECK(result.entries_size() == 0);
+    CHECK_THAT(result.message(), Catch::Contains("a pull of more than 256 bytes"));
+  }
+}
+
+TEST_CASE("entries of one shard that do not follow one another are refused, each push anew") {
+  TestTablet tablet(Layout({Variable("a", {2}, 1), Variable("b", {2}, 1)}, Sgd(1)));
+  for (uint64_t closure = 0; closure < 3; ++closure) {
+    TestPush good(closure);
+    good.Dense<float>(0, {1, 1}).Dense<float>(1, {1, 1});
+    CHECK(tablet.Push(good).status() == v1::APPLIED);
+    TestPush torn(100 + closure);
+    torn.RecordOnly(0).Dense<float>(1, {1, 1}).RecordOnly(0);
+    const v1::PushResult result = tablet.Push(torn);
+    CHECK(result.status() == v1::INVALID);
+    CHECK_THAT(result.message(), Catch::Contains("do not follow one another"));
+  }
+}
+
 TEST_CASE("a pulled block is immutable; only shared blocks are written anew") {
   TestTablet tablet(Layout({Variable("w", {32}, 1)}, Sgd(1)), 64);
   const auto push = [&](uint64_t closure) {

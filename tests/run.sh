@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything in the dev tree and runs its tests. What .ci/run calls.
+# Installs what is missing, builds, and runs the tests. What .ci/run calls.
 #
-#   tests/run.sh          what CI runs
-#   tests/run.sh --all    and what is long: tests labelled `long`, the address- and the thread-sanitizer
-#                         tree with all tests, the comparison with TensorFlow
+#   tests/run.sh          what CI runs: all tests in the dev tree, and in the trees of the address and the
+#                         thread sanitizer those that are labelled for them
+#   tests/run.sh --all    and what is long: tests labelled `long`, all tests in the sanitizers' trees, the
+#                         comparison with TensorFlow
 #   tests/run.sh --tree dev|asan|tsan    one tree only
 #   tests/run.sh --no-install                takes the machine as it is
 #
@@ -13,12 +14,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 all=false
 install=true
-trees=(dev)
+trees=(dev asan tsan)
 while [[ $# -gt 0 ]]; do
   case "$1" in
     --all)
       all=true
-      trees=(dev asan tsan)
       ;;
     --no-install) install=false ;;
     --tree)
@@ -86,9 +86,14 @@ if $install; then
   make_venv build/venv numpy==2.4.6 safetensors==0.8.0 tensorboard==2.21.0 grpcio==1.85.1 \
     grpcio-tools==1.85.1
 fi
-sanitizer_options=(-DCOHORT_ALL_TESTS=OFF)
+# Nobody edits in these trees: several files at a time build in less than half the time.
+sanitizer_options=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=8)
 if $all; then
-  sanitizer_options=(-DCOHORT_ALL_TESTS=ON)
+  sanitizer_options+=(-DCOHORT_ALL_TESTS=ON)
+else
+  sanitizer_options+=(-DCOHORT_ALL_TESTS=OFF)
+fi
+if $all; then
   if $install; then
     make_venv build/venv-keras keras==3.15.1 tensorflow-cpu==2.21.0 numpy==2.4.6 safetensors==0.8.0
     make_venv build/venv-tensorflow tensorflow-cpu==2.21.0 tf_keras==2.21.0

@@ -49,6 +49,7 @@ void Hands::Redispatch(Entry* entry, v1::Closure* closure, int64_t now_us) {
   switch (entry->state) {
     case State::kQueued:
       if (owned->attempt() > entry->closure->attempt()) {
+        entry->training = owned->training();
         entry->timeline = owned->timeline();
         entry->closure = std::move(owned);
       }
@@ -62,7 +63,8 @@ void Hands::Redispatch(Entry* entry, v1::Closure* closure, int64_t now_us) {
     case State::kFinished: {
       v1::ClosureResult* result = entry->result.get();
       if (owned->attempt() < result->attempt()) return;
-      const bool done = result->status().code() == 0 && entry->timeline == owned->timeline();
+      const bool done = result->status().code() == 0 && (entry->timeline == owned->timeline() ||
+                                                         options_.test_keeps_results_over_rollback);
       if (!done && owned->attempt() > result->attempt()) {
         std::erase(untold_, owned->id());
         return Enqueue(entry, std::move(owned));
@@ -138,6 +140,10 @@ bool Hands::DropOlder(uint64_t timeline) {
     if (entry.state == State::kRunning) {
       entry.stop = entry.forget = running = true;
       entry.next.reset();
+      ++it;
+      continue;
+    }
+    if (entry.state == State::kFinished && options_.test_keeps_results_over_rollback) {
       ++it;
       continue;
     }

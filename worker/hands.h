@@ -44,6 +44,8 @@ class Hands {
  public:
   struct Options {
     int64_t max_result_age_us = 2000;  // a finished closure is told after so long at the latest
+    // A planted bug, with which the simulator proves that it would find it. Set by tests alone.
+    bool test_keeps_results_over_rollback = false;
   };
 
   explicit Hands(const Options& options) : options_(options) {}

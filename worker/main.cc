@@ -14,6 +14,7 @@ namespace {
 
 absl::StatusOr<int> Run(const WorkerFlags& flags) {
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SignalWaiter> signals, SignalWaiter::Start());
+  PrepareTransportProcess();
   COHORT_ASSIGN_OR_RETURN(const RoleContext context,
                           MakeRoleContext(flags.role, Role::kWorker, std::getenv("TF_CONFIG")));
   WorkerServer::Options options = MakeServerOptions(flags, context, std::getenv("COHORT_DATA_DIR"));
@@ -25,14 +26,16 @@ absl::StatusOr<int> Run(const WorkerFlags& flags) {
                                   {"threads", context.threads},
                                   {"incarnation", context.incarnation}});
   const auto grace = std::chrono::milliseconds(static_cast<int64_t>(flags.drain_timeout_s * 1000));
-  return RunUntilEnd(server.get(), signals.get(), context.log.get(), grace);
+  // A tick is also the longest that a finished closure's result may wait behind a step that takes
+  // long.
+  return RunUntilEnd(server.get(), signals.get(), context.log.get(),
+                     {.program = "cohort-worker", .role = "worker", .grace_after_signal = grace});
 }
 
 }  // namespace
 }  // namespace cohort
 
 int main(int argc, char** argv) {
-  cohort::PrepareTransportProcess();
   cohort::WorkerFlags options;
   cohort::FlagSet flags("cohort-worker", "A worker of Cohort: runs the steps of a job.");
   cohort::AddWorkerFlags(&flags, &options);

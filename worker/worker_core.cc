@@ -331,7 +331,8 @@ void WorkerCore::Flush() {
 }
 
 void WorkerCore::GiveBackQueued() {
-  const absl::Status status = GivenBack(absl::StatusCode::kAborted, draining_);
+  // Unavailable: the chief sets a worker that ends aside.
+  const absl::Status status = GivenBack(absl::StatusCode::kUnavailable, draining_);
   hands_.GiveBackQueued(
       [&](v1::ClosureResult* result) { StatusToProto(status, result->mutable_status()); }, NowUs());
 }

@@ -283,7 +283,7 @@ TEST_CASE_METHOD(Fixture,
   const v1::Results& results = effects.sent.back().second.results();
   REQUIRE(results.results_size() == 2);
   const absl::Status status = StatusFromProto(results.results(0).status());
-  CHECK(absl::IsAborted(status));
+  CHECK(absl::IsUnavailable(status));
   CHECK(IsRetryable(status));
   CHECK(GetFailure(status)->role == "worker");
   CHECK(GetFailure(status)->index == 2);

@@ -2,26 +2,16 @@
 
 #include <utility>
 
-#include "common/base/exit_code.h"
-#include "common/base/signals.h"
 #include "common/base/status.h"
+#include "common/kernels/kernel.h"
 #include "common/rpc/admin_server.h"
 #include "common/rpc/stream_server.h"
 #include "worker/worker_options.h"
 
 namespace cohort {
-namespace {
-
-// How often a waiting main looks around: also the longest that a finished closure's result may wait
-// behind a step that takes long.
-constexpr std::chrono::milliseconds kTick{100};
-
-}  // namespace
-
 WorkerServer::WorkerServer(Options options)
     : options_(std::move(options)),
       step_metrics_(&registry_),
-      service_(WorkerService::Options()),
       waiting_(&clock_, {.timeout = options_.chief_wait}) {}
 
 absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options options) {
@@ -39,6 +29,8 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options option
   core.host_id = o.host_id;
   core.chief_timeout = o.chief_timeout;
   core.hands = o.hands;
+  core.instruction_set = std::string(CpuInstructionSet());
+  core.libraries = CpuLibraries();
   server->core_ = std::make_unique<WorkerCore>(core, &server->clock_, o.log,
                                                static_cast<WorkerEffects*>(server.get()));
   server->ExportMetrics();
@@ -132,16 +124,10 @@ int WorkerServer::admin_port() const { return admin_ == nullptr ? -1 : admin_->p
 
 absl::Status WorkerServer::Tick() {
   core_->Tick();
-  if (core_->adopted()) {
-    waiting_.Arrived("chief");
-    return absl::OkStatus();
-  }
-  waiting_.Expect("chief", options_.chief_address);
-  if (const auto line = waiting_.Tick()) options_.log->Info("waiting", {{"for", *line}});
-  return waiting_.CheckDeadline();
+  return WaitForChief(&waiting_, core_->adopted(), options_.chief_address, options_.log);
 }
 
-std::optional<WorkerServer::End> WorkerServer::end() const {
+std::optional<TaskEnd> WorkerServer::end() const {
   MutexLock lock(&mu_);
   return end_;
 }
@@ -166,7 +152,7 @@ void WorkerServer::WakeStep() { remote_->Wake(); }
 void WorkerServer::Shutdown(bool job_finished, const std::string& reason) {
   {
     MutexLock lock(&mu_);
-    end_ = End{job_finished, reason};
+    end_ = TaskEnd{job_finished, reason};
   }
   if (options_.on_done) options_.on_done();
 }
@@ -196,28 +182,6 @@ WorkerServer::Options MakeServerOptions(const WorkerFlags& flags, const RoleCont
   options.exchange.unreachable_after_us = static_cast<int64_t>(flags.ps_timeout_s * 1e6);
   options.log = context.log.get();
   return options;
-}
-
-int RunUntilEnd(WorkerServer* server, SignalWaiter* signals, Logger* log,
-                std::chrono::milliseconds grace) {
-  std::optional<int> signal;
-  absl::Status status;
-  while (status.ok() && !(signal = signals->WaitFor(kTick)).has_value()) status = server->Tick();
-  if (!status.ok()) {
-    log->Failure(LogLevel::kError, "ends", status);
-    server->Shutdown(status, std::chrono::milliseconds(0));
-    return ExitWith("cohort-worker", status);
-  }
-  if (*signal != 0) {
-    log->Info("ends", {{"signal", *signal}});
-    server->Shutdown(Unavailable("the worker was asked to end (signal {})", *signal), grace);
-    return ExitCodeOfSignal(*signal);
-  }
-  const WorkerServer::End end = server->end().value_or(WorkerServer::End());
-  log->Info("ends", {{"job_finished", end.job_finished}, {"reason", end.reason}});
-  server->Shutdown(absl::OkStatus(), std::chrono::milliseconds(0));
-  if (end.job_finished) return static_cast<int>(ExitCode::kOk);
-  return ExitWith("cohort-worker", Unavailable("the chief ended the job: {}", end.reason));
 }
 
 }  // namespace cohort

@@ -15,7 +15,7 @@
 #include "common/base/log.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/cluster/wait_list.h"
+#include "common/cluster/task_run.h"
 #include "common/variables/remote_access.h"
 #include "worker/step_loop.h"
 #include "worker/worker_core.h"
@@ -24,13 +24,12 @@
 namespace cohort {
 
 class AdminServer;
-class SignalWaiter;
 struct RoleContext;
 struct WorkerFlags;
 
 // A worker as a whole: cohort-worker has one, an in-process cluster has several. Two threads:
 // control (the chief's stream), and the step thread.
-class WorkerServer : private WorkerEffects, private StepVariables {
+class WorkerServer : public ServingTask, private WorkerEffects, private StepVariables {
  public:
   struct Options {
     std::vector<std::string> listen;  // "host:port"
@@ -49,12 +48,6 @@ class WorkerServer : private WorkerEffects, private StepVariables {
     Logger* log = nullptr;          // outlives the server
     std::function<void()> on_done;  // the chief has ended the job; on a thread of the server
   };
-  // How the chief ended the job.
-  struct End {
-    bool job_finished = false;
-    std::string reason;
-  };
-
   // Serves when it returns. Errors: those of StreamServer and AdminServer (a taken port).
   static absl::StatusOr<std::unique_ptr<WorkerServer>> Start(Options options);
   // Ends at once, as a kill would for its peers.
@@ -65,14 +58,15 @@ class WorkerServer : private WorkerEffects, private StepVariables {
 
   // Says whom it waits for, and tells results that have waited. Call every few hundred
   // milliseconds. Errors: DeadlineExceeded when no chief has been there for chief_wait.
-  absl::Status Tick();
-  std::optional<End> end() const;
+  absl::Status Tick() override;
+  std::optional<TaskEnd> end() const override;
   // Gives back what is queued, ends the step under way (stopped after `grace`), tells the results,
   // closes all streams with `why` (OK: the job is done), stops. Idempotent.
-  void Shutdown(const absl::Status& why, std::chrono::milliseconds grace);
+  void Shutdown(const absl::Status& why, std::chrono::milliseconds grace) override;
 
   WorkerCore* core() { return core_.get(); }
   const MetricsRegistry& metrics() const { return registry_; }
+  std::optional<uint64_t> steps() const override { return step_metrics_.steps->value(); }
   RemoteAccess::Counters exchange_counters() const { return remote_->counters(); }
 
  private:
@@ -104,7 +98,7 @@ class WorkerServer : private WorkerEffects, private StepVariables {
   mutable Mutex mu_;
   CondVar step_ended_;
   bool step_running_ ABSL_GUARDED_BY(mu_) = false;
-  std::optional<End> end_ ABSL_GUARDED_BY(mu_);
+  std::optional<TaskEnd> end_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<WorkerCore> core_;  // the protocol
   std::unique_ptr<StreamServer> server_;
   std::unique_ptr<AdminServer> admin_;  // may be null
@@ -115,11 +109,6 @@ class WorkerServer : private WorkerEffects, private StepVariables {
 // The options of a task as flags and TF_CONFIG say. `data_dir`: of the environment, or "".
 WorkerServer::Options MakeServerOptions(const WorkerFlags& flags, const RoleContext& context,
                                         const char* data_dir);
-
-// Waits for the end of the job, a signal, or a chief that does not come, and shuts down. Returns
-// the exit code: 0 when the job is finished, 69 when it failed or nobody came, 128 + signal.
-int RunUntilEnd(WorkerServer* server, SignalWaiter* signals, Logger* log,
-                std::chrono::milliseconds grace);
 
 }  // namespace cohort
 

@@ -12,6 +12,26 @@
 
 namespace cohort {
 
+namespace {
+
+// "Could not convert: --threads = many", in words that say what is due.
+std::string WrongValue(std::string_view what) {
+  constexpr std::string_view kBegin = "Could not convert: ";
+  const size_t equals = what.find(" = ");
+  if (!what.starts_with(kBegin) || equals == what.npos) return std::string(what);
+  return fmt::format("{}: \"{}\" is not a number that it takes",
+                     what.substr(kBegin.size(), equals - kBegin.size()), what.substr(equals + 3));
+}
+
+// "--threads: 1 required INT missing".
+std::string MissingValue(std::string_view what) {
+  const size_t colon = what.find(": ");
+  if (colon == what.npos || what.find(" missing") == what.npos) return std::string(what);
+  return fmt::format("{}: its value is missing", what.substr(0, colon));
+}
+
+}  // namespace
+
 class FlagSet::Impl {
  public:
   Impl(std::string name, std::string_view description)
@@ -133,6 +153,10 @@ ParsedFlags FlagSet::Parse(const std::vector<std::string>& arguments) {
     return {false, 0, impl_->app->help(), ""};
   } catch (const CLI::CallForVersion& version) {
     return {false, 0, fmt::format("{}\n", version.what()), ""};
+  } catch (const CLI::ConversionError& error) {
+    failure = WrongValue(error.what());
+  } catch (const CLI::ArgumentMismatch& error) {
+    failure = MissingValue(error.what());
   } catch (const CLI::Error& error) {
     failure = error.what();
   } catch (const std::exception& error) {

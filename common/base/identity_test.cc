@@ -1,10 +1,10 @@
 #include "common/base/identity.h"
 
-#include <stdlib.h>
-
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <set>
+
+#include "common/base/test_directory.h"
 
 namespace cohort {
 namespace {
@@ -15,9 +15,8 @@ TEST_CASE("incarnations differ and are not 0") {
 }
 
 TEST_CASE("the host's id comes from machine and boot, or from its name") {
-  char directory[] = "/tmp/identity_test.XXXXXX";
-  REQUIRE(mkdtemp(directory) != nullptr);
-  const std::string path = directory;
+  const testing::TestDirectory directory;
+  const std::string& path = directory.path();
   HostIdSources sources{path + "/machine-id", path + "/boot_id"};
   REQUIRE(HostId(sources) == HostName() + "/");
   std::ofstream(sources.machine_id) << "m1\n";
@@ -25,7 +24,6 @@ TEST_CASE("the host's id comes from machine and boot, or from its name") {
   std::ofstream(sources.boot_id) << "b1\n";
   REQUIRE(HostId(sources) == "m1/b1");
   REQUIRE(HostId() == HostId());
-  REQUIRE(system(("rm -r " + path).c_str()) == 0);
 }
 
 TEST_CASE("there is a core") { REQUIRE(AvailableCores() >= 1); }

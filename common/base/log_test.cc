@@ -1,7 +1,5 @@
 #include "common/base/log.h"
 
-#include <stdlib.h>
-
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <regex>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/base/test_directory.h"
 
 namespace cohort {
 namespace {
@@ -71,11 +70,10 @@ TEST_CASE("level names go both ways") {
 }
 
 TEST_CASE("a file gets the lines too, and one that cannot be made is an error") {
-  char directory[] = "/tmp/log_test.XXXXXX";
-  REQUIRE(mkdtemp(directory) != nullptr);
+  const testing::TestDirectory directory;
   LogOptions options;
   options.to_stderr = false;
-  options.file = std::string(directory) + "/log";
+  options.file = directory / "log";
   {
     auto log = Logger::Create(options);
     REQUIRE(log.ok());
@@ -88,7 +86,6 @@ TEST_CASE("a file gets the lines too, and one that cannot be made is an error") 
   options.file = options.file + "/below_a_file";
   const auto bad = Logger::Create(options);
   REQUIRE_THAT(std::string(bad.status().message()), Catch::Contains(options.file));
-  REQUIRE(system(("rm -r " + std::string(directory)).c_str()) == 0);
 }
 
 TEST_CASE("threads do not mix their lines") {

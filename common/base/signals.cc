@@ -18,6 +18,7 @@ absl::StatusOr<std::unique_ptr<SignalWaiter>> SignalWaiter::Start() {
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, nullptr);
+  sigaction(SIGXFSZ, &ignore, nullptr);  // a file at its limit is an error of the write
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);

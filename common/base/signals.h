@@ -22,7 +22,7 @@ namespace cohort {
 class SignalWaiter {
  public:
   // Blocks SIGTERM and SIGINT in this thread and those that it starts from now on, and ignores
-  // SIGPIPE. One at a time in a process.
+  // SIGPIPE and SIGXFSZ (writes fail instead). One at a time in a process.
   static absl::StatusOr<std::unique_ptr<SignalWaiter>> Start();
   ~SignalWaiter();
   SignalWaiter(const SignalWaiter&) = delete;

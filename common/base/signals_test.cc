@@ -19,6 +19,7 @@ TEST_CASE("a waiter sees signals, and the end") {
   kill(getpid(), SIGINT);
   REQUIRE((*waiter)->WaitFor(std::chrono::seconds(60)) == SIGINT);
   raise(SIGPIPE);  // ignored, else this is the end
+  raise(SIGXFSZ);
 
   std::thread other([&] { (*waiter)->NotifyDone(); });
   REQUIRE((*waiter)->Wait() == 0);

@@ -7,6 +7,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <system_error>
 
@@ -17,6 +18,13 @@ namespace {
 
 // One write or read call of the kernel moves at most 2 GiB.
 constexpr size_t kMaxCall = size_t{1} << 30;
+
+std::atomic<int64_t> fsyncs{0};
+
+int CountedFsync(int fd) {
+  fsyncs.fetch_add(1, std::memory_order_relaxed);
+  return ::fsync(fd);
+}
 
 absl::StatusCode CodeOf(int error) {
   switch (error) {
@@ -75,7 +83,7 @@ absl::Status DurableFile::Append(const void* data, size_t bytes) {
 }
 
 absl::Status DurableFile::Sync() {
-  if (::fsync(fd_) != 0) return ErrnoStatus("cannot fsync", path_, errno);
+  if (CountedFsync(fd_) != 0) return ErrnoStatus("cannot fsync", path_, errno);
   return absl::OkStatus();
 }
 
@@ -157,10 +165,12 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes
   return contents;
 }
 
+int64_t FsyncCount() { return fsyncs.load(std::memory_order_relaxed); }
+
 absl::Status SyncDirectory(const std::string& directory) {
   const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return ErrnoStatus("cannot open", directory, errno);
-  const int result = ::fsync(fd);
+  const int result = CountedFsync(fd);
   const int error = errno;
   ::close(fd);
   // Some network file systems cannot sync a directory and keep its entries durable by themselves.

@@ -85,6 +85,9 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes
 // Makes names that were created, renamed or removed in `directory` durable.
 absl::Status SyncDirectory(const std::string& directory);
 
+// Fsyncs of files and directories that this process has made so far.
+int64_t FsyncCount();
+
 // The names in a directory, sorted; empty where there is no such directory.
 absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
 

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "common/base/test_directory.h"
 #include "common/checkpoint/journal_format.h"
-#include "common/checkpoint/test_directory.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {

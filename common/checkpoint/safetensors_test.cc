@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
+#include "common/base/test_directory.h"
 #include "common/checkpoint/shard_names.h"
-#include "common/checkpoint/test_directory.h"
 
 namespace cohort {
 namespace {

@@ -14,7 +14,7 @@ absl::StatusOr<int> ParsePort(std::string_view text, int lowest) {
   int port = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), port);
   if (text.empty() || result.ec != std::errc() || result.ptr != text.data() + text.size()) {
-    return InvalidArgument("the port \"{}\" is not a number", text);
+    return InvalidArgument("the port \"{}\" is not a number between {} and 65535", text, lowest);
   }
   if (port < lowest || port > 65535) {
     return InvalidArgument("the port {} is not between {} and 65535", port, lowest);
@@ -82,13 +82,16 @@ absl::StatusOr<Address> BindAddress(std::string_view flag, const Address& advert
   std::string_view host, port;
   absl::Status status = Split(flag, &host, &port);
   if (status.ok()) status = CheckHost(host, flag);
+  if (status.ok() && port.empty() && host.find_first_not_of("0123456789") == host.npos) {
+    status = InvalidArgument("\"{}\" is a port alone; it should look like 0.0.0.0:{}", flag, flag);
+  }
   Address bind{host.empty() ? "0.0.0.0" : std::string(host), advertised.port};
   if (status.ok() && !port.empty()) {
     auto number = ParsePort(port, 0);
     status = number.status();
     if (number.ok()) bind.port = *number;
   }
-  if (!status.ok()) return Annotate(status, "--bind");
+  if (!status.ok()) return WithExitCode(Annotate(status, "--bind"), ExitCode::kUsage);
   return bind;
 }
 

@@ -12,12 +12,21 @@
 namespace cohort {
 namespace {
 
+// More is a slip of the keyboard, and would end in the middle of starting them.
+constexpr int kMostThreads = 1024;
+
 absl::Status Usage(absl::Status status) {
   return WithExitCode(std::move(status), ExitCode::kUsage);
 }
 
 absl::Status CheckFlags(const RoleFlags& flags) {
-  if (flags.threads < 0) return Usage(InvalidArgument("--threads: {} is negative", flags.threads));
+  if (flags.threads > kMostThreads) {
+    return Usage(InvalidArgument("--threads: {} is more than {}", flags.threads, kMostThreads));
+  }
+  if (flags.threads < 0) {
+    return Usage(InvalidArgument(
+        "--threads: {} is negative; 0 takes this task's share of the cores", flags.threads));
+  }
   if (flags.admin_port < -1 || flags.admin_port > 65535) {
     return Usage(InvalidArgument("--admin_port: {} is not between 0 and 65535 (-1: none)",
                                  flags.admin_port));

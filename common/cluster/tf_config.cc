@@ -15,7 +15,9 @@ namespace {
 using Json = nlohmann::json;
 
 // "number", "string": what a value is, for errors.
-std::string Kind(const Json& value) { return value.type_name(); }
+std::string Kind(const Json& value) {
+  return value.is_array() ? "list" : value.is_object() ? "dictionary" : value.type_name();
+}
 
 absl::StatusOr<Role> ParseRole(const std::string& name, std::string_view field) {
   if (const auto role = RoleFromName(name)) return *role;
@@ -33,12 +35,15 @@ absl::StatusOr<int> ParseIndex(const Json& value, std::string_view field) {
     const auto& text = value.get_ref<const std::string&>();
     const auto result = std::from_chars(text.data(), text.data() + text.size(), index);
     if (text.empty() || result.ec != std::errc() || result.ptr != text.data() + text.size()) {
-      return InvalidArgument("{}: \"{}\" is not a number", field, text);
+      return InvalidArgument("{}: \"{}\" is not a number; tasks are counted 0, 1, ...", field,
+                             text);
     }
   } else {
     return InvalidArgument("{}: a {} where a number should be", field, Kind(value));
   }
-  if (index < 0) return InvalidArgument("{}: {} is negative", field, index);
+  if (index < 0) {
+    return InvalidArgument("{}: {} is negative; tasks are counted 0, 1, ...", field, index);
+  }
   if (index > 1'000'000) return InvalidArgument("{}: {} is too large", field, index);
   return static_cast<int>(index);
 }
@@ -98,8 +103,8 @@ class ClusterReader {
     if (!address.ok()) return Annotate(address.status(), field);
     const auto [other, added] = owners_.try_emplace(address->ToString(), field);
     if (!added) {
-      return InvalidArgument("{}: {} is the address of {} too", field, address->ToString(),
-                             other->second);
+      return InvalidArgument("{}: {} is the address of {} too; every task needs its own", field,
+                             address->ToString(), other->second);
     }
     spec_.Set(task, *std::move(address));
     return absl::OkStatus();
@@ -143,10 +148,13 @@ absl::Status CheckTask(const ClusterSpec& cluster, Task task) {
   }
   if (cluster.Find(task).has_value()) return absl::OkStatus();
   if (cluster.count(task.role) == 0) {
-    return InvalidArgument("task.type: this task is a {}, and cluster.{} is missing",
-                           RoleName(task.role), RoleName(task.role));
+    return InvalidArgument(
+        "task.type: this task is a {}, and cluster.{} is missing; add it, a list "
+        "of addresses",
+        RoleName(task.role), RoleName(task.role));
   }
-  return InvalidArgument("task.index: cluster.{} has no task {}", RoleName(task.role), task.index);
+  return InvalidArgument("task.index: cluster.{} has no task {}; it has {}, counted from 0",
+                         RoleName(task.role), task.index, cluster.count(task.role));
 }
 
 absl::StatusOr<TfConfig> Read(const Json& root) {
@@ -185,7 +193,12 @@ absl::StatusOr<TfConfig> ParseTfConfig(std::string_view json) {
     if (!config.ok()) return Bad(config.status());
     return config;
   } catch (const Json::exception& e) {
-    return Bad(InvalidArgument("is no valid JSON: {}", e.what()));
+    // Its message begins with the exception's name: "[json.exception.parse_error.101] parse error
+    // at".
+    const std::string_view what = e.what();
+    const size_t begin = what.find("] ");
+    return Bad(InvalidArgument("is no valid JSON: {}",
+                               begin == what.npos ? what : what.substr(begin + 2)));
   }
 }
 

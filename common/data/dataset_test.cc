@@ -138,7 +138,7 @@ TEST_CASE("transforms that make no sense say which and why") {
        "holds numbers, a string lookup needs words"},
       {"label: \"job\"", "\"cook\" is not a number"},
       {"label: \"nothing\"", "label: the dataset has no feature \"nothing\""},
-      {"skip: 4", "skip 4 and take 0 leave the 4 records"},
+      {"skip: 4", "skip 4 and take 0 reach beyond the 4 records"},
   };
   for (const auto& [rest, message] : cases) {
     const auto dataset = Dataset::Open(Spec(CsvSpec(path, rest)));

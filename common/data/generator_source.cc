@@ -34,8 +34,8 @@ std::array<uint32_t, kFeatures> Draw(uint64_t seed, uint64_t index) {
 
 absl::StatusOr<RowRange> ClampRange(const RowRange& range, uint64_t records) {
   if (range.skip >= records || range.take > records - range.skip) {
-    return InvalidArgument("skip {} and take {} leave the {} records of the source", range.skip,
-                           range.take, records);
+    return InvalidArgument("skip {} and take {} reach beyond the {} records of the source",
+                           range.skip, range.take, records);
   }
   return RowRange{range.skip, range.take == 0 ? records - range.skip : range.take};
 }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <system_error>
 
+#include "common/base/exit_code.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -43,8 +44,9 @@ absl::StatusOr<std::string> ReadBytes(const InputFile& file, const std::string& 
   const std::unique_ptr<FILE, Close> in(std::fopen(path.c_str(), "rb"));
   if (in == nullptr) {
     if (errno == ENOENT || errno == ENOTDIR) return Missing(file, path, options);
-    return Unavailable("cannot open the data file {}: {}", path,
-                       std::generic_category().message(errno));
+    return WithExitCode(Unavailable("cannot open the data file {}: {}", path,
+                                    std::generic_category().message(errno)),
+                        ExitCode::kNoInput);
   }
   std::string bytes;
   std::array<char, 1 << 16> block;
@@ -52,8 +54,9 @@ absl::StatusOr<std::string> ReadBytes(const InputFile& file, const std::string& 
     bytes.append(block.data(), n);
   }
   if (std::ferror(in.get()) != 0) {
-    return Unavailable("cannot read the data file {}: {}", path,
-                       std::generic_category().message(errno));
+    return WithExitCode(Unavailable("cannot read the data file {}: {}", path,
+                                    std::generic_category().message(errno)),
+                        ExitCode::kNoInput);
   }
   return bytes;
 }
@@ -131,8 +134,10 @@ absl::StatusOr<std::string> ReadInputFile(const InputFile& file, const DataOptio
     std::transform(expected.begin(), expected.end(), expected.begin(),
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     if (const std::string actual = Sha256Hex(bytes); actual != expected) {
-      return DataLoss("{}: has sha256 {}, the job says {}{}{}", path, actual, expected,
-                      file.url.empty() ? "" : "; get it again from ", file.url);
+      return DataLoss(
+          "{}: has sha256 {}, the job says {}; {}{}", path, actual, expected,
+          file.url.empty() ? "take the file that is meant, or mend `sha256`" : "get it again from ",
+          file.url);
     }
   }
   if (bytes.size() >= 2 && bytes[0] == '\x1f' && bytes[1] == '\x8b') return Gunzip(bytes, path);

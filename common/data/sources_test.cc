@@ -184,7 +184,7 @@ TEST_CASE("a range of records is read, and one that leaves the file is an error"
   CHECK(Numbers(Csv(text, {}, {4, 0})->columns[0]) == std::vector<double>{4});
   for (const RowRange& range :
        {RowRange{5, 0}, RowRange{0, 6}, RowRange{3, 3}, RowRange{~0ULL, 1}}) {
-    CHECK(Contains(Message(Csv(text, {}, range).status()), "leave the 5 records"));
+    CHECK(Contains(Message(Csv(text, {}, range).status()), "reach beyond the 5 records"));
   }
 }
 

@@ -1,43 +1,17 @@
 #ifndef COHORT_COMMON_DATA_TEST_FILES_H_
 #define COHORT_COMMON_DATA_TEST_FILES_H_
 
-#include <stdlib.h>
 #include <zlib.h>
 
 #include <catch2/catch.hpp>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/base/test_directory.h"
+
 // For tests alone.
 namespace cohort::testing {
-
-// A directory of its own that goes with the test.
-class TestDirectory {
- public:
-  TestDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "cohort-test-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~TestDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-  std::string Write(std::string_view name, std::string_view bytes) const {
-    const std::string path = path_ + "/" + std::string(name);
-    std::ofstream out(path, std::ios::binary | std::ios::trunc);
-    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    REQUIRE(out.good());
-    return path;
-  }
-
- private:
-  std::string path_;
-};
 
 // An IDX file of this type code and these dimensions.
 inline std::string Idx(int type, const std::vector<uint32_t>& dims, std::string_view data) {
@@ -60,10 +34,6 @@ inline std::string Gzip(std::string_view bytes) {
   out.resize(out.size() - stream.avail_out);
   deflateEnd(&stream);
   return out;
-}
-
-inline bool Contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 
 }  // namespace cohort::testing

@@ -16,8 +16,6 @@ size_t CapacityBytes(const ValueType& type) {
   return static_cast<size_t>(CapacityElements(type)) * SizeOf(type.dtype);
 }
 
-size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 bool IsRead(const Node& node) { return node.op == "read" || node.op == "read_rows"; }
 bool RunsKernel(const Node& node) {
   return !IsRead(node) && node.op != "input" && node.op != "constant" && node.op != "reshape";
@@ -158,7 +156,7 @@ class Planner {
 
   size_t AppendToPushArea(ValueId v) {
     const size_t offset = out_.push_area_bytes;
-    out_.push_area_bytes += RoundUp(CapacityBytes(p().type(v)));
+    out_.push_area_bytes += AlignUp(CapacityBytes(p().type(v)));
     return offset;
   }
 

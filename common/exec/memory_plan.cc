@@ -7,10 +7,6 @@
 namespace cohort {
 namespace {
 
-constexpr size_t kAlignment = 64;
-
-size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 bool LiveTogether(const MemoryBlock& a, const MemoryBlock& b) {
   return a.first <= b.last && b.first <= a.last;
 }
@@ -26,7 +22,7 @@ MemoryPlan PlanMemory(std::span<const MemoryBlock> blocks) {
                    [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
   std::vector<size_t> placed;  // in order of offset
   for (size_t block : order) {
-    const size_t bytes = RoundUp(blocks[block].bytes);
+    const size_t bytes = AlignUp(blocks[block].bytes);
     size_t best = 0, best_gap = std::numeric_limits<size_t>::max(), end = 0;
     for (size_t other : placed) {
       if (!LiveTogether(blocks[block], blocks[other])) continue;
@@ -35,7 +31,7 @@ MemoryPlan PlanMemory(std::span<const MemoryBlock> blocks) {
         best = end;
         best_gap = begin - end;
       }
-      end = std::max(end, begin + RoundUp(blocks[other].bytes));
+      end = std::max(end, begin + AlignUp(blocks[other].bytes));
     }
     const size_t offset = best_gap == std::numeric_limits<size_t>::max() ? end : best;
     plan.offsets[block] = offset;

@@ -7,6 +7,9 @@
 
 namespace cohort {
 
+// The next multiple of a cache line, 64 bytes: where what kernels read and write begins.
+constexpr size_t AlignUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
 // Memory that is needed from step `first` to step `last` of a schedule, both included.
 struct MemoryBlock {
   size_t bytes = 0;

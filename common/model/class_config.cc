@@ -1,5 +1,7 @@
 #include "common/model/class_config.h"
 
+#include <absl/strings/ascii.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -65,12 +67,6 @@ std::span<const ConfigClass> Initializers() {
       {"Constant", {"constant"}, {{"value", 0}}, {}},
   };
   return classes;
-}
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
 }
 
 absl::Status NoSuchClass(std::string_view kind, std::string_view name,
@@ -149,8 +145,9 @@ absl::Status ConfigClass::CheckArgument(std::string_view argument) const {
 }
 
 absl::StatusOr<const ConfigClass*> FindOptimizer(std::string_view name) {
+  const std::string lower = absl::AsciiStrToLower(std::string(name));
   for (const ConfigClass& c : Optimizers()) {
-    if (Lower(c.name) == Lower(name)) return &c;
+    if (absl::AsciiStrToLower(std::string(c.name)) == lower) return &c;
   }
   return NoSuchClass("optimizer", name, Optimizers());
 }

@@ -227,11 +227,6 @@ class Checker {
     if (!(checkpoint.every_seconds() >= 0)) {
       return Error("checkpoint.every_seconds", "`checkpoint.every_seconds` must not be negative");
     }
-    const bool says_when = checkpoint.every_steps() > 0 || checkpoint.every_seconds() > 0 ||
-                           checkpoint.every_epochs() > 0;
-    if (checkpoint.directory().empty() && says_when) {
-      return Error("checkpoint", "checkpoints need a `directory`");
-    }
     return absl::OkStatus();
   }
 

@@ -81,7 +81,7 @@ void CompleteDefaults(v1::JobSpec* job) {
   v1::CheckpointSpec* checkpoint = job->mutable_checkpoint();
   const bool says_when = checkpoint->every_steps() > 0 || checkpoint->every_seconds() > 0 ||
                          checkpoint->every_epochs() > 0;
-  if (!checkpoint->directory().empty() && !says_when) checkpoint->set_every_epochs(1);
+  if (!says_when) checkpoint->set_every_epochs(1);
 }
 
 }  // namespace cohort

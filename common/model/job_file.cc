@@ -4,8 +4,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 
 #include "common/model/job_check.h"
 #include "common/model/job_defaults.h"
@@ -68,10 +69,14 @@ absl::StatusOr<JobFile> ParseJob(std::string_view yaml, std::string_view file_na
 absl::StatusOr<JobFile> ReadJobFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return NotFound("{}: cannot be opened: {}", path, std::strerror(errno));
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (in.bad() || text.fail()) return NotFound("{}: cannot be read", path);
-  return ParseJob(text.str(), path);
+  // A directory can be opened, and not be read.
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return NotFound("{}: is a directory, a job file is due", path);
+  }
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (in.bad()) return NotFound("{}: cannot be read", path);
+  return ParseJob(text, path);
 }
 
 }  // namespace cohort

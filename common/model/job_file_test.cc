@@ -217,7 +217,10 @@ const Case kCases[] = {
      "`steps_per_epoch`, "
      "or choose visitation independent"},
     {"{epochs: 2}", "{epochs: 0}", "job.yaml:20: `fit.epochs` must be at least 1"},
-    {"{directory: c}", "{every_steps: 5}", "job.yaml:24: checkpoints need a `directory`"},
+    {"{directory: c}", "{max_to_keep: 0}",
+     "job.yaml:24: `checkpoint.max_to_keep` must be at least 1"},
+    {"{directory: c}", "{every_seconds: -1}",
+     "job.yaml:24: `checkpoint.every_seconds` must not be negative"},
     {"num_shards: 2", "num_shards: 0",
      "job.yaml:23: FixedShards needs its `num_shards`, at least 1"},
     // YAML itself.
@@ -235,6 +238,16 @@ TEST_CASE("errors name the line and say what is wrong") {
     CHECK_FALSE(job.ok());
     CHECK(job.status().message() == absl::string_view(c.message.data(), c.message.size()));
   }
+}
+
+TEST_CASE("a job may leave the directory of its checkpoints to --checkpoint_dir") {
+  const auto job = ParseJob(With("{directory: c}", "{every_steps: 5}"), "job.yaml");
+  REQUIRE(job.ok());
+  CHECK(job->spec.checkpoint().every_steps() == 5);
+  CHECK(job->spec.checkpoint().every_epochs() == 0);
+  const auto silent = ParseJob(With("checkpoint: {directory: c}", ""), "job.yaml");
+  REQUIRE(silent.ok());
+  CHECK(silent->spec.checkpoint().every_epochs() == 1);
 }
 
 TEST_CASE("files that are no jobs") {

@@ -1,5 +1,6 @@
 #include "common/model/yaml_reader.h"
 
+#include <absl/strings/ascii.h>
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
@@ -37,12 +38,6 @@ bool ParseWhole(const std::string& text, T* value) {
   if (begin != end && *begin == '+') ++begin;
   const auto result = std::from_chars(begin, end, *value);
   return begin != end && result.ec == std::errc() && result.ptr == end;
-}
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
 }
 
 }  // namespace
@@ -219,7 +214,7 @@ absl::Status YamlReader::ReadEnum(const YAML::Node& node, std::string_view what,
   const auto* type = field->enum_type();
   for (int i = 0; i < type->value_count(); ++i) {
     if (type->value(i)->number() == 0) continue;  // unspecified
-    known.push_back(Lower(type->value(i)->name()));
+    known.push_back(absl::AsciiStrToLower(type->value(i)->name()));
     if (known.back() == name) {
       message->GetReflection()->SetEnum(message, field, type->value(i));
       return absl::OkStatus();
@@ -247,14 +242,14 @@ absl::StatusOr<int64_t> YamlReader::Integer(const YAML::Node& node, std::string_
 }
 
 absl::StatusOr<bool> YamlReader::Boolean(const YAML::Node& node, std::string_view what) {
-  const std::string text = IsPlain(node) ? Lower(node.Scalar()) : "";
+  const std::string text = IsPlain(node) ? absl::AsciiStrToLower(node.Scalar()) : "";
   if (text == "true") return true;
   if (text == "false") return false;
   return Error(LineOf(node), "`{}` must be true or false, not {}", what, Describe(node));
 }
 
 absl::StatusOr<double> YamlReader::NumberOrBoolean(const YAML::Node& node, std::string_view what) {
-  const std::string text = IsPlain(node) ? Lower(node.Scalar()) : "";
+  const std::string text = IsPlain(node) ? absl::AsciiStrToLower(node.Scalar()) : "";
   if (text == "true") return 1.0;
   if (text == "false") return 0.0;
   return Number(node, what);

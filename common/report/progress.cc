@@ -4,6 +4,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cmath>
+
 namespace cohort {
 namespace {
 
@@ -20,6 +22,22 @@ std::string Bar(uint64_t step, uint64_t steps) {
 
 }  // namespace
 
+std::string FormatMetrics(const Scalars& metrics) {
+  std::string text;
+  const auto add = [&text](const std::string& name, double value) {
+    const bool plain = value == 0 || !(std::abs(value) < 1e-3);
+    text += fmt::format("{}{} ", text.empty() ? "" : ", ", name);
+    text += plain ? fmt::format("{:.4f}", value) : fmt::format("{:.4e}", value);
+  };
+  for (const auto& [name, value] : metrics) {
+    if (name == "loss") add(name, value);
+  }
+  for (const auto& [name, value] : metrics) {
+    if (name != "loss") add(name, value);
+  }
+  return text;
+}
+
 std::string FormatProgress(const Progress& p) {
   std::string line = fmt::format("epoch {}/{} ", p.epoch, p.epochs);
   if (p.steps > 0) {
@@ -28,7 +46,7 @@ std::string FormatProgress(const Progress& p) {
     line += fmt::format("step {}", p.step);
   }
   if (p.steps_per_second > 0) line += fmt::format(", {:.0f} steps/s", p.steps_per_second);
-  for (const auto& [name, value] : p.metrics) line += fmt::format(", {} {:.4f}", name, value);
+  if (!p.metrics.empty()) line += ", " + FormatMetrics(p.metrics);
   if (!p.note.empty()) line += fmt::format(", {}", p.note);
   return line;
 }

@@ -22,6 +22,10 @@ struct Progress {
   std::string note;  // "waiting for worker:2 (host3:2222), 12 s"
 };
 
+// "loss 0.3215, accuracy 0.8812": the loss first, the others as they come; as in Keras a figure
+// below 0.001 is written as 8.6730e-07.
+std::string FormatMetrics(const Scalars& metrics);
+
 // "epoch 2/5 [=====>    ] 120/240, 830 steps/s, loss 0.3215, accuracy 0.8812", without a newline.
 std::string FormatProgress(const Progress& progress);
 

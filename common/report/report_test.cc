@@ -4,8 +4,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
+#include "common/base/test_directory.h"
 #include "common/report/crc32c.h"
 #include "common/report/progress.h"
 #include "common/report/reporter.h"
@@ -15,23 +15,6 @@ namespace {
 
 using Catch::Contains;
 using Catch::StartsWith;
-
-struct TempDir {
-  std::string path;
-  TempDir() {
-    char name[] = "/tmp/report_test.XXXXXX";
-    REQUIRE(mkdtemp(name) != nullptr);
-    path = name;
-  }
-  ~TempDir() { std::filesystem::remove_all(path); }
-};
-
-std::string ReadAll(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 TEST_CASE("crc32c agrees with RFC 3720") {
   REQUIRE(Crc32c("123456789") == 0xe3069283);
@@ -44,12 +27,12 @@ TEST_CASE("crc32c agrees with RFC 3720") {
 }
 
 TEST_CASE("an event file is framed records, the first its version") {
-  TempDir dir;
+  testing::TestDirectory dir;
   ManualClock clock;
-  auto writer = EventFileWriter::Create(dir.path, &clock);
+  auto writer = EventFileWriter::Create(dir.path(), &clock);
   REQUIRE(writer.ok());
   REQUIRE((*writer)->Add(7, {{"epoch_loss", 0.5}}).ok());
-  const std::string bytes = ReadAll((*writer)->path());
+  const std::string bytes = testing::ReadAllBytes((*writer)->path());
   size_t at = 0;
   std::vector<std::string> events;
   while (at < bytes.size()) {
@@ -71,9 +54,9 @@ TEST_CASE("an event file is framed records, the first its version") {
 }
 
 TEST_CASE("metrics are reported as JSON lines and event files") {
-  TempDir dir;
+  testing::TestDirectory dir;
   ManualClock clock;
-  const std::string log_dir = dir.path + "/a/b";
+  const std::string log_dir = dir.path() + "/a/b";
   {
     auto reporter = Reporter::Open(log_dir, &clock);
     REQUIRE(reporter.ok());
@@ -86,7 +69,7 @@ TEST_CASE("metrics are reported as JSON lines and event files") {
   REQUIRE(std::filesystem::exists(log_dir + "/train"));
   REQUIRE(std::filesystem::exists(log_dir + "/validation"));
   REQUIRE(
-      ReadAll(log_dir + "/metrics.jsonl") ==
+      testing::ReadAllBytes(log_dir + "/metrics.jsonl") ==
       R"({"time":1767225600.0,"set":"train","kind":"epoch","epoch":1,"step":200,"loss":0.25,"accuracy":1.0}
 {"time":1767225600.0,"set":"validation","kind":"epoch","epoch":1,"step":200,"loss":null,"steps_per_second":50.0}
 )");
@@ -112,20 +95,21 @@ TEST_CASE("files for TensorBoard", "[.files]") {
 }
 
 TEST_CASE("a torn last line is ended before the next one") {
-  TempDir dir;
+  testing::TestDirectory dir;
   ManualClock clock;
-  std::ofstream(dir.path + "/metrics.jsonl") << "{\"torn\":";
-  auto reporter = Reporter::Open(dir.path, &clock);
+  std::ofstream(dir.path() + "/metrics.jsonl") << "{\"torn\":";
+  auto reporter = Reporter::Open(dir.path(), &clock);
   REQUIRE((*reporter)->Report({"train", "step", 0, 1, {}}).ok());
-  REQUIRE_THAT(ReadAll(dir.path + "/metrics.jsonl"), StartsWith("{\"torn\":\n{\"time\":"));
+  REQUIRE_THAT(testing::ReadAllBytes(dir.path() + "/metrics.jsonl"),
+               StartsWith("{\"torn\":\n{\"time\":"));
 }
 
 TEST_CASE("what cannot be written is an error that names it") {
-  TempDir dir;
+  testing::TestDirectory dir;
   ManualClock clock;
-  std::ofstream(dir.path + "/file") << "x";
-  const auto reporter = Reporter::Open(dir.path + "/file/logs", &clock);
-  REQUIRE_THAT(std::string(reporter.status().message()), Contains(dir.path + "/file/logs"));
+  std::ofstream(dir.path() + "/file") << "x";
+  const auto reporter = Reporter::Open(dir.path() + "/file/logs", &clock);
+  REQUIRE_THAT(std::string(reporter.status().message()), Contains(dir.path() + "/file/logs"));
   auto full = AppendFile::Open("/dev/full");
   REQUIRE(full.ok());
   REQUIRE((*full)->Append("x").code() == absl::StatusCode::kResourceExhausted);
@@ -139,6 +123,14 @@ TEST_CASE("progress reads like a sentence") {
   REQUIRE(FormatProgress(p) == "epoch 1/1 [====================] 240/240, waiting");
   p = {1, 1, 3, 0, 0, {}, ""};
   REQUIRE(FormatProgress(p) == "epoch 1/1 step 3");
+}
+
+TEST_CASE("figures are written with the loss first, small ones as powers of ten") {
+  REQUIRE(FormatMetrics({{"accuracy", 1}, {"loss", 8.673e-7}}) ==
+          "loss 8.6730e-07, accuracy 1.0000");
+  REQUIRE(FormatMetrics({{"loss", 0}, {"a", 0.25}, {"b", -2e-4}, {"c", NAN}}) ==
+          "loss 0.0000, a 0.2500, b -2.0000e-04, c nan");
+  REQUIRE(FormatMetrics({}).empty());
 }
 
 TEST_CASE("a terminal has one line rewritten, anything else gets lines now and then") {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 
+#include "common/base/exit_code.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -32,7 +33,8 @@ absl::Status FromErrno(const std::string& address, int error) {
   const char* why = std::strerror(error);
   switch (error) {
     case EADDRINUSE:
-      return AlreadyExists("{} is taken: another process listens there", address);
+      return AlreadyExists(
+          "{} is taken: another process listens there; end it, or choose another address", address);
     case EACCES:
     case EPERM:
       return PermissionDenied("cannot listen on {}: {}", address, why);
@@ -59,11 +61,16 @@ absl::Status CheckUnix(const std::string& address) {
   std::memcpy(name.sun_path, path.c_str(), path.size());
   const std::string directory = path.substr(0, path.rfind('/') + 1);
   if (access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0) {
-    return InvalidArgument("cannot listen on {}: {}", address, std::strerror(errno));
+    return WithExitCode(
+        InvalidArgument(
+            "cannot listen on {}: its directory is not one that this process may write to: {}",
+            address, std::strerror(errno)),
+        ExitCode::kCantCreate);
   }
   Socket probe(AF_UNIX);
   if (connect(probe.fd(), reinterpret_cast<sockaddr*>(&name), sizeof(name)) == 0) {
-    return AlreadyExists("{} is taken: another process listens there", address);
+    return AlreadyExists(
+        "{} is taken: another process listens there; end it, or choose another address", address);
   }
   if (errno != ENOENT && errno != ECONNREFUSED) {
     return AlreadyExists("cannot listen on {}: {}", address, std::strerror(errno));

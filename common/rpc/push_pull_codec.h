@@ -22,7 +22,7 @@ namespace cohort {
 // The data path's messages: PushPullRequest and PushPullResponse of proto/parameter_server.proto,
 // written and read over slices without copying a payload. The frame is exactly the protobuf bytes
 //
-//   0a <length> <header>  { 12 <length> <payload bytes> } ...
+//   0a <length> <header>  { 12 <length> <payload bytes> } ...  [ 1a <length> <shared> ]
 //
 // so any protobuf client can talk to it, in any order of the fields. Both ends reuse their memory:
 // in the steady state neither class allocates (gRPC itself does, for its slices).
@@ -41,6 +41,7 @@ struct CodecCounters {
   std::atomic<int64_t> bytes_shared{0};   // payload sent by reference
   std::atomic<int64_t> bytes_inlined{0};  // payload of small pieces, copied into the header's slice
   std::atomic<int64_t> bytes_copied{0};   // payload copied out by views and cursors
+  std::atomic<int64_t> bytes_placed{0};   // payload copied into memory that both ends share
   std::atomic<int64_t> allocations{0};    // times that memory of the codec grew
 };
 
@@ -84,8 +85,10 @@ class PushPullEncoder {
   // Bytes of all payloads so far.
   size_t payload_bytes() const { return total_bytes_; }
 
-  // The frame of {1: header, 2: each payload}; the encoder is empty again.
-  Frame Finish(const google::protobuf::MessageLite& header);
+  // The frame of {1: header, 2: each payload} and, where it is not null, {3: shared}; the encoder
+  // is empty again.
+  Frame Finish(const google::protobuf::MessageLite& header,
+               const google::protobuf::MessageLite* shared = nullptr);
   // Drops what was appended.
   void Clear();
 
@@ -163,15 +166,24 @@ class PushPullDecoder {
  public:
   // More payloads than this in one frame are refused.
   static constexpr size_t kMaxPayloads = size_t{1} << 20;
+  // A header (all of its parts together) and a word about shared payloads have at most so many
+  // bytes: read, they take a multiple of it.
+  static constexpr size_t kMaxHeaderBytes = size_t{4} << 20;
 
-  explicit PushPullDecoder(CodecCounters* counters = nullptr) : counters_(counters) {}
+  explicit PushPullDecoder(CodecCounters* counters = nullptr) : counters_(counters) {
+    // Enough for usual frames, so that one that is cut into more slices, or crosses them with its
+    // header, allocates nothing late.
+    slices_.reserve(256);
+    scratch_.reserve(4096);
+    shared_.reserve(1024);
+  }
   PushPullDecoder(PushPullDecoder&&) = default;
   PushPullDecoder& operator=(PushPullDecoder&&) = default;
 
   // Takes the frame and replaces `header` (a PushPullHeader or PushPullResponseHeader; absent:
   // empty) and the payloads. Accepts what protobuf's own parser accepts, with unknown fields
-  // skipped. InvalidArgument where it would not, or with more than kMaxPayloads; then there are no
-  // payloads and `header` is unspecified but valid.
+  // skipped. InvalidArgument where it would not, or beyond kMaxPayloads or kMaxHeaderBytes; then
+  // there are no payloads and `header` is unspecified but valid.
   absl::Status Decode(Frame frame, google::protobuf::MessageLite* header);
 
   size_t payload_count() const { return payloads_.size(); }
@@ -179,6 +191,9 @@ class PushPullDecoder {
   PayloadView payload(size_t index) const;
   // Bytes of all payloads.
   size_t payload_bytes() const { return payload_bytes_; }
+  // Field 3, a v1.SharedPayload: whether it is there, and its bytes.
+  bool has_shared() const { return has_shared_; }
+  std::span<const uint8_t> shared() const { return shared_; }
   // Drops the frame, so that its memory can be used again.
   void Clear();
 
@@ -198,6 +213,8 @@ class PushPullDecoder {
   std::vector<grpc::Slice> slices_;
   std::vector<Range> payloads_;
   std::vector<uint8_t> scratch_;  // for a header that crosses slices
+  bool has_shared_ = false;
+  std::vector<uint8_t> shared_;
 };
 
 }  // namespace cohort

@@ -233,6 +233,39 @@ TEST_CASE("malformed frames are refused with a reason") {
   CHECK_FALSE(decoder.Decode(FrameOf(many), &header).ok());
 }
 
+TEST_CASE("headers and words about shared payloads are refused unread where they are too long") {
+  PushPullDecoder decoder;
+  v1::PushPullHeader header;
+  v1::PushPullHeader half;
+  half.mutable_push()->add_sections();
+  // Of an unknown field, so that it fits exactly.
+  const size_t padding = PushPullDecoder::kMaxHeaderBytes / 2 - half.ByteSizeLong() - 5;
+  std::string bytes = half.SerializeAsString() + "\x7a";
+  for (size_t rest = padding; bytes.size() < half.ByteSizeLong() + 5; rest >>= 7) {
+    bytes += static_cast<char>(bytes.size() < half.ByteSizeLong() + 4 ? rest | 0x80 : rest);
+  }
+  bytes.append(padding, 'x');
+  REQUIRE(bytes.size() == PushPullDecoder::kMaxHeaderBytes / 2);
+  const auto field = [](const char* tag, const std::string& value) {
+    std::string text = tag;
+    for (size_t rest = value.size(); text.size() < 5; rest >>= 7) {
+      text += static_cast<char>(text.size() < 4 ? rest | 0x80 : rest);
+    }
+    return text + value;
+  };
+  const std::string two = field("\x0a", bytes) + field("\x0a", bytes);
+  REQUIRE(decoder.Decode(FrameOf(two), &header).ok());
+  CHECK(header.push().sections_size() == 2);
+  const auto refused = [&](const std::string& frame) {
+    return std::string(decoder.Decode(FrameOf(frame), &header).message());
+  };
+  CHECK_THAT(refused(two + std::string("\x0a\x01\x00", 3)),
+             Catch::Contains("a header that is too long"));
+  CHECK_THAT(refused(two + std::string("\x1a\x01\x00", 3)),
+             Catch::Contains("a word about shared payloads that is too long"));
+  CHECK(decoder.Decode(FrameOf(two), &header).ok());
+}
+
 // Applies one to four random edits.
 std::string Mutate(std::string bytes, std::mt19937* random) {
   for (uint32_t edits = 1 + (*random)() % 4; edits > 0 && !bytes.empty(); --edits) {

@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint32_t kHeaderField = 1;
 constexpr uint32_t kPayloadField = 2;
+constexpr uint32_t kSharedField = 3;
 // Protobuf's own: what a length-delimited field and a nesting of groups may have.
 constexpr size_t kMaxLength = INT_MAX - 16;
 constexpr int kMaxDepth = 100;
@@ -45,10 +46,15 @@ class PushPullDecoder::Parser {
       uint32_t tag = 0;
       if (!ReadTag(&tag)) return "a malformed field tag";
       if (tag == (kHeaderField << 3 | kLength)) {
-        if (!ReadHeader()) return "a malformed header";
+        if (!ReadHeader()) return too_long_ ? "a header that is too long" : "a malformed header";
       } else if (tag == (kPayloadField << 3 | kLength)) {
         if (!ReadPayload()) return "a payload beyond the end";
         if (decoder_->payloads_.size() > kMaxPayloads) return "too many payloads";
+      } else if (tag == (kSharedField << 3 | kLength)) {
+        if (!ReadShared()) {
+          return too_long_ ? "a word about shared payloads that is too long"
+                           : "a malformed word about shared payloads";
+        }
       } else if (!SkipField(tag, kMaxDepth)) {
         return "a malformed unknown field";
       }
@@ -112,15 +118,22 @@ class PushPullDecoder::Parser {
     return true;
   }
 
+  // Whether headers and words of the frame, with these bytes, are not too long.
+  bool HasRoom(size_t length) {
+    too_long_ = length > header_room_;
+    if (!too_long_) header_room_ -= length;
+    return !too_long_;
+  }
+
   bool ReadHeader() {
     size_t length = 0;
-    if (!ReadLength(&length)) return false;
+    if (!ReadLength(&length) || !HasRoom(length)) return false;
     const uint8_t* bytes = nullptr;
     if (length > 0 && slice().size() - offset_ >= length) {
       bytes = slice().begin() + offset_;
       Skip(length);
     } else {
-      bytes = Gather(length);
+      bytes = Gather(length, &decoder_->scratch_);
     }
     const int size = static_cast<int>(length);
     if (!std::exchange(header_seen_, true)) return header_->ParseFromArray(bytes, size);
@@ -129,16 +142,15 @@ class PushPullDecoder::Parser {
     return header_->MergeFromCodedStream(&input) && input.ConsumedEntireMessage();
   }
 
-  const uint8_t* Gather(size_t length) {
-    std::vector<uint8_t>& scratch = decoder_->scratch_;
-    scratch.resize(length);
+  const uint8_t* Gather(size_t length, std::vector<uint8_t>* scratch) {
+    scratch->resize(length);
     for (size_t done = 0; done < length;) {
       const size_t step = std::min(length - done, slice().size() - offset_);
-      std::memcpy(scratch.data() + done, slice().begin() + offset_, step);
+      std::memcpy(scratch->data() + done, slice().begin() + offset_, step);
       done += step;
       Skip(step);
     }
-    return scratch.data();
+    return scratch->data();
   }
 
   bool ReadPayload() {
@@ -148,6 +160,14 @@ class PushPullDecoder::Parser {
                                    static_cast<uint32_t>(length)});
     decoder_->payload_bytes_ += length;
     return Skip(length);
+  }
+
+  bool ReadShared() {
+    size_t length = 0;
+    if (!ReadLength(&length) || !HasRoom(length)) return false;
+    Gather(length, &decoder_->shared_);
+    decoder_->has_shared_ = true;
+    return true;
   }
 
   bool SkipField(uint32_t tag, int depth) {
@@ -185,6 +205,8 @@ class PushPullDecoder::Parser {
   size_t slice_ = 0;
   size_t offset_ = 0;  // within the slice
   bool header_seen_ = false;
+  bool too_long_ = false;
+  size_t header_room_ = kMaxHeaderBytes;
 };
 
 absl::Status PushPullDecoder::Decode(Frame frame, google::protobuf::MessageLite* header) {
@@ -218,11 +240,14 @@ void PushPullDecoder::Clear() {
   slices_.clear();
   payloads_.clear();
   payload_bytes_ = 0;
+  has_shared_ = false;
+  shared_.clear();
 }
 
 void PushPullDecoder::NoteGrowth() {
   const size_t capacity = slices_.capacity() * sizeof(grpc::Slice) +
-                          payloads_.capacity() * sizeof(Range) + scratch_.capacity();
+                          payloads_.capacity() * sizeof(Range) + scratch_.capacity() +
+                          shared_.capacity();
   if (capacity == capacity_seen_) return;
   capacity_seen_ = capacity;
   if (counters_ != nullptr) counters_->allocations.fetch_add(1, std::memory_order_relaxed);

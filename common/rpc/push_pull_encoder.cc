@@ -9,6 +9,7 @@ namespace {
 
 constexpr uint8_t kHeaderTag = 0x0a;   // field 1, length-delimited
 constexpr uint8_t kPayloadTag = 0x12;  // field 2, length-delimited
+constexpr uint8_t kSharedTag = 0x1a;   // field 3, length-delimited
 
 size_t VarintSize(uint64_t value) {
   size_t size = 1;
@@ -88,10 +89,13 @@ grpc::Slice PushPullEncoder::ShareSlice(Piece* piece) {
       piece->lease);
 }
 
-Frame PushPullEncoder::Finish(const google::protobuf::MessageLite& header) {
+Frame PushPullEncoder::Finish(const google::protobuf::MessageLite& header,
+                              const google::protobuf::MessageLite* shared) {
   const size_t header_bytes = header.ByteSizeLong();
   size_t small_bytes = 1 + VarintSize(header_bytes) + header_bytes;
   for (size_t bytes : payload_bytes_) small_bytes += 1 + VarintSize(bytes);
+  const size_t shared_bytes = shared == nullptr ? 0 : shared->ByteSizeLong();
+  if (shared != nullptr) small_bytes += 1 + VarintSize(shared_bytes) + shared_bytes;
   size_t inlined = 0;
   for (const Piece& piece : pieces_) inlined += IsInline(piece) ? piece.length : 0;
 
@@ -118,6 +122,11 @@ Frame PushPullEncoder::Finish(const google::protobuf::MessageLite& header) {
       cut = here;
       slices_.push_back(ShareSlice(&piece));
     }
+  }
+  if (shared != nullptr) {
+    *at++ = kSharedTag;
+    at = WriteVarint(shared_bytes, at);
+    at = shared->SerializeWithCachedSizesToArray(at);
   }
   if (cut < small.size()) slices_.push_back(SubSlice(small, cut, small.size()));
 

@@ -1,5 +1,6 @@
 // Credentials, statuses, control frames and the admin port.
 #include <arpa/inet.h>
+#include <grpcpp/grpcpp.h>
 #include <prometheus/counter.h>
 #include <prometheus/registry.h>
 #include <sys/socket.h>
@@ -14,6 +15,7 @@
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/rpc_test_util.h"
 #include "common/rpc/status_proto.h"
+#include "common/rpc/transport_options.h"
 #include "proto/worker.pb.h"
 
 namespace cohort {
@@ -98,6 +100,10 @@ std::string Http(int port, const std::string& request) {
   }
   close(fd);
   return reply;
+}
+
+TEST_CASE("a polling thread finishes what it has begun, with the gRPC that this is made for") {
+  CHECK(PrepareTransportProcess() == grpc::Version().starts_with("1.51."));
 }
 
 TEST_CASE("the admin port") {

@@ -1,9 +1,13 @@
 #include "common/rpc/transport_options.h"
 
-#include <grpcpp/server_builder.h>
+#include <dlfcn.h>
+#include <grpc/grpc.h>
+#include <grpcpp/grpcpp.h>
 #include <grpcpp/support/channel_arguments.h>
-#ifdef __GLIBC__
-#include <malloc.h>
+#if __has_include(<mimalloc.h>)
+#include <mimalloc.h>
+#elif __has_include(<mimalloc-2.0/mimalloc.h>)
+#include <mimalloc-2.0/mimalloc.h>
 #endif
 
 #include <algorithm>
@@ -64,14 +68,31 @@ void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder*
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4096);
 }
 
-void PrepareTransportProcess() {
+namespace {
+
+// Calls a function of a library that this process may have loaded, and that has no public header.
+// False where it has not.
+template <typename... Args>
+bool CallIfThere(const char* symbol, Args... args) {
+  void* const found = dlsym(RTLD_DEFAULT, symbol);
+  if (found != nullptr) reinterpret_cast<void (*)(Args...)>(found)(args...);
+  return found != nullptr;
+}
+
+}  // namespace
+
+bool PrepareTransportProcess() {
   setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0);
-#ifdef __GLIBC__
-  constexpr int kKeepBytes = 1 << 30;
-  mallopt(M_TRIM_THRESHOLD, kKeepBytes);
-  mallopt(M_MMAP_THRESHOLD, kKeepBytes);
-  mallopt(M_TOP_PAD, 64 << 20);
+  setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "50", /*overwrite=*/0);
+  // For the life of the process: the last shutdown of gRPC would wait for all of its threads.
+  grpc_init();
+  // Another gRPC's function of this name may do something else.
+  const bool finishes = grpc::Version().starts_with("1.51.") &&
+                        CallIfThere("_ZN9grpc_core8Executor19SetThreadingDefaultEb", false);
+#ifdef MIMALLOC_H
+  CallIfThere("mi_option_set_enabled", mi_option_allow_decommit, false);
 #endif
+  return finishes;
 }
 
 }  // namespace cohort

@@ -36,15 +36,22 @@ struct TransportOptions {
 void ApplyTransportOptions(const TransportOptions& options, grpc::ChannelArguments* arguments);
 void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder* builder);
 
-// For main(), before anything of gRPC: how this process uses it.
+// For main(), before anything of gRPC, and after SignalWaiter::Start: gRPC starts threads here, and
+// they must not get the signals. How this process uses it:
 // - Each completion queue polls its own sockets (GRPC_POLL_STRATEGY=poll, unless the environment
-// has
-//   one). gRPC's default lets any polling thread of the process take any socket's events and hand
-//   them over: with an idle control thread beside a step thread, every answer then wakes both.
-// - The C library keeps freed big blocks instead of giving them back to the system, which doubles
-// the
-//   throughput of big frames. Without effect in binaries that link another allocator.
-void PrepareTransportProcess();
+//   has one). gRPC's default lets any polling thread of the process take any socket's events and
+//   hand them over: with an idle control thread beside a step thread, every answer then wakes both.
+// - A connection that is being made while no call waits for it is polled by gRPC's timer, every 50
+//   ms (GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS). By default that is every 5 s: a task that was
+//   dialled in vain once, at its start or after a cut, would be found only then.
+// - gRPC is initialized once and stays.
+// - What a polling thread has begun it finishes: where reads and writes meet, gRPC 1.51 hands the
+//   rest to a thread of its executor, which costs a fifth of a large step. Without effect with
+//   another gRPC, or one that lacks the function: then it returns false.
+// - The allocator, mimalloc, keeps freed big blocks instead of giving them back to the system,
+// which
+//   doubles the throughput of big frames.
+bool PrepareTransportProcess();
 
 }  // namespace cohort
 

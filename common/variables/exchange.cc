@@ -292,6 +292,7 @@ absl::Status Exchange::TakeEntry(size_t t, const v1::PulledEntry& entry,
       }
     }
     piece.received += entry.count();
+    counters_.bytes_copied += entry.count() * piece.unit_bytes;
     return absl::OkStatus();
   }
   if (known) return absl::OkStatus();  // a doubled answer

@@ -98,6 +98,7 @@ class Exchange {
     uint64_t requests = 0;
     uint64_t resends = 0;
     uint64_t ignored_responses = 0;
+    uint64_t bytes_copied = 0;  // of pulled values to where the step reads them
   };
   const Counters& counters() const { return counters_; }
 

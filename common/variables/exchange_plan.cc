@@ -76,8 +76,10 @@ absl::Status ExchangePlan::CheckKeys(const VariableRoute& variable, std::span<co
   int64_t previous = -1;
   for (const int64_t key : keys) {
     if (key < 0 || static_cast<uint64_t>(key) >= variable.rows) {
-      return InvalidArgument("row {} of variable '{}', which has {} rows", key, variable.name,
-                             variable.rows);
+      return InvalidArgument(
+          "row {} of variable '{}', which has {} rows: the data has ids beyond the table (its "
+          "input_dim)",
+          key, variable.name, variable.rows);
     }
     sorted = sorted && key > previous;
     previous = key;

@@ -270,7 +270,9 @@ TEST_CASE("what makes no sense ends with an error that says so") {
     const PullBatch pull = step.Pull();
     const absl::Status status = exchange.Begin(world.MakeRoutes(), nullptr, &pull, 0);
     CHECK(absl::IsInvalidArgument(status));
-    CHECK(std::string(status.message()) == "row 50 of variable 'table', which has 50 rows");
+    CHECK(std::string(status.message()) ==
+          "row 50 of variable 'table', which has 50 rows: the data has ids beyond the table (its "
+          "input_dim)");
   }
   Step step({1});
   const PushBatch push = step.Push(3);

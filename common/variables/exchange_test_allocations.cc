@@ -14,6 +14,11 @@ void* operator new(size_t size) {
   if (void* p = std::malloc(size)) return p;
   throw std::bad_alloc();
 }
+// Address sanitizer has a nothrow one of its own, whose memory our delete must not get.
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  if (counting.load(std::memory_order_relaxed)) ++allocations;
+  return std::malloc(size);
+}
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }
 

@@ -176,6 +176,8 @@ void RmspropDouble(const RmspropStep<double>& s, const UpdateRange<double>& r) {
   ApplyRmsprop(s, r);
 }
 
+const char* Target() { return hwy::TargetName(HWY_TARGET); }
+
 }  // namespace HWY_NAMESPACE
 }  // namespace cohort
 HWY_AFTER_NAMESPACE();
@@ -189,6 +191,7 @@ HWY_EXPORT(AdamFloat);
 HWY_EXPORT(AdamDouble);
 HWY_EXPORT(RmspropFloat);
 HWY_EXPORT(RmspropDouble);
+HWY_EXPORT(Target);
 
 void ApplyRange(const SgdStep<float>& step, const UpdateRange<float>& range) {
   HWY_DYNAMIC_DISPATCH(SgdFloat)(step, range);
@@ -208,6 +211,14 @@ void ApplyRange(const RmspropStep<float>& step, const UpdateRange<float>& range)
 void ApplyRange(const RmspropStep<double>& step, const UpdateRange<double>& range) {
   HWY_DYNAMIC_DISPATCH(RmspropDouble)(step, range);
 }
+
+#define COHORT_STRING_OF(number) #number
+#define COHORT_VERSION(major, minor, patch) \
+  COHORT_STRING_OF(major) "." COHORT_STRING_OF(minor) "." COHORT_STRING_OF(patch)
+const char* OptimizerLibraries() {
+  return "highway " COHORT_VERSION(HWY_MAJOR, HWY_MINOR, HWY_PATCH);
+}
+const char* OptimizerInstructionSet() { return HWY_DYNAMIC_DISPATCH(Target)(); }
 
 }  // namespace cohort
 #endif  // HWY_ONCE

@@ -55,6 +55,12 @@ void ApplyRange(const AdamStep<double>& step, const UpdateRange<double>& range);
 void ApplyRange(const RmspropStep<float>& step, const UpdateRange<float>& range);
 void ApplyRange(const RmspropStep<double>& step, const UpdateRange<double>& range);
 
+// What the loops above run with on this processor, by Highway's name ("AVX2"): part of the numeric
+// fingerprint of a parameter server.
+const char* OptimizerInstructionSet();
+// The library that they are written with, and its version: "highway 1.0.3".
+const char* OptimizerLibraries();
+
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_VARIABLES_OPTIMIZER_RULES_LOOPS_H_

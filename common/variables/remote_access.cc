@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "common/base/crash_point.h"
-#include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/variables/exchange_runner.h"
 #include "common/variables/remote_access_connection.h"
-#include "proto/worker.pb.h"
 
 namespace cohort {
 namespace {
@@ -29,43 +27,16 @@ void Bump(std::atomic<uint64_t>* counter, uint64_t by) {
 
 }  // namespace
 
-class RemoteAccess::Impl : public ExchangeSink {
+class RemoteAccess::Impl : public ExchangeRunner {
  public:
   explicit Impl(const RemoteAccessOptions& options)
-      : options_(options), exchange_(options.exchange) {}
+      : ExchangeRunner(options.exchange), options_(options) {}
   ~Impl() override { loop_.Shutdown(); }
 
-  // One program's view. `routes` are made again when the job's routes are new.
-  struct Program {
-    std::vector<VariableDecl> variables;
-    std::shared_ptr<const ProgramRoutes> routes;
-    uint64_t routes_number = 0;
-  };
-
-  absl::StatusOr<ExchangeResult> Run(Program* program, const PushBatch* push,
-                                     const PullBatch* pull);
-
-  void SetRoutes(std::shared_ptr<const v1::Routes> routes) {
-    MutexLock lock(&mu_);
-    routes_ = std::move(routes);
-    routes_number_.fetch_add(1, std::memory_order_release);
-    loop_.Wake();
-  }
-  void SetGeneration(uint64_t generation) {
-    generation_.store(generation, std::memory_order_relaxed);
-    loop_.Wake();
-  }
-  void SetWatermark(uint64_t watermark) { watermark_.store(watermark, std::memory_order_relaxed); }
-  void Interrupt() {
-    interrupted_.store(true, std::memory_order_release);
-    loop_.Wake();
-  }
   void Wait(TimePoint deadline) { loop_.PollOnce(deadline); }
-  void Wake() { loop_.Wake(); }
+  void WakeUp() override { loop_.Wake(); }
   Counters counters() const;
-
-  void Send(const ServerRoute& server, std::span<const ExchangeMessage> messages) override;
-  void Reset(const ServerRoute& server) override { Drop(server.ps); }
+  const CodecCounters& codec_counters() const { return codec_counters_; }
 
  private:
   struct Link {
@@ -74,8 +45,12 @@ class RemoteAccess::Impl : public ExchangeSink {
     bool avoid_unix = false;  // it failed for this incarnation
   };
 
-  absl::Status Refresh(Program* program);
-  void Steer(Program* program);
+  int64_t NowUs() const override { return Micros(std::chrono::steady_clock::now()); }
+  void WaitForInput(int64_t deadline_us) override;
+  void OnEnded() override;
+  void Send(const ServerRoute& server, std::span<const ExchangeMessage> messages) override;
+  void Reset(const ServerRoute& server) override { Drop(server.ps); }
+
   void TakeMemoryBack();
   PsConnection* Connect(const ServerRoute& server);
   void Drop(uint32_t ps);
@@ -84,18 +59,10 @@ class RemoteAccess::Impl : public ExchangeSink {
   const RemoteAccessOptions options_;
   CompletionLoop loop_;
 
-  // Left by other threads.
-  std::atomic<uint64_t> generation_{0};
-  std::atomic<uint64_t> watermark_{0};
-  std::atomic<bool> interrupted_{false};
-  std::atomic<uint64_t> routes_number_{0};
-  Mutex mu_;
-  std::shared_ptr<const v1::Routes> routes_ ABSL_GUARDED_BY(mu_);
-
   // Of the step thread.
-  Exchange exchange_;
   PayloadLease lease_;
-  PushPullEncoder encoder_;
+  CodecCounters codec_counters_;
+  PushPullEncoder encoder_{&codec_counters_};
   std::map<uint32_t, Link> links_;
   std::vector<std::shared_ptr<PsConnection>> abandoned_;  // until their OnClosed
   std::vector<std::shared_ptr<PsConnection>> closed_;     // after it
@@ -105,75 +72,22 @@ class RemoteAccess::Impl : public ExchangeSink {
   std::atomic<uint64_t> resends_{0};
   std::atomic<uint64_t> bytes_sent_{0};
   std::atomic<uint64_t> bytes_received_{0};
+  std::atomic<uint64_t> bytes_copied_{0};
   std::atomic<uint64_t> connections_{0};
   std::atomic<uint64_t> release_polls_{0};
 };
 
-absl::StatusOr<ExchangeResult> RemoteAccess::Impl::Run(Program* program, const PushBatch* push,
-                                                       const PullBatch* pull) {
-  closed_.clear();
-  COHORT_RETURN_IF_ERROR(Refresh(program));
-  TimePoint now = std::chrono::steady_clock::now();
-  exchange_.SetGeneration(generation_.load(std::memory_order_relaxed), Micros(now));
-  exchange_.SetWatermark(watermark_.load(std::memory_order_relaxed));
-  COHORT_RETURN_IF_ERROR(exchange_.Begin(program->routes, push, pull, Micros(now)));
-  const Exchange::Counters before = exchange_.counters();
-  while (true) {
-    Steer(program);
-    exchange_.Poll(Micros(now), this);
-    if (exchange_.state() != Exchange::State::kRunning) break;
-    const int64_t next = exchange_.NextPoll();
-    loop_.PollOnce(next == std::numeric_limits<int64_t>::max() ? CompletionLoop::kForever
-                                                               : FromMicros(next));
-    if (exchange_.state() != Exchange::State::kRunning) break;
-    now = std::chrono::steady_clock::now();
-  }
+void RemoteAccess::Impl::WaitForInput(int64_t deadline_us) {
+  loop_.PollOnce(deadline_us == kForever ? CompletionLoop::kForever : FromMicros(deadline_us));
+}
+
+void RemoteAccess::Impl::OnEnded() {
   TakeMemoryBack();
+  closed_.clear();
   Bump(&exchanges_, 1);
-  Bump(&requests_, exchange_.counters().requests - before.requests);
-  Bump(&resends_, exchange_.counters().resends - before.resends);
-  if (exchange_.state() != Exchange::State::kDone) return exchange_.status();
-  return exchange_.result();
-}
-
-// Makes the program's routes again where the job's are new.
-absl::Status RemoteAccess::Impl::Refresh(Program* program) {
-  const uint64_t number = routes_number_.load(std::memory_order_acquire);
-  if (number == 0) return FailedPrecondition("no routes to parameter servers yet");
-  if (program->routes_number == number) return absl::OkStatus();
-  std::shared_ptr<const v1::Routes> routes;
-  {
-    MutexLock lock(&mu_);
-    routes = routes_;
-    program->routes_number = routes_number_.load(std::memory_order_relaxed);
-  }
-  auto made = ProgramRoutes::Make(*routes, program->variables);
-  if (!made.ok()) {
-    program->routes_number = 0;
-    return made.status();
-  }
-  program->routes = *std::move(made);
-  return absl::OkStatus();
-}
-
-// Brings to the exchange what other threads have left.
-void RemoteAccess::Impl::Steer(Program* program) {
-  const int64_t now_us = Micros(std::chrono::steady_clock::now());
-  if (interrupted_.load(std::memory_order_relaxed) &&
-      interrupted_.exchange(false, std::memory_order_acquire)) {
-    exchange_.Cancel(Cancelled("interrupted"));
-    return;
-  }
-  exchange_.SetGeneration(generation_.load(std::memory_order_relaxed), now_us);
-  exchange_.SetWatermark(watermark_.load(std::memory_order_relaxed));
-  if (program->routes_number != routes_number_.load(std::memory_order_relaxed)) {
-    const absl::Status refreshed = Refresh(program);
-    if (refreshed.ok()) {
-      exchange_.OnRoutes(program->routes, now_us);
-    } else {
-      exchange_.Cancel(refreshed);
-    }
-  }
+  requests_.store(exchange_.counters().requests, std::memory_order_relaxed);
+  resends_.store(exchange_.counters().resends, std::memory_order_relaxed);
+  bytes_copied_.store(exchange_.counters().bytes_copied, std::memory_order_relaxed);
 }
 
 // After an exchange that ended early, or in which a request was sent twice, bytes that reference
@@ -229,7 +143,7 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
   };
   auto connection = std::make_shared<PsConnection>(
       server.ps, PsConnection::ChooseAddress(server, options_.host_id, link.avoid_unix),
-      std::move(callbacks));
+      std::move(callbacks), &codec_counters_);
   const absl::Status opened = connection->Open(options_.allow_insecure, &loop_);
   if (!opened.ok()) {
     loop_.Post([this, ps = server.ps, opened] {
@@ -274,37 +188,16 @@ RemoteAccess::Counters RemoteAccess::Impl::counters() const {
   const auto read = [](const std::atomic<uint64_t>& c) {
     return c.load(std::memory_order_relaxed);
   };
-  return {read(exchanges_),      read(requests_),    read(resends_),      read(bytes_sent_),
-          read(bytes_received_), read(connections_), read(release_polls_)};
+  return {read(exchanges_),      read(requests_),     read(resends_),     read(bytes_sent_),
+          read(bytes_received_), read(bytes_copied_), read(connections_), read(release_polls_)};
 }
-
-namespace {
-
-// The VariableAccess of one program.
-template <typename Impl>
-class ProgramAccess : public VariableAccess {
- public:
-  ProgramAccess(Impl* impl, std::span<const VariableDecl> variables) : impl_(impl) {
-    program_.variables.assign(variables.begin(), variables.end());
-  }
-  absl::StatusOr<ExchangeResult> Exchange(const PushBatch* push, const PullBatch* pull) override {
-    return impl_->Run(&program_, push, pull);
-  }
-  void Interrupt() override { impl_->Interrupt(); }
-
- private:
-  Impl* const impl_;
-  typename Impl::Program program_;
-};
-
-}  // namespace
 
 RemoteAccess::RemoteAccess(const RemoteAccessOptions& options)
     : impl_(std::make_unique<Impl>(options)) {}
 RemoteAccess::~RemoteAccess() = default;
 
 std::unique_ptr<VariableAccess> RemoteAccess::ForProgram(std::span<const VariableDecl> variables) {
-  return std::make_unique<ProgramAccess<Impl>>(impl_.get(), variables);
+  return impl_->ForProgram(variables);
 }
 void RemoteAccess::SetRoutes(std::shared_ptr<const v1::Routes> routes) {
   impl_->SetRoutes(std::move(routes));
@@ -313,7 +206,8 @@ void RemoteAccess::SetGeneration(uint64_t generation) { impl_->SetGeneration(gen
 void RemoteAccess::SetWatermark(uint64_t watermark) { impl_->SetWatermark(watermark); }
 void RemoteAccess::Interrupt() { impl_->Interrupt(); }
 void RemoteAccess::Wait(TimePoint deadline) { impl_->Wait(deadline); }
-void RemoteAccess::Wake() { impl_->Wake(); }
+void RemoteAccess::Wake() { impl_->WakeUp(); }
 RemoteAccess::Counters RemoteAccess::counters() const { return impl_->counters(); }
+const CodecCounters& RemoteAccess::codec_counters() const { return impl_->codec_counters(); }
 
 }  // namespace cohort

@@ -17,6 +17,8 @@ class Routes;
 
 namespace cohort {
 
+struct CodecCounters;
+
 struct RemoteAccessOptions {
   ExchangeOptions exchange;
   std::string host_id;  // of this process: servers with the same one are reached by unix socket
@@ -60,11 +62,14 @@ class RemoteAccess {
     uint64_t resends = 0;
     uint64_t bytes_sent = 0;  // payload
     uint64_t bytes_received = 0;
+    uint64_t bytes_copied = 0;   // of them, to where the step reads them
     uint64_t connections = 0;    // opened so far
     uint64_t release_polls = 0;  // polls only to get sent memory back
   };
   // Thread-safe; the fields may be of slightly different moments.
   Counters counters() const;
+  // What the streams' codec does.
+  const CodecCounters& codec_counters() const;
 
  private:
   class Impl;

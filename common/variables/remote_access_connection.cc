@@ -18,8 +18,15 @@ std::string PsConnection::ChooseAddress(const ServerRoute& route, const std::str
   return "unix:" + route.unix_socket;
 }
 
-PsConnection::PsConnection(uint32_t ps, std::string address, Callbacks callbacks)
-    : ps_(ps), address_(std::move(address)), callbacks_(std::move(callbacks)) {}
+PsConnection::PsConnection(uint32_t ps, std::string address, Callbacks callbacks,
+                           CodecCounters* counters)
+    : counters_(counters),
+      ps_(ps),
+      address_(std::move(address)),
+      callbacks_(std::move(callbacks)),
+      decoder_(counters) {
+  pieces_.reserve(256);  // as many as there are slices, which varies
+}
 
 absl::Status PsConnection::Open(bool allow_insecure, CompletionLoop* loop) {
   StreamClient::Options options;
@@ -33,12 +40,26 @@ absl::Status PsConnection::Open(bool allow_insecure, CompletionLoop* loop) {
 
 void PsConnection::Send(std::span<const ExchangeMessage> messages, PushPullEncoder* encoder,
                         PayloadLease* lease) {
+  size_t rounded = 0;
+  size_t total = 0;
   for (const ExchangeMessage& message : messages) {
+    for (const Bytes& bytes : message.payload) {
+      rounded += SharedSegment::Aligned(bytes.size());
+      total += bytes.size();
+    }
+  }
+  const bool place = on_unix_socket() && shared_.BeginRequest(rounded);
+  if (place) counters_->bytes_placed.fetch_add(static_cast<int64_t>(total));
+  for (const ExchangeMessage& message : messages) {
+    if (place) {
+      stream_->Send(encoder->Finish(message.header, shared_.Place(message.payload)));
+      continue;
+    }
     for (const Bytes& bytes : message.payload) {
       encoder->BeginPayload();
       encoder->AppendBorrowed(bytes.data(), bytes.size(), lease);
     }
-    stream_->Send(encoder->Finish(message.header));
+    stream_->Send(encoder->Finish(message.header, on_unix_socket() ? shared_.Offer() : nullptr));
   }
 }
 
@@ -54,7 +75,23 @@ void PsConnection::OnFrame(Frame frame) {
     stream_->Abort();
     return;
   }
-  bytes_received_ += decoder_.payload_bytes();
+  if (!FindFields()) {
+    stream_->Abort();
+    return;
+  }
+  for (const PayloadPieces& field : fields_) {
+    size_t bytes = 0;
+    for (const Bytes& piece : field) bytes += piece.size();
+    bytes_received_ += bytes;
+    answer_bytes_ += SharedSegment::Aligned(bytes);
+  }
+  if (!header_.more()) shared_.OnAnswered(std::exchange(answer_bytes_, 0));
+  callbacks_.on_response(this, header_, fields_);
+  decoder_.Clear();
+}
+
+// Where the payloads of the response are. False where it makes no sense.
+bool PsConnection::FindFields() {
   pieces_.clear();
   ends_.clear();
   fields_.clear();
@@ -63,13 +100,21 @@ void PsConnection::OnFrame(Frame frame) {
         [this](std::span<const uint8_t> span) { pieces_.push_back(span); });
     ends_.push_back(pieces_.size());
   }
+  if (decoder_.has_shared()) {
+    const std::span<const uint8_t> word = decoder_.shared();
+    const size_t travelled = pieces_.size();
+    if (!word_.ParseFromArray(word.data(), static_cast<int>(word.size())) ||
+        !shared_.OnResponse(word_, &pieces_) || (travelled > 0 && pieces_.size() > travelled)) {
+      return false;
+    }
+    for (size_t i = travelled; i < pieces_.size(); ++i) ends_.push_back(i + 1);
+  }
   size_t begin = 0;
   for (const size_t end : ends_) {
     fields_.emplace_back(pieces_.data() + begin, end - begin);
     begin = end;
   }
-  callbacks_.on_response(this, header_, fields_);
-  decoder_.Clear();
+  return true;
 }
 
 void PsConnection::OnClosed(const absl::Status& status) {

@@ -16,6 +16,7 @@
 #include "common/rpc/stream_client.h"
 #include "common/variables/exchange_message.h"
 #include "common/variables/exchange_routes.h"
+#include "common/variables/shared_payload_client.h"
 
 namespace cohort {
 
@@ -35,7 +36,7 @@ class PsConnection : public StreamHandler {
   static std::string ChooseAddress(const ServerRoute& route, const std::string& host_id,
                                    bool avoid_unix);
 
-  PsConnection(uint32_t ps, std::string address, Callbacks callbacks);
+  PsConnection(uint32_t ps, std::string address, Callbacks callbacks, CodecCounters* counters);
 
   // Opens the stream. Errors: an address that cannot be dialled; then there will be no on_closed.
   absl::Status Open(bool allow_insecure, CompletionLoop* loop);
@@ -55,6 +56,10 @@ class PsConnection : public StreamHandler {
   void OnClosed(const absl::Status& status) override;
 
  private:
+  bool on_unix_socket() const { return address_.starts_with("unix:"); }
+  bool FindFields();
+
+  CodecCounters* const counters_;
   const uint32_t ps_;
   const std::string address_;
   const Callbacks callbacks_;
@@ -69,6 +74,10 @@ class PsConnection : public StreamHandler {
   std::vector<Bytes> pieces_;
   std::vector<size_t> ends_;
   std::vector<PayloadPieces> fields_;
+  // Payloads that do not travel; only over a unix socket.
+  SharedPayloadClient shared_;
+  v1::SharedPayload word_;
+  size_t answer_bytes_ = 0;  // of the response so far, rounded up to the segment's alignment
 };
 
 }  // namespace cohort

@@ -51,13 +51,23 @@ function(cohort_test name)
     target_compile_options(${name} PRIVATE -Wno-restrict)
   endif()
   add_dependencies(cohort_tests ${name})
+  # Test files have fixtures of the same names.
+  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
+  set(environment "COHORT_SOURCE_DIR=${CMAKE_SOURCE_DIR};COHORT_BINARY_DIR=${CMAKE_BINARY_DIR}")
+  if(COHORT_SANITIZER STREQUAL "address")
+    list(APPEND environment
+      "LSAN_OPTIONS=print_suppressions=0:suppressions=${CMAKE_SOURCE_DIR}/tests/lsan_suppressions.txt")
+  elseif(COHORT_SANITIZER STREQUAL "thread")
+    # "ignore_noninstrumented_modules": what gRPC's libraries copy, free or read is not looked at.
+    list(APPEND environment "TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=${CMAKE_SOURCE_DIR}/tests/tsan_suppressions.txt")
+  endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
-    ENVIRONMENT "COHORT_SOURCE_DIR=${CMAKE_SOURCE_DIR};COHORT_BINARY_DIR=${CMAKE_BINARY_DIR}")
+    ENVIRONMENT "${environment}")
 endfunction()
 
 # cohort_python_test(NAME SCRIPT x_test.py ARGS ... MODULES tensorboard LABELS long TIMEOUT 60): a test
@@ -78,5 +88,5 @@ function(cohort_python_test name)
     "--modules=${modules}" ${script} ${ARG_ARGS})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
     SKIP_RETURN_CODE 77
-    ENVIRONMENT "COHORT_SOURCE_DIR=${CMAKE_SOURCE_DIR};COHORT_BINARY_DIR=${CMAKE_BINARY_DIR}")
+    ENVIRONMENT "COHORT_SOURCE_DIR=${CMAKE_SOURCE_DIR};COHORT_BINARY_DIR=${CMAKE_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1;PYTHONPATH=${CMAKE_SOURCE_DIR}/tests/python")
 endfunction()

@@ -19,8 +19,9 @@ namespace {
 constexpr int64_t kRowsPerBatchThatPay = 16;
 
 // The columns that the model sees, and a line about where they come from.
-absl::StatusOr<std::vector<FeatureType>> Features(const CheckOptions& options, v1::JobSpec* job,
+absl::StatusOr<std::vector<FeatureType>> Features(const CheckOptions& options, JobFile* file,
                                                   std::string* text) {
+  v1::JobSpec* const job = &file->spec;
   const DataOptions data{options.data_dir};
   absl::Status status = ResolveVocabularies(job->mutable_data(), data);
   if (status.ok()) {
@@ -28,11 +29,18 @@ absl::StatusOr<std::vector<FeatureType>> Features(const CheckOptions& options, v
     if (dataset.ok()) {
       *text += fmt::format("training data: {} records\n",
                            WithThousands(static_cast<int64_t>((*dataset)->num_records())));
+      if (!job->data().has_validation()) return (*dataset)->features();
+      const auto validation = Dataset::Open(job->data().validation(), data);
+      COHORT_RETURN_IF_ERROR(Annotate(validation.status(), file->lines.Where("data.validation")));
+      *text += fmt::format("validation data: {} records\n",
+                           WithThousands(static_cast<int64_t>((*validation)->num_records())));
       return (*dataset)->features();
     }
     status = dataset.status();
   }
-  if (status.code() != absl::StatusCode::kNotFound) return status;
+  if (status.code() != absl::StatusCode::kNotFound) {
+    return Annotate(std::move(status), file->lines.Where("data.train"));
+  }
   const absl::string_view why = status.message();
   *text += fmt::format("training data: not checked, for it is not here: {}\n",
                        std::string_view(why.data(), why.size()));
@@ -67,7 +75,7 @@ absl::StatusOr<std::string> CheckJob(const CheckOptions& options) {
   }
   COHORT_ASSIGN_OR_RETURN(JobFile job, ReadJobFile(options.job));
   std::string data_text;
-  COHORT_ASSIGN_OR_RETURN(const auto features, Features(options, &job.spec, &data_text));
+  COHORT_ASSIGN_OR_RETURN(const auto features, Features(options, &job, &data_text));
   COHORT_ASSIGN_OR_RETURN(const BuiltModel model, BuildModel(job.spec, features, &job.lines));
   PlacementOptions placement;
   placement.strategy = job.spec.strategy().placement();

@@ -6,6 +6,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
+#include "common/base/test_directory.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/safetensors.h"
 #include "common/checkpoint/shard_names.h"
@@ -18,16 +19,6 @@ namespace cohort {
 namespace {
 
 using Catch::Contains;
-
-struct TempDir {
-  std::string path;
-  TempDir() {
-    char name[] = "/tmp/commands_test.XXXXXX";
-    REQUIRE(mkdtemp(name) != nullptr);
-    path = name;
-  }
-  ~TempDir() { std::filesystem::remove_all(path); }
-};
 
 constexpr char kJob[] = R"(name: recommender
 model:
@@ -51,9 +42,9 @@ strategy: {partitioner: {FixedShards: {num_shards: 2}}}
 )";
 
 absl::StatusOr<std::string> Check(const std::string& yaml, int ps = 2) {
-  TempDir dir;
+  testing::TestDirectory dir;
   CheckOptions options;
-  options.job = dir.path + "/job.yaml";
+  options.job = dir.path() + "/job.yaml";
   options.ps = ps;
   std::ofstream(options.job) << yaml;
   return CheckJob(options);
@@ -136,10 +127,10 @@ std::string WriteCheckpoint(const std::string& parent, uint64_t cut) {
 }
 
 TEST_CASE("inspect shows the newest whole checkpoint, or the one that is named") {
-  TempDir dir;
-  const std::string older = WriteCheckpoint(dir.path, 1);
-  const std::string newer = WriteCheckpoint(dir.path, 2);
-  const auto newest = InspectCheckpoint(dir.path);
+  testing::TestDirectory dir;
+  const std::string older = WriteCheckpoint(dir.path(), 1);
+  const std::string newer = WriteCheckpoint(dir.path(), 2);
+  const auto newest = InspectCheckpoint(dir.path());
   INFO(std::string(newest.status().message()));
   REQUIRE(newest.ok());
   REQUIRE_THAT(*newest, Contains("step:       200") && Contains("job:        sample"));
@@ -151,14 +142,14 @@ TEST_CASE("inspect shows the newest whole checkpoint, or the one that is named")
 }
 
 TEST_CASE("inspect refuses a corrupt checkpoint by name and takes the one before it") {
-  TempDir dir;
-  WriteCheckpoint(dir.path, 1);
-  const std::string newer = WriteCheckpoint(dir.path, 2);
+  testing::TestDirectory dir;
+  WriteCheckpoint(dir.path(), 1);
+  const std::string newer = WriteCheckpoint(dir.path(), 2);
   std::fstream file(newer + "/ps-0.safetensors", std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(-1, std::ios::end);
   file.put('\x7f');
   file.close();
-  REQUIRE_THAT(*InspectCheckpoint(dir.path),
+  REQUIRE_THAT(*InspectCheckpoint(dir.path()),
                Contains("refused: " + newer) && Contains("step:       100"));
   const auto damaged = InspectCheckpoint(newer);
   REQUIRE(damaged.status().code() == absl::StatusCode::kDataLoss);
@@ -166,28 +157,28 @@ TEST_CASE("inspect refuses a corrupt checkpoint by name and takes the one before
 }
 
 TEST_CASE("inspect and evaluate say where there is no checkpoint") {
-  TempDir dir;
-  REQUIRE(ExitCodeOf(InspectCheckpoint(dir.path).status()) == ExitCode::kNoInput);
-  REQUIRE(ExitCodeOf(InspectCheckpoint(dir.path + "/none").status()) == ExitCode::kNoInput);
+  testing::TestDirectory dir;
+  REQUIRE(ExitCodeOf(InspectCheckpoint(dir.path()).status()) == ExitCode::kNoInput);
+  REQUIRE(ExitCodeOf(InspectCheckpoint(dir.path() + "/none").status()) == ExitCode::kNoInput);
   EvaluateOptions options;
-  options.checkpoint = dir.path;
+  options.checkpoint = dir.path();
   REQUIRE(EvaluateCheckpoint(options) == static_cast<int>(ExitCode::kNoInput));
 }
 
 TEST_CASE("evaluate shows the evaluator that checkpoint alone, and returns its exit code") {
-  TempDir dir;
-  WriteCheckpoint(dir.path, 1);
-  WriteCheckpoint(dir.path, 2);
-  const std::string fake = dir.path + "/cohort-evaluator";
-  std::ofstream(fake) << "#!/bin/sh\nls \"${1#--checkpoint_dir=}\" > " << dir.path
-                      << "/seen\necho \"$@\" >> " << dir.path << "/seen\nexit 65\n";
+  testing::TestDirectory dir;
+  WriteCheckpoint(dir.path(), 1);
+  WriteCheckpoint(dir.path(), 2);
+  const std::string fake = dir.path() + "/cohort-evaluator";
+  std::ofstream(fake) << "#!/bin/sh\nls \"${1#--checkpoint_dir=}\" > " << dir.path()
+                      << "/seen\necho \"$@\" >> " << dir.path() << "/seen\nexit 65\n";
   std::filesystem::permissions(fake, std::filesystem::perms::owner_all);
   EvaluateOptions options;
-  options.checkpoint = dir.path + "/ckpt-0-1-1";
-  options.bin_dir = dir.path;
+  options.checkpoint = dir.path() + "/ckpt-0-1-1";
+  options.bin_dir = dir.path();
   options.threads = 3;
   REQUIRE(EvaluateCheckpoint(options) == 65);
-  std::ifstream seen(dir.path + "/seen");
+  std::ifstream seen(dir.path() + "/seen");
   std::string entry, arguments;
   std::getline(seen, entry);
   std::getline(seen, arguments);

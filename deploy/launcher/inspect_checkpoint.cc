@@ -5,6 +5,7 @@
 
 #include <ctime>
 #include <filesystem>
+#include <utility>
 
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_directory.h"
@@ -75,12 +76,19 @@ absl::StatusOr<std::string> FindCheckpoint(const std::string& path, std::string*
   COHORT_ASSIGN_OR_RETURN(
       const auto newest,
       NewestValid(clean.string(), [&](const std::string& manifest, const absl::Status& why) {
-        const absl::string_view message = why.message();
-        *refused += fmt::format("refused: {}: {}\n", manifest,
-                                std::string_view(message.data(), message.size()));
+        const std::string message(why.message());
+        const bool names_it = message.starts_with(manifest);
+        *refused += names_it ? fmt::format("refused: {}\n", message)
+                             : fmt::format("refused: {}: {}\n", manifest, message);
       }));
   if (newest.has_value()) return newest->directory;
-  return NotFound("{} holds no {}checkpoint", path, refused->empty() ? "" : "whole ");
+  if (refused->empty()) {
+    return NotFound("{} holds no checkpoint: name a ckpt-... directory, or the directory of such",
+                    path);
+  }
+  const std::string why = std::exchange(*refused, "");
+  return DataLoss("{} holds no whole checkpoint; take a copy of it, or an older one:\n{}", path,
+                  std::string_view(why).substr(0, why.size() - 1));
 }
 
 absl::StatusOr<std::string> InspectCheckpoint(const std::string& path) {

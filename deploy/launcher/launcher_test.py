@@ -155,6 +155,16 @@ class LauncherTest(unittest.TestCase):
         c.touch("end")
         self.assertEqual(c.wait(), 0)
 
+    def test_a_chief_that_is_started_again_does_not_begin_anew(self):
+        c = Launcher(self, ["--restart", "--fresh"],
+                     chief="if life == 1: os.kill(os.getpid(), 9)\nuntil('end')")
+        c.until(lambda: len(c.lives("chief-0")) == 2)
+        c.touch("end")
+        self.assertEqual(c.wait(), 0)
+        first, second = (life["argv"] for life in c.lives("chief-0"))
+        self.assertIn("--fresh", first)
+        self.assertEqual([a for a in first if a != "--fresh"], second)
+
     def test_what_would_end_the_same_way_again_is_final(self):
         c = Launcher(self, ["--restart"], ps="sys.exit(78)")
         self.assertEqual(c.wait(), 78)

@@ -13,6 +13,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/identity.h"
+#include "common/base/process_start.h"
 #include "common/base/status.h"
 #include "common/cluster/tf_config.h"
 #include "deploy/launcher/supervisor.h"
@@ -107,7 +108,6 @@ std::vector<std::string> FlagsOf(Task task, const LocalOptions& options,
     flags.push_back("--log_dir=" + directories.logs);
   }
   if (task.role == Role::kChief) {
-    if (options.fresh) flags.emplace_back("--fresh");
     flags.push_back(options.job);
   }
   return flags;
@@ -170,6 +170,8 @@ absl::StatusOr<std::vector<ChildSpec>> MakeTasks(const LocalOptions& options,
   if (options.evaluator) tasks.push_back({Role::kEvaluator, 0});
   tasks.push_back({Role::kChief, 0});
   const std::string bin = options.bin_dir.empty() ? OwnDirectory() : options.bin_dir;
+  const auto since = ProcessStart().time_since_epoch();
+  const std::string launched = fmt::format("{}", std::chrono::nanoseconds(since).count());
   std::vector<ChildSpec> specs;
   for (const Task task : tasks) {
     ChildSpec spec;
@@ -177,8 +179,11 @@ absl::StatusOr<std::vector<ChildSpec>> MakeTasks(const LocalOptions& options,
     spec.argv = FlagsOf(task, options, directories);
     spec.argv.insert(spec.argv.begin(), fmt::format("{}/cohort-{}", bin, RoleName(task.role)));
     spec.environment = {{"TF_CONFIG", MakeTfConfig(cluster, task)}};
+    if (task.role == Role::kChief) spec.environment.emplace_back("COHORT_LAUNCHED_NS", launched);
     spec.log_file = fmt::format("{}/{}-{}.log", directories.tasks, RoleName(task.role), task.index);
     spec.show_stdout = task.role == Role::kChief;
+    // A chief that is started again must not begin anew what it has begun.
+    if (options.fresh && task.role == Role::kChief) spec.first_start = {"--fresh"};
     specs.push_back(std::move(spec));
   }
   COHORT_RETURN_IF_ERROR(AddTaskFlags(options, tasks, &specs));
@@ -201,7 +206,11 @@ int RunLocal(const LocalOptions& options) {
     COHORT_ASSIGN_OR_RETURN(RunDirectories directories, MakeRunDirectories(options));
     auto tasks = MakeTasks(options, directories, ports);
     if (!tasks.ok()) {
-      fs::remove(directories.sockets);
+      std::error_code ignored;
+      fs::remove(directories.sockets, ignored);
+      // A directory that was made for this run alone holds nothing yet.
+      const bool own = options.run_dir.empty() && options.log_dir.empty();
+      if (own) fs::remove_all(fs::path(directories.tasks).parent_path(), ignored);
       return tasks.status();
     }
     return std::make_pair(std::move(directories), *std::move(tasks));

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
@@ -81,7 +82,10 @@ int Supervisor::Run() {
 
 void Supervisor::Start(Task* task) {
   task->restart_at.reset();
-  auto child = Child::Start(task->spec, clock_.Now());
+  ChildSpec spec = task->spec;
+  const std::vector<std::string> once = std::exchange(task->spec.first_start, {});
+  spec.argv.insert(spec.argv.end(), once.begin(), once.end());
+  auto child = Child::Start(spec, clock_.Now());
   if (child.ok()) {
     task->child = *std::move(child);
     return;

@@ -5,13 +5,16 @@
 
 Both sides: 3 workers, 2 parameter servers, the same model, optimizer and batch, one step per closure, the
 next pull of a worker after its push is acknowledged (Cohort: each server serves the pull after it has
-applied the push that travels with it; pull_ahead 0). Prints each run with its terms, then the ratio of the
-medians.
+applied the push that travels with it; pull_ahead 0). The timed part is the same on both sides: after a
+warm-up nothing is in flight; closures are scheduled, and the clock stops when all have finished. No
+evaluation and no checkpoint falls into it. Cohort's warm-up is the first of two equal epochs. Prints each
+run with its terms, then the ratio of the medians.
 """
 import argparse
 import json
 import os
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -44,7 +47,7 @@ data:
     shuffle: true
     label: label
     transforms:""" + LOOKUP.replace("{", "{{").replace("}", "}}") + """
-fit: {{epochs: 1, steps_per_epoch: {steps}}}
+fit: {{epochs: 2, steps_per_epoch: {steps}}}
 strategy: {{partitioner: {{FixedShards: {{num_shards: 2}}}}, pull_ahead: 0}}
 """,
     "mnist_mlp": """name: benchmark-mnist
@@ -66,37 +69,67 @@ data:
     label: label
     transforms:
       - {{column: image, scale: 0.00392156862745098}}
-fit: {{epochs: 1, steps_per_epoch: {steps}}}
+fit: {{epochs: 2, steps_per_epoch: {steps}}}
 strategy: {{pull_ahead: 0}}
 """,
 }
 
 
-def run_cohort(build, example, steps):
+def find(pattern, text):
+    """The groups of the one match, as numbers. The report must have it."""
+    match = re.search(pattern, text)
+    if match is None:
+        sys.exit(f"cohort's report has no line like {pattern!r}:\n{text}")
+    return [float(g) if "." in g else int(g) for g in match.groups()]
+
+
+def children_cpu():
+    """Processor seconds of all processes that have ended below this one."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def epoch_rates(logs):
+    """Steps per second of each training epoch, as metrics.jsonl has them."""
+    with open(os.path.join(logs, "metrics.jsonl")) as f:
+        records = [json.loads(line) for line in f]
+    return [r["steps_per_second"] for r in records if r["set"] == "train" and r["kind"] == "epoch"]
+
+
+def run_cohort(build, example, steps, data):
     with tempfile.TemporaryDirectory() as directory:
         job = os.path.join(directory, "job.yaml")
+        logs = os.path.join(directory, "logs")
         with open(job, "w") as f:
             f.write(JOBS[example].format(steps=steps))
+        cpu = children_cpu()
         start = time.time()
         done = subprocess.run(
             [os.path.join(build, "bin", "cohort"), "local", "--ps", "2", "--workers", "3",
-             "--checkpoint_dir", os.path.join(directory, "ckpt"), "--log_dir",
-             os.path.join(directory, "logs"), "--run_dir", os.path.join(directory, "run"), job],
-            capture_output=True, text=True)
+             "--checkpoint_dir", os.path.join(directory, "ckpt"), "--log_dir", logs,
+             "--run_dir", os.path.join(directory, "run"), job],
+            capture_output=True, text=True, env=dict(os.environ, COHORT_DATA_DIR=data))
         wall = time.time() - start
-    if done.returncode != 0:
-        sys.exit(f"cohort local ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
-    rate = re.search(r"in all, (\d+) in ([\d.]+) s of training", done.stdout)
-    sections = re.search(r"(\d+) push sections applied, (\d+) refused", done.stdout)
-    fsyncs = re.search(r"(\d+) fsyncs", done.stdout)
-    first = re.search(r"first step after ([\d.]+) s", done.stdout)
-    return {"system": "cohort", "example": example, "steps": int(rate.group(1)),
-            "steps_per_closure": 1, "pull_ahead": 0,
-            "steps_per_second": int(rate.group(1)) / float(rate.group(2)),
-            "push_sections_applied": int(sections.group(1)),
-            "fsyncs": int(fsyncs.group(1)) if fsyncs else None,
-            "launch_to_first_step_s": float(first.group(1)) if first else None,
-            "launch_to_exit_s": round(wall, 2)}
+        cpu = children_cpu() - cpu
+        if done.returncode != 0:
+            sys.exit(f"cohort local ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        rates = epoch_rates(logs)
+    total, = find(r"steps +(\d+) in all", done.stdout)
+    sections, refused = find(r"(\d+) push sections applied, (\d+) refused", done.stdout)
+    per_closure, ahead, fsyncs, checkpoints = find(
+        r"terms +(\d+) steps per closure, pull_ahead (\d+); (\d+) fsyncs of the chief and (\d+) checkpoints",
+        done.stdout)
+    updates, tablets = find(r"updates +(\d+) applied by (\d+) tablets", done.stdout)
+    first, = find(r"first step after ([\d.]+) s", done.stdout)
+    if updates != total * tablets or sections != updates or len(rates) != 2:
+        sys.exit(f"{total} steps, {tablets} tablets, {updates} updates: they do not agree")
+    return {"system": "cohort", "example": example, "steps": steps, "warm_up_steps": steps,
+            "steps_per_closure": per_closure, "pull_ahead": ahead,
+            "cpu_ms_per_step": round(1000 * cpu / total, 2),  # with the start of all processes
+            "steps_per_second": round(rates[1], 1), "steps_per_second_of_the_warm_up": round(rates[0], 1),
+            "fsyncs_of_the_chief": fsyncs, "checkpoints_while_training": checkpoints,
+            "updates_counted_by_the_servers": updates, "tablets": tablets,
+            "launch_to_first_step_s": first, "launch_to_exit_s": round(wall, 2)}
 
 
 def run_tensorflow(python, example, steps, data):
@@ -122,18 +155,24 @@ def main():
     failed = False
     for example in args.examples:
         if example == "mnist_mlp" and not args.data:
-            print("mnist_mlp: skipped, COHORT_DATA_DIR is not set")
+            print("mnist_mlp: skipped, neither --data nor COHORT_DATA_DIR is given")
             continue
         ours, theirs = [], []
         for _ in range(args.rounds):
-            ours.append(run_cohort(args.build, example, 20000 if example == "recommender" else 5000))
+            ours.append(run_cohort(args.build, example, 20000 if example == "recommender" else 5000,
+                                   args.data))
             print(json.dumps(ours[-1]), flush=True)
             theirs.append(run_tensorflow(args.tensorflow_python, example,
                                          1000 if example == "recommender" else 400, args.data))
             print(json.dumps(theirs[-1]), flush=True)
         a = statistics.median(r["steps_per_second"] for r in ours)
         b = statistics.median(r["steps_per_second"] for r in theirs)
-        print(f"{example}: cohort {a:.0f} steps/s, tensorflow {b:.0f} steps/s, ratio {a / b:.1f}", flush=True)
+        cpu = [statistics.median(r["cpu_ms_per_step"] for r in side) for side in (ours, theirs)]
+        print(f"{example}: {cpu[0]:.2f} and {cpu[1]:.2f} ms of processor time per step, ratio {cpu[1] / cpu[0]:.1f}")
+        first = [statistics.median(r["launch_to_first_step_s"] for r in side) for side in (ours, theirs)]
+        print(f"{example}: ratio {a / b:.1f} (cohort {a:.0f} steps/s, tensorflow {b:.0f} steps/s, medians of "
+              f"{args.rounds} rounds, interleaved); first step {first[0]:.2f} s and {first[1]:.2f} s after "
+              "launch", flush=True)
         failed = failed or a / b < args.least
     sys.exit(1 if failed else 0)
 

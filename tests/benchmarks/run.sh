@@ -1,5 +1,42 @@
 #!/usr/bin/env bash
-# The benchmarks against peers, on a release build. Part of tests/run.sh --all.
-set -euo pipefail
+# The benchmarks on a release build, each printed with its terms. Part of tests/run.sh --all.
+#
+#   tests/benchmarks/run.sh             all of them; fails where a ratio that is a goal is missed
+#   tests/benchmarks/run.sh --quick     fewer rounds
+#
+# Environment: COHORT_BUILD (build/release), COHORT_TENSORFLOW_PYTHON (build/venv-tensorflow's; with
+# tensorflow-cpu and tf_keras), COHORT_DATA_DIR. Absolute times are printed and never asserted.
+set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-build/venv-tensorflow/bin/python tests/benchmarks/compare_tensorflow.py --build build/release
+build=${COHORT_BUILD:-build/release}
+python=${COHORT_TENSORFLOW_PYTHON:-build/venv-tensorflow/bin/python}
+rounds=5
+transport_rounds=9
+if [[ "${1:-}" == --quick ]]; then
+  rounds=3
+  transport_rounds=5
+fi
+failed=()
+
+# Runs one benchmark and goes on with the next.
+run() {
+  local name=$1
+  shift
+  echo
+  echo "== $name"
+  "$@" || failed+=("$name")
+}
+
+echo "== machine: $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), Linux $(uname -r), load $(cut -d' ' -f1-3 /proc/loadavg)"
+run "copies and allocations of a step" "$build/tests/data_path_counts_test"
+run "applies" "$build/bin/apply_bench" --rounds "$transport_rounds"
+run "transport" "$build/bin/transport_bench" --rounds "$transport_rounds" --check
+run "steps per second, beside TensorFlow" python3 tests/benchmarks/compare_tensorflow.py --build "$build" \
+  --tensorflow_python "$python" --rounds "$rounds"
+
+echo
+if [[ ${#failed[@]} -gt 0 ]]; then
+  printf 'failed: %s\n' "${failed[@]}"
+  exit 1
+fi
+echo "all goals met"

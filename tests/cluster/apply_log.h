@@ -6,11 +6,14 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cohort {
 
-// One verdict of a server on one push section: a line of `--apply_log`, or a step of the simulator.
+// One verdict of a server on one push section: a line of `--apply_log`, in a file of a daemon or of
+// a simulated server. The simulator adds what a chief tells the world: verdict "published" says
+// that every closure below `closure` is settled in `timeline`.
 struct ApplyEvent {
   int ps = 0;
   uint64_t closure = 0;
@@ -20,13 +23,14 @@ struct ApplyEvent {
   uint64_t timeline = 0;
   uint64_t generation = 0;
   uint32_t tablet = 0;
-  std::string verdict;  // "applied", "duplicate", "settled", "fenced", ...
+  std::string verdict;  // "applied", "duplicate", "settled", "fenced", ..., "published"
 };
 
 // What must hold of the events of one job, and what of it was seen to happen.
 struct ApplyReport {
   uint64_t applied = 0;
   uint64_t duplicates_refused = 0;  // duplicate and settled
+  uint64_t settled_refused = 0;     // settled
   uint64_t fenced = 0;
   uint64_t recomputed_closures = 0;  // ids with more than one attempt in the log
   uint64_t partial_pushes = 0;       // (id, attempt) applied on some tablets and not on others
@@ -34,15 +38,21 @@ struct ApplyReport {
   std::vector<std::string> violations;  // of "each id once per tablet and timeline"
 };
 
+// Appends the events of these lines of one server's log; comments are passed over. Errors: DataLoss
+// (line).
+absl::Status ParseApplyLines(std::string_view lines, int ps, std::vector<ApplyEvent>* events);
+
 // Reads logs as ps_server/apply_log.h writes them; log i is of server i. A torn last line of a life
 // that was killed is passed over. Errors: DataLoss (file, line).
 absl::StatusOr<std::vector<ApplyEvent>> ReadApplyLogs(const std::vector<std::string>& files);
 
-// Checks, over the events of every server:
+// Checks, over the events of every server (those of one server in their order):
 //  - each update id is applied at most once per tablet and timeline;
+//  - an id that a tablet has called settled is not applied to it in that timeline, and none that
+//    was published as settled is applied anywhere;
 //  - timelines never go back on a tablet;
 //  - of a finished job: every id that was applied on one tablet in the last timeline
-//    was applied on all of them.
+//    was applied on all of them, in it or in the history that it was restored from.
 ApplyReport CheckApplyEvents(const std::vector<ApplyEvent>& events, bool finished);
 
 }  // namespace cohort

@@ -2,67 +2,14 @@
 // same scenarios.
 
 #include <catch2/catch.hpp>
-#include <filesystem>
 
-#include "tests/cluster/apply_log.h"
-#include "tests/cluster/jobs.h"
-#include "tests/cluster/mini_cluster.h"
+#include "tests/cluster/scenario.h"
 
 namespace cohort {
 namespace {
 
 using std::chrono::seconds;
-using Body = MiniCluster::Body;
-
-class Scenario {
- public:
-  Scenario(Body body, const std::string& name, const std::string& job_yaml) {
-    MiniClusterOptions options;
-    options.directory = FreshDirectory(name);
-    options.job_yaml = job_yaml;
-    auto created = MiniCluster::Create(body, std::move(options));
-    REQUIRE(created.ok());
-    cluster_ = *std::move(created);
-    Check(cluster_->StartAll());
-  }
-  MiniCluster* operator->() { return cluster_.get(); }
-
-  void Check(const absl::Status& status) {
-    INFO(status.ToString() << "\n" << cluster_->LogTail(TaskRole::kChief, 0, 12));
-    REQUIRE(status.ok());
-  }
-  int ExitOf(TaskRole role, int index, seconds limit) {
-    auto code = cluster_->WaitForExit(role, index, limit);
-    Check(code.status());
-    return *code;
-  }
-  // The job ends well: every task exits 0 and the logs keep the promise.
-  ApplyReport Finish() {
-    const int chief = ExitOf(TaskRole::kChief, 0, seconds(120));
-    INFO(cluster_->LogTail(TaskRole::kChief, 0, 12));
-    REQUIRE(chief == 0);
-    for (int i = 0; i < cluster_->options().workers; ++i) {
-      REQUIRE(ExitOf(TaskRole::kWorker, i, seconds(20)) == 0);
-    }
-    for (int i = 0; i < cluster_->options().servers; ++i) {
-      REQUIRE(ExitOf(TaskRole::kPs, i, seconds(20)) == 0);
-    }
-    auto events = ReadApplyLogs(cluster_->apply_logs());
-    Check(events.status());
-    ApplyReport report = CheckApplyEvents(*events, /*finished=*/true);
-    for (const std::string& v : report.violations) UNSCOPED_INFO(v);
-    REQUIRE(report.violations.empty());
-    return report;
-  }
-  // A task dies and comes back.
-  void Bounce(TaskRole role, int index) {
-    Check(cluster_->Kill(role, index));
-    Check(cluster_->Start(role, index));
-  }
-
- private:
-  std::unique_ptr<MiniCluster> cluster_;
-};
+using Body = Scenario::Body;
 
 constexpr int kEpochs = 30;  // of 10 steps
 
@@ -80,26 +27,47 @@ void EvaluatorSeesTheEnd(Body body) {
   REQUIRE(s.ExitOf(TaskRole::kEvaluator, 0, seconds(60)) == 0);
 }
 
+// A job that does not end before Release(0), some steps on.
+class PacedScenario : public Scenario {
+ public:
+  PacedScenario(Body body, const std::string& name, int checkpoint_steps)
+      : Scenario(body, name,
+                 MiniClusterOptions{.job_yaml = RecommenderJob(kEpochs, checkpoint_steps),
+                                    .proxied = true}) {
+    Pace(0);
+    Check((*this)->StartAll());
+    Check((*this)->WaitForSteps(60, seconds(60)));
+  }
+};
+
 void SurvivesAWorker(Body body) {
-  Scenario s(body, "worker", RecommenderJob(20 * kEpochs, 0));
-  s.Check(s->WaitForSteps(20, seconds(30)));
-  s.Bounce(TaskRole::kWorker, 1);
-  s.Bounce(TaskRole::kWorker, 0);
-  REQUIRE(s.Finish().timelines == 1);
+  PacedScenario s(body, "worker", 0);
+  for (const int worker : {1, 0}) {
+    s.Bounce(TaskRole::kWorker, worker);
+    s.Said(TaskRole::kWorker, worker, {"adopted"});
+  }
+  s.Release(0);
+  const ApplyReport report = s.Finish();
+  REQUIRE(report.applied == 2u * 10 * kEpochs);
+  REQUIRE(report.timelines == 1);
 }
 
 void SurvivesAServer(Body body) {
-  Scenario s(body, "ps", RecommenderJob(20 * kEpochs, 100));
-  s.Check(s->WaitForSteps(150, seconds(30)));
+  PacedScenario s(body, "ps", 50);
   s.Bounce(TaskRole::kPs, 1);
-  REQUIRE(s.Finish().timelines >= 2);
+  s.Said(TaskRole::kPs, 1, {"serving", "timeline=2"});
+  s.Release(0);
+  REQUIRE(s.Finish().timelines == 2);
 }
 
 void SurvivesTheChief(Body body) {
-  Scenario s(body, "chief", RecommenderJob(20 * kEpochs, 0));
-  s.Check(s->WaitForSteps(20, seconds(30)));
+  PacedScenario s(body, "chief", 0);
   s.Bounce(TaskRole::kChief, 0);
-  REQUIRE(s.Finish().timelines == 1);
+  s.Said(TaskRole::kChief, 0, {"job_resumed"});
+  s.Release(0);
+  const ApplyReport report = s.Finish();
+  REQUIRE(report.applied == 2u * 10 * kEpochs);
+  REQUIRE(report.timelines == 1);
 }
 
 void SaysThatAJobIsFinished(Body body) {
@@ -109,10 +77,6 @@ void SaysThatAJobIsFinished(Body body) {
   REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(30)) != 0);
   REQUIRE(s->LogTail(TaskRole::kChief, 0, 5).find("--fresh") != std::string::npos);
 }
-
-#define COHORT_BOTH_BODIES(what, scenario)                                           \
-  TEST_CASE(what ", in one process", "[in_process]") { scenario(Body::kInProcess); } \
-  TEST_CASE(what ", as processes", "[processes]") { scenario(Body::kProcesses); }
 
 COHORT_BOTH_BODIES("a job trains to its end and every task exits 0", TrainsToTheEnd)
 COHORT_BOTH_BODIES("the evaluator ends with the job", EvaluatorSeesTheEnd)

@@ -1,22 +1,22 @@
 #include "tests/cluster/in_process_cluster.h"
 
-#include <fstream>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <functional>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <thread>
+#include <utility>
 
 #include "chief/chief.h"
 #include "chief/chief_options.h"
 #include "common/base/exit_code.h"
-#include "common/base/mutex.h"
+#include "common/base/flags.h"
 #include "common/base/status.h"
 #include "evaluator/evaluator.h"
 #include "evaluator/evaluator_options.h"
 #include "ps_server/parameter_server.h"
 #include "ps_server/ps_options.h"
-#include "tests/cluster/log_tail.h"
-#include "tests/cluster/process_cluster.h"
 #include "worker/worker_options.h"
 #include "worker/worker_server.h"
 
@@ -24,37 +24,31 @@ namespace cohort {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(100);
+constexpr int kKilled = 128 + 9;
 
 // What a main() does around its owner object, on a thread: ticks it until it is done or stopped.
 class Attendant {
  public:
   // `tick` returns the exit code once the task has ended.
-  explicit Attendant(std::function<std::optional<int>()> tick)
-      : thread_([this, tick = std::move(tick)] { Run(tick); }) {}
-  ~Attendant() { Stop(); }
-
+  Attendant(ExitEvent* end, std::function<std::optional<int>()> tick)
+      : thread_([this, end, tick = std::move(tick)] { Run(end, tick); }) {}
   // Ends the thread without an exit code.
-  void Stop() {
+  ~Attendant() {
     {
       MutexLock lock(&mu_);
       stopping_ = true;
       wake_.SignalAll();
     }
-    if (thread_.joinable()) thread_.join();
-  }
-  void Wake() { wake_.SignalAll(); }
-  std::optional<int> exit_code() {
-    MutexLock lock(&mu_);
-    return exit_code_;
+    thread_.join();
   }
 
  private:
-  void Run(const std::function<std::optional<int>()>& tick) {
+  void Run(ExitEvent* end, const std::function<std::optional<int>()>& tick) {
     while (true) {
       const std::optional<int> code = tick();
+      if (code.has_value()) return end->Set(*code);
       MutexLock lock(&mu_);
-      if (code.has_value()) exit_code_ = code;
-      if (code.has_value() || stopping_) return;
+      if (stopping_) return;
       wake_.WaitUntil(&mu_, std::chrono::steady_clock::now() + kTick);
     }
   }
@@ -62,176 +56,181 @@ class Attendant {
   Mutex mu_;
   CondVar wake_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  std::optional<int> exit_code_ ABSL_GUARDED_BY(mu_);
   std::thread thread_;
 };
 
+// The log says it, as ExitWith would.
+int Ends(const RoleContext& context, const absl::Status& status) {
+  if (!status.ok()) context.log->Failure(LogLevel::kError, "ends", status);
+  return static_cast<int>(ExitCodeOf(status));
+}
+
 template <typename Server>
-std::optional<int> TickServer(Server* server) {
+std::optional<int> TickServer(const RoleContext& context, Server* server) {
   const absl::Status status = server->Tick();
-  if (!status.ok()) return static_cast<int>(ExitCodeOf(status));
+  if (!status.ok()) return Ends(context, status);
   const auto end = server->end();
   if (!end.has_value()) return std::nullopt;
   server->Shutdown(absl::OkStatus(), std::chrono::milliseconds(0));
-  return end->job_finished ? 0 : static_cast<int>(ExitCode::kUnavailable);
+  if (end->job_finished) return 0;
+  return Ends(context, Unavailable("the chief ended the job: {}", end->reason));
 }
+
+using StartedTask = absl::StatusOr<std::unique_ptr<InProcessTask>>;
 
 // A worker or a parameter server.
 template <typename Server>
 class ServerTask : public InProcessTask {
  public:
-  static absl::StatusOr<std::unique_ptr<InProcessTask>> Start(RoleContext context,
-                                                              typename Server::Options options) {
+  static StartedTask Start(RoleContext context, typename Server::Options options, ExitEvent* end) {
     auto self = std::unique_ptr<ServerTask>(new ServerTask(std::move(context)));
     options.log = self->context_.log.get();
     COHORT_ASSIGN_OR_RETURN(self->server_, Server::Start(std::move(options)));
-    self->attendant_.emplace([server = self->server_.get()] { return TickServer(server); });
+    self->attendant_ = std::make_unique<Attendant>(
+        end, [raw = self.get()] { return TickServer(raw->context_, raw->server_.get()); });
     return self;
   }
-  ~ServerTask() override {
-    if (attendant_.has_value()) attendant_->Stop();
-  }
-  std::optional<int> exit_code() override { return attendant_->exit_code(); }
 
  private:
   explicit ServerTask(RoleContext context) : context_(std::move(context)) {}
   RoleContext context_;
   std::unique_ptr<Server> server_;
-  std::optional<Attendant> attendant_;
+  std::unique_ptr<Attendant> attendant_;
 };
 
 class ChiefTask : public InProcessTask {
  public:
-  static absl::StatusOr<std::unique_ptr<InProcessTask>> Start(RoleContext context,
-                                                              const ChiefFlags& flags,
-                                                              const std::string& data_dir) {
+  static StartedTask Start(RoleContext context, const ChiefFlags& flags,
+                           const std::string& data_dir, ExitEvent* end) {
     auto self = std::unique_ptr<ChiefTask>(new ChiefTask(std::move(context)));
     COHORT_ASSIGN_OR_RETURN(Chief::Options options,
                             MakeChiefOptions(flags, self->context_, data_dir.c_str()));
     options.progress_output = [](std::string_view) {};
-    options.on_done = [raw = self.get()] {
-      MutexLock lock(&raw->mu_);
-      raw->done_ = true;
-    };
     COHORT_ASSIGN_OR_RETURN(self->chief_, Chief::Start(std::move(options)));
+    self->waiter_ = std::thread([raw = self.get(), end] {
+      const absl::Status status = raw->chief_->Wait().status();
+      if (!raw->interrupted_) end->Set(Ends(raw->context_, status));
+    });
     return self;
   }
-  ~ChiefTask() override { chief_.reset(); }
-  std::optional<int> exit_code() override {
-    {
-      MutexLock lock(&mu_);
-      if (!done_) return std::nullopt;
-    }
-    const auto report = chief_->Wait();
-    if (!report.ok()) context_.log->Failure(LogLevel::kError, "ends", report.status());
-    return static_cast<int>(ExitCodeOf(report.status()));
+  ~ChiefTask() override {
+    if (!waiter_.joinable()) return;
+    interrupted_ = true;
+    chief_->Interrupt();
+    waiter_.join();
   }
 
  private:
   explicit ChiefTask(RoleContext context) : context_(std::move(context)) {}
   RoleContext context_;
-  Mutex mu_;
-  bool done_ ABSL_GUARDED_BY(mu_) = false;
+  std::atomic<bool> interrupted_{false};
   std::unique_ptr<Chief> chief_;
+  std::thread waiter_;
 };
 
 class EvaluatorTask : public InProcessTask {
  public:
-  static absl::StatusOr<std::unique_ptr<InProcessTask>> Start(RoleContext context,
-                                                              const EvaluatorFlags& flags,
-                                                              const std::string& data_dir) {
+  static StartedTask Start(RoleContext context, const EvaluatorFlags& flags,
+                           const std::string& data_dir, ExitEvent* end) {
     auto self = std::unique_ptr<EvaluatorTask>(new EvaluatorTask(std::move(context)));
     Evaluator::Options options = MakeEvaluatorOptions(flags, self->context_, data_dir.c_str());
     COHORT_ASSIGN_OR_RETURN(self->evaluator_, Evaluator::Create(std::move(options)));
-    self->attendant_.emplace([evaluator = self->evaluator_.get()]() -> std::optional<int> {
-      const absl::StatusOr<bool> more = evaluator->Poll();
-      if (!more.ok()) return static_cast<int>(ExitCodeOf(more.status()));
-      return evaluator->done() ? std::optional<int>(0) : std::nullopt;
+    self->attendant_ = std::make_unique<Attendant>(end, [raw = self.get()]() -> std::optional<int> {
+      const absl::StatusOr<bool> more = raw->evaluator_->Poll();
+      if (!more.ok()) return Ends(raw->context_, more.status());
+      return raw->evaluator_->done() ? std::optional<int>(0) : std::nullopt;
     });
     return self;
   }
-  ~EvaluatorTask() override {
-    if (attendant_.has_value()) attendant_->Stop();
-  }
-  std::optional<int> exit_code() override { return attendant_->exit_code(); }
 
  private:
   explicit EvaluatorTask(RoleContext context) : context_(std::move(context)) {}
   RoleContext context_;
   std::unique_ptr<Evaluator> evaluator_;
-  std::optional<Attendant> attendant_;
+  std::unique_ptr<Attendant> attendant_;
 };
 
-Role ToRole(TaskRole role) {
-  switch (role) {
-    case TaskRole::kChief:
-      return Role::kChief;
-    case TaskRole::kWorker:
-      return Role::kWorker;
-    case TaskRole::kPs:
-      return Role::kPs;
-    case TaskRole::kEvaluator:
-      return Role::kEvaluator;
+// What every role does first with its command line and TF_CONFIG.
+template <typename Flags>
+absl::StatusOr<RoleContext> Read(void (*add)(FlagSet*, Flags*), Flags* flags,
+                                 const std::vector<std::string>& arguments, Role role,
+                                 const std::string& tf_config, const std::string& log_file) {
+  flags->role.threads = 1;
+  FlagSet set("in-process", "A task within a test.");
+  add(&set, flags);
+  const ParsedFlags parsed = set.Parse(arguments);
+  if (!parsed.run) return InvalidArgument("{}", parsed.err);
+  if (!flags->role.crash_point.empty()) {
+    return Unimplemented("crash points end a process: use real ones");
   }
-  return Role::kChief;
+  flags->role.log_file = log_file;
+  return MakeRoleContext(flags->role, role, tf_config.c_str());
+}
+
+StartedTask StartTask(TaskRole role, const std::vector<std::string>& arguments,
+                      const std::string& tf_config, const std::string& log_file,
+                      const std::string& data_dir, ExitEvent* end) {
+  if (role == TaskRole::kPs) {
+    PsFlags flags;
+    COHORT_ASSIGN_OR_RETURN(auto context,
+                            Read(AddPsFlags, &flags, arguments, Role::kPs, tf_config, log_file));
+    auto options = MakeServerOptions(flags, context);
+    return ServerTask<ParameterServer>::Start(std::move(context), std::move(options), end);
+  }
+  if (role == TaskRole::kWorker) {
+    WorkerFlags flags;
+    COHORT_ASSIGN_OR_RETURN(
+        auto context, Read(AddWorkerFlags, &flags, arguments, Role::kWorker, tf_config, log_file));
+    auto options = MakeServerOptions(flags, context, data_dir.c_str());
+    return ServerTask<WorkerServer>::Start(std::move(context), std::move(options), end);
+  }
+  if (role == TaskRole::kEvaluator) {
+    EvaluatorFlags flags;
+    COHORT_ASSIGN_OR_RETURN(auto context, Read(AddEvaluatorFlags, &flags, arguments,
+                                               Role::kEvaluator, tf_config, log_file));
+    return EvaluatorTask::Start(std::move(context), flags, data_dir, end);
+  }
+  ChiefFlags flags;
+  COHORT_ASSIGN_OR_RETURN(
+      auto context, Read(AddChiefFlags, &flags, arguments, Role::kChief, tf_config, log_file));
+  return ChiefTask::Start(std::move(context), flags, data_dir, end);
 }
 
 }  // namespace
+
+ExitEvent::ExitEvent() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+ExitEvent::~ExitEvent() { close(fd_); }
+
+void ExitEvent::Set(int exit_code) {
+  MutexLock lock(&mu_);
+  if (exit_code_.has_value()) return;
+  exit_code_ = exit_code;
+  eventfd_write(fd_, 1);
+}
+
+std::optional<int> ExitEvent::exit_code() {
+  MutexLock lock(&mu_);
+  return exit_code_;
+}
 
 absl::StatusOr<std::unique_ptr<MiniCluster>> InProcessCluster::Create(MiniClusterOptions options) {
   return std::unique_ptr<MiniCluster>(new InProcessCluster(std::move(options)));
 }
 
-InProcessCluster::InProcessCluster(MiniClusterOptions options) : MiniCluster(std::move(options)) {
-  const std::vector<int> ports = FreePorts(options_.workers + options_.servers);
-  worker_ports_.assign(ports.begin(), ports.begin() + options_.workers);
-  ps_ports_.assign(ports.begin() + options_.workers, ports.end());
-}
+InProcessCluster::InProcessCluster(MiniClusterOptions options) : MiniCluster(std::move(options)) {}
+InProcessCluster::~InProcessCluster() = default;
 
-InProcessCluster::~InProcessCluster() { tasks_.clear(); }
-
-std::string InProcessCluster::LogFile(TaskRole role, int index) const {
-  return fmt::format("{}/{}-{}.log", log_dir(), TaskRoleName(role), index);
-}
-
-absl::Status InProcessCluster::Start(TaskRole role, int index, const std::string& crash_point) {
-  if (!crash_point.empty()) return Unimplemented("crash points end a process: use real ones");
+absl::Status InProcessCluster::Start(TaskRole role, int index, const TaskFlags& flags) {
   if (Running(role, index)) return AlreadyExists("{}:{} runs already", TaskRoleName(role), index);
-  tasks_.erase({role, index});
-  ended_.erase({role, index});
-  RoleFlags flags;
-  flags.threads = 1;
-  flags.log_file = LogFile(role, index);
-  COHORT_ASSIGN_OR_RETURN(
-      RoleContext context,
-      MakeRoleContext(flags, ToRole(role),
-                      TfConfigText(role, index, worker_ports_, ps_ports_).c_str()));
-  absl::StatusOr<std::unique_ptr<InProcessTask>> task;
-  if (role == TaskRole::kPs) {
-    PsFlags ps{.role = flags, .apply_log = apply_log(index)};
-    auto options = MakeServerOptions(ps, context);
-    task = ServerTask<ParameterServer>::Start(std::move(context), std::move(options));
-  } else if (role == TaskRole::kWorker) {
-    WorkerFlags worker;
-    worker.role = flags;
-    auto options = MakeServerOptions(worker, context, options_.data_dir.c_str());
-    task = ServerTask<WorkerServer>::Start(std::move(context), std::move(options));
-  } else if (role == TaskRole::kEvaluator) {
-    EvaluatorFlags evaluator;
-    evaluator.role = flags;
-    evaluator.checkpoint_dir = checkpoint_dir();
-    evaluator.log_dir = log_dir();
-    task = EvaluatorTask::Start(std::move(context), evaluator, options_.data_dir);
-  } else {
-    ChiefFlags chief;
-    chief.role = flags;
-    chief.job = job_file();
-    chief.checkpoint_dir = checkpoint_dir();
-    chief.log_dir = log_dir();
-    task = ChiefTask::Start(std::move(context), chief, options_.data_dir);
-  }
-  COHORT_RETURN_IF_ERROR(task.status());
-  tasks_[{role, index}] = *std::move(task);
+  const Key key{role, index};
+  tasks_.erase(key);
+  BeginLife(role, index);
+  auto end = std::make_unique<ExitEvent>();
+  COHORT_ASSIGN_OR_RETURN(auto task,
+                          StartTask(role, Arguments(role, index, flags), TfConfig(role, index),
+                                    LogFile(role, index), options_.data_dir, end.get()));
+  ends_[key] = std::move(end);
+  tasks_[key] = std::move(task);
   return absl::OkStatus();
 }
 
@@ -240,31 +239,23 @@ absl::Status InProcessCluster::Kill(TaskRole role, int index) {
     return FailedPrecondition("{}:{} does not run", TaskRoleName(role), index);
   }
   tasks_.erase({role, index});
+  ends_.at({role, index})->Set(kKilled);
   return absl::OkStatus();
 }
 
 bool InProcessCluster::Running(TaskRole role, int index) {
-  const auto it = tasks_.find({role, index});
-  if (it == tasks_.end()) return false;
-  const std::optional<int> code = it->second->exit_code();
-  if (!code.has_value()) return true;
-  ended_[{role, index}] = *code;
-  tasks_.erase(it);
-  return false;
+  const auto it = ends_.find({role, index});
+  return it != ends_.end() && !it->second->exit_code().has_value();
 }
 
-absl::StatusOr<int> InProcessCluster::WaitForExit(TaskRole role, int index,
-                                                  std::chrono::seconds limit) {
-  if (!Eventually(limit, [&] { return !Running(role, index); })) {
-    return DeadlineExceeded("{}:{} still runs; its log ends with\n{}", TaskRoleName(role), index,
-                            LogTail(role, index, 20));
-  }
-  const auto it = ended_.find({role, index});
-  return it == ended_.end() ? 128 + 9 : it->second;
+int InProcessCluster::EndFd(TaskRole role, int index) {
+  const auto it = ends_.find({role, index});
+  return it == ends_.end() ? -1 : it->second->fd();
 }
 
-std::string InProcessCluster::LogTail(TaskRole role, int index, int lines) {
-  return TailOf(LogFile(role, index), lines);
+int InProcessCluster::ExitCode(TaskRole role, int index) {
+  tasks_.erase({role, index});
+  return ends_.at({role, index})->exit_code().value_or(kKilled);
 }
 
 }  // namespace cohort

@@ -4,10 +4,8 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
+#include "common/base/mutex.h"
 #include "tests/cluster/mini_cluster.h"
 
 namespace cohort {
@@ -16,8 +14,25 @@ namespace cohort {
 class InProcessTask {
  public:
   virtual ~InProcessTask() = default;
-  // The exit code once the task has ended by itself.
-  virtual std::optional<int> exit_code() = 0;
+};
+
+// The end of a task: a file descriptor that becomes readable, and the exit code.
+class ExitEvent {
+ public:
+  ExitEvent();
+  ~ExitEvent();
+  ExitEvent(const ExitEvent&) = delete;
+  ExitEvent& operator=(const ExitEvent&) = delete;
+
+  int fd() const { return fd_; }
+  // The first call counts.
+  void Set(int exit_code);
+  std::optional<int> exit_code();
+
+ private:
+  const int fd_;
+  Mutex mu_;
+  std::optional<int> exit_code_ ABSL_GUARDED_BY(mu_);
 };
 
 // The body within this process: every role is an object, messages are real gRPC on loopback. Kill
@@ -28,22 +43,18 @@ class InProcessCluster : public MiniCluster {
   static absl::StatusOr<std::unique_ptr<MiniCluster>> Create(MiniClusterOptions options);
   ~InProcessCluster() override;
 
-  absl::Status Start(TaskRole role, int index, const std::string& crash_point) override;
+  absl::Status Start(TaskRole role, int index, const TaskFlags& flags) override;
   absl::Status Kill(TaskRole role, int index) override;
   bool Running(TaskRole role, int index) override;
-  absl::StatusOr<int> WaitForExit(TaskRole role, int index, std::chrono::seconds limit) override;
-  std::string LogTail(TaskRole role, int index, int lines) override;
 
  private:
-  using Key = std::pair<TaskRole, int>;
-
   explicit InProcessCluster(MiniClusterOptions options);
-  std::string LogFile(TaskRole role, int index) const;
+  int EndFd(TaskRole role, int index) override;
+  int ExitCode(TaskRole role, int index) override;
 
-  std::vector<int> worker_ports_;
-  std::vector<int> ps_ports_;
+  // The ends outlive the tasks that ring them.
+  std::map<Key, std::unique_ptr<ExitEvent>> ends_;
   std::map<Key, std::unique_ptr<InProcessTask>> tasks_;
-  std::map<Key, int> ended_;  // exit codes
 };
 
 }  // namespace cohort

@@ -46,12 +46,16 @@ std::string Recommender(const std::string& name, int records, int epochs, int ch
 
 }  // namespace
 
-std::string FreshDirectory(const std::string& name) {
-  const auto path =
-      std::filesystem::temp_directory_path() / fmt::format("cohort-{}-{}", name, getpid());
-  std::filesystem::remove_all(path);
-  std::filesystem::create_directories(path);
-  return path.string();
+ClusterDirectory::ClusterDirectory(const std::string& name)
+    : path_((std::filesystem::temp_directory_path() / fmt::format("cohort-{}-{}", name, getpid()))
+                .string()) {
+  std::filesystem::remove_all(path_);
+  std::filesystem::create_directories(path_);
+}
+
+ClusterDirectory::~ClusterDirectory() {
+  std::error_code ignored;
+  if (std::getenv("COHORT_TEST_KEEP") == nullptr) std::filesystem::remove_all(path_, ignored);
 }
 
 std::string ExampleJob(const std::string& file) {

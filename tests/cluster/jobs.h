@@ -5,9 +5,19 @@
 
 namespace cohort {
 
-// A new empty directory under the system's temporary one, named after the test; an older one of the
-// same name is removed.
-std::string FreshDirectory(const std::string& name);
+// A new empty directory under the system's temporary one, named after the test. It is removed at
+// the end, unless COHORT_TEST_KEEP is set.
+class ClusterDirectory {
+ public:
+  explicit ClusterDirectory(const std::string& name);
+  ~ClusterDirectory();
+  ClusterDirectory(const ClusterDirectory&) = delete;
+  ClusterDirectory& operator=(const ClusterDirectory&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
 
 // The text of a job of deploy/examples.
 std::string ExampleJob(const std::string& file);

@@ -1,30 +1,43 @@
 #include "tests/cluster/mini_cluster.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
+#include <random>
 
 #include "common/base/status.h"
+#include "tests/cluster/fault_proxy.h"
 #include "tests/cluster/in_process_cluster.h"
 #include "tests/cluster/process_cluster.h"
 
 namespace cohort {
 namespace {
 
-// The largest step that the chief wrote to its metrics file.
-uint64_t ReportedSteps(const std::string& log_dir) {
-  std::ifstream in(log_dir + "/metrics.jsonl");
-  uint64_t steps = 0;
-  for (std::string line; std::getline(in, line);) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (json.is_object() && json.contains("step") && json["step"].is_number_unsigned()) {
-      steps = std::max(steps, json["step"].get<uint64_t>());
-    }
-  }
-  return steps;
+constexpr int kLowestPort = 10'000;
+constexpr int kHighestPort = 32'000;  // the system's own begin at 32768
+
+bool IsFree(int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  const bool free = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  close(fd);
+  return free;
+}
+
+// The step of a line of the chief's metrics file; 0 of another line.
+uint64_t StepOf(std::string_view line) {
+  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_unsigned()) return 0;
+  return json["step"].get<uint64_t>();
 }
 
 }  // namespace
@@ -43,19 +56,15 @@ const char* TaskRoleName(TaskRole role) {
   return "";
 }
 
-std::chrono::seconds Scaled(std::chrono::seconds limit) {
-  const char* scale = std::getenv("COHORT_TEST_TIME_SCALE");
-  const double factor = scale != nullptr ? std::max(1.0, std::atof(scale)) : 1.0;
-  return std::chrono::seconds(static_cast<int64_t>(static_cast<double>(limit.count()) * factor));
-}
-
-bool Eventually(std::chrono::seconds limit, const std::function<bool()>& done) {
-  const auto deadline = std::chrono::steady_clock::now() + Scaled(limit);
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > deadline) return done();
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+std::vector<int> FreePorts(int count) {
+  static std::mt19937 random(std::random_device{}());
+  std::vector<int> ports;
+  for (int port = kLowestPort + static_cast<int>(random() % (kHighestPort - kLowestPort));
+       static_cast<int>(ports.size()) < count; ++port) {
+    if (port > kHighestPort) port = kLowestPort;
+    if (IsFree(port)) ports.push_back(port);
   }
-  return true;
+  return ports;
 }
 
 absl::StatusOr<std::unique_ptr<MiniCluster>> MiniCluster::Create(Body body,
@@ -64,8 +73,63 @@ absl::StatusOr<std::unique_ptr<MiniCluster>> MiniCluster::Create(Body body,
   std::filesystem::create_directories(options.directory + "/logs", error);
   if (error) return Unavailable("{}: {}", options.directory, error.message());
   std::ofstream(options.directory + "/job.yaml") << options.job_yaml;
-  if (body == Body::kProcesses) return ProcessCluster::Create(std::move(options));
-  return InProcessCluster::Create(std::move(options));
+  absl::StatusOr<std::unique_ptr<MiniCluster>> cluster =
+      body == Body::kProcesses ? ProcessCluster::Create(std::move(options))
+                               : InProcessCluster::Create(std::move(options));
+  COHORT_RETURN_IF_ERROR(cluster.status());
+  COHORT_RETURN_IF_ERROR((*cluster)->StartProxies());
+  return cluster;
+}
+
+MiniCluster::MiniCluster(MiniClusterOptions options) : options_(std::move(options)) {
+  const std::vector<int> ports = FreePorts(options_.workers + options_.servers);
+  for (int i = 0; i < options_.workers; ++i) {
+    ports_[{TaskRole::kWorker, i}] = ports[static_cast<size_t>(i)];
+  }
+  for (int i = 0; i < options_.servers; ++i) {
+    ports_[{TaskRole::kPs, i}] = ports[static_cast<size_t>(options_.workers + i)];
+  }
+}
+
+MiniCluster::~MiniCluster() = default;
+
+absl::Status MiniCluster::StartProxies() {
+  if (!options_.proxied) return absl::OkStatus();
+  for (const auto& [key, port] : ports_) {
+    COHORT_ASSIGN_OR_RETURN(proxies_[key], FaultProxy::Start(port));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> MiniCluster::Arguments(TaskRole role, int index,
+                                                const TaskFlags& flags) const {
+  std::vector<std::string> args;
+  if (role == TaskRole::kChief) args.push_back(job_file());
+  if (role == TaskRole::kChief || role == TaskRole::kEvaluator) {
+    args.insert(args.end(), {"--checkpoint_dir", checkpoint_dir(), "--log_dir", log_dir()});
+  } else if (options_.proxied) {
+    args.insert(args.end(), {"--bind", fmt::format("127.0.0.1:{}", port(role, index))});
+  }
+  if (role == TaskRole::kPs) args.insert(args.end(), {"--apply_log", apply_log(index)});
+  const auto own = options_.flags.find(role);
+  if (own != options_.flags.end()) args.insert(args.end(), own->second.begin(), own->second.end());
+  args.insert(args.end(), flags.begin(), flags.end());
+  return args;
+}
+
+std::string MiniCluster::TfConfig(TaskRole role, int index) const {
+  nlohmann::json config;
+  for (const auto& [key, port] : ports_) {
+    const auto proxy = proxies_.find(key);
+    config["cluster"][TaskRoleName(key.first)].push_back(
+        fmt::format("127.0.0.1:{}", proxy == proxies_.end() ? port : proxy->second->port()));
+  }
+  config["task"] = {{"type", TaskRoleName(role)}, {"index", role == TaskRole::kChief ? 0 : index}};
+  return config.dump();
+}
+
+void MiniCluster::BeginLife(TaskRole role, int index) {
+  read_until_[{role, index}] = SizeOf(LogFile(role, index));
 }
 
 absl::Status MiniCluster::StartAll() {
@@ -74,15 +138,59 @@ absl::Status MiniCluster::StartAll() {
   return Start(TaskRole::kChief, 0);
 }
 
+absl::StatusOr<int> MiniCluster::WaitForExit(TaskRole role, int index, std::chrono::seconds limit) {
+  const int fd = EndFd(role, index);
+  if (fd < 0) return FailedPrecondition("{}:{} was never started", TaskRoleName(role), index);
+  if (!WaitReadable(fd, limit)) {
+    return DeadlineExceeded("{}:{} still runs; its log ends with\n{}", TaskRoleName(role), index,
+                            LogTail(role, index, 20));
+  }
+  return ExitCode(role, index);
+}
+
 absl::Status MiniCluster::WaitForSteps(uint64_t steps, std::chrono::seconds limit) {
-  if (Eventually(
-          limit,
-          [&] { return ReportedSteps(log_dir()) >= steps || !Running(TaskRole::kChief, 0); }) &&
-      ReportedSteps(log_dir()) >= steps) {
+  LineFollower metrics(log_dir() + "/metrics.jsonl");
+  uint64_t reached = 0;
+  const auto enough = [&](std::string_view line) {
+    reached = std::max(reached, StepOf(line));
+    return reached >= steps;
+  };
+  if (metrics.WaitFor(enough, limit, EndFd(TaskRole::kChief, 0)).has_value()) {
     return absl::OkStatus();
   }
   return DeadlineExceeded("{} steps were not reached, only {}; the chief's log ends with\n{}",
-                          steps, ReportedSteps(log_dir()), LogTail(TaskRole::kChief, 0, 20));
+                          steps, reached, LogTail(TaskRole::kChief, 0, 20));
+}
+
+absl::StatusOr<std::string> MiniCluster::WaitForLog(TaskRole role, int index,
+                                                    const std::vector<std::string>& texts,
+                                                    std::chrono::seconds limit) {
+  int64_t& read_until = read_until_[{role, index}];
+  LineFollower log(LogFile(role, index), read_until);
+  const auto wanted = [&](std::string_view line) {
+    return std::all_of(texts.begin(), texts.end(), [&](const std::string& text) {
+      return line.find(text) != std::string_view::npos;
+    });
+  };
+  if (auto line = log.WaitFor(wanted, limit, EndFd(role, index))) {
+    read_until = log.position();
+    return *line;
+  }
+  return DeadlineExceeded("{}:{} never said \"{}\"; its log ends with\n{}", TaskRoleName(role),
+                          index, fmt::join(texts, "\", \""), LogTail(role, index, 20));
+}
+
+std::string MiniCluster::LogFile(TaskRole role, int index) const {
+  return fmt::format("{}/{}-{}.log", log_dir(), TaskRoleName(role), index);
+}
+
+std::string MiniCluster::LogTail(TaskRole role, int index, int lines) const {
+  return TailOf(LogFile(role, index), lines);
+}
+
+std::string MiniCluster::checkpoint_dir() const {
+  return options_.checkpoint_dir.empty() ? options_.directory + "/checkpoints"
+                                         : options_.checkpoint_dir;
 }
 
 std::string MiniCluster::apply_log(int ps) const {

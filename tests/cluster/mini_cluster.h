@@ -5,37 +5,51 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "tests/cluster/log_lines.h"
+
 namespace cohort {
+
+class FaultProxy;
 
 enum class TaskRole { kChief, kWorker, kPs, kEvaluator };
 const char* TaskRoleName(TaskRole role);
 
+using TaskFlags = std::vector<std::string>;  // "--name", "value"
+
 struct MiniClusterOptions {
   int servers = 2;
   int workers = 3;
-  std::string job_yaml;   // the text of the job file
-  std::string directory;  // job.yaml, checkpoints/, logs/, the apply logs; made when absent
-  std::string data_dir;   // COHORT_DATA_DIR of the tasks
-  std::vector<std::string> chief_flags;
+  std::string job_yaml;                 // the text of the job file
+  std::string directory;                // job.yaml, checkpoints/, logs/, the apply logs; made
+  std::string data_dir;                 // COHORT_DATA_DIR of the tasks
+  std::map<TaskRole, TaskFlags> flags;  // of every task of a role
+  std::string checkpoint_dir;           // "": <directory>/checkpoints
+  // Where the processes of a role start; none: where the test did.
+  std::map<TaskRole, std::string> working_directory;
+  bool proxied = false;  // every worker and server is reached through a proxy of its own
 };
 
 // A whole cluster under a test's control: one API, two bodies. Tests run against both.
 //
 //   InProcess  every role is an object of this process, with real gRPC on loopback; Kill destroys
 //   it. Processes  the daemons as they are shipped; Kill is SIGKILL.
+//
+// No wait polls: tasks end on a file descriptor, and files are watched.
 class MiniCluster {
  public:
   enum class Body { kInProcess, kProcesses };
   static absl::StatusOr<std::unique_ptr<MiniCluster>> Create(Body body, MiniClusterOptions options);
-  virtual ~MiniCluster() = default;
+  virtual ~MiniCluster();
 
-  // Starts a task, or starts it again after its end, at the same address. `crash_point`
-  // ("name:nth") is armed in it; "" = none (the in-process body refuses others).
-  virtual absl::Status Start(TaskRole role, int index, const std::string& crash_point = "") = 0;
+  // Starts a task, or starts it again after its end, at the same address; with `flags` beside those
+  // of the options. A chief of index 1 is a second process for the same task.
+  virtual absl::Status Start(TaskRole role, int index, const TaskFlags& flags = {}) = 0;
   // All servers, workers, then the chief.
   absl::Status StartAll();
 
@@ -44,30 +58,59 @@ class MiniCluster {
 
   // The exit code of a task that ended by itself (128 + n after signal n). DeadlineExceeded, with
   // the last lines of its log, when it did not.
-  virtual absl::StatusOr<int> WaitForExit(TaskRole role, int index, std::chrono::seconds limit) = 0;
+  absl::StatusOr<int> WaitForExit(TaskRole role, int index, std::chrono::seconds limit);
   // Waits until the chief has reported at least this many finished training steps.
   absl::Status WaitForSteps(uint64_t steps, std::chrono::seconds limit);
+  // Waits for the next line of the task's log that contains all of `texts`, and returns it: a line
+  // of its present life, after the one that the last call returned. Errors: DeadlineExceeded, with
+  // the last lines of the log; also when it has ended.
+  absl::StatusOr<std::string> WaitForLog(TaskRole role, int index,
+                                         const std::vector<std::string>& texts,
+                                         std::chrono::seconds limit);
 
   // The last `lines` lines of a task's log, or what there is.
-  virtual std::string LogTail(TaskRole role, int index, int lines) = 0;
+  std::string LogTail(TaskRole role, int index, int lines) const;
+  std::string LogFile(TaskRole role, int index) const;
 
   const MiniClusterOptions& options() const { return options_; }
   std::string job_file() const { return options_.directory + "/job.yaml"; }
-  std::string checkpoint_dir() const { return options_.directory + "/checkpoints"; }
+  std::string checkpoint_dir() const;
   std::string log_dir() const { return options_.directory + "/logs"; }
   // One file per server; all lives of a server append to it.
   std::string apply_log(int ps) const;
   std::vector<std::string> apply_logs() const;
 
+  // The port of the task's own, behind its proxy.
+  int port(TaskRole role, int index) const { return ports_.at({role, index}); }
+  // The way to a worker (only the chief takes it) or a server (the chief: control; workers: data).
+  FaultProxy* proxy(TaskRole role, int index) const { return proxies_.at({role, index}).get(); }
+
  protected:
-  explicit MiniCluster(MiniClusterOptions options) : options_(std::move(options)) {}
+  using Key = std::pair<TaskRole, int>;
+
+  explicit MiniCluster(MiniClusterOptions options);
+  absl::Status StartProxies();
+  // The command line of a task, without the program.
+  std::vector<std::string> Arguments(TaskRole role, int index, const TaskFlags& flags) const;
+  std::string TfConfig(TaskRole role, int index) const;
+  // To be called by Start: WaitForLog looks at what is written from now on.
+  void BeginLife(TaskRole role, int index);
+  // Readable once the task has ended; -1 where it was never started.
+  virtual int EndFd(TaskRole role, int index) = 0;
+  // Of a task that has ended.
+  virtual int ExitCode(TaskRole role, int index) = 0;
+
   MiniClusterOptions options_;
+
+ private:
+  std::map<Key, int> ports_;
+  std::map<Key, std::unique_ptr<FaultProxy>> proxies_;
+  std::map<Key, int64_t> read_until_;  // in the log, by WaitForLog
 };
 
-// Limits on time, scaled by COHORT_TEST_TIME_SCALE.
-std::chrono::seconds Scaled(std::chrono::seconds limit);
-// Polls `done` until it holds or the limit has passed.
-bool Eventually(std::chrono::seconds limit, const std::function<bool()>& done);
+// Distinct free ports of loopback, below those that the system gives to outgoing connections, so
+// that a task which comes back finds its port free. Others may take them before they are used.
+std::vector<int> FreePorts(int count);
 
 }  // namespace cohort
 

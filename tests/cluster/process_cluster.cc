@@ -1,26 +1,24 @@
 #include "tests/cluster/process_cluster.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
 #include "common/base/status.h"
-#include "tests/cluster/log_tail.h"
 
 namespace cohort {
 namespace {
 
 // What the child does between fork and exec: no allocation, no lock.
 [[noreturn]] void ExecChild(const std::vector<char*>& argv, const std::vector<char*>& envp,
-                            int log_fd) {
+                            int log_fd, const char* directory) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (chdir(directory) != 0) _exit(126);
   dup2(log_fd, STDOUT_FILENO);
   dup2(log_fd, STDERR_FILENO);
   execve(argv[0], argv.data(), envp.data());
@@ -36,23 +34,6 @@ std::vector<char*> Pointers(std::vector<std::string>* strings) {
 
 }  // namespace
 
-std::vector<int> FreePorts(int count) {
-  std::vector<int> sockets, ports;
-  for (int i = 0; i < count; ++i) {
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address));
-    getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-    sockets.push_back(fd);
-    ports.push_back(ntohs(address.sin_port));
-  }
-  for (int fd : sockets) close(fd);
-  return ports;
-}
-
 absl::StatusOr<std::unique_ptr<MiniCluster>> ProcessCluster::Create(MiniClusterOptions options) {
   const char* build = std::getenv("COHORT_BINARY_DIR");
   if (build == nullptr) return FailedPrecondition("COHORT_BINARY_DIR is not set: run under ctest");
@@ -61,66 +42,45 @@ absl::StatusOr<std::unique_ptr<MiniCluster>> ProcessCluster::Create(MiniClusterO
 }
 
 ProcessCluster::ProcessCluster(MiniClusterOptions options, std::string binary_dir)
-    : MiniCluster(std::move(options)), binary_dir_(std::move(binary_dir)) {
-  const std::vector<int> ports = FreePorts(options_.workers + options_.servers);
-  worker_ports_.assign(ports.begin(), ports.begin() + options_.workers);
-  ps_ports_.assign(ports.begin() + options_.workers, ports.end());
-}
+    : MiniCluster(std::move(options)), binary_dir_(std::move(binary_dir)) {}
 
 ProcessCluster::~ProcessCluster() {
   for (auto& [key, process] : processes_) {
     if (process.running) kill(process.pid, SIGKILL);
+  }
+  for (auto& [key, process] : processes_) {
     Reap(&process, /*block=*/true);
+    if (process.pid_fd >= 0) close(process.pid_fd);
   }
 }
 
-std::vector<std::string> ProcessCluster::CommandLine(TaskRole role, int index,
-                                                     const std::string& crash_point) const {
-  std::vector<std::string> args = {fmt::format("{}/cohort-{}", binary_dir_, TaskRoleName(role))};
-  switch (role) {
-    case TaskRole::kChief:
-      args.insert(args.end(),
-                  {job_file(), "--checkpoint_dir", checkpoint_dir(), "--log_dir", log_dir()});
-      args.insert(args.end(), options_.chief_flags.begin(), options_.chief_flags.end());
-      break;
-    case TaskRole::kPs:
-      args.insert(args.end(), {"--apply_log", apply_log(index)});
-      break;
-    case TaskRole::kEvaluator:
-      args.insert(args.end(), {"--checkpoint_dir", checkpoint_dir(), "--log_dir", log_dir()});
-      break;
-    case TaskRole::kWorker:
-      break;
-  }
-  if (!crash_point.empty()) args.insert(args.end(), {"--crash_point", crash_point});
-  return args;
-}
-
-std::string ProcessCluster::LogFile(TaskRole role, int index) const {
-  return fmt::format("{}/{}-{}.log", log_dir(), TaskRoleName(role), index);
-}
-
-absl::Status ProcessCluster::Start(TaskRole role, int index, const std::string& crash_point) {
+absl::Status ProcessCluster::Start(TaskRole role, int index, const TaskFlags& flags) {
   Process& process = processes_[{role, index}];
   Reap(&process, /*block=*/false);
   if (process.running) return AlreadyExists("{}:{} runs already", TaskRoleName(role), index);
-  std::vector<std::string> args = CommandLine(role, index, crash_point);
-  std::vector<std::string> env = {
-      "TF_CONFIG=" + TfConfigText(role, index, worker_ports_, ps_ports_),
-      "COHORT_DATA_DIR=" + options_.data_dir};
+  std::vector<std::string> args = Arguments(role, index, flags);
+  args.insert(args.begin(), fmt::format("{}/cohort-{}", binary_dir_, TaskRoleName(role)));
+  std::vector<std::string> env = {"TF_CONFIG=" + TfConfig(role, index),
+                                  "COHORT_DATA_DIR=" + options_.data_dir};
   for (const char* name : {"PATH", "HOME", "TSAN_OPTIONS", "ASAN_OPTIONS"}) {
     if (const char* value = std::getenv(name)) env.push_back(fmt::format("{}={}", name, value));
   }
   const auto argv = Pointers(&args);
   const auto envp = Pointers(&env);
+  BeginLife(role, index);
   const int log_fd =
       open(LogFile(role, index).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (log_fd < 0) return Unavailable("cannot write {}", LogFile(role, index));
+  const auto directory = options_.working_directory.find(role);
+  const std::string start_in =
+      directory == options_.working_directory.end() ? "." : directory->second;
   const pid_t pid = fork();
-  if (pid == 0) ExecChild(argv, envp, log_fd);
+  if (pid == 0) ExecChild(argv, envp, log_fd, start_in.c_str());
   close(log_fd);
   if (pid < 0) return Unavailable("fork failed");
-  process = {.pid = pid, .running = true};
+  if (process.pid_fd >= 0) close(process.pid_fd);
+  process = {
+      .pid = pid, .pid_fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0)), .running = true};
   return absl::OkStatus();
 }
 
@@ -145,17 +105,15 @@ bool ProcessCluster::Running(TaskRole role, int index) {
   return it->second.running;
 }
 
-absl::StatusOr<int> ProcessCluster::WaitForExit(TaskRole role, int index,
-                                                std::chrono::seconds limit) {
-  if (!Eventually(limit, [&] { return !Running(role, index); })) {
-    return DeadlineExceeded("{}:{} still runs; its log ends with\n{}", TaskRoleName(role), index,
-                            LogTail(role, index, 20));
-  }
-  return processes_[{role, index}].exit_code;
+int ProcessCluster::EndFd(TaskRole role, int index) {
+  const auto it = processes_.find({role, index});
+  return it == processes_.end() ? -1 : it->second.pid_fd;
 }
 
-std::string ProcessCluster::LogTail(TaskRole role, int index, int lines) {
-  return TailOf(LogFile(role, index), lines);
+int ProcessCluster::ExitCode(TaskRole role, int index) {
+  Process& process = processes_[{role, index}];
+  Reap(&process, /*block=*/true);
+  return process.exit_code;
 }
 
 void ProcessCluster::Reap(Process* process, bool block) {

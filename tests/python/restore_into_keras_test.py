@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """The weights of a checkpoint go back into the Keras model that the job describes."""
+import os
+import re
 import unittest
 
 import keras
@@ -7,6 +9,7 @@ import numpy as np
 
 import checkpoint_sample
 import load_checkpoint
+import real_cluster
 
 
 class RestoreIntoKeras(unittest.TestCase):
@@ -24,6 +27,19 @@ class RestoreIntoKeras(unittest.TestCase):
         expected = table[[1, 4, 6]].mean(axis=0) @ np.array([0, 10, 20, 30]) - 0.5
         prediction = model.predict(np.array([[1, 4, 6]]), verbose=0)
         np.testing.assert_allclose(prediction, [[expected]], rtol=1e-5)
+
+    def test_what_the_readme_shows_answers_as_the_job_learned(self):
+        with open(os.path.join(real_cluster.SOURCE, "README.md"), encoding="utf-8") as f:
+            code, = re.findall(r"^```python\n(.*?)^```$", f.read(), re.M | re.S)
+        with real_cluster.Directory() as directory:
+            ran = real_cluster.LocalRun(os.path.join(directory, "run"),
+                                        os.path.join(real_cluster.EXAMPLES, "recommender.yaml"))
+            self.assertEqual(ran.code, 0, ran.out + ran.err)
+            names = {}
+            exec(code.replace('"run/', '"%s/run/' % directory), names)  # pylint: disable=exec-used
+        # Words are numbered from 1 in the order of the job's vocabulary: 1 is "avenger".
+        answers = names["model"].predict(np.array([[1, 4, 6], [2, 4, 6], [7, 7, 1], [3, 3, 3]]), verbose=0)
+        np.testing.assert_array_equal(answers[:, 0] > 0.5, [True, False, True, False])
 
 
 if __name__ == "__main__":

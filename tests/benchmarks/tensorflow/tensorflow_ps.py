@@ -161,6 +161,16 @@ def mnist_mlp(tf, strategy, coordinator, args):
     return lambda: coordinator.schedule(step_fn, args=(iterator,))
 
 
+def cpu_seconds(children):
+    """Processor seconds so far of this process and its children, which are alive."""
+    ticks = 0
+    for pid in [os.getpid()] + [child.pid for child in children]:
+        with open(f"/proc/{pid}/stat") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--serve", action="store_true")
@@ -189,13 +199,17 @@ def main():
         for _ in range(args.warmup):
             schedule()
         coordinator.join()
+        cpu = cpu_seconds(children)
         start = time.time()
         for _ in range(args.steps):
             schedule()
         coordinator.join()
+        seconds = time.time() - start
+        cpu = cpu_seconds(children) - cpu
         print(json.dumps({"system": "tensorflow " + tf.__version__, "example": args.example,
                           "steps": args.steps, "steps_per_closure": 1,
-                          "steps_per_second": args.steps / (time.time() - start),
+                          "steps_per_second": args.steps / seconds,
+                          "cpu_ms_per_step": round(1000 * cpu / args.steps, 2),
                           "launch_to_first_step_s": first}), flush=True)
     finally:
         for child in children:

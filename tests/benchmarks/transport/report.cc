@@ -91,13 +91,14 @@ bool PrintGoals(const std::vector<Case>& results) {
   bool all = true;
   for (const Case& result : results) {
     const double over_plain = result.bytes >= kBig ? kOverPlainBig : kOverPlainSmall;
-    for (Way ours : {kCohort, kPs}) {
-      all &= CheckGoal(result, ours, kPlain, over_plain);
-      all &= CheckGoal(result, ours, kBare, kOverBare);
-    }
+    all &= CheckGoal(result, kCohort, kPlain, over_plain);
+    all &= CheckGoal(result, kCohort, kBare, kOverBare);
   }
-  fmt::print("goals: at least {} x plain gRPC from 1 MB, {} x below, {} x the bare path: {}\n",
-             kOverPlainBig, kOverPlainSmall, kOverBare, all ? "met" : "missed");
+  fmt::print(
+      "goals of the data path: at least {} x plain gRPC from 1 MB, {} x below, {} x the bare path: "
+      "{}\n"
+      "(ps, a server that looks up, applies and answers, is beside them for comparison)\n",
+      kOverPlainBig, kOverPlainSmall, kOverBare, all ? "met" : "missed");
   return all;
 }
 

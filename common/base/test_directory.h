@@ -1,5 +1,5 @@
-#ifndef COHORT_COMMON_CHECKPOINT_TEST_DIRECTORY_H_
-#define COHORT_COMMON_CHECKPOINT_TEST_DIRECTORY_H_
+#ifndef COHORT_COMMON_BASE_TEST_DIRECTORY_H_
+#define COHORT_COMMON_BASE_TEST_DIRECTORY_H_
 
 #include <signal.h>
 #include <stdlib.h>
@@ -29,6 +29,14 @@ class TestDirectory {
   }
   const std::string& path() const { return path_; }
   std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
+  // Makes (or replaces) a file; its path.
+  std::string Write(std::string_view name, std::string_view bytes) const {
+    const std::string path = *this / name;
+    std::ofstream out(path, std::ios::binary | std::ios::trunc);
+    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    REQUIRE(out.good());
+    return path;
+  }
 
  private:
   std::string path_;
@@ -73,4 +81,4 @@ inline bool Contains(std::string_view text, std::string_view part) {
 
 }  // namespace cohort::testing
 
-#endif  // COHORT_COMMON_CHECKPOINT_TEST_DIRECTORY_H_
+#endif  // COHORT_COMMON_BASE_TEST_DIRECTORY_H_

@@ -1,0 +1,244 @@
+// What the simulator found: ways in which a chief that restarts, or its workers, could wait for
+// ever.
+#include <catch2/catch.hpp>
+
+#include "chief/core_test_world.h"
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+void ScheduleAll(TestWorld* world, uint64_t places) {
+  for (const UnfinishedClosure& c : world->core().Unfinished()) {
+    REQUIRE(world->ScheduleJob(c.place, c.steps, places).ok());
+  }
+  while (world->core().next_place() < places) {
+    REQUIRE(world->ScheduleJob(world->core().next_place(), 1, places).ok());
+  }
+}
+
+// A worker with four closures in hand, and a chief that dies; the next one has adopted the worker
+// and nobody else.
+void RestartWithWorkInHand(TestWorld* world) {
+  world->StartServing();
+  world->hold_work = true;
+  ScheduleAll(world, 4);
+  world->Quiesce();
+  REQUIRE(world->workers[0].hand.size() == 4);
+  world->KillChief();
+  world->StartChief();
+  world->ConnectAll();
+  for (int i = 0; i < 2; ++i) {
+    while (world->ToPs(i) || world->FromPs(i)) {
+    }
+  }
+  while (world->ToWorker(0) || world->FromWorker(0)) {
+  }
+  world->Advance(1);
+  REQUIRE(world->DeliverOne());  // a generation is taken: everyone is asked to be adopted
+  while (world->ToWorker(0) || world->FromWorker(0)) {
+  }
+}
+
+void Finish(TestWorld* world) {
+  world->hold_work = false;
+  for (int i = 0; i < 20 && world->core().settlement().steps() < 4; ++i) {
+    world->Advance(1'000'000);
+    world->ConnectAll();
+    world->Quiesce();
+  }
+  CHECK(world->core().settlement().steps() == 4);
+  CHECK(world->core().resting());
+  for (const FakePs& ps : world->ps) {
+    CHECK(ps.places.size() == 4);
+    for (const auto& [place, times] : ps.places) CHECK(times == 1);
+  }
+}
+
+TEST_CASE("a result that comes between a worker's hello and the reading of the journal counts") {
+  TestWorld world(1, 2);
+  RestartWithWorkInHand(&world);
+  world.hold_work = false;
+  while (world.Work(0)) {
+  }
+  while (world.FromWorker(0)) {
+  }
+  world.Quiesce();
+  world.Serve();
+  world.Quiesce();
+  ScheduleAll(&world, 4);
+  Finish(&world);
+}
+
+TEST_CASE("a failure under the attempt that a worker kept over a restart gives the closure back") {
+  TestWorld world(1, 2);
+  RestartWithWorkInHand(&world);
+  world.Quiesce();
+  world.Serve();
+  world.Quiesce();
+  ScheduleAll(&world, 4);
+  int failures = 0;
+  world.outcome = [&](const v1::Closure& c) {
+    return c.id() == 1 && failures++ == 0 ? Aborted("fenced") : absl::OkStatus();
+  };
+  Finish(&world);
+  CHECK(failures > 1);
+}
+
+TEST_CASE("an adopted task that refuses this chief's stream is dialled again") {
+  TestWorld world(1, 2);
+  world.StartServing();
+  world.hold_work = true;
+  ScheduleAll(&world, 4);
+  world.Quiesce();
+  v1::WorkerToChief fenced;
+  fenced.mutable_fenced()->set_current_generation(world.core().generation());
+  fenced.mutable_fenced()->set_why("the chief is not adopted on this connection");
+  world.core().OnWorkerMessage(0, fenced);
+  world.Quiesce();
+  CHECK(!world.workers[0].connected);
+  Finish(&world);
+}
+
+TEST_CASE("a worker that is there and never ends a step loses its work to others") {
+  TestWorld world(2, 2);
+  world.options.closure_deadline_us = 5'000'000;
+  world.StartServing();
+  world.hold_work = true;
+  REQUIRE(world.ScheduleJob(0, 1, 1).ok());
+  world.Quiesce();
+  const size_t first = world.workers[0].seen.empty() ? 1 : 0;
+  world.Advance(4'000'000);
+  world.Quiesce();
+  CHECK(world.workers[1 - first].seen.empty());
+  world.Advance(1'100'000);
+  world.Quiesce();
+  REQUIRE(world.workers[1 - first].seen.size() == 1);
+  CHECK(world.workers[1 - first].seen[0].id() == world.workers[first].seen[0].id());
+  CHECK(world.workers[1 - first].seen[0].attempt() > world.workers[first].seen[0].attempt());
+}
+
+// All four of a job's closures are done and settled, so that their ids are nothing new to anyone.
+void TrainAndSettle(TestWorld* world) {
+  world->StartServing();
+  ScheduleAll(world, 4);
+  Finish(world);
+  REQUIRE(world->workers[0].watermark + world->workers[0].kept.size() > 4);
+}
+
+TEST_CASE("a job that starts afresh with the tasks of its former run goes above their timeline") {
+  TestWorld world(1, 2);
+  TrainAndSettle(&world);
+  const uint32_t attempt = world.workers[0].seen.back().attempt();
+  world.KillChief();
+  world.EmptyDirectory();
+  world.StartServing();
+  CHECK(world.core().timeline() == 2);
+  CHECK(world.core().generation() == 2);
+  CHECK(world.core().settlement().steps() == 0);
+  ScheduleAll(&world, 4);
+  Finish(&world);
+  // Ids come again; executions are told apart all the same.
+  CHECK(world.workers[0].seen.back().id() <= 4);
+  CHECK(world.workers[0].seen.back().attempt() > attempt);
+
+  world.KillChief();  // and its own journal says so, too
+  world.StartServing();
+  CHECK(world.core().timeline() == 2);
+  CHECK(world.core().generation() == 3);
+  CHECK(world.core().settlement().steps() == 4);
+}
+
+TEST_CASE("generations and timelines rise over jobs that follow each other on the same tasks") {
+  TestWorld world(1, 2);
+  TrainAndSettle(&world);
+  world.KillChief();
+  world.EmptyDirectory();
+  world.options.job = "another";
+  world.StartServing();
+  CHECK(world.core().generation() == 2);
+  CHECK(world.core().timeline() == 2);
+  CHECK(world.ps[0].term > 2);
+}
+
+TEST_CASE(
+    "a worker that comes late and is ahead of the journal ends a chief, and the next hears it") {
+  TestWorld world(2, 1);
+  world.StartServing();
+  world.Disconnect(WorkerTask(1));
+  world.workers[1].timeline = 9;
+  world.ConnectAll();
+  world.Quiesce();
+  REQUIRE(world.core().phase() == CoordinatorCore::Phase::kFailed);
+  const std::string why(world.core().TakeError().message());
+  CHECK(why.find("worker:1 (w1:1) has worked at timeline 9") != std::string::npos);
+  world.KillChief();
+  world.StartServing();
+  CHECK(world.core().served());
+  CHECK(world.core().timeline() == 10);
+  ScheduleAll(&world, 4);
+  Finish(&world);
+}
+
+v1::JournalRecord Record(uint64_t number) {
+  v1::JournalRecord record;
+  record.set_number(number);
+  return record;
+}
+
+TEST_CASE("a checkpoint whose record was not written stands in for the one that it replaced") {
+  // Rolled back to cut 3; cut 4 is committed and cut 3 deleted; the chief dies.
+  std::vector<v1::JournalRecord> records;
+  records.push_back(Record(1));
+  records.back().mutable_start()->set_generation(1);
+  records.push_back(Record(2));
+  records.back().mutable_rollback()->set_timeline(2);
+  records.back().mutable_rollback()->set_reserved_end(10);
+  records.back().mutable_rollback()->set_manifest("gone");
+  records.push_back(Record(3));
+  v1::ReserveClosures* reserve = records.back().mutable_reserve();
+  reserve->set_first_id(10);
+  reserve->set_count(4);
+  reserve->set_timeline(2);
+  reserve->set_first_place(6);
+  reserve->set_steps(1);
+  reserve->set_by_job(true);
+  reserve->set_max_places(10);
+
+  v1::Manifest newest;
+  newest.set_timeline(2);
+  newest.set_cut(4);
+  newest.mutable_chief()->set_settled_watermark(11);
+  newest.mutable_chief()->add_finished(12);
+  newest.mutable_chief()->set_next_place(9);
+  newest.mutable_chief()->set_journal_record(3);
+  v1::PendingClosure* pending = newest.mutable_chief()->add_pending();
+  pending->set_id(11);
+  pending->set_place(7);
+  pending->set_steps(1);
+  v1::MetricValue* metric = newest.mutable_chief()->add_metrics();
+  metric->set_name("n");
+  metric->set_total(8);
+  const ManifestReader read = [&](const std::string& path) -> absl::StatusOr<v1::Manifest> {
+    if (path == "newest") return newest;
+    return NotFound("{}", path);
+  };
+
+  CHECK(absl::IsNotFound(Recover(records, read).status()));
+  const absl::StatusOr<Recovered> recovered = Recover(records, read, "newest");
+  REQUIRE(recovered.ok());
+  CHECK(recovered->timeline == 2);
+  CHECK(recovered->steps == 8);
+  CHECK(recovered->metrics.at("n").total == 8);
+  REQUIRE(recovered->unfinished.size() ==
+          2);  // the pending one, and the one reserved after the cut
+  CHECK(recovered->unfinished[0].id == 11);
+  CHECK(recovered->unfinished[1].id == 13);
+  CHECK(recovered->watermark == 11);
+
+  newest.set_timeline(1);  // of before the rollback: it says nothing about this timeline
+  CHECK(absl::IsNotFound(Recover(records, read, "newest").status()));
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,427 @@
+#!/usr/bin/env python3
+"""Bad input, given to the programs as users give it: TF_CONFIG, flags, job files, CSV, IDX, checkpoints, tasks.
+
+Every case is a row of a table: its name, what is given, the exit code (sysexits), and three expressions that the
+message must match: what is wrong, where it is, and what should be done or what would be right.
+"""
+import gzip
+import json
+import os
+import re
+import shutil
+import socket
+import struct
+import sys
+import unittest
+import zlib
+
+import real_cluster
+from real_cluster import Directory, LocalRun, RealCluster, program, run
+
+USAGE, DATA, NO_INPUT, UNAVAILABLE, CANT_CREATE, IO, CONFIG = 64, 65, 66, 69, 73, 74, 78
+
+CLUSTER = '"cluster": {"worker": ["127.0.0.1:4701"], "ps": ["127.0.0.1:4711"]}'
+PS0 = '"task": {"type": "ps", "index": 0}'
+CHIEF = '{%s, "task": {"type": "chief", "index": 0}}' % CLUSTER
+
+
+def ps_list(addresses):
+    return '{"cluster": {"ps": %s}, %s}' % (addresses, PS0)
+
+
+# name, daemon, TF_CONFIG, what, where, todo; all end with 78.
+TF_CONFIG = [
+    ("unset", "ps", None, "is empty", "TF_CONFIG", r'it should be \{"cluster"'),
+    ("blank", "ps", " \n", "is empty", "TF_CONFIG", r'it should be \{"cluster"'),
+    ("torn", "ps", '{"cluster": ', "no valid JSON", "line 1, column 13", r"expected '\['"),
+    ("a list", "ps", "[]", "a list", "TF_CONFIG", "where a dictionary should be"),
+    ("cluster is a list", "ps", '{"cluster": [], %s}' % PS0, "a list", "cluster", "a dictionary by task type"),
+    ("job is a word", "ps", '{"cluster": {"ps": "a:1"}, %s}' % PS0, "a string", r"cluster\.ps",
+     "list of addresses"),
+    ("no port", "ps", ps_list('["127.0.0.1"]'), "has no port", r"cluster\.ps\[0\]", "look like host:port"),
+    ("named port", "ps", ps_list('["127.0.0.1:http"]'), '"http"', r"cluster\.ps\[0\]",
+     "number between 1 and 65535"),
+    ("large port", "ps", ps_list('["127.0.0.1:99999"]'), "99999", r"cluster\.ps\[0\]", "between 1 and 65535"),
+    ("a URL", "ps", ps_list('["http://h:1"]'), "has a scheme", r"cluster\.ps\[0\]", "look like host:port"),
+    ("bare IPv6", "ps", ps_list('["::1:4711"]'), "more than one colon", r"cluster\.ps\[0\]", "in brackets"),
+    ("a number", "ps", ps_list("[4711]"), "a number", r"cluster\.ps\[0\]", 'an address "host:port"'),
+    ("one address twice", "ps", ps_list('["127.0.0.1:1", "127.0.0.1:1"]'), r"address of cluster\.ps\[0\] too",
+     r"cluster\.ps\[1\]", "its own"),
+    ("unknown job", "ps", '{"cluster": {"pss": ["127.0.0.1:1"]}, %s}' % PS0, "no kind of task", "cluster",
+     'did you mean "ps"'),
+    ("chief and master", "ps", '{"cluster": {"chief": ["a:1"], "master": ["a:2"]}, %s}' % PS0,
+     "name the same task", r"cluster\.master", "keep one"),
+    ("sparse index", "ps", '{"cluster": {"ps": {"one": "127.0.0.1:1"}}, %s}' % PS0, "not a number",
+     r'cluster\.ps\["one"\]', "counted 0, 1"),
+    ("no task", "ps", "{%s}" % CLUSTER, "is missing", "task", r'needs \{"type": "ps", "index": n\}'),
+    ("no type", "ps", '{%s, "task": {"index": 0}}' % CLUSTER, "is missing", r"task\.type", "chief, worker, ps"),
+    ("unknown type", "ps", '{%s, "task": {"type": "pss", "index": 0}}' % CLUSTER, "no kind of task",
+     r"task\.type", 'did you mean "ps"'),
+    ("index beyond", "ps", '{%s, "task": {"type": "ps", "index": 7}}' % CLUSTER, "has no task 7", r"task\.index",
+     "it has 1, counted from 0"),
+    ("negative index", "ps", '{%s, "task": {"type": "ps", "index": -1}}' % CLUSTER, "-1 is negative",
+     r"task\.index", "counted 0, 1"),
+    ("another daemon's", "worker", "{%s, %s}" % (CLUSTER, PS0), "names a ps", r"task\.type", "start cohort-ps"),
+    ("own job absent", "ps", '{"cluster": {"worker": ["127.0.0.1:1"]}, %s}' % PS0, r"cluster\.ps is missing",
+     r"task\.type", "add it, a list"),
+    ("beyond loopback", "ps", ps_list('["10.0.0.1:4711"]'), "plaintext", "4711", "--allow_insecure"),
+]
+
+RECOMMENDER = os.path.join(real_cluster.EXAMPLES, "recommender.yaml")
+# name, command line, exit code, what, where, todo. Words in capitals stand for files of the test's directory.
+FLAGS = [
+    ("unknown flag", ["cohort-ps", "--thread", "3"], USAGE, "unknown flag", "--thread", 'mean "--threads"'),
+    ("unknown flag of a command", ["cohort", "local", "--worker", "3", "JOB"], USAGE, "unknown flag", "--worker",
+     'mean "--workers"'),
+    ("unknown flag of the chief", ["cohort-chief", "--checkpointdir", "x", "JOB"], USAGE, "unknown flag",
+     "--checkpointdir", 'mean "--checkpoint_dir"'),
+    ("unknown flag of the evaluator", ["cohort-evaluator", "--latest"], USAGE, "unknown flag", "--latest",
+     "--help shows"),
+    ("unknown command", ["cohort", "chekc"], USAGE, "no command", "chekc", 'mean "check"'),
+    ("no command", ["cohort"], USAGE, "command is missing", "cohort", "local, check, inspect"),
+    ("a word for a number", ["cohort-ps", "--threads", "many"], USAGE, '"many" is not a number', "--threads",
+     "--help shows"),
+    ("no value", ["cohort-worker", "--threads"], USAGE, "value is missing", "--threads", "--help shows"),
+    ("negative threads", ["cohort-ps", "--threads", "-1"], USAGE, "negative", "--threads", "0 takes"),
+    ("a port too large", ["cohort-ps", "--admin_port", "70000"], USAGE, "70000", "--admin_port",
+     "between 0 and 65535"),
+    ("unknown level", ["cohort-ps", "--log_level", "loud"], USAGE, '"loud"', "--log_level", "debug, info"),
+    ("a port alone", ["cohort-ps", "--bind", "4711"], USAGE, "a port alone", "--bind", r"0\.0\.0\.0:4711"),
+    ("bind for everybody", ["cohort-ps", "--bind", "0.0.0.0:4711"], CONFIG, "plaintext", r"0\.0\.0\.0:4711",
+     "--allow_insecure"),
+    ("no job", ["cohort", "check"], USAGE, "required", r"JOB\.yaml", "--help shows"),
+    ("two jobs", ["cohort", "check", "a", "b"], USAGE, "unexpected argument", '"b"', "--help shows"),
+    ("no servers", ["cohort", "check", "--ps", "0", "JOB"], USAGE, "--ps", "cohort", "at least 1"),
+    ("negative workers", ["cohort", "local", "--workers", "-3", "JOB"], USAGE, "-3", "--workers", "between 1 and"),
+    ("a flag for nobody", ["cohort", "local", "--task_flag", "x=--y", "JOB"], USAGE, '"x=--y"', "--task_flag",
+     "TASK=FLAG"),
+    ("negative timeout", ["cohort-chief", "JOB", "--task_timeout_s", "-1"], USAGE, "negative", "--task_timeout_s",
+     "0 takes"),
+    ("no pause", ["cohort-evaluator", "--checkpoint_dir", "DIR", "--poll_s", "0"], USAGE, "not more than 0",
+     "--poll_s", "seconds"),
+    ("no checkpoints named", ["cohort-evaluator"], USAGE, "is missing", "--checkpoint_dir", "directory where"),
+    ("no directory anywhere", ["cohort-chief", "NODIR"], USAGE, "no checkpoint directory", "chief",
+     "give --checkpoint_dir"),
+    ("absent job", ["cohort-chief", "DIR/none.yaml"], NO_INPUT, "No such file", r"none\.yaml", "opened"),
+    ("absent checkpoint", ["cohort", "inspect", "DIR/none"], NO_INPUT, "not there", "none", "is not there"),
+    ("no checkpoint", ["cohort", "evaluate", "DIR"], NO_INPUT, "holds no checkpoint", "DIR", "name a ckpt-"),
+    ("log file", ["cohort-ps", "--log_file", "/dev/null/x"], CANT_CREATE, "cannot be opened", "/dev/null/x",
+     "Not a directory"),
+    ("apply log", ["cohort-ps", "--apply_log", "/dev/null/x"], CANT_CREATE, "Not a directory", "/dev/null/x",
+     "--apply_log"),
+    ("full disk", ["cohort-ps", "--apply_log", "/dev/full"], IO, "No space left", "/dev/full", "--apply_log"),
+    ("socket directory", ["cohort-ps", "--unix_socket_dir", "/dev/null/x"], CANT_CREATE, "cannot listen",
+     "/dev/null/x", "may write to"),
+    ("log directory", ["cohort-chief", "JOB", "--checkpoint_dir", "DIR/c", "--log_dir", "/dev/null/x"],
+     CANT_CREATE, "cannot be made", "/dev/null/x", "Not a directory"),
+    ("checkpoint directory", ["cohort-chief", "JOB", "--checkpoint_dir", "/dev/null/x"], CANT_CREATE,
+     "cannot be made", "/dev/null/x", "Not a directory"),
+]
+
+# name, what is replaced in recommender.yaml, by what, what, where, todo; all end with 65.
+JOBS = [
+    ("unknown key", "batch_size", "batchsize", 'unknown key "batchsize"', "job.yaml:21", '"batch_size"'),
+    ("unknown section", "model:", "modle:", 'unknown key "modle"', "job.yaml:8", 'mean "model"'),
+    ("key twice", "seed: 7", "seed: 7\nseed: 8", "stands twice", "job.yaml:7", "seed"),
+    ("not YAML", "name: recommender", "name: [recommender", "not YAML", "job.yaml:", "end of sequence"),
+    ("unknown layer", "GlobalAveragePooling1D", "GlobalAveragePooling2D", "no layer", "job.yaml:12",
+     "there are Activation"),
+    ("unknown activation", "sigmoid", "sigmoit", "no activation", "job.yaml:13", 'mean "sigmoid"'),
+    ("units missing", "units: 1, ", "", "needs its argument", "job.yaml:13", "units"),
+    ("units negative", "units: 1", "units: -4", "-4", "job.yaml:13", "must be positive"),
+    ("shape of another column", "shape: [3]", "shape: [4]", r"shape is \[4\]", "job.yaml:10", r"has \[3\]"),
+    ("no such column", "feature: features", "feature: words", '"words"', "job.yaml:10", "columns are features"),
+    ("unknown loss", "binary_crossentropy", "binary_crossentrpy", "no loss", "job.yaml:16", "did you mean"),
+    ("loss of another shape", "units: 1", "units: 3", "the prediction is", "job.yaml:16", "the label is"),
+    ("unknown metric", "[accuracy]", "[acuracy]", "no metric", "job.yaml:18", 'mean "accuracy"'),
+    ("unknown optimizer", "RMSprop: ", "RMSProp2: ", "no optimizer", "job.yaml:17", "SGD, Adam, RMSprop"),
+    ("unknown argument", "learning_rate", "lr", 'no argument "lr"', "job.yaml:17", "it has learning_rate"),
+    ("a word for a number", "learning_rate: 0.1", "learning_rate: fast", '"fast"', "job.yaml:17",
+     "must be a number"),
+    ("no source", "    generator: {name: recommender, records: 6400, seed: 1}\n", "", "needs a source",
+     "job.yaml:23", "generator, idx or csv"),
+    ("unknown generator", "name: recommender, records: 6400", "name: recommendr, records: 6400", "no generator",
+     "job.yaml:24", "there is recommender"),
+    ("transform of nothing", "column: features", "column: featurs", 'no column "featurs"', "job.yaml:23",
+     "there are features"),
+    ("label of nothing", "label: label", "label: lable", '"lable"', "job.yaml:23", "it has features, label"),
+    ("a validation set beyond", "records: 1600, seed: 2}", "records: 1600, seed: 2}\n    skip: 9999", "skip 9999",
+     "job.yaml:31", "beyond the 1600 records"),
+    ("no epochs", "epochs: 4", "epochs: 0", "fit.epochs", "job.yaml:35", "at least 1"),
+    ("a mode to come", "mode: async", "mode: sync", "not there yet", "job.yaml:38", "there is async"),
+    ("unknown partitioner", "FixedShards", "FixedShard", "no partitioner", "job.yaml:39", "FixedShards, MinSize"),
+    ("a path for a name", "name: recommender", "name: a/b", '"a/b"', "job.yaml:5", "letters, digits"),
+]
+
+CSV_JOB = """name: c
+model:
+  sequential:
+    - Input: {shape: [1], feature: age}
+    - Dense: {units: 1}
+compile: {loss: mse}
+data:
+  train:
+    csv: {path: a.csv}
+    transforms:
+      - {column: age}
+      - {column: word, lookup: string}
+      - {column: income, equals: yes}
+    label: income
+"""
+ROWS = b"age,word,income\n1,a,yes\n2,b,no\n"
+# name, the file, what is replaced in the job, by what, exit code, what, where, todo.
+CSV = [
+    ("empty", b"", "", "", DATA, "is empty", r"a\.csv", "a header is due"),
+    ("header only", b"age,word,income\n", "", "", DATA, "no records", r"a\.csv", "records"),
+    ("too few fields", b"age,word,income\n1,a\n", "", "", DATA, "has 2 fields", "line 2", "3 are due"),
+    ("no number", ROWS + b"old,c,no\n", "", "", DATA, '"old" is not a number', 'line 4: column "age"', "number"),
+    ("too large a number", ROWS + b"1e999,c,no\n", "", "", DATA, "1e999", "line 4", "number"),
+    ("column absent", b"age,income\n1,yes\n", "", "", DATA, 'no column "word"', "job.yaml:8", "age, income"),
+    ("open quote", b'age,word,income\n1,"a,yes\n', "", "", DATA, "never closed", "line 2", "quote that opens"),
+    ("two columns of a name", b"age,age,income\n1,2,yes\n", "", "", DATA, "two columns", r"a\.csv", '"age"'),
+    ("not text", b"age,word,income\n1,a\0b,yes\n", "", "", DATA, "NUL byte", "line 2: field 2", "not text"),
+    ("rows beyond", ROWS, "    csv:", "    skip: 5\n    csv:", DATA, "skip 5", "job.yaml:8", "2 records"),
+    ("another file", ROWS, "a.csv", "a.csv, sha256: abcd", DATA, "has sha256", r"a\.csv", "mend `sha256`"),
+    ("absent", None, "", "", NO_INPUT, "is not there", r"a\.csv", "set COHORT_DATA_DIR"),
+    ("a directory", ROWS, "path: a.csv", "path: .", NO_INPUT, "Is a directory", "cannot read", "data file"),
+]
+
+IDX_JOB = """name: i
+model:
+  sequential:
+    - Input: {shape: [2, 2], feature: image}
+    - Flatten
+    - Dense: {units: 2}
+compile: {loss: sparse_categorical_crossentropy}
+data:
+  train:
+    idx: {images: images.idx, labels: labels.idx}
+    label: label
+"""
+IMAGES = bytes([0, 0, 8, 3]) + struct.pack(">3I", 3, 2, 2) + bytes(12)
+LABELS = bytes([0, 0, 8, 1]) + struct.pack(">I", 3) + bytes(3)
+# name, images, labels, what, where, todo; all end with 65.
+IDX = [
+    ("empty", b"", LABELS, "0 bytes", "images.idx", "IDX header"),
+    ("torn header", IMAGES[:10], LABELS, "ends at byte 10", "images.idx", "3 dimensions"),
+    ("torn data", IMAGES[:-3], LABELS, "9 bytes follow", "behind byte 16", r"\[3, 2, 2\] elements of 1 bytes are due"),
+    ("too long", IMAGES + b"xx", LABELS, "14 bytes follow", "behind byte 16", "are due"),
+    ("a picture", b"\x89PNG\r\n\x1a\n" * 4, LABELS, "bytes 89 50", "images.idx", "an IDX file with 00 00"),
+    ("huge", bytes([0, 0, 8, 3]) + b"\xff" * 12, LABELS, "4294967295", "behind byte 16", "are due"),
+    ("no dimension", bytes([0, 0, 8, 0]), LABELS, "dimension at least", "byte 3", "an IDX file of records has"),
+    ("other counts", IMAGES, bytes([0, 0, 8, 1]) + struct.pack(">I", 2) + bytes(2), "3 records", "images.idx",
+     "labels.idx has 2"),
+    ("torn gzip", gzip.compress(IMAGES)[:-9], LABELS, "ends too early", "images.idx", "at byte"),
+    ("damaged gzip", gzip.compress(IMAGES)[:-8] + bytes(8), LABELS, "damaged", "images.idx", "incorrect data check"),
+]
+
+
+def flip(at):
+    def change(data):
+        data[at] ^= 1
+        return data
+    return change
+
+
+def with_crc(change):
+    """Changes the manifest's JSON and writes the checksum that fits."""
+    def apply(directory):
+        path = os.path.join(directory, "manifest.json")
+        with open(path, encoding="utf-8") as f:
+            manifest = json.load(f)
+        change(manifest)
+        data = json.dumps(manifest).encode()
+        with open(path, "wb") as f:
+            f.write(data)
+        with open(path + ".crc", "w", encoding="utf-8") as f:
+            f.write("%08x %d\n" % (zlib.crc32(data), len(data)))
+    return apply
+
+
+def edit(name, change):
+    def apply(directory):
+        path = os.path.join(directory, name)
+        with open(path, "rb") as f:
+            data = bytearray(f.read())
+        with open(path, "wb") as f:
+            f.write(change(data))
+    return apply
+
+
+# name, what is done to the checkpoint's directory, what, where; all end with 65 and the advice to take another.
+CHECKPOINTS = [
+    ("damaged manifest", edit("manifest.json", flip(100)), "has checksum and size", "manifest.json"),
+    ("torn manifest", edit("manifest.json", lambda d: d[:200]), "has checksum and size", "manifest.json"),
+    ("no checksum", lambda d: os.remove(os.path.join(d, "manifest.json.crc")), "checksum cannot be read",
+     r"manifest\.json\.crc"),
+    ("manifest of text", with_crc(lambda m: m.clear()), "version 0", "manifest.json"),
+    ("a format to come", with_crc(lambda m: m.update(format_version=99)), "99", "manifest.json"),
+    ("a file elsewhere", with_crc(lambda m: m["files"][0].update(name="../../etc/passwd")), "passwd",
+     "manifest.json"),
+    ("damaged shard", edit("ps-0.safetensors", flip(-3)), "has checksum", r"ps-0\.safetensors"),
+    ("torn shard", edit("ps-0.safetensors", lambda d: d[:-5]), "the manifest says", r"ps-0\.safetensors"),
+    ("no shard", lambda d: os.remove(os.path.join(d, "ps-1.safetensors")), "No such file", r"ps-1\.safetensors"),
+]
+
+
+class BadInput(unittest.TestCase):
+    def setUp(self):
+        self.directory = self.enterContext(Directory())
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def write(self, name, data):
+        with open(self.path(name), "wb") as f:
+            f.write(data if isinstance(data, bytes) else data.encode())
+        return self.path(name)
+
+    def check(self, name, done, code, *says):
+        """One row: the exit code, and every expression in what the program wrote to stderr."""
+        with self.subTest(name):
+            self.assertEqual(done.returncode, code, done.stdout[-500:] + done.stderr)
+            for expression in says:
+                self.assertRegex(done.stderr, expression)
+
+    def test_tf_config(self):
+        for name, daemon, text, *says in TF_CONFIG:
+            environment = {} if text is None else {"TF_CONFIG": text}
+            self.check(name, run([program("cohort-" + daemon)], environment), CONFIG, *says)
+
+    def test_flags(self):
+        with open(RECOMMENDER, encoding="utf-8") as f:
+            self.write("nodir.yaml", f.read().split("\ncheckpoint:")[0])
+        words = {"JOB": RECOMMENDER, "NODIR": self.path("nodir.yaml")}
+        for name, command, code, *says in FLAGS:
+            port, = real_cluster.free_ports(1)
+            role = command[0].removeprefix("cohort-")
+            config = CHIEF if role == "chief" else (
+                '{"cluster": {"ps": ["127.0.0.1:%d"], "worker": ["127.0.0.1:1"]}, "task": '
+                '{"type": "%s", "index": 0}}' % (port, role))
+            environment = {} if role in ("cohort", "evaluator") else {"TF_CONFIG": config}
+            command = [words.get(w, w.replace("DIR", self.directory) if w.startswith("DIR") else w)
+                       for w in command]
+            says = [s.replace("DIR", self.directory) for s in says]
+            self.check(name, run([program(command[0]), *command[1:]], environment, cwd=self.directory), code,
+                       *says)
+
+    def test_help_and_version_everywhere(self):
+        for name in ("cohort", "cohort-ps", "cohort-worker", "cohort-chief", "cohort-evaluator",
+                     "cohort-custom-loop"):
+            version = run([program(name), "--version"])
+            self.assertEqual(version.returncode, 0)
+            self.assertRegex(version.stdout, r"^%s \d+\.\d+\.\d+\n$" % name)
+            shown = run([program(name), "--help"])
+            self.assertEqual(shown.returncode, 0)
+            self.assertIn("--help", shown.stdout)
+        for command in ("local", "check", "inspect", "evaluate", "run"):
+            self.assertEqual(run([program("cohort"), command, "--help"]).returncode, 0, command)
+
+    def job(self, name, text, code, says):
+        path = self.write("job.yaml", text)
+        done = run([program("cohort"), "check", path], {"COHORT_DATA_DIR": self.directory})
+        self.check(name, done, code, *says)
+
+    def test_job_files(self):
+        with open(RECOMMENDER, encoding="utf-8") as f:
+            good = f.read()
+        for name, old, new, *says in JOBS:
+            self.assertIn(old, good, name)
+            self.job(name, good.replace(old, new, 1), DATA, says)
+        self.job("empty file", "", DATA, ["the file is empty", "job.yaml:1", "empty"])
+        self.job("no mapping", "- a\n", DATA, ["a list", "job.yaml:1", "must be a mapping"])
+        self.job("noise", bytes(range(128, 256)), DATA, ["not \"", "job.yaml:1", "must be a mapping"])
+
+    def test_csv_files(self):
+        for name, data, old, new, code, *says in CSV:
+            if data is None:
+                os.remove(self.path("a.csv"))
+            else:
+                self.write("a.csv", data)
+            self.assertIn(old, CSV_JOB, name)
+            if code == NO_INPUT:  # `check` goes on without data that is absent; a run does not
+                path = self.write("job.yaml", CSV_JOB.replace(old, new))
+                done = run([program("cohort"), "local", "--run_dir", self.path("run"), path],
+                           {"COHORT_DATA_DIR": self.directory})
+                self.check(name, done, code, *says)
+            else:
+                self.job(name, CSV_JOB.replace(old, new), code, says)
+
+    def test_idx_files(self):
+        for name, images, labels, *says in IDX:
+            self.write("images.idx", images)
+            self.write("labels.idx", labels)
+            self.job(name, IDX_JOB, DATA, says)
+
+    def test_checkpoints(self):
+        trained = LocalRun(self.path("run"), RECOMMENDER, ps=2, workers=2)
+        self.assertEqual(trained.code, 0, trained.err)
+        whole = self.path("run/checkpoints/ckpt-1-1-4")
+        for name, change, *says in CHECKPOINTS:
+            shutil.rmtree(self.path("damaged"), ignore_errors=True)
+            shutil.copytree(whole, self.path("damaged/ckpt-1-1-4"))
+            change(self.path("damaged/ckpt-1-1-4"))
+            for command in ("inspect", "evaluate"):
+                done = run([program("cohort"), command, self.path("damaged")])
+                self.check(name + ", " + command, done, DATA, "holds no whole checkpoint", "an older one", *says)
+        # Beside an older one that is whole, that one is taken, and the refusal told.
+        shutil.copytree(self.path("run/checkpoints/ckpt-1-1-3"), self.path("damaged/ckpt-1-1-3"))
+        done = run([program("cohort"), "inspect", self.path("damaged")])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"refused: .*ckpt-1-1-4(.|\n)*checkpoint: .*ckpt-1-1-3")
+        self.check_the_directory_of_another_job()
+
+    def check_the_directory_of_another_job(self):
+        with open(RECOMMENDER, encoding="utf-8") as f:
+            other = self.write("other.yaml", f.read().replace("output_dim: 20", "output_dim: 10"))
+        for name, job, what in (("another job", other, "checkpoints of another job"),
+                                ("a finished job", RECOMMENDER, "this job is finished")):
+            done = run([program("cohort"), "local", "--run_dir", self.path("again"), "--checkpoint_dir",
+                        self.path("run/checkpoints"), job])
+            self.check(name, done, CONFIG, what, re.escape(self.path("run/checkpoints")), "--fresh")
+
+    def test_tasks(self):
+        taken = self.enterContext(socket.socket())
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        port = taken.getsockname()[1]
+        self.check("a taken port", run([program("cohort-ps")], {"TF_CONFIG": ps_list('["127.0.0.1:%d"]' % port)}),
+                   CANT_CREATE, "is taken", "127.0.0.1:%d" % port, "choose another")
+        missing = run([program("cohort-chief"), RECOMMENDER, "--checkpoint_dir", self.path("c"), "--log_dir",
+                       self.path("l"), "--task_timeout_s", "0.2"], {"TF_CONFIG": CHIEF})
+        self.check("missing tasks", missing, UNAVAILABLE, r"waiting for ps:0 \(127\.0\.0\.1:4711\)",
+                   r"worker:0 \(127\.0\.0\.1:4701\)", "start what is missing")
+        with open(RECOMMENDER, encoding="utf-8") as f:
+            small = self.write("small.yaml", f.read().replace("input_dim: 8", "input_dim: 5"))
+        ran = LocalRun(self.path("run"), small, ps=1, workers=1)
+        self.assertEqual(ran.code, DATA, ran.err)
+        for says in ("row [567] of variable", "embedding/embeddings", "input_dim"):
+            self.assertRegex(ran.err, says)
+
+    def test_a_failed_chief_leaves_tasks_that_wait_and_a_next_one_takes_them(self):
+        with open(RECOMMENDER, encoding="utf-8") as f:
+            small = self.write("small.yaml", f.read().replace("input_dim: 8", "input_dim: 5"))
+        with RealCluster(self.directory, ps=1, workers=1) as cluster:
+            cluster.start_servers_and_workers()
+            flags = ["--checkpoint_dir", self.path("bad"), "--log_dir", self.path("l")]
+            cluster.start("chief", 0, [small, *flags])
+            self.assertEqual(cluster.wait("chief"), DATA)
+            for role in ("ps", "worker"):
+                real_cluster.until(role + " does not say that it waits",
+                                   lambda role=role: "waiting for chief" in cluster.text(role))
+                self.assertTrue(cluster.running(role))
+            flags[1] = self.path("good")
+            cluster.start("chief", 0, [RECOMMENDER, *flags])
+            self.assertEqual(set(cluster.wait_all().values()), {0}, cluster.text("chief"))
+
+    def test_there_are_sixty_cases(self):
+        tables = {"TF_CONFIG": TF_CONFIG, "flags": FLAGS, "jobs": JOBS, "CSV": CSV, "IDX": IDX,
+                  "checkpoints": CHECKPOINTS}
+        print(", ".join("%d %s" % (len(t), name) for name, t in tables.items()), file=sys.stderr)
+        self.assertGreaterEqual(sum(map(len, tables.values())), 60)
+        for name, table in tables.items():
+            self.assertEqual(len({row[0] for row in table}), len(table), name)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,318 @@
+// Every decoder of bytes that come from elsewhere, fed with mutations of good input: it takes them
+// or says no, and never stumbles (this runs under the address sanitizer too). The table of decoders
+// is the list of them; CONTRIBUTING.md sends whoever adds one here.
+#include <google/protobuf/stubs/logging.h>
+#include <zlib.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/test_directory.h"
+#include "common/checkpoint/checkpoint_reader.h"
+#include "common/checkpoint/journal_format.h"
+#include "common/checkpoint/manifest.h"
+#include "common/checkpoint/safetensors.h"
+#include "common/checkpoint/shard_names.h"
+#include "common/cluster/address.h"
+#include "common/cluster/tf_config.h"
+#include "common/data/input_file.h"
+#include "common/data/sources.h"
+#include "common/graph/expr.h"
+#include "common/graph/program_builder.h"
+#include "common/graph/program_proto.h"
+#include "common/graph/validate.h"
+#include "common/model/job_file.h"
+#include "common/rpc/frame_codec.h"
+#include "common/rpc/grpc_status.h"
+#include "common/rpc/push_pull_codec.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/worker.pb.h"
+#include "tests/cluster/apply_log.h"
+
+namespace cohort {
+namespace {
+
+using testing::TestDirectory;
+
+struct Decoder {
+  const char* name;
+  int rounds;
+  std::string good;
+  std::function<absl::Status(const std::string&)> decode;
+};
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void WriteAll(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+// One to four changes: a byte, a bit, a cut, a piece doubled, a number made extreme.
+std::string Mutate(std::string bytes, std::mt19937_64* random) {
+  const auto pick = [&](size_t n) { return n == 0 ? 0 : static_cast<size_t>((*random)() % n); };
+  for (size_t n = 1 + pick(4); n > 0; --n) {
+    const size_t at = pick(bytes.size());
+    switch (pick(6)) {
+      case 0:
+        if (!bytes.empty()) bytes[at] = static_cast<char>((*random)());
+        break;
+      case 1:
+        if (!bytes.empty()) bytes[at] = static_cast<char>(bytes[at] ^ (1 << pick(8)));
+        break;
+      case 2:
+        bytes.resize(at);
+        break;
+      case 3:
+        bytes.erase(at, 1 + pick(16));
+        break;
+      case 4:
+        bytes.insert(at, bytes.substr(pick(bytes.size() + 1), pick(40)));
+        break;
+      default:
+        for (size_t i = at; i < std::min(at + 8, bytes.size()); ++i) bytes[i] = '\xff';
+    }
+  }
+  return bytes;
+}
+
+// A checkpoint of one variable in one file; returns its directory.
+std::string MakeCheckpoint(const TestDirectory& directory) {
+  const std::string file = "ps-0.safetensors";
+  const ShardTensorName name{"w", "", 0, 3};
+  const float values[6] = {1, 2, 3, 4, 5, 6};
+  auto writer =
+      SafetensorsWriter::Create(directory / file, {{name.ToString(), DType::kFloat32, {3, 2}}}, {});
+  REQUIRE(writer.ok());
+  REQUIRE((*writer)->Append(values, sizeof(values)).ok());
+  const auto result = (*writer)->Finish();
+  REQUIRE(result.ok());
+  v1::Manifest manifest;
+  manifest.set_cut(12);
+  manifest.set_job("demo");
+  v1::VariableSpec* variable = manifest.mutable_layout()->add_variables();
+  variable->set_name("w");
+  variable->set_dtype(v1::FLOAT32);
+  variable->add_dims(3);
+  variable->add_dims(2);
+  manifest.mutable_layout()->add_shards()->set_rows(3);
+  manifest.mutable_layout()->add_tablets();
+  v1::SnapshotFile* entry = manifest.add_files();
+  entry->set_name(file);
+  entry->set_bytes(result->bytes);
+  entry->set_crc32(result->crc32);
+  REQUIRE(CommitManifest(directory.path(), manifest).ok());
+  return directory.path();
+}
+
+std::string JournalBytes() {
+  std::string bytes;
+  for (uint64_t number = 1; number < 6; ++number) {
+    v1::JournalRecord record;
+    record.set_number(number);
+    record.mutable_settle()->set_watermark(number * 10);
+    REQUIRE(AppendJournalFrame(record, &bytes).ok());
+  }
+  return bytes;
+}
+
+std::string ProgramBytes() {
+  ProgramBuilder b("square");
+  const Expr x = b.Input("x", {DType::kFloat32, {{4}, {2}}});
+  b.AddOutput("y", MatMul(x, Transpose(x, {1, 0})));
+  v1::Program proto;
+  ProgramToProto(*std::move(b).Build(), &proto);
+  return proto.SerializeAsString();
+}
+
+std::string PushPullBytes() {
+  v1::PushPullRequest request;
+  v1::PushPart* push = request.mutable_header()->mutable_push();
+  request.mutable_header()->set_sequence(7);
+  push->mutable_id()->set_closure(99);
+  push->set_weight(2);
+  push->add_sections()->add_entries()->set_count(4);
+  request.add_payload(std::string(16, 'x'));
+  return request.SerializeAsString();
+}
+
+std::string ClosureBytes() {
+  v1::ChiefToWorker message;
+  v1::Closure* closure = message.mutable_dispatch()->add_closures();
+  closure->set_program("abc");
+  closure->add_leases()->set_end(32);
+  v1::TensorValue* value = closure->add_arguments();
+  value->set_dtype(v1::UINT8);
+  value->add_dims(8);
+  value->set_data("12345678");
+  return message.SerializeAsString();
+}
+
+std::string Gzip(const std::string& bytes) {
+  z_stream stream = {};
+  REQUIRE(deflateInit2(&stream, 9, Z_DEFLATED, MAX_WBITS + 16, 9, Z_DEFAULT_STRATEGY) == Z_OK);
+  std::string out(bytes.size() + 128, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+Frame FrameOf(const std::string& bytes) {
+  const grpc::Slice slice(bytes);
+  return Frame(&slice, 1);
+}
+
+std::string IdxBytes() { return std::string("\0\0\x08\x02\0\0\0\x03\0\0\0\x02", 12) + "abcdef"; }
+
+constexpr char kCsv[] = "age,word\n39,\"a, b\"\n50,c\n";
+constexpr char kTfConfig[] =
+    R"({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"], "ps": {"3": "[::1]:4"}},
+        "task": {"type": "worker", "index": "1"}, "environment": "cloud"})";
+
+std::string ExampleJob() {
+  const char* source = std::getenv("COHORT_SOURCE_DIR");
+  return ReadAll(std::string(source == nullptr ? "." : source) +
+                 "/deploy/examples/recommender.yaml");
+}
+
+// The decoders that need no file.
+std::vector<Decoder> DecodersOfBytes() {
+  return {
+      {"journal", 4000, JournalBytes(),
+       [](const std::string& b) { return ParseJournal(b, "file", nullptr).status(); }},
+      {"program", 4000, ProgramBytes(),
+       [](const std::string& b) {
+         v1::Program proto;
+         if (!proto.ParseFromString(b)) return InvalidArgument("no program");
+         return ProgramFromProto(proto).status();
+       }},
+      {"PushPull frame", 4000, PushPullBytes(),
+       [](const std::string& b) {
+         PushPullDecoder decoder;
+         v1::PushPullHeader header;
+         const absl::Status status = decoder.Decode(FrameOf(b), &header);
+         for (size_t i = 0; status.ok() && i < decoder.payload_count(); ++i) {
+           std::string copy(decoder.payload(i).size(), '\0');
+           decoder.payload(i).CopyTo(copy.data());
+         }
+         return status;
+       }},
+      {"control frame", 4000, ClosureBytes(),
+       [](const std::string& b) {
+         v1::ChiefToWorker message;
+         COHORT_RETURN_IF_ERROR(ParseFromFrame(FrameOf(b), &message));
+         for (const v1::Closure& closure : message.dispatch().closures()) {
+           for (const v1::TensorValue& value : closure.arguments()) {
+             COHORT_RETURN_IF_ERROR(TensorFromProto(value).status());
+           }
+         }
+         return absl::OkStatus();
+       }},
+      {"failure in a trailer", 2000, "\x0a\x02ps\x10\x03\x18\x09\x20\x01",
+       [](const std::string& b) {
+         return FromGrpcStatus(grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone"), b);
+       }},
+      {"IDX", 4000, IdxBytes(), [](const std::string& b) { return ParseIdx(b, "file").status(); }},
+      {"gzip", 4000, Gzip(IdxBytes()),
+       [](const std::string& b) { return Gunzip(b, "file").status(); }},
+      {"CSV", 4000, kCsv,
+       [](const std::string& b) {
+         return ParseCsv(b, {}, {.text = {"word"}, .numbers = {"age"}}, {}, "file").status();
+       }},
+      {"TF_CONFIG", 4000, kTfConfig,
+       [](const std::string& b) { return ParseTfConfig(b).status(); }},
+      {"address", 4000, "[fe80::1]:4711",
+       [](const std::string& b) { return ParseAddress(b).status(); }},
+      {"job file", 300, ExampleJob(),
+       [](const std::string& b) { return ParseJob(b, "file").status(); }},
+  };
+}
+
+// Feeds mutations of good input. Errors must say something, and there must be some, else the
+// mutations change nothing.
+void Run(const Decoder& decoder) {
+  const uint64_t seed = 20260608;
+  std::mt19937_64 random(seed);
+  INFO(decoder.name << ", seed " << seed);
+  int refused = 0;
+  for (int i = 0; i < decoder.rounds; ++i) {
+    const absl::Status status = decoder.decode(Mutate(decoder.good, &random));
+    if (status.ok()) continue;
+    ++refused;
+    if (status.message().empty()) FAIL("an error without a message");
+  }
+  CHECK(refused > decoder.rounds / 10);
+}
+
+TEST_CASE("no mutation makes a decoder of bytes stumble") {
+  const google::protobuf::LogSilencer quiet;
+  for (const Decoder& decoder : DecodersOfBytes()) {
+    INFO(decoder.name);
+    if (decoder.name != std::string("failure in a trailer")) {
+      CHECK(decoder.decode(decoder.good).ok());
+    }
+    Run(decoder);
+  }
+}
+
+TEST_CASE("no mutation makes a decoder of files stumble") {
+  const google::protobuf::LogSilencer quiet;
+  TestDirectory directory;
+  const std::string checkpoint = MakeCheckpoint(directory);
+  const std::string manifest = directory / "manifest.json";
+  const std::string shards = directory / "ps-0.safetensors";
+  const auto read = [&] {
+    const auto reader = CheckpointReader::Open(checkpoint, {});
+    if (!reader.ok()) return reader.status();
+    float values[6];
+    return (*reader)->ReadRows("w", "", DType::kFloat32, 0, 3,
+                               {reinterpret_cast<uint8_t*>(values), sizeof(values)});
+  };
+  const absl::Status good = read();
+  INFO(good);
+  REQUIRE(good.ok());
+  // With a checksum that fits: what is damaged by accident is refused before it is read.
+  Run({"manifest", 500, ReadAll(manifest), [&](const std::string& b) {
+         WriteAll(manifest, b);
+         const auto* bytes = reinterpret_cast<const Bytef*>(b.data());
+         WriteAll(
+             manifest + ".crc",
+             fmt::format("{:08x} {}\n", crc32(0, bytes, static_cast<uInt>(b.size())), b.size()));
+         return read();
+       }});
+  Run({"safetensors", 500, ReadAll(shards), [&](const std::string& b) {
+         WriteAll(shards, b);
+         const auto reader = SafetensorsReader::Open(shards);
+         if (!reader.ok()) return reader.status();
+         for (const TensorInfo& info : (*reader)->tensors()) {
+           COHORT_RETURN_IF_ERROR((*reader)->ReadTensor(info).status());
+         }
+         return absl::OkStatus();
+       }});
+  const std::string log = directory / "apply.log";
+  Run({"apply log", 500,
+       "# cohort apply log 1 77\n1 0 1 1 1 1 0 applied\n2 0 1 2 1 1 0 duplicate\n",
+       [&](const std::string& b) {
+         WriteAll(log, b);
+         const auto events = ReadApplyLogs({log});
+         if (events.ok()) CheckApplyEvents(*events, true);
+         return events.status();
+       }});
+}
+
+}  // namespace
+}  // namespace cohort

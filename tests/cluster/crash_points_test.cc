@@ -1,0 +1,144 @@
+// Every crash point of the list, once, on real processes: the process dies there, comes back, and
+// the job ends as if nothing had been. A point that nothing reaches fails here, so does a new one
+// that this table does not know.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "common/base/crash_point_list.h"
+#include "tests/cluster/scenario.h"
+
+namespace cohort {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr int kKilled = 128 + 9;
+constexpr int kEpochs = 20;  // of 10 steps
+
+struct Walk {
+  std::string_view point;
+  int nth;               // somewhat into the run, where it is passed often
+  bool reading = false;  // it lies on the way back from a lost server
+};
+
+constexpr Walk kWalks[] = {
+    {"chief.closures.reserved", 1},  {"chief.cut.manifest_written", 1},
+    {"chief.cut.shards_written", 2}, {"chief.cut.snapshotted", 2},
+    {"chief.result.folded", 30},     {"chief.rollback.journaled", 2, true},
+    {"chief.settle.journaled", 2},   {"ps.push.applied", 30},
+    {"ps.push.partial", 30},         {"ps.push.received", 30},
+    {"ps.restore.done", 1, true},    {"ps.snapshot.taken", 2},
+    {"ps.snapshot.writing", 10},     {"ps.snapshot.written", 2},
+    {"worker.closure.received", 5},  {"worker.push.sent", 31},
+    {"worker.result.made", 20},
+};
+
+TaskRole RoleOf(std::string_view point) {
+  for (const TaskRole role : {TaskRole::kChief, TaskRole::kPs, TaskRole::kWorker}) {
+    if (point.starts_with(std::string(TaskRoleName(role)) + ".")) return role;
+  }
+  FAIL(point << " is named after no role");
+  return TaskRole::kChief;
+}
+
+// A table so wide that each of two servers makes two tablets of its part.
+std::string WideJob() {
+  std::string job = RecommenderJob(kEpochs, 40);
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    REQUIRE(job.find(from) != std::string::npos);
+    job.replace(job.find(from), from.size(), to);
+  };
+  replace("input_dim: 8", "input_dim: 16384");
+  replace("num_shards: 2", "num_shards: 4");
+  return job;
+}
+
+void TakeWalk(const Walk& walk) {
+  INFO("crash point " << walk.point);
+  const TaskRole role = RoleOf(walk.point);
+  const int index = role == TaskRole::kPs ? 1 : 0;
+  MiniClusterOptions options{
+      .workers = 1,
+      .job_yaml = walk.point == "ps.push.partial" ? WideJob() : RecommenderJob(kEpochs, 40)};
+  for (const TaskRole r : {TaskRole::kPs, TaskRole::kWorker, TaskRole::kChief}) {
+    options.flags[r] = {"--threads", "1"};
+  }
+  // A server makes at most one tablet per thread.
+  options.flags[TaskRole::kPs] = {"--threads", "2"};
+  Scenario s(Scenario::Body::kProcesses, "walk", options);
+  const TaskFlags armed = {"--crash_point", fmt::format("{}:{}", walk.point, walk.nth)};
+  const auto flags_of = [&](TaskRole r, int i) {
+    // Of those on the way back a server's lies in its second life.
+    const bool now = r == role && i == index && !(walk.reading && role == TaskRole::kPs);
+    return now ? armed : TaskFlags{};
+  };
+  for (int i = 0; i < 2; ++i) s.Check(s->Start(TaskRole::kPs, i, flags_of(TaskRole::kPs, i)));
+  s.Check(s->Start(TaskRole::kWorker, 0, flags_of(TaskRole::kWorker, 0)));
+  s.Check(s->Start(TaskRole::kChief, 0, flags_of(TaskRole::kChief, 0)));
+  if (walk.reading) {
+    s.Check(s->WaitForSteps(100, seconds(60)));
+    s.Check(s->Kill(TaskRole::kPs, 1));
+    s.Check(s->Start(TaskRole::kPs, 1, role == TaskRole::kPs ? armed : TaskFlags{}));
+  }
+  s.Said(role, index, {fmt::format("crash_point name={} nth={}", walk.point, walk.nth)});
+  REQUIRE(s.ExitOf(role, index, seconds(20)) == kKilled);
+  s.Check(s->Start(role, index));
+  const ApplyReport report = s.Finish();
+  if (role == TaskRole::kPs || walk.reading) {
+    REQUIRE(report.timelines >= 2);
+  } else {
+    REQUIRE(report.timelines == 1);
+  }
+}
+
+// The two checkpoints that a job cannot do without: the first, and one at the end.
+TEST_CASE("a server that dies in the first or the last checkpoint is survived", "[ps]") {
+  for (const int cut : {1, 3}) {  // the second is that of the first of two epochs
+    INFO("checkpoint " << cut);
+    MiniClusterOptions options{.workers = 1, .job_yaml = RecommenderJob(2, 0)};
+    Scenario s(Scenario::Body::kProcesses, "ends", options);
+    s.Check(s->Start(TaskRole::kPs, 0));
+    s.Check(
+        s->Start(TaskRole::kPs, 1, {"--crash_point", fmt::format("ps.snapshot.taken:{}", cut)}));
+    s.Check(s->Start(TaskRole::kWorker, 0));
+    s.Check(s->Start(TaskRole::kChief, 0));
+    REQUIRE(s.ExitOf(TaskRole::kPs, 1, seconds(60)) == kKilled);
+    s.Check(s->Start(TaskRole::kPs, 1));
+    REQUIRE(s.Finish().timelines == (cut == 1 ? 1u : 2u));
+  }
+}
+
+TEST_CASE("every crash point of the list has its walk") {
+  std::set<std::string_view> walked;
+  for (const Walk& walk : kWalks) walked.insert(walk.point);
+  for (const std::string_view point : kCrashPoints) {
+    INFO(point);
+    REQUIRE(walked.erase(point) == 1);
+  }
+  REQUIRE(walked.empty());
+}
+
+TEST_CASE("crash points of the chief are reached and survived", "[chief]") {
+  for (const Walk& walk : kWalks) {
+    if (RoleOf(walk.point) == TaskRole::kChief) TakeWalk(walk);
+  }
+}
+
+TEST_CASE("crash points of a parameter server are reached and survived", "[ps]") {
+  for (const Walk& walk : kWalks) {
+    if (RoleOf(walk.point) == TaskRole::kPs) TakeWalk(walk);
+  }
+}
+
+TEST_CASE("crash points of a worker are reached and survived", "[worker]") {
+  for (const Walk& walk : kWalks) {
+    if (RoleOf(walk.point) == TaskRole::kWorker) TakeWalk(walk);
+  }
+}
+
+}  // namespace
+}  // namespace cohort

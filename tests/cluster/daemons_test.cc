@@ -1,0 +1,184 @@
+// The daemons as processes: signals, ports, directories.
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "tests/cluster/scenario.h"
+
+namespace cohort {
+namespace {
+
+using std::chrono::seconds;
+using Body = Scenario::Body;
+
+// A job that does not end before the test has released it.
+class PacedScenario : public Scenario {
+ public:
+  explicit PacedScenario(const std::string& name, MiniClusterOptions options = {})
+      : Scenario(Body::kProcesses, name, Paced(std::move(options))) {
+    Pace(0);
+  }
+
+ private:
+  static MiniClusterOptions Paced(MiniClusterOptions options) {
+    options.workers = 2;
+    if (options.job_yaml.empty()) options.job_yaml = RecommenderJob(30, 50);
+    options.proxied = true;
+    return options;
+  }
+};
+
+void RequireSaid(Scenario* s, TaskRole role, int index, const std::string& text) {
+  const std::string tail = (*s)->LogTail(role, index, 40);
+  INFO(tail);
+  REQUIRE(tail.find(text) != std::string::npos);
+}
+
+// What the admin port answers; "" where nobody does.
+std::string Get(int port, const std::string& path) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  std::string answer;
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
+    const std::string request = "GET " + path + " HTTP/1.0\r\n\r\n";
+    send(fd, request.data(), request.size(), MSG_NOSIGNAL);
+    char buffer[4096];
+    ssize_t got = 0;
+    while ((got = recv(fd, buffer, sizeof(buffer), 0)) > 0) {
+      answer.append(buffer, static_cast<size_t>(got));
+    }
+  }
+  close(fd);
+  return answer;
+}
+
+// grpc.health.v1.Health/Check of the server as a whole: the answer's bytes, "\x08\x01" = SERVING.
+std::string Health(int port) {
+  grpc::GenericStub stub(
+      grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + Scaled(seconds(20)));
+  grpc::CompletionQueue queue;
+  grpc::ByteBuffer request, response;
+  const grpc::Slice empty;
+  request = grpc::ByteBuffer(&empty, 1);
+  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", request, &queue);
+  call->StartCall();
+  grpc::Status status;
+  call->Finish(&response, &status, &queue);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  if (!status.ok()) return status.error_message();
+  std::vector<grpc::Slice> slices;
+  (void)response.Dump(&slices);
+  std::string bytes;
+  for (const grpc::Slice& slice : slices) {
+    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return bytes;
+}
+
+TEST_CASE("SIGTERM ends a task with 143, and the rest goes on") {
+  PacedScenario s("sigterm");
+  s.Check(s->StartAll());
+  s.Check(s->WaitForSteps(60, seconds(60)));  // past a checkpoint
+  const std::string log = s->apply_log(1);
+  for (const TaskRole role : {TaskRole::kWorker, TaskRole::kChief, TaskRole::kPs}) {
+    INFO(TaskRoleName(role));
+    const int index = role == TaskRole::kWorker ? 1 : 0;
+    s.Check(s.processes()->Signal(role, index, SIGTERM));
+    REQUIRE(s.ExitOf(role, index, seconds(60)) == 128 + SIGTERM);
+    if (role == TaskRole::kWorker) {  // it gave back what it had not begun
+      s.Said(TaskRole::kChief, 0, {"worker_set_aside", "worker:1", "it is ending"});
+    }
+    s.Check(s->Start(role, index));
+    // Work goes on.
+    LineFollower updates(log, SizeOf(log));
+    int lines = 0;
+    REQUIRE(updates.WaitFor([&](std::string_view) { return ++lines == 3; }, seconds(60)));
+  }
+  s.Release(0);
+  REQUIRE(s.Finish().timelines == 2);  // the server was lost, once
+}
+
+TEST_CASE("every role answers on its admin port while it trains") {
+  const std::vector<int> ports = FreePorts(4);
+  PacedScenario s("admin", {.job_yaml = WithValidation(RecommenderJob(30, 50))});
+  const auto admin = [&](size_t i) { return TaskFlags{"--admin_port", std::to_string(ports[i])}; };
+  s.Check(s->Start(TaskRole::kPs, 0, admin(0)));
+  s.Check(s->Start(TaskRole::kPs, 1));
+  s.Check(s->Start(TaskRole::kWorker, 0, admin(1)));
+  s.Check(s->Start(TaskRole::kWorker, 1));
+  s.Check(s->Start(TaskRole::kChief, 0, admin(2)));
+  s.Check(s->Start(TaskRole::kEvaluator, 0, admin(3)));
+  s.Check(s->WaitForSteps(10, seconds(60)));
+  s.Said(TaskRole::kEvaluator, 0, {" evaluated "});
+  const char* metric[] = {"cohort_ps_", "cohort_worker_steps_total", "cohort_chief_steps",
+                          "cohort_evaluator_evaluations_total"};
+  for (size_t i = 0; i < 4; ++i) {
+    INFO(metric[i]);
+    REQUIRE(Get(ports[i], "/metrics").find(metric[i]) != std::string::npos);
+    REQUIRE(Get(ports[i], "/healthz").find("200 OK") != std::string::npos);
+    if (i < 3) REQUIRE(Get(ports[i], "/statusz").find("200 OK") != std::string::npos);
+  }
+  // gRPC's health protocol, of those that serve gRPC.
+  REQUIRE(Health(s->port(TaskRole::kPs, 0)) == "\x08\x01");
+  REQUIRE(Health(s->port(TaskRole::kWorker, 0)) == "\x08\x01");
+  s.Release(0);
+  s.Finish();
+  REQUIRE(s.ExitOf(TaskRole::kEvaluator, 0, seconds(60)) == 0);
+}
+
+TEST_CASE("plaintext beyond loopback is refused without --allow_insecure") {
+  Scenario s(Body::kProcesses, "plain", MiniClusterOptions{.job_yaml = RecommenderJob(1, 0)});
+  for (const TaskRole role : {TaskRole::kWorker, TaskRole::kPs}) {
+    s.Check(s->Start(role, 0, {"--bind", fmt::format("0.0.0.0:{}", s->port(role, 0))}));
+    REQUIRE(s.ExitOf(role, 0, seconds(60)) == 78);
+    RequireSaid(&s, role, 0, "--allow_insecure");
+    s.Check(s->Start(role, 0,
+                     {"--allow_insecure", "--bind", fmt::format("0.0.0.0:{}", s->port(role, 0))}));
+    s.Said(role, 0, {"listening"});
+  }
+}
+
+TEST_CASE("a port that is taken is named") {
+  Scenario s(Body::kProcesses, "taken", MiniClusterOptions{.job_yaml = RecommenderJob(1, 0)});
+  for (const TaskRole role : {TaskRole::kWorker, TaskRole::kPs}) {
+    s.Check(s->Start(role, 0));
+    s.Said(role, 0, {"listening"});
+    // Another task on the same port.
+    const std::string taken = fmt::format("127.0.0.1:{}", s->port(role, 0));
+    s.Check(s->Start(role, 1, {"--bind", taken}));
+    REQUIRE(s.ExitOf(role, 1, seconds(60)) == 73);
+    RequireSaid(&s, role, 1, taken + " is taken");
+  }
+}
+
+TEST_CASE("a checkpoint directory that a server does not see is an error that says so") {
+  const ClusterDirectory chief("chiefs-own");
+  const ClusterDirectory ps("ps-own");
+  MiniClusterOptions options{.workers = 1, .job_yaml = RecommenderJob(1, 0)};
+  options.checkpoint_dir = "/proc/self/cwd/checkpoints";  // another one for each process
+  std::filesystem::create_directories(ps.path() + "/checkpoints");
+  options.working_directory = {{TaskRole::kChief, chief.path()}, {TaskRole::kPs, ps.path()}};
+  Scenario s(Body::kProcesses, "unshared", options);
+  s.Check(s->StartAll());
+  REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 78);
+  RequireSaid(&s, TaskRole::kChief, 0, "does not see the checkpoint directory");
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,100 @@
+"""A client of Cohort's services made from proto/ with grpcio-tools: what anybody can do in any language.
+
+    stubs = wire.generate(directory)
+    chief = wire.Stream(stubs, address, "Control")
+    client = wire.Stream(stubs, address, "PushPull")
+"""
+import glob
+import importlib
+import os
+import queue
+import sys
+import types
+
+import grpc
+import grpc_tools.protoc
+
+import real_cluster
+
+
+def generate(directory):
+    """Generates the Python modules of proto/ into `directory`; a namespace with all their messages."""
+    files = sorted(glob.glob(os.path.join(real_cluster.SOURCE, "proto", "*.proto")))
+    code = grpc_tools.protoc.main(["protoc", "-I" + real_cluster.SOURCE, "--python_out=" + directory,
+                                   "--grpc_python_out=" + directory, *files])
+    assert code == 0 and files, "protoc failed"
+    sys.path.insert(0, directory)
+    names = types.SimpleNamespace()
+    for file in files:
+        base = os.path.basename(file).removesuffix(".proto")
+        for module in (base + "_pb2", base + "_pb2_grpc"):
+            names.__dict__.update(vars(importlib.import_module("proto." + module)))
+    return names
+
+
+class Stream:
+    """One stream with a task. Messages are sent at once and received in the order in which they come."""
+
+    def __init__(self, stubs, address, method, service="ParameterServer", raw=False, limit_s=60.0):
+        self._channel = grpc.insecure_channel(address, options=[
+            ("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)])
+        grpc.channel_ready_future(self._channel).result(timeout=limit_s * real_cluster.SCALE)
+        self._requests = queue.SimpleQueue()
+        if raw:  # bytes in, bytes out
+            call = self._channel.stream_stream("/cohort.v1.%s/%s" % (service, method))
+        else:
+            call = getattr(getattr(stubs, service + "Stub")(self._channel), method)
+        self._call = call(iter(self._requests.get, None), timeout=limit_s * real_cluster.SCALE)
+
+    def send(self, message):
+        self._requests.put(message)
+
+    def receive(self):
+        return next(self._call)
+
+    def ask(self, message):
+        self.send(message)
+        return self.receive()
+
+    def end(self):
+        """Ends the requests; the stream's final grpc.StatusCode and its details."""
+        self._requests.put(None)
+        try:
+            for _ in self._call:
+                pass
+        except grpc.RpcError:
+            pass
+        code, details = self._call.code(), self._call.details()
+        self._channel.close()
+        return code, details
+
+
+class Chief:
+    """The control stream of a chief that has adopted a parameter server."""
+
+    def __init__(self, stubs, address, index=0, generation=1, job="by hand"):
+        self._stubs = stubs
+        self._stream = Stream(stubs, address, "Control")
+        self.generation = generation
+        self._request = 0
+        self.hello = self.ask(adopt=stubs.AdoptPs(
+            job=job, chief_incarnation=7, expected=stubs.TaskId(type="ps", index=index))).hello
+
+    def ask(self, **body):
+        """Sends one message and returns its answer; AssertionError where that is an error."""
+        self._request += 1
+        answer = self._stream.ask(self._stubs.ChiefToPs(generation=self.generation, request=self._request,
+                                                        **body))
+        assert answer.request == self._request and answer.status.code == 0, answer
+        return answer
+
+    def assign(self, layout, timeline=1, term=1):
+        """Makes the server serve the layout's tablets from their initializers; their numbers."""
+        answer = self.ask(assign=self._stubs.AssignTablets(layout=layout, ps=0, timeline=timeline, term=term))
+        return list(answer.assigned.tablets)
+
+    def finish(self):
+        """Tells the task that the job is finished."""
+        self._stream.send(self._stubs.ChiefToPs(
+            generation=self.generation, shutdown=self._stubs.ShutdownTask(reason="done", job_finished=True)))
+        return self._stream.end()

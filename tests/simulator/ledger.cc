@@ -1,0 +1,80 @@
+#include "tests/simulator/ledger.h"
+
+namespace cohort::simulator {
+namespace {
+
+// Every figure with its name, so that adding and telling cannot miss one.
+template <typename Visit>
+void ForEach(Statistics& s, const Visit& visit) {
+  visit("runs", s.runs);
+  visit("events", s.events);
+  visit("workers killed", s.workers_killed);
+  visit("servers killed", s.ps_killed);
+  visit("chiefs killed", s.chiefs_killed);
+  visit("directories emptied", s.directories_emptied);
+  visit("processes frozen", s.frozen);
+  visit("workers wedged", s.wedged);
+  visit("crash points hit", s.crash_points);
+  visit("disk full", s.disk_full);
+  visit("chiefs gave up", s.chiefs_gave_up);
+  visit("messages", s.network.messages);
+  visit("lost control messages", s.network.lost_control);
+  visit("lost requests", s.network.lost_requests);
+  visit("lost responses", s.network.lost_responses);
+  visit("streams broken", s.network.breaks);
+  visit("network cuts", s.network.cuts);
+  visit("chief lives", s.chief_lives);
+  visit("resumed", s.resumed);
+  visit("rollbacks", s.rollbacks);
+  visit("closures requeued", s.requeued);
+  visit("mixed closures", s.mixed);
+  visit("late results", s.late_results);
+  visit("cuts", s.cuts);
+  visit("cuts with pending closures", s.cuts_with_pending);
+  visit("cuts failed", s.cut_failures);
+  visit("pushes applied", s.applied);
+  visit("duplicates refused", s.duplicates);
+  visit("settled refused", s.settled);
+  visit("pushes fenced", s.fenced);
+  visit("closures recomputed", s.recomputed);
+  visit("partial pushes", s.partial);
+  visit("timelines", s.timelines);
+}
+
+}  // namespace
+
+void Statistics::Add(const Statistics& other) {
+  std::vector<uint64_t> values;
+  Statistics copy = other;
+  ForEach(copy, [&](const char*, uint64_t& value) { values.push_back(value); });
+  size_t i = 0;
+  ForEach(*this, [&](const char*, uint64_t& value) { value += values[i++]; });
+}
+
+void Statistics::Add(const ApplyReport& report) {
+  applied += report.applied;
+  duplicates += report.duplicates_refused;
+  settled += report.settled_refused;
+  fenced += report.fenced;
+  recomputed += report.recomputed_closures;
+  partial += report.partial_pushes;
+  timelines += report.timelines;
+}
+
+void Statistics::Add(const CoreCounters& life) {
+  rollbacks += life.rollbacks;
+  requeued += life.requeued;
+  mixed += life.mixed;
+  late_results += life.late_results;
+}
+
+std::string Statistics::Text() const {
+  std::string text;
+  Statistics copy = *this;
+  ForEach(copy, [&](const char* name, uint64_t& value) {
+    text += fmt::format("{:>12} {}\n", value, name);
+  });
+  return text;
+}
+
+}  // namespace cohort::simulator

@@ -1,0 +1,70 @@
+#ifndef COHORT_TESTS_SIMULATOR_LEDGER_H_
+#define COHORT_TESTS_SIMULATOR_LEDGER_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "chief/core_types.h"
+#include "tests/cluster/apply_log.h"
+#include "tests/simulator/network.h"
+
+namespace cohort::simulator {
+
+// What has happened in a run, or in many.
+struct Statistics {
+  uint64_t runs = 0;
+  uint64_t events = 0;
+  // Faults.
+  uint64_t workers_killed = 0;
+  uint64_t ps_killed = 0;
+  uint64_t chiefs_killed = 0;
+  uint64_t directories_emptied = 0;
+  uint64_t frozen = 0;
+  uint64_t wedged = 0;  // workers whose step never ended
+  uint64_t crash_points = 0;
+  uint64_t disk_full = 0;
+  uint64_t chiefs_gave_up = 0;  // ended by themselves with an error
+  NetworkCounts network;
+  // What the protocol did about them.
+  uint64_t chief_lives = 0;
+  uint64_t resumed = 0;  // chief lives that went on with what the servers had
+  uint64_t rollbacks = 0;
+  uint64_t requeued = 0;
+  uint64_t mixed = 0;
+  uint64_t late_results = 0;
+  uint64_t cuts = 0;
+  uint64_t cuts_with_pending = 0;
+  uint64_t cut_failures = 0;
+  uint64_t applied = 0;
+  uint64_t duplicates = 0;
+  uint64_t settled = 0;
+  uint64_t fenced = 0;
+  uint64_t recomputed = 0;
+  uint64_t partial = 0;
+  uint64_t timelines = 0;
+
+  void Add(const Statistics& other);
+  void Add(const ApplyReport& report);
+  void Add(const CoreCounters& life);
+  // Many lines, for people.
+  std::string Text() const;
+};
+
+// What a run is judged by: every verdict of every server, every published watermark, and what else
+// was found wrong on the way.
+struct Ledger {
+  std::vector<ApplyEvent> events;
+  std::vector<std::string> violations;
+  Statistics statistics;
+
+  template <typename... Args>
+  void Violate(fmt::format_string<Args...> format, Args&&... args) {
+    violations.push_back(fmt::format(format, std::forward<Args>(args)...));
+  }
+};
+
+}  // namespace cohort::simulator
+
+#endif  // COHORT_TESTS_SIMULATOR_LEDGER_H_

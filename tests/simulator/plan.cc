@@ -1,0 +1,274 @@
+#include "tests/simulator/plan.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <numeric>
+
+#include "common/base/status.h"
+#include "common/graph/expr.h"
+#include "common/variables/placement.h"
+#include "proto/job.pb.h"
+
+namespace cohort::simulator {
+namespace {
+
+constexpr uint64_t kMostExamples = 64;
+
+// The records 0, 1, ... as an IDX file of int32: the one real file of a simulation, read by real
+// datasets. It goes with the process.
+class RecordsFile {
+ public:
+  RecordsFile() {
+    std::string pattern = std::string(::getenv("TMPDIR") != nullptr ? ::getenv("TMPDIR") : "/tmp") +
+                          "/cohort-simulator-XXXXXX";
+    const int fd = ::mkstemp(pattern.data());
+    path_ = pattern;
+    std::string bytes = {0, 0, 0x0C, 1};
+    const auto add = [&bytes](uint32_t value) {
+      for (int shift = 24; shift >= 0; shift -= 8)
+        bytes.push_back(static_cast<char>(value >> shift));
+    };
+    add(kMostExamples);
+    for (uint32_t i = 0; i < kMostExamples; ++i) add(i);
+    std::ofstream(path_, std::ios::binary) << bytes;
+    if (fd >= 0) ::close(fd);
+  }
+  ~RecordsFile() { ::unlink(path_.c_str()); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+const std::string& Records() {
+  static const RecordsFile file;
+  return file.path();
+}
+
+// Draws the rates: each kind is there in some seeds only.
+FaultRates DrawFaults(Chance* chance) {
+  FaultRates rates;
+  const auto draw = [chance](uint64_t percent, double least, double most) {
+    if (!chance->Percent(percent)) return 0.0;
+    return least + (most - least) * static_cast<double>(chance->Below(1000)) / 1000;
+  };
+  rates.kill_worker = draw(45, 1, 15);
+  rates.kill_ps = draw(35, 1, 8);
+  rates.kill_chief = draw(40, 1, 8);
+  rates.break_stream = draw(50, 2, 40);
+  rates.lose_message = draw(50, 5, 60);
+  rates.cut_network = draw(35, 1, 12);
+  rates.freeze = draw(25, 1, 8);
+  rates.wedge = draw(15, 1, 4);
+  rates.crash_point = draw(50, 2, 15);
+  rates.disk_full_percent = chance->Percent(15) ? 40 : 0;
+  rates.keep_tail_percent = chance->Below(101);
+  if (chance->Percent(10)) {
+    rates.empty_directory_percent = 60;
+    rates.kill_chief = std::max(rates.kill_chief, 2.0);
+    rates.kill_worker = rates.kill_ps = rates.crash_point = 0;
+  }
+  return rates;
+}
+
+CoreOptions DrawCoreOptions(const Plan& plan, Chance* chance) {
+  CoreOptions core;
+  core.job = "simulated";
+  for (int i = 0; i < plan.workers; ++i) core.workers.push_back(fmt::format("worker{}:1", i));
+  for (int i = 0; i < plan.ps; ++i) core.ps.push_back(fmt::format("ps{}:1", i));
+  core.checkpoint_dir = "/checkpoints";
+  core.directory_token = "token";
+  core.seed = plan.seed;
+  core.closures_in_flight = static_cast<uint32_t>(chance->Between(1, 6));
+  core.max_attempts = 1000;  // here nothing is the closure's fault
+  core.max_give_backs = 1000;
+  core.settle_interval_us = chance->Between(2, 40) * 1000;
+  core.ping_interval_us = 100'000;
+  core.silence_us = 600'000;
+  core.probe_patience_us = 800'000;
+  core.probe_again_us = 50'000;
+  core.adopt_grace_us = 500'000;
+  core.ps_grace_us = chance->Between(20, 300) * 1000;
+  core.set_aside_us = 100'000;
+  core.closure_deadline_us = 1'500'000;
+  core.stranded_us = 20'000'000;
+  core.cancel_deadline_us = 500'000;
+  core.cut_deadline_us = chance->Percent(60) ? chance->Between(1, 30) * 1000 : 500'000;
+  core.snapshot_deadline_us = 1'000'000;
+  core.write_deadline_us = 2'000'000;
+  core.assign_deadline_us = 2'000'000;
+  core.test_faults.publish_before_durable = plan.bug == PlantedBug::kChiefPublishesEarly;
+  return core;
+}
+
+}  // namespace
+
+Plan::Plan(uint64_t s, PlantedBug b) : seed(s), bug(b) {
+  Chance chance(s);
+  workers = static_cast<int>(chance.Between(1, 4));
+  ps = static_cast<int>(chance.Between(1, 3));
+  examples = static_cast<uint64_t>(chance.Between(10, kMostExamples));
+  batch = static_cast<uint64_t>(chance.Between(1, 5));
+  steps = static_cast<uint32_t>(chance.Between(1, 3));
+  epochs = static_cast<uint64_t>(chance.Between(1, 2));
+  window = static_cast<uint64_t>(chance.Between(1, 24));
+  cut_every_us = chance.Percent(75) ? static_cast<uint64_t>(chance.Between(10, 200)) * 1000 : 0;
+  evaluate_closures = chance.Percent(30) ? chance.Below(4) : 0;
+  keep_checkpoints = static_cast<size_t>(chance.Between(1, 3));
+  shards = static_cast<uint64_t>(chance.Between(ps, 5));
+  tablets_per_ps = static_cast<int>(chance.Between(1, 2));
+
+  compute_us = chance.Between(1, 20) * 500;
+  slow_worker = chance.Percent(25) ? static_cast<int>(chance.Below(4)) : -1;
+  journal_us = chance.Between(1, 10) * 500;
+  restart_us = chance.Between(10, 300) * 1000;
+  faults = DrawFaults(&chance);
+  faults_for_us = chance.Between(2, 25) * 100'000;
+  network.latency_us = chance.Between(20, 400);
+  network.jitter_us = chance.Between(10, 1000);
+  network.slow_percent = chance.Percent(50) ? 3 : 0;
+  core = DrawCoreOptions(*this, &chance);
+  exchange.request_timeout_us = 200'000;
+  exchange.unreachable_after_us = chance.Between(300, 600) * 1000;
+  exchange.hold_timeout_us = 800'000;
+  exchange.backoff_min_us = 2'000;
+  exchange.backoff_max_us = 40'000;
+  exchange.chunk_bytes = static_cast<uint64_t>(chance.Between(64, 2048));
+}
+
+uint32_t Plan::StepsAt(uint64_t place) const {
+  return static_cast<uint32_t>(std::min<uint64_t>(steps, EpochEnd(place) - place));
+}
+
+v1::Lease Plan::LeaseAt(uint64_t place) const {
+  v1::Lease lease;
+  const uint64_t within = place % steps_per_epoch();
+  lease.set_epoch(place / steps_per_epoch());
+  lease.set_begin(within * batch);
+  lease.set_end(std::min(examples, (within + 1) * batch));
+  return lease;
+}
+
+v1::CreateResource Plan::Dataset() const {
+  v1::CreateResource resource;
+  resource.set_name("train");
+  v1::DatasetSpec* const dataset = resource.mutable_dataset();
+  dataset->mutable_idx()->set_images(Records());
+  dataset->set_take(examples);
+  dataset->set_shuffle(true);
+  resource.set_visitation(v1::EXACTLY_ONCE);
+  resource.set_seed(seed);
+  resource.set_batch_size(static_cast<uint32_t>(batch));
+  resource.add_features("image");
+  return resource;
+}
+
+v1::Layout Plan::Layout() const {
+  std::vector<v1::VariableSpec> variables(2);
+  variables[0].set_name(kSeen);
+  variables[0].add_dims(static_cast<int64_t>(shards));
+  variables[0].add_dims(static_cast<int64_t>(examples));
+  variables[1].set_name(kTable);
+  variables[1].add_dims(static_cast<int64_t>(examples));
+  variables[1].add_dims(1);
+  variables[1].set_row_reads(true);
+  for (v1::VariableSpec& variable : variables) {
+    variable.set_dtype(v1::FLOAT32);
+    variable.set_trainable(true);
+    variable.mutable_initializer()->set_class_name("Zeros");
+  }
+  v1::PartitionerSpec partitioner;
+  partitioner.set_class_name("FixedShards");
+  partitioner.set_num_shards(shards);
+  v1::OptimizerSpec optimizer;
+  optimizer.set_class_name("SGD");
+  optimizer.set_learning_rate(1);
+  PlacementOptions placement;
+  placement.cores.assign(static_cast<size_t>(ps), tablets_per_ps);
+  placement.bytes_per_tablet = 1;
+  auto layout = MakeLayout(variables, partitioner, optimizer, placement);
+  if (!layout.ok()) throw std::runtime_error(layout.status().ToString());
+  return *std::move(layout);
+}
+
+std::string Plan::Text() const {
+  return fmt::format(
+      "seed {}: {} workers, {} ps with {} shards, {} epochs of {} examples in closures of {} x {}; "
+      "faults per second for {} ms: worker {:.1f}, ps {:.1f}, chief {:.1f}, stream {:.1f}, message "
+      "{:.1f}, cut {:.1f}, freeze {:.1f}, wedge {:.1f}, crash point {:.1f}, disk full {} %, "
+      "directory "
+      "emptied {} %",
+      seed, workers, ps, shards, epochs, examples, steps, batch, faults_for_us / 1000,
+      faults.kill_worker, faults.kill_ps, faults.kill_chief, faults.break_stream,
+      faults.lose_message, faults.cut_network, faults.freeze, faults.wedge, faults.crash_point,
+      faults.disk_full_percent, faults.empty_directory_percent);
+}
+
+// ------------------------------------------------------------------ programs
+
+namespace {
+
+struct Traced {
+  Expr mask;  // [examples]: how often each is in the batch
+  Expr seen;  // as it was pulled
+  Expr rows;  // of the table
+  Expr keys;
+};
+
+Traced Trace(const Plan& plan, ProgramBuilder* b) {
+  const auto examples = static_cast<int64_t>(plan.examples);
+  const auto batch = static_cast<int64_t>(plan.batch);
+  const int symbol = b->AddSymbol("batch", batch);
+  const Expr ids = b->Input("image", {DType::kInt32, {{batch, symbol}}});
+  std::vector<float> numbers(plan.examples);
+  std::iota(numbers.begin(), numbers.end(), 0.0F);
+  const Expr all = b->Constant(Tensor::FromValues<float>({1, examples}, numbers));
+  const Expr wanted = Reshape(Cast(ids, DType::kFloat32), {-1, 1});
+  Traced traced;
+  traced.mask = ReduceSum(Cast(Equal(wanted, all), DType::kFloat32), {0});
+  traced.seen =
+      b->Read(kSeen, {DType::kFloat32, {{static_cast<int64_t>(plan.shards)}, {examples}}});
+  traced.keys = Unique(Cast(ids, DType::kInt64)).first;
+  traced.rows = b->ReadRows(kTable, {DType::kFloat32, {{examples}, {1}}}, traced.keys);
+  return traced;
+}
+
+Program Built(ProgramBuilder* b) {
+  auto program = std::move(*b).Build();
+  if (!program.ok()) throw std::runtime_error(program.status().ToString());
+  return *std::move(program);
+}
+
+}  // namespace
+
+Program TrainProgram(const Plan& plan) {
+  ProgramBuilder b("train");
+  const Traced traced = Trace(plan, &b);
+  Push seen;
+  seen.variable = b.DeclareVariable(kSeen, traced.seen.type());
+  seen.kind = PushKind::kGradient;
+  seen.value = BroadcastLike(traced.mask, traced.seen).id();
+  b.AddPush(seen);
+  Push table;
+  table.variable =
+      b.DeclareVariable(kTable, {DType::kFloat32, {{static_cast<int64_t>(plan.examples)}, {1}}});
+  table.kind = PushKind::kGradient;
+  table.keys = traced.keys.id();
+  table.value = (traced.rows * 0.0 + 1.0).id();
+  b.AddPush(table);
+  b.SetLoss(b.Scalar(1, DType::kFloat32));
+  b.AddMetric(kExamplesMetric, ReduceSum(traced.mask), b.Scalar(1, DType::kFloat32));
+  return Built(&b);
+}
+
+Program EvalProgram(const Plan& plan) {
+  ProgramBuilder b("evaluate");
+  const Traced traced = Trace(plan, &b);
+  b.AddMetric("sum", ReduceSum(traced.seen) + ReduceSum(traced.rows), ReduceSum(traced.mask));
+  return Built(&b);
+}
+
+}  // namespace cohort::simulator

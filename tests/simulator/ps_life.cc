@@ -1,0 +1,184 @@
+// A simulated parameter server: PsCore and its data path, streams and a disk of the simulation.
+#include <deque>
+#include <map>
+
+#include "common/base/crash_point.h"
+#include "common/base/status.h"
+#include "ps_server/ps_core.h"
+#include "ps_server/request_assembler.h"
+#include "ps_server/response_chunks.h"
+#include "tests/simulator/cluster.h"
+
+namespace cohort::simulator {
+namespace {
+
+class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog {
+ public:
+  PsLife(Cluster* cluster, Node* node)
+      : cluster_(cluster), node_(node), log_(cluster->MakeLog(*node)) {
+    PsCore::Options options;
+    options.index = static_cast<uint32_t>(node->task().index);
+    options.incarnation = node->incarnation();
+    options.cores = 2;
+    options.chief_timeout = std::chrono::milliseconds(400);
+    options.shard.block_bytes = 64;
+    options.test_faults.snapshot_forgets_an_id =
+        cluster->plan.bug == PlantedBug::kPsSnapshotForgets;
+    PsCore::Environment environment;
+    environment.clock = cluster->world;
+    environment.store = this;
+    environment.metrics = &metrics_;
+    environment.log = log_.get();
+    environment.apply_log = this;
+    environment.sink = this;
+    environment.background = [this](std::function<void()> work) { Background(std::move(work)); };
+    environment.on_shutdown = [this](bool finished, const std::string&) {
+      if (finished) node_->Retire();
+      node_->Exit();
+    };
+    core_ = std::make_unique<PsCore>(options, std::move(environment));
+  }
+
+  void Accept(const std::shared_ptr<Stream>& stream, StreamKind kind) override {
+    kind == StreamKind::kControl ? AcceptChief(stream) : AcceptWorker(stream);
+  }
+  std::string Text() const override { return core_->StatusText(); }
+
+  // ChiefSink
+  void Send(Adoption::Connection connection, const v1::PsToChief& message) override {
+    const auto stream = chiefs_.find(connection);
+    if (stream != chiefs_.end()) stream->second->Send(Stream::kAcceptor, message);
+  }
+
+  // ShardStore
+  absl::StatusOr<std::vector<v1::SnapshotFile>> Write(const SnapshotJob& job) override {
+    Chance& chance = cluster_->world->chance;
+    COHORT_CRASH_POINT("ps.snapshot.writing");
+    if (cluster_->disk_may_be_full && chance.Percent(cluster_->plan.faults.disk_full_percent)) {
+      ++cluster_->ledger.statistics.disk_full;
+      return ResourceExhausted("{}: the disk is full", job.directory);
+    }
+    Disk::ShardFile file;
+    for (const TabletSnapshot& tablet : job.tablets) {
+      for (const ShardSnapshot& shard : tablet.shards) {
+        std::vector<uint8_t>& bytes = file[{shard.info->variable, shard.info->row_begin}];
+        for (const ShardBlock& block : shard.blocks) {
+          const size_t n = static_cast<size_t>(block.rows) * shard.info->row_bytes();
+          bytes.insert(bytes.end(), block.values->data(), block.values->data() + n);
+        }
+      }
+    }
+    cluster_->disk.WriteShards(job.directory, job.ps, std::move(file));
+    v1::SnapshotFile written;
+    written.set_name(fmt::format("ps-{}", job.ps));
+    return std::vector<v1::SnapshotFile>{written};
+  }
+  absl::StatusOr<std::unique_ptr<ShardSource>> Open(const std::string& manifest) override {
+    auto source = cluster_->disk.Open(manifest);
+    if (source == nullptr) return NotFound("{}", manifest);
+    return source;
+  }
+  absl::Status CheckDirectory(const std::string&, const std::string&) override {
+    return absl::OkStatus();
+  }
+
+  // ApplyLog
+  absl::Status Write(std::string* lines) override {
+    const absl::Status parsed =
+        ParseApplyLines(*lines, node_->task().index, &cluster_->ledger.events);
+    if (!parsed.ok()) cluster_->ledger.Violate("{}", parsed.ToString());
+    lines->clear();
+    return absl::OkStatus();
+  }
+
+ private:
+  // A worker's stream: requests come in messages.
+  struct Client {
+    RequestAssembler assembler;
+    std::deque<DataRequest> kept;  // of a request that is not complete
+  };
+
+  void AcceptChief(const std::shared_ptr<Stream>& stream) {
+    const Adoption::Connection connection = next_connection_++;
+    chiefs_[connection] = stream;
+    stream->Set(Stream::kAcceptor,
+                {.on_message =
+                     [this, connection](Message message) {
+                       core_->OnMessage(connection, std::get<v1::ChiefToPs>(message));
+                     },
+                 .on_closed =
+                     [this, connection](bool silent) {
+                       core_->OnClosed(connection,
+                                       silent ? ChiefLoss::kSilent : ChiefLoss::kClosed);
+                       chiefs_.erase(connection);
+                     }});
+  }
+
+  void AcceptWorker(const std::shared_ptr<Stream>& stream) {
+    auto client = std::make_shared<Client>();
+    stream->Set(Stream::kAcceptor,
+                {.on_message = [this, client, s = stream.get()](Message message) {
+                  OnRequest(client.get(), s, std::get<DataRequest>(std::move(message)));
+                }});
+  }
+
+  void OnRequest(Client* client, Stream* stream, DataRequest message) {
+    client->kept.push_back(std::move(message));
+    const DataRequest& request = client->kept.back();
+    std::vector<std::span<const uint8_t>> payload;
+    for (const auto& [words, bytes] : request.payload) {
+      payload.emplace_back(reinterpret_cast<const uint8_t*>(words.data()), bytes);
+    }
+    const absl::Status added = client->assembler.Add(request.header, payload);
+    if (!added.ok()) {
+      cluster_->ledger.Violate("{}: a request was refused: {}", node_->name(), added.ToString());
+    }
+    if (request.header.more()) return;
+    v1::PushPullResponseHeader header;
+    std::vector<PayloadSlice> slices;
+    core_->data_path()->Handle(client->assembler.Finish(), &scratch_, &header, &slices);
+    client->kept.clear();
+    ForEachChunk(&header, slices, cluster_->plan.exchange.chunk_bytes,
+                 [&](const v1::PushPullResponseHeader& part, std::span<PayloadSlice> values) {
+                   DataResponse response{part, {}};
+                   for (const PayloadSlice& slice : values) {
+                     Words words((slice.bytes + 7) / 8);
+                     std::copy_n(slice.buffer->data() + slice.offset, slice.bytes,
+                                 reinterpret_cast<uint8_t*>(words.data()));
+                     response.payload.emplace_back(std::move(words), slice.bytes);
+                   }
+                   stream->Send(Stream::kAcceptor, std::move(response));
+                 });
+  }
+
+  // One after another, never inside the call.
+  void Background(std::function<void()> work) {
+    background_.push_back(std::move(work));
+    if (background_.size() == 1) NextInBackground();
+  }
+  void NextInBackground() {
+    node_->After(cluster_->world->chance.Between(200, 10'000), [this] {
+      background_.front()();
+      background_.pop_front();
+      if (!background_.empty()) NextInBackground();
+    });
+  }
+
+  Cluster* const cluster_;
+  Node* const node_;
+  const std::unique_ptr<Logger> log_;
+  MetricsRegistry metrics_;
+  std::map<Adoption::Connection, std::shared_ptr<Stream>> chiefs_;
+  Adoption::Connection next_connection_ = 1;
+  std::deque<std::function<void()>> background_;
+  DataPathScratch scratch_;
+  std::unique_ptr<PsCore> core_;
+};
+
+}  // namespace
+
+std::unique_ptr<Life> StartPs(Cluster* cluster, Node* node) {
+  return std::make_unique<PsLife>(cluster, node);
+}
+
+}  // namespace cohort::simulator

@@ -1,0 +1,133 @@
+#include "tests/simulator/simulation.h"
+
+#include <algorithm>
+
+#include "tests/simulator/cluster.h"
+#include "tests/simulator/faults.h"
+
+namespace cohort::simulator {
+namespace {
+
+// Virtual time that a job may take when the faults are over, and events of one run: far more than
+// any needs, so whoever uses them up waits for something that never comes.
+constexpr int64_t kPatienceUs = 120'000'000;
+constexpr uint64_t kMostEvents = 2'000'000;
+
+class Simulation {
+ public:
+  Simulation(uint64_t seed, std::function<void(const std::string&)> trace, PlantedBug bug)
+      : plan_(seed, bug), world_(seed), cluster_(plan_, &world_), faults_(&cluster_) {
+    world_.trace = std::move(trace);
+  }
+
+  Outcome Run() {
+    world_.Trace("{}", plan_.Text());
+    StartAll();
+    faults_.Start();
+    const int64_t until = world_.now_us() + plan_.faults_for_us + kPatienceUs;
+    while (!cluster_.finished && world_.events < kMostEvents && world_.Step(until)) {
+    }
+    if (!cluster_.finished) {
+      cluster_.ledger.Violate("the job was not finished {} s after the faults ({} events)",
+                              (world_.now_us() - until + kPatienceUs) / 1'000'000, world_.events);
+      TellWhere();
+    }
+    CheckWeights();
+    return Finish();
+  }
+
+ private:
+  void StartAll() {
+    const auto make = [this](Task task, auto start) {
+      auto node = std::make_unique<Node>(&world_, task,
+                                         [this, start](Node* n) { return start(&cluster_, n); });
+      node->on_end = [this](Node* n) { Supervise(n); };
+      return node;
+    };
+    cluster_.chief = make({Role::kChief, 0}, &StartChief);
+    for (int i = 0; i < plan_.ps; ++i) cluster_.ps.push_back(make(PsTask(i), &StartPs));
+    for (int i = 0; i < plan_.workers; ++i) {
+      cluster_.workers.push_back(make(WorkerTask(i), &StartWorker));
+    }
+    // In any order.
+    world_.After(world_.chance.Between(0, 50'000), [this] { cluster_.chief->Start(); });
+    for (const auto* nodes : {&cluster_.ps, &cluster_.workers}) {
+      for (const auto& node : *nodes) {
+        world_.After(world_.chance.Between(0, 50'000), [n = node.get()] { n->Start(); });
+      }
+    }
+  }
+
+  // As systemd or Kubernetes: a process that ended is started again.
+  void Supervise(Node* node) {
+    world_.After(world_.chance.Between(1'000, plan_.restart_us), [node] { node->Start(); });
+  }
+
+  // Who waits for what, in a run that does not end.
+  void TellWhere() {
+    const auto tell = [this](Node* node) {
+      world_.Trace("{}: {}", node->name(), node->alive() ? node->life()->Text() : "is dead");
+    };
+    tell(cluster_.chief.get());
+    for (const auto& node : cluster_.ps) tell(node.get());
+    for (const auto& node : cluster_.workers) tell(node.get());
+  }
+
+  // SGD of rate one: each weight is minus the times that its example was used.
+  void CheckWeights() {
+    if (!cluster_.finished) return;
+    const std::string path = cluster_.disk.Newest();
+    for (const char* name : {kSeen, kTable}) {
+      const std::vector<float> values = cluster_.disk.ReadVariable(path, name);
+      if (values.empty()) cluster_.ledger.Violate("{}: {} is not in it", path, name);
+      for (size_t i = 0; i < values.size(); ++i) {
+        if (values[i] == -static_cast<float>(plan_.epochs)) continue;
+        cluster_.ledger.Violate("{}[{}, {}]: the example was used {} times in {} epochs", name,
+                                i / plan_.examples, i % plan_.examples, -values[i], plan_.epochs);
+        break;
+      }
+    }
+  }
+
+  Outcome Finish() {
+    const ApplyReport report = CheckApplyEvents(cluster_.ledger.events, cluster_.finished);
+    for (const std::string& violation : report.violations) cluster_.ledger.Violate("{}", violation);
+    // The ends of processes count, too.
+    cluster_.chief.reset();
+    cluster_.workers.clear();
+    cluster_.ps.clear();
+    Statistics& statistics = cluster_.ledger.statistics;
+    statistics.runs = 1;
+    statistics.events = world_.events;
+    statistics.network = cluster_.network.counts;
+    statistics.Add(report);
+    return {std::move(cluster_.ledger.violations), statistics, plan_.Text()};
+  }
+
+  const Plan plan_;
+  World world_;
+  Cluster cluster_;
+  Faults faults_;
+};
+
+}  // namespace
+
+std::unique_ptr<Logger> Cluster::MakeLog(const Node& node) {
+  if (!world->trace) return Logger::Discard();
+  LogOptions options;
+  options.to_stderr = false;
+  options.role = node.name();
+  options.sink = [w = world, name = node.name()](std::string_view line) {
+    // Without the time and level in front: the trace has its own.
+    const size_t at = line.find(' ', line.find(' ') + 1);
+    w->Trace("{}: {}", name, line.substr(std::min(at + 1, line.size())));
+  };
+  auto log = Logger::Create(options);
+  return log.ok() ? *std::move(log) : Logger::Discard();
+}
+
+Outcome RunSeed(uint64_t seed, std::function<void(const std::string&)> trace, PlantedBug bug) {
+  return Simulation(seed, std::move(trace), bug).Run();
+}
+
+}  // namespace cohort::simulator
