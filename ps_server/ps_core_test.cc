@@ -338,9 +338,9 @@ TEST_CASE("control and data from many threads") {
         request.header.set_generation(1000);
         v1::PushPart* push = request.header.mutable_push();
         push->mutable_id()->set_closure(i * 2 + t);
-        push->set_timeline(ps.core->data_path()->tablets() == nullptr
-                               ? 0
-                               : ps.core->data_path()->tablets()->timeline);
+        // Asked once: the set may be replaced, and none be served, between two questions.
+        const std::shared_ptr<const TabletSet> tablets = ps.core->data_path()->tablets();
+        push->set_timeline(tablets == nullptr ? 0 : tablets->timeline);
         push->set_weight(1);
         v1::PushSection* section = push->add_sections();
         section->set_term(push->timeline());
