@@ -43,7 +43,9 @@ class WorkerHello;
 class Hands {
  public:
   struct Options {
-    int64_t max_result_age_us = 2000;  // a finished closure is told after so long at the latest
+    // A finished closure is told after so long at the latest, while the worker has others to run: a
+    // step of MNIST takes two milliseconds, and each telling costs two processes a wake-up.
+    int64_t max_result_age_us = 10'000;
     // A planted bug, with which the simulator proves that it would find it. Set by tests alone.
     bool test_keeps_results_over_rollback = false;
   };

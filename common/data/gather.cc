@@ -104,12 +104,14 @@ void GatheredColumn::CopyRows(const GatheredColumn& self, std::span<const uint64
 template <typename T>
 void GatheredColumn::ConvertBytes(const GatheredColumn& self, std::span<const uint64_t> indices,
                                   void* out) {
-  auto* to = static_cast<T*>(out);
+  // Locals that do not overlap: so that the compiler makes vector code of the inner loop.
+  const size_t elements = self.elements_;
+  const double scale = self.scale_, offset = self.offset_;
+  T* __restrict to = static_cast<T*>(out);
   for (const uint64_t index : indices) {
-    const uint8_t* from = self.values_->data() + index * self.row_bytes_;
-    for (size_t e = 0; e < self.elements_; ++e)
-      to[e] = Convert<T>(from[e], self.scale_, self.offset_);
-    to += self.elements_;
+    const uint8_t* __restrict from = self.values_->data() + index * self.row_bytes_;
+    for (size_t e = 0; e < elements; ++e) to[e] = Convert<T>(from[e], scale, offset);
+    to += elements;
   }
 }
 

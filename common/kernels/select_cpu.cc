@@ -5,6 +5,13 @@
 namespace cohort {
 namespace {
 
+// n elements of y with inputs of inner strides 0 or 1. Where the strides are constants the compiler
+// makes vector code of it.
+template <typename T, int64_t kStrideA, int64_t kStrideB>
+void SelectRun(const bool* cond, const T* a, const T* b, T* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = cond[i] ? a[i * kStrideA] : b[i * kStrideB];
+}
+
 // T only has the size of the elements.
 template <typename T>
 class SelectKernel : public Kernel {
@@ -19,10 +26,16 @@ class SelectKernel : public Kernel {
     const auto& s = plan.inner_strides();
     ForEachRun(plan, c.pool, kElementGrain,
                [&](int64_t out, const std::array<int64_t, 3>& in, int64_t n) {
-                 for (int64_t i = 0; i < n; ++i) {
-                   const T value_a = a[in[1] + i * s[1]], value_b = b[in[2] + i * s[2]];
-                   y[out + i] = cond[in[0] + i * s[0]] ? value_a : value_b;
+                 if (s[0] == 0) {
+                   const bool first = cond[in[0]];
+                   const T* from = first ? a + in[1] : b + in[2];
+                   const int64_t stride = first ? s[1] : s[2];
+                   for (int64_t i = 0; i < n; ++i) y[out + i] = from[i * stride];
+                   return;
                  }
+                 const auto run = s[1] == 1 ? (s[2] == 1 ? SelectRun<T, 1, 1> : SelectRun<T, 1, 0>)
+                                            : (s[2] == 1 ? SelectRun<T, 0, 1> : SelectRun<T, 0, 0>);
+                 run(cond + in[0], a + in[1], b + in[2], y + out, n);
                });
     return absl::OkStatus();
   }
