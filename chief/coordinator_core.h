@@ -21,6 +21,7 @@
 #include "chief/recovery.h"
 #include "chief/rollback.h"
 #include "chief/settlement.h"
+#include "chief/unfinished_closures.h"
 
 namespace cohort {
 
@@ -46,9 +47,9 @@ namespace cohort {
 // (b) raises a typed error by the rules of ClosureQueue; a ps whose stream breaks and comes back
 // with the same incarnation within ps_grace is not lost, only waited for.
 //
-// Where a closure of the job runner is: scheduled (in the queue), or *unfinished*: it has an id,
-// and nobody has scheduled it yet in this life, after an error, or after a rollback. Ids of
-// unfinished closures are never settled; Schedule of their places takes them up again.
+// Where a closure of the job runner is: scheduled (in the queue), or *unfinished*
+// (unfinished_closures.h). Ids of unfinished closures are never settled; Schedule of their places
+// takes them up again.
 class CoordinatorCore {
  public:
   enum class Phase { kProbing, kTaking, kAdopting, kReading, kStarting, kReady, kStopped, kFailed };
@@ -89,7 +90,7 @@ class CoordinatorCore {
   // nothing is served. The caller waits before it calls where error_pending() or queue_full().
   absl::StatusOr<uint64_t> Schedule(ClosureSpec spec);
   // What a restart, an error or a rollback left to be scheduled again, by place.
-  std::vector<UnfinishedClosure> Unfinished() const;
+  std::vector<UnfinishedClosure> Unfinished() const { return unfinished_.List(); }
   // The first place that has no id.
   uint64_t next_place() const { return next_place_; }
 
@@ -146,13 +147,6 @@ class CoordinatorCore {
     uint64_t term = 0;
     int64_t down_since_us = -1;
   };
-  struct Open {  // see "unfinished" above
-    UnfinishedClosure closure;
-    uint32_t attempt = 0;
-    uint32_t min_attempt = 1;
-    int holder = -1;  // a worker has it in hand
-    uint32_t holder_attempt = 0;
-  };
   struct Named {
     std::string name;
     v1::ChiefToWorker message;
@@ -175,11 +169,11 @@ class CoordinatorCore {
   // core_closures.cc
   void OnResult(int worker, v1::ClosureResult* result);
   bool Wanted(const Closure& closure, int worker, const v1::ClosureResult& result, bool ok) const;
-  void OnOpenResult(Open* open, v1::ClosureResult* result);
+  void OnUnfinishedResult(v1::ClosureResult* result);
   void Finish(uint64_t id, v1::ClosureResult* result);
   void GiveBack(Closure* closure, const absl::Status& why);
   void CancelFor(std::unique_ptr<Closure> closure, const absl::Status& status);
-  void LeaveOpen(const Closure& closure);
+  void LeaveUnfinished(const Closure& closure);
   void ForgetInFlight(int worker, uint64_t id);
   void RequeueAll(int worker, bool lost);
   void Rest(int worker, int64_t us, const std::string& why);
@@ -207,6 +201,7 @@ class CoordinatorCore {
   Outbox outbox_;
   Membership membership_;
   ClosureQueue queue_;
+  UnfinishedClosures unfinished_;
   IdAllocator ids_;
   Settlement settlement_;
   Cut cut_;
@@ -242,10 +237,6 @@ class CoordinatorCore {
   v1::ChiefCut rollback_cut_;  // of the cut that a rollback goes to
   uint64_t rollback_epoch_ = 0;
 
-  std::map<uint64_t, Open> open_;  // by id
-  std::map<uint64_t, uint64_t> open_places_;
-  std::map<uint64_t, v1::ClosureResult>
-      early_;  // finished before they were scheduled again, by place
   uint64_t next_place_ = 0;
   uint64_t epoch_ = 0;
   uint64_t next_cut_ = 0;

@@ -71,10 +71,9 @@ void CoordinatorCore::Take(Recovered recovered) {
   std::vector<uint64_t> open;
   for (const UnfinishedClosure& closure : recovered.unfinished) {
     open.push_back(closure.id);
-    Open o{.closure = closure, .attempt = AttemptBase(era_)};
-    if (closure.id < recovered.rolled_back_end) o.min_attempt = recovered.min_attempt;
-    open_places_[closure.place] = closure.id;
-    open_[closure.id] = o;
+    UnfinishedClosures::Entry entry{.closure = closure, .attempt = AttemptBase(era_)};
+    if (closure.id < recovered.rolled_back_end) entry.min_attempt = recovered.min_attempt;
+    unfinished_.Add(entry);
   }
   settlement_.Reset(recovered.watermark, recovered.reserved_end, open);
   settlement_.SetFolded(std::move(recovered.metrics), recovered.steps);
@@ -196,18 +195,13 @@ void CoordinatorCore::TakeBack(int worker, const v1::WorkerHello& hello) {
   std::vector<uint64_t> unwanted;
   for (const v1::ClosureAttempt& hand : hello.in_hand()) {
     Closure* c = queue_.Find(hand.id());
-    const auto open = open_.find(hand.id());
     if (queue_.failed()) {
       unwanted.push_back(hand.id());
     } else if (c != nullptr && c->state == Closure::State::kQueued &&
                hand.attempt() >= c->min_attempt && hand.attempt() <= c->attempt) {
       queue_.Claim(c, worker, hand.attempt());
       w.in_flight.push_back(hand.id());
-    } else if (c == nullptr && open != open_.end() && hand.attempt() >= open->second.min_attempt &&
-               hand.attempt() <= open->second.attempt) {
-      open->second.holder = worker;
-      open->second.holder_attempt = hand.attempt();
-    } else {
+    } else if (!unfinished_.Hold(hand.id(), worker, hand.attempt())) {
       unwanted.push_back(hand.id());
     }
   }

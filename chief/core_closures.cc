@@ -1,5 +1,6 @@
 // The part of CoordinatorCore that schedules closures, hands them out, and takes their results.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "chief/coordinator_core.h"
@@ -38,29 +39,25 @@ absl::StatusOr<uint64_t> CoordinatorCore::Schedule(ClosureSpec spec) {
   ++counters_.scheduled;
   const bool placed = s.by_job && s.training;
   if (!placed) s.by_job = false;
-  int holder = -1;
-  uint32_t held_attempt = 0;
-  if (const auto early = placed ? early_.find(s.place) : early_.end(); early != early_.end()) {
-    v1::ClosureResult result = std::move(early->second);
-    early_.erase(early);
-    outbox_.effects()->ClosureDone(s.token, absl::OkStatus(), &result);
-    return result.id();
-  }
-  const auto known = placed ? open_places_.find(s.place) : open_places_.end();
-  if (known != open_places_.end()) {
-    const Open open = open_.at(known->second);
-    if (open.closure.steps != s.steps) {
-      return Internal("closure {} of place {} has {} steps, not {}", open.closure.id, s.place,
-                      open.closure.steps, s.steps);
+  std::optional<UnfinishedClosures::Entry> known;
+  if (placed) {
+    if (auto result = unfinished_.TakeEarly(s.place)) {
+      const uint64_t id = result->id();  // the result may be moved out of
+      outbox_.effects()->ClosureDone(s.token, absl::OkStatus(), &*result);
+      return id;
     }
-    closure->id = open.closure.id;
+    const UnfinishedClosures::Entry* const entry = unfinished_.Find(s.place);
+    if (entry != nullptr && entry->closure.steps != s.steps) {
+      return Internal("closure {} of place {} has {} steps, not {}", entry->closure.id, s.place,
+                      entry->closure.steps, s.steps);
+    }
+    known = unfinished_.Take(s.place);
+  }
+  if (known.has_value()) {
+    closure->id = known->closure.id;
     closure->fresh = false;
-    closure->attempt = std::max(open.attempt, open.holder_attempt);
-    closure->min_attempt = open.min_attempt;
-    holder = open.holder;
-    held_attempt = open.holder_attempt;
-    open_.erase(known->second);
-    open_places_.erase(known);
+    closure->attempt = known->attempt;
+    closure->min_attempt = known->min_attempt;
   } else {
     if (s.training && !placed) s.place = next_place_;
     closure->id = ids_.Next(
@@ -72,9 +69,9 @@ absl::StatusOr<uint64_t> CoordinatorCore::Schedule(ClosureSpec spec) {
   }
   closure->place = s.place;
   const uint64_t id = closure->id;
-  if (holder >= 0) {
-    queue_.AddInFlight(std::move(closure), holder, held_attempt);
-    Worker& w = workers_[static_cast<size_t>(holder)];
+  if (known.has_value() && known->holder >= 0) {
+    queue_.AddInFlight(std::move(closure), known->holder, known->held_attempt);
+    Worker& w = workers_[static_cast<size_t>(known->holder)];
     if (w.in_flight.empty()) w.progress_us = now_us_;
     w.in_flight.push_back(id);
   } else {
@@ -82,13 +79,6 @@ absl::StatusOr<uint64_t> CoordinatorCore::Schedule(ClosureSpec spec) {
     RefillAll(/*idle_only=*/true);
   }
   return id;
-}
-
-std::vector<UnfinishedClosure> CoordinatorCore::Unfinished() const {
-  std::vector<UnfinishedClosure> out;
-  out.reserve(open_places_.size());
-  for (const auto& [place, id] : open_places_) out.push_back(open_.at(id).closure);
-  return out;
 }
 
 // ------------------------------------------------------------------ results
@@ -106,12 +96,7 @@ void CoordinatorCore::OnResult(int worker, v1::ClosureResult* result) {
   const absl::Status status = StatusFromProto(result->status());
   Closure* c = queue_.Find(result->id());
   if (c == nullptr) {
-    const auto open = open_.find(result->id());
-    if (open != open_.end()) {
-      OnOpenResult(&open->second, result);
-    } else {
-      ++counters_.late_results;
-    }
+    OnUnfinishedResult(result);
     return;
   }
   if (!Wanted(*c, worker, *result, status.ok())) {
@@ -142,7 +127,7 @@ void CoordinatorCore::OnResult(int worker, v1::ClosureResult* result) {
     const std::unique_ptr<Closure> failed = queue_.Remove(c->id);
     outbox_.effects()->ClosureDone(failed->spec.token, status, nullptr);
     if (failed->spec.by_job) {
-      LeaveOpen(*failed);
+      LeaveUnfinished(*failed);
     } else {
       settlement_.Close(failed->id, failed->id + 1);
     }
@@ -150,21 +135,18 @@ void CoordinatorCore::OnResult(int worker, v1::ClosureResult* result) {
   }
 }
 
-void CoordinatorCore::OnOpenResult(Open* open, v1::ClosureResult* result) {
-  if (result->attempt() < open->min_attempt || result->attempt() > open->attempt) {
-    ++counters_.late_results;
-    return;
+void CoordinatorCore::OnUnfinishedResult(v1::ClosureResult* result) {
+  switch (unfinished_.OnResult(*result)) {
+    case UnfinishedClosures::Told::kNothing:
+      ++counters_.late_results;
+      return;
+    case UnfinishedClosures::Told::kFailed:
+      return;
+    case UnfinishedClosures::Told::kFinished:
+      Finish(result->id(), result);
+      if (settlement_.Finish(result->id(), true, *result)) counters_.steps += result->steps();
+      return;
   }
-  if (result->status().code() != 0) {
-    open->holder = -1;
-    return;
-  }
-  const UnfinishedClosure closure = open->closure;
-  Finish(closure.id, result);
-  if (settlement_.Finish(closure.id, true, *result)) counters_.steps += result->steps();
-  early_[closure.place] = std::move(*result);
-  open_places_.erase(closure.place);
-  open_.erase(closure.id);
 }
 
 void CoordinatorCore::Finish(uint64_t id, v1::ClosureResult* result) {
@@ -201,18 +183,17 @@ void CoordinatorCore::GiveBack(Closure* c, const absl::Status& why) {
 void CoordinatorCore::CancelFor(std::unique_ptr<Closure> closure, const absl::Status& status) {
   outbox_.effects()->ClosureDone(closure->spec.token, status, nullptr);
   if (closure->spec.by_job) {
-    LeaveOpen(*closure);
+    LeaveUnfinished(*closure);
   } else {
     settlement_.Close(closure->id, closure->id + 1);
   }
 }
 
-void CoordinatorCore::LeaveOpen(const Closure& closure) {
-  open_places_[closure.place] = closure.id;
-  open_[closure.id] = {
-      .closure = {.id = closure.id, .place = closure.place, .steps = closure.spec.steps},
-      .attempt = closure.attempt,
-      .min_attempt = closure.min_attempt};
+void CoordinatorCore::LeaveUnfinished(const Closure& closure) {
+  unfinished_.Add(
+      {.closure = {.id = closure.id, .place = closure.place, .steps = closure.spec.steps},
+       .attempt = closure.attempt,
+       .min_attempt = closure.min_attempt});
 }
 
 void CoordinatorCore::ForgetInFlight(int worker, uint64_t id) {
@@ -249,9 +230,7 @@ void CoordinatorCore::RequeueAll(int worker, bool lost) {
     }
   }
   if (!lost) CancelOn(worker, cancel);
-  for (auto& [id, open] : open_) {
-    if (open.holder == worker) open.holder = -1;
-  }
+  unfinished_.Release(worker);
 }
 
 void CoordinatorCore::Rest(int worker, int64_t us, const std::string& why) {

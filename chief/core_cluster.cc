@@ -125,11 +125,11 @@ void CoordinatorCore::AdvanceCut() {
     pending->set_steps(c->spec.steps);
     for (const v1::Lease& lease : c->spec.leases) *pending->add_leases() = lease;
   }
-  for (const auto& [id, open] : open_) {
+  for (const UnfinishedClosure& closure : unfinished_.List()) {
     v1::PendingClosure* pending = chief->add_pending();
-    pending->set_id(id);
-    pending->set_place(open.closure.place);
-    pending->set_steps(open.closure.steps);
+    pending->set_id(closure.id);
+    pending->set_place(closure.place);
+    pending->set_steps(closure.steps);
   }
   std::sort(chief->mutable_pending()->begin(), chief->mutable_pending()->end(),
             [](const auto& a, const auto& b) { return a.id() < b.id(); });
@@ -205,19 +205,16 @@ void CoordinatorCore::TimelineRaised() {
     outbox_.effects()->ClosureDone(closure->spec.token, Aborted("the cluster was rolled back"),
                                    nullptr);
   }
-  open_.clear();
-  open_places_.clear();
-  early_.clear();
+  unfinished_.Clear();
   ids_.Reset(timeline_, target.reserved_end);
   settlement_.Reset(target.pending.empty() ? target.reserved_end : target.pending.front(),
                     target.reserved_end, target.pending);
   uint64_t steps = rollback_cut_.next_place();
   for (const v1::PendingClosure& pending : rollback_cut_.pending()) {
-    open_places_[pending.place()] = pending.id();
-    open_[pending.id()] = {
-        .closure = {.id = pending.id(), .place = pending.place(), .steps = pending.steps()},
-        .attempt = AttemptBase(era_),
-        .min_attempt = AttemptBase(era_) + 1};
+    unfinished_.Add(
+        {.closure = {.id = pending.id(), .place = pending.place(), .steps = pending.steps()},
+         .attempt = AttemptBase(era_),
+         .min_attempt = AttemptBase(era_) + 1});
     steps -= std::min<uint64_t>(steps, pending.steps());
   }
   settlement_.SetFolded(MetricsFromProto(rollback_cut_.metrics()), steps);
