@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -169,8 +170,12 @@ class CoordinatorCore {
   // core_closures.cc
   void OnResult(int worker, v1::ClosureResult* result);
   bool Wanted(const Closure& closure, int worker, const v1::ClosureResult& result, bool ok) const;
+  absl::StatusOr<std::optional<UnfinishedClosures::Entry>> TakeUp(const ClosureSpec& spec);
   void OnUnfinishedResult(v1::ClosureResult* result);
   void Finish(uint64_t id, v1::ClosureResult* result);
+  absl::Status CheckAttempt(uint64_t id, uint64_t place, uint32_t attempt) const;
+  absl::Status CheckLimits(const Closure& closure) const;
+  void Requeue(Closure* closure);
   void GiveBack(Closure* closure, const absl::Status& why);
   void CancelFor(std::unique_ptr<Closure> closure, const absl::Status& status);
   void LeaveUnfinished(const Closure& closure);

@@ -46,12 +46,7 @@ absl::StatusOr<uint64_t> CoordinatorCore::Schedule(ClosureSpec spec) {
       outbox_.effects()->ClosureDone(s.token, absl::OkStatus(), &*result);
       return id;
     }
-    const UnfinishedClosures::Entry* const entry = unfinished_.Find(s.place);
-    if (entry != nullptr && entry->closure.steps != s.steps) {
-      return Internal("closure {} of place {} has {} steps, not {}", entry->closure.id, s.place,
-                      entry->closure.steps, s.steps);
-    }
-    known = unfinished_.Take(s.place);
+    COHORT_ASSIGN_OR_RETURN(known, TakeUp(s));
   }
   if (known.has_value()) {
     closure->id = known->closure.id;
@@ -79,6 +74,22 @@ absl::StatusOr<uint64_t> CoordinatorCore::Schedule(ClosureSpec spec) {
     RefillAll(/*idle_only=*/true);
   }
   return id;
+}
+
+// The unfinished closure of a place that is scheduled, where there is one.
+absl::StatusOr<std::optional<UnfinishedClosures::Entry>> CoordinatorCore::TakeUp(
+    const ClosureSpec& spec) {
+  const UnfinishedClosures::Entry* const entry = unfinished_.Find(spec.place);
+  if (entry == nullptr) return std::nullopt;
+  const UnfinishedClosure& closure = entry->closure;
+  if (closure.steps != spec.steps) {
+    return Internal("closure {} of place {} has {} steps, not {}", closure.id, closure.place,
+                    closure.steps, spec.steps);
+  }
+  if (entry->holder < 0) {
+    COHORT_RETURN_IF_ERROR(CheckAttempt(closure.id, closure.place, entry->attempt));
+  }
+  return unfinished_.Take(spec.place);
 }
 
 // ------------------------------------------------------------------ results
@@ -161,13 +172,41 @@ void CoordinatorCore::Finish(uint64_t id, v1::ClosureResult* result) {
   }
 }
 
-void CoordinatorCore::GiveBack(Closure* c, const absl::Status& why) {
-  const int worker = c->worker;
-  const auto info = GetFailure(why);
+// Whether a closure that was given out under this attempt may be given out again.
+absl::Status CoordinatorCore::CheckAttempt(uint64_t id, uint64_t place, uint32_t attempt) const {
+  if (attempt < AttemptBase(era_) + kAttemptsPerEra) return absl::OkStatus();
+  return Unavailable(
+      "closure {} (place {}) was given out {} times, and no worker has brought it to an end; a "
+      "chief that is started again tries it again",
+      id, place, kAttemptsPerEra);
+}
+
+absl::Status CoordinatorCore::CheckLimits(const Closure& c) const {
+  if (c.killed.size() >= options_.max_attempts) {
+    std::string names;
+    for (const Task& t : c.killed) names += (names.empty() ? "" : ", ") + t.ToString();
+    return Aborted("closure {} (place {}) killed every worker that it touched: {}", c.id, c.place,
+                   names);
+  }
+  return CheckAttempt(c.id, c.place, c.attempt);
+}
+
+// Back into the line, or, at a limit, the job's error, which ends the closure.
+void CoordinatorCore::Requeue(Closure* c) {
+  absl::Status limit = CheckLimits(*c);
   queue_.Requeue(c);
   ++counters_.requeued;
-  SendRoutes(worker);  // it may only have stale ones
+  if (!limit.ok()) Fail(std::move(limit));
+}
+
+void CoordinatorCore::GiveBack(Closure* c, const absl::Status& why) {
+  const uint64_t id = c->id;
+  const int worker = c->worker;
+  const auto info = GetFailure(why);
   const uint32_t times = ++c->give_backs;
+  Requeue(c);
+  c = nullptr;         // which an error has ended
+  SendRoutes(worker);  // it may only have stale ones
   const bool cannot_reach = info.has_value() && info->role == "ps";
   const bool is_ending =
       info.has_value() && info->role == "worker" && why.code() == absl::StatusCode::kUnavailable;
@@ -176,7 +215,7 @@ void CoordinatorCore::GiveBack(Closure* c, const absl::Status& why) {
   }
   if (times <= options_.max_give_backs) return;
   Fail(Annotate(absl::Status(absl::StatusCode::kUnavailable, why.message()),
-                fmt::format("closure {} was given back {} times, the last time by {}", c->id, times,
+                fmt::format("closure {} was given back {} times, the last time by {}", id, times,
                             membership_.Name(WorkerTask(worker)))));
 }
 
@@ -215,18 +254,11 @@ void CoordinatorCore::RequeueAll(int worker, bool lost) {
     if (c == nullptr || c->state != Closure::State::kInFlight || c->worker != worker) continue;
     // A worker runs its closures in order: only the first can have killed it.
     if (lost && std::exchange(first, false)) c->killed.push_back(task);
+    cancel.push_back(id);
     if (queue_.failed()) {
       CancelFor(queue_.Remove(id), CancelledByError(queue_.error()));
-      continue;
-    }
-    queue_.Requeue(c);
-    ++counters_.requeued;
-    cancel.push_back(id);
-    if (c->killed.size() >= options_.max_attempts && lost) {
-      std::string names;
-      for (const Task& t : c->killed) names += (names.empty() ? "" : ", ") + t.ToString();
-      Fail(Aborted("closure {} (place {}) killed every worker that it touched: {}", id, c->place,
-                   names));
+    } else {
+      Requeue(c);
     }
   }
   if (!lost) CancelOn(worker, cancel);

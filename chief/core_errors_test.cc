@@ -112,6 +112,79 @@ TEST_CASE("a closure that is given back for ever ends with an error") {
   CHECK(std::string(error.message()).find("given back 65 times") != std::string::npos);
 }
 
+// Where time passes and peers say nothing.
+constexpr int64_t kNever = int64_t{1} << 60;
+
+// The worker says that it cannot reach the server: it is set aside, and takes its closures again.
+void SetAside(TestWorld* world) {
+  v1::WorkerToChief message;
+  message.mutable_ps_unreachable()->set_ps(0);
+  message.mutable_ps_unreachable()->set_incarnation(1);
+  world->core().OnWorkerMessage(0, message);
+  world->Advance(3'000'000);
+  world->Quiesce();
+}
+
+TEST_CASE("a closure is given out no more often than there are numbers for its attempts") {
+  TestWorld world(1, 1);
+  world.options.silence_us = kNever;
+  world.StartServing();
+  world.hold_work = true;
+  REQUIRE(world.ScheduleJob(0, 1, 1).ok());
+  world.Quiesce();
+  for (int i = 1; i < 256; ++i) SetAside(&world);
+  CHECK(world.workers[0].seen.size() == 256);
+  CHECK(world.workers[0].seen.back().attempt() == 256);
+  CHECK(world.core().TakeError().ok());
+  SetAside(&world);
+  CHECK(world.workers[0].seen.size() == 256);
+  CHECK(world.core().resting());
+  const absl::Status error = world.core().TakeError();
+  CHECK(absl::IsUnavailable(error));
+  CHECK(std::string(error.message()).find("given out 256 times") != std::string::npos);
+  // Nor after it was raised; the chief's next life has numbers of its own.
+  CHECK(world.ScheduleJob(0, 1, 1).status() == error);
+  REQUIRE(world.core().Unfinished().size() == 1);
+  world.KillChief();
+  world.StartServing();
+  world.hold_work = false;
+  REQUIRE(world.ScheduleJob(0, 1, 1).ok());
+  world.Quiesce();
+  CHECK(world.workers[0].seen.back().attempt() == 257);
+  CHECK(world.ps[0].places.at(0) == 1);
+}
+
+TEST_CASE("of several closures that a worker gives back at their limit the first is the error") {
+  TestWorld world(1, 1);
+  world.options.silence_us = kNever;
+  world.StartServing();
+  world.hold_work = true;
+  for (uint64_t place = 0; place < 3; ++place) REQUIRE(world.ScheduleJob(place, 1, 3).ok());
+  world.Quiesce();
+  for (int i = 0; i < 256; ++i) SetAside(&world);
+  CHECK(world.workers[0].hand.empty());  // it was told to drop all three
+  CHECK(world.core().resting());
+  CHECK(std::string(world.core().TakeError().message()).find("closure 1 ") != std::string::npos);
+  CHECK(world.core().Unfinished().size() == 3);
+}
+
+TEST_CASE("a closure that is given back at its last attempt ends with an error") {
+  Running t;
+  t.world.options.max_give_backs = 1000;
+  t.world.options.silence_us = kNever;
+  t.world.KillChief();
+  t.world.StartServing();
+  t.world.hold_work = false;
+  t.world.outcome = [](const v1::Closure&) { return Aborted("fenced"); };
+  REQUIRE(t.world.ScheduleUser().ok());
+  for (int i = 0; i < 500 && !t.world.core().resting(); ++i) {
+    t.world.Quiesce();
+    t.world.Advance(1'000'000);
+  }
+  const std::string error(t.world.core().TakeError().message());
+  CHECK(error.find("given out 256 times") != std::string::npos);
+}
+
 TEST_CASE("a worker that dies while an error waits counts as stopped") {
   Running t;
   t.ScheduleTen(1);

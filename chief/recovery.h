@@ -55,9 +55,11 @@ inline uint64_t EraOf(uint64_t generation, uint64_t timeline) { return generatio
 
 // Attempts of era e are numbered from (e - 2) * 256 + 1 on (nothing runs before the second: the
 // first generation and the first timeline), so that no two executions of a closure ever have the
-// same number, and that a result of an older timeline can be told by its attempt.
+// same number, and that a result of an older timeline can be told by its attempt. So an era may
+// give a closure out kAttemptsPerEra times at most.
+inline constexpr uint32_t kAttemptsPerEra = 256;
 inline uint32_t AttemptBase(uint64_t era) {
-  return era < 2 ? 0 : static_cast<uint32_t>((era - 2) << 8);
+  return era < 2 ? 0 : static_cast<uint32_t>((era - 2) * kAttemptsPerEra);
 }
 
 }  // namespace cohort
