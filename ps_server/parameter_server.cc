@@ -103,11 +103,12 @@ std::optional<TaskEnd> ParameterServer::end() const {
   return end_;
 }
 
-void ParameterServer::Shutdown(const absl::Status& why, std::chrono::milliseconds grace) {
+absl::Status ParameterServer::Shutdown(const absl::Status& why, std::chrono::milliseconds grace) {
   server_->SetServing(false);
   core_->WaitForSnapshots(clock_.Now() + grace);
   server_->Shutdown(why, std::chrono::milliseconds(2000));
   background_.Stop();
+  return absl::OkStatus();
 }
 
 ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleContext& context) {

@@ -62,7 +62,7 @@ class ParameterServer : public ServingTask {
   std::optional<TaskEnd> end() const override;
   // Lets snapshots under way be written for at most `grace`, closes all streams with `why` (OK: the
   // job is done), stops. Idempotent.
-  void Shutdown(const absl::Status& why, std::chrono::milliseconds grace) override;
+  absl::Status Shutdown(const absl::Status& why, std::chrono::milliseconds grace) override;
 
   PsCore* core() { return core_.get(); }
   const CodecCounters& codec_counters() const { return service_.codec_counters(); }

@@ -321,10 +321,13 @@ TEST_CASE("the end of the job closes every stream cleanly") {
   ps.chief->stream->Send(SerializeToFrame(shutdown));
   REQUIRE(ps.loop.RunUntil([&] { return ps.server->end().has_value(); }, Deadline()));
   CHECK(ps.server->end()->job_finished);
-  std::thread ending([&] { ps.server->Shutdown(absl::OkStatus(), std::chrono::seconds(1)); });
+  absl::Status ended;
+  std::thread ending(
+      [&] { ended = ps.server->Shutdown(absl::OkStatus(), std::chrono::seconds(1)); });
   CHECK(client.WaitClosed());
   CHECK(client.status.ok());
   ending.join();
+  CHECK(ended.ok());
 }
 
 TEST_CASE("a taken port is an error; a missing chief is named and has a deadline") {

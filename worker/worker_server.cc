@@ -94,19 +94,24 @@ void WorkerServer::StepThread() {
   step_ended_.SignalAll();
 }
 
-void WorkerServer::StopStepThread(std::chrono::milliseconds grace) {
-  if (!step_thread_.joinable()) return;
+bool WorkerServer::WaitForStepThread(TimePoint deadline) {
+  MutexLock lock(&mu_);
+  while (step_running_ && step_ended_.WaitUntil(&mu_, deadline)) {
+  }
+  return !step_running_;
+}
+
+bool WorkerServer::StopStepThread(std::chrono::milliseconds grace,
+                                  std::optional<Duration> patience) {
+  if (!step_thread_.joinable()) return true;
   core_->Drain("it is ending");
   remote_->Wake();
-  {
-    const TimePoint deadline = clock_.Now() + grace;
-    MutexLock lock(&mu_);
-    while (step_running_ && step_ended_.WaitUntil(&mu_, deadline)) {
-    }
-  }
+  WaitForStepThread(clock_.Now() + grace);
   core_->StopRunning();
+  if (patience.has_value() && !WaitForStepThread(clock_.Now() + *patience)) return false;
   step_thread_.join();
   core_->Flush();
+  return true;
 }
 
 WorkerServer::~WorkerServer() {
@@ -115,7 +120,7 @@ WorkerServer::~WorkerServer() {
     server_->Shutdown(Unavailable("worker:{} has ended", options_.index),
                       std::chrono::milliseconds(0));
   }
-  StopStepThread(std::chrono::milliseconds(0));
+  StopStepThread(std::chrono::milliseconds(0), std::nullopt);
   server_.reset();
 }
 
@@ -132,10 +137,15 @@ std::optional<TaskEnd> WorkerServer::end() const {
   return end_;
 }
 
-void WorkerServer::Shutdown(const absl::Status& why, std::chrono::milliseconds grace) {
+absl::Status WorkerServer::Shutdown(const absl::Status& why, std::chrono::milliseconds grace) {
   server_->SetServing(false);
-  StopStepThread(grace);
+  const bool stopped = StopStepThread(grace, options_.stop_wait);
   server_->Shutdown(why, std::chrono::milliseconds(2000));
+  if (stopped) return absl::OkStatus();
+  return DeadlineExceeded(
+      "the step thread of worker:{} has not stopped for {} s: its step, or the "
+      "file that it reads, does not end",
+      options_.index, ToSeconds(grace + options_.stop_wait));
 }
 
 void WorkerServer::Send(Adoption::Connection connection, const v1::WorkerToChief& message) {

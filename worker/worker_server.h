@@ -43,6 +43,8 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
     std::string chief_address;  // to be named while it is waited for; may be ""
     Duration chief_timeout = std::chrono::seconds(10);
     Duration chief_wait = std::chrono::seconds(300);  // zero: no deadline
+    // For the step thread, once it was told to stop: it does so between steps.
+    Duration stop_wait = std::chrono::seconds(5);
     ExchangeOptions exchange;
     Hands::Options hands;
     Logger* log = nullptr;          // outlives the server
@@ -61,8 +63,9 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   absl::Status Tick() override;
   std::optional<TaskEnd> end() const override;
   // Gives back what is queued, ends the step under way (stopped after `grace`), tells the results,
-  // closes all streams with `why` (OK: the job is done), stops. Idempotent.
-  void Shutdown(const absl::Status& why, std::chrono::milliseconds grace) override;
+  // closes all streams with `why` (OK: the job is done), stops. Idempotent. Error: DeadlineExceeded
+  // where the step does not end in stop_wait.
+  absl::Status Shutdown(const absl::Status& why, std::chrono::milliseconds grace) override;
 
   WorkerCore* core() { return core_.get(); }
   const MetricsRegistry& metrics() const { return registry_; }
@@ -74,7 +77,9 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   absl::Status Listen();
   void ExportMetrics();
   void StepThread();
-  void StopStepThread(std::chrono::milliseconds grace);
+  // Asks it to stop; false where it has not ended `patience` after it was told to (nullopt: waits).
+  bool StopStepThread(std::chrono::milliseconds grace, std::optional<Duration> patience);
+  bool WaitForStepThread(TimePoint deadline);
 
   // WorkerEffects, under the core's lock.
   void Send(Adoption::Connection connection, const v1::WorkerToChief& message) override;

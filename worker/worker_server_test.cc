@@ -1,9 +1,14 @@
 #include "worker/worker_server.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <thread>
 
 #include "common/base/status.h"
+#include "common/base/test_directory.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_proto.h"
 #include "common/rpc/frame_codec.h"
@@ -97,7 +102,7 @@ Program BiasProgram() {
 }
 
 struct Cluster {
-  Cluster() {
+  explicit Cluster(Duration stop_wait = kLimit) {
     for (int ps = 0; ps < 2; ++ps) {
       real[ps].Start();
       world.routes.mutable_servers(ps)->set_address(fmt::format("127.0.0.1:{}", real[ps].port()));
@@ -106,6 +111,7 @@ struct Cluster {
     options.listen = {"127.0.0.1:0"};
     options.index = 1;
     options.incarnation = 5;
+    options.stop_wait = stop_wait;
     options.log = log.get();
     options.on_done = [this] { done = true; };
     auto started = WorkerServer::Start(options);
@@ -188,9 +194,12 @@ TEST_CASE("a worker runs what it is sent, and its chief may go and come back") {
   chief->Send(end);
   REQUIRE(chief->Until([&] { return cluster.done.load(); }));
   CHECK(cluster.worker->end()->job_finished);
-  std::thread ends([&] { cluster.worker->Shutdown(absl::OkStatus(), std::chrono::seconds(1)); });
+  absl::Status ended;
+  std::thread ends(
+      [&] { ended = cluster.worker->Shutdown(absl::OkStatus(), std::chrono::seconds(1)); });
   CHECK(chief->Until([&] { return chief->closed.has_value(); }));
   ends.join();
+  CHECK(ended.ok());
   CHECK(chief->closed->ok());
 }
 
@@ -213,16 +222,46 @@ TEST_CASE("a worker that is asked to end gives back what it cannot finish") {
   cluster.real[0].silent = true;
   chief->Send(cluster.Dispatch(1, 4));
   REQUIRE(chief->Until([&] { return cluster.real[0].requests > 0; }));
+  absl::Status ended;
   std::thread ends([&] {
-    cluster.worker->Shutdown(Unavailable("asked to end"), std::chrono::milliseconds(50));
+    ended = cluster.worker->Shutdown(Unavailable("asked to end"), std::chrono::milliseconds(50));
   });
   CHECK(chief->Until([&] { return chief->closed.has_value(); }));
   ends.join();
+  CHECK(ended.ok());
   REQUIRE(chief->results.size() == 3);
   for (const auto& result : chief->results) {
     CHECK(IsRetryable(StatusFromProto(result.status())));
   }
   CHECK(cluster.Bias() == 0);
+}
+
+TEST_CASE("a step that never ends does not hold up the end of its worker") {
+  const testing::TestDirectory dir;
+  Cluster cluster(/*stop_wait=*/std::chrono::milliseconds(50));
+  auto chief = cluster.Connect(1);
+  // A data file whose reader waits for as long as somebody may still write to it.
+  const std::string file = dir / "data.csv";
+  REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
+  v1::ChiefToWorker message;
+  message.mutable_resource()->set_name("data");
+  message.mutable_resource()->set_batch_size(1);
+  message.mutable_resource()->mutable_dataset()->mutable_csv()->set_path(file);
+  chief->Send(message);
+  int writer = -1;
+  REQUIRE(chief->Until([&] {
+    if (writer < 0) writer = ::open(file.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    return writer >= 0;  // once it reads
+  }));
+  absl::Status ended;
+  std::thread ends([&] {
+    ended = cluster.worker->Shutdown(Unavailable("asked to end"), std::chrono::milliseconds(10));
+  });
+  CHECK(chief->Until([&] { return chief->closed.has_value(); }));  // it is told all the same
+  ends.join();
+  CHECK(absl::IsDeadlineExceeded(ended));
+  CHECK(std::string(ended.message()).find("step thread of worker:1") != std::string::npos);
+  ::close(writer);  // and the step ends, so that the test can
 }
 
 TEST_CASE("a taken port is an error that names it") {

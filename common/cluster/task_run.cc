@@ -1,5 +1,7 @@
 #include "common/cluster/task_run.h"
 
+#include <unistd.h>
+
 #include "common/base/exit_code.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
@@ -17,6 +19,19 @@ absl::Status WaitForChief(WaitList* waiting, bool there, const std::string& addr
   return waiting->CheckDeadline();
 }
 
+namespace {
+
+// Nothing is lost with a task that is left where it stands: its closures go to others.
+int ShutDown(ServingTask* task, Logger* log, int code, const absl::Status& why,
+             std::chrono::milliseconds grace) {
+  const absl::Status stopped = task->Shutdown(why, grace);
+  if (stopped.ok()) return code;
+  log->Failure(LogLevel::kError, "stuck", stopped);
+  _exit(code);
+}
+
+}  // namespace
+
 int RunUntilEnd(ServingTask* task, SignalWaiter* signals, Logger* log,
                 const RunTaskOptions& options) {
   std::optional<int> signal;
@@ -26,14 +41,14 @@ int RunUntilEnd(ServingTask* task, SignalWaiter* signals, Logger* log,
   }
   if (!status.ok()) {
     log->Failure(LogLevel::kError, "ends", status);
-    task->Shutdown(status, std::chrono::milliseconds(0));
-    return ExitWith(options.program, status);
+    return ShutDown(task, log, ExitWith(options.program, status), status,
+                    std::chrono::milliseconds(0));
   }
   if (*signal != 0) {
     log->Info("ends", {{"signal", *signal}});
-    task->Shutdown(Unavailable("the {} was asked to end (signal {})", options.role, *signal),
-                   options.grace_after_signal);
-    return ExitCodeOfSignal(*signal);
+    return ShutDown(task, log, ExitCodeOfSignal(*signal),
+                    Unavailable("the {} was asked to end (signal {})", options.role, *signal),
+                    options.grace_after_signal);
   }
   const TaskEnd end = task->end().value_or(TaskEnd());
   if (const auto steps = task->steps()) {
@@ -42,9 +57,10 @@ int RunUntilEnd(ServingTask* task, SignalWaiter* signals, Logger* log,
   } else {
     log->Info("ends", {{"job_finished", end.job_finished}, {"reason", end.reason}});
   }
-  task->Shutdown(absl::OkStatus(), options.grace_at_end);
-  if (end.job_finished) return static_cast<int>(ExitCode::kOk);
-  return ExitWith(options.program, Unavailable("the chief ended the job: {}", end.reason));
+  const int code = ExitWith(
+      options.program,
+      end.job_finished ? absl::OkStatus() : Unavailable("the chief ended the job: {}", end.reason));
+  return ShutDown(task, log, code, absl::OkStatus(), options.grace_at_end);
 }
 
 }  // namespace cohort

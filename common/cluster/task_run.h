@@ -32,8 +32,10 @@ class ServingTask {
   // That it has run; nullopt where it runs none.
   virtual std::optional<uint64_t> steps() const { return std::nullopt; }
   // Lets what is in hand be finished for at most `grace`, closes all streams with `why` (OK: the
-  // job is done), stops. Idempotent.
-  virtual void Shutdown(const absl::Status& why, std::chrono::milliseconds grace) = 0;
+  // job is done), stops. Idempotent. Error: DeadlineExceeded where a thread of the task does not
+  // end (a kernel hangs, or a file); its streams are closed, and its destructor would wait for
+  // ever.
+  virtual absl::Status Shutdown(const absl::Status& why, std::chrono::milliseconds grace) = 0;
 };
 
 // Says that the chief is waited for while it is not `there`. Errors: those of CheckDeadline.
@@ -49,7 +51,8 @@ struct RunTaskOptions {
 
 // Waits for the end of the job, a signal, or a chief that does not come, and shuts the task down.
 // Returns the exit code: 0 when the job is finished, 69 when it failed or nobody came,
-// 128 + signal.
+// 128 + signal. With a task that cannot be shut down it ends the process, under the same code: for
+// daemons only.
 int RunUntilEnd(ServingTask* task, SignalWaiter* signals, Logger* log,
                 const RunTaskOptions& options);
 

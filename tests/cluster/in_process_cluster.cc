@@ -71,7 +71,8 @@ std::optional<int> TickServer(const RoleContext& context, Server* server) {
   if (!status.ok()) return Ends(context, status);
   const auto end = server->end();
   if (!end.has_value()) return std::nullopt;
-  server->Shutdown(absl::OkStatus(), std::chrono::milliseconds(0));
+  const absl::Status stopped = server->Shutdown(absl::OkStatus(), std::chrono::milliseconds(0));
+  if (!stopped.ok()) return Ends(context, stopped);
   if (end->job_finished) return 0;
   return Ends(context, Unavailable("the chief ended the job: {}", end->reason));
 }
