@@ -14,9 +14,9 @@
 #include "chief/coordinator.h"
 #include "chief/coordinator_core.h"
 #include "chief/journal_thread.h"
-#include "chief/serial_thread.h"
 #include "chief/task_links.h"
 #include "common/base/mutex.h"
+#include "common/base/serial_thread.h"
 
 namespace cohort {
 

@@ -110,7 +110,7 @@ absl::Status ClusterCoordinator::Impl::Start() {
   COHORT_ASSIGN_OR_RETURN(const auto records, Journal::ReadAll(JournalDirectory()));
   journal_ = std::make_unique<JournalThread>(options_.checkpoint_dir, JournalDirectory(),
                                              JournalCallbacks());
-  disk_ = std::make_unique<SerialThread>();
+  disk_ = std::make_unique<SerialThread>("disk");
   core_ = std::make_unique<CoordinatorCore>(MakeCoreOptions(token, !records.empty()), this);
   TaskLinks::Options links{.workers = Addresses(options_.cluster, Role::kWorker),
                            .ps = Addresses(options_.cluster, Role::kPs),

@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
   environment.apply_log = server->apply_log_.get();
   environment.sink = &server->service_;
   environment.background = [s = server.get()](std::function<void()> function) {
-    s->background_.Run(std::move(function));
+    s->background_.Post(std::move(function));
   };
   environment.on_shutdown = [s = server.get()](bool job_finished, const std::string& reason) {
     {
@@ -86,7 +86,7 @@ ParameterServer::~ParameterServer() {
   if (server_ != nullptr) {
     server_->Shutdown(Unavailable("ps:{} has ended", options_.index), std::chrono::milliseconds(0));
   }
-  background_.Stop();
+  background_.Drop();
   server_.reset();
   core_.reset();
 }
@@ -107,7 +107,7 @@ absl::Status ParameterServer::Shutdown(const absl::Status& why, std::chrono::mil
   server_->SetServing(false);
   core_->WaitForSnapshots(clock_.Now() + grace);
   server_->Shutdown(why, std::chrono::milliseconds(2000));
-  background_.Stop();
+  background_.Drop();
   return absl::OkStatus();
 }
 

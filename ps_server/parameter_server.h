@@ -15,10 +15,10 @@
 #include "common/base/log.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
+#include "common/base/serial_thread.h"
 #include "common/cluster/task_run.h"
 #include "ps_server/apply_log.h"
 #include "ps_server/apply_pool.h"
-#include "ps_server/background_thread.h"
 #include "ps_server/checkpoint_store.h"
 #include "ps_server/ps_core.h"
 #include "ps_server/ps_service.h"
@@ -84,7 +84,8 @@ class ParameterServer : public ServingTask {
   std::optional<TaskEnd> end_ ABSL_GUARDED_BY(mu_);
   ApplyPool apply_pool_;          // helps with large applies
   std::unique_ptr<PsCore> core_;  // the protocol
-  BackgroundThread background_;   // runs the core's long work
+  // Makes tablets and writes snapshots, so that no completion queue waits for a disk.
+  SerialThread background_{"background"};
   std::unique_ptr<StreamServer> server_;
   std::unique_ptr<AdminServer> admin_;  // may be null
   WaitList waiting_;                    // for the chief; of the thread that ticks
