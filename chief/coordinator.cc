@@ -115,7 +115,7 @@ void ClusterCoordinator::Impl::CommitCheckpoint(v1::Manifest manifest) {
   const CheckpointId id = IdOf(manifest);
   const std::string directory = options_.checkpoint_dir + "/" + id.ToString();
   const absl::Status status = CommitManifest(directory, manifest);
-  Input([&](CoordinatorCore* core) {
+  Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (status.ok()) newest_ = directory;
     core->OnManifestWritten(manifest.cut(), status, directory + "/" + kManifestName);
   });
@@ -187,7 +187,7 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Impl::Schedule(ClosureRequest re
     spec.places_end = request.place->places_end;
   }
   MutexLock lock(&mu_);
-  const auto room = [this] {
+  const auto room = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return Failed() || (!core_->error_pending() && !core_->queue_full());
   };
   if (!room()) COHORT_RETURN_IF_ERROR(Wait(room, kForever).status());
@@ -201,7 +201,8 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Impl::Schedule(ClosureRequest re
 
 absl::StatusOr<bool> ClusterCoordinator::Impl::JoinUntil(TimePoint deadline) {
   MutexLock lock(&mu_);
-  const auto done = [this] { return Failed() || core_->resting(); };
+  const auto done = [this]()
+                        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return Failed() || core_->resting(); };
   COHORT_ASSIGN_OR_RETURN(const bool finished, Wait(done, deadline));
   if (!finished) return false;
   COHORT_RETURN_IF_ERROR(core_->TakeError());
@@ -210,7 +211,9 @@ absl::StatusOr<bool> ClusterCoordinator::Impl::JoinUntil(TimePoint deadline) {
 
 absl::StatusOr<bool> ClusterCoordinator::Impl::Done() {
   MutexLock lock(&mu_);
-  const auto settled = [this] { return Failed() || !core_->error_pending(); };
+  const auto settled = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return Failed() || !core_->error_pending();
+  };
   COHORT_RETURN_IF_ERROR(Wait(settled, kForever).status());
   COHORT_RETURN_IF_ERROR(core_->TakeError());
   return core_->resting();
@@ -223,7 +226,9 @@ absl::Status ClusterCoordinator::Impl::StartCheckpoint() {
 }
 
 absl::StatusOr<std::string> ClusterCoordinator::Impl::WaitForCut(uint64_t cut) {
-  const auto done = [this, cut] { return Failed() || cuts_done_.contains(cut); };
+  const auto done = [this, cut]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return Failed() || cuts_done_.contains(cut);
+  };
   COHORT_RETURN_IF_ERROR(Wait(done, kForever).status());
   if (Failed()) return core_->TakeError();
   const CutResult& result = cuts_done_.at(cut);
@@ -233,7 +238,9 @@ absl::StatusOr<std::string> ClusterCoordinator::Impl::WaitForCut(uint64_t cut) {
 
 absl::StatusOr<std::string> ClusterCoordinator::Impl::Checkpoint(bool finished) {
   MutexLock lock(&mu_);
-  const auto idle = [this] { return Failed() || !core_->cut_active(); };
+  const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return Failed() || !core_->cut_active();
+  };
   COHORT_RETURN_IF_ERROR(Wait(idle, kForever).status());
   COHORT_ASSIGN_OR_RETURN(const uint64_t cut, core_->StartCut(finished));
   return WaitForCut(cut);
@@ -243,7 +250,9 @@ void ClusterCoordinator::Impl::Flush() {
   MutexLock lock(&mu_);
   if (core_ == nullptr || core_->phase() != CoordinatorCore::Phase::kReady) return;
   core_->Flush();
-  const auto clean = [this] { return Failed() || core_->settlement().clean(); };
+  const auto clean = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return Failed() || core_->settlement().clean();
+  };
   // Also when interrupted: that is when it is wanted.
   const TimePoint deadline = Deadline(5);
   const Condition condition = clean;

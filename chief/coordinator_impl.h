@@ -59,9 +59,13 @@ class ClusterCoordinator::Impl : public CoreEffects {
   void ReadJournal() override { journal_->Read(); }
   void AppendJournal(v1::JournalRecord record) override { journal_->Append(std::move(record)); }
   void WriteManifest(v1::Manifest manifest) override;
-  void ClosureDone(uint64_t token, const absl::Status& status, v1::ClosureResult* result) override;
-  void CutDone(uint64_t cut, const absl::Status& status) override;
-  void RollbackDone(const absl::Status& status) override { rollback_done_ = status; }
+  void ClosureDone(uint64_t token, const absl::Status& status, v1::ClosureResult* result) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CutDone(uint64_t cut, const absl::Status& status) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void RollbackDone(const absl::Status& status) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    rollback_done_ = status;
+  }
   void Note(const char* event, const std::string& what) override;
 
  private:
@@ -80,7 +84,9 @@ class ClusterCoordinator::Impl : public CoreEffects {
   // True when `condition` holds, false when the deadline came first. Errors: Cancelled (Interrupt).
   absl::StatusOr<bool> Wait(const Condition& condition, TimePoint deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool Failed() const { return core_->phase() == CoordinatorCore::Phase::kFailed; }
+  bool Failed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return core_->phase() == CoordinatorCore::Phase::kFailed;
+  }
   absl::Status RollBackOnce(TimePoint deadline);
   absl::Status WaitForServers(TimePoint deadline);
   // DeadlineExceeded, with what was waited for.
@@ -95,26 +101,27 @@ class ClusterCoordinator::Impl : public CoreEffects {
 
   Mutex mu_;
   CondVar changed_;
-  std::unique_ptr<CoordinatorCore> core_;   // guarded by mu_
-  ClosureResults results_;                  // guarded by mu_, as all down to links_
-  std::list<const Condition*> conditions_;  // of the calls that wait
-  bool interrupted_ = false;
-  std::optional<absl::Status> rollback_done_;
+  std::unique_ptr<CoordinatorCore> core_ ABSL_GUARDED_BY(mu_) ABSL_PT_GUARDED_BY(mu_);
+  ClosureResults results_ ABSL_GUARDED_BY(mu_);
+  std::list<const Condition*> conditions_ ABSL_GUARDED_BY(mu_);  // of the calls that wait
+  bool interrupted_ ABSL_GUARDED_BY(mu_) = false;
+  std::optional<absl::Status> rollback_done_ ABSL_GUARDED_BY(mu_);
   struct CutResult {
     absl::Status status;
     std::string path;
   };
-  std::map<uint64_t, CutResult> cuts_done_;  // the last ones
-  uint64_t cuts_ = 0;
-  uint64_t cut_failures_ = 0;
-  std::string newest_;
-  v1::Layout layout_;
-  int open_links_ = 0;
-  std::optional<TimePoint> first_closure_;
-  bool stopped_ = false;
-  TimePoint next_report_;
+  std::map<uint64_t, CutResult> cuts_done_ ABSL_GUARDED_BY(mu_);  // the last ones
+  uint64_t cuts_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t cut_failures_ ABSL_GUARDED_BY(mu_) = 0;
+  std::string newest_ ABSL_GUARDED_BY(mu_);
+  v1::Layout layout_ ABSL_GUARDED_BY(mu_);
+  int open_links_ ABSL_GUARDED_BY(mu_) = 0;
+  std::optional<TimePoint> first_closure_ ABSL_GUARDED_BY(mu_);
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  TimePoint next_report_ ABSL_GUARDED_BY(mu_);
 
-  // In the order in which they are needed: the links run on the loop, both reach the core.
+  // Made by Start, of locks of their own. In the order in which they are needed: the links run on
+  // the loop, both reach the core.
   std::unique_ptr<JournalThread> journal_;
   std::unique_ptr<SerialThread> disk_;
   CompletionLoop loop_;

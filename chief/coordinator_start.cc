@@ -111,7 +111,10 @@ absl::Status ClusterCoordinator::Impl::Start() {
   journal_ = std::make_unique<JournalThread>(options_.checkpoint_dir, JournalDirectory(),
                                              JournalCallbacks());
   disk_ = std::make_unique<SerialThread>("disk");
-  core_ = std::make_unique<CoordinatorCore>(MakeCoreOptions(token, !records.empty()), this);
+  {
+    MutexLock lock(&mu_);
+    core_ = std::make_unique<CoordinatorCore>(MakeCoreOptions(token, !records.empty()), this);
+  }
   TaskLinks::Options links{.workers = Addresses(options_.cluster, Role::kWorker),
                            .ps = Addresses(options_.cluster, Role::kPs),
                            .allow_insecure = options_.allow_insecure};
@@ -121,7 +124,7 @@ absl::Status ClusterCoordinator::Impl::Start() {
   links_->Start();
 
   MutexLock lock(&mu_);
-  const auto there = [this] {
+  const auto there = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return Failed() || core_->phase() == CoordinatorCore::Phase::kReady;
   };
   COHORT_ASSIGN_OR_RETURN(const bool in_time, Wait(there, Deadline(options_.task_timeout_s)));
@@ -173,7 +176,9 @@ absl::Status ClusterCoordinator::Impl::Restore() {
 
 absl::Status ClusterCoordinator::Impl::WaitForServers(TimePoint deadline) {
   MutexLock lock(&mu_);
-  const auto there = [this] { return Failed() || core_->all_ps_there(); };
+  const auto there = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return Failed() || core_->all_ps_there();
+  };
   COHORT_ASSIGN_OR_RETURN(const bool in_time, Wait(there, deadline));
   if (Failed()) return core_->TakeError();
   if (!in_time) {
@@ -215,7 +220,9 @@ absl::Status ClusterCoordinator::Impl::RollBackOnce(TimePoint deadline) {
   rollback_done_.reset();
   COHORT_RETURN_IF_ERROR(core_->RollBack(manifest.has_value() ? &*manifest : nullptr,
                                          entry.has_value() ? entry->manifest : ""));
-  const auto done = [this] { return Failed() || rollback_done_.has_value(); };
+  const auto done = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return Failed() || rollback_done_.has_value();
+  };
   COHORT_ASSIGN_OR_RETURN(const bool in_time, Wait(done, std::max(deadline, Deadline(300))));
   if (Failed()) return core_->TakeError();
   if (!in_time) return DeadlineExceeded("{}", core_->WaitingFor());
@@ -229,7 +236,7 @@ absl::Status ClusterCoordinator::Impl::RollBackOnce(TimePoint deadline) {
 absl::Status ClusterCoordinator::Impl::Shutdown(const std::string& reason, bool job_finished) {
   MutexLock lock(&mu_);
   core_->Stop(reason, job_finished);
-  const auto stopped = [this] {
+  const auto stopped = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return Failed() || core_->phase() == CoordinatorCore::Phase::kStopped;
   };
   COHORT_ASSIGN_OR_RETURN(const bool in_time, Wait(stopped, Deadline(30)));
@@ -237,7 +244,7 @@ absl::Status ClusterCoordinator::Impl::Shutdown(const std::string& reason, bool 
   if (!in_time) return DeadlineExceeded("the end of the job could not be journaled in time");
   stopped_ = true;
   links_->Stop();
-  const auto closed = [this] { return open_links_ == 0; };
+  const auto closed = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return open_links_ == 0; };
   COHORT_ASSIGN_OR_RETURN(const bool all, Wait(closed, Deadline(10)));
   if (!all) log_->Warning("tasks_still_there", {{"count", open_links_}});
   return absl::OkStatus();
@@ -267,7 +274,7 @@ JournalThread::Callbacks ClusterCoordinator::Impl::JournalCallbacks() {
 TaskLinks::Callbacks ClusterCoordinator::Impl::LinkCallbacks() {
   TaskLinks::Callbacks callbacks;
   callbacks.on_connected = [this](Task task) {
-    Input([&](CoordinatorCore* core) {
+    Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
       ++open_links_;
       core->OnConnected(task);
     });
@@ -294,7 +301,7 @@ TaskLinks::Callbacks ClusterCoordinator::Impl::LinkCallbacks() {
     }
   };
   callbacks.on_closed = [this](Task task, const absl::Status& status, bool was_connected) {
-    Input([&](CoordinatorCore* core) {
+    Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
       if (was_connected) --open_links_;
       core->OnDisconnected(task,
                            std::string(status.ok() ? "it closed the stream" : status.message()));
