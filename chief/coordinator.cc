@@ -5,6 +5,7 @@
 
 #include "chief/coordinator_impl.h"
 #include "common/base/flags.h"
+#include "common/base/fnv1a.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/checkpoint_reader.h"
@@ -157,10 +158,7 @@ absl::StatusOr<PerWorkerDataset> ClusterCoordinator::Impl::CreatePerWorkerDatase
   resource.set_batch_size(options.batch_size);
   for (const std::string& feature : options.features) resource.add_features(feature);
   // Workers keep their resources over a restart of the chief: the name must say all.
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : resource.SerializeAsString()) {
-    hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-  }
+  const uint64_t hash = Fnv1a(resource.SerializeAsString());
   resource.set_name(
       fmt::format("{}-{:016x}", options.name.empty() ? "dataset" : options.name, hash));
   MutexLock lock(&mu_);

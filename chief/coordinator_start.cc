@@ -8,6 +8,7 @@
 
 #include "chief/coordinator_impl.h"
 #include "common/base/exit_code.h"
+#include "common/base/fnv1a.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/file.h"
@@ -17,13 +18,6 @@
 
 namespace cohort {
 namespace {
-
-// FNV-1a: equal in every process.
-uint64_t Hash(std::string_view bytes) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : bytes) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-  return hash;
-}
 
 std::vector<std::string> Addresses(const ClusterSpec& cluster, Role role) {
   std::vector<std::string> out;
@@ -151,7 +145,7 @@ absl::Status ClusterCoordinator::Impl::CreateVariables(std::span<const v1::Varia
       options.cores.push_back(static_cast<int>(std::max(1U, core_->ps_hello(i).cores())));
     }
     COHORT_ASSIGN_OR_RETURN(layout_, MakeLayout(variables, partitioner, optimizer, options));
-    core_->SetLayout(layout_, Hash(layout_.SerializeAsString()));
+    core_->SetLayout(layout_, Fnv1a(layout_.SerializeAsString()));
     if (core_->CanResume()) {
       core_->Resume();
       Note("job_resumed", fmt::format("timeline {}, {} steps done", core_->timeline(),

@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/fnv1a.h"
 #include "common/base/status.h"
 #include "common/graph/program_proto.h"
 
 namespace cohort {
 namespace {
 
-uint64_t Hash(uint64_t hash, std::string_view bytes) {
-  for (const char c : bytes) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-  return (hash ^ 0xff) * 0x100000001b3;
-}
+// Of a list of texts, each with an end that is in no UTF-8 text.
+uint64_t Hash(uint64_t hash, std::string_view bytes) { return Fnv1a("\xff", Fnv1a(bytes, hash)); }
 
 }  // namespace
 
@@ -49,7 +48,7 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
                            plan.job_.lines.Where("data.batch_size"), plan.train_records_, batch);
   }
 
-  uint64_t hash = Hash(0xcbf29ce484222325, Fingerprint(plan.model_.train));
+  uint64_t hash = Hash(kFnv1aBasis, Fingerprint(plan.model_.train));
   for (const v1::VariableSpec& variable : plan.model_.variables) {
     hash = Hash(hash, variable.SerializeAsString());
   }

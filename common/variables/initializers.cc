@@ -6,19 +6,13 @@
 #include <numbers>
 #include <utility>
 
+#include "common/base/fnv1a.h"
 #include "common/base/status.h"
 #include "common/tensor/philox.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
 namespace {
-
-// FNV-1a.
-uint64_t HashName(std::string_view name) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-  return hash;
-}
 
 // The two numbers of [0, 1) of one block.
 std::pair<double, double> UniformPair(uint64_t block, uint64_t key) {
@@ -40,7 +34,7 @@ std::pair<double, double> NormalPair(uint64_t block, uint64_t key) {
 absl::StatusOr<Initializer> Initializer::Create(const v1::InitializerSpec& spec,
                                                 std::string_view variable) {
   Initializer init;
-  init.key_ = PhiloxMix(spec.seed(), HashName(variable));
+  init.key_ = PhiloxMix(spec.seed(), Fnv1a(variable));
   const std::string& name = spec.class_name();
   if (name == "Zeros" || name == "Ones" || name == "Constant") {
     init.a_ = name == "Constant" ? spec.value() : name == "Ones" ? 1 : 0;
