@@ -7,8 +7,25 @@
 #include <utility>
 #include <vector>
 
+// gcc defines a macro, clang has a feature.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define COHORT_FIBER_ASAN 1
+#elif __has_feature(thread_sanitizer)
+#define COHORT_FIBER_TSAN 1
+#endif
+#endif
 #if defined(__SANITIZE_ADDRESS__)
+#define COHORT_FIBER_ASAN 1
+#elif defined(__SANITIZE_THREAD__)
+#define COHORT_FIBER_TSAN 1
+#endif
+
+#if defined(COHORT_FIBER_ASAN)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
+#elif defined(COHORT_FIBER_TSAN)
+#include <sanitizer/tsan_interface.h>
 #endif
 
 namespace cohort::simulator {
@@ -30,6 +47,10 @@ class Stacks {
     if (idle_.empty()) return std::aligned_alloc(4096, kStackBytes);
     void* const stack = idle_.back();
     idle_.pop_back();
+#if defined(COHORT_FIBER_ASAN)
+    // The last frames of the fiber before never returned.
+    __asan_unpoison_memory_region(stack, kStackBytes);
+#endif
     return stack;
   }
   void Give(void* stack) { idle_.push_back(stack); }
@@ -43,19 +64,39 @@ Stacks& IdleStacks() {
   return stacks;
 }
 
-// AddressSanitizer wants to know which stack is in use.
-void BeforeSwitch([[maybe_unused]] void** save, [[maybe_unused]] const void* bottom,
-                  [[maybe_unused]] size_t bytes) {
-#if defined(__SANITIZE_ADDRESS__)
+// The sanitizers want to know which stack is in use: the address sanitizer by its bounds, the
+// thread sanitizer by an object of its own, which it must hear of right before the switch: its
+// functions count calls and returns, so that a call may not begin on one stack and return on
+// another.
+#define COHORT_FIBER_INLINE [[gnu::always_inline]] inline
+
+COHORT_FIBER_INLINE void BeforeSwitch([[maybe_unused]] void** save,
+                                      [[maybe_unused]] const void* bottom,
+                                      [[maybe_unused]] size_t bytes,
+                                      [[maybe_unused]] void* tsan_fiber) {
+#if defined(COHORT_FIBER_ASAN)
   __sanitizer_start_switch_fiber(save, bottom, bytes);
+#elif defined(COHORT_FIBER_TSAN)
+  __tsan_switch_to_fiber(tsan_fiber, 0);
 #endif
 }
-void AfterSwitch([[maybe_unused]] void* saved, [[maybe_unused]] const void** bottom,
-                 [[maybe_unused]] size_t* bytes) {
-#if defined(__SANITIZE_ADDRESS__)
+COHORT_FIBER_INLINE void AfterSwitch([[maybe_unused]] void* saved,
+                                     [[maybe_unused]] const void** bottom,
+                                     [[maybe_unused]] size_t* bytes) {
+#if defined(COHORT_FIBER_ASAN)
   __sanitizer_finish_switch_fiber(saved, bottom, bytes);
 #endif
 }
+
+#if defined(COHORT_FIBER_TSAN)
+void* MakeTsanFiber() { return __tsan_create_fiber(0); }
+void DropTsanFiber(void* fiber) { __tsan_destroy_fiber(fiber); }
+void* CurrentTsanFiber() { return __tsan_get_current_fiber(); }
+#else
+void* MakeTsanFiber() { return nullptr; }
+void DropTsanFiber(void*) {}
+void* CurrentTsanFiber() { return nullptr; }
+#endif
 
 }  // namespace
 
@@ -70,6 +111,8 @@ struct Fiber::Context {
   Context* outer = nullptr;  // the fiber that resumed this one
   const void* resumer_stack = nullptr;
   size_t resumer_bytes = 0;
+  void* own_tsan = nullptr;
+  void* resumer_tsan = nullptr;
 
   static Context* current;
 };
@@ -79,6 +122,7 @@ Fiber::Context* Fiber::Context::current = nullptr;
 Fiber::Fiber(std::function<void()> body) : context_(std::make_unique<Context>()) {
   context_->body = std::move(body);
   context_->stack = IdleStacks().Take();
+  context_->own_tsan = MakeTsanFiber();
   getcontext(&context_->own);
   context_->own.uc_stack.ss_sp = context_->stack;
   context_->own.uc_stack.ss_size = kStackBytes;
@@ -92,6 +136,7 @@ Fiber::~Fiber() {
     context_->unwinding = true;
     Switch();
   }
+  DropTsanFiber(context_->own_tsan);
   IdleStacks().Give(context_->stack);
 }
 
@@ -100,8 +145,9 @@ bool Fiber::ended() const { return context_->ended; }
 void Fiber::Switch() {
   Context* const c = context_.get();
   c->outer = std::exchange(Context::current, c);
+  c->resumer_tsan = CurrentTsanFiber();
   void* fake = nullptr;
-  BeforeSwitch(&fake, c->stack, kStackBytes);
+  BeforeSwitch(&fake, c->stack, kStackBytes, c->own_tsan);
   swapcontext(&c->resumer, &c->own);
   AfterSwitch(fake, nullptr, nullptr);
   Context::current = c->outer;
@@ -125,14 +171,14 @@ void Fiber::Enter() {
   }
   c->body = nullptr;
   c->ended = true;
-  BeforeSwitch(nullptr, c->resumer_stack, c->resumer_bytes);
+  BeforeSwitch(nullptr, c->resumer_stack, c->resumer_bytes, c->resumer_tsan);
   setcontext(&c->resumer);
 }
 
 void Fiber::Suspend() {
   Context* const c = Context::current;
   void* fake = nullptr;
-  BeforeSwitch(&fake, c->resumer_stack, c->resumer_bytes);
+  BeforeSwitch(&fake, c->resumer_stack, c->resumer_bytes, c->resumer_tsan);
   swapcontext(&c->own, &c->resumer);
   AfterSwitch(fake, &c->resumer_stack, &c->resumer_bytes);
   if (c->unwinding) throw Unwind();
