@@ -32,7 +32,6 @@ class JobPlan {
 
   uint64_t epochs() const { return job_.spec.fit().epochs(); }
   uint64_t steps_per_epoch() const { return steps_per_epoch_; }
-  uint64_t train_records() const { return train_records_; }
   uint64_t validation_records() const { return validation_records_; }  // 0: no validation set
   bool exactly_once() const { return job_.spec.data().visitation() == v1::EXACTLY_ONCE; }
   uint64_t batch_size() const { return job_.spec.data().batch_size(); }

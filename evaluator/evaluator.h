@@ -53,7 +53,6 @@ class Evaluator {
   absl::StatusOr<bool> Poll();
   // Nothing more will be evaluated: enough were, or the job's last checkpoint was.
   bool done() const { return done_; }
-  uint64_t evaluations() const { return evaluations_; }
 
  private:
   explicit Evaluator(Options options);

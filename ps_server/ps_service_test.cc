@@ -129,7 +129,9 @@ void AddDense(v1::PushPullHeader* header, uint64_t begin, const Floats& values,
   entry->set_begin(begin);
   entry->set_count(values.size());
   encoder->BeginPayload();
-  encoder->AppendCopy(values.data(), values.size() * sizeof(float));
+  BufferRef bytes = BufferRef::Allocate(values.size() * sizeof(float));
+  std::memcpy(bytes->data(), values.data(), values.size() * sizeof(float));
+  encoder->Append(std::move(bytes), 0, values.size() * sizeof(float));
 }
 
 void AddPull(v1::PushPullHeader* header) {

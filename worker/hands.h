@@ -89,7 +89,6 @@ class Hands {
 
   size_t queued() const { return queue_.size(); }
   size_t running() const { return running_; }
-  size_t untold() const { return untold_.size(); }
   size_t kept() const;  // results
   uint64_t watermark() const { return watermark_; }
   uint64_t timeline() const { return timeline_; }

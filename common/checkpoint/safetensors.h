@@ -88,7 +88,6 @@ class SafetensorsReader {
 
   // Bytes [begin, begin + count) of a tensor of this file; OutOfRange beyond its end.
   absl::Status ReadBytes(const TensorInfo& info, uint64_t begin, uint64_t count, void* out) const;
-  absl::StatusOr<Tensor> ReadTensor(const TensorInfo& info) const;
 
   uint64_t file_bytes() const { return file_->size(); }
   const std::string& path() const { return file_->path(); }

@@ -153,12 +153,6 @@ absl::Status SafetensorsReader::ReadBytes(const TensorInfo& info, uint64_t begin
   return file_->Read(info.offset + begin, out, count);
 }
 
-absl::StatusOr<Tensor> SafetensorsReader::ReadTensor(const TensorInfo& info) const {
-  Tensor tensor(info.dtype, info.dims);
-  COHORT_RETURN_IF_ERROR(ReadBytes(info, 0, info.bytes, tensor.raw()));
-  return tensor;
-}
-
 absl::Status VerifyFile(const std::string& path, uint64_t bytes, uint32_t crc32) {
   COHORT_ASSIGN_OR_RETURN(auto file, RandomFile::Open(path));
   if (file->size() != bytes) {

@@ -50,12 +50,6 @@ absl::Status WaitList::CheckDeadline() const {
                           ToSeconds(waited), Missing());
 }
 
-TimePoint WaitList::NextEvent() const {
-  if (missing_.empty()) return TimePoint::max();
-  if (options_.timeout == Duration::zero()) return next_report_;
-  return std::min(next_report_, Oldest() + options_.timeout);
-}
-
 TimePoint WaitList::Oldest() const {
   TimePoint oldest = TimePoint::max();
   for (const auto& [task, entry] : missing_) oldest = std::min(oldest, entry.since);

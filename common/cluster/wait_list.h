@@ -43,9 +43,6 @@ class WaitList {
   // OK, or DeadlineExceeded that names the missing tasks, once the oldest wait has gone on for
   // `timeout`.
   absl::Status CheckDeadline() const;
-  // When Tick or CheckDeadline next have something to say; nothing before it. TimePoint::max() when
-  // done.
-  TimePoint NextEvent() const;
 
  private:
   struct Entry {

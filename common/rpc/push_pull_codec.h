@@ -78,8 +78,6 @@ class PushPullEncoder {
   void Append(BufferRef buffer, size_t offset, size_t length);
   // Bytes of the caller's, by reference: unchanged until lease->idle().
   void AppendBorrowed(const void* data, size_t length, PayloadLease* lease);
-  // Bytes that are copied now; for what is small and short-lived.
-  void AppendCopy(const void* data, size_t length);
 
   size_t payload_count() const { return payload_bytes_.size(); }
   // Bytes of all payloads so far.
@@ -94,18 +92,15 @@ class PushPullEncoder {
 
  private:
   struct Piece {
-    Buffer* buffer;  // owned reference; null: borrowed or copied
+    Buffer* buffer;  // owned reference; null: borrowed
     PayloadLease* lease;
-    const uint8_t* data;  // copied: null, the bytes are at `offset` of copies_
-    size_t offset;
+    const uint8_t* data;
     size_t length;
     size_t payload;  // which payload it belongs to
   };
 
   void Add(Piece piece);
   grpc::Slice ShareSlice(Piece* piece);
-  uint8_t* WritePiece(const Piece& piece, uint8_t* to) const;
-  bool IsInline(const Piece& piece) const;
   void NoteGrowth();
 
   CodecCounters* const counters_;
@@ -113,7 +108,6 @@ class PushPullEncoder {
   size_t capacity_seen_ = 0;
   std::vector<size_t> payload_bytes_;
   std::vector<Piece> pieces_;
-  std::vector<uint8_t> copies_;
   std::vector<grpc::Slice> slices_;
 };
 

@@ -77,7 +77,7 @@ TEST_CASE("a frame is exactly the bytes of the protobuf message") {
   encoder.Append(buffer, 4000, 6000);
   encoder.BeginPayload();  // nothing in it
   encoder.BeginPayload();
-  encoder.AppendCopy(keys.data(), keys.size());
+  encoder.Append(MakeBuffer(keys), 0, keys.size());
   encoder.BeginPayload();
   encoder.AppendBorrowed(rows.data(), rows.size(), &lease);
   encoder.Append(buffer, 9990, 10);
@@ -334,7 +334,7 @@ TEST_CASE("the steady state allocates nothing in the codec") {
     encoder.BeginPayload();
     encoder.Append(big, 0, 50'000);
     encoder.BeginPayload();
-    encoder.AppendCopy(big->data(), 100);
+    encoder.Append(big, 100, 100);
     REQUIRE(decoder.Decode(encoder.Finish(sent), &header).ok());
     decoder.payload(0).CopyTo(received.data());
   }
@@ -347,7 +347,7 @@ TEST_CASE("the steady state allocates nothing in the codec") {
 
 TEST_CASE("a decoder may be kept with its frame") {
   PushPullEncoder encoder;
-  encoder.AppendCopy("0123456789", 10);
+  encoder.Append(MakeBuffer("0123456789"), 0, 10);
   v1::PushPullHeader header;
   PushPullDecoder first;
   REQUIRE(first.Decode(encoder.Finish(SampleHeader()), &header).ok());

@@ -45,7 +45,7 @@ void PushPullEncoder::Add(Piece piece) {
 void PushPullEncoder::Append(BufferRef buffer, size_t offset, size_t length) {
   if (length == 0) return;
   const uint8_t* data = buffer->data() + offset;
-  Add({.buffer = buffer.Detach(), .lease = nullptr, .data = data, .offset = 0, .length = length});
+  Add({.buffer = buffer.Detach(), .lease = nullptr, .data = data, .length = length});
 }
 
 void PushPullEncoder::AppendBorrowed(const void* data, size_t length, PayloadLease* lease) {
@@ -53,26 +53,7 @@ void PushPullEncoder::AppendBorrowed(const void* data, size_t length, PayloadLea
   Add({.buffer = nullptr,
        .lease = lease,
        .data = static_cast<const uint8_t*>(data),
-       .offset = 0,
        .length = length});
-}
-
-void PushPullEncoder::AppendCopy(const void* data, size_t length) {
-  if (length == 0) return;
-  const size_t offset = copies_.size();
-  const auto* bytes = static_cast<const uint8_t*>(data);
-  copies_.insert(copies_.end(), bytes, bytes + length);
-  Add({.buffer = nullptr, .lease = nullptr, .data = nullptr, .offset = offset, .length = length});
-}
-
-bool PushPullEncoder::IsInline(const Piece& piece) const {
-  return piece.length < kInlineBytes || piece.data == nullptr;
-}
-
-uint8_t* PushPullEncoder::WritePiece(const Piece& piece, uint8_t* to) const {
-  const uint8_t* from = piece.data != nullptr ? piece.data : copies_.data() + piece.offset;
-  std::memcpy(to, from, piece.length);
-  return to + piece.length;
 }
 
 grpc::Slice PushPullEncoder::ShareSlice(Piece* piece) {
@@ -97,7 +78,7 @@ Frame PushPullEncoder::Finish(const google::protobuf::MessageLite& header,
   const size_t shared_bytes = shared == nullptr ? 0 : shared->ByteSizeLong();
   if (shared != nullptr) small_bytes += 1 + VarintSize(shared_bytes) + shared_bytes;
   size_t inlined = 0;
-  for (const Piece& piece : pieces_) inlined += IsInline(piece) ? piece.length : 0;
+  for (const Piece& piece : pieces_) inlined += piece.length < kInlineBytes ? piece.length : 0;
 
   // All that is not shared goes into one slice, which is cut where a shared one comes between.
   const grpc::Slice small(small_bytes + inlined);
@@ -113,8 +94,9 @@ Frame PushPullEncoder::Finish(const google::protobuf::MessageLite& header,
     at = WriteVarint(payload_bytes_[payload], at);
     for (; next < pieces_.size() && pieces_[next].payload == payload; ++next) {
       Piece& piece = pieces_[next];
-      if (IsInline(piece)) {
-        at = WritePiece(piece, at);
+      if (piece.length < kInlineBytes) {
+        std::memcpy(at, piece.data, piece.length);
+        at += piece.length;
         continue;
       }
       const size_t here = static_cast<size_t>(at - begin);
@@ -148,14 +130,13 @@ void PushPullEncoder::Clear() {
   }
   pieces_.clear();
   payload_bytes_.clear();
-  copies_.clear();
   slices_.clear();
   total_bytes_ = 0;
 }
 
 void PushPullEncoder::NoteGrowth() {
   const size_t capacity = payload_bytes_.capacity() * sizeof(size_t) +
-                          pieces_.capacity() * sizeof(Piece) + copies_.capacity() +
+                          pieces_.capacity() * sizeof(Piece) +
                           slices_.capacity() * sizeof(grpc::Slice);
   if (capacity == capacity_seen_) return;
   capacity_seen_ = capacity;

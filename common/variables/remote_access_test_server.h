@@ -78,7 +78,9 @@ class RealServer {
         PushPullEncoder encoder;
         for (const std::string& field : response.payload) {
           encoder.BeginPayload();
-          encoder.AppendCopy(field.data(), field.size());
+          BufferRef bytes = BufferRef::Allocate(field.size());
+          std::memcpy(bytes->data(), field.data(), field.size());
+          encoder.Append(std::move(bytes), 0, field.size());
         }
         stream_->Send(encoder.Finish(response.header));
       }

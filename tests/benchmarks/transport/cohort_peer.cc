@@ -5,11 +5,11 @@
 #include <cstring>
 
 #include "common/base/status.h"
-#include "common/rpc/chunk_plan.h"
 #include "common/rpc/push_pull_codec.h"
 #include "common/rpc/stream_client.h"
 #include "common/rpc/stream_server.h"
 #include "proto/parameter_server.pb.h"
+#include "tests/benchmarks/transport/chunk_plan.h"
 #include "tests/benchmarks/transport/peer.h"
 
 namespace cohort::bench {

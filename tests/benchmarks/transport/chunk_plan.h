@@ -1,5 +1,5 @@
-#ifndef COHORT_COMMON_RPC_CHUNK_PLAN_H_
-#define COHORT_COMMON_RPC_CHUNK_PLAN_H_
+#ifndef COHORT_TESTS_BENCHMARKS_TRANSPORT_CHUNK_PLAN_H_
+#define COHORT_TESTS_BENCHMARKS_TRANSPORT_CHUNK_PLAN_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -46,4 +46,4 @@ class ChunkPlan {
 
 }  // namespace cohort
 
-#endif  // COHORT_COMMON_RPC_CHUNK_PLAN_H_
+#endif  // COHORT_TESTS_BENCHMARKS_TRANSPORT_CHUNK_PLAN_H_

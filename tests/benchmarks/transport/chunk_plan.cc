@@ -1,4 +1,4 @@
-#include "common/rpc/chunk_plan.h"
+#include "tests/benchmarks/transport/chunk_plan.h"
 
 #include <algorithm>
 
