@@ -67,7 +67,7 @@ bool StepLoop::RunOnce() {
     case Work::Kind::kNone:
     case Work::Kind::kStop:
       if (pending_.has_value()) {
-        (void)Settle();  // its closure gets the status
+        (void)PushPending();  // its closure gets the status
         return true;
       }
       stopped_ = work.kind == Work::Kind::kStop;
@@ -121,7 +121,7 @@ void StepLoop::RunClosure(const Work& work) {
   }
   // An earlier step's push is still to be sent where only this step failed.
   if (is_pending && !core_->ShouldStop(work.closure->id())) {
-    if (absl::Status settled = Settle(); !settled.ok()) status = std::move(settled);
+    if (absl::Status pushed = PushPending(); !pushed.ok()) status = std::move(pushed);
   } else if (is_pending) {
     pending_.reset();
   }
@@ -146,7 +146,7 @@ absl::Status StepLoop::RunStep(const std::shared_ptr<ClosureRun>& run, Compiled*
   if (pending_.has_value() && pending_->program == program &&
       std::exchange(pending_->prepared, true)) {
     // The step between was given up after its Prepare: a second one would write over the push.
-    if (absl::Status settled = Settle(); !settled.ok() && NamesServer(settled)) return settled;
+    if (absl::Status pushed = PushPending(); !pushed.ok() && NamesServer(pushed)) return pushed;
   }
   COHORT_RETURN_IF_ERROR(executable.Prepare({run->seed(), closure.id(), ordinal}));
   uint64_t timeline = closure.timeline();
@@ -197,7 +197,7 @@ absl::Status StepLoop::Bind(ClosureRun* run, Compiled* program, uint32_t ordinal
 // The timeline that the values are of.
 absl::StatusOr<uint64_t> StepLoop::Pull(const std::shared_ptr<ClosureRun>& run, Compiled* program,
                                         const PullBatch& pull) {
-  if (pending_.has_value() && pending_->program != program) (void)Settle();
+  if (pending_.has_value() && pending_->program != program) (void)PushPending();
   while (true) {
     const bool pushing = pending_.has_value();
     const bool own = pushing && pending_->run == run;
@@ -231,7 +231,7 @@ absl::StatusOr<ExchangeResult> StepLoop::Exchange(Compiled* program, const PullB
   return result;
 }
 
-absl::Status StepLoop::Settle() {
+absl::Status StepLoop::PushPending() {
   absl::Status status;
   // Ends acknowledged or given up; else it was interrupted for something else.
   while (pending_.has_value()) status = Exchange(pending_->program, nullptr).status();

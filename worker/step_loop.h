@@ -107,7 +107,7 @@ class StepLoop {
                                 const PullBatch& pull);
   absl::StatusOr<ExchangeResult> Exchange(Compiled* program, const PullBatch* pull);
   // Sends the pending push alone. The error where it was given up.
-  absl::Status Settle();
+  absl::Status PushPending();
   void OnPushed(const PushOutcome& outcome);
   // Gives up the pending push; its closure ends if that was its last.
   void FailPending(const absl::Status& status);

@@ -48,11 +48,11 @@ struct CodecCounters {
 // Counts the slices that still refer to memory which is lent to frames: the owner may write it
 // again when idle(). Outlives the slices: wait for idle() (a moment after the peer has answered or
 // the stream is closed) before it is destroyed.
-class PayloadLease {
+class PayloadLoan {
  public:
-  PayloadLease() = default;
-  PayloadLease(const PayloadLease&) = delete;
-  PayloadLease& operator=(const PayloadLease&) = delete;
+  PayloadLoan() = default;
+  PayloadLoan(const PayloadLoan&) = delete;
+  PayloadLoan& operator=(const PayloadLoan&) = delete;
   bool idle() const { return borrowed_.load(std::memory_order_acquire) == 0; }
 
  private:
@@ -76,8 +76,8 @@ class PushPullEncoder {
   // Bytes [offset, offset + length) of a buffer, by reference: immutable while they are on their
   // way.
   void Append(BufferRef buffer, size_t offset, size_t length);
-  // Bytes of the caller's, by reference: unchanged until lease->idle().
-  void AppendBorrowed(const void* data, size_t length, PayloadLease* lease);
+  // Bytes of the caller's, by reference: unchanged until loan->idle().
+  void AppendBorrowed(const void* data, size_t length, PayloadLoan* loan);
 
   size_t payload_count() const { return payload_bytes_.size(); }
   // Bytes of all payloads so far.
@@ -93,7 +93,7 @@ class PushPullEncoder {
  private:
   struct Piece {
     Buffer* buffer;  // owned reference; null: borrowed
-    PayloadLease* lease;
+    PayloadLoan* loan;
     const uint8_t* data;
     size_t length;
     size_t payload;  // which payload it belongs to

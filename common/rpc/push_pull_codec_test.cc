@@ -69,7 +69,7 @@ TEST_CASE("a frame is exactly the bytes of the protobuf message") {
   const std::string dense = Pattern(10'000, 'd'), rows = Pattern(3000, 'r'),
                     keys = Pattern(80, 'k');
   BufferRef buffer = MakeBuffer(dense);
-  PayloadLease lease;
+  PayloadLoan loan;
   CodecCounters counters;
   PushPullEncoder encoder(&counters);
   encoder.BeginPayload();
@@ -79,7 +79,7 @@ TEST_CASE("a frame is exactly the bytes of the protobuf message") {
   encoder.BeginPayload();
   encoder.Append(MakeBuffer(keys), 0, keys.size());
   encoder.BeginPayload();
-  encoder.AppendBorrowed(rows.data(), rows.size(), &lease);
+  encoder.AppendBorrowed(rows.data(), rows.size(), &loan);
   encoder.Append(buffer, 9990, 10);
   CHECK(encoder.payload_count() == 4);
   CHECK(encoder.payload_bytes() == 13'090);
@@ -97,10 +97,10 @@ TEST_CASE("a frame is exactly the bytes of the protobuf message") {
   CHECK(counters.bytes_shared == 13'000);
   CHECK(counters.bytes_inlined == 90);
   CHECK_FALSE(buffer.unique());  // shared with the frame
-  CHECK_FALSE(lease.idle());
+  CHECK_FALSE(loan.idle());
   frame.Clear();
   CHECK(buffer.unique());
-  CHECK(lease.idle());
+  CHECK(loan.idle());
 }
 
 TEST_CASE("what is appended and not sent is released") {

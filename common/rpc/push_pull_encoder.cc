@@ -45,13 +45,13 @@ void PushPullEncoder::Add(Piece piece) {
 void PushPullEncoder::Append(BufferRef buffer, size_t offset, size_t length) {
   if (length == 0) return;
   const uint8_t* data = buffer->data() + offset;
-  Add({.buffer = buffer.Detach(), .lease = nullptr, .data = data, .length = length});
+  Add({.buffer = buffer.Detach(), .loan = nullptr, .data = data, .length = length});
 }
 
-void PushPullEncoder::AppendBorrowed(const void* data, size_t length, PayloadLease* lease) {
+void PushPullEncoder::AppendBorrowed(const void* data, size_t length, PayloadLoan* loan) {
   if (length == 0) return;
   Add({.buffer = nullptr,
-       .lease = lease,
+       .loan = loan,
        .data = static_cast<const uint8_t*>(data),
        .length = length});
 }
@@ -61,13 +61,13 @@ grpc::Slice PushPullEncoder::ShareSlice(Piece* piece) {
   if (piece->buffer != nullptr) {
     return grpc::Slice(data, piece->length, &DropBuffer, std::exchange(piece->buffer, nullptr));
   }
-  piece->lease->borrowed_.fetch_add(1, std::memory_order_relaxed);
+  piece->loan->borrowed_.fetch_add(1, std::memory_order_relaxed);
   return grpc::Slice(
       data, piece->length,
-      [](void* lease) {
-        static_cast<PayloadLease*>(lease)->borrowed_.fetch_sub(1, std::memory_order_release);
+      [](void* loan) {
+        static_cast<PayloadLoan*>(loan)->borrowed_.fetch_sub(1, std::memory_order_release);
       },
-      piece->lease);
+      piece->loan);
 }
 
 Frame PushPullEncoder::Finish(const google::protobuf::MessageLite& header,

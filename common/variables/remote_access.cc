@@ -60,7 +60,7 @@ class RemoteAccess::Impl : public ExchangeRunner {
   CompletionLoop loop_;
 
   // Of the step thread.
-  PayloadLease lease_;
+  PayloadLoan loan_;
   CodecCounters codec_counters_;
   PushPullEncoder encoder_{&codec_counters_};
   std::map<uint32_t, Link> links_;
@@ -94,7 +94,7 @@ void RemoteAccess::Impl::OnEnded() {
 // the caller's memory may still wait to be written: those connections end, and gRPC lets go of
 // them.
 void RemoteAccess::Impl::TakeMemoryBack() {
-  if (lease_.idle()) return;
+  if (loan_.idle()) return;
   if (exchange_.state() != Exchange::State::kDone) {
     std::vector<uint32_t> all;
     for (const auto& [ps, link] : links_) {
@@ -102,7 +102,7 @@ void RemoteAccess::Impl::TakeMemoryBack() {
     }
     for (const uint32_t ps : all) Drop(ps);
   }
-  while (!lease_.idle()) {
+  while (!loan_.idle()) {
     Bump(&release_polls_, 1);
     loop_.PollOnce(std::chrono::steady_clock::now() + std::chrono::microseconds(200));
     closed_.clear();
@@ -113,7 +113,7 @@ void RemoteAccess::Impl::Send(const ServerRoute& server,
                               std::span<const ExchangeMessage> messages) {
   PsConnection* connection = Connect(server);
   if (connection == nullptr) return;
-  connection->Send(messages, &encoder_, &lease_);
+  connection->Send(messages, &encoder_, &loan_);
   for (const ExchangeMessage& message : messages) {
     for (const Bytes& bytes : message.payload) Bump(&bytes_sent_, bytes.size());
   }

@@ -39,7 +39,7 @@ absl::Status PsConnection::Open(bool allow_insecure, CompletionLoop* loop) {
 }
 
 void PsConnection::Send(std::span<const ExchangeMessage> messages, PushPullEncoder* encoder,
-                        PayloadLease* lease) {
+                        PayloadLoan* loan) {
   size_t rounded = 0;
   size_t total = 0;
   for (const ExchangeMessage& message : messages) {
@@ -57,7 +57,7 @@ void PsConnection::Send(std::span<const ExchangeMessage> messages, PushPullEncod
     }
     for (const Bytes& bytes : message.payload) {
       encoder->BeginPayload();
-      encoder->AppendBorrowed(bytes.data(), bytes.size(), lease);
+      encoder->AppendBorrowed(bytes.data(), bytes.size(), loan);
     }
     stream_->Send(encoder->Finish(message.header, on_unix_socket() ? shared_.Offer() : nullptr));
   }

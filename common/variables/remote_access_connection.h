@@ -41,8 +41,7 @@ class PsConnection : public StreamHandler {
   // Opens the stream. Errors: an address that cannot be dialled; then there will be no on_closed.
   absl::Status Open(bool allow_insecure, CompletionLoop* loop);
 
-  void Send(std::span<const ExchangeMessage> messages, PushPullEncoder* encoder,
-            PayloadLease* lease);
+  void Send(std::span<const ExchangeMessage> messages, PushPullEncoder* encoder, PayloadLoan* loan);
   // Nothing more is reported but on_closed.
   void Abandon();
 

@@ -224,7 +224,7 @@ class CohortClient final : public Client, public StreamHandler {
       entry->set_count(part.count);
       encoder_.BeginPayload();
       encoder_.AppendBorrowed(gradient_.data() + part.begin * sizeof(float),
-                              part.count * sizeof(float), &lease_);
+                              part.count * sizeof(float), &loan_);
       stream_->Send(encoder_.Finish(request_));
     }
   }
@@ -242,7 +242,7 @@ class CohortClient final : public Client, public StreamHandler {
   v1::PushPullResponseHeader response_;
   std::vector<char> weights_;
   const std::vector<char> gradient_;
-  PayloadLease lease_;
+  PayloadLoan loan_;
   size_t payload_bytes_ = 0;
   uint64_t sequence_ = 0;
   int done_ = 0;
