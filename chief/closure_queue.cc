@@ -55,12 +55,12 @@ void ClosureQueue::SetInFlight(Closure* closure, int worker, uint32_t attempt) {
   if (closure->spec.training) ++training_in_flight_;
 }
 
-Closure* ClosureQueue::Dispatch(int worker, bool training, uint64_t durable_end) {
+Closure* ClosureQueue::Dispatch(int worker, bool training, uint64_t ids_end) {
   if (failed()) return nullptr;
   const uint64_t t = training ? Front(&training_) : 0;
   const uint64_t o = Front(&others_);
   const uint64_t id = t == 0 ? o : (o == 0 ? t : std::min(t, o));
-  if (id == 0 || id >= durable_end) return nullptr;
+  if (id == 0 || id >= ids_end) return nullptr;
   Closure* c = Find(id);
   TakeOut(c);
   SetInFlight(c, worker, ++c->attempt);

@@ -58,8 +58,8 @@ class ClosureQueue {
   Closure* Find(uint64_t id);
 
   // Takes the next one out of the line and marks it in flight on `worker`; null where there is none
-  // that may go: of training closures only where `training`, and only ids below `durable_end`.
-  Closure* Dispatch(int worker, bool training, uint64_t durable_end);
+  // that may go: of training closures only where `training`, and only ids below `ids_end`.
+  Closure* Dispatch(int worker, bool training, uint64_t ids_end);
   // Takes this very one out of the line.
   void Claim(Closure* closure, int worker, uint32_t attempt);
   // Back into the line, before the new ones.

@@ -127,6 +127,38 @@ TEST_CASE("a closure that kills every worker ends with an error that says so") {
   CHECK(world.core().TakeError().ok());  // raised once
 }
 
+TEST_CASE("what is finished behind an open closure is bounded") {
+  TestWorld world(2, 1);
+  world.options.max_ids_ahead = 50;
+  world.StartServing();
+  world.hold_work = true;
+  for (uint64_t i = 0; i < 200; ++i) REQUIRE(world.ScheduleJob(i, 1, 200).ok());
+  world.Quiesce();
+  const int stuck = world.workers[0].hand.front().id() == 1 ? 0 : 1;
+  // The other worker does all that it is given.
+  const auto work = [&](int worker) {
+    for (int i = 0; i < 500; ++i) {
+      world.hold_work = false;
+      world.Work(worker);
+      world.hold_work = true;
+      world.Quiesce();
+    }
+  };
+  work(1 - stuck);
+  CHECK(world.core().settlement().watermark() == 1);
+  uint64_t last = 0;
+  for (const v1::Closure& c : world.workers[static_cast<size_t>(1 - stuck)].seen) {
+    last = std::max(last, c.id());
+  }
+  CHECK(last == 50);
+  CHECK(world.core().settlement().DoneAbove().size() < 50);
+  CHECK(world.core().queued() == 150);
+  world.hold_work = false;
+  world.Quiesce();
+  CHECK(world.core().resting());
+  CHECK(TimesApplied(world) == 200);
+}
+
 TEST_CASE("results that are doubled, late or made up change nothing") {
   TestWorld world(1, 1);
   world.StartServing();

@@ -328,10 +328,12 @@ void CoordinatorCore::Refill(int worker) {
   const size_t share = (queue_.size() + ready - 1) / ready;
   if (w.in_flight.size() >= share) return;
   const size_t want = std::min(most, share) - w.in_flight.size();
+  const uint64_t ids_end =
+      std::min(ids_.durable_end(), settlement_.watermark() + options_.max_ids_ahead);
   v1::ChiefToWorker message;
   v1::Dispatch* dispatch = message.mutable_dispatch();
   for (size_t i = 0; i < want; ++i) {
-    Closure* c = queue_.Dispatch(worker, !cut_.holds_dispatch(), ids_.durable_end());
+    Closure* c = queue_.Dispatch(worker, !cut_.holds_dispatch(), ids_end);
     if (c == nullptr) break;
     w.in_flight.push_back(c->id);
     FillDispatch(*c, dispatch->add_closures());

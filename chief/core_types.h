@@ -39,6 +39,9 @@ struct CoreOptions {
   uint32_t closures_in_flight = 16;  // per worker
   uint32_t max_attempts = 5;         // workers that one closure may kill
   uint32_t max_give_backs = 64;      // times that a closure may be given back unfinished
+  // Above the settled watermark; then dispatch waits. So a closure that stays open bounds what cuts
+  // and tablets must remember of those behind it (ChiefCut.finished, the applied sets).
+  uint64_t max_ids_ahead = 262'144;
 
   int64_t settle_interval_us = 50'000;
   int64_t ping_interval_us = 1'000'000;
