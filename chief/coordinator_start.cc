@@ -91,6 +91,12 @@ CoreOptions ClusterCoordinator::Impl::MakeCoreOptions(const std::string& token,
   if (options_.cut_deadline_s > 0) {
     core.cut_deadline_us = static_cast<int64_t>(options_.cut_deadline_s * 1e6);
   }
+  if (options_.closure_timeout_s > 0) {
+    // A worker rests for multiples of it.
+    constexpr double kMost = 1e9;
+    core.closure_deadline_us =
+        static_cast<int64_t>(std::min(options_.closure_timeout_s, kMost) * 1e6);
+  }
   core.stranded_us = static_cast<int64_t>(options_.task_timeout_s * 1e6);
   return core;
 }

@@ -127,6 +127,17 @@ TEST_CASE("an error is raised once, and scheduling goes on") {
   CHECK(c.coordinator->Join().ok());
 }
 
+TEST_CASE("closures that a worker does not end go to others after the closure timeout") {
+  Cluster c(2, 1);
+  c.options.closure_timeout_s = 0.1;
+  c.workers[0]->hold = true;
+  c.Start();
+  for (int i = 0; i < 20; ++i) REQUIRE(c.coordinator->Schedule(c.step, Arguments(1)).ok());
+  CHECK(*c.coordinator->JoinFor(60));
+  CHECK(c.workers[0]->executed == 0);
+  CHECK(c.workers[1]->executed >= 20);
+}
+
 TEST_CASE("a worker that dies loses nothing") {
   Cluster c(2, 1);
   c.Start();

@@ -204,6 +204,10 @@ class Checker {
     if (!(strategy.task_timeout_s() > 0)) {
       return Error("strategy.task_timeout_s", "`strategy.task_timeout_s` must be more than 0");
     }
+    if (!(strategy.closure_timeout_s() > 0)) {
+      return Error("strategy.closure_timeout_s",
+                   "`strategy.closure_timeout_s` must be more than 0");
+    }
     return CheckPartitioner(strategy.partitioner());
   }
 

@@ -20,6 +20,7 @@ void SetJobDefaults(v1::JobSpec* job) {
   strategy->set_closures_in_flight(16);
   strategy->set_max_attempts(10);
   strategy->set_task_timeout_s(60);
+  strategy->set_closure_timeout_s(600);
   v1::CheckpointSpec* checkpoint = job->mutable_checkpoint();
   checkpoint->set_max_to_keep(3);
   checkpoint->set_cut_deadline_s(10);

@@ -24,6 +24,7 @@ TEST_CASE("a job with its defaults") {
   CHECK(spec.data().train().csv().delimiter() == ",");
   CHECK(spec.strategy().mode() == "async");
   CHECK(spec.strategy().partitioner().num_shards() == 2);
+  CHECK(spec.strategy().closure_timeout_s() == 600);
   CHECK(spec.checkpoint().every_epochs() == 1);
   CHECK(job->lines.Where("model.layers[1].units") == "job.yaml:5");
   CHECK(job->lines.Where("model.layers[9].units") == "job.yaml:2");
@@ -176,6 +177,8 @@ const Case kCases[] = {
     {"placement: balanced", "pull_ahead: 1",
      "job.yaml:22: `strategy.pull_ahead` above 0 is not there yet: a worker pulls when its push is "
      "acknowledged"},
+    {"placement: balanced", "closure_timeout_s: 0",
+     "job.yaml:22: `strategy.closure_timeout_s` must be more than 0"},
     {"placement: balanced", "mode: sync",
      "job.yaml:22: mode sync is not there yet; there is async"},
     {"name: demo", "name: a/b",
