@@ -138,6 +138,25 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(c.wait(), 0)
         self.assertEqual(len(c.lives("worker-1")), 1)
 
+    def test_what_nobody_starts_again_is_not_waited_for(self):
+        dies = "print('the reason', flush=True)\nos.kill(os.getpid(), 9)"
+        for task, do in (("ps:0", {"ps": dies}), ("worker:0", {"worker": dies})):
+            c = Launcher(self, **do)
+            self.assertEqual(c.wait(), 69, c.text())
+            self.assertRegex(c.text(), task + r" was killed by signal 9 \(Killed\) after")
+            self.assertIn("    the reason\n", c.text())
+            self.assertRegex(c.text(), "cannot go on without %s.*--restart brings back" % task)
+            self.assertFalse(any(alive(life["pid"]) for life in c.lives("chief-0")))
+        c = Launcher(self, ["--workers", "2"],
+                     worker="until('go' + name)\nsys.exit(1)")
+        c.until(lambda: c.lives("worker-0") and c.lives("worker-1") and c.lives("chief-0"))
+        c.touch("goworker-1")
+        c.until(lambda: "worker:1 exited with 1" in c.text())
+        self.assertNotIn("cannot go on", c.text())
+        c.touch("goworker-0")
+        self.assertEqual(c.wait(), 69, c.text())
+        self.assertIn("cannot go on without worker:0", c.text())
+
     def test_restart_brings_it_back_as_it_was(self):
         c = Launcher(self, ["--restart"],
                      worker="if life < 3: os.kill(os.getpid(), 9)\nuntil('end')")

@@ -141,7 +141,23 @@ void Supervisor::OnExit(Task* task, int wait_status) {
   if (phase_ != Phase::kRunning) return;
   if (chief && code == 0) return EnterFinishing();
   if (IsFinal(code, chief) || (chief && !options_.restart)) return Stop(code);
-  if (code != 0 && options_.restart) ScheduleRestart(task, lived);
+  if (code == 0) return;
+  if (options_.restart) return ScheduleRestart(task, lived);
+  if (IsMissed(task->spec.task)) {
+    options_.say(
+        fmt::format("the job cannot go on without {}, and nobody starts it again: ending all tasks "
+                    "(--restart brings back what dies)",
+                    task->spec.task));
+    Stop(static_cast<int>(ExitCode::kUnavailable));
+  }
+}
+
+bool Supervisor::IsMissed(std::string_view dead) const {
+  const std::string_view role = dead.substr(0, dead.find(':') + 1);
+  if (role == "ps:") return true;
+  return role == "worker:" && std::none_of(tasks_.begin(), tasks_.end(), [&](const Task& task) {
+           return task.child != nullptr && task.spec.task.starts_with(role);
+         });
 }
 
 void Supervisor::Report(const Task& task, int wait_status) {

@@ -34,13 +34,16 @@ struct SupervisorOptions {
 //
 // 1 the chief has exited with 0: the job is done, and it has told the others to end.
 // 2 the last process is gone.
-// 3 a signal; the chief failed; a task failed for good; FINISHING took too long: all get SIGTERM.
+// 3 a signal; the chief failed; a task failed for good, or is missed and not started again;
+//   FINISHING took too long: all get SIGTERM.
 // 4 `grace` has passed, or a second signal: all get SIGKILL.
 //
 // A worker or ps that dies is reported with the last lines of its log; the chief decides what its
-// loss means. With `restart` it is started again after a pause (0.2 s, doubled up to 5 s while it
-// keeps dying young). Exit codes that say that another try would end the same way (64, 65, 66, 73,
-// 77, 78, and of a chief 69 and 74) are final: the whole cluster ends with that code.
+// loss means. Without `restart` a ps that dies, and the last worker, end the run with 69: the chief
+// would wait for what nobody starts. With `restart` it is started again after a pause (0.2 s,
+// doubled up to 5 s while it keeps dying young). Exit codes that say that another try would end the
+// same way (64, 65, 66, 73, 77, 78, and of a chief 69 and 74) are final: the whole cluster ends
+// with that code.
 class Supervisor {
  public:
   // `specs` has one task named "chief:0". Blocks SIGINT, SIGTERM and SIGCHLD in this thread: the
@@ -71,6 +74,8 @@ class Supervisor {
   void OnSignal(int signal);
   void ReapChildren();
   void OnExit(Task* task, int wait_status);
+  // Whether the chief would wait in vain: for a ps, or for any worker where the last one is gone.
+  bool IsMissed(std::string_view dead) const;
   void Report(const Task& task, int wait_status);
   void ScheduleRestart(Task* task, Duration lived);
   void OnTimers();
