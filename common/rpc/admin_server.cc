@@ -20,6 +20,9 @@
 namespace cohort {
 namespace {
 
+// Each serves one connection at a time, also one that says nothing.
+constexpr char kThreads[] = "8";
+
 struct Reply {
   int code = 200;
   std::string type = "text/plain; charset=utf-8";
@@ -132,9 +135,9 @@ absl::StatusOr<int> AdminServer::Impl::Listen() {
       CheckPlaintextAllowed("serving metrics on", address, options_.allow_insecure));
   COHORT_RETURN_IF_ERROR(CheckCanListen(address));
   try {
-    server_ = std::make_unique<CivetServer>(
-        std::vector<std::string>{"listening_ports", address, "num_threads", "2",
-                                 "keep_alive_timeout_ms", "0", "request_timeout_ms", "10000"});
+    server_ = std::make_unique<CivetServer>(std::vector<std::string>{
+        "listening_ports", address, "num_threads", kThreads, "keep_alive_timeout_ms", "0",
+        "request_timeout_ms", std::to_string(options_.request_timeout.count())});
     server_->addHandler("/", *this);
     const std::vector<int> ports = server_->getListeningPorts();
     if (!ports.empty()) return port_ = ports.front();

@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,6 +31,9 @@ class AdminServer {
     // why not. Null: always healthy. status: the text of /statusz.
     std::function<std::string()> health;
     std::function<std::string()> status;
+    // For a request to come and for its reply to be taken; then the connection is closed, so that
+    // those that say nothing keep the threads from others only for so long.
+    std::chrono::milliseconds request_timeout{2000};
   };
 
   // Errors: AlreadyExists (names the port that is taken), InvalidArgument, FailedPrecondition

@@ -84,13 +84,18 @@ TEST_CASE("control messages in frames") {
              Contains("cohort.v1.ChiefToWorker") && Contains("7 bytes"));
 }
 
-std::string Http(int port, const std::string& request) {
+int Dial(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in name = {};
   name.sin_family = AF_INET;
   name.sin_port = htons(static_cast<uint16_t>(port));
   name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   REQUIRE(connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)) == 0);
+  return fd;
+}
+
+std::string Http(int port, const std::string& request) {
+  const int fd = Dial(port);
   const std::string whole = request + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
   REQUIRE(send(fd, whole.data(), whole.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(whole.size()));
   std::string reply;
@@ -139,6 +144,26 @@ TEST_CASE("the admin port") {
   CHECK(AdminServer::Start(options).status().code() == absl::StatusCode::kFailedPrecondition);
   options.address = "unix:/tmp/x";
   CHECK(AdminServer::Start(options).status().code() == absl::StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("connections that say nothing do not keep the admin port from others") {
+  AdminServer::Options options;
+  options.address = "127.0.0.1:0";
+  options.request_timeout = std::chrono::milliseconds(50);
+  auto server = AdminServer::Start(options);
+  REQUIRE(server.ok());
+  std::vector<int> silent;
+  for (int i = 0; i < 24; ++i) {
+    silent.push_back(Dial((*server)->port()));
+    if (i % 2 == 0) REQUIRE(send(silent.back(), "GET", 3, MSG_NOSIGNAL) == 3);
+  }
+  CHECK_THAT(Http((*server)->port(), "GET /healthz"), Contains("200 OK"));
+  char byte = 0;
+  for (const int fd : silent) {  // each was closed
+    while (recv(fd, &byte, 1, 0) > 0) {
+    }
+    close(fd);
+  }
 }
 
 }  // namespace
