@@ -71,6 +71,8 @@ void Chief::AddMetrics() {
       number(&State::mixed));
   add("cohort_chief_duplicates_total", "Push sections refused as duplicates.",
       number(&State::duplicates));
+  add("cohort_chief_not_finite_total",
+      "Closures with a loss or metric that is infinite or no number.", number(&State::not_finite));
   add("cohort_chief_max_staleness", "Largest staleness of a push.", number(&State::max_staleness));
   add("cohort_chief_workers_ready", "Workers that take closures.", number(&State::ready_workers));
   add("cohort_chief_workers_lost_total", "Workers lost.", number(&State::workers_lost));

@@ -286,6 +286,8 @@ CoordinatorState ClusterCoordinator::Impl::state() {
   s.settle_records = c.settle_records;
   s.dispatch_messages = c.dispatch_messages;
   s.journal_fsyncs = journal_->fsyncs();
+  s.not_finite = core_->settlement().not_finite();
+  s.first_not_finite_step = core_->settlement().first_not_finite_step();
   s.first_closure = first_closure_;
   s.ready_workers = core_->ready_workers();
   for (const auto& [name, metric] : core_->settlement().metrics()) {

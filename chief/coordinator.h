@@ -132,6 +132,8 @@ struct CoordinatorState {
   uint64_t settle_records = 0;
   uint64_t dispatch_messages = 0;
   int64_t journal_fsyncs = 0;
+  uint64_t not_finite = 0;                 // closures with a metric that is infinite or no number
+  uint64_t first_not_finite_step = 0;      // where not_finite > 0
   std::optional<TimePoint> first_closure;  // when the first one finished, of this life
   int ready_workers = 0;
   std::vector<MetricTotal> metrics;  // folded, of the current epoch

@@ -1,5 +1,6 @@
 // What a job runner tells: progress, metrics, checkpoints by policy, the final report.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "chief/job_runner.h"
@@ -36,6 +37,22 @@ void JobRunner::CheckpointWhenDue(const CoordinatorState& state) {
   time_of_checkpoint_ = options_.clock->Now();
   const absl::Status status = cluster_->StartCheckpoint();
   if (!status.ok()) options_.log->Failure(LogLevel::kWarning, "checkpoint_failed", status);
+}
+
+void JobRunner::WarnWhenNotFinite(const CoordinatorState& state) {
+  if (state.not_finite == 0 || warned_not_finite_) return;
+  warned_not_finite_ = true;
+  const uint64_t step = state.first_not_finite_step;
+  const uint64_t epoch = (std::max<uint64_t>(step, 1) - 1) / plan_->steps_per_epoch() + 1;
+  const auto wrong = std::find_if(state.metrics.begin(), state.metrics.end(),
+                                  [](const MetricTotal& m) { return !std::isfinite(m.total); });
+  const std::string name = wrong == state.metrics.end() ? "loss" : wrong->name;
+  options_.log->Warning("not_finite", {{"metric", name}, {"epoch", epoch}, {"step", step}});
+  Say(fmt::format(
+      "warning: {} is infinite or no number at step {}, epoch {}, and the weights are likely to "
+      "stay so; training goes on. Try a smaller learning rate, and look for values in the data "
+      "that are very large",
+      name, step, epoch));
 }
 
 void JobRunner::TellProgress(const CoordinatorState& state, uint64_t epoch,

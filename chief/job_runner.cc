@@ -226,6 +226,7 @@ absl::Status JobRunner::TrainEpoch(uint64_t epoch) {
     if (!status.ok()) break;
     const CoordinatorState state = cluster_->state();
     CheckpointWhenDue(state);
+    WarnWhenNotFinite(state);
     TellProgress(state, epoch, "");
     if (*idle && next_unfinished_ == unfinished_.size() && state.next_place >= end) break;
   }

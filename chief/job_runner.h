@@ -104,6 +104,8 @@ class JobRunner {
   absl::Status End();
   absl::Status FillReport();
   void CheckpointWhenDue(const CoordinatorState& state);
+  // Once, of a loss that is infinite or no number: training goes on, as Keras' does.
+  void WarnWhenNotFinite(const CoordinatorState& state);
   void TellProgress(const CoordinatorState& state, uint64_t epoch, const std::string& note);
   void Say(const std::string& line);
   void Report(MetricsRecord record);
@@ -127,6 +129,7 @@ class JobRunner {
   double steps_per_second_ = 0;
   uint64_t steps_at_progress_ = 0;
   TimePoint time_of_progress_;
+  bool warned_not_finite_ = false;
   bool continued_ = false;  // from a checkpoint of a former life
   JobReport report_;
 

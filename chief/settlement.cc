@@ -1,6 +1,7 @@
 #include "chief/settlement.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "common/base/crash_point.h"
 
@@ -48,13 +49,16 @@ bool Settlement::IsDone(uint64_t id) const {
 bool Settlement::Finish(uint64_t id, bool training, const v1::ClosureResult& result) {
   if (IsDone(id)) return false;
   if (training) {
+    bool finite = true;
     for (const v1::MetricValue& value : result.metrics()) {
       auto found = metrics_.find(value.name());
       if (found == metrics_.end()) found = metrics_.emplace(value.name(), Metric{}).first;
       found->second.total += value.total();
       found->second.count += value.count();
+      finite = finite && std::isfinite(value.total());
     }
     steps_ += result.steps();
+    if (!finite && ++not_finite_ == 1) first_not_finite_step_ = steps_;
   }
   Mark(id);
   COHORT_CRASH_POINT("chief.result.folded");

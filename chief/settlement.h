@@ -62,6 +62,10 @@ class Settlement {
   // Training steps finished.
   uint64_t steps() const { return steps_; }
   uint64_t records() const { return records_; }
+  // Folded closures with a metric that is infinite or no number, and the step that the first one
+  // came to.
+  uint64_t not_finite() const { return not_finite_; }
+  uint64_t first_not_finite_step() const { return first_not_finite_step_; }
 
  private:
   void Mark(uint64_t id);
@@ -74,6 +78,8 @@ class Settlement {
   std::vector<uint64_t> news_;  // done since the last record
   Metrics metrics_;
   uint64_t steps_ = 0;
+  uint64_t not_finite_ = 0;
+  uint64_t first_not_finite_step_ = 0;
   bool dirty_ = false;
   uint64_t under_way_ = 0;  // number of the record that is being written
   uint64_t under_way_watermark_ = 0;

@@ -1,6 +1,7 @@
 #include "chief/settlement.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "chief/core_test_world.h"
 #include "chief/id_allocator.h"
@@ -53,6 +54,20 @@ TEST_CASE("settling out of order: the watermark waits, records list what lies ab
   CHECK(s.OnJournaled(2));
   CHECK(s.durable_watermark() == 3);
   CHECK(s.DoneAbove() == std::vector<uint64_t>{4});
+}
+
+TEST_CASE("figures that are infinite or no number are counted, with the step of the first") {
+  Parts p;
+  Settlement s(&p.outbox, 50'000);
+  s.Reset(1, 1, {});
+  CHECK(s.Finish(1, true, ResultOf(1)));
+  CHECK(s.Finish(2, false, ResultOf(NAN)));  // an evaluation's are not the training's
+  CHECK(s.not_finite() == 0);
+  CHECK(s.Finish(3, true, ResultOf(HUGE_VAL)));
+  CHECK(s.Finish(4, true, ResultOf(NAN)));
+  CHECK(!s.Finish(4, true, ResultOf(NAN)));
+  CHECK(s.not_finite() == 2);
+  CHECK(s.first_not_finite_step() == 2);
 }
 
 TEST_CASE("records come at most once per interval, or when forced") {
