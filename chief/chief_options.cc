@@ -1,6 +1,5 @@
 #include "chief/chief_options.h"
 
-#include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
 
@@ -17,17 +16,13 @@ void AddChiefFlags(FlagSet* flags, ChiefFlags* out) {
   flags->Add("fresh", &out->fresh, "delete the checkpoints of former runs and begin anew");
   flags->Add("takeover", &out->takeover,
              "the chief that the tasks still hear is dead: take them over");
-  flags->Add("task_timeout_s", &out->task_timeout_s,
-             "seconds to wait for a task at the start, or for a lost one; 0: the job file's");
+  flags->AddSeconds(
+      "task_timeout_s", &out->task_timeout_s,
+      "seconds to wait for a task at the start, or for a lost one; 0: the job file's");
 }
 
 absl::StatusOr<Chief::Options> MakeChiefOptions(const ChiefFlags& flags, const RoleContext& context,
                                                 const char* data_dir) {
-  if (flags.task_timeout_s < 0) {
-    return WithExitCode(InvalidArgument("--task_timeout_s: {} is negative; 0 takes the job file's",
-                                        flags.task_timeout_s),
-                        ExitCode::kUsage);
-  }
   Chief::Options options;
   JobRunnerOptions& job = options.job;
   COHORT_ASSIGN_OR_RETURN(job.job, ReadJobFile(flags.job));

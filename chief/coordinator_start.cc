@@ -89,15 +89,12 @@ CoreOptions ClusterCoordinator::Impl::MakeCoreOptions(const std::string& token,
   if (options_.closures_in_flight > 0) core.closures_in_flight = options_.closures_in_flight;
   if (options_.max_attempts > 0) core.max_attempts = options_.max_attempts;
   if (options_.cut_deadline_s > 0) {
-    core.cut_deadline_us = static_cast<int64_t>(options_.cut_deadline_s * 1e6);
+    core.cut_deadline_us = MicrosFromSeconds(options_.cut_deadline_s);
   }
   if (options_.closure_timeout_s > 0) {
-    // A worker rests for multiples of it.
-    constexpr double kMost = 1e9;
-    core.closure_deadline_us =
-        static_cast<int64_t>(std::min(options_.closure_timeout_s, kMost) * 1e6);
+    core.closure_deadline_us = MicrosFromSeconds(options_.closure_timeout_s);
   }
-  core.stranded_us = static_cast<int64_t>(options_.task_timeout_s * 1e6);
+  core.stranded_us = MicrosFromSeconds(options_.task_timeout_s);
   return core;
 }
 

@@ -33,6 +33,7 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
     COHORT_RETURN_IF_ERROR(at(validation.status(), "data.validation"));
     plan.validation_records_ = (*validation)->num_records();
   }
+  COHORT_RETURN_IF_ERROR(CheckInputs(plan.job_, *train));
   COHORT_ASSIGN_OR_RETURN(plan.model_, BuildModel(spec, train->features(), &plan.job_.lines));
 
   const uint64_t batch = data->batch_size();

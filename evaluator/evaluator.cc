@@ -1,11 +1,13 @@
 #include "evaluator/evaluator.h"
 
-#include <cstdio>
+#include <filesystem>
 #include <utility>
 
 #include "common/base/exit_code.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
+#include "common/checkpoint/file.h"
+#include "common/checkpoint/manifest.h"
 #include "common/rpc/admin_server.h"
 #include "evaluator/evaluator_options.h"
 
@@ -66,6 +68,11 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(Options options) {
 
 absl::StatusOr<std::optional<CheckpointEntry>> Evaluator::Choose() {
   if (!options_.once) return watch_->Next();
+  std::error_code ignored;
+  if (std::filesystem::exists(JoinPath(options_.checkpoint_dir, kManifestName), ignored)) {
+    COHORT_ASSIGN_OR_RETURN(CheckpointEntry named, CheckpointAt(options_.checkpoint_dir));
+    return std::optional<CheckpointEntry>(std::move(named));
+  }
   COHORT_ASSIGN_OR_RETURN(
       std::optional<CheckpointEntry> newest,
       NewestValid(
@@ -112,7 +119,9 @@ absl::Status Evaluator::Report(const CheckpointEntry& entry,
                                    {"step", evaluation.record.step},
                                    {"examples", evaluation.examples},
                                    {"seconds", evaluation.record.seconds}});
-  if (options_.print) options_.print(ToJsonLine(evaluation.record, clock_.UnixMicros()));
+  if (options_.print) {
+    COHORT_RETURN_IF_ERROR(options_.print(ToJsonLine(evaluation.record, clock_.UnixMicros())));
+  }
   return reporter_ == nullptr ? absl::OkStatus() : reporter_->Report(evaluation.record);
 }
 
@@ -132,10 +141,7 @@ Evaluator::Options MakeEvaluatorOptions(const EvaluatorFlags& flags, const RoleC
   options.max_evaluations = flags.max_evaluations;
   options.wait = FromSeconds(flags.wait_s);
   options.log = context.log.get();
-  options.print = [](std::string_view line) {
-    std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
-    std::fflush(stdout);
-  };
+  options.print = [](std::string_view line) { return WriteToStdout(fmt::format("{}\n", line)); };
   return options;
 }
 

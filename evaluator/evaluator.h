@@ -40,7 +40,7 @@ class Evaluator {
     uint64_t max_evaluations = 0;      // 0: no limit
     Duration wait = Duration::zero();  // zero: no deadline
     Logger* log = nullptr;             // outlives it
-    std::function<void(std::string_view line)> print;  // one JSON line per evaluation
+    std::function<absl::Status(std::string_view line)> print;  // one JSON line per evaluation
   };
 
   // Errors: InvalidArgument (no directory named), those of Reporter and AdminServer.

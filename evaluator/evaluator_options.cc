@@ -11,10 +11,6 @@ absl::Status CheckEvaluatorFlags(const EvaluatorFlags& flags) {
     return WithExitCode(InvalidArgument("--poll_s: {} is not more than 0 seconds", flags.poll_s),
                         ExitCode::kUsage);
   }
-  if (!(flags.wait_s >= 0)) {
-    return WithExitCode(InvalidArgument("--wait_s: {} is negative; 0 waits for ever", flags.wait_s),
-                        ExitCode::kUsage);
-  }
   return absl::OkStatus();
 }
 
@@ -26,11 +22,13 @@ void AddEvaluatorFlags(FlagSet* flags, EvaluatorFlags* out) {
   flags->Add("data_dir", &out->data_dir,
              "directory where relative paths of datasets start (default: $COHORT_DATA_DIR)");
   flags->Add("latest_only", &out->latest_only, "skip all but the newest checkpoint");
-  flags->Add("once", &out->once, "evaluate the newest checkpoint, then end");
+  flags->Add("once", &out->once,
+             "evaluate the newest checkpoint, or the one that --checkpoint_dir is, then end");
   flags->Add("max_evaluations", &out->max_evaluations, "end after so many; 0: with the job");
-  flags->Add("poll_s", &out->poll_s, "seconds between two looks at the directory");
-  flags->Add("wait_s", &out->wait_s,
-             "seconds without a new checkpoint after which this task ends; 0: it waits for ever");
+  flags->AddSeconds("poll_s", &out->poll_s, "seconds between two looks at the directory");
+  flags->AddSeconds(
+      "wait_s", &out->wait_s,
+      "seconds without a new checkpoint after which this task ends; 0: it waits for ever");
 }
 
 }  // namespace cohort

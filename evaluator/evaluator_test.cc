@@ -111,7 +111,10 @@ struct Fixture {
     Evaluator::Options options;
     options.checkpoint_dir = directory.path();
     options.log = log.get();
-    options.print = [this](std::string_view line) { lines.emplace_back(line); };
+    options.print = [this](std::string_view line) {
+      lines.emplace_back(line);
+      return absl::OkStatus();
+    };
     return options;
   }
   std::unique_ptr<Evaluator> Create(Evaluator::Options options) {

@@ -8,10 +8,10 @@ void AddPsFlags(FlagSet* flags, PsFlags* out) {
   AddRoleFlags(flags, &out->role);
   flags->Add("apply_log", &out->apply_log,
              "file to which one line per push section is appended, for the invariant checker");
-  flags->Add("chief_timeout_s", &out->chief_timeout_s,
-             "seconds for which a chief that was lost without a sign keeps others away");
-  flags->Add("chief_wait_s", &out->chief_wait_s,
-             "seconds without a chief after which this task ends; 0: it waits for ever");
+  flags->AddSeconds("chief_timeout_s", &out->chief_timeout_s,
+                    "seconds for which a chief that was lost without a sign keeps others away");
+  flags->AddSeconds("chief_wait_s", &out->chief_wait_s,
+                    "seconds without a chief after which this task ends; 0: it waits for ever");
 }
 
 }  // namespace cohort

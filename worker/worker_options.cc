@@ -8,14 +8,14 @@ void AddWorkerFlags(FlagSet* flags, WorkerFlags* out) {
   AddRoleFlags(flags, &out->role);
   flags->Add("data_dir", &out->data_dir,
              "directory where relative paths of datasets start (default: $COHORT_DATA_DIR)");
-  flags->Add("chief_timeout_s", &out->chief_timeout_s,
-             "seconds for which a chief that was lost without a sign keeps others away");
-  flags->Add("chief_wait_s", &out->chief_wait_s,
-             "seconds without a chief after which this task ends; 0: it waits for ever");
-  flags->Add("ps_timeout_s", &out->ps_timeout_s,
-             "seconds after which a parameter server that cannot be reached is reported");
-  flags->Add("drain_timeout_s", &out->drain_timeout_s,
-             "seconds that the step under way may take after SIGTERM");
+  flags->AddSeconds("chief_timeout_s", &out->chief_timeout_s,
+                    "seconds for which a chief that was lost without a sign keeps others away");
+  flags->AddSeconds("chief_wait_s", &out->chief_wait_s,
+                    "seconds without a chief after which this task ends; 0: it waits for ever");
+  flags->AddSeconds("ps_timeout_s", &out->ps_timeout_s,
+                    "seconds after which a parameter server that cannot be reached is reported");
+  flags->AddSeconds("drain_timeout_s", &out->drain_timeout_s,
+                    "seconds that the step under way may take after SIGTERM");
 }
 
 }  // namespace cohort

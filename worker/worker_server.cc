@@ -189,7 +189,7 @@ WorkerServer::Options MakeServerOptions(const WorkerFlags& flags, const RoleCont
   if (chief.has_value()) options.chief_address = chief->ToString();
   options.chief_timeout = FromSeconds(flags.chief_timeout_s);
   options.chief_wait = FromSeconds(flags.chief_wait_s);
-  options.exchange.unreachable_after_us = static_cast<int64_t>(flags.ps_timeout_s * 1e6);
+  options.exchange.unreachable_after_us = MicrosFromSeconds(flags.ps_timeout_s);
   options.log = context.log.get();
   return options;
 }

@@ -1,6 +1,7 @@
 #ifndef COHORT_COMMON_BASE_CLOCK_H_
 #define COHORT_COMMON_BASE_CLOCK_H_
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -13,8 +14,20 @@ using TimePoint = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 
 inline double ToSeconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+
+// The longest time that anybody may ask for, 31 years: any sum of a few and of the present can be
+// held. What users write is refused beyond it (FlagSet::AddSeconds, the check of job files).
+inline constexpr double kMaxSeconds = 1e9;
+// Whether it is a time that can be waited for: finite, not negative, not above kMaxSeconds.
+inline bool IsSpan(double seconds) { return seconds >= 0 && seconds <= kMaxSeconds; }
+
+// Cut off at plus and minus kMaxSeconds; what is no number counts as the longest time.
 inline Duration FromSeconds(double seconds) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  const double held = seconds <= kMaxSeconds ? std::max(seconds, -kMaxSeconds) : kMaxSeconds;
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(held));
+}
+inline int64_t MicrosFromSeconds(double seconds) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(FromSeconds(seconds)).count();
 }
 
 // Where time comes from: injected, so that a whole cluster can run on a virtual clock. Thread-safe.

@@ -2,10 +2,19 @@
 
 #include <absl/strings/cord.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
+#include <exception>
+#include <new>
 #include <string>
+#include <system_error>
+
+#include "common/base/status.h"
 
 namespace cohort {
 namespace {
@@ -43,7 +52,58 @@ ExitCode ExitCodeOfStatusCode(absl::StatusCode code) {
   }
 }
 
+constexpr char kOutOfMemory[] =
+    "look at `ulimit -v`, the limit of the container, and what else runs here";
+
+const char* uncaught_program = "";
+std::terminate_handler default_terminate = nullptr;
+
+// Without memory of its own: there may be none.
+[[noreturn]] void EndWithoutMemory(const char* what, const char* why, const char* todo) {
+  char line[400];
+  const int size =
+      std::snprintf(line, sizeof(line), "%s: error: %s%s; %s\n", uncaught_program, what, why, todo);
+  [[maybe_unused]] const ssize_t written =
+      write(STDERR_FILENO, line, std::min(static_cast<size_t>(size), sizeof(line) - 1));
+  _exit(static_cast<int>(ExitCode::kOs));
+}
+
+void OnUncaught() {
+  const std::exception_ptr uncaught = std::current_exception();
+  try {
+    if (uncaught != nullptr) std::rethrow_exception(uncaught);
+  } catch (const std::bad_alloc&) {
+    EndWithoutMemory("out of memory", "", kOutOfMemory);
+  } catch (const std::system_error& error) {
+    EndWithoutMemory("the system refuses: ", error.what(),
+                     "look at `ulimit -u` and `ulimit -v`, and at the limits of the container");
+  } catch (...) {
+  }
+  default_terminate();
+}
+
+// gRPC aborts without a word where malloc gives nothing. Whatever else aborts goes on to do so.
+void OnAbort(int) {
+  if (errno == ENOMEM) EndWithoutMemory("out of memory", "", kOutOfMemory);
+}
+
 }  // namespace
+
+absl::Status WriteToStdout(std::string_view text) {
+  const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (std::fflush(stdout) == 0 && whole) return absl::OkStatus();
+  return WithExitCode(Unavailable("cannot write to the standard output: {}",
+                                  std::generic_category().message(errno)),
+                      ExitCode::kIo);
+}
+
+void ExplainWhatNobodyCatches(const char* program) {
+  uncaught_program = program;
+  default_terminate = std::set_terminate(OnUncaught);
+  // Without a handler the allocator's `new` would abort where it should throw.
+  std::set_new_handler([] { throw std::bad_alloc(); });
+  std::signal(SIGABRT, OnAbort);
+}
 
 ExitCode ExitCodeOf(const absl::Status& status) {
   if (const auto payload = status.GetPayload(kPayloadUrl); payload.has_value()) {

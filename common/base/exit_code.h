@@ -43,6 +43,15 @@ absl::Status WithExitCode(absl::Status status, ExitCode code);
 // Writes nothing for OK.
 int ExitWith(std::string_view program, const absl::Status& status);
 
+// What a program was asked to print, written and flushed. Errors: exit 74 where it cannot be, as on
+// a full disk.
+absl::Status WriteToStdout(std::string_view text);
+
+// From now on an exception that nobody catches, because memory is out or the system refuses a
+// thread, ends the process with "program: error: ..." and 71 instead of an abort. `program` is a
+// literal. The first act of every main().
+void ExplainWhatNobodyCatches(const char* program);
+
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_BASE_EXIT_CODE_H_

@@ -1,8 +1,13 @@
 #include "common/base/exit_code.h"
 
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
+#include <new>
+#include <system_error>
 
 #include "common/base/status.h"
 
@@ -33,6 +38,34 @@ TEST_CASE("an attached exit code wins and survives annotation") {
   REQUIRE(WithExitCode(absl::OkStatus(), ExitCode::kUsage).ok());
   REQUIRE(ExitWith("exit_code_test", status) == 64);
   REQUIRE(ExitWith("exit_code_test", absl::OkStatus()) == 0);
+}
+
+void ThrowWhatNobodyCatches(bool memory) noexcept(false) {
+  if (memory) throw std::bad_alloc();
+  throw std::system_error(EAGAIN, std::generic_category());
+}
+
+TEST_CASE("what nobody catches ends a process with 71 and says why") {
+  for (const bool memory : {true, false}) {
+    int fds[2];
+    REQUIRE(pipe(fds) == 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+      dup2(fds[1], STDERR_FILENO);
+      ExplainWhatNobodyCatches("prog");
+      errno = 0;
+      [&]() noexcept { ThrowWhatNobodyCatches(memory); }();
+    }
+    close(fds[1]);
+    char text[400] = {};
+    REQUIRE(read(fds[0], text, sizeof(text) - 1) > 0);
+    close(fds[0]);
+    int status = 0;
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    CHECK(WEXITSTATUS(status) == 71);
+    CHECK_THAT(text, Catch::StartsWith(memory ? "prog: error: out of memory"
+                                              : "prog: error: the system refuses: Resource"));
+  }
 }
 
 TEST_CASE("signals end a process as shells count it") {

@@ -5,9 +5,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
+#include "common/base/clock.h"
 #include "common/base/exit_code.h"
+#include "common/base/status.h"
 #include "common/base/suggest.h"
 
 namespace cohort {
@@ -28,6 +31,17 @@ std::string MissingValue(std::string_view what) {
   const size_t colon = what.find(": ");
   if (colon == what.npos || what.find(" missing") == what.npos) return std::string(what);
   return fmt::format("{}: its value is missing", what.substr(0, colon));
+}
+
+// What is wrong with a time; "" where nothing is, or where it is not a number at all.
+std::string WrongSeconds(const std::string& text) {
+  double seconds = 0;
+  if (!CLI::detail::lexical_cast(text, seconds) || IsSpan(seconds)) return "";
+  return fmt::format("{} {}; it takes seconds from 0 to {:.0f}", text,
+                     seconds < 0           ? "is negative"
+                     : std::isnan(seconds) ? "is no time"
+                                           : "is too long",
+                     kMaxSeconds);
 }
 
 }  // namespace
@@ -99,11 +113,12 @@ void FlagSet::Add(std::string_view name, int64_t* value, std::string_view help) 
 void FlagSet::Add(std::string_view name, uint64_t* value, std::string_view help) {
   impl_->Add(name, value, help);
 }
-void FlagSet::Add(std::string_view name, double* value, std::string_view help) {
-  impl_->Add(name, value, help);
-}
 void FlagSet::Add(std::string_view name, bool* value, std::string_view help) {
   impl_->Add(name, value, help);
+}
+void FlagSet::AddSeconds(std::string_view name, double* value, std::string_view help) {
+  impl_->Add(name, value, help);
+  impl_->app->get_option(fmt::format("--{}", name))->check(CLI::Validator(WrongSeconds, ""));
 }
 void FlagSet::Add(std::string_view name, std::vector<std::string>* values, std::string_view help) {
   impl_->Add(name, values, help);
@@ -178,9 +193,15 @@ ParsedFlags FlagSet::Parse(const std::vector<std::string>& arguments) {
 std::optional<int> FlagSet::ParseOrExit(int argc, const char* const* argv) {
   const ParsedFlags parsed = Parse(std::vector<std::string>(argv + 1, argv + argc));
   if (parsed.run) return std::nullopt;
-  std::fwrite(parsed.out.data(), 1, parsed.out.size(), stdout);
   std::fwrite(parsed.err.data(), 1, parsed.err.size(), stderr);
-  return parsed.exit_code;
+  const absl::Status printed = WriteToStdout(parsed.out);
+  return printed.ok() ? parsed.exit_code : ExitWith(impl_->app->get_name(), printed);
+}
+
+absl::Status CheckBetween(std::string_view flag, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return WithExitCode(InvalidArgument("{}: {} is not between {} and {}", flag, value, least, most),
+                      ExitCode::kUsage);
 }
 
 std::string_view CohortVersion() { return COHORT_VERSION; }

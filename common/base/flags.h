@@ -1,6 +1,8 @@
 #ifndef COHORT_COMMON_BASE_FLAGS_H_
 #define COHORT_COMMON_BASE_FLAGS_H_
 
+#include <absl/status/status.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -41,8 +43,9 @@ class FlagSet {
   void Add(std::string_view name, int* value, std::string_view help);
   void Add(std::string_view name, int64_t* value, std::string_view help);
   void Add(std::string_view name, uint64_t* value, std::string_view help);
-  void Add(std::string_view name, double* value, std::string_view help);
   void Add(std::string_view name, bool* value, std::string_view help);
+  // A time. Refused where it is negative, no number or more than kMaxSeconds (clock.h).
+  void AddSeconds(std::string_view name, double* value, std::string_view help);
   // May be given several times.
   void Add(std::string_view name, std::vector<std::string>* values, std::string_view help);
 
@@ -67,6 +70,12 @@ class FlagSet {
   explicit FlagSet(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+// Errors: InvalidArgument (exit 64) "--ps: 0 is not between 1 and 1000".
+absl::Status CheckBetween(std::string_view flag, int64_t value, int64_t least, int64_t most);
+
+// Of one task. More is a slip of the keyboard, and would end in the middle of starting them.
+inline constexpr int kMostThreads = 1024;
 
 // "0.1.0", of this build.
 std::string_view CohortVersion();

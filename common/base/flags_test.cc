@@ -1,6 +1,9 @@
 #include "common/base/flags.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
+
+#include "common/base/clock.h"
 
 namespace cohort {
 namespace {
@@ -23,7 +26,7 @@ std::unique_ptr<FlagSet> MakeFlags(Options* o, bool job_required = false) {
   flags->Add("threads", &o->threads, "how many");
   flags->Add("offset", &o->offset, "bytes");
   flags->Add("seed", &o->seed, "of randomness");
-  flags->Add("timeout_s", &o->timeout_s, "seconds");
+  flags->AddSeconds("timeout_s", &o->timeout_s, "seconds");
   flags->Add("fresh", &o->fresh, "start anew");
   flags->AddPositional("JOB.yaml", &o->job, "the job", job_required);
   return flags;
@@ -97,6 +100,38 @@ TEST_CASE("a wrong value ends with 64 and names the flag") {
     const std::string name = bad[0].starts_with("--") ? bad[0].substr(0, bad[0].find('=')) : bad[1];
     REQUIRE_THAT(parsed.err, Contains(name));
   }
+}
+
+TEST_CASE("a time is finite, not negative, and short enough to be held") {
+  Options o;
+  const std::pair<const char*, const char*> wrong[] = {
+      {"1e300", "--timeout_s: 1e300 is too long; it takes seconds from 0 to 1000000000"},
+      {"1e999", "is too long"},
+      {"inf", "is too long"},
+      {"1000000001", "is too long"},
+      {"-inf", "is negative"},
+      {"-1", "is negative"},
+      {"nan", "is no time"},
+      {"-nan", "-nan is no time"},
+      {"soon", "not a number"}};
+  for (const auto& [value, what] : wrong) {
+    const ParsedFlags parsed = MakeFlags(&o)->Parse({"--timeout_s", value});
+    INFO(value);
+    CHECK(parsed.exit_code == 64);
+    CHECK_THAT(parsed.err, Contains("--timeout_s") && Contains(what));
+  }
+  REQUIRE(MakeFlags(&o)->Parse({"--timeout_s=1e9"}).run);
+  CHECK(FromSeconds(o.timeout_s) > FromSeconds(o.timeout_s / 2));
+  REQUIRE(MakeFlags(&o)->Parse({"--timeout_s", "0"}).run);
+}
+
+TEST_CASE("seconds become a duration that can be held, whatever they are") {
+  const Duration longest = FromSeconds(kMaxSeconds);
+  CHECK(TimePoint::max() - longest - longest > RealClock().Now());
+  for (const double huge : {1e300, HUGE_VAL, std::nan("")}) CHECK(FromSeconds(huge) == longest);
+  CHECK(FromSeconds(-HUGE_VAL) == -longest);
+  CHECK(MicrosFromSeconds(1e300) == int64_t{1'000'000'000'000'000});
+  CHECK(FromSeconds(0.25) == std::chrono::milliseconds(250));
 }
 
 TEST_CASE("a required argument that is missing is named") {

@@ -6,9 +6,12 @@
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
+#include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <iterator>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 #include "common/base/exit_code.h"
@@ -103,6 +106,17 @@ class FunctionSink : public spdlog::sinks::base_sink<std::mutex> {
   std::function<void(std::string_view)> sink_;
 };
 
+// spdlog would make the directories above, and a slip of the keyboard a new tree.
+absl::Status CheckParent(const std::string& file) {
+  const std::filesystem::path parent = std::filesystem::path(file).parent_path();
+  std::error_code error;
+  if (parent.empty() || std::filesystem::is_directory(parent, error)) return absl::OkStatus();
+  const int why = std::filesystem::exists(parent, error) ? ENOTDIR : ENOENT;
+  return WithExitCode(FailedPrecondition("the log file {} cannot be opened: {}: {}", file,
+                                         parent.string(), std::generic_category().message(why)),
+                      ExitCode::kCantCreate);
+}
+
 }  // namespace
 
 std::string_view LogLevelName(LogLevel level) { return kLevelNames[static_cast<int>(level)]; }
@@ -136,6 +150,7 @@ absl::StatusOr<std::unique_ptr<Logger>> Logger::Create(const LogOptions& options
   if (options.to_stderr) sinks.push_back(std::make_shared<spdlog::sinks::stderr_sink_mt>());
   if (options.sink) sinks.push_back(std::make_shared<FunctionSink>(options.sink));
   if (!options.file.empty()) {
+    COHORT_RETURN_IF_ERROR(CheckParent(options.file));
     try {
       sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file));
     } catch (const std::exception& e) {

@@ -59,6 +59,13 @@ absl::StatusOr<std::optional<CheckpointEntry>> NewestValid(const std::string& di
   return std::optional<CheckpointEntry>();
 }
 
+absl::StatusOr<CheckpointEntry> CheckpointAt(const std::string& checkpoint_dir) {
+  const std::string path = JoinPath(checkpoint_dir, kManifestName);
+  COHORT_ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(path));
+  COHORT_RETURN_IF_ERROR(VerifyFiles(checkpoint_dir, manifest, /*checksums=*/true));
+  return CheckpointEntry{IdOf(manifest), checkpoint_dir, path};
+}
+
 absl::StatusOr<std::vector<std::string>> DeleteOldCheckpoints(const std::string& directory,
                                                               const RetentionOptions& options) {
   std::vector<std::string> deleted;

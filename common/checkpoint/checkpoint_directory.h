@@ -32,6 +32,10 @@ using RefusedCallback = std::function<void(const std::string& manifest, const ab
 absl::StatusOr<std::optional<CheckpointEntry>> NewestValid(const std::string& directory,
                                                            const RefusedCallback& refused);
 
+// The checkpoint that lies in this directory, whatever its name. Errors: DataLoss where it is not
+// whole; NotFound where there is no manifest.
+absl::StatusOr<CheckpointEntry> CheckpointAt(const std::string& checkpoint_dir);
+
 struct RetentionOptions {
   uint32_t max_to_keep = 5;  // 0: all
   // The caller's word that this one is whole (it has just been committed): saves reading it again.

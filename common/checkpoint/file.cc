@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <system_error>
 
 #include "common/base/status.h"
 
@@ -26,35 +25,10 @@ int CountedFsync(int fd) {
   return ::fsync(fd);
 }
 
-absl::StatusCode CodeOf(int error) {
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return absl::StatusCode::kNotFound;
-    case EEXIST:
-      return absl::StatusCode::kAlreadyExists;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return absl::StatusCode::kPermissionDenied;
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return absl::StatusCode::kResourceExhausted;
-    default:
-      return absl::StatusCode::kUnavailable;
-  }
-}
-
 }  // namespace
 
 uint32_t Crc32(uint32_t crc, const void* data, size_t bytes) {
   return static_cast<uint32_t>(crc32_z(crc, static_cast<const Bytef*>(data), bytes));
-}
-
-absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error) {
-  return absl::Status(CodeOf(error),
-                      fmt::format("{} {}: {}", what, path, std::generic_category().message(error)));
 }
 
 absl::StatusOr<std::unique_ptr<DurableFile>> DurableFile::Create(const std::string& path,
@@ -105,12 +79,12 @@ absl::Status DurableFile::Close() {
 }
 
 absl::StatusOr<std::unique_ptr<RandomFile>> RandomFile::Open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus("cannot open", path, errno);
+  COHORT_ASSIGN_OR_RETURN(const int fd, OpenRegularFile(path));
   struct stat info = {};
-  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+  if (::fstat(fd, &info) != 0) {
+    const int error = errno;
     ::close(fd);
-    return InvalidArgument("{} is not a regular file", path);
+    return ErrnoStatus("cannot look at", path, error);
   }
   return std::unique_ptr<RandomFile>(new RandomFile(path, fd, static_cast<uint64_t>(info.st_size)));
 }

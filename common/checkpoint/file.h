@@ -11,15 +11,12 @@
 #include <vector>
 
 #include "common/base/directory.h"
+#include "common/base/open_file.h"
 
 namespace cohort {
 
 // Continues a CRC-32 (zlib's polynomial, start from 0) over any number of bytes.
 uint32_t Crc32(uint32_t crc, const void* data, size_t bytes);
-
-// A Status of `errno`, "what path: reason": NotFound (ENOENT), AlreadyExists, PermissionDenied,
-// ResourceExhausted (no space, a quota or a limit on file sizes), else Unavailable.
-absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error);
 
 // A file that is written once from front to back and must be durable. Not thread-safe.
 class DurableFile {
@@ -55,6 +52,7 @@ class DurableFile {
 // A file that is read at any place. Thread-safe.
 class RandomFile {
  public:
+  // Errors: OpenRegularFile's.
   static absl::StatusOr<std::unique_ptr<RandomFile>> Open(const std::string& path);
   ~RandomFile();
   RandomFile(const RandomFile&) = delete;

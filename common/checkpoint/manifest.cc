@@ -139,13 +139,17 @@ absl::Status VerifyFiles(const std::string& checkpoint_dir, const v1::Manifest& 
   COHORT_RETURN_IF_ERROR(CheckFileNames(manifest));
   for (const v1::SnapshotFile& file : manifest.files()) {
     const std::string path = JoinPath(checkpoint_dir, file.name());
+    const auto opened = RandomFile::Open(path);
+    if (absl::IsNotFound(opened.status()))
+      return DataLoss("{}", std::string(opened.status().message()));
+    COHORT_RETURN_IF_ERROR(opened.status());
     if (checksums) {
       COHORT_RETURN_IF_ERROR(VerifyFile(path, file.bytes(), file.crc32()));
       continue;
     }
-    COHORT_ASSIGN_OR_RETURN(const auto opened, RandomFile::Open(path));
-    if (opened->size() != file.bytes()) {
-      return DataLoss("{}: has {} bytes, the manifest says {}", path, opened->size(), file.bytes());
+    if ((*opened)->size() != file.bytes()) {
+      return DataLoss("{}: has {} bytes, the manifest says {}", path, (*opened)->size(),
+                      file.bytes());
     }
   }
   return absl::OkStatus();

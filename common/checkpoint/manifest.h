@@ -51,6 +51,7 @@ absl::Status CommitManifest(const std::string& checkpoint_dir, const v1::Manifes
 absl::StatusOr<v1::Manifest> ReadManifest(const std::string& path);
 
 // Checks the shard files against the manifest's sizes and checksums (`checksums`: read all bytes).
+// Errors: DataLoss, also where one is missing.
 absl::Status VerifyFiles(const std::string& checkpoint_dir, const v1::Manifest& manifest,
                          bool checksums);
 

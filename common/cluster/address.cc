@@ -1,5 +1,7 @@
 #include "common/cluster/address.h"
 
+#include <netdb.h>
+
 #include <charconv>
 
 #include "common/base/exit_code.h"
@@ -91,8 +93,23 @@ absl::StatusOr<Address> BindAddress(std::string_view flag, const Address& advert
     status = number.status();
     if (number.ok()) bind.port = *number;
   }
+  if (status.ok()) {
+    if (const std::string why = WhyUnknown(bind.host); !why.empty()) {
+      status = InvalidArgument("{}; name an interface of this host, as in 127.0.0.1:4711", why);
+    }
+  }
   if (!status.ok()) return WithExitCode(Annotate(status, "--bind"), ExitCode::kUsage);
   return bind;
+}
+
+std::string WhyUnknown(const std::string& host) {
+  addrinfo* list = nullptr;
+  const int error = getaddrinfo(host.c_str(), nullptr, nullptr, &list);
+  if (error == 0) {
+    freeaddrinfo(list);
+    return "";
+  }
+  return fmt::format("the host \"{}\" is not known here ({})", host, gai_strerror(error));
 }
 
 bool IsLoopback(std::string_view host) {

@@ -61,6 +61,8 @@ TEST_CASE("what is bound to") {
   REQUIRE(*BindAddress(":99", far) == Address{"0.0.0.0", 99});
   REQUIRE(*BindAddress("[::1]:0", far) == Address{"::1", 0});
   REQUIRE_THAT(Error(BindAddress("host:x", far).status()), Contains("--bind: the port"));
+  REQUIRE_THAT(Error(BindAddress("no.such.host.invalid:1", far).status()),
+               Contains("--bind: the host \"no.such.host.invalid\" is not known here ("));
   REQUIRE_THAT(Error(BindAddress("a:b:c", far).status()), Contains("--bind: "));
 }
 

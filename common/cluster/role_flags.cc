@@ -1,5 +1,7 @@
 #include "common/cluster/role_flags.h"
 
+#include <sys/un.h>
+
 #include <utility>
 
 #include "common/base/crash_point.h"
@@ -12,8 +14,8 @@
 namespace cohort {
 namespace {
 
-// More is a slip of the keyboard, and would end in the middle of starting them.
-constexpr int kMostThreads = 1024;
+// Leaves room for the name of a socket, "/ps-1000000.sock".
+constexpr size_t kLongestSocketDir = sizeof(sockaddr_un::sun_path) - 1 - 16;
 
 absl::Status Usage(absl::Status status) {
   return WithExitCode(std::move(status), ExitCode::kUsage);
@@ -35,6 +37,12 @@ absl::Status CheckFlags(const RoleFlags& flags) {
     return Usage(InvalidArgument("--log_level: \"{}\" is not debug, info, warning or error",
                                  flags.log_level));
   }
+  if (flags.unix_socket_dir.size() > kLongestSocketDir) {
+    return Usage(InvalidArgument(
+        "--unix_socket_dir: {} has {} characters; the system takes sockets in directories of at "
+        "most {}",
+        flags.unix_socket_dir, flags.unix_socket_dir.size(), kLongestSocketDir));
+  }
   if (!flags.crash_point.empty()) {
     return Usage(Annotate(ArmCrashPoint(flags.crash_point), "--crash_point"));
   }
@@ -46,7 +54,9 @@ absl::Status FindAddresses(const RoleFlags& flags, RoleContext* context) {
   if (!context->advertised.has_value()) return absl::OkStatus();
   COHORT_ASSIGN_OR_RETURN(context->bind, BindAddress(flags.bind, *context->advertised));
   if (context->task.role == Role::kWorker || context->task.role == Role::kPs) {
-    return CheckPlaintext(*context->bind, flags.allow_insecure);
+    const absl::Status refused = CheckPlaintext(*context->bind, flags.allow_insecure);
+    const std::string why = refused.ok() ? "" : WhyUnknown(context->advertised->host);
+    return why.empty() ? refused : Annotate(refused, fmt::format("TF_CONFIG: {}", why));
   }
   return absl::OkStatus();
 }

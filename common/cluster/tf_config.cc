@@ -1,5 +1,6 @@
 #include "common/cluster/tf_config.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -29,8 +30,13 @@ absl::StatusOr<Role> ParseRole(const std::string& name, std::string_view field) 
 // job.
 absl::StatusOr<int> ParseIndex(const Json& value, std::string_view field) {
   int64_t index = -1;
-  if (value.is_number_unsigned() || value.is_number_integer()) {
+  if (value.is_number_unsigned()) {
+    index = static_cast<int64_t>(std::min<uint64_t>(value.get<uint64_t>(), INT64_MAX));
+  } else if (value.is_number_integer()) {
     index = value.get<int64_t>();
+  } else if (value.is_number()) {  // what has a fraction, or more digits than a number can hold
+    return InvalidArgument("{}: {} is no task's number; tasks are counted 0, 1, ...", field,
+                           value.dump());
   } else if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
     const auto result = std::from_chars(text.data(), text.data() + text.size(), index);

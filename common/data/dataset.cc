@@ -31,6 +31,7 @@ class MemoryDataset : public Dataset {
 
   uint64_t num_records() const override { return records_; }
   const std::vector<FeatureType>& features() const override { return features_; }
+  const std::map<std::string, std::string>& no_features() const override { return no_feature_; }
   absl::StatusOr<std::vector<int>> FindFeatures(std::span<const std::string> names) const override;
   absl::Status Gather(std::span<const uint64_t> indices, std::span<const int> features,
                       std::vector<Tensor>* batch) const override;

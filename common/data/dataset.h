@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -54,6 +55,8 @@ class Dataset {
   virtual uint64_t num_records() const = 0;
   // All features, the label among them.
   virtual const std::vector<FeatureType>& features() const = 0;
+  // Columns of the source that are no features, and why: "a.csv: line 3: ...".
+  virtual const std::map<std::string, std::string>& no_features() const = 0;
   // The positions of features by name. Errors: InvalidArgument that lists the names there are, or
   // says why a column of the source is no feature (it holds text).
   virtual absl::StatusOr<std::vector<int>> FindFeatures(

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "common/base/exit_code.h"
+#include "common/base/open_file.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -41,13 +42,12 @@ absl::StatusOr<std::string> ReadBytes(const InputFile& file, const std::string& 
   struct Close {
     void operator()(FILE* open) const { std::fclose(open); }
   };
-  const std::unique_ptr<FILE, Close> in(std::fopen(path.c_str(), "rb"));
-  if (in == nullptr) {
-    if (errno == ENOENT || errno == ENOTDIR) return Missing(file, path, options);
-    return WithExitCode(Unavailable("cannot open the data file {}: {}", path,
-                                    std::generic_category().message(errno)),
-                        ExitCode::kNoInput);
-  }
+  const auto fd = OpenRegularFile(path);
+  if (absl::IsNotFound(fd.status())) return Missing(file, path, options);
+  if (absl::IsDataLoss(fd.status())) return Annotate(fd.status(), "the data file");
+  if (!fd.ok()) return WithExitCode(Annotate(fd.status(), "the data file"), ExitCode::kNoInput);
+  const std::unique_ptr<FILE, Close> in(fdopen(*fd, "rb"));
+  if (in == nullptr) return ErrnoStatus("cannot open", path, errno);
   std::string bytes;
   std::array<char, 1 << 16> block;
   while (const size_t n = std::fread(block.data(), 1, block.size(), in.get())) {

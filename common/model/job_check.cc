@@ -4,6 +4,7 @@
 #include <cctype>
 #include <set>
 
+#include "common/base/clock.h"
 #include "common/base/suggest.h"
 #include "common/model/class_config.h"
 #include "common/model/losses.h"
@@ -39,6 +40,15 @@ class Checker {
   absl::Status Positive(std::string_view path, uint64_t value) const {
     if (value > 0) return absl::OkStatus();
     return Error(path, "`{}` must be at least 1", path);
+  }
+  enum class Zero { kAllowed, kRefused };
+  absl::Status Seconds(std::string_view path, double value, Zero zero) const {
+    if (value < 0) return Error(path, "`{}` must not be negative", path);
+    if (!IsSpan(value)) {
+      return Error(path, "`{}` must be at most {:.0f} seconds, not {}", path, kMaxSeconds, value);
+    }
+    if (value > 0 || zero == Zero::kAllowed) return absl::OkStatus();
+    return Error(path, "`{}` must be more than 0", path);
   }
   absl::Status NotYet(std::string_view path, std::string_view what) const {
     return At(path, Unimplemented("{}", what));
@@ -201,13 +211,10 @@ class Checker {
     }
     COHORT_RETURN_IF_ERROR(Positive("strategy.closures_in_flight", strategy.closures_in_flight()));
     COHORT_RETURN_IF_ERROR(Positive("strategy.max_attempts", strategy.max_attempts()));
-    if (!(strategy.task_timeout_s() > 0)) {
-      return Error("strategy.task_timeout_s", "`strategy.task_timeout_s` must be more than 0");
-    }
-    if (!(strategy.closure_timeout_s() > 0)) {
-      return Error("strategy.closure_timeout_s",
-                   "`strategy.closure_timeout_s` must be more than 0");
-    }
+    COHORT_RETURN_IF_ERROR(
+        Seconds("strategy.task_timeout_s", strategy.task_timeout_s(), Zero::kRefused));
+    COHORT_RETURN_IF_ERROR(
+        Seconds("strategy.closure_timeout_s", strategy.closure_timeout_s(), Zero::kRefused));
     return CheckPartitioner(strategy.partitioner());
   }
 
@@ -225,13 +232,9 @@ class Checker {
   absl::Status CheckCheckpoint() const {
     const v1::CheckpointSpec& checkpoint = job_.checkpoint();
     COHORT_RETURN_IF_ERROR(Positive("checkpoint.max_to_keep", checkpoint.max_to_keep()));
-    if (!(checkpoint.cut_deadline_s() > 0)) {
-      return Error("checkpoint.cut_deadline_s", "`checkpoint.cut_deadline_s` must be more than 0");
-    }
-    if (!(checkpoint.every_seconds() >= 0)) {
-      return Error("checkpoint.every_seconds", "`checkpoint.every_seconds` must not be negative");
-    }
-    return absl::OkStatus();
+    COHORT_RETURN_IF_ERROR(
+        Seconds("checkpoint.cut_deadline_s", checkpoint.cut_deadline_s(), Zero::kRefused));
+    return Seconds("checkpoint.every_seconds", checkpoint.every_seconds(), Zero::kAllowed);
   }
 
   const v1::JobSpec& job_;

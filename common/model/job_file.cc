@@ -2,11 +2,11 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "common/model/job_check.h"
 #include "common/model/job_defaults.h"
@@ -74,7 +74,16 @@ absl::StatusOr<JobFile> ReadJobFile(const std::string& path) {
   if (std::filesystem::is_directory(path, error)) {
     return NotFound("{}: is a directory, a job file is due", path);
   }
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  // A device may never end: not read beyond what a job may have.
+  std::string text;
+  std::array<char, 1 << 16> block;
+  while (text.size() <= kMaxBytes && in.read(block.data(), block.size()).gcount() > 0) {
+    text.append(block.data(), static_cast<size_t>(in.gcount()));
+  }
+  if (text.size() > kMaxBytes) {
+    return InvalidArgument("{}:1: the file has more than {} bytes, which no job has", path,
+                           kMaxBytes);
+  }
   if (in.bad()) return NotFound("{}: cannot be read", path);
   return ParseJob(text, path);
 }

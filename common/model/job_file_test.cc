@@ -224,6 +224,10 @@ const Case kCases[] = {
      "job.yaml:24: `checkpoint.max_to_keep` must be at least 1"},
     {"{directory: c}", "{every_seconds: -1}",
      "job.yaml:24: `checkpoint.every_seconds` must not be negative"},
+    {"{directory: c}", "{every_seconds: 1e300}",
+     "job.yaml:24: `checkpoint.every_seconds` must be at most 1000000000 seconds, not 1e+300"},
+    {"{directory: c}", "{cut_deadline_s: 0}",
+     "job.yaml:24: `checkpoint.cut_deadline_s` must be more than 0"},
     {"num_shards: 2", "num_shards: 0",
      "job.yaml:23: FixedShards needs its `num_shards`, at least 1"},
     // YAML itself.

@@ -221,6 +221,20 @@ absl::StatusOr<BuiltModel> BuildModel(const v1::JobSpec& job, std::span<const Fe
   return model;
 }
 
+absl::Status CheckInputs(const JobFile& job, const Dataset& data) {
+  const auto& layers = job.spec.model().layers();
+  for (int i = 0; i < layers.size(); ++i) {
+    const v1::LayerSpec& layer = layers[i];
+    if (layer.class_name() != "Input") continue;
+    const auto why =
+        data.no_features().find(layer.feature().empty() ? layer.name() : layer.feature());
+    if (why == data.no_features().end()) continue;
+    return InvalidArgument("{}: {}", job.lines.Where(fmt::format("model.layers[{}]", i)),
+                           why->second);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<FeatureType>> DeclaredFeatures(const v1::JobSpec& job) {
   COHORT_ASSIGN_OR_RETURN(const DType floatx, FloatX(job.model()));
   COHORT_ASSIGN_OR_RETURN(const std::string_view loss, FindLoss(job.compile().loss()));

@@ -39,6 +39,10 @@ struct BuiltModel {
 absl::StatusOr<BuiltModel> BuildModel(const v1::JobSpec& job, std::span<const FeatureType> features,
                                       const JobLines* lines = nullptr);
 
+// Errors: InvalidArgument where an Input names a column of the data that is no feature: why it is
+// none, with its line in the data.
+absl::Status CheckInputs(const JobFile& job, const Dataset& data);
+
 // What BuildModel can be given where there is no data at hand: a column for each Input, of the
 // shape and dtype that it declares, and a label. Errors: InvalidArgument where an Input declares no
 // shape.

@@ -20,10 +20,14 @@ bool IsLoopbackAddress(std::string_view address) {
 absl::Status CheckPlaintextAllowed(std::string_view what, std::string_view address,
                                    bool allow_insecure) {
   if (allow_insecure || IsLoopbackAddress(address)) return absl::OkStatus();
-  return FailedPrecondition(
+  const absl::Status refused = FailedPrecondition(
       "{} {}: plaintext is refused beyond loopback; give --allow_insecure where the network is "
       "trusted",
       what, address);
+  const std::string host(address.substr(0, address.rfind(':')));
+  if (host.empty() || host.starts_with('[')) return refused;
+  const std::string why = WhyUnknown(host);
+  return why.empty() ? refused : Annotate(refused, why);
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerCredentialsFor(

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "common/base/exit_code.h"
+#include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/data/dataset.h"
 #include "common/model/job_file.h"
@@ -29,6 +29,7 @@ absl::StatusOr<std::vector<FeatureType>> Features(const CheckOptions& options, J
     if (dataset.ok()) {
       *text += fmt::format("training data: {} records\n",
                            WithThousands(static_cast<int64_t>((*dataset)->num_records())));
+      COHORT_RETURN_IF_ERROR(CheckInputs(*file, **dataset));
       if (!job->data().has_validation()) return (*dataset)->features();
       const auto validation = Dataset::Open(job->data().validation(), data);
       COHORT_RETURN_IF_ERROR(Annotate(validation.status(), file->lines.Where("data.validation")));
@@ -70,9 +71,8 @@ std::string LazyHints(const BuiltModel& model, int64_t batch_size) {
 }  // namespace
 
 absl::StatusOr<std::string> CheckJob(const CheckOptions& options) {
-  if (options.ps < 1 || options.threads < 1) {
-    return WithExitCode(InvalidArgument("--ps and --threads: at least 1"), ExitCode::kUsage);
-  }
+  COHORT_RETURN_IF_ERROR(CheckBetween("--ps", options.ps, 1, kMostTasks));
+  COHORT_RETURN_IF_ERROR(CheckBetween("--threads", options.threads, 1, kMostThreads));
   COHORT_ASSIGN_OR_RETURN(JobFile job, ReadJobFile(options.job));
   std::string data_text;
   COHORT_ASSIGN_OR_RETURN(const auto features, Features(options, &job, &data_text));

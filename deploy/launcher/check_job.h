@@ -7,6 +7,9 @@
 
 namespace cohort {
 
+// Of one role: more is a slip of the keyboard.
+inline constexpr int kMostTasks = 1000;
+
 // What `cohort check` is told.
 struct CheckOptions {
   std::string job;       // path

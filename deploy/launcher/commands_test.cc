@@ -170,8 +170,7 @@ TEST_CASE("evaluate shows the evaluator that checkpoint alone, and returns its e
   WriteCheckpoint(dir.path(), 1);
   WriteCheckpoint(dir.path(), 2);
   const std::string fake = dir.path() + "/cohort-evaluator";
-  std::ofstream(fake) << "#!/bin/sh\nls \"${1#--checkpoint_dir=}\" > " << dir.path()
-                      << "/seen\necho \"$@\" >> " << dir.path() << "/seen\nexit 65\n";
+  std::ofstream(fake) << "#!/bin/sh\necho \"$@\" > " << dir.path() << "/seen\nexit 65\n";
   std::filesystem::permissions(fake, std::filesystem::perms::owner_all);
   EvaluateOptions options;
   options.checkpoint = dir.path() + "/ckpt-0-1-1";
@@ -179,11 +178,9 @@ TEST_CASE("evaluate shows the evaluator that checkpoint alone, and returns its e
   options.threads = 3;
   REQUIRE(EvaluateCheckpoint(options) == 65);
   std::ifstream seen(dir.path() + "/seen");
-  std::string entry, arguments;
-  std::getline(seen, entry);
+  std::string arguments;
   std::getline(seen, arguments);
-  REQUIRE(entry == "ckpt-0-1-1");
-  REQUIRE_THAT(arguments, Contains(" --once --threads=3"));
+  REQUIRE(arguments == "--checkpoint_dir=" + options.checkpoint + " --once --threads=3");
 }
 
 }  // namespace

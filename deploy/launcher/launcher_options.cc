@@ -17,7 +17,7 @@ void AddLocal(FlagSet* flags, LocalOptions* o) {
              "the run's directory; default: --log_dir, or a new one in /tmp");
   flags->Add("bin_dir", &o->bin_dir, "where the daemons are; default: beside this program");
   flags->Add("task_flag", &o->task_flags, "TASK=FLAG, a flag for one task or a role; repeatable");
-  flags->Add("grace_s", &o->grace_s, "seconds between asking a task to end and killing it");
+  flags->AddSeconds("grace_s", &o->grace_s, "seconds between asking a task to end and killing it");
   flags->AddPositional("JOB.yaml", &o->job, "the job", true);
 }
 

@@ -1,29 +1,25 @@
 #include "deploy/launcher/local_cluster.h"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "common/base/exit_code.h"
-#include "common/base/identity.h"
+#include "common/base/flags.h"
 #include "common/base/process_start.h"
 #include "common/base/status.h"
+#include "common/cluster/free_ports.h"
 #include "common/cluster/tf_config.h"
+#include "deploy/launcher/check_job.h"
 #include "deploy/launcher/supervisor.h"
 
 namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kLowestPort = 15'000;
 
 absl::Status CannotMake(const std::string& path, std::string_view why) {
   return WithExitCode(FailedPrecondition("the directory {} cannot be made: {}", path, why),
@@ -36,37 +32,14 @@ absl::StatusOr<std::string> MakeTemporary(const std::string& prefix) {
   return path;
 }
 
-bool IsFree(int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  const bool free = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-  close(fd);
-  return free;
-}
-
-// The first port that the system hands out by itself.
-int FirstEphemeralPort() {
-  std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
-  int first = 0;
-  return file >> first ? first : 32'768;
-}
-
 // Whether `selector` of a --task_flag ("worker", "worker:1") means this task.
 bool Selects(std::string_view selector, Task task) {
   return selector == RoleName(task.role) || selector == task.ToString();
 }
 
 absl::Status CheckCounts(const LocalOptions& options) {
-  const auto wrong = [](std::string_view flag, int value) {
-    return WithExitCode(InvalidArgument("{}: {} is not between 1 and 1000", flag, value),
-                        ExitCode::kUsage);
-  };
-  if (options.ps < 1 || options.ps > 1000) return wrong("--ps", options.ps);
-  if (options.workers < 1 || options.workers > 1000) return wrong("--workers", options.workers);
-  return absl::OkStatus();
+  COHORT_RETURN_IF_ERROR(CheckBetween("--ps", options.ps, 1, kMostTasks));
+  return CheckBetween("--workers", options.workers, 1, kMostTasks);
 }
 
 absl::Status CheckProgram(const std::string& path) {
@@ -140,20 +113,6 @@ absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options) {
   }
   COHORT_ASSIGN_OR_RETURN(made.sockets, MakeTemporary("cohort"));
   return made;
-}
-
-absl::StatusOr<std::vector<int>> ChooseFreePorts(int count) {
-  const int end = std::max(FirstEphemeralPort(), kLowestPort + 2 * count);
-  const int span = end - kLowestPort;
-  const int start = static_cast<int>(RandomIncarnation() % static_cast<uint64_t>(span));
-  std::vector<int> ports;
-  for (int i = 0; i < span && static_cast<int>(ports.size()) < count; ++i) {
-    const int port = kLowestPort + (start + i) % span;
-    if (IsFree(port)) ports.push_back(port);
-  }
-  if (static_cast<int>(ports.size()) == count) return ports;
-  return ResourceExhausted("only {} of {} ports are free on 127.0.0.1 from {} to {}", ports.size(),
-                           count, kLowestPort, end - 1);
 }
 
 absl::StatusOr<std::vector<ChildSpec>> MakeTasks(const LocalOptions& options,

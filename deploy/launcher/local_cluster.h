@@ -37,10 +37,6 @@ struct RunDirectories {
 // Makes what is not there. Errors: exit 73.
 absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options);
 
-// `count` TCP ports of loopback that are free now, below the range that the system hands out to
-// outgoing connections, so that none of those takes one before its task listens.
-absl::StatusOr<std::vector<int>> ChooseFreePorts(int count);
-
 // One spec per task, the chief last: each with its TF_CONFIG. Errors: InvalidArgument (exit 64) for
 // a wrong count or --task_flag; NotFound (exit 71) where a daemon's binary is not in bin_dir.
 absl::StatusOr<std::vector<ChildSpec>> MakeTasks(const LocalOptions& options,

@@ -17,8 +17,7 @@ namespace {
 
 int Print(const absl::StatusOr<std::string>& text) {
   if (!text.ok()) return ExitWith("cohort", text.status());
-  std::fwrite(text->data(), 1, text->size(), stdout);
-  return 0;
+  return ExitWith("cohort", WriteToStdout(*text));
 }
 
 int RunTask(const RunFlags& run) {
@@ -31,6 +30,7 @@ int RunTask(const RunFlags& run) {
 
 int main(int argc, char** argv) {
   using namespace cohort;
+  ExplainWhatNobodyCatches("cohort");
   FlagSet flags("cohort", "Starts Cohort's clusters, and looks at jobs and checkpoints.");
   LauncherOptions options;
   AddLauncherCommands(&flags, &options);

@@ -61,9 +61,15 @@ TF_CONFIG = [
      "it has 1, counted from 0"),
     ("negative index", "ps", '{%s, "task": {"type": "ps", "index": -1}}' % CLUSTER, "-1 is negative",
      r"task\.index", "counted 0, 1"),
+    ("index of many digits", "ps", '{%s, "task": {"type": "ps", "index": 99999999999999999999}}' % CLUSTER,
+     "is no task's number", r"task\.index", "counted 0, 1"),
+    ("huge index", "ps", '{%s, "task": {"type": "ps", "index": 18446744073709551615}}' % CLUSTER, "too large",
+     r"task\.index", "9223372036854775807"),
     ("another daemon's", "worker", "{%s, %s}" % (CLUSTER, PS0), "names a ps", r"task\.type", "start cohort-ps"),
     ("own job absent", "ps", '{"cluster": {"worker": ["127.0.0.1:1"]}, %s}' % PS0, r"cluster\.ps is missing",
      r"task\.type", "add it, a list"),
+    ("a host that nobody knows", "ps", ps_list('["no.such.host.invalid:4711"]'), "is not known here",
+     r'the host "no\.such\.host\.invalid"', "--allow_insecure"),
     ("beyond loopback", "ps", ps_list('["10.0.0.1:4711"]'), "plaintext", "4711", "--allow_insecure"),
 ]
 
@@ -91,12 +97,24 @@ FLAGS = [
      "--allow_insecure"),
     ("no job", ["cohort", "check"], USAGE, "required", r"JOB\.yaml", "--help shows"),
     ("two jobs", ["cohort", "check", "a", "b"], USAGE, "unexpected argument", '"b"', "--help shows"),
-    ("no servers", ["cohort", "check", "--ps", "0", "JOB"], USAGE, "--ps", "cohort", "at least 1"),
+    ("no servers", ["cohort", "check", "--ps", "0", "JOB"], USAGE, "--ps", "cohort", "between 1 and 1000"),
+    ("servers without end", ["cohort", "check", "--ps", "1000000000", "JOB"], USAGE, "1000000000", "--ps",
+     "between 1 and 1000"),
+    ("an endless job", ["cohort", "check", "/dev/zero"], DATA, "more than 67108864 bytes", "/dev/zero:1", "no job has"),
+    ("negative threads of an evaluation", ["cohort", "evaluate", "--threads", "-3", "DIR"], USAGE, "-3", "--threads",
+     "between 0 and"),
     ("negative workers", ["cohort", "local", "--workers", "-3", "JOB"], USAGE, "-3", "--workers", "between 1 and"),
     ("a flag for nobody", ["cohort", "local", "--task_flag", "x=--y", "JOB"], USAGE, '"x=--y"', "--task_flag",
      "TASK=FLAG"),
     ("negative timeout", ["cohort-chief", "JOB", "--task_timeout_s", "-1"], USAGE, "negative", "--task_timeout_s",
-     "0 takes"),
+     "from 0 to"),
+    ("a timeout for ever", ["cohort-chief", "JOB", "--task_timeout_s", "1e300"], USAGE, "1e300 is too long",
+     "--task_timeout_s", "from 0 to 1000000000"),
+    ("no time", ["cohort-worker", "--chief_wait_s", "nan"], USAGE, "nan is no time", "--chief_wait_s", "seconds"),
+    ("negative wait", ["cohort-ps", "--chief_wait_s", "-1"], USAGE, "-1 is negative", "--chief_wait_s", "from 0 to"),
+    ("infinite wait", ["cohort-ps", "--chief_wait_s", "inf"], USAGE, "inf is too long", "--chief_wait_s",
+     "from 0 to"),
+    ("no grace", ["cohort", "local", "--grace_s", "nan", "JOB"], USAGE, "nan is no time", "--grace_s", "from 0 to"),
     ("no pause", ["cohort-evaluator", "--checkpoint_dir", "DIR", "--poll_s", "0"], USAGE, "not more than 0",
      "--poll_s", "seconds"),
     ("no checkpoints named", ["cohort-evaluator"], USAGE, "is missing", "--checkpoint_dir", "directory where"),
@@ -104,6 +122,8 @@ FLAGS = [
      "give --checkpoint_dir"),
     ("absent job", ["cohort-chief", "DIR/none.yaml"], NO_INPUT, "No such file", r"none\.yaml", "opened"),
     ("absent checkpoint", ["cohort", "inspect", "DIR/none"], NO_INPUT, "not there", "none", "is not there"),
+    ("absent checkpoint of an evaluation", ["cohort", "evaluate", "DIR/none"], NO_INPUT, "not there", "none",
+     "is not there"),
     ("no checkpoint", ["cohort", "evaluate", "DIR"], NO_INPUT, "holds no checkpoint", "DIR", "name a ckpt-"),
     ("log file", ["cohort-ps", "--log_file", "/dev/null/x"], CANT_CREATE, "cannot be opened", "/dev/null/x",
      "Not a directory"),
@@ -112,6 +132,12 @@ FLAGS = [
     ("full disk", ["cohort-ps", "--apply_log", "/dev/full"], IO, "No space left", "/dev/full", "--apply_log"),
     ("socket directory", ["cohort-ps", "--unix_socket_dir", "/dev/null/x"], CANT_CREATE, "cannot listen",
      "/dev/null/x", "may write to"),
+    ("no directory for the log", ["cohort-ps", "--log_file", "DIR/none/x"], CANT_CREATE, "cannot be opened", "none",
+     "No such file or directory"),
+    ("long socket directory", ["cohort-ps", "--unix_socket_dir", "/tmp/" + "x" * 120], USAGE, "has 125 characters",
+     "--unix_socket_dir", "at most"),
+    ("bind to nobody", ["cohort-ps", "--bind", "nonsense.invalid"], USAGE, "is not known here", "--bind",
+     "as in 127"),
     ("log directory", ["cohort-chief", "JOB", "--checkpoint_dir", "DIR/c", "--log_dir", "/dev/null/x"],
      CANT_CREATE, "cannot be made", "/dev/null/x", "Not a directory"),
     ("checkpoint directory", ["cohort-chief", "JOB", "--checkpoint_dir", "/dev/null/x"], CANT_CREATE,
@@ -150,6 +176,9 @@ JOBS = [
     ("no epochs", "epochs: 4", "epochs: 0", "fit.epochs", "job.yaml:35", "at least 1"),
     ("a mode to come", "mode: async", "mode: sync", "not there yet", "job.yaml:38", "there is async"),
     ("unknown partitioner", "FixedShards", "FixedShard", "no partitioner", "job.yaml:39", "FixedShards, MinSize"),
+    ("a time too long", "mode: async", "task_timeout_s: 1e300", r"not 1e\+300", "job.yaml:38", "at most 1000000000"),
+    ("a negative time", "mode: async", "task_timeout_s: -1", "negative", "job.yaml:38", "task_timeout_s"),
+    ("no time", "mode: async", "task_timeout_s: .nan", r'"\.nan"', "job.yaml:38", "must be a number"),
     ("a path for a name", "name: recommender", "name: a/b", '"a/b"', "job.yaml:5", "letters, digits"),
 ]
 
@@ -168,6 +197,7 @@ data:
       - {column: income, equals: yes}
     label: income
 """
+FIFO = "FIFO"  # in place of the file
 ROWS = b"age,word,income\n1,a,yes\n2,b,no\n"
 # name, the file, what is replaced in the job, by what, exit code, what, where, todo.
 CSV = [
@@ -176,14 +206,19 @@ CSV = [
     ("too few fields", b"age,word,income\n1,a\n", "", "", DATA, "has 2 fields", "line 2", "3 are due"),
     ("no number", ROWS + b"old,c,no\n", "", "", DATA, '"old" is not a number', 'line 4: column "age"', "number"),
     ("too large a number", ROWS + b"1e999,c,no\n", "", "", DATA, "1e999", "line 4", "number"),
+    ("no number in a column that no transform reads", b"age,word,income\nold,a,yes\n", "      - {column: age}\n", "",
+     DATA, '"old" is not a number', 'line 2: column "age"', "job.yaml:4"),
+    ("a byte order mark and no number", b"\xef\xbb\xbfage,word,income\nold,a,yes\n", "", "", DATA,
+     '"old" is not a number', 'line 2: column "age"', r"a\.csv"),
     ("column absent", b"age,income\n1,yes\n", "", "", DATA, 'no column "word"', "job.yaml:8", "age, income"),
     ("open quote", b'age,word,income\n1,"a,yes\n', "", "", DATA, "never closed", "line 2", "quote that opens"),
     ("two columns of a name", b"age,age,income\n1,2,yes\n", "", "", DATA, "two columns", r"a\.csv", '"age"'),
     ("not text", b"age,word,income\n1,a\0b,yes\n", "", "", DATA, "NUL byte", "line 2: field 2", "not text"),
     ("rows beyond", ROWS, "    csv:", "    skip: 5\n    csv:", DATA, "skip 5", "job.yaml:8", "2 records"),
     ("another file", ROWS, "a.csv", "a.csv, sha256: abcd", DATA, "has sha256", r"a\.csv", "mend `sha256`"),
+    ("a FIFO", FIFO, "", "", DATA, "is a FIFO", r"a\.csv", "not a regular file"),
     ("absent", None, "", "", NO_INPUT, "is not there", r"a\.csv", "set COHORT_DATA_DIR"),
-    ("a directory", ROWS, "path: a.csv", "path: .", NO_INPUT, "Is a directory", "cannot read", "data file"),
+    ("a directory", ROWS, "path: a.csv", "path: .", DATA, "is a directory", "not a regular file", "data file"),
 ]
 
 IDX_JOB = """name: i
@@ -214,6 +249,16 @@ IDX = [
     ("torn gzip", gzip.compress(IMAGES)[:-9], LABELS, "ends too early", "images.idx", "at byte"),
     ("damaged gzip", gzip.compress(IMAGES)[:-8] + bytes(8), LABELS, "damaged", "images.idx", "incorrect data check"),
 ]
+
+
+def fifo_in(name):
+    """Puts a FIFO that nobody writes to in the place of a file."""
+    def apply(directory):
+        path = os.path.join(directory, name)
+        if os.path.lexists(path):
+            os.remove(path)
+        os.mkfifo(path)
+    return apply
 
 
 def flip(at):
@@ -260,6 +305,8 @@ CHECKPOINTS = [
      "manifest.json"),
     ("damaged shard", edit("ps-0.safetensors", flip(-3)), "has checksum", r"ps-0\.safetensors"),
     ("torn shard", edit("ps-0.safetensors", lambda d: d[:-5]), "the manifest says", r"ps-0\.safetensors"),
+    ("a FIFO for a shard", fifo_in("ps-0.safetensors"), "is a FIFO, not a regular file", r"ps-0\.safetensors"),
+    ("a FIFO for the manifest", fifo_in("manifest.json"), "is a FIFO, not a regular file", r"manifest\.json"),
     ("no shard", lambda d: os.remove(os.path.join(d, "ps-1.safetensors")), "No such file", r"ps-1\.safetensors"),
 ]
 
@@ -336,6 +383,8 @@ class BadInput(unittest.TestCase):
         for name, data, old, new, code, *says in CSV:
             if data is None:
                 os.remove(self.path("a.csv"))
+            elif data == FIFO:
+                fifo_in("a.csv")(self.directory)
             else:
                 self.write("a.csv", data)
             self.assertIn(old, CSV_JOB, name)
@@ -364,6 +413,12 @@ class BadInput(unittest.TestCase):
             for command in ("inspect", "evaluate"):
                 done = run([program("cohort"), command, self.path("damaged")])
                 self.check(name + ", " + command, done, DATA, "holds no whole checkpoint", "an older one", *says)
+                done = run([program("cohort"), command, self.path("damaged/ckpt-1-1-4")])
+                self.check(name + ", by name, " + command, done, DATA, re.escape(self.path("damaged/ckpt-1-1-4")),
+                           *says)
+        for command in (["--help"], ["check", RECOMMENDER], ["inspect", whole], ["evaluate", whole]):
+            full = run(["sh", "-c", 'exec "$0" "$@" > /dev/full', program("cohort"), *command])
+            self.check("full output, " + command[0], full, IO, "cannot write to the standard output", "No space left")
         # Beside an older one that is whole, that one is taken, and the refusal told.
         shutil.copytree(self.path("run/checkpoints/ckpt-1-1-3"), self.path("damaged/ckpt-1-1-3"))
         done = run([program("cohort"), "inspect", self.path("damaged")])

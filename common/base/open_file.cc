@@ -1,0 +1,63 @@
+#include "common/base/open_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+absl::StatusCode CodeOf(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return absl::StatusCode::kNotFound;
+    case EEXIST:
+      return absl::StatusCode::kAlreadyExists;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::StatusCode::kPermissionDenied;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return absl::StatusCode::kResourceExhausted;
+    default:
+      return absl::StatusCode::kUnavailable;
+  }
+}
+
+std::string_view KindOf(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+}  // namespace
+
+absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error) {
+  return absl::Status(CodeOf(error),
+                      fmt::format("{} {}: {}", what, path, std::generic_category().message(error)));
+}
+
+absl::StatusOr<int> OpenRegularFile(const std::string& path) {
+  // Before it is opened: some devices do something when they are. Afterwards again, for what was
+  // put there meanwhile.
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) != 0) return ErrnoStatus("cannot open", path, errno);
+  if (S_ISREG(info.st_mode)) {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return ErrnoStatus("cannot open", path, errno);
+    if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
+    ::close(fd);
+  }
+  return DataLoss("{} is {}, not a regular file", path, KindOf(info.st_mode));
+}
+
+}  // namespace cohort

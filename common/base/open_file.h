@@ -1,0 +1,22 @@
+#ifndef COHORT_COMMON_BASE_OPEN_FILE_H_
+#define COHORT_COMMON_BASE_OPEN_FILE_H_
+
+#include <absl/status/statusor.h>
+
+#include <string>
+#include <string_view>
+
+namespace cohort {
+
+// A Status of `errno`, "what path: reason": NotFound (ENOENT), AlreadyExists, PermissionDenied,
+// ResourceExhausted (no space, a quota or a limit on file sizes), else Unavailable.
+absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error);
+
+// The descriptor of a regular file, open to read: the caller's to close. Never waits: a FIFO, a
+// device or a socket that stands in a file's place, which may never begin or never end, is refused,
+// as a directory is. Errors: DataLoss "PATH is a FIFO, not a regular file"; ErrnoStatus's.
+absl::StatusOr<int> OpenRegularFile(const std::string& path);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_BASE_OPEN_FILE_H_
