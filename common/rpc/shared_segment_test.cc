@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <cstring>
 #include <string>
+
+#include "common/base/test_directory.h"
 
 namespace cohort {
 namespace {
@@ -65,12 +66,13 @@ TEST_CASE("what is no segment is refused by what it is") {
 }
 
 TEST_CASE("what is no segment is not even opened") {
-  char path[] = "/tmp/shared_segment_test_XXXXXX";
-  const int file = mkstemp(path);
+  const testing::TestDirectory directory;
+  const std::string path = directory.Write("file", "");
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   REQUIRE(file >= 0);
   REQUIRE(ftruncate(file, 4096) == 0);
   const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-  REQUIRE(inotify_add_watch(watch, path, IN_OPEN) >= 0);
+  REQUIRE(inotify_add_watch(watch, path.c_str(), IN_OPEN) >= 0);
   const absl::Status status =
       SharedSegment::Open(Pid(), static_cast<uint32_t>(file), 7, 4096).status();
   CHECK(absl::IsInvalidArgument(status));
@@ -78,12 +80,11 @@ TEST_CASE("what is no segment is not even opened") {
   char events[1024];
   CHECK(read(watch, events, sizeof(events)) < 0);
   // The watch sees what it is there for.
-  const int again = open(path, O_RDONLY | O_CLOEXEC);
+  const int again = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   CHECK(read(watch, events, sizeof(events)) > 0);
   close(again);
   close(watch);
   close(file);
-  unlink(path);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <future>
 #include <thread>
 
+#include "common/cluster/free_ports.h"
 #include "tests/cluster/scenario.h"
 
 namespace cohort {
@@ -156,7 +157,7 @@ checkpoint: {directory: checkpoints}
 }
 
 TEST_CASE("every role answers on its admin port while it trains") {
-  const std::vector<int> ports = FreePorts(4);
+  const std::vector<int> ports = ChooseFreePorts(4).value();
   PacedScenario s("admin", {.job_yaml = WithValidation(RecommenderJob(30, 50))});
   const auto admin = [&](size_t i) { return TaskFlags{"--admin_port", std::to_string(ports[i])}; };
   s.Check(s->Start(TaskRole::kPs, 0, admin(0)));

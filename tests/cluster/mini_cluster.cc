@@ -1,37 +1,18 @@
 #include "tests/cluster/mini_cluster.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "common/base/status.h"
+#include "common/cluster/free_ports.h"
 #include "tests/cluster/fault_proxy.h"
 #include "tests/cluster/in_process_cluster.h"
 #include "tests/cluster/process_cluster.h"
 
 namespace cohort {
 namespace {
-
-constexpr int kLowestPort = 10'000;
-constexpr int kHighestPort = 32'000;  // the system's own begin at 32768
-
-bool IsFree(int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  const bool free = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-  close(fd);
-  return free;
-}
 
 // The step of a line of the chief's metrics file; 0 of another line.
 uint64_t StepOf(std::string_view line) {
@@ -56,17 +37,6 @@ const char* TaskRoleName(TaskRole role) {
   return "";
 }
 
-std::vector<int> FreePorts(int count) {
-  static std::mt19937 random(std::random_device{}());
-  std::vector<int> ports;
-  for (int port = kLowestPort + static_cast<int>(random() % (kHighestPort - kLowestPort));
-       static_cast<int>(ports.size()) < count; ++port) {
-    if (port > kHighestPort) port = kLowestPort;
-    if (IsFree(port)) ports.push_back(port);
-  }
-  return ports;
-}
-
 absl::StatusOr<std::unique_ptr<MiniCluster>> MiniCluster::Create(Body body,
                                                                  MiniClusterOptions options) {
   std::error_code error;
@@ -82,7 +52,7 @@ absl::StatusOr<std::unique_ptr<MiniCluster>> MiniCluster::Create(Body body,
 }
 
 MiniCluster::MiniCluster(MiniClusterOptions options) : options_(std::move(options)) {
-  const std::vector<int> ports = FreePorts(options_.workers + options_.servers);
+  const std::vector<int> ports = ChooseFreePorts(options_.workers + options_.servers).value();
   for (int i = 0; i < options_.workers; ++i) {
     ports_[{TaskRole::kWorker, i}] = ports[static_cast<size_t>(i)];
   }

@@ -108,10 +108,6 @@ class MiniCluster {
   std::map<Key, int64_t> read_until_;  // in the log, by WaitForLog
 };
 
-// Distinct free ports of loopback, below those that the system gives to outgoing connections, so
-// that a task which comes back finds its port free. Others may take them before they are used.
-std::vector<int> FreePorts(int count);
-
 }  // namespace cohort
 
 #endif  // COHORT_TESTS_CLUSTER_MINI_CLUSTER_H_
