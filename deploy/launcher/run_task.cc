@@ -53,6 +53,7 @@ constexpr ForwardedFlag kForwarded[] = {
     {"max_evaluations", false, kEvaluator, "evaluator: end after so many"},
     {"latest_only", true, kEvaluator, "evaluator: skip all but the newest checkpoint"},
     {"poll_s", false, kEvaluator, "evaluator: seconds between looks at the directory"},
+    {"wait_s", false, kEvaluator, "evaluator: seconds without a new checkpoint, then end"},
 };
 
 }  // namespace

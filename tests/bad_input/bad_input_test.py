@@ -361,8 +361,14 @@ class BadInput(unittest.TestCase):
             shown = run([program(name), "--help"])
             self.assertEqual(shown.returncode, 0)
             self.assertIn("--help", shown.stdout)
+        helps = {}
         for command in ("local", "check", "inspect", "evaluate", "run"):
-            self.assertEqual(run([program("cohort"), command, "--help"]).returncode, 0, command)
+            shown = run([program("cohort"), command, "--help"])
+            self.assertEqual(shown.returncode, 0, command)
+            helps[command] = set(re.findall(r"--[a-z_]+", shown.stdout))
+        for name in ("cohort-ps", "cohort-worker", "cohort-chief", "cohort-evaluator"):
+            flags = re.findall(r"^ +(?:-h,)?(--[a-z_]+)", run([program(name), "--help"]).stdout, flags=re.M)
+            self.assertLessEqual(set(flags) - {"--version"}, helps["run"], name)
 
     def job(self, name, text, code, says):
         path = self.write("job.yaml", text)
