@@ -120,7 +120,9 @@ absl::Status Evaluator::Report(const CheckpointEntry& entry,
                                    {"examples", evaluation.examples},
                                    {"seconds", evaluation.record.seconds}});
   if (options_.print) {
-    COHORT_RETURN_IF_ERROR(options_.print(ToJsonLine(evaluation.record, clock_.UnixMicros())));
+    const absl::Status printed = options_.print(ToJsonLine(evaluation.record, clock_.UnixMicros()));
+    // Beside files that have the figures it is for whoever looks on.
+    if (options_.once || reporter_ == nullptr) COHORT_RETURN_IF_ERROR(printed);
   }
   return reporter_ == nullptr ? absl::OkStatus() : reporter_->Report(evaluation.record);
 }

@@ -75,8 +75,10 @@ void OnUncaught() {
   } catch (const std::bad_alloc&) {
     EndWithoutMemory("out of memory", "", kOutOfMemory);
   } catch (const std::system_error& error) {
-    EndWithoutMemory("the system refuses: ", error.what(),
-                     "look at `ulimit -u` and `ulimit -v`, and at the limits of the container");
+    if (error.code() == std::errc::resource_unavailable_try_again) {
+      EndWithoutMemory("the system refuses a thread: ", error.what(),
+                       "look at `ulimit -u` and `ulimit -v`, and at the limits of the container");
+    }
   } catch (...) {
   }
   default_terminate();
