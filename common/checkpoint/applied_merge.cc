@@ -69,6 +69,45 @@ std::set<uint32_t> SourcesOf(const v1::Layout& stored, const v1::Layout& target,
   return sources;
 }
 
+using Id = std::pair<uint64_t, uint32_t>;  // closure, ordinal
+
+// The applied set of one source.
+class Source {
+ public:
+  explicit Source(const v1::AppliedSetProto& set) : watermark_(set.watermark()) {
+    std::vector<Range> closed;
+    for (const v1::ClosureRange& range : set.closed()) {
+      closed.emplace_back(range.begin(), range.end());
+    }
+    closed_ = Normalize(std::move(closed), watermark_);
+    // A set that lists an id twice holds it once.
+    for (const v1::UpdateId& id : set.applied()) applied_.emplace(id.closure(), id.ordinal());
+  }
+  uint64_t watermark() const { return watermark_; }
+  const std::vector<Range>& closed() const { return closed_; }
+  const std::set<Id>& applied() const { return applied_; }
+  bool Closes(uint64_t closure) const { return closure < watermark_ || Contains(closed_, closure); }
+  bool Holds(const Id& id) const { return Closes(id.first) || applied_.contains(id); }
+
+ private:
+  const uint64_t watermark_;
+  std::vector<Range> closed_;
+  std::set<Id> applied_;
+};
+
+// How many of the first `steps` updates of a closure every source has.
+uint64_t HeldByAll(const std::vector<Source>& sets, uint64_t closure, uint32_t steps) {
+  const auto open = std::find_if(sets.begin(), sets.end(),
+                                 [&](const Source& set) { return !set.Closes(closure); });
+  if (open == sets.end()) return steps;
+  const std::set<Id>& applied = open->applied();
+  return static_cast<uint64_t>(std::count_if(
+      applied.lower_bound({closure, 0}), applied.lower_bound({closure, steps}), [&](const Id& id) {
+        return std::all_of(sets.begin(), sets.end(),
+                           [&](const Source& set) { return set.Holds(id); });
+      }));
+}
+
 }  // namespace
 
 RestoredTablet::RestoredTablet() : applied(std::make_unique<v1::AppliedSetProto>()) {}
@@ -81,21 +120,20 @@ RestoredTablet MergeApplied(std::span<const v1::AppliedSetProto* const> sources,
   uint64_t watermark = chief.settled_watermark();
   std::vector<Range> closed;
   for (const uint64_t id : chief.finished()) closed.emplace_back(id, id + 1);
-  for (const v1::AppliedSetProto* set : sources) {
-    watermark = std::max(watermark, set->watermark());
-    for (const v1::ClosureRange& range : set->closed())
-      closed.emplace_back(range.begin(), range.end());
+  std::vector<Source> sets;
+  for (const v1::AppliedSetProto* proto : sources) {
+    const Source& set = sets.emplace_back(*proto);
+    watermark = std::max(watermark, set.watermark());
+    closed.insert(closed.end(), set.closed().begin(), set.closed().end());
   }
   closed = Normalize(std::move(closed), watermark);
+  const auto is_closed = [&](uint64_t id) { return id < watermark || Contains(closed, id); };
 
-  std::map<std::pair<uint64_t, uint32_t>, size_t> holders;  // of each single id
-  for (const v1::AppliedSetProto* set : sources) {
-    std::set<std::pair<uint64_t, uint32_t>> own;  // a set that lists an id twice holds it once
-    for (const v1::UpdateId& id : set->applied()) {
-      if (id.closure() < watermark || Contains(closed, id.closure())) continue;
-      own.emplace(id.closure(), id.ordinal());
+  std::map<Id, size_t> holders;  // of each single id
+  for (const Source& set : sets) {
+    for (const Id& id : set.applied()) {
+      if (!is_closed(id.first)) ++holders[id];
     }
-    for (const auto& id : own) ++holders[id];
   }
 
   RestoredTablet merged;
@@ -110,6 +148,11 @@ RestoredTablet MergeApplied(std::span<const v1::AppliedSetProto* const> sources,
     update->set_closure(id.first);
     update->set_ordinal(id.second);
     if (count < sources.size()) ++merged.partially_applied;
+  }
+  for (const v1::PendingClosure& pending : chief.pending()) {
+    if (is_closed(pending.id())) {
+      merged.partially_applied += pending.steps() - HeldByAll(sets, pending.id(), pending.steps());
+    }
   }
   return merged;
 }

@@ -33,11 +33,16 @@ struct RestoredTablet {
 
 // Merges applied sets of the tablets that a new tablet's rows come from. The rule:
 //
-// 1. Watermark and closed ranges are statements about closures, true on every tablet: the highest
-//    watermark (the chief's among them) and the union of the ranges. A closure that the chief
-//    counted as finished is closed: all tablets acknowledged it.
+// 1. Watermark and closed ranges are statements about closures: the highest watermark (the chief's
+//    among them) and the union of the ranges. A closure that the chief counted as finished when it
+//    began the cut is closed: all tablets had acknowledged it. One that was pending then may have
+//    been settled while the servers took their snapshots, one after the other: a source that has
+//    heard of it has closed it, and one whose snapshot is older may lack its updates. Closed by
+//    one, it is closed here; what a source lacks of it is lost to that source's rows, and counted
+//    as in 4.
 // 2. What remains are single ids above the watermark: pushes of closures that were under way at the
-//    cut's deadline (the pending ones). In a drained cut there are none, and sources cannot differ.
+//    cut's deadline (the pending ones). In a drained cut there are none, and sources cannot differ
+//    but in how much of the watermark they have heard.
 // 3. With one source (the same layout, or a finer one) its ids are kept as they are: the retry of a
 //    pending closure completes exactly what is missing.
 // 4. With several sources, an id that all have is applied and one that none has is not. An id that

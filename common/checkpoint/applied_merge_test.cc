@@ -78,6 +78,39 @@ TEST_CASE("an update that only some rows have counts as applied and is reported"
   CHECK(restored.partially_applied == 2);
 }
 
+v1::PendingClosure* AddPending(v1::ChiefCut* chief, uint64_t id, uint32_t steps) {
+  v1::PendingClosure* pending = chief->add_pending();
+  pending->set_id(id);
+  pending->set_steps(steps);
+  return pending;
+}
+
+// It was finished after the snapshot of one source and before that of the other.
+TEST_CASE("a pending closure that is settled on some sources is lost to the others' rows") {
+  v1::ChiefCut chief;
+  chief.set_settled_watermark(10);
+  AddPending(&chief, 11, 2);
+  AddPending(&chief, 12, 1);
+  AddPending(&chief, 14, 1);
+  AddPending(&chief, 15, 1);
+  const auto late = Set(13, {{14, 15}}, {});
+  const auto early = Set(10, {}, {{11, 0}});
+  SECTION("merged") {
+    const v1::AppliedSetProto* sources[] = {&late, &early};
+    const RestoredTablet restored = MergeApplied(sources, chief);
+    CHECK(Text(*restored.applied) == "13: [14,15)");
+    CHECK(restored.partially_applied == 3);  // 11.1, 12.0, 14.0
+  }
+  SECTION("each alone has what it has, and its retry does the rest") {
+    const v1::AppliedSetProto* one[] = {&late};
+    CHECK(MergeApplied(one, chief).partially_applied == 0);
+    const v1::AppliedSetProto* other[] = {&early};
+    const RestoredTablet restored = MergeApplied(other, chief);
+    CHECK(Text(*restored.applied) == "10: 11.0");
+    CHECK(restored.partially_applied == 0);
+  }
+}
+
 void AddShard(v1::Layout* layout, uint32_t variable, uint64_t begin, uint64_t rows,
               uint32_t tablet) {
   v1::ShardSpec* shard = layout->add_shards();
