@@ -49,6 +49,7 @@ class TestCore : public ChiefSink, public ShardStore {
     environment.background = [this](std::function<void()> f) {
       background.push_back(std::move(f));
     };
+    environment.look = [this](std::function<void()> f) { looks.push_back(std::move(f)); };
     environment.on_shutdown = [this](bool finished, const std::string&) { ended = finished; };
     core = std::make_unique<PsCore>(options, std::move(environment));
   }
@@ -107,6 +108,10 @@ class TestCore : public ChiefSink, public ShardStore {
       background.pop_front();
       function();
     }
+  }
+
+  void RunLooks() {
+    for (auto& function : std::exchange(looks, {})) function();
   }
 
   v1::PushPullResponseHeader Handle(const TestRequest& request) {
@@ -177,6 +182,8 @@ class TestCore : public ChiefSink, public ShardStore {
   ManualClock clock;
   MetricsRegistry registry;
   std::deque<std::function<void()>> background;
+  std::deque<std::function<void()>>
+      looks;  // at the checkpoint directory, until the test makes them
   std::map<uint64_t, std::vector<v1::PsToChief>> sent;
   std::vector<PayloadSlice> payload;
   std::vector<float> written_values;

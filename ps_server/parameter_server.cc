@@ -50,6 +50,9 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
   environment.background = [s = server.get()](std::function<void()> function) {
     s->background_.Post(std::move(function));
   };
+  environment.look = [s = server.get()](std::function<void()> function) {
+    s->look_.Post(std::move(function));
+  };
   environment.on_shutdown = [s = server.get()](bool job_finished, const std::string& reason) {
     {
       MutexLock lock(&s->mu_);
@@ -87,6 +90,7 @@ ParameterServer::~ParameterServer() {
     server_->Shutdown(Unavailable("ps:{} has ended", options_.index), std::chrono::milliseconds(0));
   }
   background_.Drop();
+  look_.Drop();
   server_.reset();
   core_.reset();
 }
@@ -108,6 +112,7 @@ absl::Status ParameterServer::Shutdown(const absl::Status& why, std::chrono::mil
   core_->WaitForSnapshots(clock_.Now() + grace);
   server_->Shutdown(why, std::chrono::milliseconds(2000));
   background_.Drop();
+  look_.Drop();
   return absl::OkStatus();
 }
 

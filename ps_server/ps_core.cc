@@ -11,6 +11,8 @@
 
 namespace cohort {
 
+constexpr size_t kMaxLooks = 8;
+
 PsCore::PsCore(const Options& options, Environment environment)
     : options_(options),
       env_(std::move(environment)),
@@ -78,6 +80,7 @@ void PsCore::OnClosed(Connection connection, ChiefLoss loss) {
                                   {"silent", loss == ChiefLoss::kSilent}});
   }
   adoption_.OnClosed(connection, loss, env_.clock->Now());
+  for (auto& [name, look] : looks_) look.greet.erase(connection);
 }
 
 // ------------------------------------------------------------------ adoption
@@ -103,12 +106,48 @@ void PsCore::FillHello(const v1::AdoptPs& adopt, v1::PsHello* hello) {
     hello->set_settled_watermark(tablets->watermark.load(std::memory_order_acquire));
     for (const auto& tablet : tablets->tablets) hello->add_tablets(tablet->number());
   }
-  absl::Status sees;
-  if (!adopt.directory_token().empty()) {
-    sees = env_.store->CheckDirectory(adopt.checkpoint_dir(), adopt.directory_token());
-    if (!sees.ok()) env_.log->Failure(LogLevel::kWarning, "checkpoint_dir_not_shared", sees);
+}
+
+void PsCore::SendHello(Connection connection, const v1::ChiefToPs& message, bool sees) {
+  // Another chief may have taken over while the directory was looked at: this one has been told.
+  if (!message.adopt().probe() && adoption_.connection() != connection) return;
+  v1::PsToChief answer;
+  answer.set_request(message.request());
+  answer.set_generation(adoption_.generation());
+  FillHello(message.adopt(), answer.mutable_hello());
+  answer.mutable_hello()->set_sees_checkpoint_dir(sees);
+  env_.sink->Send(connection, answer);
+}
+
+void PsCore::Greet(Connection connection, const v1::ChiefToPs& message) {
+  const v1::AdoptPs& adopt = message.adopt();
+  if (adopt.directory_token().empty()) return SendHello(connection, message, /*sees=*/true);
+  const DirectoryName name(adopt.checkpoint_dir(), adopt.directory_token());
+  auto found = looks_.find(name);
+  if (found != looks_.end() && found->second.sees.has_value()) {
+    return SendHello(connection, message, *found->second.sees);
   }
-  hello->set_sees_checkpoint_dir(sees.ok());
+  if (found == looks_.end()) {
+    // Of former chiefs.
+    if (looks_.size() >= kMaxLooks) {
+      std::erase_if(looks_, [](const auto& entry) { return entry.second.greet.empty(); });
+    }
+    found = looks_.try_emplace(name).first;
+    env_.look(
+        [this, name] { OnLooked(name, env_.store->CheckDirectory(name.first, name.second)); });
+  }
+  found->second.greet[connection] = message;
+}
+
+void PsCore::OnLooked(const DirectoryName& name, const absl::Status& sees) {
+  if (!sees.ok()) env_.log->Failure(LogLevel::kWarning, "checkpoint_dir_not_shared", sees);
+  MutexLock lock(&mu_);
+  const auto found = looks_.find(name);
+  if (found == looks_.end()) return;
+  found->second.sees = sees.ok();
+  for (const auto& [connection, message] : std::exchange(found->second.greet, {})) {
+    SendHello(connection, message, sees.ok());
+  }
 }
 
 void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message) {
@@ -122,7 +161,13 @@ void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message) {
                            "of the two differ",
                            adopt.expected().type(), adopt.expected().index(), options_.index),
         answer.mutable_status());
-  } else if (!adopt.probe()) {
+    answer.set_generation(adoption_.generation());
+    FillHello(adopt, answer.mutable_hello());
+    answer.mutable_hello()->set_sees_checkpoint_dir(true);  // the other error is the one to tell
+    env_.sink->Send(connection, answer);
+    return;
+  }
+  if (!adopt.probe()) {
     if (message.generation() == 0) {
       StatusToProto(InvalidArgument("a chief without a generation adopts nothing"),
                     answer.mutable_status());
@@ -155,9 +200,7 @@ void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message) {
                                {"job", adopt.job()},
                                {"takeover", adopt.takeover()}});
   }
-  answer.set_generation(adoption_.generation());
-  FillHello(adopt, answer.mutable_hello());
-  env_.sink->Send(connection, answer);
+  Greet(connection, message);
 }
 
 void PsCore::SendFenced(Connection connection, uint64_t request, const std::string& why) {

@@ -40,8 +40,8 @@ class ShardSource {
   virtual absl::StatusOr<RestoredTablet> Tablet(const v1::Layout& layout, uint32_t tablet) = 0;
 };
 
-// Where snapshots go and come from: injected, so that the protocol runs without a disk. Write and
-// Open are called on the background executor, the others wherever a message is handled.
+// Where snapshots go and come from: injected, so that the protocol runs without a disk. Called on
+// the core's executors, never where a message is handled.
 class ShardStore {
  public:
   virtual ~ShardStore() = default;
