@@ -82,6 +82,12 @@ void Chief::AddMetrics() {
   add("cohort_chief_checkpoints_total", "Checkpoints committed.", number(&State::cuts));
   add("cohort_chief_checkpoint_failures_total", "Checkpoints that failed.",
       number(&State::cut_failures));
+  add("cohort_chief_journal_refusals_total",
+      "Errors of the journal's disk that were waited out, as they were logged.",
+      number(&State::journal_refusals));
+  add("cohort_chief_journal_stalled_seconds",
+      "How long a record has waited to be durable; training stops when it must wait for one.",
+      number(&State::journal_stalled_seconds));
   add("cohort_chief_journal_fsyncs_total", "Fsyncs of the journal.",
       number(&State::journal_fsyncs));
   add("cohort_chief_timeline", "The job's timeline.", number(&State::timeline));
@@ -96,6 +102,7 @@ std::string Chief::StatusText() const {
       "generation {}, timeline {}\nepoch {}, step {}\n{} closures wait, {} in flight on {} "
       "workers\n",
       s.generation, s.timeline, s.epoch + 1, s.steps, s.queued, s.in_flight, s.ready_workers);
+  if (!s.waiting_for.empty()) text += s.waiting_for + "\n";
   for (const MetricTotal& metric : s.metrics) {
     text += fmt::format("{} {:.6f}\n", metric.name, metric.mean());
   }

@@ -14,8 +14,10 @@ void AddChiefFlags(FlagSet* flags, ChiefFlags* out) {
       "job file's");
   flags->Add("log_dir", &out->log_dir, "directory of metrics.jsonl and TensorBoard's files");
   flags->Add("fresh", &out->fresh, "delete the checkpoints of former runs and begin anew");
-  flags->Add("takeover", &out->takeover,
-             "the chief that the tasks still hear is dead: take them over");
+  flags->Add(
+      "takeover", &out->takeover,
+      "the chief that the tasks still hear, or that has the checkpoint directory, is dead or "
+      "shall end: take them over");
   flags->AddSeconds(
       "task_timeout_s", &out->task_timeout_s,
       "seconds to wait for a task at the start, or for a lost one; 0: the job file's");

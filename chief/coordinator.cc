@@ -110,6 +110,10 @@ void ClusterCoordinator::Impl::WriteManifest(v1::Manifest manifest) {
 }
 
 void ClusterCoordinator::Impl::CommitCheckpoint(v1::Manifest manifest) {
+  if (const absl::Status lost = lock_->Check(); !lost.ok()) return LoseDirectory(lost);
+  bool wanted = false;
+  Input([&](CoordinatorCore* core) { wanted = core->cut_commits(manifest.cut()); });
+  if (!wanted) return;  // storage that did not answer held up those before it
   manifest.set_unix_micros(static_cast<uint64_t>(options_.clock->UnixMicros()));
   manifest.set_cohort_version(std::string(CohortVersion()));
   if (options_.complete_manifest) options_.complete_manifest(&manifest);
@@ -248,8 +252,9 @@ void ClusterCoordinator::Impl::Flush() {
   MutexLock lock(&mu_);
   if (core_ == nullptr || core_->phase() != CoordinatorCore::Phase::kReady) return;
   core_->Flush();
+  // Nor is a full disk waited for.
   const auto clean = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return Failed() || core_->settlement().clean();
+    return Failed() || core_->settlement().clean() || core_->journal_watch().refused();
   };
   // Also when interrupted: that is when it is wanted.
   const TimePoint deadline = Deadline(5);
@@ -283,6 +288,9 @@ CoordinatorState ClusterCoordinator::Impl::state() {
   s.rollbacks = c.rollbacks;
   s.cuts = cuts_;
   s.cut_failures = cut_failures_;
+  s.journal_refusals = core_->journal_watch().refusals();
+  s.journal_stalled_seconds = static_cast<double>(core_->journal_watch().stalled_us()) / 1e6;
+  s.waiting_for = core_->WaitingFor();
   s.settle_records = c.settle_records;
   s.dispatch_messages = c.dispatch_messages;
   s.journal_fsyncs = journal_->fsyncs();

@@ -32,12 +32,17 @@ class VariableSpec;
 
 namespace cohort {
 
+class DirectoryLock;
+
 struct CoordinatorOptions {
   ClusterSpec cluster;         // workers and ps; indices without gaps
   std::string job;             // the job's identity: what may not change between two runs of it
   std::string checkpoint_dir;  // seen by the chief and every ps; the journal lies in it
   uint64_t chief_incarnation = 0;
-  bool takeover = false;            // another chief that the tasks hear is dead
+  bool takeover = false;  // from another chief that the tasks hear, or that has the directory
+  // Of checkpoint_dir, where the caller has taken it; null: Start does. Let go with the
+  // coordinator.
+  std::shared_ptr<DirectoryLock> lock;
   bool allow_insecure = false;      // plaintext beyond loopback
   uint64_t seed = 0;                // of the job
   uint32_t pull_ahead = 0;          // above 0: Unimplemented
@@ -129,6 +134,9 @@ struct CoordinatorState {
   uint64_t rollbacks = 0;
   uint64_t cuts = 0;
   uint64_t cut_failures = 0;
+  uint64_t journal_refusals = 0;       // told ones: the disk was full, say
+  double journal_stalled_seconds = 0;  // how long a record has waited to be durable by now
+  std::string waiting_for;             // as on_wait tells it; "" = nothing
   uint64_t settle_records = 0;
   uint64_t dispatch_messages = 0;
   int64_t journal_fsyncs = 0;
@@ -155,15 +163,16 @@ struct CoordinatorState {
 // waits (their RemoteValues become Aborted), is raised once by the next Schedule, Join or Done, and
 // is then cleared. When it is raised nothing runs any more. A lost parameter server is such an
 // error, of code Unavailable with a FailureInfo of role "ps": after it Restore goes back to the
-// newest checkpoint. A chief that is fenced by a newer one, or cannot write its journal, raises the
-// same error for ever.
+// newest checkpoint. A chief that is fenced by a newer one, cannot write its journal, or has lost
+// its checkpoint directory raises the same error for ever. (A full disk is waited for.)
 //
 // Thread-safe; Schedule, Join and so on are meant for one thread.
 class ClusterCoordinator {
  public:
   // Dials all tasks, waits for them, and takes them over. Errors: DeadlineExceeded that names the
   // tasks that are missing; FailedPrecondition where a task works for another chief, says that it
-  // is another task, or does not see the checkpoint directory; those of the journal.
+  // is another task, or does not see the checkpoint directory; Unavailable where the directory is
+  // another chief's (directory_lock.h); those of the journal.
   static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Start(
       const CoordinatorOptions& options);
   // Leaves the tasks as they are, after a last settle record: another chief may go on.

@@ -26,6 +26,7 @@ void CoordinatorCore::Tick(int64_t now_us) {
   now_us_ = std::max(now_us_, now_us);
   if (phase_ == Phase::kFailed || phase_ == Phase::kStopped) return;
   membership_.Tick(now_us_);
+  journal_watch_.Tick(outbox_.next_record() - 1, durable_record_, now_us_);
   Advance();
   CheckPs();
   CheckCancel();
@@ -134,6 +135,7 @@ void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
 void CoordinatorCore::OnJournaled(uint64_t record) {
   if (phase_ == Phase::kFailed) return;
   durable_record_ = std::max(durable_record_, record);
+  journal_watch_.OnDurable();
   if (phase_ == Phase::kStarting && record >= start_record_) {
     phase_ = Phase::kReady;
     for (size_t i = 0; i < workers_.size(); ++i) {
@@ -251,6 +253,7 @@ int CoordinatorCore::ready_workers() const {
 }
 
 std::string CoordinatorCore::WaitingFor() const {
+  if (journal_watch_.refused()) return journal_watch_.Waiting();
   if (phase_ == Phase::kTaking || phase_ == Phase::kReading || phase_ == Phase::kStarting) {
     return "waiting for the journal";
   }
@@ -266,7 +269,7 @@ std::string CoordinatorCore::WaitingFor() const {
     }
     return "waiting for a worker: " + text;
   }
-  return "";
+  return journal_watch_.Waiting();
 }
 
 }  // namespace cohort

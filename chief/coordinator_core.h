@@ -17,6 +17,7 @@
 #include "chief/core_types.h"
 #include "chief/cut.h"
 #include "chief/id_allocator.h"
+#include "chief/journal_watch.h"
 #include "chief/membership.h"
 #include "chief/outbox.h"
 #include "chief/recovery.h"
@@ -67,6 +68,8 @@ class CoordinatorCore {
   void OnRecovered(absl::StatusOr<Recovered> recovered);
   // All records up to this one are durable.
   void OnJournaled(uint64_t record);
+  // The disk does not take records; it is tried again.
+  void OnJournalRefused(const absl::Status& why) { journal_watch_.OnRefused(why); }
   void OnManifestWritten(uint64_t cut, const absl::Status& status, const std::string& path);
   // Ends for good, and everything that is scheduled with it: the journal cannot be written, say.
   void FailForGood(absl::Status why);
@@ -117,6 +120,11 @@ class CoordinatorCore {
   // OK, or the error to raise now; clears it. A chief that failed raises the same for ever.
   absl::Status TakeError();
   bool cut_active() const { return cut_.state() != Cut::State::kIdle; }
+  // False: the manifest that was asked for is not waited for any more.
+  bool cut_commits(uint64_t cut) const {
+    return cut_.state() == Cut::State::kCommitting && cut_.number() == cut;
+  }
+  const JournalWatch& journal_watch() const { return journal_watch_; }
   bool all_ps_there() const { return membership_.all(Role::kPs, Link::kAdopted); }
   // What a caller that waits is waiting for: "waiting for worker:2 (host3:2222), 12 s"; "" = only
   // for closures to end.
@@ -219,6 +227,7 @@ class CoordinatorCore {
   uint64_t start_record_ = 0;
   uint64_t stop_record_ = 0;
   uint64_t durable_record_ = 0;  // of this life
+  JournalWatch journal_watch_;
   std::string stop_reason_;
   bool job_finished_ = false;
 

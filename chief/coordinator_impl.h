@@ -17,6 +17,7 @@
 #include "chief/task_links.h"
 #include "common/base/mutex.h"
 #include "common/base/serial_thread.h"
+#include "common/checkpoint/directory_lock.h"
 
 namespace cohort {
 
@@ -72,6 +73,9 @@ class ClusterCoordinator::Impl : public CoreEffects {
   using Condition = std::function<bool()>;
 
   absl::Status CheckOptions() const;
+  absl::Status TakeLock();
+  // The directory is not this chief's any more.
+  void LoseDirectory(const absl::Status& why);
   CoreOptions MakeCoreOptions(const std::string& token, bool continued) const;
   JournalThread::Callbacks JournalCallbacks();
   TaskLinks::Callbacks LinkCallbacks();
@@ -96,6 +100,7 @@ class ClusterCoordinator::Impl : public CoreEffects {
   std::string JournalDirectory() const { return options_.checkpoint_dir + "/journal"; }
 
   const CoordinatorOptions options_;
+  std::shared_ptr<DirectoryLock> lock_;  // self-synchronised; set by Start
   Logger* const log_;
   const TimePoint start_;
 

@@ -1,6 +1,7 @@
 // How a ClusterCoordinator comes up, gets its variables, restores them, and ends.
 //
-//   1. Start: the checkpoint directory's token; threads and streams; the core probes and adopts.
+//   1. Start: the checkpoint directory's lock and token; threads and streams; the core probes and
+//   adopts.
 //   2. CreateVariables: layout; Resume of live servers, or RollBackOnce to the newest checkpoint.
 //   3. Restore, after a lost ps: WaitForServers, then RollBackOnce, until it holds.
 //   4. Shutdown: the core's Stop; streams closed by the tasks.
@@ -98,8 +99,22 @@ CoreOptions ClusterCoordinator::Impl::MakeCoreOptions(const std::string& token,
   return core;
 }
 
+absl::Status ClusterCoordinator::Impl::TakeLock() {
+  lock_ = options_.lock;
+  if (lock_ != nullptr) return absl::OkStatus();
+  COHORT_RETURN_IF_ERROR(MakeDirectories(options_.checkpoint_dir));
+  COHORT_ASSIGN_OR_RETURN(lock_, DirectoryLock::Take({.directory = options_.checkpoint_dir,
+                                                      .job = options_.job,
+                                                      .incarnation = options_.chief_incarnation,
+                                                      .takeover = options_.takeover,
+                                                      .interrupt = options_.interrupt,
+                                                      .on_wait = options_.on_wait}));
+  return absl::OkStatus();
+}
+
 absl::Status ClusterCoordinator::Impl::Start() {
   COHORT_RETURN_IF_ERROR(CheckOptions());
+  COHORT_RETURN_IF_ERROR(TakeLock());
   COHORT_RETURN_IF_ERROR(MakeDirectories(JournalDirectory()));
   COHORT_ASSIGN_OR_RETURN(
       const std::string token,
@@ -262,10 +277,25 @@ JournalThread::Callbacks ClusterCoordinator::Impl::JournalCallbacks() {
   };
   callbacks.on_error = [this](const absl::Status& status, bool broken) {
     log_->Failure(LogLevel::kError, "journal_error", status);
-    if (!broken) return;
-    Input([&](CoordinatorCore* core) { core->FailForGood(Annotate(status, "the journal")); });
+    Input([&](CoordinatorCore* core) {
+      if (broken) {
+        core->FailForGood(Annotate(status, "the journal"));
+      } else {
+        core->OnJournalRefused(status);
+      }
+    });
   };
+  callbacks.check = [this] {
+    lock_->Beat();
+    return lock_->Check();
+  };
+  callbacks.on_lost = [this](const absl::Status& status) { LoseDirectory(status); };
   return callbacks;
+}
+
+void ClusterCoordinator::Impl::LoseDirectory(const absl::Status& why) {
+  log_->Failure(LogLevel::kError, "checkpoint_dir_lost", why);
+  Input([&](CoordinatorCore* core) { core->FailForGood(why); });
 }
 
 TaskLinks::Callbacks ClusterCoordinator::Impl::LinkCallbacks() {

@@ -4,10 +4,13 @@
 #include <stdlib.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <filesystem>
+#include <functional>
 #include <thread>
 
 #include "chief/fake_peers.h"
+#include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/base/test_directory.h"
 #include "common/checkpoint/checkpoint_directory.h"
@@ -239,6 +242,105 @@ TEST_CASE("another life goes on where the servers are, under the next generation
     CHECK(c.coordinator->state().timeline == 2);
     CHECK(c.coordinator->state().next_place == 0);  // there was no checkpoint
   }
+}
+
+// Until `what` holds; the coordinator's own threads make it come true.
+void Await(const std::function<bool()>& what) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!what()) {
+    REQUIRE(std::chrono::steady_clock::now() < limit);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+TEST_CASE("a full disk that holds the journal is told, waited for, and no end is") {
+  Cluster c(1, 1);
+  std::atomic<int> errors{0};
+  c.log = *Logger::Create({.to_stderr = false, .sink = [&](std::string_view line) {
+                             errors += testing::Contains(line, "journal_error") ? 1 : 0;
+                           }});
+  c.options.log = c.log.get();
+  c.Start();
+  const auto train = [&] {
+    REQUIRE(c.coordinator->Schedule(c.step, Arguments(1)).ok());
+    REQUIRE(c.coordinator->Join().ok());
+  };
+  train();  // ids are reserved
+  auto full = std::make_unique<testing::FullDisk>(0);
+  train();
+  // Several tries.
+  Await([&] { return c.coordinator->state().journal_stalled_seconds > 1.5; });
+  CoordinatorState state = c.coordinator->state();
+  CHECK(state.waiting_for.find("waiting for the journal: cannot write ") == 0);
+  CHECK(state.waiting_for.find("/journal/journal-1: File too large, 1 s") != std::string::npos);
+  CHECK(state.journal_refusals == 1);
+  CHECK(errors == 1);
+  SECTION("it goes on when there is room") {
+    full.reset();
+    Await([&] { return c.coordinator->state().journal_stalled_seconds == 0; });
+    CHECK(c.coordinator->state().waiting_for.empty());
+    c.Start();
+    CHECK(c.coordinator->state().steps == 2);
+  }
+  SECTION("an interrupted one ends at once") {
+    const auto before = std::chrono::steady_clock::now();
+    c.coordinator->Interrupt();
+    c.coordinator.reset();
+    CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(4));
+  }
+}
+
+TEST_CASE("a checkpoint directory that goes away ends the chief, and loses nothing") {
+  Cluster c(1, 1);
+  std::filesystem::create_directory(c.directory / "c");
+  c.options.checkpoint_dir = c.directory / "c";
+  c.Start();
+  REQUIRE(c.coordinator->Schedule({.step = c.step, .place = JobPlace{0, 50}}).ok());
+  REQUIRE(c.coordinator->Join().ok());
+  c.coordinator->Flush();
+  const std::string path = GENERATE(as<std::string>(), "", "/journal");
+  INFO(path);
+  std::filesystem::rename(c.directory / "c" + path, c.directory / "away");
+  absl::Status raised;
+  Await([&] {
+    raised = c.coordinator->JoinFor(0).status();
+    return !raised.ok();
+  });
+  CHECK(ExitCodeOf(raised) == ExitCode::kIo);
+  CHECK(raised.message().find(c.directory / "c was deleted, moved or replaced") !=
+        absl::string_view::npos);
+  CHECK(!c.coordinator->Checkpoint().ok());
+  c.coordinator.reset();
+  if (path.empty()) CHECK(!std::filesystem::exists(c.directory / "c"));
+  std::filesystem::remove_all(c.directory / "c" + path);
+  std::filesystem::rename(c.directory / "away", c.directory / "c" + path);
+  c.Start();
+  CHECK(c.coordinator->state().steps == 1);
+  CHECK(c.coordinator->state().timeline == 1);
+}
+
+TEST_CASE("one checkpoint directory is one chief's, whatever its servers are") {
+  Cluster c(1, 1);
+  c.Start();
+  RequireOk(c.coordinator->Checkpoint());
+  Cluster other(1, 1);
+  other.options.checkpoint_dir = c.options.checkpoint_dir;
+  other.options.chief_incarnation = 77;
+  const auto refused = ClusterCoordinator::Start(other.options);
+  CHECK(ExitCodeOf(refused.status()) == ExitCode::kUnavailable);
+  CHECK(refused.status().message().find("belongs to another chief") != absl::string_view::npos);
+  RequireOk(c.coordinator->Checkpoint());
+  other.options.takeover = true;
+  other.Start();
+  absl::Status fenced;
+  Await([&] {
+    fenced = c.coordinator->JoinFor(0).status();
+    return !fenced.ok();
+  });
+  CHECK(ExitCodeOf(fenced) == ExitCode::kUnavailable);
+  CHECK(fenced.message().find("is fenced") != absl::string_view::npos);
+  CHECK(!c.coordinator->Checkpoint().ok());
+  RequireOk(other.coordinator->Checkpoint());
 }
 
 TEST_CASE("Interrupt ends a wait") {

@@ -149,7 +149,7 @@ bool TestWorld::Chores() {
         }));
     return true;
   }
-  if (manifest_.has_value()) {
+  if (manifest_.has_value() && !manifest_stuck) {
     const v1::Manifest manifest = *std::exchange(manifest_, std::nullopt);
     const std::string dir = fmt::format("/ckpt/ckpt-{}-{}-{}", manifest.timeline(),
                                         manifest.generation(), manifest.cut());

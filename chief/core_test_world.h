@@ -80,6 +80,7 @@ class TestWorld : public CoreEffects {
   std::map<std::string, FakeCheckpoint> snapshots;    // by directory, not committed
   std::string newest;
   bool journal_stuck = false;
+  bool manifest_stuck = false;
   uint64_t generation = 0;
   std::vector<std::string> notes;
 

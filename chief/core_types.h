@@ -58,6 +58,7 @@ struct CoreOptions {
   int64_t cut_deadline_us = 10'000'000;     // for closures in flight; then they enter it as pending
   int64_t snapshot_deadline_us = 60'000'000;
   int64_t write_deadline_us = 600'000'000;
+  int64_t commit_deadline_us = 60'000'000;  // for the manifest, and for its record in the journal
   int64_t assign_deadline_us = 300'000'000;
   CoreTestFaults test_faults;
 };

@@ -81,6 +81,7 @@ bool Cut::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us) {
 
 void Cut::Write() {
   state_ = State::kCommitting;
+  deadline_us_ = now_us_ + options_->commit_deadline_us;
   COHORT_CRASH_POINT("chief.cut.shards_written");
   outbox_->effects()->WriteManifest(manifest_);
 }
@@ -93,6 +94,7 @@ void Cut::OnManifestWritten(uint64_t cut, const absl::Status& status, const std:
   }
   COHORT_CRASH_POINT("chief.cut.manifest_written");
   state_ = State::kJournaling;
+  deadline_us_ = now_us_ + options_->commit_deadline_us;
   v1::JournalRecord record;
   record.mutable_cut()->set_cut(manifest_.cut());
   record.mutable_cut()->set_timeline(manifest_.timeline());
@@ -108,6 +110,13 @@ void Cut::OnJournaled(uint64_t record) {
 }
 
 void Cut::Tick(int64_t now_us) {
+  now_us_ = now_us;
+  if ((state_ == State::kCommitting || state_ == State::kJournaling) && now_us >= deadline_us_) {
+    Abandon(
+        DeadlineExceeded("cut {}: {}/manifest.json was not written in {} s: the storage does "
+                         "not answer",
+                         manifest_.cut(), directory_, options_->commit_deadline_us / 1'000'000));
+  }
   if ((state_ == State::kSnapshotting || state_ == State::kWriting) && now_us >= deadline_us_) {
     std::string late;
     const auto& done = state_ == State::kSnapshotting ? taken_ : written_;

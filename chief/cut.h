@@ -21,8 +21,10 @@ namespace cohort {
 // (1) Begin: training closures are no longer dispatched. (2) Drained: none is in flight, or the
 // deadline has passed and those that are enter the cut as pending; every ps is told to take its
 // snapshot. (3) all have it in memory: dispatch goes on. (4) all files are durable: the manifest is
-// written. (5) it is committed. (6) the journal knows. (7) an error, a lost ps, a deadline, a
-// rollback: the snapshots are dropped, the older checkpoint stays the newest.
+// written. (5) it is committed. (6) the journal knows, or does not in time: the checkpoint is there
+// all the same, and a restart finds it. (7) an error, a lost ps, a deadline, a rollback: the
+// snapshots are dropped, the older checkpoint stays the newest. (A manifest that storage holds up
+// beyond its deadline may still come to be: then it is a checkpoint like others.)
 class Cut {
  public:
   enum class State : uint8_t {
@@ -71,6 +73,7 @@ class Cut {
   bool released_ = false;
   std::string directory_;
   int64_t deadline_us_ = 0;
+  int64_t now_us_ = 0;
   std::vector<uint64_t> requests_;  // by ps
   std::vector<bool> taken_;
   std::vector<bool> written_;

@@ -6,6 +6,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_directory.h"
+#include "common/checkpoint/directory_lock.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
 #include "proto/checkpoint.pb.h"
@@ -25,20 +26,26 @@ absl::StatusOr<JobReport> JobRunner::Run() {
   task_timeout_s_ =
       options_.task_timeout_s > 0 ? options_.task_timeout_s : spec.strategy().task_timeout_s();
   if (task_timeout_s_ <= 0) task_timeout_s_ = 60;
+  const absl::Status status = RunPlan();
+  {
+    MutexLock lock(&mu_);
+    coordinator_.reset();
+  }
+  lock_.reset();
+  if (!status.ok()) return status;
+  return std::move(report_);
+}
+
+absl::Status JobRunner::RunPlan() {
+  COHORT_RETURN_IF_ERROR(TakeDirectory());
   COHORT_RETURN_IF_ERROR(LookAtDirectory());
   if (!log_dir_.empty()) {
     COHORT_ASSIGN_OR_RETURN(reporter_, Reporter::Open(log_dir_, options_.clock));
   }
   report_.log_dir = log_dir_;
-  absl::Status status = StartCluster();
-  if (status.ok()) status = TrainAll();
-  if (status.ok()) status = End();
-  {
-    MutexLock lock(&mu_);
-    coordinator_.reset();
-  }
-  if (!status.ok()) return status;
-  return std::move(report_);
+  COHORT_RETURN_IF_ERROR(StartCluster());
+  COHORT_RETURN_IF_ERROR(TrainAll());
+  return End();
 }
 
 void JobRunner::Interrupt() { interrupted_ = true; }
@@ -48,7 +55,7 @@ std::shared_ptr<ClusterCoordinator> JobRunner::coordinator() const {
   return coordinator_;
 }
 
-absl::Status JobRunner::LookAtDirectory() {
+absl::Status JobRunner::TakeDirectory() {
   if (checkpoint_dir_.empty()) {
     return WithExitCode(
         InvalidArgument("no checkpoint directory: give --checkpoint_dir, or `directory` under "
@@ -56,6 +63,17 @@ absl::Status JobRunner::LookAtDirectory() {
         ExitCode::kUsage);
   }
   COHORT_RETURN_IF_ERROR(MakeDirectories(checkpoint_dir_));
+  COHORT_ASSIGN_OR_RETURN(
+      lock_, DirectoryLock::Take({.directory = checkpoint_dir_,
+                                  .job = plan_->identity(),
+                                  .incarnation = options_.chief_incarnation,
+                                  .takeover = options_.takeover,
+                                  .interrupt = &interrupted_,
+                                  .on_wait = [this](const std::string& what) { Say(what); }}));
+  return absl::OkStatus();
+}
+
+absl::Status JobRunner::LookAtDirectory() {
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir_));
   if (options_.fresh) {
     for (const CheckpointEntry& entry : entries) {
@@ -94,6 +112,7 @@ absl::Status JobRunner::StartCluster() {
   options.checkpoint_dir = checkpoint_dir_;
   options.chief_incarnation = options_.chief_incarnation;
   options.takeover = options_.takeover;
+  options.lock = lock_;
   options.allow_insecure = options_.allow_insecure;
   options.seed = spec.seed();
   options.pull_ahead = spec.strategy().pull_ahead();

@@ -68,7 +68,8 @@ absl::Status DeleteJournals(const std::string& directory);
 
 // Trains what a job file says, as a client of ClusterCoordinator.
 //
-//   1. Plan: data, model, epochs (job_plan.h). 2. Look at what the checkpoint directory holds.
+//   1. Plan: data, model, epochs (job_plan.h). 2. Lock the checkpoint directory, look at what it
+//   holds.
 //   3. Start the coordinator, variables, programs, datasets. 4. TakeFirstCut, so that there is a
 //   state to go back to. 5. Per epoch: TrainEpoch (schedule what is unfinished, then the rest;
 //   checkpoints by steps and seconds), close it, checkpoint by epochs, Evaluate. 6. The last
@@ -79,8 +80,9 @@ class JobRunner {
  public:
   explicit JobRunner(JobRunnerOptions options) : options_(std::move(options)) {}
 
-  // Errors: of the job and its data; FailedPrecondition where the directory holds a finished or
-  // another job; of the cluster; Cancelled after Interrupt.
+  // Errors: of the job and its data; Unavailable where the directory is another chief's;
+  // FailedPrecondition where it holds a finished or another job; of the cluster; Cancelled after
+  // Interrupt.
   absl::StatusOr<JobReport> Run();
   // Makes Run return Cancelled soon, with what is finished durable. Thread-safe.
   void Interrupt();
@@ -88,6 +90,10 @@ class JobRunner {
   std::shared_ptr<ClusterCoordinator> coordinator() const;
 
  private:
+  // What lies between plan and end.
+  absl::Status RunPlan();
+  // Makes it this chief's (directory_lock.h).
+  absl::Status TakeDirectory();
   absl::Status LookAtDirectory();
   absl::Status StartCluster();
   absl::Status TakeFirstCut();
@@ -113,6 +119,7 @@ class JobRunner {
   const JobRunnerOptions options_;
   std::unique_ptr<JobPlan> plan_;
   std::string checkpoint_dir_;
+  std::shared_ptr<DirectoryLock> lock_;  // of checkpoint_dir_, while Run runs
   std::string log_dir_;
   double task_timeout_s_ = 0;
   std::unique_ptr<Reporter> reporter_;

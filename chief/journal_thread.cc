@@ -5,10 +5,15 @@
 
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_directory.h"
+#include "common/checkpoint/directory_lock.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
 
 namespace cohort {
+
+constexpr auto kCheckEvery = std::chrono::seconds(1);
+constexpr auto kTryEvery = std::chrono::milliseconds(500);  // on a disk that is full
+constexpr auto kTellEvery = std::chrono::seconds(30);
 
 JournalThread::JournalThread(std::string checkpoint_dir, std::string directory, Callbacks callbacks)
     : checkpoint_dir_(std::move(checkpoint_dir)),
@@ -44,9 +49,27 @@ void JournalThread::Append(v1::JournalRecord record) {
   changed_.Signal();
 }
 
-int64_t JournalThread::fsyncs() const {
+std::shared_ptr<Journal> JournalThread::journal() const {
   MutexLock lock(&mu_);
-  return journal_ == nullptr ? 0 : journal_->fsyncs();
+  return journal_;
+}
+
+int64_t JournalThread::fsyncs() const {
+  const auto own = journal();
+  return own == nullptr ? 0 : own->fsyncs();
+}
+
+bool JournalThread::Check() {
+  if (lost_) return false;
+  absl::Status status = callbacks_.check ? callbacks_.check() : absl::OkStatus();
+  const auto own = journal();
+  if (status.ok() && own != nullptr && !own->InPlace()) {
+    status = DirectoryGone(checkpoint_dir_, own->path());
+  }
+  if (status.ok()) return true;
+  lost_ = true;
+  callbacks_.on_lost(status);
+  return false;
 }
 
 void JournalThread::Run() {
@@ -56,14 +79,19 @@ void JournalThread::Run() {
     uint64_t heard = 0;
     std::vector<v1::JournalRecord> records;
     {
+      const auto next_check = std::chrono::steady_clock::now() + kCheckEvery;
       MutexLock lock(&mu_);
-      while (queue_.empty() && !take_ && !read_ && !ending_) changed_.Wait(&mu_);
-      if (queue_.empty() && !take_ && !read_) return;
+      bool in_time = true;
+      while (in_time && queue_.empty() && !take_ && !read_ && !ending_) {
+        in_time = changed_.WaitUntil(&mu_, next_check);
+      }
+      if (ending_ && queue_.empty() && !take_ && !read_) return;
       take = std::exchange(take_, false);
       read = std::exchange(read_, false);
       heard = heard_;
       records.swap(queue_);
     }
+    if (!Check()) continue;
     if (take) callbacks_.on_generation(CreateJournal(heard));
     if (read) callbacks_.on_recovered(ReadAll());
     if (!records.empty()) Write(&records);
@@ -102,25 +130,28 @@ absl::StatusOr<Recovered> JournalThread::ReadAll() const {
 }
 
 void JournalThread::Write(std::vector<v1::JournalRecord>* records) {
-  Journal* journal = nullptr;
-  {
-    MutexLock lock(&mu_);
-    journal = journal_.get();
-  }
-  if (journal == nullptr) return;
-  while (true) {
-    const absl::Status status = journal->AppendAll(*records);
+  const auto own = journal();
+  if (own == nullptr) return;
+  auto tell_at = std::chrono::steady_clock::now();
+  do {
+    const absl::Status status = own->AppendAll(*records);
     if (status.ok()) {
       callbacks_.on_durable(records->back().number());
       return;
     }
     const bool broken = !absl::IsResourceExhausted(status);
-    callbacks_.on_error(status, broken);
+    const auto now = std::chrono::steady_clock::now();
+    if (broken || now >= tell_at) {
+      tell_at = now + kTellEvery;
+      callbacks_.on_error(status, broken);
+    }
     if (broken) return;
     MutexLock lock(&mu_);
+    const auto again = now + kTryEvery;
+    while (!ending_ && changed_.WaitUntil(&mu_, again)) {
+    }
     if (ending_) return;
-    changed_.WaitUntil(&mu_, std::chrono::steady_clock::now() + std::chrono::milliseconds(500));
-  }
+  } while (Check());
 }
 
 }  // namespace cohort

@@ -24,8 +24,14 @@ class JournalThread {
     std::function<void(absl::StatusOr<uint64_t>)> on_generation;
     std::function<void(absl::StatusOr<Recovered>)> on_recovered;
     std::function<void(uint64_t record)> on_durable;
-    // The disk refuses: told once per pause; it is tried again until it succeeds, unless `broken`.
+    // The disk refuses. It is tried again until it succeeds, unless `broken`; told at once, then
+    // twice a minute.
     std::function<void(const absl::Status& status, bool broken)> on_error;
+    // Asked before each write and once a second: whether the directory is still this chief's. May
+    // be empty.
+    std::function<absl::Status()> check;
+    // It is not, or the journal's file is gone from it: nothing is written any more.
+    std::function<void(const absl::Status& status)> on_lost;
   };
 
   // `directory` holds the journal of the checkpoints in `checkpoint_dir`.
@@ -44,6 +50,9 @@ class JournalThread {
  private:
   void Run();
   void Write(std::vector<v1::JournalRecord>* records);
+  // False from the first time on that the directory is not this chief's.
+  bool Check();
+  std::shared_ptr<Journal> journal() const;
   absl::StatusOr<uint64_t> CreateJournal(uint64_t heard);
   absl::StatusOr<Recovered> ReadAll() const;
 
@@ -58,7 +67,8 @@ class JournalThread {
   bool read_ ABSL_GUARDED_BY(mu_) = false;
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<v1::JournalRecord> queue_ ABSL_GUARDED_BY(mu_);
-  std::unique_ptr<Journal> journal_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<Journal> journal_ ABSL_GUARDED_BY(mu_);
+  bool lost_ = false;  // of the thread
   std::thread thread_;
 };
 

@@ -1,5 +1,8 @@
 #include "ps_server/checkpoint_store.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <utility>
 
 #include "common/base/crash_point.h"
@@ -70,6 +73,12 @@ absl::Status WriteTensor(const SnapshotJob& job, const ShardSnapshot& shard, int
   return absl::OkStatus();
 }
 
+// Of one checkpoint alone: where the directory of all is gone, one with its name would be another.
+absl::Status MakeCheckpointDirectory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return absl::OkStatus();
+  return ErrnoStatus("cannot make the directory", path, errno);
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<v1::SnapshotFile>> CheckpointStore::Write(const SnapshotJob& job) {
@@ -80,7 +89,7 @@ absl::StatusOr<std::vector<v1::SnapshotFile>> CheckpointStore::Write(const Snaps
   }));
   std::vector<v1::SnapshotFile> files;
   if (entries.empty()) return files;
-  COHORT_RETURN_IF_ERROR(MakeDirectories(job.directory));
+  COHORT_RETURN_IF_ERROR(MakeCheckpointDirectory(job.directory));
   v1::SnapshotFile& file = files.emplace_back();
   file.set_name(fmt::format("ps-{}.safetensors", job.ps));
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsWriter> writer,

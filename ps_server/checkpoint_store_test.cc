@@ -241,6 +241,17 @@ TEST_CASE("a full disk fails the snapshot, leaves no file, and training goes on"
   CHECK(!std::filesystem::exists(directory / "ckpt/ps-0.safetensors"));
 }
 
+TEST_CASE("a snapshot does not make anew the directory of checkpoints that has gone") {
+  TestDirectory directory;
+  TestCluster cluster(Layout({Variable("v", {4})}, Sgd(1), 1, {1}));
+  REQUIRE(cluster.Assign().ok());
+  cluster.ps(0).TakeSnapshot(1, 1, directory / "checkpoints/ckpt");
+  cluster.ps(0).RunBackground();
+  CHECK_THAT(cluster.ps(0).Last(1).status().message(),
+             Catch::Contains("cannot make the directory"));
+  CHECK(!std::filesystem::exists(directory / "checkpoints"));
+}
+
 TEST_CASE("crash points of snapshot and restore are passed") {
   TestDirectory directory;
   TestCluster cluster(Layout(kVariables, Sgd(1), 1, {1}));

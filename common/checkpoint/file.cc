@@ -70,6 +70,8 @@ absl::Status DurableFile::Truncate(uint64_t bytes) {
   return absl::OkStatus();
 }
 
+bool DurableFile::InPlace() const { return IsNamed(fd_, path_); }
+
 absl::Status DurableFile::Close() {
   if (fd_ < 0) return absl::OkStatus();
   const int result = ::close(fd_);
@@ -137,6 +139,16 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes
   std::string contents(file->size(), '\0');
   COHORT_RETURN_IF_ERROR(file->Read(0, contents.data(), contents.size()));
   return contents;
+}
+
+bool IsNamed(int fd, const std::string& path) {
+  const int named = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (named < 0) return errno != ENOENT && errno != ENOTDIR && errno != ESTALE;
+  struct stat own = {};
+  struct stat there = {};
+  const bool answered = ::fstat(fd, &own) == 0 && ::fstat(named, &there) == 0;
+  ::close(named);
+  return !answered || (own.st_dev == there.st_dev && own.st_ino == there.st_ino);
 }
 
 int64_t FsyncCount() { return fsyncs.load(std::memory_order_relaxed); }

@@ -40,6 +40,8 @@ class DurableFile {
 
   uint64_t bytes() const { return bytes_; }
   const std::string& path() const { return path_; }
+  // Whether path() still names this file. Thread-safe.
+  bool InPlace() const;
 
  private:
   DurableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
@@ -82,6 +84,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes
 
 // Makes names that were created, renamed or removed in `directory` durable.
 absl::Status SyncDirectory(const std::string& directory);
+
+// Whether `path` names the file that is open as `fd`; true too where storage does not answer. Opens
+// it anew: a network file system asks its server then.
+bool IsNamed(int fd, const std::string& path);
 
 // Fsyncs of files and directories that this process has made so far.
 int64_t FsyncCount();

@@ -59,6 +59,9 @@ class Journal : public JournalSink {
   // fails too: what is on the disk is no longer known.
   absl::Status Append(const v1::JournalRecord& record) override;
   absl::Status AppendAll(std::span<const v1::JournalRecord> records) override;
+  // Whether its file still has its name: what is written to one that has not, nobody will read.
+  bool InPlace() const { return file_->InPlace(); }
+  const std::string& path() const { return file_->path(); }
   int64_t fsyncs() const { return fsyncs_.load(std::memory_order_relaxed); }
 
  private:

@@ -172,6 +172,11 @@ void HandsOver(Body body) {
   s.Check(s->WaitForSteps(10, seconds(60)));
   s.Check(s->Start(TaskRole::kChief, 1));
   REQUIRE(s.ExitOf(TaskRole::kChief, 1, seconds(60)) == kUnavailable);
+  RequireSaid(&s, TaskRole::kChief, 1, "belongs to another chief");
+  RequireSaid(&s, TaskRole::kChief, 1, "--takeover");
+  // With a directory of its own it is the tasks that refuse it.
+  s.Check(s->Start(TaskRole::kChief, 1, {"--checkpoint_dir", s->options().directory + "/own"}));
+  REQUIRE(s.ExitOf(TaskRole::kChief, 1, seconds(60)) == kUnavailable);
   RequireSaid(&s, TaskRole::kChief, 1, "is at work for another chief");
   RequireSaid(&s, TaskRole::kChief, 1, "--takeover");
   REQUIRE(s->Running(TaskRole::kChief, 0));

@@ -76,7 +76,10 @@ std::vector<std::string> MiniCluster::Arguments(TaskRole role, int index,
   std::vector<std::string> args;
   if (role == TaskRole::kChief) args.push_back(job_file());
   if (role == TaskRole::kChief || role == TaskRole::kEvaluator) {
-    args.insert(args.end(), {"--checkpoint_dir", checkpoint_dir(), "--log_dir", log_dir()});
+    args.insert(args.end(), {"--log_dir", log_dir()});
+    if (std::find(flags.begin(), flags.end(), "--checkpoint_dir") == flags.end()) {
+      args.insert(args.end(), {"--checkpoint_dir", checkpoint_dir()});
+    }
   } else if (options_.proxied) {
     args.insert(args.end(), {"--bind", fmt::format("127.0.0.1:{}", port(role, index))});
   }

@@ -48,7 +48,8 @@ class MiniCluster {
   virtual ~MiniCluster();
 
   // Starts a task, or starts it again after its end, at the same address; with `flags` beside those
-  // of the options. A chief of index 1 is a second process for the same task.
+  // of the options (a --checkpoint_dir in the place of theirs). A chief of index 1 is a second
+  // process for the same task.
   virtual absl::Status Start(TaskRole role, int index, const TaskFlags& flags = {}) = 0;
   // All servers, workers, then the chief.
   absl::Status StartAll();

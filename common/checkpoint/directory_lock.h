@@ -1,0 +1,86 @@
+#ifndef COHORT_COMMON_CHECKPOINT_DIRECTORY_LOCK_H_
+#define COHORT_COMMON_CHECKPOINT_DIRECTORY_LOCK_H_
+
+#include <absl/status/statusor.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/clock.h"
+
+namespace cohort {
+
+// The name of the lock's file in a checkpoint directory. It is never removed.
+inline constexpr std::string_view kLockName = "chief.lock";
+
+// A checkpoint directory is one chief's at a time: the chief's, while it has this lock. Who has it
+// stands in the file <directory>/chief.lock, one line for people:
+//
+//   {"host":"host3","host_id":"...","incarnation":"00...2a","job":"recommender-0a1b","pid":4711,
+//    "since":"2026-01-31T12:00:00Z"}
+//
+// Two things say that the holder is alive. The file is locked with flock(2), which the kernel gives
+// back when the process dies, however it dies; between hosts flock works on NFSv4, and where it is
+// only the host's own (or is not there at all) nothing is seen of it. So the holder also touches
+// the file (Beat), and whoever finds the file unlocked, with a holder of another host that has not
+// let go, watches it for a few seconds, by the storage's clock alone: a touch means refusal. A
+// chief that was killed comes back at once on its own host, and after those seconds on another.
+//
+// `takeover` takes the lock from a holder that lives: another file takes the name. The former
+// holder finds that out with Check, before each thing that it writes and once a second.
+//
+// What is guaranteed: on one host, and between hosts where flock works, two chiefs never have one
+// directory unless `takeover` is given; where flock does not work between hosts, not unless the two
+// start within the same seconds or the holder stood still (a stopped process, storage that hangs)
+// while it was watched; then one of them finds out with Check. What is not: a holder from whom the
+// lock is taken in between a Check and the write behind it still writes that. It is one record of
+// its own journal file, which does not count any more, or the commit of one checkpoint, which does
+// if its timeline is the higher one.
+class DirectoryLock {
+ public:
+  struct Options {
+    std::string directory;  // is there
+    std::string job;
+    uint64_t incarnation = 0;  // of the chief; differs from start to start
+    bool takeover = false;
+    std::string host_id;                       // "" = HostId()
+    Duration watch = std::chrono::seconds(5);  // several beats
+    const std::atomic<bool>* interrupt = nullptr;
+    std::function<void(const std::string&)> on_wait;  // may be empty: told that it watches
+  };
+
+  // Errors: Unavailable (exit 69) that names the holder; Cancelled (interrupt); those of the file.
+  static absl::StatusOr<std::unique_ptr<DirectoryLock>> Take(const Options& options);
+  // Lets go, where it is still the holder.
+  ~DirectoryLock();
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+
+  // Errors: Aborted (exit 69), with a FailureInfo of role "chief", where another chief has taken
+  // the lock; FailedPrecondition (exit 74) where the directory was deleted, moved or replaced.
+  // Storage that does not answer is no error here: writing will tell. Thread-safe.
+  absl::Status Check() const;
+  // Touches the file. Once a second. Thread-safe.
+  void Beat() const;
+
+ private:
+  DirectoryLock(std::string directory, std::string text, int fd)
+      : directory_(std::move(directory)), text_(std::move(text)), fd_(fd) {}
+  // Takes the name for a new file, whoever has locked the old one.
+  static absl::StatusOr<std::unique_ptr<DirectoryLock>> Replace(const Options& options,
+                                                                const std::string& text);
+
+  const std::string directory_;
+  const std::string text_;  // of the file
+  const int fd_;
+};
+
+// FailedPrecondition (exit 74): a file that a chief holds open in its checkpoint directory has lost
+// its name.
+absl::Status DirectoryGone(const std::string& directory, const std::string& file);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_CHECKPOINT_DIRECTORY_LOCK_H_

@@ -1,0 +1,175 @@
+#include "common/checkpoint/directory_lock.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+#include "common/base/test_directory.h"
+
+namespace cohort {
+namespace {
+
+using testing::Contains;
+using testing::ReadAllBytes;
+using testing::TestDirectory;
+
+DirectoryLock::Options Of(const TestDirectory& dir, uint64_t incarnation) {
+  return {.directory = dir.path(),
+          .job = "job-1",
+          .incarnation = incarnation,
+          .watch = std::chrono::milliseconds(300)};
+}
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+TEST_CASE("a second chief is refused with the name of the first, until that lets go") {
+  const TestDirectory dir;
+  auto first = DirectoryLock::Take(Of(dir, 1));
+  REQUIRE(first.ok());
+  const std::string before = ReadAllBytes(dir / kLockName);
+  const absl::Status refused = DirectoryLock::Take(Of(dir, 2)).status();
+  CHECK(ExitCodeOf(refused) == ExitCode::kUnavailable);
+  CHECK(Contains(Message(refused), fmt::format("process {} on host", ::getpid())));
+  CHECK(Contains(Message(refused), "job job-1, since 20"));
+  CHECK(Contains(Message(refused), "--takeover"));
+  CHECK(ReadAllBytes(dir / kLockName) == before);
+  CHECK((*first)->Check().ok());
+  first->reset();
+  CHECK(DirectoryLock::Take(Of(dir, 2)).ok());
+}
+
+TEST_CASE("takeover: the first finds out, and a third is refused by the second's name") {
+  const TestDirectory dir;
+  const auto first = DirectoryLock::Take(Of(dir, 1));
+  REQUIRE(first.ok());
+  auto options = Of(dir, 2);
+  options.takeover = true;
+  options.job = "job-2";
+  auto second = DirectoryLock::Take(options);
+  REQUIRE(second.ok());
+  CHECK((*second)->Check().ok());
+  const absl::Status fenced = (*first)->Check();
+  CHECK(ExitCodeOf(fenced) == ExitCode::kUnavailable);
+  CHECK(GetFailure(fenced)->role == "chief");
+  CHECK(Contains(Message(fenced), "is fenced"));
+  CHECK(Contains(Message(fenced), "job job-2"));
+  CHECK(Contains(Message(DirectoryLock::Take(Of(dir, 3)).status()), "job job-2"));
+  second->reset();
+  CHECK(!(*first)->Check().ok());  // it does not get it back
+  CHECK(DirectoryLock::Take(Of(dir, 3)).ok());
+  CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) == 1);
+}
+
+TEST_CASE("a holder that was killed is followed at once") {
+  const TestDirectory dir;
+  int held[2];
+  REQUIRE(::pipe(held) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto lock = DirectoryLock::Take(Of(dir, 1));
+    const char ok = lock.ok() ? 1 : 0;
+    [[maybe_unused]] const ssize_t told = ::write(held[1], &ok, 1);
+    while (true) ::pause();
+  }
+  char ok = 0;
+  REQUIRE(::read(held[0], &ok, 1) == 1);
+  REQUIRE(ok == 1);
+  CHECK(!DirectoryLock::Take(Of(dir, 2)).ok());
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  auto options = Of(dir, 2);
+  options.watch = std::chrono::hours(1);
+  CHECK(DirectoryLock::Take(options).ok());
+  ::close(held[0]);
+  ::close(held[1]);
+}
+
+// As on storage where flock is the host's own: the holder's file is not locked here.
+TEST_CASE("a holder on another host is watched") {
+  const TestDirectory dir;
+  const std::string holder =
+      R"({"host":"host3","host_id":"other","incarnation":"01","job":"j","pid":7,"since":"then"})";
+  dir.Write(kLockName, holder);
+  std::string said;
+  auto options = Of(dir, 2);
+  options.on_wait = [&](const std::string& what) { said = what; };
+  SECTION("it touches the file") {
+    std::atomic<bool> ends{false};
+    std::thread other([&] {
+      while (!ends) {
+        std::filesystem::last_write_time(dir / kLockName,
+                                         std::filesystem::file_time_type::clock::now());
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+    });
+    options.watch = std::chrono::hours(1);
+    const absl::Status refused = DirectoryLock::Take(options).status();
+    ends = true;
+    other.join();
+    CHECK(Contains(Message(refused), "process 7 on host host3"));
+    CHECK(ReadAllBytes(dir / kLockName) == holder);
+  }
+  SECTION("it does not") {
+    const auto lock = DirectoryLock::Take(options);
+    REQUIRE(lock.ok());
+    CHECK((*lock)->Check().ok());
+  }
+  SECTION("until the job is interrupted") {
+    const std::atomic<bool> interrupt{true};
+    options.interrupt = &interrupt;
+    options.watch = std::chrono::hours(1);
+    CHECK(absl::IsCancelled(DirectoryLock::Take(options).status()));
+  }
+  CHECK(Contains(said, "process 7 on host host3"));
+}
+
+TEST_CASE("one that lives on another host finds out that it was taken for dead") {
+  const TestDirectory dir;
+  auto options = Of(dir, 1);
+  options.host_id = "other";
+  const auto first = DirectoryLock::Take(options);
+  REQUIRE(first.ok());
+  // Its own lock is not seen: as a file of the same name that nobody has locked.
+  testing::WriteAllBytes(dir / kLockName, "{\"pid\": 8, \"host\": \"host4\"}");
+  CHECK(Contains(Message((*first)->Check()), "process 8 on host host4"));
+}
+
+TEST_CASE("a directory that is deleted, moved or replaced is found out") {
+  const TestDirectory dir;
+  std::filesystem::create_directory(dir / "c");
+  auto options = Of(dir, 1);
+  options.directory = dir / "c";
+  const auto lock = DirectoryLock::Take(options);
+  REQUIRE(lock.ok());
+  (*lock)->Beat();
+  CHECK((*lock)->Check().ok());
+  const auto gone = [&] {
+    const absl::Status status = (*lock)->Check();
+    CHECK(ExitCodeOf(status) == ExitCode::kIo);
+    CHECK(Contains(Message(status), dir / "c was deleted, moved or replaced"));
+  };
+  std::filesystem::rename(dir / "c", dir / "elsewhere");
+  gone();
+  SECTION("an empty one in its place") { std::filesystem::create_directory(dir / "c"); }
+  SECTION("a copy in its place") { std::filesystem::copy(dir / "elsewhere", dir / "c"); }
+  gone();
+  std::filesystem::remove_all(dir / "c");
+  std::filesystem::rename(dir / "elsewhere", dir / "c");
+  CHECK((*lock)->Check().ok());
+}
+
+TEST_CASE("a file that says nothing is nobody's") {
+  const TestDirectory dir;
+  dir.Write(kLockName, GENERATE("", "{", "[1]", "\xff\xfe"));
+  CHECK(DirectoryLock::Take(Of(dir, 1)).ok());
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,110 @@
+// What happens to a checkpoint directory while a job runs: another cluster wants it, it goes away;
+// on both bodies.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <set>
+
+#include "tests/cluster/scenario.h"
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::seconds;
+using Body = Scenario::Body;
+
+constexpr int kUnavailable = 69;
+constexpr int kIo = 74;
+
+MiniClusterOptions Paced(const std::string& checkpoint_dir = "") {
+  return {.workers = 2,
+          .job_yaml = RecommenderJob(30, 0),
+          .checkpoint_dir = checkpoint_dir,
+          .proxied = true};
+}
+
+void StartPaced(Scenario* s) {
+  s->Pace(0);
+  s->Check((*s)->StartAll());
+  s->Check((*s)->WaitForSteps(10, seconds(60)));
+}
+
+std::set<std::string> FilesIn(const std::string& directory) {
+  std::set<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    files.insert(fmt::format("{} {}", entry.path().string(),
+                             fs::last_write_time(entry.path()).time_since_epoch().count()));
+  }
+  return files;
+}
+
+// The checkpoint that each job begins with, which nobody may touch.
+std::string FirstCheckpoint(const std::string& directory) {
+  std::string first;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const std::string path = entry.path();
+    if (path.find("/ckpt-") != std::string::npos && (first.empty() || path < first)) first = path;
+  }
+  REQUIRE(!first.empty());
+  return first;
+}
+
+// Two clusters, each with servers of its own, and one directory.
+void IsOneClusters(Body body) {
+  Scenario first(body, "first", Paced());
+  StartPaced(&first);
+  const std::string directory = first->checkpoint_dir();
+  const auto files = FilesIn(FirstCheckpoint(directory));
+  Scenario second(body, "second", Paced(directory));
+  second.Pace(0);
+  for (const TaskFlags& flags : {TaskFlags{}, TaskFlags{"--fresh"}}) {
+    if (flags.empty()) {
+      second.Check(second->StartAll());
+    } else {
+      second.Check(second->Start(TaskRole::kChief, 0, flags));
+    }
+    REQUIRE(second.ExitOf(TaskRole::kChief, 0, seconds(60)) == kUnavailable);
+    second.Said(TaskRole::kChief, 0, {"belongs to another chief, process ", " (job "});
+    REQUIRE(FilesIn(FirstCheckpoint(directory)) == files);
+  }
+  // Killed, the first comes back at once, and is the holder again.
+  first.Bounce(TaskRole::kChief, 0);
+  first.Said(TaskRole::kChief, 0, {"job_resumed"});
+  second.Check(second->Start(TaskRole::kChief, 0, {"--fresh"}));
+  REQUIRE(second.ExitOf(TaskRole::kChief, 0, seconds(60)) == kUnavailable);
+  REQUIRE(FilesIn(FirstCheckpoint(directory)) == files);
+
+  second.Check(second->Start(TaskRole::kChief, 0, {"--fresh", "--takeover"}));
+  REQUIRE(first.ExitOf(TaskRole::kChief, 0, seconds(60)) == kUnavailable);
+  first.Said(TaskRole::kChief, 0, {"is fenced", "has taken over the checkpoint directory"});
+  second.Release(0);
+  REQUIRE(second.ExitOf(TaskRole::kChief, 0, seconds(120)) == 0);
+  REQUIRE(second.Report(/*finished=*/true).applied == 2u * 300);
+}
+
+void IsMissed(Body body) {
+  Scenario s(body, "moved", Paced());
+  StartPaced(&s);
+  const std::string directory = s->checkpoint_dir();
+  fs::rename(directory, directory + ".away");
+  REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == kIo);
+  s.Said(TaskRole::kChief, 0, {"the checkpoint directory " + directory + " was deleted, moved"});
+  REQUIRE(!fs::exists(directory));
+  fs::rename(directory + ".away", directory);
+  s.Release(0);
+  s.Check(s->Start(TaskRole::kChief, 0));
+  for (int i = 0; i < 2; ++i) REQUIRE(s.ExitOf(TaskRole::kWorker, i, seconds(60)) == 0);
+  REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 0);
+  const ApplyReport report = s.Report(/*finished=*/true);
+  REQUIRE(report.applied == 2u * 300);
+  REQUIRE(report.timelines == 1);  // nothing was lost
+}
+
+COHORT_BOTH_BODIES("one checkpoint directory is one cluster's", IsOneClusters)
+COHORT_BOTH_BODIES("a checkpoint directory that is moved away ends the chief, who goes on with it",
+                   IsMissed)
+
+}  // namespace
+}  // namespace cohort
