@@ -129,7 +129,9 @@ int ExitWith(std::string_view program, const absl::Status& status) {
     const absl::string_view message = status.message();
     const std::string line =
         fmt::format("{}: error: {}\n", program, std::string_view(message.data(), message.size()));
-    std::fwrite(line.data(), 1, line.size(), stderr);
+    const bool written = std::fwrite(line.data(), 1, line.size(), stderr) == line.size();
+    // A log file on a disk that is full: the reason may well be that disk.
+    if (!written) std::fwrite(line.data(), 1, line.size(), stdout);
   }
   return static_cast<int>(ExitCodeOf(status));
 }

@@ -53,6 +53,7 @@ int BecomeChild(char* const* argv, char* const* environment, int log_fd, bool sh
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
+  signal(SIGXFSZ, SIG_DFL);
   const int null = open("/dev/null", O_RDONLY);
   dup2(null, STDIN_FILENO);
   dup2(log_fd, STDERR_FILENO);

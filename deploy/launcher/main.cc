@@ -1,4 +1,5 @@
 // cohort: starts clusters, and looks at jobs and checkpoints.
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -31,6 +32,7 @@ int RunTask(const RunFlags& run) {
 int main(int argc, char** argv) {
   using namespace cohort;
   ExplainWhatNobodyCatches("cohort");
+  std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error of the write
   FlagSet flags("cohort", "Starts Cohort's clusters, and looks at jobs and checkpoints.");
   LauncherOptions options;
   AddLauncherCommands(&flags, &options);

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +41,11 @@ bool IsFinal(int exit_code, bool chief) {
     default:
       return false;
   }
+}
+
+bool IsOnFullDisk(const std::string& path) {
+  struct statvfs info = {};
+  return statvfs(path.c_str(), &info) == 0 && info.f_bavail == 0;
 }
 
 }  // namespace
@@ -166,7 +172,9 @@ void Supervisor::Report(const Task& task, int wait_status) {
   const std::string what = fmt::format("{} {} after {:.1f} s", task.spec.task,
                                        DescribeExit(wait_status), ToSeconds(lived));
   if (lines.empty()) {
-    options_.say(fmt::format("{}; it wrote nothing to {}", what, task.spec.log_file));
+    options_.say(
+        fmt::format("{}; it wrote nothing to {}{}", what, task.spec.log_file,
+                    IsOnFullDisk(task.spec.log_file) ? ", whose file system is full" : ""));
     return;
   }
   options_.say(fmt::format("{}; the last lines of {}:\n{}", what, task.spec.log_file,

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""A disk that is full under a local cluster, as its user sees it: a limit on the sizes of files stands for it."""
+import os
+import re
+import resource
+import signal
+import subprocess
+import threading
+import time
+import unittest
+import urllib.request
+
+from real_cluster import EXAMPLES, SCALE, Directory, dies_with_parent, free_ports, program, until
+
+NO_FILES = ["prlimit", "--fsize=0:0"]
+WAITS = r"waiting for the journal: cannot write \S+/checkpoints/journal/journal-1: File too large, \d+ s"
+
+
+def command(directory, limit=(), flags=()):
+    job = os.path.join(directory, "job.yaml")
+    with open(os.path.join(EXAMPLES, "recommender.yaml"), encoding="utf-8") as f:
+        text = re.sub(r"epochs: \d+", "epochs: 100000", f.read())
+    with open(job, "w", encoding="utf-8") as f:
+        f.write(text)
+    return dies_with_parent([*limit, program("cohort"), "local", "--ps", "1", "--workers", "1", "--run_dir",
+                             os.path.join(directory, "run"), *flags, job])
+
+
+class Local:
+    """`cohort local` of a long job, its console on pipes, which no limit on files stops."""
+
+    def __init__(self, case, directory, limit=()):
+        self.admin = free_ports(1)[0]
+        self.text = ""
+        self.process = subprocess.Popen(
+            command(directory, limit, ["--task_flag=chief=--admin_port=%d" % self.admin]),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+        case.addCleanup(self.end)
+
+    def read(self):
+        for line in self.process.stdout:
+            self.text += line
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(timeout=60 * SCALE)
+        self.reader.join()
+        self.process.stdout.close()
+
+    def says(self, pattern, begin=0):
+        until(lambda: "%s in:\n%s" % (pattern, self.text[begin:]), lambda: re.search(pattern, self.text[begin:]))
+
+    def page(self, name):
+        with urllib.request.urlopen("http://127.0.0.1:%d/%s" % (self.admin, name), timeout=30 * SCALE) as page:
+            return page.read().decode()
+
+    def chief(self):
+        children = subprocess.run(["pgrep", "-P", str(self.process.pid), "-x", "cohort-chief"], check=True,
+                                  capture_output=True, text=True)
+        return int(children.stdout)
+
+    def limit_files(self, size):
+        resource.prlimit(self.chief(), resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+class FullDisk(unittest.TestCase):
+    def test_the_journal_waits_for_room_and_says_so(self):
+        with Directory() as directory:
+            local = Local(self, directory)
+            local.says(r"epoch [2-9]\d*/100000")
+            local.limit_files(1)
+            local.says(WAITS)
+            self.assertRegex(local.page("statusz"), WAITS)
+            until("the metric", lambda: float(re.search(r"^cohort_chief_journal_stalled_seconds (\S+)$",
+                                                        local.page("metrics"), re.M).group(1)) > 3)
+            self.assertIn("cohort_chief_journal_refusals_total 1", local.page("metrics"))
+            # Nothing stands still for ever: there is room again.
+            begin = len(local.text)
+            local.limit_files(resource.RLIM_INFINITY)
+            local.says(r"epoch \d+/100000", begin)
+            self.assertNotIn("waiting for the journal", local.page("statusz"))
+            # Full again, and it is told to end.
+            local.limit_files(1)
+            begin = len(local.text)
+            local.says(WAITS, begin)
+            before = time.monotonic()
+            local.process.send_signal(signal.SIGTERM)
+            self.assertEqual(local.process.wait(timeout=60 * SCALE), 143)
+            self.assertLess(time.monotonic() - before, 8 * SCALE)  # the launcher kills after ten
+
+    def test_a_run_that_cannot_write_at_all_says_why(self):
+        with Directory() as directory:
+            local = Local(self, directory, limit=NO_FILES)
+            self.assertEqual(local.process.wait(timeout=60 * SCALE), 74)
+            local.reader.join()
+            self.assertRegex(local.text, r"cohort-chief: error: cannot write \S+/chief\.lock: File too large")
+
+    def test_the_launcher_outlives_what_it_cannot_write(self):
+        with Directory() as directory, open(os.path.join(directory, "out"), "w", encoding="utf-8") as out:
+            code = subprocess.call(command(directory, NO_FILES), stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                   timeout=60 * SCALE)
+            self.assertEqual(code, 74)  # and not by SIGXFSZ
+
+
+if __name__ == "__main__":
+    unittest.main()
