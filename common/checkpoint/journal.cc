@@ -121,8 +121,21 @@ absl::Status Journal::Write(const std::string& bytes) {
   return written;
 }
 
+// The kernel may have dropped the dirty pages: a second fsync that succeeds would prove nothing.
+// Where there was no room, as some storage finds only now, what is not durable goes, to be written
+// anew.
+void Journal::OnSyncFailed(const absl::Status& status) {
+  if (!broken_.ok()) return;
+  broken_ = absl::IsResourceExhausted(status) ? file_->Truncate(durable_bytes_) : status;
+  if (!broken_.ok()) return;
+  why_cut_ = status;
+  for (Waiting* waiting : waiting_) waiting->cut |= waiting->end > durable_bytes_;
+}
+
 absl::Status Journal::SyncTo(uint64_t end) {
-  while (broken_.ok() && durable_bytes_ < end) {
+  Waiting own{.end = end};
+  waiting_.push_back(&own);
+  while (broken_.ok() && !own.cut && durable_bytes_ < end) {
     if (syncing_) {
       synced_.Wait(&mu_);
       continue;
@@ -137,12 +150,12 @@ absl::Status Journal::SyncTo(uint64_t end) {
     if (status.ok()) {
       durable_bytes_ = std::max(durable_bytes_, covered);
     } else {
-      // The kernel may have dropped the dirty pages: a second fsync that succeeds would prove
-      // nothing.
-      broken_ = status;
+      OnSyncFailed(status);
     }
     synced_.SignalAll();
   }
+  waiting_.remove(&own);
+  if (own.cut) return why_cut_;
   return durable_bytes_ >= end ? absl::OkStatus() : broken_;
 }
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <span>
 #include <string>
@@ -55,8 +56,8 @@ class Journal : public JournalSink {
   ~Journal() override;
   uint64_t generation() const { return generation_; }
   // Errors: ResourceExhausted (disk full: nothing of this record stays in the file, a later Append
-  // may succeed), others. After a failed fsync or a tail that could not be removed every later one
-  // fails too: what is on the disk is no longer known.
+  // may succeed), others. After an fsync that failed otherwise, or a tail that could not be
+  // removed, every later one fails too: what is on the disk is no longer known.
   absl::Status Append(const v1::JournalRecord& record) override;
   absl::Status AppendAll(std::span<const v1::JournalRecord> records) override;
   // Whether its file still has its name: what is written to one that has not, nobody will read.
@@ -65,8 +66,14 @@ class Journal : public JournalSink {
   int64_t fsyncs() const { return fsyncs_.load(std::memory_order_relaxed); }
 
  private:
+  // A call that waits until the file is durable to `end`; or what it wrote was cut off again.
+  struct Waiting {
+    uint64_t end = 0;
+    bool cut = false;
+  };
   Journal(std::unique_ptr<DurableFile> file, uint64_t generation);
   absl::Status Write(const std::string& bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void OnSyncFailed(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status SyncTo(uint64_t end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const uint64_t generation_;
@@ -78,6 +85,8 @@ class Journal : public JournalSink {
   const std::unique_ptr<DurableFile> file_;
   uint64_t durable_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   bool syncing_ ABSL_GUARDED_BY(mu_) = false;
+  std::list<Waiting*> waiting_ ABSL_GUARDED_BY(mu_);
+  absl::Status why_cut_ ABSL_GUARDED_BY(mu_);
   absl::Status broken_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -1,11 +1,27 @@
 #include "common/checkpoint/journal.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <thread>
 
 #include "common/base/test_directory.h"
 #include "common/checkpoint/journal_format.h"
 #include "proto/checkpoint.pb.h"
+
+namespace {
+std::atomic<int> fsync_error{0};  // 0: fsync works
+}
+
+// In the place of the library's.
+extern "C" int fsync(int fd) {
+  if (fsync_error == 0) return static_cast<int>(::syscall(SYS_fsync, fd));
+  errno = fsync_error;
+  return -1;
+}
 
 namespace cohort {
 namespace {
@@ -215,6 +231,33 @@ TEST_CASE("a full disk loses no record that was there and does not spoil the fil
   big.set_number(3);
   CHECK((*journal)->Append(big).ok());
   CHECK(NumbersOf(*Journal::ReadAll(dir.path())) == std::vector<uint64_t>{1, 2, 3});
+}
+
+// As on storage that gives out its room only when it writes back.
+TEST_CASE("a disk that is found full by fsync alone is no end either") {
+  TestDirectory dir;
+  auto journal = Journal::Create(dir.path());
+  REQUIRE(journal.ok());
+  REQUIRE((*journal)->Append(Record(1)).ok());
+  fsync_error = ENOSPC;
+  for (int i = 0; i < 3; ++i) {
+    CHECK(absl::IsResourceExhausted((*journal)->AppendAll(std::vector{Record(2), Record(3)})));
+    CHECK(Journal::ReadAll(dir.path())->size() == 1);
+  }
+  std::vector<std::thread> threads;
+  std::atomic<int> refused{0};
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] { refused += (*journal)->Append(Record(2)).ok() ? 0 : 1; });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(refused == 4);
+  fsync_error = 0;
+  REQUIRE((*journal)->AppendAll(std::vector{Record(2), Record(3)}).ok());
+  CHECK(NumbersOf(*Journal::ReadAll(dir.path())) == std::vector<uint64_t>{1, 2, 3});
+  fsync_error = EIO;  // nobody knows what is on the disk
+  CHECK(absl::IsUnavailable((*journal)->Append(Record(4))));
+  fsync_error = 0;
+  CHECK(absl::IsUnavailable((*journal)->Append(Record(4))));
 }
 
 TEST_CASE("records without a number are refused") {
