@@ -18,9 +18,11 @@ using Body = Scenario::Body;
 constexpr int kUnavailable = 69;
 constexpr int kIo = 74;
 
-MiniClusterOptions Paced(const std::string& checkpoint_dir = "") {
+constexpr int kNever = 1'000'000;  // steps
+
+MiniClusterOptions Paced(int checkpoint_steps, const std::string& checkpoint_dir = "") {
   return {.workers = 2,
-          .job_yaml = RecommenderJob(30, 0),
+          .job_yaml = RecommenderJob(30, checkpoint_steps),
           .checkpoint_dir = checkpoint_dir,
           .proxied = true};
 }
@@ -40,7 +42,7 @@ std::set<std::string> FilesIn(const std::string& directory) {
   return files;
 }
 
-// The checkpoint that each job begins with, which nobody may touch.
+// The checkpoint that a job begins with. Where it takes no other but the last, nobody touches it.
 std::string FirstCheckpoint(const std::string& directory) {
   std::string first;
   for (const auto& entry : fs::directory_iterator(directory)) {
@@ -53,11 +55,11 @@ std::string FirstCheckpoint(const std::string& directory) {
 
 // Two clusters, each with servers of its own, and one directory.
 void IsOneClusters(Body body) {
-  Scenario first(body, "first", Paced());
+  Scenario first(body, "first", Paced(kNever));
   StartPaced(&first);
   const std::string directory = first->checkpoint_dir();
   const auto files = FilesIn(FirstCheckpoint(directory));
-  Scenario second(body, "second", Paced(directory));
+  Scenario second(body, "second", Paced(kNever, directory));
   second.Pace(0);
   for (const TaskFlags& flags : {TaskFlags{}, TaskFlags{"--fresh"}}) {
     if (flags.empty()) {
@@ -74,6 +76,7 @@ void IsOneClusters(Body body) {
   first.Said(TaskRole::kChief, 0, {"job_resumed"});
   second.Check(second->Start(TaskRole::kChief, 0, {"--fresh"}));
   REQUIRE(second.ExitOf(TaskRole::kChief, 0, seconds(60)) == kUnavailable);
+  second.Said(TaskRole::kChief, 0, {"belongs to another chief"});
   REQUIRE(FilesIn(FirstCheckpoint(directory)) == files);
 
   second.Check(second->Start(TaskRole::kChief, 0, {"--fresh", "--takeover"}));
@@ -85,7 +88,7 @@ void IsOneClusters(Body body) {
 }
 
 void IsMissed(Body body) {
-  Scenario s(body, "moved", Paced());
+  Scenario s(body, "moved", Paced(/*checkpoint_steps=*/10));
   StartPaced(&s);
   const std::string directory = s->checkpoint_dir();
   fs::rename(directory, directory + ".away");
