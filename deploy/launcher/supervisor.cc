@@ -21,7 +21,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr char kChief[] = "chief:0";
+constexpr char kChiefTask[] = "chief:0";
 constexpr Duration kFirstPause = milliseconds(200);
 constexpr Duration kLongestPause = seconds(5);
 constexpr Duration kYoung = seconds(2);  // a task that dies before is restarted ever more slowly
@@ -140,7 +140,7 @@ void Supervisor::ReapChildren() {
 void Supervisor::OnExit(Task* task, int wait_status) {
   const Duration lived = clock_.Now() - task->child->started();
   const int code = ExitCodeOfWait(wait_status);
-  const bool chief = task->spec.task == kChief;
+  const bool chief = task->spec.task == kChiefTask;
   const bool expected = phase_ == Phase::kStopping || phase_ == Phase::kKilling || code == 0;
   if (!expected) Report(*task, wait_status);
   task->child.reset();
