@@ -1,14 +1,11 @@
 #include "worker/worker_server.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
+#include <future>
 #include <thread>
 
+#include "common/base/crash_point.h"
 #include "common/base/status.h"
-#include "common/base/test_directory.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_proto.h"
 #include "common/rpc/frame_codec.h"
@@ -237,22 +234,16 @@ TEST_CASE("a worker that is asked to end gives back what it cannot finish") {
 }
 
 TEST_CASE("a step that never ends does not hold up the end of its worker") {
-  const testing::TestDirectory dir;
+  static std::promise<void> begun, release;
+  WatchCrashPoints([](std::string_view) {
+    begun.set_value();
+    release.get_future().wait();
+  });
+  REQUIRE(ArmCrashPoint("worker.result.made").ok());
   Cluster cluster(/*stop_wait=*/std::chrono::milliseconds(50));
   auto chief = cluster.Connect(1);
-  // A data file whose reader waits for as long as somebody may still write to it.
-  const std::string file = dir / "data.csv";
-  REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
-  v1::ChiefToWorker message;
-  message.mutable_resource()->set_name("data");
-  message.mutable_resource()->set_batch_size(1);
-  message.mutable_resource()->mutable_dataset()->mutable_csv()->set_path(file);
-  chief->Send(message);
-  int writer = -1;
-  REQUIRE(chief->Until([&] {
-    if (writer < 0) writer = ::open(file.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    return writer >= 0;  // once it reads
-  }));
+  chief->Send(cluster.Dispatch(1, 2));
+  REQUIRE(begun.get_future().wait_for(kLimit) == std::future_status::ready);
   absl::Status ended;
   std::thread ends([&] {
     ended = cluster.worker->Shutdown(Unavailable("asked to end"), std::chrono::milliseconds(10));
@@ -261,7 +252,7 @@ TEST_CASE("a step that never ends does not hold up the end of its worker") {
   ends.join();
   CHECK(absl::IsDeadlineExceeded(ended));
   CHECK(std::string(ended.message()).find("step thread of worker:1") != std::string::npos);
-  ::close(writer);  // and the step ends, so that the test can
+  release.set_value();  // and the step ends, so that the test can
 }
 
 TEST_CASE("a taken port is an error that names it") {

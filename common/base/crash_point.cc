@@ -23,13 +23,16 @@ constexpr size_t kCount = std::size(kCrashPoints);
 std::array<std::atomic<int64_t>, kCount> hits;
 std::atomic<size_t> armed{kNoCrashPoint};
 std::atomic<int64_t> armed_nth{0};
+std::atomic<bool> armed_hold{false};
 std::atomic<void (*)(std::string_view)> armed_action{nullptr};
 
 // write(2) and kill(2) only: nothing that could block on a lock held by this thread.
-[[noreturn]] void Die(size_t index, int64_t nth) {
-  const std::string line = fmt::format("crash_point name={} nth={}\n", kCrashPoints[index], nth);
+[[noreturn]] void DieOrHold(size_t index, int64_t nth) {
+  const bool hold = armed_hold.load();
+  const std::string line =
+      fmt::format("crash_point name={} nth={}{}\n", kCrashPoints[index], nth, hold ? " held" : "");
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
-  kill(getpid(), SIGKILL);
+  if (!hold) kill(getpid(), SIGKILL);
   for (;;) pause();
 }
 
@@ -41,7 +44,7 @@ void HitCrashPoint(size_t index) {
   const int64_t nth = ++hits[index];
   const auto action = armed_action.load();
   if (armed.load() != index || armed_nth.load() != nth) return;
-  if (action == nullptr) Die(index, nth);
+  if (action == nullptr) DieOrHold(index, nth);
   action(kCrashPoints[index]);
 }
 
@@ -56,15 +59,21 @@ absl::Status ArmCrashPoint(std::string_view name_and_nth) {
                            DidYouMean(name, std::span<const std::string_view>(kCrashPoints)));
   }
   int64_t nth = 1;
+  bool hold = false;
   if (colon != std::string_view::npos) {
-    const std::string_view count = name_and_nth.substr(colon + 1);
+    std::string_view count = name_and_nth.substr(colon + 1);
+    constexpr std::string_view kHold = ":hold";
+    hold = count.ends_with(kHold);
+    if (hold) count.remove_suffix(kHold.size());
     const auto result = std::from_chars(count.data(), count.data() + count.size(), nth);
     if (result.ec != std::errc() || result.ptr != count.data() + count.size() || nth < 1) {
-      return InvalidArgument("crash point {}: \"{}\" should be a count from 1", name, count);
+      return InvalidArgument("crash point {}: \"{}\" should be a count from 1, or that and :hold",
+                             name, count);
     }
   }
   for (auto& h : hits) h = 0;
   armed_nth = nth;
+  armed_hold = hold;
   armed = index;
   internal::crash_points_live = true;
   return absl::OkStatus();

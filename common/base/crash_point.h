@@ -19,6 +19,9 @@ namespace cohort {
 //
 //   crash_point name=ps.push.applied nth=3
 //
+// With `--crash_point=name:nth:hold` the thread that comes there stays there for ever instead, and
+// the line ends with " held": a disk, a kernel or a lock that does not come back.
+//
 // The state is the process's own, for it is the process that ends. An unarmed point costs one
 // relaxed load.
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <thread>
 
 namespace cohort {
 namespace {
@@ -45,6 +46,27 @@ TEST_CASE("an armed point kills its process at the nth time and says so") {
   REQUIRE(text == "crash_point name=ps.push.applied nth=3\n");
 }
 
+TEST_CASE("a point that holds keeps its thread, and the process goes on") {
+  const auto [status, text] = InChild([] {
+    // The line goes through a pipe to a thread that ends the child once it has it.
+    const int out = dup(STDERR_FILENO);
+    int fds[2];
+    if (pipe(fds) != 0 || dup2(fds[1], STDERR_FILENO) < 0) _exit(9);
+    std::thread([out, from = fds[0]] {
+      char line[256];
+      const ssize_t n = read(from, line, sizeof(line));
+      if (n <= 0 || write(out, line, static_cast<size_t>(n)) != n) _exit(8);
+      _exit(7);
+    }).detach();
+    if (!ArmCrashPoint("ps.push.applied:2:hold").ok()) _exit(6);
+    for (int i = 0; i < 3; ++i) COHORT_CRASH_POINT("ps.push.applied");
+    _exit(5);
+  });
+  REQUIRE(WIFEXITED(status));
+  REQUIRE(WEXITSTATUS(status) == 7);
+  REQUIRE(text == "crash_point name=ps.push.applied nth=2 held\n");
+}
+
 TEST_CASE("an unarmed point does nothing") {
   const auto [status, text] = InChild([] { COHORT_CRASH_POINT("ps.push.applied"); });
   REQUIRE(WIFEXITED(status));
@@ -70,7 +92,8 @@ TEST_CASE("a wrong name or count is refused") {
   const absl::Status name = ArmCrashPoint("ps.push.aplied");
   REQUIRE(name.message() ==
           "no crash point is called \"ps.push.aplied\"; did you mean \"ps.push.applied\"?");
-  for (const char* bad : {"ps.push.applied:", "ps.push.applied:0", "ps.push.applied:1x"}) {
+  for (const char* bad :
+       {"ps.push.applied:", "ps.push.applied:0", "ps.push.applied:1x", "ps.push.applied:hold"}) {
     REQUIRE(ArmCrashPoint(bad).code() == absl::StatusCode::kInvalidArgument);
   }
   REQUIRE(CrashPointHits("no.such") == 0);

@@ -74,8 +74,9 @@ void AddRoleFlags(FlagSet* flags, RoleFlags* out) {
              "serve and dial plaintext beyond loopback, on a network that is trusted");
   flags->Add("log_file", &out->log_file, "file that gets the log too");
   flags->Add("log_level", &out->log_level, "debug, info, warning or error");
-  flags->Add("crash_point", &out->crash_point,
-             "for tests: NAME[:NTH], where the process kills itself");
+  flags->Add(
+      "crash_point", &out->crash_point,
+      "for tests: NAME[:NTH], where the process kills itself; NAME:NTH:hold, where it hangs");
   flags->Add("unix_socket_dir", &out->unix_socket_dir,
              "directory where the tasks of one host meet over unix sockets; empty: TCP only");
 }

@@ -1,20 +1,17 @@
 // The daemons as processes: signals, ports, directories.
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <thread>
 
 #include "common/cluster/free_ports.h"
@@ -97,18 +94,6 @@ std::string Health(int port) {
   return bytes;
 }
 
-// The writing end of a pipe, once somebody is at its reading end. To open it is to wait for that,
-// so it is opened in a thread, which a limit on time can outlive.
-int OpenOnceRead(const std::string& path) {
-  auto opened = std::make_shared<std::promise<int>>();
-  std::future<int> fd = opened->get_future();
-  std::thread([path, opened] {
-    opened->set_value(open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  }).detach();
-  REQUIRE(fd.wait_for(Scaled(seconds(60))) == std::future_status::ready);
-  return fd.get();
-}
-
 TEST_CASE("SIGTERM ends a task with 143, and the rest goes on") {
   PacedScenario s("sigterm");
   s.Check(s->StartAll());
@@ -133,27 +118,15 @@ TEST_CASE("SIGTERM ends a task with 143, and the rest goes on") {
 }
 
 TEST_CASE("SIGTERM ends a worker whose step never ends") {
-  // The chief reads a table, the worker a pipe that nobody writes to.
-  const ClusterDirectory table("table");
-  const ClusterDirectory pipe("pipe");
-  std::ofstream(table.path() + "/data.csv") << "x,y\n1,1\n2,0\n";
-  REQUIRE(mkfifo((pipe.path() + "/data.csv").c_str(), 0600) == 0);
-  MiniClusterOptions options{.servers = 1, .workers = 1, .job_yaml = R"(name: stuck
-model: {sequential: [Input: {shape: [1], feature: x}, Dense: {units: 1, activation: sigmoid}]}
-compile: {loss: binary_crossentropy}
-data: {batch_size: 1, train: {csv: {path: data.csv}, label: y}}
-checkpoint: {directory: checkpoints}
-)"};
-  options.data_dir = table.path();
-  options.flags[TaskRole::kWorker] = {"--data_dir", pipe.path(), "--drain_timeout_s", "0.1"};
+  MiniClusterOptions options{.servers = 1, .workers = 1, .job_yaml = RecommenderJob(30, 50)};
+  options.flags[TaskRole::kWorker] = {"--crash_point", "worker.push.sent:3:hold",
+                                      "--drain_timeout_s", "0.1"};
   Scenario s(Body::kProcesses, "stuck", options);
   s.Check(s->StartAll());
-  // It has come as far as its data, and does not come back from there.
-  const int writer = OpenOnceRead(pipe.path() + "/data.csv");
+  s.Said(TaskRole::kWorker, 0, {"crash_point name=worker.push.sent nth=3 held"});
   s.Check(s.processes()->Signal(TaskRole::kWorker, 0, SIGTERM));
   REQUIRE(s.ExitOf(TaskRole::kWorker, 0, seconds(60)) == 128 + SIGTERM);
   RequireSaid(&s, TaskRole::kWorker, 0, "the step thread of worker:0 has not stopped");
-  close(writer);
 }
 
 TEST_CASE("every role answers on its admin port while it trains") {
