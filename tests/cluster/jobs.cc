@@ -66,8 +66,8 @@ std::string ExampleJob(const std::string& file) {
   return text.str();
 }
 
-std::string RecommenderJob(int epochs, int checkpoint_steps) {
-  return Recommender("recommender", 320, epochs, checkpoint_steps);
+std::string RecommenderJob(int epochs, int checkpoint_steps, int records) {
+  return Recommender("recommender", records, epochs, checkpoint_steps);
 }
 
 std::string WithValidation(std::string job) {

@@ -22,9 +22,9 @@ class ClusterDirectory {
 // The text of a job of deploy/examples.
 std::string ExampleJob(const std::string& file);
 
-// The recommender, asynchronous, exactly-once data, `epochs` epochs of 320 records in batches of
-// 32, a checkpoint every `checkpoint_steps` steps (0: only the last).
-std::string RecommenderJob(int epochs, int checkpoint_steps);
+// The recommender, asynchronous, exactly-once data, `epochs` epochs of `records` records in batches
+// of 32, a checkpoint every `checkpoint_steps` steps (0: one an epoch).
+std::string RecommenderJob(int epochs, int checkpoint_steps, int records = 320);
 
 // The same job with a validation set of other records.
 std::string WithValidation(std::string job);
