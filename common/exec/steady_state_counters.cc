@@ -46,6 +46,10 @@ void* operator new(size_t size) { return cohort::testing::Allocate(size, 16); }
 void* operator new(size_t size, std::align_val_t a) {
   return cohort::testing::Allocate(size, static_cast<size_t>(a));
 }
+// Sanitizers have their own of this, which would not go with our delete.
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return cohort::testing::Allocate(size, 16);
+}
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }
 void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }

@@ -117,6 +117,10 @@ void* operator new(size_t size) { return Allocate(size, 0, __builtin_return_addr
 void* operator new(size_t size, std::align_val_t alignment) {
   return Allocate(size, static_cast<size_t>(alignment), __builtin_return_address(0));
 }
+// Sanitizers have their own of this, which would not go with our delete.
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return Allocate(size, 0, __builtin_return_address(0));
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
