@@ -2,12 +2,13 @@
 
 #include <absl/strings/cord.h>
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -84,9 +85,25 @@ void OnUncaught() {
   default_terminate();
 }
 
-// gRPC aborts without a word where malloc gives nothing. Whatever else aborts goes on to do so.
-void OnAbort(int) {
-  if (errno == ENOMEM) EndWithoutMemory("out of memory", "", kOutOfMemory);
+// Whether the system refuses what an allocator asks it for at a time.
+bool IsOutOfMemory() {
+  constexpr size_t kBytes = size_t{64} << 20;
+  void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return true;
+  munmap(memory, kBytes);
+  return false;
+}
+
+// gRPC aborts without a word where malloc gives nothing. errno alone does not tell: an ENOMEM that
+// was survived stays there. Whatever else aborts goes on to do so, and so does a process that is
+// sent the signal, where the handler's return alone would let it live.
+void OnAbort(int signal, siginfo_t* info, void*) {
+  const bool own = info->si_code == SI_TKILL && info->si_pid == getpid();
+  if (own && errno == ENOMEM && IsOutOfMemory()) {
+    EndWithoutMemory("out of memory", "", kOutOfMemory);
+  }
+  ::signal(signal, SIG_DFL);
+  raise(signal);  // when this returns
 }
 
 }  // namespace
@@ -104,7 +121,10 @@ void ExplainWhatNobodyCatches(const char* program) {
   default_terminate = std::set_terminate(OnUncaught);
   // Without a handler the allocator's `new` would abort where it should throw.
   std::set_new_handler([] { throw std::bad_alloc(); });
-  std::signal(SIGABRT, OnAbort);
+  struct sigaction action = {};
+  action.sa_sigaction = OnAbort;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGABRT, &action, nullptr);
 }
 
 ExitCode ExitCodeOf(const absl::Status& status) {

@@ -48,8 +48,9 @@ int ExitWith(std::string_view program, const absl::Status& status);
 absl::Status WriteToStdout(std::string_view text);
 
 // From now on an exception that nobody catches, because memory is out or the system refuses a
-// thread, ends the process with "program: error: ..." and 71 instead of an abort. `program` is a
-// literal. The first act of every main().
+// thread, ends the process with "program: error: ..." and 71 instead of an abort; so does a library
+// that aborts for want of memory. Any other abort, and a SIGABRT from outside, ends it as ever.
+// `program` is a literal. The first act of every main().
 void ExplainWhatNobodyCatches(const char* program);
 
 }  // namespace cohort

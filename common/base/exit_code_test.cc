@@ -1,11 +1,14 @@
 #include "common/base/exit_code.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <cstdlib>
+#include <functional>
 #include <new>
 #include <system_error>
 
@@ -67,6 +70,64 @@ TEST_CASE("what nobody catches ends a process with 71 and says why") {
                                               : "prog: error: the system refuses a thread: "));
   }
 }
+
+// How a process ends that does this, without a core.
+int WaitStatusOf(const std::function<void()>& act) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const rlimit none = {};
+    setrlimit(RLIMIT_CORE, &none);
+    ExplainWhatNobodyCatches("prog");
+    act();
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(pid, &status, 0) == pid);
+  return status;
+}
+
+TEST_CASE("an abort for another reason than memory stays an abort") {
+  for (const int error : {0, EIO, ENOMEM}) {  // ENOMEM: of long ago
+    INFO(error);
+    const int status = WaitStatusOf([error] {
+      errno = error;
+      std::abort();
+    });
+    REQUIRE(WIFSIGNALED(status));
+    CHECK(WTERMSIG(status) == SIGABRT);
+  }
+}
+
+TEST_CASE("a SIGABRT from outside ends a process, whatever its errno") {
+  for (const int error : {0, ENOMEM}) {
+    INFO(error);
+    const int status = WaitStatusOf([error] {
+      errno = error;
+      kill(getpid(), SIGABRT);
+    });
+    REQUIRE(WIFSIGNALED(status));
+    CHECK(WTERMSIG(status) == SIGABRT);
+  }
+}
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define COHORT_HANDLERS_SEE_NO_ERRNO
+#endif
+#endif
+
+#ifndef COHORT_HANDLERS_SEE_NO_ERRNO
+TEST_CASE("a library that aborts for want of memory ends a process with 71") {
+  const int status = WaitStatusOf([] {
+    const rlimit none = {};  // no more than there is
+    setrlimit(RLIMIT_AS, &none);
+    errno = ENOMEM;
+    std::abort();
+  });
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 71);
+}
+#endif
 
 TEST_CASE("signals end a process as shells count it") {
   REQUIRE(ExitCodeOfSignal(SIGTERM) == 143);
