@@ -157,6 +157,39 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(c.wait(), 69, c.text())
         self.assertIn("cannot go on without worker:0", c.text())
 
+    def test_a_chief_that_needs_no_more_what_is_gone_may_end(self):
+        for role in ("ps", "worker"):
+            task = role + ":0"
+            c = Launcher(self, chief="until('saved')", **{role: "until('go')\nsys.exit(1)"})
+            c.until(lambda: c.lives("chief-0"))
+            c.touch("go")
+            c.until(lambda: task + " exited with 1" in c.text())
+            c.touch("saved")
+            c.touch("end")
+            self.assertEqual(c.wait(), 0, c.text())
+            self.assertNotIn("cannot go on", c.text())
+
+    def test_a_chief_that_ends_well_while_it_is_ended_has_done_its_job(self):
+        chief = ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
+                 "open(base + '/ready', 'w').close()\nuntil('never')")
+        c = Launcher(self, ps="until('ready')\nsys.exit(1)", chief=chief)
+        self.assertEqual(c.wait(), 0, c.text())
+        self.assertIn("cannot go on without ps:0", c.text())
+        c = Launcher(self, chief=chief)
+        c.until(lambda: os.path.exists(c.dir + "/ready"))
+        c.process.send_signal(signal.SIGTERM)
+        self.assertEqual(c.wait(), 143)  # it was asked for
+
+    def test_of_tasks_that_end_together_the_chief_counts_first(self):
+        c = Launcher(self, ps="until('go')\nsys.exit(78)", chief="until('go')")
+        c.until(lambda: c.lives("ps-0") and c.lives("worker-0") and c.lives("chief-0"))
+        c.process.send_signal(signal.SIGSTOP)
+        c.touch("go")
+        c.until(lambda: not any(alive(c.lives(task)[0]["pid"]) for task in ("ps-0", "chief-0")))
+        c.touch("end")
+        c.process.send_signal(signal.SIGCONT)
+        self.assertEqual(c.wait(), 0, c.text())
+
     def test_restart_brings_it_back_as_it_was(self):
         c = Launcher(self, ["--restart"],
                      worker="if life < 3: os.kill(os.getpid(), 9)\nuntil('end')")

@@ -129,12 +129,17 @@ void Supervisor::OnSignal(int signal) {
 }
 
 void Supervisor::ReapChildren() {
+  std::vector<std::pair<Task*, int>> ended;
   int wait_status = 0;
   for (pid_t pid = 0; (pid = waitpid(-1, &wait_status, WNOHANG)) > 0;) {
     for (Task& task : tasks_) {
-      if (task.child != nullptr && task.child->pid() == pid) OnExit(&task, wait_status);
+      if (task.child != nullptr && task.child->pid() == pid) ended.emplace_back(&task, wait_status);
     }
   }
+  // The chief first: what ended with it has ended because of it.
+  std::ranges::stable_partition(ended,
+                                [](const auto& end) { return end.first->spec.task == kChiefTask; });
+  for (const auto& [task, status] : ended) OnExit(task, status);
 }
 
 void Supervisor::OnExit(Task* task, int wait_status) {
@@ -144,18 +149,19 @@ void Supervisor::OnExit(Task* task, int wait_status) {
   const bool expected = phase_ == Phase::kStopping || phase_ == Phase::kKilling || code == 0;
   if (!expected) Report(*task, wait_status);
   task->child.reset();
+  if (chief && code == 0 && ended_for_missed_) exit_code_ = 0;
   if (phase_ != Phase::kRunning) return;
   if (chief && code == 0) return EnterFinishing();
   if (IsFinal(code, chief) || (chief && !options_.restart)) return Stop(code);
   if (code == 0) return;
   if (options_.restart) return ScheduleRestart(task, lived);
-  if (IsMissed(task->spec.task)) {
-    options_.say(
-        fmt::format("the job cannot go on without {}, and nobody starts it again: ending all tasks "
-                    "(--restart brings back what dies)",
-                    task->spec.task));
-    Stop(static_cast<int>(ExitCode::kUnavailable));
-  }
+  if (IsMissed(task->spec.task)) OnMissed(*task);
+}
+
+void Supervisor::OnMissed(const Task& task) {
+  if (!missed_.empty()) return;
+  missed_ = task.spec.task;
+  phase_deadline_ = clock_.Now() + options_.missed;
 }
 
 bool Supervisor::IsMissed(std::string_view dead) const {
@@ -197,7 +203,14 @@ void Supervisor::OnTimers() {
     }
   }
   if (!phase_deadline_.has_value() || now < *phase_deadline_) return;
-  if (phase_ == Phase::kFinishing) {
+  if (phase_ == Phase::kRunning) {
+    options_.say(
+        fmt::format("the job cannot go on without {}, and nobody starts it again: ending all tasks "
+                    "(--restart brings back what dies)",
+                    missed_));
+    ended_for_missed_ = true;
+    Stop(static_cast<int>(ExitCode::kUnavailable));
+  } else if (phase_ == Phase::kFinishing) {
     options_.say("the job is done, and not all tasks have ended: ending them");
     Stop(0);
   } else if (phase_ == Phase::kStopping) {

@@ -18,6 +18,7 @@ namespace cohort {
 struct SupervisorOptions {
   bool restart = false;                       // bring a task back that died
   Duration grace = std::chrono::seconds(10);  // from SIGTERM to SIGKILL
+  Duration missed = std::chrono::seconds(4);  // for a chief that needs the missed task no more
   Duration finish =
       std::chrono::seconds(120);              // for the others to end by themselves after the chief
   int last_lines = 12;                        // of a dead task's log that are shown
@@ -34,15 +35,16 @@ struct SupervisorOptions {
 //
 // 1 the chief has exited with 0: the job is done, and it has told the others to end.
 // 2 the last process is gone.
-// 3 a signal; the chief failed; a task failed for good, or is missed and not started again;
-//   FINISHING took too long: all get SIGTERM.
+// 3 a signal; the chief failed; a task failed for good, or has been missed for `missed` and is not
+//   started again; FINISHING took too long: all get SIGTERM.
 // 4 `grace` has passed, or a second signal: all get SIGKILL.
 //
 // A worker or ps that dies is reported with the last lines of its log; the chief decides what its
 // loss means. Without `restart` a ps that dies, and the last worker, end the run with 69: the chief
-// would wait for what nobody starts. With `restart` it is started again after a pause (0.2 s,
-// doubled up to 5 s while it keeps dying young). Exit codes that say that another try would end the
-// same way (64, 65, 66, 73, 77, 78, and of a chief 69 and 74) are final: the whole cluster ends
+// would wait for what nobody starts. A chief that was about to end needs them no more: for `missed`
+// it may exit, and its 0 counts even later. With `restart` it is started again after a pause (0.2
+// s, doubled up to 5 s while it keeps dying young). Exit codes that say that another try would end
+// the same way (64, 65, 66, 73, 77, 78, and of a chief 69 and 74) are final: the whole cluster ends
 // with that code.
 class Supervisor {
  public:
@@ -74,6 +76,7 @@ class Supervisor {
   void OnSignal(int signal);
   void ReapChildren();
   void OnExit(Task* task, int wait_status);
+  void OnMissed(const Task& task);
   // Whether the chief would wait in vain: for a ps, or for any worker where the last one is gone.
   bool IsMissed(std::string_view dead) const;
   void Report(const Task& task, int wait_status);
@@ -93,6 +96,8 @@ class Supervisor {
   Phase phase_ = Phase::kRunning;
   std::optional<TimePoint> phase_deadline_;
   std::optional<int> exit_code_;
+  std::string missed_;             // the first task that is; "": none
+  bool ended_for_missed_ = false;  // the chief's own 0 would take it back
 };
 
 }  // namespace cohort
