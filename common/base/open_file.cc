@@ -39,6 +39,14 @@ std::string_view KindOf(mode_t mode) {
   return "a device";
 }
 
+// Without waiting for what is no file after all; but for whoever holds a lease or a delegation of a
+// file (Samba, an NFS server), who is made to give it back and for whom the system sets a limit.
+int OpenToRead(const std::string& path) {
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY;
+  const int fd = ::open(path.c_str(), kFlags | O_NONBLOCK);
+  return fd < 0 && errno == EWOULDBLOCK ? ::open(path.c_str(), kFlags) : fd;
+}
+
 }  // namespace
 
 absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error) {
@@ -52,7 +60,7 @@ absl::StatusOr<int> OpenRegularFile(const std::string& path) {
   struct stat info = {};
   if (::stat(path.c_str(), &info) != 0) return ErrnoStatus("cannot open", path, errno);
   if (S_ISREG(info.st_mode)) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const int fd = OpenToRead(path);
     if (fd < 0) return ErrnoStatus("cannot open", path, errno);
     if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
     ::close(fd);

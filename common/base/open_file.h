@@ -12,9 +12,10 @@ namespace cohort {
 // ResourceExhausted (no space, a quota or a limit on file sizes), else Unavailable.
 absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error);
 
-// The descriptor of a regular file, open to read: the caller's to close. Never waits: a FIFO, a
-// device or a socket that stands in a file's place, which may never begin or never end, is refused,
-// as a directory is. Errors: DataLoss "PATH is a FIFO, not a regular file"; ErrnoStatus's.
+// The descriptor of a regular file, open to read: the caller's to close. Waits for nobody but the
+// holder of a lease of the file: a FIFO, a device or a socket that stands in a file's place, which
+// may never begin or never end, is refused, as a directory is. Errors: DataLoss "PATH is a FIFO,
+// not a regular file"; ErrnoStatus's.
 absl::StatusOr<int> OpenRegularFile(const std::string& path);
 
 }  // namespace cohort

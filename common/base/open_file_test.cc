@@ -1,6 +1,9 @@
 #include "common/base/open_file.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -30,6 +33,43 @@ TEST_CASE("a regular file is opened, anything else is refused without waiting") 
     CHECK(ExitCodeOf(refused) == ExitCode::kData);
   }
   CHECK(absl::IsNotFound(OpenRegularFile(directory / "none").status()));
+}
+
+// A process that holds a lease of the file until somebody else wants it. It says so on a pipe.
+pid_t HoldLease(const std::string& path, int* held) {
+  int fds[2];
+  REQUIRE(::pipe(fds) == 0);
+  const pid_t pid = ::fork();
+  if (pid != 0) {
+    ::close(fds[1]);
+    *held = fds[0];
+    return pid;
+  }
+  sigset_t wanted;
+  sigemptyset(&wanted);
+  sigaddset(&wanted, SIGIO);
+  ::sigprocmask(SIG_BLOCK, &wanted, nullptr);
+  const int fd = ::open(path.c_str(), O_RDWR);
+  if (::fcntl(fd, F_SETLEASE, F_WRLCK) != 0) ::_exit(1);
+  int signal = 0;
+  if (::write(fds[1], "h", 1) != 1 || ::sigwait(&wanted, &signal) != 0) ::_exit(2);
+  ::_exit(::fcntl(fd, F_SETLEASE, F_UNLCK) == 0 ? 0 : 3);
+}
+
+TEST_CASE("a file that somebody holds a lease of is opened once it is given back") {
+  const TestDirectory directory;
+  const std::string path = directory.Write("file", "abc");
+  int held = -1;
+  const pid_t holder = HoldLease(path, &held);
+  char byte = 0;
+  REQUIRE(::read(held, &byte, 1) == 1);
+  ::close(held);
+  const auto fd = OpenRegularFile(path);
+  CHECK(fd.status() == absl::OkStatus());
+  if (fd.ok()) ::close(*fd);
+  int status = 0;
+  REQUIRE(::waitpid(holder, &status, 0) == holder);
+  CHECK(WEXITSTATUS(status) == 0);
 }
 
 }  // namespace
