@@ -111,6 +111,18 @@ std::string Chief::StatusText() const {
 
 void Chief::Interrupt() { runner_->Interrupt(); }
 
+absl::Status Chief::Stop(Duration limit) {
+  Interrupt();
+  const TimePoint deadline = clock_.Now() + limit;
+  MutexLock lock(&mu_);
+  while (!ended_) {
+    if (changed_.WaitUntil(&mu_, deadline) || ended_) continue;
+    return DeadlineExceeded("the job has not ended for {} s: its storage does not answer",
+                            ToSeconds(limit));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<JobReport> Chief::Wait() {
   MutexLock lock(&mu_);
   while (!ended_) changed_.Wait(&mu_);

@@ -39,6 +39,9 @@ class Chief {
   void Interrupt();
   // Waits for the job's end. Errors: why it failed; Cancelled where it was interrupted.
   absl::StatusOr<JobReport> Wait();
+  // Interrupts the job and waits for its end. Error: DeadlineExceeded where it does not come within
+  // `limit`; the destructor would wait on.
+  absl::Status Stop(Duration limit);
   int admin_port() const;  // 0: none
 
  private:

@@ -1,6 +1,7 @@
 // cohort-chief: owns a job. TF_CONFIG says where its workers and parameter servers are.
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
@@ -31,13 +32,17 @@ absl::StatusOr<int> Run(const ChiefFlags& flags) {
   };
   options.on_done = [&signals] { signals->NotifyDone(); };
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<Chief> chief, Chief::Start(std::move(options)));
-  const int signal = signals->Wait();
-  if (signal != 0) chief->Interrupt();
-  const absl::StatusOr<JobReport> report = chief->Wait();
-  if (signal != 0) {
-    context.log->Info("ended_by_signal", {{"signal", signal}});
-    return ExitCodeOfSignal(signal);
+  if (const int signal = signals->Wait(); signal != 0) {
+    const absl::Status stopped = chief->Stop(std::chrono::seconds(15));
+    if (stopped.ok()) {
+      context.log->Info("ended_by_signal", {{"signal", signal}});
+      return ExitCodeOfSignal(signal);
+    }
+    // Nothing is lost with what is left where it stands: what the journal holds, holds.
+    context.log->Failure(LogLevel::kError, "stuck", stopped);
+    _exit(ExitCodeOfSignal(signal));
   }
+  const absl::StatusOr<JobReport> report = chief->Wait();
   COHORT_RETURN_IF_ERROR(report.status());
   std::fputs(report->Text().c_str(), stdout);
   return 0;

@@ -26,12 +26,13 @@ absl::StatusOr<int> Run(const PsFlags& flags) {
                                   {"threads", context.threads},
                                   {"incarnation", context.incarnation}});
   // Snapshots under way are written before it ends.
-  constexpr std::chrono::milliseconds kSnapshotGrace{30'000};
+  const auto grace =
+      std::chrono::duration_cast<std::chrono::milliseconds>(FromSeconds(flags.drain_timeout_s));
   return RunUntilEnd(server.get(), signals.get(), context.log.get(),
                      {.program = "cohort-ps",
                       .role = "parameter server",
-                      .grace_after_signal = kSnapshotGrace,
-                      .grace_at_end = kSnapshotGrace});
+                      .grace_after_signal = grace,
+                      .grace_at_end = grace});
 }
 
 }  // namespace

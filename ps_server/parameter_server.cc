@@ -109,11 +109,16 @@ std::optional<TaskEnd> ParameterServer::end() const {
 
 absl::Status ParameterServer::Shutdown(const absl::Status& why, std::chrono::milliseconds grace) {
   server_->SetServing(false);
-  core_->WaitForSnapshots(clock_.Now() + grace);
+  if (!core_->WaitForSnapshots(clock_.Now() + grace)) core_->DropSnapshots();
   server_->Shutdown(why, std::chrono::milliseconds(2000));
-  background_.Drop();
-  look_.Drop();
-  return absl::OkStatus();
+  const TimePoint deadline = clock_.Now() + options_.stop_wait;
+  const bool written = background_.DropUntil(deadline);
+  const bool looked = look_.DropUntil(deadline);
+  if (written && looked) return absl::OkStatus();
+  return DeadlineExceeded(
+      "ps:{} has not stopped for {} s: {} does not end; does its storage answer?", options_.index,
+      ToSeconds(options_.stop_wait),
+      written ? "a look at the checkpoint directory" : "making its tablets, or a snapshot,");
 }
 
 ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleContext& context) {

@@ -46,6 +46,8 @@ class ParameterServer : public ServingTask {
     std::string chief_address;  // to be named while it is waited for; may be ""
     Duration chief_timeout = std::chrono::seconds(10);
     Duration chief_wait = std::chrono::seconds(300);
+    // For what is under way on the threads that wait for storage, once they are to stop.
+    Duration stop_wait = std::chrono::seconds(5);
     Logger* log = nullptr;          // outlives the server
     std::function<void()> on_done;  // the chief has ended the job; on a thread of the server
   };
@@ -60,8 +62,9 @@ class ParameterServer : public ServingTask {
   // Says whom it waits for. Errors: DeadlineExceeded when no chief has been there for chief_wait.
   absl::Status Tick() override;
   std::optional<TaskEnd> end() const override;
-  // Lets snapshots under way be written for at most `grace`, closes all streams with `why` (OK: the
-  // job is done), stops. Idempotent.
+  // Lets snapshots under way be written for at most `grace`, drops them, closes all streams with
+  // `why` (OK: the job is done), stops. Idempotent. Error: DeadlineExceeded where the storage does
+  // not answer in stop_wait.
   absl::Status Shutdown(const absl::Status& why, std::chrono::milliseconds grace) override;
 
   PsCore* core() { return core_.get(); }

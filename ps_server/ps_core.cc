@@ -108,15 +108,21 @@ void PsCore::FillHello(const v1::AdoptPs& adopt, v1::PsHello* hello) {
   }
 }
 
-void PsCore::SendHello(Connection connection, const v1::ChiefToPs& message, bool sees) {
-  // Another chief may have taken over while the directory was looked at: this one has been told.
-  if (!message.adopt().probe() && adoption_.connection() != connection) return;
+void PsCore::AnswerHello(Connection connection, const v1::ChiefToPs& message, bool sees,
+                         const absl::Status& status) {
   v1::PsToChief answer;
   answer.set_request(message.request());
   answer.set_generation(adoption_.generation());
+  if (!status.ok()) StatusToProto(status, answer.mutable_status());
   FillHello(message.adopt(), answer.mutable_hello());
   answer.mutable_hello()->set_sees_checkpoint_dir(sees);
   env_.sink->Send(connection, answer);
+}
+
+void PsCore::SendHello(Connection connection, const v1::ChiefToPs& message, bool sees) {
+  // Another chief may have taken over while the directory was looked at: this one has been told.
+  if (!message.adopt().probe() && adoption_.connection() != connection) return;
+  AnswerHello(connection, message, sees);
 }
 
 void PsCore::Greet(Connection connection, const v1::ChiefToPs& message) {
@@ -152,23 +158,18 @@ void PsCore::OnLooked(const DirectoryName& name, const absl::Status& sees) {
 
 void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message) {
   const v1::AdoptPs& adopt = message.adopt();
-  v1::PsToChief answer;
-  answer.set_request(message.request());
   if (adopt.has_expected() && (adopt.expected().type() != "ps" ||
                                adopt.expected().index() != static_cast<int32_t>(options_.index))) {
-    StatusToProto(
+    return AnswerHello(
+        connection, message, /*sees=*/true,  // this error is the one to tell
         FailedPrecondition("the chief takes this task for {}:{}, but it is ps:{}: TF_CONFIG "
                            "of the two differ",
-                           adopt.expected().type(), adopt.expected().index(), options_.index),
-        answer.mutable_status());
-    answer.set_generation(adoption_.generation());
-    FillHello(adopt, answer.mutable_hello());
-    answer.mutable_hello()->set_sees_checkpoint_dir(true);  // the other error is the one to tell
-    env_.sink->Send(connection, answer);
-    return;
+                           adopt.expected().type(), adopt.expected().index(), options_.index));
   }
   if (!adopt.probe()) {
     if (message.generation() == 0) {
+      v1::PsToChief answer;
+      answer.set_request(message.request());
       StatusToProto(InvalidArgument("a chief without a generation adopts nothing"),
                     answer.mutable_status());
       env_.sink->Send(connection, answer);
@@ -307,6 +308,11 @@ size_t PsCore::CountSnapshots() const {
 size_t PsCore::snapshots_under_way() const {
   MutexLock lock(&mu_);
   return CountSnapshots();
+}
+
+void PsCore::DropSnapshots() {
+  MutexLock lock(&mu_);
+  CancelSnapshots();
 }
 
 bool PsCore::WaitForSnapshots(TimePoint deadline) const {

@@ -101,6 +101,8 @@ class PsCore {
   size_t snapshots_under_way() const;
   // Until there are none, or the deadline: false.
   bool WaitForSnapshots(TimePoint deadline) const;
+  // Those under way are given up at the next block of theirs.
+  void DropSnapshots();
   // A page for people: tablets, versions, chief.
   std::string StatusText() const;
 
@@ -127,6 +129,9 @@ class PsCore {
   void Greet(Connection connection, const v1::ChiefToPs& message)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnLooked(const DirectoryName& name, const absl::Status& sees);
+  void AnswerHello(Connection connection, const v1::ChiefToPs& message, bool sees,
+                   const absl::Status& status = absl::OkStatus())
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendHello(Connection connection, const v1::ChiefToPs& message, bool sees)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FillHello(const v1::AdoptPs& adopt, v1::PsHello* hello) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

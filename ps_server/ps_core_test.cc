@@ -289,17 +289,19 @@ TEST_CASE("who ends the server waits until snapshots are written or dropped") {
   CHECK(ps.core->WaitForSnapshots(TimePoint::min()));
   ps.TakeSnapshot(1, 5, "/cut");
   CHECK_FALSE(ps.core->WaitForSnapshots(TimePoint::min()));
-  const bool dropped = GENERATE(false, true);
+  const int how = GENERATE(0, 1, 2);
   std::atomic<bool> waited = false;
   const TimePoint far = std::chrono::steady_clock::now() + std::chrono::minutes(2);
   std::thread end([&] { waited = ps.core->WaitForSnapshots(far); });
-  if (dropped) {
+  if (how == 0) {
+    ps.RunBackground();
+  } else if (how == 1) {
     v1::ChiefToPs drop;
     drop.set_generation(1);
     drop.mutable_drop_snapshot()->set_cut(5);
     ps.core->OnMessage(1, drop);
   } else {
-    ps.RunBackground();
+    ps.core->DropSnapshots();
   }
   end.join();
   CHECK(waited);

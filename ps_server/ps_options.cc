@@ -12,6 +12,8 @@ void AddPsFlags(FlagSet* flags, PsFlags* out) {
                     "seconds for which a chief that was lost without a sign keeps others away");
   flags->AddSeconds("chief_wait_s", &out->chief_wait_s,
                     "seconds without a chief after which this task ends; 0: it waits for ever");
+  flags->AddSeconds("drain_timeout_s", &out->drain_timeout_s,
+                    "seconds that snapshots under way may take after SIGTERM");
 }
 
 }  // namespace cohort

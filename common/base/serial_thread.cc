@@ -16,17 +16,25 @@ void SerialThread::Post(std::function<void()> function) {
   changed_.Signal();
 }
 
-void SerialThread::End(State how) {
+bool SerialThread::End(State how, std::chrono::steady_clock::time_point deadline) {
   std::deque<std::function<void()>> dropped;
   {
     MutexLock lock(&mu_);
-    if (state_ != State::kRunning) return;
-    state_ = how;
-    if (how == State::kDropping) dropped.swap(queue_);
-    changed_.Signal();
+    if (state_ == State::kRunning) {
+      state_ = how;
+      if (how == State::kDropping) dropped.swap(queue_);
+      changed_.Signal();
+    }
   }
   dropped.clear();  // without the lock, for what they own
-  thread_.join();
+  if (deadline != kNever) {
+    MutexLock lock(&mu_);
+    while (!ended_) {
+      if (!end_reached_.WaitUntil(&mu_, deadline) && !ended_) return false;
+    }
+  }
+  if (thread_.joinable()) thread_.join();
+  return true;
 }
 
 void SerialThread::Run() {
@@ -38,6 +46,7 @@ void SerialThread::Run() {
       while (queue_.empty() && state_ == State::kRunning) changed_.Wait(&mu_);
       if (queue_.empty()) {
         ended_ = true;
+        end_reached_.Signal();
         return;
       }
       next = std::move(queue_.front());

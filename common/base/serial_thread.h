@@ -1,6 +1,7 @@
 #ifndef COHORT_COMMON_BASE_SERIAL_THREAD_H_
 #define COHORT_COMMON_BASE_SERIAL_THREAD_H_
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <string>
@@ -23,18 +24,26 @@ class SerialThread {
   // Thread-safe, also from a function that runs here. Once the thread has ended it does nothing.
   void Post(std::function<void()> function);
   // Ends the thread: Finish when all that is queued has run, Drop after the function under way
-  // (those behind it are destroyed). The first call counts; later ones do nothing.
-  void Finish() { End(State::kFinishing); }
-  void Drop() { End(State::kDropping); }
+  // (those behind it are destroyed). The first call says how; later ones wait alike. From one
+  // thread at a time.
+  void Finish() { End(State::kFinishing, kNever); }
+  void Drop() { End(State::kDropping, kNever); }
+  // As Drop, until the deadline. False: the function under way has not returned, and Finish, Drop
+  // and the destructor still wait for it.
+  [[nodiscard]] bool DropUntil(std::chrono::steady_clock::time_point deadline) {
+    return End(State::kDropping, deadline);
+  }
 
  private:
+  static constexpr auto kNever = std::chrono::steady_clock::time_point::max();
   enum class State { kRunning, kFinishing, kDropping };
-  void End(State how);
+  bool End(State how, std::chrono::steady_clock::time_point deadline);
   void Run();
 
   const std::string name_;
   Mutex mu_;
   CondVar changed_;
+  CondVar end_reached_;
   State state_ ABSL_GUARDED_BY(mu_) = State::kRunning;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   std::deque<std::function<void()>> queue_ ABSL_GUARDED_BY(mu_);

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <vector>
@@ -74,6 +75,21 @@ TEST_CASE("Drop waits for the function under way, and destroys those behind it")
   while (owned.use_count() > 1) std::this_thread::yield();  // dropped while the first one runs
   gate.open.set_value();
   ended.get();
+  CHECK(!ran);
+}
+
+TEST_CASE("DropUntil gives up where the function under way does not return") {
+  Gate gate;
+  bool ran = false;
+  SerialThread thread("test");
+  thread.Post(gate.Function());
+  thread.Post([&] { ran = true; });
+  gate.reached.get_future().wait();
+  CHECK_FALSE(thread.DropUntil(std::chrono::steady_clock::now()));
+  CHECK_FALSE(thread.DropUntil(std::chrono::steady_clock::now()));
+  gate.open.set_value();
+  CHECK(thread.DropUntil(std::chrono::steady_clock::time_point::max()));
+  CHECK(thread.DropUntil(std::chrono::steady_clock::now()));  // it has ended
   CHECK(!ran);
 }
 

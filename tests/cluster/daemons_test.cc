@@ -132,6 +132,29 @@ TEST_CASE("SIGTERM ends a worker whose step never ends") {
   RequireSaid(&s, TaskRole::kWorker, 0, "the step thread of worker:0 has not stopped");
 }
 
+TEST_CASE("SIGTERM ends a server whose storage does not answer") {
+  MiniClusterOptions options{.servers = 1, .workers = 1, .job_yaml = RecommenderJob(30, 50)};
+  options.flags[TaskRole::kPs] = {"--crash_point", "ps.snapshot.writing:1:hold",
+                                  "--drain_timeout_s", "0.1"};
+  Scenario s(Body::kProcesses, "storage", options);
+  s.Check(s->StartAll());
+  s.Said(TaskRole::kPs, 0, {"crash_point name=ps.snapshot.writing nth=1 held"});
+  s.Check(s.processes()->Signal(TaskRole::kPs, 0, SIGTERM));
+  REQUIRE(s.ExitOf(TaskRole::kPs, 0, seconds(60)) == 128 + SIGTERM);
+  RequireSaid(&s, TaskRole::kPs, 0, "a snapshot, does not end; does its storage answer?");
+}
+
+TEST_CASE("SIGTERM ends a chief whose storage does not answer") {
+  MiniClusterOptions options{.servers = 1, .workers = 1, .job_yaml = RecommenderJob(30, 50)};
+  options.flags[TaskRole::kChief] = {"--crash_point", "chief.cut.manifest_written:2:hold"};
+  Scenario s(Body::kProcesses, "chief_storage", options);
+  s.Check(s->StartAll());
+  s.Said(TaskRole::kChief, 0, {"crash_point name=chief.cut.manifest_written nth=2 held"});
+  s.Check(s.processes()->Signal(TaskRole::kChief, 0, SIGTERM));
+  REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 128 + SIGTERM);
+  RequireSaid(&s, TaskRole::kChief, 0, "its storage does not answer");
+}
+
 TEST_CASE("every role answers on its admin port while it trains") {
   const std::vector<int> ports = ChooseFreePorts(4).value();
   PacedScenario s("admin", {.job_yaml = WithValidation(RecommenderJob(30, 50))});
