@@ -53,14 +53,16 @@ class BadRun(unittest.TestCase):
 
     def test_a_limit_on_memory(self):
         """Too little for the threads, or for anything: a message and 71, no abort."""
-        config = {"TF_CONFIG": cases.CHIEF}
+        config, codes = {"TF_CONFIG": cases.CHIEF}, []
         for kilobytes in range(150_000, 400_000, 50_000):
             ended = run(["bash", "-c", "ulimit -v %d; exec \"$0\" \"$@\"" % kilobytes, program("cohort-chief"),
                          cases.RECOMMENDER, "--checkpoint_dir", self.path("c"), "--log_dir", self.path("l"),
                          "--task_timeout_s", "0.2"], config)
+            codes.append(ended.returncode)
             with self.subTest(kilobytes):
                 self.assertIn(ended.returncode, (OS, cases.UNAVAILABLE), ended.stderr)
                 self.assertIn("cohort-chief: error: ", ended.stderr)
+        self.assertIn(OS, codes)
 
 
 if __name__ == "__main__":
