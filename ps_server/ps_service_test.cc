@@ -1,9 +1,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 
+#include "common/base/test_time.h"
 #include "common/rpc/frame_codec.h"
 #include "common/rpc/shared_segment.h"
 #include "common/rpc/status_proto.h"
@@ -18,9 +18,7 @@ namespace {
 using Floats = std::vector<float>;
 
 CompletionLoop::Clock::time_point Deadline() {
-  const char* scale = std::getenv("COHORT_TEST_TIME_SCALE");
-  return CompletionLoop::Clock::now() +
-         std::chrono::seconds(static_cast<int>(30 * (scale ? std::max(1.0, std::atof(scale)) : 1)));
+  return CompletionLoop::Clock::now() + testing::Scaled(std::chrono::seconds(30));
 }
 
 // One stream of a raw client, polled by the test's thread.

@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/base/test_time.h"
 #include "common/rpc/completion_loop.h"
 #include "common/rpc/stream.h"
 #include "common/rpc/stream_client.h"
@@ -21,11 +21,7 @@ namespace cohort {
 inline constexpr char kEchoMethod[] = "/cohort.test.Echo/Echo";
 
 // How long a test waits for what must come; scaled for slow machines.
-inline std::chrono::milliseconds TestLimit() {
-  const char* scale = std::getenv("COHORT_TEST_TIME_SCALE");
-  return std::chrono::milliseconds(
-      static_cast<int64_t>(30000 * (scale != nullptr ? std::max(1.0, std::atof(scale)) : 1.0)));
-}
+inline std::chrono::milliseconds TestLimit() { return testing::Scaled(std::chrono::seconds(30)); }
 inline CompletionLoop::Clock::time_point TestDeadline() {
   return CompletionLoop::Clock::now() + TestLimit();
 }

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <deque>
 #include <fstream>
 #include <utility>
@@ -46,12 +45,6 @@ std::string TailOf(const std::string& file, int lines) {
 int64_t SizeOf(const std::string& file) {
   struct stat info {};
   return stat(file.c_str(), &info) == 0 ? info.st_size : 0;
-}
-
-milliseconds Scaled(milliseconds limit) {
-  const char* scale = std::getenv("COHORT_TEST_TIME_SCALE");
-  const double factor = scale != nullptr ? std::max(1.0, std::atof(scale)) : 1.0;
-  return milliseconds(static_cast<int64_t>(static_cast<double>(limit.count()) * factor));
 }
 
 bool WaitReadable(int fd, milliseconds limit) {

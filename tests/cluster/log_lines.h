@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/base/test_time.h"
+
 namespace cohort {
 
 // The last lines of a file; "" where there is none.
@@ -16,8 +18,7 @@ std::string TailOf(const std::string& file, int lines);
 // The size of a file in bytes; 0 where there is none.
 int64_t SizeOf(const std::string& file);
 
-// Limits on time, scaled by COHORT_TEST_TIME_SCALE.
-std::chrono::milliseconds Scaled(std::chrono::milliseconds limit);
+using testing::Scaled;
 
 // Waits until `fd` is readable. False: the limit, scaled, has passed.
 bool WaitReadable(int fd, std::chrono::milliseconds limit);
