@@ -21,6 +21,13 @@ namespace {
 constexpr size_t kMaxLockBytes = 4096;
 constexpr auto kLook = std::chrono::milliseconds(100);
 
+// Device and inode of what has this name; zeros where nothing has.
+std::pair<uint64_t, uint64_t> IdentityOf(const std::string& path) {
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) != 0) return {};
+  return {info.st_dev, info.st_ino};
+}
+
 // A descriptor that closes itself.
 class Fd {
  public:
@@ -178,6 +185,12 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Replace(const Opti
   return replaced;
 }
 
+DirectoryLock::DirectoryLock(std::string directory, std::string text, int fd)
+    : directory_(std::move(directory)),
+      directory_id_(IdentityOf(directory_)),
+      text_(std::move(text)),
+      fd_(fd) {}
+
 DirectoryLock::~DirectoryLock() {
   // Empty: nobody need watch it.
   if (Check().ok()) [[maybe_unused]]
@@ -194,7 +207,15 @@ absl::Status DirectoryLock::Check() const {
     SetFailure(&status, {.role = "chief", .retryable = false});
     return WithExitCode(std::move(status), ExitCode::kUnavailable);
   }
-  return IsNamed(fd_, path) ? absl::OkStatus() : DirectoryGone(directory_, path);
+  if (IsNamed(fd_, path)) return absl::OkStatus();
+  struct stat info = {};
+  const bool removed = ::stat(path.c_str(), &info) != 0 && errno == ENOENT;
+  if (!removed || IdentityOf(directory_) != directory_id_) return DirectoryGone(directory_, path);
+  return WithExitCode(
+      FailedPrecondition("{} was removed while the job ran: without it another chief could take "
+                         "the directory. Start the chief again, and the job goes on",
+                         path),
+      ExitCode::kIo);
 }
 
 void DirectoryLock::Beat() const { ::futimens(fd_, nullptr); }

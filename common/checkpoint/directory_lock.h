@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "common/base/clock.h"
 
@@ -29,15 +30,16 @@ inline constexpr std::string_view kLockName = "chief.lock";
 // chief that was killed comes back at once on its own host, and after those seconds on another.
 //
 // `takeover` takes the lock from a holder that lives: another file takes the name. The former
-// holder finds that out with Check, before each thing that it writes and once a second.
+// holder finds that out with Check, before each thing that it writes or deletes and once a second.
 //
 // What is guaranteed: on one host, and between hosts where flock works, two chiefs never have one
 // directory unless `takeover` is given; where flock does not work between hosts, not unless the two
 // start within the same seconds or the holder stood still (a stopped process, storage that hangs)
 // while it was watched; then one of them finds out with Check. What is not: a holder from whom the
-// lock is taken in between a Check and the write behind it still writes that. It is one record of
-// its own journal file, which does not count any more, or the commit of one checkpoint, which does
-// if its timeline is the higher one.
+// lock is taken in between a Check and the write behind it still writes that. It is one batch of
+// records of its own journal file, which do not count any more, the commit of one checkpoint, which
+// counts if its timeline is the higher one, or the deletion of one checkpoint that was too old by
+// then.
 class DirectoryLock {
  public:
   struct Options {
@@ -59,21 +61,22 @@ class DirectoryLock {
   DirectoryLock& operator=(const DirectoryLock&) = delete;
 
   // Errors: Aborted (exit 69), with a FailureInfo of role "chief", where another chief has taken
-  // the lock; FailedPrecondition (exit 74) where the directory was deleted, moved or replaced.
+  // the lock; FailedPrecondition (exit 74) where the directory was deleted, moved or replaced, or
+  // the file was removed from it.
   // Storage that does not answer is no error here: writing will tell. Thread-safe.
   absl::Status Check() const;
   // Touches the file. Once a second. Thread-safe.
   void Beat() const;
 
  private:
-  DirectoryLock(std::string directory, std::string text, int fd)
-      : directory_(std::move(directory)), text_(std::move(text)), fd_(fd) {}
+  DirectoryLock(std::string directory, std::string text, int fd);
   // Takes the name for a new file, whoever has locked the old one.
   static absl::StatusOr<std::unique_ptr<DirectoryLock>> Replace(const Options& options,
                                                                 const std::string& text);
 
   const std::string directory_;
-  const std::string text_;  // of the file
+  const std::pair<uint64_t, uint64_t> directory_id_;  // device and inode, as it was taken
+  const std::string text_;                            // of the file
   const int fd_;
 };
 

@@ -165,6 +165,17 @@ TEST_CASE("a directory that is deleted, moved or replaced is found out") {
   CHECK((*lock)->Check().ok());
 }
 
+TEST_CASE("a lock's file that is removed is found out, and named") {
+  const TestDirectory dir;
+  const auto lock = DirectoryLock::Take(Of(dir, 1));
+  REQUIRE(lock.ok());
+  std::filesystem::remove(dir / kLockName);
+  const absl::Status status = (*lock)->Check();
+  CHECK(ExitCodeOf(status) == ExitCode::kIo);
+  CHECK(Contains(Message(status), dir / kLockName + " was removed while the job ran"));
+  CHECK(!Contains(Message(status), "replaced"));
+}
+
 TEST_CASE("a file that says nothing is nobody's") {
   const TestDirectory dir;
   dir.Write(kLockName, GENERATE("", "{", "[1]", "\xff\xfe"));
