@@ -8,8 +8,12 @@ namespace cohort {
 Closure* ClosureQueue::Add(std::unique_ptr<Closure> closure) {
   Closure* c = closure.get();
   c->state = Closure::State::kQueued;
-  c->in_line = true;
-  LineOf(*c).first.push_back(c->id);
+  c->in_line = c->fresh;
+  if (c->fresh) {
+    LineOf(*c).first.push_back(c->id);
+  } else {
+    LineOf(*c).again.insert(c->id);
+  }
   closures_[c->id] = std::move(closure);
   return c;
 }
@@ -26,14 +30,31 @@ Closure* ClosureQueue::Find(uint64_t id) {
   return found == closures_.end() ? nullptr : found->second.get();
 }
 
-uint64_t ClosureQueue::Front(Line* line) {
-  if (!line->again.empty()) return *line->again.begin();
-  while (!line->first.empty()) {
-    const Closure* c = Find(line->first.front());
-    if (c != nullptr && c->in_line) return c->id;
-    line->first.pop_front();
-  }
-  return 0;
+const Closure* ClosureQueue::Find(uint64_t id) const {
+  const auto found = closures_.find(id);
+  return found == closures_.end() ? nullptr : found->second.get();
+}
+
+uint64_t ClosureQueue::Front(const Line& line) const {
+  if (!line.again.empty()) return *line.again.begin();
+  const auto found = std::find_if(line.first.begin(), line.first.end(),
+                                  [this](uint64_t id) { return InLine(id); });
+  return found == line.first.end() ? 0 : *found;
+}
+
+uint64_t ClosureQueue::Next(bool training) const {
+  const uint64_t t = training ? Front(training_) : 0;
+  const uint64_t o = Front(others_);
+  return t == 0 ? o : (o == 0 ? t : std::min(t, o));
+}
+
+bool ClosureQueue::InLine(uint64_t id) const {
+  const Closure* const c = Find(id);
+  return c != nullptr && c->in_line;
+}
+
+void ClosureQueue::DropGone(Line* line) {
+  while (!line->first.empty() && !InLine(line->first.front())) line->first.pop_front();
 }
 
 void ClosureQueue::TakeOut(Closure* closure) {
@@ -57,9 +78,9 @@ void ClosureQueue::SetInFlight(Closure* closure, int worker, uint32_t attempt) {
 
 Closure* ClosureQueue::Dispatch(int worker, bool training, uint64_t ids_end) {
   if (failed()) return nullptr;
-  const uint64_t t = training ? Front(&training_) : 0;
-  const uint64_t o = Front(&others_);
-  const uint64_t id = t == 0 ? o : (o == 0 ? t : std::min(t, o));
+  DropGone(&training_);
+  DropGone(&others_);
+  const uint64_t id = Next(training);
   if (id == 0 || id >= ids_end) return nullptr;
   Closure* c = Find(id);
   TakeOut(c);

@@ -37,8 +37,9 @@ struct Closure {
 };
 
 // The closures of the job, by id, and the line in which they wait. Closures that wait again come
-// before those that wait for the first time; otherwise the order is that of Schedule. Training
-// closures and others stand in lines of their own, for a cut stops only the former.
+// before those that wait for the first time, in the order of their ids, for what stays open holds
+// up those far behind it; otherwise the order is that of Schedule. Training closures and others
+// stand in lines of their own, for a cut stops only the former.
 //
 // Its error follows ClusterCoordinator:
 //
@@ -51,11 +52,13 @@ class ClosureQueue {
  public:
   explicit ClosureQueue(size_t capacity) : capacity_(capacity) {}
 
-  // Puts a closure at the end of its line.
+  // Puts a closure into its line: a fresh one at the end; one that was given out in a former life,
+  // or before an error, among those that wait again.
   Closure* Add(std::unique_ptr<Closure> closure);
   // One that a worker has in hand already, under this attempt.
   Closure* AddInFlight(std::unique_ptr<Closure> closure, int worker, uint32_t attempt);
   Closure* Find(uint64_t id);
+  const Closure* Find(uint64_t id) const;
 
   // Takes the next one out of the line and marks it in flight on `worker`; null where there is none
   // that may go: of training closures only where `training`, and only ids below `ids_end`.
@@ -76,6 +79,8 @@ class ClosureQueue {
   size_t in_flight() const { return in_flight_; }
   size_t training_in_flight() const { return training_in_flight_; }
   bool full() const { return queued() >= capacity_; }
+  // The one that Dispatch takes next; 0 where none waits.
+  uint64_t Next(bool training = true) const;
   // Training closures of the job runner that a cut must name as pending: all but those that were
   // never dispatched, whose places (from `*first_fresh_place` on; unchanged where there is none)
   // count as not made yet.
@@ -94,8 +99,11 @@ class ClosureQueue {
     std::set<uint64_t> again;
   };
   Line& LineOf(const Closure& closure) { return closure.spec.training ? training_ : others_; }
-  // The next id of a line, 0 where it is empty; drops entries that do not count.
-  uint64_t Front(Line* line);
+  // The next id of a line, 0 where it is empty.
+  uint64_t Front(const Line& line) const;
+  bool InLine(uint64_t id) const;
+  // Drops entries at the front that do not count.
+  void DropGone(Line* line);
   void TakeOut(Closure* closure);
   void SetInFlight(Closure* closure, int worker, uint32_t attempt);
 

@@ -37,6 +37,7 @@ void CoordinatorCore::Tick(int64_t now_us) {
   AdvanceCut();
   if (!settle_held_) settlement_.Tick(now_us_);
   RefillAll(/*idle_only=*/false);
+  TellStop();
 }
 
 void CoordinatorCore::OnConnected(Task task) {
@@ -150,26 +151,27 @@ void CoordinatorCore::OnJournaled(uint64_t record) {
   TellStop();
 }
 
-// Everyone, when the end is durable.
+// Everyone, when the end is durable: in the journal, or, where the disk is full, in a manifest.
 void CoordinatorCore::TellStop() {
-  if (stop_record_ != 0 && durable_record_ >= stop_record_ && phase_ != Phase::kStopped) {
-    v1::ShutdownTask shutdown;
-    shutdown.set_reason(stop_reason_);
-    shutdown.set_job_finished(job_finished_);
-    v1::ChiefToPs to_ps;
-    v1::ChiefToWorker to_worker;
-    *to_ps.mutable_shutdown() = shutdown;
-    *to_worker.mutable_shutdown() = shutdown;
-    for (size_t i = 0; i < workers_.size(); ++i) outbox_.ToWorker(static_cast<int>(i), to_worker);
-    for (size_t i = 0; i < ps_.size(); ++i) outbox_.ToPs(static_cast<int>(i), to_ps);
-    phase_ = Phase::kStopped;
-  }
+  const bool proved = job_finished_ && finish_committed_ && journal_watch_.refused();
+  if (stop_record_ == 0 || phase_ == Phase::kStopped || !(stop_journaled() || proved)) return;
+  v1::ShutdownTask shutdown;
+  shutdown.set_reason(stop_reason_);
+  shutdown.set_job_finished(job_finished_);
+  v1::ChiefToPs to_ps;
+  v1::ChiefToWorker to_worker;
+  *to_ps.mutable_shutdown() = shutdown;
+  *to_worker.mutable_shutdown() = shutdown;
+  for (size_t i = 0; i < workers_.size(); ++i) outbox_.ToWorker(static_cast<int>(i), to_worker);
+  for (size_t i = 0; i < ps_.size(); ++i) outbox_.ToPs(static_cast<int>(i), to_ps);
+  phase_ = Phase::kStopped;
 }
 
 void CoordinatorCore::OnManifestWritten(uint64_t cut, const absl::Status& status,
                                         const std::string& path) {
   if (phase_ == Phase::kFailed) return;
   cut_.OnManifestWritten(cut, status, path);
+  if (cut_finished_ && cut_.state() == Cut::State::kJournaling) finish_committed_ = true;
 }
 
 int CoordinatorCore::AddProgram(std::string fingerprint, v1::Program program) {
@@ -260,16 +262,50 @@ std::string CoordinatorCore::WaitingFor() const {
   const bool start = phase_ == Phase::kProbing || phase_ == Phase::kAdopting;
   if (start || !all_ps_there()) return "waiting for " + membership_.Missing(now_us_);
   if (rollback_.active()) return "waiting for the parameter servers to load their tablets";
-  if (queue_.size() > 0 && ready_workers() == 0) {
-    std::string text = membership_.Missing(now_us_);
-    for (size_t i = 0; i < workers_.size(); ++i) {
-      if (!workers_[i].ready || now_us_ >= workers_[i].rests_until_us) continue;
-      text += fmt::format("{}{}, which cannot reach a parameter server", text.empty() ? "" : "; ",
-                          membership_.Name(WorkerTask(static_cast<int>(i))));
-    }
-    return "waiting for a worker: " + text;
-  }
+  if (std::string text = WaitingForWorkers(); !text.empty()) return text;
+  if (std::string text = WaitingForClosure(); !text.empty()) return text;
   return journal_watch_.Waiting();
+}
+
+bool CoordinatorCore::Late(const Worker& worker) const {
+  return !worker.in_flight.empty() && now_us_ - worker.progress_us >= options_.closure_deadline_us;
+}
+
+std::string CoordinatorCore::WaitingForWorkers() const {
+  const bool none = queue_.size() > 0 && ready_workers() == 0;
+  std::string text = none ? membership_.Missing(now_us_) : "";
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    const Worker& w = workers_[i];
+    std::string why;
+    if (none && w.ready && now_us_ < w.rests_until_us) {
+      why = "is set aside: " + w.rests_why;
+    } else if (!none && w.ready && Late(w)) {
+      why = fmt::format("has told no result for {} s of the {} closures that it has",
+                        (now_us_ - w.progress_us) / 1'000'000, w.in_flight.size());
+    }
+    if (why.empty()) continue;
+    text += fmt::format("{}{}, which {}", text.empty() ? "" : "; ",
+                        membership_.Name(WorkerTask(static_cast<int>(i))), why);
+  }
+  if (none) return "waiting for a worker: " + text;
+  return text.empty() ? "" : "waiting for " + text;
+}
+
+// Where all that waits is max_ids_ahead of one that is open.
+std::string CoordinatorCore::WaitingForClosure() const {
+  const uint64_t open = settlement_.watermark();
+  const uint64_t next = queue_.Next();
+  if (next == 0 || next < open + options_.max_ids_ahead) return "";
+  const Closure* const c = queue_.Find(open);
+  if (c == nullptr) {
+    const auto place = unfinished_.PlaceOf(open);
+    return fmt::format("waiting for closure {}{}, which has to be scheduled again", open,
+                       place.has_value() ? fmt::format(" (place {})", *place) : "");
+  }
+  const std::string where = c->state == Closure::State::kInFlight
+                                ? membership_.Name(WorkerTask(c->worker)) + " has"
+                                : "no worker has taken";
+  return fmt::format("waiting for closure {} (place {}), which {}", open, c->place, where);
 }
 
 }  // namespace cohort

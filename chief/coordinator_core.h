@@ -91,7 +91,7 @@ class CoordinatorCore {
 
   // The closure's id. Errors: the job's error where one is ready to be raised (which clears it) or
   // the chief has failed; ResourceExhausted where the queue is full; FailedPrecondition where
-  // nothing is served. The caller waits before it calls where error_pending() or queue_full().
+  // nothing is served. The caller waits before it calls where error_pending() or not has_room().
   absl::StatusOr<uint64_t> Schedule(ClosureSpec spec);
   // What a restart, an error or a rollback left to be scheduled again, by place.
   std::vector<UnfinishedClosure> Unfinished() const { return unfinished_.List(); }
@@ -108,7 +108,8 @@ class CoordinatorCore {
   void Fail(absl::Status error);
   // Writes what is settled, now; the number of the record after which all is durable.
   uint64_t Flush();
-  // Ends: a last settle record (and JobFinished), then ShutdownTask to all tasks.
+  // Ends: a last settle record (and JobFinished), then ShutdownTask to all tasks. Where a manifest
+  // says already that the job is finished, a journal that the disk refuses is not waited for.
   void Stop(const std::string& reason, bool job_finished);
 
   // ------------------------------------------------------------- state
@@ -117,6 +118,11 @@ class CoordinatorCore {
   bool resting() const { return queue_.size() == 0; }  // nothing is scheduled
   bool error_pending() const { return queue_.failed() && !queue_.error_ready(); }
   bool queue_full() const { return queue_.full(); }
+  // Whether Schedule takes it now. What is unfinished is not held by a full queue: all that stands
+  // in it may have to wait for that.
+  bool has_room(const ClosureSpec& spec) const {
+    return !queue_.full() || (spec.by_job && spec.training && unfinished_.Knows(spec.place));
+  }
   // OK, or the error to raise now; clears it. A chief that failed raises the same for ever.
   absl::Status TakeError();
   bool cut_active() const { return cut_.state() != Cut::State::kIdle; }
@@ -124,6 +130,8 @@ class CoordinatorCore {
   bool cut_commits(uint64_t cut) const {
     return cut_.state() == Cut::State::kCommitting && cut_.number() == cut;
   }
+  // kStopped: whether the journal has the end. If not, the manifest of the finished job has it.
+  bool stop_journaled() const { return durable_record_ >= stop_record_; }
   const JournalWatch& journal_watch() const { return journal_watch_; }
   bool all_ps_there() const { return membership_.all(Role::kPs, Link::kAdopted); }
   // What a caller that waits is waiting for: "waiting for worker:2 (host3:2222), 12 s"; "" = only
@@ -146,10 +154,11 @@ class CoordinatorCore {
     std::set<std::string> programs;
     std::set<std::string> resources;
     int64_t rests_until_us = 0;  // set aside: it cannot reach a server, or does not get on
-    int64_t progress_us = 0;     // since when it has had work and told no result
-    int stuck = 0;               // times that it was set aside for it since its last success
-    bool ready = false;          // adopted and set up
-    v1::WorkerHello hello;       // of its adoption, until it is set up
+    std::string rests_why;
+    int64_t progress_us = 0;  // since when it has had work and told no result
+    int stuck = 0;            // times that it was set aside for it since its last success
+    bool ready = false;       // adopted and set up
+    v1::WorkerHello hello;    // of its adoption, until it is set up
   };
   struct Ps {
     v1::PsHello hello;
@@ -188,6 +197,7 @@ class CoordinatorCore {
   void CancelFor(std::unique_ptr<Closure> closure, const absl::Status& status);
   void LeaveUnfinished(const Closure& closure);
   void ForgetInFlight(int worker, uint64_t id);
+  bool EndAtLimit(int worker);
   void RequeueAll(int worker, bool lost);
   void Rest(int worker, int64_t us, const std::string& why);
   bool MayDispatch(int worker) const;
@@ -209,6 +219,9 @@ class CoordinatorCore {
 
   // coordinator_core.cc
   void TellStop();
+  bool Late(const Worker& worker) const;
+  std::string WaitingForWorkers() const;
+  std::string WaitingForClosure() const;
 
   const CoreOptions options_;
   Outbox outbox_;
@@ -255,6 +268,7 @@ class CoordinatorCore {
   uint64_t epoch_ = 0;
   uint64_t next_cut_ = 0;
   bool cut_finished_ = false;
+  bool finish_committed_ = false;  // the newest cut is the finished job's
   int64_t cancel_since_us_ = -1;
   int64_t stranded_since_us_ = -1;
   CoreCounters counters_;

@@ -31,7 +31,7 @@ absl::StatusOr<uint64_t> CoordinatorCore::Schedule(ClosureSpec spec) {
     return InvalidArgument("a closure of program {}, resource {}, {} steps: there is no such thing",
                            spec.program, spec.resource, spec.steps);
   }
-  if (queue_.full()) return ResourceExhausted("the queue of closures is full");
+  if (!has_room(spec)) return ResourceExhausted("the queue of closures is full");
 
   auto closure = std::make_unique<Closure>();
   closure->spec = std::move(spec);
@@ -210,13 +210,14 @@ void CoordinatorCore::GiveBack(Closure* c, const absl::Status& why) {
   const bool cannot_reach = info.has_value() && info->role == "ps";
   const bool is_ending =
       info.has_value() && info->role == "worker" && why.code() == absl::StatusCode::kUnavailable;
+  if (times > options_.max_give_backs) {
+    Fail(Annotate(absl::Status(absl::StatusCode::kUnavailable, why.message()),
+                  fmt::format("closure {} was given back {} times, the last time by {}", id, times,
+                              membership_.Name(WorkerTask(worker)))));
+  }
   if (cannot_reach || is_ending || times % 4 == 0) {
     Rest(worker, options_.set_aside_us, std::string(why.message()));
   }
-  if (times <= options_.max_give_backs) return;
-  Fail(Annotate(absl::Status(absl::StatusCode::kUnavailable, why.message()),
-                fmt::format("closure {} was given back {} times, the last time by {}", id, times,
-                            membership_.Name(WorkerTask(worker)))));
 }
 
 void CoordinatorCore::CancelFor(std::unique_ptr<Closure> closure, const absl::Status& status) {
@@ -243,8 +244,26 @@ void CoordinatorCore::ForgetInFlight(int worker, uint64_t id) {
 
 // ------------------------------------------------------------------ workers that fall out
 
+// Whether there is an error, or one of the worker's closures is at a limit, which makes it one.
+bool CoordinatorCore::EndAtLimit(int worker) {
+  for (const uint64_t id : workers_[static_cast<size_t>(worker)].in_flight) {
+    const Closure* const c = queue_.Find(id);
+    if (c == nullptr || c->state != Closure::State::kInFlight || c->worker != worker) continue;
+    absl::Status limit = CheckLimits(*c);
+    if (limit.ok()) continue;
+    Fail(std::move(limit));
+    break;
+  }
+  return queue_.failed();
+}
+
 void CoordinatorCore::RequeueAll(int worker, bool lost) {
   Worker& w = workers_[static_cast<size_t>(worker)];
+  if (!lost && EndAtLimit(worker)) {
+    // It may be in the middle of one: they stay in flight until it has given them up, or is lost.
+    unfinished_.Release(worker);
+    return;
+  }
   const std::deque<uint64_t> ids = std::exchange(w.in_flight, {});
   const Task task = WorkerTask(worker);
   bool first = true;
@@ -269,6 +288,7 @@ void CoordinatorCore::Rest(int worker, int64_t us, const std::string& why) {
   Worker& w = workers_[static_cast<size_t>(worker)];
   if (now_us_ < w.rests_until_us) return;
   w.rests_until_us = now_us_ + us;
+  w.rests_why = why;
   outbox_.effects()->Note("worker_set_aside",
                           fmt::format("{}: {}", membership_.Name(WorkerTask(worker)), why));
   RequeueAll(worker, /*lost=*/false);

@@ -59,15 +59,16 @@ void CoordinatorCore::CheckStranded() {
 
 // A worker can be there, answer pings, and never end a step: its device hangs, say. It is tried
 // again, each time after twice as long, so that several such do not hand a closure round among
-// them.
+// them. Where there is nobody else to take its work it goes on: the step may only be a long one.
 void CoordinatorCore::CheckStragglers() {
   for (size_t i = 0; i < workers_.size(); ++i) {
-    if (workers_[i].in_flight.empty()) continue;
-    const int64_t waited_us = now_us_ - workers_[i].progress_us;
-    if (waited_us < options_.closure_deadline_us) continue;
-    Rest(static_cast<int>(i), options_.closure_deadline_us << std::min(++workers_[i].stuck, 10),
-         fmt::format("no result for {} s of the {} closures that it has", waited_us / 1'000'000,
-                     workers_[i].in_flight.size()));
+    Worker& w = workers_[i];
+    const bool rests = now_us_ < w.rests_until_us;
+    const int others = ready_workers() - (w.ready && !rests ? 1 : 0);
+    if (!Late(w) || rests || others == 0) continue;
+    Rest(static_cast<int>(i), options_.closure_deadline_us << std::min(++w.stuck, 10),
+         fmt::format("no result for {} s of the {} closures that it has",
+                     (now_us_ - w.progress_us) / 1'000'000, w.in_flight.size()));
   }
 }
 
@@ -91,6 +92,7 @@ absl::StatusOr<uint64_t> CoordinatorCore::StartCut(bool finished) {
   if (cut_active())
     return FailedPrecondition("checkpoint {} is still being written", cut_.number());
   cut_finished_ = finished;
+  finish_committed_ = false;
   const uint64_t number = next_cut_++;
   const std::string name = fmt::format("ckpt-{}-{}-{}", timeline_, outbox_.generation(), number);
   cut_.Begin(number, timeline_, options_.checkpoint_dir + "/" + name, now_us_);
@@ -181,6 +183,7 @@ absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::
   }
   std::sort(target.pending.begin(), target.pending.end());
   served_ = false;
+  finish_committed_ = false;
   settle_held_ = true;
   ++counters_.rollbacks;
   rollback_.Begin(std::move(target), layout_, now_us_);

@@ -97,5 +97,29 @@ TEST_CASE("a checkpoint that is committed does not wait for a journal that is st
   t.Train();
 }
 
+TEST_CASE("a finished job ends on a full disk when its last manifest is there") {
+  Training t;
+  t.Train();
+  const bool finished = GENERATE(true, false);
+  REQUIRE(t.world.core().StartCut(finished).ok());
+  t.world.Quiesce();
+  t.world.journal_stuck = true;
+  t.world.core().Stop("the end", /*job_finished=*/true);
+  t.world.Advance(kSecond);
+  CHECK(t.world.core().phase() == CoordinatorCore::Phase::kReady);  // the disk may only be busy
+  t.world.core().OnJournalRefused(ResourceExhausted("cannot write /c/journal-1: no space"));
+  t.world.Advance(kSecond);
+  const bool told = t.world.core().phase() == CoordinatorCore::Phase::kStopped;
+  CHECK(told == finished);
+  CHECK(!t.world.core().stop_journaled());
+  for (const FakeWorker& worker : t.world.workers) {
+    const bool shutdown = !worker.in.empty() && worker.in.back().shutdown().job_finished();
+    CHECK(shutdown == finished);
+  }
+  t.world.journal_stuck = false;
+  t.world.Quiesce();
+  CHECK(t.world.core().phase() == CoordinatorCore::Phase::kStopped);
+}
+
 }  // namespace
 }  // namespace cohort

@@ -3,6 +3,7 @@
 
 #include "chief/core_test_world.h"
 #include "common/base/status.h"
+#include "common/base/test_directory.h"
 
 namespace cohort {
 namespace {
@@ -115,12 +116,17 @@ TEST_CASE("a closure that is given back for ever ends with an error") {
 // Where time passes and peers say nothing.
 constexpr int64_t kNever = int64_t{1} << 60;
 
-// The worker says that it cannot reach the server: it is set aside, and takes its closures again.
-void SetAside(TestWorld* world) {
+// The worker says that it cannot reach the server.
+void CannotReach(TestWorld* world) {
   v1::WorkerToChief message;
   message.mutable_ps_unreachable()->set_ps(0);
   message.mutable_ps_unreachable()->set_incarnation(1);
   world->core().OnWorkerMessage(0, message);
+}
+
+// It is set aside for that, and takes its closures again.
+void SetAside(TestWorld* world) {
+  CannotReach(world);
   world->Advance(3'000'000);
   world->Quiesce();
 }
@@ -166,6 +172,76 @@ TEST_CASE("of several closures that a worker gives back at their limit the first
   CHECK(world.core().resting());
   CHECK(std::string(world.core().TakeError().message()).find("closure 1 ") != std::string::npos);
   CHECK(world.core().Unfinished().size() == 3);
+}
+
+TEST_CASE("an error of a worker that is set aside waits until it runs nothing any more") {
+  TestWorld world(1, 1);
+  world.options.silence_us = kNever;
+  world.StartServing();
+  world.hold_work = true;
+  for (uint64_t place = 0; place < 3; ++place) REQUIRE(world.ScheduleJob(place, 1, 3).ok());
+  world.Quiesce();
+  for (int i = 1; i < 256; ++i) SetAside(&world);
+  CannotReach(&world);
+  CHECK(world.core().error_pending());
+  CHECK(world.core().in_flight() == 3);
+  CHECK(world.workers[0].hand.size() == 3);
+  CHECK(world.core().TakeError().ok());
+  CannotReach(&world);  // it may say so again
+  CHECK(world.core().in_flight() == 3);
+  SECTION("it has given up its closures") { world.Quiesce(); }
+  SECTION("one comes through all the same") {
+    world.workers[0].in.clear();
+    world.hold_work = false;
+    world.Quiesce();
+    CHECK(world.core().settlement().steps() == 3);
+  }
+  SECTION("it does not, and is lost") {
+    world.workers[0].in.clear();
+    world.Advance(11'000'000);
+    world.Quiesce();
+  }
+  CHECK(world.core().in_flight() == 0);
+  CHECK(testing::Contains(std::string(world.core().TakeError().message()), "given out 256 times"));
+}
+
+TEST_CASE("the last of too many give-backs leaves what else its worker has in flight") {
+  TestWorld world(1, 1);
+  world.options.max_give_backs = 3;
+  world.StartServing();
+  world.hold_work = true;
+  for (int i = 0; i < 2; ++i) REQUIRE(world.ScheduleUser().ok());
+  for (int i = 0; i < 4; ++i) {
+    world.Quiesce();
+    REQUIRE(world.workers[0].hand.size() == 2);
+    const v1::Closure first = world.workers[0].hand.front();
+    world.workers[0].hand.pop_front();
+    v1::WorkerToChief message;
+    v1::ClosureResult* const result = message.mutable_results()->add_results();
+    result->set_id(first.id());
+    result->set_attempt(first.attempt());
+    result->mutable_status()->set_code(static_cast<int>(absl::StatusCode::kAborted));
+    world.core().OnWorkerMessage(0, message);
+    if (first.id() == 2) --i;  // in turn: that of closure 1 counts
+    if (world.core().error_pending()) break;
+  }
+  CHECK(world.core().error_pending());
+  CHECK(world.core().in_flight() == 1);
+  world.Quiesce();
+  CHECK(
+      testing::Contains(std::string(world.core().TakeError().message()), "was given back 4 times"));
+}
+
+TEST_CASE("a worker that is set aside is waited for with the reason") {
+  TestWorld world(1, 1);
+  world.StartServing();
+  world.hold_work = true;
+  REQUIRE(world.ScheduleUser().ok());
+  world.Quiesce();
+  CannotReach(&world);
+  CHECK(testing::Contains(world.core().WaitingFor(),
+                          "waiting for a worker: worker:0 (w0:1), which is set aside: cannot reach "
+                          "ps:0 (p0:1)"));
 }
 
 TEST_CASE("a closure that is given back at its last attempt ends with an error") {

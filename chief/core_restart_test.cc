@@ -4,6 +4,7 @@
 
 #include "chief/core_test_world.h"
 #include "common/base/status.h"
+#include "common/base/test_directory.h"
 
 namespace cohort {
 namespace {
@@ -116,6 +117,91 @@ TEST_CASE("a worker that is there and never ends a step loses its work to others
   REQUIRE(world.workers[1 - first].seen.size() == 1);
   CHECK(world.workers[1 - first].seen[0].id() == world.workers[first].seen[0].id());
   CHECK(world.workers[1 - first].seen[0].attempt() > world.workers[first].seen[0].attempt());
+}
+
+TEST_CASE("a worker that is alone keeps a step that is longer than the closure timeout") {
+  TestWorld world(2, 2);
+  world.options.closure_deadline_us = 5'000'000;
+  world.options.stranded_us = 6'000'000;
+  world.options.silence_us = int64_t{1} << 60;
+  world.StartServing();
+  world.Disconnect(WorkerTask(1));
+  world.hold_work = true;
+  REQUIRE(world.ScheduleJob(0, 1, 1).ok());
+  world.Quiesce();
+  CHECK(world.core().WaitingFor().empty());
+  for (int i = 0; i < 4; ++i) {
+    world.Advance(5'000'000);
+    world.Quiesce();
+    CHECK(world.core().TakeError().ok());
+  }
+  CHECK(world.core().WaitingFor() ==
+        "waiting for worker:0 (w0:1), which has told no result for 20 s of the 1 closures that it "
+        "has");
+  CHECK(world.workers[0].seen.size() == 1);
+  SECTION("and ends it") {
+    world.hold_work = false;
+    world.Quiesce();
+    CHECK(world.core().resting());
+    CHECK(world.core().WaitingFor().empty());
+  }
+  SECTION("until another is there; if that goes, the error says why the first one rests") {
+    world.ConnectAll();
+    world.Quiesce();
+    world.Advance(1);
+    world.Quiesce();
+    CHECK(world.workers[1].seen.size() == 1);
+    world.KillWorker(1);
+    world.Advance(1);
+    world.Advance(6'000'000);
+    const std::string error(world.core().TakeError().message());
+    CHECK(testing::Contains(error, "no worker took work for 6 s; waiting for a worker: worker:1"));
+    CHECK(testing::Contains(error, "worker:0 (w0:1), which is set aside: no result for 20 s"));
+  }
+}
+
+// Closures 1 and 2 (places 0 and 1) are open, and nobody has them in hand.
+void LeaveTwoUnfinished(TestWorld* world) {
+  world->options.max_ids_ahead = 2;
+  world->options.queue_capacity = 4;
+  world->StartServing();
+  world->hold_work = true;
+  for (uint64_t place = 0; place < 2; ++place) REQUIRE(world->ScheduleJob(place, 1, 2).ok());
+  world->Quiesce();
+  world->KillChief();
+  world->KillWorker(0);
+  world->StartServing();
+  world->hold_work = false;
+  REQUIRE(world->core().Unfinished().size() == 2);
+}
+
+TEST_CASE("what is unfinished goes before new closures, whenever it is scheduled") {
+  TestWorld world(1, 1);
+  LeaveTwoUnfinished(&world);
+  uint64_t place = 2;
+  SECTION("behind new ones") {
+    for (; place < 4; ++place) REQUIRE(world.ScheduleJob(place, 1, 100).ok());
+  }
+  SECTION("behind as many as there is room for") {
+    for (; !world.core().queue_full(); ++place) REQUIRE(world.ScheduleJob(place, 1, 100).ok());
+    CHECK(absl::IsResourceExhausted(world.ScheduleJob(place, 1, 100).status()));
+  }
+  world.Quiesce();
+  CHECK(world.workers[0].seen.size() == 2);  // of the former life
+  CHECK(world.core().WaitingFor() ==
+        "waiting for closure 1 (place 0), which has to be scheduled again");
+  for (const UnfinishedClosure& c : world.core().Unfinished()) {
+    REQUIRE(world.ScheduleJob(c.place, c.steps, 2).ok());
+  }
+  world.hold_work = true;
+  world.Advance(10'000);
+  world.Quiesce();
+  CHECK(world.core().WaitingFor() == "waiting for closure 1 (place 0), which worker:0 (w0:1) has");
+  world.hold_work = false;
+  world.Quiesce();
+  CHECK(world.core().resting());
+  CHECK(world.core().WaitingFor().empty());
+  CHECK(world.core().settlement().steps() == place);
 }
 
 // All four of a job's closures are done and settled, so that their ids are nothing new to anyone.

@@ -51,7 +51,8 @@ struct CoreOptions {
   int64_t adopt_grace_us = 5'000'000;  // a continued run starts without workers after that
   int64_t ps_grace_us = 1'000'000;     // a server gone for so long is lost
   int64_t set_aside_us = 2'000'000;    // a worker that cannot reach a server rests so long
-  // A connected worker that has work and tells no result for so long gives it to others.
+  // A connected worker that has work and tells no result for so long gives it to others, where
+  // there are any.
   int64_t closure_deadline_us = 600'000'000;
   int64_t stranded_us = 60'000'000;         // work waits, and no worker takes any, for so long
   int64_t cancel_deadline_us = 10'000'000;  // a worker that does not give up its closures is lost

@@ -27,6 +27,12 @@ const UnfinishedClosures::Entry* UnfinishedClosures::Find(uint64_t place) const 
   return found == by_place_.end() ? nullptr : &found->second;
 }
 
+std::optional<uint64_t> UnfinishedClosures::PlaceOf(uint64_t id) const {
+  const auto found = places_.find(id);
+  if (found == places_.end()) return std::nullopt;
+  return found->second;
+}
+
 std::optional<UnfinishedClosures::Entry> UnfinishedClosures::Take(uint64_t place) {
   const auto found = by_place_.find(place);
   if (found == by_place_.end()) return std::nullopt;

@@ -40,6 +40,10 @@ class UnfinishedClosures {
   std::vector<UnfinishedClosure> List() const;
   // The one of this place; null where there is none.
   const Entry* Find(uint64_t place) const;
+  // Whether there is one of this place, or its result waits.
+  bool Knows(uint64_t place) const { return by_place_.contains(place) || early_.contains(place); }
+  // Where the closure lies, if it is one of these.
+  std::optional<uint64_t> PlaceOf(uint64_t id) const;
   // Edge (1): as Find, and it is unfinished no more.
   std::optional<Entry> Take(uint64_t place);
 
