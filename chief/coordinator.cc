@@ -124,9 +124,15 @@ void ClusterCoordinator::Impl::CommitCheckpoint(v1::Manifest manifest) {
     if (status.ok()) newest_ = directory;
     core->OnManifestWritten(manifest.cut(), status, directory + "/" + kManifestName);
   });
-  if (!status.ok()) return;
-  const auto deleted = DeleteOldCheckpoints(
-      options_.checkpoint_dir, {.max_to_keep = options_.max_to_keep, .known_valid = id});
+  // On a thread of its own: the next manifest does not wait for it.
+  if (status.ok()) retention_->Post([this, id] { DeleteOld(id); });
+}
+
+void ClusterCoordinator::Impl::DeleteOld(const CheckpointId& newest) {
+  const auto deleted = DeleteOldCheckpoints(options_.checkpoint_dir,
+                                            {.max_to_keep = options_.max_to_keep,
+                                             .known_valid = newest,
+                                             .may_delete = [this] { return lock_->Check(); }});
   if (!deleted.ok()) log_->Failure(LogLevel::kWarning, "checkpoint_retention", deleted.status());
 }
 
@@ -189,8 +195,8 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Impl::Schedule(ClosureRequest re
     spec.places_end = request.place->places_end;
   }
   MutexLock lock(&mu_);
-  const auto room = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return Failed() || (!core_->error_pending() && !core_->queue_full());
+  const auto room = [this, &spec]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return Failed() || (!core_->error_pending() && core_->has_room(spec));
   };
   if (!room()) COHORT_RETURN_IF_ERROR(Wait(room, kForever).status());
   auto [token, value] = results_.New();

@@ -164,7 +164,8 @@ struct CoordinatorState {
 // is then cleared. When it is raised nothing runs any more. A lost parameter server is such an
 // error, of code Unavailable with a FailureInfo of role "ps": after it Restore goes back to the
 // newest checkpoint. A chief that is fenced by a newer one, cannot write its journal, or has lost
-// its checkpoint directory raises the same error for ever. (A full disk is waited for.)
+// its checkpoint directory raises the same error for ever. A full disk is waited for: by Start and
+// Restore until their time is up, by Shutdown for 30 s, by the others for as long as it is full.
 //
 // Thread-safe; Schedule, Join and so on are meant for one thread.
 class ClusterCoordinator {
@@ -215,8 +216,9 @@ class ClusterCoordinator {
   // The values of all variables, by name, as of now: takes a checkpoint and reads it.
   absl::StatusOr<std::map<std::string, Tensor>> ReadVariables();
 
-  // Ends the job: every task is told, and this returns when their streams are closed (10 s at
-  // most).
+  // Ends the job: when that is journaled every task is told, and this returns when their streams
+  // are closed (10 s at most). A finished job whose last checkpoint says so is not held by a full
+  // disk. Errors: DeadlineExceeded where the journal does not take it in 30 s.
   absl::Status Shutdown(const std::string& reason, bool job_finished);
   // Makes what is finished durable; waits for it.
   void Flush();

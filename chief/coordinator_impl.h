@@ -18,6 +18,7 @@
 #include "common/base/mutex.h"
 #include "common/base/serial_thread.h"
 #include "common/checkpoint/directory_lock.h"
+#include "common/checkpoint/manifest.h"
 
 namespace cohort {
 
@@ -97,6 +98,7 @@ class ClusterCoordinator::Impl : public CoreEffects {
   absl::Status GaveUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<std::string> WaitForCut(uint64_t cut) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CommitCheckpoint(v1::Manifest manifest);
+  void DeleteOld(const CheckpointId& newest);
   std::string JournalDirectory() const { return options_.checkpoint_dir + "/journal"; }
 
   const CoordinatorOptions options_;
@@ -126,7 +128,8 @@ class ClusterCoordinator::Impl : public CoreEffects {
   TimePoint next_report_ ABSL_GUARDED_BY(mu_);
 
   // Made by Start, of locks of their own. In the order in which they are needed: the links run on
-  // the loop, both reach the core.
+  // the loop, both reach the core; what commits manifests has records for the journal.
+  std::unique_ptr<SerialThread> retention_;  // deletes old checkpoints, which may take long
   std::unique_ptr<JournalThread> journal_;
   std::unique_ptr<SerialThread> disk_;
   CompletionLoop loop_;

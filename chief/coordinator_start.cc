@@ -38,8 +38,10 @@ ClusterCoordinator::Impl::~Impl() {
   if (!stopped_) Flush();
   if (links_ != nullptr) links_->Stop();
   loop_.Shutdown();
-  journal_.reset();
+  // In the order in which one feeds the next.
   disk_.reset();
+  journal_.reset();
+  retention_.reset();
   results_.FinishAll(Cancelled("the coordinator is gone"));
 }
 
@@ -123,6 +125,7 @@ absl::Status ClusterCoordinator::Impl::Start() {
   journal_ = std::make_unique<JournalThread>(options_.checkpoint_dir, JournalDirectory(),
                                              JournalCallbacks());
   disk_ = std::make_unique<SerialThread>("disk");
+  retention_ = std::make_unique<SerialThread>("retention");
   {
     MutexLock lock(&mu_);
     core_ = std::make_unique<CoordinatorCore>(MakeCoreOptions(token, !records.empty()), this);
@@ -254,6 +257,9 @@ absl::Status ClusterCoordinator::Impl::Shutdown(const std::string& reason, bool 
   COHORT_ASSIGN_OR_RETURN(const bool in_time, Wait(stopped, Deadline(30)));
   if (Failed()) return core_->TakeError();
   if (!in_time) return DeadlineExceeded("the end of the job could not be journaled in time");
+  if (!core_->stop_journaled()) {
+    log_->Warning("job_end_not_journaled", {{"why", core_->WaitingFor()}, {"proof", newest_}});
+  }
   stopped_ = true;
   links_->Stop();
   const auto closed = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return open_links_ == 0; };

@@ -3,10 +3,13 @@
 
 #include <stdlib.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <future>
+#include <regex>
 #include <thread>
 
 #include "chief/fake_peers.h"
@@ -14,8 +17,11 @@
 #include "common/base/status.h"
 #include "common/base/test_directory.h"
 #include "common/checkpoint/checkpoint_directory.h"
+#include "common/checkpoint/journal.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_builder.h"
+#include "common/rpc/rpc_test_util.h"
+#include "proto/checkpoint.pb.h"
 
 namespace cohort {
 namespace {
@@ -82,6 +88,33 @@ void RequireOk(const absl::Status& status) {
   REQUIRE(status.ok());
 }
 
+// Until `what` holds; the coordinator's own threads make it come true.
+void Await(const std::function<bool()>& what) {
+  const auto limit = TestDeadline();
+  while (!what()) {
+    REQUIRE(CompletionLoop::Clock::now() < limit);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+// A thread that is held until the test lets it go.
+class Hold {
+ public:
+  // Called by the thread.
+  void Come() {
+    here_ = true;
+    in_time_ = released_.get_future().wait_for(TestLimit()) == std::future_status::ready;
+  }
+  bool here() const { return here_; }
+  void Release() { released_.set_value(); }
+  bool in_time() const { return in_time_; }
+
+ private:
+  std::atomic<bool> here_{false};
+  std::atomic<bool> in_time_{false};
+  std::promise<void> released_;
+};
+
 TEST_CASE("Schedule, Join, Done and Fetch over structures") {
   Cluster c(2, 2);
   c.Start();
@@ -136,7 +169,7 @@ TEST_CASE("closures that a worker does not end go to others after the closure ti
   c.workers[0]->hold = true;
   c.Start();
   for (int i = 0; i < 20; ++i) REQUIRE(c.coordinator->Schedule(c.step, Arguments(1)).ok());
-  CHECK(*c.coordinator->JoinFor(60));
+  CHECK(*c.coordinator->JoinFor(ToSeconds(TestLimit())));
   CHECK(c.workers[0]->executed == 0);
   CHECK(c.workers[1]->executed >= 20);
 }
@@ -207,7 +240,7 @@ TEST_CASE("checkpoints commit; one that fails is an error, and the next is tried
   CHECK(c.coordinator->newest_checkpoint() == first);
   c.servers[1]->refuse_snapshots = false;
   for (int i = 0; i < 6; ++i) REQUIRE(c.coordinator->Checkpoint().ok());
-  CHECK(ListCheckpoints(c.directory.path())->size() <= 6);  // max_to_keep, and the one being pruned
+  Await([&] { return ListCheckpoints(c.directory.path())->size() == c.options.max_to_keep; });
   CHECK(c.coordinator->state().cuts == 7);
   CHECK(c.coordinator->state().cut_failures == 1);
 }
@@ -244,15 +277,6 @@ TEST_CASE("another life goes on where the servers are, under the next generation
   }
 }
 
-// Until `what` holds; the coordinator's own threads make it come true.
-void Await(const std::function<bool()>& what) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!what()) {
-    REQUIRE(std::chrono::steady_clock::now() < limit);
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-}
-
 TEST_CASE("a full disk that holds the journal is told, waited for, and no end is") {
   Cluster c(1, 1);
   std::atomic<int> errors{0};
@@ -272,9 +296,10 @@ TEST_CASE("a full disk that holds the journal is told, waited for, and no end is
   Await([&] { return c.coordinator->state().journal_stalled_seconds > 1.5; });
   CoordinatorState state = c.coordinator->state();
   CHECK(state.waiting_for.find("waiting for the journal: cannot write ") == 0);
-  CHECK(state.waiting_for.find("/journal/journal-1: File too large, 1 s") != std::string::npos);
-  CHECK(state.journal_refusals == 1);
-  CHECK(errors == 1);
+  CHECK(std::regex_search(state.waiting_for,
+                          std::regex("/journal/journal-1: File too large, [0-9]+ s$")));
+  CHECK(state.journal_refusals >= 1);
+  CHECK(errors >= 1);
   SECTION("it goes on when there is room") {
     full.reset();
     Await([&] { return c.coordinator->state().journal_stalled_seconds == 0; });
@@ -283,11 +308,97 @@ TEST_CASE("a full disk that holds the journal is told, waited for, and no end is
     CHECK(c.coordinator->state().steps == 2);
   }
   SECTION("an interrupted one ends at once") {
-    const auto before = std::chrono::steady_clock::now();
     c.coordinator->Interrupt();
+    const auto limit = TestDeadline();
     c.coordinator.reset();
-    CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(4));
+    CHECK(CompletionLoop::Clock::now() < limit);
   }
+}
+
+TEST_CASE("a finished job whose last checkpoint is there ends well on a full disk") {
+  Cluster c(1, 1);
+  c.Start();
+  RequireOk(c.coordinator->Checkpoint(/*finished=*/true));
+  const testing::FullDisk full(0);
+  RequireOk(c.coordinator->Shutdown("the end", /*job_finished=*/true));
+  CHECK(c.workers[0]->shutdown_reason() == "the end");
+  CHECK(c.servers[0]->shutdown_reason() == "the end");
+}
+
+TEST_CASE("a coordinator may end while storage holds up a manifest") {
+  Cluster c(1, 1);
+  Hold hold;
+  c.options.complete_manifest = [&](v1::Manifest*) { hold.Come(); };
+  c.Start();
+  RequireOk(c.coordinator->StartCheckpoint());
+  Await([&] { return hold.here(); });
+  bool told = false;
+  SECTION("and its tasks go on") {}
+  SECTION("and has told them the end") {
+    RequireOk(c.coordinator->Shutdown("the end", /*job_finished=*/false));
+    told = true;
+  }
+  std::thread storage([&] {
+    Await([&] { return c.servers[0]->streams() == 0; });
+    // What waits for the storage tells nobody; what must come after it has time to come before it.
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    hold.Release();
+  });
+  c.coordinator.reset();
+  storage.join();
+  CHECK(hold.in_time());
+  CHECK(ListCheckpoints(c.directory.path())->size() == 1);
+  const auto records = Journal::ReadAll(c.directory / "journal");
+  REQUIRE(records.ok());
+  CHECK(records->back().has_cut() == told);  // else it was abandoned when the streams broke
+}
+
+TEST_CASE("checkpoints do not wait for the deletion of older ones") {
+  Cluster c(1, 1);
+  Hold hold;
+  c.log = *Logger::Create(
+      {.level = LogLevel::kWarning, .to_stderr = false, .sink = [&](std::string_view line) {
+         if (testing::Contains(line, "checkpoint_retention") && !hold.here()) hold.Come();
+       }});
+  c.options.log = c.log.get();
+  c.options.max_to_keep = 1;
+  c.Start();
+  RequireOk(c.coordinator->Checkpoint());
+  // It cannot be deleted, and the thread that says so is held.
+  std::filesystem::create_directories(c.coordinator->newest_checkpoint() + "/a/b");
+  RequireOk(c.coordinator->Checkpoint());
+  Await([&] { return hold.here(); });
+  RequireOk(c.coordinator->Checkpoint());
+  CHECK(c.coordinator->state().cuts == 3);
+  hold.Release();
+  c.coordinator.reset();
+  CHECK(hold.in_time());
+}
+
+TEST_CASE("a chief that was fenced while it wrote a manifest deletes nothing") {
+  Cluster c(1, 1);
+  Hold hold;
+  std::atomic<bool> held{false};
+  c.options.max_to_keep = 1;
+  c.options.complete_manifest = [&](v1::Manifest*) {
+    if (held) hold.Come();
+  };
+  c.Start();
+  RequireOk(c.coordinator->Checkpoint());
+  const std::string first = c.coordinator->newest_checkpoint();
+  held = true;
+  RequireOk(c.coordinator->StartCheckpoint());
+  Await([&] { return hold.here(); });
+  Cluster other(1, 1);
+  other.options.checkpoint_dir = c.options.checkpoint_dir;
+  other.options.takeover = true;
+  other.options.max_to_keep = 0;
+  other.Start();
+  hold.Release();
+  c.coordinator.reset();
+  CHECK(hold.in_time());
+  CHECK(ListCheckpoints(c.directory.path())->size() == 2);  // one came too late to be stopped
+  CHECK(std::filesystem::exists(first + "/manifest.json"));
 }
 
 TEST_CASE("a checkpoint directory that goes away ends the chief, and loses nothing") {

@@ -14,7 +14,9 @@ namespace cohort {
 class FakePeer::Handler : public StreamHandler {
  public:
   Handler(FakePeer* peer, std::shared_ptr<Stream> stream)
-      : peer_(peer), stream_(std::move(stream)) {}
+      : peer_(peer), stream_(std::move(stream)) {
+    ++peer_->streams_;
+  }
   void OnFrame(Frame frame) override {
     if (peer_->task_.role == Role::kWorker) {
       v1::ChiefToWorker message;
@@ -24,7 +26,7 @@ class FakePeer::Handler : public StreamHandler {
       if (ParseFromFrame(frame, &message).ok()) peer_->OnPsMessage(stream_.get(), message);
     }
   }
-  void OnClosed(const absl::Status&) override {}
+  void OnClosed(const absl::Status&) override { --peer_->streams_; }
 
  private:
   FakePeer* const peer_;

@@ -27,6 +27,8 @@ class FakePeer {
   void Kill();
   // What a shutdown said; "" = none came.
   std::string shutdown_reason() const;
+  // That are open to it.
+  int streams() const { return streams_; }
 
   // ---- a worker
   // Closures whose program has this many arguments or more by value fail as a user's error would.
@@ -46,6 +48,7 @@ class FakePeer {
 
   const Task task_;
   const uint64_t incarnation_;
+  std::atomic<int> streams_{0};
   mutable Mutex mu_;
   std::string job_ ABSL_GUARDED_BY(mu_);
   std::string shutdown_ ABSL_GUARDED_BY(mu_);

@@ -40,6 +40,8 @@ struct RetentionOptions {
   uint32_t max_to_keep = 5;  // 0: all
   // The caller's word that this one is whole (it has just been committed): saves reading it again.
   std::optional<CheckpointId> known_valid;
+  // Asked before each is deleted: an error ends the deletion with it. May be empty.
+  std::function<absl::Status()> may_delete;
 };
 
 // Deletes committed checkpoints beyond the newest `max_to_keep`, never the newest valid one, and
