@@ -15,6 +15,11 @@ endfunction()
 # cohort_binary(NAME SRCS main.cc DEPS x): an installed program in build/<preset>/bin.
 function(cohort_binary name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  if(COHORT_SANITIZER STREQUAL "thread" AND ARG_NOT_UNDER_TSAN)
+    add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E false)
+    set_tests_properties(${name} PROPERTIES DISABLED TRUE)
+    return()
+  endif()
   add_executable(${name} ${ARG_SRCS})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} cohort_flags)
   if(NOT COHORT_SANITIZER)
@@ -32,9 +37,11 @@ endif()
 
 # cohort_test(NAME SRCS x_test.cc DEPS lib LABELS asan tsan TIMEOUT 60 ARGS ...): a Catch2 test
 # program. LABELS: `asan` and `tsan` name the sanitizer trees that build and run it besides dev;
-# `long` keeps it out of CI. In a sanitizer tree a test without that label is not built.
+# `long` keeps it out of CI. In a sanitizer tree a test without that label is not built, unless with
+# COHORT_ALL_TESTS. NOT_UNDER_TSAN: it replaces operator new, as the thread sanitizer does; there it
+# is skipped by name.
 function(cohort_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SRCS;DEPS;LABELS;ARGS" ${ARGN})
+  cmake_parse_arguments(ARG "NOT_UNDER_TSAN" "TIMEOUT" "SRCS;DEPS;LABELS;ARGS" ${ARGN})
   if(NOT BUILD_TESTING)
     return()
   endif()
