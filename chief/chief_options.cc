@@ -15,6 +15,10 @@ void AddChiefFlags(FlagSet* flags, ChiefFlags* out) {
   flags->Add("log_dir", &out->log_dir, "directory of metrics.jsonl and TensorBoard's files");
   flags->Add("fresh", &out->fresh, "delete the checkpoints of former runs and begin anew");
   flags->Add(
+      "finished_ok", &out->finished_ok,
+      "a job that is finished already is no error: say so and exit with 0 (for whatever starts "
+      "the chief again)");
+  flags->Add(
       "takeover", &out->takeover,
       "the chief that the tasks still hear, or that has the checkpoint directory, is dead or "
       "shall end: take them over");
@@ -33,6 +37,7 @@ absl::StatusOr<Chief::Options> MakeChiefOptions(const ChiefFlags& flags, const R
   job.checkpoint_dir = flags.checkpoint_dir;
   job.log_dir = flags.log_dir;
   job.fresh = flags.fresh;
+  job.finished_ok = flags.finished_ok;
   job.takeover = flags.takeover;
   job.allow_insecure = flags.role.allow_insecure;
   job.task_timeout_s = flags.task_timeout_s;

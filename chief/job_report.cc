@@ -109,6 +109,10 @@ void JobRunner::Report(MetricsRecord record) {
 }
 
 std::string JobReport::Text() const {
+  if (found_finished.has_value()) {
+    return fmt::format("this job is finished: {} has its last checkpoint (step {})\n", checkpoint,
+                       *found_finished);
+  }
   std::string text = "\n";
   const auto line = [&](const char* what, const std::vector<MetricTotal>& metrics) {
     if (metrics.empty()) return;

@@ -39,6 +39,7 @@ absl::StatusOr<JobReport> JobRunner::Run() {
 absl::Status JobRunner::RunPlan() {
   COHORT_RETURN_IF_ERROR(TakeDirectory());
   COHORT_RETURN_IF_ERROR(LookAtDirectory());
+  if (report_.found_finished.has_value()) return absl::OkStatus();
   if (!log_dir_.empty()) {
     COHORT_ASSIGN_OR_RETURN(reporter_, Reporter::Open(log_dir_, options_.clock));
   }
@@ -93,6 +94,11 @@ absl::Status JobRunner::LookAtDirectory() {
           ExitCode::kConfig);
     }
     if (manifest->finished() && manifest->epoch() >= plan_->epochs()) {
+      if (options_.finished_ok) {
+        report_.checkpoint = entry->directory;
+        report_.found_finished = manifest->step();
+        break;
+      }
       return WithExitCode(
           FailedPrecondition("this job is finished: {} has its last checkpoint (step {}): give "
                              "another directory, --fresh to train it anew, or more epochs",
@@ -353,7 +359,9 @@ absl::Status JobRunner::End() {
     COHORT_RETURN_IF_ERROR(TrainAll());
   }
   COHORT_RETURN_IF_ERROR(FillReport());
-  return cluster_->Shutdown("the job is finished", /*job_finished=*/true);
+  const absl::Status told = cluster_->Shutdown("the job is finished", /*job_finished=*/true);
+  // Interrupted: whoever did it ends the tasks too. The job is finished all the same.
+  return absl::IsCancelled(told) ? absl::OkStatus() : told;
 }
 
 absl::Status JobRunner::FillReport() {

@@ -27,6 +27,7 @@ struct JobRunnerOptions {
   std::string checkpoint_dir;  // "" = the job file's
   std::string log_dir;         // "" = the job file's; where that is empty too: nothing is written
   bool fresh = false;          // delete the checkpoints of former runs
+  bool finished_ok = false;    // a directory that holds this job finished is no error
   bool takeover = false;
   bool allow_insecure = false;
   double task_timeout_s = 0;  // 0: the job file's
@@ -54,7 +55,8 @@ struct JobReport {
   uint64_t tablets = 0;
   uint64_t updates = 0;  // over all tablets, as the servers count them in the last checkpoint
   std::string shard_plan;
-  std::string checkpoint;  // the newest
+  std::string checkpoint;                  // the newest
+  std::optional<uint64_t> found_finished;  // its step, where there was nothing to train any more
   std::string log_dir;
 
   // For a person, many lines.
@@ -81,8 +83,8 @@ class JobRunner {
   explicit JobRunner(JobRunnerOptions options) : options_(std::move(options)) {}
 
   // Errors: of the job and its data; Unavailable where the directory is another chief's;
-  // FailedPrecondition where it holds a finished or another job; of the cluster; Cancelled after
-  // Interrupt.
+  // FailedPrecondition where it holds a finished job (but `finished_ok`) or another; of the
+  // cluster; Cancelled after Interrupt.
   absl::StatusOr<JobReport> Run();
   // Makes Run return Cancelled soon, with what is finished durable. Thread-safe.
   void Interrupt();

@@ -34,13 +34,16 @@ absl::StatusOr<int> Run(const ChiefFlags& flags) {
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<Chief> chief, Chief::Start(std::move(options)));
   if (const int signal = signals->Wait(); signal != 0) {
     const absl::Status stopped = chief->Stop(std::chrono::seconds(15));
-    if (stopped.ok()) {
+    if (!stopped.ok()) {
+      // Nothing is lost with what is left where it stands: what the journal holds, holds.
+      context.log->Failure(LogLevel::kError, "stuck", stopped);
+      _exit(ExitCodeOfSignal(signal));
+    }
+    // One that was at its end has done its job, and says so.
+    if (!chief->Wait().ok()) {
       context.log->Info("ended_by_signal", {{"signal", signal}});
       return ExitCodeOfSignal(signal);
     }
-    // Nothing is lost with what is left where it stands: what the journal holds, holds.
-    context.log->Failure(LogLevel::kError, "stuck", stopped);
-    _exit(ExitCodeOfSignal(signal));
   }
   const absl::StatusOr<JobReport> report = chief->Wait();
   COHORT_RETURN_IF_ERROR(report.status());

@@ -13,11 +13,12 @@
 
 namespace cohort {
 
-// How one task's process is started; again and again the same way, but for `first_start`.
+// How one task's process is started; again and again the same way, but for what comes beside argv.
 struct ChildSpec {
-  std::string task;                      // "worker:1"
-  std::vector<std::string> argv;         // argv[0] is the program's path
-  std::vector<std::string> first_start;  // beside argv, and not when it is started again: --fresh
+  std::string task;                       // "worker:1"
+  std::vector<std::string> argv;          // argv[0] is the program's path
+  std::vector<std::string> first_start;   // beside argv, and not when it is started again: --fresh
+  std::vector<std::string> later_starts;  // beside argv when it is started again: --finished_ok
   std::vector<std::pair<std::string, std::string>> environment;  // beside this process's own
   std::string log_file;      // appended to: stderr, and stdout unless it is shown
   bool show_stdout = false;  // stdout stays this process's own

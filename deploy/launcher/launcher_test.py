@@ -201,6 +201,46 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(lives[0]["argv"], lives[2]["argv"])
         self.assertIn("worker:0 is started again", c.text())
 
+    def test_tasks_that_the_chief_has_not_told_are_ended(self):
+        # The worker is started again, and waits for a chief that is no more.
+        c = Launcher(self, ["--restart"],
+                     worker="if life == 1: until('go'); os.kill(os.getpid(), 9)\nuntil('never')")
+        c.until(lambda: c.lives("worker-0") and c.lives("ps-0") and c.lives("chief-0"))
+        c.touch("go")
+        c.until(lambda: len(c.lives("worker-0")) == 2)
+        began = time.monotonic()
+        c.touch("end")
+        self.assertEqual(c.wait(), 0, c.text())
+        self.assertLess(time.monotonic() - began, 30 * SCALE)
+        self.assertRegex(c.text(), "the job is done: ending worker:0\n")
+        self.assertEqual(len(c.lives("worker-0")), 2)
+
+    def test_an_evaluator_may_end_later_than_what_is_ended(self):
+        c = Launcher(self, ["--evaluator"], ps="until('never')", chief="until('ready')",
+                     evaluator="open(base + '/ready', 'w').close()\nuntil('ps-0.term')\nuntil('go')")
+        c.until(lambda: os.path.exists(c.dir + "/ps-0.term"))
+        c.touch("end")
+        self.assertIsNone(c.process.poll())
+        c.touch("go")
+        self.assertEqual(c.wait(), 0, c.text())
+        self.assertFalse(os.path.exists(c.dir + "/evaluator-0.term"))
+
+    def test_servers_are_ended_after_those_that_need_them(self):
+        drains = ("def drain(*_):\n"
+                  "    for _ in range(25):\n"
+                  "        if os.path.exists(base + '/ps-0.term'): sys.exit(1)\n"
+                  "        time.sleep(0.02)\n"
+                  "    open(base + '/drained', 'w').close()\n"
+                  "    sys.exit(143)\n"
+                  "signal.signal(signal.SIGTERM, drain)\n"
+                  "open(base + '/ready', 'w').close()\nuntil('never')")
+        c = Launcher(self, worker=drains)
+        c.until(lambda: os.path.exists(c.dir + "/ready") and c.lives("ps-0") and c.lives("chief-0"))
+        c.process.send_signal(signal.SIGTERM)
+        self.assertEqual(c.wait(), 143)
+        self.assertTrue(os.path.exists(c.dir + "/drained"))
+        self.assertTrue(os.path.exists(c.dir + "/ps-0.term"))
+
     def test_restart_of_the_chief(self):
         c = Launcher(self, ["--restart"], chief="if life == 1: os.kill(os.getpid(), 9)\nuntil('end')")
         c.until(lambda: len(c.lives("chief-0")) == 2)
@@ -215,7 +255,7 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(c.wait(), 0)
         first, second = (life["argv"] for life in c.lives("chief-0"))
         self.assertIn("--fresh", first)
-        self.assertEqual([a for a in first if a != "--fresh"], second)
+        self.assertEqual([a for a in first if a != "--fresh"] + ["--finished_ok"], second)
 
     def test_what_would_end_the_same_way_again_is_final(self):
         c = Launcher(self, ["--restart"], ps="sys.exit(78)")
@@ -268,6 +308,83 @@ class LauncherTest(unittest.TestCase):
         typo = run("--worker", "3", "x.yaml")
         self.assertEqual(typo.returncode, 64)
         self.assertIn('did you mean "--workers"?', typo.stderr)
+
+
+# One epoch: the chief commits before it, and at its end.
+JOB = """name: short
+model:
+  sequential:
+    - Input: {shape: [3], dtype: int64, feature: features}
+    - Embedding: {input_dim: 8, output_dim: 4}
+    - GlobalAveragePooling1D
+    - Dense: {units: 1, activation: sigmoid}
+compile: {loss: binary_crossentropy, optimizer: {SGD: {learning_rate: 0.1}}, metrics: [accuracy]}
+data:
+  batch_size: 32
+  visitation: exactly_once
+  train:
+    generator: {name: recommender, records: 640, seed: 1}
+    transforms:
+      - column: features
+        lookup: string
+        vocabulary: [avenger, ironman, batman, hulk, spiderman, kingkong, wonder_woman]
+      - {column: label, equals: "yes"}
+    label: label
+fit: {epochs: 1}
+strategy: {mode: async, closure_timeout_s: 1}
+"""
+
+
+def children(pid, program):
+    listed = subprocess.run(["pgrep", "-P", str(pid), "-x", program], capture_output=True, text=True)
+    return [int(p) for p in listed.stdout.split() if alive(int(p))]
+
+
+class RealDaemonsTest(unittest.TestCase):
+    def command(self, directory, *flags):
+        job = directory + "/job.yaml"
+        with open(job, "w") as f:
+            f.write(JOB)
+        return [COHORT, "local", "--run_dir", directory + "/run", *flags, job]
+
+    def run_job(self, directory, *flags):
+        return subprocess.run(self.command(directory, *flags), capture_output=True, text=True,
+                              timeout=100 * SCALE)
+
+    def test_a_chief_that_is_ended_when_all_is_committed_has_done_its_job(self):
+        # The chief waits for a worker that has been told to end and is held by its step.
+        with tempfile.TemporaryDirectory() as directory:
+            held = ["--workers", "2", "--grace_s", "1",
+                    "--task_flag", "worker:1=--crash_point=worker.closure.received:1:hold"]
+            with open(directory + "/out", "w+") as out:
+                local = subprocess.Popen(self.command(directory, *held), stdout=out,
+                                         stderr=subprocess.STDOUT)
+                self.addCleanup(local.kill)
+                deadline = time.monotonic() + 60 * SCALE
+                committed = directory + "/run/checkpoints/ckpt-1-1-1/manifest.json"
+                while not os.path.exists(committed) or children(local.pid, "cohort-ps"):
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.02)
+                chief, = children(local.pid, "cohort-chief")
+                os.kill(chief, signal.SIGTERM)
+                code = local.wait(timeout=60 * SCALE)
+                out.seek(0)
+                text = out.read()
+            self.assertEqual(code, 0, text)
+            self.assertIn("steps       20 in all", text)
+
+    def test_a_chief_that_dies_when_all_is_committed_has_done_its_job(self):
+        crash = ["--task_flag", "chief=--crash_point=chief.cut.manifest_written:2"]
+        with tempfile.TemporaryDirectory() as directory:
+            done = self.run_job(directory, "--restart", *crash)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertRegex(done.stderr, "chief:0 was killed by signal 9")
+            self.assertRegex(done.stdout,
+                             r"this job is finished: \S*/ckpt-1-1-1 has its last checkpoint \(step 20\)")
+            self.assertIn("the job is done: ending ", done.stderr)
+            again = self.run_job(directory, "--restart")
+            self.assertEqual(again.returncode, 78, again.stdout + again.stderr)
+            self.assertIn("give another directory", again.stderr)
 
 
 if __name__ == "__main__":

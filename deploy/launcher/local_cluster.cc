@@ -143,6 +143,8 @@ absl::StatusOr<std::vector<ChildSpec>> MakeTasks(const LocalOptions& options,
     spec.show_stdout = task.role == Role::kChief;
     // A chief that is started again must not begin anew what it has begun.
     if (options.fresh && task.role == Role::kChief) spec.first_start = {"--fresh"};
+    // The one before it may have died when all was done but to say so.
+    if (task.role == Role::kChief) spec.later_starts = {"--finished_ok"};
     specs.push_back(std::move(spec));
   }
   COHORT_RETURN_IF_ERROR(AddTaskFlags(options, tasks, &specs));

@@ -43,6 +43,10 @@ bool IsFinal(int exit_code, bool chief) {
   }
 }
 
+bool IsServer(std::string_view task) { return task.starts_with("ps:"); }
+
+bool EndsByItself(std::string_view task) { return task.starts_with("evaluator:"); }
+
 bool IsOnFullDisk(const std::string& path) {
   struct statvfs info = {};
   return statvfs(path.c_str(), &info) == 0 && info.f_bavail == 0;
@@ -89,8 +93,9 @@ int Supervisor::Run() {
 void Supervisor::Start(Task* task) {
   task->restart_at.reset();
   ChildSpec spec = task->spec;
-  const std::vector<std::string> once = std::exchange(task->spec.first_start, {});
-  spec.argv.insert(spec.argv.end(), once.begin(), once.end());
+  const std::vector<std::string>& more = task->started ? spec.later_starts : spec.first_start;
+  spec.argv.insert(spec.argv.end(), more.begin(), more.end());
+  task->started = true;
   auto child = Child::Start(spec, clock_.Now());
   if (child.ok()) {
     task->child = *std::move(child);
@@ -146,7 +151,8 @@ void Supervisor::OnExit(Task* task, int wait_status) {
   const Duration lived = clock_.Now() - task->child->started();
   const int code = ExitCodeOfWait(wait_status);
   const bool chief = task->spec.task == kChiefTask;
-  const bool expected = phase_ == Phase::kStopping || phase_ == Phase::kKilling || code == 0;
+  const bool expected =
+      phase_ == Phase::kStopping || phase_ == Phase::kKilling || task->told || code == 0;
   if (!expected) Report(*task, wait_status);
   task->child.reset();
   if (chief && code == 0 && ended_for_missed_) exit_code_ = 0;
@@ -202,6 +208,8 @@ void Supervisor::OnTimers() {
       Start(&task);
     }
   }
+  if (phase_ == Phase::kFinishing && now >= told_deadline_.value_or(now)) EndTheUntold();
+  if (phase_ == Phase::kStopping) EndServers();
   if (!phase_deadline_.has_value() || now < *phase_deadline_) return;
   if (phase_ == Phase::kRunning) {
     options_.say(
@@ -226,13 +234,49 @@ void Supervisor::Stop(int exit_code) {
   phase_ = Phase::kStopping;
   phase_deadline_ = clock_.Now() + options_.grace;
   for (Task& task : tasks_) task.restart_at.reset();
-  SignalAll(SIGTERM);
+  told_deadline_.reset();
+  servers_deadline_ = clock_.Now() + options_.grace / 2;
+  for (Task& task : tasks_) {
+    if (!IsServer(task.spec.task)) Terminate(&task);
+  }
+  EndServers();
+}
+
+void Supervisor::EndServers() {
+  if (!servers_deadline_.has_value()) return;
+  const bool needed = std::ranges::any_of(
+      tasks_, [](const Task& task) { return task.child != nullptr && !IsServer(task.spec.task); });
+  if (needed && clock_.Now() < *servers_deadline_) return;
+  servers_deadline_.reset();
+  for (Task& task : tasks_) {
+    if (IsServer(task.spec.task)) Terminate(&task);
+  }
+}
+
+void Supervisor::EndTheUntold() {
+  told_deadline_.reset();
+  std::string names;
+  bool wait = false;
+  for (Task& task : tasks_) {
+    if (task.child == nullptr) continue;
+    if (EndsByItself(task.spec.task)) {
+      wait = true;
+    } else if (!task.told) {
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", task.spec.task);
+    }
+  }
+  if (!names.empty()) options_.say(fmt::format("the job is done: ending {}", names));
+  if (!wait) return Stop(0);
+  for (Task& task : tasks_) {
+    if (!EndsByItself(task.spec.task) && !task.told) Terminate(&task);
+  }
 }
 
 void Supervisor::EnterFinishing() {
   exit_code_ = 0;
   phase_ = Phase::kFinishing;
   phase_deadline_ = clock_.Now() + options_.finish;
+  told_deadline_ = clock_.Now() + options_.told;
   for (Task& task : tasks_) task.restart_at.reset();
 }
 
@@ -240,6 +284,11 @@ void Supervisor::SignalAll(int signal) {
   for (const Task& task : tasks_) {
     if (task.child != nullptr) task.child->Signal(signal);
   }
+}
+
+void Supervisor::Terminate(Task* task) {
+  task->told = true;
+  if (task->child != nullptr) task->child->Signal(SIGTERM);
 }
 
 bool Supervisor::AnyAlive() const {
@@ -250,6 +299,7 @@ bool Supervisor::AnyAlive() const {
 
 TimePoint Supervisor::NextTimer() const {
   TimePoint next = phase_deadline_.value_or(TimePoint::max());
+  next = std::min({next, told_deadline_.value_or(next), servers_deadline_.value_or(next)});
   for (const Task& task : tasks_) {
     if (task.restart_at.has_value()) next = std::min(next, *task.restart_at);
   }

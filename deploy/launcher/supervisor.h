@@ -16,13 +16,13 @@
 namespace cohort {
 
 struct SupervisorOptions {
-  bool restart = false;                       // bring a task back that died
-  Duration grace = std::chrono::seconds(10);  // from SIGTERM to SIGKILL
-  Duration missed = std::chrono::seconds(4);  // for a chief that needs the missed task no more
-  Duration finish =
-      std::chrono::seconds(120);              // for the others to end by themselves after the chief
-  int last_lines = 12;                        // of a dead task's log that are shown
-  std::function<void(std::string_view)> say;  // gets whole lines, without the newline
+  bool restart = false;                         // bring a task back that died
+  Duration grace = std::chrono::seconds(10);    // from SIGTERM to SIGKILL
+  Duration missed = std::chrono::seconds(4);    // for a chief that needs the missed task no more
+  Duration told = std::chrono::seconds(1);      // for what a chief that ended well has told to end
+  Duration finish = std::chrono::seconds(120);  // for an evaluator to end by itself after the chief
+  int last_lines = 12;                          // of a dead task's log that are shown
+  std::function<void(std::string_view)> say;    // gets whole lines, without the newline
 };
 
 // Runs the processes of a local cluster until the chief has ended.
@@ -33,10 +33,14 @@ struct SupervisorOptions {
 //      │      3       ▼                              │ 2
 //      └────────► STOPPING ── 4 ──► KILLING ─────────┘
 //
-// 1 the chief has exited with 0: the job is done, and it has told the others to end.
+// 1 the chief has exited with 0: the job is done, and it has told those tasks to end that were
+//   there. What has not ended after `told`, started again too late to be told, gets SIGTERM; an
+//   evaluator ends by itself, when it has evaluated the last checkpoint.
 // 2 the last process is gone.
 // 3 a signal; the chief failed; a task failed for good, or has been missed for `missed` and is not
-//   started again; FINISHING took too long: all get SIGTERM.
+//   started again; FINISHING has nothing to wait for, or took too long: all get SIGTERM, the
+//   servers when the others have ended (a worker needs them for the step that it has in hand), or
+//   half of `grace` has passed.
 // 4 `grace` has passed, or a second signal: all get SIGKILL.
 //
 // A worker or ps that dies is reported with the last lines of its log; the chief decides what its
@@ -66,7 +70,9 @@ class Supervisor {
     ChildSpec spec;
     std::unique_ptr<Child> child;  // none: dead
     std::optional<TimePoint> restart_at;
-    Duration pause{};  // before the next restart
+    Duration pause{};      // before the next restart
+    bool told = false;     // SIGTERM by this class
+    bool started = false;  // once
   };
 
   Supervisor(SupervisorOptions options, std::vector<ChildSpec> specs, int signal_fd);
@@ -85,7 +91,12 @@ class Supervisor {
   // Ends the run with this code; the first call decides.
   void Stop(int exit_code);
   void EnterFinishing();
+  // `told` has passed, or an evaluator has ended since.
+  void EndTheUntold();
+  // Where it is their turn in STOPPING.
+  void EndServers();
   void SignalAll(int signal);
+  static void Terminate(Task* task);
   bool AnyAlive() const;
   TimePoint NextTimer() const;
 
@@ -95,6 +106,8 @@ class Supervisor {
   std::vector<Task> tasks_;
   Phase phase_ = Phase::kRunning;
   std::optional<TimePoint> phase_deadline_;
+  std::optional<TimePoint> told_deadline_;     // in FINISHING
+  std::optional<TimePoint> servers_deadline_;  // in STOPPING: they are told at the latest
   std::optional<int> exit_code_;
   std::string missed_;             // the first task that is; "": none
   bool ended_for_missed_ = false;  // the chief's own 0 would take it back
