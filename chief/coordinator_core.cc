@@ -55,7 +55,7 @@ void CoordinatorCore::OnDisconnected(Task task, const std::string& why) {
     ps_[static_cast<size_t>(task.index)].down_since_us = now_us_;
     const absl::Status lost = LostTask("ps", task.index, membership_.member(task).incarnation,
                                        fmt::format("{} is lost: {}", membership_.Name(task), why));
-    cut_.Abandon(lost);
+    cut_.LoseServer(lost);
     rollback_.Fail(lost);
     return;
   }

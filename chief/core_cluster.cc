@@ -26,7 +26,7 @@ void CoordinatorCore::LosePs(int ps, const std::string& why) {
   const Task task = PsTask(ps);
   const std::string text = fmt::format("{} is lost: {}", membership_.Name(task), why);
   const absl::Status error = LostTask("ps", ps, membership_.member(task).incarnation, text);
-  cut_.Abandon(error);
+  cut_.LoseServer(error);
   rollback_.Fail(error);
   if (!served_) return;
   ++counters_.ps_lost;

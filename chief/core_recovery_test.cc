@@ -113,6 +113,28 @@ TEST_CASE("a server lost during a cut abandons it") {
   CHECK(world.checkpoints.empty());
 }
 
+TEST_CASE("a server lost when all shards of a cut are durable does not hinder its commit") {
+  TestWorld world(1, 2);
+  world.StartServing();
+  world.manifest_stuck = true;
+  const uint64_t cut = *world.core().StartCut(true);
+  world.Quiesce();
+  REQUIRE(world.core().cut_commits(cut));
+  world.KillPs(0);
+  world.Quiesce();
+  world.Advance(1'100'000);  // it is lost for good
+  CHECK(world.core().cut_commits(cut));
+  world.manifest_stuck = false;
+  world.Quiesce();
+  REQUIRE(world.cuts_done.size() == 1);
+  CHECK(world.cuts_done[0].ok());
+  // The job is finished: those that are there are told.
+  world.core().Stop("done", true);
+  world.FlushJournal(10);
+  CHECK(world.core().phase() == CoordinatorCore::Phase::kStopped);
+  CHECK(world.ps[1].in.back().shutdown().job_finished());
+}
+
 TEST_CASE("work after a cut gets new ids for the same places") {
   TestWorld world(1, 1);
   world.StartServing();

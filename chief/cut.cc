@@ -128,6 +128,10 @@ void Cut::Tick(int64_t now_us) {
   }
 }
 
+void Cut::LoseServer(const absl::Status& why) {
+  if (state_ != State::kCommitting) Abandon(why);
+}
+
 void Cut::Abandon(const absl::Status& why) {
   if (state_ == State::kIdle) return;
   const bool told = state_ != State::kDraining;

@@ -22,9 +22,9 @@ namespace cohort {
 // deadline has passed and those that are enter the cut as pending; every ps is told to take its
 // snapshot. (3) all have it in memory: dispatch goes on. (4) all files are durable: the manifest is
 // written. (5) it is committed. (6) the journal knows, or does not in time: the checkpoint is there
-// all the same, and a restart finds it. (7) an error, a lost ps, a deadline, a rollback: the
-// snapshots are dropped, the older checkpoint stays the newest. (A manifest that storage holds up
-// beyond its deadline may still come to be: then it is a checkpoint like others.)
+// all the same, and a restart finds it. (7) an error, a ps lost before (4), a deadline, a rollback:
+// the snapshots are dropped, the older checkpoint stays the newest. (A manifest that storage holds
+// up beyond its deadline may still come to be: then it is a checkpoint like others.)
 class Cut {
  public:
   enum class State : uint8_t {
@@ -58,6 +58,8 @@ class Cut {
   void OnManifestWritten(uint64_t cut, const absl::Status& status, const std::string& path);
   void OnJournaled(uint64_t record);
   void Tick(int64_t now_us);
+  // Edge (7), but where all files are durable: no server is needed any more.
+  void LoseServer(const absl::Status& why);
   // Edge (7).
   void Abandon(const absl::Status& why);
   // True once after dispatch may go on.
