@@ -260,7 +260,10 @@ std::string CoordinatorCore::WaitingFor() const {
     return "waiting for the journal";
   }
   const bool start = phase_ == Phase::kProbing || phase_ == Phase::kAdopting;
-  if (start || !all_ps_there()) return "waiting for " + membership_.Missing(now_us_);
+  if (start || !all_ps_there()) {
+    const std::string missing = membership_.Missing(now_us_);
+    return "waiting for " + (missing.empty() ? "the cluster" : missing);
+  }
   if (rollback_.active()) return "waiting for the parameter servers to load their tablets";
   if (std::string text = WaitingForWorkers(); !text.empty()) return text;
   if (std::string text = WaitingForClosure(); !text.empty()) return text;
@@ -287,7 +290,7 @@ std::string CoordinatorCore::WaitingForWorkers() const {
     text += fmt::format("{}{}, which {}", text.empty() ? "" : "; ",
                         membership_.Name(WorkerTask(static_cast<int>(i))), why);
   }
-  if (none) return "waiting for a worker: " + text;
+  if (none) return "waiting for a worker" + (text.empty() ? "" : ": " + text);
   return text.empty() ? "" : "waiting for " + text;
 }
 

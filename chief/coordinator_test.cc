@@ -2,6 +2,7 @@
 #include "chief/coordinator.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -428,6 +429,20 @@ TEST_CASE("a checkpoint directory that goes away ends the chief, and loses nothi
   c.Start();
   CHECK(c.coordinator->state().steps == 1);
   CHECK(c.coordinator->state().timeline == 1);
+}
+
+TEST_CASE("a FIFO in the place of the lock, or a journal that is emptied, ends the chief") {
+  Cluster c(1, 1);
+  c.Start();
+  RequireOk(c.coordinator->Checkpoint());
+  const bool fifo = GENERATE(true, false);
+  const std::string path = c.directory / (fifo ? "chief.lock" : "journal/journal-1");
+  if (!fifo) std::filesystem::resize_file(path, 0);
+  if (fifo) REQUIRE((std::filesystem::remove(path) && ::mkfifo(path.c_str(), 0600) == 0));
+  Await([&] { return ExitCodeOf(c.coordinator->JoinFor(0).status()) == ExitCode::kIo; });
+  c.coordinator.reset();
+  std::filesystem::remove(path);
+  c.Start();  // what is advised
 }
 
 TEST_CASE("one checkpoint directory is one chief's, whatever its servers are") {

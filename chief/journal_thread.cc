@@ -5,7 +5,6 @@
 
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_directory.h"
-#include "common/checkpoint/directory_lock.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
 
@@ -63,9 +62,7 @@ bool JournalThread::Check() {
   if (lost_) return false;
   absl::Status status = callbacks_.check ? callbacks_.check() : absl::OkStatus();
   const auto own = journal();
-  if (status.ok() && own != nullptr && !own->InPlace()) {
-    status = DirectoryGone(checkpoint_dir_, own->path());
-  }
+  if (status.ok() && own != nullptr) status = own->Check(checkpoint_dir_);
   if (status.ok()) return true;
   lost_ = true;
   callbacks_.on_lost(status);

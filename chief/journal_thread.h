@@ -30,7 +30,7 @@ class JournalThread {
     // Asked before each write and once a second: whether the directory is still this chief's. May
     // be empty.
     std::function<absl::Status()> check;
-    // It is not, or the journal's file is gone from it: nothing is written any more.
+    // It is not, or the journal's file is not what was written: nothing is written any more.
     std::function<void(const absl::Status& status)> on_lost;
   };
 

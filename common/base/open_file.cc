@@ -32,13 +32,6 @@ absl::StatusCode CodeOf(int error) {
   }
 }
 
-std::string_view KindOf(mode_t mode) {
-  if (S_ISDIR(mode)) return "a directory";
-  if (S_ISFIFO(mode)) return "a FIFO";
-  if (S_ISSOCK(mode)) return "a socket";
-  return "a device";
-}
-
 // Without waiting for what is no file after all; but for whoever holds a lease or a delegation of a
 // file (Samba, an NFS server), who is made to give it back and for whom the system sets a limit.
 int OpenToRead(const std::string& path) {
@@ -48,6 +41,14 @@ int OpenToRead(const std::string& path) {
 }
 
 }  // namespace
+
+std::string_view KindOf(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  return "a device";
+}
 
 absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error) {
   return absl::Status(CodeOf(error),

@@ -2,6 +2,7 @@
 #define COHORT_COMMON_BASE_OPEN_FILE_H_
 
 #include <absl/status/statusor.h>
+#include <sys/types.h>
 
 #include <string>
 #include <string_view>
@@ -11,6 +12,9 @@ namespace cohort {
 // A Status of `errno`, "what path: reason": NotFound (ENOENT), AlreadyExists, PermissionDenied,
 // ResourceExhausted (no space, a quota or a limit on file sizes), else Unavailable.
 absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error);
+
+// "a directory", "a FIFO", ...: what is no regular file, for people. Of a stat's st_mode.
+std::string_view KindOf(mode_t mode);
 
 // The descriptor of a regular file, open to read: the caller's to close. Waits for nobody but the
 // holder of a lease of the file: a FIFO, a device or a socket that stands in a file's place, which

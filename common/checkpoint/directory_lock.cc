@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "common/base/exit_code.h"
@@ -59,12 +60,14 @@ std::string TextOf(const DirectoryLock::Options& options, const std::string& hos
 struct Holder {
   bool known = false;
   std::string host_id;
-  std::string name = "a chief that left no name";  // for people
+  std::string name = "one that left no name";  // for people
 };
 
-Holder HolderOf(const std::string& text) {
+// Of the first line: what is left of a longer one may stand behind it for a moment.
+Holder HolderOf(std::string_view text) {
   Holder holder;
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto json = nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr,
+                                          /*allow_exceptions=*/false);
   if (!json.is_object()) return holder;
   const auto word = [&](const char* key) {
     const auto found = json.find(key);
@@ -79,12 +82,53 @@ Holder HolderOf(const std::string& text) {
   return holder;
 }
 
-// What stands in an open file; "" where it cannot be read.
-std::string TextIn(int fd) {
+// The start of what stands in an open file; nullopt where it cannot be read.
+std::optional<std::string> TextIn(int fd) {
   std::string text(kMaxLockBytes, '\0');
   const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
-  text.resize(n < 0 ? 0 : static_cast<size_t>(n));
+  if (n < 0) return std::nullopt;
+  text.resize(static_cast<size_t>(n));
   return text;
+}
+
+// The lock's file, made where it is not there. Errors: exit 73 where something else has its name.
+absl::StatusOr<int> OpenLock(const std::string& path) {
+  constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+  struct stat info = {};
+  // Before it is opened: some devices do something when they are. Afterwards again, for what was
+  // put there meanwhile.
+  if (::lstat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) {
+    const int fd = ::open(path.c_str(), kFlags, 0644);
+    if (fd < 0) return ErrnoStatus("cannot open", path, errno);
+    if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
+    ::close(fd);
+  }
+  return WithExitCode(
+      FailedPrecondition("cannot create the lock {}: {} stands there. Remove it, or give another "
+                         "directory",
+                         path, KindOf(info.st_mode)),
+      ExitCode::kCantCreate);
+}
+
+// Whether an open lock's file, with this text, may be written in place. What others keep under
+// another name too, or what no chief has written, is left as it is, and its name taken.
+bool IsOurs(int fd, const std::string& text, const Holder& holder) {
+  struct stat info = {};
+  return (text.empty() || holder.known) && ::fstat(fd, &info) == 0 && info.st_nlink == 1;
+}
+
+absl::Status Fenced(const std::string& directory, const std::string& by) {
+  absl::Status status =
+      Aborted("this chief is fenced: {} has taken over the checkpoint directory {}", by, directory);
+  SetFailure(&status, {.role = "chief", .retryable = false});
+  return WithExitCode(std::move(status), ExitCode::kUnavailable);
+}
+
+absl::Status Lost(const std::string& what) {
+  return WithExitCode(FailedPrecondition("{} while the job ran: another chief could take the "
+                                         "directory. Start the chief again, and the job goes on",
+                                         what),
+                      ExitCode::kIo);
 }
 
 absl::Status WriteText(int fd, const std::string& path, const std::string& text) {
@@ -110,7 +154,7 @@ absl::StatusOr<bool> Beats(const DirectoryLock::Options& options, const std::str
                            const Holder& holder) {
   const auto touched = [&] {
     struct stat info = {};
-    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
     if (fd.get() >= 0) ::fstat(fd.get(), &info);
     return std::pair(info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
   };
@@ -130,13 +174,16 @@ absl::StatusOr<bool> Beats(const DirectoryLock::Options& options, const std::str
 
 }  // namespace
 
-absl::Status DirectoryGone(const std::string& directory, const std::string& file) {
+absl::Status DirectoryGone(const std::string& directory, const std::string& file, Named now) {
   return WithExitCode(
       FailedPrecondition(
-          "the checkpoint directory {} was deleted, moved or replaced while the job ran: {} is not "
-          "there any more. Put the directory back and start the chief again, and the job goes on; "
+          "the checkpoint directory {} was deleted, moved or replaced while the job ran: {} is {}. "
+          "Put the directory back and start the chief again, and the job goes on; "
           "without it the job begins anew",
-          directory, file),
+          directory, file,
+          now == Named::kNothing ? "not there any more"
+          : now == Named::kOther ? "another file now"
+                                 : "no regular file any more"),
       ExitCode::kIo);
 }
 
@@ -145,13 +192,16 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Take(const Options
   const std::string path = JoinPath(options.directory, kLockName);
   const std::string text = TextOf(options, host_id);
   while (true) {
-    Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-    if (fd.get() < 0) return ErrnoStatus("cannot open", path, errno);
+    COHORT_ASSIGN_OR_RETURN(const int opened, OpenLock(path));
+    Fd fd(opened);
     const bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
     const bool refused = !locked && errno == EWOULDBLOCK;
-    const Holder holder = HolderOf(TextIn(fd.get()));
+    const auto there = TextIn(fd.get());
+    if (!there.has_value()) return ErrnoStatus("cannot read", path, EIO);
+    const Holder holder = HolderOf(*there);
     // Its holder may have lost the name to a file that another has put there.
-    if (locked && !IsNamed(fd.get(), path)) continue;
+    const Named named = WhatIsNamed(fd.get(), path);
+    if (locked && named != Named::kIt && named != Named::kNoAnswer) continue;
     if (options.takeover) {
       if (!locked) return Replace(options, text);
     } else if (refused) {
@@ -160,6 +210,7 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Take(const Options
       COHORT_ASSIGN_OR_RETURN(const bool alive, Beats(options, path, holder));
       if (alive) return Refused(options.directory, holder);
     }
+    if (!IsOurs(fd.get(), *there, holder)) return Replace(options, text);
     COHORT_RETURN_IF_ERROR(WriteText(fd.get(), path, text));
     return std::unique_ptr<DirectoryLock>(new DirectoryLock(options.directory, text, fd.release()));
   }
@@ -170,7 +221,7 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Replace(const Opti
   const std::string path = JoinPath(options.directory, kLockName);
   const std::string temporary = fmt::format("{}.{:016x}", path, options.incarnation);
   const auto replace = [&]() -> absl::StatusOr<std::unique_ptr<DirectoryLock>> {
-    Fd fd(::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    Fd fd(::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
     if (fd.get() < 0) return ErrnoStatus("cannot open", temporary, errno);
     // Before it has the name. Where flock is not there, the name alone counts.
     [[maybe_unused]] const int locked = ::flock(fd.get(), LOCK_EX | LOCK_NB);
@@ -200,21 +251,31 @@ DirectoryLock::~DirectoryLock() {
 
 absl::Status DirectoryLock::Check() const {
   const std::string path = JoinPath(directory_, kLockName);
-  if (const auto text = ReadFile(path, kMaxLockBytes); text.ok() && *text != text_) {
-    absl::Status status =
-        Aborted("this chief is fenced: {} has taken over the checkpoint directory {}",
-                HolderOf(*text).name, directory_);
-    SetFailure(&status, {.role = "chief", .retryable = false});
-    return WithExitCode(std::move(status), ExitCode::kUnavailable);
+  const Named named = WhatIsNamed(fd_, path);
+  if (named == Named::kNoAnswer) return absl::OkStatus();
+  std::optional<std::string> text;
+  if (named == Named::kIt) text = TextIn(fd_);
+  if (named == Named::kOther) {
+    if (auto read = ReadFile(path, kMaxLockBytes); read.ok()) text = *std::move(read);
   }
-  if (IsNamed(fd_, path)) return absl::OkStatus();
-  struct stat info = {};
-  const bool removed = ::stat(path.c_str(), &info) != 0 && errno == ENOENT;
-  if (!removed || IdentityOf(directory_) != directory_id_) return DirectoryGone(directory_, path);
+  if (text.has_value() && *text != text_) {
+    if (const Holder holder = HolderOf(*text); holder.known) return Fenced(directory_, holder.name);
+  }
+  if (named == Named::kIt) {
+    if (!text.has_value() || *text == text_) return absl::OkStatus();
+    // Its own lock proves nothing where flock is the host's own: another may have had it, and let
+    // go.
+    return Lost(fmt::format("{} is damaged: its content was removed or overwritten", path));
+  }
+  if (IdentityOf(directory_) != directory_id_) return DirectoryGone(directory_, path, named);
+  if (named == Named::kNothing) return Lost(fmt::format("{} was removed", path));
+  if (named == Named::kOther)
+    return Lost(fmt::format("{} is another file now: it was replaced", path));
   return WithExitCode(
-      FailedPrecondition("{} was removed while the job ran: without it another chief could take "
-                         "the directory. Start the chief again, and the job goes on",
-                         path),
+      FailedPrecondition(
+          "{} is no regular file any more: it was replaced while the job ran. Remove "
+          "what stands there and start the chief again, and the job goes on",
+          path),
       ExitCode::kIo);
 }
 

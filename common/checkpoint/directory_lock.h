@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/checkpoint/file.h"
 
 namespace cohort {
 
@@ -53,7 +54,9 @@ class DirectoryLock {
     std::function<void(const std::string&)> on_wait;  // may be empty: told that it watches
   };
 
-  // Errors: Unavailable (exit 69) that names the holder; Cancelled (interrupt); those of the file.
+  // What has the lock's name and was not written by a chief keeps its bytes. Errors: Unavailable
+  // (exit 69) that names the holder; FailedPrecondition (exit 73) where what has the name is no
+  // regular file; Cancelled (interrupt); those of the file.
   static absl::StatusOr<std::unique_ptr<DirectoryLock>> Take(const Options& options);
   // Lets go, where it is still the holder.
   ~DirectoryLock();
@@ -62,7 +65,7 @@ class DirectoryLock {
 
   // Errors: Aborted (exit 69), with a FailureInfo of role "chief", where another chief has taken
   // the lock; FailedPrecondition (exit 74) where the directory was deleted, moved or replaced, or
-  // the file was removed from it.
+  // the file was removed, replaced or damaged.
   // Storage that does not answer is no error here: writing will tell. Thread-safe.
   absl::Status Check() const;
   // Touches the file. Once a second. Thread-safe.
@@ -81,8 +84,8 @@ class DirectoryLock {
 };
 
 // FailedPrecondition (exit 74): a file that a chief holds open in its checkpoint directory has lost
-// its name.
-absl::Status DirectoryGone(const std::string& directory, const std::string& file);
+// its name, to what `now` says.
+absl::Status DirectoryGone(const std::string& directory, const std::string& file, Named now);
 
 }  // namespace cohort
 

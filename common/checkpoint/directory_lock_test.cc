@@ -1,6 +1,9 @@
 #include "common/checkpoint/directory_lock.h"
 
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -176,10 +179,107 @@ TEST_CASE("a lock's file that is removed is found out, and named") {
   CHECK(!Contains(Message(status), "replaced"));
 }
 
-TEST_CASE("a file that says nothing is nobody's") {
+TEST_CASE("a file that says nothing is nobody's, and keeps its bytes where it has another name") {
   const TestDirectory dir;
-  dir.Write(kLockName, GENERATE("", "{", "[1]", "\xff\xfe"));
-  CHECK(DirectoryLock::Take(Of(dir, 1)).ok());
+  const std::string bytes = GENERATE("", "{", "[1]", "\xff\xfe", "{\"host_id\": \"h\"}");
+  dir.Write("victim", bytes);
+  std::filesystem::create_hard_link(dir / "victim", dir / kLockName);
+  auto options = Of(dir, 1);
+  options.watch = Duration::zero();
+  const auto lock = DirectoryLock::Take(options);
+  REQUIRE(lock.ok());
+  CHECK((*lock)->Check().ok());
+  CHECK(ReadAllBytes(dir / "victim") == bytes);
+  CHECK(!DirectoryLock::Take(Of(dir, 2)).ok());
+}
+
+void Socket(const std::string& path) {
+  sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
+  REQUIRE(path.size() < sizeof(address.sun_path));
+  path.copy(address.sun_path, path.size());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  REQUIRE(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+  ::close(fd);
+}
+
+// What stands in a file's place; what it is, for people.
+struct Strange {
+  std::string_view what;
+  std::function<void(const TestDirectory& dir, const std::string& path)> make;
+};
+
+const Strange kStrange[] = {
+    {"a symbolic link",
+     [](const TestDirectory&, const std::string& path) {
+       std::filesystem::create_symlink("victim", path);
+     }},
+    {"a symbolic link",  // to itself
+     [](const TestDirectory&, const std::string& path) {
+       std::filesystem::create_symlink(kLockName, path);
+     }},
+    {"a symbolic link",  // to the file itself
+     [](const TestDirectory& dir, const std::string& path) {
+       if (std::filesystem::exists(dir / "away")) std::filesystem::create_symlink("away", path);
+       if (!std::filesystem::exists(path)) std::filesystem::create_symlink("nowhere", path);
+     }},
+    {"a FIFO", [](const TestDirectory&,
+                  const std::string& path) { REQUIRE(::mkfifo(path.c_str(), 0600) == 0); }},
+    {"a socket", [](const TestDirectory&, const std::string& path) { Socket(path); }},
+    {"a directory", [](const TestDirectory&, const std::string& path) {
+       std::filesystem::create_directory(path);
+     }}};
+
+TEST_CASE("what has the lock's name and is no file is refused, and left as it is") {
+  const TestDirectory dir;
+  dir.Write("victim", "precious");
+  const Strange& strange = kStrange[GENERATE(range(0, 6))];
+  strange.make(dir, dir / kLockName);
+  auto options = Of(dir, 1);
+  options.takeover = GENERATE(false, true);
+  const absl::Status refused = DirectoryLock::Take(options).status();
+  INFO(refused);
+  CHECK(ExitCodeOf(refused) == ExitCode::kCantCreate);
+  CHECK(Contains(Message(refused), fmt::format("cannot create the lock {}: {} stands there",
+                                               dir / kLockName, strange.what)));
+  CHECK(ReadAllBytes(dir / "victim") == "precious");
+  CHECK(!std::filesystem::exists(dir / "nowhere"));
+}
+
+TEST_CASE("what comes in the place of a lock's file is found out at once, and named") {
+  const TestDirectory dir;
+  const auto lock = DirectoryLock::Take(Of(dir, 1));
+  REQUIRE(lock.ok());
+  dir.Write("victim", "precious");
+  const std::string path = dir / kLockName;
+  std::string said;
+  SECTION("no file") {
+    std::filesystem::rename(path, dir / "away");
+    kStrange[GENERATE(range(0, 6))].make(dir, path);
+    said = path + " is no regular file any more";
+  }
+  SECTION("another file") {
+    std::filesystem::copy(path, dir / "copy");
+    if (GENERATE(false, true)) dir.Write("copy", "what is this");
+    std::filesystem::rename(dir / "copy", path);
+    said = path + " is another file now";
+  }
+  SECTION("other bytes in place") {
+    dir.Write(kLockName, GENERATE("", "what is this", std::string(5000, 'x')));
+    said = path + " is damaged: its content was removed or overwritten";
+  }
+  const absl::Status status = (*lock)->Check();
+  CHECK(ExitCodeOf(status) == ExitCode::kIo);
+  CHECK(Contains(Message(status), said));
+  CHECK(!Contains(Message(status), "the checkpoint directory"));
+}
+
+// As it stands for a moment while a chief of another host writes its name over a longer one.
+TEST_CASE("one that is fenced reads its successor's name before what is left of its own goes") {
+  const TestDirectory dir;
+  const auto lock = DirectoryLock::Take(Of(dir, 1));
+  REQUIRE(lock.ok());
+  dir.Write(kLockName, "{\"pid\": 8, \"host\": \"host4\"}\nob\":\"job-1\"}\n");
+  CHECK(Contains(Message((*lock)->Check()), "process 8 on host host4"));
 }
 
 }  // namespace

@@ -70,7 +70,12 @@ absl::Status DurableFile::Truncate(uint64_t bytes) {
   return absl::OkStatus();
 }
 
-bool DurableFile::InPlace() const { return IsNamed(fd_, path_); }
+Named DurableFile::NamedNow() const { return WhatIsNamed(fd_, path_); }
+
+bool DurableFile::Whole() const {
+  struct stat info = {};
+  return ::fstat(fd_, &info) != 0 || static_cast<uint64_t>(info.st_size) == bytes_;
+}
 
 absl::Status DurableFile::Close() {
   if (fd_ < 0) return absl::OkStatus();
@@ -141,14 +146,25 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes
   return contents;
 }
 
-bool IsNamed(int fd, const std::string& path) {
-  const int named = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (named < 0) return errno != ENOENT && errno != ENOTDIR && errno != ESTALE;
+Named WhatIsNamed(int fd, const std::string& path) {
+  const auto failed = [](int error) {
+    if (error == ELOOP || error == ENXIO) return Named::kNoFile;
+    const bool gone = error == ENOENT || error == ENOTDIR || error == ESTALE;
+    return gone ? Named::kNothing : Named::kNoAnswer;
+  };
   struct stat own = {};
   struct stat there = {};
+  // Before it is opened: some devices do something when they are.
+  if (::lstat(path.c_str(), &there) != 0) return failed(errno);
+  if (!S_ISREG(there.st_mode)) return Named::kNoFile;
+  const int named = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  if (named < 0) return failed(errno);
   const bool answered = ::fstat(fd, &own) == 0 && ::fstat(named, &there) == 0;
   ::close(named);
-  return !answered || (own.st_dev == there.st_dev && own.st_ino == there.st_ino);
+  if (!answered) return Named::kNoAnswer;
+  if (!S_ISREG(there.st_mode)) return Named::kNoFile;
+  const bool it = own.st_dev == there.st_dev && own.st_ino == there.st_ino;
+  return it ? Named::kIt : Named::kOther;
 }
 
 int64_t FsyncCount() { return fsyncs.load(std::memory_order_relaxed); }

@@ -18,6 +18,15 @@ namespace cohort {
 // Continues a CRC-32 (zlib's polynomial, start from 0) over any number of bytes.
 uint32_t Crc32(uint32_t crc, const void* data, size_t bytes);
 
+// What a path names, beside a file that is open.
+enum class Named {
+  kIt,
+  kOther,   // another regular file
+  kNoFile,  // a directory, a symbolic link, a FIFO, ...
+  kNothing,
+  kNoAnswer,  // storage does not say
+};
+
 // A file that is written once from front to back and must be durable. Not thread-safe.
 class DurableFile {
  public:
@@ -40,8 +49,10 @@ class DurableFile {
 
   uint64_t bytes() const { return bytes_; }
   const std::string& path() const { return path_; }
-  // Whether path() still names this file. Thread-safe.
-  bool InPlace() const;
+  // What path() names now. Thread-safe.
+  Named NamedNow() const;
+  // Whether the file is as long as what was written; true too where storage does not answer.
+  bool Whole() const;
 
  private:
   DurableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
@@ -85,9 +96,9 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes
 // Makes names that were created, renamed or removed in `directory` durable.
 absl::Status SyncDirectory(const std::string& directory);
 
-// Whether `path` names the file that is open as `fd`; true too where storage does not answer. Opens
-// it anew: a network file system asks its server then.
-bool IsNamed(int fd, const std::string& path);
+// What `path` names beside the file that is open as `fd`. Opens it anew: a network file system asks
+// its server then. Never waits for what is no regular file, and follows no symbolic link.
+Named WhatIsNamed(int fd, const std::string& path);
 
 // Fsyncs of files and directories that this process has made so far.
 int64_t FsyncCount();

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <optional>
 
+#include "common/base/exit_code.h"
 #include "common/base/status.h"
+#include "common/checkpoint/directory_lock.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/journal_format.h"
 #include "proto/checkpoint.pb.h"
@@ -45,6 +48,15 @@ std::string JournalPath(const std::string& directory, uint64_t generation) {
   return JoinPath(directory, fmt::format("{}{}", kJournalPrefix, generation));
 }
 
+// The journal's own error, with what can be done: as Cohort itself does for --fresh, but for the
+// checkpoints.
+absl::Status WithWayOut(const absl::Status& damage, const std::string& directory) {
+  return DataLoss(
+      "{}. Put the file back as it was, or move all {}* out of {}: the job goes on from "
+      "its newest checkpoint then (anew, where it has none)",
+      std::string(damage.message()), kJournalPrefix, directory);
+}
+
 }  // namespace
 
 absl::Status JournalSink::AppendAll(std::span<const v1::JournalRecord> records) {
@@ -56,6 +68,12 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::Create(const std::string& dire
   COHORT_RETURN_IF_ERROR(MakeDirectories(directory));
   COHORT_ASSIGN_OR_RETURN(const auto taken,
                           NumbersIn(directory, {kGenerationPrefix, kJournalPrefix}));
+  if (!taken.empty() && taken.back() == std::numeric_limits<uint64_t>::max()) {
+    COHORT_ASSIGN_OR_RETURN(const auto claims, NumbersIn(directory, {kGenerationPrefix}));
+    const bool claim = !claims.empty() && claims.back() == taken.back();
+    return DataLoss("{}/{}{}: no generation can follow it, and no chief has come so far: remove it",
+                    directory, claim ? kGenerationPrefix : kJournalPrefix, taken.back());
+  }
   const uint64_t generation = taken.empty() ? 1 : taken.back() + 1;
   const std::string claim = JoinPath(directory, fmt::format("{}{}", kGenerationPrefix, generation));
   auto claimed = DurableFile::Create(claim, DurableFile::Mode::kExclusive);
@@ -77,14 +95,18 @@ absl::StatusOr<std::vector<v1::JournalRecord>> Journal::ReadAll(const std::strin
   for (const uint64_t generation : generations) {
     const std::string path = JournalPath(directory, generation);
     COHORT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kMaxJournalBytes));
-    COHORT_ASSIGN_OR_RETURN(auto records, ParseJournal(bytes, path, nullptr));
+    auto parsed = ParseJournal(bytes, path, nullptr);
+    if (!parsed.ok()) return WithWayOut(parsed.status(), directory);
+    std::vector<v1::JournalRecord> records = *std::move(parsed);
     if (records.empty()) continue;
     // What the former chief wrote after this one had taken over.
     while (!all.empty() && all.back().number() >= records.front().number()) all.pop_back();
     for (v1::JournalRecord& record : records) {
       if (!all.empty() && record.number() != all.back().number() + 1) {
-        return DataLoss("{}: has record {} where {} is due: a part of the journal is missing", path,
-                        record.number(), all.back().number() + 1);
+        return WithWayOut(
+            DataLoss("{}: has record {} where {} is due: a part of the journal is missing", path,
+                     record.number(), all.back().number() + 1),
+            directory);
       }
       all.push_back(std::move(record));
     }
@@ -96,6 +118,21 @@ Journal::Journal(std::unique_ptr<DurableFile> file, uint64_t generation)
     : generation_(generation), file_(std::move(file)) {}
 
 Journal::~Journal() = default;
+
+absl::Status Journal::Check(const std::string& checkpoint_dir) const {
+  const Named named = file_->NamedNow();
+  if (named == Named::kNoAnswer) return absl::OkStatus();
+  if (named != Named::kIt) return DirectoryGone(checkpoint_dir, path(), named);
+  MutexLock lock(&mu_);
+  // Of one that is broken the length is not known; its next Append says so.
+  if (!broken_.ok() || file_->Whole()) return absl::OkStatus();
+  return WithExitCode(
+      FailedPrecondition("{} was emptied, cut or written to by another while the job ran: it has "
+                         "not the {} bytes that this chief has written. Put the file back as it "
+                         "was, or move it away, before the chief is started again",
+                         path(), file_->bytes()),
+      ExitCode::kIo);
+}
 
 absl::Status Journal::Append(const v1::JournalRecord& record) { return AppendAll({&record, 1}); }
 

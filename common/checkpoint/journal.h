@@ -47,10 +47,12 @@ class JournalSink {
 class Journal : public JournalSink {
  public:
   // Creates generation-<n> exclusively with n one above every generation and journal present: this
-  // is how a chief takes a generation. Errors: AlreadyExists where another chief was faster.
+  // is how a chief takes a generation. Errors: AlreadyExists where another chief was faster;
+  // DataLoss where a file has the last number there is.
   static absl::StatusOr<std::unique_ptr<Journal>> Create(const std::string& directory);
 
-  // All records of all generations in `directory`, in order. Empty where there is none.
+  // All records of all generations in `directory`, in order. Empty where there is none. Errors:
+  // DataLoss, with what can be done.
   static absl::StatusOr<std::vector<v1::JournalRecord>> ReadAll(const std::string& directory);
 
   ~Journal() override;
@@ -60,8 +62,10 @@ class Journal : public JournalSink {
   // removed, every later one fails too: what is on the disk is no longer known.
   absl::Status Append(const v1::JournalRecord& record) override;
   absl::Status AppendAll(std::span<const v1::JournalRecord> records) override;
-  // Whether its file still has its name: what is written to one that has not, nobody will read.
-  bool InPlace() const { return file_->InPlace(); }
+  // FailedPrecondition (exit 74) where its file has lost its name, so that nobody will read what is
+  // written to it, or is not as long as what was written: another has emptied or written it.
+  // Storage that does not answer is no error here.
+  absl::Status Check(const std::string& checkpoint_dir) const;
   const std::string& path() const { return file_->path(); }
   int64_t fsyncs() const { return fsyncs_.load(std::memory_order_relaxed); }
 
@@ -79,7 +83,7 @@ class Journal : public JournalSink {
   const uint64_t generation_;
   std::atomic<int64_t> fsyncs_{0};
 
-  Mutex mu_;
+  mutable Mutex mu_;
   CondVar synced_;
   // The one that syncs does so without the lock; others only append meanwhile.
   const std::unique_ptr<DurableFile> file_;

@@ -1,5 +1,6 @@
 #include "common/checkpoint/journal.h"
 
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "common/base/exit_code.h"
 #include "common/base/test_directory.h"
 #include "common/checkpoint/journal_format.h"
 #include "proto/checkpoint.pb.h"
@@ -258,6 +260,68 @@ TEST_CASE("a disk that is found full by fsync alone is no end either") {
   CHECK(absl::IsUnavailable((*journal)->Append(Record(4))));
   fsync_error = 0;
   CHECK(absl::IsUnavailable((*journal)->Append(Record(4))));
+}
+
+TEST_CASE("a journal that another empties, cuts, writes to or replaces is found out") {
+  TestDirectory dir;
+  auto journal = Journal::Create(dir.path());
+  REQUIRE(journal.ok());
+  const std::string path = dir / "journal-1";
+  CHECK((*journal)->Check("/c").ok());
+  REQUIRE((*journal)->AppendAll(std::vector{Record(1), Record(2)}).ok());
+  CHECK((*journal)->Check("/c").ok());
+  const auto size = std::filesystem::file_size(path);
+  std::string said = path + " was emptied, cut or written to by another";
+  SECTION("emptied") { std::filesystem::resize_file(path, 0); }
+  SECTION("cut") { std::filesystem::resize_file(path, size - 1); }
+  SECTION("longer") { std::filesystem::resize_file(path, size + 1); }
+  SECTION("removed") {
+    std::filesystem::remove(path);
+    said = "the checkpoint directory /c was deleted, moved or replaced while the job ran: " + path +
+           " is not there any more";
+  }
+  SECTION("another") {
+    std::filesystem::copy(path, dir / "copy");
+    std::filesystem::rename(dir / "copy", path);
+    said = path + " is another file now";
+  }
+  SECTION("a FIFO") {
+    std::filesystem::remove(path);
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    said = path + " is no regular file any more";
+  }
+  const absl::Status status = (*journal)->Check("/c");
+  CHECK(ExitCodeOf(status) == ExitCode::kIo);
+  CHECK(Contains(std::string(status.message()), said));
+}
+
+TEST_CASE("a generation that none can follow is refused with its name") {
+  TestDirectory dir;
+  const std::string name =
+      GENERATE("generation-", "journal-") + std::string("18446744073709551615");
+  dir.Write(name, "");
+  const absl::Status refused = Journal::Create(dir.path()).status();
+  CHECK(ExitCodeOf(refused) == ExitCode::kData);
+  CHECK(Contains(std::string(refused.message()), dir / name + ": no generation can follow it"));
+  CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) == 1);
+}
+
+TEST_CASE("damage is told with what can be done, and that is enough") {
+  TestDirectory dir;
+  {
+    auto journal = Journal::Create(dir.path());
+    REQUIRE(journal.ok());
+    REQUIRE((*journal)->AppendAll(std::vector{Record(1), Record(2)}).ok());
+  }
+  std::string bytes = testing::ReadAllBytes(dir / "journal-1");
+  bytes[0] = static_cast<char>(bytes[0] ^ 1);
+  dir.Write("journal-1", bytes);
+  const absl::Status damaged = Journal::ReadAll(dir.path()).status();
+  CHECK(absl::IsDataLoss(damaged));
+  CHECK(Contains(std::string(damaged.message()), "move all journal-* out of " + dir.path()));
+  std::filesystem::rename(dir / "journal-1", dir / "away");
+  CHECK(Journal::ReadAll(dir.path())->empty());
+  CHECK((*Journal::Create(dir.path()))->generation() == 2);
 }
 
 TEST_CASE("records without a number are refused") {
