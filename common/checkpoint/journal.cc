@@ -48,13 +48,17 @@ std::string JournalPath(const std::string& directory, uint64_t generation) {
   return JoinPath(directory, fmt::format("{}{}", kJournalPrefix, generation));
 }
 
-// The journal's own error, with what can be done: as Cohort itself does for --fresh, but for the
-// checkpoints.
+// What can be done about a journal that is damaged: as Cohort itself does for --fresh, but for the
+// checkpoints. Without a part of it alone, ids would be given out a second time.
+std::string WayOut(const std::string& directory) {
+  return fmt::format(
+      "Put the file back as it was, or move all {}* out of {}: the job goes on from its newest "
+      "checkpoint then (anew, where it has none)",
+      kJournalPrefix, directory);
+}
+
 absl::Status WithWayOut(const absl::Status& damage, const std::string& directory) {
-  return DataLoss(
-      "{}. Put the file back as it was, or move all {}* out of {}: the job goes on from "
-      "its newest checkpoint then (anew, where it has none)",
-      std::string(damage.message()), kJournalPrefix, directory);
+  return DataLoss("{}. {}", std::string(damage.message()), WayOut(directory));
 }
 
 }  // namespace
@@ -128,9 +132,9 @@ absl::Status Journal::Check(const std::string& checkpoint_dir) const {
   if (!broken_.ok() || file_->Whole()) return absl::OkStatus();
   return WithExitCode(
       FailedPrecondition("{} was emptied, cut or written to by another while the job ran: it has "
-                         "not the {} bytes that this chief has written. Put the file back as it "
-                         "was, or move it away, before the chief is started again",
-                         path(), file_->bytes()),
+                         "not the {} bytes that this chief has written. {}. Only "
+                         "then start the chief again",
+                         path(), file_->bytes(), WayOut(path().substr(0, path().rfind('/')))),
       ExitCode::kIo);
 }
 
