@@ -142,8 +142,8 @@ void Supervisor::ReapChildren() {
     }
   }
   // The chief first: what ended with it has ended because of it.
-  std::ranges::stable_partition(ended,
-                                [](const auto& end) { return end.first->spec.task == kChiefTask; });
+  std::stable_partition(ended.begin(), ended.end(),
+                        [](const auto& end) { return end.first->spec.task == kChiefTask; });
   for (const auto& [task, status] : ended) OnExit(task, status);
 }
 
