@@ -41,6 +41,7 @@ constexpr ForwardedFlag kForwarded[] = {
     {"log_dir", false, kChief | kEvaluator, "chief, evaluator: directory of metrics"},
     {"fresh", true, kChief, "chief: start anew, whatever checkpoints there are"},
     {"takeover", true, kChief, "chief: take the cluster from another chief"},
+    {"finished_ok", true, kChief, "chief: a job that is finished already is no error"},
     {"task_timeout_s", false, kChief, "chief: seconds to wait for a task"},
     {"apply_log", false, kPs, "ps: file that gets every applied update"},
     {"chief_timeout_s", false, kPs | kWorker,
