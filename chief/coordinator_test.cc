@@ -278,8 +278,8 @@ TEST_CASE("another life goes on where the servers are, under the next generation
 }
 
 TEST_CASE("a full disk that holds the journal is told, waited for, and no end is") {
+  std::atomic<int> errors{0};  // outlives whoever logs
   Cluster c(1, 1);
-  std::atomic<int> errors{0};
   c.log = *Logger::Create({.to_stderr = false, .sink = [&](std::string_view line) {
                              errors += testing::Contains(line, "journal_error") ? 1 : 0;
                            }});
