@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "common/rpc/hand_off.h"
 #include "common/rpc/push_pull_codec.h"
 
 namespace cohort {
@@ -23,7 +24,11 @@ uint8_t* WriteVarint(uint64_t value, uint8_t* to) {
   return to;
 }
 
-void DropBuffer(void* buffer) { BufferRef::Adopt(static_cast<Buffer*>(buffer)); }
+// By whichever of gRPC's threads lets go of the slice.
+void DropBuffer(void* buffer) {
+  HandOffAcquire(buffer);
+  BufferRef::Adopt(static_cast<Buffer*>(buffer));
+}
 
 // A slice of the header's slice, and the whole of it where it is not cut.
 grpc::Slice SubSlice(const grpc::Slice& slice, size_t begin, size_t end) {
@@ -59,6 +64,7 @@ void PushPullEncoder::AppendBorrowed(const void* data, size_t length, PayloadLoa
 grpc::Slice PushPullEncoder::ShareSlice(Piece* piece) {
   void* data = const_cast<uint8_t*>(piece->data);  // gRPC only reads it
   if (piece->buffer != nullptr) {
+    HandOffRelease(piece->buffer);
     return grpc::Slice(data, piece->length, &DropBuffer, std::exchange(piece->buffer, nullptr));
   }
   piece->loan->borrowed_.fetch_add(1, std::memory_order_relaxed);
