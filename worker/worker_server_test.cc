@@ -234,16 +234,17 @@ TEST_CASE("a worker that is asked to end gives back what it cannot finish") {
 }
 
 TEST_CASE("a step that never ends does not hold up the end of its worker") {
-  static std::promise<void> begun, release;
+  static std::atomic<bool> begun = false;
+  static std::promise<void> release;
   WatchCrashPoints([](std::string_view) {
-    begun.set_value();
+    begun = true;
     release.get_future().wait();
   });
   REQUIRE(ArmCrashPoint("worker.result.made").ok());
   Cluster cluster(/*stop_wait=*/std::chrono::milliseconds(50));
   auto chief = cluster.Connect(1);
   chief->Send(cluster.Dispatch(1, 2));
-  REQUIRE(begun.get_future().wait_for(kLimit) == std::future_status::ready);
+  REQUIRE(chief->Until([&] { return begun.load(); }));
   absl::Status ended;
   std::thread ends([&] {
     ended = cluster.worker->Shutdown(Unavailable("asked to end"), std::chrono::milliseconds(10));
