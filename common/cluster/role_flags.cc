@@ -78,7 +78,7 @@ void AddRoleFlags(FlagSet* flags, RoleFlags* out) {
       "crash_point", &out->crash_point,
       "for tests: NAME[:NTH], where the process kills itself; NAME:NTH:hold, where it hangs");
   flags->Add("unix_socket_dir", &out->unix_socket_dir,
-             "directory where the tasks of one host meet over unix sockets; empty: TCP only");
+             "directory where the tasks of one host meet over unix sockets; without it: TCP only");
 }
 
 absl::StatusOr<RoleContext> MakeRoleContext(const RoleFlags& flags, Role role,

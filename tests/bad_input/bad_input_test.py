@@ -16,7 +16,7 @@ import unittest
 import zlib
 
 import real_cluster
-from real_cluster import Directory, LocalRun, RealCluster, program, run
+from real_cluster import DirectoryTestCase, LocalRun, RealCluster, program, run
 
 USAGE, DATA, NO_INPUT, UNAVAILABLE, CANT_CREATE, IO, CONFIG = 64, 65, 66, 69, 73, 74, 78
 
@@ -311,18 +311,7 @@ CHECKPOINTS = [
 ]
 
 
-class BadInput(unittest.TestCase):
-    def setUp(self):
-        self.directory = self.enterContext(Directory())
-
-    def path(self, name):
-        return os.path.join(self.directory, name)
-
-    def write(self, name, data):
-        with open(self.path(name), "wb") as f:
-            f.write(data if isinstance(data, bytes) else data.encode())
-        return self.path(name)
-
+class BadInput(DirectoryTestCase):
     def check(self, name, done, code, *says):
         """One row: the exit code, and every expression in what the program wrote to stderr."""
         with self.subTest(name):

@@ -1,27 +1,15 @@
 #!/usr/bin/env python3
 """Jobs that are well written and go wrong while they run: what is told, and whether training goes on."""
-import os
 import re
 import unittest
 
 import bad_input_test as cases
-from real_cluster import Directory, LocalRun, program, run
+from real_cluster import DirectoryTestCase, LocalRun, program, run
 
 OS = 71
 
 
-class BadRun(unittest.TestCase):
-    def setUp(self):
-        self.directory = self.enterContext(Directory())
-
-    def path(self, name):
-        return os.path.join(self.directory, name)
-
-    def write(self, name, data):
-        with open(self.path(name), "wb") as f:
-            f.write(data if isinstance(data, bytes) else data.encode())
-        return self.path(name)
-
+class BadRun(DirectoryTestCase):
     def local(self, name, job, *arguments, **keywords):
         """`cohort local` of one server and one worker on a job whose data lies in the test's directory."""
         environment = {"COHORT_DATA_DIR": self.directory}

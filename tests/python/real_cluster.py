@@ -17,6 +17,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import unittest
 
 SOURCE = os.environ.get("COHORT_SOURCE_DIR") or os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -97,6 +98,21 @@ class Directory(contextlib.AbstractContextManager):
 
     def __exit__(self, *_):
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+class DirectoryTestCase(unittest.TestCase):
+    """Tests that have a directory each."""
+
+    def setUp(self):
+        self.directory = self.enterContext(Directory())
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def write(self, name, data):
+        with open(self.path(name), "wb") as f:
+            f.write(data if isinstance(data, bytes) else data.encode())
+        return self.path(name)
 
 
 class RealCluster(contextlib.AbstractContextManager):
