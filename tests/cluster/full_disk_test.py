@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import threading
+import time
 import unittest
 import urllib.request
 
@@ -84,6 +85,10 @@ class FullDisk(unittest.TestCase):
             begin = len(local.text)
             local.limit_files(resource.RLIM_INFINITY)
             local.says(r"epoch \d+/100000", begin)
+            # An epoch may end before the first record is durable again.
+            limit = time.monotonic() + 60 * SCALE
+            while "waiting for the journal" in local.page("statusz") and time.monotonic() < limit:
+                pass
             self.assertNotIn("waiting for the journal", local.page("statusz"))
             # Full again, and it is told to end.
             local.limit_files(1)
