@@ -112,7 +112,10 @@ void ClusterCoordinator::Impl::WriteManifest(v1::Manifest manifest) {
 void ClusterCoordinator::Impl::CommitCheckpoint(v1::Manifest manifest) {
   if (const absl::Status lost = lock_->Check(); !lost.ok()) return LoseDirectory(lost);
   bool wanted = false;
-  Input([&](CoordinatorCore* core) { wanted = core->cut_commits(manifest.cut()); });
+  Input([&](CoordinatorCore* core) {
+    wanted = core->cut_commits(manifest.cut());
+    manifest.mutable_chief()->set_durable_record(core->durable_record());
+  });
   if (!wanted) return;  // storage that did not answer held up those before it
   manifest.set_unix_micros(static_cast<uint64_t>(options_.clock->UnixMicros()));
   manifest.set_cohort_version(std::string(CohortVersion()));

@@ -131,6 +131,8 @@ class CoordinatorCore {
     return cut_.state() == Cut::State::kCommitting && cut_.number() == cut;
   }
   // kStopped: whether the journal has the end. If not, the manifest of the finished job has it.
+  // All of this life's records up to it are durable.
+  uint64_t durable_record() const { return durable_record_; }
   bool stop_journaled() const { return durable_record_ >= stop_record_; }
   const JournalWatch& journal_watch() const { return journal_watch_; }
   bool all_ps_there() const { return membership_.all(Role::kPs, Link::kAdopted); }

@@ -121,7 +121,16 @@ absl::Status ClusterCoordinator::Impl::Start() {
   COHORT_ASSIGN_OR_RETURN(
       const std::string token,
       CreateDirectoryToken(options_.checkpoint_dir, options_.chief_incarnation));
-  COHORT_ASSIGN_OR_RETURN(const auto records, Journal::ReadAll(JournalDirectory()));
+  COHORT_ASSIGN_OR_RETURN(const auto records,
+                          ReadJournalOf(options_.checkpoint_dir, JournalDirectory()));
+  if (records.empty()) {
+    COHORT_ASSIGN_OR_RETURN(const auto checkpoints, ListCheckpoints(options_.checkpoint_dir));
+    // They were copied here, or all of the journal was moved away.
+    if (!checkpoints.empty()) {
+      log_->Warning("journal_missing", {{"directory", JournalDirectory()},
+                                        {"goes_on_from", checkpoints.back().directory}});
+    }
+  }
   journal_ = std::make_unique<JournalThread>(options_.checkpoint_dir, JournalDirectory(),
                                              JournalCallbacks());
   disk_ = std::make_unique<SerialThread>("disk");

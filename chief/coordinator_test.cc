@@ -7,113 +7,25 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
-#include <functional>
-#include <future>
 #include <regex>
 #include <thread>
 
-#include "chief/fake_peers.h"
+#include "chief/coordinator_test_util.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/base/test_directory.h"
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/journal.h"
-#include "common/graph/expr.h"
-#include "common/graph/program_builder.h"
-#include "common/rpc/rpc_test_util.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {
 namespace {
 
-struct Cluster {
-  Cluster(int workers, int servers) : log(Logger::Discard()) {
-    for (int i = 0; i < workers; ++i) Add({Role::kWorker, i});
-    for (int i = 0; i < servers; ++i) Add({Role::kPs, i});
-    options.job = "job";
-    options.checkpoint_dir = directory.path();
-    options.chief_incarnation = 1;
-    options.clock = &clock;
-    options.log = log.get();
-    options.task_timeout_s = 30;
-  }
-  ~Cluster() { coordinator.reset(); }
-  void Add(Task task) {
-    auto peer = std::make_unique<FakePeer>(task);
-    options.cluster.Set(task, peer->address());
-    (task.role == Role::kWorker ? workers : servers).push_back(std::move(peer));
-  }
-  void Start() {
-    coordinator.reset();
-    ++options.chief_incarnation;
-    auto started = ClusterCoordinator::Start(options);
-    INFO(started.status().ToString());
-    REQUIRE(started.ok());
-    coordinator = *std::move(started);
-    v1::VariableSpec variable;
-    variable.set_name("w");
-    variable.set_dtype(v1::FLOAT32);
-    variable.add_dims(10);
-    v1::PartitionerSpec partitioner;
-    partitioner.set_class_name("FixedShards");
-    partitioner.set_num_shards(2);
-    v1::OptimizerSpec optimizer;
-    optimizer.set_class_name("SGD");
-    const absl::Status made =
-        coordinator->CreateVariables({&variable, 1}, optimizer, partitioner, "");
-    INFO(made.ToString());
-    REQUIRE(made.ok());
-    ProgramBuilder b("step");
-    const Expr x = b.Input("x", {DType::kFloat32, {}});
-    b.AddOutput("y", x * 2.0);
-    step = *coordinator->RegisterStep(*std::move(b).Build());
-  }
-
-  testing::TestDirectory directory;
-  RealClock clock;
-  std::unique_ptr<Logger> log;
-  std::vector<std::unique_ptr<FakePeer>> workers;
-  std::vector<std::unique_ptr<FakePeer>> servers;
-  CoordinatorOptions options;
-  std::unique_ptr<ClusterCoordinator> coordinator;
-  StepFunction step;
-};
-
-std::vector<Tensor> Arguments(int n) {
-  return std::vector<Tensor>(static_cast<size_t>(n), Tensor::Scalar<float>(1));
-}
-
-void RequireOk(const absl::Status& status) {
-  INFO(status.ToString());
-  REQUIRE(status.ok());
-}
-
-// Until `what` holds; the coordinator's own threads make it come true.
-void Await(const std::function<bool()>& what) {
-  const auto limit = TestDeadline();
-  while (!what()) {
-    REQUIRE(CompletionLoop::Clock::now() < limit);
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-}
-
-// A thread that is held until the test lets it go.
-class Hold {
- public:
-  // Called by the thread.
-  void Come() {
-    here_ = true;
-    in_time_ = released_.get_future().wait_for(TestLimit()) == std::future_status::ready;
-  }
-  bool here() const { return here_; }
-  void Release() { released_.set_value(); }
-  bool in_time() const { return in_time_; }
-
- private:
-  std::atomic<bool> here_{false};
-  std::atomic<bool> in_time_{false};
-  std::promise<void> released_;
-};
+using testing::Arguments;
+using testing::Await;
+using testing::Cluster;
+using testing::Hold;
+using testing::RequireOk;
 
 TEST_CASE("Schedule, Join, Done and Fetch over structures") {
   Cluster c(2, 2);
@@ -371,100 +283,6 @@ TEST_CASE("checkpoints do not wait for the deletion of older ones") {
   hold.Release();
   c.coordinator.reset();
   CHECK(hold.in_time());
-}
-
-TEST_CASE("a chief that was fenced while it wrote a manifest deletes nothing") {
-  Cluster c(1, 1);
-  Hold hold;
-  std::atomic<bool> held{false};
-  c.options.max_to_keep = 1;
-  c.options.complete_manifest = [&](v1::Manifest*) {
-    if (held) hold.Come();
-  };
-  c.Start();
-  RequireOk(c.coordinator->Checkpoint());
-  const std::string first = c.coordinator->newest_checkpoint();
-  held = true;
-  RequireOk(c.coordinator->StartCheckpoint());
-  Await([&] { return hold.here(); });
-  Cluster other(1, 1);
-  other.options.checkpoint_dir = c.options.checkpoint_dir;
-  other.options.takeover = true;
-  other.options.max_to_keep = 0;
-  other.Start();
-  hold.Release();
-  c.coordinator.reset();
-  CHECK(hold.in_time());
-  CHECK(ListCheckpoints(c.directory.path())->size() == 2);  // one came too late to be stopped
-  CHECK(std::filesystem::exists(first + "/manifest.json"));
-}
-
-TEST_CASE("a checkpoint directory that goes away ends the chief, and loses nothing") {
-  Cluster c(1, 1);
-  std::filesystem::create_directory(c.directory / "c");
-  c.options.checkpoint_dir = c.directory / "c";
-  c.Start();
-  REQUIRE(c.coordinator->Schedule({.step = c.step, .place = JobPlace{0, 50}}).ok());
-  REQUIRE(c.coordinator->Join().ok());
-  c.coordinator->Flush();
-  const std::string path = GENERATE(as<std::string>(), "", "/journal");
-  INFO(path);
-  std::filesystem::rename(c.directory / "c" + path, c.directory / "away");
-  absl::Status raised;
-  Await([&] {
-    raised = c.coordinator->JoinFor(0).status();
-    return !raised.ok();
-  });
-  CHECK(ExitCodeOf(raised) == ExitCode::kIo);
-  CHECK(raised.message().find(c.directory / "c was deleted, moved or replaced") !=
-        absl::string_view::npos);
-  CHECK(!c.coordinator->Checkpoint().ok());
-  c.coordinator.reset();
-  if (path.empty()) CHECK(!std::filesystem::exists(c.directory / "c"));
-  std::filesystem::remove_all(c.directory / "c" + path);
-  std::filesystem::rename(c.directory / "away", c.directory / "c" + path);
-  c.Start();
-  CHECK(c.coordinator->state().steps == 1);
-  CHECK(c.coordinator->state().timeline == 1);
-}
-
-TEST_CASE("a journal that is emptied ends the chief, who goes on from the checkpoint without it") {
-  Cluster c(1, 1);
-  c.Start();
-  RequireOk(c.coordinator->Checkpoint());
-  REQUIRE(c.coordinator->Schedule({.step = c.step, .place = JobPlace{0, 50}}).ok());
-  REQUIRE(c.coordinator->Join().ok());
-  const std::string path = c.directory / "journal/journal-1";
-  std::filesystem::resize_file(path, 0);
-  Await([&] { return ExitCodeOf(c.coordinator->JoinFor(0).status()) == ExitCode::kIo; });
-  std::filesystem::remove(path);
-  c.Start();
-  CHECK(c.coordinator->state().steps == 0);
-  CHECK(c.coordinator->state().timeline == 2);  // the servers did so too
-}
-
-TEST_CASE("one checkpoint directory is one chief's, whatever its servers are") {
-  Cluster c(1, 1);
-  c.Start();
-  RequireOk(c.coordinator->Checkpoint());
-  Cluster other(1, 1);
-  other.options.checkpoint_dir = c.options.checkpoint_dir;
-  other.options.chief_incarnation = 77;
-  const auto refused = ClusterCoordinator::Start(other.options);
-  CHECK(ExitCodeOf(refused.status()) == ExitCode::kUnavailable);
-  CHECK(refused.status().message().find("belongs to another chief") != absl::string_view::npos);
-  RequireOk(c.coordinator->Checkpoint());
-  other.options.takeover = true;
-  other.Start();
-  absl::Status fenced;
-  Await([&] {
-    fenced = c.coordinator->JoinFor(0).status();
-    return !fenced.ok();
-  });
-  CHECK(ExitCodeOf(fenced) == ExitCode::kUnavailable);
-  CHECK(fenced.message().find("is fenced") != absl::string_view::npos);
-  CHECK(!c.coordinator->Checkpoint().ok());
-  RequireOk(other.coordinator->Checkpoint());
 }
 
 TEST_CASE("Interrupt ends a wait") {

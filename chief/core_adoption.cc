@@ -49,8 +49,9 @@ void CoordinatorCore::OnRecovered(absl::StatusOr<Recovered> recovered) {
     FailForGood(Annotate(recovered.status(), "reading the journal"));
     return;
   }
-  Take(*std::move(recovered));
   v1::JournalRecord record;
+  record.mutable_start()->set_from_manifest(recovered->from_manifest);
+  Take(*std::move(recovered));
   record.mutable_start()->set_generation(outbox_.generation());
   record.mutable_start()->set_job(options_.job);
   record.mutable_start()->set_chief_incarnation(options_.chief_incarnation);

@@ -14,6 +14,20 @@ constexpr auto kCheckEvery = std::chrono::seconds(1);
 constexpr auto kTryEvery = std::chrono::milliseconds(500);  // on a disk that is full
 constexpr auto kTellEvery = std::chrono::seconds(30);
 
+absl::StatusOr<std::vector<v1::JournalRecord>> ReadJournalOf(const std::string& checkpoint_dir,
+                                                             const std::string& directory) {
+  // Before the records: a chief that lives still may add to both.
+  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir));
+  JournalPosition held;
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    const auto manifest = ReadManifest(entry->manifest);
+    if (!manifest.ok()) continue;  // torn: told when it is refused
+    held = {manifest->generation(), manifest->chief().durable_record(), entry->manifest};
+    break;
+  }
+  return Journal::ReadAll(directory, held);
+}
+
 JournalThread::JournalThread(std::string checkpoint_dir, std::string directory, Callbacks callbacks)
     : checkpoint_dir_(std::move(checkpoint_dir)),
       directory_(std::move(directory)),
@@ -116,7 +130,7 @@ absl::StatusOr<uint64_t> JournalThread::CreateJournal(uint64_t heard) {
 }
 
 absl::StatusOr<Recovered> JournalThread::ReadAll() const {
-  COHORT_ASSIGN_OR_RETURN(const auto records, Journal::ReadAll(directory_));
+  COHORT_ASSIGN_OR_RETURN(const auto records, ReadJournalOf(checkpoint_dir_, directory_));
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir_));
   if (!records.empty()) {
     return Recover(records, &ReadManifest, entries.empty() ? "" : entries.back().manifest);

@@ -16,6 +16,11 @@
 
 namespace cohort {
 
+// The journal in `directory`, of the checkpoints in `checkpoint_dir`, checked against what the
+// newest of them says that it has. Errors: Journal::ReadAll's.
+absl::StatusOr<std::vector<v1::JournalRecord>> ReadJournalOf(const std::string& checkpoint_dir,
+                                                             const std::string& directory);
+
 // The chief's journal on disk, on a thread of its own: records that come while one is being made
 // durable share the next fsync. Callbacks come on that thread.
 class JournalThread {

@@ -149,6 +149,8 @@ absl::Status Replay::Apply(const v1::JournalRecord& record) {
   state_.next_record = record.number() + 1;
   switch (record.body_case()) {
     case v1::JournalRecord::kStart:
+      // Else the records before it have told.
+      if (generation_ == 0) state_.timeline = record.start().timeline();
       generation_ = record.start().generation();
       break;
     case v1::JournalRecord::kReserve:
@@ -203,6 +205,7 @@ absl::StatusOr<Recovered> Recover(std::span<const v1::JournalRecord> records,
 
 Recovered RecoverFromManifest(const v1::Manifest& manifest) {
   Recovered state;
+  state.from_manifest = true;
   state.timeline = manifest.timeline();
   state.next_record = manifest.chief().journal_record() + 1;
   state.reserved_end = std::max<uint64_t>(1, manifest.chief().next_closure());

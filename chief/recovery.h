@@ -17,7 +17,8 @@ namespace cohort {
 
 // Where a job stands, as far as the journal and the newest checkpoint know.
 struct Recovered {
-  uint64_t timeline = 0;  // 0: no tablet was ever assigned
+  bool from_manifest = false;  // a checkpoint's: there is no journal
+  uint64_t timeline = 0;       // 0: no tablet was ever assigned
   uint64_t next_record = 1;
   uint64_t reserved_end = 1;  // the first id that was never reserved
   uint64_t watermark = 1;  // every id below it is settled; of those above, all but `unfinished` are

@@ -58,7 +58,98 @@ std::string WayOut(const std::string& directory) {
 }
 
 absl::Status WithWayOut(const absl::Status& damage, const std::string& directory) {
+  if (!absl::IsDataLoss(damage)) return damage;
   return DataLoss("{}. {}", std::string(damage.message()), WayOut(directory));
+}
+
+// Of a generation whose journal is there, durably.
+constexpr std::string_view kBegun = "its journal was begun\n";
+
+// Whether a file behind the first that is there is missing. Those before it may have been moved
+// away together; the records tell.
+absl::Status CheckFiles(const std::string& directory, const std::vector<uint64_t>& journals,
+                        const JournalPosition& held) {
+  if (journals.empty()) return absl::OkStatus();
+  const auto missing = [&](uint64_t generation) {
+    return generation > journals.front() &&
+           !std::binary_search(journals.begin(), journals.end(), generation);
+  };
+  if (held.record > 0 && missing(held.generation)) {
+    return DataLoss("{} is missing: {} names its record {}",
+                    JournalPath(directory, held.generation), held.said_by, held.record);
+  }
+  COHORT_ASSIGN_OR_RETURN(const auto claims, NumbersIn(directory, {kGenerationPrefix}));
+  for (const uint64_t generation : claims) {
+    if (!missing(generation)) continue;
+    const std::string claim =
+        JoinPath(directory, fmt::format("{}{}", kGenerationPrefix, generation));
+    COHORT_ASSIGN_OR_RETURN(const auto file, RandomFile::Open(claim));
+    if (file->size() == 0) continue;
+    // Another chief may have begun it since.
+    if (!absl::IsNotFound(RandomFile::Open(JournalPath(directory, generation)).status())) continue;
+    return DataLoss("{} is missing: {} says that it was begun", JournalPath(directory, generation),
+                    claim);
+  }
+  return absl::OkStatus();
+}
+
+// Whether the file of `held`, whole records `records`, still has it.
+absl::Status CheckHeld(const std::string& path, const std::vector<v1::JournalRecord>& records,
+                       const JournalPosition& held) {
+  const uint64_t last = records.empty() ? 0 : records.back().number();
+  if (last >= held.record) return absl::OkStatus();
+  return DataLoss(
+      "{}: ends {}, but {} was written when record {} was durable: the end of the file is "
+      "missing",
+      path, last == 0 ? "before its first record" : fmt::format("with record {}", last),
+      held.said_by, held.record);
+}
+
+// What begins with a higher record than the first must say, before all else, from which checkpoint.
+absl::Status CheckBeginning(const std::string& path,
+                            const std::vector<v1::JournalRecord>& records) {
+  if (records.empty() || records.front().number() == 1) return absl::OkStatus();
+  for (const v1::JournalRecord& record : records) {
+    if (record.has_rollback() || record.start().from_manifest()) return absl::OkStatus();
+    if (record.has_start() || record.has_reserve()) continue;
+    return DataLoss("{}: begins with record {}: the files before it are missing", path,
+                    records.front().number());
+  }
+  return absl::OkStatus();
+}
+
+// Appends what `path` has to `all`.
+absl::Status Join(const std::string& path, std::vector<v1::JournalRecord> records,
+                  std::vector<v1::JournalRecord>* all) {
+  if (records.empty()) return absl::OkStatus();
+  // What the former chief wrote after this one had taken over.
+  while (!all->empty() && all->back().number() >= records.front().number()) all->pop_back();
+  for (v1::JournalRecord& record : records) {
+    if (!all->empty() && record.number() != all->back().number() + 1) {
+      return DataLoss("{}: has record {} where {} is due: a part of the journal is missing", path,
+                      record.number(), all->back().number() + 1);
+    }
+    all->push_back(std::move(record));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<v1::JournalRecord>> ReadFiles(const std::string& directory,
+                                                         const JournalPosition& held) {
+  COHORT_ASSIGN_OR_RETURN(const auto generations, NumbersIn(directory, {kJournalPrefix}));
+  COHORT_RETURN_IF_ERROR(CheckFiles(directory, generations, held));
+  std::vector<v1::JournalRecord> all;
+  for (const uint64_t generation : generations) {
+    const std::string path = JournalPath(directory, generation);
+    COHORT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kMaxJournalBytes));
+    COHORT_ASSIGN_OR_RETURN(auto records, ParseJournal(bytes, path, nullptr));
+    if (generation == held.generation) COHORT_RETURN_IF_ERROR(CheckHeld(path, records, held));
+    COHORT_RETURN_IF_ERROR(Join(path, std::move(records), &all));
+  }
+  if (!all.empty()) {
+    COHORT_RETURN_IF_ERROR(CheckBeginning(JournalPath(directory, generations.front()), all));
+  }
+  return all;
 }
 
 }  // namespace
@@ -86,36 +177,20 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::Create(const std::string& dire
   }
   COHORT_RETURN_IF_ERROR(claimed.status());
   COHORT_RETURN_IF_ERROR((*claimed)->Sync());
-  COHORT_RETURN_IF_ERROR((*claimed)->Close());
   COHORT_ASSIGN_OR_RETURN(auto file, DurableFile::Create(JournalPath(directory, generation),
                                                          DurableFile::Mode::kExclusive));
   COHORT_RETURN_IF_ERROR(SyncDirectory(directory));
+  COHORT_RETURN_IF_ERROR((*claimed)->Append(kBegun.data(), kBegun.size()));
+  COHORT_RETURN_IF_ERROR((*claimed)->Sync());
+  COHORT_RETURN_IF_ERROR((*claimed)->Close());
   return std::unique_ptr<Journal>(new Journal(std::move(file), generation));
 }
 
-absl::StatusOr<std::vector<v1::JournalRecord>> Journal::ReadAll(const std::string& directory) {
-  COHORT_ASSIGN_OR_RETURN(const auto generations, NumbersIn(directory, {kJournalPrefix}));
-  std::vector<v1::JournalRecord> all;
-  for (const uint64_t generation : generations) {
-    const std::string path = JournalPath(directory, generation);
-    COHORT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kMaxJournalBytes));
-    auto parsed = ParseJournal(bytes, path, nullptr);
-    if (!parsed.ok()) return WithWayOut(parsed.status(), directory);
-    std::vector<v1::JournalRecord> records = *std::move(parsed);
-    if (records.empty()) continue;
-    // What the former chief wrote after this one had taken over.
-    while (!all.empty() && all.back().number() >= records.front().number()) all.pop_back();
-    for (v1::JournalRecord& record : records) {
-      if (!all.empty() && record.number() != all.back().number() + 1) {
-        return WithWayOut(
-            DataLoss("{}: has record {} where {} is due: a part of the journal is missing", path,
-                     record.number(), all.back().number() + 1),
-            directory);
-      }
-      all.push_back(std::move(record));
-    }
-  }
-  return all;
+absl::StatusOr<std::vector<v1::JournalRecord>> Journal::ReadAll(const std::string& directory,
+                                                                const JournalPosition& held) {
+  auto records = ReadFiles(directory, held);
+  if (!records.ok()) return WithWayOut(records.status(), directory);
+  return records;
 }
 
 Journal::Journal(std::unique_ptr<DurableFile> file, uint64_t generation)

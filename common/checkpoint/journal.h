@@ -31,6 +31,13 @@ class JournalSink {
   virtual absl::Status AppendAll(std::span<const v1::JournalRecord> records);
 };
 
+// A record that was durable once, and who says so.
+struct JournalPosition {
+  uint64_t generation = 0;  // its file
+  uint64_t record = 0;      // 0: nothing is said
+  std::string said_by;      // "/c/ckpt-1-1-3/manifest.json"
+};
+
 // The journal on disk: files journal-<generation> in `directory`, one per life of the chief. On
 // disk, little-endian:
 //
@@ -43,6 +50,12 @@ class JournalSink {
 // over; what an older generation has at or above the first number of a newer one is therefore not
 // part of the journal.
 //
+// What was cut off at the end of a record looks like a tail that was never written. So more is
+// asked of the newest files: generation-<n> is empty until journal-<n> is there, durably, so that a
+// file that is missing is found; and a manifest names the last record that was durable as it was
+// written (JournalPosition). A loss behind the newest manifest's record alone, in the newest file,
+// is found by nothing. All files may be gone together: the job goes on from a checkpoint then.
+//
 // Thread-safe. Records appended by several threads at a time share one fsync.
 class Journal : public JournalSink {
  public:
@@ -51,9 +64,11 @@ class Journal : public JournalSink {
   // DataLoss where a file has the last number there is.
   static absl::StatusOr<std::unique_ptr<Journal>> Create(const std::string& directory);
 
-  // All records of all generations in `directory`, in order. Empty where there is none. Errors:
-  // DataLoss, with what can be done.
-  static absl::StatusOr<std::vector<v1::JournalRecord>> ReadAll(const std::string& directory);
+  // All records of all generations in `directory`, in order. Empty where there is no file. `held`
+  // must be known before the call. Errors: DataLoss, with what can be done: damage, or a part that
+  // is missing.
+  static absl::StatusOr<std::vector<v1::JournalRecord>> ReadAll(const std::string& directory,
+                                                                const JournalPosition& held = {});
 
   ~Journal() override;
   uint64_t generation() const { return generation_; }

@@ -194,9 +194,94 @@ TEST_CASE("a missing record and a missing file are found") {
   }
   REQUIRE(Journal::ReadAll(dir.path())->size() == 7);
   std::filesystem::remove(dir / "journal-2");
+  dir.Write("generation-2", "");  // as older versions made it
   const auto records = Journal::ReadAll(dir.path());
   CHECK(absl::IsDataLoss(records.status()));
   CHECK(Contains(std::string(records.status().message()), "has record 6 where 4 is due"));
+}
+
+// Three lives: records 1 to 3, 4 to 5, none; a fourth has only claimed its generation.
+struct Lives {
+  Lives() {
+    for (const std::vector<uint64_t>& numbers : {std::vector<uint64_t>{1, 2, 3}, {4, 5}, {}}) {
+      auto journal = Journal::Create(dir.path());
+      REQUIRE(journal.ok());
+      for (const uint64_t n : numbers) REQUIRE((*journal)->Append(Record(n)).ok());
+    }
+    dir.Write("generation-4", "");
+  }
+  // Cuts the last record off, with none left torn.
+  void CutLast(const std::string& name) {
+    const std::string bytes = testing::ReadAllBytes(dir / name);
+    auto records = ParseJournal(bytes, name, nullptr);
+    REQUIRE(records.ok());
+    records->pop_back();
+    std::string shorter;
+    for (const auto& record : *records) REQUIRE(AppendJournalFrame(record, &shorter).ok());
+    dir.Write(name, shorter);
+  }
+  std::string Refused(const JournalPosition& held = {}) {
+    const absl::Status status = Journal::ReadAll(dir.path(), held).status();
+    CHECK(ExitCodeOf(status) == ExitCode::kData);
+    CHECK(Contains(std::string(status.message()), "move all journal-* out of " + dir.path()));
+    return std::string(status.message());
+  }
+  TestDirectory dir;
+};
+
+TEST_CASE("a newest file that is missing is found by its claim") {
+  Lives lives;
+  REQUIRE(NumbersOf(*Journal::ReadAll(lives.dir.path())).back() == 5);
+  std::filesystem::remove(lives.dir / "journal-3");
+  CHECK(Contains(lives.Refused(), "journal-3 is missing: " + lives.dir / "generation-3"));
+  std::filesystem::remove(lives.dir / "journal-2");
+  CHECK(Contains(lives.Refused(), "journal-2 is missing: " + lives.dir / "generation-2"));
+  std::filesystem::remove(lives.dir / "journal-1");  // all: as the text says
+  CHECK(Journal::ReadAll(lives.dir.path(), {2, 5, "a manifest"})->empty());
+  REQUIRE(Journal::Create(lives.dir.path()).ok());
+  CHECK(Journal::ReadAll(lives.dir.path(), {2, 5, "a manifest"})->empty());
+}
+
+TEST_CASE(
+    "a generation of an older version, whose claim says nothing, is asked for by a manifest") {
+  Lives lives;
+  for (const char* name : {"generation-2", "generation-3"}) lives.dir.Write(name, "");
+  std::filesystem::remove(lives.dir / "journal-3");
+  std::filesystem::remove(lives.dir / "journal-2");
+  CHECK(NumbersOf(*Journal::ReadAll(lives.dir.path())).back() == 3);
+  CHECK(NumbersOf(*Journal::ReadAll(lives.dir.path(), {2, 0, "an old manifest"})).back() == 3);
+  CHECK(Contains(lives.Refused({2, 5, "a manifest"}),
+                 "journal-2 is missing: a manifest names its record 5"));
+}
+
+TEST_CASE("a file that is cut between two records is found by what a manifest says") {
+  Lives lives;
+  CHECK(Journal::ReadAll(lives.dir.path(), {2, 5, "a manifest"}).ok());
+  lives.CutLast("journal-2");
+  CHECK(Journal::ReadAll(lives.dir.path()).ok());  // nothing can know it
+  CHECK(Journal::ReadAll(lives.dir.path(), {2, 4, "a manifest"}).ok());
+  CHECK(Contains(lives.Refused({2, 5, "a manifest"}),
+                 "journal-2: ends with record 4, but a manifest was written when record 5 was"));
+  lives.CutLast("journal-2");
+  CHECK(Contains(lives.Refused({2, 5, "a manifest"}), "journal-2: ends before its first record"));
+}
+
+TEST_CASE("files before the first that is there must not be needed") {
+  Lives lives;
+  std::filesystem::remove(lives.dir / "journal-1");
+  CHECK(Contains(lives.Refused(),
+                 "journal-2: begins with record 4: the files before it are missing"));
+  v1::JournalRecord first;
+  first.set_number(4);
+  first.mutable_start()->set_generation(2);
+  v1::JournalRecord second = Record(5);
+  SECTION("where it goes on from a checkpoint") { first.mutable_start()->set_from_manifest(true); }
+  SECTION("where it begins with a rollback") { second.mutable_rollback()->set_timeline(7); }
+  std::string bytes;
+  REQUIRE(AppendJournalFrame(first, &bytes).ok());
+  REQUIRE(AppendJournalFrame(second, &bytes).ok());
+  lives.dir.Write("journal-2", bytes);
+  CHECK(NumbersOf(*Journal::ReadAll(lives.dir.path())) == std::vector<uint64_t>{4, 5});
 }
 
 TEST_CASE("what a fenced chief still wrote is not part of the journal") {

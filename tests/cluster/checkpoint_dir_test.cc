@@ -2,8 +2,10 @@
 // on both bodies.
 #include <fmt/format.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "tests/cluster/scenario.h"
@@ -15,6 +17,7 @@ namespace fs = std::filesystem;
 using std::chrono::seconds;
 using Body = Scenario::Body;
 
+constexpr int kData = 65;
 constexpr int kUnavailable = 69;
 constexpr int kIo = 74;
 
@@ -105,6 +108,33 @@ void IsMissed(Body body) {
   REQUIRE(report.timelines == 1);  // nothing was lost
 }
 
+// As a copy that was not finished, or storage that forgot: whole records, but not all.
+void LacksItsEnd(Body body) {
+  Scenario s(body, "journal-end", Paced(/*checkpoint_steps=*/10));
+  StartPaced(&s);
+  s.Check(s->Kill(TaskRole::kChief, 0));
+  const std::string path = s->checkpoint_dir() + "/journal/journal-1";
+  const std::string away = s->checkpoint_dir() + "/away";
+  fs::copy(path, away);
+  std::array<unsigned char, 4> length = {};
+  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(length.data()), 4);
+  fs::resize_file(path, 8 + length[0]);
+  s.Check(s->Start(TaskRole::kChief, 0));
+  REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == kData);
+  s.Said(TaskRole::kChief, 0,
+         {path + ": ends with record 1, but ", "manifest.json was written when record ",
+          "Put the file back as it was, or move all journal-*"});
+  fs::rename(away, path);
+  s.Release(0);
+  s.Check(s->Start(TaskRole::kChief, 0));
+  REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 0);
+  const ApplyReport report = s.Report(/*finished=*/true);
+  REQUIRE(report.applied == 2u * 300);
+  REQUIRE(report.timelines == 1);  // nothing was lost
+}
+
+COHORT_BOTH_BODIES("a journal that lacks its end is refused, and goes on when it is put back",
+                   LacksItsEnd)
 COHORT_BOTH_BODIES("one checkpoint directory is one cluster's", IsOneClusters)
 COHORT_BOTH_BODIES("a checkpoint directory that is moved away ends the chief, who goes on with it",
                    IsMissed)

@@ -1,0 +1,151 @@
+// What a coordinator does where its checkpoint directory is not as it left it, over real streams.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "chief/coordinator_test_util.h"
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+#include "common/checkpoint/checkpoint_directory.h"
+#include "common/checkpoint/journal.h"
+#include "common/checkpoint/journal_format.h"
+#include "proto/checkpoint.pb.h"
+
+namespace cohort {
+namespace {
+
+using testing::Await;
+using testing::Cluster;
+using testing::Hold;
+using testing::RequireOk;
+
+TEST_CASE("a chief that was fenced while it wrote a manifest deletes nothing") {
+  Cluster c(1, 1);
+  Hold hold;
+  std::atomic<bool> held{false};
+  c.options.max_to_keep = 1;
+  c.options.complete_manifest = [&](v1::Manifest*) {
+    if (held) hold.Come();
+  };
+  c.Start();
+  RequireOk(c.coordinator->Checkpoint());
+  const std::string first = c.coordinator->newest_checkpoint();
+  held = true;
+  RequireOk(c.coordinator->StartCheckpoint());
+  Await([&] { return hold.here(); });
+  Cluster other(1, 1);
+  other.options.checkpoint_dir = c.options.checkpoint_dir;
+  other.options.takeover = true;
+  other.options.max_to_keep = 0;
+  other.Start();
+  hold.Release();
+  c.coordinator.reset();
+  CHECK(hold.in_time());
+  CHECK(ListCheckpoints(c.directory.path())->size() == 2);  // one came too late to be stopped
+  CHECK(std::filesystem::exists(first + "/manifest.json"));
+}
+
+TEST_CASE("a checkpoint directory that goes away ends the chief, and loses nothing") {
+  Cluster c(1, 1);
+  std::filesystem::create_directory(c.directory / "c");
+  c.options.checkpoint_dir = c.directory / "c";
+  c.Start();
+  REQUIRE(c.coordinator->Schedule({.step = c.step, .place = JobPlace{0, 50}}).ok());
+  REQUIRE(c.coordinator->Join().ok());
+  c.coordinator->Flush();
+  const std::string path = GENERATE(as<std::string>(), "", "/journal");
+  INFO(path);
+  std::filesystem::rename(c.directory / "c" + path, c.directory / "away");
+  absl::Status raised;
+  Await([&] {
+    raised = c.coordinator->JoinFor(0).status();
+    return !raised.ok();
+  });
+  CHECK(ExitCodeOf(raised) == ExitCode::kIo);
+  CHECK(raised.message().find(c.directory / "c was deleted, moved or replaced") !=
+        absl::string_view::npos);
+  CHECK(!c.coordinator->Checkpoint().ok());
+  c.coordinator.reset();
+  if (path.empty()) CHECK(!std::filesystem::exists(c.directory / "c"));
+  std::filesystem::remove_all(c.directory / "c" + path);
+  std::filesystem::rename(c.directory / "away", c.directory / "c" + path);
+  c.Start();
+  CHECK(c.coordinator->state().steps == 1);
+  CHECK(c.coordinator->state().timeline == 1);
+}
+
+TEST_CASE("a journal that is emptied ends the chief, who goes on from the checkpoint without it") {
+  Cluster c(1, 1);
+  c.Start();
+  RequireOk(c.coordinator->Checkpoint());
+  REQUIRE(c.coordinator->Schedule({.step = c.step, .place = JobPlace{0, 50}}).ok());
+  REQUIRE(c.coordinator->Join().ok());
+  const std::string path = c.directory / "journal/journal-1";
+  std::filesystem::resize_file(path, 0);
+  Await([&] { return ExitCodeOf(c.coordinator->JoinFor(0).status()) == ExitCode::kIo; });
+  std::filesystem::remove(path);
+  c.Start();
+  CHECK(c.coordinator->state().steps == 0);
+  CHECK(c.coordinator->state().timeline == 2);  // the servers did so too
+}
+
+TEST_CASE("a journal that lacks what a checkpoint names, or its newest file, is refused") {
+  Cluster c(1, 1);
+  c.Start();
+  REQUIRE(c.coordinator->Schedule({.step = c.step, .place = JobPlace{0, 50}}).ok());
+  REQUIRE(c.coordinator->Join().ok());
+  RequireOk(c.coordinator->Checkpoint());
+  const std::string newest = c.coordinator->newest_checkpoint();
+  const std::string path = c.directory / "journal/journal-1";
+  std::string said;
+  SECTION("cut between two records") {
+    c.coordinator.reset();
+    const auto records = Journal::ReadAll(c.directory / "journal");
+    std::string bytes;
+    REQUIRE(AppendJournalFrame(records->front(), &bytes).ok());
+    testing::WriteAllBytes(path, bytes);
+    said = path + ": ends with record 1, but " + newest + "/manifest.json was written when record ";
+  }
+  SECTION("the newest file is gone") {
+    c.Start();
+    c.coordinator.reset();
+    const std::string second = c.directory / "journal/journal-2";
+    std::filesystem::remove(second);
+    said = second + " is missing: " + (c.directory / "journal/generation-2");
+  }
+  const absl::Status refused = ClusterCoordinator::Start(c.options).status();
+  INFO(refused.ToString());
+  CHECK(ExitCodeOf(refused) == ExitCode::kData);
+  CHECK(testing::Contains(std::string(refused.message()), said));
+  std::filesystem::remove(path);  // as it says
+  c.Start();
+  CHECK(c.coordinator->state().steps == 1);
+}
+
+TEST_CASE("one checkpoint directory is one chief's, whatever its servers are") {
+  Cluster c(1, 1);
+  c.Start();
+  RequireOk(c.coordinator->Checkpoint());
+  Cluster other(1, 1);
+  other.options.checkpoint_dir = c.options.checkpoint_dir;
+  other.options.chief_incarnation = 77;
+  const auto refused = ClusterCoordinator::Start(other.options);
+  CHECK(ExitCodeOf(refused.status()) == ExitCode::kUnavailable);
+  CHECK(refused.status().message().find("belongs to another chief") != absl::string_view::npos);
+  RequireOk(c.coordinator->Checkpoint());
+  other.options.takeover = true;
+  other.Start();
+  absl::Status fenced;
+  Await([&] {
+    fenced = c.coordinator->JoinFor(0).status();
+    return !fenced.ok();
+  });
+  CHECK(ExitCodeOf(fenced) == ExitCode::kUnavailable);
+  CHECK(fenced.message().find("is fenced") != absl::string_view::npos);
+  CHECK(!c.coordinator->Checkpoint().ok());
+  RequireOk(other.coordinator->Checkpoint());
+}
+
+}  // namespace
+}  // namespace cohort
