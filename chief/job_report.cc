@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "chief/job_runner.h"
+#include "common/base/crash_point.h"
 #include "common/base/status.h"
+#include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/file.h"
 #include "common/report/progress.h"
 #include "common/variables/shard_plan.h"
@@ -14,6 +16,9 @@ namespace cohort {
 
 std::string ShardPlan(const ClusterCoordinator& cluster) { return ShardPlanText(cluster.layout()); }
 
+namespace {
+
+// What the journal says is forgotten, the numbers of its generations are not.
 absl::Status DeleteJournals(const std::string& directory) {
   COHORT_RETURN_IF_ERROR(MakeDirectories(directory));
   COHORT_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
@@ -23,6 +28,25 @@ absl::Status DeleteJournals(const std::string& directory) {
     COHORT_RETURN_IF_ERROR(RemoveFile(JoinPath(directory, name)));
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const std::string& id) {
+  const std::string journal = JoinPath(checkpoint_dir, "journal");
+  const std::string done = JoinPath(journal, "fresh");
+  if (!id.empty()) {
+    const auto by = ReadFile(done, 2 * id.size() + 1024);
+    if (by.ok() && *by == id) return absl::OkStatus();
+  }
+  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir));
+  for (const CheckpointEntry& entry : entries) {
+    COHORT_CRASH_POINT("chief.fresh.deleting");
+    COHORT_RETURN_IF_ERROR(DeleteCheckpoint(entry.directory));
+  }
+  COHORT_CRASH_POINT("chief.fresh.deleting");
+  COHORT_RETURN_IF_ERROR(DeleteJournals(journal));
+  return id.empty() ? SyncDirectory(journal) : WriteFileAtomically(done, id);
 }
 
 void JobRunner::CheckpointWhenDue(const CoordinatorState& state) {

@@ -75,13 +75,10 @@ absl::Status JobRunner::TakeDirectory() {
 }
 
 absl::Status JobRunner::LookAtDirectory() {
-  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir_));
   if (options_.fresh) {
-    for (const CheckpointEntry& entry : entries) {
-      COHORT_RETURN_IF_ERROR(DeleteCheckpoint(entry.directory));
-    }
-    return DeleteJournals(checkpoint_dir_ + "/journal");
+    COHORT_RETURN_IF_ERROR(DeleteFormerRuns(checkpoint_dir_, options_.fresh_id));
   }
+  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir_));
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     const auto manifest = ReadManifest(entry->manifest);
     if (!manifest.ok()) continue;  // torn: told when it is refused

@@ -27,6 +27,7 @@ struct JobRunnerOptions {
   std::string checkpoint_dir;  // "" = the job file's
   std::string log_dir;         // "" = the job file's; where that is empty too: nothing is written
   bool fresh = false;          // delete the checkpoints of former runs
+  std::string fresh_id;        // of the runs that are one: only the first of them deletes
   bool finished_ok = false;    // a directory that holds this job finished is no error
   bool takeover = false;
   bool allow_insecure = false;
@@ -65,8 +66,10 @@ struct JobReport {
 
 // The table of common/variables/shard_plan.h.
 std::string ShardPlan(const ClusterCoordinator& cluster);
-// For --fresh: what the journal says is forgotten, the numbers of its generations are not.
-absl::Status DeleteJournals(const std::string& directory);
+// For --fresh: all checkpoints and journals in `checkpoint_dir` go, once for each `id` ("": each
+// time). That they are gone for `id` is the last that is written, into journal/fresh: a chief that
+// was killed before deletes what is left.
+absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const std::string& id);
 
 // Trains what a job file says, as a client of ClusterCoordinator.
 //

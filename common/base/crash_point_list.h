@@ -14,6 +14,7 @@ inline constexpr std::string_view kCrashPoints[] = {
     "chief.cut.manifest_written",  // committed; nobody has been told
     "chief.cut.shards_written",    // all shard files are there, the manifest is not
     "chief.cut.snapshotted",       // every ps has its snapshot; nothing is on disk
+    "chief.fresh.deleting",        // --fresh: before each thing that goes
     "chief.result.folded",         // metrics are folded in memory only
     "chief.rollback.journaled",    // the new timeline is durable; no ps knows
     "chief.settle.journaled",      // durable; the watermark is not published

@@ -17,7 +17,6 @@ namespace cohort {
 struct ChildSpec {
   std::string task;                       // "worker:1"
   std::vector<std::string> argv;          // argv[0] is the program's path
-  std::vector<std::string> first_start;   // beside argv, and not when it is started again: --fresh
   std::vector<std::string> later_starts;  // beside argv when it is started again: --finished_ok
   std::vector<std::pair<std::string, std::string>> environment;  // beside this process's own
   std::string log_file;      // appended to: stderr, and stdout unless it is shown

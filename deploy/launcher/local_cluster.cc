@@ -9,6 +9,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
+#include "common/base/identity.h"
 #include "common/base/process_start.h"
 #include "common/base/status.h"
 #include "common/cluster/free_ports.h"
@@ -141,8 +142,12 @@ absl::StatusOr<std::vector<ChildSpec>> MakeTasks(const LocalOptions& options,
     if (task.role == Role::kChief) spec.environment.emplace_back("COHORT_LAUNCHED_NS", launched);
     spec.log_file = fmt::format("{}/{}-{}.log", directories.tasks, RoleName(task.role), task.index);
     spec.show_stdout = task.role == Role::kChief;
-    // A chief that is started again must not begin anew what it has begun.
-    if (options.fresh && task.role == Role::kChief) spec.first_start = {"--fresh"};
+    // A chief that is started again must not begin anew what it has begun, and must begin what the
+    // one before it did not come to.
+    if (options.fresh && task.role == Role::kChief) {
+      spec.argv.push_back("--fresh");
+      spec.argv.push_back(fmt::format("--fresh_id={:016x}", RandomIncarnation()));
+    }
     // The one before it may have died when all was done but to say so.
     if (task.role == Role::kChief) spec.later_starts = {"--finished_ok"};
     specs.push_back(std::move(spec));

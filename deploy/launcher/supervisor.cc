@@ -93,8 +93,9 @@ int Supervisor::Run() {
 void Supervisor::Start(Task* task) {
   task->restart_at.reset();
   ChildSpec spec = task->spec;
-  const std::vector<std::string>& more = task->started ? spec.later_starts : spec.first_start;
-  spec.argv.insert(spec.argv.end(), more.begin(), more.end());
+  if (task->started) {
+    spec.argv.insert(spec.argv.end(), spec.later_starts.begin(), spec.later_starts.end());
+  }
   task->started = true;
   auto child = Child::Start(spec, clock_.Now());
   if (child.ok()) {

@@ -26,14 +26,23 @@ struct Walk {
 };
 
 constexpr Walk kWalks[] = {
-    {"chief.closures.reserved", 1},  {"chief.cut.manifest_written", 1},
-    {"chief.cut.shards_written", 2}, {"chief.cut.snapshotted", 2},
-    {"chief.result.folded", 30},     {"chief.rollback.journaled", 2, true},
-    {"chief.settle.journaled", 2},   {"ps.push.applied", 30},
-    {"ps.push.partial", 30},         {"ps.push.received", 30},
-    {"ps.restore.done", 1, true},    {"ps.snapshot.taken", 2},
-    {"ps.snapshot.writing", 10},     {"ps.snapshot.written", 2},
-    {"worker.closure.received", 5},  {"worker.push.sent", 31},
+    {"chief.closures.reserved", 1},
+    {"chief.cut.manifest_written", 1},
+    {"chief.cut.shards_written", 2},
+    {"chief.cut.snapshotted", 2},
+    {"chief.fresh.deleting", 1},
+    {"chief.result.folded", 30},
+    {"chief.rollback.journaled", 2, true},
+    {"chief.settle.journaled", 2},
+    {"ps.push.applied", 30},
+    {"ps.push.partial", 30},
+    {"ps.push.received", 30},
+    {"ps.restore.done", 1, true},
+    {"ps.snapshot.taken", 2},
+    {"ps.snapshot.writing", 10},
+    {"ps.snapshot.written", 2},
+    {"worker.closure.received", 5},
+    {"worker.push.sent", 31},
     {"worker.result.made", 20},
 };
 
@@ -70,7 +79,8 @@ void TakeWalk(const Walk& walk) {
   // A server makes at most one tablet per thread.
   options.flags[TaskRole::kPs] = {"--threads", "2"};
   Scenario s(Scenario::Body::kProcesses, "walk", options);
-  const TaskFlags armed = {"--crash_point", fmt::format("{}:{}", walk.point, walk.nth)};
+  TaskFlags armed = {"--crash_point", fmt::format("{}:{}", walk.point, walk.nth)};
+  if (walk.point.starts_with("chief.fresh.")) armed.push_back("--fresh");
   const auto flags_of = [&](TaskRole r, int i) {
     // Of those on the way back a server's lies in its second life.
     const bool now = r == role && i == index && !(walk.reading && role == TaskRole::kPs);
@@ -109,6 +119,33 @@ TEST_CASE("a server that dies in the first or the last checkpoint is survived", 
     REQUIRE(s.ExitOf(TaskRole::kPs, 1, seconds(60)) == kKilled);
     s.Check(s->Start(TaskRole::kPs, 1));
     REQUIRE(s.Finish().timelines == (cut == 1 ? 1u : 2u));
+  }
+}
+
+// What it has not yet deleted goes when it is started again the same way; what it has begun stays.
+TEST_CASE("a chief that is killed in --fresh takes nothing of the former run", "[chief]") {
+  for (const int nth : {1, 3, 4}) {  // before the first checkpoint, the last one, the journal
+    INFO("killed before deletion " << nth);
+    Scenario s(Scenario::Body::kProcesses, "fresh", RecommenderJob(2, 0));
+    REQUIRE(s.Finish().applied == 2u * 20);
+    const TaskFlags fresh = {"--fresh", "--fresh_id", "one", "--finished_ok"};
+    TaskFlags armed = fresh;
+    armed.insert(armed.end(), {"--crash_point", fmt::format("chief.fresh.deleting:{}", nth)});
+    for (int i = 0; i < 2; ++i) s.Check(s->Start(TaskRole::kPs, i));
+    for (int i = 0; i < 3; ++i) s.Check(s->Start(TaskRole::kWorker, i));
+    s.Check(s->Start(TaskRole::kChief, 0, armed));
+    REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == kKilled);
+    s.Check(s->Start(TaskRole::kChief, 0, fresh));
+    REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 0);
+    const auto trained = [&] {
+      const auto events = ReadApplyLogs(s->apply_logs());
+      s.Check(events.status());
+      return events->size();
+    };
+    REQUIRE(trained() == 2u * 2 * 20);  // all of it again
+    s.Check(s->Start(TaskRole::kChief, 0, fresh));
+    REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 0);
+    REQUIRE(trained() == 2u * 2 * 20);  // found finished
   }
 }
 
