@@ -1,7 +1,12 @@
 #include "chief/chief.h"
 
+#include <unistd.h>
+
+#include <chrono>
 #include <utility>
 
+#include "common/base/exit_code.h"
+#include "common/base/signals.h"
 #include "common/base/status.h"
 #include "common/rpc/admin_server.h"
 
@@ -127,6 +132,27 @@ absl::StatusOr<JobReport> Chief::Wait() {
   MutexLock lock(&mu_);
   while (!ended_) changed_.Wait(&mu_);
   return outcome_;
+}
+
+absl::StatusOr<int> RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log,
+                                std::string* report) {
+  if (const int signal = signals->Wait(); signal != 0) {
+    const absl::Status stopped = chief->Stop(std::chrono::seconds(15));
+    if (!stopped.ok()) {
+      // Nothing is lost with what is left where it stands: what the journal holds, holds.
+      log->Failure(LogLevel::kError, "stuck", stopped);
+      _exit(ExitCodeOfSignal(signal));
+    }
+    // One that was at its end has done its job, and says so.
+    if (!chief->Wait().ok()) {
+      log->Info("ended_by_signal", {{"signal", signal}});
+      return ExitCodeOfSignal(signal);
+    }
+  }
+  const absl::StatusOr<JobReport> done = chief->Wait();
+  COHORT_RETURN_IF_ERROR(done.status());
+  *report = done->Text();
+  return 0;
 }
 
 }  // namespace cohort

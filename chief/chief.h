@@ -17,6 +17,7 @@
 namespace cohort {
 
 class AdminServer;
+class SignalWaiter;
 
 // The chief's process: a job runner on a thread of its own, and the admin port.
 class Chief {
@@ -63,6 +64,12 @@ class Chief {
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   absl::StatusOr<JobReport> outcome_ ABSL_GUARDED_BY(mu_);
 };
+
+// Waits for the job's end, or a signal, which interrupts it. Returns the exit code: 0 when the job
+// is done (`*report` says how then), 128 + signal. With a job that cannot be ended it ends the
+// process, under the same code: for daemons only. Errors: why the job failed.
+absl::StatusOr<int> RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log,
+                                std::string* report);
 
 }  // namespace cohort
 

@@ -237,11 +237,16 @@ absl::Status ClusterCoordinator::Impl::StartCheckpoint() {
 }
 
 absl::StatusOr<std::string> ClusterCoordinator::Impl::WaitForCut(uint64_t cut) {
+  // The record of the job's last checkpoint is waited for, but neither on a full disk nor when
+  // interrupted: a restart finds the checkpoint without it.
   const auto done = [this, cut]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return Failed() || cuts_done_.contains(cut);
+    return Failed() || cuts_done_.contains(cut) ||
+           (core_->finish_committed() && core_->journal_watch().refused());
   };
-  COHORT_RETURN_IF_ERROR(Wait(done, kForever).status());
+  const absl::Status waited = Wait(done, kForever).status();
   if (Failed()) return core_->TakeError();
+  if (core_->finish_committed() && !cuts_done_.contains(cut)) return newest_;
+  COHORT_RETURN_IF_ERROR(waited);
   const CutResult& result = cuts_done_.at(cut);
   COHORT_RETURN_IF_ERROR(result.status);
   return result.path;

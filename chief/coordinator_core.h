@@ -131,6 +131,8 @@ class CoordinatorCore {
     return cut_.state() == Cut::State::kCommitting && cut_.number() == cut;
   }
   // kStopped: whether the journal has the end. If not, the manifest of the finished job has it.
+  // The job's last checkpoint exists, whatever becomes of its record.
+  bool finish_committed() const { return finish_committed_; }
   // All of this life's records up to it are durable.
   uint64_t durable_record() const { return durable_record_; }
   bool stop_journaled() const { return durable_record_ >= stop_record_; }
@@ -214,6 +216,8 @@ class CoordinatorCore {
   void CheckPs();
   void CheckStranded();
   void CheckStragglers();
+  // Of one that is late and alone.
+  void EndForStraggler(int worker);
   void CheckCancel();
   void AdvanceCut();
   void RolledBack();

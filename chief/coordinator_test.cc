@@ -2,11 +2,14 @@
 #include "chief/coordinator.h"
 
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <regex>
 #include <thread>
 
@@ -17,6 +20,19 @@
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/journal.h"
 #include "proto/checkpoint.pb.h"
+
+namespace {
+std::atomic<bool> journal_held{false};
+}
+
+// In the place of the library's.
+extern "C" int fsync(int fd) {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), error);
+  const bool journal = path.filename().string().starts_with("journal-");
+  while (journal && journal_held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return static_cast<int>(::syscall(SYS_fsync, fd));
+}
 
 namespace cohort {
 namespace {
@@ -235,6 +251,37 @@ TEST_CASE("a finished job whose last checkpoint is there ends well on a full dis
   RequireOk(c.coordinator->Shutdown("the end", /*job_finished=*/true));
   CHECK(c.workers[0]->shutdown_reason() == "the end");
   CHECK(c.servers[0]->shutdown_reason() == "the end");
+}
+
+TEST_CASE("the last checkpoint of a finished job does not wait for a full disk's journal") {
+  Cluster c(1, 1);
+  c.Start();
+  const std::string journal = c.directory / "journal/journal-1";
+  constexpr int kRoom = 4096;  // more than a manifest
+  while (std::filesystem::file_size(journal) <= kRoom) {
+    RequireOk(c.coordinator->Schedule(c.step, Arguments(1)).status());
+    RequireOk(c.coordinator->Join());
+    c.coordinator->Flush();
+  }
+  const testing::FullDisk full(kRoom);
+  RequireOk(c.coordinator->Checkpoint(/*finished=*/true));
+  CHECK(c.coordinator->state().cuts == 0);  // it is there, and its record is not
+  CHECK(ListCheckpoints(c.directory.path())->size() == 1);
+  RequireOk(c.coordinator->Shutdown("the end", /*job_finished=*/true));
+  CHECK(c.workers[0]->shutdown_reason() == "the end");
+}
+
+TEST_CASE("a job that is interrupted when its last checkpoint is committed is finished") {
+  Cluster c(1, 1);
+  c.Start();
+  journal_held = true;
+  auto last = std::async(std::launch::async, [&] { return c.coordinator->Checkpoint(true); });
+  Await([&] { return !c.coordinator->newest_checkpoint().empty(); });
+  c.coordinator->Interrupt();
+  RequireOk(last.get());
+  CHECK(c.coordinator->state().cuts == 0);
+  CHECK(absl::IsCancelled(c.coordinator->Shutdown("the end", /*job_finished=*/true)));
+  journal_held = false;
 }
 
 TEST_CASE("a coordinator may end while storage holds up a manifest") {

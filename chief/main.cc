@@ -1,9 +1,9 @@
 // cohort-chief: owns a job. TF_CONFIG says where its workers and parameter servers are.
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include "chief/chief.h"
 #include "chief/chief_options.h"
@@ -32,23 +32,11 @@ absl::StatusOr<int> Run(const ChiefFlags& flags) {
   };
   options.on_done = [&signals] { signals->NotifyDone(); };
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<Chief> chief, Chief::Start(std::move(options)));
-  if (const int signal = signals->Wait(); signal != 0) {
-    const absl::Status stopped = chief->Stop(std::chrono::seconds(15));
-    if (!stopped.ok()) {
-      // Nothing is lost with what is left where it stands: what the journal holds, holds.
-      context.log->Failure(LogLevel::kError, "stuck", stopped);
-      _exit(ExitCodeOfSignal(signal));
-    }
-    // One that was at its end has done its job, and says so.
-    if (!chief->Wait().ok()) {
-      context.log->Info("ended_by_signal", {{"signal", signal}});
-      return ExitCodeOfSignal(signal);
-    }
-  }
-  const absl::StatusOr<JobReport> report = chief->Wait();
-  COHORT_RETURN_IF_ERROR(report.status());
-  std::fputs(report->Text().c_str(), stdout);
-  return 0;
+  std::string report;
+  COHORT_ASSIGN_OR_RETURN(const int code,
+                          RunUntilEnd(chief.get(), signals.get(), context.log.get(), &report));
+  std::fputs(report.c_str(), stdout);
+  return code;
 }
 
 }  // namespace
