@@ -48,10 +48,12 @@ struct CoordinatorOptions {
   uint32_t pull_ahead = 0;          // above 0: Unimplemented
   uint32_t closures_in_flight = 0;  // per worker; 0: the default
   uint32_t max_attempts = 0;        // workers that one closure may kill; 0: the default
-  double task_timeout_s = 60;    // for tasks at the start, for a lost ps, for a worker to take work
-  double closure_timeout_s = 0;  // of a worker that has work and tells no result; 0: the default
-  double cut_deadline_s = 0;     // 0: the default
-  uint32_t max_to_keep = 5;      // checkpoints; 0: all
+  double task_timeout_s = 60;  // for tasks at the start, for a lost ps, for a worker to take work
+  // Of a worker that has work and tells no result: others get it. Where there are none, one that
+  // was given ends the job; the default (0) does not.
+  double closure_timeout_s = 0;
+  double cut_deadline_s = 0;  // 0: the default
+  uint32_t max_to_keep = 5;   // checkpoints; 0: all
   const Clock* clock = nullptr;
   Logger* log = nullptr;  // outlives the coordinator
   // What a call waits for, every few seconds while it does: "waiting for worker:2 (host3:2222), 12

@@ -123,6 +123,38 @@ TEST_CASE("a journal that lacks what a checkpoint names, or its newest file, is 
   CHECK(c.coordinator->state().steps == 1);
 }
 
+TEST_CASE("a generation that no chief can have had is refused by name, and nothing is taken") {
+  Cluster c(2, 1);
+  c.workers[1]->heard_generation = uint64_t{1} << 40;
+  const absl::Status refused = ClusterCoordinator::Start(c.options).status();
+  INFO(refused.ToString());
+  CHECK(ExitCodeOf(refused) == ExitCode::kConfig);
+  CHECK(testing::Contains(std::string(refused.message()),
+                          "worker:1 (" + c.workers[1]->address().ToString() +
+                              ") says that it has heard of generation 1099511627776"));
+  CHECK(std::filesystem::is_empty(c.directory / "journal"));
+  c.workers[1]->heard_generation = 70;  // a former directory's
+  c.Start();
+  CHECK(c.coordinator->state().generation == 71);
+}
+
+TEST_CASE("a timeline that no job can have come to is refused by name, and none is journaled") {
+  Cluster c(1, 2);
+  c.servers[1]->timeline = uint64_t{1} << 40;
+  auto started = ClusterCoordinator::Start(c.options);
+  REQUIRE(started.ok());
+  c.coordinator = *std::move(started);
+  const absl::Status refused = c.CreateVariables();
+  INFO(refused.ToString());
+  CHECK(ExitCodeOf(refused) == ExitCode::kConfig);
+  CHECK(testing::Contains(std::string(refused.message()),
+                          "ps:1 (" + c.servers[1]->address().ToString() +
+                              ") says that it has heard of timeline 1099511627776"));
+  c.servers[1]->timeline = 7;
+  c.Start();
+  CHECK(c.coordinator->state().timeline == 8);
+}
+
 TEST_CASE("one checkpoint directory is one chief's, whatever its servers are") {
   Cluster c(1, 1);
   c.Start();

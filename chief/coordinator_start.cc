@@ -96,6 +96,7 @@ CoreOptions ClusterCoordinator::Impl::MakeCoreOptions(const std::string& token,
   }
   if (options_.closure_timeout_s > 0) {
     core.closure_deadline_us = MicrosFromSeconds(options_.closure_timeout_s);
+    core.closure_deadline_ends = true;
   }
   core.stranded_us = MicrosFromSeconds(options_.task_timeout_s);
   return core;

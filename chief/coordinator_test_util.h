@@ -40,13 +40,7 @@ struct Cluster {
     options.cluster.Set(task, peer->address());
     (task.role == Role::kWorker ? workers : servers).push_back(std::move(peer));
   }
-  void Start() {
-    coordinator.reset();
-    ++options.chief_incarnation;
-    auto started = ClusterCoordinator::Start(options);
-    INFO(started.status().ToString());
-    REQUIRE(started.ok());
-    coordinator = *std::move(started);
+  absl::Status CreateVariables() {
     v1::VariableSpec variable;
     variable.set_name("w");
     variable.set_dtype(v1::FLOAT32);
@@ -56,8 +50,16 @@ struct Cluster {
     partitioner.set_num_shards(2);
     v1::OptimizerSpec optimizer;
     optimizer.set_class_name("SGD");
-    const absl::Status made =
-        coordinator->CreateVariables({&variable, 1}, optimizer, partitioner, "");
+    return coordinator->CreateVariables({&variable, 1}, optimizer, partitioner, "");
+  }
+  void Start() {
+    coordinator.reset();
+    ++options.chief_incarnation;
+    auto started = ClusterCoordinator::Start(options);
+    INFO(started.status().ToString());
+    REQUIRE(started.ok());
+    coordinator = *std::move(started);
+    const absl::Status made = CreateVariables();
     INFO(made.ToString());
     REQUIRE(made.ok());
     ProgramBuilder b("step");

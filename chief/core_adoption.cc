@@ -34,7 +34,16 @@ void CoordinatorCore::Advance() {
 void CoordinatorCore::OnGeneration(const absl::StatusOr<uint64_t>& generation) {
   if (phase_ != Phase::kTaking) return;
   if (!generation.ok()) {
-    FailForGood(Annotate(generation.status(), "taking a generation"));
+    absl::Status why = Annotate(generation.status(), "taking a generation");
+    if (absl::IsOutOfRange(why)) {
+      why = WithExitCode(
+          FailedPrecondition("{} says that it has heard of generation {} of a chief: {}. It is at "
+                             "fault: end it, and start the chief again",
+                             membership_.heard_generation_by(), membership_.heard_generation(),
+                             std::string(generation.status().message())),
+          ExitCode::kConfig);
+    }
+    FailForGood(std::move(why));
     return;
   }
   outbox_.SetGeneration(*generation);

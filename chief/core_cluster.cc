@@ -4,6 +4,7 @@
 
 #include "chief/coordinator_core.h"
 #include "chief/lost_task.h"
+#include "common/base/exit_code.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -59,17 +60,41 @@ void CoordinatorCore::CheckStranded() {
 
 // A worker can be there, answer pings, and never end a step: its device hangs, say. It is tried
 // again, each time after twice as long, so that several such do not hand a closure round among
-// them. Where there is nobody else to take its work it goes on: the step may only be a long one.
+// them. Where there is nobody else to take its work it goes on, for the step may only be a long
+// one, unless the user has said how long a step may be.
 void CoordinatorCore::CheckStragglers() {
   for (size_t i = 0; i < workers_.size(); ++i) {
     Worker& w = workers_[i];
     const bool rests = now_us_ < w.rests_until_us;
     const int others = ready_workers() - (w.ready && !rests ? 1 : 0);
-    if (!Late(w) || rests || others == 0) continue;
+    if (!Late(w) || rests) continue;
+    if (others == 0) {
+      EndForStraggler(static_cast<int>(i));
+      continue;
+    }
     Rest(static_cast<int>(i), options_.closure_deadline_us << std::min(++w.stuck, 10),
          fmt::format("no result for {} s of the {} closures that it has",
                      (now_us_ - w.progress_us) / 1'000'000, w.in_flight.size()));
   }
+}
+
+void CoordinatorCore::EndForStraggler(int worker) {
+  const auto ready = std::count_if(workers_.begin(), workers_.end(),
+                                   [](const Worker& other) { return other.ready; });
+  if (!options_.closure_deadline_ends || queue_.failed() || ready > 1) return;
+  const Worker& w = workers_[static_cast<size_t>(worker)];
+  const uint64_t oldest = *std::min_element(w.in_flight.begin(), w.in_flight.end());
+  const Task task = WorkerTask(worker);
+  absl::Status error = Unavailable(
+      "{} has told no result for {} s of the {} closures that it has, from closure {} on, and no "
+      "other worker is there to take them: closure_timeout_s is {} s",
+      membership_.Name(task), (now_us_ - w.progress_us) / 1'000'000, w.in_flight.size(), oldest,
+      static_cast<double>(options_.closure_deadline_us) / 1e6);
+  SetFailure(&error, {.role = "worker",
+                      .index = worker,
+                      .incarnation = membership_.member(task).incarnation,
+                      .retryable = false});
+  Fail(std::move(error));
 }
 
 void CoordinatorCore::CheckCancel() {
@@ -156,6 +181,15 @@ absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::
     absl::Status status = Unavailable("{}", WaitingFor());
     SetFailure(&status, {.role = "ps", .retryable = true});
     return status;
+  }
+  if (TooFarAhead(membership_.heard_timeline(), last_timeline_)) {
+    return WithExitCode(
+        FailedPrecondition(
+            "{} says that it has heard of timeline {}, and the journal knows of none "
+            "above {}: so many rollbacks there were not. It is at fault: end it, and "
+            "start the chief again",
+            membership_.heard_timeline_by(), membership_.heard_timeline(), last_timeline_),
+        ExitCode::kConfig);
   }
   cut_.Abandon(Aborted("the cluster is being rolled back"));
   RollbackTarget target;

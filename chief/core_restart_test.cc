@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "chief/core_test_world.h"
+#include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/base/test_directory.h"
 
@@ -157,6 +158,41 @@ TEST_CASE("a worker that is alone keeps a step that is longer than the closure t
     const std::string error(world.core().TakeError().message());
     CHECK(testing::Contains(error, "no worker took work for 6 s; waiting for a worker: worker:1"));
     CHECK(testing::Contains(error, "worker:0 (w0:1), which is set aside: no result for 20 s"));
+  }
+}
+
+TEST_CASE("a worker that is alone ends the job where the user has set the closure timeout") {
+  TestWorld world(2, 2);
+  world.options.closure_deadline_us = 5'000'000;
+  world.options.closure_deadline_ends = true;
+  world.options.silence_us = int64_t{1} << 60;
+  world.StartServing();
+  world.Disconnect(WorkerTask(1));
+  world.hold_work = true;
+  for (uint64_t place = 0; place < 2; ++place) REQUIRE(world.ScheduleJob(place, 1, 2).ok());
+  world.Quiesce();
+  world.Advance(4'900'000);
+  world.Quiesce();
+  CHECK(world.core().TakeError().ok());
+  SECTION("alone") {
+    world.Advance(200'000);
+    world.Quiesce();
+    const absl::Status error = world.core().TakeError();
+    CHECK(ExitCodeOf(error) == ExitCode::kUnavailable);
+    CHECK(GetFailure(error)->index == 0);
+    CHECK(!GetFailure(error)->retryable);
+    CHECK(testing::Contains(std::string(error.message()),
+                            "worker:0 (w0:1) has told no result for 5 s of the 2 closures that it "
+                            "has, from closure 1 on, and no other worker is there to take them: "
+                            "closure_timeout_s is 5 s"));
+  }
+  SECTION("another has come") {
+    world.ConnectAll();
+    world.Quiesce();
+    world.Advance(200'000);
+    world.Quiesce();
+    CHECK(world.core().TakeError().ok());
+    CHECK(!world.workers[1].seen.empty());
   }
 }
 

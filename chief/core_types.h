@@ -54,7 +54,8 @@ struct CoreOptions {
   // A connected worker that has work and tells no result for so long gives it to others, where
   // there are any.
   int64_t closure_deadline_us = 600'000'000;
-  int64_t stranded_us = 60'000'000;         // work waits, and no worker takes any, for so long
+  bool closure_deadline_ends = false;  // one that is alone then ends the job, as the user has asked
+  int64_t stranded_us = 60'000'000;    // work waits, and no worker takes any, for so long
   int64_t cancel_deadline_us = 10'000'000;  // a worker that does not give up its closures is lost
   int64_t cut_deadline_us = 10'000'000;     // for closures in flight; then they enter it as pending
   int64_t snapshot_deadline_us = 60'000'000;
@@ -63,6 +64,14 @@ struct CoreOptions {
   int64_t assign_deadline_us = 300'000'000;
   CoreTestFaults test_faults;
 };
+
+// Tasks tell of generations and timelines that this chief's journal may not know (it is another
+// one). Each is one life of a chief, or one rollback: one that is further ahead than this was never
+// there, and is not followed, for there is a last number.
+inline constexpr uint64_t kMostAhead = uint64_t{1} << 16;
+inline bool TooFarAhead(uint64_t heard, uint64_t known) {
+  return heard > known && heard - known > kMostAhead;
+}
 
 // What to schedule.
 struct ClosureSpec {
@@ -101,7 +110,8 @@ class CoreEffects {
   virtual void SendToPs(int ps, v1::ChiefToPs message) = 0;
   // End the stream, tell OnDisconnected, and dial again.
   virtual void Reconnect(Task task, const std::string& why) = 0;
-  // Create the next generation above `heard` in the journal's directory; tell OnGeneration.
+  // Create the next generation above `heard` in the journal's directory; tell OnGeneration. Errors:
+  // OutOfRange where it is TooFarAhead of those there, and nothing is created.
   virtual void TakeGeneration(uint64_t heard) = 0;
   // Read the whole journal (recovery.h); tell OnRecovered.
   virtual void ReadJournal() = 0;

@@ -62,6 +62,7 @@ void FakePeer::OnWorkerMessage(Stream* stream, const v1::ChiefToWorker& message)
       answer.mutable_hello()->mutable_task()->set_type("worker");
       answer.mutable_hello()->mutable_task()->set_index(task_.index);
       answer.mutable_hello()->set_incarnation(incarnation_);
+      answer.mutable_hello()->set_heard_generation(heard_generation);
       break;
     case v1::ChiefToWorker::kProgram:
     case v1::ChiefToWorker::kResource:

@@ -35,6 +35,7 @@ class FakePeer {
   static constexpr int kTooMany = 3;
   std::atomic<bool> hold{false};  // closures stay in hand
   std::atomic<int> executed{0};
+  std::atomic<uint64_t> heard_generation{0};  // as it claims
 
   // ---- a server
   std::atomic<bool> refuse_snapshots{false};

@@ -122,7 +122,9 @@ absl::Status JobRunner::StartCluster() {
   options.closures_in_flight = spec.strategy().closures_in_flight();
   options.max_attempts = spec.strategy().max_attempts();
   options.task_timeout_s = task_timeout_s_;
-  options.closure_timeout_s = spec.strategy().closure_timeout_s();
+  if (plan_->job().lines.keys.contains("strategy.closure_timeout_s")) {
+    options.closure_timeout_s = spec.strategy().closure_timeout_s();
+  }
   options.cut_deadline_s = spec.checkpoint().cut_deadline_s();
   options.max_to_keep = spec.checkpoint().max_to_keep();
   options.interrupt = &interrupted_;

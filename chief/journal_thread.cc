@@ -114,6 +114,11 @@ absl::StatusOr<uint64_t> JournalThread::CreateJournal(uint64_t heard) {
   // another one, or was emptied): this chief's must be above them.
   if (heard > 0) {
     COHORT_RETURN_IF_ERROR(MakeDirectories(directory_));
+    COHORT_ASSIGN_OR_RETURN(const uint64_t last, Journal::LastGeneration(directory_));
+    if (TooFarAhead(heard, last)) {
+      return OutOfRange("{} has none above {}, and so many chiefs there were not", directory_,
+                        last);
+    }
     const std::string claim = JoinPath(directory_, fmt::format("generation-{}", heard));
     auto file = DurableFile::Create(claim, DurableFile::Mode::kExclusive);
     if (file.ok()) {

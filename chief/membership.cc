@@ -82,6 +82,10 @@ absl::Status Membership::CheckHello(Task task, const Hello& hello) const {
   return absl::OkStatus();
 }
 
+void Membership::Hear(Task task, uint64_t number, Heard* heard) const {
+  if (number > heard->number) *heard = {number, Name(task)};
+}
+
 Membership::Verdict Membership::OnHello(Task task, const Hello& hello, int64_t now_us) {
   Member& m = member(task);
   if (m.link != Link::kProbing && m.link != Link::kAdopting) return Verdict::kIgnored;
@@ -91,8 +95,8 @@ Membership::Verdict Membership::OnHello(Task task, const Hello& hello, int64_t n
     return Verdict::kFatal;
   }
   m.incarnation = hello.incarnation;
-  heard_generation_ = std::max(heard_generation_, hello.heard_generation);
-  heard_timeline_ = std::max(heard_timeline_, hello.timeline);
+  Hear(task, hello.heard_generation, &heard_generation_);
+  Hear(task, hello.timeline, &heard_timeline_);
   if (m.link == Link::kAdopting) {
     SetLink(&m, Link::kAdopted, now_us);
     m.why_down.clear();

@@ -82,8 +82,11 @@ class Membership {
   bool all(Role role, Link at_least) const;
   // The highest generation and timeline that a task has heard of, from whatever job and journal: a
   // push of any former chief that is still under way bears none above them.
-  uint64_t heard_generation() const { return heard_generation_; }
-  uint64_t heard_timeline() const { return heard_timeline_; }
+  uint64_t heard_generation() const { return heard_generation_.number; }
+  uint64_t heard_timeline() const { return heard_timeline_.number; }
+  // "worker:2 (host3:2222)": who has.
+  const std::string& heard_generation_by() const { return heard_generation_.by; }
+  const std::string& heard_timeline_by() const { return heard_timeline_.by; }
   int workers() const { return static_cast<int>(workers_.size()); }
   int ps() const { return static_cast<int>(ps_.size()); }
 
@@ -105,8 +108,13 @@ class Membership {
   std::vector<Member> workers_;
   std::vector<Member> ps_;
   absl::Status failure_;
-  uint64_t heard_generation_ = 0;
-  uint64_t heard_timeline_ = 0;
+  struct Heard {
+    uint64_t number = 0;
+    std::string by;
+  };
+  void Hear(Task task, uint64_t number, Heard* heard) const;
+  Heard heard_generation_;
+  Heard heard_timeline_;
 };
 
 }  // namespace cohort

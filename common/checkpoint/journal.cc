@@ -159,6 +159,12 @@ absl::Status JournalSink::AppendAll(std::span<const v1::JournalRecord> records) 
   return absl::OkStatus();
 }
 
+absl::StatusOr<uint64_t> Journal::LastGeneration(const std::string& directory) {
+  COHORT_ASSIGN_OR_RETURN(const auto taken,
+                          NumbersIn(directory, {kGenerationPrefix, kJournalPrefix}));
+  return taken.empty() ? 0 : taken.back();
+}
+
 absl::StatusOr<std::unique_ptr<Journal>> Journal::Create(const std::string& directory) {
   COHORT_RETURN_IF_ERROR(MakeDirectories(directory));
   COHORT_ASSIGN_OR_RETURN(const auto taken,

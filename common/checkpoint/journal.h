@@ -64,6 +64,9 @@ class Journal : public JournalSink {
   // DataLoss where a file has the last number there is.
   static absl::StatusOr<std::unique_ptr<Journal>> Create(const std::string& directory);
 
+  // The highest generation that was taken in `directory`; 0: none.
+  static absl::StatusOr<uint64_t> LastGeneration(const std::string& directory);
+
   // All records of all generations in `directory`, in order. Empty where there is no file. `held`
   // must be known before the call. Errors: DataLoss, with what can be done: damage, or a part that
   // is missing.

@@ -132,6 +132,19 @@ TEST_CASE("SIGTERM ends a worker whose step never ends") {
   RequireSaid(&s, TaskRole::kWorker, 0, "the step thread of worker:0 has not stopped");
 }
 
+TEST_CASE("the only worker, whose step never ends, ends a job that says how long one may take") {
+  std::string job = RecommenderJob(30, 50);
+  job.replace(job.find("strategy:"), 9, "strategy:\n  closure_timeout_s: 1");
+  MiniClusterOptions options{.servers = 1, .workers = 1, .job_yaml = job};
+  options.flags[TaskRole::kWorker] = {"--crash_point", "worker.push.sent:3:hold"};
+  Scenario s(Body::kProcesses, "alone", options);
+  s.Check(s->StartAll());
+  s.Said(TaskRole::kWorker, 0, {"crash_point name=worker.push.sent nth=3 held"});
+  REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 69);
+  s.Said(TaskRole::kChief, 0,
+         {"error: ", "worker:0 (", ") has told no result for ", "closure_timeout_s is 1 s"});
+}
+
 TEST_CASE("SIGTERM ends a server whose storage does not answer") {
   MiniClusterOptions options{.servers = 1, .workers = 1, .job_yaml = RecommenderJob(30, 50)};
   options.flags[TaskRole::kPs] = {"--crash_point", "ps.snapshot.writing:1:hold",
