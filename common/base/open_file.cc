@@ -34,10 +34,30 @@ absl::StatusCode CodeOf(int error) {
 
 // Without waiting for what is no file after all; but for whoever holds a lease or a delegation of a
 // file (Samba, an NFS server), who is made to give it back and for whom the system sets a limit.
-int OpenToRead(const std::string& path) {
-  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY;
-  const int fd = ::open(path.c_str(), kFlags | O_NONBLOCK);
-  return fd < 0 && errno == EWOULDBLOCK ? ::open(path.c_str(), kFlags) : fd;
+int OpenWithoutWaiting(const std::string& path, int flags) {
+  const int fd = ::open(path.c_str(), flags | O_NONBLOCK, 0644);
+  return fd < 0 && errno == EWOULDBLOCK ? ::open(path.c_str(), flags, 0644) : fd;
+}
+
+absl::Status NotRegular(const std::string& path, mode_t mode) {
+  return DataLoss("{} is {}, not a regular file", path, KindOf(mode));
+}
+
+absl::StatusOr<int> OpenRegular(const std::string& path, int flags) {
+  // Before it is opened: some devices do something when they are. Afterwards again, for what was
+  // put there meanwhile.
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) != 0) {
+    const bool made = errno == ENOENT && (flags & O_CREAT) != 0;
+    if (!made) return ErrnoStatus("cannot open", path, errno);
+  } else if (!S_ISREG(info.st_mode)) {
+    return NotRegular(path, info.st_mode);
+  }
+  const int fd = OpenWithoutWaiting(path, flags | O_CLOEXEC | O_NOCTTY);
+  if (fd < 0) return ErrnoStatus("cannot open", path, errno);
+  if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
+  ::close(fd);
+  return NotRegular(path, info.st_mode);
 }
 
 }  // namespace
@@ -55,18 +75,10 @@ absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error
                       fmt::format("{} {}: {}", what, path, std::generic_category().message(error)));
 }
 
-absl::StatusOr<int> OpenRegularFile(const std::string& path) {
-  // Before it is opened: some devices do something when they are. Afterwards again, for what was
-  // put there meanwhile.
-  struct stat info = {};
-  if (::stat(path.c_str(), &info) != 0) return ErrnoStatus("cannot open", path, errno);
-  if (S_ISREG(info.st_mode)) {
-    const int fd = OpenToRead(path);
-    if (fd < 0) return ErrnoStatus("cannot open", path, errno);
-    if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
-    ::close(fd);
-  }
-  return DataLoss("{} is {}, not a regular file", path, KindOf(info.st_mode));
+absl::StatusOr<int> OpenRegularFile(const std::string& path) { return OpenRegular(path, O_RDONLY); }
+
+absl::StatusOr<int> OpenToAppend(const std::string& path) {
+  return OpenRegular(path, O_WRONLY | O_APPEND | O_CREAT);
 }
 
 }  // namespace cohort

@@ -22,6 +22,9 @@ std::string_view KindOf(mode_t mode);
 // not a regular file"; ErrnoStatus's.
 absl::StatusOr<int> OpenRegularFile(const std::string& path);
 
+// The same, open to write at its end, and made where nothing has its name.
+absl::StatusOr<int> OpenToAppend(const std::string& path);
+
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_BASE_OPEN_FILE_H_

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstring>
 
 #include "common/base/exit_code.h"
 #include "common/base/test_directory.h"
@@ -31,8 +32,22 @@ TEST_CASE("a regular file is opened, anything else is refused without waiting") 
     const absl::Status refused = OpenRegularFile(path).status();
     CHECK(std::string(refused.message()) == path + " is " + kind + ", not a regular file");
     CHECK(ExitCodeOf(refused) == ExitCode::kData);
+    CHECK(OpenToAppend(path).status() == refused);
   }
   CHECK(absl::IsNotFound(OpenRegularFile(directory / "none").status()));
+}
+
+TEST_CASE("a file that is written at its end is made where it is not there") {
+  const TestDirectory directory;
+  const std::string path = directory / "log";
+  for (const char* text : {"one ", "two"}) {
+    const auto fd = OpenToAppend(path);
+    REQUIRE(fd.ok());
+    CHECK(::write(*fd, text, std::strlen(text)) == static_cast<ssize_t>(std::strlen(text)));
+    ::close(*fd);
+  }
+  CHECK(testing::ReadAllBytes(path) == "one two");
+  CHECK(absl::IsNotFound(OpenToAppend(directory / "none/log").status()));
 }
 
 // A process that holds a lease of the file until somebody else wants it. It says so on a pipe.
