@@ -10,15 +10,18 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
-#include <fstream>
+#include <sstream>
 
 #include "common/base/exit_code.h"
+#include "common/base/open_file.h"
 #include "common/base/status.h"
 
 extern char** environ;
 
 namespace cohort {
 namespace {
+
+constexpr int64_t kMostTail = 1 << 16;  // bytes of a log that are read for its last lines
 
 // environ with additions, which win.
 std::vector<std::string> MergedEnvironment(
@@ -69,15 +72,21 @@ absl::Status CannotExecute(const std::string& program, int error) {
                       ExitCode::kOs);
 }
 
+absl::StatusOr<int> OpenLog(const std::string& path) {
+  absl::StatusOr<int> fd = OpenToAppend(path);
+  if (fd.ok()) return fd;
+  const absl::string_view why = fd.status().message();
+  return WithExitCode(
+      FailedPrecondition("its log cannot be written: {}. Remove what stands there, or give another "
+                         "--run_dir",
+                         std::string_view(why.data(), why.size())),
+      ExitCode::kCantCreate);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Child>> Child::Start(const ChildSpec& spec, TimePoint now) {
-  const int log_fd = open(spec.log_file.c_str(), O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0644);
-  if (log_fd < 0) {
-    return WithExitCode(FailedPrecondition("the log file {} cannot be made: {}", spec.log_file,
-                                           std::strerror(errno)),
-                        ExitCode::kCantCreate);
-  }
+  COHORT_ASSIGN_OR_RETURN(const int log_fd, OpenLog(spec.log_file));
   const int64_t log_offset = lseek(log_fd, 0, SEEK_END);
   std::vector<std::string> argv = spec.argv;
   std::vector<std::string> environment = MergedEnvironment(spec.environment);
@@ -114,10 +123,17 @@ absl::StatusOr<std::unique_ptr<Child>> Child::Start(const ChildSpec& spec, TimeP
 void Child::Signal(int signal) const { kill(pid_, signal); }
 
 std::string Child::LastLines(int count) const {
-  std::ifstream file(log_file_);
-  file.seekg(log_offset_);
+  const absl::StatusOr<int> fd = OpenRegularFile(log_file_);
+  if (!fd.ok()) return "";
+  const int64_t end = lseek(*fd, 0, SEEK_END);
+  const int64_t begin = std::max(log_offset_, end - kMostTail);
+  std::string tail(static_cast<size_t>(std::max<int64_t>(end - begin, 0)), '\0');
+  const ssize_t got = pread(*fd, tail.data(), tail.size(), begin);
+  close(*fd);
+  tail.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  std::istringstream stream(tail);
   std::deque<std::string> lines;
-  for (std::string line; std::getline(file, line);) {
+  for (std::string line; std::getline(stream, line);) {
     lines.push_back(std::move(line));
     if (lines.size() > static_cast<size_t>(count)) lines.pop_front();
   }

@@ -37,10 +37,11 @@ def until(path):
         time.sleep(0.02)
 exec(os.environ.get("DO_" + role.upper(), "until('end')"))
 '''
+MISSED_SOON = ["--missed_s", "0.2"]
 
 
 class Launcher:
-    def __init__(self, case, flags=(), **do):
+    def __init__(self, case, flags=(), run_dir=None, before=None, **do):
         self.dir = tempfile.mkdtemp(prefix="launcher_test.")
         case.addCleanup(subprocess.call, ["rm", "-rf", self.dir])
         for role in ("ps", "worker", "chief", "evaluator"):
@@ -49,11 +50,15 @@ class Launcher:
                 f.write(FAKE)
             os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR)
         open(os.path.join(self.dir, "job.yaml"), "w").close()
+        self.run_dir = run_dir or self.dir + "/run"
+        if before:
+            os.makedirs(self.run_dir + "/tasks")
+            before(self.run_dir + "/tasks")
         env = dict(os.environ, FAKE_DIR=self.dir)
         env.update({"DO_" + role.upper(): code for role, code in do.items()})
         self.out = open(os.path.join(self.dir, "out"), "w+")
         self.process = subprocess.Popen(
-            [COHORT, "local", "--bin_dir", self.dir, "--run_dir", self.dir + "/run", *flags,
+            [COHORT, "local", "--bin_dir", self.dir, "--run_dir", self.run_dir, *flags,
              self.dir + "/job.yaml"], env=env, stdout=self.out, stderr=subprocess.STDOUT)
         case.addCleanup(self.kill)
 
@@ -141,13 +146,13 @@ class LauncherTest(unittest.TestCase):
     def test_what_nobody_starts_again_is_not_waited_for(self):
         dies = "print('the reason', flush=True)\nos.kill(os.getpid(), 9)"
         for task, do in (("ps:0", {"ps": dies}), ("worker:0", {"worker": dies})):
-            c = Launcher(self, **do)
+            c = Launcher(self, MISSED_SOON, **do)
             self.assertEqual(c.wait(), 69, c.text())
             self.assertRegex(c.text(), task + r" was killed by signal 9 \(Killed\) after")
             self.assertIn("    the reason\n", c.text())
             self.assertRegex(c.text(), "cannot go on without %s.*--restart brings back" % task)
             self.assertFalse(any(alive(life["pid"]) for life in c.lives("chief-0")))
-        c = Launcher(self, ["--workers", "2"],
+        c = Launcher(self, ["--workers", "2", *MISSED_SOON],
                      worker="until('go' + name)\nsys.exit(1)")
         c.until(lambda: c.lives("worker-0") and c.lives("worker-1") and c.lives("chief-0"))
         c.touch("goworker-1")
@@ -160,7 +165,7 @@ class LauncherTest(unittest.TestCase):
     def test_a_chief_that_needs_no_more_what_is_gone_may_end(self):
         for role in ("ps", "worker"):
             task = role + ":0"
-            c = Launcher(self, chief="until('saved')", **{role: "until('go')\nsys.exit(1)"})
+            c = Launcher(self, ["--missed_s", "100"], chief="until('saved')", **{role: "until('go')\nsys.exit(1)"})
             c.until(lambda: c.lives("chief-0"))
             c.touch("go")
             c.until(lambda: task + " exited with 1" in c.text())
@@ -172,13 +177,53 @@ class LauncherTest(unittest.TestCase):
     def test_a_chief_that_ends_well_while_it_is_ended_has_done_its_job(self):
         chief = ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
                  "open(base + '/ready', 'w').close()\nuntil('never')")
-        c = Launcher(self, ps="until('ready')\nsys.exit(1)", chief=chief)
+        c = Launcher(self, MISSED_SOON, ps="until('ready')\nsys.exit(1)", chief=chief)
         self.assertEqual(c.wait(), 0, c.text())
         self.assertIn("cannot go on without ps:0", c.text())
         c = Launcher(self, chief=chief)
         c.until(lambda: os.path.exists(c.dir + "/ready"))
         c.process.send_signal(signal.SIGTERM)
         self.assertEqual(c.wait(), 143)  # it was asked for
+
+    def test_a_task_that_ends_well_before_the_job_is_lost(self):
+        lost = r"worker:0 exited with 0 after \d+\.\d s, and the job is not done; the last lines of "
+        help_ = "print('usage', flush=True)\nif life == 1 and name == 'worker-0': sys.exit(0)\nuntil('end')"
+        c = Launcher(self, ["--chief_end_s", "0.2"], worker=help_)
+        self.assertEqual(c.wait(), 69, c.text())
+        self.assertRegex(c.text(), lost)
+        self.assertIn("    usage\n", c.text())
+        self.assertIn("cannot go on without worker:0", c.text())
+        for flags, lives in ((["--workers", "2"], 1), (["--restart"], 2)):
+            c = Launcher(self, ["--chief_end_s", "0.2", *flags], worker=help_)
+            c.until(lambda: "not done" in c.text() and len(c.lives("worker-0")) == lives)
+            c.touch("end")
+            self.assertEqual(c.wait(), 0, c.text())
+            self.assertRegex(c.text(), lost)
+            self.assertEqual(len(c.lives("worker-0")), lives)
+
+    def test_tasks_that_the_chief_has_told_to_end_wait_for_it(self):
+        c = Launcher(self, ["--restart"], chief="until('end')\nuntil('reported')")
+        c.until(lambda: c.lives("worker-0") and c.lives("ps-0") and c.lives("chief-0"))
+        c.touch("end")
+        c.until(lambda: not alive(c.lives("worker-0")[0]["pid"]))
+        c.touch("reported")
+        self.assertEqual(c.wait(), 0, c.text())
+        self.assertNotIn("worker:0", c.text())
+
+    def test_a_task_that_stands_still_is_told(self):
+        c = Launcher(self, ps="signal.signal(signal.SIGTERM, gone)\nuntil('end')")
+        c.until(lambda: c.lives("worker-0") and c.lives("ps-0") and c.lives("chief-0"))
+        worker, ps = (c.lives(task)[0]["pid"] for task in ("worker-0", "ps-0"))
+        os.kill(worker, signal.SIGSTOP)
+        c.until(lambda: "worker:0 is stopped and does nothing: `kill -CONT %d` lets it go on\n" % worker
+                in c.text())
+        os.kill(worker, signal.SIGCONT)
+        c.until(lambda: "worker:0 goes on\n" in c.text())
+        os.kill(ps, signal.SIGSTOP)
+        c.until(lambda: "ps:0 is stopped" in c.text())
+        c.process.send_signal(signal.SIGTERM)
+        self.assertEqual(c.wait(), 143)
+        self.assertTrue(os.path.exists(c.dir + "/ps-0.term"))  # it was let go on, to end
 
     def test_of_tasks_that_end_together_the_chief_counts_first(self):
         c = Launcher(self, ps="until('go')\nsys.exit(78)", chief="until('go')")
@@ -292,6 +337,37 @@ class LauncherTest(unittest.TestCase):
         c.process.kill()
         c.process.wait()
         c.until(lambda: not any(alive(pid) for pid in pids))
+
+    def test_what_is_no_file_in_the_place_of_a_log(self):
+        places = {"a FIFO": os.mkfifo, "a directory": os.mkdir,
+                  "a device": lambda path: os.symlink("/dev/zero", path)}
+        for kind, make in places.items():
+            c = Launcher(self, before=lambda tasks: make(tasks + "/ps-0.log"))
+            self.assertEqual(c.wait(), 73, c.text())
+            self.assertRegex(c.text(), r"ps:0: its log cannot be written: \S*/run/tasks/ps-0\.log is " +
+                             kind + r", not a regular file\. Remove what stands there, or give another")
+            self.assertEqual(c.lives("chief-0"), [])
+        c = Launcher(self, before=lambda tasks: os.mkfifo(tasks + "/../launcher.lock"))
+        self.assertEqual(c.wait(), 73, c.text())
+        self.assertRegex(c.text(), r"launcher\.lock is a FIFO, not a regular file\. Remove")
+
+    def test_a_runs_directory_is_one_launchers(self):
+        first = Launcher(self, worker="print('first', flush=True)\nuntil('end')")
+        log = first.run_dir + "/tasks/worker-0.log"
+        first.until(lambda: first.lives("chief-0") and os.path.exists(log) and os.path.getsize(log))
+        second = Launcher(self, run_dir=first.run_dir)
+        self.assertEqual(second.wait(), 73, second.text())
+        self.assertRegex(second.text(), r"the run's directory \S*/run belongs to another `cohort local`, "
+                         r"process %d: end that one, or give another --run_dir" % first.process.pid)
+        self.assertEqual(second.lives("chief-0"), [])
+        first.kill()
+        third = Launcher(self, run_dir=first.run_dir)
+        third.until(lambda: third.lives("chief-0"))
+        third.touch("end")
+        self.assertEqual(third.wait(), 0, third.text())
+        fourth = Launcher(self, run_dir=first.run_dir)  # one that has ended is none either
+        fourth.touch("end")
+        self.assertEqual(fourth.wait(), 0, fourth.text())
 
     def test_a_missing_daemon_and_a_missing_job_are_said(self):
         def run(*arguments):

@@ -112,6 +112,7 @@ absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options) {
     fs::create_directories(path, error);
     if (error) return CannotMake(path, error.message());
   }
+  COHORT_ASSIGN_OR_RETURN(made.lock, RunLock::Take(run));
   COHORT_ASSIGN_OR_RETURN(made.sockets, MakeTemporary("cohort"));
   return made;
 }
@@ -183,12 +184,14 @@ int RunLocal(const LocalOptions& options) {
   };
   auto prepared = prepare();
   if (!prepared.ok()) return ExitWith("cohort", prepared.status());
-  const RunDirectories directories = prepared->first;
+  const RunDirectories directories = std::move(prepared->first);
   Say(fmt::format("{} ps, {} workers{}; logs of the tasks: {}", options.ps, options.workers,
                   options.evaluator ? ", an evaluator" : "", directories.tasks));
   SupervisorOptions supervision;
   supervision.restart = options.restart;
   supervision.grace = FromSeconds(options.grace_s);
+  supervision.missed = FromSeconds(options.missed_s);
+  supervision.chief_end = FromSeconds(options.chief_end_s);
   supervision.say = Say;
   auto supervisor = Supervisor::Create(std::move(supervision), std::move(prepared->second));
   if (!supervisor.ok()) return ExitWith("cohort", supervisor.status());

@@ -3,10 +3,12 @@
 
 #include <absl/status/statusor.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "deploy/launcher/child.h"
+#include "deploy/launcher/run_lock.h"
 
 namespace cohort {
 
@@ -23,6 +25,8 @@ struct LocalOptions {
   std::string bin_dir;                  // where the daemons are; "": beside the launcher
   std::vector<std::string> task_flags;  // "worker:1=--threads=2", "ps=--log_level=debug"
   double grace_s = 10;
+  double missed_s = 4;
+  double chief_end_s = 15;
   std::string job;  // path
 };
 
@@ -32,9 +36,10 @@ struct RunDirectories {
   std::string checkpoints;
   std::string logs;
   std::string sockets;  // short, of this user alone; removed at the end
+  std::unique_ptr<RunLock> lock;
 };
 
-// Makes what is not there. Errors: exit 73.
+// Makes what is not there. Errors: exit 73, also where another launcher runs there.
 absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options);
 
 // One spec per task, the chief last: each with its TF_CONFIG. Errors: InvalidArgument (exit 64) for

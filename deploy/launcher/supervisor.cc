@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(SupervisorOptions
 
 Supervisor::Supervisor(SupervisorOptions options, std::vector<ChildSpec> specs, int signal_fd)
     : options_(std::move(options)), signal_fd_(signal_fd) {
-  for (ChildSpec& spec : specs) tasks_.push_back({std::move(spec), nullptr, std::nullopt, {}});
+  for (ChildSpec& spec : specs) tasks_.push_back({.spec = std::move(spec)});
 }
 
 Supervisor::~Supervisor() {
@@ -92,6 +92,8 @@ int Supervisor::Run() {
 
 void Supervisor::Start(Task* task) {
   task->restart_at.reset();
+  task->stands_still = false;
+  task->still_at.reset();
   ChildSpec spec = task->spec;
   if (task->started) {
     spec.argv.insert(spec.argv.end(), spec.later_starts.begin(), spec.later_starts.end());
@@ -137,9 +139,15 @@ void Supervisor::OnSignal(int signal) {
 void Supervisor::ReapChildren() {
   std::vector<std::pair<Task*, int>> ended;
   int wait_status = 0;
-  for (pid_t pid = 0; (pid = waitpid(-1, &wait_status, WNOHANG)) > 0;) {
+  constexpr int kHow = WNOHANG | WUNTRACED | WCONTINUED;
+  for (pid_t pid = 0; (pid = waitpid(-1, &wait_status, kHow)) > 0;) {
     for (Task& task : tasks_) {
-      if (task.child != nullptr && task.child->pid() == pid) ended.emplace_back(&task, wait_status);
+      if (task.child == nullptr || task.child->pid() != pid) continue;
+      if (WIFSTOPPED(wait_status) || WIFCONTINUED(wait_status)) {
+        OnStill(&task, WIFSTOPPED(wait_status));
+      } else {
+        ended.emplace_back(&task, wait_status);
+      }
     }
   }
   // The chief first: what ended with it has ended because of it.
@@ -148,27 +156,41 @@ void Supervisor::ReapChildren() {
   for (const auto& [task, status] : ended) OnExit(task, status);
 }
 
+void Supervisor::OnStill(Task* task, bool stands_still) {
+  const bool said = task->stands_still && !task->still_at.has_value();
+  if (said && !stands_still) options_.say(fmt::format("{} goes on", task->spec.task));
+  if (stands_still == task->stands_still) return;
+  task->stands_still = stands_still;
+  task->still_at.reset();
+  if (stands_still) task->still_at = clock_.Now() + options_.stopped;
+}
+
 void Supervisor::OnExit(Task* task, int wait_status) {
   const Duration lived = clock_.Now() - task->child->started();
   const int code = ExitCodeOfWait(wait_status);
   const bool chief = task->spec.task == kChiefTask;
   const bool expected =
       phase_ == Phase::kStopping || phase_ == Phase::kKilling || task->told || code == 0;
-  if (!expected) Report(*task, wait_status);
+  const std::string last_words = LastWords(*task, wait_status);
+  if (!expected) options_.say(last_words);
   task->child.reset();
+  task->still_at.reset();
   if (chief && code == 0 && ended_for_missed_) exit_code_ = 0;
   if (phase_ != Phase::kRunning) return;
   if (chief && code == 0) return EnterFinishing();
   if (IsFinal(code, chief) || (chief && !options_.restart)) return Stop(code);
-  if (code == 0) return;
-  if (options_.restart) return ScheduleRestart(task, lived);
-  if (IsMissed(task->spec.task)) OnMissed(*task);
+  if (code != 0) return OnLost(task, lived, options_.missed);
+  if (EndsByItself(task->spec.task)) return;
+  task->lost_at = clock_.Now() + options_.chief_end;
+  task->lived = lived;
+  task->last_words = last_words;
 }
 
-void Supervisor::OnMissed(const Task& task) {
-  if (!missed_.empty()) return;
-  missed_ = task.spec.task;
-  phase_deadline_ = clock_.Now() + options_.missed;
+void Supervisor::OnLost(Task* task, Duration lived, Duration grace) {
+  if (options_.restart) return ScheduleRestart(task, lived);
+  if (!IsMissed(task->spec.task) || !missed_.empty()) return;
+  missed_ = task->spec.task;
+  phase_deadline_ = clock_.Now() + grace;
 }
 
 bool Supervisor::IsMissed(std::string_view dead) const {
@@ -179,19 +201,18 @@ bool Supervisor::IsMissed(std::string_view dead) const {
          });
 }
 
-void Supervisor::Report(const Task& task, int wait_status) {
+std::string Supervisor::LastWords(const Task& task, int wait_status) const {
   const Duration lived = clock_.Now() - task.child->started();
   const std::string lines = task.child->LastLines(options_.last_lines);
-  const std::string what = fmt::format("{} {} after {:.1f} s", task.spec.task,
-                                       DescribeExit(wait_status), ToSeconds(lived));
+  std::string what = fmt::format("{} {} after {:.1f} s", task.spec.task, DescribeExit(wait_status),
+                                 ToSeconds(lived));
+  if (wait_status == 0) what += ", and the job is not done";
   if (lines.empty()) {
-    options_.say(
-        fmt::format("{}; it wrote nothing to {}{}", what, task.spec.log_file,
-                    IsOnFullDisk(task.spec.log_file) ? ", whose file system is full" : ""));
-    return;
+    return fmt::format("{}; it wrote nothing to {}{}", what, task.spec.log_file,
+                       IsOnFullDisk(task.spec.log_file) ? ", whose file system is full" : "");
   }
-  options_.say(fmt::format("{}; the last lines of {}:\n{}", what, task.spec.log_file,
-                           lines.substr(0, lines.size() - 1)));
+  return fmt::format("{}; the last lines of {}:\n{}", what, task.spec.log_file,
+                     lines.substr(0, lines.size() - 1));
 }
 
 void Supervisor::ScheduleRestart(Task* task, Duration lived) {
@@ -204,11 +225,7 @@ void Supervisor::ScheduleRestart(Task* task, Duration lived) {
 
 void Supervisor::OnTimers() {
   const TimePoint now = clock_.Now();
-  for (Task& task : tasks_) {
-    if (phase_ == Phase::kRunning && task.restart_at.has_value() && *task.restart_at <= now) {
-      Start(&task);
-    }
-  }
+  for (Task& task : tasks_) OnTaskTimers(&task, now);
   if (phase_ == Phase::kFinishing && now >= told_deadline_.value_or(now)) EndTheUntold();
   if (phase_ == Phase::kStopping) EndServers();
   if (!phase_deadline_.has_value() || now < *phase_deadline_) return;
@@ -229,12 +246,27 @@ void Supervisor::OnTimers() {
   }
 }
 
+void Supervisor::OnTaskTimers(Task* task, TimePoint now) {
+  if (task->still_at.has_value() && *task->still_at <= now) {
+    task->still_at.reset();
+    options_.say(fmt::format("{} is stopped and does nothing: `kill -CONT {}` lets it go on",
+                             task->spec.task, task->child->pid()));
+  }
+  if (phase_ != Phase::kRunning) return;
+  if (task->lost_at.has_value() && *task->lost_at <= now) {
+    task->lost_at.reset();
+    options_.say(task->last_words);
+    OnLost(task, task->lived, Duration::zero());
+  }
+  if (task->restart_at.has_value() && *task->restart_at <= now) Start(task);
+}
+
 void Supervisor::Stop(int exit_code) {
   if (!exit_code_.has_value()) exit_code_ = exit_code;
   if (phase_ == Phase::kStopping || phase_ == Phase::kKilling) return;
   phase_ = Phase::kStopping;
   phase_deadline_ = clock_.Now() + options_.grace;
-  for (Task& task : tasks_) task.restart_at.reset();
+  ForgetRestarts();
   told_deadline_.reset();
   servers_deadline_ = clock_.Now() + options_.grace / 2;
   for (Task& task : tasks_) {
@@ -278,7 +310,14 @@ void Supervisor::EnterFinishing() {
   phase_ = Phase::kFinishing;
   phase_deadline_ = clock_.Now() + options_.finish;
   told_deadline_ = clock_.Now() + options_.told;
-  for (Task& task : tasks_) task.restart_at.reset();
+  ForgetRestarts();
+}
+
+void Supervisor::ForgetRestarts() {
+  for (Task& task : tasks_) {
+    task.restart_at.reset();
+    task.lost_at.reset();
+  }
 }
 
 void Supervisor::SignalAll(int signal) {
@@ -289,7 +328,9 @@ void Supervisor::SignalAll(int signal) {
 
 void Supervisor::Terminate(Task* task) {
   task->told = true;
-  if (task->child != nullptr) task->child->Signal(SIGTERM);
+  if (task->child == nullptr) return;
+  task->child->Signal(SIGTERM);
+  if (task->stands_still) task->child->Signal(SIGCONT);
 }
 
 bool Supervisor::AnyAlive() const {
@@ -302,7 +343,9 @@ TimePoint Supervisor::NextTimer() const {
   TimePoint next = phase_deadline_.value_or(TimePoint::max());
   next = std::min({next, told_deadline_.value_or(next), servers_deadline_.value_or(next)});
   for (const Task& task : tasks_) {
-    if (task.restart_at.has_value()) next = std::min(next, *task.restart_at);
+    for (const auto& timer : {task.restart_at, task.lost_at, task.still_at}) {
+      next = std::min(next, timer.value_or(next));
+    }
   }
   return next;
 }

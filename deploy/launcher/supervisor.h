@@ -16,9 +16,13 @@
 namespace cohort {
 
 struct SupervisorOptions {
-  bool restart = false;                         // bring a task back that died
-  Duration grace = std::chrono::seconds(10);    // from SIGTERM to SIGKILL
-  Duration missed = std::chrono::seconds(4);    // for a chief that needs the missed task no more
+  bool restart = false;                       // bring a task back that died
+  Duration grace = std::chrono::seconds(10);  // from SIGTERM to SIGKILL
+  Duration missed = std::chrono::seconds(4);  // for a chief that needs the missed task no more
+  // For the chief to end after a ps or worker has exited with 0: longer than it waits for those
+  // that it has told to.
+  Duration chief_end = std::chrono::seconds(15);
+  Duration stopped = std::chrono::seconds(2);   // a process that stands still is then told
   Duration told = std::chrono::seconds(1);      // for what a chief that ended well has told to end
   Duration finish = std::chrono::seconds(120);  // for an evaluator to end by itself after the chief
   int last_lines = 12;                          // of a dead task's log that are shown
@@ -47,7 +51,10 @@ struct SupervisorOptions {
 // loss means. Without `restart` a ps that dies, and the last worker, end the run with 69: the chief
 // would wait for what nobody starts. A chief that was about to end needs them no more: for `missed`
 // it may exit, and its 0 counts even later. With `restart` it is started again after a pause (0.2
-// s, doubled up to 5 s while it keeps dying young). Exit codes that say that another try would end
+// s, doubled up to 5 s while it keeps dying young). A worker or ps that exits with 0 has been told
+// by the chief that the job is done; where the chief runs on for `chief_end` it has not, and the
+// task is lost as one that died. One that stands still (SIGSTOP) is reported after `stopped`, with
+// what makes it go on. Exit codes that say that another try would end
 // the same way (64, 65, 66, 73, 77, 78, and of a chief 69 and 74) are final: the whole cluster ends
 // with that code.
 class Supervisor {
@@ -68,11 +75,19 @@ class Supervisor {
   enum class Phase { kRunning, kFinishing, kStopping, kKilling };
   struct Task {
     ChildSpec spec;
-    std::unique_ptr<Child> child;  // none: dead
-    std::optional<TimePoint> restart_at;
+    std::unique_ptr<Child> child{};  // none: dead
+    std::optional<TimePoint> restart_at{};
     Duration pause{};      // before the next restart
     bool told = false;     // SIGTERM by this class
     bool started = false;  // once
+
+    // Of one that has exited with 0 before the chief.
+    std::optional<TimePoint> lost_at{};  // then it is lost, unless the chief has ended
+    Duration lived{};
+    std::string last_words{};
+
+    bool stands_still = false;
+    std::optional<TimePoint> still_at{};  // then that is told; none: it was
   };
 
   Supervisor(SupervisorOptions options, std::vector<ChildSpec> specs, int signal_fd);
@@ -81,16 +96,22 @@ class Supervisor {
   void WaitForEvent();
   void OnSignal(int signal);
   void ReapChildren();
+  // It has stopped, or continued.
+  void OnStill(Task* task, bool stands_still);
   void OnExit(Task* task, int wait_status);
-  void OnMissed(const Task& task);
+  // It is gone, and the job is not done.
+  void OnLost(Task* task, Duration lived, Duration grace);
   // Whether the chief would wait in vain: for a ps, or for any worker where the last one is gone.
   bool IsMissed(std::string_view dead) const;
-  void Report(const Task& task, int wait_status);
+  // What is said of one that has ended: how, and its last lines.
+  std::string LastWords(const Task& task, int wait_status) const;
   void ScheduleRestart(Task* task, Duration lived);
   void OnTimers();
+  void OnTaskTimers(Task* task, TimePoint now);
   // Ends the run with this code; the first call decides.
   void Stop(int exit_code);
   void EnterFinishing();
+  void ForgetRestarts();
   // `told` has passed, or an evaluator has ended since.
   void EndTheUntold();
   // Where it is their turn in STOPPING.

@@ -1,0 +1,53 @@
+#include "deploy/launcher/run_lock.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+
+#include "common/base/exit_code.h"
+#include "common/base/open_file.h"
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+// Who has the lock that was refused: "process 4711", or less where the kernel does not tell (the
+// other is in another container), or it has let go meanwhile.
+std::string HolderOf(int fd) {
+  struct flock held = {};
+  held.l_type = F_WRLCK;
+  const bool told = ::fcntl(fd, F_GETLK, &held) == 0 && held.l_type != F_UNLCK && held.l_pid > 0;
+  return told ? fmt::format("process {}", held.l_pid) : "another process";
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RunLock>> RunLock::Take(const std::string& directory) {
+  const absl::StatusOr<int> fd = OpenToAppend(directory + "/launcher.lock");
+  if (!fd.ok()) {
+    const absl::string_view why = fd.status().message();
+    return WithExitCode(
+        FailedPrecondition("the run's directory cannot be locked: {}. Remove what stands there, or "
+                           "give another --run_dir",
+                           std::string_view(why.data(), why.size())),
+        ExitCode::kCantCreate);
+  }
+  struct flock wanted = {};
+  wanted.l_type = F_WRLCK;
+  if (::fcntl(*fd, F_SETLK, &wanted) != 0 && (errno == EACCES || errno == EAGAIN)) {
+    const std::string holder = HolderOf(*fd);
+    ::close(*fd);
+    return WithExitCode(
+        AlreadyExists("the run's directory {} belongs to another `cohort local`, {}: end that one, "
+                      "or give another --run_dir",
+                      directory, holder),
+        ExitCode::kCantCreate);
+  }
+  return std::unique_ptr<RunLock>(new RunLock(*fd));
+}
+
+RunLock::~RunLock() { ::close(fd_); }
+
+}  // namespace cohort
