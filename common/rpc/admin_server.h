@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,6 +14,8 @@ class Collectable;
 }  // namespace prometheus
 
 namespace cohort {
+
+class HttpPort;
 
 // The health and metrics port of a role, over HTTP:
 //   /metrics  Prometheus' text format
@@ -27,29 +30,28 @@ class AdminServer {
     std::shared_ptr<prometheus::Collectable> registry;  // of /metrics
     // The text of /metrics where there is no `registry`: MetricsRegistry::Text.
     std::function<std::string()> metrics;
-    // Called on the server's threads, so thread-safe. health: "" while the role is healthy, else
+    // Called on the server's thread, so thread-safe. health: "" while the role is healthy, else
     // why not. Null: always healthy. status: the text of /statusz.
     std::function<std::string()> health;
     std::function<std::string()> status;
-    // For a request to come and for its reply to be taken; then the connection is closed, so that
-    // those that say nothing keep the threads from others only for so long.
+    // For a request to come, and for its reply to be taken; then the connection is closed. Those
+    // that say nothing keep nobody waiting: the oldest goes where there are too many.
     std::chrono::milliseconds request_timeout{2000};
+    size_t most_connections = 128;
   };
 
   // Errors: AlreadyExists (names the port that is taken), InvalidArgument, FailedPrecondition
   // (plaintext beyond loopback).
   static absl::StatusOr<std::unique_ptr<AdminServer>> Start(Options options);
-  // Waits for requests under way.
+  // Waits for the answer under way.
   ~AdminServer();
 
-  int port() const { return port_; }
+  int port() const;
 
  private:
-  class Impl;
-  AdminServer(std::unique_ptr<Impl> impl, int port);
+  explicit AdminServer(std::unique_ptr<HttpPort> port);
 
-  std::unique_ptr<Impl> impl_;
-  int port_;
+  const std::unique_ptr<HttpPort> port_;
 };
 
 }  // namespace cohort

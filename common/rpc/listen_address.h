@@ -7,8 +7,8 @@
 
 namespace cohort {
 
-// Whether `address` ("host:port", "unix:/path") can be listened on right now; gRPC and civetweb
-// only say that they failed, this says why. Errors: AlreadyExists (taken), InvalidArgument (not an
+// Whether `address` ("host:port", "unix:/path") can be listened on right now; gRPC only
+// says that it failed, this says why. Errors: AlreadyExists (taken), InvalidArgument (not an
 // address, unknown host, path too long), PermissionDenied, Unavailable; each names the address.
 absl::Status CheckCanListen(const std::string& address);
 

@@ -1,15 +1,9 @@
-// Credentials, statuses, control frames and the admin port.
-#include <arpa/inet.h>
+// Credentials, statuses and control frames.
 #include <grpcpp/grpcpp.h>
-#include <prometheus/counter.h>
-#include <prometheus/registry.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
 
 #include "common/base/status.h"
-#include "common/rpc/admin_server.h"
 #include "common/rpc/credentials.h"
 #include "common/rpc/frame_codec.h"
 #include "common/rpc/grpc_status.h"
@@ -84,86 +78,8 @@ TEST_CASE("control messages in frames") {
              Contains("cohort.v1.ChiefToWorker") && Contains("7 bytes"));
 }
 
-int Dial(int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in name = {};
-  name.sin_family = AF_INET;
-  name.sin_port = htons(static_cast<uint16_t>(port));
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)) == 0);
-  return fd;
-}
-
-std::string Http(int port, const std::string& request) {
-  const int fd = Dial(port);
-  const std::string whole = request + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-  REQUIRE(send(fd, whole.data(), whole.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(whole.size()));
-  std::string reply;
-  char buffer[4096];
-  for (ssize_t n; (n = recv(fd, buffer, sizeof(buffer), 0)) > 0;) {
-    reply.append(buffer, static_cast<size_t>(n));
-  }
-  close(fd);
-  return reply;
-}
-
 TEST_CASE("a polling thread finishes what it has begun, with the gRPC that this is made for") {
   CHECK(PrepareTransportProcess() == grpc::Version().starts_with("1.51."));
-}
-
-TEST_CASE("the admin port") {
-  auto registry = std::make_shared<prometheus::Registry>();
-  prometheus::BuildCounter().Name("cohort_steps_total").Register(*registry).Add({}).Increment(5);
-  std::string health;
-  AdminServer::Options options;
-  options.address = "127.0.0.1:0";
-  options.registry = registry;
-  options.health = [&] { return health; };
-  options.status = [] { return std::string("worker:1, 3 closures\n"); };
-  auto server = AdminServer::Start(options);
-  REQUIRE(server.ok());
-  const int port = (*server)->port();
-  CHECK_THAT(Http(port, "GET /metrics"), Contains("200 OK") && Contains("cohort_steps_total 5"));
-  CHECK_THAT(Http(port, "GET /healthz"), Contains("200 OK") && Contains("ok"));
-  CHECK_THAT(Http(port, "GET /statusz"), Contains("worker:1, 3 closures"));
-  CHECK_THAT(Http(port, "GET /etc/passwd"), Contains("404"));
-  CHECK_THAT(Http(port, "GET /"), Contains("404"));
-  CHECK_THAT(Http(port, "POST /metrics"), Contains("405"));
-  const std::string head = Http(port, "HEAD /statusz");
-  CHECK_THAT(head, Contains("200 OK") && !Contains("closures"));
-  health = "the chief is not heard";
-  CHECK_THAT(Http(port, "GET /healthz"), Contains("503") && Contains("chief is not heard"));
-
-  options.address = fmt::format("127.0.0.1:{}", port);
-  const auto second = AdminServer::Start(options);
-  CHECK(second.status().code() == absl::StatusCode::kAlreadyExists);
-  CHECK_THAT(std::string(second.status().message()), Contains(options.address));
-  server->reset();
-  CHECK(AdminServer::Start(options).ok());  // free again
-  options.address = "0.0.0.0:0";
-  CHECK(AdminServer::Start(options).status().code() == absl::StatusCode::kFailedPrecondition);
-  options.address = "unix:/tmp/x";
-  CHECK(AdminServer::Start(options).status().code() == absl::StatusCode::kInvalidArgument);
-}
-
-TEST_CASE("connections that say nothing do not keep the admin port from others") {
-  AdminServer::Options options;
-  options.address = "127.0.0.1:0";
-  options.request_timeout = std::chrono::milliseconds(50);
-  auto server = AdminServer::Start(options);
-  REQUIRE(server.ok());
-  std::vector<int> silent;
-  for (int i = 0; i < 24; ++i) {
-    silent.push_back(Dial((*server)->port()));
-    if (i % 2 == 0) REQUIRE(send(silent.back(), "GET", 3, MSG_NOSIGNAL) == 3);
-  }
-  CHECK_THAT(Http((*server)->port(), "GET /healthz"), Contains("200 OK"));
-  char byte = 0;
-  for (const int fd : silent) {  // each was closed
-    while (recv(fd, &byte, 1, 0) > 0) {
-    }
-    close(fd);
-  }
 }
 
 }  // namespace

@@ -1,0 +1,189 @@
+// The health and metrics port.
+#include "common/rpc/admin_server.h"
+
+#include <arpa/inet.h>
+#include <prometheus/counter.h>
+#include <prometheus/registry.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/test_time.h"
+
+namespace cohort {
+namespace {
+
+using Catch::Contains;
+
+int Dial(int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in name = {};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(static_cast<uint16_t>(port));
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)) == 0);
+  return fd;
+}
+
+void Send(int fd, std::string_view text) {
+  REQUIRE(send(fd, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()));
+}
+
+// What comes until the other end closes.
+std::string ReadAll(int fd) {
+  std::string reply;
+  char buffer[4096];
+  for (ssize_t n; (n = recv(fd, buffer, sizeof(buffer), 0)) > 0;) {
+    reply.append(buffer, static_cast<size_t>(n));
+  }
+  return reply;
+}
+
+std::string Raw(int port, std::string_view request) {
+  const int fd = Dial(port);
+  Send(fd, request);
+  const std::string reply = ReadAll(fd);
+  close(fd);
+  return reply;
+}
+
+std::string Http(int port, const std::string& request) {
+  return Raw(port, request + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+}
+
+bool IsOpen(int fd) {
+  char byte = 0;
+  return recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+TEST_CASE("the admin port") {
+  auto registry = std::make_shared<prometheus::Registry>();
+  prometheus::BuildCounter().Name("cohort_steps_total").Register(*registry).Add({}).Increment(5);
+  std::string health;
+  AdminServer::Options options;
+  options.address = "127.0.0.1:0";
+  options.registry = registry;
+  options.health = [&] { return health; };
+  options.status = [] { return std::string("worker:1, 3 closures\n"); };
+  auto server = AdminServer::Start(options);
+  REQUIRE(server.ok());
+  const int port = (*server)->port();
+  CHECK_THAT(Http(port, "GET /metrics"), Contains("200 OK") && Contains("cohort_steps_total 5"));
+  CHECK_THAT(Http(port, "GET /healthz"), Contains("200 OK") && Contains("ok"));
+  CHECK_THAT(Http(port, "GET /statusz"), Contains("worker:1, 3 closures"));
+  CHECK_THAT(Http(port, "GET /etc/passwd"), Contains("404"));
+  CHECK_THAT(Http(port, "GET /"), Contains("404"));
+  CHECK_THAT(Http(port, "GET /statusz?verbose=1"), Contains("worker:1, 3 closures"));
+  CHECK_THAT(Http(port, "POST /metrics"), Contains("405"));
+  const std::string head = Http(port, "HEAD /statusz");
+  CHECK_THAT(head, Contains("200 OK") && !Contains("closures"));
+  health = "the chief is not heard";
+  CHECK_THAT(Http(port, "GET /healthz"), Contains("503") && Contains("chief is not heard"));
+
+  options.address = fmt::format("127.0.0.1:{}", port);
+  const auto second = AdminServer::Start(options);
+  CHECK(second.status().code() == absl::StatusCode::kAlreadyExists);
+  CHECK_THAT(std::string(second.status().message()), Contains(options.address));
+  server->reset();
+  CHECK(AdminServer::Start(options).ok());  // free again
+  options.address = "0.0.0.0:0";
+  CHECK(AdminServer::Start(options).status().code() == absl::StatusCode::kFailedPrecondition);
+  options.address = "unix:/tmp/x";
+  CHECK(AdminServer::Start(options).status().code() == absl::StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("connections that say nothing do not keep the admin port from others") {
+  AdminServer::Options options;
+  options.address = "127.0.0.1:0";
+  options.request_timeout = std::chrono::milliseconds(50);
+  auto server = AdminServer::Start(options);
+  REQUIRE(server.ok());
+  std::vector<int> silent;
+  for (int i = 0; i < 24; ++i) {
+    silent.push_back(Dial((*server)->port()));
+    if (i % 2 == 0) Send(silent.back(), "GET");
+  }
+  CHECK_THAT(Http((*server)->port(), "GET /healthz"), Contains("200 OK"));
+  char byte = 0;
+  for (const int fd : silent) {  // each was closed
+    while (recv(fd, &byte, 1, 0) > 0) {
+    }
+    close(fd);
+  }
+}
+
+TEST_CASE("half a request keeps nobody waiting") {
+  AdminServer::Options options;
+  options.address = "127.0.0.1:0";
+  options.request_timeout = testing::Scaled(std::chrono::seconds(5));
+  auto server = AdminServer::Start(options);
+  REQUIRE(server.ok());
+  std::vector<int> half;
+  for (int i = 0; i < 50; ++i) {
+    half.push_back(Dial((*server)->port()));
+    Send(half.back(), "G");
+  }
+  CHECK_THAT(Http((*server)->port(), "GET /metrics"), Contains("200 OK"));
+  CHECK(IsOpen(half.front()));  // so that was not the end of their time
+  Send(half.front(), "ET /healthz HTTP/1.1\r\n");
+  Send(half.front(), "Host: x\r\n\r\n");
+  CHECK_THAT(ReadAll(half.front()), Contains("200 OK") && Contains("ok\n"));
+  for (const int fd : half) close(fd);
+}
+
+TEST_CASE("where there are too many connections the oldest goes") {
+  AdminServer::Options options;
+  options.address = "127.0.0.1:0";
+  options.request_timeout = testing::Scaled(std::chrono::seconds(60));
+  options.most_connections = 3;
+  auto server = AdminServer::Start(options);
+  REQUIRE(server.ok());
+  std::vector<int> silent;
+  for (int i = 0; i < 4; ++i) silent.push_back(Dial((*server)->port()));
+  CHECK(ReadAll(silent[0]).empty());
+  CHECK_THAT(Http((*server)->port(), "GET /healthz"), Contains("200 OK"));
+  CHECK(ReadAll(silent[1]).empty());
+  CHECK(IsOpen(silent[3]));
+  for (const int fd : silent) close(fd);
+}
+
+TEST_CASE("what is no request is refused") {
+  AdminServer::Options options;
+  options.address = "127.0.0.1:0";
+  auto server = AdminServer::Start(options);
+  REQUIRE(server.ok());
+  const int port = (*server)->port();
+  for (const char* odd : {"\r\n\r\n", "nonsense\r\n\r\n", "GET /healthz\r\n\r\n",
+                          "GET  HTTP/1.1\n\n", "GET /healthz SPDY/3\n\n"}) {
+    INFO(odd);
+    CHECK_THAT(Raw(port, odd), Contains("HTTP/1.1 400 ") || Contains("HTTP/1.1 404 "));
+  }
+  CHECK_THAT(Raw(port, "GET /healthz HTTP/1.0\n\n"), Contains("200 OK"));
+  CHECK_THAT(Raw(port, "GET /" + std::string(100'000, 'x')), Contains("HTTP/1.1 431 "));
+  // With a body that nobody reads.
+  CHECK_THAT(Raw(port, "POST / HTTP/1.1\r\n\r\n" + std::string(100'000, 'x')),
+             Contains("HTTP/1.1 405 "));
+}
+
+TEST_CASE("a reply that is taken slowly comes whole, and keeps nobody waiting") {
+  AdminServer::Options options;
+  options.address = "127.0.0.1:0";
+  options.request_timeout = testing::Scaled(std::chrono::seconds(60));
+  options.status = [] { return std::string(20 << 20, 'x'); };
+  auto server = AdminServer::Start(options);
+  REQUIRE(server.ok());
+  const int slow = Dial((*server)->port());
+  Send(slow, "GET /statusz HTTP/1.1\r\n\r\n");
+  CHECK_THAT(Http((*server)->port(), "GET /healthz"), Contains("200 OK"));
+  const std::string reply = ReadAll(slow);
+  CHECK(reply.size() - reply.find("\r\n\r\n") - 4 == 20 << 20);
+  close(slow);
+}
+
+}  // namespace
+}  // namespace cohort
