@@ -9,6 +9,7 @@
 #include "chief/chief_options.h"
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
+#include "common/base/printable.h"
 #include "common/base/process_start.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
@@ -35,7 +36,7 @@ absl::StatusOr<int> Run(const ChiefFlags& flags) {
   std::string report;
   COHORT_ASSIGN_OR_RETURN(const int code,
                           RunUntilEnd(chief.get(), signals.get(), context.log.get(), &report));
-  std::fputs(report.c_str(), stdout);
+  std::fputs(Printable(report).c_str(), stdout);
   return code;
 }
 

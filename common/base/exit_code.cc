@@ -15,6 +15,7 @@
 #include <string>
 #include <system_error>
 
+#include "common/base/printable.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -108,7 +109,8 @@ void OnAbort(int signal, siginfo_t* info, void*) {
 
 }  // namespace
 
-absl::Status WriteToStdout(std::string_view text) {
+absl::Status WriteToStdout(std::string_view unchecked) {
+  const std::string text = Printable(unchecked);
   const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (std::fflush(stdout) == 0 && whole) return absl::OkStatus();
   return WithExitCode(Unavailable("cannot write to the standard output: {}",
@@ -148,7 +150,7 @@ int ExitWith(std::string_view program, const absl::Status& status) {
   if (!status.ok()) {
     const absl::string_view message = status.message();
     const std::string line =
-        fmt::format("{}: error: {}\n", program, std::string_view(message.data(), message.size()));
+        fmt::format("{}: error: {}\n", program, Printable({message.data(), message.size()}));
     const bool written = std::fwrite(line.data(), 1, line.size(), stderr) == line.size();
     // A log file on a disk that is full: the reason may well be that disk.
     if (!written) std::fwrite(line.data(), 1, line.size(), stdout);

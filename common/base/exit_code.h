@@ -39,12 +39,12 @@ ExitCode ExitCodeOf(const absl::Status& status);
 // Says how a process that ends with this status exits; survives Annotate. OK stays OK.
 absl::Status WithExitCode(absl::Status status, ExitCode code);
 
-// Writes "program: error: message" to stderr, or to stdout where stderr takes nothing (a full
-// disk), and returns the exit code: the last line of a main(). Writes nothing for OK.
+// Writes "program: error: message" (Printable) to stderr, or to stdout where stderr takes nothing
+// (a full disk), and returns the exit code: the last line of a main(). Writes nothing for OK.
 int ExitWith(std::string_view program, const absl::Status& status);
 
-// What a program was asked to print, written and flushed. Errors: exit 74 where it cannot be, as on
-// a full disk.
+// What a program was asked to print, written (Printable) and flushed. Errors: exit 74 where it
+// cannot be, as on a full disk.
 absl::Status WriteToStdout(std::string_view text);
 
 // From now on an exception that nobody catches, because memory is out or the system refuses a

@@ -10,6 +10,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/exit_code.h"
+#include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/base/suggest.h"
 
@@ -193,7 +194,7 @@ ParsedFlags FlagSet::Parse(const std::vector<std::string>& arguments) {
 std::optional<int> FlagSet::ParseOrExit(int argc, const char* const* argv) {
   const ParsedFlags parsed = Parse(std::vector<std::string>(argv + 1, argv + argc));
   if (parsed.run) return std::nullopt;
-  std::fwrite(parsed.err.data(), 1, parsed.err.size(), stderr);
+  std::fputs(Printable(parsed.err).c_str(), stderr);
   const absl::Status printed = WriteToStdout(parsed.out);
   return printed.ok() ? parsed.exit_code : ExitWith(impl_->app->get_name(), printed);
 }

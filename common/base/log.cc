@@ -1,10 +1,12 @@
 #include "common/base/log.h"
 
+#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -15,6 +17,7 @@
 #include <utility>
 
 #include "common/base/exit_code.h"
+#include "common/base/printable.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -40,27 +43,32 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
 
 bool NeedsQuotes(std::string_view text) {
   if (text.empty()) return true;
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) <= ' ' || c == '"' || c == '=' || c == '\\' || c == 0x7f) {
-      return true;
-    }
+  while (!text.empty()) {
+    const Character next = FirstCharacter(text);
+    const bool plain = next.printable() && next.code != ' ' && next.code != '"' &&
+                       next.code != '=' && next.code != '\\';
+    if (!plain) return true;
+    text.remove_prefix(next.bytes);
   }
   return false;
 }
 
 void AppendQuoted(std::string_view text, Line* line) {
   line->push_back('"');
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
+  while (!text.empty()) {
+    const Character next = FirstCharacter(text);
+    if (next.code == '"' || next.code == '\\') {
       line->push_back('\\');
-      line->push_back(c);
-    } else if (c == '\n') {
+      line->push_back(static_cast<char>(next.code));
+    } else if (next.code == '\n') {
       line->append(std::string_view("\\n"));
-    } else if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) {
-      fmt::format_to(std::back_inserter(*line), "\\u{:04x}", static_cast<unsigned char>(c));
+    } else if (next.printable()) {
+      line->append(text.substr(0, next.bytes));
     } else {
-      line->push_back(c);
+      const uint32_t code = next.valid ? next.code : 0xdc00 + next.code;
+      fmt::format_to(std::back_inserter(*line), "\\u{:04x}", code);
     }
+    text.remove_prefix(next.bytes);
   }
   line->push_back('"');
 }
@@ -104,6 +112,20 @@ class FunctionSink : public spdlog::sinks::base_sink<std::mutex> {
   }
   void flush_() override {}
   std::function<void(std::string_view)> sink_;
+};
+
+// Closes itself.
+class Probe {
+ public:
+  explicit Probe(int fd) : fd_(fd) {}
+  ~Probe() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Probe(const Probe&) = delete;
+  bool refused() const { return fd_ < 0; }
+
+ private:
+  const int fd_;
 };
 
 // spdlog would make the directories above, and a slip of the keyboard a new tree.
@@ -151,6 +173,16 @@ absl::StatusOr<std::unique_ptr<Logger>> Logger::Create(const LogOptions& options
   if (options.sink) sinks.push_back(std::make_shared<FunctionSink>(options.sink));
   if (!options.file.empty()) {
     COHORT_RETURN_IF_ERROR(CheckParent(options.file));
+    // spdlog would wait for somebody to read a FIFO. One that is read stays open until spdlog has
+    // it.
+    const Probe probe(
+        ::open(options.file.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+    if (probe.refused() && errno == ENXIO) {
+      return WithExitCode(
+          FailedPrecondition("the log file {} cannot be opened: it is a FIFO that nobody reads",
+                             options.file),
+          ExitCode::kCantCreate);
+    }
     try {
       sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file));
     } catch (const std::exception& e) {

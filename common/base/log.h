@@ -52,8 +52,9 @@ struct LogOptions {
 //   2026-01-31T12:00:00.123456Z info worker:2 closure_finished id=17 attempt=1 reason="lost worker"
 //
 // The event is a fixed word and the keys are words, so that a line can be searched; a value with a
-// space, quote, '=' or control character (or none at all) is quoted as in JSON. Thread-safe. Passed
-// to the parts of a task by reference: several tasks may live in one process.
+// space, quote, '=' or what is not printable (or none at all) is quoted as in JSON, where a byte
+// that is no UTF-8 is one of \udc80 to \udcff, as Python has it. Thread-safe. Passed to the parts
+// of a task by reference: several tasks may live in one process.
 class Logger {
  public:
   using Fields = std::initializer_list<LogField>;

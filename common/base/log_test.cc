@@ -1,11 +1,16 @@
 #include "common/base/log.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <regex>
 #include <thread>
 #include <vector>
 
+#include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/base/test_directory.h"
 
@@ -48,6 +53,9 @@ TEST_CASE("a value cannot break its line") {
   c.log->Warning("odd",
                  {{"a", "two words"}, {"b", ""}, {"c", "q\"=\\\n\x01"}, {"d", std::string("x")}});
   REQUIRE(c.last() == R"(warning worker:2 odd a="two words" b="" c="q\"=\\\n\u0001" d=x)");
+  c.log->Warning("odd",
+                 {{"a", "Größe"}, {"b", "\xc2\x9bm"}, {"c", "\x9bm"}, {"d", "\xe2\x80\xae"}});
+  REQUIRE(c.last() == R"(warning worker:2 odd a=Größe b="\u009bm" c="\udc9bm" d="\u202e")");
 }
 
 TEST_CASE("what lies below the level is left out") {
@@ -59,6 +67,23 @@ TEST_CASE("what lies below the level is left out") {
   c.log->Failure(LogLevel::kError, "lost", Unavailable("gone away"));
   REQUIRE(c.last() == "error worker:2 lost code=UNAVAILABLE message=\"gone away\"");
   Logger::Discard()->Error("nowhere");
+}
+
+TEST_CASE("a log file that is a FIFO is written to where somebody reads it, and not waited for") {
+  const testing::TestDirectory directory;
+  LogOptions options;
+  options.to_stderr = false;
+  options.file = directory / "fifo";
+  REQUIRE(::mkfifo(options.file.c_str(), 0600) == 0);
+  const absl::Status refused = Logger::Create(options).status();
+  REQUIRE(ExitCodeOf(refused) == ExitCode::kCantCreate);
+  REQUIRE(testing::Contains({refused.message().data(), refused.message().size()}, "nobody reads"));
+  const int reader = ::open(options.file.c_str(), O_RDONLY | O_NONBLOCK);
+  (*Logger::Create(options))->Info("heard");
+  char line[200] = {};
+  REQUIRE(::read(reader, line, sizeof(line) - 1) > 0);
+  REQUIRE(testing::Contains(line, " heard"));
+  ::close(reader);
 }
 
 TEST_CASE("level names go both ways") {

@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "common/base/printable.h"
+
 namespace cohort {
 namespace {
 
@@ -57,7 +59,7 @@ ProgressLine::~ProgressLine() {
 
 void ProgressLine::Update(const Progress& progress) {
   if (!due()) return;
-  std::string line = FormatProgress(progress);
+  std::string line = Printable(FormatProgress(progress));
   if (!options_.terminal) {
     next_ = clock_->Now() + options_.every_elsewhere;
     output_(line + "\n");
@@ -70,7 +72,7 @@ void ProgressLine::Update(const Progress& progress) {
 }
 
 void ProgressLine::Line(std::string_view text) {
-  output_(fmt::format("{}{}\n", open_ ? kEraseLine : "", text));
+  output_(fmt::format("{}{}\n", open_ ? kEraseLine : "", Printable(text)));
   open_ = false;
 }
 

@@ -12,6 +12,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
+#include "common/base/printable.h"
 #include "common/base/status.h"
 #include "deploy/launcher/child.h"
 #include "deploy/launcher/inspect_checkpoint.h"
@@ -45,7 +46,7 @@ int EvaluateCheckpoint(const EvaluateOptions& options) {
   if (!threads.ok()) return ExitWith("cohort", threads);
   std::string refused;
   const auto checkpoint = FindCheckpoint(options.checkpoint, &refused);
-  std::fputs(refused.c_str(), stderr);
+  std::fputs(Printable(refused).c_str(), stderr);
   if (!checkpoint.ok()) return ExitWith("cohort", checkpoint.status());
   std::vector<std::string> argv = {options.bin_dir + "/cohort-evaluator",
                                    "--checkpoint_dir=" + *checkpoint, "--once"};

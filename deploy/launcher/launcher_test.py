@@ -135,10 +135,10 @@ class LauncherTest(unittest.TestCase):
 
     def test_a_dead_worker_is_reported_with_its_last_lines(self):
         c = Launcher(self, ["--workers", "2"],
-                     worker="print('line one\\nline two', flush=True)\n"
+                     worker="print('line one\\n\\x1b[2Jline two', flush=True)\n"
                             "if name == 'worker-1': os.kill(os.getpid(), 9)\nuntil('end')")
         c.until(lambda: "worker:1 was killed by signal 9 (Killed)" in c.text())
-        self.assertIn("    line one\n    line two\n", c.text())
+        self.assertIn("    line one\n    \\x1b[2Jline two\n", c.text())
         c.touch("end")
         self.assertEqual(c.wait(), 0)
         self.assertEqual(len(c.lives("worker-1")), 1)
@@ -269,6 +269,7 @@ class LauncherTest(unittest.TestCase):
         c.touch("go")
         self.assertEqual(c.wait(), 0, c.text())
         self.assertFalse(os.path.exists(c.dir + "/evaluator-0.term"))
+        self.assertNotIn("ps:0 exited", c.text())  # it was told to
 
     def test_servers_are_ended_after_those_that_need_them(self):
         drains = ("def drain(*_):\n"
@@ -284,6 +285,15 @@ class LauncherTest(unittest.TestCase):
         c.process.send_signal(signal.SIGTERM)
         self.assertEqual(c.wait(), 143)
         self.assertTrue(os.path.exists(c.dir + "/drained"))
+        self.assertTrue(os.path.exists(c.dir + "/ps-0.term"))
+
+    def test_servers_do_not_wait_for_the_deaf(self):
+        c = Launcher(self, ["--grace_s", "2"],
+                     worker="signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+                            "open(base + '/deaf', 'w').close()\nuntil('ps-0.term')")
+        c.until(lambda: os.path.exists(c.dir + "/deaf") and c.lives("ps-0") and c.lives("chief-0"))
+        c.process.send_signal(signal.SIGTERM)
+        self.assertEqual(c.wait(), 143)
         self.assertTrue(os.path.exists(c.dir + "/ps-0.term"))
 
     def test_restart_of_the_chief(self):

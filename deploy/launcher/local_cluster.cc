@@ -10,6 +10,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/identity.h"
+#include "common/base/printable.h"
 #include "common/base/process_start.h"
 #include "common/base/status.h"
 #include "common/cluster/free_ports.h"
@@ -90,7 +91,7 @@ std::vector<std::string> FlagsOf(Task task, const LocalOptions& options,
 void Say(std::string_view line) {
   // A progress line of the chief may stand open on the terminal.
   const std::string text =
-      fmt::format("{}cohort: {}\n", isatty(STDERR_FILENO) ? "\r\x1b[K" : "", line);
+      fmt::format("{}cohort: {}\n", isatty(STDERR_FILENO) ? "\r\x1b[K" : "", Printable(line));
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 

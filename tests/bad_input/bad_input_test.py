@@ -41,6 +41,8 @@ TF_CONFIG = [
     ("no port", "ps", ps_list('["127.0.0.1"]'), "has no port", r"cluster\.ps\[0\]", "look like host:port"),
     ("named port", "ps", ps_list('["127.0.0.1:http"]'), '"http"', r"cluster\.ps\[0\]",
      "number between 1 and 65535"),
+    ("an escape", "ps", ps_list('["127.0.0.1:\\u001b[2J"]'), r'"\\x1b\[2J"', r"cluster\.ps\[0\]",
+     "number between 1 and 65535"),
     ("large port", "ps", ps_list('["127.0.0.1:99999"]'), "99999", r"cluster\.ps\[0\]", "between 1 and 65535"),
     ("a URL", "ps", ps_list('["http://h:1"]'), "has a scheme", r"cluster\.ps\[0\]", "look like host:port"),
     ("bare IPv6", "ps", ps_list('["::1:4711"]'), "more than one colon", r"cluster\.ps\[0\]", "in brackets"),
@@ -87,6 +89,9 @@ FLAGS = [
     ("no command", ["cohort"], USAGE, "command is missing", "cohort", "local, check, inspect"),
     ("a word for a number", ["cohort-ps", "--threads", "many"], USAGE, '"many" is not a number', "--threads",
      "--help shows"),
+    ("an escape", ["cohort-ps", "--\x1b[31m"], USAGE, "unknown flag", r"--\\x1b\[31m", "--help shows"),
+    ("escapes in a path", ["cohort", "inspect", "DIR/\x1b[2J\u202e\u00fc"], NO_INPUT, "not there",
+     r"\\x1b\[2J\\u202e\u00fc", "is not there"),
     ("no value", ["cohort-worker", "--threads"], USAGE, "value is missing", "--threads", "--help shows"),
     ("negative threads", ["cohort-ps", "--threads", "-1"], USAGE, "negative", "--threads", "0 takes"),
     ("a port too large", ["cohort-ps", "--admin_port", "70000"], USAGE, "70000", "--admin_port",
@@ -179,6 +184,8 @@ JOBS = [
     ("a time too long", "mode: async", "task_timeout_s: 1e300", r"not 1e\+300", "job.yaml:38", "at most 1000000000"),
     ("a negative time", "mode: async", "task_timeout_s: -1", "negative", "job.yaml:38", "task_timeout_s"),
     ("no time", "mode: async", "task_timeout_s: .nan", r'"\.nan"', "job.yaml:38", "must be a number"),
+    ("escapes", "name: recommender", 'name: "\\e]0;x\\a\\x9b"', r'not "\\x1b\]0;x\\x07\\u009b"', "job.yaml:5",
+     "letters, digits"),
     ("a path for a name", "name: recommender", "name: a/b", '"a/b"', "job.yaml:5", "letters, digits"),
 ]
 
@@ -318,6 +325,8 @@ class BadInput(DirectoryTestCase):
             self.assertEqual(done.returncode, code, done.stdout[-500:] + done.stderr)
             for expression in says:
                 self.assertRegex(done.stderr, expression)
+            # What a terminal would obey is escaped. (U+FFFD stands for bytes that are no UTF-8.)
+            self.assertNotRegex(done.stdout + done.stderr, "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\ufffd]")
 
     def test_tf_config(self):
         for name, daemon, text, *says in TF_CONFIG:

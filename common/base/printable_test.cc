@@ -1,0 +1,35 @@
+#include "common/base/printable.h"
+
+#include <catch2/catch.hpp>
+
+namespace cohort {
+namespace {
+
+TEST_CASE("what a terminal would obey is escaped") {
+  CHECK(Printable("").empty());
+  CHECK(Printable("two\n\tlines") == "two\n\tlines");
+  CHECK(Printable("\x1b[2Ja\rb\x7f\a") == R"(\x1b[2Ja\x0db\x7f\x07)");
+  CHECK(Printable(std::string_view("a\0b", 3)) == R"(a\x00b)");
+  CHECK(Printable("\xc2\x9b"
+                  "31m") == R"(\u009b31m)");
+  CHECK(Printable("a\xe2\x80\xae"
+                  "b\xe2\x81\xa6") == R"(a\u202eb\u2066)");
+}
+
+TEST_CASE("UTF-8 stays, and what is none is shown as bytes") {
+  for (const char* text : {"Größe", "日本", "𝄞", "\xf4\x8f\xbf\xbf", "\xc2\xa0", "é"}) {
+    CHECK(Printable(text) == text);
+  }
+  CHECK(Printable("\x9b"
+                  "31m") == R"(\x9b31m)");
+  CHECK(Printable("\xc3") == R"(\xc3)");
+  CHECK(Printable("\xc3(") == R"(\xc3()");
+  CHECK(Printable("\xc0\x9b") == R"(\xc0\x9b)");  // longer than need be
+  CHECK(Printable("\xe0\x82\x9b") == R"(\xe0\x82\x9b)");
+  CHECK(Printable("\xed\xa0\x80") == R"(\xed\xa0\x80)");          // a surrogate
+  CHECK(Printable("\xf4\x90\x80\x80") == R"(\xf4\x90\x80\x80)");  // beyond the last
+  CHECK(Printable("\xff\xfe") == R"(\xff\xfe)");
+}
+
+}  // namespace
+}  // namespace cohort
