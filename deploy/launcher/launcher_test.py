@@ -200,6 +200,12 @@ class LauncherTest(unittest.TestCase):
             self.assertEqual(c.wait(), 0, c.text())
             self.assertRegex(c.text(), lost)
             self.assertEqual(len(c.lives("worker-0")), lives)
+        # The chief may find that out first.
+        c = Launcher(self, worker=help_, chief="until('gone')\nsys.exit(69)")
+        c.until(lambda: c.lives("worker-0") and not alive(c.lives("worker-0")[0]["pid"]))
+        c.touch("gone")
+        self.assertEqual(c.wait(), 69, c.text())
+        self.assertRegex(c.text(), lost)
 
     def test_tasks_that_the_chief_has_told_to_end_wait_for_it(self):
         c = Launcher(self, ["--restart"], chief="until('end')\nuntil('reported')")

@@ -178,7 +178,13 @@ void Supervisor::OnExit(Task* task, int wait_status) {
   if (chief && code == 0 && ended_for_missed_) exit_code_ = 0;
   if (phase_ != Phase::kRunning) return;
   if (chief && code == 0) return EnterFinishing();
-  if (IsFinal(code, chief) || (chief && !options_.restart)) return Stop(code);
+  if (IsFinal(code, chief) || (chief && !options_.restart)) {
+    // It may well be why.
+    for (const Task& early : tasks_) {
+      if (early.lost_at.has_value()) options_.say(early.last_words);
+    }
+    return Stop(code);
+  }
   if (code != 0) return OnLost(task, lived, options_.missed);
   if (EndsByItself(task->spec.task)) return;
   task->lost_at = clock_.Now() + options_.chief_end;
