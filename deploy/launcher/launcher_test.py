@@ -230,6 +230,7 @@ class LauncherTest(unittest.TestCase):
         c.process.send_signal(signal.SIGTERM)
         self.assertEqual(c.wait(), 143)
         self.assertTrue(os.path.exists(c.dir + "/ps-0.term"))  # it was let go on, to end
+        self.assertNotIn("ps:0 goes on", c.text())
 
     def test_of_tasks_that_end_together_the_chief_counts_first(self):
         c = Launcher(self, ps="until('go')\nsys.exit(78)", chief="until('go')")

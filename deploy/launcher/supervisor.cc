@@ -158,7 +158,8 @@ void Supervisor::ReapChildren() {
 
 void Supervisor::OnStill(Task* task, bool stands_still) {
   const bool said = task->stands_still && !task->still_at.has_value();
-  if (said && !stands_still) options_.say(fmt::format("{} goes on", task->spec.task));
+  if (said && !stands_still && !task->told)
+    options_.say(fmt::format("{} goes on", task->spec.task));
   if (stands_still == task->stands_still) return;
   task->stands_still = stands_still;
   task->still_at.reset();
