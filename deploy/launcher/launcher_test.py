@@ -3,6 +3,7 @@
 
 Usage: launcher_test.py COHORT_BINARY
 """
+import ctypes
 import json
 import os
 import re
@@ -99,6 +100,12 @@ def alive(pid):
             return f.read().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def processor_time(pid):
+    with open("/proc/%d/stat" % pid) as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class LauncherTest(unittest.TestCase):
@@ -278,7 +285,21 @@ class LauncherTest(unittest.TestCase):
         self.assertFalse(os.path.exists(c.dir + "/evaluator-0.term"))
         self.assertNotIn("ps:0 exited", c.text())  # it was told to
 
+    def test_an_evaluator_that_a_signal_cuts_off_is_no_good_end(self):
+        c = Launcher(self, ["--evaluator"], chief="until('ready')",
+                     evaluator="open(base + '/ready', 'w').close()\nuntil('never')",
+                     worker="until('never')", ps="until('never')")
+        c.until(lambda: "the job is done: ending" in c.text())
+        c.process.send_signal(signal.SIGINT)
+        self.assertEqual(c.wait(), 130, c.text())
+        self.assertTrue(os.path.exists(c.dir + "/evaluator-0.term"))
+
     def test_servers_are_ended_after_those_that_need_them(self):
+        for flags, finished in (([], False), (["--evaluator"], True)):
+            with self.subTest(finished=finished):
+                self.check_servers_are_ended_after_workers(flags, finished)
+
+    def check_servers_are_ended_after_workers(self, flags, finished):
         drains = ("def drain(*_):\n"
                   "    for _ in range(25):\n"
                   "        if os.path.exists(base + '/ps-0.term'): sys.exit(1)\n"
@@ -287,10 +308,14 @@ class LauncherTest(unittest.TestCase):
                   "    sys.exit(143)\n"
                   "signal.signal(signal.SIGTERM, drain)\n"
                   "open(base + '/ready', 'w').close()\nuntil('never')")
-        c = Launcher(self, worker=drains)
+        c = Launcher(self, flags, worker=drains, ps="until('never')", chief="until('end')",
+                     evaluator="until('ps-0.term')")
         c.until(lambda: os.path.exists(c.dir + "/ready") and c.lives("ps-0") and c.lives("chief-0"))
-        c.process.send_signal(signal.SIGTERM)
-        self.assertEqual(c.wait(), 143)
+        if finished:
+            c.touch("end")
+        else:
+            c.process.send_signal(signal.SIGTERM)
+        self.assertEqual(c.wait(), 0 if finished else 143)
         self.assertTrue(os.path.exists(c.dir + "/drained"))
         self.assertTrue(os.path.exists(c.dir + "/ps-0.term"))
 
@@ -345,6 +370,33 @@ class LauncherTest(unittest.TestCase):
         c.process.send_signal(signal.SIGTERM)
         self.assertEqual(c.wait(), 143)
         self.assertFalse(alive(c.lives("ps-0")[0]["pid"]))
+
+    def test_a_task_that_cannot_be_reaped_costs_nothing(self):
+        # As one whose storage hangs: a tracer that does not look at its end keeps it.
+        c = Launcher(self, ["--grace_s", "1"], ps="time.sleep(3600)")
+        c.until(lambda: all(c.lives(t) for t in ("ps-0", "worker-0", "chief-0")))
+        held = c.lives("ps-0")[0]["pid"]
+        ptrace_seize = 0x4206
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        self.assertEqual(libc.ptrace(ptrace_seize, held, None, None), 0,
+                         os.strerror(ctypes.get_errno()))
+        try:
+            for _ in range(2):
+                c.process.send_signal(signal.SIGTERM)
+                c.until(lambda: "ending all tasks" in c.text())
+            c.until(lambda: "killing what is left" in c.text())
+            # Nothing happens any more, from half of the grace on too.
+            time.sleep(0.6)
+            began, used = time.monotonic(), processor_time(c.process.pid)
+            time.sleep(1)
+            used = processor_time(c.process.pid) - used
+            self.assertLess(used, 0.2 * (time.monotonic() - began))
+            self.assertIsNone(c.process.poll())
+        finally:
+            os.kill(held, signal.SIGKILL)
+            os.waitpid(held, 0)  # as its tracer: now its parent may
+        self.assertEqual(c.wait(), 143)
 
     def test_no_orphan_survives_a_killed_launcher(self):
         c = Launcher(self, ["--workers", "2"])

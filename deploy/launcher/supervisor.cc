@@ -47,6 +47,8 @@ bool IsServer(std::string_view task) { return task.starts_with("ps:"); }
 
 bool EndsByItself(std::string_view task) { return task.starts_with("evaluator:"); }
 
+bool NeedsServers(std::string_view task) { return !IsServer(task) && !EndsByItself(task); }
+
 bool IsOnFullDisk(const std::string& path) {
   struct statvfs info = {};
   return statvfs(path.c_str(), &info) == 0 && info.f_bavail == 0;
@@ -133,6 +135,7 @@ void Supervisor::OnSignal(int signal) {
     return;
   }
   options_.say(fmt::format("{}: ending all tasks", strsignal(signal)));
+  if (phase_ == Phase::kFinishing && IsAlive(EndsByItself)) exit_code_ = ExitCodeOfSignal(signal);
   Stop(ExitCodeOfSignal(signal));
 }
 
@@ -158,7 +161,7 @@ void Supervisor::ReapChildren() {
 
 void Supervisor::OnStill(Task* task, bool stands_still) {
   const bool said = task->stands_still && !task->still_at.has_value();
-  if (said && !stands_still && !task->told)
+  if (said && !stands_still && !task->terminated)
     options_.say(fmt::format("{} goes on", task->spec.task));
   if (stands_still == task->stands_still) return;
   task->stands_still = stands_still;
@@ -171,7 +174,7 @@ void Supervisor::OnExit(Task* task, int wait_status) {
   const int code = ExitCodeOfWait(wait_status);
   const bool chief = task->spec.task == kChiefTask;
   const bool expected =
-      phase_ == Phase::kStopping || phase_ == Phase::kKilling || task->told || code == 0;
+      phase_ == Phase::kStopping || phase_ == Phase::kKilling || task->terminated || code == 0;
   const std::string last_words = LastWords(*task, wait_status);
   if (!expected) options_.say(last_words);
   task->child.reset();
@@ -233,8 +236,8 @@ void Supervisor::ScheduleRestart(Task* task, Duration lived) {
 void Supervisor::OnTimers() {
   const TimePoint now = clock_.Now();
   for (Task& task : tasks_) OnTaskTimers(&task, now);
-  if (phase_ == Phase::kFinishing && now >= told_deadline_.value_or(now)) EndTheUntold();
-  if (phase_ == Phase::kStopping) EndServers();
+  if (phase_ == Phase::kFinishing && now >= last_call_ends_.value_or(now)) EndWhatIsLeft();
+  EndServers();
   if (!phase_deadline_.has_value() || now < *phase_deadline_) return;
   if (phase_ == Phase::kRunning) {
     options_.say(
@@ -249,6 +252,7 @@ void Supervisor::OnTimers() {
   } else if (phase_ == Phase::kStopping) {
     phase_ = Phase::kKilling;
     phase_deadline_.reset();
+    servers_end_.reset();
     SignalAll(SIGKILL);
   }
 }
@@ -273,50 +277,46 @@ void Supervisor::Stop(int exit_code) {
   if (phase_ == Phase::kStopping || phase_ == Phase::kKilling) return;
   phase_ = Phase::kStopping;
   phase_deadline_ = clock_.Now() + options_.grace;
+  last_call_ends_.reset();
   ForgetRestarts();
-  told_deadline_.reset();
-  servers_deadline_ = clock_.Now() + options_.grace / 2;
+  EndInOrder(/*evaluators=*/true);
+}
+
+void Supervisor::EndInOrder(bool evaluators) {
   for (Task& task : tasks_) {
-    if (!IsServer(task.spec.task)) Terminate(&task);
+    if (EndsByItself(task.spec.task) ? evaluators : !IsServer(task.spec.task)) Terminate(&task);
   }
+  servers_end_ = clock_.Now() + options_.grace / 2;
   EndServers();
 }
 
 void Supervisor::EndServers() {
-  if (!servers_deadline_.has_value()) return;
-  const bool needed = std::ranges::any_of(
-      tasks_, [](const Task& task) { return task.child != nullptr && !IsServer(task.spec.task); });
-  if (needed && clock_.Now() < *servers_deadline_) return;
-  servers_deadline_.reset();
+  if (!servers_end_.has_value()) return;
+  if (clock_.Now() < *servers_end_ && IsAlive(NeedsServers)) return;
+  servers_end_.reset();
   for (Task& task : tasks_) {
     if (IsServer(task.spec.task)) Terminate(&task);
   }
 }
 
-void Supervisor::EndTheUntold() {
-  told_deadline_.reset();
+void Supervisor::EndWhatIsLeft() {
+  last_call_ends_.reset();
+  if (servers_end_.has_value()) return;
   std::string names;
-  bool wait = false;
-  for (Task& task : tasks_) {
-    if (task.child == nullptr) continue;
-    if (EndsByItself(task.spec.task)) {
-      wait = true;
-    } else if (!task.told) {
-      names += fmt::format("{}{}", names.empty() ? "" : ", ", task.spec.task);
-    }
+  for (const Task& task : tasks_) {
+    if (task.child == nullptr || task.terminated || EndsByItself(task.spec.task)) continue;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", task.spec.task);
   }
   if (!names.empty()) options_.say(fmt::format("the job is done: ending {}", names));
-  if (!wait) return Stop(0);
-  for (Task& task : tasks_) {
-    if (!EndsByItself(task.spec.task) && !task.told) Terminate(&task);
-  }
+  if (!IsAlive(EndsByItself)) return Stop(0);
+  if (!names.empty()) EndInOrder(/*evaluators=*/false);
 }
 
 void Supervisor::EnterFinishing() {
   exit_code_ = 0;
   phase_ = Phase::kFinishing;
   phase_deadline_ = clock_.Now() + options_.finish;
-  told_deadline_ = clock_.Now() + options_.told;
+  last_call_ends_ = clock_.Now() + options_.last_call;
   ForgetRestarts();
 }
 
@@ -334,10 +334,16 @@ void Supervisor::SignalAll(int signal) {
 }
 
 void Supervisor::Terminate(Task* task) {
-  task->told = true;
+  task->terminated = true;
   if (task->child == nullptr) return;
   task->child->Signal(SIGTERM);
   if (task->stands_still) task->child->Signal(SIGCONT);
+}
+
+bool Supervisor::IsAlive(bool (*which)(std::string_view task)) const {
+  return std::any_of(tasks_.begin(), tasks_.end(), [&](const Task& task) {
+    return task.child != nullptr && which(task.spec.task);
+  });
 }
 
 bool Supervisor::AnyAlive() const {
@@ -348,7 +354,7 @@ bool Supervisor::AnyAlive() const {
 
 TimePoint Supervisor::NextTimer() const {
   TimePoint next = phase_deadline_.value_or(TimePoint::max());
-  next = std::min({next, told_deadline_.value_or(next), servers_deadline_.value_or(next)});
+  next = std::min({next, last_call_ends_.value_or(next), servers_end_.value_or(next)});
   for (const Task& task : tasks_) {
     for (const auto& timer : {task.restart_at, task.lost_at, task.still_at}) {
       next = std::min(next, timer.value_or(next));

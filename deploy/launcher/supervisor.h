@@ -22,8 +22,8 @@ struct SupervisorOptions {
   // For the chief to end after a ps or worker has exited with 0: longer than it waits for those
   // that it has told to.
   Duration chief_end = std::chrono::seconds(15);
-  Duration stopped = std::chrono::seconds(2);   // a process that stands still is then told
-  Duration told = std::chrono::seconds(1);      // for what a chief that ended well has told to end
+  Duration stopped = std::chrono::seconds(2);    // a process that stands still is then told
+  Duration last_call = std::chrono::seconds(1);  // for what a chief that ended well has told to end
   Duration finish = std::chrono::seconds(120);  // for an evaluator to end by itself after the chief
   int last_lines = 12;                          // of a dead task's log that are shown
   std::function<void(std::string_view)> say;    // gets whole lines, without the newline
@@ -38,14 +38,16 @@ struct SupervisorOptions {
 //      └────────► STOPPING ── 4 ──► KILLING ─────────┘
 //
 // 1 the chief has exited with 0: the job is done, and it has told those tasks to end that were
-//   there. What has not ended after `told`, started again too late to be told, gets SIGTERM; an
-//   evaluator ends by itself, when it has evaluated the last checkpoint.
+//   there. What has not ended after `last_call`, most likely started again too late to be told, is
+//   ended in order; an evaluator ends by itself, when it has evaluated the last checkpoint.
 // 2 the last process is gone.
 // 3 a signal; the chief failed; a task failed for good, or has been missed for `missed` and is not
-//   started again; FINISHING has nothing to wait for, or took too long: all get SIGTERM, the
-//   servers when the others have ended (a worker needs them for the step that it has in hand), or
-//   half of `grace` has passed.
+//   started again; FINISHING has no evaluator to wait for, or took too long: all are ended in
+//   order.
 // 4 `grace` has passed, or a second signal: all get SIGKILL.
+//
+// In order: all get SIGTERM, the servers when chief and workers have ended (a worker needs them for
+// the step that it has in hand), or half of `grace` has passed.
 //
 // A worker or ps that dies is reported with the last lines of its log; the chief decides what its
 // loss means. Without `restart` a ps that dies, and the last worker, end the run with 69: the chief
@@ -68,7 +70,8 @@ class Supervisor {
   Supervisor& operator=(const Supervisor&) = delete;
 
   // Starts all and returns the chief's exit code when no process is left: 128 + signal where a
-  // signal ended the launcher, the code of the task that failed for good where one did.
+  // signal ended the launcher (after the chief's 0: where it cut an evaluator off), the code of the
+  // task that failed for good where one did.
   int Run();
 
  private:
@@ -77,9 +80,9 @@ class Supervisor {
     ChildSpec spec;
     std::unique_ptr<Child> child{};  // none: dead
     std::optional<TimePoint> restart_at{};
-    Duration pause{};      // before the next restart
-    bool told = false;     // SIGTERM by this class
-    bool started = false;  // once
+    Duration pause{};         // before the next restart
+    bool terminated = false;  // by this class
+    bool started = false;     // once
 
     // Of one that has exited with 0 before the chief.
     std::optional<TimePoint> lost_at{};  // then it is lost, unless the chief has ended
@@ -112,12 +115,14 @@ class Supervisor {
   void Stop(int exit_code);
   void EnterFinishing();
   void ForgetRestarts();
-  // `told` has passed, or an evaluator has ended since.
-  void EndTheUntold();
-  // Where it is their turn in STOPPING.
+  // `last_call` has passed, or a process has ended since.
+  void EndWhatIsLeft();
+  // See above; `evaluators` too. Servers whose turn it is not are left to EndServers.
+  void EndInOrder(bool evaluators);
   void EndServers();
   void SignalAll(int signal);
   static void Terminate(Task* task);
+  bool IsAlive(bool (*which)(std::string_view task)) const;  // a process of these tasks
   bool AnyAlive() const;
   TimePoint NextTimer() const;
 
@@ -127,8 +132,8 @@ class Supervisor {
   std::vector<Task> tasks_;
   Phase phase_ = Phase::kRunning;
   std::optional<TimePoint> phase_deadline_;
-  std::optional<TimePoint> told_deadline_;     // in FINISHING
-  std::optional<TimePoint> servers_deadline_;  // in STOPPING: they are told at the latest
+  std::optional<TimePoint> last_call_ends_;  // in FINISHING
+  std::optional<TimePoint> servers_end_;  // at the latest; none: nobody ends them, or all have been
   std::optional<int> exit_code_;
   std::string missed_;             // the first task that is; "": none
   bool ended_for_missed_ = false;  // the chief's own 0 would take it back
