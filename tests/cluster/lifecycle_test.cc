@@ -167,7 +167,8 @@ void MeetsOnUnixSockets(Body body) {
 void HandsOver(Body body) {
   MiniClusterOptions options{.workers = 2, .job_yaml = RecommenderJob(30, 0), .proxied = true};
   Scenario s(body, "takeover", options);
-  s.Pace(0);
+  // The job must outlast three starts of a chief, also in a slow build.
+  s.Pace(0, std::chrono::milliseconds(300));
   s.Check(s->StartAll());
   s.Check(s->WaitForSteps(10, seconds(60)));
   s.Check(s->Start(TaskRole::kChief, 1));
