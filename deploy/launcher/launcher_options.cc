@@ -11,6 +11,8 @@ void AddLocal(FlagSet* flags, LocalOptions* o) {
   flags->Add("evaluator", &o->evaluator, "an evaluator too, which evaluates every checkpoint");
   flags->Add("restart", &o->restart, "bring a task back that died");
   flags->Add("fresh", &o->fresh, "start anew, whatever checkpoints there are");
+  flags->Add("transport", &o->transport,
+             "how workers reach the ps: unix (sockets and shared memory) or tcp, as between hosts");
   flags->Add("checkpoint_dir", &o->checkpoint_dir, "default: checkpoints/ in the run's directory");
   flags->Add("log_dir", &o->log_dir, "metrics and TensorBoard files; default: logs/ there");
   flags->Add("run_dir", &o->run_dir,

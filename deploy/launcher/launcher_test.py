@@ -132,6 +132,16 @@ class LauncherTest(unittest.TestCase):
         sockets = [a for a in life["argv"] if a.startswith("--unix_socket_dir=")][0]
         self.assertFalse(os.path.exists(sockets.split("=")[1]))  # removed at the end
 
+    def test_tcp_has_no_sockets_of_one_host(self):
+        c = Launcher(self, ["--transport", "tcp"])
+        tasks = ["ps-0", "worker-0", "chief-0"]
+        c.until(lambda: all(c.lives(t) for t in tasks))
+        c.touch("end")
+        self.assertEqual(c.wait(), 0)
+        for task in tasks:
+            argv = c.lives(task)[0]["argv"]
+            self.assertFalse([a for a in argv if "unix_socket_dir" in a], argv)
+
     def test_the_chiefs_exit_code_is_the_launchers(self):
         c = Launcher(self, chief="sys.stderr.write('the reason\\n'); sys.exit(69)")
         self.assertEqual(c.wait(), 69)

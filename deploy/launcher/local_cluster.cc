@@ -39,9 +39,13 @@ bool Selects(std::string_view selector, Task task) {
   return selector == RoleName(task.role) || selector == task.ToString();
 }
 
-absl::Status CheckCounts(const LocalOptions& options) {
+absl::Status CheckFlags(const LocalOptions& options) {
   COHORT_RETURN_IF_ERROR(CheckBetween("--ps", options.ps, 1, kMostTasks));
-  return CheckBetween("--workers", options.workers, 1, kMostTasks);
+  COHORT_RETURN_IF_ERROR(CheckBetween("--workers", options.workers, 1, kMostTasks));
+  if (options.transport == "unix" || options.transport == "tcp") return absl::OkStatus();
+  return WithExitCode(
+      InvalidArgument("--transport: \"{}\" is neither unix nor tcp", options.transport),
+      ExitCode::kUsage);
 }
 
 absl::Status CheckProgram(const std::string& path) {
@@ -77,7 +81,9 @@ absl::Status AddTaskFlags(const LocalOptions& options, const std::vector<Task>& 
 std::vector<std::string> FlagsOf(Task task, const LocalOptions& options,
                                  const RunDirectories& directories) {
   std::vector<std::string> flags;
-  if (task.role != Role::kEvaluator) flags.push_back("--unix_socket_dir=" + directories.sockets);
+  if (task.role != Role::kEvaluator && !directories.sockets.empty()) {
+    flags.push_back("--unix_socket_dir=" + directories.sockets);
+  }
   if (task.role == Role::kChief || task.role == Role::kEvaluator) {
     flags.push_back("--checkpoint_dir=" + directories.checkpoints);
     flags.push_back("--log_dir=" + directories.logs);
@@ -114,7 +120,9 @@ absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options) {
     if (error) return CannotMake(path, error.message());
   }
   COHORT_ASSIGN_OR_RETURN(made.lock, RunLock::Take(run));
-  COHORT_ASSIGN_OR_RETURN(made.sockets, MakeTemporary("cohort"));
+  if (options.transport == "unix") {
+    COHORT_ASSIGN_OR_RETURN(made.sockets, MakeTemporary("cohort"));
+  }
   return made;
 }
 
@@ -166,7 +174,7 @@ std::string OwnDirectory() {
 
 int RunLocal(const LocalOptions& options) {
   const auto prepare = [&]() -> absl::StatusOr<std::pair<RunDirectories, std::vector<ChildSpec>>> {
-    COHORT_RETURN_IF_ERROR(CheckCounts(options));
+    COHORT_RETURN_IF_ERROR(CheckFlags(options));
     if (access(options.job.c_str(), R_OK) != 0) {
       return NotFound("the job file {} cannot be read: {}", options.job, std::strerror(errno));
     }

@@ -19,10 +19,11 @@ struct LocalOptions {
   bool evaluator = false;
   bool restart = false;
   bool fresh = false;
-  std::string checkpoint_dir;           // "": <run_dir>/checkpoints
-  std::string log_dir;                  // metrics and TensorBoard files; "": <run_dir>/logs
-  std::string run_dir;                  // logs of the tasks; "": log_dir's, or a new one below /tmp
-  std::string bin_dir;                  // where the daemons are; "": beside the launcher
+  std::string transport = "unix";  // how workers reach a ps: "unix" (shared memory too) or "tcp"
+  std::string checkpoint_dir;      // "": <run_dir>/checkpoints
+  std::string log_dir;             // metrics and TensorBoard files; "": <run_dir>/logs
+  std::string run_dir;             // logs of the tasks; "": log_dir's, or a new one below /tmp
+  std::string bin_dir;             // where the daemons are; "": beside the launcher
   std::vector<std::string> task_flags;  // "worker:1=--threads=2", "ps=--log_level=debug"
   double grace_s = 10;
   double missed_s = 4;
@@ -35,7 +36,7 @@ struct RunDirectories {
   std::string tasks;  // <task>.log
   std::string checkpoints;
   std::string logs;
-  std::string sockets;  // short, of this user alone; removed at the end
+  std::string sockets;  // short, of this user alone; removed at the end; "": TCP only
   std::unique_ptr<RunLock> lock;
 };
 
@@ -43,7 +44,7 @@ struct RunDirectories {
 absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options);
 
 // One spec per task, the chief last: each with its TF_CONFIG. Errors: InvalidArgument (exit 64) for
-// a wrong count or --task_flag; NotFound (exit 71) where a daemon's binary is not in bin_dir.
+// a wrong --task_flag; NotFound (exit 71) where a daemon's binary is not in bin_dir.
 absl::StatusOr<std::vector<ChildSpec>> MakeTasks(const LocalOptions& options,
                                                  const RunDirectories& directories,
                                                  const std::vector<int>& ports);

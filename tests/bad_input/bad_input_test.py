@@ -109,6 +109,8 @@ FLAGS = [
     ("negative threads of an evaluation", ["cohort", "evaluate", "--threads", "-3", "DIR"], USAGE, "-3", "--threads",
      "between 0 and"),
     ("negative workers", ["cohort", "local", "--workers", "-3", "JOB"], USAGE, "-3", "--workers", "between 1 and"),
+    ("no such transport", ["cohort", "local", "--transport", "udp", "JOB"], USAGE, '"udp"', "--transport",
+     "neither unix nor tcp"),
     ("a flag for nobody", ["cohort", "local", "--task_flag", "x=--y", "JOB"], USAGE, '"x=--y"', "--task_flag",
      "TASK=FLAG"),
     ("negative timeout", ["cohort-chief", "JOB", "--task_timeout_s", "-1"], USAGE, "negative", "--task_timeout_s",
