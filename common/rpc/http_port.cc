@@ -156,7 +156,7 @@ bool HttpPort::Wait() {
 }
 
 void HttpPort::Accept() {
-  while (true) {
+  for (int i = 0; i < kBacklog; ++i) {  // then the others have their turn
     const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE)) accept_after_ = clock_.Now() + kPause;
     if (fd < 0) return;
