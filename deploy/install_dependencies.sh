@@ -11,7 +11,7 @@ build=(
   libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   libc-ares-dev libre2-dev libssl-dev zlib1g-dev
   libspdlog-dev libfmt-dev libcli11-dev libyaml-cpp-dev nlohmann-json3-dev
-  prometheus-cpp-dev libcivetweb-dev libcurl4-openssl-dev
+  prometheus-cpp-dev libcivetweb-dev libcurl4-openssl-dev libmicrohttpd-dev
   libdnnl-dev ocl-icd-opencl-dev libhwy-dev libmimalloc-dev
   catch2 python3
 )

@@ -4,7 +4,6 @@
 #include <absl/status/statusor.h>
 
 #include <chrono>
-#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,13 +14,13 @@ class Collectable;
 
 namespace cohort {
 
-class HttpPort;
-
 // The health and metrics port of a role, over HTTP:
 //   /metrics  Prometheus' text format
 //   /healthz  200 "ok" or 503 and why
 //   /statusz  text for people
-// Anything else is 404; other methods than GET and HEAD are 405.
+// Anything else is 404; other methods than GET and HEAD are 405. libmicrohttpd polls the
+// connections: one that sends half a request, or does not read, keeps no other waiting, and an
+// answer that hangs holds one of four threads.
 class AdminServer {
  public:
   struct Options {
@@ -30,28 +29,31 @@ class AdminServer {
     std::shared_ptr<prometheus::Collectable> registry;  // of /metrics
     // The text of /metrics where there is no `registry`: MetricsRegistry::Text.
     std::function<std::string()> metrics;
-    // Called on the server's thread, so thread-safe. health: "" while the role is healthy, else
+    // Called on the server's threads, so thread-safe. health: "" while the role is healthy, else
     // why not. Null: always healthy. status: the text of /statusz.
     std::function<std::string()> health;
     std::function<std::string()> status;
-    // For a request to come, and for its reply to be taken; then the connection is closed. Those
-    // that say nothing keep nobody waiting: the oldest goes where there are too many.
-    std::chrono::milliseconds request_timeout{2000};
-    size_t most_connections = 128;
+    // A connection that says or takes nothing for so long is closed.
+    std::chrono::seconds request_timeout{2};
+    unsigned most_connections = 256;  // beyond, new ones wait until others are closed
   };
 
   // Errors: AlreadyExists (names the port that is taken), InvalidArgument, FailedPrecondition
   // (plaintext beyond loopback).
   static absl::StatusOr<std::unique_ptr<AdminServer>> Start(Options options);
-  // Waits for the answer under way.
+  // Waits for the answers under way.
   ~AdminServer();
+  AdminServer(const AdminServer&) = delete;
+  AdminServer& operator=(const AdminServer&) = delete;
 
-  int port() const;
+  int port() const { return port_; }
 
  private:
-  explicit AdminServer(std::unique_ptr<HttpPort> port);
+  class Impl;
+  AdminServer(std::unique_ptr<Impl> impl, int port);
 
-  const std::unique_ptr<HttpPort> port_;
+  const std::unique_ptr<Impl> impl_;
+  const int port_;
 };
 
 }  // namespace cohort

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
@@ -17,16 +18,18 @@ namespace {
 
 class Socket {
  public:
-  Socket(int family) : fd_(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
+  explicit Socket(int family, int flags = 0)
+      : fd_(socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0)) {}
   ~Socket() {
     if (fd_ >= 0) close(fd_);
   }
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
   int fd() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
 
  private:
-  const int fd_;
+  int fd_;
 };
 
 absl::Status FromErrno(const std::string& address, int error) {
@@ -78,25 +81,25 @@ absl::Status CheckUnix(const std::string& address) {
   return absl::OkStatus();
 }
 
-absl::Status CheckBind(const std::string& address, const addrinfo& info) {
-  Socket probe(info.ai_family);
-  // An address family that the kernel lacks is gRPC's to skip.
-  if (probe.fd() < 0) return absl::OkStatus();
+// False where the kernel lacks the address's family.
+absl::StatusOr<bool> Bind(const std::string& address, const addrinfo& info, const Socket& socket) {
+  if (socket.fd() < 0) return false;
   const int on = 1;
-  setsockopt(probe.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (info.ai_family == AF_INET6) {
-    setsockopt(probe.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+    setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
   }
-  if (bind(probe.fd(), info.ai_addr, info.ai_addrlen) != 0 || listen(probe.fd(), 1) != 0) {
+  if (bind(socket.fd(), info.ai_addr, info.ai_addrlen) != 0 ||
+      listen(socket.fd(), SOMAXCONN) != 0) {
     return FromErrno(address, errno);
   }
-  return absl::OkStatus();
+  return true;
 }
 
-}  // namespace
+using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
-absl::Status CheckCanListen(const std::string& address) {
-  if (address.starts_with("unix:")) return CheckUnix(address);
+// What "host:port" means.
+absl::StatusOr<AddressList> Resolve(const std::string& address) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon + 1 == address.size()) {
     return InvalidArgument("\"{}\" is no address to listen on: it should look like host:port",
@@ -111,11 +114,29 @@ absl::Status CheckCanListen(const std::string& address) {
   const std::string port = address.substr(colon + 1);
   const int error = getaddrinfo(host.empty() ? nullptr : host.c_str(), port.c_str(), &hints, &list);
   if (error != 0) return InvalidArgument("cannot listen on {}: {}", address, gai_strerror(error));
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
-  for (const addrinfo* info = list; info != nullptr; info = info->ai_next) {
-    COHORT_RETURN_IF_ERROR(CheckBind(address, *info));
+  return AddressList(list, freeaddrinfo);
+}
+
+}  // namespace
+
+absl::Status CheckCanListen(const std::string& address) {
+  if (address.starts_with("unix:")) return CheckUnix(address);
+  COHORT_ASSIGN_OR_RETURN(const AddressList list, Resolve(address));
+  for (const addrinfo* info = list.get(); info != nullptr; info = info->ai_next) {
+    // An address family that the kernel lacks is gRPC's to skip.
+    COHORT_RETURN_IF_ERROR(Bind(address, *info, Socket(info->ai_family)).status());
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<int> ListenOn(const std::string& address) {
+  COHORT_ASSIGN_OR_RETURN(const AddressList list, Resolve(address));
+  for (const addrinfo* info = list.get(); info != nullptr; info = info->ai_next) {
+    Socket socket(info->ai_family, SOCK_NONBLOCK);
+    COHORT_ASSIGN_OR_RETURN(const bool bound, Bind(address, *info, socket));
+    if (bound) return socket.Release();
+  }
+  return Unavailable("cannot listen on {}: no address family of it is to be had here", address);
 }
 
 }  // namespace cohort

@@ -2,6 +2,7 @@
 #define COHORT_COMMON_RPC_LISTEN_ADDRESS_H_
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <string>
 
@@ -11,6 +12,10 @@ namespace cohort {
 // says that it failed, this says why. Errors: AlreadyExists (taken), InvalidArgument (not an
 // address, unknown host, path too long), PermissionDenied, Unavailable; each names the address.
 absl::Status CheckCanListen(const std::string& address);
+
+// A socket that listens on the first of the addresses that "host:port" means, and does not block;
+// the caller's to close. Errors: as above.
+absl::StatusOr<int> ListenOn(const std::string& address);
 
 }  // namespace cohort
 
