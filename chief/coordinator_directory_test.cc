@@ -123,6 +123,22 @@ TEST_CASE("a journal that lacks what a checkpoint names, or its newest file, is 
   CHECK(c.coordinator->state().steps == 1);
 }
 
+TEST_CASE(
+    "a chief that goes on from a checkpoint alone, and dies at once, leaves its timeline behind") {
+  Cluster c(1, 1);
+  c.servers[0]->timeline = 6;
+  c.Start();
+  RequireOk(c.coordinator->Checkpoint());
+  c.coordinator.reset();
+  std::filesystem::remove(c.directory / "journal/journal-1");
+  c.servers[0]->Kill();
+  c.servers[0] = std::make_unique<FakePeer>(Task{Role::kPs, 0});
+  c.options.cluster.Set({Role::kPs, 0}, c.servers[0]->address());
+  RequireOk(ClusterCoordinator::Start(c.options).status());
+  c.Start();
+  CHECK(c.coordinator->state().timeline == 8);  // above the checkpoint's
+}
+
 TEST_CASE("a generation that no chief can have had is refused by name, and nothing is taken") {
   Cluster c(2, 1);
   c.workers[1]->heard_generation = uint64_t{1} << 40;

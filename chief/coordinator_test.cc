@@ -253,6 +253,12 @@ TEST_CASE("a finished job whose last checkpoint is there ends well on a full dis
   CHECK(c.servers[0]->shutdown_reason() == "the end");
 }
 
+// No record becomes durable while it lives.
+struct HeldJournal {
+  HeldJournal() { journal_held = true; }
+  ~HeldJournal() { journal_held = false; }
+};
+
 TEST_CASE("the last checkpoint of a finished job does not wait for a full disk's journal") {
   Cluster c(1, 1);
   c.Start();
@@ -274,14 +280,13 @@ TEST_CASE("the last checkpoint of a finished job does not wait for a full disk's
 TEST_CASE("a job that is interrupted when its last checkpoint is committed is finished") {
   Cluster c(1, 1);
   c.Start();
-  journal_held = true;
+  const HeldJournal held;
   auto last = std::async(std::launch::async, [&] { return c.coordinator->Checkpoint(true); });
   Await([&] { return !c.coordinator->newest_checkpoint().empty(); });
   c.coordinator->Interrupt();
   RequireOk(last.get());
   CHECK(c.coordinator->state().cuts == 0);
   CHECK(absl::IsCancelled(c.coordinator->Shutdown("the end", /*job_finished=*/true)));
-  journal_held = false;
 }
 
 TEST_CASE("a coordinator may end while storage holds up a manifest") {
