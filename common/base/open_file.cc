@@ -44,20 +44,10 @@ absl::Status NotRegular(const std::string& path, mode_t mode) {
 }
 
 absl::StatusOr<int> OpenRegular(const std::string& path, int flags) {
-  // Before it is opened: some devices do something when they are. Afterwards again, for what was
-  // put there meanwhile.
-  struct stat info = {};
-  if (::stat(path.c_str(), &info) != 0) {
-    const bool made = errno == ENOENT && (flags & O_CREAT) != 0;
-    if (!made) return ErrnoStatus("cannot open", path, errno);
-  } else if (!S_ISREG(info.st_mode)) {
-    return NotRegular(path, info.st_mode);
-  }
-  const int fd = OpenWithoutWaiting(path, flags | O_CLOEXEC | O_NOCTTY);
-  if (fd < 0) return ErrnoStatus("cannot open", path, errno);
-  if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
-  ::close(fd);
-  return NotRegular(path, info.st_mode);
+  const OpenedFile opened = OpenIfRegular(path, flags);
+  if (opened.fd >= 0) return opened.fd;
+  if (opened.error == 0) return NotRegular(path, opened.mode);
+  return ErrnoStatus("cannot open", path, opened.error);
 }
 
 }  // namespace
@@ -73,6 +63,29 @@ std::string_view KindOf(mode_t mode) {
 absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error) {
   return absl::Status(CodeOf(error),
                       fmt::format("{} {}: {}", what, path, std::generic_category().message(error)));
+}
+
+OpenedFile OpenIfRegular(const std::string& path, int flags) {
+  const auto look = (flags & O_NOFOLLOW) != 0 ? &::lstat : &::stat;
+  struct stat info = {};
+  // Before it is opened: some devices do something when they are.
+  if (look(path.c_str(), &info) == 0) {
+    if (!S_ISREG(info.st_mode)) return {.mode = info.st_mode};
+  } else if (errno != ENOENT || (flags & O_CREAT) == 0) {
+    return {.error = errno};
+  }
+  const int fd = OpenWithoutWaiting(path, flags | O_CLOEXEC | O_NOCTTY);
+  int error = errno;
+  // Again, for what was put there meanwhile.
+  const bool known = (fd >= 0 ? ::fstat(fd, &info) : look(path.c_str(), &info)) == 0;
+  const bool regular = known && S_ISREG(info.st_mode);
+  if (fd >= 0 && regular) return {.fd = fd};
+  if (fd >= 0) {
+    error = errno;
+    ::close(fd);
+  }
+  if (known && !regular) return {.mode = info.st_mode};
+  return {.error = error};
 }
 
 absl::StatusOr<int> OpenRegularFile(const std::string& path) { return OpenRegular(path, O_RDONLY); }

@@ -16,10 +16,20 @@ absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error
 // "a directory", "a FIFO", ...: what is no regular file, for people. Of a stat's st_mode.
 std::string_view KindOf(mode_t mode);
 
-// The descriptor of a regular file, open to read: the caller's to close. Waits for nobody but the
-// holder of a lease of the file: a FIFO, a device or a socket that stands in a file's place, which
-// may never begin or never end, is refused, as a directory is. Errors: DataLoss "PATH is a FIFO,
-// not a regular file"; ErrnoStatus's.
+// What became of opening a regular file.
+struct OpenedFile {
+  int fd = -1;      // the caller's to close
+  int error = 0;    // errno, where it could not be opened
+  mode_t mode = 0;  // st_mode of what has the name, where that is no regular file
+};
+
+// Opens a regular file, with open(2)'s flags. Waits for nobody but the holder of a lease of the
+// file: a FIFO, a device or a socket that stands in a file's place, which may never begin or never
+// end, is not opened, as a directory is not; with O_NOFOLLOW a symbolic link neither.
+OpenedFile OpenIfRegular(const std::string& path, int flags);
+
+// The descriptor of a regular file, open to read: the caller's to close. Errors: DataLoss "PATH is
+// a FIFO, not a regular file"; ErrnoStatus's.
 absl::StatusOr<int> OpenRegularFile(const std::string& path);
 
 // The same, open to write at its end, and made where nothing has its name.

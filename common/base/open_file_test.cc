@@ -1,16 +1,16 @@
 #include "common/base/open_file.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <cstring>
 
 #include "common/base/exit_code.h"
 #include "common/base/test_directory.h"
+#include "common/base/test_lease.h"
 
 namespace cohort {
 namespace {
@@ -50,41 +50,34 @@ TEST_CASE("a file that is written at its end is made where it is not there") {
   CHECK(absl::IsNotFound(OpenToAppend(directory / "none/log").status()));
 }
 
-// A process that holds a lease of the file until somebody else wants it. It says so on a pipe.
-pid_t HoldLease(const std::string& path, int* held) {
-  int fds[2];
-  REQUIRE(::pipe(fds) == 0);
-  const pid_t pid = ::fork();
-  if (pid != 0) {
-    ::close(fds[1]);
-    *held = fds[0];
-    return pid;
-  }
-  sigset_t wanted;
-  sigemptyset(&wanted);
-  sigaddset(&wanted, SIGIO);
-  ::sigprocmask(SIG_BLOCK, &wanted, nullptr);
-  const int fd = ::open(path.c_str(), O_RDWR);
-  if (::fcntl(fd, F_SETLEASE, F_WRLCK) != 0) ::_exit(1);
-  int signal = 0;
-  if (::write(fds[1], "h", 1) != 1 || ::sigwait(&wanted, &signal) != 0) ::_exit(2);
-  ::_exit(::fcntl(fd, F_SETLEASE, F_UNLCK) == 0 ? 0 : 3);
-}
-
 TEST_CASE("a file that somebody holds a lease of is opened once it is given back") {
   const TestDirectory directory;
   const std::string path = directory.Write("file", "abc");
-  int held = -1;
-  const pid_t holder = HoldLease(path, &held);
-  char byte = 0;
-  REQUIRE(::read(held, &byte, 1) == 1);
-  ::close(held);
-  const auto fd = OpenRegularFile(path);
-  CHECK(fd.status() == absl::OkStatus());
-  if (fd.ok()) ::close(*fd);
-  int status = 0;
-  REQUIRE(::waitpid(holder, &status, 0) == holder);
-  CHECK(WEXITSTATUS(status) == 0);
+  testing::LeaseHolder holder(path);
+  const OpenedFile opened =
+      OpenIfRegular(path, GENERATE(O_RDONLY, O_RDONLY | O_NOFOLLOW, O_RDWR | O_CREAT | O_NOFOLLOW,
+                                   O_WRONLY | O_APPEND | O_CREAT));
+  CHECK(opened.error == 0);
+  REQUIRE(opened.fd >= 0);
+  ::close(opened.fd);
+  CHECK(holder.GaveBack());
+}
+
+TEST_CASE("what is opened with flags says what it is, or why not") {
+  const TestDirectory directory;
+  const std::string file = directory.Write("file", "abc");
+  std::filesystem::create_symlink("file", directory / "link");
+  const OpenedFile followed = OpenIfRegular(directory / "link", O_RDONLY);
+  CHECK(followed.fd >= 0);
+  ::close(followed.fd);
+  const OpenedFile link = OpenIfRegular(directory / "link", O_RDWR | O_CREAT | O_NOFOLLOW);
+  CHECK(link.fd < 0);
+  CHECK(link.error == 0);
+  CHECK(S_ISLNK(link.mode));
+  CHECK(OpenIfRegular(directory / "none", O_RDONLY).error == ENOENT);
+  const OpenedFile made = OpenIfRegular(directory / "none", O_RDWR | O_CREAT | O_NOFOLLOW);
+  CHECK(made.fd >= 0);
+  ::close(made.fd);
 }
 
 }  // namespace
