@@ -2,12 +2,15 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <thread>
 
 #include "chief/coordinator_test_util.h"
+#include "chief/journal_thread.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_directory.h"
+#include "common/checkpoint/directory_lock.h"
 #include "common/checkpoint/journal.h"
 #include "common/checkpoint/journal_format.h"
 #include "proto/checkpoint.pb.h"
@@ -46,6 +49,49 @@ TEST_CASE("a chief that was fenced while it wrote a manifest deletes nothing") {
   CHECK(std::filesystem::exists(first + "/manifest.json"));
 }
 
+TEST_CASE("a chief that was fenced before its job starts leaves the other's token") {
+  Cluster c(1, 1);
+  const auto take = [&](uint64_t incarnation, bool takeover) {
+    auto lock = DirectoryLock::Take({.directory = c.directory.path(),
+                                     .job = "job",
+                                     .incarnation = incarnation,
+                                     .takeover = takeover});
+    RequireOk(lock.status());
+    return *std::move(lock);
+  };
+  c.options.lock = take(1, false);
+  const auto other = take(2, true);
+  const auto token = CreateDirectoryToken(c.directory.path(), 2);
+  RequireOk(token.status());
+  const absl::Status fenced = ClusterCoordinator::Start(c.options).status();
+  CHECK(absl::IsAborted(fenced));
+  CHECK(CheckDirectoryToken(c.directory.path(), *token) == absl::OkStatus());
+  CHECK(!std::filesystem::exists(c.directory / "journal"));
+}
+
+// The lock is asked first, then the journal's file.
+TEST_CASE("a directory that goes between two looks at it is told as that") {
+  const testing::TestDirectory dir;
+  std::atomic<bool> goes{false};
+  std::promise<absl::Status> lost;
+  std::promise<absl::StatusOr<uint64_t>> generation;
+  JournalThread::Callbacks callbacks;
+  callbacks.on_generation = [&](absl::StatusOr<uint64_t> taken) { generation.set_value(taken); };
+  callbacks.on_lost = [&](const absl::Status& why) { lost.set_value(why); };
+  callbacks.check = [&]() -> absl::Status {
+    if (!goes) return absl::OkStatus();
+    if (std::filesystem::remove(dir / "journal-1")) return absl::OkStatus();
+    return FailedPrecondition("the directory has gone");
+  };
+  JournalThread thread(dir.path(), dir.path(), std::move(callbacks));
+  thread.TakeGeneration(0);
+  RequireOk(generation.get_future().get().status());
+  goes = true;
+  auto told = lost.get_future();
+  REQUIRE(told.wait_for(TestLimit()) == std::future_status::ready);
+  CHECK(told.get().message() == "the directory has gone");
+}
+
 TEST_CASE("a checkpoint directory that goes away ends the chief, and loses nothing") {
   Cluster c(1, 1);
   std::filesystem::create_directory(c.directory / "c");
@@ -63,8 +109,8 @@ TEST_CASE("a checkpoint directory that goes away ends the chief, and loses nothi
     return !raised.ok();
   });
   CHECK(ExitCodeOf(raised) == ExitCode::kIo);
-  CHECK(raised.message().find(c.directory / "c was deleted, moved or replaced") !=
-        absl::string_view::npos);
+  CHECK(testing::Contains(std::string(raised.message()),
+                          c.directory / "c" + path + " was deleted, moved or replaced"));
   CHECK(!c.coordinator->Checkpoint().ok());
   c.coordinator.reset();
   if (path.empty()) CHECK(!std::filesystem::exists(c.directory / "c"));

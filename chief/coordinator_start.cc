@@ -118,10 +118,10 @@ absl::Status ClusterCoordinator::Impl::TakeLock() {
 absl::Status ClusterCoordinator::Impl::Start() {
   COHORT_RETURN_IF_ERROR(CheckOptions());
   COHORT_RETURN_IF_ERROR(TakeLock());
+  COHORT_ASSIGN_OR_RETURN(const std::string token,
+                          CreateDirectoryToken(options_.checkpoint_dir, options_.chief_incarnation,
+                                               [this] { return lock_->Check(); }));
   COHORT_RETURN_IF_ERROR(MakeDirectories(JournalDirectory()));
-  COHORT_ASSIGN_OR_RETURN(
-      const std::string token,
-      CreateDirectoryToken(options_.checkpoint_dir, options_.chief_incarnation));
   COHORT_ASSIGN_OR_RETURN(const auto records,
                           ReadJournalOf(options_.checkpoint_dir, JournalDirectory()));
   if (records.empty()) {
@@ -301,10 +301,7 @@ JournalThread::Callbacks ClusterCoordinator::Impl::JournalCallbacks() {
       }
     });
   };
-  callbacks.check = [this] {
-    lock_->Beat();
-    return lock_->Check();
-  };
+  callbacks.check = [this] { return lock_->Check(); };
   callbacks.on_lost = [this](const absl::Status& status) { LoseDirectory(status); };
   return callbacks;
 }

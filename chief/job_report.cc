@@ -19,12 +19,13 @@ std::string ShardPlan(const ClusterCoordinator& cluster) { return ShardPlanText(
 namespace {
 
 // What the journal says is forgotten, the numbers of its generations are not.
-absl::Status DeleteJournals(const std::string& directory) {
+absl::Status DeleteJournals(const std::string& directory, const MayWrite& may_write) {
   COHORT_RETURN_IF_ERROR(MakeDirectories(directory));
   COHORT_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
   for (const std::string& name : names) {
     // The numbers of generations go on: tasks may have heard of them.
     if (name.rfind("journal-", 0) != 0) continue;
+    COHORT_RETURN_IF_ERROR(may_write());
     COHORT_RETURN_IF_ERROR(RemoveFile(JoinPath(directory, name)));
   }
   return absl::OkStatus();
@@ -32,7 +33,8 @@ absl::Status DeleteJournals(const std::string& directory) {
 
 }  // namespace
 
-absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const std::string& id) {
+absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const std::string& id,
+                              const MayWrite& may_write) {
   const std::string journal = JoinPath(checkpoint_dir, "journal");
   const std::string done = JoinPath(journal, "fresh");
   if (!id.empty()) {
@@ -42,10 +44,12 @@ absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const std::stri
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir));
   for (const CheckpointEntry& entry : entries) {
     COHORT_CRASH_POINT("chief.fresh.deleting");
+    COHORT_RETURN_IF_ERROR(may_write());
     COHORT_RETURN_IF_ERROR(DeleteCheckpoint(entry.directory));
   }
   COHORT_CRASH_POINT("chief.fresh.deleting");
-  COHORT_RETURN_IF_ERROR(DeleteJournals(journal));
+  COHORT_RETURN_IF_ERROR(DeleteJournals(journal, may_write));
+  COHORT_RETURN_IF_ERROR(may_write());
   return id.empty() ? SyncDirectory(journal) : WriteFileAtomically(done, id);
 }
 

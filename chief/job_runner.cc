@@ -76,7 +76,8 @@ absl::Status JobRunner::TakeDirectory() {
 
 absl::Status JobRunner::LookAtDirectory() {
   if (options_.fresh) {
-    COHORT_RETURN_IF_ERROR(DeleteFormerRuns(checkpoint_dir_, options_.fresh_id));
+    COHORT_RETURN_IF_ERROR(
+        DeleteFormerRuns(checkpoint_dir_, options_.fresh_id, [this] { return lock_->Check(); }));
   }
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir_));
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {

@@ -15,6 +15,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
+#include "common/checkpoint/checkpoint_directory.h"
 #include "common/report/progress.h"
 #include "common/report/reporter.h"
 
@@ -68,8 +69,10 @@ struct JobReport {
 std::string ShardPlan(const ClusterCoordinator& cluster);
 // For --fresh: all checkpoints and journals in `checkpoint_dir` go, once for each `id` ("": each
 // time). That they are gone for `id` is the last that is written, into journal/fresh: a chief that
-// was killed before deletes what is left.
-absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const std::string& id);
+// was killed before deletes what is left. `may_write` is asked before each deletion: an error ends
+// them with it.
+absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const std::string& id,
+                              const MayWrite& may_write);
 
 // Trains what a job file says, as a client of ClusterCoordinator.
 //

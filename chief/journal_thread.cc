@@ -76,7 +76,13 @@ bool JournalThread::Check() {
   if (lost_) return false;
   absl::Status status = callbacks_.check ? callbacks_.check() : absl::OkStatus();
   const auto own = journal();
-  if (status.ok() && own != nullptr) status = own->Check(checkpoint_dir_);
+  if (status.ok() && own != nullptr) {
+    status = own->Check();
+    // The whole directory may have gone in between: then that is what has happened.
+    if (!status.ok() && callbacks_.check) {
+      if (const absl::Status why = callbacks_.check(); !why.ok()) status = why;
+    }
+  }
   if (status.ok()) return true;
   lost_ = true;
   callbacks_.on_lost(status);

@@ -111,7 +111,9 @@ absl::Status DeleteCheckpoint(const std::string& checkpoint_dir) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> CreateDirectoryToken(const std::string& directory, uint64_t nonce) {
+absl::StatusOr<std::string> CreateDirectoryToken(const std::string& directory, uint64_t nonce,
+                                                 const MayWrite& may_write) {
+  if (may_write) COHORT_RETURN_IF_ERROR(may_write());
   COHORT_RETURN_IF_ERROR(MakeDirectories(directory));
   const std::string token = fmt::format("{}{:016x}", kTokenPrefix, nonce);
   COHORT_RETURN_IF_ERROR(
@@ -120,6 +122,7 @@ absl::StatusOr<std::string> CreateDirectoryToken(const std::string& directory, u
   COHORT_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
   for (const std::string& name : names) {
     if (name != token && name.compare(0, kTokenPrefix.size(), kTokenPrefix) == 0) {
+      if (may_write) COHORT_RETURN_IF_ERROR(may_write());
       COHORT_RETURN_IF_ERROR(RemoveFile(JoinPath(directory, name)));
     }
   }

@@ -36,12 +36,15 @@ absl::StatusOr<std::optional<CheckpointEntry>> NewestValid(const std::string& di
 // whole; NotFound where there is no manifest.
 absl::StatusOr<CheckpointEntry> CheckpointAt(const std::string& checkpoint_dir);
 
+// Whether the directory is still the caller's to write to. May be empty: it is.
+using MayWrite = std::function<absl::Status()>;
+
 struct RetentionOptions {
   uint32_t max_to_keep = 5;  // 0: all
   // The caller's word that this one is whole (it has just been committed): saves reading it again.
   std::optional<CheckpointId> known_valid;
-  // Asked before each is deleted: an error ends the deletion with it. May be empty.
-  std::function<absl::Status()> may_delete;
+  // Asked before each is deleted: an error ends the deletion with it.
+  MayWrite may_delete;
 };
 
 // Deletes committed checkpoints beyond the newest `max_to_keep`, never the newest valid one, and
@@ -58,8 +61,10 @@ absl::Status DeleteCheckpoint(const std::string& checkpoint_dir);
 // The token: a file that the chief makes in the checkpoint directory at its start and that every
 // parameter server must see there, which proves that they share the directory. `nonce` differs from
 // start to start (the chief's incarnation). Makes the directory where there is none; tokens of
-// earlier starts are removed. Returns the token's name.
-absl::StatusOr<std::string> CreateDirectoryToken(const std::string& directory, uint64_t nonce);
+// earlier starts are removed. `may_write` is asked before each of these steps: an error ends them
+// with it. Returns the token's name.
+absl::StatusOr<std::string> CreateDirectoryToken(const std::string& directory, uint64_t nonce,
+                                                 const MayWrite& may_write = nullptr);
 
 // Errors: FailedPrecondition that says which directory this task does not share with the chief.
 absl::Status CheckDirectoryToken(const std::string& directory, std::string_view token);

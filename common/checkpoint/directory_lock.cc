@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -21,13 +22,6 @@ namespace {
 
 constexpr size_t kMaxLockBytes = 4096;
 constexpr auto kLook = std::chrono::milliseconds(100);
-
-// Device and inode of what has this name; zeros where nothing has.
-std::pair<uint64_t, uint64_t> IdentityOf(const std::string& path) {
-  struct stat info = {};
-  if (::stat(path.c_str(), &info) != 0) return {};
-  return {info.st_dev, info.st_ino};
-}
 
 // A descriptor that closes itself.
 class Fd {
@@ -68,11 +62,13 @@ Holder HolderOf(std::string_view text) {
   Holder holder;
   const auto json = nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr,
                                           /*allow_exceptions=*/false);
-  if (!json.is_object()) return holder;
   const auto word = [&](const char* key) {
     const auto found = json.find(key);
     return found != json.end() && found->is_string() ? found->get<std::string>() : "?";
   };
+  const bool by_chief =
+      json.is_object() && json.contains("host_id") && json.contains("incarnation");
+  if (!by_chief) return holder;
   const auto pid = json.find("pid");
   holder.known = true;
   holder.host_id = word("host_id");
@@ -82,39 +78,27 @@ Holder HolderOf(std::string_view text) {
   return holder;
 }
 
-// The start of what stands in an open file; nullopt where it cannot be read.
-std::optional<std::string> TextIn(int fd) {
-  std::string text(kMaxLockBytes, '\0');
-  const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
-  if (n < 0) return std::nullopt;
-  text.resize(static_cast<size_t>(n));
-  return text;
+absl::Status Occupied(const std::string& path, std::string_view by) {
+  return WithExitCode(
+      FailedPrecondition("cannot create the lock {}: {} stands there. Remove it, or give another "
+                         "directory",
+                         path, by),
+      ExitCode::kCantCreate);
 }
 
 // The lock's file, made where it is not there. Errors: exit 73 where something else has its name.
 absl::StatusOr<int> OpenLock(const std::string& path) {
-  constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
-  struct stat info = {};
-  // Before it is opened: some devices do something when they are. Afterwards again, for what was
-  // put there meanwhile.
-  if (::lstat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) {
-    const int fd = ::open(path.c_str(), kFlags, 0644);
-    if (fd < 0) return ErrnoStatus("cannot open", path, errno);
-    if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
-    ::close(fd);
-  }
-  return WithExitCode(
-      FailedPrecondition("cannot create the lock {}: {} stands there. Remove it, or give another "
-                         "directory",
-                         path, KindOf(info.st_mode)),
-      ExitCode::kCantCreate);
+  const OpenedFile opened = OpenIfRegular(path, O_RDWR | O_CREAT | O_NOFOLLOW);
+  if (opened.fd >= 0) return opened.fd;
+  if (opened.error == 0) return Occupied(path, KindOf(opened.mode));
+  return ErrnoStatus("cannot open", path, opened.error);
 }
 
-// Whether an open lock's file, with this text, may be written in place. What others keep under
-// another name too, or what no chief has written, is left as it is, and its name taken.
-bool IsOurs(int fd, const std::string& text, const Holder& holder) {
+// Whether an open lock's file may be written in place. What others keep under another name too is
+// left as it is, and its name taken.
+bool HasOneName(int fd) {
   struct stat info = {};
-  return (text.empty() || holder.known) && ::fstat(fd, &info) == 0 && info.st_nlink == 1;
+  return ::fstat(fd, &info) == 0 && info.st_nlink == 1;
 }
 
 absl::Status Fenced(const std::string& directory, const std::string& by) {
@@ -149,16 +133,23 @@ absl::Status Refused(const std::string& directory, const Holder& holder) {
       ExitCode::kUnavailable);
 }
 
-// Whether the holder touches the file within `options.watch`.
+// When the file was last touched. Opened anew: a network file system asks its server then. Errors:
+// NotFound; ErrnoStatus's others.
+absl::StatusOr<std::pair<int64_t, int64_t>> LastTouched(const std::string& path) {
+  const OpenedFile opened = OpenIfRegular(path, O_RDONLY | O_NOFOLLOW);
+  const Fd fd(opened.fd);
+  struct stat info = {};
+  if (opened.mode != 0) return NotFound("{} is {}", path, KindOf(opened.mode));
+  if (fd.get() < 0) return ErrnoStatus("cannot open", path, opened.error);
+  if (::fstat(fd.get(), &info) != 0) return ErrnoStatus("cannot look at", path, errno);
+  return std::pair<int64_t, int64_t>(info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+}
+
+// Whether the holder touches the file within `options.watch`. Errors: storage has not answered.
 absl::StatusOr<bool> Beats(const DirectoryLock::Options& options, const std::string& path,
                            const Holder& holder) {
-  const auto touched = [&] {
-    struct stat info = {};
-    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
-    if (fd.get() >= 0) ::fstat(fd.get(), &info);
-    return std::pair(info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
-  };
-  const auto first = touched();
+  auto look = LastTouched(path);
+  auto first = look;
   const auto deadline = std::chrono::steady_clock::now() + options.watch;
   if (options.on_wait) {
     options.on_wait(fmt::format("looking for {} s whether {} still uses {}",
@@ -166,14 +157,16 @@ absl::StatusOr<bool> Beats(const DirectoryLock::Options& options, const std::str
   }
   while (std::chrono::steady_clock::now() < deadline) {
     if (options.interrupt != nullptr && *options.interrupt) return Cancelled("interrupted");
-    if (touched() != first) return true;
     std::this_thread::sleep_for(kLook);
+    look = LastTouched(path);
+    if (!first.ok()) first = look;
+    if (look.ok() && *look != *first) return true;
   }
-  return false;
+  if (look.ok() || absl::IsNotFound(look.status())) return false;
+  return look.status();
 }
 
-}  // namespace
-
+// The file has lost its name with its directory, to what `now` says.
 absl::Status DirectoryGone(const std::string& directory, const std::string& file, Named now) {
   return WithExitCode(
       FailedPrecondition(
@@ -187,6 +180,8 @@ absl::Status DirectoryGone(const std::string& directory, const std::string& file
       ExitCode::kIo);
 }
 
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Take(const Options& options) {
   const std::string host_id = options.host_id.empty() ? HostId() : options.host_id;
   const std::string path = JoinPath(options.directory, kLockName);
@@ -196,23 +191,27 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Take(const Options
     Fd fd(opened);
     const bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
     const bool refused = !locked && errno == EWOULDBLOCK;
-    const auto there = TextIn(fd.get());
+    const auto there = ReadStart(fd.get(), kMaxLockBytes);
     if (!there.has_value()) return ErrnoStatus("cannot read", path, EIO);
     const Holder holder = HolderOf(*there);
     // Its holder may have lost the name to a file that another has put there.
-    const Named named = WhatIsNamed(fd.get(), path);
-    if (locked && named != Named::kIt && named != Named::kNoAnswer) continue;
+    const auto lost_name = [&] {
+      const Named named = WhatIsNamed(fd.get(), path);
+      return named != Named::kIt && named != Named::kNoAnswer;
+    };
+    if (!refused && lost_name()) continue;
+    if (refused && !options.takeover) return Refused(options.directory, holder);
+    if (!there->empty() && !holder.known) return Occupied(path, "a file that no chief has written");
     if (options.takeover) {
       if (!locked) return Replace(options, text);
-    } else if (refused) {
-      return Refused(options.directory, holder);
     } else if (holder.known && (!locked || holder.host_id != host_id)) {
       COHORT_ASSIGN_OR_RETURN(const bool alive, Beats(options, path, holder));
       if (alive) return Refused(options.directory, holder);
+      if (lost_name()) continue;
     }
-    if (!IsOurs(fd.get(), *there, holder)) return Replace(options, text);
+    if (!HasOneName(fd.get())) return Replace(options, text);
     COHORT_RETURN_IF_ERROR(WriteText(fd.get(), path, text));
-    return std::unique_ptr<DirectoryLock>(new DirectoryLock(options.directory, text, fd.release()));
+    return std::unique_ptr<DirectoryLock>(new DirectoryLock(options, text, fd.release()));
   }
 }
 
@@ -229,20 +228,28 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Replace(const Opti
     if (::rename(temporary.c_str(), path.c_str()) != 0) {
       return ErrnoStatus("cannot rename", temporary, errno);
     }
-    return std::unique_ptr<DirectoryLock>(new DirectoryLock(options.directory, text, fd.release()));
+    return std::unique_ptr<DirectoryLock>(new DirectoryLock(options, text, fd.release()));
   };
   auto replaced = replace();
   if (!replaced.ok()) ::unlink(temporary.c_str());
   return replaced;
 }
 
-DirectoryLock::DirectoryLock(std::string directory, std::string text, int fd)
-    : directory_(std::move(directory)),
+DirectoryLock::DirectoryLock(const Options& options, std::string text, int fd)
+    : directory_(options.directory),
       directory_id_(IdentityOf(directory_)),
       text_(std::move(text)),
-      fd_(fd) {}
+      beat_(options.beat),
+      fd_(fd),
+      beating_([this] { Beat(); }) {}
 
 DirectoryLock::~DirectoryLock() {
+  {
+    MutexLock lock(&mu_);
+    ending_ = true;
+    changed_.Signal();
+  }
+  beating_.join();
   // Empty: nobody need watch it.
   if (Check().ok()) [[maybe_unused]]
     const int emptied = ::ftruncate(fd_, 0);
@@ -251,16 +258,12 @@ DirectoryLock::~DirectoryLock() {
 
 absl::Status DirectoryLock::Check() const {
   const std::string path = JoinPath(directory_, kLockName);
-  const Named named = WhatIsNamed(fd_, path);
-  if (named == Named::kNoAnswer) return absl::OkStatus();
-  std::optional<std::string> text;
-  if (named == Named::kIt) text = TextIn(fd_);
-  if (named == Named::kOther) {
-    if (auto read = ReadFile(path, kMaxLockBytes); read.ok()) text = *std::move(read);
-  }
+  const auto [named, text] = ReadNamed(fd_, path, kMaxLockBytes);
   if (text.has_value() && *text != text_) {
-    if (const Holder holder = HolderOf(*text); holder.known) return Fenced(directory_, holder.name);
+    const Holder holder = HolderOf(*text);
+    if (holder.known) return Fenced(directory_, holder.name);
   }
+  if (named == Named::kNoAnswer) return absl::OkStatus();
   if (named == Named::kIt) {
     if (!text.has_value() || *text == text_) return absl::OkStatus();
     // Its own lock proves nothing where flock is the host's own: another may have had it, and let
@@ -279,6 +282,18 @@ absl::Status DirectoryLock::Check() const {
       ExitCode::kIo);
 }
 
-void DirectoryLock::Beat() const { ::futimens(fd_, nullptr); }
+void DirectoryLock::Beat() {
+  MutexLock lock(&mu_);
+  auto next = std::chrono::steady_clock::now();
+  while (!ending_) {
+    mu_.Unlock();
+    // Never the file of another: that one would seem to live as long as this chief.
+    if (Check().ok()) ::futimens(fd_, nullptr);
+    mu_.Lock();
+    next = std::max(next + beat_, std::chrono::steady_clock::now());
+    while (!ending_ && changed_.WaitUntil(&mu_, next)) {
+    }
+  }
+}
 
 }  // namespace cohort

@@ -15,6 +15,8 @@
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/base/test_directory.h"
+#include "common/base/test_lease.h"
+#include "common/checkpoint/file.h"
 
 namespace cohort {
 namespace {
@@ -94,12 +96,14 @@ TEST_CASE("a holder that was killed is followed at once") {
   ::close(held[1]);
 }
 
+// What a chief of another host writes.
+constexpr const char* kOther =
+    R"({"host":"host4","host_id":"other","incarnation":"01","job":"j","pid":8,"since":"then"})";
+
 // As on storage where flock is the host's own: the holder's file is not locked here.
 TEST_CASE("a holder on another host is watched") {
   const TestDirectory dir;
-  const std::string holder =
-      R"({"host":"host3","host_id":"other","incarnation":"01","job":"j","pid":7,"since":"then"})";
-  dir.Write(kLockName, holder);
+  dir.Write(kLockName, kOther);
   std::string said;
   auto options = Of(dir, 2);
   options.on_wait = [&](const std::string& what) { said = what; };
@@ -116,8 +120,8 @@ TEST_CASE("a holder on another host is watched") {
     const absl::Status refused = DirectoryLock::Take(options).status();
     ends = true;
     other.join();
-    CHECK(Contains(Message(refused), "process 7 on host host3"));
-    CHECK(ReadAllBytes(dir / kLockName) == holder);
+    CHECK(Contains(Message(refused), "process 8 on host host4"));
+    CHECK(ReadAllBytes(dir / kLockName) == kOther);
   }
   SECTION("it does not") {
     const auto lock = DirectoryLock::Take(options);
@@ -130,7 +134,7 @@ TEST_CASE("a holder on another host is watched") {
     options.watch = std::chrono::hours(1);
     CHECK(absl::IsCancelled(DirectoryLock::Take(options).status()));
   }
-  CHECK(Contains(said, "process 7 on host host3"));
+  CHECK(Contains(said, "process 8 on host host4"));
 }
 
 TEST_CASE("one that lives on another host finds out that it was taken for dead") {
@@ -140,7 +144,7 @@ TEST_CASE("one that lives on another host finds out that it was taken for dead")
   const auto first = DirectoryLock::Take(options);
   REQUIRE(first.ok());
   // Its own lock is not seen: as a file of the same name that nobody has locked.
-  testing::WriteAllBytes(dir / kLockName, "{\"pid\": 8, \"host\": \"host4\"}");
+  testing::WriteAllBytes(dir / kLockName, kOther);
   CHECK(Contains(Message((*first)->Check()), "process 8 on host host4"));
 }
 
@@ -151,7 +155,6 @@ TEST_CASE("a directory that is deleted, moved or replaced is found out") {
   options.directory = dir / "c";
   const auto lock = DirectoryLock::Take(options);
   REQUIRE(lock.ok());
-  (*lock)->Beat();
   CHECK((*lock)->Check().ok());
   const auto gone = [&] {
     const absl::Status status = (*lock)->Check();
@@ -179,18 +182,44 @@ TEST_CASE("a lock's file that is removed is found out, and named") {
   CHECK(!Contains(Message(status), "replaced"));
 }
 
-TEST_CASE("a file that says nothing is nobody's, and keeps its bytes where it has another name") {
+TEST_CASE("a lock that nobody holds is taken, and keeps its bytes where it has another name") {
   const TestDirectory dir;
-  const std::string bytes = GENERATE("", "{", "[1]", "\xff\xfe", "{\"host_id\": \"h\"}");
+  const std::string bytes = GENERATE(as<std::string>{}, "", kOther);
   dir.Write("victim", bytes);
   std::filesystem::create_hard_link(dir / "victim", dir / kLockName);
   auto options = Of(dir, 1);
   options.watch = Duration::zero();
   const auto lock = DirectoryLock::Take(options);
+  INFO(lock.status());
   REQUIRE(lock.ok());
   CHECK((*lock)->Check().ok());
   CHECK(ReadAllBytes(dir / "victim") == bytes);
   CHECK(!DirectoryLock::Take(Of(dir, 2)).ok());
+}
+
+TEST_CASE("a file of the lock's name that no chief has written is refused, and left as it is") {
+  const TestDirectory dir;
+  const std::string bytes = GENERATE("{", "[1]", "\n", "\xff\xfe", "{\"host_id\": \"h\"}",
+                                     "{\"incarnation\": \"01\"}", "{\"name\": \"precious\"}\n{}");
+  dir.Write(kLockName, bytes);
+  if (GENERATE(false, true)) std::filesystem::create_hard_link(dir / kLockName, dir / "other");
+  const auto inode = IdentityOf(dir / kLockName);
+  auto options = Of(dir, 1);
+  options.takeover = GENERATE(false, true);
+  const absl::Status refused = DirectoryLock::Take(options).status();
+  CHECK(ExitCodeOf(refused) == ExitCode::kCantCreate);
+  CHECK(Contains(Message(refused), "a file that no chief has written stands there"));
+  CHECK(ReadAllBytes(dir / kLockName) == bytes);
+  CHECK(IdentityOf(dir / kLockName) == inode);
+}
+
+TEST_CASE("a lock's file that somebody holds a lease of is taken once that is given back") {
+  const TestDirectory dir;
+  dir.Write(kLockName, "");
+  testing::LeaseHolder holder(dir / kLockName);
+  const auto lock = DirectoryLock::Take(Of(dir, 1));
+  CHECK(lock.status() == absl::OkStatus());
+  CHECK(holder.GaveBack());
 }
 
 void Socket(const std::string& path) {
@@ -278,7 +307,7 @@ TEST_CASE("one that is fenced reads its successor's name before what is left of 
   const TestDirectory dir;
   const auto lock = DirectoryLock::Take(Of(dir, 1));
   REQUIRE(lock.ok());
-  dir.Write(kLockName, "{\"pid\": 8, \"host\": \"host4\"}\nob\":\"job-1\"}\n");
+  dir.Write(kLockName, std::string(kOther) + "\nob\":\"job-1\"}\n");
   CHECK(Contains(Message((*lock)->Check()), "process 8 on host host4"));
 }
 

@@ -146,25 +146,44 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes
   return contents;
 }
 
-Named WhatIsNamed(int fd, const std::string& path) {
-  const auto failed = [](int error) {
-    if (error == ELOOP || error == ENXIO) return Named::kNoFile;
+std::pair<uint64_t, uint64_t> IdentityOf(const std::string& path) {
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) != 0) return {};
+  return {info.st_dev, info.st_ino};
+}
+
+NamedText ReadNamed(int fd, const std::string& path, size_t max_bytes) {
+  const OpenedFile opened = OpenIfRegular(path, O_RDONLY | O_NOFOLLOW);
+  if (opened.mode != 0) return {Named::kNoFile, std::nullopt};
+  if (opened.fd < 0) {
+    const int error = opened.error;
     const bool gone = error == ENOENT || error == ENOTDIR || error == ESTALE;
-    return gone ? Named::kNothing : Named::kNoAnswer;
-  };
-  struct stat own = {};
+    return {gone ? Named::kNothing : Named::kNoAnswer, std::nullopt};
+  }
   struct stat there = {};
-  // Before it is opened: some devices do something when they are.
-  if (::lstat(path.c_str(), &there) != 0) return failed(errno);
-  if (!S_ISREG(there.st_mode)) return Named::kNoFile;
-  const int named = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-  if (named < 0) return failed(errno);
-  const bool answered = ::fstat(fd, &own) == 0 && ::fstat(named, &there) == 0;
-  ::close(named);
-  if (!answered) return Named::kNoAnswer;
-  if (!S_ISREG(there.st_mode)) return Named::kNoFile;
-  const bool it = own.st_dev == there.st_dev && own.st_ino == there.st_ino;
-  return it ? Named::kIt : Named::kOther;
+  struct stat own = {};
+  NamedText found;
+  if (max_bytes > 0) found.text = ReadStart(opened.fd, max_bytes);
+  if (::fstat(opened.fd, &there) == 0) {
+    if (::fstat(fd, &own) == 0) {
+      const bool it = own.st_dev == there.st_dev && own.st_ino == there.st_ino;
+      found.named = it ? Named::kIt : Named::kOther;
+    } else if (errno == ESTALE) {
+      found.named = Named::kOther;  // on NFS a file that has lost its last name is gone
+    }
+  }
+  ::close(opened.fd);
+  return found;
+}
+
+Named WhatIsNamed(int fd, const std::string& path) { return ReadNamed(fd, path, 0).named; }
+
+std::optional<std::string> ReadStart(int fd, size_t max_bytes) {
+  std::string text(max_bytes, '\0');
+  const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
+  if (n < 0) return std::nullopt;
+  text.resize(static_cast<size_t>(n));
+  return text;
 }
 
 int64_t FsyncCount() { return fsyncs.load(std::memory_order_relaxed); }

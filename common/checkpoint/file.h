@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/directory.h"
@@ -96,9 +98,22 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes
 // Makes names that were created, renamed or removed in `directory` durable.
 absl::Status SyncDirectory(const std::string& directory);
 
+// Device and inode of what has this name; zeros where nothing has.
+std::pair<uint64_t, uint64_t> IdentityOf(const std::string& path);
+
 // What `path` names beside the file that is open as `fd`. Opens it anew: a network file system asks
 // its server then. Never waits for what is no regular file, and follows no symbolic link.
 Named WhatIsNamed(int fd, const std::string& path);
+
+// The same, and the start of what stands in the file that has the name, `max_bytes` at most.
+struct NamedText {
+  Named named = Named::kNoAnswer;
+  std::optional<std::string> text;  // nullopt where there is no file or it cannot be read
+};
+NamedText ReadNamed(int fd, const std::string& path, size_t max_bytes);
+
+// The start of what stands in an open file; nullopt where it cannot be read.
+std::optional<std::string> ReadStart(int fd, size_t max_bytes);
 
 // Fsyncs of files and directories that this process has made so far.
 int64_t FsyncCount();

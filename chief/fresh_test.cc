@@ -1,0 +1,54 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "chief/job_runner.h"
+#include "common/base/status.h"
+#include "common/base/test_directory.h"
+
+namespace cohort {
+namespace {
+
+using testing::TestDirectory;
+
+std::set<std::string> FilesIn(const std::string& directory) {
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
+    if (entry.is_regular_file()) files.insert(entry.path());
+  }
+  return files;
+}
+
+TEST_CASE("a chief that loses the directory while --fresh deletes leaves what is left") {
+  for (int allowed = 0;; ++allowed) {
+    INFO(allowed);
+    const TestDirectory dir;
+    for (const char* name : {"/ckpt-1-1-1", "/ckpt-1-1-2", "/journal"}) {
+      std::filesystem::create_directory(dir.path() + name);
+    }
+    for (const char* name : {"ckpt-1-1-1/manifest.json", "ckpt-1-1-2/manifest.json",
+                             "journal/journal-1", "journal/journal-2", "journal/generation-2"}) {
+      dir.Write(name, "bytes");
+    }
+    int asked = 0;
+    std::set<std::string> left;
+    const absl::Status status = DeleteFormerRuns(dir.path(), "id", [&]() -> absl::Status {
+      const auto files = FilesIn(dir.path());
+      CHECK((asked == 0 || files.size() + 1 == left.size()));  // one at a time
+      left = files;
+      return asked++ == allowed ? Aborted("fenced") : absl::OkStatus();
+    });
+    if (status.ok()) {
+      CHECK(allowed == 5);
+      CHECK(FilesIn(dir.path()) ==
+            std::set<std::string>{dir / "journal/generation-2", dir / "journal/fresh"});
+      return;
+    }
+    CHECK(absl::IsAborted(status));
+    CHECK(FilesIn(dir.path()) == left);
+  }
+}
+
+}  // namespace
+}  // namespace cohort
