@@ -77,19 +77,22 @@ void CoordinatorCore::OnWorkerMessage(int worker, v1::WorkerToChief message) {
     case v1::WorkerToChief::kFenced:
       OnFenced(task, message.fenced());
       return;
-    case v1::WorkerToChief::kResults:
+    case v1::WorkerToChief::kResults: {
       if (!membership_.adopted(task)) return;
-      if (!workers_[static_cast<size_t>(worker)].ready) {
+      Worker& w = workers_[static_cast<size_t>(worker)];
+      if (!w.ready) {
         KeepForSetUp(worker, message.mutable_results());
         return;
       }
-      workers_[static_cast<size_t>(worker)].progress_us = now_us_;
+      if (now_us_ - w.progress_us < options_.closure_deadline_us) w.quick_us = now_us_;
+      w.progress_us = now_us_;
       for (v1::ClosureResult& result : *message.mutable_results()->mutable_results()) {
         OnResult(worker, &result);
       }
       AdvanceCut();
       Refill(worker);
       return;
+    }
     case v1::WorkerToChief::kPsUnreachable: {
       const v1::PsUnreachable& report = message.ps_unreachable();
       if (report.ps() >= ps_.size() || !membership_.adopted(task)) return;
@@ -241,7 +244,7 @@ void CoordinatorCore::Stop(const std::string& reason, bool job_finished) {
 
 absl::Status CoordinatorCore::TakeError() {
   if (phase_ == Phase::kFailed) return failure_;
-  if (queue_.error_ready()) {
+  if (error_ready()) {
     cancel_since_us_ = -1;
     return queue_.TakeError();
   }

@@ -115,8 +115,9 @@ class CoordinatorCore {
   // ------------------------------------------------------------- state
   Phase phase() const { return phase_; }
   bool served() const { return served_; }
-  bool resting() const { return queue_.size() == 0; }  // nothing is scheduled
-  bool error_pending() const { return queue_.failed() && !queue_.error_ready(); }
+  // Nothing is scheduled, and there is no error that something runs on behind.
+  bool resting() const { return queue_.size() == 0 && !error_pending(); }
+  bool error_pending() const { return queue_.failed() && !error_ready(); }
   bool queue_full() const { return queue_.full(); }
   // Whether Schedule takes it now. What is unfinished is not held by a full queue: all that stands
   // in it may have to wait for that.
@@ -160,6 +161,7 @@ class CoordinatorCore {
     int64_t rests_until_us = 0;  // set aside: it cannot reach a server, or does not get on
     std::string rests_why;
     int64_t progress_us = 0;  // since when it has had work and told no result
+    int64_t quick_us = -1;    // when it last told one within the closure timeout
     int stuck = 0;            // times that it was set aside for it since its last success
     bool ready = false;       // adopted and set up
     v1::WorkerHello hello;    // of its adoption, until it is set up
@@ -218,6 +220,7 @@ class CoordinatorCore {
   void CheckStragglers();
   // Of one that is late and alone.
   void EndForStraggler(int worker);
+  bool HasQuicker(const Worker& late) const;
   void CheckCancel();
   void AdvanceCut();
   void RolledBack();
@@ -225,6 +228,8 @@ class CoordinatorCore {
 
   // coordinator_core.cc
   void TellStop();
+  // What is held but not scheduled runs too.
+  bool error_ready() const { return queue_.error_ready() && !unfinished_.held(); }
   bool Late(const Worker& worker) const;
   std::string WaitingForWorkers() const;
   std::string WaitingForClosure() const;

@@ -183,6 +183,7 @@ void CoordinatorCore::SetUpWorker(int worker) {
   w.resources = {hello->resources().begin(), hello->resources().end()};
   w.rests_until_us = 0;
   w.progress_us = now_us_;
+  w.quick_us = -1;
   w.in_flight.clear();
   if (timeline_ > 0 && hello->timeline() != timeline_) {
     v1::ChiefToWorker cancel;
@@ -206,6 +207,7 @@ void CoordinatorCore::TakeBack(int worker, const v1::WorkerHello& hello) {
   for (const v1::ClosureAttempt& hand : hello.in_hand()) {
     Closure* c = queue_.Find(hand.id());
     if (queue_.failed()) {
+      unfinished_.Hold(hand.id(), worker, hand.attempt());  // until it has given it up
       unwanted.push_back(hand.id());
     } else if (c != nullptr && c->state == Closure::State::kQueued &&
                hand.attempt() >= c->min_attempt && hand.attempt() <= c->attempt) {

@@ -260,14 +260,14 @@ bool CoordinatorCore::EndAtLimit(int worker) {
 void CoordinatorCore::RequeueAll(int worker, bool lost) {
   Worker& w = workers_[static_cast<size_t>(worker)];
   if (!lost && EndAtLimit(worker)) {
-    // It may be in the middle of one: they stay in flight until it has given them up, or is lost.
-    unfinished_.Release(worker);
+    // It may be in the middle of one: they stay in flight, and what it holds held, until it has
+    // given them up, or is lost.
     return;
   }
   const std::deque<uint64_t> ids = std::exchange(w.in_flight, {});
   const Task task = WorkerTask(worker);
   bool first = true;
-  std::vector<uint64_t> cancel;
+  std::vector<uint64_t> cancel = unfinished_.HeldBy(worker);
   for (const uint64_t id : ids) {
     Closure* c = queue_.Find(id);
     if (c == nullptr || c->state != Closure::State::kInFlight || c->worker != worker) continue;
@@ -311,7 +311,10 @@ void CoordinatorCore::Fail(absl::Status error) {
   const absl::Status aborted = CancelledByError(queue_.error());
   for (auto& closure : queue_.Drain()) CancelFor(std::move(closure), aborted);
   for (size_t i = 0; i < workers_.size(); ++i) {
-    CancelOn(static_cast<int>(i), {workers_[i].in_flight.begin(), workers_[i].in_flight.end()});
+    const int worker = static_cast<int>(i);
+    std::vector<uint64_t> ids = unfinished_.HeldBy(worker);
+    ids.insert(ids.end(), workers_[i].in_flight.begin(), workers_[i].in_flight.end());
+    CancelOn(worker, ids);
   }
 }
 

@@ -65,10 +65,8 @@ void CoordinatorCore::CheckStranded() {
 void CoordinatorCore::CheckStragglers() {
   for (size_t i = 0; i < workers_.size(); ++i) {
     Worker& w = workers_[i];
-    const bool rests = now_us_ < w.rests_until_us;
-    const int others = ready_workers() - (w.ready && !rests ? 1 : 0);
-    if (!Late(w) || rests) continue;
-    if (others == 0) {
+    if (!Late(w) || now_us_ < w.rests_until_us) continue;
+    if (!HasQuicker(w)) {
       EndForStraggler(static_cast<int>(i));
       continue;
     }
@@ -97,14 +95,23 @@ void CoordinatorCore::EndForStraggler(int worker) {
   Fail(std::move(error));
 }
 
+// Whether there is one to take the work of a worker that is late: with nothing in hand, or that has
+// told a result in time since then. Others may be in the middle of steps that take as long.
+bool CoordinatorCore::HasQuicker(const Worker& late) const {
+  return std::any_of(workers_.begin(), workers_.end(), [&](const Worker& other) {
+    return &other != &late && other.ready && now_us_ >= other.rests_until_us && !Late(other) &&
+           (other.in_flight.empty() || other.quick_us > late.progress_us);
+  });
+}
+
 void CoordinatorCore::CheckCancel() {
-  if (!queue_.failed() || queue_.error_ready() || cancel_since_us_ < 0) return;
+  if (!error_pending() || cancel_since_us_ < 0) return;
   if (now_us_ - cancel_since_us_ < options_.cancel_deadline_us) return;
   cancel_since_us_ = now_us_;
   for (size_t i = 0; i < workers_.size(); ++i) {
-    if (workers_[i].in_flight.empty()) continue;
-    outbox_.effects()->Reconnect(WorkerTask(static_cast<int>(i)),
-                                 "it did not give up its closures in time");
+    const int worker = static_cast<int>(i);
+    if (workers_[i].in_flight.empty() && unfinished_.HeldBy(worker).empty()) continue;
+    outbox_.effects()->Reconnect(WorkerTask(worker), "it did not give up its closures in time");
   }
 }
 

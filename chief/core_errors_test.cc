@@ -205,6 +205,71 @@ TEST_CASE("an error of a worker that is set aside waits until it runs nothing an
   CHECK(testing::Contains(std::string(world.core().TakeError().message()), "given out 256 times"));
 }
 
+// Each of two workers goes on with a closure of the chief's life before, which nobody has scheduled
+// in this one.
+void HoldTwo(TestWorld* world) {
+  world->options.silence_us = kNever;
+  world->StartServing();
+  world->hold_work = true;
+  for (uint64_t place = 0; place < 2; ++place) REQUIRE(world->ScheduleJob(place, 1, 2).ok());
+  world->Advance(10'000);
+  world->Quiesce();
+  world->KillChief();
+  world->StartServing();
+  REQUIRE(world->workers[0].hand.size() == 1);
+  REQUIRE(world->workers[1].hand.size() == 1);
+  REQUIRE(world->core().Unfinished().size() == 2);
+  REQUIRE(world->core().in_flight() == 0);
+}
+
+TEST_CASE("an error waits for what workers hold and nobody has scheduled") {
+  TestWorld world(2, 1);
+  HoldTwo(&world);
+  world.core().Fail(Internal("no"));
+  CHECK(world.core().error_pending());
+  CHECK(!world.core().resting());
+  CHECK(world.core().TakeError().ok());
+  SECTION("it is given up") { world.Quiesce(); }
+  SECTION("one comes through all the same") {
+    world.workers[0].in.clear();
+    world.Quiesce();
+    CHECK(world.core().error_pending());
+    world.hold_work = false;
+    world.Quiesce();
+    CHECK(world.core().settlement().steps() == 1);
+  }
+  SECTION("a worker that does not is dropped at the deadline, and cancelled when it is back") {
+    world.workers[0].in.clear();
+    world.Quiesce();
+    CHECK(world.core().error_pending());
+    CHECK(world.workers[0].hand.size() == 1);
+    world.Advance(11'000'000);
+    world.DeliverOne();
+    CHECK(!world.workers[0].connected);
+    CHECK(!world.core().error_pending());
+    world.Connect(WorkerTask(0));
+    while (!world.core().error_pending()) REQUIRE(world.DeliverOne());  // it runs it still
+    world.Quiesce();
+  }
+  CHECK(world.workers[0].hand.empty());
+  CHECK(world.workers[1].hand.empty());
+  CHECK(absl::IsInternal(world.core().TakeError()));
+  CHECK(world.core().resting());
+}
+
+TEST_CASE("a worker that is set aside gives up what it holds, and others run it") {
+  TestWorld world(2, 1);
+  HoldTwo(&world);
+  CannotReach(&world);
+  world.Quiesce();
+  CHECK(world.workers[0].hand.empty());
+  for (uint64_t place = 0; place < 2; ++place) REQUIRE(world.ScheduleJob(place, 1, 2).ok());
+  world.hold_work = false;
+  world.Quiesce();
+  CHECK(world.core().resting());
+  CHECK(world.ps[0].places == std::map<uint64_t, int>{{0, 1}, {1, 1}});
+}
+
 TEST_CASE("the last of too many give-backs leaves what else its worker has in flight") {
   TestWorld world(1, 1);
   world.options.max_give_backs = 3;

@@ -196,6 +196,41 @@ TEST_CASE("a worker that is alone ends the job where the user has set the closur
   }
 }
 
+TEST_CASE("steps that all take longer than the closure timeout are kept by their workers") {
+  TestWorld world(3, 1);
+  world.options.closure_deadline_us = 5'000'000;
+  world.options.closures_in_flight = 1;
+  world.options.silence_us = int64_t{1} << 60;
+  world.StartServing();
+  world.hold_work = true;
+  const auto pass = [&](int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      world.Advance(1'000'000);
+      world.Quiesce();
+    }
+  };
+  for (uint64_t place = 0; place < 3; ++place) {  // one begins after the other
+    REQUIRE(world.ScheduleJob(place, 1, 9).ok());
+    world.Quiesce();
+    pass(1);
+  }
+  for (uint64_t place = 3; place < 9; ++place) REQUIRE(world.ScheduleJob(place, 1, 9).ok());
+  for (size_t round = 1; round <= 2; ++round) {
+    pass(4);
+    for (FakeWorker& worker : world.workers) {
+      pass(1);
+      CHECK(worker.seen.size() == round);
+      const int index = static_cast<int>(&worker - world.workers.data());
+      world.hold_work = false;
+      while (world.Work(index)) {
+      }
+      world.hold_work = true;
+      world.Quiesce();
+    }
+  }
+  CHECK(world.core().counters().requeued == 0);
+}
+
 // Closures 1 and 2 (places 0 and 1) are open, and nobody has them in hand.
 void LeaveTwoUnfinished(TestWorld* world) {
   world->options.max_ids_ahead = 2;

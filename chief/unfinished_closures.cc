@@ -1,5 +1,6 @@
 #include "chief/unfinished_closures.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace cohort {
@@ -61,6 +62,19 @@ void UnfinishedClosures::Release(int worker) {
   for (auto& [place, entry] : by_place_) {
     if (entry.holder == worker) entry.holder = -1;
   }
+}
+
+std::vector<uint64_t> UnfinishedClosures::HeldBy(int worker) const {
+  std::vector<uint64_t> ids;
+  for (const auto& [place, entry] : by_place_) {
+    if (entry.holder == worker) ids.push_back(entry.closure.id);
+  }
+  return ids;
+}
+
+bool UnfinishedClosures::held() const {
+  return std::any_of(by_place_.begin(), by_place_.end(),
+                     [](const auto& entry) { return entry.second.holder >= 0; });
 }
 
 UnfinishedClosures::Told UnfinishedClosures::OnResult(const v1::ClosureResult& result) {

@@ -51,6 +51,10 @@ class UnfinishedClosures {
   bool Hold(uint64_t id, int worker, uint32_t attempt);
   // A worker has nothing in hand any more.
   void Release(int worker);
+  // The ids of those that a worker has in hand.
+  std::vector<uint64_t> HeldBy(int worker) const;
+  // Whether any worker has one.
+  bool held() const;
 
   // Edge (2) where it tells kFinished: the result is kept. kNothing: not one of these, or an
   // attempt that is not wanted.

@@ -43,6 +43,22 @@ TEST_CASE("unfinished closures are told by place and taken up under their ids, o
   CHECK(u.List().empty());
 }
 
+TEST_CASE("who holds what is known until it is told, released or taken up") {
+  UnfinishedClosures u = Two();
+  CHECK(!u.held());
+  REQUIRE(u.Hold(11, 0, 4));
+  REQUIRE(u.Hold(12, 1, 3));
+  CHECK(u.HeldBy(0) == std::vector<uint64_t>{11});
+  CHECK(u.HeldBy(1) == std::vector<uint64_t>{12});
+  CHECK(u.OnResult(ResultOf(11, 3, 1)) == Told::kFailed);  // of an attempt that is over
+  CHECK(u.HeldBy(0).size() == 1);
+  CHECK(u.OnResult(ResultOf(11, 4, 1)) == Told::kFailed);
+  CHECK(u.HeldBy(0).empty());
+  CHECK(u.held());
+  u.Release(1);
+  CHECK(!u.held());
+}
+
 TEST_CASE("a result that comes before its Schedule waits for it") {
   UnfinishedClosures u = Two();
   CHECK(u.OnResult(ResultOf(11, 4)) == Told::kFinished);
