@@ -6,7 +6,6 @@ import resource
 import signal
 import subprocess
 import threading
-import time
 import unittest
 import urllib.request
 
@@ -86,10 +85,7 @@ class FullDisk(unittest.TestCase):
             local.limit_files(resource.RLIM_INFINITY)
             local.says(r"epoch \d+/100000", begin)
             # An epoch may end before the first record is durable again.
-            limit = time.monotonic() + 60 * SCALE
-            while "waiting for the journal" in local.page("statusz") and time.monotonic() < limit:
-                pass
-            self.assertNotIn("waiting for the journal", local.page("statusz"))
+            until("the journal to catch up", lambda: "waiting for the journal" not in local.page("statusz"))
             # Full again, and it is told to end.
             local.limit_files(1)
             begin = len(local.text)
