@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -17,6 +18,10 @@ Chief::Chief(Options options)
       progress_(&clock_, options_.progress, options_.progress_output) {
   options_.job.clock = &clock_;
   options_.job.progress = &progress_;
+  options_.job.on_outcome = [this](const absl::StatusOr<JobReport>& outcome) {
+    MutexLock lock(&mu_);
+    outcome_ = outcome;
+  };
   runner_ = std::make_unique<JobRunner>(options_.job);
 }
 
@@ -33,7 +38,7 @@ absl::StatusOr<std::unique_ptr<Chief>> Chief::Start(Options options) {
     absl::StatusOr<JobReport> outcome = c->runner_->Run();
     {
       MutexLock lock(&c->mu_);
-      c->outcome_ = std::move(outcome);
+      if (!c->outcome_.has_value()) c->outcome_ = std::move(outcome);
       c->ended_ = true;
       c->changed_.SignalAll();
     }
@@ -101,7 +106,7 @@ void Chief::AddMetrics() {
 
 std::string Chief::StatusText() const {
   const auto coordinator = runner_->coordinator();
-  if (coordinator == nullptr) return "starting\n";
+  if (coordinator == nullptr) return doing() + "\n";
   const CoordinatorState s = coordinator->state();
   std::string text = fmt::format(
       "generation {}, timeline {}\nepoch {}, step {}\n{} closures wait, {} in flight on {} "
@@ -116,43 +121,77 @@ std::string Chief::StatusText() const {
 
 void Chief::Interrupt() { runner_->Interrupt(); }
 
-absl::Status Chief::Stop(Duration limit) {
-  Interrupt();
-  const TimePoint deadline = clock_.Now() + limit;
-  MutexLock lock(&mu_);
-  while (!ended_) {
-    if (changed_.WaitUntil(&mu_, deadline) || ended_) continue;
-    return DeadlineExceeded("the job has not ended for {} s: its storage does not answer",
-                            ToSeconds(limit));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<JobReport> Chief::Wait() {
   MutexLock lock(&mu_);
   while (!ended_) changed_.Wait(&mu_);
+  return *outcome_;
+}
+
+std::optional<absl::StatusOr<JobReport>> Chief::outcome() const {
+  MutexLock lock(&mu_);
   return outcome_;
 }
 
-absl::StatusOr<int> RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log,
-                                std::string* report) {
-  if (const int signal = signals->Wait(); signal != 0) {
-    const absl::Status stopped = chief->Stop(std::chrono::seconds(15));
-    if (!stopped.ok()) {
-      // Nothing is lost with what is left where it stands: what the journal holds, holds.
-      log->Failure(LogLevel::kError, "stuck", stopped);
-      _exit(ExitCodeOfSignal(signal));
-    }
-    // One that was at its end has done its job, and says so.
-    if (!chief->Wait().ok()) {
-      log->Info("ended_by_signal", {{"signal", signal}});
-      return ExitCodeOfSignal(signal);
-    }
+namespace {
+
+constexpr auto kTick = std::chrono::milliseconds(50);
+// Less than a launcher gives a task between asking it to end and killing it.
+constexpr auto kStopWait = std::chrono::seconds(8);
+// Of a chief that nobody has asked to end: after a failure; after a finished job, whose old
+// checkpoints may take their time to be deleted.
+constexpr auto kFailedWait = std::chrono::seconds(15);
+constexpr auto kFinishedWait = std::chrono::seconds(60);
+
+// How the job has gone; the exit code.
+int TellOutcome(const absl::StatusOr<JobReport>& outcome, int signal, Logger* log) {
+  if (outcome.ok()) {
+    // One that was at its end when a signal came has done its job. A report that cannot be written
+    // makes it no failure.
+    WriteToStdout(outcome->Text()).IgnoreError();
+    return 0;
   }
-  const absl::StatusOr<JobReport> done = chief->Wait();
-  COHORT_RETURN_IF_ERROR(done.status());
-  *report = done->Text();
-  return 0;
+  if (signal == 0) return ExitWith("cohort-chief", outcome.status());
+  if (absl::IsCancelled(outcome.status())) {
+    log->Info("ended_by_signal", {{"signal", signal}});
+  } else {
+    log->Failure(LogLevel::kError, "failed", outcome.status());
+  }
+  return ExitCodeOfSignal(signal);
+}
+
+}  // namespace
+
+int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log) {
+  std::optional<int> code;
+  int signal = 0;
+  TimePoint since;
+  TimePoint deadline = TimePoint::max();
+  const auto limit = [&](Duration wait) {
+    since = std::chrono::steady_clock::now();
+    deadline = std::min(deadline, since + wait);
+  };
+  while (true) {
+    const std::optional<int> end = signals->WaitFor(kTick);
+    if (end.has_value() && *end != 0 && signal == 0) {
+      signal = *end;
+      chief->Interrupt();
+      limit(kStopWait);
+    }
+    const auto outcome = code.has_value() ? std::nullopt : chief->outcome();
+    if (outcome.has_value()) {
+      code = TellOutcome(*outcome, signal, log);
+      limit(*code == 0 ? kFinishedWait : kFailedWait);
+    }
+    if (end == 0 && code.has_value()) return *code;
+    if (std::chrono::steady_clock::now() < deadline) continue;
+    // Nothing is lost with what is left where it stands: what the journal holds, holds.
+    log->Failure(
+        LogLevel::kError, "stuck",
+        DeadlineExceeded("the chief has not ended for {:.0f} s: {}; does its storage "
+                         "answer?",
+                         ToSeconds(std::chrono::steady_clock::now() - since), chief->doing()));
+    _exit(code.value_or(ExitCodeOfSignal(signal)));
+  }
 }
 
 }  // namespace cohort

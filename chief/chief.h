@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -28,21 +29,23 @@ class Chief {
     bool allow_insecure = false;
     ProgressLine::Options progress;
     ProgressLine::Output progress_output;
-    std::function<void()> on_done;  // the job has ended, well or not; called once
+    std::function<void()> on_done;  // the chief has ended, well or not; called once
   };
 
   // Errors: those of the admin port.
   static absl::StatusOr<std::unique_ptr<Chief>> Start(Options options);
-  // Interrupts the job.
+  // Interrupts the job, and waits until the chief has ended.
   ~Chief();
 
   // Ends the job early, with what is finished durable. Wait says how it ended.
   void Interrupt();
-  // Waits for the job's end. Errors: why it failed; Cancelled where it was interrupted.
+  // Waits until the chief has ended. Errors: why the job failed; Cancelled where it was
+  // interrupted.
   absl::StatusOr<JobReport> Wait();
-  // Interrupts the job and waits for its end. Error: DeadlineExceeded where it does not come within
-  // `limit`; the destructor would wait on.
-  absl::Status Stop(Duration limit);
+  // What Wait will say, as soon as it is known: storage that does not answer may hold up the end.
+  std::optional<absl::StatusOr<JobReport>> outcome() const;
+  // What it is at.
+  std::string doing() const { return runner_->doing(); }
   int admin_port() const;  // 0: none
 
  private:
@@ -59,17 +62,18 @@ class Chief {
   std::unique_ptr<AdminServer> admin_;
   std::thread thread_;
 
-  Mutex mu_;
+  mutable Mutex mu_;
   CondVar changed_;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
-  absl::StatusOr<JobReport> outcome_ ABSL_GUARDED_BY(mu_);
+  std::optional<absl::StatusOr<JobReport>> outcome_ ABSL_GUARDED_BY(mu_);
 };
 
-// Waits for the job's end, or a signal, which interrupts it. Returns the exit code: 0 when the job
-// is done (`*report` says how then), 128 + signal. With a job that cannot be ended it ends the
-// process, under the same code: for daemons only. Errors: why the job failed.
-absl::StatusOr<int> RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log,
-                                std::string* report);
+// Waits for the end of the chief, or a signal, which interrupts the job; tells the outcome as soon
+// as there is one. Returns the exit code: the outcome's, or 128 + signal where the job had none
+// before the signal came; a finished job is 0 all the same. With a chief that does not end by then
+// (its storage hangs) it ends the process, under the same code: for daemons only. `on_done` must be
+// signals->NotifyDone().
+int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log);
 
 }  // namespace cohort
 

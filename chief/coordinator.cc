@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "chief/coordinator_impl.h"
+#include "common/base/crash_point.h"
 #include "common/base/flags.h"
 #include "common/base/fnv1a.h"
 #include "common/base/status.h"
@@ -35,12 +36,18 @@ void ClusterCoordinator::Impl::Tick() {
       changed_.SignalAll();
     }
     if (!conditions_.empty() && options_.clock->Now() >= next_report_) {
-      waiting = core_->WaitingFor();
+      waiting = WaitingFor();
       next_report_ = options_.clock->Now() + std::chrono::seconds(waiting.empty() ? 1 : 3);
     }
   }
   if (!waiting.empty() && options_.on_wait) options_.on_wait(waiting);
   loop_.After(std::chrono::milliseconds(10), [this] { Tick(); });
+}
+
+std::string ClusterCoordinator::Impl::WaitingFor() const {
+  if (!closing_.empty()) return closing_;
+  std::string text = core_->WaitingFor();
+  return text.empty() && cut_waits_ > 0 ? core_->WaitingForCut() : text;
 }
 
 void ClusterCoordinator::Impl::Input(const std::function<void(CoordinatorCore*)>& input) {
@@ -112,6 +119,7 @@ void ClusterCoordinator::Impl::WriteManifest(v1::Manifest manifest) {
 void ClusterCoordinator::Impl::CommitCheckpoint(v1::Manifest manifest) {
   if (const absl::Status lost = lock_->Check(); !lost.ok()) return LoseDirectory(lost);
   bool wanted = false;
+  bool taken = false;
   Input([&](CoordinatorCore* core) {
     wanted = core->cut_commits(manifest.cut());
     manifest.mutable_chief()->set_durable_record(core->durable_record());
@@ -120,15 +128,21 @@ void ClusterCoordinator::Impl::CommitCheckpoint(v1::Manifest manifest) {
   manifest.set_unix_micros(static_cast<uint64_t>(options_.clock->UnixMicros()));
   manifest.set_cohort_version(std::string(CohortVersion()));
   if (options_.complete_manifest) options_.complete_manifest(&manifest);
+  COHORT_CRASH_POINT("chief.cut.manifest_writing");
   const CheckpointId id = IdOf(manifest);
   const std::string directory = options_.checkpoint_dir + "/" + id.ToString();
   const absl::Status status = CommitManifest(directory, manifest);
   Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (status.ok()) newest_ = directory;
-    core->OnManifestWritten(manifest.cut(), status, directory + "/" + kManifestName);
+    taken = core->OnManifestWritten(manifest.cut(), status, directory + "/" + kManifestName);
+    if (taken) newest_ = directory;
   });
-  // On a thread of its own: the next manifest does not wait for it.
-  if (status.ok()) retention_->Post([this, id] { DeleteOld(id); });
+  if (taken) {
+    // On a thread of its own: the next manifest does not wait for it.
+    retention_->Post([this, id] { DeleteOld(id); });
+  } else if (status.ok()) {
+    // Nothing is deleted for it: another may be the one that is restored by now.
+    log_->Warning("checkpoint_late", {{"path", directory}});
+  }
 }
 
 void ClusterCoordinator::Impl::DeleteOld(const CheckpointId& newest) {
@@ -243,7 +257,9 @@ absl::StatusOr<std::string> ClusterCoordinator::Impl::WaitForCut(uint64_t cut) {
     return Failed() || cuts_done_.contains(cut) ||
            (core_->finish_committed() && core_->journal_watch().refused());
   };
+  ++cut_waits_;
   const absl::Status waited = Wait(done, kForever).status();
+  --cut_waits_;
   if (Failed()) return core_->TakeError();
   if (core_->finish_committed() && !cuts_done_.contains(cut)) return newest_;
   COHORT_RETURN_IF_ERROR(waited);
@@ -257,13 +273,17 @@ absl::StatusOr<std::string> ClusterCoordinator::Impl::Checkpoint(bool finished) 
   const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return Failed() || !core_->cut_active();
   };
-  COHORT_RETURN_IF_ERROR(Wait(idle, kForever).status());
+  ++cut_waits_;
+  const absl::Status waited = Wait(idle, kForever).status();
+  --cut_waits_;
+  COHORT_RETURN_IF_ERROR(waited);
   COHORT_ASSIGN_OR_RETURN(const uint64_t cut, core_->StartCut(finished));
   return WaitForCut(cut);
 }
 
 void ClusterCoordinator::Impl::Flush() {
   MutexLock lock(&mu_);
+  // Not after Shutdown, when the phase is another.
   if (core_ == nullptr || core_->phase() != CoordinatorCore::Phase::kReady) return;
   core_->Flush();
   // Nor is a full disk waited for.
@@ -271,7 +291,7 @@ void ClusterCoordinator::Impl::Flush() {
     return Failed() || core_->settlement().clean() || core_->journal_watch().refused();
   };
   // Also when interrupted: that is when it is wanted.
-  const TimePoint deadline = Deadline(5);
+  const TimePoint deadline = Deadline(options_.flush_limit_s);
   const Condition condition = clean;
   conditions_.push_back(&condition);
   while (!clean() && changed_.WaitUntil(&mu_, deadline)) {
@@ -304,7 +324,7 @@ CoordinatorState ClusterCoordinator::Impl::state() {
   s.cut_failures = cut_failures_;
   s.journal_refusals = core_->journal_watch().refusals();
   s.journal_stalled_seconds = static_cast<double>(core_->journal_watch().stalled_us()) / 1e6;
-  s.waiting_for = core_->WaitingFor();
+  s.waiting_for = WaitingFor();
   s.settle_records = c.settle_records;
   s.dispatch_messages = c.dispatch_messages;
   s.journal_fsyncs = journal_->fsyncs();
@@ -348,7 +368,10 @@ ClusterCoordinator::~ClusterCoordinator() = default;
 absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Start(
     const CoordinatorOptions& options) {
   auto impl = std::make_unique<Impl>(options);
-  COHORT_RETURN_IF_ERROR(impl->Start());
+  if (absl::Status failed = impl->Start(); !failed.ok()) {
+    if (options.on_failed_start) options.on_failed_start(failed);
+    return failed;
+  }
   return std::unique_ptr<ClusterCoordinator>(new ClusterCoordinator(std::move(impl)));
 }
 
@@ -413,6 +436,7 @@ absl::Status ClusterCoordinator::Shutdown(const std::string& reason, bool job_fi
   return impl_->Shutdown(reason, job_finished);
 }
 
+void ClusterCoordinator::Close() { impl_->Close(); }
 void ClusterCoordinator::Flush() { impl_->Flush(); }
 void ClusterCoordinator::Interrupt() { impl_->Interrupt(); }
 CoordinatorState ClusterCoordinator::state() const { return impl_->state(); }

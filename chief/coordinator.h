@@ -53,12 +53,16 @@ struct CoordinatorOptions {
   // was given ends the job; the default (0) does not.
   double closure_timeout_s = 0;
   double cut_deadline_s = 0;  // 0: the default
+  double flush_limit_s = 5;   // of Flush, on a disk that is only slow
   uint32_t max_to_keep = 5;   // checkpoints; 0: all
   const Clock* clock = nullptr;
   Logger* log = nullptr;  // outlives the coordinator
   // What a call waits for, every few seconds while it does: "waiting for worker:2 (host3:2222), 12
   // s".
   std::function<void(const std::string&)> on_wait;
+  // Start has failed, with this. It returns when its threads have ended, which storage that does
+  // not answer may hold up.
+  std::function<void(const absl::Status&)> on_failed_start;
   // Where not null: once it is true, every call that waits returns Cancelled, Start too.
   const std::atomic<bool>* interrupt = nullptr;
   // Adds to a manifest what the coordinator does not know: the job's spec. Called on another
@@ -178,8 +182,12 @@ class ClusterCoordinator {
   // another chief's (directory_lock.h); those of the journal.
   static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Start(
       const CoordinatorOptions& options);
-  // Leaves the tasks as they are, after a last settle record: another chief may go on.
+  // As Close.
   ~ClusterCoordinator();
+  // Leaves the tasks as they are, after a last settle record: another chief may go on. Waits for
+  // what storage holds up for as long as it does, and says so (on_wait): who cannot, leaves it to
+  // another thread. Afterwards only state() and layout() are of use. Not thread-safe.
+  void Close();
 
   // Cuts the variables into shards and places them. Servers that hold exactly these, from a former
   // life of this chief, go on with them; else the newest checkpoint of the directory is restored;
@@ -222,7 +230,7 @@ class ClusterCoordinator {
   // are closed (10 s at most). A finished job whose last checkpoint says so is not held by a full
   // disk. Errors: DeadlineExceeded where the journal does not take it in 30 s.
   absl::Status Shutdown(const std::string& reason, bool job_finished);
-  // Makes what is finished durable; waits for it.
+  // Makes what is finished durable; waits for it, `flush_limit_s` at most, nor for a full disk.
   void Flush();
   // Makes every call that waits return Cancelled, now and later. Thread-safe.
   void Interrupt();

@@ -9,6 +9,8 @@
 
 namespace cohort {
 
+constexpr int64_t kSlowUs = 3'000'000;  // a cut takes a moment
+
 CoordinatorCore::CoordinatorCore(CoreOptions options, CoreEffects* effects)
     : options_(std::move(options)),
       outbox_(effects),
@@ -170,11 +172,11 @@ void CoordinatorCore::TellStop() {
   phase_ = Phase::kStopped;
 }
 
-void CoordinatorCore::OnManifestWritten(uint64_t cut, const absl::Status& status,
+bool CoordinatorCore::OnManifestWritten(uint64_t cut, const absl::Status& status,
                                         const std::string& path) {
-  if (phase_ == Phase::kFailed) return;
-  cut_.OnManifestWritten(cut, status, path);
-  if (cut_finished_ && cut_.state() == Cut::State::kJournaling) finish_committed_ = true;
+  const bool taken = phase_ != Phase::kFailed && cut_.OnManifestWritten(cut, status, path);
+  if (taken && cut_finished_) finish_committed_ = true;
+  return taken;
 }
 
 int CoordinatorCore::AddProgram(std::string fingerprint, v1::Program program) {
@@ -270,6 +272,9 @@ std::string CoordinatorCore::WaitingFor() const {
   if (rollback_.active()) return "waiting for the parameter servers to load their tablets";
   if (std::string text = WaitingForWorkers(); !text.empty()) return text;
   if (std::string text = WaitingForClosure(); !text.empty()) return text;
+  if (cut_.holds_dispatch()) {
+    if (std::string text = WaitingForCut(); !text.empty()) return text;
+  }
   return journal_watch_.Waiting();
 }
 
@@ -295,6 +300,36 @@ std::string CoordinatorCore::WaitingForWorkers() const {
   }
   if (none) return "waiting for a worker" + (text.empty() ? "" : ": " + text);
   return text.empty() ? "" : "waiting for " + text;
+}
+
+std::string CoordinatorCore::WaitingForCut() const {
+  const int64_t us = now_us_ - cut_.since_us();
+  if (!cut_active() || us < kSlowUs) return "";
+  std::string servers;
+  for (const int ps : cut_.Late()) {
+    servers += fmt::format("{}{}", servers.empty() ? "" : ", ", membership_.Name(PsTask(ps)));
+  }
+  std::string what;
+  switch (cut_.state()) {
+    case Cut::State::kIdle:
+      break;
+    case Cut::State::kDraining:
+      what = fmt::format("{} closures in flight to end", queue_.training_in_flight());
+      break;
+    case Cut::State::kSnapshotting:
+      what = servers + " to take a snapshot";
+      break;
+    case Cut::State::kWriting:
+      what = servers + " to write a snapshot";
+      break;
+    case Cut::State::kCommitting:
+      what = "the storage to take its manifest";
+      break;
+    case Cut::State::kJournaling:
+      what = "the journal to have it";
+      break;
+  }
+  return fmt::format("waiting for checkpoint {}: {}, {} s", cut_.directory(), what, us / 1'000'000);
 }
 
 // Where all that waits is max_ids_ahead of one that is open.

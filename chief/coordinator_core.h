@@ -70,7 +70,8 @@ class CoordinatorCore {
   void OnJournaled(uint64_t record);
   // The disk does not take records; it is tried again.
   void OnJournalRefused(const absl::Status& why) { journal_watch_.OnRefused(why); }
-  void OnManifestWritten(uint64_t cut, const absl::Status& status, const std::string& path);
+  // False: it is not the cut's that is under way, or there is none by now.
+  bool OnManifestWritten(uint64_t cut, const absl::Status& status, const std::string& path);
   // Ends for good, and everything that is scheduled with it: the journal cannot be written, say.
   void FailForGood(absl::Status why);
 
@@ -100,6 +101,8 @@ class CoordinatorCore {
 
   // CutDone follows. Errors: FailedPrecondition during another cut or rollback or before Resume.
   absl::StatusOr<uint64_t> StartCut(bool finished);
+  // The cut under way, if any, comes to nothing: a rollback is to follow.
+  void DropCut() { cut_.Abandon(Aborted("the cluster is being rolled back")); }
   // The epoch's figures are complete: journals them, and starts those of the next. Error:
   // FailedPrecondition where a rollback is being journaled, or was and came to nothing.
   absl::Status EndEpoch();
@@ -142,6 +145,8 @@ class CoordinatorCore {
   // What a caller that waits is waiting for: "waiting for worker:2 (host3:2222), 12 s"; "" = only
   // for closures to end.
   std::string WaitingFor() const;
+  // What the cut under way waits for; "" while that does not take long.
+  std::string WaitingForCut() const;
 
   const CoreCounters& counters() const { return counters_; }
   const Settlement& settlement() const { return settlement_; }

@@ -52,6 +52,7 @@ class ClusterCoordinator::Impl : public CoreEffects {
   std::string newest_checkpoint();
   std::vector<UnfinishedPlace> Unfinished();
   absl::Status EndEpoch();
+  void Close();
 
   // CoreEffects: with mu_ held.
   void SendToWorker(int worker, v1::ChiefToWorker message) override;
@@ -83,6 +84,11 @@ class ClusterCoordinator::Impl : public CoreEffects {
   int64_t Now() const;
   TimePoint Deadline(double seconds) const { return options_.clock->Now() + FromSeconds(seconds); }
   void Tick();
+  // What a call waits for, as on_wait tells it.
+  std::string WaitingFor() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Until a thread has ended, as `ended_by` says; tells that its storage, which does `what`, is
+  // waited for.
+  void AwaitEnd(const char* what, const std::function<bool(TimePoint)>& ended_by);
   // Runs an input of the core under the lock, and wakes those whose condition has come true.
   void Input(const std::function<void(CoordinatorCore*)>& input);
   void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -124,7 +130,9 @@ class ClusterCoordinator::Impl : public CoreEffects {
   v1::Layout layout_ ABSL_GUARDED_BY(mu_);
   int open_links_ ABSL_GUARDED_BY(mu_) = 0;
   std::optional<TimePoint> first_closure_ ABSL_GUARDED_BY(mu_);
-  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  int cut_waits_ ABSL_GUARDED_BY(mu_) = 0;    // calls that wait for a cut
+  std::string closing_ ABSL_GUARDED_BY(mu_);  // what Close waits for; "" = nothing
+  bool closed_ = false;                       // of whoever calls Close
   TimePoint next_report_ ABSL_GUARDED_BY(mu_);
 
   // Made by Start, of locks of their own. In the order in which they are needed: the links run on

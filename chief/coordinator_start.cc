@@ -5,6 +5,7 @@
 //   2. CreateVariables: layout; Resume of live servers, or RollBackOnce to the newest checkpoint.
 //   3. Restore, after a lost ps: WaitForServers, then RollBackOnce, until it holds.
 //   4. Shutdown: the core's Stop; streams closed by the tasks.
+//   5. Close: what is finished durable; threads and streams end.
 #include <utility>
 
 #include "chief/coordinator_impl.h"
@@ -34,15 +35,42 @@ ClusterCoordinator::Impl::Impl(const CoordinatorOptions& options)
       start_(options.clock->Now()),
       next_report_(start_ + std::chrono::seconds(1)) {}
 
-ClusterCoordinator::Impl::~Impl() {
-  if (!stopped_) Flush();
+ClusterCoordinator::Impl::~Impl() { Close(); }
+
+void ClusterCoordinator::Impl::Close() {
+  if (std::exchange(closed_, true)) return;
+  Flush();
   if (links_ != nullptr) links_->Stop();
   loop_.Shutdown();
   // In the order in which one feeds the next.
-  disk_.reset();
-  journal_.reset();
-  retention_.reset();
+  const auto end_of = [](auto* thread) {
+    return
+        [thread](TimePoint deadline) { return thread == nullptr || thread->FinishUntil(deadline); };
+  };
+  AwaitEnd("a manifest is being written", end_of(disk_.get()));
+  AwaitEnd("the journal is being written", [this](TimePoint deadline) {
+    return journal_ == nullptr || journal_->EndUntil(deadline);
+  });
+  AwaitEnd("old checkpoints are being deleted", end_of(retention_.get()));
+  MutexLock lock(&mu_);
   results_.FinishAll(Cancelled("the coordinator is gone"));
+}
+
+void ClusterCoordinator::Impl::AwaitEnd(const char* what,
+                                        const std::function<bool(TimePoint)>& ended_by) {
+  const TimePoint since = options_.clock->Now();
+  std::string waiting;
+  while (!ended_by(Deadline(waiting.empty() ? 1 : 3))) {
+    waiting = fmt::format("waiting for the storage of {}: {}, {:.0f} s", options_.checkpoint_dir,
+                          what, ToSeconds(options_.clock->Now() - since));
+    {
+      MutexLock lock(&mu_);
+      closing_ = waiting;
+    }
+    if (options_.on_wait) options_.on_wait(waiting);
+  }
+  MutexLock lock(&mu_);
+  closing_.clear();
 }
 
 absl::Status ClusterCoordinator::Impl::CheckOptions() const {
@@ -221,6 +249,12 @@ absl::Status ClusterCoordinator::Impl::RollBackOnce(TimePoint deadline) {
     refusals.push_back(fmt::format("{} ({})", path, why.ToString()));
     if (options_.on_wait) options_.on_wait("refused " + refusals.back());
   };
+  {
+    // A manifest that came from now on would be the newest, and others would be deleted, while the
+    // one that is found here is restored.
+    MutexLock lock(&mu_);
+    core_->DropCut();
+  }
   COHORT_ASSIGN_OR_RETURN(const auto entry, NewestValid(options_.checkpoint_dir, refused));
   if (!entry.has_value() && !refusals.empty()) {
     // To begin at step 0 would be to lose, in silence, what may still be mended.
@@ -270,7 +304,6 @@ absl::Status ClusterCoordinator::Impl::Shutdown(const std::string& reason, bool 
   if (!core_->stop_journaled()) {
     log_->Warning("job_end_not_journaled", {{"why", core_->WaitingFor()}, {"proof", newest_}});
   }
-  stopped_ = true;
   links_->Stop();
   const auto closed = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return open_links_ == 0; };
   COHORT_ASSIGN_OR_RETURN(const bool all, Wait(closed, Deadline(10)));

@@ -198,7 +198,7 @@ absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::
             membership_.heard_timeline_by(), membership_.heard_timeline(), last_timeline_),
         ExitCode::kConfig);
   }
-  cut_.Abandon(Aborted("the cluster is being rolled back"));
+  DropCut();
   RollbackTarget target;
   last_timeline_ = std::max(last_timeline_, membership_.heard_timeline()) + 1;
   era_ = EraOf(outbox_.generation(), last_timeline_);

@@ -80,6 +80,49 @@ TEST_CASE("a manifest that storage does not take ends the cut, and training goes
   CHECK(t.world.cuts_done[2].ok());
 }
 
+TEST_CASE("what a cut waits for is told where it takes long") {
+  Training t;
+  TestWorld& world = t.world;
+  world.options.silence_us = int64_t{1} << 60;
+  world.KillChief();
+  world.StartServing();
+  world.hold_work = true;
+  REQUIRE(world.ScheduleUser().ok());
+  world.Quiesce();
+  const uint64_t cut = *world.core().StartCut(false);
+  const std::string of =
+      fmt::format("waiting for checkpoint /ckpt/ckpt-{}-2-{}: ", world.core().timeline(), cut);
+  const auto waits = [&] {
+    CHECK(world.core().WaitingForCut().empty());  // a moment
+    world.Advance(4 * kSecond);
+    return world.core().WaitingForCut();
+  };
+  CHECK(waits() == of + "1 closures in flight to end, 4 s");
+  CHECK(world.core().WaitingFor() == world.core().WaitingForCut());  // training stands still
+  world.hold_work = false;
+  while (world.DeliverOne() && world.ps[0].in.empty()) {
+  }
+  REQUIRE(world.ToPs(0));
+  while (world.FromPs(0)) {
+  }
+  CHECK(waits() == of + "ps:1 (p1:1) to take a snapshot, 4 s");
+  REQUIRE(world.ToPs(1));
+  REQUIRE(world.FromPs(1));
+  CHECK(waits() == of + "ps:1 (p1:1) to write a snapshot, 4 s");
+  CHECK(world.core().WaitingFor().empty());  // training goes on
+  world.manifest_stuck = true;
+  world.Quiesce();
+  CHECK(waits() == of + "the storage to take its manifest, 4 s");
+  world.manifest_stuck = false;
+  world.journal_stuck = true;
+  world.Quiesce();
+  CHECK(waits() == of + "the journal to have it, 4 s");
+  world.journal_stuck = false;
+  world.Quiesce();
+  CHECK(world.core().WaitingForCut().empty());
+  CHECK(world.cuts_done.back().ok());
+}
+
 TEST_CASE("a checkpoint that is committed does not wait for a journal that is stuck") {
   Training t;
   REQUIRE(t.world.core().StartCut(false).ok());

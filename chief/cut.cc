@@ -9,11 +9,16 @@
 
 namespace cohort {
 
+void Cut::Enter(State state, int64_t now_us, int64_t limit_us) {
+  state_ = state;
+  since_us_ = now_us;
+  deadline_us_ = now_us + limit_us;
+}
+
 void Cut::Begin(uint64_t number, uint64_t timeline, std::string directory, int64_t now_us) {
-  state_ = State::kDraining;
+  Enter(State::kDraining, now_us, options_->cut_deadline_us);
   released_ = false;
   directory_ = std::move(directory);
-  deadline_us_ = now_us + options_->cut_deadline_us;
   const size_t servers = options_->ps.size();
   requests_.assign(servers, 0);
   taken_.assign(servers, false);
@@ -30,8 +35,7 @@ bool Cut::drained(size_t training_in_flight, int64_t now_us) const {
 
 void Cut::Snapshot(v1::Manifest manifest, int64_t now_us) {
   manifest_ = std::move(manifest);
-  state_ = State::kSnapshotting;
-  deadline_us_ = now_us + options_->snapshot_deadline_us;
+  Enter(State::kSnapshotting, now_us, options_->snapshot_deadline_us);
   v1::ChiefToPs message;
   message.mutable_snapshot()->set_cut(manifest_.cut());
   message.mutable_snapshot()->set_timeline(manifest_.timeline());
@@ -65,8 +69,7 @@ bool Cut::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us) {
     taken_[i] = true;
     manifest_.mutable_tablets()->MergeFrom(message.snapshot_taken().tablets());
     if (state_ == State::kSnapshotting && AllDone(taken_)) {
-      state_ = State::kWriting;
-      deadline_us_ = now_us + options_->write_deadline_us;
+      Enter(State::kWriting, now_us, options_->write_deadline_us);
       released_ = true;
       COHORT_CRASH_POINT("chief.cut.snapshotted");
     }
@@ -80,27 +83,26 @@ bool Cut::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us) {
 }
 
 void Cut::Write() {
-  state_ = State::kCommitting;
-  deadline_us_ = now_us_ + options_->commit_deadline_us;
+  Enter(State::kCommitting, now_us_, options_->commit_deadline_us);
   COHORT_CRASH_POINT("chief.cut.shards_written");
   outbox_->effects()->WriteManifest(manifest_);
 }
 
-void Cut::OnManifestWritten(uint64_t cut, const absl::Status& status, const std::string& path) {
-  if (state_ != State::kCommitting || cut != manifest_.cut()) return;
+bool Cut::OnManifestWritten(uint64_t cut, const absl::Status& status, const std::string& path) {
+  if (state_ != State::kCommitting || cut != manifest_.cut()) return false;
   if (!status.ok()) {
     Abandon(status);
-    return;
+    return false;
   }
   COHORT_CRASH_POINT("chief.cut.manifest_written");
-  state_ = State::kJournaling;
-  deadline_us_ = now_us_ + options_->commit_deadline_us;
+  Enter(State::kJournaling, now_us_, options_->commit_deadline_us);
   v1::JournalRecord record;
   record.mutable_cut()->set_cut(manifest_.cut());
   record.mutable_cut()->set_timeline(manifest_.timeline());
   record.mutable_cut()->set_manifest(path);
   record.mutable_cut()->set_step(manifest_.step());
   record_ = outbox_->Append(std::move(record));
+  return true;
 }
 
 void Cut::OnJournaled(uint64_t record) {
@@ -119,13 +121,20 @@ void Cut::Tick(int64_t now_us) {
   }
   if ((state_ == State::kSnapshotting || state_ == State::kWriting) && now_us >= deadline_us_) {
     std::string late;
-    const auto& done = state_ == State::kSnapshotting ? taken_ : written_;
-    for (size_t i = 0; i < done.size(); ++i) {
-      if (!done[i]) late += fmt::format("{}ps:{}", late.empty() ? "" : ", ", i);
-    }
+    for (const int ps : Late()) late += fmt::format("{}ps:{}", late.empty() ? "" : ", ", ps);
     Abandon(DeadlineExceeded("cut {}: {} did not {} a snapshot in time", manifest_.cut(), late,
                              state_ == State::kSnapshotting ? "take" : "write"));
   }
+}
+
+std::vector<int> Cut::Late() const {
+  std::vector<int> late;
+  if (state_ != State::kSnapshotting && state_ != State::kWriting) return late;
+  const auto& done = state_ == State::kSnapshotting ? taken_ : written_;
+  for (size_t i = 0; i < done.size(); ++i) {
+    if (!done[i]) late.push_back(static_cast<int>(i));
+  }
+  return late;
 }
 
 void Cut::LoseServer(const absl::Status& why) {

@@ -44,6 +44,11 @@ class Cut {
     return state_ == State::kDraining || state_ == State::kSnapshotting;
   }
   uint64_t number() const { return manifest_.cut(); }
+  const std::string& directory() const { return directory_; }
+  // Since when the state is what it is.
+  int64_t since_us() const { return since_us_; }
+  // The servers that it waits for.
+  std::vector<int> Late() const;
 
   // Edge (1). `directory` is the checkpoint's own.
   void Begin(uint64_t number, uint64_t timeline, std::string directory, int64_t now_us);
@@ -54,8 +59,8 @@ class Cut {
   void Snapshot(v1::Manifest manifest, int64_t now_us);
   // Answers of the servers: true where the message was for this cut.
   bool OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us);
-  // Edge (5) or (7). `path` names the manifest's file.
-  void OnManifestWritten(uint64_t cut, const absl::Status& status, const std::string& path);
+  // Edge (5), then it is true, or (7). `path` names the manifest's file.
+  bool OnManifestWritten(uint64_t cut, const absl::Status& status, const std::string& path);
   void OnJournaled(uint64_t record);
   void Tick(int64_t now_us);
   // Edge (7), but where all files are durable: no server is needed any more.
@@ -67,6 +72,7 @@ class Cut {
 
  private:
   bool AllDone(const std::vector<bool>& done) const;
+  void Enter(State state, int64_t now_us, int64_t limit_us);
   void Write();
 
   const CoreOptions* const options_;
@@ -74,6 +80,7 @@ class Cut {
   State state_ = State::kIdle;
   bool released_ = false;
   std::string directory_;
+  int64_t since_us_ = 0;
   int64_t deadline_us_ = 0;
   int64_t now_us_ = 0;
   std::vector<uint64_t> requests_;  // by ps

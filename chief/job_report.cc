@@ -130,6 +130,12 @@ void JobRunner::Say(const std::string& line) {
   options_.progress->Line(line);
 }
 
+void JobRunner::OnWait(const std::string& what) {
+  Say(what);
+  MutexLock lock(&mu_);
+  if (told_) doing_ = what;
+}
+
 void JobRunner::Report(MetricsRecord record) {
   if (reporter_ == nullptr) return;
   const absl::Status status = reporter_->Report(record);

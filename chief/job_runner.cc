@@ -17,6 +17,7 @@ namespace cohort {
 constexpr uint64_t kWindow = 4096;
 
 absl::StatusOr<JobReport> JobRunner::Run() {
+  Do("reading its data");
   COHORT_ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(options_.job, options_.data));
   plan_ = std::make_unique<JobPlan>(std::move(plan));
   const v1::JobSpec& spec = plan_->spec();
@@ -27,25 +28,41 @@ absl::StatusOr<JobReport> JobRunner::Run() {
       options_.task_timeout_s > 0 ? options_.task_timeout_s : spec.strategy().task_timeout_s();
   if (task_timeout_s_ <= 0) task_timeout_s_ = 60;
   const absl::Status status = RunPlan();
+  const absl::StatusOr<JobReport> outcome =
+      status.ok() ? absl::StatusOr<JobReport>(std::move(report_)) : status;
+  Tell(outcome);
+  if (const auto last = coordinator()) last->Close();  // the status page still sees it
   {
     MutexLock lock(&mu_);
     coordinator_.reset();
   }
   lock_.reset();
-  if (!status.ok()) return status;
-  return std::move(report_);
+  return outcome;
+}
+
+void JobRunner::Tell(const absl::StatusOr<JobReport>& outcome) {
+  {
+    MutexLock lock(&mu_);
+    if (std::exchange(told_, true)) return;
+    doing_ = "ending";
+  }
+  if (options_.on_outcome) options_.on_outcome(outcome);
 }
 
 absl::Status JobRunner::RunPlan() {
   COHORT_RETURN_IF_ERROR(TakeDirectory());
+  Do("reading what " + checkpoint_dir_ + " holds");
   COHORT_RETURN_IF_ERROR(LookAtDirectory());
   if (report_.found_finished.has_value()) return absl::OkStatus();
   if (!log_dir_.empty()) {
     COHORT_ASSIGN_OR_RETURN(reporter_, Reporter::Open(log_dir_, options_.clock));
   }
   report_.log_dir = log_dir_;
+  Do("starting the cluster");
   COHORT_RETURN_IF_ERROR(StartCluster());
+  Do("training");
   COHORT_RETURN_IF_ERROR(TrainAll());
+  Do("taking the last checkpoint");
   return End();
 }
 
@@ -56,6 +73,16 @@ std::shared_ptr<ClusterCoordinator> JobRunner::coordinator() const {
   return coordinator_;
 }
 
+std::string JobRunner::doing() const {
+  MutexLock lock(&mu_);
+  return doing_;
+}
+
+void JobRunner::Do(std::string what) {
+  MutexLock lock(&mu_);
+  doing_ = std::move(what);
+}
+
 absl::Status JobRunner::TakeDirectory() {
   if (checkpoint_dir_.empty()) {
     return WithExitCode(
@@ -63,6 +90,7 @@ absl::Status JobRunner::TakeDirectory() {
                         "`checkpoint` in the job file; the chief's journal lies in it too"),
         ExitCode::kUsage);
   }
+  Do("taking the checkpoint directory " + checkpoint_dir_);
   COHORT_RETURN_IF_ERROR(MakeDirectories(checkpoint_dir_));
   COHORT_ASSIGN_OR_RETURN(
       lock_, DirectoryLock::Take({.directory = checkpoint_dir_,
@@ -131,7 +159,8 @@ absl::Status JobRunner::StartCluster() {
   options.interrupt = &interrupted_;
   options.clock = options_.clock;
   options.log = options_.log;
-  options.on_wait = [this](const std::string& what) { Say(what); };
+  options.on_wait = [this](const std::string& what) { OnWait(what); };
+  options.on_failed_start = [this](const absl::Status& status) { Tell(status); };
   options.complete_manifest = [this](v1::Manifest* manifest) {
     *manifest->mutable_job_spec() = plan_->spec();
     manifest->set_job_yaml(plan_->job().yaml);
@@ -157,11 +186,13 @@ absl::Status JobRunner::StartCluster() {
     COHORT_ASSIGN_OR_RETURN(validation_data_,
                             cluster_->CreatePerWorkerDataset(spec.data().validation(), data));
   }
+  Do("restoring the newest checkpoint in " + checkpoint_dir_);
   COHORT_RETURN_IF_ERROR(cluster_->CreateVariables(model.variables, model.optimizer,
                                                    spec.strategy().partitioner(),
                                                    spec.strategy().placement()));
   unfinished_ = cluster_->Unfinished();
   next_unfinished_ = 0;
+  Do("taking the first checkpoint");
   return TakeFirstCut();
 }
 
@@ -340,7 +371,9 @@ absl::Status JobRunner::Recover(const absl::Status& error) {
   // What else has been raised meanwhile is of the same loss.
   const absl::Status more = cluster_->Join();
   if (absl::IsCancelled(more)) return more;
+  Do("restoring the newest checkpoint in " + checkpoint_dir_);
   COHORT_RETURN_IF_ERROR(cluster_->Restore());
+  Do("training");
   ++report_.restores;
   unfinished_ = cluster_->Unfinished();
   next_unfinished_ = 0;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,8 @@
 #include "common/report/reporter.h"
 
 namespace cohort {
+
+struct JobReport;
 
 struct JobRunnerOptions {
   ClusterSpec cluster;
@@ -38,6 +41,9 @@ struct JobRunnerOptions {
   const Clock* clock = nullptr;
   Logger* log = nullptr;
   ProgressLine* progress = nullptr;
+  // How the job has gone, before all that Run leaves behind has ended, which storage that does not
+  // answer may hold up. May be empty.
+  std::function<void(const absl::StatusOr<JobReport>&)> on_outcome;
 };
 
 // How a job has gone.
@@ -96,6 +102,8 @@ class JobRunner {
   void Interrupt();
   // For the status page; null before it has started and after it has ended. Thread-safe.
   std::shared_ptr<ClusterCoordinator> coordinator() const;
+  // What Run is at: "training", "waiting for the storage of ...". Thread-safe.
+  std::string doing() const;
 
  private:
   // What lies between plan and end.
@@ -122,6 +130,11 @@ class JobRunner {
   void WarnWhenNotFinite(const CoordinatorState& state);
   void TellProgress(const CoordinatorState& state, uint64_t epoch, const std::string& note);
   void Say(const std::string& line);
+  void Do(std::string what);
+  // What the coordinator waits for.
+  void OnWait(const std::string& what);
+  // There is an outcome: what comes now is the end.
+  void Tell(const absl::StatusOr<JobReport>& outcome);
   void Report(MetricsRecord record);
 
   const JobRunnerOptions options_;
@@ -151,6 +164,8 @@ class JobRunner {
   std::atomic<bool> interrupted_{false};
   Mutex progress_mu_;  // of options_.progress: the coordinator's waits are told on its own thread
   mutable Mutex mu_;
+  std::string doing_ ABSL_GUARDED_BY(mu_) = "starting";
+  bool told_ ABSL_GUARDED_BY(mu_) = false;  // the outcome
   std::shared_ptr<ClusterCoordinator> coordinator_ ABSL_GUARDED_BY(mu_);
   ClusterCoordinator* cluster_ = nullptr;  // the same, of the runner's thread
 };

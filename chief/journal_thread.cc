@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/base/crash_point.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/file.h"
@@ -32,15 +33,28 @@ JournalThread::JournalThread(std::string checkpoint_dir, std::string directory, 
     : checkpoint_dir_(std::move(checkpoint_dir)),
       directory_(std::move(directory)),
       callbacks_(std::move(callbacks)),
-      thread_([this] { Run(); }) {}
+      thread_([this] {
+        Run();
+        MutexLock lock(&mu_);
+        ended_ = true;
+        end_reached_.Signal();
+      }) {}
 
 JournalThread::~JournalThread() {
+  if (!EndUntil(TimePoint())) thread_.join();
+}
+
+bool JournalThread::EndUntil(TimePoint deadline) {
   {
     MutexLock lock(&mu_);
     ending_ = true;
     changed_.Signal();
+    while (!ended_) {
+      if (!end_reached_.WaitUntil(&mu_, deadline) && !ended_) return false;
+    }
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+  return true;
 }
 
 void JournalThread::TakeGeneration(uint64_t heard) {
@@ -154,6 +168,7 @@ absl::StatusOr<Recovered> JournalThread::ReadAll() const {
 void JournalThread::Write(std::vector<v1::JournalRecord>* records) {
   const auto own = journal();
   if (own == nullptr) return;
+  COHORT_CRASH_POINT("chief.journal.writing");
   auto tell_at = std::chrono::steady_clock::now();
   do {
     const absl::Status status = own->AppendAll(*records);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "chief/recovery.h"
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/checkpoint/journal.h"
 
@@ -41,8 +42,12 @@ class JournalThread {
 
   // `directory` holds the journal of the checkpoints in `checkpoint_dir`.
   JournalThread(std::string checkpoint_dir, std::string directory, Callbacks callbacks);
-  // Writes what is queued (once), then ends.
+  // As EndUntil, without a deadline.
   ~JournalThread();
+
+  // Writes what is queued (once), then ends. False: the disk does not answer by the deadline; the
+  // destructor still waits for it. From one thread at a time.
+  [[nodiscard]] bool EndUntil(TimePoint deadline);
 
   // Takes a generation above `heard`; on_generation.
   void TakeGeneration(uint64_t heard);
@@ -67,10 +72,12 @@ class JournalThread {
 
   mutable Mutex mu_;
   CondVar changed_;
+  CondVar end_reached_;
   bool take_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t heard_ ABSL_GUARDED_BY(mu_) = 0;
   bool read_ ABSL_GUARDED_BY(mu_) = false;
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<v1::JournalRecord> queue_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<Journal> journal_ ABSL_GUARDED_BY(mu_);
   bool lost_ = false;  // of the thread

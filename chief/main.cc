@@ -3,7 +3,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <string>
 
 #include "chief/chief.h"
 #include "chief/chief_options.h"
@@ -33,11 +32,7 @@ absl::StatusOr<int> Run(const ChiefFlags& flags) {
   };
   options.on_done = [&signals] { signals->NotifyDone(); };
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<Chief> chief, Chief::Start(std::move(options)));
-  std::string report;
-  COHORT_ASSIGN_OR_RETURN(const int code,
-                          RunUntilEnd(chief.get(), signals.get(), context.log.get(), &report));
-  std::fputs(Printable(report).c_str(), stdout);
-  return code;
+  return RunUntilEnd(chief.get(), signals.get(), context.log.get());
 }
 
 }  // namespace

@@ -11,10 +11,12 @@ namespace cohort {
 // name that stands here and nowhere in the code.
 inline constexpr std::string_view kCrashPoints[] = {
     "chief.closures.reserved",     // the journal holds a block of ids; none is used yet
+    "chief.cut.manifest_writing",  // the disk's thread is about to commit it
     "chief.cut.manifest_written",  // committed; nobody has been told
     "chief.cut.shards_written",    // all shard files are there, the manifest is not
     "chief.cut.snapshotted",       // every ps has its snapshot; nothing is on disk
     "chief.fresh.deleting",        // --fresh: before each thing that goes
+    "chief.journal.writing",       // records are in the hand of the journal's thread only
     "chief.result.folded",         // metrics are folded in memory only
     "chief.rollback.journaled",    // the new timeline is durable; no ps knows
     "chief.settle.journaled",      // durable; the watermark is not published

@@ -28,8 +28,11 @@ class SerialThread {
   // thread at a time.
   void Finish() { End(State::kFinishing, kNever); }
   void Drop() { End(State::kDropping, kNever); }
-  // As Drop, until the deadline. False: the function under way has not returned, and Finish, Drop
-  // and the destructor still wait for it.
+  // As Finish and Drop, until the deadline. False: the function under way has not returned, and
+  // Finish, Drop and the destructor still wait for it.
+  [[nodiscard]] bool FinishUntil(std::chrono::steady_clock::time_point deadline) {
+    return End(State::kFinishing, deadline);
+  }
   [[nodiscard]] bool DropUntil(std::chrono::steady_clock::time_point deadline) {
     return End(State::kDropping, deadline);
   }

@@ -27,10 +27,12 @@ struct Walk {
 
 constexpr Walk kWalks[] = {
     {"chief.closures.reserved", 1},
+    {"chief.cut.manifest_writing", 2},
     {"chief.cut.manifest_written", 1},
     {"chief.cut.shards_written", 2},
     {"chief.cut.snapshotted", 2},
     {"chief.fresh.deleting", 1},
+    {"chief.journal.writing", 10},
     {"chief.result.folded", 30},
     {"chief.rollback.journaled", 2, true},
     {"chief.settle.journaled", 2},

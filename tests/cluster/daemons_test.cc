@@ -157,15 +157,66 @@ TEST_CASE("SIGTERM ends a server whose storage does not answer") {
   RequireSaid(&s, TaskRole::kPs, 0, "a snapshot, does not end; does its storage answer?");
 }
 
-TEST_CASE("SIGTERM ends a chief whose storage does not answer") {
-  MiniClusterOptions options{.servers = 1, .workers = 1, .job_yaml = RecommenderJob(30, 50)};
-  options.flags[TaskRole::kChief] = {"--crash_point", "chief.cut.manifest_written:2:hold"};
-  Scenario s(Body::kProcesses, "chief_storage", options);
-  s.Check(s->StartAll());
-  s.Said(TaskRole::kChief, 0, {"crash_point name=chief.cut.manifest_written nth=2 held"});
+// A chief that stands still at a crash point.
+class HeldChief : public Scenario {
+ public:
+  HeldChief(const std::string& point, TaskFlags flags = {})
+      : Scenario(Body::kProcesses, "chief_held", Options(point, std::move(flags))) {
+    Check((*this)->StartAll());
+    const size_t colon = point.find(':');
+    Said(TaskRole::kChief, 0,
+         {fmt::format("crash_point name={} nth={} held", point.substr(0, colon),
+                      point.substr(colon + 1, point.rfind(':') - colon - 1))});
+  }
+
+ private:
+  static MiniClusterOptions Options(const std::string& point, TaskFlags flags) {
+    MiniClusterOptions options{.servers = 1, .workers = 1, .job_yaml = RecommenderJob(30, 50)};
+    flags.insert(flags.end(), {"--crash_point", point});
+    options.flags[TaskRole::kChief] = std::move(flags);
+    return options;
+  }
+};
+
+TEST_CASE("SIGTERM ends a chief whose storage does not answer, and it says what it waits for") {
+  const auto [point, what] = GENERATE(table<const char*, const char*>(
+      {{"chief.cut.manifest_writing:2:hold", ": a manifest is being written, "},
+       {"chief.journal.writing:6:hold", ": the journal is being written, "},
+       {"chief.cut.manifest_written:2:hold", ": training; "}}));  // under the coordinator's lock
+  INFO(point);
+  HeldChief s(point);
   s.Check(s.processes()->Signal(TaskRole::kChief, 0, SIGTERM));
   REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 128 + SIGTERM);
-  RequireSaid(&s, TaskRole::kChief, 0, "its storage does not answer");
+  RequireSaid(&s, TaskRole::kChief, 0, what);
+  RequireSaid(&s, TaskRole::kChief, 0, "does its storage answer?");
+}
+
+TEST_CASE("a job that fails while its storage hangs says why at once, answers, and ends") {
+  const int port = ChooseFreePorts(1).value().front();
+  HeldChief s("chief.cut.manifest_writing:2:hold", {"--admin_port", std::to_string(port)});
+  const std::string directory = s->checkpoint_dir();
+  std::filesystem::rename(directory, directory + ".away");
+  s.Said(TaskRole::kChief, 0, {"cohort-chief: error: ", " was deleted, moved"});
+  const std::string waits = "waiting for the storage of " + directory + ": a manifest is being";
+  s.Said(TaskRole::kChief, 0, {waits});
+  REQUIRE(Get(port, "/statusz").find(waits) != std::string::npos);
+  REQUIRE(Get(port, "/metrics").find("cohort_chief_steps") != std::string::npos);
+  REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 74);
+  RequireSaid(&s, TaskRole::kChief, 0, "does its storage answer?");
+}
+
+TEST_CASE("a chief that cannot start because its journal hangs ends with the reason") {
+  Scenario s(Body::kProcesses, "start_held",
+             MiniClusterOptions{.servers = 1, .workers = 1, .job_yaml = RecommenderJob(1, 0)});
+  for (const TaskRole role : {TaskRole::kPs, TaskRole::kWorker}) {
+    s.Check(s->Start(role, 0));
+    s.Said(role, 0, {"listening"});
+  }
+  s.Check(s->Start(TaskRole::kChief, 0,
+                   {"--crash_point", "chief.journal.writing:1:hold", "--task_timeout_s", "5"}));
+  REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 69);
+  RequireSaid(&s, TaskRole::kChief, 0, "error: waiting for the journal: gave up after 5 s");
+  RequireSaid(&s, TaskRole::kChief, 0, ": the journal is being written, ");
 }
 
 TEST_CASE("every role answers on its admin port while it trains") {
