@@ -189,9 +189,6 @@ void DataStream::FindPayload(Message* message) {
       const size_t first = message->pieces.size();
       view.ForEachSpan([message](Bytes piece) { message->pieces.push_back(piece); });
       message->piece_counts[i] = message->pieces.size() - first;
-      // Applying it copies it, a little at a time.
-      counters_->bytes_copied.fetch_add(static_cast<int64_t>(view.size()),
-                                        std::memory_order_relaxed);
     } else {
       to_copy += Aligned(view.size());
     }

@@ -4,27 +4,18 @@
 #include <cstring>
 #include <functional>
 
+#include "common/variables/optimizer_rules_loops.h"
 #include "ps_server/apply_pool.h"
 #include "ps_server/shard.h"
 
 namespace cohort {
 namespace {
 
-// Whether any value is NaN or infinite: all bits of its exponent are set. On integers, so that the
-// compiler makes vector code of it.
-template <typename Bits>
-bool AnyNonFinite(std::span<const uint8_t> bytes, Bits exponent) {
-  const auto* values = reinterpret_cast<const Bits*>(bytes.data());
-  Bits found = 0;
-  for (size_t i = 0; i < bytes.size() / sizeof(Bits); ++i) {
-    found |= static_cast<Bits>((values[i] & exponent) == exponent);
-  }
-  return found != 0;
-}
-
 bool HasNonFinite(DType dtype, std::span<const uint8_t> values) {
-  return dtype == DType::kFloat32 ? AnyNonFinite<uint32_t>(values, 0x7F800000u)
-                                  : AnyNonFinite<uint64_t>(values, uint64_t{0x7FF} << 52);
+  const size_t count = values.size() / SizeOf(dtype);
+  return dtype == DType::kFloat32
+             ? AnyNonFinite(reinterpret_cast<const float*>(values.data()), count)
+             : AnyNonFinite(reinterpret_cast<const double*>(values.data()), count);
 }
 
 // ASSIGN_ADD and EMA on elements.
@@ -65,24 +56,22 @@ class ValueReader {
  public:
   explicit ValueReader(const PushEntryView& entry) : entry_(&entry) {}
 
-  // Bytes [begin, begin + size), no earlier than those before: where they lie if that is in one
-  // piece and aligned to `alignment`, else copied to `scratch`.
-  const uint8_t* Read(size_t begin, size_t size, size_t alignment, uint8_t* scratch) {
-    if (entry_->pieces.empty()) return entry_->values.data() + begin;
+  // As many whole elements of [begin, begin + size) as lie in one piece, no earlier than those
+  // before; where the first one lies in several, that one, copied to `scratch`.
+  std::span<const uint8_t> Read(size_t begin, size_t size, size_t element, uint8_t* scratch) {
+    if (entry_->pieces.empty()) return entry_->values.subspan(begin, size);
     while (begin >= start_ + piece().size()) Next();
-    const uint8_t* const first = piece().data() + (begin - start_);
-    if (begin + size <= start_ + piece().size() &&
-        reinterpret_cast<uintptr_t>(first) % alignment == 0) {
-      return first;
-    }
-    for (size_t done = 0; done < size;) {
+    const size_t offset = begin - start_;
+    const size_t whole = std::min(size, piece().size() - offset) / element * element;
+    if (whole > 0) return piece().subspan(offset, whole);
+    for (size_t done = 0; done < element;) {
       while (begin + done >= start_ + piece().size()) Next();
-      const size_t offset = begin + done - start_;
-      const size_t step = std::min(size - done, piece().size() - offset);
-      std::memcpy(scratch + done, piece().data() + offset, step);
+      const size_t from = begin + done - start_;
+      const size_t step = std::min(element - done, piece().size() - from);
+      std::memcpy(scratch + done, piece().data() + from, step);
       done += step;
     }
-    return scratch;
+    return {scratch, element};
   }
 
  private:
@@ -157,11 +146,11 @@ bool Shard::ApplyDense(std::span<const PushEntryView> parts, double weight, uint
   return non_finite;
 }
 
-// In ranges that stay in a core's cache from the copy, where one is needed, to the update.
+// In ranges that stay in a core's first cache from the look for what is not finite to the update.
 bool Shard::ApplyDenseBlock(ShardBlock* block, std::span<const PushEntryView> parts, double weight,
                             uint64_t step) {
-  constexpr size_t kRangeBytes = 64 << 10;
-  alignas(64) uint8_t scratch[kRangeBytes];
+  constexpr size_t kRangeBytes = 16 << 10;
+  uint8_t scratch[sizeof(double)];
   const size_t element = SizeOf(info_->dtype);
   const auto range = static_cast<int64_t>(kRangeBytes / element);
   const int64_t begin = block->row_begin * info_->row_elements;
@@ -180,14 +169,15 @@ bool Shard::ApplyDenseBlock(ShardBlock* block, std::span<const PushEntryView> pa
     while (end_of(*part) <= at) values = ValueReader(*++part);
     DenseUpdate update;
     update.target = Offset(target, at - begin);
-    update.elements = std::min({end - at, end_of(*part) - at, range});
-    const size_t bytes = static_cast<size_t>(update.elements) * element;
+    const int64_t most = std::min({end - at, end_of(*part) - at, range});
     const size_t offset = static_cast<size_t>(at - static_cast<int64_t>(part->begin)) * element;
-    const uint8_t* const gradient = values.Read(offset, bytes, element, scratch);
-    update.gradient = gradient;
+    const std::span<const uint8_t> gradient =
+        values.Read(offset, static_cast<size_t>(most) * element, element, scratch);
+    update.elements = static_cast<int64_t>(gradient.size() / element);
+    update.gradient = gradient.data();
     update.weight = weight;
     update.step = step;
-    if (HasNonFinite(info_->dtype, {gradient, bytes})) non_finite = true;
+    if (HasNonFinite(info_->dtype, gradient)) non_finite = true;
     rule_->ApplyDense(update);
     at += update.elements;
   }

@@ -1,5 +1,7 @@
 // Large applies over several cores: the same bits as on one.
+#include <algorithm>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <random>
 
@@ -73,6 +75,65 @@ TEST_CASE("an apply has the same bits on one core and on several, whole and in p
         for (size_t i = 0; i < split.size(); ++i) CHECK(SameBits(split[i], alone[i]));
       }
     }
+  }
+}
+
+// The bytes of a dense entry as a socket may bring them: cut and laid anywhere.
+class Received {
+ public:
+  explicit Received(std::span<const uint8_t> bytes, uint32_t seed) {
+    std::mt19937 engine(seed);
+    size_t begin = 0;
+    while (begin < bytes.size()) {
+      const size_t most = engine() % 3 == 0 ? 7 : 5000;
+      const size_t size = std::min<size_t>(1 + engine() % most, bytes.size() - begin);
+      const size_t shift = engine() % 8;
+      memory_.emplace_back(shift + size);
+      std::memcpy(memory_.back().data() + shift, bytes.data() + begin, size);
+      pieces_.emplace_back(memory_.back().data() + shift, size);
+      begin += size;
+    }
+  }
+  // The entry's values are these from now on.
+  void Replace(PushEntryView* entry) const {
+    entry->values = {};
+    entry->pieces = pieces_;
+  }
+
+ private:
+  std::deque<std::vector<uint8_t>> memory_;
+  std::vector<std::span<const uint8_t>> pieces_;
+};
+
+template <typename T>
+std::vector<T> TrainOnPieces(v1::DType dtype, const std::vector<T>& gradient, bool in_pieces,
+                             bool* non_finite) {
+  TestTablet tablet(Layout({Variable("w", {kRows, kColumns}, 1, dtype)}, Adam()), 1024);
+  for (uint32_t step = 0; step < 3; ++step) {
+    TestPush push(step);
+    push.Dense<T>(0, gradient);
+    const Received received(push.entry(0).values, step);
+    if (in_pieces) received.Replace(&push.entry(0));
+    REQUIRE(tablet.Push(push).status() == v1::APPLIED);
+    *non_finite = tablet.effect().non_finite;
+  }
+  return tablet.Pull<T>(0);
+}
+
+TEST_CASE("a gradient is applied from where it was received, with the same bits") {
+  const Floats floats = Random(kElements, 1);
+  bool non_finite = false;
+  const Floats whole = TrainOnPieces(v1::FLOAT32, floats, false, &non_finite);
+  CHECK(SameBits(TrainOnPieces(v1::FLOAT32, floats, true, &non_finite), whole));
+  CHECK_FALSE(non_finite);
+  const std::vector<double> doubles(floats.begin(), floats.end());
+  CHECK(TrainOnPieces(v1::FLOAT64, doubles, true, &non_finite) ==
+        TrainOnPieces(v1::FLOAT64, doubles, false, &non_finite));
+  for (size_t where = 0; where < kElements; where += 997) {
+    Floats bad = floats;
+    bad[where] = -std::numeric_limits<float>::infinity();
+    TrainOnPieces(v1::FLOAT32, bad, true, &non_finite);
+    CHECK(non_finite);
   }
 }
 

@@ -38,7 +38,8 @@ struct UpdateTarget {
 struct DenseUpdate {
   UpdateTarget target;
   int64_t elements = 0;
-  const void* gradient = nullptr;  // of the *summed* loss, `elements` values
+  // Of the *summed* loss, `elements` values, aligned to nothing: it may lie where it was received.
+  const void* gradient = nullptr;
   double weight = 1;  // what the gradient is divided by; 0 counts as a gradient of zeros
   uint64_t step = 0;  // place + ordinal: from 0, as Keras' `iterations`
 };

@@ -1,5 +1,7 @@
 #include "common/variables/optimizer_rules_loops.h"
 
+#include <cstring>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/variables/optimizer_rules_loops.cc"
 #include <hwy/foreach_target.h>
@@ -127,7 +129,7 @@ HWY_NOINLINE void StepRest(const Rule& rule, const WeightDecay<T>& decay, const 
   }
   if (r.gradient != nullptr) {
     rest.gradient = g;
-    for (size_t i = 0; i < n; ++i) g[i] = r.gradient[begin + i];
+    std::memcpy(g, r.gradient + begin, n * sizeof(T));
   }
   StepVector(rule, decay, rest, 0, scale);
   for (size_t i = 0; i < n; ++i) r.variable_out[begin + i] = w[i];
@@ -176,6 +178,33 @@ void RmspropDouble(const RmspropStep<double>& s, const UpdateRange<double>& r) {
   ApplyRmsprop(s, r);
 }
 
+// All bits of the exponent are set, which is the greatest that is left of a value without its sign.
+template <typename T>
+HWY_INLINE bool AnyNotFinite(const T* values, size_t count) {
+  const Tag<T> d;
+  const hn::RebindToSigned<Tag<T>> di;
+  using Bits = hn::TFromD<decltype(di)>;
+  constexpr Bits kMagnitude = hwy::LimitsMax<Bits>();
+  constexpr Bits kInfinity = sizeof(T) == 4 ? Bits{0x7F800000} : static_cast<Bits>(0x7FFull << 52);
+  const auto magnitude = hn::Set(di, kMagnitude);
+  const size_t lanes = hn::Lanes(d);
+  auto greatest = hn::Zero(di);
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto bits = hn::BitCast(di, hn::LoadU(d, values + i));
+    greatest = hn::Max(greatest, hn::And(bits, magnitude));
+  }
+  bool found = !hn::AllFalse(di, hn::Gt(greatest, hn::Set(di, kInfinity - 1)));
+  for (; i < count; ++i) {
+    Bits bits;
+    std::memcpy(&bits, values + i, sizeof(bits));
+    found |= (bits & kMagnitude) >= kInfinity;
+  }
+  return found;
+}
+bool AnyNonFiniteFloat(const float* values, size_t n) { return AnyNotFinite(values, n); }
+bool AnyNonFiniteDouble(const double* values, size_t n) { return AnyNotFinite(values, n); }
+
 const char* Target() { return hwy::TargetName(HWY_TARGET); }
 
 }  // namespace HWY_NAMESPACE
@@ -191,6 +220,8 @@ HWY_EXPORT(AdamFloat);
 HWY_EXPORT(AdamDouble);
 HWY_EXPORT(RmspropFloat);
 HWY_EXPORT(RmspropDouble);
+HWY_EXPORT(AnyNonFiniteFloat);
+HWY_EXPORT(AnyNonFiniteDouble);
 HWY_EXPORT(Target);
 
 void ApplyRange(const SgdStep<float>& step, const UpdateRange<float>& range) {
@@ -210,6 +241,13 @@ void ApplyRange(const RmspropStep<float>& step, const UpdateRange<float>& range)
 }
 void ApplyRange(const RmspropStep<double>& step, const UpdateRange<double>& range) {
   HWY_DYNAMIC_DISPATCH(RmspropDouble)(step, range);
+}
+
+bool AnyNonFinite(const float* values, size_t count) {
+  return HWY_DYNAMIC_DISPATCH(AnyNonFiniteFloat)(values, count);
+}
+bool AnyNonFinite(const double* values, size_t count) {
+  return HWY_DYNAMIC_DISPATCH(AnyNonFiniteDouble)(values, count);
 }
 
 #define COHORT_STRING_OF(number) #number

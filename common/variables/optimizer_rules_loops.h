@@ -1,6 +1,7 @@
 #ifndef COHORT_COMMON_VARIABLES_OPTIMIZER_RULES_LOOPS_H_
 #define COHORT_COMMON_VARIABLES_OPTIMIZER_RULES_LOOPS_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "common/variables/optimizer_rules.h"
@@ -19,7 +20,7 @@ struct UpdateRange {
   T* variable_out = nullptr;
   const T* slots_in[kMaxSlots] = {};
   T* slots_out[kMaxSlots] = {};
-  const T* gradient = nullptr;  // null: zeros
+  const T* gradient = nullptr;  // null: zeros; aligned to nothing: only for vector loads and memcpy
   T gradient_scale = 1;         // 1 / weight
   int64_t elements = 0;
 };
@@ -54,6 +55,10 @@ void ApplyRange(const AdamStep<double>& step, const UpdateRange<double>& range);
 // Slots: velocity, momentum if there is any, average_gradient if centered.
 void ApplyRange(const RmspropStep<float>& step, const UpdateRange<float>& range);
 void ApplyRange(const RmspropStep<double>& step, const UpdateRange<double>& range);
+
+// Whether any of `count` values is NaN or infinite. `values` is aligned to nothing.
+bool AnyNonFinite(const float* values, size_t count);
+bool AnyNonFinite(const double* values, size_t count);
 
 // What the loops above run with on this processor, by Highway's name ("AVX2"): part of the numeric
 // fingerprint of a parameter server.

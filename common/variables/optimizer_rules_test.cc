@@ -2,9 +2,13 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
+#include "common/variables/optimizer_rules_loops.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
@@ -55,6 +59,37 @@ TEST_CASE("the gradient is divided by the weight") {
   update.weight = 0;  // no example, no gradient
   sgd->ApplyDense(update);
   REQUIRE(w[0] == 1 - 0.1f);
+}
+
+template <typename T>
+void CheckNonFinite() {
+  using Limits = std::numeric_limits<T>;
+  alignas(64) uint8_t memory[70 * sizeof(T) + 8];
+  for (size_t shift = 0; shift < sizeof(T); ++shift) {
+    for (size_t count = 0; count < 70; ++count) {
+      uint8_t* const bytes = memory + shift;
+      std::vector<T> values(count, Limits::max());
+      if (count > 1) values[1] = -Limits::max();
+      const auto found = [&] {
+        std::memcpy(bytes, values.data(), count * sizeof(T));
+        return AnyNonFinite(reinterpret_cast<const T*>(bytes), count);
+      };
+      REQUIRE_FALSE(found());
+      for (const T bad : {Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(),
+                          -Limits::signaling_NaN()}) {
+        for (size_t i = 0; i < count; ++i) {
+          const T good = std::exchange(values[i], bad);
+          REQUIRE(found());
+          values[i] = good;
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("what is not finite is found wherever it lies") {
+  CheckNonFinite<float>();
+  CheckNonFinite<double>();
 }
 
 TEST_CASE("an element's result does not depend on how its variable is cut into ranges") {

@@ -219,6 +219,9 @@ TEST_CASE("a step copies and allocates what it must, and no more") {
       CHECK(client.bytes_shared - shared == large);
       CHECK(steps.OfServers(&CodecCounters::bytes_shared) - served == large);
       CHECK(client.bytes_placed == placed);
+      // A large gradient is applied from where it was received.
+      CHECK(static_cast<double>(steps.OfServers(&CodecCounters::bytes_copied) - staged) <=
+            pushed - static_cast<double>(large));
     }
     INFO(allocations.first_of_ours);
     CHECK(allocations.ours <= 2);  // of a pool, over all steps
