@@ -68,6 +68,11 @@ class StreamHandler {
   // A client's stream has reached its server (frames may be sent before). Not called at a server.
   virtual void OnConnected() {}
   virtual void OnFrame(Frame frame) = 0;
+  // Asked after OnFrame: whether the peer may speak again before this end has sent something. Where
+  // it only answers, false puts the next read off until the next Send: what a read tells the peer
+  // (how much it may send) then travels with that frame. Meanwhile the end of the stream goes
+  // unnoticed. Only for a stream whose frames are sent by the polling thread alone.
+  virtual bool ExpectsMore() { return true; }
   // At a server: the client will send no more, but still reads. True ends the stream (what is
   // queued is flushed); false leaves it open until Close, for answers that come later.
   virtual bool OnPeerHalfClosed() { return true; }

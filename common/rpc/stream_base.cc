@@ -10,6 +10,7 @@ void StreamBase::Send(Frame frame) {
   const size_t bytes = frame.size();
   absl::Status over;
   SendOp op = SendOp::kNone;
+  bool read = false;
   {
     MutexLock lock(&mu_);
     if (closing_ || broken_ || finishing_) return;
@@ -22,10 +23,12 @@ void StreamBase::Send(Frame frame) {
     } else {
       queue_.Push(std::move(frame));
       op = NextSend(&frame);
+      read = std::exchange(read_put_off_, false);
     }
   }
   if (!over.ok()) return Break(std::move(over));
   Run(op, std::move(frame));
+  if (read) StartRead(&read_frame_, read_event_.Arm());
 }
 
 size_t StreamBase::queued_bytes() const {
@@ -36,6 +39,7 @@ size_t StreamBase::queued_bytes() const {
 void StreamBase::Close(absl::Status status) {
   SendOp op = SendOp::kNone;
   Frame frame;
+  bool read = false;
   {
     MutexLock lock(&mu_);
     if (closing_ || broken_ || finishing_) return;
@@ -43,8 +47,10 @@ void StreamBase::Close(absl::Status status) {
     close_status_ = std::move(status);
     if (!EndOfReadsBreaks()) Mute();
     op = NextSend(&frame);
+    read = std::exchange(read_put_off_, false);
   }
   Run(op, std::move(frame));
+  if (read) StartRead(&read_frame_, read_event_.Arm());
 }
 
 void StreamBase::Abort() { Break(Cancelled("the stream with {} was aborted here", peer())); }
@@ -52,6 +58,7 @@ void StreamBase::Abort() { Break(Cancelled("the stream with {} was aborted here"
 void StreamBase::Break(absl::Status why) {
   SendOp op = SendOp::kNone;
   Frame frame;
+  bool read = false;
   {
     MutexLock lock(&mu_);
     if (finished_ || !break_status_.ok()) return;
@@ -61,9 +68,11 @@ void StreamBase::Break(absl::Status why) {
     queue_.Clear();
     Mute();
     op = NextSend(&frame);
+    read = std::exchange(read_put_off_, false);
   }
   CancelCall();
   Run(op, std::move(frame));
+  if (read) StartRead(&read_frame_, read_event_.Arm());
 }
 
 StreamBase::SendOp StreamBase::NextSend(Frame* frame) {
@@ -135,14 +144,23 @@ void StreamBase::Reject(const absl::Status& status) {
 void StreamBase::OnRead(bool ok) {
   if (!ok) return EndReads();
   Frame frame = std::move(read_frame_);
-  if (muted_.load(std::memory_order_relaxed)) {
-    // A server that has closed reads no further; a client drains what comes until the end.
-    if (!EndOfReadsBreaks()) return EndReads();
-    return StartRead(&read_frame_, read_event_.Arm());
+  if (!muted_.load(std::memory_order_relaxed)) {
+    // Before the next read: that tells the peer at once how much it may send now, in a write of its
+    // own that wakes the peer for nothing. An answer that is sent here takes it along.
+    handler_->OnFrame(std::move(frame));
+    if (!handler_->ExpectsMore() && PutReadOff()) return;
   }
-  // The next read first: its event comes in a later poll, and the peer may go on sending meanwhile.
+  // A server that has closed reads no further; a client drains what comes until the end.
+  if (muted_.load(std::memory_order_relaxed) && !EndOfReadsBreaks()) return EndReads();
   StartRead(&read_frame_, read_event_.Arm());
-  handler_->OnFrame(std::move(frame));
+}
+
+// False where the stream is ending: the end is noticed by a read.
+bool StreamBase::PutReadOff() {
+  MutexLock lock(&mu_);
+  if (closing_ || broken_ || finishing_) return false;
+  read_put_off_ = true;
+  return true;
 }
 
 void StreamBase::EndReads() {

@@ -1,6 +1,11 @@
 #include "common/rpc/stream.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <catch2/catch.hpp>
+#include <cstddef>
 #include <thread>
 
 #include "common/base/status.h"
@@ -52,6 +57,101 @@ TEST_CASE("one server echoes over TCP and over a unix socket") {
     REQUIRE(echo.Until([&] { return handler.closed() == 1; }));
     CHECK(handler.status().ok());
   }
+}
+
+// A client's handler that expects one frame for each that it sends.
+class Asker : public Recorder {
+ public:
+  bool ExpectsMore() override { return false; }
+};
+
+// Segments with data that the TCP sockets of this process have sent.
+uint64_t SegmentsSent() {
+  uint64_t segments = 0;
+  for (int fd = 0; fd < 1024; ++fd) {
+    tcp_info info = {};
+    socklen_t size = sizeof(info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;
+    if (size > offsetof(tcp_info, tcpi_data_segs_out)) segments += info.tcpi_data_segs_out;
+  }
+  return segments;
+}
+
+TEST_CASE("a request and its answer are a segment each: nothing is told in one of its own") {
+  Echo echo;
+  Asker asker;
+  const auto stream = echo.client->Open(kEchoMethod, &asker, &echo.loop);
+  constexpr size_t kRounds = 500;
+  uint64_t before = 0;
+  for (size_t i = 1; i <= 2 * kRounds; ++i) {
+    if (i == kRounds + 1) before = SegmentsSent();
+    stream->Send(FrameOf(std::string(100, 'x')));
+    REQUIRE(echo.Until([&] { return asker.frame_count() == i; }));
+  }
+  const uint64_t sent = SegmentsSent() - before;
+  CHECK(sent >= 2 * kRounds);
+  CHECK(sent < 5 * kRounds / 2);  // with the pings that measure the connection now and then
+  stream->Close(absl::OkStatus());
+  REQUIRE(echo.Until([&] { return asker.closed() == 1; }));
+  CHECK(asker.status().ok());
+}
+
+TEST_CASE("a read that is put off is made up for with the next frame, and at the end") {
+  StreamServer::Methods methods = EchoMethods();
+  methods["/cohort.test.Echo/Twice"] = [](std::shared_ptr<Stream> stream, CompletionLoop*) {
+    class Twice : public StreamHandler {
+     public:
+      explicit Twice(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+      void OnFrame(Frame frame) override {
+        stream_->Send(frame.Clone());
+        stream_->Send(std::move(frame));
+      }
+      void OnClosed(const absl::Status&) override {}
+
+     private:
+      const std::shared_ptr<Stream> stream_;
+    };
+    return std::make_unique<Twice>(std::move(stream));
+  };
+  auto server = StreamServer::Start(ListenOn({"127.0.0.1:0"}), std::move(methods));
+  REQUIRE(server.ok());
+  const auto client = Echo::Dial((*server)->addresses().front());
+  CompletionLoop loop;
+  const auto until = [&](absl::FunctionRef<bool()> done) {
+    return loop.RunUntil(done, TestDeadline());
+  };
+  Asker asker;
+  Recorder other;
+  const auto stream = client->Open("/cohort.test.Echo/Twice", &asker, &loop);
+  stream->Send(FrameOf("one"));
+  REQUIRE(until([&] { return asker.frame_count() == 1; }));
+  // The second "one" has come before this answer, over the same connection.
+  const auto echo = client->Open(kEchoMethod, &other, &loop);
+  for (size_t i = 1; i <= 3; ++i) {
+    echo->Send(FrameOf("echo"));
+    REQUIRE(until([&] { return other.frame_count() == i; }));
+  }
+  CHECK(asker.frame_count() == 1);
+  stream->Send(FrameOf("two"));
+  REQUIRE(until([&] { return asker.frame_count() == 2; }));
+  SECTION("closed") {
+    stream->Close(absl::OkStatus());
+    REQUIRE(until([&] { return asker.closed() == 1; }));
+    CHECK(asker.status().ok());
+    CHECK(asker.frames() == std::vector<std::string>{"one", "one", "two", "two"});
+  }
+  SECTION("aborted") {
+    stream->Abort();
+    REQUIRE(until([&] { return asker.closed() == 1; }));
+    CHECK(absl::IsCancelled(asker.status()));
+  }
+  SECTION("the server ends") {
+    (*server)->Shutdown(Unavailable("gone"), std::chrono::milliseconds(100));
+    stream->Send(FrameOf("three"));
+    REQUIRE(until([&] { return asker.closed() == 1; }));
+    CHECK(absl::IsUnavailable(asker.status()));
+  }
+  loop.Shutdown();
 }
 
 TEST_CASE("a big frame arrives whole") {

@@ -1,5 +1,6 @@
 #include "common/rpc/transport_options.h"
 
+#include <absl/synchronization/mutex.h>
 #include <dlfcn.h>
 #include <grpc/grpc.h>
 #include <grpcpp/grpcpp.h>
@@ -29,6 +30,7 @@ void ApplyCommon(const TransportOptions& options, Set set) {
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   set(GRPC_ARG_TCP_READ_CHUNK_SIZE, options.read_chunk_bytes);
+  set(GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, options.read_buffer_bytes);
   set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, std::max(options.read_chunk_bytes, 4 << 20));
   // Frames are never compressed: a search for it in each message would be for nothing.
   set(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
@@ -82,13 +84,16 @@ bool CallIfThere(const char* symbol, Args... args) {
 }  // namespace
 
 bool PrepareTransportProcess() {
+  // Another gRPC's names may mean something else.
+  const bool known = grpc::Version().starts_with("1.51.");
   setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0);
   setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "50", /*overwrite=*/0);
+  if (known) setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", /*overwrite=*/0);
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // For the life of the process: the last shutdown of gRPC would wait for all of its threads.
   grpc_init();
-  // Another gRPC's function of this name may do something else.
-  const bool finishes = grpc::Version().starts_with("1.51.") &&
-                        CallIfThere("_ZN9grpc_core8Executor19SetThreadingDefaultEb", false);
+  const bool finishes =
+      known && CallIfThere("_ZN9grpc_core8Executor19SetThreadingDefaultEb", false);
 #ifdef MIMALLOC_H
   CallIfThere("mi_option_set_enabled", mi_option_allow_decommit, false);
 #endif

@@ -40,6 +40,7 @@ absl::Status PsConnection::Open(bool allow_insecure, CompletionLoop* loop) {
 
 void PsConnection::Send(std::span<const ExchangeMessage> messages, PushPullEncoder* encoder,
                         PayloadLoan* loan) {
+  ++unanswered_;
   size_t rounded = 0;
   size_t total = 0;
   for (const ExchangeMessage& message : messages) {
@@ -85,7 +86,10 @@ void PsConnection::OnFrame(Frame frame) {
     bytes_received_ += bytes;
     answer_bytes_ += SharedSegment::Aligned(bytes);
   }
-  if (!header_.more()) shared_.OnAnswered(std::exchange(answer_bytes_, 0));
+  if (!header_.more()) {
+    if (unanswered_ > 0) --unanswered_;
+    shared_.OnAnswered(std::exchange(answer_bytes_, 0));
+  }
   callbacks_.on_response(this, header_, fields_);
   decoder_.Clear();
 }

@@ -52,6 +52,7 @@ class PsConnection : public StreamHandler {
 
   void OnConnected() override { connected_ = true; }
   void OnFrame(Frame frame) override;
+  bool ExpectsMore() override { return unanswered_ > 0; }
   void OnClosed(const absl::Status& status) override;
 
  private:
@@ -66,6 +67,7 @@ class PsConnection : public StreamHandler {
   std::shared_ptr<Stream> stream_;
   bool abandoned_ = false;
   bool connected_ = false;
+  uint64_t unanswered_ = 0;  // requests
   uint64_t bytes_received_ = 0;
   // Of the response being read; kept, so that reading allocates nothing.
   PushPullDecoder decoder_;
