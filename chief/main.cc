@@ -8,7 +8,6 @@
 #include "chief/chief_options.h"
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
-#include "common/base/printable.h"
 #include "common/base/process_start.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
