@@ -51,10 +51,10 @@ void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder*
 // - What a polling thread has begun it finishes: where reads and writes meet, gRPC 1.51 hands the
 //   rest to a thread of its executor, which costs a fifth of a large step. Without effect with
 //   another gRPC, or one that lacks the function: then it returns false.
-// - A socket is read into one such buffer after another (GRPC_EXPERIMENTS=-tcp_read_chunks of gRPC
-//   1.51), and not into many of 64 KiB at a time. Of a message that lies in several, gRPC tells
-//   the peer in its midst that it may send more: in a write of its own, which wakes the peer for
-//   nothing.
+// - A socket is read into one buffer (read_buffer_bytes) after another, and not into many of 64 KiB
+//   at a time (GRPC_EXPERIMENTS=-tcp_read_chunks, of gRPC 1.51). Of a message that lies in several,
+//   gRPC tells the peer in its midst that it may send more: in a write of its own, which wakes the
+//   peer for nothing.
 // - Abseil looks for no cycle of locks. Built with assertions, as Debian's is, it does so at each
 // of
 //   gRPC's locks: a thirtieth of a step.
