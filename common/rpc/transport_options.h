@@ -55,12 +55,10 @@ void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder*
 //   at a time (GRPC_EXPERIMENTS=-tcp_read_chunks, of gRPC 1.51). Of a message that lies in several,
 //   gRPC tells the peer in its midst that it may send more: in a write of its own, which wakes the
 //   peer for nothing.
-// - Abseil looks for no cycle of locks. Built with assertions, as Debian's is, it does so at each
-// of
-//   gRPC's locks: a thirtieth of a step.
+// - Abseil looks for no cycle of locks. Where it was built with assertions, as Debian's is, it does
+//   so at each of gRPC's locks: a thirtieth of a step.
 // - The allocator, mimalloc, keeps freed big blocks instead of giving them back to the system,
-// which
-//   doubles the throughput of big frames.
+//   which doubles the throughput of big frames.
 bool PrepareTransportProcess();
 
 }  // namespace cohort
