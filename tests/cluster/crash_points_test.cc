@@ -18,6 +18,8 @@ using std::chrono::seconds;
 
 constexpr int kKilled = 128 + 9;
 constexpr int kEpochs = 20;  // of 10 steps
+// Of a job that must not be over before the test has killed a server.
+constexpr int kLongEpochs = 200;
 
 struct Walk {
   std::string_view point;
@@ -74,7 +76,9 @@ void TakeWalk(const Walk& walk) {
   const int index = role == TaskRole::kPs ? 1 : 0;
   MiniClusterOptions options{
       .workers = 1,
-      .job_yaml = walk.point == "ps.push.partial" ? WideJob() : RecommenderJob(kEpochs, 40)};
+      .job_yaml = walk.point == "ps.push.partial"
+                      ? WideJob()
+                      : RecommenderJob(walk.reading ? kLongEpochs : kEpochs, 40)};
   for (const TaskRole r : {TaskRole::kPs, TaskRole::kWorker, TaskRole::kChief}) {
     options.flags[r] = {"--threads", "1"};
   }

@@ -145,7 +145,7 @@ TEST_CASE("the only worker, whose step never ends, ends a job that says how long
          {"error: ", "worker:0 (", ") has told no result for ", "closure_timeout_s is 1 s"});
 }
 
-TEST_CASE("SIGTERM ends a server whose storage does not answer") {
+TEST_CASE("SIGTERM ends a server whose storage does not answer", "[storage]") {
   MiniClusterOptions options{.servers = 1, .workers = 1, .job_yaml = RecommenderJob(30, 50)};
   options.flags[TaskRole::kPs] = {"--crash_point", "ps.snapshot.writing:1:hold",
                                   "--drain_timeout_s", "0.1"};
@@ -157,7 +157,7 @@ TEST_CASE("SIGTERM ends a server whose storage does not answer") {
   RequireSaid(&s, TaskRole::kPs, 0, "a snapshot, does not end; does its storage answer?");
 }
 
-// A chief that stands still at a crash point.
+// A chief that stands still at a crash point, of a job that does not end.
 class HeldChief : public Scenario {
  public:
   HeldChief(const std::string& point, TaskFlags flags = {})
@@ -171,14 +171,15 @@ class HeldChief : public Scenario {
 
  private:
   static MiniClusterOptions Options(const std::string& point, TaskFlags flags) {
-    MiniClusterOptions options{.servers = 1, .workers = 1, .job_yaml = RecommenderJob(30, 50)};
+    MiniClusterOptions options{.servers = 1, .workers = 1, .job_yaml = RecommenderJob(10000, 50)};
     flags.insert(flags.end(), {"--crash_point", point});
     options.flags[TaskRole::kChief] = std::move(flags);
     return options;
   }
 };
 
-TEST_CASE("SIGTERM ends a chief whose storage does not answer, and it says what it waits for") {
+TEST_CASE("SIGTERM ends a chief whose storage does not answer, and it says what it waits for",
+          "[storage]") {
   const auto [point, what] = GENERATE(table<const char*, const char*>(
       {{"chief.cut.manifest_writing:2:hold", ": a manifest is being written, "},
        {"chief.journal.writing:6:hold", ": the journal is being written, "},
@@ -191,7 +192,8 @@ TEST_CASE("SIGTERM ends a chief whose storage does not answer, and it says what 
   RequireSaid(&s, TaskRole::kChief, 0, "does its storage answer?");
 }
 
-TEST_CASE("a job that fails while its storage hangs says why at once, answers, and ends") {
+TEST_CASE("a job that fails while its storage hangs says why at once, answers, and ends",
+          "[storage]") {
   const int port = ChooseFreePorts(1).value().front();
   HeldChief s("chief.cut.manifest_writing:2:hold", {"--admin_port", std::to_string(port)});
   const std::string directory = s->checkpoint_dir();
@@ -205,7 +207,7 @@ TEST_CASE("a job that fails while its storage hangs says why at once, answers, a
   RequireSaid(&s, TaskRole::kChief, 0, "does its storage answer?");
 }
 
-TEST_CASE("a chief that cannot start because its journal hangs ends with the reason") {
+TEST_CASE("a chief that cannot start because its journal hangs ends with the reason", "[storage]") {
   Scenario s(Body::kProcesses, "start_held",
              MiniClusterOptions{.servers = 1, .workers = 1, .job_yaml = RecommenderJob(1, 0)});
   for (const TaskRole role : {TaskRole::kPs, TaskRole::kWorker}) {
