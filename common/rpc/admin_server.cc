@@ -5,7 +5,6 @@
 #include <prometheus/collectable.h>
 #include <prometheus/text_serializer.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <string_view>
 #include <utility>
@@ -82,7 +81,7 @@ absl::StatusOr<int> AdminServer::Impl::Listen() {
                              options_.most_connections, MHD_OPTION_CONNECTION_TIMEOUT, timeout_s,
                              MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, MHD_OPTION_END);
   if (daemon_ != nullptr) return port;
-  close(listener);
+  // The library may have closed the listener, or not: to close it again could close another's.
   return ResourceExhausted("cannot serve metrics on {}: no thread or descriptor for it",
                            options_.address);
 }

@@ -19,8 +19,8 @@ namespace cohort {
 //   /healthz  200 "ok" or 503 and why
 //   /statusz  text for people
 // Anything else is 404; other methods than GET and HEAD are 405. libmicrohttpd polls the
-// connections: one that sends half a request, or does not read, keeps no other waiting, and an
-// answer that hangs holds one of four threads.
+// connections: one that sends half a request, or does not read, keeps no other waiting. An answer
+// that hangs holds one of four threads, with what that thread has accepted.
 class AdminServer {
  public:
   struct Options {

@@ -9,8 +9,7 @@ namespace cohort {
 void StreamBase::Send(Frame frame) {
   const size_t bytes = frame.size();
   absl::Status over;
-  SendOp op = SendOp::kNone;
-  bool read = false;
+  Step step;
   {
     MutexLock lock(&mu_);
     if (closing_ || broken_ || finishing_) return;
@@ -22,13 +21,11 @@ void StreamBase::Send(Frame frame) {
                                peer(), queue_.bytes(), options_.max_queued_bytes);
     } else {
       queue_.Push(std::move(frame));
-      op = NextSend(&frame);
-      read = std::exchange(read_put_off_, false);
+      step = NextStep();
     }
   }
   if (!over.ok()) return Break(std::move(over));
-  Run(op, std::move(frame));
-  if (read) StartRead(&read_frame_, read_event_.Arm());
+  Run(std::move(step));
 }
 
 size_t StreamBase::queued_bytes() const {
@@ -37,28 +34,22 @@ size_t StreamBase::queued_bytes() const {
 }
 
 void StreamBase::Close(absl::Status status) {
-  SendOp op = SendOp::kNone;
-  Frame frame;
-  bool read = false;
+  Step step;
   {
     MutexLock lock(&mu_);
     if (closing_ || broken_ || finishing_) return;
     closing_ = true;
     close_status_ = std::move(status);
     if (!EndOfReadsBreaks()) Mute();
-    op = NextSend(&frame);
-    read = std::exchange(read_put_off_, false);
+    step = NextStep();
   }
-  Run(op, std::move(frame));
-  if (read) StartRead(&read_frame_, read_event_.Arm());
+  Run(std::move(step));
 }
 
 void StreamBase::Abort() { Break(Cancelled("the stream with {} was aborted here", peer())); }
 
 void StreamBase::Break(absl::Status why) {
-  SendOp op = SendOp::kNone;
-  Frame frame;
-  bool read = false;
+  Step step;
   {
     MutexLock lock(&mu_);
     if (finished_ || !break_status_.ok()) return;
@@ -67,12 +58,21 @@ void StreamBase::Break(absl::Status why) {
     broken_ = true;
     queue_.Clear();
     Mute();
-    op = NextSend(&frame);
-    read = std::exchange(read_put_off_, false);
+    step = NextStep();
   }
   CancelCall();
-  Run(op, std::move(frame));
-  if (read) StartRead(&read_frame_, read_event_.Arm());
+  Run(std::move(step));
+}
+
+// What was put off is made up for with whatever goes to the peer, and where the stream ends: only a
+// read notices that.
+StreamBase::Step StreamBase::NextStep() {
+  Step step;
+  step.op = NextSend(&step.frame);
+  if (step.op == SendOp::kWrite || closing_ || broken_) {
+    step.read = std::exchange(read_put_off_, false);
+  }
+  return step;
 }
 
 StreamBase::SendOp StreamBase::NextSend(Frame* frame) {
@@ -89,30 +89,34 @@ StreamBase::SendOp StreamBase::NextSend(Frame* frame) {
   return op;
 }
 
-void StreamBase::Run(SendOp op, Frame frame) {
-  switch (op) {
+void StreamBase::Run(Step step) {
+  switch (step.op) {
     case SendOp::kNone:
-      return;
+      break;
     case SendOp::kWrite:
-      return StartWrite(frame, sent_event_.Arm());
+      StartWrite(step.frame, sent_event_.Arm());
+      break;
     case SendOp::kHalfClose:
-      return StartHalfClose(sent_event_.Arm());
+      StartHalfClose(sent_event_.Arm());
+      break;
     case SendOp::kCancel:
-      return CancelCall();
+      CancelCall();
+      break;
     case SendOp::kFinish: {
       absl::Status status;
       {
         MutexLock lock(&mu_);
         status = break_status_.ok() ? close_status_ : break_status_;
       }
-      return StartFinish(status, finished_event_.Arm());
+      StartFinish(status, finished_event_.Arm());
+      break;
     }
   }
+  if (step.read) StartRead(&read_frame_, read_event_.Arm());
 }
 
 void StreamBase::OnOpen(bool ok) {
-  SendOp op = SendOp::kNone;
-  Frame frame;
+  Step step;
   {
     MutexLock lock(&mu_);
     open_ = true;
@@ -121,24 +125,23 @@ void StreamBase::OnOpen(bool ok) {
       read_ended_ = true;
       queue_.Clear();
     }
-    op = NextSend(&frame);
+    step = NextStep();
   }
   if (ok) StartRead(&read_frame_, read_event_.Arm());
-  Run(op, std::move(frame));
+  Run(std::move(step));
 }
 
 void StreamBase::Reject(const absl::Status& status) {
-  SendOp op = SendOp::kNone;
-  Frame frame;
+  Step step;
   {
     MutexLock lock(&mu_);
     open_ = true;
     closing_ = true;
     read_ended_ = true;
     close_status_ = status;
-    op = NextSend(&frame);
+    step = NextStep();
   }
-  Run(op, std::move(frame));
+  Run(std::move(step));
 }
 
 void StreamBase::OnRead(bool ok) {
@@ -164,8 +167,7 @@ bool StreamBase::PutReadOff() {
 }
 
 void StreamBase::EndReads() {
-  SendOp op = SendOp::kNone;
-  Frame frame;
+  Step step;
   const bool stay = !EndOfReadsBreaks() && handler_ != nullptr && !handler_->OnPeerHalfClosed();
   {
     MutexLock lock(&mu_);
@@ -175,15 +177,14 @@ void StreamBase::EndReads() {
       broken_ = true;
       queue_.Clear();
     }
-    op = NextSend(&frame);
+    step = NextStep();
   }
-  Run(op, std::move(frame));
+  Run(std::move(step));
   CloseIfDone();
 }
 
 void StreamBase::OnSent(bool ok) {
-  SendOp op = SendOp::kNone;
-  Frame frame;
+  Step step;
   {
     MutexLock lock(&mu_);
     sending_ = false;
@@ -191,19 +192,18 @@ void StreamBase::OnSent(bool ok) {
       broken_ = true;
       queue_.Clear();
     }
-    op = NextSend(&frame);
+    step = NextStep();
   }
-  Run(op, std::move(frame));
+  Run(std::move(step));
 }
 
 void StreamBase::SendNext() {
-  SendOp op = SendOp::kNone;
-  Frame frame;
+  Step step;
   {
     MutexLock lock(&mu_);
-    op = NextSend(&frame);
+    step = NextStep();
   }
-  Run(op, std::move(frame));
+  Run(std::move(step));
 }
 
 void StreamBase::OnFinished(bool ok) {

@@ -99,8 +99,14 @@ class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase
   FrameQueue queue_ ABSL_GUARDED_BY(mu_);
 
  private:
+  struct Step {
+    SendOp op = SendOp::kNone;
+    Frame frame{};
+    bool read = false;  // one that was put off
+  };
+  Step NextStep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   SendOp NextSend(Frame* frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Run(SendOp op, Frame frame);
+  void Run(Step step);
   bool PutReadOff();
   void EndReads();
   void OnRead(bool ok);

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstddef>
+#include <future>
 #include <thread>
 
 #include "common/base/status.h"
@@ -75,6 +76,17 @@ uint64_t SegmentsSent() {
     if (size > offsetof(tcp_info, tcpi_data_segs_out)) segments += info.tcpi_data_segs_out;
   }
   return segments;
+}
+
+// All TCP connections of this process, as if a host were gone.
+void CutConnections() {
+  constexpr int kEstablished = 1;  // <netinet/tcp.h>, which <linux/tcp.h> excludes
+  for (int fd = 0; fd < 1024; ++fd) {
+    tcp_info info = {};
+    socklen_t size = sizeof(info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;
+    if (info.tcpi_state == kEstablished) shutdown(fd, SHUT_RDWR);
+  }
 }
 
 TEST_CASE("a request and its answer are a segment each: nothing is told in one of its own") {
@@ -151,6 +163,44 @@ TEST_CASE("a read that is put off is made up for with the next frame, and at the
     REQUIRE(until([&] { return asker.closed() == 1; }));
     CHECK(absl::IsUnavailable(asker.status()));
   }
+  loop.Shutdown();
+}
+
+TEST_CASE("a write that fails while a read is put off is an end that is told") {
+  std::promise<void> go_on;
+  std::shared_future<void> gone = go_on.get_future().share();
+  StreamServer::Methods methods = EchoMethods();
+  methods["/cohort.test.Echo/Once"] = [gone](std::shared_ptr<Stream> stream, CompletionLoop*) {
+    // Answers, and reads no more.
+    class Once : public StreamHandler {
+     public:
+      Once(std::shared_ptr<Stream> stream, std::shared_future<void> gone)
+          : stream_(std::move(stream)), gone_(std::move(gone)) {}
+      void OnFrame(Frame frame) override {
+        stream_->Send(std::move(frame));
+        gone_.wait();
+      }
+      void OnClosed(const absl::Status&) override {}
+
+     private:
+      const std::shared_ptr<Stream> stream_;
+      const std::shared_future<void> gone_;
+    };
+    return std::make_unique<Once>(std::move(stream), gone);
+  };
+  auto server = StreamServer::Start(ListenOn({"127.0.0.1:0"}), std::move(methods));
+  REQUIRE(server.ok());
+  const auto client = Echo::Dial((*server)->addresses().front());
+  CompletionLoop loop;
+  Asker asker;
+  const auto stream = client->Open("/cohort.test.Echo/Once", &asker, &loop);
+  stream->Send(FrameOf("one"));
+  stream->Send(FrameOf(std::string(size_t{64} << 20, 'x')));  // under way when the answer comes
+  REQUIRE(loop.RunUntil([&] { return asker.frame_count() == 1; }, TestDeadline()));
+  CutConnections();
+  REQUIRE(loop.RunUntil([&] { return asker.closed() == 1; }, TestDeadline()));
+  CHECK(absl::IsUnavailable(asker.status()));
+  go_on.set_value();
   loop.Shutdown();
 }
 

@@ -65,6 +65,20 @@ TEST_CASE("steps over real sockets read what they wrote") {
   CHECK(cluster.real[0].streams == 1);
 }
 
+TEST_CASE("an answer that is promised for later is read when it comes") {
+  Cluster cluster;
+  cluster.world.servers[1].later = true;
+  Step step({3, 40});
+  step.dense_gradient.assign(21, 1);
+  const PullBatch pull = step.Pull();
+  for (uint64_t closure = 1; closure <= 5; ++closure) {
+    const PushBatch push = step.Push(closure);
+    REQUIRE(cluster.access->Exchange(&push, &pull).ok());
+    CHECK(step.dense == std::vector<float>(21, static_cast<float>(closure)));
+  }
+  CHECK(cluster.remote->counters().resends == 0);
+}
+
 TEST_CASE("lost requests and lost answers are sent again and applied once") {
   Cluster cluster;
   Step step({3, 40});

@@ -398,10 +398,10 @@ class LauncherTest(unittest.TestCase):
             c.until(lambda: "killing what is left" in c.text())
             # Nothing happens any more, from half of the grace on too.
             time.sleep(0.6)
-            began, used = time.monotonic(), processor_time(c.process.pid)
+            # A launcher that spins gets ten times this even on a busy machine.
+            used = processor_time(c.process.pid)
             time.sleep(1)
-            used = processor_time(c.process.pid) - used
-            self.assertLess(used, 0.2 * (time.monotonic() - began))
+            self.assertLessEqual(processor_time(c.process.pid) - used, 0.02)
             self.assertIsNone(c.process.poll())
         finally:
             os.kill(held, signal.SIGKILL)

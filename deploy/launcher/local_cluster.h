@@ -27,7 +27,7 @@ struct LocalOptions {
   std::vector<std::string> task_flags;  // "worker:1=--threads=2", "ps=--log_level=debug"
   double grace_s = 10;
   double missed_s = 4;
-  double chief_end_s = 15;
+  double chief_end_s = 80;
   std::string job;  // path
 };
 

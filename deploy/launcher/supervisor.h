@@ -19,9 +19,10 @@ struct SupervisorOptions {
   bool restart = false;                       // bring a task back that died
   Duration grace = std::chrono::seconds(10);  // from SIGTERM to SIGKILL
   Duration missed = std::chrono::seconds(4);  // for a chief that needs the missed task no more
-  // For the chief to end after a ps or worker has exited with 0: longer than it waits for those
-  // that it has told to.
-  Duration chief_end = std::chrono::seconds(15);
+  // For the chief to end after a ps or worker has exited with 0: longer than the 10 s that it waits
+  // for those that it has told to, and the 60 s that it may delete old checkpoints for
+  // (chief/chief.cc).
+  Duration chief_end = std::chrono::seconds(80);
   Duration stopped = std::chrono::seconds(2);    // a process that stands still is then told
   Duration last_call = std::chrono::seconds(1);  // for what a chief that ended well has told to end
   Duration finish = std::chrono::seconds(120);  // for an evaluator to end by itself after the chief
