@@ -227,6 +227,23 @@ TEST_CASE("a second chief is refused by name; one whose forerunner was killed is
     CHECK(message.find("worker:0 (w0:1) is at work for another chief") != std::string::npos);
     CHECK(world.generation == 1);  // it took nothing
   }
+  SECTION("lost without a sign, by a worker that waits for it longer than the chief's patience") {
+    world.workers[0].hears_chief = world.workers[0].chief_lost = true;
+    world.StartChief();
+    world.ConnectAll();
+    for (int i = 0; i < 100; ++i) {
+      world.Quiesce();
+      world.Advance(100'000);
+    }
+    CHECK(world.core().phase() != Phase::kFailed);
+    CHECK(world.core().WaitingFor().find("has lost another chief") != std::string::npos);
+    world.workers[0].hears_chief = world.workers[0].chief_lost = false;
+    for (int i = 0; i < 20; ++i) {
+      world.Quiesce();
+      world.Advance(100'000);
+    }
+    CHECK(world.core().phase() == Phase::kReady);
+  }
   SECTION("alive, and --takeover") {
     world.workers[0].hears_chief = true;
     world.options.takeover = true;

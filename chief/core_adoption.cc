@@ -99,7 +99,8 @@ void CoordinatorCore::OnWorkerHello(int worker, uint64_t request, v1::WorkerHell
                .job = hello->job(),
                .heard_generation = hello->heard_generation(),
                .timeline = hello->timeline(),
-               .hears_chief = hello->hears_chief()};
+               .hears_chief = hello->hears_chief(),
+               .chief_lost = hello->chief_lost()};
   if (membership_.OnHello(task, common, now_us_) == Membership::Verdict::kAdopted) {
     membership_.member(task).known = true;
     outbox_.effects()->Note(
@@ -141,6 +142,7 @@ void CoordinatorCore::OnPsHello(int ps, uint64_t request, const v1::PsHello& hel
                .heard_generation = hello.heard_generation(),
                .timeline = hello.timeline(),
                .hears_chief = hello.hears_chief(),
+               .chief_lost = hello.chief_lost(),
                .sees_checkpoint_dir = hello.sees_checkpoint_dir()};
   if (membership_.OnHello(task, common, now_us_) == Membership::Verdict::kAdopted) {
     Ps& state = ps_[static_cast<size_t>(ps)];

@@ -217,6 +217,7 @@ v1::WorkerToChief TestWorld::WorkerAnswer(int worker, const v1::ChiefToWorker& m
       hello->set_incarnation(w.incarnation);
       hello->set_heard_generation(w.generation);
       hello->set_hears_chief(w.hears_chief);
+      hello->set_chief_lost(w.chief_lost);
       hello->set_timeline(w.timeline);
       for (const v1::Closure& c : w.hand) {
         hello->add_in_hand()->set_id(c.id());

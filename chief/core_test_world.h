@@ -44,6 +44,7 @@ struct FakeWorker {
   uint64_t incarnation = 1;
   uint64_t generation = 0;
   bool hears_chief = false;
+  bool chief_lost = false;
   uint64_t timeline = 0;
   uint64_t watermark = 0;
   std::set<std::string> programs;

@@ -103,6 +103,14 @@ Membership::Verdict Membership::OnHello(Task task, const Hello& hello, int64_t n
     return Verdict::kAdopted;
   }
   if (hello.hears_chief && !options_->takeover) {
+    if (hello.chief_lost) {
+      // Dead, or alive and cut off: the task decides, in a while. A task that was itself stopped as
+      // this chief's forerunner was killed cannot tell these apart either.
+      m.refused_since_us = -1;
+      m.why_down = fmt::format("has lost another chief, of generation {}, and waits for it",
+                               hello.heard_generation);
+      return Verdict::kIgnored;
+    }
     if (m.refused_since_us < 0) m.refused_since_us = now_us;
     if (now_us - m.refused_since_us < options_->probe_patience_us) {
       m.why_down = fmt::format("hears another chief, of generation {}", hello.heard_generation);

@@ -48,6 +48,7 @@ struct Hello {
   uint64_t heard_generation = 0;
   uint64_t timeline = 0;
   bool hears_chief = false;
+  bool chief_lost = false;  // that one; it is heard for the task's chief_timeout only
   bool sees_checkpoint_dir = true;
 };
 

@@ -91,6 +91,7 @@ void PsCore::FillHello(const v1::AdoptPs& adopt, v1::PsHello* hello) {
   hello->set_incarnation(options_.incarnation);
   hello->set_heard_generation(adoption_.generation());
   hello->set_hears_chief(adoption_.Hears(adopt.chief_incarnation(), env_.clock->Now()));
+  hello->set_chief_lost(adoption_.HasLost());
   hello->set_cores(options_.cores);
   hello->set_unix_socket(options_.unix_socket);
   hello->set_host_id(options_.host_id);

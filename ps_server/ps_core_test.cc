@@ -48,6 +48,7 @@ TEST_CASE("a probe asks and takes nothing over; a second chief is told of the fi
   SetUp(&ps);
   const auto hello = ps.Adopt(2, 0, /*incarnation=*/8, /*probe=*/true).hello();
   CHECK(hello.hears_chief());
+  CHECK(!hello.chief_lost());
   CHECK(hello.heard_generation() == 1);
   CHECK(hello.timeline() == 1);
   // The chief itself, on a new connection, is no other.
@@ -64,7 +65,9 @@ TEST_CASE("a chief that was lost without a sign is heard for chief_timeout") {
   SetUp(&ps);
   ps.core->OnClosed(1, ChiefLoss::kSilent);
   ps.clock.Advance(std::chrono::seconds(9));
-  CHECK(ps.Adopt(2, 0, 8, true).hello().hears_chief());
+  const auto hello = ps.Adopt(2, 0, 8, true).hello();
+  CHECK(hello.hears_chief());
+  CHECK(hello.chief_lost());
   CHECK(!ps.Adopt(2, 0, 7, true).hello().hears_chief());
   ps.clock.Advance(std::chrono::seconds(2));
   CHECK(!ps.Adopt(2, 0, 8, true).hello().hears_chief());

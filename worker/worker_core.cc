@@ -127,6 +127,7 @@ void WorkerCore::FillHello(const v1::AdoptWorker& adopt, v1::WorkerToChief* answ
   hello->set_job(adoption_.job());
   hello->set_heard_generation(adoption_.generation());
   hello->set_hears_chief(adoption_.Hears(adopt.chief_incarnation(), clock_->Now()));
+  hello->set_chief_lost(adoption_.HasLost());
   for (const auto& [fingerprint, program] : programs_) hello->add_programs(fingerprint);
   for (const auto& [name, resource] : resources_) {
     if (resource.made) hello->add_resources(name);

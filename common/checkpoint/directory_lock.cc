@@ -108,11 +108,15 @@ absl::Status Fenced(const std::string& directory, const std::string& by) {
   return WithExitCode(std::move(status), ExitCode::kUnavailable);
 }
 
-absl::Status Lost(const std::string& what) {
-  return WithExitCode(FailedPrecondition("{} while the job ran: another chief could take the "
-                                         "directory. Start the chief again, and the job goes on",
-                                         what),
-                      ExitCode::kIo);
+absl::Status Lost(const std::string& what, bool something_stands_there) {
+  return WithExitCode(
+      FailedPrecondition("{} while the job ran: another chief could take the "
+                         "directory. {} the chief again, and the job goes on",
+                         what,
+                         something_stands_there
+                             ? "If what stands there now is no chief's, remove it; then start"
+                             : "Start"),
+      ExitCode::kIo);
 }
 
 absl::Status WriteText(int fd, const std::string& path, const std::string& text) {
@@ -268,12 +272,13 @@ absl::Status DirectoryLock::Check() const {
     if (!text.has_value() || *text == text_) return absl::OkStatus();
     // Its own lock proves nothing where flock is the host's own: another may have had it, and let
     // go.
-    return Lost(fmt::format("{} is damaged: its content was removed or overwritten", path));
+    return Lost(fmt::format("{} is damaged: its content was removed or overwritten", path),
+                /*something_stands_there=*/true);
   }
   if (IdentityOf(directory_) != directory_id_) return DirectoryGone(directory_, path, named);
-  if (named == Named::kNothing) return Lost(fmt::format("{} was removed", path));
+  if (named == Named::kNothing) return Lost(fmt::format("{} was removed", path), false);
   if (named == Named::kOther)
-    return Lost(fmt::format("{} is another file now: it was replaced", path));
+    return Lost(fmt::format("{} is another file now: it was replaced", path), true);
   return WithExitCode(
       FailedPrecondition(
           "{} is no regular file any more: it was replaced while the job ran. Remove "

@@ -300,6 +300,7 @@ TEST_CASE("what comes in the place of a lock's file is found out at once, and na
   CHECK(ExitCodeOf(status) == ExitCode::kIo);
   CHECK(Contains(Message(status), said));
   CHECK(!Contains(Message(status), "the checkpoint directory"));
+  CHECK(Contains(Message(status), "emove"));  // before the chief is started again
 }
 
 // As it stands for a moment while a chief of another host writes its name over a longer one.

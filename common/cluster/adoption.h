@@ -57,6 +57,9 @@ class Adoption {
   // Whether a chief other than `chief_incarnation` is or may be alive: its stream is open, or was
   // lost without a close less than chief_timeout ago.
   bool Hears(uint64_t chief_incarnation, TimePoint now) const;
+  // Of a chief that it hears: whether its stream was lost. Without news it is heard no more when
+  // chief_timeout has passed.
+  bool HasLost() const { return !connection_.has_value() && lost_at_.has_value(); }
 
   uint64_t generation() const { return generation_; }
   uint64_t chief_incarnation() const { return chief_incarnation_; }

@@ -304,6 +304,28 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(c.wait(), 130, c.text())
         self.assertTrue(os.path.exists(c.dir + "/evaluator-0.term"))
 
+    def test_an_evaluator_that_dies_after_the_chiefs_end_is_started_again(self):
+        c = Launcher(self, ["--evaluator", "--restart"], chief="until('ready')",
+                     evaluator="open(base + '/ready', 'w').close()\n"
+                               "if life == 1: until('go'); os.kill(os.getpid(), 9)",
+                     worker="until('never')", ps="until('never')")
+        c.until(lambda: "the job is done: ending" in c.text())
+        c.touch("go")
+        self.assertEqual(c.wait(), 0, c.text())
+        self.assertEqual(len(c.lives("evaluator-0")), 2)
+
+    def test_a_task_that_stops_as_it_is_ended_goes_on_to_its_end(self):
+        stops = ("def stop(*_):\n"
+                 "    os.kill(os.getpid(), signal.SIGSTOP)\n"
+                 "    gone()\n"
+                 "signal.signal(signal.SIGTERM, stop)\n"
+                 "open(base + '/ready', 'w').close()\nuntil('never')")
+        c = Launcher(self, ["--grace_s", "50"], worker=stops)
+        c.until(lambda: os.path.exists(c.dir + "/ready") and c.lives("ps-0") and c.lives("chief-0"))
+        c.process.send_signal(signal.SIGTERM)
+        self.assertEqual(c.wait(), 143)
+        self.assertTrue(os.path.exists(c.dir + "/worker-0.term"))  # by itself, not killed
+
     def test_servers_are_ended_after_those_that_need_them(self):
         for flags, finished in (([], False), (["--evaluator"], True)):
             with self.subTest(finished=finished):

@@ -166,6 +166,8 @@ void Supervisor::OnStill(Task* task, bool stands_still) {
   if (stands_still == task->stands_still) return;
   task->stands_still = stands_still;
   task->still_at.reset();
+  // It stopped as it was ended.
+  if (stands_still && task->terminated) return task->child->Signal(SIGCONT);
   if (stands_still) task->still_at = clock_.Now() + options_.stopped;
 }
 
@@ -180,6 +182,10 @@ void Supervisor::OnExit(Task* task, int wait_status) {
   task->child.reset();
   task->still_at.reset();
   if (chief && code == 0 && ended_for_missed_) exit_code_ = 0;
+  if (phase_ == Phase::kFinishing && EndsByItself(task->spec.task) && !expected &&
+      !IsFinal(code, chief) && options_.restart) {
+    return ScheduleRestart(task, lived);
+  }
   if (phase_ != Phase::kRunning) return;
   if (chief && code == 0) return EnterFinishing();
   if (IsFinal(code, chief) || (chief && !options_.restart)) {
@@ -263,13 +269,12 @@ void Supervisor::OnTaskTimers(Task* task, TimePoint now) {
     options_.say(fmt::format("{} is stopped and does nothing: `kill -CONT {}` lets it go on",
                              task->spec.task, task->child->pid()));
   }
-  if (phase_ != Phase::kRunning) return;
+  if (task->restart_at.has_value() && *task->restart_at <= now) Start(task);
   if (task->lost_at.has_value() && *task->lost_at <= now) {
     task->lost_at.reset();
     options_.say(task->last_words);
     OnLost(task, task->lived, Duration::zero());
   }
-  if (task->restart_at.has_value() && *task->restart_at <= now) Start(task);
 }
 
 void Supervisor::Stop(int exit_code) {
@@ -278,7 +283,7 @@ void Supervisor::Stop(int exit_code) {
   phase_ = Phase::kStopping;
   phase_deadline_ = clock_.Now() + options_.grace;
   last_call_ends_.reset();
-  ForgetRestarts();
+  ForgetRestarts(/*evaluators=*/true);
   EndInOrder(/*evaluators=*/true);
 }
 
@@ -317,13 +322,13 @@ void Supervisor::EnterFinishing() {
   phase_ = Phase::kFinishing;
   phase_deadline_ = clock_.Now() + options_.finish;
   last_call_ends_ = clock_.Now() + options_.last_call;
-  ForgetRestarts();
+  ForgetRestarts(/*evaluators=*/false);
 }
 
-void Supervisor::ForgetRestarts() {
+void Supervisor::ForgetRestarts(bool evaluators) {
   for (Task& task : tasks_) {
-    task.restart_at.reset();
     task.lost_at.reset();
+    if (evaluators || !EndsByItself(task.spec.task)) task.restart_at.reset();
   }
 }
 
@@ -342,7 +347,7 @@ void Supervisor::Terminate(Task* task) {
 
 bool Supervisor::IsAlive(bool (*which)(std::string_view task)) const {
   return std::any_of(tasks_.begin(), tasks_.end(), [&](const Task& task) {
-    return task.child != nullptr && which(task.spec.task);
+    return (task.child != nullptr || task.restart_at.has_value()) && which(task.spec.task);
   });
 }
 

@@ -40,7 +40,8 @@ struct SupervisorOptions {
 //
 // 1 the chief has exited with 0: the job is done, and it has told those tasks to end that were
 //   there. What has not ended after `last_call`, most likely started again too late to be told, is
-//   ended in order; an evaluator ends by itself, when it has evaluated the last checkpoint.
+//   ended in order; an evaluator ends by itself, when it has evaluated the last checkpoint (with
+//   `restart` it is started again where it dies before).
 // 2 the last process is gone.
 // 3 a signal; the chief failed; a task failed for good, or has been missed for `missed` and is not
 //   started again; FINISHING has no evaluator to wait for, or took too long: all are ended in
@@ -115,7 +116,7 @@ class Supervisor {
   // Ends the run with this code; the first call decides.
   void Stop(int exit_code);
   void EnterFinishing();
-  void ForgetRestarts();
+  void ForgetRestarts(bool evaluators);
   // `last_call` has passed, or a process has ended since.
   void EndWhatIsLeft();
   // See above; `evaluators` too. Servers whose turn it is not are left to EndServers.
@@ -123,7 +124,8 @@ class Supervisor {
   void EndServers();
   void SignalAll(int signal);
   static void Terminate(Task* task);
-  bool IsAlive(bool (*which)(std::string_view task)) const;  // a process of these tasks
+  // A process of these tasks, or one that is to be started again.
+  bool IsAlive(bool (*which)(std::string_view task)) const;
   bool AnyAlive() const;
   TimePoint NextTimer() const;
 
