@@ -50,5 +50,27 @@ TEST_CASE("a chief that loses the directory while --fresh deletes leaves what is
   }
 }
 
+TEST_CASE("--fresh deletes nothing where it cannot be read for whom it has done so") {
+  const TestDirectory dir;
+  std::filesystem::create_directory(dir.path() + "/ckpt-1-1-1");
+  std::filesystem::create_directory(dir.path() + "/journal");
+  dir.Write("ckpt-1-1-1/manifest.json", "bytes");
+  dir.Write("journal/journal-1", "bytes");
+  SECTION("a directory has its name") { std::filesystem::create_directory(dir / "journal/fresh"); }
+  SECTION("it is too long") { dir.Write("journal/fresh", std::string((1 << 20) + 1, 'x')); }
+  const auto before = FilesIn(dir.path());
+  const auto may = [] { return absl::OkStatus(); };
+  CHECK(!DeleteFormerRuns(dir.path(), "id", may).ok());
+  CHECK(FilesIn(dir.path()) == before);
+
+  std::filesystem::remove(dir / "journal/fresh");
+  dir.Write("journal/fresh", "id");
+  REQUIRE(DeleteFormerRuns(dir.path(), "id", may).ok());
+  CHECK(std::filesystem::exists(dir / "journal/journal-1"));
+  dir.Write("journal/fresh", std::string(4000, 'x'));  // another's, however long
+  REQUIRE(DeleteFormerRuns(dir.path(), "id", may).ok());
+  CHECK(FilesIn(dir.path()) == std::set<std::string>{dir / "journal/fresh"});
+}
+
 }  // namespace
 }  // namespace cohort

@@ -18,6 +18,8 @@ std::string ShardPlan(const ClusterCoordinator& cluster) { return ShardPlanText(
 
 namespace {
 
+constexpr uint64_t kMaxFreshId = 1 << 20;  // bytes of any id that may ever have been given
+
 // What the journal says is forgotten, the numbers of its generations are not.
 absl::Status DeleteJournals(const std::string& directory, const MayWrite& may_write) {
   COHORT_RETURN_IF_ERROR(MakeDirectories(directory));
@@ -38,8 +40,14 @@ absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const std::stri
   const std::string journal = JoinPath(checkpoint_dir, "journal");
   const std::string done = JoinPath(journal, "fresh");
   if (!id.empty()) {
-    const auto by = ReadFile(done, 2 * id.size() + 1024);
+    // Only what is known not to be this id's may go: it may be what a chief before this one has
+    // trained since.
+    const auto by = ReadFile(done, kMaxFreshId);
     if (by.ok() && *by == id) return absl::OkStatus();
+    if (!by.ok() && !absl::IsNotFound(by.status())) {
+      return Annotate(by.status(),
+                      "cannot tell whether this run has begun; --fresh deletes nothing");
+    }
   }
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir));
   for (const CheckpointEntry& entry : entries) {

@@ -76,7 +76,7 @@ std::string ShardPlan(const ClusterCoordinator& cluster);
 // For --fresh: all checkpoints and journals in `checkpoint_dir` go, once for each `id` ("": each
 // time). That they are gone for `id` is the last that is written, into journal/fresh: a chief that
 // was killed before deletes what is left. `may_write` is asked before each deletion: an error ends
-// them with it.
+// them with it. Errors too: those of reading journal/fresh, but NotFound; nothing is deleted then.
 absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const std::string& id,
                               const MayWrite& may_write);
 
