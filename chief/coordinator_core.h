@@ -169,6 +169,7 @@ class CoordinatorCore {
     int64_t quick_us = -1;    // when it last told one within the closure timeout
     int stuck = 0;            // times that it was set aside for it since its last success
     bool ready = false;       // adopted and set up
+    bool dropped = false;     // it did not give up its closures for the error in time
     v1::WorkerHello hello;    // of its adoption, until it is set up
   };
   struct Ps {

@@ -209,7 +209,9 @@ void CoordinatorCore::TakeBack(int worker, const v1::WorkerHello& hello) {
   for (const v1::ClosureAttempt& hand : hello.in_hand()) {
     Closure* c = queue_.Find(hand.id());
     if (queue_.failed()) {
-      unfinished_.Hold(hand.id(), worker, hand.attempt());  // until it has given it up
+      // Until it has given it up. The error waits for that once: one that comes back from having
+      // been dropped for it may run for ever.
+      if (!w.dropped) unfinished_.Hold(hand.id(), worker, hand.attempt());
       unwanted.push_back(hand.id());
     } else if (c != nullptr && c->state == Closure::State::kQueued &&
                hand.attempt() >= c->min_attempt && hand.attempt() <= c->attempt) {

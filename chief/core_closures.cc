@@ -312,6 +312,7 @@ void CoordinatorCore::Fail(absl::Status error) {
   for (auto& closure : queue_.Drain()) CancelFor(std::move(closure), aborted);
   for (size_t i = 0; i < workers_.size(); ++i) {
     const int worker = static_cast<int>(i);
+    workers_[i].dropped = false;
     std::vector<uint64_t> ids = unfinished_.HeldBy(worker);
     ids.insert(ids.end(), workers_[i].in_flight.begin(), workers_[i].in_flight.end());
     CancelOn(worker, ids);

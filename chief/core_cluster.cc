@@ -111,6 +111,7 @@ void CoordinatorCore::CheckCancel() {
   for (size_t i = 0; i < workers_.size(); ++i) {
     const int worker = static_cast<int>(i);
     if (workers_[i].in_flight.empty() && unfinished_.HeldBy(worker).empty()) continue;
+    workers_[i].dropped = true;
     outbox_.effects()->Reconnect(WorkerTask(worker), "it did not give up its closures in time");
   }
 }
