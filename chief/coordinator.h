@@ -49,8 +49,8 @@ struct CoordinatorOptions {
   uint32_t closures_in_flight = 0;  // per worker; 0: the default
   uint32_t max_attempts = 0;        // workers that one closure may kill; 0: the default
   double task_timeout_s = 60;  // for tasks at the start, for a lost ps, for a worker to take work
-  // Of a worker that has work and tells no result: others get it. Where there are none, one that
-  // was given ends the job; the default (0) does not.
+  // Of a worker that has work and tells no result: others get it. Where there are none that get on,
+  // one that was given ends the job; the default (0) does not.
   double closure_timeout_s = 0;
   double cut_deadline_s = 0;  // 0: the default
   double flush_limit_s = 5;   // of Flush, on a disk that is only slow

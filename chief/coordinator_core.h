@@ -224,7 +224,7 @@ class CoordinatorCore {
   void CheckPs();
   void CheckStranded();
   void CheckStragglers();
-  // Of one that is late and alone.
+  // Of one that is late, where every other one is too, or rests because it was.
   void EndForStraggler(int worker);
   bool HasQuicker(const Worker& late) const;
   void CheckCancel();

@@ -77,17 +77,25 @@ void CoordinatorCore::CheckStragglers() {
 }
 
 void CoordinatorCore::EndForStraggler(int worker) {
-  const auto ready = std::count_if(workers_.begin(), workers_.end(),
-                                   [](const Worker& other) { return other.ready; });
-  if (!options_.closure_deadline_ends || queue_.failed() || ready > 1) return;
+  if (!options_.closure_deadline_ends || queue_.failed()) return;
+  std::string others;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    const Worker& other = workers_[i];
+    if (static_cast<int>(i) == worker || !other.ready) continue;
+    const bool rests = now_us_ < other.rests_until_us;
+    if (rests ? other.stuck == 0 : !Late(other)) return;  // it may yet take them
+    others += fmt::format("{}{}", others.empty() ? " (nor does it get on: " : ", ",
+                          membership_.Name(WorkerTask(static_cast<int>(i))));
+  }
+  if (!others.empty()) others += ")";
   const Worker& w = workers_[static_cast<size_t>(worker)];
   const uint64_t oldest = *std::min_element(w.in_flight.begin(), w.in_flight.end());
   const Task task = WorkerTask(worker);
   absl::Status error = Unavailable(
       "{} has told no result for {} s of the {} closures that it has, from closure {} on, and no "
-      "other worker is there to take them: closure_timeout_s is {} s",
+      "other worker is there to take them{}: closure_timeout_s is {} s",
       membership_.Name(task), (now_us_ - w.progress_us) / 1'000'000, w.in_flight.size(), oldest,
-      static_cast<double>(options_.closure_deadline_us) / 1e6);
+      others, static_cast<double>(options_.closure_deadline_us) / 1e6);
   SetFailure(&error, {.role = "worker",
                       .index = worker,
                       .incarnation = membership_.member(task).incarnation,

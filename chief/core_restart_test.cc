@@ -196,6 +196,67 @@ TEST_CASE("a worker that is alone ends the job where the user has set the closur
   }
 }
 
+// Two workers, of which the first has a step that never ends.
+void StartWithOneStuck(TestWorld* world) {
+  world->options.closure_deadline_us = 5'000'000;
+  world->options.closure_deadline_ends = true;
+  world->options.silence_us = int64_t{1} << 60;
+  world->options.closures_in_flight = 1;
+  world->StartServing();
+  world->hold_work = true;
+  for (uint64_t place = 0; place < 3; ++place) REQUIRE(world->ScheduleJob(place, 1, 3).ok());
+  world->Quiesce();
+  REQUIRE(world->workers[0].seen.size() == 1);
+  REQUIRE(world->workers[1].seen.size() == 1);
+}
+
+TEST_CASE("where the user has set the closure timeout, no worker that gets on ends the job") {
+  TestWorld world(2, 1);
+  StartWithOneStuck(&world);
+  SECTION("both are late at once") { world.Advance(5'100'000); }
+  SECTION("one is, while the other rests because it was") {
+    world.Advance(4'000'000);
+    world.hold_work = false;
+    while (world.Work(1)) {
+    }
+    world.hold_work = true;
+    world.Quiesce();
+    CHECK(world.workers[1].seen.size() == 2);
+    world.Advance(1'100'000);
+    world.Quiesce();
+    CHECK(testing::Contains(world.notes.back(), "worker:0 (w0:1): no result for 5 s"));
+    world.Advance(3'700'000);
+    world.Quiesce();
+    CHECK(world.core().TakeError().ok());
+    CHECK(!world.core().error_pending());
+    world.Advance(300'000);
+  }
+  CHECK(world.core().error_pending());
+  world.Quiesce();
+  const absl::Status error = world.core().TakeError();
+  CHECK(ExitCodeOf(error) == ExitCode::kUnavailable);
+  CHECK(testing::Contains(std::string(error.message()),
+                          "no other worker is there to take them (nor does it get on: worker:"));
+}
+
+TEST_CASE("a worker that rests for another reason is waited for before the job ends") {
+  TestWorld world(2, 1);
+  StartWithOneStuck(&world);
+  world.Advance(4'900'000);
+  v1::WorkerToChief message;
+  message.mutable_ps_unreachable()->set_ps(0);
+  message.mutable_ps_unreachable()->set_incarnation(1);
+  world.core().OnWorkerMessage(1, message);
+  world.Quiesce();
+  world.Advance(200'000);
+  world.Quiesce();
+  CHECK(!world.core().error_pending());
+  world.Advance(2'000'000);
+  world.Quiesce();
+  CHECK(world.core().TakeError().ok());
+  CHECK(world.workers[1].seen.size() >= 2);  // it takes work again
+}
+
 TEST_CASE("steps that all take longer than the closure timeout are kept by their workers") {
   TestWorld world(3, 1);
   world.options.closure_deadline_us = 5'000'000;

@@ -54,7 +54,7 @@ struct CoreOptions {
   // A connected worker that has work and tells no result for so long gives it to others, where
   // there are any.
   int64_t closure_deadline_us = 600'000'000;
-  bool closure_deadline_ends = false;  // one that is alone then ends the job, as the user has asked
+  bool closure_deadline_ends = false;  // where none gets on the job ends, as the user has asked
   int64_t stranded_us = 60'000'000;    // work waits, and no worker takes any, for so long
   int64_t cancel_deadline_us = 10'000'000;  // a worker that does not give up its closures is lost
   int64_t cut_deadline_us = 10'000'000;     // for closures in flight; then they enter it as pending
