@@ -14,6 +14,8 @@
 
 namespace cohort {
 
+constexpr int64_t kMaxPollMs = 3'600'000;
+
 absl::StatusOr<std::unique_ptr<SignalWaiter>> SignalWaiter::Start() {
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
@@ -27,16 +29,16 @@ absl::StatusOr<std::unique_ptr<SignalWaiter>> SignalWaiter::Start() {
     return Internal("cannot block signals: {}", std::strerror(error));
   }
   const int signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-  const int done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (signal_fd < 0 || done_fd < 0) {
+  const int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (signal_fd < 0 || event_fd < 0) {
     return ResourceExhausted("cannot make a signalfd: {}", std::strerror(errno));
   }
-  return std::unique_ptr<SignalWaiter>(new SignalWaiter(signal_fd, done_fd));
+  return std::unique_ptr<SignalWaiter>(new SignalWaiter(signal_fd, event_fd));
 }
 
 SignalWaiter::~SignalWaiter() {
   close(signal_fd_);
-  close(done_fd_);
+  close(event_fd_);
 }
 
 int SignalWaiter::Wait() {
@@ -50,21 +52,34 @@ std::optional<int> SignalWaiter::WaitFor(Duration timeout) {
   for (;;) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    pollfd fds[] = {{signal_fd_, POLLIN, 0}, {done_fd_, POLLIN, 0}};
-    const int ready = poll(fds, 2, static_cast<int>(std::max<int64_t>(0, left.count())));
+    const bool done = done_;
+    pollfd fds[] = {{signal_fd_, POLLIN, 0}, {event_fd_, POLLIN, 0}};
+    const int64_t ms = done ? 0 : std::clamp<int64_t>(left.count(), 0, kMaxPollMs);
+    const int ready = poll(fds, 2, static_cast<int>(ms));
     if (ready < 0 && errno == EINTR) continue;
     signalfd_siginfo info;
     if (read(signal_fd_, &info, sizeof(info)) == sizeof(info)) {
       return static_cast<int>(info.ssi_signo);
     }
-    if ((fds[1].revents & POLLIN) != 0) return 0;
+    if (done) return 0;
+    if ((fds[1].revents & POLLIN) != 0) {
+      uint64_t times;
+      [[maybe_unused]] const ssize_t taken = read(event_fd_, &times, sizeof(times));
+      // What was taken may have been NotifyDone's.
+      return done_ ? std::optional<int>(0) : std::nullopt;
+    }
     if (left.count() <= 0) return std::nullopt;
   }
 }
 
 void SignalWaiter::NotifyDone() {
+  done_ = true;
+  Wake();
+}
+
+void SignalWaiter::Wake() {
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(done_fd_, &one, sizeof(one));
+  [[maybe_unused]] const ssize_t written = write(event_fd_, &one, sizeof(one));
 }
 
 }  // namespace cohort

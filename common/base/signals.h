@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -30,15 +31,19 @@ class SignalWaiter {
 
   // Until a signal (its number) or NotifyDone (0); a signal that came first wins.
   int Wait();
-  // nullopt where neither came in time.
+  // nullopt where neither came in time, or after Wake.
   std::optional<int> WaitFor(Duration timeout);
   // Ends Wait, now and later. Thread-safe.
   void NotifyDone();
+  // Ends a WaitFor, the one that waits or the next: its caller has something to look at.
+  // Thread-safe.
+  void Wake();
 
  private:
-  SignalWaiter(int signal_fd, int done_fd) : signal_fd_(signal_fd), done_fd_(done_fd) {}
+  SignalWaiter(int signal_fd, int event_fd) : signal_fd_(signal_fd), event_fd_(event_fd) {}
   const int signal_fd_;
-  const int done_fd_;
+  const int event_fd_;
+  std::atomic<bool> done_{false};
 };
 
 }  // namespace cohort

@@ -29,5 +29,23 @@ TEST_CASE("a waiter sees signals, and the end") {
   REQUIRE((*waiter)->Wait() == SIGTERM);  // a signal goes before the end
 }
 
+TEST_CASE("a waiter is woken, once each time, and still sees signals and the end") {
+  auto waiter = SignalWaiter::Start();
+  REQUIRE(waiter.ok());
+  std::thread other([&] { (*waiter)->Wake(); });
+  REQUIRE_FALSE((*waiter)->WaitFor(std::chrono::hours(24 * 365)).has_value());
+  other.join();
+  const auto begin = std::chrono::steady_clock::now();
+  REQUIRE_FALSE((*waiter)->WaitFor(std::chrono::milliseconds(20)).has_value());
+  REQUIRE(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds(20));
+
+  (*waiter)->Wake();
+  kill(getpid(), SIGTERM);
+  REQUIRE((*waiter)->WaitFor(std::chrono::hours(1)) == SIGTERM);
+  (*waiter)->NotifyDone();
+  REQUIRE((*waiter)->WaitFor(std::chrono::hours(1)) == 0);
+  REQUIRE((*waiter)->Wait() == 0);
+}
+
 }  // namespace
 }  // namespace cohort
