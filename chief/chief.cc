@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "chief/end_deadline.h"
 #include "common/base/exit_code.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
@@ -19,8 +20,11 @@ Chief::Chief(Options options)
   options_.job.clock = &clock_;
   options_.job.progress = &progress_;
   options_.job.on_outcome = [this](const absl::StatusOr<JobReport>& outcome) {
-    MutexLock lock(&mu_);
-    outcome_ = outcome;
+    {
+      MutexLock lock(&mu_);
+      outcome_ = outcome;
+    }
+    if (options_.on_outcome) options_.on_outcome();
   };
   runner_ = std::make_unique<JobRunner>(options_.job);
 }
@@ -134,53 +138,53 @@ std::optional<absl::StatusOr<JobReport>> Chief::outcome() const {
 
 namespace {
 
-constexpr auto kTick = std::chrono::milliseconds(50);
-// Less than a launcher gives a task between asking it to end and killing it.
-constexpr auto kStopWait = std::chrono::seconds(8);
-// Of a chief that nobody has asked to end: after a failure; after a finished job, whose old
-// checkpoints may take their time to be deleted.
-constexpr auto kFailedWait = std::chrono::seconds(15);
-constexpr auto kFinishedWait = std::chrono::seconds(60);
+int CodeOf(const absl::StatusOr<JobReport>& outcome, int signal) {
+  // One that was at its end when a signal came has done its job.
+  if (outcome.ok()) return 0;
+  return signal == 0 ? static_cast<int>(ExitCodeOf(outcome.status())) : ExitCodeOfSignal(signal);
+}
 
-// How the job has gone; the exit code.
-int TellOutcome(const absl::StatusOr<JobReport>& outcome, int signal, Logger* log) {
+void TellOutcome(const absl::StatusOr<JobReport>& outcome, int signal, Logger* log) {
   if (outcome.ok()) {
-    // One that was at its end when a signal came has done its job. A report that cannot be written
-    // makes it no failure.
+    // A report that cannot be written makes it no failure.
     WriteToStdout(outcome->Text()).IgnoreError();
-    return 0;
-  }
-  if (signal == 0) return ExitWith("cohort-chief", outcome.status());
-  if (absl::IsCancelled(outcome.status())) {
+  } else if (signal == 0) {
+    ExitWith("cohort-chief", outcome.status());
+  } else if (absl::IsCancelled(outcome.status())) {
     log->Info("ended_by_signal", {{"signal", signal}});
   } else {
     log->Failure(LogLevel::kError, "failed", outcome.status());
   }
-  return ExitCodeOfSignal(signal);
 }
 
 }  // namespace
 
-int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log) {
+int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log, const EndLimits& limits) {
+  EndDeadline end_deadline;
   std::optional<int> code;
   int signal = 0;
   TimePoint since;
   TimePoint deadline = TimePoint::max();
-  const auto limit = [&](Duration wait) {
+  // Before anything is done that may hang.
+  const auto limit = [&](Duration wait, int exit_code) {
     since = std::chrono::steady_clock::now();
     deadline = std::min(deadline, since + wait);
+    end_deadline.Set(deadline + limits.moment, exit_code);
   };
   while (true) {
-    const std::optional<int> end = signals->WaitFor(kTick);
+    const std::optional<int> end = signals->WaitFor(
+        deadline == TimePoint::max() ? Duration(std::chrono::hours(1))
+                                     : deadline - std::chrono::steady_clock::now());
     if (end.has_value() && *end != 0 && signal == 0) {
       signal = *end;
+      limit(limits.stop, code.value_or(ExitCodeOfSignal(signal)));
       chief->Interrupt();
-      limit(kStopWait);
     }
     const auto outcome = code.has_value() ? std::nullopt : chief->outcome();
     if (outcome.has_value()) {
-      code = TellOutcome(*outcome, signal, log);
-      limit(*code == 0 ? kFinishedWait : kFailedWait);
+      code = CodeOf(*outcome, signal);
+      limit(*code == 0 ? limits.finished : limits.failed, *code);
+      TellOutcome(*outcome, signal, log);
     }
     if (end == 0 && code.has_value()) return *code;
     if (std::chrono::steady_clock::now() < deadline) continue;

@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -29,7 +30,8 @@ class Chief {
     bool allow_insecure = false;
     ProgressLine::Options progress;
     ProgressLine::Output progress_output;
-    std::function<void()> on_done;  // the chief has ended, well or not; called once
+    std::function<void()> on_outcome;  // there is an outcome() before the end; may be empty
+    std::function<void()> on_done;     // the chief has ended, well or not; called once
   };
 
   // Errors: those of the admin port.
@@ -68,12 +70,25 @@ class Chief {
   std::optional<absl::StatusOr<JobReport>> outcome_ ABSL_GUARDED_BY(mu_);
 };
 
+// How long a chief may take to end. One that has not by then is told to be stuck, and its process
+// ends `moment` later at the latest, whether or not the log takes that.
+struct EndLimits {
+  // Once a signal has come. With the moment: less than a launcher gives a task between asking it to
+  // end and killing it.
+  Duration stop = std::chrono::seconds(8);
+  // Of a chief that nobody has asked to end: after a failure; after a finished job, whose old
+  // checkpoints may take their time to be deleted.
+  Duration failed = std::chrono::seconds(15);
+  Duration finished = std::chrono::seconds(60);
+  Duration moment = std::chrono::seconds(1);
+};
+
 // Waits for the end of the chief, or a signal, which interrupts the job; tells the outcome as soon
 // as there is one. Returns the exit code: the outcome's, or 128 + signal where the job had none
 // before the signal came; a finished job is 0 all the same. With a chief that does not end by then
-// (its storage hangs) it ends the process, under the same code: for daemons only. `on_done` must be
-// signals->NotifyDone().
-int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log);
+// (its storage hangs, or what it tells that to does) it ends the process, under the same code: for
+// daemons only. `on_outcome` must be signals->Wake(), `on_done` signals->NotifyDone().
+int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log, const EndLimits& limits = {});
 
 }  // namespace cohort
 

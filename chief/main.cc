@@ -29,6 +29,7 @@ absl::StatusOr<int> Run(const ChiefFlags& flags) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
   };
+  options.on_outcome = [&signals] { signals->Wake(); };
   options.on_done = [&signals] { signals->NotifyDone(); };
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<Chief> chief, Chief::Start(std::move(options)));
   return RunUntilEnd(chief.get(), signals.get(), context.log.get());
