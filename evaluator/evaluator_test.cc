@@ -1,10 +1,14 @@
 #include "evaluator/evaluator.h"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 
 #include "common/base/directory.h"
+#include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/base/test_directory.h"
 #include "common/checkpoint/file.h"
@@ -258,6 +262,14 @@ TEST_CASE_METHOD(Fixture, "what cannot be evaluated") {
     spec.mutable_data()->clear_validation();
     Write(1, 0);
     CHECK(absl::IsFailedPrecondition(Create(options)->Poll().status()));
+  }
+  SECTION("what it remembers is a FIFO") {
+    options.log_dir = directory / "logs";
+    std::filesystem::create_directory(options.log_dir);
+    REQUIRE(::mkfifo((options.log_dir + "/evaluated.txt").c_str(), 0600) == 0);
+    const absl::Status status = Evaluator::Create(options).status();
+    CHECK(ExitCodeOf(status) == ExitCode::kCantCreate);
+    CHECK(testing::Contains(status.ToString(), "evaluated.txt is a FIFO, not a regular file"));
   }
   SECTION("no directory named") {
     options.checkpoint_dir = "";

@@ -4,21 +4,25 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 
 #include "common/base/exit_code.h"
+#include "common/base/open_file.h"
 #include "common/base/status.h"
 
 namespace cohort {
 
 absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_CREAT | O_APPEND | O_RDWR | O_CLOEXEC, 0644);
-  if (fd < 0) {
-    return WithExitCode(FailedPrecondition("{} cannot be opened: {}", path, std::strerror(errno)),
-                        ExitCode::kCantCreate);
-  }
-  return std::unique_ptr<AppendFile>(new AppendFile(path, fd));
+  const OpenedFile opened = OpenIfRegular(path, O_CREAT | O_APPEND | O_RDWR);
+  if (opened.fd >= 0) return std::unique_ptr<AppendFile>(new AppendFile(path, opened.fd));
+  const absl::Status refused =
+      opened.error != 0 ? FailedPrecondition("{} cannot be opened: {}", path,
+                                             std::generic_category().message(opened.error))
+                        : FailedPrecondition(
+                              "{} is {}, not a regular file. Remove what stands there, or give "
+                              "another directory",
+                              path, KindOf(opened.mode));
+  return WithExitCode(refused, ExitCode::kCantCreate);
 }
 
 AppendFile::~AppendFile() { close(fd_); }
@@ -28,16 +32,14 @@ absl::Status AppendFile::Append(std::string_view bytes) {
     const ssize_t written = write(fd_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
-      const bool full = errno == ENOSPC || errno == EDQUOT;
-      return WithExitCode(
-          MakeStatus(full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kUnavailable,
-                     "{} cannot be written: {}", path_, std::strerror(errno)),
-          ExitCode::kIo);
+      return WithExitCode(ErrnoStatus("cannot write", path_, errno), ExitCode::kIo);
     }
     bytes.remove_prefix(static_cast<size_t>(written));
   }
   return absl::OkStatus();
 }
+
+void AppendFile::CutTo(int64_t size) { [[maybe_unused]] const int ignored = ftruncate(fd_, size); }
 
 bool AppendFile::ends_with_newline() const {
   const off_t size = lseek(fd_, 0, SEEK_END);

@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,12 +15,15 @@ namespace cohort {
 // A file that grows; every Append is one write. One thread at a time.
 class AppendFile {
  public:
-  // Makes the file, or goes on with it. Errors: exit 73, naming the file.
+  // Makes the file, or goes on with it. Errors: exit 73, naming the file; a FIFO, a device or a
+  // directory in its place among them.
   static absl::StatusOr<std::unique_ptr<AppendFile>> Open(const std::string& path);
   ~AppendFile();
 
-  // Errors: exit 74, naming the file (a full disk: ResourceExhausted).
+  // Errors: exit 74, naming the file (a full disk: ResourceExhausted). A part may be there then.
   absl::Status Append(std::string_view bytes);
+  // Takes away what lies beyond: of a file that nobody else writes to.
+  void CutTo(int64_t size);
   // Whether the last byte is a newline, or there is none: a torn line must not swallow the next
   // one.
   bool ends_with_newline() const;

@@ -40,25 +40,31 @@ void AppendFixed32(uint32_t value, std::string* out) {
   for (int shift = 0; shift < 32; shift += 8) out->push_back(static_cast<char>(value >> shift));
 }
 
+std::string NewPath(const std::string& directory, const Clock& clock) {
+  static std::atomic<int> files{0};  // only to tell the files of one process apart
+  return fmt::format("{}/events.out.tfevents.{:010}.{}.{}.{}", directory,
+                     clock.UnixMicros() / 1'000'000, HostName(), getpid(), files++);
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<EventFileWriter>> EventFileWriter::Create(
-    const std::string& directory, const Clock* clock) {
-  static std::atomic<int> files{0};  // only to tell the files of one process apart
-  COHORT_RETURN_IF_ERROR(MakeDirectories(directory));
-  COHORT_ASSIGN_OR_RETURN(
-      auto file, AppendFile::Open(fmt::format("{}/events.out.tfevents.{:010}.{}.{}.{}", directory,
-                                              clock->UnixMicros() / 1'000'000, HostName(), getpid(),
-                                              files++)));
-  std::unique_ptr<EventFileWriter> writer(new EventFileWriter(clock, std::move(file)));
-  COHORT_RETURN_IF_ERROR(writer->WriteRecord(Encode([&](CodedOutputStream* out) {
-    WireFormatLite::WriteDouble(1, static_cast<double>(clock->UnixMicros()) / 1e6, out);
+EventFileWriter::EventFileWriter(const std::string& directory, const Clock* clock)
+    : clock_(clock), directory_(directory), path_(NewPath(directory, *clock)) {}
+
+absl::Status EventFileWriter::Begin() {
+  if (file_ == nullptr) {
+    COHORT_RETURN_IF_ERROR(MakeDirectories(directory_));
+    COHORT_ASSIGN_OR_RETURN(file_, AppendFile::Open(path_));
+  }
+  if (size_ > 0) return absl::OkStatus();
+  return WriteRecord(Encode([&](CodedOutputStream* out) {
+    WireFormatLite::WriteDouble(1, static_cast<double>(clock_->UnixMicros()) / 1e6, out);
     WireFormatLite::WriteString(3, "brain.Event:2", out);
-  })));
-  return writer;
+  }));
 }
 
 absl::Status EventFileWriter::Add(int64_t step, const Scalars& scalars) {
+  COHORT_RETURN_IF_ERROR(Begin());
   const std::string summary = Encode([&](CodedOutputStream* out) {
     for (const auto& [tag, value] : scalars) {
       WireFormatLite::WriteBytes(1, EncodeValue(tag, value), out);
@@ -78,7 +84,13 @@ absl::Status EventFileWriter::WriteRecord(std::string_view event) {
   AppendFixed32(MaskedCrc32c(record), &record);
   record.append(event);
   AppendFixed32(MaskedCrc32c(event), &record);
-  return file_->Append(record);
+  const absl::Status status = file_->Append(record);
+  if (status.ok()) {
+    size_ += static_cast<int64_t>(record.size());
+  } else {
+    file_->CutTo(size_);  // a reader stops at a record that is torn
+  }
+  return status;
 }
 
 }  // namespace cohort

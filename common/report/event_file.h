@@ -1,7 +1,7 @@
 #ifndef COHORT_COMMON_REPORT_EVENT_FILE_H_
 #define COHORT_COMMON_REPORT_EVENT_FILE_H_
 
-#include <absl/status/statusor.h>
+#include <absl/status/status.h>
 
 #include <cstdint>
 #include <memory>
@@ -31,22 +31,25 @@ using Scalars = std::vector<std::pair<std::string, double>>;
 // One thread at a time.
 class EventFileWriter {
  public:
-  // Makes directory/events.out.tfevents.<seconds>.<host>.<pid>.<number>. Errors: exit 73.
-  static absl::StatusOr<std::unique_ptr<EventFileWriter>> Create(const std::string& directory,
-                                                                 const Clock* clock);
+  // Of directory/events.out.tfevents.<seconds>.<host>.<pid>.<number>, which the first Add makes.
+  EventFileWriter(const std::string& directory, const Clock* clock);
 
-  // One event with all the scalars; on disk (not synced) when it returns. Errors: exit 74.
+  // One event with all the scalars; on disk (not synced) when it returns. Errors: exit 73 where
+  // there is no file yet; 74, with none of the event in it. What follows may be added again.
   absl::Status Add(int64_t step, const Scalars& scalars);
 
-  const std::string& path() const { return file_->path(); }
+  const std::string& path() const { return path_; }
 
  private:
-  EventFileWriter(const Clock* clock, std::unique_ptr<AppendFile> file)
-      : clock_(clock), file_(std::move(file)) {}
+  // The file, with its version.
+  absl::Status Begin();
   absl::Status WriteRecord(std::string_view event);
 
   const Clock* const clock_;
-  const std::unique_ptr<AppendFile> file_;
+  const std::string directory_;
+  const std::string path_;
+  std::unique_ptr<AppendFile> file_;  // null before Begin
+  int64_t size_ = 0;                  // of its whole records
 };
 
 }  // namespace cohort

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -5,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/base/exit_code.h"
 #include "common/base/test_directory.h"
 #include "common/report/crc32c.h"
 #include "common/report/progress.h"
@@ -26,18 +29,16 @@ TEST_CASE("crc32c agrees with RFC 3720") {
   REQUIRE(((rotated >> 17) | (rotated << 15)) == 0xe3069283);
 }
 
-TEST_CASE("an event file is framed records, the first its version") {
-  testing::TestDirectory dir;
-  ManualClock clock;
-  auto writer = EventFileWriter::Create(dir.path(), &clock);
-  REQUIRE(writer.ok());
-  REQUIRE((*writer)->Add(7, {{"epoch_loss", 0.5}}).ok());
-  const std::string bytes = testing::ReadAllBytes((*writer)->path());
+// What is in an event file, which must be whole.
+std::vector<std::string> ReadEvents(const std::string& path) {
+  const std::string bytes = testing::ReadAllBytes(path);
   size_t at = 0;
   std::vector<std::string> events;
   while (at < bytes.size()) {
     uint64_t length = 0;
+    REQUIRE(bytes.size() - at >= 16);
     std::memcpy(&length, bytes.data() + at, 8);
+    REQUIRE(bytes.size() - at - 16 >= length);
     uint32_t length_crc = 0, data_crc = 0;
     std::memcpy(&length_crc, bytes.data() + at + 8, 4);
     REQUIRE(length_crc == MaskedCrc32c(std::string_view(bytes).substr(at, 8)));
@@ -46,6 +47,15 @@ TEST_CASE("an event file is framed records, the first its version") {
     REQUIRE(data_crc == MaskedCrc32c(events.back()));
     at += length + 16;
   }
+  return events;
+}
+
+TEST_CASE("an event file is framed records, the first its version") {
+  testing::TestDirectory dir;
+  ManualClock clock;
+  EventFileWriter writer(dir.path(), &clock);
+  REQUIRE(writer.Add(7, {{"epoch_loss", 0.5}}).ok());
+  const std::vector<std::string> events = ReadEvents(writer.path());
   REQUIRE(events.size() == 2);
   REQUIRE_THAT(events[0], Contains("brain.Event:2"));
   // step = 7; summary { value { tag: "epoch_loss" simple_value: 0.5 } }
@@ -110,9 +120,67 @@ TEST_CASE("what cannot be written is an error that names it") {
   std::ofstream(dir.path() + "/file") << "x";
   const auto reporter = Reporter::Open(dir.path() + "/file/logs", &clock);
   REQUIRE_THAT(std::string(reporter.status().message()), Contains(dir.path() + "/file/logs"));
-  auto full = AppendFile::Open("/dev/full");
-  REQUIRE(full.ok());
-  REQUIRE((*full)->Append("x").code() == absl::StatusCode::kResourceExhausted);
+}
+
+TEST_CASE("what stands in the place of a file of metrics is refused at once") {
+  testing::TestDirectory dir;
+  ManualClock clock;
+  const std::string lines = dir / "metrics.jsonl";
+  const auto refused = [&](const std::string& kind) {
+    const absl::Status status = Reporter::Open(dir.path(), &clock).status();
+    CHECK(ExitCodeOf(status) == ExitCode::kCantCreate);
+    CHECK_THAT(std::string(status.message()),
+               StartsWith(lines + " is " + kind + ", not a regular file."));
+    std::filesystem::remove(lines);
+  };
+  REQUIRE(::mkfifo(lines.c_str(), 0600) == 0);
+  refused("a FIFO");
+  std::filesystem::create_directory(lines);
+  refused("a directory");
+  std::filesystem::create_symlink("/dev/full", lines);
+  refused("a device");
+
+  auto reporter = Reporter::Open(dir.path(), &clock);
+  REQUIRE(reporter.ok());
+  REQUIRE(::mkfifo((dir / "train").c_str(), 0600) == 0);
+  const absl::Status status = (*reporter)->Report({"train", "step", 0, 1, {}});
+  CHECK_THAT(std::string(status.message()), Contains(dir / "train"));
+  // What is not in its way is stored.
+  CHECK_THAT(testing::ReadAllBytes(lines), Catch::EndsWith("\n"));
+  std::filesystem::remove(dir / "train");
+  CHECK((*reporter)->Report({"train", "step", 0, 2, {}}).ok());
+}
+
+TEST_CASE("a full disk leaves files that can be read, and one reason") {
+  testing::TestDirectory dir;
+  ManualClock clock;
+  auto reporter = Reporter::Open(dir.path(), &clock);
+  REQUIRE(reporter.ok());
+  const MetricsRecord record{"train", "step", 1, 1, {{"loss", 0.5}}};
+  absl::Status first;
+  const auto fails = [&](rlim_t bytes) {
+    const testing::FullDisk full(bytes);
+    for (int i = 0; i < 3; ++i) {
+      clock.Advance(std::chrono::seconds(2));
+      const absl::Status status = (*reporter)->Report(record);
+      REQUIRE(status.code() == absl::StatusCode::kResourceExhausted);
+      if (first.ok()) first = status;
+      REQUIRE(status == first);
+    }
+  };
+  fails(5);   // less than any record
+  fails(45);  // the event file's first record, and a part of the next
+  REQUIRE((*reporter)->Report(record).ok());
+  fails(130);  // a part of the second line
+  REQUIRE((*reporter)->Report(record).ok());
+  REQUIRE_THAT(testing::ReadAllBytes(dir / "metrics.jsonl"),
+               Catch::EndsWith("\n" + ToJsonLine(record, clock.UnixMicros()) + "\n"));
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(dir / "train")) {
+    ++files;
+    CHECK(ReadEvents(entry.path()).size() >= 3);
+  }
+  REQUIRE(files == 1);
 }
 
 TEST_CASE("progress reads like a sentence") {

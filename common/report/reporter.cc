@@ -24,29 +24,37 @@ std::string ToJsonLine(const MetricsRecord& record, int64_t unix_micros) {
 }
 
 Reporter::Reporter(std::string log_dir, const Clock* clock, std::unique_ptr<AppendFile> lines)
-    : log_dir_(std::move(log_dir)), clock_(clock), lines_(std::move(lines)) {}
+    : log_dir_(std::move(log_dir)), clock_(clock), lines_(std::move(lines)), torn_(true) {}
 
 absl::StatusOr<std::unique_ptr<Reporter>> Reporter::Open(const std::string& log_dir,
                                                          const Clock* clock) {
   COHORT_RETURN_IF_ERROR(MakeDirectories(log_dir));
   COHORT_ASSIGN_OR_RETURN(auto lines, AppendFile::Open(log_dir + "/metrics.jsonl"));
-  if (!lines->ends_with_newline()) COHORT_RETURN_IF_ERROR(lines->Append("\n"));
   return std::unique_ptr<Reporter>(new Reporter(log_dir, clock, std::move(lines)));
 }
 
+absl::Status Reporter::AppendLine(const MetricsRecord& record) {
+  std::string line = ToJsonLine(record, clock_->UnixMicros()) + "\n";
+  if (torn_ && !lines_->ends_with_newline()) line.insert(0, "\n");
+  const absl::Status status = lines_->Append(line);
+  torn_ = !status.ok();
+  return status;
+}
+
 absl::Status Reporter::Report(const MetricsRecord& record) {
-  COHORT_RETURN_IF_ERROR(lines_->Append(ToJsonLine(record, clock_->UnixMicros()) + "\n"));
-  auto& events = events_[record.set];
-  if (events == nullptr) {
-    COHORT_ASSIGN_OR_RETURN(
-        events, EventFileWriter::Create(fmt::format("{}/{}", log_dir_, record.set), clock_));
-  }
+  const absl::Status line = AppendLine(record);
   Scalars tagged;
   for (const auto& [name, value] : record.metrics) {
     tagged.emplace_back(fmt::format("{}_{}", record.kind, name), value);
   }
   if (record.steps_per_second > 0) tagged.emplace_back("steps_per_second", record.steps_per_second);
-  return events->Add(static_cast<int64_t>(record.step), tagged);
+  auto events = events_.find(record.set);
+  if (events == events_.end()) {
+    events =
+        events_.try_emplace(record.set, fmt::format("{}/{}", log_dir_, record.set), clock_).first;
+  }
+  const absl::Status event = events->second.Add(static_cast<int64_t>(record.step), tagged);
+  return line.ok() ? event : line;
 }
 
 }  // namespace cohort

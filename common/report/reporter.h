@@ -34,22 +34,26 @@ std::string ToJsonLine(const MetricsRecord& record, int64_t unix_micros);
 // log_dir.
 class Reporter {
  public:
-  // Makes the directory. Errors: exit 73.
+  // Makes the directory and metrics.jsonl. Errors: exit 73.
   static absl::StatusOr<std::unique_ptr<Reporter>> Open(const std::string& log_dir,
                                                         const Clock* clock);
 
-  // Errors: exit 74 (a full disk). What follows may be reported again.
+  // Errors: exit 74 (a full disk), 73 where an event file cannot be made: of the same trouble in
+  // the same words. The one file is written even where the other is not, and what follows may be
+  // reported again.
   absl::Status Report(const MetricsRecord& record);
 
   const std::string& log_dir() const { return log_dir_; }
 
  private:
   Reporter(std::string log_dir, const Clock* clock, std::unique_ptr<AppendFile> lines);
+  absl::Status AppendLine(const MetricsRecord& record);
 
   const std::string log_dir_;
   const Clock* const clock_;
   const std::unique_ptr<AppendFile> lines_;
-  std::map<std::string, std::unique_ptr<EventFileWriter>> events_;  // by set, made on first use
+  bool torn_;                                      // the last line may be
+  std::map<std::string, EventFileWriter> events_;  // by set, made on first use
 };
 
 }  // namespace cohort
