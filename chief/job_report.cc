@@ -146,8 +146,16 @@ void JobRunner::OnWait(const std::string& what) {
 
 void JobRunner::Report(MetricsRecord record) {
   if (reporter_ == nullptr) return;
+  ++report_.reports;
   const absl::Status status = reporter_->Report(record);
-  if (!status.ok()) options_.log->Failure(LogLevel::kWarning, "report_failed", status);
+  if (status.ok()) return;
+  const std::string why(status.message());
+  if (report_errors_.insert(why).second) {
+    options_.log->Failure(LogLevel::kWarning, "report_failed", status);
+  }
+  if (report_.reports_failed++ > 0) return;
+  report_.report_error = why;
+  Say(fmt::format("warning: metrics are not stored: {}; training goes on without them", why));
 }
 
 std::string JobReport::Text() const {
@@ -184,7 +192,11 @@ std::string JobReport::Text() const {
                       state.workers_lost, state.ps_lost, restores);
   text += "\nWhere the variables were:\n" + shard_plan + "\n";
   text += fmt::format("checkpoint  {}\n", checkpoint);
-  if (!log_dir.empty()) {
+  if (reports_failed > 0) {
+    text +=
+        fmt::format("logs        incomplete in {}: {} of {} reports of metrics failed, first: {}\n",
+                    log_dir, reports_failed, reports, report_error);
+  } else if (!log_dir.empty()) {
     text += fmt::format("logs        {0}/metrics.jsonl; tensorboard --logdir {0}\n", log_dir);
   }
   return text;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,9 @@ struct JobReport {
   std::string checkpoint;                  // the newest
   std::optional<uint64_t> found_finished;  // its step, where there was nothing to train any more
   std::string log_dir;
+  uint64_t reports = 0;         // of metrics, of this life
+  uint64_t reports_failed = 0;  // of these: they are missing in log_dir, in part or as a whole
+  std::string report_error;     // the first
 
   // For a person, many lines.
   std::string Text() const;
@@ -135,6 +139,8 @@ class JobRunner {
   void OnWait(const std::string& what);
   // There is an outcome: what comes now is the end.
   void Tell(const absl::StatusOr<JobReport>& outcome);
+  // What cannot be stored is told, once on the console and once in the log for each reason: metrics
+  // are not worth a job.
   void Report(MetricsRecord record);
 
   const JobRunnerOptions options_;
@@ -144,6 +150,7 @@ class JobRunner {
   std::string log_dir_;
   double task_timeout_s_ = 0;
   std::unique_ptr<Reporter> reporter_;
+  std::set<std::string> report_errors_;  // that are told
   StepFunction train_;
   StepFunction eval_;
   PerWorkerDataset train_data_;

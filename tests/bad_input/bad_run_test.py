@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Jobs that are well written and go wrong while they run: what is told, and whether training goes on."""
+import os
 import re
 import unittest
 
@@ -38,6 +39,49 @@ class BadRun(DirectoryTestCase):
         self.assertRegex(warnings[0], r"loss is infinite or no number at step \d+, epoch 1,.* smaller learning rate")
         with open(self.path("run/tasks/chief-0.log"), encoding="utf-8") as f:
             self.assertEqual(len(re.findall(r" warning chief:0 not_finite metric=loss epoch=1 step=\d+", f.read())), 1)
+
+    def reported(self, name, **keywords):
+        """A run that reports at every step, with what its chief has logged."""
+        self.write("a.csv", b"age,word,income\n" + b"1,a,yes\n-1,b,no\n" * 1000)
+        job = cases.CSV_JOB.replace("data:\n", "data:\n  batch_size: 4\n")
+        ran = self.local(name, job + "fit: {epochs: 3}\nreport: {every_steps: 1}\n", **keywords)
+        log = self.path(name + "/tasks/chief-0.log")
+        if not os.path.exists(log):
+            return ran, ""
+        with open(log, encoding="utf-8") as f:
+            return ran, f.read()
+
+    def test_a_fifo_in_the_place_of_metrics(self):
+        os.makedirs(self.path("run/logs"))
+        os.mkfifo(self.path("run/logs/metrics.jsonl"))
+        ran, _ = self.reported("run")
+        self.assertEqual(ran.code, 73, ran.out + ran.err)
+        self.assertRegex(ran.err, r"error: \S+/metrics\.jsonl is a FIFO, not a regular file\. Remove what stands there")
+
+    def test_metrics_that_cannot_be_stored_are_told_once(self):
+        def check(name, why, **keywords):
+            ran, log = self.reported(name, **keywords)
+            self.assertEqual(ran.code, 0, ran.err)  # metrics are not worth a job
+            warnings = [line for line in ran.out.splitlines() if "warning" in line]
+            self.assertEqual(len(warnings), 1, ran.out)
+            self.assertRegex(warnings[0], "warning: metrics are not stored: " + why + "; training goes on")
+            self.assertEqual(len(re.findall(r" warning chief:0 report_failed ", log)), 1, log)
+            told = re.search(r"(?m)^logs +incomplete in \S+: (\d+) of (\d+) reports of metrics failed, first: " + why,
+                             ran.out)
+            self.assertTrue(told, ran.out)
+            self.assertGreater(int(told[1]), 2)
+            self.assertEqual(told[1], told[2])
+            self.assertNotIn("tensorboard --logdir", ran.out)
+
+        os.makedirs(self.path("fifo/logs"))
+        os.mkfifo(self.path("fifo/logs/train"))
+        check("fifo", r"the directory \S+/logs/train\S* cannot be made: Not a directory")
+        # A file that is as long as files may be stands for a disk of metrics that is full.
+        os.makedirs(self.path("full/logs"))
+        with open(self.path("full/logs/metrics.jsonl"), "wb") as f:
+            f.seek((1 << 30) - 1)
+            f.write(b"\n")
+        check("full", r"cannot write \S+/metrics\.jsonl: File too large", under=["prlimit", "--fsize=%d" % (1 << 30)])
 
     def test_a_limit_on_memory(self):
         """Too little for the threads, or for anything: a message and 71, no abort."""

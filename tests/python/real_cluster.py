@@ -203,9 +203,9 @@ class RealCluster(contextlib.AbstractContextManager):
 class LocalRun:
     """One `cohort local` of a job: its exit code, what it printed, and its metrics.jsonl."""
 
-    def __init__(self, directory, job, ps=2, workers=3, arguments=(), environment=None, limit_s=120.0):
+    def __init__(self, directory, job, ps=2, workers=3, arguments=(), environment=None, limit_s=120.0, under=()):
         self.directory = directory
-        done = run([program("cohort"), "local", "--ps", str(ps), "--workers", str(workers), "--run_dir",
+        done = run([*under, program("cohort"), "local", "--ps", str(ps), "--workers", str(workers), "--run_dir",
                     directory, *arguments, job], environment=environment, limit_s=limit_s)
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
 
