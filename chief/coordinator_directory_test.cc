@@ -1,4 +1,5 @@
 // What a coordinator does where its checkpoint directory is not as it left it, over real streams.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
@@ -183,6 +184,83 @@ TEST_CASE(
   RequireOk(ClusterCoordinator::Start(c.options).status());
   c.Start();
   CHECK(c.coordinator->state().timeline == 8);  // above the checkpoint's
+}
+
+TEST_CASE("a journal that is gone with its directory is no loss beyond its newest checkpoint") {
+  const uint64_t lives = GENERATE(as<uint64_t>(), 1, 4);
+  CAPTURE(lives);
+  Cluster c(1, 1);
+  std::vector<std::string> told;
+  c.log = *Logger::Create(
+      {.to_stderr = false, .sink = [&](std::string_view line) { told.emplace_back(line); }});
+  c.options.log = c.log.get();
+  for (uint64_t life = 1; life <= lives; ++life) c.Start();
+  REQUIRE(c.coordinator->Schedule({.step = c.step, .place = JobPlace{0, 50}}).ok());
+  REQUIRE(c.coordinator->Join().ok());
+  RequireOk(c.coordinator->Checkpoint());
+  // The next chief comes when all tasks are dead, so that they tell it of nothing.
+  const auto end_all = [&] {
+    c.coordinator.reset();
+    told.clear();
+    c.workers[0] = std::make_unique<FakePeer>(Task{Role::kWorker, 0});
+    c.servers[0] = std::make_unique<FakePeer>(Task{Role::kPs, 0});
+    c.options.cluster.Set({Role::kWorker, 0}, c.workers[0]->address());
+    c.options.cluster.Set({Role::kPs, 0}, c.servers[0]->address());
+  };
+  const auto missing_told = [&] {
+    return std::any_of(told.begin(), told.end(), [](const std::string& line) {
+      return testing::Contains(line, "journal_missing");
+    });
+  };
+  const std::string journal = c.directory / "journal";
+  end_all();
+  std::filesystem::remove_all(journal);
+  SECTION("where it is gone") {}
+  SECTION("where chiefs that counted from 1 have begun others since") {
+    for (uint64_t life = 1; life <= lives; ++life) REQUIRE(Journal::Create(journal).ok());
+    const absl::Status refused = ClusterCoordinator::Start(c.options).status();
+    REQUIRE(testing::Contains(std::string(refused.message()), "move all journal-* out of"));
+    for (uint64_t life = 1; life <= lives; ++life) {
+      std::filesystem::remove(journal + fmt::format("/journal-{}", life));
+    }
+    end_all();
+  }
+  c.Start();
+  CHECK(c.coordinator->state().generation == lives + 1);
+  CHECK(c.coordinator->state().steps == 1);
+  CHECK(c.coordinator->state().timeline == 2);
+  c.coordinator.reset();
+  CHECK(missing_told());
+  end_all();
+  c.Start();
+  CHECK(c.coordinator->state().generation == lives + 2);
+  CHECK(c.coordinator->state().steps == 1);
+  c.coordinator.reset();
+  CHECK(!missing_told());
+}
+
+TEST_CASE("a chief that has no room to begin with is worth another try, and then begins") {
+  Cluster c(1, 1);
+  c.Start();
+  RequireOk(c.coordinator->Checkpoint());
+  c.coordinator.reset();
+  rlim_t room = 0;
+  SECTION("for the lock") {}
+  SECTION("for all of the lock") { room = 10; }
+  SECTION("for the token") {
+    auto lock = DirectoryLock::Take({.directory = c.directory.path(), .job = "job"});
+    RequireOk(lock.status());
+    c.options.lock = *std::move(lock);
+  }
+  absl::Status refused;
+  {
+    const testing::FullDisk full(room);
+    refused = ClusterCoordinator::Start(c.options).status();
+  }
+  INFO(refused.ToString());
+  CHECK(ExitCodeOf(refused) == ExitCode::kTempFail);
+  c.options.lock = nullptr;
+  c.Start();
 }
 
 TEST_CASE("a generation that no chief can have had is refused by name, and nothing is taken") {

@@ -76,6 +76,8 @@ class ClusterCoordinator::Impl : public CoreEffects {
 
   absl::Status CheckOptions() const;
   absl::Status TakeLock();
+  // The lock, the token and a place for the journal; the token's name.
+  absl::StatusOr<std::string> TakeDirectory();
   // The directory is not this chief's any more.
   void LoseDirectory(const absl::Status& why);
   CoreOptions MakeCoreOptions(const std::string& token, bool continued) const;

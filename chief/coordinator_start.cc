@@ -143,13 +143,19 @@ absl::Status ClusterCoordinator::Impl::TakeLock() {
   return absl::OkStatus();
 }
 
-absl::Status ClusterCoordinator::Impl::Start() {
-  COHORT_RETURN_IF_ERROR(CheckOptions());
+absl::StatusOr<std::string> ClusterCoordinator::Impl::TakeDirectory() {
   COHORT_RETURN_IF_ERROR(TakeLock());
-  COHORT_ASSIGN_OR_RETURN(const std::string token,
+  COHORT_ASSIGN_OR_RETURN(std::string token,
                           CreateDirectoryToken(options_.checkpoint_dir, options_.chief_incarnation,
                                                [this] { return lock_->Check(); }));
   COHORT_RETURN_IF_ERROR(MakeDirectories(JournalDirectory()));
+  return token;
+}
+
+absl::Status ClusterCoordinator::Impl::Start() {
+  COHORT_RETURN_IF_ERROR(CheckOptions());
+  const auto token = TakeDirectory();
+  COHORT_RETURN_IF_ERROR(RoomMayCome(token.status()));
   COHORT_ASSIGN_OR_RETURN(const auto records,
                           ReadJournalOf(options_.checkpoint_dir, JournalDirectory()));
   if (records.empty()) {
@@ -166,7 +172,7 @@ absl::Status ClusterCoordinator::Impl::Start() {
   retention_ = std::make_unique<SerialThread>("retention");
   {
     MutexLock lock(&mu_);
-    core_ = std::make_unique<CoordinatorCore>(MakeCoreOptions(token, !records.empty()), this);
+    core_ = std::make_unique<CoordinatorCore>(MakeCoreOptions(*token, !records.empty()), this);
   }
   TaskLinks::Options links{.workers = Addresses(options_.cluster, Role::kWorker),
                            .ps = Addresses(options_.cluster, Role::kPs),

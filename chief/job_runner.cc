@@ -50,9 +50,9 @@ void JobRunner::Tell(const absl::StatusOr<JobReport>& outcome) {
 }
 
 absl::Status JobRunner::RunPlan() {
-  COHORT_RETURN_IF_ERROR(TakeDirectory());
+  COHORT_RETURN_IF_ERROR(RoomMayCome(TakeDirectory()));
   Do("reading what " + checkpoint_dir_ + " holds");
-  COHORT_RETURN_IF_ERROR(LookAtDirectory());
+  COHORT_RETURN_IF_ERROR(RoomMayCome(LookAtDirectory()));
   if (report_.found_finished.has_value()) return absl::OkStatus();
   if (!log_dir_.empty()) {
     COHORT_ASSIGN_OR_RETURN(reporter_, Reporter::Open(log_dir_, options_.clock));

@@ -1,9 +1,11 @@
 #include "chief/journal_thread.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "common/base/crash_point.h"
+#include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/file.h"
@@ -15,17 +17,26 @@ constexpr auto kCheckEvery = std::chrono::seconds(1);
 constexpr auto kTryEvery = std::chrono::milliseconds(500);  // on a disk that is full
 constexpr auto kTellEvery = std::chrono::seconds(30);
 
-absl::StatusOr<std::vector<v1::JournalRecord>> ReadJournalOf(const std::string& checkpoint_dir,
-                                                             const std::string& directory) {
-  // Before the records: a chief that lives still may add to both.
+namespace {
+
+// What the newest checkpoint says that the journal has.
+absl::StatusOr<JournalPosition> HeldBy(const std::string& checkpoint_dir) {
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir));
-  JournalPosition held;
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     const auto manifest = ReadManifest(entry->manifest);
     if (!manifest.ok()) continue;  // torn: told when it is refused
-    held = {manifest->generation(), manifest->chief().durable_record(), entry->manifest};
-    break;
+    return JournalPosition{manifest->generation(), manifest->chief().durable_record(),
+                           entry->manifest};
   }
+  return JournalPosition();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<v1::JournalRecord>> ReadJournalOf(const std::string& checkpoint_dir,
+                                                             const std::string& directory) {
+  // Before the records: a chief that lives still may add to both.
+  COHORT_ASSIGN_OR_RETURN(const JournalPosition held, HeldBy(checkpoint_dir));
   return Journal::ReadAll(directory, held);
 }
 
@@ -123,23 +134,29 @@ void JournalThread::Run() {
       records.swap(queue_);
     }
     if (!Check()) continue;
-    if (take) callbacks_.on_generation(CreateJournal(heard));
+    if (take) {
+      auto generation = CreateJournal(heard);
+      if (!generation.ok()) generation = RoomMayCome(generation.status());
+      callbacks_.on_generation(std::move(generation));
+    }
     if (read) callbacks_.on_recovered(ReadAll());
     if (!records.empty()) Write(&records);
   }
 }
 
 absl::StatusOr<uint64_t> JournalThread::CreateJournal(uint64_t heard) {
-  // Tasks of this job may have heard of generations that this directory does not know (it is
-  // another one, or was emptied): this chief's must be above them.
-  if (heard > 0) {
-    COHORT_RETURN_IF_ERROR(MakeDirectories(directory_));
-    COHORT_ASSIGN_OR_RETURN(const uint64_t last, Journal::LastGeneration(directory_));
-    if (TooFarAhead(heard, last)) {
-      return OutOfRange("{} has none above {}, and so many chiefs there were not", directory_,
-                        last);
-    }
-    const std::string claim = JoinPath(directory_, fmt::format("generation-{}", heard));
+  // Tasks of this job, and its checkpoints, may know of generations that this directory does not
+  // (it is another one, or was emptied): this chief's must be above them. A journal whose files are
+  // all gone is told by this from one that lacks the file that a checkpoint names.
+  COHORT_RETURN_IF_ERROR(MakeDirectories(directory_));
+  COHORT_ASSIGN_OR_RETURN(const uint64_t last, Journal::LastGeneration(directory_));
+  COHORT_ASSIGN_OR_RETURN(const JournalPosition held, HeldBy(checkpoint_dir_));
+  const uint64_t known = std::max(last, held.generation);
+  if (TooFarAhead(heard, known)) {
+    return OutOfRange("{} has none above {}, and so many chiefs there were not", directory_, known);
+  }
+  if (const uint64_t above = std::max(heard, known); above > last) {
+    const std::string claim = JoinPath(directory_, fmt::format("generation-{}", above));
     auto file = DurableFile::Create(claim, DurableFile::Mode::kExclusive);
     if (file.ok()) {
       COHORT_RETURN_IF_ERROR((*file)->Close());

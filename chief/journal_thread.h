@@ -49,7 +49,7 @@ class JournalThread {
   // destructor still waits for it. From one thread at a time.
   [[nodiscard]] bool EndUntil(TimePoint deadline);
 
-  // Takes a generation above `heard`; on_generation.
+  // Takes a generation above `heard` and the newest checkpoint's; on_generation.
   void TakeGeneration(uint64_t heard);
   // on_recovered: what journal and newest checkpoint say.
   void Read();

@@ -14,6 +14,7 @@
 #include <new>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "common/base/printable.h"
 #include "common/base/status.h"
@@ -144,6 +145,11 @@ absl::Status WithExitCode(absl::Status status, ExitCode code) {
     status.SetPayload(kPayloadUrl, absl::Cord(fmt::to_string(static_cast<int>(code))));
   }
   return status;
+}
+
+absl::Status RoomMayCome(absl::Status status) {
+  const bool room = absl::IsResourceExhausted(status) && ExitCodeOf(status) == ExitCode::kIo;
+  return room ? WithExitCode(std::move(status), ExitCode::kTempFail) : status;
 }
 
 int ExitWith(std::string_view program, const absl::Status& status) {

@@ -122,7 +122,12 @@ absl::Status Lost(const std::string& what, bool something_stands_there) {
 absl::Status WriteText(int fd, const std::string& path, const std::string& text) {
   const auto size = static_cast<ssize_t>(text.size());
   const ssize_t written = ::pwrite(fd, text.data(), text.size(), 0);
-  if (written != size) return ErrnoStatus("cannot write", path, written < 0 ? errno : ENOSPC);
+  if (written != size) {
+    absl::Status status = ErrnoStatus("cannot write", path, written < 0 ? errno : ENOSPC);
+    // Half a name would be taken for a file that no chief has written.
+    [[maybe_unused]] const int emptied = ::ftruncate(fd, 0);
+    return status;
+  }
   if (::ftruncate(fd, size) != 0) return ErrnoStatus("cannot truncate", path, errno);
   if (::fsync(fd) != 0) return ErrnoStatus("cannot fsync", path, errno);
   return absl::OkStatus();

@@ -31,12 +31,12 @@ class Local:
     It kills nothing that a test waits for: what has ended by a signal has ended by itself.
     """
 
-    def __init__(self, case, directory, limit=()):
+    def __init__(self, case, directory, limit=(), flags=()):
         self.admin = free_ports(1)[0]
         self.text = ""
         self.process = subprocess.Popen(
             command(directory, limit, ["--task_flag=chief=--admin_port=%d" % self.admin,
-                                       "--task_flag=chief=--log_file=/dev/stdout", "--grace_s=%d" % (600 * SCALE)]),
+                                       "--task_flag=chief=--log_file=/dev/stdout", "--grace_s=%d" % (600 * SCALE), *flags]),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
@@ -95,10 +95,24 @@ class FullDisk(unittest.TestCase):
             local.reader.join()
             self.assertRegex(local.text, r"(?m) info chief:0 ended_by_signal signal=15$")
 
+    def test_a_chief_without_room_to_begin_is_started_again_until_there_is(self):
+        with Directory() as directory:
+            local = Local(self, directory, flags=["--restart"])
+            local.says(r"epoch [2-9]\d*/100000")
+            # Of the launcher, whose next chief has it too.
+            resource.prlimit(local.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+            begin = len(local.text)
+            os.kill(local.chief(), signal.SIGKILL)
+            refused = r"chief:0 exited with 75 [\s\S]*cannot write \S+/chief\.lock: File too large[\s\S]*"
+            local.says(refused * 2 + r"chief:0 is started again in \S+ s", begin)
+            resource.prlimit(local.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            begin = len(local.text)
+            local.says(r"epoch \d+/100000", begin)
+
     def test_a_run_that_cannot_write_at_all_says_why(self):
         with Directory() as directory:
             local = Local(self, directory, limit=NO_FILES)
-            self.assertEqual(local.process.wait(timeout=60 * SCALE), 74)
+            self.assertEqual(local.process.wait(timeout=60 * SCALE), 75)
             local.reader.join()
             self.assertRegex(local.text, r"cohort-chief: error: cannot write \S+/chief\.lock: File too large")
 
@@ -106,7 +120,7 @@ class FullDisk(unittest.TestCase):
         with Directory() as directory, open(os.path.join(directory, "out"), "w", encoding="utf-8") as out:
             code = subprocess.call(command(directory, NO_FILES), stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                                    timeout=60 * SCALE)
-            self.assertEqual(code, 74)  # and not by SIGXFSZ
+            self.assertEqual(code, 75)  # and not by SIGXFSZ
 
 
 if __name__ == "__main__":
