@@ -217,11 +217,12 @@ TEST_CASE("a journal that is gone with its directory is no loss beyond its newes
   std::filesystem::remove_all(journal);
   SECTION("where it is gone") {}
   SECTION("where chiefs that counted from 1 have begun others since") {
-    for (uint64_t life = 1; life <= lives; ++life) REQUIRE(Journal::Create(journal).ok());
+    const uint64_t begun = lives == 1 ? 1 : lives - 1;
+    for (uint64_t i = 0; i < begun; ++i) REQUIRE(Journal::Create(journal).ok());
     const absl::Status refused = ClusterCoordinator::Start(c.options).status();
     REQUIRE(testing::Contains(std::string(refused.message()), "move all journal-* out of"));
-    for (uint64_t life = 1; life <= lives; ++life) {
-      std::filesystem::remove(journal + fmt::format("/journal-{}", life));
+    for (uint64_t i = 1; i <= begun; ++i) {
+      std::filesystem::remove(journal + fmt::format("/journal-{}", i));
     }
     end_all();
   }
