@@ -17,11 +17,14 @@ absl::StatusOr<int> Run(const PsFlags& flags) {
   PrepareTransportProcess();
   COHORT_ASSIGN_OR_RETURN(const RoleContext context,
                           MakeRoleContext(flags.role, Role::kPs, std::getenv("TF_CONFIG")));
-  ParameterServer::Options options = MakeServerOptions(flags, context);
+  ParameterServer::Options options =
+      MakeServerOptions(flags, context, std::getenv("XDG_RUNTIME_DIR"));
+  const std::string unix_socket = options.unix_socket;
   options.on_done = [&signals] { signals->NotifyDone(); };
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<ParameterServer> server,
                           ParameterServer::Start(std::move(options)));
   context.log->Info("listening", {{"port", server->port()},
+                                  {"unix_socket", unix_socket},
                                   {"admin_port", server->admin_port()},
                                   {"threads", context.threads},
                                   {"incarnation", context.incarnation}});

@@ -1,11 +1,11 @@
 #include "ps_server/parameter_server.h"
 
-#include <unistd.h>
-
-#include <algorithm>
+#include <ctime>
 #include <utility>
 
+#include "common/base/identity.h"
 #include "common/base/status.h"
+#include "common/cluster/socket_directory.h"
 #include "common/rpc/admin_server.h"
 #include "common/rpc/stream_server.h"
 #include "common/variables/optimizer_rules_loops.h"
@@ -23,8 +23,7 @@ PsCore::Options ParameterServer::CoreOptions() {
   options.index = options_.index;
   options.incarnation = options_.incarnation;
   options.cores = static_cast<uint32_t>(options_.threads);
-  options.memory_bytes = static_cast<uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
-                         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  options.memory_bytes = AvailableMemoryBytes();
   options.unix_socket = options_.unix_socket;
   options.host_id = options_.host_id;
   options.chief_timeout = options_.chief_timeout;
@@ -121,20 +120,40 @@ absl::Status ParameterServer::Shutdown(const absl::Status& why, std::chrono::mil
       written ? "a look at the checkpoint directory" : "making its tablets, or a snapshot,");
 }
 
-ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleContext& context) {
+namespace {
+
+// "": there is none.
+std::string ChooseUnixSocket(const PsFlags& flags, const RoleContext& context,
+                             const char* runtime_dir) {
+  std::string directory = flags.role.unix_socket_dir;
+  if (directory == "none") return "";
+  if (directory.empty()) {
+    auto own = OwnSocketDirectory({.runtime_dir = runtime_dir == nullptr ? "" : runtime_dir});
+    if (!own.ok()) {
+      context.log->Warning("no unix socket: the workers of this host come over TCP",
+                           {{"error", own.status().ToString()}, {"flag", "--unix_socket_dir"}});
+      return "";
+    }
+    directory = *std::move(own);
+  }
+  RemoveDeadSockets(directory, std::time(nullptr));
+  return SocketPath(directory, static_cast<uint32_t>(context.task.index), context.incarnation);
+}
+
+}  // namespace
+
+ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleContext& context,
+                                           const char* runtime_dir) {
   ParameterServer::Options options;
   options.listen.push_back(context.bind->ToString());
-  if (!flags.role.unix_socket_dir.empty()) {
-    options.unix_socket =
-        fmt::format("{}/ps-{}.sock", flags.role.unix_socket_dir, context.task.index);
-    options.listen.push_back("unix:" + options.unix_socket);
-  }
+  options.index = static_cast<uint32_t>(context.task.index);
+  options.unix_socket = ChooseUnixSocket(flags, context, runtime_dir);
+  if (!options.unix_socket.empty()) options.listen.push_back("unix:" + options.unix_socket);
   if (flags.role.admin_port >= 0) {
     options.admin_address = fmt::format("127.0.0.1:{}", flags.role.admin_port);
   }
   options.allow_insecure = flags.role.allow_insecure;
   options.threads = context.threads;
-  options.index = static_cast<uint32_t>(context.task.index);
   options.incarnation = context.incarnation;
   options.host_id = context.host_id;
   options.apply_log = flags.apply_log;

@@ -97,7 +97,10 @@ class ParameterServer : public ServingTask {
 };
 
 // The options of a task as flags and TF_CONFIG say.
-ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleContext& context);
+// `runtime_dir`: $XDG_RUNTIME_DIR, or nullptr. Where no directory for its socket can be had that no
+// flag named, says so in the log: workers of this host come over TCP then.
+ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleContext& context,
+                                           const char* runtime_dir);
 
 }  // namespace cohort
 

@@ -61,7 +61,7 @@ class PsCore {
     Duration chief_timeout = std::chrono::seconds(10);
     size_t max_idle_bytes = size_t{256} << 20;  // of recycled buffers
     ShardOptions shard;
-    uint64_t memory_bytes = 0;  // of the machine: an assignment that needs more is refused; 0: any
+    uint64_t memory_bytes = 0;  // to be had: an assignment that needs more is refused; 0: any
     AppliedSet::Limits applied_limits;
     TabletTestFaults test_faults;
   };

@@ -55,9 +55,8 @@ absl::StatusOr<std::shared_ptr<TabletSet>> PsCore::Build(const v1::AssignTablets
       BytesOfServer(layout, options_.index, rule == nullptr ? 0 : rule->slots().size());
   if (options_.memory_bytes > 0 && bytes > static_cast<double>(options_.memory_bytes)) {
     return ResourceExhausted(
-        "ps:{} would hold {:.1f} GiB of shards and slots, and its machine has {:.1f} GiB of "
-        "memory: use more "
-        "parameter servers",
+        "ps:{} would hold {:.1f} GiB of shards and slots, and may use {:.1f} GiB of memory: "
+        "use more parameter servers",
         options_.index, bytes / kGiB, static_cast<double>(options_.memory_bytes) / kGiB);
   }
   auto set = std::make_shared<TabletSet>();

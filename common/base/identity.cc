@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <random>
 
 namespace cohort {
@@ -28,6 +29,17 @@ double CgroupQuota() {
   return std::strtod(quota.c_str(), nullptr) / period;
 }
 
+// The least limit in files called `name` of a cgroup and those above it, up to `root`.
+uint64_t LeastLimit(const std::string& root, std::string cgroup, const std::string& name) {
+  uint64_t least = std::numeric_limits<uint64_t>::max();
+  while (true) {
+    uint64_t limit = 0;  // "max" is no number
+    if (std::ifstream(root + cgroup + "/" + name) >> limit) least = std::min(least, limit);
+    if (cgroup.empty()) return least;
+    cgroup.resize(cgroup.rfind('/'));
+  }
+}
+
 }  // namespace
 
 uint64_t RandomIncarnation() {
@@ -48,6 +60,25 @@ std::string HostName() {
   char name[256] = {};
   if (gethostname(name, sizeof(name) - 1) != 0) return "localhost";
   return name;
+}
+
+uint64_t AvailableMemoryBytes(const MemorySources& sources) {
+  uint64_t bytes = static_cast<uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
+                   static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  std::ifstream own(sources.own_cgroups);
+  std::string line;  // "0::/path" (v2), "4:memory:/path" (v1)
+  while (std::getline(own, line)) {
+    const size_t path = line.find('/');
+    if (path == std::string::npos) continue;
+    const std::string cgroup = path + 1 == line.size() ? "" : line.substr(path);
+    if (line.starts_with("0::")) {
+      bytes = std::min(bytes, LeastLimit(sources.cgroups, cgroup, "memory.max"));
+    } else if (line.find(":memory:") != std::string::npos) {
+      bytes =
+          std::min(bytes, LeastLimit(sources.cgroups + "/memory", cgroup, "memory.limit_in_bytes"));
+    }
+  }
+  return bytes;
 }
 
 int AvailableCores() {

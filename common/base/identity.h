@@ -23,6 +23,16 @@ std::string HostId(const HostIdSources& sources = {});
 // gethostname().
 std::string HostName();
 
+// Where AvailableMemoryBytes looks; tests give others.
+struct MemorySources {
+  std::string own_cgroups = "/proc/self/cgroup";
+  std::string cgroups = "/sys/fs/cgroup";  // v2, with v1's memory controller in memory/
+};
+
+// Memory that this process may use: the machine's, or what the least of its cgroups and those above
+// them allows. 0: not known.
+uint64_t AvailableMemoryBytes(const MemorySources& sources = {});
+
 // Cores that this process may use (its affinity mask and its cgroup's CPU quota), at least 1.
 int AvailableCores();
 

@@ -9,13 +9,11 @@
 #include "common/base/flags.h"
 #include "common/base/identity.h"
 #include "common/base/status.h"
+#include "common/cluster/socket_directory.h"
 #include "common/cluster/thread_share.h"
 
 namespace cohort {
 namespace {
-
-// Leaves room for the name of a socket, "/ps-1000000.sock".
-constexpr size_t kLongestSocketDir = sizeof(sockaddr_un::sun_path) - 1 - 16;
 
 absl::Status Usage(absl::Status status) {
   return WithExitCode(std::move(status), ExitCode::kUsage);
@@ -37,11 +35,11 @@ absl::Status CheckFlags(const RoleFlags& flags) {
     return Usage(InvalidArgument("--log_level: \"{}\" is not debug, info, warning or error",
                                  flags.log_level));
   }
-  if (flags.unix_socket_dir.size() > kLongestSocketDir) {
+  if (flags.unix_socket_dir.size() > kLongestSocketDirectory) {
     return Usage(InvalidArgument(
         "--unix_socket_dir: {} has {} characters; the system takes sockets in directories of at "
         "most {}",
-        flags.unix_socket_dir, flags.unix_socket_dir.size(), kLongestSocketDir));
+        flags.unix_socket_dir, flags.unix_socket_dir.size(), kLongestSocketDirectory));
   }
   if (!flags.crash_point.empty()) {
     return Usage(Annotate(ArmCrashPoint(flags.crash_point), "--crash_point"));
@@ -77,8 +75,10 @@ void AddRoleFlags(FlagSet* flags, RoleFlags* out) {
   flags->Add(
       "crash_point", &out->crash_point,
       "for tests: NAME[:NTH], where the process kills itself; NAME:NTH:hold, where it hangs");
-  flags->Add("unix_socket_dir", &out->unix_socket_dir,
-             "directory where the tasks of one host meet over unix sockets; without it: TCP only");
+  flags->Add(
+      "unix_socket_dir", &out->unix_socket_dir,
+      "directory where the tasks of one host meet over unix sockets; none: TCP only; without "
+      "it: one of this user's, in $XDG_RUNTIME_DIR or /tmp");
 }
 
 absl::StatusOr<RoleContext> MakeRoleContext(const RoleFlags& flags, Role role,

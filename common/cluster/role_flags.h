@@ -24,8 +24,9 @@ struct RoleFlags {
   bool allow_insecure = false;  // plaintext beyond loopback
   std::string log_file;         // besides stderr
   std::string log_level = "info";
-  std::string crash_point;      // name[:nth]
-  std::string unix_socket_dir;  // where tasks of one host meet; "": TCP only
+  std::string crash_point;  // name[:nth]
+  std::string
+      unix_socket_dir;  // where tasks of one host meet; "": the user's own; "none": TCP only
 };
 
 // Binds them to `flags`. `flags` must not outlive `out`.

@@ -28,8 +28,8 @@ absl::Status CannotMake(const std::string& path, std::string_view why) {
                       ExitCode::kCantCreate);
 }
 
-absl::StatusOr<std::string> MakeTemporary(const std::string& prefix) {
-  std::string path = (fs::temp_directory_path() / (prefix + ".XXXXXX")).string();
+absl::StatusOr<std::string> MakeTemporary() {
+  std::string path = (fs::temp_directory_path() / "cohort-run.XXXXXX").string();
   if (mkdtemp(path.data()) == nullptr) return CannotMake(path, std::strerror(errno));
   return path;
 }
@@ -81,8 +81,8 @@ absl::Status AddTaskFlags(const LocalOptions& options, const std::vector<Task>& 
 std::vector<std::string> FlagsOf(Task task, const LocalOptions& options,
                                  const RunDirectories& directories) {
   std::vector<std::string> flags;
-  if (task.role != Role::kEvaluator && !directories.sockets.empty()) {
-    flags.push_back("--unix_socket_dir=" + directories.sockets);
+  if (task.role == Role::kPs && options.transport == "tcp") {
+    flags.push_back("--unix_socket_dir=none");
   }
   if (task.role == Role::kChief || task.role == Role::kEvaluator) {
     flags.push_back("--checkpoint_dir=" + directories.checkpoints);
@@ -107,7 +107,7 @@ absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options) {
   RunDirectories made;
   std::string run = options.run_dir.empty() ? options.log_dir : options.run_dir;
   if (run.empty()) {
-    COHORT_ASSIGN_OR_RETURN(run, MakeTemporary("cohort-run"));
+    COHORT_ASSIGN_OR_RETURN(run, MakeTemporary());
   }
   run = fs::absolute(run).lexically_normal().string();
   made.tasks = run + "/tasks";
@@ -120,9 +120,6 @@ absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options) {
     if (error) return CannotMake(path, error.message());
   }
   COHORT_ASSIGN_OR_RETURN(made.lock, RunLock::Take(run));
-  if (options.transport == "unix") {
-    COHORT_ASSIGN_OR_RETURN(made.sockets, MakeTemporary("cohort"));
-  }
   return made;
 }
 
@@ -183,7 +180,6 @@ int RunLocal(const LocalOptions& options) {
     auto tasks = MakeTasks(options, directories, ports);
     if (!tasks.ok()) {
       std::error_code ignored;
-      fs::remove(directories.sockets, ignored);
       // A directory that was made for this run alone holds nothing yet.
       const bool own = options.run_dir.empty() && options.log_dir.empty();
       if (own) fs::remove_all(fs::path(directories.tasks).parent_path(), ignored);
@@ -205,8 +201,6 @@ int RunLocal(const LocalOptions& options) {
   auto supervisor = Supervisor::Create(std::move(supervision), std::move(prepared->second));
   if (!supervisor.ok()) return ExitWith("cohort", supervisor.status());
   const int exit_code = (*supervisor)->Run();
-  std::error_code ignored;
-  fs::remove_all(directories.sockets, ignored);
   if (exit_code == 0) {
     Say(fmt::format("done; checkpoints: {}, metrics: {}", directories.checkpoints,
                     directories.logs));

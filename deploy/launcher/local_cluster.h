@@ -36,7 +36,6 @@ struct RunDirectories {
   std::string tasks;  // <task>.log
   std::string checkpoints;
   std::string logs;
-  std::string sockets;  // short, of this user alone; removed at the end; "": TCP only
   std::unique_ptr<RunLock> lock;
 };
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <thread>
 #include <utility>
@@ -175,7 +176,7 @@ StartedTask StartTask(TaskRole role, const std::vector<std::string>& arguments,
     PsFlags flags;
     COHORT_ASSIGN_OR_RETURN(auto context,
                             Read(AddPsFlags, &flags, arguments, Role::kPs, tf_config, log_file));
-    auto options = MakeServerOptions(flags, context);
+    auto options = MakeServerOptions(flags, context, std::getenv("XDG_RUNTIME_DIR"));
     return ServerTask<ParameterServer>::Start(std::move(context), std::move(options), end);
   }
   if (role == TaskRole::kWorker) {

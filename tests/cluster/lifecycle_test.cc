@@ -150,9 +150,9 @@ void NamesWhoIsMissing(Body body) {
 }
 
 void MeetsOnUnixSockets(Body body) {
-  MiniClusterOptions options{.workers = 2, .job_yaml = RecommenderJob(5, 0), .proxied = true};
-  const ClusterDirectory sockets("unix");
-  options.flags[TaskRole::kPs] = {"--unix_socket_dir", sockets.path()};
+  // No flag says so: TF_CONFIG names TCP addresses, the proxies'.
+  const MiniClusterOptions options{
+      .workers = 2, .job_yaml = RecommenderJob(5, 0), .proxied = true, .unix_sockets = true};
   Scenario s(body, "sockets", options);
   s.Check(s->StartAll());
   REQUIRE(s.Finish().applied == 2u * 50);

@@ -83,8 +83,14 @@ std::vector<std::string> MiniCluster::Arguments(TaskRole role, int index,
   } else if (options_.proxied) {
     args.insert(args.end(), {"--bind", fmt::format("127.0.0.1:{}", port(role, index))});
   }
-  if (role == TaskRole::kPs) args.insert(args.end(), {"--apply_log", apply_log(index)});
   const auto own = options_.flags.find(role);
+  if (role == TaskRole::kPs) {
+    args.insert(args.end(), {"--apply_log", apply_log(index)});
+    // What is to go through a proxy must not find a shorter way.
+    if (options_.proxied && !options_.unix_sockets) {
+      args.insert(args.end(), {"--unix_socket_dir", "none"});
+    }
+  }
   if (own != options_.flags.end()) args.insert(args.end(), own->second.begin(), own->second.end());
   args.insert(args.end(), flags.begin(), flags.end());
   return args;

@@ -33,6 +33,8 @@ struct MiniClusterOptions {
   // Where the processes of a role start; none: where the test did.
   std::map<TaskRole, std::string> working_directory;
   bool proxied = false;  // every worker and server is reached through a proxy of its own
+  bool unix_sockets =
+      false;  // of a proxied cluster: workers may go past it, as those of one host do
 };
 
 // A whole cluster under a test's control: one API, two bodies. Tests run against both.
