@@ -1,7 +1,10 @@
 #include "deploy/launcher/check_job.h"
 
+#include <filesystem>
+#include <system_error>
 #include <vector>
 
+#include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/data/dataset.h"
@@ -86,6 +89,18 @@ absl::StatusOr<std::string> CheckJob(const CheckOptions& options) {
   return fmt::format("{}\n{}\nshard plan for {} ps:\n{}{}", FormatSummary(model.summary), data_text,
                      options.ps, ShardPlanText(layout),
                      LazyHints(model, static_cast<int64_t>(job.spec.data().batch_size())));
+}
+
+absl::Status CheckForEvaluator(const std::string& job) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(job, ignored)) return absl::OkStatus();
+  const absl::StatusOr<JobFile> read = ReadJobFile(job);
+  if (!read.ok() || read->spec.data().has_validation()) return absl::OkStatus();
+  return WithExitCode(
+      InvalidArgument("{}: the job has no validation set, so there is nothing for --evaluator to "
+                      "do: give it data.validation, or leave --evaluator out",
+                      read->lines.Where("data")),
+      ExitCode::kData);
 }
 
 }  // namespace cohort

@@ -24,6 +24,11 @@ struct CheckOptions {
 // those of the job file, the data and the model, naming line and key.
 absl::StatusOr<std::string> CheckJob(const CheckOptions& options);
 
+// Whether an evaluator beside the job would have something to do: one that has not ends at the
+// first checkpoint, and the run with it. A job that cannot be read, or read only once (a pipe), is
+// the chief's to judge. Errors: InvalidArgument (exit 65) naming the line.
+absl::Status CheckForEvaluator(const std::string& job);
+
 }  // namespace cohort
 
 #endif  // COHORT_DEPLOY_LAUNCHER_CHECK_JOB_H_

@@ -42,7 +42,11 @@ int main(int argc, char** argv) {
   options.evaluate.bin_dir = OwnDirectory();
 
   const std::string command = flags.command();
-  if (command == "local") return RunLocal(options.local);
+  if (command == "local") {
+    const absl::Status checked =
+        options.local.evaluator ? CheckForEvaluator(options.local.job) : absl::OkStatus();
+    return checked.ok() ? RunLocal(options.local) : ExitWith("cohort", checked);
+  }
   if (command == "check") return Print(CheckJob(options.check));
   if (command == "inspect") return Print(InspectCheckpoint(options.inspect));
   if (command == "evaluate") return EvaluateCheckpoint(options.evaluate);

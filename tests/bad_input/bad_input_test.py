@@ -132,6 +132,8 @@ FLAGS = [
     ("absent checkpoint of an evaluation", ["cohort", "evaluate", "DIR/none"], NO_INPUT, "not there", "none",
      "is not there"),
     ("no checkpoint", ["cohort", "evaluate", "DIR"], NO_INPUT, "holds no checkpoint", "DIR", "name a ckpt-"),
+    ("evaluator without data", ["cohort", "local", "--evaluator", "UNVALIDATED"], DATA, "no validation set",
+     r"unvalidated\.yaml:\d+", "give it data.validation"),
     ("log file", ["cohort-ps", "--log_file", "/dev/null/x"], CANT_CREATE, "cannot be opened", "/dev/null/x",
      "Not a directory"),
     ("apply log", ["cohort-ps", "--apply_log", "/dev/null/x"], CANT_CREATE, "Not a directory", "/dev/null/x",
@@ -338,7 +340,8 @@ class BadInput(DirectoryTestCase):
     def test_flags(self):
         with open(RECOMMENDER, encoding="utf-8") as f:
             self.write("nodir.yaml", f.read().split("\ncheckpoint:")[0])
-        words = {"JOB": RECOMMENDER, "NODIR": self.path("nodir.yaml")}
+        words = {"JOB": RECOMMENDER, "NODIR": self.path("nodir.yaml"),
+                 "UNVALIDATED": self.write("unvalidated.yaml", CSV_JOB)}
         for name, command, code, *says in FLAGS:
             port, = real_cluster.free_ports(1)
             role = command[0].removeprefix("cohort-")

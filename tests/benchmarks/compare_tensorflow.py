@@ -9,8 +9,9 @@ applied the push that travels with it; pull_ahead 0). The timed part is the same
 warm-up nothing is in flight; closures are scheduled, and the clock stops when all have finished. No
 evaluation and no checkpoint falls into it. Cohort's warm-up is the first of two equal epochs.
 
-TensorFlow's tasks meet on TCP. Cohort is run with each of --transports: as `cohort local` starts it by
-default (unix: its tasks share memory too), and on equal terms (tcp). Prints each run with its terms, then
+Both are given TCP addresses of one host in TF_CONFIG. TensorFlow's tasks meet there. Cohort is run with each of
+--transports: as its tasks do with such addresses by themselves (unix: workers find the servers of their own host by
+a unix socket, and share memory with them), and made to do without (tcp). Prints each run with its terms, then
 the ratios of the medians; those of the first transport are held to --least, the others are only told.
 """
 import argparse
