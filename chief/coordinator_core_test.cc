@@ -252,6 +252,41 @@ TEST_CASE("a second chief is refused by name; one whose forerunner was killed is
   }
 }
 
+TEST_CASE("a run that is continued without a worker waits for one that hears another chief") {
+  TestWorld world(2, 1);
+  world.StartServing();
+  world.KillChief();
+  world.workers[1].hears_chief = true;
+  world.StartChief();
+  const auto advance = [&](int64_t seconds) {
+    for (int64_t i = 0; i < 10 * seconds; ++i) {
+      world.Quiesce();
+      world.Advance(100'000);
+    }
+  };
+  SECTION("which it has lost") {
+    world.workers[1].chief_lost = true;
+    world.ConnectAll();
+    advance(9);
+    CHECK(world.core().phase() == Phase::kProbing);
+    CHECK(world.generation == 1);  // it took nothing
+    SECTION("until the worker has waited for it") { world.workers[1].hears_chief = false; }
+    SECTION("until the worker is gone") { world.KillWorker(1); }
+    advance(6);
+    CHECK(world.core().phase() == Phase::kReady);
+    CHECK(world.generation == 2);
+  }
+  SECTION("and that has come only now") {
+    world.Connect(PsTask(0));
+    world.Connect(WorkerTask(0));
+    advance(4);
+    world.Connect(WorkerTask(1));
+    advance(4);
+    CHECK(world.core().phase() == Phase::kFailed);
+    CHECK(world.generation == 1);
+  }
+}
+
 TEST_CASE("a chief that is fenced by a newer one ends, and all that was scheduled with it") {
   TestWorld world(1, 1);
   world.StartServing();

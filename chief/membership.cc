@@ -53,6 +53,7 @@ void Membership::Ask(Task task, bool probe, int64_t now_us) {
 void Membership::OnConnected(Task task, int64_t now_us) {
   Member& m = member(task);
   m.heard_us = now_us;
+  m.hears_other = false;
   const bool probe = outbox_->generation() == 0;
   SetLink(&m, probe ? Link::kProbing : Link::kAdopting, now_us);
   Ask(task, probe, now_us);
@@ -102,13 +103,15 @@ Membership::Verdict Membership::OnHello(Task task, const Hello& hello, int64_t n
     m.why_down.clear();
     return Verdict::kAdopted;
   }
-  if (hello.hears_chief && !options_->takeover) {
+  m.hears_other = hello.hears_chief && !options_->takeover;
+  if (m.hears_other) {
     if (hello.chief_lost) {
       // Dead, or alive and cut off: the task decides, in a while. A task that was itself stopped as
       // this chief's forerunner was killed cannot tell these apart either.
       m.refused_since_us = -1;
-      m.why_down = fmt::format("has lost another chief, of generation {}, and waits for it",
-                               hello.heard_generation);
+      m.why_down = fmt::format(
+          "has lost another chief, of generation {}, and waits for it (not for --takeover)",
+          hello.heard_generation);
       return Verdict::kIgnored;
     }
     if (m.refused_since_us < 0) m.refused_since_us = now_us;
@@ -182,6 +185,12 @@ int Membership::count(Role role, Link at_least) const {
 
 bool Membership::all(Role role, Link at_least) const {
   return count(role, at_least) == (role == Role::kWorker ? workers() : ps());
+}
+
+bool Membership::any_hears_other() const {
+  const auto hears = [](const Member& m) { return m.link == Link::kProbing && m.hears_other; };
+  return std::any_of(workers_.begin(), workers_.end(), hears) ||
+         std::any_of(ps_.begin(), ps_.end(), hears);
 }
 
 std::string Membership::Missing(int64_t now_us) const {

@@ -21,10 +21,11 @@ namespace cohort {
 //     └──────────────(5) from anywhere─┴─────────────────────────────────┘
 //
 // (1) the stream is open, no generation is taken yet: ask, take nothing over. (2) its hello: no
-// other chief. (2') it hears another chief: asked again for a while, then Start is refused by name.
-// (3) all that must be there are probed and a generation is taken: adopt. (1') the stream is open
-// and a generation is taken: adopt at once. (4) its hello. (5) the stream ended, or nothing was
-// heard for too long.
+// other chief. (2') it hears another chief: asked again for a while, then Start is refused by name;
+// for as long as it takes where the task has lost that chief, for then it decides in a while
+// itself. (3) all that must be there are probed and a generation is taken: adopt. (1') the stream
+// is open and a generation is taken: adopt at once. (4) its hello. (5) the stream ended, or nothing
+// was heard for too long.
 enum class Link : uint8_t { kDown, kProbing, kProbed, kAdopting, kAdopted };
 
 struct Member {
@@ -35,7 +36,8 @@ struct Member {
   int64_t since_us = 0;      // since when it is missing, where it is
   int64_t heard_us = 0;
   int64_t asked_us = 0;           // last probe or ping
-  int64_t refused_since_us = -1;  // since when it says that it hears another chief
+  bool hears_other = false;       // it says that it hears another chief
+  int64_t refused_since_us = -1;  // since when, and that it has not lost it
   std::string why_down;
 };
 
@@ -81,6 +83,8 @@ class Membership {
   bool adopted(Task task) const { return member(task).link == Link::kAdopted; }
   int count(Role role, Link at_least) const;
   bool all(Role role, Link at_least) const;
+  // Whether a task that is there hears another chief: nothing may be taken over then.
+  bool any_hears_other() const;
   // The highest generation and timeline that a task has heard of, from whatever job and journal: a
   // push of any former chief that is still under way bears none above them.
   uint64_t heard_generation() const { return heard_generation_.number; }
