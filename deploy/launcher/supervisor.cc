@@ -163,12 +163,12 @@ void Supervisor::OnStill(Task* task, bool stands_still) {
   const bool said = task->stands_still && !task->still_at.has_value();
   if (said && !stands_still && !task->terminated)
     options_.say(fmt::format("{} goes on", task->spec.task));
+  // It stopped as it was ended; again, it may be, before it was seen to go on.
+  if (stands_still && task->terminated) task->child->Signal(SIGCONT);
   if (stands_still == task->stands_still) return;
   task->stands_still = stands_still;
   task->still_at.reset();
-  // It stopped as it was ended.
-  if (stands_still && task->terminated) return task->child->Signal(SIGCONT);
-  if (stands_still) task->still_at = clock_.Now() + options_.stopped;
+  if (stands_still && !task->terminated) task->still_at = clock_.Now() + options_.stopped;
 }
 
 void Supervisor::OnExit(Task* task, int wait_status) {
