@@ -107,7 +107,9 @@ TEST_CASE_METHOD(Fixture, "a chief probes, adopts, and is fenced by a newer one"
   CHECK(Adopt(1, 1).has_hello());
   CHECK(core->adopted());
   CHECK(effects.generation == 1);
-  CHECK(Adopt(2, 0, true, 5000).hello().hears_chief());
+  const v1::WorkerToChief second = Adopt(2, 0, true, 5000);
+  CHECK(second.hello().hears_chief());
+  CHECK_FALSE(second.hello().chief_lost());
 
   CHECK(Adopt(2, 2).has_hello());
   REQUIRE(effects.sent.size() >= 2);
@@ -121,7 +123,9 @@ TEST_CASE_METHOD(Fixture, "a chief probes, adopts, and is fenced by a newer one"
 TEST_CASE_METHOD(Fixture, "a chief that was cut off silently is heard for a while") {
   Adopt(1, 1);
   core->OnClosed(1, ChiefLoss::kSilent);
-  CHECK(Adopt(2, 0, true, 5000).hello().hears_chief());
+  const v1::WorkerToChief probed = Adopt(2, 0, true, 5000);
+  CHECK(probed.hello().hears_chief());
+  CHECK(probed.hello().chief_lost());
   CHECK(Adopt(2, 3, false, 5000, "another").has_fenced());  // busy
   clock.Advance(std::chrono::seconds(11));
   CHECK_FALSE(Adopt(2, 0, true, 5000).hello().hears_chief());
