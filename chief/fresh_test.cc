@@ -58,11 +58,19 @@ TEST_CASE("--fresh deletes nothing where it cannot be read for whom it has done 
   dir.Write("journal/journal-1", "bytes");
   SECTION("a directory has its name") { std::filesystem::create_directory(dir / "journal/fresh"); }
   SECTION("it is too long") { dir.Write("journal/fresh", std::string((1 << 20) + 1, 'x')); }
+  SECTION("a file has its directory's name") {
+    std::filesystem::rename(dir / "journal", dir / "away");
+    dir.Write("journal", "bytes");
+  }
   const auto before = FilesIn(dir.path());
   const auto may = [] { return absl::OkStatus(); };
   CHECK(!DeleteFormerRuns(dir.path(), "id", may).ok());
   CHECK(FilesIn(dir.path()) == before);
 
+  if (std::filesystem::exists(dir / "away")) {
+    std::filesystem::remove(dir / "journal");
+    std::filesystem::rename(dir / "away", dir / "journal");
+  }
   std::filesystem::remove(dir / "journal/fresh");
   dir.Write("journal/fresh", "id");
   REQUIRE(DeleteFormerRuns(dir.path(), "id", may).ok());
