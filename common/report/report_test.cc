@@ -183,6 +183,26 @@ TEST_CASE("a full disk leaves files that can be read, and one reason") {
   REQUIRE(files == 1);
 }
 
+TEST_CASE("what one left torn on a full disk does not swallow the line of another") {
+  testing::TestDirectory dir;
+  ManualClock clock;
+  // As a chief and an evaluator with one directory have it.
+  auto first = Reporter::Open(dir.path(), &clock);
+  auto second = Reporter::Open(dir.path(), &clock);
+  REQUIRE(first.ok());
+  REQUIRE(second.ok());
+  REQUIRE((*second)->Report({"validation", "checkpoint", 1, 1, {}}).ok());
+  const auto size = std::filesystem::file_size(dir / "metrics.jsonl");
+  {
+    const testing::FullDisk full(size + 5);
+    REQUIRE(!(*first)->Report({"train", "step", 1, 1, {}}).ok());
+  }
+  const MetricsRecord record{"validation", "checkpoint", 1, 2, {}};
+  REQUIRE((*second)->Report(record).ok());
+  REQUIRE_THAT(testing::ReadAllBytes(dir / "metrics.jsonl"),
+               Catch::EndsWith("\n" + ToJsonLine(record, clock.UnixMicros()) + "\n"));
+}
+
 TEST_CASE("progress reads like a sentence") {
   Progress p{2, 5, 120, 240, 830.4, {{"loss", 0.32149}, {"accuracy", 0.88}}, ""};
   REQUIRE(FormatProgress(p) ==

@@ -24,7 +24,7 @@ std::string ToJsonLine(const MetricsRecord& record, int64_t unix_micros) {
 }
 
 Reporter::Reporter(std::string log_dir, const Clock* clock, std::unique_ptr<AppendFile> lines)
-    : log_dir_(std::move(log_dir)), clock_(clock), lines_(std::move(lines)), torn_(true) {}
+    : log_dir_(std::move(log_dir)), clock_(clock), lines_(std::move(lines)) {}
 
 absl::StatusOr<std::unique_ptr<Reporter>> Reporter::Open(const std::string& log_dir,
                                                          const Clock* clock) {
@@ -35,10 +35,9 @@ absl::StatusOr<std::unique_ptr<Reporter>> Reporter::Open(const std::string& log_
 
 absl::Status Reporter::AppendLine(const MetricsRecord& record) {
   std::string line = ToJsonLine(record, clock_->UnixMicros()) + "\n";
-  if (torn_ && !lines_->ends_with_newline()) line.insert(0, "\n");
-  const absl::Status status = lines_->Append(line);
-  torn_ = !status.ok();
-  return status;
+  // Another may write there too, and have left a torn line.
+  if (!lines_->ends_with_newline()) line.insert(0, "\n");
+  return lines_->Append(line);
 }
 
 absl::Status Reporter::Report(const MetricsRecord& record) {

@@ -52,7 +52,6 @@ class Reporter {
   const std::string log_dir_;
   const Clock* const clock_;
   const std::unique_ptr<AppendFile> lines_;
-  bool torn_;                                      // the last line may be
   std::map<std::string, EventFileWriter> events_;  // by set, made on first use
 };
 
