@@ -165,6 +165,7 @@ class CoordinatorCore {
     std::set<std::string> resources;
     int64_t rests_until_us = 0;  // set aside: it cannot reach a server, or does not get on
     std::string rests_why;
+    bool rests_late = false;  // for not getting on
     int64_t progress_us = 0;  // since when it has had work and told no result
     int64_t quick_us = -1;    // when it last told one within the closure timeout
     int stuck = 0;            // times that it was set aside for it since its last success

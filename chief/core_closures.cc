@@ -289,6 +289,7 @@ void CoordinatorCore::Rest(int worker, int64_t us, const std::string& why) {
   if (now_us_ < w.rests_until_us) return;
   w.rests_until_us = now_us_ + us;
   w.rests_why = why;
+  w.rests_late = false;
   outbox_.effects()->Note("worker_set_aside",
                           fmt::format("{}: {}", membership_.Name(WorkerTask(worker)), why));
   RequeueAll(worker, /*lost=*/false);

@@ -73,6 +73,7 @@ void CoordinatorCore::CheckStragglers() {
     Rest(static_cast<int>(i), options_.closure_deadline_us << std::min(++w.stuck, 10),
          fmt::format("no result for {} s of the {} closures that it has",
                      (now_us_ - w.progress_us) / 1'000'000, w.in_flight.size()));
+    w.rests_late = true;
   }
 }
 
@@ -83,7 +84,7 @@ void CoordinatorCore::EndForStraggler(int worker) {
     const Worker& other = workers_[i];
     if (static_cast<int>(i) == worker || !other.ready) continue;
     const bool rests = now_us_ < other.rests_until_us;
-    if (rests ? other.stuck == 0 : !Late(other)) return;  // it may yet take them
+    if (rests ? !other.rests_late : !Late(other)) return;  // it may yet take them
     others += fmt::format("{}{}", others.empty() ? " (nor does it get on: " : ", ",
                           membership_.Name(WorkerTask(static_cast<int>(i))));
   }

@@ -257,6 +257,40 @@ TEST_CASE("a worker that rests for another reason is waited for before the job e
   CHECK(world.workers[1].seen.size() >= 2);  // it takes work again
 }
 
+TEST_CASE("and also where it has rested before because it did not get on") {
+  TestWorld world(2, 1);
+  StartWithOneStuck(&world);
+  for (uint64_t place = 3; place < 9; ++place) REQUIRE(world.ScheduleJob(place, 1, 9).ok());
+  // The first gets on; the second does not, and rests from 6.9 to 16.9 s.
+  const auto pass = [&](int64_t us) {
+    world.Advance(us);
+    world.Quiesce();
+  };
+  for (int i = 0; i < 5; ++i) {
+    world.Advance(2'900'000);
+    world.hold_work = false;
+    while (world.Work(0)) {
+    }
+    world.hold_work = true;
+    world.Quiesce();
+    if (i == 1) CHECK(testing::Contains(world.notes.back(), "worker:1 (w1:1): no result for 6 s"));
+    pass(1'100'000);
+  }
+  const size_t taken = world.workers[1].seen.size();
+  CHECK(taken == 2);
+  pass(2'900'000);  // 4 s since the first's last result
+  v1::WorkerToChief message;
+  message.mutable_ps_unreachable()->set_ps(0);
+  message.mutable_ps_unreachable()->set_incarnation(1);
+  world.core().OnWorkerMessage(1, message);
+  CHECK(testing::Contains(world.notes.back(), "worker:1 (w1:1): cannot reach"));
+  pass(1'100'000);
+  CHECK(world.core().TakeError().ok());
+  pass(1'000'000);
+  CHECK(world.core().TakeError().ok());
+  CHECK(world.workers[1].seen.size() > taken);
+}
+
 TEST_CASE("steps that all take longer than the closure timeout are kept by their workers") {
   TestWorld world(3, 1);
   world.options.closure_deadline_us = 5'000'000;

@@ -55,11 +55,13 @@ absl::Status JobRunner::RunPlan() {
   COHORT_RETURN_IF_ERROR(RoomMayCome(LookAtDirectory()));
   if (report_.found_finished.has_value()) return absl::OkStatus();
   if (!log_dir_.empty()) {
-    COHORT_ASSIGN_OR_RETURN(reporter_, Reporter::Open(log_dir_, options_.clock));
+    auto reporter = Reporter::Open(log_dir_, options_.clock);
+    COHORT_RETURN_IF_ERROR(RoomMayCome(reporter.status()));
+    reporter_ = *std::move(reporter);
   }
   report_.log_dir = log_dir_;
   Do("starting the cluster");
-  COHORT_RETURN_IF_ERROR(StartCluster());
+  COHORT_RETURN_IF_ERROR(RoomMayCome(StartCluster()));
   Do("training");
   COHORT_RETURN_IF_ERROR(TrainAll());
   Do("taking the last checkpoint");

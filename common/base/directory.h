@@ -8,7 +8,7 @@
 namespace cohort {
 
 // Makes a directory and those above it; one that is there already is no error. Errors: exit 73,
-// naming the path and what the system said.
+// naming the path and what the system said; ResourceExhausted (exit 74) for want of room.
 absl::Status MakeDirectories(const std::string& path);
 
 }  // namespace cohort

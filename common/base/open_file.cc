@@ -23,12 +23,9 @@ absl::StatusCode CodeOf(int error) {
     case EPERM:
     case EROFS:
       return absl::StatusCode::kPermissionDenied;
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return absl::StatusCode::kResourceExhausted;
     default:
-      return absl::StatusCode::kUnavailable;
+      return IsWantOfRoom(error) ? absl::StatusCode::kResourceExhausted
+                                 : absl::StatusCode::kUnavailable;
   }
 }
 
@@ -59,6 +56,8 @@ std::string_view KindOf(mode_t mode) {
   if (S_ISLNK(mode)) return "a symbolic link";
   return "a device";
 }
+
+bool IsWantOfRoom(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
 absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error) {
   return absl::Status(CodeOf(error),

@@ -15,6 +15,9 @@ namespace cohort {
 absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Open(const std::string& path) {
   const OpenedFile opened = OpenIfRegular(path, O_CREAT | O_APPEND | O_RDWR);
   if (opened.fd >= 0) return std::unique_ptr<AppendFile>(new AppendFile(path, opened.fd));
+  if (IsWantOfRoom(opened.error)) {
+    return WithExitCode(ErrnoStatus("cannot make", path, opened.error), ExitCode::kIo);
+  }
   const absl::Status refused =
       opened.error != 0 ? FailedPrecondition("{} cannot be opened: {}", path,
                                              std::generic_category().message(opened.error))
