@@ -81,12 +81,3 @@ class Launcher:
 
     def until(self, what):
         until(lambda: "the launcher said:\n" + self.text(), what)
-
-
-def alive(pid):
-    """Whether a process is there and has not ended."""
-    try:
-        with open("/proc/%d/stat" % pid) as f:
-            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False

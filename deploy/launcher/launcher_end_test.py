@@ -6,8 +6,8 @@ import signal
 import time
 import unittest
 
-from fake_daemons import Launcher, alive
-from real_cluster import SCALE
+from fake_daemons import Launcher
+from real_cluster import SCALE, alive
 
 MISSED_SOON = ["--missed_s", "0.2"]
 

@@ -6,8 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
-from fake_daemons import alive
-from real_cluster import SCALE, program, run, until
+from real_cluster import SCALE, children, program, run, until
 
 # One epoch: the chief commits before it, and at its end.
 JOB = """name: short
@@ -32,11 +31,6 @@ data:
 fit: {epochs: 1}
 strategy: {mode: async, closure_timeout_s: 1}
 """
-
-
-def children(pid, name):
-    listed = subprocess.run(["pgrep", "-P", str(pid), "-x", name], capture_output=True, text=True)
-    return [int(p) for p in listed.stdout.split() if alive(int(p))]
 
 
 class RealDaemonsTest(unittest.TestCase):

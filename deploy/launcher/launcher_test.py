@@ -6,8 +6,8 @@ import signal
 import tempfile
 import unittest
 
-from fake_daemons import Launcher, alive
-from real_cluster import program, run
+from fake_daemons import Launcher
+from real_cluster import alive, program, run
 
 MISSED_SOON = ["--missed_s", "0.2"]
 

@@ -9,7 +9,7 @@ import threading
 import unittest
 import urllib.request
 
-from real_cluster import EXAMPLES, SCALE, Directory, dies_with_parent, free_ports, program, until
+from real_cluster import EXAMPLES, SCALE, Directory, children, dies_with_parent, free_ports, program, until
 
 NO_FILES = ["prlimit", "--fsize=0:0"]
 WAITS = r"waiting for the journal: cannot write \S+/checkpoints/journal/journal-1: File too large, \d+ s"
@@ -61,9 +61,8 @@ class Local:
             return page.read().decode()
 
     def chief(self):
-        children = subprocess.run(["pgrep", "-P", str(self.process.pid), "-x", "cohort-chief"], check=True,
-                                  capture_output=True, text=True)
-        return int(children.stdout)
+        chief, = children(self.process.pid, "cohort-chief")
+        return chief
 
     def limit_files(self, size):
         resource.prlimit(self.chief(), resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))

@@ -79,6 +79,21 @@ def dies_with_parent(arguments):
     return ["setpriv", "--pdeathsig", "KILL", *arguments]
 
 
+def alive(pid):
+    """Whether a process is there and has not ended."""
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def children(pid, name):
+    """The ids of a process's children that run the program `name` and have not ended."""
+    listed = subprocess.run(["pgrep", "-P", str(pid), "-x", name], check=False, capture_output=True, text=True)
+    return [int(child) for child in listed.stdout.split() if alive(int(child))]
+
+
 def run(arguments, environment=None, limit_s=60.0, **keywords):
     """A program's CompletedProcess, with its output as text. It sees no TF_CONFIG but one that is given."""
     inherited = {k: v for k, v in os.environ.items() if k != "TF_CONFIG"}

@@ -12,26 +12,18 @@ import argparse
 import gzip
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
 
 LAUNCHED = time.time()
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
+from real_cluster import free_ports  # noqa: E402
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 os.environ["GRPC_FAIL_FAST"] = "use_caller"
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 def serve():
@@ -44,10 +36,10 @@ def serve():
 
 
 def start_cluster(workers, servers):
-    ports = free_ports(workers + servers)
+    chief, *ports = free_ports(1 + workers + servers)
     cluster = {"worker": [f"127.0.0.1:{p}" for p in ports[:workers]],
                "ps": [f"127.0.0.1:{p}" for p in ports[workers:]]}
-    cluster["chief"] = [f"127.0.0.1:{free_ports(1)[0]}"]
+    cluster["chief"] = [f"127.0.0.1:{chief}"]
     children = []
     for kind, count in (("worker", workers), ("ps", servers)):
         for index in range(count):
