@@ -2,6 +2,7 @@
 """`cohort local` with fake daemons: in which order it ends them, and what it waits for."""
 import ctypes
 import os
+import re
 import signal
 import time
 import unittest
@@ -82,6 +83,16 @@ class EndTest(unittest.TestCase):
         c.touch("go")
         self.assertEqual(c.wait(), 0, c.text())
         self.assertEqual(len(c.lives("evaluator-0")), 2)
+
+    def test_an_evaluator_that_is_to_be_started_again_at_the_chiefs_end_is(self):
+        # Each that dies young is started again later than the one before.
+        c = Launcher(self, ["--evaluator", "--restart"],
+                     evaluator="if not os.path.exists(base + '/end'): os.kill(os.getpid(), 9)")
+        c.until(lambda: re.search(r"evaluator:0 is started again in [1-9]\.\d s", c.text()) and c.lives("chief-0"))
+        lives = len(c.lives("evaluator-0"))
+        c.touch("end")
+        self.assertEqual(c.wait(), 0, c.text())
+        self.assertGreater(len(c.lives("evaluator-0")), lives)
 
     def test_a_task_that_stops_as_it_is_ended_goes_on_to_its_end(self):
         # More often than the launcher can look: what it sees is that it stands still, again and again.

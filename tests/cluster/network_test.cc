@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <optional>
 
 #include "tests/cluster/scenario.h"
 
@@ -181,6 +183,47 @@ void HealsBetweenChiefAndServer(Body body) {
   REQUIRE(s.Finish().timelines >= 2);
 }
 
+// The chief's pings wait at the proxy; they come every second.
+bool IsSilentFor(FaultProxy* link, seconds silence) {
+  std::optional<std::chrono::steady_clock::time_point> since;
+  const auto silent = [&](const FaultProxy::Counters& c) {
+    const auto now = std::chrono::steady_clock::now();
+    if (c.held > 0 && !since.has_value()) since = now;
+    return since.has_value() && now - *since >= silence;
+  };
+  return link->WaitUntil(Traffic::kControl, Way::kToServer, silent, seconds(60));
+}
+
+// Those that a chief fell silent to before it was killed cannot know that it is dead: they hear it
+// for longer than the next chief is patient with one that is alive.
+void WaitsForTasksThatHaveLostTheChiefBefore(Body body) {
+  MiniClusterOptions options = Proxied(/*workers=*/1);
+  options.flags[TaskRole::kWorker] = options.flags[TaskRole::kPs] = {"--chief_timeout_s", "6"};
+  Scenario s(body, "forerunner", options);
+  s.Pace(1);
+  s.Check(s->StartAll());
+  s.Check(s->WaitForSteps(20, seconds(60)));
+  for (const TaskRole role : {TaskRole::kWorker, TaskRole::kPs}) {
+    for (const Way way : {Way::kToServer, Way::kToClient}) {
+      s->proxy(role, 0)->Inject(
+          {.kind = Fault::Kind::kHold, .way = way, .traffic = Traffic::kControl});
+    }
+  }
+  REQUIRE(IsSilentFor(s->proxy(TaskRole::kWorker, 0), seconds(5)));
+  REQUIRE(IsSilentFor(s->proxy(TaskRole::kPs, 0), seconds(5)));
+  s.Check(s->Kill(TaskRole::kChief, 0));
+  for (const TaskRole role : {TaskRole::kWorker, TaskRole::kPs}) {
+    s->proxy(role, 0)->Cut(Traffic::kControl);
+    s.Said(role, 0, {"chief_gone", "silent=true"});
+    s->proxy(role, 0)->Heal();
+  }
+  s.Check(s->Start(TaskRole::kChief, 0));
+  s.Release(1);
+  const ApplyReport report = s.Finish();
+  REQUIRE(report.applied == kApplied);
+  REQUIRE(report.timelines == 1);
+}
+
 void LosesAnAnswerToTheChief(Body body) {
   Scenario s(body, "result", Proxied());
   FaultProxy* link = s->proxy(TaskRole::kWorker, 0);
@@ -208,6 +251,9 @@ COHORT_BOTH_BODIES("a server cut off from the chief is rolled back, not restarte
                    HealsBetweenChiefAndServer)
 COHORT_BOTH_BODIES("results that are lost on their way to the chief are told again",
                    LosesAnAnswerToTheChief)
+
+COHORT_BOTH_BODIES("a chief waits for tasks that do not know that the one before is dead",
+                   WaitsForTasksThatHaveLostTheChiefBefore)
 
 }  // namespace
 }  // namespace cohort
