@@ -264,6 +264,19 @@ TEST_CASE("a chief that has no room to begin with is worth another try, and then
   c.Start();
 }
 
+TEST_CASE("a journal that cannot be begun for want of room is worth another try too") {
+  const testing::TestDirectory dir;
+  std::promise<absl::StatusOr<uint64_t>> told;
+  JournalThread journal(dir.path(), dir / "journal", {.on_generation = [&](auto generation) {
+                          told.set_value(std::move(generation));
+                        }});
+  const testing::FullDisk full(0);
+  journal.TakeGeneration(0);
+  const absl::Status refused = told.get_future().get().status();
+  INFO(refused.ToString());
+  CHECK(ExitCodeOf(refused) == ExitCode::kTempFail);
+}
+
 TEST_CASE("a generation that no chief can have had is refused by name, and nothing is taken") {
   Cluster c(2, 1);
   c.workers[1]->heard_generation = uint64_t{1} << 40;
