@@ -109,32 +109,26 @@ absl::Status JobRunner::LookAtDirectory() {
     COHORT_RETURN_IF_ERROR(
         DeleteFormerRuns(checkpoint_dir_, options_.fresh_id, [this] { return lock_->Check(); }));
   }
-  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir_));
-  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    const auto manifest = ReadManifest(entry->manifest);
-    if (!manifest.ok()) continue;  // torn: told when it is refused
-    if (manifest->job() != plan_->identity()) {
-      return WithExitCode(
-          FailedPrecondition(
-              "{} holds checkpoints of another job, {}; this one is {}: give another "
-              "directory, or --fresh to delete them",
-              checkpoint_dir_, manifest->job(), plan_->identity()),
-          ExitCode::kConfig);
-    }
-    if (manifest->finished() && manifest->epoch() >= plan_->epochs()) {
-      if (options_.finished_ok) {
-        report_.checkpoint = entry->directory;
-        report_.found_finished = manifest->step();
-        break;
-      }
-      return WithExitCode(
-          FailedPrecondition("this job is finished: {} has its last checkpoint (step {}): give "
-                             "another directory, --fresh to train it anew, or more epochs",
-                             entry->directory, manifest->step()),
-          ExitCode::kConfig);
-    }
-    break;
+  v1::Manifest manifest;
+  COHORT_ASSIGN_OR_RETURN(const auto newest, NewestReadable(checkpoint_dir_, &manifest));
+  if (!newest.has_value()) return absl::OkStatus();
+  if (manifest.job() != plan_->identity()) {
+    return WithExitCode(
+        FailedPrecondition("{} holds checkpoints of another job, {}; this one is {}: give another "
+                           "directory, or --fresh to delete them",
+                           checkpoint_dir_, manifest.job(), plan_->identity()),
+        ExitCode::kConfig);
   }
+  if (!manifest.finished() || manifest.epoch() < plan_->epochs()) return absl::OkStatus();
+  if (!options_.finished_ok) {
+    return WithExitCode(
+        FailedPrecondition("this job is finished: {} has its last checkpoint (step {}): give "
+                           "another directory, --fresh to train it anew, or more epochs",
+                           newest->directory, manifest.step()),
+        ExitCode::kConfig);
+  }
+  report_.checkpoint = newest->directory;
+  report_.found_finished = manifest.step();
   return absl::OkStatus();
 }
 

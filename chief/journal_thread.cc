@@ -21,14 +21,11 @@ namespace {
 
 // What the newest checkpoint says that the journal has.
 absl::StatusOr<JournalPosition> HeldBy(const std::string& checkpoint_dir) {
-  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir));
-  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    const auto manifest = ReadManifest(entry->manifest);
-    if (!manifest.ok()) continue;  // torn: told when it is refused
-    return JournalPosition{manifest->generation(), manifest->chief().durable_record(),
-                           entry->manifest};
-  }
-  return JournalPosition();
+  v1::Manifest manifest;
+  COHORT_ASSIGN_OR_RETURN(const auto newest, NewestReadable(checkpoint_dir, &manifest));
+  if (!newest.has_value()) return JournalPosition();
+  return JournalPosition{manifest.generation(), manifest.chief().durable_record(),
+                         newest->manifest};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
@@ -55,6 +56,18 @@ absl::StatusOr<std::optional<CheckpointEntry>> NewestValid(const std::string& di
     const absl::Status verified = Verify(*entry);
     if (verified.ok()) return std::optional<CheckpointEntry>(*entry);
     if (refused) refused(entry->manifest, verified);
+  }
+  return std::optional<CheckpointEntry>();
+}
+
+absl::StatusOr<std::optional<CheckpointEntry>> NewestReadable(const std::string& directory,
+                                                              v1::Manifest* manifest) {
+  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(directory));
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    auto read = ReadManifest(entry->manifest);
+    if (!read.ok()) continue;
+    *manifest = *std::move(read);
+    return std::optional<CheckpointEntry>(*entry);
   }
   return std::optional<CheckpointEntry>();
 }

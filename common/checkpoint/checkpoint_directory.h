@@ -32,6 +32,12 @@ using RefusedCallback = std::function<void(const std::string& manifest, const ab
 absl::StatusOr<std::optional<CheckpointEntry>> NewestValid(const std::string& directory,
                                                            const RefusedCallback& refused);
 
+// The newest checkpoint whose manifest can be read, with that in `*manifest`: what it says counts,
+// whether or not its files are whole, and they are not looked at. Newer ones whose manifest cannot
+// be read are passed over in silence; NewestValid tells of them. Nullopt where there is none.
+absl::StatusOr<std::optional<CheckpointEntry>> NewestReadable(const std::string& directory,
+                                                              v1::Manifest* manifest);
+
 // The checkpoint that lies in this directory, whatever its name. Errors: DataLoss where it is not
 // whole; NotFound where there is no manifest.
 absl::StatusOr<CheckpointEntry> CheckpointAt(const std::string& checkpoint_dir);

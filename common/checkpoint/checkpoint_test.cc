@@ -225,6 +225,32 @@ TEST_CASE("damage anywhere is refused by name, and the checkpoint before it is u
   CHECK(newest_id() == 2);
 }
 
+TEST_CASE("the newest manifest that can be read counts, whatever became of its files") {
+  TestDirectory dir;
+  v1::Manifest manifest;
+  const auto newest = [&] {
+    manifest.Clear();
+    const auto found = NewestReadable(dir.path(), &manifest);
+    REQUIRE(found.ok());
+    CHECK(manifest.cut() == (found->has_value() ? (*found)->id.cut : 0));
+    return manifest.cut();
+  };
+  CHECK(newest() == 0);
+  for (uint64_t cut = 1; cut <= 3; ++cut) WriteCheckpoint(dir.path(), {0, 1, cut}, {0, 10});
+  WriteCheckpoint(dir.path(), {0, 1, 4}, {0, 10}, /*commit=*/false);
+  CHECK(newest() == 3);
+  Damage(dir / "ckpt-0-1-3/ps-0.safetensors", 100);
+  CHECK(newest() == 3);
+  Damage(dir / "ckpt-0-1-3/manifest.json", 10);
+  std::filesystem::remove(dir / "ckpt-0-1-2/manifest.json.crc");
+  CHECK(newest() == 1);
+  Damage(dir / "ckpt-0-1-1/manifest.json.crc", 0);
+  CHECK(newest() == 0);
+  const auto none = NewestReadable(dir / "none", &manifest);
+  REQUIRE(none.ok());
+  CHECK(!none->has_value());
+}
+
 TEST_CASE("no changed byte of a manifest makes the parser stumble") {
   TestDirectory dir;
   const std::string path = WriteCheckpoint(dir.path(), {0, 1, 2}, {0, 5, 10});
