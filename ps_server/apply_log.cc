@@ -8,9 +8,11 @@
 #include <cstring>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
+#include "common/base/unique_fd.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
@@ -35,28 +37,25 @@ std::string_view VerdictWord(int verdict) {
 
 class ApplyLogFile : public ApplyLog {
  public:
-  ApplyLogFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
-  ~ApplyLogFile() override { ::close(fd_); }
-  ApplyLogFile(const ApplyLogFile&) = delete;
-  ApplyLogFile& operator=(const ApplyLogFile&) = delete;
+  ApplyLogFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
   absl::Status Write(std::string* lines) override;
 
  private:
   const std::string path_;
-  const int fd_;
+  const UniqueFd fd_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ApplyLog>> ApplyLog::Open(const std::string& path,
                                                          uint64_t incarnation) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd < 0) {
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!fd.ok()) {
     return WithExitCode(FailedPrecondition("--apply_log: {}: {}", path, std::strerror(errno)),
                         ExitCode::kCantCreate);
   }
-  auto log = std::make_unique<ApplyLogFile>(path, fd);
+  auto log = std::make_unique<ApplyLogFile>(path, std::move(fd));
   std::string first = fmt::format("# cohort apply log 1 {}\n", incarnation);
   COHORT_RETURN_IF_ERROR(log->Write(&first));
   return log;
@@ -74,7 +73,7 @@ absl::Status ApplyLogFile::Write(std::string* lines) {
   const char* from = lines->data();
   size_t left = lines->size();
   while (left > 0) {
-    const ssize_t written = ::write(fd_, from, left);
+    const ssize_t written = ::write(fd_.get(), from, left);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       lines->clear();

@@ -6,7 +6,6 @@
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -19,6 +18,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/printable.h"
 #include "common/base/status.h"
+#include "common/base/unique_fd.h"
 
 namespace cohort {
 namespace {
@@ -114,20 +114,6 @@ class FunctionSink : public spdlog::sinks::base_sink<std::mutex> {
   std::function<void(std::string_view)> sink_;
 };
 
-// Closes itself.
-class Probe {
- public:
-  explicit Probe(int fd) : fd_(fd) {}
-  ~Probe() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Probe(const Probe&) = delete;
-  bool refused() const { return fd_ < 0; }
-
- private:
-  const int fd_;
-};
-
 // spdlog would make the directories above, and a slip of the keyboard a new tree.
 absl::Status CheckParent(const std::string& file) {
   const std::filesystem::path parent = std::filesystem::path(file).parent_path();
@@ -175,9 +161,9 @@ absl::StatusOr<std::unique_ptr<Logger>> Logger::Create(const LogOptions& options
     COHORT_RETURN_IF_ERROR(CheckParent(options.file));
     // spdlog would wait for somebody to read a FIFO. One that is read stays open until spdlog has
     // it.
-    const Probe probe(
+    const UniqueFd probe(
         ::open(options.file.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-    if (probe.refused() && errno == ENXIO) {
+    if (!probe.ok() && errno == ENXIO) {
       return WithExitCode(
           FailedPrecondition("the log file {} cannot be opened: it is a FIFO that nobody reads",
                              options.file),

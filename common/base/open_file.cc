@@ -2,10 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "common/base/status.h"
 
@@ -40,9 +40,9 @@ absl::Status NotRegular(const std::string& path, mode_t mode) {
   return DataLoss("{} is {}, not a regular file", path, KindOf(mode));
 }
 
-absl::StatusOr<int> OpenRegular(const std::string& path, int flags) {
-  const OpenedFile opened = OpenIfRegular(path, flags);
-  if (opened.fd >= 0) return opened.fd;
+absl::StatusOr<UniqueFd> OpenRegular(const std::string& path, int flags) {
+  OpenedFile opened = OpenIfRegular(path, flags);
+  if (opened.fd.ok()) return std::move(opened.fd);
   if (opened.error == 0) return NotRegular(path, opened.mode);
   return ErrnoStatus("cannot open", path, opened.error);
 }
@@ -73,23 +73,22 @@ OpenedFile OpenIfRegular(const std::string& path, int flags) {
   } else if (errno != ENOENT || (flags & O_CREAT) == 0) {
     return {.error = errno};
   }
-  const int fd = OpenWithoutWaiting(path, flags | O_CLOEXEC | O_NOCTTY);
+  UniqueFd fd(OpenWithoutWaiting(path, flags | O_CLOEXEC | O_NOCTTY));
   int error = errno;
   // Again, for what was put there meanwhile.
-  const bool known = (fd >= 0 ? ::fstat(fd, &info) : look(path.c_str(), &info)) == 0;
+  const bool known = (fd.ok() ? ::fstat(fd.get(), &info) : look(path.c_str(), &info)) == 0;
   const bool regular = known && S_ISREG(info.st_mode);
-  if (fd >= 0 && regular) return {.fd = fd};
-  if (fd >= 0) {
-    error = errno;
-    ::close(fd);
-  }
+  if (fd.ok() && regular) return {.fd = std::move(fd)};
+  if (fd.ok()) error = errno;
   if (known && !regular) return {.mode = info.st_mode};
   return {.error = error};
 }
 
-absl::StatusOr<int> OpenRegularFile(const std::string& path) { return OpenRegular(path, O_RDONLY); }
+absl::StatusOr<UniqueFd> OpenRegularFile(const std::string& path) {
+  return OpenRegular(path, O_RDONLY);
+}
 
-absl::StatusOr<int> OpenToAppend(const std::string& path) {
+absl::StatusOr<UniqueFd> OpenToAppend(const std::string& path) {
   return OpenRegular(path, O_WRONLY | O_APPEND | O_CREAT);
 }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/base/unique_fd.h"
+
 namespace cohort {
 
 // A Status of `errno`, "what path: reason": NotFound (ENOENT), AlreadyExists, PermissionDenied,
@@ -21,7 +23,7 @@ std::string_view KindOf(mode_t mode);
 
 // What became of opening a regular file.
 struct OpenedFile {
-  int fd = -1;      // the caller's to close
+  UniqueFd fd;
   int error = 0;    // errno, where it could not be opened
   mode_t mode = 0;  // st_mode of what has the name, where that is no regular file
 };
@@ -31,12 +33,12 @@ struct OpenedFile {
 // end, is not opened, as a directory is not; with O_NOFOLLOW a symbolic link neither.
 OpenedFile OpenIfRegular(const std::string& path, int flags);
 
-// The descriptor of a regular file, open to read: the caller's to close. Errors: DataLoss "PATH is
-// a FIFO, not a regular file"; ErrnoStatus's.
-absl::StatusOr<int> OpenRegularFile(const std::string& path);
+// A regular file, open to read. Errors: DataLoss "PATH is a FIFO, not a regular file";
+// ErrnoStatus's.
+absl::StatusOr<UniqueFd> OpenRegularFile(const std::string& path);
 
 // The same, open to write at its end, and made where nothing has its name.
-absl::StatusOr<int> OpenToAppend(const std::string& path);
+absl::StatusOr<UniqueFd> OpenToAppend(const std::string& path);
 
 }  // namespace cohort
 

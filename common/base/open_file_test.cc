@@ -22,8 +22,7 @@ TEST_CASE("a regular file is opened, anything else is refused without waiting") 
   const auto fd = OpenRegularFile(directory.Write("file", "abc"));
   REQUIRE(fd.ok());
   char bytes[4] = {};
-  CHECK(::read(*fd, bytes, sizeof(bytes)) == 3);
-  ::close(*fd);
+  CHECK(::read(fd->get(), bytes, sizeof(bytes)) == 3);
 
   REQUIRE(::mkfifo((directory / "fifo").c_str(), 0600) == 0);
   const std::pair<std::string, std::string> others[] = {
@@ -43,8 +42,7 @@ TEST_CASE("a file that is written at its end is made where it is not there") {
   for (const char* text : {"one ", "two"}) {
     const auto fd = OpenToAppend(path);
     REQUIRE(fd.ok());
-    CHECK(::write(*fd, text, std::strlen(text)) == static_cast<ssize_t>(std::strlen(text)));
-    ::close(*fd);
+    CHECK(::write(fd->get(), text, std::strlen(text)) == static_cast<ssize_t>(std::strlen(text)));
   }
   CHECK(testing::ReadAllBytes(path) == "one two");
   CHECK(absl::IsNotFound(OpenToAppend(directory / "none/log").status()));
@@ -58,8 +56,7 @@ TEST_CASE("a file that somebody holds a lease of is opened once it is given back
       OpenIfRegular(path, GENERATE(O_RDONLY, O_RDONLY | O_NOFOLLOW, O_RDWR | O_CREAT | O_NOFOLLOW,
                                    O_WRONLY | O_APPEND | O_CREAT));
   CHECK(opened.error == 0);
-  REQUIRE(opened.fd >= 0);
-  ::close(opened.fd);
+  REQUIRE(opened.fd.ok());
   CHECK(holder.GaveBack());
 }
 
@@ -68,16 +65,14 @@ TEST_CASE("what is opened with flags says what it is, or why not") {
   const std::string file = directory.Write("file", "abc");
   std::filesystem::create_symlink("file", directory / "link");
   const OpenedFile followed = OpenIfRegular(directory / "link", O_RDONLY);
-  CHECK(followed.fd >= 0);
-  ::close(followed.fd);
+  CHECK(followed.fd.ok());
   const OpenedFile link = OpenIfRegular(directory / "link", O_RDWR | O_CREAT | O_NOFOLLOW);
-  CHECK(link.fd < 0);
+  CHECK(!link.fd.ok());
   CHECK(link.error == 0);
   CHECK(S_ISLNK(link.mode));
   CHECK(OpenIfRegular(directory / "none", O_RDONLY).error == ENOENT);
   const OpenedFile made = OpenIfRegular(directory / "none", O_RDWR | O_CREAT | O_NOFOLLOW);
-  CHECK(made.fd >= 0);
-  ::close(made.fd);
+  CHECK(made.fd.ok());
 }
 
 }  // namespace

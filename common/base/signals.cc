@@ -28,17 +28,12 @@ absl::StatusOr<std::unique_ptr<SignalWaiter>> SignalWaiter::Start() {
   if (const int error = pthread_sigmask(SIG_BLOCK, &set, nullptr); error != 0) {
     return Internal("cannot block signals: {}", std::strerror(error));
   }
-  const int signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-  const int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (signal_fd < 0 || event_fd < 0) {
+  UniqueFd signal_fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  UniqueFd event_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!signal_fd.ok() || !event_fd.ok()) {
     return ResourceExhausted("cannot make a signalfd: {}", std::strerror(errno));
   }
-  return std::unique_ptr<SignalWaiter>(new SignalWaiter(signal_fd, event_fd));
-}
-
-SignalWaiter::~SignalWaiter() {
-  close(signal_fd_);
-  close(event_fd_);
+  return std::unique_ptr<SignalWaiter>(new SignalWaiter(std::move(signal_fd), std::move(event_fd)));
 }
 
 int SignalWaiter::Wait() {
@@ -53,18 +48,18 @@ std::optional<int> SignalWaiter::WaitFor(Duration timeout) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     const bool done = done_;
-    pollfd fds[] = {{signal_fd_, POLLIN, 0}, {event_fd_, POLLIN, 0}};
+    pollfd fds[] = {{signal_fd_.get(), POLLIN, 0}, {event_fd_.get(), POLLIN, 0}};
     const int64_t ms = done ? 0 : std::clamp<int64_t>(left.count(), 0, kMaxPollMs);
     const int ready = poll(fds, 2, static_cast<int>(ms));
     if (ready < 0 && errno == EINTR) continue;
     signalfd_siginfo info;
-    if (read(signal_fd_, &info, sizeof(info)) == sizeof(info)) {
+    if (read(signal_fd_.get(), &info, sizeof(info)) == sizeof(info)) {
       return static_cast<int>(info.ssi_signo);
     }
     if (done) return 0;
     if ((fds[1].revents & POLLIN) != 0) {
       uint64_t times;
-      [[maybe_unused]] const ssize_t taken = read(event_fd_, &times, sizeof(times));
+      [[maybe_unused]] const ssize_t taken = read(event_fd_.get(), &times, sizeof(times));
       // What was taken may have been NotifyDone's.
       return done_ ? std::optional<int>(0) : std::nullopt;
     }
@@ -79,7 +74,7 @@ void SignalWaiter::NotifyDone() {
 
 void SignalWaiter::Wake() {
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(event_fd_, &one, sizeof(one));
+  [[maybe_unused]] const ssize_t written = write(event_fd_.get(), &one, sizeof(one));
 }
 
 }  // namespace cohort

@@ -6,8 +6,10 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/unique_fd.h"
 
 namespace cohort {
 
@@ -25,7 +27,6 @@ class SignalWaiter {
   // Blocks SIGTERM and SIGINT in this thread and those that it starts from now on, and ignores
   // SIGPIPE and SIGXFSZ (writes fail instead). One at a time in a process.
   static absl::StatusOr<std::unique_ptr<SignalWaiter>> Start();
-  ~SignalWaiter();
   SignalWaiter(const SignalWaiter&) = delete;
   SignalWaiter& operator=(const SignalWaiter&) = delete;
 
@@ -40,9 +41,10 @@ class SignalWaiter {
   void Wake();
 
  private:
-  SignalWaiter(int signal_fd, int event_fd) : signal_fd_(signal_fd), event_fd_(event_fd) {}
-  const int signal_fd_;
-  const int event_fd_;
+  SignalWaiter(UniqueFd signal_fd, UniqueFd event_fd)
+      : signal_fd_(std::move(signal_fd)), event_fd_(std::move(event_fd)) {}
+  const UniqueFd signal_fd_;
+  const UniqueFd event_fd_;
   std::atomic<bool> done_{false};
 };
 

@@ -23,21 +23,6 @@ namespace {
 constexpr size_t kMaxLockBytes = 4096;
 constexpr auto kLook = std::chrono::milliseconds(100);
 
-// A descriptor that closes itself.
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  ~Fd() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Fd(const Fd&) = delete;
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
 std::string TextOf(const DirectoryLock::Options& options, const std::string& host_id) {
   const std::time_t now = std::time(nullptr);
   std::tm parts = {};
@@ -87,9 +72,9 @@ absl::Status Occupied(const std::string& path, std::string_view by) {
 }
 
 // The lock's file, made where it is not there. Errors: exit 73 where something else has its name.
-absl::StatusOr<int> OpenLock(const std::string& path) {
-  const OpenedFile opened = OpenIfRegular(path, O_RDWR | O_CREAT | O_NOFOLLOW);
-  if (opened.fd >= 0) return opened.fd;
+absl::StatusOr<UniqueFd> OpenLock(const std::string& path) {
+  OpenedFile opened = OpenIfRegular(path, O_RDWR | O_CREAT | O_NOFOLLOW);
+  if (opened.fd.ok()) return std::move(opened.fd);
   if (opened.error == 0) return Occupied(path, KindOf(opened.mode));
   return ErrnoStatus("cannot open", path, opened.error);
 }
@@ -146,11 +131,10 @@ absl::Status Refused(const std::string& directory, const Holder& holder) {
 // NotFound; ErrnoStatus's others.
 absl::StatusOr<std::pair<int64_t, int64_t>> LastTouched(const std::string& path) {
   const OpenedFile opened = OpenIfRegular(path, O_RDONLY | O_NOFOLLOW);
-  const Fd fd(opened.fd);
   struct stat info = {};
   if (opened.mode != 0) return NotFound("{} is {}", path, KindOf(opened.mode));
-  if (fd.get() < 0) return ErrnoStatus("cannot open", path, opened.error);
-  if (::fstat(fd.get(), &info) != 0) return ErrnoStatus("cannot look at", path, errno);
+  if (!opened.fd.ok()) return ErrnoStatus("cannot open", path, opened.error);
+  if (::fstat(opened.fd.get(), &info) != 0) return ErrnoStatus("cannot look at", path, errno);
   return std::pair<int64_t, int64_t>(info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
 }
 
@@ -196,8 +180,7 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Take(const Options
   const std::string path = JoinPath(options.directory, kLockName);
   const std::string text = TextOf(options, host_id);
   while (true) {
-    COHORT_ASSIGN_OR_RETURN(const int opened, OpenLock(path));
-    Fd fd(opened);
+    COHORT_ASSIGN_OR_RETURN(UniqueFd fd, OpenLock(path));
     const bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
     const bool refused = !locked && errno == EWOULDBLOCK;
     const auto there = ReadStart(fd.get(), kMaxLockBytes);
@@ -220,7 +203,7 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Take(const Options
     }
     if (!HasOneName(fd.get())) return Replace(options, text);
     COHORT_RETURN_IF_ERROR(WriteText(fd.get(), path, text));
-    return std::unique_ptr<DirectoryLock>(new DirectoryLock(options, text, fd.release()));
+    return std::unique_ptr<DirectoryLock>(new DirectoryLock(options, text, std::move(fd)));
   }
 }
 
@@ -229,27 +212,28 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Replace(const Opti
   const std::string path = JoinPath(options.directory, kLockName);
   const std::string temporary = fmt::format("{}.{:016x}", path, options.incarnation);
   const auto replace = [&]() -> absl::StatusOr<std::unique_ptr<DirectoryLock>> {
-    Fd fd(::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
-    if (fd.get() < 0) return ErrnoStatus("cannot open", temporary, errno);
+    UniqueFd fd(
+        ::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
+    if (!fd.ok()) return ErrnoStatus("cannot open", temporary, errno);
     // Before it has the name. Where flock is not there, the name alone counts.
     [[maybe_unused]] const int locked = ::flock(fd.get(), LOCK_EX | LOCK_NB);
     COHORT_RETURN_IF_ERROR(WriteText(fd.get(), temporary, text));
     if (::rename(temporary.c_str(), path.c_str()) != 0) {
       return ErrnoStatus("cannot rename", temporary, errno);
     }
-    return std::unique_ptr<DirectoryLock>(new DirectoryLock(options, text, fd.release()));
+    return std::unique_ptr<DirectoryLock>(new DirectoryLock(options, text, std::move(fd)));
   };
   auto replaced = replace();
   if (!replaced.ok()) ::unlink(temporary.c_str());
   return replaced;
 }
 
-DirectoryLock::DirectoryLock(const Options& options, std::string text, int fd)
+DirectoryLock::DirectoryLock(const Options& options, std::string text, UniqueFd fd)
     : directory_(options.directory),
       directory_id_(IdentityOf(directory_)),
       text_(std::move(text)),
       beat_(options.beat),
-      fd_(fd),
+      fd_(std::move(fd)),
       beating_([this] { Beat(); }) {}
 
 DirectoryLock::~DirectoryLock() {
@@ -261,13 +245,12 @@ DirectoryLock::~DirectoryLock() {
   beating_.join();
   // Empty: nobody need watch it.
   if (Check().ok()) [[maybe_unused]]
-    const int emptied = ::ftruncate(fd_, 0);
-  ::close(fd_);
+    const int emptied = ::ftruncate(fd_.get(), 0);
 }
 
 absl::Status DirectoryLock::Check() const {
   const std::string path = JoinPath(directory_, kLockName);
-  const auto [named, text] = ReadNamed(fd_, path, kMaxLockBytes);
+  const auto [named, text] = ReadNamed(fd_.get(), path, kMaxLockBytes);
   if (text.has_value() && *text != text_) {
     const Holder holder = HolderOf(*text);
     if (holder.known) return Fenced(directory_, holder.name);
@@ -298,7 +281,7 @@ void DirectoryLock::Beat() {
   while (!ending_) {
     mu_.Unlock();
     // Never the file of another: that one would seem to live as long as this chief.
-    if (Check().ok()) ::futimens(fd_, nullptr);
+    if (Check().ok()) ::futimens(fd_.get(), nullptr);
     mu_.Lock();
     next = std::max(next + beat_, std::chrono::steady_clock::now());
     while (!ending_ && changed_.WaitUntil(&mu_, next)) {

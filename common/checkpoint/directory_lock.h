@@ -12,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/base/unique_fd.h"
 
 namespace cohort {
 
@@ -74,7 +75,7 @@ class DirectoryLock {
   absl::Status Check() const;
 
  private:
-  DirectoryLock(const Options& options, std::string text, int fd);
+  DirectoryLock(const Options& options, std::string text, UniqueFd fd);
   // Touches the file until the end.
   void Beat();
   // Takes the name for a new file, whoever has locked the old one.
@@ -85,7 +86,7 @@ class DirectoryLock {
   const std::pair<uint64_t, uint64_t> directory_id_;  // device and inode, as it was taken
   const std::string text_;                            // of the file
   const Duration beat_;
-  const int fd_;
+  const UniqueFd fd_;
   Mutex mu_;
   CondVar changed_;
   bool ending_ ABSL_GUARDED_BY(mu_) = false;

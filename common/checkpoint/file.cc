@@ -34,19 +34,15 @@ uint32_t Crc32(uint32_t crc, const void* data, size_t bytes) {
 absl::StatusOr<std::unique_ptr<DurableFile>> DurableFile::Create(const std::string& path,
                                                                  Mode mode) {
   const int how = mode == Mode::kExclusive ? O_EXCL : O_TRUNC;
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
-  if (fd < 0) return ErrnoStatus("cannot create", path, errno);
-  return std::unique_ptr<DurableFile>(new DurableFile(path, fd));
-}
-
-DurableFile::~DurableFile() {
-  if (fd_ >= 0) ::close(fd_);
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644));
+  if (!fd.ok()) return ErrnoStatus("cannot create", path, errno);
+  return std::unique_ptr<DurableFile>(new DurableFile(path, std::move(fd)));
 }
 
 absl::Status DurableFile::Append(const void* data, size_t bytes) {
   const auto* at = static_cast<const uint8_t*>(data);
   while (bytes > 0) {
-    const ssize_t n = ::write(fd_, at, std::min(bytes, kMaxCall));
+    const ssize_t n = ::write(fd_.get(), at, std::min(bytes, kMaxCall));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return ErrnoStatus("cannot write", path_, n < 0 ? errno : ENOSPC);
     at += n;
@@ -57,51 +53,43 @@ absl::Status DurableFile::Append(const void* data, size_t bytes) {
 }
 
 absl::Status DurableFile::Sync() {
-  if (CountedFsync(fd_) != 0) return ErrnoStatus("cannot fsync", path_, errno);
+  if (CountedFsync(fd_.get()) != 0) return ErrnoStatus("cannot fsync", path_, errno);
   return absl::OkStatus();
 }
 
 absl::Status DurableFile::Truncate(uint64_t bytes) {
   const auto end = static_cast<off_t>(bytes);
-  if (::ftruncate(fd_, end) != 0 || ::lseek(fd_, end, SEEK_SET) != end) {
+  if (::ftruncate(fd_.get(), end) != 0 || ::lseek(fd_.get(), end, SEEK_SET) != end) {
     return ErrnoStatus("cannot truncate", path_, errno);
   }
   bytes_ = bytes;
   return absl::OkStatus();
 }
 
-Named DurableFile::NamedNow() const { return WhatIsNamed(fd_, path_); }
+Named DurableFile::NamedNow() const { return WhatIsNamed(fd_.get(), path_); }
 
 bool DurableFile::Whole() const {
   struct stat info = {};
-  return ::fstat(fd_, &info) != 0 || static_cast<uint64_t>(info.st_size) == bytes_;
+  return ::fstat(fd_.get(), &info) != 0 || static_cast<uint64_t>(info.st_size) == bytes_;
 }
 
 absl::Status DurableFile::Close() {
-  if (fd_ < 0) return absl::OkStatus();
-  const int result = ::close(fd_);
-  fd_ = -1;
-  if (result != 0) return ErrnoStatus("cannot close", path_, errno);
+  if (fd_.Close() != 0) return ErrnoStatus("cannot close", path_, errno);
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<RandomFile>> RandomFile::Open(const std::string& path) {
-  COHORT_ASSIGN_OR_RETURN(const int fd, OpenRegularFile(path));
+  COHORT_ASSIGN_OR_RETURN(UniqueFd fd, OpenRegularFile(path));
   struct stat info = {};
-  if (::fstat(fd, &info) != 0) {
-    const int error = errno;
-    ::close(fd);
-    return ErrnoStatus("cannot look at", path, error);
-  }
-  return std::unique_ptr<RandomFile>(new RandomFile(path, fd, static_cast<uint64_t>(info.st_size)));
+  if (::fstat(fd.get(), &info) != 0) return ErrnoStatus("cannot look at", path, errno);
+  return std::unique_ptr<RandomFile>(
+      new RandomFile(path, std::move(fd), static_cast<uint64_t>(info.st_size)));
 }
-
-RandomFile::~RandomFile() { ::close(fd_); }
 
 absl::Status RandomFile::Read(uint64_t offset, void* out, size_t bytes) const {
   auto* at = static_cast<uint8_t*>(out);
   while (bytes > 0) {
-    const ssize_t n = ::pread(fd_, at, std::min(bytes, kMaxCall), static_cast<off_t>(offset));
+    const ssize_t n = ::pread(fd_.get(), at, std::min(bytes, kMaxCall), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return ErrnoStatus("cannot read", path_, errno);
     if (n == 0) {
@@ -155,7 +143,7 @@ std::pair<uint64_t, uint64_t> IdentityOf(const std::string& path) {
 NamedText ReadNamed(int fd, const std::string& path, size_t max_bytes) {
   const OpenedFile opened = OpenIfRegular(path, O_RDONLY | O_NOFOLLOW);
   if (opened.mode != 0) return {Named::kNoFile, std::nullopt};
-  if (opened.fd < 0) {
+  if (!opened.fd.ok()) {
     const int error = opened.error;
     const bool gone = error == ENOENT || error == ENOTDIR || error == ESTALE;
     return {gone ? Named::kNothing : Named::kNoAnswer, std::nullopt};
@@ -163,8 +151,8 @@ NamedText ReadNamed(int fd, const std::string& path, size_t max_bytes) {
   struct stat there = {};
   struct stat own = {};
   NamedText found;
-  if (max_bytes > 0) found.text = ReadStart(opened.fd, max_bytes);
-  if (::fstat(opened.fd, &there) == 0) {
+  if (max_bytes > 0) found.text = ReadStart(opened.fd.get(), max_bytes);
+  if (::fstat(opened.fd.get(), &there) == 0) {
     if (::fstat(fd, &own) == 0) {
       const bool it = own.st_dev == there.st_dev && own.st_ino == there.st_ino;
       found.named = it ? Named::kIt : Named::kOther;
@@ -172,7 +160,6 @@ NamedText ReadNamed(int fd, const std::string& path, size_t max_bytes) {
       found.named = Named::kOther;  // on NFS a file that has lost its last name is gone
     }
   }
-  ::close(opened.fd);
   return found;
 }
 
@@ -189,13 +176,12 @@ std::optional<std::string> ReadStart(int fd, size_t max_bytes) {
 int64_t FsyncCount() { return fsyncs.load(std::memory_order_relaxed); }
 
 absl::Status SyncDirectory(const std::string& directory) {
-  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus("cannot open", directory, errno);
-  const int result = CountedFsync(fd);
-  const int error = errno;
-  ::close(fd);
+  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.ok()) return ErrnoStatus("cannot open", directory, errno);
   // Some network file systems cannot sync a directory and keep its entries durable by themselves.
-  if (result != 0 && error != EINVAL) return ErrnoStatus("cannot fsync", directory, error);
+  if (CountedFsync(fd.get()) != 0 && errno != EINVAL) {
+    return ErrnoStatus("cannot fsync", directory, errno);
+  }
   return absl::OkStatus();
 }
 

@@ -14,6 +14,7 @@
 
 #include "common/base/directory.h"
 #include "common/base/open_file.h"
+#include "common/base/unique_fd.h"
 
 namespace cohort {
 
@@ -37,10 +38,6 @@ class DurableFile {
   // Errors: AlreadyExists (exclusive), what ErrnoStatus says.
   static absl::StatusOr<std::unique_ptr<DurableFile>> Create(const std::string& path, Mode mode);
 
-  ~DurableFile();
-  DurableFile(const DurableFile&) = delete;
-  DurableFile& operator=(const DurableFile&) = delete;
-
   // Appends all of it, or says why not (then a part may have been written: see bytes()).
   absl::Status Append(const void* data, size_t bytes);
   absl::Status Sync();
@@ -57,10 +54,10 @@ class DurableFile {
   bool Whole() const;
 
  private:
-  DurableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  DurableFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
   const std::string path_;
-  int fd_;
+  UniqueFd fd_;
   uint64_t bytes_ = 0;
 };
 
@@ -69,9 +66,6 @@ class RandomFile {
  public:
   // Errors: OpenRegularFile's.
   static absl::StatusOr<std::unique_ptr<RandomFile>> Open(const std::string& path);
-  ~RandomFile();
-  RandomFile(const RandomFile&) = delete;
-  RandomFile& operator=(const RandomFile&) = delete;
 
   // Reads exactly [offset, offset + bytes). Errors: DataLoss where the file ends before.
   absl::Status Read(uint64_t offset, void* out, size_t bytes) const;
@@ -80,11 +74,11 @@ class RandomFile {
   const std::string& path() const { return path_; }
 
  private:
-  RandomFile(std::string path, int fd, uint64_t size)
-      : path_(std::move(path)), fd_(fd), size_(size) {}
+  RandomFile(std::string path, UniqueFd fd, uint64_t size)
+      : path_(std::move(path)), fd_(std::move(fd)), size_(size) {}
 
   const std::string path_;
-  const int fd_;
+  const UniqueFd fd_;
   const uint64_t size_;
 };
 

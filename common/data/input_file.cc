@@ -42,12 +42,13 @@ absl::StatusOr<std::string> ReadBytes(const InputFile& file, const std::string& 
   struct Close {
     void operator()(FILE* open) const { std::fclose(open); }
   };
-  const auto fd = OpenRegularFile(path);
+  auto fd = OpenRegularFile(path);
   if (absl::IsNotFound(fd.status())) return Missing(file, path, options);
   if (absl::IsDataLoss(fd.status())) return Annotate(fd.status(), "the data file");
   if (!fd.ok()) return WithExitCode(Annotate(fd.status(), "the data file"), ExitCode::kNoInput);
-  const std::unique_ptr<FILE, Close> in(fdopen(*fd, "rb"));
+  const std::unique_ptr<FILE, Close> in(fdopen(fd->get(), "rb"));
   if (in == nullptr) return ErrnoStatus("cannot open", path, errno);
+  fd->Release();
   std::string bytes;
   std::array<char, 1 << 16> block;
   while (const size_t n = std::fread(block.data(), 1, block.size(), in.get())) {

@@ -13,8 +13,10 @@
 namespace cohort {
 
 absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Open(const std::string& path) {
-  const OpenedFile opened = OpenIfRegular(path, O_CREAT | O_APPEND | O_RDWR);
-  if (opened.fd >= 0) return std::unique_ptr<AppendFile>(new AppendFile(path, opened.fd));
+  OpenedFile opened = OpenIfRegular(path, O_CREAT | O_APPEND | O_RDWR);
+  if (opened.fd.ok()) {
+    return std::unique_ptr<AppendFile>(new AppendFile(path, std::move(opened.fd)));
+  }
   if (IsWantOfRoom(opened.error)) {
     return WithExitCode(ErrnoStatus("cannot make", path, opened.error), ExitCode::kIo);
   }
@@ -28,11 +30,9 @@ absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Open(const std::string& 
   return WithExitCode(refused, ExitCode::kCantCreate);
 }
 
-AppendFile::~AppendFile() { close(fd_); }
-
 absl::Status AppendFile::Append(std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = write(fd_, bytes.data(), bytes.size());
+    const ssize_t written = write(fd_.get(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       return WithExitCode(ErrnoStatus("cannot write", path_, errno), ExitCode::kIo);
@@ -42,12 +42,14 @@ absl::Status AppendFile::Append(std::string_view bytes) {
   return absl::OkStatus();
 }
 
-void AppendFile::CutTo(int64_t size) { [[maybe_unused]] const int ignored = ftruncate(fd_, size); }
+void AppendFile::CutTo(int64_t size) {
+  [[maybe_unused]] const int ignored = ftruncate(fd_.get(), size);
+}
 
 bool AppendFile::ends_with_newline() const {
-  const off_t size = lseek(fd_, 0, SEEK_END);
+  const off_t size = lseek(fd_.get(), 0, SEEK_END);
   char last = '\n';
-  return size <= 0 || pread(fd_, &last, 1, size - 1) != 1 || last == '\n';
+  return size <= 0 || pread(fd_.get(), &last, 1, size - 1) != 1 || last == '\n';
 }
 
 }  // namespace cohort

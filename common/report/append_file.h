@@ -7,8 +7,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/base/directory.h"
+#include "common/base/unique_fd.h"
 
 namespace cohort {
 
@@ -18,7 +20,6 @@ class AppendFile {
   // Makes the file, or goes on with it. Errors: exit 73, naming the file; a FIFO, a device or a
   // directory in its place among them.
   static absl::StatusOr<std::unique_ptr<AppendFile>> Open(const std::string& path);
-  ~AppendFile();
 
   // Errors: exit 74, naming the file (a full disk: ResourceExhausted). A part may be there then.
   absl::Status Append(std::string_view bytes);
@@ -30,9 +31,9 @@ class AppendFile {
   const std::string& path() const { return path_; }
 
  private:
-  AppendFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  AppendFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
   const std::string path_;
-  const int fd_;
+  const UniqueFd fd_;
 };
 
 }  // namespace cohort

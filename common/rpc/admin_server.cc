@@ -72,7 +72,8 @@ absl::StatusOr<int> AdminServer::Impl::Listen() {
   COHORT_RETURN_IF_ERROR(
       CheckPlaintextAllowed("serving metrics on", options_.address, options_.allow_insecure));
   COHORT_RETURN_IF_ERROR(CheckCanListen(options_.address));
-  COHORT_ASSIGN_OR_RETURN(const int listener, ListenOn(options_.address));
+  COHORT_ASSIGN_OR_RETURN(UniqueFd opened, ListenOn(options_.address));
+  const int listener = opened.Release();  // the library's
   const int port = PortOf(listener);
   const auto timeout_s = static_cast<unsigned>(options_.request_timeout.count());
   daemon_ = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC, 0, nullptr, nullptr,

@@ -16,21 +16,9 @@
 namespace cohort {
 namespace {
 
-class Socket {
- public:
-  explicit Socket(int family, int flags = 0)
-      : fd_(socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0)) {}
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int fd() const { return fd_; }
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
+UniqueFd NewSocket(int family, int flags = 0) {
+  return UniqueFd(socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
+}
 
 absl::Status FromErrno(const std::string& address, int error) {
   const char* why = std::strerror(error);
@@ -70,8 +58,8 @@ absl::Status CheckUnix(const std::string& address) {
             address, std::strerror(errno)),
         ExitCode::kCantCreate);
   }
-  Socket probe(AF_UNIX);
-  if (connect(probe.fd(), reinterpret_cast<sockaddr*>(&name), sizeof(name)) == 0) {
+  const UniqueFd probe = NewSocket(AF_UNIX);
+  if (connect(probe.get(), reinterpret_cast<sockaddr*>(&name), sizeof(name)) == 0) {
     return AlreadyExists(
         "{} is taken: another process listens there; end it, or choose another address", address);
   }
@@ -82,15 +70,16 @@ absl::Status CheckUnix(const std::string& address) {
 }
 
 // False where the kernel lacks the address's family.
-absl::StatusOr<bool> Bind(const std::string& address, const addrinfo& info, const Socket& socket) {
-  if (socket.fd() < 0) return false;
+absl::StatusOr<bool> Bind(const std::string& address, const addrinfo& info,
+                          const UniqueFd& socket) {
+  if (!socket.ok()) return false;
   const int on = 1;
-  setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (info.ai_family == AF_INET6) {
-    setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+    setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
   }
-  if (bind(socket.fd(), info.ai_addr, info.ai_addrlen) != 0 ||
-      listen(socket.fd(), SOMAXCONN) != 0) {
+  if (bind(socket.get(), info.ai_addr, info.ai_addrlen) != 0 ||
+      listen(socket.get(), SOMAXCONN) != 0) {
     return FromErrno(address, errno);
   }
   return true;
@@ -124,17 +113,17 @@ absl::Status CheckCanListen(const std::string& address) {
   COHORT_ASSIGN_OR_RETURN(const AddressList list, Resolve(address));
   for (const addrinfo* info = list.get(); info != nullptr; info = info->ai_next) {
     // An address family that the kernel lacks is gRPC's to skip.
-    COHORT_RETURN_IF_ERROR(Bind(address, *info, Socket(info->ai_family)).status());
+    COHORT_RETURN_IF_ERROR(Bind(address, *info, NewSocket(info->ai_family)).status());
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> ListenOn(const std::string& address) {
+absl::StatusOr<UniqueFd> ListenOn(const std::string& address) {
   COHORT_ASSIGN_OR_RETURN(const AddressList list, Resolve(address));
   for (const addrinfo* info = list.get(); info != nullptr; info = info->ai_next) {
-    Socket socket(info->ai_family, SOCK_NONBLOCK);
+    UniqueFd socket = NewSocket(info->ai_family, SOCK_NONBLOCK);
     COHORT_ASSIGN_OR_RETURN(const bool bound, Bind(address, *info, socket));
-    if (bound) return socket.Release();
+    if (bound) return socket;
   }
   return Unavailable("cannot listen on {}: no address family of it is to be had here", address);
 }

@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "common/base/unique_fd.h"
+
 namespace cohort {
 
 // Whether `address` ("host:port", "unix:/path") can be listened on right now; gRPC only
@@ -13,9 +15,9 @@ namespace cohort {
 // address, unknown host, path too long), PermissionDenied, Unavailable; each names the address.
 absl::Status CheckCanListen(const std::string& address);
 
-// A socket that listens on the first of the addresses that "host:port" means, and does not block;
-// the caller's to close. Errors: as above.
-absl::StatusOr<int> ListenOn(const std::string& address);
+// A socket that listens on the first of the addresses that "host:port" means, and does not block.
+// Errors: as above.
+absl::StatusOr<UniqueFd> ListenOn(const std::string& address);
 
 }  // namespace cohort
 

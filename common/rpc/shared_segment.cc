@@ -18,19 +18,6 @@ namespace {
 
 constexpr char kName[] = "cohort-payload";
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
 // Where a symbolic link of /proc leads; "" where it cannot be read.
 std::string LinkTarget(const std::string& link) {
   char target[256];
@@ -48,11 +35,11 @@ uint8_t* Map(int fd, size_t bytes, bool populate) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Create(size_t bytes) {
-  Descriptor fd(memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  UniqueFd fd(memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const auto failed = [&] {
     return ResourceExhausted("no {} bytes of shared memory: {}", bytes, std::strerror(errno));
   };
-  if (fd.get() < 0 || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
+  if (!fd.ok() || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
       fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return failed();
   }
@@ -60,7 +47,7 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Create(size_t byte
   if (data == nullptr) return failed();
   const uint64_t id = RandomIncarnation();
   std::memcpy(data, &id, sizeof(id));
-  return std::unique_ptr<SharedSegment>(new SharedSegment(fd.Release(), data, bytes, id));
+  return std::unique_ptr<SharedSegment>(new SharedSegment(std::move(fd), data, bytes, id));
 }
 
 absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(uint32_t pid, uint32_t fd,
@@ -68,14 +55,14 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(uint32_t pid,
   const std::string path = fmt::format("/proc/{}/fd/{}", pid, fd);
   // A number from the wire may name anything, and to open a device or a pipe has effects: only what
   // O_PATH, which has none, shows to be a segment is opened.
-  const Descriptor found(open(path.c_str(), O_PATH | O_CLOEXEC));
-  if (found.get() < 0) return Unavailable("{}: {}", path, std::strerror(errno));
+  const UniqueFd found(open(path.c_str(), O_PATH | O_CLOEXEC));
+  if (!found.ok()) return Unavailable("{}: {}", path, std::strerror(errno));
   const std::string link = fmt::format("/proc/self/fd/{}", found.get());
   if (LinkTarget(link) != fmt::format("/memfd:{} (deleted)", kName)) {
     return InvalidArgument("{} is no shared segment", path);
   }
-  Descriptor file(open(link.c_str(), O_RDWR | O_CLOEXEC));
-  if (file.get() < 0) return Unavailable("{}: {}", path, std::strerror(errno));
+  UniqueFd file(open(link.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file.ok()) return Unavailable("{}: {}", path, std::strerror(errno));
   struct stat info = {};
   const int seals = fcntl(file.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(file.get(), &info) != 0 ||
@@ -86,16 +73,13 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(uint32_t pid,
   // until all of them are mapped.
   uint8_t* const data = Map(file.get(), bytes, /*populate=*/false);
   if (data == nullptr) return Unavailable("{} cannot be mapped: {}", path, std::strerror(errno));
-  std::unique_ptr<SharedSegment> segment(new SharedSegment(file.Release(), data, bytes, id));
+  std::unique_ptr<SharedSegment> segment(new SharedSegment(std::move(file), data, bytes, id));
   if (std::memcmp(data, &id, sizeof(id)) != 0 || id == 0) {
     return InvalidArgument("{} is another segment", path);
   }
   return segment;
 }
 
-SharedSegment::~SharedSegment() {
-  munmap(data_, size_);
-  close(fd_);
-}
+SharedSegment::~SharedSegment() { munmap(data_, size_); }
 
 }  // namespace cohort

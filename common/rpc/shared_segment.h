@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
+
+#include "common/base/unique_fd.h"
 
 namespace cohort {
 
@@ -32,7 +35,7 @@ class SharedSegment {
   SharedSegment& operator=(const SharedSegment&) = delete;
 
   uint64_t id() const { return id_; }
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
   size_t size() const { return size_; }
   // Whether these bytes are payload's to use, and begin where a payload may.
   bool Contains(uint64_t begin, uint64_t length) const {
@@ -43,10 +46,10 @@ class SharedSegment {
   std::span<uint8_t> At(uint64_t begin, uint64_t length) const { return {data_ + begin, length}; }
 
  private:
-  SharedSegment(int fd, uint8_t* data, size_t size, uint64_t id)
-      : fd_(fd), data_(data), size_(size), id_(id) {}
+  SharedSegment(UniqueFd fd, uint8_t* data, size_t size, uint64_t id)
+      : fd_(std::move(fd)), data_(data), size_(size), id_(id) {}
 
-  const int fd_;
+  const UniqueFd fd_;
   uint8_t* const data_;
   const size_t size_;
   const uint64_t id_;

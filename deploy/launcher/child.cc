@@ -72,8 +72,8 @@ absl::Status CannotExecute(const std::string& program, int error) {
                       ExitCode::kOs);
 }
 
-absl::StatusOr<int> OpenLog(const std::string& path) {
-  absl::StatusOr<int> fd = OpenToAppend(path);
+absl::StatusOr<UniqueFd> OpenLog(const std::string& path) {
+  absl::StatusOr<UniqueFd> fd = OpenToAppend(path);
   if (fd.ok()) return fd;
   const absl::string_view why = fd.status().message();
   return WithExitCode(
@@ -86,31 +86,31 @@ absl::StatusOr<int> OpenLog(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Child>> Child::Start(const ChildSpec& spec, TimePoint now) {
-  COHORT_ASSIGN_OR_RETURN(const int log_fd, OpenLog(spec.log_file));
-  const int64_t log_offset = lseek(log_fd, 0, SEEK_END);
+  COHORT_ASSIGN_OR_RETURN(UniqueFd log, OpenLog(spec.log_file));
+  const int64_t log_offset = lseek(log.get(), 0, SEEK_END);
   std::vector<std::string> argv = spec.argv;
   std::vector<std::string> environment = MergedEnvironment(spec.environment);
   const std::vector<char*> argv_pointers = Pointers(&argv);
   const std::vector<char*> environment_pointers = Pointers(&environment);
   int fds[2];  // carries errno where exec fails; closed by an exec that does not
   if (pipe2(fds, O_CLOEXEC) != 0) {
-    close(log_fd);
     return ResourceExhausted("no pipe for a child: {}", std::strerror(errno));
   }
+  const UniqueFd reader(fds[0]);
+  UniqueFd writer(fds[1]);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    const int error = BecomeChild(argv_pointers.data(), environment_pointers.data(), log_fd,
+    const int error = BecomeChild(argv_pointers.data(), environment_pointers.data(), log.get(),
                                   spec.show_stdout, parent);
-    [[maybe_unused]] const ssize_t written = write(fds[1], &error, sizeof(error));
+    [[maybe_unused]] const ssize_t written = write(writer.get(), &error, sizeof(error));
     _exit(127);
   }
   const int fork_error = errno;
-  close(fds[1]);
-  close(log_fd);
+  writer.Close();
+  log.Close();
   int error = 0;
-  const bool failed = pid > 0 && read(fds[0], &error, sizeof(error)) == sizeof(error);
-  close(fds[0]);
+  const bool failed = pid > 0 && read(reader.get(), &error, sizeof(error)) == sizeof(error);
   if (pid < 0)
     return ResourceExhausted("no process for {}: {}", spec.task, std::strerror(fork_error));
   if (failed) {
@@ -123,13 +123,12 @@ absl::StatusOr<std::unique_ptr<Child>> Child::Start(const ChildSpec& spec, TimeP
 void Child::Signal(int signal) const { kill(pid_, signal); }
 
 std::string Child::LastLines(int count) const {
-  const absl::StatusOr<int> fd = OpenRegularFile(log_file_);
+  const absl::StatusOr<UniqueFd> fd = OpenRegularFile(log_file_);
   if (!fd.ok()) return "";
-  const int64_t end = lseek(*fd, 0, SEEK_END);
+  const int64_t end = lseek(fd->get(), 0, SEEK_END);
   const int64_t begin = std::max(log_offset_, end - kMostTail);
   std::string tail(static_cast<size_t>(std::max<int64_t>(end - begin, 0)), '\0');
-  const ssize_t got = pread(*fd, tail.data(), tail.size(), begin);
-  close(*fd);
+  const ssize_t got = pread(fd->get(), tail.data(), tail.size(), begin);
   tail.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
   std::istringstream stream(tail);
   std::deque<std::string> lines;

@@ -1,7 +1,6 @@
 #include "deploy/launcher/run_lock.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <string_view>
@@ -25,7 +24,7 @@ std::string HolderOf(int fd) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RunLock>> RunLock::Take(const std::string& directory) {
-  const absl::StatusOr<int> fd = OpenToAppend(directory + "/launcher.lock");
+  absl::StatusOr<UniqueFd> fd = OpenToAppend(directory + "/launcher.lock");
   if (!fd.ok()) {
     const absl::string_view why = fd.status().message();
     return WithExitCode(
@@ -36,18 +35,15 @@ absl::StatusOr<std::unique_ptr<RunLock>> RunLock::Take(const std::string& direct
   }
   struct flock wanted = {};
   wanted.l_type = F_WRLCK;
-  if (::fcntl(*fd, F_SETLK, &wanted) != 0 && (errno == EACCES || errno == EAGAIN)) {
-    const std::string holder = HolderOf(*fd);
-    ::close(*fd);
+  if (::fcntl(fd->get(), F_SETLK, &wanted) != 0 && (errno == EACCES || errno == EAGAIN)) {
+    const std::string holder = HolderOf(fd->get());
     return WithExitCode(
         AlreadyExists("the run's directory {} belongs to another `cohort local`, {}: end that one, "
                       "or give another --run_dir",
                       directory, holder),
         ExitCode::kCantCreate);
   }
-  return std::unique_ptr<RunLock>(new RunLock(*fd));
+  return std::unique_ptr<RunLock>(new RunLock(*std::move(fd)));
 }
-
-RunLock::~RunLock() { ::close(fd_); }
 
 }  // namespace cohort

@@ -5,6 +5,9 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+
+#include "common/base/unique_fd.h"
 
 namespace cohort {
 
@@ -17,13 +20,10 @@ class RunLock {
   // `directory` is there. Errors: AlreadyExists (exit 73) that names the other launcher's process;
   // FailedPrecondition (exit 73) where the file cannot be opened, or is no regular file.
   static absl::StatusOr<std::unique_ptr<RunLock>> Take(const std::string& directory);
-  ~RunLock();
-  RunLock(const RunLock&) = delete;
-  RunLock& operator=(const RunLock&) = delete;
 
  private:
-  explicit RunLock(int fd) : fd_(fd) {}
-  const int fd_;
+  explicit RunLock(UniqueFd fd) : fd_(std::move(fd)) {}
+  const UniqueFd fd_;
 };
 
 }  // namespace cohort

@@ -62,13 +62,14 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(SupervisorOptions
   sigemptyset(&set);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, signal);
   sigprocmask(SIG_BLOCK, &set, nullptr);
-  const int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (fd < 0) return ResourceExhausted("no signalfd: {}", std::strerror(errno));
-  return std::unique_ptr<Supervisor>(new Supervisor(std::move(options), std::move(specs), fd));
+  UniqueFd fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd.ok()) return ResourceExhausted("no signalfd: {}", std::strerror(errno));
+  return std::unique_ptr<Supervisor>(
+      new Supervisor(std::move(options), std::move(specs), std::move(fd)));
 }
 
-Supervisor::Supervisor(SupervisorOptions options, std::vector<ChildSpec> specs, int signal_fd)
-    : options_(std::move(options)), signal_fd_(signal_fd) {
+Supervisor::Supervisor(SupervisorOptions options, std::vector<ChildSpec> specs, UniqueFd signal_fd)
+    : options_(std::move(options)), signal_fd_(std::move(signal_fd)) {
   for (ChildSpec& spec : specs) tasks_.push_back({.spec = std::move(spec)});
 }
 
@@ -77,7 +78,6 @@ Supervisor::~Supervisor() {
   for (const Task& task : tasks_) {
     if (task.child != nullptr) waitpid(task.child->pid(), nullptr, 0);
   }
-  close(signal_fd_);
 }
 
 int Supervisor::Run() {
@@ -120,10 +120,10 @@ void Supervisor::WaitForEvent() {
     const auto left = std::chrono::ceil<milliseconds>(next - now).count();
     timeout_ms = static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
   }
-  pollfd fd = {signal_fd_, POLLIN, 0};
+  pollfd fd = {signal_fd_.get(), POLLIN, 0};
   poll(&fd, 1, timeout_ms);
   signalfd_siginfo info;
-  while (read(signal_fd_, &info, sizeof(info)) == sizeof(info)) {
+  while (read(signal_fd_.get(), &info, sizeof(info)) == sizeof(info)) {
     if (info.ssi_signo != SIGCHLD) OnSignal(static_cast<int>(info.ssi_signo));
   }
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/unique_fd.h"
 #include "deploy/launcher/child.h"
 
 namespace cohort {
@@ -95,7 +96,7 @@ class Supervisor {
     std::optional<TimePoint> still_at{};  // then that is told; none: it was
   };
 
-  Supervisor(SupervisorOptions options, std::vector<ChildSpec> specs, int signal_fd);
+  Supervisor(SupervisorOptions options, std::vector<ChildSpec> specs, UniqueFd signal_fd);
 
   void Start(Task* task);
   void WaitForEvent();
@@ -130,7 +131,7 @@ class Supervisor {
   TimePoint NextTimer() const;
 
   const SupervisorOptions options_;
-  const int signal_fd_;
+  const UniqueFd signal_fd_;
   RealClock clock_;
   std::vector<Task> tasks_;
   Phase phase_ = Phase::kRunning;

@@ -38,7 +38,9 @@ sockaddr_in Loopback(int port) {
   return address;
 }
 
-int NewSocket() { return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
+UniqueFd NewSocket() {
+  return UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
 
 void SetNoDelay(int fd) {
   const int on = 1;
@@ -197,20 +199,24 @@ struct FaultProxy::Connection {
 };
 
 absl::StatusOr<std::unique_ptr<FaultProxy>> FaultProxy::Start(int target_port) {
-  const int fd = NewSocket();
+  UniqueFd fd = NewSocket();
   sockaddr_in address = Loopback(0);
   socklen_t size = sizeof(address);
-  if (bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(fd, 256) != 0) {
-    close(fd);
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      listen(fd.get(), 256) != 0) {
     return Unavailable("the proxy cannot listen");
   }
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  return std::unique_ptr<FaultProxy>(new FaultProxy(
-      target_port, fd, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), ntohs(address.sin_port)));
+  getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  return std::unique_ptr<FaultProxy>(
+      new FaultProxy(target_port, std::move(fd), UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+                     ntohs(address.sin_port)));
 }
 
-FaultProxy::FaultProxy(int target_port, int listen_fd, int wake_fd, int port)
-    : target_port_(target_port), listen_fd_(listen_fd), wake_fd_(wake_fd), port_(port) {
+FaultProxy::FaultProxy(int target_port, UniqueFd listen_fd, UniqueFd wake_fd, int port)
+    : target_port_(target_port),
+      listen_fd_(std::move(listen_fd)),
+      wake_fd_(std::move(wake_fd)),
+      port_(port) {
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -223,11 +229,9 @@ FaultProxy::~FaultProxy() {
   thread_.join();
   MutexLock lock(&mu_);
   for (const auto& connection : connections_) Reset(connection.get());
-  close(listen_fd_);
-  close(wake_fd_);
 }
 
-void FaultProxy::Wake() { eventfd_write(wake_fd_, 1); }
+void FaultProxy::Wake() { eventfd_write(wake_fd_.get(), 1); }
 
 void FaultProxy::Inject(const Fault& fault) {
   {
@@ -327,23 +331,22 @@ void FaultProxy::Reset(Connection* connection) {
 
 void FaultProxy::Accept() {
   while (true) {
-    const int client = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int client = accept4(listen_fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (client < 0) return;
-    const int server = NewSocket();
+    UniqueFd server = NewSocket();
     const sockaddr_in target = Loopback(target_port_);
     // Loopback answers at once: a server that is not there is refused here, as without a proxy.
     const int connected =
-        connect(server, reinterpret_cast<const sockaddr*>(&target), sizeof(target));
+        connect(server.get(), reinterpret_cast<const sockaddr*>(&target), sizeof(target));
     if (partition_ == Traffic::kAll || (connected != 0 && errno != EINPROGRESS)) {
       CloseHard(client);
-      close(server);
       continue;
     }
     SetNoDelay(client);
-    SetNoDelay(server);
+    SetNoDelay(server.get());
     connections_.push_back(std::make_unique<Connection>());
     connections_.back()->client = client;
-    connections_.back()->server = server;
+    connections_.back()->server = server.Release();
   }
 }
 
@@ -425,7 +428,7 @@ SteadyClock::time_point FaultProxy::Sweep(std::vector<pollfd>* fds) {
     for (size_t i = 0; i < c->polled; ++i) c->ready |= (*fds)[polled++].revents != 0;
   }
   Accept();
-  *fds = {{.fd = wake_fd_, .events = POLLIN}, {.fd = listen_fd_, .events = POLLIN}};
+  *fds = {{.fd = wake_fd_.get(), .events = POLLIN}, {.fd = listen_fd_.get(), .events = POLLIN}};
   // A socket of which nothing is wanted is left out: it could only say that its peer is gone.
   const auto add = [fds](int fd, bool read, bool write) -> size_t {
     const short events = static_cast<short>((read ? POLLIN : 0) | (write ? POLLOUT : 0));
@@ -468,7 +471,7 @@ void FaultProxy::Run() {
     }
     poll(fds.data(), fds.size(), timeout);
     eventfd_t count = 0;
-    if (eventfd_read(wake_fd_, &count) == 0) fds.front().revents = POLLIN;
+    if (eventfd_read(wake_fd_.get(), &count) == 0) fds.front().revents = POLLIN;
   }
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/base/unique_fd.h"
 
 struct pollfd;
 
@@ -89,7 +90,7 @@ class FaultProxy {
   class Pipe;
   struct Connection;
 
-  FaultProxy(int target_port, int listen_fd, int wake_fd, int port);
+  FaultProxy(int target_port, UniqueFd listen_fd, UniqueFd wake_fd, int port);
   void Run();
   void Accept() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Moves what can be moved. False: the connection is over.
@@ -106,8 +107,8 @@ class FaultProxy {
   void Wake();
 
   const int target_port_;
-  const int listen_fd_;
-  const int wake_fd_;
+  const UniqueFd listen_fd_;
+  const UniqueFd wake_fd_;
   const int port_;
 
   Mutex mu_;

@@ -3,11 +3,11 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "tests/cluster/http2_scanner.h"
 #include "tests/cluster/log_lines.h"
@@ -30,13 +30,11 @@ sockaddr_in Loopback(int port) {
 // A blocking socket.
 class Peer {
  public:
-  explicit Peer(int fd) : fd_(fd) {}
-  ~Peer() { close(fd_); }
-  Peer(const Peer&) = delete;
-  Peer& operator=(const Peer&) = delete;
+  explicit Peer(UniqueFd fd) : fd_(std::move(fd)) {}
 
   bool Send(const std::string& text) {
-    return send(fd_, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
+    return send(fd_.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(text.size());
   }
   void Say(const std::string& text) { REQUIRE(Send(text)); }
   // What comes next, in all so many bytes; shorter where the other end is gone.
@@ -44,17 +42,17 @@ class Peer {
     std::string text;
     char buffer[4096];
     while (text.size() < bytes) {
-      if (!WaitReadable(fd_, kLimit)) return text + "(nothing more)";
-      const ssize_t got = recv(fd_, buffer, std::min(sizeof(buffer), bytes - text.size()), 0);
+      if (!WaitReadable(fd_.get(), kLimit)) return text + "(nothing more)";
+      const ssize_t got = recv(fd_.get(), buffer, std::min(sizeof(buffer), bytes - text.size()), 0);
       if (got <= 0) return text + (got == 0 ? "(end)" : "(reset)");
       text.append(buffer, static_cast<size_t>(got));
     }
     return text;
   }
-  bool HearsNothing() { return !WaitReadable(fd_, milliseconds(50)); }
+  bool HearsNothing() { return !WaitReadable(fd_.get(), milliseconds(50)); }
 
  private:
-  const int fd_;
+  const UniqueFd fd_;
 };
 
 // A server and clients of it, through a proxy.
@@ -63,30 +61,29 @@ class World {
   World() : listen_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address = Loopback(0);
     socklen_t size = sizeof(address);
-    REQUIRE(bind(listen_, reinterpret_cast<sockaddr*>(&address), size) == 0);
-    REQUIRE(listen(listen_, 16) == 0);
-    getsockname(listen_, reinterpret_cast<sockaddr*>(&address), &size);
+    REQUIRE(bind(listen_.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(listen(listen_.get(), 16) == 0);
+    getsockname(listen_.get(), reinterpret_cast<sockaddr*>(&address), &size);
     auto started = FaultProxy::Start(ntohs(address.sin_port));
     REQUIRE(started.ok());
     proxy_ = *std::move(started);
   }
-  ~World() { close(listen_); }
 
   std::unique_ptr<Peer> Dial() {
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const sockaddr_in address = Loopback(proxy_->port());
-    REQUIRE(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
-    return std::make_unique<Peer>(fd);
+    REQUIRE(connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+    return std::make_unique<Peer>(std::move(fd));
   }
   std::unique_ptr<Peer> Accept() {
-    REQUIRE(WaitReadable(listen_, kLimit));
-    return std::make_unique<Peer>(accept4(listen_, nullptr, nullptr, SOCK_CLOEXEC));
+    REQUIRE(WaitReadable(listen_.get(), kLimit));
+    return std::make_unique<Peer>(UniqueFd(accept4(listen_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
   }
-  bool NobodyComes() { return !WaitReadable(listen_, milliseconds(50)); }
+  bool NobodyComes() { return !WaitReadable(listen_.get(), milliseconds(50)); }
   FaultProxy* operator->() { return proxy_.get(); }
 
  private:
-  const int listen_;
+  const UniqueFd listen_;
   std::unique_ptr<FaultProxy> proxy_;
 };
 

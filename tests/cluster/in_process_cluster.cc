@@ -1,7 +1,6 @@
 #include "tests/cluster/in_process_cluster.h"
 
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -201,13 +200,12 @@ StartedTask StartTask(TaskRole role, const std::vector<std::string>& arguments,
 }  // namespace
 
 ExitEvent::ExitEvent() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-ExitEvent::~ExitEvent() { close(fd_); }
 
 void ExitEvent::Set(int exit_code) {
   MutexLock lock(&mu_);
   if (exit_code_.has_value()) return;
   exit_code_ = exit_code;
-  eventfd_write(fd_, 1);
+  eventfd_write(fd_.get(), 1);
 }
 
 std::optional<int> ExitEvent::exit_code() {

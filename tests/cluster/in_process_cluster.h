@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "common/base/mutex.h"
+#include "common/base/unique_fd.h"
 #include "tests/cluster/mini_cluster.h"
 
 namespace cohort {
@@ -20,17 +21,14 @@ class InProcessTask {
 class ExitEvent {
  public:
   ExitEvent();
-  ~ExitEvent();
-  ExitEvent(const ExitEvent&) = delete;
-  ExitEvent& operator=(const ExitEvent&) = delete;
 
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
   // The first call counts.
   void Set(int exit_code);
   std::optional<int> exit_code();
 
  private:
-  const int fd_;
+  const UniqueFd fd_;
   Mutex mu_;
   std::optional<int> exit_code_ ABSL_GUARDED_BY(mu_);
 };

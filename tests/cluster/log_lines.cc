@@ -54,10 +54,8 @@ bool WaitReadable(int fd, milliseconds limit) {
 LineFollower::LineFollower(std::string file, int64_t offset)
     : file_(std::move(file)), inotify_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)), offset_(offset) {
   const std::string directory = file_.substr(0, file_.rfind('/'));
-  inotify_add_watch(inotify_, directory.c_str(), IN_MODIFY | IN_CREATE | IN_MOVED_TO);
+  inotify_add_watch(inotify_.get(), directory.c_str(), IN_MODIFY | IN_CREATE | IN_MOVED_TO);
 }
-
-LineFollower::~LineFollower() { close(inotify_); }
 
 std::optional<std::string> LineFollower::Next() {
   while (true) {
@@ -68,12 +66,11 @@ std::optional<std::string> LineFollower::Next() {
       return line;
     }
     unread_.erase(0, std::exchange(begin_, 0));
-    const int fd = open(file_.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return std::nullopt;
+    const UniqueFd fd(open(file_.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd.ok()) return std::nullopt;
     const size_t before = unread_.size();
     unread_.resize(before + kChunkBytes);
-    const ssize_t got = pread(fd, unread_.data() + before, kChunkBytes, offset_);
-    close(fd);
+    const ssize_t got = pread(fd.get(), unread_.data() + before, kChunkBytes, offset_);
     unread_.resize(before + static_cast<size_t>(std::max<ssize_t>(0, got)));
     if (got <= 0) return std::nullopt;
     offset_ += got;
@@ -94,9 +91,9 @@ std::optional<std::string> LineFollower::WaitFor(
   bool ended = false;
   while (true) {
     if (auto line = NextWanted(wanted)) return line;
-    if (ended || !PollEither(inotify_, end_fd, deadline, &ended)) return NextWanted(wanted);
+    if (ended || !PollEither(inotify_.get(), end_fd, deadline, &ended)) return NextWanted(wanted);
     char events[4096];
-    while (read(inotify_, events, sizeof(events)) > 0) {
+    while (read(inotify_.get(), events, sizeof(events)) > 0) {
     }
   }
 }

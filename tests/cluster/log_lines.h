@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "common/base/test_time.h"
+#include "common/base/unique_fd.h"
 
 namespace cohort {
 
@@ -29,9 +30,6 @@ class LineFollower {
  public:
   // From `offset` bytes on. The file may not be there yet; its directory must.
   explicit LineFollower(std::string file, int64_t offset = 0);
-  ~LineFollower();
-  LineFollower(const LineFollower&) = delete;
-  LineFollower& operator=(const LineFollower&) = delete;
 
   // How far it has come: the byte after the last line that it gave.
   int64_t position() const { return offset_ - static_cast<int64_t>(unread_.size() - begin_); }
@@ -48,7 +46,7 @@ class LineFollower {
   std::optional<std::string> NextWanted(const std::function<bool(std::string_view)>& wanted);
 
   const std::string file_;
-  const int inotify_;
+  const UniqueFd inotify_;
   int64_t offset_;
   std::string unread_;  // what was read and is no whole line yet, from begin_ on
   size_t begin_ = 0;

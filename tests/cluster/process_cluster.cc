@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "common/base/status.h"
 
@@ -50,7 +51,6 @@ ProcessCluster::~ProcessCluster() {
   }
   for (auto& [key, process] : processes_) {
     Reap(&process, /*block=*/true);
-    if (process.pid_fd >= 0) close(process.pid_fd);
   }
 }
 
@@ -68,19 +68,18 @@ absl::Status ProcessCluster::Start(TaskRole role, int index, const TaskFlags& fl
   const auto argv = Pointers(&args);
   const auto envp = Pointers(&env);
   BeginLife(role, index);
-  const int log_fd =
-      open(LogFile(role, index).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (log_fd < 0) return Unavailable("cannot write {}", LogFile(role, index));
+  const UniqueFd log(
+      open(LogFile(role, index).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!log.ok()) return Unavailable("cannot write {}", LogFile(role, index));
   const auto directory = options_.working_directory.find(role);
   const std::string start_in =
       directory == options_.working_directory.end() ? "." : directory->second;
   const pid_t pid = fork();
-  if (pid == 0) ExecChild(argv, envp, log_fd, start_in.c_str());
-  close(log_fd);
+  if (pid == 0) ExecChild(argv, envp, log.get(), start_in.c_str());
   if (pid < 0) return Unavailable("fork failed");
-  if (process.pid_fd >= 0) close(process.pid_fd);
-  process = {
-      .pid = pid, .pid_fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0)), .running = true};
+  process = {.pid = pid,
+             .pid_fd = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))),
+             .running = true};
   return absl::OkStatus();
 }
 
@@ -107,7 +106,7 @@ bool ProcessCluster::Running(TaskRole role, int index) {
 
 int ProcessCluster::EndFd(TaskRole role, int index) {
   const auto it = processes_.find({role, index});
-  return it == processes_.end() ? -1 : it->second.pid_fd;
+  return it == processes_.end() ? -1 : it->second.pid_fd.get();
 }
 
 int ProcessCluster::ExitCode(TaskRole role, int index) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "common/base/unique_fd.h"
 #include "tests/cluster/mini_cluster.h"
 
 namespace cohort {
@@ -28,7 +29,7 @@ class ProcessCluster : public MiniCluster {
  private:
   struct Process {
     pid_t pid = -1;
-    int pid_fd = -1;  // readable when it has ended
+    UniqueFd pid_fd;  // readable when it has ended
     bool running = false;
     int exit_code = 0;
   };

@@ -1,0 +1,39 @@
+#ifndef COHORT_COMMON_BASE_UNIQUE_FD_H_
+#define COHORT_COMMON_BASE_UNIQUE_FD_H_
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace cohort {
+
+// A file descriptor that is closed with its owner. Negative: there is none, as open(2) and its like
+// say where they fail; errno is theirs until something is closed.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  ~UniqueFd() { Close(); }
+  UniqueFd(UniqueFd&& other) noexcept : fd_(other.Release()) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    if (this != &other) {
+      Close();
+      fd_ = other.Release();
+    }
+    return *this;
+  }
+
+  bool ok() const { return fd_ >= 0; }
+  int get() const { return fd_; }
+  // The caller's to close.
+  int Release() { return std::exchange(fd_, -1); }
+  // Now; what close(2) says (0 where there is none), for what tells its errors only then.
+  int Close() { return fd_ < 0 ? 0 : ::close(Release()); }
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_BASE_UNIQUE_FD_H_
