@@ -8,6 +8,8 @@
 namespace cohort {
 namespace {
 
+using testing::Contains;
+
 struct Running {
   Running() : world(2, 1) {
     world.StartServing();
@@ -99,18 +101,23 @@ TEST_CASE("a retryable failure is not an error") {
   CHECK(t.world.core().counters().requeued == 1);
 }
 
+// The error with which a closure ends that every worker gives back.
+absl::Status ErrorOfGivingBack(TestWorld* world) {
+  world->hold_work = false;
+  world->outcome = [](const v1::Closure&) { return Aborted("fenced"); };
+  REQUIRE(world->ScheduleUser().ok());
+  for (int i = 0; i < 500 && !world->core().resting(); ++i) {
+    world->Quiesce();
+    world->Advance(1'000'000);
+  }
+  return world->core().TakeError();
+}
+
 TEST_CASE("a closure that is given back for ever ends with an error") {
   Running t;
-  t.world.hold_work = false;
-  t.world.outcome = [](const v1::Closure&) { return Aborted("fenced"); };
-  REQUIRE(t.world.ScheduleUser().ok());
-  for (int i = 0; i < 200 && !t.world.core().resting(); ++i) {
-    t.world.Quiesce();
-    t.world.Advance(1'000'000);
-  }
-  const absl::Status error = t.world.core().TakeError();
+  const absl::Status error = ErrorOfGivingBack(&t.world);
   CHECK(absl::IsUnavailable(error));
-  CHECK(std::string(error.message()).find("given back 65 times") != std::string::npos);
+  CHECK(Contains(std::string(error.message()), "given back 65 times"));
 }
 
 // Where time passes and peers say nothing.
@@ -131,13 +138,20 @@ void SetAside(TestWorld* world) {
   world->Quiesce();
 }
 
+// The worker has closures in hand and gets on with none, however long that takes.
+void GiveOut(TestWorld* world, uint64_t closures) {
+  world->options.silence_us = kNever;
+  world->StartServing();
+  world->hold_work = true;
+  for (uint64_t place = 0; place < closures; ++place) {
+    REQUIRE(world->ScheduleJob(place, 1, closures).ok());
+  }
+  world->Quiesce();
+}
+
 TEST_CASE("a closure is given out no more often than there are numbers for its attempts") {
   TestWorld world(1, 1);
-  world.options.silence_us = kNever;
-  world.StartServing();
-  world.hold_work = true;
-  REQUIRE(world.ScheduleJob(0, 1, 1).ok());
-  world.Quiesce();
+  GiveOut(&world, 1);
   for (int i = 1; i < 256; ++i) SetAside(&world);
   CHECK(world.workers[0].seen.size() == 256);
   CHECK(world.workers[0].seen.back().attempt() == 256);
@@ -147,7 +161,7 @@ TEST_CASE("a closure is given out no more often than there are numbers for its a
   CHECK(world.core().resting());
   const absl::Status error = world.core().TakeError();
   CHECK(absl::IsUnavailable(error));
-  CHECK(std::string(error.message()).find("given out 256 times") != std::string::npos);
+  CHECK(Contains(std::string(error.message()), "given out 256 times"));
   // Nor after it was raised; the chief's next life has numbers of its own.
   CHECK(world.ScheduleJob(0, 1, 1).status() == error);
   REQUIRE(world.core().Unfinished().size() == 1);
@@ -162,25 +176,17 @@ TEST_CASE("a closure is given out no more often than there are numbers for its a
 
 TEST_CASE("of several closures that a worker gives back at their limit the first is the error") {
   TestWorld world(1, 1);
-  world.options.silence_us = kNever;
-  world.StartServing();
-  world.hold_work = true;
-  for (uint64_t place = 0; place < 3; ++place) REQUIRE(world.ScheduleJob(place, 1, 3).ok());
-  world.Quiesce();
+  GiveOut(&world, 3);
   for (int i = 0; i < 256; ++i) SetAside(&world);
   CHECK(world.workers[0].hand.empty());  // it was told to drop all three
   CHECK(world.core().resting());
-  CHECK(std::string(world.core().TakeError().message()).find("closure 1 ") != std::string::npos);
+  CHECK(Contains(std::string(world.core().TakeError().message()), "closure 1 "));
   CHECK(world.core().Unfinished().size() == 3);
 }
 
 TEST_CASE("an error of a worker that is set aside waits until it runs nothing any more") {
   TestWorld world(1, 1);
-  world.options.silence_us = kNever;
-  world.StartServing();
-  world.hold_work = true;
-  for (uint64_t place = 0; place < 3; ++place) REQUIRE(world.ScheduleJob(place, 1, 3).ok());
-  world.Quiesce();
+  GiveOut(&world, 3);
   for (int i = 1; i < 256; ++i) SetAside(&world);
   CannotReach(&world);
   CHECK(world.core().error_pending());
@@ -202,7 +208,7 @@ TEST_CASE("an error of a worker that is set aside waits until it runs nothing an
     world.Quiesce();
   }
   CHECK(world.core().in_flight() == 0);
-  CHECK(testing::Contains(std::string(world.core().TakeError().message()), "given out 256 times"));
+  CHECK(Contains(std::string(world.core().TakeError().message()), "given out 256 times"));
 }
 
 // Each of two workers goes on with a closure of the chief's life before, which nobody has scheduled
@@ -294,8 +300,7 @@ TEST_CASE("the last of too many give-backs leaves what else its worker has in fl
   CHECK(world.core().error_pending());
   CHECK(world.core().in_flight() == 1);
   world.Quiesce();
-  CHECK(
-      testing::Contains(std::string(world.core().TakeError().message()), "was given back 4 times"));
+  CHECK(Contains(std::string(world.core().TakeError().message()), "was given back 4 times"));
 }
 
 TEST_CASE("a worker that is set aside is waited for with the reason") {
@@ -305,9 +310,9 @@ TEST_CASE("a worker that is set aside is waited for with the reason") {
   REQUIRE(world.ScheduleUser().ok());
   world.Quiesce();
   CannotReach(&world);
-  CHECK(testing::Contains(world.core().WaitingFor(),
-                          "waiting for a worker: worker:0 (w0:1), which is set aside: cannot reach "
-                          "ps:0 (p0:1)"));
+  CHECK(Contains(world.core().WaitingFor(),
+                 "waiting for a worker: worker:0 (w0:1), which is set aside: cannot reach "
+                 "ps:0 (p0:1)"));
 }
 
 TEST_CASE("a closure that is given back at its last attempt ends with an error") {
@@ -316,15 +321,7 @@ TEST_CASE("a closure that is given back at its last attempt ends with an error")
   t.world.options.silence_us = kNever;
   t.world.KillChief();
   t.world.StartServing();
-  t.world.hold_work = false;
-  t.world.outcome = [](const v1::Closure&) { return Aborted("fenced"); };
-  REQUIRE(t.world.ScheduleUser().ok());
-  for (int i = 0; i < 500 && !t.world.core().resting(); ++i) {
-    t.world.Quiesce();
-    t.world.Advance(1'000'000);
-  }
-  const std::string error(t.world.core().TakeError().message());
-  CHECK(error.find("given out 256 times") != std::string::npos);
+  CHECK(Contains(std::string(ErrorOfGivingBack(&t.world).message()), "given out 256 times"));
 }
 
 TEST_CASE("a worker that dies while an error waits counts as stopped") {
@@ -400,7 +397,7 @@ TEST_CASE("work that no worker takes ends with an error that names the workers")
   world.Advance(10'000);
   world.Advance(61'000'000);
   const absl::Status error = world.core().TakeError();
-  CHECK(std::string(error.message()).find("worker:0 (w0:1)") != std::string::npos);
+  CHECK(Contains(std::string(error.message()), "worker:0 (w0:1)"));
 }
 
 TEST_CASE("closures that make no sense are refused") {
