@@ -14,6 +14,7 @@
 
 #include "common/base/open_file.h"
 #include "common/base/status.h"
+#include "common/base/unique_fd.h"
 
 namespace cohort {
 namespace {
@@ -30,12 +31,10 @@ bool IsSocketName(std::string_view name) {
 }
 
 bool NobodyListens(const sockaddr_un& name) {
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return false;
-  const bool refused = connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 &&
-                       errno == ECONNREFUSED;
-  close(fd);
-  return refused;
+  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return probe.ok() &&
+         connect(probe.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 &&
+         errno == ECONNREFUSED;
 }
 
 }  // namespace
