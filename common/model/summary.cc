@@ -67,7 +67,7 @@ std::string WithThousands(int64_t number) {
   const size_t first = number < 0 ? 1 : 0;
   for (size_t at = text.size(); at > first + 3;) {
     at -= 3;
-    text.insert(at, ",");
+    text.insert(at, 1, ',');
   }
   return text;
 }

@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<Reporter>> Reporter::Open(const std::string& log_
 absl::Status Reporter::AppendLine(const MetricsRecord& record) {
   std::string line = ToJsonLine(record, clock_->UnixMicros()) + "\n";
   // Another may write there too, and have left a torn line.
-  if (!lines_->ends_with_newline()) line.insert(0, "\n");
+  if (!lines_->ends_with_newline()) line.insert(line.begin(), '\n');
   return lines_->Append(line);
 }
 
