@@ -62,6 +62,10 @@ TEST_CASE("--fresh deletes nothing where it cannot be read for whom it has done 
     std::filesystem::rename(dir / "journal", dir / "away");
     dir.Write("journal", "bytes");
   }
+  SECTION("its directory is behind a link that leads nowhere now") {
+    std::filesystem::rename(dir / "journal", dir / "away");
+    std::filesystem::create_symlink(dir / "not-mounted", dir / "journal");
+  }
   const auto before = FilesIn(dir.path());
   const auto may = [] { return absl::OkStatus(); };
   CHECK(!DeleteFormerRuns(dir.path(), "id", may).ok());

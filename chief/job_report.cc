@@ -40,9 +40,12 @@ absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const std::stri
                               const MayWrite& may_write) {
   const std::string journal = JoinPath(checkpoint_dir, "journal");
   const std::string done = JoinPath(journal, "fresh");
-  // What else has its name: as if nothing were there, where it is only asked for a file in it.
+  // What else has its name, a link that leads nowhere too: as if nothing were there, where it is
+  // only asked for a file in it.
   std::error_code ignored;
-  if (std::filesystem::exists(journal, ignored)) COHORT_RETURN_IF_ERROR(MakeDirectories(journal));
+  if (std::filesystem::exists(std::filesystem::symlink_status(journal, ignored))) {
+    COHORT_RETURN_IF_ERROR(MakeDirectories(journal));
+  }
   if (!id.empty()) {
     // Only what is known not to be this id's may go: it may be what a chief before this one has
     // trained since.

@@ -134,6 +134,9 @@ FLAGS = [
     ("no checkpoint", ["cohort", "evaluate", "DIR"], NO_INPUT, "holds no checkpoint", "DIR", "name a ckpt-"),
     ("evaluator without data", ["cohort", "local", "--evaluator", "UNVALIDATED"], DATA, "no validation set",
      r"unvalidated\.yaml:\d+", "give it data.validation"),
+    # Not tried again, as want of room on a disk is.
+    ("small servers", ["cohort", "local", "--restart", "--ps", "1", "--workers", "1", "--run_dir", "DIR/big", "BIG"],
+     IO, "exited with 74", "ps:0 would hold", "use more parameter servers"),
     ("log file", ["cohort-ps", "--log_file", "/dev/null/x"], CANT_CREATE, "cannot be opened", "/dev/null/x",
      "Not a directory"),
     ("apply log", ["cohort-ps", "--apply_log", "/dev/null/x"], CANT_CREATE, "Not a directory", "/dev/null/x",
@@ -339,8 +342,10 @@ class BadInput(DirectoryTestCase):
 
     def test_flags(self):
         with open(RECOMMENDER, encoding="utf-8") as f:
-            self.write("nodir.yaml", f.read().split("\ncheckpoint:")[0])
+            job = f.read()
+        self.write("nodir.yaml", job.split("\ncheckpoint:")[0])
         words = {"JOB": RECOMMENDER, "NODIR": self.path("nodir.yaml"),
+                 "BIG": self.write("big.yaml", job.replace("input_dim: 8", "input_dim: 2000000000000")),
                  "UNVALIDATED": self.write("unvalidated.yaml", CSV_JOB)}
         for name, command, code, *says in FLAGS:
             port, = real_cluster.free_ports(1)
