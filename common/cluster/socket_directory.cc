@@ -12,6 +12,7 @@
 #include <memory>
 #include <string_view>
 
+#include "common/base/identity.h"
 #include "common/base/open_file.h"
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
@@ -28,6 +29,21 @@ bool IsOwnDirectory(const std::string& path) {
 
 bool IsSocketName(std::string_view name) {
   return name.starts_with("ps-") && name.ends_with(".sock");
+}
+
+// Whether a socket can be made there: the file system may be full or read-only, or know of none.
+absl::Status TrySocket(const std::string& directory) {
+  const std::string path = fmt::format("{}/try-{:016x}", directory, RandomIncarnation());
+  sockaddr_un name = {};
+  name.sun_family = AF_UNIX;
+  std::memcpy(name.sun_path, path.c_str(), path.size());
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool made =
+      fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name)) == 0;
+  const int error = errno;
+  if (made) unlink(path.c_str());
+  if (fd >= 0) close(fd);
+  return made ? absl::OkStatus() : ErrnoStatus("cannot make a socket in", directory, error);
 }
 
 bool NobodyListens(const sockaddr_un& name) {
@@ -61,6 +77,10 @@ absl::StatusOr<std::string> OwnSocketDirectory(const SocketDirectoryRoots& roots
   if (path.size() > kLongestSocketDirectory) {
     return FailedPrecondition("{} is too long for the name of a socket", path);
   }
+  if (path.find('%') != std::string::npos) {
+    return FailedPrecondition("{} has a % in it, which gRPC takes for the start of a code", path);
+  }
+  COHORT_RETURN_IF_ERROR(TrySocket(path));
   return path;
 }
 

@@ -23,7 +23,8 @@ struct SocketDirectoryRoots {
 // The directory where this user's tasks of one host meet over unix sockets when no flag names one:
 // "cohort" in the runtime directory where that is this user's, else "cohort-<uid>" in the temporary
 // one. Made where it is missing, for this user alone. Errors: FailedPrecondition where what has the
-// name is no directory, another's, or open to others; else what the system said.
+// name is no directory, another's, or open to others, or the name does not do for a socket's; else
+// what the system said: no socket can be made there.
 absl::StatusOr<std::string> OwnSocketDirectory(const SocketDirectoryRoots& roots);
 
 // The path there of one life's socket: no two processes ever share one.

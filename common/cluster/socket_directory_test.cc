@@ -1,6 +1,7 @@
 #include "common/cluster/socket_directory.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -49,6 +50,7 @@ TEST_CASE("a user's directory for sockets is made once, for this user alone") {
   const SocketDirectoryRoots roots = {.runtime_dir = run.path(), .temporary = tmp.path()};
   REQUIRE(OwnSocketDirectory(roots).value() == run / "cohort");
   REQUIRE(ModeOf(run / "cohort") == 0700);
+  REQUIRE(std::filesystem::is_empty(run / "cohort"));
   REQUIRE(OwnSocketDirectory(roots).value() == run / "cohort");
   const std::string in_tmp = tmp / ("cohort-" + std::to_string(geteuid()));
   REQUIRE(OwnSocketDirectory({.temporary = tmp.path()}).value() == in_tmp);
@@ -85,6 +87,20 @@ TEST_CASE("what others could have put in the directory's place is not used") {
   }
   SECTION("no place for it") {
     REQUIRE(Contains(WhyNot({.temporary = tmp / "none"}), "No such file"));
+  }
+  SECTION("no socket can be made there") {
+    REQUIRE(mkdir(path.c_str(), 0700) == 0);
+    rlimit before = {};
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    const rlimit none = {0, before.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    const auto made = OwnSocketDirectory(roots);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+    REQUIRE(Contains(made.status().ToString(), "cannot make a socket in"));
+  }
+  SECTION("a name that gRPC reads as another") {
+    REQUIRE(mkdir((tmp / "a%41").c_str(), 0700) == 0);
+    REQUIRE(Contains(WhyNot({.temporary = tmp / "a%41"}), "has a % in it"));
   }
   SECTION("too long") {
     const std::string deep = tmp / std::string(80, 'x');
