@@ -12,7 +12,7 @@ bool CoordinatorCore::EnoughWorkers(Link at_least) const {
   if (membership_.all(Role::kWorker, at_least)) return true;
   // A run that is continued need not wait for workers that may be gone for good; one that hears
   // another chief is there.
-  if (membership_.any_hears_other()) return false;
+  if (membership_.any_worker_hears_other()) return false;
   return options_.continued && membership_.count(Role::kWorker, at_least) > 0 &&
          now_us_ - phase_since_us_ >= options_.adopt_grace_us;
 }

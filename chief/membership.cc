@@ -110,7 +110,7 @@ Membership::Verdict Membership::OnHello(Task task, const Hello& hello, int64_t n
       // this chief's forerunner was killed cannot tell these apart either.
       m.refused_since_us = -1;
       m.why_down = fmt::format(
-          "has lost another chief, of generation {}, and waits for it (not for --takeover)",
+          "has lost another chief, of generation {}, and waits for it (--takeover does not wait)",
           hello.heard_generation);
       return Verdict::kIgnored;
     }
@@ -187,10 +187,9 @@ bool Membership::all(Role role, Link at_least) const {
   return count(role, at_least) == (role == Role::kWorker ? workers() : ps());
 }
 
-bool Membership::any_hears_other() const {
-  const auto hears = [](const Member& m) { return m.link == Link::kProbing && m.hears_other; };
-  return std::any_of(workers_.begin(), workers_.end(), hears) ||
-         std::any_of(ps_.begin(), ps_.end(), hears);
+bool Membership::any_worker_hears_other() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const Member& m) { return m.link == Link::kProbing && m.hears_other; });
 }
 
 std::string Membership::Missing(int64_t now_us) const {

@@ -83,8 +83,8 @@ class Membership {
   bool adopted(Task task) const { return member(task).link == Link::kAdopted; }
   int count(Role role, Link at_least) const;
   bool all(Role role, Link at_least) const;
-  // Whether a task that is there hears another chief: nothing may be taken over then.
-  bool any_hears_other() const;
+  // Whether a worker that is there hears another chief: nothing may be taken over then.
+  bool any_worker_hears_other() const;
   // The highest generation and timeline that a task has heard of, from whatever job and journal: a
   // push of any former chief that is still under way bears none above them.
   uint64_t heard_generation() const { return heard_generation_.number; }

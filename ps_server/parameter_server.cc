@@ -1,6 +1,7 @@
 #include "ps_server/parameter_server.h"
 
 #include <ctime>
+#include <filesystem>
 #include <utility>
 
 #include "common/base/identity.h"
@@ -135,8 +136,10 @@ std::string ChooseUnixSocket(const PsFlags& flags, const RoleContext& context,
       return "";
     }
     directory = *std::move(own);
+    RemoveDeadSockets(directory, std::time(nullptr));
   }
-  RemoveDeadSockets(directory, std::time(nullptr));
+  // Workers are told the path, and may have started elsewhere.
+  directory = std::filesystem::absolute(directory).lexically_normal().string();
   return SocketPath(directory, static_cast<uint32_t>(context.task.index), context.incarnation);
 }
 

@@ -183,7 +183,8 @@ WorkerServer::Options MakeServerOptions(const WorkerFlags& flags, const RoleCont
   options.threads = context.threads;
   options.index = context.task.index;
   options.incarnation = context.incarnation;
-  options.host_id = context.host_id;
+  // One that says it is on no host finds no server on its own.
+  if (flags.role.unix_socket_dir != "none") options.host_id = context.host_id;
   options.data_dir = !flags.data_dir.empty() ? flags.data_dir : data_dir == nullptr ? "" : data_dir;
   const auto chief = context.cluster.Find({Role::kChief, 0});
   if (chief.has_value()) options.chief_address = chief->ToString();

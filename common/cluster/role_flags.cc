@@ -1,7 +1,5 @@
 #include "common/cluster/role_flags.h"
 
-#include <sys/un.h>
-
 #include <utility>
 
 #include "common/base/crash_point.h"
@@ -75,10 +73,9 @@ void AddRoleFlags(FlagSet* flags, RoleFlags* out) {
   flags->Add(
       "crash_point", &out->crash_point,
       "for tests: NAME[:NTH], where the process kills itself; NAME:NTH:hold, where it hangs");
-  flags->Add(
-      "unix_socket_dir", &out->unix_socket_dir,
-      "directory where the tasks of one host meet over unix sockets; none: TCP only; without "
-      "it: one of this user's, in $XDG_RUNTIME_DIR or /tmp");
+  flags->Add("unix_socket_dir", &out->unix_socket_dir,
+             "ps: directory where the tasks of one host meet over unix sockets; without it: one of "
+             "this user's, in $XDG_RUNTIME_DIR or /tmp. ps, worker: none: TCP only");
 }
 
 absl::StatusOr<RoleContext> MakeRoleContext(const RoleFlags& flags, Role role,

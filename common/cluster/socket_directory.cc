@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <string_view>
+#include <regex>
 
 #include "common/base/identity.h"
 #include "common/base/open_file.h"
@@ -22,13 +22,17 @@ namespace {
 
 constexpr time_t kLongestStart = 60;  // seconds
 
+// Of this user, and no other may change what it holds.
 bool IsOwnDirectory(const std::string& path) {
   struct stat info = {};
-  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
+  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
+         (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-bool IsSocketName(std::string_view name) {
-  return name.starts_with("ps-") && name.ends_with(".sock");
+// As SocketPath names them: "ps-3-00000000000000ab.sock".
+bool IsSocketName(const std::string& name) {
+  static const std::regex kName("ps-[0-9]+-[0-9a-f]{16}\\.sock");
+  return std::regex_match(name, kName);
 }
 
 // Whether a socket can be made there: the file system may be full or read-only, or know of none.
@@ -37,13 +41,13 @@ absl::Status TrySocket(const std::string& directory) {
   sockaddr_un name = {};
   name.sun_family = AF_UNIX;
   std::memcpy(name.sun_path, path.c_str(), path.size());
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const bool made =
-      fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name)) == 0;
-  const int error = errno;
-  if (made) unlink(path.c_str());
-  if (fd >= 0) close(fd);
-  return made ? absl::OkStatus() : ErrnoStatus("cannot make a socket in", directory, error);
+  const UniqueFd trial(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!trial.ok() ||
+      bind(trial.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0) {
+    return ErrnoStatus("cannot make a socket in", directory, errno);
+  }
+  unlink(path.c_str());
+  return absl::OkStatus();
 }
 
 bool NobodyListens(const sockaddr_un& name) {

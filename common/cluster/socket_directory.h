@@ -12,7 +12,7 @@
 namespace cohort {
 
 // Of a directory's path: the system limits those of sockets, and a socket's name takes its part.
-inline constexpr size_t kLongestSocketDirectory = sizeof(sockaddr_un::sun_path) - 1 - 40;
+inline constexpr size_t kLongestSocketDirectory = sizeof(sockaddr_un::sun_path) - 1 - 36;
 
 // Where directories for sockets are made; tests give others.
 struct SocketDirectoryRoots {
@@ -30,8 +30,9 @@ absl::StatusOr<std::string> OwnSocketDirectory(const SocketDirectoryRoots& roots
 // The path there of one life's socket: no two processes ever share one.
 std::string SocketPath(const std::string& directory, uint32_t ps, uint64_t incarnation);
 
-// Removes from a directory the sockets that killed processes left: nobody listens there, and
-// they are older than a process needs from making its socket to listening on it.
+// Removes from OwnSocketDirectory the sockets that killed processes left: nobody listens there, and
+// they are older than a process needs from making its socket to listening on it. (In a directory
+// that hosts share, another host's live sockets would look like these.)
 void RemoveDeadSockets(const std::string& directory, time_t now);
 
 }  // namespace cohort

@@ -55,7 +55,14 @@ TEST_CASE("a user's directory for sockets is made once, for this user alone") {
   const std::string in_tmp = tmp / ("cohort-" + std::to_string(geteuid()));
   REQUIRE(OwnSocketDirectory({.temporary = tmp.path()}).value() == in_tmp);
   REQUIRE(ModeOf(in_tmp) == 0700);
-  // No runtime directory of this user's.
+  REQUIRE(chmod(run.path().c_str(), 0770) == 0);  // others may put something else in its place
+  REQUIRE(OwnSocketDirectory(roots).value() == in_tmp);
+  REQUIRE(chmod(run.path().c_str(), 0700) == 0);
+  if (geteuid() == 0) {  // a root shell that has another user's
+    REQUIRE(chown(run.path().c_str(), 12345, 12345) == 0);
+    REQUIRE(OwnSocketDirectory(roots).value() == in_tmp);
+  }
+  // No runtime directory.
   for (const std::string& other : {run / "none", std::string("run"), std::string("/proc/1/none")}) {
     REQUIRE(OwnSocketDirectory({.runtime_dir = other, .temporary = tmp.path()}).value() == in_tmp);
   }
@@ -113,12 +120,12 @@ TEST_CASE("of the sockets of a directory only those go that nobody listens on") 
   const TestDirectory dir;
   const std::string live = SocketPath(dir.path(), 0, 1);
   const std::string dead = SocketPath(dir.path(), 0, 2);
-  const std::string other = dir / "mine.sock";
+  const std::string other = dir / "ps-mine.sock";
   REQUIRE(live == dir / "ps-0-0000000000000001.sock");
   const int listening = Bind(live);
   close(Bind(dead));
   close(Bind(other));
-  const std::string file = dir.Write("ps-0-file.sock", "x");
+  const std::string file = dir.Write("ps-0-000000000000000a.sock", "x");
   RemoveDeadSockets(dir.path(), std::time(nullptr) + 30);
   REQUIRE(std::filesystem::exists(dead));  // it may be about to listen
   RemoveDeadSockets(dir.path(), std::time(nullptr) + 120);

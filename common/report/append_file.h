@@ -17,8 +17,8 @@ namespace cohort {
 // A file that grows; every Append is one write. One thread at a time.
 class AppendFile {
  public:
-  // Makes the file, or goes on with it. Errors: exit 73, naming the file; a FIFO, a device or a
-  // directory in its place among them.
+  // Makes the file, or goes on with it. Errors: exit 73 (74 for want of room), naming the file; a
+  // FIFO, a device or a directory in its place among them.
   static absl::StatusOr<std::unique_ptr<AppendFile>> Open(const std::string& path);
 
   // Errors: exit 74, naming the file (a full disk: ResourceExhausted). A part may be there then.

@@ -34,7 +34,7 @@ std::string ToJsonLine(const MetricsRecord& record, int64_t unix_micros);
 // log_dir.
 class Reporter {
  public:
-  // Makes the directory and metrics.jsonl. Errors: exit 73.
+  // Makes the directory and metrics.jsonl. Errors: exit 73 (74 for want of room).
   static absl::StatusOr<std::unique_ptr<Reporter>> Open(const std::string& log_dir,
                                                         const Clock* clock);
 

@@ -3,7 +3,6 @@
 #include <sys/eventfd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <functional>
 #include <thread>
 #include <utility>
@@ -170,12 +169,12 @@ absl::StatusOr<RoleContext> Read(void (*add)(FlagSet*, Flags*), Flags* flags,
 
 StartedTask StartTask(TaskRole role, const std::vector<std::string>& arguments,
                       const std::string& tf_config, const std::string& log_file,
-                      const std::string& data_dir, ExitEvent* end) {
+                      const std::string& data_dir, const std::string& runtime_dir, ExitEvent* end) {
   if (role == TaskRole::kPs) {
     PsFlags flags;
     COHORT_ASSIGN_OR_RETURN(auto context,
                             Read(AddPsFlags, &flags, arguments, Role::kPs, tf_config, log_file));
-    auto options = MakeServerOptions(flags, context, std::getenv("XDG_RUNTIME_DIR"));
+    auto options = MakeServerOptions(flags, context, runtime_dir.c_str());
     return ServerTask<ParameterServer>::Start(std::move(context), std::move(options), end);
   }
   if (role == TaskRole::kWorker) {
@@ -226,9 +225,9 @@ absl::Status InProcessCluster::Start(TaskRole role, int index, const TaskFlags& 
   tasks_.erase(key);
   BeginLife(role, index);
   auto end = std::make_unique<ExitEvent>();
-  COHORT_ASSIGN_OR_RETURN(auto task,
-                          StartTask(role, Arguments(role, index, flags), TfConfig(role, index),
-                                    LogFile(role, index), options_.data_dir, end.get()));
+  COHORT_ASSIGN_OR_RETURN(
+      auto task, StartTask(role, Arguments(role, index, flags), TfConfig(role, index),
+                           LogFile(role, index), options_.data_dir, runtime_dir(), end.get()));
   ends_[key] = std::move(end);
   tasks_[key] = std::move(task);
   return absl::OkStatus();

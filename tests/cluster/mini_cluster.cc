@@ -41,6 +41,7 @@ absl::StatusOr<std::unique_ptr<MiniCluster>> MiniCluster::Create(Body body,
                                                                  MiniClusterOptions options) {
   std::error_code error;
   std::filesystem::create_directories(options.directory + "/logs", error);
+  if (!error) std::filesystem::create_directory(options.directory + "/run", error);
   if (error) return Unavailable("{}: {}", options.directory, error.message());
   std::ofstream(options.directory + "/job.yaml") << options.job_yaml;
   absl::StatusOr<std::unique_ptr<MiniCluster>> cluster =

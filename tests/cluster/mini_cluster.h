@@ -79,6 +79,8 @@ class MiniCluster {
   std::string job_file() const { return options_.directory + "/job.yaml"; }
   std::string checkpoint_dir() const;
   std::string log_dir() const { return options_.directory + "/logs"; }
+  // $XDG_RUNTIME_DIR of the tasks.
+  std::string runtime_dir() const { return options_.directory + "/run"; }
   // One file per server; all lives of a server append to it.
   std::string apply_log(int ps) const;
   std::vector<std::string> apply_logs() const;

@@ -61,7 +61,8 @@ absl::Status ProcessCluster::Start(TaskRole role, int index, const TaskFlags& fl
   std::vector<std::string> args = Arguments(role, index, flags);
   args.insert(args.begin(), fmt::format("{}/cohort-{}", binary_dir_, TaskRoleName(role)));
   std::vector<std::string> env = {"TF_CONFIG=" + TfConfig(role, index),
-                                  "COHORT_DATA_DIR=" + options_.data_dir};
+                                  "COHORT_DATA_DIR=" + options_.data_dir,
+                                  "XDG_RUNTIME_DIR=" + runtime_dir()};
   for (const char* name : {"PATH", "HOME", "TSAN_OPTIONS", "ASAN_OPTIONS"}) {
     if (const char* value = std::getenv(name)) env.push_back(fmt::format("{}={}", name, value));
   }
