@@ -15,7 +15,7 @@
 namespace cohort {
 ParameterServer::ParameterServer(Options options)
     : options_(std::move(options)),
-      service_(PsService::Options()),
+      service_({.incarnation = options_.incarnation}),
       apply_pool_(options_.threads - 1),
       waiting_(&clock_, {.timeout = options_.chief_wait}) {}
 

@@ -20,7 +20,10 @@ StreamServer::Methods PsService::Methods(PsCore* core, const Clock* clock) {
                        .on_closed = [core](Connection connection,
                                            ChiefLoss loss) { core->OnClosed(connection, loss); }})},
           {"/cohort.v1.ParameterServer/PushPull",
-           [this, core](std::shared_ptr<Stream> stream, CompletionLoop*) {
+           [this, core](std::shared_ptr<Stream> stream,
+                        CompletionLoop*) -> std::unique_ptr<StreamHandler> {
+             const std::string meant = stream->metadata(kPsIncarnationKey);
+             if (!meant.empty() && meant != IncarnationText(options_.incarnation)) return nullptr;
              return std::make_unique<DataStream>(core, &codec_counters_, options_.max_request_bytes,
                                                  std::move(stream));
            }}};

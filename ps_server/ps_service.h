@@ -21,6 +21,8 @@ class PsService : public ChiefSink {
   struct Options {
     // Bytes of one request over several messages at most.
     size_t max_request_bytes = size_t{2} << 30;
+    // Of this server: streams of clients that mean another one are refused.
+    uint64_t incarnation = 0;
   };
 
   explicit PsService(const Options& options) : options_(options) {}

@@ -24,9 +24,13 @@ CompletionLoop::Clock::time_point Deadline() {
 // One stream of a raw client, polled by the test's thread.
 class TestStream : public StreamHandler {
  public:
-  TestStream(const std::string& address, const std::string& method, CompletionLoop* loop)
+  // `incarnation`: what it says about the server that it means; "": nothing.
+  TestStream(const std::string& address, const std::string& method, CompletionLoop* loop,
+             const std::string& incarnation = "")
       : loop_(loop), client_(*StreamClient::Create(address, {})) {
-    stream = client_->Open("/cohort.v1.ParameterServer/" + method, this, loop);
+    StreamClient::OpenOptions options;
+    if (!incarnation.empty()) options.metadata[kPsIncarnationKey] = incarnation;
+    stream = client_->Open("/cohort.v1.ParameterServer/" + method, this, loop, options);
   }
   ~TestStream() override {
     stream->Abort();
@@ -190,6 +194,28 @@ TEST_CASE("push and pull over TCP and unix sockets") {
   }
   CHECK_THAT(ps.server->metrics().Text(),
              Catch::Contains("cohort_ps_pushes_total{verdict=\"applied\"} 6"));
+}
+
+TEST_CASE("a push that is meant for another server, or another life of this one, changes nothing") {
+  TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)));
+  const auto push = [&ps](uint64_t closure, const std::string& incarnation) {
+    TestStream client(ps.address(), "PushPull", &ps.loop, incarnation);
+    PushPullEncoder encoder;
+    auto header = Header(1, closure);
+    header.set_settled_watermark(closure);
+    AddDense(&header, 0, {1, 1, 1}, &encoder);
+    client.stream->Send(encoder.Finish(header));
+    if (!client.Wait(1)) return client.status;
+    CHECK(Read(&client).pushes == std::vector<int>{v1::APPLIED});
+    return absl::OkStatus();
+  };
+  for (const char* other : {"0000000000000038", "37", "x"}) {
+    const absl::Status refused = push(100, other);
+    CHECK(absl::IsUnavailable(refused));
+    CHECK_THAT(refused.ToString(), Catch::Contains("another life of this one"));
+  }
+  CHECK(push(1, "0000000000000037").ok());  // 55: its watermark was not taken
+  CHECK(push(2, "").ok());
 }
 
 TEST_CASE("large pushes and pulls travel in chunks; half a push is nothing") {

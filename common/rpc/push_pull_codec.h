@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/rpc/frame.h"
@@ -33,6 +34,11 @@ namespace cohort {
 //
 //   COHORT_RETURN_IF_ERROR(decoder.Decode(std::move(frame), &request_header));  // any frame
 //   decoder.payload(0).CopyTo(destination);               // after its size() was checked
+
+// The metadata by which a client of PushPull says which life of which server it means, and its
+// value.
+inline constexpr char kPsIncarnationKey[] = "cohort-ps-incarnation";
+std::string IncarnationText(uint64_t incarnation);
 
 // What the codec did, for tests and benchmarks. One may be shared by many codecs and threads.
 struct CodecCounters {

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <google/protobuf/message_lite.h>
 
 #include <cstring>
@@ -36,6 +37,8 @@ grpc::Slice SubSlice(const grpc::Slice& slice, size_t begin, size_t end) {
 }
 
 }  // namespace
+
+std::string IncarnationText(uint64_t incarnation) { return fmt::format("{:016x}", incarnation); }
 
 void PushPullEncoder::BeginPayload() { payload_bytes_.push_back(0); }
 

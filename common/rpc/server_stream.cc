@@ -45,6 +45,12 @@ void ServerStream::Abort() {
   if (accepted_.load(std::memory_order_acquire)) StreamBase::Abort();
 }
 
+std::string ServerStream::metadata(const std::string& key) const {
+  const auto& all = context_.client_metadata();
+  const auto found = all.find(key);
+  return found == all.end() ? "" : std::string(found->second.data(), found->second.size());
+}
+
 void ServerStream::StartRead(Frame* frame, void* tag) { call_.Read(&frame->bytes(), tag); }
 
 void ServerStream::StartWrite(const Frame& frame, void* tag) { call_.Write(frame.bytes(), tag); }

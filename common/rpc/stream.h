@@ -60,6 +60,8 @@ class Stream {
   virtual void Abort() = 0;
   // "ipv4:127.0.0.1:4711" at a server, the dialled address at a client; for logs.
   virtual std::string peer() const = 0;
+  // At a server: what the client said under this key as it opened the stream; "" where nothing.
+  virtual std::string metadata(const std::string& key) const { return ""; }
 };
 
 class StreamHandler {

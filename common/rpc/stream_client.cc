@@ -35,6 +35,7 @@ class ClientStream final : public StreamBase {
 
   void Start(const std::string& method, const StreamClient::OpenOptions& options) {
     context_.set_wait_for_ready(options.wait_for_ready);
+    for (const auto& [key, value] : options.metadata) context_.AddMetadata(key, value);
     call_ = grpc::GenericStub(channel_).PrepareCall(&context_, method, loop_->queue());
     if (options.wait_for_ready && options.connect_timeout.count() > 0) {
       const std::weak_ptr<StreamBase> weak = weak_from_this();

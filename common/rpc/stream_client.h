@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -33,6 +34,8 @@ class StreamClient {
     // With wait_for_ready: OnClosed(DeadlineExceeded) when there is no connection by then. 0: wait
     // as long as it takes.
     std::chrono::milliseconds connect_timeout{0};
+    // What the server is told first, by key (lower case): see Stream::metadata.
+    std::map<std::string, std::string> metadata;
   };
 
   // `address`: "host:port", "[::1]:port" or "unix:/path". Does not connect yet.

@@ -99,7 +99,9 @@ void StreamServer::Impl::OnAccept(const std::shared_ptr<ServerStream>& stream) {
     return stream->Refuse(Unavailable("the server is shutting down"));
   }
   std::unique_ptr<StreamHandler> handler = method->second(stream, stream->loop());
-  if (handler == nullptr) return stream->Refuse(Unavailable("the stream was refused"));
+  if (handler == nullptr)
+    return stream->Refuse(
+        Unavailable("the stream is for another server, or another life of this one"));
   stream->Serve(std::move(handler));
 }
 

@@ -42,14 +42,14 @@ class RemoteAccess::Impl : public ExchangeRunner {
   struct Link {
     std::shared_ptr<PsConnection> connection;  // null: none is open
     uint64_t incarnation = 0;
-    bool avoid_unix = false;  // it failed for this incarnation
+    bool avoid_unix = false;  // it has not led to this incarnation
   };
 
   int64_t NowUs() const override { return Micros(std::chrono::steady_clock::now()); }
   void WaitForInput(int64_t deadline_us) override;
   void OnEnded() override;
   void Send(const ServerRoute& server, std::span<const ExchangeMessage> messages) override;
-  void Reset(const ServerRoute& server) override { Drop(server.ps); }
+  void Reset(const ServerRoute& server) override;
 
   void TakeMemoryBack();
   PsConnection* Connect(const ServerRoute& server);
@@ -142,8 +142,9 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
     OnClosed(closed, status);
   };
   auto connection = std::make_shared<PsConnection>(
-      server.ps, PsConnection::ChooseAddress(server, options_.host_id, link.avoid_unix),
-      std::move(callbacks), &codec_counters_);
+      server.ps, server.incarnation,
+      PsConnection::ChooseAddress(server, options_.host_id, link.avoid_unix), std::move(callbacks),
+      &codec_counters_);
   const absl::Status opened = connection->Open(options_.allow_insecure, &loop_);
   if (!opened.ok()) {
     loop_.Post([this, ps = server.ps, opened] {
@@ -154,6 +155,12 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
   Bump(&connections_, 1);
   link.connection = std::move(connection);
   return link.connection.get();
+}
+
+void RemoteAccess::Impl::Reset(const ServerRoute& server) {
+  Link& link = links_[server.ps];
+  if (link.connection != nullptr && link.connection->is_mute_socket()) link.avoid_unix = true;
+  Drop(server.ps);
 }
 
 void RemoteAccess::Impl::Drop(uint32_t ps) {
@@ -176,9 +183,7 @@ void RemoteAccess::Impl::OnClosed(PsConnection* connection, const absl::Status& 
     Link& link = links_[connection->ps()];
     last = std::move(link.connection);
     link.connection = nullptr;
-    if (!connection->connected() && connection->address().starts_with("unix:")) {
-      link.avoid_unix = true;
-    }
+    if (connection->is_mute_socket()) link.avoid_unix = true;
     exchange_.OnLost(connection->ps(), status, Micros(std::chrono::steady_clock::now()));
   }
   closed_.push_back(std::move(last));

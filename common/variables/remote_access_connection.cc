@@ -18,10 +18,11 @@ std::string PsConnection::ChooseAddress(const ServerRoute& route, const std::str
   return "unix:" + route.unix_socket;
 }
 
-PsConnection::PsConnection(uint32_t ps, std::string address, Callbacks callbacks,
-                           CodecCounters* counters)
+PsConnection::PsConnection(uint32_t ps, uint64_t incarnation, std::string address,
+                           Callbacks callbacks, CodecCounters* counters)
     : counters_(counters),
       ps_(ps),
+      incarnation_(incarnation),
       address_(std::move(address)),
       callbacks_(std::move(callbacks)),
       decoder_(counters) {
@@ -34,6 +35,7 @@ absl::Status PsConnection::Open(bool allow_insecure, CompletionLoop* loop) {
   COHORT_ASSIGN_OR_RETURN(client_, StreamClient::Create(address_, options));
   StreamClient::OpenOptions open;
   open.wait_for_ready = false;
+  if (incarnation_ != 0) open.metadata[kPsIncarnationKey] = IncarnationText(incarnation_);
   stream_ = client_->Open("/cohort.v1.ParameterServer/PushPull", this, loop, open);
   return absl::OkStatus();
 }
@@ -80,6 +82,7 @@ void PsConnection::OnFrame(Frame frame) {
     stream_->Abort();
     return;
   }
+  answered_ = true;
   for (const PayloadPieces& field : fields_) {
     size_t bytes = 0;
     for (const Bytes& piece : field) bytes += piece.size();

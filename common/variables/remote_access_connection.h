@@ -36,7 +36,9 @@ class PsConnection : public StreamHandler {
   static std::string ChooseAddress(const ServerRoute& route, const std::string& host_id,
                                    bool avoid_unix);
 
-  PsConnection(uint32_t ps, std::string address, Callbacks callbacks, CodecCounters* counters);
+  // `incarnation`: of the server that is meant; any other refuses. 0: not known.
+  PsConnection(uint32_t ps, uint64_t incarnation, std::string address, Callbacks callbacks,
+               CodecCounters* counters);
 
   // Opens the stream. Errors: an address that cannot be dialled; then there will be no on_closed.
   absl::Status Open(bool allow_insecure, CompletionLoop* loop);
@@ -47,10 +49,11 @@ class PsConnection : public StreamHandler {
 
   uint32_t ps() const { return ps_; }
   const std::string& address() const { return address_; }
-  bool connected() const { return connected_; }
+  // Whether this is a unix socket that has never given an answer: another process may have its
+  // name, or one that says nothing.
+  bool is_mute_socket() const { return on_unix_socket() && !answered_; }
   uint64_t bytes_received() const { return bytes_received_; }
 
-  void OnConnected() override { connected_ = true; }
   void OnFrame(Frame frame) override;
   bool ExpectsMore() override { return unanswered_ > 0; }
   void OnClosed(const absl::Status& status) override;
@@ -61,12 +64,13 @@ class PsConnection : public StreamHandler {
 
   CodecCounters* const counters_;
   const uint32_t ps_;
+  const uint64_t incarnation_;
   const std::string address_;
   const Callbacks callbacks_;
   std::unique_ptr<StreamClient> client_;
   std::shared_ptr<Stream> stream_;
   bool abandoned_ = false;
-  bool connected_ = false;
+  bool answered_ = false;
   uint64_t unanswered_ = 0;  // requests
   uint64_t bytes_received_ = 0;
   // Of the response being read; kept, so that reading allocates nothing.

@@ -8,6 +8,7 @@
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/base/test_directory.h"
 #include "common/variables/exchange_test_world.h"
 #include "common/variables/remote_access_test_server.h"
 
@@ -63,6 +64,50 @@ TEST_CASE("steps over real sockets read what they wrote") {
   CHECK(cluster.remote->counters().resends == 0);
   CHECK(cluster.remote->counters().connections == 2);
   CHECK(cluster.real[0].streams == 1);
+}
+
+TEST_CASE("a unix socket that does not lead to the server is given up, and the address used") {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("cohort-{}.sock", getpid())).string();
+  Cluster cluster(path);
+  cluster.real[0].incarnation = cluster.world.routes.servers(0).incarnation();
+  // It gets the name.
+  Cluster other(path + "-other");
+  RealServer& reached = other.real[0];
+  SECTION("another server") { reached.incarnation = 7; }
+  SECTION("one that says nothing") { reached.silent = true; }
+  std::filesystem::rename(path + "-other", path);
+  Step step({3, 40});
+  step.dense_gradient.assign(21, 1);
+  const PullBatch pull = step.Pull();
+  for (uint64_t closure = 1; closure <= 3; ++closure) {
+    const PushBatch push = step.Push(closure);
+    const auto result = cluster.access->Exchange(&push, &pull);
+    REQUIRE(result.ok());
+    CHECK(result->push.applied == 3);
+  }
+  CHECK(cluster.remote->counters().resends == 1);
+  CHECK(cluster.real[0].streams == 1);
+  CHECK(reached.refused + reached.requests == 1);
+  MutexLock lock(&other.mu);
+  for (const ModelTablet& tablet : other.world.tablets) CHECK(tablet.log.empty());
+}
+
+TEST_CASE("a server that took another's address is not taken for it") {
+  Cluster cluster;
+  cluster.real[1].incarnation = 7;
+  Step step({3, 40});
+  step.dense_gradient.assign(21, 1);
+  const PushBatch push = step.Push(1);
+  const auto failed = cluster.access->Exchange(&push, nullptr);
+  REQUIRE(absl::IsUnavailable(failed.status()));
+  CHECK(GetFailure(failed.status())->index == 1);
+  CHECK(testing::Contains(failed.status().ToString(), "another life of this one"));
+  CHECK(cluster.real[1].streams == 0);
+  // The routes say who is there now.
+  cluster.world.routes.mutable_servers(1)->set_incarnation(7);
+  cluster.SetRoutes();
+  CHECK(cluster.access->Exchange(&push, nullptr).ok());
 }
 
 TEST_CASE("an answer that is promised for later is read when it comes") {

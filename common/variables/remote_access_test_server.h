@@ -25,18 +25,26 @@ class RealServer {
     StreamServer::Options options;
     options.listen = {fmt::format("127.0.0.1:{}", port)};
     if (!unix_path.empty()) options.listen.push_back("unix:" + unix_path);
-    auto server =
-        StreamServer::Start(options, {{"/cohort.v1.ParameterServer/PushPull",
-                                       [this](std::shared_ptr<Stream> stream, CompletionLoop*) {
-                                         ++streams;
-                                         return std::make_unique<Handler>(this, std::move(stream));
-                                       }}});
+    auto server = StreamServer::Start(
+        options, {{"/cohort.v1.ParameterServer/PushPull",
+                   [this](std::shared_ptr<Stream> stream,
+                          CompletionLoop*) -> std::unique_ptr<StreamHandler> {
+                     const uint64_t own = incarnation;
+                     if (own != 0 && stream->metadata(kPsIncarnationKey) != IncarnationText(own)) {
+                       ++refused;
+                       return nullptr;
+                     }
+                     ++streams;
+                     return std::make_unique<Handler>(this, std::move(stream));
+                   }}});
     if (!server.ok()) throw std::runtime_error(server.status().ToString());
     server_ = *std::move(server);
   }
   void Stop() { server_.reset(); }
   int port() const { return server_->port(); }
 
+  std::atomic<uint64_t> incarnation{0};  // what a stream must mean; 0: anything
+  std::atomic<int> refused{0};           // streams that meant something else
   std::atomic<int> streams{0};
   std::atomic<int> lose_requests{0};   // drop the stream before the request is looked at
   std::atomic<int> lose_responses{0};  // drop it after
