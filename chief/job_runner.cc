@@ -385,7 +385,7 @@ absl::Status JobRunner::End() {
   while (true) {
     const absl::Status status = MustCheckpoint(/*finished=*/true);
     if (status.ok()) break;
-    COHORT_RETURN_IF_ERROR(Annotate(Recover(status), "the last checkpoint"));
+    COHORT_RETURN_IF_ERROR(RoomMayCome(Annotate(Recover(status), "the last checkpoint")));
     COHORT_RETURN_IF_ERROR(TrainAll());
   }
   COHORT_RETURN_IF_ERROR(FillReport());

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A chief on a disk that has room for some files only: whatever it cannot make is worth another try.
+"""A job on a disk that has room for some files only: whatever cannot be made is worth another try.
 
 The disk is a mount of the test's own. Exit code 77, which ctest takes for "skipped", where there may be none.
 """
@@ -36,6 +36,31 @@ class SmallDisk(unittest.TestCase):
                 lacks.add(re.search(r'cohort-chief: error: .*/([^/ ]+?)"?: No space left', ended.stderr)[1])
         self.assertEqual(ended.returncode, 69, ended.stderr)
         self.assertLessEqual({"c", "chief.lock", "l", "metrics.jsonl", "journal"}, lacks)
+
+    def test_the_last_checkpoint_waits_for_room(self):
+        """The launcher starts its chief again until there is, and what was trained is still there."""
+        with Directory() as directory, Directory() as beside:
+            job, out = os.path.join(beside, "job.yaml"), os.path.join(beside, "out")
+            with open(os.path.join(EXAMPLES, "recommender.yaml"), encoding="utf-8") as f:
+                text = f.read()
+            with open(job, "w", encoding="utf-8") as f:
+                f.write(text.split("\ncheckpoint:")[0] + "\n")
+            script = """
+                mount -t tmpfs -o nr_inodes=$1 none "$0" || exit 1
+                "$2" local --restart --ps 1 --workers 1 --run_dir "$4/run.$1" --checkpoint_dir "$0/c" "$3" >"$4/out" 2>&1 &
+                until grep -q "exited with 75" "$4/out" || ! kill -0 $!; do sleep 0.1; done 2>/dev/null
+                mount -o remount,nr_inodes=1000 none "$0"
+                wait $!"""
+            for files in range(8, 40):
+                ended = run([*OWN_MOUNTS, "sh", "-c", script, directory, str(files), program("cohort"), job, beside])
+                with open(out, encoding="utf-8") as f:
+                    said = f.read()
+                self.assertEqual(ended.returncode, 0, said)
+                if "cohort-chief: error: the last checkpoint: " in said:
+                    break
+        self.assertRegex(said, r"the last checkpoint: .*: No space left on device")
+        self.assertRegex(said, r"continuing recommender at step (\d+) of \1\n")
+        self.assertRegex(said, r"failures +0 workers lost, 0 parameter servers lost, 0 restores")
 
 
 if __name__ == "__main__":
