@@ -207,8 +207,7 @@ absl::Status JobRunner::TakeFirstCut() {
   while (true) {
     const absl::Status status = MustCheckpoint(/*finished=*/false);
     if (status.ok()) return status;
-    // Of what came before it a server that lacks memory must not look like a disk that lacks room.
-    COHORT_RETURN_IF_ERROR(Annotate(RoomMayCome(Recover(status)), "the first checkpoint"));
+    COHORT_RETURN_IF_ERROR(Annotate(Recover(status), "the first checkpoint"));
   }
 }
 
@@ -217,7 +216,8 @@ absl::Status JobRunner::MustCheckpoint(bool finished) {
   if (status.ok()) return status;
   // It may be for a server that is lost, which is raised here.
   const absl::Status raised = cluster_->Join();
-  return raised.ok() ? status : raised;
+  // A server that lacks memory must not look like a disk that lacks room.
+  return raised.ok() ? RoomMayCome(status) : raised;
 }
 
 absl::Status JobRunner::TrainAll() {
@@ -385,7 +385,7 @@ absl::Status JobRunner::End() {
   while (true) {
     const absl::Status status = MustCheckpoint(/*finished=*/true);
     if (status.ok()) break;
-    COHORT_RETURN_IF_ERROR(RoomMayCome(Annotate(Recover(status), "the last checkpoint")));
+    COHORT_RETURN_IF_ERROR(Annotate(Recover(status), "the last checkpoint"));
     COHORT_RETURN_IF_ERROR(TrainAll());
   }
   COHORT_RETURN_IF_ERROR(FillReport());

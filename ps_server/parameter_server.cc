@@ -2,6 +2,7 @@
 
 #include <ctime>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "common/base/identity.h"
@@ -139,7 +140,9 @@ std::string ChooseUnixSocket(const PsFlags& flags, const RoleContext& context,
     RemoveDeadSockets(directory, std::time(nullptr));
   }
   // Workers are told the path, and may have started elsewhere.
-  directory = std::filesystem::absolute(directory).lexically_normal().string();
+  std::error_code unknown;  // where this process is: it is left as it is
+  const std::filesystem::path absolute = std::filesystem::absolute(directory, unknown);
+  if (!unknown) directory = absolute.string();
   return SocketPath(directory, static_cast<uint32_t>(context.task.index), context.incarnation);
 }
 

@@ -6,6 +6,7 @@
 
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
+#include "common/cluster/role_flags.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_proto.h"
 #include "common/rpc/frame_codec.h"
@@ -13,6 +14,7 @@
 #include "common/rpc/stream_client.h"
 #include "common/variables/exchange_test_world.h"
 #include "common/variables/remote_access_test_server.h"
+#include "worker/worker_options.h"
 
 namespace cohort {
 namespace {
@@ -263,6 +265,16 @@ TEST_CASE("a taken port is an error that names it") {
   options.log = cluster.log.get();
   const auto second = WorkerServer::Start(options);
   CHECK(absl::IsAlreadyExists(second.status()));
+}
+
+TEST_CASE("a worker that is told to use no unix socket knows no server of its own host") {
+  RoleContext context;
+  context.bind = Address{"127.0.0.1", 1};
+  context.host_id = "here";
+  WorkerFlags flags;
+  CHECK(MakeServerOptions(flags, context, nullptr).host_id == "here");
+  flags.role.unix_socket_dir = "none";
+  CHECK(MakeServerOptions(flags, context, nullptr).host_id.empty());
 }
 
 TEST_CASE("without a chief a worker says whom it waits for, and ends at the deadline") {

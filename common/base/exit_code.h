@@ -18,7 +18,7 @@ enum class ExitCode : int {
   kOs = 71,
   kCantCreate = 73,  // an output cannot be made
   kIo = 74,          // reading or writing failed, a disk is full
-  kTempFail = 75,    // cancelled or aborted, or no room to begin with: worth another try
+  kTempFail = 75,    // cancelled or aborted, or no room to begin or end: worth another try
   kNoPermission = 77,
   kConfig = 78,  // TF_CONFIG, an address, a directory that is not shared
 };
@@ -40,8 +40,8 @@ ExitCode ExitCodeOf(const absl::Status& status);
 absl::Status WithExitCode(absl::Status status, ExitCode code);
 
 // Where this status is for want of room alone (ResourceExhausted): that it is worth another try
-// (75). Of what a process needs before it begins, so that whoever starts it again does so until
-// there is room.
+// (75). Of what a process needs before it begins, or may call its work done: whoever starts it
+// again does so until there is room.
 absl::Status RoomMayCome(absl::Status status);
 
 // Writes "program: error: message" (Printable) to stderr, or to stdout where stderr takes nothing

@@ -37,7 +37,7 @@ bool IsSocketName(const std::string& name) {
 
 // Whether a socket can be made there: the file system may be full or read-only, or know of none.
 absl::Status TrySocket(const std::string& directory) {
-  const std::string path = fmt::format("{}/try-{:016x}", directory, RandomIncarnation());
+  const std::string path = SocketPath(directory, /*ps=*/0, RandomIncarnation());
   sockaddr_un name = {};
   name.sun_family = AF_UNIX;
   std::memcpy(name.sun_path, path.c_str(), path.size());

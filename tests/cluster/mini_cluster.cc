@@ -41,7 +41,9 @@ absl::StatusOr<std::unique_ptr<MiniCluster>> MiniCluster::Create(Body body,
                                                                  MiniClusterOptions options) {
   std::error_code error;
   std::filesystem::create_directories(options.directory + "/logs", error);
-  if (!error) std::filesystem::create_directory(options.directory + "/run", error);
+  const std::string run = options.directory + "/run";
+  if (!error) std::filesystem::create_directory(run, error);
+  if (!error) std::filesystem::permissions(run, std::filesystem::perms::owner_all, error);
   if (error) return Unavailable("{}: {}", options.directory, error.message());
   std::ofstream(options.directory + "/job.yaml") << options.job_yaml;
   absl::StatusOr<std::unique_ptr<MiniCluster>> cluster =

@@ -46,8 +46,8 @@ class SmallDisk(unittest.TestCase):
             with open(job, "w", encoding="utf-8") as f:
                 f.write(text.split("\ncheckpoint:")[0] + "\n")
             script = """
-                mount -t tmpfs -o nr_inodes=$1 none "$0" || exit 1
-                "$2" local --restart --ps 1 --workers 1 --run_dir "$4/run.$1" --checkpoint_dir "$0/c" "$3" >"$4/out" 2>&1 &
+                mount -t tmpfs -o nr_inodes=$1 none "$0" && : >"$4/out" || exit 1
+                XDG_RUNTIME_DIR="$4" "$2" local --restart --ps 1 --workers 1 --run_dir "$4/run.$1" --checkpoint_dir "$0/c" "$3" >"$4/out" 2>&1 &
                 until grep -q "exited with 75" "$4/out" || ! kill -0 $!; do sleep 0.1; done 2>/dev/null
                 mount -o remount,nr_inodes=1000 none "$0"
                 wait $!"""
