@@ -9,6 +9,8 @@ PsMetrics::PsMetrics(MetricsRegistry* r)
       bytes_out(r->AddCounter("cohort_ps_sent_bytes_total", "Payload bytes of responses.")),
       bad_requests(r->AddCounter("cohort_ps_bad_requests_total",
                                  "Requests that could not be read as a whole.")),
+      refused_streams(r->AddCounter("cohort_ps_refused_streams_total",
+                                    "Streams of workers that meant another server or life.")),
       non_finite_gradients(r->AddCounter("cohort_ps_non_finite_gradients_total",
                                          "Applied pushes with a NaN or an infinity.")),
       apply_seconds(r->AddHistogram("cohort_ps_apply_seconds",

@@ -23,7 +23,10 @@ StreamServer::Methods PsService::Methods(PsCore* core, const Clock* clock) {
            [this, core](std::shared_ptr<Stream> stream,
                         CompletionLoop*) -> std::unique_ptr<StreamHandler> {
              const std::string meant = stream->metadata(kPsIncarnationKey);
-             if (!meant.empty() && meant != IncarnationText(options_.incarnation)) return nullptr;
+             if (!meant.empty() && meant != IncarnationText(options_.incarnation)) {
+               core->metrics()->refused_streams->Increment();
+               return nullptr;
+             }
              return std::make_unique<DataStream>(core, &codec_counters_, options_.max_request_bytes,
                                                  std::move(stream));
            }}};

@@ -214,6 +214,7 @@ TEST_CASE("a push that is meant for another server, or another life of this one,
     CHECK(absl::IsUnavailable(refused));
     CHECK_THAT(refused.ToString(), Catch::Contains("another life of this one"));
   }
+  CHECK_THAT(ps.server->metrics().Text(), Catch::Contains("cohort_ps_refused_streams_total 3\n"));
   CHECK(push(1, "0000000000000037").ok());  // 55: its watermark was not taken
   CHECK(push(2, "").ok());
 }
