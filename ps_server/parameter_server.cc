@@ -71,6 +71,7 @@ absl::Status ParameterServer::Listen() {
   listen.listen = options_.listen;
   listen.allow_insecure = options_.allow_insecure;
   listen.threads = options_.threads;
+  listen.transport.read_early = options_.own_core;
   listen.thread_name = "ps";
   listen.health_services = {"cohort.v1.ParameterServer"};
   COHORT_ASSIGN_OR_RETURN(server_,
@@ -160,6 +161,7 @@ ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleConte
   }
   options.allow_insecure = flags.role.allow_insecure;
   options.threads = context.threads;
+  options.own_core = context.own_core;
   options.incarnation = context.incarnation;
   options.host_id = context.host_id;
   options.apply_log = flags.apply_log;

@@ -21,6 +21,7 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options option
   remote.exchange = o.exchange;
   remote.host_id = o.host_id;
   remote.allow_insecure = o.allow_insecure;
+  remote.own_core = o.own_core;
   server->remote_ = std::make_unique<RemoteAccess>(remote);
   WorkerCore::Options core;
   core.index = o.index;
@@ -181,6 +182,7 @@ WorkerServer::Options MakeServerOptions(const WorkerFlags& flags, const RoleCont
   }
   options.allow_insecure = flags.role.allow_insecure;
   options.threads = context.threads;
+  options.own_core = context.own_core;
   options.index = context.task.index;
   options.incarnation = context.incarnation;
   // One that says it is on no host finds no server on its own.

@@ -4,6 +4,8 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
+#include "common/base/identity.h"
+#include "common/cluster/thread_share.h"
 
 namespace cohort {
 namespace {
@@ -27,6 +29,7 @@ TEST_CASE("a task learns about itself from its flags and TF_CONFIG") {
   REQUIRE(context->advertised == Address{"localhost", 3});
   REQUIRE(context->bind == Address{"localhost", 3});
   REQUIRE(context->threads == 3);
+  REQUIRE(context->own_core == HasOwnCore(context->cluster, context->task, AvailableCores()));
   REQUIRE(context->incarnation != 0);
   REQUIRE_FALSE(context->host_id.empty());
   REQUIRE_FALSE(context->log->enabled(LogLevel::kWarning));

@@ -3,10 +3,12 @@
 #include <algorithm>
 
 namespace cohort {
+namespace {
 
-int ThreadShare(const ClusterSpec& cluster, Task self, int cores) {
+// Workers and ps on the host of `self`; at least 1.
+int TasksOfHost(const ClusterSpec& cluster, Task self) {
   const auto own = cluster.Find(self);
-  if (!own.has_value()) return std::max(1, cores);
+  if (!own.has_value()) return 1;
   int tasks = 0;
   for (const Role role : {Role::kWorker, Role::kPs}) {
     for (const auto& [index, address] : cluster.tasks(role)) {
@@ -14,7 +16,17 @@ int ThreadShare(const ClusterSpec& cluster, Task self, int cores) {
       if (both_loopback || address.host == own->host) ++tasks;
     }
   }
-  return std::max(1, cores / std::max(1, tasks));
+  return std::max(1, tasks);
+}
+
+}  // namespace
+
+int ThreadShare(const ClusterSpec& cluster, Task self, int cores) {
+  return std::max(1, cores / TasksOfHost(cluster, self));
+}
+
+bool HasOwnCore(const ClusterSpec& cluster, Task self, int cores) {
+  return cores >= TasksOfHost(cluster, self);
 }
 
 }  // namespace cohort

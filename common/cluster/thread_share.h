@@ -10,6 +10,9 @@ namespace cohort {
 // evaluator do little while the others work, and take none from them.
 int ThreadShare(const ClusterSpec& cluster, Task self, int cores);
 
+// Whether each of these workers and ps can have a core to itself.
+bool HasOwnCore(const ClusterSpec& cluster, Task self, int cores);
+
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_CLUSTER_THREAD_SHARE_H_

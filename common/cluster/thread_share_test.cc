@@ -17,6 +17,9 @@ TEST_CASE("cores are shared out among the tasks of one host") {
   REQUIRE(ThreadShare(cluster, {Role::kWorker, 2}, 16) == 16);
   REQUIRE(ThreadShare(cluster, {Role::kChief, 0}, 16) == 16);
   REQUIRE(ThreadShare(cluster, {Role::kEvaluator, 0}, 0) == 1);
+  REQUIRE(HasOwnCore(cluster, {Role::kWorker, 0}, 3));
+  REQUIRE_FALSE(HasOwnCore(cluster, {Role::kWorker, 0}, 2));
+  REQUIRE(HasOwnCore(cluster, {Role::kWorker, 2}, 1));
 }
 
 TEST_CASE("all names of loopback are one host") {

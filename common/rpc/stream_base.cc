@@ -147,9 +147,13 @@ void StreamBase::Reject(const absl::Status& status) {
 void StreamBase::OnRead(bool ok) {
   if (!ok) return EndReads();
   Frame frame = std::move(read_frame_);
+  if (options_.read_early && !muted_.load(std::memory_order_relaxed)) {
+    StartRead(&read_frame_, read_event_.Arm());
+    return handler_->OnFrame(std::move(frame));
+  }
   if (!muted_.load(std::memory_order_relaxed)) {
-    // Before the next read: that tells the peer at once how much it may send now, in a write of its
-    // own that wakes the peer for nothing. An answer that is sent here takes it along.
+    // Before the next read (see read_early): an answer that is sent here takes along what the read
+    // has to tell.
     handler_->OnFrame(std::move(frame));
     if (!handler_->ExpectsMore() && PutReadOff()) return;
   }

@@ -61,8 +61,10 @@ TEST_CASE("every order of ends is survived, with one OnClosed each") {
   const uint32_t seed = 20240607;
   INFO("seed " << seed);
   std::atomic<uint32_t> made{0};
+  closes = 0;
   StreamServer::Options options = ListenOn({"127.0.0.1:0"});
   options.threads = 2;
+  options.transport.read_early = GENERATE(false, true);
   auto server = StreamServer::Start(
       options, {{kEchoMethod, [&](std::shared_ptr<Stream> stream, CompletionLoop*) {
                    return std::make_unique<Erratic>(std::move(stream), seed + ++made);
@@ -74,7 +76,9 @@ TEST_CASE("every order of ends is survived, with one OnClosed each") {
     auto loop = std::make_unique<CompletionLoop>();
     const bool own_thread = random() % 2 == 0;
     if (own_thread) loop->Start("client");
-    auto client = StreamClient::Create(address, {});
+    StreamClient::Options early_or_late;
+    early_or_late.transport.read_early = random() % 2 == 0;
+    auto client = StreamClient::Create(address, early_or_late);
     REQUIRE(client.ok());
     std::vector<std::unique_ptr<Recorder>> handlers;
     std::vector<std::shared_ptr<Stream>> streams;

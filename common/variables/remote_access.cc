@@ -145,7 +145,10 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
       server.ps, server.incarnation,
       PsConnection::ChooseAddress(server, options_.host_id, link.avoid_unix), std::move(callbacks),
       &codec_counters_);
-  const absl::Status opened = connection->Open(options_.allow_insecure, &loop_);
+  StreamClient::Options client;
+  client.allow_insecure = options_.allow_insecure;
+  client.transport.read_early = options_.own_core;
+  const absl::Status opened = connection->Open(client, &loop_);
   if (!opened.ok()) {
     loop_.Post([this, ps = server.ps, opened] {
       exchange_.OnLost(ps, opened, Micros(std::chrono::steady_clock::now()));

@@ -29,9 +29,7 @@ PsConnection::PsConnection(uint32_t ps, uint64_t incarnation, std::string addres
   pieces_.reserve(256);  // as many as there are slices, which varies
 }
 
-absl::Status PsConnection::Open(bool allow_insecure, CompletionLoop* loop) {
-  StreamClient::Options options;
-  options.allow_insecure = allow_insecure;
+absl::Status PsConnection::Open(const StreamClient::Options& options, CompletionLoop* loop) {
   COHORT_ASSIGN_OR_RETURN(client_, StreamClient::Create(address_, options));
   StreamClient::OpenOptions open;
   open.wait_for_ready = false;

@@ -41,7 +41,7 @@ class PsConnection : public StreamHandler {
                CodecCounters* counters);
 
   // Opens the stream. Errors: an address that cannot be dialled; then there will be no on_closed.
-  absl::Status Open(bool allow_insecure, CompletionLoop* loop);
+  absl::Status Open(const StreamClient::Options& options, CompletionLoop* loop);
 
   void Send(std::span<const ExchangeMessage> messages, PushPullEncoder* encoder, PayloadLoan* loan);
   // Nothing more is reported but on_closed.

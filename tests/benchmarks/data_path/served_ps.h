@@ -20,6 +20,7 @@ class ServedPs {
     uint32_t index = 0;  // of the layout's servers
     int threads = 1;
     v1::Layout layout;
+    bool own_core = false;  // ParameterServer::Options'
   };
   explicit ServedPs(const Options& options);
   ~ServedPs();

@@ -21,8 +21,11 @@ double Seconds(clockid_t clock) {
 
 }  // namespace
 
-Child::Child(const std::string& way, const std::string& address, const std::string& sizes)
+Child::Child(const std::string& address, const std::vector<std::string>& arguments)
     : address_(address) {
+  std::vector<char*> argv = {const_cast<char*>("transport_bench")};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
   int out[2];
   if (pipe(out) != 0) Die("no pipe");
   pid_ = fork();
@@ -31,14 +34,13 @@ Child::Child(const std::string& way, const std::string& address, const std::stri
     dup2(out[1], STDOUT_FILENO);
     close(out[0]);
     close(out[1]);
-    execl("/proc/self/exe", "transport_bench", "--serve", way.c_str(), "--listen", address.c_str(),
-          "--sizes", sizes.c_str(), nullptr);
+    execv("/proc/self/exe", argv.data());
     _exit(127);
   }
   close(out[1]);
   FILE* lines = fdopen(out[0], "r");
   int port = -1;
-  if (fscanf(lines, "%d", &port) != 1) Die("the server of " + way + " did not start");
+  if (fscanf(lines, "%d", &port) != 1) Die("a server did not start");
   fclose(lines);
   if (!address.starts_with("unix:")) {
     address_ = address.substr(0, address.rfind(':') + 1) + std::to_string(port);

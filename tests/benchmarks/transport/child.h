@@ -4,14 +4,15 @@
 #include <sys/types.h>
 
 #include <string>
+#include <vector>
 
 namespace cohort::bench {
 
-// This program again, in a process of its own, as the server of one way on one address; killed by
-// the destructor.
+// This program again, with these arguments, in a process of its own: a server on `address`, whose
+// port is the first line it prints. Killed by the destructor.
 class Child {
  public:
-  Child(const std::string& way, const std::string& address, const std::string& sizes);
+  Child(const std::string& address, const std::vector<std::string>& arguments);
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;

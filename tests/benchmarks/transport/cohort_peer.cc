@@ -97,9 +97,10 @@ class Shard : public StreamHandler {
 
 class CohortServer final : public Server {
  public:
-  explicit CohortServer(const std::string& address) {
+  CohortServer(const std::string& address, bool read_early) {
     StreamServer::Options options;
     options.listen = {address};
+    options.transport.read_early = read_early;
     auto server = StreamServer::Start(
         options, {{kMethod, [](std::shared_ptr<Stream> stream, CompletionLoop*) {
                      return std::make_unique<Shard>(std::move(stream));
@@ -115,13 +116,15 @@ class CohortServer final : public Server {
 
 class CohortClient final : public Client, public StreamHandler {
  public:
-  CohortClient(const std::string& address, const std::vector<size_t>& sizes)
+  CohortClient(const std::string& address, const std::vector<size_t>& sizes, bool read_early)
       : sizes_(sizes),
         decoder_(&counters_),
         encoder_(&counters_),
         weights_(kLargest, 1),
         gradient_(kLargest, 0) {
-    auto client = StreamClient::Create(address, {});
+    StreamClient::Options options;
+    options.transport.read_early = read_early;
+    auto client = StreamClient::Create(address, options);
     if (!client.ok()) Die(client.status().ToString());
     client_ = *std::move(client);
     stream_ = client_->Open(kMethod, this, &loop_);
@@ -253,11 +256,12 @@ class CohortClient final : public Client, public StreamHandler {
 
 }  // namespace
 
-std::unique_ptr<Server> ServeCohort(const std::string& address) {
-  return std::make_unique<CohortServer>(address);
+std::unique_ptr<Server> ServeCohort(const std::string& address, bool read_early) {
+  return std::make_unique<CohortServer>(address, read_early);
 }
-std::unique_ptr<Client> DialCohort(const std::string& address, const std::vector<size_t>& sizes) {
-  return std::make_unique<CohortClient>(address, sizes);
+std::unique_ptr<Client> DialCohort(const std::string& address, const std::vector<size_t>& sizes,
+                                   bool read_early) {
+  return std::make_unique<CohortClient>(address, sizes, read_early);
 }
 
 }  // namespace cohort::bench

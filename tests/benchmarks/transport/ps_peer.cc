@@ -32,8 +32,8 @@ v1::Layout MakeLayout(const std::vector<size_t>& sizes) {
 
 class PsServer final : public Server {
  public:
-  PsServer(const std::string& address, const std::vector<size_t>& sizes)
-      : ps_({.listen = {address}, .layout = MakeLayout(sizes)}) {}
+  PsServer(const std::string& address, const std::vector<size_t>& sizes, bool own_core)
+      : ps_({.listen = {address}, .layout = MakeLayout(sizes), .own_core = own_core}) {}
   int port() const override { return ps_.port(); }
 
  private:
@@ -42,8 +42,9 @@ class PsServer final : public Server {
 
 }  // namespace
 
-std::unique_ptr<Server> ServePs(const std::string& address, const std::vector<size_t>& sizes) {
-  return std::make_unique<PsServer>(address, sizes);
+std::unique_ptr<Server> ServePs(const std::string& address, const std::vector<size_t>& sizes,
+                                bool read_early) {
+  return std::make_unique<PsServer>(address, sizes, read_early);
 }
 
 }  // namespace cohort::bench

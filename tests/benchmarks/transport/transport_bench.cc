@@ -5,6 +5,7 @@
 //   transport_bench --transport tcp --sizes 4096,1048576 --rounds 15
 //   transport_bench --check              exit 1 where a goal is missed
 #include <fmt/format.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -38,14 +39,49 @@ struct Settings {
   int in_flight = 1;
   bool check = false;
   bool control_thread = false;
+  bool pin = true;
+  int core = -1;  // of a server
+  bool read_early = true;
 };
 
+// The cores that the client and the servers are kept on; -1: anywhere.
+struct Cores {
+  int client = -1;
+  int server = -1;
+};
+
+// Two cores of those that this process may use. A scheduler puts two ends that wait for each other
+// now on one core and now on two, which makes a round trip of a small payload two to four times as
+// long, and sticks to it for seconds: that would be measured instead of the ways.
+Cores ChooseCores() {
+  Cores cores;
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) < 2) return cores;
+  while (!CPU_ISSET(++cores.client, &allowed)) {
+  }
+  cores.server = cores.client;
+  while (!CPU_ISSET(++cores.server, &allowed)) {
+  }
+  return cores;
+}
+
+// For this process' threads to come, too.
+void StayOn(int core) {
+  if (core < 0) return;
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  CPU_SET(core, &only);
+  if (sched_setaffinity(0, sizeof(only), &only) != 0) Die("cannot be kept on one core");
+}
+
 int Serve(const Settings& settings) {
-  std::unique_ptr<Server> server = settings.serve == "plain"  ? ServePlain(settings.listen)
-                                   : settings.serve == "bare" ? ServeBare(settings.listen)
-                                   : settings.serve == "ps"
-                                       ? ServePs(settings.listen, settings.sizes)
-                                       : ServeCohort(settings.listen);
+  StayOn(settings.core);
+  cohort::PrepareTransportProcess();
+  std::unique_ptr<Server> server =
+      settings.serve == "plain"  ? ServePlain(settings.listen)
+      : settings.serve == "bare" ? ServeBare(settings.listen)
+      : settings.serve == "ps"   ? ServePs(settings.listen, settings.sizes, settings.read_early)
+                                 : ServeCohort(settings.listen, settings.read_early);
   std::printf("%d\n", server->port());
   std::fflush(stdout);
   while (true) pause();
@@ -56,18 +92,21 @@ struct Pair {
   std::unique_ptr<Client> client;
 };
 
-Pair Start(Way way, const std::string& transport, const std::vector<size_t>& sizes) {
+Pair Start(Way way, const std::string& transport, const Settings& settings, int core) {
   const std::string address =
       transport == "unix"
           ? "unix:/tmp/cohort-bench-" + std::to_string(getpid()) + "-" + kWayNames[way] + ".sock"
           : "127.0.0.1:0";
   Pair pair;
-  pair.server =
-      std::make_unique<Child>(kWayNames[way], address, fmt::format("{}", fmt::join(sizes, ",")));
+  pair.server = std::make_unique<Child>(
+      address, std::vector<std::string>{"--serve", kWayNames[way], "--listen", address, "--sizes",
+                                        fmt::format("{}", fmt::join(settings.sizes, ",")), "--core",
+                                        std::to_string(core), "--read_early",
+                                        settings.read_early ? "true" : "false"});
   const std::string& listening = pair.server->address();
   pair.client = way == kPlain  ? DialPlain(listening)
                 : way == kBare ? DialBare(listening)
-                               : DialCohort(listening, sizes);
+                               : DialCohort(listening, settings.sizes, settings.read_early);
   return pair;
 }
 
@@ -106,8 +145,12 @@ Case RunCase(std::vector<Pair>* pairs, const Settings& settings, const std::stri
 }
 
 int RunAll(const Settings& settings) {
-  std::printf("%d rounds of %d ms, %d in flight; payload over %zu MB in chunks of that size\n",
-              settings.rounds, settings.run_ms, settings.in_flight, kChunk >> 20);
+  const Cores cores = settings.pin ? ChooseCores() : Cores{};
+  StayOn(cores.client);
+  cohort::PrepareTransportProcess();
+  std::printf("%d rounds of %d ms, %d in flight; payload over %zu MB in chunks of that size; %s\n",
+              settings.rounds, settings.run_ms, settings.in_flight, kChunk >> 20,
+              cores.client < 0 ? "both ends on any core" : "each end on a core of its own");
   PrintHead();
   CompletionLoop control;
   if (settings.control_thread) control.Start("control");
@@ -118,7 +161,8 @@ int RunAll(const Settings& settings) {
       const bool wanted = std::find(settings.ways.begin(), settings.ways.end(), kWayNames[way]) !=
                           settings.ways.end();
       if (wanted)
-        pairs[static_cast<size_t>(way)] = Start(static_cast<Way>(way), transport, settings.sizes);
+        pairs[static_cast<size_t>(way)] =
+            Start(static_cast<Way>(way), transport, settings, cores.server);
     }
     for (const std::string& op : settings.ops) {
       for (size_t bytes : settings.sizes) {
@@ -158,8 +202,11 @@ int main(int argc, char** argv) {
   app.add_option("--in_flight", settings.in_flight)->check(CLI::PositiveNumber);
   app.add_flag("--control_thread", settings.control_thread,
                "the client polls a second, idle queue on another thread, as a worker does");
+  app.add_option("--pin", settings.pin, "keep each end on a core of its own (default true)");
+  app.add_option("--core", settings.core)->group("");
+  app.add_option("--read_early", settings.read_early,
+                 "as tasks that need not share their cores do (default true)");
   app.add_flag("--check", settings.check, "exit 1 where a goal is missed");
   CLI11_PARSE(app, argc, argv);
-  cohort::PrepareTransportProcess();
   return settings.serve.empty() ? RunAll(settings) : Serve(settings);
 }
