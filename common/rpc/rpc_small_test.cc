@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/status.h"
+#include "common/rpc/answer_time.h"
 #include "common/rpc/credentials.h"
 #include "common/rpc/frame_codec.h"
 #include "common/rpc/grpc_status.h"
@@ -16,6 +17,27 @@ namespace cohort {
 namespace {
 
 using Catch::Contains;
+
+TEST_CASE("an end knows whether it answers soon") {
+  AnswerTime time;
+  AnswerTime::Clock::time_point now{std::chrono::seconds(1)};
+  const auto answer_after = [&](std::chrono::microseconds took, int times) {
+    for (int i = 0; i < times; ++i) {
+      time.OnFrame(now);
+      now += took;
+      time.OnSend(now);
+      now += std::chrono::seconds(1);
+      time.OnSend(now);  // no answer: it was given
+    }
+    return time.IsShort();
+  };
+  CHECK(time.IsShort());
+  CHECK(answer_after(std::chrono::microseconds(10), 100));
+  CHECK(answer_after(std::chrono::seconds(10), 1));  // once is nothing
+  CHECK_FALSE(answer_after(std::chrono::microseconds(100), 20));
+  CHECK_FALSE(answer_after(std::chrono::seconds(10), 100));
+  CHECK(answer_after(std::chrono::microseconds(10), 20));
+}
 
 TEST_CASE("which addresses are loopback") {
   for (const char* address :

@@ -7,6 +7,7 @@
 namespace cohort {
 
 void StreamBase::Send(Frame frame) {
+  if (options_.read_early) answer_time_.OnSend(AnswerTime::Clock::now());
   const size_t bytes = frame.size();
   absl::Status over;
   Step step;
@@ -148,8 +149,11 @@ void StreamBase::OnRead(bool ok) {
   if (!ok) return EndReads();
   Frame frame = std::move(read_frame_);
   if (options_.read_early && !muted_.load(std::memory_order_relaxed)) {
-    StartRead(&read_frame_, read_event_.Arm());
-    return handler_->OnFrame(std::move(frame));
+    answer_time_.OnFrame(AnswerTime::Clock::now());
+    if (answer_time_.IsShort()) {
+      StartRead(&read_frame_, read_event_.Arm());
+      return handler_->OnFrame(std::move(frame));
+    }
   }
   if (!muted_.load(std::memory_order_relaxed)) {
     // Before the next read (see read_early): an answer that is sent here takes along what the read

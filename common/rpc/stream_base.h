@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "common/base/mutex.h"
+#include "common/rpc/answer_time.h"
 #include "common/rpc/completion_loop.h"
 #include "common/rpc/frame_queue.h"
 #include "common/rpc/stream.h"
@@ -115,7 +116,8 @@ class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase
 
   // Frames are no longer wanted: aborted, or closed at a server.
   std::atomic<bool> muted_{false};
-  Frame read_frame_;  // of the loop's thread
+  AnswerTime answer_time_;  // kept where options_.read_early
+  Frame read_frame_;        // of the loop's thread
   Event read_event_{this, &StreamBase::OnRead};
   Event sent_event_{this, &StreamBase::OnSent};
   Event finished_event_{this, &StreamBase::OnFinished};

@@ -124,6 +124,43 @@ TEST_CASE(
   CHECK(asker.status().ok());
 }
 
+TEST_CASE("where an answer takes long, nothing goes ahead of it") {
+  class Slow : public StreamHandler {
+   public:
+    explicit Slow(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+    void OnFrame(Frame frame) override {
+      const auto done = AnswerTime::Clock::now() + 4 * AnswerTime::kShort;
+      while (AnswerTime::Clock::now() < done) {  // works
+      }
+      stream_->Send(std::move(frame));
+    }
+    void OnClosed(const absl::Status&) override {}
+
+   private:
+    const std::shared_ptr<Stream> stream_;
+  };
+  StreamServer::Options options = ListenOn({"127.0.0.1:0"});
+  options.transport.read_early = true;
+  auto server = StreamServer::Start(
+      options, {{kEchoMethod, [](std::shared_ptr<Stream> stream, CompletionLoop*) {
+                   return std::make_unique<Slow>(std::move(stream));
+                 }}});
+  REQUIRE(server.ok());
+  const auto client = Echo::Dial((*server)->addresses().front());
+  CompletionLoop loop;
+  Asker asker;
+  const auto stream = client->Open(kEchoMethod, &asker, &loop);
+  constexpr size_t kRounds = 500;
+  uint64_t before = 0;
+  for (size_t i = 1; i <= kRounds + 20; ++i) {
+    if (i == 21) before = SegmentsSent();  // by then the server knows itself
+    stream->Send(FrameOf(std::string(100, 'x')));
+    REQUIRE(loop.RunUntil([&] { return asker.frame_count() == i; }, TestDeadline()));
+  }
+  CHECK(SegmentsSent() - before < 5 * kRounds / 2);
+  loop.Shutdown();
+}
+
 TEST_CASE("a read that is put off is made up for with the next frame, and at the end") {
   StreamServer::Methods methods = EchoMethods();
   methods["/cohort.test.Echo/Twice"] = [](std::shared_ptr<Stream> stream, CompletionLoop*) {

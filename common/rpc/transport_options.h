@@ -34,10 +34,11 @@ struct TransportOptions {
   // Bytes of the buffers into which a socket is read, at least: a usual message lies in one or two
   // of them, and those in use stay in a core's cache.
   int read_buffer_bytes = 512 << 10;
-  // Whether a stream starts its next read before it handles the frame at hand. A read tells the
-  // peer how much it may send now, in a write of its own, and so wakes it while its answer is being
-  // made. Where each end has a core to itself that saves the time of a wake-up, a tenth to a third
-  // of a small exchange; where they share cores it is a wake-up for nothing.
+  // Whether a stream may start its next read before it handles the frame at hand; it does where it
+  // answers sooner than a wake-up takes (AnswerTime). A read tells the peer how much it may send
+  // now, in a write of its own, and so wakes it while its answer is being made. Where each end has
+  // a core to itself that saves the time of a wake-up, a tenth to a third of a small exchange;
+  // where they share cores, or where the answer takes long, it is a wake-up for nothing.
   bool read_early = false;
 };
 
