@@ -71,7 +71,7 @@ absl::Status ParameterServer::Listen() {
   listen.listen = options_.listen;
   listen.allow_insecure = options_.allow_insecure;
   listen.threads = options_.threads;
-  listen.transport.read_early = options_.own_core;
+  listen.transport.SetOwnCore(options_.own_core);
   listen.thread_name = "ps";
   listen.health_services = {"cohort.v1.ParameterServer"};
   COHORT_ASSIGN_OR_RETURN(server_,

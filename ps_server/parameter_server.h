@@ -38,7 +38,7 @@ class ParameterServer : public ServingTask {
     std::string admin_address;        // "": no admin port
     bool allow_insecure = false;
     int threads = 1;
-    bool own_core = false;  // it shares none with other tasks: TransportOptions::read_early
+    bool own_core = false;  // TransportOptions::SetOwnCore
     uint32_t index = 0;
     uint64_t incarnation = 0;
     std::string host_id;

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <random>
 
+#include "common/base/log.h"
 #include "common/base/test_time.h"
+#include "common/cluster/role_flags.h"
 #include "common/rpc/frame_codec.h"
 #include "common/rpc/shared_segment.h"
 #include "common/rpc/status_proto.h"
 #include "common/rpc/stream_client.h"
 #include "proto/shared_payload.pb.h"
 #include "ps_server/parameter_server.h"
+#include "ps_server/ps_options.h"
 #include "ps_server/ps_test_util.h"
 
 namespace cohort::ps_test {
@@ -62,11 +65,12 @@ class TestStream : public StreamHandler {
 // A chief, and a server that serves `layout` to it.
 class TestServer {
  public:
-  explicit TestServer(const v1::Layout& layout, int threads = 2) {
+  explicit TestServer(const v1::Layout& layout, int threads = 2, bool own_core = false) {
     ParameterServer::Options options;
     unix_path_ = fmt::format("/tmp/cohort-ps-test-{}.sock", getpid());
     options.listen = {"127.0.0.1:0", "unix:" + unix_path_};
     options.threads = threads;
+    options.own_core = own_core;
     options.incarnation = 55;
     options.log = log.get();
     options.on_done = [this] { loop.Wake(); };
@@ -173,7 +177,7 @@ Answer Read(TestStream* client) {
 }
 
 TEST_CASE("push and pull over TCP and unix sockets") {
-  TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)));
+  TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)), 2, GENERATE(false, true));
   uint64_t closure = 0;
   for (const std::string& address : {ps.address(), ps.unix_address()}) {
     CAPTURE(address);
@@ -221,7 +225,7 @@ TEST_CASE("a push that is meant for another server, or another life of this one,
 
 TEST_CASE("large pushes and pulls travel in chunks; half a push is nothing") {
   constexpr size_t kElements = 1'500'000;
-  TestServer ps(Layout({Variable("w", {kElements}, 1)}, Sgd(1)));
+  TestServer ps(Layout({Variable("w", {kElements}, 1)}, Sgd(1)), 2, GENERATE(false, true));
   PushPullEncoder encoder;
   const Floats half(kElements / 2, 0.5f);
   auto first = Header(1, 0);
@@ -258,7 +262,7 @@ TEST_CASE("large pushes and pulls travel in chunks; half a push is nothing") {
 }
 
 TEST_CASE("a request that makes no sense gets an error; half a one ends its stream") {
-  TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)));
+  TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)), 2, GENERATE(false, true));
   PushPullEncoder encoder;
   TestStream client(ps.address(), "PushPull", &ps.loop);
   auto missing = Header(3, 1);
@@ -395,10 +399,23 @@ v1::SharedPayload ReadWord(TestStream* client, v1::PushPullResponseHeader* heade
   return word;
 }
 
+TEST_CASE("what a server's flags and TF_CONFIG say goes into its options") {
+  RoleContext context;
+  context.bind = Address{"127.0.0.1", 1};
+  context.log = Logger::Discard();
+  PsFlags flags;
+  flags.role.unix_socket_dir = "none";
+  CHECK_FALSE(MakeServerOptions(flags, context, nullptr).own_core);
+  context.own_core = true;
+  const auto options = MakeServerOptions(flags, context, nullptr);
+  CHECK(options.own_core);
+  CHECK(options.listen == std::vector<std::string>{"127.0.0.1:1"});
+}
+
 TEST_CASE("payloads lie in memory that a client of this host shares") {
   constexpr size_t kElements = 8192;
   constexpr size_t kBytes = kElements * sizeof(float);
-  TestServer ps(Layout({Variable("w", {kElements}, 5)}, Sgd(1)));
+  TestServer ps(Layout({Variable("w", {kElements}, 5)}, Sgd(1)), 2, GENERATE(false, true));
   const auto segment = *SharedSegment::Create(8 * kBytes);
   PushPullEncoder encoder;
   v1::PushPullResponseHeader answer;

@@ -36,7 +36,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
     std::string admin_address;        // "": no admin port
     bool allow_insecure = false;
     int threads = 1;        // of the step's kernels
-    bool own_core = false;  // it shares none with other tasks: TransportOptions::read_early
+    bool own_core = false;  // TransportOptions::SetOwnCore
     int index = 0;
     uint64_t incarnation = 0;
     std::string host_id;

@@ -39,7 +39,7 @@ struct RoleContext {
   std::optional<Address> advertised;  // its own entry in the cluster; a chief may have none
   std::optional<Address> bind;  // where it listens; none for a chief or evaluator without entry
   int threads = 1;
-  bool own_core = false;  // the workers and ps of this host can have one each
+  bool own_core = false;  // no worker or ps shares one with another
   std::string host_id;
   uint64_t incarnation = 0;
   std::unique_ptr<Logger> log;

@@ -29,7 +29,7 @@ TEST_CASE("a task learns about itself from its flags and TF_CONFIG") {
   REQUIRE(context->advertised == Address{"localhost", 3});
   REQUIRE(context->bind == Address{"localhost", 3});
   REQUIRE(context->threads == 3);
-  REQUIRE(context->own_core == HasOwnCore(context->cluster, context->task, AvailableCores()));
+  REQUIRE(context->own_core == HasOwnCore(context->cluster, context->task, 3, AvailableCores()));
   REQUIRE(context->incarnation != 0);
   REQUIRE_FALSE(context->host_id.empty());
   REQUIRE_FALSE(context->log->enabled(LogLevel::kWarning));

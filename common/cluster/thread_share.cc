@@ -5,16 +5,15 @@
 namespace cohort {
 namespace {
 
-// Workers and ps on the host of `self`; at least 1.
-int TasksOfHost(const ClusterSpec& cluster, Task self) {
-  const auto own = cluster.Find(self);
-  if (!own.has_value()) return 1;
+bool SameHost(const Address& a, const Address& b) {
+  return a.host == b.host || (IsLoopback(a.host) && IsLoopback(b.host));
+}
+
+// Workers and ps on the host of `of`; at least 1.
+int TasksOfHost(const ClusterSpec& cluster, const Address& of) {
   int tasks = 0;
   for (const Role role : {Role::kWorker, Role::kPs}) {
-    for (const auto& [index, address] : cluster.tasks(role)) {
-      const bool both_loopback = IsLoopback(own->host) && IsLoopback(address.host);
-      if (both_loopback || address.host == own->host) ++tasks;
-    }
+    for (const auto& [index, address] : cluster.tasks(role)) tasks += SameHost(of, address) ? 1 : 0;
   }
   return std::max(1, tasks);
 }
@@ -22,11 +21,19 @@ int TasksOfHost(const ClusterSpec& cluster, Task self) {
 }  // namespace
 
 int ThreadShare(const ClusterSpec& cluster, Task self, int cores) {
-  return std::max(1, cores / TasksOfHost(cluster, self));
+  const auto own = cluster.Find(self);
+  return std::max(1, own.has_value() ? cores / TasksOfHost(cluster, *own) : cores);
 }
 
-bool HasOwnCore(const ClusterSpec& cluster, Task self, int cores) {
-  return cores >= TasksOfHost(cluster, self);
+bool HasOwnCore(const ClusterSpec& cluster, Task self, int threads, int cores) {
+  const auto own = cluster.Find(self);
+  if (own.has_value() && cores / TasksOfHost(cluster, *own) < threads) return false;
+  for (const Role role : {Role::kWorker, Role::kPs}) {
+    for (const auto& [index, address] : cluster.tasks(role)) {
+      if (TasksOfHost(cluster, address) > cores) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace cohort

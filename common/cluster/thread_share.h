@@ -10,8 +10,9 @@ namespace cohort {
 // evaluator do little while the others work, and take none from them.
 int ThreadShare(const ClusterSpec& cluster, Task self, int cores);
 
-// Whether each of these workers and ps can have a core to itself.
-bool HasOwnCore(const ClusterSpec& cluster, Task self, int cores);
+// Whether no worker or ps shares a core with another: this host has `cores` for as many as each of
+// its tasks has `threads`, and the other hosts, taken for alike, have one for each task.
+bool HasOwnCore(const ClusterSpec& cluster, Task self, int threads, int cores);
 
 }  // namespace cohort
 

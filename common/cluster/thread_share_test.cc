@@ -17,9 +17,21 @@ TEST_CASE("cores are shared out among the tasks of one host") {
   REQUIRE(ThreadShare(cluster, {Role::kWorker, 2}, 16) == 16);
   REQUIRE(ThreadShare(cluster, {Role::kChief, 0}, 16) == 16);
   REQUIRE(ThreadShare(cluster, {Role::kEvaluator, 0}, 0) == 1);
-  REQUIRE(HasOwnCore(cluster, {Role::kWorker, 0}, 3));
-  REQUIRE_FALSE(HasOwnCore(cluster, {Role::kWorker, 0}, 2));
-  REQUIRE(HasOwnCore(cluster, {Role::kWorker, 2}, 1));
+}
+
+TEST_CASE("a core of its own has who shares none, here and where its peers are") {
+  ClusterSpec cluster;
+  cluster.Set({Role::kWorker, 0}, {"a", 1});
+  cluster.Set({Role::kWorker, 1}, {"a", 2});
+  cluster.Set({Role::kPs, 0}, {"b", 1});
+  const Task worker{Role::kWorker, 0};
+  const Task ps{Role::kPs, 0};
+  REQUIRE(HasOwnCore(cluster, worker, 1, 2));
+  REQUIRE(HasOwnCore(cluster, worker, 2, 4));
+  REQUIRE_FALSE(HasOwnCore(cluster, worker, 1, 1));
+  REQUIRE_FALSE(HasOwnCore(cluster, worker, 2, 3));
+  REQUIRE(HasOwnCore(cluster, ps, 2, 2));
+  REQUIRE_FALSE(HasOwnCore(cluster, ps, 1, 1));  // the workers that it would wake have not
 }
 
 TEST_CASE("all names of loopback are one host") {

@@ -13,28 +13,38 @@ namespace cohort {
 class AnswerTime {
  public:
   using Clock = std::chrono::steady_clock;
-  // About what it takes to wake a thread on another core and to let it find that there is no answer
-  // yet. (A round trip over loopback was measured at 13 us on one core and at 53 across two.)
-  static constexpr std::chrono::nanoseconds kShort = std::chrono::microseconds(50);
 
-  void OnFrame(Clock::time_point now) { frame_.store(Nanos(now), std::memory_order_relaxed); }
+  // `limit`: what is shorter is short; 0: nothing is, and nothing is measured.
+  explicit AnswerTime(std::chrono::nanoseconds limit) : limit_(limit.count()) {}
+
+  bool measured() const { return limit_ > 0; }
+  // Whether the mean is short. A frame that is not answered before the next one counts as long;
+  // what is not known yet is short.
+  bool IsShort() const { return mean_.load(std::memory_order_relaxed) < limit_; }
+
+  // A frame is about to be handled.
+  void OnFrame(Clock::time_point now) {
+    if (frame_.exchange(Nanos(now), std::memory_order_relaxed) != 0) Note(kLong * limit_);
+  }
+  // Something is sent; the first since the frame is its answer.
   void OnSend(Clock::time_point now) {
     const int64_t frame = frame_.exchange(0, std::memory_order_relaxed);
-    if (frame == 0) return;  // not the first since the frame
     // One long pause is soon forgotten.
-    const int64_t took = std::min<int64_t>(Nanos(now) - frame, 4 * kShort.count());
-    const int64_t mean = mean_.load(std::memory_order_relaxed);
-    mean_.store(mean + (took - mean) / 8, std::memory_order_relaxed);
+    if (frame != 0) Note(std::min(Nanos(now) - frame, kLong * limit_));
   }
-  // Whether the next answer will probably be there before a peer that is woken now could wait for
-  // it. True until something else is known.
-  bool IsShort() const { return mean_.load(std::memory_order_relaxed) < kShort.count(); }
 
  private:
+  static constexpr int64_t kLong = 4;
+
   static int64_t Nanos(Clock::time_point time) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
   }
+  void Note(int64_t took) {
+    const int64_t mean = mean_.load(std::memory_order_relaxed);
+    mean_.store(mean + (took - mean) / 8, std::memory_order_relaxed);
+  }
 
+  const int64_t limit_;
   std::atomic<int64_t> frame_{0};  // when the last frame came; 0: it was answered
   std::atomic<int64_t> mean_{0};
 };

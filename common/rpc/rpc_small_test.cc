@@ -19,7 +19,7 @@ namespace {
 using Catch::Contains;
 
 TEST_CASE("an end knows whether it answers soon") {
-  AnswerTime time;
+  AnswerTime time(std::chrono::microseconds(50));
   AnswerTime::Clock::time_point now{std::chrono::seconds(1)};
   const auto answer_after = [&](std::chrono::microseconds took, int times) {
     for (int i = 0; i < times; ++i) {
@@ -37,6 +37,11 @@ TEST_CASE("an end knows whether it answers soon") {
   CHECK_FALSE(answer_after(std::chrono::microseconds(100), 20));
   CHECK_FALSE(answer_after(std::chrono::seconds(10), 100));
   CHECK(answer_after(std::chrono::microseconds(10), 20));
+  for (int i = 0; i < 20; ++i) time.OnFrame(now);  // unanswered
+  CHECK_FALSE(time.IsShort());
+  const AnswerTime never(std::chrono::nanoseconds(0));
+  CHECK_FALSE(never.measured());
+  CHECK_FALSE(never.IsShort());
 }
 
 TEST_CASE("which addresses are loopback") {

@@ -74,7 +74,7 @@ class StreamHandler {
   // it only answers, false puts the next read off until the next Send: what a read tells the peer
   // (how much it may send) then travels with that frame. Meanwhile the end of the stream goes
   // unnoticed. Only for a stream whose frames are sent by the polling thread alone. Not asked where
-  // the transport reads early (TransportOptions).
+  // the next read was started before OnFrame (TransportOptions::read_early_below).
   virtual bool ExpectsMore() { return true; }
   // At a server: the client will send no more, but still reads. True ends the stream (what is
   // queued is flushed); false leaves it open until Close, for answers that come later.

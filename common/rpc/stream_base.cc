@@ -7,7 +7,7 @@
 namespace cohort {
 
 void StreamBase::Send(Frame frame) {
-  if (options_.read_early) answer_time_.OnSend(AnswerTime::Clock::now());
+  if (answer_time_.measured()) answer_time_.OnSend(AnswerTime::Clock::now());
   const size_t bytes = frame.size();
   absl::Status over;
   Step step;
@@ -148,18 +148,14 @@ void StreamBase::Reject(const absl::Status& status) {
 void StreamBase::OnRead(bool ok) {
   if (!ok) return EndReads();
   Frame frame = std::move(read_frame_);
-  if (options_.read_early && !muted_.load(std::memory_order_relaxed)) {
-    answer_time_.OnFrame(AnswerTime::Clock::now());
-    if (answer_time_.IsShort()) {
-      StartRead(&read_frame_, read_event_.Arm());
-      return handler_->OnFrame(std::move(frame));
-    }
-  }
   if (!muted_.load(std::memory_order_relaxed)) {
-    // Before the next read (see read_early): an answer that is sent here takes along what the read
-    // has to tell.
+    // A read tells the peer at once how much it may send now: ahead of an answer that comes soon
+    // (read_early_below), else with the answer that is sent here.
+    const bool early = answer_time_.IsShort();
+    if (early) StartRead(&read_frame_, read_event_.Arm());
+    if (answer_time_.measured()) answer_time_.OnFrame(AnswerTime::Clock::now());
     handler_->OnFrame(std::move(frame));
-    if (!handler_->ExpectsMore() && PutReadOff()) return;
+    if (early || (!handler_->ExpectsMore() && PutReadOff())) return;
   }
   // A server that has closed reads no further; a client drains what comes until the end.
   if (muted_.load(std::memory_order_relaxed) && !EndOfReadsBreaks()) return EndReads();

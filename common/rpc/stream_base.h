@@ -116,8 +116,8 @@ class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase
 
   // Frames are no longer wanted: aborted, or closed at a server.
   std::atomic<bool> muted_{false};
-  AnswerTime answer_time_;  // kept where options_.read_early
-  Frame read_frame_;        // of the loop's thread
+  AnswerTime answer_time_{options_.read_early_below};
+  Frame read_frame_;  // of the loop's thread
   Event read_event_{this, &StreamBase::OnRead};
   Event sent_event_{this, &StreamBase::OnSent};
   Event finished_event_{this, &StreamBase::OnFinished};

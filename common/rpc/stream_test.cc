@@ -17,22 +17,23 @@ namespace {
 
 struct Echo {
   explicit Echo(StreamServer::Options options = ListenOn({"127.0.0.1:0"})) {
-    read_early = options.transport.read_early;
+    transport = options.transport;
     auto started = StreamServer::Start(options, EchoMethods(&at_server));
     REQUIRE(started.ok());
     server = *std::move(started);
-    client = Dial(server->addresses().front(), read_early);
+    client = Dial(server->addresses().front(), transport);
   }
-  static std::unique_ptr<StreamClient> Dial(const std::string& address, bool read_early = false) {
+  static std::unique_ptr<StreamClient> Dial(const std::string& address,
+                                            const TransportOptions& transport = {}) {
     StreamClient::Options options;
-    options.transport.read_early = read_early;
+    options.transport = transport;
     auto created = StreamClient::Create(address, options);
     REQUIRE(created.ok());
     return *std::move(created);
   }
   bool Until(absl::FunctionRef<bool()> done) { return loop.RunUntil(done, TestDeadline()); }
 
-  bool read_early = false;  // at both ends
+  TransportOptions transport;  // of both ends
   Recorder at_server;
   std::unique_ptr<StreamServer> server;
   std::unique_ptr<StreamClient> client;
@@ -93,18 +94,27 @@ void CutConnections() {
   }
 }
 
-// What a test is to hold for whichever end reads when.
-StreamServer::Options EarlyAndLate() {
+constexpr std::chrono::nanoseconds kNever{0};
+constexpr std::chrono::nanoseconds kAlways = std::chrono::hours(1);
+
+// What is to hold whenever an end reads: late, early, or now so and now so.
+StreamServer::Options EarlyOrLate() {
   StreamServer::Options options = ListenOn({"127.0.0.1:0"});
-  options.transport.read_early = GENERATE(false, true);
+  options.transport.read_early_below = GENERATE(kNever, kAlways, std::chrono::nanoseconds(20'000));
   return options;
 }
 
-TEST_CASE(
-    "a request and its answer are a segment each: nothing is told in one of its own but early") {
-  Echo echo(EarlyAndLate());
+// Segments that both ends send for one request and its answer, on the average of many.
+double SegmentsPerExchange(std::chrono::nanoseconds server_early,
+                           std::chrono::nanoseconds client_early) {
+  StreamServer::Options options = ListenOn({"127.0.0.1:0"});
+  options.transport.read_early_below = server_early;
+  Echo echo(options);
+  TransportOptions transport;
+  transport.read_early_below = client_early;
+  const auto client = Echo::Dial(echo.server->addresses().front(), transport);
   Asker asker;
-  const auto stream = echo.client->Open(kEchoMethod, &asker, &echo.loop);
+  const auto stream = client->Open(kEchoMethod, &asker, &echo.loop);
   constexpr size_t kRounds = 500;
   uint64_t before = 0;
   for (size_t i = 1; i <= 2 * kRounds; ++i) {
@@ -113,15 +123,23 @@ TEST_CASE(
     REQUIRE(echo.Until([&] { return asker.frame_count() == i; }));
   }
   const uint64_t sent = SegmentsSent() - before;
-  CHECK(sent >= 2 * kRounds);
-  if (echo.read_early) {
-    CHECK(sent > 3 * kRounds);  // what a read tells goes ahead of the answer, and wakes the peer
-  } else {
-    CHECK(sent < 5 * kRounds / 2);  // with the pings that measure the connection now and then
-  }
   stream->Close(absl::OkStatus());
   REQUIRE(echo.Until([&] { return asker.closed() == 1; }));
   CHECK(asker.status().ok());
+  return static_cast<double>(sent) / kRounds;
+}
+
+// The pings that measure the connection come on top, now and then.
+TEST_CASE("a request and its answer are a segment each: nothing is told in one of its own") {
+  const double segments = SegmentsPerExchange(kNever, kNever);
+  CHECK(segments >= 2);
+  CHECK(segments < 2.5);
+}
+
+TEST_CASE("an end that reads early tells its peer at once how much it may send") {
+  CHECK(SegmentsPerExchange(kAlways, kNever) > 2.75);
+  CHECK(SegmentsPerExchange(kNever, kAlways) > 2.75);
+  CHECK(SegmentsPerExchange(kAlways, kAlways) > 3.75);
 }
 
 TEST_CASE("where an answer takes long, nothing goes ahead of it") {
@@ -129,8 +147,8 @@ TEST_CASE("where an answer takes long, nothing goes ahead of it") {
    public:
     explicit Slow(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
     void OnFrame(Frame frame) override {
-      const auto done = AnswerTime::Clock::now() + 4 * AnswerTime::kShort;
-      while (AnswerTime::Clock::now() < done) {  // works
+      const auto done = std::chrono::steady_clock::now() + 4 * TransportOptions::kWakeUp;
+      while (std::chrono::steady_clock::now() < done) {  // works
       }
       stream_->Send(std::move(frame));
     }
@@ -140,7 +158,7 @@ TEST_CASE("where an answer takes long, nothing goes ahead of it") {
     const std::shared_ptr<Stream> stream_;
   };
   StreamServer::Options options = ListenOn({"127.0.0.1:0"});
-  options.transport.read_early = true;
+  options.transport.SetOwnCore(true);
   auto server = StreamServer::Start(
       options, {{kEchoMethod, [](std::shared_ptr<Stream> stream, CompletionLoop*) {
                    return std::make_unique<Slow>(std::move(stream));
@@ -258,7 +276,7 @@ TEST_CASE("a write that fails while a read is put off is an end that is told") {
 }
 
 TEST_CASE("a big frame arrives whole") {
-  Echo echo(EarlyAndLate());
+  Echo echo(EarlyOrLate());
   std::string big(size_t{64} << 20, 'x');
   for (size_t i = 0; i < big.size(); i += 4093) big[i] = static_cast<char>(i);
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
@@ -268,7 +286,7 @@ TEST_CASE("a big frame arrives whole") {
 }
 
 TEST_CASE("many streams over several queues keep their frames in order") {
-  StreamServer::Options options = EarlyAndLate();
+  StreamServer::Options options = EarlyOrLate();
   options.threads = 3;
   Echo echo(options);
   constexpr int kStreams = 40, kFrames = 25;
@@ -276,8 +294,7 @@ TEST_CASE("many streams over several queues keep their frames in order") {
   std::vector<std::unique_ptr<Recorder>> handlers;
   std::vector<std::shared_ptr<Stream>> streams;
   for (int i = 0; i < kStreams; ++i) {
-    if (i % 4 == 0)
-      clients.push_back(Echo::Dial(echo.server->addresses().front(), echo.read_early));
+    if (i % 4 == 0) clients.push_back(Echo::Dial(echo.server->addresses().front(), echo.transport));
     handlers.push_back(std::make_unique<Recorder>());
     streams.push_back(clients.back()->Open(kEchoMethod, handlers.back().get(), &echo.loop));
   }
@@ -295,7 +312,7 @@ TEST_CASE("many streams over several queues keep their frames in order") {
 }
 
 TEST_CASE("frames may be sent from many threads at once") {
-  Echo echo(EarlyAndLate());
+  Echo echo(EarlyOrLate());
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -309,7 +326,7 @@ TEST_CASE("frames may be sent from many threads at once") {
 }
 
 TEST_CASE("a clean close flushes, and both ends get OK") {
-  Echo echo(EarlyAndLate());
+  Echo echo(EarlyOrLate());
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
   for (int i = 0; i < 20; ++i) stream->Send(FrameOf(std::string(100'000, 'a')));
   stream->Close(absl::OkStatus());
@@ -339,7 +356,7 @@ TEST_CASE("a server's status arrives with its FailureInfo") {
     std::shared_ptr<Stream> stream_;
     absl::Status why_;
   };
-  const StreamServer::Options options = EarlyAndLate();
+  const StreamServer::Options options = EarlyOrLate();
   auto server = StreamServer::Start(
       options,
       {{"/t/Close", [&](std::shared_ptr<Stream> s,
@@ -348,7 +365,7 @@ TEST_CASE("a server's status arrives with its FailureInfo") {
           return std::unique_ptr<StreamHandler>();
         }}});
   REQUIRE(server.ok());
-  const auto client = Echo::Dial((*server)->addresses().front(), options.transport.read_early);
+  const auto client = Echo::Dial((*server)->addresses().front(), options.transport);
   Recorder closed, refused;
   CompletionLoop loop;
   const auto stream = client->Open("/t/Close", &closed, &loop);
@@ -366,7 +383,7 @@ TEST_CASE("a server's status arrives with its FailureInfo") {
 }
 
 TEST_CASE("an abort is seen by both ends, whoever does it") {
-  Echo echo(EarlyAndLate());
+  Echo echo(EarlyOrLate());
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
   stream->Send(FrameOf("x"));
   REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
@@ -376,6 +393,28 @@ TEST_CASE("an abort is seen by both ends, whoever does it") {
   CHECK(echo.handler.status().code() == absl::StatusCode::kCancelled);
   REQUIRE(echo.at_server.AwaitClosed());
   CHECK(echo.at_server.status().code() == absl::StatusCode::kUnavailable);
+}
+
+TEST_CASE("a client's handler ends its stream from within a frame") {
+  class Ender : public Recorder {
+   public:
+    void OnFrame(Frame frame) override {
+      Recorder::OnFrame(std::move(frame));
+      if (abort) stream->Abort();
+      if (!abort) stream->Close(absl::OkStatus());
+    }
+    bool abort = false;
+    std::shared_ptr<Stream> stream;
+  };
+  Echo echo(EarlyOrLate());
+  Ender ender;
+  ender.abort = GENERATE(false, true);
+  ender.stream = echo.client->Open(kEchoMethod, &ender, &echo.loop);
+  ender.stream->Send(FrameOf("one"));
+  REQUIRE(echo.Until([&] { return ender.closed() == 1; }));
+  CHECK(ender.frames() == std::vector<std::string>{"one"});
+  CHECK(absl::IsCancelled(ender.status()) == ender.abort);
+  REQUIRE(echo.at_server.AwaitClosed());
 }
 
 TEST_CASE("an unknown method is UNIMPLEMENTED, by name") {
@@ -389,7 +428,7 @@ TEST_CASE("an unknown method is UNIMPLEMENTED, by name") {
 }
 
 TEST_CASE("a server that shuts down closes its streams with its status") {
-  Echo echo(EarlyAndLate());
+  Echo echo(EarlyOrLate());
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
   stream->Send(FrameOf("x"));
   REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
@@ -405,7 +444,7 @@ TEST_CASE("a server that shuts down closes its streams with its status") {
 }
 
 TEST_CASE("a server goes away though a client does not poll") {
-  Echo echo(EarlyAndLate());
+  Echo echo(EarlyOrLate());
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
   stream->Send(FrameOf("x"));
   REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
@@ -416,7 +455,7 @@ TEST_CASE("a server goes away though a client does not poll") {
 }
 
 TEST_CASE("a loop that is shut down ends its streams, connected or not") {
-  Echo echo(EarlyAndLate());
+  Echo echo(EarlyOrLate());
   Recorder nowhere;
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
   stream->Send(FrameOf("x"));
@@ -452,7 +491,7 @@ TEST_CASE("limits: a frame too long, a peer that does not read") {
 }
 
 TEST_CASE("limits: a frame too long for the receiver") {
-  StreamServer::Options options = ListenOn({"127.0.0.1:0"});
+  StreamServer::Options options = EarlyOrLate();
   options.transport.max_frame_bytes = 1000;
   Echo echo(options);
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);

@@ -64,7 +64,10 @@ TEST_CASE("every order of ends is survived, with one OnClosed each") {
   closes = 0;
   StreamServer::Options options = ListenOn({"127.0.0.1:0"});
   options.threads = 2;
-  options.transport.read_early = GENERATE(false, true);
+  // Never, now and then, always.
+  const std::chrono::nanoseconds early[] = {std::chrono::nanoseconds(0),
+                                            std::chrono::microseconds(20), std::chrono::hours(1)};
+  options.transport.read_early_below = early[GENERATE(0, 1, 2)];
   auto server = StreamServer::Start(
       options, {{kEchoMethod, [&](std::shared_ptr<Stream> stream, CompletionLoop*) {
                    return std::make_unique<Erratic>(std::move(stream), seed + ++made);
@@ -77,7 +80,7 @@ TEST_CASE("every order of ends is survived, with one OnClosed each") {
     const bool own_thread = random() % 2 == 0;
     if (own_thread) loop->Start("client");
     StreamClient::Options early_or_late;
-    early_or_late.transport.read_early = random() % 2 == 0;
+    early_or_late.transport.read_early_below = early[random() % 3];
     auto client = StreamClient::Create(address, early_or_late);
     REQUIRE(client.ok());
     std::vector<std::unique_ptr<Recorder>> handlers;

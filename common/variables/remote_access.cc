@@ -147,7 +147,7 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
       &codec_counters_);
   StreamClient::Options client;
   client.allow_insecure = options_.allow_insecure;
-  client.transport.read_early = options_.own_core;
+  client.transport.SetOwnCore(options_.own_core);
   const absl::Status opened = connection->Open(client, &loop_);
   if (!opened.ok()) {
     loop_.Post([this, ps = server.ps, opened] {

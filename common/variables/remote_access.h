@@ -23,7 +23,7 @@ struct RemoteAccessOptions {
   ExchangeOptions exchange;
   std::string host_id;  // of this process: servers with the same one are reached by unix socket
   bool allow_insecure = false;  // plaintext beyond loopback
-  bool own_core = false;        // TransportOptions::read_early
+  bool own_core = false;        // TransportOptions::SetOwnCore
 };
 
 // The parameter servers as one worker reaches them: a PushPull stream to each, over a unix socket

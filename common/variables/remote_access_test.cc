@@ -16,7 +16,7 @@ namespace cohort::exchange_test {
 namespace {
 
 struct Cluster {
-  explicit Cluster(const std::string& unix_path = "") {
+  explicit Cluster(const std::string& unix_path = "", bool own_core = false) {
     for (int ps = 0; ps < 2; ++ps) {
       real[ps].Start(ps == 0 ? unix_path : "");
       v1::PsRoute* route = world.routes.mutable_servers(ps);
@@ -26,6 +26,7 @@ struct Cluster {
     }
     RemoteAccessOptions options;
     options.host_id = "here";
+    options.own_core = own_core;
     options.exchange.unreachable_after_us = 300'000;
     options.exchange.request_timeout_us = 2'000'000;
     remote = std::make_unique<RemoteAccess>(options);
@@ -49,7 +50,7 @@ struct Cluster {
 TEST_CASE("steps over real sockets read what they wrote") {
   const std::string path =
       (std::filesystem::temp_directory_path() / fmt::format("cohort-{}.sock", getpid())).string();
-  Cluster cluster(path);
+  Cluster cluster(path, GENERATE(false, true));
   Step step({3, 40});
   step.dense_gradient.assign(21, 1);
   const PullBatch pull = step.Pull();

@@ -40,7 +40,7 @@ Child::Child(const std::string& address, const std::vector<std::string>& argumen
   close(out[1]);
   FILE* lines = fdopen(out[0], "r");
   int port = -1;
-  if (fscanf(lines, "%d", &port) != 1) Die("a server did not start");
+  if (fscanf(lines, "%d", &port) != 1) Die("the server on " + address + " did not start");
   fclose(lines);
   if (!address.starts_with("unix:")) {
     address_ = address.substr(0, address.rfind(':') + 1) + std::to_string(port);

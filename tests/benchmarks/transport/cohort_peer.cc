@@ -97,10 +97,10 @@ class Shard : public StreamHandler {
 
 class CohortServer final : public Server {
  public:
-  CohortServer(const std::string& address, bool read_early) {
+  CohortServer(const std::string& address, bool own_core) {
     StreamServer::Options options;
     options.listen = {address};
-    options.transport.read_early = read_early;
+    options.transport.SetOwnCore(own_core);
     auto server = StreamServer::Start(
         options, {{kMethod, [](std::shared_ptr<Stream> stream, CompletionLoop*) {
                      return std::make_unique<Shard>(std::move(stream));
@@ -116,14 +116,14 @@ class CohortServer final : public Server {
 
 class CohortClient final : public Client, public StreamHandler {
  public:
-  CohortClient(const std::string& address, const std::vector<size_t>& sizes, bool read_early)
+  CohortClient(const std::string& address, const std::vector<size_t>& sizes, bool own_core)
       : sizes_(sizes),
         decoder_(&counters_),
         encoder_(&counters_),
         weights_(kLargest, 1),
         gradient_(kLargest, 0) {
     StreamClient::Options options;
-    options.transport.read_early = read_early;
+    options.transport.SetOwnCore(own_core);
     auto client = StreamClient::Create(address, options);
     if (!client.ok()) Die(client.status().ToString());
     client_ = *std::move(client);
@@ -256,12 +256,12 @@ class CohortClient final : public Client, public StreamHandler {
 
 }  // namespace
 
-std::unique_ptr<Server> ServeCohort(const std::string& address, bool read_early) {
-  return std::make_unique<CohortServer>(address, read_early);
+std::unique_ptr<Server> ServeCohort(const std::string& address, bool own_core) {
+  return std::make_unique<CohortServer>(address, own_core);
 }
 std::unique_ptr<Client> DialCohort(const std::string& address, const std::vector<size_t>& sizes,
-                                   bool read_early) {
-  return std::make_unique<CohortClient>(address, sizes, read_early);
+                                   bool own_core) {
+  return std::make_unique<CohortClient>(address, sizes, own_core);
 }
 
 }  // namespace cohort::bench

@@ -43,8 +43,8 @@ class PsServer final : public Server {
 }  // namespace
 
 std::unique_ptr<Server> ServePs(const std::string& address, const std::vector<size_t>& sizes,
-                                bool read_early) {
-  return std::make_unique<PsServer>(address, sizes, read_early);
+                                bool own_core) {
+  return std::make_unique<PsServer>(address, sizes, own_core);
 }
 
 }  // namespace cohort::bench

@@ -41,7 +41,7 @@ struct Settings {
   bool control_thread = false;
   bool pin = true;
   int core = -1;  // of a server
-  bool read_early = true;
+  bool own_core = true;
 };
 
 // The cores that the client and the servers are kept on; -1: anywhere.
@@ -77,11 +77,11 @@ void StayOn(int core) {
 int Serve(const Settings& settings) {
   StayOn(settings.core);
   cohort::PrepareTransportProcess();
-  std::unique_ptr<Server> server =
-      settings.serve == "plain"  ? ServePlain(settings.listen)
-      : settings.serve == "bare" ? ServeBare(settings.listen)
-      : settings.serve == "ps"   ? ServePs(settings.listen, settings.sizes, settings.read_early)
-                                 : ServeCohort(settings.listen, settings.read_early);
+  std::unique_ptr<Server> server = settings.serve == "plain"  ? ServePlain(settings.listen)
+                                   : settings.serve == "bare" ? ServeBare(settings.listen)
+                                   : settings.serve == "ps"
+                                       ? ServePs(settings.listen, settings.sizes, settings.own_core)
+                                       : ServeCohort(settings.listen, settings.own_core);
   std::printf("%d\n", server->port());
   std::fflush(stdout);
   while (true) pause();
@@ -101,12 +101,12 @@ Pair Start(Way way, const std::string& transport, const Settings& settings, int 
   pair.server = std::make_unique<Child>(
       address, std::vector<std::string>{"--serve", kWayNames[way], "--listen", address, "--sizes",
                                         fmt::format("{}", fmt::join(settings.sizes, ",")), "--core",
-                                        std::to_string(core), "--read_early",
-                                        settings.read_early ? "true" : "false"});
+                                        std::to_string(core), "--own_core",
+                                        settings.own_core ? "true" : "false"});
   const std::string& listening = pair.server->address();
   pair.client = way == kPlain  ? DialPlain(listening)
                 : way == kBare ? DialBare(listening)
-                               : DialCohort(listening, settings.sizes, settings.read_early);
+                               : DialCohort(listening, settings.sizes, settings.own_core);
   return pair;
 }
 
@@ -145,12 +145,19 @@ Case RunCase(std::vector<Pair>* pairs, const Settings& settings, const std::stri
 }
 
 int RunAll(const Settings& settings) {
-  const Cores cores = settings.pin ? ChooseCores() : Cores{};
+  // More threads of a client, or of its server, would be unfairly kept on one.
+  const bool one_thread = settings.in_flight == 1 && !settings.control_thread;
+  const Cores cores = settings.pin && one_thread ? ChooseCores() : Cores{};
   StayOn(cores.client);
   cohort::PrepareTransportProcess();
-  std::printf("%d rounds of %d ms, %d in flight; payload over %zu MB in chunks of that size; %s\n",
-              settings.rounds, settings.run_ms, settings.in_flight, kChunk >> 20,
-              cores.client < 0 ? "both ends on any core" : "each end on a core of its own");
+  std::printf("%d rounds of %d ms, %d in flight; payload over %zu MB in chunks of that size; ",
+              settings.rounds, settings.run_ms, settings.in_flight, kChunk >> 20);
+  std::printf("%s; cohort and ps read %s\n",
+              cores.client < 0 ? "both ends on any core"
+                               : fmt::format("clients on core {}, servers on core {}", cores.client,
+                                             cores.server)
+                                     .c_str(),
+              settings.own_core ? "early where they answer soon" : "late");
   PrintHead();
   CompletionLoop control;
   if (settings.control_thread) control.Start("control");
@@ -202,10 +209,11 @@ int main(int argc, char** argv) {
   app.add_option("--in_flight", settings.in_flight)->check(CLI::PositiveNumber);
   app.add_flag("--control_thread", settings.control_thread,
                "the client polls a second, idle queue on another thread, as a worker does");
-  app.add_option("--pin", settings.pin, "keep each end on a core of its own (default true)");
+  app.add_option("--pin", settings.pin,
+                 "keep each end on a core of its own (default true; with one request in flight)");
   app.add_option("--core", settings.core)->group("");
-  app.add_option("--read_early", settings.read_early,
-                 "as tasks that need not share their cores do (default true)");
+  app.add_option("--own_core", settings.own_core,
+                 "cohort and ps may read early, as tasks do that share no core (default true)");
   app.add_flag("--check", settings.check, "exit 1 where a goal is missed");
   CLI11_PARSE(app, argc, argv);
   return settings.serve.empty() ? RunAll(settings) : Serve(settings);
