@@ -48,6 +48,7 @@ struct Settings {
 struct Cores {
   int client = -1;
   int server = -1;
+  cpu_set_t allowed;  // to this process
 };
 
 // Two cores of those that this process may use. A scheduler puts two ends that wait for each other
@@ -55,23 +56,36 @@ struct Cores {
 // long, and sticks to it for seconds: that would be measured instead of the ways.
 Cores ChooseCores() {
   Cores cores;
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) < 2) return cores;
-  while (!CPU_ISSET(++cores.client, &allowed)) {
+  CPU_ZERO(&cores.allowed);
+  if (sched_getaffinity(0, sizeof(cores.allowed), &cores.allowed) != 0) Die("knows no cores");
+  if (CPU_COUNT(&cores.allowed) < 2) return cores;
+  while (!CPU_ISSET(++cores.client, &cores.allowed)) {
   }
   cores.server = cores.client;
-  while (!CPU_ISSET(++cores.server, &allowed)) {
+  while (!CPU_ISSET(++cores.server, &cores.allowed)) {
   }
   return cores;
 }
 
-// For this process' threads to come, too.
+void StayWithin(const cpu_set_t& cores) {
+  if (sched_setaffinity(0, sizeof(cores), &cores) != 0) Die("cannot be kept on these cores");
+}
+
+// Keeps this thread, and those that it starts, on one core; a negative one: does nothing.
 void StayOn(int core) {
   if (core < 0) return;
   cpu_set_t only;
   CPU_ZERO(&only);
   CPU_SET(core, &only);
-  if (sched_setaffinity(0, sizeof(only), &only) != 0) Die("cannot be kept on one core");
+  StayWithin(only);
+}
+
+// Plain gRPC has several threads at both ends, and stalls where they share a core.
+bool HasOneThread(Way way) { return way != kPlain; }
+
+// The client's thread is this one.
+void KeepClient(Way way, const Cores& cores) {
+  HasOneThread(way) ? StayOn(cores.client) : StayWithin(cores.allowed);
 }
 
 int Serve(const Settings& settings) {
@@ -110,26 +124,35 @@ Pair Start(Way way, const std::string& transport, const Settings& settings, int 
   return pair;
 }
 
-Sample Measure(Pair* pair, Op op, size_t bytes, int count, int in_flight) {
+// Makes `count` exchanges, or as many as fit into three times `run_ms`: plain gRPC now and then
+// takes a hundred times as long for one as for the one before.
+Sample Measure(Pair* pair, Op op, size_t bytes, int count, const Settings& settings) {
   const double cpu = OwnCpuSeconds() + pair->server->CpuSeconds();
   const auto begin = std::chrono::steady_clock::now();
-  pair->client->Run(op, bytes, count, in_flight);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const double gigabytes = 1e-9 * static_cast<double>(bytes) * count;
+  const int at_once = std::max(2 * settings.in_flight, static_cast<int>((1 << 20) / bytes));
+  double seconds = 0;
+  int done = 0;
+  while (done < count && seconds < 3e-3 * settings.run_ms) {
+    const int some = std::min(at_once, count - done);
+    pair->client->Run(op, bytes, some, settings.in_flight);
+    done += some;
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+  const double gigabytes = 1e-9 * static_cast<double>(bytes) * done;
   return {.gb_per_second = gigabytes / seconds,
           .cpu_per_gb = (OwnCpuSeconds() + pair->server->CpuSeconds() - cpu) / gigabytes};
 }
 
-Case RunCase(std::vector<Pair>* pairs, const Settings& settings, const std::string& transport,
-             Op op, size_t bytes) {
+Case RunCase(std::vector<Pair>* pairs, const Settings& settings, const Cores& cores,
+             const std::string& transport, Op op, size_t bytes) {
   Case result{.transport = transport, .op = op, .bytes = bytes, .samples = {}};
   int counts[kWays] = {};
   for (int way = 0; way < kWays; ++way) {
     Pair* pair = &(*pairs)[static_cast<size_t>(way)];
     if (pair->client == nullptr) continue;
-    Measure(pair, op, bytes, 2 * settings.in_flight, settings.in_flight);
-    const Sample warm = Measure(pair, op, bytes, 4 * settings.in_flight, settings.in_flight);
+    KeepClient(static_cast<Way>(way), cores);
+    Measure(pair, op, bytes, 2 * settings.in_flight, settings);
+    const Sample warm = Measure(pair, op, bytes, 4 * settings.in_flight, settings);
     const double wanted = warm.gb_per_second * 1e6 * settings.run_ms / static_cast<double>(bytes);
     counts[way] = std::max(2 * settings.in_flight, static_cast<int>(wanted));
   }
@@ -137,26 +160,29 @@ Case RunCase(std::vector<Pair>* pairs, const Settings& settings, const std::stri
     for (int step = 0; step < kWays; ++step) {
       const int way = (step + round) % kWays;  // nobody is always the first
       if (counts[way] == 0) continue;
+      KeepClient(static_cast<Way>(way), cores);
       result.samples[way].push_back(
-          Measure(&(*pairs)[static_cast<size_t>(way)], op, bytes, counts[way], settings.in_flight));
+          Measure(&(*pairs)[static_cast<size_t>(way)], op, bytes, counts[way], settings));
     }
   }
   return result;
 }
 
 int RunAll(const Settings& settings) {
-  // More threads of a client, or of its server, would be unfairly kept on one.
-  const bool one_thread = settings.in_flight == 1 && !settings.control_thread;
-  const Cores cores = settings.pin && one_thread ? ChooseCores() : Cores{};
-  StayOn(cores.client);
   cohort::PrepareTransportProcess();
+  Cores cores = ChooseCores();
+  if (!settings.pin || settings.in_flight > 1 || settings.control_thread) {
+    cores.client = cores.server = -1;
+  }
   std::printf("%d rounds of %d ms, %d in flight; payload over %zu MB in chunks of that size; ",
               settings.rounds, settings.run_ms, settings.in_flight, kChunk >> 20);
-  std::printf("%s; cohort and ps read %s\n",
-              cores.client < 0 ? "both ends on any core"
-                               : fmt::format("clients on core {}, servers on core {}", cores.client,
-                                             cores.server)
-                                     .c_str(),
+  if (cores.client < 0) {
+    std::printf("all on any core");
+  } else {
+    std::printf("clients on core %d, servers on core %d, plain's on both", cores.client,
+                cores.server);
+  }
+  std::printf("; cohort and ps read %s\n",
               settings.own_core ? "early where they answer soon" : "late");
   PrintHead();
   CompletionLoop control;
@@ -169,12 +195,13 @@ int RunAll(const Settings& settings) {
                           settings.ways.end();
       if (wanted)
         pairs[static_cast<size_t>(way)] =
-            Start(static_cast<Way>(way), transport, settings, cores.server);
+            Start(static_cast<Way>(way), transport, settings,
+                  HasOneThread(static_cast<Way>(way)) ? cores.server : -1);
     }
     for (const std::string& op : settings.ops) {
       for (size_t bytes : settings.sizes) {
-        results.push_back(
-            RunCase(&pairs, settings, transport, op == "pull" ? Op::kPull : Op::kPush, bytes));
+        results.push_back(RunCase(&pairs, settings, cores, transport,
+                                  op == "pull" ? Op::kPull : Op::kPush, bytes));
         PrintCase(results.back());
       }
       for (Way way : {kCohort, kPs}) {
@@ -210,7 +237,7 @@ int main(int argc, char** argv) {
   app.add_flag("--control_thread", settings.control_thread,
                "the client polls a second, idle queue on another thread, as a worker does");
   app.add_option("--pin", settings.pin,
-                 "keep each end on a core of its own (default true; with one request in flight)");
+                 "keep both ends on a core each (default true; with one request in flight)");
   app.add_option("--core", settings.core)->group("");
   app.add_option("--own_core", settings.own_core,
                  "cohort and ps may read early, as tasks do that share no core (default true)");
