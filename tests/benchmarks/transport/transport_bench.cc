@@ -190,6 +190,7 @@ int RunAll(const Settings& settings) {
   std::vector<Case> results;
   for (const std::string& transport : settings.transports) {
     std::vector<Pair> pairs(kWays);
+    StayWithin(cores.allowed);  // what is started here begins with these
     for (int way = 0; way < kWays; ++way) {
       const bool wanted = std::find(settings.ways.begin(), settings.ways.end(), kWayNames[way]) !=
                           settings.ways.end();
