@@ -399,19 +399,6 @@ v1::SharedPayload ReadWord(TestStream* client, v1::PushPullResponseHeader* heade
   return word;
 }
 
-TEST_CASE("what a server's flags and TF_CONFIG say goes into its options") {
-  RoleContext context;
-  context.bind = Address{"127.0.0.1", 1};
-  context.log = Logger::Discard();
-  PsFlags flags;
-  flags.role.unix_socket_dir = "none";
-  CHECK_FALSE(MakeServerOptions(flags, context, nullptr).own_core);
-  context.own_core = true;
-  const auto options = MakeServerOptions(flags, context, nullptr);
-  CHECK(options.own_core);
-  CHECK(options.listen == std::vector<std::string>{"127.0.0.1:1"});
-}
-
 TEST_CASE("payloads lie in memory that a client of this host shares") {
   constexpr size_t kElements = 8192;
   constexpr size_t kBytes = kElements * sizeof(float);
@@ -483,6 +470,19 @@ TEST_CASE("a word about shared memory that makes no sense ends its request, not 
              Catch::Contains("cannot be opened"));
   CHECK(push(64, 28, as_it_is) == "push status " + std::to_string(v1::INVALID));
   CHECK(push(64, 32, as_it_is) == "push status " + std::to_string(v1::APPLIED));
+}
+
+TEST_CASE("what a server's flags and TF_CONFIG say goes into its options") {
+  RoleContext context;
+  context.bind = Address{"127.0.0.1", 1};
+  context.log = Logger::Discard();
+  PsFlags flags;
+  flags.role.unix_socket_dir = "none";
+  CHECK_FALSE(MakeServerOptions(flags, context, nullptr).own_core);
+  context.own_core = true;
+  const auto options = MakeServerOptions(flags, context, nullptr);
+  CHECK(options.own_core);
+  CHECK(options.listen == std::vector<std::string>{"127.0.0.1:1"});
 }
 
 }  // namespace

@@ -267,7 +267,7 @@ TEST_CASE("a taken port is an error that names it") {
   CHECK(absl::IsAlreadyExists(second.status()));
 }
 
-TEST_CASE("what a worker's flags and TF_CONFIG say goes into its options") {
+TEST_CASE("a worker that is told to use no unix socket knows no server of its own host") {
   RoleContext context;
   context.bind = Address{"127.0.0.1", 1};
   context.host_id = "here";
@@ -275,9 +275,13 @@ TEST_CASE("what a worker's flags and TF_CONFIG say goes into its options") {
   CHECK(MakeServerOptions(flags, context, nullptr).host_id == "here");
   flags.role.unix_socket_dir = "none";
   CHECK(MakeServerOptions(flags, context, nullptr).host_id.empty());
-  CHECK_FALSE(MakeServerOptions(flags, context, nullptr).own_core);
-  context.own_core = true;
-  CHECK(MakeServerOptions(flags, context, nullptr).own_core);
+}
+
+TEST_CASE("a worker knows whether it shares cores") {
+  RoleContext context;
+  context.bind = Address{"127.0.0.1", 1};
+  context.own_core = GENERATE(false, true);
+  CHECK(MakeServerOptions(WorkerFlags(), context, nullptr).own_core == context.own_core);
 }
 
 TEST_CASE("without a chief a worker says whom it waits for, and ends at the deadline") {

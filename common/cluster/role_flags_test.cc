@@ -5,13 +5,14 @@
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/identity.h"
-#include "common/cluster/thread_share.h"
 
 namespace cohort {
 namespace {
 
 using Catch::Contains;
 
+constexpr char kAlone[] =
+    R"({"cluster": {"ps": ["localhost:2"]}, "task": {"type": "ps", "index": 0}})";
 constexpr char kFar[] =
     R"({"cluster": {"worker": ["host1:1"], "ps": ["localhost:2", "localhost:3"]},
                             "task": {"type": "worker", "index": 0}})";
@@ -29,7 +30,10 @@ TEST_CASE("a task learns about itself from its flags and TF_CONFIG") {
   REQUIRE(context->advertised == Address{"localhost", 3});
   REQUIRE(context->bind == Address{"localhost", 3});
   REQUIRE(context->threads == 3);
-  REQUIRE(context->own_core == HasOwnCore(context->cluster, context->task, 3, AvailableCores()));
+  flags.threads = 1;
+  REQUIRE(MakeRoleContext(flags, Role::kPs, kAlone)->own_core);
+  flags.threads = AvailableCores() + 1;
+  REQUIRE_FALSE(MakeRoleContext(flags, Role::kPs, kAlone)->own_core);
   REQUIRE(context->incarnation != 0);
   REQUIRE_FALSE(context->host_id.empty());
   REQUIRE_FALSE(context->log->enabled(LogLevel::kWarning));

@@ -1,37 +1,40 @@
 #include "common/cluster/thread_share.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 namespace cohort {
 namespace {
 
-bool SameHost(const Address& a, const Address& b) {
-  return a.host == b.host || (IsLoopback(a.host) && IsLoopback(b.host));
+// All names of loopback are one host.
+std::string HostOf(const Address& address) {
+  return IsLoopback(address.host) ? "localhost" : address.host;
 }
 
-// Workers and ps on the host of `of`; at least 1.
-int TasksOfHost(const ClusterSpec& cluster, const Address& of) {
-  int tasks = 0;
+// How many workers and ps each host has.
+std::map<std::string, int> TasksByHost(const ClusterSpec& cluster) {
+  std::map<std::string, int> tasks;
   for (const Role role : {Role::kWorker, Role::kPs}) {
-    for (const auto& [index, address] : cluster.tasks(role)) tasks += SameHost(of, address) ? 1 : 0;
+    for (const auto& [index, address] : cluster.tasks(role)) ++tasks[HostOf(address)];
   }
-  return std::max(1, tasks);
+  return tasks;
 }
 
 }  // namespace
 
 int ThreadShare(const ClusterSpec& cluster, Task self, int cores) {
   const auto own = cluster.Find(self);
-  return std::max(1, own.has_value() ? cores / TasksOfHost(cluster, *own) : cores);
+  if (!own.has_value()) return std::max(1, cores);
+  const int tasks = TasksByHost(cluster)[HostOf(*own)];
+  return std::max(1, cores / std::max(1, tasks));
 }
 
 bool HasOwnCore(const ClusterSpec& cluster, Task self, int threads, int cores) {
   const auto own = cluster.Find(self);
-  if (own.has_value() && cores / TasksOfHost(cluster, *own) < threads) return false;
-  for (const Role role : {Role::kWorker, Role::kPs}) {
-    for (const auto& [index, address] : cluster.tasks(role)) {
-      if (TasksOfHost(cluster, address) > cores) return false;
-    }
+  for (const auto& [host, tasks] : TasksByHost(cluster)) {
+    const bool here = own.has_value() && host == HostOf(*own);
+    if (cores / tasks < (here ? threads : 1)) return false;
   }
   return true;
 }

@@ -10,8 +10,9 @@ namespace cohort {
 // evaluator do little while the others work, and take none from them.
 int ThreadShare(const ClusterSpec& cluster, Task self, int cores);
 
-// Whether no worker or ps shares a core with another: this host has `cores` for as many as each of
-// its tasks has `threads`, and the other hosts, taken for alike, have one for each task.
+// Whether no worker or ps shares a core with another: of its `cores` this host has at least
+// `threads` for each of them, and every other host, taken to have as many cores, at least one for
+// each.
 bool HasOwnCore(const ClusterSpec& cluster, Task self, int threads, int cores);
 
 }  // namespace cohort

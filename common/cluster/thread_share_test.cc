@@ -19,7 +19,7 @@ TEST_CASE("cores are shared out among the tasks of one host") {
   REQUIRE(ThreadShare(cluster, {Role::kEvaluator, 0}, 0) == 1);
 }
 
-TEST_CASE("a core of its own has who shares none, here and where its peers are") {
+TEST_CASE("a task has a core of its own where no worker or ps shares one") {
   ClusterSpec cluster;
   cluster.Set({Role::kWorker, 0}, {"a", 1});
   cluster.Set({Role::kWorker, 1}, {"a", 2});
@@ -32,6 +32,11 @@ TEST_CASE("a core of its own has who shares none, here and where its peers are")
   REQUIRE_FALSE(HasOwnCore(cluster, worker, 2, 3));
   REQUIRE(HasOwnCore(cluster, ps, 2, 2));
   REQUIRE_FALSE(HasOwnCore(cluster, ps, 1, 1));  // the workers that it would wake have not
+  REQUIRE(HasOwnCore(cluster, {Role::kChief, 0}, 9, 2));
+  cluster.Set({Role::kPs, 1}, {"localhost", 1});
+  cluster.Set({Role::kPs, 2}, {"127.0.0.1", 2});
+  REQUIRE(HasOwnCore(cluster, {Role::kPs, 2}, 1, 2));
+  REQUIRE_FALSE(HasOwnCore(cluster, {Role::kPs, 2}, 2, 3));
 }
 
 TEST_CASE("all names of loopback are one host") {

@@ -9,7 +9,8 @@
 namespace cohort {
 
 // How soon one end of a stream speaks after a frame has come: a running mean. Frames come on one
-// thread; what is sent may come from any, and a lost or doubled sample does no harm.
+// thread; what is sent may come from any, and a sample that is lost, or a little below 0, harms
+// nothing.
 class AnswerTime {
  public:
   using Clock = std::chrono::steady_clock;

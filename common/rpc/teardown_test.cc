@@ -64,10 +64,11 @@ TEST_CASE("every order of ends is survived, with one OnClosed each") {
   closes = 0;
   StreamServer::Options options = ListenOn({"127.0.0.1:0"});
   options.threads = 2;
-  // Never, now and then, always.
+  // Late; now late, now early; early.
   const std::chrono::nanoseconds early[] = {std::chrono::nanoseconds(0),
                                             std::chrono::microseconds(20), std::chrono::hours(1)};
   options.transport.read_early_below = early[GENERATE(0, 1, 2)];
+  INFO("the server reads early below " << options.transport.read_early_below.count() << " ns");
   auto server = StreamServer::Start(
       options, {{kEchoMethod, [&](std::shared_ptr<Stream> stream, CompletionLoop*) {
                    return std::make_unique<Erratic>(std::move(stream), seed + ++made);

@@ -44,7 +44,7 @@ struct TransportOptions {
   // yet. (A round trip over loopback was measured at 13 us on one core and at 53 across two.)
   static constexpr std::chrono::nanoseconds kWakeUp{50'000};
 
-  // `own_core`: this end and its peers share no core with other tasks (RoleContext).
+  // `own_core`: no worker or ps shares a core with another (RoleContext).
   void SetOwnCore(bool own_core) {
     read_early_below = own_core ? kWakeUp : std::chrono::nanoseconds(0);
   }

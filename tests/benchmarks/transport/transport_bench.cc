@@ -53,7 +53,8 @@ struct Cores {
 
 // Two cores of those that this process may use. A scheduler puts two ends that wait for each other
 // now on one core and now on two, which makes a round trip of a small payload two to four times as
-// long, and sticks to it for seconds: that would be measured instead of the ways.
+// long, and sticks to it for seconds: that would be measured instead of the ways. Whether they are
+// threads of one core is not looked at.
 Cores ChooseCores() {
   Cores cores;
   CPU_ZERO(&cores.allowed);
@@ -80,7 +81,8 @@ void StayOn(int core) {
   StayWithin(only);
 }
 
-// Plain gRPC has several threads at both ends, and stalls where they share a core.
+// Plain gRPC has several threads at both ends, and stalls where they share a core. So it is kept on
+// none: it may also have both ends on one, which is the faster way for small payloads.
 bool HasOneThread(Way way) { return way != kPlain; }
 
 // The client's thread is this one.
@@ -124,20 +126,20 @@ Pair Start(Way way, const std::string& transport, const Settings& settings, int 
   return pair;
 }
 
-// Makes `count` exchanges, or as many as fit into three times `run_ms`: plain gRPC now and then
-// takes a hundred times as long for one as for the one before.
-Sample Measure(Pair* pair, Op op, size_t bytes, int count, const Settings& settings) {
+// Makes exchanges until `run_ms` is over; those that have begun then are finished.
+Sample Measure(Pair* pair, Op op, size_t bytes, const Settings& settings) {
+  // Many more than are in flight, or a megabyte: neither a batch's end nor the clock is noticed.
+  const int batch = std::max(settings.in_flight > 1 ? 16 * settings.in_flight : 1,
+                             static_cast<int>((1 << 20) / bytes));
   const double cpu = OwnCpuSeconds() + pair->server->CpuSeconds();
   const auto begin = std::chrono::steady_clock::now();
-  const int at_once = std::max(2 * settings.in_flight, static_cast<int>((1 << 20) / bytes));
   double seconds = 0;
   int done = 0;
-  while (done < count && seconds < 3e-3 * settings.run_ms) {
-    const int some = std::min(at_once, count - done);
-    pair->client->Run(op, bytes, some, settings.in_flight);
-    done += some;
+  do {
+    pair->client->Run(op, bytes, batch, settings.in_flight);
+    done += batch;
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  }
+  } while (seconds < 1e-3 * settings.run_ms);
   const double gigabytes = 1e-9 * static_cast<double>(bytes) * done;
   return {.gb_per_second = gigabytes / seconds,
           .cpu_per_gb = (OwnCpuSeconds() + pair->server->CpuSeconds() - cpu) / gigabytes};
@@ -146,31 +148,24 @@ Sample Measure(Pair* pair, Op op, size_t bytes, int count, const Settings& setti
 Case RunCase(std::vector<Pair>* pairs, const Settings& settings, const Cores& cores,
              const std::string& transport, Op op, size_t bytes) {
   Case result{.transport = transport, .op = op, .bytes = bytes, .samples = {}};
-  int counts[kWays] = {};
-  for (int way = 0; way < kWays; ++way) {
-    Pair* pair = &(*pairs)[static_cast<size_t>(way)];
-    if (pair->client == nullptr) continue;
-    KeepClient(static_cast<Way>(way), cores);
-    Measure(pair, op, bytes, 2 * settings.in_flight, settings);
-    const Sample warm = Measure(pair, op, bytes, 4 * settings.in_flight, settings);
-    const double wanted = warm.gb_per_second * 1e6 * settings.run_ms / static_cast<double>(bytes);
-    counts[way] = std::max(2 * settings.in_flight, static_cast<int>(wanted));
-  }
-  for (int round = 0; round < settings.rounds; ++round) {
+  for (int round = -1; round < settings.rounds; ++round) {  // the first warms up
     for (int step = 0; step < kWays; ++step) {
-      const int way = (step + round) % kWays;  // nobody is always the first
-      if (counts[way] == 0) continue;
-      KeepClient(static_cast<Way>(way), cores);
-      result.samples[way].push_back(
-          Measure(&(*pairs)[static_cast<size_t>(way)], op, bytes, counts[way], settings));
+      const Way way = static_cast<Way>((step + round + 1) % kWays);  // nobody is always the first
+      Pair* pair = &(*pairs)[static_cast<size_t>(way)];
+      if (pair->client == nullptr) continue;
+      KeepClient(way, cores);
+      const Sample sample = Measure(pair, op, bytes, settings);
+      if (round >= 0) result.samples[way].push_back(sample);
     }
   }
   return result;
 }
 
-int RunAll(const Settings& settings) {
+int RunAll(Settings settings) {
   cohort::PrepareTransportProcess();
   Cores cores = ChooseCores();
+  settings.own_core &= CPU_COUNT(&cores.allowed) > 1;
+  // More threads of a client would be unfairly kept on one.
   if (!settings.pin || settings.in_flight > 1 || settings.control_thread) {
     cores.client = cores.server = -1;
   }
@@ -179,8 +174,7 @@ int RunAll(const Settings& settings) {
   if (cores.client < 0) {
     std::printf("all on any core");
   } else {
-    std::printf("clients on core %d, servers on core %d, plain's on both", cores.client,
-                cores.server);
+    std::printf("clients on core %d, servers on core %d, plain on any", cores.client, cores.server);
   }
   std::printf("; cohort and ps read %s\n",
               settings.own_core ? "early where they answer soon" : "late");
@@ -238,7 +232,8 @@ int main(int argc, char** argv) {
   app.add_flag("--control_thread", settings.control_thread,
                "the client polls a second, idle queue on another thread, as a worker does");
   app.add_option("--pin", settings.pin,
-                 "keep both ends on a core each (default true; with one request in flight)");
+                 "keep both ends on a core each (default true; with one request in flight and no "
+                 "control thread)");
   app.add_option("--core", settings.core)->group("");
   app.add_option("--own_core", settings.own_core,
                  "cohort and ps may read early, as tasks do that share no core (default true)");
