@@ -34,7 +34,8 @@ struct Settings {
   std::vector<size_t> sizes = {4 << 10, 64 << 10, 1 << 20, 4 << 20, 64 << 20};
   std::vector<std::string> ops = {"pull", "push"};
   std::vector<std::string> ways = {"plain", "bare", "cohort", "ps"};
-  int rounds = 9;
+  int launches = 3;
+  int rounds = 5;
   int run_ms = 60;
   int in_flight = 1;
   bool check = false;
@@ -145,20 +146,55 @@ Sample Measure(Pair* pair, Op op, size_t bytes, const Settings& settings) {
           .cpu_per_gb = (OwnCpuSeconds() + pair->server->CpuSeconds() - cpu) / gigabytes};
 }
 
-Case RunCase(std::vector<Pair>* pairs, const Settings& settings, const Cores& cores,
-             const std::string& transport, Op op, size_t bytes) {
-  Case result{.transport = transport, .op = op, .bytes = bytes, .samples = {}};
+// Adds the samples of one launch to `result`.
+void RunCase(std::vector<Pair>* pairs, const Settings& settings, const Cores& cores, Case* result) {
   for (int round = -1; round < settings.rounds; ++round) {  // the first warms up
     for (int step = 0; step < kWays; ++step) {
       const Way way = static_cast<Way>((step + round + 1) % kWays);  // nobody is always the first
       Pair* pair = &(*pairs)[static_cast<size_t>(way)];
       if (pair->client == nullptr) continue;
       KeepClient(way, cores);
-      const Sample sample = Measure(pair, op, bytes, settings);
-      if (round >= 0) result.samples[way].push_back(sample);
+      const Sample sample = Measure(pair, result->op, result->bytes, settings);
+      if (round >= 0) result->samples[way].push_back(sample);
     }
   }
-  return result;
+}
+
+// All cases of one transport. One process is faster or slower than another of its kind for as long
+// as it lives, by a tenth (measured): so each way has several launches.
+std::vector<Case> RunTransport(const Settings& settings, const Cores& cores,
+                               const std::string& transport) {
+  std::vector<Case> cases;
+  for (const std::string& op : settings.ops) {
+    for (size_t bytes : settings.sizes) {
+      cases.push_back({.transport = transport,
+                       .op = op == "pull" ? Op::kPull : Op::kPush,
+                       .bytes = bytes,
+                       .samples = {}});
+    }
+  }
+  for (int launch = 0; launch < settings.launches; ++launch) {
+    std::vector<Pair> pairs(kWays);
+    StayWithin(cores.allowed);  // what is started here begins with these
+    for (int way = 0; way < kWays; ++way) {
+      const bool wanted = std::find(settings.ways.begin(), settings.ways.end(), kWayNames[way]) !=
+                          settings.ways.end();
+      if (!wanted) continue;
+      const int core = HasOneThread(static_cast<Way>(way)) ? cores.server : -1;
+      pairs[static_cast<size_t>(way)] = Start(static_cast<Way>(way), transport, settings, core);
+    }
+    for (Case& one : cases) {
+      RunCase(&pairs, settings, cores, &one);
+      const bool last_of_op = &one == &cases.back() || (&one)[1].op != one.op;
+      for (Way way : {kCohort, kPs}) {
+        if (!last_of_op || launch > 0 || pairs[way].client == nullptr) continue;
+        std::printf("  client of %s, %s, %s\n", kWayNames[way],
+                    one.op == Op::kPull ? "pull" : "push", pairs[way].client->Account().c_str());
+      }
+    }
+  }
+  for (const Case& one : cases) PrintCase(one);
+  return cases;
 }
 
 int RunAll(Settings settings) {
@@ -169,8 +205,9 @@ int RunAll(Settings settings) {
   if (!settings.pin || settings.in_flight > 1 || settings.control_thread) {
     cores.client = cores.server = -1;
   }
-  std::printf("%d rounds of %d ms, %d in flight; payload over %zu MB in chunks of that size; ",
-              settings.rounds, settings.run_ms, settings.in_flight, kChunk >> 20);
+  std::printf("%d launches of %d rounds of %d ms, %d in flight; payload over %zu MB in chunks; ",
+              settings.launches, settings.rounds, settings.run_ms, settings.in_flight,
+              kChunk >> 20);
   if (cores.client < 0) {
     std::printf("all on any core");
   } else {
@@ -183,28 +220,7 @@ int RunAll(Settings settings) {
   if (settings.control_thread) control.Start("control");
   std::vector<Case> results;
   for (const std::string& transport : settings.transports) {
-    std::vector<Pair> pairs(kWays);
-    StayWithin(cores.allowed);  // what is started here begins with these
-    for (int way = 0; way < kWays; ++way) {
-      const bool wanted = std::find(settings.ways.begin(), settings.ways.end(), kWayNames[way]) !=
-                          settings.ways.end();
-      if (wanted)
-        pairs[static_cast<size_t>(way)] =
-            Start(static_cast<Way>(way), transport, settings,
-                  HasOneThread(static_cast<Way>(way)) ? cores.server : -1);
-    }
-    for (const std::string& op : settings.ops) {
-      for (size_t bytes : settings.sizes) {
-        results.push_back(RunCase(&pairs, settings, cores, transport,
-                                  op == "pull" ? Op::kPull : Op::kPush, bytes));
-        PrintCase(results.back());
-      }
-      for (Way way : {kCohort, kPs}) {
-        if (pairs[way].client == nullptr) continue;
-        std::printf("  client of %s, %s, %s\n", kWayNames[way], op.c_str(),
-                    pairs[way].client->Account().c_str());
-      }
-    }
+    for (Case& one : RunTransport(settings, cores, transport)) results.push_back(std::move(one));
   }
   control.Shutdown();
   const bool met = PrintGoals(results);
@@ -226,7 +242,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(size_t{4}, kLargest));
   app.add_option("--ops", settings.ops, "pull, push")->delimiter(',');
   app.add_option("--ways", settings.ways, "plain, bare, cohort, ps")->delimiter(',');
-  app.add_option("--rounds", settings.rounds)->check(CLI::PositiveNumber);
+  app.add_option("--launches", settings.launches)->check(CLI::PositiveNumber);
+  app.add_option("--rounds", settings.rounds, "of each launch")->check(CLI::PositiveNumber);
   app.add_option("--run_ms", settings.run_ms, "length of one run")->check(CLI::PositiveNumber);
   app.add_option("--in_flight", settings.in_flight)->check(CLI::PositiveNumber);
   app.add_flag("--control_thread", settings.control_thread,
