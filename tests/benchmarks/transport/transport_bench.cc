@@ -160,8 +160,8 @@ void RunCase(std::vector<Pair>* pairs, const Settings& settings, const Cores& co
   }
 }
 
-// All cases of one transport. The same case differs from launch to launch by more than its rounds
-// do within one: so each way has several launches.
+// All cases of one transport. Two launches of the same programs gave one case 0.80 and 1.07 of its
+// peer, each the median of 21 rounds: so each way has several launches.
 std::vector<Case> RunTransport(const Settings& settings, const Cores& cores,
                                const std::string& transport) {
   std::vector<Case> cases;
