@@ -27,6 +27,7 @@ absl::StatusOr<int> Run(const PsFlags& flags) {
                                   {"unix_socket", unix_socket},
                                   {"admin_port", server->admin_port()},
                                   {"threads", context.threads},
+                                  {"own_core", context.own_core},
                                   {"incarnation", context.incarnation}});
   // Snapshots under way are written before it ends.
   const auto grace =

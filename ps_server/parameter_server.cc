@@ -72,6 +72,7 @@ absl::Status ParameterServer::Listen() {
   listen.allow_insecure = options_.allow_insecure;
   listen.threads = options_.threads;
   listen.transport.SetOwnCore(options_.own_core);
+  core_->metrics()->reads_early->Set(listen.transport.may_read_early() ? 1 : 0);
   listen.thread_name = "ps";
   listen.health_services = {"cohort.v1.ParameterServer"};
   COHORT_ASSIGN_OR_RETURN(server_,

@@ -28,6 +28,7 @@ struct PsMetrics {
   Gauge* timeline;
   Gauge* tablets;
   Gauge* watermark;
+  Gauge* reads_early;  // 1 where TransportOptions::may_read_early, of the data path
 };
 
 }  // namespace cohort

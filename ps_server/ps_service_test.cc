@@ -177,7 +177,8 @@ Answer Read(TestStream* client) {
 }
 
 TEST_CASE("push and pull over TCP and unix sockets") {
-  TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)), 2, GENERATE(false, true));
+  const bool own_core = GENERATE(false, true);
+  TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)), 2, own_core);
   uint64_t closure = 0;
   for (const std::string& address : {ps.address(), ps.unix_address()}) {
     CAPTURE(address);
@@ -197,7 +198,8 @@ TEST_CASE("push and pull over TCP and unix sockets") {
     }
   }
   CHECK_THAT(ps.server->metrics().Text(),
-             Catch::Contains("cohort_ps_pushes_total{verdict=\"applied\"} 6"));
+             Catch::Contains("cohort_ps_pushes_total{verdict=\"applied\"} 6") &&
+                 Catch::Contains(fmt::format("cohort_ps_reads_early {}\n", own_core ? 1 : 0)));
 }
 
 TEST_CASE("a push that is meant for another server, or another life of this one, changes nothing") {

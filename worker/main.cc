@@ -24,6 +24,7 @@ absl::StatusOr<int> Run(const WorkerFlags& flags) {
   context.log->Info("listening", {{"port", server->port()},
                                   {"admin_port", server->admin_port()},
                                   {"threads", context.threads},
+                                  {"own_core", context.own_core},
                                   {"incarnation", context.incarnation}});
   const auto grace = std::chrono::milliseconds(static_cast<int64_t>(flags.drain_timeout_s * 1000));
   // A tick is also the longest that a finished closure's result may wait behind a step that takes

@@ -48,6 +48,7 @@ struct TransportOptions {
   void SetOwnCore(bool own_core) {
     read_early_below = own_core ? kWakeUp : std::chrono::nanoseconds(0);
   }
+  bool may_read_early() const { return read_early_below.count() > 0; }
 };
 
 void ApplyTransportOptions(const TransportOptions& options, grpc::ChannelArguments* arguments);

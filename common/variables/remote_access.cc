@@ -75,6 +75,7 @@ class RemoteAccess::Impl : public ExchangeRunner {
   std::atomic<uint64_t> bytes_copied_{0};
   std::atomic<uint64_t> connections_{0};
   std::atomic<uint64_t> release_polls_{0};
+  std::atomic<uint64_t> early_connections_{0};
 };
 
 void RemoteAccess::Impl::WaitForInput(int64_t deadline_us) {
@@ -156,6 +157,7 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
     return nullptr;
   }
   Bump(&connections_, 1);
+  Bump(&early_connections_, client.transport.may_read_early() ? 1 : 0);
   link.connection = std::move(connection);
   return link.connection.get();
 }
@@ -196,8 +198,9 @@ RemoteAccess::Counters RemoteAccess::Impl::counters() const {
   const auto read = [](const std::atomic<uint64_t>& c) {
     return c.load(std::memory_order_relaxed);
   };
-  return {read(exchanges_),      read(requests_),     read(resends_),     read(bytes_sent_),
-          read(bytes_received_), read(bytes_copied_), read(connections_), read(release_polls_)};
+  return {read(exchanges_),   read(requests_),       read(resends_),
+          read(bytes_sent_),  read(bytes_received_), read(bytes_copied_),
+          read(connections_), read(release_polls_),  read(early_connections_)};
 }
 
 RemoteAccess::RemoteAccess(const RemoteAccessOptions& options)

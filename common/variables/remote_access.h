@@ -63,9 +63,10 @@ class RemoteAccess {
     uint64_t resends = 0;
     uint64_t bytes_sent = 0;  // payload
     uint64_t bytes_received = 0;
-    uint64_t bytes_copied = 0;   // of them, to where the step reads them
-    uint64_t connections = 0;    // opened so far
-    uint64_t release_polls = 0;  // polls only to get sent memory back
+    uint64_t bytes_copied = 0;       // of them, to where the step reads them
+    uint64_t connections = 0;        // opened so far
+    uint64_t release_polls = 0;      // polls only to get sent memory back
+    uint64_t early_connections = 0;  // of the opened ones, with TransportOptions::may_read_early
   };
   // Thread-safe; the fields may be of slightly different moments.
   Counters counters() const;

@@ -50,7 +50,8 @@ struct Cluster {
 TEST_CASE("steps over real sockets read what they wrote") {
   const std::string path =
       (std::filesystem::temp_directory_path() / fmt::format("cohort-{}.sock", getpid())).string();
-  Cluster cluster(path, GENERATE(false, true));
+  const bool own_core = GENERATE(false, true);
+  Cluster cluster(path, own_core);
   Step step({3, 40});
   step.dense_gradient.assign(21, 1);
   const PullBatch pull = step.Pull();
@@ -64,6 +65,7 @@ TEST_CASE("steps over real sockets read what they wrote") {
   CHECK(cluster.remote->counters().requests == 100);
   CHECK(cluster.remote->counters().resends == 0);
   CHECK(cluster.remote->counters().connections == 2);
+  CHECK(cluster.remote->counters().early_connections == (own_core ? 2 : 0));
   CHECK(cluster.real[0].streams == 1);
 }
 

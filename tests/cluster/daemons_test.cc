@@ -14,6 +14,7 @@
 #include <fstream>
 #include <thread>
 
+#include "common/base/identity.h"
 #include "common/cluster/free_ports.h"
 #include "tests/cluster/scenario.h"
 
@@ -247,6 +248,33 @@ TEST_CASE("every role answers on its admin port while it trains") {
   s.Release(0);
   s.Finish();
   REQUIRE(s.ExitOf(TaskRole::kEvaluator, 0, seconds(60)) == 0);
+}
+
+TEST_CASE("tasks that share no core may wake each other early, and say whether they do") {
+  const bool shared = GENERATE(false, true);
+  const std::vector<int> ports = ChooseFreePorts(2).value();
+  MiniClusterOptions options{
+      .servers = 1, .workers = 1, .job_yaml = RecommenderJob(30, 50), .proxied = true};
+  const int threads = shared ? AvailableCores() + 1 : 1;
+  for (const TaskRole role : {TaskRole::kPs, TaskRole::kWorker}) {
+    options.flags[role] = {"--threads", std::to_string(threads), "--admin_port",
+                           std::to_string(ports[role == TaskRole::kPs ? 0 : 1])};
+  }
+  Scenario s(Body::kProcesses, "own_core", options);
+  s.Pace(0);
+  s.Check(s->StartAll());
+  s.Check(s->WaitForSteps(3, seconds(60)));
+  const bool early = !shared && AvailableCores() > 1;  // a core for each
+  INFO("early " << early);
+  const std::string value = early ? " 1\n" : " 0\n";
+  REQUIRE(Get(ports[0], "/metrics").find("cohort_ps_reads_early" + value) != std::string::npos);
+  REQUIRE(Get(ports[1], "/metrics").find("cohort_worker_ps_early_connections" + value) !=
+          std::string::npos);
+  for (const TaskRole role : {TaskRole::kPs, TaskRole::kWorker}) {
+    RequireSaid(&s, role, 0, early ? "own_core=true" : "own_core=false");
+  }
+  s.Release(0);
+  s.Finish();
 }
 
 TEST_CASE("plaintext beyond loopback is refused without --allow_insecure") {

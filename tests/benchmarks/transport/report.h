@@ -9,7 +9,7 @@
 
 namespace cohort::bench {
 
-// One run of one way.
+// One run of one way; zeros where it sat the round out.
 struct Sample {
   double gb_per_second = 0;  // 1e9 bytes of payload
   double cpu_per_gb = 0;     // processor seconds of both ends
@@ -19,6 +19,14 @@ struct Sample {
 enum Way { kPlain, kBare, kCohort, kPs, kWays };
 inline constexpr const char* kWayNames[kWays] = {"plain", "bare", "cohort", "ps"};
 
+// The middle of several values, zeros where there are none.
+struct Spread {
+  double median = 0;
+  double low = 0, high = 0;               // quartiles
+  double surely_from = 0, surely_to = 0;  // where the median is, at 95 %, were rounds independent
+};
+Spread SpreadOf(std::vector<double> values);
+
 // What the interleaved runs of one case gave; samples[way][round].
 struct Case {
   std::string transport;
@@ -26,12 +34,10 @@ struct Case {
   size_t bytes = 0;
   std::vector<Sample> samples[kWays];
 
-  // The median over the rounds of one's rate over the other's in the same round; 0 where one is
-  // missing.
-  double Ratio(Way ours, Way other) const;
+  // One's rate over the other's in the same round.
+  Spread Ratio(Way ours, Way other) const;
 };
 
-double Median(std::vector<double> values);
 std::string SizeName(size_t bytes);
 void PrintHead();
 void PrintCase(const Case& result);

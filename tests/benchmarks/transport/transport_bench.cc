@@ -35,8 +35,9 @@ struct Settings {
   std::vector<std::string> ops = {"pull", "push"};
   std::vector<std::string> ways = {"plain", "bare", "cohort", "ps"};
   int launches = 3;
-  int rounds = 5;
-  int run_ms = 60;
+  int rounds = 40;
+  int run_ms = 10;
+  int limit_ms = 1500;
   int in_flight = 1;
   bool check = false;
   bool control_thread = false;
@@ -129,9 +130,9 @@ Pair Start(Way way, const std::string& transport, const Settings& settings, int 
 
 // Makes exchanges until `run_ms` is over; those that have begun then are finished.
 Sample Measure(Pair* pair, Op op, size_t bytes, const Settings& settings) {
-  // Many more than are in flight, or a megabyte: neither a batch's end nor the clock is noticed.
-  const int batch = std::max(settings.in_flight > 1 ? 16 * settings.in_flight : 1,
-                             static_cast<int>((1 << 20) / bytes));
+  pair->client->Run(op, bytes, 1, 1);  // what ran before had the caches
+  // Many more than are in flight, so that a batch's end is not noticed.
+  const int batch = settings.in_flight > 1 ? 16 * settings.in_flight : 1;
   const double cpu = OwnCpuSeconds() + pair->server->CpuSeconds();
   const auto begin = std::chrono::steady_clock::now();
   double seconds = 0;
@@ -146,22 +147,32 @@ Sample Measure(Pair* pair, Op op, size_t bytes, const Settings& settings) {
           .cpu_per_gb = (OwnCpuSeconds() + pair->server->CpuSeconds() - cpu) / gigabytes};
 }
 
-// Adds the samples of one launch to `result`.
+// Adds the samples of one launch to `result`. What is slow has fewer of them: plain gRPC stalls
+// over unix sockets for seconds.
 void RunCase(std::vector<Pair>* pairs, const Settings& settings, const Cores& cores, Case* result) {
+  using Clock = std::chrono::steady_clock;
+  Clock::duration spent[kWays] = {};
   for (int round = -1; round < settings.rounds; ++round) {  // the first warms up
     for (int step = 0; step < kWays; ++step) {
-      const Way way = static_cast<Way>((step + round + 1) % kWays);  // nobody is always the first
+      // Nobody is always the first, or always behind the same one.
+      const int turn = (step + round + 1) % kWays;
+      const Way way = static_cast<Way>(round % 2 == 0 ? turn : kWays - 1 - turn);
       Pair* pair = &(*pairs)[static_cast<size_t>(way)];
       if (pair->client == nullptr) continue;
-      KeepClient(way, cores);
-      const Sample sample = Measure(pair, result->op, result->bytes, settings);
+      Sample sample;
+      if (round < 1 || spent[way] < std::chrono::milliseconds(settings.limit_ms)) {
+        KeepClient(way, cores);
+        const auto begin = Clock::now();
+        sample = Measure(pair, result->op, result->bytes, settings);
+        spent[way] += Clock::now() - begin;
+      }
       if (round >= 0) result->samples[way].push_back(sample);
     }
   }
 }
 
-// All cases of one transport. Two launches of the same programs gave one case 0.80 and 1.07 of its
-// peer, each the median of 21 rounds: so each way has several launches.
+// All cases of one transport, from several launches: a process is faster or slower than another of
+// its kind for its life.
 std::vector<Case> RunTransport(const Settings& settings, const Cores& cores,
                                const std::string& transport) {
   std::vector<Case> cases;
@@ -174,6 +185,7 @@ std::vector<Case> RunTransport(const Settings& settings, const Cores& cores,
     }
   }
   for (int launch = 0; launch < settings.launches; ++launch) {
+    fmt::print(stderr, "{}: launch {} of {}\n", transport, launch + 1, settings.launches);
     std::vector<Pair> pairs(kWays);
     StayWithin(cores.allowed);  // what is started here begins with these
     for (int way = 0; way < kWays; ++way) {
@@ -205,9 +217,11 @@ int RunAll(Settings settings) {
   if (!settings.pin || settings.in_flight > 1 || settings.control_thread) {
     cores.client = cores.server = -1;
   }
-  std::printf("%d launches of %d rounds of %d ms, %d in flight; payload over %zu MB in chunks; ",
-              settings.launches, settings.rounds, settings.run_ms, settings.in_flight,
-              kChunk >> 20);
+  std::printf(
+      "%d launches of %d rounds of %d ms (fewer where they take over %d), %d in flight; "
+      "payload over %zu MB in chunks; ",
+      settings.launches, settings.rounds, settings.run_ms, settings.limit_ms, settings.in_flight,
+      kChunk >> 20);
   if (cores.client < 0) {
     std::printf("all on any core");
   } else {
@@ -245,6 +259,10 @@ int main(int argc, char** argv) {
   app.add_option("--launches", settings.launches)->check(CLI::PositiveNumber);
   app.add_option("--rounds", settings.rounds, "of each launch")->check(CLI::PositiveNumber);
   app.add_option("--run_ms", settings.run_ms, "length of one run")->check(CLI::PositiveNumber);
+  app.add_option(
+         "--limit_ms", settings.limit_ms,
+         "of a way's runs in one case and launch: after so long it sits out the other rounds")
+      ->check(CLI::PositiveNumber);
   app.add_option("--in_flight", settings.in_flight)->check(CLI::PositiveNumber);
   app.add_flag("--control_thread", settings.control_thread,
                "the client polls a second, idle queue on another thread, as a worker does");
