@@ -32,7 +32,7 @@ run() {
 echo "== machine: $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), Linux $(uname -r), load $(cut -d' ' -f1-3 /proc/loadavg)"
 run "copies and allocations of a step" "$build/tests/data_path_counts_test"
 run "applies" "$build/bin/apply_bench" --rounds "$apply_rounds"
-run "transport" "$build/bin/transport_bench" --launches "$transport_launches" --run_ms 80 --check
+run "transport" "$build/bin/transport_bench" --launches "$transport_launches" --check
 run "steps per second, beside TensorFlow" python3 tests/benchmarks/compare_tensorflow.py --build "$build" \
   --tensorflow_python "$python" --rounds "$rounds"
 
