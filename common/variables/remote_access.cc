@@ -54,6 +54,7 @@ class RemoteAccess::Impl : public ExchangeRunner {
   void TakeMemoryBack();
   PsConnection* Connect(const ServerRoute& server);
   void Drop(uint32_t ps);
+  void AvoidMuteSocket(const PsConnection& connection, Link* link);
   void OnClosed(PsConnection* connection, const absl::Status& status);
 
   const RemoteAccessOptions options_;
@@ -75,6 +76,7 @@ class RemoteAccess::Impl : public ExchangeRunner {
   std::atomic<uint64_t> bytes_copied_{0};
   std::atomic<uint64_t> connections_{0};
   std::atomic<uint64_t> release_polls_{0};
+  std::atomic<uint64_t> sockets_given_up_{0};
   std::atomic<uint64_t> early_connections_{0};
 };
 
@@ -162,9 +164,15 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
   return link.connection.get();
 }
 
+void RemoteAccess::Impl::AvoidMuteSocket(const PsConnection& connection, Link* link) {
+  if (!connection.is_mute_socket()) return;
+  link->avoid_unix = true;
+  Bump(&sockets_given_up_, 1);
+}
+
 void RemoteAccess::Impl::Reset(const ServerRoute& server) {
   Link& link = links_[server.ps];
-  if (link.connection != nullptr && link.connection->is_mute_socket()) link.avoid_unix = true;
+  if (link.connection != nullptr) AvoidMuteSocket(*link.connection, &link);
   Drop(server.ps);
 }
 
@@ -188,7 +196,7 @@ void RemoteAccess::Impl::OnClosed(PsConnection* connection, const absl::Status& 
     Link& link = links_[connection->ps()];
     last = std::move(link.connection);
     link.connection = nullptr;
-    if (connection->is_mute_socket()) link.avoid_unix = true;
+    AvoidMuteSocket(*connection, &link);
     exchange_.OnLost(connection->ps(), status, Micros(std::chrono::steady_clock::now()));
   }
   closed_.push_back(std::move(last));
@@ -198,9 +206,10 @@ RemoteAccess::Counters RemoteAccess::Impl::counters() const {
   const auto read = [](const std::atomic<uint64_t>& c) {
     return c.load(std::memory_order_relaxed);
   };
-  return {read(exchanges_),   read(requests_),       read(resends_),
-          read(bytes_sent_),  read(bytes_received_), read(bytes_copied_),
-          read(connections_), read(release_polls_),  read(early_connections_)};
+  return {read(exchanges_),        read(requests_),       read(resends_),
+          read(bytes_sent_),       read(bytes_received_), read(bytes_copied_),
+          read(connections_),      read(release_polls_),  read(sockets_given_up_),
+          read(early_connections_)};
 }
 
 RemoteAccess::RemoteAccess(const RemoteAccessOptions& options)

@@ -90,6 +90,7 @@ TEST_CASE("a unix socket that does not lead to the server is given up, and the a
     CHECK(result->push.applied == 3);
   }
   CHECK(cluster.remote->counters().resends == 1);
+  CHECK(cluster.remote->counters().sockets_given_up == 1);
   CHECK(cluster.real[0].streams == 1);
   CHECK(reached.refused + reached.requests == 1);
   MutexLock lock(&other.mu);
