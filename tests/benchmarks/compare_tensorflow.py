@@ -49,6 +49,7 @@ data:
   train:
     generator: {{name: recommender, records: 200, seed: 1}}
     shuffle: true
+    drop_remainder: true
     label: label
     transforms:""" + LOOKUP.replace("{", "{{").replace("}", "}}") + """
 fit: {{epochs: 2, steps_per_epoch: {steps}}}
@@ -70,6 +71,7 @@ data:
     idx: {{images: mnist/t10k-images-idx3-ubyte.gz, labels: mnist/t10k-labels-idx1-ubyte.gz}}
     take: 9000
     shuffle: true
+    drop_remainder: true
     label: label
     transforms:
       - {{column: image, scale: 0.00392156862745098}}

@@ -1,8 +1,8 @@
 // The bare path: slices of static memory over one long-lived stream on a completion queue, with
 // nothing behind it: no messages, no handlers, no locks. What gRPC itself can do, tuned.
 //
-// A request is 16 bytes {payload of a pull, payload of a push}; the payload of a push follows it,
-// and the answer is the payload of the pull, or 1 byte.
+// A request is 16 bytes {payload of a pull, payload of a push} and, in the same message, the first
+// chunk of what is pushed; the others follow. The answer is the payload of the pull, or 1 byte.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -11,6 +11,8 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <deque>
 #include <thread>
@@ -20,6 +22,8 @@
 
 namespace cohort::bench {
 namespace {
+
+using Words = std::array<uint64_t, 2>;
 
 enum Tag : intptr_t { kStart = 1, kRead, kWrite };
 void* ToTag(Tag tag) { return reinterpret_cast<void*>(tag); }
@@ -35,37 +39,51 @@ class Pipe {
   // Queues `bytes` of static memory.
   void Send(size_t bytes) {
     for (size_t at = 0; at < bytes; at += kChunk) {
-      grpc::Slice slice(memory_.data() + at, std::min(kChunk, bytes - at),
-                        grpc::Slice::STATIC_SLICE);
+      const grpc::Slice slice = Part(at, bytes);
       outgoing_.emplace_back(&slice, 1);
     }
     WriteNext();
   }
-  void SendWords(uint64_t first, uint64_t second) {
-    const uint64_t words[2] = {first, second};
-    grpc::Slice slice(words, sizeof(words));
-    outgoing_.emplace_back(&slice, 1);
+  void SendRequest(const Words& words) {
+    const size_t pushed = words[1];
+    const grpc::Slice slices[2] = {grpc::Slice(words.data(), sizeof(words)), Part(0, pushed)};
+    outgoing_.emplace_back(slices, pushed == 0 ? 1 : 2);
+    for (size_t at = kChunk; at < pushed; at += kChunk) {
+      const grpc::Slice slice = Part(at, pushed);
+      outgoing_.emplace_back(&slice, 1);
+    }
     WriteNext();
   }
   void OnWritten() {
     writing_ = false;
     WriteNext();
   }
-  // Copies the message that was read to offset `at` of the application's memory; returns its size.
-  size_t Take(size_t at) {
+  // Copies the message that was read to offset `at` of the application's memory, where `words` is
+  // given less the words that it begins with; returns the size of what was copied there.
+  size_t Take(size_t at, Words* words = nullptr) {
     if (!incoming_.Dump(&slices_).ok()) Die("bare: unreadable");
     const size_t begin = at;
+    size_t head = words == nullptr ? 0 : sizeof(*words);  // bytes of them that are to come
     for (const grpc::Slice& slice : slices_) {
-      std::memcpy(room_.data() + at, slice.begin(), slice.size());
-      at += slice.size();
+      const size_t first = std::min(head, slice.size());
+      if (first > 0) {
+        std::memcpy(reinterpret_cast<char*>(words + 1) - head, slice.begin(), first);
+        head -= first;
+      }
+      std::memcpy(room_.data() + at, slice.begin() + first, slice.size() - first);
+      at += slice.size() - first;
     }
     slices_.clear();
     incoming_.Clear();
     return at - begin;
   }
-  const char* room() const { return room_.data(); }
 
  private:
+  // The chunk at `at` of a payload of `bytes`.
+  grpc::Slice Part(size_t at, size_t bytes) const {
+    return grpc::Slice(memory_.data() + at, std::min(kChunk, bytes - at),
+                       grpc::Slice::STATIC_SLICE);
+  }
   void WriteNext() {
     if (writing_ || outgoing_.empty()) return;
     writing_ = true;
@@ -103,7 +121,7 @@ class BareServer final : public Server {
     grpc::GenericServerAsyncReaderWriter call(&context);
     Pipe<grpc::GenericServerAsyncReaderWriter> pipe(&call);
     service_.RequestCall(&context, &call, queue, queue, ToTag(kStart));
-    uint64_t words[2] = {0, 0};  // of the request whose payload is coming
+    Words words = {};  // of the request whose payload is coming
     size_t received = 0;
     void* tag = nullptr;
     bool ok = false;
@@ -114,17 +132,11 @@ class BareServer final : public Server {
       } else if (tag == ToTag(kWrite)) {
         pipe.OnWritten();
       } else {
-        const size_t size = pipe.Take(received);
+        received += pipe.Take(received, received == 0 ? &words : nullptr);
         pipe.Read();
-        if (words[1] == 0) {
-          std::memcpy(words, pipe.room(), sizeof(words));
-          if (words[0] > 0) pipe.Send(words[0]);
-          continue;
-        }
-        received += size;
         if (received < words[1]) continue;
-        received = words[1] = 0;
-        pipe.Send(1);
+        received = 0;
+        pipe.Send(words[1] > 0 ? 1 : words[0]);
       }
     }
     // The client is gone, and the benchmark kills this process.
@@ -168,8 +180,7 @@ class BareClient final : public Client {
     size_t received = 0;
     for (int done = 0; done < count;) {
       for (; sent < count && sent - done < in_flight; ++sent) {
-        pipe_->SendWords(op == Op::kPull ? bytes : 0, op == Op::kPush ? bytes : 0);
-        if (op == Op::kPush) pipe_->Send(bytes);
+        pipe_->SendRequest({op == Op::kPull ? bytes : 0, op == Op::kPush ? bytes : 0});
       }
       const void* tag = Next();
       if (tag == ToTag(kWrite)) pipe_->OnWritten();

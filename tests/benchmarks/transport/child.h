@@ -3,32 +3,34 @@
 
 #include <sys/types.h>
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
 namespace cohort::bench {
 
-// This program again, with these arguments, in a process of its own: a server on `address`, whose
-// port is the first line it prints. Killed by the destructor.
+// This program again, with these arguments, in a process of its own that is spoken to in lines:
+// what is said is its standard input, what it says is its standard output. Killed by the
+// destructor.
 class Child {
  public:
-  Child(const std::string& address, const std::vector<std::string>& arguments);
+  explicit Child(const std::vector<std::string>& arguments);
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  // Where it listens, with the port that was chosen.
-  const std::string& address() const { return address_; }
+  void Say(const std::string& line);
+  // Waits for its next line, and returns it without the end. Ends this process where there is none.
+  std::string Hear();
   // Processor time of all its threads so far, in seconds.
   double CpuSeconds() const;
 
  private:
   pid_t pid_ = 0;
-  std::string address_;
+  FILE* in_ = nullptr;   // what it reads
+  FILE* out_ = nullptr;  // what it says
+  const std::string name_;
 };
-
-// Processor time of this process so far, in seconds.
-double OwnCpuSeconds();
 
 }  // namespace cohort::bench
 

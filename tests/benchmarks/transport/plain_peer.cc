@@ -6,6 +6,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <deque>
 #include <thread>
 
 #include "bench.grpc.pb.h"
@@ -55,17 +56,25 @@ class PlainClient final : public Client {
 
   void Run(Op op, size_t bytes, int count, int in_flight) override {
     std::vector<std::thread> threads;
+    while (messages_.size() < static_cast<size_t>(in_flight)) messages_.emplace_back();
     for (int i = 1; i < in_flight; ++i) {
-      threads.emplace_back([=, this] { RunSome(op, bytes, count / in_flight); });
+      threads.emplace_back([=, this] { RunSome(&messages_[i], op, bytes, count / in_flight); });
     }
-    RunSome(op, bytes, count - count / in_flight * (in_flight - 1));
+    RunSome(&messages_[0], op, bytes, count - count / in_flight * (in_flight - 1));
     for (auto& thread : threads) thread.join();
   }
 
  private:
-  void RunSome(Op op, size_t bytes, int count) {
+  // Of one thread, used again and again.
+  struct Messages {
     ExchangeRequest request;
     ExchangeResponse response;
+  };
+
+  void RunSome(Messages* messages, Op op, size_t bytes, int count) {
+    ExchangeRequest& request = messages->request;
+    ExchangeResponse& response = messages->response;
+    request.Clear();
     for (int i = 0; i < count; ++i) {
       grpc::ClientContext context;
       if (op == Op::kPull) {
@@ -80,6 +89,7 @@ class PlainClient final : public Client {
   }
 
   const std::vector<char> gradient_;
+  std::deque<Messages> messages_;
   std::unique_ptr<Bench::Stub> stub_;
 };
 

@@ -11,6 +11,7 @@ namespace cohort::bench {
 
 // One run of one way; zeros where it sat the round out.
 struct Sample {
+  int launch = 0;
   double gb_per_second = 0;  // 1e9 bytes of payload
   double cpu_per_gb = 0;     // processor seconds of both ends
 };
@@ -19,23 +20,29 @@ struct Sample {
 enum Way { kPlain, kBare, kCohort, kPs, kWays };
 inline constexpr const char* kWayNames[kWays] = {"plain", "bare", "cohort", "ps"};
 
-// The middle of several values, zeros where there are none.
-struct Spread {
-  double median = 0;
-  double low = 0, high = 0;               // quartiles
-  double surely_from = 0, surely_to = 0;  // where the median is, at 95 %, were rounds independent
+// Zeros where there are no values.
+struct Quartiles {
+  double low = 0, median = 0, high = 0;
 };
-Spread SpreadOf(std::vector<double> values);
+Quartiles QuartilesOf(std::vector<double> values);
 
-// What the interleaved runs of one case gave; samples[way][round].
+// One's rate over the other's in the same round: the median of all rounds, and the least and the
+// most of the medians of the launches. A process is faster or slower than another of its kind for
+// its life, so rounds of one launch say less than as many launches would; zeros where one of both
+// was not run.
+struct Ratio {
+  double median = 0;
+  double least = 0, most = 0;
+};
+
+// What the interleaved runs of one case gave; samples[way][round], of all launches.
 struct Case {
   std::string transport;
   Op op = Op::kPull;
   size_t bytes = 0;
   std::vector<Sample> samples[kWays];
 
-  // One's rate over the other's in the same round.
-  Spread Ratio(Way ours, Way other) const;
+  Ratio Over(Way ours, Way other) const;
 };
 
 std::string SizeName(size_t bytes);
