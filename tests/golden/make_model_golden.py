@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Writes models.json and random_models.json with the real Keras.
 
-    python3 -m venv build/venv && build/venv/bin/pip install tensorflow-cpu==2.21.0 keras==3.15.1
-    build/venv/bin/python tests/golden/make_model_golden.py
+    build/venv-keras/bin/python tests/golden/make_model_golden.py     (`tests/run.sh --all` makes that venv)
 
 models.json: named models, 100 free-running steps in float64 (loss, metrics and weights), and in float32
 loss and gradients at given weights. random_models.json: 200 random models, 5 steps in float64.
 Inputs, initial weights and dropout masks come from golden_data.py and are not stored.
+
+Keras is as published but for two things: dropout takes the recorded masks, and rows of a sparse gradient
+that have the same index are summed before the optimizer sees them (keras_models.sum_equal_rows says why).
 """
 import argparse
 import json

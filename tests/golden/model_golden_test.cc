@@ -1,4 +1,5 @@
-// Whole models against the real Keras (make_model_golden.py).
+// Whole models against the real Keras (make_model_golden.py, which has it sum the equal rows of a
+// sparse gradient first).
 
 #include <catch2/catch.hpp>
 #include <cmath>
