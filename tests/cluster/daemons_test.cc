@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "common/base/identity.h"
+#include "common/base/unique_fd.h"
 #include "common/cluster/free_ports.h"
 #include "tests/cluster/scenario.h"
 
@@ -47,15 +48,23 @@ void RequireSaid(Scenario* s, TaskRole role, int index, const std::string& text)
   REQUIRE(tail.find(text) != std::string::npos);
 }
 
-// What the admin port answers; "" where nobody does.
-std::string Get(int port, const std::string& path) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+// A connection to a port of loopback; none where nobody listens.
+UniqueFd Dial(int port) {
+  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(static_cast<uint16_t>(port));
+  if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) return fd;
+  return UniqueFd();
+}
+
+// What the admin port answers; "" where nobody does.
+std::string Get(int port, const std::string& path) {
+  const UniqueFd connected = Dial(port);
+  const int fd = connected.get();
   std::string answer;
-  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
+  if (connected.ok()) {
     const std::string request = "GET " + path + " HTTP/1.0\r\n\r\n";
     send(fd, request.data(), request.size(), MSG_NOSIGNAL);
     char buffer[4096];
@@ -64,8 +73,15 @@ std::string Get(int port, const std::string& path) {
       answer.append(buffer, static_cast<size_t>(got));
     }
   }
-  close(fd);
   return answer;
+}
+
+// Of an answer of /metrics, a figure without labels.
+double Metric(const std::string& answer, const std::string& name) {
+  INFO(answer);
+  const size_t at = answer.find("\n" + name + " ");
+  REQUIRE(at != std::string::npos);
+  return std::stod(answer.substr(at + name.size() + 2));
 }
 
 // grpc.health.v1.Health/Check of the server as a whole: the answer's bytes, "\x08\x01" = SERVING.
@@ -266,15 +282,53 @@ TEST_CASE("tasks that share no core may wake each other early, and say whether t
   s.Check(s->WaitForSteps(3, seconds(60)));
   const bool early = !shared && AvailableCores() > 1;  // a core for each
   INFO("early " << early);
-  const std::string value = early ? " 1\n" : " 0\n";
-  REQUIRE(Get(ports[0], "/metrics").find("cohort_ps_reads_early" + value) != std::string::npos);
-  REQUIRE(Get(ports[1], "/metrics").find("cohort_worker_ps_early_connections" + value) !=
-          std::string::npos);
+  REQUIRE(Metric(Get(ports[0], "/metrics"), "cohort_ps_reads_early") == (early ? 1 : 0));
+  // A worker that loses a connection opens another one.
+  const std::string worker = Get(ports[1], "/metrics");
+  const double connections = Metric(worker, "cohort_worker_ps_connections");
+  REQUIRE(connections > 0);
+  REQUIRE(Metric(worker, "cohort_worker_ps_early_connections") == (early ? connections : 0));
   for (const TaskRole role : {TaskRole::kPs, TaskRole::kWorker}) {
     RequireSaid(&s, role, 0, early ? "own_core=true" : "own_core=false");
   }
   s.Release(0);
   s.Finish();
+}
+
+// Listens on loopback and takes no connection: those that were made stay with it.
+class Listener {
+ public:
+  Listener() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+    address_.sin_family = AF_INET;
+    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address_);
+    REQUIRE(bind(fd_.get(), reinterpret_cast<sockaddr*>(&address_), size) == 0);
+    REQUIRE(listen(fd_.get(), 64) == 0);
+    REQUIRE(getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&address_), &size) == 0);
+  }
+  int port() const { return ntohs(address_.sin_port); }
+  bool dialled() const {
+    return UniqueFd(accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)).ok();
+  }
+
+ private:
+  const UniqueFd fd_;
+  sockaddr_in address_{};
+};
+
+TEST_CASE("an evaluator that the cluster names is dialled by nobody") {
+  const Listener evaluator;
+  MiniClusterOptions options{.job_yaml = WithValidation(RecommenderJob(3, 0))};
+  options.evaluator_address = fmt::format("127.0.0.1:{}", evaluator.port());
+  Scenario s(Body::kProcesses, "undialled", options);
+  s.Check(s->StartAll());
+  s.Check(s->Start(TaskRole::kEvaluator, 0));
+  REQUIRE(s.Finish().applied == 2u * 30);
+  REQUIRE(s.ExitOf(TaskRole::kEvaluator, 0, seconds(60)) == 0);
+  REQUIRE_FALSE(evaluator.dialled());
+  // One that comes and goes is seen.
+  REQUIRE(Dial(evaluator.port()).ok());
+  REQUIRE(evaluator.dialled());
 }
 
 TEST_CASE("plaintext beyond loopback is refused without --allow_insecure") {

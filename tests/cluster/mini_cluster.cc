@@ -106,6 +106,9 @@ std::string MiniCluster::TfConfig(TaskRole role, int index) const {
     config["cluster"][TaskRoleName(key.first)].push_back(
         fmt::format("127.0.0.1:{}", proxy == proxies_.end() ? port : proxy->second->port()));
   }
+  if (!options_.evaluator_address.empty()) {
+    config["cluster"]["evaluator"] = {options_.evaluator_address};
+  }
   config["task"] = {{"type", TaskRoleName(role)}, {"index", role == TaskRole::kChief ? 0 : index}};
   return config.dump();
 }

@@ -32,7 +32,8 @@ struct MiniClusterOptions {
   std::string checkpoint_dir;           // "": <directory>/checkpoints
   // Where the processes of a role start; none: where the test did.
   std::map<TaskRole, std::string> working_directory;
-  bool proxied = false;  // every worker and server is reached through a proxy of its own
+  std::string evaluator_address;  // as the tasks' TF_CONFIG has it; "": it is not in the cluster
+  bool proxied = false;           // every worker and server is reached through a proxy of its own
   bool unix_sockets =
       false;  // of a proxied cluster: workers may go past it, as those of one host do
 };
