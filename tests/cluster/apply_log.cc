@@ -115,6 +115,7 @@ class Checker {
     for (const auto& [tablet, attempt] : by_tablet) attempts.insert(attempt);
     const bool everywhere = by_tablet.size() == tablets_.size();
     if (attempts.size() > 1 || !everywhere) ++report_.partial_pushes;
+    if (attempts.size() > 1) ++report_.mixed_closures;
     if (!finished || everywhere || std::get<0>(id) != *timelines.rbegin()) return;
     std::set<uint32_t> held = held_[id];
     for (const auto& [tablet, attempt] : by_tablet) held.insert(tablet);

@@ -34,6 +34,7 @@ struct ApplyReport {
   uint64_t fenced = 0;
   uint64_t recomputed_closures = 0;  // ids with more than one attempt in the log
   uint64_t partial_pushes = 0;       // (id, attempt) applied on some tablets and not on others
+  uint64_t mixed_closures = 0;       // of those: ids of which another attempt reached the rest
   uint64_t timelines = 0;
   std::vector<std::string> violations;  // of "each id once per tablet and timeline"
 };

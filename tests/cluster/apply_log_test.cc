@@ -24,6 +24,7 @@ TEST_CASE("a clean log has no violations and counts what it survived") {
   REQUIRE(r.duplicates_refused == 1);
   REQUIRE(r.recomputed_closures == 1);
   REQUIRE(r.partial_pushes == 1);
+  REQUIRE(r.mixed_closures == 1);
 }
 
 TEST_CASE("the checker finds planted violations") {

@@ -77,6 +77,8 @@ std::string WithValidation(std::string job) {
       "\n  validation:\n    generator: {name: recommender, records: 100, seed: 2}\nfit:");
 }
 
-std::string StormJob(int epochs) { return Recommender("storm", 32 * 1000, epochs, 500); }
+std::string StormJob(int epochs, int checkpoint_steps) {
+  return Recommender("storm", 32 * 1000, epochs, checkpoint_steps);
+}
 
 }  // namespace cohort

@@ -29,8 +29,8 @@ std::string RecommenderJob(int epochs, int checkpoint_steps, int records = 320);
 // The same job with a validation set of other records.
 std::string WithValidation(std::string job);
 
-// A job for killing: small steps, short epochs, a checkpoint now and then.
-std::string StormJob(int epochs);
+// A job for killing: epochs of 1,000 small steps, a checkpoint now and then.
+std::string StormJob(int epochs, int checkpoint_steps = 500);
 
 }  // namespace cohort
 
