@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs the tests. What .ci/run calls.
 #
-#   tests/run.sh          what CI runs: all tests in the dev tree, and in the trees of the address and the
-#                         thread sanitizer those that are labelled for them
+#   tests/run.sh          what CI runs: all tests in the release tree, and in the trees of the address and
+#                         the thread sanitizer, which have assertions, those that are labelled for them
 #   tests/run.sh --all    and what is long: tests labelled `long`, all tests in the sanitizers' trees, the
 #                         comparison with TensorFlow
-#   tests/run.sh --tree dev|asan|tsan    one tree only
-#   tests/run.sh --no-install                takes the machine as it is
+#   tests/run.sh --tree release|asan|tsan|dev    one tree only
+#   tests/run.sh --no-install                    takes the machine as it is
 #
 # A skipped test that is not on tests/lint/allowed_skips.txt fails the run.
 set -euo pipefail
@@ -14,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 all=false
 install=true
-trees=(dev asan tsan)
+trees=(release asan tsan)
 while [[ $# -gt 0 ]]; do
   case "$1" in
     --all)
@@ -22,7 +22,7 @@ while [[ $# -gt 0 ]]; do
       ;;
     --no-install) install=false ;;
     --tree)
-      trees=("${2:?--tree needs dev, asan or tsan}")
+      trees=("${2:?--tree needs release, asan, tsan or dev}")
       shift
       ;;
     *)
@@ -102,6 +102,8 @@ fi
 
 for tree in "${trees[@]}"; do
   case "$tree" in
+    # The tree that deploy/quickstart.sh and the benchmarks take, too. It keeps that warnings are errors.
+    release) run_tree release all -DCOHORT_WERROR=ON || failed=true ;;
     dev) run_tree dev all || failed=true ;;
     asan | tsan)
       # What is slow under a sanitizer gets more time, not less of a test.
@@ -116,6 +118,7 @@ for tree in "${trees[@]}"; do
 done
 if $all && [[ -x tests/benchmarks/run.sh ]]; then
   echo "== benchmarks, beside TensorFlow"
+  # Nothing is left to build, but after --tree.
   cmake --preset release >build/release-configure.log 2>&1 || failed=true
   cmake --build --preset release -- -j "$jobs" || failed=true
   tests/benchmarks/run.sh || failed=true

@@ -31,7 +31,7 @@ if(BUILD_TESTING OR NOT DEFINED BUILD_TESTING)
 endif()
 
 # cohort_test(NAME SRCS x_test.cc DEPS lib LABELS asan tsan TIMEOUT 60 ARGS ...): a Catch2 test
-# program. LABELS: `asan` and `tsan` name the sanitizer trees that build and run it besides dev;
+# program. LABELS: `asan` and `tsan` name the sanitizer trees that build and run it besides dev and release;
 # `long` keeps it out of CI. In a sanitizer tree a test without that label is not built, unless with
 # COHORT_ALL_TESTS. NOT_UNDER_TSAN: it replaces operator new, as the thread sanitizer does; there it
 # is skipped by name.
