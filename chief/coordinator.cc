@@ -186,9 +186,11 @@ absl::StatusOr<PerWorkerDataset> ClusterCoordinator::Impl::CreatePerWorkerDatase
   for (const std::string& feature : options.features) resource.add_features(feature);
   // Workers keep their resources over a restart of the chief: the name must say all.
   const uint64_t hash = Fnv1a(resource.SerializeAsString());
-  resource.set_name(
-      fmt::format("{}-{:016x}", options.name.empty() ? "dataset" : options.name, hash));
+  std::string name =
+      fmt::format("{}-{:016x}", options.name.empty() ? "dataset" : options.name, hash);
   MutexLock lock(&mu_);
+  if (const int nth = ++datasets_[name]; nth > 1) name += fmt::format("-{}", nth);
+  resource.set_name(std::move(name));
   return PerWorkerDataset{core_->AddResource(std::move(resource))};
 }
 
@@ -397,8 +399,9 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(StepFunction step,
 }
 
 absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(StepFunction step,
-                                                         PerWorkerDataset dataset) {
-  return impl_->Schedule({.step = step, .dataset = dataset});
+                                                         PerWorkerDataset dataset,
+                                                         std::vector<Tensor> arguments) {
+  return impl_->Schedule({.step = step, .dataset = dataset, .arguments = std::move(arguments)});
 }
 
 absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(ClosureRequest request) {

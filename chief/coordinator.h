@@ -105,8 +105,10 @@ struct JobPlace {
 // A closure with all that can be said about it.
 struct ClosureRequest {
   StepFunction step;
-  std::vector<Tensor> arguments;   // by position; or
-  PerWorkerDataset dataset;        // feeds all arguments
+  // The dataset's features feed the program's first arguments, `arguments` those after them, the
+  // same at every step of the closure. Either may be missing.
+  PerWorkerDataset dataset;
+  std::vector<Tensor> arguments;
   std::vector<LeaseRange> leases;  // exactly_once: one per step
   bool training = true;            // has pushes
   uint32_t steps = 1;
@@ -198,12 +200,16 @@ class ClusterCoordinator {
                                const v1::PartitionerSpec& partitioner, std::string_view placement);
 
   absl::StatusOr<StepFunction> RegisterStep(const Program& program);
+  // Each call makes another iterator, independent of those before, also where the spec is the same.
+  // A chief that is started again has those of its former life where it makes them in the same
+  // order.
   absl::StatusOr<PerWorkerDataset> CreatePerWorkerDataset(const v1::DatasetSpec& spec,
                                                           const DatasetOptions& options);
 
   // Returns at once, unless the queue of 262,144 closures is full: then it waits.
   absl::StatusOr<RemoteValue> Schedule(StepFunction step, std::vector<Tensor> arguments);
-  absl::StatusOr<RemoteValue> Schedule(StepFunction step, PerWorkerDataset dataset);
+  absl::StatusOr<RemoteValue> Schedule(StepFunction step, PerWorkerDataset dataset,
+                                       std::vector<Tensor> arguments = {});
   absl::StatusOr<RemoteValue> Schedule(ClosureRequest request);
 
   // Waits until everything that was scheduled is finished.

@@ -118,6 +118,7 @@ class ClusterCoordinator::Impl : public CoreEffects {
   CondVar changed_;
   std::unique_ptr<CoordinatorCore> core_ ABSL_GUARDED_BY(mu_) ABSL_PT_GUARDED_BY(mu_);
   ClosureResults results_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, int> datasets_ ABSL_GUARDED_BY(mu_);     // how many are made of each spec
   std::list<const Condition*> conditions_ ABSL_GUARDED_BY(mu_);  // of the calls that wait
   bool interrupted_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<absl::Status> rollback_done_ ABSL_GUARDED_BY(mu_);

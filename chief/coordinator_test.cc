@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <future>
 #include <regex>
+#include <set>
 #include <thread>
 
 #include "chief/coordinator_test_util.h"
@@ -89,6 +90,29 @@ TEST_CASE("an error is raised once, and scheduling goes on") {
   CHECK(c.coordinator->Join().ok());
   REQUIRE(c.coordinator->Schedule(c.step, Arguments(1)).ok());
   CHECK(c.coordinator->Join().ok());
+}
+
+TEST_CASE("two datasets of one spec are two iterators, which another life finds again") {
+  Cluster c(1, 1);
+  v1::DatasetSpec spec;
+  spec.mutable_generator()->set_name("recommender");
+  std::set<int> made;
+  const auto make = [&](uint64_t seed) {
+    const auto dataset =
+        c.coordinator->CreatePerWorkerDataset(spec, {.name = "a", .batch_size = 4, .seed = seed});
+    RequireOk(dataset.status());
+    made.insert(dataset->resource);
+  };
+  std::vector<std::string> names;
+  for (size_t life = 1; life <= 2; ++life) {
+    c.Start();
+    made.clear();
+    for (const uint64_t seed : {1, 1, 2}) make(seed);
+    CHECK(made.size() == 3);
+    Await([&] { return c.workers[0]->resources().size() == 3 * life; });
+  }
+  names = c.workers[0]->resources();
+  CHECK(std::set<std::string>(names.begin(), names.end()).size() == 3);
 }
 
 TEST_CASE("closures that a worker does not end go to others after the closure timeout") {

@@ -76,7 +76,7 @@ inline bool TooFarAhead(uint64_t heard, uint64_t known) {
 // What to schedule.
 struct ClosureSpec {
   int program = -1;      // from CoordinatorCore::AddProgram
-  int resource = -1;     // from AddResource; -1: `arguments` feed the program
+  int resource = -1;     // from AddResource: feeds the program before `arguments` do; -1: none
   bool training = true;  // uses update ids and pushes
   uint32_t steps = 1;
   std::vector<v1::Lease> leases;  // visitation exactly_once: one per step

@@ -53,6 +53,11 @@ std::string FakePeer::shutdown_reason() const {
   return shutdown_;
 }
 
+std::vector<std::string> FakePeer::resources() const {
+  MutexLock lock(&mu_);
+  return resources_;
+}
+
 void FakePeer::OnWorkerMessage(Stream* stream, const v1::ChiefToWorker& message) {
   v1::WorkerToChief answer;
   answer.set_request(message.request());
@@ -65,8 +70,12 @@ void FakePeer::OnWorkerMessage(Stream* stream, const v1::ChiefToWorker& message)
       answer.mutable_hello()->set_heard_generation(heard_generation);
       break;
     case v1::ChiefToWorker::kProgram:
-    case v1::ChiefToWorker::kResource:
       break;
+    case v1::ChiefToWorker::kResource: {
+      MutexLock lock(&mu_);
+      resources_.push_back(message.resource().name());
+      break;
+    }
     case v1::ChiefToWorker::kDispatch:
       for (const v1::Closure& closure : message.dispatch().closures()) {
         if (!hold) Run(stream, closure);

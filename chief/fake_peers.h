@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "common/cluster/cluster_spec.h"
@@ -35,7 +36,8 @@ class FakePeer {
   static constexpr int kTooMany = 3;
   std::atomic<bool> hold{false};  // closures stay in hand
   std::atomic<int> executed{0};
-  std::atomic<uint64_t> heard_generation{0};  // as it claims
+  std::atomic<uint64_t> heard_generation{0};   // as it claims
+  std::vector<std::string> resources() const;  // that it was told to make, by name
 
   // ---- a server
   std::atomic<bool> refuse_snapshots{false};
@@ -53,6 +55,7 @@ class FakePeer {
   mutable Mutex mu_;
   std::string job_ ABSL_GUARDED_BY(mu_);
   std::string shutdown_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::string> resources_ ABSL_GUARDED_BY(mu_);
   std::set<uint32_t> tablets_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<StreamServer> server_;
 };

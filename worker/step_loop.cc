@@ -168,20 +168,18 @@ absl::Status StepLoop::RunStep(const std::shared_ptr<ClosureRun>& run, Compiled*
   return absl::OkStatus();
 }
 
-// Feeds the program from the closure's resource or arguments.
+// Feeds the program: the next batch of the closure's resource, then its arguments.
 absl::Status StepLoop::Bind(ClosureRun* run, Compiled* program, uint32_t ordinal) {
   const v1::Closure& closure = run->closure();
-  if (closure.resource().empty()) {
-    std::vector<Tensor>& arguments = program->arguments;
-    if (ordinal == 0) {
-      arguments.clear();
-      for (const v1::TensorValue& value : closure.arguments()) {
-        COHORT_ASSIGN_OR_RETURN(Tensor tensor, TensorFromProto(value));
-        arguments.push_back(std::move(tensor));
-      }
+  std::vector<Tensor>& arguments = program->arguments;
+  if (ordinal == 0) {
+    arguments.clear();
+    for (const v1::TensorValue& value : closure.arguments()) {
+      COHORT_ASSIGN_OR_RETURN(Tensor tensor, TensorFromProto(value));
+      arguments.push_back(std::move(tensor));
     }
-    return program->executable->Bind(arguments);
   }
+  if (closure.resource().empty()) return program->executable->Bind(arguments);
   const v1::Lease* lease = nullptr;
   if (closure.leases_size() > 0) {
     if (ordinal >= static_cast<uint32_t>(closure.leases_size())) {
@@ -191,7 +189,10 @@ absl::Status StepLoop::Bind(ClosureRun* run, Compiled* program, uint32_t ordinal
   }
   COHORT_ASSIGN_OR_RETURN(const BatchReader::Batch* batch,
                           resources_.Next(closure.resource(), lease));
-  return program->executable->Bind(batch->tensors);
+  if (arguments.empty()) return program->executable->Bind(batch->tensors);
+  std::vector<Tensor> all = batch->tensors;
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return program->executable->Bind(all);
 }
 
 // The timeline that the values are of.

@@ -137,6 +137,26 @@ struct Fixture {
     for (const auto& closure : closures) *message.mutable_dispatch()->add_closures() = closure;
     core.OnMessage(1, &message);
   }
+  // "train": the labels of ten records, in batches of four, once.
+  void MakeResource() {
+    v1::ChiefToWorker message;
+    message.set_generation(1);
+    message.set_request(50);
+    v1::CreateResource* resource = message.mutable_resource();
+    resource->set_name("train");
+    resource->set_visitation(v1::INDEPENDENT);
+    resource->set_batch_size(4);
+    resource->mutable_dataset()->mutable_generator()->set_name("recommender");
+    resource->mutable_dataset()->mutable_generator()->set_records(10);
+    resource->mutable_dataset()->set_repeat(1);
+    v1::ColumnTransform* label = resource->mutable_dataset()->add_transforms();
+    label->set_column("label");
+    label->set_equals("yes");
+    label->set_dtype("float32");
+    resource->mutable_dataset()->set_label("label");
+    resource->add_features("label");
+    core.OnMessage(1, &message);
+  }
   void RunAll() {
     for (int i = 0; i < 1000 && loop.RunOnce(); ++i) {
     }
@@ -308,23 +328,7 @@ TEST_CASE_METHOD(Fixture, "what the program or its data do wrong comes back type
 }
 
 TEST_CASE_METHOD(Fixture, "an independent dataset feeds steps until its end") {
-  v1::ChiefToWorker message;
-  message.set_generation(1);
-  message.set_request(50);
-  v1::CreateResource* resource = message.mutable_resource();
-  resource->set_name("train");
-  resource->set_visitation(v1::INDEPENDENT);
-  resource->set_batch_size(4);
-  resource->mutable_dataset()->mutable_generator()->set_name("recommender");
-  resource->mutable_dataset()->mutable_generator()->set_records(10);
-  resource->mutable_dataset()->set_repeat(1);
-  v1::ColumnTransform* label = resource->mutable_dataset()->add_transforms();
-  label->set_column("label");
-  label->set_equals("yes");
-  label->set_dtype("float32");
-  resource->mutable_dataset()->set_label("label");
-  resource->add_features("label");
-  core.OnMessage(1, &message);
+  MakeResource();
   std::vector<v1::Closure> closures;
   for (uint64_t id = 1; id <= 4; ++id) {
     v1::Closure closure = Closure(id, {});
@@ -344,6 +348,32 @@ TEST_CASE_METHOD(Fixture, "an independent dataset feeds steps until its end") {
       effects.results[3].id() == 4 ? effects.results[3] : effects.results[2];
   CHECK(last.end_of_data());
   CHECK(absl::IsOutOfRange(StatusFromProto(last.status())));
+}
+
+TEST_CASE_METHOD(Fixture, "a batch feeds the first arguments of a step, a closure's own the rest") {
+  ProgramBuilder b("scaled");
+  const int batch = b.AddSymbol("batch", 4);
+  const Expr x = b.Input("x", {DType::kFloat32, {{4, batch}}});
+  const Expr scale = b.Input("scale", {DType::kFloat32, {}});
+  b.AddMetric("sum", ReduceSum(x * 0.0 + scale), DimSize(x, 0));
+  Register(*std::move(b).Build());
+  MakeResource();
+  v1::Closure both = Closure(1, {}, /*training=*/false, /*program=*/2);
+  both.set_resource("train");
+  both.set_steps(2);
+  both.clear_arguments();
+  v1::Closure too_few = both;
+  too_few.set_id(2);
+  TensorToProto(Tensor::Scalar<float>(5), both.add_arguments());
+  Dispatch({both, too_few});
+  RunAll();
+  REQUIRE(effects.results.size() == 2);
+  CHECK(effects.results[0].status().message() == "");
+  REQUIRE(effects.results[0].metrics_size() == 1);
+  CHECK(effects.results[0].metrics(0).total() == 40);  // two steps of four examples
+  CHECK(effects.results[0].metrics(0).count() == 8);
+  CHECK(effects.results[1].status().message() ==
+        "closure 2 of program 'scaled': program \"scaled\" takes 2 arguments, but is fed 1");
 }
 
 }  // namespace
