@@ -16,7 +16,7 @@ absl::Status Resources::Create(const v1::CreateResource& spec) {
     BatchReader::Options options;
     COHORT_ASSIGN_OR_RETURN(options.features, dataset->FindFeatures(names));
     options.batch_size = spec.batch_size();
-    if (spec.dataset().prefetch() > 0) options.prefetch = spec.dataset().prefetch();
+    options.prefetch = spec.dataset().prefetch();
     options.seed = spec.seed();
     options.worker_index = spec.worker_index();
     Resource resource;

@@ -1,7 +1,9 @@
 #include "worker/step_loop.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <numeric>
 
 #include "common/base/status.h"
@@ -348,6 +350,29 @@ TEST_CASE_METHOD(Fixture, "an independent dataset feeds steps until its end") {
       effects.results[3].id() == 4 ? effects.results[3] : effects.results[2];
   CHECK(last.end_of_data());
   CHECK(absl::IsOutOfRange(StatusFromProto(last.status())));
+}
+
+TEST_CASE("a resource makes large batches ahead as its dataset says, none where that is 0") {
+  v1::CreateResource spec;
+  spec.set_visitation(v1::EXACTLY_ONCE);
+  spec.set_batch_size(100'000);
+  spec.add_features("label");
+  spec.mutable_dataset()->mutable_generator()->set_name("recommender");
+  spec.mutable_dataset()->mutable_generator()->set_records(100'000);
+  v1::ColumnTransform* label = spec.mutable_dataset()->add_transforms();
+  label->set_column("label");
+  label->set_equals("yes");
+  const auto threads = [] {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  const auto before = threads();
+  Resources resources{DataOptions{}};
+  for (const uint32_t prefetch : {0, 2}) {
+    spec.mutable_dataset()->set_prefetch(prefetch);
+    REQUIRE(resources.Create(spec).ok());
+    CHECK(threads() - before == (prefetch > 0 ? 1 : 0));
+  }
 }
 
 TEST_CASE_METHOD(Fixture, "a batch feeds the first arguments of a step, a closure's own the rest") {

@@ -8,15 +8,16 @@ absl::StatusOr<BatchMaker> BatchMaker::Create(std::shared_ptr<const Dataset> dat
                                               const BatchReader::Options& options) {
   if (options.batch_size == 0) return InvalidArgument("batch_size must be at least 1");
   BatchMaker maker;
+  size_t bytes = 0;  // of a full batch
   for (const int feature : options.features) {
     if (feature < 0 || static_cast<size_t>(feature) >= dataset->features().size()) {
       return InvalidArgument("feature {} of a dataset that has {}", feature,
                              dataset->features().size());
     }
     const FeatureType& type = dataset->features()[static_cast<size_t>(feature)];
-    maker.batch_bytes_ +=
-        static_cast<size_t>(NumElements(type.dims)) * SizeOf(type.dtype) * options.batch_size;
+    bytes += static_cast<size_t>(NumElements(type.dims)) * SizeOf(type.dtype) * options.batch_size;
   }
+  maker.made_ahead_ = options.prefetch > 0 && bytes > options.inline_bytes;
   maker.dataset_ = std::move(dataset);
   maker.features_ = options.features;
   return maker;

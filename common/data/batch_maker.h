@@ -25,12 +25,13 @@ class BatchMaker {
   }
 
   const Dataset& dataset() const { return *dataset_; }
-  size_t batch_bytes() const { return batch_bytes_; }
+  // Whether batches are made in a thread, ahead of who reads them.
+  bool made_ahead() const { return made_ahead_; }
 
  private:
   std::shared_ptr<const Dataset> dataset_;
   std::vector<int> features_;
-  size_t batch_bytes_ = 0;  // of a full batch
+  bool made_ahead_ = false;
 };
 
 }  // namespace cohort

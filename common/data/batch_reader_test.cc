@@ -1,6 +1,8 @@
 #include <google/protobuf/text_format.h>
 
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <iterator>
 #include <set>
 
 #include "common/data/dataset.h"
@@ -69,6 +71,28 @@ TEST_CASE("a reader gives the same batches with and without a thread") {
     BatchReader::Options other = Options(kNeverInThread);
     other.worker_index = 1;
     CHECK((AllBatches(spec, other) != inlined) == spec.shuffle());
+  }
+}
+
+TEST_CASE("there is a thread where batches are made ahead, and they are not small") {
+  const v1::DatasetSpec spec = Spec("");
+  const auto dataset = *Dataset::Open(spec);
+  const auto threads = [] {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  const auto before = threads();
+  for (const auto make : {BatchReader::Independent, BatchReader::Leased}) {
+    const auto in_thread = [&](uint32_t prefetch, size_t inline_bytes) {
+      BatchReader::Options options = Options(inline_bytes);
+      options.prefetch = prefetch;
+      const auto reader = make(dataset, spec, options);
+      REQUIRE(reader.ok());
+      return threads() - before;
+    };
+    CHECK(in_thread(2, kAlwaysInThread) == 1);
+    CHECK(in_thread(2, kNeverInThread) == 0);
+    CHECK(in_thread(0, kAlwaysInThread) == 0);
   }
 }
 

@@ -106,7 +106,7 @@ class BatchReader {
   struct Options {
     std::vector<int> features;  // positions in Dataset::features()
     uint32_t batch_size = 0;
-    uint32_t prefetch = 2;  // batches made ahead
+    uint32_t prefetch = 2;  // batches made ahead; 0: none, and there is no thread
     uint64_t seed = 0;
     uint32_t worker_index = 0;
     // Batches up to this size are made where they are asked for: ten microseconds for 100 KB, which

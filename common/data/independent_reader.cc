@@ -19,10 +19,8 @@ namespace {
 class IndependentReader : public BatchReader {
  public:
   IndependentReader(BatchMaker maker, const IndexStream::Options& stream, const Options& options)
-      : maker_(std::move(maker)),
-        stream_(stream),
-        capacity_(std::max<size_t>(options.prefetch, 1)) {
-    if (maker_.batch_bytes() > options.inline_bytes) thread_ = std::thread([this] { Run(); });
+      : maker_(std::move(maker)), stream_(stream), capacity_(options.prefetch) {
+    if (maker_.made_ahead()) thread_ = std::thread([this] { Run(); });
   }
 
   ~IndependentReader() override {

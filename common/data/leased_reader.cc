@@ -19,8 +19,8 @@ namespace {
 class LeasedReader : public BatchReader {
  public:
   LeasedReader(BatchMaker maker, const EpochOrder& order, const Options& options)
-      : maker_(std::move(maker)), order_(order), capacity_(std::max<size_t>(options.prefetch, 1)) {
-    if (maker_.batch_bytes() > options.inline_bytes) thread_ = std::thread([this] { Run(); });
+      : maker_(std::move(maker)), order_(order), capacity_(options.prefetch) {
+    if (maker_.made_ahead()) thread_ = std::thread([this] { Run(); });
   }
 
   ~LeasedReader() override {
