@@ -13,6 +13,22 @@ namespace {
 // Of a list of texts, each with an end that is in no UTF-8 text.
 uint64_t Hash(uint64_t hash, std::string_view bytes) { return Fnv1a("\xff", Fnv1a(bytes, hash)); }
 
+// What decides which batches there are: neither how they are made, nor where a person gets the
+// files and how they are checked.
+v1::DatasetSpec WhatIsRead(v1::DatasetSpec spec) {
+  spec.clear_prefetch();
+  if (spec.has_idx()) {
+    spec.mutable_idx()->clear_url();
+    spec.mutable_idx()->clear_sha256_images();
+    spec.mutable_idx()->clear_sha256_labels();
+  }
+  if (spec.has_csv()) {
+    spec.mutable_csv()->clear_url();
+    spec.mutable_csv()->clear_sha256();
+  }
+  return spec;
+}
+
 }  // namespace
 
 absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
@@ -54,7 +70,7 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
     hash = Hash(hash, variable.SerializeAsString());
   }
   hash = Hash(hash, plan.model_.optimizer.SerializeAsString());
-  hash = Hash(hash, data->train().SerializeAsString());
+  hash = Hash(hash, WhatIsRead(data->train()).SerializeAsString());
   hash =
       Hash(hash, fmt::format("{} {} {} {} {}", batch, static_cast<int>(data->visitation()),
                              plan.steps_per_epoch_, spec.fit().steps_per_execution(), spec.seed()));

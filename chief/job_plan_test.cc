@@ -1,9 +1,11 @@
 #include "chief/job_plan.h"
 
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <set>
 
 #include "common/base/status.h"
+#include "common/base/test_directory.h"
 
 namespace cohort {
 namespace {
@@ -78,6 +80,32 @@ TEST_CASE("the identity is what may not change: more epochs are the same job") {
   CHECK(identity != Plan("", "fit: {epochs: 2, steps_per_execution: 2}\n").identity());
   CHECK(identity != Plan("  visitation: independent\n", "fit: {steps_per_epoch: 10}\n").identity());
   CHECK(identity.rfind("t-", 0) == 0);
+}
+
+TEST_CASE("how batches are made, and where a person gets the data, make no other job") {
+  const testing::TestDirectory directory;
+  const std::string path = directory / "a.csv";
+  std::ofstream(path) << "x,y\n1,0\n2,1\n3,0\n4,1\n";
+  const auto identity = [&](const std::string& csv, const std::string& train) {
+    auto job = ParseJob(
+        "name: t\n"
+        "model:\n  sequential:\n    - Input: {shape: [1], feature: x}\n    - Dense: {units: 1}\n"
+        "compile: {loss: mse, optimizer: SGD}\n"
+        "data:\n  batch_size: 2\n  train:\n    csv: {path: " +
+            path + csv + "}\n    label: y\n" + train + "checkpoint: {directory: c}\n",
+        "t.yaml");
+    INFO(job.status().ToString());
+    REQUIRE(job.ok());
+    const auto plan = JobPlan::Make(*std::move(job), {});
+    INFO(plan.status().ToString());
+    REQUIRE(plan.ok());
+    return plan->identity();
+  };
+  const std::string plain = identity("", "");
+  CHECK(plain == identity("", "    prefetch: 0\n"));
+  CHECK(plain == identity(", url: https://example.org/a.csv", ""));
+  CHECK(plain != identity("", "    take: 3\n"));
+  CHECK(plain != identity("", "    shuffle: false\n"));
 }
 
 }  // namespace
