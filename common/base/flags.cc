@@ -71,6 +71,11 @@ class FlagSet::Impl {
     if (extras.empty()) return "";
     const auto flag = std::find_if(extras.begin(), extras.end(),
                                    [](const std::string& e) { return e.starts_with("-"); });
+    const std::string_view wrong = flag == extras.end() ? extras[0] : *flag;
+    for (const auto& [name, what] : not_yet) {
+      if (!(name.starts_with("-") ? wrong.starts_with(name) : wrong == name)) continue;
+      return fmt::format("{}: {} not there yet", wrong.substr(0, wrong.find('=')), what);
+    }
     if (flag == extras.end()) {
       const std::vector<std::string> known = CommandNames();
       if (known.empty()) return fmt::format("unexpected argument \"{}\"", extras[0]);
@@ -90,6 +95,7 @@ class FlagSet::Impl {
   std::shared_ptr<CLI::App> app;
   std::vector<std::string> names = {"--help", "--version"};  // with dashes
   std::vector<std::pair<std::string, std::unique_ptr<FlagSet>>> commands;
+  std::vector<std::pair<std::string, std::string>> not_yet;
 };
 
 FlagSet::FlagSet(std::string_view program, std::string_view description)
@@ -142,6 +148,10 @@ FlagSet* FlagSet::AddCommand(std::string_view name, std::string_view description
   auto& [unused, set] = impl_->commands.emplace_back(
       std::string(name), std::unique_ptr<FlagSet>(new FlagSet(std::move(impl))));
   return set.get();
+}
+
+void FlagSet::NotYet(std::string_view name, std::string_view what) {
+  impl_->not_yet.emplace_back(name, what);
 }
 
 std::string FlagSet::command() const {

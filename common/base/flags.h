@@ -56,6 +56,9 @@ class FlagSet {
   // `program name ...`: flags of its own. The FlagSet lives as long as this one. A program that has
   // commands needs one of them on its command line.
   FlagSet* AddCommand(std::string_view name, std::string_view description);
+  // A flag ("--tls": whatever begins so) or command that people will look for: its error says that
+  // `what` is not there yet.
+  void NotYet(std::string_view name, std::string_view what);
   // The command that was given; "" before Parse and of a program without commands.
   std::string command() const;
   // Whether the command line named this flag (so that a default can be told from a wish).

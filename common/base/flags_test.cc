@@ -85,6 +85,20 @@ TEST_CASE("an unknown flag ends with 64 and the nearest name") {
   REQUIRE_THAT(far.err, Contains("unknown flag --qqqqqq\n"));
 }
 
+TEST_CASE("a flag or command that people look for is said not to be there yet") {
+  Options o;
+  const auto flags = MakeFlags(&o);
+  flags->NotYet("--tls", "TLS is");
+  CHECK_THAT(flags->Parse({"--tls_cert=a"}).err, Contains("--tls_cert: TLS is not there yet\n"));
+  FlagSet tool("tool", "A tool.");
+  tool.AddCommand("inspect", "look");
+  tool.NotYet("export", "it is");
+  const ParsedFlags parsed = tool.Parse({"export", "a"});
+  CHECK(parsed.exit_code == 64);
+  CHECK_THAT(parsed.err, Contains("export: it is not there yet\n"));
+  CHECK_THAT(tool.Parse({"exprt"}).err, Contains("there is no command \"exprt\""));
+}
+
 TEST_CASE("a wrong value ends with 64 and names the flag") {
   Options o;
   for (const std::vector<std::string>& bad : {std::vector<std::string>{"--threads", "many"},

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/base/suggest.h"
+#include "common/model/not_yet.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 
@@ -71,11 +72,9 @@ std::span<const ConfigClass> Initializers() {
 
 absl::Status NoSuchClass(std::string_view kind, std::string_view name,
                          std::span<const ConfigClass> classes) {
-  std::vector<std::string> names;
-  for (const ConfigClass& c : classes) names.emplace_back(c.name);
-  return InvalidArgument("there is no {} \"{}\" here; there are {}{}", kind, name.substr(0, 60),
-                         fmt::join(names, ", "),
-                         DidYouMean(name, std::span<const std::string>(names)));
+  std::vector<std::string_view> names;
+  for (const ConfigClass& c : classes) names.push_back(c.name);
+  return NoSuchName(kind, name, names);
 }
 
 template <typename Map>

@@ -8,6 +8,7 @@
 #include "common/base/suggest.h"
 #include "common/model/class_config.h"
 #include "common/model/losses.h"
+#include "common/model/not_yet.h"
 #include "common/tensor/dtype.h"
 
 namespace cohort {
@@ -190,7 +191,7 @@ class Checker {
 
   absl::Status CheckStrategy() const {
     const v1::StrategySpec& strategy = job_.strategy();
-    if (strategy.mode() == "sync" || strategy.mode() == "bounded_staleness") {
+    if (IsNotYet("mode", strategy.mode())) {
       return NotYet("strategy.mode",
                     fmt::format("mode {} is not there yet; there is async", strategy.mode()));
     }

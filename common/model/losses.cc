@@ -1,7 +1,7 @@
 #include "common/model/losses.h"
 
-#include "common/base/suggest.h"
 #include "common/graph/expr.h"
+#include "common/model/not_yet.h"
 
 namespace cohort {
 namespace {
@@ -102,17 +102,15 @@ void AlignRanks(Expr* label, LayerOutput* prediction) {
 }
 
 absl::StatusOr<std::string_view> FindLoss(std::string_view name) {
-  std::vector<std::string> known;
+  std::vector<std::string_view> known;
   for (const LossName& loss : LossNames()) {
     if (loss.name == name) return loss.name;
     for (std::string_view alias : loss.aliases) {
       if (alias == name) return loss.name;
     }
-    known.emplace_back(loss.name);
+    known.push_back(loss.name);
   }
-  return InvalidArgument("there is no loss \"{}\" here; there are {}{}", name.substr(0, 60),
-                         fmt::join(known, ", "),
-                         DidYouMean(name, std::span<const std::string>(known)));
+  return NoSuchName("loss", name, known);
 }
 
 absl::StatusOr<Expr> ElementwiseLoss(std::string_view loss, bool from_logits,

@@ -1,7 +1,7 @@
 // Metrics (keras/src/metrics/accuracy_metrics.py), as (total, count) over the elements of a batch.
-#include "common/base/suggest.h"
 #include "common/graph/expr.h"
 #include "common/model/losses.h"
+#include "common/model/not_yet.h"
 
 namespace cohort {
 namespace {
@@ -16,10 +16,7 @@ absl::StatusOr<Kind> FindMetric(std::string_view name) {
   }
   constexpr std::string_view kKnown[] = {"accuracy", "binary_accuracy",
                                          "sparse_categorical_accuracy"};
-  return InvalidArgument(
-      "there is no metric \"{}\" here; there are {} (the mean loss is always one)"
-      "{}",
-      name.substr(0, 60), fmt::join(kKnown, ", "), DidYouMean(name, kKnown));
+  return NoSuchName("metric", name, kKnown, " (the mean loss is always one)");
 }
 
 // is_binary_or_sparse_categorical of keras/src/trainers/compile_utils.py.

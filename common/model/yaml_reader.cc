@@ -10,6 +10,7 @@
 #include <set>
 
 #include "common/base/suggest.h"
+#include "common/model/not_yet.h"
 
 namespace cohort {
 namespace {
@@ -48,9 +49,11 @@ std::string JoinPath(const std::string& path, std::string_view key) {
 
 absl::Status YamlReader::UnknownKey(int line, std::string_view key, std::string_view what,
                                     const std::vector<std::string>& known) const {
+  const std::string keys = fmt::format("; its keys are {}", fmt::join(known, ", "));
+  if (IsNotYet("key", key)) return Error(line, "\"{}\" in {} is not there yet{}", key, what, keys);
   const std::string hint = DidYouMean(key, std::span<const std::string>(known));
   return Error(line, "unknown key \"{}\" in {}{}", key.substr(0, 60), what,
-               hint.empty() ? fmt::format("; its keys are {}", fmt::join(known, ", ")) : hint);
+               hint.empty() ? keys : hint);
 }
 
 absl::StatusOr<std::vector<YamlReader::Entry>> YamlReader::Entries(const YAML::Node& node,

@@ -62,7 +62,8 @@ class YamlReader {
     return InvalidArgument("{}:{}: {}", lines_->file, line,
                            fmt::format(format, std::forward<Args>(args)...));
   }
-  // "unknown key "x" in `fit`; did you mean "y"?", or the list of the known ones.
+  // "unknown key "x" in `fit`; did you mean "y"?", or the list of the known ones; that it is not
+  // there yet, where people will look for it.
   absl::Status UnknownKey(int line, std::string_view key, std::string_view what,
                           const std::vector<std::string>& known) const;
 

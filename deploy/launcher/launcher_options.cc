@@ -50,6 +50,10 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
   evaluate->Add("threads", &options->evaluate.threads, "threads that work; 0: the cores");
   evaluate->AddPositional("CHECKPOINT", &options->evaluate.checkpoint,
                           "a checkpoint, or a directory of them", true);
+
+  flags->NotYet(
+      "export",
+      "writing a model for others is (the tensors of a checkpoint are safetensors files)");
 }
 
 }  // namespace cohort

@@ -1,7 +1,7 @@
 // Activation functions and the Activation layer (keras/src/activations/activations.py).
-#include "common/base/suggest.h"
 #include "common/graph/expr.h"
 #include "common/model/layers/layer.h"
+#include "common/model/not_yet.h"
 
 namespace cohort {
 
@@ -11,9 +11,7 @@ absl::Status CheckActivation(std::string_view activation) {
   for (std::string_view known : kKnown) {
     if (activation == known) return absl::OkStatus();
   }
-  return InvalidArgument("there is no activation \"{}\" here; there are {}{}",
-                         activation.substr(0, 60), fmt::join(kKnown, ", "),
-                         DidYouMean(activation, kKnown));
+  return NoSuchName("activation", activation, kKnown);
 }
 
 absl::StatusOr<LayerOutput> Activate(std::string_view activation, LayerOutput x) {

@@ -1,8 +1,8 @@
 #include "common/model/layers/layer.h"
 
-#include "common/base/suggest.h"
 #include "common/graph/expr.h"
 #include "common/model/class_config.h"
+#include "common/model/not_yet.h"
 
 namespace cohort {
 
@@ -36,14 +36,12 @@ std::span<const LayerClass> AllLayers() {
 }
 
 absl::StatusOr<const LayerClass*> FindLayer(std::string_view class_name) {
-  std::vector<std::string> names;
+  std::vector<std::string_view> names;
   for (const LayerClass& layer : AllLayers()) {
     if (layer.name == class_name) return &layer;
-    names.emplace_back(layer.name);
+    names.push_back(layer.name);
   }
-  return InvalidArgument("there is no layer \"{}\" here; there are {}{}", class_name.substr(0, 60),
-                         fmt::join(names, ", "),
-                         DidYouMean(class_name, std::span<const std::string>(names)));
+  return NoSuchName("layer", class_name, names);
 }
 
 Expr LayerContext::FloatInput(size_t i) const {
