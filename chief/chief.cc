@@ -37,6 +37,7 @@ Chief::~Chief() {
 absl::StatusOr<std::unique_ptr<Chief>> Chief::Start(Options options) {
   std::unique_ptr<Chief> chief(new Chief(std::move(options)));
   chief->AddMetrics();
+  chief->AddWorkerMetrics();
   COHORT_RETURN_IF_ERROR(chief->StartAdmin());
   chief->thread_ = std::thread([c = chief.get()] {
     absl::StatusOr<JobReport> outcome = c->runner_->Run();
@@ -62,7 +63,7 @@ absl::Status Chief::StartAdmin() {
   return absl::OkStatus();
 }
 
-int Chief::admin_port() const { return admin_ == nullptr ? 0 : admin_->port(); }
+int Chief::admin_port() const { return admin_ == nullptr ? -1 : admin_->port(); }
 
 void Chief::AddMetrics() {
   const auto add = [&](const char* name, const char* help,
@@ -80,6 +81,8 @@ void Chief::AddMetrics() {
   add("cohort_chief_queue_depth", "Closures that wait.", number(&State::queued));
   add("cohort_chief_in_flight", "Closures that workers have in hand.", number(&State::in_flight));
   add("cohort_chief_closures_total", "Closures finished.", number(&State::finished));
+  add("cohort_chief_examples_total", "Examples of the closures finished.",
+      number(&State::examples));
   add("cohort_chief_requeued_total", "Closures run again.", number(&State::requeued));
   add("cohort_chief_mixed_total", "Closures whose tablets hold different attempts.",
       number(&State::mixed));
@@ -108,6 +111,27 @@ void Chief::AddMetrics() {
   add("cohort_chief_generation", "This chief's generation.", number(&State::generation));
 }
 
+void Chief::AddWorkerMetrics() {
+  const auto add = [&](size_t worker, const char* name, const char* help, auto field) {
+    const auto read = [this, worker, field] {
+      const auto coordinator = runner_->coordinator();
+      if (coordinator == nullptr) return 0.0;
+      const std::vector<WorkerState> workers = coordinator->state().workers;
+      return worker < workers.size() ? static_cast<double>(workers[worker].*field) : 0.0;
+    };
+    registry_.AddCallback(name, help, read, {{"worker", std::to_string(worker)}});
+  };
+  for (size_t i = 0; i < options_.job.cluster.tasks(Role::kWorker).size(); ++i) {
+    add(i, "cohort_chief_worker_steps_total", "Steps of the closures that a worker has finished.",
+        &WorkerState::steps);
+    add(i, "cohort_chief_worker_in_flight", "Closures that a worker has in hand.",
+        &WorkerState::in_flight);
+    add(i, "cohort_chief_worker_silent_seconds",
+        "How long a worker has had work and told no result: a straggler's grows.",
+        &WorkerState::silent_seconds);
+  }
+}
+
 std::string Chief::StatusText() const {
   const auto coordinator = runner_->coordinator();
   if (coordinator == nullptr) return doing() + "\n";
@@ -116,6 +140,11 @@ std::string Chief::StatusText() const {
       "generation {}, timeline {}\nepoch {}, step {}\n{} closures wait, {} in flight on {} "
       "workers\n",
       s.generation, s.timeline, s.epoch + 1, s.steps, s.queued, s.in_flight, s.ready_workers);
+  for (size_t i = 0; i < s.workers.size(); ++i) {
+    const WorkerState& w = s.workers[i];
+    text += fmt::format("worker:{}  {} steps, {} closures in hand, no result for {:.1f} s\n", i,
+                        w.steps, w.in_flight, w.silent_seconds);
+  }
   if (!s.waiting_for.empty()) text += s.waiting_for + "\n";
   for (const MetricTotal& metric : s.metrics) {
     text += fmt::format("{} {:.6f}\n", metric.name, metric.mean());

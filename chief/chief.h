@@ -48,12 +48,13 @@ class Chief {
   std::optional<absl::StatusOr<JobReport>> outcome() const;
   // What it is at.
   std::string doing() const { return runner_->doing(); }
-  int admin_port() const;  // 0: none
+  int admin_port() const;  // -1: none
 
  private:
   explicit Chief(Options options);
   absl::Status StartAdmin();
   void AddMetrics();
+  void AddWorkerMetrics();
   std::string StatusText() const;
 
   Options options_;

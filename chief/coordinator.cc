@@ -334,6 +334,9 @@ CoordinatorState ClusterCoordinator::Impl::state() {
   s.first_not_finite_step = core_->settlement().first_not_finite_step();
   s.first_closure = first_closure_;
   s.ready_workers = core_->ready_workers();
+  for (const WorkerFigures& w : core_->worker_figures()) {
+    s.workers.push_back({w.steps, w.in_flight, static_cast<double>(w.silent_us) / 1e6});
+  }
   for (const auto& [name, metric] : core_->settlement().metrics()) {
     s.metrics.push_back({name, metric.total, metric.count});
   }

@@ -121,6 +121,13 @@ struct UnfinishedPlace {
   uint32_t steps = 0;
 };
 
+// What one worker does.
+struct WorkerState {
+  uint64_t steps = 0;  // of the closures that it has finished, in this life of the chief
+  uint64_t in_flight = 0;
+  double silent_seconds = 0;  // how long it has had work and told no result
+};
+
 // How far the job is.
 struct CoordinatorState {
   uint64_t steps = 0;  // training steps finished, over all lives and without what was rolled back
@@ -152,6 +159,7 @@ struct CoordinatorState {
   uint64_t first_not_finite_step = 0;      // where not_finite > 0
   std::optional<TimePoint> first_closure;  // when the first one finished, of this life
   int ready_workers = 0;
+  std::vector<WorkerState> workers;  // by index
   std::vector<MetricTotal> metrics;  // folded, of the current epoch
 };
 

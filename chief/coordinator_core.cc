@@ -259,6 +259,15 @@ int CoordinatorCore::ready_workers() const {
   return n;
 }
 
+std::vector<WorkerFigures> CoordinatorCore::worker_figures() const {
+  std::vector<WorkerFigures> figures;
+  for (const Worker& w : workers_) {
+    figures.push_back({w.steps, w.in_flight.size(),
+                       w.in_flight.empty() ? 0 : std::max<int64_t>(0, now_us_ - w.progress_us)});
+  }
+  return figures;
+}
+
 std::string CoordinatorCore::WaitingFor() const {
   if (journal_watch_.refused()) return journal_watch_.Waiting();
   if (phase_ == Phase::kTaking || phase_ == Phase::kReading || phase_ == Phase::kStarting) {

@@ -156,6 +156,8 @@ class CoordinatorCore {
   size_t queued() const { return queue_.queued(); }
   size_t in_flight() const { return queue_.in_flight(); }
   int ready_workers() const;
+  // Of each, by index.
+  std::vector<WorkerFigures> worker_figures() const;
   const v1::PsHello& ps_hello(int ps) const { return ps_[static_cast<size_t>(ps)].hello; }
 
  private:
@@ -169,6 +171,7 @@ class CoordinatorCore {
     int64_t progress_us = 0;  // since when it has had work and told no result
     int64_t quick_us = -1;    // when it last told one within the closure timeout
     int stuck = 0;            // times that it was set aside for it since its last success
+    uint64_t steps = 0;       // of its results that were taken, in this life
     bool ready = false;       // adopted and set up
     bool dropped = false;     // it did not give up its closures for the error in time
     v1::WorkerHello hello;    // of its adoption, until it is set up

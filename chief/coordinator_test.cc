@@ -126,6 +126,22 @@ TEST_CASE("closures that a worker does not end go to others after the closure ti
   CHECK(c.workers[1]->executed >= 20);
 }
 
+TEST_CASE("the state says which worker holds the others up") {
+  Cluster c(2, 1);
+  c.workers[0]->hold = true;
+  c.Start();
+  for (int i = 0; i < 20; ++i) REQUIRE(c.coordinator->Schedule(c.step, Arguments(1)).ok());
+  const auto worker = [&](size_t i) { return c.coordinator->state().workers.at(i); };
+  Await([&] {
+    return worker(1).in_flight == 0 && c.coordinator->state().queued == 0 &&
+           worker(0).silent_seconds > 0.2;
+  });
+  CHECK(worker(0).steps == 0);
+  CHECK(worker(0).in_flight > 0);
+  CHECK(worker(1).steps + worker(0).in_flight == 20);
+  CHECK(worker(1).silent_seconds == 0);
+}
+
 TEST_CASE("a worker that dies loses nothing") {
   Cluster c(2, 1);
   c.Start();

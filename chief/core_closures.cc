@@ -120,6 +120,7 @@ void CoordinatorCore::OnResult(int worker, v1::ClosureResult* result) {
   }
   if (status.ok()) {
     workers_[static_cast<size_t>(worker)].stuck = 0;
+    workers_[static_cast<size_t>(worker)].steps += result->steps();
     const std::unique_ptr<Closure> done = queue_.Remove(result->id());
     Finish(done->id, result);
     if (!done->spec.training) {

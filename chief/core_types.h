@@ -151,6 +151,13 @@ struct CoreCounters {
   uint64_t cut_failures = 0;
 };
 
+// Of one worker: who holds the others up.
+struct WorkerFigures {
+  uint64_t steps = 0;  // of the closures that it has finished, in this life of the chief
+  size_t in_flight = 0;
+  int64_t silent_us = 0;  // how long it has had work and told no result
+};
+
 }  // namespace cohort
 
 #endif  // COHORT_CHIEF_CORE_TYPES_H_
