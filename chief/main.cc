@@ -32,6 +32,9 @@ absl::StatusOr<int> Run(const ChiefFlags& flags) {
   options.on_outcome = [&signals] { signals->Wake(); };
   options.on_done = [&signals] { signals->NotifyDone(); };
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<Chief> chief, Chief::Start(std::move(options)));
+  context.log->Info("started", {{"admin_port", chief->admin_port()},
+                                {"threads", context.threads},
+                                {"incarnation", context.incarnation}});
   return RunUntilEnd(chief.get(), signals.get(), context.log.get());
 }
 

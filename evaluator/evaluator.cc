@@ -21,6 +21,10 @@ CheckpointEvaluator::Options EvaluationOptions(const Evaluator::Options& options
   return made;
 }
 
+std::string WaitsIn(const std::string& directory) {
+  return fmt::format("waiting for a checkpoint ({})", directory);
+}
+
 // Whether only this checkpoint is at fault: it is torn, or was deleted meanwhile.
 bool BlamesCheckpoint(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsNotFound(status);
@@ -35,6 +39,8 @@ Evaluator::Evaluator(Options options)
       refused_(registry_.AddCounter("cohort_evaluator_refused_total",
                                     "Checkpoints that could not be read")),
       step_(registry_.AddGauge("cohort_evaluator_step", "Step of the last one evaluated")),
+      doing_(WaitsIn(options_.checkpoint_dir)),
+      since_(clock_.Now()),
       evaluator_(EvaluationOptions(options_)),
       waiting_(&clock_, {.timeout = options_.wait}) {}
 
@@ -61,9 +67,24 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(Options options) {
     admin.address = o.admin_address;
     admin.allow_insecure = o.allow_insecure;
     admin.metrics = [e = evaluator.get()] { return e->registry_.Text(); };
+    admin.status = [e = evaluator.get()] { return e->StatusText(); };
     COHORT_ASSIGN_OR_RETURN(evaluator->admin_, AdminServer::Start(std::move(admin)));
   }
   return evaluator;
+}
+
+int Evaluator::admin_port() const { return admin_ == nullptr ? -1 : admin_->port(); }
+
+void Evaluator::Does(std::string what) {
+  MutexLock lock(&mu_);
+  if (what == doing_) return;
+  doing_ = std::move(what);
+  since_ = clock_.Now();
+}
+
+std::string Evaluator::StatusText() const {
+  MutexLock lock(&mu_);
+  return fmt::format("{}, {:.0f} s\n{}\n", doing_, ToSeconds(clock_.Now() - since_), last_);
 }
 
 absl::StatusOr<std::optional<CheckpointEntry>> Evaluator::Choose() {
@@ -91,16 +112,23 @@ absl::StatusOr<bool> Evaluator::Poll() {
     done_ = watch_->finished();
     if (done_) return false;
     waiting_.Expect("a checkpoint", options_.checkpoint_dir);
+    Does(WaitsIn(options_.checkpoint_dir));
     if (const auto line = waiting_.Tick()) options_.log->Info("waiting", {{"for", *line}});
     COHORT_RETURN_IF_ERROR(waiting_.CheckDeadline());
     return false;
   }
   waiting_.Arrived("a checkpoint");
+  Does(fmt::format("evaluating {}", entry->id.ToString()));
   const auto evaluation = evaluator_.Evaluate(entry->manifest);
   if (!evaluation.ok()) {
     if (options_.once || !BlamesCheckpoint(evaluation.status())) return evaluation.status();
     options_.log->Failure(LogLevel::kWarning, "checkpoint_refused", evaluation.status());
     refused_->Increment();
+    {
+      MutexLock lock(&mu_);
+      last_ = fmt::format("{} was refused: {}", entry->id.ToString(),
+                          std::string(evaluation.status().message()));
+    }
     COHORT_RETURN_IF_ERROR(watch_->Done(*entry));
     return true;
   }
@@ -115,6 +143,14 @@ absl::Status Evaluator::Report(const CheckpointEntry& entry,
                                const CheckpointEvaluator::Evaluation& evaluation) {
   evaluated_->Increment();
   step_->Set(static_cast<double>(evaluation.record.step));
+  {
+    MutexLock lock(&mu_);
+    last_ = fmt::format("evaluated {}, step {}, {} examples", entry.id.ToString(),
+                        evaluation.record.step, evaluation.examples);
+    for (const auto& [name, value] : evaluation.record.metrics) {
+      last_ += fmt::format(", {} {:.6f}", name, value);
+    }
+  }
   options_.log->Info("evaluated", {{"checkpoint", entry.id.ToString()},
                                    {"step", evaluation.record.step},
                                    {"examples", evaluation.examples},

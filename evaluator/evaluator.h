@@ -13,6 +13,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/metrics.h"
+#include "common/base/mutex.h"
 #include "common/cluster/wait_list.h"
 #include "common/report/reporter.h"
 #include "evaluator/checkpoint_evaluator.h"
@@ -25,7 +26,8 @@ class SignalWaiter;
 struct EvaluatorFlags;
 struct RoleContext;
 
-// An evaluator as a whole. It reads a checkpoint directory and never dials the cluster. One thread.
+// An evaluator as a whole. It reads a checkpoint directory and never dials the cluster. One thread,
+// beside those of its admin port.
 class Evaluator {
  public:
   struct Options {
@@ -53,6 +55,7 @@ class Evaluator {
   absl::StatusOr<bool> Poll();
   // Nothing more will be evaluated: enough were, or the job's last checkpoint was.
   bool done() const { return done_; }
+  int admin_port() const;  // -1: none
 
  private:
   explicit Evaluator(Options options);
@@ -60,12 +63,20 @@ class Evaluator {
   absl::Status Report(const CheckpointEntry& entry,
                       const CheckpointEvaluator::Evaluation& evaluation);
 
+  // What /statusz says: what it does, and since when; what the last evaluation came to.
+  std::string StatusText() const;
+  void Does(std::string what);
+
   const Options options_;
   RealClock clock_;
   MetricsRegistry registry_;
   Counter* const evaluated_;
   Counter* const refused_;
   Gauge* const step_;
+  mutable Mutex mu_;
+  std::string doing_ ABSL_GUARDED_BY(mu_);
+  TimePoint since_ ABSL_GUARDED_BY(mu_);
+  std::string last_ ABSL_GUARDED_BY(mu_) = "nothing was evaluated yet";
   std::unique_ptr<Reporter> reporter_;  // may be null
   std::unique_ptr<CheckpointWatch> watch_;
   CheckpointEvaluator evaluator_;

@@ -28,7 +28,8 @@ void AddEvaluatorFlags(FlagSet* flags, EvaluatorFlags* out) {
   flags->AddSeconds("poll_s", &out->poll_s, "seconds between two looks at the directory");
   flags->AddSeconds(
       "wait_s", &out->wait_s,
-      "seconds without a new checkpoint after which this task ends; 0: it waits for ever");
+      "seconds without a new checkpoint after which this task ends; 0: it waits for ever, and says "
+      "so, for the first one may take hours");
 }
 
 }  // namespace cohort

@@ -21,6 +21,10 @@ absl::StatusOr<int> Run(const EvaluatorFlags& flags) {
   COHORT_ASSIGN_OR_RETURN(
       std::unique_ptr<Evaluator> evaluator,
       Evaluator::Create(MakeEvaluatorOptions(flags, context, std::getenv("COHORT_DATA_DIR"))));
+  if (!flags.once) {  // which is for a terminal
+    context.log->Info("started",
+                      {{"admin_port", evaluator->admin_port()}, {"threads", context.threads}});
+  }
   return RunUntilEnd(evaluator.get(), signals.get(), FromSeconds(flags.poll_s));
 }
 

@@ -238,25 +238,38 @@ TEST_CASE("a chief that cannot start because its journal hangs ends with the rea
   RequireSaid(&s, TaskRole::kChief, 0, ": the journal is being written, ");
 }
 
-TEST_CASE("every role answers on its admin port while it trains") {
-  const std::vector<int> ports = ChooseFreePorts(4).value();
+TEST_CASE("every role answers on its admin port while it trains, and says which it took") {
   PacedScenario s("admin", {.job_yaml = WithValidation(RecommenderJob(30, 50))});
-  const auto admin = [&](size_t i) { return TaskFlags{"--admin_port", std::to_string(ports[i])}; };
-  s.Check(s->Start(TaskRole::kPs, 0, admin(0)));
+  std::vector<int> ports;
+  const auto admin = [&](TaskRole role) {
+    s.Check(s->Start(role, 0, {"--admin_port", "0"}));
+    const std::string line = s.Said(role, 0, {" admin_port="});
+    ports.push_back(std::atoi(line.c_str() + line.find(" admin_port=") + 12));
+  };
   s.Check(s->Start(TaskRole::kPs, 1));
-  s.Check(s->Start(TaskRole::kWorker, 0, admin(1)));
   s.Check(s->Start(TaskRole::kWorker, 1));
-  s.Check(s->Start(TaskRole::kChief, 0, admin(2)));
-  s.Check(s->Start(TaskRole::kEvaluator, 0, admin(3)));
+  admin(TaskRole::kEvaluator);
+  const std::string waits = Get(ports[0], "/statusz");
+  REQUIRE(waits.find("waiting for a checkpoint (" + s->checkpoint_dir() + "), ") !=
+          std::string::npos);
+  REQUIRE(waits.find("\nnothing was evaluated yet\n") != std::string::npos);
+  admin(TaskRole::kPs);
+  admin(TaskRole::kWorker);
+  admin(TaskRole::kChief);
   s.Check(s->WaitForSteps(10, seconds(60)));
   s.Said(TaskRole::kEvaluator, 0, {" evaluated "});
-  const char* metric[] = {"cohort_ps_", "cohort_worker_steps_total", "cohort_chief_steps",
-                          "cohort_evaluator_evaluations_total"};
+  const char* metric[] = {"cohort_evaluator_evaluations_total", "cohort_ps_",
+                          "cohort_worker_steps_total",
+                          "cohort_chief_worker_steps_total{worker=\"1\"}"};
+  const char* status[] = {"\nevaluated ckpt-", "tablet ", "closures queued", " in flight on "};
   for (size_t i = 0; i < 4; ++i) {
     INFO(metric[i]);
     REQUIRE(Get(ports[i], "/metrics").find(metric[i]) != std::string::npos);
     REQUIRE(Get(ports[i], "/healthz").find("200 OK") != std::string::npos);
-    if (i < 3) REQUIRE(Get(ports[i], "/statusz").find("200 OK") != std::string::npos);
+    const std::string page = Get(ports[i], "/statusz");
+    INFO(page);
+    REQUIRE(page.find("200 OK") != std::string::npos);
+    REQUIRE(page.find(status[i]) != std::string::npos);
   }
   // gRPC's health protocol, of those that serve gRPC.
   REQUIRE(Health(s->port(TaskRole::kPs, 0)) == "\x08\x01");
