@@ -79,12 +79,13 @@ void WorkerServer::ExportMetrics() {
       &RemoteAccess::Counters::bytes_received);
   add("cohort_worker_ps_connections", "Streams to parameter servers opened",
       &RemoteAccess::Counters::connections);
-  add("cohort_worker_ps_sockets_given_up",
-      "Unix sockets that did not lead to their parameter server: its address is used",
-      &RemoteAccess::Counters::sockets_given_up);
   add("cohort_worker_ps_early_connections",
       "Of them, those where no worker or ps shares a core: peers may be woken early",
       &RemoteAccess::Counters::early_connections);
+  add("cohort_worker_ps_sockets_given_up",
+      "Unix sockets that had never answered (another's, one that hung, a server that died): the "
+      "server's address is used",
+      &RemoteAccess::Counters::sockets_given_up);
 }
 
 void WorkerServer::StepThread() {

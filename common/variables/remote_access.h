@@ -66,7 +66,7 @@ class RemoteAccess {
     uint64_t bytes_copied = 0;       // of them, to where the step reads them
     uint64_t connections = 0;        // opened so far
     uint64_t release_polls = 0;      // polls only to get sent memory back
-    uint64_t sockets_given_up = 0;   // for the address: they did not lead to the server
+    uint64_t sockets_given_up = 0;   // for the address: no answer had come from them
     uint64_t early_connections = 0;  // of the opened ones, with TransportOptions::may_read_early
   };
   // Thread-safe; the fields may be of slightly different moments.
