@@ -96,6 +96,23 @@ TEST_CASE("there is a thread where batches are made ahead, and they are not smal
   }
 }
 
+TEST_CASE("a reader that begins later goes on as the one before it") {
+  for (const char* rest :
+       {"repeat: 3", "repeat: 3 shuffle: true", "repeat: 3 shuffle: true shuffle_buffer: 20",
+        "repeat: 3 shuffle: true drop_remainder: true"}) {
+    const v1::DatasetSpec spec = Spec(rest);
+    const auto whole = AllBatches(spec, Options(kNeverInThread));
+    for (uint64_t begin = 0; begin <= whole.size(); ++begin) {
+      for (const size_t inline_bytes : {kNeverInThread, kAlwaysInThread}) {
+        BatchReader::Options options = Options(inline_bytes);
+        options.begin = begin;
+        const auto from = whole.begin() + static_cast<std::ptrdiff_t>(begin);
+        CHECK(AllBatches(spec, options) == std::vector<std::vector<int64_t>>(from, whole.end()));
+      }
+    }
+  }
+}
+
 TEST_CASE("batches keep their contents while they are held, and their memory goes round") {
   const v1::DatasetSpec spec = Spec("shuffle: true");
   auto reader = BatchReader::Independent(*Dataset::Open(spec), spec, Options(kAlwaysInThread));

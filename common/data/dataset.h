@@ -109,6 +109,9 @@ class BatchReader {
     uint32_t prefetch = 2;  // batches made ahead; 0: none, and there is no thread
     uint64_t seed = 0;
     uint32_t worker_index = 0;
+    // Independent: batches that a reader like this one has given before: it goes on behind them, as
+    // if it were that one.
+    uint64_t begin = 0;
     // Batches up to this size are made where they are asked for: ten microseconds for 100 KB, which
     // a hand-over between threads costs too, in wake-ups and in what lies in another core's cache.
     // 0: always in the thread.

@@ -162,5 +162,63 @@ TEST_CASE("drop_remainder, repeat and the key do what they say") {
   for (int i = 0; i < 1000; ++i) REQUIRE(endless.Next(&batch));
 }
 
+TEST_CASE("a stream that begins later gives what an uninterrupted one gives from there") {
+  uint64_t compared = 0;
+  for (const uint64_t records : {1, 7, 64, 100}) {
+    for (const uint64_t size : {1, 8, 32, 100, 150}) {
+      for (const int64_t buffer : {-1, 0, 1, 10, 99, 1000}) {  // -1: no shuffle
+        for (const bool drop_remainder : {false, true}) {
+          for (const uint64_t epochs : {0, 1, 3}) {
+            if (drop_remainder && records < size) continue;
+            IndexStream::Options options = StreamOptions();
+            options.records = records;
+            options.batch_size = size;
+            options.shuffle = buffer >= 0;
+            options.shuffle_buffer = static_cast<uint64_t>(std::max<int64_t>(buffer, 0));
+            options.drop_remainder = drop_remainder;
+            options.epochs = epochs;
+            const uint64_t per_epoch =
+                drop_remainder ? records / size : (records + size - 1) / size;
+            IndexStream whole(options);
+            std::vector<uint64_t> expected;
+            std::vector<uint64_t> batch;
+            for (uint64_t begin = 0; begin <= 3 * per_epoch + 1; ++begin) {
+              options.begin = begin;
+              IndexStream later(options);
+              const bool more = whole.Next(&expected);
+              REQUIRE(later.Next(&batch) == more);
+              if (!more) continue;
+              REQUIRE(batch == expected);
+              // And so on: what it has drawn before counts, too.
+              IndexStream::Options next = options;
+              next.begin = begin + 1;
+              IndexStream third(next);
+              const bool another = third.Next(&expected);
+              REQUIRE(later.Next(&batch) == another);
+              if (another) REQUIRE(batch == expected);
+              ++compared;
+            }
+          }
+        }
+      }
+    }
+  }
+  CHECK(compared > 10'000);
+}
+
+TEST_CASE("a stream finds its place in a far epoch at once") {
+  IndexStream::Options options = StreamOptions();
+  options.epochs = 0;
+  options.shuffle_buffer = 10;
+  const uint64_t epochs = uint64_t{1} << 50;
+  options.begin = epochs * 4 + 3;
+  IndexStream later(options);
+  std::vector<uint64_t> batch;
+  REQUIRE(later.Next(&batch));
+  CHECK(batch.size() == 4);  // the short last one
+  REQUIRE(later.Next(&batch));
+  CHECK(batch.size() == 32);
+}
+
 }  // namespace
 }  // namespace cohort

@@ -130,6 +130,7 @@ absl::StatusOr<std::unique_ptr<BatchReader>> BatchReader::Independent(
   stream.epochs = spec.repeat();
   stream.drop_remainder = spec.drop_remainder();
   stream.key = PhiloxMix(options.seed, uint64_t{options.worker_index} + 1);
+  stream.begin = options.begin;
   if (stream.drop_remainder && stream.records < stream.batch_size) {
     return InvalidArgument("drop_remainder: {} records make no batch of {}", stream.records,
                            stream.batch_size);

@@ -11,7 +11,24 @@ IndexStream::IndexStream(const Options& options)
       buffered_(options.shuffle && options.shuffle_buffer > 0 &&
                 options.shuffle_buffer < options.records),
       // A buffer that holds everything is a permutation of everything.
-      order_(options.records, 1, options.shuffle && !buffered_, options.key) {}
+      order_(options.records, 1, options.shuffle && !buffered_, options.key) {
+  Skip(options.begin);
+}
+
+void IndexStream::Skip(uint64_t batches) {
+  const uint64_t whole = options_.records / options_.batch_size;
+  const uint64_t rest = options_.records % options_.batch_size;
+  const uint64_t per_epoch = whole + (rest > 0 && !options_.drop_remainder ? 1 : 0);
+  if (batches == 0 || per_epoch == 0) return;
+  epoch_ = batches / per_epoch;
+  const uint64_t records = batches % per_epoch * options_.batch_size;
+  if (!buffered_) {
+    given_ = records;
+    return;
+  }
+  drawn_ = epoch_ * (options_.drop_remainder ? whole * options_.batch_size : options_.records);
+  while (given_ < records) NextIndex();
+}
 
 bool IndexStream::Next(std::vector<uint64_t>* batch) {
   const uint64_t left = options_.records - given_;

@@ -8,7 +8,10 @@
 
 namespace cohort {
 
-// The order of visitation independent: shuffle, batch, repeat, in that order, as record indices.
+// The order of visitation independent: shuffle, batch, repeat, in that order, as record indices. It
+// is computed from counters, so that a stream that begins later costs nothing more, but where a
+// shuffle buffer must be filled again: there each record of the present epoch that was given before
+// costs one random number.
 class IndexStream {
  public:
   struct Options {
@@ -18,7 +21,8 @@ class IndexStream {
     uint64_t shuffle_buffer = 0;  // 0: as large as the dataset
     uint64_t epochs = 0;          // 0: for ever
     bool drop_remainder = false;
-    uint64_t key = 0;  // of the random numbers
+    uint64_t key = 0;    // of the random numbers
+    uint64_t begin = 0;  // batches that were given before: the stream goes on behind them
   };
   explicit IndexStream(const Options& options);
 
@@ -26,6 +30,7 @@ class IndexStream {
   bool Next(std::vector<uint64_t>* batch);
 
  private:
+  void Skip(uint64_t batches);
   void StartEpoch();
   uint64_t NextIndex();
 
