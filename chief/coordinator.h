@@ -76,7 +76,13 @@ struct StepFunction {
 };
 
 // A dataset that every worker has its own copy and iterator of: as an argument of a step it stands
-// for the next batch of the worker that runs it.
+// for the next batch of the worker that runs it. How far each worker has read it is a part of
+// checkpoints: a worker that is started again, a run that is continued and a cluster that was
+// restored go on behind the batches of the closures whose results the chief has (for a restored
+// one: had at the checkpoint), a worker of an index that was not there before at the beginning. A
+// batch of a closure that was given back or cancelled may be passed, or come again where its worker
+// has died. It is told by its spec and options: made again with the same ones it goes on as well,
+// and under another `name` from the beginning.
 struct PerWorkerDataset {
   int resource = -1;
 };

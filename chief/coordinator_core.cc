@@ -88,6 +88,7 @@ void CoordinatorCore::OnWorkerMessage(int worker, v1::WorkerToChief message) {
       }
       if (now_us_ - w.progress_us < options_.closure_deadline_us) w.quick_us = now_us_;
       w.progress_us = now_us_;
+      MoveReaders(worker, message.results().readers());
       for (v1::ClosureResult& result : *message.mutable_results()->mutable_results()) {
         OnResult(worker, &result);
       }

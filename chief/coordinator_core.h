@@ -184,6 +184,7 @@ class CoordinatorCore {
   struct Named {
     std::string name;
     v1::ChiefToWorker message;
+    bool independent() const { return message.resource().visitation() == v1::INDEPENDENT; }
   };
 
   // core_adoption.cc
@@ -196,6 +197,9 @@ class CoordinatorCore {
   void SetUpWorker(int worker);
   void TakeBack(int worker, const v1::WorkerHello& hello);
   void SendMissing(int worker);
+  void RemakeReaders(int worker);
+  void MoveReaders(int worker,
+                   const google::protobuf::RepeatedPtrField<v1::ReaderPosition>& readers);
   void SendRoutes(int worker);
   void OnFenced(Task task, const v1::Fenced& fenced);
   void Take(Recovered recovered);

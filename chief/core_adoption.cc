@@ -89,6 +89,7 @@ void CoordinatorCore::Take(Recovered recovered) {
   }
   settlement_.Reset(recovered.watermark, recovered.reserved_end, open);
   settlement_.SetFolded(std::move(recovered.metrics), recovered.steps);
+  settlement_.SetReaders(std::move(recovered.readers));
 }
 
 void CoordinatorCore::OnWorkerHello(int worker, uint64_t request, v1::WorkerHello* hello) {
@@ -177,6 +178,7 @@ void CoordinatorCore::KeepForSetUp(int worker, v1::Results* results) {
                    in_hand->end());
     *hello.add_results() = std::move(result);
   }
+  hello.mutable_readers()->MergeFrom(results->readers());
 }
 
 void CoordinatorCore::SetUpWorker(int worker) {
@@ -185,6 +187,10 @@ void CoordinatorCore::SetUpWorker(int worker) {
   v1::WorkerHello* const hello = &taken;
   w.programs = {hello->programs().begin(), hello->programs().end()};
   w.resources = {hello->resources().begin(), hello->resources().end()};
+  for (const v1::ReaderPosition& reader : hello->readers()) {
+    if (reader.timeline() != timeline_) w.resources.erase(reader.resource());
+  }
+  MoveReaders(worker, hello->readers());
   w.rests_until_us = 0;
   w.progress_us = now_us_;
   w.quick_us = -1;
@@ -234,10 +240,37 @@ void CoordinatorCore::SendMissing(int worker) {
     setup_requests_.insert(outbox_.AskWorker(worker, program.message));
   }
   for (const Named& resource : resources_) {
+    // A reader belongs to a timeline; before the first one no closure runs.
+    const bool independent = resource.independent();
+    if (independent && timeline_ == 0) continue;
     if (!w.resources.insert(resource.name).second) continue;
+    const auto index = static_cast<uint32_t>(worker);
     v1::ChiefToWorker message = resource.message;
-    message.mutable_resource()->set_worker_index(static_cast<uint32_t>(worker));
+    message.mutable_resource()->set_worker_index(index);
+    if (independent) {
+      message.mutable_resource()->set_begin(settlement_.readers().Of(resource.name, index));
+      message.mutable_resource()->set_timeline(timeline_);
+    }
     setup_requests_.insert(outbox_.AskWorker(worker, std::move(message)));
+  }
+}
+
+// The readers of independent datasets, after a rollback: they go back with the cut.
+void CoordinatorCore::RemakeReaders(int worker) {
+  for (const Named& resource : resources_) {
+    if (resource.independent()) {
+      workers_[static_cast<size_t>(worker)].resources.erase(resource.name);
+    }
+  }
+  SendMissing(worker);
+}
+
+// Those of an older timeline say nothing about this one.
+void CoordinatorCore::MoveReaders(
+    int worker, const google::protobuf::RepeatedPtrField<v1::ReaderPosition>& readers) {
+  for (const v1::ReaderPosition& reader : readers) {
+    if (reader.timeline() != timeline_) continue;
+    settlement_.MoveReader(reader.resource(), static_cast<uint32_t>(worker), reader.batches());
   }
 }
 

@@ -183,6 +183,7 @@ void CoordinatorCore::AdvanceCut() {
   chief->set_next_closure(ids_.reserved_end());
   chief->set_next_place(next_place);
   MetricsToProto(settlement_.metrics(), chief->mutable_metrics());
+  settlement_.readers().Fill(chief->mutable_readers());
   chief->set_journal_record(outbox_.next_record() - 1);
   cut_.Snapshot(std::move(manifest), now_us_);
 }
@@ -272,6 +273,10 @@ void CoordinatorCore::TimelineRaised() {
     steps -= std::min<uint64_t>(steps, pending.steps());
   }
   settlement_.SetFolded(MetricsFromProto(rollback_cut_.metrics()), steps);
+  ReaderPositions readers;
+  readers.Add(rollback_cut_.readers());
+  settlement_.SetReaders(std::move(readers));
+  for (size_t i = 0; i < workers_.size(); ++i) RemakeReaders(static_cast<int>(i));
   next_place_ = rollback_cut_.next_place();
   epoch_ = rollback_epoch_;
   settle_held_ = false;

@@ -1,5 +1,5 @@
 // Random schedules of messages, deaths and cuts: whatever happens, each place ends up once in the
-// state of every server, and its figures are folded once.
+// state of every server, and its figures are folded once; and workers read on where they were.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
@@ -26,8 +26,10 @@ class RandomRun {
     for (int i = 0; i < 200'000 && !Done(); ++i) {
       Act(/*faults=*/i < 4000);
       Client();
+      if (i % 16 == 0) CheckReaders();
     }
     REQUIRE(Done());
+    CheckReaders();
     Count();
     seen->lives += seen_.lives;
     seen->rollbacks += world_.core().timeline() - 1;
@@ -60,9 +62,26 @@ class RandomRun {
            world_.core().resting() && world_.core().Unfinished().empty();
   }
 
+  // A step that counts has read its batch; and no reader is behind what the chief knows of it.
+  void CheckReaders() {
+    const CoordinatorCore& core = world_.core();
+    if (!alive_ || core.phase() != CoordinatorCore::Phase::kReady) return;
+    uint64_t read = 0;
+    for (uint32_t worker = 0; worker < world_.workers.size(); ++worker) {
+      const uint64_t known = core.settlement().readers().Of("data", worker);
+      const auto& readers = world_.workers[worker].readers;
+      const auto reader = readers.find("data");
+      read += known;
+      if (reader == readers.end() || reader->second.timeline() != core.timeline()) continue;
+      REQUIRE(reader->second.batches() >= known);
+    }
+    REQUIRE(read >= core.settlement().steps());
+  }
+
   void Act(bool faults) {
     if (!alive_) {
       world_.StartChief();
+      world_.ReadData();
       alive_ = true;
     }
     const int worker = static_cast<int>(Pick(3));

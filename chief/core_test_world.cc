@@ -25,6 +25,7 @@ void TestWorld::KillChief() {
   core_.reset();
   writing.clear();
   take_generation_ = read_journal_ = false;
+  resource_ = -1;
   manifest_.reset();
   reconnect_.clear();
   for (FakeWorker& w : workers) {
@@ -226,6 +227,7 @@ v1::WorkerToChief TestWorld::WorkerAnswer(int worker, const v1::ChiefToWorker& m
       for (const auto& [id, result] : w.kept) *hello->add_results() = result;
       for (const auto& p : w.programs) hello->add_programs(p);
       for (const auto& r : w.resources) hello->add_resources(r);
+      for (const auto& [name, reader] : w.readers) *hello->add_readers() = reader;
       if (message.adopt().probe()) break;
       w.generation = message.generation();
       w.hears_chief = true;
@@ -237,6 +239,12 @@ v1::WorkerToChief TestWorld::WorkerAnswer(int worker, const v1::ChiefToWorker& m
       break;
     case v1::ChiefToWorker::kResource:
       w.resources.insert(message.resource().name());
+      if (message.resource().visitation() == v1::INDEPENDENT) {
+        v1::ReaderPosition& reader = w.readers[message.resource().name()];
+        reader.set_resource(message.resource().name());
+        reader.set_timeline(message.resource().timeline());
+        reader.set_batches(message.resource().begin());
+      }
       *answer = true;
       break;
     case v1::ChiefToWorker::kRoutes:
@@ -319,10 +327,14 @@ bool TestWorld::Work(int worker) {
     result.mutable_status()->set_code(static_cast<int>(status.code()));
     result.mutable_status()->set_message(std::string(status.message()));
   }
-  w.hand.pop_front();
   v1::WorkerToChief out;
   out.set_generation(w.generation);
   *out.mutable_results()->add_results() = result;
+  if (const auto reader = w.readers.find(c.resource()); reader != w.readers.end() && status.ok()) {
+    reader->second.set_batches(reader->second.batches() + c.steps());
+    *out.mutable_results()->add_readers() = reader->second;
+  }
+  w.hand.pop_front();
   if (w.connected) w.out.push_back(std::move(out));
   return true;
 }
@@ -465,7 +477,8 @@ void TestWorld::StartServing() {
 }
 
 absl::StatusOr<uint64_t> TestWorld::ScheduleJob(uint64_t place, uint32_t steps, uint64_t end) {
-  ClosureSpec spec{.program = 0, .steps = steps, .by_job = true, .place = place};
+  ClosureSpec spec{
+      .program = 0, .resource = resource_, .steps = steps, .by_job = true, .place = place};
   spec.places_end = end;
   spec.token = next_token_++;
   return core_->Schedule(std::move(spec));

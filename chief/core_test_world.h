@@ -49,6 +49,7 @@ struct FakeWorker {
   uint64_t watermark = 0;
   std::set<std::string> programs;
   std::set<std::string> resources;
+  std::map<std::string, v1::ReaderPosition> readers;  // of the independent ones among them
   std::deque<v1::Closure> hand;
   size_t pushed = 0;  // servers that have the push of the first in hand
   std::map<uint64_t, v1::ClosureResult> kept;
@@ -105,6 +106,17 @@ class TestWorld : public CoreEffects {
   // StartChief .. served, with `n` programs.
   void StartServing();
   void Serve();  // SetLayout and Resume or RollBack to the newest
+  // The dataset "data", read independently, feeds what is scheduled from now on.
+  void ReadData() {
+    v1::CreateResource resource;
+    resource.set_name("data");
+    resource.set_visitation(v1::INDEPENDENT);
+    resource_ = core_->AddResource(std::move(resource));
+  }
+  uint64_t ReaderOf(int worker) const {
+    const auto& readers = workers[static_cast<size_t>(worker)].readers;
+    return readers.contains("data") ? readers.at("data").batches() : 0;
+  }
   absl::StatusOr<uint64_t> ScheduleJob(uint64_t place, uint32_t steps, uint64_t end);
   absl::StatusOr<uint64_t> ScheduleUser(bool training = true);
 
@@ -150,6 +162,7 @@ class TestWorld : public CoreEffects {
   std::optional<v1::Manifest> manifest_;
   std::vector<Task> reconnect_;
   uint64_t next_token_ = 1;
+  int resource_ = -1;
 };
 
 }  // namespace cohort

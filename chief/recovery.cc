@@ -68,6 +68,7 @@ void Replay::OnSettle(const v1::Settle& settle) {
   for (const uint64_t id : settle.finished()) close(id);
   state_.metrics = MetricsFromProto(settle.metrics());
   state_.steps = settle.step();
+  state_.readers.Add(settle.readers());
 }
 
 absl::Status Replay::OnRollback(const v1::Rollback& rollback) {
@@ -80,6 +81,7 @@ absl::Status Replay::OnRollback(const v1::Rollback& rollback) {
   state_.rolled_back_end = state_.reserved_end;
   state_.min_attempt = AttemptBase(EraOf(generation_, state_.timeline)) + 1;
   state_.metrics.clear();
+  state_.readers = {};
   state_.steps = state_.epoch = state_.next_place = 0;
   open_.clear();
   by_place_.clear();
@@ -96,6 +98,7 @@ absl::Status Replay::OnRollback(const v1::Rollback& rollback) {
   state_.metrics = MetricsFromProto(manifest->chief().metrics());
   state_.epoch = manifest->epoch();
   state_.next_place = state_.steps = manifest->chief().next_place();
+  state_.readers.Add(manifest->chief().readers());
   OpenPending(manifest->chief());
   for (const v1::PendingClosure& pending : manifest->chief().pending()) {
     state_.steps -= std::min<uint64_t>(state_.steps, pending.steps());
@@ -135,6 +138,7 @@ absl::Status Replay::OnCut(const v1::CutCommitted& cut) {
     OnSettle(settle);
   }
   OpenPending(chief);
+  state_.readers.Add(chief.readers());
   state_.next_place = std::max(state_.next_place, manifest->chief().next_place());
   state_.epoch = std::max(state_.epoch, manifest->epoch());
   missing_ = absl::OkStatus();
@@ -214,6 +218,7 @@ Recovered RecoverFromManifest(const v1::Manifest& manifest) {
   state.epoch = manifest.epoch();
   state.next_cut = manifest.cut() + 1;
   state.finished = manifest.finished();
+  state.readers.Add(manifest.chief().readers());
   return state;
 }
 

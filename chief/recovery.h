@@ -33,6 +33,7 @@ struct Recovered {
   bool finished = false;        // the job is done
   Settlement::Metrics metrics;  // of the current epoch
   uint64_t steps = 0;           // training steps finished
+  ReaderPositions readers;
 };
 
 // Reads a manifest by the path that a journal record names.

@@ -65,6 +65,10 @@ bool Settlement::Finish(uint64_t id, bool training, const v1::ClosureResult& res
   return true;
 }
 
+void Settlement::MoveReader(std::string_view resource, uint32_t worker, uint64_t batches) {
+  if (readers_.Raise(resource, worker, batches)) dirty_ = true;
+}
+
 void Settlement::Close(uint64_t begin, uint64_t end) {
   for (uint64_t id = std::max(begin, watermark_); id < end; ++id) {
     if (!IsDone(id)) Mark(id);
@@ -87,6 +91,7 @@ void Settlement::Tick(int64_t now_us, bool force) {
   }
   MetricsToProto(metrics_, settle->mutable_metrics());
   settle->set_step(steps_);
+  readers_.TakeNews(settle->mutable_readers());
   news_.clear();
   dirty_ = false;
   last_us_ = now_us;

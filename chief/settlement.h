@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "chief/outbox.h"
+#include "chief/reader_positions.h"
 
 namespace cohort {
 
-// Which closure ids are finished or cancelled for good, the metrics folded from them, and the
-// settled watermark: the first id that is not. Nothing of it is told to anyone before a Settle
-// record that says so is durable; records are written at most every settle_interval.
+// Which closure ids are finished or cancelled for good, the metrics folded from them, how far
+// workers have read for them, and the settled watermark: the first id that is not. Nothing of it is
+// told to anyone before a Settle record that says so is durable; records are written at most every
+// settle_interval.
 //
 //   (1) Finish / Close         (2) Tick, interval over         (3) OnJournaled
 //   clean ──────────► dirty ───────────────► record under way ───────────────► published
@@ -36,10 +38,13 @@ class Settlement {
   // and of [watermark, closed_end) everything but `open`.
   void Reset(uint64_t watermark, uint64_t closed_end, const std::vector<uint64_t>& open);
   void SetFolded(Metrics metrics, uint64_t steps);
+  void SetReaders(ReaderPositions readers) { readers_ = std::move(readers); }
 
   // Folds a finished closure, once: false where the id was done before. `training`: its metrics and
   // steps count.
   bool Finish(uint64_t id, bool training, const v1::ClosureResult& result);
+  // A reader has come so far.
+  void MoveReader(std::string_view resource, uint32_t worker, uint64_t batches);
   // Ids that will never be used, or are cancelled for good.
   void Close(uint64_t begin, uint64_t end);
   bool IsDone(uint64_t id) const;
@@ -59,6 +64,7 @@ class Settlement {
 
   const Metrics& metrics() const { return metrics_; }
   void ClearMetrics();
+  const ReaderPositions& readers() const { return readers_; }
   // Training steps finished.
   uint64_t steps() const { return steps_; }
   uint64_t records() const { return records_; }
@@ -77,6 +83,7 @@ class Settlement {
   std::deque<bool> done_;       // of ids from the watermark on; the first one is never true
   std::vector<uint64_t> news_;  // done since the last record
   Metrics metrics_;
+  ReaderPositions readers_;
   uint64_t steps_ = 0;
   uint64_t not_finite_ = 0;
   uint64_t first_not_finite_step_ = 0;

@@ -9,6 +9,7 @@
 #include "common/exec/executable.h"
 #include "common/variables/variable_access.h"
 #include "proto/worker.pb.h"
+#include "worker/read_to.h"
 
 namespace cohort {
 
@@ -20,6 +21,10 @@ class ClosureRun {
 
   const v1::Closure& closure() const { return *closure_; }
   uint64_t seed() const { return seed_; }
+
+  // Where its last batch ends.
+  const ReadTo& read_to() const { return read_to_; }
+  ReadTo* mutable_read_to() { return &read_to_; }
 
   // Folds the metric partials of a step that has run.
   void AddStep(const Executable& executable, int64_t examples);
@@ -36,6 +41,7 @@ class ClosureRun {
  private:
   const v1::Closure* const closure_;
   const uint64_t seed_;
+  ReadTo read_to_;
   uint32_t steps_ = 0;
   int64_t examples_ = 0;
   std::vector<double> totals_;

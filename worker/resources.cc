@@ -10,8 +10,15 @@ namespace cohort {
 
 absl::Status Resources::Create(const v1::CreateResource& spec) {
   const auto create = [&]() -> absl::Status {
-    COHORT_ASSIGN_OR_RETURN(std::shared_ptr<const Dataset> dataset,
-                            Dataset::Open(spec.dataset(), options_));
+    Resource resource;
+    resource.opened = spec.dataset().SerializeAsString();
+    if (const auto old = resources_.find(spec.name());
+        old != resources_.end() && old->second.opened == resource.opened) {
+      resource.dataset = old->second.dataset;
+    } else {
+      COHORT_ASSIGN_OR_RETURN(resource.dataset, Dataset::Open(spec.dataset(), options_));
+    }
+    const std::shared_ptr<const Dataset>& dataset = resource.dataset;
     const std::vector<std::string> names(spec.features().begin(), spec.features().end());
     BatchReader::Options options;
     COHORT_ASSIGN_OR_RETURN(options.features, dataset->FindFeatures(names));
@@ -19,12 +26,14 @@ absl::Status Resources::Create(const v1::CreateResource& spec) {
     options.prefetch = spec.dataset().prefetch();
     options.seed = spec.seed();
     options.worker_index = spec.worker_index();
-    Resource resource;
+    options.begin = spec.begin();
     resource.leased = spec.visitation() == v1::EXACTLY_ONCE;
-    COHORT_ASSIGN_OR_RETURN(
-        resource.reader,
-        resource.leased ? BatchReader::Leased(std::move(dataset), spec.dataset(), options)
-                        : BatchReader::Independent(std::move(dataset), spec.dataset(), options));
+    resource.timeline = spec.timeline();
+    resource.read = spec.begin();
+    COHORT_ASSIGN_OR_RETURN(resource.reader,
+                            resource.leased
+                                ? BatchReader::Leased(dataset, spec.dataset(), options)
+                                : BatchReader::Independent(dataset, spec.dataset(), options));
     resources_[spec.name()] = std::move(resource);
     return absl::OkStatus();
   };
@@ -32,7 +41,7 @@ absl::Status Resources::Create(const v1::CreateResource& spec) {
 }
 
 absl::StatusOr<const BatchReader::Batch*> Resources::Next(const std::string& name,
-                                                          const v1::Lease* lease) {
+                                                          const v1::Lease* lease, ReadTo* read) {
   const auto it = resources_.find(name);
   if (it == resources_.end()) return NotFound("resource '{}' was not made on this worker", name);
   Resource& resource = it->second;
@@ -42,9 +51,13 @@ absl::StatusOr<const BatchReader::Batch*> Resources::Next(const std::string& nam
   }
   resource.turn = 1 - resource.turn;
   BatchReader::Batch* batch = &resource.batches[resource.turn];
-  COHORT_RETURN_IF_ERROR(lease == nullptr ? resource.reader->Next(batch)
-                                          : resource.reader->Read(lease->epoch(), lease->begin(),
-                                                                  lease->end(), batch));
+  if (lease != nullptr) {
+    COHORT_RETURN_IF_ERROR(
+        resource.reader->Read(lease->epoch(), lease->begin(), lease->end(), batch));
+    return batch;
+  }
+  COHORT_RETURN_IF_ERROR(resource.reader->Next(batch));
+  *read = {.resource = name, .timeline = resource.timeline, .batches = ++resource.read};
   return batch;
 }
 

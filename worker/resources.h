@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/data/dataset.h"
+#include "worker/read_to.h"
 
 namespace cohort {
 
@@ -23,23 +24,29 @@ class Resources {
  public:
   explicit Resources(const DataOptions& options) : options_(options) {}
 
-  // Opens the dataset and a reader of it; replaces one of the same name. Errors: those of
-  // Dataset::Open and BatchReader, annotated with the name.
+  // Opens the dataset and a reader of it, which begins where the spec says; replaces one of the
+  // same name, whose dataset it uses again where that is the same. Errors: those of Dataset::Open
+  // and BatchReader, annotated with the name.
   absl::Status Create(const v1::CreateResource& spec);
   void Clear() { resources_.clear(); }
 
   // The next batch (`lease` null: visitation independent) or that of a lease. It stays as it is
   // until the next but one of the same resource. Errors: NotFound (no such resource), OutOfRange
   // (the end of an independent dataset), InvalidArgument (a lease where none is used, or the other
-  // way round).
-  absl::StatusOr<const BatchReader::Batch*> Next(const std::string& name, const v1::Lease* lease);
+  // way round). `read` is where the reader is then, by this `name`; nowhere where it reads leases.
+  absl::StatusOr<const BatchReader::Batch*> Next(const std::string& name, const v1::Lease* lease,
+                                                 ReadTo* read);
 
   // A lease that will be read, after those announced before. Unknown names are ignored.
   void Announce(const std::string& name, const v1::Lease& lease);
 
  private:
   struct Resource {
+    std::string opened;  // the spec of the dataset, as bytes
+    std::shared_ptr<const Dataset> dataset;
     std::unique_ptr<BatchReader> reader;
+    uint64_t timeline = 0;
+    uint64_t read = 0;  // batches: how far an independent reader has come
     bool leased = false;
     // Two, so that the reader may write one while a program still refers to the other.
     BatchReader::Batch batches[2];

@@ -78,7 +78,11 @@ bool StepLoop::RunOnce() {
 
 void StepLoop::MakeResource(const Work& work) {
   const absl::Status made = resources_.Create(*work.resource);
-  if (made.ok()) log_->Info("resource_made", {{"name", work.resource->name()}});
+  if (made.ok()) {
+    log_->Info("resource_made", {{"name", work.resource->name()},
+                                 {"begin", work.resource->begin()},
+                                 {"timeline", work.resource->timeline()}});
+  }
   core_->OnResource(*work.resource, made);
 }
 
@@ -188,7 +192,7 @@ absl::Status StepLoop::Bind(ClosureRun* run, Compiled* program, uint32_t ordinal
     lease = &closure.leases(static_cast<int>(ordinal));
   }
   COHORT_ASSIGN_OR_RETURN(const BatchReader::Batch* batch,
-                          resources_.Next(closure.resource(), lease));
+                          resources_.Next(closure.resource(), lease, run->mutable_read_to()));
   if (arguments.empty()) return program->executable->Bind(batch->tensors);
   std::vector<Tensor> all = batch->tensors;
   all.insert(all.end(), arguments.begin(), arguments.end());
@@ -287,7 +291,7 @@ void StepLoop::Finish(ClosureRun* run, absl::Status status) {
     }
     log_->Failure(given_back ? LogLevel::kInfo : LogLevel::kWarning, "closure_failed", status);
   }
-  core_->Finish(run->Take(program, status));
+  core_->Finish(run->Take(program, status), run->read_to());
 }
 
 void StepLoop::AnnounceLeases(const Work& work) {

@@ -69,6 +69,7 @@ class Results : public WorkerEffects {
  public:
   void Send(Adoption::Connection, const v1::WorkerToChief& message) override {
     for (const auto& result : message.results().results()) results.push_back(result);
+    for (const auto& reader : message.results().readers()) readers.push_back(reader);
     unreachable += message.has_ps_unreachable();
     if (message.request() == 50) resource_status = StatusFromProto(message.status());
   }
@@ -80,6 +81,7 @@ class Results : public WorkerEffects {
   void Shutdown(bool, const std::string&) override {}
 
   std::vector<v1::ClosureResult> results;
+  std::vector<v1::ReaderPosition> readers;
   int unreachable = 0;
   absl::Status resource_status;
 };
@@ -137,26 +139,6 @@ struct Fixture {
     v1::ChiefToWorker message;
     message.set_generation(1);
     for (const auto& closure : closures) *message.mutable_dispatch()->add_closures() = closure;
-    core.OnMessage(1, &message);
-  }
-  // "train": the labels of ten records, in batches of four, once.
-  void MakeResource() {
-    v1::ChiefToWorker message;
-    message.set_generation(1);
-    message.set_request(50);
-    v1::CreateResource* resource = message.mutable_resource();
-    resource->set_name("train");
-    resource->set_visitation(v1::INDEPENDENT);
-    resource->set_batch_size(4);
-    resource->mutable_dataset()->mutable_generator()->set_name("recommender");
-    resource->mutable_dataset()->mutable_generator()->set_records(10);
-    resource->mutable_dataset()->set_repeat(1);
-    v1::ColumnTransform* label = resource->mutable_dataset()->add_transforms();
-    label->set_column("label");
-    label->set_equals("yes");
-    label->set_dtype("float32");
-    resource->mutable_dataset()->set_label("label");
-    resource->add_features("label");
     core.OnMessage(1, &message);
   }
   void RunAll() {
@@ -329,16 +311,48 @@ TEST_CASE_METHOD(Fixture, "what the program or its data do wrong comes back type
   for (size_t i = 0; i < 3; ++i) CHECK_FALSE(IsRetryable(status(i)));
 }
 
-TEST_CASE_METHOD(Fixture, "an independent dataset feeds steps until its end") {
-  MakeResource();
-  std::vector<v1::Closure> closures;
-  for (uint64_t id = 1; id <= 4; ++id) {
+// Ten records in batches of four, read independently.
+struct DatasetFixture : Fixture {
+  void Make(uint64_t repeat, uint64_t begin = 0, uint64_t timeline = 1) {
+    v1::ChiefToWorker message;
+    message.set_generation(1);
+    message.set_request(50);
+    v1::CreateResource* resource = message.mutable_resource();
+    resource->set_name("train");
+    resource->set_visitation(v1::INDEPENDENT);
+    resource->set_batch_size(4);
+    resource->set_begin(begin);
+    resource->set_timeline(timeline);
+    resource->mutable_dataset()->mutable_generator()->set_name("recommender");
+    resource->mutable_dataset()->mutable_generator()->set_records(10);
+    resource->mutable_dataset()->set_repeat(repeat);
+    v1::ColumnTransform* label = resource->mutable_dataset()->add_transforms();
+    label->set_column("label");
+    label->set_equals("yes");
+    label->set_dtype("float32");
+    resource->mutable_dataset()->set_label("label");
+    resource->add_features("label");
+    core.OnMessage(1, &message);
+  }
+  v1::Closure Reading(uint64_t id, uint32_t steps = 1) {
     v1::Closure closure = Closure(id, {});
     closure.clear_arguments();
     closure.set_resource("train");
-    closures.push_back(closure);
+    closure.set_steps(steps);
+    closure.set_timeline(variables.timeline);
+    return closure;
   }
-  Dispatch(closures);
+  uint64_t ExamplesOf(uint64_t id) const {
+    for (const auto& result : effects.results) {
+      if (result.id() == id) return result.examples();
+    }
+    return 0;
+  }
+};
+
+TEST_CASE_METHOD(DatasetFixture, "an independent dataset feeds steps until its end") {
+  Make(/*repeat=*/1);
+  Dispatch({Reading(1), Reading(2), Reading(3), Reading(4)});
   RunAll();
   INFO(effects.resource_status);
   REQUIRE(effects.resource_status.ok());
@@ -350,6 +364,57 @@ TEST_CASE_METHOD(Fixture, "an independent dataset feeds steps until its end") {
       effects.results[3].id() == 4 ? effects.results[3] : effects.results[2];
   CHECK(last.end_of_data());
   CHECK(absl::IsOutOfRange(StatusFromProto(last.status())));
+  CHECK(effects.readers.back().batches() == 3);  // at its end
+}
+
+TEST_CASE_METHOD(DatasetFixture, "with the results goes how far they have read") {
+  Make(/*repeat=*/0);
+  Dispatch({Reading(1), Reading(2, /*steps=*/3), Closure(3, {1})});
+  RunAll();
+  REQUIRE(effects.results.size() == 3);
+  REQUIRE(!effects.readers.empty());
+  CHECK(effects.readers.back().resource() == "train");
+  CHECK(effects.readers.back().timeline() == 1);
+  CHECK(effects.readers.back().batches() == 4);
+  effects.readers.clear();
+  Dispatch({Closure(4, {1})});  // reads nothing
+  RunAll();
+  CHECK(effects.readers.empty());
+}
+
+TEST_CASE_METHOD(DatasetFixture, "a closure that fails has read nothing, a later one passes it") {
+  Make(/*repeat=*/0);
+  variables.fail = [&](const FakeVariables::Call& call) {
+    return call.pushed == 200 ? Aborted("fenced") : absl::OkStatus();
+  };
+  Dispatch({Reading(1)});
+  RunAll();
+  Dispatch({Reading(2)});
+  RunAll();
+  REQUIRE(effects.results.size() == 2);
+  CHECK(effects.results[1].status().code() != 0);
+  REQUIRE(effects.readers.size() == 1);
+  CHECK(effects.readers[0].batches() == 1);
+  Dispatch({Reading(3)});
+  RunAll();
+  CHECK(ExamplesOf(3) == 2);  // the third batch of the epoch
+  CHECK(effects.readers.back().batches() == 3);
+}
+
+TEST_CASE_METHOD(DatasetFixture, "a reader begins where the chief says, again after a rollback") {
+  Make(/*repeat=*/0, /*begin=*/5);
+  Dispatch({Reading(1), Reading(2)});
+  RunAll();
+  CHECK(ExamplesOf(1) == 2);  // the last of the second epoch
+  CHECK(ExamplesOf(2) == 4);
+  CHECK(effects.readers.back().batches() == 7);
+  variables.timeline = 2;
+  Make(/*repeat=*/0, /*begin=*/2, /*timeline=*/2);
+  Dispatch({Reading(3)});
+  RunAll();
+  CHECK(ExamplesOf(3) == 2);
+  CHECK(effects.readers.back().timeline() == 2);
+  CHECK(effects.readers.back().batches() == 3);
 }
 
 TEST_CASE("a resource makes large batches ahead as its dataset says, none where that is 0") {
@@ -375,14 +440,15 @@ TEST_CASE("a resource makes large batches ahead as its dataset says, none where 
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a batch feeds the first arguments of a step, a closure's own the rest") {
+TEST_CASE_METHOD(DatasetFixture,
+                 "a batch feeds the first arguments of a step, a closure's own the rest") {
   ProgramBuilder b("scaled");
   const int batch = b.AddSymbol("batch", 4);
   const Expr x = b.Input("x", {DType::kFloat32, {{4, batch}}});
   const Expr scale = b.Input("scale", {DType::kFloat32, {}});
   b.AddMetric("sum", ReduceSum(x * 0.0 + scale), DimSize(x, 0));
   Register(*std::move(b).Build());
-  MakeResource();
+  Make(/*repeat=*/1);
   v1::Closure both = Closure(1, {}, /*training=*/false, /*program=*/2);
   both.set_resource("train");
   both.set_steps(2);

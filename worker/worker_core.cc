@@ -10,6 +10,22 @@
 
 namespace cohort {
 
+namespace {
+
+void FillReader(const v1::CreateResource& made, uint64_t read, v1::ReaderPosition* out) {
+  out->set_resource(made.name());
+  out->set_timeline(made.timeline());
+  out->set_batches(read);
+}
+
+// On one timeline a reader of this process goes on, wherever a chief would let one begin.
+bool IsSame(const v1::CreateResource& made, v1::CreateResource wanted) {
+  wanted.set_begin(made.begin());
+  return made.SerializeAsString() == wanted.SerializeAsString();
+}
+
+}  // namespace
+
 WorkerCore::WorkerCore(const Options& options, const Clock* clock, Logger* log,
                        WorkerEffects* effects)
     : options_(options),
@@ -130,7 +146,11 @@ void WorkerCore::FillHello(const v1::AdoptWorker& adopt, v1::WorkerToChief* answ
   hello->set_chief_lost(adoption_.HasLost());
   for (const auto& [fingerprint, program] : programs_) hello->add_programs(fingerprint);
   for (const auto& [name, resource] : resources_) {
-    if (resource.made) hello->add_resources(name);
+    if (!resource.made) continue;
+    hello->add_resources(name);
+    if (resource.spec->visitation() == v1::INDEPENDENT) {
+      FillReader(*resource.spec, resource.read, hello->add_readers());
+    }
   }
   hello->set_cores(options_.cores);
   hello->set_host_id(options_.host_id);
@@ -172,14 +192,16 @@ void WorkerCore::OnProgram(uint64_t request, const v1::ChiefToWorker& message) {
 void WorkerCore::OnCreateResource(uint64_t request, const v1::ChiefToWorker& message) {
   const v1::CreateResource& wanted = message.resource();
   Resource& resource = resources_[wanted.name()];
-  const bool same =
-      resource.spec != nullptr && resource.spec->SerializeAsString() == wanted.SerializeAsString();
+  const bool same = resource.spec != nullptr && IsSame(*resource.spec, wanted);
   if (same && resource.made) return Answer(request, absl::OkStatus());
   resource.request = request;
   if (same) return;
   resource.spec = std::make_shared<const v1::CreateResource>(wanted);
   resource.made = false;
-  to_make_.push_back(wanted.name());
+  resource.read = resource.told = wanted.begin();
+  if (std::find(to_make_.begin(), to_make_.end(), wanted.name()) == to_make_.end()) {
+    to_make_.push_back(wanted.name());
+  }
   WakeIfIdle();
 }
 
@@ -273,11 +295,20 @@ bool WorkerCore::ShouldStop(uint64_t closure) const {
   return hands_.ShouldStop(closure);
 }
 
-void WorkerCore::Finish(v1::ClosureResult result) {
+void WorkerCore::Finish(v1::ClosureResult result, const ReadTo& read) {
   COHORT_CRASH_POINT("worker.result.made");
   MutexLock lock(&mu_);
+  if (result.status().code() == 0) MoveReader(read);
   hands_.Finish(std::move(result), NowUs());
   TellIf(hands_.ShouldTell(NowUs()));
+}
+
+// A reader that was replaced meanwhile is told by its timeline.
+void WorkerCore::MoveReader(const ReadTo& read) {
+  const auto it = resources_.find(read.resource);
+  if (it == resources_.end() || it->second.spec == nullptr) return;
+  if (it->second.spec->timeline() != read.timeline) return;
+  it->second.read = std::max(it->second.read, read.batches);
 }
 
 void WorkerCore::OnResource(const v1::CreateResource& made, const absl::Status& status) {
@@ -361,11 +392,20 @@ void WorkerCore::Answer(uint64_t request, const absl::Status& status) {
   effects_->Send(*adoption_.connection(), message);
 }
 
+void WorkerCore::FillReaders(v1::Results* results) {
+  for (auto& [name, resource] : resources_) {
+    if (resource.read == resource.told || resource.spec == nullptr) continue;
+    resource.told = resource.read;
+    FillReader(*resource.spec, resource.read, results->add_readers());
+  }
+}
+
 // Without a chief nothing is told: the next one gets everything with the hello.
 void WorkerCore::TellIf(bool due) {
   if (!due || !adoption_.connection().has_value()) return;
   v1::WorkerToChief message;
   if (!hands_.TakeUntold(message.mutable_results())) return;
+  FillReaders(message.mutable_results());
   message.set_generation(adoption_.generation());
   effects_->Send(*adoption_.connection(), message);
 }

@@ -17,6 +17,7 @@
 #include "common/graph/program.h"
 #include "proto/worker.pb.h"
 #include "worker/hands.h"
+#include "worker/read_to.h"
 
 namespace cohort {
 
@@ -97,7 +98,8 @@ class WorkerCore {
   Work NextWork(bool may_wait);
   // Whether the running closure is cancelled or rolled back.
   bool ShouldStop(uint64_t closure) const;
-  void Finish(v1::ClosureResult result);
+  // The running closure has ended; its reader was at `read` then.
+  void Finish(v1::ClosureResult result, const ReadTo& read = {});
   // `resource` of Work was made, or not.
   void OnResource(const v1::CreateResource& resource, const absl::Status& status);
   // A server cannot be reached from here; `status` names it in its FailureInfo.
@@ -141,6 +143,8 @@ class WorkerCore {
   void GiveBackQueued() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WakeIfIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Answer(uint64_t request, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void MoveReader(const ReadTo& read) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void FillReaders(v1::Results* results) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void TellIf(bool due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t NowUs() const;
 
@@ -153,6 +157,8 @@ class WorkerCore {
     std::shared_ptr<const v1::CreateResource> spec;
     uint64_t request = 0;  // to be answered; 0: is answered
     bool made = false;
+    uint64_t read = 0;  // batches of an independent reader, to the end of those of good results
+    uint64_t told = 0;  // of these
   };
 
   mutable Mutex mu_;
@@ -162,7 +168,7 @@ class WorkerCore {
   uint64_t seed_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t timeline_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<std::string, std::shared_ptr<const Program>> programs_ ABSL_GUARDED_BY(mu_);
-  std::map<std::string, Resource> resources_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, Resource, std::less<>> resources_ ABSL_GUARDED_BY(mu_);
   std::deque<std::string> to_make_ ABSL_GUARDED_BY(mu_);  // resources
   bool step_idle_ ABSL_GUARDED_BY(mu_) = false;
   std::string draining_ ABSL_GUARDED_BY(mu_);  // why; "": it is not

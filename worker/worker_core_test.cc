@@ -170,6 +170,59 @@ TEST_CASE_METHOD(Fixture, "programs are validated and named by their fingerprint
   }
 }
 
+TEST_CASE_METHOD(Fixture, "a reader that was replaced tells nothing any more") {
+  Adopt(1, 1);
+  v1::ChiefToWorker message;
+  message.set_generation(1);
+  message.mutable_resource()->set_name("train");
+  message.mutable_resource()->set_visitation(v1::INDEPENDENT);
+  message.mutable_resource()->set_begin(10);
+  message.mutable_resource()->set_timeline(1);
+  const auto make = [&] {
+    const Work work = core->NextWork(true);
+    REQUIRE(work.kind == Work::Kind::kResource);
+    core->OnResource(*work.resource, absl::OkStatus());
+    return work.resource->begin();
+  };
+  const auto reader = [&] { return Adopt(1, 1).hello().readers(0); };
+  const auto run = [&](uint64_t id, uint64_t timeline, uint64_t batches) {
+    v1::ChiefToWorker dispatch;
+    dispatch.set_generation(1);
+    v1::Closure* closure = dispatch.mutable_dispatch()->add_closures();
+    closure->set_id(id);
+    closure->set_resource("train");
+    Ask(1, dispatch);
+    REQUIRE(core->NextWork(true).kind == Work::Kind::kClosure);
+    v1::ClosureResult result;
+    result.set_id(id);
+    core->Finish(std::move(result), {"train", timeline, batches});
+  };
+  Ask(1, message);
+  CHECK(make() == 10);
+  CHECK(reader().batches() == 10);
+  run(1, 1, 12);
+  CHECK(reader().batches() == 12);
+  // A chief that was started again knows less: the reader goes on.
+  message.mutable_resource()->set_begin(11);
+  Ask(1, message);
+  CHECK(core->NextWork(true).kind == Work::Kind::kNone);
+  CHECK(reader().batches() == 12);
+  // A rollback, and one more while the reader for it is not made.
+  message.mutable_resource()->set_begin(5);
+  message.mutable_resource()->set_timeline(2);
+  Ask(1, message);
+  message.mutable_resource()->set_begin(4);
+  message.mutable_resource()->set_timeline(3);
+  Ask(1, message);
+  CHECK(make() == 4);
+  CHECK(reader().timeline() == 3);
+  CHECK(reader().batches() == 4);
+  run(2, 1, 13);
+  CHECK(reader().batches() == 4);
+  run(3, 3, 5);
+  CHECK(reader().batches() == 5);
+}
+
 TEST_CASE_METHOD(Fixture,
                  "resources are made by the step thread, and the chief hears how it went") {
   Adopt(1, 1);
