@@ -79,6 +79,7 @@ TEST_CASE("a unix socket that does not lead to the server is given up, and the a
   RealServer& reached = other.real[0];
   SECTION("another server") { reached.incarnation = 7; }
   SECTION("one that says nothing") { reached.silent = true; }
+  SECTION("one that ends before it answers") { reached.lose_requests = 1; }
   std::filesystem::rename(path + "-other", path);
   Step step({3, 40});
   step.dense_gradient.assign(21, 1);
