@@ -100,6 +100,7 @@ absl::StatusOr<std::vector<std::string>> DeleteOldCheckpoints(const std::string&
     }
     // An uncommitted one behind the newest may be a cut under way.
     if (entry->id == *newest_valid || (!committed && entry->id > *newest_valid)) continue;
+    if (entry->id == options.best) continue;
     if (options.may_delete) COHORT_RETURN_IF_ERROR(options.may_delete());
     COHORT_RETURN_IF_ERROR(DeleteCheckpoint(entry->directory));
     deleted.push_back(entry->id.ToString());

@@ -49,14 +49,16 @@ struct RetentionOptions {
   uint32_t max_to_keep = 5;  // 0: all
   // The caller's word that this one is whole (it has just been committed): saves reading it again.
   std::optional<CheckpointId> known_valid;
+  // Kept too, beside the newest ones.
+  std::optional<CheckpointId> best;
   // Asked before each is deleted: an error ends the deletion with it.
   MayWrite may_delete;
 };
 
-// Deletes committed checkpoints beyond the newest `max_to_keep`, never the newest valid one, and
-// what cuts that were never committed left behind before it. Of each the manifest goes first,
-// durably, so that a crash half way leaves no checkpoint that looks whole. Returns the names of
-// what was deleted.
+// Deletes committed checkpoints beyond the newest `max_to_keep`, never the newest valid one nor
+// `best`, and what cuts that were never committed left behind before it. Of each the manifest goes
+// first, durably, so that a crash half way leaves no checkpoint that looks whole. Returns the names
+// of what was deleted.
 absl::StatusOr<std::vector<std::string>> DeleteOldCheckpoints(const std::string& directory,
                                                               const RetentionOptions& options);
 

@@ -1,8 +1,11 @@
 #include "common/model/job_check.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/suggest.h"
@@ -235,7 +238,44 @@ class Checker {
     COHORT_RETURN_IF_ERROR(Positive("checkpoint.max_to_keep", checkpoint.max_to_keep()));
     COHORT_RETURN_IF_ERROR(
         Seconds("checkpoint.cut_deadline_s", checkpoint.cut_deadline_s(), Zero::kRefused));
-    return Seconds("checkpoint.every_seconds", checkpoint.every_seconds(), Zero::kAllowed);
+    COHORT_RETURN_IF_ERROR(
+        Seconds("checkpoint.every_seconds", checkpoint.every_seconds(), Zero::kAllowed));
+    return checkpoint.keep_best().empty() ? CheckNoBest() : CheckBest();
+  }
+
+  absl::Status CheckNoBest() const {
+    if (job_.checkpoint().mode().empty()) return absl::OkStatus();
+    return Error("checkpoint.mode",
+                 "`checkpoint.mode` says which of the figures of `checkpoint.keep_best` is the "
+                 "best: it needs that, or leave it out");
+  }
+
+  absl::Status CheckBest() const {
+    const std::string& metric = job_.checkpoint().keep_best();
+    std::vector<std::string> known = {"val_loss"};
+    for (const std::string& name : job_.compile().metrics()) known.push_back("val_" + name);
+    if (std::find(known.begin(), known.end(), metric) == known.end()) {
+      // "loss" is what the training reports.
+      const bool prefixed = metric.compare(0, 4, "val_") == 0;
+      return Error("checkpoint.keep_best",
+                   "the validation of this job reports no \"{}\"; it reports {}{}",
+                   metric.substr(0, 60), fmt::join(known, ", "),
+                   DidYouMean(prefixed ? metric : "val_" + metric, known));
+    }
+    if (!job_.data().has_validation()) {
+      return Error("checkpoint.keep_best",
+                   "`checkpoint.keep_best` needs `data.validation`, whose figures say which "
+                   "checkpoint is the best");
+    }
+    if (!job_.evaluate().by_closures()) {
+      return Error("checkpoint.keep_best",
+                   "`checkpoint.keep_best` needs the validation after epochs: leave out "
+                   "`evaluate.by_closures: false`");
+    }
+    const std::string& mode = job_.checkpoint().mode();
+    if (mode == "min" || mode == "max") return absl::OkStatus();
+    return Error("checkpoint.mode", "`checkpoint.mode` must be min, max or auto, not \"{}\"",
+                 mode.substr(0, 60));
   }
 
   const v1::JobSpec& job_;

@@ -50,6 +50,14 @@ void CompleteTransforms(v1::DatasetSpec* dataset) {
   }
 }
 
+// Keras' mode "auto" of ModelCheckpoint: the more accuracy, or area under a curve, the better.
+const char* BestModeOf(const std::string& metric) {
+  for (const char* part : {"acc", "auc", "AUC", "Accuracy", "fmeasure"}) {
+    if (metric.find(part) != std::string::npos) return "max";
+  }
+  return "min";
+}
+
 }  // namespace
 
 void CompleteDefaults(v1::JobSpec* job) {
@@ -83,6 +91,10 @@ void CompleteDefaults(v1::JobSpec* job) {
   const bool says_when = checkpoint->every_steps() > 0 || checkpoint->every_seconds() > 0 ||
                          checkpoint->every_epochs() > 0;
   if (!says_when) checkpoint->set_every_epochs(1);
+  const bool automatic = checkpoint->mode().empty() || checkpoint->mode() == "auto";
+  if (automatic && !checkpoint->keep_best().empty()) {
+    checkpoint->set_mode(BestModeOf(checkpoint->keep_best()));
+  }
 }
 
 }  // namespace cohort

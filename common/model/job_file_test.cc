@@ -254,6 +254,20 @@ const Case kCases[] = {
      "job.yaml:24: `checkpoint.every_seconds` must be at most 1000000000 seconds, not 1e+300"},
     {"{directory: c}", "{cut_deadline_s: 0}",
      "job.yaml:24: `checkpoint.cut_deadline_s` must be more than 0"},
+    {"{directory: c}", "{keep_best: val_los}",
+     "job.yaml:24: the validation of this job reports no \"val_los\"; it reports val_loss, "
+     "val_accuracy; did you mean \"val_loss\"?"},
+    {"{directory: c}", "{keep_best: accuracy}",
+     "job.yaml:24: the validation of this job reports no \"accuracy\"; it reports val_loss, "
+     "val_accuracy; did you mean \"val_accuracy\"?"},
+    {"{directory: c}", "{keep_best: val_loss, mode: least}",
+     "job.yaml:24: `checkpoint.mode` must be min, max or auto, not \"least\""},
+    {"{directory: c}", "{mode: min}",
+     "job.yaml:24: `checkpoint.mode` says which of the figures of `checkpoint.keep_best` is the "
+     "best: it needs that, or leave it out"},
+    {"{directory: c}", "{keep_best: val_loss}\nevaluate: {by_closures: false}",
+     "job.yaml:24: `checkpoint.keep_best` needs the validation after epochs: leave out "
+     "`evaluate.by_closures: false`"},
     {"num_shards: 2", "num_shards: 0",
      "job.yaml:23: FixedShards needs its `num_shards`, at least 1"},
     // YAML itself.
@@ -271,6 +285,32 @@ TEST_CASE("errors name the line and say what is wrong") {
     CHECK_FALSE(job.ok());
     CHECK(job.status().message() == absl::string_view(c.message.data(), c.message.size()));
   }
+}
+
+TEST_CASE("which figure makes a checkpoint the best, and whether more of it is better") {
+  const struct {
+    const char* keys;
+    std::string_view metric;
+    std::string_view mode;
+  } cases[] = {{"", "", ""},
+               {"keep_best: val_loss", "val_loss", "min"},
+               {"keep_best: val_accuracy", "val_accuracy", "max"},
+               {"keep_best: val_accuracy, mode: auto", "val_accuracy", "max"},
+               {"keep_best: val_accuracy, mode: min", "val_accuracy", "min"},
+               {"keep_best: val_loss, mode: max", "val_loss", "max"}};
+  for (const auto& c : cases) {
+    const auto job = ParseJob(With("{directory: c}", fmt::format("{{{}}}", c.keys)), "job.yaml");
+    INFO(c.keys);
+    REQUIRE(job.status().message() == "");
+    CHECK(job->spec.checkpoint().keep_best() == c.metric);
+    CHECK(job->spec.checkpoint().mode() == c.mode);
+  }
+  std::string none = With("{directory: c}", "{keep_best: val_loss}");
+  const std::string validation = "  validation: {skip: 100}\n";
+  none.erase(none.find(validation), validation.size());
+  CHECK(ParseJob(none, "job.yaml").status().message() ==
+        "job.yaml:23: `checkpoint.keep_best` needs `data.validation`, whose figures say which "
+        "checkpoint is the best");
 }
 
 TEST_CASE("a job may leave the directory of its checkpoints to --checkpoint_dir") {

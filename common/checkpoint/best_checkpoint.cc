@@ -1,0 +1,110 @@
+#include "common/checkpoint/best_checkpoint.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/checkpoint/file.h"
+#include "common/checkpoint/manifest.h"
+#include "common/report/progress.h"
+
+namespace cohort {
+namespace {
+
+// Whether the checkpoint is there as a whole, and is what its name says.
+absl::Status CheckWhole(const std::string& directory, const std::string& name) {
+  const auto id = CheckpointId::Parse(name);
+  if (!id.has_value()) return DataLoss("\"{}\" is not the name of a checkpoint", name);
+  COHORT_ASSIGN_OR_RETURN(const CheckpointEntry entry, CheckpointAt(JoinPath(directory, name)));
+  if (entry.id == *id) return absl::OkStatus();
+  return DataLoss("{}: is the manifest of {}", entry.manifest, entry.id.ToString());
+}
+
+bool IsWhole(const std::string& directory, const std::string& name,
+             const RefusedCallback& refused) {
+  const absl::Status status = CheckWhole(directory, name);
+  if (!status.ok() && refused) {
+    refused(JoinPath(JoinPath(directory, name), kManifestName), status);
+  }
+  return status.ok();
+}
+
+// Those of the timeline of `last`, up to it, that say a value; the best first, the older of equals.
+absl::StatusOr<std::vector<v1::BestCheckpoint>> Candidates(const std::string& directory,
+                                                           const v1::Manifest& last,
+                                                           const BestRule& rule) {
+  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(directory));
+  std::vector<v1::BestCheckpoint> out;
+  for (const CheckpointEntry& entry : entries) {
+    if (entry.id.timeline != last.timeline() || entry.id > IdOf(last)) continue;
+    const auto manifest = ReadManifest(entry.manifest);
+    if (!manifest.ok() || !manifest->has_validated()) continue;
+    const v1::Validated& validated = manifest->validated();
+    if (validated.metric() != rule.metric || !rule.Better(validated.value(), nullptr)) continue;
+    out.push_back(AsBest(*manifest, rule));
+    out.back().set_checkpoint(entry.id.ToString());
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [&](const auto& a, const auto& b) { return rule.Better(a.value(), &b); });
+  return out;
+}
+
+}  // namespace
+
+bool BestRule::Better(double value, const v1::BestCheckpoint* best) const {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double than = best != nullptr ? best->value() : highest ? -kInfinity : kInfinity;
+  return highest ? value > than : value < than;
+}
+
+bool BestRule::Chose(const v1::BestCheckpoint& best) const {
+  return best.metric() == metric && best.mode() == mode();
+}
+
+BestRule RuleOf(const v1::BestCheckpoint& best) {
+  return {.metric = best.metric(), .highest = best.mode() == "max"};
+}
+
+v1::BestCheckpoint AsBest(const v1::Manifest& manifest, const BestRule& rule) {
+  v1::BestCheckpoint best;
+  best.set_checkpoint(IdOf(manifest).ToString());
+  best.set_metric(rule.metric);
+  best.set_mode(std::string(rule.mode()));
+  best.set_value(manifest.validated().value());
+  best.set_step(manifest.step());
+  best.set_epoch(manifest.epoch());
+  return best;
+}
+
+absl::StatusOr<std::optional<v1::BestCheckpoint>> BestOf(const std::string& directory,
+                                                         const v1::Manifest& last,
+                                                         const BestRule& rule,
+                                                         const RefusedCallback& refused) {
+  std::string damaged;
+  if (last.has_best() && rule.Chose(last.best())) {
+    damaged = last.best().checkpoint();
+    if (IsWhole(directory, damaged, refused)) return std::optional(last.best());
+  }
+  COHORT_ASSIGN_OR_RETURN(const auto candidates, Candidates(directory, last, rule));
+  for (const v1::BestCheckpoint& next : candidates) {
+    if (next.checkpoint() == damaged) continue;
+    if (IsWhole(directory, next.checkpoint(), refused)) return std::optional(next);
+  }
+  return std::optional<v1::BestCheckpoint>();
+}
+
+absl::StatusOr<std::optional<v1::BestCheckpoint>> FindBest(const std::string& directory,
+                                                           const RefusedCallback& refused) {
+  COHORT_ASSIGN_OR_RETURN(const auto newest, NewestValid(directory, refused));
+  if (!newest.has_value()) return std::optional<v1::BestCheckpoint>();
+  COHORT_ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(newest->manifest));
+  if (!manifest.has_best()) return std::optional<v1::BestCheckpoint>();
+  return BestOf(directory, manifest, RuleOf(manifest.best()), refused);
+}
+
+std::string BestText(const v1::BestCheckpoint& best) {
+  return fmt::format("{}, epoch {}", FormatMetrics({{best.metric(), best.value()}}), best.epoch());
+}
+
+}  // namespace cohort
