@@ -134,21 +134,26 @@ void ClusterCoordinator::Impl::CommitCheckpoint(v1::Manifest manifest) {
   const absl::Status status = CommitManifest(directory, manifest);
   Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     taken = core->OnManifestWritten(manifest.cut(), status, directory + "/" + kManifestName);
-    if (taken) newest_ = directory;
+    if (!taken) return;
+    newest_ = directory;
+    if (options_.on_committed) options_.on_committed(manifest);
   });
   if (taken) {
     // On a thread of its own: the next manifest does not wait for it.
-    retention_->Post([this, id] { DeleteOld(id); });
+    const auto best = CheckpointId::Parse(manifest.best().checkpoint());
+    retention_->Post([this, id, best] { DeleteOld(id, best); });
   } else if (status.ok()) {
     // Nothing is deleted for it: another may be the one that is restored by now.
     log_->Warning("checkpoint_late", {{"path", directory}});
   }
 }
 
-void ClusterCoordinator::Impl::DeleteOld(const CheckpointId& newest) {
+void ClusterCoordinator::Impl::DeleteOld(const CheckpointId& newest,
+                                         const std::optional<CheckpointId>& best) {
   const auto deleted = DeleteOldCheckpoints(options_.checkpoint_dir,
                                             {.max_to_keep = options_.max_to_keep,
                                              .known_valid = newest,
+                                             .best = best,
                                              .may_delete = [this] { return lock_->Check(); }});
   if (!deleted.ok()) log_->Failure(LogLevel::kWarning, "checkpoint_retention", deleted.status());
 }

@@ -68,6 +68,8 @@ struct CoordinatorOptions {
   // Adds to a manifest what the coordinator does not know: the job's spec. Called on another
   // thread.
   std::function<void(v1::Manifest*)> complete_manifest;
+  // That manifest is durable: the checkpoint is committed. Must not call the coordinator.
+  std::function<void(const v1::Manifest&)> on_committed;
 };
 
 // A registered program.
@@ -258,7 +260,8 @@ class ClusterCoordinator {
   CoordinatorState state() const;
   // Where the shards are.
   v1::Layout layout() const;
-  // "ckpt-..." of the newest checkpoint that this life has committed or restored; "" = none.
+  // The directory of the newest checkpoint that this life has committed, restored or gone on
+  // behind; "" = none.
   std::string newest_checkpoint() const;
 
   // For the job runner.

@@ -152,6 +152,8 @@ class CoordinatorCore {
   const Settlement& settlement() const { return settlement_; }
   const Membership& membership() const { return membership_; }
   uint64_t timeline() const { return timeline_; }
+  // The manifest that the timeline began from; "" = the beginning, or not known.
+  const std::string& began_from() const { return began_from_; }
   uint64_t generation() const { return outbox_.generation(); }
   size_t queued() const { return queue_.queued(); }
   size_t in_flight() const { return queue_.in_flight(); }
@@ -278,6 +280,7 @@ class CoordinatorCore {
 
   uint64_t era_ = 0;  // EraOf
   uint64_t timeline_ = 0;
+  std::string began_from_;
   uint64_t last_timeline_ = 0;    // the highest that is known, and the journal was asked for
   uint64_t worker_timeline_ = 0;  // the highest of this job that an adopted worker was told
   uint64_t layout_hash_ = 0;      // of the tablets as the journal knows them

@@ -106,7 +106,10 @@ class ClusterCoordinator::Impl : public CoreEffects {
   absl::Status GaveUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<std::string> WaitForCut(uint64_t cut) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CommitCheckpoint(v1::Manifest manifest);
-  void DeleteOld(const CheckpointId& newest);
+  void DeleteOld(const CheckpointId& newest, const std::optional<CheckpointId>& best);
+  // The checkpoint behind which live servers have gone on, at this timeline, which began from
+  // `manifest`; "" = the beginning.
+  absl::StatusOr<std::string> NewestOf(uint64_t timeline, const std::string& manifest) const;
   std::string JournalDirectory() const { return options_.checkpoint_dir + "/journal"; }
 
   const CoordinatorOptions options_;

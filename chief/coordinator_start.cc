@@ -203,6 +203,9 @@ absl::Status ClusterCoordinator::Impl::CreateVariables(std::span<const v1::Varia
                                                        const v1::OptimizerSpec& optimizer,
                                                        const v1::PartitionerSpec& partitioner,
                                                        std::string_view placement) {
+  uint64_t timeline = 0;
+  std::string began_from;
+  bool resumed = false;
   {
     MutexLock lock(&mu_);
     PlacementOptions options{.strategy = std::string(placement)};
@@ -211,14 +214,33 @@ absl::Status ClusterCoordinator::Impl::CreateVariables(std::span<const v1::Varia
     }
     COHORT_ASSIGN_OR_RETURN(layout_, MakeLayout(variables, partitioner, optimizer, options));
     core_->SetLayout(layout_, Fnv1a(layout_.SerializeAsString()));
-    if (core_->CanResume()) {
+    resumed = core_->CanResume();
+    timeline = core_->timeline();
+    began_from = core_->began_from();
+    if (resumed) {
       core_->Resume();
-      Note("job_resumed", fmt::format("timeline {}, {} steps done", core_->timeline(),
-                                      core_->settlement().steps()));
-      return absl::OkStatus();
+      Note("job_resumed",
+           fmt::format("timeline {}, {} steps done", timeline, core_->settlement().steps()));
     }
   }
-  return Restore();
+  if (!resumed) return Restore();
+  COHORT_ASSIGN_OR_RETURN(std::string newest, NewestOf(timeline, began_from));
+  MutexLock lock(&mu_);
+  newest_ = std::move(newest);
+  return absl::OkStatus();
+}
+
+// The last one of the timeline. Without one, what the timeline began from: newer ones on disk are
+// not of this history, a rollback has left them.
+absl::StatusOr<std::string> ClusterCoordinator::Impl::NewestOf(uint64_t timeline,
+                                                               const std::string& manifest) const {
+  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(options_.checkpoint_dir));
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    if (entry->id.timeline == timeline && ReadManifest(entry->manifest).ok()) {
+      return entry->directory;
+    }
+  }
+  return manifest.substr(0, manifest.find_last_of('/'));
 }
 
 absl::Status ClusterCoordinator::Impl::Restore() {

@@ -73,6 +73,7 @@ void CoordinatorCore::OnRecovered(absl::StatusOr<Recovered> recovered) {
 
 void CoordinatorCore::Take(Recovered recovered) {
   timeline_ = last_timeline_ = recovered.timeline;
+  began_from_ = recovered.began_from;
   era_ = EraOf(outbox_.generation(), timeline_);
   layout_hash_ = recovered.layout_hash;
   next_place_ = recovered.next_place;

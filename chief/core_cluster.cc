@@ -246,6 +246,7 @@ absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::
 void CoordinatorCore::TimelineRaised() {
   const RollbackTarget& target = rollback_.target();
   timeline_ = target.timeline;
+  began_from_ = target.manifest;
   layout_hash_ = target.layout_hash;
   for (size_t i = 0; i < workers_.size(); ++i) {
     v1::ChiefToWorker message;

@@ -49,6 +49,10 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
     COHORT_RETURN_IF_ERROR(at(validation.status(), "data.validation"));
     plan.validation_records_ = (*validation)->num_records();
   }
+  if (plan.validation_records_ == 0 && !spec.checkpoint().keep_best().empty()) {
+    return InvalidArgument("{}: the validation set has no records, and `keep_best` needs some",
+                           plan.job_.lines.Where("checkpoint.keep_best"));
+  }
   COHORT_RETURN_IF_ERROR(CheckInputs(plan.job_, *train));
   COHORT_ASSIGN_OR_RETURN(plan.model_, BuildModel(spec, train->features(), &plan.job_.lines));
 

@@ -166,9 +166,12 @@ void JobRunner::Report(MetricsRecord record) {
 }
 
 std::string JobReport::Text() const {
+  const std::string best = best_checkpoint.empty()
+                               ? ""
+                               : fmt::format("best        {}: {}\n", best_checkpoint, best_text);
   if (found_finished.has_value()) {
-    return fmt::format("this job is finished: {} has its last checkpoint (step {})\n", checkpoint,
-                       *found_finished);
+    return fmt::format("this job is finished: {} has its last checkpoint (step {})\n{}", checkpoint,
+                       *found_finished, best);
   }
   std::string text = "\n";
   const auto line = [&](const char* what, const std::vector<MetricTotal>& metrics) {
@@ -198,7 +201,7 @@ std::string JobReport::Text() const {
   text += fmt::format("failures    {} workers lost, {} parameter servers lost, {} restores\n",
                       state.workers_lost, state.ps_lost, restores);
   text += "\nWhere the variables were:\n" + shard_plan + "\n";
-  text += fmt::format("checkpoint  {}\n", checkpoint);
+  text += fmt::format("checkpoint  {}\n{}", checkpoint, best);
   if (reports_failed > 0) {
     text +=
         fmt::format("logs        incomplete in {}: {} of {} reports of metrics failed, first: {}\n",

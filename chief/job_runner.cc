@@ -21,6 +21,10 @@ absl::StatusOr<JobReport> JobRunner::Run() {
   COHORT_ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(options_.job, options_.data));
   plan_ = std::make_unique<JobPlan>(std::move(plan));
   const v1::JobSpec& spec = plan_->spec();
+  if (const v1::CheckpointSpec& checkpoint = spec.checkpoint(); !checkpoint.keep_best().empty()) {
+    best_ = std::make_unique<BestKeeper>(
+        BestRule{.metric = checkpoint.keep_best(), .highest = checkpoint.mode() == "max"});
+  }
   checkpoint_dir_ =
       options_.checkpoint_dir.empty() ? spec.checkpoint().directory() : options_.checkpoint_dir;
   log_dir_ = options_.log_dir.empty() ? spec.report().log_dir() : options_.log_dir;
@@ -129,6 +133,10 @@ absl::Status JobRunner::LookAtDirectory() {
   }
   report_.checkpoint = newest->directory;
   report_.found_finished = manifest.step();
+  if (manifest.has_best()) {
+    report_.best_checkpoint = JoinPath(checkpoint_dir_, manifest.best().checkpoint());
+    report_.best_text = BestText(manifest.best());
+  }
   return absl::OkStatus();
 }
 
@@ -160,6 +168,10 @@ absl::Status JobRunner::StartCluster() {
   options.complete_manifest = [this](v1::Manifest* manifest) {
     *manifest->mutable_job_spec() = plan_->spec();
     manifest->set_job_yaml(plan_->job().yaml);
+    if (best_ != nullptr) best_->Complete(manifest);
+  };
+  options.on_committed = [this](const v1::Manifest& manifest) {
+    if (best_ != nullptr) best_->Committed(manifest);
   };
   COHORT_ASSIGN_OR_RETURN(auto coordinator, ClusterCoordinator::Start(options));
   cluster_ = coordinator.get();
@@ -188,6 +200,7 @@ absl::Status JobRunner::StartCluster() {
                                                    spec.strategy().placement()));
   unfinished_ = cluster_->Unfinished();
   next_unfinished_ = 0;
+  COHORT_RETURN_IF_ERROR(FindBestAgain());
   Do("taking the first checkpoint");
   return TakeFirstCut();
 }
@@ -226,7 +239,7 @@ absl::Status JobRunner::TrainAll() {
   bool evaluate_again = state.epoch > 0 && unfinished_.empty() &&
                         state.next_place == state.epoch * plan_->steps_per_epoch();
   while (state.epoch < plan_->epochs() || evaluate_again) {
-    const absl::Status status = evaluate_again ? Evaluate(state.epoch) : OneEpoch(state.epoch);
+    const absl::Status status = evaluate_again ? EvaluateAgain(state.epoch) : OneEpoch(state.epoch);
     evaluate_again = false;
     if (!status.ok()) COHORT_RETURN_IF_ERROR(Recover(status));
     state = cluster_->state();
@@ -237,7 +250,18 @@ absl::Status JobRunner::TrainAll() {
 absl::Status JobRunner::OneEpoch(uint64_t epoch) {
   COHORT_RETURN_IF_ERROR(TrainEpoch(epoch));
   COHORT_RETURN_IF_ERROR(CloseEpoch(epoch));
-  return Evaluate(epoch + 1);
+  // With keep_best the epoch's checkpoint comes behind its validation, which says in the manifest
+  // what it found: one that came before would have to be written a second time. Nothing trains in
+  // between.
+  const bool behind = best_ != nullptr && Validates(epoch + 1);
+  if (!behind) COHORT_RETURN_IF_ERROR(CheckpointEpoch(epoch + 1));
+  COHORT_RETURN_IF_ERROR(Evaluate(epoch + 1));
+  return behind ? CheckpointEpoch(epoch + 1) : absl::OkStatus();
+}
+
+absl::Status JobRunner::EvaluateAgain(uint64_t epoch) {
+  COHORT_RETURN_IF_ERROR(Evaluate(epoch));
+  return best_ != nullptr && Validates(epoch) ? CheckpointEpoch(epoch) : absl::OkStatus();
 }
 
 absl::Status JobRunner::ScheduleAt(uint64_t place, uint32_t steps) {
@@ -305,24 +329,34 @@ absl::Status JobRunner::CloseEpoch(uint64_t epoch) {
   record.steps_per_second = steps_per_second_;
   Report(std::move(record));
   TellProgress(state, epoch, "end");
+  return absl::OkStatus();
+}
+
+absl::Status JobRunner::CheckpointEpoch(uint64_t epochs) {
   const uint64_t every = plan_->spec().checkpoint().every_epochs();
-  const bool last = epoch + 1 >= plan_->epochs();
-  if (every == 0 || (epoch + 1) % every != 0 || last) return absl::OkStatus();
+  const bool last = epochs >= plan_->epochs();  // the job's last checkpoint is taken at once
+  const bool due = every > 0 && epochs % every == 0 && !HeldByCheckpoint(epochs);
+  const bool best = std::exchange(best_due_, false);
+  if (!(due || best) || last) return absl::OkStatus();
+  const CoordinatorState state = cluster_->state();
   const absl::Status status = cluster_->Checkpoint();
   steps_at_checkpoint_ = state.steps;
   time_of_checkpoint_ = options_.clock->Now();
+  TellBest();
   // One that failed was told and counted; training goes on. A server that is lost, and not only out
   // of sight for a moment, is raised there.
   return absl::IsCancelled(status) ? status : absl::OkStatus();
 }
 
-absl::Status JobRunner::Evaluate(uint64_t epoch) {
+bool JobRunner::Validates(uint64_t epochs) const {
   const v1::JobSpec& spec = plan_->spec();
   const uint64_t every = std::max<uint64_t>(1, spec.fit().validation_every_epochs());
-  const bool due = epoch % every == 0 || epoch >= plan_->epochs();
-  if (!spec.evaluate().by_closures() || plan_->validation_records() == 0 || !due) {
-    return absl::OkStatus();
-  }
+  const bool due = epochs % every == 0 || epochs >= plan_->epochs();
+  return spec.evaluate().by_closures() && plan_->validation_records() > 0 && due;
+}
+
+absl::Status JobRunner::Evaluate(uint64_t epoch) {
+  if (!Validates(epoch)) return absl::OkStatus();
   const TimePoint began = options_.clock->Now();
   std::vector<RemoteValue> values;
   for (const LeaseRange& batch : plan_->ValidationBatches()) {
@@ -354,6 +388,7 @@ absl::Status JobRunner::Evaluate(uint64_t epoch) {
   }
   Say(fmt::format("epoch {}/{} validation, {}", epoch, plan_->epochs(),
                   FormatMetrics(record.metrics)));
+  JudgeValidation(epoch);
   Report(std::move(record));
   return absl::OkStatus();
 }
@@ -370,6 +405,7 @@ absl::Status JobRunner::Recover(const absl::Status& error) {
   if (absl::IsCancelled(more)) return more;
   Do("restoring the newest checkpoint in " + checkpoint_dir_);
   COHORT_RETURN_IF_ERROR(cluster_->Restore());
+  COHORT_RETURN_IF_ERROR(FindBestAgain());
   Do("training");
   ++report_.restores;
   unfinished_ = cluster_->Unfinished();
@@ -395,6 +431,7 @@ absl::Status JobRunner::End() {
 }
 
 absl::Status JobRunner::FillReport() {
+  TellBest();
   report_.checkpoint = cluster_->newest_checkpoint();
   report_.shard_plan = ShardPlan(*cluster_);
   report_.state = cluster_->state();

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "chief/best_keeper.h"
 #include "chief/coordinator.h"
 #include "chief/job_plan.h"
 #include "common/base/clock.h"
@@ -65,6 +66,8 @@ struct JobReport {
   uint64_t updates = 0;  // over all tablets, as the servers count them in the last checkpoint
   std::string shard_plan;
   std::string checkpoint;                  // the newest
+  std::string best_checkpoint;             // of keep_best; "" = there is none
+  std::string best_text;                   // "val_loss 0.3126, epoch 4"
   std::optional<uint64_t> found_finished;  // its step, where there was nothing to train any more
   std::string log_dir;
   uint64_t reports = 0;         // of metrics, of this life
@@ -90,8 +93,8 @@ absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const std::stri
 //   holds.
 //   3. Start the coordinator, variables, programs, datasets. 4. TakeFirstCut, so that there is a
 //   state to go back to. 5. Per epoch: TrainEpoch (schedule what is unfinished, then the rest;
-//   checkpoints by steps and seconds), close it, checkpoint by epochs, Evaluate. 6. The last
-//   checkpoint; every task is told.
+//   checkpoints by steps and seconds), close it, CheckpointEpoch, Evaluate (with keep_best the
+//   checkpoint comes behind it, with what it found). 6. The last checkpoint; every task is told.
 //
 // A lost ps anywhere in 5 leads to Restore and back to where the checkpoint was.
 class JobRunner {
@@ -121,14 +124,26 @@ class JobRunner {
   absl::Status MustCheckpoint(bool finished);
   absl::Status TrainAll();
   absl::Status OneEpoch(uint64_t epoch);
+  absl::Status EvaluateAgain(uint64_t epoch);
   absl::Status TrainEpoch(uint64_t epoch);
   absl::Status ScheduleMore(uint64_t end);
   absl::Status ScheduleAt(uint64_t place, uint32_t steps);
   absl::Status CloseEpoch(uint64_t epoch);
+  // Whether a validation follows the epochs that are finished.
+  bool Validates(uint64_t epochs) const;
   absl::Status Evaluate(uint64_t epoch);
+  // After so many: by policy, or for the best.
+  absl::Status CheckpointEpoch(uint64_t epochs);
   absl::Status Recover(const absl::Status& error);
   absl::Status End();
   absl::Status FillReport();
+  // job_best.cc: with keep_best, else nothing. What is the best of what the cluster goes on from.
+  absl::Status FindBestAgain();
+  // Of the state that the cluster has between two epochs.
+  void JudgeValidation(uint64_t epoch);
+  bool HeldByCheckpoint(uint64_t epoch) const;
+  // A new best, once.
+  void TellBest();
   void CheckpointWhenDue(const CoordinatorState& state);
   // Once, of a loss that is infinite or no number: training goes on, as Keras' does.
   void WarnWhenNotFinite(const CoordinatorState& state);
@@ -165,7 +180,10 @@ class JobRunner {
   uint64_t steps_at_progress_ = 0;
   TimePoint time_of_progress_;
   bool warned_not_finite_ = false;
-  bool continued_ = false;  // from a checkpoint of a former life
+  bool continued_ = false;            // from a checkpoint of a former life
+  std::unique_ptr<BestKeeper> best_;  // null: without keep_best
+  bool best_due_ = false;             // what was just validated is better, and not committed yet
+  std::string told_best_;
   JobReport report_;
 
   std::atomic<bool> interrupted_{false};

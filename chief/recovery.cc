@@ -77,6 +77,7 @@ absl::Status Replay::OnRollback(const v1::Rollback& rollback) {
                     state_.timeline);
   }
   state_.timeline = rollback.timeline();
+  state_.began_from = rollback.manifest();
   state_.reserved_end = std::max(state_.reserved_end, rollback.reserved_end());
   state_.rolled_back_end = state_.reserved_end;
   state_.min_attempt = AttemptBase(EraOf(generation_, state_.timeline)) + 1;

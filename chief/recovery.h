@@ -19,6 +19,7 @@ namespace cohort {
 struct Recovered {
   bool from_manifest = false;  // a checkpoint's: there is no journal
   uint64_t timeline = 0;       // 0: no tablet was ever assigned
+  std::string began_from;      // the manifest that it began from; "": the beginning
   uint64_t next_record = 1;
   uint64_t reserved_end = 1;  // the first id that was never reserved
   uint64_t watermark = 1;  // every id below it is settled; of those above, all but `unfinished` are

@@ -1,0 +1,171 @@
+// Which checkpoint a job keeps as its best, whatever befalls it; on both bodies.
+#include "common/checkpoint/best_checkpoint.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "common/checkpoint/checkpoint_directory.h"
+#include "common/checkpoint/manifest.h"
+#include "evaluator/checkpoint_evaluator.h"
+#include "tests/cluster/scenario.h"
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::seconds;
+using Body = Scenario::Body;
+
+// As the loss falls, the best by `mode: max` is an early one.
+std::string Job(int epochs, const std::string& keys, int records = 320) {
+  std::string job = WithValidation(RecommenderJob(epochs, 0, records));
+  const std::string mark = "every_steps: 0";
+  return job.replace(job.find(mark), mark.size(), keys);
+}
+
+// What the validations said, by finished epochs, the last word on each.
+std::map<uint64_t, double> Validations(const std::string& log_dir) {
+  std::map<uint64_t, double> losses;
+  std::ifstream in(log_dir + "/metrics.jsonl");
+  for (std::string line; std::getline(in, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json["set"] != "validation" || json["kind"] != "epoch") continue;
+    losses[json["epoch"].get<uint64_t>()] = json["loss"].get<double>();
+  }
+  return losses;
+}
+
+// Of the newest checkpoint.
+v1::Manifest Newest(const std::string& directory) {
+  v1::Manifest manifest;
+  const auto newest = NewestReadable(directory, &manifest);
+  REQUIRE(newest.ok());
+  REQUIRE(newest->has_value());
+  return manifest;
+}
+
+v1::Manifest ManifestOf(const std::string& directory, const std::string& checkpoint) {
+  auto manifest = ReadManifest(directory + "/" + checkpoint);
+  INFO(manifest.status().ToString());
+  REQUIRE(manifest.ok());
+  return *std::move(manifest);
+}
+
+// The weights in the checkpoint are those that its validation figure is of.
+void CheckFigure(const std::string& path, double value) {
+  CheckpointEvaluator evaluator({});
+  const auto evaluation = evaluator.Evaluate(path);
+  INFO(evaluation.status().ToString());
+  REQUIRE(evaluation.ok());
+  const auto& metrics = evaluation->record.metrics;
+  const auto loss = std::find_if(metrics.begin(), metrics.end(),
+                                 [](const auto& metric) { return metric.first == "loss"; });
+  REQUIRE(loss != metrics.end());
+  CHECK(loss->second == Approx(value).epsilon(1e-5));
+}
+
+// The best of a finished job is what its validations say, and is there.
+void CheckBest(const std::string& directory, const std::map<uint64_t, double>& losses,
+               bool highest) {
+  const v1::Manifest newest = Newest(directory);
+  REQUIRE(newest.finished());
+  REQUIRE(newest.has_best());
+  const auto expected =
+      std::min_element(losses.begin(), losses.end(), [&](const auto& a, const auto& b) {
+        return highest ? a.second > b.second : a.second < b.second;
+      });
+  CHECK(newest.best().epoch() == expected->first);
+  CHECK(newest.best().value() == Approx(expected->second).epsilon(1e-6));
+  const v1::Manifest best = ManifestOf(directory, newest.best().checkpoint());
+  CHECK(best.validated().metric() == "val_loss");
+  CHECK(best.validated().value() == newest.best().value());
+  CHECK(best.best().checkpoint() == newest.best().checkpoint());
+  CHECK(best.chief().pending().empty());
+  CheckFigure(directory + "/" + newest.best().checkpoint(), newest.best().value());
+}
+
+void KeepsTheBest(Body body) {
+  Scenario s(body, "best", Job(6, "max_to_keep: 1, keep_best: val_loss, mode: max"));
+  s.Finish();
+  const auto losses = Validations(s->log_dir());
+  REQUIRE(losses.size() == 6);
+  CheckBest(s->checkpoint_dir(), losses, /*highest=*/true);
+  // The newest and the best, and no others.
+  const v1::Manifest newest = Newest(s->checkpoint_dir());
+  const bool same = newest.best().checkpoint() == IdOf(newest).ToString();
+  CHECK(ListCheckpoints(s->checkpoint_dir())->size() == (same ? 1u : 2u));
+  CHECK(s->LogTail(TaskRole::kChief, 0, 100).find("best_checkpoint") != std::string::npos);
+}
+
+// A paced job that has found a best checkpoint.
+class PacedScenario : public Scenario {
+ public:
+  PacedScenario(Body body, const std::string& name, const std::string& keys)
+      : Scenario(
+            body, name,
+            MiniClusterOptions{.workers = 2, .job_yaml = Job(8, keys, 1600), .proxied = true}) {
+    Pace(0);
+    Check((*this)->StartAll());
+    Said(TaskRole::kChief, 0, {"best_checkpoint"});
+  }
+};
+
+void KnowsItAfterTheChief(Body body) {
+  PacedScenario s(body, "best-chief", "max_to_keep: 1, keep_best: val_loss, mode: max");
+  s.Bounce(TaskRole::kChief, 0);
+  s.Said(TaskRole::kChief, 0, {"job_resumed"});
+  s.Release(0);
+  REQUIRE(s.Finish().timelines == 1);
+  CheckBest(s->checkpoint_dir(), Validations(s->log_dir()), /*highest=*/true);
+}
+
+// The best and all that came after it are torn as a server is lost: the job goes back to before it.
+void LeavesItBehind(Body body) {
+  PacedScenario s(body, "best-rollback", "max_to_keep: 100, keep_best: val_loss");
+  s.Said(TaskRole::kChief, 0, {"best_checkpoint"});  // a second one: what is left has a best, too
+  s.Check(s->Kill(TaskRole::kPs, 1));                // no more is committed
+  s.Said(TaskRole::kChief, 0, {"task_lost", "ps:1"});
+  const std::string directory = s->checkpoint_dir();
+  const std::string torn = Newest(directory).best().checkpoint();
+  std::optional<CheckpointId> behind;  // the last that is whole
+  const auto entries = ListCheckpoints(directory);
+  for (const CheckpointEntry& entry : *entries) {
+    if (entry.id < CheckpointId::Parse(torn)) {
+      behind = entry.id;
+      continue;
+    }
+    for (const auto& file : fs::directory_iterator(entry.directory)) {
+      if (file.path().extension() == ".safetensors") fs::resize_file(file.path(), 10);
+    }
+  }
+  REQUIRE(behind.has_value());
+  REQUIRE(ManifestOf(directory, behind->ToString()).has_best());
+  s.Check(s->Start(TaskRole::kPs, 1));
+  s.Said(TaskRole::kPs, 1, {"serving", "timeline=2"});
+  s.Release(0);
+  REQUIRE(s.Finish().timelines == 2);
+  std::map<uint64_t, double> losses;
+  const auto left = ListCheckpoints(directory);
+  for (const CheckpointEntry& entry : *left) {
+    const v1::Manifest manifest = ManifestOf(directory, entry.id.ToString());
+    const bool counts = entry.id <= *behind || entry.id.timeline == 2;
+    if (counts && manifest.has_validated()) losses[manifest.epoch()] = manifest.validated().value();
+    if (counts) CHECK(manifest.best().checkpoint() != torn);
+  }
+  CheckBest(directory, losses, /*highest=*/false);
+}
+
+COHORT_BOTH_BODIES("the best checkpoint outlives the newest", KeepsTheBest)
+COHORT_BOTH_BODIES("the best checkpoint is known after the chief has died", KnowsItAfterTheChief)
+COHORT_BOTH_BODIES("a best checkpoint that a rollback leaves behind is not the best any more",
+                   LeavesItBehind)
+
+}  // namespace
+}  // namespace cohort
