@@ -70,6 +70,8 @@ $bin/cohort check --ps 2 $job
 $bin/cohort local --ps 2 --workers 3 --restart $job
 # the newest checkpoint on the validation data
 $bin/cohort evaluate $run/checkpoints
+# the one that the job's own validation found best (keep_best in the job file)
+$bin/cohort evaluate $run/checkpoints/best
 # your own job: every key with its unit, default and meaning
 less deploy/examples/every_key.yaml
 # one process per task on machines of your own: README.md, "Launching the tasks yourself"

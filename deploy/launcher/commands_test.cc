@@ -91,7 +91,9 @@ TEST_CASE("check names what is wrong with a job") {
 }
 
 // A checkpoint of one variable of 4 rows with a slot, in one file; returns its directory.
-std::string WriteCheckpoint(const std::string& parent, uint64_t cut) {
+// `best`: the cut that it names as the best so far, with its val_loss.
+std::string WriteCheckpoint(const std::string& parent, uint64_t cut, uint64_t best = 0,
+                            double value = 0) {
   const CheckpointId id{0, 1, cut};
   const std::string directory = parent + "/" + id.ToString();
   std::filesystem::create_directories(directory);
@@ -111,6 +113,15 @@ std::string WriteCheckpoint(const std::string& parent, uint64_t cut) {
   manifest.set_generation(1);
   manifest.set_cut(cut);
   manifest.set_step(100 * cut);
+  if (best > 0) {
+    manifest.mutable_validated()->set_metric("val_loss");
+    manifest.mutable_validated()->set_value(best == cut ? value : 2 * value);
+    manifest.mutable_best()->set_checkpoint(CheckpointId{0, 1, best}.ToString());
+    manifest.mutable_best()->set_metric("val_loss");
+    manifest.mutable_best()->set_mode("min");
+    manifest.mutable_best()->set_value(value);
+    manifest.mutable_best()->set_epoch(best);
+  }
   v1::SnapshotFile* file = manifest.add_files();
   file->set_name("ps-0.safetensors");
   file->set_bytes(written->bytes);
@@ -154,6 +165,42 @@ TEST_CASE("inspect refuses a corrupt checkpoint by name and takes the one before
   const auto damaged = InspectCheckpoint(newer);
   REQUIRE(damaged.status().code() == absl::StatusCode::kDataLoss);
   REQUIRE_THAT(std::string(damaged.status().message()), Contains("ps-0.safetensors"));
+}
+
+void TearShard(const std::string& checkpoint) {
+  std::filesystem::resize_file(checkpoint + "/ps-0.safetensors", 10);
+}
+
+TEST_CASE("inspect says which checkpoint is the best, and refuses a torn one by name") {
+  testing::TestDirectory dir;
+  const std::string best = WriteCheckpoint(dir.path(), 1, 1, 0.25);
+  WriteCheckpoint(dir.path(), 2, 1, 0.25);
+  const auto newest = InspectCheckpoint(dir.path());
+  REQUIRE_THAT(*newest, Contains("step:       200") && Contains("validated:  val_loss 0.5000\n") &&
+                            Contains("best:       ckpt-0-1-1 (val_loss 0.2500, epoch 1)\n"));
+  for (const std::string& name : {best, dir.path() + "/best", dir.path() + "/best/"}) {
+    REQUIRE_THAT(*InspectCheckpoint(name),
+                 Contains("step:       100") &&
+                     Contains("best:       this one (val_loss 0.2500, epoch 1)\n"));
+  }
+  TearShard(best);
+  REQUIRE_THAT(*InspectCheckpoint(dir.path()),
+               Contains("refused: " + best) && Contains("best:       ckpt-0-1-2 (val_loss 0.5000"));
+  std::string refused;
+  REQUIRE(*FindCheckpoint(dir.path() + "/best", &refused) == dir.path() + "/ckpt-0-1-2");
+  REQUIRE_THAT(refused, Contains("refused: " + best));
+}
+
+TEST_CASE("where no job has kept a best checkpoint, inspect and evaluate say so") {
+  testing::TestDirectory dir;
+  WriteCheckpoint(dir.path(), 1);
+  REQUIRE_THAT(*InspectCheckpoint(dir.path()), !Contains("best:"));
+  const auto none = InspectCheckpoint(dir.path() + "/best");
+  REQUIRE(ExitCodeOf(none.status()) == ExitCode::kNoInput);
+  REQUIRE_THAT(std::string(none.status().message()), Contains("has no best checkpoint"));
+  EvaluateOptions options;
+  options.checkpoint = dir.path() + "/best";
+  REQUIRE(EvaluateCheckpoint(options) == static_cast<int>(ExitCode::kNoInput));
 }
 
 TEST_CASE("inspect and evaluate say where there is no checkpoint") {

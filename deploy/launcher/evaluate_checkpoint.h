@@ -7,7 +7,7 @@ namespace cohort {
 
 // What `cohort evaluate` is told.
 struct EvaluateOptions {
-  std::string checkpoint;  // a checkpoint, or a directory of them: its newest
+  std::string checkpoint;  // a checkpoint, or what FindCheckpoint makes of it
   std::string log_dir;     // "": figures are only printed
   int threads = 0;
   std::string bin_dir;

@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/checkpoint/best_checkpoint.h"
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/manifest.h"
+#include "common/report/progress.h"
 #include "common/variables/shard_plan.h"
 #include "proto/checkpoint.pb.h"
 
@@ -18,6 +20,8 @@ namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr char kBestName[] = "best";  // beside the checkpoints of a directory
 
 std::string Head(const std::string& path, const v1::Manifest& manifest) {
   const auto seconds = static_cast<std::time_t>(manifest.unix_micros() / 1'000'000);
@@ -31,6 +35,36 @@ std::string Head(const std::string& path, const v1::Manifest& manifest) {
       path, manifest.job(), manifest.step(), manifest.epoch(),
       manifest.finished() ? "; the job is done" : "", fmt::gmtime(seconds),
       manifest.cohort_version(), manifest.timeline(), manifest.generation(), manifest.cut());
+}
+
+// A line for each checkpoint that is not whole, into `text`.
+RefusedCallback LinesInto(std::string* text) {
+  return [text](const std::string& manifest, const absl::Status& why) {
+    const std::string message(why.message());
+    const bool names_it = message.starts_with(fs::path(manifest).parent_path().string());
+    *text += names_it ? fmt::format("refused: {}\n", message)
+                      : fmt::format("refused: {}: {}\n", manifest, message);
+  };
+}
+
+// What the validation said of this one, and which is the best of its history.
+absl::StatusOr<std::string> Best(const std::string& chosen, const v1::Manifest& manifest,
+                                 std::string* refused) {
+  std::string text;
+  if (manifest.has_validated()) {
+    const v1::Validated& validated = manifest.validated();
+    text =
+        fmt::format("validated:  {}\n", FormatMetrics({{validated.metric(), validated.value()}}));
+  }
+  if (!manifest.has_best()) return text;
+  if (manifest.best().checkpoint() == IdOf(manifest).ToString()) {
+    return text + fmt::format("best:       this one ({})\n", BestText(manifest.best()));
+  }
+  COHORT_ASSIGN_OR_RETURN(const auto best, BestOf(fs::path(chosen).parent_path().string(), manifest,
+                                                  RuleOf(manifest.best()), LinesInto(refused)));
+  return text + (best.has_value()
+                     ? fmt::format("best:       {} ({})\n", best->checkpoint(), BestText(*best))
+                     : "best:       none that is whole\n");
 }
 
 std::string Tensors(const CheckpointReader& reader) {
@@ -65,22 +99,29 @@ std::string Others(const std::string& chosen) {
   return text;
 }
 
+absl::StatusOr<std::string> FindBestIn(const std::string& directory, std::string* refused) {
+  COHORT_ASSIGN_OR_RETURN(const auto best, FindBest(directory, LinesInto(refused)));
+  if (best.has_value()) return (fs::path(directory) / best->checkpoint()).string();
+  return NotFound(
+      "{} has no best checkpoint: its job has no `keep_best`, or none was validated and is whole",
+      directory);
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path, std::string* refused) {
   std::error_code ignored;
-  if (!fs::exists(path, ignored)) return NotFound("{} is not there", path);
-  const fs::path clean = fs::absolute(path).lexically_normal();
+  fs::path clean = fs::absolute(path).lexically_normal();
+  if (!clean.has_filename()) clean = clean.parent_path();  // a slash at the end
+  if (!fs::exists(path, ignored)) {
+    if (clean.filename() == kBestName && fs::is_directory(clean.parent_path(), ignored)) {
+      return FindBestIn(clean.parent_path().string(), refused);
+    }
+    return NotFound("{} is not there", path);
+  }
   if (clean.filename() == kManifestName) return clean.parent_path().string();
   if (fs::exists(clean / kManifestName, ignored)) return clean.string();
-  COHORT_ASSIGN_OR_RETURN(
-      const auto newest,
-      NewestValid(clean.string(), [&](const std::string& manifest, const absl::Status& why) {
-        const std::string message(why.message());
-        const bool names_it = message.starts_with(manifest);
-        *refused += names_it ? fmt::format("refused: {}\n", message)
-                             : fmt::format("refused: {}: {}\n", manifest, message);
-      }));
+  COHORT_ASSIGN_OR_RETURN(const auto newest, NewestValid(clean.string(), LinesInto(refused)));
   if (newest.has_value()) return newest->directory;
   if (refused->empty()) {
     return NotFound("{} holds no checkpoint: name a ckpt-... directory, or the directory of such",
@@ -96,7 +137,8 @@ absl::StatusOr<std::string> InspectCheckpoint(const std::string& path) {
   COHORT_ASSIGN_OR_RETURN(const std::string directory, FindCheckpoint(path, &refused));
   COHORT_ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(directory, {}));
   const v1::Manifest& manifest = reader->manifest();
-  return fmt::format("{}{}{}shard plan:\n{}{}{}", refused, Head(directory, manifest),
+  COHORT_ASSIGN_OR_RETURN(const std::string best, Best(directory, manifest, &refused));
+  return fmt::format("{}{}{}{}shard plan:\n{}{}{}", refused, Head(directory, manifest), best,
                      Tensors(*reader), ShardPlanText(manifest.layout()), Files(manifest),
                      Others(directory));
 }

@@ -41,15 +41,15 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
   check->AddPositional("JOB.yaml", &options->check.job, "the job", true);
 
   FlagSet* inspect = flags->AddCommand("inspect", "print what a checkpoint holds, and verify it");
-  inspect->AddPositional("CHECKPOINT", &options->inspect, "a checkpoint, or a directory of them",
-                         true);
+  inspect->AddPositional("CHECKPOINT", &options->inspect,
+                         "a checkpoint, DIRECTORY of them, or DIRECTORY/best", true);
 
   FlagSet* evaluate = flags->AddCommand("evaluate", "evaluate a checkpoint on its job's data");
   evaluate->Add("log_dir", &options->evaluate.log_dir,
                 "where the figures go; default: only printed");
   evaluate->Add("threads", &options->evaluate.threads, "threads that work; 0: the cores");
   evaluate->AddPositional("CHECKPOINT", &options->evaluate.checkpoint,
-                          "a checkpoint, or a directory of them", true);
+                          "a checkpoint, DIRECTORY of them, or DIRECTORY/best", true);
 
   flags->NotYet(
       "export",

@@ -84,7 +84,7 @@ class Readme(unittest.TestCase):
         with open(os.path.join(SOURCE, "deploy", "quickstart.sh"), encoding="utf-8") as f:
             tail = f.read().split('say "what to try next"')[1]
         commands = re.findall(r"^\$bin/(cohort .*)$", tail, re.M)
-        self.assertEqual([c.split()[1] for c in commands], ["check", "local", "evaluate", "--help"])
+        self.assertEqual([c.split()[1] for c in commands], ["check", "local", "evaluate", "evaluate", "--help"])
         script = "\n".join(commands).replace("$job", "deploy/examples/recommender.yaml")
         script = script.replace("$run/checkpoints", "next/checkpoints")
         self.shell(script.replace("--restart", "--restart --run_dir next"))
