@@ -162,6 +162,27 @@ void LeavesItBehind(Body body) {
   CheckBest(directory, losses, /*highest=*/false);
 }
 
+// After the first epoch, whose checkpoint is the second: before its manifest is there, and before
+// the journal knows of it.
+TEST_CASE("a chief that dies as it commits the best checkpoint has it all the same",
+          "[processes]") {
+  for (const std::string point : {"chief.cut.manifest_writing", "chief.cut.manifest_written"}) {
+    INFO(point);
+    Scenario s(
+        Body::kProcesses, "best-crash",
+        MiniClusterOptions{.job_yaml = Job(4, "max_to_keep: 1, keep_best: val_loss, mode: max")});
+    for (int i = 0; i < 2; ++i) s.Check(s->Start(TaskRole::kPs, i));
+    for (int i = 0; i < 3; ++i) s.Check(s->Start(TaskRole::kWorker, i));
+    s.Check(s->Start(TaskRole::kChief, 0, {"--crash_point", point + ":2"}));
+    REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 128 + 9);
+    s.Check(s->Start(TaskRole::kChief, 0));
+    REQUIRE(s.Finish().timelines == 1);
+    const auto losses = Validations(s->log_dir());
+    REQUIRE(losses.size() == 4);
+    CheckBest(s->checkpoint_dir(), losses, /*highest=*/true);
+  }
+}
+
 COHORT_BOTH_BODIES("the best checkpoint outlives the newest", KeepsTheBest)
 COHORT_BOTH_BODIES("the best checkpoint is known after the chief has died", KnowsItAfterTheChief)
 COHORT_BOTH_BODIES("a best checkpoint that a rollback leaves behind is not the best any more",
