@@ -17,7 +17,8 @@ namespace cohort {
 class ClosureRun {
  public:
   // `closure` must stay valid until the closure is finished.
-  ClosureRun(const v1::Closure* closure, uint64_t seed) : closure_(closure), seed_(seed) {}
+  ClosureRun(const v1::Closure* closure, uint64_t seed)
+      : closure_(closure), seed_(seed), read_to_{.resource = closure->resource()} {}
 
   const v1::Closure& closure() const { return *closure_; }
   uint64_t seed() const { return seed_; }

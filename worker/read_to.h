@@ -8,9 +8,9 @@ namespace cohort {
 
 // A place in the stream of a resource that is read independently: how far a closure has read it.
 struct ReadTo {
-  std::string_view resource;  // of the closure; "": it has read none
+  std::string_view resource;  // the closure's own
   uint64_t timeline = 0;      // that the reader was made for: it tells it from the one before it
-  uint64_t batches = 0;       // from the beginning of the stream
+  uint64_t batches = 0;       // from the beginning of the stream; 0: it has read none
 };
 
 }  // namespace cohort

@@ -57,7 +57,8 @@ absl::StatusOr<const BatchReader::Batch*> Resources::Next(const std::string& nam
     return batch;
   }
   COHORT_RETURN_IF_ERROR(resource.reader->Next(batch));
-  *read = {.resource = name, .timeline = resource.timeline, .batches = ++resource.read};
+  read->timeline = resource.timeline;
+  read->batches = ++resource.read;
   return batch;
 }
 

@@ -33,7 +33,7 @@ class Resources {
   // The next batch (`lease` null: visitation independent) or that of a lease. It stays as it is
   // until the next but one of the same resource. Errors: NotFound (no such resource), OutOfRange
   // (the end of an independent dataset), InvalidArgument (a lease where none is used, or the other
-  // way round). `read` is where the reader is then, by this `name`; nowhere where it reads leases.
+  // way round). `read`: where an independent reader is then; its resource is the caller's.
   absl::StatusOr<const BatchReader::Batch*> Next(const std::string& name, const v1::Lease* lease,
                                                  ReadTo* read);
 

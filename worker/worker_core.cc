@@ -305,6 +305,7 @@ void WorkerCore::Finish(v1::ClosureResult result, const ReadTo& read) {
 
 // A reader that was replaced meanwhile is told by its timeline.
 void WorkerCore::MoveReader(const ReadTo& read) {
+  if (read.batches == 0) return;
   const auto it = resources_.find(read.resource);
   if (it == resources_.end() || it->second.spec == nullptr) return;
   if (it->second.spec->timeline() != read.timeline) return;

@@ -1,0 +1,52 @@
+#include "worker/resources.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "common/base/test_directory.h"
+#include "proto/worker.pb.h"
+
+namespace cohort {
+namespace {
+
+TEST_CASE("a reader that is made again begins elsewhere in the dataset that is open") {
+  const testing::TestDirectory directory;
+  const std::string path = directory.Write("numbers.csv", "x\n0\n1\n2\n3\n4\n");
+  v1::CreateResource spec;
+  spec.set_name("train");
+  spec.set_visitation(v1::INDEPENDENT);
+  spec.set_batch_size(2);
+  spec.add_features("x");
+  spec.mutable_dataset()->mutable_csv()->set_path(path);
+  Resources resources{DataOptions{}};
+  const auto next = [&](uint64_t timeline, uint64_t batches) {
+    ReadTo read;
+    const auto batch = resources.Next("train", nullptr, &read);
+    INFO(batch.status());
+    REQUIRE(batch.ok());
+    CHECK(read.timeline == timeline);
+    CHECK(read.batches == batches);
+    return (*batch)->tensors[0].values<float>()[0];
+  };
+  spec.set_timeline(1);
+  REQUIRE(resources.Create(spec).ok());
+  CHECK(next(1, 1) == 0);
+  CHECK(next(1, 2) == 2);
+  std::filesystem::remove(path);
+  spec.set_begin(4);
+  spec.set_timeline(2);
+  const absl::Status made = resources.Create(spec);
+  INFO(made);
+  REQUIRE(made.ok());
+  CHECK(next(2, 5) == 2);  // the second batch of the second epoch
+  CHECK(next(2, 6) == 4);
+  CHECK(next(2, 7) == 0);
+  // Another dataset is opened anew.
+  spec.mutable_dataset()->set_take(3);
+  CHECK(absl::IsNotFound(resources.Create(spec)));
+  resources.Clear();
+  CHECK(absl::IsNotFound(resources.Create(spec)));
+}
+
+}  // namespace
+}  // namespace cohort
