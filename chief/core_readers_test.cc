@@ -226,6 +226,52 @@ TEST_CASE("a run that is continued from its checkpoint reads on, with other work
   CHECK(Sum(&last) + KnownOf(&last, 1) + KnownOf(&last, 2) == 16);
 }
 
+TEST_CASE("a chief that dies after a rollback reads from the cut, and what came after it") {
+  TestWorld world(2, 1);
+  Serve(&world);
+  Train(&world, 6);
+  Checkpoint(&world);
+  const uint64_t at_cut[] = {KnownOf(&world, 0), KnownOf(&world, 1)};
+  Train(&world, 6);
+  RollBack(&world);
+  world.KillChief();
+  world.KillWorker(0);
+  world.KillWorker(1);
+  Serve(&world);
+  CHECK(world.core().timeline() == 2);
+  CHECK(world.ReaderOf(0) == at_cut[0]);
+  CHECK(world.ReaderOf(1) == at_cut[1]);
+}
+
+TEST_CASE(
+    "where a rollback's manifest is gone, a later one and the records say who has read what") {
+  std::vector<v1::JournalRecord> records(3);
+  for (uint64_t i = 0; i < 3; ++i) records[i].set_number(i + 1);
+  records[0].mutable_start()->set_generation(1);
+  records[1].mutable_rollback()->set_timeline(2);
+  records[1].mutable_rollback()->set_manifest("gone");
+  v1::ReaderPositions* news = records[2].mutable_settle()->add_readers();
+  news->set_resource("data");
+  news->add_workers(1);
+  news->add_batches(9);
+  v1::Manifest newest;
+  newest.set_timeline(2);
+  v1::ReaderPositions* readers = newest.mutable_chief()->add_readers();
+  readers->set_resource("data");
+  for (const uint64_t batches : {4, 7}) {
+    readers->add_workers(static_cast<uint32_t>(readers->workers_size()));
+    readers->add_batches(batches);
+  }
+  const ManifestReader read = [&](const std::string& path) -> absl::StatusOr<v1::Manifest> {
+    if (path == "newest") return newest;
+    return NotFound("{}", path);
+  };
+  const absl::StatusOr<Recovered> recovered = Recover(records, read, "newest");
+  REQUIRE(recovered.ok());
+  CHECK(recovered->readers.Of("data", 0) == 4);
+  CHECK(recovered->readers.Of("data", 1) == 9);
+}
+
 TEST_CASE("reader positions survive records and manifests that make no sense") {
   ReaderPositions readers;
   ReaderPositions::Protos protos;
