@@ -16,6 +16,14 @@ namespace cohort {
 
 constexpr int64_t kMaxPollMs = 3'600'000;
 
+bool IsIgnored(int signal) {
+  struct sigaction action = {};
+  return sigaction(signal, nullptr, &action) == 0 && (action.sa_flags & SA_SIGINFO) == 0 &&
+         action.sa_handler == SIG_IGN;
+}
+
+void SeeChildren() { ::signal(SIGCHLD, SIG_DFL); }
+
 absl::StatusOr<std::unique_ptr<SignalWaiter>> SignalWaiter::Start() {
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
@@ -24,7 +32,7 @@ absl::StatusOr<std::unique_ptr<SignalWaiter>> SignalWaiter::Start() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
+  if (!IsIgnored(SIGINT)) sigaddset(&set, SIGINT);
   if (const int error = pthread_sigmask(SIG_BLOCK, &set, nullptr); error != 0) {
     return Internal("cannot block signals: {}", std::strerror(error));
   }

@@ -13,6 +13,15 @@
 
 namespace cohort {
 
+// Whether this process ignores a signal: as it was started to, by nohup or as a background job of a
+// shell, where it has not set it itself. One that is blocked and read from a signalfd would come
+// all the same.
+bool IsIgnored(int signal);
+
+// For a program that waits for its children: whoever has started it may ignore SIGCHLD, which exec
+// keeps, and the system would reap them unseen. Before the first child.
+void SeeChildren();
+
 // SIGTERM and SIGINT as something that a main() waits for, together with the task's own end.
 //
 //   auto signals = SignalWaiter::Start();      // first, before any thread
@@ -25,7 +34,8 @@ namespace cohort {
 class SignalWaiter {
  public:
   // Blocks SIGTERM and SIGINT in this thread and those that it starts from now on, and ignores
-  // SIGPIPE and SIGXFSZ (writes fail instead). One at a time in a process.
+  // SIGPIPE and SIGXFSZ (writes fail instead). A SIGINT that is ignored stays so; SIGTERM is always
+  // seen. One at a time in a process.
   static absl::StatusOr<std::unique_ptr<SignalWaiter>> Start();
   SignalWaiter(const SignalWaiter&) = delete;
   SignalWaiter& operator=(const SignalWaiter&) = delete;

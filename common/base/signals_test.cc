@@ -29,6 +29,25 @@ TEST_CASE("a waiter sees signals, and the end") {
   REQUIRE((*waiter)->Wait() == SIGTERM);  // a signal goes before the end
 }
 
+TEST_CASE("an interrupt that is ignored stays so, the order to end never does") {
+  REQUIRE_FALSE(IsIgnored(SIGINT));
+  signal(SIGINT, SIG_IGN);
+  signal(SIGTERM, SIG_IGN);
+  REQUIRE(IsIgnored(SIGINT));
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGINT);
+  pthread_sigmask(SIG_UNBLOCK, &blocked, nullptr);  // another case's waiter has blocked it
+  auto waiter = SignalWaiter::Start();
+  REQUIRE(waiter.ok());
+  kill(getpid(), SIGINT);
+  kill(getpid(), SIGTERM);
+  REQUIRE((*waiter)->Wait() == SIGTERM);
+  REQUIRE_FALSE((*waiter)->WaitFor(std::chrono::milliseconds(1)).has_value());
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+}
+
 TEST_CASE("a waiter is woken, once each time, and still sees signals and the end") {
   auto waiter = SignalWaiter::Start();
   REQUIRE(waiter.ok());

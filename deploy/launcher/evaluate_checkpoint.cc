@@ -13,6 +13,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/printable.h"
+#include "common/base/signals.h"
 #include "common/base/status.h"
 #include "deploy/launcher/child.h"
 #include "deploy/launcher/inspect_checkpoint.h"
@@ -23,11 +24,12 @@ namespace {
 
 // Runs a program on this terminal and waits for it. Signals of the terminal reach it directly.
 int RunAndWait(const std::vector<std::string>& argv) {
-  std::signal(SIGINT, SIG_IGN);
+  SeeChildren();
+  const auto on_interrupt = std::signal(SIGINT, SIG_IGN);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    std::signal(SIGINT, SIG_DFL);
+    std::signal(SIGINT, on_interrupt);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     _exit(getppid() == parent ? Exec(argv) : 1);
   }

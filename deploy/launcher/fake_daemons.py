@@ -32,10 +32,10 @@ exec(os.environ.get("DO_" + role.upper(), "until('end')"))
 class Launcher:
     """A `cohort local` with fake daemons: `do` says in Python what those of a role do, until it is killed.
 
-    before(DIRECTORY) may put something into the tasks' directory.
+    before(DIRECTORY) may put something into the tasks' directory. `ignored` signals ("HUP") are so from its start.
     """
 
-    def __init__(self, case, flags=(), run_dir=None, before=None, **do):
+    def __init__(self, case, flags=(), run_dir=None, before=None, ignored="", **do):
         self.dir = tempfile.mkdtemp(prefix="launcher_test.")
         case.addCleanup(subprocess.call, ["rm", "-rf", self.dir])
         for role in ("ps", "worker", "chief", "evaluator"):
@@ -51,8 +51,9 @@ class Launcher:
         env = dict(os.environ, FAKE_DIR=self.dir)
         env.update({"DO_" + role.upper(): code for role, code in do.items()})
         self.out = open(os.path.join(self.dir, "out"), "w+")
+        ignores = ["bash", "-c", "trap '' %s; exec \"$@\"" % ignored, "bash"] if ignored else []
         self.process = subprocess.Popen(
-            [program("cohort"), "local", "--bin_dir", self.dir, "--run_dir", self.run_dir, *flags,
+            [*ignores, program("cohort"), "local", "--bin_dir", self.dir, "--run_dir", self.run_dir, *flags,
              self.dir + "/job.yaml"], env=env, stdout=self.out, stderr=subprocess.STDOUT)
         case.addCleanup(self.kill)
 

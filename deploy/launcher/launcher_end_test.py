@@ -161,6 +161,27 @@ class EndTest(unittest.TestCase):
         self.assertEqual(c.wait(), 143)
         self.assertFalse(alive(c.lives("ps-0")[0]["pid"]))
 
+    def test_ends_of_children_are_seen_where_whoever_started_it_ignores_them(self):
+        default = "sys.exit(signal.getsignal(signal.SIGCHLD) != signal.SIG_DFL)"
+        c = Launcher(self, ignored="CHLD", chief="until('end')\n" + default)
+        c.touch("end")
+        self.assertEqual(c.wait(), 0, c.text())
+
+    def test_what_nohup_and_a_shells_background_ignore_stays_ignored(self):
+        c = Launcher(self, ignored="HUP INT QUIT")
+        c.until(lambda: all(c.lives(t) for t in ("ps-0", "worker-0", "chief-0")))
+        for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+            c.process.send_signal(ignored)
+        c.touch("end")
+        self.assertEqual(c.wait(), 0, c.text())
+        self.assertNotIn("ending all tasks", c.text())
+
+    def test_sigterm_ends_all_whoever_ignores_it(self):
+        c = Launcher(self, ignored="TERM HUP")
+        c.until(lambda: all(c.lives(t) for t in ("ps-0", "worker-0", "chief-0")))
+        c.process.send_signal(signal.SIGTERM)
+        self.assertEqual(c.wait(), 143, c.text())
+
     def test_a_task_that_cannot_be_reaped_costs_nothing(self):
         # As one whose storage hangs: a tracer that does not look at its end keeps it.
         c = Launcher(self, ["--grace_s", "1"], ps="time.sleep(3600)")

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/base/exit_code.h"
+#include "common/base/signals.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -60,7 +61,11 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(SupervisorOptions
                                                                std::vector<ChildSpec> specs) {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, signal);
+  SeeChildren();
+  for (const int signal : {SIGTERM, SIGCHLD}) sigaddset(&set, signal);
+  for (const int signal : {SIGINT, SIGHUP}) {
+    if (!IsIgnored(signal)) sigaddset(&set, signal);
+  }
   sigprocmask(SIG_BLOCK, &set, nullptr);
   UniqueFd fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd.ok()) return ResourceExhausted("no signalfd: {}", std::strerror(errno));
