@@ -112,6 +112,7 @@ class TestPush {
 
   PushHeaderView& header() { return header_; }
   PushEntryView& entry(size_t i) { return entries_[i]; }
+  PushEntryView& last() { return entries_.back(); }
   PushSectionView& section() {
     section_.entries = entries_;
     return section_;

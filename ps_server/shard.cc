@@ -158,6 +158,10 @@ absl::Status Shard::CheckPush(std::span<const PushEntryView> entries) const {
     }
     if (entry.kind == PushKind::kRecordOnly) continue;
     COHORT_RETURN_IF_ERROR(CheckSizes(entry));
+    if (entry.kind == PushKind::kEma && !(entry.momentum >= 0 && entry.momentum <= 1)) {
+      return InvalidArgument("shard {} ({}): momentum is {}; it is the old value's part of the new",
+                             info_->shard, info_->variable, entry.momentum);
+    }
     if (!entry.sparse &&
         (entry.kind == PushKind::kGradient ? entry.begin != next : entry.begin < next)) {
       return InvalidArgument("shard {} ({}): part from element {}, where {} comes next",

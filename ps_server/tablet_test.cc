@@ -136,6 +136,18 @@ TEST_CASE("what makes no sense is refused as a whole and its id stays free") {
        [](TestPush& p) {
          p.Dense<float>(2, {1, 1});
        }},
+      {"momentum is nan",
+       [](TestPush& p) {
+         p.Dense<float>(0, {1, 1, 1, 1}, 0, PushKind::kEma).last().momentum = std::nan("");
+       }},
+      {"momentum is 5",
+       [](TestPush& p) {
+         p.Sparse<float>(1, {0}, {1, 1}, PushKind::kEma).last().momentum = 5;
+       }},
+      {"momentum is -0.1",
+       [](TestPush& p) {
+         p.Dense<float>(0, {1, 1, 1, 1}, 0, PushKind::kEma).last().momentum = -0.1;
+       }},
       {"weight is nan", [](TestPush& p) { p.header().weight = std::nan(""); }},
       {"weight is -1", [](TestPush& p) { p.header().weight = -1; }},
       {"synchronous mode is not implemented", [](TestPush& p) { p.header().closures_in_step = 2; }},
