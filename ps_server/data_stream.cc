@@ -16,6 +16,10 @@ namespace {
 constexpr size_t kAlignment = 8;
 // Headers of usual requests and their answers fit; longer ones are allocated.
 constexpr size_t kArenaBytes = 32 << 10;
+// Of a request's messages so many are kept for the next one, each while it takes no more than this.
+constexpr size_t kKeptMessages = 16;
+constexpr size_t kKeptBytes = 256 << 10;
+constexpr size_t kKeptStaging = 1 << 20;
 // Smaller payloads are cheaper to copy than to gather.
 constexpr size_t kPiecesFrom = 16 << 10;
 
@@ -35,8 +39,18 @@ bool InPlace(const PayloadView& view) {
 
 }  // namespace
 
+size_t DataStream::Message::own_bytes() const {
+  return sizeof(*this) + decoder.own_bytes() + payload.capacity() * sizeof(payload[0]) +
+         pieces.capacity() * sizeof(pieces[0]) + piece_counts.capacity() * sizeof(piece_counts[0]) +
+         pieces_of.capacity() * sizeof(pieces_of[0]);
+}
+
+size_t DataStream::Message::held_bytes() const {
+  return own_bytes() + decoder.frame_bytes() + (staging ? staging->size() : 0);
+}
+
 DataStream::DataStream(PsCore* core, CodecCounters* counters, size_t max_request_bytes,
-                       std::shared_ptr<Stream> stream)
+                       HeldBytes* held, std::shared_ptr<Stream> stream)
     : core_(core),
       counters_(counters),
       max_request_bytes_(max_request_bytes),
@@ -44,6 +58,7 @@ DataStream::DataStream(PsCore* core, CodecCounters* counters, size_t max_request
       encoder_(counters),
       arena_memory_(std::make_unique<char[]>(kArenaBytes)),
       arena_(ArenaIn(arena_memory_.get())),
+      held_(held),
       on_unix_socket_(stream_->peer().starts_with("unix:")) {
   ResetHeaders();
 }
@@ -51,6 +66,7 @@ DataStream::DataStream(PsCore* core, CodecCounters* counters, size_t max_request
 DataStream::~DataStream() = default;
 
 void DataStream::ResetHeaders() {
+  word_ = nullptr;
   arena_.Reset();
   request_header_ = google::protobuf::Arena::CreateMessage<v1::PushPullHeader>(&arena_);
   response_header_ = google::protobuf::Arena::CreateMessage<v1::PushPullResponseHeader>(&arena_);
@@ -58,8 +74,7 @@ void DataStream::ResetHeaders() {
 
 void DataStream::OnFrame(Frame frame) {
   ResetHeaders();
-  if (used_ == messages_.size()) messages_.push_back(std::make_unique<Message>(counters_));
-  Message* const message = messages_[used_++].get();
+  Message* const message = NextMessage();
   absl::Status status = message->decoder.Decode(std::move(frame), request_header_);
   if (!status.ok()) {
     core_->metrics()->bad_requests->Increment();
@@ -68,13 +83,42 @@ void DataStream::OnFrame(Frame frame) {
   }
   core_->metrics()->bytes_in->Increment(message->decoder.payload_bytes());
   status = Add(message);
+  const bool more = request_header_->more();
+  if (status.ok() && more) status = KeepPart(message);
   if (!status.ok()) {
     Refuse(status);
     return;
   }
-  if (request_header_->more()) return;
+  if (more) return;
   Execute(assembler_.Finish());
   EndRequest();
+}
+
+DataStream::Message* DataStream::NextMessage() {
+  ++parts_;
+  if (used_ == messages_.size()) {
+    messages_.push_back(std::make_unique<Message>(counters_, /*small=*/used_ >= kKeptMessages));
+  }
+  return messages_[used_++].get();
+}
+
+// Until the rest of the request comes: its payloads, and nothing of a message that has none.
+absl::Status DataStream::KeepPart(Message* message) {
+  if (message->payload.empty()) {
+    message->decoder.Clear();
+    --used_;
+  } else {
+    kept_bytes_ += message->held_bytes();
+  }
+  const size_t bytes = kept_bytes_ + assembler_.bytes();
+  if (bytes > max_request_bytes_) {
+    return ResourceExhausted("a request that takes more than {} bytes", max_request_bytes_);
+  }
+  if (!held_.Set(bytes)) {
+    return ResourceExhausted(
+        "requests whose end has not come hold all that they may; this one has {} bytes", bytes);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status DataStream::Add(Message* message) {
@@ -97,7 +141,7 @@ absl::Status DataStream::Add(Message* message) {
 // A segment that is offered is mapped; one that cannot be is not told to the client as accepted.
 absl::Status DataStream::ReadSharedWord(Message* message) {
   word_ = nullptr;
-  if (used_ == 1) answer_next_ = answer_end_ = 0;
+  if (parts_ == 1) answer_next_ = answer_end_ = 0;
   if (!message->decoder.has_shared() || !on_unix_socket_) return absl::OkStatus();
   const Bytes bytes = message->decoder.shared();
   auto* const word = google::protobuf::Arena::CreateMessage<v1::SharedPayload>(&arena_);
@@ -106,7 +150,7 @@ absl::Status DataStream::ReadSharedWord(Message* message) {
     return InvalidArgument("a word about shared payloads that makes no sense");
   }
   if (segment_ == nullptr || segment_->id() != word->id()) {
-    if (used_ > 1) return InvalidArgument("another shared segment within one request");
+    if (parts_ > 1) return InvalidArgument("another shared segment within one request");
     segment_ = nullptr;
     auto opened = SharedSegment::Open(word->pid(), word->fd(), word->id(), word->bytes());
     if (opened.ok()) segment_ = *std::move(opened);
@@ -116,7 +160,7 @@ absl::Status DataStream::ReadSharedWord(Message* message) {
     return InvalidArgument("payloads in a shared segment that cannot be opened here");
   }
   word_ = word;
-  if (used_ == 1 && segment_->Contains(word->answer_begin(), word->answer_bytes())) {
+  if (parts_ == 1 && segment_->Contains(word->answer_begin(), word->answer_bytes())) {
     answer_next_ = word->answer_begin();
     answer_end_ = word->answer_begin() + word->answer_bytes();
   }
@@ -267,8 +311,9 @@ bool DataStream::PlaceAnswer(std::span<PayloadSlice> payload) {
 // new request, so the stream ends with it.
 void DataStream::Refuse(const absl::Status& status) {
   core_->metrics()->bad_requests->Increment();
-  if (used_ > 1 || request_header_->more()) {
+  if (parts_ > 1 || request_header_->more()) {
     stream_->Close(status);
+    EndRequest();
     return;
   }
   response_header_->set_sequence(request_header_->sequence());
@@ -278,15 +323,25 @@ void DataStream::Refuse(const absl::Status& status) {
   EndRequest();
 }
 
-// What gRPC received goes back to it; the rest of a message's memory is kept.
+// What gRPC received goes back to it. Of the memory what a usual request needs is kept.
 void DataStream::EndRequest() {
   for (size_t i = 0; i < used_; ++i) {
-    messages_[i]->decoder.Clear();
+    Message* const message = messages_[i].get();
+    message->decoder.Clear();
     // A large request's staging is given back: it is for one request in many.
-    if (used_ > 1) messages_[i]->staging = BufferRef();
+    const bool large = message->staging && message->staging->size() > kKeptStaging;
+    if (parts_ > 1 || large) message->staging = BufferRef();
   }
+  if (messages_.size() > kKeptMessages) messages_.resize(kKeptMessages);
+  std::erase_if(messages_, [](const auto& message) { return message->own_bytes() > kKeptBytes; });
+  assembler_.Clear();
+  assembler_.Trim();
+  if (arena_.SpaceAllocated() > kArenaBytes) ResetHeaders();
   used_ = 0;
+  parts_ = 0;
   request_bytes_ = 0;
+  kept_bytes_ = 0;
+  held_.Set(0);
 }
 
 }  // namespace cohort

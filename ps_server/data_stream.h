@@ -14,6 +14,7 @@
 #include "common/rpc/stream.h"
 #include "proto/shared_payload.pb.h"
 #include "ps_server/data_path.h"
+#include "ps_server/held_bytes.h"
 #include "ps_server/request_assembler.h"
 
 namespace cohort {
@@ -28,22 +29,29 @@ class PushPullResponseHeader;
 // One client's PushPull stream: frames to requests, requests to the data path, answers to frames.
 // All calls come on one thread. Memory is used again from request to request: headers lie in an
 // arena, the payload in what gRPC has received. A dense gradient is read from there where it is
-// applied; what must lie in one piece and aligned (keys, rows) is copied, once.
+// applied; what must lie in one piece and aligned (keys, rows) is copied, once. Only what a usual
+// request needs is kept from one to the next; what a request of several messages holds until its
+// last one comes is counted, this stream's and that of all.
 class DataStream : public StreamHandler {
  public:
   // All outlive the stream.
-  DataStream(PsCore* core, CodecCounters* counters, size_t max_request_bytes,
+  DataStream(PsCore* core, CodecCounters* counters, size_t max_request_bytes, HeldBytes* held,
              std::shared_ptr<Stream> stream);
   ~DataStream() override;
 
   void OnFrame(Frame frame) override;
-  void OnClosed(const absl::Status&) override {}
+  void OnClosed(const absl::Status&) override { EndRequest(); }
 
  private:
   using Bytes = std::span<const uint8_t>;
   // One message of a request, and where its payloads are.
   struct Message {
-    explicit Message(CodecCounters* counters) : decoder(counters) { pieces.reserve(256); }
+    Message(CodecCounters* counters, bool small) : decoder(counters, small) {
+      if (!small) pieces.reserve(256);
+    }
+    // What is kept with it for the next one, and what besides until the request ends.
+    size_t own_bytes() const;
+    size_t held_bytes() const;
     PushPullDecoder decoder;
     BufferRef staging;
     std::vector<Bytes> payload;
@@ -52,7 +60,9 @@ class DataStream : public StreamHandler {
     std::vector<std::span<const Bytes>> pieces_of;  // by payload
   };
 
+  Message* NextMessage();
   absl::Status Add(Message* message);
+  absl::Status KeepPart(Message* message);
   absl::Status ReadSharedWord(Message* message);
   absl::Status FindSharedPayload(Message* message);
   void FindPayload(Message* message);
@@ -76,10 +86,14 @@ class DataStream : public StreamHandler {
   v1::PushPullHeader* request_header_ = nullptr;
   v1::PushPullResponseHeader* response_header_ = nullptr;
   RequestAssembler assembler_;
-  // The first used_ are of the request that is being received.
+  // The first used_ are of the request that is being received: of its messages so far, those that
+  // have payloads, and the one at hand.
   std::vector<std::unique_ptr<Message>> messages_;
   size_t used_ = 0;
-  size_t request_bytes_ = 0;
+  size_t parts_ = 0;          // messages of the request so far
+  size_t request_bytes_ = 0;  // of its payload
+  size_t kept_bytes_ = 0;     // that its messages but the one at hand take
+  HeldBytes::Share held_;
   // Memory shared with the client, where it has offered some and both are on one host.
   const bool on_unix_socket_;
   std::unique_ptr<SharedSegment> segment_;

@@ -14,9 +14,19 @@
 #include "ps_server/ps_options.h"
 
 namespace cohort {
+namespace {
+
+// Of requests whose end has not come: what they push to lies in the memory too, and is no smaller.
+size_t MostHeld() {
+  const uint64_t memory = AvailableMemoryBytes();
+  return memory == 0 ? PsService::Options().max_held_bytes : memory / 2;
+}
+
+}  // namespace
+
 ParameterServer::ParameterServer(Options options)
     : options_(std::move(options)),
-      service_({.incarnation = options_.incarnation}),
+      service_({.max_held_bytes = MostHeld(), .incarnation = options_.incarnation}),
       apply_pool_(options_.threads - 1),
       waiting_(&clock_, {.timeout = options_.chief_wait}) {}
 

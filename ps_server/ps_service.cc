@@ -28,7 +28,7 @@ StreamServer::Methods PsService::Methods(PsCore* core, const Clock* clock) {
                return nullptr;
              }
              return std::make_unique<DataStream>(core, &codec_counters_, options_.max_request_bytes,
-                                                 std::move(stream));
+                                                 &held_, std::move(stream));
            }}};
 }
 

@@ -7,6 +7,7 @@
 #include "common/rpc/chief_streams.h"
 #include "common/rpc/push_pull_codec.h"
 #include "common/rpc/stream_server.h"
+#include "ps_server/held_bytes.h"
 #include "ps_server/ps_core.h"
 
 namespace cohort {
@@ -21,11 +22,13 @@ class PsService : public ChiefSink {
   struct Options {
     // Bytes of one request over several messages at most.
     size_t max_request_bytes = size_t{2} << 30;
+    // Of all requests together of which the end has not come.
+    size_t max_held_bytes = size_t{8} << 30;
     // Of this server: streams of clients that mean another one are refused.
     uint64_t incarnation = 0;
   };
 
-  explicit PsService(const Options& options) : options_(options) {}
+  explicit PsService(const Options& options) : options_(options), held_(options.max_held_bytes) {}
 
   // `core` and `clock` outlive the streams.
   StreamServer::Methods Methods(PsCore* core, const Clock* clock);
@@ -33,10 +36,12 @@ class PsService : public ChiefSink {
   void Send(Adoption::Connection connection, const v1::PsToChief& message) override;
 
   const CodecCounters& codec_counters() const { return codec_counters_; }
+  const HeldBytes& held() const { return held_; }
 
  private:
   const Options options_;
   CodecCounters codec_counters_;
+  HeldBytes held_;
   ChiefStreams<v1::ChiefToPs, v1::PsToChief> chiefs_;
 };
 

@@ -41,6 +41,10 @@ class RequestAssembler {
   const RequestView& Finish();
   // Drops what was added.
   void Clear();
+  // Gives back the memory that only a request of many entries needs; what Finish returned is void.
+  void Trim();
+  // What the request takes here, beside its payload.
+  size_t bytes() const;
 
   bool empty() const { return messages_ == 0; }
   // Of the request that is being put together.

@@ -170,7 +170,10 @@ class PushPullDecoder {
   // bytes: read, they take a multiple of it.
   static constexpr size_t kMaxHeaderBytes = size_t{4} << 20;
 
-  explicit PushPullDecoder(CodecCounters* counters = nullptr) : counters_(counters) {
+  // `small`: takes no memory before it needs it.
+  explicit PushPullDecoder(CodecCounters* counters = nullptr, bool small = false)
+      : counters_(counters) {
+    if (small) return;
     // Enough for usual frames, so that one that is cut into more slices, or crosses them with its
     // header, allocates nothing late.
     slices_.reserve(256);
@@ -191,6 +194,12 @@ class PushPullDecoder {
   PayloadView payload(size_t index) const;
   // Bytes of all payloads.
   size_t payload_bytes() const { return payload_bytes_; }
+  // Of the whole frame, which is kept until Clear, and of this decoder's own memory, which is kept.
+  size_t frame_bytes() const { return frame_bytes_; }
+  size_t own_bytes() const {
+    return slices_.capacity() * sizeof(grpc::Slice) + payloads_.capacity() * sizeof(Range) +
+           scratch_.capacity() + shared_.capacity();
+  }
   // Field 3, a v1.SharedPayload: whether it is there, and its bytes.
   bool has_shared() const { return has_shared_; }
   std::span<const uint8_t> shared() const { return shared_; }
@@ -209,6 +218,7 @@ class PushPullDecoder {
 
   CodecCounters* counters_;
   size_t payload_bytes_ = 0;
+  size_t frame_bytes_ = 0;
   size_t capacity_seen_ = 0;
   std::vector<grpc::Slice> slices_;
   std::vector<Range> payloads_;

@@ -217,6 +217,7 @@ absl::Status PushPullDecoder::Decode(Frame frame, google::protobuf::MessageLite*
   if (size > 0 && !frame.bytes().Dump(&slices_).ok()) {
     return InvalidArgument("a frame of {} bytes cannot be read", size);
   }
+  frame_bytes_ = size;
   const char* wrong = Parser(this, header).Parse();
   NoteGrowth();
   if (counters_ != nullptr) counters_->frames_decoded.fetch_add(1, std::memory_order_relaxed);
@@ -240,14 +241,13 @@ void PushPullDecoder::Clear() {
   slices_.clear();
   payloads_.clear();
   payload_bytes_ = 0;
+  frame_bytes_ = 0;
   has_shared_ = false;
   shared_.clear();
 }
 
 void PushPullDecoder::NoteGrowth() {
-  const size_t capacity = slices_.capacity() * sizeof(grpc::Slice) +
-                          payloads_.capacity() * sizeof(Range) + scratch_.capacity() +
-                          shared_.capacity();
+  const size_t capacity = own_bytes();
   if (capacity == capacity_seen_) return;
   capacity_seen_ = capacity;
   if (counters_ != nullptr) counters_->allocations.fetch_add(1, std::memory_order_relaxed);

@@ -241,6 +241,23 @@ class HostilePs(unittest.TestCase):
         self.assertIn("in one request", details)
         self.check_it_serves()
 
+    def test_a_request_of_many_small_messages_takes_little_memory(self):
+        def most():
+            with open("/proc/%d/status" % self.cluster.processes["ps", 0].pid) as f:
+                return int(re.search(r"VmHWM:\s*(\d+) kB", f.read())[1]) << 10
+
+        part = STUBS.PushPullRequest()
+        part.header.sequence = 1
+        part.header.more = True
+        before = most()
+        stream = wire.Stream(STUBS, self.address, "PushPull", raw=True)
+        for _ in range(8190):
+            stream.send(part.SerializeToString())
+        part.header.more = False
+        self.assertFalse(STUBS.PushPullResponse.FromString(stream.ask(part.SerializeToString())).header.error.code)
+        self.assertLess(most() - before, 32 << 20)
+        self.check_it_serves()
+
     def test_what_is_not_grpc(self):
         host, port = self.address.split(":")
         noise = random.Random(SEED).randbytes(4096)

@@ -1,0 +1,114 @@
+#include "ps_server/data_stream.h"
+
+#include "common/base/status.h"
+#include "ps_server/core_test_util.h"
+
+namespace cohort::ps_test {
+namespace {
+
+// Where a stream's answers and its end go.
+class RecordingStream : public Stream {
+ public:
+  void Send(Frame) override { ++answers; }
+  size_t queued_bytes() const override { return 0; }
+  void Close(absl::Status status) override { closed = std::move(status); }
+  void Abort() override {}
+  std::string peer() const override { return "ipv4:127.0.0.1:1"; }
+
+  int answers = 0;
+  std::optional<absl::Status> closed;
+};
+
+// A client's end of a DataStream.
+struct Client {
+  Client(TestCore* ps, HeldBytes* held, size_t max_request_bytes = size_t{1} << 30)
+      : handler(std::make_unique<DataStream>(ps->core.get(), &counters, max_request_bytes, held,
+                                             stream)) {}
+  // A message without sections.
+  void SendEmpty(bool more) {
+    v1::PushPullHeader header;
+    header.set_sequence(1);
+    header.set_more(more);
+    handler->OnFrame(encoder.Finish(header));
+  }
+  // One element of a dense gradient.
+  void SendElement(uint64_t begin, bool more) {
+    v1::PushPullHeader header;
+    header.set_sequence(1);
+    header.set_more(more);
+    v1::PushEntry* entry = header.mutable_push()->add_sections()->add_entries();
+    entry->set_kind(v1::GRADIENT);
+    entry->set_begin(begin);
+    entry->set_count(1);
+    const BufferRef value = BufferRef::Allocate(sizeof(float));
+    std::memset(value->data(), 0, sizeof(float));
+    encoder.BeginPayload();
+    encoder.Append(value, 0, sizeof(float));
+    handler->OnFrame(encoder.Finish(header));
+  }
+
+  CodecCounters counters;
+  PushPullEncoder encoder;
+  std::shared_ptr<RecordingStream> stream = std::make_shared<RecordingStream>();
+  std::unique_ptr<DataStream> handler;
+};
+
+TEST_CASE("of messages without payload nothing is held") {
+  TestCore ps;
+  HeldBytes held(1 << 30);
+  Client client(&ps, &held);
+  for (int i = 0; i < 8191; ++i) client.SendEmpty(/*more=*/true);
+  CHECK(held.bytes() < 4096);
+  client.SendEmpty(/*more=*/false);
+  CHECK(client.stream->answers == 1);
+  CHECK_FALSE(client.stream->closed.has_value());
+}
+
+TEST_CASE("what a request holds is counted with all that it takes, until it ends") {
+  TestCore ps;
+  HeldBytes held(1 << 30);
+  constexpr uint64_t kParts = 1000;
+  SECTION("by its last message, or with its stream") {
+    Client client(&ps, &held);
+    for (const bool ended : {true, false}) {
+      for (uint64_t i = 0; i < kParts; ++i) client.SendElement(i, /*more=*/true);
+      CHECK(held.bytes() > kParts * 300);
+      CHECK(held.bytes() < kParts * 1500);
+      ended ? client.SendElement(kParts, false) : client.handler->OnClosed(absl::OkStatus());
+      CHECK(held.bytes() == 0);
+    }
+    CHECK(client.stream->answers == 1);
+  }
+  SECTION("or beyond its limit") {
+    Client client(&ps, &held, 64 << 10);
+    uint64_t sent = 0;
+    while (!client.stream->closed.has_value() && sent < kParts) client.SendElement(sent++, true);
+    CHECK(sent < 200);  // of 4 bytes each
+    REQUIRE(client.stream->closed.has_value());
+    CHECK(absl::IsResourceExhausted(*client.stream->closed));
+    CHECK(held.bytes() == 0);
+  }
+}
+
+TEST_CASE("all streams together hold only so much") {
+  TestCore ps;
+  HeldBytes held(768 << 10);
+  Client first(&ps, &held);
+  Client second(&ps, &held);
+  for (uint64_t i = 0; i < 100; ++i) first.SendElement(i, true);
+  const size_t before = held.bytes();
+  for (uint64_t i = 0; i < 1000 && !second.stream->closed.has_value(); ++i) {
+    second.SendElement(i, true);
+    CHECK(held.bytes() <= held.most());
+  }
+  REQUIRE(second.stream->closed.has_value());
+  CHECK(absl::IsResourceExhausted(*second.stream->closed));
+  CHECK(held.bytes() == before);
+  CHECK_FALSE(first.stream->closed.has_value());
+  first.SendElement(100, false);
+  CHECK(first.stream->answers == 1);
+  CHECK(held.bytes() == 0);
+}
+
+}  // namespace
+}  // namespace cohort::ps_test
