@@ -60,8 +60,9 @@ std::string_view KindOf(mode_t mode) {
 bool IsWantOfRoom(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
 absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error) {
-  return absl::Status(CodeOf(error),
-                      fmt::format("{} {}: {}", what, path, std::generic_category().message(error)));
+  const char* const todo = error == EMFILE ? " (`ulimit -n` says how many a process may have)" : "";
+  return absl::Status(CodeOf(error), fmt::format("{} {}: {}{}", what, path,
+                                                 std::generic_category().message(error), todo));
 }
 
 OpenedFile OpenIfRegular(const std::string& path, int flags) {

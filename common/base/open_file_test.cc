@@ -36,6 +36,14 @@ TEST_CASE("a regular file is opened, anything else is refused without waiting") 
   CHECK(absl::IsNotFound(OpenRegularFile(directory / "none").status()));
 }
 
+TEST_CASE("of too many open files the limit is named") {
+  const absl::Status status = ErrnoStatus("cannot open", "/x", EMFILE);
+  CHECK(std::string(status.message()) ==
+        "cannot open /x: Too many open files (`ulimit -n` says how many a process may have)");
+  CHECK(std::string(ErrnoStatus("cannot open", "/x", EIO).message()).find("ulimit") ==
+        std::string::npos);
+}
+
 TEST_CASE("a file that is written at its end is made where it is not there") {
   const TestDirectory directory;
   const std::string path = directory / "log";
