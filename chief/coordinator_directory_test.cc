@@ -70,6 +70,26 @@ TEST_CASE("a chief that was fenced before its job starts leaves the other's toke
   CHECK(!std::filesystem::exists(c.directory / "journal"));
 }
 
+TEST_CASE("a chief whose token another has taken away as it took over says that") {
+  Cluster c(1, 1);
+  const bool taken = GENERATE(true, false);
+  std::unique_ptr<DirectoryLock> other;
+  c.servers[0]->sees_directory = [&](const std::string& token) {
+    if (taken && other == nullptr) {
+      other = *DirectoryLock::Take(
+          {.directory = c.directory.path(), .job = "job", .incarnation = 77, .takeover = true});
+      RequireOk(CreateDirectoryToken(c.directory.path(), 77).status());
+    }
+    return taken && CheckDirectoryToken(c.directory.path(), token).ok();
+  };
+  const absl::Status refused = ClusterCoordinator::Start(c.options).status();
+  INFO(refused);
+  CHECK(absl::IsAborted(refused) == taken);
+  CHECK(ExitCodeOf(refused) == (taken ? ExitCode::kUnavailable : ExitCode::kConfig));
+  CHECK_THAT(refused.ToString(), Catch::Contains(taken ? "has taken over the checkpoint directory"
+                                                       : "does not see the checkpoint directory"));
+}
+
 // The lock is asked first, then the journal's file.
 TEST_CASE("a directory that goes between two looks at it is told as that") {
   const testing::TestDirectory dir;

@@ -78,6 +78,8 @@ class ClusterCoordinator::Impl : public CoreEffects {
   absl::Status TakeLock();
   // The lock, the token and a place for the journal; the token's name.
   absl::StatusOr<std::string> TakeDirectory();
+  // For all tasks, adopted.
+  absl::Status WaitUntilReady();
   // The directory is not this chief's any more.
   void LoseDirectory(const absl::Status& why);
   CoreOptions MakeCoreOptions(const std::string& token, bool continued) const;

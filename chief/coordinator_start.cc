@@ -182,6 +182,13 @@ absl::Status ClusterCoordinator::Impl::Start() {
   loop_.Post([this] { Tick(); });
   links_->Start();
 
+  absl::Status ready = WaitUntilReady();
+  // A chief that takes over removes this one's token, and no server finds it then.
+  if (absl::IsFailedPrecondition(ready)) COHORT_RETURN_IF_ERROR(lock_->Check());
+  return ready;
+}
+
+absl::Status ClusterCoordinator::Impl::WaitUntilReady() {
   MutexLock lock(&mu_);
   const auto there = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return Failed() || core_->phase() == CoordinatorCore::Phase::kReady;

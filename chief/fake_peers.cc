@@ -142,7 +142,8 @@ void FakePeer::OnPsMessage(Stream* stream, const v1::ChiefToPs& message) {
       hello->mutable_task()->set_type("ps");
       hello->mutable_task()->set_index(task_.index);
       hello->set_incarnation(incarnation_);
-      hello->set_sees_checkpoint_dir(true);
+      hello->set_sees_checkpoint_dir(sees_directory == nullptr ||
+                                     sees_directory(message.adopt().directory_token()));
       hello->set_cores(1);
       hello->set_job(job_);
       hello->set_timeline(timeline);

@@ -2,6 +2,7 @@
 #define COHORT_CHIEF_FAKE_PEERS_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -42,6 +43,8 @@ class FakePeer {
   // ---- a server
   std::atomic<bool> refuse_snapshots{false};
   std::atomic<uint64_t> timeline{0};
+  // Asked as it looks for the directory's token; set before the chief starts. Null: it is there.
+  std::function<bool(const std::string& token)> sees_directory;
 
  private:
   class Handler;
