@@ -189,6 +189,7 @@ absl::StatusOr<PerWorkerDataset> ClusterCoordinator::Impl::CreatePerWorkerDatase
   resource.set_seed(options.seed);
   resource.set_batch_size(options.batch_size);
   for (const std::string& feature : options.features) resource.add_features(feature);
+  if (options.data != nullptr) *resource.mutable_data() = *options.data;
   // Workers keep their resources over a restart of the chief: the name must say all.
   const uint64_t hash = Fnv1a(resource.SerializeAsString());
   std::string name =

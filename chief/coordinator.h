@@ -22,6 +22,7 @@
 #include "common/tensor/tensor.h"
 
 namespace cohort::v1 {
+class DataFingerprint;
 class DatasetSpec;
 class Layout;
 class Manifest;
@@ -95,6 +96,9 @@ struct DatasetOptions {
   std::vector<std::string> features;  // the columns that feed the program's arguments, by position
   bool exactly_once = false;          // batches are asked for by lease
   uint64_t seed = 0;
+  // What the caller has read of the spec: a worker that reads something else ends the job. Null:
+  // workers read what they find.
+  const v1::DataFingerprint* data = nullptr;
 };
 
 // Positions [begin, end) of an epoch's permutation.

@@ -44,10 +44,12 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
   COHORT_RETURN_IF_ERROR(at(opened.status(), "data.train"));
   const std::shared_ptr<const Dataset>& train = *opened;
   plan.train_records_ = train->num_records();
+  plan.train_data_ = train->fingerprint();
   if (data->has_validation()) {
     const auto validation = Dataset::Open(data->validation(), options);
     COHORT_RETURN_IF_ERROR(at(validation.status(), "data.validation"));
     plan.validation_records_ = (*validation)->num_records();
+    plan.validation_data_ = (*validation)->fingerprint();
   }
   if (plan.validation_records_ == 0 && !spec.checkpoint().keep_best().empty()) {
     return InvalidArgument("{}: the validation set has no records, and `keep_best` needs some",

@@ -11,6 +11,7 @@
 #include "common/data/dataset.h"
 #include "common/model/job_file.h"
 #include "common/model/model_builder.h"
+#include "proto/data.pb.h"
 
 namespace cohort {
 
@@ -29,6 +30,9 @@ class JobPlan {
   // The job's name and a hash of what may not change between two runs of it: the programs,
   // variables and optimizer, the data, how it is visited, the seed. More epochs are the same job.
   const std::string& identity() const { return identity_; }
+  // What was read. It is not in the identity: a job whose data were replaced is to be told so.
+  const v1::DataFingerprint& train_data() const { return train_data_; }
+  const v1::DataFingerprint& validation_data() const { return validation_data_; }
 
   uint64_t epochs() const { return job_.spec.fit().epochs(); }
   uint64_t steps_per_epoch() const { return steps_per_epoch_; }
@@ -50,6 +54,8 @@ class JobPlan {
   BuiltModel model_;
   std::string identity_;
   uint64_t steps_per_epoch_ = 0;
+  v1::DataFingerprint train_data_;
+  v1::DataFingerprint validation_data_;
   uint64_t train_records_ = 0;
   uint64_t validation_records_ = 0;
 };

@@ -9,12 +9,23 @@
 #include "common/checkpoint/directory_lock.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
+#include "common/data/fingerprint.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {
 
 // Closures that wait in the coordinator: enough that workers never do.
 constexpr uint64_t kWindow = 4096;
+
+// Whether two jobs of one name train on the same records, as far as their files say: what is made
+// of these aside.
+static bool ReadsTheSame(const v1::JobSpec& a, const v1::JobSpec& b) {
+  v1::DatasetSpec of_a = a.data().train();
+  v1::DatasetSpec of_b = b.data().train();
+  of_a.clear_transforms();
+  of_b.clear_transforms();
+  return a.name() == b.name() && of_a.SerializeAsString() == of_b.SerializeAsString();
+}
 
 absl::StatusOr<JobReport> JobRunner::Run() {
   Do("reading its data");
@@ -116,13 +127,7 @@ absl::Status JobRunner::LookAtDirectory() {
   v1::Manifest manifest;
   COHORT_ASSIGN_OR_RETURN(const auto newest, NewestReadable(checkpoint_dir_, &manifest));
   if (!newest.has_value()) return absl::OkStatus();
-  if (manifest.job() != plan_->identity()) {
-    return WithExitCode(
-        FailedPrecondition("{} holds checkpoints of another job, {}; this one is {}: give another "
-                           "directory, or --fresh to delete them",
-                           checkpoint_dir_, manifest.job(), plan_->identity()),
-        ExitCode::kConfig);
-  }
+  COHORT_RETURN_IF_ERROR(CheckIsThisJob(manifest));
   if (!manifest.finished() || manifest.epoch() < plan_->epochs()) return absl::OkStatus();
   if (!options_.finished_ok) {
     return WithExitCode(
@@ -138,6 +143,29 @@ absl::Status JobRunner::LookAtDirectory() {
     report_.best_text = BestText(manifest.best());
   }
   return absl::OkStatus();
+}
+
+// One whose training data were replaced cannot go on: the records that an epoch has had are not
+// those that it would leave out. That comes first, for what is learned from the data may be part of
+// the identity.
+absl::Status JobRunner::CheckIsThisJob(const v1::Manifest& manifest) const {
+  const bool same = manifest.job() == plan_->identity();
+  if (manifest.has_train_data() && (same || ReadsTheSame(manifest.job_spec(), plan_->spec()))) {
+    const std::string difference =
+        DifferenceOf({plan_->train_data(), "now"}, {manifest.train_data(), "then"});
+    if (!difference.empty()) {
+      return InvalidArgument(
+          "{} holds checkpoints of this job over other data: {}; put back what was there then, or "
+          "give --fresh to train anew, or another directory",
+          checkpoint_dir_, difference);
+    }
+  }
+  if (same) return absl::OkStatus();
+  return WithExitCode(
+      FailedPrecondition("{} holds checkpoints of another job, {}; this one is {}: give another "
+                         "directory, or --fresh to delete them",
+                         checkpoint_dir_, manifest.job(), plan_->identity()),
+      ExitCode::kConfig);
 }
 
 absl::Status JobRunner::StartCluster() {
@@ -169,6 +197,9 @@ absl::Status JobRunner::StartCluster() {
     *manifest->mutable_job_spec() = plan_->spec();
     manifest->set_job_yaml(plan_->job().yaml);
     if (best_ != nullptr) best_->Complete(manifest);
+    *manifest->mutable_train_data() = plan_->train_data();
+    if (plan_->validation_records() > 0)
+      *manifest->mutable_validation_data() = plan_->validation_data();
   };
   options.on_committed = [this](const v1::Manifest& manifest) {
     if (best_ != nullptr) best_->Committed(manifest);
@@ -186,11 +217,13 @@ absl::Status JobRunner::StartCluster() {
                       .batch_size = spec.data().batch_size(),
                       .features = model.features,
                       .exactly_once = plan_->exactly_once(),
-                      .seed = spec.seed()};
+                      .seed = spec.seed(),
+                      .data = &plan_->train_data()};
   COHORT_ASSIGN_OR_RETURN(train_data_, cluster_->CreatePerWorkerDataset(spec.data().train(), data));
   if (plan_->validation_records() > 0) {
     data.name = "validation";
     data.exactly_once = true;
+    data.data = &plan_->validation_data();
     COHORT_ASSIGN_OR_RETURN(validation_data_,
                             cluster_->CreatePerWorkerDataset(spec.data().validation(), data));
   }
@@ -213,8 +246,13 @@ absl::Status JobRunner::TakeFirstCut() {
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir_));
   continued_ = !entries.empty();
   if (continued_) {
-    Say(fmt::format("continuing {} at step {} of {}", plan_->spec().name(), state.steps,
-                    plan_->epochs() * plan_->steps_per_epoch()));
+    const uint64_t all = plan_->epochs() * plan_->steps_per_epoch();
+    Say(state.epoch > plan_->epochs() || state.steps > all
+            ? fmt::format("{} has done {} steps, more than the {} that it is asked for now: it is "
+                          "finished",
+                          plan_->spec().name(), state.steps, all)
+            : fmt::format("continuing {} at step {} of {}", plan_->spec().name(), state.steps,
+                          all));
     return absl::OkStatus();
   }
   while (true) {

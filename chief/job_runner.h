@@ -118,6 +118,7 @@ class JobRunner {
   // Makes it this chief's (directory_lock.h).
   absl::Status TakeDirectory();
   absl::Status LookAtDirectory();
+  absl::Status CheckIsThisJob(const v1::Manifest& manifest) const;
   absl::Status StartCluster();
   absl::Status TakeFirstCut();
   // The first and the last one. Errors: those of a lost server, typed, among others.

@@ -6,30 +6,47 @@
 
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_reader.h"
+#include "common/data/fingerprint.h"
 #include "common/model/model_builder.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {
+namespace {
+
+absl::Status CheckData(const Dataset& validation, const v1::Manifest& manifest,
+                       const DataOptions& options) {
+  if (!manifest.has_validation_data()) return absl::OkStatus();
+  const std::string difference = DifferenceOf({validation.fingerprint(), "here"},
+                                              {manifest.validation_data(), "at the chief"});
+  if (difference.empty()) return absl::OkStatus();
+  return InvalidArgument(
+      "data.validation: {}; give the evaluator the chief's files (COHORT_DATA_DIR is {} here)",
+      difference, options.data_dir.empty() ? "not set" : options.data_dir);
+}
+
+}  // namespace
 
 CheckpointEvaluator::CheckpointEvaluator(const Options& options) : options_(options) {}
 CheckpointEvaluator::~CheckpointEvaluator() = default;
 
-absl::Status CheckpointEvaluator::OpenJob(const v1::JobSpec& spec) {
-  std::string serialized = spec.SerializeAsString();
-  if (job_ != nullptr && job_->spec == serialized) return absl::OkStatus();
+absl::Status CheckpointEvaluator::OpenJob(const v1::Manifest& manifest) {
+  const v1::JobSpec& spec = manifest.job_spec();
+  std::string key = spec.SerializeAsString() + manifest.validation_data().SerializeAsString();
+  if (job_ != nullptr && job_->key == key) return absl::OkStatus();
   if (spec.data().validation().source_case() == v1::DatasetSpec::SOURCE_NOT_SET) {
     return FailedPrecondition(
         "job '{}' has no validation set: give it data.validation to evaluate its checkpoints",
         spec.name());
   }
   auto job = std::make_unique<Job>();
-  job->spec = std::move(serialized);
+  job->key = std::move(key);
   v1::DataSpec data = spec.data();
   COHORT_RETURN_IF_ERROR(ResolveVocabularies(&data, options_.data));
   v1::DatasetSpec* validation = data.mutable_validation();
   validation->set_shuffle(false);
   validation->set_drop_remainder(false);
   COHORT_ASSIGN_OR_RETURN(job->dataset, Dataset::Open(*validation, options_.data));
+  COHORT_RETURN_IF_ERROR(CheckData(*job->dataset, manifest, options_.data));
   COHORT_ASSIGN_OR_RETURN(BuiltModel model, BuildModel(spec, job->dataset->features()));
   BatchReader::Options reader;
   COHORT_ASSIGN_OR_RETURN(reader.features, job->dataset->FindFeatures(model.features));
@@ -86,7 +103,7 @@ absl::StatusOr<CheckpointEvaluator::Evaluation> CheckpointEvaluator::Evaluate(
   COHORT_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader,
                           CheckpointReader::Open(manifest, CheckpointReader::Options()));
   const v1::Manifest& read = reader->manifest();
-  COHORT_RETURN_IF_ERROR(OpenJob(read.job_spec()));
+  COHORT_RETURN_IF_ERROR(OpenJob(read));
   COHORT_RETURN_IF_ERROR(Annotate(Restore(*reader), manifest));
   const std::vector<MetricPartial>& metrics = job_->executable->program().metrics;
   totals_.assign(metrics.size(), 0);

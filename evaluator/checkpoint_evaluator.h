@@ -43,13 +43,13 @@ class CheckpointEvaluator {
 
   // `manifest`: path of manifest.json or its directory. Errors: those of CheckpointReader
   // (NotFound, DataLoss), of Dataset and BuildModel; FailedPrecondition where the job has no
-  // validation set.
+  // validation set; InvalidArgument where its records are not those that the chief has read.
   absl::StatusOr<Evaluation> Evaluate(const std::string& manifest);
 
  private:
   // What only depends on the job.
   struct Job {
-    std::string spec;  // serialized: two jobs are the same when it is
+    std::string key;  // two jobs are the same when it is
     std::shared_ptr<const Dataset> dataset;
     std::unique_ptr<BatchReader> reader;
     uint32_t batch_size = 0;
@@ -58,7 +58,7 @@ class CheckpointEvaluator {
     std::unique_ptr<LocalAccess> access;
   };
 
-  absl::Status OpenJob(const v1::JobSpec& spec);
+  absl::Status OpenJob(const v1::Manifest& manifest);
   absl::Status Restore(const CheckpointReader& reader);
   absl::Status RunBatch(uint64_t begin, uint64_t end);
 

@@ -64,6 +64,7 @@ struct Fixture {
     auto model = BuildModel(spec, (*dataset)->features());
     REQUIRE(model.ok());
     variables = model->variables;
+    validation_data = (*dataset)->fingerprint();
   }
 
   // A checkpoint in which every variable is 0 but the bias; each variable cut after its first row.
@@ -99,6 +100,7 @@ struct Fixture {
     manifest.set_epoch(cut);
     manifest.set_finished(finished);
     *manifest.mutable_job_spec() = spec;
+    *manifest.mutable_validation_data() = validation_data;
     for (const v1::VariableSpec& variable : variables) {
       *manifest.mutable_layout()->add_variables() = variable;
     }
@@ -136,6 +138,7 @@ struct Fixture {
 
   TestDirectory directory;
   v1::JobSpec spec;
+  v1::DataFingerprint validation_data;
   std::vector<v1::VariableSpec> variables;
   std::unique_ptr<Logger> log = Logger::Discard();
   std::vector<std::string> lines;
@@ -262,6 +265,14 @@ TEST_CASE_METHOD(Fixture, "what cannot be evaluated") {
     spec.mutable_data()->clear_validation();
     Write(1, 0);
     CHECK(absl::IsFailedPrecondition(Create(options)->Poll().status()));
+  }
+  SECTION("other data than the chief's") {
+    validation_data.set_records(76);
+    Write(1, 0);
+    const absl::Status status = Create(options)->Poll().status();
+    CHECK(ExitCodeOf(status) == ExitCode::kData);
+    CHECK(
+        testing::Contains(status.ToString(), "data.validation: the data differ: 75 records here"));
   }
   SECTION("what it remembers is a FIFO") {
     options.log_dir = directory / "logs";

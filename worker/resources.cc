@@ -4,9 +4,23 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/data/fingerprint.h"
 #include "proto/worker.pb.h"
 
 namespace cohort {
+namespace {
+
+absl::Status CheckData(const Dataset& dataset, const v1::DataFingerprint& wanted,
+                       const DataOptions& options) {
+  const std::string difference =
+      DifferenceOf({dataset.fingerprint(), "here"}, {wanted, "at the chief"});
+  if (difference.empty()) return absl::OkStatus();
+  return InvalidArgument(
+      "{}; give every task the same files (COHORT_DATA_DIR is {} here) and start the job again",
+      difference, options.data_dir.empty() ? "not set" : options.data_dir);
+}
+
+}  // namespace
 
 absl::Status Resources::Create(const v1::CreateResource& spec) {
   const auto create = [&]() -> absl::Status {
@@ -19,6 +33,7 @@ absl::Status Resources::Create(const v1::CreateResource& spec) {
       COHORT_ASSIGN_OR_RETURN(resource.dataset, Dataset::Open(spec.dataset(), options_));
     }
     const std::shared_ptr<const Dataset>& dataset = resource.dataset;
+    if (spec.has_data()) COHORT_RETURN_IF_ERROR(CheckData(*dataset, spec.data(), options_));
     const std::vector<std::string> names(spec.features().begin(), spec.features().end());
     BatchReader::Options options;
     COHORT_ASSIGN_OR_RETURN(options.features, dataset->FindFeatures(names));

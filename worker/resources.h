@@ -26,7 +26,8 @@ class Resources {
 
   // Opens the dataset and a reader of it, which begins where the spec says; replaces one of the
   // same name, whose dataset it uses again where that is the same. Errors: those of Dataset::Open
-  // and BatchReader, annotated with the name.
+  // and BatchReader, annotated with the name; InvalidArgument where its data are not those of the
+  // spec.
   absl::Status Create(const v1::CreateResource& spec);
   void Clear() { resources_.clear(); }
 

@@ -9,6 +9,19 @@
 namespace cohort {
 namespace {
 
+using testing::Contains;
+using testing::TestDirectory;
+
+v1::CreateResource Csv() {
+  v1::CreateResource resource;
+  resource.set_name("train");
+  resource.set_visitation(v1::EXACTLY_ONCE);
+  resource.set_batch_size(2);
+  resource.mutable_dataset()->mutable_csv()->set_path("a.csv");
+  resource.add_features("a");
+  return resource;
+}
+
 TEST_CASE("a reader that is made again begins elsewhere in the dataset that is open") {
   const testing::TestDirectory directory;
   const std::string path = directory.Write("numbers.csv", "x\n0\n1\n2\n3\n4\n");
@@ -46,6 +59,33 @@ TEST_CASE("a reader that is made again begins elsewhere in the dataset that is o
   CHECK(absl::IsNotFound(resources.Create(spec)));
   resources.Clear();
   CHECK(absl::IsNotFound(resources.Create(spec)));
+}
+
+TEST_CASE("a dataset that the chief has not read is refused, and nothing is said without a chief") {
+  const TestDirectory chief;
+  const TestDirectory here;
+  chief.Write("a.csv", "a\n1\n2\n3\n4\n");
+  v1::CreateResource resource = Csv();
+  const auto read = Dataset::Open(resource.dataset(), {.data_dir = chief.path()});
+  REQUIRE(read.ok());
+  *resource.mutable_data() = (*read)->fingerprint();
+  const auto create = [&] { return Resources({.data_dir = here.path()}).Create(resource); };
+  here.Write("a.csv", "a\n1\n2\n3\n4\n");
+  CHECK(create().ok());
+
+  for (const char* rows : {"a\n1\n2\n3\n5\n", "a\n1\n2\n3\n4\n5\n", "a\n1\n2\n"}) {
+    here.Write("a.csv", rows);
+    const absl::Status refused = create();
+    INFO(refused.ToString());
+    CHECK(absl::IsInvalidArgument(refused));
+    for (const std::string& part :
+         {std::string("resource 'train': a.csv has other contents ("), std::string(" at the chief"),
+          "(COHORT_DATA_DIR is " + here.path() + " here)"}) {
+      CHECK(Contains(refused.ToString(), part));
+    }
+  }
+  resource.clear_data();
+  CHECK(create().ok());
 }
 
 }  // namespace

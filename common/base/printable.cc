@@ -44,12 +44,14 @@ Character FirstCharacter(std::string_view text) {
   return {.code = code, .bytes = bytes, .valid = true};
 }
 
-std::string Printable(std::string_view text) {
+namespace {
+
+std::string Escape(std::string_view text, bool lines) {
   std::string shown;
   shown.reserve(text.size());
   while (!text.empty()) {
     const Character next = FirstCharacter(text);
-    if (next.printable() || next.code == '\n' || next.code == '\t') {
+    if (next.printable() || (lines && (next.code == '\n' || next.code == '\t'))) {
       shown += text.substr(0, next.bytes);
     } else if (next.valid && next.code >= 0x80) {
       fmt::format_to(std::back_inserter(shown), "\\u{:04x}", static_cast<uint32_t>(next.code));
@@ -60,5 +62,11 @@ std::string Printable(std::string_view text) {
   }
   return shown;
 }
+
+}  // namespace
+
+std::string Printable(std::string_view text) { return Escape(text, /*lines=*/true); }
+
+std::string PrintableLine(std::string_view text) { return Escape(text, /*lines=*/false); }
 
 }  // namespace cohort

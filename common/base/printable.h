@@ -24,6 +24,8 @@ Character FirstCharacter(std::string_view text);
 // For people, on a terminal: what is not printable is escaped, but for newlines and tabs, as in
 // "\x1b[2J" (a control character, or a byte that is no UTF-8) and "\u202e".
 std::string Printable(std::string_view text);
+// The same of what must not break a line, a name: newlines and tabs are escaped too.
+std::string PrintableLine(std::string_view text);
 
 }  // namespace cohort
 

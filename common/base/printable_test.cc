@@ -16,6 +16,11 @@ TEST_CASE("what a terminal would obey is escaped") {
                   "b\xe2\x81\xa6") == R"(a\u202eb\u2066)");
 }
 
+TEST_CASE("what must not break a line does not") {
+  CHECK(Printable("a\n\tb") == "a\n\tb");
+  CHECK(PrintableLine("a\n\tb\x1b") == R"(a\x0a\x09b\x1b)");
+}
+
 TEST_CASE("UTF-8 stays, and what is none is shown as bytes") {
   for (const char* text : {"Größe", "日本", "𝄞", "\xf4\x8f\xbf\xbf", "\xc2\xa0", "é"}) {
     CHECK(Printable(text) == text);

@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <string>
 
 #include "common/base/status.h"
 
@@ -124,7 +126,12 @@ absl::Status CsvReader::ReadQuoted() {
 bool ParseNumber(std::string_view field, double* value) {
   if (!field.empty() && field[0] == '+') field.remove_prefix(1);
   const char* end = field.data() + field.size();
-  const auto result = std::from_chars(field.data(), end, *value);
+  auto result = std::from_chars(field.data(), end, *value);
+  if (result.ec == std::errc::result_out_of_range) {
+    // Too near to 0 is the nearest number there is; too far from it is none.
+    *value = std::strtod(std::string(field).c_str(), nullptr);
+    if (std::isfinite(*value)) result.ec = std::errc();
+  }
   return !field.empty() && result.ec == std::errc() && result.ptr == end && std::isfinite(*value);
 }
 

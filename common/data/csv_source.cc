@@ -1,8 +1,10 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/data/csv_reader.h"
+#include "common/data/fingerprint.h"
 #include "common/data/input_file.h"
 #include "common/data/sources.h"
 #include "proto/job.pb.h"
@@ -31,8 +33,8 @@ class ColumnBuilder {
       numbers_.push_back(value);
       return absl::OkStatus();
     }
-    const std::string why =
-        fmt::format("{}: line {}: column \"{}\": \"{}\" is not a number", file, line, name_, cell);
+    const std::string why = fmt::format("{}: line {}: column \"{}\": \"{}\" is not a number", file,
+                                        line, PrintableLine(name_), PrintableLine(cell));
     if (use_ == Use::kNumbers) return DataLoss("{}", why);
     not_a_number_ = why;
     numbers_ = {};
@@ -80,7 +82,9 @@ absl::StatusOr<std::vector<ColumnBuilder>> MakeBuilders(const std::vector<std::s
   std::set<std::string> seen;
   for (const std::string& name : names) {
     if (name.empty()) return DataLoss("{}: column {} has no name", file, seen.size() + 1);
-    if (!seen.insert(name).second) return DataLoss("{}: two columns are named \"{}\"", file, name);
+    if (!seen.insert(name).second) {
+      return DataLoss("{}: two columns are named \"{}\"", file, PrintableLine(name));
+    }
     builders.emplace_back(name, UseOf(name, use));
   }
   return builders;
@@ -107,6 +111,10 @@ absl::StatusOr<std::vector<std::string>> ReadNames(const CsvFormat& format, std:
 
 absl::StatusOr<Table> ParseCsv(std::string_view text, const CsvFormat& format, const CsvUse& use,
                                const RowRange& range, std::string_view name) {
+  // Within quotes it would be text.
+  if (text.find_first_of("\n\"") == text.npos && text.find('\r') < text.size() - 1) {
+    return DataLoss("{}: the lines end with CR alone: save the file with LF or CR LF", name);
+  }
   CsvReader reader(text, format.delimiter, name);
   COHORT_ASSIGN_OR_RETURN(const auto names, ReadNames(format, name, &reader));
   COHORT_ASSIGN_OR_RETURN(auto builders, MakeBuilders(names, use, name));
@@ -144,9 +152,13 @@ absl::StatusOr<Table> OpenCsv(const v1::CsvSource& source, const CsvUse& use, co
     return InvalidArgument("{}: delimiter: \"{}\" is not one character that can divide fields",
                            source.path(), source.delimiter());
   }
-  COHORT_ASSIGN_OR_RETURN(const std::string text,
-                          ReadInputFile({source.path(), source.url(), source.sha256()}, options));
-  return ParseCsv(text, format, use, range, source.path());
+  uint32_t crc32 = 0;
+  COHORT_ASSIGN_OR_RETURN(
+      const std::string text,
+      ReadInputFile({source.path(), source.url(), source.sha256()}, options, &crc32));
+  COHORT_ASSIGN_OR_RETURN(Table table, ParseCsv(text, format, use, range, source.path()));
+  table.files.push_back(MakeFileFingerprint(source.path(), text.size(), crc32));
+  return table;
 }
 
 }  // namespace cohort

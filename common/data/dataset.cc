@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/data/gather.h"
 #include "common/data/sources.h"
@@ -16,11 +17,14 @@ namespace {
 class MemoryDataset : public Dataset {
  public:
   explicit MemoryDataset(Table table) : records_(table.records) {
+    fingerprint_.set_records(records_);
+    fingerprint_.mutable_files()->Assign(table.files.begin(), table.files.end());
     for (const Column& column : table.columns) {
       if (column.is_text()) {
         no_feature_[column.name] =
             column.not_a_number.empty()
-                ? fmt::format("column \"{}\" holds text: give it a lookup or equals", column.name)
+                ? fmt::format("column \"{}\" holds text: give it a lookup or equals",
+                              PrintableLine(column.name))
                 : column.not_a_number;
         continue;
       }
@@ -30,6 +34,7 @@ class MemoryDataset : public Dataset {
   }
 
   uint64_t num_records() const override { return records_; }
+  const v1::DataFingerprint& fingerprint() const override { return fingerprint_; }
   const std::vector<FeatureType>& features() const override { return features_; }
   const std::map<std::string, std::string>& no_features() const override { return no_feature_; }
   absl::StatusOr<std::vector<int>> FindFeatures(std::span<const std::string> names) const override;
@@ -38,6 +43,7 @@ class MemoryDataset : public Dataset {
 
  private:
   const uint64_t records_;
+  v1::DataFingerprint fingerprint_;
   std::vector<FeatureType> features_;
   std::vector<GatheredColumn> columns_;            // by feature
   std::map<std::string, std::string> no_feature_;  // why a column is none
@@ -57,7 +63,8 @@ absl::StatusOr<std::vector<int>> MemoryDataset::FindFeatures(
       return InvalidArgument("{}", why->second);
     }
     std::string known;
-    for (const FeatureType& f : features_) known += (known.empty() ? "" : ", ") + f.name;
+    for (const FeatureType& f : features_)
+      known += (known.empty() ? "" : ", ") + PrintableLine(f.name);
     return InvalidArgument("the dataset has no feature \"{}\"; it has {}", name, known);
   }
   return found;

@@ -14,6 +14,7 @@
 #include "common/tensor/tensor.h"
 
 namespace cohort::v1 {
+class DataFingerprint;
 class DataSpec;
 class DatasetSpec;
 }  // namespace cohort::v1
@@ -53,6 +54,8 @@ class Dataset {
 
   virtual ~Dataset() = default;
   virtual uint64_t num_records() const = 0;
+  // What was read; common/data/fingerprint.h compares.
+  virtual const v1::DataFingerprint& fingerprint() const = 0;
   // All features, the label among them.
   virtual const std::vector<FeatureType>& features() const = 0;
   // Columns of the source that are no features, and why: "a.csv: line 3: ...".

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "common/base/status.h"
+#include "common/data/fingerprint.h"
 #include "common/data/input_file.h"
 #include "common/data/sources.h"
 #include "proto/job.pb.h"
@@ -56,10 +57,14 @@ Column MakeColumn(IdxArray array, const RowRange& range, std::string name) {
   return column;
 }
 
+// Adds the file to `files`.
 absl::StatusOr<IdxArray> ReadArray(const std::string& path, const std::string& sha256,
-                                   const v1::IdxSource& source, const DataOptions& options) {
+                                   const v1::IdxSource& source, const DataOptions& options,
+                                   std::vector<v1::FileFingerprint>* files) {
+  uint32_t crc32 = 0;
   COHORT_ASSIGN_OR_RETURN(const std::string bytes,
-                          ReadInputFile({path, source.url(), sha256}, options));
+                          ReadInputFile({path, source.url(), sha256}, options, &crc32));
+  files->push_back(MakeFileFingerprint(path, bytes.size(), crc32));
   return ParseIdx(bytes, path);
 }
 
@@ -118,15 +123,15 @@ absl::StatusOr<IdxArray> ParseIdx(std::string_view bytes, std::string_view name)
 absl::StatusOr<Table> OpenIdx(const v1::IdxSource& source, const RowRange& range,
                               const DataOptions& options) {
   if (source.images().empty()) return InvalidArgument("the idx source names no file of images");
-  COHORT_ASSIGN_OR_RETURN(IdxArray images,
-                          ReadArray(source.images(), source.sha256_images(), source, options));
   Table table;
+  COHORT_ASSIGN_OR_RETURN(IdxArray images, ReadArray(source.images(), source.sha256_images(),
+                                                     source, options, &table.files));
   table.records = static_cast<uint64_t>(images.dims[0]);
   COHORT_ASSIGN_OR_RETURN(const RowRange rows, ClampRange(range, table.records));
   table.columns.push_back(MakeColumn(std::move(images), rows, "image"));
   if (!source.labels().empty()) {
-    COHORT_ASSIGN_OR_RETURN(IdxArray labels,
-                            ReadArray(source.labels(), source.sha256_labels(), source, options));
+    COHORT_ASSIGN_OR_RETURN(IdxArray labels, ReadArray(source.labels(), source.sha256_labels(),
+                                                       source, options, &table.files));
     if (static_cast<uint64_t>(labels.dims[0]) != table.records) {
       return InvalidArgument("{} has {} records, {} has {}", source.images(), table.records,
                              source.labels(), labels.dims[0]);

@@ -72,8 +72,12 @@ class Inflater {
   ~Inflater() { inflateEnd(&stream_); }
 
   absl::Status Run(std::string_view name, std::string* out);
+  uint32_t crc32() const { return crc32_; }  // of all that Run has made
 
  private:
+  bool OnlyPaddingIsLeft() const {
+    return bytes_.find_first_not_of('\0', consumed()) == std::string_view::npos;
+  }
   size_t consumed() const {
     return static_cast<size_t>(reinterpret_cast<const char*>(stream_.next_in) - bytes_.data());
   }
@@ -81,6 +85,7 @@ class Inflater {
   const std::string_view bytes_;
   z_stream stream_ = {};
   bool ready_ = false;
+  uint32_t crc32_ = 0;
 };
 
 absl::Status Inflater::Run(std::string_view name, std::string* out) {
@@ -96,7 +101,10 @@ absl::Status Inflater::Run(std::string_view name, std::string* out) {
       return DataLoss("{}: inflates to more than {} bytes", name, kMaxInflatedBytes);
     }
     if (result == Z_STREAM_END) {
-      if (consumed() == bytes_.size()) return absl::OkStatus();
+      // zlib has the member's checksum and size at hand, for it has compared them.
+      crc32_ = static_cast<uint32_t>(
+          crc32_combine(crc32_, stream_.adler, static_cast<z_off_t>(stream_.total_out)));
+      if (OnlyPaddingIsLeft()) return absl::OkStatus();
       inflateReset(&stream_);  // another member follows
     } else if (result == Z_BUF_ERROR || (result == Z_OK && consumed() == bytes_.size() &&
                                          stream_.avail_out == block.size())) {
@@ -119,14 +127,16 @@ std::string Sha256Hex(std::string_view bytes) {
   return hex;
 }
 
-absl::StatusOr<std::string> Gunzip(std::string_view bytes, std::string_view name) {
+absl::StatusOr<std::string> Gunzip(std::string_view bytes, std::string_view name, uint32_t* crc32) {
   std::string out;
   Inflater inflater(bytes);
   COHORT_RETURN_IF_ERROR(inflater.Run(name, &out));
+  if (crc32 != nullptr) *crc32 = inflater.crc32();
   return out;
 }
 
-absl::StatusOr<std::string> ReadInputFile(const InputFile& file, const DataOptions& options) {
+absl::StatusOr<std::string> ReadInputFile(const InputFile& file, const DataOptions& options,
+                                          uint32_t* crc32) {
   if (file.path.empty()) return InvalidArgument("a data source names no file");
   const std::string path = ResolvePath(file.path, options);
   COHORT_ASSIGN_OR_RETURN(std::string bytes, ReadBytes(file, path, options));
@@ -141,7 +151,13 @@ absl::StatusOr<std::string> ReadInputFile(const InputFile& file, const DataOptio
           file.url);
     }
   }
-  if (bytes.size() >= 2 && bytes[0] == '\x1f' && bytes[1] == '\x8b') return Gunzip(bytes, path);
+  if (bytes.size() >= 2 && bytes[0] == '\x1f' && bytes[1] == '\x8b') {
+    return Gunzip(bytes, path, crc32);
+  }
+  if (crc32 != nullptr) {
+    const auto* data = reinterpret_cast<const Bytef*>(bytes.data());
+    *crc32 = static_cast<uint32_t>(crc32_z(0, data, bytes.size()));
+  }
   return bytes;
 }
 

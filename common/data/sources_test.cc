@@ -92,6 +92,9 @@ TEST_CASE("gzip is inflated, and a damaged stream is an error at its byte") {
   CHECK(
       Contains(Message(Gunzip(bad, "f.gz").status()), "f.gz: the gzip stream is damaged at byte"));
   CHECK(Contains(Message(Gunzip(packed + "x", "f").status()), "ends too early"));
+  // Tapes and block devices fill up with zeros.
+  CHECK(*Gunzip(packed + std::string(512, '\0'), "f") == text);
+  CHECK(!Gunzip(packed + std::string(512, '\0') + "x", "f").ok());
 }
 
 CsvFormat Format() { return CsvFormat(); }
@@ -132,6 +135,12 @@ TEST_CASE("CSV as RFC 4180 and as the world writes it") {
   CHECK(Words(table->columns[2]) == std::vector<std::string>{"a \"b\", c", "", "x"});
 }
 
+TEST_CASE("a number too near to 0 is the nearest there is") {
+  const auto table = Csv("a\n1e-400\n-1e-400\n4e-320\n");
+  REQUIRE(table.ok());
+  CHECK(Numbers(table->columns[0]) == std::vector<double>{0, 0, 4e-320});
+}
+
 TEST_CASE("a column that nobody reads may be anything, one that is used must be numbers") {
   const std::string text = "a,b\n1,x\n2,3\n";
   const auto unused = Csv(text);
@@ -156,6 +165,8 @@ TEST_CASE("bad CSV files are refused by name, line and reason") {
       {"a,b\n1,2\n\n1,2,3\n", "line 4: has 3 fields, 2 are due"},
       {"a,b\n1,2,\n", "line 2: has 3 fields"},
       {"a,a\n1,2\n", "two columns are named \"a\""},
+      {"\"a\nb\",\"a\nb\"\n1,2\n", "two columns are named \"a\\x0ab\""},
+      {"a,b\r1,2\r3,4\r", "the lines end with CR alone: save the file with LF or CR LF"},
       {"a,\n1,2\n", "column 2 has no name"},
       {"a,b\n1,\"2\n3,4\n", "line 2: the quote that opens field 2 is never closed"},
       {"a,b\n1,\"2\"x\n", "line 2: field 2 goes on behind its closing quote"},

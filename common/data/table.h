@@ -8,6 +8,7 @@
 
 #include "common/tensor/dtype.h"
 #include "common/tensor/tensor.h"
+#include "proto/data.pb.h"
 
 namespace cohort {
 
@@ -39,6 +40,7 @@ struct Column {
 struct Table {
   uint64_t records = 0;
   std::vector<Column> columns;
+  std::vector<v1::FileFingerprint> files;  // that they were read from, in order
 };
 
 // Which records of a source are wanted.

@@ -1,0 +1,44 @@
+#include "common/data/fingerprint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cohort {
+namespace {
+
+bool AreSame(const v1::FileFingerprint& a, const v1::FileFingerprint& b) {
+  return a.path() == b.path() && a.bytes() == b.bytes() && a.crc32() == b.crc32();
+}
+
+std::string Contents(const ReadData& read, int file) {
+  const v1::FileFingerprint& of = read.data.files(file);
+  return fmt::format("{} bytes, crc32 {:08x} {}", of.bytes(), of.crc32(), read.where);
+}
+
+}  // namespace
+
+v1::FileFingerprint MakeFileFingerprint(const std::string& path, uint64_t bytes, uint32_t crc32) {
+  v1::FileFingerprint file;
+  file.set_path(path);
+  file.set_bytes(bytes);
+  file.set_crc32(crc32);
+  return file;
+}
+
+std::string DifferenceOf(const ReadData& a, const ReadData& b) {
+  std::string differences;
+  const int files = std::min(a.data.files_size(), b.data.files_size());
+  for (int i = 0; i < files; ++i) {
+    if (AreSame(a.data.files(i), b.data.files(i))) continue;
+    differences += fmt::format("{}{} has other contents ({}; {})", differences.empty() ? "" : ", ",
+                               a.data.files(i).path(), Contents(a, i), Contents(b, i));
+  }
+  const bool as_many = a.data.records() == b.data.records();
+  if (differences.empty() && as_many && a.data.files_size() == b.data.files_size()) return "";
+  if (differences.empty()) differences = "the data differ";
+  return fmt::format("{}: {} records {}, {} {}", differences, a.data.records(), a.where,
+                     as_many ? "as many" : fmt::to_string(b.data.records()), b.where);
+}
+
+}  // namespace cohort

@@ -1,0 +1,93 @@
+#include "common/data/fingerprint.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/data/dataset.h"
+#include "common/data/test_files.h"
+#include "proto/job.pb.h"
+
+namespace cohort {
+namespace {
+
+using testing::Contains;
+using testing::Gzip;
+using testing::Idx;
+using testing::TestDirectory;
+
+constexpr char kRows[] = "a,b\n1,2\n3,4\n5,6\n";
+
+v1::DataFingerprint Read(const TestDirectory& dir, const v1::DatasetSpec& spec) {
+  const auto dataset = Dataset::Open(spec, {.data_dir = dir.path()});
+  INFO(dataset.status().ToString());
+  REQUIRE(dataset.ok());
+  return (*dataset)->fingerprint();
+}
+
+v1::DataFingerprint ReadCsv(const TestDirectory& dir, const std::string& contents) {
+  dir.Write("a.csv", contents);
+  v1::DatasetSpec spec;
+  spec.mutable_csv()->set_path("a.csv");
+  return Read(dir, spec);
+}
+
+std::string Difference(const v1::DataFingerprint& a, const v1::DataFingerprint& b) {
+  return DifferenceOf({a, "here"}, {b, "there"});
+}
+
+TEST_CASE("what is read has the checksum of its contents, packed or not") {
+  const TestDirectory dir;
+  const v1::DataFingerprint plain = ReadCsv(dir, kRows);
+  CHECK(plain.records() == 3);
+  REQUIRE(plain.files_size() == 1);
+  CHECK(plain.files(0).path() == "a.csv");  // and not where it lies here
+  CHECK(plain.files(0).bytes() == 16);
+  CHECK(plain.files(0).crc32() == crc32(0, reinterpret_cast<const Bytef*>(kRows), 16));
+  const std::string text = kRows;
+  for (const std::string& packed :
+       {Gzip(text), Gzip(text.substr(0, 5)) + Gzip("") + Gzip(text.substr(5)),
+        Gzip(text) + std::string(100, '\0')}) {
+    CHECK(Difference(ReadCsv(dir, packed), plain).empty());
+  }
+}
+
+TEST_CASE("a difference names the file and the records on both sides") {
+  const TestDirectory dir;
+  const v1::DataFingerprint three = ReadCsv(dir, kRows);
+  CHECK(Difference(three, three).empty());
+  const v1::DataFingerprint two = ReadCsv(dir, "a,b\n1,2\n3,4\n");
+  const std::string fewer = Difference(two, three);
+  CHECK(Contains(fewer, "a.csv has other contents (12 bytes, crc32 "));
+  CHECK(Contains(fewer, " here; 16 bytes, crc32 "));
+  CHECK(Contains(fewer, "): 2 records here, 3 there"));
+  const v1::DataFingerprint other = ReadCsv(dir, "a,b\n1,2\n3,4\n5,7\n");
+  CHECK(Contains(Difference(other, three), "): 3 records here, as many there"));
+}
+
+TEST_CASE("of several files the one that differs is named") {
+  const TestDirectory dir;
+  v1::DatasetSpec spec;
+  spec.mutable_idx()->set_images("images");
+  spec.mutable_idx()->set_labels("labels");
+  dir.Write("images", Idx(8, {2, 2}, "abcd"));
+  dir.Write("labels", Idx(8, {2}, {"\0\1", 2}));
+  const v1::DataFingerprint before = Read(dir, spec);
+  CHECK(before.files_size() == 2);
+  dir.Write("labels", Idx(8, {2}, {"\1\0", 2}));
+  const std::string difference = Difference(Read(dir, spec), before);
+  CHECK(difference.rfind("labels has other contents", 0) == 0);
+  CHECK(!Contains(difference, "images"));
+}
+
+TEST_CASE("a generator has nothing to be read") {
+  const TestDirectory dir;
+  v1::DatasetSpec spec;
+  spec.mutable_generator()->set_name("recommender");
+  spec.mutable_generator()->set_records(10);
+  spec.set_skip(4);
+  const v1::DataFingerprint read = Read(dir, spec);
+  CHECK(read.records() == 6);
+  CHECK(read.files_size() == 0);
+}
+
+}  // namespace
+}  // namespace cohort

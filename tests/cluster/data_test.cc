@@ -1,0 +1,133 @@
+// Every task reads the same data, and a job that goes on reads what it began with; on both bodies.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/cluster/scenario.h"
+
+namespace cohort {
+namespace {
+
+using std::chrono::seconds;
+using Body = Scenario::Body;
+
+constexpr int kData = 65;
+constexpr int kEpochs = 30;
+
+constexpr char kJob[] = R"(name: csv
+model:
+  sequential:
+    - Input: {{shape: [1], feature: age}}
+    - Dense: {{units: 1, activation: sigmoid}}
+compile: {{loss: binary_crossentropy, optimizer: SGD}}
+data:
+  batch_size: 32
+  train:
+    csv: {{path: a.csv}}
+    transforms:
+      - {{column: income, equals: "yes"}}
+    label: income
+fit: {{epochs: {}}}
+checkpoint: {{directory: checkpoints, every_steps: 10}}
+)";
+
+std::string Rows(int rows, bool flipped = false) {
+  std::string text = "age,income\n";
+  for (int i = 0; i < rows; ++i) {
+    text += fmt::format("{},{}\n", i % 7 - 3, (i % 7 > 3) != flipped ? "yes" : "no");
+  }
+  return text;
+}
+
+// As a person replaces a file that others may have open.
+void Write(const std::string& directory, const std::string& rows) {
+  std::filesystem::create_directories(directory);
+  std::ofstream(directory + "/a.new") << rows;
+  std::filesystem::rename(directory + "/a.new", directory + "/a.csv");
+}
+
+struct DataScenario {
+  explicit DataScenario(Body body)
+      : directory("data"),
+        common(directory.path() + "/common"),
+        s(body, "data",
+          {.servers = 1,
+           .workers = 2,
+           .job_yaml = fmt::format(kJob, kEpochs),
+           .directory = directory.path() + "/cluster",
+           .data_dir = common,
+           .proxied = true}) {
+    Write(common, Rows(320));
+    s.Pace(0);
+  }
+
+  ClusterDirectory directory;
+  const std::string common;
+  Scenario s;
+};
+
+void OneWorkerReadsOtherData(Body body) {
+  for (const auto& [rows, said] :
+       {std::pair(Rows(320, /*flipped=*/true), "320 records here, as many at the chief"),
+        std::pair(Rows(400), "400 records here, 320 at the chief"),
+        std::pair(Rows(160), "160 records here, 320 at the chief")}) {
+    DataScenario d(body);
+    Scenario& s = d.s;
+    const std::string other = d.directory.path() + "/other";
+    Write(other, rows);
+    s.Check(s->Start(TaskRole::kPs, 0));
+    s.Check(s->Start(TaskRole::kWorker, 0));
+    s.Check(s->Start(TaskRole::kWorker, 1, {"--data_dir", other}));
+    s.Check(s->Start(TaskRole::kChief, 0));
+    REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == kData);
+    s.Said(TaskRole::kChief, 0,
+           {"worker:1 (", "): resource 'train-", "': a.csv has other contents (", said,
+            "(COHORT_DATA_DIR is " + other + " here)"});
+  }
+}
+
+void WorkerComesBackToOtherData(Body body) {
+  DataScenario d(body);
+  Scenario& s = d.s;
+  s.Check(s->StartAll());
+  s.Check(s->WaitForSteps(10, seconds(60)));
+  Write(d.common, Rows(320, /*flipped=*/true));
+  s.Bounce(TaskRole::kWorker, 1);
+  REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == kData);
+  s.Said(TaskRole::kChief, 0, {"worker:1 (", "): resource 'train-", "a.csv has other contents ("});
+}
+
+void ChiefComesBackToOtherData(Body body) {
+  DataScenario d(body);
+  Scenario& s = d.s;
+  s.Check(s->StartAll());
+  s.Check(s->WaitForSteps(10, seconds(60)));
+  s.Check(s->Kill(TaskRole::kChief, 0));
+  // The second changes how many steps an epoch has, and with it the job's identity.
+  for (const auto& [rows, said] :
+       {std::pair(Rows(320, /*flipped=*/true), "320 records now, as many then"),
+        std::pair(Rows(160), "160 records now, 320 then")}) {
+    Write(d.common, rows);
+    s.Check(s->Start(TaskRole::kChief, 0));
+    REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == kData);
+    s.Said(TaskRole::kChief, 0,
+           {"holds checkpoints of this job over other data: a.csv has other contents (", said,
+            "put back what was there then, or give --fresh"});
+  }
+  Write(d.common, Rows(320));
+  s.Release(0);
+  s.Check(s->Start(TaskRole::kChief, 0));
+  REQUIRE(s.Finish().applied == 10u * kEpochs);
+}
+
+COHORT_BOTH_BODIES("a worker that reads other data ends the job with its name and the file",
+                   OneWorkerReadsOtherData)
+COHORT_BOTH_BODIES("a worker that comes back to other data is not let in",
+                   WorkerComesBackToOtherData)
+COHORT_BOTH_BODIES("a job whose data were replaced does not go on until they are back",
+                   ChiefComesBackToOtherData)
+
+}  // namespace
+}  // namespace cohort
