@@ -1,11 +1,13 @@
 #include "chief/job_plan.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "common/base/fnv1a.h"
 #include "common/base/status.h"
 #include "common/graph/program_proto.h"
+#include "common/model/data_check.h"
 
 namespace cohort {
 namespace {
@@ -45,9 +47,11 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
   const std::shared_ptr<const Dataset>& train = *opened;
   plan.train_records_ = train->num_records();
   plan.train_data_ = train->fingerprint();
+  std::shared_ptr<const Dataset> validation_set;
   if (data->has_validation()) {
     const auto validation = Dataset::Open(data->validation(), options);
     COHORT_RETURN_IF_ERROR(at(validation.status(), "data.validation"));
+    validation_set = *validation;
     plan.validation_records_ = (*validation)->num_records();
     plan.validation_data_ = (*validation)->fingerprint();
   }
@@ -57,20 +61,12 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
   }
   COHORT_RETURN_IF_ERROR(CheckInputs(plan.job_, *train));
   COHORT_ASSIGN_OR_RETURN(plan.model_, BuildModel(spec, train->features(), &plan.job_.lines));
+  if (validation_set != nullptr) {
+    COHORT_RETURN_IF_ERROR(CheckValidation(plan.job_, plan.model_, *train, *validation_set));
+  }
+  COHORT_ASSIGN_OR_RETURN(plan.steps_per_epoch_, StepsPerEpoch(plan.job_, plan.train_records_));
 
   const uint64_t batch = data->batch_size();
-  if (plan.exactly_once()) {
-    plan.steps_per_epoch_ = data->train().drop_remainder()
-                                ? plan.train_records_ / batch
-                                : (plan.train_records_ + batch - 1) / batch;
-  } else {
-    plan.steps_per_epoch_ = spec.fit().steps_per_epoch();
-  }
-  if (plan.steps_per_epoch_ == 0) {
-    return InvalidArgument("{}: the training set has {} records, which makes no batch of {}",
-                           plan.job_.lines.Where("data.batch_size"), plan.train_records_, batch);
-  }
-
   uint64_t hash = Hash(kFnv1aBasis, Fingerprint(plan.model_.train));
   for (const v1::VariableSpec& variable : plan.model_.variables) {
     hash = Hash(hash, variable.SerializeAsString());

@@ -34,6 +34,10 @@ std::string MissingValue(std::string_view what) {
   return fmt::format("{}: its value is missing", what.substr(0, colon));
 }
 
+std::string MissingNumber(const std::string& text) {
+  return text.empty() ? "its value is missing" : "";
+}
+
 // What is wrong with a time; "" where nothing is, or where it is not a number at all.
 std::string WrongSeconds(const std::string& text) {
   double seconds = 0;
@@ -60,7 +64,10 @@ class FlagSet::Impl {
     if constexpr (std::is_same_v<T, bool>) {
       app->add_flag(dashed, *value, std::string(help));
     } else {
-      app->add_option(dashed, *value, std::string(help))->capture_default_str();
+      CLI::Option* const option =
+          app->add_option(dashed, *value, std::string(help))->capture_default_str();
+      // `--threads "$THREADS"` of a variable that is not set would be 0 without a word.
+      if constexpr (std::is_arithmetic_v<T>) option->check(CLI::Validator(MissingNumber, ""));
     }
     names.emplace_back(dashed);
   }

@@ -148,6 +148,16 @@ TEST_CASE("seconds become a duration that can be held, whatever they are") {
   CHECK(FromSeconds(0.25) == std::chrono::milliseconds(250));
 }
 
+TEST_CASE("a number that is empty is missing, however it is given") {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--threads", "", "x.yaml"}, {"x.yaml", "--threads="}}) {
+    Options o;
+    const ParsedFlags parsed = MakeFlags(&o, true)->Parse(arguments);
+    CHECK(parsed.exit_code == 64);
+    CHECK_THAT(parsed.err, Contains("--threads: its value is missing"));
+  }
+}
+
 TEST_CASE("a required argument that is missing is named") {
   Options o;
   const ParsedFlags parsed = MakeFlags(&o, true)->Parse({});

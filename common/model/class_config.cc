@@ -95,19 +95,24 @@ absl::Status CheckOptimizer(const v1::OptimizerSpec& spec) {
     return InvalidArgument("{} of {} must lie in [0, 1], and is {}", name, spec.class_name(),
                            value);
   };
-  if (!(spec.learning_rate() >= 0)) {
-    return InvalidArgument("learning_rate of {} is {}", spec.class_name(), spec.learning_rate());
-  }
-  if (!(spec.epsilon() >= 0)) {
-    return InvalidArgument("epsilon of {} is {}", spec.class_name(), spec.epsilon());
-  }
-  if (!(spec.weight_decay() >= 0)) {
-    return InvalidArgument("weight_decay of {} is {}", spec.class_name(), spec.weight_decay());
-  }
+  // The limits are those of the servers (common/variables/optimizer_rules.cc).
+  const auto below_one = [&](std::string_view name, double value) {
+    if (value >= 0 && value <= 1 - 1e-15) return absl::OkStatus();
+    return InvalidArgument("{} of {} must lie in [0, 1), and is {}", name, spec.class_name(),
+                           value);
+  };
+  const auto bounded = [&](std::string_view name, double value) {
+    if (value >= 0 && value <= 1e30) return absl::OkStatus();
+    return InvalidArgument("{} of {} must lie in [0, 1e30], and is {}", name, spec.class_name(),
+                           value);
+  };
+  COHORT_RETURN_IF_ERROR(bounded("learning_rate", spec.learning_rate()));
+  COHORT_RETURN_IF_ERROR(bounded("epsilon", spec.epsilon()));
+  COHORT_RETURN_IF_ERROR(bounded("weight_decay", spec.weight_decay()));
   COHORT_RETURN_IF_ERROR(in_unit("momentum", spec.momentum()));
   COHORT_RETURN_IF_ERROR(in_unit("rho", spec.rho()));
-  COHORT_RETURN_IF_ERROR(in_unit("beta_1", spec.beta_1()));
-  COHORT_RETURN_IF_ERROR(in_unit("beta_2", spec.beta_2()));
+  COHORT_RETURN_IF_ERROR(below_one("beta_1", spec.beta_1()));
+  COHORT_RETURN_IF_ERROR(below_one("beta_2", spec.beta_2()));
   const std::string& sparse = spec.sparse_update();
   if (sparse != "keras" && sparse != "lazy") {
     return InvalidArgument("sparse_update must be keras or lazy, not \"{}\"", sparse);

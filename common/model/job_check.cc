@@ -17,6 +17,8 @@
 namespace cohort {
 namespace {
 
+constexpr size_t kMaxNameBytes = 100;
+
 class Checker {
  public:
   Checker(const v1::JobSpec& job, const JobLines& lines) : job_(job), lines_(lines) {}
@@ -61,14 +63,18 @@ class Checker {
   // It names directories and processes.
   absl::Status CheckName() const {
     const std::string& name = job_.name();
-    const bool plain = !name.empty() && name.size() <= 100 && name[0] != '.' &&
-                       std::all_of(name.begin(), name.end(), [](char c) {
-                         return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' ||
-                                c == '-' || c == '.';
-                       });
+    if (name.size() > kMaxNameBytes) {
+      return Error("name", "`name` has at most {} bytes, this one {}: \"{}...\"", kMaxNameBytes,
+                   name.size(), name.substr(0, 40));
+    }
+    const bool plain =
+        !name.empty() && name[0] != '.' && std::all_of(name.begin(), name.end(), [](char c) {
+          return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' ||
+                 c == '.';
+        });
     if (plain) return absl::OkStatus();
     return Error("name", "`name` must be made of letters, digits, `_`, `-` and `.`, not \"{}\"",
-                 name.substr(0, 100));
+                 name);
   }
 
   absl::Status CheckModel() const {

@@ -19,7 +19,17 @@ constexpr size_t kMaxBytes = size_t{64} << 20;
 
 absl::Status ParseError(std::string_view file, const YAML::Exception& error) {
   const int line = error.mark.is_null() ? 1 : error.mark.line + 1;
+  // What yaml-cpp says of nesting beyond its limit; a text is no file that could be bad.
+  if (error.msg == YAML::ErrorMsg::BAD_FILE) {
+    return InvalidArgument("{}:{}: lists or mappings within each other go too deep", file, line);
+  }
   return InvalidArgument("{}:{}: not YAML: {}", file, line, error.msg);
+}
+
+// YAML 1.2 would take them, but its parser takes the whole file for one line.
+bool HasOnlyCarriageReturns(std::string_view text) {
+  const size_t first = text.find('\r');
+  return first < text.size() - 1 && text.find('\n') == std::string_view::npos;
 }
 
 absl::Status Read(JobFile* job) {
@@ -57,6 +67,10 @@ absl::StatusOr<JobFile> ParseJob(std::string_view yaml, std::string_view file_na
   if (yaml.size() > kMaxBytes) {
     return InvalidArgument("{}:1: the file has {} bytes; a job has at most {}", file_name,
                            yaml.size(), kMaxBytes);
+  }
+  if (HasOnlyCarriageReturns(yaml)) {
+    return InvalidArgument("{}:1: the lines end with CR alone: save the file with LF or CR LF",
+                           file_name);
   }
   try {
     COHORT_RETURN_IF_ERROR(Read(&job));

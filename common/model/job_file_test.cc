@@ -214,7 +214,7 @@ const Case kCases[] = {
     {"{rate: 0.5}", "", "job.yaml:6: Dropout needs its argument `rate`"},
     {"units: 8", "units: ", "job.yaml:5: Dense needs its argument `units`"},
     {"learning_rate: 0.01", "beta_1: 1.5",
-     "job.yaml:10: beta_1 of Adam must lie in [0, 1], and is 1.5"},
+     "job.yaml:10: beta_1 of Adam must lie in [0, 1), and is 1.5"},
     {"- Dropout: {rate: 0.5}", "- Dropout: {rate: 0.5}\n      name: x",
      "job.yaml:6: a layer is one key, its class, with its arguments indented below it: "
      "`- Dense: {units: 10}`"},
@@ -272,6 +272,10 @@ const Case kCases[] = {
      "job.yaml:23: FixedShards needs its `num_shards`, at least 1"},
     // YAML itself.
     {"{directory: c}", "{directory: c", "job.yaml:25: not YAML: end of map flow not found"},
+    {"{learning_rate: 0.01}", "{beta_1: 1}",
+     "job.yaml:10: beta_1 of Adam must lie in [0, 1), and is 1"},
+    {"{learning_rate: 0.01}", "{learning_rate: 1e31}",
+     "job.yaml:10: learning_rate of Adam must lie in [0, 1e30], and is 1e+31"},
     {"name: demo", "name: &a [*a]", "job.yaml:1: `name` must be text, not a list"},
     {"name: demo", "name: *nobody", "job.yaml:1: not YAML: the referenced anchor is not defined"},
     {"checkpoint: {directory: c}", "---\nname: b", "job.yaml:25: a job is one YAML document"},
@@ -323,6 +327,13 @@ TEST_CASE("a job may leave the directory of its checkpoints to --checkpoint_dir"
   CHECK(silent->spec.checkpoint().every_epochs() == 1);
 }
 
+TEST_CASE("a name that is too long is said to be") {
+  const auto job = ParseJob(With("name: demo", "name: " + std::string(101, 'n')), "job.yaml");
+  CHECK(job.status().message() == "job.yaml:1: `name` has at most 100 bytes, this one 101: \"" +
+                                      std::string(40, 'n') + "...\"");
+  CHECK(ParseJob(With("name: demo", "name: " + std::string(100, 'n')), "job.yaml").ok());
+}
+
 TEST_CASE("files that are no jobs") {
   CHECK(ParseJob("", "job.yaml").status().message() == "job.yaml:1: the file is empty");
   CHECK(ParseJob("[1, 2]", "job.yaml").status().message() ==
@@ -330,8 +341,10 @@ TEST_CASE("files that are no jobs") {
   CHECK(ParseJob("name: a", "job.yaml").status().message() ==
         "job.yaml:1: the job needs `model` with its layers, sequential or functional");
   CHECK(ParseJob("\t\t: [", "job.yaml").status().code() == absl::StatusCode::kInvalidArgument);
-  CHECK(ParseJob(std::string(5000, '['), "job.yaml").status().code() ==
-        absl::StatusCode::kInvalidArgument);
+  CHECK(ParseJob(std::string(5000, '['), "job.yaml").status().message() ==
+        "job.yaml:1: lists or mappings within each other go too deep");
+  CHECK(ParseJob("# a job\rname: demo\r", "job.yaml").status().message() ==
+        "job.yaml:1: the lines end with CR alone: save the file with LF or CR LF");
   CHECK(ParseJob(std::string(65 << 20, ' '), "job.yaml").status().code() ==
         absl::StatusCode::kInvalidArgument);
   const auto missing = ReadJobFile("/no/such/job.yaml");

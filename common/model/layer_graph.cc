@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <set>
 
+#include "common/base/printable.h"
 #include "common/base/suggest.h"
 
 namespace cohort {
 namespace {
+
+// It begins the names of variables, of what is computed, and of what is in a checkpoint.
+constexpr size_t kMaxNameBytes = 256;
 
 bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
 bool IsLower(char c) { return c >= 'a' && c <= 'z'; }
@@ -63,6 +67,12 @@ class GraphMaker {
     return names;
   }
 
+  std::string ShownNames() const {
+    std::vector<std::string> names = FeatureNames();
+    for (std::string& name : names) name = PrintableLine(name);
+    return fmt::format("{}", fmt::join(names, ", "));
+  }
+
   int FindFeature(std::string_view name) const {
     for (size_t i = 0; i < features_.size(); ++i) {
       if (features_[i].name == name) return static_cast<int>(i);
@@ -75,7 +85,7 @@ class GraphMaker {
     graph_.label = FindFeature(label);
     if (graph_.label >= 0) return absl::OkStatus();
     return InvalidArgument("{}the label \"{}\" is no column of the data; its columns are {}",
-                           At("data.train.label"), label, fmt::join(FeatureNames(), ", "));
+                           At("data.train.label"), label, ShownNames());
   }
 
   absl::Status AddImplicitInput() {
@@ -85,7 +95,7 @@ class GraphMaker {
       return InvalidArgument(
           "{}the model has no Input layer, and the data has the columns {}: name "
           "those that it uses by Input layers",
-          At("model"), fmt::join(names, ", "));
+          At("model"), ShownNames());
     }
     v1::LayerSpec input;
     input.set_class_name("Input");
@@ -101,6 +111,10 @@ class GraphMaker {
     if (!found.ok()) return Annotate(found.status(), At(path) + "model");
     layer.layer_class = *found;
     layer.name = spec.name().empty() ? names_.Next(spec.class_name()) : spec.name();
+    if (layer.name.size() > kMaxNameBytes) {
+      return InvalidArgument("{}the name of a layer has at most {} bytes, this one {}: \"{}...\"",
+                             At(path), kMaxNameBytes, layer.name.size(), layer.name.substr(0, 40));
+    }
     layer.where = fmt::format("{}layer \"{}\" ({})", At(path), layer.name, spec.class_name());
     const auto index = static_cast<int>(graph_.layers.size());
     if (!by_name_.emplace(layer.name, index).second) {
@@ -123,8 +137,7 @@ class GraphMaker {
     if (layer->feature >= 0 && layer->feature != graph_.label) return absl::OkStatus();
     if (layer->feature >= 0) return InvalidArgument("\"{}\" is the label", wanted);
     return InvalidArgument("the data has no column \"{}\"; its columns are {}{}", wanted,
-                           fmt::join(names, ", "),
-                           DidYouMean(wanted, std::span<const std::string>(names)));
+                           ShownNames(), DidYouMean(wanted, std::span<const std::string>(names)));
   }
 
   absl::Status SetInputs(GraphLayer* layer) {

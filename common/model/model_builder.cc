@@ -86,13 +86,28 @@ class ProgramMaker {
       LayerContext context{&builder_, &layer.spec, layer.name, {}, mode_ == Mode::kTrain,
                            floatx_,   job_.seed(), &variables_};
       for (int input : layer.inputs) context.inputs.push_back(outputs_[static_cast<size_t>(input)]);
+      COHORT_RETURN_IF_ERROR(CheckIds(layer));
       COHORT_ASSIGN_OR_RETURN(output, layer.layer_class->build(&context));
     }
     builder_.SetScope("");
     COHORT_RETURN_IF_ERROR(builder_.status());
     outputs_.push_back(output);
+    weighted_.push_back(variables_.size() > first_variable ||
+                        std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](int input) {
+                          return weighted_[static_cast<size_t>(input)];
+                        }));
     AddRow(layer, output.value.type(), first_variable);
     return absl::OkStatus();
+  }
+
+  // The rows of a table that a step pulls are known before it pulls anything.
+  absl::Status CheckIds(const GraphLayer& layer) const {
+    if (layer.spec.class_name() != "Embedding") return absl::OkStatus();
+    const auto input = static_cast<size_t>(layer.inputs[0]);
+    if (!weighted_[input]) return absl::OkStatus();
+    return InvalidArgument(
+        "its ids come from layer \"{}\", which depends on weights; they must come from the data",
+        graph_.layers[input].name);
   }
 
   // The column in the shape and dtype that the layer asks for: a column of scalars counts as [1].
@@ -185,6 +200,7 @@ class ProgramMaker {
   std::map<int, Expr> arguments_;  // by feature
   std::vector<std::string> argument_names_;
   std::vector<LayerOutput> outputs_;  // by layer
+  std::vector<bool> weighted_;        // by layer: the output depends on variables
   std::vector<v1::VariableSpec> variables_;
   std::vector<ModelSummary::Row> rows_;
 };

@@ -239,6 +239,23 @@ TEST_CASE("models that make no sense") {
   }
 }
 
+TEST_CASE("a layer's name that is too long, and ids that are computed, are said at their line") {
+  const auto named =
+      Build("  sequential:\n    - Flatten\n    - Dense: {units: 1, name: " + std::string(257, 'n') +
+                "}\n",
+            "loss: mse", kFloats);
+  CHECK(named.status().message() ==
+        "job.yaml:4: the name of a layer has at most 256 bytes, this one 257: \"" +
+            std::string(40, 'n') + "...\"");
+  const auto computed = Build(
+      "  sequential:\n    - Dense: {units: 1}\n    - Flatten\n"
+      "    - Embedding: {input_dim: 9, output_dim: 2}\n",
+      "loss: mse", kFloats);
+  CHECK(computed.status().message() ==
+        "job.yaml:5: layer \"embedding\" (Embedding): its ids come from layer \"flatten\", which "
+        "depends on weights; they must come from the data");
+}
+
 TEST_CASE("names in snake case are Keras'") {
   CHECK(SnakeCase("Dense") == "dense");
   CHECK(SnakeCase("InputLayer") == "input_layer");

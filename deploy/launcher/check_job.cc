@@ -1,6 +1,7 @@
 #include "deploy/launcher/check_job.h"
 
 #include <filesystem>
+#include <memory>
 #include <system_error>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/data/dataset.h"
+#include "common/model/data_check.h"
 #include "common/model/job_file.h"
 #include "common/model/model_builder.h"
 #include "common/model/summary.h"
@@ -21,34 +23,45 @@ namespace {
 // A table has to be this many times longer than a batch before touching only the batch's rows pays.
 constexpr int64_t kRowsPerBatchThatPay = 16;
 
-// The columns that the model sees, and a line about where they come from.
-absl::StatusOr<std::vector<FeatureType>> Features(const CheckOptions& options, JobFile* file,
-                                                  std::string* text) {
+struct JobData {
+  std::vector<FeatureType> features;  // the columns that the model sees
+  // Null where they are not here.
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> validation;
+};
+
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenTrain(v1::JobSpec* job,
+                                                         const DataOptions& data) {
+  COHORT_RETURN_IF_ERROR(ResolveVocabularies(job->mutable_data(), data));
+  return Dataset::Open(job->data().train(), data);
+}
+
+// With a line about where they come from.
+absl::StatusOr<JobData> OpenData(const CheckOptions& options, JobFile* file, std::string* text) {
   v1::JobSpec* const job = &file->spec;
   const DataOptions data{options.data_dir};
-  absl::Status status = ResolveVocabularies(job->mutable_data(), data);
-  if (status.ok()) {
-    auto dataset = Dataset::Open(job->data().train(), data);
-    if (dataset.ok()) {
-      *text += fmt::format("training data: {} records\n",
-                           WithThousands(static_cast<int64_t>((*dataset)->num_records())));
-      COHORT_RETURN_IF_ERROR(CheckInputs(*file, **dataset));
-      if (!job->data().has_validation()) return (*dataset)->features();
-      const auto validation = Dataset::Open(job->data().validation(), data);
-      COHORT_RETURN_IF_ERROR(Annotate(validation.status(), file->lines.Where("data.validation")));
-      *text += fmt::format("validation data: {} records\n",
-                           WithThousands(static_cast<int64_t>((*validation)->num_records())));
-      return (*dataset)->features();
-    }
-    status = dataset.status();
+  JobData opened;
+  auto train = OpenTrain(job, data);
+  if (absl::IsNotFound(train.status())) {
+    const absl::string_view why = train.status().message();
+    *text += fmt::format("training data: not checked, for it is not here: {}\n",
+                         std::string_view(why.data(), why.size()));
+    COHORT_ASSIGN_OR_RETURN(opened.features, DeclaredFeatures(*job));
+    return opened;
   }
-  if (status.code() != absl::StatusCode::kNotFound) {
-    return Annotate(std::move(status), file->lines.Where("data.train"));
-  }
-  const absl::string_view why = status.message();
-  *text += fmt::format("training data: not checked, for it is not here: {}\n",
-                       std::string_view(why.data(), why.size()));
-  return DeclaredFeatures(*job);
+  COHORT_RETURN_IF_ERROR(Annotate(train.status(), file->lines.Where("data.train")));
+  opened.train = *std::move(train);
+  *text += fmt::format("training data: {} records\n",
+                       WithThousands(static_cast<int64_t>(opened.train->num_records())));
+  COHORT_RETURN_IF_ERROR(CheckInputs(*file, *opened.train));
+  opened.features = opened.train->features();
+  if (!job->data().has_validation()) return opened;
+  auto validation = Dataset::Open(job->data().validation(), data);
+  COHORT_RETURN_IF_ERROR(Annotate(validation.status(), file->lines.Where("data.validation")));
+  opened.validation = *std::move(validation);
+  *text += fmt::format("validation data: {} records\n",
+                       WithThousands(static_cast<int64_t>(opened.validation->num_records())));
+  return opened;
 }
 
 // Whether the optimizer moves a row that has no gradient.
@@ -78,8 +91,14 @@ absl::StatusOr<std::string> CheckJob(const CheckOptions& options) {
   COHORT_RETURN_IF_ERROR(CheckBetween("--threads", options.threads, 1, kMostThreads));
   COHORT_ASSIGN_OR_RETURN(JobFile job, ReadJobFile(options.job));
   std::string data_text;
-  COHORT_ASSIGN_OR_RETURN(const auto features, Features(options, &job, &data_text));
-  COHORT_ASSIGN_OR_RETURN(const BuiltModel model, BuildModel(job.spec, features, &job.lines));
+  COHORT_ASSIGN_OR_RETURN(const JobData data, OpenData(options, &job, &data_text));
+  COHORT_ASSIGN_OR_RETURN(const BuiltModel model, BuildModel(job.spec, data.features, &job.lines));
+  if (data.train != nullptr) {
+    COHORT_RETURN_IF_ERROR(StepsPerEpoch(job, data.train->num_records()).status());
+  }
+  if (data.validation != nullptr) {
+    COHORT_RETURN_IF_ERROR(CheckValidation(job, model, *data.train, *data.validation));
+  }
   PlacementOptions placement;
   placement.strategy = job.spec.strategy().placement();
   placement.cores.assign(static_cast<size_t>(options.ps), options.threads);

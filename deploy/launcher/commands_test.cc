@@ -90,6 +90,31 @@ TEST_CASE("check names what is wrong with a job") {
   REQUIRE(ExitCodeOf(Check(kJob, 0).status()) == ExitCode::kUsage);
 }
 
+TEST_CASE("check finds what would only fail when the job runs") {
+  const std::string dropping = Replaced(
+      kJob, "    label: label\n", "    label: label\n    take: 10\n    drop_remainder: true\n");
+  const std::string independent = Replaced(Replaced(dropping, "exactly_once", "independent"),
+                                           "{epochs: 1}", "{epochs: 1, steps_per_epoch: 5}");
+  const std::string own_transforms = Replaced(
+      kJob, "fit:",
+      "  validation:\n    generator: {name: recommender, records: 64, seed: 2}\n    label: label\n"
+      "    transforms:\n      - {column: label, equals: \"yes\"}\nfit:");
+  for (const auto& [job, said] :
+       {std::pair(Replaced(kJob, "optimizer: adam", "optimizer: {Adam: {beta_1: 1}}"),
+                  "job.yaml:8: beta_1 of Adam must lie in [0, 1), and is 1"),
+        std::pair(dropping,
+                  "job.yaml:10: the training set has 10 records, which makes no batch of "
+                  "32, and `drop_remainder` leaves out shorter ones"),
+        std::pair(independent, "job.yaml:10: the training set has 10 records"),
+        std::pair(own_transforms,
+                  "job.yaml:21: the validation set lacks a column: column \"features\" holds text: "
+                  "give it a lookup or equals")}) {
+    const auto text = Check(job);
+    REQUIRE(ExitCodeOf(text.status()) == ExitCode::kData);
+    CHECK_THAT(std::string(text.status().message()), Contains(said));
+  }
+}
+
 // A checkpoint of one variable of 4 rows with a slot, in one file; returns its directory.
 // `best`: the cut that it names as the best so far, with its val_loss.
 std::string WriteCheckpoint(const std::string& parent, uint64_t cut, uint64_t best = 0,

@@ -1,0 +1,45 @@
+#include "common/model/data_check.h"
+
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/data/dataset.h"
+#include "common/model/model_builder.h"
+
+namespace cohort {
+
+absl::StatusOr<uint64_t> StepsPerEpoch(const JobFile& job, uint64_t records) {
+  const v1::DataSpec& data = job.spec.data();
+  const uint64_t batch = data.batch_size();
+  const uint64_t batches =
+      data.train().drop_remainder() ? records / batch : (records + batch - 1) / batch;
+  if (batches == 0) {
+    return InvalidArgument("{}: the training set has {} records, which makes no batch of {}{}",
+                           job.lines.Where("data.batch_size"), records, batch,
+                           records > 0 ? ", and `drop_remainder` leaves out shorter ones" : "");
+  }
+  return data.visitation() == v1::EXACTLY_ONCE ? batches : job.spec.fit().steps_per_epoch();
+}
+
+absl::Status CheckValidation(const JobFile& job, const BuiltModel& model, const Dataset& train,
+                             const Dataset& validation) {
+  const std::string where = job.lines.Where("data.validation.transforms");
+  COHORT_ASSIGN_OR_RETURN(const std::vector<int> of_train, train.FindFeatures(model.features));
+  const auto found = validation.FindFeatures(model.features);
+  if (!found.ok()) {
+    return Annotate(found.status(), fmt::format("{}: the validation set lacks a column", where));
+  }
+  for (size_t i = 0; i < of_train.size(); ++i) {
+    const FeatureType& is = validation.features()[static_cast<size_t>((*found)[i])];
+    const FeatureType& due = train.features()[static_cast<size_t>(of_train[i])];
+    if (is.dtype == due.dtype && is.dims == due.dims) continue;
+    return InvalidArgument(
+        "{}: the validation set's column \"{}\" is {} {}, the training set's {} {}: give it the "
+        "same transforms, or leave them out to have those",
+        where, due.name, DTypeName(is.dtype), DimsToString(is.dims), DTypeName(due.dtype),
+        DimsToString(due.dims));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cohort
