@@ -26,14 +26,19 @@ absl::Status Resources::Create(const v1::CreateResource& spec) {
   const auto create = [&]() -> absl::Status {
     Resource resource;
     resource.opened = spec.dataset().SerializeAsString();
+    const auto check = [&] {
+      return spec.has_data() ? CheckData(*resource.dataset, spec.data(), options_)
+                             : absl::OkStatus();
+    };
     if (const auto old = resources_.find(spec.name());
         old != resources_.end() && old->second.opened == resource.opened) {
       resource.dataset = old->second.dataset;
-    } else {
+    }
+    if (resource.dataset == nullptr || !check().ok()) {  // the files may be others by now
       COHORT_ASSIGN_OR_RETURN(resource.dataset, Dataset::Open(spec.dataset(), options_));
+      COHORT_RETURN_IF_ERROR(check());
     }
     const std::shared_ptr<const Dataset>& dataset = resource.dataset;
-    if (spec.has_data()) COHORT_RETURN_IF_ERROR(CheckData(*dataset, spec.data(), options_));
     const std::vector<std::string> names(spec.features().begin(), spec.features().end());
     BatchReader::Options options;
     COHORT_ASSIGN_OR_RETURN(options.features, dataset->FindFeatures(names));

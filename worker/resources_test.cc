@@ -84,6 +84,13 @@ TEST_CASE("a dataset that the chief has not read is refused, and nothing is said
       CHECK(Contains(refused.ToString(), part));
     }
   }
+  // One that is open is opened again where it is no longer what the chief has read.
+  Resources resources({.data_dir = here.path()});
+  v1::CreateResource other = resource;
+  other.clear_data();
+  CHECK(resources.Create(other).ok());
+  here.Write("a.csv", "a\n1\n2\n3\n4\n");
+  CHECK(resources.Create(resource).ok());
   resource.clear_data();
   CHECK(create().ok());
 }
