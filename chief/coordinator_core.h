@@ -228,6 +228,7 @@ class CoordinatorCore {
   void FillDispatch(const Closure& closure, v1::Closure* out) const;
   void CancelOn(int worker, const std::vector<uint64_t>& ids);
   void Settled();
+  void TellWatermark(int ps);
 
   // core_cluster.cc
   void LosePs(int ps, const std::string& why);

@@ -160,6 +160,7 @@ void CoordinatorCore::OnPsHello(int ps, uint64_t request, const v1::PsHello& hel
     if (returns && before != hello.incarnation()) {
       LosePs(ps, "it has come back without its tablets, as a new process");
     }
+    if (served_) TellWatermark(ps);  // what was told while it was away is lost
     RefillAll(/*idle_only=*/false);
   }
   Advance();

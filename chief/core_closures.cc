@@ -385,13 +385,17 @@ void CoordinatorCore::RefillAll(bool idle_only) {
   next_idle_ = (next_idle_ + 1) % n;
 }
 
+void CoordinatorCore::TellWatermark(int ps) {
+  v1::ChiefToPs message;
+  message.mutable_watermark()->set_settled_watermark(settlement_.durable_watermark());
+  outbox_.ToPs(ps, message);
+}
+
 // The durable watermark has moved: tell servers, and the workers that nothing else tells.
 void CoordinatorCore::Settled() {
   counters_.settle_records = settlement_.records();
-  v1::ChiefToPs to_ps;
-  to_ps.mutable_watermark()->set_settled_watermark(settlement_.durable_watermark());
   for (size_t i = 0; i < ps_.size(); ++i) {
-    if (membership_.adopted(PsTask(static_cast<int>(i)))) outbox_.ToPs(static_cast<int>(i), to_ps);
+    if (membership_.adopted(PsTask(static_cast<int>(i)))) TellWatermark(static_cast<int>(i));
   }
   v1::ChiefToWorker to_worker;
   to_worker.mutable_dispatch()->set_settled_watermark(settlement_.durable_watermark());

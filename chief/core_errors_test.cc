@@ -378,6 +378,24 @@ TEST_CASE("a server whose stream breaks and comes back is not lost") {
   CHECK(t.world.core().resting());
 }
 
+TEST_CASE("a server that comes back is told what was settled meanwhile") {
+  TestWorld world(1, 1);
+  world.StartServing();
+  world.hold_work = true;
+  REQUIRE(world.ScheduleJob(0, 1, 1).ok());
+  world.Quiesce();
+  world.Disconnect(PsTask(0));
+  world.hold_work = false;
+  world.Quiesce();
+  world.Advance(60'000);
+  world.Quiesce();
+  REQUIRE(world.core().settlement().durable_watermark() == 2);
+  CHECK(world.ps[0].watermark == 1);
+  world.Connect(PsTask(0));
+  world.Quiesce();
+  CHECK(world.ps[0].watermark == 2);
+}
+
 TEST_CASE("the queue has a limit") {
   TestWorld world(1, 1);
   world.options.queue_capacity = 5;

@@ -91,6 +91,13 @@ class TestCore : public ChiefSink, public ShardStore {
     core->OnMessage(connection, message);
   }
 
+  void AdvanceWatermark(uint64_t connection, uint64_t watermark, uint64_t generation = 1) {
+    v1::ChiefToPs message;
+    message.set_generation(generation);
+    message.mutable_watermark()->set_settled_watermark(watermark);
+    core->OnMessage(connection, message);
+  }
+
   void TakeSnapshot(uint64_t connection, uint64_t cut, const std::string& directory,
                     uint64_t timeline = 1, uint64_t generation = 1) {
     v1::ChiefToPs message;

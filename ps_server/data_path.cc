@@ -33,11 +33,11 @@ void DataPath::Handle(const RequestView& request, DataPathScratch* scratch,
   const uint64_t generation = this->generation();
   header->set_generation(generation);
   const std::shared_ptr<const TabletSet> tablets = this->tablets();
-  // A watermark is of a timeline: one from before a rollback may lie above the closures that the
-  // rollback made pending again. A pull names no timeline, so only pushes carry it.
-  if (tablets != nullptr && request.has_push && request.generation >= generation &&
-      request.push.timeline == tablets->timeline) {
-    tablets->AdvanceWatermark(request.settled_watermark);
+  // It may be ahead of the chief's own word, which comes on another stream; but only the chief
+  // knows what is settled, and taken from anyone else's a wrong one would settle what is still to
+  // come.
+  if (tablets != nullptr && request.settled_watermark > tablets->watermark.load()) {
+    metrics_->watermarks_ahead->Increment();
   }
   for (const PushSectionView& section : request.push_sections) {
     Push(request, section, tablets.get(), scratch, header);

@@ -59,7 +59,7 @@ class DataPath {
   void Fence(uint64_t generation);
   // A new job: generations start anew. Only while nothing is served.
   void Reset();
-  // The chief's word, about what is served now.
+  // The chief's word, about what is served now. Nobody else's counts.
   void AdvanceWatermark(uint64_t watermark);
 
   std::shared_ptr<const TabletSet> tablets() const;

@@ -213,7 +213,8 @@ TEST_CASE("an assignment that was overtaken is dropped") {
 TEST_CASE("a rollback: old pushes are fenced, the floor settles, the watermark goes back") {
   TestCore ps;
   SetUp(&ps);
-  CHECK(ps.Push(0, 0, 10, {1, 1}, 1, 1, /*watermark=*/8).status() == v1::APPLIED);
+  CHECK(ps.Push(0, 0, 10, {1, 1}).status() == v1::APPLIED);
+  ps.AdvanceWatermark(1, 8);
   CHECK(ps.Push(0, 0, 7, {1, 1}).status() == v1::SETTLED);
   // Closure 5 is pending in the cut; 0..4 and 6..19 are settled.
   ps.floor.set_watermark(5);
@@ -221,8 +222,8 @@ TEST_CASE("a rollback: old pushes are fenced, the floor settles, the watermark g
   ps.floor.mutable_closed(0)->set_end(20);
   ps.Assign(1, SmallLayout(), 2);
   ps.RunBackground();
-  // Late pushes of the old timeline, with a watermark above the pending closure.
-  CHECK(ps.Push(0, 0, 11, {1, 1}, 1, 1, 9).status() == v1::FENCED);
+  // Late pushes of the old timeline.
+  CHECK(ps.Push(0, 0, 11, {1, 1}).status() == v1::FENCED);
   CHECK(ps.Pull(0, 0) == Floats{5, 5});
   CHECK(ps.Push(0, 0, 6, {1, 1}, 2).status() == v1::SETTLED);
   CHECK(ps.Push(0, 0, 5, {1, 1}, 2).status() == v1::APPLIED);
@@ -233,16 +234,44 @@ TEST_CASE("a rollback: old pushes are fenced, the floor settles, the watermark g
 TEST_CASE("the chief's watermark settles") {
   TestCore ps;
   SetUp(&ps);
-  v1::ChiefToPs message;
-  message.set_generation(1);
-  message.mutable_watermark()->set_settled_watermark(50);
-  ps.core->OnMessage(1, message);
+  ps.AdvanceWatermark(1, 50);
   CHECK(ps.Push(0, 0, 49, {1, 1}).status() == v1::SETTLED);
   CHECK(ps.Push(0, 0, 50, {1, 1}).status() == v1::APPLIED);
   CHECK(ps.Adopt(1, 1).hello().settled_watermark() == 50);
   CHECK_THAT(ps.registry.Text(), Catch::Contains("cohort_ps_tablet_version{tablet=\"0\"} 1\n"));
   CHECK_THAT(ps.registry.Text(),
              Catch::Contains("cohort_ps_pushes_total{verdict=\"settled\"} 1\n"));
+}
+
+TEST_CASE("nobody but the chief settles") {
+  TestCore ps;
+  SetUp(&ps);
+  constexpr uint64_t kAll = uint64_t{1} << 63;
+  TestRequest request;
+  request.header.set_generation(1);
+  request.header.set_settled_watermark(kAll);
+  request.header.mutable_push()->mutable_id()->set_closure(1);
+  request.header.mutable_push()->set_timeline(1);
+  ps.Handle(request);  // names no section
+  CHECK(ps.Push(0, 0, 2, {1, 1}, 1, 1, /*watermark=*/kAll).status() == v1::APPLIED);
+  CHECK(ps.Push(0, 0, 3, {1, 1}).status() == v1::APPLIED);
+  CHECK(ps.Adopt(1, 1).hello().settled_watermark() == 0);
+  ps.TakeSnapshot(1, 4, "/dir");
+  CHECK(ps.Last(1).snapshot_taken().tablets(0).applied().watermark() == 0);
+  CHECK_THAT(ps.registry.Text(), Catch::Contains("cohort_ps_watermarks_ahead_total 2\n"));
+  // What the chief has said is nothing new.
+  ps.AdvanceWatermark(1, 2);
+  CHECK(ps.Push(0, 0, 4, {1, 1}, 1, 1, 2).status() == v1::APPLIED);
+  CHECK_THAT(ps.registry.Text(), Catch::Contains("cohort_ps_watermarks_ahead_total 2\n"));
+}
+
+TEST_CASE("a push of a chief that has not come yet waits for it") {
+  TestCore ps;
+  SetUp(&ps);
+  CHECK(ps.Push(0, 0, 1, {1, 1}, 1, /*generation=*/2).status() == v1::FENCED);
+  CHECK(ps.Pull(0, 0) == Floats{5, 5});
+  ps.Adopt(2, 2, 8);
+  CHECK(ps.Push(0, 0, 1, {1, 1}, 1, 2).status() == v1::APPLIED);
 }
 
 TEST_CASE("a snapshot is taken at once, written later, and not changed meanwhile") {

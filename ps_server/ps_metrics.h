@@ -15,7 +15,8 @@ struct PsMetrics {
   Counter* bytes_in;   // payload of requests
   Counter* bytes_out;  // payload of responses
   Counter* bad_requests;
-  Counter* refused_streams;  // of clients that meant another server, or life of this one
+  Counter* watermarks_ahead;  // of requests that say more is settled than the chief: not taken
+  Counter* refused_streams;   // of clients that meant another server, or life of this one
   Counter* non_finite_gradients;
   Histogram* apply_seconds;  // of one section that was applied
   Histogram* staleness;      // updates between the pull and the push

@@ -94,7 +94,8 @@ class Tablet {
   // Adds applied and settled ids, and sets the version, as a cut has them.
   absl::Status Restore(const v1::AppliedSetProto& applied, uint64_t version);
 
-  // Applies one section and fills `result`. `generation` and `watermark` are of the request.
+  // Applies one section and fills `result`. `generation` is of the request: the chief's that was
+  // heard last, no other. `watermark` is the chief's word.
   PushEffect Push(uint64_t generation, uint64_t watermark, const PushHeaderView& header,
                   const PushSectionView& section, v1::PushResult* result);
 

@@ -56,6 +56,8 @@ TEST_CASE("an older generation, another term or timeline is fenced and changes n
   CHECK(push(3, 2, 1) == v1::FENCED);
   CHECK(push(3, 1, 0) == v1::FENCED);
   CHECK(push(3, 1, 2) == v1::FENCED);
+  CHECK(push(4, 1, 1) == v1::FENCED);  // of a chief that was not heard yet
+  CHECK(push(~uint64_t{0}, 1, 1) == v1::FENCED);
   CHECK(tablet->version() == 0);
   CHECK(push(3, 1, 1) == v1::APPLIED);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/status.h"
 #include "common/graph/program_proto.h"
 #include "common/rpc/status_proto.h"
 
@@ -24,8 +25,17 @@ void ClosureRun::AddStep(const Executable& executable, int64_t examples) {
 void ClosureRun::AddPush(const PushOutcome& outcome) {
   result_.set_applied(result_.applied() + outcome.applied);
   result_.set_duplicates(result_.duplicates() + outcome.duplicates);
+  settled_ += outcome.settled;
   result_.set_mixed(result_.mixed() || outcome.mixed);
   result_.set_max_staleness(std::max(result_.max_staleness(), outcome.max_staleness));
+}
+
+absl::Status ClosureRun::CheckTaken() const {
+  if (settled_ == 0) return absl::OkStatus();
+  return Internal(
+      "{} pushes of it were refused as settled, and may not have been applied: a parameter server "
+      "counts the closure as done before the chief does",
+      settled_);
 }
 
 void ClosureRun::TakeOutputs(const Executable& executable) {

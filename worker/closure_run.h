@@ -30,6 +30,9 @@ class ClosureRun {
   // Folds the metric partials of a step that has run.
   void AddStep(const Executable& executable, int64_t examples);
   void AddPush(const PushOutcome& outcome);
+  // Internal where an update was refused as settled: a closure that is still waited for is not.
+  // Of one that somebody else has finished meanwhile, nobody looks at it.
+  absl::Status CheckTaken() const;
   // Copies the outputs of the last step.
   void TakeOutputs(const Executable& executable);
 
@@ -45,6 +48,7 @@ class ClosureRun {
   ReadTo read_to_;
   uint32_t steps_ = 0;
   int64_t examples_ = 0;
+  uint32_t settled_ = 0;  // push sections
   std::vector<double> totals_;
   std::vector<double> counts_;
   v1::ClosureResult result_;

@@ -275,6 +275,7 @@ void StepLoop::MakePending(const std::shared_ptr<ClosureRun>& run, Compiled* pro
 }
 
 void StepLoop::Finish(ClosureRun* run, absl::Status status) {
+  if (status.ok()) status = run->CheckTaken();
   const v1::Closure& closure = run->closure();
   const auto compiled = programs_.find(closure.program());
   const Program* program = compiled == programs_.end() || compiled->second->executable == nullptr

@@ -33,6 +33,7 @@ class FakeVariables : public StepVariables {
   std::vector<Call> calls;
   std::function<absl::Status(const Call&)> fail;  // null: never
   std::vector<double> weights;
+  uint64_t settled = 0;  // a push that the servers refuse as settled, as in Call
 
  private:
   class Access : public VariableAccess {
@@ -49,7 +50,7 @@ class FakeVariables : public StepVariables {
         CHECK(push->stamp.timeline == fake_->timeline);
         for (const PushItem& item : push->items) fake_->w += *static_cast<const float*>(item.value);
         fake_->weights.push_back(push->stamp.weight);
-        result.push.applied = 3;
+        (call.pushed == fake_->settled ? result.push.settled : result.push.applied) = 3;
         result.push.max_staleness = push->stamp.closure;
       }
       if (pull != nullptr) {
@@ -216,6 +217,31 @@ TEST_CASE_METHOD(Fixture,
   bool alone = false;
   for (const auto& call : variables.calls) alone = alone || (call.pushed == 300 && !call.pulled);
   CHECK(alone);
+}
+
+TEST_CASE_METHOD(Fixture, "a closure of which an update was refused as settled is not done") {
+  const auto check = [this](std::vector<v1::Closure> closures, size_t refused) {
+    Dispatch(std::move(closures));
+    RunAll();
+    for (size_t i = 0; i < effects.results.size(); ++i) {
+      const absl::Status status = StatusFromProto(effects.results[i].status());
+      CHECK(status.ok() == (i != refused));
+      if (i != refused) continue;
+      CHECK(absl::IsInternal(status));
+      CHECK_FALSE(IsRetryable(status));
+      CHECK_THAT(status.ToString(), Catch::Contains("3 pushes of it were refused as settled"));
+    }
+  };
+  SECTION("its last, whose push goes with the next one's pull") {
+    variables.settled = 100;
+    check({Closure(1, {5}), Closure(2, {7})}, 0);
+    CHECK(effects.results.size() == 2);
+  }
+  SECTION("one of several steps") {
+    variables.settled = 400;
+    check({Closure(4, {1, 2, 3})}, 0);
+    CHECK(effects.results.size() == 1);
+  }
 }
 
 TEST_CASE_METHOD(Fixture, "an exchange that is fenced gives the closures back") {

@@ -189,7 +189,8 @@ void Exchange::OnPush(size_t t, const v1::PushPullResponseHeader& header,
     case v1::DUPLICATE:
     case v1::SETTLED: {
       const bool applied = result.status() == v1::APPLIED;
-      applied ? ++result_.push.applied : ++result_.push.duplicates;
+      PushOutcome& push = result_.push;
+      ++(applied ? push.applied : result.status() == v1::SETTLED ? push.settled : push.duplicates);
       if (applied)
         result_.push.max_staleness = std::max(result_.push.max_staleness, result.staleness());
       const uint32_t attempt = applied ? stamp_.attempt : result.applied_attempt();
@@ -307,7 +308,8 @@ void Exchange::OnFenced(size_t t, uint64_t generation, uint64_t timeline, uint64
                Aborted("tablet {} is on timeline {}, the closure's is {}: the job was rolled back",
                        route.tablet, timeline, sent_timeline));
   }
-  if (generation > generation_) {
+  // A server that has not heard of our chief yet will.
+  if (generation != generation_) {
     return HoldTablet(t, Hold::kGeneration,
                       fmt::format("its chief's generation is {}, ours {}", generation, generation_),
                       now_us);

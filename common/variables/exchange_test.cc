@@ -171,6 +171,55 @@ TEST_CASE("a request that is fenced by a newer chief goes on once this process h
   CHECK(world.tablets[2].log.size() == 1);
 }
 
+TEST_CASE(
+    "a push to a server that has not heard of this process's chief is sent again until it has") {
+  World world;
+  Exchange exchange{ExchangeOptions{}};
+  exchange.SetGeneration(2, 0);
+  Step step({1});
+  const PushBatch push = step.Push(9);
+  REQUIRE(exchange.Begin(world.MakeRoutes(), &push, nullptr, 0).ok());
+  RecordingSink sink;
+  exchange.Poll(0, &sink);
+  for (int ps = 0; ps < 2; ++ps) {
+    Response fenced;
+    fenced.header.set_sequence(sink.sent[ps][0][0].header.sequence());
+    fenced.header.set_generation(1);
+    for (const v1::PushSection& section : sink.sent[ps][0][0].header.push().sections()) {
+      v1::PushResult* result = fenced.header.add_pushes();
+      result->set_tablet(section.tablet());
+      result->set_status(v1::FENCED);
+      result->set_timeline(1);
+      result->set_term(section.term());
+    }
+    Deliver(&exchange, static_cast<uint32_t>(ps), fenced, 0);
+  }
+  REQUIRE(exchange.state() == State::kRunning);
+  Serve(&world, &exchange, exchange.NextPoll());
+  CHECK(exchange.state() == State::kDone);
+  CHECK(exchange.result().push.applied == 3);
+}
+
+TEST_CASE("what a server refuses as settled is no duplicate") {
+  World world;
+  Exchange exchange{ExchangeOptions{}};
+  Step step({1});
+  const PushBatch push = step.Push(9);
+  REQUIRE(exchange.Begin(world.MakeRoutes(), &push, nullptr, 0).ok());
+  RecordingSink sink;
+  exchange.Poll(0, &sink);
+  for (uint32_t ps = 0; ps < 2; ++ps) {
+    for (Response& r : world.servers[ps].Handle(sink.sent[ps][0])) {
+      if (ps == 1) r.header.mutable_pushes(0)->set_status(v1::SETTLED);
+      Deliver(&exchange, ps, r, 0);
+    }
+  }
+  REQUIRE(exchange.state() == State::kDone);
+  CHECK(exchange.result().push.applied == 2);
+  CHECK(exchange.result().push.settled == 1);
+  CHECK(exchange.result().push.duplicates == 0);
+}
+
 TEST_CASE("a moved tablet is found by the next routes; without any the exchange is aborted") {
   World world;
   ExchangeOptions options;

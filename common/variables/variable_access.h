@@ -55,7 +55,8 @@ struct PullBatch {
 // What became of a push, over all tablets of the program.
 struct PushOutcome {
   uint32_t applied = 0;
-  uint32_t duplicates = 0;  // applied before, or settled
+  uint32_t duplicates = 0;  // applied before
+  uint32_t settled = 0;     // refused: the closure is settled there, applied or not
   bool mixed = false;       // tablets hold different attempts of this update
   uint64_t max_staleness = 0;
 };

@@ -193,10 +193,13 @@ class PythonClient(unittest.TestCase):
         self.assertEqual([again[t].applied_attempt for t in (0, 1)], [1, 1])
         np.testing.assert_array_equal(self.everything(client)[0], once[0])
         self.assertEqual(self.status(client.push(3, entries, ordinal=1)), {0: "APPLIED", 1: "APPLIED"})
-        client.watermark = 5
-        self.assertEqual(self.status(client.push(4, entries)), {0: "SETTLED", 1: "SETTLED"})
+        # The chief's word settles, and nobody else's.
+        client.watermark = 2**63
+        self.assertEqual(self.status(client.push(4, entries)), {0: "APPLIED", 1: "APPLIED"})
+        self.chief.settle(6)
+        self.assertEqual(self.status(client.push(5, entries)), {0: "SETTLED", 1: "SETTLED"})
         self.assertEqual([v[4] for v in self.cluster.verdicts()],
-                         ["applied"] * 2 + ["duplicate"] * 2 + ["applied"] * 2 + ["settled"] * 2)
+                         ["applied"] * 2 + ["duplicate"] * 2 + ["applied"] * 4 + ["settled"] * 2)
 
     def test_an_old_timeline_term_or_chief_is_fenced(self):
         self.serve(class_name="SGD", learning_rate=1.0)

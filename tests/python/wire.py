@@ -93,6 +93,12 @@ class Chief:
         answer = self.ask(assign=self._stubs.AssignTablets(layout=layout, ps=0, timeline=timeline, term=term))
         return list(answer.assigned.tablets)
 
+    def settle(self, watermark):
+        """Every closure below is settled; returns when the server has heard it."""
+        self._stream.send(self._stubs.ChiefToPs(
+            generation=self.generation, watermark=self._stubs.AdvanceWatermark(settled_watermark=watermark)))
+        self.ask(ping=self._stubs.Ping())
+
     def finish(self):
         """Tells the task that the job is finished."""
         self._stream.send(self._stubs.ChiefToPs(
