@@ -73,6 +73,22 @@ void GoesOnWithMoreServers(Body body) {
   REQUIRE(s.Finish().applied == 3u * 20);  // the two epochs that were missing
 }
 
+// A job that was killed beyond the epochs that it is asked for now.
+void HasDoneMoreThanIsAsked(Body body) {
+  Scenario s(body, "less", {.workers = 2, .job_yaml = RecommenderJob(30, 10), .proxied = true});
+  s.Pace(0);
+  s.Check(s->StartAll());
+  s.Check(s->WaitForSteps(30, seconds(60)));
+  s.Check(s->Kill(TaskRole::kChief, 0));
+  std::ofstream(s->job_file()) << RecommenderJob(1, 10);
+  s.Release(0);
+  s.Check(s->Start(TaskRole::kChief, 0));
+  REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 0);
+  if (body != Body::kProcesses) return;  // the console is not in the log
+  RequireSaid(&s, TaskRole::kChief, 0,
+              "steps, more than the 10 that it is asked for now: it is finished");
+}
+
 // No checkpoint is whole: what may still be mended is not replaced by a run from step 0.
 void RefusesToBeginAnew(Body body) {
   Scenario s(body, "all-torn", RecommenderJob(2, 0));
@@ -197,6 +213,8 @@ COHORT_BOTH_BODIES("--fresh trains a finished job anew", FreshOverAFinishedJob)
 COHORT_BOTH_BODIES("another job's checkpoints are refused, and given up with --fresh",
                    FreshOverAnotherJob)
 COHORT_BOTH_BODIES("a job goes on, on more servers", GoesOnWithMoreServers)
+COHORT_BOTH_BODIES("a job that has done more than it is asked for is finished",
+                   HasDoneMoreThanIsAsked)
 COHORT_BOTH_BODIES("a torn checkpoint is refused by name and the one before is taken",
                    GoesOnFromTheOneBefore)
 COHORT_BOTH_BODIES("a job whose checkpoints are all torn does not begin anew", RefusesToBeginAnew)
