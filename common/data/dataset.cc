@@ -129,7 +129,12 @@ absl::StatusOr<Table> OpenTable(const v1::DatasetSpec& spec, const DataOptions& 
   COHORT_ASSIGN_OR_RETURN(Table table, OpenSource(spec, options));
   for (const v1::ColumnTransform& transform : spec.transforms()) {
     vocabularies->emplace_back();
-    COHORT_RETURN_IF_ERROR(ApplyTransform(transform, &table, &vocabularies->back()));
+    const absl::Status applied = ApplyTransform(transform, &table, &vocabularies->back());
+    // Which of two hosts' files lacks the column is not in the job.
+    if (!table.files.empty()) {
+      COHORT_RETURN_IF_ERROR(Annotate(applied, table.files[0].path()));
+    }
+    COHORT_RETURN_IF_ERROR(applied);
   }
   return table;
 }

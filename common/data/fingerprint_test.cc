@@ -63,6 +63,17 @@ TEST_CASE("a difference names the file and the records on both sides") {
   CHECK(Contains(Difference(other, three), "): 3 records here, as many there"));
 }
 
+TEST_CASE("a column that a file lacks is said with the file") {
+  const TestDirectory dir;
+  dir.Write("a.csv", kRows);
+  v1::DatasetSpec spec;
+  spec.mutable_csv()->set_path("a.csv");
+  spec.add_transforms()->set_column("c");
+  const absl::Status lacks = Dataset::Open(spec, {.data_dir = dir.path()}).status();
+  INFO(lacks.ToString());
+  CHECK(Contains(lacks.ToString(), "a.csv: transform of \"c\": there is no column \"c\""));
+}
+
 TEST_CASE("of several files the one that differs is named") {
   const TestDirectory dir;
   v1::DatasetSpec spec;

@@ -96,6 +96,7 @@ FLAGS = [
     ("escapes in a path", ["cohort", "inspect", "DIR/\x1b[2J\u202e\u00fc"], NO_INPUT, "not there",
      r"\\x1b\[2J\\u202e\u00fc", "is not there"),
     ("no value", ["cohort-worker", "--threads"], USAGE, "value is missing", "--threads", "--help shows"),
+    ("an empty number", ["cohort-ps", "--threads", ""], USAGE, "value is missing", "--threads", "--help shows"),
     ("negative threads", ["cohort-ps", "--threads", "-1"], USAGE, "negative", "--threads", "0 takes"),
     ("a port too large", ["cohort-ps", "--admin_port", "70000"], USAGE, "70000", "--admin_port",
      "between 0 and 65535"),
