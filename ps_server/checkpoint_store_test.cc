@@ -277,7 +277,8 @@ TEST_CASE("the apply log holds a line for every push section") {
     ps.Push(0, 0, 12, {1});
     ps.Push(0, 0, 12, {1});
     ps.Push(0, 0, 13, {1, 1});
-    ps.Push(0, 0, 13, {1}, 1, 1, 20);
+    ps.AdvanceWatermark(1, 20);
+    ps.Push(0, 0, 13, {1});
     ps.Push(0, 0, 21, {1}, 4);
   }
   CHECK(testing::ReadAllBytes(directory / "apply.log") ==

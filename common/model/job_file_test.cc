@@ -206,7 +206,7 @@ const Case kCases[] = {
      "partitioner, placement, closures_in_flight, max_attempts, task_timeout_s, closure_timeout_s"},
     {"{directory: c}", "{directory: c, incremental: true}",
      "job.yaml:24: \"incremental\" in `checkpoint` is not there yet; its keys are directory, "
-     "every_steps, every_seconds, every_epochs, max_to_keep, cut_deadline_s"},
+     "every_steps, every_seconds, every_epochs, max_to_keep, cut_deadline_s, keep_best, mode"},
     {"name: demo", "name: a/b",
      "job.yaml:1: `name` must be made of letters, digits, `_`, `-` and `.`, not \"a/b\""},
     // What is missing, out of range, or contradictory.
