@@ -9,9 +9,11 @@ PsMetrics::PsMetrics(MetricsRegistry* r)
       bytes_out(r->AddCounter("cohort_ps_sent_bytes_total", "Payload bytes of responses.")),
       bad_requests(r->AddCounter("cohort_ps_bad_requests_total",
                                  "Requests that could not be read as a whole.")),
-      watermarks_ahead(r->AddCounter("cohort_ps_watermarks_ahead_total",
-                                     "Requests with a settled watermark above the chief's own word "
-                                     "to this server: it is not taken.")),
+      watermarks_ahead(
+          r->AddCounter("cohort_ps_watermarks_ahead_total",
+                        "Requests with a settled watermark above the chief's own word "
+                        "to this server: it is not taken. A few are usual: a worker may "
+                        "hear of it first.")),
       refused_streams(r->AddCounter("cohort_ps_refused_streams_total",
                                     "Streams of workers that meant another server or life.")),
       non_finite_gradients(r->AddCounter("cohort_ps_non_finite_gradients_total",
