@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/data/fingerprint.h"
@@ -22,6 +23,13 @@ absl::Status CheckData(const Dataset& validation, const v1::Manifest& manifest,
   return InvalidArgument(
       "data.validation: {}; give the evaluator the chief's files (COHORT_DATA_DIR is {} here)",
       difference, options.data_dir.empty() ? "not set" : options.data_dir);
+}
+
+// NotFound and DataLoss say that the checkpoint is at fault: a data file that is not there is not
+// its fault. The exit code stays.
+absl::Status NotOfCheckpoint(const absl::Status& status) {
+  if (!absl::IsNotFound(status) && !absl::IsDataLoss(status)) return status;
+  return WithExitCode(FailedPrecondition("{}", std::string(status.message())), ExitCodeOf(status));
 }
 
 }  // namespace
@@ -103,7 +111,7 @@ absl::StatusOr<CheckpointEvaluator::Evaluation> CheckpointEvaluator::Evaluate(
   COHORT_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader,
                           CheckpointReader::Open(manifest, CheckpointReader::Options()));
   const v1::Manifest& read = reader->manifest();
-  COHORT_RETURN_IF_ERROR(OpenJob(read));
+  COHORT_RETURN_IF_ERROR(NotOfCheckpoint(OpenJob(read)));
   COHORT_RETURN_IF_ERROR(Annotate(Restore(*reader), manifest));
   const std::vector<MetricPartial>& metrics = job_->executable->program().metrics;
   totals_.assign(metrics.size(), 0);
@@ -113,7 +121,7 @@ absl::StatusOr<CheckpointEvaluator::Evaluation> CheckpointEvaluator::Evaluate(
     job_->reader->Announce(0, at, std::min(records, at + job_->batch_size));
   }
   for (uint64_t at = 0; at < records; at += job_->batch_size) {
-    COHORT_RETURN_IF_ERROR(RunBatch(at, std::min(records, at + job_->batch_size)));
+    COHORT_RETURN_IF_ERROR(NotOfCheckpoint(RunBatch(at, std::min(records, at + job_->batch_size))));
   }
   Evaluation evaluation;
   evaluation.record.set = "validation";

@@ -41,8 +41,9 @@ class CheckpointEvaluator {
   explicit CheckpointEvaluator(const Options& options);
   ~CheckpointEvaluator();
 
-  // `manifest`: path of manifest.json or its directory. Errors: those of CheckpointReader
-  // (NotFound, DataLoss), of Dataset and BuildModel; FailedPrecondition where the job has no
+  // `manifest`: path of manifest.json or its directory. Errors: NotFound and DataLoss only where
+  // the checkpoint itself is gone or torn; those of Dataset and BuildModel; FailedPrecondition
+  // where a data file is not there or torn (with the exit code of that), or the job has no
   // validation set; InvalidArgument where its records are not those that the chief has read.
   absl::StatusOr<Evaluation> Evaluate(const std::string& manifest);
 

@@ -266,6 +266,14 @@ TEST_CASE_METHOD(Fixture, "what cannot be evaluated") {
     Write(1, 0);
     CHECK(absl::IsFailedPrecondition(Create(options)->Poll().status()));
   }
+  SECTION("a data file that is not there is not the checkpoint's fault") {
+    v1::CsvSource* csv = spec.mutable_data()->mutable_validation()->mutable_csv();
+    csv->set_path(directory / "none.csv");
+    Write(1, 0);
+    const absl::Status status = Create(options)->Poll().status();
+    CHECK(ExitCodeOf(status) == ExitCode::kNoInput);
+    CHECK(testing::Contains(status.ToString(), "none.csv"));
+  }
   SECTION("other data than the chief's") {
     validation_data.set_records(76);
     Write(1, 0);
