@@ -16,10 +16,12 @@ namespace {
 constexpr size_t kAlignment = 8;
 // Headers of usual requests and their answers fit; longer ones are allocated.
 constexpr size_t kArenaBytes = 32 << 10;
-// Of a request's messages so many are kept for the next one, each while it takes no more than this.
-constexpr size_t kKeptMessages = 16;
+// What a stream keeps of the memory of one request for the next: of its messages so much together,
+// and of what else a request of one message takes. Above what usual requests need it is counted.
 constexpr size_t kKeptBytes = 256 << 10;
 constexpr size_t kKeptStaging = 1 << 20;
+constexpr size_t kKeptSlices = 4096;  // of an answer; and entries of a request
+constexpr size_t kUsualBytes = 64 << 10;
 // Smaller payloads are cheaper to copy than to gather.
 constexpr size_t kPiecesFrom = 16 << 10;
 
@@ -94,10 +96,15 @@ void DataStream::OnFrame(Frame frame) {
   EndRequest();
 }
 
+void DataStream::OnClosed(const absl::Status&) {
+  EndRequest();
+  GiveBack();
+}
+
 DataStream::Message* DataStream::NextMessage() {
   ++parts_;
   if (used_ == messages_.size()) {
-    messages_.push_back(std::make_unique<Message>(counters_, /*small=*/used_ >= kKeptMessages));
+    messages_.push_back(std::make_unique<Message>(counters_, /*small=*/used_ > 0));
   }
   return messages_[used_++].get();
 }
@@ -314,6 +321,7 @@ void DataStream::Refuse(const absl::Status& status) {
   if (parts_ > 1 || request_header_->more()) {
     stream_->Close(status);
     EndRequest();
+    GiveBack();
     return;
   }
   response_header_->set_sequence(request_header_->sequence());
@@ -332,16 +340,40 @@ void DataStream::EndRequest() {
     const bool large = message->staging && message->staging->size() > kKeptStaging;
     if (parts_ > 1 || large) message->staging = BufferRef();
   }
-  if (messages_.size() > kKeptMessages) messages_.resize(kKeptMessages);
-  std::erase_if(messages_, [](const auto& message) { return message->own_bytes() > kKeptBytes; });
-  assembler_.Clear();
-  assembler_.Trim();
   if (arena_.SpaceAllocated() > kArenaBytes) ResetHeaders();
   used_ = 0;
   parts_ = 0;
   request_bytes_ = 0;
   kept_bytes_ = 0;
+  assembler_.Clear();
+  KeepForNext();
+}
+
+// Many idle streams, each with what its largest request took, are no less than one large request.
+void DataStream::KeepForNext() {
+  const size_t kept = Trim(kKeptBytes, kKeptSlices);
+  if (!held_.Set(kept > kUsualBytes ? kept : 0)) GiveBack();
+}
+
+void DataStream::GiveBack() {
+  Trim(0, 0);
   held_.Set(0);
+}
+
+// Keeps so many bytes of messages, and the lists of so many slices and entries. Returns the bytes
+// of all that is kept.
+size_t DataStream::Trim(size_t message_bytes, size_t entries) {
+  size_t kept = 0;
+  std::erase_if(messages_, [&kept, message_bytes](const auto& message) {
+    const size_t bytes = message->own_bytes();
+    if (bytes > message_bytes - kept) return true;
+    kept += bytes;
+    return false;
+  });
+  for (const auto& message : messages_) kept += message->staging ? message->staging->size() : 0;
+  if (payload_.capacity() > entries) std::vector<PayloadSlice>().swap(payload_);
+  kept += payload_.capacity() * sizeof(PayloadSlice);
+  return kept + encoder_.Trim(entries) + assembler_.Trim(entries);
 }
 
 }  // namespace cohort

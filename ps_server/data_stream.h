@@ -29,9 +29,9 @@ class PushPullResponseHeader;
 // One client's PushPull stream: frames to requests, requests to the data path, answers to frames.
 // All calls come on one thread. Memory is used again from request to request: headers lie in an
 // arena, the payload in what gRPC has received. A dense gradient is read from there where it is
-// applied; what must lie in one piece and aligned (keys, rows) is copied, once. Only what a usual
-// request needs is kept from one to the next; what a request of several messages holds until its
-// last one comes is counted, this stream's and that of all.
+// applied; what must lie in one piece and aligned (keys, rows) is copied, once. What a request of
+// several messages holds until its last one comes is counted, this stream's and that of all, and so
+// is what the stream keeps for its next request, where that is more than usual ones need.
 class DataStream : public StreamHandler {
  public:
   // All outlive the stream.
@@ -40,7 +40,7 @@ class DataStream : public StreamHandler {
   ~DataStream() override;
 
   void OnFrame(Frame frame) override;
-  void OnClosed(const absl::Status&) override { EndRequest(); }
+  void OnClosed(const absl::Status&) override;
 
  private:
   using Bytes = std::span<const uint8_t>;
@@ -73,6 +73,9 @@ class DataStream : public StreamHandler {
   bool PlaceAnswer(std::span<PayloadSlice> payload);
   void Refuse(const absl::Status& status);
   void EndRequest();
+  void KeepForNext();
+  void GiveBack();
+  size_t Trim(size_t message_bytes, size_t entries);
   void ResetHeaders();
 
   PsCore* const core_;

@@ -6,8 +6,8 @@
 
 namespace cohort {
 
-// What requests hold of which the end has not come, over all streams of a server: their clients may
-// take their time, and there may be many. Thread-safe.
+// What requests hold of which the end has not come, and what streams keep for the next one, over
+// all streams of a server: their clients may take their time, and there may be many. Thread-safe.
 class HeldBytes {
  public:
   explicit HeldBytes(size_t most) : most_(most) {}
@@ -23,6 +23,7 @@ class HeldBytes {
     // What the request holds now. False where all together would hold more than they may: it is as
     // before then.
     bool Set(size_t bytes) {
+      if (bytes == bytes_) return true;
       // Where it becomes less the sum wraps around and fits.
       const size_t more = bytes - bytes_;
       const size_t now = all_->bytes_.fetch_add(more, std::memory_order_relaxed) + more;

@@ -28,7 +28,11 @@ ParameterServer::ParameterServer(Options options)
     : options_(std::move(options)),
       service_({.max_held_bytes = MostHeld(), .incarnation = options_.incarnation}),
       apply_pool_(options_.threads - 1),
-      waiting_(&clock_, {.timeout = options_.chief_wait}) {}
+      waiting_(&clock_, {.timeout = options_.chief_wait}) {
+  registry_.AddCallback("cohort_ps_held_bytes",
+                        "Memory of requests whose end has not come, and that streams keep for more",
+                        [this] { return static_cast<double>(service_.held().bytes()); });
+}
 
 PsCore::Options ParameterServer::CoreOptions() {
   PsCore::Options options;

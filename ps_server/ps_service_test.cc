@@ -204,15 +204,18 @@ TEST_CASE("push and pull over TCP and unix sockets") {
 
 TEST_CASE("a push that is meant for another server, or another life of this one, changes nothing") {
   TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)));
-  const auto push = [&ps](uint64_t closure, const std::string& incarnation) {
+  int applied = 0;
+  const auto push = [&](uint64_t closure, const std::string& incarnation) {
     TestStream client(ps.address(), "PushPull", &ps.loop, incarnation);
     PushPullEncoder encoder;
     auto header = Header(1, closure);
-    header.set_settled_watermark(closure);
     AddDense(&header, 0, {1, 1, 1}, &encoder);
+    AddPull(&header);
     client.stream->Send(encoder.Finish(header));
     if (!client.Wait(1)) return client.status;
-    CHECK(Read(&client).pushes == std::vector<int>{v1::APPLIED});
+    const Answer answer = Read(&client);
+    CHECK(answer.pushes == std::vector<int>{v1::APPLIED});
+    CHECK(answer.values == Floats(3, 5.0f - static_cast<float>(++applied)));
     return absl::OkStatus();
   };
   for (const char* other : {"0000000000000038", "37", "x"}) {
@@ -221,8 +224,8 @@ TEST_CASE("a push that is meant for another server, or another life of this one,
     CHECK_THAT(refused.ToString(), Catch::Contains("another life of this one"));
   }
   CHECK_THAT(ps.server->metrics().Text(), Catch::Contains("cohort_ps_refused_streams_total 3\n"));
-  CHECK(push(1, "0000000000000037").ok());  // 55: its watermark was not taken
-  CHECK(push(2, "").ok());
+  CHECK(push(100, "0000000000000037").ok());  // 55: itself
+  CHECK(push(101, "").ok());
 }
 
 TEST_CASE("large pushes and pulls travel in chunks; half a push is nothing") {

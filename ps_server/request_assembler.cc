@@ -22,7 +22,6 @@ constexpr size_t kMaxMessages = 8192;
 constexpr size_t kMaxTablets = 1024;
 constexpr size_t kMaxSections = 16384;  // a tablet has one in each message that names it
 constexpr size_t kMaxEntries = 1 << 16;
-constexpr size_t kKeptEntries = 1 << 12;
 
 absl::Status CountUp(size_t by, size_t most, const char* what, size_t* count) {
   if (by > most - *count) return ResourceExhausted("more than {} {} in one request", most, what);
@@ -206,14 +205,18 @@ const RequestView& RequestAssembler::Finish() {
 
 void RequestAssembler::Clear() { messages_ = 0; }
 
-void RequestAssembler::Trim() {
-  size_t entries = 0;
-  for (const PushSection& section : pushes_) entries += section.entries.capacity();
-  for (const PullSection& section : pulls_) entries += section.entries.capacity();
-  if (entries <= kKeptEntries) return;
-  pushes_ = {};
-  pulls_ = {};
-  used_pushes_ = used_pulls_ = 0;
+size_t RequestAssembler::Trim(size_t entries) {
+  size_t kept = 0;
+  for (const PushSection& section : pushes_) kept += section.entries.capacity();
+  for (const PullSection& section : pulls_) kept += section.entries.capacity();
+  if (kept > entries) {
+    std::vector<PushSection>().swap(pushes_);
+    std::vector<PullSection>().swap(pulls_);
+    used_pushes_ = used_pulls_ = 0;
+    kept = 0;
+  }
+  return kept * sizeof(PushEntryView) + pushes_.capacity() * sizeof(PushSection) +
+         pulls_.capacity() * sizeof(PullSection);
 }
 
 size_t RequestAssembler::bytes() const {

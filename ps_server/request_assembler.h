@@ -41,8 +41,9 @@ class RequestAssembler {
   const RequestView& Finish();
   // Drops what was added.
   void Clear();
-  // Gives back the memory that only a request of many entries needs; what Finish returned is void.
-  void Trim();
+  // Gives back the memory that only a request of more than so many entries needs; what Finish
+  // returned is void. Returns the bytes that it keeps.
+  size_t Trim(size_t entries);
   // What the request takes here, beside its payload.
   size_t bytes() const;
 

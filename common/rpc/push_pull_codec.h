@@ -95,6 +95,9 @@ class PushPullEncoder {
                const google::protobuf::MessageLite* shared = nullptr);
   // Drops what was appended.
   void Clear();
+  // Of an empty one: gives back the memory that more than `pieces` pieces or payloads have taken.
+  // Returns the bytes that it keeps.
+  size_t Trim(size_t pieces);
 
  private:
   struct Piece {
@@ -107,6 +110,10 @@ class PushPullEncoder {
 
   void Add(Piece piece);
   grpc::Slice ShareSlice(Piece* piece);
+  size_t own_bytes() const {
+    return payload_bytes_.capacity() * sizeof(size_t) + pieces_.capacity() * sizeof(Piece) +
+           slices_.capacity() * sizeof(grpc::Slice);
+  }
   void NoteGrowth();
 
   CodecCounters* const counters_;

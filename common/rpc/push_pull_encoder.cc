@@ -143,10 +143,18 @@ void PushPullEncoder::Clear() {
   total_bytes_ = 0;
 }
 
+size_t PushPullEncoder::Trim(size_t pieces) {
+  if (pieces_.capacity() > pieces || payload_bytes_.capacity() > pieces ||
+      slices_.capacity() > pieces) {
+    std::vector<size_t>().swap(payload_bytes_);
+    std::vector<Piece>().swap(pieces_);
+    std::vector<grpc::Slice>().swap(slices_);
+  }
+  return own_bytes();
+}
+
 void PushPullEncoder::NoteGrowth() {
-  const size_t capacity = payload_bytes_.capacity() * sizeof(size_t) +
-                          pieces_.capacity() * sizeof(Piece) +
-                          slices_.capacity() * sizeof(grpc::Slice);
+  const size_t capacity = own_bytes();
   if (capacity == capacity_seen_) return;
   capacity_seen_ = capacity;
   if (counters_ != nullptr) counters_->allocations.fetch_add(1, std::memory_order_relaxed);
