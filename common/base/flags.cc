@@ -78,12 +78,14 @@ class FlagSet::Impl {
     if (extras.empty()) return "";
     const auto flag = std::find_if(extras.begin(), extras.end(),
                                    [](const std::string& e) { return e.starts_with("-"); });
-    const std::string_view wrong = flag == extras.end() ? extras[0] : *flag;
+    // A word in the place of a command is what is wrong, and not the flags behind it.
+    const bool word = flag == extras.end() || (!commands.empty() && flag != extras.begin());
+    const std::string_view wrong = word ? extras[0] : *flag;
     for (const auto& [name, what] : not_yet) {
       if (!(name.starts_with("-") ? wrong.starts_with(name) : wrong == name)) continue;
       return fmt::format("{}: {} not there yet", wrong.substr(0, wrong.find('=')), what);
     }
-    if (flag == extras.end()) {
+    if (word) {
       const std::vector<std::string> known = CommandNames();
       if (known.empty()) return fmt::format("unexpected argument \"{}\"", extras[0]);
       return fmt::format("there is no command \"{}\"{}", extras[0], DidYouMean(extras[0], known));

@@ -96,6 +96,11 @@ TEST_CASE("a flag or command that people look for is said not to be there yet") 
   const ParsedFlags parsed = tool.Parse({"export", "a"});
   CHECK(parsed.exit_code == 64);
   CHECK_THAT(parsed.err, Contains("export: it is not there yet\n"));
+  CHECK_THAT(tool.Parse({"export", "--format", "b"}).err,
+             Contains("export: it is not there yet\n"));
+  CHECK_THAT(tool.Parse({"exprt", "--a"}).err, Contains("there is no command \"exprt\""));
+  CHECK_THAT(tool.Parse({"--a", "exprt"}).err, Contains("unknown flag --a"));
+  CHECK_THAT(tool.Parse({"inspect", "--a", "b"}).err, Contains("unknown flag --a"));
   CHECK_THAT(tool.Parse({"exprt"}).err, Contains("there is no command \"exprt\""));
 }
 

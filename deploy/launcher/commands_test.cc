@@ -214,6 +214,11 @@ TEST_CASE("inspect says which checkpoint is the best, and refuses a torn one by 
   std::string refused;
   REQUIRE(*FindCheckpoint(dir.path() + "/best", &refused) == dir.path() + "/ckpt-0-1-2");
   REQUIRE_THAT(refused, Contains("refused: " + best));
+  std::filesystem::remove_all(best);
+  REQUIRE_THAT(
+      *InspectCheckpoint(dir.path()),
+      !Contains("refused") &&
+          Contains("best:       ckpt-0-1-1 (val_loss 0.2500, epoch 1), which is not there"));
 }
 
 TEST_CASE("where no job has kept a best checkpoint, inspect and evaluate say so") {

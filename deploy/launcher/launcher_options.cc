@@ -1,6 +1,7 @@
 #include "deploy/launcher/launcher_options.h"
 
 #include "common/base/flags.h"
+#include "common/cluster/role_flags.h"
 
 namespace cohort {
 namespace {
@@ -27,6 +28,7 @@ void AddLocal(FlagSet* flags, LocalOptions* o) {
                     "seconds for the chief to end after a ps or worker has exited with 0; then "
                     "that one counts as lost");
   flags->AddPositional("JOB.yaml", &o->job, "the job", true);
+  AddRoleFlagsToCome(flags);
 }
 
 }  // namespace

@@ -222,6 +222,9 @@ class LauncherTest(unittest.TestCase):
         typo = local("--worker", "3", "x.yaml")
         self.assertEqual(typo.returncode, 64)
         self.assertIn('did you mean "--workers"?', typo.stderr)
+        to_come = local("--replicas", "2", "x.yaml")
+        self.assertEqual(to_come.returncode, 64)
+        self.assertIn("--replicas: replicas of parameter servers are not there yet", to_come.stderr)
 
 
 if __name__ == "__main__":

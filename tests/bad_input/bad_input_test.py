@@ -86,7 +86,7 @@ FLAGS = [
     ("unknown flag of the evaluator", ["cohort-evaluator", "--latest"], USAGE, "unknown flag", "--latest",
      "--help shows"),
     ("unknown command", ["cohort", "chekc"], USAGE, "no command", "chekc", 'mean "check"'),
-    ("a command to come", ["cohort", "export", "DIR"], USAGE, "not there yet", "export", "safetensors"),
+    ("a command to come", ["cohort", "export", "--format", "onnx", "DIR"], USAGE, "not there yet", "export", "safetensors"),
     ("a flag to come", ["cohort-ps", "--tls_cert", "a"], USAGE, "TLS is not there yet", "--tls_cert", "--help shows"),
     ("no command", ["cohort"], USAGE, "command is missing", "cohort", "local, check, inspect"),
     ("a word for a number", ["cohort-ps", "--threads", "many"], USAGE, '"many" is not a number', "--threads",
