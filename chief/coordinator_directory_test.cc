@@ -74,16 +74,18 @@ TEST_CASE("a chief whose token another has taken away as it took over says that"
   Cluster c(1, 1);
   const bool taken = GENERATE(true, false);
   std::unique_ptr<DirectoryLock> other;
+  absl::Status created;
   c.servers[0]->sees_directory = [&](const std::string& token) {
     if (taken && other == nullptr) {
       other = *DirectoryLock::Take(
           {.directory = c.directory.path(), .job = "job", .incarnation = 77, .takeover = true});
-      RequireOk(CreateDirectoryToken(c.directory.path(), 77).status());
+      created = CreateDirectoryToken(c.directory.path(), 77).status();
     }
     return taken && CheckDirectoryToken(c.directory.path(), token).ok();
   };
   const absl::Status refused = ClusterCoordinator::Start(c.options).status();
   INFO(refused);
+  RequireOk(created);
   CHECK(absl::IsAborted(refused) == taken);
   CHECK(ExitCodeOf(refused) == (taken ? ExitCode::kUnavailable : ExitCode::kConfig));
   CHECK_THAT(refused.ToString(), Catch::Contains(taken ? "has taken over the checkpoint directory"
