@@ -33,6 +33,7 @@ class ClosureRun {
   // Internal where an update was refused as settled: a closure that is still waited for is not.
   // Of one that somebody else has finished meanwhile, nobody looks at it.
   absl::Status CheckTaken() const;
+  bool refused_as_settled() const { return settled_ > 0; }
   // Copies the outputs of the last step.
   void TakeOutputs(const Executable& executable);
 

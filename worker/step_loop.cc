@@ -290,7 +290,9 @@ void StepLoop::Finish(ClosureRun* run, absl::Status status) {
     if (given_back && !GetFailure(status).has_value()) {
       status = core_->GivenBack(status.code(), std::string(status.message()));
     }
-    log_->Failure(given_back ? LogLevel::kInfo : LogLevel::kWarning, "closure_failed", status);
+    // Where it was settled the chief knows whether that is an error: it ends the job then.
+    const bool expected = given_back || run->refused_as_settled();
+    log_->Failure(expected ? LogLevel::kInfo : LogLevel::kWarning, "closure_failed", status);
   }
   core_->Finish(run->Take(program, status), run->read_to());
 }
