@@ -12,7 +12,7 @@ build=${COHORT_BUILD:-build/release}
 python=${COHORT_TENSORFLOW_PYTHON:-build/venv-tensorflow/bin/python}
 rounds=5
 apply_rounds=9
-transport_launches=3
+transport_launches=6
 if [[ "${1:-}" == --quick ]]; then
   rounds=3
   apply_rounds=5

@@ -210,7 +210,6 @@ class CohortClient final : public Client, public StreamHandler {
       request_.Clear();
       request_.set_sequence(sequence_);
       request_.set_generation(1);
-      request_.set_settled_watermark(sequence_ > 8 ? sequence_ - 8 : 0);
       request_.set_more(!plan_.is_last(m));
       auto* push = request_.mutable_push();
       push->mutable_id()->set_closure(sequence_);
