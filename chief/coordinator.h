@@ -84,8 +84,8 @@ struct StepFunction {
 // restored go on behind the batches of the closures whose results the chief has (for a restored
 // one: had at the checkpoint), a worker of an index that was not there before at the beginning. A
 // batch of a closure that was given back or cancelled may be passed, or come again where its worker
-// has died. It is told by its spec and options: made again with the same ones it goes on as well,
-// and under another `name` from the beginning.
+// has died. It is told by what its spec reads, its options and the how-manieth of these it is: in
+// another life of the chief the same one goes on, and under another `name` it begins anew.
 struct PerWorkerDataset {
   int resource = -1;
 };
