@@ -11,6 +11,7 @@
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/manifest.h"
+#include "common/data/fingerprint.h"
 #include "common/graph/program_proto.h"
 #include "common/rpc/frame_codec.h"
 
@@ -184,19 +185,22 @@ absl::StatusOr<PerWorkerDataset> ClusterCoordinator::Impl::CreatePerWorkerDatase
     const v1::DatasetSpec& spec, const DatasetOptions& options) {
   if (options.batch_size == 0) return InvalidArgument("a dataset needs a batch size");
   v1::CreateResource resource;
-  *resource.mutable_dataset() = spec;
+  *resource.mutable_dataset() = WhatIsRead(spec);
   resource.set_visitation(options.exactly_once ? v1::EXACTLY_ONCE : v1::INDEPENDENT);
   resource.set_seed(options.seed);
   resource.set_batch_size(options.batch_size);
   for (const std::string& feature : options.features) resource.add_features(feature);
   if (options.data != nullptr) *resource.mutable_data() = *options.data;
-  // Workers keep their resources over a restart of the chief: the name must say all.
+  // Workers keep their resources over a restart of the chief, and checkpoints how far they are
+  // read: the name must say what is read, and no more. What of the spec it leaves out a worker
+  // takes on when it makes the resource again.
   const uint64_t hash = Fnv1a(resource.SerializeAsString());
   std::string name =
       fmt::format("{}-{:016x}", options.name.empty() ? "dataset" : options.name, hash);
   MutexLock lock(&mu_);
   if (const int nth = ++datasets_[name]; nth > 1) name += fmt::format("-{}", nth);
   resource.set_name(std::move(name));
+  *resource.mutable_dataset() = spec;
   return PerWorkerDataset{core_->AddResource(std::move(resource))};
 }
 

@@ -106,6 +106,7 @@ TEST_CASE("two datasets of one spec are two iterators, which another life finds 
   std::vector<std::string> names;
   for (size_t life = 1; life <= 2; ++life) {
     c.Start();
+    spec.set_prefetch(static_cast<uint32_t>(life));  // the batches are the same
     made.clear();
     for (const uint64_t seed : {1, 1, 2}) make(seed);
     CHECK(made.size() == 3);

@@ -6,6 +6,7 @@
 
 #include "common/base/fnv1a.h"
 #include "common/base/status.h"
+#include "common/data/fingerprint.h"
 #include "common/graph/program_proto.h"
 #include "common/model/data_check.h"
 
@@ -14,22 +15,6 @@ namespace {
 
 // Of a list of texts, each with an end that is in no UTF-8 text.
 uint64_t Hash(uint64_t hash, std::string_view bytes) { return Fnv1a("\xff", Fnv1a(bytes, hash)); }
-
-// What decides which batches there are: neither how they are made, nor where a person gets the
-// files and how they are checked.
-v1::DatasetSpec WhatIsRead(v1::DatasetSpec spec) {
-  spec.clear_prefetch();
-  if (spec.has_idx()) {
-    spec.mutable_idx()->clear_url();
-    spec.mutable_idx()->clear_sha256_images();
-    spec.mutable_idx()->clear_sha256_labels();
-  }
-  if (spec.has_csv()) {
-    spec.mutable_csv()->clear_url();
-    spec.mutable_csv()->clear_sha256();
-  }
-  return spec;
-}
 
 }  // namespace
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "proto/job.pb.h"
+
 namespace cohort {
 namespace {
 
@@ -17,6 +19,21 @@ std::string Contents(const ReadData& read, int file) {
 }
 
 }  // namespace
+
+v1::DatasetSpec WhatIsRead(const v1::DatasetSpec& spec) {
+  v1::DatasetSpec read = spec;
+  read.clear_prefetch();
+  if (read.has_idx()) {
+    read.mutable_idx()->clear_url();
+    read.mutable_idx()->clear_sha256_images();
+    read.mutable_idx()->clear_sha256_labels();
+  }
+  if (read.has_csv()) {
+    read.mutable_csv()->clear_url();
+    read.mutable_csv()->clear_sha256();
+  }
+  return read;
+}
 
 v1::FileFingerprint MakeFileFingerprint(const std::string& path, uint64_t bytes, uint32_t crc32) {
   v1::FileFingerprint file;

@@ -9,6 +9,13 @@
 
 namespace cohort {
 
+namespace v1 {
+class DatasetSpec;
+}  // namespace v1
+
+// What of a spec decides which batches there are: neither how they are made, nor where a person
+// gets the files and how they are checked.
+v1::DatasetSpec WhatIsRead(const v1::DatasetSpec& spec);
 v1::FileFingerprint MakeFileFingerprint(const std::string& path, uint64_t bytes, uint32_t crc32);
 
 // What was read, and when or where: "at the chief".

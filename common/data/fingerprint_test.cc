@@ -89,6 +89,25 @@ TEST_CASE("of several files the one that differs is named") {
   CHECK(!Contains(difference, "images"));
 }
 
+TEST_CASE("how batches are made, and where a person gets the data, is not what is read") {
+  v1::DatasetSpec plain;
+  plain.mutable_csv()->set_path("a.csv");
+  plain.set_take(3);
+  v1::DatasetSpec other = plain;
+  other.set_prefetch(4);
+  other.mutable_csv()->set_url("https://example.org/a.csv");
+  other.mutable_csv()->set_sha256("00");
+  CHECK(WhatIsRead(other).SerializeAsString() == plain.SerializeAsString());
+  other.set_take(4);
+  CHECK(WhatIsRead(other).SerializeAsString() != plain.SerializeAsString());
+  plain.mutable_idx()->set_images("images");
+  other = plain;
+  other.mutable_idx()->set_url("https://example.org");
+  other.mutable_idx()->set_sha256_images("00");
+  other.mutable_idx()->set_sha256_labels("11");
+  CHECK(WhatIsRead(other).SerializeAsString() == plain.SerializeAsString());
+}
+
 TEST_CASE("a generator has nothing to be read") {
   const TestDirectory dir;
   v1::DatasetSpec spec;

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "common/checkpoint/checkpoint_directory.h"
@@ -108,8 +110,40 @@ void GoesOnFromTheCheckpoint(Body body) {
   s.Finish();
 }
 
+// How batches are made says nothing of which they are: with the journal, and without it.
+void GoesOnWithAnotherPrefetch(Body body) {
+  Scenario s(body, "prefetch-readers", Independent());
+  s.Pace(0);
+  s.Check(s->StartAll());
+  s.Said(TaskRole::kChief, 0, {"checkpoint", "cut=1"});
+  for (const bool with_journal : {true, false}) {
+    s.Check(s->Kill(TaskRole::kChief, 0));
+    for (int i = 0; i < kWorkers; ++i) s.Check(s->Kill(TaskRole::kWorker, i));
+    for (int i = 0; i < 2 && !with_journal; ++i) s.Check(s->Kill(TaskRole::kPs, i));
+    if (!with_journal) std::filesystem::remove_all(s->checkpoint_dir() + "/journal");
+    auto at_cut = Positions(&s);
+    REQUIRE(Sum(at_cut) > 0);
+    std::string job = Independent().job_yaml;
+    const std::string mark = "    shuffle_buffer:";
+    job.insert(job.find(mark), with_journal ? "    prefetch: 4\n" : "    prefetch: 1\n");
+    std::ofstream(s->job_file()) << job;
+    for (int i = 0; i < 2 && !with_journal; ++i) s.Check(s->Start(TaskRole::kPs, i));
+    for (int i = 0; i < kWorkers; ++i) s.Check(s->Start(TaskRole::kWorker, i));
+    s.Check(s->Start(TaskRole::kChief, 0));
+    for (int i = 0; i < kWorkers; ++i) {
+      const uint64_t begin = Begin(&s, i, with_journal ? 1 : 2);
+      const uint64_t cut = at_cut[static_cast<uint32_t>(i)];
+      REQUIRE((with_journal ? begin >= cut : begin == cut));
+    }
+  }
+  s.Release(0);
+  s.Finish();
+}
+
 COHORT_BOTH_BODIES("a worker reads on where its predecessor was", GoesOnWhereItsPredecessorWas)
 COHORT_BOTH_BODIES("a continued run reads on from its checkpoint", GoesOnFromTheCheckpoint)
+COHORT_BOTH_BODIES("a continued run that makes its batches otherwise reads on all the same",
+                   GoesOnWithAnotherPrefetch)
 
 }  // namespace
 }  // namespace cohort
