@@ -6,26 +6,14 @@
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_directory.h"
-#include "common/checkpoint/directory_lock.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
-#include "common/data/fingerprint.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {
 
 // Closures that wait in the coordinator: enough that workers never do.
 constexpr uint64_t kWindow = 4096;
-
-// Whether two jobs of one name train on the same records, as far as their files say: what is made
-// of these aside.
-static bool ReadsTheSame(const v1::JobSpec& a, const v1::JobSpec& b) {
-  v1::DatasetSpec of_a = a.data().train();
-  v1::DatasetSpec of_b = b.data().train();
-  of_a.clear_transforms();
-  of_b.clear_transforms();
-  return a.name() == b.name() && of_a.SerializeAsString() == of_b.SerializeAsString();
-}
 
 absl::StatusOr<JobReport> JobRunner::Run() {
   Do("reading its data");
@@ -98,74 +86,6 @@ std::string JobRunner::doing() const {
 void JobRunner::Do(std::string what) {
   MutexLock lock(&mu_);
   doing_ = std::move(what);
-}
-
-absl::Status JobRunner::TakeDirectory() {
-  if (checkpoint_dir_.empty()) {
-    return WithExitCode(
-        InvalidArgument("no checkpoint directory: give --checkpoint_dir, or `directory` under "
-                        "`checkpoint` in the job file; the chief's journal lies in it too"),
-        ExitCode::kUsage);
-  }
-  Do("taking the checkpoint directory " + checkpoint_dir_);
-  COHORT_RETURN_IF_ERROR(MakeDirectories(checkpoint_dir_));
-  COHORT_ASSIGN_OR_RETURN(
-      lock_, DirectoryLock::Take({.directory = checkpoint_dir_,
-                                  .job = plan_->identity(),
-                                  .incarnation = options_.chief_incarnation,
-                                  .takeover = options_.takeover,
-                                  .interrupt = &interrupted_,
-                                  .on_wait = [this](const std::string& what) { Say(what); }}));
-  return absl::OkStatus();
-}
-
-absl::Status JobRunner::LookAtDirectory() {
-  if (options_.fresh) {
-    COHORT_RETURN_IF_ERROR(
-        DeleteFormerRuns(checkpoint_dir_, options_.fresh_id, [this] { return lock_->Check(); }));
-  }
-  v1::Manifest manifest;
-  COHORT_ASSIGN_OR_RETURN(const auto newest, NewestReadable(checkpoint_dir_, &manifest));
-  if (!newest.has_value()) return absl::OkStatus();
-  COHORT_RETURN_IF_ERROR(CheckIsThisJob(manifest));
-  if (!manifest.finished() || manifest.epoch() < plan_->epochs()) return absl::OkStatus();
-  if (!options_.finished_ok) {
-    return WithExitCode(
-        FailedPrecondition("this job is finished: {} has its last checkpoint (step {}): give "
-                           "another directory, --fresh to train it anew, or more epochs",
-                           newest->directory, manifest.step()),
-        ExitCode::kConfig);
-  }
-  report_.checkpoint = newest->directory;
-  report_.found_finished = manifest.step();
-  if (manifest.has_best()) {
-    report_.best_checkpoint = JoinPath(checkpoint_dir_, manifest.best().checkpoint());
-    report_.best_text = BestText(manifest.best());
-  }
-  return absl::OkStatus();
-}
-
-// One whose training data were replaced cannot go on: the records that an epoch has had are not
-// those that it would leave out. That comes first, for what is learned from the data may be part of
-// the identity.
-absl::Status JobRunner::CheckIsThisJob(const v1::Manifest& manifest) const {
-  const bool same = manifest.job() == plan_->identity();
-  if (manifest.has_train_data() && (same || ReadsTheSame(manifest.job_spec(), plan_->spec()))) {
-    const std::string difference =
-        DifferenceOf({plan_->train_data(), "now"}, {manifest.train_data(), "then"});
-    if (!difference.empty()) {
-      return InvalidArgument(
-          "{} holds checkpoints of this job over other data: {}; put back what was there then, or "
-          "give --fresh to train anew, or another directory",
-          checkpoint_dir_, difference);
-    }
-  }
-  if (same) return absl::OkStatus();
-  return WithExitCode(
-      FailedPrecondition("{} holds checkpoints of another job, {}; this one is {}: give another "
-                         "directory, or --fresh to delete them",
-                         checkpoint_dir_, manifest.job(), plan_->identity()),
-      ExitCode::kConfig);
 }
 
 absl::Status JobRunner::StartCluster() {

@@ -35,6 +35,14 @@ v1::DatasetSpec WhatIsRead(const v1::DatasetSpec& spec) {
   return read;
 }
 
+bool ReadTheSame(const v1::DatasetSpec& a, const v1::DatasetSpec& b) {
+  v1::DatasetSpec of_a = WhatIsRead(a);
+  v1::DatasetSpec of_b = WhatIsRead(b);
+  of_a.clear_transforms();
+  of_b.clear_transforms();
+  return of_a.SerializeAsString() == of_b.SerializeAsString();
+}
+
 v1::FileFingerprint MakeFileFingerprint(const std::string& path, uint64_t bytes, uint32_t crc32) {
   v1::FileFingerprint file;
   file.set_path(path);

@@ -16,6 +16,8 @@ class DatasetSpec;
 // What of a spec decides which batches there are: neither how they are made, nor where a person
 // gets the files and how they are checked.
 v1::DatasetSpec WhatIsRead(const v1::DatasetSpec& spec);
+// Whether two specs read the same records, as far as they say: what is made of these aside.
+bool ReadTheSame(const v1::DatasetSpec& a, const v1::DatasetSpec& b);
 v1::FileFingerprint MakeFileFingerprint(const std::string& path, uint64_t bytes, uint32_t crc32);
 
 // What was read, and when or where: "at the chief".

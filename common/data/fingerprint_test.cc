@@ -98,7 +98,13 @@ TEST_CASE("how batches are made, and where a person gets the data, is not what i
   other.mutable_csv()->set_url("https://example.org/a.csv");
   other.mutable_csv()->set_sha256("00");
   CHECK(WhatIsRead(other).SerializeAsString() == plain.SerializeAsString());
+  CHECK(ReadTheSame(other, plain));
+  other.add_transforms()->set_column("a");
+  CHECK(ReadTheSame(other, plain));
+  CHECK(WhatIsRead(other).SerializeAsString() != plain.SerializeAsString());
+  other = plain;
   other.set_take(4);
+  CHECK(!ReadTheSame(other, plain));
   CHECK(WhatIsRead(other).SerializeAsString() != plain.SerializeAsString());
   plain.mutable_idx()->set_images("images");
   other = plain;

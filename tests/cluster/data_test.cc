@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
+#include "common/data/input_file.h"
 #include "tests/cluster/scenario.h"
 
 namespace cohort {
@@ -42,20 +44,31 @@ std::string Rows(int rows, bool flipped = false) {
 }
 
 // As a person replaces a file that others may have open.
-void Write(const std::string& directory, const std::string& rows) {
+void Write(const std::string& directory, const std::string& rows,
+           const std::string& name = "a.csv") {
   std::filesystem::create_directories(directory);
-  std::ofstream(directory + "/a.new") << rows;
-  std::filesystem::rename(directory + "/a.new", directory + "/a.csv");
+  std::ofstream(directory + "/new") << rows;
+  std::filesystem::rename(directory + "/new", directory + "/" + name);
+}
+
+// The job with `with` behind the first `mark`.
+std::string With(const std::string& mark, const std::string& with) {
+  std::string job = fmt::format(kJob, kEpochs);
+  return job.insert(job.find(mark) + mark.size(), with);
+}
+
+std::string WithValidationOf(const std::string& file) {
+  return With("label: income\n", "  validation: {csv: {path: " + file + "}}\n");
 }
 
 struct DataScenario {
-  explicit DataScenario(Body body)
+  explicit DataScenario(Body body, const std::string& job = fmt::format(kJob, kEpochs))
       : directory("data"),
         common(directory.path() + "/common"),
         s(body, "data",
           {.servers = 1,
            .workers = 2,
-           .job_yaml = fmt::format(kJob, kEpochs),
+           .job_yaml = job,
            .directory = directory.path() + "/cluster",
            .data_dir = common,
            .proxied = true}) {
@@ -105,11 +118,15 @@ void ChiefComesBackToOtherData(Body body) {
   s.Check(s->StartAll());
   s.Check(s->WaitForSteps(10, seconds(60)));
   s.Check(s->Kill(TaskRole::kChief, 0));
-  // The second changes how many steps an epoch has, and with it the job's identity.
-  for (const auto& [rows, said] :
-       {std::pair(Rows(320, /*flipped=*/true), "320 records now, as many then"),
-        std::pair(Rows(160), "160 records now, 320 then")}) {
+  // Others than the first change how many steps an epoch has, and with it the job's identity.
+  for (const auto& [rows, with_sha256, said] :
+       {std::tuple(Rows(320, /*flipped=*/true), false, "320 records now, as many then"),
+        std::tuple(Rows(160), false, "160 records now, 320 then"),
+        std::tuple(Rows(160), true, "160 records now, 320 then")}) {
     Write(d.common, rows);
+    if (with_sha256) {
+      std::ofstream(s->job_file()) << With("path: a.csv", ", sha256: " + Sha256Hex(rows));
+    }
     s.Check(s->Start(TaskRole::kChief, 0));
     REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == kData);
     s.Said(TaskRole::kChief, 0,
@@ -117,6 +134,28 @@ void ChiefComesBackToOtherData(Body body) {
             "put back what was there then, or give --fresh"});
   }
   Write(d.common, Rows(320));
+  std::ofstream(s->job_file()) << s->options().job_yaml;
+  s.Release(0);
+  s.Check(s->Start(TaskRole::kChief, 0));
+  REQUIRE(s.Finish().applied == 10u * kEpochs);
+}
+
+// Which other set is validated on is the user's choice, but not that it is another.
+void ChiefComesBackToOtherValidationData(Body body) {
+  DataScenario d(body, WithValidationOf("v.csv"));
+  Scenario& s = d.s;
+  Write(d.common, Rows(64), "v.csv");
+  s.Check(s->StartAll());
+  s.Check(s->WaitForSteps(10, seconds(60)));
+  s.Check(s->Kill(TaskRole::kChief, 0));
+  Write(d.common, Rows(32), "v.csv");
+  s.Check(s->Start(TaskRole::kChief, 0));
+  REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == kData);
+  s.Said(TaskRole::kChief, 0,
+         {"holds checkpoints of this job over other validation data: v.csv has other contents (",
+          "32 records now, 64 then", "another name in the job file"});
+  std::filesystem::rename(d.common + "/v.csv", d.common + "/w.csv");
+  std::ofstream(s->job_file()) << WithValidationOf("w.csv");
   s.Release(0);
   s.Check(s->Start(TaskRole::kChief, 0));
   REQUIRE(s.Finish().applied == 10u * kEpochs);
@@ -128,6 +167,8 @@ COHORT_BOTH_BODIES("a worker that comes back to other data is not let in",
                    WorkerComesBackToOtherData)
 COHORT_BOTH_BODIES("a job whose data were replaced does not go on until they are back",
                    ChiefComesBackToOtherData)
+COHORT_BOTH_BODIES("a job whose validation data were replaced does not go on as if they were not",
+                   ChiefComesBackToOtherValidationData)
 
 }  // namespace
 }  // namespace cohort
