@@ -22,7 +22,9 @@ absl::StatusOr<JobReport> JobRunner::Run() {
   const v1::JobSpec& spec = plan_->spec();
   if (const v1::CheckpointSpec& checkpoint = spec.checkpoint(); !checkpoint.keep_best().empty()) {
     best_ = std::make_unique<BestKeeper>(
-        BestRule{.metric = checkpoint.keep_best(), .highest = checkpoint.mode() == "max"});
+        BestRule{.metric = checkpoint.keep_best(),
+                 .highest = checkpoint.mode() == "max",
+                 .comparable = [this](const auto& other) { return ValidatedAsNow(other); }});
   }
   checkpoint_dir_ =
       options_.checkpoint_dir.empty() ? spec.checkpoint().directory() : options_.checkpoint_dir;

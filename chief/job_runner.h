@@ -119,6 +119,8 @@ class JobRunner {
   absl::Status TakeDirectory();
   absl::Status LookAtDirectory();
   absl::Status CheckIsThisJob(const v1::Manifest& manifest) const;
+  // Whether a figure of the checkpoint's validation is of the validation set that the job has now.
+  bool ValidatedAsNow(const v1::Manifest& manifest) const;
   absl::Status StartCluster();
   absl::Status TakeFirstCut();
   // The first and the last one. Errors: those of a lost server, typed, among others.

@@ -12,18 +12,26 @@
 namespace cohort {
 namespace {
 
-// Whether the checkpoint is there as a whole, and is what its name says.
-absl::Status CheckWhole(const std::string& directory, const std::string& name) {
+bool IsComparable(const BestRule& rule, const v1::Manifest& manifest) {
+  return rule.comparable == nullptr || rule.comparable(manifest);
+}
+
+// Whether the checkpoint is there as a whole, is what its name says, and is comparable.
+absl::Status Check(const std::string& directory, const std::string& name, const BestRule& rule) {
   const auto id = CheckpointId::Parse(name);
   if (!id.has_value()) return DataLoss("\"{}\" is not the name of a checkpoint", name);
   COHORT_ASSIGN_OR_RETURN(const CheckpointEntry entry, CheckpointAt(JoinPath(directory, name)));
-  if (entry.id == *id) return absl::OkStatus();
-  return DataLoss("{}: is the manifest of {}", entry.manifest, entry.id.ToString());
+  if (entry.id != *id) {
+    return DataLoss("{}: is the manifest of {}", entry.manifest, entry.id.ToString());
+  }
+  COHORT_ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(entry.manifest));
+  if (IsComparable(rule, manifest)) return absl::OkStatus();
+  return FailedPrecondition("its {} is of another validation set", rule.metric);
 }
 
-bool IsWhole(const std::string& directory, const std::string& name,
-             const RefusedCallback& refused) {
-  const absl::Status status = CheckWhole(directory, name);
+bool Counts(const std::string& directory, const std::string& name, const BestRule& rule,
+            const RefusedCallback& refused) {
+  const absl::Status status = Check(directory, name, rule);
   if (!status.ok() && refused) {
     refused(JoinPath(JoinPath(directory, name), kManifestName), status);
   }
@@ -42,6 +50,7 @@ absl::StatusOr<std::vector<v1::BestCheckpoint>> Candidates(const std::string& di
     if (!manifest.ok() || !manifest->has_validated()) continue;
     const v1::Validated& validated = manifest->validated();
     if (validated.metric() != rule.metric || !rule.Better(validated.value(), nullptr)) continue;
+    if (!IsComparable(rule, *manifest)) continue;
     out.push_back(AsBest(*manifest, rule));
     out.back().set_checkpoint(entry.id.ToString());
   }
@@ -81,15 +90,15 @@ absl::StatusOr<std::optional<v1::BestCheckpoint>> BestOf(const std::string& dire
                                                          const v1::Manifest& last,
                                                          const BestRule& rule,
                                                          const RefusedCallback& refused) {
-  std::string damaged;
+  std::string named;
   if (last.has_best() && rule.Chose(last.best())) {
-    damaged = last.best().checkpoint();
-    if (IsWhole(directory, damaged, refused)) return std::optional(last.best());
+    named = last.best().checkpoint();
+    if (Counts(directory, named, rule, refused)) return std::optional(last.best());
   }
   COHORT_ASSIGN_OR_RETURN(const auto candidates, Candidates(directory, last, rule));
   for (const v1::BestCheckpoint& next : candidates) {
-    if (next.checkpoint() == damaged) continue;
-    if (IsWhole(directory, next.checkpoint(), refused)) return std::optional(next);
+    if (next.checkpoint() == named) continue;
+    if (Counts(directory, next.checkpoint(), rule, refused)) return std::optional(next);
   }
   return std::optional<v1::BestCheckpoint>();
 }

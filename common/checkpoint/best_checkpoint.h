@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,9 @@ namespace cohort {
 struct BestRule {
   std::string metric;  // "val_loss"
   bool highest = false;
+  // Whether the figure of a checkpoint is of the same validation set: figures of two say nothing of
+  // each other. Null: all are.
+  std::function<bool(const v1::Manifest&)> comparable;
 
   // Whether `value` is better than that of `best`, so far; null: there is none. NaN never is, nor
   // is one that equals it, nor the worst infinity.
@@ -33,10 +37,11 @@ BestRule RuleOf(const v1::BestCheckpoint& best);
 v1::BestCheckpoint AsBest(const v1::Manifest& manifest, const BestRule& rule);
 
 // The best checkpoint of the history that ends in `last`, one of those in `directory`: what `last`
-// names as such, where that is whole. Where it is not, the best of what is left: checkpoints that
-// say what their validation was. Of these only those of the timeline of `last` count: of older ones
-// it is not known whether a rollback has left them. `refused` is told of each that is not whole.
-// Nullopt where there is none. Errors: those of listing the directory.
+// names as such, where that is whole and comparable. Where it is not, the best of what is left:
+// comparable checkpoints that say what their validation was. Of these only those of the timeline of
+// `last` count: of older ones it is not known whether a rollback has left them. `refused` is told
+// of each that is not whole, and of the one that `last` names where it is not comparable. Nullopt
+// where there is none. Errors: those of listing the directory.
 absl::StatusOr<std::optional<v1::BestCheckpoint>> BestOf(const std::string& directory,
                                                          const v1::Manifest& last,
                                                          const BestRule& rule,

@@ -25,6 +25,7 @@ struct Sample {
   std::string best;             // what it names as the best, with `best_value`
   double best_value = 0;
   std::string metric = "val_loss";
+  uint64_t records = 0;  // of the validation set
 };
 
 v1::Manifest Write(const std::string& directory, const Sample& sample) {
@@ -41,6 +42,7 @@ v1::Manifest Write(const std::string& directory, const Sample& sample) {
   file->set_name("ps-0.safetensors");
   file->set_bytes(bytes.size());
   file->set_crc32(Crc32(0, bytes.data(), bytes.size()));
+  manifest.mutable_validation_data()->set_records(sample.records);
   if (sample.value.has_value()) {
     manifest.mutable_validated()->set_metric(sample.metric);
     manifest.mutable_validated()->set_value(*sample.value);
@@ -141,6 +143,34 @@ TEST_CASE("a best checkpoint that is torn is refused by name, and the next best 
   CHECK(refused.size() == 2);
   Tear(dir.path(), "ckpt-2-2-1");
   CHECK(best().empty());
+}
+
+TEST_CASE("a best checkpoint of another validation set is refused by name, and none of it counts") {
+  TestDirectory dir;
+  Write(dir.path(), {.id = {1, 1, 1}, .value = 0.1, .records = 10});
+  Write(dir.path(), {.id = {1, 1, 2}, .value = 0.4, .records = 20});
+  Write(dir.path(), {.id = {1, 1, 3}, .value = 0.3, .records = 20});
+  Write(dir.path(), {.id = {1, 1, 4}, .value = 0.2, .records = 10});
+  const auto last =
+      Write(dir.path(), {.id = {1, 1, 5}, .best = "ckpt-1-1-1", .best_value = 0.1, .records = 20});
+  std::vector<std::string> refused;
+  const auto best = [&](uint64_t records) {
+    refused.clear();
+    BestRule rule = kLowest;
+    rule.comparable = [&](const v1::Manifest& manifest) {
+      return manifest.validation_data().records() == records;
+    };
+    return Best(
+        BestOf(dir.path(), last, rule, [&](const std::string& path, const absl::Status& why) {
+          CHECK(testing::Contains(std::string(why.message()), "another validation set"));
+          refused.push_back(path);
+        }));
+  };
+  CHECK(best(10) == "ckpt-1-1-1");
+  CHECK(refused.empty());
+  CHECK(best(20) == "ckpt-1-1-3");
+  CHECK(refused == std::vector<std::string>{dir / "ckpt-1-1-1/manifest.json"});
+  CHECK(best(30).empty());
 }
 
 TEST_CASE("a name that leads out of the directory is no best checkpoint") {

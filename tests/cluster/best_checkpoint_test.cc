@@ -126,6 +126,25 @@ void KnowsItAfterTheChief(Body body) {
   CheckBest(s->checkpoint_dir(), Validations(s->log_dir()), /*highest=*/true);
 }
 
+// The user's choice: what another set has said is compared with nothing any more.
+void ForgetsAnotherValidationSet(Body body) {
+  PacedScenario s(body, "best-set", "max_to_keep: 100, keep_best: val_loss, mode: max");
+  s.Check(s->Kill(TaskRole::kChief, 0));
+  fs::remove(s->log_dir() + "/metrics.jsonl");
+  std::string job = s->options().job_yaml;
+  const std::string set = "records: 100, seed: 2";
+  job.replace(job.find(set), set.size(), "records: 100, seed: 3");
+  std::ofstream(s->job_file()) << job;
+  s.Check(s->Start(TaskRole::kChief, 0));
+  s.Said(TaskRole::kChief, 0, {"best_checkpoint_refused", "another validation set"});
+  s.Release(0);
+  s.Finish();
+  CheckBest(s->checkpoint_dir(), Validations(s->log_dir()), /*highest=*/true);
+  const v1::Manifest newest = Newest(s->checkpoint_dir());
+  const v1::Manifest best = ManifestOf(s->checkpoint_dir(), newest.best().checkpoint());
+  CHECK(best.job_spec().data().validation().generator().seed() == 3);
+}
+
 // The best and all that came after it are torn as a server is lost: the job goes back to before it.
 void LeavesItBehind(Body body) {
   PacedScenario s(body, "best-rollback", "max_to_keep: 100, keep_best: val_loss");
@@ -185,6 +204,8 @@ TEST_CASE("a chief that dies as it commits the best checkpoint has it all the sa
 
 COHORT_BOTH_BODIES("the best checkpoint outlives the newest", KeepsTheBest)
 COHORT_BOTH_BODIES("the best checkpoint is known after the chief has died", KnowsItAfterTheChief)
+COHORT_BOTH_BODIES("the best checkpoint of another validation set is not the best any more",
+                   ForgetsAnotherValidationSet)
 COHORT_BOTH_BODIES("a best checkpoint that a rollback leaves behind is not the best any more",
                    LeavesItBehind)
 
