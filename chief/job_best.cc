@@ -21,32 +21,31 @@ constexpr std::string_view kPrefix = "val_";  // of what a validation reports, a
 
 }  // namespace
 
-absl::Status JobRunner::FindBestAgain() {
+void JobRunner::FindBestAgain() {
   best_due_ = false;
-  if (best_ == nullptr) return absl::OkStatus();
+  if (best_ == nullptr) return;
   const std::string from = cluster_->newest_checkpoint();
-  if (from.empty()) {
-    best_->GoOnFrom(nullptr, std::nullopt);
-    return absl::OkStatus();
-  }
+  if (from.empty()) return best_->GoOnFrom(nullptr, std::nullopt);
   Do("looking for the best checkpoint in " + checkpoint_dir_);
+  const auto unknown = [this](const absl::Status& why) {  // no reason not to train
+    options_.log->Failure(LogLevel::kWarning, "best_checkpoint_unknown", why);
+  };
   const auto manifest = ReadManifest(JoinPath(from, kManifestName));
-  if (!manifest.ok()) {  // no reason not to train
-    options_.log->Failure(LogLevel::kWarning, "best_checkpoint_unknown", manifest.status());
-    best_->GoOnFrom(nullptr, std::nullopt);
-    return absl::OkStatus();
+  if (!manifest.ok()) {
+    unknown(manifest.status());
+    return best_->GoOnFrom(nullptr, std::nullopt);
   }
-  COHORT_ASSIGN_OR_RETURN(
-      auto best, BestOf(checkpoint_dir_, *manifest, best_->rule(),
-                        [this](const std::string& path, const absl::Status& why) {
-                          options_.log->Failure(LogLevel::kWarning, "best_checkpoint_refused",
-                                                Annotate(why, path));
-                          Say(fmt::format("warning: {} was the best checkpoint, and is refused: {}",
-                                          path, std::string(why.message())));
-                        }));
+  const auto found = BestOf(
+      checkpoint_dir_, *manifest, best_->rule(),
+      [this](const std::string& path, const absl::Status& why) {
+        options_.log->Failure(LogLevel::kWarning, "best_checkpoint_refused", Annotate(why, path));
+        Say(fmt::format("warning: {} was the best checkpoint, and is refused: {}", path,
+                        std::string(why.message())));
+      });
+  if (!found.ok()) unknown(found.status());
+  const auto best = found.ok() ? *found : std::nullopt;
   best_->GoOnFrom(&*manifest, best);
   told_best_ = best.has_value() ? best->checkpoint() : "";
-  return absl::OkStatus();
 }
 
 void JobRunner::JudgeValidation(uint64_t epoch) {

@@ -155,7 +155,7 @@ absl::Status JobRunner::StartCluster() {
                                                    spec.strategy().placement()));
   unfinished_ = cluster_->Unfinished();
   next_unfinished_ = 0;
-  COHORT_RETURN_IF_ERROR(FindBestAgain());
+  FindBestAgain();
   Do("taking the first checkpoint");
   return TakeFirstCut();
 }
@@ -365,7 +365,7 @@ absl::Status JobRunner::Recover(const absl::Status& error) {
   if (absl::IsCancelled(more)) return more;
   Do("restoring the newest checkpoint in " + checkpoint_dir_);
   COHORT_RETURN_IF_ERROR(cluster_->Restore());
-  COHORT_RETURN_IF_ERROR(FindBestAgain());
+  FindBestAgain();
   Do("training");
   ++report_.restores;
   unfinished_ = cluster_->Unfinished();

@@ -115,7 +115,7 @@ class JobRunner {
  private:
   // What lies between plan and end.
   absl::Status RunPlan();
-  // Makes it this chief's (directory_lock.h).
+  // job_directory.cc: makes it this chief's (directory_lock.h).
   absl::Status TakeDirectory();
   absl::Status LookAtDirectory();
   absl::Status CheckIsThisJob(const v1::Manifest& manifest) const;
@@ -141,7 +141,7 @@ class JobRunner {
   absl::Status End();
   absl::Status FillReport();
   // job_best.cc: with keep_best, else nothing. What is the best of what the cluster goes on from.
-  absl::Status FindBestAgain();
+  void FindBestAgain();
   // Of the state that the cluster has between two epochs.
   void JudgeValidation(uint64_t epoch);
   bool HeldByCheckpoint(uint64_t epoch) const;
