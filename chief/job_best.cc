@@ -24,6 +24,8 @@ constexpr std::string_view kPrefix = "val_";  // of what a validation reports, a
 void JobRunner::FindBestAgain() {
   best_due_ = false;
   if (best_ == nullptr) return;
+  // A figure that no manifest says must be found again.
+  const uint64_t validated = std::exchange(validated_epochs_, 0);
   const std::string from = cluster_->newest_checkpoint();
   if (from.empty()) return best_->GoOnFrom(nullptr, std::nullopt);
   Do("looking for the best checkpoint in " + checkpoint_dir_);
@@ -42,6 +44,7 @@ void JobRunner::FindBestAgain() {
         Say(fmt::format("warning: {} was the best checkpoint, and is refused: {}", path,
                         std::string(why.message())));
       });
+  if (manifest->has_validated()) validated_epochs_ = validated;
   if (!found.ok()) unknown(found.status());
   const auto best = found.ok() ? *found : std::nullopt;
   best_->GoOnFrom(&*manifest, best);

@@ -194,17 +194,20 @@ absl::Status JobRunner::MustCheckpoint(bool finished) {
 }
 
 absl::Status JobRunner::TrainAll() {
-  // A chief that was killed between the end of an epoch and its evaluation evaluates again.
   CoordinatorState state = cluster_->state();
-  bool evaluate_again = state.epoch > 0 && unfinished_.empty() &&
-                        state.next_place == state.epoch * plan_->steps_per_epoch();
+  bool evaluate_again = LacksValidation(state);
   while (state.epoch < plan_->epochs() || evaluate_again) {
     const absl::Status status = evaluate_again ? EvaluateAgain(state.epoch) : OneEpoch(state.epoch);
-    evaluate_again = false;
     if (!status.ok()) COHORT_RETURN_IF_ERROR(Recover(status));
     state = cluster_->state();
+    evaluate_again = !status.ok() && LacksValidation(state);
   }
   return absl::OkStatus();
+}
+
+bool JobRunner::LacksValidation(const CoordinatorState& state) const {
+  return state.epoch > validated_epochs_ && unfinished_.empty() &&
+         state.next_place == state.epoch * plan_->steps_per_epoch();
 }
 
 absl::Status JobRunner::OneEpoch(uint64_t epoch) {
@@ -349,6 +352,7 @@ absl::Status JobRunner::Evaluate(uint64_t epoch) {
   Say(fmt::format("epoch {}/{} validation, {}", epoch, plan_->epochs(),
                   FormatMetrics(record.metrics)));
   JudgeValidation(epoch);
+  validated_epochs_ = epoch;
   Report(std::move(record));
   return absl::OkStatus();
 }
@@ -371,6 +375,7 @@ absl::Status JobRunner::Recover(const absl::Status& error) {
   unfinished_ = cluster_->Unfinished();
   next_unfinished_ = 0;
   const CoordinatorState state = cluster_->state();
+  validated_epochs_ = std::min(validated_epochs_, state.epoch);
   steps_at_checkpoint_ = steps_at_report_ = steps_at_progress_ = state.steps;
   time_of_checkpoint_ = options_.clock->Now();
   Say(fmt::format("restored: going on at step {}", state.steps));

@@ -134,6 +134,9 @@ class JobRunner {
   absl::Status CloseEpoch(uint64_t epoch);
   // Whether a validation follows the epochs that are finished.
   bool Validates(uint64_t epochs) const;
+  // Whether the cluster is at the end of an epoch whose validation this life has not told: one that
+  // was killed, or has lost a ps, between the two evaluates again.
+  bool LacksValidation(const CoordinatorState& state) const;
   absl::Status Evaluate(uint64_t epoch);
   // After so many: by policy, or for the best.
   absl::Status CheckpointEpoch(uint64_t epochs);
@@ -182,6 +185,7 @@ class JobRunner {
   double steps_per_second_ = 0;
   uint64_t steps_at_progress_ = 0;
   TimePoint time_of_progress_;
+  uint64_t validated_epochs_ = 0;  // the last one that this life has told the validation of
   bool warned_not_finite_ = false;
   bool continued_ = false;            // from a checkpoint of a former life
   std::unique_ptr<BestKeeper> best_;  // null: without keep_best

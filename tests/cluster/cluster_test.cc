@@ -1,7 +1,10 @@
 // What a cluster does when its tasks die, on both bodies: `[in_process]` and `[processes]` run the
 // same scenarios.
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "tests/cluster/scenario.h"
 
@@ -60,6 +63,37 @@ void SurvivesAServer(Body body) {
   REQUIRE(s.Finish().timelines == 2);
 }
 
+// How often metrics.jsonl has the validation of the epoch.
+int Validations(Scenario* s, int epoch) {
+  std::ifstream in((*s)->log_dir() + "/metrics.jsonl");
+  const std::string told = fmt::format(R"("set":"validation","kind":"epoch","epoch":{},)", epoch);
+  int validations = 0;
+  for (std::string line; std::getline(in, line);) validations += line.find(told) != line.npos;
+  return validations;
+}
+
+// Epoch 1 is validated from its checkpoint on, with twenty closures of both servers.
+void ValidatesAgainAfterAServer(Body body) {
+  std::string job = WithValidation(RecommenderJob(2, 0));
+  const auto replace = [&](const std::string& what, const std::string& with) {
+    job.replace(job.find(what), what.size(), with);
+  };
+  replace("records: 100", "records: 640");
+  replace("every_steps: 0", "every_epochs: 1");
+  Scenario s(body, "validation",
+             MiniClusterOptions{.workers = 1, .job_yaml = job, .proxied = true});
+  s.Pace(0, std::chrono::milliseconds(200));
+  s.Check(s->StartAll());
+  s.Said(TaskRole::kChief, 0, {"checkpoint", "cut=1"});
+  s.Check(s->Kill(TaskRole::kPs, 1));
+  REQUIRE(Validations(&s, 1) == 0);
+  s.Check(s->Start(TaskRole::kPs, 1));
+  s.Release(0);
+  s.Finish();
+  REQUIRE(Validations(&s, 1) == 1);
+  REQUIRE(Validations(&s, 2) == 1);
+}
+
 void SurvivesTheChief(Body body) {
   PacedScenario s(body, "chief", 0);
   s.Bounce(TaskRole::kChief, 0);
@@ -82,6 +116,8 @@ COHORT_BOTH_BODIES("a job trains to its end and every task exits 0", TrainsToThe
 COHORT_BOTH_BODIES("the evaluator ends with the job", EvaluatorSeesTheEnd)
 COHORT_BOTH_BODIES("a job survives its workers", SurvivesAWorker)
 COHORT_BOTH_BODIES("a job survives a parameter server", SurvivesAServer)
+COHORT_BOTH_BODIES("a validation in which a parameter server is lost is done again",
+                   ValidatesAgainAfterAServer)
 COHORT_BOTH_BODIES("a job survives its chief", SurvivesTheChief)
 COHORT_BOTH_BODIES("a finished job says so", SaysThatAJobIsFinished)
 
