@@ -147,6 +147,12 @@ std::string WriteCheckpoint(const std::string& parent, uint64_t cut, uint64_t be
     manifest.mutable_best()->set_value(value);
     manifest.mutable_best()->set_epoch(best);
   }
+  v1::ReaderPositions* readers = manifest.mutable_chief()->add_readers();
+  readers->set_resource("train");
+  for (uint32_t worker : {0, 2}) {
+    readers->add_workers(worker);
+    readers->add_batches(10 + worker);
+  }
   v1::SnapshotFile* file = manifest.add_files();
   file->set_name("ps-0.safetensors");
   file->set_bytes(written->bytes);
@@ -171,6 +177,7 @@ TEST_CASE("inspect shows the newest whole checkpoint, or the one that is named")
   REQUIRE(newest.ok());
   REQUIRE_THAT(*newest, Contains("step:       200") && Contains("job:        sample"));
   REQUIRE_THAT(*newest, Contains("dense/kernel  float32[4, 1]  slots: momentum"));
+  REQUIRE_THAT(*newest, Contains("  train  worker:0 10 worker:2 12\n"));
   REQUIRE_THAT(*newest, Contains("[0, 4)") && Contains("ps-0.safetensors"));
   REQUIRE_THAT(*newest, Contains("beside it:\n  ckpt-0-1-1\n"));
   REQUIRE_THAT(*InspectCheckpoint(older), Contains("step:       100"));

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <utility>
@@ -86,6 +87,20 @@ std::string Tensors(const CheckpointReader& reader) {
   return text;
 }
 
+// Where the workers' readers go on (visitation independent).
+std::string Readers(const v1::Manifest& manifest) {
+  if (manifest.chief().readers().empty()) return "";
+  std::string text = "readers (batches that each worker has had):\n";
+  for (const v1::ReaderPositions& readers : manifest.chief().readers()) {
+    text += fmt::format("  {} ", readers.resource());
+    for (int i = 0; i < std::min(readers.workers_size(), readers.batches_size()); ++i) {
+      text += fmt::format(" worker:{} {}", readers.workers(i), readers.batches(i));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 std::string Files(const v1::Manifest& manifest) {
   std::string text = "files (checksums agree):\n";
   for (const v1::SnapshotFile& file : manifest.files()) {
@@ -145,9 +160,9 @@ absl::StatusOr<std::string> InspectCheckpoint(const std::string& path) {
   COHORT_ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(directory, {}));
   const v1::Manifest& manifest = reader->manifest();
   COHORT_ASSIGN_OR_RETURN(const std::string best, Best(directory, manifest, &refused));
-  return fmt::format("{}{}{}{}shard plan:\n{}{}{}", refused, Head(directory, manifest), best,
-                     Tensors(*reader), ShardPlanText(manifest.layout()), Files(manifest),
-                     Others(directory));
+  return fmt::format("{}{}{}{}{}shard plan:\n{}{}{}", refused, Head(directory, manifest), best,
+                     Readers(manifest), Tensors(*reader), ShardPlanText(manifest.layout()),
+                     Files(manifest), Others(directory));
 }
 
 }  // namespace cohort
