@@ -116,6 +116,19 @@ TEST_CASE("two datasets of one spec are two iterators, which another life finds 
   CHECK(std::set<std::string>(names.begin(), names.end()).size() == 3);
 }
 
+TEST_CASE("arguments beside a dataset come to the worker") {
+  Cluster c(1, 1);
+  c.Start();
+  v1::DatasetSpec spec;
+  spec.mutable_generator()->set_name("recommender");
+  const auto dataset = c.coordinator->CreatePerWorkerDataset(spec, {.name = "a", .batch_size = 4});
+  RequireOk(dataset.status());
+  RequireOk(c.coordinator->Schedule(c.step, *dataset, Arguments(1)).status());
+  RequireOk(c.coordinator->Join());
+  RequireOk(c.coordinator->Schedule(c.step, *dataset, Arguments(FakePeer::kTooMany)).status());
+  CHECK(testing::Contains(c.coordinator->Join().ToString(), "too many arguments"));
+}
+
 TEST_CASE("closures that a worker does not end go to others after the closure timeout") {
   Cluster c(2, 1);
   c.options.closure_timeout_s = 0.1;
