@@ -104,8 +104,46 @@ TEST_CASE("how batches are made, and where a person gets the data, make no other
   const std::string plain = identity("", "");
   CHECK(plain == identity("", "    prefetch: 0\n"));
   CHECK(plain == identity(", url: https://example.org/a.csv", ""));
+  CHECK(plain ==
+        identity(", sha256: f7e2670e0b0d7f9f1b0354baff30bddd4f3d41842b431912a361fb1d296e5c92", ""));
   CHECK(plain != identity("", "    take: 3\n"));
   CHECK(plain != identity("", "    shuffle: false\n"));
+}
+
+TEST_CASE("nor do the url and the checksums of IDX files") {
+  const testing::TestDirectory directory;
+  const auto write = [&](const std::string& name, const std::string& dims, size_t bytes) {
+    std::ofstream(directory / name, std::ios::binary) << dims << std::string(bytes, '\0');
+  };
+  write("images", std::string("\0\0\x08\x03\0\0\0\x03\0\0\0\x02\0\0\0\x02", 16), 12);
+  write("labels", std::string("\0\0\x08\x01\0\0\0\x03", 8), 3);
+  const auto identity = [&](const std::string& more) {
+    auto job = ParseJob(fmt::format("name: t\n"
+                                    "model:\n  sequential:\n"
+                                    "    - Input: {{shape: [2, 2], feature: image}}\n"
+                                    "    - Flatten\n    - Dense: {{units: 2}}\n"
+                                    "compile: {{loss: sparse_categorical_crossentropy}}\n"
+                                    "data:\n  train:\n"
+                                    "    idx: {{images: {0}/images, labels: {0}/labels{1}}}\n"
+                                    "    label: label\n"
+                                    "checkpoint: {{directory: c}}\n",
+                                    directory.path(), more),
+                        "t.yaml");
+    INFO(job.status().ToString());
+    REQUIRE(job.ok());
+    const auto plan = JobPlan::Make(*std::move(job), {});
+    INFO(plan.status().ToString());
+    REQUIRE(plan.ok());
+    return plan->identity();
+  };
+  const std::string plain = identity("");
+  CHECK(plain == identity(", url: https://example.org/mnist"));
+  CHECK(plain ==
+        identity(
+            ", sha256_images: df1d9803807de6bd3b7aafbcb5041eebcd8328f3aee2f7b016d07e614841a9c0"));
+  CHECK(plain ==
+        identity(
+            ", sha256_labels: c51ace58717b2767213fc2d70a828753f6d0addaa47cb266527ac47fa5d7ccc1"));
 }
 
 }  // namespace
