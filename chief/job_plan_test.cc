@@ -146,5 +146,45 @@ TEST_CASE("nor do the url and the checksums of IDX files") {
             ", sha256_labels: c51ace58717b2767213fc2d70a828753f6d0addaa47cb266527ac47fa5d7ccc1"));
 }
 
+TEST_CASE("validation records of another shape are found before anything is trained") {
+  const testing::TestDirectory directory;
+  const auto write = [&](const std::string& name, const std::string& dims, size_t bytes) {
+    return directory.Write(name, dims + std::string(bytes, '\0'));
+  };
+  const std::string of_images("\0\0\x08\x03\0\0\0\x03\0\0\0\x02\0\0\0", 15);
+  const std::string two = write("two", of_images + '\x02', 12);
+  const std::string three = write("three", of_images + '\x03', 18);
+  const std::string labels = write("labels", std::string("\0\0\x08\x01\0\0\0\x03", 8), 3);
+  auto job = ParseJob(fmt::format("model:\n  sequential:\n"
+                                  "    - Input: {{shape: [2, 2], feature: image}}\n"
+                                  "    - Flatten\n    - Dense: {{units: 2}}\n"
+                                  "compile: {{loss: sparse_categorical_crossentropy}}\n"
+                                  "data:\n  train:\n    idx: {{images: {0}, labels: {2}}}\n"
+                                  "    label: label\n"
+                                  "  validation:\n    idx: {{images: {1}, labels: {2}}}\n"
+                                  "checkpoint: {{directory: c}}\n",
+                                  two, three, labels),
+                      "t.yaml");
+  INFO(job.status().ToString());
+  REQUIRE(job.ok());
+  CHECK_THAT(
+      JobPlan::Make(*std::move(job), {}).status().ToString(),
+      Catch::Contains("t.yaml:11: the validation set's column \"image\" is uint8 [2, 3], the "
+                      "training set's uint8 [2, 2]"));
+}
+
+TEST_CASE("a validation set that lacks the model's columns is found before anything is trained") {
+  std::string job = Job("", "fit: {epochs: 1}\n");
+  const std::string set = "generator: {name: recommender, records: 25, seed: 2}\n";
+  job.replace(job.find(set), set.size(),
+              set + "    transforms: [{column: label, equals: \"yes\"}]\n");
+  auto parsed = ParseJob(job, "t.yaml");
+  INFO(parsed.status().ToString());
+  REQUIRE(parsed.ok());
+  const auto plan = JobPlan::Make(*std::move(parsed), {});
+  CHECK_THAT(plan.status().ToString(),
+             Catch::Contains("the validation set lacks a column: column \"features\""));
+}
+
 }  // namespace
 }  // namespace cohort
