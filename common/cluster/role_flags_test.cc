@@ -1,5 +1,7 @@
 #include "common/cluster/role_flags.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 #include "common/base/exit_code.h"
@@ -37,6 +39,22 @@ TEST_CASE("a task learns about itself from its flags and TF_CONFIG") {
   REQUIRE(context->incarnation != 0);
   REQUIRE_FALSE(context->host_id.empty());
   REQUIRE_FALSE(context->log->enabled(LogLevel::kWarning));
+}
+
+TEST_CASE("what tasks will be asked for and have not yet is said to be to come") {
+  for (const auto& [flag, said] :
+       {std::pair("--tls_key", "TLS is"), std::pair("--ssl", "TLS is"),
+        std::pair("--cert_file", "TLS is"), std::pair("--device", "CUDA is"),
+        std::pair("--cuda_devices", "CUDA is"), std::pair("--gpus", "CUDA is"),
+        std::pair("--replicas", "replicas of parameter servers are"),
+        std::pair("--trace_file", "a trace of a step is")}) {
+    RoleFlags flags;
+    FlagSet set("cohort-ps", "x");
+    AddRoleFlags(&set, &flags);
+    const ParsedFlags parsed = set.Parse({fmt::format("{}=1", flag)});
+    CHECK(parsed.exit_code == 64);
+    CHECK_THAT(parsed.err, Contains(fmt::format("{}: {} not there yet\n", flag, said)));
+  }
 }
 
 TEST_CASE("plaintext beyond loopback is refused without a word for it") {
