@@ -277,6 +277,12 @@ const Case kCases[] = {
     {"{learning_rate: 0.01}", "{learning_rate: 1e31}",
      "job.yaml:10: learning_rate of Adam must lie in [0, 1e30], and is 1e+31"},
     {"name: demo", "name: &a [*a]", "job.yaml:1: `name` must be text, not a list"},
+    {"{learning_rate: 0.01}", "{beta_2: 1}",
+     "job.yaml:10: beta_2 of Adam must lie in [0, 1), and is 1"},
+    {"{learning_rate: 0.01}", "{epsilon: 1e31}",
+     "job.yaml:10: epsilon of Adam must lie in [0, 1e30], and is 1e+31"},
+    {"{learning_rate: 0.01}", "{weight_decay: 1e31}",
+     "job.yaml:10: weight_decay of Adam must lie in [0, 1e30], and is 1e+31"},
     {"name: demo", "name: *nobody", "job.yaml:1: not YAML: the referenced anchor is not defined"},
     {"checkpoint: {directory: c}", "---\nname: b", "job.yaml:25: a job is one YAML document"},
 };
