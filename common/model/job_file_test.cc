@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "common/base/test_directory.h"
 #include "common/model/job_test_text.h"
 
 namespace cohort {
@@ -276,13 +277,13 @@ const Case kCases[] = {
      "job.yaml:10: beta_1 of Adam must lie in [0, 1), and is 1"},
     {"{learning_rate: 0.01}", "{learning_rate: 1e31}",
      "job.yaml:10: learning_rate of Adam must lie in [0, 1e30], and is 1e+31"},
-    {"name: demo", "name: &a [*a]", "job.yaml:1: `name` must be text, not a list"},
     {"{learning_rate: 0.01}", "{beta_2: 1}",
      "job.yaml:10: beta_2 of Adam must lie in [0, 1), and is 1"},
     {"{learning_rate: 0.01}", "{epsilon: 1e31}",
      "job.yaml:10: epsilon of Adam must lie in [0, 1e30], and is 1e+31"},
     {"{learning_rate: 0.01}", "{weight_decay: 1e31}",
      "job.yaml:10: weight_decay of Adam must lie in [0, 1e30], and is 1e+31"},
+    {"name: demo", "name: &a [*a]", "job.yaml:1: `name` must be text, not a list"},
     {"name: demo", "name: *nobody", "job.yaml:1: not YAML: the referenced anchor is not defined"},
     {"checkpoint: {directory: c}", "---\nname: b", "job.yaml:25: a job is one YAML document"},
 };
@@ -294,6 +295,59 @@ TEST_CASE("errors name the line and say what is wrong") {
     INFO(c.from << " -> " << c.to);
     CHECK_FALSE(job.ok());
     CHECK(job.status().message() == absl::string_view(c.message.data(), c.message.size()));
+  }
+}
+
+TEST_CASE("what jobs of Keras and of other strategies have most is told from a slip") {
+  const struct {
+    std::string_view from;
+    std::string to;  // {}: each of the names
+    std::vector<std::string_view> names;
+  } cases[] = {
+      {"- Dropout: {rate: 0.5}",
+       "- {}",
+       {"BatchNormalization", "LayerNormalization", "Conv1D", "Conv2D", "Conv3D", "MaxPooling2D",
+        "AveragePooling2D", "GlobalAveragePooling2D", "LSTM", "GRU", "SimpleRNN", "Bidirectional",
+        "MultiHeadAttention", "Attention", "ReLU", "Softmax", "Lambda", "Multiply",
+        "Normalization"}},
+      {"activation: relu", "activation: {}", {"elu", "selu", "silu", "swish", "gelu", "softplus"}},
+      {"activation: relu",
+       "kernel_initializer: {}",
+       {"HeNormal", "HeUniform", "GlorotNormal", "TruncatedNormal", "VarianceScaling",
+        "glorot_normal", "he_uniform", "lecun_normal", "orthogonal"}},
+      {"Adam:", "{}:", {"AdamW", "Adagrad", "Adadelta", "Adamax", "Nadam", "Ftrl", "Lion"}},
+      {"binary_crossentropy",
+       "{}",
+       {"CategoricalCrossentropy", "MeanAbsoluteError", "mean_absolute_error", "mae", "Huber",
+        "huber", "hinge", "KLDivergence", "kl_divergence", "poisson"}},
+      {"[accuracy]",
+       "[{}]",
+       {"AUC", "Precision", "Recall", "auc", "precision", "recall", "mae", "mse",
+        "categorical_accuracy", "TopKCategoricalAccuracy", "top_k_categorical_accuracy"}},
+      {"placement: balanced",
+       "mode: {}",
+       {"sync", "bounded_staleness", "mirrored", "multi_worker_mirrored", "collective",
+        "central_storage", "one_device"}},
+      {"placement: balanced",
+       "{}: 1",
+       {"replicas", "replicas_to_aggregate", "device", "devices", "gpus", "tls", "trace"}},
+      {"activation: relu",
+       "{}: 1",
+       {"kernel_regularizer", "bias_regularizer", "activity_regularizer", "kernel_constraint"}},
+      {"learning_rate: 0.01", "{}: 1", {"clipnorm", "clipvalue", "global_clipnorm"}},
+      {"metrics: [accuracy]",
+       "{}: 1",
+       {"weighted_metrics", "loss_weights", "jit_compile", "clipnorm", "clipvalue",
+        "global_clipnorm"}},
+      {"{epochs: 2}", "{{epochs: 2, {}: 1}}", {"callbacks", "class_weight", "sample_weight"}},
+      {"{directory: c}", "{{directory: c, {}: 1}}", {"incremental", "save_best_only"}},
+  };
+  for (const auto& c : cases) {
+    for (const std::string_view name : c.names) {
+      const auto job = ParseJob(With(c.from, fmt::format(fmt::runtime(c.to), name)), "job.yaml");
+      INFO(name << ": " << job.status());
+      CHECK(testing::Contains(job.status().ToString(), "is not there yet"));
+    }
   }
 }
 
