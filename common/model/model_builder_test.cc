@@ -256,6 +256,15 @@ TEST_CASE("a layer's name that is too long, and ids that are computed, are said 
         "depends on weights; they must come from the data");
 }
 
+TEST_CASE("columns' names are shown as a terminal may have them") {
+  const std::vector<FeatureType> columns = {{"x\x1b[2J", DType::kFloat32, {4}},
+                                            {"z", DType::kFloat32, {}}};
+  CHECK_THAT(
+      std::string(
+          Build("  sequential: [{Dense: {units: 1}}]\n", "loss: mse", columns).status().message()),
+      Catch::Contains("is no column of the data; its columns are x\\x1b[2J, z"));
+}
+
 TEST_CASE("names in snake case are Keras'") {
   CHECK(SnakeCase("Dense") == "dense");
   CHECK(SnakeCase("InputLayer") == "input_layer");
