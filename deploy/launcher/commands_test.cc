@@ -100,6 +100,10 @@ TEST_CASE("check finds what would only fail when the job runs") {
       "  validation:\n    generator: {name: recommender, records: 64, seed: 2}\n    label: label\n"
       "    transforms:\n      - {column: label, equals: \"yes\"}\nfit:");
   for (const auto& [job, said] :
+  const std::string own_type =
+      Replaced(own_transforms, "      - {column: label, equals: \"yes\"}\nfit:",
+               "      - {column: features, lookup: string, vocabulary: [avenger, ironman]}\n"
+               "      - {column: label, equals: \"yes\", dtype: int64}\nfit:");
        {std::pair(Replaced(kJob, "optimizer: adam", "optimizer: {Adam: {beta_1: 1}}"),
                   "job.yaml:8: beta_1 of Adam must lie in [0, 1), and is 1"),
         std::pair(dropping,
@@ -108,7 +112,10 @@ TEST_CASE("check finds what would only fail when the job runs") {
         std::pair(independent, "job.yaml:10: the training set has 10 records"),
         std::pair(own_transforms,
                   "job.yaml:21: the validation set lacks a column: column \"features\" holds text: "
-                  "give it a lookup or equals")}) {
+                  "give it a lookup or equals"),
+        std::pair(own_type,
+                  "job.yaml:21: the validation set's column \"label\" is int64 [], the training "
+                  "set's float32 []")}) {
     const auto text = Check(job);
     REQUIRE(ExitCodeOf(text.status()) == ExitCode::kData);
     CHECK_THAT(std::string(text.status().message()), Contains(said));
