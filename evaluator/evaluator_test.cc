@@ -1,5 +1,7 @@
 #include "evaluator/evaluator.h"
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
@@ -11,6 +13,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/base/test_directory.h"
+#include "common/base/unique_fd.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/safetensors.h"
@@ -236,6 +239,53 @@ TEST_CASE_METHOD(Fixture, "only the newest, only so many, only once") {
     CHECK(evaluator->done());
     CHECK(lines[0].find("\"step\":300") != std::string::npos);
   }
+}
+
+// What the admin port says of what the task does.
+std::string StatusPage(int port) {
+  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in name = {};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(static_cast<uint16_t>(port));
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(connect(fd.get(), reinterpret_cast<sockaddr*>(&name), sizeof(name)) == 0);
+  const std::string request = "GET /statusz HTTP/1.0\r\n\r\n";
+  REQUIRE(send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) ==
+          static_cast<ssize_t>(request.size()));
+  std::string page;
+  char buffer[4096];
+  for (ssize_t n; (n = recv(fd.get(), buffer, sizeof(buffer), 0)) > 0;) {
+    page.append(buffer, static_cast<size_t>(n));
+  }
+  return page;
+}
+
+TEST_CASE_METHOD(Fixture, "its page says what it does, and what the last checkpoint came to") {
+  CHECK(Create(Options())->admin_port() == -1);
+  Evaluator::Options options = Options();
+  options.admin_address = "127.0.0.1:0";
+  std::unique_ptr<Evaluator> evaluator;
+  const auto page = [&] { return StatusPage(evaluator->admin_port()); };
+  std::string meanwhile;
+  options.print = [&](std::string_view) {
+    meanwhile = page();
+    return absl::OkStatus();
+  };
+  evaluator = Create(options);
+  const std::string waiting = "waiting for a checkpoint (" + directory.path() + "), ";
+  CHECK_FALSE(Poll(evaluator.get()));
+  CHECK_THAT(page(), Catch::Contains(waiting) && Catch::Contains("\nnothing was evaluated yet\n"));
+  Write(1, 0);
+  std::ofstream(directory / "ckpt-0-1-1/ps-0.safetensors", std::ios::trunc) << "torn";
+  CHECK(Poll(evaluator.get()));
+  CHECK_THAT(page(), Catch::Contains("\nckpt-0-1-1 was refused: "));
+  Write(2, 0);
+  CHECK(Poll(evaluator.get()));
+  CHECK_THAT(meanwhile, Catch::Contains("evaluating ckpt-0-1-2, "));
+  CHECK_FALSE(Poll(evaluator.get()));
+  CHECK_THAT(page(), Catch::Contains(waiting) &&
+                         Catch::Contains("\nevaluated ckpt-0-1-2, step 200, 75 examples, ") &&
+                         Catch::Contains("loss 0.69314"));
 }
 
 TEST_CASE_METHOD(Fixture, "what cannot be evaluated") {
