@@ -195,9 +195,17 @@ TEST_CASE(
     Deliver(&exchange, static_cast<uint32_t>(ps), fenced, 0);
   }
   REQUIRE(exchange.state() == State::kRunning);
-  Serve(&world, &exchange, exchange.NextPoll());
-  CHECK(exchange.state() == State::kDone);
-  CHECK(exchange.result().push.applied == 3);
+  SECTION("it has") {
+    Serve(&world, &exchange, exchange.NextPoll());
+    CHECK(exchange.state() == State::kDone);
+    CHECK(exchange.result().push.applied == 3);
+  }
+  SECTION("it does not: the end says why") {
+    exchange.Poll(ExchangeOptions{}.hold_timeout_us, &sink);
+    CHECK(absl::IsAborted(exchange.status()));
+    CHECK_THAT(exchange.status().ToString(),
+               Catch::Contains("its chief's generation is 1, ours 2"));
+  }
 }
 
 TEST_CASE("what a server refuses as settled is no duplicate") {
