@@ -157,5 +157,16 @@ TEST_CASE("all streams together hold only so much") {
   CHECK(held.bytes() == 0);
 }
 
+TEST_CASE("a stream that goes without a word gives back what it holds") {
+  TestCore ps;
+  HeldBytes held(1 << 30);
+  {
+    Client client(&ps, &held);
+    for (uint64_t i = 0; i < 10; ++i) client.SendElement(i, /*more=*/true);
+    CHECK(held.bytes() > 0);
+  }
+  CHECK(held.bytes() == 0);
+}
+
 }  // namespace
 }  // namespace cohort::ps_test
