@@ -1,7 +1,9 @@
 #include "ps_server/data_stream.h"
 
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "ps_server/core_test_util.h"
+#include "ps_server/ps_service.h"
 
 namespace cohort::ps_test {
 namespace {
@@ -68,7 +70,7 @@ struct Client {
   CodecCounters counters;
   PushPullEncoder encoder;
   std::shared_ptr<RecordingStream> stream = std::make_shared<RecordingStream>();
-  std::unique_ptr<DataStream> handler;
+  std::unique_ptr<StreamHandler> handler;
 };
 
 TEST_CASE("of messages without payload nothing is held") {
@@ -166,6 +168,28 @@ TEST_CASE("a stream that goes without a word gives back what it holds") {
     CHECK(held.bytes() > 0);
   }
   CHECK(held.bytes() == 0);
+}
+
+TEST_CASE("the streams of a service share what they may hold") {
+  TestCore ps;
+  RealClock clock;
+  PsService service({.max_held_bytes = 768 << 10});
+  const auto open =
+      service.Methods(ps.core.get(), &clock).at("/cohort.v1.ParameterServer/PushPull");
+  HeldBytes spare(0);
+  Client first(&ps, &spare);
+  Client second(&ps, &spare);
+  for (Client* client : {&first, &second}) client->handler = open(client->stream, nullptr);
+  for (uint64_t i = 0; i < 100; ++i) first.SendElement(i, true);
+  const size_t before = service.held().bytes();
+  CHECK(before > 0);
+  for (uint64_t i = 0; i < 1000 && !second.stream->closed.has_value(); ++i) {
+    second.SendElement(i, true);
+  }
+  REQUIRE(second.stream->closed.has_value());
+  CHECK(absl::IsResourceExhausted(*second.stream->closed));
+  CHECK_FALSE(first.stream->closed.has_value());
+  CHECK(service.held().bytes() == before);
 }
 
 }  // namespace
