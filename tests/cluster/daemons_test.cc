@@ -271,6 +271,22 @@ TEST_CASE("every role answers on its admin port while it trains, and says which 
     REQUIRE(page.find("200 OK") != std::string::npos);
     REQUIRE(page.find(status[i]) != std::string::npos);
   }
+  // Each worker's share in what the chief counts.
+  const auto limit = std::chrono::steady_clock::now() + Scaled(seconds(60));
+  std::string chief;
+  for (const char* worker : {"0", "1"}) {
+    const auto steps = fmt::format("cohort_chief_worker_steps_total{{worker=\"{}\"}}", worker);
+    while (Metric(chief = Get(ports[3], "/metrics"), steps) == 0) {
+      REQUIRE(std::chrono::steady_clock::now() < limit);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  CHECK(Metric(chief, "cohort_chief_examples_total") > 0);
+  const std::string page = Get(ports[3], "/statusz");
+  for (const char* worker : {"worker:0", "worker:1"}) {
+    CHECK_THAT(page, Catch::Contains(fmt::format("\n{}  ", worker)));
+  }
+  CHECK_THAT(page, Catch::Contains(" closures in hand, no result for "));
   // gRPC's health protocol, of those that serve gRPC.
   REQUIRE(Health(s->port(TaskRole::kPs, 0)) == "\x08\x01");
   REQUIRE(Health(s->port(TaskRole::kWorker, 0)) == "\x08\x01");
