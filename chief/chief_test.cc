@@ -37,6 +37,7 @@ TEST_CASE("why a job fails is told, also when a signal has come") {
   }
   const auto chief = Chief::Start(std::move(options));
   REQUIRE(chief.ok());
+  CHECK((*chief)->admin_port() == -1);  // it has none
   const int code = RunUntilEnd(chief->get(), signals->get(), log.get());
   const absl::Status why = (*chief)->Wait().status();
   INFO(why.ToString() << "\n" << said);
