@@ -5,8 +5,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <type_traits>
 
 #include "common/base/clock.h"
 #include "common/base/exit_code.h"
@@ -34,8 +36,19 @@ std::string MissingValue(std::string_view what) {
   return fmt::format("{}: its value is missing", what.substr(0, colon));
 }
 
-std::string MissingNumber(const std::string& text) {
-  return text.empty() ? "its value is missing" : "";
+// What is wrong with a number that CLI11 would take: it wraps "-1" around, and cuts what is too
+// long.
+template <typename T>
+std::string WrongNumber(const std::string& text) {
+  if (text.empty()) return "its value is missing";
+  if constexpr (std::is_integral_v<T>) {
+    if (std::is_unsigned_v<T> && text[0] == '-') return fmt::format("{} is negative", text);
+    T value{};
+    const char* const end = text.data() + text.size();
+    const auto result = std::from_chars(text.data(), end, value);
+    if (result.ec == std::errc::result_out_of_range) return fmt::format("{} is too large", text);
+  }
+  return "";
 }
 
 // What is wrong with a time; "" where nothing is, or where it is not a number at all.
@@ -67,7 +80,7 @@ class FlagSet::Impl {
       CLI::Option* const option =
           app->add_option(dashed, *value, std::string(help))->capture_default_str();
       // `--threads "$THREADS"` of a variable that is not set would be 0 without a word.
-      if constexpr (std::is_arithmetic_v<T>) option->check(CLI::Validator(MissingNumber, ""));
+      if constexpr (std::is_arithmetic_v<T>) option->check(CLI::Validator(WrongNumber<T>, ""));
     }
     names.emplace_back(dashed);
   }

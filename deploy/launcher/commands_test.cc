@@ -236,6 +236,21 @@ TEST_CASE("inspect says which checkpoint is the best, and refuses a torn one by 
           Contains("best:       ckpt-0-1-1 (val_loss 0.2500, epoch 1), which is not there"));
 }
 
+TEST_CASE("a checkpoint that is named by nothing, or from a directory that is gone, is an error") {
+  std::string refused;
+  CHECK(ExitCodeOf(FindCheckpoint("", &refused).status()) == ExitCode::kUsage);
+  const std::filesystem::path here = std::filesystem::current_path();
+  {
+    testing::TestDirectory dir;
+    std::filesystem::current_path(dir.path());
+    std::filesystem::remove(dir.path());
+  }
+  for (const char* path : {"best", ".", "ckpt-1-1-1"}) {
+    CHECK(ExitCodeOf(InspectCheckpoint(path).status()) == ExitCode::kNoInput);
+  }
+  std::filesystem::current_path(here);
+}
+
 TEST_CASE("where no job has kept a best checkpoint, inspect and evaluate say so") {
   testing::TestDirectory dir;
   WriteCheckpoint(dir.path(), 1);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/checkpoint/best_checkpoint.h"
 #include "common/checkpoint/checkpoint_directory.h"
@@ -132,8 +133,13 @@ absl::StatusOr<std::string> FindBestIn(const std::string& directory, std::string
 }  // namespace
 
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path, std::string* refused) {
+  if (path.empty()) {
+    return WithExitCode(InvalidArgument("\"\" names no checkpoint"), ExitCode::kUsage);
+  }
   std::error_code ignored;
-  fs::path clean = fs::absolute(path).lexically_normal();
+  // Without a working directory only what is relative to it is not there.
+  fs::path clean = fs::absolute(path, ignored).lexically_normal();
+  if (clean.empty()) return NotFound("{} is not there: nor is the working directory", path);
   if (!clean.has_filename()) clean = clean.parent_path();  // a slash at the end
   if (!fs::exists(path, ignored)) {
     if (clean.filename() == kBestName && fs::is_directory(clean.parent_path(), ignored)) {

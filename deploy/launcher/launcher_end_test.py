@@ -74,6 +74,16 @@ class EndTest(unittest.TestCase):
         self.assertEqual(c.wait(), 130, c.text())
         self.assertTrue(os.path.exists(c.dir + "/evaluator-0.term"))
 
+    def test_an_evaluator_that_fails_for_good_after_the_chiefs_end_is_no_good_end(self):
+        for flags in ([], ["--restart"]):
+            c = Launcher(self, ["--evaluator", *flags], chief="until('ready')",
+                         evaluator="open(base + '/ready', 'w').close()\nuntil('go')\nsys.exit(65)",
+                         worker="until('never')", ps="until('never')")
+            c.until(lambda: "the job is done: ending" in c.text())
+            c.touch("go")
+            self.assertEqual(c.wait(), 65, c.text())
+            self.assertIn("evaluator:0 exited with 65", c.text())
+
     def test_an_evaluator_that_dies_after_the_chiefs_end_is_started_again(self):
         c = Launcher(self, ["--evaluator", "--restart"], chief="until('ready')",
                      evaluator="open(base + '/ready', 'w').close()\n"

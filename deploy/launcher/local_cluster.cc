@@ -29,7 +29,9 @@ absl::Status CannotMake(const std::string& path, std::string_view why) {
 }
 
 absl::StatusOr<std::string> MakeTemporary() {
-  std::string path = (fs::temp_directory_path() / "cohort-run.XXXXXX").string();
+  std::error_code error;
+  std::string path = (fs::temp_directory_path(error) / "cohort-run.XXXXXX").string();
+  if (error) return CannotMake("of this run in $TMPDIR", error.message());
   if (mkdtemp(path.data()) == nullptr) return CannotMake(path, std::strerror(errno));
   return path;
 }
@@ -109,13 +111,17 @@ absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options) {
   if (run.empty()) {
     COHORT_ASSIGN_OR_RETURN(run, MakeTemporary());
   }
-  run = fs::absolute(run).lexically_normal().string();
+  std::error_code error;
+  const auto absolute = [&error](const std::string& path) {
+    return error ? path : fs::absolute(path, error).lexically_normal().string();
+  };
+  run = absolute(run);
   made.tasks = run + "/tasks";
-  made.logs = options.log_dir.empty() ? run + "/logs" : fs::absolute(options.log_dir).string();
-  made.checkpoints = options.checkpoint_dir.empty() ? run + "/checkpoints"
-                                                    : fs::absolute(options.checkpoint_dir).string();
+  made.logs = options.log_dir.empty() ? run + "/logs" : absolute(options.log_dir);
+  made.checkpoints =
+      options.checkpoint_dir.empty() ? run + "/checkpoints" : absolute(options.checkpoint_dir);
+  if (error) return CannotMake(run, error.message());
   for (const std::string& path : {made.tasks, made.logs, made.checkpoints}) {
-    std::error_code error;
     fs::create_directories(path, error);
     if (error) return CannotMake(path, error.message());
   }

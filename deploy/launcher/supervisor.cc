@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "common/base/exit_code.h"
@@ -191,6 +192,10 @@ void Supervisor::OnExit(Task* task, int wait_status) {
       !IsFinal(code, chief) && options_.restart) {
     return ScheduleRestart(task, lived);
   }
+  if (phase_ == Phase::kFinishing && EndsByItself(task->spec.task) && !expected &&
+      IsFinal(code, chief)) {
+    exit_code_ = code;
+  }
   if (phase_ != Phase::kRunning) return;
   if (chief && code == 0) return EnterFinishing();
   if (IsFinal(code, chief) || (chief && !options_.restart)) {
@@ -228,6 +233,10 @@ std::string Supervisor::LastWords(const Task& task, int wait_status) const {
   std::string what = fmt::format("{} {} after {:.1f} s", task.spec.task, DescribeExit(wait_status),
                                  ToSeconds(lived));
   if (wait_status == 0) what += ", and the job is not done";
+  std::error_code unknown;
+  if (lines.empty() && !std::filesystem::exists(task.spec.log_file, unknown) && !unknown) {
+    return fmt::format("{}; its log {} is not there any more", what, task.spec.log_file);
+  }
   if (lines.empty()) {
     return fmt::format("{}; it wrote nothing to {}{}", what, task.spec.log_file,
                        IsOnFullDisk(task.spec.log_file) ? ", whose file system is full" : "");

@@ -74,7 +74,7 @@ class Supervisor {
 
   // Starts all and returns the chief's exit code when no process is left: 128 + signal where a
   // signal ended the launcher (after the chief's 0: where it cut an evaluator off), the code of the
-  // task that failed for good where one did.
+  // task that failed for good where one did (after the chief's 0: an evaluator).
   int Run();
 
  private:
