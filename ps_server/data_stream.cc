@@ -60,7 +60,7 @@ DataStream::DataStream(PsCore* core, CodecCounters* counters, size_t max_request
       encoder_(counters),
       arena_memory_(std::make_unique<char[]>(kArenaBytes)),
       arena_(ArenaIn(arena_memory_.get())),
-      held_(held),
+      held_(held, stream_),
       on_unix_socket_(stream_->peer().starts_with("unix:")) {
   ResetHeaders();
 }
@@ -121,7 +121,7 @@ absl::Status DataStream::KeepPart(Message* message) {
   if (bytes > max_request_bytes_) {
     return ResourceExhausted("a request that takes more than {} bytes", max_request_bytes_);
   }
-  if (!held_.Set(bytes)) {
+  if (!held_.Hold(bytes)) {
     return ResourceExhausted(
         "requests whose end has not come hold all that they may; this one has {} bytes", bytes);
   }
@@ -352,12 +352,12 @@ void DataStream::EndRequest() {
 // Many idle streams, each with what its largest request took, are no less than one large request.
 void DataStream::KeepForNext() {
   const size_t kept = Trim(kKeptBytes, kKeptSlices);
-  if (!held_.Set(kept > kUsualBytes ? kept : 0)) GiveBack();
+  if (!held_.Keep(kept > kUsualBytes ? kept : 0)) GiveBack();
 }
 
 void DataStream::GiveBack() {
   Trim(0, 0);
-  held_.Set(0);
+  held_.Keep(0);
 }
 
 // Keeps so many bytes of messages, and the lists of so many slices and entries. Returns the bytes

@@ -170,6 +170,29 @@ TEST_CASE("a stream that goes without a word gives back what it holds") {
   CHECK(held.bytes() == 0);
 }
 
+TEST_CASE("a request whose rest does not come gives way where others lack memory") {
+  TestCore ps;
+  const bool patient = GENERATE(true, false);
+  HeldBytes held(768 << 10, patient ? Duration(std::chrono::hours(1)) : Duration::zero());
+  Client idle(&ps, &held);
+  Client keeps(&ps, &held);
+  Client other(&ps, &held);
+  for (uint64_t i = 0; i < 100; ++i) idle.SendElement(i, true);
+  keeps.SendElements(1000, /*more=*/false);
+  CHECK(held.bytes() > size_t{64} << 10);
+  for (uint64_t i = 0; i < 5000 && !other.stream->closed.has_value(); ++i) {
+    other.SendElement(i, true);
+  }
+  REQUIRE(other.stream->closed.has_value());
+  CHECK_FALSE(keeps.stream->closed.has_value());
+  REQUIRE(idle.stream->closed.has_value() == !patient);
+  if (patient) return;
+  CHECK(absl::IsDeadlineExceeded(*idle.stream->closed));
+  const size_t before = held.bytes();
+  idle.handler->OnClosed(absl::OkStatus());
+  CHECK(held.bytes() < before);
+}
+
 TEST_CASE("the streams of a service share what they may hold") {
   TestCore ps;
   RealClock clock;
@@ -183,7 +206,7 @@ TEST_CASE("the streams of a service share what they may hold") {
   for (uint64_t i = 0; i < 100; ++i) first.SendElement(i, true);
   const size_t before = service.held().bytes();
   CHECK(before > 0);
-  for (uint64_t i = 0; i < 1000 && !second.stream->closed.has_value(); ++i) {
+  for (uint64_t i = 0; i < 5000 && !second.stream->closed.has_value(); ++i) {
     second.SendElement(i, true);
   }
   REQUIRE(second.stream->closed.has_value());

@@ -3,49 +3,61 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
 
 namespace cohort {
 
+class Stream;
+
 // What requests hold of which the end has not come, and what streams keep for the next one, over
-// all streams of a server: their clients may take their time, and there may be many. Thread-safe.
+// all streams of a server: their clients may take their time, and there may be many. Where they all
+// hold what they may, a request of which nothing has come for a while gives way: its stream is
+// closed, and half a request is nothing. Thread-safe.
 class HeldBytes {
  public:
-  explicit HeldBytes(size_t most) : most_(most) {}
+  explicit HeldBytes(size_t most, Duration patience = std::chrono::seconds(10))
+      : most_(most), patience_(patience) {}
 
-  // One request's share; given back with it.
+  // One stream's share; given back with it. Of one thread.
   class Share {
    public:
-    explicit Share(HeldBytes* all) : all_(all) {}
-    ~Share() { Set(0); }
+    Share(HeldBytes* all, std::weak_ptr<Stream> stream);
+    ~Share();
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
 
-    // What the request holds now. False where all together would hold more than they may: it is as
-    // before then.
-    bool Set(size_t bytes) {
-      if (bytes == bytes_) return true;
-      // Where it becomes less the sum wraps around and fits.
-      const size_t more = bytes - bytes_;
-      const size_t now = all_->bytes_.fetch_add(more, std::memory_order_relaxed) + more;
-      if (bytes > bytes_ && now > all_->most_) {
-        all_->bytes_.fetch_sub(more, std::memory_order_relaxed);
-        return false;
-      }
-      bytes_ = bytes;
-      return true;
-    }
+    // A part of a request has come, and it holds so much until its end. False where all together
+    // would hold more than they may: the share is as before then.
+    bool Hold(size_t bytes);
+    // No request is unfinished, and so much is kept for the next one. False as with Hold.
+    bool Keep(size_t bytes);
 
    private:
+    friend class HeldBytes;
+    bool Set(size_t bytes);
+
     HeldBytes* const all_;
+    const std::weak_ptr<Stream> stream_;
     size_t bytes_ = 0;
+    std::atomic<int64_t> waits_since_{0};  // nanoseconds of the clock; 0: no request is unfinished
   };
 
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   size_t most() const { return most_; }
 
  private:
+  void EndIdle(int64_t now);
+
   const size_t most_;
+  const Duration patience_;
   std::atomic<size_t> bytes_{0};
+  Mutex mu_;
+  std::set<const Share*> shares_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace cohort
