@@ -7,6 +7,7 @@
 //   3. CheckpointEpoch, or the last checkpoint: a cut, whose manifest says so.
 //   4. TellBest.
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "chief/job_runner.h"
@@ -58,8 +59,18 @@ void JobRunner::JudgeValidation(uint64_t epoch) {
   const auto found = std::find_if(report_.validation.begin(), report_.validation.end(),
                                   [&](const MetricTotal& metric) { return metric.name == wanted; });
   if (found == report_.validation.end() || found->count == 0) return;
+  if (BestIsGone()) FindBestAgain();
   const CoordinatorState state = cluster_->state();
   best_due_ = best_->Validated({state.timeline, epoch, state.next_place}, found->mean());
+}
+
+// Deleted by somebody: nothing that comes is to be compared with it.
+bool JobRunner::BestIsGone() const {
+  const auto best = best_->best();
+  std::error_code unknown;
+  return best.has_value() &&
+         !std::filesystem::exists(JoinPath(checkpoint_dir_, best->checkpoint()), unknown) &&
+         !unknown;
 }
 
 bool JobRunner::HeldByCheckpoint(uint64_t epoch) const {

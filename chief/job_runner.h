@@ -147,6 +147,7 @@ class JobRunner {
   void FindBestAgain();
   // Of the state that the cluster has between two epochs.
   void JudgeValidation(uint64_t epoch);
+  bool BestIsGone() const;
   bool HeldByCheckpoint(uint64_t epoch) const;
   // A new best, once.
   void TellBest();

@@ -145,6 +145,25 @@ void ForgetsAnotherValidationSet(Body body) {
   CHECK(best.job_spec().data().validation().generator().seed() == 3);
 }
 
+// Deleted by somebody as the job runs: what comes after is not compared with it.
+void NoticesThatItIsGone(Body body) {
+  PacedScenario s(body, "best-gone", "max_to_keep: 100, keep_best: val_loss, mode: max");
+  const std::string directory = s->checkpoint_dir();
+  const std::string gone = directory + "/" + Newest(directory).best().checkpoint();
+  fs::remove_all(gone);
+  s.Said(TaskRole::kChief, 0, {"best_checkpoint_"});
+  s.Release(0);
+  REQUIRE(s.Finish().timelines == 1);
+  CHECK(!fs::exists(gone));
+  std::map<uint64_t, double> losses;
+  const auto left = ListCheckpoints(directory);
+  for (const CheckpointEntry& entry : *left) {
+    const v1::Manifest manifest = ManifestOf(directory, entry.id.ToString());
+    if (manifest.has_validated()) losses[manifest.epoch()] = manifest.validated().value();
+  }
+  CheckBest(directory, losses, /*highest=*/true);
+}
+
 // The best and all that came after it are torn as a server is lost: the job goes back to before it.
 void LeavesItBehind(Body body) {
   PacedScenario s(body, "best-rollback", "max_to_keep: 100, keep_best: val_loss");
@@ -206,6 +225,8 @@ COHORT_BOTH_BODIES("the best checkpoint outlives the newest", KeepsTheBest)
 COHORT_BOTH_BODIES("the best checkpoint is known after the chief has died", KnowsItAfterTheChief)
 COHORT_BOTH_BODIES("the best checkpoint of another validation set is not the best any more",
                    ForgetsAnotherValidationSet)
+COHORT_BOTH_BODIES("a best checkpoint that somebody deletes is not the best any more",
+                   NoticesThatItIsGone)
 COHORT_BOTH_BODIES("a best checkpoint that a rollback leaves behind is not the best any more",
                    LeavesItBehind)
 
