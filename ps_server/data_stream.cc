@@ -92,6 +92,7 @@ void DataStream::OnFrame(Frame frame) {
     return;
   }
   if (more) return;
+  held_.Complete();
   Execute(assembler_.Finish());
   EndRequest();
 }
@@ -373,6 +374,9 @@ size_t DataStream::Trim(size_t message_bytes, size_t entries) {
   for (const auto& message : messages_) kept += message->staging ? message->staging->size() : 0;
   if (payload_.capacity() > entries) std::vector<PayloadSlice>().swap(payload_);
   kept += payload_.capacity() * sizeof(PayloadSlice);
+  if (static_cast<size_t>(answer_word_.begin_size()) > entries) {
+    v1::SharedPayload().Swap(&answer_word_);
+  }
   return kept + encoder_.Trim(entries) + assembler_.Trim(entries);
 }
 

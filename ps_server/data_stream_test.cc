@@ -1,7 +1,15 @@
 #include "ps_server/data_stream.h"
 
+#include <fmt/format.h>
+
+#include <functional>
+#include <optional>
+
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/base/test_time.h"
+#include "common/rpc/stream_client.h"
+#include "common/rpc/stream_server.h"
 #include "ps_server/core_test_util.h"
 #include "ps_server/ps_service.h"
 
@@ -178,8 +186,9 @@ TEST_CASE("a request whose rest does not come gives way where others lack memory
   Client keeps(&ps, &held);
   Client other(&ps, &held);
   for (uint64_t i = 0; i < 100; ++i) idle.SendElement(i, true);
-  keeps.SendElements(1000, /*more=*/false);
-  CHECK(held.bytes() > size_t{64} << 10);
+  const size_t before = held.bytes();
+  keeps.SendElements(300, /*more=*/false);
+  CHECK(held.bytes() > before);
   for (uint64_t i = 0; i < 5000 && !other.stream->closed.has_value(); ++i) {
     other.SendElement(i, true);
   }
@@ -188,9 +197,97 @@ TEST_CASE("a request whose rest does not come gives way where others lack memory
   REQUIRE(idle.stream->closed.has_value() == !patient);
   if (patient) return;
   CHECK(absl::IsDeadlineExceeded(*idle.stream->closed));
-  const size_t before = held.bytes();
+  const size_t with_idle = held.bytes();
   idle.handler->OnClosed(absl::OkStatus());
-  CHECK(held.bytes() < before);
+  CHECK(held.bytes() < with_idle);
+}
+
+TEST_CASE("what streams keep leaves room for what comes") {
+  TestCore ps;
+  HeldBytes held(4 << 20);
+  std::vector<std::unique_ptr<Client>> keep;
+  for (int i = 0; i < 32; ++i) {
+    keep.push_back(std::make_unique<Client>(&ps, &held));
+    keep.back()->SendElements(1000, /*more=*/false);
+    CHECK(keep.back()->stream->answers == 1);
+    CHECK(held.bytes() <= held.most() / 4);
+  }
+  CHECK(held.bytes() > held.most() / 8);
+  Client good(&ps, &held);
+  for (uint64_t i = 0; i < 1000; ++i) good.SendElement(i, true);
+  good.SendElement(1000, false);
+  CHECK_FALSE(good.stream->closed.has_value());
+  CHECK(good.stream->answers == 1);
+}
+
+// A client's end of a real stream, polled by the test's thread.
+struct RealClient : StreamHandler {
+  RealClient(const std::string& address, CompletionLoop* client_loop)
+      : loop(client_loop), client(*StreamClient::Create(address, {})) {
+    stream = client->Open("/cohort.v1.ParameterServer/PushPull", this, loop, {});
+  }
+  ~RealClient() override {
+    stream->Abort();
+    Until([this] { return closed.has_value(); });
+  }
+  void OnFrame(Frame) override {}
+  void OnClosed(const absl::Status& status) override { closed = status; }
+  bool Until(const std::function<bool()>& what) {
+    return loop->RunUntil(what,
+                          CompletionLoop::Clock::now() + testing::Scaled(std::chrono::seconds(30)));
+  }
+  // The first half of a push of 800 KB.
+  void SendHalf() {
+    v1::PushPullHeader header;
+    header.set_sequence(1);
+    header.set_more(true);
+    v1::PushEntry* entry = header.mutable_push()->add_sections()->add_entries();
+    entry->set_kind(v1::GRADIENT);
+    entry->set_count(100'000);
+    PushPullEncoder encoder;
+    encoder.BeginPayload();
+    encoder.Append(BufferRef::Allocate(400'000), 0, 400'000);
+    stream->Send(encoder.Finish(header));
+  }
+
+  CompletionLoop* const loop;
+  std::unique_ptr<StreamClient> client;
+  std::shared_ptr<Stream> stream;
+  std::optional<absl::Status> closed;
+};
+
+TEST_CASE("half a push gives way to another connection's, and the server goes on") {
+  TestCore ps;
+  RealClock clock;
+  PsService service({.max_held_bytes = 768 << 10, .patience = Duration::zero()});
+  StreamServer::Options listen;
+  listen.listen = {"127.0.0.1:0"};
+  listen.threads = 2;
+  const auto server = StreamServer::Start(listen, service.Methods(ps.core.get(), &clock));
+  REQUIRE(server.ok());
+  const std::string address = fmt::format("127.0.0.1:{}", (*server)->port());
+  CompletionLoop loop;
+  RealClient idle(address, &loop);
+  RealClient other(address, &loop);
+  RealClient third(address, &loop);
+  const auto held = [&] { return service.held().bytes() > 400'000; };
+  // Its own thread tells it nothing: the server's figure is looked at now and then.
+  const auto until_held = [&](RealClient* client) {
+    const auto limit = CompletionLoop::Clock::now() + testing::Scaled(std::chrono::seconds(30));
+    while (!held() && CompletionLoop::Clock::now() < limit) {
+      client->loop->PollOnce(CompletionLoop::Clock::now() + std::chrono::milliseconds(1));
+    }
+    return held();
+  };
+  idle.SendHalf();
+  REQUIRE(until_held(&idle));
+  other.SendHalf();
+  REQUIRE(other.Until([&] { return other.closed.has_value() && idle.closed.has_value(); }));
+  CHECK(absl::IsResourceExhausted(*other.closed));
+  CHECK(absl::IsDeadlineExceeded(*idle.closed));
+  third.SendHalf();
+  REQUIRE(until_held(&third));
+  CHECK_FALSE(third.closed.has_value());
 }
 
 TEST_CASE("the streams of a service share what they may hold") {

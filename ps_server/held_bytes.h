@@ -34,30 +34,34 @@ class HeldBytes {
     // A part of a request has come, and it holds so much until its end. False where all together
     // would hold more than they may: the share is as before then.
     bool Hold(size_t bytes);
-    // No request is unfinished, and so much is kept for the next one. False as with Hold.
+    // All of the request is there: it waits for nothing more.
+    void Complete();
+    // No request is unfinished, and so much is kept for the next one. False where it would leave
+    // too little for those that come; the share is as before then.
     bool Keep(size_t bytes);
 
    private:
     friend class HeldBytes;
-    bool Set(size_t bytes);
+    bool Set(size_t bytes, size_t most);
 
     HeldBytes* const all_;
     const std::weak_ptr<Stream> stream_;
     size_t bytes_ = 0;
     std::atomic<int64_t> waits_since_{0};  // nanoseconds of the clock; 0: no request is unfinished
+    std::atomic<bool> told_{false};        // to end
   };
 
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   size_t most() const { return most_; }
 
  private:
-  void EndIdle(int64_t now);
+  void EndIdle(int64_t now, const Share* but);
 
   const size_t most_;
   const Duration patience_;
   std::atomic<size_t> bytes_{0};
   Mutex mu_;
-  std::set<const Share*> shares_ ABSL_GUARDED_BY(mu_);
+  std::set<Share*> shares_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace cohort

@@ -24,11 +24,14 @@ class PsService : public ChiefSink {
     size_t max_request_bytes = size_t{2} << 30;
     // Of all requests together of which the end has not come.
     size_t max_held_bytes = size_t{8} << 30;
+    // How long one of them may wait for its next message while others lack memory.
+    Duration patience = std::chrono::seconds(10);
     // Of this server: streams of clients that mean another one are refused.
     uint64_t incarnation = 0;
   };
 
-  explicit PsService(const Options& options) : options_(options), held_(options.max_held_bytes) {}
+  explicit PsService(const Options& options)
+      : options_(options), held_(options.max_held_bytes, options.patience) {}
 
   // `core` and `clock` outlive the streams.
   StreamServer::Methods Methods(PsCore* core, const Clock* clock);
