@@ -5,9 +5,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <type_traits>
 
 #include "common/base/clock.h"
@@ -42,11 +43,16 @@ template <typename T>
 std::string WrongNumber(const std::string& text) {
   if (text.empty()) return "its value is missing";
   if constexpr (std::is_integral_v<T>) {
-    if (std::is_unsigned_v<T> && text[0] == '-') return fmt::format("{} is negative", text);
-    T value{};
-    const char* const end = text.data() + text.size();
-    const auto result = std::from_chars(text.data(), end, value);
-    if (result.ec == std::errc::result_out_of_range) return fmt::format("{} is too large", text);
+    const size_t sign = text.find('-');
+    const bool negative = sign != text.npos && sign == text.find_first_not_of(" \t");
+    if (std::is_unsigned_v<T> && negative) return fmt::format("{} is negative", text);
+    errno = 0;
+    if constexpr (std::is_unsigned_v<T>) {
+      std::strtoull(text.c_str(), nullptr, 0);
+    } else {
+      std::strtoll(text.c_str(), nullptr, 0);
+    }
+    if (errno == ERANGE) return fmt::format("{} is too {}", text, negative ? "small" : "large");
   }
   return "";
 }

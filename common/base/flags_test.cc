@@ -111,7 +111,9 @@ TEST_CASE("a wrong value ends with 64 and names the flag") {
                                               {"--timeout_s=soon"},
                                               {"--seed=-1x"},
                                               {"--seed=-1"},
+                                              {"--seed", " -1"},
                                               {"--seed=99999999999999999999"},
+                                              {"--seed=+99999999999999999999"},
                                               {"--threads=99999999999"},
                                               {"a.yaml", "b.yaml"}}) {
     const ParsedFlags parsed = MakeFlags(&o)->Parse(bad);

@@ -113,9 +113,9 @@ absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options) {
   }
   std::error_code error;
   const auto absolute = [&error](const std::string& path) {
-    return error ? path : fs::absolute(path, error).lexically_normal().string();
+    return error ? path : fs::absolute(path, error).string();
   };
-  run = absolute(run);
+  run = fs::path(absolute(run)).lexically_normal().string();
   made.tasks = run + "/tasks";
   made.logs = options.log_dir.empty() ? run + "/logs" : absolute(options.log_dir);
   made.checkpoints =
