@@ -12,6 +12,7 @@
 
 #include "chief/job_runner.h"
 #include "common/base/status.h"
+#include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
 
@@ -33,10 +34,16 @@ void JobRunner::FindBestAgain() {
   const auto unknown = [this](const absl::Status& why) {  // no reason not to train
     options_.log->Failure(LogLevel::kWarning, "best_checkpoint_unknown", why);
   };
-  const auto manifest = ReadManifest(JoinPath(from, kManifestName));
+  auto manifest = ReadManifest(JoinPath(from, kManifestName));
   if (!manifest.ok()) {
     unknown(manifest.status());
-    return best_->GoOnFrom(nullptr, std::nullopt);
+    // Where it was deleted, what is left of its timeline knows the best before it.
+    v1::Manifest older;
+    const auto left = NewestReadable(checkpoint_dir_, &older);
+    if (!left.ok() || !left->has_value() || older.timeline() != cluster_->state().timeline) {
+      return best_->GoOnFrom(nullptr, std::nullopt);
+    }
+    manifest = std::move(older);
   }
   const auto found = BestOf(
       checkpoint_dir_, *manifest, best_->rule(),
@@ -59,7 +66,12 @@ void JobRunner::JudgeValidation(uint64_t epoch) {
   const auto found = std::find_if(report_.validation.begin(), report_.validation.end(),
                                   [&](const MetricTotal& metric) { return metric.name == wanted; });
   if (found == report_.validation.end() || found->count == 0) return;
-  if (BestIsGone()) FindBestAgain();
+  if (BestIsGone()) {
+    Say(fmt::format("warning: {} was the best checkpoint, and is not there any more",
+                    JoinPath(checkpoint_dir_, best_->best()->checkpoint())));
+    FindBestAgain();
+    Do("training");
+  }
   const CoordinatorState state = cluster_->state();
   best_due_ = best_->Validated({state.timeline, epoch, state.next_place}, found->mean());
 }

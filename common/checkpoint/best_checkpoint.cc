@@ -71,8 +71,16 @@ bool BestRule::Chose(const v1::BestCheckpoint& best) const {
   return best.metric() == metric && best.mode() == mode();
 }
 
-BestRule RuleOf(const v1::BestCheckpoint& best) {
-  return {.metric = best.metric(), .highest = best.mode() == "max"};
+BestRule RuleOf(const v1::Manifest& manifest) {
+  const auto set_of = [](const v1::Manifest& of) {
+    return of.job_spec().data().validation().SerializeAsString() +
+           of.validation_data().SerializeAsString();
+  };
+  return {.metric = manifest.best().metric(),
+          .highest = manifest.best().mode() == "max",
+          .comparable = [set = set_of(manifest), set_of](const v1::Manifest& other) {
+            return set_of(other) == set;
+          }};
 }
 
 v1::BestCheckpoint AsBest(const v1::Manifest& manifest, const BestRule& rule) {
@@ -109,7 +117,7 @@ absl::StatusOr<std::optional<v1::BestCheckpoint>> FindBest(const std::string& di
   if (!newest.has_value()) return std::optional<v1::BestCheckpoint>();
   COHORT_ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(newest->manifest));
   if (!manifest.has_best()) return std::optional<v1::BestCheckpoint>();
-  return BestOf(directory, manifest, RuleOf(manifest.best()), refused);
+  return BestOf(directory, manifest, RuleOf(manifest), refused);
 }
 
 std::string BestText(const v1::BestCheckpoint& best) {

@@ -30,8 +30,8 @@ struct BestRule {
   std::string_view mode() const { return highest ? "max" : "min"; }
 };
 
-// The rule by which a manifest's `best` was chosen.
-BestRule RuleOf(const v1::BestCheckpoint& best);
+// The rule by which a manifest's `best` was chosen, of its validation set.
+BestRule RuleOf(const v1::Manifest& manifest);
 
 // What makes the checkpoint of `manifest`, which has been validated, the best.
 v1::BestCheckpoint AsBest(const v1::Manifest& manifest, const BestRule& rule);

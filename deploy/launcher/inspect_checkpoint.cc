@@ -64,13 +64,13 @@ absl::StatusOr<std::string> Best(const std::string& chosen, const v1::Manifest& 
   }
   const std::string directory = fs::path(chosen).parent_path().string();
   // Deleted since a better one came, or not copied along.
-  std::error_code ignored;
-  if (!fs::exists(fs::path(directory) / manifest.best().checkpoint(), ignored)) {
+  std::error_code unknown;
+  if (!fs::exists(fs::path(directory) / manifest.best().checkpoint(), unknown) && !unknown) {
     return text + fmt::format("best:       {} ({}), which is not there any more\n",
                               manifest.best().checkpoint(), BestText(manifest.best()));
   }
   COHORT_ASSIGN_OR_RETURN(const auto best,
-                          BestOf(directory, manifest, RuleOf(manifest.best()), LinesInto(refused)));
+                          BestOf(directory, manifest, RuleOf(manifest), LinesInto(refused)));
   return text + (best.has_value()
                      ? fmt::format("best:       {} ({})\n", best->checkpoint(), BestText(*best))
                      : "best:       none that is whole\n");
