@@ -82,24 +82,27 @@ TEST_CASE("the identity is what may not change: more epochs are the same job") {
   CHECK(identity.rfind("t-", 0) == 0);
 }
 
+std::string IdentityOf(const std::string& yaml) {
+  auto job = ParseJob(yaml, "t.yaml");
+  INFO(job.status().ToString());
+  REQUIRE(job.ok());
+  const auto plan = JobPlan::Make(*std::move(job), {});
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  return plan->identity();
+}
+
 TEST_CASE("how batches are made, and where a person gets the data, make no other job") {
   const testing::TestDirectory directory;
   const std::string path = directory / "a.csv";
   std::ofstream(path) << "x,y\n1,0\n2,1\n3,0\n4,1\n";
   const auto identity = [&](const std::string& csv, const std::string& train) {
-    auto job = ParseJob(
+    return IdentityOf(
         "name: t\n"
         "model:\n  sequential:\n    - Input: {shape: [1], feature: x}\n    - Dense: {units: 1}\n"
         "compile: {loss: mse, optimizer: SGD}\n"
         "data:\n  batch_size: 2\n  train:\n    csv: {path: " +
-            path + csv + "}\n    label: y\n" + train + "checkpoint: {directory: c}\n",
-        "t.yaml");
-    INFO(job.status().ToString());
-    REQUIRE(job.ok());
-    const auto plan = JobPlan::Make(*std::move(job), {});
-    INFO(plan.status().ToString());
-    REQUIRE(plan.ok());
-    return plan->identity();
+        path + csv + "}\n    label: y\n" + train + "checkpoint: {directory: c}\n");
   };
   const std::string plain = identity("", "");
   CHECK(plain == identity("", "    prefetch: 0\n"));
@@ -118,23 +121,17 @@ TEST_CASE("nor do the url and the checksums of IDX files") {
   write("images", std::string("\0\0\x08\x03\0\0\0\x03\0\0\0\x02\0\0\0\x02", 16), 12);
   write("labels", std::string("\0\0\x08\x01\0\0\0\x03", 8), 3);
   const auto identity = [&](const std::string& more) {
-    auto job = ParseJob(fmt::format("name: t\n"
-                                    "model:\n  sequential:\n"
-                                    "    - Input: {{shape: [2, 2], feature: image}}\n"
-                                    "    - Flatten\n    - Dense: {{units: 2}}\n"
-                                    "compile: {{loss: sparse_categorical_crossentropy}}\n"
-                                    "data:\n  train:\n"
-                                    "    idx: {{images: {0}/images, labels: {0}/labels{1}}}\n"
-                                    "    label: label\n"
-                                    "checkpoint: {{directory: c}}\n",
-                                    directory.path(), more),
-                        "t.yaml");
-    INFO(job.status().ToString());
-    REQUIRE(job.ok());
-    const auto plan = JobPlan::Make(*std::move(job), {});
-    INFO(plan.status().ToString());
-    REQUIRE(plan.ok());
-    return plan->identity();
+    return IdentityOf(
+        fmt::format("name: t\n"
+                    "model:\n  sequential:\n"
+                    "    - Input: {{shape: [2, 2], feature: image}}\n"
+                    "    - Flatten\n    - Dense: {{units: 2}}\n"
+                    "compile: {{loss: sparse_categorical_crossentropy}}\n"
+                    "data:\n  train:\n"
+                    "    idx: {{images: {0}/images, labels: {0}/labels{1}}}\n"
+                    "    label: label\n"
+                    "checkpoint: {{directory: c}}\n",
+                    directory.path(), more));
   };
   const std::string plain = identity("");
   CHECK(plain == identity(", url: https://example.org/mnist"));
