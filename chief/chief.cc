@@ -8,9 +8,9 @@
 
 #include "chief/end_deadline.h"
 #include "common/base/exit_code.h"
-#include "common/base/signals.h"
 #include "common/base/status.h"
-#include "common/rpc/admin_server.h"
+#include "common/os/signals.h"
+#include "common/rpc/admin/admin_server.h"
 
 namespace cohort {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "chief/job_runner.h"
+#include "chief/job/job_runner.h"
 #include "common/base/clock.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"

@@ -13,8 +13,8 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/log.h"
-#include "common/base/signals.h"
-#include "common/base/test_directory.h"
+#include "common/os/signals.h"
+#include "common/testing/test_directory.h"
 
 namespace cohort {
 namespace {

@@ -8,10 +8,10 @@
 #include "chief/chief_options.h"
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
-#include "common/base/process_start.h"
-#include "common/base/signals.h"
 #include "common/base/status.h"
-#include "common/rpc/transport_options.h"
+#include "common/os/process_start.h"
+#include "common/os/signals.h"
+#include "common/rpc/stream/transport_options.h"
 
 namespace cohort {
 namespace {

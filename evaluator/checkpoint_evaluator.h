@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "common/data/dataset.h"
+#include "common/exchange/local_access.h"
 #include "common/exec/executable.h"
 #include "common/report/reporter.h"
-#include "common/variables/local_access.h"
 
 namespace cohort {
 

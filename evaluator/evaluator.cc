@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "common/base/exit_code.h"
-#include "common/base/signals.h"
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
-#include "common/rpc/admin_server.h"
+#include "common/os/signals.h"
+#include "common/rpc/admin/admin_server.h"
 #include "evaluator/evaluator_options.h"
 
 namespace cohort {

@@ -9,10 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/base/directory.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
-#include "common/base/test_directory.h"
 #include "common/base/unique_fd.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
@@ -20,6 +18,8 @@
 #include "common/checkpoint/shard_names.h"
 #include "common/model/job_file.h"
 #include "common/model/model_builder.h"
+#include "common/os/directory.h"
+#include "common/testing/test_directory.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {

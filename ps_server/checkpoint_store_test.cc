@@ -1,11 +1,11 @@
-#include "ps_server/checkpoint_store.h"
+#include "common/tablet/checkpoint_store.h"
 
 #include <algorithm>
 
 #include "common/base/crash_point.h"
-#include "common/base/test_directory.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/safetensors.h"
+#include "common/testing/test_directory.h"
 #include "ps_server/core_test_util.h"
 
 namespace cohort::ps_test {

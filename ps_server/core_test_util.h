@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/tablet/tablet_test_util.h"
 #include "ps_server/ps_core.h"
-#include "ps_server/ps_test_util.h"
 #include "ps_server/request_assembler.h"
 
 // For tests alone.

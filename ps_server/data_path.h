@@ -9,10 +9,10 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "ps_server/apply_log.h"
+#include "common/tablet/apply_log.h"
+#include "common/tablet/push_pull_views.h"
+#include "common/tablet/tablet.h"
 #include "ps_server/ps_metrics.h"
-#include "ps_server/push_pull_views.h"
-#include "ps_server/tablet.h"
 
 namespace cohort {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/rpc/status_proto.h"
+#include "common/base/status_proto.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/ps_core.h"
 #include "ps_server/response_chunks.h"

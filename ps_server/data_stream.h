@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "common/rpc/push_pull_codec.h"
-#include "common/rpc/shared_segment.h"
-#include "common/rpc/stream.h"
+#include "common/rpc/push_pull/push_pull_codec.h"
+#include "common/rpc/push_pull/shared_segment.h"
+#include "common/rpc/stream/stream.h"
 #include "proto/shared_payload.pb.h"
 #include "ps_server/data_path.h"
 #include "ps_server/held_bytes.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/rpc/stream.h"
+#include "common/rpc/stream/stream.h"
 
 namespace cohort {
 namespace {

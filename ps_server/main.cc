@@ -3,9 +3,9 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
-#include "common/base/signals.h"
 #include "common/base/status.h"
-#include "common/rpc/transport_options.h"
+#include "common/os/signals.h"
+#include "common/rpc/stream/transport_options.h"
 #include "ps_server/parameter_server.h"
 #include "ps_server/ps_options.h"
 

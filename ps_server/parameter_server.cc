@@ -5,12 +5,12 @@
 #include <system_error>
 #include <utility>
 
-#include "common/base/identity.h"
 #include "common/base/status.h"
 #include "common/cluster/socket_directory.h"
-#include "common/rpc/admin_server.h"
-#include "common/rpc/stream_server.h"
-#include "common/variables/optimizer_rules_loops.h"
+#include "common/optimizers/optimizer_rules_loops.h"
+#include "common/os/identity.h"
+#include "common/rpc/admin/admin_server.h"
+#include "common/rpc/stream/stream_server.h"
 #include "ps_server/ps_options.h"
 
 namespace cohort {

@@ -17,9 +17,9 @@
 #include "common/base/mutex.h"
 #include "common/base/serial_thread.h"
 #include "common/cluster/task_run.h"
-#include "ps_server/apply_log.h"
-#include "ps_server/apply_pool.h"
-#include "ps_server/checkpoint_store.h"
+#include "common/tablet/apply_log.h"
+#include "common/tablet/apply_pool.h"
+#include "common/tablet/checkpoint_store.h"
 #include "ps_server/ps_core.h"
 #include "ps_server/ps_service.h"
 

@@ -5,7 +5,7 @@
 
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
-#include "common/rpc/status_proto.h"
+#include "common/base/status_proto.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
 

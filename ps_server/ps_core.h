@@ -16,12 +16,12 @@
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/cluster/adoption.h"
+#include "common/tablet/apply_log.h"
+#include "common/tablet/shard_store.h"
 #include "common/tensor/buffer.h"
 #include "proto/parameter_server.pb.h"
-#include "ps_server/apply_log.h"
 #include "ps_server/data_path.h"
 #include "ps_server/ps_metrics.h"
-#include "ps_server/shard_store.h"
 
 namespace cohort {
 

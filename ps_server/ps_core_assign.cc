@@ -10,8 +10,8 @@
 
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
-#include "common/variables/layout_check.h"
-#include "common/variables/optimizer_rules.h"
+#include "common/optimizers/optimizer_rules.h"
+#include "common/placement/layout_check.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/ps_core.h"
 

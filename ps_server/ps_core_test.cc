@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "common/base/crash_point.h"
-#include "common/rpc/status_proto.h"
+#include "common/base/status_proto.h"
 #include "ps_server/core_test_util.h"
 
 namespace cohort::ps_test {

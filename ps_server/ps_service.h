@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/rpc/chief_streams.h"
-#include "common/rpc/push_pull_codec.h"
-#include "common/rpc/stream_server.h"
+#include "common/rpc/push_pull/push_pull_codec.h"
+#include "common/rpc/stream/chief_streams.h"
+#include "common/rpc/stream/stream_server.h"
 #include "ps_server/held_bytes.h"
 #include "ps_server/ps_core.h"
 

@@ -4,16 +4,16 @@
 #include <random>
 
 #include "common/base/log.h"
-#include "common/base/test_time.h"
+#include "common/base/status_proto.h"
 #include "common/cluster/role_flags.h"
-#include "common/rpc/frame_codec.h"
-#include "common/rpc/shared_segment.h"
-#include "common/rpc/status_proto.h"
-#include "common/rpc/stream_client.h"
+#include "common/rpc/push_pull/shared_segment.h"
+#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/stream_client.h"
+#include "common/tablet/tablet_test_util.h"
+#include "common/testing/test_time.h"
 #include "proto/shared_payload.pb.h"
 #include "ps_server/parameter_server.h"
 #include "ps_server/ps_options.h"
-#include "ps_server/ps_test_util.h"
 
 namespace cohort::ps_test {
 namespace {

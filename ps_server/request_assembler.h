@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "ps_server/push_pull_views.h"
+#include "common/tablet/push_pull_views.h"
 
 namespace cohort {
 

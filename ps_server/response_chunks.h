@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <span>
 
-#include "ps_server/push_pull_views.h"
+#include "common/tablet/push_pull_views.h"
 
 namespace cohort {
 

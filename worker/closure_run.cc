@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/base/status_proto.h"
 #include "common/graph/program_proto.h"
-#include "common/rpc/status_proto.h"
 
 namespace cohort {
 

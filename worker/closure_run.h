@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/exchange/variable_access.h"
 #include "common/exec/executable.h"
-#include "common/variables/variable_access.h"
 #include "proto/worker.pb.h"
 #include "worker/read_to.h"
 

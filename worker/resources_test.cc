@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "common/base/test_directory.h"
+#include "common/testing/test_directory.h"
 #include "proto/worker.pb.h"
 
 namespace cohort {

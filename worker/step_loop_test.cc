@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "common/base/status.h"
+#include "common/base/status_proto.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_proto.h"
-#include "common/rpc/status_proto.h"
 
 namespace cohort {
 namespace {

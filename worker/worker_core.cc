@@ -5,8 +5,8 @@
 
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
+#include "common/base/status_proto.h"
 #include "common/graph/program_proto.h"
-#include "common/rpc/status_proto.h"
 
 namespace cohort {
 

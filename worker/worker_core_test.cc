@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/status.h"
+#include "common/base/status_proto.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_proto.h"
-#include "common/rpc/status_proto.h"
 
 namespace cohort {
 namespace {

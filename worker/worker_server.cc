@@ -4,8 +4,8 @@
 
 #include "common/base/status.h"
 #include "common/kernels/kernel.h"
-#include "common/rpc/admin_server.h"
-#include "common/rpc/stream_server.h"
+#include "common/rpc/admin/admin_server.h"
+#include "common/rpc/stream/stream_server.h"
 #include "worker/worker_options.h"
 
 namespace cohort {

@@ -16,7 +16,7 @@
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/cluster/task_run.h"
-#include "common/variables/remote_access.h"
+#include "common/exchange/remote_access.h"
 #include "worker/step_loop.h"
 #include "worker/worker_core.h"
 #include "worker/worker_service.h"

@@ -6,14 +6,14 @@
 
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
+#include "common/base/status_proto.h"
 #include "common/cluster/role_flags.h"
+#include "common/exchange/exchange_test_world.h"
+#include "common/exchange/remote_access_test_server.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_proto.h"
-#include "common/rpc/frame_codec.h"
-#include "common/rpc/status_proto.h"
-#include "common/rpc/stream_client.h"
-#include "common/variables/exchange_test_world.h"
-#include "common/variables/remote_access_test_server.h"
+#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/stream_client.h"
 #include "worker/worker_options.h"
 
 namespace cohort {

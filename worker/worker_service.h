@@ -2,8 +2,8 @@
 #define COHORT_WORKER_WORKER_SERVICE_H_
 
 #include "common/base/clock.h"
-#include "common/rpc/chief_streams.h"
-#include "common/rpc/stream_server.h"
+#include "common/rpc/stream/chief_streams.h"
+#include "common/rpc/stream/stream_server.h"
 #include "worker/worker_core.h"
 
 namespace cohort {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/base/test_directory.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
+#include "common/testing/test_directory.h"
 
 namespace cohort {
 namespace {

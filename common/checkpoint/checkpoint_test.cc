@@ -2,12 +2,12 @@
 #include <numeric>
 
 #include "common/base/status.h"
-#include "common/base/test_directory.h"
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/shard_names.h"
+#include "common/testing/test_directory.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {

@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "common/base/exit_code.h"
-#include "common/base/identity.h"
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
+#include "common/os/identity.h"
 
 namespace cohort {
 namespace {

@@ -14,9 +14,9 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
-#include "common/base/test_directory.h"
-#include "common/base/test_lease.h"
 #include "common/checkpoint/file.h"
+#include "common/testing/test_directory.h"
+#include "common/testing/test_lease.h"
 
 namespace cohort {
 namespace {

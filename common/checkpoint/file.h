@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/directory.h"
-#include "common/base/open_file.h"
 #include "common/base/unique_fd.h"
+#include "common/os/directory.h"
+#include "common/os/open_file.h"
 
 namespace cohort {
 

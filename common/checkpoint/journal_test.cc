@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "common/base/exit_code.h"
-#include "common/base/test_directory.h"
 #include "common/checkpoint/journal_format.h"
+#include "common/testing/test_directory.h"
 #include "proto/checkpoint.pb.h"
 
 namespace {

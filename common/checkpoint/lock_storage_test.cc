@@ -16,11 +16,11 @@
 #include <thread>
 
 #include "common/base/exit_code.h"
-#include "common/base/test_directory.h"
-#include "common/base/test_time.h"
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/directory_lock.h"
 #include "common/checkpoint/journal.h"
+#include "common/testing/test_directory.h"
+#include "common/testing/test_time.h"
 
 namespace {
 

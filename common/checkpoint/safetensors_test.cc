@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "common/base/status.h"
-#include "common/base/test_directory.h"
 #include "common/checkpoint/shard_names.h"
+#include "common/testing/test_directory.h"
 
 namespace cohort {
 namespace {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <fstream>
 
-#include "common/base/identity.h"
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
+#include "common/os/identity.h"
 
 namespace cohort {
 namespace {

@@ -5,10 +5,10 @@
 #include "common/base/crash_point.h"
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
-#include "common/base/identity.h"
 #include "common/base/status.h"
 #include "common/cluster/socket_directory.h"
 #include "common/cluster/thread_share.h"
+#include "common/os/identity.h"
 
 namespace cohort {
 namespace {

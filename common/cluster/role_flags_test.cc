@@ -6,7 +6,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
-#include "common/base/identity.h"
+#include "common/os/identity.h"
 
 namespace cohort {
 namespace {

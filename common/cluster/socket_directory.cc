@@ -12,10 +12,10 @@
 #include <memory>
 #include <regex>
 
-#include "common/base/identity.h"
-#include "common/base/open_file.h"
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
+#include "common/os/identity.h"
+#include "common/os/open_file.h"
 
 namespace cohort {
 namespace {

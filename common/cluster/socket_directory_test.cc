@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <string>
 
-#include "common/base/test_directory.h"
+#include "common/testing/test_directory.h"
 
 namespace cohort {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/log.h"
-#include "common/base/signals.h"
 #include "common/base/status.h"
+#include "common/os/signals.h"
 
 namespace cohort {
 

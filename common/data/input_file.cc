@@ -12,8 +12,8 @@
 #include <system_error>
 
 #include "common/base/exit_code.h"
-#include "common/base/open_file.h"
 #include "common/base/status.h"
+#include "common/os/open_file.h"
 
 namespace cohort {
 namespace {

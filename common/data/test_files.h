@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/test_directory.h"
+#include "common/testing/test_directory.h"
 
 // For tests alone.
 namespace cohort::testing {

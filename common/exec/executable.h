@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "common/exchange/variable_access.h"
 #include "common/graph/program.h"
 #include "common/kernels/random_key.h"
 #include "common/tensor/tensor.h"
-#include "common/variables/variable_access.h"
 
 namespace cohort {
 

@@ -7,8 +7,8 @@
 #include <chrono>
 #include <cstdio>
 
+#include "common/exchange/local_access.h"
 #include "common/exec/step_test_util.h"
-#include "common/variables/local_access.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {

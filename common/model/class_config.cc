@@ -95,7 +95,7 @@ absl::Status CheckOptimizer(const v1::OptimizerSpec& spec) {
     return InvalidArgument("{} of {} must lie in [0, 1], and is {}", name, spec.class_name(),
                            value);
   };
-  // The limits are those of the servers (common/variables/optimizer_rules.cc).
+  // The limits are those of the servers (common/optimizers/optimizer_rules.cc).
   const auto below_one = [&](std::string_view name, double value) {
     if (value >= 0 && value <= 1 - 1e-15) return absl::OkStatus();
     return InvalidArgument("{} of {} must lie in [0, 1), and is {}", name, spec.class_name(),

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "common/base/test_directory.h"
 #include "common/model/job_test_text.h"
+#include "common/testing/test_directory.h"
 
 namespace cohort {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "common/base/directory.h"
 #include "common/base/unique_fd.h"
+#include "common/os/directory.h"
 
 namespace cohort {
 

@@ -8,8 +8,8 @@
 #include <atomic>
 #include <functional>
 
-#include "common/base/identity.h"
 #include "common/base/status.h"
+#include "common/os/identity.h"
 #include "common/report/crc32c.h"
 
 namespace cohort {

@@ -8,10 +8,10 @@
 #include <fstream>
 
 #include "common/base/exit_code.h"
-#include "common/base/test_directory.h"
 #include "common/report/crc32c.h"
 #include "common/report/progress.h"
 #include "common/report/reporter.h"
+#include "common/testing/test_directory.h"
 
 namespace cohort {
 namespace {

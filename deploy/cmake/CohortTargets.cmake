@@ -1,10 +1,34 @@
-# cohort_library(NAME SRCS a.cc b.cc DEPS x y): one static library per folder.
+# The headers that nearly every file includes are compiled once: one set for the sources, one with Catch for
+# the tests. No project header is in them, so that an edit never recompiles everything.
+set(COHORT_PRECOMPILED_HEADERS
+  <algorithm> <array> <atomic> <chrono> <condition_variable> <cstdint> <cstring> <deque> <functional> <map>
+  <memory> <mutex> <optional> <set> <span> <sstream> <string> <string_view> <thread> <utility> <vector>
+  <absl/base/thread_annotations.h> <absl/container/flat_hash_map.h> <absl/status/status.h>
+  <absl/status/statusor.h> <fmt/format.h> <google/protobuf/message.h> <google/protobuf/map.h>)
+
+# cohort_precompile(NAME HEADERS ...): a set that targets name with REUSE_FROM.
+function(cohort_precompile name)
+  cmake_parse_arguments(ARG "" "" "HEADERS;DEPS" ${ARGN})
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/gen/${name}.cc CONTENT "// Only its headers count.\n")
+  add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/gen/${name}.cc)
+  target_link_libraries(${name} PRIVATE absl::base absl::flat_hash_map absl::statusor fmt::fmt
+                        protobuf::libprotobuf ${ARG_DEPS} cohort_flags)
+  target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
+endfunction()
+cohort_precompile(cohort_precompiled HEADERS ${COHORT_PRECOMPILED_HEADERS})
+
+# cohort_library(NAME SRCS a.cc b.cc DEPS x y): a static library. OWN_FLAGS: its compile options differ from
+# those of the precompiled headers, so it does without them.
 function(cohort_library name)
-  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "OWN_FLAGS" "" "SRCS;DEPS" ${ARGN})
   if(ARG_SRCS)
     add_library(${name} STATIC ${ARG_SRCS})
     target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE cohort_flags)
     target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/gen)
+    if(NOT ARG_OWN_FLAGS)
+      target_precompile_headers(${name} REUSE_FROM cohort_precompiled)
+    endif()
   else()
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE ${ARG_DEPS})
@@ -17,6 +41,7 @@ function(cohort_binary name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SRCS})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} cohort_flags)
+  target_precompile_headers(${name} REUSE_FROM cohort_precompiled)
   if(NOT COHORT_SANITIZER)
     target_link_libraries(${name} PRIVATE mimalloc)
   endif()
@@ -28,42 +53,69 @@ if(BUILD_TESTING OR NOT DEFINED BUILD_TESTING)
   target_link_libraries(cohort_catch_main PUBLIC Catch2::Catch2 PRIVATE cohort_flags)
   # All test programs of this tree: what a sanitizer tree builds.
   add_custom_target(cohort_tests)
+  # What tests do is quick; what they test is optimized.
+  add_library(cohort_test_flags INTERFACE)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(cohort_test_flags INTERFACE -O1)
+  endif()
+  cohort_precompile(cohort_precompiled_tests
+    HEADERS ${COHORT_PRECOMPILED_HEADERS} <catch2/catch.hpp>
+    DEPS Catch2::Catch2 cohort_test_flags)
 endif()
 
-# cohort_test(NAME SRCS x_test.cc DEPS lib LABELS asan tsan TIMEOUT 60 ARGS ...): a Catch2 test
-# program. LABELS: `asan` and `tsan` name the sanitizer trees that build and run it besides dev and release;
-# `long` keeps it out of CI. In a sanitizer tree a test without that label is not built, unless with
-# COHORT_ALL_TESTS. NOT_UNDER_TSAN: it replaces operator new, as the thread sanitizer does; there it
-# is skipped by name.
+# cohort_test(NAME SRCS x_test.cc DEPS lib ...): a Catch2 test program. Each room has one.
+#   THREADS y_test.cc   sources whose tests start threads: the only ones that the thread sanitizer's tree builds
+#   SUPPORT util.cc     sources without tests, built wherever the program is
+#   LABELS long         keeps it out of CI
+#   ARGS, TIMEOUT       of the program; TIMEOUT in seconds
+#   NO_SANITIZER        it replaces operator new, as sanitizers do: there it is skipped by name
+#   RELEASE_ONLY        sanitizer trees do not build it: it runs the daemons as processes, or checks numbers
+# With COHORT_ALL_TESTS the sanitizers' trees build all sources of all tests.
 function(cohort_test name)
-  cmake_parse_arguments(ARG "NOT_UNDER_TSAN" "TIMEOUT" "SRCS;DEPS;LABELS;ARGS" ${ARGN})
+  cmake_parse_arguments(ARG "NO_SANITIZER;RELEASE_ONLY" "TIMEOUT" "SRCS;THREADS;SUPPORT;DEPS;LABELS;ARGS" ${ARGN})
   if(NOT BUILD_TESTING)
     return()
   endif()
-  if(COHORT_SANITIZER STREQUAL "address" AND NOT "asan" IN_LIST ARG_LABELS AND NOT COHORT_ALL_TESTS)
-    return()
-  endif()
-  if(COHORT_SANITIZER STREQUAL "thread" AND NOT "tsan" IN_LIST ARG_LABELS AND NOT COHORT_ALL_TESTS)
-    return()
-  endif()
-  if(COHORT_SANITIZER STREQUAL "thread" AND ARG_NOT_UNDER_TSAN)
+  if(COHORT_SANITIZER AND ARG_NO_SANITIZER)
     add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E false)
     set_tests_properties(${name} PROPERTIES DISABLED TRUE)
     return()
   endif()
-  add_executable(${name} ${ARG_SRCS})
-  target_link_libraries(${name} PRIVATE ${ARG_DEPS} cohort_catch_main cohort_flags)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # At -O3 GCC 12 sees overlaps in std::string that are not there (its bug 105651).
-    target_compile_options(${name} PRIVATE -Wno-restrict)
+  if(COHORT_SANITIZER AND ARG_RELEASE_ONLY AND NOT COHORT_ALL_TESTS)
+    return()
   endif()
-  add_dependencies(cohort_tests ${name})
-  # Test files have fixtures of the same names.
-  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
+  set(sources ${ARG_SRCS} ${ARG_THREADS})
+  if(COHORT_SANITIZER STREQUAL "thread" AND NOT COHORT_ALL_TESTS)
+    set(sources ${ARG_THREADS})
+  endif()
+  if(NOT sources)
+    return()
+  endif()
+  if(NOT TARGET ${name})
+    add_executable(${name} ${sources} ${ARG_SUPPORT})
+    target_link_libraries(${name} PRIVATE ${ARG_DEPS} cohort_catch_main cohort_flags cohort_test_flags)
+    target_precompile_headers(${name} REUSE_FROM cohort_precompiled_tests)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      # At -O3 GCC 12 sees overlaps in std::string that are not there (its bug 105651).
+      target_compile_options(${name} PRIVATE -Wno-restrict)
+    endif()
+    add_dependencies(cohort_tests ${name})
+    # Test files have fixtures of the same names.
+    set_target_properties(${name} PROPERTIES UNITY_BUILD OFF
+      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  endif()
+  cohort_add_test(${name} PROGRAM ${name} ARGS ${ARG_ARGS} TIMEOUT ${ARG_TIMEOUT} LABELS ${ARG_LABELS})
+endfunction()
+
+# cohort_add_test(NAME PROGRAM program ARGS ... TIMEOUT 60 LABELS ...): one run of a test program.
+function(cohort_add_test name)
+  cmake_parse_arguments(ARG "" "PROGRAM;TIMEOUT" "ARGS;LABELS" ${ARGN})
+  if(NOT TARGET ${ARG_PROGRAM})
+    return()
+  endif()
+  add_test(NAME ${name} COMMAND ${ARG_PROGRAM} ${ARG_ARGS})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+    set(ARG_TIMEOUT 300)
   endif()
   set(environment "COHORT_SOURCE_DIR=${CMAKE_SOURCE_DIR};COHORT_BINARY_DIR=${CMAKE_BINARY_DIR}")
   if(COHORT_SANITIZER STREQUAL "address")

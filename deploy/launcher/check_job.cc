@@ -13,9 +13,9 @@
 #include "common/model/job_file.h"
 #include "common/model/model_builder.h"
 #include "common/model/summary.h"
-#include "common/variables/partitioner.h"
-#include "common/variables/placement.h"
-#include "common/variables/shard_plan.h"
+#include "common/placement/partitioner.h"
+#include "common/placement/placement.h"
+#include "common/placement/shard_plan.h"
 
 namespace cohort {
 namespace {

@@ -13,8 +13,8 @@
 #include <sstream>
 
 #include "common/base/exit_code.h"
-#include "common/base/open_file.h"
 #include "common/base/status.h"
+#include "common/os/open_file.h"
 
 extern char** environ;
 

@@ -7,10 +7,10 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
-#include "common/base/test_directory.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/safetensors.h"
 #include "common/checkpoint/shard_names.h"
+#include "common/testing/test_directory.h"
 #include "deploy/launcher/check_job.h"
 #include "deploy/launcher/evaluate_checkpoint.h"
 #include "deploy/launcher/inspect_checkpoint.h"

@@ -14,8 +14,8 @@
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/manifest.h"
+#include "common/placement/shard_plan.h"
 #include "common/report/progress.h"
-#include "common/variables/shard_plan.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {

@@ -9,12 +9,12 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
-#include "common/base/identity.h"
 #include "common/base/printable.h"
-#include "common/base/process_start.h"
 #include "common/base/status.h"
 #include "common/cluster/free_ports.h"
 #include "common/cluster/tf_config.h"
+#include "common/os/identity.h"
+#include "common/os/process_start.h"
 #include "deploy/launcher/check_job.h"
 #include "deploy/launcher/supervisor.h"
 

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "common/base/exit_code.h"
-#include "common/base/open_file.h"
 #include "common/base/status.h"
+#include "common/os/open_file.h"
 
 namespace cohort {
 namespace {

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "common/base/exit_code.h"
-#include "common/base/signals.h"
 #include "common/base/status.h"
+#include "common/os/signals.h"
 
 namespace cohort {
 namespace {

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/base/test_directory.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/journal_format.h"
 #include "common/checkpoint/manifest.h"
@@ -29,9 +28,10 @@
 #include "common/graph/program_proto.h"
 #include "common/graph/validate.h"
 #include "common/model/job_file.h"
-#include "common/rpc/frame_codec.h"
-#include "common/rpc/grpc_status.h"
-#include "common/rpc/push_pull_codec.h"
+#include "common/rpc/push_pull/push_pull_codec.h"
+#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/grpc_status.h"
+#include "common/testing/test_directory.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/worker.pb.h"
 #include "tests/cluster/apply_log.h"

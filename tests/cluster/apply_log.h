@@ -43,7 +43,7 @@ struct ApplyReport {
 // (line).
 absl::Status ParseApplyLines(std::string_view lines, int ps, std::vector<ApplyEvent>* events);
 
-// Reads logs as ps_server/apply_log.h writes them; log i is of server i. A torn last line of a life
+// Reads logs as common/tablet/apply_log.h writes them; log i is of server i. A torn last line of a life
 // that was killed is passed over. Errors: DataLoss (file, line).
 absl::StatusOr<std::vector<ApplyEvent>> ReadApplyLogs(const std::vector<std::string>& files);
 

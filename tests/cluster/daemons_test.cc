@@ -14,9 +14,9 @@
 #include <fstream>
 #include <thread>
 
-#include "common/base/identity.h"
 #include "common/base/unique_fd.h"
 #include "common/cluster/free_ports.h"
+#include "common/os/identity.h"
 #include "tests/cluster/scenario.h"
 
 namespace cohort {

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/test_time.h"
 #include "common/base/unique_fd.h"
+#include "common/testing/test_time.h"
 
 namespace cohort {
 

@@ -6,7 +6,7 @@
 
 #include "common/base/status.h"
 #include "common/model/job_file.h"
-#include "common/variables/optimizer_rules.h"
+#include "common/optimizers/optimizer_rules.h"
 #include "tests/golden/golden_data.h"
 
 namespace cohort::golden {

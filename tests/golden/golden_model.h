@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "common/exchange/local_access.h"
 #include "common/exec/executable.h"
 #include "common/model/model_builder.h"
-#include "common/variables/local_access.h"
 
 namespace cohort::golden {
 

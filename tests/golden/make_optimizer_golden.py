@@ -3,7 +3,7 @@
 
 Usage: make_optimizer_golden.py [OUTPUT]     (needs keras and tensorflow-cpu from PyPI)
 
-Initial values and gradients are formulas that common/variables/optimizer_rules_golden_test.cc repeats,
+Initial values and gradients are formulas that common/optimizers/optimizer_rules_golden_test.cc repeats,
 so that the file holds results only:
   initial[i]     = ((6007 i + 17) mod 1999) / 1000 - 1
   gradient[t][i] = ((7919 i + 104729 t + 31) mod 2003) / 1000 - 1

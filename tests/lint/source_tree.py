@@ -30,7 +30,12 @@ def includes(root):
 def room(path):
     """The room of ARCHITECTURE.md's folder map that a file lives in: common/base, worker, proto, ..."""
     parts = path.split("/")
-    return "/".join(parts[:2]) if parts[0] == "common" else parts[0]
+    folders = parts[:-1]
+    if folders[:2] == ["common", "rpc"]:
+        return "/".join(folders[:3])
+    if folders[:1] in (["common"], ["chief"]):
+        return "/".join(folders[:2])
+    return parts[0]
 
 
 def is_test(path):

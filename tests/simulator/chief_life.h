@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "chief/coordinator_core.h"
-#include "common/variables/exchange.h"
+#include "chief/core/coordinator_core.h"
+#include "common/exchange/exchange.h"
 #include "tests/simulator/cluster.h"
 #include "tests/simulator/fiber.h"
 

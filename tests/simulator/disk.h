@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "chief/recovery.h"
+#include "chief/core/recovery.h"
 #include "common/checkpoint/manifest.h"
-#include "ps_server/shard_store.h"
+#include "common/tablet/shard_store.h"
 
 namespace cohort::simulator {
 

@@ -1,4 +1,4 @@
-// The walk of the job runner (chief/job_runner.cc, chief/coordinator_start.cc) as a client of the
+// The walk of the job runner (chief/job/job_runner.cc, chief/api/coordinator_start.cc) as a client of the
 // core: start, resume or restore, epochs of leases, cuts in between, the last checkpoint, the end.
 // It runs on a fiber and waits where the real one does.
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "chief/core_types.h"
+#include "chief/core/core_types.h"
 #include "tests/cluster/apply_log.h"
 #include "tests/simulator/network.h"
 

@@ -9,7 +9,7 @@
 
 #include "common/base/status.h"
 #include "common/graph/expr.h"
-#include "common/variables/placement.h"
+#include "common/placement/placement.h"
 #include "proto/job.pb.h"
 
 namespace cohort::simulator {

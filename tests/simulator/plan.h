@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "chief/core_types.h"
+#include "chief/core/core_types.h"
+#include "common/exchange/exchange.h"
 #include "common/graph/program.h"
-#include "common/variables/exchange.h"
 #include "proto/worker.pb.h"
 #include "tests/simulator/network.h"
 

@@ -5,7 +5,7 @@
 #include "common/base/crash_point.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
-#include "common/variables/exchange_runner.h"
+#include "common/exchange/exchange_runner.h"
 #include "tests/simulator/cluster.h"
 #include "tests/simulator/fiber.h"
 #include "worker/step_loop.h"

@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "chief/coordinator.h"
+#include "chief/api/coordinator.h"
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/tablet/apply_pool.h"
+#include "common/tablet/tablet.h"
 #include "proto/parameter_server.pb.h"
-#include "ps_server/apply_pool.h"
-#include "ps_server/tablet.h"
 
 namespace cohort::bench {
 namespace {

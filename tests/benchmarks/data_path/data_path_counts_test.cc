@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/variables/placement.h"
-#include "common/variables/remote_access.h"
+#include "common/exchange/remote_access.h"
+#include "common/placement/placement.h"
 #include "proto/job.pb.h"
 #include "proto/worker.pb.h"
 #include "tests/benchmarks/data_path/allocation_watch.h"

@@ -4,9 +4,9 @@
 #include <cstdlib>
 
 #include "common/base/status.h"
-#include "common/rpc/completion_loop.h"
-#include "common/rpc/frame_codec.h"
-#include "common/rpc/stream_client.h"
+#include "common/rpc/stream/completion_loop.h"
+#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/stream_client.h"
 
 namespace cohort::bench {
 namespace {

@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "common/base/status.h"
-#include "common/rpc/push_pull_codec.h"
-#include "common/rpc/stream_client.h"
-#include "common/rpc/stream_server.h"
+#include "common/rpc/push_pull/push_pull_codec.h"
+#include "common/rpc/stream/stream_client.h"
+#include "common/rpc/stream/stream_server.h"
 #include "proto/parameter_server.pb.h"
 #include "tests/benchmarks/transport/chunk_plan.h"
 #include "tests/benchmarks/transport/peer.h"

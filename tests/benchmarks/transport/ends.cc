@@ -8,8 +8,8 @@
 #include <iostream>
 #include <sstream>
 
-#include "common/rpc/completion_loop.h"
-#include "common/rpc/transport_options.h"
+#include "common/rpc/stream/completion_loop.h"
+#include "common/rpc/stream/transport_options.h"
 
 namespace cohort::bench {
 namespace {

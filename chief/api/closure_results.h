@@ -1,0 +1,39 @@
+#ifndef COHORT_CHIEF_API_CLOSURE_RESULTS_H_
+#define COHORT_CHIEF_API_CLOSURE_RESULTS_H_
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "chief/api/remote_value.h"
+
+namespace cohort::v1 {
+class ClosureResult;
+}
+
+namespace cohort {
+
+// The RemoteValues that wait for their closures, by the token that the core knows them by. One
+// thread at a time.
+class ClosureResults {
+ public:
+  std::pair<uint64_t, RemoteValue> New();
+  // Drops one whose closure was not taken.
+  void Forget(uint64_t token) { waiting_.erase(token); }
+  // `result` is read where the status is OK. Unknown tokens are ignored.
+  void Finish(uint64_t token, const absl::Status& status, const v1::ClosureResult* result);
+  // Finishes all.
+  void FinishAll(const absl::Status& status);
+
+ private:
+  static void Set(RemoteValue::State* state, const absl::Status& status,
+                  const v1::ClosureResult* result);
+  uint64_t next_ = 1;
+  absl::flat_hash_map<uint64_t, std::shared_ptr<RemoteValue::State>> waiting_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_API_CLOSURE_RESULTS_H_

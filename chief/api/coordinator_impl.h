@@ -1,0 +1,157 @@
+#ifndef COHORT_CHIEF_API_COORDINATOR_IMPL_H_
+#define COHORT_CHIEF_API_COORDINATOR_IMPL_H_
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "chief/api/closure_results.h"
+#include "chief/api/coordinator.h"
+#include "chief/api/journal_thread.h"
+#include "chief/api/task_links.h"
+#include "chief/core/coordinator_core.h"
+#include "common/base/mutex.h"
+#include "common/base/serial_thread.h"
+#include "common/checkpoint/directory_lock.h"
+#include "common/checkpoint/manifest.h"
+
+namespace cohort {
+
+// The core, and what feeds it: streams, a clock, the journal's thread, the disk's thread. Every
+// input takes the one lock; effects come with it held.
+class ClusterCoordinator::Impl : public CoreEffects {
+ public:
+  explicit Impl(const CoordinatorOptions& options);
+  ~Impl() override;
+
+  // coordinator_start.cc
+  absl::Status Start();
+  absl::Status CreateVariables(std::span<const v1::VariableSpec> variables,
+                               const v1::OptimizerSpec& optimizer,
+                               const v1::PartitionerSpec& partitioner, std::string_view placement);
+  absl::Status Restore();
+  absl::Status Shutdown(const std::string& reason, bool job_finished);
+
+  absl::StatusOr<StepFunction> RegisterStep(const Program& program);
+  absl::StatusOr<PerWorkerDataset> CreatePerWorkerDataset(const v1::DatasetSpec& spec,
+                                                          const DatasetOptions& options);
+  absl::StatusOr<RemoteValue> Schedule(ClosureRequest request);
+  absl::StatusOr<bool> JoinUntil(TimePoint deadline);
+  absl::StatusOr<bool> Done();
+  absl::StatusOr<std::string> Checkpoint(bool finished);
+  absl::Status StartCheckpoint();
+  void Flush();
+  void Interrupt();
+  CoordinatorState state();
+  v1::Layout layout();
+  std::string newest_checkpoint();
+  std::vector<UnfinishedPlace> Unfinished();
+  absl::Status EndEpoch();
+  void Close();
+
+  // CoreEffects: with mu_ held.
+  void SendToWorker(int worker, v1::ChiefToWorker message) override;
+  void SendToPs(int ps, v1::ChiefToPs message) override;
+  void Reconnect(Task task, const std::string& why) override;
+  void TakeGeneration(uint64_t heard) override { journal_->TakeGeneration(heard); }
+  void ReadJournal() override { journal_->Read(); }
+  void AppendJournal(v1::JournalRecord record) override { journal_->Append(std::move(record)); }
+  void WriteManifest(v1::Manifest manifest) override;
+  void ClosureDone(uint64_t token, const absl::Status& status, v1::ClosureResult* result) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CutDone(uint64_t cut, const absl::Status& status) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void RollbackDone(const absl::Status& status) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    rollback_done_ = status;
+  }
+  void Note(const char* event, const std::string& what) override;
+
+ private:
+  using Condition = std::function<bool()>;
+
+  absl::Status CheckOptions() const;
+  absl::Status TakeLock();
+  // The lock, the token and a place for the journal; the token's name.
+  absl::StatusOr<std::string> TakeDirectory();
+  // For all tasks, adopted.
+  absl::Status WaitUntilReady();
+  // The directory is not this chief's any more.
+  void LoseDirectory(const absl::Status& why);
+  CoreOptions MakeCoreOptions(const std::string& token, bool continued) const;
+  JournalThread::Callbacks JournalCallbacks();
+  TaskLinks::Callbacks LinkCallbacks();
+  int64_t Now() const;
+  TimePoint Deadline(double seconds) const { return options_.clock->Now() + FromSeconds(seconds); }
+  void Tick();
+  // What a call waits for, as on_wait tells it.
+  std::string WaitingFor() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Until a thread has ended, as `ended_by` says; tells that its storage, which does `what`, is
+  // waited for.
+  void AwaitEnd(const char* what, const std::function<bool(TimePoint)>& ended_by);
+  // Runs an input of the core under the lock, and wakes those whose condition has come true.
+  void Input(const std::function<void(CoordinatorCore*)>& input);
+  void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // True when `condition` holds, false when the deadline came first. Errors: Cancelled (Interrupt).
+  absl::StatusOr<bool> Wait(const Condition& condition, TimePoint deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool Failed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return core_->phase() == CoordinatorCore::Phase::kFailed;
+  }
+  absl::Status RollBackOnce(TimePoint deadline);
+  absl::Status WaitForServers(TimePoint deadline);
+  // DeadlineExceeded, with what was waited for.
+  absl::Status GaveUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<std::string> WaitForCut(uint64_t cut) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CommitCheckpoint(v1::Manifest manifest);
+  void DeleteOld(const CheckpointId& newest, const std::optional<CheckpointId>& best);
+  // The checkpoint behind which live servers have gone on, at this timeline, which began from
+  // `manifest`; "" = the beginning.
+  absl::StatusOr<std::string> NewestOf(uint64_t timeline, const std::string& manifest) const;
+  std::string JournalDirectory() const { return options_.checkpoint_dir + "/journal"; }
+
+  const CoordinatorOptions options_;
+  std::shared_ptr<DirectoryLock> lock_;  // self-synchronised; set by Start
+  Logger* const log_;
+  const TimePoint start_;
+
+  Mutex mu_;
+  CondVar changed_;
+  std::unique_ptr<CoordinatorCore> core_ ABSL_GUARDED_BY(mu_) ABSL_PT_GUARDED_BY(mu_);
+  ClosureResults results_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, int> datasets_ ABSL_GUARDED_BY(mu_);     // how many are made of each spec
+  std::list<const Condition*> conditions_ ABSL_GUARDED_BY(mu_);  // of the calls that wait
+  bool interrupted_ ABSL_GUARDED_BY(mu_) = false;
+  std::optional<absl::Status> rollback_done_ ABSL_GUARDED_BY(mu_);
+  struct CutResult {
+    absl::Status status;
+    std::string path;
+  };
+  std::map<uint64_t, CutResult> cuts_done_ ABSL_GUARDED_BY(mu_);  // the last ones
+  uint64_t cuts_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t cut_failures_ ABSL_GUARDED_BY(mu_) = 0;
+  std::string newest_ ABSL_GUARDED_BY(mu_);
+  v1::Layout layout_ ABSL_GUARDED_BY(mu_);
+  int open_links_ ABSL_GUARDED_BY(mu_) = 0;
+  std::optional<TimePoint> first_closure_ ABSL_GUARDED_BY(mu_);
+  int cut_waits_ ABSL_GUARDED_BY(mu_) = 0;    // calls that wait for a cut
+  std::string closing_ ABSL_GUARDED_BY(mu_);  // what Close waits for; "" = nothing
+  bool closed_ = false;                       // of whoever calls Close
+  TimePoint next_report_ ABSL_GUARDED_BY(mu_);
+
+  // Made by Start, of locks of their own. In the order in which they are needed: the links run on
+  // the loop, both reach the core; what commits manifests has records for the journal.
+  std::unique_ptr<SerialThread> retention_;  // deletes old checkpoints, which may take long
+  std::unique_ptr<JournalThread> journal_;
+  std::unique_ptr<SerialThread> disk_;
+  CompletionLoop loop_;
+  std::unique_ptr<TaskLinks> links_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_API_COORDINATOR_IMPL_H_

@@ -1,0 +1,421 @@
+// How a ClusterCoordinator comes up, gets its variables, restores them, and ends.
+//
+//   1. Start: the checkpoint directory's lock and token; threads and streams; the core probes and
+//   adopts.
+//   2. CreateVariables: layout; Resume of live servers, or RollBackOnce to the newest checkpoint.
+//   3. Restore, after a lost ps: WaitForServers, then RollBackOnce, until it holds.
+//   4. Shutdown: the core's Stop; streams closed by the tasks.
+//   5. Close: what is finished durable; threads and streams end.
+#include <utility>
+
+#include "chief/api/coordinator_impl.h"
+#include "common/base/exit_code.h"
+#include "common/base/fnv1a.h"
+#include "common/base/status.h"
+#include "common/checkpoint/checkpoint_directory.h"
+#include "common/checkpoint/file.h"
+#include "common/checkpoint/manifest.h"
+#include "common/placement/placement.h"
+#include "common/rpc/stream/frame_codec.h"
+
+namespace cohort {
+namespace {
+
+std::vector<std::string> Addresses(const ClusterSpec& cluster, Role role) {
+  std::vector<std::string> out;
+  for (const auto& [index, address] : cluster.tasks(role)) out.push_back(address.ToString());
+  return out;
+}
+
+}  // namespace
+
+ClusterCoordinator::Impl::Impl(const CoordinatorOptions& options)
+    : options_(options),
+      log_(options.log),
+      start_(options.clock->Now()),
+      next_report_(start_ + std::chrono::seconds(1)) {}
+
+ClusterCoordinator::Impl::~Impl() { Close(); }
+
+void ClusterCoordinator::Impl::Close() {
+  if (std::exchange(closed_, true)) return;
+  Flush();
+  if (links_ != nullptr) links_->Stop();
+  loop_.Shutdown();
+  // In the order in which one feeds the next.
+  const auto end_of = [](auto* thread) {
+    return
+        [thread](TimePoint deadline) { return thread == nullptr || thread->FinishUntil(deadline); };
+  };
+  AwaitEnd("a manifest is being written", end_of(disk_.get()));
+  AwaitEnd("the journal is being written", [this](TimePoint deadline) {
+    return journal_ == nullptr || journal_->EndUntil(deadline);
+  });
+  AwaitEnd("old checkpoints are being deleted", end_of(retention_.get()));
+  MutexLock lock(&mu_);
+  results_.FinishAll(Cancelled("the coordinator is gone"));
+}
+
+void ClusterCoordinator::Impl::AwaitEnd(const char* what,
+                                        const std::function<bool(TimePoint)>& ended_by) {
+  const TimePoint since = options_.clock->Now();
+  std::string waiting;
+  while (!ended_by(Deadline(waiting.empty() ? 1 : 3))) {
+    waiting = fmt::format("waiting for the storage of {}: {}, {:.0f} s", options_.checkpoint_dir,
+                          what, ToSeconds(options_.clock->Now() - since));
+    {
+      MutexLock lock(&mu_);
+      closing_ = waiting;
+    }
+    if (options_.on_wait) options_.on_wait(waiting);
+  }
+  MutexLock lock(&mu_);
+  closing_.clear();
+}
+
+absl::Status ClusterCoordinator::Impl::CheckOptions() const {
+  for (const Role role : {Role::kWorker, Role::kPs}) {
+    const auto& tasks = options_.cluster.tasks(role);
+    if (tasks.empty()) {
+      return WithExitCode(InvalidArgument("TF_CONFIG: the cluster has no {}", RoleName(role)),
+                          ExitCode::kConfig);
+    }
+    if (tasks.rbegin()->first != static_cast<int>(tasks.size()) - 1) {
+      return WithExitCode(
+          InvalidArgument("TF_CONFIG: cluster.{} has {} tasks, but its highest index is {}: the "
+                          "chief must know them all",
+                          RoleName(role), tasks.size(), tasks.rbegin()->first),
+          ExitCode::kConfig);
+    }
+  }
+  if (options_.pull_ahead > 0) {
+    return WithExitCode(
+        Unimplemented("pull_ahead {} is not there yet: a worker pulls when its push is "
+                      "acknowledged",
+                      options_.pull_ahead),
+        ExitCode::kConfig);
+  }
+  if (options_.checkpoint_dir.empty()) {
+    return WithExitCode(
+        InvalidArgument("a checkpoint directory is needed: the chief's journal lies "
+                        "in it"),
+        ExitCode::kConfig);
+  }
+  return absl::OkStatus();
+}
+
+CoreOptions ClusterCoordinator::Impl::MakeCoreOptions(const std::string& token,
+                                                      bool continued) const {
+  CoreOptions core;
+  core.job = options_.job;
+  core.workers = Addresses(options_.cluster, Role::kWorker);
+  core.ps = Addresses(options_.cluster, Role::kPs);
+  core.chief_incarnation = options_.chief_incarnation;
+  core.continued = continued;
+  core.takeover = options_.takeover;
+  core.directory_token = token;
+  core.checkpoint_dir = options_.checkpoint_dir;
+  core.seed = options_.seed;
+  core.pull_ahead = options_.pull_ahead;
+  if (options_.closures_in_flight > 0) core.closures_in_flight = options_.closures_in_flight;
+  if (options_.max_attempts > 0) core.max_attempts = options_.max_attempts;
+  if (options_.cut_deadline_s > 0) {
+    core.cut_deadline_us = MicrosFromSeconds(options_.cut_deadline_s);
+  }
+  if (options_.closure_timeout_s > 0) {
+    core.closure_deadline_us = MicrosFromSeconds(options_.closure_timeout_s);
+    core.closure_deadline_ends = true;
+  }
+  core.stranded_us = MicrosFromSeconds(options_.task_timeout_s);
+  return core;
+}
+
+absl::Status ClusterCoordinator::Impl::TakeLock() {
+  lock_ = options_.lock;
+  if (lock_ != nullptr) return absl::OkStatus();
+  COHORT_RETURN_IF_ERROR(MakeDirectories(options_.checkpoint_dir));
+  COHORT_ASSIGN_OR_RETURN(lock_, DirectoryLock::Take({.directory = options_.checkpoint_dir,
+                                                      .job = options_.job,
+                                                      .incarnation = options_.chief_incarnation,
+                                                      .takeover = options_.takeover,
+                                                      .interrupt = options_.interrupt,
+                                                      .on_wait = options_.on_wait}));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ClusterCoordinator::Impl::TakeDirectory() {
+  COHORT_RETURN_IF_ERROR(TakeLock());
+  COHORT_ASSIGN_OR_RETURN(std::string token,
+                          CreateDirectoryToken(options_.checkpoint_dir, options_.chief_incarnation,
+                                               [this] { return lock_->Check(); }));
+  COHORT_RETURN_IF_ERROR(MakeDirectories(JournalDirectory()));
+  return token;
+}
+
+absl::Status ClusterCoordinator::Impl::Start() {
+  COHORT_RETURN_IF_ERROR(CheckOptions());
+  const auto token = TakeDirectory();
+  COHORT_RETURN_IF_ERROR(RoomMayCome(token.status()));
+  COHORT_ASSIGN_OR_RETURN(const auto records,
+                          ReadJournalOf(options_.checkpoint_dir, JournalDirectory()));
+  if (records.empty()) {
+    COHORT_ASSIGN_OR_RETURN(const auto checkpoints, ListCheckpoints(options_.checkpoint_dir));
+    // They were copied here, or all of the journal was moved away.
+    if (!checkpoints.empty()) {
+      log_->Warning("journal_missing", {{"directory", JournalDirectory()},
+                                        {"goes_on_from", checkpoints.back().directory}});
+    }
+  }
+  journal_ = std::make_unique<JournalThread>(options_.checkpoint_dir, JournalDirectory(),
+                                             JournalCallbacks());
+  disk_ = std::make_unique<SerialThread>("disk");
+  retention_ = std::make_unique<SerialThread>("retention");
+  {
+    MutexLock lock(&mu_);
+    core_ = std::make_unique<CoordinatorCore>(MakeCoreOptions(*token, !records.empty()), this);
+  }
+  TaskLinks::Options links{.workers = Addresses(options_.cluster, Role::kWorker),
+                           .ps = Addresses(options_.cluster, Role::kPs),
+                           .allow_insecure = options_.allow_insecure};
+  COHORT_ASSIGN_OR_RETURN(links_, TaskLinks::Create(links, &loop_, LinkCallbacks()));
+  loop_.Start("control");
+  loop_.Post([this] { Tick(); });
+  links_->Start();
+
+  absl::Status ready = WaitUntilReady();
+  // A chief that takes over removes this one's token, and no server finds it then.
+  if (absl::IsFailedPrecondition(ready)) COHORT_RETURN_IF_ERROR(lock_->Check());
+  return ready;
+}
+
+absl::Status ClusterCoordinator::Impl::WaitUntilReady() {
+  MutexLock lock(&mu_);
+  const auto there = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return Failed() || core_->phase() == CoordinatorCore::Phase::kReady;
+  };
+  COHORT_ASSIGN_OR_RETURN(const bool in_time, Wait(there, Deadline(options_.task_timeout_s)));
+  if (!in_time) {
+    return GaveUp();
+  }
+  return Failed() ? core_->TakeError() : absl::OkStatus();
+}
+
+absl::Status ClusterCoordinator::Impl::GaveUp() {
+  return DeadlineExceeded(
+      "{}: gave up after {} s; start what is missing, or mend its address in TF_CONFIG",
+      core_->WaitingFor(), options_.task_timeout_s);
+}
+
+absl::Status ClusterCoordinator::Impl::CreateVariables(std::span<const v1::VariableSpec> variables,
+                                                       const v1::OptimizerSpec& optimizer,
+                                                       const v1::PartitionerSpec& partitioner,
+                                                       std::string_view placement) {
+  uint64_t timeline = 0;
+  std::string began_from;
+  bool resumed = false;
+  {
+    MutexLock lock(&mu_);
+    PlacementOptions options{.strategy = std::string(placement)};
+    for (int i = 0; i < core_->membership().ps(); ++i) {
+      options.cores.push_back(static_cast<int>(std::max(1U, core_->ps_hello(i).cores())));
+    }
+    COHORT_ASSIGN_OR_RETURN(layout_, MakeLayout(variables, partitioner, optimizer, options));
+    core_->SetLayout(layout_, Fnv1a(layout_.SerializeAsString()));
+    resumed = core_->CanResume();
+    timeline = core_->timeline();
+    began_from = core_->began_from();
+    if (resumed) {
+      core_->Resume();
+      Note("job_resumed",
+           fmt::format("timeline {}, {} steps done", timeline, core_->settlement().steps()));
+    }
+  }
+  if (!resumed) return Restore();
+  COHORT_ASSIGN_OR_RETURN(std::string newest, NewestOf(timeline, began_from));
+  MutexLock lock(&mu_);
+  newest_ = std::move(newest);
+  return absl::OkStatus();
+}
+
+// The last one of the timeline. Without one, what the timeline began from: newer ones on disk are
+// not of this history, a rollback has left them.
+absl::StatusOr<std::string> ClusterCoordinator::Impl::NewestOf(uint64_t timeline,
+                                                               const std::string& manifest) const {
+  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(options_.checkpoint_dir));
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    if (entry->id.timeline == timeline && ReadManifest(entry->manifest).ok()) {
+      return entry->directory;
+    }
+  }
+  return manifest.substr(0, manifest.find_last_of('/'));
+}
+
+absl::Status ClusterCoordinator::Impl::Restore() {
+  const TimePoint deadline = Deadline(options_.task_timeout_s);
+  while (true) {
+    COHORT_RETURN_IF_ERROR(WaitForServers(deadline));
+    const absl::Status status = RollBackOnce(deadline);
+    if (status.ok()) return status;
+    const auto info = GetFailure(status);
+    const bool again = info.has_value() && info->role == "ps" && info->retryable;
+    if (!again || options_.clock->Now() >= deadline) return status;
+  }
+}
+
+absl::Status ClusterCoordinator::Impl::WaitForServers(TimePoint deadline) {
+  MutexLock lock(&mu_);
+  const auto there = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return Failed() || core_->all_ps_there();
+  };
+  COHORT_ASSIGN_OR_RETURN(const bool in_time, Wait(there, deadline));
+  if (Failed()) return core_->TakeError();
+  if (!in_time) {
+    absl::Status status = GaveUp();
+    SetFailure(&status, {.role = "ps", .retryable = false});
+    return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClusterCoordinator::Impl::RollBackOnce(TimePoint deadline) {
+  std::vector<std::string> refusals;
+  const auto refused = [&](const std::string& path, const absl::Status& why) {
+    log_->Warning("checkpoint_refused", {{"path", path}, {"why", why.ToString()}});
+    refusals.push_back(fmt::format("{} ({})", path, why.ToString()));
+    if (options_.on_wait) options_.on_wait("refused " + refusals.back());
+  };
+  {
+    // A manifest that came from now on would be the newest, and others would be deleted, while the
+    // one that is found here is restored.
+    MutexLock lock(&mu_);
+    core_->DropCut();
+  }
+  COHORT_ASSIGN_OR_RETURN(const auto entry, NewestValid(options_.checkpoint_dir, refused));
+  if (!entry.has_value() && !refusals.empty()) {
+    // To begin at step 0 would be to lose, in silence, what may still be mended.
+    return WithExitCode(
+        DataLoss("none of the {} checkpoints in {} can be used; the newest is {}: mend or remove "
+                 "them, give another directory, or --fresh to begin anew",
+                 refusals.size(), options_.checkpoint_dir, refusals.front()),
+        ExitCode::kData);
+  }
+  std::optional<v1::Manifest> manifest;
+  if (entry.has_value()) {
+    COHORT_ASSIGN_OR_RETURN(manifest, ReadManifest(entry->manifest));
+    if (manifest->job() != options_.job) {
+      return WithExitCode(
+          FailedPrecondition("{} holds checkpoints of another job ({}, not {}): give another "
+                             "directory, or --fresh to delete them",
+                             options_.checkpoint_dir, manifest->job(), options_.job),
+          ExitCode::kConfig);
+    }
+  }
+  MutexLock lock(&mu_);
+  rollback_done_.reset();
+  COHORT_RETURN_IF_ERROR(core_->RollBack(manifest.has_value() ? &*manifest : nullptr,
+                                         entry.has_value() ? entry->manifest : ""));
+  const auto done = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return Failed() || rollback_done_.has_value();
+  };
+  COHORT_ASSIGN_OR_RETURN(const bool in_time, Wait(done, std::max(deadline, Deadline(300))));
+  if (Failed()) return core_->TakeError();
+  if (!in_time) return DeadlineExceeded("{}", core_->WaitingFor());
+  if (rollback_done_->ok() && entry.has_value()) newest_ = entry->directory;
+  log_->Info("tablets_assigned", {{"timeline", core_->timeline()},
+                                  {"from", entry.has_value() ? entry->directory : "initializers"},
+                                  {"status", rollback_done_->ToString()}});
+  return *rollback_done_;
+}
+
+absl::Status ClusterCoordinator::Impl::Shutdown(const std::string& reason, bool job_finished) {
+  MutexLock lock(&mu_);
+  core_->Stop(reason, job_finished);
+  const auto stopped = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return Failed() || core_->phase() == CoordinatorCore::Phase::kStopped;
+  };
+  COHORT_ASSIGN_OR_RETURN(const bool in_time, Wait(stopped, Deadline(30)));
+  if (Failed()) return core_->TakeError();
+  if (!in_time) return DeadlineExceeded("the end of the job could not be journaled in time");
+  if (!core_->stop_journaled()) {
+    log_->Warning("job_end_not_journaled", {{"why", core_->WaitingFor()}, {"proof", newest_}});
+  }
+  links_->Stop();
+  const auto closed = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return open_links_ == 0; };
+  COHORT_ASSIGN_OR_RETURN(const bool all, Wait(closed, Deadline(10)));
+  if (!all) log_->Warning("tasks_still_there", {{"count", open_links_}});
+  return absl::OkStatus();
+}
+
+// ------------------------------------------------------------------ what feeds the core
+
+JournalThread::Callbacks ClusterCoordinator::Impl::JournalCallbacks() {
+  JournalThread::Callbacks callbacks;
+  callbacks.on_generation = [this](absl::StatusOr<uint64_t> generation) {
+    Input([&](CoordinatorCore* core) { core->OnGeneration(generation); });
+  };
+  callbacks.on_recovered = [this](absl::StatusOr<Recovered> recovered) {
+    Input([&](CoordinatorCore* core) { core->OnRecovered(std::move(recovered)); });
+  };
+  callbacks.on_durable = [this](uint64_t record) {
+    Input([&](CoordinatorCore* core) { core->OnJournaled(record); });
+  };
+  callbacks.on_error = [this](const absl::Status& status, bool broken) {
+    log_->Failure(LogLevel::kError, "journal_error", status);
+    Input([&](CoordinatorCore* core) {
+      if (broken) {
+        core->FailForGood(Annotate(status, "the journal"));
+      } else {
+        core->OnJournalRefused(status);
+      }
+    });
+  };
+  callbacks.check = [this] { return lock_->Check(); };
+  callbacks.on_lost = [this](const absl::Status& status) { LoseDirectory(status); };
+  return callbacks;
+}
+
+void ClusterCoordinator::Impl::LoseDirectory(const absl::Status& why) {
+  log_->Failure(LogLevel::kError, "checkpoint_dir_lost", why);
+  Input([&](CoordinatorCore* core) { core->FailForGood(why); });
+}
+
+TaskLinks::Callbacks ClusterCoordinator::Impl::LinkCallbacks() {
+  TaskLinks::Callbacks callbacks;
+  callbacks.on_connected = [this](Task task) {
+    Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      ++open_links_;
+      core->OnConnected(task);
+    });
+  };
+  callbacks.on_frame = [this](Task task, Frame frame) {
+    absl::Status status;
+    if (task.role == Role::kWorker) {
+      v1::WorkerToChief message;
+      status = ParseFromFrame(frame, &message);
+      if (status.ok()) {
+        Input(
+            [&](CoordinatorCore* core) { core->OnWorkerMessage(task.index, std::move(message)); });
+      }
+    } else {
+      v1::PsToChief message;
+      status = ParseFromFrame(frame, &message);
+      if (status.ok()) {
+        Input([&](CoordinatorCore* core) { core->OnPsMessage(task.index, message); });
+      }
+    }
+    if (!status.ok()) {
+      log_->Failure(LogLevel::kWarning, "bad_message", Annotate(status, task.ToString()));
+      links_->Reconnect(task);
+    }
+  };
+  callbacks.on_closed = [this](Task task, const absl::Status& status, bool was_connected) {
+    Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      if (was_connected) --open_links_;
+      core->OnDisconnected(task,
+                           std::string(status.ok() ? "it closed the stream" : status.message()));
+    });
+  };
+  return callbacks;
+}
+
+}  // namespace cohort

@@ -1,0 +1,68 @@
+#ifndef COHORT_CHIEF_API_FAKE_PEERS_H_
+#define COHORT_CHIEF_API_FAKE_PEERS_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/cluster/cluster_spec.h"
+#include "common/rpc/stream/stream_server.h"
+#include "proto/parameter_server.pb.h"
+#include "proto/worker.pb.h"
+
+namespace cohort {
+
+// A worker or parameter server that speaks the control stream over loopback and computes nothing:
+// for tests of the coordinator with real streams. Lives on one server thread.
+class FakePeer {
+ public:
+  explicit FakePeer(Task task);
+  virtual ~FakePeer();
+
+  Task task() const { return task_; }
+  Address address() const { return {"127.0.0.1", server_->port()}; }
+  // The process dies: its streams break. Another FakePeer may take its place elsewhere.
+  void Kill();
+  // What a shutdown said; "" = none came.
+  std::string shutdown_reason() const;
+  // That are open to it.
+  int streams() const { return streams_; }
+
+  // ---- a worker
+  // Closures whose program has this many arguments or more by value fail as a user's error would.
+  static constexpr int kTooMany = 3;
+  std::atomic<bool> hold{false};  // closures stay in hand
+  std::atomic<int> executed{0};
+  std::atomic<uint64_t> heard_generation{0};   // as it claims
+  std::vector<std::string> resources() const;  // that it was told to make, by name
+
+  // ---- a server
+  std::atomic<bool> refuse_snapshots{false};
+  std::atomic<uint64_t> timeline{0};
+  // Asked as it looks for the directory's token; set before the chief starts. Null: it is there.
+  std::function<bool(const std::string& token)> sees_directory;
+
+ private:
+  class Handler;
+  void OnWorkerMessage(Stream* stream, const v1::ChiefToWorker& message);
+  void OnPsMessage(Stream* stream, const v1::ChiefToPs& message);
+  void Run(Stream* stream, const v1::Closure& closure);
+
+  const Task task_;
+  const uint64_t incarnation_;
+  std::atomic<int> streams_{0};
+  mutable Mutex mu_;
+  std::string job_ ABSL_GUARDED_BY(mu_);
+  std::string shutdown_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::string> resources_ ABSL_GUARDED_BY(mu_);
+  std::set<uint32_t> tablets_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<StreamServer> server_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_API_FAKE_PEERS_H_

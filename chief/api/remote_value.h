@@ -1,0 +1,99 @@
+#ifndef COHORT_CHIEF_API_REMOTE_VALUE_H_
+#define COHORT_CHIEF_API_REMOTE_VALUE_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/tensor/tensor.h"
+
+namespace cohort {
+
+// A mean that is kept as its parts.
+struct MetricTotal {
+  std::string name;
+  double total = 0;
+  double count = 0;
+  double mean() const { return count == 0 ? 0 : total / count; }
+};
+
+// What a closure has come to.
+struct StepResult {
+  std::vector<Tensor> outputs;       // of its last step, in the program's order
+  std::vector<MetricTotal> metrics;  // folded over its steps
+  uint64_t steps = 0;
+  uint64_t examples = 0;
+  bool end_of_data = false;
+};
+
+// The future result of a closure. Copies share it; it outlives the coordinator. Thread-safe.
+class RemoteValue {
+ public:
+  RemoteValue() = default;
+
+  bool ready() const;
+  // Waits for the result. Errors: the closure's own; Aborted where it was cancelled because of
+  // another one's error, or by a rollback.
+  absl::StatusOr<StepResult> Fetch() const;
+
+ private:
+  friend class ClosureResults;
+  struct State {
+    Mutex mu;
+    CondVar changed;
+    bool ready ABSL_GUARDED_BY(mu) = false;
+    absl::Status status ABSL_GUARDED_BY(mu);
+    StepResult result ABSL_GUARDED_BY(mu);
+  };
+  std::shared_ptr<State> state_;
+};
+
+// Fetch over structures: a vector, map or pair of what can be fetched gives the same structure
+// of results, or the first error.
+inline absl::StatusOr<StepResult> Fetch(const RemoteValue& value) { return value.Fetch(); }
+
+template <typename T>
+auto Fetch(const std::vector<T>& values)
+    -> absl::StatusOr<std::vector<typename decltype(Fetch(values[0]))::value_type>> {
+  std::vector<typename decltype(Fetch(values[0]))::value_type> out;
+  out.reserve(values.size());
+  for (const T& value : values) {
+    auto fetched = Fetch(value);
+    if (!fetched.ok()) return fetched.status();
+    out.push_back(*std::move(fetched));
+  }
+  return out;
+}
+
+template <typename K, typename T>
+auto Fetch(const std::map<K, T>& values)
+    -> absl::StatusOr<std::map<K, typename decltype(Fetch(values.begin()->second))::value_type>> {
+  std::map<K, typename decltype(Fetch(values.begin()->second))::value_type> out;
+  for (const auto& [key, value] : values) {
+    auto fetched = Fetch(value);
+    if (!fetched.ok()) return fetched.status();
+    out.emplace(key, *std::move(fetched));
+  }
+  return out;
+}
+
+template <typename A, typename B>
+auto Fetch(const std::pair<A, B>& values)
+    -> absl::StatusOr<std::pair<typename decltype(Fetch(values.first))::value_type,
+                                typename decltype(Fetch(values.second))::value_type>> {
+  auto first = Fetch(values.first);
+  if (!first.ok()) return first.status();
+  auto second = Fetch(values.second);
+  if (!second.ok()) return second.status();
+  return std::make_pair(*std::move(first), *std::move(second));
+}
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_API_REMOTE_VALUE_H_

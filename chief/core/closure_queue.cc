@@ -1,0 +1,164 @@
+#include "chief/core/closure_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cohort {
+
+Closure* ClosureQueue::Add(std::unique_ptr<Closure> closure) {
+  Closure* c = closure.get();
+  c->state = Closure::State::kQueued;
+  c->in_line = c->fresh;
+  if (c->fresh) {
+    LineOf(*c).first.push_back(c->id);
+  } else {
+    LineOf(*c).again.insert(c->id);
+  }
+  closures_[c->id] = std::move(closure);
+  return c;
+}
+
+Closure* ClosureQueue::AddInFlight(std::unique_ptr<Closure> closure, int worker, uint32_t attempt) {
+  Closure* c = closure.get();
+  closures_[c->id] = std::move(closure);
+  SetInFlight(c, worker, attempt);
+  return c;
+}
+
+Closure* ClosureQueue::Find(uint64_t id) {
+  const auto found = closures_.find(id);
+  return found == closures_.end() ? nullptr : found->second.get();
+}
+
+const Closure* ClosureQueue::Find(uint64_t id) const {
+  const auto found = closures_.find(id);
+  return found == closures_.end() ? nullptr : found->second.get();
+}
+
+uint64_t ClosureQueue::Front(const Line& line) const {
+  if (!line.again.empty()) return *line.again.begin();
+  const auto found = std::find_if(line.first.begin(), line.first.end(),
+                                  [this](uint64_t id) { return InLine(id); });
+  return found == line.first.end() ? 0 : *found;
+}
+
+uint64_t ClosureQueue::Next(bool training) const {
+  const uint64_t t = training ? Front(training_) : 0;
+  const uint64_t o = Front(others_);
+  return t == 0 ? o : (o == 0 ? t : std::min(t, o));
+}
+
+bool ClosureQueue::InLine(uint64_t id) const {
+  const Closure* const c = Find(id);
+  return c != nullptr && c->in_line;
+}
+
+void ClosureQueue::DropGone(Line* line) {
+  while (!line->first.empty() && !InLine(line->first.front())) line->first.pop_front();
+}
+
+void ClosureQueue::TakeOut(Closure* closure) {
+  Line& line = LineOf(*closure);
+  if (!closure->in_line) line.again.erase(closure->id);
+  // An entry in the middle of `first` is dropped when it comes to the front.
+  if (closure->in_line && !line.first.empty() && line.first.front() == closure->id) {
+    line.first.pop_front();
+  }
+  closure->in_line = false;
+}
+
+void ClosureQueue::SetInFlight(Closure* closure, int worker, uint32_t attempt) {
+  closure->state = Closure::State::kInFlight;
+  closure->worker = worker;
+  closure->held_attempt = attempt;
+  closure->fresh = false;
+  ++in_flight_;
+  if (closure->spec.training) ++training_in_flight_;
+}
+
+Closure* ClosureQueue::Dispatch(int worker, bool training, uint64_t ids_end) {
+  if (failed()) return nullptr;
+  DropGone(&training_);
+  DropGone(&others_);
+  const uint64_t id = Next(training);
+  if (id == 0 || id >= ids_end) return nullptr;
+  Closure* c = Find(id);
+  TakeOut(c);
+  SetInFlight(c, worker, ++c->attempt);
+  return c;
+}
+
+void ClosureQueue::Claim(Closure* closure, int worker, uint32_t attempt) {
+  TakeOut(closure);
+  SetInFlight(closure, worker, attempt);
+  closure->attempt = std::max(closure->attempt, attempt);
+}
+
+void ClosureQueue::Requeue(Closure* closure) {
+  --in_flight_;
+  if (closure->spec.training) --training_in_flight_;
+  closure->state = Closure::State::kQueued;
+  closure->worker = -1;
+  LineOf(*closure).again.insert(closure->id);
+}
+
+std::unique_ptr<Closure> ClosureQueue::Remove(uint64_t id) {
+  const auto found = closures_.find(id);
+  if (found == closures_.end()) return nullptr;
+  std::unique_ptr<Closure> closure = std::move(found->second);
+  if (closure->state == Closure::State::kQueued) {
+    TakeOut(closure.get());
+  } else {
+    --in_flight_;
+    if (closure->spec.training) --training_in_flight_;
+  }
+  closures_.erase(found);
+  return closure;
+}
+
+std::vector<std::unique_ptr<Closure>> ClosureQueue::Drain() {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, closure] : closures_) {
+    if (closure->state == Closure::State::kQueued) ids.push_back(id);
+  }
+  std::sort(ids.begin(), ids.end());
+  std::vector<std::unique_ptr<Closure>> out;
+  out.reserve(ids.size());
+  for (const uint64_t id : ids) out.push_back(Remove(id));
+  return out;
+}
+
+std::vector<std::unique_ptr<Closure>> ClosureQueue::Clear() {
+  std::vector<std::unique_ptr<Closure>> out;
+  out.reserve(closures_.size());
+  for (auto& [id, closure] : closures_) out.push_back(std::move(closure));
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a->id < b->id; });
+  closures_.clear();
+  training_ = others_ = Line{};
+  in_flight_ = training_in_flight_ = 0;
+  return out;
+}
+
+std::vector<const Closure*> ClosureQueue::Pending(uint64_t* first_fresh_place) const {
+  std::vector<const Closure*> out;
+  for (const auto& [id, closure] : closures_) {
+    if (!closure->spec.training || !closure->spec.by_job) continue;
+    if (closure->fresh) {
+      *first_fresh_place = std::min(*first_fresh_place, closure->place);
+    } else {
+      out.push_back(closure.get());
+    }
+  }
+  std::sort(out.begin(), out.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
+  return out;
+}
+
+bool ClosureQueue::Fail(absl::Status error) {
+  if (failed()) return false;
+  error_ = std::move(error);
+  return true;
+}
+
+absl::Status ClosureQueue::TakeError() { return std::exchange(error_, absl::OkStatus()); }
+
+}  // namespace cohort

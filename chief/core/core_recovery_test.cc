@@ -1,0 +1,353 @@
+// Cuts, rollbacks and restarts of the chief.
+#include <catch2/catch.hpp>
+
+#include "chief/core/core_test_world.h"
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+bool EachPlaceOnce(const TestWorld& world, uint64_t places) {
+  for (const FakePs& ps : world.ps) {
+    if (ps.places.size() != places) return false;
+    for (const auto& [place, times] : ps.places) {
+      if (times != 1 || place >= places) return false;
+    }
+  }
+  return true;
+}
+
+// What a job runner does: schedules what is unfinished, then the rest.
+void ScheduleAll(TestWorld* world, uint64_t places) {
+  for (const UnfinishedClosure& c : world->core().Unfinished()) {
+    REQUIRE(world->ScheduleJob(c.place, c.steps, places).ok());
+  }
+  while (world->core().next_place() < places) {
+    REQUIRE(world->ScheduleJob(world->core().next_place(), 1, places).ok());
+  }
+}
+
+TEST_CASE("a cut drains, snapshots, commits, and training goes on") {
+  TestWorld world(2, 2);
+  world.StartServing();
+  ScheduleAll(&world, 20);
+  REQUIRE(world.core().StartCut(false).ok());
+  world.Quiesce();
+  REQUIRE(world.cuts_done.size() == 1);
+  CHECK(world.cuts_done[0].ok());
+  const v1::Manifest& manifest = world.checkpoints.at(world.newest).manifest;
+  CHECK(manifest.files_size() == 2);
+  CHECK(manifest.chief().pending_size() == 0);
+  CHECK(manifest.step() < 20);  // what was never dispatched is not in it
+  const FakePs& saved = world.checkpoints.at(world.newest).state.at(0);
+  CHECK(saved.places.size() == manifest.step());
+  world.Quiesce();
+  CHECK(EachPlaceOnce(world, 20));
+}
+
+TEST_CASE("a closure that does not end in time enters the cut as pending") {
+  TestWorld world(1, 2);
+  world.StartServing();
+  world.hold_work = true;
+  ScheduleAll(&world, 6);
+  world.Advance(10'000);
+  world.Quiesce();
+  world.hold_work = false;
+  world.Work(0);  // place 0 has reached the first server only
+  world.hold_work = true;
+  REQUIRE(world.core().StartCut(false).ok());
+  world.Advance(11'000'000);
+  world.Quiesce();
+  REQUIRE(world.cuts_done.size() == 1);
+  const v1::Manifest manifest = world.checkpoints.at(world.newest).manifest;
+  CHECK(manifest.chief().pending_size() == 4);  // those in flight, under their ids
+  CHECK(manifest.chief().pending(0).id() == 1);
+  CHECK(manifest.step() == 4);
+
+  // The server dies; the pending ones keep their ids, so that the first server refuses place 0.
+  world.KillPs(1);
+  world.Advance(1'100'000);
+  world.Quiesce();
+  CHECK(!world.core().TakeError().ok());
+  world.Connect(PsTask(1));
+  world.Quiesce();
+  world.Serve();
+  world.Quiesce();
+  CHECK(world.core().timeline() == 2);
+  CHECK(world.core().Unfinished().size() == 4);
+  CHECK(world.core().Unfinished()[0].id == 1);
+  CHECK(world.core().next_place() == 4);
+  world.hold_work = false;
+  ScheduleAll(&world, 6);
+  world.Quiesce();
+  CHECK(EachPlaceOnce(world, 6));
+  CHECK(world.core().settlement().metrics().at("n").total == 6);
+}
+
+TEST_CASE("a failed cut keeps the old checkpoint, and training goes on") {
+  TestWorld world(1, 2);
+  world.StartServing();
+  ScheduleAll(&world, 4);
+  world.ps[1].refuse_snapshots = true;
+  REQUIRE(world.core().StartCut(false).ok());
+  world.Quiesce();
+  REQUIRE(world.cuts_done.size() == 1);
+  CHECK(absl::IsResourceExhausted(world.cuts_done[0]));
+  CHECK(world.checkpoints.empty());
+  CHECK(world.core().resting());
+  CHECK(EachPlaceOnce(world, 4));
+  world.ps[1].refuse_snapshots = false;
+  REQUIRE(world.core().StartCut(false).ok());
+  world.Quiesce();
+  CHECK(world.cuts_done.back().ok());
+}
+
+TEST_CASE("a server lost during a cut abandons it") {
+  TestWorld world(1, 2);
+  world.StartServing();
+  REQUIRE(world.core().StartCut(false).ok());
+  world.KillPs(0);
+  world.Quiesce();
+  REQUIRE(world.cuts_done.size() == 1);
+  CHECK(!world.cuts_done[0].ok());
+  CHECK(world.checkpoints.empty());
+}
+
+TEST_CASE("a server lost when all shards of a cut are durable does not hinder its commit") {
+  TestWorld world(1, 2);
+  world.StartServing();
+  world.manifest_stuck = true;
+  const uint64_t cut = *world.core().StartCut(true);
+  world.Quiesce();
+  REQUIRE(world.core().cut_commits(cut));
+  world.KillPs(0);
+  world.Quiesce();
+  world.Advance(1'100'000);  // it is lost for good
+  CHECK(world.core().cut_commits(cut));
+  world.manifest_stuck = false;
+  world.Quiesce();
+  REQUIRE(world.cuts_done.size() == 1);
+  CHECK(world.cuts_done[0].ok());
+  // The job is finished: those that are there are told.
+  world.core().Stop("done", true);
+  world.FlushJournal(10);
+  CHECK(world.core().phase() == CoordinatorCore::Phase::kStopped);
+  CHECK(world.ps[1].in.back().shutdown().job_finished());
+}
+
+TEST_CASE("work after a cut gets new ids for the same places") {
+  TestWorld world(1, 1);
+  world.StartServing();
+  REQUIRE(world.core().StartCut(false).ok());  // the initial state
+  world.Quiesce();
+  REQUIRE(world.ScheduleJob(0, 1, 10).value() == 1);
+  world.Quiesce();
+  CHECK(world.ps[0].places.at(0) == 1);
+  world.KillPs(0);
+  world.Connect(PsTask(0));
+  world.Quiesce();
+  CHECK(absl::IsUnavailable(world.core().TakeError()));  // a new process: no need to wait
+  world.Serve();
+  world.Quiesce();
+  CHECK(world.core().next_place() == 0);
+  const uint64_t id = world.ScheduleJob(0, 1, 10).value();
+  CHECK(id > 10);  // above all that were reserved
+  world.Quiesce();
+  CHECK(world.ps[0].places.at(0) == 1);
+  CHECK(world.core().settlement().metrics().at("n").total == 1);
+}
+
+TEST_CASE("a rollback that fails half way is repeated with a higher timeline") {
+  TestWorld world(1, 2);
+  world.StartServing();
+  world.KillPs(0);
+  world.Connect(PsTask(0));
+  world.Quiesce();
+  CHECK(!world.core().TakeError().ok());
+  world.Serve();
+  world.FlushJournal(10);
+  world.KillPs(1);  // it dies before it has its tablets
+  world.Quiesce();
+  CHECK(!world.rollbacks_done.back().ok());
+  world.Connect(PsTask(1));
+  world.Quiesce();
+  world.Serve();
+  world.Quiesce();
+  CHECK(world.rollbacks_done.back().ok());
+  CHECK(world.core().timeline() == 3);
+  CHECK(world.ps[0].timeline == 3);
+  CHECK(world.ps[1].timeline == 3);
+  ScheduleAll(&world, 5);
+  world.Quiesce();
+  CHECK(EachPlaceOnce(world, 5));
+}
+
+TEST_CASE("a chief that is killed goes on from its journal with nothing lost") {
+  TestWorld world(2, 2);
+  world.StartServing();
+  world.hold_work = true;
+  ScheduleAll(&world, 12);
+  world.Advance(10'000);
+  world.Quiesce();
+  world.hold_work = false;
+  for (int i = 0; i < 6; ++i) world.Work(0);  // two closures done, their results not delivered
+  world.hold_work = true;
+  world.KillChief();
+  world.workers[0].out.clear();
+
+  world.StartServing();
+  REQUIRE(world.core().served());
+  CHECK(world.core().timeline() == 1);
+  CHECK(world.core().counters().rollbacks == 0);
+  CHECK(world.core().next_place() == 12);
+  CHECK(world.core().settlement().metrics().at("n").total == 2);  // redelivered
+  const size_t seen = world.workers[0].seen.size() + world.workers[1].seen.size();
+  ScheduleAll(&world, 12);
+  CHECK(world.core().in_flight() == 6);  // what was in hand goes on where it is
+  world.hold_work = false;
+  world.Quiesce();
+  CHECK(EachPlaceOnce(world, 12));
+  CHECK(world.core().settlement().metrics().at("n").total == 12);
+  CHECK(world.workers[0].seen.size() + world.workers[1].seen.size() == seen + 4);
+}
+
+TEST_CASE("what a worker has in hand from a former chief and gives back is given out again") {
+  TestWorld world(1, 1);
+  world.StartServing();
+  world.hold_work = true;
+  ScheduleAll(&world, 2);
+  world.Quiesce();
+  world.KillChief();
+  world.StartServing();
+  ScheduleAll(&world, 2);
+  CHECK(world.core().in_flight() == 2);  // under the attempts of the former chief
+  int refusals = 2;
+  world.outcome = [&](const v1::Closure&) {
+    return refusals-- > 0 ? Aborted("given back") : absl::OkStatus();
+  };
+  world.hold_work = false;
+  world.Quiesce();
+  world.Advance(5'000'000);
+  world.Quiesce();
+  CHECK(world.core().resting());
+  CHECK(EachPlaceOnce(world, 2));
+}
+
+TEST_CASE("a result that comes between a restart and its Schedule ends the closure at once") {
+  TestWorld world(1, 1);
+  world.StartServing();
+  world.hold_work = true;
+  REQUIRE(world.ScheduleJob(0, 1, 1).ok());
+  world.Quiesce();
+  world.KillChief();
+  world.StartServing();
+  world.hold_work = false;
+  world.Quiesce();
+  CHECK(world.core().Unfinished().empty());
+  CHECK(world.core().settlement().steps() == 1);
+  REQUIRE(world.ScheduleJob(0, 1, 1).value() == 1);
+  CHECK(world.core().resting());
+  CHECK(world.done.rbegin()->second.ok());
+  CHECK(EachPlaceOnce(world, 1));
+}
+
+TEST_CASE("a chief and a server that die together: rollback to the newest cut") {
+  TestWorld world(1, 2);
+  world.StartServing();
+  ScheduleAll(&world, 4);
+  world.Quiesce();
+  REQUIRE(world.core().StartCut(false).ok());
+  world.Quiesce();
+  world.KillChief();
+  world.KillPs(1);
+  world.StartServing();
+  REQUIRE(world.core().served());
+  CHECK(world.core().timeline() == 2);
+  CHECK(world.core().next_place() == 4);
+  ScheduleAll(&world, 9);
+  world.Quiesce();
+  CHECK(EachPlaceOnce(world, 9));
+}
+
+TEST_CASE("closures of a user's chief are cancelled by its restart, and block nothing") {
+  TestWorld world(1, 1);
+  world.StartServing();
+  world.hold_work = true;
+  for (int i = 0; i < 3; ++i) REQUIRE(world.ScheduleUser().ok());
+  world.Quiesce();
+  world.KillChief();
+  world.StartServing();
+  CHECK(world.core().Unfinished().empty());
+  CHECK(world.workers[0].hand.empty());
+  world.hold_work = false;
+  REQUIRE(world.ScheduleUser().ok());
+  world.Quiesce();
+  CHECK(world.core().resting());
+  CHECK(world.core().settlement().watermark() == world.workers[0].seen.back().id() + 1);
+}
+
+TEST_CASE("an epoch's figures are journaled, and the next begins with none") {
+  TestWorld world(1, 1);
+  world.StartServing();
+  ScheduleAll(&world, 3);
+  world.Quiesce();
+  REQUIRE(world.core().EndEpoch().ok());
+  CHECK(world.core().settlement().metrics().empty());
+  world.Quiesce();
+  world.KillChief();
+  world.StartServing();
+  CHECK(world.core().epoch() == 1);
+  CHECK(world.core().settlement().metrics().empty());
+  CHECK(world.core().settlement().steps() == 3);
+}
+
+TEST_CASE("a rollback that came to nothing: nothing of before is journaled behind its record") {
+  TestWorld world(1, 1);
+  world.options.settle_interval_us = 1'000'000'000;
+  world.StartServing();
+  ScheduleAll(&world, 2);
+  world.Quiesce();
+  world.journal_stuck = true;
+  REQUIRE(world.core().RollBack(nullptr, "").ok());
+  world.Disconnect(PsTask(0));  // while its record is being written
+  REQUIRE(world.rollbacks_done.size() == 2);
+  CHECK(!world.rollbacks_done[1].ok());
+  CHECK(absl::IsFailedPrecondition(world.core().EndEpoch()));
+  SECTION("the record is still under way") {
+    world.core().Stop("enough", false);
+    CHECK(world.core().phase() == CoordinatorCore::Phase::kReady);
+    world.journal_stuck = false;
+    world.Quiesce();
+  }
+  SECTION("it is durable") {
+    world.journal_stuck = false;
+    world.Quiesce();
+    world.core().Stop("enough", false);
+  }
+  CHECK(world.core().phase() == CoordinatorCore::Phase::kStopped);
+  CHECK(world.durable.back().has_rollback());
+  const auto state = Recover(world.durable, [](const std::string&) { return NotFound("none"); });
+  REQUIRE(state.ok());
+  CHECK(state->steps == 0);
+  CHECK(state->metrics.empty());
+}
+
+TEST_CASE("the end is journaled before anyone is told") {
+  TestWorld world(1, 1);
+  world.StartServing();
+  world.journal_stuck = true;
+  world.core().Stop("done", true);
+  CHECK(world.workers[0].in.empty());
+  world.journal_stuck = false;
+  world.FlushJournal(10);
+  CHECK(world.core().phase() == CoordinatorCore::Phase::kStopped);
+  REQUIRE(!world.workers[0].in.empty());
+  CHECK(world.workers[0].in.back().shutdown().job_finished());
+  CHECK(world.ps[0].in.back().shutdown().job_finished());
+  const auto state = Recover(world.durable, [](const std::string&) { return NotFound("none"); });
+  REQUIRE(state.ok());
+  CHECK(state->finished);
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,160 @@
+#include "chief/core/cut.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/crash_point.h"
+#include "common/base/status.h"
+#include "common/base/status_proto.h"
+
+namespace cohort {
+
+void Cut::Enter(State state, int64_t now_us, int64_t limit_us) {
+  state_ = state;
+  since_us_ = now_us;
+  deadline_us_ = now_us + limit_us;
+}
+
+void Cut::Begin(uint64_t number, uint64_t timeline, std::string directory, int64_t now_us) {
+  Enter(State::kDraining, now_us, options_->cut_deadline_us);
+  released_ = false;
+  directory_ = std::move(directory);
+  const size_t servers = options_->ps.size();
+  requests_.assign(servers, 0);
+  taken_.assign(servers, false);
+  written_.assign(servers, false);
+  manifest_.Clear();
+  manifest_.set_cut(number);
+  manifest_.set_timeline(timeline);
+  record_ = 0;
+}
+
+bool Cut::drained(size_t training_in_flight, int64_t now_us) const {
+  return state_ == State::kDraining && (training_in_flight == 0 || now_us >= deadline_us_);
+}
+
+void Cut::Snapshot(v1::Manifest manifest, int64_t now_us) {
+  manifest_ = std::move(manifest);
+  Enter(State::kSnapshotting, now_us, options_->snapshot_deadline_us);
+  v1::ChiefToPs message;
+  message.mutable_snapshot()->set_cut(manifest_.cut());
+  message.mutable_snapshot()->set_timeline(manifest_.timeline());
+  message.mutable_snapshot()->set_directory(directory_);
+  for (size_t i = 0; i < requests_.size(); ++i) {
+    requests_[i] = outbox_->AskPs(static_cast<int>(i), message);
+  }
+}
+
+bool Cut::AllDone(const std::vector<bool>& done) const {
+  return std::find(done.begin(), done.end(), false) == done.end();
+}
+
+bool Cut::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us) {
+  if (state_ != State::kSnapshotting && state_ != State::kWriting) return false;
+  const size_t i = static_cast<size_t>(ps);
+  const bool taken =
+      message.has_snapshot_taken() && message.snapshot_taken().cut() == manifest_.cut();
+  const bool written =
+      message.has_snapshot_written() && message.snapshot_written().cut() == manifest_.cut();
+  if (!taken && !written && (message.request() == 0 || message.request() != requests_[i])) {
+    return false;
+  }
+  if (message.request() != 0 && message.request() != requests_[i]) return true;  // of an older one
+  const absl::Status status = StatusFromProto(message.status());
+  if (!status.ok()) {
+    Abandon(Annotate(status, fmt::format("ps:{}", ps)));
+    return true;
+  }
+  if (taken && !taken_[i]) {
+    taken_[i] = true;
+    manifest_.mutable_tablets()->MergeFrom(message.snapshot_taken().tablets());
+    if (state_ == State::kSnapshotting && AllDone(taken_)) {
+      Enter(State::kWriting, now_us, options_->write_deadline_us);
+      released_ = true;
+      COHORT_CRASH_POINT("chief.cut.snapshotted");
+    }
+  }
+  if (written && !written_[i]) {
+    written_[i] = true;
+    manifest_.mutable_files()->MergeFrom(message.snapshot_written().files());
+  }
+  if (state_ == State::kWriting && AllDone(written_)) Write();
+  return true;
+}
+
+void Cut::Write() {
+  Enter(State::kCommitting, now_us_, options_->commit_deadline_us);
+  COHORT_CRASH_POINT("chief.cut.shards_written");
+  outbox_->effects()->WriteManifest(manifest_);
+}
+
+bool Cut::OnManifestWritten(uint64_t cut, const absl::Status& status, const std::string& path) {
+  if (state_ != State::kCommitting || cut != manifest_.cut()) return false;
+  if (!status.ok()) {
+    Abandon(status);
+    return false;
+  }
+  COHORT_CRASH_POINT("chief.cut.manifest_written");
+  Enter(State::kJournaling, now_us_, options_->commit_deadline_us);
+  v1::JournalRecord record;
+  record.mutable_cut()->set_cut(manifest_.cut());
+  record.mutable_cut()->set_timeline(manifest_.timeline());
+  record.mutable_cut()->set_manifest(path);
+  record.mutable_cut()->set_step(manifest_.step());
+  record_ = outbox_->Append(std::move(record));
+  return true;
+}
+
+void Cut::OnJournaled(uint64_t record) {
+  if (state_ != State::kJournaling || record < record_) return;
+  state_ = State::kIdle;
+  outbox_->effects()->CutDone(manifest_.cut(), absl::OkStatus());
+}
+
+void Cut::Tick(int64_t now_us) {
+  now_us_ = now_us;
+  if ((state_ == State::kCommitting || state_ == State::kJournaling) && now_us >= deadline_us_) {
+    Abandon(
+        DeadlineExceeded("cut {}: {}/manifest.json was not written in {} s: the storage does "
+                         "not answer",
+                         manifest_.cut(), directory_, options_->commit_deadline_us / 1'000'000));
+  }
+  if ((state_ == State::kSnapshotting || state_ == State::kWriting) && now_us >= deadline_us_) {
+    std::string late;
+    for (const int ps : Late()) late += fmt::format("{}ps:{}", late.empty() ? "" : ", ", ps);
+    Abandon(DeadlineExceeded("cut {}: {} did not {} a snapshot in time", manifest_.cut(), late,
+                             state_ == State::kSnapshotting ? "take" : "write"));
+  }
+}
+
+std::vector<int> Cut::Late() const {
+  std::vector<int> late;
+  if (state_ != State::kSnapshotting && state_ != State::kWriting) return late;
+  const auto& done = state_ == State::kSnapshotting ? taken_ : written_;
+  for (size_t i = 0; i < done.size(); ++i) {
+    if (!done[i]) late.push_back(static_cast<int>(i));
+  }
+  return late;
+}
+
+void Cut::LoseServer(const absl::Status& why) {
+  if (state_ != State::kCommitting) Abandon(why);
+}
+
+void Cut::Abandon(const absl::Status& why) {
+  if (state_ == State::kIdle) return;
+  const bool told = state_ != State::kDraining;
+  const bool held = holds_dispatch();
+  // Committed: it exists, whatever becomes of the record that says so.
+  const bool committed = state_ == State::kJournaling;
+  state_ = State::kIdle;
+  released_ = held;
+  if (told && !committed) {
+    v1::ChiefToPs message;
+    message.mutable_drop_snapshot()->set_cut(manifest_.cut());
+    for (size_t i = 0; i < requests_.size(); ++i) outbox_->ToPs(static_cast<int>(i), message);
+  }
+  outbox_->effects()->CutDone(manifest_.cut(), committed ? absl::OkStatus() : why);
+}
+
+}  // namespace cohort

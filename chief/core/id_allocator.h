@@ -1,0 +1,78 @@
+#ifndef COHORT_CHIEF_CORE_ID_ALLOCATOR_H_
+#define COHORT_CHIEF_CORE_ID_ALLOCATOR_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "chief/core/outbox.h"
+
+namespace cohort {
+
+// Gives closure ids out of blocks that are reserved in the journal ahead of use, together with what
+// they mean: id first + i of a block of the job runner means the closure of place
+// first_place + i * steps, cut short at max_places; an id of any other block means nothing after a
+// restart. An id is given at once, but nothing may be done with it before durable_end() has passed
+// it.
+//
+//   none ──(1) Next──► current ──(2) half used──► current + ahead ──(3) current used up──► current
+//                        └──(4) Next of another kind or place: both are given up, a new one is
+//                        opened──►
+class IdAllocator {
+ public:
+  struct Request {
+    bool by_job = false;
+    uint64_t place = 0;
+    uint32_t steps = 1;
+    uint64_t places_end = 0;
+  };
+  static constexpr uint64_t kBlock = 4096;      // ids of a block at most
+  static constexpr uint64_t kFirstBlock = 256;  // of the first block that is not the job runner's
+
+  explicit IdAllocator(Outbox* outbox) : outbox_(outbox) {}
+
+  // Starts at a timeline: ids come from `reserved_end` on.
+  void Reset(uint64_t timeline, uint64_t reserved_end);
+
+  uint64_t Next(const Request& request);
+
+  // True when the record was one of a block of this allocator.
+  bool OnJournaled(uint64_t record);
+
+  // Ids below it may be dispatched.
+  uint64_t durable_end() const { return durable_end_; }
+  // The first id that is not reserved.
+  uint64_t reserved_end() const { return reserved_end_; }
+  // Ranges [begin, end) of ids that were reserved and will never be used, since the last call.
+  std::vector<std::pair<uint64_t, uint64_t>> TakeGivenUp() { return std::exchange(given_up_, {}); }
+
+ private:
+  struct Block {
+    v1::ReserveClosures what;
+    uint64_t used = 0;
+  };
+  struct Unwritten {
+    uint64_t record;
+    uint64_t end;
+  };
+
+  static bool Fits(const Block& block, const Request& request);
+  Block Open(const Request& request);
+  void ReserveAhead();
+  void GiveUp(std::optional<Block>* block);
+
+  Outbox* const outbox_;
+  uint64_t timeline_ = 0;
+  uint64_t reserved_end_ = 1;
+  uint64_t durable_end_ = 1;
+  uint64_t next_size_ = kFirstBlock;
+  std::optional<Block> current_;
+  std::optional<Block> ahead_;
+  std::vector<Unwritten> unwritten_;  // in order
+  std::vector<std::pair<uint64_t, uint64_t>> given_up_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_CORE_ID_ALLOCATOR_H_

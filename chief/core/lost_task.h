@@ -1,0 +1,24 @@
+#ifndef COHORT_CHIEF_CORE_LOST_TASK_H_
+#define COHORT_CHIEF_CORE_LOST_TASK_H_
+
+#include <absl/status/status.h>
+
+#include <string>
+
+#include "common/base/status.h"
+
+namespace cohort {
+
+// Unavailable with the typed payload: this task is lost; another try, elsewhere or later, may
+// succeed.
+inline absl::Status LostTask(const char* role, int index, uint64_t incarnation,
+                             const std::string& message) {
+  absl::Status status = Unavailable("{}", message);
+  SetFailure(&status,
+             {.role = role, .index = index, .incarnation = incarnation, .retryable = true});
+  return status;
+}
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_CORE_LOST_TASK_H_

@@ -1,0 +1,210 @@
+#include "chief/core/membership.h"
+
+#include <algorithm>
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+Membership::Membership(const CoreOptions* options, Outbox* outbox)
+    : options_(options),
+      outbox_(outbox),
+      workers_(options->workers.size()),
+      ps_(options->ps.size()) {}
+
+std::string Membership::Name(Task task) const {
+  const auto& addresses = task.role == Role::kWorker ? options_->workers : options_->ps;
+  return fmt::format("{} ({})", task.ToString(), addresses[static_cast<size_t>(task.index)]);
+}
+
+void Membership::SetLink(Member* member, Link link, int64_t now_us) {
+  if (member->link >= Link::kProbed && link < Link::kProbed) member->since_us = now_us;
+  member->link = link;
+}
+
+void Membership::Ask(Task task, bool probe, int64_t now_us) {
+  Member& m = member(task);
+  m.asked_us = now_us;
+  const auto fill = [&](auto* adopt) {
+    adopt->set_job(options_->job);
+    adopt->set_chief_incarnation(options_->chief_incarnation);
+    adopt->set_probe(probe);
+    adopt->set_takeover(options_->takeover);
+    adopt->mutable_expected()->set_type(std::string(RoleName(task.role)));
+    adopt->mutable_expected()->set_index(task.index);
+  };
+  if (task.role == Role::kWorker) {
+    v1::ChiefToWorker message;
+    fill(message.mutable_adopt());
+    message.mutable_adopt()->set_pull_ahead(options_->pull_ahead);
+    message.mutable_adopt()->set_deterministic(options_->deterministic);
+    message.mutable_adopt()->set_seed(options_->seed);
+    m.request = outbox_->AskWorker(task.index, std::move(message));
+  } else {
+    v1::ChiefToPs message;
+    fill(message.mutable_adopt());
+    message.mutable_adopt()->set_directory_token(options_->directory_token);
+    message.mutable_adopt()->set_checkpoint_dir(options_->checkpoint_dir);
+    m.request = outbox_->AskPs(task.index, std::move(message));
+  }
+}
+
+void Membership::OnConnected(Task task, int64_t now_us) {
+  Member& m = member(task);
+  m.heard_us = now_us;
+  m.hears_other = false;
+  const bool probe = outbox_->generation() == 0;
+  SetLink(&m, probe ? Link::kProbing : Link::kAdopting, now_us);
+  Ask(task, probe, now_us);
+}
+
+void Membership::OnDisconnected(Task task, const std::string& why, int64_t now_us) {
+  Member& m = member(task);
+  SetLink(&m, Link::kDown, now_us);
+  m.why_down = why;
+}
+
+absl::Status Membership::CheckHello(Task task, const Hello& hello) const {
+  if (hello.task.type() != RoleName(task.role) || hello.task.index() != task.index) {
+    return WithExitCode(
+        FailedPrecondition("{} says that it is {}:{}: TF_CONFIG of the two tasks differ",
+                           Name(task), hello.task.type(), hello.task.index()),
+        ExitCode::kConfig);
+  }
+  if (!hello.sees_checkpoint_dir) {
+    return WithExitCode(
+        FailedPrecondition(
+            "{} does not see the checkpoint directory {} that the chief sees: it must "
+            "be the same directory for both (a shared file system)",
+            Name(task), options_->checkpoint_dir),
+        ExitCode::kConfig);
+  }
+  return absl::OkStatus();
+}
+
+void Membership::Hear(Task task, uint64_t number, Heard* heard) const {
+  if (number > heard->number) *heard = {number, Name(task)};
+}
+
+Membership::Verdict Membership::OnHello(Task task, const Hello& hello, int64_t now_us) {
+  Member& m = member(task);
+  if (m.link != Link::kProbing && m.link != Link::kAdopting) return Verdict::kIgnored;
+  if (hello.request != 0 && hello.request != m.request) return Verdict::kIgnored;  // an older one's
+  if (absl::Status bad = CheckHello(task, hello); !bad.ok()) {
+    failure_ = std::move(bad);
+    return Verdict::kFatal;
+  }
+  m.incarnation = hello.incarnation;
+  Hear(task, hello.heard_generation, &heard_generation_);
+  Hear(task, hello.timeline, &heard_timeline_);
+  if (m.link == Link::kAdopting) {
+    SetLink(&m, Link::kAdopted, now_us);
+    m.why_down.clear();
+    return Verdict::kAdopted;
+  }
+  m.hears_other = hello.hears_chief && !options_->takeover;
+  if (m.hears_other) {
+    if (hello.chief_lost) {
+      // Dead, or alive and cut off: the task decides, in a while. A task that was itself stopped as
+      // this chief's forerunner was killed cannot tell these apart either.
+      m.refused_since_us = -1;
+      m.why_down = fmt::format(
+          "has lost another chief, of generation {}, and waits for it (--takeover does not wait)",
+          hello.heard_generation);
+      return Verdict::kIgnored;
+    }
+    if (m.refused_since_us < 0) m.refused_since_us = now_us;
+    if (now_us - m.refused_since_us < options_->probe_patience_us) {
+      m.why_down = fmt::format("hears another chief, of generation {}", hello.heard_generation);
+      return Verdict::kIgnored;
+    }
+    failure_ =
+        WithExitCode(FailedPrecondition(
+                         "{} is at work for another chief (job {}, generation {}): end that chief, "
+                         "or start this one with --takeover if it is dead",
+                         Name(task), hello.job, hello.heard_generation),
+                     ExitCode::kUnavailable);
+    return Verdict::kFatal;
+  }
+  m.refused_since_us = -1;
+  m.why_down.clear();
+  SetLink(&m, Link::kProbed, now_us);
+  return Verdict::kProbed;
+}
+
+void Membership::AdoptAll(int64_t now_us) {
+  const auto adopt = [&](Task task) {
+    Member& m = member(task);
+    if (m.link != Link::kProbed && m.link != Link::kProbing) return;
+    SetLink(&m, Link::kAdopting, now_us);
+    m.heard_us = now_us;
+    Ask(task, /*probe=*/false, now_us);
+  };
+  for (int i = 0; i < ps(); ++i) adopt(PsTask(i));
+  for (int i = 0; i < workers(); ++i) adopt(WorkerTask(i));
+}
+
+void Membership::TickMember(Task task, int64_t now_us) {
+  Member& m = member(task);
+  if (m.link == Link::kDown) return;
+  if (m.link != Link::kProbed && now_us - m.heard_us > options_->silence_us) {
+    const std::string why =
+        fmt::format("nothing heard for {} s", (now_us - m.heard_us) / 1'000'000);
+    m.heard_us = now_us;
+    outbox_->effects()->Note("task_silent", fmt::format("{}: {}", Name(task), why));
+    outbox_->effects()->Reconnect(task, why);
+    return;
+  }
+  if (m.link == Link::kProbing && now_us - m.asked_us >= options_->probe_again_us) {
+    Ask(task, /*probe=*/true, now_us);
+  } else if (m.link == Link::kAdopted && now_us - m.asked_us >= options_->ping_interval_us) {
+    m.asked_us = now_us;
+    if (task.role == Role::kWorker) {
+      v1::ChiefToWorker message;
+      message.mutable_ping()->set_sent_unix_micros(static_cast<uint64_t>(now_us));
+      outbox_->ToWorker(task.index, std::move(message));
+    } else {
+      v1::ChiefToPs message;
+      message.mutable_ping()->set_sent_unix_micros(static_cast<uint64_t>(now_us));
+      outbox_->ToPs(task.index, std::move(message));
+    }
+  }
+}
+
+void Membership::Tick(int64_t now_us) {
+  for (int i = 0; i < ps(); ++i) TickMember(PsTask(i), now_us);
+  for (int i = 0; i < workers(); ++i) TickMember(WorkerTask(i), now_us);
+}
+
+int Membership::count(Role role, Link at_least) const {
+  const auto& members = role == Role::kWorker ? workers_ : ps_;
+  return static_cast<int>(std::count_if(members.begin(), members.end(),
+                                        [&](const Member& m) { return m.link >= at_least; }));
+}
+
+bool Membership::all(Role role, Link at_least) const {
+  return count(role, at_least) == (role == Role::kWorker ? workers() : ps());
+}
+
+bool Membership::any_worker_hears_other() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const Member& m) { return m.link == Link::kProbing && m.hears_other; });
+}
+
+std::string Membership::Missing(int64_t now_us) const {
+  std::string text;
+  const Link wanted = outbox_->generation() == 0 ? Link::kProbed : Link::kAdopted;
+  const auto look = [&](Task task) {
+    const Member& m = member(task);
+    if (m.link >= wanted) return;
+    text +=
+        fmt::format("{}{}, {} s{}{}", text.empty() ? "" : "; ", Name(task),
+                    (now_us - m.since_us) / 1'000'000, m.why_down.empty() ? "" : ": ", m.why_down);
+  };
+  for (int i = 0; i < ps(); ++i) look(PsTask(i));
+  for (int i = 0; i < workers(); ++i) look(WorkerTask(i));
+  return text;
+}
+
+}  // namespace cohort

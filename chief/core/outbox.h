@@ -1,0 +1,60 @@
+#ifndef COHORT_CHIEF_CORE_OUTBOX_H_
+#define COHORT_CHIEF_CORE_OUTBOX_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "chief/core/core_types.h"
+
+namespace cohort {
+
+// The one door through which the core's parts send: it stamps generations and numbers requests and
+// journal records.
+class Outbox {
+ public:
+  explicit Outbox(CoreEffects* effects) : effects_(effects) {}
+
+  void SetGeneration(uint64_t generation) { generation_ = generation; }
+  uint64_t generation() const { return generation_; }  // 0: none taken yet
+
+  void ToWorker(int worker, v1::ChiefToWorker message) {
+    message.set_generation(generation_);
+    effects_->SendToWorker(worker, std::move(message));
+  }
+  // With a request number of its own, which the answer will carry; returns it.
+  uint64_t AskWorker(int worker, v1::ChiefToWorker message) {
+    message.set_request(++request_);
+    ToWorker(worker, std::move(message));
+    return request_;
+  }
+  void ToPs(int ps, v1::ChiefToPs message) {
+    message.set_generation(generation_);
+    effects_->SendToPs(ps, std::move(message));
+  }
+  uint64_t AskPs(int ps, v1::ChiefToPs message) {
+    message.set_request(++request_);
+    ToPs(ps, std::move(message));
+    return request_;
+  }
+
+  // Appends a record under the next number, and returns that.
+  uint64_t Append(v1::JournalRecord record) {
+    record.set_number(next_record_);
+    effects_->AppendJournal(std::move(record));
+    return next_record_++;
+  }
+  void SetNextRecord(uint64_t number) { next_record_ = number; }
+  uint64_t next_record() const { return next_record_; }
+
+  CoreEffects* effects() const { return effects_; }
+
+ private:
+  CoreEffects* const effects_;
+  uint64_t generation_ = 0;
+  uint64_t request_ = 0;
+  uint64_t next_record_ = 1;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_CORE_OUTBOX_H_

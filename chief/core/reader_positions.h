@@ -1,0 +1,46 @@
+#ifndef COHORT_CHIEF_CORE_READER_POSITIONS_H_
+#define COHORT_CHIEF_CORE_READER_POSITIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "proto/checkpoint.pb.h"
+
+namespace cohort {
+
+// How far the workers' readers of independent datasets have come, by resource and worker index: the
+// batches up to the end of the last closure whose result this chief has. A worker that is not there
+// keeps its place; one that is not known begins at 0.
+class ReaderPositions {
+ public:
+  using Protos = google::protobuf::RepeatedPtrField<v1::ReaderPositions>;
+
+  // What a record or a manifest says, where it is further. It is no news.
+  void Add(const Protos& positions);
+  // Of a worker's message. False where it was known.
+  bool Raise(std::string_view resource, uint32_t worker, uint64_t batches);
+  uint64_t Of(std::string_view resource, uint32_t worker) const;
+
+  // All.
+  void Fill(Protos* out) const { Collect(/*only_news=*/false, out); }
+  // Those that were raised since the last call.
+  void TakeNews(Protos* out);
+
+ private:
+  struct Position {
+    uint64_t batches = 0;
+    bool news = false;
+  };
+  using Readers = std::map<uint32_t, Position>;  // by worker
+  Readers& Of(std::string_view resource);
+  void Collect(bool only_news, Protos* out) const;
+
+  std::map<std::string, Readers, std::less<>> readers_;  // by resource
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_CORE_READER_POSITIONS_H_

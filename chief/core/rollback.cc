@@ -1,0 +1,101 @@
+#include "chief/core/rollback.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/crash_point.h"
+#include "common/base/status.h"
+#include "common/base/status_proto.h"
+
+namespace cohort {
+
+v1::AppliedSetProto FloorOf(const RollbackTarget& target) {
+  v1::AppliedSetProto floor;
+  uint64_t begin = target.pending.empty() ? target.reserved_end : target.pending.front();
+  floor.set_watermark(begin);
+  for (size_t i = 0; i < target.pending.size(); ++i) {
+    begin = target.pending[i] + 1;
+    const uint64_t end =
+        i + 1 < target.pending.size() ? target.pending[i + 1] : target.reserved_end;
+    if (begin >= end) continue;
+    v1::ClosureRange* range = floor.add_closed();
+    range->set_begin(begin);
+    range->set_end(end);
+  }
+  return floor;
+}
+
+void Rollback::Begin(RollbackTarget target, const v1::Layout& layout, int64_t now_us) {
+  target_ = std::move(target);
+  layout_ = layout;
+  state_ = State::kJournaling;
+  done_ = false;
+  deadline_us_ = now_us + options_->assign_deadline_us;
+  v1::JournalRecord record;
+  v1::Rollback* rollback = record.mutable_rollback();
+  rollback->set_timeline(target_.timeline);
+  rollback->set_cut_timeline(target_.cut_timeline);
+  rollback->set_cut_generation(target_.cut_generation);
+  rollback->set_cut(target_.cut);
+  rollback->set_reserved_end(target_.reserved_end);
+  rollback->set_manifest(target_.manifest);
+  rollback->set_layout_hash(target_.layout_hash);
+  record_ = outbox_->Append(std::move(record));
+}
+
+bool Rollback::OnJournaled(uint64_t record) {
+  if (state_ != State::kJournaling || record < record_) return false;
+  COHORT_CRASH_POINT("chief.rollback.journaled");
+  state_ = State::kAssigning;
+  v1::ChiefToPs message;
+  v1::AssignTablets* assign = message.mutable_assign();
+  *assign->mutable_layout() = layout_;
+  assign->set_timeline(target_.timeline);
+  assign->set_term(target_.term);
+  assign->set_restore_from(target_.manifest);
+  *assign->mutable_floor() = FloorOf(target_);
+  requests_.assign(options_->ps.size(), 0);
+  for (size_t i = 0; i < requests_.size(); ++i) {
+    assign->set_ps(static_cast<uint32_t>(i));
+    requests_[i] = outbox_->AskPs(static_cast<int>(i), message);
+  }
+  return true;
+}
+
+bool Rollback::OnPsMessage(int ps, const v1::PsToChief& message) {
+  if (state_ != State::kAssigning) return false;
+  uint64_t& request = requests_[static_cast<size_t>(ps)];
+  if (message.request() == 0 || message.request() != request) return false;
+  const absl::Status status = StatusFromProto(message.status());
+  if (!status.ok()) {
+    Fail(Annotate(status, fmt::format("ps:{}", ps)));
+    return true;
+  }
+  if (!message.has_assigned() || message.assigned().timeline() != target_.timeline) {
+    Fail(Internal("ps:{} answered the assignment of tablets with something else", ps));
+    return true;
+  }
+  request = 0;
+  if (std::all_of(requests_.begin(), requests_.end(), [](uint64_t r) { return r == 0; })) {
+    state_ = State::kIdle;
+    done_ = true;
+  }
+  return true;
+}
+
+void Rollback::Tick(int64_t now_us) {
+  if (!active() || now_us < deadline_us_) return;
+  std::string late = state_ == State::kJournaling ? "the journal" : "";
+  for (size_t i = 0; state_ == State::kAssigning && i < requests_.size(); ++i) {
+    if (requests_[i] != 0) late += fmt::format("{}ps:{}", late.empty() ? "" : ", ", i);
+  }
+  Fail(DeadlineExceeded("assigning the tablets: {} did not answer in time", late));
+}
+
+void Rollback::Fail(const absl::Status& why) {
+  if (!active()) return;
+  state_ = State::kIdle;
+  outbox_->effects()->RollbackDone(why);
+}
+
+}  // namespace cohort

@@ -1,0 +1,140 @@
+#include "chief/core/settlement.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/crash_point.h"
+
+namespace cohort {
+
+void Settlement::Reset(uint64_t watermark, uint64_t closed_end, const std::vector<uint64_t>& open) {
+  watermark_ = durable_watermark_ = watermark;
+  done_.assign(closed_end > watermark ? closed_end - watermark : 0, true);
+  for (const uint64_t id : open) {
+    if (id >= watermark && id < closed_end) done_[id - watermark] = false;
+  }
+  news_.clear();
+  dirty_ = false;
+  under_way_ = 0;
+  while (!done_.empty() && done_.front()) {
+    done_.pop_front();
+    ++watermark_;
+  }
+  durable_watermark_ = watermark_;
+}
+
+void Settlement::SetFolded(Metrics metrics, uint64_t steps) {
+  metrics_ = std::move(metrics);
+  steps_ = steps;
+}
+
+void Settlement::Mark(uint64_t id) {
+  const uint64_t at = id - watermark_;
+  if (at >= done_.size()) done_.resize(at + 1, false);
+  done_[at] = true;
+  news_.push_back(id);
+  dirty_ = true;
+  while (!done_.empty() && done_.front()) {
+    done_.pop_front();
+    ++watermark_;
+  }
+}
+
+bool Settlement::IsDone(uint64_t id) const {
+  if (id < watermark_) return true;
+  const uint64_t at = id - watermark_;
+  return at < done_.size() && done_[at];
+}
+
+bool Settlement::Finish(uint64_t id, bool training, const v1::ClosureResult& result) {
+  if (IsDone(id)) return false;
+  if (training) {
+    bool finite = true;
+    for (const v1::MetricValue& value : result.metrics()) {
+      auto found = metrics_.find(value.name());
+      if (found == metrics_.end()) found = metrics_.emplace(value.name(), Metric{}).first;
+      found->second.total += value.total();
+      found->second.count += value.count();
+      finite = finite && std::isfinite(value.total());
+    }
+    steps_ += result.steps();
+    if (!finite && ++not_finite_ == 1) first_not_finite_step_ = steps_;
+  }
+  Mark(id);
+  COHORT_CRASH_POINT("chief.result.folded");
+  return true;
+}
+
+void Settlement::MoveReader(std::string_view resource, uint32_t worker, uint64_t batches) {
+  if (readers_.Raise(resource, worker, batches)) dirty_ = true;
+}
+
+void Settlement::Close(uint64_t begin, uint64_t end) {
+  for (uint64_t id = std::max(begin, watermark_); id < end; ++id) {
+    if (!IsDone(id)) Mark(id);
+  }
+}
+
+void Settlement::ClearMetrics() {
+  metrics_.clear();
+  dirty_ = true;
+}
+
+void Settlement::Tick(int64_t now_us, bool force) {
+  if (!dirty_) return;
+  if (!force && (under_way_ != 0 || now_us - last_us_ < interval_us_)) return;
+  v1::JournalRecord record;
+  v1::Settle* settle = record.mutable_settle();
+  settle->set_watermark(watermark_);
+  for (const uint64_t id : news_) {
+    if (id >= watermark_) settle->add_finished(id);
+  }
+  MetricsToProto(metrics_, settle->mutable_metrics());
+  settle->set_step(steps_);
+  readers_.TakeNews(settle->mutable_readers());
+  news_.clear();
+  dirty_ = false;
+  last_us_ = now_us;
+  ++records_;
+  under_way_watermark_ = watermark_;
+  under_way_ = outbox_->Append(std::move(record));
+  if (faults_.publish_before_durable) durable_watermark_ = under_way_watermark_;
+}
+
+bool Settlement::OnJournaled(uint64_t record) {
+  if (under_way_ == 0 || record < under_way_) return false;
+  under_way_ = 0;
+  COHORT_CRASH_POINT("chief.settle.journaled");
+  const bool moved = under_way_watermark_ > durable_watermark_;
+  durable_watermark_ = std::max(durable_watermark_, under_way_watermark_);
+  return moved;
+}
+
+std::vector<uint64_t> Settlement::DoneAbove() const {
+  std::vector<uint64_t> ids;
+  for (size_t i = 0; i < done_.size(); ++i) {
+    if (done_[i]) ids.push_back(watermark_ + i);
+  }
+  return ids;
+}
+
+void MetricsToProto(const Settlement::Metrics& metrics,
+                    google::protobuf::RepeatedPtrField<v1::MetricValue>* out) {
+  for (const auto& [name, metric] : metrics) {
+    v1::MetricValue* value = out->Add();
+    value->set_name(name);
+    value->set_total(metric.total);
+    value->set_count(metric.count);
+  }
+}
+
+Settlement::Metrics MetricsFromProto(
+    const google::protobuf::RepeatedPtrField<v1::MetricValue>& metrics) {
+  Settlement::Metrics out;
+  for (const v1::MetricValue& value : metrics) {
+    out[value.name()] = {.total = value.total(), .count = value.count()};
+  }
+  return out;
+}
+
+}  // namespace cohort

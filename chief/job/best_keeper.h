@@ -1,0 +1,66 @@
+#ifndef COHORT_CHIEF_JOB_BEST_KEEPER_H_
+#define COHORT_CHIEF_JOB_BEST_KEEPER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/base/mutex.h"
+#include "common/checkpoint/best_checkpoint.h"
+
+namespace cohort {
+
+// Which checkpoint of a running job is its best (`checkpoint.keep_best`): the one, of all that are
+// committed and that no rollback has left behind, whose state the validation found best.
+//
+// A validation by closures reads the weights as they are between two epochs: every closure of the
+// epochs before has ended, so that each of its updates is applied once on every tablet and a late
+// repetition changes nothing, and none of the next is scheduled before the validation has ended. So
+// its figures are those of one state, and that is the one of every cut at the same place of the
+// same timeline that has no pending closures, whether it is made before, during or after the
+// validation.
+//
+//   Validated ─► (a cut) ─► Complete ─► (the manifest is durable) ─► Committed
+//
+// A cut that comes to nothing changes nothing: only what is committed is ever the best. GoOnFrom,
+// at the start and after a rollback, forgets what was left behind. Thread-safe.
+class BestKeeper {
+ public:
+  // Between two epochs, with nothing unfinished.
+  struct State {
+    uint64_t timeline = 0;
+    uint64_t epoch = 0;  // finished epochs
+    uint64_t place = 0;  // the next one
+  };
+
+  explicit BestKeeper(BestRule rule) : rule_(std::move(rule)) {}
+
+  const BestRule& rule() const { return rule_; }
+
+  // The job goes on from checkpoint `from` (null: from the beginning), of whose history `best` is
+  // the best.
+  void GoOnFrom(const v1::Manifest* from, std::optional<v1::BestCheckpoint> best);
+  // The validation of `state` gave `value`. True: a checkpoint of it is due, for it is the best.
+  bool Validated(const State& state, double value);
+  // Adds `validated` and `best` to a manifest that is about to be written.
+  void Complete(v1::Manifest* manifest) const;
+  // It is durable.
+  void Committed(const v1::Manifest& manifest);
+
+  // Whether the newest checkpoint is of the state.
+  bool Holds(const State& state) const;
+  std::optional<v1::BestCheckpoint> best() const;
+
+ private:
+  const BestRule rule_;
+
+  mutable Mutex mu_;
+  std::optional<State> validated_ ABSL_GUARDED_BY(mu_);
+  double value_ ABSL_GUARDED_BY(mu_) = 0;  // of validated_
+  std::optional<v1::BestCheckpoint> best_ ABSL_GUARDED_BY(mu_);
+  std::optional<State> held_ ABSL_GUARDED_BY(mu_);  // by the newest checkpoint; of any timeline
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_JOB_BEST_KEEPER_H_

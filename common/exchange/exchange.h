@@ -1,0 +1,191 @@
+#ifndef COHORT_COMMON_EXCHANGE_EXCHANGE_H_
+#define COHORT_COMMON_EXCHANGE_EXCHANGE_H_
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/exchange/exchange_message.h"
+#include "common/exchange/exchange_plan.h"
+#include "common/exchange/exchange_routes.h"
+#include "common/exchange/variable_access.h"
+
+namespace cohort {
+
+struct ExchangeOptions {
+  int64_t request_timeout_us = 10'000'000;  // no answer for so long: the connection counts as lost
+  int64_t later_timeout_us = 600'000'000;   // the same for pulls that the server promised for later
+  int64_t unreachable_after_us = 20'000'000;  // a server lost for so long: the exchange fails
+  int64_t hold_timeout_us = 60'000'000;       // fenced or moved tablets wait so long for new routes
+  int64_t backoff_min_us = 10'000;            // before the first re-send; doubles
+  int64_t backoff_max_us = 1'000'000;
+  uint64_t chunk_bytes = 2 << 20;  // payload of one message; larger pushes are cut
+};
+
+// Where an Exchange's messages go.
+class ExchangeSink {
+ public:
+  virtual ~ExchangeSink() = default;
+  // One request: the messages in this order, on one connection. The payload stays as it is until
+  // the exchange ends; the headers only during the call. A failure is told by OnLost, later.
+  virtual void Send(const ServerRoute& server, std::span<const ExchangeMessage> messages) = 0;
+  // The server did not answer in time: nothing that was sent to it may arrive any more, if that can
+  // be helped.
+  virtual void Reset(const ServerRoute& server) = 0;
+};
+
+// One step's push and pull with all servers of a program: a state machine without network, threads
+// or clock. One request goes to each server: a section per tablet, pushes before pulls.
+//
+//            Begin                      all sections of all tablets done
+//   kIdle ──────────► kRunning ────────────────────────────────────────────► kDone
+//                      │  │  │
+//                      │  │  └─ fenced by a newer timeline; a fence that no new route or chief
+//                      │  │     lifted in time; Cancel ────────────────────────────► kAborted
+//                      │  └─── a section is INVALID; a server is unreachable ─────────► kFailed
+//                      │
+//       per server:  due ── Poll ──► in flight ── every section done ──► idle
+//                     ▲                 │
+//                     └─ back-off ──────┘  lost, no answer in time, fenced by term or generation,
+//                                          moved; at once where new routes or a new generation come
+//
+// What is sent again has the same update id, attempt, place, timeline and payload, only those
+// sections that were not answered, a new sequence, and generation, term and watermark as they are
+// now. An answer to an older sequence is ignored: the ids make that safe.
+class Exchange {
+ public:
+  enum class State { kIdle, kRunning, kDone, kAborted, kFailed };
+
+  explicit Exchange(const ExchangeOptions& options) : options_(options) {}
+
+  // Begins; none may be running. Either part may be null, not both. What the items reference stays
+  // until the exchange has ended *and* the sink has let go of what it was given.
+  // Errors (nothing begins): InvalidArgument about an item; Aborted where the push is of an older
+  // timeline than the routes.
+  absl::Status Begin(std::shared_ptr<const ProgramRoutes> routes, const PushBatch* push,
+                     const PullBatch* pull, int64_t now_us);
+
+  // Sends what is due, notices what is overdue.
+  void Poll(int64_t now_us, ExchangeSink* sink);
+  // When Poll has something to do next; INT64_MAX when ended.
+  int64_t NextPoll() const;
+
+  // One response message; `payload` has one element per payload field.
+  void OnResponse(uint32_t ps, const v1::PushPullResponseHeader& header,
+                  std::span<const PayloadPieces> payload, int64_t now_us);
+  // The connection to a server broke: what was in flight on it is lost or its answer is.
+  void OnLost(uint32_t ps, const absl::Status& why, int64_t now_us);
+
+  // New routes of the same program. With another timeline or other shards the exchange is aborted.
+  void OnRoutes(std::shared_ptr<const ProgramRoutes> routes, int64_t now_us);
+  // Of the chief that this process works for now.
+  void SetGeneration(uint64_t generation, int64_t now_us);
+  void SetWatermark(uint64_t watermark) { watermark_ = watermark; }
+  // Ends a running exchange as aborted with this status.
+  void Cancel(absl::Status why);
+
+  State state() const { return state_; }
+  // Why it ended, where not kDone. A server that is unreachable is named by a FailureInfo of role
+  // "ps".
+  const absl::Status& status() const { return status_; }
+  const ExchangeResult& result() const { return result_; }
+
+  struct Counters {
+    uint64_t requests = 0;
+    uint64_t resends = 0;
+    uint64_t ignored_responses = 0;
+    uint64_t bytes_copied = 0;  // of pulled values to where the step reads them
+  };
+  const Counters& counters() const { return counters_; }
+
+ private:
+  enum class Phase : uint8_t { kIdle, kDue, kInFlight };
+  enum class Hold : uint8_t { kNone, kTerm, kGeneration, kMoved };
+
+  struct Server {
+    Phase phase = Phase::kIdle;
+    bool later = false;  // a pull was promised for later
+    uint64_t sequence = 0;
+    int64_t due_us = 0;
+    int64_t deadline_us = 0;
+    int64_t failing_since_us = -1;  // since when nothing was heard; -1: it answers
+    int64_t backoff_us = 0;
+    absl::Status last_error;
+  };
+  struct Tablet {
+    bool push_done = false;
+    bool pull_done = false;
+    bool pull_started = false;  // some of its values have come
+    Hold hold = Hold::kNone;
+    int64_t held_since_us = -1;
+    uint64_t pushed_version = 0;  // of the pull that the push was computed from
+    uint64_t version = 0;         // of this pull
+    std::string why;
+  };
+
+  void Build(size_t server);
+  void NextMessage();
+  void AddPushes(size_t tablet);
+  void AddPushPiece(size_t tablet, const PushPiece& piece);
+  void AddPulls(size_t tablet);
+  v1::PushSection* OpenSection(size_t tablet);
+
+  void OnPush(size_t tablet, const v1::PushPullResponseHeader& header, const v1::PushResult& result,
+              int64_t now_us);
+  // Takes this section's fields from the front of `payload`.
+  void OnPull(size_t tablet, const v1::PushPullResponseHeader& header, const v1::PullResult& result,
+              std::span<const PayloadPieces> payload, int64_t now_us);
+  absl::Status TakeEntry(size_t tablet, const v1::PulledEntry& entry, const PayloadPieces& pieces);
+  void OnFenced(size_t tablet, uint64_t generation, uint64_t timeline, uint64_t term,
+                uint64_t sent_timeline, int64_t now_us);
+  void HoldTablet(size_t tablet, Hold hold, std::string why, int64_t now_us);
+  void Retry(size_t server, int64_t now_us);
+  void EndRequest(size_t server, int64_t now_us);
+  void CheckHolds(int64_t now_us);
+  void CheckDone();
+  void End(State state, absl::Status status);
+
+  bool Pending(size_t tablet) const {
+    return !tablets_[tablet].push_done || !tablets_[tablet].pull_done;
+  }
+  bool ServerPending(size_t server) const;
+  int FindServer(uint32_t ps) const;
+  int FindTablet(uint32_t tablet, int server) const;
+  uint64_t& KnownVersion(uint32_t tablet);
+
+  const ExchangeOptions options_;
+  State state_ = State::kIdle;
+  absl::Status status_;
+  ExchangeResult result_;
+  Counters counters_;
+  uint64_t generation_ = 0;
+  uint64_t watermark_ = 0;
+  uint64_t next_sequence_ = 1;
+  std::vector<uint64_t> versions_;  // by tablet number: of its last pull
+
+  // Of the exchange under way.
+  std::shared_ptr<const ProgramRoutes> routes_;
+  ExchangePlan plan_;
+  bool has_push_ = false;
+  bool has_pull_ = false;
+  PushStamp stamp_;
+  uint64_t pull_place_ = 0;
+  uint32_t pull_ordinal_ = 0;
+  std::vector<Server> servers_;  // by routes_->servers
+  std::vector<Tablet> tablets_;  // by routes_->tablets
+  uint32_t attempt_seen_ = 0;    // one that a tablet has applied; 0: none known
+  bool timeline_seen_ = false;
+
+  // The request being built.
+  std::vector<ExchangeMessage> messages_;
+  size_t used_ = 0;
+  uint64_t room_ = 0;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_EXCHANGE_EXCHANGE_H_

@@ -1,0 +1,87 @@
+#ifndef COHORT_COMMON_EXCHANGE_EXCHANGE_RUNNER_H_
+#define COHORT_COMMON_EXCHANGE_EXCHANGE_RUNNER_H_
+
+#include <absl/status/statusor.h>
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/exchange/exchange.h"
+#include "common/exchange/variable_access.h"
+#include "common/graph/program.h"
+
+namespace cohort::v1 {
+class Routes;
+}
+
+namespace cohort {
+
+// Runs exchanges to their end as blocking calls of one thread, the step thread, and brings to the
+// one under way what other threads leave: routes, generation, watermark, an interruption. How
+// messages travel, what the time is and how a thread waits is the subclass's: gRPC in a worker
+// (remote_access.h), a virtual clock in the simulator.
+//
+//   Run:  Begin ─► { bring news ─► Exchange::Poll ─► WaitForInput } until it has ended ─► OnEnded
+//
+// Set* and Interrupt are thread-safe, everything else is the step thread's.
+class ExchangeRunner : protected ExchangeSink {
+ public:
+  // The variables of one program, as VariableAccess::Exchange has them. Errors besides those of
+  // Exchange: FailedPrecondition before the first routes, InvalidArgument where the program does
+  // not fit them. The result must not outlive this object.
+  std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables);
+
+  // From the next moment on, also for an exchange under way.
+  void SetRoutes(std::shared_ptr<const v1::Routes> routes);
+  void SetGeneration(uint64_t generation);
+  void SetWatermark(uint64_t watermark);
+  // Makes the exchange under way return Cancelled; where there is none, the next one.
+  void Interrupt();
+
+ protected:
+  static constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
+
+  explicit ExchangeRunner(const ExchangeOptions& options) : exchange_(options) {}
+  ~ExchangeRunner() override = default;
+
+  virtual int64_t NowUs() const = 0;
+  // Until something has come (and was given to `exchange_`), Wake, or the deadline.
+  virtual void WaitForInput(int64_t deadline_us) = 0;
+  // Makes WaitForInput return. Thread-safe.
+  virtual void WakeUp() = 0;
+  // An exchange that began has ended, whatever its outcome; the caller's memory is still there.
+  virtual void OnEnded() = 0;
+
+  Exchange exchange_;
+
+ private:
+  class Access;
+  // One program's view. `routes` are made again when the job's routes are new.
+  struct Program {
+    std::vector<VariableDecl> variables;
+    std::shared_ptr<const ProgramRoutes> routes;
+    uint64_t routes_number = 0;
+  };
+
+  absl::StatusOr<ExchangeResult> Run(Program* program, const PushBatch* push,
+                                     const PullBatch* pull);
+  absl::Status Refresh(Program* program);
+  void Steer(Program* program);
+
+  // Left by other threads.
+  std::atomic<uint64_t> generation_{0};
+  std::atomic<uint64_t> watermark_{0};
+  std::atomic<bool> interrupted_{false};
+  std::atomic<uint64_t> routes_number_{0};
+  Mutex mu_;
+  std::shared_ptr<const v1::Routes> routes_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_EXCHANGE_EXCHANGE_RUNNER_H_

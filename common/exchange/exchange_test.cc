@@ -1,0 +1,462 @@
+#include "common/exchange/exchange.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/base/status.h"
+#include "common/exchange/exchange_test_allocations.h"
+#include "common/exchange/exchange_test_world.h"
+
+namespace cohort::exchange_test {
+namespace {
+
+using State = Exchange::State;
+
+TEST_CASE("a pull assembles the shards of all servers") {
+  World world;
+  for (size_t i = 0; i < 9; ++i) world.tablets[0].shards[0][i] = static_cast<float>(i);
+  for (size_t i = 0; i < 6; ++i) world.tablets[2].shards[2][i] = 100 + static_cast<float>(i);
+  for (size_t i = 0; i < 4; ++i) world.tablets[2].shards[4][20 + i] = 7 + static_cast<float>(i);
+  world.tablets[0].shards[3][4] = 3;
+  Step step({30, 1});  // not sorted: row 30 is row 5 of shard 4
+  const PullBatch pull = step.Pull();
+  Exchange exchange{ExchangeOptions{}};
+  REQUIRE(exchange.Begin(world.MakeRoutes(), nullptr, &pull, 0).ok());
+  Serve(&world, &exchange, 0);
+  REQUIRE(exchange.state() == State::kDone);
+  CHECK(exchange.result().pulled_timeline == 1);
+  CHECK(step.dense[8] == 8);
+  CHECK(step.dense[9] == 0);
+  CHECK(step.dense[20] == 105);
+  CHECK(step.table == std::vector<float>{7, 8, 9, 10, 3, 0, 0, 0});
+  CHECK(step.bias == 0);
+  CHECK(exchange.counters().requests == 2);  // one per server
+}
+
+TEST_CASE("the push of a step and the pull of the next travel in one request per server") {
+  World world;
+  Exchange exchange{ExchangeOptions{}};
+  Step first({3, 40});
+  first.dense_gradient.assign(21, 2);
+  first.table_gradient = {1, 1, 1, 1, 5, 5, 5, 5};
+  Step second({40});
+  const PushBatch push = first.Push(17);
+  const PullBatch pull = second.Pull();
+  REQUIRE(exchange.Begin(world.MakeRoutes(), &push, &pull, 0).ok());
+  Serve(&world, &exchange, 0);
+  REQUIRE(exchange.state() == State::kDone);
+  CHECK(exchange.counters().requests == 2);
+  CHECK(exchange.result().push.applied == 3);
+  CHECK(exchange.result().push.max_staleness == 0);
+  CHECK(second.dense == std::vector<float>(21, 2));
+  CHECK(second.table == std::vector<float>(4, 5));
+  for (const ModelTablet& tablet : world.tablets) CHECK(tablet.log.size() == 1);
+}
+
+TEST_CASE("a tablet without a gradient records the id") {
+  World world;
+  Exchange exchange{ExchangeOptions{}};
+  float gradient = 4;
+  const PushItem bias{2, PushKind::kGradient, false, {}, &gradient, 0};
+  PushBatch push{{}, {&bias, 1}};
+  push.stamp = {.closure = 5, .attempt = 1, .timeline = 1};
+  REQUIRE(exchange.Begin(world.MakeRoutes(), &push, nullptr, 0).ok());
+  RecordingSink sink;
+  exchange.Poll(0, &sink);
+  const Request& to_second = sink.sent[1][0][0];
+  REQUIRE(to_second.header.push().sections_size() == 1);
+  CHECK(to_second.header.push().sections(0).entries(0).kind() == v1::RECORD_ONLY);
+  CHECK(to_second.payload.empty());
+  for (uint32_t ps = 0; ps < 2; ++ps) {
+    for (const Response& r : world.servers[ps].Handle(sink.sent[ps][0]))
+      Deliver(&exchange, ps, r, 0);
+  }
+  REQUIRE(exchange.state() == State::kDone);
+  for (const ModelTablet& tablet : world.tablets) CHECK(tablet.applied.size() == 1);
+  CHECK(world.tablets[0].shards[5][0] == 4);
+}
+
+TEST_CASE("a lost answer is asked for again under the same id, with the generation of now") {
+  World world;
+  Exchange exchange{ExchangeOptions{}};
+  exchange.SetGeneration(1, 0);
+  Step step({1, 2, 30});
+  step.dense_gradient.assign(21, 1);
+  const PushBatch push = step.Push(9);
+  REQUIRE(exchange.Begin(world.MakeRoutes(), &push, nullptr, 0).ok());
+  RecordingSink sink;
+  exchange.Poll(0, &sink);
+  for (const Response& r : world.servers[0].Handle(sink.sent[0][0])) Deliver(&exchange, 0, r, 0);
+  world.servers[1].Handle(sink.sent[1][0]);  // applied, and the answer is lost
+  exchange.SetGeneration(2, 0);
+  exchange.SetWatermark(4);
+  exchange.OnLost(1, Unavailable("socket closed"), 100);
+  exchange.Poll(100, &sink);
+  CHECK(sink.sent[1].size() == 1);  // it backs off
+  exchange.Poll(exchange.NextPoll(), &sink);
+  REQUIRE(sink.sent[1].size() == 2);
+  const v1::PushPullHeader& before = sink.sent[1][0][0].header;
+  const v1::PushPullHeader& again = sink.sent[1][1][0].header;
+  CHECK(again.push().SerializeAsString() == before.push().SerializeAsString());
+  CHECK(again.sequence() != before.sequence());
+  CHECK(again.generation() == 2);
+  CHECK(again.settled_watermark() == 4);
+  CHECK(sink.sent[1][1][0].payload == sink.sent[1][0][0].payload);
+  for (const Response& r : world.servers[1].Handle(sink.sent[1][1])) Deliver(&exchange, 1, r, 0);
+  REQUIRE(exchange.state() == State::kDone);
+  CHECK(exchange.result().push.applied == 2);
+  CHECK(exchange.result().push.duplicates == 1);
+  CHECK_FALSE(exchange.result().push.mixed);
+  CHECK(world.tablets[2].shards[2][0] == 1);
+}
+
+TEST_CASE("another attempt that some tablets have is reported as mixed") {
+  World world;
+  world.tablets[1].applied[{9, 0}] = 1;
+  Exchange exchange{ExchangeOptions{}};
+  Step step({1});
+  const PushBatch push = step.Push(9, 2);
+  REQUIRE(exchange.Begin(world.MakeRoutes(), &push, nullptr, 0).ok());
+  Serve(&world, &exchange, 0);
+  REQUIRE(exchange.state() == State::kDone);
+  CHECK(exchange.result().push.applied == 2);
+  CHECK(exchange.result().push.duplicates == 1);
+  CHECK(exchange.result().push.mixed);
+}
+
+TEST_CASE("a newer timeline ends the exchange as aborted") {
+  World world;
+  Exchange exchange{ExchangeOptions{}};
+  Step step({1});
+  const PushBatch push = step.Push(9);
+  for (ModelTablet& tablet : world.tablets) {
+    tablet.term = 2;
+    tablet.timeline = 2;
+  }
+  REQUIRE(exchange.Begin(world.MakeRoutes(), &push, nullptr, 0).ok());
+  Serve(&world, &exchange, 0);
+  CHECK(exchange.state() == State::kAborted);
+  CHECK(absl::IsAborted(exchange.status()));
+  CHECK(world.tablets[0].log.empty());
+
+  // Nor does one begin whose gradient is older than the routes.
+  world.routes.set_timeline(2);
+  CHECK(absl::IsAborted(exchange.Begin(world.MakeRoutes(), &push, nullptr, 0)));
+}
+
+TEST_CASE("tablets on unequal timelines are never mixed into one pull") {
+  World world;
+  world.tablets[2].timeline = 2;  // as a server that was rolled back, under the same term
+  Exchange exchange{ExchangeOptions{}};
+  Step step({1});
+  const PullBatch pull = step.Pull();
+  REQUIRE(exchange.Begin(world.MakeRoutes(), nullptr, &pull, 0).ok());
+  Serve(&world, &exchange, 0);
+  CHECK(exchange.state() == State::kAborted);
+}
+
+TEST_CASE("a request that is fenced by a newer chief goes on once this process hears of it") {
+  World world;
+  Exchange exchange{ExchangeOptions{}};
+  exchange.SetGeneration(1, 0);
+  world.servers[1].generation = 2;
+  Step step({1});
+  const PushBatch push = step.Push(9);
+  REQUIRE(exchange.Begin(world.MakeRoutes(), &push, nullptr, 0).ok());
+  Serve(&world, &exchange, 0);
+  CHECK(exchange.state() == State::kRunning);
+  exchange.SetGeneration(2, 10);
+  CHECK(exchange.NextPoll() == 10);
+  Serve(&world, &exchange, 10);
+  CHECK(exchange.state() == State::kDone);
+  CHECK(world.tablets[2].log.size() == 1);
+}
+
+TEST_CASE(
+    "a push to a server that has not heard of this process's chief is sent again until it has") {
+  World world;
+  Exchange exchange{ExchangeOptions{}};
+  exchange.SetGeneration(2, 0);
+  Step step({1});
+  const PushBatch push = step.Push(9);
+  REQUIRE(exchange.Begin(world.MakeRoutes(), &push, nullptr, 0).ok());
+  RecordingSink sink;
+  exchange.Poll(0, &sink);
+  for (int ps = 0; ps < 2; ++ps) {
+    Response fenced;
+    fenced.header.set_sequence(sink.sent[ps][0][0].header.sequence());
+    fenced.header.set_generation(1);
+    for (const v1::PushSection& section : sink.sent[ps][0][0].header.push().sections()) {
+      v1::PushResult* result = fenced.header.add_pushes();
+      result->set_tablet(section.tablet());
+      result->set_status(v1::FENCED);
+      result->set_timeline(1);
+      result->set_term(section.term());
+    }
+    Deliver(&exchange, static_cast<uint32_t>(ps), fenced, 0);
+  }
+  REQUIRE(exchange.state() == State::kRunning);
+  SECTION("it has") {
+    Serve(&world, &exchange, exchange.NextPoll());
+    CHECK(exchange.state() == State::kDone);
+    CHECK(exchange.result().push.applied == 3);
+  }
+  SECTION("it does not: the end says why") {
+    exchange.Poll(ExchangeOptions{}.hold_timeout_us, &sink);
+    CHECK(absl::IsAborted(exchange.status()));
+    CHECK_THAT(exchange.status().ToString(),
+               Catch::Contains("its chief's generation is 1, ours 2"));
+  }
+}
+
+TEST_CASE("what a server refuses as settled is no duplicate") {
+  World world;
+  Exchange exchange{ExchangeOptions{}};
+  Step step({1});
+  const PushBatch push = step.Push(9);
+  REQUIRE(exchange.Begin(world.MakeRoutes(), &push, nullptr, 0).ok());
+  RecordingSink sink;
+  exchange.Poll(0, &sink);
+  for (uint32_t ps = 0; ps < 2; ++ps) {
+    for (Response& r : world.servers[ps].Handle(sink.sent[ps][0])) {
+      if (ps == 1) r.header.mutable_pushes(0)->set_status(v1::SETTLED);
+      Deliver(&exchange, ps, r, 0);
+    }
+  }
+  REQUIRE(exchange.state() == State::kDone);
+  CHECK(exchange.result().push.applied == 2);
+  CHECK(exchange.result().push.settled == 1);
+  CHECK(exchange.result().push.duplicates == 0);
+}
+
+TEST_CASE("a moved tablet is found by the next routes; without any the exchange is aborted") {
+  World world;
+  ExchangeOptions options;
+  Exchange exchange(options);
+  Step step({1});
+  step.dense_gradient.assign(21, 1);
+  const PushBatch push = step.Push(9);
+  const PullBatch pull = step.Pull();
+  world.servers[1].tablets[0] = &world.tablets[0];
+  world.servers[0].tablets.erase(0);
+  world.tablets[0].term = 2;
+  REQUIRE(exchange.Begin(world.MakeRoutes(), &push, &pull, 0).ok());
+  Serve(&world, &exchange, 0);
+  REQUIRE(exchange.state() == State::kRunning);
+
+  SECTION("found") {
+    world.routes.mutable_layout()->mutable_tablets(0)->set_ps(1);
+    world.routes.set_terms(0, 2);
+    exchange.OnRoutes(world.MakeRoutes(), 5);
+    CHECK(exchange.NextPoll() == 5);
+    Serve(&world, &exchange, 5);
+    REQUIRE(exchange.state() == State::kDone);
+    CHECK(exchange.result().push.applied == 3);
+    CHECK(step.dense == std::vector<float>(21, 1));
+    for (const ModelTablet& tablet : world.tablets) CHECK(tablet.log.size() == 1);
+  }
+  SECTION("not found") {
+    while (exchange.state() == State::kRunning) Serve(&world, &exchange, exchange.NextPoll());
+    CHECK(exchange.state() == State::kAborted);
+    CHECK(std::string(exchange.status().message()).find("ps:0 (model:0)") != std::string::npos);
+  }
+  SECTION("rolled back") {
+    world.routes.set_timeline(2);
+    exchange.OnRoutes(world.MakeRoutes(), 5);
+    CHECK(exchange.state() == State::kAborted);
+  }
+}
+
+TEST_CASE("a server that stays away is named in the typed failure") {
+  World world;
+  ExchangeOptions options;
+  options.unreachable_after_us = 1'000'000;
+  options.request_timeout_us = 100'000;
+  Exchange exchange(options);
+  Step step({1});
+  const PullBatch pull = step.Pull();
+  REQUIRE(exchange.Begin(world.MakeRoutes(), nullptr, &pull, 0).ok());
+  RecordingSink sink;
+  int64_t now = 0;
+  while (exchange.state() == State::kRunning) {
+    now = exchange.NextPoll();
+    exchange.Poll(now, &sink);
+    if (sink.sent[0].size() == 1 && now == 0) {
+      for (const Response& r : world.servers[0].Handle(sink.sent[0][0]))
+        Deliver(&exchange, 0, r, 0);
+    }
+  }
+  CHECK(exchange.state() == State::kFailed);
+  CHECK(now >= 1'000'000);
+  CHECK(now <= 2'500'000);
+  CHECK(sink.sent[0].size() == 1);
+  CHECK(sink.sent[1].size() >= 3);
+  CHECK(sink.resets.size() == sink.sent[1].size());
+  const auto failure = GetFailure(exchange.status());
+  REQUIRE(failure.has_value());
+  CHECK(failure->role == "ps");
+  CHECK(failure->index == 1);
+  CHECK(failure->incarnation == 101);
+  CHECK(failure->retryable);
+}
+
+TEST_CASE("a pull that is promised for later is waited for") {
+  World world;
+  world.servers[1].later = true;
+  Exchange exchange{ExchangeOptions{}};
+  Step step({1});
+  const PushBatch push = step.Push(3);
+  const PullBatch pull = step.Pull();
+  REQUIRE(exchange.Begin(world.MakeRoutes(), &push, &pull, 0).ok());
+  RecordingSink sink;
+  exchange.Poll(0, &sink);
+  for (const Response& r : world.servers[0].Handle(sink.sent[0][0])) Deliver(&exchange, 0, r, 0);
+  const auto responses = world.servers[1].Handle(sink.sent[1][0]);
+  REQUIRE(responses.size() == 2);
+  Deliver(&exchange, 1, responses[0], 0);
+  CHECK(exchange.state() == State::kRunning);
+  CHECK(exchange.NextPoll() == ExchangeOptions{}.later_timeout_us);
+  Deliver(&exchange, 1, responses[1], 0);
+  CHECK(exchange.state() == State::kDone);
+}
+
+TEST_CASE("what makes no sense ends with an error that says so") {
+  World world;
+  Exchange exchange{ExchangeOptions{}};
+  SECTION("a row that the variable does not have") {
+    Step step({1, 50});
+    const PullBatch pull = step.Pull();
+    const absl::Status status = exchange.Begin(world.MakeRoutes(), nullptr, &pull, 0);
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK(std::string(status.message()) ==
+          "row 50 of variable 'table', which has 50 rows: the data has ids beyond the table (its "
+          "input_dim)");
+  }
+  Step step({1});
+  const PushBatch push = step.Push(3);
+  const PullBatch pull = step.Pull();
+  Response response;
+  SECTION("INVALID") {
+    REQUIRE(exchange.Begin(world.MakeRoutes(), &push, &pull, 0).ok());
+    RecordingSink sink;
+    exchange.Poll(0, &sink);
+    response.header.set_sequence(sink.sent[0][0][0].header.sequence());
+    auto* result = response.header.add_pushes();
+    result->set_tablet(0);
+    result->set_status(v1::INVALID);
+    result->set_message("shard 3: 7 bytes");
+    Deliver(&exchange, 0, response, 0);
+    CHECK(exchange.state() == State::kFailed);
+    CHECK(absl::IsInvalidArgument(exchange.status()));
+  }
+  SECTION("an answer of the wrong size") {
+    REQUIRE(exchange.Begin(world.MakeRoutes(), nullptr, &pull, 0).ok());
+    RecordingSink sink;
+    exchange.Poll(0, &sink);
+    auto responses = world.servers[0].Handle(sink.sent[0][0]);
+    responses[0].payload[0].pop_back();
+    Deliver(&exchange, 0, responses[0], 0);
+    CHECK(exchange.state() == State::kFailed);
+    CHECK(absl::IsInternal(exchange.status()));
+  }
+  SECTION("an answer with too few fields") {
+    REQUIRE(exchange.Begin(world.MakeRoutes(), nullptr, &pull, 0).ok());
+    RecordingSink sink;
+    exchange.Poll(0, &sink);
+    auto responses = world.servers[0].Handle(sink.sent[0][0]);
+    responses[0].payload.clear();
+    Deliver(&exchange, 0, responses[0], 0);
+    CHECK(exchange.state() == State::kFailed);
+  }
+  SECTION("a program that the routes do not know") {
+    world.decls.push_back({"nobody", {DType::kFloat32, {}}});
+    const auto routes = ProgramRoutes::Make(world.routes, world.decls);
+    CHECK(absl::IsInvalidArgument(routes.status()));
+  }
+  SECTION("routes with a hole") {
+    world.routes.mutable_layout()->mutable_shards(1)->set_row_begin(4);
+    const auto routes = ProgramRoutes::Make(world.routes, world.decls);
+    CHECK(std::string(routes.status().message()) ==
+          "shards of variable 'dense': row 3 expected, shard 1 begins at 4");
+  }
+}
+
+TEST_CASE("big pushes and pulls travel in chunks") {
+  World world;
+  ExchangeOptions options;
+  options.chunk_bytes = 40;
+  world.servers[0].chunk_elements = 4;
+  world.servers[1].chunk_elements = 2;
+  Exchange exchange(options);
+  Step step({1, 2, 3, 4, 28, 29, 30});
+  for (size_t i = 0; i < 21; ++i) step.dense_gradient[i] = static_cast<float>(i);
+  for (size_t i = 0; i < 28; ++i) step.table_gradient[i] = static_cast<float>(i);
+  const PushBatch push = step.Push(3);
+  const PullBatch pull = step.Pull();
+  REQUIRE(exchange.Begin(world.MakeRoutes(), &push, &pull, 0).ok());
+  RecordingSink sink;
+  exchange.Poll(0, &sink);
+  REQUIRE(sink.sent[0][0].size() > 3);
+  for (const Request& message : sink.sent[0][0]) {
+    size_t bytes = 0;
+    for (const std::string& field : message.payload) bytes += field.size();
+    if (message.header.more()) CHECK(bytes <= 40);
+    CHECK(message.header.has_pull() == !message.header.more());
+  }
+  for (uint32_t ps = 0; ps < 2; ++ps) {
+    for (const Response& r : world.servers[ps].Handle(sink.sent[ps][0]))
+      Deliver(&exchange, ps, r, 0);
+  }
+  REQUIRE(exchange.state() == State::kDone);
+  CHECK(step.dense == step.dense_gradient);
+  CHECK(step.table == step.table_gradient);
+}
+
+TEST_CASE("the steady state allocates nothing") {
+  World world;
+  Exchange exchange{ExchangeOptions{}};
+  const auto routes = world.MakeRoutes();
+  Step step({3, 40, 7, 8, 30});
+  const PullBatch pull = step.Pull();
+  int64_t counted = -1;
+  for (uint64_t closure = 1; closure <= 20; ++closure) {
+    const PushBatch push = step.Push(closure);
+    RecordingSink sink;
+    const int64_t before = CountedAllocations();
+    CountAllocations(true);
+    const absl::Status begun = exchange.Begin(routes, &push, &pull, 0);
+    CountAllocations(false);
+    REQUIRE(begun.ok());
+    // The recording is not the exchange's.
+    struct PassingSink : ExchangeSink {
+      explicit PassingSink(RecordingSink* to) : to_(to) {}
+      void Send(const ServerRoute& server, std::span<const ExchangeMessage> messages) override {
+        CountAllocations(false);
+        to_->Send(server, messages);
+        CountAllocations(true);
+      }
+      void Reset(const ServerRoute&) override {}
+      RecordingSink* to_;
+    } passing(&sink);
+    CountAllocations(true);
+    exchange.Poll(0, &passing);
+    CountAllocations(false);
+    for (uint32_t ps = 0; ps < 2; ++ps) {
+      const Response r = world.servers[ps].Handle(sink.sent[ps][0])[0];
+      std::vector<Bytes> fields;
+      for (const std::string& field : r.payload) {
+        fields.emplace_back(reinterpret_cast<const uint8_t*>(field.data()), field.size());
+      }
+      std::vector<PayloadPieces> payload;
+      for (const Bytes& field : fields) payload.emplace_back(&field, 1);
+      CountAllocations(true);
+      exchange.OnResponse(ps, r.header, payload, 0);
+      CountAllocations(false);
+    }
+    REQUIRE(exchange.state() == State::kDone);
+    counted = CountedAllocations() - before;
+  }
+  CHECK(counted == 0);
+}
+
+}  // namespace
+}  // namespace cohort::exchange_test

@@ -1,0 +1,233 @@
+#include "common/exchange/remote_access.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "common/base/crash_point.h"
+#include "common/base/status.h"
+#include "common/exchange/exchange_runner.h"
+#include "common/exchange/remote_access_connection.h"
+
+namespace cohort {
+namespace {
+
+int64_t Micros(TimePoint t) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count();
+}
+
+TimePoint FromMicros(int64_t us) { return TimePoint(std::chrono::microseconds(us)); }
+
+// Added to only by the step thread: a relaxed store is enough.
+void Bump(std::atomic<uint64_t>* counter, uint64_t by) {
+  counter->store(counter->load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+class RemoteAccess::Impl : public ExchangeRunner {
+ public:
+  explicit Impl(const RemoteAccessOptions& options)
+      : ExchangeRunner(options.exchange), options_(options) {}
+  ~Impl() override { loop_.Shutdown(); }
+
+  void Wait(TimePoint deadline) { loop_.PollOnce(deadline); }
+  void WakeUp() override { loop_.Wake(); }
+  Counters counters() const;
+  const CodecCounters& codec_counters() const { return codec_counters_; }
+
+ private:
+  struct Link {
+    std::shared_ptr<PsConnection> connection;  // null: none is open
+    uint64_t incarnation = 0;
+    bool avoid_unix = false;  // it has not led to this incarnation
+  };
+
+  int64_t NowUs() const override { return Micros(std::chrono::steady_clock::now()); }
+  void WaitForInput(int64_t deadline_us) override;
+  void OnEnded() override;
+  void Send(const ServerRoute& server, std::span<const ExchangeMessage> messages) override;
+  void Reset(const ServerRoute& server) override;
+
+  void TakeMemoryBack();
+  PsConnection* Connect(const ServerRoute& server);
+  void Drop(uint32_t ps);
+  void AvoidMuteSocket(const PsConnection& connection, Link* link);
+  void OnClosed(PsConnection* connection, const absl::Status& status);
+
+  const RemoteAccessOptions options_;
+  CompletionLoop loop_;
+
+  // Of the step thread.
+  PayloadLoan loan_;
+  CodecCounters codec_counters_;
+  PushPullEncoder encoder_{&codec_counters_};
+  std::map<uint32_t, Link> links_;
+  std::vector<std::shared_ptr<PsConnection>> abandoned_;  // until their OnClosed
+  std::vector<std::shared_ptr<PsConnection>> closed_;     // after it
+
+  std::atomic<uint64_t> exchanges_{0};
+  std::atomic<uint64_t> requests_{0};
+  std::atomic<uint64_t> resends_{0};
+  std::atomic<uint64_t> bytes_sent_{0};
+  std::atomic<uint64_t> bytes_received_{0};
+  std::atomic<uint64_t> bytes_copied_{0};
+  std::atomic<uint64_t> connections_{0};
+  std::atomic<uint64_t> release_polls_{0};
+  std::atomic<uint64_t> sockets_given_up_{0};
+  std::atomic<uint64_t> early_connections_{0};
+};
+
+void RemoteAccess::Impl::WaitForInput(int64_t deadline_us) {
+  loop_.PollOnce(deadline_us == kForever ? CompletionLoop::kForever : FromMicros(deadline_us));
+}
+
+void RemoteAccess::Impl::OnEnded() {
+  TakeMemoryBack();
+  closed_.clear();
+  Bump(&exchanges_, 1);
+  requests_.store(exchange_.counters().requests, std::memory_order_relaxed);
+  resends_.store(exchange_.counters().resends, std::memory_order_relaxed);
+  bytes_copied_.store(exchange_.counters().bytes_copied, std::memory_order_relaxed);
+}
+
+// After an exchange that ended early, or in which a request was sent twice, bytes that reference
+// the caller's memory may still wait to be written: those connections end, and gRPC lets go of
+// them.
+void RemoteAccess::Impl::TakeMemoryBack() {
+  if (loan_.idle()) return;
+  if (exchange_.state() != Exchange::State::kDone) {
+    std::vector<uint32_t> all;
+    for (const auto& [ps, link] : links_) {
+      if (link.connection != nullptr) all.push_back(ps);
+    }
+    for (const uint32_t ps : all) Drop(ps);
+  }
+  while (!loan_.idle()) {
+    Bump(&release_polls_, 1);
+    loop_.PollOnce(std::chrono::steady_clock::now() + std::chrono::microseconds(200));
+    closed_.clear();
+  }
+}
+
+void RemoteAccess::Impl::Send(const ServerRoute& server,
+                              std::span<const ExchangeMessage> messages) {
+  PsConnection* connection = Connect(server);
+  if (connection == nullptr) return;
+  connection->Send(messages, &encoder_, &loan_);
+  for (const ExchangeMessage& message : messages) {
+    for (const Bytes& bytes : message.payload) Bump(&bytes_sent_, bytes.size());
+  }
+  if (messages.back().header.has_push()) COHORT_CRASH_POINT("worker.push.sent");
+}
+
+// The open connection to a server, or a new one. Null where its address makes no sense: the
+// exchange is told, as of any server that cannot be reached.
+PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
+  Link& link = links_[server.ps];
+  if (link.incarnation != server.incarnation) {
+    link.incarnation = server.incarnation;
+    link.avoid_unix = false;
+    if (link.connection != nullptr) Drop(server.ps);
+  }
+  if (link.connection != nullptr) return link.connection.get();
+  PsConnection::Callbacks callbacks;
+  callbacks.on_response = [this](PsConnection* from, const v1::PushPullResponseHeader& header,
+                                 std::span<const PayloadPieces> payload) {
+    exchange_.OnResponse(from->ps(), header, payload, Micros(std::chrono::steady_clock::now()));
+    for (const PayloadPieces& field : payload) {
+      for (const Bytes& piece : field) Bump(&bytes_received_, piece.size());
+    }
+  };
+  callbacks.on_closed = [this](PsConnection* closed, const absl::Status& status) {
+    OnClosed(closed, status);
+  };
+  auto connection = std::make_shared<PsConnection>(
+      server.ps, server.incarnation,
+      PsConnection::ChooseAddress(server, options_.host_id, link.avoid_unix), std::move(callbacks),
+      &codec_counters_);
+  StreamClient::Options client;
+  client.allow_insecure = options_.allow_insecure;
+  client.transport.SetOwnCore(options_.own_core);
+  const absl::Status opened = connection->Open(client, &loop_);
+  if (!opened.ok()) {
+    loop_.Post([this, ps = server.ps, opened] {
+      exchange_.OnLost(ps, opened, Micros(std::chrono::steady_clock::now()));
+    });
+    return nullptr;
+  }
+  Bump(&connections_, 1);
+  Bump(&early_connections_, client.transport.may_read_early() ? 1 : 0);
+  link.connection = std::move(connection);
+  return link.connection.get();
+}
+
+void RemoteAccess::Impl::AvoidMuteSocket(const PsConnection& connection, Link* link) {
+  if (!connection.is_mute_socket()) return;
+  link->avoid_unix = true;
+  Bump(&sockets_given_up_, 1);
+}
+
+void RemoteAccess::Impl::Reset(const ServerRoute& server) {
+  Link& link = links_[server.ps];
+  if (link.connection != nullptr) AvoidMuteSocket(*link.connection, &link);
+  Drop(server.ps);
+}
+
+void RemoteAccess::Impl::Drop(uint32_t ps) {
+  std::shared_ptr<PsConnection> connection = std::move(links_[ps].connection);
+  links_[ps].connection = nullptr;
+  if (connection == nullptr) return;
+  abandoned_.push_back(connection);
+  connection->Abandon();
+}
+
+void RemoteAccess::Impl::OnClosed(PsConnection* connection, const absl::Status& status) {
+  const auto left = std::find_if(abandoned_.begin(), abandoned_.end(),
+                                 [&](const auto& held) { return held.get() == connection; });
+  // It calls this function: it is destroyed later.
+  std::shared_ptr<PsConnection> last;
+  if (left != abandoned_.end()) {
+    last = std::move(*left);
+    abandoned_.erase(left);
+  } else {
+    Link& link = links_[connection->ps()];
+    last = std::move(link.connection);
+    link.connection = nullptr;
+    AvoidMuteSocket(*connection, &link);
+    exchange_.OnLost(connection->ps(), status, Micros(std::chrono::steady_clock::now()));
+  }
+  closed_.push_back(std::move(last));
+}
+
+RemoteAccess::Counters RemoteAccess::Impl::counters() const {
+  const auto read = [](const std::atomic<uint64_t>& c) {
+    return c.load(std::memory_order_relaxed);
+  };
+  return {read(exchanges_),        read(requests_),       read(resends_),
+          read(bytes_sent_),       read(bytes_received_), read(bytes_copied_),
+          read(connections_),      read(release_polls_),  read(sockets_given_up_),
+          read(early_connections_)};
+}
+
+RemoteAccess::RemoteAccess(const RemoteAccessOptions& options)
+    : impl_(std::make_unique<Impl>(options)) {}
+RemoteAccess::~RemoteAccess() = default;
+
+std::unique_ptr<VariableAccess> RemoteAccess::ForProgram(std::span<const VariableDecl> variables) {
+  return impl_->ForProgram(variables);
+}
+void RemoteAccess::SetRoutes(std::shared_ptr<const v1::Routes> routes) {
+  impl_->SetRoutes(std::move(routes));
+}
+void RemoteAccess::SetGeneration(uint64_t generation) { impl_->SetGeneration(generation); }
+void RemoteAccess::SetWatermark(uint64_t watermark) { impl_->SetWatermark(watermark); }
+void RemoteAccess::Interrupt() { impl_->Interrupt(); }
+void RemoteAccess::Wait(TimePoint deadline) { impl_->Wait(deadline); }
+void RemoteAccess::Wake() { impl_->WakeUp(); }
+RemoteAccess::Counters RemoteAccess::counters() const { return impl_->counters(); }
+const CodecCounters& RemoteAccess::codec_counters() const { return impl_->codec_counters(); }
+
+}  // namespace cohort

@@ -1,0 +1,90 @@
+#ifndef COHORT_COMMON_EXCHANGE_REMOTE_ACCESS_CONNECTION_H_
+#define COHORT_COMMON_EXCHANGE_REMOTE_ACCESS_CONNECTION_H_
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/exchange/exchange_message.h"
+#include "common/exchange/exchange_routes.h"
+#include "common/exchange/shared_payload_client.h"
+#include "common/rpc/push_pull/push_pull_codec.h"
+#include "common/rpc/stream/completion_loop.h"
+#include "common/rpc/stream/stream.h"
+#include "common/rpc/stream/stream_client.h"
+
+namespace cohort {
+
+// One PushPull stream to one parameter server, from its opening to its end. Belongs to the thread
+// that polls the loop.
+class PsConnection : public StreamHandler {
+ public:
+  struct Callbacks {
+    std::function<void(PsConnection*, const v1::PushPullResponseHeader&,
+                       std::span<const PayloadPieces>)>
+        on_response;
+    std::function<void(PsConnection*, const absl::Status&)> on_closed;  // the last call
+  };
+
+  // Where a route is dialled: its unix socket where `host_id` is the route's and the socket exists,
+  // else its address.
+  static std::string ChooseAddress(const ServerRoute& route, const std::string& host_id,
+                                   bool avoid_unix);
+
+  // `incarnation`: of the server that is meant; any other refuses. 0: not known.
+  PsConnection(uint32_t ps, uint64_t incarnation, std::string address, Callbacks callbacks,
+               CodecCounters* counters);
+
+  // Opens the stream. Errors: an address that cannot be dialled; then there will be no on_closed.
+  absl::Status Open(const StreamClient::Options& options, CompletionLoop* loop);
+
+  void Send(std::span<const ExchangeMessage> messages, PushPullEncoder* encoder, PayloadLoan* loan);
+  // Nothing more is reported but on_closed.
+  void Abandon();
+
+  uint32_t ps() const { return ps_; }
+  const std::string& address() const { return address_; }
+  // Whether this is a unix socket that has never given an answer: another process may have its
+  // name, or one that says nothing.
+  bool is_mute_socket() const { return on_unix_socket() && !answered_; }
+  uint64_t bytes_received() const { return bytes_received_; }
+
+  void OnFrame(Frame frame) override;
+  bool ExpectsMore() override { return unanswered_ > 0; }
+  void OnClosed(const absl::Status& status) override;
+
+ private:
+  bool on_unix_socket() const { return address_.starts_with("unix:"); }
+  bool FindFields();
+
+  CodecCounters* const counters_;
+  const uint32_t ps_;
+  const uint64_t incarnation_;
+  const std::string address_;
+  const Callbacks callbacks_;
+  std::unique_ptr<StreamClient> client_;
+  std::shared_ptr<Stream> stream_;
+  bool abandoned_ = false;
+  bool answered_ = false;
+  uint64_t unanswered_ = 0;  // requests
+  uint64_t bytes_received_ = 0;
+  // Of the response being read; kept, so that reading allocates nothing.
+  PushPullDecoder decoder_;
+  v1::PushPullResponseHeader header_;
+  std::vector<Bytes> pieces_;
+  std::vector<size_t> ends_;
+  std::vector<PayloadPieces> fields_;
+  // Payloads that do not travel; only over a unix socket.
+  SharedPayloadClient shared_;
+  v1::SharedPayload word_;
+  size_t answer_bytes_ = 0;  // of the response so far, rounded up to the segment's alignment
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_EXCHANGE_REMOTE_ACCESS_CONNECTION_H_

@@ -1,0 +1,95 @@
+#include "common/exchange/shared_payload_client.h"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+namespace cohort {
+namespace {
+
+constexpr size_t kRequest = 100 << 10;
+constexpr size_t kAnswer = 200 << 10;
+
+v1::SharedPayload Accept(const v1::SharedPayload& offer) {
+  v1::SharedPayload word;
+  word.set_id(offer.id());
+  return word;
+}
+
+// A client whose server has accepted its segment.
+struct Sharing {
+  Sharing() {
+    CHECK_FALSE(client.BeginRequest(kRequest));
+    offer = *client.Offer();
+    CHECK(client.OnResponse(Accept(offer), &fields));
+    client.OnAnswered(kAnswer);
+    // The answer was larger than was set aside: a new segment.
+    CHECK_FALSE(client.BeginRequest(kRequest));
+    offer = *client.Offer();
+    CHECK(offer.answer_bytes() >= kAnswer);
+    CHECK(client.OnResponse(Accept(offer), &fields));
+    client.OnAnswered(kAnswer);
+  }
+  SharedPayloadClient client;
+  v1::SharedPayload offer;
+  std::vector<Bytes> fields;
+};
+
+TEST_CASE("small payloads travel, and nothing is said") {
+  SharedPayloadClient client;
+  CHECK_FALSE(client.BeginRequest(1000));
+  CHECK(client.Offer() == nullptr);
+}
+
+TEST_CASE("once accepted, payloads are placed, and answers read where they are") {
+  Sharing s;
+  REQUIRE(s.client.BeginRequest(kRequest));
+  const std::vector<uint8_t> first(100, 1);
+  const std::vector<uint8_t> second(50'000, 2);
+  const std::vector<Bytes> payload = {first, second};
+  const v1::SharedPayload word = *s.client.Place(payload);
+  CHECK(word.id() == s.offer.id());
+  auto segment = SharedSegment::Open(word.pid(), word.fd(), word.id(), word.bytes());
+  REQUIRE(segment.ok());
+  REQUIRE(word.begin_size() == 2);
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE((*segment)->Contains(word.begin(i), word.length(i)));
+    const auto bytes = (*segment)->At(word.begin(i), word.length(i));
+    CHECK(std::equal(bytes.begin(), bytes.end(), payload[i].begin(), payload[i].end()));
+  }
+  v1::SharedPayload answer = Accept(word);
+  answer.add_begin(word.answer_begin());
+  answer.add_length(5);
+  (*segment)->At(word.answer_begin(), 5)[4] = 42;
+  REQUIRE(s.client.OnResponse(answer, &s.fields));
+  REQUIRE(s.fields.size() == 1);
+  CHECK(s.fields[0].size() == 5);
+  CHECK(s.fields[0][4] == 42);
+  answer.set_begin(0, word.bytes());
+  CHECK_FALSE(s.client.OnResponse(answer, &s.fields));
+}
+
+TEST_CASE("a request that follows an unanswered one gets memory of its own") {
+  Sharing s;
+  REQUIRE(s.client.BeginRequest(kRequest));
+  CHECK_FALSE(s.client.BeginRequest(kRequest));
+  const v1::SharedPayload offer = *s.client.Offer();
+  CHECK(offer.id() != s.offer.id());
+  // The late answer to the first says nothing about the second's segment.
+  v1::SharedPayload late = Accept(s.offer);
+  late.add_begin(s.offer.answer_begin());
+  late.add_length(8);
+  CHECK(s.client.OnResponse(late, &s.fields));
+  CHECK(s.fields.empty());
+}
+
+TEST_CASE("a server that does not answer in kind is not asked again") {
+  SharedPayloadClient client;
+  CHECK_FALSE(client.BeginRequest(kRequest));
+  REQUIRE(client.Offer() != nullptr);
+  client.OnAnswered(kAnswer);
+  CHECK_FALSE(client.BeginRequest(kRequest));
+  CHECK(client.Offer() == nullptr);
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,24 @@
+#include "common/os/directory.h"
+
+#include <filesystem>
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+#include "common/os/open_file.h"
+
+namespace cohort {
+
+absl::Status MakeDirectories(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error && std::filesystem::is_directory(path, error)) return absl::OkStatus();
+  if (IsWantOfRoom(error.value())) {
+    return WithExitCode(ErrnoStatus("cannot make the directory", path, error.value()),
+                        ExitCode::kIo);
+  }
+  return WithExitCode(FailedPrecondition("the directory \"{}\" cannot be made: {}", path,
+                                         error ? error.message() : "something else has this name"),
+                      ExitCode::kCantCreate);
+}
+
+}  // namespace cohort

@@ -1,0 +1,94 @@
+#include "common/os/identity.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <random>
+
+namespace cohort {
+namespace {
+
+// The first line of a file, "" where there is none.
+std::string FirstLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// The CPU quota of this process's cgroup (v2, as containers see their own) in cores; 0: none.
+double CgroupQuota() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
+  return std::strtod(quota.c_str(), nullptr) / period;
+}
+
+// The least limit in files called `name` of a cgroup and those above it, up to `root`.
+uint64_t LeastLimit(const std::string& root, std::string cgroup, const std::string& name) {
+  uint64_t least = std::numeric_limits<uint64_t>::max();
+  while (true) {
+    uint64_t limit = 0;  // "max" is no number
+    if (std::ifstream(root + cgroup + "/" + name) >> limit) least = std::min(least, limit);
+    if (cgroup.empty()) return least;
+    cgroup.resize(cgroup.rfind('/'));
+  }
+}
+
+}  // namespace
+
+uint64_t RandomIncarnation() {
+  std::random_device device;
+  uint64_t value = 0;
+  while (value == 0) value = (static_cast<uint64_t>(device()) << 32) | device();
+  return value;
+}
+
+std::string HostId(const HostIdSources& sources) {
+  const std::string machine = FirstLine(sources.machine_id);
+  const std::string boot = FirstLine(sources.boot_id);
+  if (!machine.empty() && !boot.empty()) return machine + "/" + boot;
+  return HostName() + "/" + machine + boot;
+}
+
+std::string HostName() {
+  char name[256] = {};
+  if (gethostname(name, sizeof(name) - 1) != 0) return "localhost";
+  return name;
+}
+
+uint64_t AvailableMemoryBytes(const MemorySources& sources) {
+  uint64_t bytes = static_cast<uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
+                   static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  std::ifstream own(sources.own_cgroups);
+  std::string line;  // "0::/path" (v2), "4:memory:/path" (v1)
+  while (std::getline(own, line)) {
+    const size_t path = line.find('/');
+    if (path == std::string::npos) continue;
+    const std::string cgroup = path + 1 == line.size() ? "" : line.substr(path);
+    if (line.starts_with("0::")) {
+      bytes = std::min(bytes, LeastLimit(sources.cgroups, cgroup, "memory.max"));
+    } else if (line.find(":memory:") != std::string::npos) {
+      bytes =
+          std::min(bytes, LeastLimit(sources.cgroups + "/memory", cgroup, "memory.limit_in_bytes"));
+    }
+  }
+  return bytes;
+}
+
+int AvailableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  int cores = 1;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) cores = std::max(1, CPU_COUNT(&set));
+  const double quota = CgroupQuota();
+  if (quota > 0) cores = std::min(cores, std::max(1, static_cast<int>(std::ceil(quota))));
+  return cores;
+}
+
+}  // namespace cohort

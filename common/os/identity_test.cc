@@ -1,0 +1,58 @@
+#include "common/os/identity.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "common/testing/test_directory.h"
+
+namespace cohort {
+namespace {
+
+TEST_CASE("incarnations differ and are not 0") {
+  std::set<uint64_t> seen = {0};
+  for (int i = 0; i < 100; ++i) REQUIRE(seen.insert(RandomIncarnation()).second);
+}
+
+TEST_CASE("the host's id comes from machine and boot, or from its name") {
+  const testing::TestDirectory directory;
+  const std::string& path = directory.path();
+  HostIdSources sources{path + "/machine-id", path + "/boot_id"};
+  REQUIRE(HostId(sources) == HostName() + "/");
+  std::ofstream(sources.machine_id) << "m1\n";
+  REQUIRE(HostId(sources) == HostName() + "/m1");
+  std::ofstream(sources.boot_id) << "b1\n";
+  REQUIRE(HostId(sources) == "m1/b1");
+  REQUIRE(HostId() == HostId());
+}
+
+TEST_CASE("the memory to be had is what the least cgroup above allows") {
+  const testing::TestDirectory dir;
+  const MemorySources sources{dir / "own", dir / "cgroups"};
+  const uint64_t machine = AvailableMemoryBytes(sources);
+  REQUIRE(machine > (64u << 20));
+  dir.Write("own", "4:memory:/a/b\n1:cpu:/a/b\n0::/c/d\n");
+  REQUIRE(AvailableMemoryBytes(sources) == machine);  // no such files
+  for (const char* made : {"cgroups/c/d", "cgroups/memory/a/b", "cgroups/a/b"}) {
+    std::filesystem::create_directories(dir / made);
+  }
+  dir.Write("cgroups/c/d/memory.max", "max\n");
+  dir.Write("cgroups/a/b/memory.max", "1\n");  // another's
+  REQUIRE(AvailableMemoryBytes(sources) == machine);
+  dir.Write("cgroups/c/memory.max", "3000000\n");
+  REQUIRE(AvailableMemoryBytes(sources) == 3000000);
+  dir.Write("cgroups/memory/memory.limit_in_bytes", "2000000\n");
+  REQUIRE(AvailableMemoryBytes(sources) == 2000000);
+  dir.Write("cgroups/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
+  REQUIRE(AvailableMemoryBytes(sources) == 2000000);
+  dir.Write("cgroups/memory.max", "1000000\n");
+  REQUIRE(AvailableMemoryBytes(sources) == 1000000);
+  dir.Write("own", "0::/\n");
+  REQUIRE(AvailableMemoryBytes(sources) == 1000000);
+}
+
+TEST_CASE("there is a core") { REQUIRE(AvailableCores() >= 1); }
+
+}  // namespace
+}  // namespace cohort

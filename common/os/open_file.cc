@@ -1,0 +1,96 @@
+#include "common/os/open_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+absl::StatusCode CodeOf(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return absl::StatusCode::kNotFound;
+    case EEXIST:
+      return absl::StatusCode::kAlreadyExists;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::StatusCode::kPermissionDenied;
+    default:
+      return IsWantOfRoom(error) ? absl::StatusCode::kResourceExhausted
+                                 : absl::StatusCode::kUnavailable;
+  }
+}
+
+// Without waiting for what is no file after all; but for whoever holds a lease or a delegation of a
+// file (Samba, an NFS server), who is made to give it back and for whom the system sets a limit.
+int OpenWithoutWaiting(const std::string& path, int flags) {
+  const int fd = ::open(path.c_str(), flags | O_NONBLOCK, 0644);
+  return fd < 0 && errno == EWOULDBLOCK ? ::open(path.c_str(), flags, 0644) : fd;
+}
+
+absl::Status NotRegular(const std::string& path, mode_t mode) {
+  return DataLoss("{} is {}, not a regular file", path, KindOf(mode));
+}
+
+absl::StatusOr<UniqueFd> OpenRegular(const std::string& path, int flags) {
+  OpenedFile opened = OpenIfRegular(path, flags);
+  if (opened.fd.ok()) return std::move(opened.fd);
+  if (opened.error == 0) return NotRegular(path, opened.mode);
+  return ErrnoStatus("cannot open", path, opened.error);
+}
+
+}  // namespace
+
+std::string_view KindOf(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  return "a device";
+}
+
+bool IsWantOfRoom(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
+
+absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error) {
+  const char* const todo = error == EMFILE ? " (`ulimit -n` says how many a process may have)" : "";
+  return absl::Status(CodeOf(error), fmt::format("{} {}: {}{}", what, path,
+                                                 std::generic_category().message(error), todo));
+}
+
+OpenedFile OpenIfRegular(const std::string& path, int flags) {
+  const auto look = (flags & O_NOFOLLOW) != 0 ? &::lstat : &::stat;
+  struct stat info = {};
+  // Before it is opened: some devices do something when they are.
+  if (look(path.c_str(), &info) == 0) {
+    if (!S_ISREG(info.st_mode)) return {.mode = info.st_mode};
+  } else if (errno != ENOENT || (flags & O_CREAT) == 0) {
+    return {.error = errno};
+  }
+  UniqueFd fd(OpenWithoutWaiting(path, flags | O_CLOEXEC | O_NOCTTY));
+  int error = errno;
+  // Again, for what was put there meanwhile.
+  const bool known = (fd.ok() ? ::fstat(fd.get(), &info) : look(path.c_str(), &info)) == 0;
+  const bool regular = known && S_ISREG(info.st_mode);
+  if (fd.ok() && regular) return {.fd = std::move(fd)};
+  if (fd.ok()) error = errno;
+  if (known && !regular) return {.mode = info.st_mode};
+  return {.error = error};
+}
+
+absl::StatusOr<UniqueFd> OpenRegularFile(const std::string& path) {
+  return OpenRegular(path, O_RDONLY);
+}
+
+absl::StatusOr<UniqueFd> OpenToAppend(const std::string& path) {
+  return OpenRegular(path, O_WRONLY | O_APPEND | O_CREAT);
+}
+
+}  // namespace cohort

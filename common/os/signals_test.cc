@@ -1,0 +1,70 @@
+#include "common/os/signals.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+namespace cohort {
+namespace {
+
+TEST_CASE("a waiter sees signals, and the end") {
+  auto waiter = SignalWaiter::Start();
+  REQUIRE(waiter.ok());
+  REQUIRE_FALSE((*waiter)->WaitFor(std::chrono::milliseconds(1)).has_value());
+
+  kill(getpid(), SIGTERM);
+  REQUIRE((*waiter)->Wait() == SIGTERM);
+  kill(getpid(), SIGINT);
+  REQUIRE((*waiter)->WaitFor(std::chrono::seconds(60)) == SIGINT);
+  raise(SIGPIPE);  // ignored, else this is the end
+  raise(SIGXFSZ);
+
+  std::thread other([&] { (*waiter)->NotifyDone(); });
+  REQUIRE((*waiter)->Wait() == 0);
+  other.join();
+  REQUIRE((*waiter)->Wait() == 0);  // and stays done
+  kill(getpid(), SIGTERM);
+  REQUIRE((*waiter)->Wait() == SIGTERM);  // a signal goes before the end
+}
+
+TEST_CASE("an interrupt that is ignored stays so, the order to end never does") {
+  REQUIRE_FALSE(IsIgnored(SIGINT));
+  signal(SIGINT, SIG_IGN);
+  signal(SIGTERM, SIG_IGN);
+  REQUIRE(IsIgnored(SIGINT));
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGINT);
+  pthread_sigmask(SIG_UNBLOCK, &blocked, nullptr);  // another case's waiter has blocked it
+  auto waiter = SignalWaiter::Start();
+  REQUIRE(waiter.ok());
+  kill(getpid(), SIGINT);
+  kill(getpid(), SIGTERM);
+  REQUIRE((*waiter)->Wait() == SIGTERM);
+  REQUIRE_FALSE((*waiter)->WaitFor(std::chrono::milliseconds(1)).has_value());
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+}
+
+TEST_CASE("a waiter is woken, once each time, and still sees signals and the end") {
+  auto waiter = SignalWaiter::Start();
+  REQUIRE(waiter.ok());
+  std::thread other([&] { (*waiter)->Wake(); });
+  REQUIRE_FALSE((*waiter)->WaitFor(std::chrono::hours(24 * 365)).has_value());
+  other.join();
+  const auto begin = std::chrono::steady_clock::now();
+  REQUIRE_FALSE((*waiter)->WaitFor(std::chrono::milliseconds(20)).has_value());
+  REQUIRE(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds(20));
+
+  (*waiter)->Wake();
+  kill(getpid(), SIGTERM);
+  REQUIRE((*waiter)->WaitFor(std::chrono::hours(1)) == SIGTERM);
+  (*waiter)->NotifyDone();
+  REQUIRE((*waiter)->WaitFor(std::chrono::hours(1)) == 0);
+  REQUIRE((*waiter)->Wait() == 0);
+}
+
+}  // namespace
+}  // namespace cohort

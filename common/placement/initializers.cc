@@ -1,0 +1,118 @@
+#include "common/placement/initializers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+#include <utility>
+
+#include "common/base/fnv1a.h"
+#include "common/base/status.h"
+#include "common/tensor/philox.h"
+#include "proto/parameter_server.pb.h"
+
+namespace cohort {
+namespace {
+
+// The two numbers of [0, 1) of one block.
+std::pair<double, double> UniformPair(uint64_t block, uint64_t key) {
+  const PhiloxBlock w = Philox(block, 0, key);
+  return {UniformFromBits(w[0] | static_cast<uint64_t>(w[1]) << 32),
+          UniformFromBits(w[2] | static_cast<uint64_t>(w[3]) << 32)};
+}
+
+// Two independent numbers of the standard normal distribution (Box and Muller).
+std::pair<double, double> NormalPair(uint64_t block, uint64_t key) {
+  const auto [u, v] = UniformPair(block, key);
+  const double radius = std::sqrt(-2 * std::log1p(-u));
+  const double angle = 2 * std::numbers::pi * v;
+  return {radius * std::cos(angle), radius * std::sin(angle)};
+}
+
+}  // namespace
+
+absl::StatusOr<Initializer> Initializer::Create(const v1::InitializerSpec& spec,
+                                                std::string_view variable) {
+  Initializer init;
+  init.key_ = PhiloxMix(spec.seed(), Fnv1a(variable));
+  const std::string& name = spec.class_name();
+  if (name == "Zeros" || name == "Ones" || name == "Constant") {
+    init.a_ = name == "Constant" ? spec.value() : name == "Ones" ? 1 : 0;
+  } else if (name == "RandomUniform") {
+    init.kind_ = Kind::kUniform;
+    init.a_ = spec.minval();
+    init.b_ = spec.maxval();
+    if (!(init.a_ <= init.b_)) {
+      return InvalidArgument("variable \"{}\": RandomUniform with minval {} above maxval {}",
+                             variable, init.a_, init.b_);
+    }
+  } else if (name == "RandomNormal") {
+    init.kind_ = Kind::kNormal;
+    init.a_ = spec.mean();
+    init.b_ = spec.stddev();
+    if (!(init.b_ >= 0)) {
+      return InvalidArgument("variable \"{}\": RandomNormal with a negative stddev, {}", variable,
+                             init.b_);
+    }
+  } else if (name == "GlorotUniform") {
+    // VarianceScaling(1, "fan_avg", "uniform"): keras/src/initializers/random_initializers.py.
+    init.kind_ = Kind::kUniform;
+    const double fans = static_cast<double>(spec.fan_in()) + static_cast<double>(spec.fan_out());
+    init.b_ = std::sqrt(3.0 / std::max(1.0, fans / 2));
+    init.a_ = -init.b_;
+  } else {
+    return Unimplemented(
+        "variable \"{}\": initializer \"{}\" is not one of GlorotUniform, RandomUniform, "
+        "RandomNormal, Zeros, Ones, Constant",
+        variable, name);
+  }
+  return init;
+}
+
+template <typename T>
+void Initializer::FillFloating(uint64_t begin, uint64_t end, T* out) const {
+  if (kind_ == Kind::kConstant) {
+    std::fill_n(out, end - begin, static_cast<T>(a_));
+    return;
+  }
+  for (uint64_t i = begin; i != end;) {
+    const auto [first, second] =
+        kind_ == Kind::kUniform ? UniformPair(i / 2, key_) : NormalPair(i / 2, key_);
+    const double width = kind_ == Kind::kUniform ? b_ - a_ : b_;
+    if (i % 2 == 0) {
+      *out++ = static_cast<T>(a_ + width * first);
+      ++i;
+    }
+    if (i != end) {
+      *out++ = static_cast<T>(a_ + width * second);
+      ++i;
+    }
+  }
+}
+
+void Initializer::Fill(DType dtype, uint64_t begin, uint64_t end, void* out) const {
+  const uint64_t n = end - begin;
+  const double constant = kind_ == Kind::kConstant ? a_ : 0;
+  switch (dtype) {
+    case DType::kFloat32:
+      return FillFloating(begin, end, static_cast<float*>(out));
+    case DType::kFloat64:
+      return FillFloating(begin, end, static_cast<double*>(out));
+    case DType::kInt32:
+      std::fill_n(static_cast<int32_t*>(out), n, static_cast<int32_t>(constant));
+      return;
+    case DType::kInt64:
+      std::fill_n(static_cast<int64_t*>(out), n, static_cast<int64_t>(constant));
+      return;
+    case DType::kUint8:
+      std::fill_n(static_cast<uint8_t*>(out), n, static_cast<uint8_t>(constant));
+      return;
+    case DType::kBool:
+      std::fill_n(static_cast<bool*>(out), n, constant != 0);
+      return;
+    case DType::kInvalid:
+      return;
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,50 @@
+#ifndef COHORT_COMMON_PLACEMENT_INITIALIZERS_H_
+#define COHORT_COMMON_PLACEMENT_INITIALIZERS_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/tensor/dtype.h"
+
+namespace cohort {
+
+namespace v1 {
+class InitializerSpec;
+}
+
+// The first values of a variable: a pure function of (seed, variable name, element index), so that
+// they depend on no shard, server or thread. Distributions as Keras defines them; the numbers are
+// Philox's (common/tensor/philox.h). A float32 value is the float64 value, rounded.
+//
+// Element i of the logical variable (row-major; of a hash table: key * row_elements + column,
+// modulo 2^64) takes 64 bits: words 2 (i % 2) and 2 (i % 2) + 1 of the Philox block whose counter
+// is {i / 2, 0, 0} and whose key is derived from seed and name. A plain value type.
+class Initializer {
+ public:
+  // GlorotUniform, RandomUniform, RandomNormal, Zeros, Ones, Constant.
+  // Errors: InvalidArgument that names the field; Unimplemented for a class that this build lacks.
+  static absl::StatusOr<Initializer> Create(const v1::InitializerSpec& spec,
+                                            std::string_view variable);
+
+  // Writes elements [begin, end) of the logical variable to out[0 .. end - begin). Float dtypes
+  // take any class, integer dtypes only Zeros, Ones and Constant (others are written as zeros).
+  void Fill(DType dtype, uint64_t begin, uint64_t end, void* out) const;
+
+ private:
+  enum class Kind : uint8_t { kConstant, kUniform, kNormal };
+  Initializer() = default;
+
+  template <typename T>
+  void FillFloating(uint64_t begin, uint64_t end, T* out) const;
+
+  Kind kind_ = Kind::kConstant;
+  uint64_t key_ = 0;
+  double a_ = 0;  // the constant, the lower bound, the mean
+  double b_ = 0;  // the upper bound, the standard deviation
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_PLACEMENT_INITIALIZERS_H_

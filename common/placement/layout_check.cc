@@ -1,0 +1,88 @@
+#include "common/placement/layout_check.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/placement/partitioner.h"
+#include "common/tensor/dtype.h"
+#include "proto/parameter_server.pb.h"
+
+namespace cohort {
+namespace {
+
+using Rows = std::pair<uint64_t, uint64_t>;  // [begin, end)
+
+absl::Status CheckRows(const v1::VariableSpec& variable, std::vector<Rows> shards) {
+  const int64_t size = VariableRows(variable);
+  const uint64_t rows = size < 0 ? 0 : static_cast<uint64_t>(size);
+  std::sort(shards.begin(), shards.end());
+  uint64_t next = 0;
+  for (const auto& [begin, end] : shards) {
+    if (begin < next) {
+      return InvalidArgument("layout: row {} of '{}' is in two shards", begin, variable.name());
+    }
+    if (begin > next) break;
+    next = end;
+  }
+  if (next == rows) return absl::OkStatus();
+  return InvalidArgument("layout: row {} of '{}' is missing in its shards", next, variable.name());
+}
+
+}  // namespace
+
+absl::Status CheckLayout(const v1::Layout& layout) {
+  std::set<uint32_t> tablets, numbers;
+  for (const v1::TabletSpec& tablet : layout.tablets()) {
+    if (!tablets.insert(tablet.tablet()).second) {
+      return InvalidArgument("layout: tablet {} is there twice", tablet.tablet());
+    }
+  }
+  std::map<uint32_t, std::vector<Rows>> rows;  // by variable
+  for (const v1::ShardSpec& shard : layout.shards()) {
+    if (!numbers.insert(shard.shard()).second) {
+      return InvalidArgument("layout: shard {} is there twice", shard.shard());
+    }
+    if (tablets.count(shard.tablet()) == 0) {
+      return InvalidArgument("layout: shard {} is on tablet {}, which is not there", shard.shard(),
+                             shard.tablet());
+    }
+    if (shard.variable() >= static_cast<uint32_t>(layout.variables_size())) {
+      return InvalidArgument("layout: shard {} is of variable {} of {}", shard.shard(),
+                             shard.variable(), layout.variables_size());
+    }
+    const v1::VariableSpec& variable = layout.variables(static_cast<int>(shard.variable()));
+    const auto size = static_cast<uint64_t>(std::max<int64_t>(VariableRows(variable), 0));
+    if (shard.row_begin() > size || shard.rows() > size - shard.row_begin()) {
+      return InvalidArgument("layout: shard {} has {} rows from {} of '{}', which has {}",
+                             shard.shard(), shard.rows(), shard.row_begin(), variable.name(), size);
+    }
+    rows[shard.variable()].emplace_back(shard.row_begin(), shard.row_begin() + shard.rows());
+  }
+  for (int i = 0; i < layout.variables_size(); ++i) {
+    COHORT_RETURN_IF_ERROR(CheckRows(layout.variables(i), rows[static_cast<uint32_t>(i)]));
+  }
+  return absl::OkStatus();
+}
+
+double BytesOfServer(const v1::Layout& layout, uint32_t ps, size_t slots) {
+  std::set<uint32_t> tablets;
+  for (const v1::TabletSpec& tablet : layout.tablets()) {
+    if (tablet.ps() == ps) tablets.insert(tablet.tablet());
+  }
+  double bytes = 0;
+  for (const v1::ShardSpec& shard : layout.shards()) {
+    if (tablets.count(shard.tablet()) == 0) continue;
+    const v1::VariableSpec& variable = layout.variables(static_cast<int>(shard.variable()));
+    double row = static_cast<double>(SizeOf(static_cast<DType>(variable.dtype())));
+    for (int i = 1; i < variable.dims_size(); ++i) row *= static_cast<double>(variable.dims(i));
+    const double copies = variable.trainable() ? 1 + static_cast<double>(slots) : 1;
+    bytes += static_cast<double>(shard.rows()) * row * copies;
+  }
+  return bytes;
+}
+
+}  // namespace cohort

@@ -1,0 +1,45 @@
+#ifndef COHORT_COMMON_PLACEMENT_PLACEMENT_H_
+#define COHORT_COMMON_PLACEMENT_PLACEMENT_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cohort::v1 {
+class Layout;
+class OptimizerSpec;
+class PartitionerSpec;
+class VariableSpec;
+}  // namespace cohort::v1
+
+namespace cohort {
+
+struct PlacementOptions {
+  // "round_robin": one counter over all shards in creation order, as TensorFlow does.
+  // "balanced" (also ""): every shard, the heaviest first, goes to the server that has the least
+  // load so far, where load is the share of all bytes held plus the share of all bytes moved per
+  // step; a variable read by rows moves only the rows of a batch. Shards of one variable are spread
+  // first: no server gets another while one has fewer.
+  std::string strategy;
+  // Cores of each parameter server, by index; its size is the number of servers.
+  std::vector<int> cores;
+  // A server makes another tablet only for this many more bytes: a small model gains nothing from
+  // many tablets and pays a section of the message for each.
+  int64_t bytes_per_tablet = 256 << 10;
+};
+
+// Cuts the variables (in creation order) into shards, places the shards on servers, and groups each
+// server's shards into tablets: at most one per core, balanced as above. Shards are numbered in
+// creation order, tablets by server. The same input gives the same layout in every process. Errors:
+// InvalidArgument that names the variable or the key of the job file.
+absl::StatusOr<v1::Layout> MakeLayout(std::span<const v1::VariableSpec> variables,
+                                      const v1::PartitionerSpec& partitioner,
+                                      const v1::OptimizerSpec& optimizer,
+                                      const PlacementOptions& options);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_PLACEMENT_PLACEMENT_H_

@@ -1,0 +1,85 @@
+#include "common/rpc/push_pull/shared_segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/os/identity.h"
+
+namespace cohort {
+namespace {
+
+constexpr char kName[] = "cohort-payload";
+
+// Where a symbolic link of /proc leads; "" where it cannot be read.
+std::string LinkTarget(const std::string& link) {
+  char target[256];
+  const ssize_t length = readlink(link.c_str(), target, sizeof(target));
+  return length < 0 ? std::string() : std::string(target, static_cast<size_t>(length));
+}
+
+// Null with errno set where it cannot be mapped. `populate`: pages are made now, not during a step.
+uint8_t* Map(int fd, size_t bytes, bool populate) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | (populate ? MAP_POPULATE : 0), fd, /*offset=*/0);
+  return memory == MAP_FAILED ? nullptr : static_cast<uint8_t*>(memory);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Create(size_t bytes) {
+  UniqueFd fd(memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const auto failed = [&] {
+    return ResourceExhausted("no {} bytes of shared memory: {}", bytes, std::strerror(errno));
+  };
+  if (!fd.ok() || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
+      fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return failed();
+  }
+  uint8_t* const data = Map(fd.get(), bytes, /*populate=*/true);
+  if (data == nullptr) return failed();
+  const uint64_t id = RandomIncarnation();
+  std::memcpy(data, &id, sizeof(id));
+  return std::unique_ptr<SharedSegment>(new SharedSegment(std::move(fd), data, bytes, id));
+}
+
+absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(uint32_t pid, uint32_t fd,
+                                                                   uint64_t id, uint64_t bytes) {
+  const std::string path = fmt::format("/proc/{}/fd/{}", pid, fd);
+  // A number from the wire may name anything, and to open a device or a pipe has effects: only what
+  // O_PATH, which has none, shows to be a segment is opened.
+  const UniqueFd found(open(path.c_str(), O_PATH | O_CLOEXEC));
+  if (!found.ok()) return Unavailable("{}: {}", path, std::strerror(errno));
+  const std::string link = fmt::format("/proc/self/fd/{}", found.get());
+  if (LinkTarget(link) != fmt::format("/memfd:{} (deleted)", kName)) {
+    return InvalidArgument("{} is no shared segment", path);
+  }
+  UniqueFd file(open(link.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file.ok()) return Unavailable("{}: {}", path, std::strerror(errno));
+  struct stat info = {};
+  const int seals = fcntl(file.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(file.get(), &info) != 0 ||
+      bytes < kAlignment || bytes > kMostBytes || static_cast<uint64_t>(info.st_size) != bytes) {
+    return InvalidArgument("{} is no sealed segment of {} bytes", path, bytes);
+  }
+  // The pages are there, of the process that made it; a thread that serves others does not wait
+  // until all of them are mapped.
+  uint8_t* const data = Map(file.get(), bytes, /*populate=*/false);
+  if (data == nullptr) return Unavailable("{} cannot be mapped: {}", path, std::strerror(errno));
+  std::unique_ptr<SharedSegment> segment(new SharedSegment(std::move(file), data, bytes, id));
+  if (std::memcmp(data, &id, sizeof(id)) != 0 || id == 0) {
+    return InvalidArgument("{} is another segment", path);
+  }
+  return segment;
+}
+
+SharedSegment::~SharedSegment() { munmap(data_, size_); }
+
+}  // namespace cohort

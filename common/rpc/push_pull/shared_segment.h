@@ -1,0 +1,60 @@
+#ifndef COHORT_COMMON_RPC_PUSH_PULL_SHARED_SEGMENT_H_
+#define COHORT_COMMON_RPC_PUSH_PULL_SHARED_SEGMENT_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "common/base/unique_fd.h"
+
+namespace cohort {
+
+// Memory that two processes of one host share: see proto/shared_payload.proto. A memfd that can
+// never shrink, so that reading it never faults, whatever the other process does.
+class SharedSegment {
+ public:
+  // Payloads begin at multiples of it; the first bytes hold the id.
+  static constexpr size_t kAlignment = 64;
+  // Larger ones are not opened.
+  static constexpr uint64_t kMostBytes = uint64_t{256} << 20;
+  static size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+  // A new one of `bytes`, of which payloads may use those from kAlignment on. Errors:
+  // ResourceExhausted, with the system's words.
+  static absl::StatusOr<std::unique_ptr<SharedSegment>> Create(size_t bytes);
+  // Another process's (or this one's). Errors: Unavailable where it cannot be opened (another
+  // host's or user's), InvalidArgument where it is no such segment.
+  static absl::StatusOr<std::unique_ptr<SharedSegment>> Open(uint32_t pid, uint32_t fd, uint64_t id,
+                                                             uint64_t bytes);
+  ~SharedSegment();
+  SharedSegment(const SharedSegment&) = delete;
+  SharedSegment& operator=(const SharedSegment&) = delete;
+
+  uint64_t id() const { return id_; }
+  int fd() const { return fd_.get(); }
+  size_t size() const { return size_; }
+  // Whether these bytes are payload's to use, and begin where a payload may.
+  bool Contains(uint64_t begin, uint64_t length) const {
+    return begin >= kAlignment && begin % kAlignment == 0 && begin <= size_ &&
+           length <= size_ - begin;
+  }
+  // Of bytes that it contains. The other process may write them at any time.
+  std::span<uint8_t> At(uint64_t begin, uint64_t length) const { return {data_ + begin, length}; }
+
+ private:
+  SharedSegment(UniqueFd fd, uint8_t* data, size_t size, uint64_t id)
+      : fd_(std::move(fd)), data_(data), size_(size), id_(id) {}
+
+  const UniqueFd fd_;
+  uint8_t* const data_;
+  const size_t size_;
+  const uint64_t id_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_RPC_PUSH_PULL_SHARED_SEGMENT_H_

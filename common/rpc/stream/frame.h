@@ -1,0 +1,47 @@
+#ifndef COHORT_COMMON_RPC_STREAM_FRAME_H_
+#define COHORT_COMMON_RPC_STREAM_FRAME_H_
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstddef>
+#include <utility>
+
+namespace cohort {
+
+// One message of a stream: its bytes as refcounted slices. Move-only, since a copy of a
+// grpc::ByteBuffer allocates; Clone() is the explicit copy (of the references, never of the bytes).
+// Control messages are made and read by frame_codec.h, PushPull messages by push_pull_codec.h.
+class Frame {
+ public:
+  Frame() = default;
+  // Takes a reference to each slice.
+  Frame(const grpc::Slice* slices, size_t count) : bytes_(slices, count) {}
+  Frame(Frame&& other) noexcept { bytes_.Swap(&other.bytes_); }
+  Frame& operator=(Frame&& other) noexcept {
+    if (this != &other) {
+      bytes_.Clear();
+      bytes_.Swap(&other.bytes_);
+    }
+    return *this;
+  }
+  Frame(const Frame&) = delete;
+  Frame& operator=(const Frame&) = delete;
+
+  // Another frame over the same slices.
+  Frame Clone() const { return Frame(bytes_); }
+  // Bytes.
+  size_t size() const { return bytes_.Length(); }
+  // Drops the references.
+  void Clear() { bytes_.Clear(); }
+
+  grpc::ByteBuffer& bytes() { return bytes_; }
+  const grpc::ByteBuffer& bytes() const { return bytes_; }
+
+ private:
+  explicit Frame(const grpc::ByteBuffer& bytes) : bytes_(bytes) {}
+  grpc::ByteBuffer bytes_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_RPC_STREAM_FRAME_H_

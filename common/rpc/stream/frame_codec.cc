@@ -1,0 +1,34 @@
+#include "common/rpc/stream/frame_codec.h"
+
+#include <google/protobuf/message_lite.h>
+#include <grpcpp/support/proto_buffer_reader.h>
+
+#include "common/base/status.h"
+
+namespace cohort {
+
+Frame SerializeToFrame(const google::protobuf::MessageLite& message) {
+  const size_t size = message.ByteSizeLong();
+  grpc::Slice slice(size);
+  message.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(slice.begin()));
+  return Frame(&slice, 1);
+}
+
+absl::Status ParseFromFrame(const Frame& frame, google::protobuf::MessageLite* message) {
+  bool parsed = false;
+  grpc::Slice slice;
+  if (frame.size() == 0) {
+    parsed = message->ParseFromArray(nullptr, 0);
+  } else if (frame.bytes().TrySingleSlice(&slice).ok()) {
+    parsed = slice.size() <= INT_MAX &&
+             message->ParseFromArray(slice.begin(), static_cast<int>(slice.size()));
+  } else {
+    // The reader takes a pointer, but only reads.
+    grpc::ProtoBufferReader reader(const_cast<grpc::ByteBuffer*>(&frame.bytes()));
+    parsed = reader.status().ok() && message->ParseFromZeroCopyStream(&reader);
+  }
+  if (parsed) return absl::OkStatus();
+  return InvalidArgument("a frame of {} bytes is no {}", frame.size(), message->GetTypeName());
+}
+
+}  // namespace cohort

@@ -1,0 +1,22 @@
+#ifndef COHORT_COMMON_RPC_STREAM_GRPC_STATUS_H_
+#define COHORT_COMMON_RPC_STREAM_GRPC_STATUS_H_
+
+#include <absl/status/status.h>
+#include <grpcpp/support/status.h>
+
+#include <string>
+
+namespace cohort {
+
+// The trailing metadata that carries a status's FailureInfo: a serialized cohort.v1.FailureInfo.
+inline constexpr char kFailureMetadataKey[] = "cohort-failure-bin";
+
+// The one place where statuses are translated. `failure` gets the value of kFailureMetadataKey; ""
+// where the status has no FailureInfo.
+grpc::Status ToGrpcStatus(const absl::Status& status, std::string* failure);
+// The inverse; a `failure` that cannot be read counts as none.
+absl::Status FromGrpcStatus(const grpc::Status& status, const std::string& failure);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_RPC_STREAM_GRPC_STATUS_H_

@@ -1,0 +1,131 @@
+#include "common/rpc/stream/listen_address.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+UniqueFd NewSocket(int family, int flags = 0) {
+  return UniqueFd(socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
+}
+
+absl::Status FromErrno(const std::string& address, int error) {
+  const char* why = std::strerror(error);
+  switch (error) {
+    case EADDRINUSE:
+      return AlreadyExists(
+          "{} is taken: another process listens there; end it, or choose another address", address);
+    case EACCES:
+    case EPERM:
+      return PermissionDenied("cannot listen on {}: {}", address, why);
+    case EADDRNOTAVAIL:
+      return InvalidArgument("cannot listen on {}: no interface of this host has that address",
+                             address);
+    default:
+      return Unavailable("cannot listen on {}: {}", address, why);
+  }
+}
+
+// gRPC replaces the file of a unix socket whoever listens on it, so a live one is found by dialling
+// it.
+absl::Status CheckUnix(const std::string& address) {
+  std::string path = address.substr(5);
+  if (path.starts_with("//")) path = path.substr(2);
+  sockaddr_un name = {};
+  if (path.empty()) return InvalidArgument("\"{}\" has no path", address);
+  if (path.size() >= sizeof(name.sun_path)) {
+    return InvalidArgument("the path of {} has {} characters; a unix socket takes at most {}",
+                           address, path.size(), sizeof(name.sun_path) - 1);
+  }
+  name.sun_family = AF_UNIX;
+  std::memcpy(name.sun_path, path.c_str(), path.size());
+  const std::string directory = path.substr(0, path.rfind('/') + 1);
+  if (access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0) {
+    return WithExitCode(
+        InvalidArgument(
+            "cannot listen on {}: its directory is not one that this process may write to: {}",
+            address, std::strerror(errno)),
+        ExitCode::kCantCreate);
+  }
+  const UniqueFd probe = NewSocket(AF_UNIX);
+  if (connect(probe.get(), reinterpret_cast<sockaddr*>(&name), sizeof(name)) == 0) {
+    return AlreadyExists(
+        "{} is taken: another process listens there; end it, or choose another address", address);
+  }
+  if (errno != ENOENT && errno != ECONNREFUSED) {
+    return AlreadyExists("cannot listen on {}: {}", address, std::strerror(errno));
+  }
+  return absl::OkStatus();
+}
+
+// False where the kernel lacks the address's family.
+absl::StatusOr<bool> Bind(const std::string& address, const addrinfo& info,
+                          const UniqueFd& socket) {
+  if (!socket.ok()) return false;
+  const int on = 1;
+  setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (info.ai_family == AF_INET6) {
+    setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+  }
+  if (bind(socket.get(), info.ai_addr, info.ai_addrlen) != 0 ||
+      listen(socket.get(), SOMAXCONN) != 0) {
+    return FromErrno(address, errno);
+  }
+  return true;
+}
+
+using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+// What "host:port" means.
+absl::StatusOr<AddressList> Resolve(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos || colon + 1 == address.size()) {
+    return InvalidArgument("\"{}\" is no address to listen on: it should look like host:port",
+                           address);
+  }
+  std::string host = address.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* list = nullptr;
+  const std::string port = address.substr(colon + 1);
+  const int error = getaddrinfo(host.empty() ? nullptr : host.c_str(), port.c_str(), &hints, &list);
+  if (error != 0) return InvalidArgument("cannot listen on {}: {}", address, gai_strerror(error));
+  return AddressList(list, freeaddrinfo);
+}
+
+}  // namespace
+
+absl::Status CheckCanListen(const std::string& address) {
+  if (address.starts_with("unix:")) return CheckUnix(address);
+  COHORT_ASSIGN_OR_RETURN(const AddressList list, Resolve(address));
+  for (const addrinfo* info = list.get(); info != nullptr; info = info->ai_next) {
+    // An address family that the kernel lacks is gRPC's to skip.
+    COHORT_RETURN_IF_ERROR(Bind(address, *info, NewSocket(info->ai_family)).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UniqueFd> ListenOn(const std::string& address) {
+  COHORT_ASSIGN_OR_RETURN(const AddressList list, Resolve(address));
+  for (const addrinfo* info = list.get(); info != nullptr; info = info->ai_next) {
+    UniqueFd socket = NewSocket(info->ai_family, SOCK_NONBLOCK);
+    COHORT_ASSIGN_OR_RETURN(const bool bound, Bind(address, *info, socket));
+    if (bound) return socket;
+  }
+  return Unavailable("cannot listen on {}: no address family of it is to be had here", address);
+}
+
+}  // namespace cohort

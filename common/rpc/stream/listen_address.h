@@ -1,0 +1,24 @@
+#ifndef COHORT_COMMON_RPC_STREAM_LISTEN_ADDRESS_H_
+#define COHORT_COMMON_RPC_STREAM_LISTEN_ADDRESS_H_
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <string>
+
+#include "common/base/unique_fd.h"
+
+namespace cohort {
+
+// Whether `address` ("host:port", "unix:/path") can be listened on right now; gRPC only
+// says that it failed, this says why. Errors: AlreadyExists (taken), InvalidArgument (not an
+// address, unknown host, path too long), PermissionDenied, Unavailable; each names the address.
+absl::Status CheckCanListen(const std::string& address);
+
+// A socket that listens on the first of the addresses that "host:port" means, and does not block.
+// Errors: as above.
+absl::StatusOr<UniqueFd> ListenOn(const std::string& address);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_RPC_STREAM_LISTEN_ADDRESS_H_

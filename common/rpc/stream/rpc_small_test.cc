@@ -1,0 +1,113 @@
+// Credentials, statuses and control frames.
+#include <grpcpp/grpcpp.h>
+
+#include <catch2/catch.hpp>
+
+#include "common/base/status.h"
+#include "common/base/status_proto.h"
+#include "common/rpc/stream/answer_time.h"
+#include "common/rpc/stream/credentials.h"
+#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/grpc_status.h"
+#include "common/rpc/stream/rpc_test_util.h"
+#include "common/rpc/stream/transport_options.h"
+#include "proto/worker.pb.h"
+
+namespace cohort {
+namespace {
+
+using Catch::Contains;
+
+TEST_CASE("an end knows whether it answers soon") {
+  AnswerTime time(std::chrono::microseconds(50));
+  AnswerTime::Clock::time_point now{std::chrono::seconds(1)};
+  const auto answer_after = [&](std::chrono::microseconds took, int times) {
+    for (int i = 0; i < times; ++i) {
+      time.OnFrame(now);
+      now += took;
+      time.OnSend(now);
+      now += std::chrono::seconds(1);
+      time.OnSend(now);  // no answer: it was given
+    }
+    return time.IsShort();
+  };
+  CHECK(time.IsShort());
+  CHECK(answer_after(std::chrono::microseconds(10), 100));
+  CHECK(answer_after(std::chrono::seconds(10), 1));  // once is nothing
+  CHECK_FALSE(answer_after(std::chrono::microseconds(100), 20));
+  CHECK_FALSE(answer_after(std::chrono::seconds(10), 100));
+  CHECK(answer_after(std::chrono::microseconds(10), 20));
+  for (int i = 0; i < 20; ++i) time.OnFrame(now);  // unanswered
+  CHECK_FALSE(time.IsShort());
+  const AnswerTime never(std::chrono::nanoseconds(0));
+  CHECK_FALSE(never.measured());
+  CHECK_FALSE(never.IsShort());
+}
+
+TEST_CASE("which addresses are loopback") {
+  for (const char* address :
+       {"127.0.0.1:1", "127.9.9.9:22", "[::1]:5", "localhost:80", "unix:/a/b"}) {
+    INFO(address);
+    CHECK(IsLoopbackAddress(address));
+  }
+  for (const char* address :
+       {"0.0.0.0:1", "[::]:1", ":1", "host3:2222", "10.0.0.1:1", "128.0.0.1:1",
+        "127.0.0.1.example.com:1", "localhost.example.com:1", "", "[::1"}) {
+    INFO(address);
+    CHECK_FALSE(IsLoopbackAddress(address));
+  }
+}
+
+TEST_CASE("a status keeps its code, message and failure on both wires") {
+  absl::Status lost = Unavailable("ps:1 is gone");
+  SetFailure(&lost, {.role = "ps", .index = 1, .incarnation = 1ull << 63, .retryable = true});
+  for (const absl::Status& status : {absl::OkStatus(), InvalidArgument("no"), lost}) {
+    v1::StatusProto proto;
+    proto.set_message("stale");
+    StatusToProto(status, &proto);
+    CHECK(StatusFromProto(proto) == status);
+    std::string failure = "stale";
+    const grpc::Status translated = ToGrpcStatus(status, &failure);
+    CHECK(FromGrpcStatus(translated, failure) == status);
+  }
+  v1::StatusProto odd;
+  odd.set_code(9999);
+  CHECK(StatusFromProto(odd).code() == absl::StatusCode::kUnknown);
+  odd.set_code(-1);
+  CHECK(StatusFromProto(odd).code() == absl::StatusCode::kUnknown);
+  const auto garbled = FromGrpcStatus({grpc::StatusCode::ABORTED, "x"}, "\xff\xff");
+  CHECK(garbled.code() == absl::StatusCode::kAborted);
+  CHECK_FALSE(GetFailure(garbled).has_value());
+}
+
+TEST_CASE("control messages in frames") {
+  v1::ChiefToWorker message;
+  message.set_generation(3);
+  message.mutable_adopt()->set_job(std::string(500, 'j'));
+  const Frame frame = SerializeToFrame(message);
+  CHECK(frame.size() == message.ByteSizeLong());
+  v1::ChiefToWorker read;
+  REQUIRE(ParseFromFrame(frame, &read).ok());
+  CHECK(read.SerializeAsString() == message.SerializeAsString());
+
+  const std::string bytes = message.SerializeAsString();
+  const grpc::Slice halves[] = {grpc::Slice(bytes.data(), 100),
+                                grpc::Slice(bytes.data() + 100, bytes.size() - 100)};
+  REQUIRE(ParseFromFrame(Frame(halves, 2), &read).ok());
+  CHECK(read.SerializeAsString() == bytes);
+
+  REQUIRE(ParseFromFrame(SerializeToFrame(v1::ChiefToWorker()), &read).ok());
+  CHECK(read.generation() == 0);
+  REQUIRE(ParseFromFrame(Frame(), &read).ok());
+  const absl::Status bad = ParseFromFrame(FrameOf("\xff\xff junk"), &read);
+  CHECK(bad.code() == absl::StatusCode::kInvalidArgument);
+  CHECK_THAT(std::string(bad.message()),
+             Contains("cohort.v1.ChiefToWorker") && Contains("7 bytes"));
+}
+
+TEST_CASE("a polling thread finishes what it has begun, with the gRPC that this is made for") {
+  CHECK(PrepareTransportProcess() == grpc::Version().starts_with("1.51."));
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,32 @@
+// The other process of stream_test: an echo server, or a client that holds a stream; killed by the
+// test.
+//   rpc_test_peer serve ADDRESS   prints the port
+//   rpc_test_peer dial ADDRESS    prints "open" once its frame has come back
+#include <cstdio>
+#include <cstring>
+
+#include "common/rpc/stream/rpc_test_util.h"
+
+int main(int argc, char** argv) {
+  using namespace cohort;
+  if (argc != 3) return 64;
+  if (std::strcmp(argv[1], "serve") == 0) {
+    auto server = StreamServer::Start(ListenOn({argv[2]}), EchoMethods());
+    if (!server.ok()) return 69;
+    std::printf("%d\n", (*server)->port());
+    std::fflush(stdout);
+    pause();
+    return 0;
+  }
+  CompletionLoop loop;
+  auto client = StreamClient::Create(argv[2], {});
+  if (!client.ok()) return 69;
+  Recorder recorder;
+  const auto stream = (*client)->Open(kEchoMethod, &recorder, &loop);
+  stream->Send(FrameOf("hello"));
+  if (!loop.RunUntil([&] { return recorder.frame_count() > 0; }, TestDeadline())) return 69;
+  std::printf("open\n");
+  std::fflush(stdout);
+  loop.RunUntil([&] { return recorder.closed() > 0; }, CompletionLoop::kForever);
+  return 0;
+}

@@ -1,0 +1,139 @@
+#ifndef COHORT_COMMON_RPC_STREAM_RPC_TEST_UTIL_H_
+#define COHORT_COMMON_RPC_STREAM_RPC_TEST_UTIL_H_
+
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/rpc/stream/completion_loop.h"
+#include "common/rpc/stream/stream.h"
+#include "common/rpc/stream/stream_client.h"
+#include "common/rpc/stream/stream_server.h"
+#include "common/testing/test_time.h"
+
+namespace cohort {
+
+inline constexpr char kEchoMethod[] = "/cohort.test.Echo/Echo";
+
+// How long a test waits for what must come; scaled for slow machines.
+inline std::chrono::milliseconds TestLimit() { return testing::Scaled(std::chrono::seconds(30)); }
+inline CompletionLoop::Clock::time_point TestDeadline() {
+  return CompletionLoop::Clock::now() + TestLimit();
+}
+
+inline Frame FrameOf(const std::string& text) {
+  const grpc::Slice slice(text);
+  return Frame(&slice, 1);
+}
+inline std::string TextOf(const Frame& frame) {
+  std::vector<grpc::Slice> slices;
+  std::string text;
+  if (frame.size() == 0 || !frame.bytes().Dump(&slices).ok()) return text;
+  for (const auto& slice : slices) {
+    text.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return text;
+}
+
+// A path for a unix socket, short enough and of this process.
+inline std::string TestSocketPath(const std::string& name) {
+  return "/tmp/cohort-rpc-" + std::to_string(getpid()) + "-" + name + ".sock";
+}
+
+// Records what a stream brings. Polled by the test's thread, or by another.
+class Recorder : public StreamHandler {
+ public:
+  void OnConnected() override {
+    MutexLock lock(&mu_);
+    connected_ = true;
+    changed_.SignalAll();
+  }
+  void OnFrame(Frame frame) override {
+    MutexLock lock(&mu_);
+    frames_.push_back(TextOf(frame));
+    changed_.SignalAll();
+  }
+  void OnClosed(const absl::Status& status) override {
+    MutexLock lock(&mu_);
+    ++closed_;
+    status_ = status;
+    changed_.SignalAll();
+  }
+
+  size_t frame_count() const {
+    MutexLock lock(&mu_);
+    return frames_.size();
+  }
+  std::vector<std::string> frames() const {
+    MutexLock lock(&mu_);
+    return frames_;
+  }
+  bool connected() const {
+    MutexLock lock(&mu_);
+    return connected_;
+  }
+  int closed() const {
+    MutexLock lock(&mu_);
+    return closed_;
+  }
+  absl::Status status() const {
+    MutexLock lock(&mu_);
+    return status_;
+  }
+  // Waits for OnClosed where another thread polls. False at the test's limit.
+  bool AwaitClosed() const {
+    const auto deadline = TestDeadline();
+    MutexLock lock(&mu_);
+    while (closed_ == 0) {
+      if (!changed_.WaitUntil(&mu_, deadline)) return closed_ > 0;
+    }
+    return true;
+  }
+
+ private:
+  mutable Mutex mu_;
+  mutable CondVar changed_;
+  bool connected_ ABSL_GUARDED_BY(mu_) = false;
+  int closed_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Status status_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::string> frames_ ABSL_GUARDED_BY(mu_);
+};
+
+// Sends every frame back, and forwards everything to a recorder that outlives it.
+class EchoHandler : public StreamHandler {
+ public:
+  EchoHandler(std::shared_ptr<Stream> stream, Recorder* recorder)
+      : stream_(std::move(stream)), recorder_(recorder) {}
+  void OnFrame(Frame frame) override {
+    if (recorder_ != nullptr) recorder_->OnFrame(frame.Clone());
+    stream_->Send(std::move(frame));
+  }
+  void OnClosed(const absl::Status& status) override {
+    if (recorder_ != nullptr) recorder_->OnClosed(status);
+  }
+
+ private:
+  const std::shared_ptr<Stream> stream_;
+  Recorder* const recorder_;
+};
+
+inline StreamServer::Methods EchoMethods(Recorder* recorder = nullptr) {
+  return {{kEchoMethod, [recorder](std::shared_ptr<Stream> stream, CompletionLoop*) {
+             return std::make_unique<EchoHandler>(std::move(stream), recorder);
+           }}};
+}
+
+inline StreamServer::Options ListenOn(std::vector<std::string> addresses) {
+  StreamServer::Options options;
+  options.listen = std::move(addresses);
+  return options;
+}
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_RPC_STREAM_RPC_TEST_UTIL_H_

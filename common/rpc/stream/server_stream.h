@@ -1,0 +1,62 @@
+#ifndef COHORT_COMMON_RPC_STREAM_SERVER_STREAM_H_
+#define COHORT_COMMON_RPC_STREAM_SERVER_STREAM_H_
+
+#include <grpcpp/generic/async_generic_service.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/rpc/stream/stream_base.h"
+
+namespace cohort {
+
+// The server's end of a stream; before a client has opened it, one waiting accept of a loop.
+class ServerStream final : public StreamBase {
+ public:
+  // Called when a client has come: makes the next accept and gives this one a handler (Serve) or
+  // not (Refuse).
+  using OnAccept = std::function<void(const std::shared_ptr<ServerStream>& stream)>;
+
+  ServerStream(CompletionLoop* loop, const TransportOptions& options, OnAccept on_accept);
+
+  // Waits for a client.
+  void Accept(grpc::AsyncGenericService* service, grpc::ServerCompletionQueue* queue);
+
+  const std::string& method() const { return context_.method(); }
+  CompletionLoop* loop() const { return loop_; }
+  void Serve(std::unique_ptr<StreamHandler> handler);
+  void Refuse(const absl::Status& status) { Reject(status); }
+
+  void Close(absl::Status status) override;
+  void Abort() override;
+  std::string peer() const override { return context_.peer(); }
+  std::string metadata(const std::string& key) const override;
+
+ protected:
+  void StartRead(Frame* frame, void* tag) override;
+  void StartWrite(const Frame& frame, void* tag) override;
+  void StartHalfClose(void* tag) override {}
+  void StartFinish(const absl::Status& status, void* tag) override;
+  void CancelCall() override { context_.TryCancel(); }
+  bool EndOfReadsBreaks() const override { return false; }
+  SendOp NextWhenFlushed() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status PeerStatus() override;
+  void ReleaseHandler() override { owned_handler_.reset(); }
+
+ private:
+  void OnAccepted(bool ok);
+  void OnNotice(bool ok);
+
+  OnAccept on_accept_;
+  grpc::GenericServerContext context_;
+  grpc::GenericServerAsyncReaderWriter call_{&context_};
+  std::unique_ptr<StreamHandler> owned_handler_;
+  std::atomic<bool> accepted_{false};
+  Event accepted_event_{this, static_cast<Event::Method>(&ServerStream::OnAccepted)};
+  Event notice_event_{this, static_cast<Event::Method>(&ServerStream::OnNotice)};
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_RPC_STREAM_SERVER_STREAM_H_

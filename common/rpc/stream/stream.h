@@ -1,0 +1,97 @@
+#ifndef COHORT_COMMON_RPC_STREAM_STREAM_H_
+#define COHORT_COMMON_RPC_STREAM_STREAM_H_
+
+#include <absl/status/status.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/rpc/stream/frame.h"
+
+namespace cohort {
+
+class CompletionLoop;
+
+// One end of a long-lived bidirectional stream of frames; the same class at client and server.
+//
+// Send never blocks: frames queue and one write is in flight at a time; it is started by the
+// caller's thread where none is. The handler's calls come one after another, on the thread that
+// polls the stream's CompletionLoop; a handler does small work right there. All methods are
+// thread-safe, and harmless after the end.
+//
+// An echo, both ends:
+//
+//   class Echo : public StreamHandler {                       // the server's end
+//    public:
+//     explicit Echo(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+//     void OnFrame(Frame frame) override { stream_->Send(std::move(frame)); }
+//     void OnClosed(const absl::Status&) override {}
+//    private:
+//     std::shared_ptr<Stream> stream_;
+//   };
+//   StreamServer::Options options;
+//   options.listen = {"127.0.0.1:0", "unix:/run/cohort/ps-0.sock"};
+//   auto server = StreamServer::Start(options, {{"/cohort.v1.ParameterServer/PushPull",
+//       [](std::shared_ptr<Stream> stream, CompletionLoop*) {
+//         return std::make_unique<Echo>(std::move(stream)); }}});
+//
+//   CompletionLoop loop;                                      // the client's end, polled right
+//   here auto client = StreamClient::Create(fmt::format("127.0.0.1:{}", (*server)->port()), {});
+//   MyHandler handler;                                        // outlives its OnClosed
+//   auto stream = (*client)->Open("/cohort.v1.ParameterServer/PushPull", &handler, &loop);
+//   stream->Send(SerializeToFrame(message));
+//   loop.RunUntil([&] { return handler.answered; }, deadline);
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  // Queues a frame. Ignored after Close or after the peer is gone.
+  virtual void Send(Frame frame) = 0;
+  // Bytes queued and not yet given to the wire.
+  virtual size_t queued_bytes() const = 0;
+  // Flushes what is queued, then ends the stream. OK is a clean close: the peer's OnClosed gets OK.
+  // From a server another status arrives at the client as it is, with its FailureInfo. A client can
+  // only cancel: frames may be lost, and the server's OnClosed gets Unavailable.
+  // A client that closes cleanly still gets frames until the server has ended its side, which a
+  // StreamServer does at once (with what is queued flushed).
+  virtual void Close(absl::Status status) = 0;
+  // Ends at once, whatever is queued. The peer's OnClosed gets Unavailable or Cancelled.
+  virtual void Abort() = 0;
+  // "ipv4:127.0.0.1:4711" at a server, the dialled address at a client; for logs.
+  virtual std::string peer() const = 0;
+  // At a server: what the client said under this key as it opened the stream; "" where nothing.
+  virtual std::string metadata(const std::string& key) const { return ""; }
+};
+
+class StreamHandler {
+ public:
+  virtual ~StreamHandler() = default;
+  // A client's stream has reached its server (frames may be sent before). Not called at a server.
+  virtual void OnConnected() {}
+  virtual void OnFrame(Frame frame) = 0;
+  // Asked after OnFrame: whether the peer may speak again before this end has sent something. Where
+  // it only answers, false puts the next read off until the next Send: what a read tells the peer
+  // (how much it may send) then travels with that frame. Meanwhile the end of the stream goes
+  // unnoticed. Only for a stream whose frames are sent by the polling thread alone. Not asked where
+  // the next read was started before OnFrame (TransportOptions::read_early_below).
+  virtual bool ExpectsMore() { return true; }
+  // At a server: the client will send no more, but still reads. True ends the stream (what is
+  // queued is flushed); false leaves it open until Close, for answers that come later.
+  virtual bool OnPeerHalfClosed() { return true; }
+  // The last call, exactly once. OK where either side closed cleanly; what the server closed with;
+  // else why it ended: Unavailable (the connection is lost or could not be made), Cancelled (Abort
+  // was called here), DeadlineExceeded (not connected in time), Unimplemented (no such method),
+  // ResourceExhausted (a frame or the queue over its limit).
+  virtual void OnClosed(const absl::Status& status) = 0;
+};
+
+// Makes the handler of a stream that a client has opened. The stream owns the handler and destroys
+// it after OnClosed. Runs on the loop's thread. Null refuses the stream (the client gets
+// Unavailable).
+using StreamHandlerFactory = std::function<std::unique_ptr<StreamHandler>(
+    std::shared_ptr<Stream> stream, CompletionLoop* loop)>;
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_RPC_STREAM_STREAM_H_

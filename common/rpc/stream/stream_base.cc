@@ -1,0 +1,237 @@
+#include "common/rpc/stream/stream_base.h"
+
+#include <utility>
+
+#include "common/base/status.h"
+
+namespace cohort {
+
+void StreamBase::Send(Frame frame) {
+  if (answer_time_.measured()) answer_time_.OnSend(AnswerTime::Clock::now());
+  const size_t bytes = frame.size();
+  absl::Status over;
+  Step step;
+  {
+    MutexLock lock(&mu_);
+    if (closing_ || broken_ || finishing_) return;
+    if (bytes > options_.max_frame_bytes) {
+      over = ResourceExhausted("a frame of {} bytes to {} is over the limit of {}", bytes, peer(),
+                               options_.max_frame_bytes);
+    } else if (queue_.bytes() + bytes > options_.max_queued_bytes) {
+      over = ResourceExhausted("{} does not read: {} bytes are queued, over the limit of {}",
+                               peer(), queue_.bytes(), options_.max_queued_bytes);
+    } else {
+      queue_.Push(std::move(frame));
+      step = NextStep();
+    }
+  }
+  if (!over.ok()) return Break(std::move(over));
+  Run(std::move(step));
+}
+
+size_t StreamBase::queued_bytes() const {
+  MutexLock lock(&mu_);
+  return queue_.bytes();
+}
+
+void StreamBase::Close(absl::Status status) {
+  Step step;
+  {
+    MutexLock lock(&mu_);
+    if (closing_ || broken_ || finishing_) return;
+    closing_ = true;
+    close_status_ = std::move(status);
+    if (!EndOfReadsBreaks()) Mute();
+    step = NextStep();
+  }
+  Run(std::move(step));
+}
+
+void StreamBase::Abort() { Break(Cancelled("the stream with {} was aborted here", peer())); }
+
+void StreamBase::Break(absl::Status why) {
+  Step step;
+  {
+    MutexLock lock(&mu_);
+    if (finished_ || !break_status_.ok()) return;
+    // A last word that is on its way stays the last word; the cancel only hurries it.
+    if (!finishing_) break_status_ = std::move(why);
+    broken_ = true;
+    queue_.Clear();
+    Mute();
+    step = NextStep();
+  }
+  CancelCall();
+  Run(std::move(step));
+}
+
+// What was put off is made up for with whatever goes to the peer, and where the stream ends: only a
+// read notices that.
+StreamBase::Step StreamBase::NextStep() {
+  Step step;
+  step.op = NextSend(&step.frame);
+  if (step.op == SendOp::kWrite || closing_ || broken_) {
+    step.read = std::exchange(read_put_off_, false);
+  }
+  return step;
+}
+
+StreamBase::SendOp StreamBase::NextSend(Frame* frame) {
+  if (!open_ || sending_ || finishing_) return SendOp::kNone;
+  SendOp op = SendOp::kNone;
+  if (!broken_ && !queue_.empty()) {
+    *frame = queue_.Pop();
+    op = SendOp::kWrite;
+  } else {
+    op = NextWhenFlushed();
+  }
+  finishing_ = op == SendOp::kFinish;
+  sending_ = op != SendOp::kNone && op != SendOp::kCancel;
+  return op;
+}
+
+void StreamBase::Run(Step step) {
+  switch (step.op) {
+    case SendOp::kNone:
+      break;
+    case SendOp::kWrite:
+      StartWrite(step.frame, sent_event_.Arm());
+      break;
+    case SendOp::kHalfClose:
+      StartHalfClose(sent_event_.Arm());
+      break;
+    case SendOp::kCancel:
+      CancelCall();
+      break;
+    case SendOp::kFinish: {
+      absl::Status status;
+      {
+        MutexLock lock(&mu_);
+        status = break_status_.ok() ? close_status_ : break_status_;
+      }
+      StartFinish(status, finished_event_.Arm());
+      break;
+    }
+  }
+  if (step.read) StartRead(&read_frame_, read_event_.Arm());
+}
+
+void StreamBase::OnOpen(bool ok) {
+  Step step;
+  {
+    MutexLock lock(&mu_);
+    open_ = true;
+    if (!ok) {
+      broken_ = true;
+      read_ended_ = true;
+      queue_.Clear();
+    }
+    step = NextStep();
+  }
+  if (ok) StartRead(&read_frame_, read_event_.Arm());
+  Run(std::move(step));
+}
+
+void StreamBase::Reject(const absl::Status& status) {
+  Step step;
+  {
+    MutexLock lock(&mu_);
+    open_ = true;
+    closing_ = true;
+    read_ended_ = true;
+    close_status_ = status;
+    step = NextStep();
+  }
+  Run(std::move(step));
+}
+
+void StreamBase::OnRead(bool ok) {
+  if (!ok) return EndReads();
+  Frame frame = std::move(read_frame_);
+  if (!muted_.load(std::memory_order_relaxed)) {
+    // A read tells the peer at once how much it may send now: ahead of an answer that comes soon
+    // (read_early_below), else with the answer that is sent here.
+    const bool early = answer_time_.IsShort();
+    if (early) StartRead(&read_frame_, read_event_.Arm());
+    if (answer_time_.measured()) answer_time_.OnFrame(AnswerTime::Clock::now());
+    handler_->OnFrame(std::move(frame));
+    if (early || (!handler_->ExpectsMore() && PutReadOff())) return;
+  }
+  // A server that has closed reads no further; a client drains what comes until the end.
+  if (muted_.load(std::memory_order_relaxed) && !EndOfReadsBreaks()) return EndReads();
+  StartRead(&read_frame_, read_event_.Arm());
+}
+
+// False where the stream is ending: the end is noticed by a read.
+bool StreamBase::PutReadOff() {
+  MutexLock lock(&mu_);
+  if (closing_ || broken_ || finishing_) return false;
+  read_put_off_ = true;
+  return true;
+}
+
+void StreamBase::EndReads() {
+  Step step;
+  const bool stay = !EndOfReadsBreaks() && handler_ != nullptr && !handler_->OnPeerHalfClosed();
+  {
+    MutexLock lock(&mu_);
+    read_ended_ = true;
+    stay_open_ = stay;
+    if (EndOfReadsBreaks()) {
+      broken_ = true;
+      queue_.Clear();
+    }
+    step = NextStep();
+  }
+  Run(std::move(step));
+  CloseIfDone();
+}
+
+void StreamBase::OnSent(bool ok) {
+  Step step;
+  {
+    MutexLock lock(&mu_);
+    sending_ = false;
+    if (!ok) {
+      broken_ = true;
+      queue_.Clear();
+    }
+    step = NextStep();
+  }
+  Run(std::move(step));
+}
+
+void StreamBase::SendNext() {
+  Step step;
+  {
+    MutexLock lock(&mu_);
+    step = NextStep();
+  }
+  Run(std::move(step));
+}
+
+void StreamBase::OnFinished(bool ok) {
+  {
+    MutexLock lock(&mu_);
+    sending_ = false;
+    finished_ = true;
+    finish_ok_ = ok;
+  }
+  CloseIfDone();
+}
+
+void StreamBase::CloseIfDone() {
+  absl::Status status;
+  {
+    MutexLock lock(&mu_);
+    if (!finished_ || !read_ended_ || notice_pending_) return;
+    status = break_status_;
+  }
+  if (status.ok()) status = PeerStatus();
+  const std::shared_ptr<StreamBase> self = shared_from_this();
+  if (StreamHandler* handler = std::exchange(handler_, nullptr)) handler->OnClosed(status);
+  ReleaseHandler();
+  loop_->RemoveStream(this);
+}
+
+}  // namespace cohort

@@ -1,0 +1,131 @@
+#ifndef COHORT_COMMON_RPC_STREAM_STREAM_BASE_H_
+#define COHORT_COMMON_RPC_STREAM_STREAM_BASE_H_
+
+#include <atomic>
+#include <memory>
+
+#include "common/base/mutex.h"
+#include "common/rpc/stream/answer_time.h"
+#include "common/rpc/stream/completion_loop.h"
+#include "common/rpc/stream/frame_queue.h"
+#include "common/rpc/stream/stream.h"
+#include "common/rpc/stream/transport_options.h"
+
+namespace cohort {
+
+// What both ends of a stream share: the queue of frames, one send operation in flight, the order of
+// the end. The two ends (stream_client.cc, stream_server.cc) add the gRPC calls.
+//
+//        Open/accept          queue empty and end wanted          all events are in
+//   idle ───────────► open ─────────────────────────────► ending ─────────────────► closed
+//                      1                2                              3
+//   1 OnOpen: reads begin, queued frames leave.
+//   2 The end is wanted when Close was called, the peer has ended its side, or the call is broken
+//     (Abort, a failed write, a limit). A broken stream drops its queue. At a client a half-close
+//     or a cancel comes first, and the end waits for the server's.
+//   3 The finish operation, the last read and (server) the notice of the end have been delivered;
+//     OnClosed is called and the loop lets go of the stream.
+//
+// An operation is decided on under the lock (NextSend) and started outside it (Run): `sending_`
+// keeps the stream open meanwhile. Events come on the loop's thread only, one at a time.
+class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase> {
+ public:
+  void Send(Frame frame) override;
+  size_t queued_bytes() const override;
+  void Close(absl::Status status) override;
+  void Abort() override;
+
+ protected:
+  // A tag that calls a method of its stream.
+  class Event final : public CompletionTag {
+   public:
+    using Method = void (StreamBase::*)(bool ok);
+    Event(StreamBase* stream, Method method) : stream_(stream), method_(method) {}
+    void OnCompletion(bool ok) override { (stream_->*method_)(ok); }
+
+   private:
+    StreamBase* const stream_;
+    const Method method_;
+  };
+
+  enum class SendOp { kNone, kWrite, kHalfClose, kCancel, kFinish };
+
+  StreamBase(CompletionLoop* loop, const TransportOptions& options)
+      : loop_(loop), options_(options) {}
+
+  // The gRPC calls. StartWrite takes its references before it returns.
+  virtual void StartRead(Frame* frame, void* tag) = 0;
+  virtual void StartWrite(const Frame& frame, void* tag) = 0;
+  virtual void StartHalfClose(void* tag) = 0;
+  virtual void StartFinish(const absl::Status& status, void* tag) = 0;
+  virtual void CancelCall() = 0;
+  // What to do next where the queue is empty.
+  virtual SendOp NextWhenFlushed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) = 0;
+  // What a read that has ended means for what is still queued: at a client the call is over.
+  virtual bool EndOfReadsBreaks() const = 0;
+  // What OnClosed gets, where nothing went wrong here.
+  virtual absl::Status PeerStatus() = 0;
+  virtual void ReleaseHandler() {}
+
+  // The stream is open: `ok` starts its reads, else it is broken.
+  void OnOpen(bool ok);
+  // Ends a stream that has no handler, with `status` (server only).
+  void Reject(const absl::Status& status);
+  // Breaks the stream; OnClosed will get `why`.
+  void Break(absl::Status why);
+  // Starts the send operation that is due, if one is.
+  void SendNext();
+  // Calls OnClosed when every event is in.
+  void CloseIfDone();
+
+  CompletionLoop* const loop_;
+  const TransportOptions options_;
+  StreamHandler* handler_ = nullptr;
+
+  mutable Mutex mu_;
+  bool open_ ABSL_GUARDED_BY(mu_) = false;
+  bool closing_ ABSL_GUARDED_BY(mu_) = false;      // Close was called
+  bool half_closed_ ABSL_GUARDED_BY(mu_) = false;  // client: our side is ended
+  bool broken_ ABSL_GUARDED_BY(mu_) = false;       // nothing more is sent
+  bool sending_ ABSL_GUARDED_BY(mu_) = false;      // a send operation is in flight
+  bool finishing_ ABSL_GUARDED_BY(mu_) = false;    // it is the last one
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;     // and has been delivered
+  bool finish_ok_ ABSL_GUARDED_BY(mu_) = false;    // server: our status went to the wire
+  bool read_ended_ ABSL_GUARDED_BY(mu_) = false;
+  bool read_put_off_ ABSL_GUARDED_BY(mu_) = false;    // until something is sent, or the end
+  bool stay_open_ ABSL_GUARDED_BY(mu_) = false;       // server: though the client half-closed
+  bool notice_pending_ ABSL_GUARDED_BY(mu_) = false;  // server: the notice of the end is to come
+  absl::Status close_status_ ABSL_GUARDED_BY(mu_);
+  absl::Status break_status_ ABSL_GUARDED_BY(mu_);  // OK: not broken by us
+  FrameQueue queue_ ABSL_GUARDED_BY(mu_);
+
+ private:
+  struct Step {
+    SendOp op = SendOp::kNone;
+    Frame frame{};
+    bool read = false;  // one that was put off
+  };
+  Step NextStep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  SendOp NextSend(Frame* frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Run(Step step);
+  bool PutReadOff();
+  void EndReads();
+  void OnRead(bool ok);
+  void OnSent(bool ok);
+  void OnFinished(bool ok);
+
+  // Frames are no longer wanted: aborted, or closed at a server.
+  std::atomic<bool> muted_{false};
+  AnswerTime answer_time_{options_.read_early_below};
+  Frame read_frame_;  // of the loop's thread
+  Event read_event_{this, &StreamBase::OnRead};
+  Event sent_event_{this, &StreamBase::OnSent};
+  Event finished_event_{this, &StreamBase::OnFinished};
+
+ protected:
+  void Mute() { muted_.store(true, std::memory_order_relaxed); }
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_RPC_STREAM_STREAM_BASE_H_

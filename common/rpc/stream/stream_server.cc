@@ -1,0 +1,147 @@
+#include "common/rpc/stream/stream_server.h"
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <atomic>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/rpc/stream/credentials.h"
+#include "common/rpc/stream/health_service.h"
+#include "common/rpc/stream/listen_address.h"
+#include "common/rpc/stream/server_stream.h"
+
+namespace cohort {
+
+class StreamServer::Impl {
+ public:
+  Impl(const Options& options, Methods methods)
+      : options_(options), health_(options.health_services), methods_(std::move(methods)) {
+    methods_.merge(health_.Methods());
+  }
+
+  absl::Status Listen(std::vector<int>* ports);
+  void Shutdown(const absl::Status& status, std::chrono::milliseconds grace);
+
+  // Constant after Listen.
+  const Options options_;
+  HealthService health_;
+  Methods methods_;
+  grpc::AsyncGenericService service_;
+  std::vector<std::unique_ptr<CompletionLoop>> loops_;
+  std::unique_ptr<grpc::Server> server_;
+
+ private:
+  absl::Status AddPorts(grpc::ServerBuilder* builder, std::vector<int>* ports);
+  void Accept(CompletionLoop* loop);
+  void OnAccept(const std::shared_ptr<ServerStream>& stream);
+
+  std::atomic<bool> stopped_{false};
+};
+
+absl::Status StreamServer::Impl::AddPorts(grpc::ServerBuilder* builder, std::vector<int>* ports) {
+  if (options_.listen.empty()) return InvalidArgument("no address to listen on");
+  ports->assign(options_.listen.size(), 0);
+  for (size_t i = 0; i < options_.listen.size(); ++i) {
+    const std::string& address = options_.listen[i];
+    COHORT_ASSIGN_OR_RETURN(const auto credentials,
+                            ServerCredentialsFor(address, options_.allow_insecure));
+    COHORT_RETURN_IF_ERROR(CheckCanListen(address));
+    const bool no_host = address.starts_with(':');
+    builder->AddListeningPort(no_host ? "[::]" + address : address, credentials, &(*ports)[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StreamServer::Impl::Listen(std::vector<int>* ports) {
+  grpc::ServerBuilder builder;
+  ApplyTransportOptions(options_.transport, &builder);
+  COHORT_RETURN_IF_ERROR(AddPorts(&builder, ports));
+  builder.RegisterAsyncGenericService(&service_);
+  for (int i = 0; i < options_.threads; ++i) {
+    loops_.push_back(std::make_unique<CompletionLoop>(builder.AddCompletionQueue()));
+  }
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr) {
+    // Taken between the check and now.
+    for (size_t i = 0; i < ports->size(); ++i) {
+      if ((*ports)[i] != 0) continue;
+      COHORT_RETURN_IF_ERROR(CheckCanListen(options_.listen[i]));
+      return Unavailable("cannot listen on {}", options_.listen[i]);
+    }
+    return Unavailable("cannot listen on {}", options_.listen.front());
+  }
+  health_.SetServing(true);
+  for (size_t i = 0; i < loops_.size(); ++i) {
+    Accept(loops_[i].get());
+    loops_[i]->Start(fmt::format("{}-{}", options_.thread_name, i));
+  }
+  return absl::OkStatus();
+}
+
+void StreamServer::Impl::Accept(CompletionLoop* loop) {
+  auto stream = std::make_shared<ServerStream>(
+      loop, options_.transport,
+      [this](const std::shared_ptr<ServerStream>& accepted) { OnAccept(accepted); });
+  if (!loop->AddStream(stream)) return;
+  stream->Accept(&service_, static_cast<grpc::ServerCompletionQueue*>(loop->queue()));
+}
+
+void StreamServer::Impl::OnAccept(const std::shared_ptr<ServerStream>& stream) {
+  Accept(stream->loop());
+  const auto method = methods_.find(stream->method());
+  if (method == methods_.end()) {
+    return stream->Refuse(Unimplemented("there is no method {} here", stream->method()));
+  }
+  if (stopped_.load(std::memory_order_acquire)) {
+    return stream->Refuse(Unavailable("the server is shutting down"));
+  }
+  std::unique_ptr<StreamHandler> handler = method->second(stream, stream->loop());
+  if (handler == nullptr)
+    return stream->Refuse(
+        Unavailable("the stream is for another server, or another life of this one"));
+  stream->Serve(std::move(handler));
+}
+
+void StreamServer::Impl::Shutdown(const absl::Status& status, std::chrono::milliseconds grace) {
+  if (stopped_.exchange(true) || server_ == nullptr) return;
+  for (const auto& loop : loops_) {
+    for (const auto& stream : loop->streams()) stream->Close(status);
+  }
+  // Returns when every call has ended; ends them by force after `grace`.
+  server_->Shutdown(std::chrono::system_clock::now() + grace);
+  for (const auto& loop : loops_) loop->Shutdown();
+}
+
+absl::StatusOr<std::unique_ptr<StreamServer>> StreamServer::Start(const Options& options,
+                                                                  Methods methods) {
+  auto impl = std::make_unique<Impl>(options, std::move(methods));
+  std::vector<int> ports;
+  COHORT_RETURN_IF_ERROR(impl->Listen(&ports));
+  std::unique_ptr<StreamServer> server(new StreamServer(std::move(impl)));
+  for (size_t i = 0; i < ports.size(); ++i) {
+    std::string address = options.listen[i];
+    if (!address.starts_with("unix:")) {
+      if (server->port_ == 0) server->port_ = ports[i];
+      address = fmt::format("{}:{}", address.substr(0, address.rfind(':')), ports[i]);
+    }
+    server->addresses_.push_back(std::move(address));
+  }
+  return server;
+}
+
+StreamServer::StreamServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+StreamServer::~StreamServer() {
+  Shutdown(Unavailable("the server has shut down"), std::chrono::milliseconds(500));
+}
+
+void StreamServer::SetServing(bool serving) { impl_->health_.SetServing(serving); }
+
+void StreamServer::Shutdown(absl::Status status, std::chrono::milliseconds grace) {
+  impl_->Shutdown(status, grace);
+}
+
+}  // namespace cohort

@@ -1,0 +1,499 @@
+#include "common/rpc/stream/stream.h"
+
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <future>
+#include <thread>
+
+#include "common/base/status.h"
+#include "common/rpc/stream/rpc_test_util.h"
+
+namespace cohort {
+namespace {
+
+struct Echo {
+  explicit Echo(StreamServer::Options options = ListenOn({"127.0.0.1:0"})) {
+    transport = options.transport;
+    auto started = StreamServer::Start(options, EchoMethods(&at_server));
+    REQUIRE(started.ok());
+    server = *std::move(started);
+    client = Dial(server->addresses().front(), transport);
+  }
+  static std::unique_ptr<StreamClient> Dial(const std::string& address,
+                                            const TransportOptions& transport = {}) {
+    StreamClient::Options options;
+    options.transport = transport;
+    auto created = StreamClient::Create(address, options);
+    REQUIRE(created.ok());
+    return *std::move(created);
+  }
+  bool Until(absl::FunctionRef<bool()> done) { return loop.RunUntil(done, TestDeadline()); }
+
+  TransportOptions transport;  // of both ends
+  Recorder at_server;
+  std::unique_ptr<StreamServer> server;
+  std::unique_ptr<StreamClient> client;
+  Recorder handler;
+  CompletionLoop loop;
+};
+
+TEST_CASE("one server echoes over TCP and over a unix socket") {
+  const std::string path = TestSocketPath("echo");
+  Echo echo(ListenOn({"127.0.0.1:0", "unix:" + path}));
+  REQUIRE(echo.server->port() > 0);
+  CHECK(echo.server->addresses()[1] == "unix:" + path);
+  for (const std::string& address : echo.server->addresses()) {
+    const auto client = Echo::Dial(address);
+    Recorder handler;
+    const auto stream = client->Open(kEchoMethod, &handler, &echo.loop);
+    stream->Send(FrameOf("one"));  // before there is a connection
+    REQUIRE(echo.Until([&] { return handler.frame_count() == 1; }));
+    CHECK(handler.connected());
+    stream->Send(FrameOf("two"));
+    stream->Send(FrameOf(""));
+    REQUIRE(echo.Until([&] { return handler.frame_count() == 3; }));
+    CHECK(handler.frames() == std::vector<std::string>{"one", "two", ""});
+    CHECK(stream->peer() == address);
+    CHECK(stream->queued_bytes() == 0);
+    stream->Close(absl::OkStatus());
+    REQUIRE(echo.Until([&] { return handler.closed() == 1; }));
+    CHECK(handler.status().ok());
+  }
+}
+
+// A client's handler that expects one frame for each that it sends.
+class Asker : public Recorder {
+ public:
+  bool ExpectsMore() override { return false; }
+};
+
+// Segments with data that the TCP sockets of this process have sent.
+uint64_t SegmentsSent() {
+  uint64_t segments = 0;
+  for (int fd = 0; fd < 1024; ++fd) {
+    tcp_info info = {};
+    socklen_t size = sizeof(info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;
+    if (size > offsetof(tcp_info, tcpi_data_segs_out)) segments += info.tcpi_data_segs_out;
+  }
+  return segments;
+}
+
+// All TCP connections of this process, as if a host were gone.
+void CutConnections() {
+  constexpr int kEstablished = 1;  // <netinet/tcp.h>, which <linux/tcp.h> excludes
+  for (int fd = 0; fd < 1024; ++fd) {
+    tcp_info info = {};
+    socklen_t size = sizeof(info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;
+    if (info.tcpi_state == kEstablished) shutdown(fd, SHUT_RDWR);
+  }
+}
+
+constexpr std::chrono::nanoseconds kNever{0};
+constexpr std::chrono::nanoseconds kAnHour = std::chrono::hours(1);
+
+// What is to hold whenever an end reads: late, early (while it answers), or now so and now so.
+StreamServer::Options EarlyOrLate() {
+  StreamServer::Options options = ListenOn({"127.0.0.1:0"});
+  const std::chrono::nanoseconds below[] = {kNever, std::chrono::microseconds(20), kAnHour};
+  options.transport.read_early_below = below[GENERATE(0, 1, 2)];
+  UNSCOPED_INFO("reads early below " << options.transport.read_early_below.count() << " ns");
+  return options;
+}
+
+// Segments that both ends send for one request and its answer, on the average of many.
+double SegmentsPerExchange(const StreamServer& server, std::chrono::nanoseconds client_early) {
+  TransportOptions transport;
+  transport.read_early_below = client_early;
+  const auto client = Echo::Dial(server.addresses().front(), transport);
+  CompletionLoop loop;
+  Asker asker;
+  const auto stream = client->Open(kEchoMethod, &asker, &loop);
+  constexpr size_t kRounds = 500;
+  uint64_t before = 0;
+  for (size_t i = 1; i <= 2 * kRounds; ++i) {
+    if (i == kRounds + 1) before = SegmentsSent();  // by then the ends know themselves
+    stream->Send(FrameOf(std::string(100, 'x')));
+    REQUIRE(loop.RunUntil([&] { return asker.frame_count() == i; }, TestDeadline()));
+  }
+  const uint64_t after = SegmentsSent();
+  stream->Close(absl::OkStatus());
+  REQUIRE(loop.RunUntil([&] { return asker.closed() == 1; }, TestDeadline()));
+  CHECK(asker.status().ok());
+  return (static_cast<double>(after) - static_cast<double>(before)) / kRounds;
+}
+double SegmentsPerExchange(std::chrono::nanoseconds server_early,
+                           std::chrono::nanoseconds client_early) {
+  StreamServer::Options options = ListenOn({"127.0.0.1:0"});
+  options.transport.read_early_below = server_early;
+  const auto server = StreamServer::Start(options, EchoMethods());
+  REQUIRE(server.ok());
+  return SegmentsPerExchange(**server, client_early);
+}
+
+// The pings that measure the connection come on top, now and then.
+TEST_CASE("a request and its answer are a segment each: nothing is told in one of its own") {
+  const double segments = SegmentsPerExchange(kNever, kNever);
+  CHECK(segments >= 2);
+  CHECK(segments < 2.5);
+}
+
+TEST_CASE("an end that reads early tells its peer at once how much it may send") {
+  // One more each; where cores are scarce, some have time to travel with the next frame.
+  CHECK(SegmentsPerExchange(kAnHour, kNever) > 2.5);
+  CHECK(SegmentsPerExchange(kNever, kAnHour) > 2.5);
+  CHECK(SegmentsPerExchange(kAnHour, kAnHour) > 3);
+}
+
+TEST_CASE("where an answer takes long, nothing goes ahead of it") {
+  class Slow : public StreamHandler {
+   public:
+    explicit Slow(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+    void OnFrame(Frame frame) override {
+      const auto done = std::chrono::steady_clock::now() + 4 * TransportOptions::kWakeUp;
+      while (std::chrono::steady_clock::now() < done) {  // works
+      }
+      stream_->Send(std::move(frame));
+    }
+    void OnClosed(const absl::Status&) override {}
+
+   private:
+    const std::shared_ptr<Stream> stream_;
+  };
+  StreamServer::Options options = ListenOn({"127.0.0.1:0"});
+  options.transport.SetOwnCore(true);
+  auto server = StreamServer::Start(
+      options, {{kEchoMethod, [](std::shared_ptr<Stream> stream, CompletionLoop*) {
+                   return std::make_unique<Slow>(std::move(stream));
+                 }}});
+  REQUIRE(server.ok());
+  CHECK(SegmentsPerExchange(**server, kNever) < 2.5);
+}
+
+TEST_CASE("a read that is put off is made up for with the next frame, and at the end") {
+  StreamServer::Methods methods = EchoMethods();
+  methods["/cohort.test.Echo/Twice"] = [](std::shared_ptr<Stream> stream, CompletionLoop*) {
+    class Twice : public StreamHandler {
+     public:
+      explicit Twice(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+      void OnFrame(Frame frame) override {
+        stream_->Send(frame.Clone());
+        stream_->Send(std::move(frame));
+      }
+      void OnClosed(const absl::Status&) override {}
+
+     private:
+      const std::shared_ptr<Stream> stream_;
+    };
+    return std::make_unique<Twice>(std::move(stream));
+  };
+  auto server = StreamServer::Start(ListenOn({"127.0.0.1:0"}), std::move(methods));
+  REQUIRE(server.ok());
+  const auto client = Echo::Dial((*server)->addresses().front());
+  CompletionLoop loop;
+  const auto until = [&](absl::FunctionRef<bool()> done) {
+    return loop.RunUntil(done, TestDeadline());
+  };
+  Asker asker;
+  Recorder other;
+  const auto stream = client->Open("/cohort.test.Echo/Twice", &asker, &loop);
+  stream->Send(FrameOf("one"));
+  REQUIRE(until([&] { return asker.frame_count() == 1; }));
+  // The second "one" has come before this answer, over the same connection.
+  const auto echo = client->Open(kEchoMethod, &other, &loop);
+  for (size_t i = 1; i <= 3; ++i) {
+    echo->Send(FrameOf("echo"));
+    REQUIRE(until([&] { return other.frame_count() == i; }));
+  }
+  CHECK(asker.frame_count() == 1);
+  stream->Send(FrameOf("two"));
+  REQUIRE(until([&] { return asker.frame_count() == 2; }));
+  SECTION("closed") {
+    stream->Close(absl::OkStatus());
+    REQUIRE(until([&] { return asker.closed() == 1; }));
+    CHECK(asker.status().ok());
+    CHECK(asker.frames() == std::vector<std::string>{"one", "one", "two", "two"});
+  }
+  SECTION("aborted") {
+    stream->Abort();
+    REQUIRE(until([&] { return asker.closed() == 1; }));
+    CHECK(absl::IsCancelled(asker.status()));
+  }
+  SECTION("the server ends") {
+    (*server)->Shutdown(Unavailable("gone"), std::chrono::milliseconds(100));
+    stream->Send(FrameOf("three"));
+    REQUIRE(until([&] { return asker.closed() == 1; }));
+    CHECK(absl::IsUnavailable(asker.status()));
+  }
+  loop.Shutdown();
+}
+
+TEST_CASE("a write that fails while a read is put off is an end that is told") {
+  std::promise<void> go_on;
+  std::shared_future<void> gone = go_on.get_future().share();
+  StreamServer::Methods methods = EchoMethods();
+  methods["/cohort.test.Echo/Once"] = [gone](std::shared_ptr<Stream> stream, CompletionLoop*) {
+    // Answers, and reads no more.
+    class Once : public StreamHandler {
+     public:
+      Once(std::shared_ptr<Stream> stream, std::shared_future<void> gone)
+          : stream_(std::move(stream)), gone_(std::move(gone)) {}
+      void OnFrame(Frame frame) override {
+        stream_->Send(std::move(frame));
+        gone_.wait();
+      }
+      void OnClosed(const absl::Status&) override {}
+
+     private:
+      const std::shared_ptr<Stream> stream_;
+      const std::shared_future<void> gone_;
+    };
+    return std::make_unique<Once>(std::move(stream), gone);
+  };
+  auto server = StreamServer::Start(ListenOn({"127.0.0.1:0"}), std::move(methods));
+  REQUIRE(server.ok());
+  const auto client = Echo::Dial((*server)->addresses().front());
+  CompletionLoop loop;
+  Asker asker;
+  const auto stream = client->Open("/cohort.test.Echo/Once", &asker, &loop);
+  stream->Send(FrameOf("one"));
+  stream->Send(FrameOf(std::string(size_t{64} << 20, 'x')));  // under way when the answer comes
+  REQUIRE(loop.RunUntil([&] { return asker.frame_count() == 1; }, TestDeadline()));
+  CutConnections();
+  REQUIRE(loop.RunUntil([&] { return asker.closed() == 1; }, TestDeadline()));
+  CHECK(absl::IsUnavailable(asker.status()));
+  go_on.set_value();
+  loop.Shutdown();
+}
+
+TEST_CASE("a big frame arrives whole") {
+  Echo echo(EarlyOrLate());
+  std::string big(size_t{64} << 20, 'x');
+  for (size_t i = 0; i < big.size(); i += 4093) big[i] = static_cast<char>(i);
+  const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
+  stream->Send(FrameOf(big));
+  REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
+  CHECK((echo.handler.frames()[0] == big));
+}
+
+TEST_CASE("many streams over several queues keep their frames in order") {
+  StreamServer::Options options = EarlyOrLate();
+  options.threads = 3;
+  Echo echo(options);
+  constexpr int kStreams = 40, kFrames = 25;
+  std::vector<std::unique_ptr<StreamClient>> clients;
+  std::vector<std::unique_ptr<Recorder>> handlers;
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (int i = 0; i < kStreams; ++i) {
+    if (i % 4 == 0) clients.push_back(Echo::Dial(echo.server->addresses().front(), echo.transport));
+    handlers.push_back(std::make_unique<Recorder>());
+    streams.push_back(clients.back()->Open(kEchoMethod, handlers.back().get(), &echo.loop));
+  }
+  for (int f = 0; f < kFrames; ++f) {
+    for (int i = 0; i < kStreams; ++i) streams[i]->Send(FrameOf(fmt::format("{} {}", i, f)));
+  }
+  REQUIRE(echo.Until([&] {
+    return std::all_of(handlers.begin(), handlers.end(),
+                       [](const auto& h) { return h->frame_count() == kFrames; });
+  }));
+  for (int i = 0; i < kStreams; ++i) {
+    for (int f = 0; f < kFrames; ++f) CHECK(handlers[i]->frames()[f] == fmt::format("{} {}", i, f));
+  }
+  echo.loop.Shutdown();  // the handlers go before the loop would
+}
+
+TEST_CASE("frames may be sent from many threads at once") {
+  Echo echo(EarlyOrLate());
+  const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&stream, t] {
+      for (int i = 0; i < 50; ++i) stream->Send(FrameOf(fmt::format("{}", t)));
+    });
+  }
+  const bool all = echo.Until([&] { return echo.handler.frame_count() == 200; });
+  for (auto& thread : threads) thread.join();
+  REQUIRE(all);
+}
+
+TEST_CASE("a clean close flushes, and both ends get OK") {
+  Echo echo(EarlyOrLate());
+  const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
+  for (int i = 0; i < 20; ++i) stream->Send(FrameOf(std::string(100'000, 'a')));
+  stream->Close(absl::OkStatus());
+  stream->Send(FrameOf("ignored"));
+  REQUIRE(echo.Until([&] { return echo.handler.closed() == 1; }));
+  CHECK(echo.handler.status().ok());
+  REQUIRE(echo.at_server.AwaitClosed());
+  CHECK(echo.at_server.status().ok());
+  CHECK(echo.at_server.frame_count() == 20);
+  CHECK(echo.handler.frame_count() == 20);  // the echoes, before the server's end
+}
+
+TEST_CASE("a server's status arrives with its FailureInfo") {
+  absl::Status why = Aborted("fenced by generation 7");
+  SetFailure(&why, {.role = "chief", .index = 2, .incarnation = 99, .retryable = false});
+  class Closer : public StreamHandler {
+   public:
+    Closer(std::shared_ptr<Stream> stream, absl::Status why)
+        : stream_(std::move(stream)), why_(std::move(why)) {}
+    void OnFrame(Frame) override {
+      stream_->Send(FrameOf("last words"));
+      stream_->Close(why_);
+    }
+    void OnClosed(const absl::Status&) override {}
+
+   private:
+    std::shared_ptr<Stream> stream_;
+    absl::Status why_;
+  };
+  const StreamServer::Options options = EarlyOrLate();
+  auto server = StreamServer::Start(
+      options,
+      {{"/t/Close", [&](std::shared_ptr<Stream> s,
+                        CompletionLoop*) { return std::make_unique<Closer>(std::move(s), why); }},
+       {"/t/Refuse", [](std::shared_ptr<Stream>, CompletionLoop*) {
+          return std::unique_ptr<StreamHandler>();
+        }}});
+  REQUIRE(server.ok());
+  const auto client = Echo::Dial((*server)->addresses().front(), options.transport);
+  Recorder closed, refused;
+  CompletionLoop loop;
+  const auto stream = client->Open("/t/Close", &closed, &loop);
+  stream->Send(FrameOf("x"));
+  const auto other = client->Open("/t/Refuse", &refused, &loop);
+  REQUIRE(loop.RunUntil([&] { return closed.closed() + refused.closed() == 2; }, TestDeadline()));
+  CHECK(closed.frames() == std::vector<std::string>{"last words"});
+  CHECK(closed.status().code() == absl::StatusCode::kAborted);
+  const auto failure = GetFailure(closed.status());
+  REQUIRE(failure.has_value());
+  CHECK(failure->role == "chief");
+  CHECK(failure->index == 2);
+  CHECK(failure->incarnation == 99);
+  CHECK(refused.status().code() == absl::StatusCode::kUnavailable);
+}
+
+TEST_CASE("an abort is seen by both ends, whoever does it") {
+  Echo echo(EarlyOrLate());
+  const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
+  stream->Send(FrameOf("x"));
+  REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
+  stream->Abort();
+  stream->Abort();
+  REQUIRE(echo.Until([&] { return echo.handler.closed() == 1; }));
+  CHECK(echo.handler.status().code() == absl::StatusCode::kCancelled);
+  REQUIRE(echo.at_server.AwaitClosed());
+  CHECK(echo.at_server.status().code() == absl::StatusCode::kUnavailable);
+}
+
+TEST_CASE("a client's handler ends its stream from within a frame") {
+  class Ender : public Recorder {
+   public:
+    void OnFrame(Frame frame) override {
+      Recorder::OnFrame(std::move(frame));
+      abort ? stream->Abort() : stream->Close(absl::OkStatus());
+    }
+    bool abort = false;
+    std::shared_ptr<Stream> stream;
+  };
+  Echo echo(EarlyOrLate());
+  Ender ender;
+  ender.abort = GENERATE(false, true);
+  ender.stream = echo.client->Open(kEchoMethod, &ender, &echo.loop);
+  ender.stream->Send(FrameOf("one"));
+  REQUIRE(echo.Until([&] { return ender.closed() == 1; }));
+  CHECK(ender.frames() == std::vector<std::string>{"one"});
+  CHECK(absl::IsCancelled(ender.status()) == ender.abort);
+  REQUIRE(echo.at_server.AwaitClosed());
+}
+
+TEST_CASE("an unknown method is UNIMPLEMENTED, by name") {
+  Echo echo;
+  const auto stream = echo.client->Open("/cohort.test.Echo/Nothing", &echo.handler, &echo.loop);
+  stream->Send(FrameOf("x"));
+  REQUIRE(echo.Until([&] { return echo.handler.closed() == 1; }));
+  CHECK(echo.handler.status().code() == absl::StatusCode::kUnimplemented);
+  CHECK_THAT(std::string(echo.handler.status().message()),
+             Catch::Contains("/cohort.test.Echo/Nothing"));
+}
+
+TEST_CASE("a server that shuts down closes its streams with its status") {
+  Echo echo(EarlyOrLate());
+  const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
+  stream->Send(FrameOf("x"));
+  REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
+  bool closed = false;
+  std::thread poller([&] { closed = echo.Until([&] { return echo.handler.closed() == 1; }); });
+  echo.server->Shutdown(absl::OkStatus(), std::chrono::seconds(10));
+  poller.join();
+  REQUIRE(closed);
+  INFO(echo.at_server.status());
+  CHECK(echo.handler.status().ok());
+  CHECK(echo.at_server.closed() == 1);
+  CHECK(echo.at_server.status().ok());
+}
+
+TEST_CASE("a server goes away though a client does not poll") {
+  Echo echo(EarlyOrLate());
+  const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
+  stream->Send(FrameOf("x"));
+  REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
+  echo.server.reset();
+  CHECK(echo.at_server.closed() == 1);
+  REQUIRE(echo.Until([&] { return echo.handler.closed() == 1; }));
+  CHECK(echo.handler.status().code() == absl::StatusCode::kUnavailable);
+}
+
+TEST_CASE("a loop that is shut down ends its streams, connected or not") {
+  Echo echo(EarlyOrLate());
+  Recorder nowhere;
+  const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
+  stream->Send(FrameOf("x"));
+  REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
+  const auto client = Echo::Dial("127.0.0.1:1");
+  const auto other = client->Open(kEchoMethod, &nowhere, &echo.loop);
+  other->Close(absl::OkStatus());  // waits for a connection to flush to
+  echo.loop.Shutdown();
+  CHECK(echo.handler.closed() == 1);
+  CHECK(nowhere.closed() == 1);
+  CHECK(nowhere.status().code() == absl::StatusCode::kCancelled);
+  stream->Send(FrameOf("late"));
+  stream->Close(absl::OkStatus());
+  Recorder late;
+  CHECK(client->Open(kEchoMethod, &late, &echo.loop) != nullptr);
+  CHECK(late.closed() == 1);
+}
+
+TEST_CASE("limits: a frame too long, a peer that does not read") {
+  Echo echo;
+  StreamClient::Options options;
+  options.transport.max_frame_bytes = 1000;
+  options.transport.max_queued_bytes = 5000;
+  auto client = StreamClient::Create(echo.server->addresses().front(), options);
+  REQUIRE(client.ok());
+  const auto stream = (*client)->Open(kEchoMethod, &echo.handler, &echo.loop);
+  SECTION("sent") { stream->Send(FrameOf(std::string(1001, 'x'))); }
+  SECTION("queued") {
+    for (int i = 0; i < 10; ++i) stream->Send(FrameOf(std::string(900, 'x')));
+  }
+  REQUIRE(echo.Until([&] { return echo.handler.closed() == 1; }));
+  CHECK(echo.handler.status().code() == absl::StatusCode::kResourceExhausted);
+}
+
+TEST_CASE("limits: a frame too long for the receiver") {
+  StreamServer::Options options = EarlyOrLate();
+  options.transport.max_frame_bytes = 1000;
+  Echo echo(options);
+  const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
+  stream->Send(FrameOf(std::string(1001, 'x')));
+  REQUIRE(echo.Until([&] { return echo.handler.closed() == 1; }));
+  CHECK(echo.handler.status().code() == absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,103 @@
+#include "common/rpc/stream/transport_options.h"
+
+#include <absl/synchronization/mutex.h>
+#include <dlfcn.h>
+#include <grpc/grpc.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/channel_arguments.h>
+#if __has_include(<mimalloc.h>)
+#include <mimalloc.h>
+#elif __has_include(<mimalloc-2.0/mimalloc.h>)
+#include <mimalloc-2.0/mimalloc.h>
+#endif
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+
+namespace cohort {
+namespace {
+
+int ToInt(size_t bytes) { return static_cast<int>(std::min<size_t>(bytes, INT_MAX)); }
+int Millis(std::chrono::milliseconds time) { return static_cast<int>(time.count()); }
+
+// Calls set(name, value) with what both ends need.
+template <typename Set>
+void ApplyCommon(const TransportOptions& options, Set set) {
+  set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, ToInt(options.max_frame_bytes));
+  set(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, ToInt(options.max_frame_bytes));
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, Millis(options.keepalive_interval));
+  set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  set(GRPC_ARG_TCP_READ_CHUNK_SIZE, options.read_chunk_bytes);
+  set(GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, options.read_buffer_bytes);
+  set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, std::max(options.read_chunk_bytes, 4 << 20));
+  // Frames are never compressed: a search for it in each message would be for nothing.
+  set(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
+  set(GRPC_ARG_ENABLE_CHANNELZ, 0);
+  set(GRPC_ARG_MAX_CHANNEL_TRACE_EVENT_MEMORY_PER_NODE, 0);
+}
+
+}  // namespace
+
+void ApplyTransportOptions(const TransportOptions& options, grpc::ChannelArguments* arguments) {
+  ApplyCommon(options, [&](const char* name, int value) { arguments->SetInt(name, value); });
+  arguments->SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(options.keepalive_timeout));
+  arguments->SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, Millis(options.initial_backoff));
+  arguments->SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, Millis(options.max_backoff));
+  // gRPC takes the least pause for the time limit of one attempt.
+  arguments->SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, Millis(options.connect_attempt_timeout));
+  arguments->SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, Millis(options.max_backoff));
+  // One socket per client: a data stream never waits behind another's.
+  arguments->SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // A retry is the protocol's work, by update id; gRPC's would only keep copies of messages.
+  arguments->SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments->SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments->SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+}
+
+void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder* builder) {
+  ApplyCommon(options,
+              [&](const char* name, int value) { builder->AddChannelArgument(name, value); });
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                              Millis(options.server_keepalive_timeout));
+  // Two servers on one port would share its connections in silence.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // A client's keepalive pings are welcome at half its interval; gRPC's default is five minutes.
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              Millis(options.keepalive_interval) / 2);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4096);
+}
+
+namespace {
+
+// Calls a function of a library that this process may have loaded, and that has no public header.
+// False where it has not.
+template <typename... Args>
+bool CallIfThere(const char* symbol, Args... args) {
+  void* const found = dlsym(RTLD_DEFAULT, symbol);
+  if (found != nullptr) reinterpret_cast<void (*)(Args...)>(found)(args...);
+  return found != nullptr;
+}
+
+}  // namespace
+
+bool PrepareTransportProcess() {
+  // Another gRPC's names may mean something else.
+  const bool known = grpc::Version().starts_with("1.51.");
+  setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0);
+  setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "50", /*overwrite=*/0);
+  if (known) setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", /*overwrite=*/0);
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  // For the life of the process: the last shutdown of gRPC would wait for all of its threads.
+  grpc_init();
+  const bool finishes =
+      known && CallIfThere("_ZN9grpc_core8Executor19SetThreadingDefaultEb", false);
+#ifdef MIMALLOC_H
+  CallIfThere("mi_option_set_enabled", mi_option_allow_decommit, false);
+#endif
+  return finishes;
+}
+
+}  // namespace cohort

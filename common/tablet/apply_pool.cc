@@ -1,0 +1,61 @@
+#include "common/tablet/apply_pool.h"
+
+#include <pthread.h>
+
+namespace cohort {
+
+ApplyPool::ApplyPool(int helpers) {
+  for (int i = 0; i < helpers; ++i) threads_.emplace_back([this] { ThreadMain(); });
+}
+
+ApplyPool::~ApplyPool() {
+  {
+    MutexLock lock(&mu_);
+    stop_ = true;
+    wake_.SignalAll();
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ApplyPool::Job::Take() {
+  for (size_t i = 0; (i = next.fetch_add(1, std::memory_order_relaxed)) < items;) work(i);
+}
+
+void ApplyPool::Run(size_t items, absl::FunctionRef<void(size_t)> work) {
+  Job job(items, work);
+  if (threads_.empty() || items < 2 || busy_.exchange(true, std::memory_order_acquire)) {
+    return job.Take();
+  }
+  {
+    MutexLock lock(&mu_);
+    job_ = &job;
+    ++number_;
+    wake_.SignalAll();
+  }
+  job.Take();
+  {
+    MutexLock lock(&mu_);
+    job_ = nullptr;  // whoever comes now comes too late
+    while (active_ > 0) idle_.Wait(&mu_);
+  }
+  busy_.store(false, std::memory_order_release);
+}
+
+void ApplyPool::ThreadMain() {
+  pthread_setname_np(pthread_self(), "apply");
+  uint64_t seen = 0;
+  MutexLock lock(&mu_);
+  while (true) {
+    while (!stop_ && (job_ == nullptr || number_ == seen)) wake_.Wait(&mu_);
+    if (stop_) return;
+    seen = number_;
+    Job* const job = job_;
+    ++active_;
+    mu_.Unlock();
+    job->Take();
+    mu_.Lock();
+    if (--active_ == 0) idle_.Signal();
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,58 @@
+#ifndef COHORT_COMMON_TABLET_APPLY_POOL_H_
+#define COHORT_COMMON_TABLET_APPLY_POOL_H_
+
+#include <absl/functional/function_ref.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "common/base/mutex.h"
+
+namespace cohort {
+
+// Threads that help with large applies. Items are handed out one by one, so that a helper that
+// comes late, or not at all because its core is busy, costs the caller nothing: it never waits but
+// for an item that a helper has begun.
+class ApplyPool {
+ public:
+  // 0 helpers: everything runs on the caller.
+  explicit ApplyPool(int helpers);
+  ~ApplyPool();
+  ApplyPool(const ApplyPool&) = delete;
+  ApplyPool& operator=(const ApplyPool&) = delete;
+
+  int helpers() const { return static_cast<int>(threads_.size()); }
+
+  // Calls work(i) once for each i in [0, items), on this thread and the helpers; returns when all
+  // have returned. Thread-safe: while one caller has the helpers, others do their work alone.
+  void Run(size_t items, absl::FunctionRef<void(size_t)> work);
+
+ private:
+  struct Job {
+    Job(size_t count, absl::FunctionRef<void(size_t)> function) : items(count), work(function) {}
+    void Take();
+
+    const size_t items;
+    const absl::FunctionRef<void(size_t)> work;
+    std::atomic<size_t> next{0};
+  };
+
+  void ThreadMain();
+
+  std::atomic<bool> busy_{false};  // a caller has the helpers
+  Mutex mu_;
+  CondVar wake_;
+  CondVar idle_;
+  Job* job_ ABSL_GUARDED_BY(mu_) = nullptr;
+  uint64_t number_ ABSL_GUARDED_BY(mu_) = 0;  // of the job
+  int active_ ABSL_GUARDED_BY(mu_) = 0;       // helpers that are on it
+  bool stop_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_TABLET_APPLY_POOL_H_

@@ -1,0 +1,121 @@
+#include "common/tablet/checkpoint_store.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "common/base/crash_point.h"
+#include "common/base/status.h"
+#include "common/checkpoint/checkpoint_directory.h"
+#include "common/checkpoint/checkpoint_reader.h"
+#include "common/checkpoint/file.h"
+#include "common/checkpoint/safetensors.h"
+#include "common/checkpoint/shard_names.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/parameter_server.pb.h"
+
+namespace cohort {
+namespace {
+
+class CheckpointSource : public ShardSource {
+ public:
+  explicit CheckpointSource(std::unique_ptr<CheckpointReader> reader)
+      : reader_(std::move(reader)) {}
+
+  absl::Status ReadRows(const std::string& variable, const std::string& slot, DType dtype,
+                        uint64_t row_begin, uint64_t rows, std::span<uint8_t> out) override {
+    return reader_->ReadRows(variable, slot, dtype, row_begin, rows, out);
+  }
+  absl::StatusOr<RestoredTablet> Tablet(const v1::Layout& layout, uint32_t tablet) override {
+    return RestoreTablet(reader_->manifest(), layout, tablet);
+  }
+
+ private:
+  const std::unique_ptr<CheckpointReader> reader_;
+};
+
+// Calls visit(shard, slot) for every tensor of the job in the order of the file; slot -1: the
+// values.
+template <typename Visit>
+absl::Status ForEachTensor(const SnapshotJob& job, const Visit& visit) {
+  for (const TabletSnapshot& tablet : job.tablets) {
+    for (const ShardSnapshot& shard : tablet.shards) {
+      if (shard.info->rows == 0) continue;
+      for (int slot = -1; slot < static_cast<int>(shard.info->slots.size()); ++slot) {
+        COHORT_RETURN_IF_ERROR(visit(shard, slot));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+SafetensorsWriter::Entry EntryOf(const ShardSnapshot& shard, int slot) {
+  const ShardInfo& info = *shard.info;
+  ShardTensorName name;
+  name.variable = info.variable;
+  if (slot >= 0) name.slot = info.slots[static_cast<size_t>(slot)].name;
+  name.row_begin = static_cast<uint64_t>(info.row_begin);
+  name.row_end = static_cast<uint64_t>(info.row_begin + info.rows);
+  return {name.ToString(), info.dtype, PieceDims(info.dims, static_cast<uint64_t>(info.rows))};
+}
+
+absl::Status WriteTensor(const SnapshotJob& job, const ShardSnapshot& shard, int slot,
+                         SafetensorsWriter* writer) {
+  for (const ShardBlock& block : shard.blocks) {
+    if (job.cancelled.load(std::memory_order_relaxed)) {
+      return Cancelled("cut {} was dropped", job.cut);
+    }
+    const BufferRef& buffer = slot < 0 ? block.values : block.slots[slot];
+    COHORT_RETURN_IF_ERROR(writer->Append(buffer->data(), buffer->size()));
+  }
+  COHORT_CRASH_POINT("ps.snapshot.writing");
+  return absl::OkStatus();
+}
+
+// Of one checkpoint alone: where the directory of all is gone, one with its name would be another.
+absl::Status MakeCheckpointDirectory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return absl::OkStatus();
+  return ErrnoStatus("cannot make the directory", path, errno);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<v1::SnapshotFile>> CheckpointStore::Write(const SnapshotJob& job) {
+  std::vector<SafetensorsWriter::Entry> entries;
+  COHORT_RETURN_IF_ERROR(ForEachTensor(job, [&](const ShardSnapshot& shard, int slot) {
+    entries.push_back(EntryOf(shard, slot));
+    return absl::OkStatus();
+  }));
+  std::vector<v1::SnapshotFile> files;
+  if (entries.empty()) return files;
+  COHORT_RETURN_IF_ERROR(MakeCheckpointDirectory(job.directory));
+  v1::SnapshotFile& file = files.emplace_back();
+  file.set_name(fmt::format("ps-{}.safetensors", job.ps));
+  COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsWriter> writer,
+                          SafetensorsWriter::Create(JoinPath(job.directory, file.name()), entries,
+                                                    {{"cohort", "shards"}}));
+  COHORT_RETURN_IF_ERROR(ForEachTensor(job, [&](const ShardSnapshot& shard, int slot) {
+    return WriteTensor(job, shard, slot, writer.get());
+  }));
+  COHORT_ASSIGN_OR_RETURN(const SafetensorsWriter::Result result, writer->Finish());
+  file.set_bytes(result.bytes);
+  file.set_crc32(result.crc32);
+  for (const TabletSnapshot& tablet : job.tablets) file.add_tablets(tablet.cut->tablet());
+  return files;
+}
+
+absl::StatusOr<std::unique_ptr<ShardSource>> CheckpointStore::Open(const std::string& manifest) {
+  CheckpointReader::Options options;
+  options.verify_checksums = false;
+  COHORT_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointReader> reader,
+                          CheckpointReader::Open(manifest, options));
+  return std::make_unique<CheckpointSource>(std::move(reader));
+}
+
+absl::Status CheckpointStore::CheckDirectory(const std::string& directory,
+                                             const std::string& token) {
+  return CheckDirectoryToken(directory, token);
+}
+
+}  // namespace cohort

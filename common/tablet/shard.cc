@@ -1,0 +1,257 @@
+#include "common/tablet/shard.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "common/base/status.h"
+#include "common/placement/initializers.h"
+#include "proto/parameter_server.pb.h"
+
+namespace cohort {
+namespace {
+
+// Sets every element of `out` to `value`.
+template <typename T>
+void FillWith(double value, std::span<uint8_t> out) {
+  auto* elements = reinterpret_cast<T*>(out.data());
+  std::fill_n(elements, out.size() / sizeof(T), static_cast<T>(value));
+}
+
+absl::StatusOr<ShardInfo> MakeInfo(const v1::Layout& layout, const v1::ShardSpec& spec) {
+  if (spec.variable() >= static_cast<uint32_t>(layout.variables_size())) {
+    return InvalidArgument("layout: shard {} is of variable {} of {}", spec.shard(),
+                           spec.variable(), layout.variables_size());
+  }
+  const v1::VariableSpec& variable = layout.variables(static_cast<int>(spec.variable()));
+  ShardInfo info;
+  info.shard = spec.shard();
+  info.variable = variable.name();
+  info.dtype = static_cast<DType>(variable.dtype());
+  info.dims.assign(variable.dims().begin(), variable.dims().end());
+  info.row_elements = 1;
+  // Sizes are bounded one by one, so that no product overflows.
+  double bytes = static_cast<double>(SizeOf(info.dtype));
+  for (size_t i = 0; i < info.dims.size(); ++i) {
+    if (info.dims[i] < 0) bytes = std::numeric_limits<double>::infinity();
+    bytes *= static_cast<double>(std::max<int64_t>(info.dims[i], 1));
+    if (bytes > 1e15) break;
+    if (i > 0) info.row_elements *= info.dims[i];
+  }
+  const uint64_t rows = info.dims.empty() ? 1 : static_cast<uint64_t>(info.dims[0]);
+  if (bytes == 0 || bytes > 1e15) {
+    return InvalidArgument("layout: variable '{}' has a dtype or size that cannot be served",
+                           info.variable);
+  }
+  if (spec.row_begin() > rows || spec.rows() > rows - spec.row_begin()) {
+    return InvalidArgument("layout: shard {} has rows [{}, {}) of '{}', which has {}", info.shard,
+                           spec.row_begin(), spec.row_begin() + spec.rows(), info.variable, rows);
+  }
+  info.row_begin = static_cast<int64_t>(spec.row_begin());
+  info.rows = static_cast<int64_t>(spec.rows());
+  info.trainable = variable.trainable();
+  return info;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const v1::Layout& layout,
+                                                     const v1::ShardSpec& spec,
+                                                     const OptimizerRule* rule, BufferPool* pool,
+                                                     const ShardOptions& options) {
+  COHORT_ASSIGN_OR_RETURN(ShardInfo info, MakeInfo(layout, spec));
+  if (info.trainable && !IsFloating(info.dtype)) {
+    return InvalidArgument("layout: variable '{}' is trainable, but {}", info.variable,
+                           DTypeName(info.dtype));
+  }
+  if (info.trainable && rule == nullptr) {
+    return InvalidArgument("layout: variable '{}' is trainable, but there is no optimizer",
+                           info.variable);
+  }
+  if (info.trainable) info.slots.assign(rule->slots().begin(), rule->slots().end());
+  const size_t row_bytes = std::max<size_t>(info.row_bytes(), 1);
+  const size_t slots = info.slots.size();
+  std::unique_ptr<Shard> shard(new Shard(std::move(info), rule, pool, options));
+  shard->block_rows_ = static_cast<int64_t>(std::max<size_t>(1, options.block_bytes / row_bytes));
+  for (int64_t row = 0; row < shard->info_->rows; row += shard->block_rows_) {
+    ShardBlock block;
+    block.row_begin = row;
+    block.rows = std::min(shard->block_rows_, shard->info_->rows - row);
+    const size_t bytes = static_cast<size_t>(block.rows) * shard->info_->row_bytes();
+    block.values = pool->Allocate(bytes);
+    for (size_t s = 0; s < slots; ++s) block.slots[s] = pool->Allocate(bytes);
+    shard->blocks_.push_back(std::move(block));
+  }
+  return shard;
+}
+
+absl::Status Shard::Fill(Filler fill) {
+  const int slots = static_cast<int>(info_->slots.size());
+  for (ShardBlock& block : blocks_) {
+    for (int slot = -1; slot < slots; ++slot) {
+      Buffer* buffer = (slot < 0 ? block.values : block.slots[slot]).get();
+      COHORT_RETURN_IF_ERROR(
+          fill(slot, block.row_begin, block.rows, {buffer->data(), buffer->size()}));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Shard::Initialize(const v1::InitializerSpec& spec) {
+  auto initializer = Initializer::Create(spec, info_->variable);
+  if (!initializer.ok()) {
+    return Annotate(initializer.status(), fmt::format("variable '{}'", info_->variable));
+  }
+  return Fill([&](int slot, int64_t row, int64_t rows, std::span<uint8_t> out) {
+    if (slot < 0) {
+      const auto begin = static_cast<uint64_t>((info_->row_begin + row) * info_->row_elements);
+      const auto count = static_cast<uint64_t>(rows * info_->row_elements);
+      initializer->Fill(info_->dtype, begin, begin + count, out.data());
+    } else if (info_->dtype == DType::kFloat32) {
+      FillWith<float>(info_->slots[static_cast<size_t>(slot)].initial_value, out);
+    } else {
+      FillWith<double>(info_->slots[static_cast<size_t>(slot)].initial_value, out);
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Shard::CheckKeys(std::span<const uint8_t> bytes) const {
+  const std::span keys(reinterpret_cast<const int64_t*>(bytes.data()), bytes.size() / 8);
+  for (const int64_t key : keys) {
+    if (key < 0 || key >= info_->rows) {
+      return InvalidArgument("shard {} ({}): key {} is not one of its {} rows", info_->shard,
+                             info_->variable, key, info_->rows);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Shard::CheckSizes(const PushEntryView& entry) const {
+  const uint64_t unit = entry.sparse ? info_->row_bytes() : SizeOf(info_->dtype);
+  const auto limit = static_cast<uint64_t>(entry.sparse ? info_->rows : info_->elements());
+  if (entry.count > limit || (!entry.sparse && entry.begin > limit - entry.count)) {
+    return InvalidArgument("shard {} ({}): {} from {}, but it has {} {}", info_->shard,
+                           info_->variable, entry.count, entry.begin, limit,
+                           entry.sparse ? "rows" : "elements");
+  }
+  if (entry.value_bytes() != entry.count * unit) {
+    return InvalidArgument("shard {} ({}): {} bytes of values for {} {} of {} bytes", info_->shard,
+                           info_->variable, entry.value_bytes(), entry.count,
+                           entry.sparse ? "rows" : "elements", unit);
+  }
+  if (!entry.sparse) return absl::OkStatus();
+  if (entry.keys.size() != entry.count * sizeof(int64_t)) {
+    return InvalidArgument("shard {} ({}): {} bytes of keys for {} rows", info_->shard,
+                           info_->variable, entry.keys.size(), entry.count);
+  }
+  return CheckKeys(entry.keys);
+}
+
+absl::Status Shard::CheckPush(std::span<const PushEntryView> entries) const {
+  const PushEntryView& first = entries.front();
+  uint64_t next = 0;
+  for (const PushEntryView& entry : entries) {
+    if (entry.kind != first.kind || entry.sparse != first.sparse) {
+      return InvalidArgument("shard {} ({}): entries of different kinds in one push", info_->shard,
+                             info_->variable);
+    }
+    if (entry.kind == PushKind::kRecordOnly) continue;
+    COHORT_RETURN_IF_ERROR(CheckSizes(entry));
+    if (entry.kind == PushKind::kEma && !(entry.momentum >= 0 && entry.momentum <= 1)) {
+      return InvalidArgument("shard {} ({}): momentum is {}; it is the old value's part of the new",
+                             info_->shard, info_->variable, entry.momentum);
+    }
+    if (!entry.sparse &&
+        (entry.kind == PushKind::kGradient ? entry.begin != next : entry.begin < next)) {
+      return InvalidArgument("shard {} ({}): part from element {}, where {} comes next",
+                             info_->shard, info_->variable, entry.begin, next);
+    }
+    next = entry.begin + entry.count;
+  }
+  if (first.kind == PushKind::kGradient) {
+    if (!info_->trainable) {
+      return InvalidArgument("shard {} ({}): a gradient, but the variable is not trainable",
+                             info_->shard, info_->variable);
+    }
+    if (!first.sparse && next != static_cast<uint64_t>(info_->elements())) {
+      return InvalidArgument("shard {} ({}): a gradient of {} of its {} elements", info_->shard,
+                             info_->variable, next, info_->elements());
+    }
+  } else if (first.kind != PushKind::kRecordOnly && !IsFloating(info_->dtype) &&
+             (first.kind == PushKind::kEma || SizeOf(info_->dtype) < 4)) {
+    return InvalidArgument("shard {} ({}): {} variables take no such push", info_->shard,
+                           info_->variable, DTypeName(info_->dtype));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Shard::CheckPull(const PullEntryView& entry) const {
+  if (!entry.rows) return absl::OkStatus();
+  if (entry.keys.size() % sizeof(int64_t) != 0 ||
+      entry.keys.size() / sizeof(int64_t) != entry.count) {
+    return InvalidArgument("shard {} ({}): {} bytes of keys for {} rows", info_->shard,
+                           info_->variable, entry.keys.size(), entry.count);
+  }
+  return CheckKeys(entry.keys);
+}
+
+uint64_t Shard::PulledBytes(const PullEntryView& entry) const {
+  constexpr uint64_t kMost = uint64_t{1} << 63;
+  const uint64_t row_bytes = info_->row_bytes();
+  const uint64_t rows = entry.rows ? entry.count : static_cast<uint64_t>(info_->rows);
+  return row_bytes > 0 && rows > kMost / row_bytes ? kMost : rows * row_bytes;
+}
+
+void Shard::Pull(const PullEntryView& entry, v1::PullResult* result,
+                 std::vector<PayloadSlice>* payload) const {
+  if (entry.rows) {
+    PullRows(entry, result, payload);
+  } else {
+    PullDense(result, payload);
+  }
+}
+
+void Shard::PullDense(v1::PullResult* result, std::vector<PayloadSlice>* payload) const {
+  const size_t element = SizeOf(info_->dtype);
+  const size_t piece = ShardOptions::kBlockBytes / element * element;
+  for (const ShardBlock& block : blocks_) {
+    // A block is larger than a piece where one row is.
+    const size_t bytes = block.values->size();
+    for (size_t offset = 0; offset < bytes; offset += piece) {
+      const size_t size = std::min(piece, bytes - offset);
+      v1::PulledEntry* pulled = result->add_entries();
+      pulled->set_shard(info_->shard);
+      pulled->set_begin(static_cast<uint64_t>(block.row_begin * info_->row_elements) +
+                        offset / element);
+      pulled->set_count(size / element);
+      payload->push_back({block.values, offset, size});
+    }
+  }
+}
+
+void Shard::PullRows(const PullEntryView& entry, v1::PullResult* result,
+                     std::vector<PayloadSlice>* payload) const {
+  const auto* keys = reinterpret_cast<const int64_t*>(entry.keys.data());
+  const size_t row_bytes = info_->row_bytes();
+  const uint64_t rows_of_piece =
+      std::max<uint64_t>(1, ShardOptions::kBlockBytes / std::max<size_t>(row_bytes, 1));
+  for (uint64_t begin = 0; begin < entry.count; begin += rows_of_piece) {
+    const uint64_t count = std::min(rows_of_piece, entry.count - begin);
+    BufferRef buffer = pool_->Allocate(count * row_bytes);
+    for (uint64_t i = 0; i < count; ++i) {
+      const int64_t key = keys[begin + i];
+      const ShardBlock& block = blocks_[static_cast<size_t>(key / block_rows_)];
+      std::memcpy(buffer->data() + i * row_bytes,
+                  block.values->data() + static_cast<size_t>(key % block_rows_) * row_bytes,
+                  row_bytes);
+    }
+    v1::PulledEntry* pulled = result->add_entries();
+    pulled->set_shard(info_->shard);
+    pulled->set_begin(begin);
+    pulled->set_count(count);
+    payload->push_back({std::move(buffer), 0, count * row_bytes});
+  }
+}
+
+}  // namespace cohort
