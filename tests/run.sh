@@ -5,6 +5,8 @@
 #                         the thread sanitizer, which have assertions, those that are labelled for them
 #   tests/run.sh --all    and what is long: tests labelled `long`, all tests in the sanitizers' trees, the
 #                         comparison with TensorFlow
+#   tests/run.sh --since REF    only the tests of folders that changed since the commit REF, and of those that
+#                         depend on them
 #   tests/run.sh --tree release|asan|tsan|dev    one tree only
 #   tests/run.sh --no-install                    takes the machine as it is
 #
@@ -15,6 +17,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 all=false
+since=
 install=true
 trees=(release asan tsan)
 while [[ $# -gt 0 ]]; do
@@ -23,12 +26,16 @@ while [[ $# -gt 0 ]]; do
       all=true
       ;;
     --no-install) install=false ;;
+    --since)
+      since=${2:?--since needs a commit}
+      shift
+      ;;
     --tree)
       trees=("${2:?--tree needs release, asan, tsan or dev}")
       shift
       ;;
     *)
-      sed -n '2,13s/^# \{0,1\}//p' "$0" >&2
+      sed -n '2,15s/^# \{0,1\}//p' "$0" >&2
       exit 64
       ;;
   esac
@@ -40,6 +47,10 @@ if [[ -z "${COHORT_DATA_DIR:-}" && -d ../shared/data ]]; then
   COHORT_DATA_DIR=$(cd ../shared/data && pwd)
   export COHORT_DATA_DIR
 fi
+# Each commit tries other seeds of the simulator.
+commit=$(git rev-parse --short=7 HEAD 2>/dev/null || echo 0)
+export COHORT_SIMULATOR_FIRST=${COHORT_SIMULATOR_FIRST:-$((16#$commit % 100000 * 10000 + 1))}
+if $all; then export COHORT_SIMULATOR_SEEDS=${COHORT_SIMULATOR_SEEDS:-10000}; fi
 started=$SECONDS
 closing=()
 failed=false
@@ -68,13 +79,22 @@ run_tree() {
     closing+=("$tree: could not be configured")
     return 1
   }
-  cmake --build --preset "$tree" --target "$target" -- -j "$jobs" || {
+  local selection=() targets=("$target")
+  $all || selection=(-LE long)
+  if [[ -n "$labels" ]]; then
+    selection+=(-L "$labels")
+    mapfile -t targets < <(ctest --preset "$tree" "${selection[@]}" --show-only=json-v1 2>/dev/null |
+      python3 tests/lint/test_programs.py)
+    if [[ ${#targets[@]} -eq 0 ]]; then
+      closing+=("$tree: no test depends on the change")
+      return 0
+    fi
+  fi
+  cmake --build --preset "$tree" --target "${targets[@]}" -- -j "$jobs" || {
     closing+=("$tree: could not be built")
     return 1
   }
   echo "== $tree: test ($((SECONDS - from)) s so far)"
-  local selection=(-LE long)
-  if $all; then selection=(); fi
   local result=0
   ctest --preset "$tree" -j "$jobs" --no-tests=error --output-junit "$junit" \
     "${selection[@]}" 2>&1 | tee "$log" || result=1
@@ -98,6 +118,14 @@ if $all; then
     make_venv build/venv-keras keras==3.15.1 tensorflow-cpu==2.21.0 numpy==2.4.6 safetensors==0.8.0
     make_venv build/venv-tensorflow tensorflow-cpu==2.21.0 tf_keras==2.21.0
   fi
+fi
+
+# The label of the tests to run, as a regular expression; empty: all tests.
+labels=
+if [[ -n "$since" ]]; then
+  folders=$(python3 tests/lint/rooms_since.py "$since")
+  if [[ "$folders" != all ]]; then labels="^folder:($(paste -sd '|' <<<"$folders"))\$"; fi
+  echo "== since $since: $(paste -sd ' ' <<<"$folders")"
 fi
 
 for tree in "${trees[@]}"; do
