@@ -22,7 +22,7 @@
 namespace cohort {
 namespace {
 
-constexpr char kPayloadUrl[] = "cohort.dev/exit_code";
+constexpr char kExitCodeUrl[] = "cohort.dev/exit_code";
 
 ExitCode ExitCodeOfStatusCode(absl::StatusCode code) {
   switch (code) {
@@ -131,7 +131,7 @@ void ExplainWhatNobodyCatches(const char* program) {
 }
 
 ExitCode ExitCodeOf(const absl::Status& status) {
-  if (const auto payload = status.GetPayload(kPayloadUrl); payload.has_value()) {
+  if (const auto payload = status.GetPayload(kExitCodeUrl); payload.has_value()) {
     const std::string text(*payload);
     int code = 0;
     const auto result = std::from_chars(text.data(), text.data() + text.size(), code);
@@ -142,7 +142,7 @@ ExitCode ExitCodeOf(const absl::Status& status) {
 
 absl::Status WithExitCode(absl::Status status, ExitCode code) {
   if (!status.ok()) {
-    status.SetPayload(kPayloadUrl, absl::Cord(fmt::to_string(static_cast<int>(code))));
+    status.SetPayload(kExitCodeUrl, absl::Cord(fmt::to_string(static_cast<int>(code))));
   }
   return status;
 }

@@ -29,7 +29,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
 else()
   # GCC 12 sees overlaps and overflows inside std::string that do not exist (its bug 105651 and others). Clang,
   # which builds the sanitizers' trees, keeps its own warnings of this kind.
-  target_compile_options(cohort_flags INTERFACE
+  # In a unity build it takes each file's anonymous namespace for one in a header (-Wsubobject-linkage).
+  target_compile_options(cohort_flags INTERFACE -Wno-subobject-linkage
     -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
 endif()
 if(COHORT_WERROR)
