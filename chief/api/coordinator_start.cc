@@ -176,7 +176,7 @@ absl::Status ClusterCoordinator::Impl::Start() {
   }
   TaskLinks::Options links{.workers = Addresses(options_.cluster, Role::kWorker),
                            .ps = Addresses(options_.cluster, Role::kPs),
-                           .allow_insecure = options_.allow_insecure};
+                           .security = options_.security};
   COHORT_ASSIGN_OR_RETURN(links_, TaskLinks::Create(links, &loop_, LinkCallbacks()));
   loop_.Start("control");
   loop_.Post([this] { Tick(); });

@@ -99,7 +99,7 @@ absl::Status JobRunner::StartCluster() {
   options.chief_incarnation = options_.chief_incarnation;
   options.takeover = options_.takeover;
   options.lock = lock_;
-  options.allow_insecure = options_.allow_insecure;
+  options.security = options_.security;
   options.seed = spec.seed();
   options.pull_ahead = spec.strategy().pull_ahead();
   options.closures_in_flight = spec.strategy().closures_in_flight();

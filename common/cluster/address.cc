@@ -127,14 +127,4 @@ bool IsLoopback(std::string_view host) {
   return dots == 3;
 }
 
-absl::Status CheckPlaintext(const Address& bind, bool allow_insecure) {
-  if (allow_insecure || IsLoopback(bind.host)) return absl::OkStatus();
-  return WithExitCode(
-      FailedPrecondition(
-          "refusing to serve plaintext on {}, which others can reach: bind to loopback "
-          "(--bind 127.0.0.1:{}), or pass --allow_insecure where the network is trusted",
-          bind.ToString(), bind.port),
-      ExitCode::kConfig);
-}
-
 }  // namespace cohort

@@ -34,10 +34,6 @@ std::string WhyUnknown(const std::string& host);
 // Whether the host names loopback whatever the resolver says: "localhost", 127.0.0.0/8, ::1.
 bool IsLoopback(std::string_view host);
 
-// OK where plaintext may be served: on loopback, or with --allow_insecure. Else FailedPrecondition
-// (exit 78) that says so.
-absl::Status CheckPlaintext(const Address& bind, bool allow_insecure);
-
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_CLUSTER_ADDRESS_H_

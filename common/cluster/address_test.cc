@@ -66,13 +66,5 @@ TEST_CASE("what is bound to") {
   REQUIRE_THAT(Error(BindAddress("a:b:c", far).status()), Contains("--bind: "));
 }
 
-TEST_CASE("plaintext stays on loopback unless it is allowed") {
-  REQUIRE(CheckPlaintext({"127.0.0.1", 1}, false).ok());
-  REQUIRE(CheckPlaintext({"0.0.0.0", 1}, true).ok());
-  const absl::Status refused = CheckPlaintext({"0.0.0.0", 1}, false);
-  REQUIRE(refused.code() == absl::StatusCode::kFailedPrecondition);
-  REQUIRE_THAT(Error(refused), Contains("--allow_insecure"));
-}
-
 }  // namespace
 }  // namespace cohort

@@ -50,7 +50,7 @@ absl::Status FindAddresses(const RoleFlags& flags, RoleContext* context) {
   if (!context->advertised.has_value()) return absl::OkStatus();
   COHORT_ASSIGN_OR_RETURN(context->bind, BindAddress(flags.bind, *context->advertised));
   if (context->task.role == Role::kWorker || context->task.role == Role::kPs) {
-    const absl::Status refused = CheckPlaintext(*context->bind, flags.allow_insecure);
+    const absl::Status refused = context->security->CheckBind(*context->bind);
     const std::string why = refused.ok() ? "" : WhyUnknown(context->advertised->host);
     return why.empty() ? refused : Annotate(refused, fmt::format("TF_CONFIG: {}", why));
   }
@@ -97,6 +97,7 @@ absl::StatusOr<RoleContext> MakeRoleContext(const RoleFlags& flags, Role role,
   }
   COHORT_ASSIGN_OR_RETURN(context.task, TaskOfRole(config, role));
   context.cluster = std::move(config.cluster);
+  context.security = Security::Create(flags.allow_insecure);
   COHORT_RETURN_IF_ERROR(FindAddresses(flags, &context));
   context.threads = flags.threads > 0
                         ? flags.threads

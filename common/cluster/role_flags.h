@@ -10,6 +10,7 @@
 
 #include "common/base/log.h"
 #include "common/cluster/cluster_spec.h"
+#include "common/cluster/security.h"
 #include "common/cluster/tf_config.h"
 
 namespace cohort {
@@ -40,6 +41,7 @@ struct RoleContext {
   Task task;
   std::optional<Address> advertised;  // its own entry in the cluster; a chief may have none
   std::optional<Address> bind;  // where it listens; none for a chief or evaluator without entry
+  std::shared_ptr<const Security> security;
   int threads = 1;
   bool own_core = false;  // no worker or ps shares one with another
   std::string host_id;

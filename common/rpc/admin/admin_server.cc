@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/rpc/stream/credentials.h"
 #include "common/rpc/stream/listen_address.h"
 
 namespace cohort {
@@ -69,8 +68,7 @@ class AdminServer::Impl {
 };
 
 absl::StatusOr<int> AdminServer::Impl::Listen() {
-  COHORT_RETURN_IF_ERROR(
-      CheckPlaintextAllowed("serving metrics on", options_.address, options_.allow_insecure));
+  COHORT_RETURN_IF_ERROR(options_.security->CheckServe("serving metrics on", options_.address));
   COHORT_RETURN_IF_ERROR(CheckCanListen(options_.address));
   COHORT_ASSIGN_OR_RETURN(UniqueFd opened, ListenOn(options_.address));
   const int listener = opened.Release();  // the library's

@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "common/cluster/security.h"
+
 namespace prometheus {
 class Collectable;
 }  // namespace prometheus
@@ -24,8 +26,8 @@ namespace cohort {
 class AdminServer {
  public:
   struct Options {
-    std::string address;                                // "127.0.0.1:9100"; port 0: any
-    bool allow_insecure = false;                        // plaintext beyond loopback
+    std::string address;  // "127.0.0.1:9100"; port 0: any
+    std::shared_ptr<const Security> security = Security::LoopbackOnly();
     std::shared_ptr<prometheus::Collectable> registry;  // of /metrics
     // The text of /metrics where there is no `registry`: MetricsRegistry::Text.
     std::function<std::string()> metrics;

@@ -203,10 +203,11 @@ TEST_CASE("plaintext beyond loopback is refused at both ends without --allow_ins
   const auto refused = StreamClient::Create("10.0.0.1:2222", {});
   CHECK(refused.status().code() == absl::StatusCode::kFailedPrecondition);
   CHECK_THAT(MessageOf(refused.status()), Contains("10.0.0.1:2222") && Contains("allow_insecure"));
-  CHECK(StreamClient::Create("10.0.0.1:2222", {.allow_insecure = true}).ok());
+  const auto trusted = Security::Create(/*allow_insecure=*/true);
+  CHECK(StreamClient::Create("10.0.0.1:2222", {.security = trusted}).ok());
   CHECK_FALSE(StreamClient::Create("127.0.0.1", {}).ok());
   StreamServer::Options options = ListenOn({"0.0.0.0:0"});
-  options.allow_insecure = true;
+  options.security = trusted;
   const auto server = Serve(options);
   CHECK(server->port() > 0);
 }

@@ -82,7 +82,7 @@ absl::Status ServerStream::PeerStatus() {
   // it counts as cancelling.
   if (closing_ && finish_ok_) return close_status_;
   if (!context_.IsCancelled()) return close_status_;
-  return Unavailable("the stream was lost, or cancelled by the client: {}", peer());
+  return Unavailable("the stream was lost, or cancelled by the client: {}", peer().address);
 }
 
 }  // namespace cohort

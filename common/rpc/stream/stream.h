@@ -14,6 +14,14 @@ namespace cohort {
 
 class CompletionLoop;
 
+// The other end of a stream. What certificates prove about it will be added here.
+struct Peer {
+  // "ipv4:127.0.0.1:4711" or "unix:/path" at a server; the dialed address at a client.
+  std::string address;
+
+  bool uses_unix_socket() const { return address.starts_with("unix:"); }
+};
+
 // One end of a long-lived bidirectional stream of frames; the same class at client and server.
 //
 // Send never blocks: frames queue and one write is in flight at a time; it is started by the
@@ -58,8 +66,7 @@ class Stream {
   virtual void Close(absl::Status status) = 0;
   // Ends at once, whatever is queued. The peer's OnClosed gets Unavailable or Cancelled.
   virtual void Abort() = 0;
-  // "ipv4:127.0.0.1:4711" at a server, the dialled address at a client; for logs.
-  virtual std::string peer() const = 0;
+  virtual Peer peer() const = 0;
   // At a server: what the client said under this key as it opened the stream; "" where nothing.
   virtual std::string metadata(const std::string& key) const { return ""; }
 };

@@ -15,11 +15,11 @@ void StreamBase::Send(Frame frame) {
     MutexLock lock(&mu_);
     if (closing_ || broken_ || finishing_) return;
     if (bytes > options_.max_frame_bytes) {
-      over = ResourceExhausted("a frame of {} bytes to {} is over the limit of {}", bytes, peer(),
-                               options_.max_frame_bytes);
+      over = ResourceExhausted("a frame of {} bytes to {} is over the limit of {}", bytes,
+                               peer().address, options_.max_frame_bytes);
     } else if (queue_.bytes() + bytes > options_.max_queued_bytes) {
       over = ResourceExhausted("{} does not read: {} bytes are queued, over the limit of {}",
-                               peer(), queue_.bytes(), options_.max_queued_bytes);
+                               peer().address, queue_.bytes(), options_.max_queued_bytes);
     } else {
       queue_.Push(std::move(frame));
       step = NextStep();
@@ -47,7 +47,9 @@ void StreamBase::Close(absl::Status status) {
   Run(std::move(step));
 }
 
-void StreamBase::Abort() { Break(Cancelled("the stream with {} was aborted here", peer())); }
+void StreamBase::Abort() {
+  Break(Cancelled("the stream with {} was aborted here", peer().address));
+}
 
 void StreamBase::Break(absl::Status why) {
   Step step;

@@ -46,7 +46,7 @@ class ClientStream final : public StreamBase {
     call_->StartCall(started_event_.Arm());
   }
 
-  std::string peer() const override { return address_; }
+  Peer peer() const override { return {address_}; }
 
  protected:
   void StartRead(Frame* frame, void* tag) override { call_->Read(&frame->bytes(), tag); }
@@ -109,7 +109,7 @@ absl::Status CheckAddress(const std::string& address) {
     if (address.size() > 5) return absl::OkStatus();
     return InvalidArgument("\"{}\" has no path", address);
   }
-  return Annotate(ParseAddress(address).status(), "dialling");
+  return Annotate(ParseAddress(address).status(), "dialing");
 }
 
 }  // namespace
@@ -118,7 +118,7 @@ absl::StatusOr<std::unique_ptr<StreamClient>> StreamClient::Create(std::string a
                                                                    const Options& options) {
   COHORT_RETURN_IF_ERROR(CheckAddress(address));
   COHORT_ASSIGN_OR_RETURN(const auto credentials,
-                          ChannelCredentialsFor(address, options.allow_insecure));
+                          ChannelCredentialsFor(*options.security, address));
   grpc::ChannelArguments arguments;
   ApplyTransportOptions(options.transport, &arguments);
   auto channel = grpc::CreateCustomChannel(ToTarget(address), credentials, arguments);

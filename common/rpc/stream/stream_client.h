@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "common/cluster/security.h"
 #include "common/rpc/stream/completion_loop.h"
 #include "common/rpc/stream/stream.h"
 #include "common/rpc/stream/transport_options.h"
@@ -24,7 +25,7 @@ namespace cohort {
 class StreamClient {
  public:
   struct Options {
-    bool allow_insecure = false;  // plaintext beyond loopback
+    std::shared_ptr<const Security> security = Security::LoopbackOnly();
     TransportOptions transport;
   };
   struct OpenOptions {

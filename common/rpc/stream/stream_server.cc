@@ -47,7 +47,7 @@ absl::Status StreamServer::Impl::AddPorts(grpc::ServerBuilder* builder, std::vec
   for (size_t i = 0; i < options_.listen.size(); ++i) {
     const std::string& address = options_.listen[i];
     COHORT_ASSIGN_OR_RETURN(const auto credentials,
-                            ServerCredentialsFor(address, options_.allow_insecure));
+                            ServerCredentialsFor(*options_.security, address));
     COHORT_RETURN_IF_ERROR(CheckCanListen(address));
     const bool no_host = address.starts_with(':');
     builder->AddListeningPort(no_host ? "[::]" + address : address, credentials, &(*ports)[i]);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/cluster/security.h"
 #include "common/rpc/stream/completion_loop.h"
 #include "common/rpc/stream/stream.h"
 #include "common/rpc/stream/transport_options.h"
@@ -25,7 +26,7 @@ class StreamServer {
     // served alike. A path's directory must exist; a socket file that nobody listens on is
     // replaced.
     std::vector<std::string> listen;
-    bool allow_insecure = false;  // plaintext beyond loopback
+    std::shared_ptr<const Security> security = Security::LoopbackOnly();
     int threads = 1;
     std::string thread_name = "rpc";
     TransportOptions transport;

@@ -57,7 +57,7 @@ TEST_CASE("one server echoes over TCP and over a unix socket") {
     stream->Send(FrameOf(""));
     REQUIRE(echo.Until([&] { return handler.frame_count() == 3; }));
     CHECK(handler.frames() == std::vector<std::string>{"one", "two", ""});
-    CHECK(stream->peer() == address);
+    CHECK(stream->peer().address == address);
     CHECK(stream->queued_bytes() == 0);
     stream->Close(absl::OkStatus());
     REQUIRE(echo.Until([&] { return handler.closed() == 1; }));
