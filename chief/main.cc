@@ -42,7 +42,7 @@ absl::StatusOr<int> Run(const ChiefFlags& flags) {
 }  // namespace cohort
 
 int main(int argc, char** argv) {
-  cohort::ExplainWhatNobodyCatches("cohort-chief");
+  cohort::InstallTerminateHandler("cohort-chief");
   cohort::ChiefFlags options;
   cohort::FlagSet flags("cohort-chief", "The chief of a Cohort cluster: trains a job.");
   cohort::AddChiefFlags(&flags, &options);

@@ -119,7 +119,7 @@ absl::Status WriteToStdout(std::string_view unchecked) {
                       ExitCode::kIo);
 }
 
-void ExplainWhatNobodyCatches(const char* program) {
+void InstallTerminateHandler(const char* program) {
   uncaught_program = program;
   default_terminate = std::set_terminate(OnUncaught);
   // Without a handler the allocator's `new` would abort where it should throw.

@@ -56,7 +56,7 @@ absl::Status WriteToStdout(std::string_view text);
 // thread, ends the process with "program: error: ..." and 71 instead of an abort; so does a library
 // that aborts for want of memory. Any other abort, and a SIGABRT from outside, ends it as ever.
 // `program` is a literal. The first act of every main().
-void ExplainWhatNobodyCatches(const char* program);
+void InstallTerminateHandler(const char* program);
 
 }  // namespace cohort
 

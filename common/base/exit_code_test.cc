@@ -55,7 +55,7 @@ TEST_CASE("what nobody catches ends a process with 71 and says why") {
     const pid_t pid = fork();
     if (pid == 0) {
       dup2(fds[1], STDERR_FILENO);
-      ExplainWhatNobodyCatches("prog");
+      InstallTerminateHandler("prog");
       errno = 0;
       [&]() noexcept { ThrowWhatNobodyCatches(memory); }();
     }
@@ -77,7 +77,7 @@ int WaitStatusOf(const std::function<void()>& act) {
   if (pid == 0) {
     const rlimit none = {};
     setrlimit(RLIMIT_CORE, &none);
-    ExplainWhatNobodyCatches("prog");
+    InstallTerminateHandler("prog");
     act();
     _exit(0);
   }

@@ -104,7 +104,7 @@ absl::Status Run(const Flags& flags) {
 }  // namespace cohort::examples
 
 int main(int argc, char** argv) {
-  cohort::ExplainWhatNobodyCatches("cohort-custom-loop");
+  cohort::InstallTerminateHandler("cohort-custom-loop");
   cohort::examples::Flags options;
   cohort::FlagSet flags("cohort-custom-loop", "A chief with a training loop of its own.");
   cohort::AddRoleFlags(&flags, &options.role);
