@@ -24,8 +24,8 @@ absl::StatusCode CodeOf(int error) {
     case EROFS:
       return absl::StatusCode::kPermissionDenied;
     default:
-      return IsWantOfRoom(error) ? absl::StatusCode::kResourceExhausted
-                                 : absl::StatusCode::kUnavailable;
+      return IsDiskFull(error) ? absl::StatusCode::kResourceExhausted
+                               : absl::StatusCode::kUnavailable;
   }
 }
 
@@ -57,7 +57,7 @@ std::string_view KindOf(mode_t mode) {
   return "a device";
 }
 
-bool IsWantOfRoom(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
+bool IsDiskFull(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
 absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error) {
   const char* const todo = error == EMFILE ? " (`ulimit -n` says how many a process may have)" : "";

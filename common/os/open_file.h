@@ -16,7 +16,7 @@ namespace cohort {
 absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error);
 
 // Whether errno says that there is no space (or no more for this user, or for one file).
-bool IsWantOfRoom(int error);
+bool IsDiskFull(int error);
 
 // "a directory", "a FIFO", ...: what is no regular file, for people. Of a stat's st_mode.
 std::string_view KindOf(mode_t mode);

@@ -17,7 +17,7 @@ absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Open(const std::string& 
   if (opened.fd.ok()) {
     return std::unique_ptr<AppendFile>(new AppendFile(path, std::move(opened.fd)));
   }
-  if (IsWantOfRoom(opened.error)) {
+  if (IsDiskFull(opened.error)) {
     return WithExitCode(ErrnoStatus("cannot make", path, opened.error), ExitCode::kIo);
   }
   const absl::Status refused =
