@@ -20,7 +20,7 @@ bool IsIgnored(int signal);
 
 // For a program that waits for its children: whoever has started it may ignore SIGCHLD, which exec
 // keeps, and the system would reap them unseen. Before the first child.
-void SeeChildren();
+void ResetSigchld();
 
 // SIGTERM and SIGINT as something that a main() waits for, together with the task's own end.
 //
