@@ -155,7 +155,7 @@ absl::StatusOr<std::string> ClusterCoordinator::Impl::TakeDirectory() {
 absl::Status ClusterCoordinator::Impl::Start() {
   COHORT_RETURN_IF_ERROR(CheckOptions());
   const auto token = TakeDirectory();
-  COHORT_RETURN_IF_ERROR(RoomMayCome(token.status()));
+  COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(token.status()));
   COHORT_ASSIGN_OR_RETURN(const auto records,
                           ReadJournalOf(options_.checkpoint_dir, JournalDirectory()));
   if (records.empty()) {

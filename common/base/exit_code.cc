@@ -147,7 +147,7 @@ absl::Status WithExitCode(absl::Status status, ExitCode code) {
   return status;
 }
 
-absl::Status RoomMayCome(absl::Status status) {
+absl::Status TempFailIfDiskFull(absl::Status status) {
   const bool room = absl::IsResourceExhausted(status) && ExitCodeOf(status) == ExitCode::kIo;
   return room ? WithExitCode(std::move(status), ExitCode::kTempFail) : status;
 }

@@ -42,7 +42,7 @@ absl::Status WithExitCode(absl::Status status, ExitCode code);
 // Where this status is for want of room alone (ResourceExhausted): that it is worth another try
 // (75). Of what a process needs before it begins, or may call its work done: whoever starts it
 // again does so until there is room.
-absl::Status RoomMayCome(absl::Status status);
+absl::Status TempFailIfDiskFull(absl::Status status);
 
 // Writes "program: error: message" (Printable) to stderr, or to stdout where stderr takes nothing
 // (a full disk), and returns the exit code: the last line of a main(). Writes nothing for OK.
