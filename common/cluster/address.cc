@@ -94,7 +94,7 @@ absl::StatusOr<Address> BindAddress(std::string_view flag, const Address& advert
     if (number.ok()) bind.port = *number;
   }
   if (status.ok()) {
-    if (const std::string why = WhyUnknown(bind.host); !why.empty()) {
+    if (const std::string why = HostError(bind.host); !why.empty()) {
       status = InvalidArgument("{}; name an interface of this host, as in 127.0.0.1:4711", why);
     }
   }
@@ -102,7 +102,7 @@ absl::StatusOr<Address> BindAddress(std::string_view flag, const Address& advert
   return bind;
 }
 
-std::string WhyUnknown(const std::string& host) {
+std::string HostError(const std::string& host) {
   addrinfo* list = nullptr;
   const int error = getaddrinfo(host.c_str(), nullptr, nullptr, &list);
   if (error == 0) {

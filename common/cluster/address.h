@@ -29,7 +29,7 @@ absl::StatusOr<Address> ParseAddress(std::string_view text);
 absl::StatusOr<Address> BindAddress(std::string_view flag, const Address& advertised);
 
 // "the host "x" is not known here (why)"; "" where the resolver knows it. May take seconds.
-std::string WhyUnknown(const std::string& host);
+std::string HostError(const std::string& host);
 
 // Whether the host names loopback whatever the resolver says: "localhost", 127.0.0.0/8, ::1.
 bool IsLoopback(std::string_view host);

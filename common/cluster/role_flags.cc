@@ -51,7 +51,7 @@ absl::Status FindAddresses(const RoleFlags& flags, RoleContext* context) {
   COHORT_ASSIGN_OR_RETURN(context->bind, BindAddress(flags.bind, *context->advertised));
   if (context->task.role == Role::kWorker || context->task.role == Role::kPs) {
     const absl::Status refused = context->security->CheckBind(*context->bind);
-    const std::string why = refused.ok() ? "" : WhyUnknown(context->advertised->host);
+    const std::string why = refused.ok() ? "" : HostError(context->advertised->host);
     return why.empty() ? refused : Annotate(refused, fmt::format("TF_CONFIG: {}", why));
   }
   return absl::OkStatus();

@@ -42,7 +42,7 @@ absl::Status Security::CheckPlaintext(std::string_view what, std::string_view ad
       what, address);
   const std::string host(address.substr(0, address.rfind(':')));
   if (host.empty() || host.starts_with('[')) return refused;
-  const std::string why = WhyUnknown(host);
+  const std::string why = HostError(host);
   return why.empty() ? refused : Annotate(refused, why);
 }
 
