@@ -19,7 +19,7 @@ inline double ToSeconds(Duration d) { return std::chrono::duration<double>(d).co
 // held. What users write is refused beyond it (FlagSet::AddSeconds, the check of job files).
 inline constexpr double kMaxSeconds = 1e9;
 // Whether it is a time that can be waited for: finite, not negative, not above kMaxSeconds.
-inline bool IsSpan(double seconds) { return seconds >= 0 && seconds <= kMaxSeconds; }
+inline bool IsValidSeconds(double seconds) { return seconds >= 0 && seconds <= kMaxSeconds; }
 
 // Cut off at plus and minus kMaxSeconds; what is no number counts as the longest time.
 inline Duration FromSeconds(double seconds) {

@@ -60,7 +60,7 @@ std::string WrongNumber(const std::string& text) {
 // What is wrong with a time; "" where nothing is, or where it is not a number at all.
 std::string WrongSeconds(const std::string& text) {
   double seconds = 0;
-  if (!CLI::detail::lexical_cast(text, seconds) || IsSpan(seconds)) return "";
+  if (!CLI::detail::lexical_cast(text, seconds) || IsValidSeconds(seconds)) return "";
   return fmt::format("{} {}; it takes seconds from 0 to {:.0f}", text,
                      seconds < 0           ? "is negative"
                      : std::isnan(seconds) ? "is no time"
