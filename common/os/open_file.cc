@@ -37,7 +37,7 @@ int OpenWithoutWaiting(const std::string& path, int flags) {
 }
 
 absl::Status NotRegular(const std::string& path, mode_t mode) {
-  return DataLoss("{} is {}, not a regular file", path, KindOf(mode));
+  return DataLoss("{} is {}, not a regular file", path, FileTypeName(mode));
 }
 
 absl::StatusOr<UniqueFd> OpenRegular(const std::string& path, int flags) {
@@ -49,7 +49,7 @@ absl::StatusOr<UniqueFd> OpenRegular(const std::string& path, int flags) {
 
 }  // namespace
 
-std::string_view KindOf(mode_t mode) {
+std::string_view FileTypeName(mode_t mode) {
   if (S_ISDIR(mode)) return "a directory";
   if (S_ISFIFO(mode)) return "a FIFO";
   if (S_ISSOCK(mode)) return "a socket";

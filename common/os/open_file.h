@@ -19,7 +19,7 @@ absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error
 bool IsDiskFull(int error);
 
 // "a directory", "a FIFO", ...: what is no regular file, for people. Of a stat's st_mode.
-std::string_view KindOf(mode_t mode);
+std::string_view FileTypeName(mode_t mode);
 
 // What became of opening a regular file.
 struct OpenedFile {

@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Open(const std::string& 
                         : FailedPrecondition(
                               "{} is {}, not a regular file. Remove what stands there, or give "
                               "another directory",
-                              path, KindOf(opened.mode));
+                              path, FileTypeName(opened.mode));
   return WithExitCode(refused, ExitCode::kCantCreate);
 }
 
