@@ -76,10 +76,10 @@ void AddRoleFlags(FlagSet* flags, RoleFlags* out) {
   flags->Add("unix_socket_dir", &out->unix_socket_dir,
              "ps: directory where the tasks of one host meet over unix sockets; without it: one of "
              "this user's, in $XDG_RUNTIME_DIR or /tmp. ps, worker: none: TCP only");
-  AddRoleFlagsToCome(flags);
+  AddPlannedRoleFlags(flags);
 }
 
-void AddRoleFlagsToCome(FlagSet* flags) {
+void AddPlannedRoleFlags(FlagSet* flags) {
   for (const char* name : {"--tls", "--ssl", "--cert"}) flags->NotYet(name, "TLS is");
   for (const char* name : {"--device", "--cuda", "--gpu"}) flags->NotYet(name, "CUDA is");
   flags->NotYet("--replica", "replicas of parameter servers are");

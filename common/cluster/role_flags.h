@@ -33,7 +33,7 @@ struct RoleFlags {
 // Binds them to `flags`. `flags` must not outlive `out`.
 void AddRoleFlags(FlagSet* flags, RoleFlags* out);
 // Those of which it is said that they are not there yet: for the roles, and for who starts them.
-void AddRoleFlagsToCome(FlagSet* flags);
+void AddPlannedRoleFlags(FlagSet* flags);
 
 // What a daemon knows about itself once flags and TF_CONFIG are read.
 struct RoleContext {

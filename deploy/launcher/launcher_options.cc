@@ -28,7 +28,7 @@ void AddLocal(FlagSet* flags, LocalOptions* o) {
                     "seconds for the chief to end after a ps or worker has exited with 0; then "
                     "that one counts as lost");
   flags->AddPositional("JOB.yaml", &o->job, "the job", true);
-  AddRoleFlagsToCome(flags);
+  AddPlannedRoleFlags(flags);
 }
 
 }  // namespace
