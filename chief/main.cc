@@ -24,7 +24,7 @@ absl::StatusOr<int> Run(const ChiefFlags& flags) {
   COHORT_ASSIGN_OR_RETURN(Chief::Options options,
                           MakeChiefOptions(flags, context, std::getenv("COHORT_DATA_DIR")));
   options.job.launched = LaunchTime(std::getenv("COHORT_LAUNCHED_NS"));
-  options.progress = ProgressLine::For(STDOUT_FILENO);
+  options.progress = ProgressLine::OptionsFor(STDOUT_FILENO);
   options.progress_output = [](std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);

@@ -178,7 +178,7 @@ FlagSet* FlagSet::AddCommand(std::string_view name, std::string_view description
   return set.get();
 }
 
-void FlagSet::NotYet(std::string_view name, std::string_view what) {
+void FlagSet::AddPlanned(std::string_view name, std::string_view what) {
   impl_->not_yet.emplace_back(name, what);
 }
 

@@ -58,7 +58,7 @@ class FlagSet {
   FlagSet* AddCommand(std::string_view name, std::string_view description);
   // A flag ("--tls": whatever begins so) or command that people will look for: its error says that
   // `what` is not there yet.
-  void NotYet(std::string_view name, std::string_view what);
+  void AddPlanned(std::string_view name, std::string_view what);
   // The command that was given; "" before Parse and of a program without commands.
   std::string command() const;
   // Whether the command line named this flag (so that a default can be told from a wish).

@@ -88,11 +88,11 @@ TEST_CASE("an unknown flag ends with 64 and the nearest name") {
 TEST_CASE("a flag or command that people look for is said not to be there yet") {
   Options o;
   const auto flags = MakeFlags(&o);
-  flags->NotYet("--tls", "TLS is");
+  flags->AddPlanned("--tls", "TLS is");
   CHECK_THAT(flags->Parse({"--tls_cert=a"}).err, Contains("--tls_cert: TLS is not there yet\n"));
   FlagSet tool("tool", "A tool.");
   tool.AddCommand("inspect", "look");
-  tool.NotYet("export", "it is");
+  tool.AddPlanned("export", "it is");
   const ParsedFlags parsed = tool.Parse({"export", "a"});
   CHECK(parsed.exit_code == 64);
   CHECK_THAT(parsed.err, Contains("export: it is not there yet\n"));

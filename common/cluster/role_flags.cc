@@ -80,10 +80,10 @@ void AddRoleFlags(FlagSet* flags, RoleFlags* out) {
 }
 
 void AddPlannedRoleFlags(FlagSet* flags) {
-  for (const char* name : {"--tls", "--ssl", "--cert"}) flags->NotYet(name, "TLS is");
-  for (const char* name : {"--device", "--cuda", "--gpu"}) flags->NotYet(name, "CUDA is");
-  flags->NotYet("--replica", "replicas of parameter servers are");
-  flags->NotYet("--trace", "a trace of a step is");
+  for (const char* name : {"--tls", "--ssl", "--cert"}) flags->AddPlanned(name, "TLS is");
+  for (const char* name : {"--device", "--cuda", "--gpu"}) flags->AddPlanned(name, "CUDA is");
+  flags->AddPlanned("--replica", "replicas of parameter servers are");
+  flags->AddPlanned("--trace", "a trace of a step is");
 }
 
 absl::StatusOr<RoleContext> MakeRoleContext(const RoleFlags& flags, Role role,

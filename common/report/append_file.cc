@@ -42,7 +42,7 @@ absl::Status AppendFile::Append(std::string_view bytes) {
   return absl::OkStatus();
 }
 
-void AppendFile::CutTo(int64_t size) {
+void AppendFile::Truncate(int64_t size) {
   [[maybe_unused]] const int ignored = ftruncate(fd_.get(), size);
 }
 

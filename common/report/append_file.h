@@ -24,7 +24,7 @@ class AppendFile {
   // Errors: exit 74, naming the file (a full disk: ResourceExhausted). A part may be there then.
   absl::Status Append(std::string_view bytes);
   // Takes away what lies beyond: of a file that nobody else writes to.
-  void CutTo(int64_t size);
+  void Truncate(int64_t size);
   // Whether the last byte is a newline, or there is none: a torn line must not swallow the next
   // one.
   bool ends_with_newline() const;

@@ -88,7 +88,7 @@ absl::Status EventFileWriter::WriteRecord(std::string_view event) {
   if (status.ok()) {
     size_ += static_cast<int64_t>(record.size());
   } else {
-    file_->CutTo(size_);  // a reader stops at a record that is torn
+    file_->Truncate(size_);  // a reader stops at a record that is torn
   }
   return status;
 }

@@ -54,7 +54,7 @@ class ProgressLine {
   void Line(std::string_view text);
 
   // Options for stderr or stdout as they are.
-  static Options For(int fd);
+  static Options OptionsFor(int fd);
 
  private:
   const Clock* const clock_;

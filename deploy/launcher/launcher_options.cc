@@ -53,7 +53,7 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
   evaluate->AddPositional("CHECKPOINT", &options->evaluate.checkpoint,
                           "a checkpoint, DIRECTORY of them, or DIRECTORY/best", true);
 
-  flags->NotYet(
+  flags->AddPlanned(
       "export",
       "writing a model for others is (the tensors of a checkpoint are safetensors files)");
 }

@@ -73,7 +73,7 @@ StreamBase::Step StreamBase::NextStep() {
   Step step;
   step.op = NextSend(&step.frame);
   if (step.op == SendOp::kWrite || closing_ || broken_) {
-    step.read = std::exchange(read_put_off_, false);
+    step.read = std::exchange(read_delayed_, false);
   }
   return step;
 }
@@ -157,7 +157,7 @@ void StreamBase::OnRead(bool ok) {
     if (early) StartRead(&read_frame_, read_event_.Arm());
     if (answer_time_.measured()) answer_time_.OnFrame(AnswerTime::Clock::now());
     handler_->OnFrame(std::move(frame));
-    if (early || (!handler_->ExpectsMore() && PutReadOff())) return;
+    if (early || (!handler_->ExpectsMore() && DelayRead())) return;
   }
   // A server that has closed reads no further; a client drains what comes until the end.
   if (muted_.load(std::memory_order_relaxed) && !EndOfReadsBreaks()) return EndReads();
@@ -165,10 +165,10 @@ void StreamBase::OnRead(bool ok) {
 }
 
 // False where the stream is ending: the end is noticed by a read.
-bool StreamBase::PutReadOff() {
+bool StreamBase::DelayRead() {
   MutexLock lock(&mu_);
   if (closing_ || broken_ || finishing_) return false;
-  read_put_off_ = true;
+  read_delayed_ = true;
   return true;
 }
 

@@ -92,7 +92,7 @@ class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase
   bool finished_ ABSL_GUARDED_BY(mu_) = false;     // and has been delivered
   bool finish_ok_ ABSL_GUARDED_BY(mu_) = false;    // server: our status went to the wire
   bool read_ended_ ABSL_GUARDED_BY(mu_) = false;
-  bool read_put_off_ ABSL_GUARDED_BY(mu_) = false;    // until something is sent, or the end
+  bool read_delayed_ ABSL_GUARDED_BY(mu_) = false;    // until something is sent, or the end
   bool stay_open_ ABSL_GUARDED_BY(mu_) = false;       // server: though the client half-closed
   bool notice_pending_ ABSL_GUARDED_BY(mu_) = false;  // server: the notice of the end is to come
   absl::Status close_status_ ABSL_GUARDED_BY(mu_);
@@ -108,7 +108,7 @@ class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase
   Step NextStep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   SendOp NextSend(Frame* frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Run(Step step);
-  bool PutReadOff();
+  bool DelayRead();
   void EndReads();
   void OnRead(bool ok);
   void OnSent(bool ok);
