@@ -2,8 +2,6 @@
 
 #include <microhttpd.h>
 #include <netinet/in.h>
-#include <prometheus/collectable.h>
-#include <prometheus/text_serializer.h>
 #include <sys/socket.h>
 
 #include <string_view>
@@ -114,11 +112,7 @@ Reply AdminServer::Impl::Answer(std::string_view path) const {
   }
   if (path == "/metrics") {
     Reply reply{.type = "text/plain; version=0.0.4; charset=utf-8"};
-    if (options_.registry != nullptr) {
-      reply.body = prometheus::TextSerializer().Serialize(options_.registry->Collect());
-    } else if (options_.metrics) {
-      reply.body = options_.metrics();
-    }
+    if (options_.metrics) reply.body = options_.metrics();
     return reply;
   }
   if (path == "/statusz") return {.body = options_.status ? options_.status() : ""};

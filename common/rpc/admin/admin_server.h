@@ -10,10 +10,6 @@
 
 #include "common/cluster/security.h"
 
-namespace prometheus {
-class Collectable;
-}  // namespace prometheus
-
 namespace cohort {
 
 // The health and metrics port of a role, over HTTP:
@@ -28,8 +24,7 @@ class AdminServer {
   struct Options {
     std::string address;  // "127.0.0.1:9100"; port 0: any
     std::shared_ptr<const Security> security = Security::LoopbackOnly();
-    std::shared_ptr<prometheus::Collectable> registry;  // of /metrics
-    // The text of /metrics where there is no `registry`: MetricsRegistry::Text.
+    // The text of /metrics: MetricsRegistry::Text.
     std::function<std::string()> metrics;
     // Called on the server's threads, so thread-safe. health: "" while the role is healthy, else
     // why not. Null: always healthy. status: the text of /statusz.

@@ -2,8 +2,6 @@
 #include "common/rpc/admin/admin_server.h"
 
 #include <arpa/inet.h>
-#include <prometheus/counter.h>
-#include <prometheus/registry.h>
 #include <sys/socket.h>
 
 #include <catch2/catch.hpp>
@@ -14,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
 
@@ -76,11 +75,11 @@ struct Served {
 };
 
 TEST_CASE("the admin port") {
-  auto registry = std::make_shared<prometheus::Registry>();
-  prometheus::BuildCounter().Name("cohort_steps_total").Register(*registry).Add({}).Increment(5);
+  MetricsRegistry registry;
+  registry.AddCounter("cohort_steps_total", "Steps.")->Increment(5);
   std::string health;
   AdminServer::Options options;
-  options.registry = registry;
+  options.metrics = [&] { return registry.Text(); };
   options.health = [&] { return health; };
   options.status = [] { return std::string("worker:1, 3 closures\n"); };
   Served served(options);

@@ -65,6 +65,28 @@ TEST_CASE("a status keeps its code, message and failure on both wires") {
   CHECK_FALSE(GetFailure(garbled).has_value());
 }
 
+TEST_CASE("a connection that cannot be made or is lost is described in plain words") {
+  const auto plain = [](const char* message) {
+    const auto status = FromGrpcStatus({grpc::StatusCode::UNAVAILABLE, message}, "");
+    CHECK(absl::IsUnavailable(status));
+    return std::string(status.message());
+  };
+  constexpr char kAll[] = "failed to connect to all addresses; last error: UNKNOWN: ";
+  CHECK(plain((kAll + std::string("ipv4:127.0.0.1:1: Failed to connect to remote host: "
+                                  "Connection refused"))
+                  .c_str()) == "connection refused");
+  CHECK(plain((kAll + std::string("ipv4:10.0.0.1:1: No route to host")).c_str()) ==
+        "no route to the host");
+  CHECK(plain((kAll + std::string("ipv4:10.0.0.1:1: connect() timed out")).c_str()) == "timed out");
+  CHECK(plain((kAll + std::string("something new")).c_str()) == "no connection");
+  CHECK(plain("DNS resolution failed for x:1: C-ares status is not ARES_SUCCESS") ==
+        "the host name is unknown");
+  CHECK(plain("Socket closed") == "the connection was closed");
+  CHECK(plain("the server is shutting down") == "the server is shutting down");
+  const auto other = FromGrpcStatus({grpc::StatusCode::ABORTED, "Socket closed"}, "");
+  CHECK(other.message() == "Socket closed");
+}
+
 TEST_CASE("control messages in frames") {
   v1::ChiefToWorker message;
   message.set_generation(3);
