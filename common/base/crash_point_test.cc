@@ -91,7 +91,7 @@ TEST_CASE("watched points count, and act as the test says") {
 TEST_CASE("a wrong name or count is refused") {
   const absl::Status name = ArmCrashPoint("ps.push.aplied");
   REQUIRE(name.message() ==
-          "no crash point is called \"ps.push.aplied\"; did you mean \"ps.push.applied\"?");
+          "unknown crash point \"ps.push.aplied\"; did you mean \"ps.push.applied\"?");
   for (const char* bad :
        {"ps.push.applied:", "ps.push.applied:0", "ps.push.applied:1x", "ps.push.applied:hold"}) {
     REQUIRE(ArmCrashPoint(bad).code() == absl::StatusCode::kInvalidArgument);

@@ -67,7 +67,7 @@ TEST_CASE("what nobody catches ends a process with 71 and says why") {
     REQUIRE(waitpid(pid, &status, 0) == pid);
     CHECK(WEXITSTATUS(status) == 71);
     CHECK_THAT(text, Catch::StartsWith(memory ? "prog: error: out of memory"
-                                              : "prog: error: the system refuses a thread: "));
+                                              : "prog: error: cannot start a thread: "));
   }
 }
 

@@ -134,8 +134,8 @@ TEST_CASE("a time is finite, not negative, and short enough to be held") {
       {"1000000001", "is too long"},
       {"-inf", "is negative"},
       {"-1", "is negative"},
-      {"nan", "is no time"},
-      {"-nan", "-nan is no time"},
+      {"nan", "is not a time"},
+      {"-nan", "-nan is not a time"},
       {"soon", "not a number"}};
   for (const auto& [value, what] : wrong) {
     const ParsedFlags parsed = MakeFlags(&o)->Parse({"--timeout_s", value});

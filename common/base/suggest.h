@@ -9,8 +9,8 @@
 
 namespace cohort {
 
-// Insertions, deletions, substitutions and swaps of adjacent letters that lead from `a` to `b` (optimal
-// string alignment distance).
+// The number of insertions, deletions, substitutions and swaps of adjacent letters that lead from
+// `a` to `b` (optimal string alignment distance).
 size_t EditDistance(std::string_view a, std::string_view b);
 
 // `; did you mean "relu"?`, to be appended to an error about an unknown name. It suggests the

@@ -39,7 +39,7 @@ TEST_CASE("a regular file is opened, anything else is refused without waiting") 
 TEST_CASE("of too many open files the limit is named") {
   const absl::Status status = ErrnoStatus("cannot open", "/x", EMFILE);
   CHECK(std::string(status.message()) ==
-        "cannot open /x: Too many open files (`ulimit -n` says how many a process may have)");
+        "cannot open /x: Too many open files (`ulimit -n` shows the limit)");
   CHECK(std::string(ErrnoStatus("cannot open", "/x", EIO).message()).find("ulimit") ==
         std::string::npos);
 }
