@@ -29,11 +29,11 @@ TEST_CASE("a malformed address says what is wrong with it") {
       {"host:65536", "the port 65536 is not between 1 and 65535"},
       {"host:80x", "is not a number"},
       {"::1:80", "write an IPv6 address in brackets"},
-      {"[::1", "lacks a ']'"},
-      {"[::1]80", "is no address"},
+      {"[::1", "has no closing ']'"},
+      {"[::1]80", "is not an address"},
       {"grpc://host:80", "has a scheme"},
-      {"ho st:80", "is no address"},
-      {"user@host:80", "is no address"},
+      {"ho st:80", "is not an address"},
+      {"user@host:80", "is not an address"},
   };
   for (const auto& [text, message] : cases) {
     INFO(text);
@@ -62,7 +62,7 @@ TEST_CASE("what is bound to") {
   REQUIRE(*BindAddress("[::1]:0", far) == Address{"::1", 0});
   REQUIRE_THAT(Error(BindAddress("host:x", far).status()), Contains("--bind: the port"));
   REQUIRE_THAT(Error(BindAddress("no.such.host.invalid:1", far).status()),
-               Contains("--bind: the host \"no.such.host.invalid\" is not known here ("));
+               Contains("--bind: the host \"no.such.host.invalid\" cannot be resolved ("));
   REQUIRE_THAT(Error(BindAddress("a:b:c", far).status()), Contains("--bind: "));
 }
 

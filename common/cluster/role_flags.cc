@@ -35,8 +35,8 @@ absl::Status CheckFlags(const RoleFlags& flags) {
   }
   if (flags.unix_socket_dir.size() > kLongestSocketDirectory) {
     return Usage(InvalidArgument(
-        "--unix_socket_dir: {} has {} characters; the system takes sockets in directories of at "
-        "most {}",
+        "--unix_socket_dir: {} has {} characters; the path of a socket directory may have at most "
+        "{}",
         flags.unix_socket_dir, flags.unix_socket_dir.size(), kLongestSocketDirectory));
   }
   if (!flags.crash_point.empty()) {
@@ -61,21 +61,21 @@ absl::Status FindAddresses(const RoleFlags& flags, RoleContext* context) {
 
 void AddRoleFlags(FlagSet* flags, RoleFlags* out) {
   flags->Add("bind", &out->bind,
-             "HOST:PORT to listen on, where it is not the address in TF_CONFIG (containers)");
+             "HOST:PORT to listen on, if it differs from the address in TF_CONFIG (containers)");
   flags->Add("threads", &out->threads,
-             "threads that work; 0: the cores, shared out among the tasks of this host");
+             "worker threads; 0: this task's share of the cores of this host");
   flags->Add("admin_port", &out->admin_port,
              "port of health and metrics, on loopback; 0: any free one, -1: none");
   flags->Add("allow_insecure", &out->allow_insecure,
-             "serve and dial plaintext beyond loopback, on a network that is trusted");
-  flags->Add("log_file", &out->log_file, "file that gets the log too");
+             "serve and dial plaintext beyond loopback; only for a trusted network");
+  flags->Add("log_file", &out->log_file, "file to which the log is also appended");
   flags->Add("log_level", &out->log_level, "debug, info, warning or error");
-  flags->Add(
-      "crash_point", &out->crash_point,
-      "for tests: NAME[:NTH], where the process kills itself; NAME:NTH:hold, where it hangs");
+  flags->Add("crash_point", &out->crash_point,
+             "for tests: NAME[:NTH], the place where the process kills itself; NAME:NTH:hold: "
+             "hangs there");
   flags->Add("unix_socket_dir", &out->unix_socket_dir,
-             "ps: directory where the tasks of one host meet over unix sockets; without it: one of "
-             "this user's, in $XDG_RUNTIME_DIR or /tmp. ps, worker: none: TCP only");
+             "ps: directory of the unix sockets of this host; default: the user's own, in "
+             "$XDG_RUNTIME_DIR or /tmp. ps, worker: none: TCP only");
   AddPlannedRoleFlags(flags);
 }
 

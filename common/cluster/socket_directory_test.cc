@@ -107,7 +107,7 @@ TEST_CASE("what others could have put in the directory's place is not used") {
   }
   SECTION("a name that gRPC reads as another") {
     REQUIRE(mkdir((tmp / "a%41").c_str(), 0700) == 0);
-    REQUIRE(Contains(WhyNot({.temporary = tmp / "a%41"}), "has a % in it"));
+    REQUIRE(Contains(WhyNot({.temporary = tmp / "a%41"}), "contains a %"));
   }
   SECTION("too long") {
     const std::string deep = tmp / std::string(80, 'x');
@@ -116,7 +116,7 @@ TEST_CASE("what others could have put in the directory's place is not used") {
   }
 }
 
-TEST_CASE("of the sockets of a directory only those go that nobody listens on") {
+TEST_CASE("only sockets without a listener are removed from a directory") {
   const TestDirectory dir;
   const std::string live = SocketPath(dir.path(), 0, 1);
   const std::string dead = SocketPath(dir.path(), 0, 2);

@@ -15,27 +15,27 @@ namespace {
 
 using Json = nlohmann::json;
 
-// "number", "string": what a value is, for errors.
+// The type of a value, for errors: "number", "string".
 std::string Kind(const Json& value) {
   return value.is_array() ? "list" : value.is_object() ? "dictionary" : value.type_name();
 }
 
 absl::StatusOr<Role> ParseRole(const std::string& name, std::string_view field) {
   if (const auto role = RoleFromName(name)) return *role;
-  return InvalidArgument("{}: \"{}\" is no kind of task (chief, worker, ps, evaluator){}", field,
+  return InvalidArgument("{}: \"{}\" is not a task type (chief, worker, ps, evaluator){}", field,
                          name, DidYouMean(name, {"chief", "worker", "ps", "evaluator", "master"}));
 }
 
-// A number, or a string of digits; both as TensorFlow reads task.index and the keys of a sparse
-// job.
+// Reads a number or a string of digits. TensorFlow accepts both for task.index and for the keys of
+// a sparse job.
 absl::StatusOr<int> ParseIndex(const Json& value, std::string_view field) {
   int64_t index = -1;
   if (value.is_number_unsigned()) {
     index = static_cast<int64_t>(std::min<uint64_t>(value.get<uint64_t>(), INT64_MAX));
   } else if (value.is_number_integer()) {
     index = value.get<int64_t>();
-  } else if (value.is_number()) {  // what has a fraction, or more digits than a number can hold
-    return InvalidArgument("{}: {} is no task's number; tasks are counted 0, 1, ...", field,
+  } else if (value.is_number()) {  // it has a fraction or too many digits
+    return InvalidArgument("{}: {} is not a task index; tasks are counted 0, 1, ...", field,
                            value.dump());
   } else if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
@@ -54,7 +54,7 @@ absl::StatusOr<int> ParseIndex(const Json& value, std::string_view field) {
   return static_cast<int>(index);
 }
 
-// Collects the tasks of "cluster" and refuses an address that two of them claim.
+// Collects the tasks of "cluster" and refuses an address that two tasks have.
 class ClusterReader {
  public:
   absl::Status ReadJob(const std::string& name, const Json& value) {
@@ -66,7 +66,7 @@ class ClusterReader {
     COHORT_RETURN_IF_ERROR(value.is_array() ? ReadList(role, field, value)
                                             : ReadDictionary(role, field, value));
     if ((role == Role::kChief || role == Role::kEvaluator) && spec_.count(role) > 1) {
-      return InvalidArgument("{}: {} tasks where at most one may be", field, spec_.count(role));
+      return InvalidArgument("{}: {} tasks, but at most one is allowed", field, spec_.count(role));
     }
     return absl::OkStatus();
   }
@@ -144,12 +144,12 @@ absl::StatusOr<std::optional<Task>> ReadTaskSection(const Json& root) {
   return task;
 }
 
-// Whether the cluster has the task that it should have.
+// Checks that the cluster has an entry for the task, if it needs one.
 absl::Status CheckTask(const ClusterSpec& cluster, Task task) {
   const bool needs_entry = task.role == Role::kWorker || task.role == Role::kPs;
   if (!needs_entry && cluster.count(task.role) == 0) {
     if (task.index == 0) return absl::OkStatus();
-    return InvalidArgument("task.index: {} where there is at most one {}", task.index,
+    return InvalidArgument("task.index: {}, but a cluster has at most one {}", task.index,
                            RoleName(task.role));
   }
   if (cluster.Find(task).has_value()) return absl::OkStatus();
@@ -199,11 +199,11 @@ absl::StatusOr<TfConfig> ParseTfConfig(std::string_view json) {
     if (!config.ok()) return Bad(config.status());
     return config;
   } catch (const Json::exception& e) {
-    // Its message begins with the exception's name: "[json.exception.parse_error.101] parse error
+    // The message begins with the exception's name: "[json.exception.parse_error.101] parse error
     // at".
     const std::string_view what = e.what();
     const size_t begin = what.find("] ");
-    return Bad(InvalidArgument("is no valid JSON: {}",
+    return Bad(InvalidArgument("is not valid JSON: {}",
                                begin == what.npos ? what : what.substr(begin + 2)));
   }
 }

@@ -75,9 +75,9 @@ TEST_CASE("the binary must be that of the task") {
 TEST_CASE("every malformed TF_CONFIG is an error that names the field") {
   const std::pair<const char*, const char*> cases[] = {
       {"", "TF_CONFIG: is empty"},
-      {"{", "TF_CONFIG: is no valid JSON"},
+      {"{", "TF_CONFIG: is not valid JSON"},
       {"[]", "TF_CONFIG: a list where a dictionary"},
-      {"\xff\xfe", "TF_CONFIG: is no valid JSON"},
+      {"\xff\xfe", "TF_CONFIG: is not valid JSON"},
       {R"({"cluster": []})", "cluster: a list where"},
       {R"({"cluster": {"workers": ["a:1"]}})", "did you mean \"worker\"?"},
       {R"({"cluster": {"worker": "a:1"}})", "cluster.worker: a string where a list"},
@@ -88,17 +88,17 @@ TEST_CASE("every malformed TF_CONFIG is an error that names the field") {
       {R"({"cluster": {"worker": {"1": "a:1", "01": "b:1"}}})", "index 1 is named twice"},
       {R"({"cluster": {"worker": ["a:1"], "ps": ["a:1"]}})",
        "cluster.worker[0]: a:1 is the address of cluster.ps[0] too"},
-      {R"({"cluster": {"chief": ["a:1", "a:2"]}})", "cluster.chief: 2 tasks where at most one"},
+      {R"({"cluster": {"chief": ["a:1", "a:2"]}})", "cluster.chief: 2 tasks, but at most one"},
       {R"({"cluster": {"evaluator": ["a:1", "a:2"]}})", "cluster.evaluator: 2 tasks"},
       {R"({"cluster": {"chief": ["a:1"], "master": ["a:2"]}})", "name the same task"},
       {R"({"task": []})", "task: a list where"},
       {R"({"task": {"index": 0}})", "task.type: is missing"},
       {R"({"task": {"type": 3, "index": 0}})", "task.type: a number where a string"},
-      {R"({"task": {"type": "wrker", "index": 0}})", "task.type: \"wrker\" is no kind of task"},
+      {R"({"task": {"type": "wrker", "index": 0}})", "task.type: \"wrker\" is not a task type"},
       {R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": "one"}})",
        "task.index: \"one\" is not a number"},
       {R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 0.5}})",
-       "task.index: 0.5 is no task"},
+       "task.index: 0.5 is not a task index"},
       {R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": [0]}})",
        "task.index: a list where"},
       {R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": -2}})",
@@ -108,7 +108,7 @@ TEST_CASE("every malformed TF_CONFIG is an error that names the field") {
       {R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "ps", "index": 0}})",
        "cluster.ps is missing"},
       {R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "chief", "index": 1}})",
-       "task.index: 1 where there is at most one chief"},
+       "task.index: 1, but a cluster has at most one chief"},
       {R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 99999999999999999999}})",
        "task.index: "},
   };
@@ -122,7 +122,7 @@ TEST_CASE("every malformed TF_CONFIG is an error that names the field") {
   }
 }
 
-TEST_CASE("what is made is read back") {
+TEST_CASE("MakeTfConfig and ParseTfConfig are inverse") {
   ClusterSpec cluster = ParseTfConfig(kTutorial)->cluster;
   cluster.Set({Role::kEvaluator, 0}, {"::1", 9});
   const auto again = ParseTfConfig(MakeTfConfig(cluster, {Role::kPs, 0}));
