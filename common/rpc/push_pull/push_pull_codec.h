@@ -20,27 +20,28 @@ class MessageLite;
 
 namespace cohort {
 
-// The data path's messages: PushPullRequest and PushPullResponse of proto/parameter_server.proto,
-// written and read over slices without copying a payload. The frame is exactly the protobuf bytes
+// The messages of the data path: PushPullRequest and PushPullResponse of
+// proto/parameter_server.proto, written and read over slices without copying a payload. The frame
+// is exactly the protobuf bytes
 //
 //   0a <length> <header>  { 12 <length> <payload bytes> } ...  [ 1a <length> <shared> ]
 //
-// so any protobuf client can talk to it, in any order of the fields. Both ends reuse their memory:
-// in the steady state neither class allocates (gRPC itself does, for its slices).
+// so any protobuf client can exchange them, with the fields in any order. Both ends reuse their
+// memory: in the steady state neither class allocates (gRPC itself does, for its slices).
 //
-//   encoder.BeginPayload();                                 // what a server answers a pull with
+//   encoder.BeginPayload();                                 // a server answers a pull
 //   encoder.Append(block.buffer, block.offset, block.bytes);
 //   stream->Send(encoder.Finish(response_header));
 //
-//   COHORT_RETURN_IF_ERROR(decoder.Decode(std::move(frame), &request_header));  // any frame
-//   decoder.payload(0).CopyTo(destination);               // after its size() was checked
+//   COHORT_RETURN_IF_ERROR(decoder.Decode(std::move(frame), &request_header));
+//   decoder.payload(0).CopyTo(destination);                 // after checking its size()
 
-// The metadata by which a client of PushPull says which life of which server it means, and its
+// The metadata with which a client of PushPull names the server incarnation that it means, and its
 // value.
 inline constexpr char kPsIncarnationKey[] = "cohort-ps-incarnation";
 std::string IncarnationText(uint64_t incarnation);
 
-// What the codec did, for tests and benchmarks. One may be shared by many codecs and threads.
+// Counts of what the codec did, for tests and benchmarks. Many codecs and threads may share one.
 struct CodecCounters {
   std::atomic<int64_t> frames_encoded{0};
   std::atomic<int64_t> frames_decoded{0};
@@ -48,12 +49,12 @@ struct CodecCounters {
   std::atomic<int64_t> bytes_inlined{0};  // payload of small pieces, copied into the header's slice
   std::atomic<int64_t> bytes_copied{0};   // payload copied out by views and cursors
   std::atomic<int64_t> bytes_placed{0};   // payload copied into memory that both ends share
-  std::atomic<int64_t> allocations{0};    // times that memory of the codec grew
+  std::atomic<int64_t> allocations{0};    // how often the codec's memory grew
 };
 
-// Counts the slices that still refer to memory which is lent to frames: the owner may write it
-// again when idle(). Outlives the slices: wait for idle() (a moment after the peer has answered or
-// the stream is closed) before it is destroyed.
+// Counts the slices that still refer to memory that is lent to frames. The owner may write the
+// memory again when idle(). Must outlive the slices: wait for idle() before destroying it, which
+// comes shortly after the peer has answered or the stream is closed.
 class PayloadLoan {
  public:
   PayloadLoan() = default;
@@ -69,7 +70,8 @@ class PayloadLoan {
 // Builds one frame after another. Not thread-safe.
 class PushPullEncoder {
  public:
-  // Pieces shorter than this are copied into the header's slice: cheaper than a slice of their own.
+  // Pieces shorter than this are copied into the header's slice, which is cheaper than a slice of
+  // their own.
   static constexpr size_t kInlineBytes = 2048;
 
   explicit PushPullEncoder(CodecCounters* counters = nullptr) : counters_(counters) {}
@@ -77,25 +79,25 @@ class PushPullEncoder {
   PushPullEncoder(const PushPullEncoder&) = delete;
   PushPullEncoder& operator=(const PushPullEncoder&) = delete;
 
-  // Begins the next payload; what is appended until the next call makes its bytes.
+  // Begins the next payload. Everything appended until the next call belongs to it.
   void BeginPayload();
-  // Bytes [offset, offset + length) of a buffer, by reference: immutable while they are on their
-  // way.
+  // Appends bytes [offset, offset + length) of a buffer by reference. They must not change until
+  // they are sent.
   void Append(BufferRef buffer, size_t offset, size_t length);
-  // Bytes of the caller's, by reference: unchanged until loan->idle().
+  // Appends bytes of the caller by reference. They must not change until loan->idle().
   void AppendBorrowed(const void* data, size_t length, PayloadLoan* loan);
 
   size_t payload_count() const { return payload_bytes_.size(); }
   // Bytes of all payloads so far.
   size_t payload_bytes() const { return total_bytes_; }
 
-  // The frame of {1: header, 2: each payload} and, where it is not null, {3: shared}; the encoder
-  // is empty again.
+  // Returns the frame {1: header, 2: each payload} and, if `shared` is not null, {3: shared}. The
+  // encoder is empty again.
   Frame Finish(const google::protobuf::MessageLite& header,
                const google::protobuf::MessageLite* shared = nullptr);
-  // Drops what was appended.
+  // Drops everything appended.
   void Clear();
-  // Of an empty one: gives back the memory that more than `pieces` pieces or payloads have taken.
+  // For an empty encoder: frees memory that was used for more than `pieces` pieces or payloads.
   // Returns the bytes that it keeps.
   size_t Trim(size_t pieces);
 
@@ -105,7 +107,7 @@ class PushPullEncoder {
     PayloadLoan* loan;
     const uint8_t* data;
     size_t length;
-    size_t payload;  // which payload it belongs to
+    size_t payload;  // index of its payload
   };
 
   void Add(Piece piece);
@@ -125,12 +127,12 @@ class PushPullEncoder {
 };
 
 // The bytes of one payload within a decoded frame: a run of spans over slices. Valid as long as the
-// decoder holds the frame. Spans are aligned to nothing: copy before reading elements.
+// decoder holds the frame. Spans have no alignment: copy before reading elements.
 class PayloadView {
  public:
   PayloadView() = default;
   size_t size() const { return size_; }
-  // The bytes, where they lie in one piece (or are none); else null.
+  // The bytes if they lie in one piece (or there are none), else null.
   const uint8_t* contiguous() const;
   // Copies all bytes.
   void CopyTo(void* destination) const;
@@ -157,7 +159,7 @@ class PayloadCursor {
   size_t remaining() const { return remaining_; }
   // Copies the next `length` bytes, at most remaining().
   void Read(void* destination, size_t length);
-  // The next bytes that lie in one piece, at most `limit`; empty at the end.
+  // The next bytes that lie in one piece, at most `limit`. Empty at the end.
   std::span<const uint8_t> Next(size_t limit);
 
  private:
@@ -171,18 +173,18 @@ class PayloadCursor {
 // later can be kept with its decoder.
 class PushPullDecoder {
  public:
-  // More payloads than this in one frame are refused.
+  // A frame with more payloads is refused.
   static constexpr size_t kMaxPayloads = size_t{1} << 20;
-  // A header (all of its parts together) and a word about shared payloads have at most so many
-  // bytes: read, they take a multiple of it.
+  // The size limit of the header (all of its parts together) plus the field about shared payloads.
+  // Parsed, they take a multiple of their size.
   static constexpr size_t kMaxHeaderBytes = size_t{4} << 20;
 
-  // `small`: takes no memory before it needs it.
+  // `small`: allocates no memory until it is needed.
   explicit PushPullDecoder(CodecCounters* counters = nullptr, bool small = false)
       : counters_(counters) {
     if (small) return;
-    // Enough for usual frames, so that one that is cut into more slices, or crosses them with its
-    // header, allocates nothing late.
+    // Enough for usual frames. A frame with more slices, or a header that crosses slices, then does
+    // not allocate late.
     slices_.reserve(256);
     scratch_.reserve(4096);
     shared_.reserve(1024);
@@ -190,10 +192,10 @@ class PushPullDecoder {
   PushPullDecoder(PushPullDecoder&&) = default;
   PushPullDecoder& operator=(PushPullDecoder&&) = default;
 
-  // Takes the frame and replaces `header` (a PushPullHeader or PushPullResponseHeader; absent:
-  // empty) and the payloads. Accepts what protobuf's own parser accepts, with unknown fields
-  // skipped. InvalidArgument where it would not, or beyond kMaxPayloads or kMaxHeaderBytes; then
-  // there are no payloads and `header` is unspecified but valid.
+  // Takes the frame and replaces `header` (a PushPullHeader or PushPullResponseHeader; missing:
+  // empty) and the payloads. Accepts what protobuf's own parser accepts, and skips unknown fields.
+  // Error: InvalidArgument if protobuf would refuse it, or beyond kMaxPayloads or kMaxHeaderBytes.
+  // Then there are no payloads, and `header` is unspecified but valid.
   absl::Status Decode(Frame frame, google::protobuf::MessageLite* header);
 
   size_t payload_count() const { return payloads_.size(); }
@@ -201,13 +203,14 @@ class PushPullDecoder {
   PayloadView payload(size_t index) const;
   // Bytes of all payloads.
   size_t payload_bytes() const { return payload_bytes_; }
-  // Of the whole frame, which is kept until Clear, and of this decoder's own memory, which is kept.
+  // Bytes of the whole frame, kept until Clear, and of the decoder's own memory, which stays
+  // allocated.
   size_t frame_bytes() const { return frame_bytes_; }
   size_t own_bytes() const {
     return slices_.capacity() * sizeof(grpc::Slice) + payloads_.capacity() * sizeof(Range) +
            scratch_.capacity() + shared_.capacity();
   }
-  // Field 3, a v1.SharedPayload: whether it is there, and its bytes.
+  // Field 3, a v1.SharedPayload: its presence and its bytes.
   bool has_shared() const { return has_shared_; }
   std::span<const uint8_t> shared() const { return shared_; }
   // Drops the frame, so that its memory can be used again.

@@ -262,7 +262,7 @@ TEST_CASE("headers and words about shared payloads are refused unread where they
   CHECK_THAT(refused(two + std::string("\x0a\x01\x00", 3)),
              Catch::Contains("a header that is too long"));
   CHECK_THAT(refused(two + std::string("\x1a\x01\x00", 3)),
-             Catch::Contains("a word about shared payloads that is too long"));
+             Catch::Contains("a shared-payload field that is too long"));
   CHECK(decoder.Decode(FrameOf(two), &header).ok());
 }
 

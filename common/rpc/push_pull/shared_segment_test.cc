@@ -76,7 +76,7 @@ TEST_CASE("what is no segment is not even opened") {
   const absl::Status status =
       SharedSegment::Open(Pid(), static_cast<uint32_t>(file), 7, 4096).status();
   CHECK(absl::IsInvalidArgument(status));
-  CHECK_THAT(std::string(status.message()), Catch::Contains("is no shared segment"));
+  CHECK_THAT(std::string(status.message()), Catch::Contains("is not a shared segment"));
   char events[1024];
   CHECK(read(watch, events, sizeof(events)) < 0);
   // The watch sees what it is there for.

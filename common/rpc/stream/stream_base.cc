@@ -48,7 +48,7 @@ void StreamBase::Close(absl::Status status) {
 }
 
 void StreamBase::Abort() {
-  Break(Cancelled("the stream with {} was aborted here", peer().address));
+  Break(Cancelled("this end aborted the stream with {}", peer().address));
 }
 
 void StreamBase::Break(absl::Status why) {
@@ -56,7 +56,7 @@ void StreamBase::Break(absl::Status why) {
   {
     MutexLock lock(&mu_);
     if (finished_ || !break_status_.ok()) return;
-    // A last word that is on its way stays the last word; the cancel only hurries it.
+    // If a finish operation is in flight, its status stays; the cancel only speeds it up.
     if (!finishing_) break_status_ = std::move(why);
     broken_ = true;
     queue_.Clear();
@@ -67,8 +67,8 @@ void StreamBase::Break(absl::Status why) {
   Run(std::move(step));
 }
 
-// What was put off is made up for with whatever goes to the peer, and where the stream ends: only a
-// read notices that.
+// Starts a delayed read together with the next write, or at the end of the stream, which only a
+// read notices.
 StreamBase::Step StreamBase::NextStep() {
   Step step;
   step.op = NextSend(&step.frame);
@@ -151,20 +151,20 @@ void StreamBase::OnRead(bool ok) {
   if (!ok) return EndReads();
   Frame frame = std::move(read_frame_);
   if (!muted_.load(std::memory_order_relaxed)) {
-    // A read tells the peer at once how much it may send now: ahead of an answer that comes soon
-    // (read_early_below), else with the answer that is sent here.
+    // A read tells the peer at once how much it may send. It starts before the handler if an answer
+    // usually comes soon (read_early_below), else with the answer that the handler sends.
     const bool early = answer_time_.IsShort();
     if (early) StartRead(&read_frame_, read_event_.Arm());
     if (answer_time_.measured()) answer_time_.OnFrame(AnswerTime::Clock::now());
     handler_->OnFrame(std::move(frame));
     if (early || (!handler_->ExpectsMore() && DelayRead())) return;
   }
-  // A server that has closed reads no further; a client drains what comes until the end.
+  // A server that has closed stops reading. A client drains frames until the end.
   if (muted_.load(std::memory_order_relaxed) && !EndOfReadsBreaks()) return EndReads();
   StartRead(&read_frame_, read_event_.Arm());
 }
 
-// False where the stream is ending: the end is noticed by a read.
+// Returns false if the stream is ending, because only a read notices the end.
 bool StreamBase::DelayRead() {
   MutexLock lock(&mu_);
   if (closing_ || broken_ || finishing_) return false;

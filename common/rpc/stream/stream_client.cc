@@ -17,7 +17,7 @@
 namespace cohort {
 namespace {
 
-// IP literals bypass the resolver, with its caches and its pauses.
+// IP literals bypass the resolver with its caches and delays.
 std::string ToTarget(const std::string& address) {
   if (address.starts_with("unix:")) return address;
   if (address.starts_with('[')) return "ipv6:" + address;
@@ -61,7 +61,7 @@ class ClientStream final : public StreamBase {
     if (!closing_ || broken_ || half_closed_) return SendOp::kNone;
     half_closed_ = true;
     if (close_status_.ok()) return SendOp::kHalfClose;
-    // gRPC has no way to tell a server why.
+    // gRPC cannot tell a server why.
     broken_ = true;
     return SendOp::kCancel;
   }
@@ -99,7 +99,7 @@ class ClientStream final : public StreamBase {
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
   grpc::Status final_status_;
   Event started_event_{this, static_cast<Event::Method>(&ClientStream::OnStarted)};
-  // Of the loop's thread.
+  // Used by the loop's thread only.
   CompletionLoop::TimerId timer_ = 0;
   bool connected_ = false;
 };
