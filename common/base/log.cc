@@ -165,7 +165,7 @@ absl::StatusOr<std::unique_ptr<Logger>> Logger::Create(const LogOptions& options
         ::open(options.file.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
     if (!probe.ok() && errno == ENXIO) {
       return WithExitCode(
-          FailedPrecondition("the log file {} cannot be opened: it is a FIFO that nobody reads",
+          FailedPrecondition("the log file {} cannot be opened: it is a FIFO that has no reader",
                              options.file),
           ExitCode::kCantCreate);
     }

@@ -28,7 +28,7 @@ TEST_CASE("the nearest name is suggested, and no distant one") {
 TEST_CASE("a suggestion reads as a question") {
   REQUIRE(DidYouMean("worke", {"chief", "worker", "ps"}) == "; did you mean \"worker\"?");
   REQUIRE(DidYouMean("xyzzy", {"chief", "worker", "ps"}).empty());
-  // A short name is not suggested for whatever else is short.
+  // A short name is not suggested for every other short name.
   REQUIRE(DidYouMean("x", {"ps", "a"}).empty());
 }
 

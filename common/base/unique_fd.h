@@ -7,8 +7,8 @@
 
 namespace cohort {
 
-// A file descriptor that is closed with its owner. Negative: there is none, as open(2) and its like
-// say where they fail; errno is theirs until something is closed.
+// Owns a file descriptor and closes it. Negative: none, as open(2) and similar calls return on
+// failure. errno keeps their error until something is closed.
 class UniqueFd {
  public:
   UniqueFd() = default;

@@ -18,7 +18,7 @@ TEST_CASE("addresses are read and written") {
   REQUIRE(v6->ToString() == "[fe80::1%eth0]:80");
 }
 
-TEST_CASE("a malformed address says what is wrong with it") {
+TEST_CASE("the error of a malformed address names the mistake") {
   const std::pair<const char*, const char*> cases[] = {
       {"", "has no host"},
       {"host", "has no port"},
@@ -43,7 +43,7 @@ TEST_CASE("a malformed address says what is wrong with it") {
   }
 }
 
-TEST_CASE("loopback is known by its name or literal") {
+TEST_CASE("loopback is recognized by name or literal") {
   for (const char* host : {"localhost", "127.0.0.1", "127.1.2.3", "::1"}) REQUIRE(IsLoopback(host));
   for (const char* host : {"127.0.0.1.example.com", "127.example", "10.0.0.1", "host", "::", ""}) {
     INFO(host);
@@ -51,7 +51,7 @@ TEST_CASE("loopback is known by its name or literal") {
   }
 }
 
-TEST_CASE("what is bound to") {
+TEST_CASE("the address to listen on") {
   const Address far{"host3", 2222};
   REQUIRE(*BindAddress("", far) == Address{"0.0.0.0", 2222});
   REQUIRE(*BindAddress("", {"localhost", 2222}) == Address{"localhost", 2222});

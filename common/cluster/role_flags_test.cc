@@ -21,7 +21,7 @@ constexpr char kFar[] =
 constexpr char kPs[] = R"({"cluster": {"ps": ["localhost:2", "localhost:3"]},
                            "task": {"type": "ps", "index": 1}})";
 
-TEST_CASE("a task learns about itself from its flags and TF_CONFIG") {
+TEST_CASE("a task reads its role and settings from flags and TF_CONFIG") {
   RoleFlags flags;
   FlagSet set("cohort-ps", "x");
   AddRoleFlags(&set, &flags);

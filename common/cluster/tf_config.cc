@@ -45,7 +45,7 @@ absl::StatusOr<int> ParseIndex(const Json& value, std::string_view field) {
                              text);
     }
   } else {
-    return InvalidArgument("{}: a {} where a number should be", field, Kind(value));
+    return InvalidArgument("{}: expected a number, found a {}", field, Kind(value));
   }
   if (index < 0) {
     return InvalidArgument("{}: {} is negative; tasks are counted 0, 1, ...", field, index);
@@ -85,8 +85,7 @@ class ClusterReader {
   absl::Status ReadDictionary(Role role, const std::string& field, const Json& dictionary) {
     if (!dictionary.is_object()) {
       return InvalidArgument(
-          "{}: a {} where a list of addresses, or a dictionary of them by index, "
-          "should be",
+          "{}: expected a list of addresses, or a dictionary of addresses by index, found a {}",
           field, Kind(dictionary));
     }
     for (const auto& [key, value] : dictionary.items()) {
@@ -102,7 +101,7 @@ class ClusterReader {
 
   absl::Status ReadTask(Task task, const std::string& field, const Json& value) {
     if (!value.is_string()) {
-      return InvalidArgument("{}: a {} where an address \"host:port\" should be", field,
+      return InvalidArgument("{}: expected an address \"host:port\", found a {}", field,
                              Kind(value));
     }
     auto address = ParseAddress(value.get_ref<const std::string&>());
@@ -124,7 +123,7 @@ absl::StatusOr<std::optional<Task>> ReadTaskSection(const Json& root) {
   const auto it = root.find("task");
   if (it == root.end() || it->is_null()) return std::nullopt;
   if (!it->is_object()) {
-    return InvalidArgument("task: a {} where {{\"type\": ..., \"index\": ...}} should be",
+    return InvalidArgument("task: expected {{\"type\": ..., \"index\": ...}}, found a {}",
                            Kind(*it));
   }
   const auto type = it->find("type");
@@ -134,7 +133,7 @@ absl::StatusOr<std::optional<Task>> ReadTaskSection(const Json& root) {
     return InvalidArgument("task.type: is missing (chief, worker, ps or evaluator)");
   }
   if (!type->is_string()) {
-    return InvalidArgument("task.type: a {} where a string should be", Kind(*type));
+    return InvalidArgument("task.type: expected a string, found a {}", Kind(*type));
   }
   Task task;
   COHORT_ASSIGN_OR_RETURN(task.role, ParseRole(type->get<std::string>(), "task.type"));
@@ -164,11 +163,11 @@ absl::Status CheckTask(const ClusterSpec& cluster, Task task) {
 }
 
 absl::StatusOr<TfConfig> Read(const Json& root) {
-  if (!root.is_object()) return InvalidArgument("a {} where a dictionary should be", Kind(root));
+  if (!root.is_object()) return InvalidArgument("expected a dictionary, found a {}", Kind(root));
   TfConfig config;
   if (const auto it = root.find("cluster"); it != root.end() && !it->is_null()) {
     if (!it->is_object()) {
-      return InvalidArgument("cluster: a {} where a dictionary by task type should be", Kind(*it));
+      return InvalidArgument("cluster: expected a dictionary by task type, found a {}", Kind(*it));
     }
     ClusterReader reader;
     for (const auto& [name, value] : it->items()) {

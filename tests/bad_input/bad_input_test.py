@@ -34,7 +34,7 @@ TF_CONFIG = [
     ("unset", "ps", None, "is empty", "TF_CONFIG", r'it should be \{"cluster"'),
     ("blank", "ps", " \n", "is empty", "TF_CONFIG", r'it should be \{"cluster"'),
     ("torn", "ps", '{"cluster": ', "not valid JSON", "line 1, column 13", r"expected '\['"),
-    ("a list", "ps", "[]", "a list", "TF_CONFIG", "where a dictionary should be"),
+    ("a list", "ps", "[]", "a list", "TF_CONFIG", "expected a dictionary"),
     ("cluster is a list", "ps", '{"cluster": [], %s}' % PS0, "a list", "cluster", "a dictionary by task type"),
     ("job is a word", "ps", '{"cluster": {"ps": "a:1"}, %s}' % PS0, "a string", r"cluster\.ps",
      "list of addresses"),

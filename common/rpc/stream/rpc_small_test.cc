@@ -17,7 +17,7 @@ namespace {
 
 using Catch::Contains;
 
-TEST_CASE("an end knows whether it answers soon") {
+TEST_CASE("an end measures whether it answers soon") {
   AnswerTime time(std::chrono::microseconds(50));
   AnswerTime::Clock::time_point now{std::chrono::seconds(1)};
   const auto answer_after = [&](std::chrono::microseconds took, int times) {
@@ -26,13 +26,13 @@ TEST_CASE("an end knows whether it answers soon") {
       now += took;
       time.OnSend(now);
       now += std::chrono::seconds(1);
-      time.OnSend(now);  // no answer: it was given
+      time.OnSend(now);  // not an answer: the frame was answered
     }
     return time.IsShort();
   };
   CHECK(time.IsShort());
   CHECK(answer_after(std::chrono::microseconds(10), 100));
-  CHECK(answer_after(std::chrono::seconds(10), 1));  // once is nothing
+  CHECK(answer_after(std::chrono::seconds(10), 1));  // one long pause changes nothing
   CHECK_FALSE(answer_after(std::chrono::microseconds(100), 20));
   CHECK_FALSE(answer_after(std::chrono::seconds(10), 100));
   CHECK(answer_after(std::chrono::microseconds(10), 20));
@@ -65,7 +65,7 @@ TEST_CASE("a status keeps its code, message and failure on both wires") {
   CHECK_FALSE(GetFailure(garbled).has_value());
 }
 
-TEST_CASE("a connection that cannot be made or is lost is described in plain words") {
+TEST_CASE("a failed or lost connection gets a plain message") {
   const auto plain = [](const char* message) {
     const auto status = FromGrpcStatus({grpc::StatusCode::UNAVAILABLE, message}, "");
     CHECK(absl::IsUnavailable(status));
@@ -112,7 +112,7 @@ TEST_CASE("control messages in frames") {
              Contains("cohort.v1.ChiefToWorker") && Contains("7 bytes"));
 }
 
-TEST_CASE("a polling thread finishes what it has begun, with the gRPC that this is made for") {
+TEST_CASE("a polling thread finishes what it has begun with gRPC 1.51") {
   CHECK(PrepareTransportProcess() == grpc::Version().starts_with("1.51."));
 }
 
