@@ -1,12 +1,14 @@
+#include "common/rpc/push_pull/push_pull_decoder.h"
+
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/message_lite.h>
 
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <utility>
 
 #include "common/base/status.h"
-#include "common/rpc/push_pull/push_pull_codec.h"
 
 namespace cohort {
 namespace {
