@@ -30,7 +30,7 @@ class ServerStream final : public StreamBase {
 
   void Close(absl::Status status) override;
   void Abort() override;
-  Peer peer() const override { return {context_.peer()}; }
+  StreamPeer peer() const override { return {context_.peer()}; }
   std::string metadata(const std::string& key) const override;
 
  protected:

@@ -15,7 +15,7 @@ namespace cohort {
 class CompletionLoop;
 
 // The other end of a stream. What certificates prove about it will be added here.
-struct Peer {
+struct StreamPeer {
   // "ipv4:127.0.0.1:4711" or "unix:/path" at a server; the dialed address at a client.
   std::string address;
 
@@ -67,7 +67,7 @@ class Stream {
   // Ends the stream at once and drops what is queued. The OnClosed of the peer gets Unavailable or
   // Cancelled.
   virtual void Abort() = 0;
-  virtual Peer peer() const = 0;
+  virtual StreamPeer peer() const = 0;
   // At a server: the metadata that the client sent under this key when it opened the stream; "" if
   // none.
   virtual std::string metadata(const std::string& key) const { return ""; }

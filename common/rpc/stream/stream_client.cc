@@ -46,7 +46,7 @@ class ClientStream final : public StreamBase {
     call_->StartCall(started_event_.Arm());
   }
 
-  Peer peer() const override { return {address_}; }
+  StreamPeer peer() const override { return {address_}; }
 
  protected:
   void StartRead(Frame* frame, void* tag) override { call_->Read(&frame->bytes(), tag); }
