@@ -27,7 +27,6 @@ class Chief {
   struct Options {
     JobRunnerOptions job;       // clock and progress are the chief's own
     std::string admin_address;  // "" = none
-    bool allow_insecure = false;
     ProgressLine::Options progress;
     ProgressLine::Output progress_output;
     std::function<void()> on_outcome;  // there is an outcome() before the end; may be empty

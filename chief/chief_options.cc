@@ -49,14 +49,13 @@ absl::StatusOr<Chief::Options> MakeChiefOptions(const ChiefFlags& flags, const R
   }
   job.finished_ok = flags.finished_ok;
   job.takeover = flags.takeover;
-  job.allow_insecure = flags.role.allow_insecure;
+  job.security = context.security;
   job.task_timeout_s = flags.task_timeout_s;
   job.chief_incarnation = context.incarnation;
   job.log = context.log.get();
   if (flags.role.admin_port >= 0) {
     options.admin_address = fmt::format("127.0.0.1:{}", flags.role.admin_port);
   }
-  options.allow_insecure = flags.role.allow_insecure;
   return options;
 }
 

@@ -24,7 +24,7 @@ absl::StatusOr<int> Run(const ChiefFlags& flags) {
   COHORT_ASSIGN_OR_RETURN(Chief::Options options,
                           MakeChiefOptions(flags, context, std::getenv("COHORT_DATA_DIR")));
   options.job.launched = LaunchTime(std::getenv("COHORT_LAUNCHED_NS"));
-  options.progress = ProgressLine::For(STDOUT_FILENO);
+  options.progress = ProgressLine::OptionsFor(STDOUT_FILENO);
   options.progress_output = [](std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
@@ -42,7 +42,7 @@ absl::StatusOr<int> Run(const ChiefFlags& flags) {
 }  // namespace cohort
 
 int main(int argc, char** argv) {
-  cohort::ExplainWhatNobodyCatches("cohort-chief");
+  cohort::InstallTerminateHandler("cohort-chief");
   cohort::ChiefFlags options;
   cohort::FlagSet flags("cohort-chief", "The chief of a Cohort cluster: trains a job.");
   cohort::AddChiefFlags(&flags, &options);

@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(Options options) {
   if (!o.admin_address.empty()) {
     AdminServer::Options admin;
     admin.address = o.admin_address;
-    admin.allow_insecure = o.allow_insecure;
+    admin.security = o.security;
     admin.metrics = [e = evaluator.get()] { return e->registry_.Text(); };
     admin.status = [e = evaluator.get()] { return e->StatusText(); };
     COHORT_ASSIGN_OR_RETURN(evaluator->admin_, AdminServer::Start(std::move(admin)));
@@ -172,7 +172,7 @@ Evaluator::Options MakeEvaluatorOptions(const EvaluatorFlags& flags, const RoleC
   if (flags.role.admin_port >= 0) {
     options.admin_address = fmt::format("127.0.0.1:{}", flags.role.admin_port);
   }
-  options.allow_insecure = flags.role.allow_insecure;
+  options.security = context.security;
   options.threads = context.threads;
   options.latest_only = flags.latest_only;
   options.once = flags.once;

@@ -14,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
+#include "common/cluster/security.h"
 #include "common/cluster/wait_list.h"
 #include "common/report/reporter.h"
 #include "evaluator/checkpoint_evaluator.h"
@@ -35,7 +36,7 @@ class Evaluator {
     std::string log_dir;  // "": only printed
     std::string data_dir;
     std::string admin_address;  // "": no admin port
-    bool allow_insecure = false;
+    std::shared_ptr<const Security> security = Security::LoopbackOnly();
     int threads = 1;
     bool latest_only = false;
     bool once = false;                 // the newest valid checkpoint, whatever was evaluated before

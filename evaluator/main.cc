@@ -32,7 +32,7 @@ absl::StatusOr<int> Run(const EvaluatorFlags& flags) {
 }  // namespace cohort
 
 int main(int argc, char** argv) {
-  cohort::ExplainWhatNobodyCatches("cohort-evaluator");
+  cohort::InstallTerminateHandler("cohort-evaluator");
   cohort::EvaluatorFlags options;
   cohort::FlagSet flags("cohort-evaluator", "Evaluates the checkpoints of a Cohort job.");
   cohort::AddEvaluatorFlags(&flags, &options);

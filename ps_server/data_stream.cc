@@ -61,7 +61,7 @@ DataStream::DataStream(PsCore* core, CodecCounters* counters, size_t max_request
       arena_memory_(std::make_unique<char[]>(kArenaBytes)),
       arena_(ArenaIn(arena_memory_.get())),
       held_(held, stream_),
-      on_unix_socket_(stream_->peer().starts_with("unix:")) {
+      on_unix_socket_(stream_->peer().uses_unix_socket()) {
   ResetHeaders();
 }
 

@@ -23,7 +23,7 @@ class RecordingStream : public Stream {
   size_t queued_bytes() const override { return 0; }
   void Close(absl::Status status) override { closed = std::move(status); }
   void Abort() override {}
-  std::string peer() const override { return "ipv4:127.0.0.1:1"; }
+  StreamPeer peer() const override { return {"ipv4:127.0.0.1:1"}; }
 
   int answers = 0;
   std::optional<absl::Status> closed;

@@ -43,7 +43,7 @@ absl::StatusOr<int> Run(const PsFlags& flags) {
 }  // namespace cohort
 
 int main(int argc, char** argv) {
-  cohort::ExplainWhatNobodyCatches("cohort-ps");
+  cohort::InstallTerminateHandler("cohort-ps");
   cohort::PsFlags options;
   cohort::FlagSet flags("cohort-ps", "A parameter server of Cohort.");
   cohort::AddPsFlags(&flags, &options);

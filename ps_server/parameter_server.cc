@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
 absl::Status ParameterServer::Listen() {
   StreamServer::Options listen;
   listen.listen = options_.listen;
-  listen.allow_insecure = options_.allow_insecure;
+  listen.security = options_.security;
   listen.threads = options_.threads;
   listen.transport.SetOwnCore(options_.own_core);
   core_->metrics()->reads_early->Set(listen.transport.may_read_early() ? 1 : 0);
@@ -94,7 +94,7 @@ absl::Status ParameterServer::Listen() {
   if (options_.admin_address.empty()) return absl::OkStatus();
   AdminServer::Options admin;
   admin.address = options_.admin_address;
-  admin.allow_insecure = options_.allow_insecure;
+  admin.security = options_.security;
   admin.metrics = [this] { return registry_.Text(); };
   admin.status = [this] { return core_->StatusText(); };
   COHORT_ASSIGN_OR_RETURN(admin_, AdminServer::Start(std::move(admin)));
@@ -174,7 +174,7 @@ ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleConte
   if (flags.role.admin_port >= 0) {
     options.admin_address = fmt::format("127.0.0.1:{}", flags.role.admin_port);
   }
-  options.allow_insecure = flags.role.allow_insecure;
+  options.security = context.security;
   options.threads = context.threads;
   options.own_core = context.own_core;
   options.incarnation = context.incarnation;

@@ -16,6 +16,7 @@
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/serial_thread.h"
+#include "common/cluster/security.h"
 #include "common/cluster/task_run.h"
 #include "common/tablet/apply_log.h"
 #include "common/tablet/apply_pool.h"
@@ -36,7 +37,7 @@ class ParameterServer : public ServingTask {
   struct Options {
     std::vector<std::string> listen;  // "host:port", "unix:/path"
     std::string admin_address;        // "": no admin port
-    bool allow_insecure = false;
+    std::shared_ptr<const Security> security = Security::LoopbackOnly();
     int threads = 1;
     bool own_core = false;  // TransportOptions::SetOwnCore
     uint32_t index = 0;

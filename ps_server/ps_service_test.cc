@@ -221,7 +221,7 @@ TEST_CASE("a push that is meant for another server, or another life of this one,
   for (const char* other : {"0000000000000038", "37", "x"}) {
     const absl::Status refused = push(100, other);
     CHECK(absl::IsUnavailable(refused));
-    CHECK_THAT(refused.ToString(), Catch::Contains("another life of this one"));
+    CHECK_THAT(refused.ToString(), Catch::Contains("another incarnation of this one"));
   }
   CHECK_THAT(ps.server->metrics().Text(), Catch::Contains("cohort_ps_refused_streams_total 3\n"));
   CHECK(push(100, "0000000000000037").ok());  // 55: itself

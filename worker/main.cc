@@ -37,7 +37,7 @@ absl::StatusOr<int> Run(const WorkerFlags& flags) {
 }  // namespace cohort
 
 int main(int argc, char** argv) {
-  cohort::ExplainWhatNobodyCatches("cohort-worker");
+  cohort::InstallTerminateHandler("cohort-worker");
   cohort::WorkerFlags options;
   cohort::FlagSet flags("cohort-worker", "A worker of Cohort: runs the steps of a job.");
   cohort::AddWorkerFlags(&flags, &options);

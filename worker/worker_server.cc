@@ -20,7 +20,7 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options option
   RemoteAccessOptions remote;
   remote.exchange = o.exchange;
   remote.host_id = o.host_id;
-  remote.allow_insecure = o.allow_insecure;
+  remote.security = o.security;
   remote.own_core = o.own_core;
   server->remote_ = std::make_unique<RemoteAccess>(remote);
   WorkerCore::Options core;
@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options option
 absl::Status WorkerServer::Listen() {
   StreamServer::Options listen;
   listen.listen = options_.listen;
-  listen.allow_insecure = options_.allow_insecure;
+  listen.security = options_.security;
   listen.threads = 1;
   listen.thread_name = "control";
   listen.health_services = {"cohort.v1.Worker"};
@@ -56,7 +56,7 @@ absl::Status WorkerServer::Listen() {
   if (options_.admin_address.empty()) return absl::OkStatus();
   AdminServer::Options admin;
   admin.address = options_.admin_address;
-  admin.allow_insecure = options_.allow_insecure;
+  admin.security = options_.security;
   admin.metrics = [this] { return registry_.Text(); };
   admin.status = [this] { return core_->StatusText(); };
   COHORT_ASSIGN_OR_RETURN(admin_, AdminServer::Start(std::move(admin)));
@@ -187,7 +187,7 @@ WorkerServer::Options MakeServerOptions(const WorkerFlags& flags, const RoleCont
   if (flags.role.admin_port >= 0) {
     options.admin_address = fmt::format("127.0.0.1:{}", flags.role.admin_port);
   }
-  options.allow_insecure = flags.role.allow_insecure;
+  options.security = context.security;
   options.threads = context.threads;
   options.own_core = context.own_core;
   options.index = context.task.index;

@@ -15,6 +15,7 @@
 #include "common/base/log.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
+#include "common/cluster/security.h"
 #include "common/cluster/task_run.h"
 #include "common/exchange/remote_access.h"
 #include "worker/step_loop.h"
@@ -34,7 +35,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   struct Options {
     std::vector<std::string> listen;  // "host:port"
     std::string admin_address;        // "": no admin port
-    bool allow_insecure = false;
+    std::shared_ptr<const Security> security = Security::LoopbackOnly();
     int threads = 1;        // of the step's kernels
     bool own_core = false;  // TransportOptions::SetOwnCore
     int index = 0;

@@ -18,6 +18,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/cluster/cluster_spec.h"
+#include "common/cluster/security.h"
 #include "common/graph/program.h"
 #include "common/tensor/tensor.h"
 
@@ -44,7 +45,7 @@ struct CoordinatorOptions {
   // Of checkpoint_dir, where the caller has taken it; null: Start does. Let go with the
   // coordinator.
   std::shared_ptr<DirectoryLock> lock;
-  bool allow_insecure = false;      // plaintext beyond loopback
+  std::shared_ptr<const Security> security = Security::LoopbackOnly();
   uint64_t seed = 0;                // of the job
   uint32_t pull_ahead = 0;          // above 0: Unimplemented
   uint32_t closures_in_flight = 0;  // per worker; 0: the default

@@ -155,7 +155,7 @@ absl::StatusOr<std::string> ClusterCoordinator::Impl::TakeDirectory() {
 absl::Status ClusterCoordinator::Impl::Start() {
   COHORT_RETURN_IF_ERROR(CheckOptions());
   const auto token = TakeDirectory();
-  COHORT_RETURN_IF_ERROR(RoomMayCome(token.status()));
+  COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(token.status()));
   COHORT_ASSIGN_OR_RETURN(const auto records,
                           ReadJournalOf(options_.checkpoint_dir, JournalDirectory()));
   if (records.empty()) {
@@ -176,7 +176,7 @@ absl::Status ClusterCoordinator::Impl::Start() {
   }
   TaskLinks::Options links{.workers = Addresses(options_.cluster, Role::kWorker),
                            .ps = Addresses(options_.cluster, Role::kPs),
-                           .allow_insecure = options_.allow_insecure};
+                           .security = options_.security};
   COHORT_ASSIGN_OR_RETURN(links_, TaskLinks::Create(links, &loop_, LinkCallbacks()));
   loop_.Start("control");
   loop_.Post([this] { Tick(); });

@@ -133,7 +133,7 @@ void JournalThread::Run() {
     if (!Check()) continue;
     if (take) {
       auto generation = CreateJournal(heard);
-      if (!generation.ok()) generation = RoomMayCome(generation.status());
+      if (!generation.ok()) generation = TempFailIfDiskFull(generation.status());
       callbacks_.on_generation(std::move(generation));
     }
     if (read) callbacks_.on_recovered(ReadAll());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/cluster/cluster_spec.h"
+#include "common/cluster/security.h"
 #include "common/rpc/stream/completion_loop.h"
 #include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/stream.h"
@@ -30,7 +31,7 @@ class TaskLinks {
   struct Options {
     std::vector<std::string> workers;  // addresses by index
     std::vector<std::string> ps;
-    bool allow_insecure = false;
+    std::shared_ptr<const Security> security = Security::LoopbackOnly();
     std::chrono::milliseconds redial_after{100};
   };
 

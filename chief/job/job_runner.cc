@@ -55,13 +55,13 @@ void JobRunner::Tell(const absl::StatusOr<JobReport>& outcome) {
 }
 
 absl::Status JobRunner::RunPlan() {
-  COHORT_RETURN_IF_ERROR(RoomMayCome(TakeDirectory()));
+  COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(TakeDirectory()));
   Do("reading what " + checkpoint_dir_ + " holds");
-  COHORT_RETURN_IF_ERROR(RoomMayCome(LookAtDirectory()));
+  COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(LookAtDirectory()));
   if (report_.found_finished.has_value()) return absl::OkStatus();
   if (!log_dir_.empty()) {
     auto reporter = Reporter::Open(log_dir_, options_.clock);
-    COHORT_RETURN_IF_ERROR(RoomMayCome(reporter.status()));
+    COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(reporter.status()));
     reporter_ = *std::move(reporter);
   }
   report_.log_dir = log_dir_;
@@ -99,7 +99,7 @@ absl::Status JobRunner::StartCluster() {
   options.chief_incarnation = options_.chief_incarnation;
   options.takeover = options_.takeover;
   options.lock = lock_;
-  options.allow_insecure = options_.allow_insecure;
+  options.security = options_.security;
   options.seed = spec.seed();
   options.pull_ahead = spec.strategy().pull_ahead();
   options.closures_in_flight = spec.strategy().closures_in_flight();
@@ -190,7 +190,7 @@ absl::Status JobRunner::MustCheckpoint(bool finished) {
   // It may be for a server that is lost, which is raised here.
   const absl::Status raised = cluster_->Join();
   // A server that lacks memory must not look like a disk that lacks room.
-  return raised.ok() ? RoomMayCome(status) : raised;
+  return raised.ok() ? TempFailIfDiskFull(status) : raised;
 }
 
 absl::Status JobRunner::TrainAll() {

@@ -19,6 +19,7 @@
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/checkpoint/checkpoint_directory.h"
+#include "common/cluster/security.h"
 #include "common/report/progress.h"
 #include "common/report/reporter.h"
 
@@ -36,7 +37,7 @@ struct JobRunnerOptions {
   std::string fresh_id;        // of the runs that are one: only the first of them deletes
   bool finished_ok = false;    // a directory that holds this job finished is no error
   bool takeover = false;
-  bool allow_insecure = false;
+  std::shared_ptr<const Security> security = Security::LoopbackOnly();
   double task_timeout_s = 0;  // 0: the job file's
   uint64_t chief_incarnation = 0;
   TimePoint launched;  // of the cluster, for the report; default: not told

@@ -5,7 +5,7 @@
 namespace cohort {
 namespace {
 
-// A ManualClock starts here: an hour after the epoch of steady_clock, at a date that is easy to
+// A ManualClock starts here: one hour after the epoch of steady_clock, at a date that is easy to
 // read.
 constexpr std::chrono::hours kManualStart(1);
 constexpr int64_t kManualUnixMicros = 1'767'225'600'000'000;  // 2026-01-01T00:00:00Z

@@ -8,20 +8,20 @@
 
 namespace cohort {
 
-// Monotonic time: of one process, without meaning beyond it. The type is steady_clock's, so that
-// CondVar::WaitUntil takes it.
+// Monotonic time of one process; it has no meaning in another process. The type is that of
+// steady_clock, so that CondVar::WaitUntil takes it.
 using TimePoint = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 
 inline double ToSeconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 
-// The longest time that anybody may ask for, 31 years: any sum of a few and of the present can be
-// held. What users write is refused beyond it (FlagSet::AddSeconds, the check of job files).
+// The longest duration that a user may request: 31 years. The sum of the present and a few such
+// durations does not overflow. FlagSet::AddSeconds and the check of job files refuse longer ones.
 inline constexpr double kMaxSeconds = 1e9;
-// Whether it is a time that can be waited for: finite, not negative, not above kMaxSeconds.
-inline bool IsSpan(double seconds) { return seconds >= 0 && seconds <= kMaxSeconds; }
+// True for a duration that can be waited for: finite, not negative, not above kMaxSeconds.
+inline bool IsValidSeconds(double seconds) { return seconds >= 0 && seconds <= kMaxSeconds; }
 
-// Cut off at plus and minus kMaxSeconds; what is no number counts as the longest time.
+// Clamps to plus or minus kMaxSeconds. NaN counts as the longest duration.
 inline Duration FromSeconds(double seconds) {
   const double held = seconds <= kMaxSeconds ? std::max(seconds, -kMaxSeconds) : kMaxSeconds;
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(held));
@@ -30,13 +30,14 @@ inline int64_t MicrosFromSeconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::microseconds>(FromSeconds(seconds)).count();
 }
 
-// Where time comes from: injected, so that a whole cluster can run on a virtual clock. Thread-safe.
+// A source of time. It is injected, so that a whole cluster can run on a virtual clock.
+// Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Never goes back.
+  // Never decreases.
   virtual TimePoint Now() const = 0;
-  // Microseconds since 1970, for what people and files see. May jump.
+  // Microseconds since 1970, for people and files. May jump.
   virtual int64_t UnixMicros() const = 0;
 };
 
@@ -47,14 +48,14 @@ class RealClock : public Clock {
   int64_t UnixMicros() const override;
 };
 
-// Stands still until it is told otherwise. Starts away from zero, so that a default TimePoint lies
-// in the past.
+// Stands still until Advance. It starts away from zero, so that a default TimePoint lies in the
+// past.
 class ManualClock : public Clock {
  public:
   TimePoint Now() const override;
   int64_t UnixMicros() const override;
   void Advance(Duration by) { micros_ += std::chrono::duration_cast<Micros>(by).count(); }
-  // Microseconds since the start, for virtual schedules; not before the present.
+  // Microseconds since the start, for virtual schedules. Never moves back.
   void AdvanceTo(int64_t micros);
   int64_t elapsed_micros() const { return micros_; }
 

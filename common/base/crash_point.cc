@@ -26,7 +26,7 @@ std::atomic<int64_t> armed_nth{0};
 std::atomic<bool> armed_hold{false};
 std::atomic<void (*)(std::string_view)> armed_action{nullptr};
 
-// write(2) and kill(2) only: nothing that could block on a lock held by this thread.
+// Uses only write(2) and kill(2), which cannot block on a lock that this thread holds.
 [[noreturn]] void DieOrHold(size_t index, int64_t nth) {
   const bool hold = armed_hold.load();
   const std::string line =
@@ -55,7 +55,7 @@ absl::Status ArmCrashPoint(std::string_view name_and_nth) {
   const std::string_view name = name_and_nth.substr(0, colon);
   const size_t index = CrashPointIndex(name);
   if (index == kNoCrashPoint) {
-    return InvalidArgument("no crash point is called \"{}\"{}", name,
+    return InvalidArgument("unknown crash point \"{}\"{}", name,
                            DidYouMean(name, std::span<const std::string_view>(kCrashPoints)));
   }
   int64_t nth = 1;
@@ -67,8 +67,9 @@ absl::Status ArmCrashPoint(std::string_view name_and_nth) {
     if (hold) count.remove_suffix(kHold.size());
     const auto result = std::from_chars(count.data(), count.data() + count.size(), nth);
     if (result.ec != std::errc() || result.ptr != count.data() + count.size() || nth < 1) {
-      return InvalidArgument("crash point {}: \"{}\" should be a count from 1, or that and :hold",
-                             name, count);
+      return InvalidArgument(
+          "crash point {}: \"{}\" is not a count from 1, optionally followed by :hold", name,
+          count);
     }
   }
   for (auto& h : hits) h = 0;

@@ -14,18 +14,18 @@
 
 namespace cohort {
 
-// Crash points: `--crash_point=name[:nth]` makes the process kill itself with SIGKILL when it comes
-// to the named place for the nth time (1 by default), after one line on stderr that says so:
+// Crash points: `--crash_point=name[:nth]` makes the process kill itself with SIGKILL when it
+// reaches the named place for the nth time (default: 1). Before that it writes one line to stderr:
 //
 //   crash_point name=ps.push.applied nth=3
 //
-// With `--crash_point=name:nth:hold` the thread that comes there stays there for ever instead, and
-// the line ends with " held": a disk, a kernel or a lock that does not come back.
+// With `--crash_point=name:nth:hold` the thread that reaches the place stays there forever instead,
+// and the line ends with " held". This simulates a disk, a kernel or a lock that never returns.
 //
-// The state is the process's own, for it is the process that ends. An unarmed point costs one
+// The state belongs to the process, because the process is what ends. An unarmed point costs one
 // relaxed load.
 
-// The index of a name in kCrashPoints; kNoCrashPoint of an unknown one.
+// The index of a name in kCrashPoints, or kNoCrashPoint for an unknown name.
 inline constexpr size_t kNoCrashPoint = SIZE_MAX;
 constexpr size_t CrashPointIndex(std::string_view name) {
   for (size_t i = 0; i < std::size(kCrashPoints); ++i) {
@@ -34,10 +34,11 @@ constexpr size_t CrashPointIndex(std::string_view name) {
   return kNoCrashPoint;
 }
 
-// Arms one point. Errors: InvalidArgument for an unknown name (with the nearest), or a bad count.
+// Arms one point. Errors: InvalidArgument for an unknown name (with the nearest known name) or a
+// bad count.
 absl::Status ArmCrashPoint(std::string_view name_and_nth);
 
-// For tests: counts hits from now on, and calls `action` instead of the kill (nullptr: the kill).
+// For tests: counts hits from now on, and calls `action` instead of the kill (nullptr: kills).
 void WatchCrashPoints(void (*action)(std::string_view name));
 // Hits of a listed name since WatchCrashPoints or ArmCrashPoint.
 int64_t CrashPointHits(std::string_view name);

@@ -6,18 +6,18 @@
 
 namespace cohort {
 
-// Every place in the code where a test may end the process, named role.what.when. Used as
-// COHORT_CRASH_POINT("name"); a name that is not here does not compile, and tests/lint fails for a
-// name that stands here and nowhere in the code.
+// Every place in the code where a test may end the process, named role.what.when and used as
+// COHORT_CRASH_POINT("name"). A name that is missing here does not compile. tests/lint fails for a
+// name that is listed here and used nowhere.
 inline constexpr std::string_view kCrashPoints[] = {
     "chief.closures.reserved",     // the journal holds a block of ids; none is used yet
-    "chief.cut.manifest_writing",  // the disk's thread is about to commit it
-    "chief.cut.manifest_written",  // committed; nobody has been told
-    "chief.cut.shards_written",    // all shard files are there, the manifest is not
+    "chief.cut.manifest_writing",  // the disk thread is about to commit it
+    "chief.cut.manifest_written",  // committed; no task has been told
+    "chief.cut.shards_written",    // all shard files exist, the manifest does not
     "chief.cut.snapshotted",       // every ps has its snapshot; nothing is on disk
-    "chief.fresh.deleting",        // --fresh: before each thing that goes
-    "chief.journal.writing",       // records are in the hand of the journal's thread only
-    "chief.result.folded",         // metrics are folded in memory only
+    "chief.fresh.deleting",        // --fresh: before each deletion
+    "chief.journal.writing",       // only the journal thread has the records
+    "chief.result.folded",         // the metrics are folded in memory only
     "chief.rollback.journaled",    // the new timeline is durable; no ps knows
     "chief.settle.journaled",      // durable; the watermark is not published
     "ps.push.applied",             // applied to a tablet; the answer is not sent
@@ -25,11 +25,11 @@ inline constexpr std::string_view kCrashPoints[] = {
     "ps.push.received",            // not applied
     "ps.restore.done",             // shards are read from a cut; they are not served yet
     "ps.snapshot.taken",           // in memory
-    "ps.snapshot.writing",         // a shard file is begun and not complete
-    "ps.snapshot.written",         // a shard file is complete; the chief has not been told
-    "worker.closure.received",     // in hand, nothing pulled
-    "worker.push.sent",            // to some server; no answer seen
-    "worker.result.made",          // all acknowledged; the result is not sent
+    "ps.snapshot.writing",         // a shard file is incomplete
+    "ps.snapshot.written",         // a shard file is complete; the chief does not know
+    "worker.closure.received",     // accepted; nothing is pulled
+    "worker.push.sent",            // sent to some server; no answer has arrived
+    "worker.result.made",          // all pushes are acknowledged; the result is not sent
 };
 
 }  // namespace cohort

@@ -11,7 +11,7 @@
 namespace cohort {
 namespace {
 
-// Runs `body` in a child; the child's wait status and what it wrote to stderr.
+// Runs `body` in a child. Returns the child's wait status and what it wrote to stderr.
 std::pair<int, std::string> InChild(void (*body)()) {
   int fds[2];
   REQUIRE(pipe(fds) == 0);
@@ -33,7 +33,7 @@ std::pair<int, std::string> InChild(void (*body)()) {
   return {status, text};
 }
 
-TEST_CASE("an armed point kills its process at the nth time and says so") {
+TEST_CASE("an armed point logs a line and kills its process at the nth hit") {
   const auto [status, text] = InChild([] {
     if (!ArmCrashPoint("ps.push.applied:3").ok()) _exit(9);
     for (int i = 0; i < 2; ++i) COHORT_CRASH_POINT("ps.push.applied");
@@ -46,9 +46,9 @@ TEST_CASE("an armed point kills its process at the nth time and says so") {
   REQUIRE(text == "crash_point name=ps.push.applied nth=3\n");
 }
 
-TEST_CASE("a point that holds keeps its thread, and the process goes on") {
+TEST_CASE("a point with hold blocks its thread, and the process continues") {
   const auto [status, text] = InChild([] {
-    // The line goes through a pipe to a thread that ends the child once it has it.
+    // A pipe carries the line to a thread that ends the child when it has read it.
     const int out = dup(STDERR_FILENO);
     int fds[2];
     if (pipe(fds) != 0 || dup2(fds[1], STDERR_FILENO) < 0) _exit(9);
@@ -76,7 +76,7 @@ TEST_CASE("an unarmed point does nothing") {
 
 std::string last_action;
 
-TEST_CASE("watched points count, and act as the test says") {
+TEST_CASE("watched points count hits and run the action of the test") {
   WatchCrashPoints([](std::string_view name) { last_action = std::string(name); });
   COHORT_CRASH_POINT("worker.push.sent");
   COHORT_CRASH_POINT("worker.push.sent");
@@ -91,7 +91,7 @@ TEST_CASE("watched points count, and act as the test says") {
 TEST_CASE("a wrong name or count is refused") {
   const absl::Status name = ArmCrashPoint("ps.push.aplied");
   REQUIRE(name.message() ==
-          "no crash point is called \"ps.push.aplied\"; did you mean \"ps.push.applied\"?");
+          "unknown crash point \"ps.push.aplied\"; did you mean \"ps.push.applied\"?");
   for (const char* bad :
        {"ps.push.applied:", "ps.push.applied:0", "ps.push.applied:1x", "ps.push.applied:hold"}) {
     REQUIRE(ArmCrashPoint(bad).code() == absl::StatusCode::kInvalidArgument);
@@ -99,7 +99,7 @@ TEST_CASE("a wrong name or count is refused") {
   REQUIRE(CrashPointHits("no.such") == 0);
 }
 
-TEST_CASE("the list is sorted and names nothing twice") {
+TEST_CASE("the list is sorted and has no duplicates") {
   const auto less_equal = [](auto a, auto b) { return a >= b; };
   REQUIRE(std::adjacent_find(std::begin(kCrashPoints), std::end(kCrashPoints), less_equal) ==
           std::end(kCrashPoints));

@@ -56,12 +56,12 @@ ExitCode ExitCodeOfStatusCode(absl::StatusCode code) {
 }
 
 constexpr char kOutOfMemory[] =
-    "look at `ulimit -v`, the limit of the container, and what else runs here";
+    "check `ulimit -v`, the container's memory limit and the other processes on this host";
 
 const char* uncaught_program = "";
 std::terminate_handler default_terminate = nullptr;
 
-// Without memory of its own: there may be none.
+// Allocates no memory, because there may be none.
 [[noreturn]] void EndWithoutMemory(const char* what, const char* why, const char* todo) {
   char line[400];
   const int size =
@@ -79,15 +79,15 @@ void OnUncaught() {
     EndWithoutMemory("out of memory", "", kOutOfMemory);
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::resource_unavailable_try_again) {
-      EndWithoutMemory("the system refuses a thread: ", error.what(),
-                       "look at `ulimit -u` and `ulimit -v`, and at the limits of the container");
+      EndWithoutMemory("cannot start a thread: ", error.what(),
+                       "check `ulimit -u`, `ulimit -v` and the container's limits");
     }
   } catch (...) {
   }
   default_terminate();
 }
 
-// Whether the system refuses what an allocator asks it for at a time.
+// True if the system refuses a block of the size that an allocator requests at once.
 bool IsOutOfMemory() {
   constexpr size_t kBytes = size_t{64} << 20;
   void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -96,9 +96,9 @@ bool IsOutOfMemory() {
   return false;
 }
 
-// gRPC aborts without a word where malloc gives nothing. errno alone does not tell: an ENOMEM that
-// was survived stays there. Whatever else aborts goes on to do so, and so does a process that is
-// sent the signal, where the handler's return alone would let it live.
+// gRPC aborts without a message if malloc fails. errno alone is no proof: an ENOMEM that the
+// process survived stays there. Every other abort continues. A SIGABRT that another process sends
+// must be raised again, because the return of this handler alone would let the process live.
 void OnAbort(int signal, siginfo_t* info, void*) {
   const bool own = info->si_code == SI_TKILL && info->si_pid == getpid();
   if (own && errno == ENOMEM && IsOutOfMemory()) {
@@ -119,10 +119,10 @@ absl::Status WriteToStdout(std::string_view unchecked) {
                       ExitCode::kIo);
 }
 
-void ExplainWhatNobodyCatches(const char* program) {
+void InstallTerminateHandler(const char* program) {
   uncaught_program = program;
   default_terminate = std::set_terminate(OnUncaught);
-  // Without a handler the allocator's `new` would abort where it should throw.
+  // Without a handler the allocator's `new` would abort instead of throwing.
   std::set_new_handler([] { throw std::bad_alloc(); });
   struct sigaction action = {};
   action.sa_sigaction = OnAbort;
@@ -147,7 +147,7 @@ absl::Status WithExitCode(absl::Status status, ExitCode code) {
   return status;
 }
 
-absl::Status RoomMayCome(absl::Status status) {
+absl::Status TempFailIfDiskFull(absl::Status status) {
   const bool room = absl::IsResourceExhausted(status) && ExitCodeOf(status) == ExitCode::kIo;
   return room ? WithExitCode(std::move(status), ExitCode::kTempFail) : status;
 }
@@ -158,7 +158,7 @@ int ExitWith(std::string_view program, const absl::Status& status) {
     const std::string line =
         fmt::format("{}: error: {}\n", program, Printable({message.data(), message.size()}));
     const bool written = std::fwrite(line.data(), 1, line.size(), stderr) == line.size();
-    // A log file on a disk that is full: the reason may well be that disk.
+    // stderr may be a file on a full disk, which may be the reason for this error.
     if (!written) std::fwrite(line.data(), 1, line.size(), stdout);
   }
   return static_cast<int>(ExitCodeOf(status));

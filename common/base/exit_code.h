@@ -12,51 +12,56 @@ enum class ExitCode : int {
   kOk = 0,
   kUsage = 64,        // the command line is wrong
   kData = 65,         // the input (a job file, a data set, a checkpoint) is wrong
-  kNoInput = 66,      // the input is not there
-  kUnavailable = 69,  // another task did not come, or went
-  kSoftware = 70,     // a defect of Cohort
+  kNoInput = 66,      // the input does not exist
+  kUnavailable = 69,  // another task did not arrive, or was lost
+  kSoftware = 70,     // a defect in Cohort
   kOs = 71,
-  kCantCreate = 73,  // an output cannot be made
+  kCantCreate = 73,  // an output cannot be created
   kIo = 74,          // reading or writing failed, a disk is full
-  kTempFail = 75,    // cancelled or aborted, or no room to begin or end: worth another try
+  kTempFail = 75,    // cancelled, aborted, or a full disk at start or end: retry
   kNoPermission = 77,
   kConfig = 78,  // TF_CONFIG, an address, a directory that is not shared
 };
 
-// 128 + signal, as shells count: 143 of SIGTERM, 130 of SIGINT.
+// 128 + signal, as shells count: 143 for SIGTERM, 130 for SIGINT.
 constexpr int ExitCodeOfSignal(int signal) { return 128 + signal; }
 
-// The code of a status: what WithExitCode attached, else by this table.
+// The exit code of a status: the one that WithExitCode attached, else the one from this table:
 //
-//   OK                              0     InvalidArgument, OutOfRange, DataLoss,
-//   NotFound                       66       Unimplemented (a key asks for what is not there)  65
-//   Unavailable, DeadlineExceeded  69     AlreadyExists                                       73
-//   Aborted, Cancelled             75     ResourceExhausted                                   74
-//   PermissionDenied,                     FailedPrecondition                                  78
-//     Unauthenticated              77     everything else                                     70
+//   OK                                                     0
+//   InvalidArgument, OutOfRange, DataLoss, Unimplemented  65
+//   NotFound                                              66
+//   Unavailable, DeadlineExceeded                         69
+//   AlreadyExists                                         73
+//   ResourceExhausted                                     74
+//   Aborted, Cancelled                                    75
+//   PermissionDenied, Unauthenticated                     77
+//   FailedPrecondition                                    78
+//   everything else                                       70
 ExitCode ExitCodeOf(const absl::Status& status);
 
-// Says how a process that ends with this status exits; survives Annotate. OK stays OK.
+// Attaches the exit code with which a process that fails with this status ends. The code survives
+// Annotate. OK stays OK.
 absl::Status WithExitCode(absl::Status status, ExitCode code);
 
-// Where this status is for want of room alone (ResourceExhausted): that it is worth another try
-// (75). Of what a process needs before it begins, or may call its work done: whoever starts it
-// again does so until there is room.
-absl::Status RoomMayCome(absl::Status status);
+// If the status is ResourceExhausted because a disk is full (exit code 74), attaches the exit code
+// 75 instead: another try may succeed. For operations that a process needs at its start or before
+// its work counts as done, so that a supervisor restarts it until there is space.
+absl::Status TempFailIfDiskFull(absl::Status status);
 
-// Writes "program: error: message" (Printable) to stderr, or to stdout where stderr takes nothing
-// (a full disk), and returns the exit code: the last line of a main(). Writes nothing for OK.
+// Writes "program: error: message" (Printable) to stderr, or to stdout if stderr cannot be written
+// (a full disk). Returns the exit code: the last line of a main(). Writes nothing for OK.
 int ExitWith(std::string_view program, const absl::Status& status);
 
-// What a program was asked to print, written (Printable) and flushed. Errors: exit 74 where it
-// cannot be, as on a full disk.
+// Writes a text (Printable) to stdout and flushes it. Error: exit code 74 if that fails, as on a
+// full disk.
 absl::Status WriteToStdout(std::string_view text);
 
-// From now on an exception that nobody catches, because memory is out or the system refuses a
-// thread, ends the process with "program: error: ..." and 71 instead of an abort; so does a library
-// that aborts for want of memory. Any other abort, and a SIGABRT from outside, ends it as ever.
-// `program` is a literal. The first act of every main().
-void ExplainWhatNobodyCatches(const char* program);
+// Makes lack of memory or threads end the process with "program: error: ..." and exit code 71
+// instead of an abort. That covers an uncaught std::bad_alloc, a thread that the system refuses,
+// and a library that aborts because memory is exhausted. Every other abort, and a SIGABRT from
+// outside, keeps its default effect. `program` is a literal. The first call of every main().
+void InstallTerminateHandler(const char* program);
 
 }  // namespace cohort
 

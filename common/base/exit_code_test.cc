@@ -48,14 +48,14 @@ void ThrowWhatNobodyCatches(bool memory) noexcept(false) {
   throw std::system_error(EAGAIN, std::generic_category());
 }
 
-TEST_CASE("what nobody catches ends a process with 71 and says why") {
+TEST_CASE("an uncaught lack of memory or threads ends a process with 71 and a reason") {
   for (const bool memory : {true, false}) {
     int fds[2];
     REQUIRE(pipe(fds) == 0);
     const pid_t pid = fork();
     if (pid == 0) {
       dup2(fds[1], STDERR_FILENO);
-      ExplainWhatNobodyCatches("prog");
+      InstallTerminateHandler("prog");
       errno = 0;
       [&]() noexcept { ThrowWhatNobodyCatches(memory); }();
     }
@@ -67,17 +67,17 @@ TEST_CASE("what nobody catches ends a process with 71 and says why") {
     REQUIRE(waitpid(pid, &status, 0) == pid);
     CHECK(WEXITSTATUS(status) == 71);
     CHECK_THAT(text, Catch::StartsWith(memory ? "prog: error: out of memory"
-                                              : "prog: error: the system refuses a thread: "));
+                                              : "prog: error: cannot start a thread: "));
   }
 }
 
-// How a process ends that does this, without a core.
+// Returns how a process that runs this ends. It writes no core.
 int WaitStatusOf(const std::function<void()>& act) {
   const pid_t pid = fork();
   if (pid == 0) {
     const rlimit none = {};
     setrlimit(RLIMIT_CORE, &none);
-    ExplainWhatNobodyCatches("prog");
+    InstallTerminateHandler("prog");
     act();
     _exit(0);
   }
@@ -87,7 +87,7 @@ int WaitStatusOf(const std::function<void()>& act) {
 }
 
 TEST_CASE("an abort for another reason than memory stays an abort") {
-  for (const int error : {0, EIO, ENOMEM}) {  // ENOMEM: of long ago
+  for (const int error : {0, EIO, ENOMEM}) {  // ENOMEM: left from an earlier call
     INFO(error);
     const int status = WaitStatusOf([error] {
       errno = error;
@@ -117,9 +117,9 @@ TEST_CASE("a SIGABRT from outside ends a process, whatever its errno") {
 #endif
 
 #ifndef COHORT_HANDLERS_SEE_NO_ERRNO
-TEST_CASE("a library that aborts for want of memory ends a process with 71") {
+TEST_CASE("a library that aborts because memory is exhausted ends a process with 71") {
   const int status = WaitStatusOf([] {
-    const rlimit none = {};  // no more than there is
+    const rlimit none = {};  // no more than now
     setrlimit(RLIMIT_AS, &none);
     errno = ENOMEM;
     std::abort();
@@ -129,7 +129,7 @@ TEST_CASE("a library that aborts for want of memory ends a process with 71") {
 }
 #endif
 
-TEST_CASE("signals end a process as shells count it") {
+TEST_CASE("signals end a process with the code that shells use") {
   REQUIRE(ExitCodeOfSignal(SIGTERM) == 143);
   REQUIRE(ExitCodeOfSignal(SIGINT) == 130);
 }

@@ -21,24 +21,24 @@ namespace cohort {
 
 namespace {
 
-// "Could not convert: --threads = many", in words that say what is due.
+// Rewrites CLI11's "Could not convert: --threads = many".
 std::string WrongValue(std::string_view what) {
   constexpr std::string_view kBegin = "Could not convert: ";
   const size_t equals = what.find(" = ");
   if (!what.starts_with(kBegin) || equals == what.npos) return std::string(what);
-  return fmt::format("{}: \"{}\" is not a number that it takes",
+  return fmt::format("{}: \"{}\" is not a number that this flag accepts",
                      what.substr(kBegin.size(), equals - kBegin.size()), what.substr(equals + 3));
 }
 
-// "--threads: 1 required INT missing".
+// Rewrites CLI11's "--threads: 1 required INT missing".
 std::string MissingValue(std::string_view what) {
   const size_t colon = what.find(": ");
   if (colon == what.npos || what.find(" missing") == what.npos) return std::string(what);
   return fmt::format("{}: its value is missing", what.substr(0, colon));
 }
 
-// What is wrong with a number that CLI11 would take: it wraps "-1" around, and cuts what is too
-// long.
+// Describes an error in a number that CLI11 would accept: it wraps "-1" around and truncates
+// digits.
 template <typename T>
 std::string WrongNumber(const std::string& text) {
   if (text.empty()) return "its value is missing";
@@ -57,13 +57,13 @@ std::string WrongNumber(const std::string& text) {
   return "";
 }
 
-// What is wrong with a time; "" where nothing is, or where it is not a number at all.
+// Describes an error in a duration. Returns "" if it is valid, or if it is not a number at all.
 std::string WrongSeconds(const std::string& text) {
   double seconds = 0;
-  if (!CLI::detail::lexical_cast(text, seconds) || IsSpan(seconds)) return "";
+  if (!CLI::detail::lexical_cast(text, seconds) || IsValidSeconds(seconds)) return "";
   return fmt::format("{} {}; it takes seconds from 0 to {:.0f}", text,
                      seconds < 0           ? "is negative"
-                     : std::isnan(seconds) ? "is no time"
+                     : std::isnan(seconds) ? "is not a time"
                                            : "is too long",
                      kMaxSeconds);
 }
@@ -85,19 +85,19 @@ class FlagSet::Impl {
     } else {
       CLI::Option* const option =
           app->add_option(dashed, *value, std::string(help))->capture_default_str();
-      // `--threads "$THREADS"` of a variable that is not set would be 0 without a word.
+      // With an unset variable, `--threads "$THREADS"` would silently mean 0.
       if constexpr (std::is_arithmetic_v<T>) option->check(CLI::Validator(WrongNumber<T>, ""));
     }
     names.emplace_back(dashed);
   }
 
-  // What is wrong with the arguments that no flag took; "" where there are none.
+  // Describes the arguments that no flag took; "" if there are none.
   std::string ExtrasError() const {
     const std::vector<std::string> extras = app->remaining();
     if (extras.empty()) return "";
     const auto flag = std::find_if(extras.begin(), extras.end(),
                                    [](const std::string& e) { return e.starts_with("-"); });
-    // A word in the place of a command is what is wrong, and not the flags behind it.
+    // If a word stands in the place of a command, the word is the error, not the flags after it.
     const bool word = flag == extras.end() || (!commands.empty() && flag != extras.begin());
     const std::string_view wrong = word ? extras[0] : *flag;
     for (const auto& [name, what] : not_yet) {
@@ -157,7 +157,7 @@ void FlagSet::AddSeconds(std::string_view name, double* value, std::string_view 
 }
 void FlagSet::Add(std::string_view name, std::vector<std::string>* values, std::string_view help) {
   impl_->Add(name, values, help);
-  // One value each time, so that what follows is not taken for a second one.
+  // Takes one value per flag, so that the next argument is not read as a second value.
   impl_->app->get_option(fmt::format("--{}", name))
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -178,7 +178,7 @@ FlagSet* FlagSet::AddCommand(std::string_view name, std::string_view description
   return set.get();
 }
 
-void FlagSet::NotYet(std::string_view name, std::string_view what) {
+void FlagSet::AddPlanned(std::string_view name, std::string_view what) {
   impl_->not_yet.emplace_back(name, what);
 }
 
@@ -198,7 +198,7 @@ ParsedFlags FlagSet::Parse(const std::vector<std::string>& arguments) {
   const auto wrong = [&](std::string_view what) {
     const std::string name = impl_->app->get_name();
     return ParsedFlags{false, static_cast<int>(ExitCode::kUsage), "",
-                       fmt::format("{}: {}\n{}: --help shows what there is\n", name, what, name)};
+                       fmt::format("{}: {}\n{}: --help shows the flags\n", name, what, name)};
   };
   std::string failure;
   try {
@@ -216,7 +216,7 @@ ParsedFlags FlagSet::Parse(const std::vector<std::string>& arguments) {
   } catch (const std::exception& error) {
     failure = error.what();
   }
-  // An unknown flag is the likelier cause of whatever else went wrong after it.
+  // An unknown flag is the likelier cause of every later error.
   std::string extras = impl_->ExtrasError();
   for (const auto& [name, set] : impl_->commands) {
     if (extras.empty() && set->impl_->app->parsed()) extras = set->impl_->ExtrasError();

@@ -12,24 +12,24 @@
 
 namespace cohort {
 
-// What a command line came to: either the program runs, or it ends at once with this code after
-// printing these texts (help, version, or what is wrong).
+// The result of parsing a command line: either the program runs, or it ends at once with this exit
+// code after printing these texts (help, version, or an error).
 struct ParsedFlags {
   bool run = true;
-  int exit_code = 0;  // 64 where the command line is wrong
+  int exit_code = 0;  // 64 if the command line is wrong
   std::string out;    // for stdout
   std::string err;    // for stderr
 };
 
-// The flags of one program. Every flag is bound to a variable whose value is the default:
+// The flags of one program. Every flag is bound to a variable whose initial value is the default:
 //
 //   Options o;
 //   FlagSet flags("cohort-ps", "A parameter server of Cohort.");
-//   flags.Add("threads", &o.threads, "threads that poll and apply; 0: this task's share of the
-//   cores"); if (const auto exit = flags.ParseOrExit(argc, argv)) return *exit;
+//   flags.Add("threads", &o.threads, "threads that poll and apply; 0: a share of the cores");
+//   if (const auto exit = flags.ParseOrExit(argc, argv)) return *exit;
 //
-// `--name value` and `--name=value` are the same; a bool is `--name` or `--name=false`. --help and
-// --version are always there. An unknown flag is an error that suggests the nearest one. No
+// `--name value` and `--name=value` are the same. A bool is `--name` or `--name=false`. --help and
+// --version always exist. An unknown flag is an error that suggests the nearest known flag. No
 // exception leaves this class.
 class FlagSet {
  public:
@@ -38,34 +38,35 @@ class FlagSet {
   FlagSet(const FlagSet&) = delete;
   FlagSet& operator=(const FlagSet&) = delete;
 
-  // `name` without dashes. The help line should say the unit.
+  // `name` has no dashes. The help line should name the unit.
   void Add(std::string_view name, std::string* value, std::string_view help);
   void Add(std::string_view name, int* value, std::string_view help);
   void Add(std::string_view name, int64_t* value, std::string_view help);
   void Add(std::string_view name, uint64_t* value, std::string_view help);
   void Add(std::string_view name, bool* value, std::string_view help);
-  // A time. Refused where it is negative, no number or more than kMaxSeconds (clock.h).
+  // A duration. Parse refuses a value that is negative, not a number, or more than kMaxSeconds
+  // (clock.h).
   void AddSeconds(std::string_view name, double* value, std::string_view help);
-  // May be given several times.
+  // May be passed several times.
   void Add(std::string_view name, std::vector<std::string>* values, std::string_view help);
 
-  // One argument without dashes, in the order of the calls.
+  // Adds one argument without dashes. Arguments are read in the order of these calls.
   void AddPositional(std::string_view name, std::string* value, std::string_view help,
                      bool required);
 
-  // `program name ...`: flags of its own. The FlagSet lives as long as this one. A program that has
-  // commands needs one of them on its command line.
+  // Adds the command `program name ...` with its own flags. The returned FlagSet lives as long as
+  // this one. A program with commands requires one of them on its command line.
   FlagSet* AddCommand(std::string_view name, std::string_view description);
-  // A flag ("--tls": whatever begins so) or command that people will look for: its error says that
-  // `what` is not there yet.
-  void NotYet(std::string_view name, std::string_view what);
-  // The command that was given; "" before Parse and of a program without commands.
+  // Declares a flag (a prefix such as "--tls") or command that users may expect but that does not
+  // exist yet. Using it is an error that says that `what` is not there yet.
+  void AddPlanned(std::string_view name, std::string_view what);
+  // The command on the command line; "" before Parse and for a program without commands.
   std::string command() const;
-  // Whether the command line named this flag (so that a default can be told from a wish).
+  // True if the command line named this flag, which tells a default from an explicit value.
   bool Given(std::string_view name) const;
 
   ParsedFlags Parse(const std::vector<std::string>& arguments);  // without the program's name
-  // Parse, with the texts printed. The exit code where the program ends here.
+  // Parses and prints the texts. Returns the exit code if the program must end here.
   std::optional<int> ParseOrExit(int argc, const char* const* argv);
 
  private:
@@ -77,10 +78,11 @@ class FlagSet {
 // Errors: InvalidArgument (exit 64) "--ps: 0 is not between 1 and 1000".
 absl::Status CheckBetween(std::string_view flag, int64_t value, int64_t least, int64_t most);
 
-// Of one task. More is a slip of the keyboard, and would end in the middle of starting them.
+// The limit of --threads for one task. A larger number is a typing error and would fail halfway
+// through starting the threads.
 inline constexpr int kMostThreads = 1024;
 
-// "0.1.0", of this build.
+// The version of this build, such as "0.1.0".
 std::string_view CohortVersion();
 
 }  // namespace cohort

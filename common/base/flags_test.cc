@@ -85,14 +85,14 @@ TEST_CASE("an unknown flag ends with 64 and the nearest name") {
   REQUIRE_THAT(far.err, Contains("unknown flag --qqqqqq\n"));
 }
 
-TEST_CASE("a flag or command that people look for is said not to be there yet") {
+TEST_CASE("a planned flag or command is reported as not there yet") {
   Options o;
   const auto flags = MakeFlags(&o);
-  flags->NotYet("--tls", "TLS is");
+  flags->AddPlanned("--tls", "TLS is");
   CHECK_THAT(flags->Parse({"--tls_cert=a"}).err, Contains("--tls_cert: TLS is not there yet\n"));
   FlagSet tool("tool", "A tool.");
   tool.AddCommand("inspect", "look");
-  tool.NotYet("export", "it is");
+  tool.AddPlanned("export", "it is");
   const ParsedFlags parsed = tool.Parse({"export", "a"});
   CHECK(parsed.exit_code == 64);
   CHECK_THAT(parsed.err, Contains("export: it is not there yet\n"));
@@ -125,7 +125,7 @@ TEST_CASE("a wrong value ends with 64 and names the flag") {
   }
 }
 
-TEST_CASE("a time is finite, not negative, and short enough to be held") {
+TEST_CASE("a time must be finite, not negative and representable") {
   Options o;
   const std::pair<const char*, const char*> wrong[] = {
       {"1e300", "--timeout_s: 1e300 is too long; it takes seconds from 0 to 1000000000"},
@@ -134,8 +134,8 @@ TEST_CASE("a time is finite, not negative, and short enough to be held") {
       {"1000000001", "is too long"},
       {"-inf", "is negative"},
       {"-1", "is negative"},
-      {"nan", "is no time"},
-      {"-nan", "-nan is no time"},
+      {"nan", "is not a time"},
+      {"-nan", "-nan is not a time"},
       {"soon", "not a number"}};
   for (const auto& [value, what] : wrong) {
     const ParsedFlags parsed = MakeFlags(&o)->Parse({"--timeout_s", value});
@@ -148,7 +148,7 @@ TEST_CASE("a time is finite, not negative, and short enough to be held") {
   REQUIRE(MakeFlags(&o)->Parse({"--timeout_s", "0"}).run);
 }
 
-TEST_CASE("seconds become a duration that can be held, whatever they are") {
+TEST_CASE("seconds are clamped to a representable duration") {
   const Duration longest = FromSeconds(kMaxSeconds);
   CHECK(TimePoint::max() - longest - longest > RealClock().Now());
   for (const double huge : {1e300, HUGE_VAL, std::nan("")}) CHECK(FromSeconds(huge) == longest);
@@ -157,7 +157,7 @@ TEST_CASE("seconds become a duration that can be held, whatever they are") {
   CHECK(FromSeconds(0.25) == std::chrono::milliseconds(250));
 }
 
-TEST_CASE("a number that is empty is missing, however it is given") {
+TEST_CASE("an empty number counts as missing") {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"--threads", "", "x.yaml"}, {"x.yaml", "--threads="}}) {
     Options o;

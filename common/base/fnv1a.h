@@ -6,11 +6,12 @@
 
 namespace cohort {
 
-// The hash FNV-1a of 64 bits (Fowler, Noll, Vo): equal in every process, and for ever, for
-// journals, manifests and initial values rest on it. Not for what an enemy may choose.
+// The 64-bit hash FNV-1a (Fowler, Noll, Vo). It is the same in every process and must never change:
+// journals, manifests and initial values depend on it. Do not use it for keys that an attacker may
+// choose.
 inline constexpr uint64_t kFnv1aBasis = 0xcbf29ce484222325;
 
-// Of what `hash` is of, followed by `bytes`.
+// The hash of the bytes that led to `hash`, followed by `bytes`.
 constexpr uint64_t Fnv1a(std::string_view bytes, uint64_t hash = kFnv1aBasis) {
   for (const char c : bytes) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
   return hash;

@@ -12,7 +12,7 @@ TEST_CASE("the published values of FNV-1a") {
   CHECK(Fnv1a("foobar") == 0x85944171f73967e8);
 }
 
-TEST_CASE("a hash goes on where another ended, over every byte") {
+TEST_CASE("a hash continues another, over every byte") {
   CHECK(Fnv1a("bar", Fnv1a("foo")) == Fnv1a("foobar"));
   CHECK(Fnv1a(std::string_view("\0", 1)) == 0xaf63bd4c8601b7df);
   CHECK(Fnv1a("\xff") == (kFnv1aBasis ^ 0xff) * 0x100000001b3);  // not as a negative number

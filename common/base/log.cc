@@ -101,7 +101,7 @@ void AppendTime(Line* line) {
                  fmt::gmtime(std::chrono::system_clock::to_time_t(now)), micros);
 }
 
-// Hands whole lines to a function, for tests.
+// Passes whole lines to a function, for tests.
 class FunctionSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit FunctionSink(std::function<void(std::string_view)> sink) : sink_(std::move(sink)) {}
@@ -114,7 +114,7 @@ class FunctionSink : public spdlog::sinks::base_sink<std::mutex> {
   std::function<void(std::string_view)> sink_;
 };
 
-// spdlog would make the directories above, and a slip of the keyboard a new tree.
+// spdlog would create missing directories, so that a typing error would create a new tree.
 absl::Status CheckParent(const std::string& file) {
   const std::filesystem::path parent = std::filesystem::path(file).parent_path();
   std::error_code error;
@@ -159,13 +159,13 @@ absl::StatusOr<std::unique_ptr<Logger>> Logger::Create(const LogOptions& options
   if (options.sink) sinks.push_back(std::make_shared<FunctionSink>(options.sink));
   if (!options.file.empty()) {
     COHORT_RETURN_IF_ERROR(CheckParent(options.file));
-    // spdlog would wait for somebody to read a FIFO. One that is read stays open until spdlog has
-    // it.
+    // spdlog would block until another process reads a FIFO. The probe keeps a FIFO that has a
+    // reader open until spdlog has opened it.
     const UniqueFd probe(
         ::open(options.file.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
     if (!probe.ok() && errno == ENXIO) {
       return WithExitCode(
-          FailedPrecondition("the log file {} cannot be opened: it is a FIFO that nobody reads",
+          FailedPrecondition("the log file {} cannot be opened: it is a FIFO that has no reader",
                              options.file),
           ExitCode::kCantCreate);
     }

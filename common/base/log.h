@@ -20,7 +20,7 @@ enum class LogLevel { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3 };
 std::string_view LogLevelName(LogLevel level);
 std::optional<LogLevel> LogLevelFromName(std::string_view name);
 
-// key=value of an event. Holds references only: lives as long as the call.
+// One key=value of an event. It holds references only and must not outlive the call.
 struct LogField {
   using Value = std::variant<int64_t, uint64_t, double, bool, std::string_view>;
 
@@ -40,28 +40,30 @@ struct LogField {
 
 struct LogOptions {
   LogLevel level = LogLevel::kInfo;
-  std::string role = "-";  // "worker"; "-" of a program that is no task
+  std::string role = "-";  // "worker"; "-" for a program that is not a task
   int index = 0;
   bool to_stderr = true;
   std::string file;                                 // appended to; "": none
-  std::function<void(std::string_view line)> sink;  // for tests: gets every line, one at a time
+  std::function<void(std::string_view line)> sink;  // for tests: receives every line, one at a time
 };
 
 // The log of one task: one line per event,
 //
 //   2026-01-31T12:00:00.123456Z info worker:2 closure_finished id=17 attempt=1 reason="lost worker"
 //
-// The event is a fixed word and the keys are words, so that a line can be searched; a value with a
-// space, quote, '=' or what is not printable (or none at all) is quoted as in JSON, where a byte
-// that is no UTF-8 is one of \udc80 to \udcff, as Python has it. Thread-safe. Passed to the parts
-// of a task by reference: several tasks may live in one process.
+// The event is a fixed word and the keys are words, so that a line can be searched. A value is
+// quoted as in JSON if it is empty or contains a space, quote, '=' or an unprintable character. A
+// byte that is not UTF-8 becomes one of \udc80 to \udcff, as in Python.
+//
+// Thread-safe. The parts of a task get it by reference, because several tasks may live in one
+// process.
 class Logger {
  public:
   using Fields = std::initializer_list<LogField>;
 
-  // Errors: Unavailable-like trouble with the file, naming it (exit 73).
+  // Errors: FailedPrecondition (exit code 73) that names the file if it cannot be opened.
   static absl::StatusOr<std::unique_ptr<Logger>> Create(const LogOptions& options);
-  // Says nothing.
+  // A logger that discards everything.
   static std::unique_ptr<Logger> Discard();
   ~Logger();
 
@@ -72,14 +74,14 @@ class Logger {
   void Info(std::string_view event, Fields f = {}) { Log(LogLevel::kInfo, event, f); }
   void Warning(std::string_view event, Fields f = {}) { Log(LogLevel::kWarning, event, f); }
   void Error(std::string_view event, Fields f = {}) { Log(LogLevel::kError, event, f); }
-  // With code and message of the status as the fields `code` and `message`.
+  // Logs code and message of the status as the fields `code` and `message`.
   void Failure(LogLevel level, std::string_view event, const absl::Status& status);
 
  private:
   class Impl;
   Logger(LogLevel level, std::unique_ptr<Impl> impl);
   LogLevel level_;
-  std::unique_ptr<Impl> impl_;  // none: discards
+  std::unique_ptr<Impl> impl_;  // null: discards
 };
 
 }  // namespace cohort

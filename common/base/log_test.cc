@@ -30,7 +30,7 @@ struct Captured {
     options.sink = [this](std::string_view line) { lines.emplace_back(line); };
     log = std::move(*Logger::Create(options));
   }
-  // The last line without its time.
+  // The last line without its timestamp.
   std::string last() const { return lines.back().substr(lines.back().find(' ') + 1); }
 };
 
@@ -58,7 +58,7 @@ TEST_CASE("a value cannot break its line") {
   REQUIRE(c.last() == R"(warning worker:2 odd a=Größe b="\u009bm" c="\udc9bm" d="\u202e")");
 }
 
-TEST_CASE("what lies below the level is left out") {
+TEST_CASE("events below the level are left out") {
   Captured c(LogLevel::kWarning);
   c.log->Info("quiet");
   c.log->Debug("quiet");
@@ -69,7 +69,7 @@ TEST_CASE("what lies below the level is left out") {
   Logger::Discard()->Error("nowhere");
 }
 
-TEST_CASE("a log file that is a FIFO is written to where somebody reads it, and not waited for") {
+TEST_CASE("a FIFO as log file is used if it has a reader, and refused otherwise") {
   const testing::TestDirectory directory;
   LogOptions options;
   options.to_stderr = false;
@@ -77,7 +77,7 @@ TEST_CASE("a log file that is a FIFO is written to where somebody reads it, and 
   REQUIRE(::mkfifo(options.file.c_str(), 0600) == 0);
   const absl::Status refused = Logger::Create(options).status();
   REQUIRE(ExitCodeOf(refused) == ExitCode::kCantCreate);
-  REQUIRE(testing::Contains({refused.message().data(), refused.message().size()}, "nobody reads"));
+  REQUIRE(testing::Contains({refused.message().data(), refused.message().size()}, "has no reader"));
   const int reader = ::open(options.file.c_str(), O_RDONLY | O_NONBLOCK);
   (*Logger::Create(options))->Info("heard");
   char line[200] = {};
@@ -94,7 +94,7 @@ TEST_CASE("level names go both ways") {
   REQUIRE_FALSE(LogLevelFromName("loud").has_value());
 }
 
-TEST_CASE("a file gets the lines too, and one that cannot be made is an error") {
+TEST_CASE("a file also gets the lines, and one that cannot be created is an error") {
   const testing::TestDirectory directory;
   LogOptions options;
   options.to_stderr = false;

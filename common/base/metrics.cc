@@ -44,7 +44,7 @@ struct Read {
                                                           : std::numeric_limits<double>::infinity();
       out->histogram.bucket.push_back({below, bound});
     }
-    // Read after the buckets and from them: the count never contradicts them.
+    // The count is the sum of the buckets just read, so it never contradicts them.
     out->histogram.sample_count = below;
     out->histogram.sample_sum = histogram->sum();
   }
@@ -80,7 +80,7 @@ std::vector<double> ExponentialBounds(double first, double factor, int count) {
 
 class MetricsRegistry::Impl {
  public:
-  // The metric of this name and these labels; `fresh` where there is none.
+  // Returns the metric of this name and these labels; adds `fresh` if there is none.
   template <typename Kind>
   Kind& FindOrAdd(std::string_view name, std::string_view help, const MetricLabels& labels,
                   Kind fresh) {
@@ -92,7 +92,7 @@ class MetricsRegistry::Impl {
       std::fprintf(stderr, "metric %s is used for two kinds\n", std::string(name).c_str());
       std::abort();
     }
-    // Nodes of a map stay where they are, so that the handle outlives the lock.
+    // Nodes of a map do not move, so the handle stays valid after the lock is released.
     return std::get<Kind>(family.metrics.try_emplace(labels, std::move(wanted)).first->second);
   }
 

@@ -13,11 +13,11 @@
 
 namespace cohort {
 
-// Figures that a task exports for Prometheus. Handles are owned by the registry, live as long as
-// it, and are updated without a lock: one relaxed atomic operation (a histogram: three) on a cache
-// line of their own.
+// Metrics that a task exports to Prometheus. The registry owns the handles, which live as long as
+// it does. An update takes no lock: one relaxed atomic operation (three for a histogram) on a cache
+// line of its own.
 
-// Only goes up. By convention its name ends in _total.
+// Only increases. By convention its name ends in _total.
 class alignas(64) Counter {
  public:
   void Increment(uint64_t by = 1) { value_.fetch_add(by, std::memory_order_relaxed); }
@@ -27,7 +27,7 @@ class alignas(64) Counter {
   std::atomic<uint64_t> value_{0};
 };
 
-// Goes up and down.
+// Increases and decreases.
 class alignas(64) Gauge {
  public:
   void Set(double value) { value_.store(value, std::memory_order_relaxed); }
@@ -41,11 +41,12 @@ class alignas(64) Gauge {
 // Counts observations by upper bound.
 class alignas(64) Histogram {
  public:
-  // Ascending inclusive upper bounds; what lies above the last is counted too.
+  // Ascending inclusive upper bounds. Values above the last bound are counted too.
   explicit Histogram(std::vector<double> bounds);
   void Observe(double value);
   std::span<const double> bounds() const { return bounds_; }
-  // Of bucket i; i == bounds().size() is what lies above. Not cumulative.
+  // The count of bucket i; bucket bounds().size() holds the values above the last bound. Not
+  // cumulative.
   uint64_t bucket(size_t i) const { return counts_[i].load(std::memory_order_relaxed); }
   uint64_t count() const;
   double sum() const { return sum_.load(std::memory_order_relaxed); }
@@ -61,8 +62,8 @@ std::vector<double> ExponentialBounds(double first, double factor, int count);
 
 using MetricLabels = std::map<std::string, std::string>;
 
-// All figures of one task. Thread-safe. Adding what is there already (same name and labels) returns
-// the handle that exists. The names of one kind only: a name used for two kinds is a defect and
+// All metrics of one task. Thread-safe. Adding a metric that exists (same name and labels) returns
+// the existing handle. A name belongs to one kind of metric: using it for two kinds is a defect and
 // ends the process.
 class MetricsRegistry {
  public:
@@ -74,12 +75,12 @@ class MetricsRegistry {
   Gauge* AddGauge(std::string_view name, std::string_view help, const MetricLabels& labels = {});
   Histogram* AddHistogram(std::string_view name, std::string_view help, std::vector<double> bounds,
                           const MetricLabels& labels = {});
-  // A gauge that is asked for its value whenever the figures are read. `read` must be thread-safe
-  // and valid as long as the registry.
+  // Adds a gauge whose value `read` returns whenever the metrics are read. `read` must be
+  // thread-safe and valid as long as the registry.
   void AddCallback(std::string_view name, std::string_view help, std::function<double()> read,
                    const MetricLabels& labels = {});
 
-  // Prometheus' text format 0.0.4, sorted by name: what GET /metrics answers.
+  // Prometheus' text format 0.0.4, sorted by name: the answer to GET /metrics.
   std::string Text() const;
 
  private:

@@ -8,7 +8,7 @@ namespace {
 
 using Catch::Contains;
 
-TEST_CASE("figures are exported in Prometheus' text format") {
+TEST_CASE("metrics are exported in Prometheus' text format") {
   MetricsRegistry registry;
   registry.AddCounter("cohort_closures_total", "Closures finished.", {{"verdict", "ok"}})
       ->Increment(3);
@@ -29,7 +29,7 @@ TEST_CASE("figures are exported in Prometheus' text format") {
   REQUIRE_THAT(text, Contains("cohort_apply_seconds_sum 104.5"));
 }
 
-TEST_CASE("one name and labels are one figure") {
+TEST_CASE("a name with its labels is one metric") {
   MetricsRegistry registry;
   Counter* a = registry.AddCounter("n_total", "", {{"ps", "0"}});
   REQUIRE(registry.AddCounter("n_total", "", {{"ps", "0"}}) == a);
@@ -37,7 +37,7 @@ TEST_CASE("one name and labels are one figure") {
   REQUIRE(ExponentialBounds(1, 2, 4) == std::vector<double>{1, 2, 4, 8});
 }
 
-TEST_CASE("threads count without a lock while somebody reads") {
+TEST_CASE("threads count without a lock during a read") {
   MetricsRegistry registry;
   Counter* counter = registry.AddCounter("n_total", "");
   Gauge* gauge = registry.AddGauge("g", "");

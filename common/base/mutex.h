@@ -9,9 +9,8 @@
 
 namespace cohort {
 
-// std::mutex with the annotations that clang's thread-safety analysis checks. Cohort's own locks
-// are all of this kind: thread sanitizer understands it, which it does not an uninstrumented
-// absl::Mutex.
+// std::mutex with the annotations that clang's thread-safety analysis checks. All of Cohort's own
+// locks are of this kind: thread sanitizer understands it, but not an uninstrumented absl::Mutex.
 class ABSL_LOCKABLE Mutex {
  public:
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mu_.lock(); }
@@ -42,7 +41,7 @@ class CondVar {
     cv_.wait(lock);
     lock.release();
   }
-  // False when the deadline passed first.
+  // Returns false if the deadline passed first.
   bool WaitUntil(Mutex* mu, std::chrono::steady_clock::time_point deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);

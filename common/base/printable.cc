@@ -7,7 +7,7 @@
 namespace cohort {
 namespace {
 
-// Of the bytes of a character that begins with this one; 0: none does.
+// The length of a character that begins with this byte; 0 if no character does.
 size_t LengthAfter(unsigned char first) {
   if (first < 0x80) return 1;
   if (first < 0xc2) return 0;
@@ -16,7 +16,7 @@ size_t LengthAfter(unsigned char first) {
   return first < 0xf5 ? 4 : 0;
 }
 
-// The least code that needs so many bytes.
+// The smallest code that needs this many bytes.
 constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
 
 }  // namespace

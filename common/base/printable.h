@@ -7,24 +7,24 @@
 
 namespace cohort {
 
-// What a text of UTF-8 begins with.
+// The first character of a UTF-8 text.
 struct Character {
-  char32_t code = 0;  // the byte, where there is no character
+  char32_t code = 0;  // the byte, if it starts no valid character
   size_t bytes = 1;
   bool valid = false;
 
-  // False for what a terminal obeys: control characters (newline and tab among them), and those
-  // that turn the direction of a line around. False for a byte that is no character.
+  // False for characters that a terminal obeys: control characters (including newline and tab) and
+  // those that change the direction of text. Also false for a byte that is not a character.
   bool printable() const;
 };
 
-// `text` is not empty.
+// `text` must not be empty.
 Character FirstCharacter(std::string_view text);
 
-// For people, on a terminal: what is not printable is escaped, but for newlines and tabs, as in
-// "\x1b[2J" (a control character, or a byte that is no UTF-8) and "\u202e".
+// Escapes a text for a terminal. Unprintable characters except newline and tab become "\x1b[2J" (a
+// control character, or a byte that is not UTF-8) or "\u202e".
 std::string Printable(std::string_view text);
-// The same of what must not break a line, a name: newlines and tabs are escaped too.
+// The same for a name or another text that must stay on one line: newline and tab are escaped too.
 std::string PrintableLine(std::string_view text);
 
 }  // namespace cohort

@@ -26,7 +26,7 @@ bool SerialThread::End(State how, std::chrono::steady_clock::time_point deadline
       changed_.Signal();
     }
   }
-  dropped.clear();  // without the lock, for what they own
+  dropped.clear();  // without the lock: their destructors may run anything
   if (deadline != kNever) {
     MutexLock lock(&mu_);
     while (!ended_) {

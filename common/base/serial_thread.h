@@ -11,24 +11,25 @@
 
 namespace cohort {
 
-// A thread that runs functions one after another: where a disk is waited for, or work takes long.
+// A thread that runs functions one after another, for work that waits for a disk or takes long.
 class SerialThread {
  public:
-  // `name` is the thread's; its first 15 characters are seen from outside.
+  // `name` names the thread; the system shows its first 15 characters.
   explicit SerialThread(std::string name);
-  // As Finish.
+  // Calls Finish.
   ~SerialThread() { Finish(); }
   SerialThread(const SerialThread&) = delete;
   SerialThread& operator=(const SerialThread&) = delete;
 
-  // Thread-safe, also from a function that runs here. Once the thread has ended it does nothing.
+  // Queues a function. Thread-safe, also from a function that runs here. Does nothing once the
+  // thread has ended.
   void Post(std::function<void()> function);
-  // Ends the thread: Finish when all that is queued has run, Drop after the function under way
-  // (those behind it are destroyed). The first call says how; later ones wait alike. From one
-  // thread at a time.
+  // Both end the thread. Finish first runs everything that is queued. Drop lets only the running
+  // function return and destroys the queued ones. The first call decides which; later calls only
+  // wait. Call them from one thread at a time.
   void Finish() { End(State::kFinishing, kNever); }
   void Drop() { End(State::kDropping, kNever); }
-  // As Finish and Drop, until the deadline. False: the function under way has not returned, and
+  // The same with a deadline. Return false if the running function has not returned by then;
   // Finish, Drop and the destructor still wait for it.
   [[nodiscard]] bool FinishUntil(std::chrono::steady_clock::time_point deadline) {
     return End(State::kFinishing, deadline);

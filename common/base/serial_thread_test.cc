@@ -11,7 +11,7 @@
 namespace cohort {
 namespace {
 
-// A function that waits to be released, and says when it runs.
+// A function that reports that it runs and waits to be released.
 struct Gate {
   std::promise<void> reached;
   std::promise<void> open;
@@ -60,7 +60,7 @@ TEST_CASE("Finish runs what is queued, and what that posts") {
   CHECK(ran.size() == 2);
 }
 
-TEST_CASE("Drop waits for the function under way, and destroys those behind it") {
+TEST_CASE("Drop waits for the running function and destroys the queued ones") {
   Gate gate;
   bool ran = false;
   const auto owned = std::make_shared<int>(7);
@@ -78,7 +78,7 @@ TEST_CASE("Drop waits for the function under way, and destroys those behind it")
   CHECK(!ran);
 }
 
-TEST_CASE("DropUntil gives up where the function under way does not return") {
+TEST_CASE("DropUntil gives up if the running function does not return") {
   Gate gate;
   bool ran = false;
   SerialThread thread("test");

@@ -13,7 +13,7 @@ constexpr char kPayloadUrl[] = "cohort.dev/failure";
 
 void SetFailure(absl::Status* status, const FailureInfo& info) {
   if (status->ok()) return;
-  // role is one of ours and has no spaces.
+  // The role is one of Cohort's own and has no spaces.
   status->SetPayload(kPayloadUrl,
                      absl::Cord(fmt::format("{} {} {} {}", info.role.empty() ? "-" : info.role,
                                             info.index, info.incarnation, info.retryable ? 1 : 0)));

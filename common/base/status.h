@@ -13,31 +13,32 @@
 
 namespace cohort {
 
-// Who failed, and whether another attempt may succeed: the typed payload of a status. What is done
-// about a failure is decided by it and by the code, never by the text of the message:
+// Who failed, and whether another attempt may succeed: the typed payload of a status. This payload
+// and the code decide how a failure is handled; the text of the message never does:
 //
-//   payload                       means                                  action
-//   role "worker", retryable      the worker is lost or set aside        run the closure elsewhere
-//   role "ps", retryable          a server is lost                       the chief judges
-//   (rollback) role "chief", not retryable   this chief is fenced by a newer one    end none the
-//   program or its input is wrong      raise once to the user
+//   payload                       meaning                            action
+//   role "worker", retryable      the worker is lost or set aside    run the closure elsewhere
+//   role "ps", retryable          a server is lost                   the chief decides (rollback)
+//   role "chief", not retryable   a newer chief fenced this one      end
+//   none                          the program or its input is wrong  raise once to the user
 struct FailureInfo {
-  std::string role;  // "worker", "ps", "chief", "" = nobody in particular
+  std::string role;  // "worker", "ps", "chief", "" = no particular task
   int index = 0;
   uint64_t incarnation = 0;
   bool retryable = false;
 };
 
-// Attaches the payload; replaces an older one. `status` must not be OK.
+// Attaches the payload and replaces an older one. `status` must not be OK.
 void SetFailure(absl::Status* status, const FailureInfo& info);
 std::optional<FailureInfo> GetFailure(const absl::Status& status);
-// Whether the status carries a payload that says so.
+// True if the status has a payload that says so.
 bool IsRetryable(const absl::Status& status);
 
-// "context: message", with code and payload kept. OK stays OK.
+// Prefixes the message: "context: message". Keeps code and payloads. OK stays OK.
 absl::Status Annotate(absl::Status status, std::string_view context);
 
-// absl::Status takes absl::string_view, which is not std's here: these take fmt's formats instead.
+// absl::Status takes absl::string_view, which is not std::string_view here; these take fmt formats
+// instead.
 template <typename... Args>
 absl::Status MakeStatus(absl::StatusCode code, fmt::format_string<Args...> format, Args&&... args) {
   return absl::Status(code, fmt::format(format, std::forward<Args>(args)...));

@@ -21,7 +21,7 @@ TEST_CASE("a failure's payload survives annotation") {
   REQUIRE(IsRetryable(status));
 }
 
-TEST_CASE("a failure may be nobody's") {
+TEST_CASE("a failure may name no task") {
   absl::Status status = InvalidArgument("shape");
   SetFailure(&status, {"", 0, 0, false});
   REQUIRE(GetFailure(status)->role.empty());
@@ -43,7 +43,7 @@ absl::StatusOr<int> Quarter(int n) {
   return half / 2;
 }
 
-TEST_CASE("the macros pass errors on") {
+TEST_CASE("the macros return errors") {
   REQUIRE(*Quarter(8) == 2);
   REQUIRE(Quarter(6).status().message() == "3 is odd");
   REQUIRE(Quarter(5).status().message() == "5 is odd");

@@ -55,14 +55,6 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-std::string_view NearestName(std::string_view name, std::span<const std::string_view> known) {
-  return Nearest(name, known);
-}
-
-std::string_view NearestName(std::string_view name, std::span<const std::string> known) {
-  return Nearest(name, known);
-}
-
 std::string DidYouMean(std::string_view name, std::span<const std::string_view> known) {
   return Question(Nearest(name, known));
 }

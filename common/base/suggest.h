@@ -9,16 +9,13 @@
 
 namespace cohort {
 
-// Insertions, deletions, substitutions and swaps of neighbours that lead from `a` to `b` (optimal
-// string alignment distance).
+// The number of insertions, deletions, substitutions and swaps of adjacent letters that lead from
+// `a` to `b` (optimal string alignment distance).
 size_t EditDistance(std::string_view a, std::string_view b);
 
-// The name of `known` nearest to `name`, ignoring case; "" where none is near (more than a third of
-// its letters would have to change). The first of equals.
-std::string_view NearestName(std::string_view name, std::span<const std::string_view> known);
-std::string_view NearestName(std::string_view name, std::span<const std::string> known);
-
-// `; did you mean "relu"?`, to be appended to an error about an unknown name, or "".
+// `; did you mean "relu"?`, to be appended to an error about an unknown name. It suggests the
+// nearest of the known names, ignoring case, and the first of equals. "" if none is near: more than
+// a third of its letters would have to change.
 std::string DidYouMean(std::string_view name, std::span<const std::string_view> known);
 std::string DidYouMean(std::string_view name, std::span<const std::string> known);
 inline std::string DidYouMean(std::string_view name,

@@ -7,8 +7,8 @@
 
 namespace cohort {
 
-// A file descriptor that is closed with its owner. Negative: there is none, as open(2) and its like
-// say where they fail; errno is theirs until something is closed.
+// Owns a file descriptor and closes it. Negative: none, as open(2) and similar calls return on
+// failure. errno keeps their error until something is closed.
 class UniqueFd {
  public:
   UniqueFd() = default;
@@ -25,9 +25,10 @@ class UniqueFd {
 
   bool ok() const { return fd_ >= 0; }
   int get() const { return fd_; }
-  // The caller's to close.
+  // Gives up ownership: the caller closes the descriptor.
   int Release() { return std::exchange(fd_, -1); }
-  // Now; what close(2) says (0 where there is none), for what tells its errors only then.
+  // Closes now and returns the result of close(2), which reports some errors only then. Returns 0
+  // if there is no descriptor.
   int Close() { return fd_ < 0 ? 0 : ::close(Release()); }
 
  private:

@@ -18,7 +18,7 @@ struct Pipe {
     reader = UniqueFd(fds[0]);
     writer = fds[1];
   }
-  // As the kernel tells it: the reader comes to the end.
+  // The kernel reports it: the reader sees the end.
   bool Closed() const {
     char byte = 0;
     return ::read(reader.get(), &byte, 1) == 0;
@@ -39,7 +39,7 @@ TEST_CASE("a descriptor is closed with its owner") {
   CHECK(pipe.Closed());
 }
 
-TEST_CASE("a descriptor that is moved is the other's alone") {
+TEST_CASE("a moved descriptor belongs to the other owner alone") {
   const Pipe one, two;
   UniqueFd to(two.writer);
   {
@@ -55,7 +55,7 @@ TEST_CASE("a descriptor that is moved is the other's alone") {
   CHECK(one.Closed());
 }
 
-TEST_CASE("a descriptor that is let go is not closed") {
+TEST_CASE("a released descriptor is not closed") {
   const Pipe pipe;
   const int fd = UniqueFd(pipe.writer).Release();
   CHECK(!pipe.Closed());
@@ -63,7 +63,7 @@ TEST_CASE("a descriptor that is let go is not closed") {
   CHECK(pipe.Closed());
 }
 
-TEST_CASE("closing tells what the system says, once") {
+TEST_CASE("Close returns the result of the system once") {
   const Pipe pipe;
   UniqueFd fd(pipe.writer);
   REQUIRE(::close(pipe.writer) == 0);

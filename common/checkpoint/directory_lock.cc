@@ -75,7 +75,7 @@ absl::Status Occupied(const std::string& path, std::string_view by) {
 absl::StatusOr<UniqueFd> OpenLock(const std::string& path) {
   OpenedFile opened = OpenIfRegular(path, O_RDWR | O_CREAT | O_NOFOLLOW);
   if (opened.fd.ok()) return std::move(opened.fd);
-  if (opened.error == 0) return Occupied(path, KindOf(opened.mode));
+  if (opened.error == 0) return Occupied(path, FileTypeName(opened.mode));
   return ErrnoStatus("cannot open", path, opened.error);
 }
 
@@ -132,7 +132,7 @@ absl::Status Refused(const std::string& directory, const Holder& holder) {
 absl::StatusOr<std::pair<int64_t, int64_t>> LastTouched(const std::string& path) {
   const OpenedFile opened = OpenIfRegular(path, O_RDONLY | O_NOFOLLOW);
   struct stat info = {};
-  if (opened.mode != 0) return NotFound("{} is {}", path, KindOf(opened.mode));
+  if (opened.mode != 0) return NotFound("{} is {}", path, FileTypeName(opened.mode));
   if (!opened.fd.ok()) return ErrnoStatus("cannot open", path, opened.error);
   if (::fstat(opened.fd.get(), &info) != 0) return ErrnoStatus("cannot look at", path, errno);
   return std::pair<int64_t, int64_t>(info.st_mtim.tv_sec, info.st_mtim.tv_nsec);

@@ -10,7 +10,7 @@
 namespace cohort {
 namespace {
 
-constexpr std::string_view kShape = "it should look like host:port or [::1]:port";
+constexpr std::string_view kShape = "expected host:port or [::1]:port";
 
 absl::StatusOr<int> ParsePort(std::string_view text, int lowest) {
   int port = 0;
@@ -24,16 +24,16 @@ absl::StatusOr<int> ParsePort(std::string_view text, int lowest) {
   return port;
 }
 
-// Splits at the port's colon; `port` is "" where there is none.
+// Splits at the colon before the port. `port` is "" if there is none.
 absl::Status Split(std::string_view text, std::string_view* host, std::string_view* port) {
   *port = {};
   if (text.starts_with('[')) {
     const size_t end = text.find(']');
-    if (end == std::string_view::npos) return InvalidArgument("\"{}\" lacks a ']'", text);
+    if (end == std::string_view::npos) return InvalidArgument("\"{}\" has no closing ']'", text);
     *host = text.substr(1, end - 1);
     const std::string_view rest = text.substr(end + 1);
     if (!rest.empty() && rest[0] != ':') {
-      return InvalidArgument("\"{}\" is no address: {}", text, kShape);
+      return InvalidArgument("\"{}\" is not an address: {}", text, kShape);
     }
     if (!rest.empty()) *port = rest.substr(1);
     return absl::OkStatus();
@@ -50,7 +50,7 @@ absl::Status Split(std::string_view text, std::string_view* host, std::string_vi
 
 absl::Status CheckHost(std::string_view host, std::string_view text) {
   if (host.find("//") != std::string_view::npos || host.find_first_of(" \t\n/@") != host.npos) {
-    return InvalidArgument("\"{}\" is no address: {}", text, kShape);
+    return InvalidArgument("\"{}\" is not an address: {}", text, kShape);
   }
   return absl::OkStatus();
 }
@@ -85,7 +85,7 @@ absl::StatusOr<Address> BindAddress(std::string_view flag, const Address& advert
   absl::Status status = Split(flag, &host, &port);
   if (status.ok()) status = CheckHost(host, flag);
   if (status.ok() && port.empty() && host.find_first_not_of("0123456789") == host.npos) {
-    status = InvalidArgument("\"{}\" is a port alone; it should look like 0.0.0.0:{}", flag, flag);
+    status = InvalidArgument("\"{}\" is only a port; expected 0.0.0.0:{}", flag, flag);
   }
   Address bind{host.empty() ? "0.0.0.0" : std::string(host), advertised.port};
   if (status.ok() && !port.empty()) {
@@ -94,28 +94,28 @@ absl::StatusOr<Address> BindAddress(std::string_view flag, const Address& advert
     if (number.ok()) bind.port = *number;
   }
   if (status.ok()) {
-    if (const std::string why = WhyUnknown(bind.host); !why.empty()) {
-      status = InvalidArgument("{}; name an interface of this host, as in 127.0.0.1:4711", why);
+    if (const std::string why = HostError(bind.host); !why.empty()) {
+      status = InvalidArgument("{}; use an address of this host, such as 127.0.0.1:4711", why);
     }
   }
   if (!status.ok()) return WithExitCode(Annotate(status, "--bind"), ExitCode::kUsage);
   return bind;
 }
 
-std::string WhyUnknown(const std::string& host) {
+std::string HostError(const std::string& host) {
   addrinfo* list = nullptr;
   const int error = getaddrinfo(host.c_str(), nullptr, nullptr, &list);
   if (error == 0) {
     freeaddrinfo(list);
     return "";
   }
-  return fmt::format("the host \"{}\" is not known here ({})", host, gai_strerror(error));
+  return fmt::format("the host \"{}\" cannot be resolved ({})", host, gai_strerror(error));
 }
 
 bool IsLoopback(std::string_view host) {
   if (host == "localhost" || host == "::1" || host == "localhost.localdomain") return true;
   if (!host.starts_with("127.")) return false;
-  // A name may begin with 127. too; only digits and three dots make an address of it.
+  // A host name may begin with "127." too. Only digits and three dots are an address.
   int dots = 0;
   for (const char c : host) {
     if (c == '.') {
@@ -125,16 +125,6 @@ bool IsLoopback(std::string_view host) {
     }
   }
   return dots == 3;
-}
-
-absl::Status CheckPlaintext(const Address& bind, bool allow_insecure) {
-  if (allow_insecure || IsLoopback(bind.host)) return absl::OkStatus();
-  return WithExitCode(
-      FailedPrecondition(
-          "refusing to serve plaintext on {}, which others can reach: bind to loopback "
-          "(--bind 127.0.0.1:{}), or pass --allow_insecure where the network is trusted",
-          bind.ToString(), bind.port),
-      ExitCode::kConfig);
 }
 
 }  // namespace cohort

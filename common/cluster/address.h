@@ -8,35 +8,31 @@
 
 namespace cohort {
 
-// host:port. The host is a name, an IPv4 or an IPv6 literal (kept without brackets).
+// host:port. The host is a name, an IPv4 or an IPv6 literal (stored without brackets).
 struct Address {
   std::string host;
   int port = 0;
 
-  // "host3:2222", "[::1]:2222": what gRPC takes.
+  // "host3:2222", "[::1]:2222": the form that gRPC takes.
   std::string ToString() const;
   bool operator==(const Address&) const = default;
 };
 
-// Reads "host:port" with a port of 1 to 65535. Errors: InvalidArgument that says what is wrong and
-// how it should look (the caller says where it stood).
+// Reads "host:port" with a port from 1 to 65535. Errors: InvalidArgument that says what is wrong
+// and shows the expected form. The caller adds where the text stood.
 absl::StatusOr<Address> ParseAddress(std::string_view text);
 
-// The address to listen on. `flag` is --bind: "HOST:PORT", "HOST" (the advertised port) or ":PORT"
-// (all interfaces); port 0 lets the system choose. Without a flag: the advertised address where it
-// is loopback, else its port on all interfaces, for the advertised name may be that of a proxy or
-// be known to others only. Errors: InvalidArgument naming --bind.
+// The address to listen on. `flag` is --bind: "HOST:PORT", "HOST" (with the advertised port) or
+// ":PORT" (all interfaces). Port 0 lets the system choose. Without the flag it is the advertised
+// address if that is loopback, else the advertised port on all interfaces: the advertised name may
+// belong to a proxy or be unknown on this host. Errors: InvalidArgument that names --bind.
 absl::StatusOr<Address> BindAddress(std::string_view flag, const Address& advertised);
 
-// "the host "x" is not known here (why)"; "" where the resolver knows it. May take seconds.
-std::string WhyUnknown(const std::string& host);
+// 'the host "x" cannot be resolved (why)', or "" if the resolver knows it. May take seconds.
+std::string HostError(const std::string& host);
 
-// Whether the host names loopback whatever the resolver says: "localhost", 127.0.0.0/8, ::1.
+// True if the host is loopback by its name alone: "localhost", 127.0.0.0/8, ::1.
 bool IsLoopback(std::string_view host);
-
-// OK where plaintext may be served: on loopback, or with --allow_insecure. Else FailedPrecondition
-// (exit 78) that says so.
-absl::Status CheckPlaintext(const Address& bind, bool allow_insecure);
 
 }  // namespace cohort
 

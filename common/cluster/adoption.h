@@ -9,13 +9,14 @@
 
 namespace cohort {
 
-// How a chief's connection ended.
+// How the connection to a chief ended.
 enum class ChiefLoss {
-  kClosed,  // on purpose, or its sockets were closed by the death of its process
-  kSilent,  // without a sign: the network may be cut and the chief alive
+  kClosed,  // on purpose, or the system closed the sockets of a dead process
+  kSilent,  // without a close: the network may be cut and the chief alive
 };
 
-// Which chief a worker or a parameter server works for. A state machine; time is given.
+// Tracks which chief a worker or a parameter server works for. A state machine; the caller passes
+// the time.
 //
 //                    (1) Adopt                         (4) Closed
 //     kNone ────────────────────────► kConnected ────────────────► kGone
@@ -25,11 +26,11 @@ enum class ChiefLoss {
 //       │                                └── kLost ── chief_timeout ─┤
 //       └──── (3) another job, unless a chief is heard ──────────────┘
 //
-// (1) any generation above those heard, or the same chief again. (2) a newer generation takes over
-// at once: its chief has probed every task first. An older one, or another chief with the same
-// generation, is fenced. (3) a chief of another job starts the task anew, where no chief is heard
-// or with the user's word (takeover). (4)(5) in kConnected and kLost the task "hears" its chief,
-// so that a second chief, which asks before it takes a generation, stays away.
+// (1) Any generation above those heard, or the same chief again. (2) A newer generation takes over
+// at once, because its chief has probed every task before. An older generation, or another chief
+// with the same generation, is fenced. (3) A chief of another job takes over and resets the task,
+// if no chief is heard or the user allows it (takeover). (4)(5) In kConnected and kLost the task
+// "hears" its chief. A second chief asks for that before it takes a generation, and stays away.
 //
 // Not thread-safe.
 class Adoption {
@@ -44,9 +45,9 @@ class Adoption {
   };
   enum class Verdict {
     kAdopted,
-    kAdoptedNewJob,  // adopted; whatever was served before is void
-    kFenced,         // an older generation, or one that is taken
-    kBusy,           // works for another job whose chief it hears
+    kAdoptedNewJob,  // adopted; the state of the former job is void
+    kFenced,         // an older generation, or one that another chief has
+    kBusy,           // works for another job and hears its chief
   };
 
   explicit Adoption(Duration chief_timeout) : chief_timeout_(chief_timeout) {}
@@ -54,17 +55,17 @@ class Adoption {
   Verdict Adopt(const Request& request, TimePoint now);
   void OnClosed(Connection connection, ChiefLoss loss, TimePoint now);
 
-  // Whether a chief other than `chief_incarnation` is or may be alive: its stream is open, or was
-  // lost without a close less than chief_timeout ago.
+  // True if a chief other than `chief_incarnation` is or may be alive: its stream is open, or the
+  // stream was lost without a close less than chief_timeout ago.
   bool Hears(uint64_t chief_incarnation, TimePoint now) const;
-  // Of a chief that it hears: whether its stream was lost. Without news it is heard no more when
-  // chief_timeout has passed.
+  // True if the stream of the adopted chief was lost. The task stops hearing that chief after
+  // chief_timeout.
   bool HasLost() const { return !connection_.has_value() && lost_at_.has_value(); }
 
   uint64_t generation() const { return generation_; }
   uint64_t chief_incarnation() const { return chief_incarnation_; }
   const std::string& job() const { return job_; }
-  // The adopted chief's open connection.
+  // The open connection of the adopted chief.
   std::optional<Connection> connection() const { return connection_; }
 
  private:

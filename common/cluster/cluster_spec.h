@@ -17,7 +17,7 @@ inline constexpr int kNumRoles = 4;
 
 // "chief", "worker", "ps", "evaluator".
 std::string_view RoleName(Role role);
-// Also of "master", the chief's older name.
+// Also accepts "master", the older name of the chief.
 std::optional<Role> RoleFromName(std::string_view name);
 
 // One task of a cluster.
@@ -30,15 +30,15 @@ struct Task {
   auto operator<=>(const Task&) const = default;
 };
 
-// Who is in the cluster, and where. Indices may have gaps (a sparse dictionary in TF_CONFIG names
-// only some of the tasks).
+// The tasks of the cluster and their addresses. Indices may have gaps, because a sparse dictionary
+// in TF_CONFIG names only some of the tasks.
 class ClusterSpec {
  public:
   // Replaces an older entry.
   void Set(Task task, Address address);
 
   std::optional<Address> Find(Task task) const;
-  // The tasks of a role by index.
+  // The tasks of a role, by index.
   const std::map<int, Address>& tasks(Role role) const { return roles_[static_cast<int>(role)]; }
   int count(Role role) const { return static_cast<int>(tasks(role).size()); }
   bool empty() const;

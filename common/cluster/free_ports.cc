@@ -24,7 +24,7 @@ bool IsFree(int port) {
   return bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
 }
 
-// The first port that the system hands out by itself.
+// The first port of the range that the system uses for outgoing connections.
 int FirstEphemeralPort() {
   std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
   int first = 0;

@@ -7,9 +7,9 @@
 
 namespace cohort {
 
-// `count` TCP ports of loopback that are free now, below the range that the system hands out to
-// outgoing connections, so that none of those takes one before its task listens, or while it is
-// away. Others may. Errors: ResourceExhausted.
+// Returns `count` TCP ports that are free on loopback now. They lie below the range that the system
+// uses for outgoing connections, so no such connection takes one before its task listens or while
+// the task restarts. Other programs may take them. Errors: ResourceExhausted.
 absl::StatusOr<std::vector<int>> ChooseFreePorts(int count);
 
 }  // namespace cohort

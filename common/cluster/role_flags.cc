@@ -35,8 +35,8 @@ absl::Status CheckFlags(const RoleFlags& flags) {
   }
   if (flags.unix_socket_dir.size() > kLongestSocketDirectory) {
     return Usage(InvalidArgument(
-        "--unix_socket_dir: {} has {} characters; the system takes sockets in directories of at "
-        "most {}",
+        "--unix_socket_dir: {} has {} characters; the path of a socket directory may have at most "
+        "{}",
         flags.unix_socket_dir, flags.unix_socket_dir.size(), kLongestSocketDirectory));
   }
   if (!flags.crash_point.empty()) {
@@ -50,8 +50,8 @@ absl::Status FindAddresses(const RoleFlags& flags, RoleContext* context) {
   if (!context->advertised.has_value()) return absl::OkStatus();
   COHORT_ASSIGN_OR_RETURN(context->bind, BindAddress(flags.bind, *context->advertised));
   if (context->task.role == Role::kWorker || context->task.role == Role::kPs) {
-    const absl::Status refused = CheckPlaintext(*context->bind, flags.allow_insecure);
-    const std::string why = refused.ok() ? "" : WhyUnknown(context->advertised->host);
+    const absl::Status refused = context->security->CheckBind(*context->bind);
+    const std::string why = refused.ok() ? "" : HostError(context->advertised->host);
     return why.empty() ? refused : Annotate(refused, fmt::format("TF_CONFIG: {}", why));
   }
   return absl::OkStatus();
@@ -61,29 +61,29 @@ absl::Status FindAddresses(const RoleFlags& flags, RoleContext* context) {
 
 void AddRoleFlags(FlagSet* flags, RoleFlags* out) {
   flags->Add("bind", &out->bind,
-             "HOST:PORT to listen on, where it is not the address in TF_CONFIG (containers)");
+             "HOST:PORT to listen on, if it differs from the address in TF_CONFIG (containers)");
   flags->Add("threads", &out->threads,
-             "threads that work; 0: the cores, shared out among the tasks of this host");
+             "worker threads; 0: this task's share of the cores of this host");
   flags->Add("admin_port", &out->admin_port,
              "port of health and metrics, on loopback; 0: any free one, -1: none");
   flags->Add("allow_insecure", &out->allow_insecure,
-             "serve and dial plaintext beyond loopback, on a network that is trusted");
-  flags->Add("log_file", &out->log_file, "file that gets the log too");
+             "serve and dial plaintext beyond loopback; only for a trusted network");
+  flags->Add("log_file", &out->log_file, "file to which the log is also appended");
   flags->Add("log_level", &out->log_level, "debug, info, warning or error");
-  flags->Add(
-      "crash_point", &out->crash_point,
-      "for tests: NAME[:NTH], where the process kills itself; NAME:NTH:hold, where it hangs");
+  flags->Add("crash_point", &out->crash_point,
+             "for tests: NAME[:NTH], the place where the process kills itself; NAME:NTH:hold: "
+             "hangs there");
   flags->Add("unix_socket_dir", &out->unix_socket_dir,
-             "ps: directory where the tasks of one host meet over unix sockets; without it: one of "
-             "this user's, in $XDG_RUNTIME_DIR or /tmp. ps, worker: none: TCP only");
-  AddRoleFlagsToCome(flags);
+             "ps: directory of the unix sockets of this host; default: the user's own, in "
+             "$XDG_RUNTIME_DIR or /tmp. ps, worker: none: TCP only");
+  AddPlannedRoleFlags(flags);
 }
 
-void AddRoleFlagsToCome(FlagSet* flags) {
-  for (const char* name : {"--tls", "--ssl", "--cert"}) flags->NotYet(name, "TLS is");
-  for (const char* name : {"--device", "--cuda", "--gpu"}) flags->NotYet(name, "CUDA is");
-  flags->NotYet("--replica", "replicas of parameter servers are");
-  flags->NotYet("--trace", "a trace of a step is");
+void AddPlannedRoleFlags(FlagSet* flags) {
+  for (const char* name : {"--tls", "--ssl", "--cert"}) flags->AddPlanned(name, "TLS is");
+  for (const char* name : {"--device", "--cuda", "--gpu"}) flags->AddPlanned(name, "CUDA is");
+  flags->AddPlanned("--replica", "replicas of parameter servers are");
+  flags->AddPlanned("--trace", "a trace of a step is");
 }
 
 absl::StatusOr<RoleContext> MakeRoleContext(const RoleFlags& flags, Role role,
@@ -97,6 +97,7 @@ absl::StatusOr<RoleContext> MakeRoleContext(const RoleFlags& flags, Role role,
   }
   COHORT_ASSIGN_OR_RETURN(context.task, TaskOfRole(config, role));
   context.cluster = std::move(config.cluster);
+  context.security = Security::Create(flags.allow_insecure);
   COHORT_RETURN_IF_ERROR(FindAddresses(flags, &context));
   context.threads = flags.threads > 0
                         ? flags.threads

@@ -21,7 +21,7 @@ constexpr char kFar[] =
 constexpr char kPs[] = R"({"cluster": {"ps": ["localhost:2", "localhost:3"]},
                            "task": {"type": "ps", "index": 1}})";
 
-TEST_CASE("a task learns about itself from its flags and TF_CONFIG") {
+TEST_CASE("a task reads its role and settings from flags and TF_CONFIG") {
   RoleFlags flags;
   FlagSet set("cohort-ps", "x");
   AddRoleFlags(&set, &flags);
@@ -41,8 +41,8 @@ TEST_CASE("a task learns about itself from its flags and TF_CONFIG") {
   REQUIRE_FALSE(context->log->enabled(LogLevel::kWarning));
 }
 
-TEST_CASE("what tasks will be asked for and have not yet is said to be to come") {
-  for (const auto& [flag, said] :
+TEST_CASE("a flag that is planned is reported as not there yet") {
+  for (const auto& [flag, planned] :
        {std::pair("--tls_key", "TLS is"), std::pair("--ssl", "TLS is"),
         std::pair("--cert_file", "TLS is"), std::pair("--device", "CUDA is"),
         std::pair("--cuda_devices", "CUDA is"), std::pair("--gpus", "CUDA is"),
@@ -53,11 +53,11 @@ TEST_CASE("what tasks will be asked for and have not yet is said to be to come")
     AddRoleFlags(&set, &flags);
     const ParsedFlags parsed = set.Parse({fmt::format("{}=1", flag)});
     CHECK(parsed.exit_code == 64);
-    CHECK_THAT(parsed.err, Contains(fmt::format("{}: {} not there yet\n", flag, said)));
+    CHECK_THAT(parsed.err, Contains(fmt::format("{}: {} not there yet\n", flag, planned)));
   }
 }
 
-TEST_CASE("plaintext beyond loopback is refused without a word for it") {
+TEST_CASE("plaintext beyond loopback is refused without --allow_insecure") {
   RoleFlags flags;
   const auto refused = MakeRoleContext(flags, Role::kWorker, kFar);
   REQUIRE(ExitCodeOf(refused.status()) == ExitCode::kConfig);

@@ -22,20 +22,21 @@ namespace {
 
 constexpr time_t kLongestStart = 60;  // seconds
 
-// Of this user, and no other may change what it holds.
+// True if the directory belongs to this user and no other user may write to it.
 bool IsOwnDirectory(const std::string& path) {
   struct stat info = {};
   return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
          (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-// As SocketPath names them: "ps-3-00000000000000ab.sock".
+// The names that SocketPath makes: "ps-3-00000000000000ab.sock".
 bool IsSocketName(const std::string& name) {
   static const std::regex kName("ps-[0-9]+-[0-9a-f]{16}\\.sock");
   return std::regex_match(name, kName);
 }
 
-// Whether a socket can be made there: the file system may be full or read-only, or know of none.
+// Creates a socket there to see whether that works: the file system may be full, read-only, or
+// without sockets.
 absl::Status TrySocket(const std::string& directory) {
   const std::string path = SocketPath(directory, /*ps=*/0, RandomIncarnation());
   sockaddr_un name = {};
@@ -70,7 +71,7 @@ absl::StatusOr<std::string> OwnSocketDirectory(const SocketDirectoryRoots& roots
     return ErrnoStatus("cannot make a directory for sockets:", path, errno);
   }
   struct stat info = {};
-  if (lstat(path.c_str(), &info) != 0) return ErrnoStatus("cannot look at", path, errno);
+  if (lstat(path.c_str(), &info) != 0) return ErrnoStatus("cannot stat", path, errno);
   if (!S_ISDIR(info.st_mode)) return FailedPrecondition("{} is not a directory", path);
   if (info.st_uid != geteuid()) {
     return FailedPrecondition("{} belongs to the user {}", path, info.st_uid);
@@ -82,7 +83,7 @@ absl::StatusOr<std::string> OwnSocketDirectory(const SocketDirectoryRoots& roots
     return FailedPrecondition("{} is too long for the name of a socket", path);
   }
   if (path.find('%') != std::string::npos) {
-    return FailedPrecondition("{} has a % in it, which gRPC takes for the start of a code", path);
+    return FailedPrecondition("{} contains a %, which gRPC reads as an escape", path);
   }
   COHORT_RETURN_IF_ERROR(TrySocket(path));
   return path;

@@ -11,28 +11,30 @@
 
 namespace cohort {
 
-// Of a directory's path: the system limits those of sockets, and a socket's name takes its part.
+// The longest path of a socket directory: the system limits the path of a socket, and the file name
+// takes its part.
 inline constexpr size_t kLongestSocketDirectory = sizeof(sockaddr_un::sun_path) - 1 - 36;
 
-// Where directories for sockets are made; tests give others.
+// The parents of socket directories; tests pass others.
 struct SocketDirectoryRoots {
   std::string runtime_dir;  // $XDG_RUNTIME_DIR; "": there is none
   std::string temporary = "/tmp";
 };
 
-// The directory where this user's tasks of one host meet over unix sockets when no flag names one:
-// "cohort" in the runtime directory where that is this user's, else "cohort-<uid>" in the temporary
-// one. Made where it is missing, for this user alone. Errors: FailedPrecondition where what has the
-// name is no directory, another's, or open to others, or the name does not do for a socket's; else
-// what the system said: no socket can be made there.
+// The directory where the tasks of this user on one host meet over unix sockets if no flag names
+// one: "cohort" in the runtime directory if that belongs to this user, else "cohort-<uid>" in the
+// temporary directory. Created for this user alone if it is missing.
+//
+// Errors: FailedPrecondition if the name is taken by something that is not a directory, belongs to
+// another user, is open to others, or cannot hold a socket; else the status of the system's error.
 absl::StatusOr<std::string> OwnSocketDirectory(const SocketDirectoryRoots& roots);
 
-// The path there of one life's socket: no two processes ever share one.
+// The path of the socket of one incarnation of a server. No two processes share a path.
 std::string SocketPath(const std::string& directory, uint32_t ps, uint64_t incarnation);
 
-// Removes from OwnSocketDirectory the sockets that killed processes left: nobody listens there, and
-// they are older than a process needs from making its socket to listening on it. (In a directory
-// that hosts share, another host's live sockets would look like these.)
+// Removes the sockets of killed processes from OwnSocketDirectory: no process listens on them, and
+// they are older than the time from creating a socket to listening on it. Not for a directory that
+// several hosts share: live sockets of another host look dead.
 void RemoveDeadSockets(const std::string& directory, time_t now);
 
 }  // namespace cohort

@@ -26,7 +26,7 @@ mode_t ModeOf(const std::string& path) {
   return info.st_mode & 07777;
 }
 
-// A socket with a name; who listens is told by closing it.
+// Returns a listening socket with a name; close it to stop listening.
 int Bind(const std::string& path) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_un name = {};
@@ -44,7 +44,7 @@ std::string WhyNot(const SocketDirectoryRoots& roots) {
   return std::string(made.status().message());
 }
 
-TEST_CASE("a user's directory for sockets is made once, for this user alone") {
+TEST_CASE("a user's socket directory is created once, for this user alone") {
   const TestDirectory tmp;
   const TestDirectory run;
   const SocketDirectoryRoots roots = {.runtime_dir = run.path(), .temporary = tmp.path()};
@@ -55,10 +55,10 @@ TEST_CASE("a user's directory for sockets is made once, for this user alone") {
   const std::string in_tmp = tmp / ("cohort-" + std::to_string(geteuid()));
   REQUIRE(OwnSocketDirectory({.temporary = tmp.path()}).value() == in_tmp);
   REQUIRE(ModeOf(in_tmp) == 0700);
-  REQUIRE(chmod(run.path().c_str(), 0770) == 0);  // others may put something else in its place
+  REQUIRE(chmod(run.path().c_str(), 0770) == 0);  // other users may replace it
   REQUIRE(OwnSocketDirectory(roots).value() == in_tmp);
   REQUIRE(chmod(run.path().c_str(), 0700) == 0);
-  if (geteuid() == 0) {  // a root shell that has another user's
+  if (geteuid() == 0) {  // a root shell with another user's directory
     REQUIRE(chown(run.path().c_str(), 12345, 12345) == 0);
     REQUIRE(OwnSocketDirectory(roots).value() == in_tmp);
   }
@@ -68,7 +68,7 @@ TEST_CASE("a user's directory for sockets is made once, for this user alone") {
   }
 }
 
-TEST_CASE("what others could have put in the directory's place is not used") {
+TEST_CASE("a directory that other users could have created is not used") {
   const TestDirectory tmp;
   const SocketDirectoryRoots roots = {.temporary = tmp.path()};
   const std::string path = tmp / ("cohort-" + std::to_string(geteuid()));
@@ -87,12 +87,12 @@ TEST_CASE("what others could have put in the directory's place is not used") {
     REQUIRE(Contains(WhyNot(roots), "is not a directory"));
   }
   SECTION("another user's") {
-    if (geteuid() != 0) return;  // only root can give it away
+    if (geteuid() != 0) return;  // only root can change the owner
     REQUIRE(mkdir(path.c_str(), 0700) == 0);
     REQUIRE(chown(path.c_str(), 12345, 12345) == 0);
     REQUIRE(Contains(WhyNot(roots), "belongs to the user 12345"));
   }
-  SECTION("no place for it") {
+  SECTION("the parent is missing") {
     REQUIRE(Contains(WhyNot({.temporary = tmp / "none"}), "No such file"));
   }
   SECTION("no socket can be made there") {
@@ -107,7 +107,7 @@ TEST_CASE("what others could have put in the directory's place is not used") {
   }
   SECTION("a name that gRPC reads as another") {
     REQUIRE(mkdir((tmp / "a%41").c_str(), 0700) == 0);
-    REQUIRE(Contains(WhyNot({.temporary = tmp / "a%41"}), "has a % in it"));
+    REQUIRE(Contains(WhyNot({.temporary = tmp / "a%41"}), "contains a %"));
   }
   SECTION("too long") {
     const std::string deep = tmp / std::string(80, 'x');
@@ -116,7 +116,7 @@ TEST_CASE("what others could have put in the directory's place is not used") {
   }
 }
 
-TEST_CASE("of the sockets of a directory only those go that nobody listens on") {
+TEST_CASE("only sockets without a listener are removed from a directory") {
   const TestDirectory dir;
   const std::string live = SocketPath(dir.path(), 0, 1);
   const std::string dead = SocketPath(dir.path(), 0, 2);

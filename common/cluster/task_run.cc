@@ -21,7 +21,7 @@ absl::Status WaitForChief(WaitList* waiting, bool there, const std::string& addr
 
 namespace {
 
-// Nothing is lost with a task that is left where it stands: its closures go to others.
+// A task that cannot stop loses nothing: its closures go to other tasks.
 int ShutDown(ServingTask* task, Logger* log, int code, const absl::Status& why,
              std::chrono::milliseconds grace) {
   const absl::Status stopped = task->Shutdown(why, grace);
@@ -47,7 +47,7 @@ int RunUntilEnd(ServingTask* task, SignalWaiter* signals, Logger* log,
   if (*signal != 0) {
     log->Info("ends", {{"signal", *signal}});
     return ShutDown(task, log, ExitCodeOfSignal(*signal),
-                    Unavailable("the {} was asked to end (signal {})", options.role, *signal),
+                    Unavailable("the {} received signal {}", options.role, *signal),
                     options.grace_after_signal);
   }
   const TaskEnd end = task->end().value_or(TaskEnd());

@@ -16,29 +16,29 @@ namespace cohort {
 class Logger;
 class SignalWaiter;
 
-// How the chief ended the job of a task.
+// How the chief ended the job.
 struct TaskEnd {
   bool job_finished = false;
   std::string reason;
 };
 
-// A task that works for a chief, as its process sees it.
+// A task that serves a chief, as seen by its process.
 class ServingTask {
  public:
   virtual ~ServingTask() = default;
-  // Called a few times a second. Errors: DeadlineExceeded when no chief has come for too long.
+  // Called a few times a second. Errors: DeadlineExceeded if no chief arrives in time.
   virtual absl::Status Tick() = 0;
   virtual std::optional<TaskEnd> end() const = 0;
-  // That it has run; nullopt where it runs none.
+  // The number of steps that it has run; nullopt if the task runs no steps.
   virtual std::optional<uint64_t> steps() const { return std::nullopt; }
-  // Lets what is in hand be finished for at most `grace`, closes all streams with `why` (OK: the
-  // job is done), stops. Idempotent. Error: DeadlineExceeded where a thread of the task does not
-  // end (a kernel hangs, or a file); its streams are closed, and its destructor would wait for
-  // ever.
+  // Lets running work finish for at most `grace`, closes all streams with `why` (OK: the job is
+  // done) and stops. Idempotent. Error: DeadlineExceeded if a thread of the task does not end,
+  // because a kernel or a file hangs. Its streams are closed then, but its destructor would block
+  // forever.
   virtual absl::Status Shutdown(const absl::Status& why, std::chrono::milliseconds grace) = 0;
 };
 
-// Says that the chief is waited for while it is not `there`. Errors: those of CheckDeadline.
+// Logs the wait for the chief while it is not `there`. Errors: those of CheckDeadline.
 absl::Status WaitForChief(WaitList* waiting, bool there, const std::string& address, Logger* log);
 
 struct RunTaskOptions {
@@ -49,10 +49,10 @@ struct RunTaskOptions {
   std::chrono::milliseconds grace_at_end{0};
 };
 
-// Waits for the end of the job, a signal, or a chief that does not come, and shuts the task down.
-// Returns the exit code: 0 when the job is finished, 69 when it failed or nobody came,
-// 128 + signal. With a task that cannot be shut down it ends the process, under the same code: for
-// daemons only.
+// Waits for the end of the job, a signal, or the deadline for a chief, and shuts the task down.
+// Returns the exit code: 0 if the job finished, 69 if it failed or no chief arrived, 128 + signal.
+// If the task cannot be shut down, it ends the process with the same code, so it is for daemons
+// only.
 int RunUntilEnd(ServingTask* task, SignalWaiter* signals, Logger* log,
                 const RunTaskOptions& options);
 

@@ -15,27 +15,27 @@ namespace {
 
 using Json = nlohmann::json;
 
-// "number", "string": what a value is, for errors.
+// The type of a value, for errors: "number", "string".
 std::string Kind(const Json& value) {
   return value.is_array() ? "list" : value.is_object() ? "dictionary" : value.type_name();
 }
 
 absl::StatusOr<Role> ParseRole(const std::string& name, std::string_view field) {
   if (const auto role = RoleFromName(name)) return *role;
-  return InvalidArgument("{}: \"{}\" is no kind of task (chief, worker, ps, evaluator){}", field,
+  return InvalidArgument("{}: \"{}\" is not a task type (chief, worker, ps, evaluator){}", field,
                          name, DidYouMean(name, {"chief", "worker", "ps", "evaluator", "master"}));
 }
 
-// A number, or a string of digits; both as TensorFlow reads task.index and the keys of a sparse
-// job.
+// Reads a number or a string of digits. TensorFlow accepts both for task.index and for the keys of
+// a sparse job.
 absl::StatusOr<int> ParseIndex(const Json& value, std::string_view field) {
   int64_t index = -1;
   if (value.is_number_unsigned()) {
     index = static_cast<int64_t>(std::min<uint64_t>(value.get<uint64_t>(), INT64_MAX));
   } else if (value.is_number_integer()) {
     index = value.get<int64_t>();
-  } else if (value.is_number()) {  // what has a fraction, or more digits than a number can hold
-    return InvalidArgument("{}: {} is no task's number; tasks are counted 0, 1, ...", field,
+  } else if (value.is_number()) {  // it has a fraction or too many digits
+    return InvalidArgument("{}: {} is not a task index; tasks are counted 0, 1, ...", field,
                            value.dump());
   } else if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
@@ -45,7 +45,7 @@ absl::StatusOr<int> ParseIndex(const Json& value, std::string_view field) {
                              text);
     }
   } else {
-    return InvalidArgument("{}: a {} where a number should be", field, Kind(value));
+    return InvalidArgument("{}: expected a number, found a {}", field, Kind(value));
   }
   if (index < 0) {
     return InvalidArgument("{}: {} is negative; tasks are counted 0, 1, ...", field, index);
@@ -54,7 +54,7 @@ absl::StatusOr<int> ParseIndex(const Json& value, std::string_view field) {
   return static_cast<int>(index);
 }
 
-// Collects the tasks of "cluster" and refuses an address that two of them claim.
+// Collects the tasks of "cluster" and refuses an address that two tasks have.
 class ClusterReader {
  public:
   absl::Status ReadJob(const std::string& name, const Json& value) {
@@ -66,7 +66,7 @@ class ClusterReader {
     COHORT_RETURN_IF_ERROR(value.is_array() ? ReadList(role, field, value)
                                             : ReadDictionary(role, field, value));
     if ((role == Role::kChief || role == Role::kEvaluator) && spec_.count(role) > 1) {
-      return InvalidArgument("{}: {} tasks where at most one may be", field, spec_.count(role));
+      return InvalidArgument("{}: {} tasks, but at most one is allowed", field, spec_.count(role));
     }
     return absl::OkStatus();
   }
@@ -85,8 +85,7 @@ class ClusterReader {
   absl::Status ReadDictionary(Role role, const std::string& field, const Json& dictionary) {
     if (!dictionary.is_object()) {
       return InvalidArgument(
-          "{}: a {} where a list of addresses, or a dictionary of them by index, "
-          "should be",
+          "{}: expected a list of addresses, or a dictionary of addresses by index, found a {}",
           field, Kind(dictionary));
     }
     for (const auto& [key, value] : dictionary.items()) {
@@ -102,7 +101,7 @@ class ClusterReader {
 
   absl::Status ReadTask(Task task, const std::string& field, const Json& value) {
     if (!value.is_string()) {
-      return InvalidArgument("{}: a {} where an address \"host:port\" should be", field,
+      return InvalidArgument("{}: expected an address \"host:port\", found a {}", field,
                              Kind(value));
     }
     auto address = ParseAddress(value.get_ref<const std::string&>());
@@ -124,7 +123,7 @@ absl::StatusOr<std::optional<Task>> ReadTaskSection(const Json& root) {
   const auto it = root.find("task");
   if (it == root.end() || it->is_null()) return std::nullopt;
   if (!it->is_object()) {
-    return InvalidArgument("task: a {} where {{\"type\": ..., \"index\": ...}} should be",
+    return InvalidArgument("task: expected {{\"type\": ..., \"index\": ...}}, found a {}",
                            Kind(*it));
   }
   const auto type = it->find("type");
@@ -134,7 +133,7 @@ absl::StatusOr<std::optional<Task>> ReadTaskSection(const Json& root) {
     return InvalidArgument("task.type: is missing (chief, worker, ps or evaluator)");
   }
   if (!type->is_string()) {
-    return InvalidArgument("task.type: a {} where a string should be", Kind(*type));
+    return InvalidArgument("task.type: expected a string, found a {}", Kind(*type));
   }
   Task task;
   COHORT_ASSIGN_OR_RETURN(task.role, ParseRole(type->get<std::string>(), "task.type"));
@@ -144,12 +143,12 @@ absl::StatusOr<std::optional<Task>> ReadTaskSection(const Json& root) {
   return task;
 }
 
-// Whether the cluster has the task that it should have.
+// Checks that the cluster has an entry for the task, if it needs one.
 absl::Status CheckTask(const ClusterSpec& cluster, Task task) {
   const bool needs_entry = task.role == Role::kWorker || task.role == Role::kPs;
   if (!needs_entry && cluster.count(task.role) == 0) {
     if (task.index == 0) return absl::OkStatus();
-    return InvalidArgument("task.index: {} where there is at most one {}", task.index,
+    return InvalidArgument("task.index: {}, but a cluster has at most one {}", task.index,
                            RoleName(task.role));
   }
   if (cluster.Find(task).has_value()) return absl::OkStatus();
@@ -164,11 +163,11 @@ absl::Status CheckTask(const ClusterSpec& cluster, Task task) {
 }
 
 absl::StatusOr<TfConfig> Read(const Json& root) {
-  if (!root.is_object()) return InvalidArgument("a {} where a dictionary should be", Kind(root));
+  if (!root.is_object()) return InvalidArgument("expected a dictionary, found a {}", Kind(root));
   TfConfig config;
   if (const auto it = root.find("cluster"); it != root.end() && !it->is_null()) {
     if (!it->is_object()) {
-      return InvalidArgument("cluster: a {} where a dictionary by task type should be", Kind(*it));
+      return InvalidArgument("cluster: expected a dictionary by task type, found a {}", Kind(*it));
     }
     ClusterReader reader;
     for (const auto& [name, value] : it->items()) {
@@ -199,11 +198,11 @@ absl::StatusOr<TfConfig> ParseTfConfig(std::string_view json) {
     if (!config.ok()) return Bad(config.status());
     return config;
   } catch (const Json::exception& e) {
-    // Its message begins with the exception's name: "[json.exception.parse_error.101] parse error
+    // The message begins with the exception's name: "[json.exception.parse_error.101] parse error
     // at".
     const std::string_view what = e.what();
     const size_t begin = what.find("] ");
-    return Bad(InvalidArgument("is no valid JSON: {}",
+    return Bad(InvalidArgument("is not valid JSON: {}",
                                begin == what.npos ? what : what.substr(begin + 2)));
   }
 }

@@ -24,16 +24,16 @@ TEST_CASE("the tutorial's TF_CONFIG") {
   REQUIRE(*TaskOfRole(*config, Role::kWorker) == Task{Role::kWorker, 1});
 }
 
-TEST_CASE("every form that TensorFlow takes is taken") {
+TEST_CASE("every form that TensorFlow accepts is accepted") {
   const std::pair<const char*, Task> cases[] = {
-      // An index as a string, and none at all.
+      // An index as a string, and a missing index.
       {R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": "0"}})", {Role::kPs, 0}},
       {R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps"}})", {Role::kPs, 0}},
       // A sparse dictionary, beside unknown keys.
       {R"({"cluster": {"worker": {"7": "a:1", "3": "b:1"}}, "x": [1],
            "task": {"type": "worker", "index": 7, "cloud": "y"}})",
        {Role::kWorker, 7}},
-      // The older master.
+      // "master", the older name.
       {R"({"cluster": {"master": ["a:1"]}, "task": {"type": "master", "index": 0}})",
        {Role::kChief, 0}},
       {R"({"cluster": {"master": ["a:1"]}, "task": {"type": "chief", "index": 0}})",
@@ -57,7 +57,7 @@ TEST_CASE("every form that TensorFlow takes is taken") {
   }
 }
 
-TEST_CASE("without a task, a chief and an evaluator are the first") {
+TEST_CASE("without a task section, chief and evaluator have index 0") {
   const auto config = ParseTfConfig(R"({"cluster": {"worker": ["a:1"]}, "task": {}})");
   REQUIRE(config.ok());
   REQUIRE_FALSE(config->task.has_value());
@@ -66,7 +66,7 @@ TEST_CASE("without a task, a chief and an evaluator are the first") {
                Contains("TF_CONFIG: task: is missing"));
 }
 
-TEST_CASE("the binary must be that of the task") {
+TEST_CASE("the binary must match the task") {
   const auto wrong = TaskOfRole(*ParseTfConfig(kTutorial), Role::kPs);
   REQUIRE_THAT(std::string(wrong.status().message()), Contains("start cohort-worker"));
   REQUIRE(ExitCodeOf(wrong.status()) == ExitCode::kConfig);
@@ -75,32 +75,33 @@ TEST_CASE("the binary must be that of the task") {
 TEST_CASE("every malformed TF_CONFIG is an error that names the field") {
   const std::pair<const char*, const char*> cases[] = {
       {"", "TF_CONFIG: is empty"},
-      {"{", "TF_CONFIG: is no valid JSON"},
-      {"[]", "TF_CONFIG: a list where a dictionary"},
-      {"\xff\xfe", "TF_CONFIG: is no valid JSON"},
-      {R"({"cluster": []})", "cluster: a list where"},
+      {"{", "TF_CONFIG: is not valid JSON"},
+      {"[]", "TF_CONFIG: expected a dictionary, found a list"},
+      {"\xff\xfe", "TF_CONFIG: is not valid JSON"},
+      {R"({"cluster": []})", "cluster: expected a dictionary by task type, found a list"},
       {R"({"cluster": {"workers": ["a:1"]}})", "did you mean \"worker\"?"},
-      {R"({"cluster": {"worker": "a:1"}})", "cluster.worker: a string where a list"},
-      {R"({"cluster": {"worker": ["a:1", 7]}})", "cluster.worker[1]: a number where an address"},
+      {R"({"cluster": {"worker": "a:1"}})", "cluster.worker: expected a list"},
+      {R"({"cluster": {"worker": ["a:1", 7]}})",
+       "cluster.worker[1]: expected an address \"host:port\", found a number"},
       {R"({"cluster": {"worker": ["a:1", "b"]}})", "cluster.worker[1]: \"b\" has no port"},
       {R"({"cluster": {"worker": {"x": "a:1"}}})", "cluster.worker[\"x\"]: \"x\" is not a number"},
       {R"({"cluster": {"worker": {"-1": "a:1"}}})", "cluster.worker[\"-1\"]: -1 is negative"},
       {R"({"cluster": {"worker": {"1": "a:1", "01": "b:1"}}})", "index 1 is named twice"},
       {R"({"cluster": {"worker": ["a:1"], "ps": ["a:1"]}})",
        "cluster.worker[0]: a:1 is the address of cluster.ps[0] too"},
-      {R"({"cluster": {"chief": ["a:1", "a:2"]}})", "cluster.chief: 2 tasks where at most one"},
+      {R"({"cluster": {"chief": ["a:1", "a:2"]}})", "cluster.chief: 2 tasks, but at most one"},
       {R"({"cluster": {"evaluator": ["a:1", "a:2"]}})", "cluster.evaluator: 2 tasks"},
       {R"({"cluster": {"chief": ["a:1"], "master": ["a:2"]}})", "name the same task"},
-      {R"({"task": []})", "task: a list where"},
+      {R"({"task": []})", "task: expected "},
       {R"({"task": {"index": 0}})", "task.type: is missing"},
-      {R"({"task": {"type": 3, "index": 0}})", "task.type: a number where a string"},
-      {R"({"task": {"type": "wrker", "index": 0}})", "task.type: \"wrker\" is no kind of task"},
+      {R"({"task": {"type": 3, "index": 0}})", "task.type: expected a string, found a number"},
+      {R"({"task": {"type": "wrker", "index": 0}})", "task.type: \"wrker\" is not a task type"},
       {R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": "one"}})",
        "task.index: \"one\" is not a number"},
       {R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 0.5}})",
-       "task.index: 0.5 is no task"},
+       "task.index: 0.5 is not a task index"},
       {R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": [0]}})",
-       "task.index: a list where"},
+       "task.index: expected a number, found a list"},
       {R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": -2}})",
        "task.index: -2 is negative"},
       {R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 1}})",
@@ -108,7 +109,7 @@ TEST_CASE("every malformed TF_CONFIG is an error that names the field") {
       {R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "ps", "index": 0}})",
        "cluster.ps is missing"},
       {R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "chief", "index": 1}})",
-       "task.index: 1 where there is at most one chief"},
+       "task.index: 1, but a cluster has at most one chief"},
       {R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 99999999999999999999}})",
        "task.index: "},
   };
@@ -122,7 +123,7 @@ TEST_CASE("every malformed TF_CONFIG is an error that names the field") {
   }
 }
 
-TEST_CASE("what is made is read back") {
+TEST_CASE("MakeTfConfig and ParseTfConfig are inverse") {
   ClusterSpec cluster = ParseTfConfig(kTutorial)->cluster;
   cluster.Set({Role::kEvaluator, 0}, {"::1", 9});
   const auto again = ParseTfConfig(MakeTfConfig(cluster, {Role::kPs, 0}));
@@ -135,7 +136,7 @@ TEST_CASE("what is made is read back") {
   REQUIRE(sparse->cluster.Find({Role::kWorker, 9}) == Address{"far", 1});
 }
 
-// Bytes changed at random must give a config or an error, and nothing else.
+// Random changes must give a config or an error, and nothing else.
 TEST_CASE("a mutilated TF_CONFIG never crashes") {
   uint64_t state = 42;
   int errors = 0;

@@ -12,7 +12,7 @@ std::string HostOf(const Address& address) {
   return IsLoopback(address.host) ? "localhost" : address.host;
 }
 
-// How many workers and ps each host has.
+// The number of workers and ps on each host.
 std::map<std::string, int> TasksByHost(const ClusterSpec& cluster) {
   std::map<std::string, int> tasks;
   for (const Role role : {Role::kWorker, Role::kPs}) {

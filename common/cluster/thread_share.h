@@ -5,14 +5,14 @@
 
 namespace cohort {
 
-// This task's share of the machine's cores: cores divided by the workers and ps whose host is its
-// own (by name; all loopback names are one host), itself included; at least 1. A chief and an
-// evaluator do little while the others work, and take none from them.
+// This task's share of the machine's cores, at least 1: the cores divided by the workers and ps on
+// its host, itself included. Hosts are compared by name, and all names of loopback are one host. A
+// chief and an evaluator do little while the others work, so they are not counted.
 int ThreadShare(const ClusterSpec& cluster, Task self, int cores);
 
-// Whether no worker or ps shares a core with another: of its `cores` this host has at least
-// `threads` for each of them, and every other host, taken to have as many cores, at least one for
-// each.
+// True if no worker or ps shares a core with another: this host has at least `threads` of its
+// `cores` for each of them, and every other host, assumed to have as many cores, has at least one
+// for each.
 bool HasOwnCore(const ClusterSpec& cluster, Task self, int threads, int cores);
 
 }  // namespace cohort

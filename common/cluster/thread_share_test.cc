@@ -5,7 +5,7 @@
 namespace cohort {
 namespace {
 
-TEST_CASE("cores are shared out among the tasks of one host") {
+TEST_CASE("the tasks of one host share its cores") {
   ClusterSpec cluster;
   cluster.Set({Role::kWorker, 0}, {"a", 1});
   cluster.Set({Role::kWorker, 1}, {"a", 2});
@@ -19,7 +19,7 @@ TEST_CASE("cores are shared out among the tasks of one host") {
   REQUIRE(ThreadShare(cluster, {Role::kEvaluator, 0}, 0) == 1);
 }
 
-TEST_CASE("a task has a core of its own where no worker or ps shares one") {
+TEST_CASE("a task has its own core if no worker or ps shares one") {
   ClusterSpec cluster;
   cluster.Set({Role::kWorker, 0}, {"a", 1});
   cluster.Set({Role::kWorker, 1}, {"a", 2});
@@ -31,7 +31,7 @@ TEST_CASE("a task has a core of its own where no worker or ps shares one") {
   REQUIRE_FALSE(HasOwnCore(cluster, worker, 1, 1));
   REQUIRE_FALSE(HasOwnCore(cluster, worker, 2, 3));
   REQUIRE(HasOwnCore(cluster, ps, 2, 2));
-  REQUIRE_FALSE(HasOwnCore(cluster, ps, 1, 1));  // the workers that it would wake have not
+  REQUIRE_FALSE(HasOwnCore(cluster, ps, 1, 1));  // the workers that it would wake share a core
   REQUIRE(HasOwnCore(cluster, {Role::kChief, 0}, 9, 2));
   cluster.Set({Role::kPs, 1}, {"localhost", 1});
   cluster.Set({Role::kPs, 2}, {"127.0.0.1", 2});

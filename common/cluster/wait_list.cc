@@ -46,7 +46,7 @@ absl::Status WaitList::CheckDeadline() const {
   if (missing_.empty() || options_.timeout == Duration::zero()) return absl::OkStatus();
   const Duration waited = clock_->Now() - Oldest();
   if (waited < options_.timeout) return absl::OkStatus();
-  return DeadlineExceeded("waited {:.0f} s for {}; is it started, and reachable at this address?",
+  return DeadlineExceeded("waited {:.0f} s for {}; is it running and reachable at this address?",
                           ToSeconds(waited), Missing());
 }
 

@@ -12,24 +12,24 @@
 
 namespace cohort {
 
-// A wait for tasks that says for whom:
+// A wait for tasks. Its report names each missing task:
 //
 //   waiting for worker:2 (host3:2222), 12 s
 //
-// Pure: driven by Tick on an injected clock. One thread at a time.
+// Pure: driven by Tick on an injected clock. Used by one thread at a time.
 class WaitList {
  public:
   struct Options {
     Duration timeout = std::chrono::seconds(300);     // zero: no deadline
-    Duration report_every = std::chrono::seconds(3);  // the first report comes after as long
+    Duration report_every = std::chrono::seconds(3);  // also the delay of the first report
   };
 
   WaitList(const Clock* clock, Options options);
 
-  // Starts to wait for a task, or keeps on. `address` may be "".
+  // Starts or continues to wait for a task. `address` may be "".
   void Expect(const std::string& task, const std::string& address);
   void Expect(Task task, const std::optional<Address>& address);
-  // What is known about why it is not there yet ("connection refused"), shown in brackets.
+  // Records why the task has not arrived ("connection refused"). The report shows it in brackets.
   void Note(const std::string& task, const std::string& reason);
   void Arrived(const std::string& task);
   void Arrived(Task task) { Arrived(task.ToString()); }
@@ -38,9 +38,9 @@ class WaitList {
   // "worker:2 (host3:2222), ps:0 (host1:2222)".
   std::string Missing() const;
 
-  // A line to show now, at most one per `report_every`.
+  // Returns a line to show now, at most one per `report_every`.
   std::optional<std::string> Tick();
-  // OK, or DeadlineExceeded that names the missing tasks, once the oldest wait has gone on for
+  // Returns DeadlineExceeded that names the missing tasks once the oldest wait has lasted for
   // `timeout`.
   absl::Status CheckDeadline() const;
 

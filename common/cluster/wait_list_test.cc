@@ -9,7 +9,7 @@ using std::chrono::seconds;
 
 WaitList::Options EveryThree(int timeout_s) { return {seconds(timeout_s), seconds(3)}; }
 
-TEST_CASE("a wait names whom it waits for, every few seconds") {
+TEST_CASE("a wait names the missing tasks every few seconds") {
   ManualClock clock;
   WaitList wait(&clock, EveryThree(60));
   REQUIRE(wait.done());
@@ -30,12 +30,12 @@ TEST_CASE("a wait names whom it waits for, every few seconds") {
   REQUIRE(wait.CheckDeadline().ok());
 }
 
-TEST_CASE("a wait ends with an error that names who is missing") {
+TEST_CASE("a wait ends with an error that names the missing tasks") {
   ManualClock clock;
   WaitList wait(&clock, EveryThree(30));
   wait.Expect("worker:0", "a:1");
   clock.Advance(seconds(20));
-  wait.Expect("worker:0", "a:1");  // keeps on: the wait is as old as it was
+  wait.Expect("worker:0", "a:1");  // the wait keeps its age
   wait.Expect("ps:1", "b:1");
   clock.Advance(seconds(9));
   REQUIRE(wait.CheckDeadline().ok());
@@ -45,10 +45,10 @@ TEST_CASE("a wait ends with an error that names who is missing") {
   REQUIRE(late.code() == absl::StatusCode::kDeadlineExceeded);
   REQUIRE(
       late.message() ==
-      "waited 30 s for ps:1 (b:1), worker:0 (a:1); is it started, and reachable at this address?");
+      "waited 30 s for ps:1 (b:1), worker:0 (a:1); is it running and reachable at this address?");
 }
 
-TEST_CASE("without a deadline a wait goes on") {
+TEST_CASE("without a deadline a wait continues") {
   ManualClock clock;
   WaitList wait(&clock, EveryThree(0));
   wait.Expect("worker:0", "");

@@ -149,7 +149,7 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
       PsConnection::ChooseAddress(server, options_.host_id, link.avoid_unix), std::move(callbacks),
       &codec_counters_);
   StreamClient::Options client;
-  client.allow_insecure = options_.allow_insecure;
+  client.security = options_.security;
   client.transport.SetOwnCore(options_.own_core);
   const absl::Status opened = connection->Open(client, &loop_);
   if (!opened.ok()) {

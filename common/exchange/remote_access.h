@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/base/clock.h"
+#include "common/cluster/security.h"
 #include "common/exchange/exchange.h"
 #include "common/exchange/variable_access.h"
 #include "common/graph/program.h"
@@ -22,8 +23,8 @@ struct CodecCounters;
 struct RemoteAccessOptions {
   ExchangeOptions exchange;
   std::string host_id;  // of this process: servers with the same one are reached by unix socket
-  bool allow_insecure = false;  // plaintext beyond loopback
-  bool own_core = false;        // TransportOptions::SetOwnCore
+  std::shared_ptr<const Security> security = Security::LoopbackOnly();
+  bool own_core = false;  // TransportOptions::SetOwnCore
 };
 
 // The parameter servers as one worker reaches them: a PushPull stream to each, over a unix socket

@@ -107,7 +107,7 @@ TEST_CASE("a server that took another's address is not taken for it") {
   const auto failed = cluster.access->Exchange(&push, nullptr);
   REQUIRE(absl::IsUnavailable(failed.status()));
   CHECK(GetFailure(failed.status())->index == 1);
-  CHECK(testing::Contains(failed.status().ToString(), "another life of this one"));
+  CHECK(testing::Contains(failed.status().ToString(), "another incarnation of this one"));
   CHECK(cluster.real[1].streams == 0);
   // The routes say who is there now.
   cluster.world.routes.mutable_servers(1)->set_incarnation(7);

@@ -50,7 +50,7 @@ class Checker {
   enum class Zero { kAllowed, kRefused };
   absl::Status Seconds(std::string_view path, double value, Zero zero) const {
     if (value < 0) return Error(path, "`{}` must not be negative", path);
-    if (!IsSpan(value)) {
+    if (!IsValidSeconds(value)) {
       return Error(path, "`{}` must be at most {:.0f} seconds, not {}", path, kMaxSeconds, value);
     }
     if (value > 0 || zero == Zero::kAllowed) return absl::OkStatus();

@@ -12,7 +12,7 @@ absl::Status MakeDirectories(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (!error && std::filesystem::is_directory(path, error)) return absl::OkStatus();
-  if (IsWantOfRoom(error.value())) {
+  if (IsDiskFull(error.value())) {
     return WithExitCode(ErrnoStatus("cannot make the directory", path, error.value()),
                         ExitCode::kIo);
   }

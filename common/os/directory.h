@@ -7,8 +7,8 @@
 
 namespace cohort {
 
-// Makes a directory and those above it; one that is there already is no error. Errors: exit 73,
-// naming the path and what the system said; ResourceExhausted (exit 74) for want of room.
+// Creates a directory and its parents. An existing one is no error. Errors: exit code 73, with the
+// path and the system's reason; ResourceExhausted (exit code 74) if the disk is full.
 absl::Status MakeDirectories(const std::string& path);
 
 }  // namespace cohort

@@ -12,7 +12,7 @@
 namespace cohort {
 namespace {
 
-// The first line of a file, "" where there is none.
+// The first line of a file; "" if there is none.
 std::string FirstLine(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -20,7 +20,8 @@ std::string FirstLine(const std::string& path) {
   return line;
 }
 
-// The CPU quota of this process's cgroup (v2, as containers see their own) in cores; 0: none.
+// The CPU quota of this process's cgroup in cores; 0: none. Reads version 2, as a container sees
+// its own.
 double CgroupQuota() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
   std::string quota;
@@ -29,11 +30,11 @@ double CgroupQuota() {
   return std::strtod(quota.c_str(), nullptr) / period;
 }
 
-// The least limit in files called `name` of a cgroup and those above it, up to `root`.
+// The smallest limit in the files called `name` of a cgroup and its parents, up to `root`.
 uint64_t LeastLimit(const std::string& root, std::string cgroup, const std::string& name) {
   uint64_t least = std::numeric_limits<uint64_t>::max();
   while (true) {
-    uint64_t limit = 0;  // "max" is no number
+    uint64_t limit = 0;  // stays 0 for "max"
     if (std::ifstream(root + cgroup + "/" + name) >> limit) least = std::min(least, limit);
     if (cgroup.empty()) return least;
     cgroup.resize(cgroup.rfind('/'));

@@ -15,7 +15,7 @@ TEST_CASE("incarnations differ and are not 0") {
   for (int i = 0; i < 100; ++i) REQUIRE(seen.insert(RandomIncarnation()).second);
 }
 
-TEST_CASE("the host's id comes from machine and boot, or from its name") {
+TEST_CASE("the host id comes from machine and boot, or from the host name") {
   const testing::TestDirectory directory;
   const std::string& path = directory.path();
   HostIdSources sources{path + "/machine-id", path + "/boot_id"};
@@ -27,7 +27,7 @@ TEST_CASE("the host's id comes from machine and boot, or from its name") {
   REQUIRE(HostId() == HostId());
 }
 
-TEST_CASE("the memory to be had is what the least cgroup above allows") {
+TEST_CASE("available memory is the smallest limit of the cgroups above") {
   const testing::TestDirectory dir;
   const MemorySources sources{dir / "own", dir / "cgroups"};
   const uint64_t machine = AvailableMemoryBytes(sources);
@@ -38,7 +38,7 @@ TEST_CASE("the memory to be had is what the least cgroup above allows") {
     std::filesystem::create_directories(dir / made);
   }
   dir.Write("cgroups/c/d/memory.max", "max\n");
-  dir.Write("cgroups/a/b/memory.max", "1\n");  // another's
+  dir.Write("cgroups/a/b/memory.max", "1\n");  // another cgroup
   REQUIRE(AvailableMemoryBytes(sources) == machine);
   dir.Write("cgroups/c/memory.max", "3000000\n");
   REQUIRE(AvailableMemoryBytes(sources) == 3000000);

@@ -24,20 +24,21 @@ absl::StatusCode CodeOf(int error) {
     case EROFS:
       return absl::StatusCode::kPermissionDenied;
     default:
-      return IsWantOfRoom(error) ? absl::StatusCode::kResourceExhausted
-                                 : absl::StatusCode::kUnavailable;
+      return IsDiskFull(error) ? absl::StatusCode::kResourceExhausted
+                               : absl::StatusCode::kUnavailable;
   }
 }
 
-// Without waiting for what is no file after all; but for whoever holds a lease or a delegation of a
-// file (Samba, an NFS server), who is made to give it back and for whom the system sets a limit.
+// O_NONBLOCK avoids blocking on something that is not a regular file after all. But a lease or a
+// delegation (Samba, an NFS server) must be waited for: its holder must give it back, and the
+// system limits that time.
 int OpenWithoutWaiting(const std::string& path, int flags) {
   const int fd = ::open(path.c_str(), flags | O_NONBLOCK, 0644);
   return fd < 0 && errno == EWOULDBLOCK ? ::open(path.c_str(), flags, 0644) : fd;
 }
 
 absl::Status NotRegular(const std::string& path, mode_t mode) {
-  return DataLoss("{} is {}, not a regular file", path, KindOf(mode));
+  return DataLoss("{} is {}, not a regular file", path, FileTypeName(mode));
 }
 
 absl::StatusOr<UniqueFd> OpenRegular(const std::string& path, int flags) {
@@ -49,7 +50,7 @@ absl::StatusOr<UniqueFd> OpenRegular(const std::string& path, int flags) {
 
 }  // namespace
 
-std::string_view KindOf(mode_t mode) {
+std::string_view FileTypeName(mode_t mode) {
   if (S_ISDIR(mode)) return "a directory";
   if (S_ISFIFO(mode)) return "a FIFO";
   if (S_ISSOCK(mode)) return "a socket";
@@ -57,10 +58,10 @@ std::string_view KindOf(mode_t mode) {
   return "a device";
 }
 
-bool IsWantOfRoom(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
+bool IsDiskFull(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
 absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error) {
-  const char* const todo = error == EMFILE ? " (`ulimit -n` says how many a process may have)" : "";
+  const char* const todo = error == EMFILE ? " (`ulimit -n` shows the limit)" : "";
   return absl::Status(CodeOf(error), fmt::format("{} {}: {}{}", what, path,
                                                  std::generic_category().message(error), todo));
 }
@@ -68,7 +69,7 @@ absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error
 OpenedFile OpenIfRegular(const std::string& path, int flags) {
   const auto look = (flags & O_NOFOLLOW) != 0 ? &::lstat : &::stat;
   struct stat info = {};
-  // Before it is opened: some devices do something when they are.
+  // Checked before opening, because opening some devices has effects.
   if (look(path.c_str(), &info) == 0) {
     if (!S_ISREG(info.st_mode)) return {.mode = info.st_mode};
   } else if (errno != ENOENT || (flags & O_CREAT) == 0) {
@@ -76,7 +77,7 @@ OpenedFile OpenIfRegular(const std::string& path, int flags) {
   }
   UniqueFd fd(OpenWithoutWaiting(path, flags | O_CLOEXEC | O_NOCTTY));
   int error = errno;
-  // Again, for what was put there meanwhile.
+  // Checked again, because the file may have been replaced meanwhile.
   const bool known = (fd.ok() ? ::fstat(fd.get(), &info) : look(path.c_str(), &info)) == 0;
   const bool regular = known && S_ISREG(info.st_mode);
   if (fd.ok() && regular) return {.fd = std::move(fd)};

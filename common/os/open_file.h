@@ -11,33 +11,35 @@
 
 namespace cohort {
 
-// A Status of `errno`, "what path: reason": NotFound (ENOENT), AlreadyExists, PermissionDenied,
-// ResourceExhausted (no space, a quota or a limit on file sizes), else Unavailable.
+// A status for `errno` with the message "what path: reason": NotFound (ENOENT), AlreadyExists,
+// PermissionDenied, ResourceExhausted (no space, a quota or a limit on file sizes), else
+// Unavailable.
 absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error);
 
-// Whether errno says that there is no space (or no more for this user, or for one file).
-bool IsWantOfRoom(int error);
+// True if errno means that there is no space left on the disk, for this user, or for one file.
+bool IsDiskFull(int error);
 
-// "a directory", "a FIFO", ...: what is no regular file, for people. Of a stat's st_mode.
-std::string_view KindOf(mode_t mode);
+// "a directory", "a FIFO", ...: the type of what is not a regular file, for messages. `mode` is
+// st_mode.
+std::string_view FileTypeName(mode_t mode);
 
-// What became of opening a regular file.
+// The result of opening a regular file.
 struct OpenedFile {
   UniqueFd fd;
-  int error = 0;    // errno, where it could not be opened
-  mode_t mode = 0;  // st_mode of what has the name, where that is no regular file
+  int error = 0;    // errno, if it could not be opened
+  mode_t mode = 0;  // st_mode of what has the name, if it is not a regular file
 };
 
-// Opens a regular file, with open(2)'s flags. Waits for nobody but the holder of a lease of the
-// file: a FIFO, a device or a socket that stands in a file's place, which may never begin or never
-// end, is not opened, as a directory is not; with O_NOFOLLOW a symbolic link neither.
+// Opens a regular file with open(2)'s flags. It does not open a FIFO, a device, a socket or a
+// directory: opening or reading one may block forever. With O_NOFOLLOW it does not open a symbolic
+// link either. It blocks only while another process holds a lease on the file.
 OpenedFile OpenIfRegular(const std::string& path, int flags);
 
-// A regular file, open to read. Errors: DataLoss "PATH is a FIFO, not a regular file";
-// ErrnoStatus's.
+// Opens a regular file for reading. Errors: DataLoss "PATH is a FIFO, not a regular file"; those of
+// ErrnoStatus.
 absl::StatusOr<UniqueFd> OpenRegularFile(const std::string& path);
 
-// The same, open to write at its end, and made where nothing has its name.
+// Opens a regular file for appending and creates it if the name is free. Errors: the same.
 absl::StatusOr<UniqueFd> OpenToAppend(const std::string& path);
 
 }  // namespace cohort

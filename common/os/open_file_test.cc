@@ -36,15 +36,15 @@ TEST_CASE("a regular file is opened, anything else is refused without waiting") 
   CHECK(absl::IsNotFound(OpenRegularFile(directory / "none").status()));
 }
 
-TEST_CASE("of too many open files the limit is named") {
+TEST_CASE("an error about too many open files names the limit") {
   const absl::Status status = ErrnoStatus("cannot open", "/x", EMFILE);
   CHECK(std::string(status.message()) ==
-        "cannot open /x: Too many open files (`ulimit -n` says how many a process may have)");
+        "cannot open /x: Too many open files (`ulimit -n` shows the limit)");
   CHECK(std::string(ErrnoStatus("cannot open", "/x", EIO).message()).find("ulimit") ==
         std::string::npos);
 }
 
-TEST_CASE("a file that is written at its end is made where it is not there") {
+TEST_CASE("a file for appending is created if it is missing") {
   const TestDirectory directory;
   const std::string path = directory / "log";
   for (const char* text : {"one ", "two"}) {
@@ -56,7 +56,7 @@ TEST_CASE("a file that is written at its end is made where it is not there") {
   CHECK(absl::IsNotFound(OpenToAppend(directory / "none/log").status()));
 }
 
-TEST_CASE("a file that somebody holds a lease of is opened once it is given back") {
+TEST_CASE("a leased file is opened once the lease is given back") {
   const TestDirectory directory;
   const std::string path = directory.Write("file", "abc");
   testing::LeaseHolder holder(path);
@@ -68,7 +68,7 @@ TEST_CASE("a file that somebody holds a lease of is opened once it is given back
   CHECK(holder.GaveBack());
 }
 
-TEST_CASE("what is opened with flags says what it is, or why not") {
+TEST_CASE("OpenIfRegular returns the type of the file or the error") {
   const TestDirectory directory;
   const std::string file = directory.Write("file", "abc");
   std::filesystem::create_symlink("file", directory / "link");

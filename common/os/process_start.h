@@ -5,12 +5,12 @@
 
 namespace cohort {
 
-// When this process was started, before main and the loading of its libraries, to a hundredth of a
-// second; now where the system does not say.
+// When the system started this process, before its libraries were loaded, to a hundredth of a
+// second. Returns now if the system does not tell.
 TimePoint ProcessStart();
 
-// The moment that COHORT_LAUNCHED_NS names (steady clock, nanoseconds: one for all processes of a
-// host), which a launcher gives its children; ProcessStart() where `value` is null or no such
+// The time in COHORT_LAUNCHED_NS (steady clock, nanoseconds; all processes of a host share that
+// clock), which a launcher sets for its children. ProcessStart() if `value` is null or not such a
 // number.
 TimePoint LaunchTime(const char* value);
 

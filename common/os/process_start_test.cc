@@ -6,7 +6,7 @@
 namespace cohort {
 namespace {
 
-TEST_CASE("a process was started a while ago, and always at the same time") {
+TEST_CASE("the start of a process lies in the past and does not change") {
   const TimePoint start = ProcessStart();
   const TimePoint now = std::chrono::steady_clock::now();
   CHECK(start <= now);
@@ -15,7 +15,7 @@ TEST_CASE("a process was started a while ago, and always at the same time") {
   CHECK(ToSeconds(ProcessStart() - start) == Approx(0).margin(0.5));
 }
 
-TEST_CASE("a launcher's word goes before the process's own start") {
+TEST_CASE("the launcher's time takes precedence over the process's own start") {
   CHECK(LaunchTime("123456789") == TimePoint(std::chrono::nanoseconds(123456789)));
   for (const char* none : {static_cast<const char*>(nullptr), "", "soon", "12s"}) {
     CHECK(LaunchTime(none) > TimePoint(std::chrono::nanoseconds(123456789)));

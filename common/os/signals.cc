@@ -22,7 +22,7 @@ bool IsIgnored(int signal) {
          action.sa_handler == SIG_IGN;
 }
 
-void SeeChildren() { ::signal(SIGCHLD, SIG_DFL); }
+void ResetSigchld() { ::signal(SIGCHLD, SIG_DFL); }
 
 absl::StatusOr<std::unique_ptr<SignalWaiter>> SignalWaiter::Start() {
   struct sigaction ignore = {};
@@ -68,7 +68,7 @@ std::optional<int> SignalWaiter::WaitFor(Duration timeout) {
     if ((fds[1].revents & POLLIN) != 0) {
       uint64_t times;
       [[maybe_unused]] const ssize_t taken = read(event_fd_.get(), &times, sizeof(times));
-      // What was taken may have been NotifyDone's.
+      // The event may have come from NotifyDone.
       return done_ ? std::optional<int>(0) : std::nullopt;
     }
     if (left.count() <= 0) return std::nullopt;

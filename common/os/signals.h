@@ -13,41 +13,41 @@
 
 namespace cohort {
 
-// Whether this process ignores a signal: as it was started to, by nohup or as a background job of a
-// shell, where it has not set it itself. One that is blocked and read from a signalfd would come
-// all the same.
+// True if this process ignores a signal. A parent may have set that: nohup, or a shell for a
+// background job. An ignored signal would still arrive if it were blocked and read from a signalfd.
 bool IsIgnored(int signal);
 
-// For a program that waits for its children: whoever has started it may ignore SIGCHLD, which exec
-// keeps, and the system would reap them unseen. Before the first child.
-void SeeChildren();
+// Restores the default of SIGCHLD, for a program that waits for its children. Its parent may ignore
+// SIGCHLD, and exec keeps that; the system would then reap the children before waitpid sees them.
+// Call it before the first fork.
+void ResetSigchld();
 
-// SIGTERM and SIGINT as something that a main() waits for, together with the task's own end.
+// Lets a main() wait for SIGTERM, SIGINT or the end of its own task.
 //
 //   auto signals = SignalWaiter::Start();      // first, before any thread
 //   ... server->OnDone([&] { signals->NotifyDone(); });
 //   const int signal = signals->Wait();        // 0: done
 //   return signal == 0 ? 0 : ExitCodeOfSignal(signal);
 //
-// Nothing runs in a signal handler: the signals are blocked in every thread and read from a
+// No code runs in a signal handler: the signals are blocked in every thread and read from a
 // signalfd.
 class SignalWaiter {
  public:
-  // Blocks SIGTERM and SIGINT in this thread and those that it starts from now on, and ignores
-  // SIGPIPE and SIGXFSZ (writes fail instead). A SIGINT that is ignored stays so; SIGTERM is always
-  // seen. One at a time in a process.
+  // Blocks SIGTERM and SIGINT in this thread and in all threads that it starts later. Ignores
+  // SIGPIPE and SIGXFSZ, so that writes fail instead. A SIGINT that the parent ignores stays
+  // ignored. At most one SignalWaiter may exist in a process.
   static absl::StatusOr<std::unique_ptr<SignalWaiter>> Start();
   SignalWaiter(const SignalWaiter&) = delete;
   SignalWaiter& operator=(const SignalWaiter&) = delete;
 
-  // Until a signal (its number) or NotifyDone (0); a signal that came first wins.
+  // Waits for a signal (returns its number) or NotifyDone (returns 0). A signal that came first
+  // wins.
   int Wait();
-  // nullopt where neither came in time, or after Wake.
+  // The same with a timeout. nullopt after the timeout or after Wake.
   std::optional<int> WaitFor(Duration timeout);
-  // Ends Wait, now and later. Thread-safe.
+  // Ends Wait, now and in later calls. Thread-safe.
   void NotifyDone();
-  // Ends a WaitFor, the one that waits or the next: its caller has something to look at.
-  // Thread-safe.
+  // Ends the current or the next WaitFor, because its caller has something to check. Thread-safe.
   void Wake();
 
  private:

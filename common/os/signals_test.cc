@@ -18,18 +18,18 @@ TEST_CASE("a waiter sees signals, and the end") {
   REQUIRE((*waiter)->Wait() == SIGTERM);
   kill(getpid(), SIGINT);
   REQUIRE((*waiter)->WaitFor(std::chrono::seconds(60)) == SIGINT);
-  raise(SIGPIPE);  // ignored, else this is the end
+  raise(SIGPIPE);  // ignored; otherwise it would end this process
   raise(SIGXFSZ);
 
   std::thread other([&] { (*waiter)->NotifyDone(); });
   REQUIRE((*waiter)->Wait() == 0);
   other.join();
-  REQUIRE((*waiter)->Wait() == 0);  // and stays done
+  REQUIRE((*waiter)->Wait() == 0);  // stays done
   kill(getpid(), SIGTERM);
-  REQUIRE((*waiter)->Wait() == SIGTERM);  // a signal goes before the end
+  REQUIRE((*waiter)->Wait() == SIGTERM);  // a signal takes precedence over the end
 }
 
-TEST_CASE("an interrupt that is ignored stays so, the order to end never does") {
+TEST_CASE("an ignored SIGINT stays ignored, SIGTERM never does") {
   REQUIRE_FALSE(IsIgnored(SIGINT));
   signal(SIGINT, SIG_IGN);
   signal(SIGTERM, SIG_IGN);
@@ -37,7 +37,7 @@ TEST_CASE("an interrupt that is ignored stays so, the order to end never does") 
   sigset_t blocked;
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGINT);
-  pthread_sigmask(SIG_UNBLOCK, &blocked, nullptr);  // another case's waiter has blocked it
+  pthread_sigmask(SIG_UNBLOCK, &blocked, nullptr);  // the waiter of another case has blocked it
   auto waiter = SignalWaiter::Start();
   REQUIRE(waiter.ok());
   kill(getpid(), SIGINT);
@@ -48,7 +48,7 @@ TEST_CASE("an interrupt that is ignored stays so, the order to end never does") 
   signal(SIGTERM, SIG_DFL);
 }
 
-TEST_CASE("a waiter is woken, once each time, and still sees signals and the end") {
+TEST_CASE("Wake ends one wait, and signals and the end still arrive") {
   auto waiter = SignalWaiter::Start();
   REQUIRE(waiter.ok());
   std::thread other([&] { (*waiter)->Wake(); });

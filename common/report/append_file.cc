@@ -17,7 +17,7 @@ absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Open(const std::string& 
   if (opened.fd.ok()) {
     return std::unique_ptr<AppendFile>(new AppendFile(path, std::move(opened.fd)));
   }
-  if (IsWantOfRoom(opened.error)) {
+  if (IsDiskFull(opened.error)) {
     return WithExitCode(ErrnoStatus("cannot make", path, opened.error), ExitCode::kIo);
   }
   const absl::Status refused =
@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Open(const std::string& 
                         : FailedPrecondition(
                               "{} is {}, not a regular file. Remove what stands there, or give "
                               "another directory",
-                              path, KindOf(opened.mode));
+                              path, FileTypeName(opened.mode));
   return WithExitCode(refused, ExitCode::kCantCreate);
 }
 
@@ -42,7 +42,7 @@ absl::Status AppendFile::Append(std::string_view bytes) {
   return absl::OkStatus();
 }
 
-void AppendFile::CutTo(int64_t size) {
+void AppendFile::Truncate(int64_t size) {
   [[maybe_unused]] const int ignored = ftruncate(fd_.get(), size);
 }
 

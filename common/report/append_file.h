@@ -14,18 +14,19 @@
 
 namespace cohort {
 
-// A file that grows; every Append is one write. One thread at a time.
+// A file that grows. Every Append is one write. Used by one thread at a time.
 class AppendFile {
  public:
-  // Makes the file, or goes on with it. Errors: exit 73 (74 for want of room), naming the file; a
-  // FIFO, a device or a directory in its place among them.
+  // Creates or continues the file. Errors name the file: exit code 73 (74 on a full disk), also if
+  // a FIFO, a device or a directory has its name.
   static absl::StatusOr<std::unique_ptr<AppendFile>> Open(const std::string& path);
 
-  // Errors: exit 74, naming the file (a full disk: ResourceExhausted). A part may be there then.
+  // Errors: exit code 74, with the file's name (a full disk: ResourceExhausted). A part of the
+  // bytes may then be in the file.
   absl::Status Append(std::string_view bytes);
-  // Takes away what lies beyond: of a file that nobody else writes to.
-  void CutTo(int64_t size);
-  // Whether the last byte is a newline, or there is none: a torn line must not swallow the next
+  // Drops everything beyond `size`. Only for a file that no other process writes.
+  void Truncate(int64_t size);
+  // True if the file is empty or ends with a newline. Otherwise a torn line would join the next
   // one.
   bool ends_with_newline() const;
   const std::string& path() const { return path_; }

@@ -6,11 +6,11 @@
 
 namespace cohort {
 
-// CRC-32C (Castagnoli, RFC 3720), by table: meant for small records.
+// CRC-32C (Castagnoli, RFC 3720), computed with a table; for small records.
 uint32_t Crc32c(std::string_view bytes);
 
-// As TensorFlow's record files store it: rotated and offset, so that a checksum of data that
-// contains checksums stays sound (tensorflow/core/lib/hash/crc32c.h).
+// The checksum as TensorFlow's record files store it: rotated and offset, so that data which
+// contains checksums is still protected (tensorflow/core/lib/hash/crc32c.h).
 uint32_t MaskedCrc32c(std::string_view bytes);
 
 }  // namespace cohort

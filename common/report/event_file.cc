@@ -41,7 +41,7 @@ void AppendFixed32(uint32_t value, std::string* out) {
 }
 
 std::string NewPath(const std::string& directory, const Clock& clock) {
-  static std::atomic<int> files{0};  // only to tell the files of one process apart
+  static std::atomic<int> files{0};  // makes names of one process unique
   return fmt::format("{}/events.out.tfevents.{:010}.{}.{}.{}", directory,
                      clock.UnixMicros() / 1'000'000, HostName(), getpid(), files++);
 }
@@ -88,7 +88,7 @@ absl::Status EventFileWriter::WriteRecord(std::string_view event) {
   if (status.ok()) {
     size_ += static_cast<int64_t>(record.size());
   } else {
-    file_->CutTo(size_);  // a reader stops at a record that is torn
+    file_->Truncate(size_);  // a reader would stop at a torn record
   }
   return status;
 }

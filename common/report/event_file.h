@@ -15,33 +15,35 @@
 
 namespace cohort {
 
-// Named figures: what a metric has come to.
+// Metrics by name.
 using Scalars = std::vector<std::pair<std::string, double>>;
 
-// Writes scalars for TensorBoard. One file per life of the process; TensorBoard reads all files of
-// a directory as one run. On disk (tensorflow/core/lib/io/record_writer.h, core/util/event.proto):
+// Writes scalars for TensorBoard, one file per incarnation of a process. TensorBoard reads all
+// files of a directory as one run. The bytes on disk (tensorflow/core/lib/io/record_writer.h,
+// core/util/event.proto), little-endian:
 //
-//   repeated { uint64 length, uint32 masked crc32c of the length, bytes, uint32 masked crc32c of
-//   the
-//              bytes }, little-endian
+//   repeated { uint64 length, uint32 masked crc32c of the length,
+//              bytes,         uint32 masked crc32c of the bytes }
 //   bytes = Event { double wall_time = 1; int64 step = 2; string file_version = 3;
 //                   Summary summary = 5 { repeated Value value = 1 { string tag = 1;
 //                                                                    float simple_value = 2; } } }
 //
-// One thread at a time.
+// Used by one thread at a time.
 class EventFileWriter {
  public:
-  // Of directory/events.out.tfevents.<seconds>.<host>.<pid>.<number>, which the first Add makes.
+  // Writes directory/events.out.tfevents.<seconds>.<host>.<pid>.<number>, which the first Add
+  // creates.
   EventFileWriter(const std::string& directory, const Clock* clock);
 
-  // One event with all the scalars; on disk (not synced) when it returns. Errors: exit 73 where
-  // there is no file yet; 74, with none of the event in it. What follows may be added again.
+  // Writes one event with all scalars. It is on disk (not synced) when this returns. Errors: exit
+  // code 73 if the file cannot be created, 74 if the write fails. After an error the file contains
+  // nothing of the event, and later calls may succeed.
   absl::Status Add(int64_t step, const Scalars& scalars);
 
   const std::string& path() const { return path_; }
 
  private:
-  // The file, with its version.
+  // Creates the file and writes its version.
   absl::Status Begin();
   absl::Status WriteRecord(std::string_view event);
 
@@ -49,7 +51,7 @@ class EventFileWriter {
   const std::string directory_;
   const std::string path_;
   std::unique_ptr<AppendFile> file_;  // null before Begin
-  int64_t size_ = 0;                  // of its whole records
+  int64_t size_ = 0;                  // of the complete records
 };
 
 }  // namespace cohort

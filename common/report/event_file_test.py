@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads what common/report wrote with TensorBoard itself.
+"""Reads the files of common/report with TensorBoard itself.
 
 Usage: event_file_test.py REPORT_TEST_BINARY
 """

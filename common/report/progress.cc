@@ -76,7 +76,7 @@ void ProgressLine::Line(std::string_view text) {
   open_ = false;
 }
 
-ProgressLine::Options ProgressLine::For(int fd) {
+ProgressLine::Options ProgressLine::OptionsFor(int fd) {
   Options options;
   options.terminal = isatty(fd) == 1;
   winsize size{};

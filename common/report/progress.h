@@ -11,26 +11,26 @@
 
 namespace cohort {
 
-// Where a job is.
+// The position of a job.
 struct Progress {
   uint64_t epoch = 0;  // from 1
   uint64_t epochs = 0;
-  uint64_t step = 0;            // done in this epoch
-  uint64_t steps = 0;           // of this epoch; 0: unknown
+  uint64_t step = 0;            // completed in this epoch
+  uint64_t steps = 0;           // in this epoch; 0: unknown
   double steps_per_second = 0;  // 0: unknown
   Scalars metrics;
   std::string note;  // "waiting for worker:2 (host3:2222), 12 s"
 };
 
-// "loss 0.3215, accuracy 0.8812": the loss first, the others as they come; as in Keras a figure
+// "loss 0.3215, accuracy 0.8812": the loss first, the others in their order. As in Keras, a value
 // below 0.001 is written as 8.6730e-07.
 std::string FormatMetrics(const Scalars& metrics);
 
 // "epoch 2/5 [=====>    ] 120/240, 830 steps/s, loss 0.3215, accuracy 0.8812", without a newline.
 std::string FormatProgress(const Progress& progress);
 
-// Shows a job's progress: on a terminal one line that is rewritten a few times a second, elsewhere
-// a plain line every few seconds. One thread at a time.
+// Shows the progress of a job: on a terminal one line that is rewritten a few times a second,
+// otherwise a plain line every few seconds. Used by one thread at a time.
 class ProgressLine {
  public:
   using Output = std::function<void(std::string_view)>;
@@ -38,30 +38,30 @@ class ProgressLine {
     bool terminal = false;
     Duration every_on_terminal = std::chrono::milliseconds(100);
     Duration every_elsewhere = std::chrono::seconds(5);
-    size_t width = 100;  // of a terminal, in columns
+    size_t width = 100;  // columns of the terminal
   };
 
   ProgressLine(const Clock* clock, Options options, Output output)
       : clock_(clock), options_(options), output_(std::move(output)) {}
-  // Ends a line that is being rewritten.
+  // Ends the line that is being rewritten.
   ~ProgressLine();
 
-  // Shows it, unless something was shown just now.
+  // Shows the progress, unless something was shown just now.
   void Update(const Progress& progress);
-  // Whether Update would show something now: spares a caller the making of it.
+  // True if Update would show something now. Lets a caller skip building a Progress.
   bool due() const { return clock_->Now() >= next_; }
-  // A line that stays: the end of an epoch, a task that is waited for.
+  // Prints a line that stays: the end of an epoch, or a wait for a task.
   void Line(std::string_view text);
 
-  // Options for stderr or stdout as they are.
-  static Options For(int fd);
+  // The options for stderr or stdout of this process.
+  static Options OptionsFor(int fd);
 
  private:
   const Clock* const clock_;
   const Options options_;
   const Output output_;
   TimePoint next_{};
-  bool open_ = false;  // the cursor stands behind a line that may be rewritten
+  bool open_ = false;  // the cursor is behind a line that may be rewritten
 };
 
 }  // namespace cohort

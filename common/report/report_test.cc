@@ -24,12 +24,12 @@ TEST_CASE("crc32c agrees with RFC 3720") {
   REQUIRE(Crc32c(std::string(32, '\0')) == 0x8a9136aa);
   REQUIRE(Crc32c(std::string(32, '\xff')) == 0x62a8ab43);
   REQUIRE(Crc32c("") == 0);
-  // The rotation and offset undone give the checksum back.
+  // Undoing rotation and offset restores the checksum.
   const uint32_t rotated = MaskedCrc32c("123456789") - 0xa282ead8;
   REQUIRE(((rotated >> 17) | (rotated << 15)) == 0xe3069283);
 }
 
-// What is in an event file, which must be whole.
+// The events of a file, which must be complete.
 std::vector<std::string> ReadEvents(const std::string& path) {
   const std::string bytes = testing::ReadAllBytes(path);
   size_t at = 0;
@@ -50,7 +50,7 @@ std::vector<std::string> ReadEvents(const std::string& path) {
   return events;
 }
 
-TEST_CASE("an event file is framed records, the first its version") {
+TEST_CASE("an event file consists of framed records and begins with its version") {
   testing::TestDirectory dir;
   ManualClock clock;
   EventFileWriter writer(dir.path(), &clock);
@@ -99,12 +99,12 @@ TEST_CASE("files for TensorBoard", "[.files]") {
   REQUIRE(
       (*reporter)->Report({"train", "epoch", 1, 300, {{"loss", 0.5}, {"accuracy", 0.75}}}).ok());
   REQUIRE((*reporter)->Report({"validation", "epoch", 1, 300, {{"loss", 0.625}}}).ok());
-  // Another life of the process reports into the same directory.
+  // Another incarnation of the process reports to the same directory.
   auto again = Reporter::Open(directory, &clock);
   REQUIRE((*again)->Report({"train", "epoch", 2, uint64_t{1} << 40, {{"loss", -1}}}).ok());
 }
 
-TEST_CASE("a torn last line is ended before the next one") {
+TEST_CASE("a torn last line is completed before the next one") {
   testing::TestDirectory dir;
   ManualClock clock;
   std::ofstream(dir.path() + "/metrics.jsonl") << "{\"torn\":";
@@ -114,7 +114,7 @@ TEST_CASE("a torn last line is ended before the next one") {
                StartsWith("{\"torn\":\n{\"time\":"));
 }
 
-TEST_CASE("what cannot be written is an error that names it") {
+TEST_CASE("the error of a failed write names the file") {
   testing::TestDirectory dir;
   ManualClock clock;
   std::ofstream(dir.path() + "/file") << "x";
@@ -122,7 +122,7 @@ TEST_CASE("what cannot be written is an error that names it") {
   REQUIRE_THAT(std::string(reporter.status().message()), Contains(dir.path() + "/file/logs"));
 }
 
-TEST_CASE("what stands in the place of a file of metrics is refused at once") {
+TEST_CASE("a file of the wrong type in the place of a metrics file is refused at once") {
   testing::TestDirectory dir;
   ManualClock clock;
   const std::string lines = dir / "metrics.jsonl";
@@ -145,13 +145,13 @@ TEST_CASE("what stands in the place of a file of metrics is refused at once") {
   REQUIRE(::mkfifo((dir / "train").c_str(), 0600) == 0);
   const absl::Status status = (*reporter)->Report({"train", "step", 0, 1, {}});
   CHECK_THAT(std::string(status.message()), Contains(dir / "train"));
-  // What is not in its way is stored.
+  // The other file is still written.
   CHECK_THAT(testing::ReadAllBytes(lines), Catch::EndsWith("\n"));
   std::filesystem::remove(dir / "train");
   CHECK((*reporter)->Report({"train", "step", 0, 2, {}}).ok());
 }
 
-TEST_CASE("a full disk leaves files that can be read, and one reason") {
+TEST_CASE("a full disk leaves readable files and one error") {
   testing::TestDirectory dir;
   ManualClock clock;
   auto reporter = Reporter::Open(dir.path(), &clock);
@@ -183,10 +183,10 @@ TEST_CASE("a full disk leaves files that can be read, and one reason") {
   REQUIRE(files == 1);
 }
 
-TEST_CASE("what one left torn on a full disk does not swallow the line of another") {
+TEST_CASE("a torn line from a full disk does not join the line of another process") {
   testing::TestDirectory dir;
   ManualClock clock;
-  // As a chief and an evaluator with one directory have it.
+  // A chief and an evaluator may share a directory.
   auto first = Reporter::Open(dir.path(), &clock);
   auto second = Reporter::Open(dir.path(), &clock);
   REQUIRE(first.ok());
@@ -213,7 +213,7 @@ TEST_CASE("progress reads like a sentence") {
   REQUIRE(FormatProgress(p) == "epoch 1/1 step 3");
 }
 
-TEST_CASE("figures are written with the loss first, small ones as powers of ten") {
+TEST_CASE("metrics are written with the loss first, small values as powers of ten") {
   REQUIRE(FormatMetrics({{"accuracy", 1}, {"loss", 8.673e-7}}) ==
           "loss 8.6730e-07, accuracy 1.0000");
   REQUIRE(FormatMetrics({{"loss", 0}, {"a", 0.25}, {"b", -2e-4}, {"c", NAN}}) ==
@@ -221,7 +221,7 @@ TEST_CASE("figures are written with the loss first, small ones as powers of ten"
   REQUIRE(FormatMetrics({}).empty());
 }
 
-TEST_CASE("a terminal has one line rewritten, anything else gets lines now and then") {
+TEST_CASE("a terminal has one line rewritten; other outputs get lines periodically") {
   ManualClock clock;
   std::string shown;
   const auto output = [&](std::string_view text) { shown += text; };

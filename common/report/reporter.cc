@@ -19,7 +19,7 @@ std::string ToJsonLine(const MetricsRecord& record, int64_t unix_micros) {
   }
   if (record.seconds > 0) line["seconds"] = record.seconds;
   if (record.steps_per_second > 0) line["steps_per_second"] = record.steps_per_second;
-  // Names come from job files: what is no UTF-8 in them must not end the job here.
+  // Names come from job files. A name that is not UTF-8 must not end the job here.
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<Reporter>> Reporter::Open(const std::string& log_
 
 absl::Status Reporter::AppendLine(const MetricsRecord& record) {
   std::string line = ToJsonLine(record, clock_->UnixMicros()) + "\n";
-  // Another may write there too, and have left a torn line.
+  // Another process may write to the file and may have left a torn line.
   if (!lines_->ends_with_newline()) line.insert(line.begin(), '\n');
   return lines_->Append(line);
 }

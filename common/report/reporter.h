@@ -13,34 +13,34 @@
 
 namespace cohort {
 
-// What metrics have come to at one moment of a job.
+// The values of metrics at one moment of a job.
 struct MetricsRecord {
-  std::string set = "train";   // "train" or "validation": names the subdirectory too
+  std::string set = "train";   // "train" or "validation"; also the subdirectory
   std::string kind = "epoch";  // "epoch", "step" or "checkpoint"
-  uint64_t epoch = 0;          // finished epochs; 0 where it means nothing
-  uint64_t step = 0;           // training steps done
+  uint64_t epoch = 0;          // finished epochs; 0 if that has no meaning
+  uint64_t step = 0;           // completed training steps
   Scalars metrics;             // {"loss", 0.25}, {"accuracy", 0.9}
-  double seconds = 0;          // that it took; 0: unknown
+  double seconds = 0;          // duration; 0: unknown
   double steps_per_second = 0;
 };
 
-// {"time": 1767225600.0, "set": "train", "kind": "epoch", "epoch": 1, "step": 200, "loss": 0.25,
-// ...} on one line without its newline. A figure that is not finite is null.
+// One line without its newline. A value that is not finite becomes null:
+//
+//   {"time": 1767225600.0, "set": "train", "kind": "epoch", "epoch": 1, "step": 200, "loss": 0.25}
 std::string ToJsonLine(const MetricsRecord& record, int64_t unix_micros);
 
-// Writes metrics where people look for them: log_dir/metrics.jsonl, one line per record, and
-// TensorBoard event files in log_dir/train and log_dir/validation with tags such as epoch_loss
-// (Keras' names; the axis is the step). One thread at a time; several processes may report into one
-// log_dir.
+// Writes metrics to log_dir/metrics.jsonl, one line per record, and to TensorBoard event files in
+// log_dir/train and log_dir/validation. The tags are Keras' names, such as epoch_loss; the axis is
+// the step. Used by one thread at a time. Several processes may report to one log_dir.
 class Reporter {
  public:
-  // Makes the directory and metrics.jsonl. Errors: exit 73 (74 for want of room).
+  // Creates the directory and metrics.jsonl. Errors: exit code 73 (74 on a full disk).
   static absl::StatusOr<std::unique_ptr<Reporter>> Open(const std::string& log_dir,
                                                         const Clock* clock);
 
-  // Errors: exit 74 (a full disk), 73 where an event file cannot be made: of the same trouble in
-  // the same words. The one file is written even where the other is not, and what follows may be
-  // reported again.
+  // Writes to both files even if one write fails, and returns the first error. Errors: exit code 74
+  // (a full disk), 73 if an event file cannot be created. The same trouble has the same text each
+  // time. Later calls may succeed.
   absl::Status Report(const MetricsRecord& record);
 
   const std::string& log_dir() const { return log_dir_; }
@@ -52,7 +52,7 @@ class Reporter {
   const std::string log_dir_;
   const Clock* const clock_;
   const std::unique_ptr<AppendFile> lines_;
-  std::map<std::string, EventFileWriter> events_;  // by set, made on first use
+  std::map<std::string, EventFileWriter> events_;  // by set, created on first use
 };
 
 }  // namespace cohort

@@ -11,10 +11,10 @@ namespace cohort {
 
 class BufferPool;
 
-// A block of bytes, aligned to 64, counted by its references.
+// A reference-counted block of bytes, aligned to 64.
 //
-// The rule that makes sharing safe: whoever holds the only reference may write; a buffer that is
-// shared is immutable until it is unique again. Pulled variables go to the wire as references.
+// The rule that makes sharing safe: the holder of the only reference may write. A shared buffer is
+// immutable until it is unique again. Pulled variables go to the wire as references.
 class Buffer {
  public:
   Buffer(const Buffer&) = delete;
@@ -36,7 +36,7 @@ class Buffer {
   size_t size_;
   size_t capacity_;
   uint8_t* data_;
-  BufferPool* pool_ = nullptr;  // where the bytes go when the last reference does
+  BufferPool* pool_ = nullptr;  // takes the bytes back after the last reference
 };
 
 // One reference to a Buffer, or none.
@@ -61,10 +61,10 @@ class BufferRef {
   explicit operator bool() const { return buffer_ != nullptr; }
   Buffer* get() const { return buffer_; }
   Buffer* operator->() const { return buffer_; }
-  // Whether nobody else holds the buffer, so that it may be written.
+  // True if this is the only reference, so that the buffer may be written.
   bool unique() const { return buffer_->references_.load(std::memory_order_acquire) == 1; }
 
-  // Gives up the reference to plain C code, and takes it back.
+  // Releases the reference to plain C code. Adopt takes it back.
   Buffer* Detach() { return std::exchange(buffer_, nullptr); }
   static BufferRef Adopt(Buffer* buffer) { return BufferRef(buffer); }
 
@@ -75,7 +75,7 @@ class BufferRef {
 };
 
 // Recycles buffers, so that a steady state allocates nothing. Thread-safe. Buffers may outlive the
-// pool's handle: the pool lives until the last of them is back.
+// handle: the pool lives until the last of them is returned.
 class BufferPool {
  public:
   struct Deleter {
@@ -89,7 +89,7 @@ class BufferPool {
   // A unique buffer of `size` bytes, not initialized.
   BufferRef Allocate(size_t size);
 
-  // Buffers made on the heap so far, because no idle one fitted.
+  // The number of buffers allocated on the heap because no idle one fitted.
   int64_t heap_allocations() const;
 
  private:

@@ -19,7 +19,7 @@ enum class DType : uint8_t {
   kBool = 6,  // one byte, 0 or 1
 };
 
-// Bytes of one element; 0 of kInvalid.
+// Bytes of one element; 0 for kInvalid.
 constexpr size_t SizeOf(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -43,7 +43,7 @@ constexpr bool IsFloating(DType dtype) {
 
 // "float32", as Keras writes it; "invalid".
 std::string_view DTypeName(DType dtype);
-// The inverse; nullopt of an unknown name.
+// The inverse; nullopt for an unknown name.
 std::optional<DType> DTypeFromName(std::string_view name);
 
 template <typename T>

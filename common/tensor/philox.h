@@ -16,8 +16,8 @@ inline constexpr uint32_t kPhiloxWeylA = 0x9E3779B9;
 inline constexpr uint32_t kPhiloxWeylB = 0xBB67AE85;
 inline constexpr int kPhiloxRounds = 10;
 
-// Philox4x32-10: 128 random bits that are a pure function of counter and key. All of Cohort's
-// random numbers come from here, so that none depends on a worker, a thread or a shard.
+// Philox4x32-10: 128 random bits that are a pure function of counter and key. All random numbers of
+// Cohort come from it, so that none depends on a worker, a thread or a shard.
 constexpr PhiloxBlock Philox(PhiloxBlock counter, PhiloxKey key) {
   for (int round = 0; round < kPhiloxRounds; ++round) {
     const uint64_t a = static_cast<uint64_t>(kPhiloxMultiplierA) * counter[0];
@@ -41,12 +41,12 @@ constexpr PhiloxBlock Philox(uint64_t counter_low, uint64_t counter_high, uint64
                 PhiloxKeyOf(key));
 }
 
-// A uniform number of [0, 1) with 53 random bits.
+// A uniform number in [0, 1) with 53 random bits.
 constexpr double UniformFromBits(uint64_t bits) {
   return static_cast<double>(bits >> 11) * 0x1.0p-53;
 }
 
-// 64 bits mixed out of two words: derives keys from (seed, name hash) and the like.
+// Mixes two words into 64 bits; derives keys from a seed, the hash of a name and the like.
 constexpr uint64_t PhiloxMix(uint64_t a, uint64_t b) {
   const PhiloxBlock block = Philox(a, b, 0);
   return block[0] | static_cast<uint64_t>(block[1]) << 32;

@@ -15,7 +15,7 @@ namespace cohort {
 // Sizes of the axes, outermost first; {} is a scalar.
 using Dims = std::vector<int64_t>;
 
-// Product of the sizes; 1 of a scalar.
+// The product of the sizes; 1 for a scalar.
 int64_t NumElements(std::span<const int64_t> dims);
 // "[2, 3]".
 std::string DimsToString(std::span<const int64_t> dims);
@@ -46,7 +46,7 @@ class Tensor {
   void* raw() { return buffer_->data() + offset_; }
   const void* raw() const { return buffer_->data() + offset_; }
 
-  // The caller has checked the dtype.
+  // The caller must have checked the dtype.
   template <typename T>
   std::span<T> mutable_values() {
     return {static_cast<T*>(raw()), static_cast<size_t>(elements_)};

@@ -26,7 +26,7 @@ TEST_CASE("a tensor shares its buffer with its copies") {
   REQUIRE(Tensor::Scalar<double>(2.5).num_elements() == 1);
 }
 
-TEST_CASE("a pool hands the same memory out again and allocates no more") {
+TEST_CASE("a pool reuses memory and allocates no more") {
   auto pool = BufferPool::Create(1 << 20);
   const uint8_t* first = pool->Allocate(1000)->data();
   for (int i = 0; i < 100; ++i) {

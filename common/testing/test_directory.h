@@ -12,10 +12,10 @@
 #include <string>
 #include <string_view>
 
-// For tests alone.
+// For tests only.
 namespace cohort::testing {
 
-// A directory of its own that goes with the test.
+// A temporary directory that is deleted with the test.
 class TestDirectory {
  public:
   TestDirectory() {
@@ -29,7 +29,7 @@ class TestDirectory {
   }
   const std::string& path() const { return path_; }
   std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
-  // Makes (or replaces) a file; its path.
+  // Creates or replaces a file. Returns its path.
   std::string Write(std::string_view name, std::string_view bytes) const {
     const std::string path = *this / name;
     std::ofstream out(path, std::ios::binary | std::ios::trunc);
@@ -56,7 +56,7 @@ inline void WriteAllBytes(const std::string& path, std::string_view bytes) {
   REQUIRE(out.good());
 }
 
-// While it lives no file of this process can grow beyond `bytes`: a full disk.
+// While it exists, no file of this process can grow beyond `bytes`, as on a full disk.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {

@@ -9,10 +9,11 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-// For tests alone.
+// For tests only.
 namespace cohort::testing {
 
-// A process that holds a lease of a file, as an NFS server does, until somebody else wants it.
+// A process that holds a lease on a file, as an NFS server does, until another process wants the
+// file.
 class LeaseHolder {
  public:
   explicit LeaseHolder(const std::string& path) {
@@ -31,7 +32,8 @@ class LeaseHolder {
     GaveBack();
   }
   LeaseHolder(const LeaseHolder&) = delete;
-  // Waits for its end: whether it was asked, and gave the lease back.
+  // Waits for the process to end. True if the system asked it for the lease and it gave the lease
+  // back.
   bool GaveBack() {
     int status = -1;
     if (pid_ > 0) ::waitpid(pid_, &status, 0);

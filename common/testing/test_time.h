@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <cstdlib>
 
-// For tests alone.
+// For tests only.
 namespace cohort::testing {
 
-// A limit on time, scaled by COHORT_TEST_TIME_SCALE for slow machines.
+// A time limit, scaled by COHORT_TEST_TIME_SCALE for slow machines.
 inline std::chrono::milliseconds Scaled(std::chrono::milliseconds limit) {
   const char* scale = std::getenv("COHORT_TEST_TIME_SCALE");
   const double factor = scale != nullptr ? std::max(1.0, std::atof(scale)) : 1.0;

@@ -24,7 +24,7 @@ namespace {
 
 // Runs a program on this terminal and waits for it. Signals of the terminal reach it directly.
 int RunAndWait(const std::vector<std::string>& argv) {
-  SeeChildren();
+  ResetSigchld();
   const auto on_interrupt = std::signal(SIGINT, SIG_IGN);
   const pid_t parent = getpid();
   const pid_t pid = fork();

@@ -28,7 +28,7 @@ void AddLocal(FlagSet* flags, LocalOptions* o) {
                     "seconds for the chief to end after a ps or worker has exited with 0; then "
                     "that one counts as lost");
   flags->AddPositional("JOB.yaml", &o->job, "the job", true);
-  AddRoleFlagsToCome(flags);
+  AddPlannedRoleFlags(flags);
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
   evaluate->AddPositional("CHECKPOINT", &options->evaluate.checkpoint,
                           "a checkpoint, DIRECTORY of them, or DIRECTORY/best", true);
 
-  flags->NotYet(
+  flags->AddPlanned(
       "export",
       "writing a model for others is (the tensors of a checkpoint are safetensors files)");
 }

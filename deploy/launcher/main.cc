@@ -31,7 +31,7 @@ int RunTask(const RunFlags& run) {
 
 int main(int argc, char** argv) {
   using namespace cohort;
-  ExplainWhatNobodyCatches("cohort");
+  InstallTerminateHandler("cohort");
   std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error of the write
   FlagSet flags("cohort", "Starts Cohort's clusters, and looks at jobs and checkpoints.");
   LauncherOptions options;

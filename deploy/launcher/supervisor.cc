@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(SupervisorOptions
                                                                std::vector<ChildSpec> specs) {
   sigset_t set;
   sigemptyset(&set);
-  SeeChildren();
+  ResetSigchld();
   for (const int signal : {SIGTERM, SIGCHLD}) sigaddset(&set, signal);
   for (const int signal : {SIGINT, SIGHUP}) {
     if (!IsIgnored(signal)) sigaddset(&set, signal);

@@ -80,7 +80,7 @@ BYTES = [
     ("an endless varint", b"\x0a" + b"\xff" * 20, "is no cohort.v1.PushPullHeader"),
     ("a group", b"\x0b" * 50, "is no cohort.v1.PushPullHeader"),
     ("a huge header", b"\x0a\x80\x80\x80\x04" + bytes(2**23), "a header that is too long"),
-    ("a huge word", b"\x1a\x80\x80\x80\x04" + bytes(2**23), "a word about shared payloads that is too long"),
+    ("a huge word", b"\x1a\x80\x80\x80\x04" + bytes(2**23), "a shared-payload field that is too long"),
 ]
 
 

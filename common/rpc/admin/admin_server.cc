@@ -2,22 +2,19 @@
 
 #include <microhttpd.h>
 #include <netinet/in.h>
-#include <prometheus/collectable.h>
-#include <prometheus/text_serializer.h>
 #include <sys/socket.h>
 
 #include <string_view>
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/rpc/stream/credentials.h"
 #include "common/rpc/stream/listen_address.h"
 
 namespace cohort {
 namespace {
 
 constexpr unsigned kThreads = 4;
-constexpr size_t kConnectionBytes = 16 << 10;  // of memory, which bounds a request's head
+constexpr size_t kConnectionBytes = 16 << 10;  // memory; this limits the head of a request
 
 struct Reply {
   unsigned code = MHD_HTTP_OK;
@@ -29,7 +26,7 @@ int PortOf(int fd) {
   sockaddr_storage name = {};
   socklen_t size = sizeof(name);
   if (getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size) != 0) return 0;
-  // Both families have it in the same place.
+  // The port lies at the same offset in both families.
   return ntohs(reinterpret_cast<const sockaddr_in*>(&name)->sin_port);
 }
 
@@ -69,11 +66,10 @@ class AdminServer::Impl {
 };
 
 absl::StatusOr<int> AdminServer::Impl::Listen() {
-  COHORT_RETURN_IF_ERROR(
-      CheckPlaintextAllowed("serving metrics on", options_.address, options_.allow_insecure));
+  COHORT_RETURN_IF_ERROR(options_.security->CheckServe("serving metrics on", options_.address));
   COHORT_RETURN_IF_ERROR(CheckCanListen(options_.address));
   COHORT_ASSIGN_OR_RETURN(UniqueFd opened, ListenOn(options_.address));
-  const int listener = opened.Release();  // the library's
+  const int listener = opened.Release();  // the library owns it
   const int port = PortOf(listener);
   const auto timeout_s = static_cast<unsigned>(options_.request_timeout.count());
   daemon_ = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC, 0, nullptr, nullptr,
@@ -82,12 +78,12 @@ absl::StatusOr<int> AdminServer::Impl::Listen() {
                              options_.most_connections, MHD_OPTION_CONNECTION_TIMEOUT, timeout_s,
                              MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, MHD_OPTION_END);
   if (daemon_ != nullptr) return port;
-  // The library may have closed the listener, or not: to close it again could close another's.
-  return ResourceExhausted("cannot serve metrics on {}: no thread or descriptor for it",
+  // The library may have closed the listener. Closing it again could close another descriptor.
+  return ResourceExhausted("cannot serve metrics on {}: no thread or descriptor is available",
                            options_.address);
 }
 
-// Called when a request's head has come, for each piece of its body, and at its end.
+// Called when the head of a request is complete, for each piece of its body, and at its end.
 MHD_Result AdminServer::Impl::OnRequest(void* self, MHD_Connection* connection, const char* path,
                                         const char* method, const char*, const char*,
                                         size_t* body_bytes, void** seen) {
@@ -116,20 +112,16 @@ Reply AdminServer::Impl::Answer(std::string_view path) const {
   }
   if (path == "/metrics") {
     Reply reply{.type = "text/plain; version=0.0.4; charset=utf-8"};
-    if (options_.registry != nullptr) {
-      reply.body = prometheus::TextSerializer().Serialize(options_.registry->Collect());
-    } else if (options_.metrics) {
-      reply.body = options_.metrics();
-    }
+    if (options_.metrics) reply.body = options_.metrics();
     return reply;
   }
   if (path == "/statusz") return {.body = options_.status ? options_.status() : ""};
-  return {.code = MHD_HTTP_NOT_FOUND, .body = "here are /metrics, /healthz and /statusz\n"};
+  return {.code = MHD_HTTP_NOT_FOUND, .body = "try /metrics, /healthz or /statusz\n"};
 }
 
 absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(Options options) {
   if (options.address.starts_with("unix:")) {
-    return InvalidArgument("the admin port wants host:port, not {}", options.address);
+    return InvalidArgument("the admin port needs host:port, not {}", options.address);
   }
   auto impl = std::make_unique<Impl>(std::move(options));
   COHORT_ASSIGN_OR_RETURN(const int port, impl->Listen());

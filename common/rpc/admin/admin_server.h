@@ -8,40 +8,37 @@
 #include <memory>
 #include <string>
 
-namespace prometheus {
-class Collectable;
-}  // namespace prometheus
+#include "common/cluster/security.h"
 
 namespace cohort {
 
 // The health and metrics port of a role, over HTTP:
 //   /metrics  Prometheus' text format
-//   /healthz  200 "ok" or 503 and why
+//   /healthz  200 "ok", or 503 with the reason
 //   /statusz  text for people
-// Anything else is 404; other methods than GET and HEAD are 405. libmicrohttpd polls the
-// connections: one that sends half a request, or does not read, keeps no other waiting. An answer
-// that hangs holds one of four threads, with what that thread has accepted.
+// Other paths get 404, and other methods than GET and HEAD get 405. libmicrohttpd polls the
+// connections, so a connection that sends half a request or does not read blocks no other. A
+// handler that hangs holds one of four threads, with the connections that this thread has accepted.
 class AdminServer {
  public:
   struct Options {
-    std::string address;                                // "127.0.0.1:9100"; port 0: any
-    bool allow_insecure = false;                        // plaintext beyond loopback
-    std::shared_ptr<prometheus::Collectable> registry;  // of /metrics
-    // The text of /metrics where there is no `registry`: MetricsRegistry::Text.
+    std::string address;  // "127.0.0.1:9100"; port 0: any
+    std::shared_ptr<const Security> security = Security::LoopbackOnly();
+    // The text of /metrics: MetricsRegistry::Text.
     std::function<std::string()> metrics;
-    // Called on the server's threads, so thread-safe. health: "" while the role is healthy, else
-    // why not. Null: always healthy. status: the text of /statusz.
+    // The callbacks run on the server's threads, so they must be thread-safe. health: "" while the
+    // role is healthy, else the reason. Null: always healthy. status: the text of /statusz.
     std::function<std::string()> health;
     std::function<std::string()> status;
-    // A connection that says or takes nothing for so long is closed.
+    // A connection that neither sends nor reads for this long is closed.
     std::chrono::seconds request_timeout{2};
-    unsigned most_connections = 256;  // beyond, new ones wait until others are closed
+    unsigned most_connections = 256;  // new connections above this wait until others close
   };
 
-  // Errors: AlreadyExists (names the port that is taken), InvalidArgument, FailedPrecondition
-  // (plaintext beyond loopback).
+  // Errors: AlreadyExists (names the taken port), InvalidArgument, FailedPrecondition (plaintext
+  // beyond loopback).
   static absl::StatusOr<std::unique_ptr<AdminServer>> Start(Options options);
-  // Waits for the answers under way.
+  // Waits for running handlers.
   ~AdminServer();
   AdminServer(const AdminServer&) = delete;
   AdminServer& operator=(const AdminServer&) = delete;

@@ -2,8 +2,6 @@
 #include "common/rpc/admin/admin_server.h"
 
 #include <arpa/inet.h>
-#include <prometheus/counter.h>
-#include <prometheus/registry.h>
 #include <sys/socket.h>
 
 #include <catch2/catch.hpp>
@@ -14,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
 
@@ -37,7 +36,7 @@ void Send(const UniqueFd& fd, std::string_view text) {
           static_cast<ssize_t>(text.size()));
 }
 
-// What comes until the other end closes.
+// Reads until the other end closes.
 std::string ReadAll(const UniqueFd& fd) {
   std::string reply;
   char buffer[4096];
@@ -62,7 +61,7 @@ bool IsOpen(const UniqueFd& fd) {
   return recv(fd.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-// An admin port of loopback.
+// An admin port on loopback.
 struct Served {
   explicit Served(AdminServer::Options options = {}) {
     options.address = "127.0.0.1:0";
@@ -76,11 +75,11 @@ struct Served {
 };
 
 TEST_CASE("the admin port") {
-  auto registry = std::make_shared<prometheus::Registry>();
-  prometheus::BuildCounter().Name("cohort_steps_total").Register(*registry).Add({}).Increment(5);
+  MetricsRegistry registry;
+  registry.AddCounter("cohort_steps_total", "Steps.")->Increment(5);
   std::string health;
   AdminServer::Options options;
-  options.registry = registry;
+  options.metrics = [&] { return registry.Text(); };
   options.health = [&] { return health; };
   options.status = [] { return std::string("worker:1, 3 closures\n"); };
   Served served(options);
@@ -109,7 +108,7 @@ TEST_CASE("the admin port") {
   CHECK(AdminServer::Start(options).status().code() == absl::StatusCode::kInvalidArgument);
 }
 
-TEST_CASE("connections that say nothing do not keep the admin port from others") {
+TEST_CASE("silent connections do not block others") {
   const Served served({.request_timeout = std::chrono::seconds(1)});
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 24; ++i) {
@@ -124,7 +123,7 @@ TEST_CASE("connections that say nothing do not keep the admin port from others")
   }
 }
 
-TEST_CASE("half a request keeps nobody waiting") {
+TEST_CASE("half a request blocks no other request") {
   const Served served({.request_timeout = std::chrono::seconds(60)});
   std::vector<UniqueFd> half;
   for (int i = 0; i < 50; ++i) {
@@ -132,20 +131,20 @@ TEST_CASE("half a request keeps nobody waiting") {
     Send(half.back(), "G");
   }
   CHECK_THAT(Http(served.port(), "GET /metrics"), Contains("200 OK"));
-  CHECK(IsOpen(half.front()));  // so that was not the end of their time
+  CHECK(IsOpen(half.front()));  // their time is not over
   Send(half.front(), "ET /healthz HTTP/1.1\r\n");
   Send(half.front(), "Host: x\r\n\r\n");
   CHECK_THAT(ReadAll(half.front()), Contains("200 OK") && Contains("ok\n"));
 }
 
-TEST_CASE("where there are too many connections new ones wait until others are closed") {
+TEST_CASE("beyond the limit new connections wait until others are closed") {
   const Served served({.request_timeout = std::chrono::seconds(1), .most_connections = 8});
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 40; ++i) silent.push_back(Dial(served.port()));
   CHECK_THAT(Http(served.port(), "GET /healthz"), Contains("200 OK"));
 }
 
-TEST_CASE("an answer that hangs does not keep the others") {
+TEST_CASE("a handler that hangs does not block others") {
   std::promise<void> asked;
   std::promise<void> go_on;
   const Served served({.status = [&] {
@@ -163,7 +162,7 @@ TEST_CASE("an answer that hangs does not keep the others") {
   CHECK_THAT(ReadAll(hangs), Contains("late"));
 }
 
-TEST_CASE("what is no request is refused") {
+TEST_CASE("a malformed request is refused") {
   const Served served;
   const int port = served.port();
   for (const char* odd : {"\r\n\r\nnonsense\r\n\r\n", "nonsense\r\n\r\n", "GET  HTTP/1.1\r\n\r\n",
@@ -173,13 +172,13 @@ TEST_CASE("what is no request is refused") {
   }
   CHECK_THAT(Raw(port, "GET /healthz HTTP/1.0\r\n\r\n"), Contains("200 OK"));
   CHECK_THAT(Raw(port, "GET /" + std::string(100'000, 'x')), Contains("HTTP/1.1 414 "));
-  // With a body that nobody reads.
+  // With a body that the server does not read.
   CHECK_THAT(Raw(port, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" +
                            std::string(100'000, 'x')),
              Contains("HTTP/1.1 405 "));
 }
 
-TEST_CASE("a reply that is taken slowly comes whole, and keeps nobody waiting") {
+TEST_CASE("a reply to a slow reader arrives whole and blocks no other") {
   const Served served({.status = [] { return std::string(20 << 20, 'x'); },
                        .request_timeout = std::chrono::seconds(60)});
   const UniqueFd slow = Dial(served.port());

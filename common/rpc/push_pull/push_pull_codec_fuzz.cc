@@ -1,4 +1,4 @@
-// libFuzzer target: the decoder must judge and read every input as protobuf's own parser does.
+// libFuzzer target: the decoder must accept and read every input as protobuf's own parser does.
 //   cmake --preset asan -DCOHORT_FUZZERS=ON && ninja -C build/asan push_pull_codec_fuzz
 //   build/asan/bin/push_pull_codec_fuzz -max_total_time=60
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace {
 
-// Cut into slices whose sizes come from the input's own bytes.
+// Cuts the input into slices whose sizes come from its own bytes.
 cohort::Frame Cut(const uint8_t* data, size_t size) {
   std::vector<grpc::Slice> slices;
   for (size_t at = 0; at < size;) {

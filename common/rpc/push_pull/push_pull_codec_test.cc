@@ -31,7 +31,7 @@ std::string CopyOf(const PayloadView& view) {
   return text;
 }
 
-// The same bytes cut into slices of these sizes, again and again.
+// The same bytes, cut into slices of these sizes in rotation.
 Frame Cut(const std::string& bytes, const std::vector<size_t>& sizes) {
   std::vector<grpc::Slice> slices;
   size_t at = 0;
@@ -75,7 +75,7 @@ TEST_CASE("a frame is exactly the bytes of the protobuf message") {
   encoder.BeginPayload();
   encoder.Append(buffer, 0, 4000);  // two pieces of one payload
   encoder.Append(buffer, 4000, 6000);
-  encoder.BeginPayload();  // nothing in it
+  encoder.BeginPayload();  // empty
   encoder.BeginPayload();
   encoder.Append(MakeBuffer(keys), 0, keys.size());
   encoder.BeginPayload();
@@ -103,11 +103,11 @@ TEST_CASE("a frame is exactly the bytes of the protobuf message") {
   CHECK(loan.idle());
 }
 
-TEST_CASE("what is appended and not sent is released") {
+TEST_CASE("appended bytes that are not sent are released") {
   BufferRef buffer = MakeBuffer(Pattern(5000, 'x'));
   {
     PushPullEncoder encoder;
-    encoder.Append(buffer, 0, 5000);  // begins its payload itself
+    encoder.Append(buffer, 0, 5000);  // begins its own payload
     CHECK_FALSE(buffer.unique());
     encoder.Clear();
     CHECK(buffer.unique());
@@ -233,12 +233,12 @@ TEST_CASE("malformed frames are refused with a reason") {
   CHECK_FALSE(decoder.Decode(FrameOf(many), &header).ok());
 }
 
-TEST_CASE("headers and words about shared payloads are refused unread where they are too long") {
+TEST_CASE("a header or shared-payload field that is too long is refused unread") {
   PushPullDecoder decoder;
   v1::PushPullHeader header;
   v1::PushPullHeader half;
   half.mutable_push()->add_sections();
-  // Of an unknown field, so that it fits exactly.
+  // An unknown field, so that the size fits exactly.
   const size_t padding = PushPullDecoder::kMaxHeaderBytes / 2 - half.ByteSizeLong() - 5;
   std::string bytes = half.SerializeAsString() + "\x7a";
   for (size_t rest = padding; bytes.size() < half.ByteSizeLong() + 5; rest >>= 7) {
@@ -262,7 +262,7 @@ TEST_CASE("headers and words about shared payloads are refused unread where they
   CHECK_THAT(refused(two + std::string("\x0a\x01\x00", 3)),
              Catch::Contains("a header that is too long"));
   CHECK_THAT(refused(two + std::string("\x1a\x01\x00", 3)),
-             Catch::Contains("a word about shared payloads that is too long"));
+             Catch::Contains("a shared-payload field that is too long"));
   CHECK(decoder.Decode(FrameOf(two), &header).ok());
 }
 
@@ -291,7 +291,7 @@ std::string Mutate(std::string bytes, std::mt19937* random) {
   return bytes;
 }
 
-TEST_CASE("mutated frames are judged and read exactly as protobuf does") {
+TEST_CASE("the decoder accepts and reads mutated frames exactly like protobuf") {
   const uint32_t seed = 12345;
   std::mt19937 random(seed);
   v1::PushPullRequest small = SampleRequest();

@@ -1,12 +1,14 @@
+#include "common/rpc/push_pull/push_pull_decoder.h"
+
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/message_lite.h>
 
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <utility>
 
 #include "common/base/status.h"
-#include "common/rpc/push_pull/push_pull_codec.h"
 
 namespace cohort {
 namespace {
@@ -14,7 +16,7 @@ namespace {
 constexpr uint32_t kHeaderField = 1;
 constexpr uint32_t kPayloadField = 2;
 constexpr uint32_t kSharedField = 3;
-// Protobuf's own: what a length-delimited field and a nesting of groups may have.
+// Protobuf's limits for a length-delimited field and for nested groups.
 constexpr size_t kMaxLength = INT_MAX - 16;
 constexpr int kMaxDepth = 100;
 
@@ -29,7 +31,7 @@ enum WireType : uint32_t {
 
 }  // namespace
 
-// Walks over the frame's slices. Every method returns false where the bytes are malformed. The
+// Walks over the slices of the frame. Every method returns false if the bytes are malformed. The
 // rules are those of protobuf 3.21's parser (wire format:
 // protobuf.dev/programming-guides/encoding).
 class PushPullDecoder::Parser {
@@ -40,7 +42,7 @@ class PushPullDecoder::Parser {
     SkipEmptySlices();
   }
 
-  // Null where the frame is well-formed, else what is wrong.
+  // Returns null if the frame is well-formed, else what is wrong.
   const char* Parse() {
     while (remaining_ > 0) {
       uint32_t tag = 0;
@@ -48,12 +50,12 @@ class PushPullDecoder::Parser {
       if (tag == (kHeaderField << 3 | kLength)) {
         if (!ReadHeader()) return too_long_ ? "a header that is too long" : "a malformed header";
       } else if (tag == (kPayloadField << 3 | kLength)) {
-        if (!ReadPayload()) return "a payload beyond the end";
+        if (!ReadPayload()) return "a payload beyond the end of the frame";
         if (decoder_->payloads_.size() > kMaxPayloads) return "too many payloads";
       } else if (tag == (kSharedField << 3 | kLength)) {
         if (!ReadShared()) {
-          return too_long_ ? "a word about shared payloads that is too long"
-                           : "a malformed word about shared payloads";
+          return too_long_ ? "a shared-payload field that is too long"
+                           : "a malformed shared-payload field";
         }
       } else if (!SkipField(tag, kMaxDepth)) {
         return "a malformed unknown field";
@@ -92,7 +94,7 @@ class PushPullDecoder::Parser {
     return true;
   }
 
-  // At most `max_bytes` bytes; bits beyond 64 are dropped.
+  // Reads at most `max_bytes` bytes. Bits beyond 64 are dropped.
   bool ReadVarint(int max_bytes, uint64_t* value) {
     *value = 0;
     for (int i = 0; i < max_bytes; ++i) {
@@ -118,7 +120,8 @@ class PushPullDecoder::Parser {
     return true;
   }
 
-  // Whether headers and words of the frame, with these bytes, are not too long.
+  // True if headers and shared-payload fields of the frame stay within their limit with `length`
+  // more bytes.
   bool HasRoom(size_t length) {
     too_long_ = length > header_room_;
     if (!too_long_) header_room_ -= length;
@@ -137,7 +140,7 @@ class PushPullDecoder::Parser {
     }
     const int size = static_cast<int>(length);
     if (!std::exchange(header_seen_, true)) return header_->ParseFromArray(bytes, size);
-    // A field that comes again is merged.
+    // A repeated field is merged.
     google::protobuf::io::CodedInputStream input(bytes, size);
     return header_->MergeFromCodedStream(&input) && input.ConsumedEntireMessage();
   }
@@ -223,7 +226,7 @@ absl::Status PushPullDecoder::Decode(Frame frame, google::protobuf::MessageLite*
   if (counters_ != nullptr) counters_->frames_decoded.fetch_add(1, std::memory_order_relaxed);
   if (wrong == nullptr) return absl::OkStatus();
   Clear();
-  return InvalidArgument("a frame of {} bytes is no {} with payloads: {}", size,
+  return InvalidArgument("a frame of {} bytes is not a {} with payloads: {}", size,
                          header->GetTypeName(), wrong);
 }
 
@@ -254,7 +257,7 @@ void PushPullDecoder::NoteGrowth() {
 }
 
 const uint8_t* PayloadView::contiguous() const {
-  // Never null where there are no bytes: null says that they lie apart.
+  // Not null for an empty payload: null means that the bytes do not lie in one piece.
   static constexpr uint8_t kNoBytes = 0;
   if (size_ == 0) return &kNoBytes;
   return slice_->size() - offset_ >= size_ ? slice_->begin() + offset_ : nullptr;

@@ -25,13 +25,13 @@ uint8_t* WriteVarint(uint64_t value, uint8_t* to) {
   return to;
 }
 
-// By whichever of gRPC's threads lets go of the slice.
+// Called by any of gRPC's threads when it releases the slice.
 void DropBuffer(void* buffer) {
   HandOffAcquire(buffer);
   BufferRef::Adopt(static_cast<Buffer*>(buffer));
 }
 
-// A slice of the header's slice, and the whole of it where it is not cut.
+// A part of the header's slice, or the whole slice if it is not cut.
 grpc::Slice SubSlice(const grpc::Slice& slice, size_t begin, size_t end) {
   return begin == 0 && end == slice.size() ? slice : slice.sub(begin, end);
 }
@@ -89,7 +89,8 @@ Frame PushPullEncoder::Finish(const google::protobuf::MessageLite& header,
   size_t inlined = 0;
   for (const Piece& piece : pieces_) inlined += piece.length < kInlineBytes ? piece.length : 0;
 
-  // All that is not shared goes into one slice, which is cut where a shared one comes between.
+  // Everything that is not sent by reference goes into one slice, which is cut at each referenced
+  // piece.
   const grpc::Slice small(small_bytes + inlined);
   auto* const begin = const_cast<uint8_t*>(small.begin());
   uint8_t* at = begin;

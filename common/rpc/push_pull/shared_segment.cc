@@ -18,14 +18,15 @@ namespace {
 
 constexpr char kName[] = "cohort-payload";
 
-// Where a symbolic link of /proc leads; "" where it cannot be read.
+// The target of a symbolic link in /proc; "" if it cannot be read.
 std::string LinkTarget(const std::string& link) {
   char target[256];
   const ssize_t length = readlink(link.c_str(), target, sizeof(target));
   return length < 0 ? std::string() : std::string(target, static_cast<size_t>(length));
 }
 
-// Null with errno set where it cannot be mapped. `populate`: pages are made now, not during a step.
+// Returns null and sets errno if it cannot be mapped. `populate` allocates the pages now instead of
+// during a step.
 uint8_t* Map(int fd, size_t bytes, bool populate) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_SHARED | (populate ? MAP_POPULATE : 0), fd, /*offset=*/0);
@@ -37,7 +38,8 @@ uint8_t* Map(int fd, size_t bytes, bool populate) {
 absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Create(size_t bytes) {
   UniqueFd fd(memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const auto failed = [&] {
-    return ResourceExhausted("no {} bytes of shared memory: {}", bytes, std::strerror(errno));
+    return ResourceExhausted("cannot allocate {} bytes of shared memory: {}", bytes,
+                             std::strerror(errno));
   };
   if (!fd.ok() || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
       fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
@@ -53,13 +55,13 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Create(size_t byte
 absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(uint32_t pid, uint32_t fd,
                                                                    uint64_t id, uint64_t bytes) {
   const std::string path = fmt::format("/proc/{}/fd/{}", pid, fd);
-  // A number from the wire may name anything, and to open a device or a pipe has effects: only what
-  // O_PATH, which has none, shows to be a segment is opened.
+  // A number from the wire may name any file, and opening a device or a pipe has effects. So only a
+  // file that O_PATH, which has no effects, shows to be a segment is opened.
   const UniqueFd found(open(path.c_str(), O_PATH | O_CLOEXEC));
   if (!found.ok()) return Unavailable("{}: {}", path, std::strerror(errno));
   const std::string link = fmt::format("/proc/self/fd/{}", found.get());
   if (LinkTarget(link) != fmt::format("/memfd:{} (deleted)", kName)) {
-    return InvalidArgument("{} is no shared segment", path);
+    return InvalidArgument("{} is not a shared segment", path);
   }
   UniqueFd file(open(link.c_str(), O_RDWR | O_CLOEXEC));
   if (!file.ok()) return Unavailable("{}: {}", path, std::strerror(errno));
@@ -67,10 +69,10 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(uint32_t pid,
   const int seals = fcntl(file.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(file.get(), &info) != 0 ||
       bytes < kAlignment || bytes > kMostBytes || static_cast<uint64_t>(info.st_size) != bytes) {
-    return InvalidArgument("{} is no sealed segment of {} bytes", path, bytes);
+    return InvalidArgument("{} is not a sealed segment of {} bytes", path, bytes);
   }
-  // The pages are there, of the process that made it; a thread that serves others does not wait
-  // until all of them are mapped.
+  // The creator has allocated the pages. A thread that serves others must not wait until all of
+  // them are mapped.
   uint8_t* const data = Map(file.get(), bytes, /*populate=*/false);
   if (data == nullptr) return Unavailable("{} cannot be mapped: {}", path, std::strerror(errno));
   std::unique_ptr<SharedSegment> segment(new SharedSegment(std::move(file), data, bytes, id));

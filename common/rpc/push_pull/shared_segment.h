@@ -17,17 +17,17 @@ namespace cohort {
 // never shrink, so that reading it never faults, whatever the other process does.
 class SharedSegment {
  public:
-  // Payloads begin at multiples of it; the first bytes hold the id.
+  // Payloads begin at multiples of this; the first bytes hold the id.
   static constexpr size_t kAlignment = 64;
-  // Larger ones are not opened.
+  // Larger segments are not opened.
   static constexpr uint64_t kMostBytes = uint64_t{256} << 20;
   static size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-  // A new one of `bytes`, of which payloads may use those from kAlignment on. Errors:
-  // ResourceExhausted, with the system's words.
+  // Creates a segment of `bytes`. Payloads may use it from kAlignment on. Errors:
+  // ResourceExhausted, with the system's reason.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Create(size_t bytes);
-  // Another process's (or this one's). Errors: Unavailable where it cannot be opened (another
-  // host's or user's), InvalidArgument where it is no such segment.
+  // Opens the segment of another process (or of this one). Errors: Unavailable if it cannot be
+  // opened (it belongs to another host or user), InvalidArgument if it is not such a segment.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Open(uint32_t pid, uint32_t fd, uint64_t id,
                                                              uint64_t bytes);
   ~SharedSegment();
@@ -37,12 +37,12 @@ class SharedSegment {
   uint64_t id() const { return id_; }
   int fd() const { return fd_.get(); }
   size_t size() const { return size_; }
-  // Whether these bytes are payload's to use, and begin where a payload may.
+  // True if a payload may use these bytes and may begin there.
   bool Contains(uint64_t begin, uint64_t length) const {
     return begin >= kAlignment && begin % kAlignment == 0 && begin <= size_ &&
            length <= size_ - begin;
   }
-  // Of bytes that it contains. The other process may write them at any time.
+  // The bytes; call Contains first. The other process may write them at any time.
   std::span<uint8_t> At(uint64_t begin, uint64_t length) const { return {data_ + begin, length}; }
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 uint32_t Pid() { return static_cast<uint32_t>(getpid()); }
 
-TEST_CASE("what one end writes the other reads, and the other way round") {
+TEST_CASE("each end reads what the other writes") {
   auto made = SharedSegment::Create(1 << 16);
   REQUIRE(made.ok());
   SharedSegment& mine = **made;
@@ -31,7 +31,7 @@ TEST_CASE("what one end writes the other reads, and the other way round") {
   std::memset(other.At(1024, 8).data(), 9, 8);
   CHECK(mine.At(1024, 8)[7] == 9);
   made->reset();
-  CHECK(other.At(64, 100)[99] == 7);  // a mapping outlives its maker
+  CHECK(other.At(64, 100)[99] == 7);  // a mapping outlives its creator
 }
 
 TEST_CASE("payloads lie behind the id, within the segment, at multiples of 64") {
@@ -46,7 +46,7 @@ TEST_CASE("payloads lie behind the id, within the segment, at multiples of 64") 
   CHECK_FALSE((*made)->Contains(128, UINT64_MAX - 64));
 }
 
-TEST_CASE("what is no segment is refused by what it is") {
+TEST_CASE("a file that is not a segment is refused with a reason") {
   auto made = SharedSegment::Create(4096);
   REQUIRE(made.ok());
   const auto fd = static_cast<uint32_t>((*made)->fd());
@@ -55,7 +55,7 @@ TEST_CASE("what is no segment is refused by what it is") {
   CHECK(absl::IsInvalidArgument(SharedSegment::Open(Pid(), fd, id + 1, 4096).status()));
   CHECK(absl::IsInvalidArgument(SharedSegment::Open(Pid(), fd, id, 8192).status()));
   CHECK(absl::IsInvalidArgument(SharedSegment::Open(Pid(), fd, id, 0).status()));
-  // One that could shrink under the reader.
+  // A segment that could shrink while it is read.
   const int loose = memfd_create("cohort-payload", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   REQUIRE(loose >= 0);
   REQUIRE(ftruncate(loose, 4096) == 0);
@@ -65,7 +65,7 @@ TEST_CASE("what is no segment is refused by what it is") {
   close(loose);
 }
 
-TEST_CASE("what is no segment is not even opened") {
+TEST_CASE("a file that is not a segment is not opened") {
   const testing::TestDirectory directory;
   const std::string path = directory.Write("file", "");
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -76,10 +76,10 @@ TEST_CASE("what is no segment is not even opened") {
   const absl::Status status =
       SharedSegment::Open(Pid(), static_cast<uint32_t>(file), 7, 4096).status();
   CHECK(absl::IsInvalidArgument(status));
-  CHECK_THAT(std::string(status.message()), Catch::Contains("is no shared segment"));
+  CHECK_THAT(std::string(status.message()), Catch::Contains("is not a shared segment"));
   char events[1024];
   CHECK(read(watch, events, sizeof(events)) < 0);
-  // The watch sees what it is there for.
+  // The watch works.
   const int again = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   CHECK(read(watch, events, sizeof(events)) > 0);
   close(again);

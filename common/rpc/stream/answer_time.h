@@ -8,29 +8,28 @@
 
 namespace cohort {
 
-// How soon one end of a stream speaks after a frame has come: a running mean. Frames come on one
-// thread; what is sent may come from any, and a sample that is lost, or a little below 0, harms
-// nothing.
+// The running mean of the time from a frame to the answer of this end of a stream. Frames arrive on
+// one thread; any thread may send. A lost sample, or one slightly below 0, does no harm.
 class AnswerTime {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `limit`: what is shorter is short; 0: nothing is, and nothing is measured.
+  // `limit`: a mean below it is short. 0: nothing is short, and nothing is measured.
   explicit AnswerTime(std::chrono::nanoseconds limit) : limit_(limit.count()) {}
 
   bool measured() const { return limit_ > 0; }
-  // Whether the mean is short. A frame that is not answered before the next one counts as long;
-  // what is not known yet is short.
+  // True if the mean is short. A frame that is not answered before the next one counts as long. An
+  // unknown mean is short.
   bool IsShort() const { return mean_.load(std::memory_order_relaxed) < limit_; }
 
-  // A frame is about to be handled.
+  // Call before a frame is handled.
   void OnFrame(Clock::time_point now) {
     if (frame_.exchange(Nanos(now), std::memory_order_relaxed) != 0) Note(kLong * limit_);
   }
-  // Something is sent; the first since the frame is its answer.
+  // Call when something is sent. The first send after a frame is its answer.
   void OnSend(Clock::time_point now) {
     const int64_t frame = frame_.exchange(0, std::memory_order_relaxed);
-    // One long pause is soon forgotten.
+    // Limits the weight of one long pause.
     if (frame != 0) Note(std::min(Nanos(now) - frame, kLong * limit_));
   }
 
@@ -46,7 +45,7 @@ class AnswerTime {
   }
 
   const int64_t limit_;
-  std::atomic<int64_t> frame_{0};  // when the last frame came; 0: it was answered
+  std::atomic<int64_t> frame_{0};  // arrival of the last frame; 0: it was answered
   std::atomic<int64_t> mean_{0};
 };
 

@@ -14,19 +14,20 @@
 
 namespace cohort {
 
-// The control streams that chiefs open to a task, numbered: `In` is what a chief says, `Out` the
-// answer, one protobuf message per frame. Decides nothing.
+// The control streams that chiefs open to a task, numbered. `In` is the message from a chief, `Out`
+// the answer, with one protobuf message per frame. Decides nothing.
 template <typename In, typename Out>
 class ChiefStreams {
  public:
   using Connection = Adoption::Connection;
-  // Called on the thread that polls the stream; outlive the streams.
+  // Called on the thread that polls the stream. They must outlive the streams.
   struct Callbacks {
     std::function<void(Connection, In*)> on_message;
     std::function<void(Connection, ChiefLoss)> on_closed;  // the last call
   };
 
-  // Of the method that the chief calls. `clock` outlives the streams.
+  // Returns the handler factory for the method that the chief calls. `clock` must outlive the
+  // streams.
   StreamHandlerFactory Serve(const Clock* clock, Callbacks callbacks) {
     auto shared = std::make_shared<const Callbacks>(std::move(callbacks));
     return [this, clock, shared](std::shared_ptr<Stream> stream, CompletionLoop*) {
@@ -34,7 +35,7 @@ class ChiefStreams {
     };
   }
 
-  // To a chief, where it is still connected. Thread-safe.
+  // Sends to a chief if it is still connected. Thread-safe.
   void Send(Connection connection, const Out& message) {
     std::shared_ptr<Stream> stream;
     {
@@ -47,8 +48,9 @@ class ChiefStreams {
   }
 
  private:
-  // A chief's stream that breaks after a longer silence than this may be cut off and alive; before,
-  // its sockets were closed. Chiefs ping every second.
+  // A stream that breaks after a longer silence may belong to a live chief behind a cut network.
+  // After a shorter silence the break means that the chief's sockets were closed. Chiefs ping every
+  // second.
   static constexpr Duration kSilence = std::chrono::seconds(4);
 
   class Handler : public StreamHandler {

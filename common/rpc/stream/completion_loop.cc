@@ -15,7 +15,7 @@ namespace {
 
 gpr_timespec ToGrpcTime(CompletionLoop::Clock::time_point time) {
   if (time == CompletionLoop::kForever) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
-  // libstdc++'s steady_clock is CLOCK_MONOTONIC, as is gRPC's.
+  // In libstdc++ steady_clock is CLOCK_MONOTONIC, as in gRPC.
   const auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch());
   gpr_timespec spec;
   spec.tv_sec = since.count() / 1'000'000'000;

@@ -25,21 +25,21 @@ namespace cohort {
 
 class Stream;
 
-// What an operation on a completion queue is started with, and told of its end by.
+// The tag of an operation on a completion queue; receives its completion.
 class CompletionTag {
  public:
   virtual void OnCompletion(bool ok) = 0;
-  // The tag as gRPC takes it, right before the operation is started.
+  // Returns the tag for gRPC. Call it right before the operation starts.
   void* Arm();
 
  protected:
   ~CompletionTag() = default;
 };
 
-// One gRPC completion queue and the one thread that polls it: either a thread of its own (Start),
-// or the caller's (PollOnce, RunUntil), never two at a time. So everything that a loop runs
-// (handlers of its streams, posted functions, timers) runs one after another, and a worker's step
-// thread that polls its own loop while it waits has no thread hop.
+// One gRPC completion queue and the one thread that polls it: either the loop's own thread (Start)
+// or the caller's (PollOnce, RunUntil), never both. Everything that a loop runs (handlers of its
+// streams, posted functions, timers) therefore runs one after another. A worker's step thread polls
+// its own loop while it waits, which avoids a thread hop.
 //
 //   CompletionLoop loop;                    // polled by this thread
 //   auto stream = client->Open(method, &handler, &loop);
@@ -49,7 +49,7 @@ class CompletionTag {
 //   loop.Start("control");                  // polled by its own thread
 //   loop.Post([&] { core.Tick(); });        // from any thread
 //
-// The destructor (or Shutdown) aborts the loop's streams and returns when each has had its
+// The destructor (or Shutdown) aborts the loop's streams and returns after each handler has had its
 // OnClosed.
 class CompletionLoop {
  public:
@@ -58,43 +58,44 @@ class CompletionLoop {
   static constexpr Clock::time_point kForever = Clock::time_point::max();
 
   CompletionLoop();
-  // Over a server's queue.
+  // Polls the queue of a server.
   explicit CompletionLoop(std::unique_ptr<grpc::CompletionQueue> queue);
   ~CompletionLoop();
   CompletionLoop(const CompletionLoop&) = delete;
   CompletionLoop& operator=(const CompletionLoop&) = delete;
 
-  // Starts the loop's own thread, named `name` (15 characters are seen). At most once.
+  // Starts the loop's own thread, named `name` (the system shows 15 characters). At most once.
   void Start(const std::string& name);
 
-  // Handles one event, or the timers and posted functions that are due. False when `deadline` came
-  // first or after Shutdown; true also after Wake. Never from inside a callback of this loop.
+  // Handles one event, or the timers and posted functions that are due. Returns false if `deadline`
+  // came first or after Shutdown, true also after Wake. Never call it from a callback of this loop.
   bool PollOnce(Clock::time_point deadline);
-  // Polls until `done` (checked before each poll) or `deadline`; returns done().
+  // Polls until `done` (checked before each poll) or `deadline`. Returns done().
   bool RunUntil(absl::FunctionRef<bool()> done, Clock::time_point deadline);
 
-  // Makes the polling thread return from its poll soon. Thread-safe; cheap when one is pending.
+  // Makes the polling thread return from its poll soon. Thread-safe. Cheap while another Wake is
+  // pending.
   void Wake();
-  // Runs `function` on the polling thread, in the order of the calls. Thread-safe. Dropped
-  // (destroyed without running) once Shutdown has begun.
+  // Runs `function` on the polling thread, in the order of the calls. Thread-safe. Destroyed
+  // without running once Shutdown has begun.
   void Post(std::function<void()> function);
   // Runs `function` on the polling thread after `delay` (resolution 1 ms). Thread-safe.
   TimerId After(std::chrono::nanoseconds delay, std::function<void()> function);
-  // True when the timer will not run. On the polling thread that is certain; elsewhere false may
-  // mean that it runs right now.
+  // True if the timer will not run. That is certain on the polling thread; on another thread false
+  // may mean that it runs right now.
   bool CancelTimer(TimerId id);
-  // Whether the caller is the thread that polls right now.
+  // True if the caller is the thread that polls right now.
   bool OnPollingThread() const {
     return polling_thread_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
 
-  // Aborts all streams, drops timers and posted functions, and returns when no event is left; joins
-  // the loop's thread. Not from inside a callback. Idempotent.
+  // Aborts all streams, drops timers and posted functions, and returns when no event is left. Joins
+  // the loop's thread. Not from a callback. Idempotent.
   void Shutdown();
 
-  // The rest is for streams and servers of this folder.
+  // The rest is for the streams and servers of this folder.
   grpc::CompletionQueue* queue() { return queue_.get(); }
-  // Keeps a stream alive until it is removed. False once Shutdown has begun.
+  // Keeps a stream alive until RemoveStream. Returns false once Shutdown has begun.
   bool AddStream(std::shared_ptr<Stream> stream);
   void RemoveStream(Stream* stream);
   std::vector<std::shared_ptr<Stream>> streams() const;
@@ -121,14 +122,14 @@ class CompletionLoop {
   WakeTag wake_tag_{this};
   std::thread thread_;
   std::atomic<std::thread::id> polling_thread_{};
-  std::atomic<int64_t> next_timer_ns_{INT64_MAX};  // of the earliest timer; read without the lock
+  std::atomic<int64_t> next_timer_ns_{INT64_MAX};  // earliest timer; read without the lock
 
   mutable Mutex mu_;
-  bool stopping_ ABSL_GUARDED_BY(mu_) = false;  // nothing new is taken
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;  // accepts nothing new
   bool closed_ ABSL_GUARDED_BY(mu_) = false;    // no operation may be started on the queue
   bool wake_pending_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<std::function<void()>> posted_ ABSL_GUARDED_BY(mu_);
-  std::vector<std::function<void()>> running_;  // of the polling thread; keeps its capacity
+  std::vector<std::function<void()>> running_;  // polling thread only; keeps its capacity
   uint64_t next_timer_id_ ABSL_GUARDED_BY(mu_) = 1;
   std::map<std::pair<Clock::time_point, TimerId>, std::function<void()>> timers_
       ABSL_GUARDED_BY(mu_);

@@ -13,22 +13,13 @@ class ServerCredentials;
 
 namespace cohort {
 
-// Whether bytes sent to or accepted at this address never leave the host: a unix socket, a loopback
-// IP, or the name localhost. Another host name is not, whatever it resolves to today; nor is a
-// wildcard ("0.0.0.0:1", "[::]:1", ":1").
-bool IsLoopbackAddress(std::string_view address);
+class Security;
 
-// OK where plaintext may be used at `address`; else FailedPrecondition (exit 78) that names the
-// address and the flag. `what` starts the message: "listening on", "dialling".
-absl::Status CheckPlaintextAllowed(std::string_view what, std::string_view address,
-                                   bool allow_insecure);
-
-// The credentials of an address. Plaintext only so far (mutual TLS beyond loopback comes with the
-// issue that brings certificates), so beyond loopback an error without `allow_insecure`.
+// The gRPC credentials for an address. Errors: those of Security::CheckServe and CheckDial.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerCredentialsFor(
-    std::string_view address, bool allow_insecure);
+    const Security& security, std::string_view address);
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ChannelCredentialsFor(
-    std::string_view address, bool allow_insecure);
+    const Security& security, std::string_view address);
 
 }  // namespace cohort
 

@@ -8,9 +8,9 @@
 
 namespace cohort {
 
-// One message of a stream: its bytes as refcounted slices. Move-only, since a copy of a
-// grpc::ByteBuffer allocates; Clone() is the explicit copy (of the references, never of the bytes).
-// Control messages are made and read by frame_codec.h, PushPull messages by push_pull_codec.h.
+// One message of a stream: its bytes as reference-counted slices. Move-only, because a copy of a
+// grpc::ByteBuffer allocates. Clone() is the explicit copy of the references, never of the bytes.
+// frame_codec.h makes and reads control messages, push_pull_codec.h PushPull messages.
 class Frame {
  public:
   Frame() = default;

@@ -23,12 +23,12 @@ absl::Status ParseFromFrame(const Frame& frame, google::protobuf::MessageLite* m
     parsed = slice.size() <= INT_MAX &&
              message->ParseFromArray(slice.begin(), static_cast<int>(slice.size()));
   } else {
-    // The reader takes a pointer, but only reads.
+    // The reader takes a non-const pointer, but it only reads.
     grpc::ProtoBufferReader reader(const_cast<grpc::ByteBuffer*>(&frame.bytes()));
     parsed = reader.status().ok() && message->ParseFromZeroCopyStream(&reader);
   }
   if (parsed) return absl::OkStatus();
-  return InvalidArgument("a frame of {} bytes is no {}", frame.size(), message->GetTypeName());
+  return InvalidArgument("a frame of {} bytes is not a {}", frame.size(), message->GetTypeName());
 }
 
 }  // namespace cohort

@@ -14,9 +14,9 @@ namespace cohort {
 // Control messages: a frame is one serialized message, in one slice.
 Frame SerializeToFrame(const google::protobuf::MessageLite& message);
 
-// Replaces `message`. InvalidArgument (names the type and the size) where the bytes are no such
-// message; `message` is then unspecified but valid. The frame's size was checked against
-// TransportOptions::max_frame_bytes when it arrived.
+// Replaces `message`. Error: InvalidArgument (names type and size) if the bytes are not such a
+// message; `message` is then unspecified but valid. The stream has already checked the size of the
+// frame against TransportOptions::max_frame_bytes.
 absl::Status ParseFromFrame(const Frame& frame, google::protobuf::MessageLite* message);
 
 }  // namespace cohort

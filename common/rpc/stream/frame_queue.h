@@ -9,8 +9,8 @@
 
 namespace cohort {
 
-// First in, first out, in one block of memory that is kept: a steady state allocates nothing, which
-// a deque does at every block.
+// A first-in, first-out queue in one block of memory that it keeps. A steady state allocates
+// nothing, unlike a deque.
 class FrameQueue {
  public:
   bool empty() const { return head_ == frames_.size(); }
@@ -25,7 +25,7 @@ class FrameQueue {
     frames_.push_back(std::move(frame));
   }
 
-  // Not of an empty queue.
+  // The queue must not be empty.
   Frame Pop() {
     Frame frame = std::move(frames_[head_++]);
     bytes_ -= frame.size();

@@ -8,13 +8,15 @@
 
 namespace cohort {
 
-// The trailing metadata that carries a status's FailureInfo: a serialized cohort.v1.FailureInfo.
+// The trailing metadata that carries the FailureInfo of a status: a serialized
+// cohort.v1.FailureInfo.
 inline constexpr char kFailureMetadataKey[] = "cohort-failure-bin";
 
-// The one place where statuses are translated. `failure` gets the value of kFailureMetadataKey; ""
-// where the status has no FailureInfo.
+// The one place that translates statuses. `failure` receives the value of kFailureMetadataKey, or
+// "" if the status has no FailureInfo.
 grpc::Status ToGrpcStatus(const absl::Status& status, std::string* failure);
-// The inverse; a `failure` that cannot be read counts as none.
+// The inverse. A `failure` that cannot be read counts as none. If gRPC could not connect or lost the
+// connection, the message is plain ("connection refused") instead of gRPC's own.
 absl::Status FromGrpcStatus(const grpc::Status& status, const std::string& failure);
 
 }  // namespace cohort

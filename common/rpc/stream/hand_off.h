@@ -16,9 +16,10 @@ extern "C" void __tsan_release(void* address);
 
 namespace cohort {
 
-// Tells thread sanitizer of an order that gRPC's completion queues give but its uninstrumented
-// libraries hide: what happened before an operation was started (or a slice was given away) happens
-// before its event is delivered (or the slice is released). Nothing in other builds.
+// Tells thread sanitizer about an order that gRPC's completion queues guarantee, but that their
+// uninstrumented libraries hide. Everything before the start of an operation (or before a slice is
+// given away) happens before its event is delivered (or the slice is released). Empty in other
+// builds.
 inline void HandOffRelease([[maybe_unused]] void* address) {
 #ifdef COHORT_THREAD_SANITIZER
   __tsan_release(address);

@@ -19,7 +19,7 @@ Frame StatusFrame(uint8_t status) {
   return Frame(&slice, 1);
 }
 
-// The service of a HealthCheckRequest{service = 1}; nullopt where the bytes are none.
+// The service in a HealthCheckRequest{service = 1}; nullopt if the bytes are not such a message.
 std::optional<std::string> ReadService(const Frame& frame) {
   using google::protobuf::internal::WireFormatLite;
   std::string service;
@@ -55,11 +55,11 @@ class HealthService::Handler : public StreamHandler {
 
   void OnFrame(Frame frame) override {
     std::optional<std::string> service = ReadService(frame);
-    if (!service.has_value()) return stream_->Close(InvalidArgument("no HealthCheckRequest"));
+    if (!service.has_value()) return stream_->Close(InvalidArgument("not a HealthCheckRequest"));
     MutexLock lock(&health_->mu_);
     const Status status = health_->StatusLocked(*service);
     if (!watch_ && status == kServiceUnknown) {
-      return stream_->Close(NotFound("there is no service {} here", *service));
+      return stream_->Close(NotFound("unknown service {}", *service));
     }
     stream_->Send(StatusFrame(status));
     if (!watch_) return stream_->Close(absl::OkStatus());

@@ -14,17 +14,16 @@
 namespace cohort {
 
 // gRPC's health protocol (grpc.health.v1, the GRPC Health Checking Protocol: Check and Watch) on
-// the server's own streams. gRPC's default service would do, but it uses the callback API, whose
-// threads poll beside the completion queues: every event of the data path would then wake two
-// threads.
+// the server's own streams. gRPC's default service is not used because its callback API has threads
+// that poll beside the completion queues. Every event of the data path would then wake two threads.
 //
-// Thread-safe. Outlives its streams.
+// Thread-safe. Must outlive its streams.
 class HealthService {
  public:
   // Reports `services` and "" (the server as a whole).
   explicit HealthService(const std::vector<std::string>& services);
 
-  // From now on; watchers are told.
+  // Sets the answer from now on and notifies the watchers.
   void SetServing(bool serving);
 
   // The handlers by method: .../Check and .../Watch.

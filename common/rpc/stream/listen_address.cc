@@ -37,8 +37,8 @@ absl::Status FromErrno(const std::string& address, int error) {
   }
 }
 
-// gRPC replaces the file of a unix socket whoever listens on it, so a live one is found by dialling
-// it.
+// gRPC replaces the file of a unix socket even if another process listens on it. So this dials the
+// socket to find a live listener.
 absl::Status CheckUnix(const std::string& address) {
   std::string path = address.substr(5);
   if (path.starts_with("//")) path = path.substr(2);
@@ -53,9 +53,8 @@ absl::Status CheckUnix(const std::string& address) {
   const std::string directory = path.substr(0, path.rfind('/') + 1);
   if (access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0) {
     return WithExitCode(
-        InvalidArgument(
-            "cannot listen on {}: its directory is not one that this process may write to: {}",
-            address, std::strerror(errno)),
+        InvalidArgument("cannot listen on {}: this process cannot write to its directory: {}",
+                        address, std::strerror(errno)),
         ExitCode::kCantCreate);
   }
   const UniqueFd probe = NewSocket(AF_UNIX);
@@ -69,7 +68,7 @@ absl::Status CheckUnix(const std::string& address) {
   return absl::OkStatus();
 }
 
-// False where the kernel lacks the address's family.
+// False if the kernel lacks the address family.
 absl::StatusOr<bool> Bind(const std::string& address, const addrinfo& info,
                           const UniqueFd& socket) {
   if (!socket.ok()) return false;
@@ -87,12 +86,11 @@ absl::StatusOr<bool> Bind(const std::string& address, const addrinfo& info,
 
 using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
-// What "host:port" means.
+// Resolves "host:port".
 absl::StatusOr<AddressList> Resolve(const std::string& address) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon + 1 == address.size()) {
-    return InvalidArgument("\"{}\" is no address to listen on: it should look like host:port",
-                           address);
+    return InvalidArgument("\"{}\" is not an address to listen on: expected host:port", address);
   }
   std::string host = address.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
@@ -112,7 +110,7 @@ absl::Status CheckCanListen(const std::string& address) {
   if (address.starts_with("unix:")) return CheckUnix(address);
   COHORT_ASSIGN_OR_RETURN(const AddressList list, Resolve(address));
   for (const addrinfo* info = list.get(); info != nullptr; info = info->ai_next) {
-    // An address family that the kernel lacks is gRPC's to skip.
+    // gRPC skips an address family that the kernel lacks.
     COHORT_RETURN_IF_ERROR(Bind(address, *info, NewSocket(info->ai_family)).status());
   }
   return absl::OkStatus();
@@ -125,7 +123,7 @@ absl::StatusOr<UniqueFd> ListenOn(const std::string& address) {
     COHORT_ASSIGN_OR_RETURN(const bool bound, Bind(address, *info, socket));
     if (bound) return socket;
   }
-  return Unavailable("cannot listen on {}: no address family of it is to be had here", address);
+  return Unavailable("cannot listen on {}: this host supports no address family of it", address);
 }
 
 }  // namespace cohort

@@ -10,13 +10,13 @@
 
 namespace cohort {
 
-// Whether `address` ("host:port", "unix:/path") can be listened on right now; gRPC only
-// says that it failed, this says why. Errors: AlreadyExists (taken), InvalidArgument (not an
+// Checks that `address` ("host:port", "unix:/path") can be listened on right now. gRPC only reports
+// that listening failed; this reports why. Errors: AlreadyExists (taken), InvalidArgument (not an
 // address, unknown host, path too long), PermissionDenied, Unavailable; each names the address.
 absl::Status CheckCanListen(const std::string& address);
 
-// A socket that listens on the first of the addresses that "host:port" means, and does not block.
-// Errors: as above.
+// Returns a non-blocking socket that listens on the first of the addresses of "host:port". Errors:
+// as above.
 absl::StatusOr<UniqueFd> ListenOn(const std::string& address);
 
 }  // namespace cohort

@@ -1,4 +1,4 @@
-// Credentials, statuses and control frames.
+// Answer times, statuses and control frames.
 #include <grpcpp/grpcpp.h>
 
 #include <catch2/catch.hpp>
@@ -6,7 +6,6 @@
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
 #include "common/rpc/stream/answer_time.h"
-#include "common/rpc/stream/credentials.h"
 #include "common/rpc/stream/frame_codec.h"
 #include "common/rpc/stream/grpc_status.h"
 #include "common/rpc/stream/rpc_test_util.h"
@@ -18,7 +17,7 @@ namespace {
 
 using Catch::Contains;
 
-TEST_CASE("an end knows whether it answers soon") {
+TEST_CASE("an end measures whether it answers soon") {
   AnswerTime time(std::chrono::microseconds(50));
   AnswerTime::Clock::time_point now{std::chrono::seconds(1)};
   const auto answer_after = [&](std::chrono::microseconds took, int times) {
@@ -27,13 +26,13 @@ TEST_CASE("an end knows whether it answers soon") {
       now += took;
       time.OnSend(now);
       now += std::chrono::seconds(1);
-      time.OnSend(now);  // no answer: it was given
+      time.OnSend(now);  // not an answer: the frame was answered
     }
     return time.IsShort();
   };
   CHECK(time.IsShort());
   CHECK(answer_after(std::chrono::microseconds(10), 100));
-  CHECK(answer_after(std::chrono::seconds(10), 1));  // once is nothing
+  CHECK(answer_after(std::chrono::seconds(10), 1));  // one long pause changes nothing
   CHECK_FALSE(answer_after(std::chrono::microseconds(100), 20));
   CHECK_FALSE(answer_after(std::chrono::seconds(10), 100));
   CHECK(answer_after(std::chrono::microseconds(10), 20));
@@ -42,20 +41,6 @@ TEST_CASE("an end knows whether it answers soon") {
   const AnswerTime never(std::chrono::nanoseconds(0));
   CHECK_FALSE(never.measured());
   CHECK_FALSE(never.IsShort());
-}
-
-TEST_CASE("which addresses are loopback") {
-  for (const char* address :
-       {"127.0.0.1:1", "127.9.9.9:22", "[::1]:5", "localhost:80", "unix:/a/b"}) {
-    INFO(address);
-    CHECK(IsLoopbackAddress(address));
-  }
-  for (const char* address :
-       {"0.0.0.0:1", "[::]:1", ":1", "host3:2222", "10.0.0.1:1", "128.0.0.1:1",
-        "127.0.0.1.example.com:1", "localhost.example.com:1", "", "[::1"}) {
-    INFO(address);
-    CHECK_FALSE(IsLoopbackAddress(address));
-  }
 }
 
 TEST_CASE("a status keeps its code, message and failure on both wires") {
@@ -78,6 +63,28 @@ TEST_CASE("a status keeps its code, message and failure on both wires") {
   const auto garbled = FromGrpcStatus({grpc::StatusCode::ABORTED, "x"}, "\xff\xff");
   CHECK(garbled.code() == absl::StatusCode::kAborted);
   CHECK_FALSE(GetFailure(garbled).has_value());
+}
+
+TEST_CASE("a failed or lost connection gets a plain message") {
+  const auto plain = [](const char* message) {
+    const auto status = FromGrpcStatus({grpc::StatusCode::UNAVAILABLE, message}, "");
+    CHECK(absl::IsUnavailable(status));
+    return std::string(status.message());
+  };
+  constexpr char kAll[] = "failed to connect to all addresses; last error: UNKNOWN: ";
+  CHECK(plain((kAll + std::string("ipv4:127.0.0.1:1: Failed to connect to remote host: "
+                                  "Connection refused"))
+                  .c_str()) == "connection refused");
+  CHECK(plain((kAll + std::string("ipv4:10.0.0.1:1: No route to host")).c_str()) ==
+        "no route to the host");
+  CHECK(plain((kAll + std::string("ipv4:10.0.0.1:1: connect() timed out")).c_str()) == "timed out");
+  CHECK(plain((kAll + std::string("something new")).c_str()) == "no connection");
+  CHECK(plain("DNS resolution failed for x:1: C-ares status is not ARES_SUCCESS") ==
+        "the host name is unknown");
+  CHECK(plain("Socket closed") == "the connection was closed");
+  CHECK(plain("the server is shutting down") == "the server is shutting down");
+  const auto other = FromGrpcStatus({grpc::StatusCode::ABORTED, "Socket closed"}, "");
+  CHECK(other.message() == "Socket closed");
 }
 
 TEST_CASE("control messages in frames") {
@@ -105,7 +112,7 @@ TEST_CASE("control messages in frames") {
              Contains("cohort.v1.ChiefToWorker") && Contains("7 bytes"));
 }
 
-TEST_CASE("a polling thread finishes what it has begun, with the gRPC that this is made for") {
+TEST_CASE("a polling thread finishes what it has begun with gRPC 1.51") {
   CHECK(PrepareTransportProcess() == grpc::Version().starts_with("1.51."));
 }
 

@@ -1,5 +1,5 @@
-// The other process of stream_test: an echo server, or a client that holds a stream; killed by the
-// test.
+// The other process of stream_room_test: an echo server, or a client that holds a stream. The test
+// kills it.
 //   rpc_test_peer serve ADDRESS   prints the port
 //   rpc_test_peer dial ADDRESS    prints "open" once its frame has come back
 #include <cstdio>

@@ -20,7 +20,7 @@ namespace cohort {
 
 inline constexpr char kEchoMethod[] = "/cohort.test.Echo/Echo";
 
-// How long a test waits for what must come; scaled for slow machines.
+// The time limit of a test's waits, scaled for slow machines.
 inline std::chrono::milliseconds TestLimit() { return testing::Scaled(std::chrono::seconds(30)); }
 inline CompletionLoop::Clock::time_point TestDeadline() {
   return CompletionLoop::Clock::now() + TestLimit();
@@ -40,12 +40,12 @@ inline std::string TextOf(const Frame& frame) {
   return text;
 }
 
-// A path for a unix socket, short enough and of this process.
+// A path for a unix socket of this process, short enough for the system.
 inline std::string TestSocketPath(const std::string& name) {
   return "/tmp/cohort-rpc-" + std::to_string(getpid()) + "-" + name + ".sock";
 }
 
-// Records what a stream brings. Polled by the test's thread, or by another.
+// Records the events of a stream. The test's thread or another thread polls.
 class Recorder : public StreamHandler {
  public:
   void OnConnected() override {
@@ -85,7 +85,7 @@ class Recorder : public StreamHandler {
     MutexLock lock(&mu_);
     return status_;
   }
-  // Waits for OnClosed where another thread polls. False at the test's limit.
+  // Waits for OnClosed while another thread polls. Returns false at the test's limit.
   bool AwaitClosed() const {
     const auto deadline = TestDeadline();
     MutexLock lock(&mu_);
@@ -104,7 +104,7 @@ class Recorder : public StreamHandler {
   std::vector<std::string> frames_ ABSL_GUARDED_BY(mu_);
 };
 
-// Sends every frame back, and forwards everything to a recorder that outlives it.
+// Sends every frame back, and forwards every event to a recorder that outlives it.
 class EchoHandler : public StreamHandler {
  public:
   EchoHandler(std::shared_ptr<Stream> stream, Recorder* recorder)

@@ -18,7 +18,7 @@ void ServerStream::Accept(grpc::AsyncGenericService* service, grpc::ServerComple
 
 void ServerStream::OnAccepted(bool ok) {
   if (!ok) {
-    // The server shuts down; no notice will come.
+    // The server is shutting down; no notice will arrive.
     loop_->RemoveStream(this);
     return;
   }
@@ -72,17 +72,18 @@ void ServerStream::OnNotice(bool ok) {
     MutexLock lock(&mu_);
     notice_pending_ = false;
   }
-  SendNext();  // one that stayed open ends now
+  SendNext();  // ends a stream that stayed open
   CloseIfDone();
 }
 
 absl::Status ServerStream::PeerStatus() {
   MutexLock lock(&mu_);
-  // A status of ours that has left is the end, though a client that drops the stream on receiving
-  // it counts as cancelling.
+  // If our status was sent, it is the end of the stream. gRPC may still report a cancel, because
+  // the client drops the stream when it receives the status.
   if (closing_ && finish_ok_) return close_status_;
   if (!context_.IsCancelled()) return close_status_;
-  return Unavailable("the stream was lost, or cancelled by the client: {}", peer());
+  return Unavailable("the client {} cancelled the stream, or the connection was lost",
+                     peer().address);
 }
 
 }  // namespace cohort

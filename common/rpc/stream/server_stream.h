@@ -11,11 +11,11 @@
 
 namespace cohort {
 
-// The server's end of a stream; before a client has opened it, one waiting accept of a loop.
+// The server end of a stream. Before a client opens it, it is a waiting accept of a loop.
 class ServerStream final : public StreamBase {
  public:
-  // Called when a client has come: makes the next accept and gives this one a handler (Serve) or
-  // not (Refuse).
+  // Called when a client has opened the stream. Makes the next accept, and calls Serve or Refuse on
+  // this one.
   using OnAccept = std::function<void(const std::shared_ptr<ServerStream>& stream)>;
 
   ServerStream(CompletionLoop* loop, const TransportOptions& options, OnAccept on_accept);
@@ -30,7 +30,7 @@ class ServerStream final : public StreamBase {
 
   void Close(absl::Status status) override;
   void Abort() override;
-  std::string peer() const override { return context_.peer(); }
+  StreamPeer peer() const override { return {context_.peer()}; }
   std::string metadata(const std::string& key) const override;
 
  protected:

@@ -14,12 +14,20 @@ namespace cohort {
 
 class CompletionLoop;
 
-// One end of a long-lived bidirectional stream of frames; the same class at client and server.
+// The other end of a stream. What certificates prove about it will be added here.
+struct StreamPeer {
+  // "ipv4:127.0.0.1:4711" or "unix:/path" at a server; the dialed address at a client.
+  std::string address;
+
+  bool uses_unix_socket() const { return address.starts_with("unix:"); }
+};
+
+// One end of a long-lived bidirectional stream of frames. Client and server use the same class.
 //
-// Send never blocks: frames queue and one write is in flight at a time; it is started by the
-// caller's thread where none is. The handler's calls come one after another, on the thread that
-// polls the stream's CompletionLoop; a handler does small work right there. All methods are
-// thread-safe, and harmless after the end.
+// Send never blocks. Frames queue, and one write is in flight at a time; the caller's thread starts
+// it if none is. The calls of the handler come one after another, on the thread that polls the
+// stream's CompletionLoop. A handler does small work right there. All methods are thread-safe, and
+// do nothing after the end.
 //
 // An echo, both ends:
 //
@@ -37,8 +45,8 @@ class CompletionLoop;
 //       [](std::shared_ptr<Stream> stream, CompletionLoop*) {
 //         return std::make_unique<Echo>(std::move(stream)); }}});
 //
-//   CompletionLoop loop;                                      // the client's end, polled right
-//   here auto client = StreamClient::Create(fmt::format("127.0.0.1:{}", (*server)->port()), {});
+//   CompletionLoop loop;                                      // the client's end, polled here
+//   auto client = StreamClient::Create(fmt::format("127.0.0.1:{}", (*server)->port()), {});
 //   MyHandler handler;                                        // outlives its OnClosed
 //   auto stream = (*client)->Open("/cohort.v1.ParameterServer/PushPull", &handler, &loop);
 //   stream->Send(SerializeToFrame(message));
@@ -48,47 +56,50 @@ class Stream {
   virtual ~Stream() = default;
   // Queues a frame. Ignored after Close or after the peer is gone.
   virtual void Send(Frame frame) = 0;
-  // Bytes queued and not yet given to the wire.
+  // Bytes that are queued and not yet passed to gRPC.
   virtual size_t queued_bytes() const = 0;
-  // Flushes what is queued, then ends the stream. OK is a clean close: the peer's OnClosed gets OK.
-  // From a server another status arrives at the client as it is, with its FailureInfo. A client can
-  // only cancel: frames may be lost, and the server's OnClosed gets Unavailable.
-  // A client that closes cleanly still gets frames until the server has ended its side, which a
-  // StreamServer does at once (with what is queued flushed).
+  // Sends what is queued, then ends the stream. OK is a clean close: the OnClosed of the peer gets
+  // OK. From a server, another status arrives at the client as it is, with its FailureInfo. A
+  // client can only cancel: frames may be lost, and the OnClosed of the server gets Unavailable. A
+  // client that closes cleanly still receives frames until the server has ended its side. A
+  // StreamServer does that at once, after sending what is queued.
   virtual void Close(absl::Status status) = 0;
-  // Ends at once, whatever is queued. The peer's OnClosed gets Unavailable or Cancelled.
+  // Ends the stream at once and drops what is queued. The OnClosed of the peer gets Unavailable or
+  // Cancelled.
   virtual void Abort() = 0;
-  // "ipv4:127.0.0.1:4711" at a server, the dialled address at a client; for logs.
-  virtual std::string peer() const = 0;
-  // At a server: what the client said under this key as it opened the stream; "" where nothing.
+  virtual StreamPeer peer() const = 0;
+  // At a server: the metadata that the client sent under this key when it opened the stream; "" if
+  // none.
   virtual std::string metadata(const std::string& key) const { return ""; }
 };
 
 class StreamHandler {
  public:
   virtual ~StreamHandler() = default;
-  // A client's stream has reached its server (frames may be sent before). Not called at a server.
+  // At a client: the stream has reached its server. Frames may be sent before. Not called at a
+  // server.
   virtual void OnConnected() {}
   virtual void OnFrame(Frame frame) = 0;
-  // Asked after OnFrame: whether the peer may speak again before this end has sent something. Where
-  // it only answers, false puts the next read off until the next Send: what a read tells the peer
-  // (how much it may send) then travels with that frame. Meanwhile the end of the stream goes
-  // unnoticed. Only for a stream whose frames are sent by the polling thread alone. Not asked where
-  // the next read was started before OnFrame (TransportOptions::read_early_below).
+  // Called after OnFrame. True if the peer may send again before this end has sent something. False
+  // delays the next read until the next Send, so that the flow-control update of the read travels
+  // with that frame. Until then the end of the stream goes unnoticed. False is only allowed for a
+  // stream whose frames are all sent by the polling thread. Not called if the next read was started
+  // before OnFrame (TransportOptions::read_early_below).
   virtual bool ExpectsMore() { return true; }
-  // At a server: the client will send no more, but still reads. True ends the stream (what is
-  // queued is flushed); false leaves it open until Close, for answers that come later.
+  // At a server: the client will send no more, but still reads. True ends the stream after sending
+  // what is queued. False leaves it open until Close, for answers that come later.
   virtual bool OnPeerHalfClosed() { return true; }
-  // The last call, exactly once. OK where either side closed cleanly; what the server closed with;
-  // else why it ended: Unavailable (the connection is lost or could not be made), Cancelled (Abort
-  // was called here), DeadlineExceeded (not connected in time), Unimplemented (no such method),
-  // ResourceExhausted (a frame or the queue over its limit).
+  // The last call; comes exactly once. OK if either side closed cleanly, or the status with which
+  // the server closed. Otherwise why the stream ended: Unavailable (the connection was lost or
+  // could not be made), Cancelled (Abort was called here), DeadlineExceeded (not connected in
+  // time), Unimplemented (no such method), ResourceExhausted (a frame or the queue exceeded its
+  // limit).
   virtual void OnClosed(const absl::Status& status) = 0;
 };
 
-// Makes the handler of a stream that a client has opened. The stream owns the handler and destroys
-// it after OnClosed. Runs on the loop's thread. Null refuses the stream (the client gets
-// Unavailable).
+// Creates the handler of a stream that a client has opened. The stream owns the handler and
+// destroys it after OnClosed. Runs on the loop's thread. Null refuses the stream: the client gets
+// Unavailable.
 using StreamHandlerFactory = std::function<std::unique_ptr<StreamHandler>(
     std::shared_ptr<Stream> stream, CompletionLoop* loop)>;
 

@@ -15,11 +15,11 @@ void StreamBase::Send(Frame frame) {
     MutexLock lock(&mu_);
     if (closing_ || broken_ || finishing_) return;
     if (bytes > options_.max_frame_bytes) {
-      over = ResourceExhausted("a frame of {} bytes to {} is over the limit of {}", bytes, peer(),
-                               options_.max_frame_bytes);
+      over = ResourceExhausted("a frame of {} bytes to {} is over the limit of {}", bytes,
+                               peer().address, options_.max_frame_bytes);
     } else if (queue_.bytes() + bytes > options_.max_queued_bytes) {
       over = ResourceExhausted("{} does not read: {} bytes are queued, over the limit of {}",
-                               peer(), queue_.bytes(), options_.max_queued_bytes);
+                               peer().address, queue_.bytes(), options_.max_queued_bytes);
     } else {
       queue_.Push(std::move(frame));
       step = NextStep();
@@ -47,14 +47,16 @@ void StreamBase::Close(absl::Status status) {
   Run(std::move(step));
 }
 
-void StreamBase::Abort() { Break(Cancelled("the stream with {} was aborted here", peer())); }
+void StreamBase::Abort() {
+  Break(Cancelled("this end aborted the stream with {}", peer().address));
+}
 
 void StreamBase::Break(absl::Status why) {
   Step step;
   {
     MutexLock lock(&mu_);
     if (finished_ || !break_status_.ok()) return;
-    // A last word that is on its way stays the last word; the cancel only hurries it.
+    // If a finish operation is in flight, its status stays; the cancel only speeds it up.
     if (!finishing_) break_status_ = std::move(why);
     broken_ = true;
     queue_.Clear();
@@ -65,13 +67,13 @@ void StreamBase::Break(absl::Status why) {
   Run(std::move(step));
 }
 
-// What was put off is made up for with whatever goes to the peer, and where the stream ends: only a
-// read notices that.
+// Starts a delayed read together with the next write, or at the end of the stream, which only a
+// read notices.
 StreamBase::Step StreamBase::NextStep() {
   Step step;
   step.op = NextSend(&step.frame);
   if (step.op == SendOp::kWrite || closing_ || broken_) {
-    step.read = std::exchange(read_put_off_, false);
+    step.read = std::exchange(read_delayed_, false);
   }
   return step;
 }
@@ -149,24 +151,24 @@ void StreamBase::OnRead(bool ok) {
   if (!ok) return EndReads();
   Frame frame = std::move(read_frame_);
   if (!muted_.load(std::memory_order_relaxed)) {
-    // A read tells the peer at once how much it may send now: ahead of an answer that comes soon
-    // (read_early_below), else with the answer that is sent here.
+    // A read tells the peer at once how much it may send. It starts before the handler if an answer
+    // usually comes soon (read_early_below), else with the answer that the handler sends.
     const bool early = answer_time_.IsShort();
     if (early) StartRead(&read_frame_, read_event_.Arm());
     if (answer_time_.measured()) answer_time_.OnFrame(AnswerTime::Clock::now());
     handler_->OnFrame(std::move(frame));
-    if (early || (!handler_->ExpectsMore() && PutReadOff())) return;
+    if (early || (!handler_->ExpectsMore() && DelayRead())) return;
   }
-  // A server that has closed reads no further; a client drains what comes until the end.
+  // A server that has closed stops reading. A client drains frames until the end.
   if (muted_.load(std::memory_order_relaxed) && !EndOfReadsBreaks()) return EndReads();
   StartRead(&read_frame_, read_event_.Arm());
 }
 
-// False where the stream is ending: the end is noticed by a read.
-bool StreamBase::PutReadOff() {
+// Returns false if the stream is ending, because only a read notices the end.
+bool StreamBase::DelayRead() {
   MutexLock lock(&mu_);
   if (closing_ || broken_ || finishing_) return false;
-  read_put_off_ = true;
+  read_delayed_ = true;
   return true;
 }
 

@@ -13,20 +13,20 @@
 
 namespace cohort {
 
-// What both ends of a stream share: the queue of frames, one send operation in flight, the order of
-// the end. The two ends (stream_client.cc, stream_server.cc) add the gRPC calls.
+// The common part of both ends of a stream: the queue of frames, one send operation in flight, and
+// the order of the end. The two ends (stream_client.cc, server_stream.cc) add the gRPC calls.
 //
-//        Open/accept          queue empty and end wanted          all events are in
+//        Open/accept       queue empty and it should end      all events delivered
 //   idle ───────────► open ─────────────────────────────► ending ─────────────────► closed
 //                      1                2                              3
-//   1 OnOpen: reads begin, queued frames leave.
-//   2 The end is wanted when Close was called, the peer has ended its side, or the call is broken
-//     (Abort, a failed write, a limit). A broken stream drops its queue. At a client a half-close
-//     or a cancel comes first, and the end waits for the server's.
-//   3 The finish operation, the last read and (server) the notice of the end have been delivered;
-//     OnClosed is called and the loop lets go of the stream.
+//   1 OnOpen: reads begin, and queued frames are sent.
+//   2 The stream should end because Close was called, the peer has ended its side, or the call is
+//     broken (Abort, a failed write, a limit). A broken stream drops its queue. A client first
+//     half-closes or cancels, and then waits for the end of the server.
+//   3 The finish operation, the last read and (server) the notice of the end were delivered.
+//     OnClosed is called, and the loop releases the stream.
 //
-// An operation is decided on under the lock (NextSend) and started outside it (Run): `sending_`
+// NextSend chooses an operation under the lock, and Run starts it outside the lock. `sending_`
 // keeps the stream open meanwhile. Events come on the loop's thread only, one at a time.
 class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase> {
  public:
@@ -59,23 +59,23 @@ class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase
   virtual void StartHalfClose(void* tag) = 0;
   virtual void StartFinish(const absl::Status& status, void* tag) = 0;
   virtual void CancelCall() = 0;
-  // What to do next where the queue is empty.
+  // The next operation if the queue is empty.
   virtual SendOp NextWhenFlushed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) = 0;
-  // What a read that has ended means for what is still queued: at a client the call is over.
+  // True if the end of the reads also drops what is queued: at a client the call is over then.
   virtual bool EndOfReadsBreaks() const = 0;
-  // What OnClosed gets, where nothing went wrong here.
+  // The status for OnClosed if this end did not break the stream.
   virtual absl::Status PeerStatus() = 0;
   virtual void ReleaseHandler() {}
 
-  // The stream is open: `ok` starts its reads, else it is broken.
+  // Opens the stream. `ok` starts its reads; otherwise it is broken.
   void OnOpen(bool ok);
-  // Ends a stream that has no handler, with `status` (server only).
+  // Ends a stream that has no handler, with `status`. Server only.
   void Reject(const absl::Status& status);
-  // Breaks the stream; OnClosed will get `why`.
+  // Breaks the stream. OnClosed will get `why`.
   void Break(absl::Status why);
-  // Starts the send operation that is due, if one is.
+  // Starts the next send operation, if there is one.
   void SendNext();
-  // Calls OnClosed when every event is in.
+  // Calls OnClosed once every event has been delivered.
   void CloseIfDone();
 
   CompletionLoop* const loop_;
@@ -85,39 +85,39 @@ class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase
   mutable Mutex mu_;
   bool open_ ABSL_GUARDED_BY(mu_) = false;
   bool closing_ ABSL_GUARDED_BY(mu_) = false;      // Close was called
-  bool half_closed_ ABSL_GUARDED_BY(mu_) = false;  // client: our side is ended
+  bool half_closed_ ABSL_GUARDED_BY(mu_) = false;  // client: our side has ended
   bool broken_ ABSL_GUARDED_BY(mu_) = false;       // nothing more is sent
   bool sending_ ABSL_GUARDED_BY(mu_) = false;      // a send operation is in flight
-  bool finishing_ ABSL_GUARDED_BY(mu_) = false;    // it is the last one
-  bool finished_ ABSL_GUARDED_BY(mu_) = false;     // and has been delivered
-  bool finish_ok_ ABSL_GUARDED_BY(mu_) = false;    // server: our status went to the wire
+  bool finishing_ ABSL_GUARDED_BY(mu_) = false;    // the operation is the last one
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;     // the last one was delivered
+  bool finish_ok_ ABSL_GUARDED_BY(mu_) = false;    // server: our status was sent
   bool read_ended_ ABSL_GUARDED_BY(mu_) = false;
-  bool read_put_off_ ABSL_GUARDED_BY(mu_) = false;    // until something is sent, or the end
-  bool stay_open_ ABSL_GUARDED_BY(mu_) = false;       // server: though the client half-closed
-  bool notice_pending_ ABSL_GUARDED_BY(mu_) = false;  // server: the notice of the end is to come
+  bool read_delayed_ ABSL_GUARDED_BY(mu_) = false;    // until the next send, or the end
+  bool stay_open_ ABSL_GUARDED_BY(mu_) = false;       // server: although the client half-closed
+  bool notice_pending_ ABSL_GUARDED_BY(mu_) = false;  // server: the notice of the end is pending
   absl::Status close_status_ ABSL_GUARDED_BY(mu_);
-  absl::Status break_status_ ABSL_GUARDED_BY(mu_);  // OK: not broken by us
+  absl::Status break_status_ ABSL_GUARDED_BY(mu_);  // OK: this end did not break it
   FrameQueue queue_ ABSL_GUARDED_BY(mu_);
 
  private:
   struct Step {
     SendOp op = SendOp::kNone;
     Frame frame{};
-    bool read = false;  // one that was put off
+    bool read = false;  // start the delayed read
   };
   Step NextStep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   SendOp NextSend(Frame* frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Run(Step step);
-  bool PutReadOff();
+  bool DelayRead();
   void EndReads();
   void OnRead(bool ok);
   void OnSent(bool ok);
   void OnFinished(bool ok);
 
-  // Frames are no longer wanted: aborted, or closed at a server.
+  // True if frames are no longer wanted: aborted, or closed at a server.
   std::atomic<bool> muted_{false};
   AnswerTime answer_time_{options_.read_early_below};
-  Frame read_frame_;  // of the loop's thread
+  Frame read_frame_;  // loop's thread only
   Event read_event_{this, &StreamBase::OnRead};
   Event sent_event_{this, &StreamBase::OnSent};
   Event finished_event_{this, &StreamBase::OnFinished};

@@ -17,7 +17,7 @@
 namespace cohort {
 namespace {
 
-// IP literals bypass the resolver, with its caches and its pauses.
+// IP literals bypass the resolver with its caches and delays.
 std::string ToTarget(const std::string& address) {
   if (address.starts_with("unix:")) return address;
   if (address.starts_with('[')) return "ipv6:" + address;
@@ -46,7 +46,7 @@ class ClientStream final : public StreamBase {
     call_->StartCall(started_event_.Arm());
   }
 
-  std::string peer() const override { return address_; }
+  StreamPeer peer() const override { return {address_}; }
 
  protected:
   void StartRead(Frame* frame, void* tag) override { call_->Read(&frame->bytes(), tag); }
@@ -61,7 +61,7 @@ class ClientStream final : public StreamBase {
     if (!closing_ || broken_ || half_closed_) return SendOp::kNone;
     half_closed_ = true;
     if (close_status_.ok()) return SendOp::kHalfClose;
-    // gRPC has no way to tell a server why.
+    // gRPC cannot tell a server why.
     broken_ = true;
     return SendOp::kCancel;
   }
@@ -99,7 +99,7 @@ class ClientStream final : public StreamBase {
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
   grpc::Status final_status_;
   Event started_event_{this, static_cast<Event::Method>(&ClientStream::OnStarted)};
-  // Of the loop's thread.
+  // Used by the loop's thread only.
   CompletionLoop::TimerId timer_ = 0;
   bool connected_ = false;
 };
@@ -109,7 +109,7 @@ absl::Status CheckAddress(const std::string& address) {
     if (address.size() > 5) return absl::OkStatus();
     return InvalidArgument("\"{}\" has no path", address);
   }
-  return Annotate(ParseAddress(address).status(), "dialling");
+  return Annotate(ParseAddress(address).status(), "dialing");
 }
 
 }  // namespace
@@ -118,7 +118,7 @@ absl::StatusOr<std::unique_ptr<StreamClient>> StreamClient::Create(std::string a
                                                                    const Options& options) {
   COHORT_RETURN_IF_ERROR(CheckAddress(address));
   COHORT_ASSIGN_OR_RETURN(const auto credentials,
-                          ChannelCredentialsFor(address, options.allow_insecure));
+                          ChannelCredentialsFor(*options.security, address));
   grpc::ChannelArguments arguments;
   ApplyTransportOptions(options.transport, &arguments);
   auto channel = grpc::CreateCustomChannel(ToTarget(address), credentials, arguments);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "common/cluster/security.h"
 #include "common/rpc/stream/completion_loop.h"
 #include "common/rpc/stream/stream.h"
 #include "common/rpc/stream/transport_options.h"
@@ -18,23 +19,23 @@ class Channel;
 
 namespace cohort {
 
-// One connection to a server, made when a stream first wants it and made again when it is lost.
-// Each StreamClient has its own socket. Streams live on when their client is gone. See stream.h for
-// an example.
+// One connection to a server. The first stream connects, and a later stream reconnects after a
+// loss. Each StreamClient has its own socket. Streams outlive their client. See stream.h for an
+// example.
 class StreamClient {
  public:
   struct Options {
-    bool allow_insecure = false;  // plaintext beyond loopback
+    std::shared_ptr<const Security> security = Security::LoopbackOnly();
     TransportOptions transport;
   };
   struct OpenOptions {
     // False: OnClosed(Unavailable) as soon as an attempt to connect fails. True: wait for the
     // server to appear.
     bool wait_for_ready = true;
-    // With wait_for_ready: OnClosed(DeadlineExceeded) when there is no connection by then. 0: wait
-    // as long as it takes.
+    // With wait_for_ready: OnClosed(DeadlineExceeded) if there is no connection by then. 0: no
+    // limit.
     std::chrono::milliseconds connect_timeout{0};
-    // What the server is told first, by key (lower case): see Stream::metadata.
+    // Metadata for the server, by key (lower case): see Stream::metadata.
     std::map<std::string, std::string> metadata;
   };
 
@@ -44,9 +45,10 @@ class StreamClient {
                                                               const Options& options);
   ~StreamClient();
 
-  // Opens a stream of `method` ("/package.Service/Method"), never null. `handler` must live until
-  // its OnClosed has returned, which comes even where nothing was ever connected; its calls come on
-  // the thread that polls `loop` (where its Shutdown has begun: OnClosed right here).
+  // Opens a stream of `method` ("/package.Service/Method"). Never null. `handler` must live until
+  // its OnClosed has returned, which is called even if nothing was ever connected. Its calls come
+  // on the thread that polls `loop`. If the Shutdown of the loop has begun, OnClosed is called
+  // right here.
   std::shared_ptr<Stream> Open(const std::string& method, StreamHandler* handler,
                                CompletionLoop* loop, const OpenOptions& open_options);
   std::shared_ptr<Stream> Open(const std::string& method, StreamHandler* handler,

@@ -47,7 +47,7 @@ absl::Status StreamServer::Impl::AddPorts(grpc::ServerBuilder* builder, std::vec
   for (size_t i = 0; i < options_.listen.size(); ++i) {
     const std::string& address = options_.listen[i];
     COHORT_ASSIGN_OR_RETURN(const auto credentials,
-                            ServerCredentialsFor(address, options_.allow_insecure));
+                            ServerCredentialsFor(*options_.security, address));
     COHORT_RETURN_IF_ERROR(CheckCanListen(address));
     const bool no_host = address.starts_with(':');
     builder->AddListeningPort(no_host ? "[::]" + address : address, credentials, &(*ports)[i]);
@@ -65,7 +65,7 @@ absl::Status StreamServer::Impl::Listen(std::vector<int>* ports) {
   }
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) {
-    // Taken between the check and now.
+    // Another process took the address after the check.
     for (size_t i = 0; i < ports->size(); ++i) {
       if ((*ports)[i] != 0) continue;
       COHORT_RETURN_IF_ERROR(CheckCanListen(options_.listen[i]));
@@ -93,7 +93,7 @@ void StreamServer::Impl::OnAccept(const std::shared_ptr<ServerStream>& stream) {
   Accept(stream->loop());
   const auto method = methods_.find(stream->method());
   if (method == methods_.end()) {
-    return stream->Refuse(Unimplemented("there is no method {} here", stream->method()));
+    return stream->Refuse(Unimplemented("unknown method {}", stream->method()));
   }
   if (stopped_.load(std::memory_order_acquire)) {
     return stream->Refuse(Unavailable("the server is shutting down"));
@@ -101,7 +101,7 @@ void StreamServer::Impl::OnAccept(const std::shared_ptr<ServerStream>& stream) {
   std::unique_ptr<StreamHandler> handler = method->second(stream, stream->loop());
   if (handler == nullptr)
     return stream->Refuse(
-        Unavailable("the stream is for another server, or another life of this one"));
+        Unavailable("the stream is for another server, or for another incarnation of this one"));
   stream->Serve(std::move(handler));
 }
 
@@ -110,7 +110,7 @@ void StreamServer::Impl::Shutdown(const absl::Status& status, std::chrono::milli
   for (const auto& loop : loops_) {
     for (const auto& stream : loop->streams()) stream->Close(status);
   }
-  // Returns when every call has ended; ends them by force after `grace`.
+  // Returns when every call has ended. Ends them by force after `grace`.
   server_->Shutdown(std::chrono::system_clock::now() + grace);
   for (const auto& loop : loops_) loop->Shutdown();
 }

@@ -9,51 +9,52 @@
 #include <string>
 #include <vector>
 
+#include "common/cluster/security.h"
 #include "common/rpc/stream/completion_loop.h"
 #include "common/rpc/stream/stream.h"
 #include "common/rpc/stream/transport_options.h"
 
 namespace cohort {
 
-// Serves bidirectional streams of frames, by the name of their method, and gRPC's own health
-// service. Each of its `threads` polls one completion queue; a stream stays on the queue that
+// Serves bidirectional streams of frames by the name of their method, and gRPC's own health
+// service. Each of its `threads` polls one completion queue. A stream stays on the queue that
 // accepted it. See stream.h for an example.
 class StreamServer {
  public:
   struct Options {
-    // "host:port" (port 0: any; "0.0.0.0:port", "[::]:port": all interfaces) and "unix:/path",
-    // served alike. A path's directory must exist; a socket file that nobody listens on is
-    // replaced.
+    // "host:port" and "unix:/path" are served alike. Port 0: the system chooses. "0.0.0.0:port",
+    // "[::]:port": all interfaces. The directory of a path must exist. A socket file without a
+    // listener is replaced.
     std::vector<std::string> listen;
-    bool allow_insecure = false;  // plaintext beyond loopback
+    std::shared_ptr<const Security> security = Security::LoopbackOnly();
     int threads = 1;
     std::string thread_name = "rpc";
     TransportOptions transport;
-    // What gRPC health reports as SERVING besides the server as a whole (""): "cohort.v1.Worker".
+    // Names that gRPC health reports as SERVING in addition to the server as a whole (""), such as
+    // "cohort.v1.Worker".
     std::vector<std::string> health_services;
   };
-  // By method: "/cohort.v1.ParameterServer/PushPull". Another method is answered with
-  // UNIMPLEMENTED.
+  // By method: "/cohort.v1.ParameterServer/PushPull". Another method gets UNIMPLEMENTED.
   using Methods = std::map<std::string, StreamHandlerFactory>;
 
-  // Listens and serves when this returns. Errors: AlreadyExists (names the address that is taken),
+  // Listens and serves when this returns. Errors: AlreadyExists (names the taken address),
   // InvalidArgument (not an address, unknown host), FailedPrecondition (plaintext beyond loopback),
   // PermissionDenied (a privileged port), Unavailable.
   static absl::StatusOr<std::unique_ptr<StreamServer>> Start(const Options& options,
                                                              Methods methods);
-  // As Shutdown(Unavailable).
+  // Calls Shutdown(Unavailable).
   ~StreamServer();
 
-  // The port of the first TCP address of `listen`; 0 where there is none.
+  // The port of the first TCP address of `listen`; 0 if there is none.
   int port() const { return port_; }
-  // The addresses listened on, with the ports that were chosen, in the order of `listen`.
+  // The addresses that the server listens on, with the chosen ports, in the order of `listen`.
   const std::vector<std::string>& addresses() const { return addresses_; }
 
-  // What gRPC health answers from now on. SERVING after Start.
+  // Sets the answer of gRPC health from now on. SERVING after Start.
   void SetServing(bool serving);
 
-  // Closes every stream with `status` (OK: a clean close), waits at most `grace` for what is queued
-  // to leave, and returns when every handler has had its OnClosed. Not from inside a handler.
+  // Closes every stream with `status` (OK: a clean close), waits at most `grace` until what is
+  // queued is sent, and returns when every handler has had its OnClosed. Not from a handler.
   // Idempotent.
   void Shutdown(absl::Status status, std::chrono::milliseconds grace);
 

@@ -57,7 +57,7 @@ TEST_CASE("one server echoes over TCP and over a unix socket") {
     stream->Send(FrameOf(""));
     REQUIRE(echo.Until([&] { return handler.frame_count() == 3; }));
     CHECK(handler.frames() == std::vector<std::string>{"one", "two", ""});
-    CHECK(stream->peer() == address);
+    CHECK(stream->peer().address == address);
     CHECK(stream->queued_bytes() == 0);
     stream->Close(absl::OkStatus());
     REQUIRE(echo.Until([&] { return handler.closed() == 1; }));
@@ -83,7 +83,7 @@ uint64_t SegmentsSent() {
   return segments;
 }
 
-// All TCP connections of this process, as if a host were gone.
+// Cuts all TCP connections of this process, as if a host had failed.
 void CutConnections() {
   constexpr int kEstablished = 1;  // <netinet/tcp.h>, which <linux/tcp.h> excludes
   for (int fd = 0; fd < 1024; ++fd) {
@@ -97,7 +97,7 @@ void CutConnections() {
 constexpr std::chrono::nanoseconds kNever{0};
 constexpr std::chrono::nanoseconds kAnHour = std::chrono::hours(1);
 
-// What is to hold whenever an end reads: late, early (while it answers), or now so and now so.
+// For tests that must pass whenever an end reads: late, early (while it answers), or mixed.
 StreamServer::Options EarlyOrLate() {
   StreamServer::Options options = ListenOn({"127.0.0.1:0"});
   const std::chrono::nanoseconds below[] = {kNever, std::chrono::microseconds(20), kAnHour};
@@ -106,7 +106,7 @@ StreamServer::Options EarlyOrLate() {
   return options;
 }
 
-// Segments that both ends send for one request and its answer, on the average of many.
+// The mean number of segments that both ends send for one request and its answer.
 double SegmentsPerExchange(const StreamServer& server, std::chrono::nanoseconds client_early) {
   TransportOptions transport;
   transport.read_early_below = client_early;
@@ -117,7 +117,7 @@ double SegmentsPerExchange(const StreamServer& server, std::chrono::nanoseconds 
   constexpr size_t kRounds = 500;
   uint64_t before = 0;
   for (size_t i = 1; i <= 2 * kRounds; ++i) {
-    if (i == kRounds + 1) before = SegmentsSent();  // by then the ends know themselves
+    if (i == kRounds + 1) before = SegmentsSent();  // by then both ends have a mean
     stream->Send(FrameOf(std::string(100, 'x')));
     REQUIRE(loop.RunUntil([&] { return asker.frame_count() == i; }, TestDeadline()));
   }
@@ -136,21 +136,21 @@ double SegmentsPerExchange(std::chrono::nanoseconds server_early,
   return SegmentsPerExchange(**server, client_early);
 }
 
-// The pings that measure the connection come on top, now and then.
-TEST_CASE("a request and its answer are a segment each: nothing is told in one of its own") {
+// The pings that measure the connection add some segments.
+TEST_CASE("a request and its answer take one segment each, without extra segments") {
   const double segments = SegmentsPerExchange(kNever, kNever);
   CHECK(segments >= 2);
   CHECK(segments < 2.5);
 }
 
-TEST_CASE("an end that reads early tells its peer at once how much it may send") {
-  // One more each; where cores are scarce, some have time to travel with the next frame.
+TEST_CASE("an end that reads early sends its flow-control update at once") {
+  // One more segment each. With few cores, some updates travel with the next frame.
   CHECK(SegmentsPerExchange(kAnHour, kNever) > 2.5);
   CHECK(SegmentsPerExchange(kNever, kAnHour) > 2.5);
   CHECK(SegmentsPerExchange(kAnHour, kAnHour) > 3);
 }
 
-TEST_CASE("where an answer takes long, nothing goes ahead of it") {
+TEST_CASE("a slow answer has no update ahead of it") {
   class Slow : public StreamHandler {
    public:
     explicit Slow(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
@@ -175,7 +175,7 @@ TEST_CASE("where an answer takes long, nothing goes ahead of it") {
   CHECK(SegmentsPerExchange(**server, kNever) < 2.5);
 }
 
-TEST_CASE("a read that is put off is made up for with the next frame, and at the end") {
+TEST_CASE("a delayed read starts with the next frame or at the end") {
   StreamServer::Methods methods = EchoMethods();
   methods["/cohort.test.Echo/Twice"] = [](std::shared_ptr<Stream> stream, CompletionLoop*) {
     class Twice : public StreamHandler {
@@ -204,7 +204,7 @@ TEST_CASE("a read that is put off is made up for with the next frame, and at the
   const auto stream = client->Open("/cohort.test.Echo/Twice", &asker, &loop);
   stream->Send(FrameOf("one"));
   REQUIRE(until([&] { return asker.frame_count() == 1; }));
-  // The second "one" has come before this answer, over the same connection.
+  // The second "one" arrived before this answer, over the same connection.
   const auto echo = client->Open(kEchoMethod, &other, &loop);
   for (size_t i = 1; i <= 3; ++i) {
     echo->Send(FrameOf("echo"));
@@ -233,12 +233,12 @@ TEST_CASE("a read that is put off is made up for with the next frame, and at the
   loop.Shutdown();
 }
 
-TEST_CASE("a write that fails while a read is put off is an end that is told") {
+TEST_CASE("a failed write while a read is delayed ends the stream") {
   std::promise<void> go_on;
   std::shared_future<void> gone = go_on.get_future().share();
   StreamServer::Methods methods = EchoMethods();
   methods["/cohort.test.Echo/Once"] = [gone](std::shared_ptr<Stream> stream, CompletionLoop*) {
-    // Answers, and reads no more.
+    // Answers and stops reading.
     class Once : public StreamHandler {
      public:
       Once(std::shared_ptr<Stream> stream, std::shared_future<void> gone)
@@ -262,7 +262,7 @@ TEST_CASE("a write that fails while a read is put off is an end that is told") {
   Asker asker;
   const auto stream = client->Open("/cohort.test.Echo/Once", &asker, &loop);
   stream->Send(FrameOf("one"));
-  stream->Send(FrameOf(std::string(size_t{64} << 20, 'x')));  // under way when the answer comes
+  stream->Send(FrameOf(std::string(size_t{64} << 20, 'x')));  // in flight when the answer arrives
   REQUIRE(loop.RunUntil([&] { return asker.frame_count() == 1; }, TestDeadline()));
   CutConnections();
   REQUIRE(loop.RunUntil([&] { return asker.closed() == 1; }, TestDeadline()));
@@ -304,7 +304,7 @@ TEST_CASE("many streams over several queues keep their frames in order") {
   for (int i = 0; i < kStreams; ++i) {
     for (int f = 0; f < kFrames; ++f) CHECK(handlers[i]->frames()[f] == fmt::format("{} {}", i, f));
   }
-  echo.loop.Shutdown();  // the handlers go before the loop would
+  echo.loop.Shutdown();  // the handlers are destroyed before the loop
 }
 
 TEST_CASE("frames may be sent from many threads at once") {
@@ -332,7 +332,7 @@ TEST_CASE("a clean close flushes, and both ends get OK") {
   REQUIRE(echo.at_server.AwaitClosed());
   CHECK(echo.at_server.status().ok());
   CHECK(echo.at_server.frame_count() == 20);
-  CHECK(echo.handler.frame_count() == 20);  // the echoes, before the server's end
+  CHECK(echo.handler.frame_count() == 20);  // the echoes arrive before the server ends
 }
 
 TEST_CASE("a server's status arrives with its FailureInfo") {
@@ -378,7 +378,7 @@ TEST_CASE("a server's status arrives with its FailureInfo") {
   CHECK(refused.status().code() == absl::StatusCode::kUnavailable);
 }
 
-TEST_CASE("an abort is seen by both ends, whoever does it") {
+TEST_CASE("both ends see an abort") {
   Echo echo(EarlyOrLate());
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
   stream->Send(FrameOf("x"));
@@ -438,7 +438,7 @@ TEST_CASE("a server that shuts down closes its streams with its status") {
   CHECK(echo.at_server.status().ok());
 }
 
-TEST_CASE("a server goes away though a client does not poll") {
+TEST_CASE("a server shuts down although a client does not poll") {
   Echo echo(EarlyOrLate());
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
   stream->Send(FrameOf("x"));
@@ -457,7 +457,7 @@ TEST_CASE("a loop that is shut down ends its streams, connected or not") {
   REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
   const auto client = Echo::Dial("127.0.0.1:1");
   const auto other = client->Open(kEchoMethod, &nowhere, &echo.loop);
-  other->Close(absl::OkStatus());  // waits for a connection to flush to
+  other->Close(absl::OkStatus());  // waits for a connection
   echo.loop.Shutdown();
   CHECK(echo.handler.closed() == 1);
   CHECK(nowhere.closed() == 1);

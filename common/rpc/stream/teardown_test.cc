@@ -1,5 +1,5 @@
-// The end of streams in every order: both ends close, abort or go away at random moments, from
-// several threads, and each handler still gets its OnClosed once.
+// Ends streams in every order: both ends close, abort or disappear at random moments, from several
+// threads. Each handler still gets its OnClosed exactly once.
 #include <catch2/catch.hpp>
 #include <random>
 #include <thread>
@@ -13,7 +13,7 @@ namespace {
 std::atomic<int> live_handlers{0};
 std::atomic<int> closes{0};
 
-// Answers, and now and then ends its stream in some way.
+// Answers, and sometimes ends its stream in a random way.
 class Erratic : public StreamHandler {
  public:
   Erratic(std::shared_ptr<Stream> stream, uint32_t seed)
@@ -57,14 +57,14 @@ void DriveOne(Stream* stream, uint32_t seed) {
   if (random() % 2 == 0) stream->Close(absl::OkStatus());
 }
 
-TEST_CASE("every order of ends is survived, with one OnClosed each") {
+TEST_CASE("every order of ends calls OnClosed exactly once") {
   const uint32_t seed = 20240607;
   INFO("seed " << seed);
   std::atomic<uint32_t> made{0};
   closes = 0;
   StreamServer::Options options = ListenOn({"127.0.0.1:0"});
   options.threads = 2;
-  // Late; now late, now early; early.
+  // Late; mixed; early.
   const std::chrono::nanoseconds early[] = {std::chrono::nanoseconds(0),
                                             std::chrono::microseconds(20), std::chrono::hours(1)};
   options.transport.read_early_below = early[GENERATE(0, 1, 2)];

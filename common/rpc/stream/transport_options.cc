@@ -21,7 +21,7 @@ namespace {
 int ToInt(size_t bytes) { return static_cast<int>(std::min<size_t>(bytes, INT_MAX)); }
 int Millis(std::chrono::milliseconds time) { return static_cast<int>(time.count()); }
 
-// Calls set(name, value) with what both ends need.
+// Calls set(name, value) with the settings of both ends.
 template <typename Set>
 void ApplyCommon(const TransportOptions& options, Set set) {
   set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, ToInt(options.max_frame_bytes));
@@ -32,7 +32,7 @@ void ApplyCommon(const TransportOptions& options, Set set) {
   set(GRPC_ARG_TCP_READ_CHUNK_SIZE, options.read_chunk_bytes);
   set(GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, options.read_buffer_bytes);
   set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, std::max(options.read_chunk_bytes, 4 << 20));
-  // Frames are never compressed: a search for it in each message would be for nothing.
+  // Frames are never compressed, so gRPC need not check each message.
   set(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
   set(GRPC_ARG_ENABLE_CHANNELZ, 0);
   set(GRPC_ARG_MAX_CHANNEL_TRACE_EVENT_MEMORY_PER_NODE, 0);
@@ -45,12 +45,12 @@ void ApplyTransportOptions(const TransportOptions& options, grpc::ChannelArgumen
   arguments->SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(options.keepalive_timeout));
   arguments->SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, Millis(options.initial_backoff));
   arguments->SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, Millis(options.max_backoff));
-  // gRPC takes the least pause for the time limit of one attempt.
+  // gRPC uses the shortest pause as the time limit of one attempt.
   arguments->SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, Millis(options.connect_attempt_timeout));
   arguments->SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, Millis(options.max_backoff));
-  // One socket per client: a data stream never waits behind another's.
+  // One socket per client, so that a data stream never waits for another.
   arguments->SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // A retry is the protocol's work, by update id; gRPC's would only keep copies of messages.
+  // The protocol retries by update id. gRPC's own retries would only keep copies of messages.
   arguments->SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments->SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   arguments->SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -61,9 +61,9 @@ void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder*
               [&](const char* name, int value) { builder->AddChannelArgument(name, value); });
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
                               Millis(options.server_keepalive_timeout));
-  // Two servers on one port would share its connections in silence.
+  // Otherwise two servers on one port would silently share its connections.
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  // A client's keepalive pings are welcome at half its interval; gRPC's default is five minutes.
+  // Accepts keepalive pings at half the client's interval; gRPC's default limit is five minutes.
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               Millis(options.keepalive_interval) / 2);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
@@ -72,8 +72,8 @@ void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder*
 
 namespace {
 
-// Calls a function of a library that this process may have loaded, and that has no public header.
-// False where it has not.
+// Calls a function that has no public header, if this process has loaded its library. Returns false
+// if it has not.
 template <typename... Args>
 bool CallIfThere(const char* symbol, Args... args) {
   void* const found = dlsym(RTLD_DEFAULT, symbol);
@@ -84,13 +84,13 @@ bool CallIfThere(const char* symbol, Args... args) {
 }  // namespace
 
 bool PrepareTransportProcess() {
-  // Another gRPC's names may mean something else.
+  // In another version of gRPC the names may mean something else.
   const bool known = grpc::Version().starts_with("1.51.");
   setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0);
   setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "50", /*overwrite=*/0);
   if (known) setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", /*overwrite=*/0);
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  // For the life of the process: the last shutdown of gRPC would wait for all of its threads.
+  // Never shut down: the last shutdown of gRPC would wait for all of its threads.
   grpc_init();
   const bool finishes =
       known && CallIfThere("_ZN9grpc_core8Executor19SetThreadingDefaultEb", false);

@@ -11,37 +11,37 @@ class ServerBuilder;
 
 namespace cohort {
 
-// Limits and tuning of a connection; the same at both ends, but where it says otherwise.
+// Limits and tuning of a connection; the same at both ends unless a comment says otherwise.
 struct TransportOptions {
   // A longer frame ends its stream with ResourceExhausted, at the sender and at the receiver.
   size_t max_frame_bytes = size_t{256} << 20;
-  // A stream whose peer does not read ends with ResourceExhausted when so much is queued.
+  // The stream of a peer that does not read ends with ResourceExhausted when more bytes are queued.
   size_t max_queued_bytes = size_t{4} << 30;
-  // A silent peer is pinged so often, and lost after so long without an answer: a cut network, a
-  // stopped host. (A dead process closes its sockets, which is seen at once.) A thread that is busy
-  // does not answer, so a server gives its clients longer: a step thread polls only between its
-  // steps.
+  // A silent peer is pinged at this interval and is lost after this timeout without an answer: a
+  // cut network or a stopped host. (A dead process closes its sockets, which is noticed at once.) A
+  // busy thread does not answer, so a server gives its clients more time: a step thread polls only
+  // between its steps.
   std::chrono::milliseconds keepalive_interval{5000};
   std::chrono::milliseconds keepalive_timeout{15000};
   std::chrono::milliseconds server_keepalive_timeout{60000};
-  // Between attempts to connect: the first pause and the longest.
+  // The first and the longest pause between attempts to connect.
   std::chrono::milliseconds initial_backoff{50};
   std::chrono::milliseconds max_backoff{1000};
-  // One attempt ends after so long.
+  // The time limit of one attempt.
   std::chrono::milliseconds connect_attempt_timeout{5000};
-  // Bytes that one read of a socket takes at most.
+  // The most bytes that one read of a socket takes.
   int read_chunk_bytes = 1 << 20;
-  // Bytes of the buffers into which a socket is read, at least: a usual message lies in one or two
-  // of them, and those in use stay in a core's cache.
+  // The smallest size of the buffers into which a socket is read. A usual message fits into one or
+  // two of them, and the buffers in use stay in a core's cache.
   int read_buffer_bytes = 512 << 10;
-  // An end that answers sooner than this, on the average (AnswerTime), starts its next read before
-  // it handles the frame at hand; 0: it never does. A read tells the peer how much it may send now,
-  // in a write of its own, and so wakes it while its answer is being made: time is saved where the
-  // peer has a core to itself, and a core is disturbed for nothing where it has not, or where the
-  // answer takes long. Meanwhile a stream may hold one frame more. Each end has its own.
+  // An end whose mean time to answer (AnswerTime) is below this starts its next read before it
+  // handles the current frame. 0: never. A read tells the peer how much it may send now. That takes
+  // a write of its own, which wakes the peer while its answer is being made. This saves time if the
+  // peer has a core to itself. It disturbs a core for nothing if the peer shares one, or if the
+  // answer takes long. Meanwhile a stream may hold one more frame. Each end has its own setting.
   std::chrono::nanoseconds read_early_below{0};
-  // About what it takes to wake a thread on another core and to let it find that there is no answer
-  // yet. (A round trip over loopback was measured at 13 us on one core and at 53 across two.)
+  // About the time to wake a thread on another core and to let it find that there is no answer yet.
+  // (A round trip over loopback took 13 us on one core and 53 us across two.)
   static constexpr std::chrono::nanoseconds kWakeUp{50'000};
 
   // `own_core`: no worker or ps shares a core with another (RoleContext).
@@ -54,26 +54,26 @@ struct TransportOptions {
 void ApplyTransportOptions(const TransportOptions& options, grpc::ChannelArguments* arguments);
 void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder* builder);
 
-// For main(), before anything of gRPC, and after SignalWaiter::Start: gRPC starts threads here, and
-// they must not get the signals. How this process uses it:
+// For main(), before any other use of gRPC and after SignalWaiter::Start: gRPC starts threads here,
+// and they must not receive the signals. It configures how this process uses gRPC:
+//
 // - Each completion queue polls its own sockets (GRPC_POLL_STRATEGY=poll, unless the environment
-//   has one). gRPC's default lets any polling thread of the process take any socket's events and
-//   hand them over: with an idle control thread beside a step thread, every answer then wakes both.
-// - A connection that is being made while no call waits for it is polled by gRPC's timer, every 50
-//   ms (GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS). By default that is every 5 s: a task that was
-//   dialled in vain once, at its start or after a cut, would be found only then.
-// - gRPC is initialized once and stays.
-// - What a polling thread has begun it finishes: where reads and writes meet, gRPC 1.51 hands the
-//   rest to a thread of its executor, which costs a fifth of a large step. Without effect with
-//   another gRPC, or one that lacks the function: then it returns false.
-// - A socket is read into one buffer (read_buffer_bytes) after another, and not into many of 64 KiB
-//   at a time (GRPC_EXPERIMENTS=-tcp_read_chunks, of gRPC 1.51). Of a message that lies in several,
-//   gRPC tells the peer in its midst that it may send more: in a write of its own, which wakes the
-//   peer for nothing.
-// - Abseil looks for no cycle of locks. Where it was built with assertions, as Debian's is, it does
-//   so at each of gRPC's locks: a thirtieth of a step.
-// - The allocator, mimalloc, keeps freed big blocks instead of giving them back to the system,
-//   which doubles the throughput of big frames.
+//   sets it). By default any polling thread of the process may take the events of any socket and
+//   pass them on. With an idle control thread beside a step thread, every answer would wake both.
+// - gRPC's timer polls a connection attempt that no call waits for, every 50 ms
+//   (GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS) instead of every 5 s. A task that did not answer
+//   once, at its start or after a cut, would otherwise be found only after 5 s.
+// - gRPC is initialized once and never shut down.
+// - A polling thread finishes what it has begun. If reads and writes coincide, gRPC 1.51 passes the
+//   rest to a thread of its executor, which costs a fifth of a large step. This has no effect with
+//   another gRPC version, or if the function is missing; then it returns false.
+// - A socket is read into one buffer (read_buffer_bytes) after another instead of many of 64 KiB at
+//   a time (GRPC_EXPERIMENTS=-tcp_read_chunks, gRPC 1.51). In the middle of a message that lies in
+//   several buffers, gRPC sends a flow-control update, which wakes the peer for nothing.
+// - Abseil does not search for lock cycles. With assertions (Debian's build) it searches at each of
+//   gRPC's locks, which costs a thirtieth of a step.
+// - The allocator, mimalloc, keeps freed large blocks instead of returning them to the system,
+//   which doubles the throughput of large frames.
 bool PrepareTransportProcess();
 
 }  // namespace cohort

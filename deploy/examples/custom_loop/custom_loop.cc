@@ -67,7 +67,7 @@ absl::Status Run(const Flags& flags) {
   options.job = "custom-loop";
   options.checkpoint_dir = flags.checkpoint_dir;
   options.chief_incarnation = context.incarnation;
-  options.allow_insecure = flags.role.allow_insecure;
+  options.security = context.security;
   options.seed = 7;
   options.clock = &clock;
   options.log = context.log.get();
@@ -104,7 +104,7 @@ absl::Status Run(const Flags& flags) {
 }  // namespace cohort::examples
 
 int main(int argc, char** argv) {
-  cohort::ExplainWhatNobodyCatches("cohort-custom-loop");
+  cohort::InstallTerminateHandler("cohort-custom-loop");
   cohort::examples::Flags options;
   cohort::FlagSet flags("cohort-custom-loop", "A chief with a training loop of its own.");
   cohort::AddRoleFlags(&flags, &options.role);
