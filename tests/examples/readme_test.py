@@ -55,7 +55,7 @@ class Readme(unittest.TestCase):
         os.symlink(os.path.join(SOURCE, "deploy"), os.path.join(self.directory, "deploy"))
 
     def shell(self, script, cwd=None, limit_s=120.0):
-        """The output of a script, run in a directory of its own with the tree's programs in PATH."""
+        """Runs a script in a directory of its own, with the tree's programs in PATH; returns its output."""
         done = subprocess.run(
             real_cluster.dies_with_parent(["bash", "-euo", "pipefail", "-c", script]),
             cwd=cwd or self.directory, capture_output=True, text=True, timeout=limit_s * SCALE,

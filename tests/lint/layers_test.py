@@ -36,12 +36,12 @@ DAEMONS = ["ps_server", "worker", "chief", "evaluator"]
 # The files that may include gRPC's headers.
 GRPC_FILES = ["common/rpc/*", "tests/*"]
 CUDA_ROOMS = {"common/kernels", "common/exec"}
-# A header that includes generated protobuf code makes every file slow that includes it.
+# A header that includes generated protobuf code slows the compilation of every file that includes it.
 MOST_INCLUDERS_OF_A_PROTO_HEADER = 12
 
 
 def resolve(path, include, known):
-    """The file of the tree that an #include means, or None of a foreign one."""
+    """The file of the tree that an #include means, or None if it is foreign."""
     if include in known or include.split("/")[0] in ("proto", "common"):
         return include
     beside = os.path.normpath(os.path.join(os.path.dirname(path), include))

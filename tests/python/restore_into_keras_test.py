@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The weights of a checkpoint go back into the Keras model that the job describes."""
+"""Restores the weights of a checkpoint into the Keras model that the job describes."""
 import os
 import re
 import unittest
