@@ -95,16 +95,18 @@ function(cohort_test name)
     add_executable(${name} ${sources} ${ARG_SUPPORT})
     target_link_libraries(${name} PRIVATE ${ARG_DEPS} cohort_catch_main cohort_flags cohort_test_flags)
     target_precompile_headers(${name} REUSE_FROM cohort_precompiled_tests)
-    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      # At -O3 GCC 12 sees overlaps in std::string that are not there (its bug 105651).
-      target_compile_options(${name} PRIVATE -Wno-restrict)
-    endif()
     add_dependencies(cohort_tests ${name})
     # Test files have fixtures of the same names.
     set_target_properties(${name} PROPERTIES UNITY_BUILD OFF
       RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   endif()
   cohort_add_test(${name} PROGRAM ${name} ARGS ${ARG_ARGS} TIMEOUT ${ARG_TIMEOUT} LABELS ${ARG_LABELS})
+endfunction()
+
+# Sets `variable` to the label of this folder's tests: "folder:common/base". tests/run.sh --since selects by it.
+function(cohort_folder_label variable)
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  set(${variable} "folder:${folder}" PARENT_SCOPE)
 endfunction()
 
 # cohort_add_test(NAME PROGRAM program ARGS ... TIMEOUT 60 LABELS ...): one run of a test program.
@@ -125,7 +127,8 @@ function(cohort_add_test name)
     # "ignore_noninstrumented_modules": what gRPC's libraries copy, free or read is not looked at.
     list(APPEND environment "TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=${CMAKE_SOURCE_DIR}/tests/tsan_suppressions.txt")
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
+  cohort_folder_label(folder)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS};${folder}"
     ENVIRONMENT "${environment}")
 endfunction()
 
@@ -145,7 +148,8 @@ function(cohort_python_test name)
   get_filename_component(script ${ARG_SCRIPT} ABSOLUTE)
   add_test(NAME ${name} COMMAND ${COHORT_PYTHON3} ${CMAKE_SOURCE_DIR}/tests/lint/with_python.py
     "--modules=${modules}" ${script} ${ARG_ARGS})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
+  cohort_folder_label(folder)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS};${folder}"
     SKIP_RETURN_CODE 77
     ENVIRONMENT "COHORT_SOURCE_DIR=${CMAKE_SOURCE_DIR};COHORT_BINARY_DIR=${CMAKE_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1;PYTHONPATH=${CMAKE_SOURCE_DIR}/tests/python")
 endfunction()
