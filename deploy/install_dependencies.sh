@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs what Cohort is built from, all of it from Debian 12's own packages. Quick when all is there.
+# Installs the packages that Cohort is built from; all are packages of Debian 12. It is quick if they are
+# installed.
 #
 #   deploy/install_dependencies.sh          what a build needs
-#   deploy/install_dependencies.sh --test   and what the tests need: clang, its sanitizers, Python's venv
-#   deploy/install_dependencies.sh --print  only prints the names
+#   deploy/install_dependencies.sh --test   also what the tests need: clang, its sanitizers, Python's venv
+#   deploy/install_dependencies.sh --print  prints the names and installs nothing
 set -euo pipefail
 
 build=(

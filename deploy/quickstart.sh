@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# From a clone to a trained model: installs what is missing, builds a release, then trains the recommender
-# on 2 parameter servers and 3 workers, with a chief and an evaluator, each a process of its own.
+# From a clone to a trained model: installs missing packages, builds a release, and trains the recommender
+# with 2 parameter servers, 3 workers, a chief and an evaluator, each as a process.
 #
 #   deploy/quickstart.sh
-#   deploy/quickstart.sh --no-install        takes the machine as it is
-#   deploy/quickstart.sh --preset dev        another tree than build/release
-#   deploy/quickstart.sh --run_dir DIR       where checkpoints, logs and metrics go
+#   deploy/quickstart.sh --no-install        installs nothing
+#   deploy/quickstart.sh --preset dev        uses build/dev instead of build/release
+#   deploy/quickstart.sh --run_dir DIR       the directory of checkpoints, logs and metrics
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -66,14 +66,14 @@ say "what to try next"
 cat <<EOF
 # the model and its shard plan, without running it
 $bin/cohort check --ps 2 $job
-# the same job, started over by itself when a process dies: kill -9 a worker, a parameter server or the chief
+# the same job; the launcher restarts what dies: kill -9 a worker, a parameter server or the chief
 $bin/cohort local --ps 2 --workers 3 --restart $job
-# the newest checkpoint on the validation data
+# evaluates the newest checkpoint on the validation data
 $bin/cohort evaluate $run/checkpoints
-# the one that the job's own validation found best (keep_best in the job file)
+# evaluates the checkpoint with the best validation (keep_best in the job file)
 $bin/cohort evaluate $run/checkpoints/best
-# your own job: every key with its unit, default and meaning
+# every key of a job file with its unit, default and meaning
 less deploy/examples/every_key.yaml
-# one process per task on machines of your own: README.md, "Launching the tasks yourself"
+# one process per task on your machines: docs/cluster.md
 $bin/cohort --help
 EOF

@@ -12,8 +12,8 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 
 set(COHORT_SANITIZER "" CACHE STRING "address, thread or empty")
-# What users build is not stopped by the warnings of a compiler that nobody here has. A tree that was
-# given another answer keeps it, so that no later configuration builds it anew.
+# Warnings of a compiler that CI does not have must not stop a user's build. A tree that was configured with
+# another value keeps it, so that a later configuration does not rebuild it.
 set(werror ON)
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   set(werror OFF)

@@ -118,7 +118,7 @@ FLAGS = [
      "TASK=FLAG"),
     ("negative timeout", ["cohort-chief", "JOB", "--task_timeout_s", "-1"], USAGE, "negative", "--task_timeout_s",
      "from 0 to"),
-    ("a timeout for ever", ["cohort-chief", "JOB", "--task_timeout_s", "1e300"], USAGE, "1e300 is too long",
+    ("an endless timeout", ["cohort-chief", "JOB", "--task_timeout_s", "1e300"], USAGE, "1e300 is too long",
      "--task_timeout_s", "from 0 to 1000000000"),
     ("no time", ["cohort-worker", "--chief_wait_s", "nan"], USAGE, "nan is not a time", "--chief_wait_s", "seconds"),
     ("negative wait", ["cohort-ps", "--chief_wait_s", "-1"], USAGE, "-1 is negative", "--chief_wait_s", "from 0 to"),
@@ -137,7 +137,7 @@ FLAGS = [
     ("no checkpoint", ["cohort", "evaluate", "DIR"], NO_INPUT, "holds no checkpoint", "DIR", "name a ckpt-"),
     ("evaluator without data", ["cohort", "local", "--evaluator", "UNVALIDATED"], DATA, "no validation set",
      r"unvalidated\.yaml:\d+", "give it data.validation"),
-    # Not tried again, as want of room on a disk is.
+    # Unlike a full disk, this is not tried again.
     ("small servers", ["cohort", "local", "--restart", "--ps", "1", "--workers", "1", "--run_dir", "DIR/big", "BIG"],
      IO, "exited with 74", "ps:0 would hold", "use more parameter servers"),
     ("log file", ["cohort-ps", "--log_file", "/dev/null/x"], CANT_CREATE, "cannot be opened", "/dev/null/x",
@@ -270,7 +270,7 @@ IDX = [
 
 
 def fifo_in(name):
-    """Puts a FIFO that nobody writes to in the place of a file."""
+    """Replaces a file by a FIFO that has no writer."""
     def apply(directory):
         path = os.path.join(directory, name)
         if os.path.lexists(path):
@@ -311,7 +311,7 @@ def edit(name, change):
     return apply
 
 
-# name, what is done to the checkpoint's directory, what, where; all end with 65 and the advice to take another.
+# name, change of the checkpoint's directory, what, where; all end with 65 and the advice to take another one.
 CHECKPOINTS = [
     ("damaged manifest", edit("manifest.json", flip(100)), "has checksum and size", "manifest.json"),
     ("torn manifest", edit("manifest.json", lambda d: d[:200]), "has checksum and size", "manifest.json"),
@@ -331,12 +331,12 @@ CHECKPOINTS = [
 
 class BadInput(DirectoryTestCase):
     def check(self, name, done, code, *says):
-        """One row: the exit code, and every expression in what the program wrote to stderr."""
+        """Checks one row: the exit code, and that stderr matches every expression."""
         with self.subTest(name):
             self.assertEqual(done.returncode, code, done.stdout[-500:] + done.stderr)
             for expression in says:
                 self.assertRegex(done.stderr, expression)
-            # What a terminal would obey is escaped. (U+FFFD stands for bytes that are no UTF-8.)
+            # Control characters are escaped. (U+FFFD stands for bytes that are not UTF-8.)
             self.assertNotRegex(done.stdout + done.stderr, "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\ufffd]")
 
     def test_tf_config(self):
@@ -406,7 +406,7 @@ class BadInput(DirectoryTestCase):
             else:
                 self.write("a.csv", data)
             self.assertIn(old, CSV_JOB, name)
-            if code == NO_INPUT:  # `check` goes on without data that is absent; a run does not
+            if code == NO_INPUT:  # `check` accepts missing data; a run does not
                 path = self.write("job.yaml", CSV_JOB.replace(old, new))
                 done = run([program("cohort"), "local", "--run_dir", self.path("run"), path],
                            {"COHORT_DATA_DIR": self.directory})
@@ -437,7 +437,7 @@ class BadInput(DirectoryTestCase):
         for command in (["--help"], ["check", RECOMMENDER], ["inspect", whole], ["evaluate", whole]):
             full = run(["sh", "-c", 'exec "$0" "$@" > /dev/full', program("cohort"), *command])
             self.check("full output, " + command[0], full, IO, "cannot write to the standard output", "No space left")
-        # Beside an older one that is whole, that one is taken, and the refusal told.
+        # If an older checkpoint is whole, it is taken, and the error about the newer one is printed.
         shutil.copytree(self.path("run/checkpoints/ckpt-1-1-3"), self.path("damaged/ckpt-1-1-3"))
         done = run([program("cohort"), "inspect", self.path("damaged")])
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Jobs that are well written and go wrong while they run: what is told, and whether training goes on."""
+"""Valid jobs that go wrong while they run: what they report, and whether training continues."""
 import os
 import re
 import unittest
@@ -18,7 +18,7 @@ class BadRun(DirectoryTestCase):
                         environment=environment, **keywords)
 
     def test_labels(self):
-        """As Keras: a class must be one of the prediction's; the label of a binary cross-entropy may be any number."""
+        """As in Keras, a class label must be a class of the prediction, and a binary label may be any number."""
         self.write("images.idx", cases.IMAGES)
         self.write("labels.idx", cases.LABELS[:-1] + b"\7")
         ran = self.local("classes", cases.IDX_JOB)
@@ -29,11 +29,11 @@ class BadRun(DirectoryTestCase):
         ran = self.local("soft", soft.replace("units: 1", "units: 1, activation: sigmoid"))
         self.assertEqual(ran.code, 0, ran.err)
 
-    def test_a_loss_that_is_no_number_is_told_once(self):
+    def test_a_loss_that_is_not_a_number_is_reported_once(self):
         self.write("a.csv", b"age,word,income\n" + b"1e30,a,yes\n-1e30,b,no\n" * 20)
         job = cases.CSV_JOB.replace("data:\n", "data:\n  batch_size: 4\n")
         ran = self.local("run", job + "fit: {epochs: 3}\n")
-        self.assertEqual(ran.code, 0, ran.err)  # training goes on, as Keras' does
+        self.assertEqual(ran.code, 0, ran.err)  # training continues, as it does in Keras
         warnings = [line for line in ran.out.splitlines() if "warning" in line]
         self.assertEqual(len(warnings), 1, ran.out)
         self.assertRegex(warnings[0], r"loss is infinite or no number at step \d+, epoch 1,.* smaller learning rate")
@@ -51,17 +51,17 @@ class BadRun(DirectoryTestCase):
         with open(log, encoding="utf-8") as f:
             return ran, f.read()
 
-    def test_a_fifo_in_the_place_of_metrics(self):
+    def test_a_fifo_named_like_the_metrics_file(self):
         os.makedirs(self.path("run/logs"))
         os.mkfifo(self.path("run/logs/metrics.jsonl"))
         ran, _ = self.reported("run")
         self.assertEqual(ran.code, 73, ran.out + ran.err)
         self.assertRegex(ran.err, r"error: \S+/metrics\.jsonl is a FIFO, not a regular file\. Remove what stands there")
 
-    def test_metrics_that_cannot_be_stored_are_told_once(self):
+    def test_metrics_that_cannot_be_stored_are_reported_once(self):
         def check(name, why, **keywords):
             ran, log = self.reported(name, **keywords)
-            self.assertEqual(ran.code, 0, ran.err)  # metrics are not worth a job
+            self.assertEqual(ran.code, 0, ran.err)  # the job continues without metrics
             warnings = [line for line in ran.out.splitlines() if "warning" in line]
             self.assertEqual(len(warnings), 1, ran.out)
             self.assertRegex(warnings[0], "warning: metrics are not stored: " + why + "; training goes on")
@@ -76,7 +76,7 @@ class BadRun(DirectoryTestCase):
         os.makedirs(self.path("fifo/logs"))
         os.mkfifo(self.path("fifo/logs/train"))
         check("fifo", r"the directory \S+/logs/train\S* cannot be made: Not a directory")
-        # A file that is as long as files may be stands for a disk of metrics that is full.
+        # A file of the largest allowed size stands for a full disk.
         os.makedirs(self.path("full/logs"))
         with open(self.path("full/logs/metrics.jsonl"), "wb") as f:
             f.seek((1 << 30) - 1)
@@ -84,7 +84,7 @@ class BadRun(DirectoryTestCase):
         check("full", r"cannot write \S+/metrics\.jsonl: File too large", under=["prlimit", "--fsize=%d" % (1 << 30)])
 
     def test_a_limit_on_memory(self):
-        """Too little for the threads, or for anything: a message and 71, no abort."""
+        """Too little memory for the threads, or for anything: an error and 71, not an abort."""
         config, codes = {"TF_CONFIG": cases.CHIEF}, []
         for kilobytes in range(150_000, 400_000, 50_000):
             ended = run(["bash", "-c", "ulimit -v %d; exec \"$0\" \"$@\"" % kilobytes, program("cohort-chief"),

@@ -1,6 +1,6 @@
-// Every decoder of bytes that come from elsewhere, fed with mutations of good input: it takes them
-// or says no, and never stumbles (this runs under the address sanitizer too). The table of decoders
-// is the list of them; CONTRIBUTING.md sends whoever adds one here.
+// Feeds mutations of good input to every decoder of bytes from elsewhere. A decoder accepts or
+// refuses them and never crashes (this runs under the address sanitizer, too). A new decoder gets a
+// row in the table below (CONTRIBUTING.md).
 #include <google/protobuf/stubs/logging.h>
 #include <zlib.h>
 
@@ -242,8 +242,8 @@ std::vector<Decoder> DecodersOfBytes() {
   };
 }
 
-// Feeds mutations of good input. Errors must say something, and there must be some, else the
-// mutations change nothing.
+// Feeds mutations of good input. Errors must have a message. There must be errors, because
+// mutations that all decode change nothing.
 void Run(const Decoder& decoder) {
   const uint64_t seed = 20260608;
   std::mt19937_64 random(seed);
@@ -258,7 +258,7 @@ void Run(const Decoder& decoder) {
   CHECK(refused > decoder.rounds / 10);
 }
 
-TEST_CASE("no mutation makes a decoder of bytes stumble") {
+TEST_CASE("no mutation makes a decoder of bytes crash") {
   const google::protobuf::LogSilencer quiet;
   for (const Decoder& decoder : DecodersOfBytes()) {
     INFO(decoder.name);
@@ -269,7 +269,7 @@ TEST_CASE("no mutation makes a decoder of bytes stumble") {
   }
 }
 
-TEST_CASE("no mutation makes a decoder of files stumble") {
+TEST_CASE("no mutation makes a decoder of files crash") {
   const google::protobuf::LogSilencer quiet;
   TestDirectory directory;
   const std::string checkpoint = MakeCheckpoint(directory);
@@ -285,7 +285,7 @@ TEST_CASE("no mutation makes a decoder of files stumble") {
   const absl::Status good = read();
   INFO(good);
   REQUIRE(good.ok());
-  // With a checksum that fits: what is damaged by accident is refused before it is read.
+  // The checksum fits the mutation: without that, the file is refused before it is decoded.
   Run({"manifest", 500, ReadAll(manifest), [&](const std::string& b) {
          WriteAll(manifest, b);
          const auto* bytes = reinterpret_cast<const Bytef*>(b.data());

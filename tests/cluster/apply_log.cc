@@ -59,7 +59,7 @@ class Checker {
       }
     } else if (e.verdict == "duplicate" || e.verdict == "settled") {
       ++report_.duplicates_refused;
-      // Applied before, maybe in the timeline that a cut was taken in.
+      // It was applied before, perhaps in the timeline of the restored cut.
       if (e.verdict == "duplicate") held_[id].insert(e.tablet);
       if (e.verdict == "settled") {
         ++report_.settled_refused;
@@ -108,7 +108,7 @@ class Checker {
     }
   }
 
-  // A push is partial where one attempt reached some tablets, and another one, or none, the rest.
+  // A push is partial if an attempt reached only some tablets.
   void CheckSpread(const Id& id, const std::map<uint32_t, uint32_t>& by_tablet,
                    const std::set<uint64_t>& timelines, bool finished) {
     std::set<uint32_t> attempts;

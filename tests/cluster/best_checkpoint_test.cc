@@ -1,4 +1,4 @@
-// Which checkpoint a job keeps as its best, whatever befalls it; on both bodies.
+// Which checkpoint a job keeps as its best when tasks die or files are damaged; on both bodies.
 #include "common/checkpoint/best_checkpoint.h"
 
 #include <algorithm>
@@ -23,14 +23,14 @@ namespace fs = std::filesystem;
 using std::chrono::seconds;
 using Body = Scenario::Body;
 
-// As the loss falls, the best by `mode: max` is an early one.
+// The loss falls, so the best checkpoint by `mode: max` is an early one.
 std::string Job(int epochs, const std::string& keys, int records = 320) {
   std::string job = WithValidation(RecommenderJob(epochs, 0, records));
   const std::string mark = "every_steps: 0";
   return job.replace(job.find(mark), mark.size(), keys);
 }
 
-// What the validations said, by finished epochs, the last word on each.
+// The validation figures by number of finished epochs; the last one of each epoch counts.
 std::map<uint64_t, double> Validations(const std::string& log_dir) {
   std::map<uint64_t, double> losses;
   std::ifstream in(log_dir + "/metrics.jsonl");
@@ -42,7 +42,7 @@ std::map<uint64_t, double> Validations(const std::string& log_dir) {
   return losses;
 }
 
-// Of the newest checkpoint.
+// The manifest of the newest checkpoint.
 v1::Manifest Newest(const std::string& directory) {
   v1::Manifest manifest;
   const auto newest = NewestReadable(directory, &manifest);
@@ -58,7 +58,7 @@ v1::Manifest ManifestOf(const std::string& directory, const std::string& checkpo
   return *std::move(manifest);
 }
 
-// The weights in the checkpoint are those that its validation figure is of.
+// Checks that the checkpoint holds the weights that its validation figure belongs to.
 void CheckFigure(const std::string& path, double value) {
   CheckpointEvaluator evaluator({});
   const auto evaluation = evaluator.Evaluate(path);
@@ -71,7 +71,7 @@ void CheckFigure(const std::string& path, double value) {
   CHECK(loss->second == Approx(value).epsilon(1e-5));
 }
 
-// The best of a finished job is what its validations say, and is there.
+// Checks that the best checkpoint of a finished job is the one with the best validation figure.
 void CheckBest(const std::string& directory, const std::map<uint64_t, double>& losses,
                bool highest) {
   const v1::Manifest newest = Newest(directory);
@@ -97,7 +97,7 @@ void KeepsTheBest(Body body) {
   const auto losses = Validations(s->log_dir());
   REQUIRE(losses.size() == 6);
   CheckBest(s->checkpoint_dir(), losses, /*highest=*/true);
-  // The newest and the best, and no others.
+  // Only the newest and the best checkpoint are left.
   const v1::Manifest newest = Newest(s->checkpoint_dir());
   const bool same = newest.best().checkpoint() == IdOf(newest).ToString();
   CHECK(ListCheckpoints(s->checkpoint_dir())->size() == (same ? 1u : 2u));
@@ -126,7 +126,7 @@ void KnowsItAfterTheChief(Body body) {
   CheckBest(s->checkpoint_dir(), Validations(s->log_dir()), /*highest=*/true);
 }
 
-// The user's choice: what another set has said is compared with nothing any more.
+// A user may choose another validation set; figures of the old set are then not compared.
 void ForgetsAnotherValidationSet(Body body) {
   PacedScenario s(body, "best-set", "max_to_keep: 100, keep_best: val_loss, mode: max");
   s.Check(s->Kill(TaskRole::kChief, 0));
@@ -145,7 +145,7 @@ void ForgetsAnotherValidationSet(Body body) {
   CHECK(best.job_spec().data().validation().generator().seed() == 3);
 }
 
-// Deleted by somebody as the job runs: what comes after is not compared with it.
+// The best checkpoint is deleted while the job runs: later ones are not compared with it.
 void NoticesThatItIsGone(Body body) {
   PacedScenario s(body, "best-gone", "max_to_keep: 100, keep_best: val_loss, mode: max");
   const std::string directory = s->checkpoint_dir();
@@ -164,15 +164,16 @@ void NoticesThatItIsGone(Body body) {
   CheckBest(directory, losses, /*highest=*/true);
 }
 
-// The best and all that came after it are torn as a server is lost: the job goes back to before it.
+// The best checkpoint and all later ones are torn when a server is lost: the job rolls back behind
+// them.
 void LeavesItBehind(Body body) {
   PacedScenario s(body, "best-rollback", "max_to_keep: 100, keep_best: val_loss");
-  s.Said(TaskRole::kChief, 0, {"best_checkpoint"});  // a second one: what is left has a best, too
-  s.Check(s->Kill(TaskRole::kPs, 1));                // no more is committed
+  s.Said(TaskRole::kChief, 0, {"best_checkpoint"});  // a second one, so that a best one is left
+  s.Check(s->Kill(TaskRole::kPs, 1));                // nothing is committed after this
   s.Said(TaskRole::kChief, 0, {"task_lost", "ps:1"});
   const std::string directory = s->checkpoint_dir();
   const std::string torn = Newest(directory).best().checkpoint();
-  std::optional<CheckpointId> behind;  // the last that is whole
+  std::optional<CheckpointId> behind;  // the newest whole one
   const auto entries = ListCheckpoints(directory);
   for (const CheckpointEntry& entry : *entries) {
     if (entry.id < CheckpointId::Parse(torn)) {
@@ -200,8 +201,8 @@ void LeavesItBehind(Body body) {
   CheckBest(directory, losses, /*highest=*/false);
 }
 
-// After the first epoch, whose checkpoint is the second: before its manifest is there, and before
-// the journal knows of it.
+// The checkpoint of the first epoch is the second one. The chief dies before its manifest exists,
+// and before the journal has its record.
 TEST_CASE("a chief that dies as it commits the best checkpoint has it all the same",
           "[processes]") {
   for (const std::string point : {"chief.cut.manifest_writing", "chief.cut.manifest_written"}) {

@@ -1,4 +1,4 @@
-// What happens to a checkpoint directory while a job runs: another cluster wants it, it goes away;
+// A checkpoint directory while a job runs: another cluster asks for it, or its files are deleted;
 // on both bodies.
 #include <fmt/format.h>
 
@@ -45,7 +45,7 @@ std::set<std::string> FilesIn(const std::string& directory) {
   return files;
 }
 
-// The checkpoint that a job begins with. Where it takes no other but the last, nobody touches it.
+// The first checkpoint of a job. No task touches it if the job makes no other but the last.
 std::string FirstCheckpoint(const std::string& directory) {
   std::string first;
   for (const auto& entry : fs::directory_iterator(directory)) {
@@ -74,7 +74,7 @@ void IsOneClusters(Body body) {
     second.Said(TaskRole::kChief, 0, {"belongs to another chief, process ", " (job "});
     REQUIRE(FilesIn(FirstCheckpoint(directory)) == files);
   }
-  // Killed, the first comes back at once, and is the holder again.
+  // After a kill the first chief comes back at once and holds the lock again.
   first.Bounce(TaskRole::kChief, 0);
   first.Said(TaskRole::kChief, 0, {"job_resumed"});
   second.Check(second->Start(TaskRole::kChief, 0, {"--fresh"}));
@@ -108,7 +108,7 @@ void IsMissed(Body body) {
   REQUIRE(report.timelines == 1);  // nothing was lost
 }
 
-// As a copy that was not finished, or storage that forgot: whole records, but not all.
+// The journal lacks whole records at its end, as after an interrupted copy.
 void LacksItsEnd(Body body) {
   Scenario s(body, "journal-end", Paced(/*checkpoint_steps=*/10));
   StartPaced(&s);
@@ -133,9 +133,9 @@ void LacksItsEnd(Body body) {
   REQUIRE(report.timelines == 1);  // nothing was lost
 }
 
-COHORT_BOTH_BODIES("a journal that lacks its end is refused, and goes on when it is put back",
-                   LacksItsEnd)
-COHORT_BOTH_BODIES("one checkpoint directory is one cluster's", IsOneClusters)
+COHORT_BOTH_BODIES(
+    "a journal that lacks its end is refused, and the job resumes when it is put back", LacksItsEnd)
+COHORT_BOTH_BODIES("a checkpoint directory belongs to one cluster", IsOneClusters)
 COHORT_BOTH_BODIES("a checkpoint directory that is moved away ends the chief, who goes on with it",
                    IsMissed)
 

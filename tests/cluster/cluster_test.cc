@@ -14,7 +14,7 @@ namespace {
 using std::chrono::seconds;
 using Body = Scenario::Body;
 
-constexpr int kEpochs = 30;  // of 10 steps
+constexpr int kEpochs = 30;  // 10 steps each
 
 void TrainsToTheEnd(Body body) {
   Scenario s(body, "trains", RecommenderJob(kEpochs, 0));
@@ -30,7 +30,7 @@ void EvaluatorSeesTheEnd(Body body) {
   REQUIRE(s.ExitOf(TaskRole::kEvaluator, 0, seconds(60)) == 0);
 }
 
-// A job that does not end before Release(0), some steps on.
+// A job that has trained some steps and does not end before Release(0).
 class PacedScenario : public Scenario {
  public:
   PacedScenario(Body body, const std::string& name, int checkpoint_steps)
@@ -63,7 +63,7 @@ void SurvivesAServer(Body body) {
   REQUIRE(s.Finish().timelines == 2);
 }
 
-// How often metrics.jsonl has the validation of the epoch.
+// How often metrics.jsonl has a validation of this epoch.
 int Validations(Scenario* s, int epoch) {
   std::ifstream in((*s)->log_dir() + "/metrics.jsonl");
   const std::string told = fmt::format(R"("set":"validation","kind":"epoch","epoch":{},)", epoch);
@@ -72,7 +72,7 @@ int Validations(Scenario* s, int epoch) {
   return validations;
 }
 
-// Epoch 1 is validated from its checkpoint on, with twenty closures of both servers.
+// The validation of epoch 1 starts after its checkpoint: twenty closures that read both servers.
 void ValidatesAgainAfterAServer(Body body) {
   std::string job = WithValidation(RecommenderJob(2, 0));
   const auto replace = [&](const std::string& what, const std::string& with) {
@@ -116,10 +116,10 @@ COHORT_BOTH_BODIES("a job trains to its end and every task exits 0", TrainsToThe
 COHORT_BOTH_BODIES("the evaluator ends with the job", EvaluatorSeesTheEnd)
 COHORT_BOTH_BODIES("a job survives its workers", SurvivesAWorker)
 COHORT_BOTH_BODIES("a job survives a parameter server", SurvivesAServer)
-COHORT_BOTH_BODIES("a validation in which a parameter server is lost is done again",
+COHORT_BOTH_BODIES("a validation in which a parameter server is lost is repeated",
                    ValidatesAgainAfterAServer)
 COHORT_BOTH_BODIES("a job survives its chief", SurvivesTheChief)
-COHORT_BOTH_BODIES("a finished job says so", SaysThatAJobIsFinished)
+COHORT_BOTH_BODIES("a finished job is reported as finished", SaysThatAJobIsFinished)
 
 }  // namespace
 }  // namespace cohort

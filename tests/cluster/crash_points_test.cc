@@ -1,6 +1,6 @@
-// Every crash point of the list, once, on real processes: the process dies there, comes back, and
-// the job ends as if nothing had been. A point that nothing reaches fails here, so does a new one
-// that this table does not know.
+// Every crash point of the list, once, on real processes: the process dies there and is restarted,
+// and the job ends as if nothing had happened. A point that no process reaches fails this test, and
+// so does a point that the table lacks.
 
 #include <fmt/format.h>
 
@@ -17,14 +17,14 @@ namespace {
 using std::chrono::seconds;
 
 constexpr int kKilled = 128 + 9;
-constexpr int kEpochs = 20;  // of 10 steps
-// Of a job that must not be over before the test has killed a server.
+constexpr int kEpochs = 20;  // 10 steps each
+// For a job that must not end before the test has killed a server.
 constexpr int kLongEpochs = 200;
 
 struct Walk {
   std::string_view point;
-  int nth;               // somewhat into the run, where it is passed often
-  bool reading = false;  // it lies on the way back from a lost server
+  int nth;               // some way into the run, if the point is passed often
+  bool reading = false;  // it is passed during the recovery of a lost server
 };
 
 constexpr Walk kWalks[] = {
@@ -58,7 +58,7 @@ TaskRole RoleOf(std::string_view point) {
   return TaskRole::kChief;
 }
 
-// A table so wide that each of two servers makes two tablets of its part.
+// The table is so wide that each of two servers makes two tablets of its part.
 std::string WideJob() {
   std::string job = RecommenderJob(kEpochs, 40);
   const auto replace = [&](const std::string& from, const std::string& to) {
@@ -88,7 +88,7 @@ void TakeWalk(const Walk& walk) {
   TaskFlags armed = {"--crash_point", fmt::format("{}:{}", walk.point, walk.nth)};
   if (walk.point.starts_with("chief.fresh.")) armed.push_back("--fresh");
   const auto flags_of = [&](TaskRole r, int i) {
-    // Of those on the way back a server's lies in its second life.
+    // A server passes a point of the recovery only in its second incarnation.
     const bool now = r == role && i == index && !(walk.reading && role == TaskRole::kPs);
     return now ? armed : TaskFlags{};
   };
@@ -111,9 +111,9 @@ void TakeWalk(const Walk& walk) {
   }
 }
 
-// The two checkpoints that a job cannot do without: the first, and one at the end.
+// Two checkpoints that a job needs: the first one, and one at the end.
 TEST_CASE("a server that dies in the first or the last checkpoint is survived", "[ps]") {
-  for (const int cut : {1, 3}) {  // the second is that of the first of two epochs
+  for (const int cut : {1, 3}) {  // cut 2 is in the middle: it belongs to the first of two epochs
     INFO("checkpoint " << cut);
     MiniClusterOptions options{.workers = 1, .job_yaml = RecommenderJob(2, 0)};
     Scenario s(Scenario::Body::kProcesses, "ends", options);

@@ -48,7 +48,7 @@ void RequireSaid(Scenario* s, TaskRole role, int index, const std::string& text)
   REQUIRE(tail.find(text) != std::string::npos);
 }
 
-// A connection to a port of loopback; none where nobody listens.
+// A connection to a port of loopback; none if no process listens.
 UniqueFd Dial(int port) {
   UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -59,7 +59,7 @@ UniqueFd Dial(int port) {
   return UniqueFd();
 }
 
-// What the admin port answers; "" where nobody does.
+// The answer of the admin port; "" if there is none.
 std::string Get(int port, const std::string& path) {
   const UniqueFd connected = Dial(port);
   const int fd = connected.get();
@@ -76,7 +76,7 @@ std::string Get(int port, const std::string& path) {
   return answer;
 }
 
-// Of an answer of /metrics, a figure without labels.
+// The value of a metric without labels in an answer of /metrics.
 double Metric(const std::string& answer, const std::string& name) {
   INFO(answer);
   const size_t at = answer.find("\n" + name + " ");
@@ -111,8 +111,9 @@ std::string Health(int port) {
   return bytes;
 }
 
-TEST_CASE("SIGTERM ends a task with 143, and the rest goes on") {
-  // No checkpoint and no end of an epoch is near: each worker has closures that wait in its hand.
+TEST_CASE("SIGTERM ends a task with 143, and the others continue") {
+  // No checkpoint and no end of an epoch is near, so each worker has closures that it has not
+  // started.
   MiniClusterOptions options;
   options.job_yaml = RecommenderJob(1, 600, 32 * 1000);
   PacedScenario s("sigterm", options);
@@ -124,11 +125,11 @@ TEST_CASE("SIGTERM ends a task with 143, and the rest goes on") {
     const int index = role == TaskRole::kWorker ? 1 : 0;
     s.Check(s.processes()->Signal(role, index, SIGTERM));
     REQUIRE(s.ExitOf(role, index, seconds(60)) == 128 + SIGTERM);
-    if (role == TaskRole::kWorker) {  // it gave back what it had not begun
+    if (role == TaskRole::kWorker) {  // it gave back the closures that it had not started
       s.Said(TaskRole::kChief, 0, {"worker_set_aside", "worker:1", "it is ending"});
     }
     s.Check(s->Start(role, index));
-    // Work goes on.
+    // Training continues.
     LineFollower updates(log, SizeOf(log));
     int lines = 0;
     REQUIRE(updates.WaitFor([&](std::string_view) { return ++lines == 3; }, seconds(60)));
@@ -149,7 +150,7 @@ TEST_CASE("SIGTERM ends a worker whose step never ends") {
   RequireSaid(&s, TaskRole::kWorker, 0, "the step thread of worker:0 has not stopped");
 }
 
-TEST_CASE("the only worker, whose step never ends, ends a job that says how long one may take") {
+TEST_CASE("a job with closure_timeout_s ends when the step of its only worker never ends") {
   std::string job = RecommenderJob(30, 50);
   job.replace(job.find("strategy:"), 9, "strategy:\n  closure_timeout_s: 1");
   MiniClusterOptions options{.servers = 1, .workers = 1, .job_yaml = job};
@@ -174,7 +175,7 @@ TEST_CASE("SIGTERM ends a server whose storage does not answer", "[storage]") {
   RequireSaid(&s, TaskRole::kPs, 0, "a snapshot, does not end; does its storage answer?");
 }
 
-// A chief that stands still at a crash point, of a job that does not end.
+// A chief that hangs at a crash point, in a job that does not end.
 class HeldChief : public Scenario {
  public:
   HeldChief(const std::string& point, TaskFlags flags = {})
@@ -195,7 +196,7 @@ class HeldChief : public Scenario {
   }
 };
 
-TEST_CASE("SIGTERM ends a chief whose storage does not answer, and it says what it waits for",
+TEST_CASE("SIGTERM ends a chief whose storage does not answer, and it logs what it is waiting for",
           "[storage]") {
   const auto [point, what] = GENERATE(table<const char*, const char*>(
       {{"chief.cut.manifest_writing:2:hold", ": a manifest is being written, "},
@@ -209,7 +210,7 @@ TEST_CASE("SIGTERM ends a chief whose storage does not answer, and it says what 
   RequireSaid(&s, TaskRole::kChief, 0, "does its storage answer?");
 }
 
-TEST_CASE("a job that fails while its storage hangs says why at once, answers, and ends",
+TEST_CASE("a job that fails while its storage hangs logs the reason at once, answers, and ends",
           "[storage]") {
   const int port = ChooseFreePorts(1).value().front();
   HeldChief s("chief.cut.manifest_writing:2:hold", {"--admin_port", std::to_string(port)});
@@ -238,7 +239,7 @@ TEST_CASE("a chief that cannot start because its journal hangs ends with the rea
   RequireSaid(&s, TaskRole::kChief, 0, ": the journal is being written, ");
 }
 
-TEST_CASE("every role answers on its admin port while it trains, and says which it took") {
+TEST_CASE("every role serves its admin port during training, and logs which port it is") {
   PacedScenario s("admin", {.job_yaml = WithValidation(RecommenderJob(30, 50))});
   std::vector<int> ports;
   const auto admin = [&](TaskRole role) {
@@ -271,7 +272,7 @@ TEST_CASE("every role answers on its admin port while it trains, and says which 
     REQUIRE(page.find("200 OK") != std::string::npos);
     REQUIRE(page.find(status[i]) != std::string::npos);
   }
-  // Each worker's share in what the chief counts.
+  // What the chief counts for each worker.
   const auto limit = std::chrono::steady_clock::now() + Scaled(seconds(60));
   std::string chief;
   for (const char* worker : {"0", "1"}) {
@@ -287,7 +288,7 @@ TEST_CASE("every role answers on its admin port while it trains, and says which 
     CHECK_THAT(page, Catch::Contains(fmt::format("\n{}  ", worker)));
   }
   CHECK_THAT(page, Catch::Contains(" closures in hand, no result for "));
-  // gRPC's health protocol, of those that serve gRPC.
+  // The health protocol of gRPC, for the tasks that serve gRPC.
   REQUIRE(Health(s->port(TaskRole::kPs, 0)) == "\x08\x01");
   REQUIRE(Health(s->port(TaskRole::kWorker, 0)) == "\x08\x01");
   s.Release(0);
@@ -295,7 +296,7 @@ TEST_CASE("every role answers on its admin port while it trains, and says which 
   REQUIRE(s.ExitOf(TaskRole::kEvaluator, 0, seconds(60)) == 0);
 }
 
-TEST_CASE("tasks that share no core may wake each other early, and say whether they do") {
+TEST_CASE("tasks that share no core may wake each other early, and export whether they do") {
   const bool shared = GENERATE(false, true);
   const std::vector<int> ports = ChooseFreePorts(2).value();
   MiniClusterOptions options{
@@ -324,7 +325,7 @@ TEST_CASE("tasks that share no core may wake each other early, and say whether t
   s.Finish();
 }
 
-// Listens on loopback and takes no connection: those that were made stay with it.
+// Listens on loopback and accepts no connection: established ones stay in its queue.
 class Listener {
  public:
   Listener() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
@@ -345,7 +346,7 @@ class Listener {
   sockaddr_in address_{};
 };
 
-TEST_CASE("an evaluator that the cluster names is dialled by nobody") {
+TEST_CASE("no task dials an evaluator that the cluster names") {
   const Listener evaluator;
   MiniClusterOptions options{.job_yaml = WithValidation(RecommenderJob(3, 0))};
   options.evaluator_address = fmt::format("127.0.0.1:{}", evaluator.port());
@@ -355,7 +356,7 @@ TEST_CASE("an evaluator that the cluster names is dialled by nobody") {
   REQUIRE(s.Finish().applied == 2u * 30);
   REQUIRE(s.ExitOf(TaskRole::kEvaluator, 0, seconds(60)) == 0);
   REQUIRE_FALSE(evaluator.dialled());
-  // One that comes and goes is seen.
+  // A connection that is made and closed would be seen.
   REQUIRE(Dial(evaluator.port()).ok());
   REQUIRE(evaluator.dialled());
 }
@@ -385,7 +386,7 @@ TEST_CASE("a port that is taken is named") {
   }
 }
 
-TEST_CASE("a checkpoint directory that a server does not see is an error that says so") {
+TEST_CASE("a checkpoint directory that a server does not share is an error that names it") {
   const ClusterDirectory chief("chiefs-own");
   const ClusterDirectory ps("ps-own");
   MiniClusterOptions options{.workers = 1, .job_yaml = RecommenderJob(1, 0)};

@@ -1,4 +1,4 @@
-// Every task reads the same data, and a job that goes on reads what it began with; on both bodies.
+// Every task of a job reads the same data, also after a restart of the job; on both bodies.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -43,7 +43,7 @@ std::string Rows(int rows, bool flipped = false) {
   return text;
 }
 
-// As a person replaces a file that others may have open.
+// Replaces a file that other processes may have open, as a person would.
 void Write(const std::string& directory, const std::string& rows,
            const std::string& name = "a.csv") {
   std::filesystem::create_directories(directory);
@@ -51,7 +51,7 @@ void Write(const std::string& directory, const std::string& rows,
   std::filesystem::rename(directory + "/new", directory + "/" + name);
 }
 
-// The job with `with` behind the first `mark`.
+// The job with `with` inserted behind the first `mark`.
 std::string With(const std::string& mark, const std::string& with) {
   std::string job = fmt::format(kJob, kEpochs);
   return job.insert(job.find(mark) + mark.size(), with);
@@ -118,7 +118,7 @@ void ChiefComesBackToOtherData(Body body) {
   s.Check(s->StartAll());
   s.Check(s->WaitForSteps(10, seconds(60)));
   s.Check(s->Kill(TaskRole::kChief, 0));
-  // Others than the first change how many steps an epoch has, and with it the job's identity.
+  // All but the first change the number of steps of an epoch, and so the identity of the job.
   for (const auto& [rows, with_sha256, said] :
        {std::tuple(Rows(320, /*flipped=*/true), false, "320 records now, as many then"),
         std::tuple(Rows(160), false, "160 records now, 320 then"),
@@ -140,7 +140,7 @@ void ChiefComesBackToOtherData(Body body) {
   REQUIRE(s.Finish().applied == 10u * kEpochs);
 }
 
-// Which other set is validated on is the user's choice, but not that it is another.
+// A user may choose another validation set, but may not replace the contents of the same one.
 void ChiefComesBackToOtherValidationData(Body body) {
   DataScenario d(body, WithValidationOf("v.csv"));
   Scenario& s = d.s;
@@ -165,9 +165,9 @@ COHORT_BOTH_BODIES("a worker that reads other data ends the job with its name an
                    OneWorkerReadsOtherData)
 COHORT_BOTH_BODIES("a worker that comes back to other data is not let in",
                    WorkerComesBackToOtherData)
-COHORT_BOTH_BODIES("a job whose data were replaced does not go on until they are back",
+COHORT_BOTH_BODIES("a job whose data were replaced does not resume until they are back",
                    ChiefComesBackToOtherData)
-COHORT_BOTH_BODIES("a job whose validation data were replaced does not go on as if they were not",
+COHORT_BOTH_BODIES("a job whose validation data were replaced does not resume as if they were not",
                    ChiefComesBackToOtherValidationData)
 
 }  // namespace

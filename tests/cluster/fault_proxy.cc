@@ -27,8 +27,8 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr size_t kMostBuffered = 4 << 20;  // then the sender has to wait
 constexpr size_t kReadBytes = 256 << 10;
-constexpr size_t kFirstOfConnection = 2;  // of what is polled
-constexpr size_t kPathWithin = 16 << 10;  // of what a client says first
+constexpr size_t kFirstOfConnection = 2;  // index among the polled descriptors
+constexpr size_t kPathWithin = 16 << 10;  // in the first bytes that a client sends
 
 sockaddr_in Loopback(int port) {
   sockaddr_in address{};
@@ -67,7 +67,7 @@ class FaultProxy::Pipe {
 
   bool WantsRead() const { return !ended_ && buffer_.size() < kMostBuffered; }
   bool dropping() const { return dropping_; }
-  // Nothing to come and nothing left: the end may be passed on.
+  // All bytes have arrived and are forwarded: the end may be passed on.
   bool Done() const { return ended_ && buffer_.empty(); }
   uint64_t forwarded() const { return forwarded_; }
   uint64_t messages() const { return messages_; }
@@ -76,7 +76,7 @@ class FaultProxy::Pipe {
   uint64_t held() const { return held_; }
   const std::string& first_bytes() const { return first_; }
 
-  // Reads what is there. False: the connection is broken.
+  // Reads the available bytes. False: the connection is broken.
   bool ReadFrom(int fd) {
     static thread_local std::string bytes(kReadBytes, '\0');
     const ssize_t got = recv(fd, bytes.data(), bytes.size(), 0);
@@ -99,7 +99,7 @@ class FaultProxy::Pipe {
     fault_messages_ = messages_;
   }
 
-  // How many of the buffered bytes the fault is not for, yet.
+  // The number of buffered bytes that the fault does not affect yet.
   size_t Free(const Fault* fault) const {
     if (fault == nullptr || fault->kind == Fault::Kind::kDelay) return buffer_.size();
     uint64_t limit = fault_base_ + fault->after_bytes;
@@ -110,7 +110,8 @@ class FaultProxy::Pipe {
     return limit <= forwarded_ ? 0 : std::min<uint64_t>(buffer_.size(), limit - forwarded_);
   }
 
-  // How many have been here for so long; `wake` is lowered to when the next one will have been.
+  // The number of bytes that have waited for `delay`; lowers `wake` to the time when the next one
+  // has.
   size_t Ripe(std::chrono::milliseconds delay, SteadyClock::time_point* wake) {
     uint64_t end = forwarded_;
     for (const auto& [until, at] : arrivals_) {
@@ -135,7 +136,7 @@ class FaultProxy::Pipe {
     Advance(static_cast<size_t>(sent));
     return true;
   }
-  // From here on nothing goes on: what came after a gap would make no sense.
+  // Nothing is forwarded from here: bytes behind a gap would be meaningless.
   void DropAll() {
     dropping_ = true;
     dropped_ += buffer_.size();
@@ -158,16 +159,17 @@ class FaultProxy::Pipe {
   Http2Scanner scanner_;
   std::string first_;
   std::string buffer_;
-  std::deque<uint64_t> starts_;                                        // of messages not forwarded
-  std::deque<std::pair<uint64_t, SteadyClock::time_point>> arrivals_;  // until which byte, when
+  std::deque<uint64_t> starts_;  // offsets of messages that are not forwarded yet
+  std::deque<std::pair<uint64_t, SteadyClock::time_point>>
+      arrivals_;  // (end of the bytes, time of arrival)
   bool ended_ = false;
   bool dropping_ = false;
   uint64_t forwarded_ = 0;
-  uint64_t messages_ = 0;  // whose first byte was forwarded
+  uint64_t messages_ = 0;  // messages whose first byte was forwarded
   uint64_t dropped_ = 0;
   uint64_t held_ = 0;
   uint64_t delayed_ = 0;
-  uint64_t delayed_until_ = 0;  // what was counted in it
+  uint64_t delayed_until_ = 0;  // bytes below this are counted as delayed
   uint64_t fault_base_ = 0;
   uint64_t fault_messages_ = 0;
 };
@@ -178,14 +180,14 @@ struct FaultProxy::Connection {
   std::optional<Traffic> traffic;  // once it is known
   Pipe to_server{/*from_client=*/true};
   Pipe to_client{/*from_client=*/false};
-  bool passed_on[2] = {false, false};  // the end of each way
+  bool passed_on[2] = {false, false};  // the end of each direction
   bool over = false;
   bool was_cut = false;
-  bool ready = true;            // a socket of it has something, or a fault has changed
+  bool ready = true;            // one of its sockets is ready, or a fault has changed
   bool doomed = false;          // to be reset by the thread that polls its sockets
   bool server_blocked = false;  // a socket's buffer is full
   bool client_blocked = false;
-  size_t polled = 0;  // of its sockets, by the last poll
+  size_t polled = 0;  // number of its sockets in the last poll
   SteadyClock::time_point wake = SteadyClock::time_point::max();
 
   Pipe& pipe(Way way) { return way == Way::kToServer ? to_server : to_client; }
@@ -335,7 +337,7 @@ void FaultProxy::Accept() {
     if (client < 0) return;
     UniqueFd server = NewSocket();
     const sockaddr_in target = Loopback(target_port_);
-    // Loopback answers at once: a server that is not there is refused here, as without a proxy.
+    // Loopback answers at once, so a missing server refuses here, as it would without a proxy.
     const int connected =
         connect(server.get(), reinterpret_cast<const sockaddr*>(&target), sizeof(target));
     if (partition_ == Traffic::kAll || (connected != 0 && errno != EINPROGRESS)) {
@@ -403,7 +405,7 @@ bool FaultProxy::Serve(Connection* connection) {
   return !connection->passed_on[0] || !connection->passed_on[1];
 }
 
-// Adds to what is past.
+// Adds the counts of a closed connection to the totals.
 void FaultProxy::Bury(Connection* connection) {
   for (const Way way : {Way::kToServer, Way::kToClient}) {
     const Pipe& pipe = connection->pipe(way);
@@ -417,8 +419,8 @@ void FaultProxy::Bury(Connection* connection) {
   }
 }
 
-// Serves every connection that has something; what to poll for, and until when. `fds` comes as the
-// last poll left it.
+// Serves every ready connection, and sets what to poll for and until when. `fds` is the result of
+// the last poll.
 SteadyClock::time_point FaultProxy::Sweep(std::vector<pollfd>* fds) {
   const bool told = fds->empty() || fds->front().revents != 0;
   const SteadyClock::time_point now = SteadyClock::now();
@@ -429,7 +431,7 @@ SteadyClock::time_point FaultProxy::Sweep(std::vector<pollfd>* fds) {
   }
   Accept();
   *fds = {{.fd = wake_fd_.get(), .events = POLLIN}, {.fd = listen_fd_.get(), .events = POLLIN}};
-  // A socket of which nothing is wanted is left out: it could only say that its peer is gone.
+  // A socket that is neither read nor written is not polled: it could only report a lost peer.
   const auto add = [fds](int fd, bool read, bool write) -> size_t {
     const short events = static_cast<short>((read ? POLLIN : 0) | (write ? POLLOUT : 0));
     if (events == 0) return 0;

@@ -37,7 +37,7 @@ class Peer {
            static_cast<ssize_t>(text.size());
   }
   void Say(const std::string& text) { REQUIRE(Send(text)); }
-  // What comes next, in all so many bytes; shorter where the other end is gone.
+  // The next bytes up to this total number; fewer if the other end has closed the connection.
   std::string Hear(size_t bytes) {
     std::string text;
     char buffer[4096];
@@ -55,7 +55,7 @@ class Peer {
   const UniqueFd fd_;
 };
 
-// A server and clients of it, through a proxy.
+// A server and its clients, with a proxy between them.
 class World {
  public:
   World() : listen_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -202,7 +202,7 @@ TEST_CASE("a partition resets what there is and what comes, until it is healed")
   auto again = world.Dial();
   again->Say("back");
   auto end = world.Accept();
-  while (true) {  // the one that was dialled in between may come first
+  while (true) {  // the connection that was made in between may come first
     const std::string heard = end->Hear(4);
     if (heard == "back") break;
     end = world.Accept();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A disk that is full under a local cluster, as its user sees it: a limit on the sizes of files stands for it."""
+"""A local cluster on a full disk, as its user sees it. A limit on file sizes stands for the full disk."""
 import os
 import re
 import resource
@@ -29,7 +29,7 @@ def command(directory, limit=(), flags=()):
 class Local:
     """`cohort local` of a long job, its console on pipes, which no limit on files stops.
 
-    It kills nothing that a test waits for: what has ended by a signal has ended by itself.
+    It never kills a process that a test waits for.
     """
 
     def __init__(self, case, directory, limit=(), flags=()):
@@ -80,13 +80,13 @@ class FullDisk(unittest.TestCase):
             until("the metric", lambda: float(re.search(r"^cohort_chief_journal_stalled_seconds (\S+)$",
                                                         local.page("metrics"), re.M).group(1)) > 3)
             self.assertRegex(local.page("metrics"), r"(?m)^cohort_chief_journal_refusals_total [1-9]\d*$")
-            # Nothing stands still for ever: there is room again.
+            # When there is space again, training continues.
             begin = len(local.text)
             local.limit_files(resource.RLIM_INFINITY)
             local.says(r"epoch \d+/100000", begin)
             # An epoch may end before the first record is durable again.
             until("the journal to catch up", lambda: "waiting for the journal" not in local.page("statusz"))
-            # Full again, and it is told to end.
+            # The disk is full again, and the run gets SIGTERM.
             local.limit_files(1)
             begin = len(local.text)
             local.says(WAITS, begin)
@@ -99,7 +99,7 @@ class FullDisk(unittest.TestCase):
         with Directory() as directory:
             local = Local(self, directory, flags=["--restart"])
             local.says(r"epoch [2-9]\d*/100000")
-            # Of the launcher, whose next chief has it too.
+            # The launcher's next chief inherits this limit.
             resource.prlimit(local.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
             begin = len(local.text)
             os.kill(local.chief(), signal.SIGKILL)

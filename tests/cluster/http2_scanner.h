@@ -8,7 +8,7 @@
 
 namespace cohort {
 
-// Finds in the bytes of one way of an HTTP/2 connection where its data frames begin (RFC 9113: a
+// Finds the starts of the data frames in one direction of an HTTP/2 connection (RFC 9113: a
 // client's preface of 24 bytes, then frames with a head of 9: length in 3 bytes, type, flags,
 // stream). Empty ones do not count: they only end a stream.
 class Http2Scanner {

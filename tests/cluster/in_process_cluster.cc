@@ -25,7 +25,7 @@ namespace {
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr int kKilled = 128 + 9;
 
-// What a main() does around its owner object, on a thread: ticks it until it is done or stopped.
+// Does on a thread what a main() does with its owner object: ticks it until it is done or stopped.
 class Attendant {
  public:
   // `tick` returns the exit code once the task has ended.
@@ -58,7 +58,7 @@ class Attendant {
   std::thread thread_;
 };
 
-// The log says it, as ExitWith would.
+// Logs the error, as ExitWith would.
 int Ends(const RoleContext& context, const absl::Status& status) {
   if (!status.ok()) context.log->Failure(LogLevel::kError, "ends", status);
   return static_cast<int>(ExitCodeOf(status));
@@ -150,7 +150,7 @@ class EvaluatorTask : public InProcessTask {
   std::unique_ptr<Attendant> attendant_;
 };
 
-// What every role does first with its command line and TF_CONFIG.
+// Reads the command line and TF_CONFIG of a role.
 template <typename Flags>
 absl::StatusOr<RoleContext> Read(void (*add)(FlagSet*, Flags*), Flags* flags,
                                  const std::vector<std::string>& arguments, Role role,

@@ -1,5 +1,5 @@
-// Kills on real processes, half of them at armed crash points, half at random moments. The run
-// counts only if the servers' apply logs show that what it claims to survive has happened.
+// Kills of real processes, half of them at armed crash points, half at random moments. The apply
+// logs of the servers must show that the failures that the run claims to survive have happened.
 
 #include <fmt/format.h>
 
@@ -28,7 +28,7 @@ uint32_t Seed() {
   return seed;
 }
 
-// A crash point that every life of a task comes to, and how many times it does so soon.
+// A crash point that every incarnation of a task reaches, and how many times it does so soon.
 struct Point {
   TaskRole role;
   std::string_view name;
@@ -36,7 +36,7 @@ struct Point {
 };
 
 // Not here: `ps.push.partial` (these servers have one tablet each), `chief.fresh.deleting`, and
-// `chief.rollback.journaled`, which a chief comes to only when a server is lost.
+// `chief.rollback.journaled`, which a chief reaches only after the loss of a server.
 constexpr Point kPoints[] = {
     {TaskRole::kWorker, "worker.closure.received", 3},
     {TaskRole::kWorker, "worker.push.sent", 30},
@@ -57,7 +57,7 @@ constexpr Point kPoints[] = {
     {TaskRole::kPs, "ps.snapshot.written", 3},
 };
 
-// While it lasts one server's answers come late: the job is not to end before the storm does.
+// Delays the answers of one server meanwhile, so that the job does not end before the storm.
 class Storm : public Scenario {
  public:
   explicit Storm(const std::string& name)
@@ -69,8 +69,9 @@ class Storm : public Scenario {
     Check((*this)->WaitForSteps(50, seconds(60)));
   }
 
-  // Ends tasks of these roles, `times` times each, in a random order. Of two kills of a task the
-  // first comes at a random moment and the second at a point that is armed in its next life.
+  // Kills tasks of these roles, `times` times each, in a random order. The first of two kills of a
+  // task comes at a random moment, the second at a crash point that is armed when the task is
+  // restarted.
   void Strike(const std::map<TaskRole, int>& times) {
     std::vector<TaskRole> pairs;
     for (const auto& [role, kills] : times) pairs.insert(pairs.end(), kills / 2, role);
@@ -78,9 +79,9 @@ class Storm : public Scenario {
     for (const TaskRole role : pairs) StrikeTwice(role, AnyPoint(role));
   }
 
-  // What a run of killed workers must show. How often a kill finds a push half sent is the
-  // machine's affair, so these are aimed: between the sends to the first server and to the second.
-  // A worker sends to them in their order, and its first request only pulls.
+  // What a run of killed workers must show. Whether a random kill meets a push that is half sent
+  // depends on the machine. So these kills come between the sends to the first and to the second
+  // server. A worker sends to the servers in order, and its first request only pulls.
   void StrikeBetweenSends(uint64_t mixed_closures) {
     for (int more = 0; Report(/*finished=*/false).mixed_closures < mixed_closures; ++more) {
       REQUIRE(more < 30);

@@ -70,10 +70,10 @@ void GoesOnWithMoreServers(Body body) {
   Scenario s(body, "more", options);
   s.Check(s->StartAll());
   s.Said(TaskRole::kChief, 0, {"tablets_assigned", "from=" + directory.path(), "status=OK"});
-  REQUIRE(s.Finish().applied == 3u * 20);  // the two epochs that were missing
+  REQUIRE(s.Finish().applied == 3u * 20);  // the two missing epochs
 }
 
-// A job that was killed beyond the epochs that it is asked for now.
+// A job that was killed after more epochs than the job file asks for now.
 void HasDoneMoreThanIsAsked(Body body) {
   Scenario s(body, "less", {.workers = 2, .job_yaml = RecommenderJob(30, 10), .proxied = true});
   s.Pace(0);
@@ -89,7 +89,7 @@ void HasDoneMoreThanIsAsked(Body body) {
               "steps, more than the 10 that it is asked for now: it is finished");
 }
 
-// No checkpoint is whole: what may still be mended is not replaced by a run from step 0.
+// If no checkpoint is whole, the job does not restart from step 0: a person may still repair one.
 void RefusesToBeginAnew(Body body) {
   Scenario s(body, "all-torn", RecommenderJob(2, 0));
   s.Finish();
@@ -166,13 +166,13 @@ void NamesWhoIsMissing(Body body) {
 }
 
 void MeetsOnUnixSockets(Body body) {
-  // No flag says so: TF_CONFIG names TCP addresses, the proxies'.
+  // No flag asks for it: TF_CONFIG has TCP addresses, those of the proxies.
   const MiniClusterOptions options{
       .workers = 2, .job_yaml = RecommenderJob(5, 0), .proxied = true, .unix_sockets = true};
   Scenario s(body, "sockets", options);
   s.Check(s->StartAll());
   REQUIRE(s.Finish().applied == 2u * 50);
-  // All that the proxies saw is the chief: the data went another way.
+  // The proxies saw only the chief: the data took another way.
   for (int ps = 0; ps < 2; ++ps) {
     FaultProxy* link = s->proxy(TaskRole::kPs, ps);
     REQUIRE(link->counters(Traffic::kControl, Way::kToServer).connections >= 1);
@@ -191,7 +191,7 @@ void HandsOver(Body body) {
   REQUIRE(s.ExitOf(TaskRole::kChief, 1, seconds(60)) == kUnavailable);
   RequireSaid(&s, TaskRole::kChief, 1, "belongs to another chief");
   RequireSaid(&s, TaskRole::kChief, 1, "--takeover");
-  // With a directory of its own it is the tasks that refuse it.
+  // If it has a directory of its own, the tasks refuse it.
   s.Check(s->Start(TaskRole::kChief, 1, {"--checkpoint_dir", s->options().directory + "/own"}));
   REQUIRE(s.ExitOf(TaskRole::kChief, 1, seconds(60)) == kUnavailable);
   RequireSaid(&s, TaskRole::kChief, 1, "is at work for another chief");
@@ -209,19 +209,19 @@ void HandsOver(Body body) {
   REQUIRE(report.timelines == 1);  // the servers were alive all the time
 }
 
-COHORT_BOTH_BODIES("--fresh trains a finished job anew", FreshOverAFinishedJob)
+COHORT_BOTH_BODIES("--fresh trains a finished job again", FreshOverAFinishedJob)
 COHORT_BOTH_BODIES("another job's checkpoints are refused, and given up with --fresh",
                    FreshOverAnotherJob)
-COHORT_BOTH_BODIES("a job goes on, on more servers", GoesOnWithMoreServers)
+COHORT_BOTH_BODIES("a job continues on more servers", GoesOnWithMoreServers)
 COHORT_BOTH_BODIES("a job that has done more than it is asked for is finished",
                    HasDoneMoreThanIsAsked)
 COHORT_BOTH_BODIES("a torn checkpoint is refused by name and the one before is taken",
                    GoesOnFromTheOneBefore)
-COHORT_BOTH_BODIES("a job whose checkpoints are all torn does not begin anew", RefusesToBeginAnew)
+COHORT_BOTH_BODIES("a job whose checkpoints are all torn does not start over", RefusesToBeginAnew)
 COHORT_BOTH_BODIES("tasks start in any order", StartsInAnyOrder)
-COHORT_BOTH_BODIES("tasks that do not come are named", NamesWhoIsMissing)
+COHORT_BOTH_BODIES("missing tasks are named", NamesWhoIsMissing)
 COHORT_BOTH_BODIES("tasks of one host meet on unix sockets", MeetsOnUnixSockets)
-COHORT_BOTH_BODIES("a second chief is refused, and takes over when told to", HandsOver)
+COHORT_BOTH_BODIES("a second chief is refused, and takes over with --takeover", HandsOver)
 
 }  // namespace
 }  // namespace cohort

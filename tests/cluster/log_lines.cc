@@ -19,7 +19,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr size_t kChunkBytes = 64 << 10;
 
-// Waits for either; -1 is no file descriptor. False: the deadline has passed.
+// Waits for either descriptor; -1: none. False: the deadline has passed.
 bool PollEither(int a, int b, SteadyClock::time_point deadline, bool* b_readable) {
   const auto left = std::chrono::duration_cast<milliseconds>(deadline - SteadyClock::now());
   pollfd fds[2] = {{.fd = a, .events = POLLIN}, {.fd = b, .events = POLLIN}};

@@ -14,7 +14,7 @@
 namespace cohort {
 namespace {
 
-// The step of a line of the chief's metrics file; 0 of another line.
+// The step in a line of the chief's metrics file; 0 for any other line.
 uint64_t StepOf(std::string_view line) {
   const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("step") || !json["step"].is_number_unsigned()) return 0;
@@ -89,7 +89,7 @@ std::vector<std::string> MiniCluster::Arguments(TaskRole role, int index,
   const auto own = options_.flags.find(role);
   if (role == TaskRole::kPs) {
     args.insert(args.end(), {"--apply_log", apply_log(index)});
-    // What is to go through a proxy must not find a shorter way.
+    // Data that must go through a proxy must not use a unix socket instead.
     if (options_.proxied && !options_.unix_sockets) {
       args.insert(args.end(), {"--unix_socket_dir", "none"});
     }

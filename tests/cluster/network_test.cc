@@ -1,5 +1,5 @@
-// What a cluster does when its network loses, holds, delays and cuts; on both bodies. Every link
-// has a proxy that does it on command, and a run counts only where the logs show that it was done.
+// A cluster whose network loses, holds, delays and cuts, on both bodies. Every link has a proxy
+// that does this on command, and the logs must show that the fault has happened.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -14,7 +14,7 @@ namespace {
 using std::chrono::seconds;
 using Body = Scenario::Body;
 
-constexpr int kEpochs = 30;  // of 10 steps
+constexpr int kEpochs = 30;  // 10 steps each
 constexpr uint64_t kApplied = 2u * 10 * kEpochs;
 
 MiniClusterOptions Proxied(int workers = 2) {
@@ -43,9 +43,9 @@ void LosesARequest(Body body) {
   const ApplyReport report = s.Finish();
   const auto seen = link->counters(Traffic::kData, Way::kToServer);
   REQUIRE(seen.cut == 1);
-  REQUIRE(seen.connections == 3);  // of two workers, and the one that was made anew
+  REQUIRE(seen.connections == 3);  // those of two workers, and the one that was opened again
   REQUIRE(report.applied == kApplied);
-  REQUIRE(report.duplicates_refused == 0);  // it never came
+  REQUIRE(report.duplicates_refused == 0);  // the request never arrived
   REQUIRE(report.recomputed_closures == 0);
   REQUIRE(report.timelines == 1);
 }
@@ -58,7 +58,7 @@ void LosesAResponse(Body body) {
                 .traffic = Traffic::kData,
                 .after_messages = 20});
   s.Check(s->StartAll());
-  // The server has applied the push, for its answer is here.
+  // The server has applied the push, because its answer is held.
   REQUIRE(link->WaitHeld(Traffic::kData, Way::kToClient, seconds(60)));
   link->Cut(Traffic::kData);
   link->Heal();
@@ -72,8 +72,8 @@ void LosesAResponse(Body body) {
   REQUIRE(report.timelines == 1);
 }
 
-// Holds the fifth push at the second server, in the middle of an epoch: before it came a request
-// that only pulls. The first server has it when this returns.
+// Holds the fifth push at the second server, in the middle of an epoch; a request that only pulls
+// came before it. When this returns, the first server has received the push.
 void HoldFifthPush(Scenario* s) {
   FaultProxy* link = (*s)->proxy(TaskRole::kPs, 1);
   link->Inject({.kind = Fault::Kind::kHold,
@@ -97,7 +97,7 @@ void LosesAWorkerBetweenTwoServers(Body body) {
   s.Check(s->Start(TaskRole::kWorker, 0));
   const ApplyReport report = s.Finish();
   REQUIRE(report.partial_pushes == 1);
-  REQUIRE(report.duplicates_refused >= 1);  // and of pushes whose results were not told yet
+  REQUIRE(report.duplicates_refused >= 1);  // also pushes whose results were not reported yet
   REQUIRE(report.recomputed_closures >= 1);
   REQUIRE(report.applied == kApplied);
   REQUIRE(report.timelines == 1);
@@ -142,7 +142,7 @@ void HealsBetweenChiefAndWorker(Body body) {
   s.Check(s->WaitForSteps(20, seconds(60)));
   link->Partition(Traffic::kAll);
   s.Said(TaskRole::kChief, 0, {"task_lost", "worker:1"});
-  // The other one goes on alone.
+  // The other worker continues alone.
   const std::string log = s->apply_log(0);
   LineFollower alone(log, SizeOf(log));
   int lines = 0;
@@ -194,8 +194,8 @@ bool IsSilentFor(FaultProxy* link, seconds silence) {
   return link->WaitUntil(Traffic::kControl, Way::kToServer, silent, seconds(60));
 }
 
-// Those that a chief fell silent to before it was killed cannot know that it is dead: they hear it
-// for longer than the next chief is patient with one that is alive.
+// Tasks that lost the chief's link before the chief was killed cannot know that it is dead. They
+// hear it longer than the next chief waits for tasks that hear another chief.
 void WaitsForTasksThatHaveLostTheChiefBefore(Body body) {
   MiniClusterOptions options = Proxied(/*workers=*/1);
   options.flags[TaskRole::kWorker] = options.flags[TaskRole::kPs] = {"--chief_timeout_s", "6"};
@@ -240,8 +240,8 @@ COHORT_BOTH_BODIES("a request that is lost is sent again", LosesARequest)
 COHORT_BOTH_BODIES("an answer that is lost makes a duplicate, which is refused", LosesAResponse)
 COHORT_BOTH_BODIES("a worker dies when one of two servers has its push",
                    LosesAWorkerBetweenTwoServers)
-COHORT_BOTH_BODIES("a slow link only slows", EnduresASlowLink)
-COHORT_BOTH_BODIES("workers cut off from a server are set aside, and go on",
+COHORT_BOTH_BODIES("a slow link only delays", EnduresASlowLink)
+COHORT_BOTH_BODIES("workers cut off from a server are set aside, and resume",
                    HealsBetweenWorkersAndServer)
 COHORT_BOTH_BODIES("a worker cut off from the chief comes back as it was",
                    HealsBetweenChiefAndWorker)
@@ -249,7 +249,7 @@ COHORT_BOTH_BODIES("a server that is out of sight for a moment keeps its tablets
                    ForgetsAShortCutToAServer)
 COHORT_BOTH_BODIES("a server cut off from the chief is rolled back, not restarted",
                    HealsBetweenChiefAndServer)
-COHORT_BOTH_BODIES("results that are lost on their way to the chief are told again",
+COHORT_BOTH_BODIES("results that are lost on their way to the chief are sent again",
                    LosesAnAnswerToTheChief)
 
 COHORT_BOTH_BODIES("a chief waits for tasks that do not know that the one before is dead",

@@ -1,4 +1,4 @@
-// Where workers go on in independent datasets when they die, and when a run is continued; on both
+// Where workers resume in independent datasets after a death, and when a run is continued; on both
 // bodies.
 #include <absl/strings/numbers.h>
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ MiniClusterOptions Independent() {
   return {.workers = kWorkers, .job_yaml = job, .proxied = true};
 }
 
-// By worker, of the newest checkpoint.
+// The positions in the newest checkpoint, by worker.
 std::map<uint32_t, uint64_t> Positions(Scenario* s) {
   v1::Manifest manifest;
   const auto newest = NewestReadable((*s)->checkpoint_dir(), &manifest);
@@ -56,7 +56,7 @@ uint64_t Sum(const std::map<uint32_t, uint64_t>& positions) {
   return sum;
 }
 
-// Where the worker's reader begins, which it makes next.
+// The position where the next reader of this worker starts.
 uint64_t Begin(Scenario* s, int worker, int timeline) {
   const std::string line =
       s->Said(TaskRole::kWorker, worker, {"resource_made", fmt::format("timeline={}", timeline)});
@@ -87,8 +87,8 @@ void GoesOnWhereItsPredecessorWas(Body body) {
   }
   s.Release(0);
   REQUIRE(s.Finish().applied == 2 * kSteps);
-  // Each step has read one batch, and whatever a dead worker had begun was read once more, not
-  // passed.
+  // Each step has read one batch. A batch that a dead worker had started was read again, not
+  // skipped.
   REQUIRE(Sum(Positions(&s)) == kSteps);
 }
 
@@ -110,7 +110,8 @@ void GoesOnFromTheCheckpoint(Body body) {
   s.Finish();
 }
 
-// How batches are made says nothing of which they are: with the journal, and without it.
+// The settings that say how batches are made do not change which batches they are: with the
+// journal, and without it.
 void GoesOnWithAnotherPrefetch(Body body) {
   Scenario s(body, "prefetch-readers", Independent());
   s.Pace(0);

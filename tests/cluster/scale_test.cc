@@ -1,5 +1,5 @@
-// Sixty-four workers in one run, as processes on one machine: they join, train and leave. What it
-// takes is printed.
+// Sixty-four workers in one run, as processes on one machine: they join, train and leave. The test
+// prints the time and memory that this takes.
 
 #include <fmt/format.h>
 
@@ -15,10 +15,10 @@ using std::chrono::seconds;
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr int kWorkers = 64;
-constexpr int kSteps = 10;  // of each, at least
-constexpr int kEpochs = 3;  // of 1,000 steps
+constexpr int kSteps = 10;  // least number of steps of each worker
+constexpr int kEpochs = 3;  // 1,000 steps each
 
-// A line of /proc/PID/FILE, in its own unit (kB); 0 where there is none.
+// A line of /proc/PID/FILE, in its own unit (kB); 0 if there is no such line.
 int64_t ProcLine(pid_t pid, const char* file, const std::string& name) {
   std::ifstream in(fmt::format("/proc/{}/{}", pid, file));
   for (std::string line; std::getline(in, line);) {
@@ -77,8 +77,8 @@ TEST_CASE("sixty-four workers join, train ten steps each and leave") {
     REQUIRE(at != std::string::npos);
     REQUIRE(std::atoi(line.c_str() + at + 6) >= kSteps);
   }
-  // One connection of the chief to a task, and one of a worker to a server: nobody dials again and
-  // again.
+  // One connection of the chief to each task, and one of each worker to each server: no task dials
+  // repeatedly.
   for (int ps = 0; ps < 2; ++ps) {
     REQUIRE(s->proxy(TaskRole::kPs, ps)->counters(Traffic::kData, Way::kToServer).connections ==
             kWorkers);

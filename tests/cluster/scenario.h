@@ -14,19 +14,19 @@
 
 namespace cohort {
 
-// A cluster in a directory of its own and what most tests ask of it; every method fails the running
-// test where something is not as it must be, and shows the end of the logs.
+// A cluster in a directory of its own, with the steps that most tests need. If a step fails, the
+// method fails the running test and prints the ends of the logs.
 class Scenario {
  public:
   using Body = MiniCluster::Body;
 
-  // Starts nothing yet. Without a directory in `options` it makes one and removes it at the end.
+  // Starts no task. If `options` has no directory, it makes one and removes it at the end.
   Scenario(Body body, const std::string& name, MiniClusterOptions options);
-  // Started: 2 servers and 3 workers.
+  // Starts 2 servers and 3 workers.
   Scenario(Body body, const std::string& name, const std::string& job_yaml);
 
   MiniCluster* operator->() { return cluster_.get(); }
-  // Of the body of processes.
+  // Only for the body of processes.
   ProcessCluster* processes() { return static_cast<ProcessCluster*>(cluster_.get()); }
 
   void Check(const absl::Status& status);
@@ -34,15 +34,16 @@ class Scenario {
   // The line that a task wrote.
   std::string Said(TaskRole role, int index, const std::vector<std::string>& texts,
                    std::chrono::seconds limit = std::chrono::seconds(60));
-  // The job ends well: every task exits 0 and the logs keep the promise.
+  // Waits for the end of the job: every task must exit with 0, and the apply logs have no
+  // violations.
   ApplyReport Finish(std::chrono::seconds limit = std::chrono::seconds(120));
-  // What the servers' logs say by now; no violations.
+  // What the servers' apply logs show so far, which must have no violations.
   ApplyReport Report(bool finished);
-  // Of a proxied cluster: from now on the answers of a server to the workers come late, so that the
-  // job does not end before the test is done with it. Release: no faults there any more.
+  // Only for a proxied cluster: delays the answers of a server to the workers, so that the job does
+  // not end before the test is done with it. Release ends the delay.
   void Pace(int ps, std::chrono::milliseconds delay = std::chrono::milliseconds(20));
   void Release(int ps);
-  // A task dies and comes back.
+  // Kills a task and starts it again.
   void Bounce(TaskRole role, int index);
 
  private:

@@ -1,5 +1,5 @@
-// Links that fall silent: nothing is reset, no process dies, bytes only stop to come. Found by
-// limits on time alone, so these take their time.
+// Links that fall silent: nothing is reset and no process dies, but no bytes arrive. Only time
+// limits find that, so these tests take long.
 
 #include <catch2/catch.hpp>
 
@@ -11,7 +11,7 @@ namespace {
 using std::chrono::seconds;
 using Body = Scenario::Body;
 
-constexpr int kEpochs = 30;  // of 10 steps
+constexpr int kEpochs = 30;  // 10 steps each
 constexpr uint64_t kApplied = 2u * 10 * kEpochs;
 
 MiniClusterOptions Proxied() {
@@ -29,7 +29,7 @@ void AnswersVanish(Body body) {
   s.Check(s->StartAll());
   const auto lost = [](const FaultProxy::Counters& c) { return c.dropped > 0; };
   REQUIRE(link->WaitUntil(Traffic::kData, Way::kToClient, lost, seconds(60)));
-  link->Heal();  // the next connection is whole
+  link->Heal();  // the next connection works
   const ApplyReport report = s.Finish();
   REQUIRE(link->counters(Traffic::kData, Way::kToServer).connections == 2);
   REQUIRE(report.duplicates_refused == 1);

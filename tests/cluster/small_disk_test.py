@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A job on a disk that has room for some files only: whatever cannot be made is worth another try.
+"""A job on a disk with space for a few files: whatever it cannot create, it ends with 75.
 
-The disk is a mount of the test's own. Exit code 77, which ctest takes for "skipped", where there may be none.
+The test mounts the disk itself. If it may not, it exits with 77, which ctest reports as skipped.
 """
 import os
 import re
@@ -18,7 +18,7 @@ TF_CONFIG = ('{"cluster": {"ps": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}, '
 
 class SmallDisk(unittest.TestCase):
     def start(self, directory, files):
-        """A chief that finds nobody, on a disk of so many files."""
+        """A chief that finds no other task, on a disk that takes `files` files."""
         mount = 'mount -t tmpfs -o nr_inodes=%d none "$0" && exec "$@"' % files
         return run([*OWN_MOUNTS, "sh", "-c", mount, directory, program("cohort-chief"),
                     os.path.join(EXAMPLES, "recommender.yaml"), "--task_timeout_s", "0.2",
@@ -30,7 +30,7 @@ class SmallDisk(unittest.TestCase):
         with Directory() as directory:
             for files in range(1, 20):
                 ended = self.start(directory, files)
-                if ended.returncode == 69:  # it had all that it needs, and waited for the others
+                if ended.returncode == 69:  # it had created all its files, and waited for the other tasks
                     break
                 self.assertEqual(ended.returncode, 75, ended.stderr)
                 lacks.add(re.search(r'cohort-chief: error: .*/([^/ ]+?)"?: No space left', ended.stderr)[1])
@@ -38,7 +38,7 @@ class SmallDisk(unittest.TestCase):
         self.assertLessEqual({"c", "chief.lock", "l", "metrics.jsonl", "journal"}, lacks)
 
     def test_the_last_checkpoint_waits_for_room(self):
-        """The launcher starts its chief again until there is, and what was trained is still there."""
+        """The launcher restarts the chief until there is space, and no training is lost."""
         with Directory() as directory, Directory() as beside:
             job, out = os.path.join(beside, "job.yaml"), os.path.join(beside, "out")
             with open(os.path.join(EXAMPLES, "recommender.yaml"), encoding="utf-8") as f:

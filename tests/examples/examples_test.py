@@ -3,8 +3,8 @@
 
 Usage: examples_test.py [CLASS]: one of the test classes below; without it all of them.
 
-Data sets are read from COHORT_DATA_DIR or ../shared/data; where they are absent the class is skipped (exit
-code 77, which ctest shows by the test's name).
+Data sets are read from COHORT_DATA_DIR or ../shared/data; without them the class is skipped (exit
+code 77, which ctest reports under the test's name).
 """
 import json
 import os
@@ -24,7 +24,7 @@ def example(name):
 
 
 def with_seed(job, seed, directory):
-    """A copy of an example that differs in its seed alone."""
+    """A copy of an example with another seed."""
     with open(example(job), encoding="utf-8") as f:
         text, changes = re.subn(r"^seed: \d+$", "seed: %d" % seed, f.read(), flags=re.M)
     assert changes == 1, job
@@ -80,10 +80,10 @@ class Recommender(ExampleCase):
 
 
 class CustomLoop(ExampleCase):
-    """A chief written against the C++ API, beside the daemons of any job."""
+    """A chief written against the C++ API, with the usual workers and servers."""
     EPOCHS, STEPS = 4, 50
 
-    def test_it_trains_raises_once_and_goes_on(self):
+    def test_it_trains_raises_once_and_continues(self):
         with Directory() as directory, RealCluster(directory) as cluster:
             cluster.start_servers_and_workers()
             cluster.start("chief", 0, ["--checkpoint_dir", os.path.join(directory, "checkpoints"),
@@ -99,7 +99,7 @@ class CustomLoop(ExampleCase):
             raised = re.findall(r"^raised once: closure (\d+) of program 'custom_train': argument "
                                 r"\"features\" .* is fed int64\[4, 99\]$", printed, re.M)
             self.assertEqual(len(raised), 1, printed)
-            self.assertIn("and the loop goes on\n", printed)
+            self.assertIn("and the loop continues\n", printed)
             for variable in (r"embedding +\[8, 20\]", r"dense/kernel +\[20, 1\]", r"dense/bias +\[1\]"):
                 self.assertRegex(printed, variable)
             self.check_the_servers_count(cluster, int(raised[0]))
@@ -118,7 +118,7 @@ class CustomLoop(ExampleCase):
 
 
 class WithoutData(ExampleCase):
-    """Where the data is absent, the error says where to get it and where to put it."""
+    """If the data is missing, the error says where to get it and where to put it."""
 
     def test_the_error_names_address_checksum_and_variable(self):
         needed = {

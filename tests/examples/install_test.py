@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is installed runs where it was installed: its programs, on its examples."""
+"""The installed programs run the installed examples."""
 import os
 import unittest
 

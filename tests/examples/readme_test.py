@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs what the README shows: its shell blocks, line by line as they stand there, and its jobs.
+"""Runs what README.md and docs/ show: their shell blocks, line by line, and the job of the README.
 
-Every fenced block must be known here: run, or listed with the reason for which it is not.
+Every fenced shell block must be known here: run, or listed with the reason for which no test runs it.
 """
+import glob
 import os
 import re
 import subprocess
@@ -17,13 +18,22 @@ NOT_RUN = {
     "cmake --preset release && cmake --build --preset release":
         "a full build takes minutes; deploy/quickstart.sh does the same in this test, on this tree",
 }
-RUN = ("deploy/quickstart.sh", "cluster=", "cohort check")
+RUN = ("deploy/quickstart.sh", "cluster=", "cohort check", "cohort local")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 
+def pages():
+    """The documents whose blocks are checked."""
+    return [os.path.join(SOURCE, "README.md"), *sorted(glob.glob(os.path.join(SOURCE, "docs", "*.md")))]
+
+
 def blocks(language):
-    with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as f:
-        return [text for name, text in BLOCK.findall(f.read()) if name == language]
+    """The fenced blocks of all pages in this language."""
+    found = []
+    for page in pages():
+        with open(page, encoding="utf-8") as f:
+            found += [text for name, text in BLOCK.findall(f.read()) if name == language]
+    return found
 
 
 def begins_with(block, keys):
@@ -45,7 +55,7 @@ class Readme(unittest.TestCase):
         os.symlink(os.path.join(SOURCE, "deploy"), os.path.join(self.directory, "deploy"))
 
     def shell(self, script, cwd=None, limit_s=120.0):
-        """The output of a script, run in a directory of its own with the tree's programs in PATH."""
+        """Runs a script in a directory of its own, with the tree's programs in PATH; returns its output."""
         done = subprocess.run(
             real_cluster.dies_with_parent(["bash", "-euo", "pipefail", "-c", script]),
             cwd=cwd or self.directory, capture_output=True, text=True, timeout=limit_s * SCALE,
@@ -99,6 +109,21 @@ class Readme(unittest.TestCase):
         for words in ("shard plan for 2 ps:", "Total params: 181", "training    loss", "ckpt-1-1-4",
                       '"kind":"checkpoint"'):
             self.assertIn(words, out)
+
+    def test_the_commands_about_checkpoints(self):
+        out = self.shell(self.block("cohort local"))
+        for words in ("training    loss", "ckpt-1-1-4", '"kind":"checkpoint"'):
+            self.assertIn(words, out)
+
+    def test_the_readme_fits_three_screens_and_its_links_lead_somewhere(self):
+        with open(pages()[0], encoding="utf-8") as f:
+            text = f.read()
+        self.assertLessEqual(text.count("\n"), 130)
+        for page in pages():
+            with open(page, encoding="utf-8") as f:
+                for target in re.findall(r"\]\(([^)#:]+)\)", f.read()):
+                    self.assertTrue(os.path.exists(os.path.join(os.path.dirname(page), target)),
+                                    "%s: there is no %s" % (page, target))
 
     def test_the_job_is_a_whole_one(self):
         job, = blocks("yaml")

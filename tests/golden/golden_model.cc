@@ -19,7 +19,7 @@ int64_t BatchSize(int step) { return step % 4 == 3 ? 5 : kBatch; }
 
 std::string Loss(const json& c) { return c["compile"]["loss"].get<std::string>(); }
 
-// JSON is YAML, so that a case's sections are those of a job file as they stand.
+// JSON is YAML, so the sections of a case are sections of a job file.
 std::string JobText(const json& c, const std::string& floatx) {
   json job;
   job["name"] = "golden";

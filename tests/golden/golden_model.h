@@ -31,7 +31,7 @@ class GoldenModel {
   absl::Status Apply(int step);
 
   double metric(size_t i) const;  // 0 = loss; means of the last step
-  // By Keras' path, "dense/kernel".
+  // `name` is Keras' path, as in "dense/kernel".
   std::vector<double> Variable(const std::string& name) const;
   // The gradient of the *mean* loss, dense.
   std::vector<double> Gradient(const std::string& name) const;
@@ -45,8 +45,8 @@ class GoldenModel {
   DType dtype_ = DType::kInvalid;
   uint64_t seed_ = 0;
   std::vector<std::string> names_;  // in Keras' order
-  std::vector<int>
-      input_positions_;  // by argument: of the Input layer; kLabelPosition; -1 - n: mask n
+  // For each argument: the index of its Input layer, kLabelPosition, or -1 - n for mask n.
+  std::vector<int> input_positions_;
   std::unique_ptr<LocalVariables> local_;
   std::unique_ptr<LocalAccess> access_;
   std::unique_ptr<Executable> executable_;

@@ -7,7 +7,7 @@ models.json: named models, 100 free-running steps in float64 (loss, metrics and 
 loss and gradients at given weights. random_models.json: 200 random models, 5 steps in float64.
 Inputs, initial weights and dropout masks come from golden_data.py and are not stored.
 
-Keras is as published but for two things: dropout takes the recorded masks, and rows of a sparse gradient
+Keras is unchanged except for two things: dropout takes the recorded masks, and rows of a sparse gradient
 that have the same index are summed before the optimizer sees them (keras_models.sum_equal_rows says why).
 """
 import argparse

@@ -1,5 +1,5 @@
-// Whole models against the real Keras (make_model_golden.py, which has it sum the equal rows of a
-// sparse gradient first).
+// Compares whole models with the real Keras (make_model_golden.py, in which Keras first sums the
+// equal rows of a sparse gradient).
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints the figures that CONTRIBUTING.md asks for: lengths of files and functions, share of comments in
-headers, tests to production. A mirror, not a law: it fails only when it cannot measure.
+"""Prints lengths of files and functions, the share of comments in headers, and the ratio of tests to
+production. The figures are a mirror, not a law: it fails only if it cannot measure.
 
 With --self-test: measures a small tree whose figures are known.
 """

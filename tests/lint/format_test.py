@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that clang-format would change nothing. Exit code 77 (skipped) where there is no clang-format.
+"""Checks that clang-format would change nothing. Exit code 77 (skipped) without clang-format.
 
 With --self-test: fails if a badly formatted file is not found.
 """

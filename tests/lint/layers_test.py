@@ -36,12 +36,12 @@ DAEMONS = ["ps_server", "worker", "chief", "evaluator"]
 # The files that may include gRPC's headers.
 GRPC_FILES = ["common/rpc/*", "tests/*"]
 CUDA_ROOMS = {"common/kernels", "common/exec"}
-# A header that includes generated protobuf code makes every file slow that includes it.
+# A header that includes generated protobuf code slows the compilation of every file that includes it.
 MOST_INCLUDERS_OF_A_PROTO_HEADER = 12
 
 
 def resolve(path, include, known):
-    """The file of the tree that an #include means, or None of a foreign one."""
+    """The file of the tree that an #include means, or None if it is foreign."""
     if include in known or include.split("/")[0] in ("proto", "common"):
         return include
     beside = os.path.normpath(os.path.join(os.path.dirname(path), include))
@@ -98,6 +98,16 @@ def cycle(edges):
     return None
 
 
+def stale_errors(root):
+    """What the lists above name, but the tree does not have."""
+    paths = source_tree.files(root, (".h", ".cc", ".proto"))
+    rooms = {source_tree.room(p) for p in paths}
+    listed = [*LAYER, *DAEMONS, *sorted(CUDA_ROOMS)]
+    stale = [room for room in listed if room not in rooms]
+    stale += [pattern for pattern in GRPC_FILES if not fnmatch.filter(paths, pattern)]
+    return ["tests/lint/layers_test.py: no file is in %s" % name for name in stale]
+
+
 def check(root):
     """All violations in the tree, one line each."""
     includes = source_tree.includes(root)
@@ -147,11 +157,19 @@ def self_test():
             errors = check(root)
             if not any(expected in e for e in errors):
                 return ["planted \"%s\", found %s" % (expected, errors)]
+    with tempfile.TemporaryDirectory() as root:
+        os.mkdir(root + "/worker")
+        open(root + "/worker/a.cc", "w").close()
+        stale = stale_errors(root)
+    if any("worker" in e for e in stale) or not all(
+            any(e.endswith(name) for e in stale) for name in ("chief/core", "common/kernels", "common/rpc/*")):
+        return ["a tree with the room worker alone: found %s" % stale]
     return []
 
 
 def main():
-    errors = self_test() if "--self-test" in sys.argv else check(source_tree.ROOT)
+    root = source_tree.ROOT
+    errors = self_test() if "--self-test" in sys.argv else check(root) + stale_errors(root)
     for error in errors:
         print(error)
     print("layers: %d violations" % len(errors))

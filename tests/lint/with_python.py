@@ -3,8 +3,9 @@
 
 Usage: with_python.py --modules=a,b SCRIPT ARGUMENT...
 
-Tried in this order: $COHORT_PYTHON, build/venv and build/venv-keras of the source tree (tests/run.sh makes
-them, the second one with --all), the interpreter that runs this. Exit code 77, which ctest takes for "skipped", where none has the modules.
+It tries $COHORT_PYTHON, build/venv and build/venv-keras of the source tree (tests/run.sh makes them, the second
+one with --all), and the interpreter that runs this. If none has the modules, it exits with 77, which ctest
+reports as skipped.
 """
 import os
 import subprocess

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks what text files must not contain: unfinished work, paths of somebody's machine, tabs, white space
-at the end of a line; and that every crash point on the list stands in the code.
+"""Checks that text files have no unfinished work, no paths of one machine, no tabs and no white space at the
+end of a line, and that the code has every crash point of the list.
 
 With --self-test: plants one of each and fails if it is not found.
 """

@@ -62,7 +62,7 @@ class Client:
         return answers
 
     def send_part(self, request):
-        """The first part of a request that goes on under the same sequence."""
+        """Sends a part of a request; further parts follow under the same sequence."""
         request.header.more = True
         self._stream.send(request)
 
@@ -193,7 +193,7 @@ class PythonClient(unittest.TestCase):
         self.assertEqual([again[t].applied_attempt for t in (0, 1)], [1, 1])
         np.testing.assert_array_equal(self.everything(client)[0], once[0])
         self.assertEqual(self.status(client.push(3, entries, ordinal=1)), {0: "APPLIED", 1: "APPLIED"})
-        # The chief's word settles, and nobody else's.
+        # Only the chief can settle closures.
         client.watermark = 2**63
         self.assertEqual(self.status(client.push(4, entries)), {0: "APPLIED", 1: "APPLIED"})
         self.chief.settle(6)
@@ -237,7 +237,7 @@ class PythonClient(unittest.TestCase):
 
 
 class PlainReader(unittest.TestCase):
-    """A reader beside a cluster that trains: it works for no chief and disturbs nobody."""
+    """A reader beside a cluster that trains: it belongs to no chief and disturbs no task."""
 
     def test_it_sees_the_weights_of_a_running_job_change(self):
         with Directory() as directory, RealCluster(directory) as cluster:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Python packages of the world open what Cohort writes."""
+"""Public Python packages open the files that Cohort writes."""
 import json
 import os
 import subprocess

@@ -6,7 +6,7 @@
             cluster.start_all()
             code = cluster.wait("chief", 0)
 
-Nothing that was started outlives the test: each process gets SIGKILL when its parent ends.
+No process outlives the test: each one gets SIGKILL when its parent ends.
 """
 import contextlib
 import json
@@ -32,7 +32,7 @@ def program(name):
 
 
 def data_dir():
-    """The directory of the public data sets, or None where there is none."""
+    """The directory of the public data sets, or None."""
     named = os.environ.get("COHORT_DATA_DIR")
     beside = os.path.join(os.path.dirname(SOURCE), "shared", "data")
     for directory in (named, beside):
@@ -42,9 +42,9 @@ def data_dir():
 
 
 def free_ports(count):
-    """Ports of loopback that are free now, below those which the system gives to outgoing connections.
+    """Ports of loopback that are free now, below the range that the system uses for outgoing connections.
 
-    Each process looks in a hundred of its own first, so that tests which run together rarely meet.
+    Each process first tries a hundred ports of its own, so that parallel tests rarely choose the same port.
     """
     ports, tries = [], 0
     while len(ports) < count:
@@ -67,7 +67,7 @@ def until(what, condition, limit_s=60.0):
         if held:
             return held
         if time.monotonic() > deadline:
-            raise AssertionError("waited in vain: " + (what() if callable(what) else what))
+            raise AssertionError("timed out: " + (what() if callable(what) else what))
         time.sleep(0.01)
 
 
@@ -80,7 +80,7 @@ def dies_with_parent(arguments):
 
 
 def alive(pid):
-    """Whether a process is there and has not ended."""
+    """Returns whether a process exists and has not ended."""
     try:
         with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
             return f.read().rsplit(")", 1)[1].split()[0] != "Z"
@@ -95,7 +95,7 @@ def children(pid, name):
 
 
 def run(arguments, environment=None, limit_s=60.0, **keywords):
-    """A program's CompletedProcess, with its output as text. It sees no TF_CONFIG but one that is given."""
+    """A program's CompletedProcess, with its output as text. It sees a TF_CONFIG only if `environment` has one."""
     inherited = {k: v for k, v in os.environ.items() if k != "TF_CONFIG"}
     keywords.setdefault("stdin", None if "input" in keywords else subprocess.DEVNULL)
     return subprocess.run(dies_with_parent(arguments), capture_output=True, text=True, errors="replace", check=False,
@@ -103,7 +103,7 @@ def run(arguments, environment=None, limit_s=60.0, **keywords):
 
 
 class Directory(contextlib.AbstractContextManager):
-    """A new directory that goes with the context."""
+    """A new directory that is removed with the context."""
 
     def __init__(self):
         self.path = tempfile.mkdtemp(prefix="cohort-test.")
@@ -116,7 +116,7 @@ class Directory(contextlib.AbstractContextManager):
 
 
 class DirectoryTestCase(unittest.TestCase):
-    """Tests that have a directory each."""
+    """A test case with a directory of its own."""
 
     def setUp(self):
         self.directory = self.enterContext(Directory())
@@ -176,7 +176,7 @@ class RealCluster(contextlib.AbstractContextManager):
             self.start("worker", index)
 
     def start_listening(self, role, index=0, arguments=()):
-        """Starts a task and waits until it listens; another port where somebody was quicker."""
+        """Starts a task and waits until it listens; tries another port if the first one is taken."""
         for _ in range(5):
             self.start(role, index, arguments)
             until(lambda: self.text(role, index), lambda: not self.running(role, index) or
@@ -192,7 +192,7 @@ class RealCluster(contextlib.AbstractContextManager):
         return self.processes[role, index].poll() is None
 
     def wait(self, role, index=0, limit_s=60.0):
-        """A task's exit code; AssertionError with its log when it does not end."""
+        """A task's exit code; AssertionError with its log if it does not end."""
         try:
             return self.processes[role, index].wait(timeout=limit_s * SCALE)
         except subprocess.TimeoutExpired:

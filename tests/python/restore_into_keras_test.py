@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The weights of a checkpoint go back into the Keras model that the job describes."""
+"""Restores the weights of a checkpoint into the Keras model that the job describes."""
 import os
 import re
 import unittest
@@ -28,8 +28,8 @@ class RestoreIntoKeras(unittest.TestCase):
         prediction = model.predict(np.array([[1, 4, 6]]), verbose=0)
         np.testing.assert_allclose(prediction, [[expected]], rtol=1e-5)
 
-    def test_what_the_readme_shows_answers_as_the_job_learned(self):
-        with open(os.path.join(real_cluster.SOURCE, "README.md"), encoding="utf-8") as f:
+    def test_what_docs_checkpoints_shows_predicts_what_the_job_learned(self):
+        with open(os.path.join(real_cluster.SOURCE, "docs", "checkpoints.md"), encoding="utf-8") as f:
             code, = re.findall(r"^```python\n(.*?)^```$", f.read(), re.M | re.S)
         with real_cluster.Directory() as directory:
             ran = real_cluster.LocalRun(os.path.join(directory, "run"),

@@ -1,4 +1,4 @@
-"""A client of Cohort's services made from proto/ with grpcio-tools: what anybody can do in any language.
+"""A client of Cohort's services made from proto/ with grpcio-tools: any language could do the same.
 
     stubs = wire.generate(directory)
     chief = wire.Stream(stubs, address, "Control")
@@ -81,7 +81,7 @@ class Chief:
             job=job, chief_incarnation=7, expected=stubs.TaskId(type="ps", index=index))).hello
 
     def ask(self, **body):
-        """Sends one message and returns its answer; AssertionError where that is an error."""
+        """Sends one message and returns its answer; AssertionError if that is an error."""
         self._request += 1
         answer = self._stream.ask(self._stubs.ChiefToPs(generation=self.generation, request=self._request,
                                                         **body))
@@ -94,7 +94,7 @@ class Chief:
         return list(answer.assigned.tablets)
 
     def settle(self, watermark):
-        """Every closure below is settled; returns when the server has heard it."""
+        """Settles every closure below `watermark`; returns when the server has received it."""
         self._stream.send(self._stubs.ChiefToPs(
             generation=self.generation, watermark=self._stubs.AdvanceWatermark(settled_watermark=watermark)))
         self.ask(ping=self._stubs.Ping())

@@ -6,7 +6,7 @@
 //
 //   1. variables, a step function and a dataset on every worker;
 //   2. epochs of Schedule and Join, the losses by Fetch;
-//   3. an error: a step that cannot run is raised once, by Join, and the loop goes on;
+//   3. an error: a step that cannot run is raised once, by Join, and the loop continues;
 //   4. the trained values.
 #include <cstdio>
 #include <cstdlib>
@@ -54,7 +54,7 @@ absl::Status RaiseAndRecover(ClusterCoordinator* coordinator, StepFunction step,
   std::printf("raised once: %s\n", std::string(raised.message()).c_str());
   COHORT_RETURN_IF_ERROR(coordinator->Join());  // nothing is left of it
   COHORT_RETURN_IF_ERROR(TrainEpoch(coordinator, step, dataset, 1).status());
-  std::printf("and the loop goes on\n");
+  std::printf("and the loop continues\n");
   return absl::OkStatus();
 }
 

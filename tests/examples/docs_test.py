@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Compares the tables of docs/ with the programs: exit codes, flags and metrics, in both directions."""
+import os
+import re
+import unittest
+import urllib.request
+
+import real_cluster
+from real_cluster import SOURCE, Directory, RealCluster, program, run, until
+
+DAEMONS = ("cohort-chief", "cohort-worker", "cohort-ps", "cohort-evaluator")
+COMMANDS = ("local", "check", "inspect", "evaluate")
+
+
+def read(*path):
+    with open(os.path.join(SOURCE, *path), encoding="utf-8") as f:
+        return f.read()
+
+
+def section(page, heading):
+    """The text below a heading of a page, up to the next heading of any level."""
+    found = re.findall(r"^#+ %s$\n(.*?)(?=^#|\Z)" % re.escape(heading), page, re.M | re.S)
+    assert len(found) == 1, (heading, len(found))
+    return found[0]
+
+
+def rows(text):
+    """The rows of the table in a text, as lists of cells without backquotes; without its head."""
+    lines = [line for line in text.split("\n") if line.startswith("|")]
+    return [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+class ExitCodes(unittest.TestCase):
+    def test_the_table_has_the_codes_of_the_header(self):
+        body = re.search(r"enum class ExitCode : int \{(.*?)\};", read("common", "base", "exit_code.h"), re.S)
+        declared = {(number, name) for name, number in re.findall(r"\b(k\w+) = (\d+)", body.group(1))}
+        documented = {(cells[0], cells[1]) for cells in rows(section(read("docs", "failures.md"), "Exit codes"))}
+        self.assertEqual(documented, declared)
+
+
+class Flags(unittest.TestCase):
+    # A flag that `--help` lists, and its default: "  --ps_timeout_s FLOAT=20  seconds ...".
+    FLAG = re.compile(r"^ +(?:-\w,)?--(\w+)(?: [A-Z]+(?:=(\S+))?)?", re.M)
+    # `fresh_id`, `missed_s` and `chief_end_s` are being deleted.
+    UNDOCUMENTED = {"help", "version", "fresh_id", "missed_s", "chief_end_s"}
+
+    def documented(self, *headings):
+        page = read("docs", "cluster.md")
+        return {cells[0].removeprefix("--"): cells[1] for heading in headings
+                for cells in rows(section(page, heading))}
+
+    def served(self, *command):
+        done = run([program(command[0]), *command[1:], "--help"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return {name: default for name, default in self.FLAG.findall(done.stdout) if name not in self.UNDOCUMENTED}
+
+    def check(self, documented, served):
+        self.assertEqual(sorted(documented), sorted(served))
+        for name, default in served.items():
+            if default and default != "[]":
+                self.assertEqual(documented[name], default, "--" + name)
+
+    def test_every_daemon_has_the_flags_of_its_table(self):
+        for daemon in DAEMONS:
+            with self.subTest(daemon):
+                self.check(self.documented("All daemons", daemon), self.served(daemon))
+
+    def test_every_command_has_the_flags_of_its_table(self):
+        for command in COMMANDS:
+            with self.subTest(command):
+                self.check(self.documented("cohort " + command), self.served("cohort", command))
+
+    def test_cohort_run_takes_the_flags_of_all_daemons(self):
+        self.assertEqual(sorted(self.documented("All daemons", *DAEMONS)), sorted(self.served("cohort", "run")))
+
+
+class Metrics(unittest.TestCase):
+    """A real cluster that trains; every daemon serves what its table lists, and nothing else."""
+
+    def documented(self, daemon):
+        return {tuple(cells[:3]) for cells in rows(section(read("docs", "metrics.md"), daemon))}
+
+    def served(self, cluster, role):
+        port = re.search(r"admin_port=(\d+)", cluster.text(role)).group(1)
+        with urllib.request.urlopen("http://127.0.0.1:%s/metrics" % port, timeout=10) as answer:
+            text = answer.read().decode()
+        found = set()
+        for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M):
+            sample = re.search(r"^%s(?:_sum)?(?:\{(.*?)\})? " % name, text, re.M)
+            labels = re.findall(r'(\w+)="', sample.group(1) or "")
+            found.add((name, kind, ", ".join(labels)))
+        return found
+
+    def test_every_daemon_serves_the_metrics_of_its_table(self):
+        with Directory() as directory, RealCluster(directory, ps=1, workers=1) as cluster:
+            job = os.path.join(directory, "job.yaml")
+            with open(job, "w", encoding="utf-8") as f:
+                f.write(read("deploy", "examples", "recommender.yaml").replace("epochs: 4", "epochs: 100000"))
+            checkpoints = os.path.join(directory, "checkpoints")
+            admin = ["--admin_port", "0"]
+            cluster.start_listening("ps", arguments=admin)
+            cluster.start_listening("worker", arguments=admin)
+            cluster.start("chief", 0, [*admin, "--checkpoint_dir", checkpoints, "--log_dir", directory + "/logs", job])
+            cluster.start("evaluator", 0, [*admin, "--checkpoint_dir", checkpoints])
+            until("no checkpoint", lambda: os.path.isdir(checkpoints) and
+                  any(name.startswith("ckpt-") for name in os.listdir(checkpoints)))
+            for daemon in DAEMONS:
+                role = daemon.removeprefix("cohort-")
+                until(lambda role=role: cluster.text(role),
+                      lambda role=role: "admin_port=" in cluster.text(role))
+                with self.subTest(daemon):
+                    self.assertEqual(sorted(self.documented(daemon)), sorted(self.served(cluster, role)))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
