@@ -13,6 +13,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/data/fingerprint.h"
 #include "common/graph/program_proto.h"
+#include "common/placement/message_size.h"
 #include "common/rpc/stream/frame_codec.h"
 
 namespace cohort {
@@ -178,6 +179,8 @@ absl::StatusOr<StepFunction> ClusterCoordinator::Impl::RegisterStep(const Progra
   ProgramToProto(program, &proto);
   std::string fingerprint = Fingerprint(program);
   MutexLock lock(&mu_);
+  COHORT_RETURN_IF_ERROR(CheckMessageSizes(layout_, {&program, 1}));
+  programs_.push_back(program);
   return StepFunction{core_->AddProgram(std::move(fingerprint), std::move(proto))};
 }
 
