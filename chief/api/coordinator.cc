@@ -188,7 +188,7 @@ absl::StatusOr<PerWorkerDataset> ClusterCoordinator::Impl::CreatePerWorkerDatase
     const v1::DatasetSpec& spec, const DatasetOptions& options) {
   if (options.batch_size == 0) return InvalidArgument("a dataset needs a batch size");
   v1::CreateResource resource;
-  *resource.mutable_dataset() = WhatIsRead(spec);
+  *resource.mutable_dataset() = BatchDefiningPart(spec);
   resource.set_visitation(options.exactly_once ? v1::EXACTLY_ONCE : v1::INDEPENDENT);
   resource.set_seed(options.seed);
   resource.set_batch_size(options.batch_size);
