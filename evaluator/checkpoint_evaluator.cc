@@ -21,12 +21,13 @@ absl::Status CheckData(const Dataset& validation, const v1::Manifest& manifest,
                                               {manifest.validation_data(), "at the chief"});
   if (difference.empty()) return absl::OkStatus();
   return InvalidArgument(
-      "data.validation: {}; give the evaluator the chief's files (COHORT_DATA_DIR is {} here)",
+      "data.validation: {}; give the evaluator the files of the chief (COHORT_DATA_DIR is {} "
+      "here)",
       difference, options.data_dir.empty() ? "not set" : options.data_dir);
 }
 
-// NotFound and DataLoss say that the checkpoint is at fault: a data file that is not there is not
-// its fault. The exit code stays.
+// NotFound and DataLoss blame the checkpoint. For a missing or torn data file this function changes
+// the code and keeps the exit code.
 absl::Status NotOfCheckpoint(const absl::Status& status) {
   if (!absl::IsNotFound(status) && !absl::IsDataLoss(status)) return status;
   return WithExitCode(FailedPrecondition("{}", std::string(status.message())), ExitCodeOf(status));

@@ -22,10 +22,9 @@ class JobSpec;
 class Manifest;
 }  // namespace v1
 
-// Evaluates checkpoints in this process: the job is read out of the manifest, its model is built
-// again, the weights are restored whatever their layout was, and every example of the validation
-// set is read once. What the checkpoints of one job have in common (the data, the compiled program)
-// is kept from one to the next. One thread.
+// Evaluates checkpoints in this process. It reads the job from the manifest, rebuilds the model,
+// restores the weights from any layout, and reads every example of the validation set once. It
+// keeps the parts that checkpoints of one job share (the data, the compiled program). One thread.
 class CheckpointEvaluator {
  public:
   struct Options {
@@ -35,22 +34,22 @@ class CheckpointEvaluator {
   struct Evaluation {
     MetricsRecord record;  // set "validation", kind "checkpoint"
     uint64_t examples = 0;
-    bool finished = false;  // it is the job's last checkpoint
+    bool finished = false;  // this is the last checkpoint of the job
   };
 
   explicit CheckpointEvaluator(const Options& options);
   ~CheckpointEvaluator();
 
-  // `manifest`: path of manifest.json or its directory. Errors: NotFound and DataLoss only where
-  // the checkpoint itself is gone or torn; those of Dataset and BuildModel; FailedPrecondition
-  // where a data file is not there or torn (with the exit code of that), or the job has no
-  // validation set; InvalidArgument where its records are not those that the chief has read.
+  // `manifest`: path of manifest.json or its directory. Errors: NotFound and DataLoss only if the
+  // checkpoint itself is missing or torn; those of Dataset and BuildModel; FailedPrecondition if a
+  // data file is missing or torn (with its exit code), or if the job has no validation set;
+  // InvalidArgument if the records differ from those that the chief has read.
   absl::StatusOr<Evaluation> Evaluate(const std::string& manifest);
 
  private:
-  // What only depends on the job.
+  // The parts that depend only on the job.
   struct Job {
-    std::string key;  // two jobs are the same when it is
+    std::string key;  // equal for equal jobs
     std::shared_ptr<const Dataset> dataset;
     std::unique_ptr<BatchReader> reader;
     uint32_t batch_size = 0;

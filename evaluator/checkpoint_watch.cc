@@ -12,7 +12,7 @@ namespace cohort {
 absl::StatusOr<std::unique_ptr<CheckpointWatch>> CheckpointWatch::Open(const Options& options) {
   std::unique_ptr<CheckpointWatch> watch(new CheckpointWatch(options));
   if (options.done_file.empty()) return watch;
-  // First: a FIFO in its place is refused there, and would be waited for by whoever reads it.
+  // Open it first: this refuses a FIFO, on which a read would wait.
   COHORT_ASSIGN_OR_RETURN(watch->file_, AppendFile::Open(options.done_file));
   std::ifstream lines(options.done_file);
   for (std::string name; std::getline(lines, name);) watch->done_.insert(name);

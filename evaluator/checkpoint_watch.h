@@ -13,25 +13,24 @@
 
 namespace cohort {
 
-// Which checkpoints of a directory are still to be looked at. What was done is remembered in a
-// file, one checkpoint's name per line, so that an evaluator that is started again goes on where it
-// was.
+// Finds the checkpoints of a directory that are not evaluated yet. It stores the names of evaluated
+// ones in a file, one per line, so that a restarted evaluator continues there.
 class CheckpointWatch {
  public:
   struct Options {
     std::string directory;
-    bool latest_only = false;  // older ones that were not looked at in time are passed over
-    std::string done_file;     // ""; nothing is remembered beyond this process
+    bool latest_only = false;  // skip all but the newest checkpoint
+    std::string done_file;     // "": nothing is stored
   };
 
   // Reads the file. Errors: those of AppendFile.
   static absl::StatusOr<std::unique_ptr<CheckpointWatch>> Open(const Options& options);
 
-  // The next one to evaluate, oldest first; nullopt where there is none now.
+  // Returns the next checkpoint to evaluate, the oldest first; nullopt if there is none now.
   absl::StatusOr<std::optional<CheckpointEntry>> Next();
-  // It is evaluated, or cannot be: it never comes again.
+  // Records that a checkpoint is evaluated, or cannot be: Next never returns it again.
   absl::Status Done(const CheckpointEntry& entry);
-  // Whether the newest checkpoint is the job's last, and was looked at.
+  // Returns true if the newest checkpoint is the last one of the job, and Done was called for it.
   bool finished() const;
 
  private:

@@ -25,7 +25,7 @@ std::string WaitsIn(const std::string& directory) {
   return fmt::format("waiting for a checkpoint ({})", directory);
 }
 
-// Whether only this checkpoint is at fault: it is torn, or was deleted meanwhile.
+// Returns true if only this checkpoint is at fault: it is torn, or was deleted meanwhile.
 bool BlamesCheckpoint(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsNotFound(status);
 }
@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(Options options) {
 
 int Evaluator::admin_port() const { return admin_ == nullptr ? -1 : admin_->port(); }
 
-void Evaluator::Does(std::string what) {
+void Evaluator::SetActivity(std::string what) {
   MutexLock lock(&mu_);
   if (what == doing_) return;
   doing_ = std::move(what);
@@ -101,7 +101,7 @@ absl::StatusOr<std::optional<CheckpointEntry>> Evaluator::Choose() {
             options_.log->Failure(LogLevel::kWarning, "checkpoint_refused", Annotate(why, path));
           }));
   if (!newest.has_value()) {
-    return NotFound("there is no whole checkpoint in {}", options_.checkpoint_dir);
+    return NotFound("there is no complete checkpoint in {}", options_.checkpoint_dir);
   }
   return newest;
 }
@@ -112,13 +112,13 @@ absl::StatusOr<bool> Evaluator::Poll() {
     done_ = watch_->finished();
     if (done_) return false;
     waiting_.Expect("a checkpoint", options_.checkpoint_dir);
-    Does(WaitsIn(options_.checkpoint_dir));
+    SetActivity(WaitsIn(options_.checkpoint_dir));
     if (const auto line = waiting_.Tick()) options_.log->Info("waiting", {{"for", *line}});
     COHORT_RETURN_IF_ERROR(waiting_.CheckDeadline());
     return false;
   }
   waiting_.Arrived("a checkpoint");
-  Does(fmt::format("evaluating {}", entry->id.ToString()));
+  SetActivity(fmt::format("evaluating {}", entry->id.ToString()));
   const auto evaluation = evaluator_.Evaluate(entry->manifest);
   if (!evaluation.ok()) {
     if (options_.once || !BlamesCheckpoint(evaluation.status())) return evaluation.status();
@@ -157,7 +157,7 @@ absl::Status Evaluator::Report(const CheckpointEntry& entry,
                                    {"seconds", evaluation.record.seconds}});
   if (options_.print) {
     const absl::Status printed = options_.print(ToJsonLine(evaluation.record, clock_.UnixMicros()));
-    // Beside files that have the figures it is for whoever looks on.
+    // With a log directory the printed line is only a copy.
     if (options_.once || reporter_ == nullptr) COHORT_RETURN_IF_ERROR(printed);
   }
   return reporter_ == nullptr ? absl::OkStatus() : reporter_->Report(evaluation.record);

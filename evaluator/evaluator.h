@@ -27,22 +27,22 @@ class SignalWaiter;
 struct EvaluatorFlags;
 struct RoleContext;
 
-// An evaluator as a whole. It reads a checkpoint directory and never dials the cluster. One thread,
-// beside those of its admin port.
+// A complete evaluator. It reads a checkpoint directory and never dials the cluster. It uses one
+// thread, beside those of its admin port.
 class Evaluator {
  public:
   struct Options {
     std::string checkpoint_dir;
-    std::string log_dir;  // "": only printed
+    std::string log_dir;  // "": results are only printed
     std::string data_dir;
     std::string admin_address;  // "": no admin port
     std::shared_ptr<const Security> security = Security::LoopbackOnly();
     int threads = 1;
     bool latest_only = false;
-    bool once = false;                 // the newest valid checkpoint, whatever was evaluated before
+    bool once = false;                 // the newest valid checkpoint, evaluated already or not
     uint64_t max_evaluations = 0;      // 0: no limit
     Duration wait = Duration::zero();  // zero: no deadline
-    Logger* log = nullptr;             // outlives it
+    Logger* log = nullptr;             // outlives the evaluator
     std::function<absl::Status(std::string_view line)> print;  // one JSON line per evaluation
   };
 
@@ -50,11 +50,11 @@ class Evaluator {
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(Options options);
   ~Evaluator();
 
-  // Evaluates at most one checkpoint. True: it did, or passed over one that cannot be read; look
-  // again at once. Errors: what makes evaluating impossible (no validation set, no data, a full
-  // disk), and DeadlineExceeded when no checkpoint came for `wait`.
+  // Evaluates at most one checkpoint. Returns true if it did, or skipped one that it cannot read:
+  // the caller should call again at once. Errors: those that make evaluation impossible (no
+  // validation set, no data, a full disk), and DeadlineExceeded if no checkpoint came for `wait`.
   absl::StatusOr<bool> Poll();
-  // Nothing more will be evaluated: enough were, or the job's last checkpoint was.
+  // Returns true when max_evaluations, or the last checkpoint of the job, is reached.
   bool done() const { return done_; }
   int admin_port() const;  // -1: none
 
@@ -64,9 +64,9 @@ class Evaluator {
   absl::Status Report(const CheckpointEntry& entry,
                       const CheckpointEvaluator::Evaluation& evaluation);
 
-  // What /statusz says: what it does, and since when; what the last evaluation came to.
+  // Returns the text of /statusz: the current activity, its duration, and the last evaluation.
   std::string StatusText() const;
-  void Does(std::string what);
+  void SetActivity(std::string what);
 
   const Options options_;
   RealClock clock_;
@@ -90,7 +90,7 @@ class Evaluator {
 Evaluator::Options MakeEvaluatorOptions(const EvaluatorFlags& flags, const RoleContext& context,
                                         const char* data_dir);
 
-// Polls until it is done, or a signal. Returns the exit code.
+// Polls until the evaluator is done or a signal arrives. Returns the exit code.
 absl::StatusOr<int> RunUntilEnd(Evaluator* evaluator, SignalWaiter* signals, Duration poll);
 
 }  // namespace cohort

@@ -8,7 +8,7 @@ namespace cohort {
 
 absl::Status CheckEvaluatorFlags(const EvaluatorFlags& flags) {
   if (!(flags.poll_s > 0)) {
-    return WithExitCode(InvalidArgument("--poll_s: {} is not more than 0 seconds", flags.poll_s),
+    return WithExitCode(InvalidArgument("--poll_s: {} must be more than 0 seconds", flags.poll_s),
                         ExitCode::kUsage);
   }
   return absl::OkStatus();
@@ -18,18 +18,19 @@ void AddEvaluatorFlags(FlagSet* flags, EvaluatorFlags* out) {
   AddRoleFlags(flags, &out->role);
   flags->Add("checkpoint_dir", &out->checkpoint_dir, "directory where the job's checkpoints are");
   flags->Add("log_dir", &out->log_dir,
-             "directory of metrics.jsonl and TensorBoard files; empty: figures are only printed");
+             "directory of metrics.jsonl and TensorBoard files; empty: results are only printed");
   flags->Add("data_dir", &out->data_dir,
-             "directory where relative paths of datasets start (default: $COHORT_DATA_DIR)");
+             "base directory of relative dataset paths (default: $COHORT_DATA_DIR)");
   flags->Add("latest_only", &out->latest_only, "skip all but the newest checkpoint");
   flags->Add("once", &out->once,
-             "evaluate the newest checkpoint, or the one that --checkpoint_dir is, then end");
-  flags->Add("max_evaluations", &out->max_evaluations, "end after so many; 0: with the job");
-  flags->AddSeconds("poll_s", &out->poll_s, "seconds between two looks at the directory");
+             "evaluate the newest checkpoint (or --checkpoint_dir itself, if it is one), then end");
+  flags->Add("max_evaluations", &out->max_evaluations,
+             "number of evaluations after which this task ends; 0: it ends with the job");
+  flags->AddSeconds("poll_s", &out->poll_s, "seconds between two scans of the directory");
   flags->AddSeconds(
       "wait_s", &out->wait_s,
-      "seconds without a new checkpoint after which this task ends; 0: it waits for ever, and says "
-      "so, for the first one may take hours");
+      "seconds without a new checkpoint after which this task ends; 0: it waits forever, because "
+      "the first one may take hours");
 }
 
 }  // namespace cohort

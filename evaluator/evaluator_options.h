@@ -16,16 +16,16 @@ class FlagSet;
 struct EvaluatorFlags {
   RoleFlags role;
   std::string checkpoint_dir;
-  std::string log_dir;  // "": figures are only printed
+  std::string log_dir;  // "": results are only printed
   std::string data_dir;
   bool latest_only = false;
   bool once = false;
   uint64_t max_evaluations = 0;  // 0: no limit
   double poll_s = 1;
-  double wait_s = 0;  // without a new checkpoint for so long it ends; 0: never
+  double wait_s = 0;  // how long the task waits for a new checkpoint; 0: forever
 };
 
-// Errors: InvalidArgument (exit 64) for a value that makes no sense.
+// Errors: InvalidArgument (exit 64) for an invalid value.
 absl::Status CheckEvaluatorFlags(const EvaluatorFlags& flags);
 
 void AddEvaluatorFlags(FlagSet* flags, EvaluatorFlags* out);

@@ -211,7 +211,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK(late->done());
 }
 
-TEST_CASE_METHOD(Fixture, "only the newest, only so many, only once") {
+TEST_CASE_METHOD(Fixture, "only the newest, a limited number, only once") {
   Write(1, 0);
   Write(2, 0);
   Write(3, 0);
@@ -241,7 +241,7 @@ TEST_CASE_METHOD(Fixture, "only the newest, only so many, only once") {
   }
 }
 
-// What the admin port says of what the task does.
+// The status page of the admin port.
 std::string StatusPage(int port) {
   const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in name = {};
@@ -260,7 +260,7 @@ std::string StatusPage(int port) {
   return page;
 }
 
-TEST_CASE_METHOD(Fixture, "its page says what it does, and what the last checkpoint came to") {
+TEST_CASE_METHOD(Fixture, "the status page shows the activity and the last evaluation") {
   CHECK(Create(Options())->admin_port() == -1);
   Evaluator::Options options = Options();
   options.admin_address = "127.0.0.1:0";
@@ -316,7 +316,7 @@ TEST_CASE_METHOD(Fixture, "what cannot be evaluated") {
     Write(1, 0);
     CHECK(absl::IsFailedPrecondition(Create(options)->Poll().status()));
   }
-  SECTION("a data file that is not there is not the checkpoint's fault") {
+  SECTION("a missing data file is not the fault of the checkpoint") {
     v1::CsvSource* csv = spec.mutable_data()->mutable_validation()->mutable_csv();
     csv->set_path(directory / "none.csv");
     Write(1, 0);

@@ -119,8 +119,10 @@ absl::Status DataStream::KeepPart(Message* message) {
     kept_bytes_ += message->held_bytes();
   }
   const size_t bytes = kept_bytes_ + assembler_.bytes();
-  if (bytes > max_request_bytes_) {
-    return ResourceExhausted("a request that takes more than {} bytes", max_request_bytes_);
+  // Add has limited the payload. It is held at most twice: as received, and copied into one piece.
+  if (bytes > max_request_bytes_ + 2 * request_bytes_) {
+    return ResourceExhausted("a request that takes more than {} bytes beside its payload",
+                             max_request_bytes_);
   }
   if (!held_.Hold(bytes)) {
     return ResourceExhausted(

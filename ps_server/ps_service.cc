@@ -2,10 +2,17 @@
 
 #include <utility>
 
+#include "common/rpc/stream/transport_options.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/data_stream.h"
+#include "ps_server/response_chunks.h"
 
 namespace cohort {
+
+// The chief refuses programs beyond these limits, so that a step never breaks its stream.
+static_assert(kMaxPullBytes < TransportOptions().max_queued_bytes);
+static_assert(kMaxUncutBytes + PushPullDecoder::kMaxHeaderBytes + kResponseChunkBytes <
+              TransportOptions().max_frame_bytes);
 
 void PsService::Send(Adoption::Connection connection, const v1::PsToChief& message) {
   chiefs_.Send(connection, message);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/placement/message_size.h"
 #include "common/rpc/push_pull/push_pull_codec.h"
 #include "common/rpc/stream/chief_streams.h"
 #include "common/rpc/stream/stream_server.h"
@@ -20,8 +21,9 @@ namespace cohort {
 class PsService : public ChiefSink {
  public:
   struct Options {
-    // Bytes of one request over several messages at most.
-    size_t max_request_bytes = size_t{2} << 30;
+    // Limits the payload of one request over all of its messages. The chief refuses programs that
+    // need more.
+    size_t max_request_bytes = kMaxPushBytes;
     // Of all requests together of which the end has not come.
     size_t max_held_bytes = size_t{8} << 30;
     // How long one of them may wait for its next message while others lack memory.

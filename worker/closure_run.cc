@@ -30,11 +30,11 @@ void ClosureRun::AddPush(const PushOutcome& outcome) {
   result_.set_max_staleness(std::max(result_.max_staleness(), outcome.max_staleness));
 }
 
-absl::Status ClosureRun::CheckTaken() const {
+absl::Status ClosureRun::CheckNoneRefused() const {
   if (settled_ == 0) return absl::OkStatus();
   return Internal(
-      "{} pushes of it were refused as settled, and may not have been applied: a parameter server "
-      "counts the closure as done before the chief does",
+      "parameter servers refused {} of its pushes as settled and may not have applied them: a "
+      "server counts the closure as done before the chief does",
       settled_);
 }
 

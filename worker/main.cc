@@ -1,4 +1,4 @@
-// cohort-worker: a worker. TF_CONFIG says which task of which cluster it is.
+// cohort-worker: a worker. TF_CONFIG defines its task and its cluster.
 #include <cstdlib>
 
 #include "common/base/exit_code.h"
@@ -27,8 +27,7 @@ absl::StatusOr<int> Run(const WorkerFlags& flags) {
                                   {"own_core", context.own_core},
                                   {"incarnation", context.incarnation}});
   const auto grace = std::chrono::milliseconds(static_cast<int64_t>(flags.drain_timeout_s * 1000));
-  // A tick is also the longest that a finished closure's result may wait behind a step that takes
-  // long.
+  // A tick is also the longest time that a result may wait while a long step runs.
   return RunUntilEnd(server.get(), signals.get(), context.log.get(),
                      {.program = "cohort-worker", .role = "worker", .grace_after_signal = grace});
 }

@@ -16,7 +16,7 @@ absl::Status CheckData(const Dataset& dataset, const v1::DataFingerprint& wanted
       DifferenceOf({dataset.fingerprint(), "here"}, {wanted, "at the chief"});
   if (difference.empty()) return absl::OkStatus();
   return InvalidArgument(
-      "{}; give every task the same files (COHORT_DATA_DIR is {} here) and start the job again",
+      "{}; give every task the same files (COHORT_DATA_DIR is {} here) and restart the job",
       difference, options.data_dir.empty() ? "not set" : options.data_dir);
 }
 
@@ -34,7 +34,7 @@ absl::Status Resources::Create(const v1::CreateResource& spec) {
         old != resources_.end() && old->second.opened == resource.opened) {
       resource.dataset = old->second.dataset;
     }
-    if (resource.dataset == nullptr || !check().ok()) {  // the files may be others by now
+    if (resource.dataset == nullptr || !check().ok()) {  // the files may have been replaced
       COHORT_ASSIGN_OR_RETURN(resource.dataset, Dataset::Open(spec.dataset(), options_));
       COHORT_RETURN_IF_ERROR(check());
     }
@@ -61,7 +61,8 @@ absl::Status Resources::Create(const v1::CreateResource& spec) {
 }
 
 absl::StatusOr<const BatchReader::Batch*> Resources::Next(const std::string& name,
-                                                          const v1::Lease* lease, ReadTo* read) {
+                                                          const v1::Lease* lease,
+                                                          ReadPosition* read) {
   const auto it = resources_.find(name);
   if (it == resources_.end()) return NotFound("resource '{}' was not made on this worker", name);
   Resource& resource = it->second;

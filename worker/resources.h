@@ -9,7 +9,7 @@
 #include <string>
 
 #include "common/data/dataset.h"
-#include "worker/read_to.h"
+#include "worker/read_position.h"
 
 namespace cohort {
 
@@ -18,38 +18,39 @@ class CreateResource;
 class Lease;
 }  // namespace v1
 
-// The per-worker resources of the step thread: datasets that this worker has its own copy of, by
-// name.
+// The per-worker resources of the step thread, by name: datasets of which each worker has its own
+// copy.
 class Resources {
  public:
   explicit Resources(const DataOptions& options) : options_(options) {}
 
-  // Opens the dataset and a reader of it, which begins where the spec says; replaces one of the
-  // same name, whose dataset it uses again where that is the same. Errors: those of Dataset::Open
-  // and BatchReader, annotated with the name; InvalidArgument where its data are not those of the
-  // spec.
+  // Opens the dataset and a reader, which begins at the position of the spec. Replaces a resource
+  // of the same name and reuses its dataset if that is the same. Errors: those of Dataset::Open
+  // and BatchReader, annotated with the name; InvalidArgument if the data differ from the data
+  // that the chief has read.
   absl::Status Create(const v1::CreateResource& spec);
   void Clear() { resources_.clear(); }
 
-  // The next batch (`lease` null: visitation independent) or that of a lease. It stays as it is
-  // until the next but one of the same resource. Errors: NotFound (no such resource), OutOfRange
-  // (the end of an independent dataset), InvalidArgument (a lease where none is used, or the other
-  // way round). `read`: where an independent reader is then; its resource is the caller's.
+  // Returns the batch of a lease or, if `lease` is null (visitation independent), the next batch.
+  // The batch stays valid for one more call for the same resource. Sets timeline and batches of
+  // `read` to the position of an independent reader. Errors: NotFound (no such resource),
+  // OutOfRange (the end of an independent dataset), InvalidArgument (a lease for an independent
+  // reader, or no lease for a leased one).
   absl::StatusOr<const BatchReader::Batch*> Next(const std::string& name, const v1::Lease* lease,
-                                                 ReadTo* read);
+                                                 ReadPosition* read);
 
-  // A lease that will be read, after those announced before. Unknown names are ignored.
+  // Announces a lease that will be read after those announced before. Ignores unknown names.
   void Announce(const std::string& name, const v1::Lease& lease);
 
  private:
   struct Resource {
-    std::string opened;  // the spec of the dataset, as bytes
+    std::string opened;  // the serialized spec of the dataset
     std::shared_ptr<const Dataset> dataset;
     std::unique_ptr<BatchReader> reader;
     uint64_t timeline = 0;
-    uint64_t read = 0;  // batches: how far an independent reader has come
+    uint64_t read = 0;  // batches that an independent reader has returned
     bool leased = false;
-    // Two, so that the reader may write one while a program still refers to the other.
+    // Two batches: the reader may write one while a program still refers to the other.
     BatchReader::Batch batches[2];
     int turn = 0;
   };

@@ -22,7 +22,7 @@ v1::CreateResource Csv() {
   return resource;
 }
 
-TEST_CASE("a reader that is made again begins elsewhere in the dataset that is open") {
+TEST_CASE("a recreated reader begins elsewhere in the open dataset") {
   const testing::TestDirectory directory;
   const std::string path = directory.Write("numbers.csv", "x\n0\n1\n2\n3\n4\n");
   v1::CreateResource spec;
@@ -33,7 +33,7 @@ TEST_CASE("a reader that is made again begins elsewhere in the dataset that is o
   spec.mutable_dataset()->mutable_csv()->set_path(path);
   Resources resources{DataOptions{}};
   const auto next = [&](uint64_t timeline, uint64_t batches) {
-    ReadTo read;
+    ReadPosition read;
     const auto batch = resources.Next("train", nullptr, &read);
     INFO(batch.status());
     REQUIRE(batch.ok());
@@ -54,7 +54,7 @@ TEST_CASE("a reader that is made again begins elsewhere in the dataset that is o
   CHECK(next(2, 5) == 2);  // the second batch of the second epoch
   CHECK(next(2, 6) == 4);
   CHECK(next(2, 7) == 0);
-  // Another dataset is opened anew.
+  // Another dataset is opened.
   spec.mutable_dataset()->set_take(3);
   CHECK(absl::IsNotFound(resources.Create(spec)));
   resources.Clear();

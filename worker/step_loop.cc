@@ -26,7 +26,7 @@ StepMetrics::StepMetrics(MetricsRegistry* registry)
                                    "Push sections that a tablet applied")),
       duplicates(registry->AddCounter("cohort_worker_pushes_duplicate_total",
                                       "Push sections that a tablet had applied before")),
-      waits(registry->AddCounter("cohort_worker_waits_total", "Sleeps for want of work")),
+      waits(registry->AddCounter("cohort_worker_waits_total", "Sleeps because there was no work")),
       exchange_seconds(registry->AddHistogram("cohort_worker_exchange_seconds",
                                               "Time of one push and pull with all servers",
                                               ExponentialBounds(20e-6, 2, 16))),
@@ -123,7 +123,7 @@ void StepLoop::RunClosure(const Work& work) {
     pending_->last = true;  // the closure ends when the push is acknowledged
     return;
   }
-  // An earlier step's push is still to be sent where only this step failed.
+  // If only this step failed, the push of an earlier step must still be sent.
   if (is_pending && !core_->ShouldStop(work.closure->id())) {
     if (absl::Status pushed = PushPending(); !pushed.ok()) status = std::move(pushed);
   } else if (is_pending) {
@@ -149,7 +149,7 @@ absl::Status StepLoop::RunStep(const std::shared_ptr<ClosureRun>& run, Compiled*
   COHORT_RETURN_IF_ERROR(Bind(run.get(), program, ordinal));
   if (pending_.has_value() && pending_->program == program &&
       std::exchange(pending_->prepared, true)) {
-    // The step between was given up after its Prepare: a second one would write over the push.
+    // The step between was given up after its Prepare. A second Prepare would overwrite the push.
     if (absl::Status pushed = PushPending(); !pushed.ok() && NamesServer(pushed)) return pushed;
   }
   COHORT_RETURN_IF_ERROR(executable.Prepare({run->seed(), closure.id(), ordinal}));
@@ -172,7 +172,7 @@ absl::Status StepLoop::RunStep(const std::shared_ptr<ClosureRun>& run, Compiled*
   return absl::OkStatus();
 }
 
-// Feeds the program: the next batch of the closure's resource, then its arguments.
+// Binds the next batch of the closure's resource, then the closure's arguments.
 absl::Status StepLoop::Bind(ClosureRun* run, Compiled* program, uint32_t ordinal) {
   const v1::Closure& closure = run->closure();
   std::vector<Tensor>& arguments = program->arguments;
@@ -192,14 +192,14 @@ absl::Status StepLoop::Bind(ClosureRun* run, Compiled* program, uint32_t ordinal
     lease = &closure.leases(static_cast<int>(ordinal));
   }
   COHORT_ASSIGN_OR_RETURN(const BatchReader::Batch* batch,
-                          resources_.Next(closure.resource(), lease, run->mutable_read_to()));
+                          resources_.Next(closure.resource(), lease, run->mutable_read_position()));
   if (arguments.empty()) return program->executable->Bind(batch->tensors);
   std::vector<Tensor> all = batch->tensors;
   all.insert(all.end(), arguments.begin(), arguments.end());
   return program->executable->Bind(all);
 }
 
-// The timeline that the values are of.
+// Returns the timeline of the pulled values.
 absl::StatusOr<uint64_t> StepLoop::Pull(const std::shared_ptr<ClosureRun>& run, Compiled* program,
                                         const PullBatch& pull) {
   if (pending_.has_value() && pending_->program != program) (void)PushPending();
@@ -210,15 +210,15 @@ absl::StatusOr<uint64_t> StepLoop::Pull(const std::shared_ptr<ClosureRun>& run, 
     if (result.ok()) return result->pulled_timeline;
     if (absl::IsCancelled(result.status())) {
       if (core_->ShouldStop(run->closure().id())) return result.status();
-      continue;  // it was about the pending push, or about nothing any more
+      continue;  // the interrupt was for the pending push, or is out of date
     }
-    // A push whose exchange failed was given up. The pull may do alone, unless it was a server.
+    // The exchange failed, so its push was given up. The pull may succeed alone, unless a server
+    // failed.
     if (!pushing || own || NamesServer(result.status())) return result.status();
   }
 }
 
-// One exchange of the pending push, if any, and the pull. What it means for the pending push is
-// done here.
+// Exchanges the pending push, if there is one, and the pull, and records the outcome of the push.
 absl::StatusOr<ExchangeResult> StepLoop::Exchange(Compiled* program, const PullBatch* pull) {
   const TimePoint begin = clock_->Now();
   const PushBatch* push = pending_.has_value() ? &pending_->batch : nullptr;
@@ -238,7 +238,7 @@ absl::StatusOr<ExchangeResult> StepLoop::Exchange(Compiled* program, const PullB
 
 absl::Status StepLoop::PushPending() {
   absl::Status status;
-  // Ends acknowledged or given up; else it was interrupted for something else.
+  // Ends when the push is acknowledged or given up. An interrupt for another closure ends neither.
   while (pending_.has_value()) status = Exchange(pending_->program, nullptr).status();
   return status;
 }
@@ -251,7 +251,7 @@ void StepLoop::OnPushed(const PushOutcome& outcome) {
   if (pushed.last) Finish(pushed.run.get(), absl::OkStatus());
 }
 
-// A closure that has steps left ends where those are run.
+// If the closure has steps left, RunClosure ends it.
 void StepLoop::FailPending(const absl::Status& status) {
   const PendingPush failed = *std::exchange(pending_, std::nullopt);
   if (failed.last) Finish(failed.run.get(), status);
@@ -275,7 +275,7 @@ void StepLoop::MakePending(const std::shared_ptr<ClosureRun>& run, Compiled* pro
 }
 
 void StepLoop::Finish(ClosureRun* run, absl::Status status) {
-  if (status.ok()) status = run->CheckTaken();
+  if (status.ok()) status = run->CheckNoneRefused();
   const v1::Closure& closure = run->closure();
   const auto compiled = programs_.find(closure.program());
   const Program* program = compiled == programs_.end() || compiled->second->executable == nullptr
@@ -290,11 +290,11 @@ void StepLoop::Finish(ClosureRun* run, absl::Status status) {
     if (given_back && !GetFailure(status).has_value()) {
       status = core_->GivenBack(status.code(), std::string(status.message()));
     }
-    // Where it was settled the chief knows whether that is an error: it ends the job then.
+    // If the closure was settled, the chief decides whether that is an error and ends the job.
     const bool expected = given_back || run->refused_as_settled();
     log_->Failure(expected ? LogLevel::kInfo : LogLevel::kWarning, "closure_failed", status);
   }
-  core_->Finish(run->Take(program, status), run->read_to());
+  core_->Finish(run->Take(program, status), run->read_position());
 }
 
 void StepLoop::AnnounceLeases(const Work& work) {

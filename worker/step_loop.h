@@ -23,44 +23,44 @@
 
 namespace cohort {
 
-// How the step thread reaches variables, and how it sleeps.
+// Gives the step thread access to variables, and lets it sleep.
 class StepVariables {
  public:
   virtual ~StepVariables() = default;
-  // Lives no longer than this object.
+  // The result must not outlive this object.
   virtual std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables) = 0;
-  // Until the owner's WakeStep, or the deadline.
+  // Sleeps until the WakeStep of the owner, or the deadline.
   virtual void Wait(TimePoint deadline) = 0;
 };
 
-// What the step thread counts; exported by the owner.
+// The metrics of the step thread; the owner exports them.
 struct StepMetrics {
   explicit StepMetrics(MetricsRegistry* registry);
   Counter* const steps;
   Counter* const closures;
-  Counter* const failed;  // closures that ended with an error or were given back
+  Counter* const failed;  // closures that failed or were given back
   Counter* const examples;
   Counter* const applied;  // push sections
   Counter* const duplicates;
-  Counter* const waits;  // times that the step thread slept for want of work
+  Counter* const waits;  // sleeps of the step thread because it had no work
   Histogram* const exchange_seconds;
   Histogram* const run_seconds;
 };
 
 // The step thread. Takes closures from the core and runs their steps:
 //
-//   NextWork ─► batch ─► Bind, Prepare ─► Exchange(push of the step before, pull of this one) ─►
-//   Run
-//      ▲                                                                                         │
-//      └── Finish, once its last push is acknowledged ◄──────────────── its push is pending ◄────┘
+//   NextWork ─► batch ─► Bind, Prepare ─► Exchange(previous push, this pull) ─► Run
+//      ▲                                                                         │
+//      └─ Finish, when its last push is acknowledged ◄─── its push is pending ◄──┘
 //
-// The push of a step travels with the pull of the next one, in one message per server, also from
-// one closure to the next; where nothing follows at once (or another program does) it goes alone.
-// So at most one push is unacknowledged, and each pull sees the push before it. A closure that
-// trains nothing only pulls.
+// The push of a step travels with the pull of the next step, in one message per server, also across
+// closures. If no step follows at once, or the next one runs another program, the push travels
+// alone. So at most one push is unacknowledged, and each pull sees the push before it. A closure
+// that does not train only pulls.
 //
-// A closure that is cancelled or rolled back, or whose exchange is fenced, is given back; one whose
-// data or program fails returns the typed error; the end of an independent dataset is OUT_OF_RANGE.
+// The loop gives a closure back if it is cancelled or rolled back, or if its exchange is fenced. It
+// returns a typed error if the data or the program fail. The end of an independent dataset is
+// OUT_OF_RANGE.
 class StepLoop {
  public:
   struct Options {
@@ -69,34 +69,34 @@ class StepLoop {
     Duration idle_wait = std::chrono::seconds(1);
   };
 
-  // All outlive this.
+  // All pointers outlive this object.
   StepLoop(const Options& options, WorkerCore* core, StepVariables* variables, const Clock* clock,
            StepMetrics* metrics, Logger* log);
 
-  // Until the core is drained. On the step thread.
+  // Runs until the core is drained. Called on the step thread.
   void Run();
-  // One turn of Run: takes what is next and does it. False where there was nothing to do, or
-  // nothing will come any more. For tests and simulators.
+  // Runs the next piece of work. Returns false if there was no work, or if there will be no more.
+  // For tests and simulators.
   bool RunOnce();
   bool stopped() const { return stopped_; }
 
  private:
-  // A program as this thread runs it.
+  // A program in the form in which this thread runs it.
   struct Compiled {
     absl::Status status;  // why it cannot run
     std::unique_ptr<Executable> executable;
     std::unique_ptr<VariableAccess> access;
     bool uses_variables = false;
-    std::vector<Tensor> arguments;  // of a closure that brings its own
+    std::vector<Tensor> arguments;  // that the running closure brings
   };
-  // A push that no server has acknowledged yet. Its buffers are the executable's: valid until the
-  // next Prepare but one.
+  // A push that the servers have not acknowledged yet. The executable owns its buffers, which stay
+  // valid until the second Prepare after this one.
   struct PendingPush {
     Compiled* program = nullptr;
     std::shared_ptr<ClosureRun> run;
     PushBatch batch;
-    bool last = false;      // of its closure
-    bool prepared = false;  // the program has prepared one step since
+    bool last = false;      // it is the last push of its closure
+    bool prepared = false;  // the program has prepared one step since then
   };
 
   void RunClosure(const Work& work);
@@ -106,7 +106,7 @@ class StepLoop {
   absl::StatusOr<uint64_t> Pull(const std::shared_ptr<ClosureRun>& run, Compiled* program,
                                 const PullBatch& pull);
   absl::StatusOr<ExchangeResult> Exchange(Compiled* program, const PullBatch* pull);
-  // Sends the pending push alone. The error where it was given up.
+  // Sends the pending push alone. Returns an error if the push was given up.
   absl::Status PushPending();
   void OnPushed(const PushOutcome& outcome);
   // Gives up the pending push; its closure ends if that was its last.

@@ -220,7 +220,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK(alone);
 }
 
-TEST_CASE_METHOD(Fixture, "a closure of which an update was refused as settled is not done") {
+TEST_CASE_METHOD(Fixture, "a closure with an update that was refused as settled is not done") {
   const auto check = [this](std::vector<v1::Closure> closures, size_t refused) {
     Dispatch(std::move(closures));
     RunAll();
@@ -230,7 +230,7 @@ TEST_CASE_METHOD(Fixture, "a closure of which an update was refused as settled i
       if (i != refused) continue;
       CHECK(absl::IsInternal(status));
       CHECK_FALSE(IsRetryable(status));
-      CHECK_THAT(status.ToString(), Catch::Contains("3 pushes of it were refused as settled"));
+      CHECK_THAT(status.ToString(), Catch::Contains("refused 3 of its pushes as settled"));
     }
   };
   SECTION("its last, whose push goes with the next one's pull") {

@@ -1,6 +1,7 @@
 #include "worker/worker_core.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "common/base/crash_point.h"
@@ -10,22 +11,6 @@
 
 namespace cohort {
 
-namespace {
-
-void FillReader(const v1::CreateResource& made, uint64_t read, v1::ReaderPosition* out) {
-  out->set_resource(made.name());
-  out->set_timeline(made.timeline());
-  out->set_batches(read);
-}
-
-// On one timeline a reader of this process goes on, wherever a chief would let one begin.
-bool IsSame(const v1::CreateResource& made, v1::CreateResource wanted) {
-  wanted.set_begin(made.begin());
-  return made.SerializeAsString() == wanted.SerializeAsString();
-}
-
-}  // namespace
-
 WorkerCore::WorkerCore(const Options& options, const Clock* clock, Logger* log,
                        WorkerEffects* effects)
     : options_(options),
@@ -33,7 +18,7 @@ WorkerCore::WorkerCore(const Options& options, const Clock* clock, Logger* log,
       log_(log),
       effects_(effects),
       adoption_(options.chief_timeout),
-      hands_(options.hands) {}
+      closures_(options.closures) {}
 
 void WorkerCore::OnMessage(Connection connection, v1::ChiefToWorker* message) {
   MutexLock lock(&mu_);
@@ -76,7 +61,7 @@ void WorkerCore::OnClosed(Connection connection, ChiefLoss loss) {
   if (adoption_.connection() == connection) {
     log_->Info("chief_gone", {{"generation", adoption_.generation()},
                               {"silent", loss == ChiefLoss::kSilent},
-                              {"in_hand", hands_.queued() + hands_.running()}});
+                              {"in_hand", closures_.queued() + closures_.running()}});
   }
   adoption_.OnClosed(connection, loss, clock_->Now());
 }
@@ -119,18 +104,18 @@ void WorkerCore::OnAdopt(Connection connection, const v1::ChiefToWorker& message
     if (verdict == Adoption::Verdict::kAdoptedNewJob) StartNewJob();
     seed_ = adopt.seed();
     if (adopt.pull_ahead() > 0) {
-      // It allows overlap; a worker that has none keeps to it.
+      // The chief allows overlap; a worker without overlap keeps the promise too.
       log_->Info("pull_ahead_unused", {{"allowed", adopt.pull_ahead()}});
     }
     effects_->GenerationChanged(adoption_.generation());
     log_->Info("adopted", {{"generation", adoption_.generation()},
                            {"job", adoption_.job()},
-                           {"in_hand", hands_.queued() + hands_.running()},
-                           {"results", hands_.kept()}});
+                           {"in_hand", closures_.queued() + closures_.running()},
+                           {"results", closures_.kept()}});
   }
   answer.set_generation(adoption_.generation());
   FillHello(adopt, &answer);
-  if (!adopt.probe()) hands_.FillHello(answer.mutable_hello());
+  if (!adopt.probe()) closures_.FillHello(answer.mutable_hello());
   answer.mutable_hello()->set_timeline(timeline_);
   effects_->Send(connection, answer);
 }
@@ -145,13 +130,7 @@ void WorkerCore::FillHello(const v1::AdoptWorker& adopt, v1::WorkerToChief* answ
   hello->set_hears_chief(adoption_.Hears(adopt.chief_incarnation(), clock_->Now()));
   hello->set_chief_lost(adoption_.HasLost());
   for (const auto& [fingerprint, program] : programs_) hello->add_programs(fingerprint);
-  for (const auto& [name, resource] : resources_) {
-    if (!resource.made) continue;
-    hello->add_resources(name);
-    if (resource.spec->visitation() == v1::INDEPENDENT) {
-      FillReader(*resource.spec, resource.read, hello->add_readers());
-    }
-  }
+  resources_.FillHello(hello);
   hello->set_cores(options_.cores);
   hello->set_host_id(options_.host_id);
   v1::NumericFingerprint* fingerprint = hello->mutable_fingerprint();
@@ -181,8 +160,9 @@ void WorkerCore::OnProgram(uint64_t request, const v1::ChiefToWorker& message) {
                                                                   options_.index, fingerprint)));
   }
   if (const std::string own = Fingerprint(*program); own != fingerprint) {
-    return Answer(request, InvalidArgument("worker:{}: a program that says to be {} is {}",
-                                           options_.index, fingerprint, own));
+    return Answer(request,
+                  InvalidArgument("worker:{}: the program sent as {} has the fingerprint {}",
+                                  options_.index, fingerprint, own));
   }
   log_->Info("program_registered", {{"program", program->name}, {"fingerprint", fingerprint}});
   programs_[fingerprint] = std::make_shared<const Program>(*std::move(program));
@@ -190,18 +170,7 @@ void WorkerCore::OnProgram(uint64_t request, const v1::ChiefToWorker& message) {
 }
 
 void WorkerCore::OnCreateResource(uint64_t request, const v1::ChiefToWorker& message) {
-  const v1::CreateResource& wanted = message.resource();
-  Resource& resource = resources_[wanted.name()];
-  const bool same = resource.spec != nullptr && IsSame(*resource.spec, wanted);
-  if (same && resource.made) return Answer(request, absl::OkStatus());
-  resource.request = request;
-  if (same) return;
-  resource.spec = std::make_shared<const v1::CreateResource>(wanted);
-  resource.made = false;
-  resource.read = resource.told = wanted.begin();
-  if (std::find(to_make_.begin(), to_make_.end(), wanted.name()) == to_make_.end()) {
-    to_make_.push_back(wanted.name());
-  }
+  if (resources_.Request(request, message.resource())) return Answer(request, absl::OkStatus());
   WakeIfIdle();
 }
 
@@ -216,13 +185,13 @@ void WorkerCore::OnRoutes(v1::ChiefToWorker* message) {
 }
 
 void WorkerCore::OnDispatch(v1::ChiefToWorker* message) {
-  const uint64_t before = hands_.watermark();
-  if (hands_.Dispatch(message->mutable_dispatch(), NowUs())) effects_->Interrupt();
-  if (hands_.watermark() != before) effects_->WatermarkChanged(hands_.watermark());
-  if (hands_.queued() > 0) COHORT_CRASH_POINT("worker.closure.received");
+  const uint64_t before = closures_.watermark();
+  if (closures_.Dispatch(message->mutable_dispatch(), NowUs())) effects_->Interrupt();
+  if (closures_.watermark() != before) effects_->WatermarkChanged(closures_.watermark());
+  if (closures_.queued() > 0) COHORT_CRASH_POINT("worker.closure.received");
   if (!draining_.empty()) GiveBackQueued();
-  TellIf(hands_.ShouldTell(NowUs()));
-  if (hands_.queued() > 0) WakeIfIdle();
+  SendResultsIf(closures_.ShouldReport(NowUs()));
+  if (closures_.queued() > 0) WakeIfIdle();
 }
 
 void WorkerCore::OnCancel(const v1::ChiefToWorker& message) {
@@ -231,17 +200,17 @@ void WorkerCore::OnCancel(const v1::ChiefToWorker& message) {
   if (cancel.all_training()) {
     running = RaiseTimeline(cancel.timeline());
   }
-  running |= hands_.Cancel({cancel.ids().begin(), cancel.ids().end()}, NowUs());
+  running |= closures_.Cancel({cancel.ids().begin(), cancel.ids().end()}, NowUs());
   if (running) effects_->Interrupt();
-  TellIf(true);
+  SendResultsIf(true);
   Answer(message.request(), absl::OkStatus());
 }
 
-// True where the running closure is of an older one.
+// Returns true if the running closure belongs to an older timeline.
 bool WorkerCore::RaiseTimeline(uint64_t timeline) {
   timeline_ = std::max(timeline_, timeline);
-  const bool running = hands_.DropOlder(timeline);
-  effects_->WatermarkChanged(hands_.watermark());
+  const bool running = closures_.DropOlder(timeline);
+  effects_->WatermarkChanged(closures_.watermark());
   return running;
 }
 
@@ -250,11 +219,10 @@ void WorkerCore::StartNewJob() {
   ++job_;
   timeline_ = 0;
   programs_.clear();
-  resources_.clear();
-  to_make_.clear();
-  hands_.Clear();
+  resources_.Clear();
+  closures_.Clear();
   effects_->WatermarkChanged(0);
-  if (hands_.running() > 0) effects_->Interrupt();
+  if (closures_.running() > 0) effects_->Interrupt();
 }
 
 Work WorkerCore::NextWork(bool may_wait) {
@@ -263,25 +231,24 @@ Work WorkerCore::NextWork(bool may_wait) {
   work.job = job_;
   work.seed = seed_;
   step_idle_ = false;
-  if (!to_make_.empty()) {
+  work.resource = resources_.TakeRequested();
+  if (work.resource != nullptr) {
     work.kind = Work::Kind::kResource;
-    work.resource = resources_[to_make_.front()].spec;
-    to_make_.pop_front();
     return work;
   }
-  work.closure = hands_.Take();
+  work.closure = closures_.Take();
   if (work.closure != nullptr) {
     work.kind = Work::Kind::kClosure;
     const auto program = programs_.find(work.closure->program());
     if (program != programs_.end()) work.program = program->second;
-    if (const v1::Closure* next = hands_.Peek(); next != nullptr && next->leases_size() > 0) {
+    if (const v1::Closure* next = closures_.Peek(); next != nullptr && next->leases_size() > 0) {
       work.next_closure = next->id();
       work.next_resource = next->resource();
       work.next_leases.assign(next->leases().begin(), next->leases().end());
     }
     return work;
   }
-  TellIf(hands_.ShouldTell(NowUs()));
+  SendResultsIf(closures_.ShouldReport(NowUs()));
   if (!draining_.empty()) {
     work.kind = Work::Kind::kStop;
     return work;
@@ -292,36 +259,23 @@ Work WorkerCore::NextWork(bool may_wait) {
 
 bool WorkerCore::ShouldStop(uint64_t closure) const {
   MutexLock lock(&mu_);
-  return hands_.ShouldStop(closure);
+  return closures_.ShouldStop(closure);
 }
 
-void WorkerCore::Finish(v1::ClosureResult result, const ReadTo& read) {
+void WorkerCore::Finish(v1::ClosureResult result, const ReadPosition& read) {
   COHORT_CRASH_POINT("worker.result.made");
   MutexLock lock(&mu_);
-  if (result.status().code() == 0) MoveReader(read);
-  hands_.Finish(std::move(result), NowUs());
-  TellIf(hands_.ShouldTell(NowUs()));
+  if (result.status().code() == 0) resources_.MoveReader(read);
+  closures_.Finish(std::move(result), NowUs());
+  SendResultsIf(closures_.ShouldReport(NowUs()));
 }
 
-// A reader that was replaced meanwhile is told by its timeline.
-void WorkerCore::MoveReader(const ReadTo& read) {
-  if (read.batches == 0) return;
-  const auto it = resources_.find(read.resource);
-  if (it == resources_.end() || it->second.spec == nullptr) return;
-  if (it->second.spec->timeline() != read.timeline) return;
-  it->second.read = std::max(it->second.read, read.batches);
-}
-
-void WorkerCore::OnResource(const v1::CreateResource& made, const absl::Status& status) {
+void WorkerCore::OnResource(const v1::CreateResource& resource, const absl::Status& status) {
   MutexLock lock(&mu_);
-  const auto it = resources_.find(made.name());
-  if (it == resources_.end() || it->second.spec.get() != &made) return;  // replaced since
-  it->second.made = status.ok();
-  if (!status.ok()) {
-    log_->Failure(LogLevel::kError, "resource_failed", status);
-    it->second.spec = nullptr;
-  }
-  Answer(std::exchange(it->second.request, 0), status);
+  const std::optional<uint64_t> request = resources_.OnMade(resource, status.ok());
+  if (!request.has_value()) return;
+  if (!status.ok()) log_->Failure(LogLevel::kError, "resource_failed", status);
+  Answer(*request, status);
 }
 
 void WorkerCore::OnUnreachable(const absl::Status& status) {
@@ -341,32 +295,32 @@ void WorkerCore::OnUnreachable(const absl::Status& status) {
 
 void WorkerCore::Tick() {
   MutexLock lock(&mu_);
-  TellIf(hands_.ShouldTell(NowUs()));
+  SendResultsIf(closures_.ShouldReport(NowUs()));
 }
 
 void WorkerCore::Drain(const std::string& why) {
   MutexLock lock(&mu_);
   draining_ = why;
   GiveBackQueued();
-  TellIf(true);
+  SendResultsIf(true);
   WakeIfIdle();
 }
 
 void WorkerCore::StopRunning() {
   MutexLock lock(&mu_);
-  hands_.StopRunning();
+  closures_.StopRunning();
   effects_->Interrupt();
 }
 
 void WorkerCore::Flush() {
   MutexLock lock(&mu_);
-  TellIf(true);
+  SendResultsIf(true);
 }
 
 void WorkerCore::GiveBackQueued() {
-  // Unavailable: the chief sets a worker that ends aside.
+  // The chief sets a worker aside that returns Unavailable.
   const absl::Status status = GivenBack(absl::StatusCode::kUnavailable, draining_);
-  hands_.GiveBackQueued(
+  closures_.GiveBackQueued(
       [&](v1::ClosureResult* result) { StatusToProto(status, result->mutable_status()); }, NowUs());
 }
 
@@ -393,20 +347,12 @@ void WorkerCore::Answer(uint64_t request, const absl::Status& status) {
   effects_->Send(*adoption_.connection(), message);
 }
 
-void WorkerCore::FillReaders(v1::Results* results) {
-  for (auto& [name, resource] : resources_) {
-    if (resource.read == resource.told || resource.spec == nullptr) continue;
-    resource.told = resource.read;
-    FillReader(*resource.spec, resource.read, results->add_readers());
-  }
-}
-
-// Without a chief nothing is told: the next one gets everything with the hello.
-void WorkerCore::TellIf(bool due) {
+// Without a chief nothing is sent: the next one gets everything in the hello.
+void WorkerCore::SendResultsIf(bool due) {
   if (!due || !adoption_.connection().has_value()) return;
   v1::WorkerToChief message;
-  if (!hands_.TakeUntold(message.mutable_results())) return;
-  FillReaders(message.mutable_results());
+  if (!closures_.TakeUnreported(message.mutable_results())) return;
+  resources_.ReportReaders(message.mutable_results());
   message.set_generation(adoption_.generation());
   effects_->Send(*adoption_.connection(), message);
 }
@@ -418,7 +364,7 @@ bool WorkerCore::adopted() const {
 
 bool WorkerCore::idle() const {
   MutexLock lock(&mu_);
-  return hands_.queued() == 0 && hands_.running() == 0;
+  return closures_.queued() == 0 && closures_.running() == 0;
 }
 
 std::string WorkerCore::StatusText() const {
@@ -429,8 +375,8 @@ std::string WorkerCore::StatusText() const {
       "programs {}\nresources {}\n",
       options_.index, options_.incarnation, adoption_.job(), adoption_.generation(),
       adoption_.connection().has_value() ? "connected" : "not connected", timeline_,
-      hands_.watermark(), hands_.queued(), hands_.running(), hands_.kept(), programs_.size(),
-      resources_.size());
+      closures_.watermark(), closures_.queued(), closures_.running(), closures_.kept(),
+      programs_.size(), resources_.size());
 }
 
 int64_t WorkerCore::NowUs() const {

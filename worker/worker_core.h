@@ -4,7 +4,6 @@
 #include <absl/status/status.h>
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,12 +15,12 @@
 #include "common/cluster/adoption.h"
 #include "common/graph/program.h"
 #include "proto/worker.pb.h"
-#include "worker/hands.h"
-#include "worker/read_to.h"
+#include "worker/closures_in_hand.h"
+#include "worker/resource_registry.h"
 
 namespace cohort {
 
-// What the core wants done. Called with its lock held, in order: must not call back.
+// The effects of the core. It calls them with its lock held, in order; they must not call back.
 class WorkerEffects {
  public:
   virtual ~WorkerEffects() = default;
@@ -29,10 +28,10 @@ class WorkerEffects {
   virtual void RoutesChanged(std::shared_ptr<const v1::Routes> routes) = 0;
   virtual void GenerationChanged(uint64_t generation) = 0;
   virtual void WatermarkChanged(uint64_t watermark) = 0;
-  // What the step thread waits for inside a step is not wanted any more (or not by all): look
-  // again.
+  // The running step, or one of the closures in it, may be unwanted now: the step thread must stop
+  // waiting and check ShouldStop.
   virtual void Interrupt() = 0;
-  // There is work, and the step thread has been told that there is none.
+  // There is work, and the step thread sleeps because NextWork had none.
   virtual void WakeStep() = 0;
   // The chief has ended the job.
   virtual void Shutdown(bool job_finished, const std::string& reason) = 0;
@@ -42,34 +41,35 @@ class WorkerEffects {
 struct Work {
   enum class Kind {
     kNone,      // wait until WakeStep
-    kResource,  // make it, then OnResource
-    kClosure,   // run it, then Finish
-    kStop,      // drained: nothing more will come
+    kResource,  // make it, then call OnResource
+    kClosure,   // run it, then call Finish
+    kStop,      // drained: there will be no more work
   };
   Kind kind = Kind::kNone;
   uint64_t job = 0;  // counts the jobs of this process: resources of an older one are void
   uint64_t seed = 0;
   const v1::Closure* closure = nullptr;  // valid until Finish
-  // What the closure after it will read, where there is one: to be made ahead.
+  // The leases of the closure after it, so that their batches can be made ahead. Empty if none is
+  // queued.
   uint64_t next_closure = 0;
   std::string next_resource;
   std::vector<v1::Lease> next_leases;
-  std::shared_ptr<const Program> program;  // of the closure; null where it was never registered
+  std::shared_ptr<const Program> program;  // null if the program of the closure is not registered
   std::shared_ptr<const v1::CreateResource> resource;
 };
 
 // The protocol of a worker as a plain state machine: no network, no threads, no clock of its own.
-// Inputs are the chief's messages per connection, what the step thread has done, and time; outputs
-// are messages.
+// Inputs are the messages of each connection, calls of the step thread, and time. Outputs are
+// messages.
 //
-//   chief ─► OnMessage ─► Adoption: who is the chief ─┬─► Dispatch, CancelClosures ─► Hands
-//                                                     ├─► RegisterProgram: validated, kept
-//                                                     ├─► CreateResource: made by the step thread
-//                                                     └─► Routes, shutdown, ping
-//   step thread ─► NextWork, ShouldStop, Finish ──────► Hands ─► Results, in batches
+//   chief ─► OnMessage ─► Adoption: which chief ─┬─► Dispatch, CancelClosures ─► ClosuresInHand
+//                                                ├─► RegisterProgram: validated, kept
+//                                                ├─► CreateResource ─► ResourceRegistry
+//                                                └─► Routes, shutdown, ping
+//   step thread ─► NextWork, ShouldStop, Finish ─► ClosuresInHand ─► Results, in batches
 //
-// A step thread that is at work is never woken: it asks again by itself. Thread-safe; in one thread
-// (a simulator) everything is deterministic.
+// The core never wakes a step thread that is running: it asks for work by itself. Thread-safe. With
+// one thread (a simulator) everything is deterministic.
 class WorkerCore {
  public:
   struct Options {
@@ -77,49 +77,48 @@ class WorkerCore {
     uint64_t incarnation = 0;
     uint32_t cores = 1;
     std::string host_id;
-    std::string instruction_set;  // of the numeric fingerprint
+    std::string instruction_set;  // for the numeric fingerprint
     std::string libraries;
     std::string device_kind = "cpu";
     Duration chief_timeout = std::chrono::seconds(10);
-    Hands::Options hands;
+    ClosuresInHand::Options closures;
   };
 
-  // All outlive this.
+  // All pointers outlive this object.
   WorkerCore(const Options& options, const Clock* clock, Logger* log, WorkerEffects* effects);
 
   // ------------------------------------------------------------- from the chief
-  // A message of a chief. The first of a connection is AdoptWorker. May take what it wants out of
-  // it.
+  // A message of a chief. The first one of a connection is AdoptWorker. May move parts out of it.
   void OnMessage(Adoption::Connection connection, v1::ChiefToWorker* message);
   void OnClosed(Adoption::Connection connection, ChiefLoss loss);
 
   // ------------------------------------------------------------- from the step thread
-  // `may_wait`: the caller sleeps when there is nothing, and is to be woken.
+  // `may_wait`: the caller sleeps if there is no work, until WakeStep.
   Work NextWork(bool may_wait);
-  // Whether the running closure is cancelled or rolled back.
+  // Returns true if the running closure is cancelled or rolled back.
   bool ShouldStop(uint64_t closure) const;
-  // The running closure has ended; its reader was at `read` then.
-  void Finish(v1::ClosureResult result, const ReadTo& read = {});
-  // `resource` of Work was made, or not.
+  // The running closure has ended; `read` is the position of its reader at that time.
+  void Finish(v1::ClosureResult result, const ReadPosition& read = {});
+  // The step thread has made `resource` of Work, or failed to.
   void OnResource(const v1::CreateResource& resource, const absl::Status& status);
-  // A server cannot be reached from here; `status` names it in its FailureInfo.
+  // This worker cannot reach a server; the FailureInfo of `status` names it.
   void OnUnreachable(const absl::Status& status);
 
   // ------------------------------------------------------------- from the owner
-  // Tells results that have waited long enough.
+  // Reports results that have waited long enough.
   void Tick();
-  // Gives back what is queued and takes nothing more; NextWork ends with kStop. For SIGTERM.
+  // Gives back the queued closures and takes no more; NextWork ends with kStop. For SIGTERM.
   void Drain(const std::string& why);
-  // Stops what runs, too: it is given back.
+  // Stops the running closure too and gives it back.
   void StopRunning();
-  // Tells everything that was not told.
+  // Reports all results that are not reported yet.
   void Flush();
 
-  // A failure that sends a closure elsewhere.
+  // Returns a failure with which the chief runs the closure elsewhere.
   absl::Status GivenBack(absl::StatusCode code, const std::string& why) const;
 
-  bool adopted() const;  // a chief's stream is open
-  bool idle() const;     // nothing queued or running
+  bool adopted() const;  // the stream of a chief is open
+  bool idle() const;     // no closure is queued or running
   std::string StatusText() const;
 
  private:
@@ -143,9 +142,7 @@ class WorkerCore {
   void GiveBackQueued() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WakeIfIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Answer(uint64_t request, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void MoveReader(const ReadTo& read) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void FillReaders(v1::Results* results) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void TellIf(bool due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendResultsIf(bool due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t NowUs() const;
 
   const Options options_;
@@ -153,25 +150,16 @@ class WorkerCore {
   Logger* const log_;
   WorkerEffects* const effects_;
 
-  struct Resource {
-    std::shared_ptr<const v1::CreateResource> spec;
-    uint64_t request = 0;  // to be answered; 0: is answered
-    bool made = false;
-    uint64_t read = 0;  // batches of an independent reader, to the end of those of good results
-    uint64_t told = 0;  // of these
-  };
-
   mutable Mutex mu_;
   Adoption adoption_ ABSL_GUARDED_BY(mu_);
-  Hands hands_ ABSL_GUARDED_BY(mu_);
+  ClosuresInHand closures_ ABSL_GUARDED_BY(mu_);
   uint64_t job_ ABSL_GUARDED_BY(mu_) = 1;
   uint64_t seed_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t timeline_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<std::string, std::shared_ptr<const Program>> programs_ ABSL_GUARDED_BY(mu_);
-  std::map<std::string, Resource, std::less<>> resources_ ABSL_GUARDED_BY(mu_);
-  std::deque<std::string> to_make_ ABSL_GUARDED_BY(mu_);  // resources
+  ResourceRegistry resources_ ABSL_GUARDED_BY(mu_);
   bool step_idle_ ABSL_GUARDED_BY(mu_) = false;
-  std::string draining_ ABSL_GUARDED_BY(mu_);  // why; "": it is not
+  std::string draining_ ABSL_GUARDED_BY(mu_);  // the reason; "": it is not draining
 };
 
 }  // namespace cohort

@@ -170,7 +170,7 @@ TEST_CASE_METHOD(Fixture, "programs are validated and named by their fingerprint
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a reader that was replaced tells nothing any more") {
+TEST_CASE_METHOD(Fixture, "a reader that was replaced reports nothing any more") {
   Adopt(1, 1);
   v1::ChiefToWorker message;
   message.set_generation(1);
@@ -202,7 +202,7 @@ TEST_CASE_METHOD(Fixture, "a reader that was replaced tells nothing any more") {
   CHECK(reader().batches() == 10);
   run(1, 1, 12);
   CHECK(reader().batches() == 12);
-  // A chief that was started again knows less: the reader goes on.
+  // A restarted chief knows less: the reader continues.
   message.mutable_resource()->set_begin(11);
   Ask(1, message);
   CHECK(core->NextWork(true).kind == Work::Kind::kNone);
@@ -272,7 +272,7 @@ TEST_CASE_METHOD(Fixture, "a busy step thread is never woken, and results come i
   CHECK(effects.wakes == 1);  // it said that it would not wait
 }
 
-TEST_CASE_METHOD(Fixture, "what a chief did not hear the next one gets") {
+TEST_CASE_METHOD(Fixture, "a chief gets what its predecessor did not hear") {
   Adopt(1, 1);
   Dispatch(1, 1, {1, 2, 3});
   FinishNext();
@@ -349,7 +349,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK(core->NextWork(true).kind == Work::Kind::kStop);
 }
 
-TEST_CASE_METHOD(Fixture, "another job starts with empty hands") {
+TEST_CASE_METHOD(Fixture, "another job starts without closures") {
   Adopt(1, 1);
   Dispatch(1, 1, {1, 2});
   const Work work = core->NextWork(true);

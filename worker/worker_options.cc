@@ -7,15 +7,15 @@ namespace cohort {
 void AddWorkerFlags(FlagSet* flags, WorkerFlags* out) {
   AddRoleFlags(flags, &out->role);
   flags->Add("data_dir", &out->data_dir,
-             "directory where relative paths of datasets start (default: $COHORT_DATA_DIR)");
+             "base directory of relative dataset paths (default: $COHORT_DATA_DIR)");
   flags->AddSeconds("chief_timeout_s", &out->chief_timeout_s,
-                    "seconds for which a chief that was lost without a sign keeps others away");
+                    "seconds for which a chief that was lost silently keeps other chiefs away");
   flags->AddSeconds("chief_wait_s", &out->chief_wait_s,
-                    "seconds without a chief after which this task ends; 0: it waits for ever");
+                    "seconds without a chief after which this task ends; 0: it waits forever");
   flags->AddSeconds("ps_timeout_s", &out->ps_timeout_s,
-                    "seconds after which a parameter server that cannot be reached is reported");
+                    "seconds after which an unreachable parameter server is reported");
   flags->AddSeconds("drain_timeout_s", &out->drain_timeout_s,
-                    "seconds that the step under way may take after SIGTERM");
+                    "seconds that the current step may take after SIGTERM");
 }
 
 }  // namespace cohort

@@ -12,11 +12,11 @@ class FlagSet;
 // The command line of cohort-worker.
 struct WorkerFlags {
   RoleFlags role;
-  std::string data_dir;         // relative paths of datasets start here
-  double chief_timeout_s = 10;  // a chief lost without a sign counts as alive for so long
-  double chief_wait_s = 300;    // without a chief for so long the task ends; 0: never
-  double ps_timeout_s = 20;     // a server that cannot be reached for so long is reported
-  double drain_timeout_s = 10;  // after SIGTERM, for the step under way
+  std::string data_dir;         // base of relative dataset paths
+  double chief_timeout_s = 10;  // how long a chief that was lost silently counts as alive
+  double chief_wait_s = 300;    // how long the task waits without a chief; 0: forever
+  double ps_timeout_s = 20;     // how long a server may be unreachable before it is reported
+  double drain_timeout_s = 10;  // how long the current step may take after SIGTERM
 };
 
 void AddWorkerFlags(FlagSet* flags, WorkerFlags* out);

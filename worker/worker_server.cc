@@ -29,7 +29,7 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options option
   core.cores = static_cast<uint32_t>(o.threads);
   core.host_id = o.host_id;
   core.chief_timeout = o.chief_timeout;
-  core.hands = o.hands;
+  core.closures = o.closures;
   core.instruction_set = std::string(CpuInstructionSet());
   core.libraries = CpuLibraries();
   server->core_ = std::make_unique<WorkerCore>(core, &server->clock_, o.log,
@@ -80,11 +80,10 @@ void WorkerServer::ExportMetrics() {
   add("cohort_worker_ps_connections", "Streams to parameter servers opened",
       &RemoteAccess::Counters::connections);
   add("cohort_worker_ps_early_connections",
-      "Of them, those where no worker or ps shares a core: peers may be woken early",
+      "Those streams of them that start the next read early, because no worker or ps shares a core",
       &RemoteAccess::Counters::early_connections);
   add("cohort_worker_ps_sockets_given_up",
-      "Unix sockets that had never answered (another's, one that hung, a server that died): the "
-      "server's address is used",
+      "Unix sockets that never answered and were replaced by the address of the server",
       &RemoteAccess::Counters::sockets_given_up);
 }
 
@@ -151,8 +150,9 @@ absl::Status WorkerServer::Shutdown(const absl::Status& why, std::chrono::millis
   server_->Shutdown(why, std::chrono::milliseconds(2000));
   if (stopped) return absl::OkStatus();
   return DeadlineExceeded(
-      "the step thread of worker:{} has not stopped for {} s: its step, or the "
-      "file that it reads, does not end",
+      "the step thread of worker:{} has not stopped for {} s: its step, or the read of a data "
+      "file, "
+      "does not end",
       options_.index, ToSeconds(grace + options_.stop_wait));
 }
 
@@ -192,7 +192,7 @@ WorkerServer::Options MakeServerOptions(const WorkerFlags& flags, const RoleCont
   options.own_core = context.own_core;
   options.index = context.task.index;
   options.incarnation = context.incarnation;
-  // One that says it is on no host finds no server on its own.
+  // A worker without a host id finds no server on its own host.
   if (flags.role.unix_socket_dir != "none") options.host_id = context.host_id;
   options.data_dir = !flags.data_dir.empty() ? flags.data_dir : data_dir == nullptr ? "" : data_dir;
   const auto chief = context.cluster.Find({Role::kChief, 0});

@@ -28,45 +28,46 @@ class AdminServer;
 struct RoleContext;
 struct WorkerFlags;
 
-// A worker as a whole: cohort-worker has one, an in-process cluster has several. Two threads:
-// control (the chief's stream), and the step thread.
+// A complete worker: cohort-worker has one, an in-process cluster has several. It has two threads:
+// the control thread (the stream of the chief) and the step thread.
 class WorkerServer : public ServingTask, private WorkerEffects, private StepVariables {
  public:
   struct Options {
     std::vector<std::string> listen;  // "host:port"
     std::string admin_address;        // "": no admin port
     std::shared_ptr<const Security> security = Security::LoopbackOnly();
-    int threads = 1;        // of the step's kernels
+    int threads = 1;        // for the kernels of a step
     bool own_core = false;  // TransportOptions::SetOwnCore
     int index = 0;
     uint64_t incarnation = 0;
     std::string host_id;
     std::string data_dir;
-    std::string chief_address;  // to be named while it is waited for; may be ""
+    std::string chief_address;  // named in the log while the worker waits for it; may be ""
     Duration chief_timeout = std::chrono::seconds(10);
     Duration chief_wait = std::chrono::seconds(300);  // zero: no deadline
-    // For the step thread, once it was told to stop: it does so between steps.
+    // How long the step thread may take to stop: it stops between steps.
     Duration stop_wait = std::chrono::seconds(5);
     ExchangeOptions exchange;
-    Hands::Options hands;
+    ClosuresInHand::Options closures;
     Logger* log = nullptr;          // outlives the server
-    std::function<void()> on_done;  // the chief has ended the job; on a thread of the server
+    std::function<void()> on_done;  // called on a thread of the server when the chief ends the job
   };
-  // Serves when it returns. Errors: those of StreamServer and AdminServer (a taken port).
+  // The worker serves when this returns. Errors: those of StreamServer and AdminServer (a taken
+  // port).
   static absl::StatusOr<std::unique_ptr<WorkerServer>> Start(Options options);
-  // Ends at once, as a kill would for its peers.
+  // Ends at once; for the peers this looks like a kill.
   ~WorkerServer() override;
 
   int port() const;
   int admin_port() const;
 
-  // Says whom it waits for, and tells results that have waited. Call every few hundred
-  // milliseconds. Errors: DeadlineExceeded when no chief has been there for chief_wait.
+  // Logs which task it is waiting for, and reports results that have waited long enough. Call it
+  // every few hundred milliseconds. Errors: DeadlineExceeded if there was no chief for chief_wait.
   absl::Status Tick() override;
   std::optional<TaskEnd> end() const override;
-  // Gives back what is queued, ends the step under way (stopped after `grace`), tells the results,
-  // closes all streams with `why` (OK: the job is done), stops. Idempotent. Error: DeadlineExceeded
-  // where the step does not end in stop_wait.
+  // Gives back queued closures, waits for the current step (stops it after `grace`), reports the
+  // results, closes all streams with `why` (OK: the job is done), and stops. Idempotent. Errors:
+  // DeadlineExceeded if the step does not end in stop_wait.
   absl::Status Shutdown(const absl::Status& why, std::chrono::milliseconds grace) override;
 
   WorkerCore* core() { return core_.get(); }
@@ -79,11 +80,12 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   absl::Status Listen();
   void ExportMetrics();
   void StepThread();
-  // Asks it to stop; false where it has not ended `patience` after it was told to (nullopt: waits).
+  // Stops the step thread. Returns false if it has not ended `patience` after the request. nullopt
+  // waits without a limit.
   bool StopStepThread(std::chrono::milliseconds grace, std::optional<Duration> patience);
   bool WaitForStepThread(TimePoint deadline);
 
-  // WorkerEffects, under the core's lock.
+  // WorkerEffects, called with the lock of the core held.
   void Send(Adoption::Connection connection, const v1::WorkerToChief& message) override;
   void RoutesChanged(std::shared_ptr<const v1::Routes> routes) override;
   void GenerationChanged(uint64_t generation) override;
@@ -91,16 +93,16 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   void Interrupt() override;
   void WakeStep() override;
   void Shutdown(bool job_finished, const std::string& reason) override;
-  // StepVariables, on the step thread.
+  // StepVariables, called on the step thread.
   std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables) override;
   void Wait(TimePoint deadline) override;
 
-  // In the order in which they depend on each other.
+  // In order of dependency.
   const Options options_;
   RealClock clock_;
   MetricsRegistry registry_;
   StepMetrics step_metrics_;
-  WorkerService service_;                 // the chief's streams to the core and back
+  WorkerService service_;                 // connects the streams of chiefs with the core
   std::unique_ptr<RemoteAccess> remote_;  // the parameter servers
   mutable Mutex mu_;
   CondVar step_ended_;
@@ -110,10 +112,10 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   std::unique_ptr<StreamServer> server_;
   std::unique_ptr<AdminServer> admin_;  // may be null
   std::thread step_thread_;
-  WaitList waiting_;  // for the chief; of the thread that ticks
+  WaitList waiting_;  // for the chief; used by the thread that calls Tick
 };
 
-// The options of a task as flags and TF_CONFIG say. `data_dir`: of the environment, or "".
+// Derives the options of a task from flags and TF_CONFIG. `data_dir`: $COHORT_DATA_DIR, or null.
 WorkerServer::Options MakeServerOptions(const WorkerFlags& flags, const RoleContext& context,
                                         const char* data_dir);
 

@@ -251,7 +251,8 @@ TEST_CASE("a step that never ends does not hold up the end of its worker") {
   std::thread ends([&] {
     ended = cluster.worker->Shutdown(Unavailable("asked to end"), std::chrono::milliseconds(10));
   });
-  CHECK(chief->Until([&] { return chief->closed.has_value(); }));  // it is told all the same
+  CHECK(chief->Until(
+      [&] { return chief->closed.has_value(); }));  // the chief is notified all the same
   ends.join();
   CHECK(absl::IsDeadlineExceeded(ended));
   CHECK(std::string(ended.message()).find("step thread of worker:1") != std::string::npos);
@@ -267,7 +268,7 @@ TEST_CASE("a taken port is an error that names it") {
   CHECK(absl::IsAlreadyExists(second.status()));
 }
 
-TEST_CASE("a worker that is told to use no unix socket knows no server of its own host") {
+TEST_CASE("a worker without unix sockets finds no server on its own host") {
   RoleContext context;
   context.bind = Address{"127.0.0.1", 1};
   context.host_id = "here";
@@ -284,7 +285,7 @@ TEST_CASE("a worker knows whether it shares cores") {
   CHECK(MakeServerOptions(WorkerFlags(), context, nullptr).own_core == context.own_core);
 }
 
-TEST_CASE("without a chief a worker says whom it waits for, and ends at the deadline") {
+TEST_CASE("without a chief a worker names the chief that it waits for, and ends at the deadline") {
   std::vector<std::string> lines;
   LogOptions log_options;
   log_options.to_stderr = false;

@@ -8,7 +8,7 @@
 
 namespace cohort {
 
-// Translates between streams of frames and WorkerCore; nothing is decided here.
+// Translates between streams of frames and WorkerCore. It makes no decisions.
 //
 //   /cohort.v1.Worker/Control    one protobuf message per frame
 class WorkerService {
@@ -16,7 +16,7 @@ class WorkerService {
   // `core` and `clock` outlive the streams.
   StreamServer::Methods Methods(WorkerCore* core, const Clock* clock);
 
-  // To a chief, where it is still connected. Thread-safe.
+  // Sends to a chief if it is still connected. Thread-safe.
   void Send(Adoption::Connection connection, const v1::WorkerToChief& message);
 
  private:

@@ -13,6 +13,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/data/fingerprint.h"
 #include "common/graph/program_proto.h"
+#include "common/placement/message_size.h"
 #include "common/rpc/stream/frame_codec.h"
 
 namespace cohort {
@@ -178,6 +179,8 @@ absl::StatusOr<StepFunction> ClusterCoordinator::Impl::RegisterStep(const Progra
   ProgramToProto(program, &proto);
   std::string fingerprint = Fingerprint(program);
   MutexLock lock(&mu_);
+  COHORT_RETURN_IF_ERROR(CheckMessageSizes(layout_, {&program, 1}));
+  programs_.push_back(program);
   return StepFunction{core_->AddProgram(std::move(fingerprint), std::move(proto))};
 }
 
@@ -185,7 +188,7 @@ absl::StatusOr<PerWorkerDataset> ClusterCoordinator::Impl::CreatePerWorkerDatase
     const v1::DatasetSpec& spec, const DatasetOptions& options) {
   if (options.batch_size == 0) return InvalidArgument("a dataset needs a batch size");
   v1::CreateResource resource;
-  *resource.mutable_dataset() = WhatIsRead(spec);
+  *resource.mutable_dataset() = BatchDefiningPart(spec);
   resource.set_visitation(options.exactly_once ? v1::EXACTLY_ONCE : v1::INDEPENDENT);
   resource.set_seed(options.seed);
   resource.set_batch_size(options.batch_size);

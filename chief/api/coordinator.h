@@ -220,6 +220,7 @@ class ClusterCoordinator {
                                const v1::OptimizerSpec& optimizer,
                                const v1::PartitionerSpec& partitioner, std::string_view placement);
 
+  // Errors, here or of CreateVariables, whichever is called last: those of CheckMessageSizes.
   absl::StatusOr<StepFunction> RegisterStep(const Program& program);
   // Each call makes another iterator, independent of those before, also where the spec is the same.
   // A chief that is started again has those of its former life where it makes them in the same

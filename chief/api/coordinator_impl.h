@@ -135,7 +135,8 @@ class ClusterCoordinator::Impl : public CoreEffects {
   uint64_t cuts_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t cut_failures_ ABSL_GUARDED_BY(mu_) = 0;
   std::string newest_ ABSL_GUARDED_BY(mu_);
-  v1::Layout layout_ ABSL_GUARDED_BY(mu_);
+  v1::Layout layout_ ABSL_GUARDED_BY(mu_);              // empty until CreateVariables
+  std::vector<Program> programs_ ABSL_GUARDED_BY(mu_);  // registered
   int open_links_ ABSL_GUARDED_BY(mu_) = 0;
   std::optional<TimePoint> first_closure_ ABSL_GUARDED_BY(mu_);
   int cut_waits_ ABSL_GUARDED_BY(mu_) = 0;    // calls that wait for a cut

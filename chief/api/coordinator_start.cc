@@ -15,6 +15,7 @@
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
+#include "common/placement/message_size.h"
 #include "common/placement/placement.h"
 #include "common/rpc/stream/frame_codec.h"
 
@@ -220,6 +221,7 @@ absl::Status ClusterCoordinator::Impl::CreateVariables(std::span<const v1::Varia
       options.cores.push_back(static_cast<int>(std::max(1U, core_->ps_hello(i).cores())));
     }
     COHORT_ASSIGN_OR_RETURN(layout_, MakeLayout(variables, partitioner, optimizer, options));
+    COHORT_RETURN_IF_ERROR(CheckMessageSizes(layout_, programs_));
     core_->SetLayout(layout_, Fnv1a(layout_.SerializeAsString()));
     resumed = core_->CanResume();
     timeline = core_->timeline();

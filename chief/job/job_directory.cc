@@ -97,8 +97,8 @@ absl::Status JobRunner::CheckIsThisJob(const v1::Manifest& manifest) const {
 }
 
 bool JobRunner::ValidatedAsNow(const v1::Manifest& manifest) const {
-  const v1::DatasetSpec then = WhatIsRead(manifest.job_spec().data().validation());
-  const v1::DatasetSpec now = WhatIsRead(plan_->spec().data().validation());
+  const v1::DatasetSpec then = BatchDefiningPart(manifest.job_spec().data().validation());
+  const v1::DatasetSpec now = BatchDefiningPart(plan_->spec().data().validation());
   if (then.SerializeAsString() != now.SerializeAsString()) return false;
   return !manifest.has_validation_data() ||
          DifferenceOf({plan_->validation_data(), "now"}, {manifest.validation_data(), "then"})

@@ -57,7 +57,7 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
     hash = Hash(hash, variable.SerializeAsString());
   }
   hash = Hash(hash, plan.model_.optimizer.SerializeAsString());
-  hash = Hash(hash, WhatIsRead(data->train()).SerializeAsString());
+  hash = Hash(hash, BatchDefiningPart(data->train()).SerializeAsString());
   hash =
       Hash(hash, fmt::format("{} {} {} {} {}", batch, static_cast<int>(data->visitation()),
                              plan.steps_per_epoch_, spec.fit().steps_per_execution(), spec.seed()));

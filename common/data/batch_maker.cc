@@ -8,7 +8,7 @@ absl::StatusOr<BatchMaker> BatchMaker::Create(std::shared_ptr<const Dataset> dat
                                               const BatchReader::Options& options) {
   if (options.batch_size == 0) return InvalidArgument("batch_size must be at least 1");
   BatchMaker maker;
-  size_t bytes = 0;  // of a full batch
+  size_t bytes = 0;  // in a full batch
   for (const int feature : options.features) {
     if (feature < 0 || static_cast<size_t>(feature) >= dataset->features().size()) {
       return InvalidArgument("feature {} of a dataset that has {}", feature,

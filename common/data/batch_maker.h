@@ -11,21 +11,21 @@
 
 namespace cohort {
 
-// What both readers share: a dataset, the asked features, and how big their batches are.
+// The common part of both readers: a dataset, the requested features, and the size of a batch.
 class BatchMaker {
  public:
-  // Errors: InvalidArgument (no batch size, a feature that is not there).
+  // Errors: InvalidArgument (no batch size, an unknown feature).
   static absl::StatusOr<BatchMaker> Create(std::shared_ptr<const Dataset> dataset,
                                            const BatchReader::Options& options);
 
-  // Gathers `indices`, into the memory that `batch` has where it can.
+  // Gathers the records `indices`. Reuses the memory of `batch` if it can.
   absl::Status Make(std::span<const uint64_t> indices, BatchReader::Batch* batch) const {
     batch->records = static_cast<int64_t>(indices.size());
     return dataset_->Gather(indices, features_, &batch->tensors);
   }
 
   const Dataset& dataset() const { return *dataset_; }
-  // Whether batches are made in a thread, ahead of who reads them.
+  // Returns true if a thread makes batches before they are read.
   bool made_ahead() const { return made_ahead_; }
 
  private:

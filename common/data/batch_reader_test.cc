@@ -96,7 +96,7 @@ TEST_CASE("there is a thread where batches are made ahead, and they are not smal
   }
 }
 
-TEST_CASE("a reader that begins later goes on as the one before it") {
+TEST_CASE("a reader that begins later continues the one before it") {
   for (const char* rest :
        {"repeat: 3", "repeat: 3 shuffle: true", "repeat: 3 shuffle: true shuffle_buffer: 20",
         "repeat: 3 shuffle: true drop_remainder: true"}) {

@@ -63,7 +63,7 @@ absl::Status CsvReader::ReadField() {
     COHORT_RETURN_IF_ERROR(ReadQuoted());
     SkipBlanks();
     if (!AtLineEnd() && text_[at_] != delimiter_) {
-      return DataLoss("{}: line {}: field {} goes on behind its closing quote", name_, line_,
+      return DataLoss("{}: line {}: field {} continues after its closing quote", name_, line_,
                       fields_.size());
     }
     return absl::OkStatus();
@@ -128,7 +128,7 @@ bool ParseNumber(std::string_view field, double* value) {
   const char* end = field.data() + field.size();
   auto result = std::from_chars(field.data(), end, *value);
   if (result.ec == std::errc::result_out_of_range) {
-    // Too near to 0 is the nearest number there is; too far from it is none.
+    // A number too close to 0 becomes the nearest number; one too far from 0 is refused.
     *value = std::strtod(std::string(field).c_str(), nullptr);
     if (std::isfinite(*value)) result.ec = std::errc();
   }

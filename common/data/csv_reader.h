@@ -16,8 +16,8 @@ class CsvReader {
  public:
   CsvReader(std::string_view text, char delimiter, std::string_view name);
 
-  // Reads the next record that is not an empty line into fields(); false at the end. Errors:
-  // DataLoss naming file and line: a quote that is not closed, text behind a closing quote, a NUL
+  // Reads the next record that is not an empty line into fields(). Returns false at the end.
+  // Errors: DataLoss that names file and line: an unclosed quote, text after a closing quote, a NUL
   // byte.
   absl::StatusOr<bool> Next();
 
@@ -40,11 +40,12 @@ class CsvReader {
   uint64_t line_ = 1;
   uint64_t record_line_ = 0;
   std::vector<std::string_view> fields_;
-  std::deque<std::string> unquoted_;  // what fields with doubled quotes point into
+  std::deque<std::string> unquoted_;  // the text of fields with doubled quotes
   size_t unquoted_used_ = 0;
 };
 
-// The number that a field holds; false where it holds none, or one that is not finite.
+// Parses the number in a field. Returns false if the field holds no number, or one that is not
+// finite.
 bool ParseNumber(std::string_view field, double* value);
 
 }  // namespace cohort

@@ -19,7 +19,7 @@ class ColumnBuilder {
 
   ColumnBuilder(std::string name, Use use) : name_(std::move(name)), use_(use) {}
 
-  // Errors: DataLoss where a cell must be a number and is none.
+  // Errors: DataLoss if a cell must be a number and is not.
   absl::Status Add(std::string_view cell, uint64_t line, std::string_view file) {
     if (use_ == Use::kText) {
       const auto [word, added] = codes_of_.try_emplace(std::string(cell), words_.size());
@@ -70,7 +70,7 @@ class ColumnBuilder {
 };
 
 ColumnBuilder::Use UseOf(const std::string& name, const CsvUse& use) {
-  // A column that is used both ways is kept as text; its words are read as numbers later.
+  // A column that is used both ways is kept as text; its words are parsed as numbers later.
   if (use.text.contains(name)) return ColumnBuilder::Use::kText;
   if (use.numbers.contains(name)) return ColumnBuilder::Use::kNumbers;
   return ColumnBuilder::Use::kNumbersIfTheyAre;
@@ -90,7 +90,7 @@ absl::StatusOr<std::vector<ColumnBuilder>> MakeBuilders(const std::vector<std::s
   return builders;
 }
 
-// The names of the columns: the first record, or what the job says.
+// Returns the names of the columns: the first record, or the names in the job.
 absl::StatusOr<std::vector<std::string>> ReadNames(const CsvFormat& format, std::string_view file,
                                                    CsvReader* reader) {
   if (!format.header) {
@@ -103,7 +103,7 @@ absl::StatusOr<std::vector<std::string>> ReadNames(const CsvFormat& format, std:
     return InvalidArgument("{}: `columns` names the columns of files with `no_header: true`", file);
   }
   COHORT_ASSIGN_OR_RETURN(const bool any, reader->Next());
-  if (!any) return DataLoss("{}: is empty, a header is due", file);
+  if (!any) return DataLoss("{}: is empty; a header is expected", file);
   return std::vector<std::string>(reader->fields().begin(), reader->fields().end());
 }
 
@@ -111,7 +111,7 @@ absl::StatusOr<std::vector<std::string>> ReadNames(const CsvFormat& format, std:
 
 absl::StatusOr<Table> ParseCsv(std::string_view text, const CsvFormat& format, const CsvUse& use,
                                const RowRange& range, std::string_view name) {
-  // Within quotes it would be text.
+  // A CR within quotes would be text.
   if (text.find_first_of("\n\"") == text.npos && text.find('\r') < text.size() - 1) {
     return DataLoss("{}: the lines end with CR alone: save the file with LF or CR LF", name);
   }
@@ -124,8 +124,8 @@ absl::StatusOr<Table> ParseCsv(std::string_view text, const CsvFormat& format, c
     if (!more) break;
     const auto& fields = reader.fields();
     if (fields.size() != builders.size()) {
-      return DataLoss("{}: line {}: has {} fields, {} are due", name, reader.line(), fields.size(),
-                      builders.size());
+      return DataLoss("{}: line {}: has {} fields, {} are expected", name, reader.line(),
+                      fields.size(), builders.size());
     }
     const uint64_t record = records++;
     if (record < range.skip || (range.take > 0 && record - range.skip >= range.take)) continue;
@@ -149,7 +149,7 @@ absl::StatusOr<Table> OpenCsv(const v1::CsvSource& source, const CsvUse& use, co
   if (!source.delimiter().empty()) format.delimiter = source.delimiter()[0];
   if (source.delimiter().size() > 1 || format.delimiter == '"' || format.delimiter == '\n' ||
       format.delimiter == '\r' || format.delimiter == '\0') {
-    return InvalidArgument("{}: delimiter: \"{}\" is not one character that can divide fields",
+    return InvalidArgument("{}: delimiter: \"{}\" is not one character that can separate fields",
                            source.path(), source.delimiter());
   }
   uint32_t crc32 = 0;

@@ -13,7 +13,7 @@
 namespace cohort {
 namespace {
 
-// A dataset whose records lie in memory.
+// A dataset that keeps its records in memory.
 class MemoryDataset : public Dataset {
  public:
   explicit MemoryDataset(Table table) : records_(table.records) {
@@ -46,7 +46,7 @@ class MemoryDataset : public Dataset {
   v1::DataFingerprint fingerprint_;
   std::vector<FeatureType> features_;
   std::vector<GatheredColumn> columns_;            // by feature
-  std::map<std::string, std::string> no_feature_;  // why a column is none
+  std::map<std::string, std::string> no_feature_;  // by column: why it is not a feature
 };
 
 absl::StatusOr<std::vector<int>> MemoryDataset::FindFeatures(
@@ -70,8 +70,8 @@ absl::StatusOr<std::vector<int>> MemoryDataset::FindFeatures(
   return found;
 }
 
-// Makes `tensor` one of `rows` records of a feature, in the memory that it has where that is large
-// enough and nobody else would notice.
+// Gives `tensor` the shape of `rows` records of a feature. Reuses its memory if that is large
+// enough and not shared.
 void Reshape(const FeatureType& type, size_t rows, Tensor* tensor) {
   const bool mine = tensor->buffer() && tensor->buffer().unique() && tensor->byte_offset() == 0;
   const bool same = tensor->dtype() == type.dtype &&
@@ -122,15 +122,15 @@ absl::StatusOr<Table> OpenSource(const v1::DatasetSpec& spec, const DataOptions&
   return InvalidArgument("a dataset needs a source: generator, idx or csv");
 }
 
-// The records with all transforms applied; `vocabularies` receives the words of each (lookups
-// only).
+// Returns the records with all transforms applied. `vocabularies` receives the words of each
+// lookup.
 absl::StatusOr<Table> OpenTable(const v1::DatasetSpec& spec, const DataOptions& options,
                                 std::vector<std::vector<std::string>>* vocabularies) {
   COHORT_ASSIGN_OR_RETURN(Table table, OpenSource(spec, options));
   for (const v1::ColumnTransform& transform : spec.transforms()) {
     vocabularies->emplace_back();
     const absl::Status applied = ApplyTransform(transform, &table, &vocabularies->back());
-    // Which of two hosts' files lacks the column is not in the job.
+    // The job does not tell which host's file lacks the column.
     if (!table.files.empty()) {
       COHORT_RETURN_IF_ERROR(Annotate(applied, table.files[0].path()));
     }
@@ -143,7 +143,7 @@ bool NeedsVocabulary(const v1::ColumnTransform& transform) {
   return !transform.lookup().empty() && transform.vocabulary().empty();
 }
 
-// What makes two lookups the same one: the columns they read and what they make.
+// Two lookups with the same key are the same lookup: the columns that they read and their output.
 std::string KeyOf(const v1::ColumnTransform& transform) {
   std::string key = transform.column() + '\0' + transform.output();
   for (const std::string& column : transform.columns()) key += '\0' + column;

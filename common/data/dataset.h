@@ -21,17 +21,17 @@ class DatasetSpec;
 
 namespace cohort {
 
-// A column of a dataset after its transforms: what a model's Input sees of one record. A column of
-// a CSV file or a label is a scalar, {}; an Input of shape [1] takes the same bytes.
+// A column of a dataset after its transforms, as an Input of a model reads it. A column of a CSV
+// file and a label are scalars, {}; an Input of shape [1] takes the same bytes.
 struct FeatureType {
   std::string name;
   DType dtype = DType::kInvalid;
-  Dims dims;  // of one record
+  Dims dims;  // the shape of one record
 };
 
-// What the place where a dataset is opened knows and its spec does not.
+// Options of the process that opens a dataset, beside the spec.
 struct DataOptions {
-  std::string data_dir;  // relative paths start here (COHORT_DATA_DIR); "" = the working directory
+  std::string data_dir;  // base of relative paths (COHORT_DATA_DIR); "" = the working directory
 };
 
 // The records of one source after skip, take and transforms, by index: immutable, thread-safe, and
@@ -39,55 +39,54 @@ struct DataOptions {
 // transforms:
 //
 //   generator "recommender"   features (3 strings), label ("yes", "no")
-//   idx                       image (dims and dtype of the file), label (int64), where given
-//   csv                       the columns of the file: text where a transform looks words up in
-//                             it, else float32 numbers
+//   idx                       image (dims and dtype of the file), label (int64) if it is given
+//   csv                       the columns of the file: text if a transform looks words up in it,
+//                             else float32 numbers
 class Dataset {
  public:
-  // Reads (and for CSV: parses) the source and adapts lookups without a vocabulary, from this
-  // dataset's own records: see ResolveVocabularies.
-  // Errors: NotFound (a missing file: says the public address, the checksum and COHORT_DATA_DIR),
-  // DataLoss (a truncated or corrupt file: which, where), InvalidArgument (a spec that makes no
-  // sense).
+  // Reads (and for CSV: parses) the source. Adapts lookups without a vocabulary from the records of
+  // this dataset (see ResolveVocabularies). Errors: NotFound for a missing file, with its public
+  // address, its checksum and COHORT_DATA_DIR; DataLoss for a truncated or corrupt file, with file
+  // and position; InvalidArgument for an inconsistent spec.
   static absl::StatusOr<std::shared_ptr<const Dataset>> Open(const v1::DatasetSpec& spec,
                                                              const DataOptions& options = {});
 
   virtual ~Dataset() = default;
   virtual uint64_t num_records() const = 0;
-  // What was read; common/data/fingerprint.h compares.
+  // The fingerprint of the records; common/data/fingerprint.h compares two.
   virtual const v1::DataFingerprint& fingerprint() const = 0;
   // All features, the label among them.
   virtual const std::vector<FeatureType>& features() const = 0;
-  // Columns of the source that are no features, and why: "a.csv: line 3: ...".
+  // The columns of the source that are not features, and why: "a.csv: line 3: ...".
   virtual const std::map<std::string, std::string>& no_features() const = 0;
-  // The positions of features by name. Errors: InvalidArgument that lists the names there are, or
-  // says why a column of the source is no feature (it holds text).
+  // Returns the positions of features by name. Errors: InvalidArgument that lists the known names,
+  // or explains why a column of the source is not a feature (it holds text).
   virtual absl::StatusOr<std::vector<int>> FindFeatures(
       std::span<const std::string> names) const = 0;
 
   // Gathers records `indices` of the named features (positions in features()) into one tensor each,
-  // [indices.size(), dims...]. A tensor that `batch` has already is written again where it fits and
-  // nobody else holds it: then nothing is allocated.
+  // [indices.size(), dims...]. Reuses a tensor of `batch` if it fits and is not shared; then it
+  // allocates nothing.
   virtual absl::Status Gather(std::span<const uint64_t> indices, std::span<const int> features,
                               std::vector<Tensor>* batch) const = 0;
 };
 
-// Fills the vocabularies of all lookups that have none, adapted from the training records as Keras'
-// StringLookup does, also those of the validation set. The owner of the job calls it once, before
-// datasets are sent anywhere, so that every process uses the same ids. Errors: those of Open;
-// InvalidArgument where a lookup of the validation set has no counterpart in the training set.
+// Fills the vocabularies of all lookups that have none. It adapts them from the training records as
+// Keras' StringLookup does, also for the validation set. The owner of the job calls it once, before
+// it sends a dataset to another process, so that every process uses the same ids. Errors: those of
+// Open; InvalidArgument if a lookup of the validation set has no counterpart in the training set.
 absl::Status ResolveVocabularies(v1::DataSpec* data, const DataOptions& options);
 
-// The records of an exactly-once epoch: position -> record, a permutation of blocks and of the
-// records within a block, keyed by (seed, epoch); the identity where `shuffle` is false. Takes no
-// memory.
+// The records of an exactly-once epoch: position -> record. It is a permutation of blocks and of
+// the records within a block, keyed by (seed, epoch); the identity if `shuffle` is false. It needs
+// no memory.
 class EpochOrder {
  public:
-  // `block_size` 0 counts as 1. The last block may be shorter, wherever the permutation puts it.
+  // `block_size` 0 counts as 1. The last block may be shorter; the permutation may put it anywhere.
   EpochOrder(uint64_t records, uint64_t block_size, bool shuffle, uint64_t seed);
   // `position` < records.
   uint64_t Record(uint64_t epoch, uint64_t position) const;
-  // The records of positions [begin, end), cheaper than one by one.
+  // Returns the records of positions [begin, end). Cheaper than one call for each.
   void Records(uint64_t epoch, uint64_t begin, uint64_t end, std::vector<uint64_t>* records) const;
 
   uint64_t records() const { return records_; }
@@ -99,50 +98,49 @@ class EpochOrder {
   uint64_t seed_;
 };
 
-// A stream of batches, made ahead in a thread. One consumer.
+// A stream of batches, which a thread makes ahead. One consumer.
 class BatchReader {
  public:
   struct Batch {
-    std::vector<Tensor> tensors;  // in the order of the asked features
+    std::vector<Tensor> tensors;  // in the order of Options::features
     int64_t records = 0;
   };
   struct Options {
     std::vector<int> features;  // positions in Dataset::features()
     uint32_t batch_size = 0;
-    uint32_t prefetch = 2;  // batches made ahead; 0: none, and there is no thread
+    uint32_t prefetch = 2;  // batches that are made ahead; 0: none, and there is no thread
     uint64_t seed = 0;
     uint32_t worker_index = 0;
-    // Independent: batches that a reader like this one has given before: it goes on behind them, as
-    // if it were that one.
+    // Independent: the batches that a reader with the same options has already returned. This
+    // reader continues after them.
     uint64_t begin = 0;
-    // Batches up to this size are made where they are asked for: ten microseconds for 100 KB, which
-    // a hand-over between threads costs too, in wake-ups and in what lies in another core's cache.
-    // 0: always in the thread.
+    // The consumer makes batches up to this size itself. 100 KB take ten microseconds, and handing
+    // them over from another thread and another core's cache costs as much. 0: always the thread.
     size_t inline_bytes = 128 << 10;
   };
 
   // visitation independent: an endless (or `repeat` epochs long) shuffled copy of the dataset,
-  // keyed by (seed, worker_index), through a shuffle buffer as in tf.data. Batches do not cross
-  // epochs: the last one may be short, and is left out with `drop_remainder` (shuffle, batch,
-  // repeat, in that order).
+  // keyed by (seed, worker_index), with a shuffle buffer as in tf.data. The order is shuffle,
+  // batch, repeat: batches do not cross epochs. The last batch of an epoch may be short;
+  // `drop_remainder` leaves it out.
   static absl::StatusOr<std::unique_ptr<BatchReader>> Independent(
       std::shared_ptr<const Dataset> dataset, const v1::DatasetSpec& spec, const Options& options);
 
-  // visitation exactly_once: batches are asked for by lease, positions [begin, end) of an epoch.
-  // The order is keyed by (seed) alone, equal for all workers.
+  // visitation exactly_once: the consumer reads batches by lease, positions [begin, end) of an
+  // epoch. The order is keyed by the seed alone, so it is equal for all workers.
   static absl::StatusOr<std::unique_ptr<BatchReader>> Leased(std::shared_ptr<const Dataset> dataset,
                                                              const v1::DatasetSpec& spec,
                                                              const Options& options);
 
   virtual ~BatchReader() = default;
 
-  // Independent: the next batch; OutOfRange at the end of data. Tensors that `batch` holds from
-  // before and nobody else does are used again.
+  // Independent: reads the next batch; OutOfRange at the end of data. Reuses the tensors of `batch`
+  // that are not shared.
   virtual absl::Status Next(Batch* batch) = 0;
 
-  // Leased: says which leases will be read, so that they are made ahead; then reads them in that
-  // order. A lease that was not announced is made when it is read; announced ones that are skipped
-  // are dropped.
+  // Leased: Announce names the leases that will be read, so that their batches are made ahead; Read
+  // reads them in that order. A batch of a lease that was not announced is made when it is read.
+  // Announced leases that are skipped are dropped.
   virtual void Announce(uint64_t epoch, uint64_t begin, uint64_t end) = 0;
   // Errors: InvalidArgument (a lease beyond the epoch's records, or empty).
   virtual absl::Status Read(uint64_t epoch, uint64_t begin, uint64_t end, Batch* batch) = 0;

@@ -124,7 +124,7 @@ TEST_CASE("transforms that make no sense say which and why") {
       {"transforms { columns: \"age\" }", "`columns` needs an `output`"},
       {"transforms { column: \"job\" lookup: \"hash\" }", "lookup: \"hash\" is unknown"},
       {"transforms { column: \"job\" lookup: \"string\" equals: \"a\" }", "exclude each other"},
-      {"transforms { column: \"job\" lookup: \"string\" scale: 2 }", "are of numbers"},
+      {"transforms { column: \"job\" lookup: \"string\" scale: 2 }", "apply to numbers"},
       {"transforms { column: \"job\" lookup: \"string\" num_oov_indices: 3 }",
        "only 1 is supported"},
       {"transforms { column: \"job\" lookup: \"string\" vocabulary: [\"a\", \"a\"] }",
@@ -138,7 +138,7 @@ TEST_CASE("transforms that make no sense say which and why") {
        "holds numbers, a string lookup needs words"},
       {"label: \"job\"", "\"cook\" is not a number"},
       {"label: \"nothing\"", "label: the dataset has no feature \"nothing\""},
-      {"skip: 4", "skip 4 and take 0 reach beyond the 4 records"},
+      {"skip: 4", "skip 4 and take 0 exceed the 4 records"},
   };
   for (const auto& [rest, message] : cases) {
     const auto dataset = Dataset::Open(Spec(CsvSpec(path, rest)));

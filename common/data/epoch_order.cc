@@ -21,7 +21,7 @@ class EpochWalk {
 
   uint64_t Record(uint64_t position) const {
     if (block_size_ == 1) return permutation_(position);
-    // Blocks in their permuted order are equally long, but for the short one.
+    // All blocks in their permuted order have the same length, except the short one.
     uint64_t rank = position / block_size_;
     uint64_t offset = position % block_size_;
     if (position >= short_begin_ + last_size_) {
@@ -40,7 +40,7 @@ class EpochWalk {
   uint64_t last_size_;
   uint64_t key_;
   Permutation permutation_;
-  uint64_t short_begin_;  // the position where the last block's records start
+  uint64_t short_begin_;  // the position of the first record of the last block
 };
 
 }  // namespace

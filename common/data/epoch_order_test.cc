@@ -60,7 +60,7 @@ TEST_CASE("every epoch has each record once, and an order of its own") {
   }
 }
 
-TEST_CASE("the order is a function of seed and epoch alone, for ever") {
+TEST_CASE("the order is a function of seed and epoch alone, and never changes") {
   // Leases in journals and checkpoints mean positions of this order: it may never change.
   std::vector<uint64_t> records;
   EpochOrder(1000, 1, true, 42).Records(3, 0, 4, &records);

@@ -20,7 +20,7 @@ std::string Contents(const ReadData& read, int file) {
 
 }  // namespace
 
-v1::DatasetSpec WhatIsRead(const v1::DatasetSpec& spec) {
+v1::DatasetSpec BatchDefiningPart(const v1::DatasetSpec& spec) {
   v1::DatasetSpec read = spec;
   read.clear_prefetch();
   if (read.has_idx()) {
@@ -36,8 +36,8 @@ v1::DatasetSpec WhatIsRead(const v1::DatasetSpec& spec) {
 }
 
 bool ReadTheSame(const v1::DatasetSpec& a, const v1::DatasetSpec& b) {
-  v1::DatasetSpec of_a = WhatIsRead(a);
-  v1::DatasetSpec of_b = WhatIsRead(b);
+  v1::DatasetSpec of_a = BatchDefiningPart(a);
+  v1::DatasetSpec of_b = BatchDefiningPart(b);
   of_a.clear_transforms();
   of_b.clear_transforms();
   return of_a.SerializeAsString() == of_b.SerializeAsString();
@@ -59,11 +59,13 @@ std::string DifferenceOf(const ReadData& a, const ReadData& b) {
     differences += fmt::format("{}{} has other contents ({}; {})", differences.empty() ? "" : ", ",
                                a.data.files(i).path(), Contents(a, i), Contents(b, i));
   }
-  const bool as_many = a.data.records() == b.data.records();
-  if (differences.empty() && as_many && a.data.files_size() == b.data.files_size()) return "";
+  if (differences.empty() && a.data.records() == b.data.records() &&
+      a.data.files_size() == b.data.files_size()) {
+    return "";
+  }
   if (differences.empty()) differences = "the data differ";
   return fmt::format("{}: {} records {}, {} {}", differences, a.data.records(), a.where,
-                     as_many ? "as many" : fmt::to_string(b.data.records()), b.where);
+                     b.data.records(), b.where);
 }
 
 }  // namespace cohort

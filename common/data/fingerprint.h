@@ -13,21 +13,22 @@ namespace v1 {
 class DatasetSpec;
 }  // namespace v1
 
-// What of a spec decides which batches there are: neither how they are made, nor where a person
-// gets the files and how they are checked.
-v1::DatasetSpec WhatIsRead(const v1::DatasetSpec& spec);
-// Whether two specs read the same records, as far as they say: what is made of these aside.
+// Returns the part of a spec that determines the batches: without prefetch, download addresses and
+// checksums.
+v1::DatasetSpec BatchDefiningPart(const v1::DatasetSpec& spec);
+// Returns true if two specs name the same records, whatever their transforms are.
 bool ReadTheSame(const v1::DatasetSpec& a, const v1::DatasetSpec& b);
 v1::FileFingerprint MakeFileFingerprint(const std::string& path, uint64_t bytes, uint32_t crc32);
 
-// What was read, and when or where: "at the chief".
+// The data that were read, and when or where: "at the chief".
 struct ReadData {
   const v1::DataFingerprint& data;
   std::string_view where;
 };
 
-// How what was read of one spec twice, in two processes or two lives of one, differs: "a.csv has
-// other contents (...): 3200 records here, 6400 at the chief". "": it does not.
+// Describes how the data of one spec differ that two processes have read, or one task in two
+// incarnations: "a.csv has other contents (...): 3200 records here, 6400 at the chief". Returns ""
+// if they do not differ.
 std::string DifferenceOf(const ReadData& a, const ReadData& b);
 
 }  // namespace cohort

@@ -8,7 +8,8 @@
 namespace cohort {
 namespace {
 
-// A value in a batch's type, scaled in it. Integers that do not hold it take the nearest they have.
+// Converts a value to the type of a batch and scales it there. An integer type that cannot hold it
+// gets the nearest value.
 template <typename Out, typename In>
 Out Convert(In value, double scale, double offset) {
   if constexpr (std::is_same_v<Out, bool>) {
@@ -48,13 +49,13 @@ void WithType(DType dtype, const F& f) {
   }
 }
 
-// Asks for the bytes of a row, at most kPrefetchBytes: a longer one is fetched as it is read.
+// Prefetches the bytes of a row, at most kPrefetchBytes: the rest is fetched while it is read.
 void Prefetch(const uint8_t* row, size_t bytes) {
   constexpr size_t kLine = 64, kPrefetchBytes = 4096;
   for (size_t b = 0; b < std::min(bytes, kPrefetchBytes); b += kLine) __builtin_prefetch(row + b);
 }
 
-// The whole column in its batch dtype.
+// Converts the whole column to its batch dtype.
 std::shared_ptr<const std::vector<uint8_t>> ConvertAll(const Column& column, uint64_t records) {
   const size_t elements = records * static_cast<size_t>(column.elements());
   std::vector<uint8_t> out(elements * SizeOf(column.dtype));
@@ -111,13 +112,13 @@ void GatheredColumn::CopyRows(const GatheredColumn& self, std::span<const uint64
 template <typename T>
 void GatheredColumn::ConvertBytes(const GatheredColumn& self, std::span<const uint64_t> indices,
                                   void* out) {
-  // Locals that do not overlap: so that the compiler makes vector code of the inner loop.
+  // Locals that do not overlap let the compiler make vector code of the inner loop.
   const size_t elements = self.elements_;
   const double scale = self.scale_, offset = self.offset_;
   T* __restrict to = static_cast<T*>(out);
   for (size_t i = 0; i < indices.size(); ++i) {
     const uint8_t* __restrict from = self.values_->data() + indices[i] * self.row_bytes_;
-    // Records come in random order: the next one is fetched while this one is converted.
+    // Records come in random order: the next one is prefetched while this one is converted.
     if (i + 1 < indices.size())
       Prefetch(self.values_->data() + indices[i + 1] * self.row_bytes_, elements);
     for (size_t e = 0; e < elements; ++e) to[e] = Convert<T>(from[e], scale, offset);

@@ -9,8 +9,8 @@
 
 namespace cohort {
 
-// A column ready for batches: number columns of another dtype are converted once, but bytes stay
-// bytes (a quarter of the memory of float32) and are converted and scaled when they are gathered.
+// A column that is ready for batches. A number column of another dtype is converted once. Bytes
+// stay bytes (a quarter of the memory of float32), and are converted and scaled when gathered.
 class GatheredColumn {
  public:
   // `column` holds numbers. Its scale is applied in the batch's dtype, as Keras' Rescaling does.
@@ -32,8 +32,8 @@ class GatheredColumn {
   static Kernel ByteKernel(DType dtype);
 
   std::shared_ptr<const std::vector<uint8_t>> values_;
-  size_t elements_;   // of one record
-  size_t row_bytes_;  // as stored
+  size_t elements_;   // in one record
+  size_t row_bytes_;  // in one stored record
   double scale_;
   double offset_;
   Kernel kernel_;

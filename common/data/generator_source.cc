@@ -14,10 +14,10 @@ constexpr std::array<const char*, 7> kWords = {"avenger",   "ironman",  "batman"
                                                "spiderman", "kingkong", "wonder_woman"};
 constexpr uint32_t kAvenger = 0;
 constexpr size_t kFeatures = 3;
-// Records are made once and kept: 16 bytes each.
+// Records are generated once and kept: 16 bytes each.
 constexpr uint64_t kMaxRecords = uint64_t{1} << 28;
 
-// Three distinct words, drawn as random.sample does: in order, without putting back.
+// Three distinct words, drawn as random.sample does: in order, without replacement.
 std::array<uint32_t, kFeatures> Draw(uint64_t seed, uint64_t index) {
   const PhiloxBlock random = Philox(index, /*counter_high=*/0, seed);
   std::array<uint32_t, kWords.size()> words;
@@ -34,8 +34,8 @@ std::array<uint32_t, kFeatures> Draw(uint64_t seed, uint64_t index) {
 
 absl::StatusOr<RowRange> ClampRange(const RowRange& range, uint64_t records) {
   if (range.skip >= records || range.take > records - range.skip) {
-    return InvalidArgument("skip {} and take {} reach beyond the {} records of the source",
-                           range.skip, range.take, records);
+    return InvalidArgument("skip {} and take {} exceed the {} records of the source", range.skip,
+                           range.take, records);
   }
   return RowRange{range.skip, range.take == 0 ? records - range.skip : range.take};
 }

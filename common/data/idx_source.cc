@@ -11,7 +11,7 @@
 namespace cohort {
 namespace {
 
-// The element types of the format, and what they become here.
+// The element types of the format, and the dtypes that they become.
 struct IdxType {
   uint8_t code;
   size_t bytes;
@@ -72,22 +72,22 @@ absl::StatusOr<IdxArray> ReadArray(const std::string& path, const std::string& s
 
 absl::StatusOr<IdxArray> ParseIdx(std::string_view bytes, std::string_view name) {
   if (bytes.size() < 4)
-    return DataLoss("{}: has {} bytes, no room for an IDX header", name, bytes.size());
+    return DataLoss("{}: has {} bytes, too few for an IDX header", name, bytes.size());
   if (bytes[0] != 0 || bytes[1] != 0) {
-    return DataLoss("{}: starts with bytes {:02x} {:02x}, an IDX file with 00 00", name,
+    return DataLoss("{}: starts with bytes {:02x} {:02x}; an IDX file starts with 00 00", name,
                     static_cast<uint8_t>(bytes[0]), static_cast<uint8_t>(bytes[1]));
   }
   const auto type = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const IdxType& t) {
     return t.code == static_cast<uint8_t>(bytes[2]);
   });
   if (type == std::end(kTypes)) {
-    return DataLoss("{}: byte 2: {:#04x} is no IDX element type", name,
+    return DataLoss("{}: byte 2: {:#04x} is not an IDX element type", name,
                     static_cast<uint8_t>(bytes[2]));
   }
   const size_t rank = static_cast<uint8_t>(bytes[3]);
   const size_t header = 4 + 4 * rank;
   if (rank == 0)
-    return DataLoss("{}: byte 3: an IDX file of records has a dimension at least", name);
+    return DataLoss("{}: byte 3: an IDX file of records has at least one dimension", name);
   if (bytes.size() < header) {
     return DataLoss("{}: ends at byte {}, within the header of {} dimensions", name, bytes.size(),
                     rank);
@@ -99,13 +99,13 @@ absl::StatusOr<IdxArray> ParseIdx(std::string_view bytes, std::string_view name)
   for (size_t axis = 0; axis < rank; ++axis) {
     const uint64_t size = ReadBigEndian(bytes.data() + 4 + 4 * axis, 4);
     if (size == 0) return DataLoss("{}: byte {}: dimension {} is 0", name, 4 + 4 * axis, axis);
-    // More than there can be is all that matters of a product that would overflow.
+    // If the product would overflow, it is enough to know that no file can be that large.
     elements = elements > available / size ? available + 1 : elements * size;
     array.dims.push_back(static_cast<int64_t>(size));
   }
   if (elements != available || (bytes.size() - header) % type->bytes != 0) {
-    return DataLoss("{}: {} elements of {} bytes are due behind byte {}, but {} bytes follow", name,
-                    DimsToString(array.dims), type->bytes, header, bytes.size() - header);
+    return DataLoss("{}: {} elements of {} bytes are expected after byte {}, but {} bytes follow",
+                    name, DimsToString(array.dims), type->bytes, header, bytes.size() - header);
   }
   const char* data = bytes.data() + header;
   if (type->dtype == DType::kUint8) {
@@ -137,7 +137,7 @@ absl::StatusOr<Table> OpenIdx(const v1::IdxSource& source, const RowRange& range
                              source.labels(), labels.dims[0]);
     }
     table.columns.push_back(MakeColumn(std::move(labels), rows, "label"));
-    // Class numbers: what sparse losses and metrics take.
+    // Class numbers, the input of sparse losses and metrics.
     if (!IsFloating(table.columns.back().stored)) table.columns.back().dtype = DType::kInt64;
   }
   table.records = rows.take;

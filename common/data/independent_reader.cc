@@ -13,9 +13,9 @@
 namespace cohort {
 namespace {
 
-// Batches go from the thread to the consumer through `ready_`, and come back through `used_` to be
-// written again. The consumer takes all that is ready at a time, so that neither side wakes the
-// other for every batch.
+// Batches travel from the thread to the consumer through `ready_`, and return through `used_` so
+// that their memory is reused. The consumer takes all ready batches at a time, so that neither side
+// wakes up the other for every batch.
 class IndependentReader : public BatchReader {
  public:
   IndependentReader(BatchMaker maker, const IndexStream::Options& stream, const Options& options)
@@ -47,10 +47,10 @@ class IndependentReader : public BatchReader {
   absl::Status TakeReady();
 
   const BatchMaker maker_;
-  IndexStream stream_;  // of the thread, or of the consumer where there is none
+  IndexStream stream_;  // used by the thread; by the consumer if there is no thread
   const size_t capacity_;
 
-  // Of the consumer alone.
+  // Used only by the consumer.
   std::vector<uint64_t> indices_;
   std::deque<Batch> taken_;
   std::vector<Batch> returned_;
@@ -60,7 +60,7 @@ class IndependentReader : public BatchReader {
   CondVar wake_consumer_;
   std::deque<Batch> ready_ ABSL_GUARDED_BY(mu_);
   std::vector<Batch> used_ ABSL_GUARDED_BY(mu_);
-  absl::Status end_ ABSL_GUARDED_BY(mu_);  // why no more come
+  absl::Status end_ ABSL_GUARDED_BY(mu_);  // why there are no more batches
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
 
   std::thread thread_;  // last: it uses all of the above

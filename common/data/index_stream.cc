@@ -10,7 +10,7 @@ IndexStream::IndexStream(const Options& options)
     : options_(options),
       buffered_(options.shuffle && options.shuffle_buffer > 0 &&
                 options.shuffle_buffer < options.records),
-      // A buffer that holds everything is a permutation of everything.
+      // A buffer for all records gives a permutation of them.
       order_(options.records, 1, options.shuffle && !buffered_, options.key) {
   Skip(options.begin);
 }

@@ -9,9 +9,9 @@
 namespace cohort {
 
 // The order of visitation independent: shuffle, batch, repeat, in that order, as record indices. It
-// is computed from counters, so that a stream that begins later costs nothing more, but where a
-// shuffle buffer must be filled again: there each record of the present epoch that was given before
-// costs one random number.
+// is computed from counters, so a stream that begins later costs nothing extra. The exception is a
+// shuffle buffer, which must be refilled: then each record of the current epoch that was already
+// returned costs one random number.
 class IndexStream {
  public:
   struct Options {
@@ -19,14 +19,14 @@ class IndexStream {
     uint64_t batch_size = 0;
     bool shuffle = false;
     uint64_t shuffle_buffer = 0;  // 0: as large as the dataset
-    uint64_t epochs = 0;          // 0: for ever
+    uint64_t epochs = 0;          // 0: no end
     bool drop_remainder = false;
-    uint64_t key = 0;    // of the random numbers
-    uint64_t begin = 0;  // batches that were given before: the stream goes on behind them
+    uint64_t key = 0;    // for the random numbers
+    uint64_t begin = 0;  // batches that were already returned: the stream continues after them
   };
   explicit IndexStream(const Options& options);
 
-  // The records of the next batch; false at the end of the last epoch.
+  // Sets the records of the next batch. Returns false at the end of the last epoch.
   bool Next(std::vector<uint64_t>* batch);
 
  private:
@@ -36,9 +36,9 @@ class IndexStream {
 
   const Options options_;
   const bool buffered_;
-  const EpochOrder order_;  // where nothing is drawn from a buffer
+  const EpochOrder order_;  // used without a shuffle buffer
   uint64_t epoch_ = 0;
-  uint64_t given_ = 0;  // records of this epoch given out
+  uint64_t given_ = 0;  // records of this epoch that were returned
   uint64_t read_ = 0;   // records of this epoch that entered the buffer
   uint64_t drawn_ = 0;  // random numbers used so far
   std::vector<uint64_t> buffer_;

@@ -18,7 +18,7 @@
 namespace cohort {
 namespace {
 
-// Datasets are kept in memory; a stream that inflates to more than this is no dataset.
+// Datasets are kept in memory; a stream that inflates to more than this is refused.
 constexpr uint64_t kMaxInflatedBytes = uint64_t{16} << 30;
 
 std::string ResolvePath(const std::string& path, const DataOptions& options) {
@@ -27,7 +27,7 @@ std::string ResolvePath(const std::string& path, const DataOptions& options) {
 }
 
 absl::Status Missing(const InputFile& file, const std::string& path, const DataOptions& options) {
-  std::string message = fmt::format("the data file {} is not there", path);
+  std::string message = fmt::format("the data file {} does not exist", path);
   if (!file.url.empty()) message += fmt::format("; get it from {}", file.url);
   if (!file.sha256.empty()) message += fmt::format(" (sha256 {})", file.sha256);
   if (file.path[0] != '/') {
@@ -72,7 +72,7 @@ class Inflater {
   ~Inflater() { inflateEnd(&stream_); }
 
   absl::Status Run(std::string_view name, std::string* out);
-  uint32_t crc32() const { return crc32_; }  // of all that Run has made
+  uint32_t crc32() const { return crc32_; }  // over the output of Run
 
  private:
   bool OnlyPaddingIsLeft() const {
@@ -101,7 +101,7 @@ absl::Status Inflater::Run(std::string_view name, std::string* out) {
       return DataLoss("{}: inflates to more than {} bytes", name, kMaxInflatedBytes);
     }
     if (result == Z_STREAM_END) {
-      // zlib has the member's checksum and size at hand, for it has compared them.
+      // zlib has computed the checksum and the size of the member to compare them.
       crc32_ = static_cast<uint32_t>(
           crc32_combine(crc32_, stream_.adler, static_cast<z_off_t>(stream_.total_out)));
       if (OnlyPaddingIsLeft()) return absl::OkStatus();
@@ -147,7 +147,7 @@ absl::StatusOr<std::string> ReadInputFile(const InputFile& file, const DataOptio
     if (const std::string actual = Sha256Hex(bytes); actual != expected) {
       return DataLoss(
           "{}: has sha256 {}, the job says {}; {}{}", path, actual, expected,
-          file.url.empty() ? "take the file that is meant, or mend `sha256`" : "get it again from ",
+          file.url.empty() ? "use the intended file, or correct `sha256`" : "get it again from ",
           file.url);
     }
   }

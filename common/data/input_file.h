@@ -11,25 +11,26 @@
 
 namespace cohort {
 
-// A data file as a spec names it.
+// A data file, as the spec names it.
 struct InputFile {
   std::string path;    // absolute, or relative to DataOptions::data_dir
-  std::string url;     // where a person gets it; may be ""
-  std::string sha256;  // of the file as it lies there, hex; "" = not checked
+  std::string url;     // the download address, for errors; may be ""
+  std::string sha256;  // checksum of the file before it is inflated, hex; "" = not checked
 };
 
-// Reads a whole file, checks its SHA-256 and, where it is gzip (by its first bytes), inflates it.
-// Errors: NotFound with the address, the checksum and COHORT_DATA_DIR; DataLoss (checksum, gzip
-// stream) with file and offset. `crc32`, where not null: of what it returns.
+// Reads a whole file, checks its SHA-256, and inflates it if its first bytes show gzip. Sets
+// `crc32`, if it is not null, to the checksum of the result. Errors: NotFound with the address, the
+// checksum and COHORT_DATA_DIR; DataLoss (checksum, gzip stream) with file and offset.
 absl::StatusOr<std::string> ReadInputFile(const InputFile& file, const DataOptions& options,
                                           uint32_t* crc32 = nullptr);
 
-// Inflates gzip data of one or more members; zeros behind them are padding. `name` is for messages.
-// `crc32`, where not null: of what it returns, which the members' own say at no cost.
+// Inflates gzip data of one or more members; zeros after them are padding. `name` is for messages.
+// Sets `crc32`, if it is not null, to the checksum of the result, which it combines from the
+// checksums of the members at no cost.
 absl::StatusOr<std::string> Gunzip(std::string_view bytes, std::string_view name,
                                    uint32_t* crc32 = nullptr);
 
-// The SHA-256 of bytes as 64 hex digits.
+// Returns the SHA-256 of bytes as 64 hex digits.
 std::string Sha256Hex(std::string_view bytes);
 
 }  // namespace cohort

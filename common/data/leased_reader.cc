@@ -11,11 +11,11 @@
 namespace cohort {
 namespace {
 
-// Announced leases stand in `queue_` in the order in which they will be read. The thread makes the
-// first `capacity` of them; the state of each:
+// `queue_` holds the announced leases in the order in which they will be read. The thread makes the
+// batches of the first `capacity` leases. The states of a lease:
 //
 //   kAnnounced --(thread takes it)--> kMaking --(thread is done)--> kReady --(Read)--> gone
-//        `--(Read is there first: it makes the batch itself)--> gone
+//        `--(Read comes first: it makes the batch itself)--> gone
 class LeasedReader : public BatchReader {
  public:
   LeasedReader(BatchMaker maker, const EpochOrder& order, const Options& options)
@@ -59,15 +59,16 @@ class LeasedReader : public BatchReader {
     return maker_.Make(*indices, batch);
   }
   void Run();
-  // The first announced lease within the capacity; null where there is none.
+  // Returns the first announced lease within the capacity; null if there is none.
   std::shared_ptr<Entry> NextToMake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Takes the entry of a lease out of the queue, with those before it; null where there is none.
+  // Removes the entry of a lease and those before it from the queue. Returns null if it is not in
+  // the queue.
   std::shared_ptr<Entry> TakeEntry(const Lease& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const BatchMaker maker_;
   const EpochOrder order_;
   const size_t capacity_;
-  std::vector<uint64_t> indices_;  // of the consumer
+  std::vector<uint64_t> indices_;  // used only by the consumer
 
   Mutex mu_;
   CondVar wake_producer_;
@@ -89,7 +90,7 @@ absl::Status LeasedReader::Check(const Lease& lease) const {
 
 void LeasedReader::Announce(uint64_t epoch, uint64_t begin, uint64_t end) {
   const Lease lease = {epoch, begin, end};
-  if (!thread_.joinable() || !Check(lease).ok()) return;  // Read says what is wrong
+  if (!thread_.joinable() || !Check(lease).ok()) return;  // Read reports the error
   auto entry = std::make_shared<Entry>();
   entry->lease = lease;
   bool wake = false;
@@ -123,7 +124,7 @@ absl::Status LeasedReader::Read(uint64_t epoch, uint64_t begin, uint64_t end, Ba
     entry = TakeEntry(lease);
     if (entry != nullptr) {
       while (entry->state == State::kMaking) made_.Wait(&mu_);
-      // What is neither made nor being made is made here: waiting for the thread would take longer.
+      // The thread has not started this one. Waiting for it would take longer.
       if (entry->state == State::kAnnounced) entry = nullptr;
     }
     if (entry != nullptr && !batch->tensors.empty()) used_.push_back(std::move(*batch));

@@ -9,7 +9,7 @@ namespace cohort {
 // A keyed permutation of [0, size) that is computed, not stored: a Feistel network over the
 // smallest power of two that holds `size`, walked along its cycle until it is inside (Black and
 // Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002, methods 2 and 3). Equal keys give
-// equal permutations everywhere and for ever: leases depend on it.
+// equal permutations on every machine and in every version: leases depend on it.
 class Permutation {
  public:
   // `size` >= 1.
@@ -28,8 +28,8 @@ class Permutation {
   }
 
  private:
-  // Of each half once: six half-rounds in all. Four make a strong pseudo-random permutation
-  // (Luby and Rackoff); the rest is margin for halves of few bits.
+  // Each round mixes each half once: six half-rounds in all. Four make a strong pseudo-random
+  // permutation (Luby and Rackoff); the rest is margin for halves of few bits.
   static constexpr int kDoubleRounds = 3;
 
   // A bijective mixer of 64 bits (the finalizer of MurmurHash3).

@@ -18,33 +18,33 @@ class IdxSource;
 
 namespace cohort {
 
-// Narrows a range to the records there are. Errors: InvalidArgument where it leaves them or none is
-// left.
+// Narrows a range to the existing records. Errors: InvalidArgument if the range exceeds them or
+// becomes empty.
 absl::StatusOr<RowRange> ClampRange(const RowRange& range, uint64_t records);
 
-// Records made from (seed, index). "recommender" is the one of TensorFlow's parameter server
-// tutorial: three distinct strings out of seven, label "yes" where "avenger" is among them, else
-// "no".
+// Generates records from (seed, index). "recommender" is the dataset of TensorFlow's parameter
+// server tutorial: three distinct strings out of seven; the label is "yes" if "avenger" is among
+// them, else "no".
 absl::StatusOr<Table> OpenGenerator(const v1::GeneratorSource& source, const RowRange& range);
 
-// Images and labels in the IDX format of MNIST (http://yann.lecun.com/exdb/mnist, "File formats"),
-// big- endian: 0, 0, type, number of dimensions, one uint32 per dimension, the elements. int8 and
-// int16 become int32.
+// Reads images and labels in the IDX format of MNIST (http://yann.lecun.com/exdb/mnist, "File
+// formats"), big-endian: 0, 0, type, number of dimensions, one uint32 per dimension, the elements.
+// int8 and int16 become int32.
 absl::StatusOr<Table> OpenIdx(const v1::IdxSource& source, const RowRange& range,
                               const DataOptions& options);
 
-// What of a CSV file is used how.
+// How the columns of a CSV file are used.
 struct CsvUse {
   std::set<std::string> text;     // columns of words
-  std::set<std::string> numbers;  // columns that must be numbers; the others are if they can be
+  std::set<std::string> numbers;  // columns that must be numbers. Others become numbers if possible
 };
 
-// A CSV file (RFC 4180: quoted fields, "" within them, CR LF or LF). Blanks around a field that is
-// not quoted are dropped, and empty lines are skipped.
+// Reads a CSV file (RFC 4180: quoted fields, "" within them, CR LF or LF). Drops blanks around a
+// field that is not quoted, and skips empty lines.
 absl::StatusOr<Table> OpenCsv(const v1::CsvSource& source, const CsvUse& use, const RowRange& range,
                               const DataOptions& options);
 
-// The decoders, apart from files. `name` is for messages.
+// The decoders, without file access. `name` is for messages.
 struct IdxArray {
   DType dtype = DType::kInvalid;
   Dims dims;
@@ -55,7 +55,7 @@ absl::StatusOr<IdxArray> ParseIdx(std::string_view bytes, std::string_view name)
 struct CsvFormat {
   char delimiter = ',';
   bool header = true;
-  std::vector<std::string> columns;  // where there is no header
+  std::vector<std::string> columns;  // the names, if there is no header
 };
 absl::StatusOr<Table> ParseCsv(std::string_view text, const CsvFormat& format, const CsvUse& use,
                                const RowRange& range, std::string_view name);

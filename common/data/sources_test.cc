@@ -54,12 +54,13 @@ TEST_CASE("bad IDX files are refused by name, place and reason") {
       {"", "has 0 bytes"},
       {std::string("\0\0\x08", 3), "has 3 bytes"},
       {"\x89PNG....", "starts with bytes 89 50"},
-      {Idx(0x07, {1}, "a"), "byte 2: 0x07 is no IDX element type"},
+      {Idx(0x07, {1}, "a"), "byte 2: 0x07 is not an IDX element type"},
       {Idx(0x08, {}, "a"), "byte 3"},
       {Idx(0x08, {3}, "").substr(0, 6), "ends at byte 6, within the header"},
       {Idx(0x08, {0}, ""), "byte 4: dimension 0 is 0"},
       {Idx(0x08, {3, 0}, ""), "byte 8: dimension 1 is 0"},
-      {Idx(0x08, {3}, "ab"), "[3] elements of 1 bytes are due behind byte 8, but 2 bytes follow"},
+      {Idx(0x08, {3}, "ab"),
+       "[3] elements of 1 bytes are expected after byte 8, but 2 bytes follow"},
       {Idx(0x08, {3}, "abcd"), "but 4 bytes follow"},
       {Idx(0x0D, {1}, "abcdef"), "but 6 bytes follow"},
       {Idx(0x08, {~0U, ~0U, ~0U}, "abcd"), "but 4 bytes follow"},
@@ -158,18 +159,18 @@ TEST_CASE("bad CSV files are refused by name, line and reason") {
     const char* message;
   };
   const std::vector<Case> cases = {
-      {"", "is empty, a header is due"},
-      {"\n\n  \n", "is empty, a header is due"},
+      {"", "is empty; a header is expected"},
+      {"\n\n  \n", "is empty; a header is expected"},
       {"a,b\n", "has no records"},
-      {"a,b\n1\n", "line 2: has 1 fields, 2 are due"},
-      {"a,b\n1,2\n\n1,2,3\n", "line 4: has 3 fields, 2 are due"},
+      {"a,b\n1\n", "line 2: has 1 fields, 2 are expected"},
+      {"a,b\n1,2\n\n1,2,3\n", "line 4: has 3 fields, 2 are expected"},
       {"a,b\n1,2,\n", "line 2: has 3 fields"},
       {"a,a\n1,2\n", "two columns are named \"a\""},
       {"\"a\nb\",\"a\nb\"\n1,2\n", "two columns are named \"a\\x0ab\""},
       {"a,b\r1,2\r3,4\r", "the lines end with CR alone: save the file with LF or CR LF"},
       {"a,\n1,2\n", "column 2 has no name"},
       {"a,b\n1,\"2\n3,4\n", "line 2: the quote that opens field 2 is never closed"},
-      {"a,b\n1,\"2\"x\n", "line 2: field 2 goes on behind its closing quote"},
+      {"a,b\n1,\"2\"x\n", "line 2: field 2 continues after its closing quote"},
       {"a,b\n\"x\ny\",2\n1\n", "line 4: has 1 fields"},
       {std::string("a,b\n1,\0\n", 8), "line 2: field 2 has a NUL byte"},
       {std::string("a,b\n1,\"\0\"\n", 10), "line 2: field 2 has a NUL byte"},
@@ -195,7 +196,7 @@ TEST_CASE("a range of records is read, and one that leaves the file is an error"
   CHECK(Numbers(Csv(text, {}, {4, 0})->columns[0]) == std::vector<double>{4});
   for (const RowRange& range :
        {RowRange{5, 0}, RowRange{0, 6}, RowRange{3, 3}, RowRange{~0ULL, 1}}) {
-    CHECK(Contains(Message(Csv(text, {}, range).status()), "reach beyond the 5 records"));
+    CHECK(Contains(Message(Csv(text, {}, range).status()), "exceed the 5 records"));
   }
 }
 
@@ -288,7 +289,7 @@ TEST_CASE("a file that is missing or not the right one says where to get it") {
   const std::string missing = Message(ReadInputFile(file, options).status());
   CHECK(absl::IsNotFound(ReadInputFile(file, options).status()));
   for (const char* part : {"http://example.org/train.gz", "ba7816bf", "COHORT_DATA_DIR",
-                           "mnist/train.gz is not there"}) {
+                           "mnist/train.gz does not exist"}) {
     CHECK(Contains(missing, part));
   }
   CHECK(Contains(Message(ReadInputFile(file, {}).status()), "not set"));

@@ -13,7 +13,7 @@
 // For tests alone.
 namespace cohort::testing {
 
-// An IDX file of this type code and these dimensions.
+// Returns an IDX file with this type code and these dimensions.
 inline std::string Idx(int type, const std::vector<uint32_t>& dims, std::string_view data) {
   std::string bytes = {'\0', '\0', static_cast<char>(type), static_cast<char>(dims.size())};
   for (const uint32_t size : dims) {

@@ -51,7 +51,7 @@ absl::Status CheckShape(const Transform& transform) {
     return InvalidArgument("`lookup` and `equals` exclude each other");
   }
   if (ReadsText(transform) && IsScaled(transform)) {
-    return InvalidArgument("`scale` and `offset` are of numbers, not of `lookup` and `equals`");
+    return InvalidArgument("`scale` and `offset` apply to numbers, not to `lookup` and `equals`");
   }
   if (transform.num_oov_indices() > 1) {
     return Unimplemented("num_oov_indices: {}: only 1 is supported", transform.num_oov_indices());
@@ -75,7 +75,7 @@ absl::StatusOr<const Column*> FindColumn(const Table& table, const std::string& 
   return InvalidArgument("there is no column \"{}\"; there are {}", name, known);
 }
 
-// One element of a number column as a double, as a batch would have it.
+// Returns one element of a number column as a double, scaled as in a batch.
 double ElementOf(const Column& column, size_t i) {
   const uint8_t* at = column.values->data() + i * SizeOf(column.stored);
   const auto load = [&]<typename T>(T value) {
@@ -102,7 +102,7 @@ double ElementOf(const Column& column, size_t i) {
   return value * column.scale + column.offset;
 }
 
-// The words of a text column read as numbers.
+// Parses the words of a text column as numbers.
 absl::StatusOr<Column> NumbersOf(const Column& column) {
   if (!column.is_text()) return column;
   if (!column.not_a_number.empty()) return InvalidArgument("{}", column.not_a_number);
@@ -127,7 +127,7 @@ absl::StatusOr<Column> NumbersOf(const Column& column) {
   return numbers;
 }
 
-// Puts the records of several columns of equal dims side by side, along a new last axis.
+// Stacks the records of several columns of equal dims along a new last axis.
 template <typename T, typename Get>
 std::vector<T> Interleave(const std::vector<const Column*>& parts, size_t elements,
                           const Get& get) {
@@ -140,7 +140,7 @@ std::vector<T> Interleave(const std::vector<const Column*>& parts, size_t elemen
 }
 
 absl::StatusOr<Column> StackText(const std::vector<const Column*>& parts, uint64_t records) {
-  // Words of all columns in one dictionary, so that one vocabulary is learned from them.
+  // The words of all columns are in one dictionary, so that they have one vocabulary.
   std::vector<std::string> words;
   std::vector<uint32_t> shift;
   for (const Column* part : parts) {
@@ -182,7 +182,7 @@ absl::StatusOr<Column> StackNumbers(const std::vector<const Column*>& parts, uin
   return stacked;
 }
 
-// The transform's input as one column.
+// Returns the input of the transform as one column.
 absl::StatusOr<Column> InputOf(const Transform& transform, const Table& table) {
   std::vector<const Column*> parts;
   for (const std::string& name : InputsOf(transform)) {
@@ -231,7 +231,7 @@ absl::Status ApplyEquals(const Transform& transform, uint64_t records, Column* c
   } else {
     double wanted = 0;
     if (!ParseNumber(transform.equals(), &wanted)) {
-      return InvalidArgument("equals: column \"{}\" holds numbers, \"{}\" is none", column->name,
+      return InvalidArgument("equals: column \"{}\" holds numbers, \"{}\" is not one", column->name,
                              transform.equals());
     }
     for (size_t i = 0; i < elements; ++i) values[i] = ElementOf(*column, i) == wanted ? 1 : 0;
@@ -282,7 +282,7 @@ absl::Status Apply(const Transform& transform, Table* table, std::vector<std::st
 
 CsvUse UseOfColumns(const v1::DatasetSpec& spec) {
   CsvUse use;
-  std::set<std::string> made;  // names that no longer mean the source's column
+  std::set<std::string> made;  // names that no longer stand for a column of the source
   for (const Transform& transform : spec.transforms()) {
     for (const std::string& name : InputsOf(transform)) {
       if (!made.contains(name)) (ReadsText(transform) ? use.text : use.numbers).insert(name);

@@ -16,16 +16,20 @@ class DatasetSpec;
 
 namespace cohort {
 
-// Which columns of the source the transforms (and the label) use as words and which as numbers.
+// Returns the columns of the source that the transforms (and the label) use as words, and as
+// numbers.
 CsvUse UseOfColumns(const v1::DatasetSpec& spec);
 
-// Applies one transform: takes its column (or stacks its columns along a new last axis), then
-//   lookup    words -> ids, int64 (0: not in the vocabulary)
-//   equals    words or numbers -> 1 where equal, else 0, float32
-//   otherwise numbers, scaled by scale and offset, float32 where either is given
-// then the cast to `dtype`; and puts the result under `output` into the table, in the place of a
-// column of that name. `vocabulary` receives the words of a lookup. Errors: InvalidArgument naming
-// the transform and what is wrong with it.
+// Applies one transform. It takes its column (or stacks its columns along a new last axis), and
+// converts it:
+//
+//   lookup      words -> ids, int64 (0: not in the vocabulary)
+//   equals      words or numbers -> 1 if equal, else 0; float32
+//   otherwise   numbers, scaled by scale and offset; float32 if either is given
+//
+// Then it casts the result to `dtype` and stores it as the column `output` of the table, replacing
+// a column of that name. `vocabulary` receives the words of a lookup. Errors: InvalidArgument that
+// names the transform and the problem.
 absl::Status ApplyTransform(const v1::ColumnTransform& transform, Table* table,
                             std::vector<std::string>* vocabulary);
 

@@ -81,7 +81,7 @@ class Planner {
     }
   }
 
-  // What is seen from outside.
+  // The values that are visible from outside.
   std::vector<ValueId> Results() const {
     std::vector<ValueId> results;
     for (const Push& push : p().pushes) {

@@ -13,9 +13,9 @@
 
 namespace cohort {
 
-// Where the memory of a value is. A view (`reshape`) is where its root is.
+// The location of the memory of a value. A view (`reshape`) has the location of its root.
 enum class Place : uint8_t {
-  kNowhere,   // nobody needs it
+  kNowhere,   // not needed
   kArena,     // at `offset` of the arena
   kDoubled,   // pushed: at `offset` of the two push areas, in turn
   kArgument,  // the tensor bound to argument `index`
@@ -45,19 +45,19 @@ struct PushCopy {
 //
 //   prologue steps | pull | main steps
 //
-// The prologue is what the keys of row reads depend on. Liveness is counted in these positions: a
-// pulled value is born at the pull; what is pushed, output or a metric lives to the end. A value
-// that dies in an elementwise step may give its memory to that step's output.
+// The prologue computes the keys of row reads. Liveness is counted in these positions: a pulled
+// value lives from the pull; a pushed value, an output and a metric live to the end. A value that
+// dies in an elementwise step may give its memory to the output of that step.
 struct CompiledProgram {
   Program program;
   std::vector<CompiledStep> prologue;
   std::vector<CompiledStep> main;
-  std::vector<ValueId> roots;      // by value: itself, or what it is a view of
-  std::vector<ValuePlace> places;  // by value; views have their root's
+  std::vector<ValueId> roots;      // by value: itself, or the value of which it is a view
+  std::vector<ValuePlace> places;  // by value; a view has the place of its root
   std::vector<int> reads;          // nodes, in order: `read` and `read_rows`
   std::vector<PushCopy> push_copies;
   size_t arena_bytes = 0;
-  size_t push_area_bytes = 0;  // of one of the two
+  size_t push_area_bytes = 0;  // for one of the two areas
 };
 
 // Errors: InvalidArgument (ValidateProgram), Unimplemented (CreateKernel), naming the node.

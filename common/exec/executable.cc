@@ -122,7 +122,7 @@ void Executable::Impl::AddPulls() {
   }
 }
 
-// Where a pushed value of an area lies: the view that points there now is the one of the current
+// Returns the memory of a pushed value in an area. The view of the value points to the current
 // area.
 void* Executable::Impl::PushedData(ValueId v, int area) const {
   for (const PushCopy& copy : compiled_.push_copies) {
@@ -162,7 +162,7 @@ absl::Status Executable::Impl::CheckArgument(size_t i, const Tensor& tensor) con
                          DimsToString(tensor.dims()));
 }
 
-// Notes the counts that the bounded axes of argument `i` give to their symbols; -1: not known yet.
+// Records the counts that the bounded axes of argument `i` give to their symbols; -1: not known yet.
 absl::Status Executable::Impl::SetCounts(size_t i, const Tensor& tensor,
                                          std::span<int64_t> counts) const {
   const Argument& argument = program().arguments[i];

@@ -39,25 +39,25 @@ class Executable {
 
   const Program& program() const;
 
-  // Feeds argument `i` with `arguments[i]`: its dims must match the argument's type, a bounded axis
-  // having any count up to its capacity (all arguments agree on it). The tensors are referenced
-  // until the next Bind. Errors: InvalidArgument naming the argument.
+  // Binds argument `i` to `arguments[i]`. Its dims must match the type of the argument; a bounded
+  // axis may have any count up to its capacity, the same in all arguments. The executable refers to
+  // the tensors until the next Bind. Errors: InvalidArgument that names the argument.
   absl::Status Bind(std::span<const Tensor> arguments);
 
   absl::Status Prepare(const RandomKey& key);
 
-  // What Run needs of the variables; destinations point into the arena. Valid from Prepare to the
-  // next Bind.
+  // The values of variables that Run needs; destinations point into the arena. Valid from Prepare
+  // to the next Bind.
   std::span<const PullItem> pulls() const;
 
   // Errors: InvalidArgument naming the node whose input values are wrong (an index out of range).
   absl::Status Run();
 
-  // Values point into the arena: valid until the next Prepare *but one*, so that the push of a step
-  // may still be sent while the next step prepares (pushes are double-buffered).
+  // The values point into the arena and stay valid until the *second* Prepare after this, so that
+  // the push of a step may still be sent while the next step prepares (pushes are double-buffered).
   std::span<const PushItem> pushes() const;
   double weight() const;
-  int64_t batch_count() const;  // run-time count of symbol 1; 0 where the program has none
+  int64_t batch_count() const;  // run-time count of symbol 1; 0 if the program has no symbol
 
   // Bytes of the arena and the two push areas together.
   size_t memory_bytes() const;

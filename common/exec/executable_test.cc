@@ -31,7 +31,7 @@ void Step(Executable* e, const std::vector<Tensor>& batch) {
   REQUIRE(e->Run().ok());
 }
 
-// What the recommender must give, by loops over examples.
+// Computes the expected results of the recommender with loops over examples.
 struct Expected {
   std::vector<double> logits;
   std::map<int64_t, std::vector<double>> table_gradient;
@@ -145,7 +145,7 @@ TEST_CASE("an empty batch gives an empty gradient") {
   REQUIRE(*static_cast<const float*>(PushOf(*e, "bias").value) == 0);
 }
 
-// What a push says, copied.
+// A copy of a push.
 struct PushedBytes {
   std::vector<int64_t> keys;
   std::vector<float> values;
@@ -204,7 +204,7 @@ TEST_CASE("an argument and a constant can be pushed") {
   REQUIRE(static_cast<const float*>(e->pushes()[0].value)[2] == 6);
 }
 
-TEST_CASE("a masked step takes its mask from an argument where a test wants it to") {
+TEST_CASE("a masked step can take its mask from an argument") {
   // The recorded mask of a golden file: mul by an argument is what dropout's gradient does too.
   ProgramBuilder b("masked");
   const Expr x = b.Read("x", Type(DType::kFloat64, {{2}}));
@@ -316,7 +316,7 @@ TEST_CASE("a step does not depend on the number of intra-op threads") {
   }
 }
 
-TEST_CASE("what is bound must fit") {
+TEST_CASE("bound tensors must match the arguments") {
   auto e = Compile(testing::RecommenderProgram(DType::kFloat32, 8, 11, 4));
   const auto good = testing::RecommenderBatch<float>(8, 11, 0);
   const auto message = [&](const std::vector<Tensor>& batch) {

@@ -24,8 +24,8 @@ struct GradientCase {
   std::string op;            // whose rule is tested
   std::vector<Dims> inputs;  // float64 arguments, all of them differentiated
   std::function<Expr(ProgramBuilder&, const Exprs&)> build;
-  double low = -1, high = 1;  // of the values
-  double tolerance = 1e-8;    // of a gradient, beside its size
+  double low = -1, high = 1;  // the range of the values
+  double tolerance = 1e-8;    // absolute, for each gradient
   double h = 1e-5;            // half the distance of the difference
 };
 

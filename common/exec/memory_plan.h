@@ -7,7 +7,7 @@
 
 namespace cohort {
 
-// The next multiple of a cache line, 64 bytes: where what kernels read and write begins.
+// Returns the next multiple of a cache line, 64 bytes: the alignment of all memory of kernels.
 constexpr size_t AlignUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Memory that is needed from step `first` to step `last` of a schedule, both included.
@@ -19,11 +19,11 @@ struct MemoryBlock {
 
 struct MemoryPlan {
   std::vector<size_t> offsets;  // by block, aligned to 64
-  size_t bytes = 0;             // of the whole arena
+  size_t bytes = 0;             // the whole arena
 };
 
 // Places blocks in one arena so that no two share a byte at the same step: the largest first, each
-// into the tightest gap that is free during its life.
+// in the smallest gap that is free from its first to its last step.
 MemoryPlan PlanMemory(std::span<const MemoryBlock> blocks);
 
 }  // namespace cohort

@@ -16,7 +16,7 @@ std::atomic<int64_t> allocations{0};
 std::atomic<int64_t> locks{0};
 std::atomic<int64_t> onednn_locks{0};
 
-// Whether a return address lies in oneDNN.
+// Returns true if a return address lies in oneDNN.
 bool InOneDnn(const void* address) {
   Dl_info info;
   return dladdr(address, &info) != 0 && std::strstr(info.dli_fname, "libdnnl") != nullptr;
@@ -46,7 +46,7 @@ void* operator new(size_t size) { return cohort::testing::Allocate(size, 16); }
 void* operator new(size_t size, std::align_val_t a) {
   return cohort::testing::Allocate(size, static_cast<size_t>(a));
 }
-// Sanitizers have their own of this, which would not go with our delete.
+// Sanitizers replace operator new themselves; theirs does not match our delete.
 void* operator new(size_t size, const std::nothrow_t&) noexcept {
   return cohort::testing::Allocate(size, 16);
 }

@@ -5,9 +5,9 @@
 
 namespace cohort::testing {
 
-// Counts calls of operator new by anybody in the process, and of pthread_mutex_lock by anybody but
-// oneDNN (which takes one of its own in every sgemm). A program that links steady_state_counters.cc
-// has both functions replaced.
+// Counts all calls of operator new in the process, and all calls of pthread_mutex_lock except those
+// of oneDNN (which takes one lock in every sgemm). Linking steady_state_counters.cc replaces both
+// functions.
 void StartCounting();  // from 0
 void StopCounting();
 int64_t CountedAllocations();

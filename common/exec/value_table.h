@@ -11,8 +11,8 @@
 
 namespace cohort {
 
-// The views of all values of a program: where each is and what sizes its axes have now. Everything
-// is allocated when it is made; afterwards pointers and sizes are written in place.
+// The views of all values of a program: the memory of each value and the current sizes of its axes.
+// The constructor allocates everything; afterwards pointers and sizes are written in place.
 class ValueTable {
  public:
   // `compiled` outlives the table.
@@ -50,7 +50,7 @@ class ValueTable {
   void AddPlaces(const CompiledProgram& compiled, uint8_t* arena);
 
   std::vector<ValueView> views_;
-  std::vector<int64_t> dims_;  // of all values, one after another
+  std::vector<int64_t> dims_;  // the dims of all values, one after another
   std::vector<SymbolUse> symbols_;
   std::vector<int64_t> counts_;
   std::vector<std::vector<ValueId>> arguments_;  // values by argument

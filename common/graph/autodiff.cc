@@ -16,7 +16,7 @@ class Sweep {
         needs_(builder_->program().values.size(), false),
         grads_(builder_->program().values.size()) {
     for (const Expr& x : wrt) needs_[Index(x.id())] = true;
-    // A value needs a gradient where one of the wanted values lies behind it.
+    // A value needs a gradient if it depends on one of the wanted values.
     for (const Node& node : builder_->program().nodes) {
       bool any = false;
       for (ValueId id : node.inputs) any = any || needs_[Index(id)];
@@ -30,7 +30,7 @@ class Sweep {
   void Run() {
     const size_t nodes = NodesAtStart();
     for (size_t i = nodes; i-- > 0;) {
-      // By value: the rules append nodes, which moves the others.
+      // A copy: the rules append nodes, which moves the others.
       const Node node = builder_->program().nodes[i];
       if (Reached(node)) Differentiate(node);
     }
@@ -152,7 +152,7 @@ absl::Status CheckLoss(Expr loss) {
   if (!loss.valid()) {
     return loss.builder() != nullptr && !loss.builder()->status().ok()
                ? loss.builder()->status()
-               : InvalidArgument("the loss is no value");
+               : InvalidArgument("the loss is not a value");
   }
   const ValueType type = loss.type();
   if (!type.dims.empty() || !IsFloating(type.dtype)) {

@@ -15,7 +15,7 @@ namespace cohort {
 // Graph-to-graph differentiation in reverse: the backward pass is ordinary ops, appended to the
 // program that is being built. Every op's rule stands beside its schema (common/graph/ops).
 
-// What the gradient rule of one node sees, and where it puts its results.
+// The inputs of the gradient rule of one node, and its results.
 class GradientContext {
  public:
   GradientContext(ProgramBuilder* builder, const Node& node, std::vector<Expr> inputs,
@@ -26,11 +26,11 @@ class GradientContext {
   size_t num_inputs() const { return inputs_.size(); }
   Expr input(size_t i) const { return inputs_[i]; }
   Expr output(size_t i = 0) const { return outputs_[i]; }
-  // Of the loss with respect to output i; no value where none flows.
+  // The gradient of the loss with respect to output i; no value if no gradient flows.
   Expr grad(size_t i = 0) const { return grads_[i]; }
-  // Whether anybody wants the gradient with respect to input i.
+  // Returns true if the gradient with respect to input i is needed.
   bool needs(size_t i) const { return needs_[i]; }
-  // Of input i's type. Left out: none flows.
+  // Sets the gradient with respect to input i, of the same type. Not called: no gradient flows.
   void Set(size_t i, Expr grad) { results_[i] = grad; }
   const std::vector<Expr>& results() const { return results_; }
 
@@ -44,9 +44,10 @@ class GradientContext {
   std::vector<Expr> results_;
 };
 
-// Gradients of the scalar `loss` with respect to values of the program; no value where the loss
-// does not depend on one, as behind an op without a gradient rule (dim_size, comparisons, argmax).
-// Errors: InvalidArgument (loss is not a floating scalar, or what ProgramBuilder kept).
+// Adds the gradients of the scalar `loss` with respect to values of the program. A gradient is no
+// value if the loss does not depend on it, as behind an op without a gradient rule (dim_size,
+// comparisons, argmax). Errors: InvalidArgument (the loss is not a floating scalar), or the error
+// that ProgramBuilder kept.
 absl::StatusOr<std::vector<Expr>> Gradients(Expr loss, std::span<const Expr> wrt);
 
 // The gradient with respect to a variable.
@@ -56,15 +57,15 @@ struct VariableGradient {
   Expr keys;         // sparse: int64 [U], no key twice; no value: dense
 };
 
-// Gradients of `loss` with respect to every variable that is read and has a floating dtype, in
-// order of the variables. A variable read by rows has a sparse one; read both whole and by rows, a
-// dense one. Variables that the loss does not depend on are left out. Errors: as above, and
-// Unimplemented where a variable is read by rows under two sets of keys (read it once, under the
-// keys of both).
+// Adds the gradients of `loss` with respect to every variable that is read and has a floating
+// dtype, in order of the variables. A variable that is read by rows has a sparse gradient; one that
+// is read both whole and by rows has a dense one. Variables on which the loss does not depend are
+// left out. Errors: as above, and Unimplemented if a variable is read by rows under two sets of
+// keys (read it once, under the keys of both).
 absl::StatusOr<std::vector<VariableGradient>> VariableGradients(ProgramBuilder* builder, Expr loss);
 
-// Adds one gradient push for each of them. `loss` is the *summed* loss; its divisor goes to
-// ProgramBuilder::SetLoss.
+// Adds one gradient push for each of these variables. `loss` is the *summed* loss; pass its divisor
+// to ProgramBuilder::SetLoss.
 absl::Status PushGradients(ProgramBuilder* builder, Expr loss);
 
 }  // namespace cohort

@@ -5,12 +5,12 @@
 namespace cohort {
 namespace {
 
-// A number beside a value takes its dtype.
+// A number beside a value takes the dtype of the value.
 Expr Like(Expr x, double value) {
   return x.valid() ? x.builder()->Scalar(value, x.dtype()) : Expr();
 }
 
-// Traces by the builder of the first valid input; an op of no values at all is no value.
+// Traces with the builder of the first valid input. Without a valid input the result is no value.
 Expr Trace(std::string_view op, std::initializer_list<Expr> inputs, Attrs attrs = {}) {
   for (const Expr& x : inputs) {
     if (x.builder() != nullptr) return x.builder()->Op(op, inputs, std::move(attrs));

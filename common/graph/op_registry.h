@@ -15,7 +15,7 @@ namespace cohort {
 
 class GradientContext;  // common/graph/autodiff.h
 
-// What type inference of one node sees.
+// The inputs of the type inference of one node.
 struct InferContext {
   const Program& program;                    // symbols, arguments and variables
   const Node& node;                          // attributes already checked against the schema
@@ -48,8 +48,8 @@ struct AttrSchema {
   bool required = true;
 };
 
-// What is known of an op: everything but its kernels (common/kernels). ARCHITECTURE.md has the
-// table with the meaning of each.
+// Everything about an op except its kernels (common/kernels). ARCHITECTURE.md has the table with
+// the meaning of each op.
 struct OpSchema {
   std::string_view name;
   int min_inputs = 0;
@@ -64,10 +64,10 @@ struct OpSchema {
 
 inline constexpr int kVariadic = 1 << 20;
 
-// Every op there is, in alphabetical order.
+// Returns all ops, in alphabetical order.
 std::span<const OpSchema> AllOps();
 
-// Null of an unknown name.
+// Returns null for an unknown name.
 const OpSchema* FindOp(std::string_view name);
 
 // Checks number of inputs, attributes (unknown, missing, of the wrong kind), then infers. Errors:
@@ -82,7 +82,7 @@ bool BoolAttr(const Node& node, std::string_view name, bool fallback = false);
 std::string_view StringAttr(const Node& node, std::string_view name,
                             std::string_view fallback = {});
 std::span<const int64_t> IntsAttr(const Node& node, std::string_view name);
-// Null where it is absent.
+// Returns null if it is absent.
 const Tensor* TensorAttr(const Node& node, std::string_view name);
 
 }  // namespace cohort

@@ -185,7 +185,7 @@ TEST_CASE("what does not fit is refused, saying what and where") {
          return f.b.Op("clip", {f.x}, {{"min", int64_t{0}}, {"max", 1.0}});
        }},
       {"op 'add' takes 2 inputs, not 1", [](Fixture& f) { return f.b.Op("add", {f.x}); }},
-      {"an input of op 'add' is no value", [](Fixture& f) { return f.x + Expr(); }},
+      {"an input of op 'add' is not a value", [](Fixture& f) { return f.x + Expr(); }},
   };
   for (const Case& c : cases) {
     Fixture f;

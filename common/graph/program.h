@@ -14,8 +14,8 @@
 namespace cohort {
 
 // The intermediate representation of a step function, in memory. proto/program.proto is its form on
-// the wire (common/graph/program_proto.h translates); common/graph/op_registry.h says what ops
-// there are. Built by hand with ProgramBuilder, checked by ValidateProgram, compiled by Executable.
+// the wire (common/graph/program_proto.h translates); common/graph/op_registry.h lists the ops.
+// ProgramBuilder builds it, ValidateProgram checks it, Executable compiles it.
 
 // One axis of a value. A *bounded* axis has a capacity known when the program is compiled and a
 // count known at run time: count = size / capacity(symbol) * count(symbol).
@@ -77,7 +77,7 @@ struct Push {
   PushKind kind = PushKind::kGradient;
   ValueId value = kNoValue;  // dense: the variable's shape. Sparse: [rows, ...]
   ValueId keys = kNoValue;   // int64 [rows], no key twice; kNoValue: dense
-  double momentum = 0;       // of kEma
+  double momentum = 0;       // for kEma
 };
 
 // A mean, kept as (total, count) scalars.

@@ -104,7 +104,7 @@ bool ProgramBuilder::CheckInputs(std::string_view op, std::span<const Expr> inpu
   for (const Expr& x : inputs) {
     if (x.valid() && x.builder() == this) continue;
     Fail(InvalidArgument("an input of op '{}' {}", op,
-                         x.valid() ? "belongs to another program" : "is no value"));
+                         x.valid() ? "belongs to another program" : "is not a value"));
     return false;
   }
   return true;
@@ -160,17 +160,17 @@ Expr ProgramBuilder::Op(std::string_view op, std::span<const Expr> inputs, Attrs
 void ProgramBuilder::AddPush(Push push) { program_.pushes.push_back(push); }
 
 void ProgramBuilder::AddMetric(std::string name, Expr total, Expr count) {
-  if (!total.valid() || !count.valid()) Fail(InvalidArgument("metric '{}' is no value", name));
+  if (!total.valid() || !count.valid()) Fail(InvalidArgument("metric '{}' is not a value", name));
   program_.metrics.push_back({std::move(name), total.id(), count.id()});
 }
 
 void ProgramBuilder::AddOutput(std::string name, Expr value) {
-  if (!value.valid()) Fail(InvalidArgument("output '{}' is no value", name));
+  if (!value.valid()) Fail(InvalidArgument("output '{}' is not a value", name));
   program_.outputs.push_back({std::move(name), value.id()});
 }
 
 void ProgramBuilder::SetLoss(Expr weight) {
-  if (!weight.valid()) Fail(InvalidArgument("the weight of the loss is no value"));
+  if (!weight.valid()) Fail(InvalidArgument("the weight of the loss is not a value"));
   program_.weight = weight.id();
 }
 

@@ -20,8 +20,8 @@ class ProgramBuilder;
 
 // A value of a program under construction: a handle that C++ expressions are traced with (see
 // common/graph/expr.h for the operators). Copies are cheap; it is valid as long as its builder. The
-// default one is no value at all, and so is the result of an op that failed: what is computed from
-// it is no value either, and the first error comes out of ProgramBuilder::Build.
+// default one is not a value, and neither is the result of an op that failed, nor any result
+// computed from it. ProgramBuilder::Build returns the first error.
 class Expr {
  public:
   Expr() = default;
@@ -30,7 +30,7 @@ class Expr {
   bool valid() const { return id_ != kNoValue; }
   ValueId id() const { return id_; }
   ProgramBuilder* builder() const { return builder_; }
-  // Of a valid one; a copy, because tracing more ops moves types around.
+  // The type of a valid one. A copy, because tracing more ops moves the types.
   ValueType type() const;
   DType dtype() const;
   size_t rank() const;
@@ -94,7 +94,7 @@ class ProgramBuilder {
   // For ops that need a number of their own in the program (`dropout`): 0, 1, ...
   int64_t NextNumber() { return next_number_++; }
 
-  // Keeps the first error; what follows is ignored.
+  // Keeps the first error and ignores later ones.
   void Fail(absl::Status status);
   const absl::Status& status() const { return status_; }
 

@@ -62,7 +62,7 @@ TEST_CASE("a variable has one type") {
         "program 'step': variable 'w' is float32[3] and not float32[4]");
 }
 
-TEST_CASE("the first error is the one that is told") {
+TEST_CASE("Build returns the first error") {
   ProgramBuilder b("step");
   const Expr a = b.Read("a", {kF, {{3}}});
   const Expr wrong = a + b.Read("b", {kF, {{4}}});

@@ -164,7 +164,7 @@ class Validator {
   absl::Status CheckConstant(const Node& node) {
     if (node.op != "constant") return absl::OkStatus();
     const Tensor* value = TensorAttr(node, "value");
-    if (value == nullptr) return absl::OkStatus();  // InferNode says so
+    if (value == nullptr) return absl::OkStatus();  // InferNode reports it
     ValueType type{value->dtype(), {}};
     for (int64_t size : value->dims()) type.dims.push_back({size, 0});
     COHORT_RETURN_IF_ERROR(
@@ -294,7 +294,7 @@ absl::Status ValidateType(const Program& program, const ValueType& type, int64_t
     return InvalidArgument("dtype {} is unknown", static_cast<int>(type.dtype));
   }
   if (type.dims.size() > limits.max_rank) {
-    return InvalidArgument("{} axes are more than {}", type.dims.size(), limits.max_rank);
+    return InvalidArgument("{} axes exceed the limit of {}", type.dims.size(), limits.max_rank);
   }
   int64_t bytes = static_cast<int64_t>(SizeOf(type.dtype));
   for (const Dim& dim : type.dims) {
@@ -309,8 +309,9 @@ absl::Status ValidateType(const Program& program, const ValueType& type, int64_t
     if (!dim.bounded()) continue;
     const int64_t capacity = program.symbols[static_cast<size_t>(dim.symbol - 1)].capacity;
     if (capacity < 1 || dim.size % capacity != 0) {
-      return InvalidArgument("a bounded size of {} is no multiple of its symbol's {}", dim.size,
-                             capacity);
+      return InvalidArgument(
+          "a bounded size of {} is not a multiple of the capacity {} of its symbol", dim.size,
+          capacity);
     }
   }
   return absl::OkStatus();

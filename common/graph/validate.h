@@ -10,7 +10,7 @@
 
 namespace cohort {
 
-// What a program may ask for; one that comes over a wire is refused beyond.
+// The limits of a program that comes over a wire.
 struct ProgramLimits {
   size_t max_nodes = size_t{1} << 18;
   size_t max_values = size_t{1} << 19;
@@ -23,12 +23,12 @@ struct ProgramLimits {
   int64_t max_variable_bytes = int64_t{1} << 48;  // one variable (only rows of it may be read)
 };
 
-// Checks a program from any source, so that whoever compiles it can index without looking: every
-// value is made once, before it is used, by a known op with the right attributes; types are
-// inferred again and must be equal to those written down; symbols are counted once (by the
-// arguments or by one `unique`); pushes have their variable's shape and one entry per variable;
-// metrics and weight are floating scalars. Touches no memory by an index that it has not checked,
-// and multiplies no sizes that overflow.
+// Checks a program from any source, so that a compiler can use its indices without checks. Every
+// value is made once, before it is used, by a known op with the right attributes. Types are
+// inferred again and must equal the stated ones. Symbols are counted once (by the arguments or by
+// one `unique`). Pushes have the shape of their variable, with one push per variable. Metrics and
+// weight are floating scalars. The check uses no index that it has not checked, and multiplies no
+// sizes that overflow.
 //
 // Errors: InvalidArgument naming the node, value, variable or symbol.
 absl::Status ValidateProgram(const Program& program, const ProgramLimits& limits = {});

@@ -54,7 +54,7 @@ struct Case {
   std::function<void(Program*)> spoil;
 };
 
-TEST_CASE("spoilt programs are refused, saying what is wrong") {
+TEST_CASE("invalid programs are refused with the reason") {
   REQUIRE(ValidateProgram(Sample()).ok());
   const std::vector<Case> cases = {
       {"an input names value 1000", [](Program* p) { FindNode(p, "matmul")->inputs[0] = 1000; }},
@@ -86,7 +86,8 @@ TEST_CASE("spoilt programs are refused, saying what is wrong") {
        [](Program* p) { FindNode(p, "unique")->attrs["symbol"] = int64_t{0}; }},
       {"symbol 2 has a capacity of 0", [](Program* p) { p->symbols[1].capacity = 0; }},
       {"symbol 1 has a capacity of -4", [](Program* p) { p->symbols[0].capacity = -4; }},
-      {"is no multiple of its symbol's 3", [](Program* p) { p->symbols[0].capacity = 3; }},
+      {"is not a multiple of the capacity 3 of its symbol",
+       [](Program* p) { p->symbols[0].capacity = 3; }},
       {"there is no symbol -1", [](Program* p) { p->values[0].dims[0].symbol = -1; }},
       {"there is no symbol 77", [](Program* p) { p->values[0].dims[0].symbol = 77; }},
       {"a size of 0 is out of range", [](Program* p) { p->values[0].dims[1].size = 0; }},
@@ -94,7 +95,7 @@ TEST_CASE("spoilt programs are refused, saying what is wrong") {
        [](Program* p) { p->values[0].dims[1].size = std::numeric_limits<int64_t>::max(); }},
       {"dtype 0 is unknown", [](Program* p) { p->values[0].dtype = DType::kInvalid; }},
       {"dtype 200 is unknown", [](Program* p) { p->values[0].dtype = static_cast<DType>(200); }},
-      {"9 axes are more than 8",
+      {"9 axes exceed the limit of 8",
        [](Program* p) {
          p->values[0].dims.assign(9, {1, 0});
        }},

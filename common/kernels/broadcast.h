@@ -12,13 +12,14 @@ namespace cohort {
 
 inline constexpr int kMaxRank = 8;
 
-// How N inputs are walked to make an output they are broadcast to (NumPy's rules; the types have
-// been checked). Axes that all inputs walk alike are merged, so that equal shapes make one axis, a
-// scalar one axis of stride 0, a bias two axes. Strides are in elements; the innermost is 0 or 1.
+// The order in which a kernel walks N inputs that are broadcast to one output (NumPy's rules; the
+// types are already checked). Axes that all inputs walk alike are merged: equal shapes make one
+// axis, a scalar one axis of stride 0, a bias two axes. Strides are in elements; the innermost is 0
+// or 1.
 template <size_t N>
 struct BroadcastPlan {
-  int rank = 0;                        // of merged axes, outermost first; at least 1
-  std::array<int64_t, kMaxRank> dims;  // of the output
+  int rank = 0;                        // number of merged axes; at least 1
+  std::array<int64_t, kMaxRank> dims;  // sizes in the output, outermost first
   std::array<std::array<int64_t, N>, kMaxRank> strides;
 
   BroadcastPlan(const ValueView& out, const std::array<const ValueView*, N>& inputs) {
@@ -66,8 +67,8 @@ struct BroadcastPlan {
   }
 };
 
-// Calls fn(out_offset, in_offsets, count) for every run along the innermost axis; in order, on this
-// thread, where there is no pool.
+// Calls fn(out_offset, in_offsets, count) for every run along the innermost axis. Without a pool it
+// does so in order and on this thread.
 template <size_t N, typename Fn>
 void ForEachRun(const BroadcastPlan<N>& plan, ThreadPool* pool, int64_t grain, const Fn& fn) {
   using Offsets = std::array<int64_t, N>;

@@ -1,5 +1,5 @@
-// cast: x -> x in another dtype. To bool: whether it is not zero. To an integer: towards zero, and
-// what does not fit becomes the nearest that does (NaN: 0).
+// cast: x -> x in another dtype. To bool: true unless it is zero. To an integer: rounded towards
+// zero; a value out of range becomes the nearest one in range (NaN: 0).
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -50,7 +50,7 @@ class DropoutKernel : public Kernel {
     const T* x = c.in(0).as<T>() + first;
     T* y = c.out(0).as<T>() + first;
     T* mask = c.out(1).as<T>() + first;
-    // Locals, which no write to the mask can change: so that the compiler makes vector code of it.
+    // Locals, which no write to the mask can change, let the compiler make vector code.
     const T scale = scale_;
     const uint32_t threshold = threshold_;
     for (int64_t i = 0; i < count; ++i) mask[i] = (words[i] >> 8) >= threshold ? scale : T{0};

@@ -171,7 +171,7 @@ TEST_CASE("a result does not depend on the number of threads") {
   REQUIRE(std::ranges::equal(one.values<float>(), three.values<float>()));
 }
 
-TEST_CASE("what this build lacks is said by name") {
+TEST_CASE("an error names the kernel that this build lacks") {
   ProgramBuilder b("test");
   const Expr x = b.Input("x", {DType::kFloat32, {{2}}});
   b.Op("neg", {x});

@@ -7,10 +7,10 @@
 
 namespace cohort {
 
-// The heavy float32 loops, with the widest vectors that the processor has (Highway's dynamic
-// dispatch; an error of at most 4 ulp). The result of an element never depends on where it lies:
-// what is left over at an end goes through a whole vector too. Infinities, NaN and signed zeros as
-// in <cmath>. y may be equal to x.
+// The expensive float32 loops, with the widest vectors that the processor has (Highway's dynamic
+// dispatch; an error of at most 4 ulp). The result of an element never depends on its position:
+// the elements left over at the end go through a whole vector too. Infinities, NaN and signed zeros
+// behave as in <cmath>. y may be equal to x.
 void ExpFloat(const float* x, float* y, int64_t n);
 void LogFloat(const float* x, float* y, int64_t n);
 void SigmoidFloat(const float* x, float* y, int64_t n);

@@ -19,8 +19,7 @@ namespace cohort {
 
 class ThreadPool;
 
-// A value during a run: memory of the device and the sizes that its axes have now. Row-major,
-// dense.
+// A value during a run: memory of the device and the current sizes of its axes. Row-major, dense.
 struct ValueView {
   void* data = nullptr;
   DType dtype = DType::kInvalid;
@@ -35,13 +34,13 @@ struct ValueView {
   }
 };
 
-// What one run of a kernel works on. Prepared once; views change in place.
+// The inputs and outputs of one run of a kernel. Prepared once; views change in place.
 struct KernelContext {
   const ValueView* const* inputs = nullptr;
   const ValueView* const* outputs = nullptr;
   uint8_t* scratch = nullptr;         // Kernel::scratch_bytes(), aligned to 64, not initialized
   ThreadPool* pool = nullptr;         // never null; one thread: only the caller's
-  const RandomKey* random = nullptr;  // of this step
+  const RandomKey* random = nullptr;  // the key of this step
   int64_t* count = nullptr;           // `unique` writes the run-time count of its symbol here
 
   const ValueView& in(size_t i) const { return *inputs[i]; }
@@ -54,19 +53,19 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
 
-  // Errors: InvalidArgument where the *values* of the inputs are wrong (an index out of range).
+  // Errors: InvalidArgument if the *values* of the inputs are wrong (an index out of range).
   virtual absl::Status Run(const KernelContext& context) const = 0;
 
   // Working memory at full capacity.
   virtual size_t scratch_bytes() const { return 0; }
-  // Whether output 0 may lie where input i lies (if they have the same size in bytes).
+  // Returns true if output 0 may use the memory of input i (if they have the same size in bytes).
   virtual bool in_place(size_t i) const { return false; }
-  // Whether the data of input i is read; else only its dims are.
+  // Returns true if the kernel reads the data of input i; otherwise it reads only the dims.
   virtual bool reads_data(size_t i) const { return true; }
 };
 
-// Chooses the kernel of a node by (op, device kind) and the types of its values. The ops without a
-// kernel are the executor's: `input`, `read`, `read_rows`, `constant`, `reshape`.
+// Chooses the kernel of a node by (op, device kind) and the types of its values. Five ops have no
+// kernel, because the executor handles them: `input`, `read`, `read_rows`, `constant`, `reshape`.
 // Errors: Unimplemented for a device kind, an op or a dtype that this build has no kernel for.
 absl::StatusOr<std::unique_ptr<Kernel>> CreateKernel(const Node& node, const Program& program,
                                                      std::string_view device);
@@ -74,7 +73,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> CreateKernel(const Node& node, const Pro
 // The ops that a device kind has kernels for, in alphabetical order; empty for an unknown kind.
 std::vector<std::string_view> KernelOps(std::string_view device);
 
-// What the numbers depend on, for NumericFingerprint: "avx2", and "onednn 2.6.3, highway 1.0.3".
+// The parts of NumericFingerprint on which the results depend: "avx2", and "onednn 2.6.3, highway
+// 1.0.3".
 std::string_view CpuInstructionSet();
 std::string CpuLibraries();
 

@@ -92,7 +92,7 @@ Tensor Values(Dims dims, std::initializer_list<T> values) {
   return Tensor::FromValues<T>(std::move(dims), std::span<const T>(values.begin(), values.size()));
 }
 
-// Of [low, high), the same on every machine.
+// Returns values in [low, high), the same on every machine.
 template <typename T>
 Tensor RandomTensor(Dims dims, double low, double high, unsigned seed) {
   Tensor t(DTypeOf<T>(), std::move(dims));

@@ -5,8 +5,8 @@
 
 namespace cohort {
 
-// What the random ops of a run are keyed by (with the op's own seed, its number in the program and
-// the element's index): never a worker, thread or attempt.
+// The key of the random ops of a run, together with the seed of the op, its number in the program
+// and the index of the element. It never names a worker, thread or attempt.
 struct RandomKey {
   uint64_t seed = 0;
   uint64_t closure = 0;

@@ -1,5 +1,5 @@
 // reduce_sum reduce_max: x -> without (or with 1 for) some axes. The order of the additions depends
-// on the shape only, never on the number of threads. Of no elements: 0, and minus infinity.
+// on the shape only, never on the number of threads. Without elements: 0, and minus infinity.
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -29,7 +29,7 @@ struct MaxOf {
   }
 };
 
-// Of n consecutive values, in eight lanes that are joined at the end, whatever the instruction set.
+// Reduces n consecutive values in eight lanes that are joined at the end, for any instruction set.
 template <typename Op, typename T>
 T ReduceRun(const T* x, int64_t n) {
   constexpr int64_t kLanes = 8;
@@ -65,7 +65,7 @@ class ReduceKernel : public Kernel {
     kept.rank = in.rank;
     kept.dims = kept_dims.data();
     const BroadcastPlan<1> plan(in, {&kept});
-    // Threads may share the work where each has outputs of its own.
+    // Threads may share the work if each has outputs of its own.
     ThreadPool* pool = plan.strides[0][0] != 0 ? c.pool : nullptr;
     const bool reduces_run = plan.inner_strides()[0] == 0;
     ForEachRun(plan, pool, kElementGrain,

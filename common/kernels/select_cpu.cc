@@ -5,9 +5,9 @@
 namespace cohort {
 namespace {
 
-// n elements of y with inputs of inner strides 0 or 1. Where the strides are constants, the
-// conditions bytes and both values read whatever they say, the compiler makes vector code of it: a
-// branch on what a relu let through is mispredicted as often as not.
+// Computes n elements of y from inputs with inner strides 0 or 1. The strides are constants, the
+// conditions are bytes, and both values are always read: so the compiler makes vector code. A
+// branch would be mispredicted half of the time behind a relu.
 template <typename T, int64_t kStrideA, int64_t kStrideB>
 void SelectRun(const uint8_t* cond, const T* a, const T* b, T* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {

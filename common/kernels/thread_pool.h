@@ -10,8 +10,8 @@
 
 namespace cohort {
 
-// Splits the rows of one big op over a few threads; the caller is one of them, so that a pool of
-// one has no thread at all and takes no lock. One caller at a time.
+// Splits the rows of one large op over a few threads. The caller is one of them, so a pool of one
+// has no thread and takes no lock. One caller at a time.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);
@@ -21,9 +21,9 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // Calls fn(begin, end) over parts of [0, count) and returns when all are done. Parts are
-  // multiples of `grain` (but the last); work of one grain or less stays on the caller. The parts
-  // depend on count, grain and the number of threads only.
+  // Calls fn(begin, end) for parts of [0, count) and returns when all are done. All parts but the
+  // last are multiples of `grain`. The caller does work of one grain or less alone. The parts
+  // depend only on count, grain and the number of threads.
   template <typename Fn>
   void ParallelFor(int64_t count, int64_t grain, const Fn& fn) {
     if (threads_ == 1 || count <= grain) {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "common/base/suggest.h"
-#include "common/model/not_yet.h"
+#include "common/model/planned_names.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 

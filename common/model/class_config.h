@@ -32,25 +32,26 @@ struct ConfigClass {
   std::string_view name;                  // "RandomUniform"
   std::vector<std::string_view> aliases;  // "random_uniform", "uniform"
   std::vector<ConfigArgument> arguments;
-  // Keras has these and this version has not.
+  // Keras has these arguments and this version does not.
   std::vector<std::string_view> missing;
 
   // Errors: InvalidArgument or Unimplemented, with the nearest or all known arguments.
   absl::Status CheckArgument(std::string_view argument) const;
 };
 
-// By Keras' names: optimizers ignoring case, initializers exactly or in snake case. Errors:
-// InvalidArgument that lists what there is.
+// Finds a class by Keras' name: an optimizer ignoring case, an initializer exactly or in snake
+// case. Errors: InvalidArgument that lists the known names.
 absl::StatusOr<const ConfigClass*> FindOptimizer(std::string_view name);
 absl::StatusOr<const ConfigClass*> FindInitializer(std::string_view name);
 
-// With Keras' defaults for what the config leaves out. Errors: as above, and InvalidArgument naming
-// a value that is out of its range.
+// Fills in Keras' defaults for arguments that the config leaves out. Errors: as above, and
+// InvalidArgument that names a value out of its range.
 absl::StatusOr<v1::OptimizerSpec> MakeOptimizer(const v1::OptimizerConfig& config);
 
-// For a variable of these dims: fans as Keras counts them. Without a `seed` of its own it has the
-// job's (each variable's numbers differ all the same: its name is part of the key). `fallback` is
-// the class where the config names none.
+// Makes the initializer of a variable with these dims; fans are counted as in Keras. Without a
+// `seed` of its own the initializer has the seed of the job. (The numbers of two variables differ
+// nevertheless, because the name is part of the key.) `fallback` is the class if the config names
+// none.
 absl::StatusOr<v1::InitializerSpec> MakeInitializer(const v1::InitializerConfig& config,
                                                     std::string_view fallback, uint64_t job_seed,
                                                     std::span<const int64_t> dims);

@@ -14,7 +14,7 @@ absl::StatusOr<uint64_t> StepsPerEpoch(const JobFile& job, uint64_t records) {
   const uint64_t batches =
       data.train().drop_remainder() ? records / batch : (records + batch - 1) / batch;
   if (batches == 0) {
-    return InvalidArgument("{}: the training set has {} records, which makes no batch of {}{}",
+    return InvalidArgument("{}: the training set has {} records, fewer than a batch of {}{}",
                            job.lines.Where("data.batch_size"), records, batch,
                            records > 0 ? ", and `drop_remainder` leaves out shorter ones" : "");
   }
@@ -35,7 +35,7 @@ absl::Status CheckValidation(const JobFile& job, const BuiltModel& model, const 
     if (is.dtype == due.dtype && is.dims == due.dims) continue;
     return InvalidArgument(
         "{}: the validation set's column \"{}\" is {} {}, the training set's {} {}: give it the "
-        "same transforms, or leave them out to have those",
+        "same transforms, or leave them out to use those of the training set",
         where, due.name, DTypeName(is.dtype), DimsToString(is.dims), DTypeName(due.dtype),
         DimsToString(due.dims));
   }

@@ -11,14 +11,14 @@ class Dataset;
 struct BuiltModel;
 struct JobFile;
 
-// What a job asks of its data, once they are open; errors name the job file's line.
+// Checks of a job against its open data; errors name the line of the job file.
 
-// The steps of an epoch over `records` training records. Errors: InvalidArgument where these make
-// no batch.
+// Returns the steps of an epoch over `records` training records. Errors: InvalidArgument if they
+// are fewer than one batch.
 absl::StatusOr<uint64_t> StepsPerEpoch(const JobFile& job, uint64_t records);
 
-// Errors: InvalidArgument where the validation set has not the columns that the model was built
-// for.
+// Errors: InvalidArgument if the validation set lacks a column that the model needs, or has it with
+// another shape or dtype.
 absl::Status CheckValidation(const JobFile& job, const BuiltModel& model, const Dataset& train,
                              const Dataset& validation);
 

@@ -116,7 +116,7 @@ std::map<std::string, std::string> DocumentedDefaults(const std::string& yaml) {
   return defaults;
 }
 
-// The value at a path as the YAML would write it; "" where the path is no scalar.
+// Returns the value at a path as the YAML would write it; "" if the path is not a scalar.
 std::string ValueAt(const Message& message, const std::string& path) {
   const size_t dot = path.find('.');
   const auto* field = message.GetDescriptor()->FindFieldByName(path.substr(0, dot));
@@ -147,7 +147,7 @@ std::string ValueAt(const Message& message, const std::string& path) {
   }
 }
 
-TEST_CASE("the defaults that every_key.yaml tells are those of the reader") {
+TEST_CASE("the defaults in every_key.yaml are those of the reader") {
   constexpr std::string_view kBare = R"(
 model: {sequential: [Flatten]}
 compile: {loss: mse}
@@ -157,7 +157,7 @@ data: {train: {csv: {path: a.csv}, label: y}}
   REQUIRE(bare.ok());
   int compared = 0;
   for (const auto& [path, value] : DocumentedDefaults(ReadExample("every_key.yaml").yaml)) {
-    // Of lists, and what other keys decide, the comment says it in words.
+    // For lists, and for defaults that depend on other keys, the comment uses words.
     if (path.find('[') != std::string::npos || value == "that" || value == "none") continue;
     const std::string actual = ValueAt(bare->spec, path);
     if (path == "model.name" || actual.empty()) continue;

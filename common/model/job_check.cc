@@ -11,7 +11,7 @@
 #include "common/base/suggest.h"
 #include "common/model/class_config.h"
 #include "common/model/losses.h"
-#include "common/model/not_yet.h"
+#include "common/model/planned_names.h"
 #include "common/tensor/dtype.h"
 
 namespace cohort {
@@ -60,7 +60,7 @@ class Checker {
     return At(path, Unimplemented("{}", what));
   }
 
-  // It names directories and processes.
+  // The name is used for directories and processes.
   absl::Status CheckName() const {
     const std::string& name = job_.name();
     if (name.size() > kMaxNameBytes) {
@@ -95,7 +95,7 @@ class Checker {
     for (const std::string& metric : compile.metrics()) {
       COHORT_RETURN_IF_ERROR(At("compile.metrics", CheckMetric(metric)));
       if (!seen.insert(metric).second) {
-        return Error("compile.metrics", "metric \"{}\" stands twice", metric);
+        return Error("compile.metrics", "metric \"{}\" is given twice", metric);
       }
     }
     return At("compile.optimizer", MakeOptimizer(compile.optimizer()).status());
@@ -200,7 +200,7 @@ class Checker {
 
   absl::Status CheckStrategy() const {
     const v1::StrategySpec& strategy = job_.strategy();
-    if (IsNotYet("mode", strategy.mode())) {
+    if (IsPlannedName("mode", strategy.mode())) {
       return NotYet("strategy.mode",
                     fmt::format("mode {} is not there yet; there is async", strategy.mode()));
     }
@@ -252,8 +252,8 @@ class Checker {
   absl::Status CheckNoBest() const {
     if (job_.checkpoint().mode().empty()) return absl::OkStatus();
     return Error("checkpoint.mode",
-                 "`checkpoint.mode` says which of the figures of `checkpoint.keep_best` is the "
-                 "best: it needs that, or leave it out");
+                 "`checkpoint.mode` applies to the metric of `checkpoint.keep_best`: set "
+                 "`keep_best`, or leave out `mode`");
   }
 
   absl::Status CheckBest() const {
@@ -261,7 +261,7 @@ class Checker {
     std::vector<std::string> known = {"val_loss"};
     for (const std::string& name : job_.compile().metrics()) known.push_back("val_" + name);
     if (std::find(known.begin(), known.end(), metric) == known.end()) {
-      // "loss" is what the training reports.
+      // Training reports "loss".
       const bool prefixed = metric.compare(0, 4, "val_") == 0;
       return Error("checkpoint.keep_best",
                    "the validation of this job reports no \"{}\"; it reports {}{}",
@@ -270,8 +270,8 @@ class Checker {
     }
     if (!job_.data().has_validation()) {
       return Error("checkpoint.keep_best",
-                   "`checkpoint.keep_best` needs `data.validation`, whose figures say which "
-                   "checkpoint is the best");
+                   "`checkpoint.keep_best` needs `data.validation`, whose metrics determine the "
+                   "best checkpoint");
     }
     if (!job_.evaluate().by_closures()) {
       return Error("checkpoint.keep_best",

@@ -8,7 +8,7 @@
 
 namespace cohort {
 
-// Whether a job makes sense: what is missing, out of range, contradictory, or not there yet.
+// Checks a job for keys that are missing, out of range, contradictory, or not supported yet.
 // Errors: InvalidArgument or Unimplemented, "FILE:LINE: what is wrong, what to do".
 absl::Status CheckJob(const v1::JobSpec& job, const JobLines& lines);
 

@@ -41,7 +41,7 @@ void SetReadingDefaults(const std::string& path, google::protobuf::Message* mess
 
 namespace {
 
-// The default of a lookup means nothing where there is none.
+// The default of a lookup applies only to a transform with a lookup.
 void CompleteTransforms(v1::DatasetSpec* dataset) {
   for (v1::ColumnTransform& transform : *dataset->mutable_transforms()) {
     if (transform.lookup().empty() && transform.num_oov_indices() == 1) {
@@ -50,7 +50,7 @@ void CompleteTransforms(v1::DatasetSpec* dataset) {
   }
 }
 
-// Keras' mode "auto" of ModelCheckpoint: the more accuracy, or area under a curve, the better.
+// The mode "auto" of Keras' ModelCheckpoint: a higher accuracy or area under a curve is better.
 const char* BestModeOf(const std::string& metric) {
   for (const char* part : {"acc", "auc", "AUC", "Accuracy", "fmeasure"}) {
     if (metric.find(part) != std::string::npos) return "max";

@@ -13,15 +13,15 @@ namespace cohort {
 // They are written into the message before the file is read over them, so that a 0 that the user
 // wrote stays a 0.
 
-// Of everything that is there once.
+// Sets the defaults of all parts that a job has once.
 void SetJobDefaults(v1::JobSpec* job);
 
-// Of a message that reading has just come to: datasets, sources, transforms. `path` tells the
-// training set ("data.train") from others.
+// Sets the defaults of a message that the reader has just created: a dataset, source or transform.
+// `path` distinguishes the training set ("data.train") from others.
 void SetReadingDefaults(const std::string& path, google::protobuf::Message* message);
 
-// Defaults that depend on other keys, after reading: a validation set is other rows of the training
-// set's, a checkpoint directory means a checkpoint per epoch.
+// Sets the defaults that depend on other keys, after reading. A validation set without a source has
+// that of the training set; a checkpoint directory implies a checkpoint per epoch.
 void CompleteDefaults(v1::JobSpec* job);
 
 }  // namespace cohort

@@ -19,14 +19,14 @@ constexpr size_t kMaxBytes = size_t{64} << 20;
 
 absl::Status ParseError(std::string_view file, const YAML::Exception& error) {
   const int line = error.mark.is_null() ? 1 : error.mark.line + 1;
-  // What yaml-cpp says of nesting beyond its limit; a text is no file that could be bad.
+  // yaml-cpp reports BAD_FILE for nesting beyond its limit. A text cannot be a bad file otherwise.
   if (error.msg == YAML::ErrorMsg::BAD_FILE) {
-    return InvalidArgument("{}:{}: lists or mappings within each other go too deep", file, line);
+    return InvalidArgument("{}:{}: lists or mappings are nested too deeply", file, line);
   }
   return InvalidArgument("{}:{}: not YAML: {}", file, line, error.msg);
 }
 
-// YAML 1.2 would take them, but its parser takes the whole file for one line.
+// YAML 1.2 allows them, but the parser reads the whole file as one line.
 bool HasOnlyCarriageReturns(std::string_view text) {
   const size_t first = text.find('\r');
   return first < text.size() - 1 && text.find('\n') == std::string_view::npos;
@@ -83,19 +83,19 @@ absl::StatusOr<JobFile> ParseJob(std::string_view yaml, std::string_view file_na
 absl::StatusOr<JobFile> ReadJobFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return NotFound("{}: cannot be opened: {}", path, std::strerror(errno));
-  // A directory can be opened, and not be read.
+  // A directory can be opened but not read.
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
-    return NotFound("{}: is a directory, a job file is due", path);
+    return NotFound("{}: is a directory, not a job file", path);
   }
-  // A device may never end: not read beyond what a job may have.
+  // A device may never end, so reading stops at the largest size of a job.
   std::string text;
   std::array<char, 1 << 16> block;
   while (text.size() <= kMaxBytes && in.read(block.data(), block.size()).gcount() > 0) {
     text.append(block.data(), static_cast<size_t>(in.gcount()));
   }
   if (text.size() > kMaxBytes) {
-    return InvalidArgument("{}:1: the file has more than {} bytes, which no job has", path,
+    return InvalidArgument("{}:1: the file has more than {} bytes, the limit of a job", path,
                            kMaxBytes);
   }
   if (in.bad()) return NotFound("{}: cannot be read", path);

@@ -12,42 +12,48 @@
 
 namespace cohort {
 
-// Where the keys of a job file stand, so that an error found later can still name a line.
+// The lines of the keys of a job file, so that a later error can name the line.
 struct JobLines {
   std::string file;                              // as the user named it
   std::map<std::string, int, std::less<>> keys;  // "model.layers[2].units" -> 1-based line
 
-  // "job.yaml:14", the line of the key, or of the nearest key around it.
+  // Returns "job.yaml:14": the line of the key, or of the nearest key around it.
   std::string Where(std::string_view path) const;
 };
 
-// A job as the user wrote it, and what it means.
+// A job as the user wrote it, and its meaning.
 struct JobFile {
-  v1::JobSpec spec;  // checked, every default written down
+  v1::JobSpec spec;  // checked, with all defaults
   JobLines lines;
   std::string yaml;
 };
 
-// Reads a job. The schema is JobSpec (proto/job.proto): each key is a field of that name. Besides,
-// as in Keras:
+// Reads a job. The schema is JobSpec (proto/job.proto): each key is a field of that name. As in
+// Keras, these forms are accepted too:
 //
-//   model: {sequential: [...]}, {functional: [...]}     instead of `layers`
-//   - Dense: {units: 10, activation: relu}              a layer; `- Flatten` where it needs nothing
-//   inputs: age                                         one name instead of a list
-//   use_bias: false                                     Dense
-//   kernel_initializer: zeros, {RandomUniform: {minval: -1, maxval: 1}}, {class_name: .., config:
-//   ..} optimizer: adam, {Adam: {learning_rate: 0.01}}, {class_name: .., config: ..} loss: mse,
-//   {BinaryCrossentropy: {from_logits: true}} partitioner: {FixedShards: {num_shards: 2}}
-//   visitation: exactly_once                            enums by their lower-case names
+//   model: {sequential: [...]}                  instead of `layers`
+//   model: {functional: [...]}                  instead of `layers`
+//   - Dense: {units: 10, activation: relu}      a layer
+//   - Flatten                                   a layer without arguments
+//   inputs: age                                 one name instead of a list
+//   use_bias: false                             for Dense
+//   kernel_initializer: zeros                   an initializer without arguments
+//   kernel_initializer: {RandomUniform: {minval: -1, maxval: 1}}
+//   kernel_initializer: {class_name: RandomUniform, config: {minval: -1, maxval: 1}}
+//   optimizer: adam                             and the same two forms with arguments
+//   loss: mse
+//   loss: {BinaryCrossentropy: {from_logits: true}}
+//   partitioner: {FixedShards: {num_shards: 2}}
+//   visitation: exactly_once                    enums by their lower-case names
 //
-// An empty value (`key:`) is the default. A validation set without a source is other rows of the
-// training set's, with the same transforms and label.
+// An empty value (`key:`) is the default. A validation set without a source has other rows of the
+// source of the training set, with the same transforms and label.
 //
-// Errors: InvalidArgument "FILE:LINE: what is wrong"; an unknown key comes with the nearest known
-// one.
+// Errors: InvalidArgument "FILE:LINE: what is wrong". The error of an unknown key names the nearest
+// known key.
 absl::StatusOr<JobFile> ParseJob(std::string_view yaml, std::string_view file_name);
 
-// The same from a file. Errors: NotFound, besides.
+// Reads a job from a file. Errors: as above, and NotFound.
 absl::StatusOr<JobFile> ReadJobFile(const std::string& path);
 
 }  // namespace cohort

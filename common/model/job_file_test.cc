@@ -87,7 +87,7 @@ TEST_CASE("the forms of optimizers, losses and initializers") {
 }
 
 struct Case {
-  std::string_view from;  // of the job in job_test_text.h
+  std::string_view from;  // a part of the job in job_test_text.h
   std::string_view to;
   std::string_view message;
 };
@@ -113,7 +113,8 @@ const Case kCases[] = {
      "epsilon, amsgrad, weight_decay; did you mean \"learning_rate\"?"},
     {"num_shards: 2", "shards: 2",
      "job.yaml:23: unknown key \"shards\" in `FixedShards`; its keys are num_shards"},
-    {"{epochs: 2}", "{epochs: 2, epochs: 3}", "job.yaml:20: key \"epochs\" stands twice in `fit`"},
+    {"{epochs: 2}", "{epochs: 2, epochs: 3}",
+     "job.yaml:20: key \"epochs\" is given twice in `fit`"},
     {"{epochs: 2}", "{[a]: 2}", "job.yaml:20: a key in `fit` must be text, not a list"},
     {"sequential:", "keras_json: x\n  sequential:",
      "job.yaml:3: models from keras_json are not there yet; write the layers under sequential or "
@@ -173,7 +174,7 @@ const Case kCases[] = {
     {"[accuracy]", "[AUC]",
      "job.yaml:11: metric \"AUC\" is not there yet; there are accuracy, binary_accuracy, "
      "sparse_categorical_accuracy (the mean loss is always one)"},
-    {"[accuracy]", "[acc, acc]", "job.yaml:11: metric \"acc\" stands twice"},
+    {"[accuracy]", "[acc, acc]", "job.yaml:11: metric \"acc\" is given twice"},
     {"Adam:", "Adagrad:",
      "job.yaml:10: optimizer \"Adagrad\" is not there yet; there are SGD, Adam, "
      "RMSprop"},
@@ -220,9 +221,8 @@ const Case kCases[] = {
      "job.yaml:6: a layer is one key, its class, with its arguments indented below it: "
      "`- Dense: {units: 10}`"},
     {"units: 8,", "inputs: input, units: 8,",
-     "job.yaml:5: a layer of a sequential model takes the one before it; `inputs` belongs to "
-     "functional "
-     "models"},
+     "job.yaml:5: the input of a layer of a sequential model is the layer before it; `inputs` is "
+     "for functional models"},
     {"sequential:", "functional:",
      "job.yaml:5: Dense needs its `inputs`: the names of layers above"},
     {"loss: binary_crossentropy", "from_logits: true", "job.yaml:8: the job needs `compile.loss`"},
@@ -264,8 +264,8 @@ const Case kCases[] = {
     {"{directory: c}", "{keep_best: val_loss, mode: least}",
      "job.yaml:24: `checkpoint.mode` must be min, max or auto, not \"least\""},
     {"{directory: c}", "{mode: min}",
-     "job.yaml:24: `checkpoint.mode` says which of the figures of `checkpoint.keep_best` is the "
-     "best: it needs that, or leave it out"},
+     "job.yaml:24: `checkpoint.mode` applies to the metric of `checkpoint.keep_best`: set "
+     "`keep_best`, or leave out `mode`"},
     {"{directory: c}", "{keep_best: val_loss}\nevaluate: {by_closures: false}",
      "job.yaml:24: `checkpoint.keep_best` needs the validation after epochs: leave out "
      "`evaluate.by_closures: false`"},
@@ -298,7 +298,7 @@ TEST_CASE("errors name the line and say what is wrong") {
   }
 }
 
-TEST_CASE("what jobs of Keras and of other strategies have most is told from a slip") {
+TEST_CASE("names that Keras and other strategies have are distinguished from a typo") {
   const struct {
     std::string_view from;
     std::string to;  // {}: each of the names
@@ -373,8 +373,8 @@ TEST_CASE("which figure makes a checkpoint the best, and whether more of it is b
   const std::string validation = "  validation: {skip: 100}\n";
   none.erase(none.find(validation), validation.size());
   CHECK(ParseJob(none, "job.yaml").status().message() ==
-        "job.yaml:23: `checkpoint.keep_best` needs `data.validation`, whose figures say which "
-        "checkpoint is the best");
+        "job.yaml:23: `checkpoint.keep_best` needs `data.validation`, whose metrics determine the "
+        "best checkpoint");
 }
 
 TEST_CASE("a job may leave the directory of its checkpoints to --checkpoint_dir") {
@@ -387,7 +387,7 @@ TEST_CASE("a job may leave the directory of its checkpoints to --checkpoint_dir"
   CHECK(silent->spec.checkpoint().every_epochs() == 1);
 }
 
-TEST_CASE("a name that is too long is said to be") {
+TEST_CASE("a name that is too long is refused") {
   const auto job = ParseJob(With("name: demo", "name: " + std::string(101, 'n')), "job.yaml");
   CHECK(job.status().message() == "job.yaml:1: `name` has at most 100 bytes, this one 101: \"" +
                                       std::string(40, 'n') + "...\"");
@@ -402,7 +402,7 @@ TEST_CASE("files that are no jobs") {
         "job.yaml:1: the job needs `model` with its layers, sequential or functional");
   CHECK(ParseJob("\t\t: [", "job.yaml").status().code() == absl::StatusCode::kInvalidArgument);
   CHECK(ParseJob(std::string(5000, '['), "job.yaml").status().message() ==
-        "job.yaml:1: lists or mappings within each other go too deep");
+        "job.yaml:1: lists or mappings are nested too deeply");
   CHECK(ParseJob("# a job\rname: demo\r", "job.yaml").status().message() ==
         "job.yaml:1: the lines end with CR alone: save the file with LF or CR LF");
   CHECK(ParseJob(std::string(65 << 20, ' '), "job.yaml").status().code() ==

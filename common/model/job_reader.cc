@@ -150,8 +150,8 @@ absl::Status JobReader::ReadInputs(const Entry& entry, const std::string& path, 
                                    v1::LayerSpec* layer) {
   if (!functional) {
     return Error(entry.line,
-                 "a layer of a sequential model takes the one before it; `inputs` belongs to "
-                 "functional models");
+                 "the input of a layer of a sequential model is the layer before it; `inputs` is "
+                 "for functional models");
   }
   if (entry.value.IsScalar()) {
     layer->add_inputs(entry.value.Scalar());
@@ -274,7 +274,7 @@ absl::Status JobReader::ReadConfig(const YAML::Node& node, const std::string& pa
   if constexpr (std::is_same_v<Config, v1::OptimizerConfig>) {
     if (!c.sparse_update.empty()) config->set_sparse_update(c.sparse_update);
   } else if (!c.sparse_update.empty()) {
-    return Error(LineOf(node), "`{}` has no sparse_update; optimizers have", path);
+    return Error(LineOf(node), "`{}` has no sparse_update; only optimizers have it", path);
   }
   return absl::OkStatus();
 }

@@ -10,8 +10,8 @@
 
 namespace cohort {
 
-// YamlReader with the forms in which a job file is written differently from JobSpec (see
-// job_file.h), and with the defaults of what is made while reading.
+// A YamlReader that accepts the forms in which a job file differs from JobSpec (see job_file.h),
+// and sets the defaults of messages that it creates.
 class JobReader : public YamlReader {
  public:
   explicit JobReader(JobLines* lines) : YamlReader(lines) {}
@@ -37,19 +37,20 @@ class JobReader : public YamlReader {
   absl::Status ReadPartitioner(const YAML::Node& node, const std::string& path,
                                v1::PartitionerSpec* partitioner);
 
-  // "name", {Name: {argument: value}} or {class_name: Name, config: {argument: value}}.
+  // A class with its arguments: "name", {Name: {argument: value}} or {class_name: Name, config:
+  // {argument: value}}.
   struct Class {
     std::string name;
     std::vector<Entry> config;
-    std::string sparse_update;  // of optimizers
+    std::string sparse_update;  // for optimizers
   };
   absl::StatusOr<Class> ReadClass(const YAML::Node& node, const std::string& path);
-  // The same into a message with `class_name` and `config`; unknown arguments are refused.
+  // Reads a class into a message with `class_name` and `config`. Refuses unknown arguments.
   template <typename Config>
   absl::Status ReadConfig(const YAML::Node& node, const std::string& path, FindClass find,
                           Config* config);
 
-  // "FILE:LINE: message" of a status that knows no line.
+  // Adds "FILE:LINE: " to a status.
   absl::Status AtLine(int line, const absl::Status& status) const;
 };
 

@@ -7,7 +7,7 @@
 
 namespace cohort {
 
-// A good job, that tests of errors spoil in one place.
+// A valid job; tests of errors change it in one place.
 inline constexpr std::string_view kJobText = R"(name: demo
 model:
   sequential:
@@ -34,7 +34,8 @@ strategy:
 checkpoint: {directory: c}
 )";
 
-// The job with the first `from` replaced. Throws where there is none: the test would test nothing.
+// Returns the job with the first `from` replaced. Throws if there is none, because the test would
+// test nothing.
 inline std::string With(std::string_view from, std::string_view to) {
   std::string text(kJobText);
   const size_t at = text.find(from);

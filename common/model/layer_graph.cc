@@ -9,7 +9,7 @@
 namespace cohort {
 namespace {
 
-// It begins the names of variables, of what is computed, and of what is in a checkpoint.
+// The name of a layer is the prefix of names of variables and of tensors in a checkpoint.
 constexpr size_t kMaxNameBytes = 256;
 
 bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
@@ -84,7 +84,7 @@ class GraphMaker {
     const std::string& label = job_.data().train().label();
     graph_.label = FindFeature(label);
     if (graph_.label >= 0) return absl::OkStatus();
-    return InvalidArgument("{}the label \"{}\" is no column of the data; its columns are {}",
+    return InvalidArgument("{}the label \"{}\" is not a column of the data; its columns are {}",
                            At("data.train.label"), label, ShownNames());
   }
 

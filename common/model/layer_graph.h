@@ -20,7 +20,7 @@ namespace cohort {
 // keras/src/utils/naming.py).
 std::string SnakeCase(std::string_view name);
 
-// One layer of a model, with everything that its spec left to be found out.
+// One layer of a model, with everything that its spec leaves open.
 struct GraphLayer {
   v1::LayerSpec spec;
   const LayerClass* layer_class = nullptr;
@@ -30,7 +30,7 @@ struct GraphLayer {
   std::string where;        // "job.yaml:12: layer "dense" (Dense)", for errors
 };
 
-// The layers of a model, every one after its inputs.
+// The layers of a model, each after its inputs.
 struct LayerGraph {
   std::string model_name;
   bool sequential = true;
@@ -39,10 +39,10 @@ struct LayerGraph {
   int label = -1;  // position among the features
 };
 
-// Names layers as Keras does (dense, dense_1, ...), wires them, and finds the feature of each
-// Input: the one of its name, or the only one that there is. A sequential model without an Input
-// gets one for the only feature. `lines` may be null. Errors: InvalidArgument: an unknown input or
-// feature, a doubled name, a layer that leads to no output. Unimplemented: several outputs.
+// Names layers as Keras does (dense, dense_1, ...), connects them, and finds the feature of each
+// Input: the one with its name, or the only one. A sequential model without an Input gets one for
+// the only feature. `lines` may be null. Errors: InvalidArgument (an unknown input or feature, a
+// repeated name, a layer that leads to no output), Unimplemented (several outputs).
 absl::StatusOr<LayerGraph> MakeLayerGraph(const v1::JobSpec& job,
                                           std::span<const FeatureType> features,
                                           const JobLines* lines);

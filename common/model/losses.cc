@@ -1,7 +1,7 @@
 #include "common/model/losses.h"
 
 #include "common/graph/expr.h"
-#include "common/model/not_yet.h"
+#include "common/model/planned_names.h"
 
 namespace cohort {
 namespace {
@@ -32,7 +32,7 @@ absl::StatusOr<Expr> BinaryCrossentropy(bool from_logits, LayerOutput prediction
   AlignRanks(&label, &prediction);
   COHORT_RETURN_IF_ERROR(CheckSameShape(label, prediction.value));
   const Expr y = Cast(label, prediction.value.dtype());
-  // Keras takes the logits of a softmax here as those of a sigmoid, too.
+  // Keras treats the logits of a softmax here like those of a sigmoid.
   if (prediction.logits.valid()) {
     return ReduceMean(SigmoidCrossEntropy(y, prediction.logits), {-1});
   }

@@ -1,7 +1,7 @@
 // Metrics (keras/src/metrics/accuracy_metrics.py), as (total, count) over the elements of a batch.
 #include "common/graph/expr.h"
 #include "common/model/losses.h"
-#include "common/model/not_yet.h"
+#include "common/model/planned_names.h"
 
 namespace cohort {
 namespace {

@@ -100,7 +100,7 @@ class ProgramMaker {
     return absl::OkStatus();
   }
 
-  // The rows of a table that a step pulls are known before it pulls anything.
+  // A step must know which rows of a table to pull before it pulls anything.
   absl::Status CheckIds(const GraphLayer& layer) const {
     if (layer.spec.class_name() != "Embedding") return absl::OkStatus();
     const auto input = static_cast<size_t>(layer.inputs[0]);
@@ -110,7 +110,7 @@ class ProgramMaker {
         graph_.layers[input].name);
   }
 
-  // The column in the shape and dtype that the layer asks for: a column of scalars counts as [1].
+  // Gives the column the shape and dtype that the layer needs: a column of scalars counts as [1].
   absl::StatusOr<LayerOutput> MakeInput(const GraphLayer& layer) {
     Expr x = arguments_.at(layer.feature);
     const FeatureType& column = features_[static_cast<size_t>(layer.feature)];
@@ -134,7 +134,8 @@ class ProgramMaker {
     return LayerOutput{Cast(x, dtype), {}};
   }
 
-  // Keras' default is floatx; a column of integers stays one (ids), unless it is bytes (pixels).
+  // Keras' default is floatx. A column of integers (ids) keeps its dtype, but bytes (pixels) do
+  // not.
   absl::StatusOr<DType> InputDType(const v1::LayerSpec& spec, const FeatureType& column) const {
     if (spec.dtype().empty()) {
       const bool ids = column.dtype == DType::kInt64 || column.dtype == DType::kInt32;
@@ -261,14 +262,14 @@ absl::StatusOr<std::vector<FeatureType>> DeclaredFeatures(const v1::JobSpec& job
                              : !layer.name().empty()  ? layer.name()
                                                       : "input_layer";
     if (layer.shape().empty()) {
-      return InvalidArgument("the Input \"{}\" has no shape: without the data, it must", name);
+      return InvalidArgument("the Input \"{}\" has no shape: without the data it needs one", name);
     }
     const auto dtype = DTypeFromName(layer.dtype());
     features.push_back(
         {name, dtype.value_or(floatx), {layer.shape().begin(), layer.shape().end()}});
   }
   if (features.empty()) {
-    return InvalidArgument("the model has no Input layer: without the data, it must have one");
+    return InvalidArgument("the model has no Input layer: without the data it needs one");
   }
   const bool classes = loss == "sparse_categorical_crossentropy";
   features.push_back({job.data().train().label(), classes ? DType::kInt64 : floatx, {}});

@@ -17,7 +17,7 @@
 
 namespace cohort {
 
-// A job's model as programs.
+// The model of a job as programs.
 struct BuiltModel {
   // Arguments of `train` and `eval`: the columns named by `features`, in this order, the label
   // last; [batch, column dims...] of the column's dtype. Symbol 1 is "batch", its capacity the
@@ -34,17 +34,18 @@ struct BuiltModel {
   ModelSummary summary;
 };
 
-// Builds the programs for the data's columns. `lines` (may be null) lets errors name lines of the
-// job file. Errors: InvalidArgument naming the layer; Unimplemented for what this version has not.
+// Builds the programs for the columns of the data. With `lines` (may be null) errors name lines of
+// the job file. Errors: InvalidArgument that names the layer; Unimplemented for features that this
+// version lacks.
 absl::StatusOr<BuiltModel> BuildModel(const v1::JobSpec& job, std::span<const FeatureType> features,
                                       const JobLines* lines = nullptr);
 
-// Errors: InvalidArgument where an Input names a column of the data that is no feature: why it is
-// none, with its line in the data.
+// Errors: InvalidArgument if an Input names a column of the data that is not a feature, with the
+// reason and its line in the data.
 absl::Status CheckInputs(const JobFile& job, const Dataset& data);
 
-// What BuildModel can be given where there is no data at hand: a column for each Input, of the
-// shape and dtype that it declares, and a label. Errors: InvalidArgument where an Input declares no
+// Returns features for BuildModel if the data is not available: a column for each Input, of the
+// shape and dtype that it declares, and a label. Errors: InvalidArgument if an Input declares no
 // shape.
 absl::StatusOr<std::vector<FeatureType>> DeclaredFeatures(const v1::JobSpec& job);
 

@@ -239,7 +239,7 @@ TEST_CASE("models that make no sense") {
   }
 }
 
-TEST_CASE("a layer's name that is too long, and ids that are computed, are said at their line") {
+TEST_CASE("a layer's name that is too long, and computed ids, are refused with their line") {
   const auto named =
       Build("  sequential:\n    - Flatten\n    - Dense: {units: 1, name: " + std::string(257, 'n') +
                 "}\n",
@@ -262,7 +262,7 @@ TEST_CASE("columns' names are shown as a terminal may have them") {
   CHECK_THAT(
       std::string(
           Build("  sequential: [{Dense: {units: 1}}]\n", "loss: mse", columns).status().message()),
-      Catch::Contains("is no column of the data; its columns are x\\x1b[2J, z"));
+      Catch::Contains("is not a column of the data; its columns are x\\x1b[2J, z"));
 }
 
 TEST_CASE("names in snake case are Keras'") {

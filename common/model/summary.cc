@@ -8,8 +8,7 @@
 namespace cohort {
 namespace {
 
-// The characters of a box, as rich prints Keras' tables: left, between columns, right, and the
-// line.
+// The characters of a box, as rich prints the tables of Keras: left, between columns, right, line.
 struct Rule {
   const char* left;
   const char* middle;

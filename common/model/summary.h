@@ -9,12 +9,12 @@
 
 namespace cohort {
 
-// What model.summary() of Keras says.
+// The contents of Keras' model.summary().
 struct ModelSummary {
   struct Row {
     std::string name;
-    std::string class_name;  // "InputLayer" of an Input
-    Dims dims;               // of the output, without the batch
+    std::string class_name;  // "InputLayer" for an Input
+    Dims dims;               // the shape of the output, without the batch
     int64_t params = 0;
     std::vector<std::string> connected_to;  // names of the inputs
   };
@@ -25,7 +25,7 @@ struct ModelSummary {
   int64_t param_bytes = 0;
 };
 
-// As a table of the form of Keras':
+// Formats a table like that of Keras:
 //
 //   Model: "sequential"
 //   ┏━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━┳━━━━━━━━━┓
@@ -35,7 +35,7 @@ struct ModelSummary {
 //   └─────────────────┴──────────────┴─────────┘
 //    Total params: 100,480 (392.50 KB)
 //
-// Columns are as wide as what they hold. Ends with a line break.
+// Columns are as wide as their contents. Ends with a newline.
 std::string FormatSummary(const ModelSummary& summary);
 
 // "1,234,567".

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "common/base/suggest.h"
-#include "common/model/not_yet.h"
+#include "common/model/planned_names.h"
 
 namespace cohort {
 namespace {
@@ -21,7 +21,7 @@ using google::protobuf::Message;
 
 constexpr int64_t kMaxNodes = 4'000'000;
 
-// What a node is, for an error: `the text "abc"`, `a list`.
+// Describes a node for an error: `the text "abc"`, `a list`.
 std::string Describe(const YAML::Node& node) {
   if (node.IsMap()) return "a mapping";
   if (node.IsSequence()) return "a list";
@@ -50,7 +50,8 @@ std::string JoinPath(const std::string& path, std::string_view key) {
 absl::Status YamlReader::UnknownKey(int line, std::string_view key, std::string_view what,
                                     const std::vector<std::string>& known) const {
   const std::string keys = fmt::format("; its keys are {}", fmt::join(known, ", "));
-  if (IsNotYet("key", key)) return Error(line, "\"{}\" in {} is not there yet{}", key, what, keys);
+  if (IsPlannedName("key", key))
+    return Error(line, "\"{}\" in {} is not there yet{}", key, what, keys);
   const std::string hint = DidYouMean(key, std::span<const std::string>(known));
   return Error(line, "unknown key \"{}\" in {}{}", key.substr(0, 60), what,
                hint.empty() ? keys : hint);
@@ -70,7 +71,7 @@ absl::StatusOr<std::vector<YamlReader::Entry>> YamlReader::Entries(const YAML::N
     }
     if (++nodes_ > kMaxNodes) return Error(line, "the file has more than {} values", kMaxNodes);
     const std::string key = pair.first.Scalar();
-    if (!seen.insert(key).second) return Error(line, "key \"{}\" stands twice in {}", key, what);
+    if (!seen.insert(key).second) return Error(line, "key \"{}\" is given twice in {}", key, what);
     entries.push_back({key, line, pair.second});
   }
   return entries;
@@ -146,7 +147,7 @@ absl::Status YamlReader::ReadRepeated(const Entry& entry, const std::string& pat
   return absl::OkStatus();
 }
 
-// The maps of jobs are all from names to numbers.
+// All maps of jobs are from names to numbers.
 absl::Status YamlReader::ReadMap(const Entry& entry, const std::string& path, const Field* field,
                                  Message* message) {
   COHORT_ASSIGN_OR_RETURN(const auto entries, Entries(entry.value, fmt::format("`{}`", path)));

@@ -17,7 +17,7 @@
 namespace cohort {
 
 // Reads YAML into a protobuf message by its descriptor, so that the message is the only schema.
-// Knows nothing of jobs: YamlForms adds what is written differently from the message.
+// It knows nothing about jobs: JobReader adds the forms that differ from the message.
 class YamlReader {
  public:
   using Message = google::protobuf::Message;
@@ -27,12 +27,13 @@ class YamlReader {
   explicit YamlReader(JobLines* lines) : lines_(lines) {}
   virtual ~YamlReader() = default;
 
-  // `path` is how errors and lines name the message: "" of the job, "fit", "data.train".
+  // `path` names the message in errors and lines: "" for the job, "fit", "data.train".
   virtual absl::Status ReadMessage(const YAML::Node& node, const std::string& path,
                                    Message* message);
 
  protected:
-  // The keys of a mapping in order; refuses doubled keys and keys that are no text.
+  // A key of a mapping. Entries returns them in order, and refuses repeated keys and keys that are
+  // not text.
   struct Entry {
     std::string key;
     int line = 0;
@@ -40,7 +41,7 @@ class YamlReader {
   };
   absl::StatusOr<std::vector<Entry>> Entries(const YAML::Node& node, std::string_view what);
 
-  // Reads keys of `message`; `skip` says which entries have been read already.
+  // Reads the keys of `message`.
   absl::Status ReadEntries(const std::vector<Entry>& entries, const std::string& path,
                            Message* message);
   virtual absl::Status ReadField(const Entry& entry, const std::string& path, const Field* field,

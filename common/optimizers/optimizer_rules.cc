@@ -11,15 +11,15 @@
 namespace cohort {
 namespace {
 
-// Where Keras writes ops.cast(hyperparameter, dtype), TensorFlow makes a float32 tensor of the
-// Python number first: 0.9 is 0.89999998 in float64 too.
+// For ops.cast(hyperparameter, dtype) of Keras, TensorFlow first makes a float32 tensor of the
+// Python number: 0.9 becomes 0.89999998, in float64 too.
 template <typename T>
 T CastAsKeras(double hyperparameter) {
   return static_cast<T>(static_cast<float>(hyperparameter));
 }
 
-// The families: hyperparameters as doubles; At<T> gives the constants of one step in the arithmetic
-// of the variable's dtype, as Keras computes them.
+// The optimizer families. They hold hyperparameters as doubles. At<T> returns the constants of one
+// step in the arithmetic of the variable's dtype, as Keras computes them.
 
 struct Sgd {
   double momentum;
@@ -28,7 +28,7 @@ struct Sgd {
   SgdStep<T> At(uint64_t, T learning_rate, T weight_decay) const {
     return {learning_rate, weight_decay, CastAsKeras<T>(momentum), nesterov};
   }
-  // Rows without a gradient change: by their velocity.
+  // Rows without a gradient change too, by their velocity.
   bool moves_all_rows() const { return momentum != 0; }
   std::vector<SlotInfo> Slots() const {
     return momentum != 0 ? std::vector<SlotInfo>{{"momentum", 0}} : std::vector<SlotInfo>{};
@@ -139,7 +139,7 @@ class Rule : public OptimizerRule {
     return family_.template At<T>(step, static_cast<T>(LearningRate(step)),
                                   CastAsKeras<T>(weight_decay_));
   }
-  // The gradient, where there is any; a weight of 0 makes it zeros.
+  // The gradient; null if the weight is 0, which makes it zeros.
   template <typename T>
   static void SetGradient(const void* gradient, int64_t begin, double weight, UpdateRange<T>* r) {
     if (weight == 0) return;
@@ -154,7 +154,7 @@ class Rule : public OptimizerRule {
     ApplyRange(StepAt<T>(u.step), range);
   }
 
-  // Runs of rows with keys and runs without, in turn.
+  // Alternates between runs of rows with keys and runs without.
   template <typename T>
   void Rows(const RowsUpdate& u) const {
     const auto step = StepAt<T>(u.step);

@@ -19,15 +19,16 @@ class OptimizerSpec;
 // Optimizer state beside a variable: one tensor of the variable's shape and dtype.
 struct SlotInfo {
   std::string name;          // as Keras names it: "momentum", "velocity", ...
-  double initial_value = 0;  // of every element
+  double initial_value = 0;  // each element has it
 };
 
 inline constexpr int kMaxSlots = 3;
 
-// Where a range of a variable and its slots is read and written. `out` pointers are equal to the
-// `in` pointers (in place) or name memory that overlaps none of them (a fresh copy-on-write block).
+// The memory in which a range of a variable and its slots is read and written. The `out` pointers
+// equal the `in` pointers (in place), or point to memory that overlaps none of them (a fresh
+// copy-on-write block).
 struct UpdateTarget {
-  DType dtype = DType::kInvalid;  // kFloat32 or kFloat64; of everything, the gradient too
+  DType dtype = DType::kInvalid;  // kFloat32 or kFloat64, for all tensors and the gradient
   const void* variable_in = nullptr;
   void* variable_out = nullptr;
   const void* slots_in[kMaxSlots] = {};  // in the order of OptimizerRule::slots()
@@ -38,9 +39,10 @@ struct UpdateTarget {
 struct DenseUpdate {
   UpdateTarget target;
   int64_t elements = 0;
-  // Of the *summed* loss, `elements` values, aligned to nothing: it may lie where it was received.
+  // The gradient of the *summed* loss, `elements` values without alignment: it may lie in the
+  // buffer in which it was received.
   const void* gradient = nullptr;
-  double weight = 1;  // what the gradient is divided by; 0 counts as a gradient of zeros
+  double weight = 1;  // the divisor of the gradient; 0 counts as a gradient of zeros
   uint64_t step = 0;  // place + ordinal: from 0, as Keras' `iterations`
 };
 
@@ -49,16 +51,17 @@ struct RowsUpdate {
   UpdateTarget target;
   int64_t first_row = 0;           // the key of the range's first row
   int64_t rows = 0;                // in the range
-  int64_t row_elements = 0;        // of one row
+  int64_t row_elements = 0;        // in one row
   std::span<const int64_t> keys;   // ascending, no key twice, all in [first_row, first_row + rows)
   const void* gradient = nullptr;  // keys.size() rows
   double weight = 1;
   uint64_t step = 0;
 };
 
-// The update rule of an optimizer: a pure function of variable, slots, gradient and step, whose
-// math is Keras 3's to the order of operations (keras/src/optimizers). Elementwise: the result
-// never depends on how a variable was cut into ranges. Holds no state; thread-safe.
+// The update rule of an optimizer: a pure function of variable, slots, gradient and step. It
+// computes as Keras 3 does, in the same order of operations (keras/src/optimizers). It works
+// element by element: the result never depends on how a variable was cut into ranges. It holds no
+// state and is thread-safe.
 class OptimizerRule {
  public:
   // Errors: InvalidArgument that names the field; Unimplemented for an optimizer that this build
@@ -68,16 +71,17 @@ class OptimizerRule {
 
   virtual std::span<const SlotInfo> slots() const = 0;
 
-  // Whether ApplyRows changes nothing but the rows that it is given keys of (`lazy`, or SGD without
-  // momentum and weight decay): blocks without a key then need no call. Otherwise *every* row of
-  // the shard must be passed, since Keras decays them all.
+  // Returns true if ApplyRows changes only the rows of the keys (`lazy`, or SGD without momentum
+  // and weight decay): blocks without a key then need no call. Otherwise the caller must pass
+  // *every* row of the shard, because Keras decays them all.
   virtual bool touches_only_keys() const = 0;
 
-  // The learning rate of a step: the seam for schedules.
+  // Returns the learning rate of a step. Schedules will plug in here.
   virtual double LearningRate(uint64_t step) const = 0;
 
   virtual void ApplyDense(const DenseUpdate& update) const = 0;
-  // Out of place, rows that do not change are copied, so that the output range is whole.
+  // If the update is not in place, rows that do not change are copied, so that the output range is
+  // complete.
   virtual void ApplyRows(const RowsUpdate& update) const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Every optimizer and variant against what Keras 3 made of the same gradients
+// Compares every optimizer and variant with the results of Keras 3 for the same gradients
 // (tests/golden/make_optimizer_golden.py has the formulas; `lazy` against its NumPy reference).
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -52,7 +52,7 @@ T InitialValue(int64_t i) {
   return static_cast<T>(static_cast<double>((6007 * i + 17) % 1999) / 1000.0 - 1.0);
 }
 
-// Of the summed loss: the mean's gradient times a weight whose reciprocal is exact.
+// The gradient of the summed loss: that of the mean times a weight with an exact reciprocal.
 constexpr double kWeight = 4;
 template <typename T>
 T SummedGradient(int64_t step, int64_t i) {

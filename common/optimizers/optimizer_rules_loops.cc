@@ -113,7 +113,7 @@ struct WeightDecay {
   bool on;
 };
 
-// What is left over at the end goes through a whole vector in copies.
+// The elements left over at the end are copied to a whole vector.
 template <typename T, class Rule>
 HWY_NOINLINE void StepRest(const Rule& rule, const WeightDecay<T>& decay, const UpdateRange<T>& r,
                            size_t begin, Lanes<T> scale) {
@@ -178,7 +178,7 @@ void RmspropDouble(const RmspropStep<double>& s, const UpdateRange<double>& r) {
   ApplyRmsprop(s, r);
 }
 
-// All bits of the exponent are set, which is the greatest that is left of a value without its sign.
+// Tests whether all bits of the exponent are set: without the sign, no value is greater.
 template <typename T>
 HWY_INLINE bool AnyNotFinite(const T* values, size_t count) {
   const Tag<T> d;

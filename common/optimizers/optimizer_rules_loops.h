@@ -8,24 +8,24 @@
 
 namespace cohort {
 
-// The inner loops of the optimizer rules, with the widest vectors that the processor has. One
-// rounding per operation in the order in which Keras 3 writes them
-// (keras/src/optimizers/{sgd,adam,rmsprop}.py); an element's result never depends on where in a
-// range it lies.
+// The inner loops of the optimizer rules, with the widest vectors that the processor has. They
+// round once per operation, in the order of Keras 3
+// (keras/src/optimizers/{sgd,adam,rmsprop}.py). The result of an element never depends on its
+// position in a range.
 
-// Elements of a variable with their slots. In place or disjoint, as UpdateTarget says.
+// Elements of a variable with their slots, in place or disjoint (see UpdateTarget).
 template <typename T>
 struct UpdateRange {
   const T* variable_in = nullptr;
   T* variable_out = nullptr;
   const T* slots_in[kMaxSlots] = {};
   T* slots_out[kMaxSlots] = {};
-  const T* gradient = nullptr;  // null: zeros; aligned to nothing: only for vector loads and memcpy
+  const T* gradient = nullptr;  // null: zeros. Not aligned: only for vector loads and memcpy
   T gradient_scale = 1;         // 1 / weight
   int64_t elements = 0;
 };
 
-// Every step begins with variable -= variable * weight_decay * learning_rate.
+// Every step starts with variable -= variable * weight_decay * learning_rate.
 template <typename T>
 struct SgdStep {
   T learning_rate, weight_decay, momentum;
@@ -56,14 +56,14 @@ void ApplyRange(const AdamStep<double>& step, const UpdateRange<double>& range);
 void ApplyRange(const RmspropStep<float>& step, const UpdateRange<float>& range);
 void ApplyRange(const RmspropStep<double>& step, const UpdateRange<double>& range);
 
-// Whether any of `count` values is NaN or infinite. `values` is aligned to nothing.
+// Returns true if any of `count` values is NaN or infinite. `values` need not be aligned.
 bool AnyNonFinite(const float* values, size_t count);
 bool AnyNonFinite(const double* values, size_t count);
 
-// What the loops above run with on this processor, by Highway's name ("AVX2"): part of the numeric
-// fingerprint of a parameter server.
+// Returns Highway's name of the instruction set that the loops use on this processor ("AVX2"). It
+// is part of the numeric fingerprint of a parameter server.
 const char* OptimizerInstructionSet();
-// The library that they are written with, and its version: "highway 1.0.3".
+// Returns the library of the loops and its version: "highway 1.0.3".
 const char* OptimizerLibraries();
 
 }  // namespace cohort

@@ -14,14 +14,14 @@
 namespace cohort {
 namespace {
 
-// The two numbers of [0, 1) of one block.
+// Returns the two numbers in [0, 1) that one block gives.
 std::pair<double, double> UniformPair(uint64_t block, uint64_t key) {
   const PhiloxBlock w = Philox(block, 0, key);
   return {UniformFromBits(w[0] | static_cast<uint64_t>(w[1]) << 32),
           UniformFromBits(w[2] | static_cast<uint64_t>(w[3]) << 32)};
 }
 
-// Two independent numbers of the standard normal distribution (Box and Muller).
+// Returns two independent numbers of the standard normal distribution (Box and Muller).
 std::pair<double, double> NormalPair(uint64_t block, uint64_t key) {
   const auto [u, v] = UniformPair(block, key);
   const double radius = std::sqrt(-2 * std::log1p(-u));

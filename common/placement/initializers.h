@@ -14,13 +14,14 @@ namespace v1 {
 class InitializerSpec;
 }
 
-// The first values of a variable: a pure function of (seed, variable name, element index), so that
-// they depend on no shard, server or thread. Distributions as Keras defines them; the numbers are
-// Philox's (common/tensor/philox.h). A float32 value is the float64 value, rounded.
+// Computes the first values of a variable as a pure function of (seed, variable name, element
+// index), so that they depend on no shard, server or thread. The distributions are those of Keras;
+// the random numbers come from Philox (common/tensor/philox.h). A float32 value is the rounded
+// float64 value.
 //
-// Element i of the logical variable (row-major; of a hash table: key * row_elements + column,
-// modulo 2^64) takes 64 bits: words 2 (i % 2) and 2 (i % 2) + 1 of the Philox block whose counter
-// is {i / 2, 0, 0} and whose key is derived from seed and name. A plain value type.
+// Element i of the logical variable (row-major; in a hash table key * row_elements + column, modulo
+// 2^64) takes 64 bits: words 2 (i % 2) and 2 (i % 2) + 1 of the Philox block whose counter is
+// {i / 2, 0, 0} and whose key is derived from seed and name. A plain value type.
 class Initializer {
  public:
   // GlorotUniform, RandomUniform, RandomNormal, Zeros, Ones, Constant.

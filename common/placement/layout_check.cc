@@ -29,7 +29,7 @@ absl::Status CheckRows(const v1::VariableSpec& variable, std::vector<Rows> shard
     next = end;
   }
   if (next == rows) return absl::OkStatus();
-  return InvalidArgument("layout: row {} of '{}' is missing in its shards", next, variable.name());
+  return InvalidArgument("layout: row {} of '{}' is in no shard", next, variable.name());
 }
 
 }  // namespace
@@ -38,21 +38,21 @@ absl::Status CheckLayout(const v1::Layout& layout) {
   std::set<uint32_t> tablets, numbers;
   for (const v1::TabletSpec& tablet : layout.tablets()) {
     if (!tablets.insert(tablet.tablet()).second) {
-      return InvalidArgument("layout: tablet {} is there twice", tablet.tablet());
+      return InvalidArgument("layout: tablet {} occurs twice", tablet.tablet());
     }
   }
   std::map<uint32_t, std::vector<Rows>> rows;  // by variable
   for (const v1::ShardSpec& shard : layout.shards()) {
     if (!numbers.insert(shard.shard()).second) {
-      return InvalidArgument("layout: shard {} is there twice", shard.shard());
+      return InvalidArgument("layout: shard {} occurs twice", shard.shard());
     }
     if (tablets.count(shard.tablet()) == 0) {
-      return InvalidArgument("layout: shard {} is on tablet {}, which is not there", shard.shard(),
-                             shard.tablet());
+      return InvalidArgument("layout: shard {} is on tablet {}, which does not exist",
+                             shard.shard(), shard.tablet());
     }
     if (shard.variable() >= static_cast<uint32_t>(layout.variables_size())) {
-      return InvalidArgument("layout: shard {} is of variable {} of {}", shard.shard(),
-                             shard.variable(), layout.variables_size());
+      return InvalidArgument("layout: shard {} belongs to variable {}, and there are {}",
+                             shard.shard(), shard.variable(), layout.variables_size());
     }
     const v1::VariableSpec& variable = layout.variables(static_cast<int>(shard.variable()));
     const auto size = static_cast<uint64_t>(std::max<int64_t>(VariableRows(variable), 0));

@@ -48,15 +48,16 @@ TEST_CASE("a layout holds every row once") {
   };
   const Case cases[] = {
       {"row 2 of 'w' is in two shards", [](auto* l) { l->mutable_shards(1)->set_row_begin(2); }},
-      {"row 2 of 'w' is missing", [](auto* l) { l->mutable_shards(0)->set_rows(2); }},
-      {"row 3 of 'w' is missing", [](auto* l) { l->mutable_shards()->DeleteSubrange(1, 1); }},
-      {"row 0 of 'scale' is missing", [](auto* l) { l->mutable_shards()->RemoveLast(); }},
+      {"row 2 of 'w' is in no shard", [](auto* l) { l->mutable_shards(0)->set_rows(2); }},
+      {"row 3 of 'w' is in no shard", [](auto* l) { l->mutable_shards()->DeleteSubrange(1, 1); }},
+      {"row 0 of 'scale' is in no shard", [](auto* l) { l->mutable_shards()->RemoveLast(); }},
       {"shard 1 has 9 rows from 3", [](auto* l) { l->mutable_shards(1)->set_rows(9); }},
       {"from 18446744073709551615", [](auto* l) { l->mutable_shards(1)->set_row_begin(~0ull); }},
-      {"shard 0 is there twice", [](auto* l) { l->mutable_shards(1)->set_shard(0); }},
-      {"shard 1 is of variable 7 of 2", [](auto* l) { l->mutable_shards(1)->set_variable(7); }},
+      {"shard 0 occurs twice", [](auto* l) { l->mutable_shards(1)->set_shard(0); }},
+      {"shard 1 belongs to variable 7, and there are 2",
+       [](auto* l) { l->mutable_shards(1)->set_variable(7); }},
       {"shard 1 is on tablet 9", [](auto* l) { l->mutable_shards(1)->set_tablet(9); }},
-      {"tablet 0 is there twice", [](auto* l) { l->mutable_tablets(1)->set_tablet(0); }},
+      {"tablet 0 occurs twice", [](auto* l) { l->mutable_tablets(1)->set_tablet(0); }},
       {"which has 0", [](auto* l) { l->mutable_variables(0)->set_dims(0, -5); }},
   };
   for (const Case& c : cases) {

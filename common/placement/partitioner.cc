@@ -16,13 +16,13 @@ constexpr int64_t kDefaultMinShardBytes = 256 << 10;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// `value` of the key `name` must be zero: the class does not have it.
+// Refuses a key that the class does not have: its `value` must be zero.
 absl::Status Refuse(const v1::PartitionerSpec& spec, uint64_t value, std::string_view name) {
   if (value == 0) return absl::OkStatus();
   return InvalidArgument("strategy.partitioner.{}: {} has no such key", name, spec.class_name());
 }
 
-// A byte size or count as a signed number; larger ones mean "no limit" all the same.
+// Converts a byte size or count to a signed number. A value beyond its range means "no limit" too.
 int64_t Clamp(uint64_t value) {
   return static_cast<int64_t>(std::min<uint64_t>(value, std::numeric_limits<int64_t>::max() / 2));
 }

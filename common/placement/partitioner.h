@@ -22,36 +22,36 @@ struct RowRange {
   bool operator==(const RowRange&) const = default;
 };
 
-// Rows of a variable: the size of axis 0; a scalar has one row.
+// Returns the rows of a variable: the size of axis 0; a scalar has one row.
 int64_t VariableRows(const v1::VariableSpec& variable);
-// Elements of one row: the product of the other axes.
+// Returns the elements of one row: the product of the other axes.
 int64_t RowElements(const v1::VariableSpec& variable);
-// Bytes of the whole variable.
+// Returns the bytes of the whole variable.
 int64_t VariableBytes(const v1::VariableSpec& variable);
 
-// `rows` cut into `shards` ranges of rows / shards each, of which the first rows % shards are one
-// row longer: TensorFlow's "div" layout. `shards` is at least 1.
+// Cuts `rows` into `shards` ranges of rows / shards rows each; the first rows % shards ranges are
+// one row longer. This is TensorFlow's "div" layout. `shards` is at least 1.
 std::vector<RowRange> DivideRows(int64_t rows, int64_t shards);
 
 // Decides into how many shards a variable is cut along axis 0, by the rules of
 // tf.distribute.experimental.partitioners:
 //
-//   FixedShards(num_shards)               min(num_shards, dim0)
-//   MinSize(min_shard_bytes, max_shards)  max(1, min(dim0, max_shards, ceil(bytes /
-//   min_shard_bytes))) MaxSize(max_shard_bytes, max_shards)  ceil(dim0 / max(1,
-//   floor(max_shard_bytes / row bytes))), at
-//                                         most max_shards where that is given
+//   FixedShards(num_shards)      min(num_shards, dim0)
+//   MinSize(min_shard_bytes,     max(1, min(dim0, max_shards, ceil(bytes / min_shard_bytes)))
+//           max_shards)
+//   MaxSize(max_shard_bytes,     ceil(dim0 / max(1, floor(max_shard_bytes / row_bytes))),
+//           max_shards)          at most max_shards if that is given
 //
 // A scalar, and every variable of a job that names no partitioner, is one shard.
 class Partitioner {
  public:
-  // Defaults as in TensorFlow: min_shard_bytes 256 KiB, max_shards 1 of MinSize and none of
-  // MaxSize. Errors: InvalidArgument, naming the key under `strategy.partitioner`, of an unknown
-  // class, of a key that the class does not have, and of a missing size.
+  // The defaults are TensorFlow's: min_shard_bytes is 256 KiB, max_shards is 1 for MinSize and
+  // unlimited for MaxSize. Errors: InvalidArgument that names the key under `strategy.partitioner`,
+  // for an unknown class, a key that the class does not have, and a missing size.
   static absl::StatusOr<Partitioner> Create(const v1::PartitionerSpec& spec);
 
   int64_t NumShards(const v1::VariableSpec& variable) const;
-  // The shards' rows, in order; at least one range.
+  // Returns the rows of each shard, in order; at least one range.
   std::vector<RowRange> Partition(const v1::VariableSpec& variable) const;
 
  private:
@@ -60,8 +60,8 @@ class Partitioner {
       : kind_(kind), bytes_(bytes), max_shards_(max_shards) {}
 
   Kind kind_;
-  int64_t bytes_;       // of MinSize and MaxSize
-  int64_t max_shards_;  // of FixedShards: the number itself. 0: no limit
+  int64_t bytes_;       // MinSize, MaxSize: the size of a shard
+  int64_t max_shards_;  // FixedShards: num_shards. 0: no limit
 };
 
 }  // namespace cohort

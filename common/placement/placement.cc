@@ -14,10 +14,10 @@
 namespace cohort {
 namespace {
 
-// A step is expected to touch no more rows than this of one shard that is read by rows.
+// The rows that a step is expected to touch at most in one shard that is read by rows.
 constexpr int64_t kRowsPerStep = 1024;
 
-// What a shard costs the server that has it.
+// The cost of a shard for its server.
 struct Weight {
   int64_t bytes = 0;    // held
   int64_t traffic = 0;  // moved per step
@@ -51,8 +51,8 @@ std::vector<Weight> ShardWeights(const v1::Layout& layout) {
   return weights;
 }
 
-// Hands out shards to `bins` bins: heaviest first, each to the bin with the least load.
-// `variable[i]` spreads shards of one variable; empty: does not.
+// Distributes shards to `bins` bins: the heaviest first, each to the bin with the least load.
+// `variable[i]` is the variable of shard i, whose shards are spread; empty: none are spread.
 std::vector<int> Balance(std::span<const Weight> weights, std::span<const uint32_t> variable,
                          int bins) {
   Weight total;

@@ -19,22 +19,22 @@ namespace cohort {
 
 struct PlacementOptions {
   // "round_robin": one counter over all shards in creation order, as TensorFlow does.
-  // "balanced" (also ""): every shard, the heaviest first, goes to the server that has the least
-  // load so far, where load is the share of all bytes held plus the share of all bytes moved per
-  // step; a variable read by rows moves only the rows of a batch. Shards of one variable are spread
-  // first: no server gets another while one has fewer.
+  // "balanced" (also ""): every shard, the heaviest first, goes to the server with the least load
+  // so far. The load is the share of all bytes held plus the share of all bytes moved per step. A
+  // variable that is read by rows moves only the rows of a batch. Shards of one variable are spread
+  // first: no server gets another one while some server has fewer.
   std::string strategy;
   // Cores of each parameter server, by index; its size is the number of servers.
   std::vector<int> cores;
-  // A server makes another tablet only for this many more bytes: a small model gains nothing from
-  // many tablets and pays a section of the message for each.
+  // A server gets one more tablet for each this many bytes: a small model gains nothing from many
+  // tablets and pays for a section of the message for each.
   int64_t bytes_per_tablet = 256 << 10;
 };
 
-// Cuts the variables (in creation order) into shards, places the shards on servers, and groups each
-// server's shards into tablets: at most one per core, balanced as above. Shards are numbered in
-// creation order, tablets by server. The same input gives the same layout in every process. Errors:
-// InvalidArgument that names the variable or the key of the job file.
+// Cuts the variables (in creation order) into shards, places the shards on servers, and groups the
+// shards of each server into tablets: at most one per core, balanced as above. Shards are numbered
+// in creation order, tablets by server. The same input gives the same layout in every process.
+// Errors: InvalidArgument that names the variable or the key of the job file.
 absl::StatusOr<v1::Layout> MakeLayout(std::span<const v1::VariableSpec> variables,
                                       const v1::PartitionerSpec& partitioner,
                                       const v1::OptimizerSpec& optimizer,

@@ -10,11 +10,11 @@ class Layout;
 
 namespace cohort {
 
-// A table for people: one line per shard (variable, shard "1/2", rows "[4, 8)", bytes, ps, tablet),
-// then one per server with its sum. Ends with a newline.
+// Returns a table for people: one line per shard (variable, shard "1/2", rows "[4, 8)", bytes, ps,
+// tablet), then one line per server with its sum. Ends with a newline.
 std::string ShardPlanText(const v1::Layout& layout);
 
-// "12 B", "3.4 KiB", "1.2 GiB".
+// Formats a size: "12 B", "3.4 KiB", "1.2 GiB".
 std::string FormatBytes(int64_t bytes);
 
 }  // namespace cohort

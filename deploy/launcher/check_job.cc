@@ -1,5 +1,6 @@
 #include "deploy/launcher/check_job.h"
 
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -13,6 +14,7 @@
 #include "common/model/job_file.h"
 #include "common/model/model_builder.h"
 #include "common/model/summary.h"
+#include "common/placement/message_size.h"
 #include "common/placement/partitioner.h"
 #include "common/placement/placement.h"
 #include "common/placement/shard_plan.h"
@@ -105,8 +107,11 @@ absl::StatusOr<std::string> CheckJob(const CheckOptions& options) {
   COHORT_ASSIGN_OR_RETURN(
       const v1::Layout layout,
       MakeLayout(model.variables, job.spec.strategy().partitioner(), model.optimizer, placement));
-  return fmt::format("{}\n{}\nshard plan for {} ps:\n{}{}", FormatSummary(model.summary), data_text,
-                     options.ps, ShardPlanText(layout),
+  const std::array programs = {model.train, model.eval};
+  COHORT_RETURN_IF_ERROR(CheckMessageSizes(layout, programs));
+  return fmt::format("{}\n{}\nshard plan for {} ps:\n{}{}{}", FormatSummary(model.summary),
+                     data_text, options.ps, ShardPlanText(layout),
+                     MessageSizeText(layout, programs),
                      LazyHints(model, static_cast<int64_t>(job.spec.data().batch_size())));
 }
 

@@ -18,10 +18,11 @@ struct CheckOptions {
   std::string data_dir;  // COHORT_DATA_DIR
 };
 
-// What `cohort check` prints: the model's summary as Keras shows it, what training would read, the
-// shard plan (variable, shard, rows, bytes, ps), and where `sparse_update: lazy` would pay. Data
-// that is not there is no error: the Inputs' own shapes are taken, and the text says so. Errors:
-// those of the job file, the data and the model, naming line and key.
+// Returns what `cohort check` prints: the model's summary as Keras shows it, what training would
+// read, the shard plan (variable, shard, rows, bytes, ps), the bytes that each server exchanges in
+// a step beside their limits, and the variables for which `sparse_update: lazy` would pay. Missing
+// data is no error: the shapes that the Inputs declare are taken, and the text says so. Errors:
+// those of the job file, the data and the model, with line and key; those of CheckMessageSizes.
 absl::StatusOr<std::string> CheckJob(const CheckOptions& options);
 
 // Whether an evaluator beside the job would have something to do: one that has not ends at the

@@ -66,6 +66,25 @@ TEST_CASE("check prints the model, the data and the shard plan") {
   REQUIRE_THAT(*text, Contains("ps:0") && Contains("ps:1"));
 }
 
+TEST_CASE("check prints what a step exchanges with each server, and refuses what is over a limit") {
+  const auto text = Check(kJob);
+  REQUIRE(text.ok());
+  REQUIRE_THAT(*text, Contains("ps:0 per step: push up to ") &&
+                          Contains("ps:1 per step: push up to ") &&
+                          Contains("(limit 2.0 GiB), pull up to "));
+  // A kernel of 30,000 x 30,000 floats has 3.4 GiB.
+  const std::string job =
+      Replaced(kJob, "    - Dense: {units: 1,",
+               "    - Dense: {units: 30000}\n    - Dense: {units: 30000}\n    - Dense: {units: 1,");
+  const auto refused = Check(Replaced(job, "num_shards: 2", "num_shards: 1"), 1);
+  REQUIRE(ExitCodeOf(refused.status()) == ExitCode::kData);
+  REQUIRE_THAT(std::string(refused.status().message()),
+               Contains("ps:0: a step of program 'train' pushes up to 3.") &&
+                   Contains("limit for one server and step is 2.0 GiB") &&
+                   Contains(": dense_1/kernel 3.4 GiB"));
+  REQUIRE(Check(job, 2).ok());
+}
+
 TEST_CASE("check says where lazy updates would pay, and only there") {
   REQUIRE_THAT(*Check(kJob), Contains("embedding/embeddings: Adam moves all 1,000 rows"));
   REQUIRE_THAT(*Check(Replaced(kJob, "1000", "100")), !Contains("lazy"));
@@ -108,7 +127,7 @@ TEST_CASE("check finds what would only fail when the job runs") {
        {std::pair(Replaced(kJob, "optimizer: adam", "optimizer: {Adam: {beta_1: 1}}"),
                   "job.yaml:8: beta_1 of Adam must lie in [0, 1), and is 1"),
         std::pair(dropping,
-                  "job.yaml:10: the training set has 10 records, which makes no batch of "
+                  "job.yaml:10: the training set has 10 records, fewer than a batch of "
                   "32, and `drop_remainder` leaves out shorter ones"),
         std::pair(independent, "job.yaml:10: the training set has 10 records"),
         std::pair(own_transforms,

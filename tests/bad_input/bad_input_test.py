@@ -163,7 +163,7 @@ FLAGS = [
 JOBS = [
     ("unknown key", "batch_size", "batchsize", 'unknown key "batchsize"', "job.yaml:21", '"batch_size"'),
     ("unknown section", "model:", "modle:", 'unknown key "modle"', "job.yaml:8", 'mean "model"'),
-    ("key twice", "seed: 7", "seed: 7\nseed: 8", "stands twice", "job.yaml:7", "seed"),
+    ("key twice", "seed: 7", "seed: 7\nseed: 8", "is given twice", "job.yaml:7", "seed"),
     ("not YAML", "name: recommender", "name: [recommender", "not YAML", "job.yaml:", "end of sequence"),
     ("unknown layer", "GlobalAveragePooling1D", "GlobalAverage1D", "no layer", "job.yaml:12", "there are Activation"),
     ("a layer to come", "GlobalAveragePooling1D", "GlobalAveragePooling2D", "not there yet", "job.yaml:12",
@@ -188,7 +188,7 @@ JOBS = [
      "there are features"),
     ("label of nothing", "label: label", "label: lable", '"lable"', "job.yaml:23", "it has features, label"),
     ("a validation set beyond", "records: 1600, seed: 2}", "records: 1600, seed: 2}\n    skip: 9999", "skip 9999",
-     "job.yaml:31", "beyond the 1600 records"),
+     "job.yaml:31", "the 1600 records"),
     ("no epochs", "epochs: 4", "epochs: 0", "fit.epochs", "job.yaml:35", "at least 1"),
     ("a mode to come", "mode: async", "mode: sync", "not there yet", "job.yaml:38", "there is async"),
     ("unknown partitioner", "FixedShards", "FixedShard", "no partitioner", "job.yaml:39", "FixedShards, MinSize"),
@@ -219,9 +219,9 @@ FIFO = "FIFO"  # in place of the file
 ROWS = b"age,word,income\n1,a,yes\n2,b,no\n"
 # name, the file, what is replaced in the job, by what, exit code, what, where, todo.
 CSV = [
-    ("empty", b"", "", "", DATA, "is empty", r"a\.csv", "a header is due"),
+    ("empty", b"", "", "", DATA, "is empty", r"a\.csv", "a header is expected"),
     ("header only", b"age,word,income\n", "", "", DATA, "no records", r"a\.csv", "records"),
-    ("too few fields", b"age,word,income\n1,a\n", "", "", DATA, "has 2 fields", "line 2", "3 are due"),
+    ("too few fields", b"age,word,income\n1,a\n", "", "", DATA, "has 2 fields", "line 2", "3 are expected"),
     ("no number", ROWS + b"old,c,no\n", "", "", DATA, '"old" is not a number', 'line 4: column "age"', "number"),
     ("too large a number", ROWS + b"1e999,c,no\n", "", "", DATA, "1e999", "line 4", "number"),
     ("no number in a column that no transform reads", b"age,word,income\nold,a,yes\n", "      - {column: age}\n", "",
@@ -233,9 +233,9 @@ CSV = [
     ("two columns of a name", b"age,age,income\n1,2,yes\n", "", "", DATA, "two columns", r"a\.csv", '"age"'),
     ("not text", b"age,word,income\n1,a\0b,yes\n", "", "", DATA, "NUL byte", "line 2: field 2", "not text"),
     ("rows beyond", ROWS, "    csv:", "    skip: 5\n    csv:", DATA, "skip 5", "job.yaml:8", "2 records"),
-    ("another file", ROWS, "a.csv", "a.csv, sha256: abcd", DATA, "has sha256", r"a\.csv", "mend `sha256`"),
+    ("another file", ROWS, "a.csv", "a.csv, sha256: abcd", DATA, "has sha256", r"a\.csv", "correct `sha256`"),
     ("a FIFO", FIFO, "", "", DATA, "is a FIFO", r"a\.csv", "not a regular file"),
-    ("absent", None, "", "", NO_INPUT, "is not there", r"a\.csv", "set COHORT_DATA_DIR"),
+    ("absent", None, "", "", NO_INPUT, "does not exist", r"a\.csv", "set COHORT_DATA_DIR"),
     ("a directory", ROWS, "path: a.csv", "path: .", DATA, "is a directory", "not a regular file", "data file"),
 ]
 
@@ -257,11 +257,11 @@ LABELS = bytes([0, 0, 8, 1]) + struct.pack(">I", 3) + bytes(3)
 IDX = [
     ("empty", b"", LABELS, "0 bytes", "images.idx", "IDX header"),
     ("torn header", IMAGES[:10], LABELS, "ends at byte 10", "images.idx", "3 dimensions"),
-    ("torn data", IMAGES[:-3], LABELS, "9 bytes follow", "behind byte 16", r"\[3, 2, 2\] elements of 1 bytes are due"),
-    ("too long", IMAGES + b"xx", LABELS, "14 bytes follow", "behind byte 16", "are due"),
-    ("a picture", b"\x89PNG\r\n\x1a\n" * 4, LABELS, "bytes 89 50", "images.idx", "an IDX file with 00 00"),
-    ("huge", bytes([0, 0, 8, 3]) + b"\xff" * 12, LABELS, "4294967295", "behind byte 16", "are due"),
-    ("no dimension", bytes([0, 0, 8, 0]), LABELS, "dimension at least", "byte 3", "an IDX file of records has"),
+    ("torn data", IMAGES[:-3], LABELS, "9 bytes follow", "after byte 16", r"\[3, 2, 2\] elements of 1 bytes are expected"),
+    ("too long", IMAGES + b"xx", LABELS, "14 bytes follow", "after byte 16", "are expected"),
+    ("a picture", b"\x89PNG\r\n\x1a\n" * 4, LABELS, "bytes 89 50", "images.idx", "an IDX file starts with 00 00"),
+    ("huge", bytes([0, 0, 8, 3]) + b"\xff" * 12, LABELS, "4294967295", "after byte 16", "are expected"),
+    ("no dimension", bytes([0, 0, 8, 0]), LABELS, "at least one dimension", "byte 3", "an IDX file of records has"),
     ("other counts", IMAGES, bytes([0, 0, 8, 1]) + struct.pack(">I", 2) + bytes(2), "3 records", "images.idx",
      "labels.idx has 2"),
     ("torn gzip", gzip.compress(IMAGES)[:-9], LABELS, "ends too early", "images.idx", "at byte"),

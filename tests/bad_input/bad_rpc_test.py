@@ -105,10 +105,10 @@ CROWDS = [
 LAYOUTS = [
     ("rows beyond", lambda l: put(s__rows=99)({"s": l.shards[0]}), "which has 3"),
     ("row -1", lambda l: put(s__row_begin=2**64 - 1)({"s": l.shards[0]}), "from 18446744073709551615"),
-    ("rows that nobody has", lambda l: put(s__rows=2)({"s": l.shards[0]}), "row 2 of 'w' is missing"),
+    ("rows that nobody has", lambda l: put(s__rows=2)({"s": l.shards[0]}), "row 2 of 'w' is in no shard"),
     ("variable 9", lambda l: put(s__variable=9)({"s": l.shards[0]}), "of variable 9 of 2"),
-    ("tablet 9", lambda l: put(s__tablet=9)({"s": l.shards[0]}), "tablet 9, which is not there"),
-    ("one shard twice", lambda l: put(s__shard=0)({"s": l.shards[1]}), "shard 0 is there twice"),
+    ("tablet 9", lambda l: put(s__tablet=9)({"s": l.shards[0]}), "tablet 9, which does not exist"),
+    ("one shard twice", lambda l: put(s__shard=0)({"s": l.shards[1]}), "shard 0 occurs twice"),
     ("a negative size", lambda l: l.variables[0].dims.__setitem__(1, -3), "cannot be served"),
     ("no dtype", lambda l: put(v__dtype=0)({"v": l.variables[0]}), "cannot be served"),
     ("a trainable bool", lambda l: put(v__dtype=6)({"v": l.variables[0]}), "is trainable, but bool"),
@@ -433,7 +433,7 @@ class HostileWorker(unittest.TestCase):
         good = self.register_a_good_program()
         nowhere = STUBS.CsvSource(path=self.directory + "/none.csv", delimiter=",")
         for dataset, message in ((STUBS.DatasetSpec(), "needs a source"),
-                                 (STUBS.DatasetSpec(csv=nowhere, label="x"), "none.csv is not there")):
+                                 (STUBS.DatasetSpec(csv=nowhere, label="x"), "none.csv does not exist")):
             refused = self.ask(resource=STUBS.CreateResource(name="r", batch_size=4, dataset=dataset))
             self.assertIn(message, refused.status.message)
             self.check_it_serves(good)

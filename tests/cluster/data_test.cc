@@ -83,7 +83,7 @@ struct DataScenario {
 
 void OneWorkerReadsOtherData(Body body) {
   for (const auto& [rows, said] :
-       {std::pair(Rows(320, /*flipped=*/true), "320 records here, as many at the chief"),
+       {std::pair(Rows(320, /*flipped=*/true), "320 records here, 320 at the chief"),
         std::pair(Rows(400), "400 records here, 320 at the chief"),
         std::pair(Rows(160), "160 records here, 320 at the chief")}) {
     DataScenario d(body);
@@ -120,7 +120,7 @@ void ChiefComesBackToOtherData(Body body) {
   s.Check(s->Kill(TaskRole::kChief, 0));
   // All but the first change the number of steps of an epoch, and so the identity of the job.
   for (const auto& [rows, with_sha256, said] :
-       {std::tuple(Rows(320, /*flipped=*/true), false, "320 records now, as many then"),
+       {std::tuple(Rows(320, /*flipped=*/true), false, "320 records now, 320 then"),
         std::tuple(Rows(160), false, "160 records now, 320 then"),
         std::tuple(Rows(160), true, "160 records now, 320 then")}) {
     Write(d.common, rows);

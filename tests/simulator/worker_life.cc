@@ -125,7 +125,7 @@ class WorkerLife : public Life, public WorkerEffects, public StepVariables, Exch
     options.index = node.task().index;
     options.incarnation = node.incarnation();
     options.chief_timeout = std::chrono::milliseconds(400);
-    options.hands.test_keeps_results_over_rollback = plan.bug == PlantedBug::kWorkerKeepsResults;
+    options.closures.test_keeps_results_over_rollback = plan.bug == PlantedBug::kWorkerKeepsResults;
     return options;
   }
   static int64_t Micros(TimePoint t) {

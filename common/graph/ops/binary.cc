@@ -66,7 +66,7 @@ absl::Status DivGradient(GradientContext* c) {
   return absl::OkStatus();
 }
 
-// Where both are equal the gradient goes to the first, as in TensorFlow.
+// If both are equal, the gradient goes to the first, as in TensorFlow.
 absl::Status MaximumGradient(GradientContext* c) {
   const Expr zero = c->builder()->Scalar(0, c->grad().dtype());
   const Expr second = Greater(c->input(1), c->input(0));

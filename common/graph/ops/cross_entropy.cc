@@ -1,4 +1,4 @@
-// Cross entropies computed from logits, where nothing overflows.
+// Cross entropies, computed from logits so that nothing overflows.
 #include <numeric>
 
 #include "common/graph/autodiff.h"

@@ -1,5 +1,5 @@
-// Where values come from: the batch, variables, constants. No gradient rule: autodiff collects what
-// arrives at `read` and `read_rows`.
+// The sources of values: the batch, variables, constants. They have no gradient rule: autodiff
+// collects the gradients that arrive at `read` and `read_rows`.
 #include "common/graph/ops/families.h"
 
 namespace cohort::ops {

@@ -1,7 +1,7 @@
 // Activation functions and the Activation layer (keras/src/activations/activations.py).
 #include "common/graph/expr.h"
 #include "common/model/layers/layer.h"
-#include "common/model/not_yet.h"
+#include "common/model/planned_names.h"
 
 namespace cohort {
 

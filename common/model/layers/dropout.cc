@@ -1,4 +1,4 @@
-// Dropout (keras/src/layers/regularization/dropout.py): at work in training only.
+// Dropout (keras/src/layers/regularization/dropout.py): active only in training.
 #include "common/graph/expr.h"
 #include "common/model/layers/layer.h"
 

@@ -2,7 +2,7 @@
 
 #include "common/graph/expr.h"
 #include "common/model/class_config.h"
-#include "common/model/not_yet.h"
+#include "common/model/planned_names.h"
 
 namespace cohort {
 

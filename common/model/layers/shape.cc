@@ -1,5 +1,5 @@
-// Layers that have no weights and no choice of function: Flatten, Reshape, Concatenate,
-// GlobalAveragePooling1D (keras/src/layers/reshaping, merging, pooling).
+// Layers without weights and activations: Flatten, Reshape, Concatenate, GlobalAveragePooling1D
+// (keras/src/layers/reshaping, merging, pooling).
 #include <algorithm>
 
 #include "common/graph/expr.h"

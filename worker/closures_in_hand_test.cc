@@ -1,4 +1,4 @@
-#include "worker/hands.h"
+#include "worker/closures_in_hand.h"
 
 #include <catch2/catch.hpp>
 #include <random>
@@ -27,10 +27,10 @@ v1::Dispatch Closures(const std::vector<uint64_t>& ids, uint32_t attempt = 1, ui
 }
 
 struct Fixture {
-  void Dispatch(v1::Dispatch dispatch) { hands.Dispatch(&dispatch, now); }
+  void Dispatch(v1::Dispatch dispatch) { closures.Dispatch(&dispatch, now); }
   // Runs the next one. Its id; 0: none.
   uint64_t RunNext(int code = 0) {
-    const v1::Closure* closure = hands.Take();
+    const v1::Closure* closure = closures.Take();
     if (closure == nullptr) return 0;
     const uint64_t id = closure->id();
     Finish(id, closure->attempt(), code);
@@ -41,187 +41,188 @@ struct Fixture {
     result.set_id(id);
     result.set_attempt(attempt);
     result.mutable_status()->set_code(code);
-    hands.Finish(std::move(result), now);
+    closures.Finish(std::move(result), now);
   }
-  // (id, attempt, code) of what is told now.
-  std::vector<std::tuple<uint64_t, uint32_t, int>> Told() {
+  // (id, attempt, code) of the results that are reported now.
+  std::vector<std::tuple<uint64_t, uint32_t, int>> Reported() {
     v1::Results results;
-    hands.TakeUntold(&results);
-    std::vector<std::tuple<uint64_t, uint32_t, int>> told;
+    closures.TakeUnreported(&results);
+    std::vector<std::tuple<uint64_t, uint32_t, int>> reported;
     for (const auto& r : results.results()) {
-      told.emplace_back(r.id(), r.attempt(), r.status().code());
+      reported.emplace_back(r.id(), r.attempt(), r.status().code());
     }
-    return told;
+    return reported;
   }
 
   int64_t now = 0;
-  Hands hands{Hands::Options{}};
+  ClosuresInHand closures{ClosuresInHand::Options{}};
 };
-using Told = std::vector<std::tuple<uint64_t, uint32_t, int>>;
+using Reported = std::vector<std::tuple<uint64_t, uint32_t, int>>;
 
 TEST_CASE_METHOD(Fixture, "closures run in the order of dispatch and are kept until settled") {
   Dispatch(Closures({5, 3, 9}));
-  CHECK(hands.queued() == 3);
+  CHECK(closures.queued() == 3);
   CHECK(RunNext() == 5);
-  CHECK(hands.Peek()->id() == 3);
+  CHECK(closures.Peek()->id() == 3);
   CHECK(RunNext() == 3);
   CHECK(RunNext() == 9);
   CHECK(RunNext() == 0);
-  CHECK(Told() == ::cohort::Told{{5, 1, 0}, {3, 1, 0}, {9, 1, 0}});
-  CHECK(Told().empty());
-  CHECK(hands.kept() == 3);
-  hands.Settle(5);
-  CHECK(hands.kept() == 2);
+  CHECK(Reported() == ::cohort::Reported{{5, 1, 0}, {3, 1, 0}, {9, 1, 0}});
+  CHECK(Reported().empty());
+  CHECK(closures.kept() == 3);
+  closures.Settle(5);
+  CHECK(closures.kept() == 2);
   Dispatch(Closures({}, 1, 1, 10));
-  CHECK(hands.kept() == 0);
+  CHECK(closures.kept() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "results are told in batches") {
+TEST_CASE_METHOD(Fixture, "results are reported in batches") {
   Dispatch(Closures({1, 2, 3, 4}));
   RunNext();
-  CHECK_FALSE(hands.ShouldTell(now));  // one of four
+  CHECK_FALSE(closures.ShouldReport(now));  // one of four
   SECTION("half are finished") {
     RunNext();
-    CHECK(hands.ShouldTell(now));
+    CHECK(closures.ShouldReport(now));
   }
   SECTION("the first has waited long enough") {
-    const int64_t max_age = Hands::Options{}.max_result_age_us;
-    CHECK_FALSE(hands.ShouldTell(now + max_age - 1));
-    CHECK(hands.ShouldTell(now + max_age));
+    const int64_t max_age = ClosuresInHand::Options{}.max_result_age_us;
+    CHECK_FALSE(closures.ShouldReport(now + max_age - 1));
+    CHECK(closures.ShouldReport(now + max_age));
   }
 }
 
 TEST_CASE_METHOD(Fixture, "a closure dispatched twice runs once") {
   Dispatch(Closures({7, 7}));
   Dispatch(Closures({7}));
-  const v1::Closure* running = hands.Take();
+  const v1::Closure* running = closures.Take();
   REQUIRE(running != nullptr);
   Dispatch(Closures({7}));
   Finish(7, 1);
-  CHECK(hands.Take() == nullptr);
-  CHECK(Told().size() == 1);
+  CHECK(closures.Take() == nullptr);
+  CHECK(Reported().size() == 1);
   Dispatch(Closures({7}));  // the chief asks again: the same result
-  CHECK(hands.Take() == nullptr);
-  CHECK(Told() == ::cohort::Told{{7, 1, 0}});
+  CHECK(closures.Take() == nullptr);
+  CHECK(Reported() == ::cohort::Reported{{7, 1, 0}});
   Dispatch(Closures({7}, 3));  // and under the attempt that it asks for
-  CHECK(hands.Take() == nullptr);
-  CHECK(Told() == ::cohort::Told{{7, 3, 0}});
+  CHECK(closures.Take() == nullptr);
+  CHECK(Reported() == ::cohort::Reported{{7, 3, 0}});
   Dispatch(Closures({7}, 2));
-  CHECK(Told().empty());
+  CHECK(Reported().empty());
 }
 
 TEST_CASE_METHOD(Fixture, "a newer attempt") {
   SECTION("replaces one that waits") {
     Dispatch(Closures({7}));
     Dispatch(Closures({7}, 2));
-    CHECK(hands.queued() == 1);
-    CHECK(hands.Take()->attempt() == 2);
+    CHECK(closures.queued() == 1);
+    CHECK(closures.Take()->attempt() == 2);
   }
   SECTION("takes the success of one that runs") {
     Dispatch(Closures({7}));
-    hands.Take();
+    closures.Take();
     Dispatch(Closures({7}, 2));
     Finish(7, 1);
-    CHECK(hands.Take() == nullptr);
-    CHECK(Told() == ::cohort::Told{{7, 2, 0}});
+    CHECK(closures.Take() == nullptr);
+    CHECK(Reported() == ::cohort::Reported{{7, 2, 0}});
   }
   SECTION("runs after one that fails") {
     Dispatch(Closures({7}));
-    hands.Take();
+    closures.Take();
     Dispatch(Closures({7}, 2));
     Finish(7, 1, kAborted);
-    CHECK(Told().empty());
-    CHECK(hands.Take()->attempt() == 2);
+    CHECK(Reported().empty());
+    CHECK(closures.Take()->attempt() == 2);
   }
   SECTION("runs after one that failed") {
     Dispatch(Closures({7}));
     RunNext(kAborted);
     Dispatch(Closures({7}, 2));
-    CHECK(Told().empty());
-    CHECK(hands.Take()->attempt() == 2);
+    CHECK(Reported().empty());
+    CHECK(closures.Take()->attempt() == 2);
   }
 }
 
 TEST_CASE_METHOD(Fixture, "cancelling") {
   Dispatch(Closures({1, 2, 3}));
-  hands.Take();
-  CHECK(hands.Cancel({1, 3, 77}, now));
-  CHECK(hands.ShouldStop(1));
-  CHECK_FALSE(hands.ShouldStop(2));
-  CHECK(Told() == ::cohort::Told{{3, 1, kCancelled}});
+  closures.Take();
+  CHECK(closures.Cancel({1, 3, 77}, now));
+  CHECK(closures.ShouldStop(1));
+  CHECK_FALSE(closures.ShouldStop(2));
+  CHECK(Reported() == ::cohort::Reported{{3, 1, kCancelled}});
   Finish(1, 1, kCancelled);
   CHECK(RunNext() == 2);
-  CHECK(Told() == ::cohort::Told{{1, 1, kCancelled}, {2, 1, 0}});
+  CHECK(Reported() == ::cohort::Reported{{1, 1, kCancelled}, {2, 1, 0}});
 }
 
 TEST_CASE_METHOD(Fixture, "a rollback forgets older timelines") {
   Dispatch(Closures({1, 2, 3}));
   RunNext();
-  hands.Take();
-  CHECK(hands.DropOlder(2));
-  CHECK(hands.ShouldStop(2));
-  CHECK(hands.queued() == 0);
-  CHECK(Told().empty());
+  closures.Take();
+  CHECK(closures.DropOlder(2));
+  CHECK(closures.ShouldStop(2));
+  CHECK(closures.queued() == 0);
+  CHECK(Reported().empty());
   Dispatch(Closures({3}, 2, 1));  // was on its way
-  CHECK(hands.queued() == 0);
+  CHECK(closures.queued() == 0);
   SECTION("a pending closure comes back under its id") {
     Dispatch(Closures({1, 2}, 2, 2));
     Finish(2, 1);  // the old one ends: void
     CHECK(RunNext() == 1);
     CHECK(RunNext() == 2);
-    CHECK(Told() == ::cohort::Told{{1, 2, 0}, {2, 2, 0}});
+    CHECK(Reported() == ::cohort::Reported{{1, 2, 0}, {2, 2, 0}});
   }
   SECTION("which may lie below the watermark of before") {
     Dispatch(Closures({}, 1, 1, 100));
     Dispatch(Closures({50}, 1, 3, 40));  // the dispatch itself says that the job was rolled back
-    CHECK(hands.watermark() == 40);
-    CHECK(hands.Take()->id() == 50);
+    CHECK(closures.watermark() == 40);
+    CHECK(closures.Take()->id() == 50);
   }
   SECTION("and leaves closures that train nothing") {
     v1::Dispatch evaluation = Closures({8}, 1, 0);
     evaluation.mutable_closures(0)->set_training(false);
     Dispatch(evaluation);
-    hands.DropOlder(3);
-    CHECK(hands.queued() == 1);
-    CHECK(hands.Peek()->id() == 8);
+    closures.DropOlder(3);
+    CHECK(closures.queued() == 1);
+    CHECK(closures.Peek()->id() == 8);
   }
 }
 
 TEST_CASE_METHOD(Fixture, "a new chief hears of everything") {
   Dispatch(Closures({1, 2, 3}));
   RunNext();
-  Told();
+  Reported();
   RunNext();
-  hands.Take();
+  closures.Take();
   Dispatch(Closures({4}));
   v1::WorkerHello hello;
-  hands.FillHello(&hello);
+  closures.FillHello(&hello);
   REQUIRE(hello.results_size() == 2);
   CHECK(hello.results(0).id() == 1);
   REQUIRE(hello.in_hand_size() == 2);
   CHECK(hello.in_hand(0).id() == 3);
   CHECK(hello.in_hand(1).id() == 4);
   CHECK(hello.timeline() == 1);
-  CHECK(Told().empty());  // the hello told them
+  CHECK(Reported().empty());  // the hello reported them
 }
 
 TEST_CASE_METHOD(Fixture, "what is queued can be given back, and a new job starts empty") {
   Dispatch(Closures({1, 2, 3}));
-  hands.Take();
-  hands.GiveBackQueued([](v1::ClosureResult* r) { r->mutable_status()->set_code(kAborted); }, now);
-  CHECK(Told() == ::cohort::Told{{2, 1, kAborted}, {3, 1, kAborted}});
-  hands.Clear();
-  CHECK(hands.ShouldStop(1));
+  closures.Take();
+  closures.GiveBackQueued([](v1::ClosureResult* r) { r->mutable_status()->set_code(kAborted); },
+                          now);
+  CHECK(Reported() == ::cohort::Reported{{2, 1, kAborted}, {3, 1, kAborted}});
+  closures.Clear();
+  CHECK(closures.ShouldStop(1));
   Finish(1, 1);
-  CHECK(hands.kept() == 0);
-  CHECK(hands.running() == 0);
+  CHECK(closures.kept() == 0);
+  CHECK(closures.running() == 0);
 }
 
 TEST_CASE("random orders of dispatch, loss, cancel and settle lose no closure") {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     INFO("seed " << seed);
     std::mt19937_64 random(seed);
-    Hands hands{Hands::Options{}};
+    ClosuresInHand closures{ClosuresInHand::Options{}};
     std::map<uint64_t, uint32_t> waiting;  // what the chief waits for: id -> attempt
     std::set<uint64_t> successes;
     uint64_t next = 1;
@@ -234,7 +235,7 @@ TEST_CASE("random orders of dispatch, loss, cancel and settle lose no closure") 
         successes.insert(result.id());
       } else {
         v1::Dispatch again = Closures({result.id()}, ++it->second);
-        hands.Dispatch(&again, 0);
+        closures.Dispatch(&again, 0);
       }
     };
     for (int i = 0; i < 400 || !waiting.empty(); ++i) {
@@ -244,11 +245,11 @@ TEST_CASE("random orders of dispatch, loss, cancel and settle lose no closure") 
           if (i < 400) {
             waiting[next] = 1;
             v1::Dispatch dispatch = Closures({next++});
-            hands.Dispatch(&dispatch, 0);
+            closures.Dispatch(&dispatch, 0);
           }
           break;
         case 1:
-          if (running == nullptr) running = hands.Take();
+          if (running == nullptr) running = closures.Take();
           break;
         case 2:
           if (running != nullptr) {
@@ -257,40 +258,40 @@ TEST_CASE("random orders of dispatch, loss, cancel and settle lose no closure") 
             result.set_attempt(running->attempt());
             if (random() % 3 == 0) result.mutable_status()->set_code(kAborted);
             running = nullptr;
-            hands.Finish(result, 0);
+            closures.Finish(result, 0);
           }
           break;
         case 3: {
           v1::Results results;
-          hands.TakeUntold(&results);
+          closures.TakeUnreported(&results);
           if (random() % 4 == 0) break;  // lost with the stream
           for (const auto& result : results.results()) hear(result);
           break;
         }
-        case 4: {  // the stream comes back: the chief is told, and dispatches again what is missing
+        case 4: {  // the stream is back: the chief hears everything, and dispatches what is missing
           v1::WorkerHello hello;
-          hands.FillHello(&hello);
+          closures.FillHello(&hello);
           std::set<uint64_t> held;
           for (const auto& closure : hello.in_hand()) held.insert(closure.id());
           for (const auto& result : hello.results()) hear(result);
           for (auto& [id, attempt] : waiting) {
             if (held.count(id) != 0) continue;
             v1::Dispatch again = Closures({id}, ++attempt);
-            hands.Dispatch(&again, 0);
+            closures.Dispatch(&again, 0);
           }
           break;
         }
         case 5: {
           uint64_t watermark = 1;
           while (successes.count(watermark) != 0) ++watermark;
-          hands.Settle(watermark);
+          closures.Settle(watermark);
           break;
         }
       }
     }
     CHECK(successes.size() == next - 1);
-    hands.Settle(next);
-    CHECK(hands.kept() == 0);
+    closures.Settle(next);
+    CHECK(closures.kept() == 0);
   }
 }
 

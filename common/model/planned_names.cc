@@ -1,4 +1,4 @@
-#include "common/model/not_yet.h"
+#include "common/model/planned_names.h"
 
 #include <fmt/ranges.h>
 
@@ -10,12 +10,12 @@ namespace {
 
 struct Names {
   std::string_view kind;
-  std::string_view names;  // with a space between
+  std::string_view names;  // separated by spaces
 };
 
-// The classes of keras/src/{layers,activations,initializers,optimizers,losses,metrics} that are
-// used most; the modes of tf.distribute; what jobs of parameter servers are known to have besides.
-constexpr Names kNotYet[] = {
+// The most used classes of keras/src/{layers,activations,initializers,optimizers,losses,metrics},
+// the modes of tf.distribute, and further keys of parameter server jobs.
+constexpr Names kPlannedNames[] = {
     {"layer",
      "Add AdditiveAttention AlphaDropout Attention Average AveragePooling1D "
      "AveragePooling2D AveragePooling3D BatchNormalization Bidirectional "
@@ -61,8 +61,8 @@ constexpr Names kNotYet[] = {
 
 }  // namespace
 
-bool IsNotYet(std::string_view kind, std::string_view name) {
-  for (const Names& known : kNotYet) {
+bool IsPlannedName(std::string_view kind, std::string_view name) {
+  for (const Names& known : kPlannedNames) {
     if (known.kind != kind || name.empty() || name.find(' ') != name.npos) continue;
     return fmt::format(" {} ", known.names).find(fmt::format(" {} ", name)) != std::string::npos;
   }
@@ -72,7 +72,7 @@ bool IsNotYet(std::string_view kind, std::string_view name) {
 absl::Status NoSuchName(std::string_view kind, std::string_view name,
                         std::span<const std::string_view> known, std::string_view note) {
   const std::string there = fmt::format("{}{}", fmt::join(known, ", "), note);
-  if (IsNotYet(kind, name)) {
+  if (IsPlannedName(kind, name)) {
     return Unimplemented("{} \"{}\" is not there yet; there are {}", kind, name, there);
   }
   return InvalidArgument("there is no {} \"{}\" here; there are {}{}", kind, name.substr(0, 60),

@@ -1,4 +1,4 @@
-#include "worker/hands.h"
+#include "worker/closures_in_hand.h"
 
 #include <absl/status/status.h>
 
@@ -21,9 +21,9 @@ v1::ClosureResult CancelledResult(const v1::Closure& closure) {
 
 }  // namespace
 
-Hands::~Hands() = default;
+ClosuresInHand::~ClosuresInHand() = default;
 
-bool Hands::Dispatch(v1::Dispatch* dispatch, int64_t now_us) {
+bool ClosuresInHand::Dispatch(v1::Dispatch* dispatch, int64_t now_us) {
   bool running = false;
   for (const v1::Closure& closure : dispatch->closures()) {
     if (closure.training()) running |= DropOlder(closure.timeline());
@@ -33,7 +33,7 @@ bool Hands::Dispatch(v1::Dispatch* dispatch, int64_t now_us) {
   return running;
 }
 
-void Hands::DispatchOne(v1::Closure* closure, int64_t now_us) {
+void ClosuresInHand::DispatchOne(v1::Closure* closure, int64_t now_us) {
   const uint64_t id = closure->id();
   if (id < watermark_ || (closure->training() && closure->timeline() < timeline_)) return;
   const auto [it, is_new] = entries_.try_emplace(id);
@@ -43,7 +43,7 @@ void Hands::DispatchOne(v1::Closure* closure, int64_t now_us) {
   Enqueue(&it->second, std::move(owned));
 }
 
-void Hands::Redispatch(Entry* entry, v1::Closure* closure, int64_t now_us) {
+void ClosuresInHand::Redispatch(Entry* entry, v1::Closure* closure, int64_t now_us) {
   auto owned = std::make_unique<v1::Closure>();
   owned->Swap(closure);
   switch (entry->state) {
@@ -66,16 +66,16 @@ void Hands::Redispatch(Entry* entry, v1::Closure* closure, int64_t now_us) {
       const bool done = result->status().code() == 0 && (entry->timeline == owned->timeline() ||
                                                          options_.test_keeps_results_over_rollback);
       if (!done && owned->attempt() > result->attempt()) {
-        std::erase(untold_, owned->id());
+        std::erase(unreported_, owned->id());
         return Enqueue(entry, std::move(owned));
       }
       result->set_attempt(owned->attempt());
-      return Tell(owned->id(), now_us);
+      return QueueReport(owned->id(), now_us);
     }
   }
 }
 
-void Hands::Enqueue(Entry* entry, std::unique_ptr<v1::Closure> closure) {
+void ClosuresInHand::Enqueue(Entry* entry, std::unique_ptr<v1::Closure> closure) {
   queue_.push_back(closure->id());
   entry->state = State::kQueued;
   entry->stop = entry->forget = false;
@@ -86,11 +86,11 @@ void Hands::Enqueue(Entry* entry, std::unique_ptr<v1::Closure> closure) {
   entry->result.reset();
 }
 
-void Hands::Settle(uint64_t watermark) {
+void ClosuresInHand::Settle(uint64_t watermark) {
   if (watermark <= watermark_) return;
   watermark_ = watermark;
   for (auto it = entries_.begin(); it != entries_.end() && it->first < watermark;) {
-    // A closure that is settled and still here was finished elsewhere.
+    // A settled closure that is still in hand was finished by another worker.
     if (it->second.state == State::kRunning) {
       it->second.stop = it->second.forget = true;
       ++it;
@@ -99,10 +99,10 @@ void Hands::Settle(uint64_t watermark) {
     if (it->second.state == State::kQueued) Unqueue(it->first);
     it = entries_.erase(it);
   }
-  std::erase_if(untold_, [watermark](uint64_t id) { return id < watermark; });
+  std::erase_if(unreported_, [watermark](uint64_t id) { return id < watermark; });
 }
 
-bool Hands::Cancel(const std::vector<uint64_t>& ids, int64_t now_us) {
+bool ClosuresInHand::Cancel(const std::vector<uint64_t>& ids, int64_t now_us) {
   bool running = false;
   for (const uint64_t id : ids) {
     const auto it = entries_.find(id);
@@ -119,17 +119,17 @@ bool Hands::Cancel(const std::vector<uint64_t>& ids, int64_t now_us) {
         entry.next.reset();
         break;
       case State::kFinished:
-        Tell(id, now_us);
+        QueueReport(id, now_us);
         break;
     }
   }
   return running;
 }
 
-bool Hands::DropOlder(uint64_t timeline) {
+bool ClosuresInHand::DropOlder(uint64_t timeline) {
   if (timeline <= timeline_) return false;
   timeline_ = timeline;
-  watermark_ = 0;  // what a rollback made pending again lies below the old one
+  watermark_ = 0;  // ids that a rollback makes pending again lie below the old one
   bool running = false;
   for (auto it = entries_.begin(); it != entries_.end();) {
     Entry& entry = it->second;
@@ -148,13 +148,14 @@ bool Hands::DropOlder(uint64_t timeline) {
       continue;
     }
     if (entry.state == State::kQueued) Unqueue(it->first);
-    std::erase(untold_, it->first);
+    std::erase(unreported_, it->first);
     it = entries_.erase(it);
   }
   return running;
 }
 
-void Hands::GiveBackQueued(const std::function<void(v1::ClosureResult*)>& make, int64_t now_us) {
+void ClosuresInHand::GiveBackQueued(const std::function<void(v1::ClosureResult*)>& make,
+                                    int64_t now_us) {
   while (!queue_.empty()) {
     Entry& entry = entries_[queue_.front()];
     queue_.pop_front();
@@ -166,13 +167,13 @@ void Hands::GiveBackQueued(const std::function<void(v1::ClosureResult*)>& make, 
   }
 }
 
-void Hands::StopRunning() {
+void ClosuresInHand::StopRunning() {
   for (auto& [id, entry] : entries_) entry.stop = entry.stop || entry.state == State::kRunning;
 }
 
-void Hands::Clear() {
+void ClosuresInHand::Clear() {
   queue_.clear();
-  untold_.clear();
+  unreported_.clear();
   watermark_ = timeline_ = 0;
   for (auto it = entries_.begin(); it != entries_.end();) {
     if (it->second.state != State::kRunning) {
@@ -185,7 +186,7 @@ void Hands::Clear() {
   }
 }
 
-const v1::Closure* Hands::Take() {
+const v1::Closure* ClosuresInHand::Take() {
   if (queue_.empty()) return nullptr;
   Entry& entry = entries_[queue_.front()];
   queue_.pop_front();
@@ -194,16 +195,16 @@ const v1::Closure* Hands::Take() {
   return entry.closure.get();
 }
 
-const v1::Closure* Hands::Peek() const {
+const v1::Closure* ClosuresInHand::Peek() const {
   return queue_.empty() ? nullptr : entries_.at(queue_.front()).closure.get();
 }
 
-bool Hands::ShouldStop(uint64_t id) const {
+bool ClosuresInHand::ShouldStop(uint64_t id) const {
   const auto it = entries_.find(id);
   return it == entries_.end() || it->second.stop;
 }
 
-void Hands::Finish(v1::ClosureResult result, int64_t now_us) {
+void ClosuresInHand::Finish(v1::ClosureResult result, int64_t now_us) {
   const auto it = entries_.find(result.id());
   if (it == entries_.end() || it->second.state != State::kRunning) return;
   --running_;
@@ -221,36 +222,36 @@ void Hands::Finish(v1::ClosureResult result, int64_t now_us) {
   Keep(&entry, std::move(result), now_us);
 }
 
-void Hands::Keep(Entry* entry, v1::ClosureResult result, int64_t now_us) {
+void ClosuresInHand::Keep(Entry* entry, v1::ClosureResult result, int64_t now_us) {
   const uint64_t id = result.id();
   entry->state = State::kFinished;
   entry->closure.reset();
   entry->next.reset();
   entry->result = std::make_unique<v1::ClosureResult>(std::move(result));
-  Tell(id, now_us);
+  QueueReport(id, now_us);
 }
 
-void Hands::Tell(uint64_t id, int64_t now_us) {
-  if (std::find(untold_.begin(), untold_.end(), id) != untold_.end()) return;
-  if (untold_.empty()) untold_since_us_ = now_us;
-  untold_.push_back(id);
+void ClosuresInHand::QueueReport(uint64_t id, int64_t now_us) {
+  if (std::find(unreported_.begin(), unreported_.end(), id) != unreported_.end()) return;
+  if (unreported_.empty()) unreported_since_us_ = now_us;
+  unreported_.push_back(id);
 }
 
-bool Hands::ShouldTell(int64_t now_us) const {
-  return !untold_.empty() && (untold_.size() >= queue_.size() + running_ ||
-                              now_us - untold_since_us_ >= options_.max_result_age_us);
+bool ClosuresInHand::ShouldReport(int64_t now_us) const {
+  return !unreported_.empty() && (unreported_.size() >= queue_.size() + running_ ||
+                                  now_us - unreported_since_us_ >= options_.max_result_age_us);
 }
 
-bool Hands::TakeUntold(v1::Results* out) {
-  for (const uint64_t id : untold_) {
+bool ClosuresInHand::TakeUnreported(v1::Results* out) {
+  for (const uint64_t id : unreported_) {
     *out->add_results() = *entries_[id].result;
   }
-  const bool any = !untold_.empty();
-  untold_.clear();
+  const bool any = !unreported_.empty();
+  unreported_.clear();
   return any;
 }
 
-void Hands::FillHello(v1::WorkerHello* hello) {
+void ClosuresInHand::FillHello(v1::WorkerHello* hello) {
   hello->set_timeline(timeline_);
   for (auto& [id, entry] : entries_) {
     if (entry.state == State::kFinished) {
@@ -262,15 +263,15 @@ void Hands::FillHello(v1::WorkerHello* hello) {
     in_hand->set_id(id);
     in_hand->set_attempt(entry.next != nullptr ? entry.next->attempt() : entry.closure->attempt());
   }
-  untold_.clear();
+  unreported_.clear();
 }
 
-size_t Hands::kept() const {
+size_t ClosuresInHand::kept() const {
   return static_cast<size_t>(std::count_if(entries_.begin(), entries_.end(), [](const auto& e) {
     return e.second.state == State::kFinished;
   }));
 }
 
-void Hands::Unqueue(uint64_t id) { std::erase(queue_, id); }
+void ClosuresInHand::Unqueue(uint64_t id) { std::erase(queue_, id); }
 
 }  // namespace cohort
