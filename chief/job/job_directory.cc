@@ -19,13 +19,10 @@ absl::Status JobRunner::TakeDirectory() {
   }
   Do("taking the checkpoint directory " + checkpoint_dir_);
   COHORT_RETURN_IF_ERROR(MakeDirectories(checkpoint_dir_));
-  COHORT_ASSIGN_OR_RETURN(
-      lock_, DirectoryLock::Take({.directory = checkpoint_dir_,
-                                  .job = plan_->identity(),
-                                  .incarnation = options_.chief_incarnation,
-                                  .takeover = options_.takeover,
-                                  .interrupt = &interrupted_,
-                                  .on_wait = [this](const std::string& what) { Say(what); }}));
+  COHORT_ASSIGN_OR_RETURN(lock_, DirectoryLock::Take({.directory = checkpoint_dir_,
+                                                      .job = plan_->identity(),
+                                                      .incarnation = options_.chief_incarnation,
+                                                      .takeover = options_.takeover}));
   return absl::OkStatus();
 }
 
