@@ -101,7 +101,7 @@ TEST_CASE("a checkpoint directory that goes away ends the chief, and loses nothi
   REQUIRE(c.coordinator->Join().ok());
   c.coordinator->Flush();
   std::filesystem::rename(c.directory / "c", c.directory / "away");
-  const absl::Status raised = c.coordinator->Checkpoint().status();
+  const absl::Status raised = c.coordinator->Checkpoint();
   INFO(raised);
   CHECK(ExitCodeOf(raised) == ExitCode::kIo);
   CHECK(testing::Contains(std::string(raised.message()),
@@ -319,7 +319,7 @@ TEST_CASE("one checkpoint directory is one chief's, whatever its servers are") {
   RequireOk(c.coordinator->Checkpoint());
   other.options.takeover = true;
   other.Start();
-  const absl::Status fenced = c.coordinator->Checkpoint().status();
+  const absl::Status fenced = c.coordinator->Checkpoint();
   CHECK(ExitCodeOf(fenced) == ExitCode::kUnavailable);
   CHECK(fenced.message().find("is fenced") != absl::string_view::npos);
   CHECK(!c.coordinator->Checkpoint().ok());
