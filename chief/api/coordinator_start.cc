@@ -138,9 +138,7 @@ absl::Status ClusterCoordinator::Impl::TakeLock() {
   COHORT_ASSIGN_OR_RETURN(lock_, DirectoryLock::Take({.directory = options_.checkpoint_dir,
                                                       .job = options_.job,
                                                       .incarnation = options_.chief_incarnation,
-                                                      .takeover = options_.takeover,
-                                                      .interrupt = options_.interrupt,
-                                                      .on_wait = options_.on_wait}));
+                                                      .takeover = options_.takeover}));
   return absl::OkStatus();
 }
 

@@ -19,20 +19,16 @@ absl::Status JobRunner::TakeDirectory() {
   }
   Do("taking the checkpoint directory " + checkpoint_dir_);
   COHORT_RETURN_IF_ERROR(MakeDirectories(checkpoint_dir_));
-  COHORT_ASSIGN_OR_RETURN(
-      lock_, DirectoryLock::Take({.directory = checkpoint_dir_,
-                                  .job = plan_->identity(),
-                                  .incarnation = options_.chief_incarnation,
-                                  .takeover = options_.takeover,
-                                  .interrupt = &interrupted_,
-                                  .on_wait = [this](const std::string& what) { Say(what); }}));
+  COHORT_ASSIGN_OR_RETURN(lock_, DirectoryLock::Take({.directory = checkpoint_dir_,
+                                                      .job = plan_->identity(),
+                                                      .incarnation = options_.chief_incarnation,
+                                                      .takeover = options_.takeover}));
   return absl::OkStatus();
 }
 
 absl::Status JobRunner::LookAtDirectory() {
   if (options_.fresh) {
-    COHORT_RETURN_IF_ERROR(
-        DeleteFormerRuns(checkpoint_dir_, options_.fresh_id, [this] { return lock_->Check(); }));
+    COHORT_RETURN_IF_ERROR(DeleteFormerRuns(checkpoint_dir_, [this] { return lock_->Check(); }));
   }
   v1::Manifest manifest;
   COHORT_ASSIGN_OR_RETURN(const auto newest, NewestReadable(checkpoint_dir_, &manifest));

@@ -5,12 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
+#include <utility>
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
@@ -21,69 +21,66 @@ namespace cohort {
 namespace {
 
 constexpr size_t kMaxLockBytes = 4096;
-constexpr auto kLook = std::chrono::milliseconds(100);
 
-std::string TextOf(const DirectoryLock::Options& options, const std::string& host_id) {
+// The text of the lock's file for this chief.
+std::string HolderText(const DirectoryLock::Options& options) {
   const std::time_t now = std::time(nullptr);
   std::tm parts = {};
   ::gmtime_r(&now, &parts);
   char since[32];
   std::strftime(since, sizeof(since), "%Y-%m-%dT%H:%M:%SZ", &parts);
   nlohmann::json json = {
-      {"host", HostName()}, {"host_id", host_id},
+      {"host", HostName()}, {"host_id", HostId()},
       {"pid", ::getpid()},  {"job", options.job},
       {"since", since},     {"incarnation", fmt::format("{:016x}", options.incarnation)}};
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 struct Holder {
-  bool known = false;
-  std::string host_id;
-  std::string name = "one that left no name";  // for people
+  bool is_chief = false;                    // the text was written by a chief
+  std::string name = "one without a name";  // for people
 };
 
-// Of the first line: what is left of a longer one may stand behind it for a moment.
-Holder HolderOf(std::string_view text) {
-  Holder holder;
+// Reads the first line of a lock's file. The rest of a longer, older line may follow it for a
+// moment.
+Holder ParseHolder(std::string_view text) {
   const auto json = nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr,
                                           /*allow_exceptions=*/false);
   const auto word = [&](const char* key) {
     const auto found = json.find(key);
     return found != json.end() && found->is_string() ? found->get<std::string>() : "?";
   };
-  const bool by_chief =
-      json.is_object() && json.contains("host_id") && json.contains("incarnation");
-  if (!by_chief) return holder;
+  if (!json.is_object() || !json.contains("host_id") || !json.contains("incarnation")) return {};
   const auto pid = json.find("pid");
-  holder.known = true;
-  holder.host_id = word("host_id");
-  holder.name = fmt::format("process {} on host {} (job {}, since {})",
-                            pid != json.end() && pid->is_number_integer() ? pid->get<int64_t>() : 0,
-                            word("host"), word("job"), word("since"));
-  return holder;
+  return {
+      .is_chief = true,
+      .name = fmt::format("process {} on host {} (job {}, since {})",
+                          pid != json.end() && pid->is_number_integer() ? pid->get<int64_t>() : 0,
+                          word("host"), word("job"), word("since"))};
 }
 
 absl::Status Occupied(const std::string& path, std::string_view by) {
   return WithExitCode(
-      FailedPrecondition("cannot create the lock {}: {} stands there. Remove it, or give another "
+      FailedPrecondition("cannot create the lock {}: {} has this name. Remove it, or give another "
                          "directory",
                          path, by),
       ExitCode::kCantCreate);
 }
 
-// The lock's file, made where it is not there. Errors: exit 73 where something else has its name.
-absl::StatusOr<UniqueFd> OpenLock(const std::string& path) {
-  OpenedFile opened = OpenIfRegular(path, O_RDWR | O_CREAT | O_NOFOLLOW);
-  if (opened.fd.ok()) return std::move(opened.fd);
-  if (opened.error == 0) return Occupied(path, FileTypeName(opened.mode));
-  return ErrnoStatus("cannot open", path, opened.error);
+absl::Status Refused(const std::string& directory, const Holder& holder) {
+  return WithExitCode(
+      Unavailable("the checkpoint directory {} belongs to another chief, {}: end that one, give "
+                  "this job another directory, or start it with --takeover to end the other",
+                  directory, holder.name),
+      ExitCode::kUnavailable);
 }
 
-// Whether an open lock's file may be written in place. What others keep under another name too is
-// left as it is, and its name taken.
-bool HasOneName(int fd) {
-  struct stat info = {};
-  return ::fstat(fd, &info) == 0 && info.st_nlink == 1;
+absl::Status NoFlock(const std::string& path, int error) {
+  return WithExitCode(
+      FailedPrecondition("cannot lock {}: {}. The checkpoint directory needs a file system with "
+                         "working flock(2)",
+                         path, std::strerror(error)),
+      ExitCode::kCantCreate);
 }
 
 absl::Status Fenced(const std::string& directory, const std::string& by) {
@@ -93,15 +90,40 @@ absl::Status Fenced(const std::string& directory, const std::string& by) {
   return WithExitCode(std::move(status), ExitCode::kUnavailable);
 }
 
-absl::Status Lost(const std::string& what, bool something_stands_there) {
+absl::Status Lost(const std::string& directory) {
   return WithExitCode(
-      FailedPrecondition("{} while the job ran: another chief could take the "
-                         "directory. {} the chief again, and the job goes on",
-                         what,
-                         something_stands_there
-                             ? "If what stands there now is no chief's, remove it; then start"
-                             : "Start"),
+      FailedPrecondition("the checkpoint directory {} was deleted, moved or replaced while the job "
+                         "ran, or its {} was. Put back what is missing and start the chief again: "
+                         "the job continues",
+                         directory, kLockName),
       ExitCode::kIo);
+}
+
+// Opens the lock's file, and creates it if it does not exist.
+absl::StatusOr<UniqueFd> OpenLock(const std::string& path) {
+  OpenedFile opened = OpenIfRegular(path, O_RDWR | O_CREAT | O_NOFOLLOW);
+  if (opened.fd.ok()) return std::move(opened.fd);
+  if (opened.error == 0) return Occupied(path, FileTypeName(opened.mode));
+  return ErrnoStatus("cannot open", path, opened.error);
+}
+
+bool SameFile(int a, int b) {
+  struct stat info_a = {};
+  struct stat info_b = {};
+  return ::fstat(a, &info_a) == 0 && ::fstat(b, &info_b) == 0 && info_a.st_dev == info_b.st_dev &&
+         info_a.st_ino == info_b.st_ino;
+}
+
+// The file that has the lock's name now. Opens it, because NFS asks its server only then.
+OpenedFile OpenNamed(const std::string& path) { return OpenIfRegular(path, O_RDONLY | O_NOFOLLOW); }
+
+// Reads the start of an open file; nullopt if it cannot be read.
+std::optional<std::string> ReadText(int fd) {
+  std::string text(kMaxLockBytes, '\0');
+  const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
+  if (n < 0) return std::nullopt;
+  text.resize(static_cast<size_t>(n));
+  return text;
 }
 
 absl::Status WriteText(int fd, const std::string& path, const std::string& text) {
@@ -109,7 +131,7 @@ absl::Status WriteText(int fd, const std::string& path, const std::string& text)
   const ssize_t written = ::pwrite(fd, text.data(), text.size(), 0);
   if (written != size) {
     absl::Status status = ErrnoStatus("cannot write", path, written < 0 ? errno : ENOSPC);
-    // Half a name would be taken for a file that no chief has written.
+    // The next chief would refuse a file that holds half a text.
     [[maybe_unused]] const int emptied = ::ftruncate(fd, 0);
     return status;
   }
@@ -118,90 +140,26 @@ absl::Status WriteText(int fd, const std::string& path, const std::string& text)
   return absl::OkStatus();
 }
 
-absl::Status Refused(const std::string& directory, const Holder& holder) {
-  return WithExitCode(
-      Unavailable("the checkpoint directory {} belongs to another chief, {}: end that one, give "
-                  "this job another directory, or start it with --takeover if the other is dead or "
-                  "shall end",
-                  directory, holder.name),
-      ExitCode::kUnavailable);
-}
-
-// When the file was last touched. Opened anew: a network file system asks its server then. Errors:
-// NotFound; ErrnoStatus's others.
-absl::StatusOr<std::pair<int64_t, int64_t>> LastTouched(const std::string& path) {
-  const OpenedFile opened = OpenIfRegular(path, O_RDONLY | O_NOFOLLOW);
-  struct stat info = {};
-  if (opened.mode != 0) return NotFound("{} is {}", path, FileTypeName(opened.mode));
-  if (!opened.fd.ok()) return ErrnoStatus("cannot open", path, opened.error);
-  if (::fstat(opened.fd.get(), &info) != 0) return ErrnoStatus("cannot look at", path, errno);
-  return std::pair<int64_t, int64_t>(info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
-}
-
-// Whether the holder touches the file within `options.watch`. Errors: storage has not answered.
-absl::StatusOr<bool> Beats(const DirectoryLock::Options& options, const std::string& path,
-                           const Holder& holder) {
-  auto look = LastTouched(path);
-  auto first = look;
-  const auto deadline = std::chrono::steady_clock::now() + options.watch;
-  if (options.on_wait) {
-    options.on_wait(fmt::format("looking for {} s whether {} still uses {}",
-                                ToSeconds(options.watch), holder.name, options.directory));
-  }
-  while (std::chrono::steady_clock::now() < deadline) {
-    if (options.interrupt != nullptr && *options.interrupt) return Cancelled("interrupted");
-    std::this_thread::sleep_for(kLook);
-    look = LastTouched(path);
-    if (!first.ok()) first = look;
-    if (look.ok() && *look != *first) return true;
-  }
-  if (look.ok() || absl::IsNotFound(look.status())) return false;
-  return look.status();
-}
-
-// The file has lost its name with its directory, to what `now` says.
-absl::Status DirectoryGone(const std::string& directory, const std::string& file, Named now) {
-  return WithExitCode(
-      FailedPrecondition(
-          "the checkpoint directory {} was deleted, moved or replaced while the job ran: {} is {}. "
-          "Put the directory back and start the chief again, and the job goes on; "
-          "without it the job begins anew",
-          directory, file,
-          now == Named::kNothing ? "not there any more"
-          : now == Named::kOther ? "another file now"
-                                 : "no regular file any more"),
-      ExitCode::kIo);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Take(const Options& options) {
-  const std::string host_id = options.host_id.empty() ? HostId() : options.host_id;
   const std::string path = JoinPath(options.directory, kLockName);
-  const std::string text = TextOf(options, host_id);
+  const std::string text = HolderText(options);
   while (true) {
     COHORT_ASSIGN_OR_RETURN(UniqueFd fd, OpenLock(path));
     const bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
-    const bool refused = !locked && errno == EWOULDBLOCK;
-    const auto there = ReadStart(fd.get(), kMaxLockBytes);
+    if (!locked && errno != EWOULDBLOCK) return NoFlock(path, errno);
+    const auto there = ReadText(fd.get());
     if (!there.has_value()) return ErrnoStatus("cannot read", path, EIO);
-    const Holder holder = HolderOf(*there);
-    // Its holder may have lost the name to a file that another has put there.
-    const auto lost_name = [&] {
-      const Named named = WhatIsNamed(fd.get(), path);
-      return named != Named::kIt && named != Named::kNoAnswer;
-    };
-    if (!refused && lost_name()) continue;
-    if (refused && !options.takeover) return Refused(options.directory, holder);
-    if (!there->empty() && !holder.known) return Occupied(path, "a file that no chief has written");
-    if (options.takeover) {
-      if (!locked) return Replace(options, text);
-    } else if (holder.known && (!locked || holder.host_id != host_id)) {
-      COHORT_ASSIGN_OR_RETURN(const bool alive, Beats(options, path, holder));
-      if (alive) return Refused(options.directory, holder);
-      if (lost_name()) continue;
+    const Holder holder = ParseHolder(*there);
+    if (!locked && !options.takeover) return Refused(options.directory, holder);
+    if (!there->empty() && !holder.is_chief) {
+      return Occupied(path, "a file that no chief has written");
     }
-    if (!HasOneName(fd.get())) return Replace(options, text);
+    if (!locked) return Replace(options, text);
+    // Another chief may have taken over between open and flock.
+    const OpenedFile named = OpenNamed(path);
+    if (named.fd.ok() && !SameFile(named.fd.get(), fd.get())) continue;
     COHORT_RETURN_IF_ERROR(WriteText(fd.get(), path, text));
     return std::unique_ptr<DirectoryLock>(new DirectoryLock(options, text, std::move(fd)));
   }
@@ -215,8 +173,8 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Replace(const Opti
     UniqueFd fd(
         ::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
     if (!fd.ok()) return ErrnoStatus("cannot open", temporary, errno);
-    // Before it has the name. Where flock is not there, the name alone counts.
-    [[maybe_unused]] const int locked = ::flock(fd.get(), LOCK_EX | LOCK_NB);
+    // Before the file has the lock's name: a third chief must never find it unlocked.
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return NoFlock(temporary, errno);
     COHORT_RETURN_IF_ERROR(WriteText(fd.get(), temporary, text));
     if (::rename(temporary.c_str(), path.c_str()) != 0) {
       return ErrnoStatus("cannot rename", temporary, errno);
@@ -229,64 +187,22 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Replace(const Opti
 }
 
 DirectoryLock::DirectoryLock(const Options& options, std::string text, UniqueFd fd)
-    : directory_(options.directory),
-      directory_id_(IdentityOf(directory_)),
-      text_(std::move(text)),
-      beat_(options.beat),
-      fd_(std::move(fd)),
-      beating_([this] { Beat(); }) {}
-
-DirectoryLock::~DirectoryLock() {
-  {
-    MutexLock lock(&mu_);
-    ending_ = true;
-    changed_.Signal();
-  }
-  beating_.join();
-  // Empty: nobody need watch it.
-  if (Check().ok()) [[maybe_unused]]
-    const int emptied = ::ftruncate(fd_.get(), 0);
-}
+    : directory_(options.directory), text_(std::move(text)), fd_(std::move(fd)) {}
 
 absl::Status DirectoryLock::Check() const {
-  const std::string path = JoinPath(directory_, kLockName);
-  const auto [named, text] = ReadNamed(fd_.get(), path, kMaxLockBytes);
-  if (text.has_value() && *text != text_) {
-    const Holder holder = HolderOf(*text);
-    if (holder.known) return Fenced(directory_, holder.name);
+  const OpenedFile named = OpenNamed(JoinPath(directory_, kLockName));
+  if (!named.fd.ok()) {
+    const bool gone = named.mode != 0 || named.error == ENOENT || named.error == ENOTDIR ||
+                      named.error == ESTALE || named.error == ELOOP;
+    return gone ? Lost(directory_) : absl::OkStatus();
   }
-  if (named == Named::kNoAnswer) return absl::OkStatus();
-  if (named == Named::kIt) {
-    if (!text.has_value() || *text == text_) return absl::OkStatus();
-    // Its own lock proves nothing where flock is the host's own: another may have had it, and let
-    // go.
-    return Lost(fmt::format("{} is damaged: its content was removed or overwritten", path),
-                /*something_stands_there=*/true);
+  const auto text = ReadText(named.fd.get());
+  if (!text.has_value()) return absl::OkStatus();
+  if (*text != text_) {
+    const Holder holder = ParseHolder(*text);
+    return holder.is_chief ? Fenced(directory_, holder.name) : Lost(directory_);
   }
-  if (IdentityOf(directory_) != directory_id_) return DirectoryGone(directory_, path, named);
-  if (named == Named::kNothing) return Lost(fmt::format("{} was removed", path), false);
-  if (named == Named::kOther)
-    return Lost(fmt::format("{} is another file now: it was replaced", path), true);
-  return WithExitCode(
-      FailedPrecondition(
-          "{} is no regular file any more: it was replaced while the job ran. Remove "
-          "what stands there and start the chief again, and the job goes on",
-          path),
-      ExitCode::kIo);
-}
-
-void DirectoryLock::Beat() {
-  MutexLock lock(&mu_);
-  auto next = std::chrono::steady_clock::now();
-  while (!ending_) {
-    mu_.Unlock();
-    // Never the file of another: that one would seem to live as long as this chief.
-    if (Check().ok()) ::futimens(fd_.get(), nullptr);
-    mu_.Lock();
-    next = std::max(next + beat_, std::chrono::steady_clock::now());
-    while (!ending_ && changed_.WaitUntil(&mu_, next)) {
-    }
-  }
+  return SameFile(named.fd.get(), fd_.get()) ? absl::OkStatus() : Lost(directory_);
 }
 
 }  // namespace cohort

@@ -97,7 +97,7 @@ void IsMissed(Body body) {
   fs::rename(directory, directory + ".away");
   REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == kIo);
   s.Said(TaskRole::kChief, 0, {"the checkpoint directory " + directory + " was deleted, moved"});
-  REQUIRE(!fs::exists(directory));
+  fs::remove_all(directory);  // a server may have begun the next checkpoint there
   fs::rename(directory + ".away", directory);
   s.Release(0);
   s.Check(s->Start(TaskRole::kChief, 0));
