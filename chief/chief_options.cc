@@ -16,10 +16,6 @@ void AddChiefFlags(FlagSet* flags, ChiefFlags* out) {
   flags->Add("log_dir", &out->log_dir, "directory of metrics.jsonl and TensorBoard's files");
   flags->Add("fresh", &out->fresh, "delete the checkpoints of former runs and begin anew");
   flags->Add(
-      "fresh_id", &out->fresh_id,
-      "names this --fresh: given again with the same text it deletes only what was there before "
-      "the first time, and goes on (for whatever starts the chief again)");
-  flags->Add(
       "finished_ok", &out->finished_ok,
       "a job that is finished already is no error: say so and exit with 0 (for whatever starts "
       "the chief again)");
@@ -42,11 +38,6 @@ absl::StatusOr<Chief::Options> MakeChiefOptions(const ChiefFlags& flags, const R
   job.checkpoint_dir = flags.checkpoint_dir;
   job.log_dir = flags.log_dir;
   job.fresh = flags.fresh;
-  job.fresh_id = flags.fresh_id;
-  if (!flags.fresh_id.empty() && !flags.fresh) {
-    return WithExitCode(InvalidArgument("--fresh_id is of no use without --fresh"),
-                        ExitCode::kUsage);
-  }
   job.finished_ok = flags.finished_ok;
   job.takeover = flags.takeover;
   job.allow_insecure = flags.role.allow_insecure;

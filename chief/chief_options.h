@@ -19,7 +19,6 @@ struct ChiefFlags {
   std::string checkpoint_dir;  // "" = the job file's
   std::string log_dir;
   bool fresh = false;
-  std::string fresh_id;
   bool finished_ok = false;
   bool takeover = false;
   double task_timeout_s = 0;  // 0: the job file's

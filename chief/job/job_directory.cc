@@ -28,8 +28,7 @@ absl::Status JobRunner::TakeDirectory() {
 
 absl::Status JobRunner::LookAtDirectory() {
   if (options_.fresh) {
-    COHORT_RETURN_IF_ERROR(
-        DeleteFormerRuns(checkpoint_dir_, options_.fresh_id, [this] { return lock_->Check(); }));
+    COHORT_RETURN_IF_ERROR(DeleteFormerRuns(checkpoint_dir_, [this] { return lock_->Check(); }));
   }
   v1::Manifest manifest;
   COHORT_ASSIGN_OR_RETURN(const auto newest, NewestReadable(checkpoint_dir_, &manifest));

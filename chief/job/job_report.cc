@@ -1,7 +1,6 @@
 // What a job runner tells: progress, metrics, checkpoints by policy, the final report.
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <utility>
 
 #include "chief/job/job_runner.h"
@@ -19,43 +18,23 @@ std::string ShardPlan(const ClusterCoordinator& cluster) { return ShardPlanText(
 
 namespace {
 
-constexpr uint64_t kMaxFreshId = 1 << 20;  // bytes of any id that may ever have been given
-
-// What the journal says is forgotten, the numbers of its generations are not.
+// Deletes the records. The files that number the generations stay: tasks may have heard of them.
 absl::Status DeleteJournals(const std::string& directory, const MayWrite& may_write) {
-  COHORT_RETURN_IF_ERROR(MakeDirectories(directory));
   COHORT_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
   for (const std::string& name : names) {
-    // The numbers of generations go on: tasks may have heard of them.
     if (name.rfind("journal-", 0) != 0) continue;
     COHORT_RETURN_IF_ERROR(may_write());
     COHORT_RETURN_IF_ERROR(RemoveFile(JoinPath(directory, name)));
   }
-  return absl::OkStatus();
+  return SyncDirectory(directory);
 }
 
 }  // namespace
 
-absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const std::string& id,
-                              const MayWrite& may_write) {
+absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const MayWrite& may_write) {
   const std::string journal = JoinPath(checkpoint_dir, "journal");
-  const std::string done = JoinPath(journal, "fresh");
-  // What else has its name, a link that leads nowhere too: as if nothing were there, where it is
-  // only asked for a file in it.
-  std::error_code ignored;
-  if (std::filesystem::exists(std::filesystem::symlink_status(journal, ignored))) {
-    COHORT_RETURN_IF_ERROR(MakeDirectories(journal));
-  }
-  if (!id.empty()) {
-    // Only what is known not to be this id's may go: it may be what a chief before this one has
-    // trained since.
-    const auto by = ReadFile(done, kMaxFreshId);
-    if (by.ok() && *by == id) return absl::OkStatus();
-    if (!by.ok() && !absl::IsNotFound(by.status())) {
-      return Annotate(by.status(),
-                      "cannot tell whether this run has begun; --fresh deletes nothing");
-    }
-  }
+  // Fails before anything is deleted if another file has the journal's name.
+  COHORT_RETURN_IF_ERROR(MakeDirectories(journal));
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir));
   for (const CheckpointEntry& entry : entries) {
     COHORT_CRASH_POINT("chief.fresh.deleting");
@@ -63,9 +42,7 @@ absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const std::stri
     COHORT_RETURN_IF_ERROR(DeleteCheckpoint(entry.directory));
   }
   COHORT_CRASH_POINT("chief.fresh.deleting");
-  COHORT_RETURN_IF_ERROR(DeleteJournals(journal, may_write));
-  COHORT_RETURN_IF_ERROR(may_write());
-  return id.empty() ? SyncDirectory(journal) : WriteFileAtomically(done, id);
+  return DeleteJournals(journal, may_write);
 }
 
 void JobRunner::CheckpointWhenDue(const CoordinatorState& state) {

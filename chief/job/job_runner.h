@@ -33,7 +33,6 @@ struct JobRunnerOptions {
   std::string checkpoint_dir;  // "" = the job file's
   std::string log_dir;         // "" = the job file's; where that is empty too: nothing is written
   bool fresh = false;          // delete the checkpoints of former runs
-  std::string fresh_id;        // of the runs that are one: only the first of them deletes
   bool finished_ok = false;    // a directory that holds this job finished is no error
   bool takeover = false;
   bool allow_insecure = false;
@@ -80,12 +79,9 @@ struct JobReport {
 
 // The table of common/placement/shard_plan.h.
 std::string ShardPlan(const ClusterCoordinator& cluster);
-// For --fresh: all checkpoints and journals in `checkpoint_dir` go, once for each `id` ("": each
-// time). That they are gone for `id` is the last that is written, into journal/fresh: a chief that
-// was killed before deletes what is left. `may_write` is asked before each deletion: an error ends
-// them with it. Errors too: those of reading journal/fresh, but NotFound; nothing is deleted then.
-absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const std::string& id,
-                              const MayWrite& may_write);
+// For --fresh: deletes all checkpoints and journals in `checkpoint_dir`. Calls `may_write` before
+// each deletion and ends with its error.
+absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const MayWrite& may_write);
 
 // Trains what a job file says, as a client of ClusterCoordinator.
 //

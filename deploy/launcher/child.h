@@ -17,7 +17,8 @@ namespace cohort {
 struct ChildSpec {
   std::string task;                       // "worker:1"
   std::vector<std::string> argv;          // argv[0] is the program's path
-  std::vector<std::string> later_starts;  // beside argv when it is started again: --finished_ok
+  std::vector<std::string> first_start;   // added to argv at the first start: --fresh
+  std::vector<std::string> later_starts;  // added to argv at each restart: --finished_ok
   std::vector<std::pair<std::string, std::string>> environment;  // beside this process's own
   std::string log_file;      // appended to: stderr, and stdout unless it is shown
   bool show_stdout = false;  // stdout stays this process's own

@@ -13,7 +13,6 @@
 #include "common/base/status.h"
 #include "common/cluster/free_ports.h"
 #include "common/cluster/tf_config.h"
-#include "common/os/identity.h"
 #include "common/os/process_start.h"
 #include "deploy/launcher/check_job.h"
 #include "deploy/launcher/supervisor.h"
@@ -155,14 +154,12 @@ absl::StatusOr<std::vector<ChildSpec>> MakeTasks(const LocalOptions& options,
     if (task.role == Role::kChief) spec.environment.emplace_back("COHORT_LAUNCHED_NS", launched);
     spec.log_file = fmt::format("{}/{}-{}.log", directories.tasks, RoleName(task.role), task.index);
     spec.show_stdout = task.role == Role::kChief;
-    // A chief that is started again must not begin anew what it has begun, and must begin what the
-    // one before it did not come to.
-    if (options.fresh && task.role == Role::kChief) {
-      spec.argv.push_back("--fresh");
-      spec.argv.push_back(fmt::format("--fresh_id={:016x}", RandomIncarnation()));
+    if (task.role == Role::kChief) {
+      // A restarted chief must keep what this run has trained.
+      if (options.fresh) spec.first_start = {"--fresh"};
+      // The chief before it may have died when the job was done.
+      spec.later_starts = {"--finished_ok"};
     }
-    // The one before it may have died when all was done but to say so.
-    if (task.role == Role::kChief) spec.later_starts = {"--finished_ok"};
     specs.push_back(std::move(spec));
   }
   COHORT_RETURN_IF_ERROR(AddTaskFlags(options, tasks, &specs));

@@ -41,7 +41,6 @@ constexpr ForwardedFlag kForwarded[] = {
     {"checkpoint_dir", false, kChief | kEvaluator, "chief, evaluator: directory of checkpoints"},
     {"log_dir", false, kChief | kEvaluator, "chief, evaluator: directory of metrics"},
     {"fresh", true, kChief, "chief: start anew, whatever checkpoints there are"},
-    {"fresh_id", false, kChief, "chief: --fresh again with the same text deletes nothing new"},
     {"takeover", true, kChief, "chief: take the cluster from another chief"},
     {"finished_ok", true, kChief, "chief: a job that is finished already is no error"},
     {"task_timeout_s", false, kChief, "chief: seconds to wait for a task"},

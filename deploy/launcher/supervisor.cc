@@ -103,9 +103,8 @@ void Supervisor::Start(Task* task) {
   task->stands_still = false;
   task->still_at.reset();
   ChildSpec spec = task->spec;
-  if (task->started) {
-    spec.argv.insert(spec.argv.end(), spec.later_starts.begin(), spec.later_starts.end());
-  }
+  const auto& more = task->started ? spec.later_starts : spec.first_start;
+  spec.argv.insert(spec.argv.end(), more.begin(), more.end());
   task->started = true;
   auto child = Child::Start(spec, clock_.Now());
   if (child.ok()) {

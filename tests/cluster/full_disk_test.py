@@ -9,8 +9,7 @@ import threading
 import unittest
 import urllib.request
 
-from real_cluster import (EXAMPLES, SCALE, Directory, RealCluster, children, dies_with_parent, free_ports, program,
-                          run, until)
+from real_cluster import EXAMPLES, SCALE, Directory, children, dies_with_parent, free_ports, program, until
 
 NO_FILES = ["prlimit", "--fsize=0:0"]
 WAITS = r"waiting for the journal: cannot write \S+/checkpoints/journal/journal-1: File too large, \d+ s"
@@ -108,16 +107,6 @@ class FullDisk(unittest.TestCase):
             resource.prlimit(local.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
             begin = len(local.text)
             local.says(r"epoch \d+/100000", begin)
-
-    def test_a_directory_that_lacks_the_room_to_be_emptied_is_worth_another_try(self):
-        # There is room for the lock, and not for the word that all is deleted, with this --fresh's id.
-        with Directory() as directory:
-            config = RealCluster(directory, ps=1, workers=1).tf_config("chief", 0)
-            done = run(["prlimit", "--fsize=1000:1000", program("cohort-chief"), os.path.join(EXAMPLES, "recommender.yaml"),
-                        "--checkpoint_dir", os.path.join(directory, "c"), "--log_dir", os.path.join(directory, "l"),
-                        "--fresh", "--fresh_id", "x" * 2000], {"TF_CONFIG": config})
-            self.assertEqual(done.returncode, 75, done.stderr)
-            self.assertRegex(done.stderr, r"error: cannot write \S+/c/journal/fresh\S*: File too large")
 
     def test_a_run_that_cannot_write_at_all_says_why(self):
         with Directory() as directory:
