@@ -49,7 +49,6 @@ class TestCore : public ChiefSink, public ShardStore {
     environment.background = [this](std::function<void()> f) {
       background.push_back(std::move(f));
     };
-    environment.look = [this](std::function<void()> f) { looks.push_back(std::move(f)); };
     environment.on_shutdown = [this](bool finished, const std::string&) { ended = finished; };
     core = std::make_unique<PsCore>(options, std::move(environment));
   }
@@ -115,10 +114,6 @@ class TestCore : public ChiefSink, public ShardStore {
       background.pop_front();
       function();
     }
-  }
-
-  void RunLooks() {
-    for (auto& function : std::exchange(looks, {})) function();
   }
 
   v1::PushPullResponseHeader Handle(const TestRequest& request) {
@@ -189,8 +184,6 @@ class TestCore : public ChiefSink, public ShardStore {
   ManualClock clock;
   MetricsRegistry registry;
   std::deque<std::function<void()>> background;
-  std::deque<std::function<void()>>
-      looks;  // at the checkpoint directory, until the test makes them
   std::map<uint64_t, std::vector<v1::PsToChief>> sent;
   std::vector<PayloadSlice> payload;
   std::vector<float> written_values;

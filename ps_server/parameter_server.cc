@@ -65,9 +65,6 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
   environment.background = [s = server.get()](std::function<void()> function) {
     s->background_.Post(std::move(function));
   };
-  environment.look = [s = server.get()](std::function<void()> function) {
-    s->look_.Post(std::move(function));
-  };
   environment.on_shutdown = [s = server.get()](bool job_finished, const std::string& reason) {
     {
       MutexLock lock(&s->mu_);
@@ -107,7 +104,6 @@ ParameterServer::~ParameterServer() {
     server_->Shutdown(Unavailable("ps:{} has ended", options_.index), std::chrono::milliseconds(0));
   }
   background_.Drop();
-  look_.Drop();
   server_.reset();
   core_.reset();
 }
@@ -128,14 +124,11 @@ absl::Status ParameterServer::Shutdown(const absl::Status& why, std::chrono::mil
   server_->SetServing(false);
   if (!core_->WaitForSnapshots(clock_.Now() + grace)) core_->DropSnapshots();
   server_->Shutdown(why, std::chrono::milliseconds(2000));
-  const TimePoint deadline = clock_.Now() + options_.stop_wait;
-  const bool written = background_.DropUntil(deadline);
-  const bool looked = look_.DropUntil(deadline);
-  if (written && looked) return absl::OkStatus();
+  if (background_.DropUntil(clock_.Now() + options_.stop_wait)) return absl::OkStatus();
   return DeadlineExceeded(
-      "ps:{} has not stopped for {} s: {} does not end; does its storage answer?", options_.index,
-      ToSeconds(options_.stop_wait),
-      written ? "a look at the checkpoint directory" : "making its tablets, or a snapshot,");
+      "ps:{} has not stopped for {} s: making its tablets, or a snapshot, does not end; does its "
+      "storage answer?",
+      options_.index, ToSeconds(options_.stop_wait));
 }
 
 namespace {

@@ -90,8 +90,6 @@ class ParameterServer : public ServingTask {
   std::unique_ptr<PsCore> core_;  // the protocol
   // Makes tablets and writes snapshots, so that no completion queue waits for a disk.
   SerialThread background_{"background"};
-  // Looks at the checkpoint directory, whose storage may not answer.
-  SerialThread look_{"look"};
   std::unique_ptr<StreamServer> server_;
   std::unique_ptr<AdminServer> admin_;  // may be null
   WaitList waiting_;                    // for the chief; of the thread that ticks

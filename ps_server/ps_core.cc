@@ -11,8 +11,6 @@
 
 namespace cohort {
 
-constexpr size_t kMaxLooks = 8;
-
 PsCore::PsCore(const Options& options, Environment environment)
     : options_(options),
       env_(std::move(environment)),
@@ -29,9 +27,11 @@ PsCore::~PsCore() {
 }
 
 void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
+  // Without the lock: the storage may be slow.
+  const bool sees = !message.has_adopt() || SeesCheckpointDir(message.adopt());
   MutexLock lock(&mu_);
   if (message.has_adopt()) {
-    OnAdopt(connection, message);
+    OnAdopt(connection, message, sees);
     return;
   }
   const Asker asker{message.generation(), message.request()};
@@ -80,7 +80,6 @@ void PsCore::OnClosed(Connection connection, ChiefLoss loss) {
                                   {"silent", loss == ChiefLoss::kSilent}});
   }
   adoption_.OnClosed(connection, loss, env_.clock->Now());
-  for (auto& [name, look] : looks_) look.greet.erase(connection);
 }
 
 // ------------------------------------------------------------------ adoption
@@ -120,44 +119,15 @@ void PsCore::AnswerHello(Connection connection, const v1::ChiefToPs& message, bo
   env_.sink->Send(connection, answer);
 }
 
-void PsCore::SendHello(Connection connection, const v1::ChiefToPs& message, bool sees) {
-  // Another chief may have taken over while the directory was looked at: this one has been told.
-  if (!message.adopt().probe() && adoption_.connection() != connection) return;
-  AnswerHello(connection, message, sees);
-}
-
-void PsCore::Greet(Connection connection, const v1::ChiefToPs& message) {
-  const v1::AdoptPs& adopt = message.adopt();
-  if (adopt.directory_token().empty()) return SendHello(connection, message, /*sees=*/true);
-  const DirectoryName name(adopt.checkpoint_dir(), adopt.directory_token());
-  auto found = looks_.find(name);
-  if (found != looks_.end() && found->second.sees.has_value()) {
-    return SendHello(connection, message, *found->second.sees);
-  }
-  if (found == looks_.end()) {
-    // Of former chiefs.
-    if (looks_.size() >= kMaxLooks) {
-      std::erase_if(looks_, [](const auto& entry) { return entry.second.greet.empty(); });
-    }
-    found = looks_.try_emplace(name).first;
-    env_.look(
-        [this, name] { OnLooked(name, env_.store->CheckDirectory(name.first, name.second)); });
-  }
-  found->second.greet[connection] = message;
-}
-
-void PsCore::OnLooked(const DirectoryName& name, const absl::Status& sees) {
+bool PsCore::SeesCheckpointDir(const v1::AdoptPs& adopt) const {
+  if (adopt.directory_token().empty()) return true;
+  const absl::Status sees =
+      env_.store->CheckDirectory(adopt.checkpoint_dir(), adopt.directory_token());
   if (!sees.ok()) env_.log->Failure(LogLevel::kWarning, "checkpoint_dir_not_shared", sees);
-  MutexLock lock(&mu_);
-  const auto found = looks_.find(name);
-  if (found == looks_.end()) return;
-  found->second.sees = sees.ok();
-  for (const auto& [connection, message] : std::exchange(found->second.greet, {})) {
-    SendHello(connection, message, sees.ok());
-  }
+  return sees.ok();
 }
 
-void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message) {
+void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message, bool sees) {
   const v1::AdoptPs& adopt = message.adopt();
   if (adopt.has_expected() && (adopt.expected().type() != "ps" ||
                                adopt.expected().index() != static_cast<int32_t>(options_.index))) {
@@ -202,7 +172,7 @@ void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message) {
                                {"job", adopt.job()},
                                {"takeover", adopt.takeover()}});
   }
-  Greet(connection, message);
+  AnswerHello(connection, message, sees);
 }
 
 void PsCore::SendFenced(Connection connection, uint64_t request, const std::string& why) {

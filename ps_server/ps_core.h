@@ -37,7 +37,7 @@ class ChiefSink {
 // its own. Inputs are the chief's messages per connection, requests of the data path, and time;
 // outputs are messages.
 //
-//   chief ──► OnMessage ──► Adoption: who is the chief, a hello when the directory was looked at
+//   chief ──► OnMessage ──► Adoption: who is the chief, a hello
 //                                                     ├──► AssignTablets: Build, on `background`
 //                                                     ├──► TakeSnapshot: references now, files on
 //                                                     │    `background`
@@ -46,7 +46,7 @@ class ChiefSink {
 //
 // A server serves nothing until tablets are assigned to it, so one that has come back empty answers
 // MOVED. Thread-safe: control runs under mu_, the data path beside it (see DataPath); `background`
-// and `look` work holds mu_ only to hand over its result. In one thread (a simulator) everything is
+// work holds mu_ only to hand over its result. In one thread (a simulator) everything is
 // deterministic.
 class PsCore {
  public:
@@ -76,8 +76,6 @@ class PsCore {
     // Runs a function later, one after another, never inside the call. What is left when the core
     // is destroyed must not run any more.
     std::function<void(std::function<void()>)> background;
-    // The same for what is short but for a slow disk, and must not wait for a snapshot.
-    std::function<void(std::function<void()>)> look;
     // The chief has ended the job. With the lock held.
     std::function<void(bool job_finished, const std::string& reason)> on_shutdown;
   };
@@ -108,31 +106,20 @@ class PsCore {
 
  private:
   using Connection = Adoption::Connection;
-  // A checkpoint directory and the chief's token in it, and what is known of it: a chief has a
-  // token of its own, so that one answer holds for all its life.
-  using DirectoryName = std::pair<std::string, std::string>;
-  struct DirectoryLook {
-    std::optional<bool> sees;
-    std::map<Connection, v1::ChiefToPs> greet;  // AdoptPs that wait for it, the last of each
-  };
   // Who gets the answer to a request.
   struct Asker {
     uint64_t generation = 0;
     uint64_t request = 0;
   };
 
-  void OnAdopt(Connection connection, const v1::ChiefToPs& message)
+  void OnAdopt(Connection connection, const v1::ChiefToPs& message, bool sees)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendFenced(Connection connection, uint64_t request, const std::string& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Sends the hello, at once where it is known whether the checkpoint directory is the chief's.
-  void Greet(Connection connection, const v1::ChiefToPs& message)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void OnLooked(const DirectoryName& name, const absl::Status& sees);
+  // Returns whether this task sees the chief's token in the checkpoint directory. Logs it if not.
+  bool SeesCheckpointDir(const v1::AdoptPs& adopt) const;
   void AnswerHello(Connection connection, const v1::ChiefToPs& message, bool sees,
                    const absl::Status& status = absl::OkStatus())
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void SendHello(Connection connection, const v1::ChiefToPs& message, bool sees)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FillHello(const v1::AdoptPs& adopt, v1::PsHello* hello) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -164,7 +151,6 @@ class PsCore {
 
   mutable Mutex mu_;
   Adoption adoption_ ABSL_GUARDED_BY(mu_);
-  std::map<DirectoryName, DirectoryLook> looks_ ABSL_GUARDED_BY(mu_);
   uint64_t assignment_ ABSL_GUARDED_BY(mu_) =
       0;  // the newest; an older one that is built is dropped
   mutable CondVar snapshots_changed_;

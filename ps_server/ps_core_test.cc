@@ -108,55 +108,6 @@ TEST_CASE("only an adopted chief is obeyed") {
   CHECK(ps.Last(1).pong().sent_unix_micros() == 77);
 }
 
-TEST_CASE("a hello waits for a slow disk, and nothing else does") {
-  TestCore ps;
-  v1::ChiefToPs message;
-  message.set_generation(1);
-  message.mutable_adopt()->set_job("job");
-  message.mutable_adopt()->set_chief_incarnation(7);
-  message.mutable_adopt()->set_directory_token("token");
-  message.mutable_adopt()->set_checkpoint_dir("/shared");
-  const auto adopt = [&](uint64_t connection, uint64_t request) {
-    message.set_request(request);
-    ps.core->OnMessage(connection, message);
-  };
-  adopt(1, 1);
-  adopt(1, 2);  // asked again
-  CHECK(ps.looks.size() == 1);
-  CHECK(ps.sent[1].empty());
-  CHECK(ps.core->chief_connected());  // it is adopted, and former chiefs are fenced
-  v1::ChiefToPs ping;
-  ping.mutable_ping()->set_sent_unix_micros(77);
-  ps.core->OnMessage(1, ping);
-  CHECK(ps.Last(1).pong().sent_unix_micros() == 77);
-  SECTION("the last one asked is answered, and later ones at once") {
-    ps.RunLooks();
-    CHECK(ps.sent[1].size() == 1);
-    const auto answer = ps.Last(1);
-    CHECK(answer.request() == 2);
-    CHECK(answer.hello().sees_checkpoint_dir());
-    adopt(1, 3);
-    CHECK(ps.looks.empty());
-    CHECK(ps.Last(1).request() == 3);
-    message.mutable_adopt()->set_directory_token("of the next chief");
-    adopt(1, 4);
-    CHECK(ps.looks.size() == 1);
-  }
-  SECTION("a chief that is fenced meanwhile is told that alone") {
-    message.set_generation(2);
-    adopt(2, 1);
-    ps.RunLooks();
-    CHECK(ps.sent[1].size() == 1);
-    CHECK(ps.Last(1).has_fenced());
-    CHECK(ps.Last(2).generation() == 2);
-  }
-  SECTION("one that has gone is not answered") {
-    ps.core->OnClosed(1, ChiefLoss::kClosed);
-    ps.RunLooks();
-    CHECK(ps.sent[1].empty());
-  }
-}
-
 TEST_CASE("wrong task, directory and server index are named") {
   TestCore ps;
   v1::ChiefToPs message;
@@ -171,11 +122,9 @@ TEST_CASE("wrong task, directory and server index are named") {
              Catch::Contains("takes this task for ps:3, but it is ps:0"));
   message.mutable_adopt()->clear_expected();
   ps.core->OnMessage(1, message);
-  ps.RunLooks();
   CHECK(!ps.Last(1).hello().sees_checkpoint_dir());
   message.mutable_adopt()->set_checkpoint_dir("/shared");
   ps.core->OnMessage(1, message);
-  ps.RunLooks();
   CHECK(ps.Last(1).hello().sees_checkpoint_dir());
   ps.Adopt(1, 1);
   ps.index = 1;

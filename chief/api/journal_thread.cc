@@ -13,7 +13,6 @@
 
 namespace cohort {
 
-constexpr auto kCheckEvery = std::chrono::seconds(1);
 constexpr auto kTryEvery = std::chrono::milliseconds(500);  // on a disk that is full
 constexpr auto kTellEvery = std::chrono::seconds(30);
 
@@ -96,15 +95,7 @@ int64_t JournalThread::fsyncs() const {
 
 bool JournalThread::Check() {
   if (lost_) return false;
-  absl::Status status = callbacks_.check ? callbacks_.check() : absl::OkStatus();
-  const auto own = journal();
-  if (status.ok() && own != nullptr) {
-    status = own->Check();
-    // The whole directory may have gone in between: then that is what has happened.
-    if (!status.ok() && callbacks_.check) {
-      if (const absl::Status why = callbacks_.check(); !why.ok()) status = why;
-    }
-  }
+  const absl::Status status = callbacks_.check ? callbacks_.check() : absl::OkStatus();
   if (status.ok()) return true;
   lost_ = true;
   callbacks_.on_lost(status);
@@ -118,12 +109,8 @@ void JournalThread::Run() {
     uint64_t heard = 0;
     std::vector<v1::JournalRecord> records;
     {
-      const auto next_check = std::chrono::steady_clock::now() + kCheckEvery;
       MutexLock lock(&mu_);
-      bool in_time = true;
-      while (in_time && queue_.empty() && !take_ && !read_ && !ending_) {
-        in_time = changed_.WaitUntil(&mu_, next_check);
-      }
+      while (queue_.empty() && !take_ && !read_ && !ending_) changed_.Wait(&mu_);
       if (ending_ && queue_.empty() && !take_ && !read_) return;
       take = std::exchange(take_, false);
       read = std::exchange(read_, false);

@@ -33,10 +33,10 @@ class JournalThread {
     // The disk refuses. It is tried again until it succeeds, unless `broken`; told at once, then
     // twice a minute.
     std::function<void(const absl::Status& status, bool broken)> on_error;
-    // Asked before each write and once a second: whether the directory is still this chief's. May
-    // be empty.
+    // Called before each write: an error if the directory belongs to this chief no longer. May be
+    // empty.
     std::function<absl::Status()> check;
-    // It is not, or the journal's file is not what was written: nothing is written any more.
+    // `check` has failed: nothing is written any more.
     std::function<void(const absl::Status& status)> on_lost;
   };
 

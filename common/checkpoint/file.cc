@@ -66,13 +66,6 @@ absl::Status DurableFile::Truncate(uint64_t bytes) {
   return absl::OkStatus();
 }
 
-Named DurableFile::NamedNow() const { return WhatIsNamed(fd_.get(), path_); }
-
-bool DurableFile::Whole() const {
-  struct stat info = {};
-  return ::fstat(fd_.get(), &info) != 0 || static_cast<uint64_t>(info.st_size) == bytes_;
-}
-
 absl::Status DurableFile::Close() {
   if (fd_.Close() != 0) return ErrnoStatus("cannot close", path_, errno);
   return absl::OkStatus();
@@ -132,45 +125,6 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes
   std::string contents(file->size(), '\0');
   COHORT_RETURN_IF_ERROR(file->Read(0, contents.data(), contents.size()));
   return contents;
-}
-
-std::pair<uint64_t, uint64_t> IdentityOf(const std::string& path) {
-  struct stat info = {};
-  if (::stat(path.c_str(), &info) != 0) return {};
-  return {info.st_dev, info.st_ino};
-}
-
-NamedText ReadNamed(int fd, const std::string& path, size_t max_bytes) {
-  const OpenedFile opened = OpenIfRegular(path, O_RDONLY | O_NOFOLLOW);
-  if (opened.mode != 0) return {Named::kNoFile, std::nullopt};
-  if (!opened.fd.ok()) {
-    const int error = opened.error;
-    const bool gone = error == ENOENT || error == ENOTDIR || error == ESTALE;
-    return {gone ? Named::kNothing : Named::kNoAnswer, std::nullopt};
-  }
-  struct stat there = {};
-  struct stat own = {};
-  NamedText found;
-  if (max_bytes > 0) found.text = ReadStart(opened.fd.get(), max_bytes);
-  if (::fstat(opened.fd.get(), &there) == 0) {
-    if (::fstat(fd, &own) == 0) {
-      const bool it = own.st_dev == there.st_dev && own.st_ino == there.st_ino;
-      found.named = it ? Named::kIt : Named::kOther;
-    } else if (errno == ESTALE) {
-      found.named = Named::kOther;  // on NFS a file that has lost its last name is gone
-    }
-  }
-  return found;
-}
-
-Named WhatIsNamed(int fd, const std::string& path) { return ReadNamed(fd, path, 0).named; }
-
-std::optional<std::string> ReadStart(int fd, size_t max_bytes) {
-  std::string text(max_bytes, '\0');
-  const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
-  if (n < 0) return std::nullopt;
-  text.resize(static_cast<size_t>(n));
-  return text;
 }
 
 int64_t FsyncCount() { return fsyncs.load(std::memory_order_relaxed); }

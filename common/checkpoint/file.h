@@ -21,15 +21,6 @@ namespace cohort {
 // Continues a CRC-32 (zlib's polynomial, start from 0) over any number of bytes.
 uint32_t Crc32(uint32_t crc, const void* data, size_t bytes);
 
-// What a path names, beside a file that is open.
-enum class Named {
-  kIt,
-  kOther,   // another regular file
-  kNoFile,  // a directory, a symbolic link, a FIFO, ...
-  kNothing,
-  kNoAnswer,  // storage does not say
-};
-
 // A file that is written once from front to back and must be durable. Not thread-safe.
 class DurableFile {
  public:
@@ -48,10 +39,6 @@ class DurableFile {
 
   uint64_t bytes() const { return bytes_; }
   const std::string& path() const { return path_; }
-  // What path() names now. Thread-safe.
-  Named NamedNow() const;
-  // Whether the file is as long as what was written; true too where storage does not answer.
-  bool Whole() const;
 
  private:
   DurableFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
@@ -91,23 +78,6 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes
 
 // Makes names that were created, renamed or removed in `directory` durable.
 absl::Status SyncDirectory(const std::string& directory);
-
-// Device and inode of what has this name; zeros where nothing has.
-std::pair<uint64_t, uint64_t> IdentityOf(const std::string& path);
-
-// What `path` names beside the file that is open as `fd`. Opens it anew: a network file system asks
-// its server then. Never waits for what is no regular file, and follows no symbolic link.
-Named WhatIsNamed(int fd, const std::string& path);
-
-// The same, and the start of what stands in the file that has the name, `max_bytes` at most.
-struct NamedText {
-  Named named = Named::kNoAnswer;
-  std::optional<std::string> text;  // nullopt where there is no file or it cannot be read
-};
-NamedText ReadNamed(int fd, const std::string& path, size_t max_bytes);
-
-// The start of what stands in an open file; nullopt where it cannot be read.
-std::optional<std::string> ReadStart(int fd, size_t max_bytes);
 
 // Fsyncs of files and directories that this process has made so far.
 int64_t FsyncCount();

@@ -188,7 +188,7 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::Create(const std::string& dire
   COHORT_RETURN_IF_ERROR((*claimed)->Append(kBegun.data(), kBegun.size()));
   COHORT_RETURN_IF_ERROR((*claimed)->Sync());
   COHORT_RETURN_IF_ERROR((*claimed)->Close());
-  return std::unique_ptr<Journal>(new Journal(directory, std::move(file), generation));
+  return std::unique_ptr<Journal>(new Journal(std::move(file), generation));
 }
 
 absl::StatusOr<std::vector<v1::JournalRecord>> Journal::ReadAll(const std::string& directory,
@@ -198,46 +198,10 @@ absl::StatusOr<std::vector<v1::JournalRecord>> Journal::ReadAll(const std::strin
   return records;
 }
 
-Journal::Journal(std::string directory, std::unique_ptr<DurableFile> file, uint64_t generation)
-    : directory_(std::move(directory)),
-      directory_id_(IdentityOf(directory_)),
-      generation_(generation),
-      file_(std::move(file)) {}
+Journal::Journal(std::unique_ptr<DurableFile> file, uint64_t generation)
+    : generation_(generation), file_(std::move(file)) {}
 
 Journal::~Journal() = default;
-
-absl::Status Journal::NameLost(Named now) const {
-  if (IdentityOf(directory_) != directory_id_) {
-    return WithExitCode(
-        FailedPrecondition("the journal's directory {} was deleted, moved or replaced while the "
-                           "job ran. Put it back and start the chief again, and the job goes on; "
-                           "without it the job goes on from its newest checkpoint",
-                           directory_),
-        ExitCode::kIo);
-  }
-  return WithExitCode(
-      FailedPrecondition("{} was {} while the job ran. {}. Only then start the chief again", path(),
-                         now == Named::kNothing ? "removed"
-                         : now == Named::kOther ? "replaced by another file"
-                                                : "replaced by what is no regular file",
-                         WayOut(directory_)),
-      ExitCode::kIo);
-}
-
-absl::Status Journal::Check() const {
-  const Named named = file_->NamedNow();
-  if (named == Named::kNoAnswer) return absl::OkStatus();
-  if (named != Named::kIt) return NameLost(named);
-  MutexLock lock(&mu_);
-  // Of one that is broken the length is not known; its next Append says so.
-  if (!broken_.ok() || file_->Whole()) return absl::OkStatus();
-  return WithExitCode(
-      FailedPrecondition("{} was emptied, cut or written to by another while the job ran: it has "
-                         "not the {} bytes that this chief has written. {}. Only "
-                         "then start the chief again",
-                         path(), file_->bytes(), WayOut(directory_)),
-      ExitCode::kIo);
-}
 
 absl::Status Journal::Append(const v1::JournalRecord& record) { return AppendAll({&record, 1}); }
 

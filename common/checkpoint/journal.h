@@ -81,10 +81,6 @@ class Journal : public JournalSink {
   // removed, every later one fails too: what is on the disk is no longer known.
   absl::Status Append(const v1::JournalRecord& record) override;
   absl::Status AppendAll(std::span<const v1::JournalRecord> records) override;
-  // FailedPrecondition (exit 74) where its file has lost its name, so that nobody will read what is
-  // written to it, or is not as long as what was written: another has emptied or written it. With
-  // what can be done. Storage that does not answer is no error here.
-  absl::Status Check() const;
   const std::string& path() const { return file_->path(); }
   int64_t fsyncs() const { return fsyncs_.load(std::memory_order_relaxed); }
 
@@ -94,15 +90,11 @@ class Journal : public JournalSink {
     uint64_t end = 0;
     bool cut = false;
   };
-  Journal(std::string directory, std::unique_ptr<DurableFile> file, uint64_t generation);
-  // Of a file that has lost its name, to what `now` says.
-  absl::Status NameLost(Named now) const;
+  Journal(std::unique_ptr<DurableFile> file, uint64_t generation);
   absl::Status Write(const std::string& bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnSyncFailed(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status SyncTo(uint64_t end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  const std::string directory_;
-  const std::pair<uint64_t, uint64_t> directory_id_;
   const uint64_t generation_;
   std::atomic<int64_t> fsyncs_{0};
 

@@ -1,6 +1,5 @@
 #include "common/checkpoint/journal.h"
 
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -345,51 +344,6 @@ TEST_CASE("a disk that is found full by fsync alone is no end either") {
   CHECK(absl::IsUnavailable((*journal)->Append(Record(4))));
   fsync_error = 0;
   CHECK(absl::IsUnavailable((*journal)->Append(Record(4))));
-}
-
-TEST_CASE("a journal that another empties, cuts, writes to or replaces is found out") {
-  TestDirectory dir;
-  auto journal = Journal::Create(dir.path());
-  REQUIRE(journal.ok());
-  const std::string path = dir / "journal-1";
-  CHECK((*journal)->Check().ok());
-  REQUIRE((*journal)->AppendAll(std::vector{Record(1), Record(2)}).ok());
-  CHECK((*journal)->Check().ok());
-  const auto size = std::filesystem::file_size(path);
-  std::string said = "emptied, cut or written to by another";
-  SECTION("emptied") { std::filesystem::resize_file(path, 0); }
-  SECTION("cut") { std::filesystem::resize_file(path, size - 1); }
-  SECTION("longer") { std::filesystem::resize_file(path, size + 1); }
-  SECTION("removed") {
-    std::filesystem::remove(path);
-    said = "removed";
-  }
-  SECTION("another") {
-    std::filesystem::copy(path, dir / "copy");
-    std::filesystem::rename(dir / "copy", path);
-    said = "replaced by another file";
-  }
-  SECTION("a FIFO") {
-    std::filesystem::remove(path);
-    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-    said = "replaced by what is no regular file";
-  }
-  const absl::Status status = (*journal)->Check();
-  CHECK(ExitCodeOf(status) == ExitCode::kIo);
-  CHECK(Contains(std::string(status.message()), path + " was " + said + " while the job ran"));
-  CHECK(Contains(std::string(status.message()), "move all journal-* out of " + dir.path()));
-}
-
-TEST_CASE("a journal whose directory has gone says so") {
-  TestDirectory dir;
-  auto journal = Journal::Create(dir / "journal");
-  REQUIRE(journal.ok());
-  std::filesystem::rename(dir / "journal", dir / "away");
-  if (GENERATE(false, true)) std::filesystem::copy(dir / "away", dir / "journal");
-  const absl::Status status = (*journal)->Check();
-  CHECK(ExitCodeOf(status) == ExitCode::kIo);
-  CHECK(Contains(std::string(status.message()),
-                 "the journal's directory " + dir / "journal was deleted, moved or replaced"));
 }
 
 TEST_CASE("a generation that none can follow is refused with its name") {

@@ -32,7 +32,6 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     environment.apply_log = this;
     environment.sink = this;
     environment.background = [this](std::function<void()> work) { Background(std::move(work)); };
-    environment.look = [this](std::function<void()> work) { node_->After(0, std::move(work)); };
     environment.on_shutdown = [this](bool finished, const std::string&) {
       if (finished) node_->Retire();
       node_->Exit();
