@@ -21,12 +21,6 @@ void AddLocal(FlagSet* flags, LocalOptions* o) {
   flags->Add("bin_dir", &o->bin_dir, "where the daemons are; default: beside this program");
   flags->Add("task_flag", &o->task_flags, "TASK=FLAG, a flag for one task or a role; repeatable");
   flags->AddSeconds("grace_s", &o->grace_s, "seconds between asking a task to end and killing it");
-  flags->AddSeconds("missed_s", &o->missed_s,
-                    "without --restart: seconds for the chief to end well after a ps, or the last "
-                    "worker, has died");
-  flags->AddSeconds("chief_end_s", &o->chief_end_s,
-                    "seconds for the chief to end after a ps or worker has exited with 0; then "
-                    "that one counts as lost");
   flags->AddPositional("JOB.yaml", &o->job, "the job", true);
   AddRoleFlagsToCome(flags);
 }

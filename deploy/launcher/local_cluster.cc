@@ -198,8 +198,6 @@ int RunLocal(const LocalOptions& options) {
   SupervisorOptions supervision;
   supervision.restart = options.restart;
   supervision.grace = FromSeconds(options.grace_s);
-  supervision.missed = FromSeconds(options.missed_s);
-  supervision.chief_end = FromSeconds(options.chief_end_s);
   supervision.say = Say;
   auto supervisor = Supervisor::Create(std::move(supervision), std::move(prepared->second));
   if (!supervisor.ok()) return ExitWith("cohort", supervisor.status());

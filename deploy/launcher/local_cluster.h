@@ -26,8 +26,6 @@ struct LocalOptions {
   std::string bin_dir;             // where the daemons are; "": beside the launcher
   std::vector<std::string> task_flags;  // "worker:1=--threads=2", "ps=--log_level=debug"
   double grace_s = 10;
-  double missed_s = 4;
-  double chief_end_s = 80;
   std::string job;  // path
 };
 

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "common/base/exit_code.h"
@@ -182,11 +181,10 @@ void Supervisor::OnExit(Task* task, int wait_status) {
   const bool chief = task->spec.task == kChiefTask;
   const bool expected =
       phase_ == Phase::kStopping || phase_ == Phase::kKilling || task->terminated || code == 0;
-  const std::string last_words = LastWords(*task, wait_status);
-  if (!expected) options_.say(last_words);
+  if (!expected) options_.say(LastWords(*task, wait_status));
   task->child.reset();
   task->still_at.reset();
-  if (chief && code == 0 && ended_for_missed_) exit_code_ = 0;
+  if (chief && code == 0 && ended_for_lost_task_) exit_code_ = 0;
   if (phase_ == Phase::kFinishing && EndsByItself(task->spec.task) && !expected &&
       !IsFinal(code, chief) && options_.restart) {
     return ScheduleRestart(task, lived);
@@ -197,45 +195,31 @@ void Supervisor::OnExit(Task* task, int wait_status) {
   }
   if (phase_ != Phase::kRunning) return;
   if (chief && code == 0) return EnterFinishing();
-  if (IsFinal(code, chief) || (chief && !options_.restart)) {
-    // It may well be why.
-    for (const Task& early : tasks_) {
-      if (early.lost_at.has_value()) options_.say(early.last_words);
-    }
-    return Stop(code);
-  }
-  if (code != 0) return OnLost(task, lived, options_.missed);
-  if (EndsByItself(task->spec.task)) return;
-  task->lost_at = clock_.Now() + options_.chief_end;
-  task->lived = lived;
-  task->last_words = last_words;
-}
-
-void Supervisor::OnLost(Task* task, Duration lived, Duration grace) {
+  if (IsFinal(code, chief) || (chief && !options_.restart)) return Stop(code);
+  if (code == 0) return;
   if (options_.restart) return ScheduleRestart(task, lived);
-  if (!IsMissed(task->spec.task) || !missed_.empty()) return;
-  missed_ = task->spec.task;
-  phase_deadline_ = clock_.Now() + grace;
+  if (!ChiefNeeds(task->spec.task)) return;
+  options_.say(
+      fmt::format("the job cannot continue without {}: ending all tasks (--restart restarts "
+                  "a task that dies)",
+                  task->spec.task));
+  ended_for_lost_task_ = true;
+  Stop(static_cast<int>(ExitCode::kUnavailable));
 }
 
-bool Supervisor::IsMissed(std::string_view dead) const {
-  const std::string_view role = dead.substr(0, dead.find(':') + 1);
-  if (role == "ps:") return true;
-  return role == "worker:" && std::none_of(tasks_.begin(), tasks_.end(), [&](const Task& task) {
-           return task.child != nullptr && task.spec.task.starts_with(role);
+bool Supervisor::ChiefNeeds(std::string_view dead) const {
+  if (IsServer(dead)) return true;
+  return dead.starts_with("worker:") &&
+         std::none_of(tasks_.begin(), tasks_.end(), [](const Task& task) {
+           return task.child != nullptr && task.spec.task.starts_with("worker:");
          });
 }
 
 std::string Supervisor::LastWords(const Task& task, int wait_status) const {
   const Duration lived = clock_.Now() - task.child->started();
   const std::string lines = task.child->LastLines(options_.last_lines);
-  std::string what = fmt::format("{} {} after {:.1f} s", task.spec.task, DescribeExit(wait_status),
-                                 ToSeconds(lived));
-  if (wait_status == 0) what += ", and the job is not done";
-  std::error_code unknown;
-  if (lines.empty() && !std::filesystem::exists(task.spec.log_file, unknown) && !unknown) {
-    return fmt::format("{}; its log {} is not there any more", what, task.spec.log_file);
-  }
+  const std::string what = fmt::format("{} {} after {:.1f} s", task.spec.task,
+                                       DescribeExit(wait_status), ToSeconds(lived));
   if (lines.empty()) {
     return fmt::format("{}; it wrote nothing to {}{}", what, task.spec.log_file,
                        IsOnFullDisk(task.spec.log_file) ? ", whose file system is full" : "");
@@ -258,14 +242,7 @@ void Supervisor::OnTimers() {
   if (phase_ == Phase::kFinishing && now >= last_call_ends_.value_or(now)) EndWhatIsLeft();
   EndServers();
   if (!phase_deadline_.has_value() || now < *phase_deadline_) return;
-  if (phase_ == Phase::kRunning) {
-    options_.say(
-        fmt::format("the job cannot go on without {}, and nobody starts it again: ending all tasks "
-                    "(--restart brings back what dies)",
-                    missed_));
-    ended_for_missed_ = true;
-    Stop(static_cast<int>(ExitCode::kUnavailable));
-  } else if (phase_ == Phase::kFinishing) {
+  if (phase_ == Phase::kFinishing) {
     options_.say("the job is done, and not all tasks have ended: ending them");
     Stop(0);
   } else if (phase_ == Phase::kStopping) {
@@ -283,11 +260,6 @@ void Supervisor::OnTaskTimers(Task* task, TimePoint now) {
                              task->spec.task, task->child->pid()));
   }
   if (task->restart_at.has_value() && *task->restart_at <= now) Start(task);
-  if (task->lost_at.has_value() && *task->lost_at <= now) {
-    task->lost_at.reset();
-    options_.say(task->last_words);
-    OnLost(task, task->lived, Duration::zero());
-  }
 }
 
 void Supervisor::Stop(int exit_code) {
@@ -340,7 +312,6 @@ void Supervisor::EnterFinishing() {
 
 void Supervisor::ForgetRestarts(bool evaluators) {
   for (Task& task : tasks_) {
-    task.lost_at.reset();
     if (evaluators || !EndsByItself(task.spec.task)) task.restart_at.reset();
   }
 }
@@ -374,7 +345,7 @@ TimePoint Supervisor::NextTimer() const {
   TimePoint next = phase_deadline_.value_or(TimePoint::max());
   next = std::min({next, last_call_ends_.value_or(next), servers_end_.value_or(next)});
   for (const Task& task : tasks_) {
-    for (const auto& timer : {task.restart_at, task.lost_at, task.still_at}) {
+    for (const auto& timer : {task.restart_at, task.still_at}) {
       next = std::min(next, timer.value_or(next));
     }
   }
