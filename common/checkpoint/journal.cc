@@ -153,11 +153,6 @@ absl::StatusOr<std::vector<v1::JournalRecord>> ReadFiles(const std::string& dire
 
 }  // namespace
 
-absl::Status JournalSink::AppendAll(std::span<const v1::JournalRecord> records) {
-  for (const v1::JournalRecord& record : records) COHORT_RETURN_IF_ERROR(Append(record));
-  return absl::OkStatus();
-}
-
 absl::StatusOr<uint64_t> Journal::LastGeneration(const std::string& directory) {
   COHORT_ASSIGN_OR_RETURN(const auto taken,
                           NumbersIn(directory, {kGenerationPrefix, kJournalPrefix}));

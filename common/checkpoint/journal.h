@@ -21,17 +21,6 @@ class JournalRecord;
 
 namespace cohort {
 
-// Where the chief's protocol keeps what must survive it. The protocol code sees only this, so that
-// the simulator can inject one with crashes and lost tails.
-class JournalSink {
- public:
-  virtual ~JournalSink() = default;
-  // Appends a record; it is durable when this returns OK.
-  virtual absl::Status Append(const v1::JournalRecord& record) = 0;
-  // Appends several, durable together or (after an error) a prefix of them. By default one by one.
-  virtual absl::Status AppendAll(std::span<const v1::JournalRecord> records);
-};
-
 // A record that was durable once, and who says so.
 struct JournalPosition {
   uint64_t generation = 0;  // its file
@@ -58,7 +47,7 @@ struct JournalPosition {
 // is found by nothing. All files may be gone together: the job goes on from a checkpoint then.
 //
 // Thread-safe. Records appended by several threads at a time share one fsync.
-class Journal : public JournalSink {
+class Journal {
  public:
   // Creates generation-<n> exclusively with n one above every generation and journal present: this
   // is how a chief takes a generation. Errors: AlreadyExists where another chief was faster;
@@ -74,13 +63,14 @@ class Journal : public JournalSink {
   static absl::StatusOr<std::vector<v1::JournalRecord>> ReadAll(const std::string& directory,
                                                                 const JournalPosition& held = {});
 
-  ~Journal() override;
+  ~Journal();
   uint64_t generation() const { return generation_; }
-  // Errors: ResourceExhausted (disk full: nothing of this record stays in the file, a later Append
-  // may succeed), others. After an fsync that failed otherwise, or a tail that could not be
+  // Appends a record, which is durable when this returns OK. Errors: ResourceExhausted (disk full:
+  // nothing of this record stays in the file, a later Append may succeed), others. After an fsync that failed otherwise, or a tail that could not be
   // removed, every later one fails too: what is on the disk is no longer known.
-  absl::Status Append(const v1::JournalRecord& record) override;
-  absl::Status AppendAll(std::span<const v1::JournalRecord> records) override;
+  absl::Status Append(const v1::JournalRecord& record);
+  // Appends several: they are durable together or, after an error, a prefix of them is.
+  absl::Status AppendAll(std::span<const v1::JournalRecord> records);
   const std::string& path() const { return file_->path(); }
   int64_t fsyncs() const { return fsyncs_.load(std::memory_order_relaxed); }
 
