@@ -22,7 +22,7 @@ bool IsIgnored(int signal) {
          action.sa_handler == SIG_IGN;
 }
 
-void SeeChildren() { ::signal(SIGCHLD, SIG_DFL); }
+void StopIgnoringSigchld() { ::signal(SIGCHLD, SIG_DFL); }
 
 absl::StatusOr<std::unique_ptr<SignalWaiter>> SignalWaiter::Start() {
   struct sigaction ignore = {};

@@ -18,9 +18,9 @@ namespace cohort {
 // all the same.
 bool IsIgnored(int signal);
 
-// For a program that waits for its children: whoever has started it may ignore SIGCHLD, which exec
-// keeps, and the system would reap them unseen. Before the first child.
-void SeeChildren();
+// Gives SIGCHLD its default action. A parent may have left it ignored, which exec keeps, and then
+// the system reaps children before this process can wait for them. Call it before the first child.
+void StopIgnoringSigchld();
 
 // SIGTERM and SIGINT as something that a main() waits for, together with the task's own end.
 //
