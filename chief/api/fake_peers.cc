@@ -1,7 +1,8 @@
 #include "chief/api/fake_peers.h"
 
+#include <sys/stat.h>
+
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "common/base/status.h"
@@ -166,8 +167,9 @@ void FakePeer::OnPsMessage(Stream* stream, const v1::ChiefToPs& message) {
       }
       answer.mutable_snapshot_taken()->set_cut(message.snapshot().cut());
       stream->Send(SerializeToFrame(answer));
-      // Without a shard of its own, as a server has that no tablet was placed on.
-      std::filesystem::create_directories(message.snapshot().directory());
+      // Without a shard of its own, as a server has that no tablet was placed on. As a server, it
+      // creates the checkpoint's directory, and not the one of all checkpoints.
+      ::mkdir(message.snapshot().directory().c_str(), 0777);
       answer.mutable_snapshot_written()->set_cut(message.snapshot().cut());
       break;
     case v1::ChiefToPs::kPing:

@@ -38,7 +38,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenTrain(v1::JobSpec* job,
   return Dataset::Open(job->data().train(), data);
 }
 
-// With a line about where they come from.
+// Adds a line about where they come from.
 absl::StatusOr<JobData> OpenData(const CheckOptions& options, JobFile* file, std::string* text) {
   v1::JobSpec* const job = &file->spec;
   const DataOptions data{options.data_dir};
@@ -46,7 +46,7 @@ absl::StatusOr<JobData> OpenData(const CheckOptions& options, JobFile* file, std
   auto train = OpenTrain(job, data);
   if (absl::IsNotFound(train.status())) {
     const absl::string_view why = train.status().message();
-    *text += fmt::format("training data: not checked, for it is not here: {}\n",
+    *text += fmt::format("training data: not checked, because it is not here: {}\n",
                          std::string_view(why.data(), why.size()));
     COHORT_ASSIGN_OR_RETURN(opened.features, DeclaredFeatures(*job));
     return opened;
@@ -66,7 +66,7 @@ absl::StatusOr<JobData> OpenData(const CheckOptions& options, JobFile* file, std
   return opened;
 }
 
-// Whether the optimizer moves a row that has no gradient.
+// Returns whether the optimizer moves a row that has no gradient.
 bool DecaysEveryRow(const v1::OptimizerSpec& optimizer) {
   return optimizer.class_name() != "SGD" || optimizer.momentum() != 0;
 }

@@ -7,10 +7,10 @@
 
 namespace cohort {
 
-// Of one role: more is a slip of the keyboard.
+// The most tasks of one role; a larger number is taken for a typing error.
 inline constexpr int kMostTasks = 1000;
 
-// What `cohort check` is told.
+// The flags of `cohort check`.
 struct CheckOptions {
   std::string job;       // path
   int ps = 1;            // servers to plan for
@@ -25,9 +25,9 @@ struct CheckOptions {
 // those of the job file, the data and the model, with line and key; those of CheckMessageSizes.
 absl::StatusOr<std::string> CheckJob(const CheckOptions& options);
 
-// Whether an evaluator beside the job would have something to do: one that has not ends at the
-// first checkpoint, and the run with it. A job that cannot be read, or read only once (a pipe), is
-// the chief's to judge. Errors: InvalidArgument (exit 65) naming the line.
+// Checks that the job has a validation set for an evaluator; without one the evaluator, and the run
+// with it, would end at the first checkpoint. Returns OK for a job file that cannot be read, or
+// only once (a pipe): the chief judges it. Errors: InvalidArgument (exit 65) naming the line.
 absl::Status CheckForEvaluator(const std::string& job);
 
 }  // namespace cohort

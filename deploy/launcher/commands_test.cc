@@ -252,7 +252,7 @@ TEST_CASE("inspect says which checkpoint is the best, and refuses a torn one by 
   REQUIRE_THAT(
       *InspectCheckpoint(dir.path()),
       !Contains("refused") &&
-          Contains("best:       ckpt-0-1-1 (val_loss 0.2500, epoch 1), which is not there"));
+          Contains("best:       ckpt-0-1-1 (val_loss 0.2500, epoch 1), which no longer exists"));
 }
 
 TEST_CASE("a checkpoint that is named by nothing, or from a directory that is gone, is an error") {

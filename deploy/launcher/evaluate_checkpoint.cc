@@ -1,44 +1,28 @@
 #include "deploy/launcher/evaluate_checkpoint.h"
 
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <vector>
 
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/printable.h"
 #include "common/base/status.h"
+#include "common/os/child_process.h"
 #include "common/os/signals.h"
-#include "deploy/launcher/child.h"
 #include "deploy/launcher/inspect_checkpoint.h"
-#include "deploy/launcher/run_task.h"
 
 namespace cohort {
 namespace {
 
-// Runs a program on this terminal and waits for it. Signals of the terminal reach it directly.
+// Runs a program on this terminal and waits for it.
 int RunAndWait(const std::vector<std::string>& argv) {
   ResetSigchld();
-  const auto on_interrupt = std::signal(SIGINT, SIG_IGN);
-  const pid_t parent = getpid();
-  const pid_t pid = fork();
-  if (pid == 0) {
-    std::signal(SIGINT, on_interrupt);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    _exit(getppid() == parent ? Exec(argv) : 1);
-  }
-  int status = 0;
-  if (pid < 0 || waitpid(pid, &status, 0) != pid) {
-    return ExitWith("cohort",
-                    ResourceExhausted("no process for {}: {}", argv[0], std::strerror(errno)));
-  }
-  return ExitCodeOfWait(status);
+  auto child = ChildProcess::Start({.argv = argv, .death_signal = SIGTERM});
+  if (!child.ok()) return ExitWith("cohort", child.status());
+  // The child gets Ctrl-C directly, and its exit code counts.
+  std::signal(SIGINT, SIG_IGN);
+  return ExitCodeOfWait((*child)->Wait());
 }
 
 }  // namespace

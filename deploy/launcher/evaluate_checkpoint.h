@@ -5,16 +5,16 @@
 
 namespace cohort {
 
-// What `cohort evaluate` is told.
+// The flags of `cohort evaluate`.
 struct EvaluateOptions {
-  std::string checkpoint;  // a checkpoint, or what FindCheckpoint makes of it
+  std::string checkpoint;  // a path for FindCheckpoint
   std::string log_dir;     // "": figures are only printed
   int threads = 0;
   std::string bin_dir;
 };
 
 // Runs cohort-evaluator once on one checkpoint, on the data that the checkpoint's job names.
-// Returns its exit code, or that of an error about the checkpoint, after printing it.
+// Returns its exit code, or, after printing it, the exit code of an error about the checkpoint.
 int EvaluateCheckpoint(const EvaluateOptions& options);
 
 }  // namespace cohort

@@ -39,7 +39,7 @@ std::string Head(const std::string& path, const v1::Manifest& manifest) {
       manifest.cohort_version(), manifest.timeline(), manifest.generation(), manifest.cut());
 }
 
-// A line for each checkpoint that is not whole, into `text`.
+// Appends a line to `text` for each checkpoint that is not whole.
 RefusedCallback LinesInto(std::string* text) {
   return [text](const std::string& manifest, const absl::Status& why) {
     const std::string message(why.message());
@@ -49,7 +49,7 @@ RefusedCallback LinesInto(std::string* text) {
   };
 }
 
-// What the validation said of this one, and which is the best of its history.
+// Returns the metric of this checkpoint's validation, and which checkpoint is the best of its job.
 absl::StatusOr<std::string> Best(const std::string& chosen, const v1::Manifest& manifest,
                                  std::string* refused) {
   std::string text;
@@ -63,10 +63,10 @@ absl::StatusOr<std::string> Best(const std::string& chosen, const v1::Manifest& 
     return text + fmt::format("best:       this one ({})\n", BestText(manifest.best()));
   }
   const std::string directory = fs::path(chosen).parent_path().string();
-  // Deleted since a better one came, or not copied along.
+  // It was deleted when a better one came, or was not copied along.
   std::error_code unknown;
   if (!fs::exists(fs::path(directory) / manifest.best().checkpoint(), unknown) && !unknown) {
-    return text + fmt::format("best:       {} ({}), which is not there any more\n",
+    return text + fmt::format("best:       {} ({}), which no longer exists\n",
                               manifest.best().checkpoint(), BestText(manifest.best()));
   }
   COHORT_ASSIGN_OR_RETURN(const auto best,
@@ -88,7 +88,7 @@ std::string Tensors(const CheckpointReader& reader) {
   return text;
 }
 
-// Where the workers' readers go on (visitation independent).
+// The positions at which the workers' readers continue (visitation independent).
 std::string Readers(const v1::Manifest& manifest) {
   if (manifest.chief().readers().empty()) return "";
   std::string text = "readers (batches that each worker has had):\n";
@@ -137,7 +137,7 @@ absl::StatusOr<std::string> FindCheckpoint(const std::string& path, std::string*
     return WithExitCode(InvalidArgument("\"\" names no checkpoint"), ExitCode::kUsage);
   }
   std::error_code ignored;
-  // Without a working directory only what is relative to it is not there.
+  // Without a working directory no relative path can be found.
   fs::path clean = fs::absolute(path, ignored).lexically_normal();
   if (clean.empty()) return NotFound("{} is not there: nor is the working directory", path);
   if (!clean.has_filename()) clean = clean.parent_path();  // a slash at the end

@@ -204,7 +204,7 @@ class EndTest(unittest.TestCase):
             for _ in range(2):
                 c.process.send_signal(signal.SIGTERM)
                 c.until(lambda: "ending all tasks" in c.text())
-            c.until(lambda: "killing what is left" in c.text())
+            c.until(lambda: "killing the tasks that still run" in c.text())
             # Nothing happens any more, from half of the grace on too.
             time.sleep(0.6)
             # A launcher that spins gets ten times this even on a busy machine.

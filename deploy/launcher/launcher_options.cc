@@ -10,8 +10,9 @@ void AddLocal(FlagSet* flags, LocalOptions* o) {
   flags->Add("ps", &o->ps, "parameter servers");
   flags->Add("workers", &o->workers, "workers");
   flags->Add("evaluator", &o->evaluator, "an evaluator too, which evaluates every checkpoint");
-  flags->Add("restart", &o->restart, "bring a task back that died");
-  flags->Add("fresh", &o->fresh, "start anew, whatever checkpoints there are");
+  flags->Add("restart", &o->restart, "restart a task that died");
+  flags->Add("fresh", &o->fresh,
+             "delete the checkpoints of former runs and start from the beginning");
   flags->Add("transport", &o->transport,
              "how workers reach the ps: unix (sockets and shared memory) or tcp, as between hosts");
   flags->Add("checkpoint_dir", &o->checkpoint_dir, "default: checkpoints/ in the run's directory");

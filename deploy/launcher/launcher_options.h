@@ -11,7 +11,7 @@ namespace cohort {
 
 class FlagSet;
 
-// What the commands of `cohort` are told, but for `run` (RunFlags).
+// The flags of all commands of `cohort` except `run`, which has RunFlags.
 struct LauncherOptions {
   LocalOptions local;
   CheckOptions check;

@@ -83,16 +83,16 @@ class LauncherTest(unittest.TestCase):
         c.until(lambda: c.lives("worker-0") and c.lives("ps-0") and c.lives("chief-0"))
         worker, ps = (c.lives(task)[0]["pid"] for task in ("worker-0", "ps-0"))
         os.kill(worker, signal.SIGSTOP)
-        c.until(lambda: "worker:0 is stopped and does nothing: `kill -CONT %d` lets it go on\n" % worker
+        c.until(lambda: "worker:0 is stopped and does nothing: `kill -CONT %d` lets it continue\n" % worker
                 in c.text())
         os.kill(worker, signal.SIGCONT)
-        c.until(lambda: "worker:0 goes on\n" in c.text())
+        c.until(lambda: "worker:0 continues\n" in c.text())
         os.kill(ps, signal.SIGSTOP)
         c.until(lambda: "ps:0 is stopped" in c.text())
         c.process.send_signal(signal.SIGTERM)
         self.assertEqual(c.wait(), 143)
         self.assertTrue(os.path.exists(c.dir + "/ps-0.term"))  # it was let go on, to end
-        self.assertNotIn("ps:0 goes on", c.text())
+        self.assertNotIn("ps:0 continues", c.text())
 
     def test_of_tasks_that_end_together_the_chief_counts_first(self):
         c = Launcher(self, ps="until('go')\nsys.exit(78)", chief="until('go')")
@@ -143,7 +143,7 @@ class LauncherTest(unittest.TestCase):
             c = Launcher(self, before=lambda tasks: make(tasks + "/ps-0.log"))
             self.assertEqual(c.wait(), 73, c.text())
             self.assertRegex(c.text(), r"ps:0: its log cannot be written: \S*/run/tasks/ps-0\.log is " +
-                             kind + r", not a regular file\. Remove what stands there, or give another")
+                             kind + r", not a regular file\. Remove it, or give another")
             self.assertEqual(c.lives("chief-0"), [])
         c = Launcher(self, before=lambda tasks: os.mkfifo(tasks + "/../launcher.lock"))
         self.assertEqual(c.wait(), 73, c.text())

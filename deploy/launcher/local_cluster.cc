@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-absl::Status CannotMake(const std::string& path, std::string_view why) {
+absl::Status CannotCreate(const std::string& path, std::string_view why) {
   return WithExitCode(FailedPrecondition("the directory {} cannot be made: {}", path, why),
                       ExitCode::kCantCreate);
 }
@@ -30,12 +30,12 @@ absl::Status CannotMake(const std::string& path, std::string_view why) {
 absl::StatusOr<std::string> MakeTemporary() {
   std::error_code error;
   std::string path = (fs::temp_directory_path(error) / "cohort-run.XXXXXX").string();
-  if (error) return CannotMake("of this run in $TMPDIR", error.message());
-  if (mkdtemp(path.data()) == nullptr) return CannotMake(path, std::strerror(errno));
+  if (error) return CannotCreate("of this run in $TMPDIR", error.message());
+  if (mkdtemp(path.data()) == nullptr) return CannotCreate(path, std::strerror(errno));
   return path;
 }
 
-// Whether `selector` of a --task_flag ("worker", "worker:1") means this task.
+// Returns whether `selector` of a --task_flag ("worker", "worker:1") names this task.
 bool Selects(std::string_view selector, Task task) {
   return selector == RoleName(task.role) || selector == task.ToString();
 }
@@ -58,13 +58,13 @@ absl::Status CheckProgram(const std::string& path) {
 }
 
 absl::Status AddTaskFlags(const LocalOptions& options, const std::vector<Task>& tasks,
-                          std::vector<ChildSpec>* specs) {
+                          std::vector<TaskCommand>* commands) {
   for (const std::string& flag : options.task_flags) {
     const size_t equals = flag.find('=');
     bool used = false;
     for (size_t i = 0; equals != std::string::npos && i < tasks.size(); ++i) {
       if (!Selects(std::string_view(flag).substr(0, equals), tasks[i])) continue;
-      (*specs)[i].argv.push_back(flag.substr(equals + 1));
+      (*commands)[i].argv.push_back(flag.substr(equals + 1));
       used = true;
     }
     if (!used) {
@@ -79,8 +79,8 @@ absl::Status AddTaskFlags(const LocalOptions& options, const std::vector<Task>& 
   return absl::OkStatus();
 }
 
-std::vector<std::string> FlagsOf(Task task, const LocalOptions& options,
-                                 const RunDirectories& directories) {
+std::vector<std::string> TaskFlags(Task task, const LocalOptions& options,
+                                   const RunDirectories& directories) {
   std::vector<std::string> flags;
   if (task.role == Role::kPs && options.transport == "tcp") {
     flags.push_back("--unix_socket_dir=none");
@@ -95,8 +95,8 @@ std::vector<std::string> FlagsOf(Task task, const LocalOptions& options,
   return flags;
 }
 
-void Say(std::string_view line) {
-  // A progress line of the chief may stand open on the terminal.
+void PrintLine(std::string_view line) {
+  // Erases an unfinished progress line of the chief on the terminal.
   const std::string text =
       fmt::format("{}cohort: {}\n", isatty(STDERR_FILENO) ? "\r\x1b[K" : "", Printable(line));
   std::fwrite(text.data(), 1, text.size(), stderr);
@@ -119,18 +119,18 @@ absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options) {
   made.logs = options.log_dir.empty() ? run + "/logs" : absolute(options.log_dir);
   made.checkpoints =
       options.checkpoint_dir.empty() ? run + "/checkpoints" : absolute(options.checkpoint_dir);
-  if (error) return CannotMake(run, error.message());
+  if (error) return CannotCreate(run, error.message());
   for (const std::string& path : {made.tasks, made.logs, made.checkpoints}) {
     fs::create_directories(path, error);
-    if (error) return CannotMake(path, error.message());
+    if (error) return CannotCreate(path, error.message());
   }
   COHORT_ASSIGN_OR_RETURN(made.lock, RunLock::Take(run));
   return made;
 }
 
-absl::StatusOr<std::vector<ChildSpec>> MakeTasks(const LocalOptions& options,
-                                                 const RunDirectories& directories,
-                                                 const std::vector<int>& ports) {
+absl::StatusOr<std::vector<TaskCommand>> MakeTaskCommands(const LocalOptions& options,
+                                                          const RunDirectories& directories,
+                                                          const std::vector<int>& ports) {
   ClusterSpec cluster;
   size_t next_port = 0;
   for (int i = 0; i < options.ps; ++i)
@@ -144,27 +144,31 @@ absl::StatusOr<std::vector<ChildSpec>> MakeTasks(const LocalOptions& options,
   const std::string bin = options.bin_dir.empty() ? OwnDirectory() : options.bin_dir;
   const auto since = ProcessStart().time_since_epoch();
   const std::string launched = fmt::format("{}", std::chrono::nanoseconds(since).count());
-  std::vector<ChildSpec> specs;
+  std::vector<TaskCommand> commands;
   for (const Task task : tasks) {
-    ChildSpec spec;
-    spec.task = task.ToString();
-    spec.argv = FlagsOf(task, options, directories);
-    spec.argv.insert(spec.argv.begin(), fmt::format("{}/cohort-{}", bin, RoleName(task.role)));
-    spec.environment = {{"TF_CONFIG", MakeTfConfig(cluster, task)}};
-    if (task.role == Role::kChief) spec.environment.emplace_back("COHORT_LAUNCHED_NS", launched);
-    spec.log_file = fmt::format("{}/{}-{}.log", directories.tasks, RoleName(task.role), task.index);
-    spec.show_stdout = task.role == Role::kChief;
+    TaskCommand command;
+    command.task = task.ToString();
+    command.argv = TaskFlags(task, options, directories);
+    command.argv.insert(command.argv.begin(),
+                        fmt::format("{}/cohort-{}", bin, RoleName(task.role)));
+    command.environment = {{"TF_CONFIG", MakeTfConfig(cluster, task)}};
+    if (task.role == Role::kChief) command.environment.emplace_back("COHORT_LAUNCHED_NS", launched);
+    command.log_file =
+        fmt::format("{}/{}-{}.log", directories.tasks, RoleName(task.role), task.index);
+    command.show_stdout = task.role == Role::kChief;
     if (task.role == Role::kChief) {
       // A restarted chief must keep what this run has trained.
-      if (options.fresh) spec.first_start = {"--fresh"};
+      if (options.fresh) command.first_start = {"--fresh"};
       // The chief before it may have died when the job was done.
-      spec.later_starts = {"--finished_ok"};
+      command.later_starts = {"--finished_ok"};
     }
-    specs.push_back(std::move(spec));
+    commands.push_back(std::move(command));
   }
-  COHORT_RETURN_IF_ERROR(AddTaskFlags(options, tasks, &specs));
-  for (const ChildSpec& spec : specs) COHORT_RETURN_IF_ERROR(CheckProgram(spec.argv[0]));
-  return specs;
+  COHORT_RETURN_IF_ERROR(AddTaskFlags(options, tasks, &commands));
+  for (const TaskCommand& command : commands) {
+    COHORT_RETURN_IF_ERROR(CheckProgram(command.argv[0]));
+  }
+  return commands;
 }
 
 std::string OwnDirectory() {
@@ -173,38 +177,39 @@ std::string OwnDirectory() {
 }
 
 int RunLocal(const LocalOptions& options) {
-  const auto prepare = [&]() -> absl::StatusOr<std::pair<RunDirectories, std::vector<ChildSpec>>> {
+  const auto prepare =
+      [&]() -> absl::StatusOr<std::pair<RunDirectories, std::vector<TaskCommand>>> {
     COHORT_RETURN_IF_ERROR(CheckFlags(options));
     if (access(options.job.c_str(), R_OK) != 0) {
       return NotFound("the job file {} cannot be read: {}", options.job, std::strerror(errno));
     }
     COHORT_ASSIGN_OR_RETURN(const auto ports, ChooseFreePorts(options.ps + options.workers));
     COHORT_ASSIGN_OR_RETURN(RunDirectories directories, MakeRunDirectories(options));
-    auto tasks = MakeTasks(options, directories, ports);
-    if (!tasks.ok()) {
+    auto commands = MakeTaskCommands(options, directories, ports);
+    if (!commands.ok()) {
       std::error_code ignored;
-      // A directory that was made for this run alone holds nothing yet.
+      // A directory that was created for this run alone is still empty.
       const bool own = options.run_dir.empty() && options.log_dir.empty();
       if (own) fs::remove_all(fs::path(directories.tasks).parent_path(), ignored);
-      return tasks.status();
+      return commands.status();
     }
-    return std::make_pair(std::move(directories), *std::move(tasks));
+    return std::make_pair(std::move(directories), *std::move(commands));
   };
   auto prepared = prepare();
   if (!prepared.ok()) return ExitWith("cohort", prepared.status());
   const RunDirectories directories = std::move(prepared->first);
-  Say(fmt::format("{} ps, {} workers{}; logs of the tasks: {}", options.ps, options.workers,
-                  options.evaluator ? ", an evaluator" : "", directories.tasks));
+  PrintLine(fmt::format("{} ps, {} workers{}; logs of the tasks: {}", options.ps, options.workers,
+                        options.evaluator ? ", an evaluator" : "", directories.tasks));
   SupervisorOptions supervision;
   supervision.restart = options.restart;
   supervision.grace = FromSeconds(options.grace_s);
-  supervision.say = Say;
+  supervision.print = PrintLine;
   auto supervisor = Supervisor::Create(std::move(supervision), std::move(prepared->second));
   if (!supervisor.ok()) return ExitWith("cohort", supervisor.status());
   const int exit_code = (*supervisor)->Run();
   if (exit_code == 0) {
-    Say(fmt::format("done; checkpoints: {}, metrics: {}", directories.checkpoints,
-                    directories.logs));
+    PrintLine(fmt::format("done; checkpoints: {}, metrics: {}", directories.checkpoints,
+                          directories.logs));
   }
   return exit_code;
 }

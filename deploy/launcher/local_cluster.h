@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "deploy/launcher/child.h"
 #include "deploy/launcher/run_lock.h"
+#include "deploy/launcher/task_process.h"
 
 namespace cohort {
 
-// What `cohort local` is told.
+// The flags of `cohort local`.
 struct LocalOptions {
   int ps = 1;
   int workers = 1;
@@ -29,7 +29,7 @@ struct LocalOptions {
   std::string job;  // path
 };
 
-// The directories of a run, once they are there.
+// The directories of a run. They exist.
 struct RunDirectories {
   std::string tasks;  // <task>.log
   std::string checkpoints;
@@ -37,19 +37,20 @@ struct RunDirectories {
   std::unique_ptr<RunLock> lock;
 };
 
-// Makes what is not there. Errors: exit 73, also where another launcher runs there.
+// Creates the directories that do not exist, and locks the run's directory. Errors: exit 73, also if
+// another launcher runs there.
 absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options);
 
-// One spec per task, the chief last: each with its TF_CONFIG. Errors: InvalidArgument (exit 64) for
-// a wrong --task_flag; NotFound (exit 71) where a daemon's binary is not in bin_dir.
-absl::StatusOr<std::vector<ChildSpec>> MakeTasks(const LocalOptions& options,
-                                                 const RunDirectories& directories,
-                                                 const std::vector<int>& ports);
+// Returns one command per task, the chief last, each with its TF_CONFIG. Errors: InvalidArgument
+// (exit 64) for a wrong --task_flag; NotFound (exit 71) if a daemon's binary is not in bin_dir.
+absl::StatusOr<std::vector<TaskCommand>> MakeTaskCommands(const LocalOptions& options,
+                                                          const RunDirectories& directories,
+                                                          const std::vector<int>& ports);
 
-// The directory of this program.
+// Returns the directory of this program.
 std::string OwnDirectory();
 
-// The whole of `cohort local`. Returns the exit code.
+// Runs `cohort local` and returns the exit code.
 int RunLocal(const LocalOptions& options);
 
 }  // namespace cohort

@@ -12,13 +12,13 @@
 namespace cohort {
 namespace {
 
-// Who has the lock that was refused: "process 4711", or less where the kernel does not tell (the
-// other is in another container), or it has let go meanwhile.
-std::string HolderOf(int fd) {
+// Names the holder of a lock that was refused: "process 4711". The kernel does not tell the process
+// if it is in another container or has released the lock meanwhile.
+std::string DescribeHolder(int fd) {
   struct flock held = {};
   held.l_type = F_WRLCK;
-  const bool told = ::fcntl(fd, F_GETLK, &held) == 0 && held.l_type != F_UNLCK && held.l_pid > 0;
-  return told ? fmt::format("process {}", held.l_pid) : "another process";
+  const bool known = ::fcntl(fd, F_GETLK, &held) == 0 && held.l_type != F_UNLCK && held.l_pid > 0;
+  return known ? fmt::format("process {}", held.l_pid) : "another process";
 }
 
 }  // namespace
@@ -28,15 +28,15 @@ absl::StatusOr<std::unique_ptr<RunLock>> RunLock::Take(const std::string& direct
   if (!fd.ok()) {
     const absl::string_view why = fd.status().message();
     return WithExitCode(
-        FailedPrecondition("the run's directory cannot be locked: {}. Remove what stands there, or "
-                           "give another --run_dir",
+        FailedPrecondition("the run's directory cannot be locked: {}. Remove it, or give another "
+                           "--run_dir",
                            std::string_view(why.data(), why.size())),
         ExitCode::kCantCreate);
   }
   struct flock wanted = {};
   wanted.l_type = F_WRLCK;
   if (::fcntl(fd->get(), F_SETLK, &wanted) != 0 && (errno == EACCES || errno == EAGAIN)) {
-    const std::string holder = HolderOf(fd->get());
+    const std::string holder = DescribeHolder(fd->get());
     return WithExitCode(
         AlreadyExists("the run's directory {} belongs to another `cohort local`, {}: end that one, "
                       "or give another --run_dir",

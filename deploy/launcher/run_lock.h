@@ -11,14 +11,14 @@
 
 namespace cohort {
 
-// A run's directory is one launcher's while it runs: two would write to the same logs. The file
-// launcher.lock in it, empty and never removed, is locked with fcntl(2): the kernel tells who has
-// it, and gives it back when that process ends, however it ends. A child that a launcher forks does
-// not have it. Where the file system knows no locks, nothing is guarded.
+// A run's directory belongs to one launcher while it runs: two would write to the same logs. The
+// file launcher.lock in it, empty and never removed, is locked with fcntl(2). The kernel tells who
+// holds the lock, and releases it when that process ends. A child of the launcher does not hold it.
+// If the file system has no locks, nothing is guarded.
 class RunLock {
  public:
-  // `directory` is there. Errors: AlreadyExists (exit 73) that names the other launcher's process;
-  // FailedPrecondition (exit 73) where the file cannot be opened, or is no regular file.
+  // `directory` exists. Errors: AlreadyExists (exit 73) that names the other launcher's process;
+  // FailedPrecondition (exit 73) if the file cannot be opened, or is not a regular file.
   static absl::StatusOr<std::unique_ptr<RunLock>> Take(const std::string& directory);
 
  private:

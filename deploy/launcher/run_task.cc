@@ -14,11 +14,11 @@
 namespace cohort {
 namespace {
 
-constexpr unsigned Of(Role role) { return 1u << static_cast<int>(role); }
-constexpr unsigned kChief = Of(Role::kChief);
-constexpr unsigned kWorker = Of(Role::kWorker);
-constexpr unsigned kPs = Of(Role::kPs);
-constexpr unsigned kEvaluator = Of(Role::kEvaluator);
+constexpr unsigned Bit(Role role) { return 1u << static_cast<int>(role); }
+constexpr unsigned kChief = Bit(Role::kChief);
+constexpr unsigned kWorker = Bit(Role::kWorker);
+constexpr unsigned kPs = Bit(Role::kPs);
+constexpr unsigned kEvaluator = Bit(Role::kEvaluator);
 constexpr unsigned kAll = kChief | kWorker | kPs | kEvaluator;
 
 struct ForwardedFlag {
@@ -29,31 +29,33 @@ struct ForwardedFlag {
 };
 
 constexpr ForwardedFlag kForwarded[] = {
-    {"bind", false, kAll, "HOST:PORT to listen on, where it is not the address in TF_CONFIG"},
-    {"threads", false, kAll, "threads that work; by default this task's share of the cores"},
+    {"bind", false, kAll, "HOST:PORT to listen on; default: the address in TF_CONFIG"},
+    {"threads", false, kAll, "threads that work; default: this task's share of the cores"},
     {"admin_port", false, kAll, "port of health and metrics, on loopback"},
     {"allow_insecure", true, kAll, "serve and dial plaintext beyond loopback"},
     {"log_file", false, kAll, "file that gets the log too"},
     {"log_level", false, kAll, "debug, info, warning or error"},
-    {"crash_point", false, kAll, "for tests: NAME[:NTH], where the process kills itself"},
+    {"crash_point", false, kAll,
+     "for tests: NAME[:NTH], the place at which the process kills itself"},
     {"unix_socket_dir", false, kAll,
      "ps: directory where tasks of one host meet over unix sockets; ps, worker: none: TCP only"},
     {"checkpoint_dir", false, kChief | kEvaluator, "chief, evaluator: directory of checkpoints"},
     {"log_dir", false, kChief | kEvaluator, "chief, evaluator: directory of metrics"},
-    {"fresh", true, kChief, "chief: start anew, whatever checkpoints there are"},
+    {"fresh", true, kChief,
+     "chief: delete the checkpoints of former runs and start from the beginning"},
     {"takeover", true, kChief, "chief: take the cluster from another chief"},
-    {"finished_ok", true, kChief, "chief: a job that is finished already is no error"},
+    {"finished_ok", true, kChief, "chief: exit with 0 if the job is finished already"},
     {"task_timeout_s", false, kChief, "chief: seconds to wait for a task"},
     {"apply_log", false, kPs, "ps: file that gets every applied update"},
     {"chief_timeout_s", false, kPs | kWorker,
-     "ps, worker: seconds for which a lost chief keeps others away"},
+     "ps, worker: seconds without a sign of the chief before another may take over"},
     {"chief_wait_s", false, kPs | kWorker, "ps, worker: seconds without a chief, then end"},
     {"data_dir", false, kWorker, "worker: where relative paths of datasets start"},
     {"ps_timeout_s", false, kWorker, "worker: seconds to wait for a ps"},
     {"drain_timeout_s", false, kPs | kWorker,
-     "ps, worker: seconds for what is in hand after SIGTERM"},
+     "ps, worker: seconds to finish current work after SIGTERM"},
     {"once", true, kEvaluator, "evaluator: the newest checkpoint, then end"},
-    {"max_evaluations", false, kEvaluator, "evaluator: end after so many"},
+    {"max_evaluations", false, kEvaluator, "evaluator: end after this many evaluations"},
     {"latest_only", true, kEvaluator, "evaluator: skip all but the newest checkpoint"},
     {"poll_s", false, kEvaluator, "evaluator: seconds between looks at the directory"},
     {"wait_s", false, kEvaluator, "evaluator: seconds without a new checkpoint, then end"},
@@ -99,7 +101,7 @@ absl::StatusOr<std::vector<std::string>> RunFlags::DaemonArguments(
   auto on = values_->switches.begin();
   for (const ForwardedFlag& flag : kForwarded) {
     const std::string value = flag.is_switch ? (*on++ ? "true" : "false") : *text++;
-    if ((flag.roles & Of(role)) == 0 || !flags_->Given(flag.name)) continue;
+    if ((flag.roles & Bit(role)) == 0 || !flags_->Given(flag.name)) continue;
     argv.push_back(fmt::format("--{}={}", flag.name, value));
   }
   if (role == Role::kChief) argv.push_back(values_->job);

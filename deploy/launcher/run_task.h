@@ -18,9 +18,9 @@ class RunFlags {
   explicit RunFlags(FlagSet* flags);
   ~RunFlags();
 
-  // The command line of the daemon for the task that TF_CONFIG names; argv[0] lies in `bin_dir`.
-  // Without a task it is the chief's where a job is given. Errors: exit 78 for TF_CONFIG, 64 where
-  // the chief lacks its job.
+  // Returns the command line of the daemon for the task that TF_CONFIG names; argv[0] lies in
+  // `bin_dir`. If TF_CONFIG names no task and a job is given, the task is the chief. Errors: exit 78
+  // for TF_CONFIG, 64 if the chief has no job.
   absl::StatusOr<std::vector<std::string>> DaemonArguments(const char* tf_config,
                                                            const std::string& bin_dir) const;
 
@@ -30,7 +30,7 @@ class RunFlags {
   std::unique_ptr<Values> values_;
 };
 
-// Replaces this process by argv[0]. Returns only where that fails: the exit code, after saying why.
+// Replaces this process by argv[0]. Returns only if that fails: the exit code, after printing why.
 int Exec(const std::vector<std::string>& argv);
 
 }  // namespace cohort

@@ -3,8 +3,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
-#include <sys/statvfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,13 +18,10 @@ namespace cohort {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
-constexpr char kChiefTask[] = "chief:0";
-constexpr Duration kFirstPause = milliseconds(200);
-constexpr Duration kLongestPause = seconds(5);
-constexpr Duration kYoung = seconds(2);  // a task that dies before is restarted ever more slowly
+constexpr milliseconds kMaxPoll{60'000};
 
+// Returns whether another try would end the same way.
 bool IsFinal(int exit_code, bool chief) {
   switch (static_cast<ExitCode>(exit_code)) {
     case ExitCode::kUsage:
@@ -44,24 +39,17 @@ bool IsFinal(int exit_code, bool chief) {
   }
 }
 
-bool IsServer(std::string_view task) { return task.starts_with("ps:"); }
-
-bool EndsByItself(std::string_view task) { return task.starts_with("evaluator:"); }
-
-bool NeedsServers(std::string_view task) { return !IsServer(task) && !EndsByItself(task); }
-
-bool IsOnFullDisk(const std::string& path) {
-  struct statvfs info = {};
-  return statvfs(path.c_str(), &info) == 0 && info.f_bavail == 0;
-}
+bool IsAnyTask(const SupervisedTask&) { return true; }
+bool IsEvaluator(const SupervisedTask& task) { return task.is_evaluator(); }
+bool NeedsServers(const SupervisedTask& task) { return !task.is_server() && !task.is_evaluator(); }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(SupervisorOptions options,
-                                                               std::vector<ChildSpec> specs) {
+                                                               std::vector<TaskCommand> commands) {
+  ResetSigchld();
   sigset_t set;
   sigemptyset(&set);
-  ResetSigchld();
   for (const int signal : {SIGTERM, SIGCHLD}) sigaddset(&set, signal);
   for (const int signal : {SIGINT, SIGHUP}) {
     if (!IsIgnored(signal)) sigaddset(&set, signal);
@@ -69,51 +57,33 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(SupervisorOptions
   sigprocmask(SIG_BLOCK, &set, nullptr);
   UniqueFd fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd.ok()) return ResourceExhausted("no signalfd: {}", std::strerror(errno));
-  return std::unique_ptr<Supervisor>(
-      new Supervisor(std::move(options), std::move(specs), std::move(fd)));
-}
-
-Supervisor::Supervisor(SupervisorOptions options, std::vector<ChildSpec> specs, UniqueFd signal_fd)
-    : options_(std::move(options)), signal_fd_(std::move(signal_fd)) {
-  for (ChildSpec& spec : specs) tasks_.push_back({.spec = std::move(spec)});
-}
-
-Supervisor::~Supervisor() {
-  SignalAll(SIGKILL);
-  for (const Task& task : tasks_) {
-    if (task.child != nullptr) waitpid(task.child->pid(), nullptr, 0);
+  std::unique_ptr<Supervisor> supervisor(new Supervisor(std::move(options), std::move(fd)));
+  for (TaskCommand& command : commands) {
+    supervisor->tasks_.emplace_back(std::move(command), supervisor->options_.report_stopped,
+                                    supervisor->options_.print);
   }
+  return supervisor;
 }
+
+Supervisor::~Supervisor() { KillAll(); }
 
 int Supervisor::Run() {
-  for (Task& task : tasks_) {
+  for (SupervisedTask& task : tasks_) {
     if (!exit_code_.has_value()) Start(&task);
   }
-  while (AnyAlive()) {
+  while (AnyAlive(IsAnyTask)) {
     WaitForEvent();
-    ReapChildren();
+    ReapProcesses();
     OnTimers();
   }
   return exit_code_.value_or(0);
 }
 
-void Supervisor::Start(Task* task) {
-  task->restart_at.reset();
-  task->stands_still = false;
-  task->still_at.reset();
-  ChildSpec spec = task->spec;
-  const auto& more = task->started ? spec.later_starts : spec.first_start;
-  spec.argv.insert(spec.argv.end(), more.begin(), more.end());
-  task->started = true;
-  auto child = Child::Start(spec, clock_.Now());
-  if (child.ok()) {
-    task->child = *std::move(child);
-    return;
-  }
-  const absl::string_view message = child.status().message();
-  options_.say(
-      fmt::format("{}: {}", task->spec.task, std::string_view(message.data(), message.size())));
-  Stop(static_cast<int>(ExitCodeOf(child.status())));
+void Supervisor::Start(SupervisedTask* task) {
+  const absl::Status started = task->Start(clock_.Now());
+  if (started.ok()) return;
+  options_.print(fmt::format("{}: {}", task->name(), std::string(started.message())));
+  Stop(static_cast<int>(ExitCodeOf(started)));
 }
 
 void Supervisor::WaitForEvent() {
@@ -121,8 +91,8 @@ void Supervisor::WaitForEvent() {
   const TimePoint next = NextTimer();
   int timeout_ms = -1;
   if (next != TimePoint::max()) {
-    const auto left = std::chrono::ceil<milliseconds>(next - now).count();
-    timeout_ms = static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
+    const auto left = std::chrono::ceil<milliseconds>(next - now);
+    timeout_ms = static_cast<int>(std::clamp(left, milliseconds(0), kMaxPoll).count());
   }
   pollfd fd = {signal_fd_.get(), POLLIN, 0};
   poll(&fd, 1, timeout_ms);
@@ -134,132 +104,105 @@ void Supervisor::WaitForEvent() {
 
 void Supervisor::OnSignal(int signal) {
   if (phase_ == Phase::kStopping) {
-    options_.say("killing what is left");
+    options_.print("killing the tasks that still run");
     phase_deadline_ = clock_.Now();
     return;
   }
-  options_.say(fmt::format("{}: ending all tasks", strsignal(signal)));
-  if (phase_ == Phase::kFinishing && IsAlive(EndsByItself)) exit_code_ = ExitCodeOfSignal(signal);
+  options_.print(fmt::format("{}: ending all tasks", strsignal(signal)));
+  if (phase_ == Phase::kFinishing && AnyAlive(IsEvaluator)) exit_code_ = ExitCodeOfSignal(signal);
   Stop(ExitCodeOfSignal(signal));
 }
 
-void Supervisor::ReapChildren() {
-  std::vector<std::pair<Task*, int>> ended;
-  int wait_status = 0;
-  constexpr int kHow = WNOHANG | WUNTRACED | WCONTINUED;
-  for (pid_t pid = 0; (pid = waitpid(-1, &wait_status, kHow)) > 0;) {
-    for (Task& task : tasks_) {
-      if (task.child == nullptr || task.child->pid() != pid) continue;
-      if (WIFSTOPPED(wait_status) || WIFCONTINUED(wait_status)) {
-        OnStill(&task, WIFSTOPPED(wait_status));
-      } else {
-        ended.emplace_back(&task, wait_status);
-      }
-    }
+void Supervisor::ReapProcesses() {
+  std::vector<std::pair<SupervisedTask*, Exit>> ended;
+  for (SupervisedTask& task : tasks_) {
+    if (auto exit = task.Poll(clock_.Now())) ended.emplace_back(&task, *std::move(exit));
   }
-  // The chief first: what ended with it has ended because of it.
+  // The chief first: the tasks that ended with it ended because of it.
   std::stable_partition(ended.begin(), ended.end(),
-                        [](const auto& end) { return end.first->spec.task == kChiefTask; });
-  for (const auto& [task, status] : ended) OnExit(task, status);
+                        [](const auto& end) { return end.first->is_chief(); });
+  for (const auto& [task, exit] : ended) OnExit(task, exit);
 }
 
-void Supervisor::OnStill(Task* task, bool stands_still) {
-  const bool said = task->stands_still && !task->still_at.has_value();
-  if (said && !stands_still && !task->terminated)
-    options_.say(fmt::format("{} goes on", task->spec.task));
-  // It stopped as it was ended; again, it may be, before it was seen to go on.
-  if (stands_still && task->terminated) task->child->Signal(SIGCONT);
-  if (stands_still == task->stands_still) return;
-  task->stands_still = stands_still;
-  task->still_at.reset();
-  if (stands_still && !task->terminated) task->still_at = clock_.Now() + options_.stopped;
+void Supervisor::OnExit(SupervisedTask* task, const Exit& exit) {
+  if (task->is_chief() && exit.code == 0 && ended_for_lost_task_) exit_code_ = 0;
+  if (phase_ == Phase::kStopping || phase_ == Phase::kKilling) return;
+  const bool died = !exit.report.empty();
+  if (died) options_.print(exit.report);
+  if (phase_ == Phase::kRunning) return OnExitWhileRunning(task, exit);
+  if (!died || !task->is_evaluator()) return;
+  if (IsFinal(exit.code, /*chief=*/false)) {
+    exit_code_ = exit.code;
+  } else if (options_.restart) {
+    task->ScheduleRestart(exit.ran, clock_.Now());
+  }
 }
 
-void Supervisor::OnExit(Task* task, int wait_status) {
-  const Duration lived = clock_.Now() - task->child->started();
-  const int code = ExitCodeOfWait(wait_status);
-  const bool chief = task->spec.task == kChiefTask;
-  const bool expected =
-      phase_ == Phase::kStopping || phase_ == Phase::kKilling || task->terminated || code == 0;
-  if (!expected) options_.say(LastWords(*task, wait_status));
-  task->child.reset();
-  task->still_at.reset();
-  if (chief && code == 0 && ended_for_lost_task_) exit_code_ = 0;
-  if (phase_ == Phase::kFinishing && EndsByItself(task->spec.task) && !expected &&
-      !IsFinal(code, chief) && options_.restart) {
-    return ScheduleRestart(task, lived);
-  }
-  if (phase_ == Phase::kFinishing && EndsByItself(task->spec.task) && !expected &&
-      IsFinal(code, chief)) {
-    exit_code_ = code;
-  }
-  if (phase_ != Phase::kRunning) return;
-  if (chief && code == 0) return EnterFinishing();
-  if (IsFinal(code, chief) || (chief && !options_.restart)) return Stop(code);
-  if (code == 0) return;
-  if (options_.restart) return ScheduleRestart(task, lived);
-  if (!ChiefNeeds(task->spec.task)) return;
-  options_.say(
-      fmt::format("the job cannot continue without {}: ending all tasks (--restart restarts "
-                  "a task that dies)",
-                  task->spec.task));
+void Supervisor::OnExitWhileRunning(SupervisedTask* task, const Exit& exit) {
+  const bool chief = task->is_chief();
+  if (chief && exit.code == 0) return EnterFinishing();
+  if (IsFinal(exit.code, chief) || (chief && !options_.restart)) return Stop(exit.code);
+  if (exit.code == 0) return;
+  if (options_.restart) return task->ScheduleRestart(exit.ran, clock_.Now());
+  if (!ChiefNeeds(*task)) return;
+  options_.print(
+      fmt::format("the job cannot continue without {}: ending all tasks (--restart restarts a task "
+                  "that dies)",
+                  task->name()));
   ended_for_lost_task_ = true;
   Stop(static_cast<int>(ExitCode::kUnavailable));
 }
 
-bool Supervisor::ChiefNeeds(std::string_view dead) const {
-  if (IsServer(dead)) return true;
-  return dead.starts_with("worker:") &&
-         std::none_of(tasks_.begin(), tasks_.end(), [](const Task& task) {
-           return task.child != nullptr && task.spec.task.starts_with("worker:");
+bool Supervisor::ChiefNeeds(const SupervisedTask& dead) const {
+  if (dead.is_server()) return true;
+  return dead.is_worker() && std::none_of(tasks_.begin(), tasks_.end(), [](const auto& task) {
+           return task.is_worker() && task.running();
          });
-}
-
-std::string Supervisor::LastWords(const Task& task, int wait_status) const {
-  const Duration lived = clock_.Now() - task.child->started();
-  const std::string lines = task.child->LastLines(options_.last_lines);
-  const std::string what = fmt::format("{} {} after {:.1f} s", task.spec.task,
-                                       DescribeExit(wait_status), ToSeconds(lived));
-  if (lines.empty()) {
-    return fmt::format("{}; it wrote nothing to {}{}", what, task.spec.log_file,
-                       IsOnFullDisk(task.spec.log_file) ? ", whose file system is full" : "");
-  }
-  return fmt::format("{}; the last lines of {}:\n{}", what, task.spec.log_file,
-                     lines.substr(0, lines.size() - 1));
-}
-
-void Supervisor::ScheduleRestart(Task* task, Duration lived) {
-  const bool young = lived < kYoung && task->pause > Duration::zero();
-  task->pause = young ? std::min(task->pause * 2, kLongestPause) : kFirstPause;
-  task->restart_at = clock_.Now() + task->pause;
-  options_.say(
-      fmt::format("{} is started again in {:.1f} s", task->spec.task, ToSeconds(task->pause)));
 }
 
 void Supervisor::OnTimers() {
   const TimePoint now = clock_.Now();
-  for (Task& task : tasks_) OnTaskTimers(&task, now);
-  if (phase_ == Phase::kFinishing && now >= last_call_ends_.value_or(now)) EndWhatIsLeft();
+  for (SupervisedTask& task : tasks_) {
+    task.ReportIfStopped(now);
+    if (task.restart_due(now)) Start(&task);
+  }
+  if (phase_ == Phase::kFinishing && now >= last_call_ends_.value_or(now)) EndRemainingTasks();
   EndServers();
-  if (!phase_deadline_.has_value() || now < *phase_deadline_) return;
+  if (phase_deadline_.has_value() && now >= *phase_deadline_) OnPhaseDeadline();
+}
+
+void Supervisor::OnPhaseDeadline() {
   if (phase_ == Phase::kFinishing) {
-    options_.say("the job is done, and not all tasks have ended: ending them");
+    options_.print("the job is done, and not all tasks have ended: ending them");
     Stop(0);
   } else if (phase_ == Phase::kStopping) {
     phase_ = Phase::kKilling;
     phase_deadline_.reset();
     servers_end_.reset();
-    SignalAll(SIGKILL);
+    KillAll();
   }
 }
 
-void Supervisor::OnTaskTimers(Task* task, TimePoint now) {
-  if (task->still_at.has_value() && *task->still_at <= now) {
-    task->still_at.reset();
-    options_.say(fmt::format("{} is stopped and does nothing: `kill -CONT {}` lets it go on",
-                             task->spec.task, task->child->pid()));
+void Supervisor::EnterFinishing() {
+  exit_code_ = 0;
+  phase_ = Phase::kFinishing;
+  phase_deadline_ = clock_.Now() + options_.finish;
+  last_call_ends_ = clock_.Now() + options_.last_call;
+  CancelRestarts(/*evaluators=*/false);
+}
+
+void Supervisor::EndRemainingTasks() {
+  last_call_ends_.reset();
+  if (servers_end_.has_value()) return;
+  std::vector<std::string> names;
+  for (const SupervisedTask& task : tasks_) {
+    if (task.running() && !task.ending() && !task.is_evaluator()) names.push_back(task.name());
   }
-  if (task->restart_at.has_value() && *task->restart_at <= now) Start(task);
+  if (!names.empty()) {
+    options_.print(fmt::format("the job is done: ending {}", fmt::join(names, ", ")));
+  }
+  if (!AnyAlive(IsEvaluator)) return Stop(0);
+  if (!names.empty()) EndInOrder(/*evaluators=*/false);
 }
 
 void Supervisor::Stop(int exit_code) {
@@ -268,13 +211,13 @@ void Supervisor::Stop(int exit_code) {
   phase_ = Phase::kStopping;
   phase_deadline_ = clock_.Now() + options_.grace;
   last_call_ends_.reset();
-  ForgetRestarts(/*evaluators=*/true);
+  CancelRestarts(/*evaluators=*/true);
   EndInOrder(/*evaluators=*/true);
 }
 
 void Supervisor::EndInOrder(bool evaluators) {
-  for (Task& task : tasks_) {
-    if (EndsByItself(task.spec.task) ? evaluators : !IsServer(task.spec.task)) Terminate(&task);
+  for (SupervisedTask& task : tasks_) {
+    if (task.is_evaluator() ? evaluators : !task.is_server()) task.Terminate();
   }
   servers_end_ = clock_.Now() + options_.grace / 2;
   EndServers();
@@ -282,73 +225,35 @@ void Supervisor::EndInOrder(bool evaluators) {
 
 void Supervisor::EndServers() {
   if (!servers_end_.has_value()) return;
-  if (clock_.Now() < *servers_end_ && IsAlive(NeedsServers)) return;
+  if (clock_.Now() < *servers_end_ && AnyAlive(NeedsServers)) return;
   servers_end_.reset();
-  for (Task& task : tasks_) {
-    if (IsServer(task.spec.task)) Terminate(&task);
+  for (SupervisedTask& task : tasks_) {
+    if (task.is_server()) task.Terminate();
   }
 }
 
-void Supervisor::EndWhatIsLeft() {
-  last_call_ends_.reset();
-  if (servers_end_.has_value()) return;
-  std::string names;
-  for (const Task& task : tasks_) {
-    if (task.child == nullptr || task.terminated || EndsByItself(task.spec.task)) continue;
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", task.spec.task);
-  }
-  if (!names.empty()) options_.say(fmt::format("the job is done: ending {}", names));
-  if (!IsAlive(EndsByItself)) return Stop(0);
-  if (!names.empty()) EndInOrder(/*evaluators=*/false);
+void Supervisor::KillAll() {
+  for (SupervisedTask& task : tasks_) task.Kill();
 }
 
-void Supervisor::EnterFinishing() {
-  exit_code_ = 0;
-  phase_ = Phase::kFinishing;
-  phase_deadline_ = clock_.Now() + options_.finish;
-  last_call_ends_ = clock_.Now() + options_.last_call;
-  ForgetRestarts(/*evaluators=*/false);
-}
-
-void Supervisor::ForgetRestarts(bool evaluators) {
-  for (Task& task : tasks_) {
-    if (evaluators || !EndsByItself(task.spec.task)) task.restart_at.reset();
+void Supervisor::CancelRestarts(bool evaluators) {
+  for (SupervisedTask& task : tasks_) {
+    if (evaluators || !task.is_evaluator()) task.CancelRestart();
   }
 }
 
-void Supervisor::SignalAll(int signal) {
-  for (const Task& task : tasks_) {
-    if (task.child != nullptr) task.child->Signal(signal);
-  }
-}
-
-void Supervisor::Terminate(Task* task) {
-  task->terminated = true;
-  if (task->child == nullptr) return;
-  task->child->Signal(SIGTERM);
-  if (task->stands_still) task->child->Signal(SIGCONT);
-}
-
-bool Supervisor::IsAlive(bool (*which)(std::string_view task)) const {
-  return std::any_of(tasks_.begin(), tasks_.end(), [&](const Task& task) {
-    return (task.child != nullptr || task.restart_at.has_value()) && which(task.spec.task);
-  });
-}
-
-bool Supervisor::AnyAlive() const {
-  return std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) {
-    return task.child != nullptr || task.restart_at.has_value();
-  });
+template <typename Predicate>
+bool Supervisor::AnyAlive(Predicate which) const {
+  return std::any_of(tasks_.begin(), tasks_.end(),
+                     [&](const SupervisedTask& task) { return task.alive() && which(task); });
 }
 
 TimePoint Supervisor::NextTimer() const {
-  TimePoint next = phase_deadline_.value_or(TimePoint::max());
-  next = std::min({next, last_call_ends_.value_or(next), servers_end_.value_or(next)});
-  for (const Task& task : tasks_) {
-    for (const auto& timer : {task.restart_at, task.still_at}) {
-      next = std::min(next, timer.value_or(next));
-    }
+  TimePoint next = TimePoint::max();
+  for (const auto& timer : {phase_deadline_, last_call_ends_, servers_end_}) {
+    next = std::min(next, timer.value_or(next));
   }
+  for (const SupervisedTask& task : tasks_) next = std::min(next, task.NextTimer());
   return next;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/base/unique_fd.h"
+#include "common/os/child_process.h"
 #include "tests/cluster/mini_cluster.h"
 
 namespace cohort {
@@ -24,20 +25,18 @@ class ProcessCluster : public MiniCluster {
 
   // Sends a signal to a running task.
   absl::Status Signal(TaskRole role, int index, int signal);
-  pid_t pid(TaskRole role, int index) const { return processes_.at({role, index}).pid; }
+  pid_t pid(TaskRole role, int index) const { return processes_.at({role, index}).child->pid(); }
 
  private:
   struct Process {
-    pid_t pid = -1;
-    UniqueFd pid_fd;  // readable when it has ended
-    bool running = false;
-    int exit_code = 0;
+    std::unique_ptr<ChildProcess> child;  // the last one that was started; null: none
+    UniqueFd pid_fd;                      // readable when it has ended
   };
 
   ProcessCluster(MiniClusterOptions options, std::string binary_dir);
   int EndFd(TaskRole role, int index) override;
   int ExitCode(TaskRole role, int index) override;
-  void Reap(Process* process, bool block);
+  static bool IsAlive(const Process& process);
 
   std::string binary_dir_;
   std::map<Key, Process> processes_;

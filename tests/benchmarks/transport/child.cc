@@ -2,33 +2,28 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/status.h"
+#include "common/base/unique_fd.h"
+#include "common/os/child_process.h"
 #include "tests/benchmarks/transport/peer.h"
 
 namespace cohort::bench {
 
 Child::Child(const std::vector<std::string>& arguments)
     : name_(fmt::format("{}", fmt::join(arguments, " "))) {
-  std::vector<char*> argv = {const_cast<char*>("transport_bench")};
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
   int in[2], out[2];
   if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) Die("no pipe");
-  pid_ = fork();
-  if (pid_ == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(in[0], STDIN_FILENO);
-    dup2(out[1], STDOUT_FILENO);
-    execv("/proc/self/exe", argv.data());
-    _exit(127);
-  }
-  close(in[0]);
-  close(out[1]);
+  const UniqueFd its_in(in[0]);
+  const UniqueFd its_out(out[1]);
+  ChildProcessOptions options{
+      .argv = {"/proc/self/exe"}, .stdin_fd = its_in.get(), .stdout_fd = its_out.get()};
+  options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
+  auto process = ChildProcess::Start(options);
+  if (!process.ok()) Die(process.status().ToString());
+  process_ = *std::move(process);
   in_ = fdopen(in[1], "w");
   out_ = fdopen(out[0], "r");
 }
@@ -36,8 +31,6 @@ Child::Child(const std::vector<std::string>& arguments)
 Child::~Child() {
   fclose(in_);
   fclose(out_);
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
 }
 
 void Child::Say(const std::string& line) {
@@ -56,7 +49,7 @@ std::string Child::Hear() {
 double Child::CpuSeconds() const {
   clockid_t clock;
   timespec now = {};
-  if (clock_getcpuclockid(pid_, &clock) != 0 || clock_gettime(clock, &now) != 0) {
+  if (clock_getcpuclockid(process_->pid(), &clock) != 0 || clock_gettime(clock, &now) != 0) {
     Die("a process is gone: " + name_);
   }
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);

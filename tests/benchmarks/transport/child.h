@@ -1,11 +1,12 @@
 #ifndef COHORT_TESTS_BENCHMARKS_TRANSPORT_CHILD_H_
 #define COHORT_TESTS_BENCHMARKS_TRANSPORT_CHILD_H_
 
-#include <sys/types.h>
-
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "common/os/child_process.h"
 
 namespace cohort::bench {
 
@@ -26,10 +27,10 @@ class Child {
   double CpuSeconds() const;
 
  private:
-  pid_t pid_ = 0;
   FILE* in_ = nullptr;   // what it reads
   FILE* out_ = nullptr;  // what it says
   const std::string name_;
+  std::unique_ptr<ChildProcess> process_;
 };
 
 }  // namespace cohort::bench
