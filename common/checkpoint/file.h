@@ -34,6 +34,8 @@ class DurableFile {
   absl::Status Sync();
   // Drops what lies behind `bytes`.
   absl::Status Truncate(uint64_t bytes);
+  // Gives it another name, and replaces what has that name. The caller syncs the directory.
+  absl::Status RenameTo(const std::string& path);
   // Closes; an error that the system reports only now is not lost.
   absl::Status Close();
 
@@ -43,7 +45,7 @@ class DurableFile {
  private:
   DurableFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
-  const std::string path_;
+  std::string path_;
   UniqueFd fd_;
   uint64_t bytes_ = 0;
 };
