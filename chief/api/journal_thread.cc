@@ -193,7 +193,7 @@ void JournalThread::Write(const std::vector<v1::JournalRecord>& records) {
   const auto own = journal();
   if (own == nullptr) return;
   COHORT_CRASH_POINT("chief.journal.writing");
-  std::vector<v1::JournalRecord> first;  // the first segment's: its base, if there is one, before all
+  std::vector<v1::JournalRecord> first;  // if the first segment starts with a base
   if (const auto base = begun_ ? std::nullopt : state_.Base(); base.has_value()) {
     first.push_back(*base);
     first.insert(first.end(), records.begin(), records.end());
@@ -243,7 +243,7 @@ absl::Status JournalThread::StartSegment(Journal* own) {
   COHORT_RETURN_IF_ERROR(state_error_);
   const std::optional<v1::JournalRecord> base = state_.Base();
   if (!base.has_value()) {
-    return Unavailable("the manifest of the last rollback is missing; a later checkpoint replaces it");
+    return Unavailable("the last rollback's manifest is missing; a later checkpoint replaces it");
   }
   return own->StartSegment({&*base, 1});
 }

@@ -29,9 +29,9 @@ struct JournalContents {
 absl::StatusOr<JournalContents> ReadJournalOf(const std::string& checkpoint_dir,
                                               const std::string& directory);
 
-// The chief's journal on disk, on a thread of its own: records that come while others are being made
-// durable share the next fsync. Starts a new segment behind each committed checkpoint, and when
-// kSegmentBytes have been appended. Callbacks come on that thread.
+// The chief's journal on disk, on a thread of its own: records that come while others are being
+// made durable share the next fsync. Starts a new segment behind each committed checkpoint, and
+// when kSegmentBytes have been appended. Callbacks come on that thread.
 class JournalThread {
  public:
   static constexpr uint64_t kSegmentBytes = 16'000'000;
@@ -40,8 +40,8 @@ class JournalThread {
     std::function<void(absl::StatusOr<uint64_t>)> on_generation;
     std::function<void(absl::StatusOr<Recovered>)> on_recovered;
     std::function<void(uint64_t record)> on_durable;
-    // The disk refuses records. The thread tries again until it succeeds, unless `broken`. Called at
-    // once, then twice a minute.
+    // The disk refuses records. The thread tries again until it succeeds, unless `broken`. Called
+    // at once, then twice a minute.
     std::function<void(const absl::Status& status, bool broken)> on_error;
     // A new segment was due and could not be started; the old one is still in use. Called at most
     // twice a minute, and the thread tries again as often. May be empty.

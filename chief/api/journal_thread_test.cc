@@ -135,7 +135,7 @@ TEST_CASE("a journal that many megabytes are appended to stays bounded, and lose
   CHECK(next.recovered.steps == 900);
 }
 
-TEST_CASE("a segment follows each committed checkpoint, and a restart needs the newest file alone") {
+TEST_CASE("a segment follows each committed checkpoint, and a restart needs one file") {
   const testing::TestDirectory dir;
   const std::string journal = dir / "journal";
   uint64_t records = 0;

@@ -177,7 +177,8 @@ std::string TextOf(const absl::StatusOr<Recovered>& recovered) {
   if (!recovered.ok()) return recovered.status().ToString();
   const Recovered& r = *recovered;
   std::string text = fmt::format(
-      "timeline {} from '{}', next record {}, ids {} {} {}, attempt {}, place {}, epoch {}, cut {}, "
+      "timeline {} from '{}', next record {}, ids {} {} {}, attempt {}, place {}, epoch {}, cut "
+      "{}, "
       "layout {}, finished {}, steps {}, from manifest {};",
       r.timeline, r.began_from, r.next_record, r.reserved_end, r.watermark, r.rolled_back_end,
       r.min_attempt, r.next_place, r.epoch, r.next_cut, r.layout_hash, r.finished, r.steps,

@@ -148,8 +148,7 @@ bool TestWorld::Chores() {
     return true;
   }
   if (std::exchange(read_journal_, false)) {
-    core_->OnRecovered(
-        Recover(durable, [&](const std::string& path) { return ManifestOf(path); }));
+    core_->OnRecovered(Recover(durable, [&](const std::string& path) { return ManifestOf(path); }));
     return true;
   }
   if (manifest_.has_value() && !manifest_stuck) {

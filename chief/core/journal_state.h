@@ -51,10 +51,12 @@ class JournalState {
   absl::btree_map<uint64_t, UnfinishedClosure> open_;  // by id
   absl::btree_map<uint64_t, uint64_t> by_place_;       // place -> id, of open_
 
-  absl::Status missing_;         // not OK: the manifest of the last rollback is gone. Until then:
-  std::set<uint64_t> settled_;   // ids that were settled since the rollback,
-  uint64_t settled_below_ = 0;   // the watermark up to which all are,
-  uint64_t settle_record_ = 0;   // and the last record that says so
+  // Not OK while the manifest of the last rollback is missing. Meanwhile the rest is kept: the ids
+  // that were settled since, the watermark, and the last record that says so.
+  absl::Status missing_;
+  std::set<uint64_t> settled_;
+  uint64_t settled_below_ = 0;
+  uint64_t settle_record_ = 0;
 };
 
 }  // namespace cohort

@@ -124,9 +124,8 @@ TEST_CASE("an unreadable manifest is an error") {
   Records records;
   records.Start(1);
   records.RollBack(1, "unreadable");
-  JournalState state([](const std::string&) -> absl::StatusOr<v1::Manifest> {
-    return DataLoss("it is damaged");
-  });
+  JournalState state(
+      [](const std::string&) -> absl::StatusOr<v1::Manifest> { return DataLoss("it is damaged"); });
   REQUIRE(state.Apply(records.all[0]).ok());
   CHECK(absl::IsDataLoss(state.Apply(records.all[1])));
 }

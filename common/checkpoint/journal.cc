@@ -109,9 +109,8 @@ absl::Status CheckFiles(const std::string& directory, const std::vector<Segment>
   if (segments.empty()) return absl::OkStatus();
   const auto missing = [&](uint64_t generation) {
     return generation > segments.front().generation &&
-           std::none_of(segments.begin(), segments.end(), [&](const Segment& segment) {
-             return segment.generation == generation;
-           });
+           std::none_of(segments.begin(), segments.end(),
+                        [&](const Segment& segment) { return segment.generation == generation; });
   };
   if (held.record > 0 && missing(held.generation)) {
     return DataLoss("{} is missing: {} names its record {}",
@@ -214,8 +213,9 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::Create(const std::string& dire
   if (!taken.empty() && taken.back() == std::numeric_limits<uint64_t>::max()) {
     COHORT_ASSIGN_OR_RETURN(const auto claims, NumbersIn(directory, {kGenerationPrefix}));
     const bool claim = !claims.empty() && claims.back() == taken.back();
-    return DataLoss("{}/{}{}: no generation can follow it, and no chief can have taken it. Remove it",
-                    directory, claim ? kGenerationPrefix : kJournalPrefix, taken.back());
+    return DataLoss(
+        "{}/{}{}: no generation can follow it, and no chief can have taken it. Remove it",
+        directory, claim ? kGenerationPrefix : kJournalPrefix, taken.back());
   }
   const uint64_t generation = taken.empty() ? 1 : taken.back() + 1;
   const std::string claim = JoinPath(directory, fmt::format("{}{}", kGenerationPrefix, generation));
@@ -255,9 +255,7 @@ absl::StatusOr<std::string> Journal::Fingerprint(const std::string& directory) {
 }
 
 Journal::Journal(std::string directory, std::unique_ptr<DurableFile> file, uint64_t generation)
-    : directory_(std::move(directory)),
-      generation_(generation),
-      file_(std::move(file)) {}
+    : directory_(std::move(directory)), generation_(generation), file_(std::move(file)) {}
 
 Journal::~Journal() = default;
 

@@ -73,8 +73,8 @@ class Journal {
   // The highest generation that was taken in `directory`; 0: none.
   static absl::StatusOr<uint64_t> LastGeneration(const std::string& directory);
 
-  // The records that a restart needs, in order; empty if there are none. `held` must be known before
-  // the call. Errors: DataLoss that says what is damaged or missing, and what to do.
+  // The records that a restart needs, in order; empty if there are none. `held` must be known
+  // before the call. Errors: DataLoss that says what is damaged or missing, and what to do.
   static absl::StatusOr<std::vector<v1::JournalRecord>> ReadAll(const std::string& directory,
                                                                 const JournalPosition& held = {});
 
@@ -91,9 +91,9 @@ class Journal {
   absl::Status Append(const v1::JournalRecord& record);
   absl::Status AppendAll(std::span<const v1::JournalRecord> records);
 
-  // Replaces this generation's segment by a new one that starts with these records. If the first one
-  // is a base, deletes older generations. After an error the old segment is still there and in use,
-  // unless broken().
+  // Replaces this generation's segment by a new one that starts with these records. If the first
+  // one is a base, deletes older generations. After an error the old segment is still there and in
+  // use, unless broken().
   absl::Status StartSegment(std::span<const v1::JournalRecord> records);
 
   // Bytes behind the first record of the segment.

@@ -16,7 +16,7 @@
 namespace {
 std::atomic<int> fsync_error{0};  // 0: fsync works
 std::atomic<int> good_fsyncs{0};  // so many work before the error
-}
+}  // namespace
 
 // In the place of the library's.
 extern "C" int fsync(int fd) {

@@ -13,7 +13,9 @@ constexpr int64_t kRedialUs = 20'000;
 }  // namespace
 
 ChiefLife::ChiefLife(Cluster* cluster, Node* node)
-    : cluster_(cluster), node_(node), world_(cluster->world),
+    : cluster_(cluster),
+      node_(node),
+      world_(cluster->world),
       state_([cluster](const std::string& path) { return cluster->disk.Manifest(path); }) {
   CoreOptions options = cluster->plan.core;
   options.chief_incarnation = node->incarnation();

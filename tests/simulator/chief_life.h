@@ -94,7 +94,7 @@ class ChiefLife : public Life, public CoreEffects {
   std::optional<v1::JournalRecord> base_;   // of the segment that is being started
   bool journal_busy_ = false;
   bool journal_begun_ = false;  // this life's first segment is durable
-  uint64_t published_ = 0;  // the highest that was checked, of `published_timeline_`
+  uint64_t published_ = 0;      // the highest that was checked, of `published_timeline_`
   uint64_t published_timeline_ = 0;
 
   int train_ = -1;
