@@ -229,7 +229,7 @@ TEST_CASE("recovery from any base equals recovery from all records, whatever has
     run.Run(&seen);
     bases += CheckBases(run.world());
   }
-  CHECK(bases > 40 * 50);
+  CHECK(bases > 40 * 30);
 }
 
 TEST_CASE("random schedules of losses and deaths leave each place applied once") {

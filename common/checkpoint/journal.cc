@@ -159,16 +159,16 @@ absl::Status CheckBeginning(const std::string& path,
   return absl::OkStatus();
 }
 
-// Appends a segment's records to `all`.
-absl::Status Join(Segment segment, std::vector<v1::JournalRecord>* all) {
-  if (segment.records.empty()) return absl::OkStatus();
+// Moves a segment's records behind those in `all`.
+absl::Status Join(Segment* segment, std::vector<v1::JournalRecord>* all) {
+  if (segment->records.empty()) return absl::OkStatus();
   // What the former chief appended after this one had read its file.
-  const uint64_t first = segment.records.front().number();
+  const uint64_t first = segment->records.front().number();
   while (!all->empty() && all->back().number() >= first) all->pop_back();
-  for (v1::JournalRecord& record : segment.records) {
+  for (v1::JournalRecord& record : segment->records) {
     if (!all->empty() && record.number() != all->back().number() + 1) {
       return DataLoss("{}: has record {} where {} is due: a part of the journal is missing",
-                      segment.path, record.number(), all->back().number() + 1);
+                      segment->path, record.number(), all->back().number() + 1);
     }
     all->push_back(std::move(record));
   }
@@ -182,7 +182,7 @@ absl::StatusOr<std::vector<v1::JournalRecord>> ReadFiles(const std::string& dire
   std::vector<v1::JournalRecord> all;
   for (Segment& segment : segments) {
     COHORT_RETURN_IF_ERROR(CheckHeld(segment, held));
-    COHORT_RETURN_IF_ERROR(Join(std::move(segment), &all));
+    COHORT_RETURN_IF_ERROR(Join(&segment, &all));
   }
   if (!all.empty()) COHORT_RETURN_IF_ERROR(CheckBeginning(segments.front().path, all));
   return all;
