@@ -137,6 +137,7 @@ TEST_CASE("a journal that is emptied is refused at the next start, and the error
 TEST_CASE("a journal that lacks what a checkpoint names, or its newest file, is refused") {
   Cluster c(1, 1);
   c.Start();
+  const auto records = Journal::ReadAll(c.directory / "journal");
   REQUIRE(c.coordinator->Schedule({.step = c.step, .place = JobPlace{0, 50}}).ok());
   REQUIRE(c.coordinator->Join().ok());
   RequireOk(c.coordinator->Checkpoint());
@@ -145,17 +146,19 @@ TEST_CASE("a journal that lacks what a checkpoint names, or its newest file, is 
   std::string said;
   SECTION("cut between two records") {
     c.coordinator.reset();
-    const auto records = Journal::ReadAll(c.directory / "journal");
     std::string bytes;
     REQUIRE(AppendJournalFrame(records->front(), &bytes).ok());
     testing::WriteAllBytes(path, bytes);
     said = path + ": ends with record 1, but " + newest + "/manifest.json was written when record ";
   }
-  SECTION("the newest file is gone") {
+  SECTION("the newest file is gone, and an older one is back") {
+    c.coordinator.reset();
+    const std::string first = testing::ReadAllBytes(path);
     c.Start();
     c.coordinator.reset();
     const std::string second = c.directory / "journal/journal-2";
     std::filesystem::remove(second);
+    testing::WriteAllBytes(path, first);
     said = second + " is missing: " + (c.directory / "journal/generation-2");
   }
   const absl::Status refused = ClusterCoordinator::Start(c.options).status();

@@ -155,9 +155,10 @@ absl::Status ClusterCoordinator::Impl::Start() {
   COHORT_RETURN_IF_ERROR(CheckOptions());
   const auto token = TakeDirectory();
   COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(token.status()));
-  COHORT_ASSIGN_OR_RETURN(const auto records,
+  COHORT_ASSIGN_OR_RETURN(JournalContents journal,
                           ReadJournalOf(options_.checkpoint_dir, JournalDirectory()));
-  if (records.empty()) {
+  const bool continued = !journal.records.empty();
+  if (!continued) {
     COHORT_ASSIGN_OR_RETURN(const auto checkpoints, ListCheckpoints(options_.checkpoint_dir));
     // They were copied here, or all of the journal was moved away.
     if (!checkpoints.empty()) {
@@ -166,12 +167,12 @@ absl::Status ClusterCoordinator::Impl::Start() {
     }
   }
   journal_ = std::make_unique<JournalThread>(options_.checkpoint_dir, JournalDirectory(),
-                                             JournalCallbacks());
+                                             JournalCallbacks(), std::move(journal));
   disk_ = std::make_unique<SerialThread>("disk");
   retention_ = std::make_unique<SerialThread>("retention");
   {
     MutexLock lock(&mu_);
-    core_ = std::make_unique<CoordinatorCore>(MakeCoreOptions(*token, !records.empty()), this);
+    core_ = std::make_unique<CoordinatorCore>(MakeCoreOptions(*token, continued), this);
   }
   TaskLinks::Options links{.workers = Addresses(options_.cluster, Role::kWorker),
                            .ps = Addresses(options_.cluster, Role::kPs),
@@ -368,6 +369,9 @@ JournalThread::Callbacks ClusterCoordinator::Impl::JournalCallbacks() {
         core->OnJournalRefused(status);
       }
     });
+  };
+  callbacks.on_segment_error = [this](const absl::Status& status) {
+    log_->Failure(LogLevel::kWarning, "journal_segment_failed", status);
   };
   callbacks.check = [this] { return lock_->Check(); };
   callbacks.on_lost = [this](const absl::Status& status) { LoseDirectory(status); };

@@ -14,11 +14,11 @@
 namespace cohort {
 
 constexpr auto kTryEvery = std::chrono::milliseconds(500);  // on a disk that is full
-constexpr auto kTellEvery = std::chrono::seconds(30);
+constexpr auto kReportEvery = std::chrono::seconds(30);
 
 namespace {
 
-// What the newest checkpoint says that the journal has.
+// The record that the newest checkpoint names.
 absl::StatusOr<JournalPosition> HeldBy(const std::string& checkpoint_dir) {
   v1::Manifest manifest;
   COHORT_ASSIGN_OR_RETURN(const auto newest, NewestReadable(checkpoint_dir, &manifest));
@@ -29,17 +29,23 @@ absl::StatusOr<JournalPosition> HeldBy(const std::string& checkpoint_dir) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<v1::JournalRecord>> ReadJournalOf(const std::string& checkpoint_dir,
-                                                             const std::string& directory) {
-  // Before the records: a chief that lives still may add to both.
+absl::StatusOr<JournalContents> ReadJournalOf(const std::string& checkpoint_dir,
+                                              const std::string& directory) {
+  // Both before the records: a chief that is still alive may add to all three.
   COHORT_ASSIGN_OR_RETURN(const JournalPosition held, HeldBy(checkpoint_dir));
-  return Journal::ReadAll(directory, held);
+  JournalContents contents;
+  COHORT_ASSIGN_OR_RETURN(contents.fingerprint, Journal::Fingerprint(directory));
+  COHORT_ASSIGN_OR_RETURN(contents.records, Journal::ReadAll(directory, held));
+  return contents;
 }
 
-JournalThread::JournalThread(std::string checkpoint_dir, std::string directory, Callbacks callbacks)
+JournalThread::JournalThread(std::string checkpoint_dir, std::string directory, Callbacks callbacks,
+                             JournalContents contents)
     : checkpoint_dir_(std::move(checkpoint_dir)),
       directory_(std::move(directory)),
       callbacks_(std::move(callbacks)),
+      contents_(std::move(contents)),
+      state_([this](const std::string& path) { return ManifestOf(path); }),
       thread_([this] {
         Run();
         MutexLock lock(&mu_);
@@ -124,20 +130,21 @@ void JournalThread::Run() {
       callbacks_.on_generation(std::move(generation));
     }
     if (read) callbacks_.on_recovered(ReadAll());
-    if (!records.empty()) Write(&records);
+    if (!records.empty()) Write(records);
   }
 }
 
 absl::StatusOr<uint64_t> JournalThread::CreateJournal(uint64_t heard) {
-  // Tasks of this job, and its checkpoints, may know of generations that this directory does not
-  // (it is another one, or was emptied): this chief's must be above them. A journal whose files are
-  // all gone is told by this from one that lacks the file that a checkpoint names.
+  // Tasks and checkpoints may know of generations that this directory does not know (it is another
+  // one, or was emptied): this chief's generation must be above them. The claim of the highest one
+  // also distinguishes a journal whose files are all gone from one that lacks a single file.
   COHORT_RETURN_IF_ERROR(MakeDirectories(directory_));
   COHORT_ASSIGN_OR_RETURN(const uint64_t last, Journal::LastGeneration(directory_));
   COHORT_ASSIGN_OR_RETURN(const JournalPosition held, HeldBy(checkpoint_dir_));
   const uint64_t known = std::max(last, held.generation);
   if (TooFarAhead(heard, known)) {
-    return OutOfRange("{} has none above {}, and so many chiefs there were not", directory_, known);
+    return OutOfRange("generation {} is out of range; the newest in {} is {}", heard, directory_,
+                      known);
   }
   if (const uint64_t above = std::max(heard, known); above > last) {
     const std::string claim = JoinPath(directory_, fmt::format("generation-{}", above));
@@ -155,32 +162,55 @@ absl::StatusOr<uint64_t> JournalThread::CreateJournal(uint64_t heard) {
   return generation;
 }
 
-absl::StatusOr<Recovered> JournalThread::ReadAll() const {
-  COHORT_ASSIGN_OR_RETURN(const auto records, ReadJournalOf(checkpoint_dir_, directory_));
+absl::StatusOr<Recovered> JournalThread::ReadAll() {
+  COHORT_ASSIGN_OR_RETURN(const std::string fingerprint, Journal::Fingerprint(directory_));
+  if (fingerprint != contents_.fingerprint) {
+    COHORT_ASSIGN_OR_RETURN(contents_, ReadJournalOf(checkpoint_dir_, directory_));
+  }
+  const std::vector<v1::JournalRecord> records = std::exchange(contents_, {}).records;
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir_));
   if (!records.empty()) {
-    return Recover(records, &ReadManifest, entries.empty() ? "" : entries.back().manifest);
+    for (const v1::JournalRecord& record : records) COHORT_RETURN_IF_ERROR(state_.Apply(record));
+    COHORT_ASSIGN_OR_RETURN(Recovered recovered,
+                            state_.Recover(entries.empty() ? "" : entries.back().manifest));
+    recovered_ = true;
+    return recovered;
   }
+  recovered_ = true;
   if (entries.empty()) return Recovered();
   COHORT_ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(entries.back().manifest));
   return RecoverFromManifest(manifest);
 }
 
-void JournalThread::Write(std::vector<v1::JournalRecord>* records) {
+// A chief that runs cannot fail for a manifest that it cannot read: a later checkpoint replaces it.
+absl::StatusOr<v1::Manifest> JournalThread::ManifestOf(const std::string& path) const {
+  auto manifest = ReadManifest(path);
+  if (!manifest.ok() && recovered_) return NotFound("{}", std::string(manifest.status().message()));
+  return manifest;
+}
+
+void JournalThread::Write(const std::vector<v1::JournalRecord>& records) {
   const auto own = journal();
   if (own == nullptr) return;
   COHORT_CRASH_POINT("chief.journal.writing");
-  auto tell_at = std::chrono::steady_clock::now();
+  std::vector<v1::JournalRecord> first;  // if the first segment starts with a base
+  if (const auto base = begun_ ? std::nullopt : state_.Base(); base.has_value()) {
+    first.push_back(*base);
+    first.insert(first.end(), records.begin(), records.end());
+  }
+  auto report_at = std::chrono::steady_clock::now();
   do {
-    const absl::Status status = own->AppendAll(*records);
+    const absl::Status status = own->AppendAll(first.empty() ? records : first);
     if (status.ok()) {
-      callbacks_.on_durable(records->back().number());
+      begun_ = true;
+      callbacks_.on_durable(records.back().number());
+      Follow(records, own.get());
       return;
     }
     const bool broken = !absl::IsResourceExhausted(status);
     const auto now = std::chrono::steady_clock::now();
-    if (broken || now >= tell_at) {
-      tell_at = now + kTellEvery;
+    if (broken || now >= report_at) {
+      report_at = now + kReportEvery;
       callbacks_.on_error(status, broken);
     }
     if (broken) return;
@@ -190,6 +220,32 @@ void JournalThread::Write(std::vector<v1::JournalRecord>* records) {
     }
     if (ending_) return;
   } while (Check());
+}
+
+void JournalThread::Follow(const std::vector<v1::JournalRecord>& records, Journal* own) {
+  for (const v1::JournalRecord& record : records) {
+    if (state_error_.ok()) state_error_ = state_.Apply(record);
+    segment_due_ |= record.has_cut();
+  }
+  segment_due_ |= own->bytes_behind_base() >= kSegmentBytes;
+  const auto now = std::chrono::steady_clock::now();
+  if (!segment_due_ || now < next_segment_try_) return;
+  const absl::Status status = StartSegment(own);
+  if (status.ok()) {
+    segment_due_ = false;
+    return;
+  }
+  next_segment_try_ = now + kReportEvery;
+  if (callbacks_.on_segment_error) callbacks_.on_segment_error(status);
+}
+
+absl::Status JournalThread::StartSegment(Journal* own) {
+  COHORT_RETURN_IF_ERROR(state_error_);
+  const std::optional<v1::JournalRecord> base = state_.Base();
+  if (!base.has_value()) {
+    return Unavailable("the last rollback's manifest is missing; a later checkpoint replaces it");
+  }
+  return own->StartSegment({&*base, 1});
 }
 
 }  // namespace cohort

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "chief/core/journal_state.h"
 #include "chief/core/recovery.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
@@ -17,22 +18,34 @@
 
 namespace cohort {
 
-// The journal in `directory`, of the checkpoints in `checkpoint_dir`, checked against what the
-// newest of them says that it has. Errors: Journal::ReadAll's.
-absl::StatusOr<std::vector<v1::JournalRecord>> ReadJournalOf(const std::string& checkpoint_dir,
-                                                             const std::string& directory);
+// The journal's records, as they were read.
+struct JournalContents {
+  std::string fingerprint;  // of the files, before they were read: Journal::Fingerprint
+  std::vector<v1::JournalRecord> records;
+};
 
-// The chief's journal on disk, on a thread of its own: records that come while one is being made
-// durable share the next fsync. Callbacks come on that thread.
+// Reads the journal in `directory` of the checkpoints in `checkpoint_dir`, and checks that it has
+// the records that the newest of them names. Errors: Journal::ReadAll's.
+absl::StatusOr<JournalContents> ReadJournalOf(const std::string& checkpoint_dir,
+                                              const std::string& directory);
+
+// The chief's journal on disk, on a thread of its own: records that come while others are being
+// made durable share the next fsync. Starts a new segment behind each committed checkpoint, and
+// when kSegmentBytes have been appended. Callbacks come on that thread.
 class JournalThread {
  public:
+  static constexpr uint64_t kSegmentBytes = 16'000'000;
+
   struct Callbacks {
     std::function<void(absl::StatusOr<uint64_t>)> on_generation;
     std::function<void(absl::StatusOr<Recovered>)> on_recovered;
     std::function<void(uint64_t record)> on_durable;
-    // The disk refuses. It is tried again until it succeeds, unless `broken`; told at once, then
-    // twice a minute.
+    // The disk refuses records. The thread tries again until it succeeds, unless `broken`. Called
+    // at once, then twice a minute.
     std::function<void(const absl::Status& status, bool broken)> on_error;
+    // A new segment was due and could not be started; the old one is still in use. Called at most
+    // twice a minute, and the thread tries again as often. May be empty.
+    std::function<void(const absl::Status& status)> on_segment_error;
     // Called before each write: an error if the directory belongs to this chief no longer. May be
     // empty.
     std::function<absl::Status()> check;
@@ -40,8 +53,10 @@ class JournalThread {
     std::function<void(const absl::Status& status)> on_lost;
   };
 
-  // `directory` holds the journal of the checkpoints in `checkpoint_dir`.
-  JournalThread(std::string checkpoint_dir, std::string directory, Callbacks callbacks);
+  // `directory` holds the journal of the checkpoints in `checkpoint_dir`. `contents`: of that
+  // journal, if it was read before; Read then reads it again only if it has changed.
+  JournalThread(std::string checkpoint_dir, std::string directory, Callbacks callbacks,
+                JournalContents contents = {});
   // As EndUntil, without a deadline.
   ~JournalThread();
 
@@ -49,9 +64,9 @@ class JournalThread {
   // destructor still waits for it. From one thread at a time.
   [[nodiscard]] bool EndUntil(TimePoint deadline);
 
-  // Takes a generation above `heard` and the newest checkpoint's; on_generation.
+  // Takes a generation above `heard` and that of the newest checkpoint; on_generation follows.
   void TakeGeneration(uint64_t heard);
-  // on_recovered: what journal and newest checkpoint say.
+  // on_recovered follows, with the state that the journal and the newest checkpoint give.
   void Read();
   void Append(v1::JournalRecord record);
 
@@ -59,12 +74,16 @@ class JournalThread {
 
  private:
   void Run();
-  void Write(std::vector<v1::JournalRecord>* records);
-  // False from the first time on that the directory is not this chief's.
+  void Write(const std::vector<v1::JournalRecord>& records);
+  // Follows records that have become durable, and starts a new segment when one is due.
+  void Follow(const std::vector<v1::JournalRecord>& records, Journal* own);
+  absl::Status StartSegment(Journal* own);
+  // False once the directory does not belong to this chief any more.
   bool Check();
   std::shared_ptr<Journal> journal() const;
   absl::StatusOr<uint64_t> CreateJournal(uint64_t heard);
-  absl::StatusOr<Recovered> ReadAll() const;
+  absl::StatusOr<Recovered> ReadAll();
+  absl::StatusOr<v1::Manifest> ManifestOf(const std::string& path) const;
 
   const std::string checkpoint_dir_;
   const std::string directory_;
@@ -80,7 +99,17 @@ class JournalThread {
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<v1::JournalRecord> queue_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<Journal> journal_ ABSL_GUARDED_BY(mu_);
-  bool lost_ = false;  // of the thread
+
+  // Used by the thread alone.
+  JournalContents contents_;
+  JournalState state_;        // of the records that are durable
+  absl::Status state_error_;  // not OK: state_ lacks records, and gives no base any more
+  bool recovered_ = false;    // state_ has what was read
+  bool begun_ = false;        // this incarnation's first segment is durable
+  bool segment_due_ = false;  // a checkpoint was committed
+  TimePoint next_segment_try_;
+  bool lost_ = false;
+
   std::thread thread_;
 };
 

@@ -1,9 +1,11 @@
 // Random schedules of messages, deaths and cuts: whatever happens, each place ends up once in the
-// state of every server, and its figures are folded once; and workers read on where they were.
+// state of every server, and its figures are folded once; and workers read on where they were. And
+// a base of the journal stands for the records before it.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
 #include "chief/core/core_test_world.h"
+#include "chief/core/journal_state.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -21,6 +23,8 @@ class RandomRun {
   struct Seen {
     uint64_t lives = 0, rollbacks = 0, requeued = 0, cuts = 0, late = 0;
   };
+
+  const TestWorld& world() const { return world_; }
 
   void Run(Seen* seen) {
     for (int i = 0; i < 200'000 && !Done(); ++i) {
@@ -167,6 +171,66 @@ class RandomRun {
   bool rolling_ = false;
   size_t rollbacks_seen_ = 0;
 };
+
+// All of it, as text that can be compared.
+std::string TextOf(const absl::StatusOr<Recovered>& recovered) {
+  if (!recovered.ok()) return recovered.status().ToString();
+  const Recovered& r = *recovered;
+  std::string text = fmt::format(
+      "timeline {} from '{}', next record {}, ids {} {} {}, attempt {}, place {}, epoch {}, cut "
+      "{}, "
+      "layout {}, finished {}, steps {}, from manifest {};",
+      r.timeline, r.began_from, r.next_record, r.reserved_end, r.watermark, r.rolled_back_end,
+      r.min_attempt, r.next_place, r.epoch, r.next_cut, r.layout_hash, r.finished, r.steps,
+      r.from_manifest);
+  for (const UnfinishedClosure& c : r.unfinished) {
+    text += fmt::format(" {}@{}+{}", c.id, c.place, c.steps);
+  }
+  for (const auto& [name, m] : r.metrics) text += fmt::format(" {}={}/{}", name, m.total, m.count);
+  ReaderPositions::Protos readers;
+  r.readers.Fill(&readers);
+  for (const v1::ReaderPositions& reader : readers) text += " " + reader.ShortDebugString();
+  return text;
+}
+
+// Recovery from each base and the records behind it equals recovery from all records, whether the
+// journal ends at the end or in between. Returns how many bases there are.
+size_t CheckBases(const TestWorld& world) {
+  const ManifestReader read = [&](const std::string& path) { return world.ManifestOf(path); };
+  const std::vector<v1::JournalRecord>& all = world.durable;
+  const std::string expected = TextOf(Recover(all, read, world.newest));
+  JournalState whole(read);
+  size_t bases = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    REQUIRE(whole.Apply(all[i]).ok());
+    const auto base = whole.Base();
+    if (!base.has_value()) continue;
+    ++bases;
+    INFO("base of record " << all[i].number());
+    REQUIRE(base->number() == all[i].number());
+    std::vector<v1::JournalRecord> rest = {*base};
+    REQUIRE(TextOf(Recover(rest, read)) == TextOf(whole.Recover("")));
+    rest.insert(rest.end(), all.begin() + static_cast<int64_t>(i) + 1, all.end());
+    REQUIRE(TextOf(Recover(rest, read, world.newest)) == expected);
+    // A base that was made from a base is the same.
+    JournalState again(read);
+    REQUIRE(again.Apply(*base).ok());
+    REQUIRE(again.Base()->SerializeAsString() == base->SerializeAsString());
+  }
+  return bases;
+}
+
+TEST_CASE("recovery from any base equals recovery from all records, whatever has happened") {
+  size_t bases = 0;
+  for (uint64_t seed = 1001; seed <= 1040; ++seed) {
+    INFO("seed " << seed);
+    RandomRun run(seed);
+    RandomRun::Seen seen;
+    run.Run(&seen);
+    bases += CheckBases(run.world());
+  }
+  CHECK(bases > 40 * 30);
+}
 
 TEST_CASE("random schedules of losses and deaths leave each place applied once") {
   const char* const wanted = std::getenv("COHORT_SEED");

@@ -136,18 +136,19 @@ bool TestWorld::FlushJournal(size_t records) {
   return true;
 }
 
+absl::StatusOr<v1::Manifest> TestWorld::ManifestOf(const std::string& path) const {
+  const auto found = checkpoints.find(path);
+  if (found == checkpoints.end()) return NotFound("{}", path);
+  return found->second.manifest;
+}
+
 bool TestWorld::Chores() {
   if (std::exchange(take_generation_, false)) {
     core_->OnGeneration(++generation);
     return true;
   }
   if (std::exchange(read_journal_, false)) {
-    core_->OnRecovered(
-        Recover(durable, [&](const std::string& path) -> absl::StatusOr<v1::Manifest> {
-          const auto found = checkpoints.find(path);
-          if (found == checkpoints.end()) return NotFound("{}", path);
-          return found->second.manifest;
-        }));
+    core_->OnRecovered(Recover(durable, [&](const std::string& path) { return ManifestOf(path); }));
     return true;
   }
   if (manifest_.has_value() && !manifest_stuck) {

@@ -89,6 +89,8 @@ class TestWorld : public CoreEffects {
   // A new life of the chief: what was not durable is gone.
   void StartChief();
   void KillChief();
+  // Reads a committed checkpoint, as Recover does.
+  absl::StatusOr<v1::Manifest> ManifestOf(const std::string& path) const;
   // Journal and checkpoints: another directory, or --fresh.
   void EmptyDirectory();
   void Advance(int64_t us);

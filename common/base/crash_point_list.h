@@ -10,26 +10,29 @@ namespace cohort {
 // COHORT_CRASH_POINT("name"). A name that is missing here does not compile. tests/lint fails for a
 // name that is listed here and used nowhere.
 inline constexpr std::string_view kCrashPoints[] = {
-    "chief.closures.reserved",     // the journal holds a block of ids; none is used yet
-    "chief.cut.manifest_writing",  // the disk thread is about to commit it
-    "chief.cut.manifest_written",  // committed; no task has been told
-    "chief.cut.shards_written",    // all shard files exist, the manifest does not
-    "chief.cut.snapshotted",       // every ps has its snapshot; nothing is on disk
-    "chief.fresh.deleting",        // --fresh: before each deletion
-    "chief.journal.writing",       // only the journal thread has the records
-    "chief.result.folded",         // the metrics are folded in memory only
-    "chief.rollback.journaled",    // the new timeline is durable; no ps knows
-    "chief.settle.journaled",      // durable; the watermark is not published
-    "ps.push.applied",             // applied to a tablet; the answer is not sent
-    "ps.push.partial",             // one section is applied, the next one is not
-    "ps.push.received",            // not applied
-    "ps.restore.done",             // shards are read from a cut; they are not served yet
-    "ps.snapshot.taken",           // in memory
-    "ps.snapshot.writing",         // a shard file is incomplete
-    "ps.snapshot.written",         // a shard file is complete; the chief does not know
-    "worker.closure.received",     // accepted; nothing is pulled
-    "worker.push.sent",            // sent to some server; no answer has arrived
-    "worker.result.made",          // all pushes are acknowledged; the result is not sent
+    "chief.closures.reserved",        // the journal holds a block of ids; none is used yet
+    "chief.cut.manifest_writing",     // the disk thread is about to commit it
+    "chief.cut.manifest_written",     // committed; no task has been told
+    "chief.cut.shards_written",       // all shard files exist, the manifest does not
+    "chief.cut.snapshotted",          // every ps has its snapshot; nothing is on disk
+    "chief.fresh.deleting",           // --fresh: before each deletion
+    "chief.journal.segment_durable",  // a new segment is synced; the old one has its name
+    "chief.journal.segment_started",  // it has the name; older generations are not deleted
+    "chief.journal.segment_written",  // a new segment is written and not synced
+    "chief.journal.writing",          // only the journal thread has the records
+    "chief.result.folded",            // the metrics are folded in memory only
+    "chief.rollback.journaled",       // the new timeline is durable; no ps knows
+    "chief.settle.journaled",         // durable; the watermark is not published
+    "ps.push.applied",                // applied to a tablet; the answer is not sent
+    "ps.push.partial",                // one section is applied, the next one is not
+    "ps.push.received",               // not applied
+    "ps.restore.done",                // shards are read from a cut; they are not served yet
+    "ps.snapshot.taken",              // in memory
+    "ps.snapshot.writing",            // a shard file is incomplete
+    "ps.snapshot.written",            // a shard file is complete; the chief does not know
+    "worker.closure.received",        // accepted; nothing is pulled
+    "worker.push.sent",               // sent to some server; no answer has arrived
+    "worker.result.made",             // all pushes are acknowledged; the result is not sent
 };
 
 }  // namespace cohort

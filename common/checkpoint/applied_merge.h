@@ -31,31 +31,31 @@ struct RestoredTablet {
   uint64_t partially_applied = 0;
 };
 
-// Merges applied sets of the tablets that a new tablet's rows come from. The rule:
+// Merges the applied sets of the tablets that a new tablet's rows come from. The rule:
 //
-// 1. Watermark and closed ranges are statements about closures: the highest watermark (the chief's
-//    among them) and the union of the ranges. A closure that the chief counted as finished when it
-//    began the cut is closed: all tablets had acknowledged it. One that was pending then may have
-//    been settled while the servers took their snapshots, one after the other: a source that has
-//    heard of it has closed it, and one whose snapshot is older may lack its updates. Closed by
-//    one, it is closed here; what a source lacks of it is lost to that source's rows, and counted
-//    as in 4.
-// 2. What remains are single ids above the watermark: pushes of closures that were under way at the
-//    cut's deadline (the pending ones). In a drained cut there are none, and sources cannot differ
-//    but in how much of the watermark they have heard.
-// 3. With one source (the same layout, or a finer one) its ids are kept as they are: the retry of a
-//    pending closure completes exactly what is missing.
-// 4. With several sources, an id that all have is applied and one that none has is not. An id that
-//    only some have cannot be told per row by one set. Leaving it out would apply it twice to the
-//    rows that have it; so it counts as applied, at most once per row holds, and the rows that
-//    lacked it lose this one gradient, as with a cancelled closure. Counted in `partially_applied`:
-//    the caller reports it, or refuses where its mode allows no such thing. (A sync cut names a
-//    version, so its sets are equal; this is of async cuts with pending closures alone.)
+// 1. The watermark and the closed ranges describe closures. The result has the highest watermark
+//    (including the chief's) and the union of the ranges. If the chief counted a closure as
+//    finished when it began the cut, all tablets had acknowledged it, so it is closed. A closure
+//    that was pending then may have been settled while the servers took their snapshots, one after
+//    the other. A source that heard of it has closed it; an older snapshot may lack its updates. If
+//    one source has closed it, it is closed here. The updates that a source lacks are lost for that
+//    source's rows, and counted as in 4.
+// 2. Single ids above the watermark remain: pushes of closures that were under way at the cut's
+//    deadline (the pending ones). A drained cut has none, and its sources differ only in the
+//    watermark that they have heard.
+// 3. If there is one source (the same layout, or a finer one), its ids are kept as they are: the
+//    retry of a pending closure completes exactly what is missing.
+// 4. If there are several sources, an id that all have is applied, and an id that none has is not.
+//    One set cannot say per row that only some have an id. Without the id, the rows that have it
+//    would apply it twice. So it counts as applied: each row applies it at most once, and the rows
+//    that lacked it lose this gradient, as with a cancelled closure. `partially_applied` counts
+//    these ids; the caller reports them, or refuses them if its mode does not allow them. (A sync
+//    cut names a version, so its sets are equal. Only async cuts have pending closures.)
 RestoredTablet MergeApplied(std::span<const v1::AppliedSetProto* const> sources,
                             const v1::ChiefCut& chief);
 
-// The start of tablet `tablet` of `target`, from the cut's tablets that hold any of its rows.
-// Errors: DataLoss where the manifest contradicts itself.
+// The initial state of tablet `tablet` of `target`, from the cut's tablets that hold its rows.
+// Errors: DataLoss if the manifest contradicts itself.
 absl::StatusOr<RestoredTablet> RestoreTablet(const v1::Manifest& manifest, const v1::Layout& target,
                                              uint32_t tablet);
 

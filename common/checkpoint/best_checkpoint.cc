@@ -16,7 +16,7 @@ bool IsComparable(const BestRule& rule, const v1::Manifest& manifest) {
   return rule.comparable == nullptr || rule.comparable(manifest);
 }
 
-// Whether the checkpoint is there as a whole, is what its name says, and is comparable.
+// Checks that the checkpoint is complete, matches its name, and is comparable.
 absl::Status Check(const std::string& directory, const std::string& name, const BestRule& rule) {
   const auto id = CheckpointId::Parse(name);
   if (!id.has_value()) return DataLoss("\"{}\" is not the name of a checkpoint", name);
@@ -38,7 +38,8 @@ bool Counts(const std::string& directory, const std::string& name, const BestRul
   return status.ok();
 }
 
-// Those of the timeline of `last`, up to it, that say a value; the best first, the older of equals.
+// The validated checkpoints of the timeline of `last`, up to it; the best first, and of equal ones
+// the older first.
 absl::StatusOr<std::vector<v1::BestCheckpoint>> Candidates(const std::string& directory,
                                                            const v1::Manifest& last,
                                                            const BestRule& rule) {

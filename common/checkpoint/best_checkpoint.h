@@ -13,42 +13,42 @@
 
 namespace cohort {
 
-// Which figure of the validations makes a checkpoint the best, as Keras' ModelCheckpoint has it
+// Selects the validation metric that makes a checkpoint the best, as Keras' ModelCheckpoint does
 // (save_best_only, monitor, mode).
 struct BestRule {
   std::string metric;  // "val_loss"
   bool highest = false;
-  // Whether the figure of a checkpoint is of the same validation set: figures of two say nothing of
-  // each other. Null: all are.
+  // True if the checkpoint's metric was computed on the same validation set; metrics of two sets
+  // cannot be compared. Null: all can be compared.
   std::function<bool(const v1::Manifest&)> comparable;
 
-  // Whether `value` is better than that of `best`, so far; null: there is none. NaN never is, nor
-  // is one that equals it, nor the worst infinity.
+  // True if `value` is better than the value of `best`; null: there is no best one yet. NaN, an
+  // equal value and the worst infinity are never better.
   bool Better(double value, const v1::BestCheckpoint* best) const;
-  // Whether it was chosen by this rule.
+  // True if `best` was chosen by this rule.
   bool Chose(const v1::BestCheckpoint& best) const;
   std::string_view mode() const { return highest ? "max" : "min"; }
 };
 
-// The rule by which a manifest's `best` was chosen, of its validation set.
+// The rule by which a manifest's `best` was chosen, for its validation set.
 BestRule RuleOf(const v1::Manifest& manifest);
 
-// What makes the checkpoint of `manifest`, which has been validated, the best.
+// The entry that names the checkpoint of `manifest`, which has been validated, as the best.
 v1::BestCheckpoint AsBest(const v1::Manifest& manifest, const BestRule& rule);
 
-// The best checkpoint of the history that ends in `last`, one of those in `directory`: what `last`
-// names as such, where that is whole and comparable. Where it is not, the best of what is left:
-// comparable checkpoints that say what their validation was. Of these only those of the timeline of
-// `last` count: of older ones it is not known whether a rollback has left them. `refused` is told
-// of each that is not whole, and of the one that `last` names where it is not comparable. Nullopt
-// where there is none. Errors: those of listing the directory.
+// The best checkpoint of the history that ends in `last`, which is one of those in `directory`.
+// This is the one that `last` names, if it is complete and comparable. Otherwise it is the best of
+// the other comparable checkpoints that were validated. Only those of the timeline of `last` count,
+// because a rollback may have abandoned older ones. Calls `refused` for each checkpoint that is not
+// complete, and for the one that `last` names if it is not comparable. Nullopt if there is none.
+// Errors: those of listing the directory.
 absl::StatusOr<std::optional<v1::BestCheckpoint>> BestOf(const std::string& directory,
                                                          const v1::Manifest& last,
                                                          const BestRule& rule,
                                                          const RefusedCallback& refused);
 
-// The same for the newest whole checkpoint of `directory`, by the rule of its job. Nullopt, too,
-// where that names none.
+// The same for the newest complete checkpoint of `directory`, by the rule of its job. Also nullopt
+// if that checkpoint names none.
 absl::StatusOr<std::optional<v1::BestCheckpoint>> FindBest(const std::string& directory,
                                                            const RefusedCallback& refused);
 

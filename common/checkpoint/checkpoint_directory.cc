@@ -17,7 +17,7 @@ constexpr std::string_view kTokenPrefix = ".cohort-token-";
 
 bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
-// The directories that are named like checkpoints, oldest first, committed or not.
+// The directories with the name of a checkpoint, committed or not, oldest first.
 absl::StatusOr<std::vector<CheckpointEntry>> ListAll(const std::string& directory) {
   COHORT_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
   std::vector<CheckpointEntry> entries;
@@ -32,7 +32,7 @@ absl::StatusOr<std::vector<CheckpointEntry>> ListAll(const std::string& director
   return entries;
 }
 
-// Whether a committed checkpoint is what its name says and all of it is there.
+// Checks that a committed checkpoint matches its name and is complete.
 absl::Status Verify(const CheckpointEntry& entry) {
   COHORT_ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(entry.manifest));
   if (IdOf(manifest) != entry.id) {
@@ -88,7 +88,7 @@ absl::StatusOr<std::vector<std::string>> DeleteOldCheckpoints(const std::string&
     COHORT_ASSIGN_OR_RETURN(const auto newest, NewestValid(directory, nullptr));
     if (newest.has_value()) newest_valid = newest->id;
   }
-  // Without one that is known to be whole nothing may go: a damaged one is better than none.
+  // If none is known to be complete, nothing is deleted: a damaged checkpoint is better than none.
   if (!newest_valid.has_value()) return deleted;
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListAll(directory));
   uint32_t kept = 0;

@@ -14,67 +14,68 @@
 
 namespace cohort {
 
-// One committed checkpoint: a directory that has a manifest. Whether it is whole is another matter.
+// One committed checkpoint: a directory that has a manifest. Its files may still be damaged.
 struct CheckpointEntry {
   CheckpointId id;
   std::string directory;
   std::string manifest;  // path of manifest.json
 };
 
-// The committed checkpoints in `directory`, oldest first; empty where there is no such directory.
+// The committed checkpoints in `directory`, oldest first; empty if there is no such directory.
 absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(const std::string& directory);
 
-// Is told of each checkpoint that was refused, with its path and the reason.
+// Called for each checkpoint that was refused, with its path and the reason.
 using RefusedCallback = std::function<void(const std::string& manifest, const absl::Status& why)>;
 
-// The newest checkpoint that is whole: manifest and all files agree with their checksums. Newer
-// ones that are not are reported to `refused`. Nullopt where there is none.
+// The newest complete checkpoint: its manifest and all files agree with their checksums. Calls
+// `refused` for newer ones that are not complete. Nullopt if there is none.
 absl::StatusOr<std::optional<CheckpointEntry>> NewestValid(const std::string& directory,
                                                            const RefusedCallback& refused);
 
-// The newest checkpoint whose manifest can be read, with that in `*manifest`: what it says counts,
-// whether or not its files are whole, and they are not looked at. Newer ones whose manifest cannot
-// be read are passed over in silence; NewestValid tells of them. Nullopt where there is none.
+// The newest checkpoint whose manifest can be read; `*manifest` receives it. Its files are not
+// read. Skips newer ones whose manifest cannot be read; NewestValid reports them. Nullopt if there
+// is none.
 absl::StatusOr<std::optional<CheckpointEntry>> NewestReadable(const std::string& directory,
                                                               v1::Manifest* manifest);
 
-// The checkpoint that lies in this directory, whatever its name. Errors: DataLoss where it is not
-// whole; NotFound where there is no manifest.
+// The checkpoint in this directory, whatever its name is. Errors: DataLoss if it is not complete;
+// NotFound if there is no manifest.
 absl::StatusOr<CheckpointEntry> CheckpointAt(const std::string& checkpoint_dir);
 
-// Whether the directory is still the caller's to write to. May be empty: it is.
+// Returns an error if the directory does not belong to the caller any more. May be empty.
 using MayWrite = std::function<absl::Status()>;
 
 struct RetentionOptions {
   uint32_t max_to_keep = 5;  // 0: all
-  // The caller's word that this one is whole (it has just been committed): saves reading it again.
+  // A checkpoint that the caller knows to be complete (it has just been committed), so that it is
+  // not read again.
   std::optional<CheckpointId> known_valid;
-  // Kept too, beside the newest ones.
+  // Kept in addition to the newest ones.
   std::optional<CheckpointId> best;
-  // Asked before each is deleted: an error ends the deletion with it.
+  // Called before each deletion; an error ends all of it.
   MayWrite may_delete;
 };
 
-// Deletes committed checkpoints beyond the newest `max_to_keep`, never the newest valid one nor
-// `best`, and what cuts that were never committed left behind before it. Of each the manifest goes
-// first, durably, so that a crash half way leaves no checkpoint that looks whole. Returns the names
-// of what was deleted.
+// Deletes committed checkpoints beyond the newest `max_to_keep`, but never the newest valid one nor
+// `best`. Also deletes the remains of older cuts that were never committed. Deletes each manifest
+// first, durably, so that a crash leaves no checkpoint that looks complete. Returns the names of
+// the deleted checkpoints.
 absl::StatusOr<std::vector<std::string>> DeleteOldCheckpoints(const std::string& directory,
                                                               const RetentionOptions& options);
 
-// Deletes one checkpoint directory, committed or not, manifest first. One that is not there is no
-// error.
+// Deletes one checkpoint directory, committed or not, manifest first. OK if it does not exist.
 absl::Status DeleteCheckpoint(const std::string& checkpoint_dir);
 
-// The token: a file that the chief makes in the checkpoint directory at its start and that every
-// parameter server must see there, which proves that they share the directory. `nonce` differs from
-// start to start (the chief's incarnation). Makes the directory where there is none; tokens of
-// earlier starts are removed. `may_write` is asked before each of these steps: an error ends them
-// with it. Returns the token's name.
+// Creates the token: a file that the chief creates in the checkpoint directory when it starts.
+// Every parameter server must see it there, which proves that they share the directory. `nonce` is
+// the chief's incarnation, which differs from start to start. Creates the directory if needed, and
+// removes the tokens of earlier starts. Calls `may_write` before each of these steps; an error ends
+// them. Returns the token's name.
 absl::StatusOr<std::string> CreateDirectoryToken(const std::string& directory, uint64_t nonce,
                                                  const MayWrite& may_write = nullptr);
 
-// Errors: FailedPrecondition that says which directory this task does not share with the chief.
+// Errors: FailedPrecondition that names the directory if this task does not share it with the
+// chief.
 absl::Status CheckDirectoryToken(const std::string& directory, std::string_view token);
 
 }  // namespace cohort

@@ -127,7 +127,7 @@ absl::Status CheckpointReader::AddFile(const std::string& path) {
   return absl::OkStatus();
 }
 
-// Sorts the pieces of every tensor and checks that they are all of its rows, each once.
+// Sorts the pieces of every tensor and checks that they contain each of its rows exactly once.
 absl::Status CheckpointReader::Complete() {
   for (auto& [key, tensor] : tensors_) {
     std::erase_if(tensor.pieces,

@@ -29,7 +29,7 @@ struct StoredPiece {
   TensorInfo info;
 };
 
-// A variable or a slot of it, as a whole.
+// A whole variable, or one whole slot of it.
 struct LogicalTensor {
   std::string variable;
   std::string slot;  // "" = the variable's values
@@ -50,17 +50,16 @@ struct PlannedRead {
 absl::StatusOr<std::vector<PlannedRead>> PlanRows(const LogicalTensor& tensor, uint64_t row_begin,
                                                   uint64_t rows);
 
-// Reads a committed checkpoint by logical tensor and row range, whatever its layout was, so that it
-// restores onto any other. Thread-safe.
+// Reads a committed checkpoint by logical tensor and row range. So a checkpoint of any layout can
+// be restored onto any other. Thread-safe.
 class CheckpointReader {
  public:
   struct Options {
     bool verify_checksums = true;  // reads every file once
   };
 
-  // `path`: manifest.json or its directory. Errors: NotFound; DataLoss naming the file and what is
-  // wrong: a checksum, a variable of which rows are missing or stored twice, a slot of another
-  // shape.
+  // `path`: manifest.json or its directory. Errors: NotFound; DataLoss that names the file and the
+  // reason: a wrong checksum, rows that are missing or stored twice, a slot of another shape.
   static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(const std::string& path,
                                                                 const Options& options);
   ~CheckpointReader();
@@ -70,7 +69,7 @@ class CheckpointReader {
   const std::map<std::pair<std::string, std::string>, LogicalTensor>& tensors() const {
     return tensors_;
   }
-  // Null where the checkpoint has no such tensor.
+  // Null if the checkpoint has no such tensor.
   const LogicalTensor* Find(const std::string& variable, const std::string& slot) const;
   // The slots stored beside a variable, sorted.
   std::vector<std::string> Slots(const std::string& variable) const;

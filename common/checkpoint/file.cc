@@ -66,6 +66,14 @@ absl::Status DurableFile::Truncate(uint64_t bytes) {
   return absl::OkStatus();
 }
 
+absl::Status DurableFile::RenameTo(const std::string& path) {
+  if (::rename(path_.c_str(), path.c_str()) != 0) {
+    return ErrnoStatus("cannot rename a file to", path, errno);
+  }
+  path_ = path;
+  return absl::OkStatus();
+}
+
 absl::Status DurableFile::Close() {
   if (fd_.Close() != 0) return ErrnoStatus("cannot close", path_, errno);
   return absl::OkStatus();
@@ -103,10 +111,7 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
     COHORT_RETURN_IF_ERROR(file->Append(contents.data(), contents.size()));
     COHORT_RETURN_IF_ERROR(file->Sync());
     COHORT_RETURN_IF_ERROR(file->Close());
-    if (::rename(temporary.c_str(), path.c_str()) != 0) {
-      return ErrnoStatus("cannot rename a file to", path, errno);
-    }
-    return absl::OkStatus();
+    return file->RenameTo(path);
   };
   if (const absl::Status status = write(); !status.ok()) {
     ::unlink(temporary.c_str());

@@ -26,15 +26,17 @@ class DurableFile {
  public:
   enum class Mode { kTruncate, kExclusive };
 
-  // Errors: AlreadyExists (exclusive), what ErrnoStatus says.
+  // Errors: AlreadyExists (exclusive), those of ErrnoStatus.
   static absl::StatusOr<std::unique_ptr<DurableFile>> Create(const std::string& path, Mode mode);
 
-  // Appends all of it, or says why not (then a part may have been written: see bytes()).
+  // Appends all bytes. After an error a part may have been written: see bytes().
   absl::Status Append(const void* data, size_t bytes);
   absl::Status Sync();
-  // Drops what lies behind `bytes`.
+  // Cuts the file off behind `bytes`.
   absl::Status Truncate(uint64_t bytes);
-  // Closes; an error that the system reports only now is not lost.
+  // Gives it another name, and replaces what has that name. The caller syncs the directory.
+  absl::Status RenameTo(const std::string& path);
+  // Closes the file, and returns an error that the system reports only now.
   absl::Status Close();
 
   uint64_t bytes() const { return bytes_; }
@@ -43,18 +45,18 @@ class DurableFile {
  private:
   DurableFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
-  const std::string path_;
+  std::string path_;
   UniqueFd fd_;
   uint64_t bytes_ = 0;
 };
 
-// A file that is read at any place. Thread-safe.
+// A file that is read at any offset. Thread-safe.
 class RandomFile {
  public:
   // Errors: OpenRegularFile's.
   static absl::StatusOr<std::unique_ptr<RandomFile>> Open(const std::string& path);
 
-  // Reads exactly [offset, offset + bytes). Errors: DataLoss where the file ends before.
+  // Reads exactly [offset, offset + bytes). Errors: DataLoss if the file ends before.
   absl::Status Read(uint64_t offset, void* out, size_t bytes) const;
 
   uint64_t size() const { return size_; }
@@ -70,10 +72,10 @@ class RandomFile {
 };
 
 // Replaces `path` by `contents` in one step: temporary file, fsync, rename, fsync of the directory.
-// After a failure or a crash the old file is there as it was.
+// After a failure or a crash the old file is unchanged.
 absl::Status WriteFileAtomically(const std::string& path, std::string_view contents);
 
-// The whole file. Errors: DataLoss where it is longer than `max_bytes`.
+// The whole file. Errors: DataLoss if it is longer than `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes);
 
 // Makes names that were created, renamed or removed in `directory` durable.
@@ -82,10 +84,10 @@ absl::Status SyncDirectory(const std::string& directory);
 // Fsyncs of files and directories that this process has made so far.
 int64_t FsyncCount();
 
-// The names in a directory, sorted; empty where there is no such directory.
+// The names in a directory, sorted; empty if there is no such directory.
 absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
 
-// Removes a file; one that is not there is no error.
+// Removes a file. OK if it does not exist.
 absl::Status RemoveFile(const std::string& path);
 
 // "a/b".

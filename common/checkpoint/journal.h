@@ -5,14 +5,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
 #include "common/checkpoint/file.h"
 
 namespace cohort::v1 {
@@ -21,82 +18,103 @@ class JournalRecord;
 
 namespace cohort {
 
-// A record that was durable once, and who says so.
+// A record that was durable once, and the manifest that says so.
 struct JournalPosition {
-  uint64_t generation = 0;  // its file
-  uint64_t record = 0;      // 0: nothing is said
-  std::string said_by;      // "/c/ckpt-1-1-3/manifest.json"
+  uint64_t generation = 0;  // of its file
+  uint64_t record = 0;      // 0: unknown
+  std::string named_by;     // "/c/ckpt-1-1-3/manifest.json"
 };
 
-// The journal on disk: files journal-<generation> in `directory`, one per life of the chief. On
-// disk, little-endian:
+// The chief's journal on disk: one file journal-<generation> per incarnation of the chief.
 //
-//   repeated { uint32 length, uint32 crc32 of the bytes, bytes of a v1.JournalRecord }
+//   journal-3       segment:  frame, frame, ...                        (little-endian)
+//                   frame:    uint32 length, uint32 crc32 of the bytes, bytes of a v1.JournalRecord
+//   journal-3.new   a segment that is being written and will replace journal-3
+//   generation-3    the claim of generation 3; not empty from the moment that journal-3 exists
 //
-// A life writes only its own file, so a torn tail (a partial record, or a bad checksum with no
-// whole record behind it) is cut off by leaving it unread; damage before the tail is DataLoss that
-// names file and offset. Record numbers are consecutive over all generations: a gap is DataLoss
-// too. A chief that was fenced may still have written to its own file after its successor took
-// over; what an older generation has at or above the first number of a newer one is therefore not
-// part of the journal.
+// Record numbers are consecutive over all segments and generations. A segment starts in one of
+// three ways:
 //
-// What was cut off at the end of a record looks like a tail that was never written. So more is
-// asked of the newest files: generation-<n> is empty until journal-<n> is there, durably, so that a
-// file that is missing is found; and a manifest names the last record that was durable as it was
-// written (JournalPosition). A loss behind the newest manifest's record alone, in the newest file,
-// is found by nothing. All files may be gone together: the job goes on from a checkpoint then.
+//   base(n)   stands for all records up to n; n + 1 follows. Every later incarnation starts so, and
+//             so does every segment with which an incarnation replaces its own
+//   record 1  the job's first segment
+//   start     with from_manifest: the job continues from a checkpoint, without older records
 //
-// Thread-safe. Records appended by several threads at a time share one fsync.
+// StartSegment writes the segment's first records to journal-<g>.new, syncs it, renames it to
+// journal-<g>, syncs the directory, and only then deletes the files of older generations. So at
+// every moment the newest file that is not empty is enough:
+//
+//   the chief dies ...                   a restart reads
+//   before the rename                    the segment before it, which has all records
+//   after the rename                     the new segment
+//   before the old files are deleted     the new segment; the next one deletes them
+//
+// Later records are appended behind. A torn tail (a part of a record, or a bad checksum without a
+// whole record behind it) was never durable and is ignored. Other damage is DataLoss that names the
+// file and the offset, and so is a gap in the numbers.
+//
+// A tail that was cut between two records looks like one that was never written. Two things find
+// more losses: a claim that is not empty, without its journal; and the newest manifest, which names
+// the last record that was durable when it was written (JournalPosition). Only the records behind
+// both the segment's first one and that position can be lost unnoticed. All files may be missing
+// together: then the job continues from its newest checkpoint.
+//
+// Journals of older versions have no bases: all their files are read, in order. A chief that was
+// fenced may have appended to its file after its successor had read it; records of an older
+// generation from the first number of a newer one on do not count.
+//
+// Not thread-safe, but for fsyncs().
 class Journal {
  public:
-  // Creates generation-<n> exclusively with n one above every generation and journal present: this
-  // is how a chief takes a generation. Errors: AlreadyExists where another chief was faster;
-  // DataLoss where a file has the last number there is.
+  // Takes a generation: creates generation-<n> exclusively, with n one above all that are there.
+  // Errors: AlreadyExists if another chief was faster; DataLoss if no number is left.
   static absl::StatusOr<std::unique_ptr<Journal>> Create(const std::string& directory);
 
   // The highest generation that was taken in `directory`; 0: none.
   static absl::StatusOr<uint64_t> LastGeneration(const std::string& directory);
 
-  // All records of all generations in `directory`, in order. Empty where there is no file. `held`
-  // must be known before the call. Errors: DataLoss, with what can be done: damage, or a part that
-  // is missing.
+  // The records that a restart needs, in order; empty if there are none. `held` must be known
+  // before the call. Errors: DataLoss that says what is damaged or missing, and what to do.
   static absl::StatusOr<std::vector<v1::JournalRecord>> ReadAll(const std::string& directory,
                                                                 const JournalPosition& held = {});
 
+  // Names, identities and sizes of the files that are not empty: equal if no record was added.
+  static absl::StatusOr<std::string> Fingerprint(const std::string& directory);
+
   ~Journal();
   uint64_t generation() const { return generation_; }
-  // Appends a record, which is durable when this returns OK. Errors: ResourceExhausted (disk full:
-  // nothing of this record stays in the file, a later Append may succeed), others. After an fsync that failed otherwise, or a tail that could not be
-  // removed, every later one fails too: what is on the disk is no longer known.
+
+  // Appends records; they are durable together, or (after an error) none of them is. Starts the
+  // first segment. Errors: ResourceExhausted (disk full; a later call may succeed), others. After a
+  // failed fsync of another kind, or a tail that could not be removed, every later call fails too,
+  // because the state of the disk is unknown.
   absl::Status Append(const v1::JournalRecord& record);
-  // Appends several: they are durable together or, after an error, a prefix of them is.
   absl::Status AppendAll(std::span<const v1::JournalRecord> records);
+
+  // Replaces this generation's segment by a new one that starts with these records. If the first
+  // one is a base, deletes older generations. After an error the old segment is still there and in
+  // use, unless broken().
+  absl::Status StartSegment(std::span<const v1::JournalRecord> records);
+
+  // Bytes behind the first record of the segment.
+  uint64_t bytes_behind_base() const { return file_->bytes() - base_bytes_; }
+  // Nothing can be appended any more.
+  bool broken() const { return !broken_.ok(); }
+
   const std::string& path() const { return file_->path(); }
   int64_t fsyncs() const { return fsyncs_.load(std::memory_order_relaxed); }
 
  private:
-  // A call that waits until the file is durable to `end`; or what it wrote was cut off again.
-  struct Waiting {
-    uint64_t end = 0;
-    bool cut = false;
-  };
-  Journal(std::unique_ptr<DurableFile> file, uint64_t generation);
-  absl::Status Write(const std::string& bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void OnSyncFailed(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status SyncTo(uint64_t end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Journal(std::string directory, std::unique_ptr<DurableFile> file, uint64_t generation);
+  absl::Status Sync(DurableFile* file);
+  void DeleteOlder() const;
 
+  const std::string directory_;
   const uint64_t generation_;
   std::atomic<int64_t> fsyncs_{0};
-
-  mutable Mutex mu_;
-  CondVar synced_;
-  // The one that syncs does so without the lock; others only append meanwhile.
-  const std::unique_ptr<DurableFile> file_;
-  uint64_t durable_bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  bool syncing_ ABSL_GUARDED_BY(mu_) = false;
-  std::list<Waiting*> waiting_ ABSL_GUARDED_BY(mu_);
-  absl::Status why_cut_ ABSL_GUARDED_BY(mu_);
-  absl::Status broken_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<DurableFile> file_;
+  uint64_t base_bytes_ = 0;  // of the segment's first record
+  absl::Status broken_;
 };
 
 }  // namespace cohort

@@ -39,7 +39,7 @@ std::optional<v1::JournalRecord> ParseAt(std::string_view bytes, size_t* size) {
   return record;
 }
 
-// Where behind the start of `bytes` the next whole record begins.
+// The offset of the next whole record behind the start of `bytes`.
 std::optional<size_t> FindRecord(std::string_view bytes) {
   size_t size = 0;
   for (size_t at = 1; at + kFrameBytes < bytes.size(); ++at) {

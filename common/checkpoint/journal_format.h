@@ -14,15 +14,15 @@ class JournalRecord;
 
 namespace cohort {
 
-// A record on disk is at most this long; a length above it is damage.
+// The most bytes of a record on disk; a greater length is damage.
 inline constexpr uint32_t kMaxJournalRecordBytes = uint32_t{64} << 20;
 
 // Appends the frame of one record to `out`. Errors: InvalidArgument (too long, or no number).
 absl::Status AppendJournalFrame(const v1::JournalRecord& record, std::string* out);
 
-// The records in the bytes of one journal file. What does not parse at the end is a torn tail and
-// left out (`torn_bytes`, if not null, receives its size); with a whole record anywhere behind it,
-// it is damage: DataLoss naming `path` and the offset.
+// The records in the bytes of one journal file. Bytes at the end that are not a record are a torn
+// tail, which is left out (`torn_bytes`, if not null, receives its size). If a whole record is
+// anywhere behind them, they are damage: DataLoss that names `path` and the offset.
 absl::StatusOr<std::vector<v1::JournalRecord>> ParseJournal(std::string_view bytes,
                                                             std::string_view path,
                                                             uint64_t* torn_bytes);

@@ -15,11 +15,12 @@
 
 namespace {
 std::atomic<int> fsync_error{0};  // 0: fsync works
-}
+std::atomic<int> good_fsyncs{0};  // so many work before the error
+}  // namespace
 
 // In the place of the library's.
 extern "C" int fsync(int fd) {
-  if (fsync_error == 0) return static_cast<int>(::syscall(SYS_fsync, fd));
+  if (fsync_error == 0 || good_fsyncs-- > 0) return static_cast<int>(::syscall(SYS_fsync, fd));
   errno = fsync_error;
   return -1;
 }
@@ -96,45 +97,6 @@ TEST_CASE("a generation is taken once") {
   for (size_t i = 1; i < taken.size(); ++i) {
     CHECK((taken[i] == 0 || (taken[i] > 8 && taken[i] != taken[i - 1])));
   }
-}
-
-TEST_CASE("threads that append together share fsyncs and lose nothing") {
-  TestDirectory dir;
-  auto journal = Journal::Create(dir.path());
-  REQUIRE(journal.ok());
-  Mutex order;
-  uint64_t number = 0;
-  std::vector<std::thread> threads;
-  std::atomic<int> failures{0};
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < 50; ++i) {
-        // Numbers must enter the file in order, so the lock covers the append.
-        MutexLock lock(&order);
-        if (!(*journal)->Append(Record(++number)).ok()) ++failures;
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  CHECK(failures == 0);
-  CHECK(Journal::ReadAll(dir.path())->size() == 200);
-
-  TestDirectory unordered;
-  auto second = Journal::Create(unordered.path());
-  REQUIRE(second.ok());
-  threads.clear();
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < 50; ++i) {
-        if (!(*second)->Append(Record(1)).ok()) ++failures;
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  CHECK(failures == 0);
-  CHECK((*second)->fsyncs() <= 200);
-  const std::string bytes = testing::ReadAllBytes(unordered / "journal-1");
-  CHECK(ParseJournal(bytes, "test", nullptr)->size() == 200);
 }
 
 TEST_CASE("a journal torn at any byte gives the whole records before it") {
@@ -283,6 +245,145 @@ TEST_CASE("files before the first that is there must not be needed") {
   CHECK(NumbersOf(*Journal::ReadAll(lives.dir.path())) == std::vector<uint64_t>{4, 5});
 }
 
+v1::JournalRecord Base(uint64_t number) {
+  v1::JournalRecord record;
+  record.set_number(number);
+  record.mutable_base()->set_reserved_end(number * 10);
+  return record;
+}
+
+// Generation 1 with records 1 to 3; generation 2 with a base of them and record 4.
+struct Segments {
+  Segments() {
+    auto first = Journal::Create(dir.path());
+    REQUIRE(first.ok());
+    REQUIRE((*first)->AppendAll(std::vector{Record(1), Record(2), Record(3)}).ok());
+    former = testing::ReadAllBytes(dir / "journal-1");
+    journal = *Journal::Create(dir.path());
+    REQUIRE(journal->AppendAll(std::vector{Base(3), Record(4)}).ok());
+  }
+  std::vector<uint64_t> Numbers(const JournalPosition& held = {}) {
+    const auto records = Journal::ReadAll(dir.path(), held);
+    REQUIRE(records.ok());
+    return NumbersOf(*records);
+  }
+  TestDirectory dir;
+  std::string former;  // the file of generation 1
+  std::unique_ptr<Journal> journal;
+};
+
+TEST_CASE("a segment that starts with a base replaces all files before it") {
+  Segments s;
+  CHECK(!std::filesystem::exists(s.dir / "journal-1"));
+  CHECK(s.Numbers() == std::vector<uint64_t>{3, 4});
+  const uint64_t behind = s.journal->bytes_behind_base();
+  REQUIRE(s.journal->Append(Record(5)).ok());
+  CHECK(s.journal->bytes_behind_base() > behind);
+  REQUIRE(s.journal->StartSegment(std::vector{Base(5)}).ok());
+  CHECK(s.journal->bytes_behind_base() == 0);
+  CHECK(s.Numbers() == std::vector<uint64_t>{5});
+  REQUIRE(s.journal->Append(Record(6)).ok());
+  CHECK(s.Numbers() == std::vector<uint64_t>{5, 6});
+}
+
+// A process may die, and power may fail, at any of these points.
+TEST_CASE("a crash at any point of the start of a segment leaves a whole journal") {
+  Segments s;
+  REQUIRE(s.journal->Append(Record(5)).ok());
+  const std::string old_segment = testing::ReadAllBytes(s.dir / "journal-2");
+  REQUIRE(s.journal->StartSegment(std::vector{Base(5)}).ok());
+  const std::string new_segment = testing::ReadAllBytes(s.dir / "journal-2");
+  s.journal.reset();
+  SECTION("written in part or in whole, and not renamed") {
+    for (size_t bytes = 0; bytes <= new_segment.size(); ++bytes) {
+      s.dir.Write("journal-2", old_segment);
+      s.dir.Write("journal-2.new", new_segment.substr(0, bytes));
+      CHECK(s.Numbers({2, 4, "a manifest"}) == std::vector<uint64_t>{3, 4, 5});
+    }
+    auto next = Journal::Create(s.dir.path());
+    REQUIRE((*next)->AppendAll(std::vector{Base(5), Record(6)}).ok());
+    CHECK(!std::filesystem::exists(s.dir / "journal-2.new"));
+    CHECK(s.Numbers() == std::vector<uint64_t>{5, 6});
+  }
+  SECTION("renamed, and older generations not deleted") {
+    s.dir.Write("journal-1", s.former);
+    CHECK(s.Numbers({2, 4, "a manifest"}) == std::vector<uint64_t>{5});
+    auto next = Journal::Create(s.dir.path());
+    CHECK(s.Numbers({2, 5, "a manifest"}) == std::vector<uint64_t>{5});  // it has written nothing
+    REQUIRE((*next)->AppendAll(std::vector{Base(5), Record(6)}).ok());
+    CHECK(!std::filesystem::exists(s.dir / "journal-1"));
+    CHECK(!std::filesystem::exists(s.dir / "journal-2"));
+    CHECK(s.Numbers({2, 5, "a manifest"}) == std::vector<uint64_t>{5, 6});
+  }
+}
+
+TEST_CASE("a base stands for all positions up to its number, and for none behind it") {
+  Segments s;
+  REQUIRE(s.journal->StartSegment(std::vector{Base(4)}).ok());
+  CHECK(s.Numbers({1, 3, "an older manifest"}) == std::vector<uint64_t>{4});
+  CHECK(s.Numbers({2, 4, "a manifest"}) == std::vector<uint64_t>{4});
+  const absl::Status refused = Journal::ReadAll(s.dir.path(), {2, 5, "a manifest"}).status();
+  CHECK(absl::IsDataLoss(refused));
+  CHECK(Contains(std::string(refused.message()),
+                 "journal-2: ends with record 4, but a manifest was written when record 5 was"));
+  const absl::Status missing = Journal::ReadAll(s.dir.path(), {3, 6, "a manifest"}).status();
+  CHECK(Contains(std::string(missing.message()),
+                 "journal-3 is missing: a manifest names its record 6"));
+  // A fenced chief's manifest may name what it still appended to its own file.
+  CHECK(s.Numbers({1, 9, "a fenced chief's"}) == std::vector<uint64_t>{4});
+}
+
+TEST_CASE("a segment whose first record is damaged is refused, not passed over") {
+  Segments s;
+  s.journal.reset();
+  s.dir.Write("journal-1", s.former);
+  std::string bytes = testing::ReadAllBytes(s.dir / "journal-2");
+  SECTION("with records behind it") { bytes[10] = static_cast<char>(bytes[10] ^ 1); }
+  SECTION("cut inside it") { bytes.resize(10); }
+  s.dir.Write("journal-2", bytes);
+  const absl::Status refused = Journal::ReadAll(s.dir.path()).status();
+  CHECK(absl::IsDataLoss(refused));
+  CHECK(Contains(std::string(refused.message()), s.dir / "journal-2"));
+}
+
+TEST_CASE("a segment that cannot be written leaves the old one in use") {
+  Segments s;
+  v1::JournalRecord big = Base(4);
+  for (uint64_t i = 0; i < 2000; ++i) big.mutable_base()->add_open()->set_first_id(i + 1);
+  {
+    const testing::FullDisk full(2000);
+    CHECK(absl::IsResourceExhausted(s.journal->StartSegment(std::vector{big})));
+  }
+  fsync_error = EIO;
+  CHECK(absl::IsUnavailable(s.journal->StartSegment(std::vector{big})));
+  fsync_error = 0;
+  CHECK(!s.journal->broken());
+  CHECK(!std::filesystem::exists(s.dir / "journal-2.new"));
+  REQUIRE(s.journal->Append(Record(5)).ok());
+  CHECK(s.Numbers() == std::vector<uint64_t>{3, 4, 5});
+}
+
+TEST_CASE("a segment whose name may not be durable takes no records") {
+  Segments s;
+  good_fsyncs = 1;
+  fsync_error = EIO;
+  CHECK(absl::IsUnavailable(s.journal->StartSegment(std::vector{Base(4)})));
+  fsync_error = 0;
+  CHECK(s.journal->broken());
+  CHECK(absl::IsUnavailable(s.journal->Append(Record(5))));
+  CHECK(s.Numbers() == std::vector<uint64_t>{4});
+}
+
+TEST_CASE("the fingerprint changes with every record, and not with an empty file") {
+  Segments s;
+  const auto before = Journal::Fingerprint(s.dir.path());
+  REQUIRE(before.ok());
+  REQUIRE(Journal::Create(s.dir.path()).ok());
+  CHECK(*Journal::Fingerprint(s.dir.path()) == *before);
+  REQUIRE(s.journal->Append(Record(5)).ok());
+  CHECK(*Journal::Fingerprint(s.dir.path()) != *before);
+}
+
 TEST_CASE("what a fenced chief still wrote is not part of the journal") {
   TestDirectory dir;
   auto old_chief = Journal::Create(dir.path());
@@ -330,13 +431,6 @@ TEST_CASE("a disk that is found full by fsync alone is no end either") {
     CHECK(absl::IsResourceExhausted((*journal)->AppendAll(std::vector{Record(2), Record(3)})));
     CHECK(Journal::ReadAll(dir.path())->size() == 1);
   }
-  std::vector<std::thread> threads;
-  std::atomic<int> refused{0};
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] { refused += (*journal)->Append(Record(2)).ok() ? 0 : 1; });
-  }
-  for (std::thread& thread : threads) thread.join();
-  CHECK(refused == 4);
   fsync_error = 0;
   REQUIRE((*journal)->AppendAll(std::vector{Record(2), Record(3)}).ok());
   CHECK(NumbersOf(*Journal::ReadAll(dir.path())) == std::vector<uint64_t>{1, 2, 3});

@@ -33,7 +33,7 @@ absl::StatusOr<std::string> ToJson(const v1::Manifest& manifest) {
   const auto status = google::protobuf::util::MessageToJsonString(manifest, &json, options);
   if (!status.ok())
     return InvalidArgument("cannot write the manifest as JSON: {}", status.ToString());
-  // Texts that are not UTF-8 pass the printer, but no reader takes them back.
+  // The printer accepts texts that are not UTF-8, but no reader does.
   v1::Manifest back;
   const auto read = google::protobuf::util::JsonStringToMessage(json, &back);
   if (!read.ok()) {
@@ -42,7 +42,7 @@ absl::StatusOr<std::string> ToJson(const v1::Manifest& manifest) {
   return json;
 }
 
-// A file of the manifest is a name in its directory, never a way out of it.
+// The name of a file must not lead out of the checkpoint's directory.
 absl::Status CheckFileNames(const v1::Manifest& manifest) {
   for (const v1::SnapshotFile& file : manifest.files()) {
     if (file.name().empty() || file.name() == "." || file.name() == ".." ||
@@ -105,8 +105,8 @@ absl::Status CommitManifest(const std::string& checkpoint_dir, const v1::Manifes
     return InvalidArgument("the manifest of {}: {}", checkpoint_dir, std::string(names.message()));
   }
   COHORT_ASSIGN_OR_RETURN(const std::string json, ToJson(stamped));
-  // The shard files' names must be durable before anything points at them, and the checkpoint's own
-  // directory before it counts.
+  // The names of the shard files must be durable before the manifest refers to them, and the
+  // checkpoint's directory before the checkpoint exists.
   COHORT_RETURN_IF_ERROR(SyncDirectory(checkpoint_dir));
   COHORT_RETURN_IF_ERROR(SyncDirectory(JoinPath(checkpoint_dir, "..")));
   COHORT_RETURN_IF_ERROR(

@@ -23,8 +23,7 @@ namespace cohort {
 //       manifest.json.crc     "<crc32 of manifest.json, 8 hex digits> <its bytes>\n"
 //       manifest.json         v1.Manifest as JSON, field names as in proto/checkpoint.proto
 //
-// manifest.json is written last, by rename: a directory without it is no checkpoint, however much
-// else lies in it.
+// manifest.json is written last, by rename. A directory without it is not a checkpoint.
 struct CheckpointId {
   uint64_t timeline = 0;
   uint64_t generation = 0;
@@ -41,17 +40,17 @@ inline constexpr char kManifestName[] = "manifest.json";
 
 CheckpointId IdOf(const v1::Manifest& manifest);
 
-// Commits: the checkpoint exists, durably, from the moment this returns OK, and not at all before.
-// All files of the manifest lie durably in `checkpoint_dir` already. Errors: those of DurableFile;
-// InvalidArgument where the manifest cannot be written as JSON (a text that is not UTF-8).
+// Commits a checkpoint: it exists, durably, when this returns OK, and not before. All files of the
+// manifest must already be durable in `checkpoint_dir`. Errors: those of DurableFile;
+// InvalidArgument if the manifest cannot be written as JSON (a text that is not UTF-8).
 absl::Status CommitManifest(const std::string& checkpoint_dir, const v1::Manifest& manifest);
 
 // Reads a manifest and checks it against its checksum. `path` is the manifest file or its
-// directory. Errors: NotFound; DataLoss naming the file and what is wrong.
+// directory. Errors: NotFound; DataLoss that names the file and the reason.
 absl::StatusOr<v1::Manifest> ReadManifest(const std::string& path);
 
 // Checks the shard files against the manifest's sizes and checksums (`checksums`: read all bytes).
-// Errors: DataLoss, also where one is missing.
+// Errors: DataLoss, also if a file is missing.
 absl::Status VerifyFiles(const std::string& checkpoint_dir, const v1::Manifest& manifest,
                          bool checksums);
 

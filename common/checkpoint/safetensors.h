@@ -32,11 +32,11 @@ struct TensorInfo {
   uint64_t bytes = 0;
 };
 
-// Writes one file front to back without ever holding more than a block of it:
+// Writes one file from front to back, and never holds more than a block of it:
 //
 //   Create(path, {{"w", DType::kFloat32, {2, 3}}, ...}, {});  Append(block, bytes) ...;  Finish();
 //
-// A file whose writing failed or was not finished is removed.
+// If writing fails or is not finished, the file is removed.
 class SafetensorsWriter {
  public:
   struct Entry {
@@ -51,17 +51,17 @@ class SafetensorsWriter {
   };
 
   // The header comes first, so all tensors are named at the start, in the order of their bytes.
-  // Errors: InvalidArgument (two tensors of one name, a bad dtype), those of DurableFile.
+  // Errors: InvalidArgument (two tensors with one name, a bad dtype), those of DurableFile.
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
       const std::string& path, const std::vector<Entry>& entries, const Metadata& metadata);
   ~SafetensorsWriter();
 
-  // The next bytes of the data; blocks need not end where tensors do.
-  // Errors: ResourceExhausted (disk full), OutOfRange (more than the entries announced).
+  // Appends the next bytes of the data; a block may end inside a tensor.
+  // Errors: ResourceExhausted (disk full), OutOfRange (more bytes than the entries have).
   absl::Status Append(const void* data, size_t bytes);
 
-  // Makes the file durable (its directory's entry is the committer's to sync). Errors:
-  // FailedPrecondition where bytes are missing.
+  // Makes the file durable; who commits the checkpoint syncs the directory. Errors:
+  // FailedPrecondition if bytes are missing.
   absl::StatusOr<Result> Finish();
 
  private:
@@ -73,20 +73,20 @@ class SafetensorsWriter {
   bool finished_ = false;
 };
 
-// Reads one file. Open reads the header and checks every name, dtype, shape and offset of it
-// against the size of the file, so that no later read can go astray. Thread-safe.
+// Reads one file. Open reads the header and checks each name, dtype, shape and offset in it against
+// the size of the file, so that every later read stays inside the file. Thread-safe.
 class SafetensorsReader {
  public:
-  // Errors: NotFound; DataLoss naming the file and what is wrong with it.
+  // Errors: NotFound; DataLoss that names the file and the reason.
   static absl::StatusOr<std::unique_ptr<SafetensorsReader>> Open(const std::string& path);
 
   // In the order of their bytes.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  // Null of an unknown name.
+  // Null if the name is unknown.
   const TensorInfo* Find(const std::string& name) const;
 
-  // Bytes [begin, begin + count) of a tensor of this file; OutOfRange beyond its end.
+  // Reads bytes [begin, begin + count) of a tensor of this file. Errors: OutOfRange beyond its end.
   absl::Status ReadBytes(const TensorInfo& info, uint64_t begin, uint64_t count, void* out) const;
 
   uint64_t file_bytes() const { return file_->size(); }
@@ -101,8 +101,8 @@ class SafetensorsReader {
   std::map<std::string, std::string> metadata_;
 };
 
-// Compares size and CRC-32 of a whole file. Errors: DataLoss naming the file, what was expected and
-// what is there.
+// Compares the size and the CRC-32 of a whole file. Errors: DataLoss that names the file, the
+// expected value and the actual one.
 absl::Status VerifyFile(const std::string& path, uint64_t bytes, uint32_t crc32);
 
 }  // namespace cohort

@@ -9,15 +9,15 @@
 
 #include "common/tensor/dtype.h"
 
-// What writer and reader of the format share.
+// Shared by the writer and the reader of the format.
 namespace cohort::safetensors {
 
 inline constexpr size_t kLengthBytes = 8;
-// The limit of the reference implementation: a file with a longer header is not read by it either.
+// The limit of the reference implementation, which refuses a longer header too.
 inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 inline constexpr char kMetadataKey[] = "__metadata__";
 
-// "F32"; "" of kInvalid.
+// "F32"; "" for kInvalid.
 constexpr std::string_view NameOf(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -38,7 +38,7 @@ constexpr std::string_view NameOf(DType dtype) {
   return "";
 }
 
-// The inverse; kInvalid of a name that Cohort has no dtype for.
+// The inverse; kInvalid if Cohort has no dtype of this name.
 constexpr DType DTypeOfName(std::string_view name) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kInt32, DType::kInt64,
                             DType::kUint8, DType::kBool}) {
@@ -47,7 +47,7 @@ constexpr DType DTypeOfName(std::string_view name) {
   return DType::kInvalid;
 }
 
-// Bytes of a tensor; nullopt where a size is negative or the product leaves int64.
+// The bytes of a tensor; nullopt if a size is negative or the product exceeds int64.
 inline std::optional<uint64_t> BytesOf(DType dtype, std::span<const int64_t> dims) {
   uint64_t bytes = SizeOf(dtype);
   bool empty = false;

@@ -20,9 +20,9 @@ namespace cohort {
 //   <variable>@<slot>/rows_<begin>_<end>     dense/kernel@momentum/rows_0_392
 //
 // `end` is exclusive. The pieces of one logical tensor are disjoint, cover all of its rows, and may
-// be spread over all files of the checkpoint; put together in order of `begin` along axis 0 they
-// are the tensor. A scalar has one row, rows_0_1, and shape []. tests/python/load_checkpoint.py
-// does it in ten lines. A slot has the shape of its variable.
+// be spread over all files of the checkpoint. Concatenated along axis 0 in order of `begin`, they
+// give the tensor; tests/python/load_checkpoint.py does this in ten lines. A scalar has one row,
+// rows_0_1, and shape []. A slot has the shape of its variable.
 struct ShardTensorName {
   std::string variable;
   std::string slot;  // "" = the variable's own values
@@ -30,17 +30,17 @@ struct ShardTensorName {
   uint64_t row_end = 0;
 
   std::string ToString() const;
-  // Nullopt of a name that is not of this form.
+  // Nullopt if the name does not have this form.
   static std::optional<ShardTensorName> Parse(std::string_view name);
 };
 
-// Variables may not contain '@' and slots neither '@' nor '/': else names would be ambiguous.
+// Variables may not contain '@', and slots neither '@' nor '/', so that names are unambiguous.
 absl::Status CheckVariableName(std::string_view variable);
 absl::Status CheckSlotName(std::string_view slot);
 
-// The number of rows of a tensor of these dims: dims[0], 1 of a scalar.
+// The number of rows of a tensor with these dims: dims[0], or 1 for a scalar.
 uint64_t RowsOf(std::span<const int64_t> dims);
-// The dims of a piece of `rows` rows: {rows, dims[1], ...}, {} of a scalar.
+// The dims of a piece of `rows` rows: {rows, dims[1], ...}, or {} for a scalar.
 Dims PieceDims(std::span<const int64_t> dims, uint64_t rows);
 
 }  // namespace cohort

@@ -13,10 +13,12 @@ python=${COHORT_TENSORFLOW_PYTHON:-build/venv-tensorflow/bin/python}
 rounds=5
 apply_rounds=9
 transport_launches=6
+journal_closures=1000000
 if [[ "${1:-}" == --quick ]]; then
   rounds=3
   apply_rounds=5
   transport_launches=2
+  journal_closures=100000
 fi
 failed=()
 
@@ -35,6 +37,8 @@ run "applies" "$build/bin/apply_bench" --rounds "$apply_rounds"
 run "transport" "$build/bin/transport_bench" --launches "$transport_launches" --check
 run "steps per second, beside TensorFlow" python3 tests/benchmarks/compare_tensorflow.py --build "$build" \
   --tensorflow_python "$python" --rounds "$rounds"
+run "the journal over a million closures" python3 tests/benchmarks/journal_growth.py --build "$build" \
+  --closures "$journal_closures"
 
 echo
 if [[ ${#failed[@]} -gt 0 ]]; then

@@ -13,7 +13,10 @@ constexpr int64_t kRedialUs = 20'000;
 }  // namespace
 
 ChiefLife::ChiefLife(Cluster* cluster, Node* node)
-    : cluster_(cluster), node_(node), world_(cluster->world) {
+    : cluster_(cluster),
+      node_(node),
+      world_(cluster->world),
+      state_([cluster](const std::string& path) { return cluster->disk.Manifest(path); }) {
   CoreOptions options = cluster->plan.core;
   options.chief_incarnation = node->incarnation();
   options.continued = !cluster->disk.ReadJournal().empty();
@@ -25,10 +28,15 @@ ChiefLife::ChiefLife(Cluster* cluster, Node* node)
 
 ChiefLife::~ChiefLife() {
   cluster_->ledger.statistics.Add(core_->counters());
-  // Of the records on their way to the disk some may have arrived.
-  for (v1::JournalRecord& record : writing_) {
-    if (!world_->chance.Percent(cluster_->plan.faults.keep_tail_percent)) break;
-    cluster_->disk.Append(generation_, std::move(record));
+  // Some of the records on their way to the disk may have arrived. A segment arrives whole.
+  const auto arrives = [this] {
+    return world_->chance.Percent(cluster_->plan.faults.keep_tail_percent);
+  };
+  if (base_.has_value() && arrives()) cluster_->disk.StartSegment(generation_, {*base_});
+  if (!writing_.empty()) {
+    size_t count = 0;
+    while (count < writing_.size() && arrives()) ++count;
+    if (journal_begun_ || count == writing_.size()) StoreJournal(count);
   }
   walk_.reset();
 }
@@ -104,27 +112,82 @@ void ChiefLife::TakeGeneration(uint64_t heard) {
 
 void ChiefLife::ReadJournal() {
   node_->After(world_->chance.Between(100, cluster_->plan.journal_us), [this] {
-    Input([this](CoordinatorCore* core) { core->OnRecovered(cluster_->disk.RecoverNow()); });
+    Input([this](CoordinatorCore* core) { core->OnRecovered(RecoverJournal()); });
   });
+}
+
+absl::StatusOr<Recovered> ChiefLife::RecoverJournal() {
+  for (const v1::JournalRecord& record : cluster_->disk.ReadJournal()) {
+    COHORT_RETURN_IF_ERROR(state_.Apply(record));
+  }
+  return state_.Recover(cluster_->disk.Newest());
 }
 
 void ChiefLife::AppendJournal(v1::JournalRecord record) {
   queue_.push_back(std::move(record));
-  if (writing_.empty()) WriteJournal();
+  if (!journal_busy_) WriteJournal();
 }
 
-// All that is queued shares one fsync.
+// All that is queued shares one fsync. A new segment is started as JournalThread does, and at times
+// for no reason, which stands for a segment that has grown too long.
 void ChiefLife::WriteJournal() {
+  journal_busy_ = true;
   writing_ = std::exchange(queue_, {});
   node_->After(world_->chance.Between(100, cluster_->plan.journal_us), [this] {
-    const uint64_t last = writing_.back().number();
-    for (v1::JournalRecord& record : writing_) {
+    const bool begins = !journal_begun_;
+    StoreJournal(writing_.size());
+    const std::vector<v1::JournalRecord> written = std::exchange(writing_, {});
+    Input([&](CoordinatorCore* core) { core->OnJournaled(written.back().number()); });
+    bool due = world_->chance.Percent(2);
+    for (const v1::JournalRecord& record : written) {
+      const absl::Status status = state_.Apply(record);
+      if (!status.ok()) cluster_->ledger.Violate("the journal: {}", status.ToString());
+      due = due || record.has_cut();
+    }
+    if (begins) {
+      DeleteOlderSegments();
+    } else if (due) {
+      StartSegment();
+    } else {
+      EndWrite();
+    }
+  });
+}
+
+void ChiefLife::StoreJournal(size_t count) {
+  std::vector<v1::JournalRecord> records(writing_.begin(),
+                                         writing_.begin() + static_cast<int64_t>(count));
+  if (journal_begun_) {
+    for (v1::JournalRecord& record : records) {
       cluster_->disk.Append(generation_, std::move(record));
     }
-    writing_.clear();
-    if (!queue_.empty()) WriteJournal();
-    Input([last](CoordinatorCore* core) { core->OnJournaled(last); });
+    return;
+  }
+  if (auto base = state_.Base(); base.has_value()) records.insert(records.begin(), *base);
+  cluster_->disk.StartSegment(generation_, std::move(records));
+  journal_begun_ = true;
+}
+
+void ChiefLife::StartSegment() {
+  base_ = state_.Base();
+  if (!base_.has_value()) return EndWrite();  // the manifest of the rollback is gone
+  node_->After(world_->chance.Between(100, cluster_->plan.journal_us), [this] {
+    cluster_->disk.StartSegment(generation_, {*std::exchange(base_, std::nullopt)});
+    ++cluster_->ledger.statistics.segments;
+    DeleteOlderSegments();
   });
+}
+
+void ChiefLife::DeleteOlderSegments() {
+  node_->After(world_->chance.Between(1, 500), [this] {
+    cluster_->disk.DeleteOlderSegments(generation_);
+    EndWrite();
+  });
+}
+
+void ChiefLife::EndWrite() {
+  journal_busy_ = false;
+  if (!queue_.empty()) WriteJournal();
 }
 
 void ChiefLife::WriteManifest(v1::Manifest manifest) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "chief/core/coordinator_core.h"
+#include "chief/core/journal_state.h"
 #include "common/exchange/exchange.h"
 #include "tests/simulator/cluster.h"
 #include "tests/simulator/fiber.h"
@@ -50,7 +51,13 @@ class ChiefLife : public Life, public CoreEffects {
   void Dial(Task task);
   void OnClosed(Task task, const std::string& why);
   Link& LinkOf(Task task) { return links_[task.role == Role::kWorker][task.index]; }
+  absl::StatusOr<Recovered> RecoverJournal();
   void WriteJournal();
+  // The first `count` records of writing_ reach the disk.
+  void StoreJournal(size_t count);
+  void StartSegment();
+  void DeleteOlderSegments();
+  void EndWrite();
   // What is published is durable: a chief that starts now would know it.
   void CheckPublished(uint64_t watermark);
 
@@ -83,7 +90,11 @@ class ChiefLife : public Life, public CoreEffects {
   uint64_t generation_ = 0;
   std::vector<v1::JournalRecord> queue_;    // to be written
   std::vector<v1::JournalRecord> writing_;  // by the write under way
-  uint64_t published_ = 0;  // the highest that was checked, of `published_timeline_`
+  JournalState state_;                      // of the records that are durable
+  std::optional<v1::JournalRecord> base_;   // of the segment that is being started
+  bool journal_busy_ = false;
+  bool journal_begun_ = false;  // this life's first segment is durable
+  uint64_t published_ = 0;      // the highest that was checked, of `published_timeline_`
   uint64_t published_timeline_ = 0;
 
   int train_ = -1;

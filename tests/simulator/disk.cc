@@ -24,6 +24,7 @@ std::vector<v1::JournalRecord> Disk::ReadJournal() const {
   std::vector<v1::JournalRecord> all;
   for (const auto& [generation, records] : journals_) {
     if (records.empty()) continue;
+    if (records.front().has_base()) all.clear();
     while (!all.empty() && all.back().number() >= records.front().number()) all.pop_back();
     all.insert(all.end(), records.begin(), records.end());
   }

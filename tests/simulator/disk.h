@@ -33,7 +33,15 @@ class Disk {
   void Append(uint64_t generation, v1::JournalRecord record) {
     journals_[generation].push_back(std::move(record));
   }
-  // As Journal::ReadAll: what a former chief wrote after the newer one had begun does not count.
+  // As Journal::StartSegment, in two steps: the first one is atomic, and both may be the last.
+  void StartSegment(uint64_t generation, std::vector<v1::JournalRecord> records) {
+    journals_[generation] = std::move(records);
+  }
+  void DeleteOlderSegments(uint64_t generation) {
+    journals_.erase(journals_.begin(), journals_.lower_bound(generation));
+  }
+  // As Journal::ReadAll: records that a former chief appended after the newer one had begun do not
+  // count.
   std::vector<v1::JournalRecord> ReadJournal() const;
   // What a chief that starts now would make of it.
   absl::StatusOr<Recovered> RecoverNow() const;

@@ -31,6 +31,7 @@ void ForEach(Statistics& s, const Visit& visit) {
   visit("late results", s.late_results);
   visit("cuts", s.cuts);
   visit("cuts with pending closures", s.cuts_with_pending);
+  visit("journal segments", s.segments);
   visit("cuts failed", s.cut_failures);
   visit("pushes applied", s.applied);
   visit("duplicates refused", s.duplicates);

@@ -56,6 +56,7 @@ TEST_CASE("whatever happens, each example is used exactly once") {
   CHECK(all.chief_lives > 2 * seeds);
   CHECK(all.resumed > seeds / 2);
   CHECK(all.cuts_with_pending > seeds);
+  CHECK(all.segments > seeds);
   CHECK(all.network.lost_requests > seeds / 2);
   CHECK(all.network.lost_responses > seeds / 5);
   CHECK(all.network.lost_control > seeds);
