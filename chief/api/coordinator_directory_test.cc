@@ -307,7 +307,7 @@ TEST_CASE("a generation that no chief can have had is refused by name, and nothi
   CHECK(ExitCodeOf(refused) == ExitCode::kConfig);
   CHECK(testing::Contains(std::string(refused.message()),
                           "worker:1 (" + c.workers[1]->address().ToString() +
-                              ") says that it has heard of generation 1099511627776"));
+                              ") reports generation 1099511627776"));
   CHECK(std::filesystem::is_empty(c.directory / "journal"));
   c.workers[1]->heard_generation = 70;  // a former directory's
   c.Start();
@@ -325,7 +325,7 @@ TEST_CASE("a timeline that no job can have come to is refused by name, and none 
   CHECK(ExitCodeOf(refused) == ExitCode::kConfig);
   CHECK(testing::Contains(std::string(refused.message()),
                           "ps:1 (" + c.servers[1]->address().ToString() +
-                              ") says that it has heard of timeline 1099511627776"));
+                              ") reports timeline 1099511627776"));
   c.servers[1]->timeline = 7;
   c.Start();
   CHECK(c.coordinator->state().timeline == 8);

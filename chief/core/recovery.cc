@@ -98,12 +98,10 @@ absl::Status Replay::OnRollback(const v1::Rollback& rollback) {
   COHORT_RETURN_IF_ERROR(manifest.status());
   state_.metrics = MetricsFromProto(manifest->chief().metrics());
   state_.epoch = manifest->epoch();
-  state_.next_place = state_.steps = manifest->chief().next_place();
+  state_.next_place = manifest->chief().next_place();
+  state_.steps = FinishedSteps(manifest->chief());
   state_.readers.Add(manifest->chief().readers());
   OpenPending(manifest->chief());
-  for (const v1::PendingClosure& pending : manifest->chief().pending()) {
-    state_.steps -= std::min<uint64_t>(state_.steps, pending.steps());
-  }
   return absl::OkStatus();
 }
 
@@ -115,8 +113,7 @@ void Replay::OpenPending(const v1::ChiefCut& cut) {
   }
 }
 
-// Where the rollback's manifest is gone, that of a later cut says which of its closures are
-// pending.
+// If the rollback's manifest is gone, that of a later cut names the pending closures.
 absl::Status Replay::OnCut(const v1::CutCommitted& cut) {
   state_.next_cut = std::max(state_.next_cut, cut.cut() + 1);
   if (missing_.ok() || cut.timeline() != state_.timeline) return absl::OkStatus();
@@ -125,17 +122,13 @@ absl::Status Replay::OnCut(const v1::CutCommitted& cut) {
   COHORT_RETURN_IF_ERROR(manifest.status());
   if (manifest->timeline() != state_.timeline) return absl::OkStatus();
   const v1::ChiefCut& chief = manifest->chief();
-  // What the cut has folded counts, where no record has since said more.
+  // What the cut has folded counts, unless a later record has more.
   if (settle_record_ <= chief.journal_record() && manifest->epoch() >= state_.epoch) {
     v1::Settle settle;
     settle.set_watermark(chief.settled_watermark());
     *settle.mutable_finished() = chief.finished();
     *settle.mutable_metrics() = chief.metrics();
-    uint64_t steps = chief.next_place();
-    for (const v1::PendingClosure& pending : chief.pending()) {
-      steps -= std::min<uint64_t>(steps, pending.steps());
-    }
-    settle.set_step(steps);
+    settle.set_step(FinishedSteps(chief));
     OnSettle(settle);
   }
   OpenPending(chief);
@@ -154,7 +147,7 @@ absl::Status Replay::Apply(const v1::JournalRecord& record) {
   state_.next_record = record.number() + 1;
   switch (record.body_case()) {
     case v1::JournalRecord::kStart:
-      // Else the records before it have told.
+      // Otherwise the records before it have the timeline.
       if (generation_ == 0) state_.timeline = record.start().timeline();
       generation_ = record.start().generation();
       break;
