@@ -164,10 +164,8 @@ void ClusterCoordinator::Impl::CutDone(uint64_t cut, const absl::Status& status)
   cuts_done_[cut] = {status, status.ok() ? newest_ : ""};  // a cut at a time: it is the newest
   if (cuts_done_.size() > 64) cuts_done_.erase(cuts_done_.begin());
   if (status.ok()) {
-    ++cuts_;
     log_->Info("checkpoint", {{"cut", cut}, {"path", newest_}});
   } else {
-    ++cut_failures_;
     log_->Failure(LogLevel::kWarning, "checkpoint_failed", status);
   }
 }
@@ -242,7 +240,7 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Impl::Schedule(ClosureRequest re
 absl::StatusOr<bool> ClusterCoordinator::Impl::JoinUntil(TimePoint deadline) {
   MutexLock lock(&mu_);
   const auto done = [this]()
-                        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return Failed() || core_->resting(); };
+                        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return Failed() || core_->idle(); };
   COHORT_ASSIGN_OR_RETURN(const bool finished, Wait(done, deadline));
   if (!finished) return false;
   COHORT_RETURN_IF_ERROR(core_->TakeError());
@@ -256,7 +254,7 @@ absl::StatusOr<bool> ClusterCoordinator::Impl::Done() {
   };
   COHORT_RETURN_IF_ERROR(Wait(settled, kForever).status());
   COHORT_RETURN_IF_ERROR(core_->TakeError());
-  return core_->resting();
+  return core_->idle();
 }
 
 absl::Status ClusterCoordinator::Impl::StartCheckpoint() {
@@ -317,7 +315,7 @@ void ClusterCoordinator::Impl::Flush() {
 CoordinatorState ClusterCoordinator::Impl::state() {
   CoordinatorState s;
   MutexLock lock(&mu_);
-  const CoreCounters& c = core_->counters();
+  static_cast<CoreCounters&>(s) = core_->counters();
   s.steps = core_->settlement().steps();
   s.next_place = core_->next_place();
   s.epoch = core_->epoch();
@@ -325,31 +323,13 @@ CoordinatorState ClusterCoordinator::Impl::state() {
   s.generation = core_->generation();
   s.queued = core_->queued();
   s.in_flight = core_->in_flight();
-  s.examples = c.examples;
-  s.finished = c.finished;
-  s.requeued = c.requeued;
-  s.mixed = c.mixed;
-  s.duplicates = c.duplicates;
-  s.applied = c.applied;
-  s.max_staleness = c.max_staleness;
-  s.workers_lost = c.workers_lost;
-  s.ps_lost = c.ps_lost;
-  s.rollbacks = c.rollbacks;
-  s.cuts = cuts_;
-  s.cut_failures = cut_failures_;
   s.journal_refusals = core_->journal_watch().refusals();
   s.journal_stalled_seconds = static_cast<double>(core_->journal_watch().stalled_us()) / 1e6;
   s.waiting_for = WaitingFor();
-  s.settle_records = c.settle_records;
-  s.dispatch_messages = c.dispatch_messages;
   s.journal_fsyncs = journal_->fsyncs();
-  s.not_finite = core_->settlement().not_finite();
-  s.first_not_finite_step = core_->settlement().first_not_finite_step();
   s.first_closure = first_closure_;
   s.ready_workers = core_->ready_workers();
-  for (const WorkerFigures& w : core_->worker_figures()) {
-    s.workers.push_back({w.steps, w.in_flight, static_cast<double>(w.silent_us) / 1e6});
-  }
+  s.workers = core_->worker_figures();
   for (const auto& [name, metric] : core_->settlement().metrics()) {
     s.metrics.push_back({name, metric.total, metric.count});
   }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "chief/api/remote_value.h"
+#include "chief/core/core_counters.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/cluster/cluster_spec.h"
@@ -134,15 +135,10 @@ struct UnfinishedPlace {
   uint32_t steps = 0;
 };
 
-// What one worker does.
-struct WorkerState {
-  uint64_t steps = 0;  // of the closures that it has finished, in this life of the chief
-  uint64_t in_flight = 0;
-  double silent_seconds = 0;  // how long it has had work and told no result
-};
+using WorkerState = WorkerFigures;
 
-// How far the job is.
-struct CoordinatorState {
+// How far the job is. The counters are those of this life of the chief.
+struct CoordinatorState : CoreCounters {
   uint64_t steps = 0;  // training steps finished, over all lives and without what was rolled back
   uint64_t next_place = 0;
   uint64_t epoch = 0;  // finished epochs
@@ -150,26 +146,10 @@ struct CoordinatorState {
   uint64_t generation = 0;
   uint64_t queued = 0;
   uint64_t in_flight = 0;
-  uint64_t examples = 0;  // of this life, as the rest
-  uint64_t finished = 0;  // closures
-  uint64_t requeued = 0;
-  uint64_t mixed = 0;
-  uint64_t duplicates = 0;
-  uint64_t applied = 0;  // push sections
-  uint64_t max_staleness = 0;
-  uint64_t workers_lost = 0;
-  uint64_t ps_lost = 0;
-  uint64_t rollbacks = 0;
-  uint64_t cuts = 0;
-  uint64_t cut_failures = 0;
   uint64_t journal_refusals = 0;       // told ones: the disk was full, say
   double journal_stalled_seconds = 0;  // how long a record has waited to be durable by now
   std::string waiting_for;             // as on_wait tells it; "" = nothing
-  uint64_t settle_records = 0;
-  uint64_t dispatch_messages = 0;
   int64_t journal_fsyncs = 0;
-  uint64_t not_finite = 0;                 // closures with a metric that is infinite or no number
-  uint64_t first_not_finite_step = 0;      // where not_finite > 0
   std::optional<TimePoint> first_closure;  // when the first one finished, of this life
   int ready_workers = 0;
   std::vector<WorkerState> workers;  // by index

@@ -283,9 +283,9 @@ TEST_CASE("a generation that no chief can have had is refused by name, and nothi
   const absl::Status refused = ClusterCoordinator::Start(c.options).status();
   INFO(refused.ToString());
   CHECK(ExitCodeOf(refused) == ExitCode::kConfig);
-  CHECK(testing::Contains(std::string(refused.message()),
-                          "worker:1 (" + c.workers[1]->address().ToString() +
-                              ") says that it has heard of generation 1099511627776"));
+  CHECK(testing::Contains(
+      std::string(refused.message()),
+      "worker:1 (" + c.workers[1]->address().ToString() + ") reports generation 1099511627776"));
   CHECK(std::filesystem::is_empty(c.directory / "journal"));
   c.workers[1]->heard_generation = 70;  // a former directory's
   c.Start();
@@ -301,9 +301,9 @@ TEST_CASE("a timeline that no job can have come to is refused by name, and none 
   const absl::Status refused = c.CreateVariables();
   INFO(refused.ToString());
   CHECK(ExitCodeOf(refused) == ExitCode::kConfig);
-  CHECK(testing::Contains(std::string(refused.message()),
-                          "ps:1 (" + c.servers[1]->address().ToString() +
-                              ") says that it has heard of timeline 1099511627776"));
+  CHECK(testing::Contains(
+      std::string(refused.message()),
+      "ps:1 (" + c.servers[1]->address().ToString() + ") reports timeline 1099511627776"));
   c.servers[1]->timeline = 7;
   c.Start();
   CHECK(c.coordinator->state().timeline == 8);

@@ -132,8 +132,6 @@ class ClusterCoordinator::Impl : public CoreEffects {
     std::string path;
   };
   std::map<uint64_t, CutResult> cuts_done_ ABSL_GUARDED_BY(mu_);  // the last ones
-  uint64_t cuts_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t cut_failures_ ABSL_GUARDED_BY(mu_) = 0;
   std::string newest_ ABSL_GUARDED_BY(mu_);
   v1::Layout layout_ ABSL_GUARDED_BY(mu_);              // empty until CreateVariables
   std::vector<Program> programs_ ABSL_GUARDED_BY(mu_);  // registered

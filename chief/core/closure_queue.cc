@@ -72,12 +72,19 @@ void ClosureQueue::SetInFlight(Closure* closure, int worker, uint32_t attempt) {
   closure->worker = worker;
   closure->held_attempt = attempt;
   closure->fresh = false;
+  on_worker_[static_cast<size_t>(worker)].push_back(closure->id);
   ++in_flight_;
   if (closure->spec.training) ++training_in_flight_;
 }
 
+void ClosureQueue::EndFlight(Closure* closure) {
+  auto& ids = on_worker_[static_cast<size_t>(closure->worker)];
+  ids.erase(std::find(ids.begin(), ids.end(), closure->id));
+  --in_flight_;
+  if (closure->spec.training) --training_in_flight_;
+}
+
 Closure* ClosureQueue::Dispatch(int worker, bool training, uint64_t ids_end) {
-  if (failed()) return nullptr;
   DropGone(&training_);
   DropGone(&others_);
   const uint64_t id = Next(training);
@@ -95,8 +102,7 @@ void ClosureQueue::Claim(Closure* closure, int worker, uint32_t attempt) {
 }
 
 void ClosureQueue::Requeue(Closure* closure) {
-  --in_flight_;
-  if (closure->spec.training) --training_in_flight_;
+  EndFlight(closure);
   closure->state = Closure::State::kQueued;
   closure->worker = -1;
   LineOf(*closure).again.insert(closure->id);
@@ -109,23 +115,19 @@ std::unique_ptr<Closure> ClosureQueue::Remove(uint64_t id) {
   if (closure->state == Closure::State::kQueued) {
     TakeOut(closure.get());
   } else {
-    --in_flight_;
-    if (closure->spec.training) --training_in_flight_;
+    EndFlight(closure.get());
   }
   closures_.erase(found);
   return closure;
 }
 
-std::vector<std::unique_ptr<Closure>> ClosureQueue::Drain() {
+std::vector<uint64_t> ClosureQueue::Waiting() const {
   std::vector<uint64_t> ids;
   for (const auto& [id, closure] : closures_) {
     if (closure->state == Closure::State::kQueued) ids.push_back(id);
   }
   std::sort(ids.begin(), ids.end());
-  std::vector<std::unique_ptr<Closure>> out;
-  out.reserve(ids.size());
-  for (const uint64_t id : ids) out.push_back(Remove(id));
-  return out;
+  return ids;
 }
 
 std::vector<std::unique_ptr<Closure>> ClosureQueue::Clear() {
@@ -135,6 +137,7 @@ std::vector<std::unique_ptr<Closure>> ClosureQueue::Clear() {
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a->id < b->id; });
   closures_.clear();
   training_ = others_ = Line{};
+  for (auto& ids : on_worker_) ids.clear();
   in_flight_ = training_in_flight_ = 0;
   return out;
 }
@@ -144,7 +147,7 @@ std::vector<const Closure*> ClosureQueue::Pending(uint64_t* first_fresh_place) c
   for (const auto& [id, closure] : closures_) {
     if (!closure->spec.training || !closure->spec.by_job) continue;
     if (closure->fresh) {
-      *first_fresh_place = std::min(*first_fresh_place, closure->place);
+      *first_fresh_place = std::min(*first_fresh_place, closure->spec.place);
     } else {
       out.push_back(closure.get());
     }
@@ -152,13 +155,5 @@ std::vector<const Closure*> ClosureQueue::Pending(uint64_t* first_fresh_place) c
   std::sort(out.begin(), out.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
   return out;
 }
-
-bool ClosureQueue::Fail(absl::Status error) {
-  if (failed()) return false;
-  error_ = std::move(error);
-  return true;
-}
-
-absl::Status ClosureQueue::TakeError() { return std::exchange(error_, absl::OkStatus()); }
 
 }  // namespace cohort

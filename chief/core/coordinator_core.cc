@@ -3,360 +3,471 @@
 #include <algorithm>
 #include <utility>
 
-#include "chief/core/lost_task.h"
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
 
 namespace cohort {
 
-constexpr int64_t kSlowUs = 3'000'000;  // a cut takes a moment
-
 CoordinatorCore::CoordinatorCore(CoreOptions options, CoreEffects* effects)
-    : options_(std::move(options)),
+    : context_(std::move(options)),
       outbox_(effects),
-      membership_(&options_, &outbox_),
-      queue_(options_.queue_capacity),
-      ids_(&outbox_),
-      settlement_(&outbox_, options_.settle_interval_us, options_.test_faults),
-      cut_(&options_, &outbox_),
-      rollback_(&options_, &outbox_),
-      workers_(options_.workers.size()),
-      ps_(options_.ps.size()) {}
+      membership_(&context_.options, &outbox_),
+      adoption_(&context_, &outbox_, &membership_),
+      settlement_(&outbox_, context_.options.settle_interval_us, context_.options.test_faults),
+      servers_(&context_, &outbox_, &membership_),
+      variables_(&context_, &outbox_, &membership_, &servers_),
+      rollback_(&context_.options, &outbox_),
+      cut_(&context_.options, &outbox_),
+      setup_(&context_, &outbox_, &settlement_),
+      closures_(&context_, &outbox_, &settlement_),
+      scheduler_(&context_, &outbox_, &settlement_, &closures_),
+      dispatcher_({.context = &context_,
+                   .outbox = &outbox_,
+                   .membership = &membership_,
+                   .settlement = &settlement_,
+                   .setup = &setup_,
+                   .closures = &closures_,
+                   .gate = [this] { return Gate(); }}),
+      end_(&context_, &outbox_) {}
 
-void CoordinatorCore::Tick(int64_t now_us) {
-  if (now_us_ == 0) phase_since_us_ = now_us;
-  now_us_ = std::max(now_us_, now_us);
-  if (phase_ == Phase::kFailed || phase_ == Phase::kStopped) return;
-  membership_.Tick(now_us_);
-  journal_watch_.Tick(outbox_.next_record() - 1, durable_record_, now_us_);
-  Advance();
-  CheckPs();
-  CheckCancel();
-  CheckStragglers();
-  CheckStranded();
-  rollback_.Tick(now_us_);
-  cut_.Tick(now_us_);
-  AdvanceCut();
-  if (!settle_held_) settlement_.Tick(now_us_);
-  RefillAll(/*idle_only=*/false);
-  TellStop();
+void CoordinatorCore::SetTimeline(uint64_t timeline) {
+  context_.timeline = timeline;
+  context_.era = EraOf(outbox_.generation(), timeline);
 }
 
+void CoordinatorCore::Enter(absl::StatusOr<Phase> phase) {
+  if (phase.ok()) {
+    context_.phase = *phase;
+  } else {
+    FailForGood(std::move(phase).status());
+  }
+}
+
+DispatchGate CoordinatorCore::Gate() const {
+  return {.open = phase() == Phase::kReady && served() && !end_.begun() && all_ps_there() &&
+                  !rollback_.active(),
+          .training = !cut_.holds_dispatch(),
+          .ids_end = std::min(scheduler_.durable_end(),
+                              settlement_.watermark() + context_.options.max_ids_ahead)};
+}
+
+// ------------------------------------------------------------------ the clock
+
+void CoordinatorCore::Tick(int64_t now_us) {
+  const bool first = context_.now_us == 0;
+  context_.now_us = std::max(context_.now_us, now_us);
+  if (first) adoption_.Begin();
+  if (ended()) return;
+  membership_.Tick(context_.now_us);
+  journal_watch_.Tick(outbox_.next_record() - 1, context_.now_us);
+  Enter(adoption_.Advance());
+  for (const int ps : servers_.Lost()) {
+    if (served()) LosePs(ps, membership_.member(PsTask(ps)).why_down);
+  }
+  dispatcher_.Tick();
+  CheckStranded();
+  rollback_.Tick(context_.now_us);
+  cut_.Tick(context_.now_us);
+  AdvanceCut();
+  if (!rollback_.holds_settlement()) settlement_.Tick(context_.now_us);
+  dispatcher_.RefillAll(/*idle_only=*/false);
+  AdvanceStop();
+}
+
+void CoordinatorCore::LosePs(int ps, const std::string& why) {
+  absl::Status error = servers_.LostError(ps, why);
+  cut_.LoseServer(error);
+  rollback_.Fail(error);
+  if (!served()) return;
+  ++counters_.ps_lost;
+  variables_.StopServing();
+  Fail(std::move(error));
+}
+
+void CoordinatorCore::CheckStranded() {
+  const bool stranded = phase() == Phase::kReady && served() && closures_.queue().size() > 0 &&
+                        !closures_.failed() && ready_workers() == 0;
+  if (!stranded) {
+    stranded_since_us_ = -1;
+    return;
+  }
+  if (stranded_since_us_ < 0) stranded_since_us_ = context_.now_us;
+  const int64_t us = context_.now_us - stranded_since_us_;
+  if (us < context_.options.stranded_us) return;
+  absl::Status error =
+      Unavailable("no worker took work for {} s; {}", us / 1'000'000, WaitingFor());
+  SetFailure(&error, {.role = "worker", .retryable = false});
+  Fail(std::move(error));
+}
+
+// ------------------------------------------------------------------ tasks
+
 void CoordinatorCore::OnConnected(Task task) {
-  if (phase_ == Phase::kFailed || phase_ == Phase::kStopped) return;
-  if (membership_.adopted(task)) OnDisconnected(task, "it was dialled again");
-  membership_.OnConnected(task, now_us_);
+  if (ended()) return;
+  if (membership_.adopted(task)) OnDisconnected(task, "it was dialed again");
+  membership_.OnConnected(task, context_.now_us);
 }
 
 void CoordinatorCore::OnDisconnected(Task task, const std::string& why) {
   const bool was_there = membership_.adopted(task);
-  membership_.OnDisconnected(task, why, now_us_);
-  if (!was_there || phase_ == Phase::kStopped || phase_ == Phase::kFailed) return;
+  membership_.OnDisconnected(task, why, context_.now_us);
+  if (!was_there || ended()) return;
   outbox_.effects()->Note("task_lost", fmt::format("{}: {}", membership_.Name(task), why));
   if (task.role == Role::kPs) {
-    ps_[static_cast<size_t>(task.index)].down_since_us = now_us_;
-    const absl::Status lost = LostTask("ps", task.index, membership_.member(task).incarnation,
-                                       fmt::format("{} is lost: {}", membership_.Name(task), why));
+    servers_.OnDown(task.index);
+    const absl::Status lost = servers_.LostError(task.index, why);
     cut_.LoseServer(lost);
     rollback_.Fail(lost);
     return;
   }
   ++counters_.workers_lost;
-  RequeueAll(task.index, /*lost=*/true);
-  workers_[static_cast<size_t>(task.index)].ready = false;
+  dispatcher_.OnLost(task.index);
+  setup_.OnLost(task.index);
   AdvanceCut();
-  RefillAll(/*idle_only=*/false);
+  dispatcher_.RefillAll(/*idle_only=*/false);
+}
+
+template <typename Proto>
+void CoordinatorCore::OnHello(Task task, uint64_t request, Proto hello) {
+  const auto verdict = membership_.OnHello(task, HelloOf(request, hello), context_.now_us);
+  if (verdict == Membership::Verdict::kAdopted || verdict == Membership::Verdict::kReborn) {
+    OnAdopted(task.index, std::move(hello), verdict == Membership::Verdict::kReborn);
+  }
+  if (!ended()) Enter(adoption_.Advance());
+}
+
+void CoordinatorCore::OnAdopted(int worker, v1::WorkerHello hello, bool /*reborn*/) {
+  variables_.OnWorkerTimeline(hello.timeline());
+  if (served() || rollback_.active()) {
+    absl::Status behind = variables_.CheckWorkerTimeline(WorkerTask(worker));
+    if (!behind.ok()) return FailForGood(std::move(behind));
+  }
+  setup_.OnHello(worker, std::move(hello));
+  if (phase() == Phase::kReady) SetUpWorker(worker);
+}
+
+void CoordinatorCore::OnAdopted(int ps, v1::PsHello hello, bool reborn) {
+  servers_.OnHello(ps, hello);
+  if (reborn) LosePs(ps, "it has come back without its tablets, as a new process");
+  // The server may have missed a watermark while it was away.
+  if (served()) servers_.SendWatermark(ps, settlement_.durable_watermark());
+  dispatcher_.RefillAll(/*idle_only=*/false);
+}
+
+void CoordinatorCore::SetUpWorker(int worker) {
+  v1::WorkerHello hello = setup_.Begin(worker);
+  dispatcher_.OnReturned(worker, &hello);
+  variables_.SendRoutes(worker);
+  setup_.Finish(worker);
+  AdvanceCut();
+  dispatcher_.Refill(worker);
+}
+
+void CoordinatorCore::OnFenced(Task task, const v1::Fenced& fenced) {
+  absl::Status newer = adoption_.OnFenced(task, fenced);
+  if (!newer.ok()) FailForGood(std::move(newer));
 }
 
 void CoordinatorCore::OnWorkerMessage(int worker, v1::WorkerToChief message) {
   const Task task = WorkerTask(worker);
-  if (membership_.member(task).link == Link::kDown || phase_ == Phase::kFailed) return;
-  membership_.OnHeard(task, now_us_);
+  if (membership_.member(task).link == Link::kDown || phase() == Phase::kFailed) return;
+  membership_.OnHeard(task, context_.now_us);
   switch (message.body_case()) {
     case v1::WorkerToChief::kHello:
-      OnWorkerHello(worker, message.request(), message.mutable_hello());
-      return;
+      return OnHello(task, message.request(), std::move(*message.mutable_hello()));
     case v1::WorkerToChief::kFenced:
-      OnFenced(task, message.fenced());
-      return;
-    case v1::WorkerToChief::kResults: {
-      if (!membership_.adopted(task)) return;
-      Worker& w = workers_[static_cast<size_t>(worker)];
-      if (!w.ready) {
-        KeepForSetUp(worker, message.mutable_results());
-        return;
-      }
-      if (now_us_ - w.progress_us < options_.closure_deadline_us) w.quick_us = now_us_;
-      w.progress_us = now_us_;
-      MoveReaders(worker, message.results().readers());
-      for (v1::ClosureResult& result : *message.mutable_results()->mutable_results()) {
-        OnResult(worker, &result);
-      }
-      AdvanceCut();
-      Refill(worker);
-      return;
-    }
-    case v1::WorkerToChief::kPsUnreachable: {
-      const v1::PsUnreachable& report = message.ps_unreachable();
-      if (report.ps() >= ps_.size() || !membership_.adopted(task)) return;
-      const Task ps = PsTask(static_cast<int>(report.ps()));
-      SendRoutes(worker);  // it may only have stale ones
-      if (membership_.adopted(ps) && membership_.member(ps).incarnation == report.incarnation()) {
-        Rest(worker, options_.set_aside_us,
-             fmt::format("cannot reach {}: {}", membership_.Name(ps), report.error()));
-      }
-      return;
-    }
+      return OnFenced(task, message.fenced());
+    case v1::WorkerToChief::kResults:
+      return OnResults(worker, message.mutable_results());
+    case v1::WorkerToChief::kPsUnreachable:
+      return OnPsUnreachable(worker, message.ps_unreachable());
     case v1::WorkerToChief::kPong:
       return;
     case v1::WorkerToChief::BODY_NOT_SET:
       break;
   }
-  // The answer to a registration.
-  if (setup_requests_.erase(message.request()) == 0) return;
+  if (!setup_.TakeRequest(message.request())) return;
   const absl::Status status = StatusFromProto(message.status());
   if (!status.ok()) Fail(Annotate(status, membership_.Name(task)));
 }
 
+void CoordinatorCore::OnResults(int worker, v1::Results* results) {
+  if (!membership_.adopted(WorkerTask(worker))) return;
+  if (!setup_.ready(worker)) return setup_.OnResults(worker, results);
+  setup_.MoveReaders(worker, results->readers());
+  const bool gave_back = dispatcher_.OnResults(worker, results->mutable_results());
+  if (gave_back) variables_.SendRoutes(worker);  // the worker's routes may be stale
+  AdvanceCut();
+  dispatcher_.Refill(worker);
+}
+
+void CoordinatorCore::OnPsUnreachable(int worker, const v1::PsUnreachable& report) {
+  if (report.ps() >= context_.options.ps.size() || !membership_.adopted(WorkerTask(worker))) return;
+  const Task ps = PsTask(static_cast<int>(report.ps()));
+  variables_.SendRoutes(worker);  // the worker's routes may be stale
+  if (!membership_.adopted(ps)) return;
+  if (membership_.member(ps).incarnation != report.incarnation()) return;
+  dispatcher_.SetAside(worker,
+                       fmt::format("cannot reach {}: {}", membership_.Name(ps), report.error()));
+  AdvanceCut();
+}
+
 void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
   const Task task = PsTask(ps);
-  if (membership_.member(task).link == Link::kDown || phase_ == Phase::kFailed) return;
-  membership_.OnHeard(task, now_us_);
-  if (message.has_hello()) {
-    OnPsHello(ps, message.request(), message.hello());
-    return;
-  }
-  if (message.has_fenced()) {
-    OnFenced(task, message.fenced());
-    return;
-  }
+  if (membership_.member(task).link == Link::kDown || phase() == Phase::kFailed) return;
+  membership_.OnHeard(task, context_.now_us);
+  if (message.has_hello()) return OnHello(task, message.request(), message.hello());
+  if (message.has_fenced()) return OnFenced(task, message.fenced());
   if (rollback_.OnPsMessage(ps, message)) {
-    if (rollback_.TakeDone()) RolledBack();
-    return;
+    if (!rollback_.TakeDone()) return;
+    variables_.OnAssigned(rollback_.target());
+    for (int i = 0; i < membership_.workers(); ++i) variables_.SendRoutes(i);
+    outbox_.effects()->RollbackDone(absl::OkStatus());
+  } else if (cut_.OnPsMessage(ps, message, context_.now_us) && cut_.TakeReleased()) {
+    dispatcher_.RefillAll(/*idle_only=*/false);
   }
-  if (cut_.OnPsMessage(ps, message, now_us_)) {
-    if (cut_.TakeReleased()) RefillAll(/*idle_only=*/false);
+}
+
+// ------------------------------------------------------------------ the journal
+
+void CoordinatorCore::OnGeneration(const absl::StatusOr<uint64_t>& generation) {
+  if (phase() == Phase::kTaking) Enter(adoption_.OnGeneration(generation));
+}
+
+void CoordinatorCore::OnRecovered(absl::StatusOr<Recovered> recovered) {
+  if (phase() != Phase::kReading) return;
+  if (!recovered.ok()) {
+    return FailForGood(Annotate(recovered.status(), "reading the journal"));
   }
+  SetTimeline(recovered->timeline);
+  variables_.Restore(*recovered);
+  cut_.SkipTo(recovered->next_cut);
+  outbox_.SetNextRecord(recovered->next_record);
+  closures_.Restore(recovered->unfinished, recovered->rolled_back_end, recovered->min_attempt);
+  scheduler_.Reset(recovered->reserved_end, recovered->next_place);
+  std::vector<uint64_t> open;
+  for (const UnfinishedClosure& closure : recovered->unfinished) open.push_back(closure.id);
+  settlement_.Reset(recovered->watermark, recovered->reserved_end, open);
+  settlement_.SetFolded(std::move(recovered->metrics), recovered->steps);
+  settlement_.SetReaders(std::move(recovered->readers));
+  settlement_.SetEpoch(recovered->epoch);
+  Enter(adoption_.WriteStart(recovered->from_manifest));
 }
 
 void CoordinatorCore::OnJournaled(uint64_t record) {
-  if (phase_ == Phase::kFailed) return;
-  durable_record_ = std::max(durable_record_, record);
-  journal_watch_.OnDurable();
-  if (phase_ == Phase::kStarting && record >= start_record_) {
-    phase_ = Phase::kReady;
-    for (size_t i = 0; i < workers_.size(); ++i) {
-      const int worker = static_cast<int>(i);
+  if (phase() == Phase::kFailed) return;
+  journal_watch_.OnDurable(record);
+  if (adoption_.IsStarted(record)) {
+    Enter(Phase::kReady);
+    for (int worker = 0; worker < membership_.workers(); ++worker) {
       if (membership_.adopted(WorkerTask(worker))) SetUpWorker(worker);
     }
   }
-  if (settlement_.OnJournaled(record)) Settled();
-  if (rollback_.OnJournaled(record)) TimelineRaised();
+  if (settlement_.OnJournaled(record)) PublishWatermark();
+  if (rollback_.OnJournaled(record)) RaiseTimeline();
   cut_.OnJournaled(record);
-  if (ids_.OnJournaled(record)) RefillAll(/*idle_only=*/false);
-  TellStop();
+  if (scheduler_.OnJournaled(record)) dispatcher_.RefillAll(/*idle_only=*/false);
+  AdvanceStop();
 }
 
-// Everyone, when the end is durable: in the journal, or, where the disk is full, in a manifest.
-void CoordinatorCore::TellStop() {
-  const bool proved = job_finished_ && finish_committed_ && journal_watch_.refused();
-  if (stop_record_ == 0 || phase_ == Phase::kStopped || !(stop_journaled() || proved)) return;
-  v1::ShutdownTask shutdown;
-  shutdown.set_reason(stop_reason_);
-  shutdown.set_job_finished(job_finished_);
-  v1::ChiefToPs to_ps;
-  v1::ChiefToWorker to_worker;
-  *to_ps.mutable_shutdown() = shutdown;
-  *to_worker.mutable_shutdown() = shutdown;
-  for (size_t i = 0; i < workers_.size(); ++i) outbox_.ToWorker(static_cast<int>(i), to_worker);
-  for (size_t i = 0; i < ps_.size(); ++i) outbox_.ToPs(static_cast<int>(i), to_ps);
-  phase_ = Phase::kStopped;
-}
-
-bool CoordinatorCore::OnManifestWritten(uint64_t cut, const absl::Status& status,
-                                        const std::string& path) {
-  const bool taken = phase_ != Phase::kFailed && cut_.OnManifestWritten(cut, status, path);
-  if (taken && cut_finished_) finish_committed_ = true;
-  return taken;
-}
-
-int CoordinatorCore::AddProgram(std::string fingerprint, v1::Program program) {
-  for (size_t i = 0; i < programs_.size(); ++i) {
-    if (programs_[i].name == fingerprint) return static_cast<int>(i);
-  }
-  Named named{.name = fingerprint};
-  named.message.mutable_program()->set_fingerprint(std::move(fingerprint));
-  *named.message.mutable_program()->mutable_program() = std::move(program);
-  programs_.push_back(std::move(named));
-  for (size_t i = 0; i < workers_.size(); ++i) SendMissing(static_cast<int>(i));
-  return static_cast<int>(programs_.size()) - 1;
-}
-
-int CoordinatorCore::AddResource(v1::CreateResource resource) {
-  for (size_t i = 0; i < resources_.size(); ++i) {
-    if (resources_[i].name == resource.name()) return static_cast<int>(i);
-  }
-  Named named{.name = resource.name()};
-  *named.message.mutable_resource() = std::move(resource);
-  resources_.push_back(std::move(named));
-  for (size_t i = 0; i < workers_.size(); ++i) SendMissing(static_cast<int>(i));
-  return static_cast<int>(resources_.size()) - 1;
+void CoordinatorCore::PublishWatermark() {
+  servers_.PublishWatermark(settlement_.durable_watermark());
+  dispatcher_.PublishWatermark();
 }
 
 absl::Status CoordinatorCore::EndEpoch() {
-  if (settle_held_) {
-    return FailedPrecondition("epoch {} is being rolled back: it cannot end", epoch_);
+  if (rollback_.holds_settlement()) {
+    return FailedPrecondition("epoch {} is being rolled back: it cannot end", epoch());
   }
-  settlement_.Tick(now_us_, /*force=*/true);
-  v1::JournalRecord record;
-  record.mutable_epoch()->set_epoch(epoch_);
-  MetricsToProto(settlement_.metrics(), record.mutable_epoch()->mutable_metrics());
-  outbox_.Append(std::move(record));
-  ++epoch_;
-  settlement_.ClearMetrics();
+  settlement_.EndEpoch(context_.now_us);
   return absl::OkStatus();
 }
 
 uint64_t CoordinatorCore::Flush() {
-  if (!settle_held_ && phase_ == Phase::kReady) settlement_.Tick(now_us_, /*force=*/true);
+  if (!rollback_.holds_settlement() && phase() == Phase::kReady) {
+    settlement_.Tick(context_.now_us, /*force=*/true);
+  }
   return outbox_.next_record() - 1;
 }
 
-void CoordinatorCore::Stop(const std::string& reason, bool job_finished) {
-  if (phase_ != Phase::kReady || stop_record_ != 0) return;
-  stop_reason_ = reason;
-  job_finished_ = job_finished;
-  if (settle_held_ && !job_finished) {
-    // Behind the record of a rollback, what was settled before it would count for what comes after.
-    stop_record_ = outbox_.next_record() - 1;
-    TellStop();
+// ------------------------------------------------------------------ closures
+
+absl::StatusOr<uint64_t> CoordinatorCore::Schedule(ClosureSpec spec) {
+  COHORT_RETURN_IF_ERROR(TakeError());
+  if (closures_.failed()) return FailedPrecondition("an error is about to be raised");
+  if (phase() != Phase::kReady || !served() || rollback_.active()) {
+    return FailedPrecondition("the variables are not served: {}",
+                              variables_.has_layout()
+                                  ? "a parameter server was lost; restore a checkpoint first"
+                                  : "create them first");
+  }
+  COHORT_RETURN_IF_ERROR(setup_.CheckSpec(spec));
+  if (!has_room(spec)) return ResourceExhausted("the queue of closures is full");
+  COHORT_ASSIGN_OR_RETURN(const uint64_t id, scheduler_.Schedule(std::move(spec)));
+  dispatcher_.OnScheduled(id);
+  return id;
+}
+
+absl::Status CoordinatorCore::TakeError() {
+  return phase() == Phase::kFailed ? failure_ : closures_.TakeError();
+}
+
+void CoordinatorCore::FailForGood(absl::Status why) {
+  if (phase() == Phase::kFailed) return;
+  context_.phase = Phase::kFailed;
+  failure_ = std::move(why);
+  variables_.StopServing();
+  cut_.Abandon(failure_);
+  rollback_.Fail(failure_);
+  closures_.EndAll(failure_);
+}
+
+// ------------------------------------------------------------------ cuts and rollbacks
+
+absl::StatusOr<uint64_t> CoordinatorCore::StartCut(bool finished) {
+  if (phase() != Phase::kReady || !served() || rollback_.active()) {
+    return FailedPrecondition("a checkpoint needs variables that are served");
+  }
+  if (cut_active()) {
+    return FailedPrecondition("checkpoint {} is still being written", cut_.number());
+  }
+  const uint64_t number = cut_.Begin(finished, context_.timeline, context_.now_us);
+  AdvanceCut();
+  return number;
+}
+
+void CoordinatorCore::AdvanceCut() {
+  if (cut_.TakeReleased()) dispatcher_.RefillAll(/*idle_only=*/false);
+  if (!cut_.drained(closures_.queue().training_in_flight(), context_.now_us)) return;
+  if (!all_ps_there()) {
+    absl::Status missing = Unavailable("{}", WaitingFor());
+    SetFailure(&missing, {.role = "ps", .retryable = true});
+    cut_.Abandon(missing);
     return;
   }
-  if (!settle_held_) settlement_.Tick(now_us_, /*force=*/true);
+  v1::Manifest manifest = cut_.manifest();
+  v1::ChiefCut* const chief = manifest.mutable_chief();
+  uint64_t next_place = scheduler_.next_place();
+  closures_.FillPending(chief, &next_place);
+  settlement_.Fill(chief);
+  chief->set_next_closure(scheduler_.reserved_end());
+  chief->set_next_place(next_place);
+  chief->set_journal_record(outbox_.next_record() - 1);
+  manifest.set_step(next_place);
+  manifest.set_epoch(epoch());
+  *manifest.mutable_layout() = variables_.layout();
+  cut_.Snapshot(std::move(manifest), context_.now_us);
+}
+
+bool CoordinatorCore::OnManifestWritten(uint64_t cut, const absl::Status& status,
+                                        const std::string& path) {
+  return phase() != Phase::kFailed && cut_.OnManifestWritten(cut, status, path);
+}
+
+void CoordinatorCore::Resume() {
+  variables_.Resume();
+  for (int i = 0; i < membership_.workers(); ++i) variables_.SendRoutes(i);
+  PublishWatermark();
+}
+
+absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::string& path) {
+  if (phase() != Phase::kReady || !variables_.has_layout()) {
+    return FailedPrecondition("there are no variables to roll back");
+  }
+  if (rollback_.active()) return FailedPrecondition("a rollback is under way");
+  if (!all_ps_there()) {
+    absl::Status status = Unavailable("{}", WaitingFor());
+    SetFailure(&status, {.role = "ps", .retryable = true});
+    return status;
+  }
+  COHORT_ASSIGN_OR_RETURN(RollbackTarget target,
+                          variables_.PlanRollback(manifest, path, scheduler_.reserved_end()));
+  DropCut();
+  cut_.ForgetFinish();
+  if (manifest != nullptr) cut_.SkipTo(manifest->cut() + 1);
+  ++counters_.rollbacks;
+  rollback_.Begin(std::move(target), variables_.layout(), context_.now_us);
+  return absl::OkStatus();
+}
+
+// The rollback is durable: from now on everything after the cut is void.
+void CoordinatorCore::RaiseTimeline() {
+  const RollbackTarget& target = rollback_.target();
+  SetTimeline(target.timeline);
+  variables_.OnTimelineRaised(target);
+  dispatcher_.CancelOlderTimelines();
+  closures_.RollBack(target.chief);
+  scheduler_.Reset(target.reserved_end, target.chief.next_place());
+  settlement_.Reset(target.pending.empty() ? target.reserved_end : target.pending.front(),
+                    target.reserved_end, target.pending);
+  settlement_.SetFoldedFrom(target.chief);
+  settlement_.SetEpoch(target.epoch);
+  setup_.RecreateReaders();
+}
+
+// ------------------------------------------------------------------ the end
+
+void CoordinatorCore::Stop(const std::string& reason, bool job_finished) {
+  if (phase() != Phase::kReady || end_.begun()) return;
+  const bool held = rollback_.holds_settlement();
+  if (held && !job_finished) {
+    // A settle record behind the Rollback record would count for the new timeline.
+    end_.Begin(reason, job_finished, outbox_.next_record() - 1);
+    AdvanceStop();
+    return;
+  }
+  if (!held) settlement_.Tick(context_.now_us, /*force=*/true);
   v1::JournalRecord record;
   if (job_finished) {
     record.mutable_finished()->set_step(settlement_.steps());
   } else {
-    v1::Settle* settle = record.mutable_settle();
+    v1::Settle* const settle = record.mutable_settle();
     settle->set_watermark(settlement_.watermark());
     MetricsToProto(settlement_.metrics(), settle->mutable_metrics());
     settle->set_step(settlement_.steps());
   }
-  stop_record_ = outbox_.Append(std::move(record));
+  end_.Begin(reason, job_finished, outbox_.Append(std::move(record)));
 }
 
-absl::Status CoordinatorCore::TakeError() {
-  if (phase_ == Phase::kFailed) return failure_;
-  if (error_ready()) {
-    cancel_since_us_ = -1;
-    return queue_.TakeError();
-  }
-  return absl::OkStatus();
+// The tasks may end when the end is durable: in the journal, or in a manifest if the disk is full.
+void CoordinatorCore::AdvanceStop() {
+  if (!end_.begun() || phase() == Phase::kStopped) return;
+  const bool proved = end_.job_finished() && finish_committed() && journal_watch_.refused();
+  if (!stop_journaled() && !proved) return;
+  end_.SendShutdown();
+  context_.phase = Phase::kStopped;
 }
 
-int CoordinatorCore::ready_workers() const {
-  int n = 0;
-  for (const Worker& w : workers_) n += w.ready && now_us_ >= w.rests_until_us ? 1 : 0;
-  return n;
-}
+// ------------------------------------------------------------------ state
 
-std::vector<WorkerFigures> CoordinatorCore::worker_figures() const {
-  std::vector<WorkerFigures> figures;
-  for (const Worker& w : workers_) {
-    figures.push_back({w.steps, w.in_flight.size(),
-                       w.in_flight.empty() ? 0 : std::max<int64_t>(0, now_us_ - w.progress_us)});
-  }
-  return figures;
+CoreCounters CoordinatorCore::counters() const {
+  return {closures_.counters(), dispatcher_.counters(), settlement_.counters(), cut_.counters(),
+          counters_};
 }
 
 std::string CoordinatorCore::WaitingFor() const {
   if (journal_watch_.refused()) return journal_watch_.Waiting();
-  if (phase_ == Phase::kTaking || phase_ == Phase::kReading || phase_ == Phase::kStarting) {
+  const Phase p = phase();
+  if (p == Phase::kTaking || p == Phase::kReading || p == Phase::kStarting) {
     return "waiting for the journal";
   }
-  const bool start = phase_ == Phase::kProbing || phase_ == Phase::kAdopting;
-  if (start || !all_ps_there()) {
-    const std::string missing = membership_.Missing(now_us_);
+  if (p == Phase::kProbing || p == Phase::kAdopting || !all_ps_there()) {
+    const std::string missing = membership_.Missing(context_.now_us);
     return "waiting for " + (missing.empty() ? "the cluster" : missing);
   }
   if (rollback_.active()) return "waiting for the parameter servers to load their tablets";
-  if (std::string text = WaitingForWorkers(); !text.empty()) return text;
-  if (std::string text = WaitingForClosure(); !text.empty()) return text;
+  const bool no_worker = closures_.queue().size() > 0 && ready_workers() == 0;
+  std::string workers = no_worker ? membership_.Missing(context_.now_us) : "";
+  if (const std::string late = dispatcher_.pace().Waiting(no_worker); !late.empty()) {
+    workers += (workers.empty() ? "" : "; ") + late;
+  }
+  if (no_worker) return "waiting for a worker" + (workers.empty() ? "" : ": " + workers);
+  if (!workers.empty()) return "waiting for " + workers;
+  if (std::string text = closures_.Waiting(); !text.empty()) return text;
   if (cut_.holds_dispatch()) {
     if (std::string text = WaitingForCut(); !text.empty()) return text;
   }
   return journal_watch_.Waiting();
-}
-
-bool CoordinatorCore::Late(const Worker& worker) const {
-  return !worker.in_flight.empty() && now_us_ - worker.progress_us >= options_.closure_deadline_us;
-}
-
-std::string CoordinatorCore::WaitingForWorkers() const {
-  const bool none = queue_.size() > 0 && ready_workers() == 0;
-  std::string text = none ? membership_.Missing(now_us_) : "";
-  for (size_t i = 0; i < workers_.size(); ++i) {
-    const Worker& w = workers_[i];
-    std::string why;
-    if (none && w.ready && now_us_ < w.rests_until_us) {
-      why = "is set aside: " + w.rests_why;
-    } else if (!none && w.ready && Late(w)) {
-      why = fmt::format("has told no result for {} s of the {} closures that it has",
-                        (now_us_ - w.progress_us) / 1'000'000, w.in_flight.size());
-    }
-    if (why.empty()) continue;
-    text += fmt::format("{}{}, which {}", text.empty() ? "" : "; ",
-                        membership_.Name(WorkerTask(static_cast<int>(i))), why);
-  }
-  if (none) return "waiting for a worker" + (text.empty() ? "" : ": " + text);
-  return text.empty() ? "" : "waiting for " + text;
-}
-
-std::string CoordinatorCore::WaitingForCut() const {
-  const int64_t us = now_us_ - cut_.since_us();
-  if (!cut_active() || us < kSlowUs) return "";
-  std::string servers;
-  for (const int ps : cut_.Late()) {
-    servers += fmt::format("{}{}", servers.empty() ? "" : ", ", membership_.Name(PsTask(ps)));
-  }
-  std::string what;
-  switch (cut_.state()) {
-    case Cut::State::kIdle:
-      break;
-    case Cut::State::kDraining:
-      what = fmt::format("{} closures in flight to end", queue_.training_in_flight());
-      break;
-    case Cut::State::kSnapshotting:
-      what = servers + " to take a snapshot";
-      break;
-    case Cut::State::kWriting:
-      what = servers + " to write a snapshot";
-      break;
-    case Cut::State::kCommitting:
-      what = "the storage to take its manifest";
-      break;
-    case Cut::State::kJournaling:
-      what = "the journal to have it";
-      break;
-  }
-  return fmt::format("waiting for checkpoint {}: {}, {} s", cut_.directory(), what, us / 1'000'000);
-}
-
-// Where all that waits is max_ids_ahead of one that is open.
-std::string CoordinatorCore::WaitingForClosure() const {
-  const uint64_t open = settlement_.watermark();
-  const uint64_t next = queue_.Next();
-  if (next == 0 || next < open + options_.max_ids_ahead) return "";
-  const Closure* const c = queue_.Find(open);
-  if (c == nullptr) {
-    const auto place = unfinished_.PlaceOf(open);
-    return fmt::format("waiting for closure {}{}, which has to be scheduled again", open,
-                       place.has_value() ? fmt::format(" (place {})", *place) : "");
-  }
-  const std::string where = c->state == Closure::State::kInFlight
-                                ? membership_.Name(WorkerTask(c->worker)) + " has"
-                                : "no worker has taken";
-  return fmt::format("waiting for closure {} (place {}), which {}", open, c->place, where);
 }
 
 }  // namespace cohort

@@ -26,7 +26,7 @@ TEST_CASE("a closure runs once on every tablet and is folded once") {
   CHECK(world.core().timeline() == 1);
   for (uint64_t i = 0; i < 10; ++i) REQUIRE(world.ScheduleJob(i, 1, 10).ok());
   world.Quiesce();
-  CHECK(world.core().resting());
+  CHECK(world.core().idle());
   CHECK(TimesApplied(world) == 20);
   CHECK(world.core().settlement().metrics().at("n").total == 10);
   CHECK(world.done.size() == 10);
@@ -59,7 +59,7 @@ TEST_CASE("the watermark is published only after its record is durable") {
   world.journal_stuck = false;
   world.Quiesce();
   CHECK(world.ps[0].watermark == 2);
-  CHECK(world.workers[0].kept.empty());  // told by an empty dispatch
+  CHECK(world.workers[0].kept.empty());  // an empty dispatch carries the watermark
 }
 
 TEST_CASE("a dead worker's closures go to others, under the same ids and higher attempts") {
@@ -77,7 +77,7 @@ TEST_CASE("a dead worker's closures go to others, under the same ids and higher 
   world.KillWorker(0);
   world.hold_work = false;
   world.Quiesce();
-  CHECK(world.core().resting());
+  CHECK(world.core().idle());
   CHECK(TimesApplied(world) == 16);
   bool again = false;
   for (const v1::Closure& c : world.workers[1].seen) again |= c.id() == id && c.attempt() == 2;
@@ -90,7 +90,7 @@ TEST_CASE("a dead worker's closures go to others, under the same ids and higher 
   }
 }
 
-TEST_CASE("a stream that breaks is not a death: what the worker has in hand goes on") {
+TEST_CASE("a worker whose stream breaks keeps the closures that it has in hand") {
   TestWorld world(1, 1);
   world.StartServing();
   world.hold_work = true;
@@ -104,11 +104,11 @@ TEST_CASE("a stream that breaks is not a death: what the worker has in hand goes
   CHECK(world.workers[0].hand.size() == 2);
   world.hold_work = false;
   world.Quiesce();
-  CHECK(world.core().resting());
+  CHECK(world.core().idle());
   CHECK(world.workers[0].seen.size() == 2);  // none was sent twice
 }
 
-TEST_CASE("a closure that kills every worker ends with an error that says so") {
+TEST_CASE("a closure that kills every worker ends with an error that names them") {
   TestWorld world(2, 1);
   world.options.max_attempts = 3;
   world.StartServing();
@@ -155,7 +155,7 @@ TEST_CASE("what is finished behind an open closure is bounded") {
   CHECK(world.core().queued() == 150);
   world.hold_work = false;
   world.Quiesce();
-  CHECK(world.core().resting());
+  CHECK(world.core().idle());
   CHECK(TimesApplied(world) == 200);
 }
 
@@ -184,10 +184,10 @@ TEST_CASE("results that are doubled, late or made up change nothing") {
     result->set_id(2);
     result->set_attempt(9);
     world.core().OnWorkerMessage(0, again);
-    CHECK(!world.core().resting());
+    CHECK(!world.core().idle());
     result->set_attempt(0);
     world.core().OnWorkerMessage(0, again);
-    CHECK(!world.core().resting());
+    CHECK(!world.core().idle());
   }
   SECTION("a failure of an attempt that is over") {
     world.hold_work = true;
@@ -201,7 +201,7 @@ TEST_CASE("results that are doubled, late or made up change nothing") {
     result->mutable_status()->set_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
     world.core().OnWorkerMessage(0, again);
     CHECK(world.core().TakeError().ok());
-    CHECK(!world.core().resting());
+    CHECK(!world.core().idle());
   }
 }
 
@@ -301,11 +301,11 @@ TEST_CASE("a chief that is fenced by a newer one ends, and all that was schedule
   REQUIRE(GetFailure(error).has_value());
   CHECK(GetFailure(error)->role == "chief");
   CHECK(!IsRetryable(error));
-  CHECK(!world.core().TakeError().ok());  // for good
+  CHECK(!world.core().TakeError().ok());  // permanently
   CHECK(world.done.size() == 1);
 }
 
-TEST_CASE("start waits for everyone, and says for whom") {
+TEST_CASE("start waits for every task, and names the missing ones") {
   TestWorld world(2, 1);
   world.StartChief();
   world.Connect(PsTask(0));
@@ -347,7 +347,7 @@ TEST_CASE("a worker that alone cannot reach a server is set aside, and tried aga
   CHECK(world.workers[0].hand.empty());
   world.hold_work = false;
   world.Quiesce();
-  CHECK(world.core().resting());
+  CHECK(world.core().idle());
   CHECK(world.core().served());
   world.Advance(3'000'000);
   CHECK(world.core().ready_workers() == 2);

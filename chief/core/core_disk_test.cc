@@ -52,7 +52,7 @@ TEST_CASE("a journal that cannot be written is what is waited for, with the reas
   t.Train();
 }
 
-TEST_CASE("a manifest that storage does not take ends the cut, and training goes on") {
+TEST_CASE("a manifest that storage does not take ends the cut, and training continues") {
   Training t;
   REQUIRE(t.world.core().StartCut(false).ok());
   t.world.Quiesce();
@@ -80,7 +80,7 @@ TEST_CASE("a manifest that storage does not take ends the cut, and training goes
   CHECK(t.world.cuts_done[2].ok());
 }
 
-TEST_CASE("what a cut waits for is told where it takes long") {
+TEST_CASE("a cut that takes long names what it waits for") {
   Training t;
   TestWorld& world = t.world;
   world.options.silence_us = int64_t{1} << 60;
@@ -109,7 +109,7 @@ TEST_CASE("what a cut waits for is told where it takes long") {
   REQUIRE(world.ToPs(1));
   REQUIRE(world.FromPs(1));
   CHECK(waits() == of + "ps:1 (p1:1) to write a snapshot, 4 s");
-  CHECK(world.core().WaitingFor().empty());  // training goes on
+  CHECK(world.core().WaitingFor().empty());  // training continues
   world.manifest_stuck = true;
   world.Quiesce();
   CHECK(waits() == of + "the storage to take its manifest, 4 s");
@@ -152,8 +152,8 @@ TEST_CASE("a finished job ends on a full disk when its last manifest is there") 
   CHECK(t.world.core().phase() == CoordinatorCore::Phase::kReady);  // the disk may only be busy
   t.world.core().OnJournalRefused(ResourceExhausted("cannot write /c/journal-1: no space"));
   t.world.Advance(kSecond);
-  const bool told = t.world.core().phase() == CoordinatorCore::Phase::kStopped;
-  CHECK(told == finished);
+  const bool stopped = t.world.core().phase() == CoordinatorCore::Phase::kStopped;
+  CHECK(stopped == finished);
   CHECK(!t.world.core().stop_journaled());
   for (const FakeWorker& worker : t.world.workers) {
     const bool shutdown = !worker.in.empty() && worker.in.back().shutdown().job_finished();

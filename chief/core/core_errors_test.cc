@@ -65,7 +65,7 @@ TEST_CASE("the error is raised once, by the next call, and then cleared") {
   SECTION("by Schedule, whose closure is not taken") {
     const auto id = t.world.ScheduleUser();
     CHECK(absl::IsInvalidArgument(id.status()));
-    CHECK(t.world.core().resting());
+    CHECK(t.world.core().idle());
   }
   SECTION("by Join or Done") { CHECK(absl::IsInvalidArgument(t.world.core().TakeError())); }
   CHECK(t.world.core().TakeError().ok());
@@ -73,7 +73,7 @@ TEST_CASE("the error is raised once, by the next call, and then cleared") {
   t.world.outcome = nullptr;
   REQUIRE(t.world.ScheduleUser().ok());
   t.world.Quiesce();
-  CHECK(t.world.core().resting());
+  CHECK(t.world.core().idle());
   CHECK(t.world.done.rbegin()->second.ok());
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("a retryable failure is not an error") {
   };
   REQUIRE(t.world.ScheduleUser().ok());
   t.world.Quiesce();
-  CHECK(t.world.core().resting());
+  CHECK(t.world.core().idle());
   CHECK(t.world.core().TakeError().ok());
   CHECK(t.world.core().counters().requeued == 1);
 }
@@ -106,14 +106,14 @@ absl::Status ErrorOfGivingBack(TestWorld* world) {
   world->hold_work = false;
   world->outcome = [](const v1::Closure&) { return Aborted("fenced"); };
   REQUIRE(world->ScheduleUser().ok());
-  for (int i = 0; i < 500 && !world->core().resting(); ++i) {
+  for (int i = 0; i < 500 && !world->core().idle(); ++i) {
     world->Quiesce();
     world->Advance(1'000'000);
   }
   return world->core().TakeError();
 }
 
-TEST_CASE("a closure that is given back for ever ends with an error") {
+TEST_CASE("a closure that is always given back ends with an error") {
   Running t;
   const absl::Status error = ErrorOfGivingBack(&t.world);
   CHECK(absl::IsUnavailable(error));
@@ -123,7 +123,7 @@ TEST_CASE("a closure that is given back for ever ends with an error") {
 // Where time passes and peers say nothing.
 constexpr int64_t kNever = int64_t{1} << 60;
 
-// The worker says that it cannot reach the server.
+// The worker reports that it cannot reach the server.
 void CannotReach(TestWorld* world) {
   v1::WorkerToChief message;
   message.mutable_ps_unreachable()->set_ps(0);
@@ -138,7 +138,7 @@ void SetAside(TestWorld* world) {
   world->Quiesce();
 }
 
-// The worker has closures in hand and gets on with none, however long that takes.
+// The worker has closures in hand and makes no progress, however long that takes.
 void GiveOut(TestWorld* world, uint64_t closures) {
   world->options.silence_us = kNever;
   world->StartServing();
@@ -149,7 +149,7 @@ void GiveOut(TestWorld* world, uint64_t closures) {
   world->Quiesce();
 }
 
-TEST_CASE("a closure is given out no more often than there are numbers for its attempts") {
+TEST_CASE("a closure is dispatched no more often than there are numbers for its attempts") {
   TestWorld world(1, 1);
   GiveOut(&world, 1);
   for (int i = 1; i < 256; ++i) SetAside(&world);
@@ -158,10 +158,10 @@ TEST_CASE("a closure is given out no more often than there are numbers for its a
   CHECK(world.core().TakeError().ok());
   SetAside(&world);
   CHECK(world.workers[0].seen.size() == 256);
-  CHECK(world.core().resting());
+  CHECK(world.core().idle());
   const absl::Status error = world.core().TakeError();
   CHECK(absl::IsUnavailable(error));
-  CHECK(Contains(std::string(error.message()), "given out 256 times"));
+  CHECK(Contains(std::string(error.message()), "dispatched 256 times"));
   // Nor after it was raised; the chief's next life has numbers of its own.
   CHECK(world.ScheduleJob(0, 1, 1).status() == error);
   REQUIRE(world.core().Unfinished().size() == 1);
@@ -178,8 +178,8 @@ TEST_CASE("of several closures that a worker gives back at their limit the first
   TestWorld world(1, 1);
   GiveOut(&world, 3);
   for (int i = 0; i < 256; ++i) SetAside(&world);
-  CHECK(world.workers[0].hand.empty());  // it was told to drop all three
-  CHECK(world.core().resting());
+  CHECK(world.workers[0].hand.empty());  // it had to drop all three
+  CHECK(world.core().idle());
   CHECK(Contains(std::string(world.core().TakeError().message()), "closure 1 "));
   CHECK(world.core().Unfinished().size() == 3);
 }
@@ -208,10 +208,10 @@ TEST_CASE("an error of a worker that is set aside waits until it runs nothing an
     world.Quiesce();
   }
   CHECK(world.core().in_flight() == 0);
-  CHECK(Contains(std::string(world.core().TakeError().message()), "given out 256 times"));
+  CHECK(Contains(std::string(world.core().TakeError().message()), "dispatched 256 times"));
 }
 
-// Each of two workers goes on with a closure of the chief's life before, which nobody has scheduled
+// Each of two workers continues a closure of the chief's life before, which nobody has scheduled
 // in this one.
 void HoldTwo(TestWorld* world) {
   world->options.silence_us = kNever;
@@ -233,7 +233,7 @@ TEST_CASE("an error waits for what workers hold and nobody has scheduled") {
   HoldTwo(&world);
   world.core().Fail(Internal("no"));
   CHECK(world.core().error_pending());
-  CHECK(!world.core().resting());
+  CHECK(!world.core().idle());
   CHECK(world.core().TakeError().ok());
   SECTION("it is given up") { world.Quiesce(); }
   SECTION("one comes through all the same") {
@@ -261,7 +261,7 @@ TEST_CASE("an error waits for what workers hold and nobody has scheduled") {
   CHECK(world.workers[0].hand.empty());
   CHECK(world.workers[1].hand.empty());
   CHECK(absl::IsInternal(world.core().TakeError()));
-  CHECK(world.core().resting());
+  CHECK(world.core().idle());
 }
 
 TEST_CASE("a worker that is set aside gives up what it holds, and others run it") {
@@ -273,7 +273,7 @@ TEST_CASE("a worker that is set aside gives up what it holds, and others run it"
   for (uint64_t place = 0; place < 2; ++place) REQUIRE(world.ScheduleJob(place, 1, 2).ok());
   world.hold_work = false;
   world.Quiesce();
-  CHECK(world.core().resting());
+  CHECK(world.core().idle());
   CHECK(world.ps[0].places == std::map<uint64_t, int>{{0, 1}, {1, 1}});
 }
 
@@ -321,7 +321,7 @@ TEST_CASE("a closure that is given back at its last attempt ends with an error")
   t.world.options.silence_us = kNever;
   t.world.KillChief();
   t.world.StartServing();
-  CHECK(Contains(std::string(ErrorOfGivingBack(&t.world).message()), "given out 256 times"));
+  CHECK(Contains(std::string(ErrorOfGivingBack(&t.world).message()), "dispatched 256 times"));
 }
 
 TEST_CASE("a worker that dies while an error waits counts as stopped") {
@@ -375,10 +375,10 @@ TEST_CASE("a server whose stream breaks and comes back is not lost") {
   t.world.Quiesce();
   t.world.Advance(2'000'000);
   CHECK(t.world.core().TakeError().ok());
-  CHECK(t.world.core().resting());
+  CHECK(t.world.core().idle());
 }
 
-TEST_CASE("a server that comes back is told what was settled meanwhile") {
+TEST_CASE("a server that comes back gets the watermark that it missed") {
   TestWorld world(1, 1);
   world.StartServing();
   world.hold_work = true;

@@ -63,7 +63,7 @@ class RandomRun {
       if (!ps.has_tablet) return false;  // it died, and the chief has not noticed
     }
     return alive_ && world_.core().served() && world_.core().settlement().steps() == kPlaces &&
-           world_.core().resting() && world_.core().Unfinished().empty();
+           world_.core().idle() && world_.core().Unfinished().empty();
   }
 
   // A step that counts has read its batch; and no reader is behind what the chief knows of it.

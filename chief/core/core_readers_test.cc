@@ -59,7 +59,7 @@ void RollBack(TestWorld* world) {
   REQUIRE(world->core().served());
 }
 
-TEST_CASE("a worker that is born again reads on where the one before it was") {
+TEST_CASE("a worker that is a new process reads on from the last known position") {
   TestWorld world(2, 1);
   Serve(&world);
   CHECK(world.workers[0].readers.at("data").timeline() == 1);
@@ -91,7 +91,7 @@ TEST_CASE("what a closure that did not end has read does not count") {
   CHECK(KnownOf(&world, 0) == 7);
 }
 
-TEST_CASE("a reader's place is the furthest that was told, and of this timeline") {
+TEST_CASE("a reader's position is the furthest that was reported at this timeline") {
   TestWorld world(1, 1);
   Serve(&world);
   Train(&world, 5);
@@ -179,7 +179,7 @@ TEST_CASE("a chief that is started again knows from its journal how far a dead w
   CHECK(KnownOf(&world, 1) == known[1]);
 }
 
-TEST_CASE("a worker that was alive tells a new chief more than its journal has") {
+TEST_CASE("a worker that was alive reports more to a new chief than its journal has") {
   TestWorld world(1, 1);
   Serve(&world);
   Train(&world, 4);
@@ -243,8 +243,7 @@ TEST_CASE("a chief that dies after a rollback reads from the cut, and what came 
   CHECK(world.ReaderOf(1) == at_cut[1]);
 }
 
-TEST_CASE(
-    "where a rollback's manifest is gone, a later one and the records say who has read what") {
+TEST_CASE("if a rollback's manifest is gone, a later one and the records have the positions") {
   std::vector<v1::JournalRecord> records(3);
   for (uint64_t i = 0; i < 3; ++i) records[i].set_number(i + 1);
   records[0].mutable_start()->set_generation(1);

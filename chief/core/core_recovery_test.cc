@@ -27,7 +27,7 @@ void ScheduleAll(TestWorld* world, uint64_t places) {
   }
 }
 
-TEST_CASE("a cut drains, snapshots, commits, and training goes on") {
+TEST_CASE("a cut drains, snapshots, commits, and training continues") {
   TestWorld world(2, 2);
   world.StartServing();
   ScheduleAll(&world, 20);
@@ -84,7 +84,7 @@ TEST_CASE("a closure that does not end in time enters the cut as pending") {
   CHECK(world.core().settlement().metrics().at("n").total == 6);
 }
 
-TEST_CASE("a failed cut keeps the old checkpoint, and training goes on") {
+TEST_CASE("a failed cut keeps the old checkpoint, and training continues") {
   TestWorld world(1, 2);
   world.StartServing();
   ScheduleAll(&world, 4);
@@ -94,7 +94,7 @@ TEST_CASE("a failed cut keeps the old checkpoint, and training goes on") {
   REQUIRE(world.cuts_done.size() == 1);
   CHECK(absl::IsResourceExhausted(world.cuts_done[0]));
   CHECK(world.checkpoints.empty());
-  CHECK(world.core().resting());
+  CHECK(world.core().idle());
   CHECK(EachPlaceOnce(world, 4));
   world.ps[1].refuse_snapshots = false;
   REQUIRE(world.core().StartCut(false).ok());
@@ -122,13 +122,13 @@ TEST_CASE("a server lost when all shards of a cut are durable does not hinder it
   REQUIRE(world.core().cut_commits(cut));
   world.KillPs(0);
   world.Quiesce();
-  world.Advance(1'100'000);  // it is lost for good
+  world.Advance(1'100'000);  // its grace is over
   CHECK(world.core().cut_commits(cut));
   world.manifest_stuck = false;
   world.Quiesce();
   REQUIRE(world.cuts_done.size() == 1);
   CHECK(world.cuts_done[0].ok());
-  // The job is finished: those that are there are told.
+  // The job is finished: the tasks that are there are asked to end.
   world.core().Stop("done", true);
   world.FlushJournal(10);
   CHECK(world.core().phase() == CoordinatorCore::Phase::kStopped);
@@ -182,7 +182,7 @@ TEST_CASE("a rollback that fails half way is repeated with a higher timeline") {
   CHECK(EachPlaceOnce(world, 5));
 }
 
-TEST_CASE("a chief that is killed goes on from its journal with nothing lost") {
+TEST_CASE("a chief that is killed continues from its journal with nothing lost") {
   TestWorld world(2, 2);
   world.StartServing();
   world.hold_work = true;
@@ -203,7 +203,7 @@ TEST_CASE("a chief that is killed goes on from its journal with nothing lost") {
   CHECK(world.core().settlement().metrics().at("n").total == 2);  // redelivered
   const size_t seen = world.workers[0].seen.size() + world.workers[1].seen.size();
   ScheduleAll(&world, 12);
-  CHECK(world.core().in_flight() == 6);  // what was in hand goes on where it is
+  CHECK(world.core().in_flight() == 6);  // workers keep what they have in hand
   world.hold_work = false;
   world.Quiesce();
   CHECK(EachPlaceOnce(world, 12));
@@ -229,7 +229,7 @@ TEST_CASE("what a worker has in hand from a former chief and gives back is given
   world.Quiesce();
   world.Advance(5'000'000);
   world.Quiesce();
-  CHECK(world.core().resting());
+  CHECK(world.core().idle());
   CHECK(EachPlaceOnce(world, 2));
 }
 
@@ -246,7 +246,7 @@ TEST_CASE("a result that comes between a restart and its Schedule ends the closu
   CHECK(world.core().Unfinished().empty());
   CHECK(world.core().settlement().steps() == 1);
   REQUIRE(world.ScheduleJob(0, 1, 1).value() == 1);
-  CHECK(world.core().resting());
+  CHECK(world.core().idle());
   CHECK(world.done.rbegin()->second.ok());
   CHECK(EachPlaceOnce(world, 1));
 }
@@ -282,7 +282,7 @@ TEST_CASE("closures of a user's chief are cancelled by its restart, and block no
   world.hold_work = false;
   REQUIRE(world.ScheduleUser().ok());
   world.Quiesce();
-  CHECK(world.core().resting());
+  CHECK(world.core().idle());
   CHECK(world.core().settlement().watermark() == world.workers[0].seen.back().id() + 1);
 }
 
@@ -332,7 +332,7 @@ TEST_CASE("a rollback that came to nothing: nothing of before is journaled behin
   CHECK(state->metrics.empty());
 }
 
-TEST_CASE("the end is journaled before anyone is told") {
+TEST_CASE("the end is journaled before any task is asked to end") {
   TestWorld world(1, 1);
   world.StartServing();
   world.journal_stuck = true;

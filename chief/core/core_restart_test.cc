@@ -50,7 +50,7 @@ void Finish(TestWorld* world) {
     world->Quiesce();
   }
   CHECK(world->core().settlement().steps() == 4);
-  CHECK(world->core().resting());
+  CHECK(world->core().idle());
   for (const FakePs& ps : world->ps) {
     CHECK(ps.places.size() == 4);
     for (const auto& [place, times] : ps.places) CHECK(times == 1);
@@ -137,16 +137,15 @@ TEST_CASE("a worker that is alone keeps a step that is longer than the closure t
     CHECK(world.core().TakeError().ok());
   }
   CHECK(world.core().WaitingFor() ==
-        "waiting for worker:0 (w0:1), which has told no result for 20 s of the 1 closures that it "
-        "has");
+        "waiting for worker:0 (w0:1), which has reported no result for 20 s of its 1 closures");
   CHECK(world.workers[0].seen.size() == 1);
   SECTION("and ends it") {
     world.hold_work = false;
     world.Quiesce();
-    CHECK(world.core().resting());
+    CHECK(world.core().idle());
     CHECK(world.core().WaitingFor().empty());
   }
-  SECTION("until another is there; if that goes, the error says why the first one rests") {
+  SECTION("until another is there; if that goes, the error says why the first one is set aside") {
     world.ConnectAll();
     world.Quiesce();
     world.Advance(1);
@@ -161,7 +160,7 @@ TEST_CASE("a worker that is alone keeps a step that is longer than the closure t
   }
 }
 
-TEST_CASE("a worker that is alone ends the job where the user has set the closure timeout") {
+TEST_CASE("a worker that is alone ends the job if the user has set the closure timeout") {
   TestWorld world(2, 2);
   world.options.closure_deadline_us = 5'000'000;
   world.options.closure_deadline_ends = true;
@@ -182,8 +181,8 @@ TEST_CASE("a worker that is alone ends the job where the user has set the closur
     CHECK(GetFailure(error)->index == 0);
     CHECK(!GetFailure(error)->retryable);
     CHECK(testing::Contains(std::string(error.message()),
-                            "worker:0 (w0:1) has told no result for 5 s of the 2 closures that it "
-                            "has, from closure 1 on, and no other worker is there to take them: "
+                            "worker:0 (w0:1) has reported no result for 5 s of its 2 closures, the "
+                            "oldest of which is closure 1, and no other worker can take them: "
                             "closure_timeout_s is 5 s"));
   }
   SECTION("another has come") {
@@ -210,11 +209,11 @@ void StartWithOneStuck(TestWorld* world) {
   REQUIRE(world->workers[1].seen.size() == 1);
 }
 
-TEST_CASE("where the user has set the closure timeout, no worker that gets on ends the job") {
+TEST_CASE("if the user has set the closure timeout, the job ends when no worker makes progress") {
   TestWorld world(2, 1);
   StartWithOneStuck(&world);
   SECTION("both are late at once") { world.Advance(5'100'000); }
-  SECTION("one is, while the other rests because it was") {
+  SECTION("one is, while the other is set aside because it was") {
     world.Advance(4'000'000);
     world.hold_work = false;
     while (world.Work(1)) {
@@ -236,10 +235,10 @@ TEST_CASE("where the user has set the closure timeout, no worker that gets on en
   const absl::Status error = world.core().TakeError();
   CHECK(ExitCodeOf(error) == ExitCode::kUnavailable);
   CHECK(testing::Contains(std::string(error.message()),
-                          "no other worker is there to take them (nor does it get on: worker:"));
+                          "no other worker can take them (these make no progress either: worker:"));
 }
 
-TEST_CASE("a worker that rests for another reason is waited for before the job ends") {
+TEST_CASE("the job does not end while a worker is set aside for another reason") {
   TestWorld world(2, 1);
   StartWithOneStuck(&world);
   world.Advance(4'900'000);
@@ -257,11 +256,11 @@ TEST_CASE("a worker that rests for another reason is waited for before the job e
   CHECK(world.workers[1].seen.size() >= 2);  // it takes work again
 }
 
-TEST_CASE("and also where it has rested before because it did not get on") {
+TEST_CASE("nor if that worker was set aside as late before") {
   TestWorld world(2, 1);
   StartWithOneStuck(&world);
   for (uint64_t place = 3; place < 9; ++place) REQUIRE(world.ScheduleJob(place, 1, 9).ok());
-  // The first gets on; the second does not, and rests from 6.9 to 16.9 s.
+  // The first makes progress; the second does not, and is set aside from 6.9 to 16.9 s.
   const auto pass = [&](int64_t us) {
     world.Advance(us);
     world.Quiesce();
@@ -365,7 +364,7 @@ TEST_CASE("what is unfinished goes before new closures, whenever it is scheduled
   CHECK(world.core().WaitingFor() == "waiting for closure 1 (place 0), which worker:0 (w0:1) has");
   world.hold_work = false;
   world.Quiesce();
-  CHECK(world.core().resting());
+  CHECK(world.core().idle());
   CHECK(world.core().WaitingFor().empty());
   CHECK(world.core().settlement().steps() == place);
 }
@@ -390,11 +389,11 @@ TEST_CASE("a job that starts afresh with the tasks of its former run goes above 
   CHECK(world.core().settlement().steps() == 0);
   ScheduleAll(&world, 4);
   Finish(&world);
-  // Ids come again; executions are told apart all the same.
+  // Ids come again; executions differ in their attempts all the same.
   CHECK(world.workers[0].seen.back().id() <= 4);
   CHECK(world.workers[0].seen.back().attempt() > attempt);
 
-  world.KillChief();  // and its own journal says so, too
+  world.KillChief();  // and its own journal has it, too
   world.StartServing();
   CHECK(world.core().timeline() == 2);
   CHECK(world.core().generation() == 3);

@@ -16,7 +16,7 @@ TEST_CASE("messages are amortized over closures") {
   constexpr uint64_t kClosures = 20'000;
   const auto began = std::chrono::steady_clock::now();
   uint64_t place = 0;
-  while (place < kClosures || !world.core().resting()) {
+  while (place < kClosures || !world.core().idle()) {
     for (int i = 0; i < 512 && place < kClosures; ++i, ++place) {
       REQUIRE(world.ScheduleJob(place, 1, kClosures).ok());
     }

@@ -100,7 +100,7 @@ class TestWorld : public CoreEffects {
   void KillWorker(int worker);  // and bring it back as a new process, not connected
   void KillPs(int ps);
 
-  // One message or closure further, where there is one: peers by number, in turn. False when
+  // Delivers one message or runs one closure: peers by number, in turn. False when
   // nothing is left to do.
   bool DeliverOne();
   // Until nothing is left to do.

@@ -14,16 +14,16 @@
 
 namespace cohort {
 
-// What the chief's protocol (coordinator_core.h and its parts) is given and gives. All times are
+// The inputs and outputs of the chief's protocol (coordinator_core.h and its parts). All times are
 // microseconds of an injected clock.
 
-// Planted bugs, with which the simulator proves that it would find them. Set by tests alone.
+// Planted bugs: the simulator proves with them that it finds such bugs. Only tests set them.
 struct CoreTestFaults {
-  bool publish_before_durable = false;  // the watermark is told before its record is durable
+  bool publish_before_durable = false;  // publish the watermark before its record is durable
 };
 
 struct CoreOptions {
-  std::string job;                   // the job's identity: tasks of another are not adopted
+  std::string job;                   // the job's identity
   std::vector<std::string> workers;  // addresses by index, for messages and routes
   std::vector<std::string> ps;
   uint64_t chief_incarnation = 0;
@@ -35,29 +35,29 @@ struct CoreOptions {
   uint32_t pull_ahead = 0;
   bool deterministic = false;
 
-  size_t queue_capacity = 262'144;   // closures; then Schedule waits
+  size_t queue_capacity = 262'144;   // closures; Schedule refuses more
   uint32_t closures_in_flight = 16;  // per worker
   uint32_t max_attempts = 5;         // workers that one closure may kill
-  uint32_t max_give_backs = 64;      // times that a closure may be given back unfinished
-  // Above the settled watermark; then dispatch waits. So a closure that stays open bounds what cuts
-  // and tablets must remember of those behind it (ChiefCut.finished, the applied sets).
+  uint32_t max_give_backs = 64;      // times that workers may give one closure back
+  // Dispatch waits at an id that is so far above the settled watermark. This bounds what cuts and
+  // tablets remember behind a closure that stays open (ChiefCut.finished, the applied sets).
   uint64_t max_ids_ahead = 262'144;
 
   int64_t settle_interval_us = 50'000;
   int64_t ping_interval_us = 1'000'000;
-  int64_t silence_us = 20'000'000;        // a task that says nothing for so long is lost
-  int64_t probe_patience_us = 3'000'000;  // how long another chief's stream may still be closing
+  int64_t silence_us = 20'000'000;        // a task that sends nothing for this time is lost
+  int64_t probe_patience_us = 3'000'000;  // how long another chief's stream may take to close
   int64_t probe_again_us = 200'000;
-  int64_t adopt_grace_us = 5'000'000;  // a continued run starts without workers after that
-  int64_t ps_grace_us = 1'000'000;     // a server gone for so long is lost
-  int64_t set_aside_us = 2'000'000;    // a worker that cannot reach a server rests so long
-  // A connected worker that has work and tells no result for so long gives it to others, where
-  // there are any.
+  int64_t adopt_grace_us = 5'000'000;  // then a continued run starts without the missing workers
+  int64_t ps_grace_us = 1'000'000;     // a server that is away for longer is lost
+  int64_t set_aside_us = 2'000'000;    // how long a worker that cannot reach a server gets no work
+  // A connected worker that has work and reports no result for this time loses the work to others,
+  // if there are any.
   int64_t closure_deadline_us = 600'000'000;
-  bool closure_deadline_ends = false;  // where none gets on the job ends, as the user has asked
-  int64_t stranded_us = 60'000'000;    // work waits, and no worker takes any, for so long
+  bool closure_deadline_ends = false;  // if no worker makes progress, the job ends: the user's wish
+  int64_t stranded_us = 60'000'000;    // how long work may wait while no worker takes any
   int64_t cancel_deadline_us = 10'000'000;  // a worker that does not give up its closures is lost
-  int64_t cut_deadline_us = 10'000'000;     // for closures in flight; then they enter it as pending
+  int64_t cut_deadline_us = 10'000'000;     // then closures in flight enter the cut as pending
   int64_t snapshot_deadline_us = 60'000'000;
   int64_t write_deadline_us = 600'000'000;
   int64_t commit_deadline_us = 60'000'000;  // for the manifest, and for its record in the journal
@@ -65,9 +65,9 @@ struct CoreOptions {
   CoreTestFaults test_faults;
 };
 
-// Tasks tell of generations and timelines that this chief's journal may not know (it is another
-// one). Each is one life of a chief, or one rollback: one that is further ahead than this was never
-// there, and is not followed, for there is a last number.
+// Tasks report generations and timelines that this chief's journal may not know, because another
+// journal gave them. Each number is one life of a chief or one rollback. A number that is further
+// ahead than this is corrupt, and the chief does not continue above it: the numbers are finite.
 inline constexpr uint64_t kMostAhead = uint64_t{1} << 16;
 inline bool TooFarAhead(uint64_t heard, uint64_t known) {
   return heard > known && heard - known > kMostAhead;
@@ -76,21 +76,21 @@ inline bool TooFarAhead(uint64_t heard, uint64_t known) {
 // What to schedule.
 struct ClosureSpec {
   int program = -1;      // from CoordinatorCore::AddProgram
-  int resource = -1;     // from AddResource: feeds the program before `arguments` do; -1: none
+  int resource = -1;     // from AddResource: feeds the program's first arguments; -1: none
   bool training = true;  // uses update ids and pushes
   uint32_t steps = 1;
   std::vector<v1::Lease> leases;  // visitation exactly_once: one per step
   std::vector<v1::TensorValue> arguments;
-  // Made by the job runner: the place says what the closure means, so that it can be made again.
-  // Its id is never given up before it is finished. Places of one epoch end at `places_end`.
+  // The job runner made it: its place defines the closure, so that the job runner can make it
+  // again. Its id stays in use until it is finished. The places of one epoch end at `places_end`.
   bool by_job = false;
-  uint64_t place = 0;  // by_job only; others get the next free one
+  uint64_t place = 0;  // by_job only; other training closures get the next free place
   uint64_t places_end = 0;
   uint64_t token = 0;  // names it in CoreEffects::ClosureDone
 };
 
-// A closure of the job runner that has an id and is not finished: to be scheduled again, by its
-// place.
+// A closure of the job runner that has an id and is not finished. The job runner schedules its
+// place again.
 struct UnfinishedClosure {
   uint64_t id = 0;
   uint64_t place = 0;
@@ -100,62 +100,38 @@ struct UnfinishedClosure {
 // A task as the core numbers it: indices are dense.
 inline Task WorkerTask(int index) { return {Role::kWorker, index}; }
 inline Task PsTask(int index) { return {Role::kPs, index}; }
+// "worker:2 (host3:2222)".
+inline std::string TaskName(const CoreOptions& options, Task task) {
+  const auto& addresses = task.role == Role::kWorker ? options.workers : options.ps;
+  return task.ToString() + " (" + addresses[static_cast<size_t>(task.index)] + ")";
+}
 
-// What the core wants done. Calls are made from within its inputs and must not call back into it.
+// The core's effects. The core calls them from within its inputs; they must not call the core.
 class CoreEffects {
  public:
   virtual ~CoreEffects() = default;
-  // On the stream that is open to the task; dropped where none is.
+  // Sends on the open stream to the task; drops the message if there is none.
   virtual void SendToWorker(int worker, v1::ChiefToWorker message) = 0;
   virtual void SendToPs(int ps, v1::ChiefToPs message) = 0;
-  // End the stream, tell OnDisconnected, and dial again.
+  // Ends the stream, reports to OnDisconnected, and dials again.
   virtual void Reconnect(Task task, const std::string& why) = 0;
-  // Create the next generation above `heard` in the journal's directory; tell OnGeneration. Errors:
-  // OutOfRange where it is TooFarAhead of those there, and nothing is created.
+  // Creates the next generation above `heard` in the journal's directory; reports to OnGeneration.
+  // Errors: OutOfRange if `heard` is TooFarAhead of the existing ones; then it creates nothing.
   virtual void TakeGeneration(uint64_t heard) = 0;
-  // Read the whole journal (recovery.h); tell OnRecovered.
+  // Reads the whole journal (recovery.h); reports to OnRecovered.
   virtual void ReadJournal() = 0;
-  // Append, in order; tell OnJournaled when durable.
+  // Appends, in order; reports to OnJournaled when the record is durable.
   virtual void AppendJournal(v1::JournalRecord record) = 0;
-  // Complete the manifest with the job, commit it; tell OnManifestWritten.
+  // Adds the job to the manifest and commits it; reports to OnManifestWritten.
   virtual void WriteManifest(v1::Manifest manifest) = 0;
 
-  // The closure is finished for good: with its result (which may be moved out of) where OK.
+  // The closure has ended. If the status is OK, `result` is its result, which the callee may move.
   virtual void ClosureDone(uint64_t token, const absl::Status& status,
                            v1::ClosureResult* result) = 0;
   virtual void CutDone(uint64_t cut, const absl::Status& status) = 0;
   virtual void RollbackDone(const absl::Status& status) = 0;
-  // One event for the log: a fixed word, and what happened.
+  // One event for the log: a fixed name and a text.
   virtual void Note(const char* event, const std::string& what) = 0;
-};
-
-// Figures that the core counts.
-struct CoreCounters {
-  uint64_t scheduled = 0;
-  uint64_t dispatched = 0;  // closures, repeated ones too
-  uint64_t dispatch_messages = 0;
-  uint64_t finished = 0;
-  uint64_t steps = 0;  // training steps finished, of this life
-  uint64_t requeued = 0;
-  uint64_t workers_lost = 0;
-  uint64_t ps_lost = 0;
-  uint64_t late_results = 0;  // results that were not wanted any more
-  uint64_t mixed = 0;         // closures whose tablets hold different attempts
-  uint64_t duplicates = 0;    // push sections that were applied before
-  uint64_t applied = 0;
-  uint64_t max_staleness = 0;
-  uint64_t examples = 0;
-  uint64_t settle_records = 0;
-  uint64_t rollbacks = 0;
-  uint64_t cuts = 0;
-  uint64_t cut_failures = 0;
-};
-
-// Of one worker: who holds the others up.
-struct WorkerFigures {
-  uint64_t steps = 0;  // of the closures that it has finished, in this life of the chief
-  size_t in_flight = 0;
-  int64_t silent_us = 0;  // how long it has had work and told no result
 };
 
 }  // namespace cohort

@@ -9,24 +9,34 @@
 
 namespace cohort {
 
+constexpr int64_t kSlowCutUs = 3'000'000;  // most cuts need less
+
 void Cut::Enter(State state, int64_t now_us, int64_t limit_us) {
   state_ = state;
   since_us_ = now_us;
   deadline_us_ = now_us + limit_us;
 }
 
-void Cut::Begin(uint64_t number, uint64_t timeline, std::string directory, int64_t now_us) {
+uint64_t Cut::Begin(bool finished, uint64_t timeline, int64_t now_us) {
   Enter(State::kDraining, now_us, options_->cut_deadline_us);
   released_ = false;
-  directory_ = std::move(directory);
+  finish_committed_ = false;
+  const uint64_t number = next_number_++;
+  directory_ = fmt::format("{}/ckpt-{}-{}-{}", options_->checkpoint_dir, timeline,
+                           outbox_->generation(), number);
   const size_t servers = options_->ps.size();
   requests_.assign(servers, 0);
   taken_.assign(servers, false);
   written_.assign(servers, false);
   manifest_.Clear();
-  manifest_.set_cut(number);
+  manifest_.set_format_version(1);
+  manifest_.set_job(options_->job);
   manifest_.set_timeline(timeline);
+  manifest_.set_generation(outbox_->generation());
+  manifest_.set_cut(number);
+  manifest_.set_finished(finished);
   record_ = 0;
+  return number;
 }
 
 bool Cut::drained(size_t training_in_flight, int64_t now_us) const {
@@ -59,7 +69,7 @@ bool Cut::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us) {
   if (!taken && !written && (message.request() == 0 || message.request() != requests_[i])) {
     return false;
   }
-  if (message.request() != 0 && message.request() != requests_[i]) return true;  // of an older one
+  if (message.request() != 0 && message.request() != requests_[i]) return true;  // for an older cut
   const absl::Status status = StatusFromProto(message.status());
   if (!status.ok()) {
     Abandon(Annotate(status, fmt::format("ps:{}", ps)));
@@ -95,6 +105,7 @@ bool Cut::OnManifestWritten(uint64_t cut, const absl::Status& status, const std:
     return false;
   }
   COHORT_CRASH_POINT("chief.cut.manifest_written");
+  finish_committed_ = manifest_.finished();
   Enter(State::kJournaling, now_us_, options_->commit_deadline_us);
   v1::JournalRecord record;
   record.mutable_cut()->set_cut(manifest_.cut());
@@ -108,7 +119,12 @@ bool Cut::OnManifestWritten(uint64_t cut, const absl::Status& status, const std:
 void Cut::OnJournaled(uint64_t record) {
   if (state_ != State::kJournaling || record < record_) return;
   state_ = State::kIdle;
-  outbox_->effects()->CutDone(manifest_.cut(), absl::OkStatus());
+  Finish(absl::OkStatus());
+}
+
+void Cut::Finish(const absl::Status& status) {
+  ++(status.ok() ? counters_.cuts : counters_.cut_failures);
+  outbox_->effects()->CutDone(manifest_.cut(), status);
 }
 
 void Cut::Tick(int64_t now_us) {
@@ -143,18 +159,48 @@ void Cut::LoseServer(const absl::Status& why) {
 
 void Cut::Abandon(const absl::Status& why) {
   if (state_ == State::kIdle) return;
-  const bool told = state_ != State::kDraining;
+  const bool servers_know = state_ != State::kDraining;
   const bool held = holds_dispatch();
-  // Committed: it exists, whatever becomes of the record that says so.
+  // A committed checkpoint exists, even if its record is never written.
   const bool committed = state_ == State::kJournaling;
   state_ = State::kIdle;
   released_ = held;
-  if (told && !committed) {
+  if (servers_know && !committed) {
     v1::ChiefToPs message;
     message.mutable_drop_snapshot()->set_cut(manifest_.cut());
     for (size_t i = 0; i < requests_.size(); ++i) outbox_->ToPs(static_cast<int>(i), message);
   }
-  outbox_->effects()->CutDone(manifest_.cut(), committed ? absl::OkStatus() : why);
+  Finish(committed ? absl::OkStatus() : why);
+}
+
+std::string Cut::Waiting(size_t training_in_flight, int64_t now_us) const {
+  const int64_t us = now_us - since_us_;
+  if (state_ == State::kIdle || us < kSlowCutUs) return "";
+  std::string servers;
+  for (const int ps : Late()) {
+    servers += (servers.empty() ? "" : ", ") + TaskName(*options_, PsTask(ps));
+  }
+  std::string what;
+  switch (state_) {
+    case State::kIdle:
+      break;
+    case State::kDraining:
+      what = fmt::format("{} closures in flight to end", training_in_flight);
+      break;
+    case State::kSnapshotting:
+      what = servers + " to take a snapshot";
+      break;
+    case State::kWriting:
+      what = servers + " to write a snapshot";
+      break;
+    case State::kCommitting:
+      what = "the storage to take its manifest";
+      break;
+    case State::kJournaling:
+      what = "the journal to have it";
+      break;
+  }
+  return fmt::format("waiting for checkpoint {}: {}, {} s", directory_, what, us / 1'000'000);
 }
 
 }  // namespace cohort

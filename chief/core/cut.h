@@ -3,28 +3,31 @@
 
 #include <absl/status/status.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "chief/core/core_counters.h"
 #include "chief/core/outbox.h"
 
 namespace cohort {
 
-// One cut at a time: the chief's walk from "take a checkpoint" to a committed manifest.
+// One cut at a time: from the request for a checkpoint to a committed manifest.
 //
-//   kIdle ─(1)─► kDraining ─(2)─► kSnapshotting ─(3)─► kWriting ─(4)─► kCommitting ─(5)─►
-//   kJournaling
-//     ▲              │                 │                  │                 │                 │(6)
-//     └──────────────┴─────────────────┴──────(7)─────────┴─────────────────┴─────────────────┘
+// kIdle ─(1)─► kDraining ─(2)─► kSnapshotting ─(3)─► kWriting ─(4)─► kCommitting ─(5)─► kJournaling
+//   ▲              │                  │                 │                 │                  │(6)
+//   └──────────────┴──────────────────┴───────(7)───────┴─────────────────┴──────────────────┘
 //
-// (1) Begin: training closures are no longer dispatched. (2) Drained: none is in flight, or the
-// deadline has passed and those that are enter the cut as pending; every ps is told to take its
-// snapshot. (3) all have it in memory: dispatch goes on. (4) all files are durable: the manifest is
-// written. (5) it is committed. (6) the journal knows, or does not in time: the checkpoint is there
-// all the same, and a restart finds it. (7) an error, a ps lost before (4), a deadline, a rollback:
-// the snapshots are dropped, the older checkpoint stays the newest. (A manifest that storage holds
-// up beyond its deadline may still come to be: then it is a checkpoint like others.)
+// (1) Begin: training closures are no longer dispatched. (2) None is in flight, or the deadline has
+// passed and those in flight enter the cut as pending: every ps is asked for its snapshot. (3) All
+// have it in memory: dispatch continues. (4) All files are durable: the manifest is written.
+// (5) The manifest is committed. (6) The journal has the record, or does not get it in time: the
+// checkpoint exists anyway, and a restart finds it. (7) An error, a ps that is lost before (4), a
+// deadline or a rollback: the snapshots are dropped, and the older checkpoint stays the newest. A
+// manifest that storage delays beyond its deadline may still be written later: then it is a
+// checkpoint like others.
 class Cut {
  public:
   enum class State : uint8_t {
@@ -39,48 +42,63 @@ class Cut {
   Cut(const CoreOptions* options, Outbox* outbox) : options_(options), outbox_(outbox) {}
 
   State state() const { return state_; }
-  // Training closures stay in the line.
+  // True if training closures must stay in the line.
   bool holds_dispatch() const {
     return state_ == State::kDraining || state_ == State::kSnapshotting;
   }
   uint64_t number() const { return manifest_.cut(); }
-  const std::string& directory() const { return directory_; }
-  // Since when the state is what it is.
-  int64_t since_us() const { return since_us_; }
-  // The servers that it waits for.
-  std::vector<int> Late() const;
+  // True if the newest cut is the finished job's, and it is committed.
+  bool finish_committed() const { return finish_committed_; }
+  const CutCounters& counters() const { return counters_; }
+  // What the cut is waiting for: "waiting for checkpoint DIR: ps:0 (host:2222) to take a snapshot,
+  // 12 s"; "" if there is no cut, or it has not waited for long.
+  std::string Waiting(size_t training_in_flight, int64_t now_us) const;
 
-  // Edge (1). `directory` is the checkpoint's own.
-  void Begin(uint64_t number, uint64_t timeline, std::string directory, int64_t now_us);
-  // Whether edge (2) is due.
+  // The next cut has at least this number.
+  void SkipTo(uint64_t number) { next_number_ = std::max(next_number_, number); }
+  // Edge (1); returns the cut's number. `finished`: it is the last cut of the job.
+  uint64_t Begin(bool finished, uint64_t timeline, int64_t now_us);
+  // True if edge (2) is due.
   bool drained(size_t training_in_flight, int64_t now_us) const;
-  // Edge (2): `manifest` has what the chief knows: timeline, generation, cut, step, epoch, layout,
-  // chief.
+  // The manifest with what the cut itself knows. The caller adds the step, the epoch, the layout
+  // and the chief's part.
+  const v1::Manifest& manifest() const { return manifest_; }
+  // Edge (2).
   void Snapshot(v1::Manifest manifest, int64_t now_us);
-  // Answers of the servers: true where the message was for this cut.
+  // Answers of the servers: true if the message was for this cut.
   bool OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us);
-  // Edge (5), then it is true, or (7). `path` names the manifest's file.
+  // Edge (5), then it returns true, or (7). `path` is the manifest's file.
   bool OnManifestWritten(uint64_t cut, const absl::Status& status, const std::string& path);
   void OnJournaled(uint64_t record);
   void Tick(int64_t now_us);
-  // Edge (7), but where all files are durable: no server is needed any more.
+  // Edge (7), unless all files are durable: then no server is needed any more.
   void LoseServer(const absl::Status& why);
   // Edge (7).
   void Abandon(const absl::Status& why);
-  // True once after dispatch may go on.
+  // A rollback begins: the job is not finished after it.
+  void ForgetFinish() { finish_committed_ = false; }
+  // True once after dispatch may continue.
   bool TakeReleased() { return std::exchange(released_, false); }
 
  private:
   bool AllDone(const std::vector<bool>& done) const;
+  // The servers that have not answered yet.
+  std::vector<int> Late() const;
   void Enter(State state, int64_t now_us, int64_t limit_us);
   void Write();
+  void Finish(const absl::Status& status);
 
   const CoreOptions* const options_;
   Outbox* const outbox_;
+  uint64_t next_number_ = 0;
+  CutCounters counters_;
+  bool finish_committed_ = false;
+
+  // Of the newest cut.
   State state_ = State::kIdle;
   bool released_ = false;
   std::string directory_;
-  int64_t since_us_ = 0;
+  int64_t since_us_ = 0;  // when it entered the state
   int64_t deadline_us_ = 0;
   int64_t now_us_ = 0;
   std::vector<uint64_t> requests_;  // by ps

@@ -10,15 +10,16 @@
 
 namespace cohort {
 
-// Gives closure ids out of blocks that are reserved in the journal ahead of use, together with what
-// they mean: id first + i of a block of the job runner means the closure of place
-// first_place + i * steps, cut short at max_places; an id of any other block means nothing after a
-// restart. An id is given at once, but nothing may be done with it before durable_end() has passed
-// it.
+// Allocates closure ids from blocks that the journal reserves ahead of use, together with their
+// meaning: id first + i of a block of the job runner is the closure of place
+// first_place + i * steps, cut short at max_places. An id of any other block means nothing after a
+// restart. An id is allocated at once, but it may only be used when durable_end() has passed it.
 //
-//   none ──(1) Next──► current ──(2) half used──► current + ahead ──(3) current used up──► current
-//                        └──(4) Next of another kind or place: both are given up, a new one is
-//                        opened──►
+//   none ──(1)──► current ──(2)──► current + ahead ──(3)──► current
+//                    └─────(4)────────────┴──────────(4)──► current
+//
+// (1) Next opens a block. (2) Half of it is used. (3) It is used up. (4) Next asks for another kind
+// or place: both blocks are given up, and a new one is opened.
 class IdAllocator {
  public:
   struct Request {
@@ -37,7 +38,7 @@ class IdAllocator {
 
   uint64_t Next(const Request& request);
 
-  // True when the record was one of a block of this allocator.
+  // True if a block became durable with this record.
   bool OnJournaled(uint64_t record);
 
   // Ids below it may be dispatched.

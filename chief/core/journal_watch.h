@@ -3,6 +3,7 @@
 
 #include <absl/status/status.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -10,33 +11,38 @@
 
 namespace cohort {
 
-// How far the journal is behind what it was asked for: since when no record has become durable
-// although one is due, and what the disk said. Time is the core's.
+// How far the journal is behind: which records of this life are durable, since when no record has
+// become durable although one is due, and the error of the disk. It uses the core's clock.
 class JournalWatch {
  public:
-  // `asked` and `durable`: the last record of each kind.
-  void Tick(uint64_t asked, uint64_t durable, int64_t now_us) {
+  // `asked`: the last record that the journal was asked to append.
+  void Tick(uint64_t asked, int64_t now_us) {
     now_us_ = now_us;
-    const bool moves = durable != durable_ || since_us_ < 0;
-    durable_ = durable;
-    if (durable >= asked) {
+    const bool moves = durable_ != durable_at_tick_ || since_us_ < 0;
+    durable_at_tick_ = durable_;
+    if (durable_ >= asked) {
       since_us_ = -1;
     } else if (moves) {
       since_us_ = now_us;
     }
   }
-  // The disk has refused to take records; it is tried again.
+  // The disk has refused to take records; the journal tries again.
   void OnRefused(const absl::Status& why) {
     why_ = std::string(why.message());
     ++refusals_;
   }
-  void OnDurable() { why_.clear(); }
+  // All records up to `record` are durable.
+  void OnDurable(uint64_t record) {
+    durable_ = std::max(durable_, record);
+    why_.clear();
+  }
 
+  uint64_t durable_record() const { return durable_; }
   bool refused() const { return !why_.empty(); }
   uint64_t refusals() const { return refusals_; }
-  // 0: it is not behind.
+  // How long a record has waited to be durable; 0: the journal is not behind.
   int64_t stalled_us() const { return since_us_ < 0 ? 0 : now_us_ - since_us_; }
-  // "waiting for the journal: ..., 12 s"; "" where there is nothing to tell.
+  // "waiting for the journal: ..., 12 s"; "" if the journal is not slow.
   std::string Waiting() const {
     if (!refused() && stalled_us() < kSlowUs) return "";
     return fmt::format("waiting for the journal: {}, {} s",
@@ -44,9 +50,10 @@ class JournalWatch {
   }
 
  private:
-  static constexpr int64_t kSlowUs = 3'000'000;  // longer than a disk takes that is only busy
+  static constexpr int64_t kSlowUs = 3'000'000;  // a disk that is only busy takes less
 
   uint64_t durable_ = 0;
+  uint64_t durable_at_tick_ = 0;
   int64_t since_us_ = -1;
   int64_t now_us_ = 0;
   std::string why_;

@@ -13,11 +13,6 @@ Membership::Membership(const CoreOptions* options, Outbox* outbox)
       workers_(options->workers.size()),
       ps_(options->ps.size()) {}
 
-std::string Membership::Name(Task task) const {
-  const auto& addresses = task.role == Role::kWorker ? options_->workers : options_->ps;
-  return fmt::format("{} ({})", task.ToString(), addresses[static_cast<size_t>(task.index)]);
-}
-
 void Membership::SetLink(Member* member, Link link, int64_t now_us) {
   if (member->link >= Link::kProbed && link < Link::kProbed) member->since_us = now_us;
   member->link = link;
@@ -87,27 +82,39 @@ void Membership::Hear(Task task, uint64_t number, Heard* heard) const {
   if (number > heard->number) *heard = {number, Name(task)};
 }
 
+Membership::Verdict Membership::OnAdopted(Task task, uint64_t incarnation, int64_t now_us) {
+  Member& m = member(task);
+  const bool returns = m.known;
+  const bool reborn = returns && m.incarnation != incarnation;
+  m.known = true;
+  m.incarnation = incarnation;
+  SetLink(&m, Link::kAdopted, now_us);
+  m.why_down.clear();
+  outbox_->effects()->Note("task_adopted",
+                           fmt::format("{} incarnation {:016x}{}", Name(task), incarnation,
+                                       reborn    ? ", a new process"
+                                       : returns ? ", which has returned"
+                                                 : ""));
+  return reborn ? Verdict::kReborn : Verdict::kAdopted;
+}
+
 Membership::Verdict Membership::OnHello(Task task, const Hello& hello, int64_t now_us) {
   Member& m = member(task);
   if (m.link != Link::kProbing && m.link != Link::kAdopting) return Verdict::kIgnored;
-  if (hello.request != 0 && hello.request != m.request) return Verdict::kIgnored;  // an older one's
+  if (hello.request != 0 && hello.request != m.request) return Verdict::kIgnored;
   if (absl::Status bad = CheckHello(task, hello); !bad.ok()) {
     failure_ = std::move(bad);
     return Verdict::kFatal;
   }
-  m.incarnation = hello.incarnation;
   Hear(task, hello.heard_generation, &heard_generation_);
   Hear(task, hello.timeline, &heard_timeline_);
-  if (m.link == Link::kAdopting) {
-    SetLink(&m, Link::kAdopted, now_us);
-    m.why_down.clear();
-    return Verdict::kAdopted;
-  }
+  if (m.link == Link::kAdopting) return OnAdopted(task, hello.incarnation, now_us);
+  m.incarnation = hello.incarnation;
   m.hears_other = hello.hears_chief && !options_->takeover;
   if (m.hears_other) {
     if (hello.chief_lost) {
-      // Dead, or alive and cut off: the task decides, in a while. A task that was itself stopped as
-      // this chief's forerunner was killed cannot tell these apart either.
+      // That chief is dead, or alive and cut off. The task decides after a while: a task that was
+      // itself stopped when this chief's predecessor was killed cannot know either.
       m.refused_since_us = -1;
       m.why_down = fmt::format(
           "has lost another chief, of generation {}, and waits for it (--takeover does not wait)",

@@ -11,56 +11,75 @@
 
 namespace cohort {
 
-// Where a task stands with this chief.
+// The link between this chief and a task.
 //
 //            (1)              (2)             (3)               (4)
 //   kDown ────────► kProbing ─────► kProbed ───────► kAdopting ─────► kAdopted
-//     ▲ │              ▲ │(2')         ▲                ▲                │
-//     │ │              └─┘             │                │                │
-//     │ └──────────────────────────────┼────(1')────────┘                │
-//     └──────────────(5) from anywhere─┴─────────────────────────────────┘
+//    ▲ │              ▲ │(2')                            ▲               │
+//    │ │              └─┘                                │               │
+//    │ └──────────────────────(1')───────────────────────┘               │
+//    └────────────────────────(5) from anywhere──────────────────────────┘
 //
-// (1) the stream is open, no generation is taken yet: ask, take nothing over. (2) its hello: no
-// other chief. (2') it hears another chief: asked again for a while, then Start is refused by name;
-// for as long as it takes where the task has lost that chief, for then it decides in a while
-// itself. (3) all that must be there are probed and a generation is taken: adopt. (1') the stream
-// is open and a generation is taken: adopt at once. (4) its hello. (5) the stream ended, or nothing
-// was heard for too long.
+// (1) The stream is open and no generation is taken yet: the chief probes, and takes nothing over.
+// (2) The task's hello reports no other chief. (2') It hears another chief. The chief asks again
+// for a while, then refuses to start and names the task. If the task has lost that other chief, it
+// decides by itself after a while; the chief waits for that. (3) All that must be there are probed
+// and a generation is taken: the chief adopts. (1') The stream is open and a generation is taken
+// already: the chief adopts at once. (4) The task's hello. (5) The stream has ended, or the task
+// was silent for too long.
 enum class Link : uint8_t { kDown, kProbing, kProbed, kAdopting, kAdopted };
 
 struct Member {
   Link link = Link::kDown;
   uint64_t incarnation = 0;  // of its last hello
   uint64_t request = 0;      // of the last question
-  bool known = false;        // it was adopted by this chief before
-  int64_t since_us = 0;      // since when it is missing, where it is
+  bool known = false;        // this chief has adopted it before
+  int64_t since_us = 0;      // since when it is missing, if it is
   int64_t heard_us = 0;
   int64_t asked_us = 0;           // last probe or ping
-  bool hears_other = false;       // it says that it hears another chief
-  int64_t refused_since_us = -1;  // since when, and that it has not lost it
+  bool hears_other = false;       // it reports another chief
+  int64_t refused_since_us = -1;  // since when it reports another chief that it has not lost
   std::string why_down;
 };
 
-// What is common to WorkerHello and PsHello.
+// The common part of WorkerHello and PsHello.
 struct Hello {
-  uint64_t request = 0;  // that it answers; 0: unasked
+  uint64_t request = 0;  // the question that it answers; 0: none
   v1::TaskId task;
   uint64_t incarnation = 0;
   std::string job;
   uint64_t heard_generation = 0;
   uint64_t timeline = 0;
   bool hears_chief = false;
-  bool chief_lost = false;  // that one; it is heard for the task's chief_timeout only
+  bool chief_lost = false;  // it has lost that chief, and forgets it after its chief_timeout
   bool sees_checkpoint_dir = true;
 };
 
-// The chief's view of who is there: probing, adoption, pings, silence.
+// `Proto`: v1::WorkerHello or v1::PsHello.
+template <typename Proto>
+Hello HelloOf(uint64_t request, const Proto& proto) {
+  Hello hello{.request = request,
+              .task = proto.task(),
+              .incarnation = proto.incarnation(),
+              .job = proto.job(),
+              .heard_generation = proto.heard_generation(),
+              .timeline = proto.timeline(),
+              .hears_chief = proto.hears_chief(),
+              .chief_lost = proto.chief_lost()};
+  if constexpr (requires { proto.sees_checkpoint_dir(); }) {
+    hello.sees_checkpoint_dir = proto.sees_checkpoint_dir();
+  }
+  return hello;
+}
+
+// The chief's view of its tasks: probing, adoption, pings, silence.
 class Membership {
  public:
   enum class Verdict {
-    kIgnored,  // not asked for, or the task still hears another chief: asked again
+    kIgnored,  // nobody asked for it, or the task hears another chief and is asked again
     kProbed,
-    kAdopted,  // edge (4): set it up
+    kAdopted,  // edge (4), for the first time or with the incarnation that it had
+    kReborn,   // edge (4), as a new process
     kFatal,    // see failure()
   };
 
@@ -70,10 +89,10 @@ class Membership {
   void OnDisconnected(Task task, const std::string& why, int64_t now_us);
   Verdict OnHello(Task task, const Hello& hello, int64_t now_us);
   void OnHeard(Task task, int64_t now_us) { member(task).heard_us = now_us; }
-  // Sends probes and pings; asks for a new stream where a task is silent.
+  // Sends probes and pings; asks for a new stream to a task that is silent.
   void Tick(int64_t now_us);
 
-  // Edge (3), for all that are probed.
+  // Edge (3), for all tasks that are probed.
   void AdoptAll(int64_t now_us);
 
   Member& member(Task task) {
@@ -83,29 +102,30 @@ class Membership {
   bool adopted(Task task) const { return member(task).link == Link::kAdopted; }
   int count(Role role, Link at_least) const;
   bool all(Role role, Link at_least) const;
-  // Whether a worker that is there hears another chief: nothing may be taken over then.
+  // True if a connected worker hears another chief: then this chief may take nothing over.
   bool any_worker_hears_other() const;
-  // The highest generation and timeline that a task has heard of, from whatever job and journal: a
-  // push of any former chief that is still under way bears none above them.
+  // The highest generation and timeline that any task knows, of whatever job and journal. No push
+  // of a former chief that is still under way has a higher one.
   uint64_t heard_generation() const { return heard_generation_.number; }
   uint64_t heard_timeline() const { return heard_timeline_.number; }
-  // "worker:2 (host3:2222)": who has.
+  // The task that reported it: "worker:2 (host3:2222)".
   const std::string& heard_generation_by() const { return heard_generation_.by; }
   const std::string& heard_timeline_by() const { return heard_timeline_.by; }
   int workers() const { return static_cast<int>(workers_.size()); }
   int ps() const { return static_cast<int>(ps_.size()); }
 
-  // "worker:2 (host3:2222), 12 s; ps:0 (host1:2222), 12 s: connection refused"; "" = all are there.
+  // "worker:2 (host3:2222), 12 s; ps:0 (host1:2222), 12 s: connection refused"; "" = none.
   std::string Missing(int64_t now_us) const;
-  // Why this chief cannot run at all; OK where it can.
+  // Why this chief cannot run at all; OK if it can.
   const absl::Status& failure() const { return failure_; }
   // "worker:2 (host3:2222)".
-  std::string Name(Task task) const;
+  std::string Name(Task task) const { return TaskName(*options_, task); }
 
  private:
   void Ask(Task task, bool probe, int64_t now_us);
   void SetLink(Member* member, Link link, int64_t now_us);
   absl::Status CheckHello(Task task, const Hello& hello) const;
+  Verdict OnAdopted(Task task, uint64_t incarnation, int64_t now_us);
   void TickMember(Task task, int64_t now_us);
 
   const CoreOptions* const options_;

@@ -8,7 +8,7 @@
 
 namespace cohort {
 
-// The one door through which the core's parts send: it stamps generations and numbers requests and
+// All parts of the core send through this object: it stamps generations, and numbers requests and
 // journal records.
 class Outbox {
  public:
@@ -21,7 +21,7 @@ class Outbox {
     message.set_generation(generation_);
     effects_->SendToWorker(worker, std::move(message));
   }
-  // With a request number of its own, which the answer will carry; returns it.
+  // Sends with a new request number, which the answer carries; returns the number.
   uint64_t AskWorker(int worker, v1::ChiefToWorker message) {
     message.set_request(++request_);
     ToWorker(worker, std::move(message));

@@ -11,22 +11,22 @@
 
 namespace cohort {
 
-// How far the workers' readers of independent datasets have come, by resource and worker index: the
-// batches up to the end of the last closure whose result this chief has. A worker that is not there
-// keeps its place; one that is not known begins at 0.
+// The positions of the workers' readers of independent datasets, by resource and worker index: the
+// batches up to the end of the last closure whose result this chief has. A worker that is away
+// keeps its position; a worker that is not known begins at 0.
 class ReaderPositions {
  public:
   using Protos = google::protobuf::RepeatedPtrField<v1::ReaderPositions>;
 
-  // What a record or a manifest says, where it is further. It is no news.
+  // Raises positions to those of a record or a manifest. They do not count as news.
   void Add(const Protos& positions);
-  // Of a worker's message. False where it was known.
+  // Raises a position to that of a worker's message. False if it is not further.
   bool Raise(std::string_view resource, uint32_t worker, uint64_t batches);
   uint64_t Of(std::string_view resource, uint32_t worker) const;
 
-  // All.
+  // Adds all positions.
   void Fill(Protos* out) const { Collect(/*only_news=*/false, out); }
-  // Those that were raised since the last call.
+  // Adds the positions that were raised since the last call.
   void TakeNews(Protos* out);
 
  private:

@@ -30,6 +30,7 @@ void Rollback::Begin(RollbackTarget target, const v1::Layout& layout, int64_t no
   layout_ = layout;
   state_ = State::kJournaling;
   done_ = false;
+  holds_settlement_ = true;
   deadline_us_ = now_us + options_->assign_deadline_us;
   v1::JournalRecord record;
   v1::Rollback* rollback = record.mutable_rollback();
@@ -47,6 +48,7 @@ bool Rollback::OnJournaled(uint64_t record) {
   if (state_ != State::kJournaling || record < record_) return false;
   COHORT_CRASH_POINT("chief.rollback.journaled");
   state_ = State::kAssigning;
+  holds_settlement_ = false;
   v1::ChiefToPs message;
   v1::AssignTablets* assign = message.mutable_assign();
   *assign->mutable_layout() = layout_;

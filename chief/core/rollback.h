@@ -11,28 +11,30 @@
 
 namespace cohort {
 
-// Where a rollback goes.
+// The state that a rollback restores.
 struct RollbackTarget {
   uint64_t timeline = 0;          // of the work from now on
   uint64_t term = 0;              // of every tablet from now on
-  uint64_t reserved_end = 1;      // ids below it count as settled, but for `pending`
+  uint64_t reserved_end = 1;      // ids below count as settled, except `pending`
   std::vector<uint64_t> pending;  // ids of the cut's pending closures, ascending
   uint64_t cut_timeline = 0;
   uint64_t cut_generation = 0;
   uint64_t cut = 0;
   uint64_t layout_hash = 0;
-  std::string manifest;  // file; "" = the beginning: shards are initialized
+  std::string manifest;  // its file; "" = the initial state: shards are initialized
+  uint64_t epoch = 0;    // of the cut
+  v1::ChiefCut chief;    // the chief's part of the cut; empty for the initial state
 };
 
-// Puts all servers to the state of a cut, or to the initial state (which is how a job begins, too).
+// Restores the state of a cut on all servers, or the initial state, with which a job begins.
 //
 //   kIdle ─(1)─► kJournaling ─(2)─► kAssigning ─(3)─► kIdle, done
 //                    └───────(4)────────┴───────────► kIdle, failed
 //
-// (1) Begin: a Rollback record with the new timeline. (2) it is durable: AssignTablets to every ps,
-// with the cut, the new timeline and term, and the ids that count as settled. (3) all have them.
-// (4) a ps is lost, answers with an error, or the deadline passes. A failed one is repeated with a
-// higher timeline.
+// (1) Begin writes a Rollback record with the new timeline. (2) The record is durable: every ps
+// gets AssignTablets, with the cut, the new timeline and term, and the ids that count as settled.
+// (3) All have answered. (4) A ps is lost, answers with an error, or the deadline passes. The
+// client repeats a rollback that failed, at a higher timeline.
 class Rollback {
  public:
   enum class State : uint8_t { kIdle, kJournaling, kAssigning };
@@ -41,12 +43,15 @@ class Rollback {
 
   State state() const { return state_; }
   bool active() const { return state_ != State::kIdle; }
+  // True from Begin until edge (2), even if the rollback fails before that: a settle record that is
+  // written behind the Rollback record would count for the new timeline, so none may be written.
+  bool holds_settlement() const { return holds_settlement_; }
   const RollbackTarget& target() const { return target_; }
 
   void Begin(RollbackTarget target, const v1::Layout& layout, int64_t now_us);
-  // True where edge (2) was taken: the timeline is the new one from here on.
+  // True if edge (2) was taken: from now on the timeline is the new one.
   bool OnJournaled(uint64_t record);
-  // True where the message was for this.
+  // True if the message was for the rollback.
   bool OnPsMessage(int ps, const v1::PsToChief& message);
   void Tick(int64_t now_us);
   void Fail(const absl::Status& why);
@@ -58,6 +63,7 @@ class Rollback {
   Outbox* const outbox_;
   State state_ = State::kIdle;
   bool done_ = false;
+  bool holds_settlement_ = false;
   RollbackTarget target_;
   v1::Layout layout_;
   uint64_t record_ = 0;
@@ -65,7 +71,7 @@ class Rollback {
   std::vector<uint64_t> requests_;  // by ps; 0: answered
 };
 
-// The ids that count as settled after a rollback, as tablets keep them.
+// The ids that count as settled after a rollback, in the form that tablets keep.
 v1::AppliedSetProto FloorOf(const RollbackTarget& target);
 
 }  // namespace cohort

@@ -28,6 +28,12 @@ void Settlement::SetFolded(Metrics metrics, uint64_t steps) {
   steps_ = steps;
 }
 
+void Settlement::SetFoldedFrom(const v1::ChiefCut& cut) {
+  SetFolded(MetricsFromProto(cut.metrics()), FinishedSteps(cut));
+  readers_ = ReaderPositions();
+  readers_.Add(cut.readers());
+}
+
 void Settlement::Mark(uint64_t id) {
   const uint64_t at = id - watermark_;
   if (at >= done_.size()) done_.resize(at + 1, false);
@@ -58,7 +64,7 @@ bool Settlement::Finish(uint64_t id, bool training, const v1::ClosureResult& res
       finite = finite && std::isfinite(value.total());
     }
     steps_ += result.steps();
-    if (!finite && ++not_finite_ == 1) first_not_finite_step_ = steps_;
+    if (!finite && ++counters_.not_finite == 1) counters_.first_not_finite_step = steps_;
   }
   Mark(id);
   COHORT_CRASH_POINT("chief.result.folded");
@@ -75,7 +81,13 @@ void Settlement::Close(uint64_t begin, uint64_t end) {
   }
 }
 
-void Settlement::ClearMetrics() {
+void Settlement::EndEpoch(int64_t now_us) {
+  Tick(now_us, /*force=*/true);
+  v1::JournalRecord record;
+  record.mutable_epoch()->set_epoch(epoch_);
+  MetricsToProto(metrics_, record.mutable_epoch()->mutable_metrics());
+  outbox_->Append(std::move(record));
+  ++epoch_;
   metrics_.clear();
   dirty_ = true;
 }
@@ -95,7 +107,7 @@ void Settlement::Tick(int64_t now_us, bool force) {
   news_.clear();
   dirty_ = false;
   last_us_ = now_us;
-  ++records_;
+  ++counters_.settle_records;
   under_way_watermark_ = watermark_;
   under_way_ = outbox_->Append(std::move(record));
   if (faults_.publish_before_durable) durable_watermark_ = under_way_watermark_;
@@ -116,6 +128,21 @@ std::vector<uint64_t> Settlement::DoneAbove() const {
     if (done_[i]) ids.push_back(watermark_ + i);
   }
   return ids;
+}
+
+void Settlement::Fill(v1::ChiefCut* cut) const {
+  cut->set_settled_watermark(watermark_);
+  for (const uint64_t id : DoneAbove()) cut->add_finished(id);
+  MetricsToProto(metrics_, cut->mutable_metrics());
+  readers_.Fill(cut->mutable_readers());
+}
+
+uint64_t FinishedSteps(const v1::ChiefCut& cut) {
+  uint64_t steps = cut.next_place();
+  for (const v1::PendingClosure& pending : cut.pending()) {
+    steps -= std::min<uint64_t>(steps, pending.steps());
+  }
+  return steps;
 }
 
 void MetricsToProto(const Settlement::Metrics& metrics,

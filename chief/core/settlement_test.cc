@@ -120,7 +120,7 @@ TEST_CASE("ids mean their places, and a change of kind gives the rest of a block
   CHECK(id > 6);
   CHECK(p.world.writing.back().reserve().first_place() == 20);
 
-  SECTION("the journal says the same: places that were reserved twice belong to the later id") {
+  SECTION("the journal agrees: places that were reserved twice belong to the later id") {
     std::vector<v1::JournalRecord> records;
     v1::JournalRecord start;
     start.set_number(1);

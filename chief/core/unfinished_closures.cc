@@ -43,7 +43,7 @@ std::optional<UnfinishedClosures::Entry> UnfinishedClosures::Take(uint64_t place
   return entry;
 }
 
-UnfinishedClosures::Entry* UnfinishedClosures::Wanted(uint64_t id, uint32_t attempt) {
+UnfinishedClosures::Entry* UnfinishedClosures::FindWanted(uint64_t id, uint32_t attempt) {
   const auto place = places_.find(id);
   if (place == places_.end()) return nullptr;
   Entry& entry = by_place_.at(place->second);
@@ -51,7 +51,7 @@ UnfinishedClosures::Entry* UnfinishedClosures::Wanted(uint64_t id, uint32_t atte
 }
 
 bool UnfinishedClosures::Hold(uint64_t id, int worker, uint32_t attempt) {
-  Entry* const entry = Wanted(id, attempt);
+  Entry* const entry = FindWanted(id, attempt);
   if (entry == nullptr) return false;
   entry->holder = worker;
   entry->held_attempt = attempt;
@@ -77,18 +77,18 @@ bool UnfinishedClosures::held() const {
                      [](const auto& entry) { return entry.second.holder >= 0; });
 }
 
-UnfinishedClosures::Told UnfinishedClosures::OnResult(const v1::ClosureResult& result) {
-  Entry* const entry = Wanted(result.id(), result.attempt());
-  if (entry == nullptr) return Told::kNothing;
+UnfinishedClosures::Outcome UnfinishedClosures::OnResult(const v1::ClosureResult& result) {
+  Entry* const entry = FindWanted(result.id(), result.attempt());
+  if (entry == nullptr) return Outcome::kUnknown;
   if (result.status().code() != 0) {
-    // It says nothing about a later attempt, which may be under way.
+    // A later attempt may be under way: this result says nothing about it.
     if (entry->held_attempt == result.attempt()) entry->holder = -1;
-    return Told::kFailed;
+    return Outcome::kFailed;
   }
   const uint64_t place = entry->closure.place;
   Take(place);
   early_[place] = result;
-  return Told::kFinished;
+  return Outcome::kFinished;
 }
 
 std::optional<v1::ClosureResult> UnfinishedClosures::TakeEarly(uint64_t place) {

@@ -5,7 +5,7 @@
 namespace cohort {
 namespace {
 
-using Told = UnfinishedClosures::Told;
+using Outcome = UnfinishedClosures::Outcome;
 
 v1::ClosureResult ResultOf(uint64_t id, uint32_t attempt, int code = 0) {
   v1::ClosureResult result;
@@ -23,7 +23,7 @@ UnfinishedClosures Two() {
   return u;
 }
 
-TEST_CASE("unfinished closures are told by place and taken up under their ids, once") {
+TEST_CASE("unfinished closures are found by place and taken up under their ids, once") {
   UnfinishedClosures u = Two();
   REQUIRE(u.List().size() == 2);
   CHECK(u.List()[0].id == 12);
@@ -37,22 +37,22 @@ TEST_CASE("unfinished closures are told by place and taken up under their ids, o
   CHECK(taken->min_attempt == 2);
   CHECK(taken->holder == -1);
   CHECK(!u.Take(30).has_value());
-  CHECK(u.OnResult(ResultOf(11, 5)) == Told::kNothing);  // whoever scheduled it wants it
+  CHECK(u.OnResult(ResultOf(11, 5)) == Outcome::kUnknown);  // whoever scheduled it wants it
   CHECK(u.List().size() == 1);
   u.Clear();
   CHECK(u.List().empty());
 }
 
-TEST_CASE("who holds what is known until it is told, released or taken up") {
+TEST_CASE("a holder is known until the result comes, or it is released or taken up") {
   UnfinishedClosures u = Two();
   CHECK(!u.held());
   REQUIRE(u.Hold(11, 0, 4));
   REQUIRE(u.Hold(12, 1, 3));
   CHECK(u.HeldBy(0) == std::vector<uint64_t>{11});
   CHECK(u.HeldBy(1) == std::vector<uint64_t>{12});
-  CHECK(u.OnResult(ResultOf(11, 3, 1)) == Told::kFailed);  // of an attempt that is over
+  CHECK(u.OnResult(ResultOf(11, 3, 1)) == Outcome::kFailed);  // of an attempt that is over
   CHECK(u.HeldBy(0).size() == 1);
-  CHECK(u.OnResult(ResultOf(11, 4, 1)) == Told::kFailed);
+  CHECK(u.OnResult(ResultOf(11, 4, 1)) == Outcome::kFailed);
   CHECK(u.HeldBy(0).empty());
   CHECK(u.held());
   u.Release(1);
@@ -61,9 +61,9 @@ TEST_CASE("who holds what is known until it is told, released or taken up") {
 
 TEST_CASE("a result that comes before its Schedule waits for it") {
   UnfinishedClosures u = Two();
-  CHECK(u.OnResult(ResultOf(11, 4)) == Told::kFinished);
+  CHECK(u.OnResult(ResultOf(11, 4)) == Outcome::kFinished);
   CHECK(u.Find(30) == nullptr);
-  CHECK(u.OnResult(ResultOf(11, 4)) == Told::kNothing);  // told twice
+  CHECK(u.OnResult(ResultOf(11, 4)) == Outcome::kUnknown);  // reported twice
   CHECK(!u.TakeEarly(20).has_value());
   const auto early = u.TakeEarly(30);
   REQUIRE(early.has_value());
@@ -72,7 +72,7 @@ TEST_CASE("a result that comes before its Schedule waits for it") {
   CHECK(!u.TakeEarly(30).has_value());
 
   SECTION("and is void after a rollback") {
-    CHECK(u.OnResult(ResultOf(12, 2)) == Told::kFinished);
+    CHECK(u.OnResult(ResultOf(12, 2)) == Outcome::kFinished);
     u.Clear();
     CHECK(!u.TakeEarly(20).has_value());
   }
@@ -80,8 +80,8 @@ TEST_CASE("a result that comes before its Schedule waits for it") {
 
 TEST_CASE("attempts of an older timeline, or that were never given out, are not wanted") {
   UnfinishedClosures u = Two();
-  CHECK(u.OnResult(ResultOf(11, 1)) == Told::kNothing);
-  CHECK(u.OnResult(ResultOf(11, 6)) == Told::kNothing);
+  CHECK(u.OnResult(ResultOf(11, 1)) == Outcome::kUnknown);
+  CHECK(u.OnResult(ResultOf(11, 6)) == Outcome::kUnknown);
   CHECK(!u.Hold(11, 0, 1));
   CHECK(!u.Hold(11, 0, 6));
   CHECK(!u.Hold(13, 0, 5));
@@ -92,19 +92,19 @@ TEST_CASE("who has one in hand is known until it fails there or the worker is go
   UnfinishedClosures u = Two();
   REQUIRE(u.Hold(11, 1, 4));
   REQUIRE(u.Hold(12, 2, 5));
-  SECTION("it is scheduled again: its worker goes on with it") {
+  SECTION("it is scheduled again: its worker continues it") {
     const auto taken = u.Take(30);
     REQUIRE(taken.has_value());
     CHECK(taken->holder == 1);
     CHECK(taken->held_attempt == 4);
   }
   SECTION("its attempt fails") {
-    CHECK(u.OnResult(ResultOf(11, 4, 10)) == Told::kFailed);
+    CHECK(u.OnResult(ResultOf(11, 4, 10)) == Outcome::kFailed);
     CHECK(u.Find(30)->holder == -1);
     CHECK(u.Find(20)->holder == 2);
   }
   SECTION("an attempt fails that is not the one in hand") {
-    CHECK(u.OnResult(ResultOf(11, 3, 10)) == Told::kFailed);
+    CHECK(u.OnResult(ResultOf(11, 3, 10)) == Outcome::kFailed);
     CHECK(u.Find(30)->holder == 1);
   }
   SECTION("the worker is gone") {

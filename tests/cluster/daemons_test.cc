@@ -160,7 +160,7 @@ TEST_CASE("a job with closure_timeout_s ends when the step of its only worker ne
   s.Said(TaskRole::kWorker, 0, {"crash_point name=worker.push.sent nth=3 held"});
   REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 69);
   s.Said(TaskRole::kChief, 0,
-         {"error: ", "worker:0 (", ") has told no result for ", "closure_timeout_s is 1 s"});
+         {"error: ", "worker:0 (", ") has reported no result for ", "closure_timeout_s is 1 s"});
 }
 
 TEST_CASE("SIGTERM ends a server whose storage does not answer", "[storage]") {

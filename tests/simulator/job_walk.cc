@@ -203,8 +203,7 @@ absl::StatusOr<uint64_t> ChiefLife::Schedule(ClosureSpec spec) {
 }
 
 absl::Status ChiefLife::JoinFor(int64_t us, bool* idle) {
-  const absl::Status waited =
-      WaitFor([this] { return Failed() || core_->resting(); }, us, "closures");
+  const absl::Status waited = WaitFor([this] { return Failed() || core_->idle(); }, us, "closures");
   *idle = waited.ok();
   return waited.ok() ? core_->TakeError() : absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "chief/core/core_counters.h"
 #include "chief/core/core_types.h"
 #include "tests/cluster/apply_log.h"
 #include "tests/simulator/network.h"

@@ -1,0 +1,84 @@
+#ifndef COHORT_CHIEF_CORE_CORE_PARTS_TEST_UTIL_H_
+#define COHORT_CHIEF_CORE_CORE_PARTS_TEST_UTIL_H_
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "chief/core/core_context.h"
+#include "chief/core/core_test_world.h"
+#include "chief/core/membership.h"
+#include "chief/core/open_closures.h"
+#include "chief/core/outbox.h"
+#include "chief/core/recovery.h"
+#include "chief/core/settlement.h"
+#include "chief/core/worker_setup.h"
+
+namespace cohort {
+
+// The lower parts of a core, for tests of one part: messages to tasks, records and closures' ends
+// arrive in `world`. The chief is ready, at timeline 1 of generation 1; tasks are away.
+struct CoreParts {
+  CoreParts(int workers, int ps)
+      : world(workers, ps),
+        context(world.options),
+        outbox(&world),
+        membership(&context.options, &outbox),
+        settlement(&outbox, 50'000),
+        setup(&context, &outbox, &settlement),
+        closures(&context, &outbox, &settlement) {
+    context.phase = CorePhase::kReady;
+    context.now_us = 1'000'000;
+    context.timeline = 1;
+    context.era = EraOf(1, 1);
+    outbox.SetGeneration(1);
+    settlement.Reset(1, 1, {});
+  }
+
+  void Adopt(Task task, uint64_t incarnation = 1) {
+    const size_t i = static_cast<size_t>(task.index);
+    (task.role == Role::kWorker ? world.workers[i].connected : world.ps[i].connected) = true;
+    membership.member(task).link = Link::kAdopted;
+    membership.member(task).incarnation = incarnation;
+  }
+  // Adopted and set up.
+  void MakeReady(int worker) {
+    Adopt(WorkerTask(worker));
+    setup.Finish(worker);
+  }
+  // A closure of program 0 that waits, with the id as its place and token.
+  void Queue(uint64_t id, bool by_job = true) {
+    closures.Add(NewClosure(id, by_job), /*holder=*/-1, 0);
+  }
+  static std::unique_ptr<Closure> NewClosure(uint64_t id, bool by_job = true) {
+    auto closure = std::make_unique<Closure>();
+    closure->id = id;
+    closure->spec = {.program = 0, .by_job = by_job, .place = id, .token = id};
+    return closure;
+  }
+  static v1::ClosureResult ResultOf(uint64_t id, uint32_t attempt,
+                                    absl::StatusCode code = absl::StatusCode::kOk) {
+    v1::ClosureResult result;
+    result.set_id(id);
+    result.set_attempt(attempt);
+    result.set_steps(1);
+    result.mutable_status()->set_code(static_cast<int>(code));
+    return result;
+  }
+  std::deque<v1::ChiefToWorker>& sent(int worker) {
+    return world.workers[static_cast<size_t>(worker)].in;
+  }
+  std::deque<v1::ChiefToPs>& sent_to_ps(int ps) { return world.ps[static_cast<size_t>(ps)].in; }
+
+  TestWorld world;
+  CoreContext context;
+  Outbox outbox;
+  Membership membership;
+  Settlement settlement;
+  WorkerSetup setup;
+  OpenClosures closures;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_CORE_CORE_PARTS_TEST_UTIL_H_

@@ -1,0 +1,331 @@
+#include "chief/core/dispatcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/base/status_proto.h"
+
+namespace cohort {
+
+Dispatcher::Dispatcher(Parts parts)
+    : parts_(std::move(parts)),
+      context_(parts_.context),
+      queue_(parts_.closures->mutable_queue()),
+      unfinished_(parts_.closures->mutable_unfinished()),
+      pace_(context_, queue_, parts_.setup),
+      workers_(context_->options.workers.size()) {}
+
+void Dispatcher::Tick() {
+  CheckCancel();
+  CheckLate();
+}
+
+void Dispatcher::OnScheduled(uint64_t id) {
+  const Closure* const c = queue_->Find(id);
+  if (c == nullptr) return;
+  if (c->state == Closure::State::kQueued) {
+    RefillAll(/*idle_only=*/true);
+  } else if (queue_->InFlightOn(c->worker).size() == 1) {
+    pace_.OnFirstWork(c->worker);
+  }
+}
+
+void Dispatcher::Fail(absl::Status error) {
+  if (context_->phase == CorePhase::kFailed || !parts_.closures->Raise(std::move(error))) return;
+  for (int i = 0; i < count(); ++i) {
+    workers_[static_cast<size_t>(i)].dropped = false;
+    Cancel(i, ClosuresOn(i));
+  }
+}
+
+// ------------------------------------------------------------------ results
+
+bool Dispatcher::OnResults(int worker,
+                           google::protobuf::RepeatedPtrField<v1::ClosureResult>* results) {
+  pace_.OnResults(worker);
+  bool gave_back = false;
+  for (v1::ClosureResult& result : *results) gave_back |= OnResult(worker, &result);
+  return gave_back;
+}
+
+// Any attempt that succeeded ends the closure: every tablet has it. A failure counts only for the
+// attempt that is under way.
+bool Dispatcher::IsWanted(const Closure& c, int worker, const v1::ClosureResult& result, bool ok) {
+  if (result.attempt() < c.min_attempt || result.attempt() > c.attempt) return false;
+  return ok || (c.state == Closure::State::kInFlight && c.worker == worker &&
+                c.held_attempt == result.attempt());
+}
+
+bool Dispatcher::OnResult(int worker, v1::ClosureResult* result) {
+  OpenClosures& closures = *parts_.closures;
+  const absl::Status status = StatusFromProto(result->status());
+  Closure* const c = queue_->Find(result->id());
+  if (c == nullptr ? !closures.FinishUnfinished(result)
+                   : !IsWanted(*c, worker, *result, status.ok())) {
+    ++counters_.late_results;
+    return false;
+  }
+  if (c == nullptr) return false;
+  if (status.ok()) {
+    if (c->state == Closure::State::kInFlight && c->worker != worker) Cancel(c->worker, {c->id});
+    pace_.OnSuccess(worker);
+    workers_[static_cast<size_t>(worker)].steps += result->steps();
+    closures.Finish(c->id, result);
+    return false;
+  }
+  if (closures.failed()) {
+    closures.Cancel(c->id);
+    return false;
+  }
+  if (IsRetryable(status) || absl::IsCancelled(status) || absl::IsAborted(status)) {
+    GiveBack(c, status);
+    return true;
+  }
+  closures.EndFailed(c->id, status);
+  Fail(status);
+  return false;
+}
+
+void Dispatcher::GiveBack(Closure* c, const absl::Status& why) {
+  const uint64_t id = c->id;
+  const int worker = c->worker;
+  const auto info = GetFailure(why);
+  const uint32_t times = ++c->give_backs;
+  // An error ends the closure: `c` is not used behind this.
+  if (absl::Status limit = parts_.closures->Requeue(c); !limit.ok()) Fail(std::move(limit));
+  const bool cannot_reach = info.has_value() && info->role == "ps";
+  const bool is_ending =
+      info.has_value() && info->role == "worker" && why.code() == absl::StatusCode::kUnavailable;
+  if (times > context_->options.max_give_backs) {
+    Fail(Annotate(absl::Status(absl::StatusCode::kUnavailable, why.message()),
+                  fmt::format("closure {} was given back {} times, the last time by {}", id, times,
+                              TaskName(context_->options, WorkerTask(worker)))));
+  }
+  if (cannot_reach || is_ending || times % 4 == 0) SetAside(worker, std::string(why.message()));
+}
+
+// ------------------------------------------------------------------ workers that come and go
+
+void Dispatcher::OnReturned(int worker, v1::WorkerHello* hello) {
+  pace_.Restart(worker);
+  if (context_->timeline > 0 && hello->timeline() != context_->timeline) {
+    v1::ChiefToWorker cancel;
+    cancel.mutable_cancel()->set_all_training(true);
+    cancel.mutable_cancel()->set_timeline(context_->timeline);
+    parts_.outbox->ToWorker(worker, std::move(cancel));
+  }
+  for (v1::ClosureResult& result : *hello->mutable_results()) OnResult(worker, &result);
+  ClaimInHand(worker, *hello);
+}
+
+void Dispatcher::ClaimInHand(int worker, const v1::WorkerHello& hello) {
+  std::vector<uint64_t> unwanted;
+  for (const v1::ClosureAttempt& hand : hello.in_hand()) {
+    Closure* const c = queue_->Find(hand.id());
+    if (parts_.closures->failed()) {
+      // The error waits until the worker has given it up, but only once: a closure of a worker
+      // that was dropped for it may run forever.
+      if (!workers_[static_cast<size_t>(worker)].dropped) {
+        unfinished_->Hold(hand.id(), worker, hand.attempt());
+      }
+      unwanted.push_back(hand.id());
+    } else if (c != nullptr && c->state == Closure::State::kQueued &&
+               hand.attempt() >= c->min_attempt && hand.attempt() <= c->attempt) {
+      queue_->Claim(c, worker, hand.attempt());
+    } else if (!unfinished_->Hold(hand.id(), worker, hand.attempt())) {
+      unwanted.push_back(hand.id());
+    }
+  }
+  Cancel(worker, unwanted);
+}
+
+void Dispatcher::OnLost(int worker) { TakeFrom(worker, /*lost=*/true); }
+
+// True if there is an error. A closure of the worker that is at a limit raises one.
+bool Dispatcher::FailAtLimit(int worker) {
+  for (const uint64_t id : queue_->InFlightOn(worker)) {
+    absl::Status limit = parts_.closures->CheckLimits(*queue_->Find(id));
+    if (limit.ok()) continue;
+    Fail(std::move(limit));
+    break;
+  }
+  return parts_.closures->failed();
+}
+
+void Dispatcher::TakeFrom(int worker, bool lost) {
+  // After an error a worker that is there may be in the middle of a closure: its closures stay in
+  // flight or held until it has given them up, or is lost.
+  if (!lost && FailAtLimit(worker)) return;
+  const std::vector<uint64_t> cancel = ClosuresOn(worker);
+  const std::deque<uint64_t> ids = queue_->InFlightOn(worker);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    Closure* const c = queue_->Find(ids[i]);
+    // A worker runs its closures in order: only the first can have killed it.
+    if (lost && i == 0) c->killed.push_back(WorkerTask(worker));
+    if (parts_.closures->failed()) {
+      parts_.closures->Cancel(ids[i]);
+    } else if (absl::Status limit = parts_.closures->Requeue(c); !limit.ok()) {
+      Fail(std::move(limit));
+    }
+  }
+  if (!lost) Cancel(worker, cancel);
+  unfinished_->Release(worker);
+}
+
+void Dispatcher::SetAside(int worker, const std::string& why) {
+  if (pace_.SetAside(worker, context_->options.set_aside_us, why)) AfterSetAside(worker, why);
+}
+
+void Dispatcher::AfterSetAside(int worker, const std::string& why) {
+  parts_.outbox->effects()->Note(
+      "worker_set_aside",
+      fmt::format("{}: {}", TaskName(context_->options, WorkerTask(worker)), why));
+  TakeFrom(worker, /*lost=*/false);
+  RefillAll(/*idle_only=*/false);
+}
+
+std::vector<uint64_t> Dispatcher::ClosuresOn(int worker) const {
+  std::vector<uint64_t> ids = unfinished_->HeldBy(worker);
+  const std::deque<uint64_t>& in_flight = queue_->InFlightOn(worker);
+  ids.insert(ids.end(), in_flight.begin(), in_flight.end());
+  return ids;
+}
+
+void Dispatcher::Cancel(int worker, const std::vector<uint64_t>& ids) {
+  if (ids.empty() || !parts_.membership->adopted(WorkerTask(worker))) return;
+  v1::ChiefToWorker message;
+  message.mutable_cancel()->mutable_ids()->Add(ids.begin(), ids.end());
+  message.mutable_cancel()->set_timeline(context_->timeline);
+  parts_.outbox->ToWorker(worker, std::move(message));
+}
+
+void Dispatcher::CancelOlderTimelines() {
+  for (int i = 0; i < count(); ++i) {
+    if (!parts_.setup->ready(i)) continue;
+    const std::deque<uint64_t>& ids = queue_->InFlightOn(i);
+    v1::ChiefToWorker message;
+    v1::CancelClosures* const cancel = message.mutable_cancel();
+    cancel->mutable_ids()->Add(ids.begin(), ids.end());
+    cancel->set_all_training(true);
+    cancel->set_timeline(context_->timeline);
+    parts_.outbox->ToWorker(i, std::move(message));
+  }
+}
+
+// ------------------------------------------------------------------ deadlines
+
+void Dispatcher::CheckCancel() {
+  if (!parts_.closures->CancelOverdue()) return;
+  for (int i = 0; i < count(); ++i) {
+    if (ClosuresOn(i).empty()) continue;
+    workers_[static_cast<size_t>(i)].dropped = true;
+    parts_.outbox->effects()->Reconnect(WorkerTask(i), "it did not give up its closures in time");
+  }
+}
+
+// A worker can be there, answer pings, and never end a step: its device hangs, for example. If
+// nobody else can take its work, the work stays, because the step may only be a long one; it does
+// not if the user has set how long a step may be.
+void Dispatcher::CheckLate() {
+  for (int i = 0; i < count(); ++i) {
+    if (!pace_.late(i) || pace_.is_set_aside(i)) continue;
+    if (!pace_.HasQuicker(i)) {
+      EndForLate(i);
+      continue;
+    }
+    const std::string why = pace_.Silence(i);
+    if (pace_.SetLateAside(i)) AfterSetAside(i, why);
+  }
+}
+
+void Dispatcher::EndForLate(int worker) {
+  if (!context_->options.closure_deadline_ends || parts_.closures->failed()) return;
+  const std::optional<std::string> others = pace_.OthersWithoutProgress(worker);
+  if (!others.has_value()) return;
+  const std::deque<uint64_t>& ids = queue_->InFlightOn(worker);
+  const Task task = WorkerTask(worker);
+  absl::Status error = Unavailable(
+      "{} has reported {}, the oldest of which is closure {}, and no other worker can take "
+      "them{}: closure_timeout_s is {} s",
+      TaskName(context_->options, task), pace_.Silence(worker),
+      *std::min_element(ids.begin(), ids.end()),
+      others->empty() ? "" : " (these make no progress either: " + *others + ")",
+      static_cast<double>(context_->options.closure_deadline_us) / 1e6);
+  SetFailure(&error, {.role = "worker",
+                      .index = worker,
+                      .incarnation = parts_.membership->member(task).incarnation,
+                      .retryable = false});
+  Fail(std::move(error));
+}
+
+// ------------------------------------------------------------------ dispatch
+
+void Dispatcher::FillDispatch(const Closure& closure, v1::Closure* out) const {
+  const ClosureSpec& spec = closure.spec;
+  out->set_id(closure.id);
+  out->set_attempt(closure.attempt);
+  out->set_place(spec.place);
+  out->set_timeline(context_->timeline);
+  out->set_program(parts_.setup->program_name(spec.program));
+  out->set_steps(spec.steps);
+  out->set_training(spec.training);
+  if (spec.resource >= 0) out->set_resource(parts_.setup->resource_name(spec.resource));
+  for (const v1::Lease& lease : spec.leases) *out->add_leases() = lease;
+  for (const v1::TensorValue& argument : spec.arguments) *out->add_arguments() = argument;
+}
+
+void Dispatcher::Refill(int worker) {
+  if (!pace_.available(worker) || parts_.closures->failed() || queue_->queued() == 0) return;
+  const size_t most = std::max<size_t>(1, context_->options.closures_in_flight);
+  const size_t has = queue_->InFlightOn(worker).size();
+  if (has > most / 2) return;
+  const size_t available = static_cast<size_t>(std::max(1, pace_.count_available()));
+  const size_t share = (queue_->size() + available - 1) / available;
+  if (has >= share) return;
+  const DispatchGate gate = parts_.gate();
+  if (!gate.open) return;
+  v1::ChiefToWorker message;
+  v1::Dispatch* const dispatch = message.mutable_dispatch();
+  for (size_t i = has; i < std::min(most, share); ++i) {
+    const Closure* const c = queue_->Dispatch(worker, gate.training, gate.ids_end);
+    if (c == nullptr) break;
+    FillDispatch(*c, dispatch->add_closures());
+  }
+  if (dispatch->closures_size() == 0) return;
+  if (has == 0) pace_.OnFirstWork(worker);
+  dispatch->set_settled_watermark(parts_.settlement->durable_watermark());
+  ++counters_.dispatch_messages;
+  parts_.outbox->ToWorker(worker, std::move(message));
+}
+
+void Dispatcher::RefillAll(bool idle_only) {
+  if (queue_->queued() == 0 || workers_.empty()) return;
+  for (int i = 0; i < count() && queue_->queued() > 0; ++i) {
+    const int worker = (next_idle_ + i) % count();
+    if (idle_only && !queue_->InFlightOn(worker).empty()) continue;
+    Refill(worker);
+  }
+  next_idle_ = (next_idle_ + 1) % count();
+}
+
+void Dispatcher::PublishWatermark() {
+  v1::ChiefToWorker message;
+  message.mutable_dispatch()->set_settled_watermark(parts_.settlement->durable_watermark());
+  for (int i = 0; i < count(); ++i) {
+    if (parts_.setup->ready(i) && queue_->InFlightOn(i).empty()) {
+      parts_.outbox->ToWorker(i, message);
+    }
+  }
+}
+
+std::vector<WorkerFigures> Dispatcher::worker_figures() const {
+  std::vector<WorkerFigures> figures;
+  for (int i = 0; i < count(); ++i) {
+    figures.push_back({workers_[static_cast<size_t>(i)].steps, queue_->InFlightOn(i).size(),
+                       static_cast<double>(pace_.silent_us(i)) / 1e6});
+  }
+  return figures;
+}
+
+}  // namespace cohort

@@ -1,0 +1,138 @@
+#include "chief/core/dispatcher.h"
+
+#include <catch2/catch.hpp>
+
+#include "chief/core/core_parts_test_util.h"
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+// Two workers that are set up; each may have four closures.
+struct Dispatching : CoreParts {
+  Dispatching()
+      : CoreParts(2, 1),
+        dispatcher({.context = &context,
+                    .outbox = &outbox,
+                    .membership = &membership,
+                    .settlement = &settlement,
+                    .setup = &setup,
+                    .closures = &closures,
+                    .gate = [this] { return gate; }}) {
+    setup.AddProgram("program", v1::Program());
+    MakeReady(0);
+    MakeReady(1);
+    sent(0).clear();
+    sent(1).clear();
+  }
+  void QueueMany(uint64_t n) {
+    for (uint64_t id = 1; id <= n; ++id) Queue(id);
+  }
+  bool Report(int worker, uint64_t id, uint32_t attempt, absl::StatusCode code) {
+    google::protobuf::RepeatedPtrField<v1::ClosureResult> results;
+    *results.Add() = ResultOf(id, attempt, code);
+    return dispatcher.OnResults(worker, &results);
+  }
+  const std::deque<uint64_t>& InFlight(int worker) { return closures.queue().InFlightOn(worker); }
+
+  DispatchGate gate{.open = true, .training = true, .ids_end = 1000};
+  Dispatcher dispatcher;
+};
+
+TEST_CASE("nothing is dispatched through a closed gate, and no id beyond it") {
+  Dispatching d;
+  d.QueueMany(8);
+  d.gate.open = false;
+  d.dispatcher.RefillAll(false);
+  CHECK(d.sent(0).empty());
+  d.gate = {.open = true, .training = true, .ids_end = 3};
+  d.dispatcher.Refill(0);
+  REQUIRE(d.sent(0).size() == 1);
+  CHECK(d.sent(0)[0].dispatch().closures_size() == 2);
+  CHECK(d.sent(0)[0].dispatch().closures(0).program() == "program");
+}
+
+TEST_CASE("one message carries several closures, and each worker gets its share") {
+  Dispatching d;
+  d.QueueMany(6);
+  d.dispatcher.RefillAll(false);
+  CHECK(d.InFlight(0).size() == 3);
+  CHECK(d.InFlight(1).size() == 3);
+  CHECK(d.dispatcher.counters().dispatch_messages == 2);
+}
+
+TEST_CASE("the closures of a lost worker go to the others; only the first can have killed it") {
+  Dispatching d;
+  d.QueueMany(4);
+  d.dispatcher.RefillAll(false);
+  REQUIRE(d.InFlight(0).size() == 2);
+  d.membership.member(WorkerTask(0)).link = Link::kDown;
+  d.dispatcher.OnLost(0);
+  d.setup.OnLost(0);
+  CHECK(d.closures.queue().Find(1)->killed.size() == 1);
+  CHECK(d.closures.queue().Find(2)->killed.empty());
+  d.dispatcher.RefillAll(false);
+  CHECK(d.InFlight(1).size() == 4);
+}
+
+TEST_CASE("a closure that is given back waits again; every fourth time its worker is set aside") {
+  Dispatching d;
+  d.setup.OnLost(1);
+  d.QueueMany(1);
+  for (uint32_t attempt = 1; attempt <= 4; ++attempt) {
+    d.dispatcher.Refill(0);
+    REQUIRE(d.InFlight(0).size() == 1);
+    CHECK(d.dispatcher.pace().available(0));
+    CHECK(d.Report(0, 1, attempt, absl::StatusCode::kAborted));
+  }
+  CHECK(!d.dispatcher.pace().available(0));
+  CHECK(!d.Report(0, 1, 2, absl::StatusCode::kAborted));  // that attempt is over
+  CHECK(d.dispatcher.counters().late_results == 1);
+}
+
+TEST_CASE("an error cancels what workers have, and a worker that keeps it is dropped") {
+  Dispatching d;
+  d.QueueMany(4);
+  d.dispatcher.RefillAll(false);
+  CHECK(!d.Report(0, 1, 1, absl::StatusCode::kInvalidArgument));
+  CHECK(d.closures.error_pending());
+  REQUIRE(d.sent(0).back().has_cancel());
+  CHECK(d.sent(0).back().cancel().ids_size() == 1);
+  CHECK(d.sent(1).back().cancel().ids_size() == 2);
+  d.Report(0, 2, 1, absl::StatusCode::kCancelled);
+  d.Report(1, 3, 1, absl::StatusCode::kCancelled);
+  d.context.now_us += d.context.options.cancel_deadline_us;
+  d.dispatcher.Tick();
+  d.dispatcher.OnLost(1);
+  CHECK(!d.closures.error_pending());
+  CHECK(absl::IsInvalidArgument(d.closures.TakeError()));
+}
+
+TEST_CASE("a worker that returns keeps what nobody else has by now") {
+  Dispatching d;
+  d.QueueMany(2);
+  d.setup.OnLost(1);
+  d.dispatcher.Refill(0);
+  REQUIRE(d.InFlight(0).size() == 2);
+  d.dispatcher.OnLost(0);
+  d.setup.Finish(1);
+  d.gate.ids_end = 2;
+  d.dispatcher.Refill(1);  // takes closure 1 under a new attempt
+  REQUIRE(d.InFlight(1) == std::deque<uint64_t>{1});
+  v1::WorkerHello hello;
+  hello.set_timeline(1);
+  for (const uint64_t id : {1, 2}) {
+    v1::ClosureAttempt* const hand = hello.add_in_hand();
+    hand->set_id(id);
+    hand->set_attempt(1);
+  }
+  d.sent(0).clear();
+  d.dispatcher.OnReturned(0, &hello);
+  CHECK(d.InFlight(0) == std::deque<uint64_t>{2});
+  REQUIRE(d.sent(0).size() == 1);
+  REQUIRE(d.sent(0)[0].cancel().ids_size() == 1);
+  CHECK(d.sent(0)[0].cancel().ids(0) == 1);
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,55 @@
+#ifndef COHORT_CHIEF_CORE_JOB_END_H_
+#define COHORT_CHIEF_CORE_JOB_END_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "chief/core/core_context.h"
+#include "chief/core/outbox.h"
+
+namespace cohort {
+
+// The orderly end of a chief: when the last record is durable, all tasks are asked to end.
+//
+//   running ──(1) Begin──► waits for `record` ──(2) SendShutdown──► ended
+class JobEnd {
+ public:
+  JobEnd(const CoreContext* context, Outbox* outbox) : context_(context), outbox_(outbox) {}
+
+  // Edge (1).
+  void Begin(const std::string& reason, bool job_finished, uint64_t record) {
+    reason_ = reason;
+    job_finished_ = job_finished;
+    record_ = record;
+  }
+  bool begun() const { return record_ != 0; }
+  bool job_finished() const { return job_finished_; }
+  // True if the journal has the end.
+  bool journaled(uint64_t durable_record) const { return durable_record >= record_; }
+  // Edge (2).
+  void SendShutdown() const {
+    v1::ShutdownTask shutdown;
+    shutdown.set_reason(reason_);
+    shutdown.set_job_finished(job_finished_);
+    v1::ChiefToPs to_ps;
+    v1::ChiefToWorker to_worker;
+    *to_ps.mutable_shutdown() = shutdown;
+    *to_worker.mutable_shutdown() = shutdown;
+    const int workers = static_cast<int>(context_->options.workers.size());
+    const int servers = static_cast<int>(context_->options.ps.size());
+    for (int i = 0; i < workers; ++i) outbox_->ToWorker(i, to_worker);
+    for (int i = 0; i < servers; ++i) outbox_->ToPs(i, to_ps);
+  }
+
+ private:
+  const CoreContext* const context_;
+  Outbox* const outbox_;
+  uint64_t record_ = 0;  // the last one of this life; 0: not begun
+  std::string reason_;
+  bool job_finished_ = false;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_CORE_JOB_END_H_

@@ -1,0 +1,182 @@
+#include "chief/core/open_closures.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "chief/core/recovery.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+OpenClosures::OpenClosures(const CoreContext* context, Outbox* outbox, Settlement* settlement)
+    : context_(context),
+      outbox_(outbox),
+      settlement_(settlement),
+      queue_(context->options.queue_capacity, context->options.workers.size()) {}
+
+void OpenClosures::Restore(const std::vector<UnfinishedClosure>& closures, uint64_t rolled_back_end,
+                           uint32_t min_attempt) {
+  for (const UnfinishedClosure& closure : closures) {
+    UnfinishedClosures::Entry entry{.closure = closure, .attempt = AttemptBase(context_->era)};
+    if (closure.id < rolled_back_end) entry.min_attempt = min_attempt;
+    unfinished_.Add(entry);
+  }
+}
+
+void OpenClosures::RollBack(const v1::ChiefCut& cut) {
+  EndAll(Aborted("the cluster was rolled back"));
+  unfinished_.Clear();
+  const uint32_t base = AttemptBase(context_->era);
+  for (const v1::PendingClosure& pending : cut.pending()) {
+    unfinished_.Add(
+        {.closure = {.id = pending.id(), .place = pending.place(), .steps = pending.steps()},
+         .attempt = base,
+         .min_attempt = base + 1});
+  }
+}
+
+void OpenClosures::EndAll(const absl::Status& why) {
+  for (const auto& closure : queue_.Clear()) {
+    outbox_->effects()->ClosureDone(closure->spec.token, why, nullptr);
+  }
+}
+
+absl::StatusOr<std::optional<UnfinishedClosures::Entry>> OpenClosures::TakeUp(
+    const ClosureSpec& spec) {
+  const UnfinishedClosures::Entry* const entry = unfinished_.Find(spec.place);
+  if (entry == nullptr) return std::nullopt;
+  const UnfinishedClosure& closure = entry->closure;
+  if (closure.steps != spec.steps) {
+    return Internal("closure {} of place {} has {} steps, not {}", closure.id, closure.place,
+                    closure.steps, spec.steps);
+  }
+  if (entry->holder < 0) {
+    COHORT_RETURN_IF_ERROR(CheckAttempt(closure.id, closure.place, entry->attempt));
+  }
+  return unfinished_.Take(spec.place);
+}
+
+void OpenClosures::Add(std::unique_ptr<Closure> closure, int holder, uint32_t held_attempt) {
+  if (holder >= 0) {
+    queue_.AddInFlight(std::move(closure), holder, held_attempt);
+  } else {
+    queue_.Add(std::move(closure));
+  }
+}
+
+// ------------------------------------------------------------------ ends
+
+void OpenClosures::Count(const v1::ClosureResult& result) {
+  ++counters_.finished;
+  counters_.applied += result.applied();
+  counters_.duplicates += result.duplicates();
+  counters_.examples += result.examples();
+  counters_.max_staleness = std::max(counters_.max_staleness, result.max_staleness());
+  if (!result.mixed()) return;
+  ++counters_.mixed;
+  outbox_->effects()->Note("closure_mixed", fmt::format("id={}", result.id()));
+}
+
+void OpenClosures::Finish(uint64_t id, v1::ClosureResult* result) {
+  const std::unique_ptr<Closure> done = queue_.Remove(id);
+  Count(*result);
+  settlement_->Finish(id, done->spec.training, *result);
+  outbox_->effects()->ClosureDone(done->spec.token, absl::OkStatus(), result);
+}
+
+bool OpenClosures::FinishUnfinished(v1::ClosureResult* result) {
+  switch (unfinished_.OnResult(*result)) {
+    case UnfinishedClosures::Outcome::kUnknown:
+      return false;
+    case UnfinishedClosures::Outcome::kFailed:
+      return true;
+    case UnfinishedClosures::Outcome::kFinished:
+      break;
+  }
+  Count(*result);
+  settlement_->Finish(result->id(), /*training=*/true, *result);
+  return true;
+}
+
+void OpenClosures::EndFailed(uint64_t id, const absl::Status& status) {
+  const std::unique_ptr<Closure> closure = queue_.Remove(id);
+  outbox_->effects()->ClosureDone(closure->spec.token, status, nullptr);
+  if (!closure->spec.by_job) {
+    settlement_->Close(id, id + 1);
+    return;
+  }
+  unfinished_.Add(
+      {.closure = {.id = id, .place = closure->spec.place, .steps = closure->spec.steps},
+       .attempt = closure->attempt,
+       .min_attempt = closure->min_attempt});
+}
+
+absl::Status OpenClosures::Requeue(Closure* closure) {
+  absl::Status limit = CheckLimits(*closure);
+  queue_.Requeue(closure);
+  ++counters_.requeued;
+  return limit;
+}
+
+absl::Status OpenClosures::CheckAttempt(uint64_t id, uint64_t place, uint32_t attempt) const {
+  if (attempt < AttemptBase(context_->era) + kAttemptsPerEra) return absl::OkStatus();
+  return Unavailable(
+      "closure {} (place {}) was dispatched {} times, and no worker has finished it; restart the "
+      "chief to try it again",
+      id, place, kAttemptsPerEra);
+}
+
+absl::Status OpenClosures::CheckLimits(const Closure& closure) const {
+  if (closure.killed.size() < context_->options.max_attempts) {
+    return CheckAttempt(closure.id, closure.spec.place, closure.attempt);
+  }
+  std::string names;
+  for (const Task& task : closure.killed) names += (names.empty() ? "" : ", ") + task.ToString();
+  return Aborted("closure {} (place {}) killed every worker that it touched: {}", closure.id,
+                 closure.spec.place, names);
+}
+
+bool OpenClosures::Raise(absl::Status error) {
+  if (!error_.Raise(std::move(error), context_->now_us)) return false;
+  outbox_->effects()->Note("job_error", error_.status().ToString());
+  for (const uint64_t id : queue_.Waiting()) Cancel(id);
+  return true;
+}
+
+// ------------------------------------------------------------------ state
+
+void OpenClosures::FillPending(v1::ChiefCut* cut, uint64_t* next_place) const {
+  for (const Closure* c : queue_.Pending(next_place)) {
+    v1::PendingClosure* const pending = cut->add_pending();
+    pending->set_id(c->id);
+    pending->set_place(c->spec.place);
+    pending->set_steps(c->spec.steps);
+    for (const v1::Lease& lease : c->spec.leases) *pending->add_leases() = lease;
+  }
+  for (const UnfinishedClosure& closure : unfinished_.List()) {
+    v1::PendingClosure* const pending = cut->add_pending();
+    pending->set_id(closure.id);
+    pending->set_place(closure.place);
+    pending->set_steps(closure.steps);
+  }
+  std::sort(cut->mutable_pending()->begin(), cut->mutable_pending()->end(),
+            [](const auto& a, const auto& b) { return a.id() < b.id(); });
+}
+
+std::string OpenClosures::Waiting() const {
+  const uint64_t open = settlement_->watermark();
+  const uint64_t next = queue_.Next();
+  if (next == 0 || next < open + context_->options.max_ids_ahead) return "";
+  const Closure* const c = queue_.Find(open);
+  if (c == nullptr) {
+    const auto place = unfinished_.PlaceOf(open);
+    return fmt::format("waiting for closure {}{}, which has to be scheduled again", open,
+                       place.has_value() ? fmt::format(" (place {})", *place) : "");
+  }
+  const std::string where = c->state == Closure::State::kInFlight
+                                ? TaskName(context_->options, WorkerTask(c->worker)) + " has"
+                                : "no worker has taken";
+  return fmt::format("waiting for closure {} (place {}), which {}", open, c->spec.place, where);
+}
+
+}  // namespace cohort

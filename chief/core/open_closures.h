@@ -1,0 +1,112 @@
+#ifndef COHORT_CHIEF_CORE_OPEN_CLOSURES_H_
+#define COHORT_CHIEF_CORE_OPEN_CLOSURES_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "chief/core/closure_queue.h"
+#include "chief/core/core_context.h"
+#include "chief/core/core_counters.h"
+#include "chief/core/job_error.h"
+#include "chief/core/outbox.h"
+#include "chief/core/settlement.h"
+#include "chief/core/unfinished_closures.h"
+
+namespace cohort {
+
+// Every closure that has an id and is not settled, how each of them ends, and the job's error.
+//
+//   scheduled (queue()) ──(1) Finish──────────────────────────► settled, ClosureDone(OK)
+//      ▲   │ ▲    └───────(2) Cancel, EndFailed: by the user──► settled, ClosureDone(error)
+//      │   │ └─(3) Requeue
+//      │   └──────────────(2) by the job runner, ClosureDone(error)──► unfinished (unfinished())
+//      └──────────────────(4) TakeUp: its place is scheduled again───────────┘   │
+//                         (5) FinishUnfinished: its result comes first───────────┴──► settled
+//
+// (3) reports a limit that the closure has reached; the caller raises it as the job's error.
+class OpenClosures {
+ public:
+  OpenClosures(const CoreContext* context, Outbox* outbox, Settlement* settlement);
+
+  // The closures that a former life of the chief has left; results of attempts below `min_attempt`
+  // count for none of those with ids below `rolled_back_end`.
+  void Restore(const std::vector<UnfinishedClosure>& closures, uint64_t rolled_back_end,
+               uint32_t min_attempt);
+  // The timeline was raised: ends all closures; those that the cut calls pending are unfinished.
+  void RollBack(const v1::ChiefCut& cut);
+  // Ends everything that is scheduled with `why`.
+  void EndAll(const absl::Status& why);
+
+  // ------------------------------------------------------------- scheduling
+  // The result of an unfinished closure of this place that ended before it was scheduled again.
+  std::optional<v1::ClosureResult> TakeEarly(uint64_t place) {
+    return unfinished_.TakeEarly(place);
+  }
+  // Edge (4), if the place has an unfinished closure. Errors: Internal if its steps differ;
+  // Unavailable if it was dispatched too often.
+  absl::StatusOr<std::optional<UnfinishedClosures::Entry>> TakeUp(const ClosureSpec& spec);
+  // Puts a closure into the queue, or, if a worker holds it already, in flight on that worker.
+  void Add(std::unique_ptr<Closure> closure, int holder, uint32_t held_attempt);
+
+  // ------------------------------------------------------------- ends
+  // Edge (1).
+  void Finish(uint64_t id, v1::ClosureResult* result);
+  // Edge (5), or the end of an attempt. False if nobody wants the result.
+  bool FinishUnfinished(v1::ClosureResult* result);
+  // Edge (2), with an error of its own.
+  void EndFailed(uint64_t id, const absl::Status& status);
+  // Edge (2), because of the job's error.
+  void Cancel(uint64_t id) { EndFailed(id, error_.ForOthers()); }
+  // Edge (3). An error if the closure is at a limit.
+  absl::Status Requeue(Closure* closure);
+  // OK if the closure may be dispatched again.
+  absl::Status CheckLimits(const Closure& closure) const;
+
+  // ------------------------------------------------------------- the job's error
+  // Raises the job's error and cancels what waits. False if there is one already.
+  bool Raise(absl::Status error);
+  // True if the workers have had the cancel deadline to give up their closures.
+  bool CancelOverdue() {
+    return error_pending() &&
+           error_.Overdue(context_->now_us, context_->options.cancel_deadline_us);
+  }
+  // The error, if no worker runs anything any more; OK if there is none. Clears it.
+  absl::Status TakeError() { return error_ready() ? error_.Take() : absl::OkStatus(); }
+  bool failed() const { return error_.raised(); }
+  bool error_pending() const { return failed() && !error_ready(); }
+  const absl::Status& error() const { return error_.status(); }
+
+  // ------------------------------------------------------------- state
+  // Adds the pending closures to a cut. `next_place` is lowered to the first place that no worker
+  // has seen.
+  void FillPending(v1::ChiefCut* cut, uint64_t* next_place) const;
+  // "waiting for closure 7 (place 6), which ...", if closure 7 holds up all that wait; else "".
+  std::string Waiting() const;
+  ClosureQueue* mutable_queue() { return &queue_; }
+  const ClosureQueue& queue() const { return queue_; }
+  UnfinishedClosures* mutable_unfinished() { return &unfinished_; }
+  const UnfinishedClosures& unfinished() const { return unfinished_; }
+  const ClosureCounters& counters() const { return counters_; }
+
+ private:
+  bool error_ready() const { return failed() && queue_.in_flight() == 0 && !unfinished_.held(); }
+  void Count(const v1::ClosureResult& result);
+  absl::Status CheckAttempt(uint64_t id, uint64_t place, uint32_t attempt) const;
+
+  const CoreContext* const context_;
+  Outbox* const outbox_;
+  Settlement* const settlement_;
+  ClosureQueue queue_;
+  UnfinishedClosures unfinished_;
+  JobError error_;
+  ClosureCounters counters_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_CORE_OPEN_CLOSURES_H_

@@ -1,0 +1,105 @@
+#include "chief/core/servers.h"
+
+#include <algorithm>
+#include <set>
+
+#include "chief/core/lost_task.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+void Servers::OnHello(int ps, const v1::PsHello& hello) {
+  servers_[static_cast<size_t>(ps)] = {.hello = hello, .term = hello.term()};
+}
+
+std::vector<int> Servers::Lost() const {
+  std::vector<int> lost;
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    const int64_t since_us = servers_[i].down_since_us;
+    if (since_us >= 0 && context_->now_us - since_us >= context_->options.ps_grace_us) {
+      lost.push_back(static_cast<int>(i));
+    }
+  }
+  return lost;
+}
+
+absl::Status Servers::LostError(int ps, const std::string& why) const {
+  const Task task = PsTask(ps);
+  return LostTask("ps", ps, membership_->member(task).incarnation,
+                  fmt::format("{} is lost: {}", TaskName(context_->options, task), why));
+}
+
+void Servers::OnAssigned(const v1::Layout& layout, uint64_t term) {
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    Server& server = servers_[i];
+    server.term = term;
+    server.hello.set_job(context_->options.job);
+    server.hello.set_timeline(context_->timeline);
+    server.hello.clear_tablets();
+    for (const v1::TabletSpec& tablet : layout.tablets()) {
+      if (tablet.ps() == i) server.hello.add_tablets(tablet.tablet());
+    }
+  }
+}
+
+uint64_t Servers::NextTerm(uint64_t era) const {
+  uint64_t term = era;
+  for (const Server& server : servers_) term = std::max(term, server.term + 1);
+  return term;
+}
+
+bool Servers::Have(const v1::Layout& layout) const {
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    const v1::PsHello& hello = servers_[i].hello;
+    std::set<uint32_t> wanted;
+    for (const v1::TabletSpec& tablet : layout.tablets()) {
+      if (tablet.ps() == i) wanted.insert(tablet.tablet());
+    }
+    const std::set<uint32_t> has(hello.tablets().begin(), hello.tablets().end());
+    if (hello.job() != context_->options.job || hello.timeline() != context_->timeline ||
+        has != wanted) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Servers::SendRoutes(int worker, const v1::Layout& layout) const {
+  if (!membership_->adopted(WorkerTask(worker))) return;
+  v1::ChiefToWorker message;
+  v1::Routes* const routes = message.mutable_routes();
+  *routes->mutable_layout() = layout;
+  routes->set_timeline(context_->timeline);
+  uint32_t tablets = 0;
+  for (const v1::TabletSpec& tablet : layout.tablets()) {
+    tablets = std::max(tablets, tablet.tablet() + 1);
+  }
+  routes->mutable_terms()->Resize(static_cast<int>(tablets), 0);
+  for (const v1::TabletSpec& tablet : layout.tablets()) {
+    routes->set_terms(static_cast<int>(tablet.tablet()), servers_[tablet.ps()].term);
+  }
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    const v1::PsHello& hello = servers_[i].hello;
+    v1::PsRoute* const route = routes->add_servers();
+    route->set_ps(static_cast<uint32_t>(i));
+    route->set_address(context_->options.ps[i]);
+    route->set_unix_socket(hello.unix_socket());
+    route->set_host_id(hello.host_id());
+    route->set_incarnation(hello.incarnation());
+  }
+  outbox_->ToWorker(worker, std::move(message));
+}
+
+void Servers::SendWatermark(int ps, uint64_t watermark) const {
+  v1::ChiefToPs message;
+  message.mutable_watermark()->set_settled_watermark(watermark);
+  outbox_->ToPs(ps, std::move(message));
+}
+
+void Servers::PublishWatermark(uint64_t watermark) const {
+  for (int i = 0; i < static_cast<int>(servers_.size()); ++i) {
+    if (membership_->adopted(PsTask(i))) SendWatermark(i, watermark);
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,69 @@
+#ifndef COHORT_CHIEF_CORE_SERVERS_H_
+#define COHORT_CHIEF_CORE_SERVERS_H_
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "chief/core/core_context.h"
+#include "chief/core/membership.h"
+#include "chief/core/outbox.h"
+
+namespace cohort {
+
+// The parameter servers as the chief knows them: what their hellos report, their terms, since when
+// one is away, and the messages that all of them get or that describe them to workers.
+//
+//   there ──(1) OnDown──► away ──(2) OnHello, same incarnation──► there
+//                          └──(3) ps_grace is over: it is lost (Lost)
+//
+// A server that returns with another incarnation has no tablets: the caller treats it as lost.
+class Servers {
+ public:
+  Servers(const CoreContext* context, Outbox* outbox, const Membership* membership)
+      : context_(context),
+        outbox_(outbox),
+        membership_(membership),
+        servers_(context->options.ps.size()) {}
+
+  // Edges (1) and (2).
+  void OnDown(int ps) { servers_[static_cast<size_t>(ps)].down_since_us = context_->now_us; }
+  void OnHello(int ps, const v1::PsHello& hello);
+  // Edge (3): the servers that are away for longer than the grace.
+  std::vector<int> Lost() const;
+  // The error of a server that is lost.
+  absl::Status LostError(int ps, const std::string& why) const;
+
+  // A rollback has assigned these tablets at the context's timeline, under this term.
+  void OnAssigned(const v1::Layout& layout, uint64_t term);
+  // A term above those of all tablets, and at least `era`.
+  uint64_t NextTerm(uint64_t era) const;
+  // True if every server has exactly its tablets of the layout, for this job at this timeline.
+  bool Have(const v1::Layout& layout) const;
+  const v1::PsHello& hello(int ps) const { return servers_[static_cast<size_t>(ps)].hello; }
+
+  // Sends the places of the tablets to a worker that is adopted.
+  void SendRoutes(int worker, const v1::Layout& layout) const;
+  // Publishes the durable watermark to one server, or to all that are adopted.
+  void SendWatermark(int ps, uint64_t watermark) const;
+  void PublishWatermark(uint64_t watermark) const;
+
+ private:
+  struct Server {
+    v1::PsHello hello;  // the last one, with what was assigned since
+    uint64_t term = 0;
+    int64_t down_since_us = -1;  // -1: there
+  };
+
+  const CoreContext* const context_;
+  Outbox* const outbox_;
+  const Membership* const membership_;
+  std::vector<Server> servers_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_CORE_SERVERS_H_

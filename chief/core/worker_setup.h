@@ -1,0 +1,87 @@
+#ifndef COHORT_CHIEF_CORE_WORKER_SETUP_H_
+#define COHORT_CHIEF_CORE_WORKER_SETUP_H_
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "chief/core/core_context.h"
+#include "chief/core/outbox.h"
+#include "chief/core/settlement.h"
+
+namespace cohort {
+
+// The programs and resources that every worker needs, and what each worker has of them.
+//
+//   away ──(1) OnHello──► adopted ──(2) Begin──► being set up ──(3) Finish──► ready
+//     ▲                      └─(1') OnResults                                   │
+//     └──────────────────────────(4) OnLost, from anywhere──────────────────────┘
+//
+// (1) The hello is kept until the chief is ready. (1') Results that arrive in the meantime count as
+// a part of the hello. (2) The caller takes the hello and judges its results and closures. (3) The
+// worker gets what it lacks.
+class WorkerSetup {
+ public:
+  WorkerSetup(const CoreContext* context, Outbox* outbox, Settlement* settlement);
+
+  // The number of the program or resource; one with the same name is the same.
+  int AddProgram(std::string fingerprint, v1::Program program);
+  int AddResource(v1::CreateResource resource);
+  // Errors: InvalidArgument if the closure names something that was not added.
+  absl::Status CheckSpec(const ClosureSpec& spec) const;
+  const std::string& program_name(int program) const { return NameOf(programs_, program); }
+  const std::string& resource_name(int resource) const { return NameOf(resources_, resource); }
+
+  // Edges (1) to (4).
+  void OnHello(int worker, v1::WorkerHello hello);
+  void OnResults(int worker, v1::Results* results);
+  v1::WorkerHello Begin(int worker);
+  void Finish(int worker);
+  void OnLost(int worker) { state(worker).ready = false; }
+  bool ready(int worker) const { return workers_[static_cast<size_t>(worker)].ready; }
+
+  // True if `request` asked a worker to register something: then its failure is the job's error.
+  bool TakeRequest(uint64_t request) { return requests_.erase(request) > 0; }
+  // Notes how far the worker has read. Positions of another timeline do not count.
+  void MoveReaders(int worker,
+                   const google::protobuf::RepeatedPtrField<v1::ReaderPosition>& readers);
+  // After a rollback: all workers recreate the readers of independent datasets, at the
+  // positions of the cut.
+  void RecreateReaders();
+
+ private:
+  struct Named {
+    std::string name;
+    v1::ChiefToWorker message;
+    bool independent() const { return message.resource().visitation() == v1::INDEPENDENT; }
+  };
+  struct Worker {
+    std::set<std::string> programs;
+    std::set<std::string> resources;
+    bool ready = false;
+    v1::WorkerHello hello;  // of its adoption, until Begin
+  };
+
+  static const std::string& NameOf(const std::vector<Named>& all, int index) {
+    return all[static_cast<size_t>(index)].name;
+  }
+  Worker& state(int worker) { return workers_[static_cast<size_t>(worker)]; }
+  int Add(std::vector<Named>* all, Named named);
+  // Registers what a worker that is ready lacks.
+  void SendMissing(int worker);
+
+  const CoreContext* const context_;
+  Outbox* const outbox_;
+  Settlement* const settlement_;
+  std::vector<Named> programs_;
+  std::vector<Named> resources_;
+  std::set<uint64_t> requests_;  // registrations without an answer
+  std::vector<Worker> workers_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_CORE_WORKER_SETUP_H_

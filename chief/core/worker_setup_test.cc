@@ -1,0 +1,98 @@
+#include "chief/core/worker_setup.h"
+
+#include <catch2/catch.hpp>
+
+#include "chief/core/core_parts_test_util.h"
+
+namespace cohort {
+namespace {
+
+v1::CreateResource Independent(const std::string& name) {
+  v1::CreateResource resource;
+  resource.set_name(name);
+  resource.set_visitation(v1::INDEPENDENT);
+  return resource;
+}
+
+TEST_CASE("a worker gets what it lacks, once") {
+  CoreParts p(2, 1);
+  CHECK(p.setup.AddProgram("a", v1::Program()) == 0);
+  CHECK(p.setup.AddProgram("b", v1::Program()) == 1);
+  CHECK(p.setup.AddProgram("a", v1::Program()) == 0);
+  p.Adopt(WorkerTask(0));
+  v1::WorkerHello hello;
+  hello.add_programs("a");
+  p.setup.OnHello(0, hello);
+  p.setup.Begin(0);
+  p.setup.Finish(0);
+  REQUIRE(p.sent(0).size() == 1);
+  CHECK(p.sent(0)[0].program().fingerprint() == "b");
+  CHECK(p.sent(1).empty());  // it is not set up
+  CHECK(p.setup.TakeRequest(p.sent(0)[0].request()));
+  CHECK(!p.setup.TakeRequest(p.sent(0)[0].request()));  // answered
+  p.setup.AddProgram("c", v1::Program());
+  CHECK(p.sent(0).size() == 2);
+  p.setup.OnLost(0);
+  p.setup.AddProgram("d", v1::Program());
+  CHECK(p.sent(0).size() == 2);
+}
+
+TEST_CASE("results that come before the set-up count as a part of the hello") {
+  CoreParts p(1, 1);
+  v1::WorkerHello hello;
+  hello.add_in_hand()->set_id(1);
+  hello.mutable_in_hand(0)->set_attempt(1);
+  hello.add_in_hand()->set_id(2);
+  p.setup.OnHello(0, hello);
+  v1::Results results;
+  *results.add_results() = CoreParts::ResultOf(1, 1);
+  p.setup.OnResults(0, &results);
+  const v1::WorkerHello taken = p.setup.Begin(0);
+  REQUIRE(taken.results_size() == 1);
+  REQUIRE(taken.in_hand_size() == 1);
+  CHECK(taken.in_hand(0).id() == 2);
+}
+
+TEST_CASE("a reader starts at the last known position, and is recreated after a rollback") {
+  CoreParts p(1, 1);
+  p.setup.AddResource(Independent("data"));
+  p.settlement.MoveReader("data", 0, 5);
+  p.Adopt(WorkerTask(0));
+  v1::WorkerHello hello;
+  hello.add_resources("data");
+  v1::ReaderPosition* const reader = hello.add_readers();
+  reader->set_resource("data");
+  reader->set_batches(9);
+  SECTION("the worker has it at this timeline") {
+    reader->set_timeline(1);
+    p.setup.OnHello(0, hello);
+    p.setup.Begin(0);
+    p.setup.Finish(0);
+    CHECK(p.sent(0).empty());
+    CHECK(p.settlement.readers().Of("data", 0) == 9);
+    p.context.timeline = 2;
+    p.setup.RecreateReaders();
+    REQUIRE(p.sent(0).size() == 1);
+    CHECK(p.sent(0)[0].resource().timeline() == 2);
+  }
+  SECTION("the worker has it at another timeline") {
+    reader->set_timeline(7);
+    p.setup.OnHello(0, hello);
+    p.setup.Begin(0);
+    p.setup.Finish(0);
+    REQUIRE(p.sent(0).size() == 1);
+    CHECK(p.sent(0)[0].resource().begin() == 5);
+  }
+}
+
+TEST_CASE("a closure must name what was added") {
+  CoreParts p(1, 1);
+  CHECK(absl::IsInvalidArgument(p.setup.CheckSpec({.program = 0})));
+  p.setup.AddProgram("a", v1::Program());
+  CHECK(p.setup.CheckSpec({.program = 0}).ok());
+  CHECK(absl::IsInvalidArgument(p.setup.CheckSpec({.program = 0, .resource = 0})));
+  CHECK(absl::IsInvalidArgument(p.setup.CheckSpec({.program = 0, .steps = 0})));
+}
+
+}  // namespace
+}  // namespace cohort
