@@ -148,12 +148,12 @@ TEST_CASE("the state says which worker holds the others up") {
   const auto worker = [&](size_t i) { return c.coordinator->state().workers.at(i); };
   Await([&] {
     return worker(1).in_flight == 0 && c.coordinator->state().queued == 0 &&
-           worker(0).silent_seconds > 0.2;
+           worker(0).silent_seconds() > 0.2;
   });
   CHECK(worker(0).steps == 0);
   CHECK(worker(0).in_flight > 0);
   CHECK(worker(1).steps + worker(0).in_flight == 20);
-  CHECK(worker(1).silent_seconds == 0);
+  CHECK(worker(1).silent_seconds() == 0);
 }
 
 TEST_CASE("a worker that dies loses nothing") {
@@ -162,14 +162,14 @@ TEST_CASE("a worker that dies loses nothing") {
   c.workers[0]->hold = true;
   std::vector<RemoteValue> values;
   for (int i = 0; i < 100; ++i) values.push_back(*c.coordinator->Schedule(c.step, Arguments(1)));
-  while (c.coordinator->state().finished < 50) {
+  while (c.coordinator->state().counters.finished < 50) {
     REQUIRE(c.coordinator->JoinFor(0.01).ok());
   }
   c.workers[0]->Kill();
   REQUIRE(c.coordinator->Join().ok());
   CHECK(Fetch(values).ok());
-  CHECK(c.coordinator->state().workers_lost == 1);
-  CHECK(c.coordinator->state().requeued > 0);
+  CHECK(c.coordinator->state().counters.workers_lost == 1);
+  CHECK(c.coordinator->state().counters.requeued > 0);
 }
 
 TEST_CASE("a lost server is a typed error; Restore waits for it and says which") {

@@ -289,6 +289,7 @@ class CoordinatorCore {
   v1::Layout layout_;
   uint64_t wanted_hash_ = 0;
   bool served_ = false;
+  bool was_served_ = false;    // in this incarnation: an assignment from now on is a rollback
   bool settle_held_ = false;   // a rollback is being journaled: nothing may be written after it
   v1::ChiefCut rollback_cut_;  // of the cut that a rollback goes to
   uint64_t rollback_epoch_ = 0;

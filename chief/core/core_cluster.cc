@@ -16,7 +16,7 @@ void CoordinatorCore::SetLayout(v1::Layout layout, uint64_t layout_hash) {
 }
 
 void CoordinatorCore::Resume() {
-  served_ = true;
+  served_ = was_served_ = true;
   for (size_t i = 0; i < workers_.size(); ++i) SendRoutes(static_cast<int>(i));
   Settled();
 }
@@ -237,7 +237,6 @@ absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::
   served_ = false;
   finish_committed_ = false;
   settle_held_ = true;
-  ++counters_.rollbacks;
   rollback_.Begin(std::move(target), layout_, now_us_);
   return absl::OkStatus();
 }
@@ -294,6 +293,7 @@ void CoordinatorCore::RolledBack() {
     }
   }
   served_ = true;
+  if (std::exchange(was_served_, true)) ++counters_.rollbacks;
   for (size_t i = 0; i < workers_.size(); ++i) SendRoutes(static_cast<int>(i));
   outbox_.effects()->RollbackDone(absl::OkStatus());
 }

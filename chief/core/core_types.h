@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "chief/core/core_counters.h"
 #include "common/cluster/cluster_spec.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
@@ -127,35 +128,6 @@ class CoreEffects {
   virtual void RollbackDone(const absl::Status& status) = 0;
   // One event for the log: a fixed word, and what happened.
   virtual void Note(const char* event, const std::string& what) = 0;
-};
-
-// Figures that the core counts.
-struct CoreCounters {
-  uint64_t scheduled = 0;
-  uint64_t dispatched = 0;  // closures, repeated ones too
-  uint64_t dispatch_messages = 0;
-  uint64_t finished = 0;
-  uint64_t steps = 0;  // training steps finished, of this life
-  uint64_t requeued = 0;
-  uint64_t workers_lost = 0;
-  uint64_t ps_lost = 0;
-  uint64_t late_results = 0;  // results that were not wanted any more
-  uint64_t mixed = 0;         // closures whose tablets hold different attempts
-  uint64_t duplicates = 0;    // push sections that were applied before
-  uint64_t applied = 0;
-  uint64_t max_staleness = 0;
-  uint64_t examples = 0;
-  uint64_t settle_records = 0;
-  uint64_t rollbacks = 0;
-  uint64_t cuts = 0;
-  uint64_t cut_failures = 0;
-};
-
-// Of one worker: who holds the others up.
-struct WorkerFigures {
-  uint64_t steps = 0;  // of the closures that it has finished, in this life of the chief
-  size_t in_flight = 0;
-  int64_t silent_us = 0;  // how long it has had work and told no result
 };
 
 }  // namespace cohort

@@ -17,7 +17,7 @@ namespace cohort {
 struct MetricsRecord {
   std::string set = "train";   // "train" or "validation": names the subdirectory too
   std::string kind = "epoch";  // "epoch", "step" or "checkpoint"
-  uint64_t epoch = 0;          // finished epochs; 0 where it means nothing
+  uint64_t epoch = 0;          // from 1: the one that `step` belongs to; 0: before the first
   uint64_t step = 0;           // training steps done
   Scalars metrics;             // {"loss", 0.25}, {"accuracy", 0.9}
   double seconds = 0;          // that it took; 0: unknown

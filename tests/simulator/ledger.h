@@ -36,6 +36,7 @@ struct Statistics {
   uint64_t late_results = 0;
   uint64_t cuts = 0;
   uint64_t cuts_with_pending = 0;
+  uint64_t validated = 0;  // manifests with the figure of a validation
   uint64_t cut_failures = 0;
   uint64_t applied = 0;
   uint64_t duplicates = 0;
