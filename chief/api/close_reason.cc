@@ -4,6 +4,8 @@
 
 #include <string_view>
 
+#include "common/base/status.h"
+
 namespace cohort {
 namespace {
 
@@ -26,7 +28,6 @@ constexpr Reason kReasons[] = {
     {"keepalive", "it does not answer"},
     {"ping timeout", "it does not answer"},
     {"timed out", "the connection timed out"},
-    {"timeout", "the connection timed out"},
     {"failed to connect", "it cannot be reached"},
     {"empty address list", "the host name cannot be resolved"},
     {"socket closed", "the connection was closed"},
@@ -42,7 +43,9 @@ constexpr Reason kReasons[] = {
 std::string CloseReason(const absl::Status& status) {
   if (status.ok()) return "it closed the stream";
   const std::string text(status.message());
-  if (absl::IsUnavailable(status) || absl::IsUnknown(status) || absl::IsInternal(status)) {
+  const bool may_be_the_library =
+      absl::IsUnavailable(status) || absl::IsUnknown(status) || absl::IsInternal(status);
+  if (may_be_the_library && !GetFailure(status).has_value()) {
     const std::string lower = absl::AsciiStrToLower(text);
     for (const Reason& reason : kReasons) {
       if (lower.find(reason.part) != std::string::npos) return std::string(reason.plain);

@@ -1,6 +1,7 @@
 #include "chief/job/job_directory.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 
 #include "common/base/exit_code.h"
 #include "common/checkpoint/manifest.h"
@@ -11,13 +12,13 @@ namespace {
 
 using Catch::Contains;
 
-JobPlan Plan(int epochs, const std::string& units = "1") {
+JobPlan Plan(int epochs, int output_dim = 4) {
   auto job = ParseJob(fmt::format("name: t\n"
                                   "model:\n  sequential:\n"
                                   "    - Input: {{shape: [3], dtype: int64, feature: features}}\n"
-                                  "    - Embedding: {{input_dim: 8, output_dim: 4}}\n"
+                                  "    - Embedding: {{input_dim: 8, output_dim: {}}}\n"
                                   "    - GlobalAveragePooling1D\n"
-                                  "    - Dense: {{units: {}, activation: sigmoid}}\n"
+                                  "    - Dense: {{units: 1, activation: sigmoid}}\n"
                                   "compile: {{loss: binary_crossentropy, optimizer: SGD}}\n"
                                   "data:\n  batch_size: 10\n"
                                   "  train:\n"
@@ -28,7 +29,7 @@ JobPlan Plan(int epochs, const std::string& units = "1") {
                                   "    label: label\n"
                                   "fit: {{epochs: {}}}\n"
                                   "checkpoint: {{directory: c}}\n",
-                                  units, epochs),
+                                  output_dim, epochs),
                       "t.yaml");
   INFO(job.status().ToString());
   REQUIRE(job.ok());
@@ -56,6 +57,7 @@ v1::Manifest ManifestOf(const JobPlan& plan, uint64_t epoch, bool finished) {
 struct Directory {
   void Commit(const v1::Manifest& manifest) {
     const std::string path = directory / IdOf(manifest).ToString();
+    std::filesystem::create_directories(path);
     const absl::Status status = CommitManifest(path, manifest);
     INFO(status.ToString());
     REQUIRE(status.ok());
@@ -112,7 +114,7 @@ TEST_CASE("a job that is finished is an error, or the result, unless it has more
 
 TEST_CASE("another job is refused, and --fresh deletes it") {
   Directory d;
-  d.Commit(ManifestOf(Plan(2, "2"), 1, false));
+  d.Commit(ManifestOf(Plan(2, 5), 1, false));
   const JobPlan plan = Plan(2);
   CHECK_THAT(std::string(d.Prepare(plan).status().message()),
              Contains("holds checkpoints of another job"));

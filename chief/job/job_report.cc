@@ -78,7 +78,7 @@ std::string JobReport::Text() const {
     return fmt::format("this job is finished: {} has its last checkpoint (step {})\n{}", checkpoint,
                        *found_finished, best);
   }
-  return fmt::format("\n{}{}\nSince this chief started:\n{}\nWhere the variables were:\n{}\n\n{}",
+  return fmt::format("\n{}{}\nSince this chief started:\n{}\nWhere the variables were:\n{}\n{}",
                      WholeLife(*this),
                      Line("settings", fmt::format("{} steps per closure, pull_ahead {}",
                                                   steps_per_closure, pull_ahead)),
