@@ -77,33 +77,38 @@ void Chief::AddMetrics() {
   const auto number = [](auto field) {
     return [field](const State& s) { return static_cast<double>(s.*field); };
   };
-  add("cohort_chief_steps", "Training steps finished.", number(&State::steps));
-  add("cohort_chief_queue_depth", "Closures that wait.", number(&State::queued));
-  add("cohort_chief_in_flight", "Closures that workers have in hand.", number(&State::in_flight));
-  add("cohort_chief_closures_total", "Closures finished.", number(&State::finished));
+  const auto counter = [](auto field) {
+    return [field](const State& s) { return static_cast<double>(s.counters.*field); };
+  };
+  add("cohort_chief_steps", "Training steps of the job's whole life.", number(&State::steps));
+  add("cohort_chief_queue_depth", "Closures that wait for a worker.", number(&State::queued));
+  add("cohort_chief_in_flight", "Closures that workers are running.", number(&State::in_flight));
+  add("cohort_chief_closures_total", "Closures finished.", counter(&CoreCounters::finished));
   add("cohort_chief_examples_total", "Examples of the closures finished.",
-      number(&State::examples));
-  add("cohort_chief_requeued_total", "Closures run again.", number(&State::requeued));
-  add("cohort_chief_mixed_total", "Closures whose tablets hold different attempts.",
-      number(&State::mixed));
+      counter(&CoreCounters::examples));
+  add("cohort_chief_requeued_total", "Closures run again.", counter(&CoreCounters::requeued));
+  add("cohort_chief_mixed_total", "Closures of which tablets applied different attempts.",
+      counter(&CoreCounters::mixed));
   add("cohort_chief_duplicates_total", "Push sections refused as duplicates.",
-      number(&State::duplicates));
-  add("cohort_chief_not_finite_total",
-      "Closures with a loss or metric that is infinite or no number.", number(&State::not_finite));
-  add("cohort_chief_max_staleness", "Largest staleness of a push.", number(&State::max_staleness));
+      counter(&CoreCounters::duplicates));
+  add("cohort_chief_not_finite_total", "Closures with an infinite or NaN loss or metric.",
+      counter(&CoreCounters::not_finite));
+  add("cohort_chief_max_staleness", "Largest staleness of a push.",
+      counter(&CoreCounters::max_staleness));
   add("cohort_chief_workers_ready", "Workers that take closures.", number(&State::ready_workers));
-  add("cohort_chief_workers_lost_total", "Workers lost.", number(&State::workers_lost));
-  add("cohort_chief_ps_lost_total", "Parameter servers lost.", number(&State::ps_lost));
-  add("cohort_chief_rollbacks_total", "Times that tablets were assigned.",
-      number(&State::rollbacks));
-  add("cohort_chief_checkpoints_total", "Checkpoints committed.", number(&State::cuts));
+  add("cohort_chief_workers_lost_total", "Workers lost.", counter(&CoreCounters::workers_lost));
+  add("cohort_chief_ps_lost_total", "Parameter servers lost.", counter(&CoreCounters::ps_lost));
+  add("cohort_chief_rollbacks_total",
+      "Times that the job went back to its newest checkpoint after a lost parameter server.",
+      counter(&CoreCounters::rollbacks));
+  add("cohort_chief_checkpoints_total", "Checkpoints committed.", counter(&CoreCounters::cuts));
   add("cohort_chief_checkpoint_failures_total", "Checkpoints that failed.",
-      number(&State::cut_failures));
+      counter(&CoreCounters::cut_failures));
   add("cohort_chief_journal_refusals_total",
-      "Errors of the journal's disk that were waited out, as they were logged.",
+      "Logged errors of the journal's disk; the chief waited until each was over.",
       number(&State::journal_refusals));
   add("cohort_chief_journal_stalled_seconds",
-      "How long a record has waited to be durable; training stops when it must wait for one.",
+      "How long a record has been waiting to be durable; training stops when it must wait for one.",
       number(&State::journal_stalled_seconds));
   add("cohort_chief_journal_fsyncs_total", "Fsyncs of the journal.",
       number(&State::journal_fsyncs));
@@ -112,36 +117,37 @@ void Chief::AddMetrics() {
 }
 
 void Chief::AddWorkerMetrics() {
-  const auto add = [&](size_t worker, const char* name, const char* help, auto field) {
-    const auto read = [this, worker, field] {
+  using Figure = double (*)(const WorkerFigures&);
+  const auto add = [&](size_t worker, const char* name, const char* help, Figure figure) {
+    const auto read = [this, worker, figure] {
       const auto coordinator = runner_->coordinator();
       if (coordinator == nullptr) return 0.0;
-      const std::vector<WorkerState> workers = coordinator->state().workers;
-      return worker < workers.size() ? static_cast<double>(workers[worker].*field) : 0.0;
+      const std::vector<WorkerFigures> workers = coordinator->state().workers;
+      return worker < workers.size() ? figure(workers[worker]) : 0.0;
     };
     registry_.AddCallback(name, help, read, {{"worker", std::to_string(worker)}});
   };
   for (size_t i = 0; i < options_.job.cluster.tasks(Role::kWorker).size(); ++i) {
     add(i, "cohort_chief_worker_steps_total", "Steps of the closures that a worker has finished.",
-        &WorkerState::steps);
-    add(i, "cohort_chief_worker_in_flight", "Closures that a worker has in hand.",
-        &WorkerState::in_flight);
+        [](const WorkerFigures& w) { return static_cast<double>(w.steps); });
+    add(i, "cohort_chief_worker_in_flight", "Closures that a worker is running.",
+        [](const WorkerFigures& w) { return static_cast<double>(w.in_flight); });
     add(i, "cohort_chief_worker_silent_seconds",
-        "How long a worker has had work and told no result: a straggler's grows.",
-        &WorkerState::silent_seconds);
+        "How long a worker has had work and sent no result; it grows for a straggler.",
+        [](const WorkerFigures& w) { return w.silent_seconds; });
   }
 }
 
 std::string Chief::StatusText() const {
   const auto coordinator = runner_->coordinator();
-  if (coordinator == nullptr) return doing() + "\n";
+  if (coordinator == nullptr) return activity() + "\n";
   const CoordinatorState s = coordinator->state();
   std::string text = fmt::format(
       "generation {}, timeline {}\nepoch {}, step {}\n{} closures wait, {} in flight on {} "
       "workers\n",
       s.generation, s.timeline, s.epoch + 1, s.steps, s.queued, s.in_flight, s.ready_workers);
   for (size_t i = 0; i < s.workers.size(); ++i) {
-    const WorkerState& w = s.workers[i];
+    const WorkerFigures& w = s.workers[i];
     text += fmt::format("worker:{}  {} steps, {} closures in hand, no result for {:.1f} s\n", i,
                         w.steps, w.in_flight, w.silent_seconds);
   }
@@ -168,14 +174,14 @@ std::optional<absl::StatusOr<JobReport>> Chief::outcome() const {
 namespace {
 
 int CodeOf(const absl::StatusOr<JobReport>& outcome, int signal) {
-  // One that was at its end when a signal came has done its job.
+  // A job that was at its end when the signal came is finished.
   if (outcome.ok()) return 0;
   return signal == 0 ? static_cast<int>(ExitCodeOf(outcome.status())) : ExitCodeOfSignal(signal);
 }
 
-void TellOutcome(const absl::StatusOr<JobReport>& outcome, int signal, Logger* log) {
+void PrintOutcome(const absl::StatusOr<JobReport>& outcome, int signal, Logger* log) {
   if (outcome.ok()) {
-    // A report that cannot be written makes it no failure.
+    // The job has not failed if its report cannot be written.
     WriteToStdout(outcome->Text()).IgnoreError();
   } else if (signal == 0) {
     ExitWith("cohort-chief", outcome.status());
@@ -194,7 +200,7 @@ int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log, const EndLimit
   int signal = 0;
   TimePoint since;
   TimePoint deadline = TimePoint::max();
-  // Before anything is done that may hang.
+  // Set before anything that may hang.
   const auto limit = [&](Duration wait, int exit_code) {
     since = std::chrono::steady_clock::now();
     deadline = std::min(deadline, since + wait);
@@ -213,16 +219,15 @@ int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log, const EndLimit
     if (outcome.has_value()) {
       code = CodeOf(*outcome, signal);
       limit(*code == 0 ? limits.finished : limits.failed, *code);
-      TellOutcome(*outcome, signal, log);
+      PrintOutcome(*outcome, signal, log);
     }
     if (end == 0 && code.has_value()) return *code;
     if (std::chrono::steady_clock::now() < deadline) continue;
-    // Nothing is lost with what is left where it stands: what the journal holds, holds.
+    // Nothing is lost: what the journal holds is durable.
     log->Failure(
         LogLevel::kError, "stuck",
-        DeadlineExceeded("the chief has not ended for {:.0f} s: {}; does its storage "
-                         "answer?",
-                         ToSeconds(std::chrono::steady_clock::now() - since), chief->doing()));
+        DeadlineExceeded("the chief has not ended for {:.0f} s: {}; does its storage answer?",
+                         ToSeconds(std::chrono::steady_clock::now() - since), chief->activity()));
     _exit(code.value_or(ExitCodeOfSignal(signal)));
   }
 }

@@ -38,15 +38,14 @@ class Chief {
   // Interrupts the job, and waits until the chief has ended.
   ~Chief();
 
-  // Ends the job early, with what is finished durable. Wait says how it ended.
+  // Ends the job early, with what is finished durable. Wait returns how it ended.
   void Interrupt();
-  // Waits until the chief has ended. Errors: why the job failed; Cancelled where it was
-  // interrupted.
+  // Waits until the chief has ended. Errors: why the job failed; Cancelled after Interrupt.
   absl::StatusOr<JobReport> Wait();
-  // What Wait will say, as soon as it is known: storage that does not answer may hold up the end.
+  // What Wait will return, as soon as it is known: storage that does not answer may delay the end.
   std::optional<absl::StatusOr<JobReport>> outcome() const;
-  // What it is at.
-  std::string doing() const { return runner_->doing(); }
+  // What it is doing.
+  std::string activity() const { return runner_->activity(); }
   int admin_port() const;  // -1: none
 
  private:
@@ -70,24 +69,24 @@ class Chief {
   std::optional<absl::StatusOr<JobReport>> outcome_ ABSL_GUARDED_BY(mu_);
 };
 
-// How long a chief may take to end. One that has not by then is told to be stuck, and its process
-// ends `moment` later at the latest, whether or not the log takes that.
+// How long a chief may take to end. After that, the log gets an error, and the process ends `moment`
+// later at the latest, even if the log does not take the error.
 struct EndLimits {
-  // Once a signal has come. With the moment: less than a launcher gives a task between asking it to
-  // end and killing it.
+  // After a signal. Together with the moment it must be less than the time that a launcher leaves
+  // between asking a task to end and killing it.
   Duration stop = std::chrono::seconds(8);
-  // Of a chief that nobody has asked to end: after a failure; after a finished job, whose old
-  // checkpoints may take their time to be deleted.
+  // Without a signal: after a failure; after a finished job, because the deletion of old checkpoints
+  // may take long.
   Duration failed = std::chrono::seconds(15);
   Duration finished = std::chrono::seconds(60);
   Duration moment = std::chrono::seconds(1);
 };
 
-// Waits for the end of the chief, or a signal, which interrupts the job; tells the outcome as soon
-// as there is one. Returns the exit code: the outcome's, or 128 + signal where the job had none
-// before the signal came; a finished job is 0 all the same. With a chief that does not end by then
-// (its storage hangs, or what it tells that to does) it ends the process, under the same code: for
-// daemons only. `on_outcome` must be signals->Wake(), `on_done` signals->NotifyDone().
+// Waits for the end of the chief or a signal, which interrupts the job, and prints the outcome as
+// soon as it is known. Returns the exit code: the outcome's, or 128 + signal if the signal came
+// first; for a finished job it is always 0. If the chief does not end within the limits, because its
+// storage or its log hangs, this function ends the process with the same code: for daemons only.
+// `on_outcome` must be signals->Wake(), `on_done` signals->NotifyDone().
 int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log, const EndLimits& limits = {});
 
 }  // namespace cohort

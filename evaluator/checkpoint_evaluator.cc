@@ -127,7 +127,9 @@ absl::StatusOr<CheckpointEvaluator::Evaluation> CheckpointEvaluator::Evaluate(
   Evaluation evaluation;
   evaluation.record.set = "validation";
   evaluation.record.kind = "checkpoint";
-  evaluation.record.epoch = read.epoch();
+  // Epochs count from 1. A checkpoint in the middle of an epoch has metrics or closures of it.
+  const bool mid_epoch = read.chief().metrics_size() > 0 || read.chief().pending_size() > 0;
+  evaluation.record.epoch = read.epoch() + (mid_epoch ? 1 : 0);
   evaluation.record.step = read.step();
   for (size_t i = 0; i < metrics.size(); ++i) {
     evaluation.record.metrics.emplace_back(metrics[i].name,

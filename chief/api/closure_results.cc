@@ -13,7 +13,7 @@ bool RemoteValue::ready() const {
 }
 
 absl::StatusOr<StepResult> RemoteValue::Fetch() const {
-  if (state_ == nullptr) return FailedPrecondition("this RemoteValue is of no closure");
+  if (state_ == nullptr) return FailedPrecondition("this RemoteValue belongs to no closure");
   MutexLock lock(&state_->mu);
   while (!state_->ready) state_->changed.Wait(&state_->mu);
   if (!state_->status.ok()) return state_->status;

@@ -15,14 +15,14 @@ class ClosureResult;
 
 namespace cohort {
 
-// The RemoteValues that wait for their closures, by the token that the core knows them by. One
+// The RemoteValues that wait for their closures, by the token that the core uses for them. One
 // thread at a time.
 class ClosureResults {
  public:
   std::pair<uint64_t, RemoteValue> New();
-  // Drops one whose closure was not taken.
+  // Drops a value whose closure was not accepted.
   void Forget(uint64_t token) { waiting_.erase(token); }
-  // `result` is read where the status is OK. Unknown tokens are ignored.
+  // `result` is read if the status is OK. Unknown tokens are ignored.
   void Finish(uint64_t token, const absl::Status& status, const v1::ClosureResult* result);
   // Finishes all.
   void FinishAll(const absl::Status& status);

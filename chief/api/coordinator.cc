@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "chief/api/coordinator_impl.h"
+#include "chief/api/core_conversion.h"
 #include "common/base/crash_point.h"
 #include "common/base/flags.h"
 #include "common/base/fnv1a.h"
@@ -206,24 +207,7 @@ absl::StatusOr<PerWorkerDataset> ClusterCoordinator::Impl::CreatePerWorkerDatase
 }
 
 absl::StatusOr<RemoteValue> ClusterCoordinator::Impl::Schedule(ClosureRequest request) {
-  ClosureSpec spec{.program = request.step.program,
-                   .resource = request.dataset.resource,
-                   .training = request.training,
-                   .steps = request.steps};
-  for (const LeaseRange& range : request.leases) {
-    v1::Lease& lease = spec.leases.emplace_back();
-    lease.set_epoch(range.epoch);
-    lease.set_begin(range.begin);
-    lease.set_end(range.end);
-  }
-  for (const Tensor& argument : request.arguments) {
-    TensorToProto(argument, &spec.arguments.emplace_back());
-  }
-  if (request.place.has_value()) {
-    spec.by_job = true;
-    spec.place = request.place->place;
-    spec.places_end = request.place->places_end;
-  }
+  ClosureSpec spec = ClosureSpecOf(request);
   MutexLock lock(&mu_);
   const auto room = [this, &spec]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return Failed() || (!core_->error_pending() && core_->has_room(spec));
@@ -313,26 +297,11 @@ void ClusterCoordinator::Impl::Flush() {
 }
 
 CoordinatorState ClusterCoordinator::Impl::state() {
-  CoordinatorState s;
   MutexLock lock(&mu_);
-  static_cast<CoreCounters&>(s) = core_->counters();
-  s.steps = core_->settlement().steps();
-  s.next_place = core_->next_place();
-  s.epoch = core_->epoch();
-  s.timeline = core_->timeline();
-  s.generation = core_->generation();
-  s.queued = core_->queued();
-  s.in_flight = core_->in_flight();
-  s.journal_refusals = core_->journal_watch().refusals();
-  s.journal_stalled_seconds = static_cast<double>(core_->journal_watch().stalled_us()) / 1e6;
+  CoordinatorState s = StateOf(*core_);
   s.waiting_for = WaitingFor();
   s.journal_fsyncs = journal_->fsyncs();
   s.first_closure = first_closure_;
-  s.ready_workers = core_->ready_workers();
-  s.workers = core_->worker_figures();
-  for (const auto& [name, metric] : core_->settlement().metrics()) {
-    s.metrics.push_back({name, metric.total, metric.count});
-  }
   return s;
 }
 
@@ -347,10 +316,8 @@ std::string ClusterCoordinator::Impl::newest_checkpoint() {
 }
 
 std::vector<UnfinishedPlace> ClusterCoordinator::Impl::Unfinished() {
-  std::vector<UnfinishedPlace> out;
   MutexLock lock(&mu_);
-  for (const UnfinishedClosure& c : core_->Unfinished()) out.push_back({c.place, c.steps});
-  return out;
+  return UnfinishedPlacesOf(*core_);
 }
 
 absl::Status ClusterCoordinator::Impl::EndEpoch() {

@@ -8,6 +8,7 @@
 //   5. Close: what is finished durable; threads and streams end.
 #include <utility>
 
+#include "chief/api/close_reason.h"
 #include "chief/api/coordinator_impl.h"
 #include "common/base/exit_code.h"
 #include "common/base/fnv1a.h"
@@ -163,7 +164,7 @@ absl::Status ClusterCoordinator::Impl::Start() {
     // They were copied here, or all of the journal was moved away.
     if (!checkpoints.empty()) {
       log_->Warning("journal_missing", {{"directory", JournalDirectory()},
-                                        {"goes_on_from", checkpoints.back().directory}});
+                                        {"continues_from", checkpoints.back().directory}});
     }
   }
   journal_ = std::make_unique<JournalThread>(options_.checkpoint_dir, JournalDirectory(),
@@ -202,7 +203,7 @@ absl::Status ClusterCoordinator::Impl::WaitUntilReady() {
 
 absl::Status ClusterCoordinator::Impl::GaveUp() {
   return DeadlineExceeded(
-      "{}: gave up after {} s; start what is missing, or mend its address in TF_CONFIG",
+      "{}: gave up after {} s; start what is missing, or correct its address in TF_CONFIG",
       core_->WaitingFor(), options_.task_timeout_s);
 }
 
@@ -415,8 +416,7 @@ TaskLinks::Callbacks ClusterCoordinator::Impl::LinkCallbacks() {
   callbacks.on_closed = [this](Task task, const absl::Status& status, bool was_connected) {
     Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
       if (was_connected) --open_links_;
-      core->OnDisconnected(task,
-                           std::string(status.ok() ? "it closed the stream" : status.message()));
+      core->OnDisconnected(task, CloseReason(status));
     });
   };
   return callbacks;

@@ -161,13 +161,15 @@ TEST_CASE("a manifest that comes after its cut was dropped replaces and deletes 
     std::ofstream(torn + "/manifest.json") << "{";
     held.on_refused = [&] {
       held.hold.Release();
-      Await([&] { return held.told.Has("checkpoint_late") || c.coordinator->state().cuts == 2; });
+      Await([&] {
+        return held.told.Has("checkpoint_late") || c.coordinator->state().counters.cuts == 2;
+      });
     };
     RequireOk(c.coordinator->Restore());
   }
   Await([&] { return held.told.Has("checkpoint_late"); });
   CHECK(c.coordinator->newest_checkpoint() == first);
-  CHECK(c.coordinator->state().cuts == 1);
+  CHECK(c.coordinator->state().counters.cuts == 1);
   c.coordinator.reset();  // what is to be deleted is
   CHECK(std::filesystem::exists(first + "/manifest.json"));
 }

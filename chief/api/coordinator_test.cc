@@ -162,14 +162,14 @@ TEST_CASE("a worker that dies loses nothing") {
   c.workers[0]->hold = true;
   std::vector<RemoteValue> values;
   for (int i = 0; i < 100; ++i) values.push_back(*c.coordinator->Schedule(c.step, Arguments(1)));
-  while (c.coordinator->state().finished < 50) {
+  while (c.coordinator->state().counters.finished < 50) {
     REQUIRE(c.coordinator->JoinFor(0.01).ok());
   }
   c.workers[0]->Kill();
   REQUIRE(c.coordinator->Join().ok());
   CHECK(Fetch(values).ok());
-  CHECK(c.coordinator->state().workers_lost == 1);
-  CHECK(c.coordinator->state().requeued > 0);
+  CHECK(c.coordinator->state().counters.workers_lost == 1);
+  CHECK(c.coordinator->state().counters.requeued > 0);
 }
 
 TEST_CASE("a lost server is a typed error; Restore waits for it and says which") {
@@ -223,8 +223,8 @@ TEST_CASE("checkpoints commit; one that fails is an error, and the next is tried
   c.servers[1]->refuse_snapshots = false;
   for (int i = 0; i < 6; ++i) REQUIRE(c.coordinator->Checkpoint().ok());
   Await([&] { return ListCheckpoints(c.directory.path())->size() == c.options.max_to_keep; });
-  CHECK(c.coordinator->state().cuts == 7);
-  CHECK(c.coordinator->state().cut_failures == 1);
+  CHECK(c.coordinator->state().counters.cuts == 7);
+  CHECK(c.coordinator->state().counters.cut_failures == 1);
 }
 
 TEST_CASE("another life goes on where the servers are, under the next generation") {
@@ -324,7 +324,7 @@ TEST_CASE("the last checkpoint of a finished job does not wait for a full disk's
   }
   const testing::FullDisk full(kRoom);
   RequireOk(c.coordinator->Checkpoint(/*finished=*/true));
-  CHECK(c.coordinator->state().cuts == 0);  // it is there, and its record is not
+  CHECK(c.coordinator->state().counters.cuts == 0);  // it is there, and its record is not
   CHECK(ListCheckpoints(c.directory.path())->size() == 1);
   RequireOk(c.coordinator->Shutdown("the end", /*job_finished=*/true));
   CHECK(c.workers[0]->shutdown_reason() == "the end");
@@ -338,7 +338,7 @@ TEST_CASE("a job that is interrupted when its last checkpoint is committed is fi
   Await([&] { return !c.coordinator->newest_checkpoint().empty(); });
   c.coordinator->Interrupt();
   RequireOk(last.get());
-  CHECK(c.coordinator->state().cuts == 0);
+  CHECK(c.coordinator->state().counters.cuts == 0);
   CHECK(absl::IsCancelled(c.coordinator->Shutdown("the end", /*job_finished=*/true)));
 }
 
@@ -358,7 +358,7 @@ TEST_CASE("checkpoints do not wait for the deletion of older ones") {
   RequireOk(c.coordinator->Checkpoint());
   Await([&] { return hold.here(); });
   RequireOk(c.coordinator->Checkpoint());
-  CHECK(c.coordinator->state().cuts == 3);
+  CHECK(c.coordinator->state().counters.cuts == 3);
   hold.Release();
   c.coordinator.reset();
   CHECK(hold.in_time());

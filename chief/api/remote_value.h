@@ -15,7 +15,7 @@
 
 namespace cohort {
 
-// A mean that is kept as its parts.
+// A mean, kept as total and count so that several can be added.
 struct MetricTotal {
   std::string name;
   double total = 0;
@@ -23,7 +23,7 @@ struct MetricTotal {
   double mean() const { return count == 0 ? 0 : total / count; }
 };
 
-// What a closure has come to.
+// The result of a closure.
 struct StepResult {
   std::vector<Tensor> outputs;       // of its last step, in the program's order
   std::vector<MetricTotal> metrics;  // folded over its steps
@@ -38,8 +38,8 @@ class RemoteValue {
   RemoteValue() = default;
 
   bool ready() const;
-  // Waits for the result. Errors: the closure's own; Aborted where it was cancelled because of
-  // another one's error, or by a rollback.
+  // Waits for the result. Errors: the closure's own; Aborted if it was cancelled because of another
+  // closure's error or by a rollback.
   absl::StatusOr<StepResult> Fetch() const;
 
  private:
@@ -54,8 +54,8 @@ class RemoteValue {
   std::shared_ptr<State> state_;
 };
 
-// Fetch over structures: a vector, map or pair of what can be fetched gives the same structure
-// of results, or the first error.
+// Fetch over structures: a vector, map or pair of RemoteValues gives the same structure of results,
+// or the first error.
 inline absl::StatusOr<StepResult> Fetch(const RemoteValue& value) { return value.Fetch(); }
 
 template <typename T>

@@ -220,6 +220,7 @@ void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
   if (message.has_fenced()) return OnFenced(task, message.fenced());
   if (rollback_.OnPsMessage(ps, message)) {
     if (!rollback_.TakeDone()) return;
+    if (variables_.was_served()) ++counters_.rollbacks;
     variables_.OnAssigned(rollback_.target());
     for (int i = 0; i < membership_.workers(); ++i) variables_.SendRoutes(i);
     outbox_.effects()->RollbackDone(absl::OkStatus());
@@ -385,7 +386,6 @@ absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::
   DropCut();
   cut_.ForgetFinish();
   if (manifest != nullptr) cut_.SkipTo(manifest->cut() + 1);
-  ++counters_.rollbacks;
   rollback_.Begin(std::move(target), variables_.layout(), context_.now_us);
   return absl::OkStatus();
 }

@@ -43,6 +43,7 @@ struct CutCounters {
 struct ClusterCounters {
   uint64_t workers_lost = 0;
   uint64_t ps_lost = 0;
+  // Completed rollbacks to a checkpoint or to the initial state. The first assignment is none.
   uint64_t rollbacks = 0;
 };
 

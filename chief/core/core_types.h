@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "chief/core/core_counters.h"
 #include "common/cluster/cluster_spec.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"

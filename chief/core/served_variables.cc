@@ -82,7 +82,7 @@ void ServedVariables::OnTimelineRaised(const RollbackTarget& target) {
 
 void ServedVariables::OnAssigned(const RollbackTarget& target) {
   servers_->OnAssigned(layout_, target.term);
-  served_ = true;
+  served_ = was_served_ = true;
 }
 
 }  // namespace cohort

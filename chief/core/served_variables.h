@@ -45,7 +45,7 @@ class ServedVariables {
   // True if edge (1) is possible.
   bool CanResume() const;
   // Edges (1), (2), (4), (5).
-  void Resume() { served_ = true; }
+  void Resume() { served_ = was_served_ = true; }
   void StopServing() { served_ = false; }
   void OnTimelineRaised(const RollbackTarget& target);
   void OnAssigned(const RollbackTarget& target);
@@ -60,6 +60,7 @@ class ServedVariables {
   }
 
   bool served() const { return served_; }
+  bool was_served() const { return was_served_; }
   bool has_layout() const { return has_layout_; }
   const v1::Layout& layout() const { return layout_; }
   // The manifest that the timeline began from; "" = the initial state, or not known.
@@ -71,6 +72,7 @@ class ServedVariables {
   const Membership* const membership_;
   Servers* const servers_;
   bool served_ = false;
+  bool was_served_ = false;  // in this incarnation: the next assignment is a rollback
   bool has_layout_ = false;
   v1::Layout layout_;
   uint64_t layout_hash_ = 0;      // of layout_

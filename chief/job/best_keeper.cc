@@ -5,7 +5,7 @@
 namespace cohort {
 namespace {
 
-// Nullopt: of a state with unfinished closures, which is in the middle of an epoch.
+// Nullopt if the manifest has unfinished closures: it is in the middle of an epoch.
 std::optional<BestKeeper::State> StateOf(const v1::Manifest& manifest) {
   if (manifest.chief().pending_size() > 0) return std::nullopt;
   return BestKeeper::State{manifest.timeline(), manifest.epoch(), manifest.step()};
@@ -17,7 +17,7 @@ bool SamePlace(const std::optional<BestKeeper::State>& a, const BestKeeper::Stat
 
 }  // namespace
 
-void BestKeeper::GoOnFrom(const v1::Manifest* from, std::optional<v1::BestCheckpoint> best) {
+void BestKeeper::ContinueFrom(const v1::Manifest* from, std::optional<v1::BestCheckpoint> best) {
   MutexLock lock(&mu_);
   validated_.reset();
   best_ = std::move(best);

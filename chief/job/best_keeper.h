@@ -10,20 +10,19 @@
 
 namespace cohort {
 
-// Which checkpoint of a running job is its best (`checkpoint.keep_best`): the one, of all that are
-// committed and that no rollback has left behind, whose state the validation found best.
+// Decides which checkpoint of a running job is its best (`checkpoint.keep_best`): the one whose
+// state the validation found best, of all that are committed and that no rollback left behind.
 //
-// A validation by closures reads the weights as they are between two epochs: every closure of the
-// epochs before has ended, so that each of its updates is applied once on every tablet and a late
-// repetition changes nothing, and none of the next is scheduled before the validation has ended. So
-// its figures are those of one state, and that is the one of every cut at the same place of the
-// same timeline that has no pending closures, whether it is made before, during or after the
-// validation.
+// A validation by closures reads the weights between two epochs. Every closure of the epochs before
+// has ended, so each of its updates is applied once on every tablet, and a late repetition changes
+// nothing. No closure of the next epoch is scheduled before the validation has ended. So its figures
+// belong to one state. Every cut at the same place of the same timeline without pending closures
+// has that state, no matter when it is made.
 //
 //   Validated ─► (a cut) ─► Complete ─► (the manifest is durable) ─► Committed
 //
-// A cut that comes to nothing changes nothing: only what is committed is ever the best. GoOnFrom,
-// at the start and after a rollback, forgets what was left behind. Thread-safe.
+// A cut that fails changes nothing: only a committed checkpoint can be the best. ContinueFrom, at the
+// start and after a rollback, forgets what was left behind. Thread-safe.
 class BestKeeper {
  public:
   // Between two epochs, with nothing unfinished.
@@ -37,17 +36,17 @@ class BestKeeper {
 
   const BestRule& rule() const { return rule_; }
 
-  // The job goes on from checkpoint `from` (null: from the beginning), of whose history `best` is
-  // the best.
-  void GoOnFrom(const v1::Manifest* from, std::optional<v1::BestCheckpoint> best);
-  // The validation of `state` gave `value`. True: a checkpoint of it is due, for it is the best.
+  // The job continues from checkpoint `from` (null: from the beginning); `best` is the best one of
+  // its history.
+  void ContinueFrom(const v1::Manifest* from, std::optional<v1::BestCheckpoint> best);
+  // The validation of `state` gave `value`. True: it is the best so far, and a checkpoint is due.
   bool Validated(const State& state, double value);
   // Adds `validated` and `best` to a manifest that is about to be written.
   void Complete(v1::Manifest* manifest) const;
   // It is durable.
   void Committed(const v1::Manifest& manifest);
 
-  // Whether the newest checkpoint is of the state.
+  // True if the newest checkpoint has this state.
   bool Holds(const State& state) const;
   std::optional<v1::BestCheckpoint> best() const;
 

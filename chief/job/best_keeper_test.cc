@@ -87,7 +87,7 @@ TEST_CASE("what the job goes on from says what the best is") {
   CHECK(BestName(keeper) == "ckpt-1-1-2");
   CHECK(keeper.Holds(After(2)));
 
-  keeper.GoOnFrom(&first, first.best());
+  keeper.ContinueFrom(&first, first.best());
   CHECK(BestName(keeper) == "ckpt-1-1-1");
   CHECK(keeper.Holds(After(1, /*timeline=*/2)));
   CHECK(!keeper.Holds(After(2, 2)));
@@ -97,7 +97,7 @@ TEST_CASE("what the job goes on from says what the best is") {
   keeper.Committed(CutAt(keeper, 4, 2, 2));
   CHECK(BestName(keeper) == "ckpt-2-1-4");
 
-  keeper.GoOnFrom(nullptr, std::nullopt);
+  keeper.ContinueFrom(nullptr, std::nullopt);
   CHECK(BestName(keeper).empty());
   CHECK(!keeper.Holds(After(1)));
   CHECK(keeper.Validated(After(1, 3), 1e300));

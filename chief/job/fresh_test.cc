@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "chief/job/job_runner.h"
+#include "chief/job/job_directory.h"
 #include "common/base/status.h"
 #include "common/testing/test_directory.h"
 

@@ -1,85 +1,123 @@
-// The checkpoint directory of a job, before it begins: whose it is, and what is there already.
-#include "chief/job/job_runner.h"
+#include "chief/job/job_directory.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "common/base/crash_point.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
-#include "common/checkpoint/checkpoint_directory.h"
-#include "common/checkpoint/directory_lock.h"
 #include "common/checkpoint/file.h"
+#include "common/checkpoint/manifest.h"
 #include "common/data/fingerprint.h"
-#include "proto/checkpoint.pb.h"
 
 namespace cohort {
+namespace {
 
-absl::Status JobRunner::TakeDirectory() {
-  if (checkpoint_dir_.empty()) {
+// Deletes the records. The files that number the generations stay: tasks may have heard of them.
+absl::Status DeleteJournals(const std::string& directory, const MayWrite& may_write) {
+  COHORT_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
+  for (const std::string& name : names) {
+    if (name.rfind("journal-", 0) != 0) continue;
+    COHORT_RETURN_IF_ERROR(may_write());
+    COHORT_RETURN_IF_ERROR(RemoveFile(JoinPath(directory, name)));
+  }
+  return SyncDirectory(directory);
+}
+
+}  // namespace
+
+absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const MayWrite& may_write) {
+  const std::string journal = JoinPath(checkpoint_dir, "journal");
+  // Fails before anything is deleted if another file has the journal's name.
+  COHORT_RETURN_IF_ERROR(MakeDirectories(journal));
+  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir));
+  for (const CheckpointEntry& entry : entries) {
+    COHORT_CRASH_POINT("chief.fresh.deleting");
+    COHORT_RETURN_IF_ERROR(may_write());
+    COHORT_RETURN_IF_ERROR(DeleteCheckpoint(entry.directory));
+  }
+  COHORT_CRASH_POINT("chief.fresh.deleting");
+  return DeleteJournals(journal, may_write);
+}
+
+absl::StatusOr<std::unique_ptr<JobDirectory>> JobDirectory::Take(Options options,
+                                                                 const JobPlan* plan) {
+  if (options.path.empty()) {
     return WithExitCode(
         InvalidArgument("no checkpoint directory: give --checkpoint_dir, or `directory` under "
                         "`checkpoint` in the job file; the chief's journal lies in it too"),
         ExitCode::kUsage);
   }
-  Do("taking the checkpoint directory " + checkpoint_dir_);
-  COHORT_RETURN_IF_ERROR(MakeDirectories(checkpoint_dir_));
-  COHORT_ASSIGN_OR_RETURN(lock_, DirectoryLock::Take({.directory = checkpoint_dir_,
-                                                      .job = plan_->identity(),
-                                                      .incarnation = options_.chief_incarnation,
-                                                      .takeover = options_.takeover}));
-  return absl::OkStatus();
+  COHORT_RETURN_IF_ERROR(MakeDirectories(options.path));
+  COHORT_ASSIGN_OR_RETURN(std::shared_ptr<DirectoryLock> lock,
+                          DirectoryLock::Take({.directory = options.path,
+                                               .job = plan->identity(),
+                                               .incarnation = options.chief_incarnation,
+                                               .takeover = options.takeover}));
+  return std::unique_ptr<JobDirectory>(new JobDirectory(std::move(options), plan, std::move(lock)));
 }
 
-absl::Status JobRunner::LookAtDirectory() {
+JobDirectory::JobDirectory(Options options, const JobPlan* plan,
+                           std::shared_ptr<DirectoryLock> lock)
+    : options_(std::move(options)), plan_(plan), lock_(std::move(lock)) {}
+
+absl::StatusOr<std::optional<v1::Manifest>> JobDirectory::Prepare() {
   if (options_.fresh) {
-    COHORT_RETURN_IF_ERROR(DeleteFormerRuns(checkpoint_dir_, [this] { return lock_->Check(); }));
+    COHORT_RETURN_IF_ERROR(DeleteFormerRuns(options_.path, [this] { return lock_->Check(); }));
   }
-  v1::Manifest manifest;
-  COHORT_ASSIGN_OR_RETURN(const auto newest, NewestReadable(checkpoint_dir_, &manifest));
-  if (!newest.has_value()) return absl::OkStatus();
-  COHORT_RETURN_IF_ERROR(CheckIsThisJob(manifest));
-  if (!manifest.finished() || manifest.epoch() < plan_->epochs()) return absl::OkStatus();
+  COHORT_ASSIGN_OR_RETURN(std::optional<v1::Manifest> newest, NewestManifest());
+  if (!newest.has_value()) return newest;
+  COHORT_RETURN_IF_ERROR(CheckIsThisJob(*newest));
+  const bool finished = newest->finished() && newest->epoch() >= plan_->schedule().epochs;
+  if (!finished) return std::optional<v1::Manifest>();
   if (!options_.finished_ok) {
     return WithExitCode(
         FailedPrecondition("this job is finished: {} has its last checkpoint (step {}): give "
-                           "another directory, --fresh to train it anew, or more epochs",
-                           newest->directory, manifest.step()),
+                           "another directory, --fresh to train it again, or more epochs",
+                           PathOf(IdOf(*newest).ToString()), newest->step()),
         ExitCode::kConfig);
   }
-  report_.checkpoint = newest->directory;
-  report_.found_finished = manifest.step();
-  if (manifest.has_best()) {
-    report_.best_checkpoint = JoinPath(checkpoint_dir_, manifest.best().checkpoint());
-    report_.best_text = BestText(manifest.best());
-  }
-  return absl::OkStatus();
+  return newest;
 }
 
-// One whose training data were replaced cannot go on: the records that an epoch has had are not
-// those that it would leave out. That comes first, for what is learned from the data may be part of
-// the identity. Nor can one whose validation data were: its figures would be told as those of one
-// set. Another set under another name is the user's choice.
-absl::Status JobRunner::CheckIsThisJob(const v1::Manifest& manifest) const {
-  const v1::JobSpec& spec = plan_->spec();
-  const v1::DataSpec& then = manifest.job_spec().data();
-  const bool same = manifest.job() == plan_->identity();
-  const bool same_train = same || (manifest.job_spec().name() == spec.name() &&
-                                   ReadTheSame(then.train(), spec.data().train()));
-  if (manifest.has_train_data() && same_train) {
-    const std::string difference =
-        DifferenceOf({plan_->train_data(), "now"}, {manifest.train_data(), "then"});
-    if (!difference.empty()) {
-      return InvalidArgument(
-          "{} holds checkpoints of this job over other data: {}; put back what was there then, or "
-          "give --fresh to train anew, or another directory",
-          checkpoint_dir_, difference);
-    }
-  }
-  if (!same) {
+// The training data come first, because what is learned from the data may be part of the identity.
+absl::Status JobDirectory::CheckIsThisJob(const v1::Manifest& manifest) const {
+  COHORT_RETURN_IF_ERROR(CheckTrainingData(manifest));
+  if (manifest.job() != plan_->identity()) {
     return WithExitCode(
         FailedPrecondition("{} holds checkpoints of another job, {}; this one is {}: give another "
                            "directory, or --fresh to delete them",
-                           checkpoint_dir_, manifest.job(), plan_->identity()),
+                           options_.path, manifest.job(), plan_->identity()),
         ExitCode::kConfig);
   }
-  if (!manifest.has_validation_data() || !spec.data().has_validation() ||
-      !ReadTheSame(then.validation(), spec.data().validation())) {
+  return CheckValidationData(manifest);
+}
+
+// A job whose training data were replaced cannot continue: the records that an epoch has used are
+// not those that it would leave out.
+absl::Status JobDirectory::CheckTrainingData(const v1::Manifest& manifest) const {
+  const v1::JobSpec& spec = plan_->spec();
+  const v1::JobSpec& then = manifest.job_spec();
+  const bool same_data =
+      manifest.job() == plan_->identity() ||
+      (then.name() == spec.name() && ReadTheSame(then.data().train(), spec.data().train()));
+  if (!manifest.has_train_data() || !same_data) return absl::OkStatus();
+  const std::string difference =
+      DifferenceOf({plan_->train_data(), "now"}, {manifest.train_data(), "then"});
+  if (difference.empty()) return absl::OkStatus();
+  return InvalidArgument(
+      "{} holds checkpoints of this job over other data: {}; put back what was there then, or "
+      "give --fresh to train again from the start, or another directory",
+      options_.path, difference);
+}
+
+// Nor can a job whose validation data were replaced: its figures would look like those of one set.
+// Another set under another name is the user's choice.
+absl::Status JobDirectory::CheckValidationData(const v1::Manifest& manifest) const {
+  const v1::DataSpec& now = plan_->spec().data();
+  const v1::DataSpec& then = manifest.job_spec().data();
+  if (!manifest.has_validation_data() || !now.has_validation() ||
+      !ReadTheSame(then.validation(), now.validation())) {
     return absl::OkStatus();
   }
   const std::string difference =
@@ -88,17 +126,40 @@ absl::Status JobRunner::CheckIsThisJob(const v1::Manifest& manifest) const {
   return InvalidArgument(
       "{} holds checkpoints of this job over other validation data: {}; put back what was there "
       "then, or give what is there now another name in the job file, or give --fresh to train "
-      "anew, or another directory",
-      checkpoint_dir_, difference);
+      "again from the start, or another directory",
+      options_.path, difference);
 }
 
-bool JobRunner::ValidatedAsNow(const v1::Manifest& manifest) const {
-  const v1::DatasetSpec then = BatchDefiningPart(manifest.job_spec().data().validation());
-  const v1::DatasetSpec now = BatchDefiningPart(plan_->spec().data().validation());
-  if (then.SerializeAsString() != now.SerializeAsString()) return false;
-  return !manifest.has_validation_data() ||
-         DifferenceOf({plan_->validation_data(), "now"}, {manifest.validation_data(), "then"})
-             .empty();
+// ------------------------------------------------------------------ CheckpointCatalog
+
+absl::StatusOr<bool> JobDirectory::HasCheckpoint() const {
+  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(options_.path));
+  return !entries.empty();
+}
+
+absl::StatusOr<v1::Manifest> JobDirectory::Read(const std::string& checkpoint) const {
+  return ReadManifest(JoinPath(checkpoint, kManifestName));
+}
+
+absl::StatusOr<std::optional<v1::Manifest>> JobDirectory::NewestManifest() const {
+  v1::Manifest manifest;
+  COHORT_ASSIGN_OR_RETURN(const auto newest, NewestReadable(options_.path, &manifest));
+  if (!newest.has_value()) return std::optional<v1::Manifest>();
+  return std::optional<v1::Manifest>(std::move(manifest));
+}
+
+absl::StatusOr<std::optional<v1::BestCheckpoint>> JobDirectory::BestUpTo(
+    const v1::Manifest& last, const BestRule& rule, const RefusedCallback& refused) const {
+  return BestOf(options_.path, last, rule, refused);
+}
+
+std::string JobDirectory::PathOf(const std::string& name) const {
+  return JoinPath(options_.path, name);
+}
+
+bool JobDirectory::IsGone(const std::string& name) const {
+  std::error_code unknown;
+  return !std::filesystem::exists(PathOf(name), unknown) && !unknown;
 }
 
 }  // namespace cohort

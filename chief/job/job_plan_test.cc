@@ -41,13 +41,13 @@ JobPlan Plan(const std::string& data, const std::string& fit) {
 
 TEST_CASE("leases cover each record of an epoch once, and never cross it") {
   const JobPlan plan = Plan("", "fit: {epochs: 2, steps_per_execution: 4}\n");
-  CHECK(plan.steps_per_epoch() == 10);
+  CHECK(plan.schedule().steps_per_epoch == 10);
   std::set<std::pair<uint64_t, uint64_t>> seen;
   std::vector<uint32_t> steps;
   for (uint64_t place = 0; place < 20;) {
-    const uint32_t n = plan.StepsAt(place);
+    const uint32_t n = plan.schedule().StepsAt(place);
     steps.push_back(n);
-    for (const LeaseRange& lease : plan.LeasesAt(place, n)) {
+    for (const LeaseRange& lease : plan.schedule().LeasesAt(place, n)) {
       CHECK(lease.epoch == place / 10);
       for (uint64_t r = lease.begin; r < lease.end; ++r) CHECK(seen.emplace(lease.epoch, r).second);
     }
@@ -55,14 +55,14 @@ TEST_CASE("leases cover each record of an epoch once, and never cross it") {
   }
   CHECK(seen.size() == 190);
   CHECK(steps == std::vector<uint32_t>{4, 4, 2, 4, 4, 2});
-  CHECK(plan.LeasesAt(9, 1)[0].end == 95);  // the short batch
-  CHECK(plan.EpochEndOf(9) == 10);
-  CHECK(plan.EpochEndOf(10) == 20);
+  CHECK(plan.schedule().LeasesAt(9, 1)[0].end == 95);  // the short batch
+  CHECK(plan.schedule().EpochEndOf(9) == 10);
+  CHECK(plan.schedule().EpochEndOf(10) == 20);
 }
 
 TEST_CASE("evaluation takes each record once") {
   const JobPlan plan = Plan("", "");
-  const auto batches = plan.ValidationBatches();
+  const auto batches = plan.schedule().ValidationBatches();
   REQUIRE(batches.size() == 3);
   CHECK(batches[2].begin == 20);
   CHECK(batches[2].end == 25);
@@ -70,8 +70,8 @@ TEST_CASE("evaluation takes each record once") {
 
 TEST_CASE("visitation independent: the job says how long an epoch is, and there are no leases") {
   const JobPlan plan = Plan("  visitation: independent\n", "fit: {steps_per_epoch: 7}\n");
-  CHECK(plan.steps_per_epoch() == 7);
-  CHECK(plan.LeasesAt(3, 1).empty());
+  CHECK(plan.schedule().steps_per_epoch == 7);
+  CHECK(plan.schedule().LeasesAt(3, 1).empty());
 }
 
 TEST_CASE("the identity is what may not change: more epochs are the same job") {

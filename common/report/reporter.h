@@ -17,8 +17,8 @@ namespace cohort {
 struct MetricsRecord {
   std::string set = "train";   // "train" or "validation"; also the subdirectory
   std::string kind = "epoch";  // "epoch", "step" or "checkpoint"
-  uint64_t epoch = 0;          // finished epochs; 0 if that has no meaning
-  uint64_t step = 0;           // completed training steps
+  uint64_t epoch = 0;          // from 1: the one that `step` belongs to; 0: before the first
+  uint64_t step = 0;           // training steps done
   Scalars metrics;             // {"loss", 0.25}, {"accuracy", 0.9}
   double seconds = 0;          // duration; 0: unknown
   double steps_per_second = 0;

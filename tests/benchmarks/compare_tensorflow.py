@@ -121,10 +121,9 @@ def run_cohort(build, example, transport, steps, data):
             sys.exit(f"cohort local ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
         rates = epoch_rates(logs)
     total, = find(r"steps +(\d+) in all", done.stdout)
-    sections, refused = find(r"(\d+) push sections applied, (\d+) refused", done.stdout)
-    per_closure, ahead, fsyncs, checkpoints = find(
-        r"terms +(\d+) steps per closure, pull_ahead (\d+); (\d+) fsyncs of the chief and (\d+) checkpoints",
-        done.stdout)
+    sections, refused = find(r"pushes +(\d+) sections applied, (\d+) refused", done.stdout)
+    per_closure, ahead = find(r"settings +(\d+) steps per closure, pull_ahead (\d+)", done.stdout)
+    fsyncs, checkpoints = find(r"storage +(\d+) fsyncs of the chief and (\d+) checkpoints", done.stdout)
     updates, tablets = find(r"updates +(\d+) applied by (\d+) tablets", done.stdout)
     first, = find(r"first step after ([\d.]+) s", done.stdout)
     if updates != total * tablets or sections != updates or len(rates) != 2:

@@ -1,8 +1,10 @@
 #include "tests/simulator/chief_life.h"
 
+#include <cmath>
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/graph/program_proto.h"
 
 namespace cohort::simulator {
 namespace {
@@ -10,23 +12,48 @@ namespace {
 constexpr int64_t kTickUs = 10'000;
 constexpr int64_t kRedialUs = 20'000;
 
+CoreOptions MakeCoreOptions(const Cluster& cluster, const Node& node) {
+  CoreOptions options = cluster.plan.core;
+  options.chief_incarnation = node.incarnation();
+  options.continued = !cluster.disk.ReadJournal().empty();
+  return options;
+}
+
+v1::Program ToProto(const Program& program) {
+  v1::Program proto;
+  ProgramToProto(program, &proto);
+  return proto;
+}
+
 }  // namespace
 
 ChiefLife::ChiefLife(Cluster* cluster, Node* node)
     : cluster_(cluster),
       node_(node),
       world_(cluster->world),
-      state_([cluster](const std::string& path) { return cluster->disk.Manifest(path); }) {
-  CoreOptions options = cluster->plan.core;
-  options.chief_incarnation = node->incarnation();
-  options.continued = !cluster->disk.ReadJournal().empty();
-  core_ = std::make_unique<CoordinatorCore>(options, this);
-  walk_ = std::make_unique<Fiber>([this] { Walk(); });
+      state_([cluster](const std::string& path) { return cluster->disk.Manifest(path); }),
+      schedule_(cluster->plan.Schedule()),
+      core_(std::make_unique<CoordinatorCore>(MakeCoreOptions(*cluster, *node), this)),
+      walk_(std::make_unique<Fiber>([this] { Run(); })),
+      wait_(node, walk_.get()),
+      training_(cluster, core_.get(), &wait_),
+      log_(cluster->MakeLog(*node)),
+      line_(world_, {},
+            [w = world_](std::string_view text) { w->Trace("chief prints: {}", text); }),
+      console_(&line_),
+      metrics_(&console_, log_.get()),
+      catalog_(&cluster->disk, cluster->plan.core.checkpoint_dir) {
+  if (cluster->plan.keep_best) {
+    best_ = std::make_unique<BestTracker>(BestRule{.metric = std::string("val_") + kSumMetric,
+                                                   .highest = cluster->plan.best_is_highest},
+                                          &catalog_, &console_, log_.get());
+  }
   ++cluster->ledger.statistics.chief_lives;
   node->After(0, [this] { walk_->Resume(); });
 }
 
 ChiefLife::~ChiefLife() {
+  walk_.reset();
   cluster_->ledger.statistics.Add(core_->counters());
   // Some of the records on their way to the disk may have arrived. A segment arrives whole.
   const auto arrives = [this] {
@@ -38,16 +65,72 @@ ChiefLife::~ChiefLife() {
     while (count < writing_.size() && arrives()) ++count;
     if (journal_begun_ || count == writing_.size()) StoreJournal(count);
   }
-  walk_.reset();
 }
 
 void ChiefLife::Input(const std::function<void(CoordinatorCore*)>& input) {
   input(core_.get());
-  if (condition_ != nullptr && (*condition_)()) {
-    condition_ = nullptr;
-    walk_->Resume();
-  }
+  wait_.Poll();
 }
+
+// ------------------------------------------------------------------ the walk
+
+void ChiefLife::Run() {
+  const absl::Status status = RunJob();
+  world_->Trace("chief: the job ends: {}", status.ToString());
+  if (status.ok()) {
+    cluster_->finished = true;
+    node_->Retire();
+  } else {
+    ++cluster_->ledger.statistics.chiefs_gave_up;
+  }
+  node_->Exit();
+}
+
+absl::Status ChiefLife::RunJob() {
+  COHORT_ASSIGN_OR_RETURN(const auto newest, catalog_.NewestManifest());
+  if (newest.has_value() && newest->finished()) return absl::OkStatus();
+  COHORT_ASSIGN_OR_RETURN(const JobWalk::Options options, StartCluster());
+  JobWalk walk({.cluster = &training_,
+                .catalog = &catalog_,
+                .schedule = &schedule_,
+                .clock = world_,
+                .log = log_.get(),
+                .console = &console_,
+                .metrics = &metrics_,
+                .best = best_.get()},
+               options);
+  COHORT_RETURN_IF_ERROR(walk.Run());
+  return training_.Shutdown("the job is finished", /*job_finished=*/true);
+}
+
+absl::StatusOr<JobWalk::Options> ChiefLife::StartCluster() {
+  const Plan& plan = cluster_->plan;
+  core_->Tick(world_->now_us());
+  Tick();
+  for (int i = 0; i < plan.ps; ++i) Dial(PsTask(i));
+  for (int i = 0; i < plan.workers; ++i) Dial(WorkerTask(i));
+  COHORT_RETURN_IF_ERROR(training_.WaitUntilReady());
+  const Program train = TrainProgram(plan);
+  const Program eval = EvalProgram(plan);
+  JobWalk::Options options;
+  options.job_name = "simulated";
+  options.epochs.step.program = core_->AddProgram(Fingerprint(train), ToProto(train));
+  options.epochs.dataset.resource = core_->AddResource(plan.TrainingSet());
+  options.epochs.window = plan.window;
+  options.epochs.poll_seconds = 0.01;
+  options.validation.function.program = core_->AddProgram(Fingerprint(eval), ToProto(eval));
+  if (plan.validation_records > 0) {
+    options.validation.dataset.resource = core_->AddResource(plan.ValidationSet());
+  }
+  options.checkpoints = {.every_seconds = static_cast<double>(plan.cut_every_us) / 1e6,
+                         .every_epochs = 1};
+  COHORT_RETURN_IF_ERROR(training_.CreateVariables(plan.Layout()));
+  world_->Trace("chief: serves timeline {}, {} of {} steps done", core_->timeline(),
+                core_->settlement().steps(), schedule_.steps());
+  return options;
+}
+
+// ------------------------------------------------------------------ inputs
 
 void ChiefLife::Tick() {
   Input([this](CoordinatorCore* core) { core->Tick(world_->now_us()); });
@@ -192,29 +275,57 @@ void ChiefLife::EndWrite() {
 
 void ChiefLife::WriteManifest(v1::Manifest manifest) {
   if (manifest.chief().pending_size() > 0) ++cluster_->ledger.statistics.cuts_with_pending;
-  node_->After(world_->chance.Between(200, 5'000), [this, manifest = std::move(manifest)] {
-    const std::string directory =
-        cluster_->plan.core.checkpoint_dir + "/" + IdOf(manifest).ToString();
-    cluster_->disk.Commit(directory, manifest, cluster_->plan.keep_checkpoints);
-    // Committed, and nobody has been told: a place to die.
-    node_->After(world_->chance.Between(1, 2'000), [this, cut = manifest.cut(), directory] {
-      Input([&](CoordinatorCore* core) {
-        core->OnManifestWritten(cut, absl::OkStatus(), directory + "/" + kManifestName);
-      });
+  node_->After(
+      world_->chance.Between(200, 5'000),
+      [this, manifest = std::move(manifest)]() mutable { CommitManifest(std::move(manifest)); });
+}
+
+void ChiefLife::CommitManifest(v1::Manifest manifest) {
+  if (!core_->cut_commits(manifest.cut())) return;  // abandoned meanwhile
+  if (best_ != nullptr) best_->keeper()->Complete(&manifest);
+  CheckValidated(manifest);
+  const std::string directory = catalog_.PathOf(IdOf(manifest).ToString());
+  cluster_->disk.Commit(directory, manifest, cluster_->plan.keep_checkpoints);
+  // It is committed, and nobody knows it yet: a place to die.
+  node_->After(world_->chance.Between(1, 2'000), [this, manifest, directory] {
+    Input([&](CoordinatorCore* core) {
+      const bool taken = core->OnManifestWritten(manifest.cut(), absl::OkStatus(),
+                                                 directory + "/" + kManifestName);
+      if (!taken) return;
+      training_.OnCommitted(directory);
+      if (best_ != nullptr) best_->keeper()->Committed(manifest);
     });
   });
 }
 
-// ------------------------------------------------------------------ what is told
+// A validation saw the weights of its state and no others, and the best checkpoint exists.
+void ChiefLife::CheckValidated(const v1::Manifest& manifest) {
+  Ledger& ledger = cluster_->ledger;
+  if (manifest.has_validated()) {
+    ++ledger.statistics.validated;
+    const double expected = ExpectedValidation(cluster_->plan, manifest.epoch());
+    if (std::abs(manifest.validated().value() - expected) > 1e-6 * std::abs(expected)) {
+      ledger.Violate("the validation after {} epochs found {}, not {}", manifest.epoch(),
+                     manifest.validated().value(), expected);
+    }
+  }
+  if (!manifest.has_best()) return;
+  const std::string& best = manifest.best().checkpoint();
+  if (best != IdOf(manifest).ToString() && catalog_.IsGone(best)) {
+    ledger.Violate("{} names {} as the best checkpoint, which does not exist",
+                   IdOf(manifest).ToString(), best);
+  }
+}
+
+// ------------------------------------------------------------------ what is observed
 
 std::string ChiefLife::Text() const {
   std::string text = fmt::format(
-      "chief: the walk waits for {}; {}; served {}, timeline {}, next place {}, queued {}, in "
-      "flight "
-      "{}, error pending {}, cut {}, {} of {} unfinished scheduled\n",
-      waits_for_, core_->WaitingFor(), core_->served(), core_->timeline(), core_->next_place(),
-      core_->queued(), core_->in_flight(), core_->error_pending(), core_->cut_active(),
-      next_unfinished_, unfinished_.size());
+      "chief: {}, the walk waits for {}; {}; served {}, timeline {}, next place {}, queued {}, in "
+      "flight {}, error pending {}, cut {}\n",
+      console_.activity(), wait_.what(), core_->WaitingFor(), core_->served(), core_->timeline(),
+      core_->next_place(), core_->queued(), core_->in_flight(), core_->error_pending(),
+      core_->cut_active());
   for (const UnfinishedClosure& open : core_->Unfinished()) {
     text += fmt::format("  closure {} of place {} is not scheduled\n", open.id, open.place);
   }
@@ -235,12 +346,6 @@ void ChiefLife::CheckPublished(uint64_t watermark) {
         "the chief published watermark {} of timeline {}; the journal holds no more than {}",
         watermark, timeline, recovered->watermark);
   }
-}
-
-void ChiefLife::CutDone(uint64_t cut, const absl::Status& status) {
-  cuts_done_[cut] = status;
-  ++(status.ok() ? cluster_->ledger.statistics.cuts : cluster_->ledger.statistics.cut_failures);
-  world_->Trace("chief: cut {}: {}", cut, status.ToString());
 }
 
 void ChiefLife::Note(const char* event, const std::string& what) {

@@ -4,21 +4,23 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "chief/core/coordinator_core.h"
 #include "chief/core/journal_state.h"
-#include "common/exchange/exchange.h"
+#include "chief/job/best_tracker.h"
+#include "chief/job/job_console.h"
+#include "chief/job/job_walk.h"
+#include "chief/job/metrics_log.h"
 #include "tests/simulator/cluster.h"
 #include "tests/simulator/fiber.h"
+#include "tests/simulator/simulated_cluster.h"
 
 namespace cohort::simulator {
 
-// A simulated chief: CoordinatorCore; streams and a journal of the simulation in place of those of
-// ClusterCoordinator; and on a fiber, the job runner's walk (job_walk.cc), told anew in terms of
-// the core because the real one is threads and files from end to end.
+// A simulated chief: the real CoordinatorCore and the real job walk (chief/job/job_walk.h), which
+// runs on a fiber. Streams, journal and disk are the simulation's.
 class ChiefLife : public Life, public CoreEffects {
  public:
   ChiefLife(Cluster* cluster, Node* node);
@@ -35,9 +37,13 @@ class ChiefLife : public Life, public CoreEffects {
   void ReadJournal() override;
   void AppendJournal(v1::JournalRecord record) override;
   void WriteManifest(v1::Manifest manifest) override;
-  void ClosureDone(uint64_t, const absl::Status&, v1::ClosureResult*) override {}
-  void CutDone(uint64_t cut, const absl::Status& status) override;
-  void RollbackDone(const absl::Status& status) override { rollback_done_ = status; }
+  void ClosureDone(uint64_t token, const absl::Status& status, v1::ClosureResult* result) override {
+    training_.OnClosureDone(token, status, result);
+  }
+  void CutDone(uint64_t cut, const absl::Status& status) override {
+    training_.OnCutDone(cut, status);
+  }
+  void RollbackDone(const absl::Status& status) override { training_.OnRollbackDone(status); }
   void Note(const char* event, const std::string& what) override;
 
  private:
@@ -45,7 +51,7 @@ class ChiefLife : public Life, public CoreEffects {
     std::shared_ptr<Stream> stream;
   };
 
-  // Everything that comes from outside goes to the core here; then the walk goes on where it can.
+  // Everything that comes from outside goes to the core here. Then the walk resumes if it can.
   void Input(const std::function<void(CoordinatorCore*)>& input);
   void Tick();
   void Dial(Task task);
@@ -61,31 +67,18 @@ class ChiefLife : public Life, public CoreEffects {
   // What is published is durable: a chief that starts now would know it.
   void CheckPublished(uint64_t watermark);
 
-  // The walk; all on the fiber.
-  void Walk();
+  void CommitManifest(v1::Manifest manifest);
+  void CheckValidated(const v1::Manifest& manifest);
+
+  // On the fiber.
+  void Run();
   absl::Status RunJob();
-  absl::Status WaitFor(const std::function<bool()>& condition, int64_t timeout_us,
-                       const char* what);
-  bool Failed() const { return core_->phase() == CoordinatorCore::Phase::kFailed; }
-  absl::Status StartCluster();
-  absl::Status Restore();
-  absl::Status RollBackOnce();
-  absl::Status Checkpoint(bool finished);
-  absl::Status MustCheckpoint(bool finished);
-  absl::Status TrainAll();
-  absl::Status TrainEpoch(uint64_t epoch);
-  absl::Status ScheduleMore(uint64_t end);
-  absl::Status ScheduleAt(uint64_t place, uint32_t steps);
-  absl::StatusOr<uint64_t> Schedule(ClosureSpec spec);
-  absl::Status JoinFor(int64_t us, bool* idle);
-  absl::Status CloseEpoch(uint64_t epoch);
-  absl::Status Evaluate();
-  absl::Status Recover(const absl::Status& error);
-  absl::Status End();
+  absl::StatusOr<JobWalk::Options> StartCluster();
 
   Cluster* const cluster_;
   Node* const node_;
   World* const world_;
+  const JobSchedule schedule_;
   std::map<bool, std::map<int, Link>> links_;  // by "is a worker" and index
   uint64_t generation_ = 0;
   std::vector<v1::JournalRecord> queue_;    // to be written
@@ -97,20 +90,16 @@ class ChiefLife : public Life, public CoreEffects {
   uint64_t published_ = 0;      // the highest that was checked, of `published_timeline_`
   uint64_t published_timeline_ = 0;
 
-  int train_ = -1;
-  int eval_ = -1;
-  int data_ = -1;
-  std::vector<UnfinishedClosure> unfinished_;  // to be scheduled before anything new
-  size_t next_unfinished_ = 0;
-  int64_t next_cut_us_ = 0;
-  std::map<uint64_t, absl::Status> cuts_done_;
-  std::optional<absl::Status> rollback_done_;
-  const std::function<bool()>* condition_ = nullptr;  // the walk waits for it
-  std::string waits_for_;
-  uint64_t waits_ = 0;
-
   std::unique_ptr<CoordinatorCore> core_;
   std::unique_ptr<Fiber> walk_;
+  FiberWait wait_;
+  SimulatedCluster training_;
+  std::unique_ptr<Logger> log_;
+  ProgressLine line_;
+  JobConsole console_;
+  MetricsLog metrics_;
+  DiskCatalog catalog_;
+  std::unique_ptr<BestTracker> best_;  // null: without keep_best
 };
 
 }  // namespace cohort::simulator

@@ -45,9 +45,15 @@ void Disk::WriteShards(const std::string& directory, uint32_t ps, ShardFile file
 void Disk::Commit(const std::string& directory, const v1::Manifest& manifest, size_t keep) {
   ++commits_;
   checkpoints_[IdOf(manifest)] = {directory, manifest};
-  while (checkpoints_.size() > keep) {
-    shards_.erase(checkpoints_.begin()->second.directory);
-    checkpoints_.erase(checkpoints_.begin());
+  const auto best = CheckpointId::Parse(manifest.best().checkpoint());
+  size_t surplus = checkpoints_.size() - std::min(keep, checkpoints_.size());
+  for (auto it = checkpoints_.begin(); surplus > 0; --surplus) {
+    if (best.has_value() && it->first == *best) {
+      ++it;
+      continue;
+    }
+    shards_.erase(it->second.directory);
+    it = checkpoints_.erase(it);
   }
 }
 
@@ -66,6 +72,13 @@ absl::StatusOr<v1::Manifest> Disk::Manifest(const std::string& path) const {
 
 std::string Disk::Newest() const {
   return checkpoints_.empty() ? "" : checkpoints_.rbegin()->second.directory + "/" + kManifestName;
+}
+
+std::optional<std::string> Disk::NewestOf(uint64_t timeline) const {
+  for (auto it = checkpoints_.rbegin(); it != checkpoints_.rend(); ++it) {
+    if (it->first.timeline == timeline) return it->second.directory + "/" + kManifestName;
+  }
+  return std::nullopt;
 }
 
 // Rows out of the shard files of one checkpoint.

@@ -48,11 +48,13 @@ class Disk {
 
   // ---------------------------------------------------------------- checkpoints
   void WriteShards(const std::string& directory, uint32_t ps, ShardFile file);
-  // Makes the checkpoint exist, and deletes those beyond the newest `keep`.
+  // Makes the checkpoint exist, and deletes those beyond the newest `keep`, but never the best one.
   void Commit(const std::string& directory, const v1::Manifest& manifest, size_t keep);
   absl::StatusOr<v1::Manifest> Manifest(const std::string& path) const;
-  // Path of the newest one's manifest; "": there is none.
+  // The path of the newest manifest; "" = there is none.
   std::string Newest() const;
+  // The newest one of a timeline.
+  std::optional<std::string> NewestOf(uint64_t timeline) const;
   std::unique_ptr<ShardSource> Open(const std::string& path) const;
   // A whole variable of float32 out of a checkpoint.
   std::vector<float> ReadVariable(const std::string& path, const std::string& variable) const;

@@ -33,6 +33,7 @@ void ForEach(Statistics& s, const Visit& visit) {
   visit("cuts with pending closures", s.cuts_with_pending);
   visit("journal segments", s.segments);
   visit("cuts failed", s.cut_failures);
+  visit("cuts validated", s.validated);
   visit("pushes applied", s.applied);
   visit("duplicates refused", s.duplicates);
   visit("settled refused", s.settled);

@@ -37,6 +37,7 @@ struct Statistics {
   uint64_t late_results = 0;
   uint64_t cuts = 0;
   uint64_t cuts_with_pending = 0;
+  uint64_t validated = 0;  // manifests with the figure of a validation
   uint64_t cut_failures = 0;
   uint64_t segments = 0;  // of the journal, beyond the first one of each chief
   uint64_t applied = 0;

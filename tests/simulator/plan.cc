@@ -116,7 +116,9 @@ Plan::Plan(uint64_t s, PlantedBug b) : seed(s), bug(b) {
   epochs = static_cast<uint64_t>(chance.Between(1, 2));
   window = static_cast<uint64_t>(chance.Between(1, 24));
   cut_every_us = chance.Percent(75) ? static_cast<uint64_t>(chance.Between(10, 200)) * 1000 : 0;
-  evaluate_closures = chance.Percent(30) ? chance.Below(4) : 0;
+  validation_records = chance.Percent(40) ? std::min(examples, chance.Below(4) * batch) : 0;
+  keep_best = validation_records > 0 && chance.Percent(60);
+  best_is_highest = chance.Percent(50);
   keep_checkpoints = static_cast<size_t>(chance.Between(1, 3));
   shards = static_cast<uint64_t>(chance.Between(ps, 5));
   tablets_per_ps = static_cast<int>(chance.Between(1, 2));
@@ -139,31 +141,40 @@ Plan::Plan(uint64_t s, PlantedBug b) : seed(s), bug(b) {
   exchange.chunk_bytes = static_cast<uint64_t>(chance.Between(64, 2048));
 }
 
-uint32_t Plan::StepsAt(uint64_t place) const {
-  return static_cast<uint32_t>(std::min<uint64_t>(steps, EpochEnd(place) - place));
+JobSchedule Plan::Schedule() const {
+  JobSchedule schedule;
+  schedule.epochs = epochs;
+  schedule.steps_per_epoch = (examples + batch - 1) / batch;
+  schedule.steps_per_closure = steps;
+  schedule.batch_size = batch;
+  schedule.train_records = examples;
+  schedule.validation_records = validation_records;
+  schedule.validation_every_epochs = 1;
+  return schedule;
 }
 
-v1::Lease Plan::LeaseAt(uint64_t place) const {
-  v1::Lease lease;
-  const uint64_t within = place % steps_per_epoch();
-  lease.set_epoch(place / steps_per_epoch());
-  lease.set_begin(within * batch);
-  lease.set_end(std::min(examples, (within + 1) * batch));
-  return lease;
-}
+namespace {
 
-v1::CreateResource Plan::Dataset() const {
+v1::CreateResource MakeDataset(const Plan& plan, const char* name, uint64_t records) {
   v1::CreateResource resource;
-  resource.set_name("train");
+  resource.set_name(name);
   v1::DatasetSpec* const dataset = resource.mutable_dataset();
   dataset->mutable_idx()->set_images(Records());
-  dataset->set_take(examples);
+  dataset->set_take(records);
   dataset->set_shuffle(true);
   resource.set_visitation(v1::EXACTLY_ONCE);
-  resource.set_seed(seed);
-  resource.set_batch_size(static_cast<uint32_t>(batch));
+  resource.set_seed(plan.seed);
+  resource.set_batch_size(static_cast<uint32_t>(plan.batch));
   resource.add_features("image");
   return resource;
+}
+
+}  // namespace
+
+v1::CreateResource Plan::TrainingSet() const { return MakeDataset(*this, "train", examples); }
+
+v1::CreateResource Plan::ValidationSet() const {
+  return MakeDataset(*this, "validation", validation_records);
 }
 
 v1::Layout Plan::Layout() const {
@@ -267,8 +278,15 @@ Program TrainProgram(const Plan& plan) {
 Program EvalProgram(const Plan& plan) {
   ProgramBuilder b("evaluate");
   const Traced traced = Trace(plan, &b);
-  b.AddMetric("sum", ReduceSum(traced.seen) + ReduceSum(traced.rows), ReduceSum(traced.mask));
+  b.AddMetric(kSumMetric, ReduceSum(traced.seen) + ReduceSum(traced.rows), ReduceSum(traced.mask));
   return Built(&b);
+}
+
+double ExpectedValidation(const Plan& plan, uint64_t epochs) {
+  const double batches = static_cast<double>(plan.Schedule().ValidationBatches().size());
+  const double records = static_cast<double>(plan.validation_records);
+  const double weights_per_batch = static_cast<double>(plan.shards * plan.examples);
+  return -static_cast<double>(epochs) * (batches * weights_per_batch + records) / records;
 }
 
 }  // namespace cohort::simulator

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "chief/core/core_types.h"
+#include "chief/job/job_schedule.h"
 #include "common/exchange/exchange.h"
 #include "common/graph/program.h"
 #include "proto/worker.pb.h"
@@ -48,9 +49,11 @@ struct Plan {
   uint64_t batch = 0;
   uint32_t steps = 0;
   uint64_t epochs = 0;
-  uint64_t window = 0;             // closures scheduled ahead
-  uint64_t cut_every_us = 0;       // 0: only at the ends of epochs
-  uint64_t evaluate_closures = 0;  // after each epoch
+  uint64_t window = 0;              // closures scheduled ahead
+  uint64_t cut_every_us = 0;        // 0: only at the ends of epochs
+  uint64_t validation_records = 0;  // after each epoch; 0: no validation
+  bool keep_best = false;
+  bool best_is_highest = false;
   size_t keep_checkpoints = 0;
   uint64_t shards = 0;  // of each variable
   int tablets_per_ps = 1;
@@ -65,16 +68,9 @@ struct Plan {
   CoreOptions core;
   ExchangeOptions exchange;
 
-  uint64_t steps_per_epoch() const { return (examples + batch - 1) / batch; }
-  uint64_t places() const { return steps_per_epoch() * epochs; }
-  // Steps of the closure at a place; fewer at the end of an epoch.
-  uint32_t StepsAt(uint64_t place) const;
-  uint64_t EpochEnd(uint64_t place) const {
-    return (place / steps_per_epoch() + 1) * steps_per_epoch();
-  }
-  v1::Lease LeaseAt(uint64_t place) const;
-
-  v1::CreateResource Dataset() const;
+  JobSchedule Schedule() const;
+  v1::CreateResource TrainingSet() const;
+  v1::CreateResource ValidationSet() const;
   v1::Layout Layout() const;
   std::string Text() const;
 };
@@ -86,11 +82,14 @@ struct Plan {
 //   seen   float32[shards, examples]  pushed dense
 //   table  float32[examples, 1]       pushed by rows
 Program TrainProgram(const Plan& plan);
-// Only pulls.
+// Only pulls. Its metric kSumMetric adds the weights that it sees.
 Program EvalProgram(const Plan& plan);
+// The mean of kSumMetric that a validation finds if each example was used exactly `epochs` times.
+double ExpectedValidation(const Plan& plan, uint64_t epochs);
 inline constexpr char kSeen[] = "seen";
 inline constexpr char kTable[] = "table";
 inline constexpr char kExamplesMetric[] = "examples";
+inline constexpr char kSumMetric[] = "sum";
 
 }  // namespace cohort::simulator
 

@@ -51,12 +51,13 @@ TEST_CASE("whatever happens, each example is used exactly once") {
   CHECK(all.fenced > seeds / 100);
   CHECK(all.recomputed > seeds / 3);
   CHECK(all.mixed > seeds / 100);
-  CHECK(all.rollbacks > seeds);
+  CHECK(all.rollbacks > seeds / 2);
   CHECK(all.timelines > seeds);
   CHECK(all.chief_lives > 2 * seeds);
   CHECK(all.resumed > seeds / 2);
   CHECK(all.cuts_with_pending > seeds);
   CHECK(all.segments > seeds);
+  CHECK(all.validated > seeds / 10);
   CHECK(all.network.lost_requests > seeds / 2);
   CHECK(all.network.lost_responses > seeds / 5);
   CHECK(all.network.lost_control > seeds);

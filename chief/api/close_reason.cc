@@ -1,0 +1,57 @@
+#include "chief/api/close_reason.h"
+
+#include <absl/strings/ascii.h>
+
+#include <string_view>
+
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+struct Reason {
+  std::string_view part;  // of the library's text, in lower case
+  std::string_view plain;
+};
+
+// The first that matches.
+constexpr Reason kReasons[] = {
+    {"connection refused", "connection refused"},
+    {"no such file or directory", "connection refused"},  // a Unix socket that nobody serves yet
+    {"connection reset", "the connection was reset"},
+    {"broken pipe", "the connection was reset"},
+    {"no route to host", "no route to the host"},
+    {"network is unreachable", "the network is unreachable"},
+    {"dns resolution failed", "the host name cannot be resolved"},
+    {"name resolution", "the host name cannot be resolved"},
+    {"domain name not found", "the host name cannot be resolved"},
+    {"keepalive", "it does not answer"},
+    {"ping timeout", "it does not answer"},
+    {"timed out", "the connection timed out"},
+    {"failed to connect", "it cannot be reached"},
+    {"empty address list", "the host name cannot be resolved"},
+    {"socket closed", "the connection was closed"},
+    {"stream removed", "the connection was closed"},
+    {"goaway", "the connection was closed"},
+    {"endpoint closing", "the connection was closed"},
+    {"rst_stream", "the connection was closed"},
+    {"end of tcp stream", "the connection was closed"},
+};
+
+}  // namespace
+
+std::string CloseReason(const absl::Status& status) {
+  if (status.ok()) return "it closed the stream";
+  const std::string text(status.message());
+  const bool may_be_the_library =
+      absl::IsUnavailable(status) || absl::IsUnknown(status) || absl::IsInternal(status);
+  if (may_be_the_library && !GetFailure(status).has_value()) {
+    const std::string lower = absl::AsciiStrToLower(text);
+    for (const Reason& reason : kReasons) {
+      if (lower.find(reason.part) != std::string::npos) return std::string(reason.plain);
+    }
+  }
+  return text;
+}
+
+}  // namespace cohort

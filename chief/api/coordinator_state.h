@@ -1,0 +1,42 @@
+#ifndef COHORT_CHIEF_API_COORDINATOR_STATE_H_
+#define COHORT_CHIEF_API_COORDINATOR_STATE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "chief/api/remote_value.h"
+#include "chief/core/core_counters.h"
+#include "common/base/clock.h"
+
+namespace cohort {
+
+// How far a job is: a copy that its reader owns.
+struct CoordinatorState {
+  // Of the job's whole life, without what was rolled back.
+  uint64_t steps = 0;  // training steps finished
+  uint64_t next_place = 0;
+  uint64_t epoch = 0;  // finished epochs
+  uint64_t timeline = 0;
+  uint64_t generation = 0;
+  std::vector<MetricTotal> metrics;  // folded, of the current epoch
+
+  // Now.
+  uint64_t queued = 0;
+  uint64_t in_flight = 0;
+  int ready_workers = 0;
+  std::vector<WorkerFigures> workers;  // by index
+  std::string waiting_for;             // as on_wait reports it; "" = nothing
+
+  // Since this chief started.
+  CoreCounters counters;
+  uint64_t journal_refusals = 0;       // logged ones: the disk was full, for example
+  double journal_stalled_seconds = 0;  // how long a record has been waiting to be durable
+  int64_t journal_fsyncs = 0;
+  std::optional<TimePoint> first_closure;  // when the first one finished
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_API_COORDINATOR_STATE_H_

@@ -1,0 +1,20 @@
+#ifndef COHORT_CHIEF_API_CORE_CONVERSION_H_
+#define COHORT_CHIEF_API_CORE_CONVERSION_H_
+
+#include "chief/api/closure_request.h"
+#include "chief/api/coordinator_state.h"
+#include "chief/core/coordinator_core.h"
+
+namespace cohort {
+
+// The types of the C++ API, from and to those of the core.
+
+// Without a token.
+ClosureSpec ClosureSpecOf(const ClosureRequest& request);
+std::vector<UnfinishedPlace> UnfinishedPlacesOf(const CoordinatorCore& core);
+// What the core knows; cuts, journal_fsyncs and first_closure belong to its owner.
+CoordinatorState StateOf(const CoordinatorCore& core);
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_API_CORE_CONVERSION_H_

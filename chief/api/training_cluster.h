@@ -1,0 +1,58 @@
+#ifndef COHORT_CHIEF_API_TRAINING_CLUSTER_H_
+#define COHORT_CHIEF_API_TRAINING_CLUSTER_H_
+
+#include <absl/status/statusor.h>
+
+#include <string>
+#include <vector>
+
+#include "chief/api/closure_request.h"
+#include "chief/api/coordinator_state.h"
+#include "chief/api/remote_value.h"
+
+namespace cohort {
+
+// A cluster whose programs, datasets and variables exist: what a training loop needs. There are two
+// implementations: ClusterCoordinator (coordinator.h), and the simulator's, which blocks a fiber
+// instead of a thread. The job runner (chief/job) is written against this interface.
+//
+// Errors. The first error that is not retryable cancels what is in flight and what waits. The next
+// Schedule, Join or JoinFor returns it once; then it is cleared. If a parameter server is lost, the
+// error is Unavailable with a FailureInfo of role "ps", and Restore brings the cluster back.
+class TrainingCluster {
+ public:
+  virtual ~TrainingCluster() = default;
+
+  // Returns at once, unless the queue is full: then it waits.
+  virtual absl::StatusOr<RemoteValue> Schedule(ClosureRequest request) = 0;
+  // Waits until everything that was scheduled is finished.
+  virtual absl::Status Join() = 0;
+  // Waits at most `seconds`. True: everything is finished.
+  virtual absl::StatusOr<bool> JoinFor(double seconds) = 0;
+
+  // Takes a checkpoint and waits until it is committed; training continues meanwhile. `finished`:
+  // it is the job's last one. Errors: the reason why it was not committed; the former checkpoint
+  // stays the newest.
+  virtual absl::Status Checkpoint(bool finished) = 0;
+  // Starts a checkpoint, if none is active, and does not wait for it. Its end is counted and logged.
+  virtual absl::Status StartCheckpoint() = 0;
+  // After a lost server: waits for it and rolls the whole cluster back to the newest checkpoint, or
+  // to the initial state if there is none.
+  virtual absl::Status Restore() = 0;
+
+  // Closures of the job runner that must be scheduled again, by place.
+  virtual std::vector<UnfinishedPlace> Unfinished() const = 0;
+  // Journals the epoch's metrics and starts those of the next epoch.
+  virtual absl::Status EndEpoch() = 0;
+  // Ends the job: when that is durable, every task is asked to end.
+  virtual absl::Status Shutdown(const std::string& reason, bool job_finished) = 0;
+
+  virtual CoordinatorState state() const = 0;
+  // The directory of the newest checkpoint that this incarnation committed, restored or resumed
+  // from; "" = none.
+  virtual std::string newest_checkpoint() const = 0;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_API_TRAINING_CLUSTER_H_

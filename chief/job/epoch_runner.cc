@@ -1,0 +1,68 @@
+#include "chief/job/epoch_runner.h"
+
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/checkpoint/file.h"
+
+namespace cohort {
+
+void EpochRunner::TakeUnfinished() {
+  unfinished_ = cluster_->Unfinished();
+  next_unfinished_ = 0;
+}
+
+absl::Status EpochRunner::Run(uint64_t epoch, const OnProgress& on_progress) {
+  const TimePoint began = clock_->Now();
+  const CoordinatorState before = cluster_->state();
+  const int64_t fsyncs_before = FsyncCount();
+  const absl::Status status =
+      ScheduleUntilDone((epoch + 1) * schedule_->steps_per_epoch, on_progress);
+  const CoordinatorState after = cluster_->state();
+  const double seconds = ToSeconds(clock_->Now() - began);
+  const uint64_t steps = after.steps > before.steps ? after.steps - before.steps : 0;
+  figures_.steps += steps;
+  figures_.seconds += seconds;
+  figures_.fsyncs += FsyncCount() - fsyncs_before;
+  figures_.checkpoints += after.counters.cuts - before.counters.cuts;
+  if (seconds > 0 && steps > 0) figures_.last_rate = static_cast<double>(steps) / seconds;
+  return status;
+}
+
+absl::Status EpochRunner::ScheduleUntilDone(uint64_t epoch_end, const OnProgress& on_progress) {
+  while (true) {
+    COHORT_RETURN_IF_ERROR(ScheduleMore(epoch_end));
+    COHORT_ASSIGN_OR_RETURN(const bool idle, cluster_->JoinFor(options_.poll_seconds));
+    const CoordinatorState state = cluster_->state();
+    on_progress(state);
+    const bool all_scheduled =
+        next_unfinished_ == unfinished_.size() && state.next_place >= epoch_end;
+    if (idle && all_scheduled) return absl::OkStatus();
+  }
+}
+
+absl::Status EpochRunner::ScheduleMore(uint64_t epoch_end) {
+  const CoordinatorState state = cluster_->state();
+  uint64_t room = state.queued < options_.window ? options_.window - state.queued : 0;
+  for (; room > 0 && next_unfinished_ < unfinished_.size(); --room) {
+    const UnfinishedPlace& next = unfinished_[next_unfinished_++];
+    COHORT_RETURN_IF_ERROR(ScheduleAt(next.place, next.steps));
+  }
+  for (uint64_t place = state.next_place; room > 0 && place < epoch_end; --room) {
+    const uint32_t steps = schedule_->StepsAt(place);
+    COHORT_RETURN_IF_ERROR(ScheduleAt(place, steps));
+    place += steps;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EpochRunner::ScheduleAt(uint64_t place, uint32_t steps) {
+  ClosureRequest request{.step = options_.step,
+                         .dataset = options_.dataset,
+                         .leases = schedule_->LeasesAt(place, steps),
+                         .steps = steps,
+                         .place = JobPlace{place, schedule_->EpochEndOf(place)}};
+  return cluster_->Schedule(std::move(request)).status();
+}
+
+}  // namespace cohort

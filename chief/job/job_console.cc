@@ -1,0 +1,35 @@
+#include "chief/job/job_console.h"
+
+#include <utility>
+
+namespace cohort {
+
+void JobConsole::Print(const std::string& text) {
+  MutexLock lock(&line_mu_);
+  line_->Line(text);
+}
+
+void JobConsole::PrintWait(const std::string& what) {
+  Print(what);
+  MutexLock lock(&mu_);
+  if (ending_) activity_ = what;
+}
+
+void JobConsole::SetActivity(std::string what) {
+  MutexLock lock(&mu_);
+  activity_ = std::move(what);
+}
+
+std::string JobConsole::activity() const {
+  MutexLock lock(&mu_);
+  return activity_;
+}
+
+bool JobConsole::BeginEnd() {
+  MutexLock lock(&mu_);
+  if (std::exchange(ending_, true)) return false;
+  activity_ = "ending";
+  return true;
+}
+
+}  // namespace cohort

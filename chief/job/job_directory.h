@@ -1,0 +1,71 @@
+#ifndef COHORT_CHIEF_JOB_JOB_DIRECTORY_H_
+#define COHORT_CHIEF_JOB_JOB_DIRECTORY_H_
+
+#include <absl/status/statusor.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "chief/job/checkpoint_catalog.h"
+#include "chief/job/job_plan.h"
+#include "common/checkpoint/checkpoint_directory.h"
+#include "common/checkpoint/directory_lock.h"
+
+namespace cohort {
+
+// For --fresh: deletes all checkpoints and journals in `checkpoint_dir`. Calls `may_write` before
+// each deletion and ends with its error.
+absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const MayWrite& may_write);
+
+// The checkpoint directory of a job: this chief's alone while the object exists. It knows what the
+// directory holds: nothing, this job, this job finished, or another job.
+class JobDirectory : public CheckpointCatalog {
+ public:
+  struct Options {
+    std::string path;
+    bool fresh = false;        // delete the checkpoints of former runs
+    bool finished_ok = false;  // a directory that holds this job finished is no error
+    bool takeover = false;
+    uint64_t chief_incarnation = 0;
+  };
+
+  // Makes the directory and takes its lock. `plan` outlives the object. Errors: InvalidArgument if
+  // there is no path; those of DirectoryLock::Take.
+  static absl::StatusOr<std::unique_ptr<JobDirectory>> Take(Options options, const JobPlan* plan);
+
+  // With `fresh`, deletes former runs. Returns the last manifest if this job is finished already.
+  // Errors: FailedPrecondition if the directory holds another job, or this job finished and not
+  // `finished_ok`; InvalidArgument if it holds this job over other data.
+  absl::StatusOr<std::optional<v1::Manifest>> Prepare();
+
+  const std::string& path() const { return options_.path; }
+  const std::shared_ptr<DirectoryLock>& lock() const { return lock_; }
+
+  // CheckpointCatalog
+  absl::StatusOr<bool> HasCheckpoint() const override;
+  absl::StatusOr<v1::Manifest> Read(const std::string& checkpoint) const override;
+  absl::StatusOr<std::optional<v1::Manifest>> NewestManifest() const override;
+  absl::StatusOr<std::optional<v1::BestCheckpoint>> BestUpTo(
+      const v1::Manifest& last, const BestRule& rule,
+      const RefusedCallback& refused) const override;
+  std::string PathOf(const std::string& name) const override;
+  bool IsGone(const std::string& name) const override;
+
+ private:
+  JobDirectory(Options options, const JobPlan* plan, std::shared_ptr<DirectoryLock> lock);
+  absl::Status CheckIsThisJob(const v1::Manifest& manifest) const;
+  absl::Status CheckTrainingData(const v1::Manifest& manifest) const;
+  absl::Status CheckValidationData(const v1::Manifest& manifest) const;
+
+  const Options options_;
+  const JobPlan* const plan_;
+  const std::shared_ptr<DirectoryLock> lock_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_JOB_JOB_DIRECTORY_H_

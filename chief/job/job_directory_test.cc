@@ -1,0 +1,140 @@
+#include "chief/job/job_directory.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "common/base/exit_code.h"
+#include "common/checkpoint/manifest.h"
+#include "common/testing/test_directory.h"
+
+namespace cohort {
+namespace {
+
+using Catch::Contains;
+
+JobPlan Plan(int epochs, int output_dim = 4) {
+  auto job = ParseJob(fmt::format("name: t\n"
+                                  "model:\n  sequential:\n"
+                                  "    - Input: {{shape: [3], dtype: int64, feature: features}}\n"
+                                  "    - Embedding: {{input_dim: 8, output_dim: {}}}\n"
+                                  "    - GlobalAveragePooling1D\n"
+                                  "    - Dense: {{units: 1, activation: sigmoid}}\n"
+                                  "compile: {{loss: binary_crossentropy, optimizer: SGD}}\n"
+                                  "data:\n  batch_size: 10\n"
+                                  "  train:\n"
+                                  "    generator: {{name: recommender, records: 20, seed: 1}}\n"
+                                  "    transforms:\n"
+                                  "      - {{column: features, lookup: string}}\n"
+                                  "      - {{column: label, equals: \"yes\"}}\n"
+                                  "    label: label\n"
+                                  "fit: {{epochs: {}}}\n"
+                                  "checkpoint: {{directory: c}}\n",
+                                  output_dim, epochs),
+                      "t.yaml");
+  INFO(job.status().ToString());
+  REQUIRE(job.ok());
+  auto plan = JobPlan::Make(*std::move(job), {});
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  return *std::move(plan);
+}
+
+v1::Manifest ManifestOf(const JobPlan& plan, uint64_t epoch, bool finished) {
+  v1::Manifest manifest;
+  manifest.set_format_version(1);
+  manifest.set_job(plan.identity());
+  manifest.set_timeline(1);
+  manifest.set_generation(1);
+  manifest.set_cut(epoch);
+  manifest.set_epoch(epoch);
+  manifest.set_step(2 * epoch);
+  manifest.set_finished(finished);
+  *manifest.mutable_job_spec() = plan.spec();
+  *manifest.mutable_train_data() = plan.train_data();
+  return manifest;
+}
+
+struct Directory {
+  void Commit(const v1::Manifest& manifest) {
+    const std::string path = directory / IdOf(manifest).ToString();
+    std::filesystem::create_directories(path);
+    const absl::Status status = CommitManifest(path, manifest);
+    INFO(status.ToString());
+    REQUIRE(status.ok());
+  }
+  absl::StatusOr<std::optional<v1::Manifest>> Prepare(const JobPlan& plan,
+                                                      JobDirectory::Options options = {}) {
+    options.path = directory.path();
+    options.chief_incarnation = 1;
+    job = nullptr;
+    auto taken = JobDirectory::Take(options, &plan);
+    INFO(taken.status().ToString());
+    REQUIRE(taken.ok());
+    job = *std::move(taken);
+    return job->Prepare();
+  }
+
+  testing::TestDirectory directory;
+  std::unique_ptr<JobDirectory> job;
+};
+
+TEST_CASE("a directory that holds nothing, or this job unfinished, is ready") {
+  const JobPlan plan = Plan(2);
+  Directory d;
+  auto prepared = d.Prepare(plan);
+  REQUIRE(prepared.ok());
+  CHECK(!prepared->has_value());
+  CHECK(!*d.job->HasCheckpoint());
+  CHECK(d.job->IsGone("ckpt-1-1-1"));
+
+  d.Commit(ManifestOf(plan, 1, false));
+  prepared = d.Prepare(plan);
+  REQUIRE(prepared.ok());
+  CHECK(!prepared->has_value());
+  CHECK(*d.job->HasCheckpoint());
+  CHECK(!d.job->IsGone("ckpt-1-1-1"));
+  CHECK((*d.job->NewestManifest())->epoch() == 1);
+  CHECK(d.job->Read(d.job->PathOf("ckpt-1-1-1"))->epoch() == 1);
+}
+
+TEST_CASE("a job that is finished is an error, or the result, unless it has more epochs now") {
+  const JobPlan plan = Plan(2);
+  Directory d;
+  d.Commit(ManifestOf(plan, 2, true));
+  const auto refused = d.Prepare(plan).status();
+  CHECK(ExitCodeOf(refused) == ExitCode::kConfig);
+  CHECK_THAT(std::string(refused.message()), Contains("this job is finished"));
+  const auto finished = d.Prepare(plan, {.finished_ok = true});
+  REQUIRE(finished.ok());
+  CHECK((*finished)->step() == 4);
+  const auto more = d.Prepare(Plan(3));
+  REQUIRE(more.ok());
+  CHECK(!more->has_value());
+}
+
+TEST_CASE("another job is refused, and --fresh deletes it") {
+  Directory d;
+  d.Commit(ManifestOf(Plan(2, 5), 1, false));
+  const JobPlan plan = Plan(2);
+  CHECK_THAT(std::string(d.Prepare(plan).status().message()),
+             Contains("holds checkpoints of another job"));
+  REQUIRE(d.Prepare(plan, {.fresh = true}).ok());
+  CHECK(!*d.job->HasCheckpoint());
+}
+
+TEST_CASE("this job over other data is refused") {
+  const JobPlan plan = Plan(2);
+  v1::Manifest manifest = ManifestOf(plan, 1, false);
+  manifest.mutable_train_data()->set_records(7);
+  Directory d;
+  d.Commit(manifest);
+  CHECK_THAT(std::string(d.Prepare(plan).status().message()), Contains("over other data"));
+}
+
+TEST_CASE("a job without a checkpoint directory is a usage error") {
+  const JobPlan plan = Plan(2);
+  CHECK(ExitCodeOf(JobDirectory::Take({}, &plan).status()) == ExitCode::kUsage);
+}
+
+}  // namespace
+}  // namespace cohort

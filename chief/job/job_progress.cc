@@ -1,0 +1,83 @@
+#include "chief/job/job_progress.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace cohort {
+
+Scalars MeansOf(const std::vector<MetricTotal>& metrics) {
+  Scalars means;
+  for (const MetricTotal& metric : metrics) means.emplace_back(metric.name, metric.mean());
+  return means;
+}
+
+double JobProgress::RateSince(const Mark& mark, const CoordinatorState& state) const {
+  const double seconds = ToSeconds(clock_->Now() - mark.time);
+  if (seconds <= 0 || state.steps < mark.steps) return 0;
+  return static_cast<double>(state.steps - mark.steps) / seconds;
+}
+
+void JobProgress::Restart(const CoordinatorState& state) {
+  last_record_ = last_line_ = MarkOf(state);
+}
+
+void JobProgress::Update(const CoordinatorState& state, uint64_t epoch) {
+  WarnIfNotFinite(state);
+  const bool due =
+      record_every_steps_ > 0 && state.steps >= last_record_.steps + record_every_steps_;
+  if (due && !state.metrics.empty()) {
+    metrics_->Add({.set = "train",
+                   .kind = "step",
+                   .epoch = epoch + 1,
+                   .step = state.steps,
+                   .metrics = MeansOf(state.metrics),
+                   .steps_per_second = RateSince(last_record_, state)});
+    last_record_ = MarkOf(state);
+  }
+  console_->ShowIfDue([&] {
+    const double rate = RateSince(std::exchange(last_line_, MarkOf(state)), state);
+    return ProgressOf(state, epoch, rate);
+  });
+}
+
+void JobProgress::EndEpoch(const CoordinatorState& state, uint64_t epoch, double steps_per_second) {
+  metrics_->Add({.set = "train",
+                 .kind = "epoch",
+                 .epoch = epoch + 1,
+                 .step = state.steps,
+                 .metrics = MeansOf(state.metrics),
+                 .steps_per_second = steps_per_second});
+  console_->Print(FormatProgress(ProgressOf(state, epoch, steps_per_second)));
+  last_line_ = MarkOf(state);
+}
+
+Progress JobProgress::ProgressOf(const CoordinatorState& state, uint64_t epoch, double rate) const {
+  const uint64_t epoch_begin = epoch * schedule_->steps_per_epoch;
+  const uint64_t done = state.steps - std::min(state.steps, epoch_begin);
+  Progress progress;
+  progress.epoch = epoch + 1;
+  progress.epochs = schedule_->epochs;
+  progress.step = std::min(done, schedule_->steps_per_epoch);
+  progress.steps = schedule_->steps_per_epoch;
+  progress.steps_per_second = rate;
+  progress.metrics = MeansOf(state.metrics);
+  return progress;
+}
+
+void JobProgress::WarnIfNotFinite(const CoordinatorState& state) {
+  if (state.counters.not_finite == 0 || warned_not_finite_) return;
+  warned_not_finite_ = true;
+  const uint64_t step = state.counters.first_not_finite_step;
+  const uint64_t epoch = (std::max<uint64_t>(step, 1) - 1) / schedule_->steps_per_epoch + 1;
+  const auto wrong = std::find_if(state.metrics.begin(), state.metrics.end(),
+                                  [](const MetricTotal& m) { return !std::isfinite(m.total); });
+  const std::string name = wrong == state.metrics.end() ? "loss" : wrong->name;
+  log_->Warning("not_finite", {{"metric", name}, {"epoch", epoch}, {"step", step}});
+  console_->Print(fmt::format(
+      "warning: {} is infinite or NaN at step {}, epoch {}. The weights will probably stay so; "
+      "training continues. Try a smaller learning rate, and look for very large values in the data",
+      name, step, epoch));
+}
+
+}  // namespace cohort

@@ -1,0 +1,68 @@
+#ifndef COHORT_CHIEF_JOB_JOB_PROGRESS_H_
+#define COHORT_CHIEF_JOB_JOB_PROGRESS_H_
+
+#include <cstdint>
+
+#include "chief/api/coordinator_state.h"
+#include "chief/job/job_console.h"
+#include "chief/job/job_schedule.h"
+#include "chief/job/metrics_log.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+
+namespace cohort {
+
+// Shows how the training proceeds: the progress line on the console, step and epoch records in the
+// metrics log, one warning if the loss is not finite. Everything that a user sees counts epochs from
+// 1. One thread at a time.
+class JobProgress {
+ public:
+  // `record_every_steps`: a step record after so many steps; 0: none.
+  JobProgress(const JobSchedule* schedule, uint64_t record_every_steps, const Clock* clock,
+              Logger* log, JobConsole* console, MetricsLog* metrics)
+      : schedule_(schedule),
+        record_every_steps_(record_every_steps),
+        clock_(clock),
+        log_(log),
+        console_(console),
+        metrics_(metrics) {}
+
+  // At the start of training and after a restore: rates are measured from here.
+  void Restart(const CoordinatorState& state);
+  // While `epoch`, counted from 0, is trained.
+  void Update(const CoordinatorState& state, uint64_t epoch);
+  // `epoch`, counted from 0, is complete with the metrics of `state`.
+  void EndEpoch(const CoordinatorState& state, uint64_t epoch, double steps_per_second);
+
+ private:
+  // A moment from which a rate is measured.
+  struct Mark {
+    uint64_t steps = 0;
+    TimePoint time;
+  };
+
+  Mark MarkOf(const CoordinatorState& state) const { return {state.steps, clock_->Now()}; }
+  // Steps per second since the mark; 0: unknown.
+  double RateSince(const Mark& mark, const CoordinatorState& state) const;
+  Progress ProgressOf(const CoordinatorState& state, uint64_t epoch, double rate) const;
+  // Once. Training continues, as it does in Keras.
+  void WarnIfNotFinite(const CoordinatorState& state);
+
+  const JobSchedule* const schedule_;
+  const uint64_t record_every_steps_;
+  const Clock* const clock_;
+  Logger* const log_;
+  JobConsole* const console_;
+  MetricsLog* const metrics_;
+
+  Mark last_record_;
+  Mark last_line_;
+  bool warned_not_finite_ = false;
+};
+
+// Means of the metrics, by name.
+Scalars MeansOf(const std::vector<MetricTotal>& metrics);
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_JOB_JOB_PROGRESS_H_

@@ -1,0 +1,108 @@
+#include "chief/job/job_progress.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "chief/job/checkpoint_policy.h"
+#include "chief/job/fake_cluster.h"
+#include "common/testing/test_directory.h"
+
+namespace cohort {
+namespace {
+
+using Catch::Contains;
+using testing::Console;
+
+const JobSchedule kSchedule{.epochs = 2, .steps_per_epoch = 100};
+
+CoordinatorState At(uint64_t steps, double loss = 0.5) {
+  CoordinatorState state;
+  state.steps = steps;
+  state.metrics = {{"loss", loss, 1}};
+  return state;
+}
+
+struct Shown : ManualClock, Console {
+  Shown() : Console(this) {
+    REQUIRE(metrics.Open(directory.path(), this).ok());
+    progress.Restart(At(0));
+  }
+  std::string Lines() const {
+    std::stringstream text;
+    text << std::ifstream(directory / "metrics.jsonl").rdbuf();
+    return text.str();
+  }
+
+  testing::TestDirectory directory;
+  JobProgress progress{&kSchedule, 10, this, log.get(), &console, &metrics};
+};
+
+TEST_CASE("every record and every line counts epochs from 1") {
+  Shown shown;
+  shown.Advance(std::chrono::seconds(2));
+  shown.progress.Update(At(9), 0);
+  CHECK(shown.Lines().empty());
+  shown.progress.Update(At(20), 0);
+  CHECK_THAT(shown.Lines(), Contains(R"("kind":"step","epoch":1,"step":20)") &&
+                                Contains(R"("steps_per_second":10.0)"));
+  shown.progress.EndEpoch(At(100), 0, 50);
+  CHECK_THAT(shown.Lines(), Contains(R"("kind":"epoch","epoch":1,"step":100)"));
+  CHECK(shown.Has("epoch 1/2 [====================] 100/100, 50 steps/s, loss 0.5000"));
+  shown.progress.Update(At(120), 1);
+  CHECK_THAT(shown.Lines(), Contains(R"("kind":"step","epoch":2,"step":120)"));
+}
+
+TEST_CASE("a loss that is not finite gets one warning") {
+  Shown shown;
+  CoordinatorState state = At(105, std::numeric_limits<double>::quiet_NaN());
+  state.counters.not_finite = 1;
+  state.counters.first_not_finite_step = 103;
+  shown.progress.Update(state, 1);
+  shown.progress.Update(state, 1);
+  CHECK(shown.Has("loss is infinite or NaN at step 103, epoch 2"));
+  CHECK(shown.log_text.find("not_finite") == shown.log_text.rfind("not_finite"));
+}
+
+TEST_CASE("records that cannot be stored are counted, and each reason is logged once") {
+  Shown shown;
+  REQUIRE(shown.metrics.summary().directory == shown.directory.path());
+  std::ofstream(shown.directory / "train") << "a file";
+  shown.metrics.Add({.set = "train", .metrics = {{"loss", 1}}});
+  shown.metrics.Add({.set = "train", .metrics = {{"loss", 1}}});
+  CHECK(shown.metrics.summary().records == 2);
+  CHECK(shown.metrics.summary().failed == 2);
+  CHECK(shown.Has("warning: metrics are not stored: " + shown.metrics.summary().first_error));
+  CHECK(shown.log_text.find("report_failed") == shown.log_text.rfind("report_failed"));
+}
+
+TEST_CASE("after the outcome, what the coordinator waits for is what the job is doing") {
+  Shown shown;
+  shown.console.SetActivity("training");
+  shown.console.PrintWait("waiting for worker:0");
+  CHECK(shown.console.activity() == "training");
+  CHECK(shown.console.BeginEnd());
+  CHECK(!shown.console.BeginEnd());
+  CHECK(shown.console.activity() == "ending");
+  shown.console.PrintWait("waiting for the storage");
+  CHECK(shown.console.activity() == "waiting for the storage");
+  CHECK(shown.Has("waiting for worker:0"));
+}
+
+TEST_CASE("a checkpoint is due by steps, by seconds and by epochs") {
+  ManualClock clock;
+  CheckpointPolicy policy({.every_steps = 10, .every_seconds = 5, .every_epochs = 2}, &clock);
+  CHECK(!policy.DueAt(9));
+  CHECK(policy.DueAt(10));
+  policy.Restart(10);
+  CHECK(!policy.DueAt(19));
+  clock.Advance(std::chrono::seconds(5));
+  CHECK(policy.DueAt(11));
+  CHECK(!policy.DueAfter(1));
+  CHECK(policy.DueAfter(2));
+  CHECK(!CheckpointPolicy({}, &clock).DueAt(1000));
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,38 @@
+#include "chief/job/job_schedule.h"
+
+#include <algorithm>
+
+namespace cohort {
+
+uint32_t JobSchedule::StepsAt(uint64_t place) const {
+  const uint64_t wanted = std::max<uint32_t>(1, steps_per_closure);
+  return static_cast<uint32_t>(std::min(wanted, EpochEndOf(place) - place));
+}
+
+std::vector<LeaseRange> JobSchedule::LeasesAt(uint64_t place, uint32_t steps) const {
+  std::vector<LeaseRange> leases;
+  if (!exactly_once) return leases;
+  for (uint64_t p = place; p < place + steps; ++p) {
+    const uint64_t begin = p % steps_per_epoch * batch_size;
+    leases.push_back({.epoch = p / steps_per_epoch,
+                      .begin = begin,
+                      .end = std::min(train_records, begin + batch_size)});
+  }
+  return leases;
+}
+
+std::vector<LeaseRange> JobSchedule::ValidationBatches() const {
+  std::vector<LeaseRange> batches;
+  for (uint64_t begin = 0; begin < validation_records; begin += batch_size) {
+    batches.push_back(
+        {.epoch = 0, .begin = begin, .end = std::min(validation_records, begin + batch_size)});
+  }
+  return batches;
+}
+
+bool JobSchedule::ValidatesAfter(uint64_t finished_epochs) const {
+  if (validation_records == 0 || validation_every_epochs == 0) return false;
+  return finished_epochs % validation_every_epochs == 0 || finished_epochs >= epochs;
+}
+
+}  // namespace cohort

@@ -1,0 +1,207 @@
+#include "chief/job/job_walk.h"
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+// The table of common/base/status.h: "a server is lost".
+bool NamesLostServer(const absl::Status& status) {
+  const auto info = GetFailure(status);
+  return info.has_value() && info->role == "ps" && info->retryable;
+}
+
+}  // namespace
+
+JobWalk::JobWalk(const Environment& environment, const Options& options)
+    : env_(environment),
+      job_name_(options.job_name),
+      policy_(options.checkpoints, env_.clock),
+      epochs_(env_.cluster, env_.schedule, env_.clock, options.epochs),
+      validation_(env_.cluster, env_.schedule, env_.clock, options.validation, env_.console,
+                  env_.metrics),
+      progress_(env_.schedule, options.record_every_steps, env_.clock, env_.log, env_.console,
+                env_.metrics) {}
+
+absl::Status JobWalk::Run() {
+  COHORT_RETURN_IF_ERROR(Begin());
+  env_.console->SetActivity("training");
+  COHORT_RETURN_IF_ERROR(Train());
+  env_.console->SetActivity("taking the last checkpoint");
+  return Finish();
+}
+
+// ------------------------------------------------------------------ 1. Begin
+
+absl::Status JobWalk::Begin() {
+  epochs_.TakeUnfinished();
+  FindBestAgain();
+  env_.console->SetActivity("taking the first checkpoint");
+  return TakeFirstCheckpoint();
+}
+
+// It also finds a directory that cannot be written before anything is trained.
+absl::Status JobWalk::TakeFirstCheckpoint() {
+  const CoordinatorState state = env_.cluster->state();
+  Restart(state);
+  COHORT_ASSIGN_OR_RETURN(continued_, env_.catalog->HasCheckpoint());
+  if (continued_) {
+    const uint64_t all = env_.schedule->steps();
+    const bool more = state.epoch > env_.schedule->epochs || state.steps > all;
+    env_.console->Print(
+        more ? fmt::format("{} has done {} steps, more than the {} that it is asked for now: it is "
+                           "finished",
+                           job_name_, state.steps, all)
+             : fmt::format("continuing {} at step {} of {}", job_name_, state.steps, all));
+    return absl::OkStatus();
+  }
+  while (true) {
+    const absl::Status status = MustCheckpoint(/*finished=*/false);
+    if (status.ok()) return status;
+    COHORT_RETURN_IF_ERROR(Annotate(Recover(status), "the first checkpoint"));
+  }
+}
+
+// ------------------------------------------------------------------ 2. Train
+
+absl::Status JobWalk::Train() {
+  CoordinatorState state = env_.cluster->state();
+  bool validate_again = LacksValidation(state);
+  while (state.epoch < env_.schedule->epochs || validate_again) {
+    const absl::Status status =
+        validate_again ? ValidateAgain(state.epoch) : TrainEpoch(state.epoch);
+    if (!status.ok()) COHORT_RETURN_IF_ERROR(Recover(status));
+    state = env_.cluster->state();
+    validate_again = !status.ok() && LacksValidation(state);
+  }
+  return absl::OkStatus();
+}
+
+bool JobWalk::LacksValidation(const CoordinatorState& state) const {
+  return !validation_.IsDone(state.epoch) && epochs_.BetweenEpochs(state);
+}
+
+absl::Status JobWalk::TrainEpoch(uint64_t epoch) {
+  COHORT_RETURN_IF_ERROR(epochs_.Run(epoch, [&](const CoordinatorState& state) {
+    CheckpointIfDue(state);
+    progress_.Update(state, epoch);
+  }));
+  COHORT_RETURN_IF_ERROR(CloseEpoch(epoch));
+  // A checkpoint before the validation would have to be written a second time with its figure.
+  // Nothing is trained in between.
+  const bool after = CheckpointFollowsValidation(epoch + 1);
+  if (!after) COHORT_RETURN_IF_ERROR(CheckpointEpoch(epoch + 1));
+  COHORT_RETURN_IF_ERROR(Validate(epoch + 1));
+  return after ? CheckpointEpoch(epoch + 1) : absl::OkStatus();
+}
+
+absl::Status JobWalk::CloseEpoch(uint64_t epoch) {
+  const CoordinatorState state = env_.cluster->state();
+  COHORT_RETURN_IF_ERROR(env_.cluster->EndEpoch());
+  training_metrics_ = state.metrics;
+  progress_.EndEpoch(state, epoch, epochs_.figures().last_rate);
+  return absl::OkStatus();
+}
+
+bool JobWalk::CheckpointFollowsValidation(uint64_t finished_epochs) const {
+  return env_.best != nullptr && env_.schedule->ValidatesAfter(finished_epochs);
+}
+
+absl::Status JobWalk::CheckpointEpoch(uint64_t finished_epochs) {
+  const CoordinatorState state = env_.cluster->state();
+  const bool exists =
+      env_.best != nullptr && env_.best->HasCheckpointOf(finished_epochs, state.next_place);
+  const bool due = policy_.DueAfter(finished_epochs) && !exists;
+  const bool best = env_.best != nullptr && env_.best->TakeDue();
+  const bool last = finished_epochs >= env_.schedule->epochs;  // Finish takes the last checkpoint
+  if (!(due || best) || last) return absl::OkStatus();
+  const absl::Status status = env_.cluster->Checkpoint(/*finished=*/false);
+  policy_.Restart(state.steps);
+  if (env_.best != nullptr) env_.best->Announce();
+  // The cluster has logged and counted a failed checkpoint, and training continues. If a server is
+  // lost, the next call returns that error.
+  return absl::IsCancelled(status) ? status : absl::OkStatus();
+}
+
+absl::Status JobWalk::Validate(uint64_t finished_epochs) {
+  if (!env_.schedule->ValidatesAfter(finished_epochs)) return absl::OkStatus();
+  COHORT_RETURN_IF_ERROR(validation_.Run(finished_epochs));
+  if (env_.best != nullptr) {
+    env_.best->Judge(validation_.metrics(), finished_epochs, env_.cluster->state(),
+                     env_.cluster->newest_checkpoint());
+  }
+  validation_.MarkDone(finished_epochs);
+  return absl::OkStatus();
+}
+
+absl::Status JobWalk::ValidateAgain(uint64_t finished_epochs) {
+  COHORT_RETURN_IF_ERROR(Validate(finished_epochs));
+  return CheckpointFollowsValidation(finished_epochs) ? CheckpointEpoch(finished_epochs)
+                                                      : absl::OkStatus();
+}
+
+void JobWalk::CheckpointIfDue(const CoordinatorState& state) {
+  if (!policy_.DueAt(state.steps)) return;
+  policy_.Restart(state.steps);
+  const absl::Status status = env_.cluster->StartCheckpoint();
+  if (!status.ok()) env_.log->Failure(LogLevel::kWarning, "checkpoint_failed", status);
+}
+
+// ------------------------------------------------------------------ 3. Finish
+
+absl::Status JobWalk::Finish() {
+  while (true) {
+    const absl::Status status = MustCheckpoint(/*finished=*/true);
+    if (status.ok()) break;
+    COHORT_RETURN_IF_ERROR(Annotate(Recover(status), "the last checkpoint"));
+    COHORT_RETURN_IF_ERROR(Train());
+  }
+  if (env_.best != nullptr) env_.best->Announce();
+  return absl::OkStatus();
+}
+
+// ------------------------------------------------------------------ what all parts need
+
+absl::Status JobWalk::MustCheckpoint(bool finished) {
+  const absl::Status status = env_.cluster->Checkpoint(finished);
+  if (status.ok()) return status;
+  // It may have failed because a server is lost: Join returns that error.
+  const absl::Status raised = env_.cluster->Join();
+  // A server that lacks memory must not look like a disk that lacks room.
+  return raised.ok() ? TempFailIfDiskFull(status) : raised;
+}
+
+absl::Status JobWalk::Recover(const absl::Status& error) {
+  if (!NamesLostServer(error)) return error;
+  env_.console->Print(fmt::format("ps:{} was lost: going back to the newest checkpoint ({})",
+                                  GetFailure(error)->index, std::string(error.message())));
+  // Other errors that were raised meanwhile come from the same loss.
+  const absl::Status more = env_.cluster->Join();
+  if (absl::IsCancelled(more)) return more;
+  env_.console->SetActivity("restoring the newest checkpoint");
+  COHORT_RETURN_IF_ERROR(env_.cluster->Restore());
+  FindBestAgain();
+  env_.console->SetActivity("training");
+  epochs_.TakeUnfinished();
+  const CoordinatorState state = env_.cluster->state();
+  validation_.ForgetAfter(state.epoch);
+  Restart(state);
+  env_.console->Print(fmt::format("restored: continuing at step {}", state.steps));
+  return absl::OkStatus();
+}
+
+void JobWalk::FindBestAgain() {
+  if (env_.best == nullptr) return;
+  env_.console->SetActivity("looking for the best checkpoint");
+  const bool figure_known =
+      env_.best->FindAgain(env_.cluster->newest_checkpoint(), env_.cluster->state().timeline);
+  if (!figure_known) validation_.ForgetAfter(0);
+}
+
+void JobWalk::Restart(const CoordinatorState& state) {
+  policy_.Restart(state.steps);
+  progress_.Restart(state);
+}
+
+}  // namespace cohort

@@ -1,0 +1,173 @@
+// The walk of a job on a cluster whose closures finish at once.
+#include "chief/job/job_walk.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "chief/job/fake_cluster.h"
+
+namespace cohort {
+namespace {
+
+using testing::Console;
+using testing::FakeCluster;
+using testing::LostServer;
+using Calls = std::vector<std::string>;
+
+struct Job {
+  Job() : shown(&cluster.clock) {
+    schedule = {.epochs = 2,
+                .steps_per_epoch = 3,
+                .steps_per_closure = 2,
+                .batch_size = 4,
+                .train_records = 10,
+                .validation_records = 5,
+                .validation_every_epochs = 1};
+    options.job_name = "t";
+    options.checkpoints.every_epochs = 1;
+    cluster.now.timeline = 1;
+  }
+  void KeepBest() {
+    best = std::make_unique<BestTracker>(BestRule{.metric = "val_loss"}, &cluster, &shown.console,
+                                         shown.log.get());
+    cluster.keeper = best->keeper();
+  }
+  absl::Status Run() {
+    walk = std::make_unique<JobWalk>(JobWalk::Environment{.cluster = &cluster,
+                                                          .catalog = &cluster,
+                                                          .schedule = &schedule,
+                                                          .clock = &cluster.clock,
+                                                          .log = shown.log.get(),
+                                                          .console = &shown.console,
+                                                          .metrics = &shown.metrics,
+                                                          .best = best.get()},
+                                     options);
+    return walk->Run();
+  }
+  // Fails the nth call of this name, once.
+  void FailOnce(const std::string& call, int nth, absl::Status why) {
+    cluster.fail = [call, why, left = nth](const std::string& name) mutable {
+      return name == call && --left == 0 ? why : absl::OkStatus();
+    };
+  }
+
+  FakeCluster cluster;
+  Console shown;
+  JobSchedule schedule;
+  JobWalk::Options options;
+  std::unique_ptr<BestTracker> best;
+  std::unique_ptr<JobWalk> walk;
+};
+
+TEST_CASE("a job takes a first checkpoint, trains and validates each epoch, and takes the last") {
+  Job job;
+  REQUIRE(job.Run().ok());
+  CHECK(job.cluster.calls == Calls{"checkpoint", "train 0+2", "train 2+1", "end epoch 1",
+                                   "checkpoint", "validate 0", "validate 4", "train 3+2",
+                                   "train 5+1", "end epoch 2", "validate 0", "validate 4",
+                                   "last checkpoint"});
+  CHECK(job.walk->figures().steps == 6);
+  CHECK(!job.walk->continued());
+  CHECK(job.walk->training_metrics().at(0).mean() == 0.5);
+  CHECK(job.walk->validation_metrics().at(0).mean() == 1);
+  CHECK(job.shown.Has("epoch 1/2"));
+  CHECK(job.shown.Has("epoch 2/2 validation, loss 1.0000"));
+}
+
+TEST_CASE("with keep_best an epoch's checkpoint comes after its validation") {
+  Job job;
+  job.KeepBest();
+  REQUIRE(job.Run().ok());
+  CHECK(job.cluster.calls == Calls{"checkpoint", "train 0+2", "train 2+1", "end epoch 1",
+                                   "validate 0", "validate 4", "checkpoint", "train 3+2",
+                                   "train 5+1", "end epoch 2", "validate 0", "validate 4",
+                                   "last checkpoint"});
+  CHECK(job.best->best()->epoch() == 1);
+  CHECK(job.shown.Has("best checkpoint so far: "));
+}
+
+TEST_CASE("a lost server takes the job back to its newest checkpoint") {
+  Job job;
+  job.options.checkpoints.every_epochs = 1;
+  SECTION("in the middle of an epoch") {
+    job.FailOnce("train 5+1", 1, LostServer());
+    REQUIRE(job.Run().ok());
+    const auto restore = std::find(job.cluster.calls.begin(), job.cluster.calls.end(), "restore");
+    CHECK(Calls(restore, job.cluster.calls.end()) == Calls{"restore", "train 3+2", "train 5+1",
+                                                           "end epoch 2", "validate 0",
+                                                           "validate 4", "last checkpoint"});
+    CHECK(job.shown.Has("ps:0 was lost: going back to the newest checkpoint"));
+    CHECK(job.shown.Has("restored: continuing at step 3"));
+  }
+  SECTION("in a validation, which runs again") {
+    job.FailOnce("validate 4", 1, LostServer());
+    REQUIRE(job.Run().ok());
+    const auto restore = std::find(job.cluster.calls.begin(), job.cluster.calls.end(), "restore");
+    CHECK(Calls(restore, restore + 3) == Calls{"restore", "validate 0", "validate 4"});
+  }
+  SECTION("in the first checkpoint") {
+    job.FailOnce("checkpoint", 1, LostServer());
+    REQUIRE(job.Run().ok());
+    CHECK(Calls(job.cluster.calls.begin(), job.cluster.calls.begin() + 3) ==
+          Calls{"checkpoint", "restore", "checkpoint"});
+  }
+  SECTION("in the last checkpoint") {
+    job.FailOnce("last checkpoint", 1, LostServer());
+    REQUIRE(job.Run().ok());
+    CHECK(std::count(job.cluster.calls.begin(), job.cluster.calls.end(), "end epoch 2") == 2);
+    CHECK(job.cluster.manifests.back().finished());
+  }
+  CHECK(job.cluster.now.steps == 6);
+  CHECK(job.cluster.now.timeline == 2);
+}
+
+TEST_CASE("any other error ends the job") {
+  Job job;
+  job.FailOnce("train 2+1", 1, InvalidArgument("a bad record"));
+  CHECK(job.Run().message() == "a bad record");
+  CHECK(job.cluster.calls.back() == "train 2+1");
+}
+
+TEST_CASE("a failed checkpoint of an epoch does not end the job") {
+  Job job;
+  job.FailOnce("checkpoint", 2, ResourceExhausted("the disk is full"));
+  REQUIRE(job.Run().ok());
+  CHECK(job.cluster.manifests.size() == 2);
+}
+
+TEST_CASE("a continued job schedules what is unfinished first, and takes no first checkpoint") {
+  Job job;
+  job.cluster.manifests.emplace_back();
+  job.cluster.now.epoch = 1;
+  job.cluster.now.steps = 4;
+  job.cluster.now.next_place = 6;
+  job.cluster.unfinished = {{.place = 3, .steps = 2}};
+  REQUIRE(job.Run().ok());
+  CHECK(job.cluster.calls ==
+        Calls{"train 3+2", "end epoch 2", "validate 0", "validate 4", "last checkpoint"});
+  CHECK(job.walk->continued());
+  CHECK(job.shown.Has("continuing t at step 4 of 6"));
+}
+
+TEST_CASE("a chief that died between an epoch and its validation validates again") {
+  Job job;
+  job.cluster.manifests.emplace_back();
+  job.cluster.now.epoch = 1;
+  job.cluster.now.steps = job.cluster.now.next_place = 3;
+  REQUIRE(job.Run().ok());
+  CHECK(Calls(job.cluster.calls.begin(), job.cluster.calls.begin() + 3) ==
+        Calls{"validate 0", "validate 4", "train 3+2"});
+}
+
+TEST_CASE("checkpoints by steps are taken during an epoch") {
+  Job job;
+  job.options.checkpoints = {.every_steps = 2};
+  job.options.epochs.window = 1;
+  REQUIRE(job.Run().ok());
+  CHECK(Calls(job.cluster.calls.begin(), job.cluster.calls.begin() + 4) ==
+        Calls{"checkpoint", "train 0+2", "checkpoint", "train 2+1"});
+  CHECK(job.walk->figures().checkpoints == 2);
+}
+
+}  // namespace
+}  // namespace cohort
