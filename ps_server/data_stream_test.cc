@@ -32,8 +32,10 @@ class RecordingStream : public Stream {
 // A client's end of a DataStream.
 struct Client {
   Client(TestCore* ps, HeldBytes* held, size_t max_request_bytes = size_t{1} << 30)
-      : handler(std::make_unique<DataStream>(ps->core.get(), &counters, max_request_bytes, held,
-                                             stream)) {}
+      : handler(
+            std::make_unique<DataStream>(std::make_shared<const RequestContext>(MakeRequestContext(
+                                             ps->core.get(), &counters, held, max_request_bytes)),
+                                         stream)) {}
   // A message without sections.
   void SendEmpty(bool more) {
     v1::PushPullHeader header;

@@ -9,8 +9,10 @@
 namespace cohort {
 namespace {
 
-// What streams keep may fill no more than this part of the whole.
+// Memory that streams keep may fill a fourth of the limit.
 constexpr size_t kPartKept = 4;
+
+int64_t NowNanos() { return RealClock().Now().time_since_epoch().count(); }
 
 }  // namespace
 
@@ -27,10 +29,17 @@ HeldBytes::Share::~Share() {
 }
 
 bool HeldBytes::Share::Hold(size_t bytes) {
-  const int64_t now = RealClock().Now().time_since_epoch().count();
+  const int64_t now = NowNanos();
   waits_since_.store(now, std::memory_order_relaxed);
   if (Set(bytes, all_->most_)) return true;
   all_->EndIdle(now, this);
+  return false;
+}
+
+bool HeldBytes::Share::HoldWhole(size_t bytes) {
+  Complete();
+  if (Set(bytes, all_->most_)) return true;
+  all_->EndIdle(NowNanos(), this);
   return false;
 }
 
@@ -45,7 +54,7 @@ bool HeldBytes::Share::Keep(size_t bytes) {
 
 bool HeldBytes::Share::Set(size_t bytes, size_t most) {
   if (bytes == bytes_) return true;
-  // Where it becomes less the sum wraps around and fits.
+  // If the share shrinks, the difference wraps around, and so does the sum.
   const size_t more = bytes - bytes_;
   const size_t now = all_->bytes_.fetch_add(more, std::memory_order_relaxed) + more;
   if (bytes > bytes_ && now > most) {
@@ -56,8 +65,8 @@ bool HeldBytes::Share::Set(size_t bytes, size_t most) {
   return true;
 }
 
-// Each gives its share back on its own thread, as it learns of its end. One whose client takes
-// nothing any more, so that it cannot be told, ends without a word the next time.
+// Each request gives its share back on its own thread, when its stream has ended. A stream whose
+// client reads nothing any more does not end by Close, so the second time it is aborted.
 void HeldBytes::EndIdle(int64_t now, const Share* but) {
   std::vector<std::pair<std::shared_ptr<Stream>, bool>> idle;
   {
@@ -66,12 +75,12 @@ void HeldBytes::EndIdle(int64_t now, const Share* but) {
       const int64_t since = share->waits_since_.load(std::memory_order_relaxed);
       if (share == but || since == 0 || now - since < patience_.count()) continue;
       if (auto stream = share->stream_.lock()) {
-        idle.emplace_back(std::move(stream), share->told_.exchange(true));
+        idle.emplace_back(std::move(stream), share->closed_.exchange(true));
       }
     }
   }
-  for (const auto& [stream, told] : idle) {
-    if (told) {
+  for (const auto& [stream, was_closed] : idle) {
+    if (was_closed) {
       stream->Abort();
       continue;
     }

@@ -14,16 +14,19 @@ namespace cohort {
 
 class Stream;
 
-// What requests hold of which the end has not come, and what streams keep for the next one, over
-// all streams of a server: their clients may take their time, and there may be many. Where they all
-// hold what they may, a request of which nothing has come for a while gives way: its stream is
-// closed, and half a request is nothing. Thread-safe.
+// The memory that requests hold until they are answered, and the memory that streams keep for their
+// next request, over all streams of a server: clients may take their time, and there may be many.
+// If it reaches its limit, a request that has waited long for its next message gives way: its
+// stream is closed, because half a request is worth nothing. Thread-safe.
 class HeldBytes {
  public:
+  // `most`: the limit. `patience`: how long an unfinished request may wait for its next message
+  // while others lack memory.
   explicit HeldBytes(size_t most, Duration patience = std::chrono::seconds(10))
       : most_(most), patience_(patience) {}
 
-  // One stream's share; given back with it. Of one thread.
+  // One request's share, which is given back when it is destroyed. It belongs to the holder of the
+  // request, except the fields that EndIdle reads.
   class Share {
    public:
     Share(HeldBytes* all, std::weak_ptr<Stream> stream);
@@ -31,13 +34,15 @@ class HeldBytes {
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
 
-    // A part of a request has come, and it holds so much until its end. False where all together
-    // would hold more than they may: the share is as before then.
+    // A part of the request has come, and it holds so much until the request ends. Returns false
+    // and leaves the share as it was if all together would hold more than the limit.
     bool Hold(size_t bytes);
     // All of the request is there: it waits for nothing more.
     void Complete();
-    // No request is unfinished, and so much is kept for the next one. False where it would leave
-    // too little for those that come; the share is as before then.
+    // The whole request is kept until it is answered later. The result is as for Hold.
+    bool HoldWhole(size_t bytes);
+    // The request has ended, and so much is kept for the next one. Returns false and leaves the
+    // share as it was if this would leave too little for requests that come.
     bool Keep(size_t bytes);
 
    private:
@@ -47,8 +52,9 @@ class HeldBytes {
     HeldBytes* const all_;
     const std::weak_ptr<Stream> stream_;
     size_t bytes_ = 0;
+    // Read by EndIdle.
     std::atomic<int64_t> waits_since_{0};  // nanoseconds of the clock; 0: no request is unfinished
-    std::atomic<bool> told_{false};        // to end
+    std::atomic<bool> closed_{false};      // EndIdle has closed its stream
   };
 
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }

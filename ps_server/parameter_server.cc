@@ -86,6 +86,8 @@ absl::Status ParameterServer::Listen() {
   core_->metrics()->reads_early->Set(listen.transport.may_read_early() ? 1 : 0);
   listen.thread_name = "ps";
   listen.health_services = {"cohort.v1.ParameterServer"};
+  // The chief is answered while applies keep all other threads busy.
+  listen.control_methods = {kControlMethod};
   COHORT_ASSIGN_OR_RETURN(server_,
                           StreamServer::Start(listen, service_.Methods(core_.get(), &clock_)));
   if (options_.admin_address.empty()) return absl::OkStatus();

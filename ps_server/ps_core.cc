@@ -11,18 +11,34 @@
 
 namespace cohort {
 
+namespace {
+
+TabletBuilder::Options BuilderOptions(const PsCore::Options& options) {
+  return {.index = options.index,
+          .memory_bytes = options.memory_bytes,
+          .applied_limits = options.applied_limits,
+          .shard = options.shard,
+          .test_faults = options.test_faults};
+}
+
+}  // namespace
+
 PsCore::PsCore(const Options& options, Environment environment)
     : options_(options),
       env_(std::move(environment)),
       metrics_(env_.metrics),
       pool_(BufferPool::Create(options.max_idle_bytes)),
       data_path_(&metrics_, env_.clock, env_.apply_log),
+      builder_(BuilderOptions(options), {.store = env_.store,
+                                         .registry = env_.metrics,
+                                         .metrics = &metrics_,
+                                         .log = env_.log,
+                                         .pool = pool_.get()}),
       adoption_(options.chief_timeout) {}
 
 // Tablets give their buffers back before the pool is closed.
 PsCore::~PsCore() {
-  MutexLock lock(&mu_);
-  CancelSnapshots();
+  snapshots_.CancelAll();
   data_path_.Serve(nullptr);
 }
 
@@ -57,12 +73,9 @@ void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
     case v1::ChiefToPs::kSnapshot:
       OnSnapshot(asker, message.snapshot());
       break;
-    case v1::ChiefToPs::kDropSnapshot: {
-      const auto it = snapshots_.find(message.drop_snapshot().cut());
-      if (it != snapshots_.end()) it->second->cancelled = true;
-      snapshots_changed_.SignalAll();
+    case v1::ChiefToPs::kDropSnapshot:
+      snapshots_.Cancel(message.drop_snapshot().cut());
       break;
-    }
     case v1::ChiefToPs::kShutdown:
       env_.log->Info("shutdown_asked", {{"job_finished", message.shutdown().job_finished()},
                                         {"reason", message.shutdown().reason()}});
@@ -163,7 +176,7 @@ void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message, bool s
     }
     if (verdict == Adoption::Verdict::kAdoptedNewJob) {
       ++assignment_;
-      CancelSnapshots();
+      snapshots_.CancelAll();
       data_path_.Serve(nullptr);
       data_path_.Reset();
     }
@@ -198,6 +211,59 @@ void PsCore::AnswerError(const Asker& asker, const absl::Status& status) {
   Answer(asker, &message);
 }
 
+// ------------------------------------------------------------------ assignment
+
+// What was served is served no more, and its snapshots are dropped. The tablets are built on the
+// background thread; OnBuilt serves them unless a newer assignment has come.
+void PsCore::OnAssign(const Asker& asker, const v1::AssignTablets& assign) {
+  if (assign.ps() != options_.index) {
+    AnswerError(asker, FailedPrecondition("tablets of ps:{} assigned to ps:{}", assign.ps(),
+                                          options_.index));
+    return;
+  }
+  const auto now = data_path_.tablets();
+  if (now != nullptr && assign.timeline() < now->timeline) {
+    AnswerError(asker, FailedPrecondition("timeline {} assigned, but {} is served",
+                                          assign.timeline(), now->timeline));
+    return;
+  }
+  env_.log->Info("assigning", {{"timeline", assign.timeline()},
+                               {"term", assign.term()},
+                               {"restore_from", assign.restore_from()}});
+  snapshots_.CancelAll();
+  data_path_.Serve(nullptr);
+  const uint64_t assignment = ++assignment_;
+  auto copy = std::make_shared<const v1::AssignTablets>(assign);
+  env_.background([this, asker, assignment, copy] {
+    OnBuilt(asker, assignment, builder_.Build(*copy, asker.generation));
+  });
+}
+
+void PsCore::OnBuilt(const Asker& asker, uint64_t assignment,
+                     absl::StatusOr<std::shared_ptr<TabletSet>> tablets) {
+  MutexLock lock(&mu_);
+  if (assignment != assignment_) {
+    AnswerError(asker, Aborted("a newer assignment has come"));
+    return;
+  }
+  if (!tablets.ok()) {
+    env_.log->Failure(LogLevel::kError, "assignment_failed", tablets.status());
+    AnswerError(asker, tablets.status());
+    return;
+  }
+  v1::PsToChief message;
+  message.mutable_assigned()->set_timeline((*tablets)->timeline);
+  for (const auto& tablet : (*tablets)->tablets) {
+    message.mutable_assigned()->add_tablets(tablet->number());
+  }
+  env_.log->Info("serving",
+                 {{"timeline", (*tablets)->timeline}, {"tablets", (*tablets)->tablets.size()}});
+  data_path_.Serve(*std::move(tablets));
+  // Another chief may have taken over while they were built.
+  data_path_.Fence(adoption_.generation());
+  Answer(asker, &message);
+}
+
 // ------------------------------------------------------------------ snapshots
 
 void PsCore::OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take) {
@@ -222,9 +288,7 @@ void PsCore::OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take) {
   }
   COHORT_CRASH_POINT("ps.snapshot.taken");
   Answer(asker, &taken);
-  const auto it = snapshots_.find(take.cut());
-  if (it != snapshots_.end()) it->second->cancelled = true;
-  snapshots_[take.cut()] = job;
+  snapshots_.Add(job);
   env_.background([this, asker, job] { WriteSnapshot(asker, job); });
 }
 
@@ -236,62 +300,36 @@ void PsCore::WriteSnapshot(const Asker& asker, const std::shared_ptr<SnapshotJob
           : env_.store->Write(*job);
   MutexLock lock(&mu_);
   job->tablets.clear();
-  const auto it = snapshots_.find(job->cut);
-  if (it != snapshots_.end() && it->second == job) snapshots_.erase(it);
-  snapshots_changed_.SignalAll();
-  const double seconds = ToSeconds(env_.clock->Now() - begin);
+  AnswerSnapshot(asker, *job, ToSeconds(env_.clock->Now() - begin), std::move(files));
+  // Who waits for the snapshot may close the chief's stream now.
+  snapshots_.Remove(job);
+}
+
+void PsCore::AnswerSnapshot(const Asker& asker, const SnapshotJob& job, double seconds,
+                            absl::StatusOr<std::vector<v1::SnapshotFile>> files) {
   if (!files.ok()) {
-    if (!job->cancelled) {
+    if (!job.cancelled) {
       metrics_.snapshots_failed->Increment();
       env_.log->Failure(LogLevel::kError, "snapshot_failed", files.status());
     }
-    AnswerError(asker, Annotate(files.status(), fmt::format("cut {}", job->cut)));
+    AnswerError(asker, Annotate(files.status(), fmt::format("cut {}", job.cut)));
     return;
   }
   COHORT_CRASH_POINT("ps.snapshot.written");
   metrics_.snapshots_written->Increment();
   metrics_.snapshot_seconds->Observe(seconds);
-  env_.log->Info("snapshot_written", {{"cut", job->cut}, {"seconds", seconds}});
+  env_.log->Info("snapshot_written", {{"cut", job.cut}, {"seconds", seconds}});
   v1::PsToChief written;
-  written.mutable_snapshot_written()->set_cut(job->cut);
+  written.mutable_snapshot_written()->set_cut(job.cut);
   for (v1::SnapshotFile& file : *files) {
     *written.mutable_snapshot_written()->add_files() = std::move(file);
   }
   Answer(asker, &written);
 }
 
-void PsCore::CancelSnapshots() {
-  for (const auto& [cut, job] : snapshots_) job->cancelled = true;
-  snapshots_changed_.SignalAll();
-}
-
 bool PsCore::chief_connected() const {
   MutexLock lock(&mu_);
   return adoption_.connection().has_value();
-}
-
-size_t PsCore::CountSnapshots() const {
-  return static_cast<size_t>(
-      std::count_if(snapshots_.begin(), snapshots_.end(),
-                    [](const auto& entry) { return !entry.second->cancelled; }));
-}
-
-size_t PsCore::snapshots_under_way() const {
-  MutexLock lock(&mu_);
-  return CountSnapshots();
-}
-
-void PsCore::DropSnapshots() {
-  MutexLock lock(&mu_);
-  CancelSnapshots();
-}
-
-bool PsCore::WaitForSnapshots(TimePoint deadline) const {
-  MutexLock lock(&mu_);
-  while (CountSnapshots() > 0) {
-    if (!snapshots_changed_.WaitUntil(&mu_, deadline)) return CountSnapshots() == 0;
-  }
-  return true;
 }
 
 std::string PsCore::StatusText() const {

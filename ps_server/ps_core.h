@@ -21,7 +21,9 @@
 #include "common/tensor/buffer.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/data_path.h"
+#include "ps_server/pending_snapshots.h"
 #include "ps_server/ps_metrics.h"
+#include "ps_server/tablet_builder.h"
 
 namespace cohort {
 
@@ -96,11 +98,11 @@ class PsCore {
   // Whether an adopted chief's stream is open.
   bool chief_connected() const;
   // Snapshots that are not on disk yet.
-  size_t snapshots_under_way() const;
-  // Until there are none, or the deadline: false.
-  bool WaitForSnapshots(TimePoint deadline) const;
-  // Those under way are given up at the next block of theirs.
-  void DropSnapshots();
+  size_t snapshots_under_way() const { return snapshots_.count(); }
+  // Waits until there are none. Returns false at the deadline.
+  bool WaitForSnapshots(TimePoint deadline) const { return snapshots_.WaitForNone(deadline); }
+  // Gives up those under way at their next block.
+  void DropSnapshots() { snapshots_.CancelAll(); }
   // A page for people: tablets, versions, chief.
   std::string StatusText() const;
 
@@ -125,18 +127,15 @@ class PsCore {
 
   void OnAssign(const Asker& asker, const v1::AssignTablets& assign)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // On the background executor, without the lock.
-  absl::StatusOr<std::shared_ptr<TabletSet>> Build(const v1::AssignTablets& assign,
-                                                   uint64_t generation);
-  absl::Status Restore(const v1::AssignTablets& assign, TabletSet* tablets);
   void OnBuilt(const Asker& asker, uint64_t assignment,
                absl::StatusOr<std::shared_ptr<TabletSet>> tablets);
 
   void OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WriteSnapshot(const Asker& asker, const std::shared_ptr<SnapshotJob>& job);
-  void CancelSnapshots() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  size_t CountSnapshots() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AnswerSnapshot(const Asker& asker, const SnapshotJob& job, double seconds,
+                      absl::StatusOr<std::vector<v1::SnapshotFile>> files)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // To the chief that asked, where it is still there.
   void Answer(const Asker& asker, v1::PsToChief* message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -148,13 +147,13 @@ class PsCore {
   PsMetrics metrics_;
   BufferPool::Handle pool_;
   DataPath data_path_;
+  const TabletBuilder builder_;
+  PendingSnapshots snapshots_;
 
   mutable Mutex mu_;
   Adoption adoption_ ABSL_GUARDED_BY(mu_);
   uint64_t assignment_ ABSL_GUARDED_BY(mu_) =
       0;  // the newest; an older one that is built is dropped
-  mutable CondVar snapshots_changed_;
-  std::map<uint64_t, std::shared_ptr<SnapshotJob>> snapshots_ ABSL_GUARDED_BY(mu_);  // by cut
 };
 
 }  // namespace cohort

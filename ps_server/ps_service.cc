@@ -13,6 +13,23 @@ namespace cohort {
 static_assert(kMaxPullBytes < TransportOptions().max_queued_bytes);
 static_assert(kMaxUncutBytes + PushPullDecoder::kMaxHeaderBytes + kResponseChunkBytes <
               TransportOptions().max_frame_bytes);
+RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldBytes* held,
+                                  size_t max_request_bytes) {
+  RequestContext context;
+  context.data_path = core->data_path();
+  context.metrics = core->metrics();
+  context.pool = core->pool();
+  context.counters = counters;
+  context.held = held;
+  context.max_request_bytes = max_request_bytes;
+  context.execute = [data_path = core->data_path()](std::unique_ptr<PushPullRequest> request) {
+    data_path->Handle(request->view(), request->scratch(), request->answer(),
+                      request->answer_payload());
+    request->Answer();
+    return request;
+  };
+  return context;
+}
 
 void PsService::Send(Adoption::Connection connection, const v1::PsToChief& message) {
   chiefs_.Send(connection, message);
@@ -20,22 +37,23 @@ void PsService::Send(Adoption::Connection connection, const v1::PsToChief& messa
 
 StreamServer::Methods PsService::Methods(PsCore* core, const Clock* clock) {
   using Connection = Adoption::Connection;
-  return {{"/cohort.v1.ParameterServer/Control",
+  const auto context = std::make_shared<const RequestContext>(
+      MakeRequestContext(core, &codec_counters_, &held_, options_.max_request_bytes));
+  return {{kControlMethod,
            chiefs_.Serve(
                clock, {.on_message = [core](Connection connection,
                                             v1::ChiefToPs* m) { core->OnMessage(connection, *m); },
                        .on_closed = [core](Connection connection,
                                            ChiefLoss loss) { core->OnClosed(connection, loss); }})},
-          {"/cohort.v1.ParameterServer/PushPull",
-           [this, core](std::shared_ptr<Stream> stream,
-                        CompletionLoop*) -> std::unique_ptr<StreamHandler> {
+          {kPushPullMethod,
+           [this, core, context](std::shared_ptr<Stream> stream,
+                                 CompletionLoop*) -> std::unique_ptr<StreamHandler> {
              const std::string meant = stream->metadata(kPsIncarnationKey);
              if (!meant.empty() && meant != IncarnationText(options_.incarnation)) {
                core->metrics()->refused_streams->Increment();
                return nullptr;
              }
-             return std::make_unique<DataStream>(core, &codec_counters_, options_.max_request_bytes,
-                                                 &held_, std::move(stream));
+             return std::make_unique<DataStream>(context, std::move(stream));
            }}};
 }
 

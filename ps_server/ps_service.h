@@ -10,25 +10,32 @@
 #include "common/rpc/stream/stream_server.h"
 #include "ps_server/held_bytes.h"
 #include "ps_server/ps_core.h"
+#include "ps_server/push_pull_request.h"
 
 namespace cohort {
 
+inline constexpr char kControlMethod[] = "/cohort.v1.ParameterServer/Control";
+inline constexpr char kPushPullMethod[] = "/cohort.v1.ParameterServer/PushPull";
+
+// What the data streams of `core` use. They execute each request on the thread that polled its last
+// frame, and answer it from there. All arguments outlive the streams and their requests.
+RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldBytes* held,
+                                  size_t max_request_bytes);
+
 // Translates between streams of frames and PsCore; nothing is decided here.
 //
-//   /cohort.v1.ParameterServer/Control    one protobuf message per frame
-//   /cohort.v1.ParameterServer/PushPull   header and payload slices, executed on the thread that
-//                                         polled the frame; the answer is sent from there
+//   kControlMethod    one protobuf message per frame
+//   kPushPullMethod   header and payload slices (DataStream)
 class PsService : public ChiefSink {
  public:
   struct Options {
     // Limits the payload of one request over all of its messages. The chief refuses programs that
     // need more.
     size_t max_request_bytes = kMaxPushBytes;
-    // Of all requests together of which the end has not come.
+    // See HeldBytes.
     size_t max_held_bytes = size_t{8} << 30;
-    // How long one of them may wait for its next message while others lack memory.
     Duration patience = std::chrono::seconds(10);
-    // Of this server: streams of clients that mean another one are refused.
+    // Of this server. The service refuses streams of clients that mean another one.
     uint64_t incarnation = 0;
   };
 

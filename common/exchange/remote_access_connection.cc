@@ -25,9 +25,8 @@ PsConnection::PsConnection(uint32_t ps, uint64_t incarnation, std::string addres
       incarnation_(incarnation),
       address_(std::move(address)),
       callbacks_(std::move(callbacks)),
-      decoder_(counters) {
-  pieces_.reserve(256);  // as many as there are slices, which varies
-}
+      decoder_(counters),
+      fields_(256) {}  // enough for the slices of usual responses, whose number varies
 
 absl::Status PsConnection::Open(const StreamClient::Options& options, CompletionLoop* loop) {
   COHORT_ASSIGN_OR_RETURN(client_, StreamClient::Create(address_, options));
@@ -72,18 +71,13 @@ void PsConnection::Abandon() {
 void PsConnection::OnFrame(Frame frame) {
   if (abandoned_) return;
   const absl::Status decoded = decoder_.Decode(std::move(frame), &header_);
-  if (!decoded.ok()) {  // the peer is no parameter server of ours
-    stream_->Abort();
-    return;
-  }
-  if (!FindFields()) {
+  if (!decoded.ok() || !FindFields()) {  // the peer is no parameter server of ours
     stream_->Abort();
     return;
   }
   answered_ = true;
-  for (const PayloadPieces& field : fields_) {
-    size_t bytes = 0;
-    for (const Bytes& piece : field) bytes += piece.size();
+  for (size_t i = 0; i < fields_.size(); ++i) {
+    const size_t bytes = fields_.bytes(i);
     bytes_received_ += bytes;
     answer_bytes_ += SharedSegment::Aligned(bytes);
   }
@@ -91,35 +85,19 @@ void PsConnection::OnFrame(Frame frame) {
     if (unanswered_ > 0) --unanswered_;
     shared_.OnAnswered(std::exchange(answer_bytes_, 0));
   }
-  callbacks_.on_response(this, header_, fields_);
+  callbacks_.on_response(this, header_, fields_.all());
   decoder_.Clear();
 }
 
-// Where the payloads of the response are. False where it makes no sense.
+// Finds the payloads of the response. Returns false if it contradicts itself.
 bool PsConnection::FindFields() {
-  pieces_.clear();
-  ends_.clear();
-  fields_.clear();
-  for (size_t i = 0; i < decoder_.payload_count(); ++i) {
-    decoder_.payload(i).ForEachSpan(
-        [this](std::span<const uint8_t> span) { pieces_.push_back(span); });
-    ends_.push_back(pieces_.size());
-  }
+  const SharedSegment* segment = nullptr;
   if (decoder_.has_shared()) {
     const std::span<const uint8_t> word = decoder_.shared();
-    const size_t travelled = pieces_.size();
-    if (!word_.ParseFromArray(word.data(), static_cast<int>(word.size())) ||
-        !shared_.OnResponse(word_, &pieces_) || (travelled > 0 && pieces_.size() > travelled)) {
-      return false;
-    }
-    for (size_t i = travelled; i < pieces_.size(); ++i) ends_.push_back(i + 1);
+    if (!word_.ParseFromArray(word.data(), static_cast<int>(word.size()))) return false;
+    segment = shared_.OnResponse(word_);
   }
-  size_t begin = 0;
-  for (const size_t end : ends_) {
-    fields_.emplace_back(pieces_.data() + begin, end - begin);
-    begin = end;
-  }
-  return true;
+  return fields_.Find(decoder_, &word_, segment).ok();
 }
 
 void PsConnection::OnClosed(const absl::Status& status) {

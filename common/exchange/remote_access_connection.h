@@ -8,11 +8,11 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "common/exchange/exchange_message.h"
 #include "common/exchange/exchange_routes.h"
 #include "common/exchange/shared_payload_client.h"
+#include "common/rpc/push_pull/payload_fields.h"
 #include "common/rpc/push_pull/push_pull_codec.h"
 #include "common/rpc/stream/completion_loop.h"
 #include "common/rpc/stream/stream.h"
@@ -20,8 +20,8 @@
 
 namespace cohort {
 
-// One PushPull stream to one parameter server, from its opening to its end. Belongs to the thread
-// that polls the loop.
+// One PushPull stream to one parameter server, from its opening to its end. It belongs to the
+// thread that polls the loop.
 class PsConnection : public StreamHandler {
  public:
   struct Callbacks {
@@ -31,26 +31,27 @@ class PsConnection : public StreamHandler {
     std::function<void(PsConnection*, const absl::Status&)> on_closed;  // the last call
   };
 
-  // Where a route is dialled: its unix socket where `host_id` is the route's and the socket exists,
-  // else its address.
+  // The address to dial for a route: its unix socket if `host_id` is the route's and the socket
+  // exists, else its TCP address.
   static std::string ChooseAddress(const ServerRoute& route, const std::string& host_id,
                                    bool avoid_unix);
 
-  // `incarnation`: of the server that is meant; any other refuses. 0: not known.
+  // `incarnation`: that of the server that is meant; any other one refuses. 0: not known.
   PsConnection(uint32_t ps, uint64_t incarnation, std::string address, Callbacks callbacks,
                CodecCounters* counters);
 
-  // Opens the stream. Errors: an address that cannot be dialled; then there will be no on_closed.
+  // Opens the stream. Error: InvalidArgument for an address that cannot be dialled; then on_closed
+  // is not called.
   absl::Status Open(const StreamClient::Options& options, CompletionLoop* loop);
 
   void Send(std::span<const ExchangeMessage> messages, PushPullEncoder* encoder, PayloadLoan* loan);
-  // Nothing more is reported but on_closed.
+  // Aborts the stream. Only on_closed is called from now on.
   void Abandon();
 
   uint32_t ps() const { return ps_; }
   const std::string& address() const { return address_; }
-  // Whether this is a unix socket that has never given an answer: another process may have its
-  // name, or one that says nothing.
+  // Whether this is a unix socket that has never given an answer: another process may listen on
+  // its path, or one that does not answer.
   bool is_mute_socket() const { return on_unix_socket() && !answered_; }
   uint64_t bytes_received() const { return bytes_received_; }
 
@@ -73,16 +74,14 @@ class PsConnection : public StreamHandler {
   bool answered_ = false;
   uint64_t unanswered_ = 0;  // requests
   uint64_t bytes_received_ = 0;
-  // Of the response being read; kept, so that reading allocates nothing.
+  // The response that is read; kept, so that reading allocates nothing.
   PushPullDecoder decoder_;
   v1::PushPullResponseHeader header_;
-  std::vector<Bytes> pieces_;
-  std::vector<size_t> ends_;
-  std::vector<PayloadPieces> fields_;
-  // Payloads that do not travel; only over a unix socket.
+  PayloadFields fields_;
+  // For payloads that do not travel; only over a unix socket.
   SharedPayloadClient shared_;
   v1::SharedPayload word_;
-  size_t answer_bytes_ = 0;  // of the response so far, rounded up to the segment's alignment
+  size_t answer_bytes_ = 0;  // payload of the response so far, rounded up to kAlignment
 };
 
 }  // namespace cohort

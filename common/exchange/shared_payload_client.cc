@@ -8,7 +8,7 @@
 namespace cohort {
 namespace {
 
-// With some growth.
+// Leaves room for some growth.
 size_t WithRoom(size_t bytes) { return SharedSegment::Aligned(bytes + bytes / 8 + (4 << 10)); }
 
 }  // namespace
@@ -20,7 +20,7 @@ bool SharedPayloadClient::BeginRequest(size_t bytes) {
   most_sent_ = std::max(most_sent_, bytes);
   ++unanswered_;
   const size_t most = std::max(most_sent_, most_received_);
-  // What is unanswered may still be read, and the answer to it written, by the server.
+  // The server may still read what an unanswered request has placed, and write the answer to it.
   if (!fits) {
     segment_ = nullptr;
     accepted_ = false;
@@ -33,7 +33,7 @@ bool SharedPayloadClient::BeginRequest(size_t bytes) {
 void SharedPayloadClient::MakeSegment() {
   answer_begin_ = SharedSegment::kAlignment + WithRoom(most_sent_);
   auto segment = SharedSegment::Create(answer_begin_ + WithRoom(most_received_));
-  refused_ = !segment.ok();  // no memory for it: the socket does
+  refused_ = !segment.ok();  // there is no memory for it: the socket is used
   if (segment.ok()) segment_ = *std::move(segment);
 }
 
@@ -60,18 +60,10 @@ const v1::SharedPayload* SharedPayloadClient::Place(std::span<const Bytes> paylo
   return &word_;
 }
 
-bool SharedPayloadClient::OnResponse(const v1::SharedPayload& word, std::vector<Bytes>* fields) {
-  if (segment_ == nullptr || word.id() != segment_->id()) {
-    // Of a segment that was given up: so is the request that it answers.
-    return true;
-  }
+const SharedSegment* SharedPayloadClient::OnResponse(const v1::SharedPayload& word) {
+  if (segment_ == nullptr || word.id() != segment_->id()) return nullptr;
   accepted_ = true;
-  if (word.begin_size() != word.length_size()) return false;
-  for (int i = 0; i < word.begin_size(); ++i) {
-    if (!segment_->Contains(word.begin(i), word.length(i))) return false;
-    fields->push_back(segment_->At(word.begin(i), word.length(i)));
-  }
-  return true;
+  return segment_.get();
 }
 
 void SharedPayloadClient::OnAnswered(size_t payload_bytes) {

@@ -3,6 +3,9 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "common/rpc/push_pull/payload_fields.h"
+#include "common/rpc/push_pull/push_pull_codec.h"
+
 namespace cohort {
 namespace {
 
@@ -20,21 +23,20 @@ struct Sharing {
   Sharing() {
     CHECK_FALSE(client.BeginRequest(kRequest));
     offer = *client.Offer();
-    CHECK(client.OnResponse(Accept(offer), &fields));
+    CHECK(client.OnResponse(Accept(offer)) != nullptr);
     client.OnAnswered(kAnswer);
     // The answer was larger than was set aside: a new segment.
     CHECK_FALSE(client.BeginRequest(kRequest));
     offer = *client.Offer();
     CHECK(offer.answer_bytes() >= kAnswer);
-    CHECK(client.OnResponse(Accept(offer), &fields));
+    CHECK(client.OnResponse(Accept(offer)) != nullptr);
     client.OnAnswered(kAnswer);
   }
   SharedPayloadClient client;
   v1::SharedPayload offer;
-  std::vector<Bytes> fields;
 };
 
-TEST_CASE("small payloads travel, and nothing is said") {
+TEST_CASE("small payloads travel, and no segment is offered") {
   SharedPayloadClient client;
   CHECK_FALSE(client.BeginRequest(1000));
   CHECK(client.Offer() == nullptr);
@@ -60,12 +62,17 @@ TEST_CASE("once accepted, payloads are placed, and answers read where they are")
   answer.add_begin(word.answer_begin());
   answer.add_length(5);
   (*segment)->At(word.answer_begin(), 5)[4] = 42;
-  REQUIRE(s.client.OnResponse(answer, &s.fields));
-  REQUIRE(s.fields.size() == 1);
-  CHECK(s.fields[0].size() == 5);
-  CHECK(s.fields[0][4] == 42);
+  const SharedSegment* const own = s.client.OnResponse(answer);
+  REQUIRE(own != nullptr);
+  const PushPullDecoder no_frame;
+  PayloadFields fields;
+  REQUIRE(fields.Find(no_frame, &answer, own).ok());
+  REQUIRE(fields.size() == 1);
+  REQUIRE(fields[0].size() == 1);
+  CHECK(fields[0][0].size() == 5);
+  CHECK(fields[0][0][4] == 42);
   answer.set_begin(0, word.bytes());
-  CHECK_FALSE(s.client.OnResponse(answer, &s.fields));
+  CHECK_FALSE(fields.Find(no_frame, &answer, own).ok());
 }
 
 TEST_CASE("a request that follows an unanswered one gets memory of its own") {
@@ -78,8 +85,7 @@ TEST_CASE("a request that follows an unanswered one gets memory of its own") {
   v1::SharedPayload late = Accept(s.offer);
   late.add_begin(s.offer.answer_begin());
   late.add_length(8);
-  CHECK(s.client.OnResponse(late, &s.fields));
-  CHECK(s.fields.empty());
+  CHECK(s.client.OnResponse(late) == nullptr);
 }
 
 TEST_CASE("a server that does not answer in kind is not asked again") {

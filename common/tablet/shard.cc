@@ -69,32 +69,8 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const v1::Layout& layout,
                            info.variable);
   }
   if (info.trainable) info.slots.assign(rule->slots().begin(), rule->slots().end());
-  const size_t row_bytes = std::max<size_t>(info.row_bytes(), 1);
-  const size_t slots = info.slots.size();
-  std::unique_ptr<Shard> shard(new Shard(std::move(info), rule, pool, options));
-  shard->block_rows_ = static_cast<int64_t>(std::max<size_t>(1, options.block_bytes / row_bytes));
-  for (int64_t row = 0; row < shard->info_->rows; row += shard->block_rows_) {
-    ShardBlock block;
-    block.row_begin = row;
-    block.rows = std::min(shard->block_rows_, shard->info_->rows - row);
-    const size_t bytes = static_cast<size_t>(block.rows) * shard->info_->row_bytes();
-    block.values = pool->Allocate(bytes);
-    for (size_t s = 0; s < slots; ++s) block.slots[s] = pool->Allocate(bytes);
-    shard->blocks_.push_back(std::move(block));
-  }
-  return shard;
-}
-
-absl::Status Shard::Fill(Filler fill) {
-  const int slots = static_cast<int>(info_->slots.size());
-  for (ShardBlock& block : blocks_) {
-    for (int slot = -1; slot < slots; ++slot) {
-      Buffer* buffer = (slot < 0 ? block.values : block.slots[slot]).get();
-      COHORT_RETURN_IF_ERROR(
-          fill(slot, block.row_begin, block.rows, {buffer->data(), buffer->size()}));
-    }
-  }
-  return absl::OkStatus();
+  return std::unique_ptr<Shard>(
+      new Shard(std::make_shared<const ShardInfo>(std::move(info)), rule, pool, options));
 }
 
 absl::Status Shard::Initialize(const v1::InitializerSpec& spec) {
@@ -215,8 +191,8 @@ void Shard::Pull(const PullEntryView& entry, v1::PullResult* result,
 void Shard::PullDense(v1::PullResult* result, std::vector<PayloadSlice>* payload) const {
   const size_t element = SizeOf(info_->dtype);
   const size_t piece = ShardOptions::kBlockBytes / element * element;
-  for (const ShardBlock& block : blocks_) {
-    // A block is larger than a piece where one row is.
+  for (const ShardBlock& block : blocks_.all()) {
+    // A block is larger than a piece if one row is.
     const size_t bytes = block.values->size();
     for (size_t offset = 0; offset < bytes; offset += piece) {
       const size_t size = std::min(piece, bytes - offset);
@@ -238,12 +214,12 @@ void Shard::PullRows(const PullEntryView& entry, v1::PullResult* result,
       std::max<uint64_t>(1, ShardOptions::kBlockBytes / std::max<size_t>(row_bytes, 1));
   for (uint64_t begin = 0; begin < entry.count; begin += rows_of_piece) {
     const uint64_t count = std::min(rows_of_piece, entry.count - begin);
-    BufferRef buffer = pool_->Allocate(count * row_bytes);
+    BufferRef buffer = blocks_.pool()->Allocate(count * row_bytes);
     for (uint64_t i = 0; i < count; ++i) {
       const int64_t key = keys[begin + i];
-      const ShardBlock& block = blocks_[static_cast<size_t>(key / block_rows_)];
+      const ShardBlock& block = blocks_.BlockOf(key);
       std::memcpy(buffer->data() + i * row_bytes,
-                  block.values->data() + static_cast<size_t>(key % block_rows_) * row_bytes,
+                  block.values->data() + static_cast<size_t>(key - block.row_begin) * row_bytes,
                   row_bytes);
     }
     v1::PulledEntry* pulled = result->add_entries();

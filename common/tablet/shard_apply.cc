@@ -1,12 +1,11 @@
-// The part of Shard that changes it.
+#include "common/tablet/shard_apply.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <functional>
 
 #include "common/optimizers/optimizer_rules_loops.h"
-#include "common/tablet/apply_pool.h"
-#include "common/tablet/shard.h"
 
 namespace cohort {
 namespace {
@@ -56,8 +55,8 @@ class ValueReader {
  public:
   explicit ValueReader(const PushEntryView& entry) : entry_(&entry) {}
 
-  // As many whole elements of [begin, begin + size) as lie in one piece, no earlier than those
-  // before; where the first one lies in several, that one, copied to `scratch`.
+  // Returns as many whole elements of [begin, begin + size) as lie in one piece. If the first one
+  // lies in several pieces, returns that one, copied to `scratch`. `begin` never decreases.
   std::span<const uint8_t> Read(size_t begin, size_t size, size_t element, uint8_t* scratch) {
     if (entry_->pieces.empty()) return entry_->values.subspan(begin, size);
     while (begin >= start_ + piece().size()) Next();
@@ -83,78 +82,51 @@ class ValueReader {
 
   const PushEntryView* entry_;
   size_t piece_ = 0;
-  size_t start_ = 0;  // of the piece
+  size_t start_ = 0;  // where the piece begins
 };
 
-}  // namespace
+// One push to one shard.
+class ShardApply {
+ public:
+  ShardApply(double weight, uint64_t step, const OptimizerRule* rule, ShardBlocks* blocks)
+      : info_(blocks->info()), weight_(weight), step_(step), rule_(rule), blocks_(blocks) {}
 
-UpdateTarget Shard::TargetOf(const ShardBlock& block, ShardBlock* fresh) {
-  const auto writable = [this](const BufferRef& buffer, BufferRef* copy) {
-    if (buffer.unique()) return buffer.get()->data();
-    *copy = pool_->Allocate(buffer->size());
-    copied_blocks_.fetch_add(1, std::memory_order_relaxed);
-    return copy->get()->data();
-  };
-  UpdateTarget target;
-  target.dtype = info_->dtype;
-  target.variable_in = block.values->data();
-  target.variable_out = writable(block.values, &fresh->values);
-  for (size_t s = 0; s < info_->slots.size(); ++s) {
-    target.slots_in[s] = block.slots[s]->data();
-    target.slots_out[s] = writable(block.slots[s], &fresh->slots[s]);
-  }
-  return target;
-}
+  // Both return whether the gradient had a NaN or an infinity in it.
+  bool ApplyDense(std::span<const PushEntryView> parts);
+  bool ApplyDenseBlock(ShardBlock* block, std::span<const PushEntryView> parts);
+  void ApplySparse(std::span<const PushEntryView> parts, ApplyScratch* scratch);
+  void ApplyRows(std::span<const int64_t> keys, const uint8_t* values);
+  // ASSIGN_ADD and EMA.
+  void ApplyDirect(const PushEntryView& entry);
+  void UpdateElements(const PushEntryView& entry, int64_t begin, int64_t end,
+                      const uint8_t* values);
 
-void Shard::Adopt(ShardBlock* block, ShardBlock* fresh) {
-  if (fresh->values) block->values = std::move(fresh->values);
-  for (int s = 0; s < kMaxSlots; ++s) {
-    if (fresh->slots[s]) block->slots[s] = std::move(fresh->slots[s]);
-  }
-}
+ private:
+  const ShardInfo& info_;
+  const double weight_;
+  const uint64_t step_;
+  const OptimizerRule* const rule_;  // null if the variable is not trainable
+  ShardBlocks* const blocks_;
+};
 
-bool Shard::Apply(std::span<const PushEntryView> entries, double weight, uint64_t step,
-                  ApplyScratch* scratch) {
-  const PushEntryView& first = entries.front();
-  if (first.kind == PushKind::kRecordOnly) return false;
-  if (first.kind == PushKind::kGradient && !first.sparse) {
-    return ApplyDense(entries, weight, step);
-  }
-  bool non_finite = false;
-  for (const PushEntryView& entry : entries) {
-    if (IsFloating(info_->dtype) && HasNonFinite(info_->dtype, entry.values)) non_finite = true;
-    if (first.kind != PushKind::kGradient) ApplyDirect(entry);
-  }
-  if (first.kind == PushKind::kGradient) ApplySparse(entries, weight, step, scratch);
-  return non_finite;
-}
-
-void Shard::ForEachBlock(size_t work_bytes, absl::FunctionRef<void(ShardBlock*)> apply) {
-  if (options_.helpers != nullptr && work_bytes >= options_.split_bytes) {
-    options_.helpers->Run(blocks_.size(), [&](size_t i) { apply(&blocks_[i]); });
-    return;
-  }
-  for (ShardBlock& block : blocks_) apply(&block);
-}
-
-bool Shard::ApplyDense(std::span<const PushEntryView> parts, double weight, uint64_t step) {
+bool ShardApply::ApplyDense(std::span<const PushEntryView> parts) {
   std::atomic<bool> non_finite = false;
-  const size_t bytes = static_cast<size_t>(info_->elements()) * SizeOf(info_->dtype);
-  ForEachBlock(bytes, [&](ShardBlock* block) {
-    if (ApplyDenseBlock(block, parts, weight, step)) non_finite = true;
+  const size_t bytes = static_cast<size_t>(info_.elements()) * SizeOf(info_.dtype);
+  blocks_->ForEach(bytes, [&](ShardBlock* block) {
+    if (ApplyDenseBlock(block, parts)) non_finite = true;
   });
   return non_finite;
 }
 
-// In ranges that stay in a core's first cache from the look for what is not finite to the update.
-bool Shard::ApplyDenseBlock(ShardBlock* block, std::span<const PushEntryView> parts, double weight,
-                            uint64_t step) {
+// Works in ranges that stay in a core's first cache from the search for non-finite values to the
+// update.
+bool ShardApply::ApplyDenseBlock(ShardBlock* block, std::span<const PushEntryView> parts) {
   constexpr size_t kRangeBytes = 16 << 10;
   uint8_t scratch[sizeof(double)];
-  const size_t element = SizeOf(info_->dtype);
+  const size_t element = SizeOf(info_.dtype);
   const auto range = static_cast<int64_t>(kRangeBytes / element);
-  const int64_t begin = block->row_begin * info_->row_elements;
-  const int64_t end = begin + block->rows * info_->row_elements;
+  const int64_t begin = block->row_begin * info_.row_elements;
+  const int64_t end = begin + block->rows * info_.row_elements;
   const auto end_of = [](const PushEntryView& part) {
     return static_cast<int64_t>(part.begin + part.count);
   };
@@ -163,7 +135,7 @@ bool Shard::ApplyDenseBlock(ShardBlock* block, std::span<const PushEntryView> pa
                                    [&](const PushEntryView& p) { return end_of(p) <= begin; });
   ValueReader values(*part);
   ShardBlock fresh;
-  const UpdateTarget target = TargetOf(*block, &fresh);
+  const UpdateTarget target = blocks_->TargetOf(*block, &fresh);
   bool non_finite = false;
   for (int64_t at = begin; at < end;) {
     while (end_of(*part) <= at) values = ValueReader(*++part);
@@ -175,20 +147,19 @@ bool Shard::ApplyDenseBlock(ShardBlock* block, std::span<const PushEntryView> pa
         values.Read(offset, static_cast<size_t>(most) * element, element, scratch);
     update.elements = static_cast<int64_t>(gradient.size() / element);
     update.gradient = gradient.data();
-    update.weight = weight;
-    update.step = step;
-    if (HasNonFinite(info_->dtype, gradient)) non_finite = true;
+    update.weight = weight_;
+    update.step = step_;
+    if (HasNonFinite(info_.dtype, gradient)) non_finite = true;
     rule_->ApplyDense(update);
     at += update.elements;
   }
-  Adopt(block, &fresh);
+  ShardBlocks::Replace(block, &fresh);
   return non_finite;
 }
 
-// The rule wants ascending keys without doubles in one piece: that is how they come from a worker,
-// so the other way is a slow one.
-void Shard::ApplySparse(std::span<const PushEntryView> parts, double weight, uint64_t step,
-                        ApplyScratch* scratch) {
+// The rule needs ascending keys without duplicates, in one piece. Workers send them so; keys of
+// another client are sorted and summed first, which is slower.
+void ShardApply::ApplySparse(std::span<const PushEntryView> parts, ApplyScratch* scratch) {
   const auto keys_of = [](const PushEntryView& part) {
     return std::span(reinterpret_cast<const int64_t*>(part.keys.data()),
                      static_cast<size_t>(part.count));
@@ -196,10 +167,10 @@ void Shard::ApplySparse(std::span<const PushEntryView> parts, double weight, uin
   const auto first_keys = keys_of(parts.front());
   if (parts.size() == 1 && std::adjacent_find(first_keys.begin(), first_keys.end(),
                                               std::greater_equal<>()) == first_keys.end()) {
-    ApplyRows(first_keys, parts.front().values.data(), weight, step);
+    ApplyRows(first_keys, parts.front().values.data());
     return;
   }
-  const size_t row_bytes = info_->row_bytes();
+  const size_t row_bytes = info_.row_bytes();
   scratch->rows.clear();
   for (const PushEntryView& part : parts) {
     const auto keys = keys_of(part);
@@ -210,7 +181,7 @@ void Shard::ApplySparse(std::span<const PushEntryView> parts, double weight, uin
   std::stable_sort(scratch->rows.begin(), scratch->rows.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   scratch->keys.clear();
-  scratch->values = pool_->Allocate(scratch->rows.size() * row_bytes);
+  scratch->values = blocks_->pool()->Allocate(scratch->rows.size() * row_bytes);
   uint8_t* const values = scratch->values->data();
   for (const auto& [key, row] : scratch->rows) {
     if (scratch->keys.empty() || scratch->keys.back() != key) {
@@ -219,50 +190,39 @@ void Shard::ApplySparse(std::span<const PushEntryView> parts, double weight, uin
       continue;
     }
     uint8_t* const sum = values + (scratch->keys.size() - 1) * row_bytes;
-    if (info_->dtype == DType::kFloat32) {
-      UpdateValues<float>(PushKind::kAssignAdd, 0, row, sum, info_->row_elements);
+    if (info_.dtype == DType::kFloat32) {
+      UpdateValues<float>(PushKind::kAssignAdd, 0, row, sum, info_.row_elements);
     } else {
-      UpdateValues<double>(PushKind::kAssignAdd, 0, row, sum, info_->row_elements);
+      UpdateValues<double>(PushKind::kAssignAdd, 0, row, sum, info_.row_elements);
     }
   }
-  ApplyRows(scratch->keys, values, weight, step);
+  ApplyRows(scratch->keys, values);
   scratch->values = BufferRef();
 }
 
-void Shard::ApplyRows(std::span<const int64_t> keys, const uint8_t* values, double weight,
-                      uint64_t step) {
+void ShardApply::ApplyRows(std::span<const int64_t> keys, const uint8_t* values) {
   const bool only_keys = rule_->touches_only_keys();
-  const size_t rows = only_keys ? keys.size() : static_cast<size_t>(info_->rows);
-  ForEachBlock(rows * info_->row_bytes(), [&](ShardBlock* block) {
+  const size_t rows = only_keys ? keys.size() : static_cast<size_t>(info_.rows);
+  blocks_->ForEach(rows * info_.row_bytes(), [&](ShardBlock* block) {
     const auto begin = std::lower_bound(keys.begin(), keys.end(), block->row_begin);
     const auto end = std::lower_bound(begin, keys.end(), block->row_begin + block->rows);
     if (begin == end && only_keys) return;
     ShardBlock fresh;
     RowsUpdate update;
-    update.target = TargetOf(*block, &fresh);
+    update.target = blocks_->TargetOf(*block, &fresh);
     update.first_row = block->row_begin;
     update.rows = block->rows;
-    update.row_elements = info_->row_elements;
+    update.row_elements = info_.row_elements;
     update.keys = {begin, end};
-    update.gradient = values + static_cast<size_t>(begin - keys.begin()) * info_->row_bytes();
-    update.weight = weight;
-    update.step = step;
+    update.gradient = values + static_cast<size_t>(begin - keys.begin()) * info_.row_bytes();
+    update.weight = weight_;
+    update.step = step_;
     rule_->ApplyRows(update);
-    Adopt(block, &fresh);
+    ShardBlocks::Replace(block, &fresh);
   });
 }
 
-uint8_t* Shard::MakeWritable(ShardBlock* block) {
-  if (!block->values.unique()) {
-    BufferRef copy = pool_->Allocate(block->values->size());
-    std::memcpy(copy->data(), block->values->data(), copy->size());
-    block->values = std::move(copy);
-    copied_blocks_.fetch_add(1, std::memory_order_relaxed);
-  }
-  return block->values->data();
-}
-
-void Shard::ApplyDirect(const PushEntryView& entry) {
+void ShardApply::ApplyDirect(const PushEntryView& entry) {
   if (!entry.sparse) {
     const auto begin = static_cast<int64_t>(entry.begin);
     UpdateElements(entry, begin, begin + static_cast<int64_t>(entry.count), entry.values.data());
@@ -270,24 +230,23 @@ void Shard::ApplyDirect(const PushEntryView& entry) {
   }
   const auto* keys = reinterpret_cast<const int64_t*>(entry.keys.data());
   for (uint64_t i = 0; i < entry.count; ++i) {
-    const int64_t begin = keys[i] * info_->row_elements;
-    UpdateElements(entry, begin, begin + info_->row_elements,
-                   entry.values.data() + i * info_->row_bytes());
+    const int64_t begin = keys[i] * info_.row_elements;
+    UpdateElements(entry, begin, begin + info_.row_elements,
+                   entry.values.data() + i * info_.row_bytes());
   }
 }
 
-// Elements [begin, end) of the shard, which may lie in several blocks.
-void Shard::UpdateElements(const PushEntryView& entry, int64_t begin, int64_t end,
-                           const uint8_t* values) {
-  const auto element = static_cast<int64_t>(SizeOf(info_->dtype));
-  const int64_t block_elements = block_rows_ * info_->row_elements;
+// Updates elements [begin, end) of the shard, which may lie in several blocks.
+void ShardApply::UpdateElements(const PushEntryView& entry, int64_t begin, int64_t end,
+                                const uint8_t* values) {
+  const auto element = static_cast<int64_t>(SizeOf(info_.dtype));
   for (int64_t at = begin; at < end;) {
-    ShardBlock* block = &blocks_[static_cast<size_t>(at / block_elements)];
-    const int64_t block_begin = block->row_begin * info_->row_elements;
-    const int64_t count = std::min(end, block_begin + block->rows * info_->row_elements) - at;
-    uint8_t* to = MakeWritable(block) + (at - block_begin) * element;
+    ShardBlock* block = blocks_->MutableBlockOf(at / info_.row_elements);
+    const int64_t block_begin = block->row_begin * info_.row_elements;
+    const int64_t count = std::min(end, block_begin + block->rows * info_.row_elements) - at;
+    uint8_t* to = blocks_->MakeWritable(block) + (at - block_begin) * element;
     const uint8_t* from = values + (at - begin) * element;
-    switch (info_->dtype) {
+    switch (info_.dtype) {
       case DType::kFloat32:
         UpdateValues<float>(entry.kind, entry.momentum, from, to, count);
         break;
@@ -302,6 +261,24 @@ void Shard::UpdateElements(const PushEntryView& entry, int64_t begin, int64_t en
     }
     at += count;
   }
+}
+
+}  // namespace
+
+bool ApplyPush(std::span<const PushEntryView> entries, double weight, uint64_t step,
+               const OptimizerRule* rule, ShardBlocks* blocks, ApplyScratch* scratch) {
+  const PushEntryView& first = entries.front();
+  if (first.kind == PushKind::kRecordOnly) return false;
+  ShardApply apply(weight, step, rule, blocks);
+  if (first.kind == PushKind::kGradient && !first.sparse) return apply.ApplyDense(entries);
+  const DType dtype = blocks->info().dtype;
+  bool non_finite = false;
+  for (const PushEntryView& entry : entries) {
+    if (IsFloating(dtype) && HasNonFinite(dtype, entry.values)) non_finite = true;
+    if (first.kind != PushKind::kGradient) apply.ApplyDirect(entry);
+  }
+  if (first.kind == PushKind::kGradient) apply.ApplySparse(entries, scratch);
+  return non_finite;
 }
 
 }  // namespace cohort

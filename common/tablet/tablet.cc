@@ -253,7 +253,6 @@ void Tablet::Retire() {
 }
 
 uint64_t Tablet::copied_blocks() const {
-  MutexLock lock(&mu_);
   uint64_t copied = 0;
   for (const auto& shard : shards_) copied += shard->copied_blocks();
   return copied;

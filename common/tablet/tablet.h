@@ -117,6 +117,7 @@ class Tablet {
   uint64_t term() const { return options_.term; }
   // Updates applied, all cuts included that it was restored from.
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
+  // Does not wait for an apply.
   uint64_t copied_blocks() const;
 
  private:

@@ -16,6 +16,13 @@ void ServerStream::Accept(grpc::AsyncGenericService* service, grpc::ServerComple
   service->RequestCall(&context_, &call_, queue, queue, accepted_event_.Arm());
 }
 
+void ServerStream::Accept(RegisteredMethods* methods, size_t method,
+                          grpc::ServerCompletionQueue* queue) {
+  registered_method_ = methods->name(method);
+  context_.AsyncNotifyWhenDone(notice_event_.Arm());
+  methods->Request(method, &context_, &call_, queue, accepted_event_.Arm());
+}
+
 void ServerStream::OnAccepted(bool ok) {
   if (!ok) {
     // The server is shutting down; no notice will arrive.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "common/rpc/stream/registered_methods.h"
 #include "common/rpc/stream/stream_base.h"
 
 namespace cohort {
@@ -20,10 +21,13 @@ class ServerStream final : public StreamBase {
 
   ServerStream(CompletionLoop* loop, const TransportOptions& options, OnAccept on_accept);
 
-  // Waits for a client.
+  // Waits for a client that calls a method that is not registered, or the given one.
   void Accept(grpc::AsyncGenericService* service, grpc::ServerCompletionQueue* queue);
+  void Accept(RegisteredMethods* methods, size_t method, grpc::ServerCompletionQueue* queue);
 
-  const std::string& method() const { return context_.method(); }
+  const std::string& method() const {
+    return registered_method_.empty() ? context_.method() : registered_method_;
+  }
   CompletionLoop* loop() const { return loop_; }
   void Serve(std::unique_ptr<StreamHandler> handler);
   void Refuse(const absl::Status& status) { Reject(status); }
@@ -49,6 +53,7 @@ class ServerStream final : public StreamBase {
   void OnNotice(bool ok);
 
   OnAccept on_accept_;
+  std::string registered_method_;
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter call_{&context_};
   std::unique_ptr<StreamHandler> owned_handler_;

@@ -11,6 +11,7 @@
 #include "common/rpc/stream/credentials.h"
 #include "common/rpc/stream/health_service.h"
 #include "common/rpc/stream/listen_address.h"
+#include "common/rpc/stream/registered_methods.h"
 #include "common/rpc/stream/server_stream.h"
 
 namespace cohort {
@@ -30,12 +31,16 @@ class StreamServer::Impl {
   HealthService health_;
   Methods methods_;
   grpc::AsyncGenericService service_;
+  std::unique_ptr<RegisteredMethods> control_methods_;  // null: there is no control thread
   std::vector<std::unique_ptr<CompletionLoop>> loops_;
+  std::unique_ptr<CompletionLoop> control_loop_;  // null: as above
   std::unique_ptr<grpc::Server> server_;
 
  private:
   absl::Status AddPorts(grpc::ServerBuilder* builder, std::vector<int>* ports);
+  void AddControlLoop(grpc::ServerBuilder* builder);
   void Accept(CompletionLoop* loop);
+  void AcceptControl(size_t method);
   void OnAccept(const std::shared_ptr<ServerStream>& stream);
 
   std::atomic<bool> stopped_{false};
@@ -63,6 +68,7 @@ absl::Status StreamServer::Impl::Listen(std::vector<int>* ports) {
   for (int i = 0; i < options_.threads; ++i) {
     loops_.push_back(std::make_unique<CompletionLoop>(builder.AddCompletionQueue()));
   }
+  AddControlLoop(&builder);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) {
     // Another process took the address after the check.
@@ -78,19 +84,52 @@ absl::Status StreamServer::Impl::Listen(std::vector<int>* ports) {
     Accept(loops_[i].get());
     loops_[i]->Start(fmt::format("{}-{}", options_.thread_name, i));
   }
+  if (control_loop_ == nullptr) return absl::OkStatus();
+  for (size_t i = 0; i < control_methods_->size(); ++i) AcceptControl(i);
+  control_loop_->Start(
+      options_.thread_name + "-control",
+      [this] {
+        for (const auto& loop : loops_) loop->PollForBusyThread();
+      },
+      options_.help_interval);
   return absl::OkStatus();
+}
+
+// A queue that does not listen gets no connections of its own: gRPC adds only those that carry a
+// control call to it. So the control thread does not wake up for frames of other streams.
+void StreamServer::Impl::AddControlLoop(grpc::ServerBuilder* builder) {
+  if (options_.control_methods.empty()) return;
+  std::vector<std::string> names = options_.control_methods;
+  for (const auto& [name, factory] : health_.Methods()) names.push_back(name);
+  control_methods_ = std::make_unique<RegisteredMethods>(std::move(names));
+  builder->RegisterService(control_methods_.get());
+  control_loop_ =
+      std::make_unique<CompletionLoop>(builder->AddCompletionQueue(/*is_frequently_polled=*/false));
 }
 
 void StreamServer::Impl::Accept(CompletionLoop* loop) {
   auto stream = std::make_shared<ServerStream>(
-      loop, options_.transport,
-      [this](const std::shared_ptr<ServerStream>& accepted) { OnAccept(accepted); });
+      loop, options_.transport, [this, loop](const std::shared_ptr<ServerStream>& accepted) {
+        Accept(loop);
+        OnAccept(accepted);
+      });
   if (!loop->AddStream(stream)) return;
   stream->Accept(&service_, static_cast<grpc::ServerCompletionQueue*>(loop->queue()));
 }
 
+void StreamServer::Impl::AcceptControl(size_t method) {
+  auto stream =
+      std::make_shared<ServerStream>(control_loop_.get(), options_.transport,
+                                     [this, method](const std::shared_ptr<ServerStream>& accepted) {
+                                       AcceptControl(method);
+                                       OnAccept(accepted);
+                                     });
+  if (!control_loop_->AddStream(stream)) return;
+  stream->Accept(control_methods_.get(), method,
+                 static_cast<grpc::ServerCompletionQueue*>(control_loop_->queue()));
+}
+
 void StreamServer::Impl::OnAccept(const std::shared_ptr<ServerStream>& stream) {
-  Accept(stream->loop());
   const auto method = methods_.find(stream->method());
   if (method == methods_.end()) {
     return stream->Refuse(Unimplemented("unknown method {}", stream->method()));
@@ -110,8 +149,12 @@ void StreamServer::Impl::Shutdown(const absl::Status& status, std::chrono::milli
   for (const auto& loop : loops_) {
     for (const auto& stream : loop->streams()) stream->Close(status);
   }
-  // Returns when every call has ended. Ends them by force after `grace`.
+  if (control_loop_ != nullptr) {
+    for (const auto& stream : control_loop_->streams()) stream->Close(status);
+  }
+  // Returns when every call has ended; ends them by force after `grace`.
   server_->Shutdown(std::chrono::system_clock::now() + grace);
+  if (control_loop_ != nullptr) control_loop_->Shutdown();  // it uses the others
   for (const auto& loop : loops_) loop->Shutdown();
 }
 

@@ -19,6 +19,11 @@ namespace cohort {
 // Serves bidirectional streams of frames by the name of their method, and gRPC's own health
 // service. Each of its `threads` polls one completion queue. A stream stays on the queue that
 // accepted it. See stream.h for an example.
+//
+// If there are control methods, one more thread serves them and the health service, so they are
+// answered while handlers keep all other threads busy. Connections are accepted and read by those
+// other threads. If a handler keeps one of them for longer than help_interval, the control thread
+// reads its sockets: it acknowledges keep-alives, and keeps the frames for the busy thread.
 class StreamServer {
  public:
   struct Options {
@@ -33,6 +38,10 @@ class StreamServer {
     // Names that gRPC health reports as SERVING in addition to the server as a whole (""), such as
     // "cohort.v1.Worker".
     std::vector<std::string> health_services;
+    // Methods that a thread of their own serves; their handlers must not take long. Empty: there is
+    // no such thread.
+    std::vector<std::string> control_methods;
+    std::chrono::milliseconds help_interval{1000};
   };
   // By method: "/cohort.v1.ParameterServer/PushPull". Another method gets UNIMPLEMENTED.
   using Methods = std::map<std::string, StreamHandlerFactory>;

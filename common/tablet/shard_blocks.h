@@ -1,0 +1,106 @@
+#ifndef COHORT_COMMON_TABLET_SHARD_BLOCKS_H_
+#define COHORT_COMMON_TABLET_SHARD_BLOCKS_H_
+
+#include <absl/functional/function_ref.h>
+#include <absl/status/status.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/optimizers/optimizer_rules.h"
+#include "common/tensor/buffer.h"
+#include "common/tensor/dtype.h"
+#include "common/tensor/tensor.h"
+
+namespace cohort {
+
+class ApplyPool;
+
+// What a shard is; constant.
+struct ShardInfo {
+  uint32_t shard = 0;  // its number in the job
+  std::string variable;
+  DType dtype = DType::kInvalid;
+  Dims dims;              // of the whole variable
+  int64_t row_begin = 0;  // of the variable's rows
+  int64_t rows = 0;
+  int64_t row_elements = 0;
+  bool trainable = false;
+  std::vector<SlotInfo> slots;  // none if the variable is not trainable
+
+  size_t row_bytes() const { return static_cast<size_t>(row_elements) * SizeOf(dtype); }
+  int64_t elements() const { return rows * row_elements; }
+};
+
+// How a shard works; what is named outlives it.
+struct ShardOptions {
+  static constexpr size_t kBlockBytes = size_t{1} << 20;
+  // For less work, waking another core (some 50 us) costs more than it brings.
+  static constexpr size_t kSplitBytes = size_t{4} << 20;
+
+  size_t block_bytes = kBlockBytes;
+  ApplyPool* helpers = nullptr;      // for large applies; null: the caller does them alone
+  size_t split_bytes = kSplitBytes;  // an update of so many bytes of weights is large
+};
+
+// Some rows of a shard with their slots. A buffer that anyone else holds too (a response on its
+// way, a snapshot) is immutable; an apply that finds one shared writes to a fresh one.
+struct ShardBlock {
+  int64_t row_begin = 0;  // within the shard
+  int64_t rows = 0;
+  BufferRef values;
+  BufferRef slots[kMaxSlots];
+};
+
+// The memory of one shard: its values and slots, in blocks of about a megabyte, copied on write.
+// Not thread-safe, but for copied().
+class ShardBlocks {
+ public:
+  // Allocates; the contents are set by Fill. `pool` outlives the blocks.
+  ShardBlocks(std::shared_ptr<const ShardInfo> info, BufferPool* pool, const ShardOptions& options);
+
+  // Sets everything by `fill`(slot (-1: the values), first row within the shard, rows, bytes to
+  // set). Errors: those of `fill`.
+  using Filler = absl::FunctionRef<absl::Status(int, int64_t, int64_t, std::span<uint8_t>)>;
+  absl::Status Fill(Filler fill);
+
+  const ShardInfo& info() const { return *info_; }
+  BufferPool* pool() const { return pool_; }
+  const std::vector<ShardBlock>& all() const { return blocks_; }
+  // The block with this row of the shard.
+  const ShardBlock& BlockOf(int64_t row) const {
+    return blocks_[static_cast<size_t>(row / block_rows_)];
+  }
+  ShardBlock* MutableBlockOf(int64_t row) {
+    return &blocks_[static_cast<size_t>(row / block_rows_)];
+  }
+
+  // Calls `apply` for each block; over several cores if there is much work. What a block becomes
+  // depends on nothing else, so the bits are the same however the work is split.
+  void ForEach(size_t work_bytes, absl::FunctionRef<void(ShardBlock*)> apply);
+  // Where an update of the block reads and writes: instead of shared buffers, it writes `fresh`.
+  UpdateTarget TargetOf(const ShardBlock& block, ShardBlock* fresh);
+  // Ends that update: fresh buffers take the place of shared ones.
+  static void Replace(ShardBlock* block, ShardBlock* fresh);
+  // Makes the block's values writable in place, by a copy if they are shared.
+  uint8_t* MakeWritable(ShardBlock* block);
+
+  // Buffers that were written anew because they were shared. Thread-safe.
+  uint64_t copied() const { return copied_.load(std::memory_order_relaxed); }
+
+ private:
+  const std::shared_ptr<const ShardInfo> info_;
+  BufferPool* const pool_;
+  const ShardOptions options_;
+  const int64_t block_rows_;  // of every block except the last one
+  std::vector<ShardBlock> blocks_;
+  std::atomic<uint64_t> copied_{0};
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_TABLET_SHARD_BLOCKS_H_

@@ -1,0 +1,52 @@
+#include "ps_server/pending_snapshots.h"
+
+#include <algorithm>
+
+namespace cohort {
+
+void PendingSnapshots::Add(const std::shared_ptr<SnapshotJob>& job) {
+  MutexLock lock(&mu_);
+  std::shared_ptr<SnapshotJob>& place = jobs_[job->cut];
+  if (place != nullptr) place->cancelled = true;
+  place = job;
+}
+
+void PendingSnapshots::Remove(const std::shared_ptr<SnapshotJob>& job) {
+  MutexLock lock(&mu_);
+  const auto it = jobs_.find(job->cut);
+  if (it != jobs_.end() && it->second == job) jobs_.erase(it);
+  changed_.SignalAll();
+}
+
+void PendingSnapshots::Cancel(uint64_t cut) {
+  MutexLock lock(&mu_);
+  const auto it = jobs_.find(cut);
+  if (it != jobs_.end()) it->second->cancelled = true;
+  changed_.SignalAll();
+}
+
+void PendingSnapshots::CancelAll() {
+  MutexLock lock(&mu_);
+  for (const auto& [cut, job] : jobs_) job->cancelled = true;
+  changed_.SignalAll();
+}
+
+size_t PendingSnapshots::CountLocked() const {
+  return static_cast<size_t>(std::count_if(
+      jobs_.begin(), jobs_.end(), [](const auto& entry) { return !entry.second->cancelled; }));
+}
+
+size_t PendingSnapshots::count() const {
+  MutexLock lock(&mu_);
+  return CountLocked();
+}
+
+bool PendingSnapshots::WaitForNone(TimePoint deadline) const {
+  MutexLock lock(&mu_);
+  while (CountLocked() > 0) {
+    if (!changed_.WaitUntil(&mu_, deadline)) return CountLocked() == 0;
+  }
+  return true;
+}
+
+}  // namespace cohort

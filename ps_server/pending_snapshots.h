@@ -1,0 +1,40 @@
+#ifndef COHORT_PS_SERVER_PENDING_SNAPSHOTS_H_
+#define COHORT_PS_SERVER_PENDING_SNAPSHOTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/tablet/shard_store.h"
+
+namespace cohort {
+
+// The snapshots that are not on disk yet, by cut. A cancelled one is given up at its next block and
+// counts no more. Thread-safe.
+class PendingSnapshots {
+ public:
+  // Cancels an older snapshot of the same cut.
+  void Add(const std::shared_ptr<SnapshotJob>& job);
+  // The snapshot was written, or writing it has failed.
+  void Remove(const std::shared_ptr<SnapshotJob>& job);
+  void Cancel(uint64_t cut);
+  void CancelAll();
+
+  size_t count() const;
+  // Waits until there are none. Returns false at the deadline.
+  bool WaitForNone(TimePoint deadline) const;
+
+ private:
+  size_t CountLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  mutable Mutex mu_;
+  mutable CondVar changed_;
+  std::map<uint64_t, std::shared_ptr<SnapshotJob>> jobs_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_PS_SERVER_PENDING_SNAPSHOTS_H_

@@ -1,0 +1,144 @@
+#include "ps_server/push_pull_request.h"
+
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/base/status_proto.h"
+
+namespace cohort {
+namespace {
+
+// What a request keeps of its memory for the next one: of its messages so much together, and lists
+// of so many slices of an answer and entries of a request. Only what is beyond the memory of usual
+// requests is counted.
+constexpr size_t kKeptBytes = 256 << 10;
+constexpr size_t kKeptSlices = 4096;
+constexpr size_t kUsualBytes = 64 << 10;
+
+}  // namespace
+
+PushPullRequest::PushPullRequest(std::shared_ptr<const RequestContext> context,
+                                 const std::shared_ptr<Stream>& stream)
+    : context_(std::move(context)),
+      stream_(stream),
+      messages_(context_->counters),
+      responder_(context_->counters, context_->metrics),
+      held_(context_->held, stream) {}
+
+absl::Status PushPullRequest::Decode(Frame frame) {
+  word_ = nullptr;
+  headers_.Reset();
+  newest_ = messages_.Next();
+  COHORT_RETURN_IF_ERROR(newest_->decoder.Decode(std::move(frame), headers_.request()));
+  context_->metrics->bytes_in->Increment(newest_->decoder.payload_bytes());
+  return absl::OkStatus();
+}
+
+absl::Status PushPullRequest::Add(SharedPayloadServer* shared) {
+  COHORT_RETURN_IF_ERROR(ReadSharedWord(shared));
+  payload_bytes_ += newest_->decoder.payload_bytes();
+  if (word_ != nullptr) {
+    for (const uint64_t length : word_->length()) payload_bytes_ += length;
+  }
+  if (payload_bytes_ > context_->max_request_bytes) {
+    return ResourceExhausted("a request of more than {} bytes", context_->max_request_bytes);
+  }
+  COHORT_RETURN_IF_ERROR(
+      newest_->ReadPayload(*headers_.request(), word_, segment_.get(), context_->pool));
+  COHORT_RETURN_IF_ERROR(
+      assembler_.Add(*headers_.request(), newest_->payload, newest_->fields.all()));
+  return more() ? KeepMessage() : absl::OkStatus();
+}
+
+// A segment that cannot be mapped here is not mentioned in the answer, so the client does not use
+// it.
+absl::Status PushPullRequest::ReadSharedWord(SharedPayloadServer* shared) {
+  const bool first = messages_.count() == 1;
+  responder_.SetSegment(nullptr);
+  if (first) responder_.SetArea(0, 0);
+  if (shared == nullptr || !newest_->decoder.has_shared()) return absl::OkStatus();
+  const auto bytes = newest_->decoder.shared();
+  v1::SharedPayload* const word = headers_.AddWord();
+  if (!word->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return InvalidArgument("the description of shared payloads is no SharedPayload message");
+  }
+  COHORT_ASSIGN_OR_RETURN(std::shared_ptr<SharedSegment> segment, shared->Find(*word, first));
+  if (segment == nullptr) return absl::OkStatus();
+  word_ = word;
+  segment_ = std::move(segment);
+  responder_.SetSegment(segment_.get());
+  if (first) responder_.SetArea(word->answer_begin(), word->answer_bytes());
+  return absl::OkStatus();
+}
+
+absl::Status PushPullRequest::KeepMessage() {
+  messages_.KeepNewest();
+  const size_t bytes = messages_.kept_bytes() + assembler_.bytes();
+  // Add has limited the payload. It is held at most twice: as received, and copied into one piece.
+  if (bytes > context_->max_request_bytes + 2 * payload_bytes_) {
+    return ResourceExhausted("a request that takes more than {} bytes beside its payload",
+                             context_->max_request_bytes);
+  }
+  if (!held_.Hold(bytes)) {
+    return ResourceExhausted(
+        "unfinished requests hold all the memory that they may; this one has {} bytes", bytes);
+  }
+  return absl::OkStatus();
+}
+
+void PushPullRequest::Finish() {
+  held_.Complete();
+  view_ = &assembler_.Finish();
+}
+
+absl::Status PushPullRequest::Park() {
+  const size_t bytes =
+      sizeof(*this) + headers_.bytes() + messages_.held_bytes() + assembler_.bytes();
+  if (held_.HoldWhole(bytes)) return absl::OkStatus();
+  return ResourceExhausted(
+      "unanswered requests hold all the memory that they may; this one has {} bytes", bytes);
+}
+
+void PushPullRequest::Answer() {
+  if (const std::shared_ptr<Stream> stream = stream_.lock()) {
+    responder_.Send(headers_.answer(), payload_, stream.get());
+  }
+  payload_.clear();
+}
+
+void PushPullRequest::AnswerError(const absl::Status& status) {
+  v1::PushPullResponseHeader* const answer = headers_.answer();
+  answer->Clear();
+  answer->set_sequence(headers_.request()->sequence());
+  answer->set_generation(context_->data_path->generation());
+  StatusToProto(status, answer->mutable_error());
+  payload_.clear();
+  if (const std::shared_ptr<Stream> stream = stream_.lock()) {
+    responder_.SendError(*answer, stream.get());
+  }
+}
+
+// Many idle streams, each with the memory that its largest request took, hold as much as one large
+// request.
+void PushPullRequest::Clear() {
+  messages_.Clear();
+  headers_.Trim();
+  payload_bytes_ = 0;
+  responder_.SetSegment(nullptr);
+  segment_ = nullptr;
+  assembler_.Clear();
+  const size_t kept = Trim(kKeptBytes, kKeptSlices);
+  if (held_.Keep(kept > kUsualBytes ? kept : 0)) return;
+  Trim(0, 0);
+  held_.Keep(0);
+}
+
+// Keeps so many bytes of messages, and the lists of so many slices and entries. Returns the bytes
+// that are kept.
+size_t PushPullRequest::Trim(size_t message_bytes, size_t entries) {
+  if (payload_.capacity() > entries) std::vector<PayloadSlice>().swap(payload_);
+  return messages_.Trim(message_bytes) + payload_.capacity() * sizeof(PayloadSlice) +
+         responder_.Trim(entries) + assembler_.Trim(entries);
+}
+
+}  // namespace cohort

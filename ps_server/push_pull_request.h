@@ -1,0 +1,120 @@
+#ifndef COHORT_PS_SERVER_PUSH_PULL_REQUEST_H_
+#define COHORT_PS_SERVER_PUSH_PULL_REQUEST_H_
+
+#include <absl/status/status.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/rpc/stream/stream.h"
+#include "common/tablet/push_pull_views.h"
+#include "ps_server/data_path.h"
+#include "ps_server/held_bytes.h"
+#include "ps_server/request_assembler.h"
+#include "ps_server/request_headers.h"
+#include "ps_server/request_message.h"
+#include "ps_server/responder.h"
+#include "ps_server/shared_payload_server.h"
+
+namespace cohort {
+
+class PushPullRequest;
+
+// What all requests of one server have in common. Everything that is named outlives them.
+struct RequestContext {
+  DataPath* data_path = nullptr;
+  PsMetrics* metrics = nullptr;
+  BufferPool* pool = nullptr;
+  CodecCounters* counters = nullptr;
+  HeldBytes* held = nullptr;
+  size_t max_request_bytes = 0;
+  // Executes a whole request. Either answers it and returns it, so that the stream can use its
+  // memory again, or keeps it and returns null: then it answers or destroys the request later, on
+  // any thread.
+  std::function<std::unique_ptr<PushPullRequest>(std::unique_ptr<PushPullRequest>)> execute;
+};
+
+// One request of a PushPull stream: it owns its memory and its answer. Its stream fills it message
+// by message; whoever holds the whole request answers it once. Not thread-safe: it belongs to its
+// holder, who may hand it to another thread.
+//
+//            Decode, Add              Finish                    Answer or AnswerError
+//   empty ───────────────► receiving ────────► whole ─────────────────────► answered
+//     ▲                                         │ ▲                            │
+//     │                                    Park └─┘ counts its memory          │
+//     └──────────────────────────────── Clear ─────────────────────────────────┘
+//
+// A request that is answered before its stream's next frame is cleared and used again: this costs
+// no allocation. A request that is parked is destroyed when it has been answered, and its stream
+// makes another one for the next frame. While a request is not answered, its client must not write
+// the shared memory that the request names, so gradients are read from there at any time. If the
+// stream ends first, the answer is dropped.
+class PushPullRequest {
+ public:
+  PushPullRequest(std::shared_ptr<const RequestContext> context,
+                  const std::shared_ptr<Stream>& stream);
+  PushPullRequest(const PushPullRequest&) = delete;
+  PushPullRequest& operator=(const PushPullRequest&) = delete;
+
+  // ---- for the stream that receives the request
+
+  // Takes the next message. Error: InvalidArgument if the frame is no PushPullRequest.
+  absl::Status Decode(Frame frame);
+  // Adds that message to the request. `shared`: the memory that the client offers; null: it cannot
+  // share any. Errors: InvalidArgument (RequestAssembler, PayloadFields, SharedPayloadServer) and
+  // ResourceExhausted (the request, or all unfinished requests together, take too much memory).
+  absl::Status Add(SharedPayloadServer* shared);
+  // Whether the newest message says that more messages of the request follow.
+  bool more() const { return headers_.request().more(); }
+  // Whether the request has only one message.
+  bool is_single() const { return messages_.count() == 1 && !more(); }
+  // All messages are there.
+  void Finish();
+  // Makes the request empty. Keeps the memory that usual requests need, if the server has enough.
+  void Clear();
+
+  // ---- for the holder of a whole request
+
+  const RequestView& view() const { return *view_; }
+  // The answer, to be filled: a result for each section and a slice for each pulled entry.
+  v1::PushPullResponseHeader* answer() { return headers_.answer(); }
+  std::vector<PayloadSlice>* answer_payload() { return &payload_; }
+  DataPathScratch* scratch() { return &scratch_; }
+  // Whether the stream has ended, so that nobody waits for the answer.
+  bool stream_ended() const { return stream_.expired(); }
+
+  // Counts the request's memory among what unanswered requests hold. To be called before a request
+  // is kept for later. Error: ResourceExhausted if all requests together would hold too much; then
+  // the request is to be answered at once.
+  absl::Status Park();
+  // Sends the answer. On any thread.
+  void Answer();
+  // Answers with an error of the request as a whole.
+  void AnswerError(const absl::Status& status);
+
+ private:
+  absl::Status ReadSharedWord(SharedPayloadServer* shared);
+  absl::Status KeepMessage();
+  size_t Trim(size_t message_bytes, size_t entries);
+
+  const std::shared_ptr<const RequestContext> context_;
+  const std::weak_ptr<Stream> stream_;
+  RequestHeaders headers_;
+  RequestMessages messages_;
+  RequestMessage* newest_ = nullptr;
+  size_t payload_bytes_ = 0;                 // of all messages so far
+  std::shared_ptr<SharedSegment> segment_;   // where payloads lie; null: in the frames
+  const v1::SharedPayload* word_ = nullptr;  // of the newest message; null: it has none
+  RequestAssembler assembler_;
+  const RequestView* view_ = nullptr;
+  DataPathScratch scratch_;
+  std::vector<PayloadSlice> payload_;  // of the answer
+  Responder responder_;
+  HeldBytes::Share held_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_PS_SERVER_PUSH_PULL_REQUEST_H_

@@ -1,0 +1,63 @@
+#ifndef COHORT_PS_SERVER_RESPONDER_H_
+#define COHORT_PS_SERVER_RESPONDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "common/rpc/push_pull/push_pull_codec.h"
+#include "common/rpc/push_pull/shared_segment.h"
+#include "common/tablet/push_pull_views.h"
+#include "proto/shared_payload.pb.h"
+#include "ps_server/ps_metrics.h"
+
+namespace cohort {
+
+namespace v1 {
+class PushPullResponseHeader;
+}
+
+class Stream;
+
+// Turns the answer of one request after another into frames. Values travel by reference, or are
+// copied to the place in shared memory that the request has set aside for them. Not thread-safe.
+class Responder {
+ public:
+  // Both outlive the responder.
+  Responder(CodecCounters* counters, PsMetrics* metrics)
+      : counters_(counters), metrics_(metrics), encoder_(counters) {}
+
+  // What the next answer says about memory that both ends map: `segment` is mapped here. Null: the
+  // answer says nothing. The caller keeps the segment mapped until the answer is sent.
+  void SetSegment(SharedSegment* segment) { segment_ = segment; }
+  // The part of the segment into which values of the next answer may be written. A part that is not
+  // in the segment, or has no bytes, holds none.
+  void SetArea(uint64_t begin, uint64_t bytes);
+
+  // Sends an answer, in several frames if it is large. Takes the references of `payload`. `header`
+  // may be changed.
+  void Send(v1::PushPullResponseHeader* header, std::span<PayloadSlice> payload, Stream* stream);
+  // Sends a header alone.
+  void SendError(const v1::PushPullResponseHeader& header, Stream* stream);
+
+  // Gives back the memory that only answers of more than so many slices need. Returns the bytes
+  // that are kept.
+  size_t Trim(size_t slices);
+
+ private:
+  void SendFrame(const v1::PushPullResponseHeader& header, std::span<PayloadSlice> payload,
+                 Stream* stream);
+  bool Place(std::span<PayloadSlice> payload);
+
+  CodecCounters* const counters_;
+  PsMetrics* const metrics_;
+  PushPullEncoder encoder_;
+  SharedSegment* segment_ = nullptr;
+  uint64_t next_ = 0;  // where in the segment the next value may go
+  uint64_t end_ = 0;
+  v1::SharedPayload word_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_PS_SERVER_RESPONDER_H_

@@ -1,0 +1,100 @@
+#include "ps_server/tablet_builder.h"
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "common/base/crash_point.h"
+#include "common/base/status.h"
+#include "common/optimizers/optimizer_rules.h"
+#include "common/placement/layout_check.h"
+#include "proto/parameter_server.pb.h"
+
+namespace cohort {
+namespace {
+
+constexpr double kGiB = 1 << 30;
+
+}  // namespace
+
+absl::Status TabletBuilder::CheckMemory(const v1::AssignTablets& assign, size_t slots) const {
+  const double bytes = BytesOfServer(assign.layout(), options_.index, slots);
+  if (options_.memory_bytes == 0 || bytes <= static_cast<double>(options_.memory_bytes)) {
+    return absl::OkStatus();
+  }
+  return ResourceExhausted(
+      "ps:{} would hold {:.1f} GiB of shards and slots, and may use {:.1f} GiB of memory: use more "
+      "parameter servers",
+      options_.index, bytes / kGiB, static_cast<double>(options_.memory_bytes) / kGiB);
+}
+
+absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::AssignTablets& assign,
+                                                                uint64_t generation) const try {
+  const v1::Layout& layout = assign.layout();
+  std::shared_ptr<const OptimizerRule> rule;
+  if (!layout.optimizer().class_name().empty()) {
+    COHORT_ASSIGN_OR_RETURN(rule, OptimizerRule::Create(layout.optimizer()));
+  }
+  COHORT_RETURN_IF_ERROR(CheckLayout(layout));
+  COHORT_RETURN_IF_ERROR(CheckMemory(assign, rule == nullptr ? 0 : rule->slots().size()));
+  auto set = std::make_shared<TabletSet>();
+  set->timeline = assign.timeline();
+  set->term = assign.term();
+  set->AdvanceWatermark(assign.floor().watermark());
+  for (const v1::TabletSpec& spec : layout.tablets()) {
+    if (spec.ps() != options_.index) continue;
+    Tablet::Options options;
+    options.tablet = spec.tablet();
+    options.timeline = assign.timeline();
+    options.term = assign.term();
+    options.generation = generation;
+    options.limits = options_.applied_limits;
+    options.shard = options_.shard;
+    options.test_faults = options_.test_faults;
+    options.version_gauge =
+        env_.registry->AddGauge("cohort_ps_tablet_version", "Updates applied to a tablet.",
+                                {{"tablet", std::to_string(spec.tablet())}});
+    COHORT_ASSIGN_OR_RETURN(std::unique_ptr<Tablet> tablet,
+                            Tablet::Create(layout, rule, env_.pool, options));
+    if (assign.restore_from().empty()) {
+      COHORT_RETURN_IF_ERROR(tablet->Initialize(layout));
+    }
+    set->tablets.push_back(std::move(tablet));
+  }
+  std::sort(set->tablets.begin(), set->tablets.end(),
+            [](const auto& a, const auto& b) { return a->number() < b->number(); });
+  if (!assign.restore_from().empty()) COHORT_RETURN_IF_ERROR(Restore(assign, set.get()));
+  for (const auto& tablet : set->tablets) {
+    COHORT_RETURN_IF_ERROR(tablet->Restore(assign.floor(), 0));
+  }
+  return set;
+} catch (const std::bad_alloc&) {
+  return ResourceExhausted("ps:{} has not enough memory for its shards", options_.index);
+}
+
+absl::Status TabletBuilder::Restore(const v1::AssignTablets& assign, TabletSet* set) const {
+  auto source = env_.store->Open(assign.restore_from());
+  COHORT_RETURN_IF_ERROR(Annotate(source.status(), assign.restore_from()));
+  for (const auto& tablet : set->tablets) {
+    absl::Status read = tablet->Fill(
+        [&](const ShardInfo& info, int slot, int64_t row, int64_t rows, std::span<uint8_t> out) {
+          const std::string name = slot < 0 ? "" : info.slots[static_cast<size_t>(slot)].name;
+          return (*source)->ReadRows(info.variable, name, info.dtype,
+                                     static_cast<uint64_t>(info.row_begin + row),
+                                     static_cast<uint64_t>(rows), out);
+        });
+    COHORT_RETURN_IF_ERROR(Annotate(read, assign.restore_from()));
+    auto start = (*source)->Tablet(assign.layout(), tablet->number());
+    COHORT_RETURN_IF_ERROR(Annotate(start.status(), assign.restore_from()));
+    COHORT_RETURN_IF_ERROR(tablet->Restore(*start->applied, start->version));
+    if (start->partially_applied == 0) continue;
+    env_.metrics->partially_applied->Increment(start->partially_applied);
+    env_.log->Warning("partially_applied_updates",
+                      {{"tablet", tablet->number()}, {"updates", start->partially_applied}});
+  }
+  COHORT_CRASH_POINT("ps.restore.done");
+  return absl::OkStatus();
+}
+
+}  // namespace cohort

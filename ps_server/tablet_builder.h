@@ -1,0 +1,62 @@
+#ifndef COHORT_PS_SERVER_TABLET_BUILDER_H_
+#define COHORT_PS_SERVER_TABLET_BUILDER_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "common/base/log.h"
+#include "common/base/metrics.h"
+#include "common/tablet/shard_store.h"
+#include "common/tablet/tablet.h"
+#include "common/tensor/buffer.h"
+#include "ps_server/data_path.h"
+#include "ps_server/ps_metrics.h"
+
+namespace cohort {
+
+namespace v1 {
+class AssignTablets;
+}
+
+// Makes the tablets that a chief assigns to this server, by their initializers or out of a cut. It
+// has no state: builds may run on any thread.
+class TabletBuilder {
+ public:
+  struct Options {
+    uint32_t index = 0;         // of this server
+    uint64_t memory_bytes = 0;  // an assignment that needs more is refused; 0: any is taken
+    AppliedSet::Limits applied_limits;
+    ShardOptions shard;
+    TabletTestFaults test_faults;
+  };
+  // What the builder uses; all outlive it and its tablets.
+  struct Environment {
+    ShardStore* store = nullptr;
+    MetricsRegistry* registry = nullptr;
+    PsMetrics* metrics = nullptr;
+    Logger* log = nullptr;
+    BufferPool* pool = nullptr;
+  };
+
+  TabletBuilder(const Options& options, const Environment& environment)
+      : options_(options), env_(environment) {}
+
+  // The tablets of `assign` that this server has, ready to be served to chiefs of `generation` and
+  // later ones. Errors: ResourceExhausted if they need more memory than there is; InvalidArgument
+  // if the layout contradicts itself; those of ShardStore for a cut that cannot be read.
+  absl::StatusOr<std::shared_ptr<TabletSet>> Build(const v1::AssignTablets& assign,
+                                                   uint64_t generation) const;
+
+ private:
+  absl::Status CheckMemory(const v1::AssignTablets& assign, size_t slots) const;
+  absl::Status Restore(const v1::AssignTablets& assign, TabletSet* tablets) const;
+
+  const Options options_;
+  const Environment env_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_PS_SERVER_TABLET_BUILDER_H_
