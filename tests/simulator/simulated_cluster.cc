@@ -118,7 +118,7 @@ absl::Status SimulatedCluster::Join() {
 }
 
 absl::StatusOr<bool> SimulatedCluster::JoinFor(double seconds) {
-  const bool idle = wait_->For([this] { return Failed() || core_->resting(); },
+  const bool idle = wait_->For([this] { return Failed() || core_->idle(); },
                                MicrosFromSeconds(seconds), "closures");
   if (!idle) return false;
   COHORT_RETURN_IF_ERROR(core_->TakeError());
