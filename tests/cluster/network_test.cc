@@ -148,7 +148,7 @@ void HealsBetweenChiefAndWorker(Body body) {
   int lines = 0;
   REQUIRE(alone.WaitFor([&](std::string_view) { return ++lines == 5; }, seconds(60)).has_value());
   link->Heal();
-  s.Said(TaskRole::kChief, 0, {"task_adopted", "worker:1", "back"});
+  s.Said(TaskRole::kChief, 0, {"task_adopted", "worker:1", "has returned"});
   s.Release(1);
   const ApplyReport report = s.Finish();
   REQUIRE(report.applied == kApplied);

@@ -48,7 +48,7 @@ void WorkerFallsSilent(Body body) {
   s.Check(s->StartAll());
   s.Said(TaskRole::kChief, 0, {"task_lost", "worker:0"}, seconds(120));
   link->Heal();
-  s.Said(TaskRole::kChief, 0, {"task_adopted", "worker:0", "back"}, seconds(120));
+  s.Said(TaskRole::kChief, 0, {"task_adopted", "worker:0", "has returned"}, seconds(120));
   const ApplyReport report = s.Finish();
   REQUIRE(report.applied == kApplied);
   REQUIRE(report.timelines == 1);
