@@ -41,8 +41,7 @@ class ExitCodes(unittest.TestCase):
 class Flags(unittest.TestCase):
     # A flag that `--help` lists, and its default: "  --ps_timeout_s FLOAT=20  seconds ...".
     FLAG = re.compile(r"^ +(?:-\w,)?--(\w+)(?: [A-Z]+(?:=(\S+))?)?", re.M)
-    # `fresh_id`, `missed_s` and `chief_end_s` are being deleted.
-    UNDOCUMENTED = {"help", "version", "fresh_id", "missed_s", "chief_end_s"}
+    UNDOCUMENTED = {"help", "version"}
 
     def documented(self, *headings):
         page = read("docs", "cluster.md")
