@@ -60,7 +60,10 @@ void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
     return;
   }
   if (message.generation() < adoption_.generation() || adoption_.connection() != connection) {
-    SendFenced(connection, message.request(), "the chief is not adopted on this connection");
+    env_.sink->Send(connection,
+                    FencedMessage<v1::PsToChief>(
+                        adoption_, {Role::kPs, static_cast<int>(options_.index)}, message.request(),
+                        "the chief is not adopted on this connection"));
     return;
   }
   switch (message.body_case()) {
@@ -142,13 +145,12 @@ bool PsCore::SeesCheckpointDir(const v1::AdoptPs& adopt) const {
 
 void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message, bool sees) {
   const v1::AdoptPs& adopt = message.adopt();
-  if (adopt.has_expected() && (adopt.expected().type() != "ps" ||
-                               adopt.expected().index() != static_cast<int32_t>(options_.index))) {
-    return AnswerHello(
-        connection, message, /*sees=*/true,  // this error is the one to tell
-        FailedPrecondition("the chief takes this task for {}:{}, but it is ps:{}: TF_CONFIG "
-                           "of the two differ",
-                           adopt.expected().type(), adopt.expected().index(), options_.index));
+  const Task own{Role::kPs, static_cast<int>(options_.index)};
+  if (adopt.has_expected()) {
+    const absl::Status expected =
+        CheckExpectedTask(own, adopt.expected().type(), adopt.expected().index());
+    // This error alone is reported: `sees` is of another cluster.
+    if (!expected.ok()) return AnswerHello(connection, message, /*sees=*/true, expected);
   }
   if (!adopt.probe()) {
     if (message.generation() == 0) {
@@ -159,22 +161,20 @@ void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message, bool s
       env_.sink->Send(connection, answer);
       return;
     }
-    const auto before = adoption_.connection();
-    const Adoption::Verdict verdict =
-        adoption_.Adopt({connection, message.generation(), adopt.chief_incarnation(), adopt.job(),
+    const Adoption::Outcome outcome =
+        adoption_.Claim({connection, message.generation(), adopt.chief_incarnation(), adopt.job(),
                          adopt.takeover()},
                         env_.clock->Now());
-    if (verdict == Adoption::Verdict::kFenced || verdict == Adoption::Verdict::kBusy) {
-      SendFenced(connection, message.request(),
-                 verdict == Adoption::Verdict::kFenced
-                     ? "a newer chief has been here"
-                     : fmt::format("it works for the chief of job {}", adoption_.job()));
+    if (!outcome.refusal.empty()) {
+      env_.sink->Send(connection, FencedMessage<v1::PsToChief>(adoption_, own, message.request(),
+                                                               outcome.refusal));
       return;
     }
-    if (before.has_value() && *before != connection) {
-      SendFenced(*before, 0, "a newer chief has taken over");
+    if (outcome.superseded.has_value()) {
+      env_.sink->Send(*outcome.superseded,
+                      FencedMessage<v1::PsToChief>(adoption_, own, 0, kTakenOver));
     }
-    if (verdict == Adoption::Verdict::kAdoptedNewJob) {
+    if (outcome.verdict == Adoption::Verdict::kAdoptedNewJob) {
       ++assignment_;
       snapshots_.CancelAll();
       data_path_.Serve(nullptr);
@@ -186,16 +186,6 @@ void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message, bool s
                                {"takeover", adopt.takeover()}});
   }
   AnswerHello(connection, message, sees);
-}
-
-void PsCore::SendFenced(Connection connection, uint64_t request, const std::string& why) {
-  v1::PsToChief message;
-  message.set_request(request);
-  message.set_generation(adoption_.generation());
-  message.mutable_fenced()->set_current_generation(adoption_.generation());
-  message.mutable_fenced()->set_chief_incarnation(adoption_.chief_incarnation());
-  message.mutable_fenced()->set_why(fmt::format("ps:{}: {}", options_.index, why));
-  env_.sink->Send(connection, message);
 }
 
 void PsCore::Answer(const Asker& asker, v1::PsToChief* message) {

@@ -116,8 +116,6 @@ class PsCore {
 
   void OnAdopt(Connection connection, const v1::ChiefToPs& message, bool sees)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void SendFenced(Connection connection, uint64_t request, const std::string& why)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns whether this task sees the chief's token in the checkpoint directory. Logs it if not.
   bool SeesCheckpointDir(const v1::AdoptPs& adopt) const;
   void AnswerHello(Connection connection, const v1::ChiefToPs& message, bool sees,

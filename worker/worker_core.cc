@@ -77,31 +77,25 @@ void WorkerCore::OnAdopt(Connection connection, const v1::ChiefToWorker& message
     FillHello(adopt, &answer);
     effects_->Send(connection, answer);
   };
-  if (adopt.has_expected() &&
-      (adopt.expected().type() != "worker" || adopt.expected().index() != options_.index)) {
-    return refuse(FailedPrecondition(
-        "the chief takes this task for {}:{}, but it is worker:{}: TF_CONFIG of the two differ",
-        adopt.expected().type(), adopt.expected().index(), options_.index));
+  const Task own{Role::kWorker, options_.index};
+  if (adopt.has_expected()) {
+    const absl::Status expected =
+        CheckExpectedTask(own, adopt.expected().type(), adopt.expected().index());
+    if (!expected.ok()) return refuse(expected);
   }
   if (!adopt.probe()) {
     if (message.generation() == 0) {
       return refuse(InvalidArgument("a chief without a generation adopts nothing"));
     }
-    const auto before = adoption_.connection();
-    const Adoption::Verdict verdict =
-        adoption_.Adopt({connection, message.generation(), adopt.chief_incarnation(), adopt.job(),
+    const Adoption::Outcome outcome =
+        adoption_.Claim({connection, message.generation(), adopt.chief_incarnation(), adopt.job(),
                          adopt.takeover()},
                         clock_->Now());
-    if (verdict == Adoption::Verdict::kFenced || verdict == Adoption::Verdict::kBusy) {
-      return SendFenced(connection, message.request(),
-                        verdict == Adoption::Verdict::kFenced
-                            ? "a newer chief has been here"
-                            : fmt::format("it works for the chief of job {}", adoption_.job()));
+    if (!outcome.refusal.empty()) {
+      return SendFenced(connection, message.request(), outcome.refusal);
     }
-    if (before.has_value() && *before != connection) {
-      SendFenced(*before, 0, "a newer chief has taken over");
-    }
-    if (verdict == Adoption::Verdict::kAdoptedNewJob) StartNewJob();
+    if (outcome.superseded.has_value()) SendFenced(*outcome.superseded, 0, kTakenOver);
+    if (outcome.verdict == Adoption::Verdict::kAdoptedNewJob) StartNewJob();
     seed_ = adopt.seed();
     if (adopt.pull_ahead() > 0) {
       // The chief allows overlap; a worker without overlap keeps the promise too.
@@ -141,14 +135,9 @@ void WorkerCore::FillHello(const v1::AdoptWorker& adopt, v1::WorkerToChief* answ
 }
 
 void WorkerCore::SendFenced(Connection connection, uint64_t request, const std::string& why) {
-  v1::WorkerToChief message;
-  message.set_request(request);
-  message.set_generation(adoption_.generation());
-  message.mutable_fenced()->set_current_generation(adoption_.generation());
-  message.mutable_fenced()->set_chief_incarnation(adoption_.chief_incarnation());
-  message.mutable_fenced()->set_why(fmt::format("worker:{}: {}", options_.index, why));
   log_->Warning("fenced", {{"why", why}, {"generation", adoption_.generation()}});
-  effects_->Send(connection, message);
+  effects_->Send(connection, FencedMessage<v1::WorkerToChief>(
+                                 adoption_, {Role::kWorker, options_.index}, request, why));
 }
 
 void WorkerCore::OnProgram(uint64_t request, const v1::ChiefToWorker& message) {

@@ -18,6 +18,7 @@
 #include "chief/api/coordinator_state.h"
 #include "chief/api/remote_value.h"
 #include "chief/api/training_cluster.h"
+#include "chief/core/job_settings.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/cluster/cluster_spec.h"
@@ -39,25 +40,12 @@ namespace cohort {
 
 class DirectoryLock;
 
-struct CoordinatorOptions {
-  ClusterSpec cluster;         // workers and ps; indices without gaps
-  std::string job;             // the job's identity: what may not change between two runs of it
-  std::string checkpoint_dir;  // seen by the chief and every ps; the journal lies in it
-  uint64_t chief_incarnation = 0;
-  bool takeover = false;  // from another chief that the tasks hear, or that has the directory
+struct CoordinatorOptions : JobSettings {
+  ClusterSpec cluster;  // workers and ps; indices without gaps
   // The lock of checkpoint_dir if the caller has taken it; null: Start takes it. Released with the
   // coordinator.
   std::shared_ptr<DirectoryLock> lock;
   std::shared_ptr<const Security> security = Security::LoopbackOnly();
-  uint64_t seed = 0;                // of the job
-  uint32_t pull_ahead = 0;          // above 0: Unimplemented
-  uint32_t closures_in_flight = 0;  // per worker; 0: the default
-  uint32_t max_attempts = 0;        // workers that one closure may kill; 0: the default
-  double task_timeout_s = 60;  // for tasks at the start, for a lost ps, for a worker to take work
-  // If a worker has work and sends no result for so long, other workers get its closures. If no
-  // worker makes progress, a timeout that was given ends the job; the default (0) does not.
-  double closure_timeout_s = 0;
-  double cut_deadline_s = 0;  // 0: the default
   double flush_limit_s = 5;   // how long Flush waits for a slow disk
   uint32_t max_to_keep = 5;   // checkpoints; 0: all
   const Clock* clock = nullptr;

@@ -109,26 +109,11 @@ absl::Status ClusterCoordinator::Impl::CheckOptions() const {
 CoreOptions ClusterCoordinator::Impl::MakeCoreOptions(const std::string& token,
                                                       bool continued) const {
   CoreOptions core;
-  core.job = options_.job;
+  static_cast<JobSettings&>(core) = options_;
   core.workers = Addresses(options_.cluster, Role::kWorker);
   core.ps = Addresses(options_.cluster, Role::kPs);
-  core.chief_incarnation = options_.chief_incarnation;
   core.continued = continued;
-  core.takeover = options_.takeover;
   core.directory_token = token;
-  core.checkpoint_dir = options_.checkpoint_dir;
-  core.seed = options_.seed;
-  core.pull_ahead = options_.pull_ahead;
-  if (options_.closures_in_flight > 0) core.closures_in_flight = options_.closures_in_flight;
-  if (options_.max_attempts > 0) core.max_attempts = options_.max_attempts;
-  if (options_.cut_deadline_s > 0) {
-    core.cut_deadline_us = MicrosFromSeconds(options_.cut_deadline_s);
-  }
-  if (options_.closure_timeout_s > 0) {
-    core.closure_deadline_us = MicrosFromSeconds(options_.closure_timeout_s);
-    core.closure_deadline_ends = true;
-  }
-  core.stranded_us = MicrosFromSeconds(options_.task_timeout_s);
   return core;
 }
 

@@ -132,6 +132,7 @@ TEST_CASE("arguments beside a dataset come to the worker") {
 TEST_CASE("closures that a worker does not end go to others after the closure timeout") {
   Cluster c(2, 1);
   c.options.closure_timeout_s = 0.1;
+  c.options.closure_timeout_ends_job = true;
   c.workers[0]->hold = true;
   c.Start();
   for (int i = 0; i < 20; ++i) REQUIRE(c.coordinator->Schedule(c.step, Arguments(1)).ok());

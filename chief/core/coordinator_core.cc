@@ -93,7 +93,7 @@ void CoordinatorCore::CheckStranded() {
   }
   if (stranded_since_us_ < 0) stranded_since_us_ = context_.now_us;
   const int64_t us = context_.now_us - stranded_since_us_;
-  if (us < context_.options.stranded_us) return;
+  if (us < MicrosFromSeconds(context_.options.task_timeout_s)) return;
   absl::Status error =
       Unavailable("no worker took work for {} s; {}", us / 1'000'000, WaitingFor());
   SetFailure(&error, {.role = "worker", .retryable = false});

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "chief/core/adoption.h"
 #include "chief/core/closure_scheduler.h"
+#include "chief/core/cluster_adoption.h"
 #include "chief/core/core_context.h"
 #include "chief/core/core_counters.h"
 #include "chief/core/cut.h"
@@ -190,7 +190,7 @@ class CoordinatorCore {
   Outbox outbox_;                   // what all parts send
   JournalWatch journal_watch_;      // which records are durable
   Membership membership_;           // who is there
-  Adoption adoption_;               // the phases up to kReady
+  ClusterAdoption adoption_;        // the phases up to kReady
   Settlement settlement_;           // settled ids, metrics, epochs
   Servers servers_;                 // hellos, terms and grace of the servers
   ServedVariables variables_;       // layout, timeline, served or not

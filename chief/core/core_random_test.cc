@@ -15,9 +15,7 @@ constexpr uint64_t kPlaces = 60;
 
 class RandomRun {
  public:
-  explicit RandomRun(uint64_t seed) : world_(3, 2, seed) {
-    world_.options.cut_deadline_us = 300'000;
-  }
+  explicit RandomRun(uint64_t seed) : world_(3, 2, seed) { world_.options.cut_deadline_s = 0.3; }
 
   // What has happened, so that a run that survives nothing is found.
   struct Seen {

@@ -104,7 +104,7 @@ TEST_CASE("an adopted task that refuses this chief's stream is dialled again") {
 
 TEST_CASE("a worker that is there and never ends a step loses its work to others") {
   TestWorld world(2, 2);
-  world.options.closure_deadline_us = 5'000'000;
+  world.options.closure_timeout_s = 5;
   world.StartServing();
   world.hold_work = true;
   REQUIRE(world.ScheduleJob(0, 1, 1).ok());
@@ -122,8 +122,8 @@ TEST_CASE("a worker that is there and never ends a step loses its work to others
 
 TEST_CASE("a worker that is alone keeps a step that is longer than the closure timeout") {
   TestWorld world(2, 2);
-  world.options.closure_deadline_us = 5'000'000;
-  world.options.stranded_us = 6'000'000;
+  world.options.closure_timeout_s = 5;
+  world.options.task_timeout_s = 6;
   world.options.silence_us = int64_t{1} << 60;
   world.StartServing();
   world.Disconnect(WorkerTask(1));
@@ -162,8 +162,8 @@ TEST_CASE("a worker that is alone keeps a step that is longer than the closure t
 
 TEST_CASE("a worker that is alone ends the job if the user has set the closure timeout") {
   TestWorld world(2, 2);
-  world.options.closure_deadline_us = 5'000'000;
-  world.options.closure_deadline_ends = true;
+  world.options.closure_timeout_s = 5;
+  world.options.closure_timeout_ends_job = true;
   world.options.silence_us = int64_t{1} << 60;
   world.StartServing();
   world.Disconnect(WorkerTask(1));
@@ -197,8 +197,8 @@ TEST_CASE("a worker that is alone ends the job if the user has set the closure t
 
 // Two workers, of which the first has a step that never ends.
 void StartWithOneStuck(TestWorld* world) {
-  world->options.closure_deadline_us = 5'000'000;
-  world->options.closure_deadline_ends = true;
+  world->options.closure_timeout_s = 5;
+  world->options.closure_timeout_ends_job = true;
   world->options.silence_us = int64_t{1} << 60;
   world->options.closures_in_flight = 1;
   world->StartServing();
@@ -292,7 +292,7 @@ TEST_CASE("nor if that worker was set aside as late before") {
 
 TEST_CASE("steps that all take longer than the closure timeout are kept by their workers") {
   TestWorld world(3, 1);
-  world.options.closure_deadline_us = 5'000'000;
+  world.options.closure_timeout_s = 5;
   world.options.closures_in_flight = 1;
   world.options.silence_us = int64_t{1} << 60;
   world.StartServing();

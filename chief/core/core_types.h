@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "chief/core/core_counters.h"
+#include "chief/core/job_settings.h"
 #include "common/cluster/cluster_spec.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
@@ -23,23 +24,15 @@ struct CoreTestFaults {
   bool publish_before_durable = false;  // publish the watermark before its record is durable
 };
 
-struct CoreOptions {
-  std::string job;                   // the job's identity
+struct CoreOptions : JobSettings {
   std::vector<std::string> workers;  // addresses by index, for messages and routes
   std::vector<std::string> ps;
-  uint64_t chief_incarnation = 0;
   bool continued = false;       // the journal is not empty
-  bool takeover = false;        // adopt tasks that hear another chief
   std::string directory_token;  // see AdoptPs
-  std::string checkpoint_dir;
-  uint64_t seed = 0;
-  uint32_t pull_ahead = 0;
   bool deterministic = false;
 
-  size_t queue_capacity = 262'144;   // closures; Schedule refuses more
-  uint32_t closures_in_flight = 16;  // per worker
-  uint32_t max_attempts = 5;         // workers that one closure may kill
-  uint32_t max_give_backs = 64;      // times that workers may give one closure back
+  size_t queue_capacity = 262'144;  // closures; Schedule refuses more
+  uint32_t max_give_backs = 64;     // times that workers may give one closure back
   // Dispatch waits at an id that is so far above the settled watermark. This bounds what cuts and
   // tablets remember behind a closure that stays open (ChiefCut.finished, the applied sets).
   uint64_t max_ids_ahead = 262'144;
@@ -52,13 +45,7 @@ struct CoreOptions {
   int64_t adopt_grace_us = 5'000'000;  // then a continued run starts without the missing workers
   int64_t ps_grace_us = 1'000'000;     // a server that is away for longer is lost
   int64_t set_aside_us = 2'000'000;    // how long a worker that cannot reach a server gets no work
-  // A connected worker that has work and reports no result for this time loses the work to others,
-  // if there are any.
-  int64_t closure_deadline_us = 600'000'000;
-  bool closure_deadline_ends = false;  // if no worker makes progress, the job ends: the user's wish
-  int64_t stranded_us = 60'000'000;    // how long work may wait while no worker takes any
   int64_t cancel_deadline_us = 10'000'000;  // a worker that does not give up its closures is lost
-  int64_t cut_deadline_us = 10'000'000;     // then closures in flight enter the cut as pending
   int64_t snapshot_deadline_us = 60'000'000;
   int64_t write_deadline_us = 600'000'000;
   int64_t commit_deadline_us = 60'000'000;  // for the manifest, and for its record in the journal

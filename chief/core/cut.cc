@@ -18,7 +18,7 @@ void Cut::Enter(State state, int64_t now_us, int64_t limit_us) {
 }
 
 uint64_t Cut::Begin(bool finished, uint64_t timeline, int64_t now_us) {
-  Enter(State::kDraining, now_us, options_->cut_deadline_us);
+  Enter(State::kDraining, now_us, MicrosFromSeconds(options_->cut_deadline_s));
   released_ = false;
   finish_committed_ = false;
   const uint64_t number = next_number_++;

@@ -240,7 +240,7 @@ void Dispatcher::CheckLate() {
 }
 
 void Dispatcher::EndForLate(int worker) {
-  if (!context_->options.closure_deadline_ends || parts_.closures->failed()) return;
+  if (!context_->options.closure_timeout_ends_job || parts_.closures->failed()) return;
   const std::optional<std::string> others = pace_.OthersWithoutProgress(worker);
   if (!others.has_value()) return;
   const std::deque<uint64_t>& ids = queue_->InFlightOn(worker);
@@ -251,7 +251,7 @@ void Dispatcher::EndForLate(int worker) {
       TaskName(context_->options, task), pace_.Silence(worker),
       *std::min_element(ids.begin(), ids.end()),
       others->empty() ? "" : " (these make no progress either: " + *others + ")",
-      static_cast<double>(context_->options.closure_deadline_us) / 1e6);
+      context_->options.closure_timeout_s);
   SetFailure(&error, {.role = "worker",
                       .index = worker,
                       .incarnation = parts_.membership->member(task).incarnation,

@@ -15,7 +15,7 @@ void WorkerPace::Restart(int worker) {
 
 void WorkerPace::OnResults(int worker) {
   Worker& w = of(worker);
-  if (context_->now_us - w.progress_us < context_->options.closure_deadline_us) {
+  if (context_->now_us - w.progress_us < context_->options.closure_timeout_us()) {
     w.quick_us = context_->now_us;
   }
   w.progress_us = context_->now_us;
@@ -32,7 +32,7 @@ bool WorkerPace::SetAside(int worker, int64_t us, const std::string& why) {
 
 bool WorkerPace::SetLateAside(int worker) {
   const int doublings = std::min(++of(worker).times_late, 10);
-  const int64_t us = context_->options.closure_deadline_us << doublings;
+  const int64_t us = context_->options.closure_timeout_us() << doublings;
   if (!SetAside(worker, us, Silence(worker))) return false;
   of(worker).set_aside_late = true;
   return true;
@@ -46,7 +46,7 @@ int WorkerPace::count_available() const {
 
 bool WorkerPace::late(int worker) const {
   return !idle(worker) &&
-         context_->now_us - of(worker).progress_us >= context_->options.closure_deadline_us;
+         context_->now_us - of(worker).progress_us >= context_->options.closure_timeout_us();
 }
 
 bool WorkerPace::HasQuicker(int late_one) const {

@@ -136,6 +136,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   // The default of the job file never ends a job; a timeout that the user wrote does.
   if (plan_->job().lines.keys.contains("strategy.closure_timeout_s")) {
     options.closure_timeout_s = strategy.closure_timeout_s();
+    options.closure_timeout_ends_job = true;
   }
   options.cut_deadline_s = spec.checkpoint().cut_deadline_s();
   options.max_to_keep = spec.checkpoint().max_to_keep();

@@ -1,11 +1,15 @@
 #ifndef COHORT_COMMON_CLUSTER_ADOPTION_H_
 #define COHORT_COMMON_CLUSTER_ADOPTION_H_
 
+#include <absl/status/status.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/base/clock.h"
+#include "common/cluster/cluster_spec.h"
 
 namespace cohort {
 
@@ -50,9 +54,18 @@ class Adoption {
     kBusy,           // works for another job and hears its chief
   };
 
+  // How a claim of a chief ends.
+  struct Outcome {
+    Verdict verdict = Verdict::kAdopted;
+    std::string refusal;                   // why the claimant is fenced; "": it is adopted
+    std::optional<Connection> superseded;  // the open connection of the former chief, to be fenced
+  };
+
   explicit Adoption(Duration chief_timeout) : chief_timeout_(chief_timeout) {}
 
   Verdict Adopt(const Request& request, TimePoint now);
+  // Adopt, with what the task sends to the claimant and to the former chief.
+  Outcome Claim(const Request& request, TimePoint now);
   void OnClosed(Connection connection, ChiefLoss loss, TimePoint now);
 
   // True if a chief other than `chief_incarnation` is or may be alive: its stream is open, or the
@@ -76,6 +89,25 @@ class Adoption {
   std::optional<Connection> connection_;
   std::optional<TimePoint> lost_at_;
 };
+
+// Error: FailedPrecondition if a chief expects another task at this address than `own`.
+absl::Status CheckExpectedTask(const Task& own, std::string_view expected_type, int expected_index);
+
+// Why a former chief is fenced.
+inline constexpr char kTakenOver[] = "a newer chief has taken over";
+
+// Returns the message that fences a chief. `Message` is PsToChief or WorkerToChief.
+template <typename Message>
+Message FencedMessage(const Adoption& adoption, const Task& own, uint64_t request,
+                      const std::string& why) {
+  Message message;
+  message.set_request(request);
+  message.set_generation(adoption.generation());
+  message.mutable_fenced()->set_current_generation(adoption.generation());
+  message.mutable_fenced()->set_chief_incarnation(adoption.chief_incarnation());
+  message.mutable_fenced()->set_why(own.ToString() + ": " + why);
+  return message;
+}
 
 }  // namespace cohort
 

@@ -93,10 +93,11 @@ CoreOptions DrawCoreOptions(const Plan& plan, Chance* chance) {
   core.adopt_grace_us = 500'000;
   core.ps_grace_us = chance->Between(20, 300) * 1000;
   core.set_aside_us = 100'000;
-  core.closure_deadline_us = 1'500'000;
-  core.stranded_us = 20'000'000;
+  core.closure_timeout_s = 1.5;
+  core.task_timeout_s = 20;
   core.cancel_deadline_us = 500'000;
-  core.cut_deadline_us = chance->Percent(60) ? chance->Between(1, 30) * 1000 : 500'000;
+  core.cut_deadline_s =
+      static_cast<double>(chance->Percent(60) ? chance->Between(1, 30) : 500) / 1000;
   core.snapshot_deadline_us = 1'000'000;
   core.write_deadline_us = 2'000'000;
   core.assign_deadline_us = 2'000'000;

@@ -1,4 +1,4 @@
-#include "chief/core/adoption.h"
+#include "chief/core/cluster_adoption.h"
 
 #include <catch2/catch.hpp>
 
@@ -38,7 +38,7 @@ struct Starting {
   CoreContext context;
   Outbox outbox;
   Membership membership;
-  Adoption adoption;
+  ClusterAdoption adoption;
 };
 
 TEST_CASE("a chief probes all tasks, takes a generation, adopts all, then reads the journal") {

@@ -1,5 +1,5 @@
-#ifndef COHORT_CHIEF_CORE_ADOPTION_H_
-#define COHORT_CHIEF_CORE_ADOPTION_H_
+#ifndef COHORT_CHIEF_CORE_CLUSTER_ADOPTION_H_
+#define COHORT_CHIEF_CORE_CLUSTER_ADOPTION_H_
 
 #include <absl/status/statusor.h>
 
@@ -13,9 +13,9 @@ namespace cohort {
 
 // The start of a chief, from kProbing to kReady (coordinator_core.h draws the phases). Each input
 // returns the phase from now on, or why the chief cannot run.
-class Adoption {
+class ClusterAdoption {
  public:
-  Adoption(const CoreContext* context, Outbox* outbox, Membership* membership)
+  ClusterAdoption(const CoreContext* context, Outbox* outbox, Membership* membership)
       : context_(context), outbox_(outbox), membership_(membership) {}
 
   // The first tick: the clock of the start runs from now on.
@@ -45,4 +45,4 @@ class Adoption {
 
 }  // namespace cohort
 
-#endif  // COHORT_CHIEF_CORE_ADOPTION_H_
+#endif  // COHORT_CHIEF_CORE_CLUSTER_ADOPTION_H_

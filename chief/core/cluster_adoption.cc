@@ -1,4 +1,4 @@
-#include "chief/core/adoption.h"
+#include "chief/core/cluster_adoption.h"
 
 #include <string>
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace cohort {
 
-bool Adoption::EnoughWorkers(Link at_least) const {
+bool ClusterAdoption::EnoughWorkers(Link at_least) const {
   if (membership_->all(Role::kWorker, at_least)) return true;
   // A run that is continued need not wait for workers that may never return. A worker that hears
   // another chief is not one of those.
@@ -17,7 +17,7 @@ bool Adoption::EnoughWorkers(Link at_least) const {
          context_->now_us - phase_since_us_ >= context_->options.adopt_grace_us;
 }
 
-absl::StatusOr<CorePhase> Adoption::Advance() {
+absl::StatusOr<CorePhase> ClusterAdoption::Advance() {
   const CorePhase phase = context_->phase;
   if (phase >= CorePhase::kReady) return phase;
   if (!membership_->failure().ok()) return membership_->failure();
@@ -34,7 +34,8 @@ absl::StatusOr<CorePhase> Adoption::Advance() {
   return phase;
 }
 
-absl::StatusOr<CorePhase> Adoption::OnGeneration(const absl::StatusOr<uint64_t>& generation) {
+absl::StatusOr<CorePhase> ClusterAdoption::OnGeneration(
+    const absl::StatusOr<uint64_t>& generation) {
   if (!generation.ok()) {
     absl::Status why = Annotate(generation.status(), "taking a generation");
     if (!absl::IsOutOfRange(why)) return why;
@@ -51,7 +52,7 @@ absl::StatusOr<CorePhase> Adoption::OnGeneration(const absl::StatusOr<uint64_t>&
   return CorePhase::kAdopting;
 }
 
-CorePhase Adoption::WriteStart(bool from_manifest) {
+CorePhase ClusterAdoption::WriteStart(bool from_manifest) {
   v1::JournalRecord record;
   record.mutable_start()->set_from_manifest(from_manifest);
   record.mutable_start()->set_generation(outbox_->generation());
@@ -62,7 +63,7 @@ CorePhase Adoption::WriteStart(bool from_manifest) {
   return CorePhase::kStarting;
 }
 
-absl::Status Adoption::OnFenced(Task task, const v1::Fenced& fenced) {
+absl::Status ClusterAdoption::OnFenced(Task task, const v1::Fenced& fenced) {
   if (outbox_->generation() != 0 && fenced.current_generation() > outbox_->generation()) {
     absl::Status status =
         Aborted("this chief (generation {}) is fenced: {} works for generation {} now: {}",

@@ -1,0 +1,34 @@
+#ifndef COHORT_CHIEF_CORE_JOB_SETTINGS_H_
+#define COHORT_CHIEF_CORE_JOB_SETTINGS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/clock.h"
+
+namespace cohort {
+
+// The settings of a job that the user of the API chooses and the core reads. CoordinatorOptions and
+// CoreOptions are derived from them, so that nothing between the two copies a setting by name.
+struct JobSettings {
+  std::string job;             // the job's identity: what may not change between two runs of it
+  std::string checkpoint_dir;  // seen by the chief and every ps; the journal lies in it
+  uint64_t chief_incarnation = 0;
+  bool takeover = false;  // from another chief that owns the tasks or the directory
+  uint64_t seed = 0;
+  uint32_t pull_ahead = 0;           // above 0: Unimplemented
+  uint32_t closures_in_flight = 16;  // per worker
+  uint32_t max_attempts = 5;         // workers that one closure may kill
+  double task_timeout_s = 60;  // for tasks at the start, for a lost ps, for a worker to take work
+  // A connected worker that has work and reports no result for this time loses the work to other
+  // workers, if there are any. If no worker makes progress, the job ends only if the user asks.
+  double closure_timeout_s = 600;
+  bool closure_timeout_ends_job = false;
+  double cut_deadline_s = 10;  // then closures in flight enter the cut as pending
+
+  int64_t closure_timeout_us() const { return MicrosFromSeconds(closure_timeout_s); }
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_CORE_JOB_SETTINGS_H_
