@@ -37,11 +37,11 @@ namespace cohort {
 //                                                                                      │(6)
 //   from anywhere ─(7)─► kFailed                                                   kStopped
 //
-// (1) Every task that is needed was probed and hears no other chief. (2) A generation is taken. (3)
-// Every task that is needed is adopted. An earlier chief can reach no task anymore, so its journal
-// is complete. (4) The journal is read. (5) The journal has the JournalStart of this incarnation.
-// (6) Stop is done. (7) A newer chief has fenced this one, or a task cannot be adopted; this is
-// permanent.
+// (1) Every task that is needed was probed and hears no other chief. (2) A generation is taken.
+// (3) Every task that is needed is adopted. An earlier chief can reach no task anymore, so its
+// journal is complete. (4) The journal is read. (5) The journal has the JournalStart of this
+// incarnation. (6) Stop is done. (7) A newer chief has fenced this one, or a task cannot be
+// adopted; this is permanent.
 //
 // When the chief is ready, closures run while the variables are served (served_variables.h). A
 // closure of the job runner is scheduled (in the queue) or unfinished (unfinished_closures.h). The

@@ -18,8 +18,8 @@ namespace cohort {
 //              │  ▲ Hold, Release: which worker holds it            ▲
 //              └──┴──(2) OnResult──► finished early ──(3) TakeEarly─┘
 //
-// (1) It keeps its id; a worker that holds it continues it. (2) It ends, and its result waits. (3)
-// Its place is scheduled: the result is used, and nothing runs.
+// (1) It keeps its id; a worker that holds it continues it. (2) It ends, and its result waits.
+// (3) Its place is scheduled: the result is used, and nothing runs.
 //
 // A place has one closure at most.
 class UnfinishedClosures {

@@ -59,8 +59,7 @@ class BestKeeper {
   std::optional<State> validated_ ABSL_GUARDED_BY(mu_);
   double value_ ABSL_GUARDED_BY(mu_) = 0;  // the value of validated_
   std::optional<v1::BestCheckpoint> best_ ABSL_GUARDED_BY(mu_);
-  std::optional<State> held_
-      ABSL_GUARDED_BY(mu_);  // state of the newest checkpoint, in any timeline
+  std::optional<State> held_ ABSL_GUARDED_BY(mu_);  // state of the newest checkpoint
 };
 
 }  // namespace cohort

@@ -18,8 +18,8 @@ namespace cohort {
 // Runs `checkpoint.keep_best` for a job. BestKeeper decides which checkpoint is the best; this
 // class connects it with the stored checkpoints and with the console.
 //
-//   1. FindAgain, at the start and after a restore, finds the best checkpoint of the history that the
-//      cluster continues.
+//   1. FindAgain, at the start and after a restore, finds the best checkpoint of the history that
+//      the cluster continues.
 //   2. Judge, after each validation, decides if the cluster's state is better.
 //   3. The walk takes a checkpoint if TakeDue returns true; BestKeeper completes its manifest.
 //   4. Announce, after that checkpoint, prints the new best one.

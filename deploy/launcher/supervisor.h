@@ -32,14 +32,13 @@ struct SupervisorOptions {
 //      └────────► STOPPING ── 4 ──► KILLING ─────────┘
 //
 // 1 The chief has exited with 0: the job is done, and the chief has asked its tasks to end. Tasks
-// that
-//   still run after `last_call` (they restarted too late for that request) are ended in order. An
-//   evaluator ends by itself when it has evaluated the last checkpoint; with `restart` it is restarted
-//   if it dies earlier.
-// 2 The last process has ended. 3 One of these: a signal; the chief failed; a task failed
-// permanently; without `restart` a ps or the
-//   last worker died; FINISHING has no evaluator to wait for, or took too long. All tasks are ended in
-//   order.
+//   that still run after `last_call` (they restarted too late for that request) are ended in order.
+//   An evaluator ends by itself when it has evaluated the last checkpoint; with `restart` it is
+//   restarted if it dies earlier.
+// 2 The last process has ended.
+// 3 One of these: a signal; the chief failed; a task failed permanently; without `restart` a ps or
+//   the last worker died; FINISHING has no evaluator to wait for, or took too long. All tasks are
+//   ended in order.
 // 4 `grace` has passed, or a second signal has come: all tasks get SIGKILL.
 //
 // "In order" means: all tasks get SIGTERM. The servers get it only when the chief and the workers
