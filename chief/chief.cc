@@ -174,7 +174,7 @@ std::optional<absl::StatusOr<JobReport>> Chief::outcome() const {
 namespace {
 
 int CodeOf(const absl::StatusOr<JobReport>& outcome, int signal) {
-  // A job that was at its end when the signal came is finished.
+  // A job that had reached its end when the signal came is finished.
   if (outcome.ok()) return 0;
   return signal == 0 ? static_cast<int>(ExitCodeOf(outcome.status())) : ExitCodeOfSignal(signal);
 }
@@ -200,7 +200,7 @@ int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log, const EndLimit
   int signal = 0;
   TimePoint since;
   TimePoint deadline = TimePoint::max();
-  // Set before anything that may hang.
+  // This must come before all calls that may hang.
   const auto limit = [&](Duration wait, int exit_code) {
     since = std::chrono::steady_clock::now();
     deadline = std::min(deadline, since + wait);
@@ -223,7 +223,7 @@ int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log, const EndLimit
     }
     if (end == 0 && code.has_value()) return *code;
     if (std::chrono::steady_clock::now() < deadline) continue;
-    // Nothing is lost: what the journal holds is durable.
+    // Nothing is lost: the journal's records are durable.
     log->Failure(
         LogLevel::kError, "stuck",
         DeadlineExceeded("the chief has not ended for {:.0f} s: {}; does its storage answer?",

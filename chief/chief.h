@@ -21,16 +21,16 @@ namespace cohort {
 class AdminServer;
 class SignalWaiter;
 
-// The chief's process: a job runner on a thread of its own, and the admin port.
+// The chief's process: a job runner on its own thread, and the admin port.
 class Chief {
  public:
   struct Options {
-    JobRunnerOptions job;       // clock and progress are the chief's own
+    JobRunnerOptions job;       // the chief sets clock and progress
     std::string admin_address;  // "" = none
     ProgressLine::Options progress;
     ProgressLine::Output progress_output;
-    std::function<void()> on_outcome;  // there is an outcome() before the end; may be empty
-    std::function<void()> on_done;     // the chief has ended, well or not; called once
+    std::function<void()> on_outcome;  // outcome() is known, before the end; may be empty
+    std::function<void()> on_done;     // the chief has ended, with or without an error; called once
   };
 
   // Errors: those of the admin port.
@@ -38,13 +38,14 @@ class Chief {
   // Interrupts the job, and waits until the chief has ended.
   ~Chief();
 
-  // Ends the job early, with what is finished durable. Wait returns how it ended.
+  // Ends the job early and makes finished closures durable. Wait returns the result.
   void Interrupt();
   // Waits until the chief has ended. Errors: why the job failed; Cancelled after Interrupt.
   absl::StatusOr<JobReport> Wait();
-  // What Wait will return, as soon as it is known: storage that does not answer may delay the end.
+  // The value that Wait will return. It may be known long before the end, because storage that does
+  // not answer delays the end.
   std::optional<absl::StatusOr<JobReport>> outcome() const;
-  // What it is doing.
+  // What the job runner is doing.
   std::string activity() const { return runner_->activity(); }
   int admin_port() const;  // -1: none
 
@@ -69,24 +70,24 @@ class Chief {
   std::optional<absl::StatusOr<JobReport>> outcome_ ABSL_GUARDED_BY(mu_);
 };
 
-// How long a chief may take to end. After that, the log gets an error, and the process ends `moment`
-// later at the latest, even if the log does not take the error.
+// How long a chief may take to end. After that it logs an error, and the process ends at most
+// `moment` later, even if the log does not accept the error.
 struct EndLimits {
-  // After a signal. Together with the moment it must be less than the time that a launcher leaves
-  // between asking a task to end and killing it.
+  // After a signal. `stop` plus `moment` must be shorter than the launcher's time between SIGTERM
+  // and SIGKILL.
   Duration stop = std::chrono::seconds(8);
-  // Without a signal: after a failure; after a finished job, because the deletion of old checkpoints
+  // Without a signal: after a failed job, and after a finished job. The deletion of old checkpoints
   // may take long.
   Duration failed = std::chrono::seconds(15);
   Duration finished = std::chrono::seconds(60);
   Duration moment = std::chrono::seconds(1);
 };
 
-// Waits for the end of the chief or a signal, which interrupts the job, and prints the outcome as
-// soon as it is known. Returns the exit code: the outcome's, or 128 + signal if the signal came
-// first; for a finished job it is always 0. If the chief does not end within the limits, because its
-// storage or its log hangs, this function ends the process with the same code: for daemons only.
-// `on_outcome` must be signals->Wake(), `on_done` signals->NotifyDone().
+// Waits for the end of the chief or for a signal; a signal interrupts the job. Prints the outcome
+// as soon as it is known. Returns the exit code: the outcome's, or 128 + signal if the signal came
+// first; for a finished job it is always 0. If storage or a log hangs and the chief does not end
+// within the limits, this function ends the process with the same code, so only daemons may use it.
+// `on_outcome` must call signals->Wake(), and `on_done` signals->NotifyDone().
 int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log, const EndLimits& limits = {});
 
 }  // namespace cohort

@@ -14,15 +14,16 @@ void AddChiefFlags(FlagSet* flags, ChiefFlags* out) {
       "directory of checkpoints and the journal, seen by the chief and every ps; default: the "
       "job file's");
   flags->Add("log_dir", &out->log_dir, "directory of metrics.jsonl and TensorBoard's files");
-  flags->Add("fresh", &out->fresh, "delete the checkpoints of former runs and begin anew");
+  flags->Add("fresh", &out->fresh,
+             "delete the checkpoints of earlier runs and start from the beginning");
   flags->Add(
       "finished_ok", &out->finished_ok,
-      "a job that is finished already is no error: say so and exit with 0 (for whatever starts "
-      "the chief again)");
+      "exit with 0 if the job is already finished, instead of with an error (for a supervisor "
+      "that restarts the chief)");
   flags->Add(
       "takeover", &out->takeover,
-      "the chief that the tasks still hear, or that has the checkpoint directory, is dead or "
-      "shall end: take them over");
+      "take over the tasks and the checkpoint directory from another chief, which is dead or "
+      "must end");
   flags->AddSeconds(
       "task_timeout_s", &out->task_timeout_s,
       "seconds to wait for a task at the start, or for a lost one; 0: the job file's");

@@ -26,8 +26,8 @@ struct ChiefFlags {
 
 void AddChiefFlags(FlagSet* flags, ChiefFlags* out);
 
-// What the flags mean; reads the job file. `data_dir`: the value of COHORT_DATA_DIR, or null. The
-// context outlives the result. Errors: those of the job file.
+// Converts the flags into options; reads the job file. `data_dir`: the value of COHORT_DATA_DIR, or
+// null. The context must outlive the result. Errors: those of the job file.
 absl::StatusOr<Chief::Options> MakeChiefOptions(const ChiefFlags& flags, const RoleContext& context,
                                                 const char* data_dir);
 

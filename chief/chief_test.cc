@@ -19,13 +19,13 @@
 namespace cohort {
 namespace {
 
-TEST_CASE("why a job fails is told, also when a signal has come") {
+TEST_CASE("the chief reports why a job fails, also after a signal") {
   auto signals = SignalWaiter::Start();
   REQUIRE(signals.ok());
   std::string said;
   const auto log = *Logger::Create(
       {.to_stderr = false, .sink = [&](std::string_view line) { said.append(line); }});
-  Chief::Options options;  // of a job that has no model
+  Chief::Options options;  // for a job that has no model
   options.job.log = log.get();
   options.on_outcome = [&] { (*signals)->Wake(); };
   options.on_done = [&] { (*signals)->NotifyDone(); };

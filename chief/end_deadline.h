@@ -8,17 +8,17 @@
 
 namespace cohort {
 
-// Ends the process at a deadline, whatever its other threads hang in. Its own thread writes
-// nothing: a log, too, may lie on storage that does not answer.
+// Ends the process at a deadline, even if its other threads hang. Its own thread writes nothing,
+// because the log may also be on storage that does not answer.
 class EndDeadline {
  public:
   EndDeadline();
-  // There is no deadline any more.
+  // Removes the deadline.
   ~EndDeadline();
   EndDeadline(const EndDeadline&) = delete;
   EndDeadline& operator=(const EndDeadline&) = delete;
 
-  // _exit(code) at `at`, in place of what was set before.
+  // Calls _exit(code) at `at`. This replaces the previous deadline.
   void Set(TimePoint at, int code);
 
  private:
@@ -29,7 +29,7 @@ class EndDeadline {
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   TimePoint at_ ABSL_GUARDED_BY(mu_) = TimePoint::max();
   int code_ ABSL_GUARDED_BY(mu_) = 0;
-  std::thread thread_;  // the last: it uses what stands above
+  std::thread thread_;  // the last member: it uses those above
 };
 
 }  // namespace cohort

@@ -1,4 +1,4 @@
-// cohort-chief: owns a job. TF_CONFIG says where its workers and parameter servers are.
+// cohort-chief: owns a job. TF_CONFIG names its workers and parameter servers.
 #include <unistd.h>
 
 #include <cstdio>

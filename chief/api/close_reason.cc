@@ -10,14 +10,14 @@ namespace cohort {
 namespace {
 
 struct Reason {
-  std::string_view part;  // of the library's text, in lower case
+  std::string_view part;  // a part of the library's text, in lower case
   std::string_view plain;
 };
 
-// The first that matches.
+// The first match counts.
 constexpr Reason kReasons[] = {
     {"connection refused", "connection refused"},
-    {"no such file or directory", "connection refused"},  // a Unix socket that nobody serves yet
+    {"no such file or directory", "connection refused"},  // a Unix socket without a server
     {"connection reset", "the connection was reset"},
     {"broken pipe", "the connection was reset"},
     {"no route to host", "no route to the host"},

@@ -7,9 +7,10 @@
 
 namespace cohort {
 
-// Why a stream to a task ended or could not be opened, in a few words for a person: "connection
-// refused". The texts of the RPC library are long and name its internals; no user can act on them.
-// What the task itself said is kept. Only for messages: decisions use codes and typed payloads.
+// Returns a short reason for a user why a stream to a task ended or could not be opened:
+// "connection refused". The texts of the RPC library are long and name its internals, so users
+// cannot act on them. A text of the task itself is kept. Use it only in messages: decisions use
+// codes and typed payloads.
 std::string CloseReason(const absl::Status& status);
 
 }  // namespace cohort

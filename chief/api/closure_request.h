@@ -14,17 +14,17 @@ struct StepFunction {
   int program = -1;
 };
 
-// A dataset of which every worker has its own copy and iterator. As an argument of a step it stands
-// for the next batch of the worker that runs the step.
+// A dataset that every worker iterates by itself. As an argument of a step it means the next batch
+// of the worker that runs the step.
 //
-// Checkpoints record how far each worker has read it. After a restart of a worker, a continued run
-// or a restore, each worker continues behind the batches of the closures whose results the chief
-// has (after a restore: had at the checkpoint). A worker with a new index starts at the beginning.
-// A batch of a closure that was given back or cancelled may be skipped; it may come again if its
-// worker died.
+// Checkpoints record how far each worker has read the dataset. After a restart of a worker or in a
+// continued run, each worker continues after the batches of the closures whose results the chief
+// has. After a restore it continues after those that the chief had at the checkpoint. A worker with
+// a new index starts at the beginning. If a closure was given back or cancelled, its batch may be
+// skipped. If its worker died, the batch may be read again.
 //
-// A dataset is identified by what its spec reads, by its options and by its number among equal
-// datasets. A restarted chief continues the same one; another `name` starts a new one.
+// The data that the spec reads, the options, and the number among equal datasets identify a
+// dataset. A restarted chief continues the same dataset; a different `name` starts a new one.
 struct PerWorkerDataset {
   int resource = -1;
 };
@@ -39,20 +39,20 @@ struct LeaseRange {
 // The position of a closure of the job runner among the training steps of its job.
 struct JobPlace {
   uint64_t place = 0;
-  uint64_t places_end = 0;  // of its epoch
+  uint64_t places_end = 0;  // end of its epoch
 };
 
-// A closure with everything that can be said about it.
+// A closure with all its parameters.
 struct ClosureRequest {
   StepFunction step;
-  // The dataset's features feed the program's first arguments. `arguments` feed those after them
-  // and are the same at every step of the closure. Either may be missing.
+  // The dataset's features feed the program's first arguments. `arguments` feed the others and are
+  // the same at every step of the closure. Either may be missing.
   PerWorkerDataset dataset;
   std::vector<Tensor> arguments;
   std::vector<LeaseRange> leases;  // exactly_once: one per step
   bool training = true;            // has pushes
   uint32_t steps = 1;
-  std::optional<JobPlace> place;  // from it a restarted job runner recreates the closure
+  std::optional<JobPlace> place;  // a restarted job runner recreates the closure from it
 };
 
 // A closure of the job runner that must be scheduled again after a restart, an error or a restore.

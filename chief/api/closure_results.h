@@ -15,16 +15,16 @@ class ClosureResult;
 
 namespace cohort {
 
-// The RemoteValues that wait for their closures, by the token that the core uses for them. One
-// thread at a time.
+// The RemoteValues that wait for their closures, by the core's token. One thread at a time may use
+// it.
 class ClosureResults {
  public:
   std::pair<uint64_t, RemoteValue> New();
   // Drops a value whose closure was not accepted.
   void Forget(uint64_t token) { waiting_.erase(token); }
-  // `result` is read if the status is OK. Unknown tokens are ignored.
+  // Sets the value. Reads `result` only if the status is OK. Ignores unknown tokens.
   void Finish(uint64_t token, const absl::Status& status, const v1::ClosureResult* result);
-  // Finishes all.
+  // Finishes all values with `status`.
   void FinishAll(const absl::Status& status);
 
  private:

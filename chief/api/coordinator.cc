@@ -127,7 +127,7 @@ void ClusterCoordinator::Impl::CommitCheckpoint(v1::Manifest manifest) {
     wanted = core->cut_commits(manifest.cut());
     manifest.mutable_chief()->set_durable_record(core->durable_record());
   });
-  if (!wanted) return;  // storage that did not answer held up those before it
+  if (!wanted) return;  // slow storage has delayed earlier manifests until this cut was dropped
   manifest.set_unix_micros(static_cast<uint64_t>(options_.clock->UnixMicros()));
   manifest.set_cohort_version(std::string(CohortVersion()));
   if (options_.complete_manifest) options_.complete_manifest(&manifest);
@@ -142,11 +142,11 @@ void ClusterCoordinator::Impl::CommitCheckpoint(v1::Manifest manifest) {
     if (options_.on_committed) options_.on_committed(manifest);
   });
   if (taken) {
-    // On a thread of its own: the next manifest does not wait for it.
+    // The deletion has its own thread: the next manifest does not wait for it.
     const auto best = CheckpointId::Parse(manifest.best().checkpoint());
     retention_->Post([this, id, best] { DeleteOld(id, best); });
   } else if (status.ok()) {
-    // Nothing is deleted for it: another may be the one that is restored by now.
+    // It deletes nothing: the chief may already be restoring an older checkpoint.
     log_->Warning("checkpoint_late", {{"path", directory}});
   }
 }
@@ -162,7 +162,7 @@ void ClusterCoordinator::Impl::DeleteOld(const CheckpointId& newest,
 }
 
 void ClusterCoordinator::Impl::CutDone(uint64_t cut, const absl::Status& status) {
-  cuts_done_[cut] = {status, status.ok() ? newest_ : ""};  // a cut at a time: it is the newest
+  cuts_done_[cut] = {status, status.ok() ? newest_ : ""};  // one cut at a time, so it is the newest
   if (cuts_done_.size() > 64) cuts_done_.erase(cuts_done_.begin());
   if (status.ok()) {
     log_->Info("checkpoint", {{"cut", cut}, {"path", newest_}});
@@ -193,9 +193,9 @@ absl::StatusOr<PerWorkerDataset> ClusterCoordinator::Impl::CreatePerWorkerDatase
   resource.set_batch_size(options.batch_size);
   for (const std::string& feature : options.features) resource.add_features(feature);
   if (options.data != nullptr) *resource.mutable_data() = *options.data;
-  // Workers keep their resources over a restart of the chief, and checkpoints how far they are
-  // read: the name must say what is read, and no more. What of the spec it leaves out a worker
-  // takes on when it makes the resource again.
+  // Workers keep their resources when the chief restarts, and checkpoints keep the readers'
+  // positions by name. So the name must depend only on the data that is read. A worker takes the
+  // other fields of the spec when it recreates the resource.
   const uint64_t hash = Fnv1a(resource.SerializeAsString());
   std::string name =
       fmt::format("{}-{:016x}", options.name.empty() ? "dataset" : options.name, hash);
@@ -248,8 +248,8 @@ absl::Status ClusterCoordinator::Impl::StartCheckpoint() {
 }
 
 absl::StatusOr<std::string> ClusterCoordinator::Impl::WaitForCut(uint64_t cut) {
-  // The record of the job's last checkpoint is waited for, but neither on a full disk nor when
-  // interrupted: a restart finds the checkpoint without it.
+  // Waits for the record of the job's last checkpoint, except on a full disk or after an interrupt:
+  // a restart finds the checkpoint without the record.
   const auto done = [this, cut]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return Failed() || cuts_done_.contains(cut) ||
            (core_->finish_committed() && core_->journal_watch().refused());
@@ -280,14 +280,14 @@ absl::StatusOr<std::string> ClusterCoordinator::Impl::Checkpoint(bool finished) 
 
 void ClusterCoordinator::Impl::Flush() {
   MutexLock lock(&mu_);
-  // Not after Shutdown, when the phase is another.
+  // After Shutdown the phase differs, and there is nothing to flush.
   if (core_ == nullptr || core_->phase() != CoordinatorCore::Phase::kReady) return;
   core_->Flush();
-  // Nor is a full disk waited for.
+  // It does not wait for a full disk either.
   const auto clean = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return Failed() || core_->settlement().clean() || core_->journal_watch().refused();
   };
-  // Also when interrupted: that is when it is wanted.
+  // It waits even after an interrupt, because callers flush after one.
   const TimePoint deadline = Deadline(options_.flush_limit_s);
   const Condition condition = clean;
   conditions_.push_back(&condition);
@@ -325,7 +325,7 @@ absl::Status ClusterCoordinator::Impl::EndEpoch() {
   return core_->EndEpoch();
 }
 
-// ------------------------------------------------------------------ the thin class
+// ------------------------------------------------------------------ ClusterCoordinator
 
 ClusterCoordinator::ClusterCoordinator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ClusterCoordinator::~ClusterCoordinator() = default;

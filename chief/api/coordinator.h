@@ -46,38 +46,39 @@ struct CoordinatorOptions : JobSettings {
   // coordinator.
   std::shared_ptr<DirectoryLock> lock;
   std::shared_ptr<const Security> security = Security::LoopbackOnly();
-  double flush_limit_s = 5;   // how long Flush waits for a slow disk
-  uint32_t max_to_keep = 5;   // checkpoints; 0: all
+  double flush_limit_s = 5;  // how long Flush waits for a slow disk
+  uint32_t max_to_keep = 5;  // checkpoints; 0: all
   const Clock* clock = nullptr;
   Logger* log = nullptr;  // outlives the coordinator
-  // Gets what a call is waiting for, every few seconds: "waiting for worker:2 (host3:2222), 12 s".
+  // Gets the reason why a call waits, every few seconds: "waiting for worker:2 (host3:2222), 12 s".
   std::function<void(const std::string&)> on_wait;
-  // Gets the error of a failed Start at once. Start itself returns when its threads have ended;
-  // storage that does not answer may delay that.
+  // Gets the error of a failed Start at once. Start itself returns when its threads have ended, and
+  // storage that does not answer may delay it.
   std::function<void(const absl::Status&)> on_failed_start;
-  // If not null: once it is true, every call that waits returns Cancelled, Start too.
+  // Null, or a flag. When it is true, every call that waits returns Cancelled, including Start.
   const std::atomic<bool>* interrupt = nullptr;
-  // Adds to a manifest what the coordinator does not know: the job's spec. Called on another
-  // thread.
+  // Adds the fields that the coordinator does not know to a manifest: the job's spec. The
+  // coordinator calls it on another thread.
   std::function<void(v1::Manifest*)> complete_manifest;
-  // Called when that manifest is durable: the checkpoint is committed. Must not call the coordinator.
+  // Called when that manifest is durable: the checkpoint is committed. It must not call the
+  // coordinator.
   std::function<void(const v1::Manifest&)> on_committed;
 };
 
 struct DatasetOptions {
-  std::string name;  // "" = made from the spec
+  std::string name;  // "": derived from the spec
   uint32_t batch_size = 0;
   std::vector<std::string> features;  // the columns that feed the program's arguments, by position
-  bool exactly_once = false;          // batches are asked for by lease
+  bool exactly_once = false;          // closures name their batches by lease
   uint64_t seed = 0;
-  // What the caller read with this spec: a worker that reads something else ends the job. Null:
-  // workers read what they find.
+  // The data that the caller read with this spec. A worker that reads different data ends the job.
+  // Null: workers read the data that they find.
   const v1::DataFingerprint* data = nullptr;
 };
 
-// Schedules step functions on the workers of a cluster whose variables live on parameter servers, as
-// tf.distribute.coordinator.ClusterCoordinator does for TensorFlow. The job runner is one client of
-// it; a user's own chief is another (deploy/examples/custom_loop).
+// Schedules step functions on the workers of a cluster whose variables live on parameter servers,
+// as tf.distribute.coordinator.ClusterCoordinator does for TensorFlow. The job runner is one client
+// of it; a user's own chief is another (deploy/examples/custom_loop).
 //
 //   COHORT_ASSIGN_OR_RETURN(auto coordinator, ClusterCoordinator::Start(options));
 //   COHORT_RETURN_IF_ERROR(coordinator->CreateVariables(variables, optimizer, partitioner, ""));
@@ -87,49 +88,49 @@ struct DatasetOptions {
 //   }
 //   COHORT_RETURN_IF_ERROR(coordinator->Join());
 //
-// Errors follow ClusterCoordinator. The first one that is not retryable cancels what is in flight
-// and what waits (their RemoteValues become Aborted). The next Schedule, Join or Done returns it
-// once; then it is cleared. At that moment nothing runs any more. A lost parameter server is such an
-// error, with code Unavailable and a FailureInfo of role "ps"; Restore then goes back to the newest
-// checkpoint. If a newer chief has fenced this one, the journal cannot be written, or the checkpoint
-// directory is lost, every call returns the same error from then on.
+// Errors follow TensorFlow's ClusterCoordinator. The first error that is not retryable cancels the
+// closures that wait or are in flight; their RemoteValues become Aborted. When no closure runs
+// anymore, the next Schedule, Join or Done returns the error once, and clears it. A lost parameter
+// server is such an error, with code Unavailable and a FailureInfo of role "ps"; Restore then goes
+// back to the newest checkpoint. If a newer chief has fenced this one, the journal cannot be
+// written, or the checkpoint directory is lost, every call returns the same error from then on.
 //
-// Calls wait for a full disk: Start and Restore until their time is over, Shutdown for 30 s, the
-// others as long as the disk is full.
+// If the disk is full, calls wait: Start and Restore until their timeout, Shutdown for 30 s, the
+// others until the disk has room.
 //
 // Thread-safe; Schedule, Join and so on are meant for one thread.
 class ClusterCoordinator final : public TrainingCluster {
  public:
   // Dials all tasks, waits for them, and adopts them. Errors: DeadlineExceeded that names the
-  // missing tasks; FailedPrecondition if a task works for another chief, is another task than
-  // expected, or does not see the checkpoint directory; Unavailable if another chief has the
+  // missing tasks; FailedPrecondition if a task works for another chief, is not the expected
+  // task, or does not see the checkpoint directory; Unavailable if another chief has the
   // directory (directory_lock.h); those of the journal.
   static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Start(
       const CoordinatorOptions& options);
   // Calls Close.
   ~ClusterCoordinator() override;
-  // Writes a last settle record and leaves the tasks as they are, so that another chief may
-  // continue. If storage does not answer, Close waits for it and reports that to on_wait; a caller
-  // that cannot wait uses another thread. Afterwards only state() and layout() are of use. Not
+  // Writes a last settle record and leaves the tasks as they are: another chief may continue. If
+  // storage does not answer, Close waits for it and reports the wait to on_wait; a caller that
+  // cannot wait uses another thread. After Close only state() and layout() are useful. Not
   // thread-safe.
   void Close();
 
   // Cuts the variables into shards and places them. If the servers hold exactly these variables
-  // from an earlier incarnation of this chief, they keep them. Otherwise the newest checkpoint of
-  // the directory is restored; if there is none, the variables are initialized. `placement`:
+  // from an earlier incarnation of this chief, they keep them. Otherwise it restores the newest
+  // checkpoint of the directory; if there is none, it initializes the variables. `placement`:
   // "balanced" (also ""), "round_robin".
   absl::Status CreateVariables(std::span<const v1::VariableSpec> variables,
                                const v1::OptimizerSpec& optimizer,
                                const v1::PartitionerSpec& partitioner, std::string_view placement);
 
-  // Errors, here or of CreateVariables, whichever is called last: those of CheckMessageSizes.
+  // Errors: those of CheckMessageSizes, from this call or CreateVariables, whichever comes last.
   absl::StatusOr<StepFunction> RegisterStep(const Program& program);
-  // Each call makes another iterator, also for an equal spec. A restarted chief gets the iterators
+  // Each call creates a new iterator, even for an equal spec. A restarted chief gets the iterators
   // of its earlier incarnation if it creates them in the same order.
   absl::StatusOr<PerWorkerDataset> CreatePerWorkerDataset(const v1::DatasetSpec& spec,
                                                           const DatasetOptions& options);
 
-  // Returns at once, unless the queue of 262,144 closures is full: then it waits.
+  // Returns at once unless the queue of 262,144 closures is full; then it waits.
   absl::StatusOr<RemoteValue> Schedule(StepFunction step, std::vector<Tensor> arguments);
   absl::StatusOr<RemoteValue> Schedule(StepFunction step, PerWorkerDataset dataset,
                                        std::vector<Tensor> arguments = {});
@@ -145,24 +146,24 @@ class ClusterCoordinator final : public TrainingCluster {
   // Waits for a lost server for task_timeout_s; the error names it.
   absl::Status Restore() override;
 
-  // The current values of all variables, by name: takes a checkpoint and reads it.
+  // Takes a checkpoint and returns the values of all variables in it, by name.
   absl::StatusOr<std::map<std::string, Tensor>> ReadVariables();
 
-  // Returns when the end is journaled and the tasks have closed their streams (10 s at most). A full
-  // disk does not delay a finished job whose last checkpoint says so. Errors: DeadlineExceeded if
-  // the journal does not take the end within 30 s.
+  // Returns when the end is journaled and the tasks have closed their streams (10 s at most). If
+  // the last checkpoint records that the job is finished, a full disk does not delay this call.
+  // Errors: DeadlineExceeded if the journal does not accept the end within 30 s.
   absl::Status Shutdown(const std::string& reason, bool job_finished) override;
-  // Makes what is finished durable. Waits `flush_limit_s` at most, and not for a full disk.
+  // Makes finished closures durable. Waits at most `flush_limit_s`, and not for a full disk.
   void Flush();
   // Makes every call that waits return Cancelled, now and later. Thread-safe.
   void Interrupt();
 
   CoordinatorState state() const override;
-  // Where the shards are.
+  // Returns the shards and their servers.
   v1::Layout layout() const;
   std::string newest_checkpoint() const override;
 
-  // For the job runner.
+  // These are for the job runner.
   std::vector<UnfinishedPlace> Unfinished() const override;
   absl::Status EndEpoch() override;
 

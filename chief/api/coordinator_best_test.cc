@@ -1,4 +1,5 @@
-// The coordinator's part in keeping the best checkpoint: retention, and what a life goes on from.
+// The coordinator's part in keeping the best checkpoint: retention, and where an incarnation
+// continues.
 #include <catch2/catch.hpp>
 #include <filesystem>
 
@@ -12,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST_CASE("the best checkpoint is kept until a better one is committed, and goes then") {
+TEST_CASE("the best checkpoint is kept until a better one is committed, then deleted") {
   Cluster c(1, 2);
   c.options.max_to_keep = 2;
   bool better = false;
@@ -50,7 +51,7 @@ TEST_CASE("the best checkpoint is kept until a better one is committed, and goes
   CHECK(fs::exists(c.directory / best));
 }
 
-TEST_CASE("a life that goes on where the servers are knows which checkpoint it is behind") {
+TEST_CASE("an incarnation that resumes live servers knows their newest checkpoint") {
   Cluster c(1, 2);
   c.Start();
   CHECK(c.coordinator->newest_checkpoint().empty());

@@ -70,7 +70,7 @@ TEST_CASE("a chief that was fenced before its job starts leaves the other's toke
   CHECK(!std::filesystem::exists(c.directory / "journal"));
 }
 
-TEST_CASE("a chief whose token another has taken away as it took over says that") {
+TEST_CASE("a chief reports that a chief which took over has removed its token") {
   Cluster c(1, 1);
   const bool taken = GENERATE(true, false);
   std::unique_ptr<DirectoryLock> other;
@@ -92,7 +92,7 @@ TEST_CASE("a chief whose token another has taken away as it took over says that"
                                                        : "does not see the checkpoint directory"));
 }
 
-TEST_CASE("a checkpoint directory that goes away ends the chief, and loses nothing") {
+TEST_CASE("a checkpoint directory that disappears ends the chief, and loses nothing") {
   Cluster c(1, 1);
   std::filesystem::create_directory(c.directory / "c");
   c.options.checkpoint_dir = c.directory / "c";
@@ -115,7 +115,8 @@ TEST_CASE("a checkpoint directory that goes away ends the chief, and loses nothi
   CHECK(c.coordinator->state().timeline == 1);
 }
 
-TEST_CASE("a journal that is emptied is refused at the next start, and the error says what to do") {
+TEST_CASE(
+    "a journal that is emptied is refused at the next start, and the error names what to do") {
   Cluster c(1, 1);
   c.Start();
   RequireOk(c.coordinator->Checkpoint());
@@ -170,8 +171,7 @@ TEST_CASE("a journal that lacks what a checkpoint names, or its newest file, is 
   CHECK(c.coordinator->state().steps == 1);
 }
 
-TEST_CASE(
-    "a chief that goes on from a checkpoint alone, and dies at once, leaves its timeline behind") {
+TEST_CASE("a chief that continues from a checkpoint alone, and dies at once, leaves its timeline") {
   Cluster c(1, 1);
   c.servers[0]->timeline = 6;
   c.Start();
@@ -264,7 +264,7 @@ TEST_CASE("a chief that has no room to begin with is worth another try, and then
   c.Start();
 }
 
-TEST_CASE("a journal that cannot be begun for want of room is worth another try too") {
+TEST_CASE("a journal that cannot be created on a full disk may be retried too") {
   const testing::TestDirectory dir;
   std::promise<absl::StatusOr<uint64_t>> told;
   JournalThread journal(dir.path(), dir / "journal", {.on_generation = [&](auto generation) {
@@ -309,7 +309,7 @@ TEST_CASE("a timeline that no job can have come to is refused by name, and none 
   CHECK(c.coordinator->state().timeline == 8);
 }
 
-TEST_CASE("one checkpoint directory is one chief's, whatever its servers are") {
+TEST_CASE("a checkpoint directory belongs to one chief, with any servers") {
   Cluster c(1, 1);
   c.Start();
   RequireOk(c.coordinator->Checkpoint());

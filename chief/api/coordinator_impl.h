@@ -22,8 +22,8 @@
 
 namespace cohort {
 
-// The core, and what feeds it: streams, a clock, the journal's thread, the disk's thread. Every
-// input takes the one lock; effects come with it held.
+// The core, and the parts that feed it: streams, a clock, the journal's thread, the disk's thread.
+// Every input holds the one lock, and so does every effect.
 class ClusterCoordinator::Impl : public CoreEffects {
  public:
   explicit Impl(const CoordinatorOptions& options);
@@ -54,7 +54,7 @@ class ClusterCoordinator::Impl : public CoreEffects {
   absl::Status EndEpoch();
   void Close();
 
-  // CoreEffects: with mu_ held.
+  // CoreEffects. The core calls these while mu_ is held.
   void SendToWorker(int worker, v1::ChiefToWorker message) override;
   void SendToPs(int ps, v1::ChiefToPs message) override;
   void Reconnect(Task task, const std::string& why) override;
@@ -76,11 +76,11 @@ class ClusterCoordinator::Impl : public CoreEffects {
 
   absl::Status CheckOptions() const;
   absl::Status TakeLock();
-  // The lock, the token and a place for the journal; the token's name.
+  // Takes the lock and creates the token and the journal's directory. Returns the token's name.
   absl::StatusOr<std::string> TakeDirectory();
-  // For all tasks, adopted.
+  // Waits until the core is ready.
   absl::Status WaitUntilReady();
-  // The directory is not this chief's any more.
+  // The directory no longer belongs to this chief: fails the core.
   void LoseDirectory(const absl::Status& why);
   CoreOptions MakeCoreOptions(const std::string& token, bool continued) const;
   JournalThread::Callbacks JournalCallbacks();
@@ -88,15 +88,15 @@ class ClusterCoordinator::Impl : public CoreEffects {
   int64_t Now() const;
   TimePoint Deadline(double seconds) const { return options_.clock->Now() + FromSeconds(seconds); }
   void Tick();
-  // What a call waits for, as on_wait tells it.
+  // What a call waits for, in the text for on_wait.
   std::string WaitingFor() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Until a thread has ended, as `ended_by` says; tells that its storage, which does `what`, is
-  // waited for.
+  // Waits until `ended_by` returns true: a thread has ended. Meanwhile reports that the call waits
+  // for the storage under `what`.
   void AwaitEnd(const char* what, const std::function<bool(TimePoint)>& ended_by);
-  // Runs an input of the core under the lock, and wakes those whose condition has come true.
+  // Runs an input of the core under the lock, and wakes the calls whose condition has become true.
   void Input(const std::function<void(CoordinatorCore*)>& input);
   void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // True when `condition` holds, false when the deadline came first. Errors: Cancelled (Interrupt).
+  // Waits. Returns true if `condition` holds, false at the deadline. Errors: Cancelled (Interrupt).
   absl::StatusOr<bool> Wait(const Condition& condition, TimePoint deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool Failed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
@@ -104,13 +104,13 @@ class ClusterCoordinator::Impl : public CoreEffects {
   }
   absl::Status RollBackOnce(TimePoint deadline);
   absl::Status WaitForServers(TimePoint deadline);
-  // DeadlineExceeded, with what was waited for.
+  // Returns DeadlineExceeded that names what the call waited for.
   absl::Status GaveUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<std::string> WaitForCut(uint64_t cut) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CommitCheckpoint(v1::Manifest manifest);
   void DeleteOld(const CheckpointId& newest, const std::optional<CheckpointId>& best);
-  // The checkpoint behind which live servers have gone on, at this timeline, which began from
-  // `manifest`; "" = the beginning.
+  // Returns the newest checkpoint of this timeline, from which live servers have continued. The
+  // timeline began from `manifest`; "" = the beginning.
   absl::StatusOr<std::string> NewestOf(uint64_t timeline, const std::string& manifest) const;
   std::string JournalDirectory() const { return options_.checkpoint_dir + "/journal"; }
 
@@ -123,8 +123,8 @@ class ClusterCoordinator::Impl : public CoreEffects {
   CondVar changed_;
   std::unique_ptr<CoordinatorCore> core_ ABSL_GUARDED_BY(mu_) ABSL_PT_GUARDED_BY(mu_);
   ClosureResults results_ ABSL_GUARDED_BY(mu_);
-  std::map<std::string, int> datasets_ ABSL_GUARDED_BY(mu_);     // how many are made of each spec
-  std::list<const Condition*> conditions_ ABSL_GUARDED_BY(mu_);  // of the calls that wait
+  std::map<std::string, int> datasets_ ABSL_GUARDED_BY(mu_);     // how many exist per spec
+  std::list<const Condition*> conditions_ ABSL_GUARDED_BY(mu_);  // one per waiting call
   bool interrupted_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<absl::Status> rollback_done_ ABSL_GUARDED_BY(mu_);
   struct CutResult {
@@ -138,12 +138,13 @@ class ClusterCoordinator::Impl : public CoreEffects {
   int open_links_ ABSL_GUARDED_BY(mu_) = 0;
   std::optional<TimePoint> first_closure_ ABSL_GUARDED_BY(mu_);
   int cut_waits_ ABSL_GUARDED_BY(mu_) = 0;    // calls that wait for a cut
-  std::string closing_ ABSL_GUARDED_BY(mu_);  // what Close waits for; "" = nothing
-  bool closed_ = false;                       // of whoever calls Close
+  std::string closing_ ABSL_GUARDED_BY(mu_);  // what Close waits for; "": nothing
+  bool closed_ = false;                       // only the thread of Close uses it
   TimePoint next_report_ ABSL_GUARDED_BY(mu_);
 
-  // Made by Start, of locks of their own. In the order in which they are needed: the links run on
-  // the loop, both reach the core; what commits manifests has records for the journal.
+  // Start creates these, and each has its own locks. They stand in the order of dependency: the
+  // links run on the loop, both use the core, and a committed manifest leads to a record of the
+  // journal.
   std::unique_ptr<SerialThread> retention_;  // deletes old checkpoints, which may take long
   std::unique_ptr<JournalThread> journal_;
   std::unique_ptr<SerialThread> disk_;

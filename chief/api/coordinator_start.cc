@@ -1,11 +1,12 @@
-// How a ClusterCoordinator comes up, gets its variables, restores them, and ends.
+// The walk of a ClusterCoordinator:
 //
-//   1. Start: the checkpoint directory's lock and token; threads and streams; the core probes and
-//   adopts.
-//   2. CreateVariables: layout; Resume of live servers, or RollBackOnce to the newest checkpoint.
-//   3. Restore, after a lost ps: WaitForServers, then RollBackOnce, until it holds.
-//   4. Shutdown: the core's Stop; streams closed by the tasks.
-//   5. Close: what is finished durable; threads and streams end.
+//   1. Start takes the checkpoint directory's lock and token, and starts threads and streams. The
+//      core probes and adopts the tasks.
+//   2. CreateVariables sets the layout. It calls Resume for live servers, or RollBackOnce to the
+//      newest checkpoint.
+//   3. Restore, after a lost ps, calls WaitForServers and RollBackOnce until a rollback succeeds.
+//   4. Shutdown calls the core's Stop. The tasks close their streams.
+//   5. Close makes finished closures durable, and ends threads and streams.
 #include <utility>
 
 #include "chief/api/close_reason.h"
@@ -44,7 +45,7 @@ void ClusterCoordinator::Impl::Close() {
   Flush();
   if (links_ != nullptr) links_->Stop();
   loop_.Shutdown();
-  // In the order in which one feeds the next.
+  // The threads end in this order because each one feeds the next.
   const auto end_of = [](auto* thread) {
     return
         [thread](TimePoint deadline) { return thread == nullptr || thread->FinishUntil(deadline); };
@@ -146,7 +147,7 @@ absl::Status ClusterCoordinator::Impl::Start() {
   const bool continued = !journal.records.empty();
   if (!continued) {
     COHORT_ASSIGN_OR_RETURN(const auto checkpoints, ListCheckpoints(options_.checkpoint_dir));
-    // They were copied here, or all of the journal was moved away.
+    // The checkpoints were copied here, or the whole journal was moved away.
     if (!checkpoints.empty()) {
       log_->Warning("journal_missing", {{"directory", JournalDirectory()},
                                         {"continues_from", checkpoints.back().directory}});
@@ -169,7 +170,7 @@ absl::Status ClusterCoordinator::Impl::Start() {
   links_->Start();
 
   absl::Status ready = WaitUntilReady();
-  // A chief that takes over removes this one's token, and no server finds it then.
+  // A chief that takes over removes this chief's token: no server can find it then.
   if (absl::IsFailedPrecondition(ready)) COHORT_RETURN_IF_ERROR(lock_->Check());
   return ready;
 }
@@ -224,8 +225,8 @@ absl::Status ClusterCoordinator::Impl::CreateVariables(std::span<const v1::Varia
   return absl::OkStatus();
 }
 
-// The last one of the timeline. Without one, what the timeline began from: newer ones on disk are
-// not of this history, a rollback has left them.
+// Returns the last checkpoint of the timeline. If it has none, returns the one from which the
+// timeline began: a rollback has discarded newer ones on disk.
 absl::StatusOr<std::string> ClusterCoordinator::Impl::NewestOf(uint64_t timeline,
                                                                const std::string& manifest) const {
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(options_.checkpoint_dir));
@@ -272,17 +273,17 @@ absl::Status ClusterCoordinator::Impl::RollBackOnce(TimePoint deadline) {
     if (options_.on_wait) options_.on_wait("refused " + refusals.back());
   };
   {
-    // A manifest that came from now on would be the newest, and others would be deleted, while the
-    // one that is found here is restored.
+    // If a manifest were committed from now on, it would become the newest, and its retention could
+    // delete the checkpoint that is found here and restored.
     MutexLock lock(&mu_);
     core_->DropCut();
   }
   COHORT_ASSIGN_OR_RETURN(const auto entry, NewestValid(options_.checkpoint_dir, refused));
   if (!entry.has_value() && !refusals.empty()) {
-    // To begin at step 0 would be to lose, in silence, what may still be mended.
+    // A silent start at step 0 would lose checkpoints that the user may still repair.
     return WithExitCode(
-        DataLoss("none of the {} checkpoints in {} can be used; the newest is {}: mend or remove "
-                 "them, give another directory, or --fresh to begin anew",
+        DataLoss("none of the {} checkpoints in {} can be used; the newest is {}: repair or "
+                 "remove them, give another directory, or --fresh to start from the beginning",
                  refusals.size(), options_.checkpoint_dir, refusals.front()),
         ExitCode::kData);
   }
@@ -333,7 +334,7 @@ absl::Status ClusterCoordinator::Impl::Shutdown(const std::string& reason, bool 
   return absl::OkStatus();
 }
 
-// ------------------------------------------------------------------ what feeds the core
+// ------------------------------------------------------------------ inputs of the core
 
 JournalThread::Callbacks ClusterCoordinator::Impl::JournalCallbacks() {
   JournalThread::Callbacks callbacks;

@@ -12,29 +12,29 @@
 
 namespace cohort {
 
-// How far a job is: a copy that its reader owns.
+// The state of a job: a copy that belongs to its reader.
 struct CoordinatorState {
-  // Of the job's whole life, without what was rolled back.
+  // Counted over the whole job, without what was rolled back.
   uint64_t steps = 0;  // training steps finished
   uint64_t next_place = 0;
   uint64_t epoch = 0;  // finished epochs
   uint64_t timeline = 0;
   uint64_t generation = 0;
-  std::vector<MetricTotal> metrics;  // folded, of the current epoch
+  std::vector<MetricTotal> metrics;  // folded over the current epoch
 
-  // Now.
+  // The current values.
   uint64_t queued = 0;
   uint64_t in_flight = 0;
   int ready_workers = 0;
   std::vector<WorkerFigures> workers;  // by index
   std::string waiting_for;             // as on_wait reports it; "" = nothing
 
-  // Since this chief started.
+  // Counted since this chief started.
   CoreCounters counters;
-  uint64_t journal_refusals = 0;       // logged ones: the disk was full, for example
-  double journal_stalled_seconds = 0;  // how long a record has been waiting to be durable
+  uint64_t journal_refusals = 0;       // only logged ones, for example of a full disk
+  double journal_stalled_seconds = 0;  // how long a record has waited to become durable
   int64_t journal_fsyncs = 0;
-  std::optional<TimePoint> first_closure;  // when the first one finished
+  std::optional<TimePoint> first_closure;  // when the first closure finished
 };
 
 }  // namespace cohort

@@ -26,7 +26,7 @@ using testing::Contains;
 using testing::Hold;
 using testing::RequireOk;
 
-// What was told, from any thread.
+// The texts that were reported, from any thread.
 class Told {
  public:
   void Add(std::string_view line) {
@@ -76,8 +76,8 @@ TEST_CASE("a coordinator may end while storage holds up a manifest") {
   c.Start();
   RequireOk(c.coordinator->StartCheckpoint());
   Await([&] { return held.hold.here(); });
-  SECTION("and its tasks go on") {}
-  SECTION("and has told them the end") {
+  SECTION("and its tasks continue") {}
+  SECTION("and has asked them to end") {
     RequireOk(c.coordinator->Shutdown("the end", /*job_finished=*/false));
   }
   auto end = std::async(std::launch::async, [&] { c.coordinator.reset(); });
@@ -108,7 +108,7 @@ TEST_CASE("one that is held up as it ends can still be asked") {
   end.get();
 }
 
-TEST_CASE("a start that fails says so before it waits for its storage") {
+TEST_CASE("a start that fails reports it before it waits for its storage") {
   Held held(1);
   Cluster& c = held.cluster;
   absl::Status failed;
@@ -128,7 +128,7 @@ TEST_CASE("a start that fails says so before it waits for its storage") {
   CHECK(alive);
 }
 
-TEST_CASE("a call that waits for a checkpoint says what holds it up") {
+TEST_CASE("a call that waits for a checkpoint reports what delays it") {
   Held held(1);
   Cluster& c = held.cluster;
   c.Start();

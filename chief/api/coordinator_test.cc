@@ -67,7 +67,7 @@ TEST_CASE("Schedule, Join, Done and Fetch over structures") {
   CHECK(RemoteValue().Fetch().status().code() == absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_CASE("an error is raised once, and scheduling goes on") {
+TEST_CASE("an error is raised once, and scheduling continues") {
   Cluster c(2, 1);
   c.Start();
   std::vector<RemoteValue> values;
@@ -92,7 +92,7 @@ TEST_CASE("an error is raised once, and scheduling goes on") {
   CHECK(c.coordinator->Join().ok());
 }
 
-TEST_CASE("two datasets of one spec are two iterators, which another life finds again") {
+TEST_CASE("two datasets of one spec are two iterators, also in the next incarnation") {
   Cluster c(1, 1);
   v1::DatasetSpec spec;
   spec.mutable_generator()->set_name("recommender");
@@ -141,7 +141,7 @@ TEST_CASE("closures that a worker does not end go to others after the closure ti
   CHECK(c.workers[1]->executed >= 20);
 }
 
-TEST_CASE("the state says which worker holds the others up") {
+TEST_CASE("the state shows which worker delays the others") {
   Cluster c(2, 1);
   c.workers[0]->hold = true;
   c.Start();
@@ -228,7 +228,7 @@ TEST_CASE("checkpoints commit; one that fails is an error, and the next is tried
   CHECK(c.coordinator->state().counters.cut_failures == 1);
 }
 
-TEST_CASE("another life goes on where the servers are, under the next generation") {
+TEST_CASE("the next incarnation resumes live servers, under the next generation") {
   Cluster c(1, 2);
   c.Start();
   const auto place = [&](uint64_t p) {
@@ -244,7 +244,7 @@ TEST_CASE("another life goes on where the servers are, under the next generation
   CHECK(state.next_place == 50);
   CHECK(state.metrics.at(0).total == 100);
   CHECK(c.coordinator->Unfinished().empty());
-  SECTION("and ends it: every task is told") {
+  SECTION("and ends it: every task gets a shutdown") {
     REQUIRE(c.coordinator->Shutdown("the end", true).ok());
     CHECK(c.workers[0]->shutdown_reason() == "the end");
     CHECK(c.servers[1]->shutdown_reason() == "the end");
@@ -260,8 +260,8 @@ TEST_CASE("another life goes on where the servers are, under the next generation
   }
 }
 
-TEST_CASE("a full disk that holds the journal is told, waited for, and no end is") {
-  std::atomic<int> errors{0};  // outlives whoever logs
+TEST_CASE("a full disk of the journal is reported and waited for, and does not end the job") {
+  std::atomic<int> errors{0};  // must outlive the logger
   Cluster c(1, 1);
   c.log = *Logger::Create({.to_stderr = false, .sink = [&](std::string_view line) {
                              errors += testing::Contains(line, "journal_error") ? 1 : 0;
@@ -284,7 +284,7 @@ TEST_CASE("a full disk that holds the journal is told, waited for, and no end is
                           std::regex("/journal/journal-1: File too large, [0-9]+ s$")));
   CHECK(state.journal_refusals >= 1);
   CHECK(errors >= 1);
-  SECTION("it goes on when there is room") {
+  SECTION("it continues when there is room") {
     full.reset();
     Await([&] { return c.coordinator->state().journal_stalled_seconds == 0; });
     CHECK(c.coordinator->state().waiting_for.empty());
@@ -354,7 +354,7 @@ TEST_CASE("checkpoints do not wait for the deletion of older ones") {
   c.options.max_to_keep = 1;
   c.Start();
   RequireOk(c.coordinator->Checkpoint());
-  // It cannot be deleted, and the thread that says so is held.
+  // It cannot be deleted, and the thread that logs this is held.
   std::filesystem::create_directories(c.coordinator->newest_checkpoint() + "/a/b");
   RequireOk(c.coordinator->Checkpoint());
   Await([&] { return hold.here(); });

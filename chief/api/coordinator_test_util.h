@@ -22,7 +22,7 @@
 
 namespace cohort::testing {
 
-// A coordinator and its fake peers. Start is another life of it.
+// A coordinator and its fake peers. Start starts another incarnation of the coordinator.
 struct Cluster {
   Cluster(int workers, int servers) : log(Logger::Discard()) {
     for (int i = 0; i < workers; ++i) Add({Role::kWorker, i});
@@ -87,7 +87,7 @@ inline void RequireOk(const absl::Status& status) {
   REQUIRE(status.ok());
 }
 
-// Until `what` holds; the coordinator's own threads make it come true.
+// Waits until `what` holds; the coordinator's threads make it true.
 inline void Await(const std::function<bool()>& what) {
   const auto limit = TestDeadline();
   while (!what()) {
@@ -96,7 +96,7 @@ inline void Await(const std::function<bool()>& what) {
   }
 }
 
-// A thread that is held until the test lets it go.
+// Holds a thread until the test releases it.
 class Hold {
  public:
   // Called by the thread.

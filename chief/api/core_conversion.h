@@ -7,12 +7,13 @@
 
 namespace cohort {
 
-// The types of the C++ API, from and to those of the core.
+// Converts the types of the C++ API from and to those of the core.
 
-// Without a token.
+// The result has no token.
 ClosureSpec ClosureSpecOf(const ClosureRequest& request);
 std::vector<UnfinishedPlace> UnfinishedPlacesOf(const CoordinatorCore& core);
-// What the core knows; cuts, journal_fsyncs and first_closure belong to its owner.
+// Returns the fields that the core knows; cuts, journal_fsyncs and first_closure belong to its
+// owner.
 CoordinatorState StateOf(const CoordinatorCore& core);
 
 }  // namespace cohort

@@ -17,7 +17,7 @@
 namespace cohort {
 
 // A worker or parameter server that speaks the control stream over loopback and computes nothing:
-// for tests of the coordinator with real streams. Lives on one server thread.
+// for tests of the coordinator with real streams. It uses one server thread.
 class FakePeer {
  public:
   explicit FakePeer(Task task);
@@ -27,23 +27,23 @@ class FakePeer {
   Address address() const { return {"127.0.0.1", server_->port()}; }
   // The process dies: its streams break. Another FakePeer may take its place elsewhere.
   void Kill();
-  // What a shutdown said; "" = none came.
+  // The reason of the shutdown; "": none has come.
   std::string shutdown_reason() const;
-  // That are open to it.
+  // The number of open streams.
   int streams() const { return streams_; }
 
   // ---- a worker
-  // Closures whose program has this many arguments or more by value fail as a user's error would.
+  // Closures with this many arguments by value or more fail like a user's error.
   static constexpr int kTooMany = 3;
-  std::atomic<bool> hold{false};  // closures stay in hand
+  std::atomic<bool> hold{false};  // it keeps its closures
   std::atomic<int> executed{0};
-  std::atomic<uint64_t> heard_generation{0};   // as it claims
-  std::vector<std::string> resources() const;  // that it was told to make, by name
+  std::atomic<uint64_t> heard_generation{0};   // the one that it reports
+  std::vector<std::string> resources() const;  // that the chief has requested, by name
 
   // ---- a server
   std::atomic<bool> refuse_snapshots{false};
   std::atomic<uint64_t> timeline{0};
-  // Asked as it looks for the directory's token; set before the chief starts. Null: it is there.
+  // Replaces the search for the directory's token; set before the chief starts. Null: it finds it.
   std::function<bool(const std::string& token)> sees_directory;
 
  private:

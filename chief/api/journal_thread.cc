@@ -13,12 +13,12 @@
 
 namespace cohort {
 
-constexpr auto kTryEvery = std::chrono::milliseconds(500);  // on a disk that is full
+constexpr auto kTryEvery = std::chrono::milliseconds(500);  // while the disk is full
 constexpr auto kReportEvery = std::chrono::seconds(30);
 
 namespace {
 
-// The record that the newest checkpoint names.
+// Returns the record that the newest checkpoint names.
 absl::StatusOr<JournalPosition> HeldBy(const std::string& checkpoint_dir) {
   v1::Manifest manifest;
   COHORT_ASSIGN_OR_RETURN(const auto newest, NewestReadable(checkpoint_dir, &manifest));
@@ -31,7 +31,7 @@ absl::StatusOr<JournalPosition> HeldBy(const std::string& checkpoint_dir) {
 
 absl::StatusOr<JournalContents> ReadJournalOf(const std::string& checkpoint_dir,
                                               const std::string& directory) {
-  // Both before the records: a chief that is still alive may add to all three.
+  // Both are read before the records: a chief that is still alive may add to all three.
   COHORT_ASSIGN_OR_RETURN(const JournalPosition held, HeldBy(checkpoint_dir));
   JournalContents contents;
   COHORT_ASSIGN_OR_RETURN(contents.fingerprint, Journal::Fingerprint(directory));
@@ -135,8 +135,8 @@ void JournalThread::Run() {
 }
 
 absl::StatusOr<uint64_t> JournalThread::CreateJournal(uint64_t heard) {
-  // Tasks and checkpoints may know of generations that this directory does not know (it is another
-  // one, or was emptied): this chief's generation must be above them. The claim of the highest one
+  // Tasks and checkpoints may know generations that this directory does not know, because it is new
+  // or was emptied. This chief's generation must be above them. The claim of the highest one
   // also distinguishes a journal whose files are all gone from one that lacks a single file.
   COHORT_RETURN_IF_ERROR(MakeDirectories(directory_));
   COHORT_ASSIGN_OR_RETURN(const uint64_t last, Journal::LastGeneration(directory_));
@@ -182,7 +182,7 @@ absl::StatusOr<Recovered> JournalThread::ReadAll() {
   return RecoverFromManifest(manifest);
 }
 
-// A chief that runs cannot fail for a manifest that it cannot read: a later checkpoint replaces it.
+// A running chief must not fail because it cannot read a manifest: a later checkpoint replaces it.
 absl::StatusOr<v1::Manifest> JournalThread::ManifestOf(const std::string& path) const {
   auto manifest = ReadManifest(path);
   if (!manifest.ok() && recovered_) return NotFound("{}", std::string(manifest.status().message()));
@@ -193,7 +193,7 @@ void JournalThread::Write(const std::vector<v1::JournalRecord>& records) {
   const auto own = journal();
   if (own == nullptr) return;
   COHORT_CRASH_POINT("chief.journal.writing");
-  std::vector<v1::JournalRecord> first;  // if the first segment starts with a base
+  std::vector<v1::JournalRecord> first;  // the base, if the first segment starts with one
   if (const auto base = begun_ ? std::nullopt : state_.Base(); base.has_value()) {
     first.push_back(*base);
     first.insert(first.end(), records.begin(), records.end());

@@ -18,20 +18,20 @@
 
 namespace cohort {
 
-// The journal's records, as they were read.
+// The records that were read from a journal.
 struct JournalContents {
-  std::string fingerprint;  // of the files, before they were read: Journal::Fingerprint
+  std::string fingerprint;  // Journal::Fingerprint of the files before they were read
   std::vector<v1::JournalRecord> records;
 };
 
-// Reads the journal in `directory` of the checkpoints in `checkpoint_dir`, and checks that it has
-// the records that the newest of them names. Errors: Journal::ReadAll's.
+// Reads the journal in `directory`, which belongs to the checkpoints in `checkpoint_dir`. Checks
+// that it has the records that the newest checkpoint names. Errors: Journal::ReadAll's.
 absl::StatusOr<JournalContents> ReadJournalOf(const std::string& checkpoint_dir,
                                               const std::string& directory);
 
-// The chief's journal on disk, on a thread of its own: records that come while others are being
-// made durable share the next fsync. Starts a new segment behind each committed checkpoint, and
-// when kSegmentBytes have been appended. Callbacks come on that thread.
+// Writes the chief's journal on its own thread. Records that arrive during an fsync share the next
+// fsync. The thread starts a new segment after each committed checkpoint, and when kSegmentBytes
+// have been appended. It also runs the callbacks.
 class JournalThread {
  public:
   static constexpr uint64_t kSegmentBytes = 16'000'000;
@@ -40,33 +40,35 @@ class JournalThread {
     std::function<void(absl::StatusOr<uint64_t>)> on_generation;
     std::function<void(absl::StatusOr<Recovered>)> on_recovered;
     std::function<void(uint64_t record)> on_durable;
-    // The disk refuses records. The thread tries again until it succeeds, unless `broken`. Called
+    // The disk refuses records. Unless `broken`, the thread tries again until it succeeds. Called
     // at once, then twice a minute.
     std::function<void(const absl::Status& status, bool broken)> on_error;
-    // A new segment was due and could not be started; the old one is still in use. Called at most
+    // A new segment was due and could not be started; the old one stays in use. Called at most
     // twice a minute, and the thread tries again as often. May be empty.
     std::function<void(const absl::Status& status)> on_segment_error;
-    // Called before each write: an error if the directory belongs to this chief no longer. May be
-    // empty.
+    // Called before each write. Returns an error if the directory no longer belongs to this chief.
+    // May be empty.
     std::function<absl::Status()> check;
-    // `check` has failed: nothing is written any more.
+    // `check` has failed: the thread writes nothing anymore.
     std::function<void(const absl::Status& status)> on_lost;
   };
 
-  // `directory` holds the journal of the checkpoints in `checkpoint_dir`. `contents`: of that
-  // journal, if it was read before; Read then reads it again only if it has changed.
+  // `directory` holds the journal of the checkpoints in `checkpoint_dir`. `contents`: the journal's
+  // contents if the caller has read them; then Read reads the files again only if they have
+  // changed.
   JournalThread(std::string checkpoint_dir, std::string directory, Callbacks callbacks,
                 JournalContents contents = {});
-  // As EndUntil, without a deadline.
+  // Does the same as EndUntil without a deadline.
   ~JournalThread();
 
-  // Writes what is queued (once), then ends. False: the disk does not answer by the deadline; the
-  // destructor still waits for it. From one thread at a time.
+  // Writes the queued records (once), then ends the thread. Returns false if the disk does not
+  // answer by the deadline; the destructor still waits for it. One thread at a time may call it.
   [[nodiscard]] bool EndUntil(TimePoint deadline);
 
-  // Takes a generation above `heard` and that of the newest checkpoint; on_generation follows.
+  // Takes a generation above `heard` and above that of the newest checkpoint; on_generation
+  // follows.
   void TakeGeneration(uint64_t heard);
-  // on_recovered follows, with the state that the journal and the newest checkpoint give.
+  // Reads the state from the journal and the newest checkpoint; on_recovered follows.
   void Read();
   void Append(v1::JournalRecord record);
 
@@ -75,10 +77,10 @@ class JournalThread {
  private:
   void Run();
   void Write(const std::vector<v1::JournalRecord>& records);
-  // Follows records that have become durable, and starts a new segment when one is due.
+  // Applies durable records to state_, and starts a new segment when one is due.
   void Follow(const std::vector<v1::JournalRecord>& records, Journal* own);
   absl::Status StartSegment(Journal* own);
-  // False once the directory does not belong to this chief any more.
+  // Returns false if the directory no longer belongs to this chief.
   bool Check();
   std::shared_ptr<Journal> journal() const;
   absl::StatusOr<uint64_t> CreateJournal(uint64_t heard);
@@ -100,11 +102,11 @@ class JournalThread {
   std::vector<v1::JournalRecord> queue_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<Journal> journal_ ABSL_GUARDED_BY(mu_);
 
-  // Used by the thread alone.
+  // Only the thread uses these.
   JournalContents contents_;
-  JournalState state_;        // of the records that are durable
-  absl::Status state_error_;  // not OK: state_ lacks records, and gives no base any more
-  bool recovered_ = false;    // state_ has what was read
+  JournalState state_;        // the durable records, applied
+  absl::Status state_error_;  // not OK: state_ lacks records and has no base record
+  bool recovered_ = false;    // state_ has the records that were read
   bool begun_ = false;        // this incarnation's first segment is durable
   bool segment_due_ = false;  // a checkpoint was committed
   TimePoint next_segment_try_;

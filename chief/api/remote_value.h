@@ -15,7 +15,7 @@
 
 namespace cohort {
 
-// A mean, kept as total and count so that several can be added.
+// A mean, kept as total and count: several of them can be added.
 struct MetricTotal {
   std::string name;
   double total = 0;
@@ -25,7 +25,7 @@ struct MetricTotal {
 
 // The result of a closure.
 struct StepResult {
-  std::vector<Tensor> outputs;       // of its last step, in the program's order
+  std::vector<Tensor> outputs;       // outputs of its last step, in the program's order
   std::vector<MetricTotal> metrics;  // folded over its steps
   uint64_t steps = 0;
   uint64_t examples = 0;
@@ -38,8 +38,8 @@ class RemoteValue {
   RemoteValue() = default;
 
   bool ready() const;
-  // Waits for the result. Errors: the closure's own; Aborted if it was cancelled because of another
-  // closure's error or by a rollback.
+  // Waits for the result. Errors: those of the closure; Aborted if the error of another closure or
+  // a rollback has cancelled it.
   absl::StatusOr<StepResult> Fetch() const;
 
  private:
@@ -54,8 +54,8 @@ class RemoteValue {
   std::shared_ptr<State> state_;
 };
 
-// Fetch over structures: a vector, map or pair of RemoteValues gives the same structure of results,
-// or the first error.
+// Fetch over structures. For a vector, map or pair of RemoteValues, it returns the same structure
+// of results, or the first error.
 inline absl::StatusOr<StepResult> Fetch(const RemoteValue& value) { return value.Fetch(); }
 
 template <typename T>

@@ -8,7 +8,7 @@
 
 namespace cohort {
 
-// One task's stream after another.
+// The streams of one task, one after another.
 class TaskLinks::Link : public StreamHandler {
  public:
   Link(TaskLinks* owner, Task task, std::unique_ptr<StreamClient> client)
@@ -57,7 +57,7 @@ class TaskLinks::Link : public StreamHandler {
   TaskLinks* const owner_;
   const Task task_;
   const std::unique_ptr<StreamClient> client_;
-  bool connected_ = false;  // of the loop's thread
+  bool connected_ = false;  // only the loop's thread uses it
   Mutex mu_;
   std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mu_);
 };

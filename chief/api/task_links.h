@@ -18,14 +18,14 @@
 
 namespace cohort {
 
-// The chief's streams: one control stream to every worker and ps, dialled again whenever it ends.
-// Callbacks come on the loop's thread.
+// The chief's streams: one control stream to every worker and ps. When a stream ends, it is dialed
+// again. Callbacks run on the loop's thread.
 class TaskLinks {
  public:
   struct Callbacks {
     std::function<void(Task)> on_connected;
     std::function<void(Task, Frame)> on_frame;
-    // The stream ended, or could not be made; `was_connected`: on_connected had come.
+    // The stream has ended or could not be opened; `was_connected`: on_connected had been called.
     std::function<void(Task, const absl::Status&, bool was_connected)> on_closed;
   };
   struct Options {
@@ -39,16 +39,16 @@ class TaskLinks {
   static absl::StatusOr<std::unique_ptr<TaskLinks>> Create(const Options& options,
                                                            CompletionLoop* loop,
                                                            Callbacks callbacks);
-  // After the loop's Shutdown.
+  // Must run after the loop's Shutdown.
   ~TaskLinks();
 
-  // Dials all.
+  // Dials all tasks.
   void Start();
-  // Dropped where no stream is open. Thread-safe, as are the following.
+  // Sends the frame, or drops it if no stream is open. Thread-safe, as are the functions below.
   void Send(Task task, Frame frame);
   // Ends the stream and dials again.
   void Reconnect(Task task);
-  // Dials no more.
+  // Stops dialing.
   void Stop();
 
  private:

@@ -12,29 +12,30 @@
 
 namespace cohort {
 
-// A cluster whose programs, datasets and variables exist: what a training loop needs. There are two
-// implementations: ClusterCoordinator (coordinator.h), and the simulator's, which blocks a fiber
-// instead of a thread. The job runner (chief/job) is written against this interface.
+// A cluster whose programs, datasets and variables exist: the interface of a training loop. There
+// are two implementations: ClusterCoordinator (coordinator.h), and the simulator's, which blocks a
+// fiber instead of a thread. The job runner (chief/job) uses this interface.
 //
-// Errors. The first error that is not retryable cancels what is in flight and what waits. The next
-// Schedule, Join or JoinFor returns it once; then it is cleared. If a parameter server is lost, the
-// error is Unavailable with a FailureInfo of role "ps", and Restore brings the cluster back.
+// Errors. The first error that is not retryable cancels the closures that wait or are in flight.
+// The next Schedule, Join or JoinFor returns it once, and clears it. If a parameter server is lost,
+// the error is Unavailable with a FailureInfo of role "ps", and Restore brings the cluster back.
 class TrainingCluster {
  public:
   virtual ~TrainingCluster() = default;
 
-  // Returns at once, unless the queue is full: then it waits.
+  // Returns at once unless the queue is full; then it waits.
   virtual absl::StatusOr<RemoteValue> Schedule(ClosureRequest request) = 0;
   // Waits until everything that was scheduled is finished.
   virtual absl::Status Join() = 0;
-  // Waits at most `seconds`. True: everything is finished.
+  // Waits at most `seconds`. Returns true if everything is finished.
   virtual absl::StatusOr<bool> JoinFor(double seconds) = 0;
 
   // Takes a checkpoint and waits until it is committed; training continues meanwhile. `finished`:
-  // it is the job's last one. Errors: the reason why it was not committed; the former checkpoint
-  // stays the newest.
+  // it is the job's last one. Errors: the reason why it was not committed; the previous checkpoint
+  // then stays the newest.
   virtual absl::Status Checkpoint(bool finished) = 0;
-  // Starts a checkpoint, if none is active, and does not wait for it. Its end is counted and logged.
+  // Starts a checkpoint if none is active, and does not wait for it. The cluster counts and logs
+  // its end.
   virtual absl::Status StartCheckpoint() = 0;
   // After a lost server: waits for it and rolls the whole cluster back to the newest checkpoint, or
   // to the initial state if there is none.
@@ -44,7 +45,7 @@ class TrainingCluster {
   virtual std::vector<UnfinishedPlace> Unfinished() const = 0;
   // Journals the epoch's metrics and starts those of the next epoch.
   virtual absl::Status EndEpoch() = 0;
-  // Ends the job: when that is durable, every task is asked to end.
+  // Ends the job: when the end is durable, asks every task to end.
   virtual absl::Status Shutdown(const std::string& reason, bool job_finished) = 0;
 
   virtual CoordinatorState state() const = 0;

@@ -13,57 +13,58 @@
 
 namespace cohort {
 
-// One closure between Schedule and its end.
+// One closure, from its Schedule to its end.
 //
 //   queued ──(1) dispatched──► in flight ──(2) result──► gone
 //     ▲                            │
 //     └────────────(3)─────────────┘
 //
-// (3) Its worker is lost, gave it back, or was set aside.
+// (3) Its worker is lost, has given it back, or is set aside.
 struct Closure {
   enum class State : uint8_t { kQueued, kInFlight };
 
   uint64_t id = 0;
   ClosureSpec spec;
   State state = State::kQueued;
-  bool fresh = true;          // never dispatched, in this life or before it
-  bool in_line = false;       // its entry in the queue is the one of its first wait
-  int worker = -1;            // in flight: the worker that has it
-  uint32_t attempt = 0;       // the last one that was dispatched
-  uint32_t held_attempt = 0;  // in flight: the one that the worker has
+  bool fresh = true;          // never dispatched, by this incarnation or an earlier one
+  bool in_line = false;       // it waits for the first time: its entry in Line::first counts
+  int worker = -1;            // in flight: its worker
+  uint32_t attempt = 0;       // the last attempt that was dispatched
+  uint32_t held_attempt = 0;  // in flight: the attempt that the worker has
   uint32_t min_attempt = 1;   // results of older attempts belong to an older timeline
   uint32_t give_backs = 0;    // times that a worker gave it back unfinished
   std::vector<Task> killed;   // workers that were lost while it ran
 };
 
-// The scheduled closures of the job: by id, in their line while they wait, and in flight by worker.
+// Holds the scheduled closures of the job. It finds them by id, keeps waiting closures in a line,
+// and lists the closures in flight by worker.
 //
-// Closures that wait again come before those that wait for the first time, in the order of their
-// ids, because a closure that stays open holds up those far behind it. Otherwise the order is that
-// of Schedule. Training closures and others have lines of their own, because a cut stops only the
-// former.
+// Closures that wait again come first, in the order of their ids, because a closure that stays open
+// delays those far behind it. The others follow in the order in which they were scheduled. Training
+// closures and other closures have separate lines, because a cut stops only training closures.
 class ClosureQueue {
  public:
   ClosureQueue(size_t capacity, size_t workers) : capacity_(capacity), on_worker_(workers) {}
 
-  // Puts a closure into its line: a fresh one at the end; one that was dispatched in a former life,
-  // or before an error, among those that wait again.
+  // Puts a closure into its line. A fresh closure goes to the end. A closure that an earlier
+  // incarnation dispatched, or that was dispatched before an error, joins those that wait again.
   Closure* Add(std::unique_ptr<Closure> closure);
-  // Adds a closure that a worker has in hand already, under this attempt.
+  // Adds a closure that a worker already holds, under this attempt.
   Closure* AddInFlight(std::unique_ptr<Closure> closure, int worker, uint32_t attempt);
   Closure* Find(uint64_t id);
   const Closure* Find(uint64_t id) const;
 
-  // Takes the next closure out of the line and marks it in flight on `worker`. Null if none may
-  // go: training closures go only if `training`, and only ids below `ids_end` go.
+  // Takes the next closure out of the line and marks it in flight on `worker`. Returns null if no
+  // closure may be dispatched: training closures need `training`, and all need an id below
+  // `ids_end`.
   Closure* Dispatch(int worker, bool training, uint64_t ids_end);
-  // Takes this very closure out of the line: `worker` has it in hand.
+  // Takes this closure out of the line: `worker` already holds it.
   void Claim(Closure* closure, int worker, uint32_t attempt);
-  // Puts a closure in flight back into the line, before the new ones.
+  // Puts a closure in flight back into the line, before the fresh closures.
   void Requeue(Closure* closure);
-  // Ends one closure, in whatever state.
+  // Removes one closure in any state, and returns it.
   std::unique_ptr<Closure> Remove(uint64_t id);
-  // Ends everything; returns the closures by id.
+  // Removes all closures, and returns them by id.
   std::vector<std::unique_ptr<Closure>> Clear();
 
   size_t size() const { return closures_.size(); }
@@ -75,12 +76,12 @@ class ClosureQueue {
   const std::deque<uint64_t>& InFlightOn(int worker) const {
     return on_worker_[static_cast<size_t>(worker)];
   }
-  // The ids of those that wait, ascending.
+  // The ids of the closures that wait, ascending.
   std::vector<uint64_t> Waiting() const;
   // The id that Dispatch takes next; 0 if none waits.
   uint64_t Next(bool training = true) const;
-  // The training closures of the job runner that a cut must name as pending, by id. Those that were
-  // never dispatched are not among them: their places count as not made yet, and lower
+  // Returns the training closures of the job runner that a cut must name as pending, by id.
+  // Closures that were never dispatched are not among them: their places count as unused, and lower
   // `*first_fresh_place`.
   std::vector<const Closure*> Pending(uint64_t* first_fresh_place) const;
 
@@ -93,7 +94,7 @@ class ClosureQueue {
   // The next id of a line; 0 if it is empty.
   uint64_t Front(const Line& line) const;
   bool InLine(uint64_t id) const;
-  // Drops entries at the front that do not count.
+  // Drops entries at the front whose closures no longer have in_line set.
   void DropGone(Line* line);
   void TakeOut(Closure* closure);
   void SetInFlight(Closure* closure, int worker, uint32_t attempt);

@@ -13,8 +13,8 @@
 
 namespace cohort {
 
-// Turns what the client schedules into closures: gives each an id and a place, or takes up the
-// unfinished closure of its place under its old id.
+// Turns what the client schedules into closures. A new closure gets an id and a place. If its place
+// has an unfinished closure, that closure is scheduled again under its old id.
 class ClosureScheduler {
  public:
   ClosureScheduler(const CoreContext* context, Outbox* outbox, Settlement* settlement,
@@ -25,15 +25,15 @@ class ClosureScheduler {
         closures_(closures),
         ids_(outbox) {}
 
-  // Starts at the context's timeline: ids from `reserved_end` on and places from `next_place` on
-  // are free.
+  // Starts at the context's timeline. Ids from `reserved_end` and places from `next_place` are
+  // free.
   void Reset(uint64_t reserved_end, uint64_t next_place);
 
-  // Returns the closure's id. The closure may have ended early: then ClosureDone is called from
-  // within, and nothing is open. Errors: those of OpenClosures::TakeUp.
+  // Returns the closure's id. If the closure has ended before it was scheduled again, this calls
+  // ClosureDone, and nothing is open. Errors: those of OpenClosures::TakeUp.
   absl::StatusOr<uint64_t> Schedule(ClosureSpec spec);
 
-  // True if more ids may be dispatched now.
+  // Returns true if more ids may be dispatched now.
   bool OnJournaled(uint64_t record) { return ids_.OnJournaled(record); }
 
   // Ids below are durably reserved: they may be dispatched.

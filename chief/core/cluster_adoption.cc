@@ -10,8 +10,8 @@ namespace cohort {
 
 bool ClusterAdoption::EnoughWorkers(Link at_least) const {
   if (membership_->all(Role::kWorker, at_least)) return true;
-  // A run that is continued need not wait for workers that may never return. A worker that hears
-  // another chief is not one of those.
+  // A continued run does not wait for workers that may never return. It does wait for a worker that
+  // hears another chief.
   if (membership_->any_worker_hears_other()) return false;
   return context_->options.continued && membership_->count(Role::kWorker, at_least) > 0 &&
          context_->now_us - phase_since_us_ >= context_->options.adopt_grace_us;
@@ -72,8 +72,8 @@ absl::Status ClusterAdoption::OnFenced(Task task, const v1::Fenced& fenced) {
     SetFailure(&status, {.role = "chief", .retryable = false});
     return WithExitCode(std::move(status), ExitCode::kUnavailable);
   }
-  // A process that stood still while it was dialed can take an older stream of this chief for the
-  // newer one. A new adoption corrects that.
+  // A process that was stopped while it was dialed can mistake an older stream of this chief for
+  // the newer one. A new adoption corrects that.
   const Link link = membership_->member(task).link;
   if (link == Link::kAdopting || link == Link::kAdopted) {
     outbox_->effects()->Note(

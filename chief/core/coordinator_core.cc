@@ -390,7 +390,7 @@ absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::
   return absl::OkStatus();
 }
 
-// The rollback is durable: from now on everything after the cut is void.
+// The rollback is durable: everything after the cut is void.
 void CoordinatorCore::RaiseTimeline() {
   const RollbackTarget& target = rollback_.target();
   SetTimeline(target.timeline);
@@ -411,7 +411,7 @@ void CoordinatorCore::Stop(const std::string& reason, bool job_finished) {
   if (phase() != Phase::kReady || end_.begun()) return;
   const bool held = rollback_.holds_settlement();
   if (held && !job_finished) {
-    // A settle record behind the Rollback record would count for the new timeline.
+    // A settle record after the Rollback record would count for the new timeline.
     end_.Begin(reason, job_finished, outbox_.next_record() - 1);
     AdvanceStop();
     return;

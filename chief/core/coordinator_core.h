@@ -28,23 +28,24 @@
 namespace cohort {
 
 // The chief's protocol: plain code without network, threads, disk or clock. Inputs are the On...
-// calls, Tick, and the calls of the client; outputs are CoreEffects. Calls come one at a time. This
-// class routes them to the parts below, each of which has its own state.
+// calls, Tick, and the calls of the client; outputs are CoreEffects. Callers make one call at a
+// time. This class routes the calls to the parts below, each of which has its own state.
 //
-// The life of a chief:
+// The phases of a chief:
 //
 //   kProbing ─(1)─► kTaking ─(2)─► kAdopting ─(3)─► kReading ─(4)─► kStarting ─(5)─► kReady
 //                                                                                      │(6)
 //   from anywhere ─(7)─► kFailed                                                   kStopped
 //
 // (1) Every task that is needed was probed and hears no other chief. (2) A generation is taken.
-// (3) Every task that is needed is adopted: a former chief can reach no task any more, so its
-// journal is complete. (4) The journal is read. (5) The journal has the JournalStart of this life.
-// (6) Stop. (7) A newer chief has fenced this one, or a task cannot be adopted; this is permanent.
+// (3) Every task that is needed is adopted. An earlier chief can reach no task anymore, so its
+// journal is complete. (4) The journal is read. (5) The journal has the JournalStart of this
+// incarnation. (6) Stop is done. (7) A newer chief has fenced this one, or a task cannot be
+// adopted; this is permanent.
 //
 // When the chief is ready, closures run while the variables are served (served_variables.h). A
 // closure of the job runner is scheduled (in the queue) or unfinished (unfinished_closures.h). The
-// ids of unfinished closures are never settled; Schedule of their places takes them up again.
+// id of an unfinished closure stays unsettled until its place is scheduled again.
 class CoordinatorCore {
  public:
   using Phase = CorePhase;
@@ -61,92 +62,94 @@ class CoordinatorCore {
   void OnRecovered(absl::StatusOr<Recovered> recovered);
   // All records up to this one are durable.
   void OnJournaled(uint64_t record);
-  // The disk does not take records; the journal tries again.
+  // The disk refuses records; the journal tries again.
   void OnJournalRefused(const absl::Status& why) { journal_watch_.OnRefused(why); }
-  // False if it is not the manifest of the cut that is under way.
+  // Returns false if it is not the manifest of the active cut.
   bool OnManifestWritten(uint64_t cut, const absl::Status& status, const std::string& path);
-  // Ends the chief permanently, and everything that is scheduled: it cannot write its journal, for
-  // example.
+  // Ends the chief permanently, and everything that is scheduled: for example, because the chief
+  // cannot write its journal.
   void FailForGood(absl::Status why);
 
-  // ------------------------------------------------------------- inputs from the client
-  // Every worker gets these, now and when it returns. `fingerprint` names the program.
+  // ------------------------------------------------------------- inputs from the client The chief
+  // sends these to every worker, now and when a worker returns. `fingerprint` names the program.
   int AddProgram(std::string fingerprint, v1::Program program) {
     return setup_.AddProgram(std::move(fingerprint), std::move(program));
   }
   int AddResource(v1::CreateResource resource) { return setup_.AddResource(std::move(resource)); }
 
-  // The job's variables. Afterwards the client calls Resume, if the servers have exactly these
-  // tablets at the journal's timeline, or RollBack.
+  // Sets the layout of the job's variables. Afterwards the client calls Resume if the servers have
+  // exactly these tablets at the journal's timeline, and RollBack otherwise.
   void SetLayout(v1::Layout layout, uint64_t layout_hash) {
     variables_.SetLayout(std::move(layout), layout_hash);
   }
   bool CanResume() const { return variables_.CanResume(); }
   void Resume();
-  // To the cut of `manifest` (in the file `path`), or to the initial state if it is null;
-  // RollbackDone follows. Everything that is scheduled is cancelled. Errors: Unavailable if a ps is
+  // Goes back to the cut of `manifest` (in the file `path`), or to the initial state if it is null.
+  // Cancels everything that is scheduled; RollbackDone follows. Errors: Unavailable if a ps is
   // away, FailedPrecondition before SetLayout or during another rollback.
   absl::Status RollBack(const v1::Manifest* manifest, const std::string& path);
 
   // Returns the closure's id. Errors: the job's error if it is ready to be raised (this clears it)
   // or the chief has failed; ResourceExhausted if the queue is full; FailedPrecondition if nothing
-  // is served. The caller waits before it calls, if error_pending() or not has_room().
+  // is served. The caller waits while error_pending() or while has_room() is false.
   absl::StatusOr<uint64_t> Schedule(ClosureSpec spec);
-  // What a restart, an error or a rollback has left to be scheduled again, by place.
+  // The closures that must be scheduled again after a restart, an error or a rollback, by place.
   std::vector<UnfinishedClosure> Unfinished() const { return closures_.unfinished().List(); }
   // The first place that has no id.
   uint64_t next_place() const { return scheduler_.next_place(); }
 
-  // CutDone follows. Errors: FailedPrecondition during another cut or rollback or before Resume.
+  // Starts a cut; CutDone follows. Errors: FailedPrecondition during another cut or rollback or
+  // before Resume.
   absl::StatusOr<uint64_t> StartCut(bool finished);
-  // Abandons the cut under way, if any, because a rollback follows.
+  // Abandons the active cut, if there is one, because a rollback follows.
   void DropCut() { cut_.Abandon(Aborted("the cluster is being rolled back")); }
-  // The epoch's figures are complete: journals them, and starts those of the next. Error:
-  // FailedPrecondition if a Rollback record is being journaled, or was and came to nothing.
+  // The epoch's figures are complete: journals them, and starts those of the next epoch. Errors:
+  // FailedPrecondition while a Rollback record is being journaled, and after that rollback has
+  // failed.
   absl::Status EndEpoch();
   uint64_t epoch() const { return settlement_.epoch(); }
   // Raises a job's error as if a closure had failed with it.
   void Fail(absl::Status error) { dispatcher_.Fail(std::move(error)); }
-  // Writes what is settled, now. Returns the record that makes everything durable.
+  // Writes a settle record now if something has changed. Returns the record that makes everything
+  // durable.
   uint64_t Flush();
   // Ends the job: writes a last settle record (and JobFinished), then sends ShutdownTask to all
-  // tasks. If a manifest says already that the job is finished, a journal that the disk refuses is
-  // not waited for.
+  // tasks. If a committed manifest already records the end, it does not wait for a full disk.
   void Stop(const std::string& reason, bool job_finished);
 
   // ------------------------------------------------------------- state
   Phase phase() const { return context_.phase; }
   bool served() const { return variables_.served(); }
-  // True if nothing is scheduled, and no closure runs on behind an error.
+  // True if nothing is scheduled, and no closure still runs after an error.
   bool idle() const { return closures_.queue().size() == 0 && !error_pending(); }
   bool error_pending() const { return closures_.error_pending(); }
   bool queue_full() const { return closures_.queue().full(); }
-  // True if Schedule takes the closure now. A full queue does not refuse an unfinished place: all
-  // closures in it may have to wait for that one.
+  // True if Schedule accepts the closure now. A full queue still accepts an unfinished place,
+  // because all closures in the queue may have to wait for that one.
   bool has_room(const ClosureSpec& spec) const {
     return !queue_full() ||
            (spec.by_job && spec.training && closures_.unfinished().Knows(spec.place));
   }
-  // The error to raise now, which clears it, or OK. A chief that has failed always returns the same
-  // error.
+  // Returns and clears the error that is ready to be raised; OK if there is none. A chief that has
+  // failed always returns the same error.
   absl::Status TakeError();
   bool cut_active() const { return cut_.state() != Cut::State::kIdle; }
   // False if the cut no longer waits for its manifest.
   bool cut_commits(uint64_t cut) const {
     return cut_.state() == Cut::State::kCommitting && cut_.number() == cut;
   }
-  // True if the job's last checkpoint exists. It proves the end if the journal does not have it.
+  // True if the job's last checkpoint is committed. It proves the end even without the journal.
   bool finish_committed() const { return cut_.finish_committed(); }
-  // All of this life's records up to it are durable.
+  // All records of this incarnation up to this one are durable.
   uint64_t durable_record() const { return journal_watch_.durable_record(); }
-  // kStopped: true if the journal has the end.
+  // Valid in kStopped: true if the journal has the end.
   bool stop_journaled() const { return end_.journaled(durable_record()); }
   const JournalWatch& journal_watch() const { return journal_watch_; }
   bool all_ps_there() const { return membership_.all(Role::kPs, Link::kAdopted); }
-  // What a caller that waits is waiting for: "waiting for worker:2 (host3:2222), 12 s". "" = only
-  // for closures to end.
+  // What a blocked call is waiting for: "waiting for worker:2 (host3:2222), 12 s". It is "" if the
+  // call waits only for closures to end.
   std::string WaitingFor() const;
-  // What the cut under way is waiting for; "" if it has not waited for long.
+  // What the active cut is waiting for; "" if it has not waited for long.
   std::string WaitingForCut() const {
     return cut_.Waiting(closures_.queue().training_in_flight(), context_.now_us);
   }
@@ -185,24 +188,24 @@ class CoordinatorCore {
   void RaiseTimeline();
   void AdvanceStop();
 
-  // In the order in which they depend on each other.
+  // The parts stand in the order in which they depend on each other.
   CoreContext context_;             // options, phase, clock, timeline: what all parts read
   Outbox outbox_;                   // what all parts send
   JournalWatch journal_watch_;      // which records are durable
-  Membership membership_;           // who is there
+  Membership membership_;           // links to the tasks
   ClusterAdoption adoption_;        // the phases up to kReady
   Settlement settlement_;           // settled ids, metrics, epochs
   Servers servers_;                 // hellos, terms and grace of the servers
-  ServedVariables variables_;       // layout, timeline, served or not
+  ServedVariables variables_;       // layout, timeline, whether they are served
   Rollback rollback_;               // the walk to an older state
   Cut cut_;                         // the walk to a checkpoint
   WorkerSetup setup_;               // programs and resources on workers
   OpenClosures closures_;           // queue, unfinished closures, the job's error
   ClosureScheduler scheduler_;      // ids and places of new closures
   Dispatcher dispatcher_;           // closures on workers
-  JobEnd end_;                      // Stop
+  JobEnd end_;                      // the walk of Stop
   ClusterCounters counters_;        // lost tasks, rollbacks
-  int64_t stranded_since_us_ = -1;  // since when work waits and no worker is available
+  int64_t stranded_since_us_ = -1;  // when work began to wait without an available worker
   absl::Status failure_;            // kFailed: why
 };
 

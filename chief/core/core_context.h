@@ -8,7 +8,7 @@
 
 namespace cohort {
 
-// The life of a chief; coordinator_core.h draws it.
+// The phases of a chief; coordinator_core.h draws them.
 enum class CorePhase : uint8_t {
   kProbing,
   kTaking,
@@ -20,7 +20,7 @@ enum class CorePhase : uint8_t {
   kFailed
 };
 
-// The facts that most parts of the core need. CoordinatorCore owns them and is the only writer;
+// The facts that most parts of the core need. CoordinatorCore owns them and is the only writer. The
 // parts hold a const pointer.
 struct CoreContext {
   explicit CoreContext(CoreOptions o) : options(std::move(o)) {}

@@ -6,44 +6,44 @@
 
 namespace cohort {
 
-// What the core counts in one life of the chief. Each part owns one of these structs and is the
-// only one that counts in it; CoreCounters joins them, and is copied whole.
+// The core counts these during one incarnation of the chief. Each part owns one of these structs
+// and is its only writer. CoreCounters joins them, and is copied as a whole.
 
-// OpenClosures.
+// Owned by OpenClosures.
 struct ClosureCounters {
   uint64_t finished = 0;
   uint64_t requeued = 0;
   uint64_t mixed = 0;       // closures whose tablets hold different attempts
-  uint64_t duplicates = 0;  // push sections that a tablet had applied before
-  uint64_t applied = 0;     // push sections
+  uint64_t duplicates = 0;  // push sections that a tablet had already applied
+  uint64_t applied = 0;     // push sections that a tablet applied
   uint64_t max_staleness = 0;
   uint64_t examples = 0;
 };
 
-// Dispatcher.
+// Owned by Dispatcher.
 struct DispatchCounters {
   uint64_t dispatch_messages = 0;
-  uint64_t late_results = 0;  // results that nobody wanted any more
+  uint64_t late_results = 0;  // results that no closure needed anymore
 };
 
-// Settlement.
+// Owned by Settlement.
 struct SettlementCounters {
   uint64_t settle_records = 0;
-  uint64_t not_finite = 0;             // closures with a metric that is infinite or no number
+  uint64_t not_finite = 0;             // closures with an infinite or NaN metric
   uint64_t first_not_finite_step = 0;  // valid if not_finite > 0
 };
 
-// Cut.
+// Owned by Cut.
 struct CutCounters {
   uint64_t cuts = 0;  // committed
   uint64_t cut_failures = 0;
 };
 
-// CoordinatorCore.
+// Owned by CoordinatorCore.
 struct ClusterCounters {
   uint64_t workers_lost = 0;
   uint64_t ps_lost = 0;
-  // Completed rollbacks to a checkpoint or to the initial state. The first assignment is none.
+  // Completed rollbacks to a checkpoint or to the initial state, without the first assignment.
   uint64_t rollbacks = 0;
 };
 
@@ -53,11 +53,11 @@ struct CoreCounters : ClosureCounters,
                       CutCounters,
                       ClusterCounters {};
 
-// The figures of one worker: they show which worker delays the others.
+// The figures of one worker. They show which worker delays the others.
 struct WorkerFigures {
-  uint64_t steps = 0;  // of the closures that it has finished in this life of the chief
+  uint64_t steps = 0;  // steps of its finished closures, in this incarnation of the chief
   size_t in_flight = 0;
-  double silent_seconds = 0;  // how long it has had work and reported no result
+  double silent_seconds = 0;  // time with work and without a result
 };
 
 }  // namespace cohort

@@ -162,7 +162,7 @@ TEST_CASE("a closure is dispatched no more often than there are numbers for its 
   const absl::Status error = world.core().TakeError();
   CHECK(absl::IsUnavailable(error));
   CHECK(Contains(std::string(error.message()), "dispatched 256 times"));
-  // Nor after it was raised; the chief's next life has numbers of its own.
+  // Nor after it was raised. The chief's next incarnation has its own numbers.
   CHECK(world.ScheduleJob(0, 1, 1).status() == error);
   REQUIRE(world.core().Unfinished().size() == 1);
   world.KillChief();
@@ -193,7 +193,7 @@ TEST_CASE("an error of a worker that is set aside waits until it runs nothing an
   CHECK(world.core().in_flight() == 3);
   CHECK(world.workers[0].hand.size() == 3);
   CHECK(world.core().TakeError().ok());
-  CannotReach(&world);  // it may say so again
+  CannotReach(&world);  // it may report this again
   CHECK(world.core().in_flight() == 3);
   SECTION("it has given up its closures") { world.Quiesce(); }
   SECTION("one comes through all the same") {
@@ -211,8 +211,8 @@ TEST_CASE("an error of a worker that is set aside waits until it runs nothing an
   CHECK(Contains(std::string(world.core().TakeError().message()), "dispatched 256 times"));
 }
 
-// Each of two workers continues a closure of the chief's life before, which nobody has scheduled
-// in this one.
+// Each of two workers continues a closure of the chief's previous incarnation, which nobody has
+// scheduled in this one.
 void HoldTwo(TestWorld* world) {
   world->options.silence_us = kNever;
   world->StartServing();

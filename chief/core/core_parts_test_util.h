@@ -16,8 +16,8 @@
 
 namespace cohort {
 
-// The lower parts of a core, for tests of one part: messages to tasks, records and closures' ends
-// arrive in `world`. The chief is ready, at timeline 1 of generation 1; tasks are away.
+// The lower parts of a core, for tests of one part. `world` receives messages to tasks, records and
+// the ends of closures. The chief is ready, at timeline 1 of generation 1; all tasks are away.
 struct CoreParts {
   CoreParts(int workers, int ps)
       : world(workers, ps),
@@ -41,12 +41,12 @@ struct CoreParts {
     membership.member(task).link = Link::kAdopted;
     membership.member(task).incarnation = incarnation;
   }
-  // Adopted and set up.
+  // Adopts a worker and sets it up.
   void MakeReady(int worker) {
     Adopt(WorkerTask(worker));
     setup.Finish(worker);
   }
-  // A closure of program 0 that waits, with the id as its place and token.
+  // Queues a closure of program 0, with the id as its place and token.
   void Queue(uint64_t id, bool by_job = true) {
     closures.Add(NewClosure(id, by_job), /*holder=*/-1, 0);
   }

@@ -211,7 +211,7 @@ TEST_CASE("a chief that is killed continues from its journal with nothing lost")
   CHECK(world.workers[0].seen.size() + world.workers[1].seen.size() == seen + 4);
 }
 
-TEST_CASE("what a worker has in hand from a former chief and gives back is given out again") {
+TEST_CASE("a closure of an earlier chief that its worker gives back is dispatched again") {
   TestWorld world(1, 1);
   world.StartServing();
   world.hold_work = true;
@@ -301,7 +301,7 @@ TEST_CASE("an epoch's figures are journaled, and the next begins with none") {
   CHECK(world.core().settlement().steps() == 3);
 }
 
-TEST_CASE("a rollback that came to nothing: nothing of before is journaled behind its record") {
+TEST_CASE("after the record of a failed rollback, nothing from before it is journaled") {
   TestWorld world(1, 1);
   world.options.settle_interval_us = 1'000'000'000;
   world.StartServing();

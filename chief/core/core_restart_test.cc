@@ -1,5 +1,5 @@
-// What the simulator found: ways in which a chief that restarts, or its workers, could wait for
-// ever.
+// Bugs that the simulator found: ways in which a restarted chief, or its workers, could wait
+// forever.
 #include <catch2/catch.hpp>
 
 #include "chief/core/core_test_world.h"
@@ -352,7 +352,7 @@ TEST_CASE("what is unfinished goes before new closures, whenever it is scheduled
     CHECK(absl::IsResourceExhausted(world.ScheduleJob(place, 1, 100).status()));
   }
   world.Quiesce();
-  CHECK(world.workers[0].seen.size() == 2);  // of the former life
+  CHECK(world.workers[0].seen.size() == 2);  // in the previous incarnation
   CHECK(world.core().WaitingFor() ==
         "waiting for closure 1 (place 0), which has to be scheduled again");
   for (const UnfinishedClosure& c : world.core().Unfinished()) {
@@ -487,7 +487,7 @@ TEST_CASE("a checkpoint whose record was not written stands in for the one that 
   CHECK(recovered->unfinished[1].id == 13);
   CHECK(recovered->watermark == 11);
 
-  newest.set_timeline(1);  // of before the rollback: it says nothing about this timeline
+  newest.set_timeline(1);  // from before the rollback: it is not from this timeline
   CHECK(absl::IsNotFound(Recover(records, read, "newest").status()));
 }
 

@@ -16,10 +16,10 @@
 
 namespace cohort {
 
-// A whole cluster of fake peers around the real core, on a virtual clock: for the core's own tests.
-// Links keep the order of messages; what happens next is either asked for or drawn from a seed.
+// A whole cluster of fake peers around the real core, on a virtual clock, for the core's own tests.
+// Links keep the order of messages. The test chooses the next event, or a seed determines it.
 
-// A tablet server with one tablet: which places its state contains, and under which ids.
+// A tablet server with one tablet. It records the places in its state, and their ids.
 struct FakePs {
   bool alive = true;
   bool connected = false;
@@ -49,16 +49,16 @@ struct FakeWorker {
   uint64_t watermark = 0;
   std::set<std::string> programs;
   std::set<std::string> resources;
-  std::map<std::string, v1::ReaderPosition> readers;  // of the independent ones among them
+  std::map<std::string, v1::ReaderPosition> readers;  // readers of the independent resources
   std::deque<v1::Closure> hand;
-  size_t pushed = 0;  // servers that have the push of the first in hand
+  size_t pushed = 0;  // how many servers have the push of the first closure in `hand`
   std::map<uint64_t, v1::ClosureResult> kept;
   std::deque<v1::ChiefToWorker> in;
   std::deque<v1::WorkerToChief> out;
   std::vector<v1::Closure> seen;  // every closure that was ever dispatched here
 };
 
-// What a manifest and the shard files hold.
+// The contents of a manifest and the shard files.
 struct FakeCheckpoint {
   v1::Manifest manifest;
   std::map<uint64_t, FakePs> state;  // by ps: at its snapshot
@@ -69,7 +69,7 @@ class TestWorld : public CoreEffects {
   TestWorld(int workers, int ps, uint64_t seed = 1);
 
   CoordinatorCore& core() { return *core_; }
-  CoreOptions options;  // of the next StartChief
+  CoreOptions options;  // options of the next StartChief
   std::vector<FakeWorker> workers;
   std::vector<FakePs> ps;
   std::map<uint64_t, absl::Status> done;  // by token
@@ -86,28 +86,28 @@ class TestWorld : public CoreEffects {
   uint64_t generation = 0;
   std::vector<std::string> notes;
 
-  // A new life of the chief: what was not durable is gone.
+  // Starts a new incarnation of the chief: everything that was not durable is lost.
   void StartChief();
   void KillChief();
   // Reads a committed checkpoint, as Recover does.
   absl::StatusOr<v1::Manifest> ManifestOf(const std::string& path) const;
-  // Journal and checkpoints: another directory, or --fresh.
+  // Removes journal and checkpoints, like another directory or --fresh.
   void EmptyDirectory();
   void Advance(int64_t us);
   void Connect(Task task);
   void Disconnect(Task task);
   void ConnectAll();
-  void KillWorker(int worker);  // and bring it back as a new process, not connected
+  void KillWorker(int worker);  // and bring it back as a new process without a stream
   void KillPs(int ps);
 
-  // Delivers one message or runs one closure: peers by number, in turn. False when
-  // nothing is left to do.
+  // Delivers one message or runs one closure; the peers take turns. Returns false if there is no
+  // work.
   bool DeliverOne();
-  // Until nothing is left to do.
+  // Calls DeliverOne until there is no work.
   void Quiesce();
-  // StartChief .. served, with `n` programs.
+  // Starts the chief and connects all tasks, until the variables are served.
   void StartServing();
-  void Serve();  // SetLayout and Resume or RollBack to the newest
+  void Serve();  // SetLayout, then Resume, or RollBack to the newest checkpoint
   // The dataset "data", read independently, feeds what is scheduled from now on.
   void ReadData() {
     v1::CreateResource resource;
@@ -122,14 +122,14 @@ class TestWorld : public CoreEffects {
   absl::StatusOr<uint64_t> ScheduleJob(uint64_t place, uint32_t steps, uint64_t end);
   absl::StatusOr<uint64_t> ScheduleUser(bool training = true);
 
-  // Pieces for random schedules.
+  // Single events, for random schedules.
   bool FlushJournal(size_t records);
   bool ToWorker(int worker);
   bool FromWorker(int worker);
   bool ToPs(int ps);
   bool FromPs(int ps);
-  bool Work(int worker);  // one push of the closure in hand, or its result
-  std::function<absl::Status(const v1::Closure&)> outcome;  // of a closure; null: OK
+  bool Work(int worker);  // sends one push of the first closure, or its result
+  std::function<absl::Status(const v1::Closure&)> outcome;  // decides how a closure ends; null: OK
   bool hold_work = false;
 
   std::mt19937_64 random;

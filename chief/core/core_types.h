@@ -19,7 +19,7 @@ namespace cohort {
 // The inputs and outputs of the chief's protocol (coordinator_core.h and its parts). All times are
 // microseconds of an injected clock.
 
-// Planted bugs: the simulator proves with them that it finds such bugs. Only tests set them.
+// Planted bugs. The simulator uses them to prove that it finds such bugs. Only tests set them.
 struct CoreTestFaults {
   bool publish_before_durable = false;  // publish the watermark before its record is durable
 };
@@ -42,7 +42,7 @@ struct CoreOptions : JobSettings {
   int64_t silence_us = 20'000'000;        // a task that sends nothing for this time is lost
   int64_t probe_patience_us = 3'000'000;  // how long another chief's stream may take to close
   int64_t probe_again_us = 200'000;
-  int64_t adopt_grace_us = 5'000'000;  // then a continued run starts without the missing workers
+  int64_t adopt_grace_us = 5'000'000;  // after this a continued run starts without missing workers
   int64_t ps_grace_us = 1'000'000;     // a server that is away for longer is lost
   int64_t set_aside_us = 2'000'000;    // how long a worker that cannot reach a server gets no work
   int64_t cancel_deadline_us = 10'000'000;  // a worker that does not give up its closures is lost
@@ -54,14 +54,15 @@ struct CoreOptions : JobSettings {
 };
 
 // Tasks report generations and timelines that this chief's journal may not know, because another
-// journal gave them. Each number is one life of a chief or one rollback. A number that is further
-// ahead than this is corrupt, and the chief does not continue above it: the numbers are finite.
+// journal issued them. Each incarnation of a chief and each rollback uses one number. A number that
+// is further ahead than this is corrupt. The chief does not continue above it: the numbers are
+// finite.
 inline constexpr uint64_t kMostAhead = uint64_t{1} << 16;
 inline bool TooFarAhead(uint64_t heard, uint64_t known) {
   return heard > known && heard - known > kMostAhead;
 }
 
-// What to schedule.
+// The closure that the client schedules.
 struct ClosureSpec {
   int program = -1;      // from CoordinatorCore::AddProgram
   int resource = -1;     // from AddResource: feeds the program's first arguments; -1: none
@@ -69,12 +70,13 @@ struct ClosureSpec {
   uint32_t steps = 1;
   std::vector<v1::Lease> leases;  // visitation exactly_once: one per step
   std::vector<v1::TensorValue> arguments;
-  // The job runner made it: its place defines the closure, so that the job runner can make it
-  // again. Its id stays in use until it is finished. The places of one epoch end at `places_end`.
+  // The job runner created it. The place defines the closure, and the job runner can recreate it
+  // from the place. Its id stays in use until it is finished. The places of one epoch end at
+  // `places_end`.
   bool by_job = false;
   uint64_t place = 0;  // by_job only; other training closures get the next free place
   uint64_t places_end = 0;
-  uint64_t token = 0;  // names it in CoreEffects::ClosureDone
+  uint64_t token = 0;  // identifies it in CoreEffects::ClosureDone
 };
 
 // A closure of the job runner that has an id and is not finished. The job runner schedules its
@@ -85,7 +87,7 @@ struct UnfinishedClosure {
   uint32_t steps = 1;
 };
 
-// A task as the core numbers it: indices are dense.
+// A task by the core's index. Indices have no gaps.
 inline Task WorkerTask(int index) { return {Role::kWorker, index}; }
 inline Task PsTask(int index) { return {Role::kPs, index}; }
 // "worker:2 (host3:2222)".
@@ -94,7 +96,7 @@ inline std::string TaskName(const CoreOptions& options, Task task) {
   return task.ToString() + " (" + addresses[static_cast<size_t>(task.index)] + ")";
 }
 
-// The core's effects. The core calls them from within its inputs; they must not call the core.
+// The core's effects. The core calls them while it handles an input; they must not call the core.
 class CoreEffects {
  public:
   virtual ~CoreEffects() = default;
@@ -104,21 +106,21 @@ class CoreEffects {
   // Ends the stream, reports to OnDisconnected, and dials again.
   virtual void Reconnect(Task task, const std::string& why) = 0;
   // Creates the next generation above `heard` in the journal's directory; reports to OnGeneration.
-  // Errors: OutOfRange if `heard` is TooFarAhead of the existing ones; then it creates nothing.
+  // Errors: OutOfRange if `heard` is TooFarAhead of the existing generations; it creates nothing.
   virtual void TakeGeneration(uint64_t heard) = 0;
   // Reads the whole journal (recovery.h); reports to OnRecovered.
   virtual void ReadJournal() = 0;
-  // Appends, in order; reports to OnJournaled when the record is durable.
+  // Appends records in order; reports to OnJournaled when the record is durable.
   virtual void AppendJournal(v1::JournalRecord record) = 0;
   // Adds the job to the manifest and commits it; reports to OnManifestWritten.
   virtual void WriteManifest(v1::Manifest manifest) = 0;
 
-  // The closure has ended. If the status is OK, `result` is its result, which the callee may move.
+  // The closure has ended. If the status is OK, `result` is its result; the callee may move it.
   virtual void ClosureDone(uint64_t token, const absl::Status& status,
                            v1::ClosureResult* result) = 0;
   virtual void CutDone(uint64_t cut, const absl::Status& status) = 0;
   virtual void RollbackDone(const absl::Status& status) = 0;
-  // One event for the log: a fixed name and a text.
+  // Logs one event: a fixed name and a text.
   virtual void Note(const char* event, const std::string& what) = 0;
 };
 

@@ -9,7 +9,7 @@
 
 namespace cohort {
 
-constexpr int64_t kSlowCutUs = 3'000'000;  // most cuts need less
+constexpr int64_t kSlowCutUs = 3'000'000;  // most cuts are faster
 
 void Cut::Enter(State state, int64_t now_us, int64_t limit_us) {
   state_ = state;

@@ -14,20 +14,20 @@
 
 namespace cohort {
 
-// One cut at a time: from the request for a checkpoint to a committed manifest.
+// Runs one cut at a time, from the request for a checkpoint to a committed manifest.
 //
 // kIdle ─(1)─► kDraining ─(2)─► kSnapshotting ─(3)─► kWriting ─(4)─► kCommitting ─(5)─► kJournaling
 //   ▲              │                  │                 │                 │                  │(6)
 //   └──────────────┴──────────────────┴───────(7)───────┴─────────────────┴──────────────────┘
 //
-// (1) Begin: training closures are no longer dispatched. (2) None is in flight, or the deadline has
-// passed and those in flight enter the cut as pending: every ps is asked for its snapshot. (3) All
-// have it in memory: dispatch continues. (4) All files are durable: the manifest is written.
-// (5) The manifest is committed. (6) The journal has the record, or does not get it in time: the
-// checkpoint exists anyway, and a restart finds it. (7) An error, a ps that is lost before (4), a
-// deadline or a rollback: the snapshots are dropped, and the older checkpoint stays the newest. A
-// manifest that storage delays beyond its deadline may still be written later: then it is a
-// checkpoint like others.
+// (1) Begin: the chief dispatches no more training closures. (2) No training closure is in flight,
+// or the deadline has passed and those in flight enter the cut as pending. The chief asks every ps
+// for its snapshot. (3) Every ps has its snapshot in memory: dispatch continues. (4) All files are
+// durable: the chief writes the manifest. (5) The manifest is committed. (6) The journal has the
+// record, or the deadline has passed: the checkpoint exists anyway, and a restart finds it. (7) An
+// error, a ps that is lost before (4), a deadline or a rollback ends the cut: the servers drop
+// their snapshots, and the older checkpoint stays the newest. If storage writes a delayed manifest
+// after the deadline, the cut is a valid checkpoint.
 class Cut {
  public:
   enum class State : uint8_t {
@@ -42,42 +42,42 @@ class Cut {
   Cut(const CoreOptions* options, Outbox* outbox) : options_(options), outbox_(outbox) {}
 
   State state() const { return state_; }
-  // True if training closures must stay in the line.
+  // True if training closures must stay in the queue.
   bool holds_dispatch() const {
     return state_ == State::kDraining || state_ == State::kSnapshotting;
   }
   uint64_t number() const { return manifest_.cut(); }
-  // True if the newest cut is the finished job's, and it is committed.
+  // True if the newest cut is the last one of the finished job, and it is committed.
   bool finish_committed() const { return finish_committed_; }
   const CutCounters& counters() const { return counters_; }
   // What the cut is waiting for: "waiting for checkpoint DIR: ps:0 (host:2222) to take a snapshot,
   // 12 s"; "" if there is no cut, or it has not waited for long.
   std::string Waiting(size_t training_in_flight, int64_t now_us) const;
 
-  // The next cut has at least this number.
+  // Gives the next cut at least this number.
   void SkipTo(uint64_t number) { next_number_ = std::max(next_number_, number); }
   // Edge (1); returns the cut's number. `finished`: it is the last cut of the job.
   uint64_t Begin(bool finished, uint64_t timeline, int64_t now_us);
   // True if edge (2) is due.
   bool drained(size_t training_in_flight, int64_t now_us) const;
-  // The manifest with what the cut itself knows. The caller adds the step, the epoch, the layout
-  // and the chief's part.
+  // The manifest with the fields that the cut knows. The caller adds the step, the epoch, the
+  // layout and the chief's part.
   const v1::Manifest& manifest() const { return manifest_; }
   // Edge (2).
   void Snapshot(v1::Manifest manifest, int64_t now_us);
-  // Answers of the servers: true if the message was for this cut.
+  // Takes an answer of a server. Returns true if the message belongs to this cut.
   bool OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us);
-  // Edge (5), then it returns true, or (7). `path` is the manifest's file.
+  // Edge (5) or (7). Returns true for edge (5). `path` is the manifest's file.
   bool OnManifestWritten(uint64_t cut, const absl::Status& status, const std::string& path);
   void OnJournaled(uint64_t record);
   void Tick(int64_t now_us);
-  // Edge (7), unless all files are durable: then no server is needed any more.
+  // Edge (7), unless all files are durable: the cut no longer needs the servers.
   void LoseServer(const absl::Status& why);
   // Edge (7).
   void Abandon(const absl::Status& why);
-  // A rollback begins: the job is not finished after it.
+  // A rollback begins: after it the job is not finished.
   void ForgetFinish() { finish_committed_ = false; }
-  // True once after dispatch may continue.
+  // Returns true once after dispatch may continue.
   bool TakeReleased() { return std::exchange(released_, false); }
 
  private:
@@ -94,11 +94,11 @@ class Cut {
   CutCounters counters_;
   bool finish_committed_ = false;
 
-  // Of the newest cut.
+  // The newest cut.
   State state_ = State::kIdle;
   bool released_ = false;
   std::string directory_;
-  int64_t since_us_ = 0;  // when it entered the state
+  int64_t since_us_ = 0;  // when the cut entered the state
   int64_t deadline_us_ = 0;
   int64_t now_us_ = 0;
   std::vector<uint64_t> requests_;  // by ps

@@ -49,8 +49,8 @@ bool Dispatcher::OnResults(int worker,
   return gave_back;
 }
 
-// Any attempt that succeeded ends the closure: every tablet has it. A failure counts only for the
-// attempt that is under way.
+// A success of any attempt ends the closure: every tablet has it. A failure counts only for the
+// current attempt.
 bool Dispatcher::IsWanted(const Closure& c, int worker, const v1::ClosureResult& result, bool ok) {
   if (result.attempt() < c.min_attempt || result.attempt() > c.attempt) return false;
   return ok || (c.state == Closure::State::kInFlight && c.worker == worker &&
@@ -92,7 +92,7 @@ void Dispatcher::GiveBack(Closure* c, const absl::Status& why) {
   const int worker = c->worker;
   const auto info = GetFailure(why);
   const uint32_t times = ++c->give_backs;
-  // An error ends the closure: `c` is not used behind this.
+  // An error ends the closure: `c` must not be used after this.
   if (absl::Status limit = parts_.closures->Requeue(c); !limit.ok()) Fail(std::move(limit));
   const bool cannot_reach = info.has_value() && info->role == "ps";
   const bool is_ending =
@@ -105,7 +105,7 @@ void Dispatcher::GiveBack(Closure* c, const absl::Status& why) {
   if (cannot_reach || is_ending || times % 4 == 0) SetAside(worker, std::string(why.message()));
 }
 
-// ------------------------------------------------------------------ workers that come and go
+// ------------------------------------------------------------------ returned and lost workers
 
 void Dispatcher::OnReturned(int worker, v1::WorkerHello* hello) {
   pace_.Restart(worker);
@@ -124,8 +124,8 @@ void Dispatcher::ClaimInHand(int worker, const v1::WorkerHello& hello) {
   for (const v1::ClosureAttempt& hand : hello.in_hand()) {
     Closure* const c = queue_->Find(hand.id());
     if (parts_.closures->failed()) {
-      // The error waits until the worker has given it up, but only once: a closure of a worker
-      // that was dropped for it may run forever.
+      // The error waits until the worker has given the closure up, but only once. If the worker was
+      // dropped because of this closure, it may run forever.
       if (!workers_[static_cast<size_t>(worker)].dropped) {
         unfinished_->Hold(hand.id(), worker, hand.attempt());
       }
@@ -142,7 +142,7 @@ void Dispatcher::ClaimInHand(int worker, const v1::WorkerHello& hello) {
 
 void Dispatcher::OnLost(int worker) { TakeFrom(worker, /*lost=*/true); }
 
-// True if there is an error. A closure of the worker that is at a limit raises one.
+// Returns true if there is an error. A closure of the worker that has reached a limit raises one.
 bool Dispatcher::FailAtLimit(int worker) {
   for (const uint64_t id : queue_->InFlightOn(worker)) {
     absl::Status limit = parts_.closures->CheckLimits(*queue_->Find(id));
@@ -154,8 +154,8 @@ bool Dispatcher::FailAtLimit(int worker) {
 }
 
 void Dispatcher::TakeFrom(int worker, bool lost) {
-  // After an error a worker that is there may be in the middle of a closure: its closures stay in
-  // flight or held until it has given them up, or is lost.
+  // After an error a connected worker may still run a closure. Its closures stay in flight or held
+  // until it has given them up or is lost.
   if (!lost && FailAtLimit(worker)) return;
   const std::vector<uint64_t> cancel = ClosuresOn(worker);
   const std::deque<uint64_t> ids = queue_->InFlightOn(worker);
@@ -224,9 +224,9 @@ void Dispatcher::CheckCancel() {
   }
 }
 
-// A worker can be there, answer pings, and never end a step: its device hangs, for example. If
-// nobody else can take its work, the work stays, because the step may only be a long one; it does
-// not if the user has set how long a step may be.
+// A worker can answer pings and never end a step, for example because its device hangs. If no other
+// worker can take its work, it keeps the work, because the step may only be long. If the user has
+// set the closure timeout, the job ends instead.
 void Dispatcher::CheckLate() {
   for (int i = 0; i < count(); ++i) {
     if (!pace_.late(i) || pace_.is_set_aside(i)) continue;

@@ -19,19 +19,18 @@
 
 namespace cohort {
 
-// What may be dispatched now. The router derives it from the other parts.
+// Defines what the chief may dispatch now. CoordinatorCore derives it from the other parts.
 struct DispatchGate {
-  bool open = false;      // the chief is ready, all servers are there and serve the variables
-  bool training = false;  // no cut holds training closures back
-  uint64_t ids_end = 0;   // ids below are durably reserved, and near enough to the watermark
+  bool open = false;      // the chief is ready, and all servers serve the variables
+  bool training = false;  // no cut holds back training closures
+  uint64_t ids_end = 0;   // ids below it are durably reserved and close to the watermark
 };
 
-// Gives closures to workers and takes them back: refill, results, give-backs, lost and late
-// workers, and the cancelling that follows an error. It sends only Dispatch and
-// CancelClosures.
+// Gives closures to workers and takes them back. It handles refills, results, give-backs, lost and
+// late workers, and the cancellation after an error. It sends only Dispatch and CancelClosures.
 class Dispatcher {
  public:
-  // The parts that it uses.
+  // The parts that the dispatcher uses.
   struct Parts {
     const CoreContext* context;
     Outbox* outbox;
@@ -43,32 +42,32 @@ class Dispatcher {
   };
   explicit Dispatcher(Parts parts);
 
-  // Enforces the deadlines: for giving up closures after an error, and for late workers.
+  // Enforces two deadlines: workers give up their closures after an error, and report results.
   void Tick();
   // A closure was scheduled. `id` may have ended already.
   void OnScheduled(uint64_t id);
-  // Raises the job's error, if it is the first: cancels what waits and what workers have.
+  // Raises the job's error if it is the first one: cancels all closures that wait or are in flight.
   void Fail(absl::Status error);
 
   // ------------------------------------------------------------- workers
-  // A worker returns and is being set up: judges what its hello reports. It keeps what it has in
-  // hand unless another worker has that by now.
+  // A worker returns and is being set up: handles the results and closures of its hello. The worker
+  // keeps a closure that it holds, unless another worker already has it.
   void OnReturned(int worker, v1::WorkerHello* hello);
-  // A worker that is set up has reported results. True if it gave a closure back: its routes may be
-  // stale.
+  // A worker that is set up has reported results. Returns true if it gave a closure back: its
+  // routes may be stale.
   bool OnResults(int worker, google::protobuf::RepeatedPtrField<v1::ClosureResult>* results);
-  // The stream has ended: others run the worker's closures.
+  // The worker's stream has ended: other workers get its closures.
   void OnLost(int worker);
-  // Others run the worker's closures, and it gets none for `set_aside_us`.
+  // Gives the worker's closures to other workers; the worker gets none for `set_aside_us`.
   void SetAside(int worker, const std::string& why);
 
-  // Sends closures when half of what the worker may have in flight is done, so that one message
-  // carries several. Near the end of the line each worker gets only its share.
+  // Sends closures when the worker is at half of its limit in flight, because one message then
+  // carries several. Near the end of the queue each worker gets only its share.
   void Refill(int worker);
   void RefillAll(bool idle_only);
-  // Publishes the durable watermark to the workers that get no Dispatch with it.
+  // Publishes the durable watermark to the workers that got no Dispatch with it.
   void PublishWatermark();
-  // The timeline was raised: cancels all that workers have of older ones.
+  // The timeline was raised: cancels all closures of older timelines that workers have.
   void CancelOlderTimelines();
 
   // ------------------------------------------------------------- state
@@ -78,8 +77,8 @@ class Dispatcher {
 
  private:
   struct Worker {
-    uint64_t steps = 0;    // of its results that were taken, in this life of the chief
-    bool dropped = false;  // it did not give up its closures after the error in time
+    uint64_t steps = 0;    // steps of its accepted results, in this incarnation
+    bool dropped = false;  // after an error it did not give up its closures in time
   };
 
   bool OnResult(int worker, v1::ClosureResult* result);
@@ -91,7 +90,7 @@ class Dispatcher {
   void TakeFrom(int worker, bool lost);
   void AfterSetAside(int worker, const std::string& why);
   void Cancel(int worker, const std::vector<uint64_t>& ids);
-  // All closures that a worker has: those of the queue, and unfinished ones.
+  // All closures that a worker has: those in the queue, and unfinished ones.
   std::vector<uint64_t> ClosuresOn(int worker) const;
   void FillDispatch(const Closure& closure, v1::Closure* out) const;
   void CheckCancel();

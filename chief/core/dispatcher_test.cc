@@ -108,7 +108,7 @@ TEST_CASE("an error cancels what workers have, and a worker that keeps it is dro
   CHECK(absl::IsInvalidArgument(d.closures.TakeError()));
 }
 
-TEST_CASE("a worker that returns keeps what nobody else has by now") {
+TEST_CASE("a worker that returns keeps what no other worker has") {
   Dispatching d;
   d.QueueMany(2);
   d.setup.OnLost(1);

@@ -10,16 +10,17 @@
 
 namespace cohort {
 
-// Allocates closure ids from blocks that the journal reserves ahead of use, together with their
-// meaning: id first + i of a block of the job runner is the closure of place
-// first_place + i * steps, cut short at max_places. An id of any other block means nothing after a
-// restart. An id is allocated at once, but it may only be used when durable_end() has passed it.
+// Allocates closure ids from blocks that the journal reserves before they are used. The journal
+// also records what the ids of a block mean: id first + i of a block of the job runner is the
+// closure of place first_place + i * steps, cut short at max_places. An id of any other block means
+// nothing after a restart. An id is allocated at once, but it may be used only when durable_end()
+// has passed it.
 //
 //   none ──(1)──► current ──(2)──► current + ahead ──(3)──► current
 //                    └─────(4)────────────┴──────────(4)──► current
 //
-// (1) Next opens a block. (2) Half of it is used. (3) It is used up. (4) Next asks for another kind
-// or place: both blocks are given up, and a new one is opened.
+// (1) Next opens a block. (2) Half of it is used. (3) It is used up. (4) Next needs another kind or
+// place: it gives both blocks up and opens a new one.
 class IdAllocator {
  public:
   struct Request {
@@ -28,24 +29,24 @@ class IdAllocator {
     uint32_t steps = 1;
     uint64_t places_end = 0;
   };
-  static constexpr uint64_t kBlock = 4096;      // ids of a block at most
-  static constexpr uint64_t kFirstBlock = 256;  // of the first block that is not the job runner's
+  static constexpr uint64_t kBlock = 4096;      // ids per block at most
+  static constexpr uint64_t kFirstBlock = 256;  // ids of the first block for other closures
 
   explicit IdAllocator(Outbox* outbox) : outbox_(outbox) {}
 
-  // Starts at a timeline: ids come from `reserved_end` on.
+  // Starts at a timeline: ids start at `reserved_end`.
   void Reset(uint64_t timeline, uint64_t reserved_end);
 
   uint64_t Next(const Request& request);
 
-  // True if a block became durable with this record.
+  // Returns true if a block became durable with this record.
   bool OnJournaled(uint64_t record);
 
-  // Ids below it may be dispatched.
+  // Ids below this one may be dispatched.
   uint64_t durable_end() const { return durable_end_; }
   // The first id that is not reserved.
   uint64_t reserved_end() const { return reserved_end_; }
-  // Ranges [begin, end) of ids that were reserved and will never be used, since the last call.
+  // Returns the ranges [begin, end) of reserved ids that were given up since the last call.
   std::vector<std::pair<uint64_t, uint64_t>> TakeGivenUp() { return std::exchange(given_up_, {}); }
 
  private:

@@ -10,7 +10,7 @@
 
 namespace cohort {
 
-// The orderly end of a chief: when the last record is durable, all tasks are asked to end.
+// The orderly end of a chief: when the last record is durable, the chief asks all tasks to end.
 //
 //   running ──(1) Begin──► waits for `record` ──(2) SendShutdown──► ended
 class JobEnd {
@@ -25,7 +25,7 @@ class JobEnd {
   }
   bool begun() const { return record_ != 0; }
   bool job_finished() const { return job_finished_; }
-  // True if the journal has the end.
+  // True if the record of the end is durable.
   bool journaled(uint64_t durable_record) const { return durable_record >= record_; }
   // Edge (2).
   void SendShutdown() const {
@@ -45,7 +45,7 @@ class JobEnd {
  private:
   const CoreContext* const context_;
   Outbox* const outbox_;
-  uint64_t record_ = 0;  // the last one of this life; 0: not begun
+  uint64_t record_ = 0;  // the last one of this incarnation; 0: not begun
   std::string reason_;
   bool job_finished_ = false;
 };

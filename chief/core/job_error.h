@@ -14,12 +14,12 @@ namespace cohort {
 //
 //   none ──(1) Raise──► cancelling ──(2) no worker runs a closure──► ready ──(3) Take──► none
 //
-// (1) The first error counts; later errors are dropped. The queue is drained, and the workers must
-// give up what they run. While there is an error, nothing is dispatched. (2) The owner decides when
-// this holds. (3) The next call of the client raises the error once.
+// (1) The first error counts; later errors are dropped. The queue is emptied, and the workers must
+// give up their closures. While there is an error, nothing is dispatched. (2) The owner decides
+// when this holds. (3) The next call of the client raises the error once.
 class JobError {
  public:
-  // Edge (1). False if there is an error already.
+  // Edge (1). Returns false if there already is an error.
   bool Raise(absl::Status error, int64_t now_us) {
     if (raised()) return false;
     error_ = std::move(error);
@@ -36,7 +36,8 @@ class JobError {
     return Aborted("cancelled because of an earlier error; schedule it again: {}",
                    std::string_view(error_.message().data(), error_.message().size()));
   }
-  // True if the workers have had `limit_us` to give up their closures; then the time starts again.
+  // Returns true if the workers did not give up their closures within `limit_us`, and restarts the
+  // time.
   bool Overdue(int64_t now_us, int64_t limit_us) {
     if (!raised() || now_us - since_us_ < limit_us) return false;
     since_us_ = now_us;

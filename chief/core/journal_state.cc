@@ -8,7 +8,7 @@
 namespace cohort {
 namespace {
 
-// The steps of a cut: its places, without those of closures that were not finished.
+// Returns the steps of a cut: its places without those of unfinished closures.
 uint64_t StepsOf(const v1::ChiefCut& cut) {
   uint64_t steps = cut.next_place();
   for (const v1::PendingClosure& pending : cut.pending()) {
@@ -31,7 +31,7 @@ void JournalState::OnReserve(const v1::ReserveClosures& block) {
     const uint64_t place = block.first_place() + i * block.steps();
     if (place >= block.max_places()) break;
     const uint64_t steps = std::min<uint64_t>(block.steps(), block.max_places() - place);
-    // A later block for a place replaces what an earlier one left unused of it.
+    // A later block for a place replaces the unused ids of an earlier block.
     if (const auto older = by_place_.find(place); older != by_place_.end()) {
       open_.erase(older->second);
     }
@@ -102,8 +102,8 @@ void JournalState::OpenPending(const v1::ChiefCut& cut) {
   }
 }
 
-// If the manifest of the rollback is gone, the manifest of a later cut tells which closures of the
-// rollback's cut are pending.
+// If the manifest of the rollback is gone, the manifest of a later cut names the pending closures
+// of the rollback's cut.
 absl::Status JournalState::OnCut(const v1::CutCommitted& cut) {
   state_.next_cut = std::max(state_.next_cut, cut.cut() + 1);
   if (missing_.ok() || cut.timeline() != state_.timeline) return absl::OkStatus();
@@ -112,7 +112,7 @@ absl::Status JournalState::OnCut(const v1::CutCommitted& cut) {
   COHORT_RETURN_IF_ERROR(manifest.status());
   if (manifest->timeline() != state_.timeline) return absl::OkStatus();
   const v1::ChiefCut& chief = manifest->chief();
-  // What the cut has folded counts unless a later record has said more.
+  // The cut's metrics count unless a later record has newer ones.
   if (settle_record_ <= chief.journal_record() && manifest->epoch() >= state_.epoch) {
     v1::Settle settle;
     settle.set_watermark(chief.settled_watermark());
@@ -137,7 +137,7 @@ absl::Status JournalState::Apply(const v1::JournalRecord& record) {
   state_.next_record = record.number() + 1;
   switch (record.body_case()) {
     case v1::JournalRecord::kStart:
-      // If there are records before it, they say which timeline it is.
+      // If there are earlier records, they name the timeline.
       if (generation_ == 0) state_.timeline = record.start().timeline();
       generation_ = record.start().generation();
       break;

@@ -14,10 +14,10 @@
 namespace cohort {
 
 // The state that the journal's records describe. A chief that starts applies the records that it
-// reads; from then on it applies its own records when they are durable. So the base record of a new
-// segment comes from the same code that recovers a chief, and
+// reads. After that it applies each of its own records when the record is durable. So the same code
+// recovers a chief and makes the base record of a new segment:
 //
-//   Apply(1) ... Apply(n), Base()      gives a record that stands for records 1 to n:
+//   Apply(1) ... Apply(n), Base()      returns a record that replaces records 1 to n
 //   Apply(base), Apply(n + 1) ...      leads to the same state as Apply(1), Apply(2) ...
 //
 // Not thread-safe.
@@ -25,14 +25,15 @@ class JournalState {
  public:
   explicit JournalState(ManifestReader read_manifest) : read_manifest_(std::move(read_manifest)) {}
 
-  // Errors: DataLoss if the record makes no sense here; those of the reader other than NotFound.
+  // Errors: DataLoss if the record contradicts the earlier ones; those of the reader except
+  // NotFound.
   absl::Status Apply(const v1::JournalRecord& record);
 
-  // What the records say. `newest`: see Recover. Errors: NotFound if a rollback's manifest is gone
-  // and no later one takes its place.
+  // The state that the records describe. `newest`: see Recover. Errors: NotFound if a rollback's
+  // manifest is gone and no later one replaces it.
   absl::StatusOr<Recovered> Recover(const std::string& newest);
 
-  // The record that stands for all records so far; nullopt if there is none, or while a rollback's
+  // The record that replaces all records so far; nullopt if there are none, or while a rollback's
   // manifest is missing.
   std::optional<v1::JournalRecord> Base() const;
 
@@ -46,13 +47,13 @@ class JournalState {
   void Open(const UnfinishedClosure& closure);
 
   const ManifestReader read_manifest_;
-  Recovered state_;          // without `unfinished` and `watermark`, which follow from open_
-  uint64_t generation_ = 0;  // of the chief that wrote the newest record
+  Recovered state_;          // without `unfinished` and `watermark`: open_ gives them
+  uint64_t generation_ = 0;  // generation of the chief that wrote the newest record
   absl::btree_map<uint64_t, UnfinishedClosure> open_;  // by id
   absl::btree_map<uint64_t, uint64_t> by_place_;       // place -> id, of open_
 
-  // Not OK while the manifest of the last rollback is missing. Meanwhile the rest is kept: the ids
-  // that were settled since, the watermark, and the last record that says so.
+  // Not OK while the manifest of the last rollback is missing. Meanwhile the members below keep the
+  // ids that were settled since, the watermark, and the last record that settled ids.
   absl::Status missing_;
   std::set<uint64_t> settled_;
   uint64_t settled_below_ = 0;

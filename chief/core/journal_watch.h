@@ -11,11 +11,11 @@
 
 namespace cohort {
 
-// How far the journal is behind: which records of this life are durable, since when no record has
-// become durable although one is due, and the error of the disk. It uses the core's clock.
+// Watches how far the journal is behind: which records of this incarnation are durable, how long a
+// record has waited for the disk, and the disk's error. It uses the core's clock.
 class JournalWatch {
  public:
-  // `asked`: the last record that the journal was asked to append.
+  // `asked`: the last record that the chief has appended.
   void Tick(uint64_t asked, int64_t now_us) {
     now_us_ = now_us;
     const bool moves = durable_ != durable_at_tick_ || since_us_ < 0;
@@ -26,7 +26,7 @@ class JournalWatch {
       since_us_ = now_us;
     }
   }
-  // The disk has refused to take records; the journal tries again.
+  // The disk has refused records; the journal tries again.
   void OnRefused(const absl::Status& why) {
     why_ = std::string(why.message());
     ++refusals_;
@@ -40,7 +40,7 @@ class JournalWatch {
   uint64_t durable_record() const { return durable_; }
   bool refused() const { return !why_.empty(); }
   uint64_t refusals() const { return refusals_; }
-  // How long a record has waited to be durable; 0: the journal is not behind.
+  // How long the oldest record has waited to become durable; 0: the journal is not behind.
   int64_t stalled_us() const { return since_us_ < 0 ? 0 : now_us_ - since_us_; }
   // "waiting for the journal: ..., 12 s"; "" if the journal is not slow.
   std::string Waiting() const {
@@ -50,7 +50,7 @@ class JournalWatch {
   }
 
  private:
-  static constexpr int64_t kSlowUs = 3'000'000;  // a disk that is only busy takes less
+  static constexpr int64_t kSlowUs = 3'000'000;  // a disk that is only busy is faster
 
   uint64_t durable_ = 0;
   uint64_t durable_at_tick_ = 0;

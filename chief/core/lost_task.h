@@ -9,7 +9,7 @@
 
 namespace cohort {
 
-// Unavailable with the typed payload: the task is lost, and another try, elsewhere or later, may
+// Returns Unavailable with the typed payload of a lost task: a retry, elsewhere or later, may
 // succeed.
 inline absl::Status LostTask(const char* role, int index, uint64_t incarnation,
                              const std::string& message) {

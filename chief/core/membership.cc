@@ -113,8 +113,8 @@ Membership::Verdict Membership::OnHello(Task task, const Hello& hello, int64_t n
   m.hears_other = hello.hears_chief && !options_->takeover;
   if (m.hears_other) {
     if (hello.chief_lost) {
-      // That chief is dead, or alive and cut off. The task decides after a while: a task that was
-      // itself stopped when this chief's predecessor was killed cannot know either.
+      // That chief is dead, or alive and disconnected. The task decides after a timeout. A task
+      // that was stopped when the previous chief was killed cannot know it earlier.
       m.refused_since_us = -1;
       m.why_down = fmt::format(
           "has lost another chief, of generation {}, and waits for it (--takeover does not wait)",

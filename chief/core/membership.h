@@ -21,37 +21,37 @@ namespace cohort {
 //    └────────────────────────(5) from anywhere──────────────────────────┘
 //
 // (1) The stream is open and no generation is taken yet: the chief probes, and takes nothing over.
-// (2) The task's hello reports no other chief. (2') It hears another chief. The chief asks again
-// for a while, then refuses to start and names the task. If the task has lost that other chief, it
-// decides by itself after a while; the chief waits for that. (3) All that must be there are probed
-// and a generation is taken: the chief adopts. (1') The stream is open and a generation is taken
-// already: the chief adopts at once. (4) The task's hello. (5) The stream has ended, or the task
-// was silent for too long.
+// (2) The task's hello reports no other chief. (2') The hello reports another chief. The chief asks
+// again for a while, then refuses to start and names the task. If the task has lost that other
+// chief, it soon forgets that chief; the new chief waits for that. (3) All required tasks are
+// probed and a generation is taken: the chief adopts the task. (1') The stream is open and a
+// generation is already taken: the chief adopts at once. (4) The task's hello has come. (5) The
+// stream has ended, or the task was silent for too long.
 enum class Link : uint8_t { kDown, kProbing, kProbed, kAdopting, kAdopted };
 
 struct Member {
   Link link = Link::kDown;
-  uint64_t incarnation = 0;  // of its last hello
-  uint64_t request = 0;      // of the last question
-  bool known = false;        // this chief has adopted it before
-  int64_t since_us = 0;      // since when it is missing, if it is
+  uint64_t incarnation = 0;  // incarnation in its last hello
+  uint64_t request = 0;      // number of the last question
+  bool known = false;        // this chief has adopted it at least once
+  int64_t since_us = 0;      // when it went missing, if it is missing
   int64_t heard_us = 0;
   int64_t asked_us = 0;           // last probe or ping
   bool hears_other = false;       // it reports another chief
-  int64_t refused_since_us = -1;  // since when it reports another chief that it has not lost
+  int64_t refused_since_us = -1;  // when it first reported another chief that is alive; -1: never
   std::string why_down;
 };
 
 // The common part of WorkerHello and PsHello.
 struct Hello {
-  uint64_t request = 0;  // the question that it answers; 0: none
+  uint64_t request = 0;  // number of the question that it answers; 0: none
   v1::TaskId task;
   uint64_t incarnation = 0;
   std::string job;
   uint64_t heard_generation = 0;
   uint64_t timeline = 0;
   bool hears_chief = false;
-  bool chief_lost = false;  // it has lost that chief, and forgets it after its chief_timeout
+  bool chief_lost = false;  // it has lost that chief, and forgets it after chief_timeout
   bool sees_checkpoint_dir = true;
 };
 
@@ -76,9 +76,9 @@ Hello HelloOf(uint64_t request, const Proto& proto) {
 class Membership {
  public:
   enum class Verdict {
-    kIgnored,  // nobody asked for it, or the task hears another chief and is asked again
+    kIgnored,  // not an answer, or the task hears another chief and is asked again
     kProbed,
-    kAdopted,  // edge (4), for the first time or with the incarnation that it had
+    kAdopted,  // edge (4), for the first time or with the same incarnation
     kReborn,   // edge (4), as a new process
     kFatal,    // see failure()
   };
@@ -89,10 +89,10 @@ class Membership {
   void OnDisconnected(Task task, const std::string& why, int64_t now_us);
   Verdict OnHello(Task task, const Hello& hello, int64_t now_us);
   void OnHeard(Task task, int64_t now_us) { member(task).heard_us = now_us; }
-  // Sends probes and pings; asks for a new stream to a task that is silent.
+  // Sends probes and pings; requests a new stream to a task that is silent.
   void Tick(int64_t now_us);
 
-  // Edge (3), for all tasks that are probed.
+  // Takes edge (3) for all tasks that are probed.
   void AdoptAll(int64_t now_us);
 
   Member& member(Task task) {
@@ -102,10 +102,10 @@ class Membership {
   bool adopted(Task task) const { return member(task).link == Link::kAdopted; }
   int count(Role role, Link at_least) const;
   bool all(Role role, Link at_least) const;
-  // True if a connected worker hears another chief: then this chief may take nothing over.
+  // True if a connected worker hears another chief: this chief must not adopt any task.
   bool any_worker_hears_other() const;
-  // The highest generation and timeline that any task knows, of whatever job and journal. No push
-  // of a former chief that is still under way has a higher one.
+  // The highest generation and timeline that any task knows, from any job and journal. A delayed
+  // push of an earlier chief cannot have a higher one.
   uint64_t heard_generation() const { return heard_generation_.number; }
   uint64_t heard_timeline() const { return heard_timeline_.number; }
   // The task that reported it: "worker:2 (host3:2222)".
@@ -116,7 +116,7 @@ class Membership {
 
   // "worker:2 (host3:2222), 12 s; ps:0 (host1:2222), 12 s: connection refused"; "" = none.
   std::string Missing(int64_t now_us) const;
-  // Why this chief cannot run at all; OK if it can.
+  // The reason why this chief cannot run; OK if it can.
   const absl::Status& failure() const { return failure_; }
   // "worker:2 (host3:2222)".
   std::string Name(Task task) const { return TaskName(*options_, task); }

@@ -19,7 +19,8 @@
 
 namespace cohort {
 
-// Every closure that has an id and is not settled, how each of them ends, and the job's error.
+// Holds every closure that has an id and is not settled, ends each of them, and keeps the job's
+// error.
 //
 //   scheduled (queue()) ──(1) Finish──────────────────────────► settled, ClosureDone(OK)
 //      ▲   │ ▲    └───────(2) Cancel, EndFailed: by the user──► settled, ClosureDone(error)
@@ -28,22 +29,23 @@ namespace cohort {
 //      └──────────────────(4) TakeUp: its place is scheduled again───────────┘   │
 //                         (5) FinishUnfinished: its result comes first───────────┴──► settled
 //
-// (3) reports a limit that the closure has reached; the caller raises it as the job's error.
+// (3) returns an error if the closure has reached a limit; the caller raises it as the job's error.
 class OpenClosures {
  public:
   OpenClosures(const CoreContext* context, Outbox* outbox, Settlement* settlement);
 
-  // The closures that a former life of the chief has left; results of attempts below `min_attempt`
-  // count for none of those with ids below `rolled_back_end`.
+  // Takes over the closures that an earlier incarnation of the chief left open. For ids below
+  // `rolled_back_end`, results of attempts below `min_attempt` do not count.
   void Restore(const std::vector<UnfinishedClosure>& closures, uint64_t rolled_back_end,
                uint32_t min_attempt);
-  // The timeline was raised: ends all closures; those that the cut calls pending are unfinished.
+  // The timeline was raised: ends all closures. Those that the cut names as pending become
+  // unfinished.
   void RollBack(const v1::ChiefCut& cut);
   // Ends everything that is scheduled with `why`.
   void EndAll(const absl::Status& why);
 
   // ------------------------------------------------------------- scheduling
-  // The result of an unfinished closure of this place that ended before it was scheduled again.
+  // Returns the result of this place if its unfinished closure ended before it was scheduled again.
   std::optional<v1::ClosureResult> TakeEarly(uint64_t place) {
     return unfinished_.TakeEarly(place);
   }
@@ -56,36 +58,36 @@ class OpenClosures {
   // ------------------------------------------------------------- ends
   // Edge (1).
   void Finish(uint64_t id, v1::ClosureResult* result);
-  // Edge (5), or the end of an attempt. False if nobody wants the result.
+  // Edge (5), or the end of an attempt. Returns false if no unfinished closure needs the result.
   bool FinishUnfinished(v1::ClosureResult* result);
   // Edge (2), with an error of its own.
   void EndFailed(uint64_t id, const absl::Status& status);
   // Edge (2), because of the job's error.
   void Cancel(uint64_t id) { EndFailed(id, error_.ForOthers()); }
-  // Edge (3). An error if the closure is at a limit.
+  // Edge (3). Returns an error if the closure has reached a limit.
   absl::Status Requeue(Closure* closure);
   // OK if the closure may be dispatched again.
   absl::Status CheckLimits(const Closure& closure) const;
 
   // ------------------------------------------------------------- the job's error
-  // Raises the job's error and cancels what waits. False if there is one already.
+  // Raises the job's error and cancels what waits. Returns false if there already is an error.
   bool Raise(absl::Status error);
-  // True if the workers have had the cancel deadline to give up their closures.
+  // Returns true if the workers did not give up their closures by the cancel deadline.
   bool CancelOverdue() {
     return error_pending() &&
            error_.Overdue(context_->now_us, context_->options.cancel_deadline_us);
   }
-  // The error, if no worker runs anything any more; OK if there is none. Clears it.
+  // Returns and clears the error if no worker runs a closure anymore; otherwise returns OK.
   absl::Status TakeError() { return error_ready() ? error_.Take() : absl::OkStatus(); }
   bool failed() const { return error_.raised(); }
   bool error_pending() const { return failed() && !error_ready(); }
   const absl::Status& error() const { return error_.status(); }
 
   // ------------------------------------------------------------- state
-  // Adds the pending closures to a cut. `next_place` is lowered to the first place that no worker
-  // has seen.
+  // Adds the pending closures to a cut. Lowers `next_place` to the first place that no worker has
+  // seen.
   void FillPending(v1::ChiefCut* cut, uint64_t* next_place) const;
-  // "waiting for closure 7 (place 6), which ...", if closure 7 holds up all that wait; else "".
+  // "waiting for closure 7 (place 6), which ...", if closure 7 blocks all that wait; otherwise "".
   std::string Waiting() const;
   ClosureQueue* mutable_queue() { return &queue_; }
   const ClosureQueue& queue() const { return queue_; }

@@ -8,8 +8,8 @@
 
 namespace cohort {
 
-// All parts of the core send through this object: it stamps generations, and numbers requests and
-// journal records.
+// All parts of the core send through this object. It adds the generation to each message, and
+// numbers requests and journal records.
 class Outbox {
  public:
   explicit Outbox(CoreEffects* effects) : effects_(effects) {}
@@ -21,7 +21,7 @@ class Outbox {
     message.set_generation(generation_);
     effects_->SendToWorker(worker, std::move(message));
   }
-  // Sends with a new request number, which the answer carries; returns the number.
+  // Sends with a new request number, and returns it. The answer has the same number.
   uint64_t AskWorker(int worker, v1::ChiefToWorker message) {
     message.set_request(++request_);
     ToWorker(worker, std::move(message));
@@ -37,7 +37,7 @@ class Outbox {
     return request_;
   }
 
-  // Appends a record under the next number, and returns that.
+  // Appends a record under the next number, and returns the number.
   uint64_t Append(v1::JournalRecord record) {
     record.set_number(next_record_);
     effects_->AppendJournal(std::move(record));

@@ -11,16 +11,16 @@
 
 namespace cohort {
 
-// The positions of the workers' readers of independent datasets, by resource and worker index: the
-// batches up to the end of the last closure whose result this chief has. A worker that is away
-// keeps its position; a worker that is not known begins at 0.
+// The positions of the workers' readers of independent datasets, by resource and worker index. A
+// position counts the batches up to the end of the last closure whose result this chief has. A
+// worker that is away keeps its position; an unknown worker begins at 0.
 class ReaderPositions {
  public:
   using Protos = google::protobuf::RepeatedPtrField<v1::ReaderPositions>;
 
-  // Raises positions to those of a record or a manifest. They do not count as news.
+  // Raises positions to those of a record or a manifest. TakeNews does not return them.
   void Add(const Protos& positions);
-  // Raises a position to that of a worker's message. False if it is not further.
+  // Raises a position to that of a worker's message. Returns false if it is not higher.
   bool Raise(std::string_view resource, uint32_t worker, uint64_t batches);
   uint64_t Of(std::string_view resource, uint32_t worker) const;
 

@@ -15,26 +15,26 @@
 
 namespace cohort {
 
-// The state of a job, as far as the journal and the newest checkpoint know it.
+// The state of a job that the journal and the newest checkpoint describe.
 struct Recovered {
-  bool from_manifest = false;  // there is no journal; a checkpoint says this
+  bool from_manifest = false;  // from a checkpoint: there is no journal
   uint64_t timeline = 0;       // 0: no tablet was ever assigned
   std::string began_from;      // the manifest that the timeline began from; "": the beginning
   uint64_t next_record = 1;
   uint64_t reserved_end = 1;  // the first id that was never reserved
-  // Every id below the watermark is settled; above it all reserved ids are but `unfinished`.
+  // Every id below it is settled, and so is every reserved id above it except `unfinished`.
   uint64_t watermark = 1;
-  std::vector<UnfinishedClosure> unfinished;  // of the job runner, by id
-  // Results of unfinished closures below rolled_back_end count only from this attempt on: older
-  // ones were made before the last rollback.
+  std::vector<UnfinishedClosure> unfinished;  // closures of the job runner, by id
+  // Results of unfinished closures below rolled_back_end count only from this attempt: older
+  // attempts are from before the last rollback.
   uint32_t min_attempt = 1;
   uint64_t rolled_back_end = 1;  // ids below it were reserved before the last rollback
   uint64_t next_place = 0;       // the first place that has no id
   uint64_t epoch = 0;            // finished epochs
   uint64_t next_cut = 0;
-  uint64_t layout_hash = 0;     // of the tablets, as they were last assigned; 0: never
+  uint64_t layout_hash = 0;     // hash of the tablets' last assignment; 0: never assigned
   bool finished = false;        // the job is done
-  Settlement::Metrics metrics;  // of the current epoch
+  Settlement::Metrics metrics;  // metrics of the current epoch
   uint64_t steps = 0;           // training steps finished
   ReaderPositions readers;
 };
@@ -42,27 +42,27 @@ struct Recovered {
 // Reads a manifest by the path that a journal record names.
 using ManifestReader = std::function<absl::StatusOr<v1::Manifest>(const std::string& path)>;
 
-// Replays the journal (journal_state.h). Ids of blocks that the job runner did not make are given
-// up, because their meaning is unknown. The manifest that a rollback went to may be gone (NotFound)
-// if there is a later cut of the same timeline: in a record, or as `newest`, the path of the newest
-// checkpoint on disk ("": none), whose record a dying chief may not have written. Errors: those of
-// the reader; DataLoss if the records make no sense.
+// Replays the journal (journal_state.h). It gives up the ids of blocks that do not belong to the
+// job runner, because their meaning is unknown. The manifest of a rollback may be missing
+// (NotFound) if there is a later cut of the same timeline. That cut is in a record, or it is
+// `newest`, the path of the newest checkpoint on disk ("": none): a chief may die before it writes
+// the record. Errors: those of the reader; DataLoss if the records contradict each other.
 absl::StatusOr<Recovered> Recover(std::span<const v1::JournalRecord> records,
                                   const ManifestReader& read_manifest,
                                   const std::string& newest = "");
 
-// The state that a checkpoint without a journal gives (it was copied here, say): enough to roll back
-// to it.
+// Returns the state of a checkpoint without a journal, for example of a copied one. It suffices for
+// a rollback to that checkpoint.
 Recovered RecoverFromManifest(const v1::Manifest& manifest);
 
-// Rises with each incarnation of the chief and each rollback, even if the journal is replaced: tasks
-// report the highest generation and timeline that they have heard of.
+// The era rises with each incarnation of the chief and each rollback, even if the journal is
+// replaced: tasks report the highest generation and timeline that they know.
 inline uint64_t EraOf(uint64_t generation, uint64_t timeline) { return generation + timeline; }
 
-// Attempts of era e are numbered from (e - 2) * 256 + 1 on (nothing runs before era 2: the first
-// generation and the first timeline). So no two executions of a closure have the same number, and a
-// result of an older timeline is recognized by its attempt. An era may dispatch a closure
-// kAttemptsPerEra times at most.
+// The attempts of era e have numbers from (e - 2) * 256 + 1. Nothing runs before era 2, which is
+// the first generation and the first timeline. So no two executions of a closure have the same
+// number, and the attempt identifies a result of an older timeline. An era may dispatch a closure
+// at most kAttemptsPerEra times.
 inline constexpr uint32_t kAttemptsPerEra = 256;
 inline uint32_t AttemptBase(uint64_t era) {
   return era < 2 ? 0 : static_cast<uint32_t>((era - 2) * kAttemptsPerEra);

@@ -13,28 +13,28 @@ namespace cohort {
 
 // The state that a rollback restores.
 struct RollbackTarget {
-  uint64_t timeline = 0;          // of the work from now on
-  uint64_t term = 0;              // of every tablet from now on
-  uint64_t reserved_end = 1;      // ids below count as settled, except `pending`
+  uint64_t timeline = 0;          // the new timeline
+  uint64_t term = 0;              // the new term of every tablet
+  uint64_t reserved_end = 1;      // ids below it count as settled, except `pending`
   std::vector<uint64_t> pending;  // ids of the cut's pending closures, ascending
   uint64_t cut_timeline = 0;
   uint64_t cut_generation = 0;
   uint64_t cut = 0;
   uint64_t layout_hash = 0;
   std::string manifest;  // its file; "" = the initial state: shards are initialized
-  uint64_t epoch = 0;    // of the cut
+  uint64_t epoch = 0;    // finished epochs at the cut
   v1::ChiefCut chief;    // the chief's part of the cut; empty for the initial state
 };
 
-// Restores the state of a cut on all servers, or the initial state, with which a job begins.
+// Restores the state of a cut, or the initial state of the job, on all servers.
 //
 //   kIdle ─(1)─► kJournaling ─(2)─► kAssigning ─(3)─► kIdle, done
 //                    └───────(4)────────┴───────────► kIdle, failed
 //
-// (1) Begin writes a Rollback record with the new timeline. (2) The record is durable: every ps
-// gets AssignTablets, with the cut, the new timeline and term, and the ids that count as settled.
-// (3) All have answered. (4) A ps is lost, answers with an error, or the deadline passes. The
-// client repeats a rollback that failed, at a higher timeline.
+// (1) Begin writes a Rollback record with the new timeline. (2) The record is durable: the chief
+// sends AssignTablets to every ps, with the cut, the new timeline and term, and the ids that count
+// as settled. (3) All servers have answered. (4) A ps is lost or answers with an error, or the
+// deadline passes. The client repeats a failed rollback at a higher timeline.
 class Rollback {
  public:
   enum class State : uint8_t { kIdle, kJournaling, kAssigning };
@@ -43,19 +43,19 @@ class Rollback {
 
   State state() const { return state_; }
   bool active() const { return state_ != State::kIdle; }
-  // True from Begin until edge (2), even if the rollback fails before that: a settle record that is
-  // written behind the Rollback record would count for the new timeline, so none may be written.
+  // True from Begin until edge (2), even if the rollback fails earlier. No settle record may be
+  // written after the Rollback record, because it would count for the new timeline.
   bool holds_settlement() const { return holds_settlement_; }
   const RollbackTarget& target() const { return target_; }
 
   void Begin(RollbackTarget target, const v1::Layout& layout, int64_t now_us);
-  // True if edge (2) was taken: from now on the timeline is the new one.
+  // Returns true if it takes edge (2): the new timeline begins.
   bool OnJournaled(uint64_t record);
-  // True if the message was for the rollback.
+  // Returns true if the message belongs to the rollback.
   bool OnPsMessage(int ps, const v1::PsToChief& message);
   void Tick(int64_t now_us);
   void Fail(const absl::Status& why);
-  // True once after edge (3).
+  // Returns true once after edge (3).
   bool TakeDone() { return std::exchange(done_, false); }
 
  private:
@@ -71,7 +71,7 @@ class Rollback {
   std::vector<uint64_t> requests_;  // by ps; 0: answered
 };
 
-// The ids that count as settled after a rollback, in the form that tablets keep.
+// Returns the ids that count as settled after a rollback, in the format of the tablets.
 v1::AppliedSetProto FloorOf(const RollbackTarget& target);
 
 }  // namespace cohort

@@ -37,7 +37,7 @@ absl::Status ServedVariables::CheckWorkerTimeline(Task worker) const {
 bool ServedVariables::CanResume() const {
   return has_layout_ && context_->timeline > 0 && journal_hash_ == layout_hash_ &&
          membership_->all(Role::kPs, Link::kAdopted) &&
-         worker_timeline_ <= context_->timeline &&  // else the workers know another journal
+         worker_timeline_ <= context_->timeline &&  // otherwise the workers know another journal
          servers_->Have(layout_);
 }
 

@@ -16,7 +16,7 @@
 
 namespace cohort {
 
-// The job's variables: their layout, whether the servers serve them, and at which timeline.
+// The job's variables: their layout, their timeline, and whether the servers serve them.
 //
 //   not served ─(1) Resume─────────────────────────────────────────────────────► served
 //       ▲ ▲                                                                        │ │
@@ -24,8 +24,8 @@ namespace cohort {
 //       └───────────────────────(3) PlanRollback─────────────────────────────────────┘
 //   not served ─(4) OnTimelineRaised: at a higher timeline─► not served ─(5) OnAssigned─► served
 //
-// (1) The servers have exactly the tablets of the layout. (3) begins a rollback; (4) its record is
-// durable; (5) all servers have the tablets of the cut. Work runs only while the variables are
+// (1) The servers have exactly the tablets of the layout. (3) A rollback begins. (4) Its record is
+// durable. (5) All servers have the tablets of the cut. Closures run only while the variables are
 // served.
 class ServedVariables {
  public:
@@ -33,13 +33,14 @@ class ServedVariables {
                   Servers* servers)
       : context_(context), outbox_(outbox), membership_(membership), servers_(servers) {}
 
-  // Takes over what the journal knows.
+  // Takes over the state that the journal describes.
   void Restore(const Recovered& recovered);
   void SetLayout(v1::Layout layout, uint64_t layout_hash);
   // Notes the timeline at which an adopted worker has worked.
   void OnWorkerTimeline(uint64_t timeline);
-  // Not OK if a worker has worked at a timeline of this job that the journal does not know. Such a
-  // worker accepts nothing of the chief's timeline; the chief's next life starts above both.
+  // Returns an error if a worker has worked at a timeline of this job that the journal does not
+  // know. Such a worker accepts nothing at the chief's timeline. The chief's next incarnation
+  // starts above both timelines.
   absl::Status CheckWorkerTimeline(Task worker) const;
 
   // True if edge (1) is possible.
@@ -72,12 +73,12 @@ class ServedVariables {
   const Membership* const membership_;
   Servers* const servers_;
   bool served_ = false;
-  bool was_served_ = false;  // in this incarnation: the next assignment is a rollback
+  bool was_served_ = false;  // in this incarnation, so the next assignment is a rollback
   bool has_layout_ = false;
   v1::Layout layout_;
-  uint64_t layout_hash_ = 0;      // of layout_
-  uint64_t journal_hash_ = 0;     // of the tablets as the journal knows them
-  uint64_t last_timeline_ = 0;    // the highest that a rollback was asked for
+  uint64_t layout_hash_ = 0;      // hash of layout_
+  uint64_t journal_hash_ = 0;     // hash of the tablets that the journal describes
+  uint64_t last_timeline_ = 0;    // the highest that a rollback has requested
   uint64_t worker_timeline_ = 0;  // the highest that an adopted worker reported
   std::string began_from_;
 };

@@ -14,8 +14,8 @@
 
 namespace cohort {
 
-// The parameter servers as the chief knows them: what their hellos report, their terms, since when
-// one is away, and the messages that all of them get or that describe them to workers.
+// The parameter servers as the chief knows them: their hellos, their terms, and how long one has
+// been away. It also sends the messages that go to all servers or that describe them to workers.
 //
 //   there ──(1) OnDown──► away ──(2) OnHello, same incarnation──► there
 //                          └──(3) ps_grace is over: it is lost (Lost)
@@ -34,14 +34,14 @@ class Servers {
   void OnHello(int ps, const v1::PsHello& hello);
   // Edge (3): the servers that are away for longer than the grace.
   std::vector<int> Lost() const;
-  // The error of a server that is lost.
+  // Returns the error of a lost server.
   absl::Status LostError(int ps, const std::string& why) const;
 
   // A rollback has assigned these tablets at the context's timeline, under this term.
   void OnAssigned(const v1::Layout& layout, uint64_t term);
-  // A term above those of all tablets, and at least `era`.
+  // Returns a term that is above those of all tablets, and at least `era`.
   uint64_t NextTerm(uint64_t era) const;
-  // True if every server has exactly its tablets of the layout, for this job at this timeline.
+  // True if every server has exactly its tablets of the layout, in this job and timeline.
   bool Have(const v1::Layout& layout) const;
   const v1::PsHello& hello(int ps) const { return servers_[static_cast<size_t>(ps)].hello; }
 
@@ -53,9 +53,9 @@ class Servers {
 
  private:
   struct Server {
-    v1::PsHello hello;  // the last one, with what was assigned since
+    v1::PsHello hello;  // the last one, updated by later assignments
     uint64_t term = 0;
-    int64_t down_since_us = -1;  // -1: there
+    int64_t down_since_us = -1;  // -1: it is there
   };
 
   const CoreContext* const context_;

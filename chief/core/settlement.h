@@ -14,10 +14,10 @@
 
 namespace cohort {
 
-// The closure ids that are settled (finished, or permanently cancelled), the epoch's metrics that
-// were folded from them, how far workers have read for them, and the settled watermark: the first
-// id that is not settled. The chief publishes the watermark only when the Settle record with it is
-// durable. It writes a record at most every settle_interval.
+// Keeps the closure ids that are settled (finished, or permanently cancelled), and what their
+// results add to the epoch: the folded metrics and the readers' positions. The settled watermark is
+// the first id that is not settled. The chief publishes the watermark only when the Settle record
+// with it is durable. It writes at most one record per settle_interval.
 //
 //   (1) Finish / Close         (2) Tick, interval over         (3) OnJournaled
 //   clean ──────────► dirty ───────────────► record under way ───────────────► published
@@ -35,7 +35,7 @@ class Settlement {
   Settlement(Outbox* outbox, int64_t interval_us, const CoreTestFaults& faults = {})
       : outbox_(outbox), interval_us_(interval_us), faults_(faults) {}
 
-  // Starts again: every id below `watermark` is settled, durably, and every id of
+  // Starts from a known state: every id below `watermark` is durably settled, and so is every id of
   // [watermark, closed_end) except `open`.
   void Reset(uint64_t watermark, uint64_t closed_end, const std::vector<uint64_t>& open);
   void SetFolded(Metrics metrics, uint64_t steps);
@@ -44,23 +44,23 @@ class Settlement {
   // Takes metrics, steps and readers from a cut.
   void SetFoldedFrom(const v1::ChiefCut& cut);
 
-  // Folds a finished closure, once: false if its id was settled before. `training`: its metrics and
-  // steps count.
+  // Folds a finished closure once. Returns false if its id is already settled. `training`: its
+  // metrics and steps count.
   bool Finish(uint64_t id, bool training, const v1::ClosureResult& result);
-  // A reader has reached this position.
+  // Notes that a reader has reached this position.
   void MoveReader(std::string_view resource, uint32_t worker, uint64_t batches);
-  // Settles ids that will never be used, or are permanently cancelled.
+  // Settles ids that will never be used or are permanently cancelled.
   void Close(uint64_t begin, uint64_t end);
   bool IsDone(uint64_t id) const;
   // Journals the epoch's metrics and starts those of the next epoch.
   void EndEpoch(int64_t now_us);
 
-  // Writes a record if something changed and the interval is over, or `force` is set.
+  // Writes a record if something has changed and the interval is over or `force` is set.
   void Tick(int64_t now_us, bool force = false);
-  // True if the durable watermark has moved: now it may be published.
+  // Returns true if the durable watermark has moved: it may be published now.
   bool OnJournaled(uint64_t record);
 
-  // Every id below is settled: in memory, and durably.
+  // Every id below it is settled: in memory, or durably.
   uint64_t watermark() const { return watermark_; }
   uint64_t durable_watermark() const { return durable_watermark_; }
   // The settled ids at or above the watermark.
@@ -77,7 +77,7 @@ class Settlement {
   // Finished training steps of the job.
   uint64_t steps() const { return steps_; }
   const SettlementCounters& counters() const { return counters_; }
-  // Folded closures with a metric that is infinite or no number, and the step of the first one.
+  // Folded closures with an infinite or NaN metric, and the step of the first one.
   uint64_t not_finite() const { return counters_.not_finite; }
   uint64_t first_not_finite_step() const { return counters_.first_not_finite_step; }
 
@@ -88,8 +88,8 @@ class Settlement {
   const int64_t interval_us_;
   const CoreTestFaults faults_;
   uint64_t watermark_ = 1;
-  std::deque<bool> done_;       // of ids from the watermark on; the first one is never true
-  std::vector<uint64_t> news_;  // done since the last record
+  std::deque<bool> done_;       // by id, from the watermark; the first one is never true
+  std::vector<uint64_t> news_;  // ids settled since the last record
   Metrics metrics_;
   ReaderPositions readers_;
   uint64_t epoch_ = 0;
@@ -102,9 +102,9 @@ class Settlement {
   SettlementCounters counters_;
 };
 
-// The training steps that are finished at a cut.
+// Returns the training steps that are finished at a cut.
 uint64_t FinishedSteps(const v1::ChiefCut& cut);
-// Conversions of metrics for records and manifests.
+// Convert metrics for records and manifests.
 void MetricsToProto(const Settlement::Metrics& metrics,
                     google::protobuf::RepeatedPtrField<v1::MetricValue>* out);
 Settlement::Metrics MetricsFromProto(

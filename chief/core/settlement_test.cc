@@ -45,7 +45,7 @@ TEST_CASE("settling out of order: the watermark waits, records list what lies ab
   CHECK(s.watermark() == 3);
   s.Tick(1'060'000);
   CHECK(p.world.writing.size() == 1);  // one record at a time
-  CHECK(!s.OnJournaled(1));            // the watermark of that record is no news
+  CHECK(!s.OnJournaled(1));            // that record does not move the watermark
   s.Tick(1'060'000);
   REQUIRE(p.world.writing.size() == 2);
   CHECK(p.world.writing[1].settle().watermark() == 3);
@@ -82,7 +82,7 @@ TEST_CASE("records come at most once per interval, or when forced") {
   s.Tick(1'049'000, /*force=*/true);
   CHECK(p.world.writing.size() == 2);
   s.Tick(1'200'000);
-  CHECK(p.world.writing.size() == 2);  // no news
+  CHECK(p.world.writing.size() == 2);  // nothing has changed
 }
 
 TEST_CASE("after a rollback all but the pending ids are done") {

@@ -81,7 +81,7 @@ UnfinishedClosures::Outcome UnfinishedClosures::OnResult(const v1::ClosureResult
   Entry* const entry = FindWanted(result.id(), result.attempt());
   if (entry == nullptr) return Outcome::kUnknown;
   if (result.status().code() != 0) {
-    // A later attempt may be under way: this result says nothing about it.
+    // A later attempt may be running: this result does not affect it.
     if (entry->held_attempt == result.attempt()) entry->holder = -1;
     return Outcome::kFailed;
   }

@@ -50,7 +50,7 @@ TEST_CASE("a holder is known until the result comes, or it is released or taken 
   REQUIRE(u.Hold(12, 1, 3));
   CHECK(u.HeldBy(0) == std::vector<uint64_t>{11});
   CHECK(u.HeldBy(1) == std::vector<uint64_t>{12});
-  CHECK(u.OnResult(ResultOf(11, 3, 1)) == Outcome::kFailed);  // of an attempt that is over
+  CHECK(u.OnResult(ResultOf(11, 3, 1)) == Outcome::kFailed);  // an old attempt
   CHECK(u.HeldBy(0).size() == 1);
   CHECK(u.OnResult(ResultOf(11, 4, 1)) == Outcome::kFailed);
   CHECK(u.HeldBy(0).empty());

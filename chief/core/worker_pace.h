@@ -12,13 +12,13 @@
 
 namespace cohort {
 
-// Judges workers by the clock: which of them may get work, which are late, and which are set aside.
+// Decides by the clock which workers may get work, which are late, and which are set aside.
 //
 //   available ──(1) SetAside──► set aside ──(2) its time is over──► available
 //
-// (1) It cannot reach a server, is about to end, or is late: it has had work for the closure
-// deadline and reported no result. A worker that is late again is set aside for twice as long, so
-// that several such workers do not pass a closure around among them.
+// (1) The worker cannot reach a server, is about to end, or is late. A worker is late if it has had
+// work for the closure deadline and reported no result. A worker that is late again is set aside
+// for twice as long. Otherwise several such workers could pass a closure around among them.
 class WorkerPace {
  public:
   WorkerPace(const CoreContext* context, const ClosureQueue* queue, const WorkerSetup* setup)
@@ -27,36 +27,36 @@ class WorkerPace {
         setup_(setup),
         workers_(context->options.workers.size()) {}
 
-  // The worker has been adopted again: it is not set aside, and has its time from now on.
+  // The worker has been adopted again: it is not set aside, and its deadline counts from now.
   void Restart(int worker);
-  // It had nothing in flight and has got work.
+  // The worker had nothing in flight and has received work.
   void OnFirstWork(int worker) { of(worker).progress_us = context_->now_us; }
-  // It has reported results; OnSuccess: one of them is a success.
+  // The worker has reported results; OnSuccess: one of them is a success.
   void OnResults(int worker);
   void OnSuccess(int worker) { of(worker).times_late = 0; }
 
-  // Edge (1), for `us`. False if it is set aside already.
+  // Edge (1), for `us`. Returns false if the worker is already set aside.
   bool SetAside(int worker, int64_t us, const std::string& why);
   // Edge (1) for a worker that is late.
   bool SetLateAside(int worker);
 
   bool is_set_aside(int worker) const { return context_->now_us < of(worker).set_aside_until_us; }
-  // Set up, and not set aside.
+  // True if the worker is set up and not set aside.
   bool available(int worker) const { return setup_->ready(worker) && !is_set_aside(worker); }
   int count_available() const;
   bool late(int worker) const;
-  // True if another worker can take the work of a late one: it has nothing in flight, or it has
-  // reported a result in time since the late one did. Others may run steps that are as long.
+  // True if another worker can take the work of a late one. It has nothing in flight, or it has
+  // reported a result in time since the late one did. Other busy workers may run steps as long.
   bool HasQuicker(int late) const;
-  // If no other worker that is set up makes progress: their names, as a part of a sentence.
-  // nullopt: one of them may yet take the work.
+  // Returns the names of the other workers that are set up, as a part of a sentence, if none of
+  // them makes progress. nullopt: one of them may still take the work.
   std::optional<std::string> OthersWithoutProgress(int late) const;
 
   // How long the worker has had work and reported no result; 0 if it has no work.
   int64_t silent_us(int worker) const;
   // "no result for 20 s of its 3 closures".
   std::string Silence(int worker) const;
-  // The workers that hold up the job: those that are set aside if `none_available`, else those
+  // The workers that delay the job: those that are set aside if `none_available`, otherwise those
   // that are late. "worker:0 (host:2222), which has reported ...; ..."; "": none.
   std::string Waiting(bool none_available) const;
 
@@ -65,9 +65,9 @@ class WorkerPace {
     int64_t set_aside_until_us = 0;
     std::string set_aside_why;
     bool set_aside_late = false;  // because it was late
-    int64_t progress_us = 0;      // when it got its first work or reported its last result
+    int64_t progress_us = 0;      // when it received its first work or reported its last result
     int64_t quick_us = -1;        // its last result within the closure deadline
-    int times_late = 0;           // times that it was set aside as late since its last success
+    int times_late = 0;           // how often it was set aside as late since its last success
   };
   Worker& of(int worker) { return workers_[static_cast<size_t>(worker)]; }
   const Worker& of(int worker) const { return workers_[static_cast<size_t>(worker)]; }

@@ -53,7 +53,7 @@ void WorkerSetup::OnHello(int worker, v1::WorkerHello hello) {
 void WorkerSetup::OnResults(int worker, v1::Results* results) {
   v1::WorkerHello& hello = state(worker).hello;
   for (v1::ClosureResult& result : *results->mutable_results()) {
-    // The worker no longer has in hand what it has reported.
+    // The worker no longer holds the closures that it has reported.
     auto* const in_hand = hello.mutable_in_hand();
     in_hand->erase(std::remove_if(in_hand->begin(), in_hand->end(),
                                   [&](const v1::ClosureAttempt& hand) {
@@ -91,7 +91,7 @@ void WorkerSetup::SendMissing(int worker) {
     requests_.insert(outbox_->AskWorker(worker, program.message));
   }
   for (const Named& resource : resources_) {
-    // A reader belongs to a timeline; before the first one no closure runs.
+    // A reader belongs to a timeline. Before the first timeline no closure runs.
     const bool independent = resource.independent();
     if (independent && context_->timeline == 0) continue;
     if (!w.resources.insert(resource.name).second) continue;

@@ -14,20 +14,21 @@
 
 namespace cohort {
 
-// The programs and resources that every worker needs, and what each worker has of them.
+// Keeps the programs and resources that every worker needs, and which of them each worker has.
 //
 //   away ──(1) OnHello──► adopted ──(2) Begin──► being set up ──(3) Finish──► ready
 //     ▲                      └─(1') OnResults                                   │
 //     └──────────────────────────(4) OnLost, from anywhere──────────────────────┘
 //
-// (1) The hello is kept until the chief is ready. (1') Results that arrive in the meantime count as
-// a part of the hello. (2) The caller takes the hello and judges its results and closures. (3) The
-// worker gets what it lacks.
+// (1) The hello is kept until the chief is ready. (1') Results that arrive in the meantime become a
+// part of the hello. (2) The caller takes the hello and handles its results and closures. (3) The
+// chief sends the worker the programs and resources that it lacks. (4) The worker's stream has
+// ended.
 class WorkerSetup {
  public:
   WorkerSetup(const CoreContext* context, Outbox* outbox, Settlement* settlement);
 
-  // The number of the program or resource; one with the same name is the same.
+  // Returns the number of the program or resource. Equal names give the same number.
   int AddProgram(std::string fingerprint, v1::Program program);
   int AddResource(v1::CreateResource resource);
   // Errors: InvalidArgument if the closure names something that was not added.
@@ -43,12 +44,12 @@ class WorkerSetup {
   void OnLost(int worker) { state(worker).ready = false; }
   bool ready(int worker) const { return workers_[static_cast<size_t>(worker)].ready; }
 
-  // True if `request` asked a worker to register something: then its failure is the job's error.
+  // Returns true if `request` asked a worker to register something: its failure is the job's error.
   bool TakeRequest(uint64_t request) { return requests_.erase(request) > 0; }
   // Notes how far the worker has read. Positions of another timeline do not count.
   void MoveReaders(int worker,
                    const google::protobuf::RepeatedPtrField<v1::ReaderPosition>& readers);
-  // After a rollback: all workers recreate the readers of independent datasets, at the
+  // After a rollback: makes all workers recreate the readers of independent datasets, at the
   // positions of the cut.
   void RecreateReaders();
 
@@ -62,7 +63,7 @@ class WorkerSetup {
     std::set<std::string> programs;
     std::set<std::string> resources;
     bool ready = false;
-    v1::WorkerHello hello;  // of its adoption, until Begin
+    v1::WorkerHello hello;  // the hello of its adoption, until Begin
   };
 
   static const std::string& NameOf(const std::vector<Named>& all, int index) {
@@ -70,7 +71,7 @@ class WorkerSetup {
   }
   Worker& state(int worker) { return workers_[static_cast<size_t>(worker)]; }
   int Add(std::vector<Named>* all, Named named);
-  // Registers what a worker that is ready lacks.
+  // Registers the programs and resources that a ready worker lacks.
   void SendMissing(int worker);
 
   const CoreContext* const context_;

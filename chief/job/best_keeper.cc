@@ -5,7 +5,7 @@
 namespace cohort {
 namespace {
 
-// Nullopt if the manifest has unfinished closures: it is in the middle of an epoch.
+// Returns nullopt if the manifest has unfinished closures: it is in the middle of an epoch.
 std::optional<BestKeeper::State> StateOf(const v1::Manifest& manifest) {
   if (manifest.chief().pending_size() > 0) return std::nullopt;
   return BestKeeper::State{manifest.timeline(), manifest.epoch(), manifest.step()};

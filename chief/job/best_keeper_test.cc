@@ -38,7 +38,7 @@ TEST_CASE("the checkpoint of what was validated is the best when it is better an
   CHECK(first.best().value() == 0.5);
   CHECK(first.best().epoch() == 1);
   CHECK(first.best().step() == 10);
-  CHECK(BestName(keeper).empty());  // it may yet come to nothing
+  CHECK(BestName(keeper).empty());  // its commit may still fail
   keeper.Committed(first);
   CHECK(BestName(keeper) == "ckpt-1-1-1");
 
@@ -77,7 +77,7 @@ TEST_CASE("only a cut of the state that was validated has its figure") {
   CHECK(!other.has_best());
 }
 
-TEST_CASE("what the job goes on from says what the best is") {
+TEST_CASE("the checkpoint that the job continues from names the best one") {
   BestKeeper keeper({.metric = "val_loss"});
   keeper.Validated(After(1), 0.5);
   const v1::Manifest first = CutAt(keeper, 1, 1);

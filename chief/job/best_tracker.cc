@@ -14,7 +14,7 @@ constexpr std::string_view kPrefix = "val_";
 }  // namespace
 
 void BestTracker::LogUnknown(const absl::Status& why) {
-  // Not a reason to stop training.
+  // This is not a reason to stop training.
   log_->Failure(LogLevel::kWarning, "best_checkpoint_unknown", why);
 }
 
@@ -22,7 +22,7 @@ std::optional<v1::Manifest> BestTracker::LastManifest(const std::string& from, u
   auto manifest = catalog_->Read(from);
   if (manifest.ok()) return *std::move(manifest);
   LogUnknown(manifest.status());
-  // If it was deleted, an older checkpoint of its timeline knows the best one before it.
+  // If it was deleted, an older checkpoint of its timeline names the previous best one.
   auto older = catalog_->NewestManifest();
   if (!older.ok() || !older->has_value() || (*older)->timeline() != timeline) return std::nullopt;
   return *std::move(older);

@@ -15,33 +15,34 @@
 
 namespace cohort {
 
-// `checkpoint.keep_best` of a running job: connects BestKeeper, which decides which checkpoint is
-// the best, with the checkpoints that are stored and with the console.
+// Runs `checkpoint.keep_best` for a job. BestKeeper decides which checkpoint is the best; this
+// class connects it with the stored checkpoints and with the console.
 //
-//   1. FindAgain, at the start and after a restore: the best one of the history that the cluster
-//      continues.
-//   2. Judge, after each validation: is the cluster's state better?
-//   3. The walk takes a checkpoint if TakeDue says so; BestKeeper completes its manifest.
-//   4. Announce, after that checkpoint: prints the new best one.
+//   1. FindAgain, at the start and after a restore, finds the best checkpoint of the history that
+//      the cluster continues.
+//   2. Judge, after each validation, decides if the cluster's state is better.
+//   3. The walk takes a checkpoint if TakeDue returns true; BestKeeper completes its manifest.
+//   4. Announce, after that checkpoint, prints the new best one.
 //
-// One thread at a time; the keeper is thread-safe.
+// One thread at a time may use it; the keeper is thread-safe.
 class BestTracker {
  public:
   BestTracker(BestRule rule, const CheckpointCatalog* catalog, JobConsole* console, Logger* log)
       : keeper_(std::move(rule)), catalog_(catalog), console_(console), log_(log) {}
 
-  // Completes manifests; is told which are committed.
+  // The keeper completes manifests, and learns which of them are committed.
   BestKeeper* keeper() { return &keeper_; }
 
-  // The cluster continues from the checkpoint in directory `from` ("" = from the beginning). False
-  // if no manifest has the figure of the state's validation: it must be found again.
+  // The cluster continues from the checkpoint in directory `from` ("" = from the beginning).
+  // Returns false if no manifest has the figure of the state's validation: the state must be
+  // validated again.
   bool FindAgain(const std::string& from, uint64_t timeline);
   // A validation after `finished_epochs` gave these metrics; `state` is the cluster's.
   void Judge(const std::vector<MetricTotal>& validation, uint64_t finished_epochs,
              const CoordinatorState& state, const std::string& newest_checkpoint);
-  // True once after Judge found a better state: a checkpoint of it is due.
+  // Returns true once after Judge found a better state: its checkpoint is due.
   bool TakeDue() { return std::exchange(due_, false); }
-  // True if the newest checkpoint is of the state between two epochs.
+  // True if the newest checkpoint has this state between two epochs.
   bool HasCheckpointOf(uint64_t finished_epochs, uint64_t next_place) const {
     return keeper_.Holds({0, finished_epochs, next_place});
   }
@@ -50,7 +51,7 @@ class BestTracker {
   std::optional<v1::BestCheckpoint> best() const { return keeper_.best(); }
 
  private:
-  // The manifest that the history ends with; nullopt if it cannot be known.
+  // Returns the last manifest of the history; nullopt if it is unknown.
   std::optional<v1::Manifest> LastManifest(const std::string& from, uint64_t timeline);
   bool BestIsGone() const;
   void LogUnknown(const absl::Status& why);

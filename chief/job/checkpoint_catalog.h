@@ -12,24 +12,24 @@
 
 namespace cohort {
 
-// What the job's walk reads of the checkpoints that are stored. There are two implementations:
-// JobDirectory reads a directory; the simulator reads its own disk.
+// The stored checkpoints, as the job's walk reads them. There are two implementations: JobDirectory
+// reads a directory; the simulator reads its own disk.
 class CheckpointCatalog {
  public:
   virtual ~CheckpointCatalog() = default;
 
-  // True if a checkpoint is committed.
+  // Returns true if a checkpoint is committed.
   virtual absl::StatusOr<bool> HasCheckpoint() const = 0;
-  // The manifest of a checkpoint, by the checkpoint's directory.
+  // Reads the manifest of a checkpoint, by the checkpoint's directory.
   virtual absl::StatusOr<v1::Manifest> Read(const std::string& checkpoint) const = 0;
-  // The newest manifest that can be read; nullopt: there is none.
+  // Reads the newest readable manifest; nullopt: there is none.
   virtual absl::StatusOr<std::optional<v1::Manifest>> NewestManifest() const = 0;
-  // BestOf (common/checkpoint/best_checkpoint.h) in this directory.
+  // Calls BestOf (common/checkpoint/best_checkpoint.h) for this directory.
   virtual absl::StatusOr<std::optional<v1::BestCheckpoint>> BestUpTo(
       const v1::Manifest& last, const BestRule& rule, const RefusedCallback& refused) const = 0;
-  // The directory of the checkpoint with this name.
+  // Returns the directory of the checkpoint with this name.
   virtual std::string PathOf(const std::string& name) const = 0;
-  // True if the checkpoint with this name certainly does not exist any more.
+  // Returns true if the checkpoint with this name certainly no longer exists.
   virtual bool IsGone(const std::string& name) const = 0;
 };
 

@@ -7,7 +7,8 @@
 
 namespace cohort {
 
-// When the job file asks for a checkpoint: after so many steps, seconds or epochs; 0: never.
+// Decides when the job file requires a checkpoint: after a number of steps, seconds or epochs; 0:
+// never.
 class CheckpointPolicy {
  public:
   struct Options {
@@ -19,19 +20,20 @@ class CheckpointPolicy {
   CheckpointPolicy(const Options& options, const Clock* clock)
       : options_(options), clock_(clock), time_(clock->Now()) {}
 
-  // A checkpoint was taken or tried, or the cluster was restored, at this number of steps.
+  // The intervals start here: a checkpoint was taken or tried, or the cluster was restored, at
+  // `steps`.
   void Restart(uint64_t steps) {
     steps_ = steps;
     time_ = clock_->Now();
   }
-  // Due during an epoch.
+  // True if a checkpoint is due during an epoch.
   bool DueAt(uint64_t steps) const {
     const bool by_steps = options_.every_steps > 0 && steps >= steps_ + options_.every_steps;
     const bool by_time =
         options_.every_seconds > 0 && ToSeconds(clock_->Now() - time_) >= options_.every_seconds;
     return by_steps || by_time;
   }
-  // Due at the end of an epoch.
+  // True if a checkpoint is due at the end of an epoch.
   bool DueAfter(uint64_t finished_epochs) const {
     return options_.every_epochs > 0 && finished_epochs % options_.every_epochs == 0;
   }
@@ -39,8 +41,8 @@ class CheckpointPolicy {
  private:
   const Options options_;
   const Clock* const clock_;
-  uint64_t steps_ = 0;  // at the last checkpoint
-  TimePoint time_;      // of the last checkpoint
+  uint64_t steps_ = 0;  // steps at the last checkpoint
+  TimePoint time_;      // time of the last checkpoint
 };
 
 }  // namespace cohort

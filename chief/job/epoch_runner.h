@@ -15,23 +15,23 @@
 namespace cohort {
 
 // Schedules the closures of an epoch: first those that a restart, an error or a restore left
-// unfinished, then the places in order. At most `window` closures wait in the cluster, which is
-// enough that no worker ever waits for the chief. One thread at a time.
+// unfinished, then the places in order. At most `window` closures wait in the cluster: with these,
+// no worker waits for the chief. One thread at a time may use it.
 class EpochRunner {
  public:
   struct Options {
     StepFunction step;
     PerWorkerDataset dataset;
-    uint64_t window = 4096;      // closures that wait
-    double poll_seconds = 0.05;  // how often more are scheduled and on_progress is called
+    uint64_t window = 4096;      // how many closures may wait
+    double poll_seconds = 0.05;  // period of scheduling and of on_progress
   };
-  // What the epochs of this incarnation took, without validation.
+  // The costs of this incarnation's epochs, without validation.
   struct Figures {
     uint64_t steps = 0;
     double seconds = 0;
-    int64_t fsyncs = 0;        // of the chief's process
-    uint64_t checkpoints = 0;  // committed meanwhile
-    double last_rate = 0;      // steps per second of the last epoch or part of one
+    int64_t fsyncs = 0;        // fsyncs of the chief's process
+    uint64_t checkpoints = 0;  // checkpoints committed meanwhile
+    double last_rate = 0;      // steps per second in the last epoch or part of an epoch
   };
   using OnProgress = std::function<void(const CoordinatorState&)>;
 
@@ -41,12 +41,12 @@ class EpochRunner {
 
   // At the start and after a restore: takes over the closures that the cluster left unfinished.
   void TakeUnfinished();
-  // True if the cluster is exactly between two epochs: everything before is finished.
+  // True if the cluster is exactly between two epochs: all earlier closures are finished.
   bool BetweenEpochs(const CoordinatorState& state) const {
     return unfinished_.empty() && state.next_place == state.epoch * schedule_->steps_per_epoch;
   }
 
-  // Trains `epoch`, counted from 0, to its end. Errors: those of TrainingCluster.
+  // Trains `epoch` (counted from 0) to its end. Errors: those of TrainingCluster.
   absl::Status Run(uint64_t epoch, const OnProgress& on_progress);
 
   const Figures& figures() const { return figures_; }

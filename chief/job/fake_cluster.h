@@ -19,17 +19,17 @@
 
 namespace cohort::testing {
 
-// A cluster whose closures finish at once, and the catalog of its checkpoints. A test scripts its
+// A cluster whose closures finish at once, and the catalog of its checkpoints. The test defines the
 // errors.
 class FakeCluster : public TrainingCluster, public CheckpointCatalog {
  public:
-  // What was called, in order: "train 0+2" (place and steps), "validate 0", "end epoch 1",
+  // The calls, in order: "train 0+2" (place and steps), "validate 0", "end epoch 1",
   // "checkpoint", "last checkpoint", "restore".
   std::vector<std::string> calls;
   CoordinatorState now;
   std::vector<UnfinishedPlace> unfinished;
-  std::map<std::string, double> validation = {{"loss", 1.0}};  // what each validation finds
-  std::function<absl::Status(const std::string& call)> fail;   // before the call; may be empty
+  std::map<std::string, double> validation = {{"loss", 1.0}};  // result of each validation
+  std::function<absl::Status(const std::string& call)> fail;   // runs before the call; may be empty
   BestKeeper* keeper = nullptr;
   std::vector<v1::Manifest> manifests;  // committed, oldest first
 
@@ -69,7 +69,7 @@ class FakeCluster : public TrainingCluster, public CheckpointCatalog {
 // The error of a lost server, as the core raises it.
 absl::Status LostServer();
 
-// A console and a log that keep what they are given.
+// A console and a log that keep their lines.
 struct Console {
   explicit Console(const Clock* clock);
   bool Has(const std::string& text) const;

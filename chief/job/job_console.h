@@ -8,18 +8,18 @@
 
 namespace cohort {
 
-// The console of a running job, and what the job is doing now. Thread-safe: the coordinator reports
-// its waits from a thread of its own, and the status page reads the activity from another.
+// The console and the current activity of a running job. Thread-safe: the coordinator reports its
+// waits from its own thread, and the status page reads the activity from another.
 class JobConsole {
  public:
   explicit JobConsole(ProgressLine* line) : line_(line) {}
 
-  // Prints a line that stays.
+  // Prints a line that the progress line does not overwrite.
   void Print(const std::string& text);
-  // Prints what the coordinator is waiting for. After the outcome is known, the wait is also the
-  // job's activity.
+  // Prints what the coordinator is waiting for. When the outcome is known, the wait also becomes
+  // the job's activity.
   void PrintWait(const std::string& what);
-  // Shows the progress if the console is due for an update; `progress` is called only then.
+  // Shows the progress if the console needs an update; calls `make_progress` only in that case.
   template <typename MakeProgress>
   void ShowIfDue(const MakeProgress& make_progress) {
     MutexLock lock(&line_mu_);
@@ -29,7 +29,7 @@ class JobConsole {
   // "training", "waiting for the storage of ...".
   void SetActivity(std::string what);
   std::string activity() const;
-  // The outcome is known, and the job is ending. False if it was already.
+  // The outcome is known, and the job is ending. Returns false if that was already known.
   bool BeginEnd();
 
  private:

@@ -13,7 +13,7 @@
 namespace cohort {
 namespace {
 
-// Deletes the records. The files that number the generations stay: tasks may have heard of them.
+// Deletes the records. The files that number the generations stay: tasks may know them.
 absl::Status DeleteJournals(const std::string& directory, const MayWrite& may_write) {
   COHORT_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
   for (const std::string& name : names) {
@@ -80,7 +80,7 @@ absl::StatusOr<std::optional<v1::Manifest>> JobDirectory::Prepare() {
   return newest;
 }
 
-// The training data come first, because what is learned from the data may be part of the identity.
+// The training data is checked first, because the identity may depend on what is learned from it.
 absl::Status JobDirectory::CheckIsThisJob(const v1::Manifest& manifest) const {
   COHORT_RETURN_IF_ERROR(CheckTrainingData(manifest));
   if (manifest.job() != plan_->identity()) {
@@ -93,8 +93,8 @@ absl::Status JobDirectory::CheckIsThisJob(const v1::Manifest& manifest) const {
   return CheckValidationData(manifest);
 }
 
-// A job whose training data were replaced cannot continue: the records that an epoch has used are
-// not those that it would leave out.
+// A job whose training data was replaced cannot continue: an epoch would skip other records than it
+// has used.
 absl::Status JobDirectory::CheckTrainingData(const v1::Manifest& manifest) const {
   const v1::JobSpec& spec = plan_->spec();
   const v1::JobSpec& then = manifest.job_spec();
@@ -111,8 +111,8 @@ absl::Status JobDirectory::CheckTrainingData(const v1::Manifest& manifest) const
       options_.path, difference);
 }
 
-// Nor can a job whose validation data were replaced: its figures would look like those of one set.
-// Another set under another name is the user's choice.
+// A job whose validation data was replaced cannot continue either: its figures would look like
+// those of one set. The user may choose a set with another name.
 absl::Status JobDirectory::CheckValidationData(const v1::Manifest& manifest) const {
   const v1::DataSpec& now = plan_->spec().data();
   const v1::DataSpec& then = manifest.job_spec().data();

@@ -21,25 +21,25 @@ namespace cohort {
 // each deletion and ends with its error.
 absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const MayWrite& may_write);
 
-// The checkpoint directory of a job: this chief's alone while the object exists. It knows what the
-// directory holds: nothing, this job, this job finished, or another job.
+// The checkpoint directory of a job. While the object exists, only this chief uses the directory.
+// The directory may hold nothing, this job, this job finished, or another job.
 class JobDirectory : public CheckpointCatalog {
  public:
   struct Options {
     std::string path;
-    bool fresh = false;        // delete the checkpoints of former runs
-    bool finished_ok = false;  // a directory that holds this job finished is no error
+    bool fresh = false;        // delete the checkpoints of earlier runs
+    bool finished_ok = false;  // accept a directory that holds this job finished
     bool takeover = false;
     uint64_t chief_incarnation = 0;
   };
 
-  // Makes the directory and takes its lock. `plan` outlives the object. Errors: InvalidArgument if
-  // there is no path; those of DirectoryLock::Take.
+  // Creates the directory and takes its lock. `plan` must outlive the object. Errors:
+  // InvalidArgument if there is no path; those of DirectoryLock::Take.
   static absl::StatusOr<std::unique_ptr<JobDirectory>> Take(Options options, const JobPlan* plan);
 
-  // With `fresh`, deletes former runs. Returns the last manifest if this job is finished already.
-  // Errors: FailedPrecondition if the directory holds another job, or this job finished and not
-  // `finished_ok`; InvalidArgument if it holds this job over other data.
+  // With `fresh`, deletes earlier runs. Returns the last manifest if this job is already finished.
+  // Errors: FailedPrecondition if the directory holds another job, or, without `finished_ok`, this
+  // job finished; InvalidArgument if it holds this job with other data.
   absl::StatusOr<std::optional<v1::Manifest>> Prepare();
 
   const std::string& path() const { return options_.path; }

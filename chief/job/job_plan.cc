@@ -14,7 +14,7 @@
 namespace cohort {
 namespace {
 
-// Hashes a list of texts. The byte between two of them occurs in no UTF-8 text.
+// Hashes a list of texts. The separator byte does not occur in UTF-8 texts.
 uint64_t Hash(uint64_t hash, std::string_view bytes) { return Fnv1a("\xff", Fnv1a(bytes, hash)); }
 
 }  // namespace

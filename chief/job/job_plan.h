@@ -17,31 +17,31 @@ class Manifest;
 
 namespace cohort {
 
-// What a job file means: programs, data, and the schedule of its steps. A pure function of the file
-// and the data, so a restarted chief makes the same plan.
+// The plan of a job file: programs, data, and the schedule of its steps. It depends only on the
+// file and the data, so a restarted chief makes the same plan.
 class JobPlan {
  public:
-  // Opens the data (only to learn its columns and sizes) and builds the model. Errors: those of the
+  // Opens the data (only for its columns and sizes) and builds the model. Errors: those of the
   // data and the model; InvalidArgument if the training set is smaller than one batch.
   static absl::StatusOr<JobPlan> Make(JobFile job, const DataOptions& data);
 
-  // Vocabularies resolved, defaults written down.
+  // The job's spec, with resolved vocabularies and explicit defaults.
   const v1::JobSpec& spec() const { return job_.spec; }
   const JobFile& job() const { return job_; }
   const BuiltModel& model() const { return model_; }
-  // The job's name and a hash of what may not change between two runs of it: the programs,
-  // variables and optimizer, the data and its visitation, the seed. A job with more epochs is the
+  // The job's name and a hash of all that must not change between two runs: the programs, variables
+  // and optimizer, the data and its visitation, the seed. A job with more epochs is the
   // same job.
   const std::string& identity() const { return identity_; }
-  // What was read. It is not part of the identity: replaced data get an error of their own.
+  // The data that was read. It is not part of the identity: replaced data has its own error.
   const v1::DataFingerprint& train_data() const { return train_data_; }
   const v1::DataFingerprint& validation_data() const { return validation_data_; }
 
-  // True if a figure of this checkpoint's validation belongs to the validation set that the job has
-  // now: figures of two sets cannot be compared.
+  // True if this checkpoint was validated on the job's current validation set: figures of two sets
+  // cannot be compared.
   bool HasValidationDataOf(const v1::Manifest& manifest) const;
 
-  // Epochs, steps and the records that each of them reads.
+  // The epochs, the steps, and the records that each step reads.
   const JobSchedule& schedule() const { return schedule_; }
 
  private:

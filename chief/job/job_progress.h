@@ -12,12 +12,12 @@
 
 namespace cohort {
 
-// Shows how the training proceeds: the progress line on the console, step and epoch records in the
-// metrics log, one warning if the loss is not finite. Everything that a user sees counts epochs from
-// 1. One thread at a time.
+// Shows the progress of the training: the progress line on the console, step and epoch records in
+// the metrics log, one warning if the loss is not finite. All output counts epochs from 1. One
+// thread at a time may use it.
 class JobProgress {
  public:
-  // `record_every_steps`: a step record after so many steps; 0: none.
+  // `record_every_steps`: the number of steps between two step records; 0: no step records.
   JobProgress(const JobSchedule* schedule, uint64_t record_every_steps, const Clock* clock,
               Logger* log, JobConsole* console, MetricsLog* metrics)
       : schedule_(schedule),
@@ -27,11 +27,11 @@ class JobProgress {
         console_(console),
         metrics_(metrics) {}
 
-  // At the start of training and after a restore: rates are measured from here.
+  // Measures rates from now: called at the start of training and after a restore.
   void Restart(const CoordinatorState& state);
-  // While `epoch`, counted from 0, is trained.
+  // Shows the progress while `epoch` (counted from 0) is trained.
   void Update(const CoordinatorState& state, uint64_t epoch);
-  // `epoch`, counted from 0, is complete with the metrics of `state`.
+  // Records that `epoch` (counted from 0) is complete with the metrics of `state`.
   void EndEpoch(const CoordinatorState& state, uint64_t epoch, double steps_per_second);
 
  private:
@@ -45,7 +45,7 @@ class JobProgress {
   // Steps per second since the mark; 0: unknown.
   double RateSince(const Mark& mark, const CoordinatorState& state) const;
   Progress ProgressOf(const CoordinatorState& state, uint64_t epoch, double rate) const;
-  // Once. Training continues, as it does in Keras.
+  // Warns once. Training continues, as it does in Keras.
   void WarnIfNotFinite(const CoordinatorState& state);
 
   const JobSchedule* const schedule_;
@@ -60,7 +60,7 @@ class JobProgress {
   bool warned_not_finite_ = false;
 };
 
-// Means of the metrics, by name.
+// Returns the means of the metrics, by name.
 Scalars MeansOf(const std::vector<MetricTotal>& metrics);
 
 }  // namespace cohort

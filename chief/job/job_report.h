@@ -18,37 +18,39 @@ class Manifest;
 
 namespace cohort {
 
-// How a job ended, for a person. What the manifest and the journal know is counted over the whole
-// life of the job; the rest is counted since this chief started, and the text says so.
+// The final report of a job for its user. The figures of the manifest and the journal cover the
+// whole job. The other figures cover the time since this chief started, and the text names that
+// period.
 struct JobReport {
-  // The whole life of the job.
+  // These cover the whole job.
   uint64_t epochs = 0;
   uint64_t steps = 0;
   uint64_t examples = 0;                // 0: unknown, because workers read independently
   uint64_t updates = 0;                 // over all tablets, as the servers count them
-  uint64_t tablets = 0;                 // of the last checkpoint
-  std::vector<MetricTotal> training;    // of the last epoch; empty if another chief trained it
-  std::vector<MetricTotal> validation;  // the last one; empty if another chief ran it
+  uint64_t tablets = 0;                 // tablets of the last checkpoint
+  std::vector<MetricTotal> training;    // the last epoch; empty if another chief trained it
+  std::vector<MetricTotal> validation;  // the last validation; empty if another chief ran it
   std::string checkpoint;               // the newest one
-  std::string best_checkpoint;          // of keep_best; "" = none
+  std::string best_checkpoint;          // the best one with keep_best; "": none
   std::string best_text;                // "val_loss 0.3126, epoch 4"
-  // The step at which the job was finished before this chief started; nullopt: it was not.
+  // The last step of a job that was finished before this chief started; nullopt: it was not
+  // finished.
   std::optional<uint64_t> found_finished;
 
-  // Since this chief started.
+  // These cover the time since this chief started.
   EpochRunner::Figures trained;
   CoordinatorState state;
-  std::optional<double> first_step_seconds;  // from launch; only for a job that was not continued
+  std::optional<double> first_step_seconds;  // since launch; unset for a continued job
   MetricsLog::Summary metrics_log;
 
-  // Settings of the job.
+  // These are settings of the job.
   uint32_t steps_per_closure = 1;
   uint32_t pull_ahead = 0;
   std::string shard_plan;
 
-  // Reads `manifest`, the job's last one, into the fields that it knows.
+  // Fills the fields that `manifest`, the job's last one, contains.
   void ReadManifest(const v1::Manifest& manifest);
-  // Many lines. If metrics were lost, the reason is the last line.
+  // Returns the report, of many lines. If metrics were lost, the last line is the reason.
   std::string Text() const;
 };
 

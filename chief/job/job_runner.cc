@@ -110,7 +110,7 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
   COHORT_RETURN_IF_ERROR(walk.Run());
   COHORT_ASSIGN_OR_RETURN(JobReport report, MakeReport(*cluster, walk));
   const absl::Status ended = cluster->Shutdown("the job is finished", /*job_finished=*/true);
-  // Whoever interrupts the chief now ends the tasks too. The job is finished all the same.
+  // An interrupt at this point also ends the tasks. The job is still finished.
   if (!ended.ok() && !absl::IsCancelled(ended)) return ended;
   return report;
 }
@@ -133,7 +133,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   options.task_timeout_s = options_.task_timeout_s > 0     ? options_.task_timeout_s
                            : strategy.task_timeout_s() > 0 ? strategy.task_timeout_s()
                                                            : kTaskTimeoutSeconds;
-  // The default of the job file never ends a job; a timeout that the user wrote does.
+  // The default of the job file never ends a job; an explicit timeout does.
   if (plan_->job().lines.keys.contains("strategy.closure_timeout_s")) {
     options.closure_timeout_s = strategy.closure_timeout_s();
     options.closure_timeout_ends_job = true;

@@ -31,18 +31,18 @@ struct JobRunnerOptions {
   DataOptions data;
   std::string checkpoint_dir;  // "" = the job file's
   std::string log_dir;         // "" = the job file's; if that is empty too, nothing is written
-  bool fresh = false;          // delete the checkpoints of former runs
-  bool finished_ok = false;    // a directory that holds this job finished is no error
+  bool fresh = false;          // delete the checkpoints of earlier runs
+  bool finished_ok = false;    // accept a directory that holds this job finished
   bool takeover = false;
   std::shared_ptr<const Security> security = Security::LoopbackOnly();
   double task_timeout_s = 0;  // 0: the job file's
   uint64_t chief_incarnation = 0;
-  TimePoint launched;  // of the cluster, for the report; default: unknown
+  TimePoint launched;  // when the cluster was launched, for the report; default: unknown
   const Clock* clock = nullptr;
   Logger* log = nullptr;
   ProgressLine* progress = nullptr;
-  // Called as soon as the outcome is known, which may be long before Run returns: storage that does
-  // not answer may delay the end. May be empty.
+  // Called as soon as the outcome is known. That may be long before Run returns, because storage
+  // that does not answer delays the end. May be empty.
   std::function<void(const absl::StatusOr<JobReport>&)> on_outcome;
 };
 
@@ -61,9 +61,9 @@ class JobRunner {
   // FailedPrecondition if the directory holds a finished job (unless `finished_ok`) or another job;
   // those of the cluster; Cancelled after Interrupt.
   absl::StatusOr<JobReport> Run();
-  // Makes Run return Cancelled soon, with everything that is finished durable. Thread-safe.
+  // Makes finished closures durable, and Run return Cancelled soon. Thread-safe.
   void Interrupt() { interrupted_ = true; }
-  // For the status page; null before it has started and after it has ended. Thread-safe.
+  // The coordinator, for the status page; null before its start and after its end. Thread-safe.
   std::shared_ptr<ClusterCoordinator> coordinator() const;
   // What Run is doing: "training", "waiting for the storage of ...". Thread-safe.
   std::string activity() const { return console_.activity(); }
@@ -74,10 +74,10 @@ class JobRunner {
   absl::StatusOr<JobReport> RunInDirectory();
   absl::Status OpenMetricsLog();
   CoordinatorOptions MakeCoordinatorOptions();
-  // Also says in `walk` what the walk needs of it.
+  // Starts the cluster, and sets the options of `walk` that depend on it.
   absl::StatusOr<ClusterCoordinator*> StartCluster(JobWalk::Options* walk);
   JobWalk::Options MakeWalkOptions() const;
-  // What the coordinator does not know about a manifest. Called on another thread.
+  // Adds the fields that the coordinator does not know to a manifest. Called on another thread.
   void CompleteManifest(v1::Manifest* manifest) const;
   absl::StatusOr<JobReport> MakeReport(const ClusterCoordinator& cluster,
                                        const JobWalk& walk) const;
@@ -95,7 +95,7 @@ class JobRunner {
   std::shared_ptr<ClusterCoordinator> coordinator_ ABSL_GUARDED_BY(mu_);
 };
 
-// The table of common/placement/shard_plan.h.
+// Returns the table of common/placement/shard_plan.h.
 std::string ShardPlan(const ClusterCoordinator& cluster);
 
 }  // namespace cohort

@@ -6,7 +6,7 @@
 namespace cohort {
 namespace {
 
-// The table of common/base/status.h: "a server is lost".
+// Returns true for the row "a server is lost" of the table in common/base/status.h.
 bool NamesLostServer(const absl::Status& status) {
   const auto info = GetFailure(status);
   return info.has_value() && info->role == "ps" && info->retryable;
@@ -41,7 +41,7 @@ absl::Status JobWalk::Begin() {
   return TakeFirstCheckpoint();
 }
 
-// It also finds a directory that cannot be written before anything is trained.
+// It also finds a directory that cannot be written before the training starts.
 absl::Status JobWalk::TakeFirstCheckpoint() {
   const CoordinatorState state = env_.cluster->state();
   Restart(state);
@@ -88,8 +88,8 @@ absl::Status JobWalk::TrainEpoch(uint64_t epoch) {
     progress_.Update(state, epoch);
   }));
   COHORT_RETURN_IF_ERROR(CloseEpoch(epoch));
-  // A checkpoint before the validation would have to be written a second time with its figure.
-  // Nothing is trained in between.
+  // A checkpoint before the validation would be written again with the figure. Nothing is trained
+  // in between.
   const bool after = CheckpointFollowsValidation(epoch + 1);
   if (!after) COHORT_RETURN_IF_ERROR(CheckpointEpoch(epoch + 1));
   COHORT_RETURN_IF_ERROR(Validate(epoch + 1));
@@ -161,14 +161,14 @@ absl::Status JobWalk::Finish() {
   return absl::OkStatus();
 }
 
-// ------------------------------------------------------------------ what all parts need
+// ------------------------------------------------------------------ helpers of all parts
 
 absl::Status JobWalk::MustCheckpoint(bool finished) {
   const absl::Status status = env_.cluster->Checkpoint(finished);
   if (status.ok()) return status;
-  // It may have failed because a server is lost: Join returns that error.
+  // The checkpoint may have failed because a server is lost: Join returns that error.
   const absl::Status raised = env_.cluster->Join();
-  // A server that lacks memory must not look like a disk that lacks room.
+  // A server without memory must not look like a full disk.
   return raised.ok() ? TempFailIfDiskFull(status) : raised;
 }
 

@@ -22,18 +22,18 @@
 
 namespace cohort {
 
-// A job from the moment when its cluster has variables to the moment when its last checkpoint is
-// committed. It has no threads, no network and no files of its own, so the simulator runs it too.
+// Runs a job from the moment when its cluster has variables to the commit of its last checkpoint.
+// It has no threads, no network and no files, so the simulator runs it too.
 //
-//   1. Begin: take over unfinished closures, find the best checkpoint, TakeFirstCheckpoint, so that
-//      there is a state to go back to.
+//   1. Begin: take over unfinished closures, find the best checkpoint, and TakeFirstCheckpoint, to
+//      have a state to go back to.
 //   2. Train, per epoch: EpochRunner::Run (checkpoints by steps and seconds), CloseEpoch,
 //      CheckpointEpoch, Validate. With keep_best the checkpoint comes after the validation, because
 //      its manifest holds the figure.
-//   3. Finish: the last checkpoint.
+//   3. Finish: take the last checkpoint.
 //
-// An error that names a lost server leads from anywhere in 1 to 3 to Recover: the cluster goes back
-// to its newest checkpoint, and the walk continues from there. Any other error ends it.
+// If a server is lost anywhere in 1 to 3, Recover takes the cluster back to its newest checkpoint,
+// and the walk continues from there. Any other error ends the walk.
 class JobWalk {
  public:
   struct Options {
@@ -43,7 +43,7 @@ class JobWalk {
     CheckpointPolicy::Options checkpoints;
     uint64_t record_every_steps = 0;  // step records in the metrics log; 0: none
   };
-  // What it works with. Everything outlives it.
+  // The objects that the walk uses. They must outlive it.
   struct Environment {
     TrainingCluster* cluster = nullptr;
     const CheckpointCatalog* catalog = nullptr;
@@ -57,15 +57,15 @@ class JobWalk {
 
   JobWalk(const Environment& environment, const Options& options);
 
-  // The three parts above. Errors: those of TrainingCluster; Cancelled after an interrupt.
+  // Runs the three parts above. Errors: those of TrainingCluster; Cancelled after an interrupt.
   absl::Status Run();
 
   // Figures of this incarnation, for the report.
   const EpochRunner::Figures& figures() const { return epochs_.figures(); }
   const std::vector<MetricTotal>& validation_metrics() const { return validation_.metrics(); }
-  // Of the last epoch that it closed.
+  // The metrics of the last epoch that the walk closed.
   const std::vector<MetricTotal>& training_metrics() const { return training_metrics_; }
-  // True if it continued from a checkpoint that existed at its start.
+  // True if the walk continued from a checkpoint that existed at its start.
   bool continued() const { return continued_; }
 
  private:
@@ -74,24 +74,24 @@ class JobWalk {
   absl::Status Train();
   absl::Status TrainEpoch(uint64_t epoch);
   absl::Status CloseEpoch(uint64_t epoch);
-  // After so many epochs: by policy, or because the state is the best one.
+  // Takes the checkpoint of an epoch, if the policy requires it or the state is the best one.
   absl::Status CheckpointEpoch(uint64_t finished_epochs);
-  // With its checkpoint if keep_best asks for one after it.
+  // Validates, and takes the checkpoint that keep_best requires after the validation.
   absl::Status ValidateAgain(uint64_t finished_epochs);
   absl::Status Validate(uint64_t finished_epochs);
-  // True if the cluster is at the end of an epoch that this incarnation has not validated: its
-  // predecessor was killed in between, or a server was lost.
+  // True if the cluster is at the end of an epoch that this incarnation has not validated. Before
+  // the validation, the previous incarnation was killed or a server was lost.
   bool LacksValidation(const CoordinatorState& state) const;
-  // With keep_best, the epoch's checkpoint comes after its validation.
+  // True if keep_best takes the epoch's checkpoint after its validation.
   bool CheckpointFollowsValidation(uint64_t finished_epochs) const;
   absl::Status Finish();
 
-  // A checkpoint that must succeed. Errors: that of a lost server, typed, among others.
+  // Takes a checkpoint that must succeed. Errors: among others, the typed one of a lost server.
   absl::Status MustCheckpoint(bool finished);
   void CheckpointIfDue(const CoordinatorState& state);
   absl::Status Recover(const absl::Status& error);
   void FindBestAgain();
-  // Rates and checkpoint intervals are measured from here.
+  // Measures rates and checkpoint intervals from now.
   void Restart(const CoordinatorState& state);
 
   const Environment env_;

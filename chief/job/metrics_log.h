@@ -12,16 +12,16 @@
 
 namespace cohort {
 
-// Stores the metrics of a job in its log directory. Metrics are not worth a job: if a record cannot
-// be stored, the console shows the first reason, the log has each different reason once, and
-// training continues. One thread at a time.
+// Stores the metrics of a job in its log directory. A lost record does not end the job: the console
+// shows the first reason, the log has each different reason once, and training continues. One
+// thread at a time may use it.
 class MetricsLog {
  public:
-  // What the final report shows.
+  // The part of the final report.
   struct Summary {
     std::string directory;  // "" = metrics are not stored
     uint64_t records = 0;   // since this chief started
-    uint64_t failed = 0;    // of these: missing in the directory, at least in part
+    uint64_t failed = 0;    // records that the directory lacks, at least in part
     std::string first_error;
   };
 
@@ -29,7 +29,7 @@ class MetricsLog {
 
   // Errors: those of Reporter::Open.
   absl::Status Open(const std::string& directory, const Clock* clock);
-  // Without effect before Open.
+  // Does nothing before Open.
   void Add(const MetricsRecord& record);
   const Summary& summary() const { return summary_; }
 

@@ -14,10 +14,10 @@
 
 namespace cohort {
 
-// Validates the model between two epochs by closures that only pull, each validation record once,
-// and reports the metrics. It remembers which epochs this incarnation has validated: a chief that
-// was killed, or lost a server, between an epoch and its validation validates that epoch again. One
-// thread at a time.
+// Validates the model between two epochs, and reports the metrics. It uses closures that only pull,
+// and each validation record once. It remembers which epochs this incarnation has validated. If the
+// chief is killed or loses a server between an epoch and its validation, it validates that epoch
+// again. One thread at a time may use it.
 class Validation {
  public:
   struct Step {
@@ -36,13 +36,13 @@ class Validation {
 
   // Validates the state after `finished_epochs`. Errors: those of TrainingCluster.
   absl::Status Run(uint64_t finished_epochs);
-  // The last Run is done with, the best checkpoint included.
+  // The work after the last Run is done, including the best checkpoint.
   void MarkDone(uint64_t finished_epochs) { done_epochs_ = finished_epochs; }
-  // The validations after more than `finished_epochs` are not known any more.
+  // Forgets the validations of later epochs than `finished_epochs`.
   void ForgetAfter(uint64_t finished_epochs);
   bool IsDone(uint64_t finished_epochs) const { return finished_epochs <= done_epochs_; }
 
-  // Of the last Run.
+  // The metrics of the last Run.
   const std::vector<MetricTotal>& metrics() const { return metrics_; }
 
  private:

@@ -22,12 +22,12 @@
 namespace cohort {
 namespace {
 
-// A table has to be this many times longer than a batch before touching only the batch's rows pays.
+// If a table is this many times longer than a batch, updating only the batch's rows is faster.
 constexpr int64_t kRowsPerBatchThatPay = 16;
 
 struct JobData {
   std::vector<FeatureType> features;  // the columns that the model sees
-  // Null where they are not here.
+  // Null if the data is not here.
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> validation;
 };
@@ -38,7 +38,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenTrain(v1::JobSpec* job,
   return Dataset::Open(job->data().train(), data);
 }
 
-// Adds a line about where they come from.
+// Adds a line about the origin of the data.
 absl::StatusOr<JobData> OpenData(const CheckOptions& options, JobFile* file, std::string* text) {
   v1::JobSpec* const job = &file->spec;
   const DataOptions data{options.data_dir};
@@ -66,7 +66,7 @@ absl::StatusOr<JobData> OpenData(const CheckOptions& options, JobFile* file, std
   return opened;
 }
 
-// Returns whether the optimizer moves a row that has no gradient.
+// Returns true if the optimizer moves a row that has no gradient.
 bool DecaysEveryRow(const v1::OptimizerSpec& optimizer) {
   return optimizer.class_name() != "SGD" || optimizer.momentum() != 0;
 }

@@ -7,27 +7,28 @@
 
 namespace cohort {
 
-// The most tasks of one role; a larger number is taken for a typing error.
+// The most tasks of one role. A larger number is probably a typing error.
 inline constexpr int kMostTasks = 1000;
 
 // The flags of `cohort check`.
 struct CheckOptions {
   std::string job;       // path
-  int ps = 1;            // servers to plan for
-  int threads = 1;       // of each server: how many tablets it may have
+  int ps = 1;            // number of servers
+  int threads = 1;       // threads of each server: they limit its tablets
   std::string data_dir;  // COHORT_DATA_DIR
 };
 
-// Returns what `cohort check` prints: the model's summary as Keras shows it, what training would
-// read, the shard plan (variable, shard, rows, bytes, ps), the bytes that each server exchanges in
-// a step beside their limits, and the variables for which `sparse_update: lazy` would pay. Missing
-// data is no error: the shapes that the Inputs declare are taken, and the text says so. Errors:
-// those of the job file, the data and the model, with line and key; those of CheckMessageSizes.
+// Returns the output of `cohort check`: the model's summary as Keras shows it, the data that
+// training would read, the shard plan (variable, shard, rows, bytes, ps), the bytes that each
+// server exchanges in a step and their limits, and the variables that would benefit from
+// `sparse_update: lazy`. If data is missing, it uses the shapes that the Inputs declare, and the
+// text reports that. Errors: those of the job file, the data and the model, with line and key;
+// those of CheckMessageSizes.
 absl::StatusOr<std::string> CheckJob(const CheckOptions& options);
 
-// Checks that the job has a validation set for an evaluator; without one the evaluator, and the run
-// with it, would end at the first checkpoint. Returns OK for a job file that cannot be read, or
-// only once (a pipe): the chief judges it. Errors: InvalidArgument (exit 65) naming the line.
+// Checks that the job has a validation set for an evaluator. Without one, the evaluator and the run
+// would end at the first checkpoint. If the job file cannot be read, or only once (a pipe), it
+// returns OK, because the chief checks the file. Errors: InvalidArgument (exit 65) naming the line.
 absl::Status CheckForEvaluator(const std::string& job);
 
 }  // namespace cohort

@@ -85,13 +85,13 @@ TEST_CASE("check prints what a step exchanges with each server, and refuses what
   REQUIRE(Check(job, 2).ok());
 }
 
-TEST_CASE("check says where lazy updates would pay, and only there") {
+TEST_CASE("check names the variables that would benefit from lazy updates, and no others") {
   REQUIRE_THAT(*Check(kJob), Contains("embedding/embeddings: Adam moves all 1,000 rows"));
   REQUIRE_THAT(*Check(Replaced(kJob, "1000", "100")), !Contains("lazy"));
   REQUIRE_THAT(*Check(Replaced(kJob, "optimizer: adam", "optimizer: sgd")), !Contains("lazy"));
 }
 
-TEST_CASE("check goes on without the data, and says so") {
+TEST_CASE("check continues without the data, and reports that") {
   const std::string job = Replaced(kJob, "generator: {name: recommender, records: 640, seed: 1}",
                                    "csv: {path: nowhere.csv}");
   const auto text = Check(job);
@@ -270,7 +270,7 @@ TEST_CASE("a checkpoint that is named by nothing, or from a directory that is go
   std::filesystem::current_path(here);
 }
 
-TEST_CASE("where no job has kept a best checkpoint, inspect and evaluate say so") {
+TEST_CASE("inspect and evaluate report that there is no best checkpoint") {
   testing::TestDirectory dir;
   WriteCheckpoint(dir.path(), 1);
   REQUIRE_THAT(*InspectCheckpoint(dir.path()), !Contains("best:"));
@@ -282,7 +282,7 @@ TEST_CASE("where no job has kept a best checkpoint, inspect and evaluate say so"
   REQUIRE(EvaluateCheckpoint(options) == static_cast<int>(ExitCode::kNoInput));
 }
 
-TEST_CASE("inspect and evaluate say where there is no checkpoint") {
+TEST_CASE("inspect and evaluate name the directory that has no checkpoint") {
   testing::TestDirectory dir;
   REQUIRE(ExitCodeOf(InspectCheckpoint(dir.path()).status()) == ExitCode::kNoInput);
   REQUIRE(ExitCodeOf(InspectCheckpoint(dir.path() + "/none").status()) == ExitCode::kNoInput);

@@ -13,8 +13,9 @@ struct EvaluateOptions {
   std::string bin_dir;
 };
 
-// Runs cohort-evaluator once on one checkpoint, on the data that the checkpoint's job names.
-// Returns its exit code, or, after printing it, the exit code of an error about the checkpoint.
+// Runs cohort-evaluator once on one checkpoint, with the data that the checkpoint's job names.
+// Returns its exit code. If the checkpoint has an error, prints the error and returns its exit
+// code.
 int EvaluateCheckpoint(const EvaluateOptions& options);
 
 }  // namespace cohort

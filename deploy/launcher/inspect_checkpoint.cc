@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kBestName[] = "best";  // beside the checkpoints of a directory
+constexpr char kBestName[] = "best";  // stands next to the checkpoints of a directory
 
 std::string Head(const std::string& path, const v1::Manifest& manifest) {
   const auto seconds = static_cast<std::time_t>(manifest.unix_micros() / 1'000'000);
@@ -39,7 +39,7 @@ std::string Head(const std::string& path, const v1::Manifest& manifest) {
       manifest.cohort_version(), manifest.timeline(), manifest.generation(), manifest.cut());
 }
 
-// Appends a line to `text` for each checkpoint that is not whole.
+// Appends a line to `text` for each checkpoint that is not complete.
 RefusedCallback LinesInto(std::string* text) {
   return [text](const std::string& manifest, const absl::Status& why) {
     const std::string message(why.message());
@@ -49,7 +49,7 @@ RefusedCallback LinesInto(std::string* text) {
   };
 }
 
-// Returns the metric of this checkpoint's validation, and which checkpoint is the best of its job.
+// Returns the metric of this checkpoint's validation, and the best checkpoint of its job.
 absl::StatusOr<std::string> Best(const std::string& chosen, const v1::Manifest& manifest,
                                  std::string* refused) {
   std::string text;
@@ -63,7 +63,7 @@ absl::StatusOr<std::string> Best(const std::string& chosen, const v1::Manifest& 
     return text + fmt::format("best:       this one ({})\n", BestText(manifest.best()));
   }
   const std::string directory = fs::path(chosen).parent_path().string();
-  // It was deleted when a better one came, or was not copied along.
+  // It was deleted after a better one was committed, or it was not copied.
   std::error_code unknown;
   if (!fs::exists(fs::path(directory) / manifest.best().checkpoint(), unknown) && !unknown) {
     return text + fmt::format("best:       {} ({}), which no longer exists\n",
@@ -88,7 +88,7 @@ std::string Tensors(const CheckpointReader& reader) {
   return text;
 }
 
-// The positions at which the workers' readers continue (visitation independent).
+// Returns the positions at which the workers' readers continue (visitation independent).
 std::string Readers(const v1::Manifest& manifest) {
   if (manifest.chief().readers().empty()) return "";
   std::string text = "readers (batches that each worker has had):\n";

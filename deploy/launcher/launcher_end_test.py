@@ -61,7 +61,7 @@ class EndTest(unittest.TestCase):
         c.touch("go")
         self.assertEqual(c.wait(), 0, c.text())
         self.assertFalse(os.path.exists(c.dir + "/evaluator-0.term"))
-        self.assertNotIn("ps:0 exited", c.text())  # it was told to
+        self.assertNotIn("ps:0 exited", c.text())  # the chief had asked it to end
 
     def test_an_evaluator_that_a_signal_cuts_off_is_no_good_end(self):
         c = Launcher(self, ["--evaluator"], chief="until('ready')",

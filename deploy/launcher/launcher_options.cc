@@ -12,7 +12,7 @@ void AddLocal(FlagSet* flags, LocalOptions* o) {
   flags->Add("evaluator", &o->evaluator, "an evaluator too, which evaluates every checkpoint");
   flags->Add("restart", &o->restart, "restart a task that died");
   flags->Add("fresh", &o->fresh,
-             "delete the checkpoints of former runs and start from the beginning");
+             "delete the checkpoints of earlier runs and start from the beginning");
   flags->Add("transport", &o->transport,
              "how workers reach the ps: unix (sockets and shared memory) or tcp, as between hosts");
   flags->Add("checkpoint_dir", &o->checkpoint_dir, "default: checkpoints/ in the run's directory");

@@ -19,7 +19,7 @@ struct LauncherOptions {
   EvaluateOptions evaluate;
 };
 
-// Adds the commands local, check, inspect and evaluate. `flags` must not outlive `options`.
+// Adds the commands local, check, inspect and evaluate. `options` must outlive `flags`.
 void AddLauncherCommands(FlagSet* flags, LauncherOptions* options);
 
 }  // namespace cohort

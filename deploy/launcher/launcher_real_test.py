@@ -44,7 +44,7 @@ class RealDaemonsTest(unittest.TestCase):
         return run(self.command(directory, *flags), limit_s=100)
 
     def test_a_chief_that_is_ended_when_all_is_committed_has_done_its_job(self):
-        # The chief waits for a worker that has been told to end and is held by its step.
+        # The chief waits for a worker that it has asked to end and that its step holds.
         with tempfile.TemporaryDirectory() as directory:
             held = ["--workers", "2", "--grace_s", "1",
                     "--task_flag", "worker:1=--crash_point=worker.closure.received:1:hold"]

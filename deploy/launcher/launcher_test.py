@@ -91,7 +91,7 @@ class LauncherTest(unittest.TestCase):
         c.until(lambda: "ps:0 is stopped" in c.text())
         c.process.send_signal(signal.SIGTERM)
         self.assertEqual(c.wait(), 143)
-        self.assertTrue(os.path.exists(c.dir + "/ps-0.term"))  # it was let go on, to end
+        self.assertTrue(os.path.exists(c.dir + "/ps-0.term"))  # it got SIGCONT, to end
         self.assertNotIn("ps:0 continues", c.text())
 
     def test_of_tasks_that_end_together_the_chief_counts_first(self):

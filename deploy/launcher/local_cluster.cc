@@ -35,7 +35,7 @@ absl::StatusOr<std::string> MakeTemporary() {
   return path;
 }
 
-// Returns whether `selector` of a --task_flag ("worker", "worker:1") names this task.
+// Returns true if `selector` of a --task_flag ("worker", "worker:1") names this task.
 bool Selects(std::string_view selector, Task task) {
   return selector == RoleName(task.role) || selector == task.ToString();
 }
@@ -159,7 +159,7 @@ absl::StatusOr<std::vector<TaskCommand>> MakeTaskCommands(const LocalOptions& op
     if (task.role == Role::kChief) {
       // A restarted chief must keep what this run has trained.
       if (options.fresh) command.first_start = {"--fresh"};
-      // The chief before it may have died when the job was done.
+      // The previous chief may have died after the end of the job.
       command.later_starts = {"--finished_ok"};
     }
     commands.push_back(std::move(command));
@@ -188,7 +188,7 @@ int RunLocal(const LocalOptions& options) {
     auto commands = MakeTaskCommands(options, directories, ports);
     if (!commands.ok()) {
       std::error_code ignored;
-      // A directory that was created for this run alone is still empty.
+      // A directory that was created only for this run is still empty.
       const bool own = options.run_dir.empty() && options.log_dir.empty();
       if (own) fs::remove_all(fs::path(directories.tasks).parent_path(), ignored);
       return commands.status();

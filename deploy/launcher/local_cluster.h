@@ -22,14 +22,14 @@ struct LocalOptions {
   std::string transport = "unix";  // how workers reach a ps: "unix" (shared memory too) or "tcp"
   std::string checkpoint_dir;      // "": <run_dir>/checkpoints
   std::string log_dir;             // metrics and TensorBoard files; "": <run_dir>/logs
-  std::string run_dir;             // logs of the tasks; "": log_dir's, or a new one below /tmp
+  std::string run_dir;             // logs of the tasks; "": log_dir, or a new one below /tmp
   std::string bin_dir;             // where the daemons are; "": beside the launcher
   std::vector<std::string> task_flags;  // "worker:1=--threads=2", "ps=--log_level=debug"
   double grace_s = 10;
   std::string job;  // path
 };
 
-// The directories of a run. They exist.
+// The existing directories of a run.
 struct RunDirectories {
   std::string tasks;  // <task>.log
   std::string checkpoints;
@@ -37,8 +37,8 @@ struct RunDirectories {
   std::unique_ptr<RunLock> lock;
 };
 
-// Creates the directories that do not exist, and locks the run's directory. Errors: exit 73, also if
-// another launcher runs there.
+// Creates the missing directories, and locks the run's directory. Errors: exit 73, also if another
+// launcher runs there.
 absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options);
 
 // Returns one command per task, the chief last, each with its TF_CONFIG. Errors: InvalidArgument

@@ -1,4 +1,4 @@
-// cohort: starts clusters, and looks at jobs and checkpoints.
+// cohort: starts clusters, and inspects jobs and checkpoints.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +32,7 @@ int RunTask(const RunFlags& run) {
 int main(int argc, char** argv) {
   using namespace cohort;
   InstallTerminateHandler("cohort");
-  std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error of the write
+  std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit makes the write fail
   FlagSet flags("cohort", "Starts Cohort's clusters, and looks at jobs and checkpoints.");
   LauncherOptions options;
   AddLauncherCommands(&flags, &options);

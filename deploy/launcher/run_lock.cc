@@ -12,8 +12,8 @@
 namespace cohort {
 namespace {
 
-// Names the holder of a lock that was refused: "process 4711". The kernel does not tell the process
-// if it is in another container or has released the lock meanwhile.
+// Names the process that holds the lock: "process 4711". The kernel does not report the process if
+// it is in another container or has released the lock meanwhile.
 std::string DescribeHolder(int fd) {
   struct flock held = {};
   held.l_type = F_WRLCK;

@@ -11,14 +11,14 @@
 
 namespace cohort {
 
-// A run's directory belongs to one launcher while it runs: two would write to the same logs. The
-// file launcher.lock in it, empty and never removed, is locked with fcntl(2). The kernel tells who
-// holds the lock, and releases it when that process ends. A child of the launcher does not hold it.
-// If the file system has no locks, nothing is guarded.
+// Locks a run's directory for one launcher: two launchers would write to the same logs. The
+// launcher locks the file launcher.lock with fcntl(2); the file is empty and never removed. The
+// kernel reports the process that holds the lock, and releases the lock when that process ends. The
+// launcher's children do not hold it. If the file system has no locks, nothing is guarded.
 class RunLock {
  public:
-  // `directory` exists. Errors: AlreadyExists (exit 73) that names the other launcher's process;
-  // FailedPrecondition (exit 73) if the file cannot be opened, or is not a regular file.
+  // `directory` must exist. Errors: AlreadyExists (exit 73) that names the other launcher's
+  // process; FailedPrecondition (exit 73) if the file cannot be opened, or is not a regular file.
   static absl::StatusOr<std::unique_ptr<RunLock>> Take(const std::string& directory);
 
  private:

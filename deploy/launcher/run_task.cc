@@ -24,7 +24,7 @@ constexpr unsigned kAll = kChief | kWorker | kPs | kEvaluator;
 struct ForwardedFlag {
   const char* name;
   bool is_switch;  // takes no value
-  unsigned roles;  // that know it
+  unsigned roles;  // roles that know it
   const char* help;
 };
 
@@ -42,7 +42,7 @@ constexpr ForwardedFlag kForwarded[] = {
     {"checkpoint_dir", false, kChief | kEvaluator, "chief, evaluator: directory of checkpoints"},
     {"log_dir", false, kChief | kEvaluator, "chief, evaluator: directory of metrics"},
     {"fresh", true, kChief,
-     "chief: delete the checkpoints of former runs and start from the beginning"},
+     "chief: delete the checkpoints of earlier runs and start from the beginning"},
     {"takeover", true, kChief, "chief: take the cluster from another chief"},
     {"finished_ok", true, kChief, "chief: exit with 0 if the job is finished already"},
     {"task_timeout_s", false, kChief, "chief: seconds to wait for a task"},
@@ -64,7 +64,7 @@ constexpr ForwardedFlag kForwarded[] = {
 }  // namespace
 
 struct RunFlags::Values {
-  std::list<std::string> texts;  // addresses stay
+  std::list<std::string> texts;  // a list, because the addresses must stay
   std::list<bool> switches;
   std::string job;
 };

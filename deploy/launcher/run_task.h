@@ -11,16 +11,16 @@ namespace cohort {
 
 class FlagSet;
 
-// The flags of `cohort run`: those of all daemons, so that one command line serves every task of a
-// cluster. Each task's daemon gets the ones that it knows.
+// The flags of `cohort run`: those of all daemons. One command line fits every task of a cluster,
+// and each task's daemon gets the flags that it knows.
 class RunFlags {
  public:
   explicit RunFlags(FlagSet* flags);
   ~RunFlags();
 
   // Returns the command line of the daemon for the task that TF_CONFIG names; argv[0] lies in
-  // `bin_dir`. If TF_CONFIG names no task and a job is given, the task is the chief. Errors: exit 78
-  // for TF_CONFIG, 64 if the chief has no job.
+  // `bin_dir`. If TF_CONFIG names no task and a job is given, the task is the chief. Errors: exit
+  // 78 for TF_CONFIG, 64 if the chief has no job.
   absl::StatusOr<std::vector<std::string>> DaemonArguments(const char* tf_config,
                                                            const std::string& bin_dir) const;
 
@@ -30,7 +30,7 @@ class RunFlags {
   std::unique_ptr<Values> values_;
 };
 
-// Replaces this process by argv[0]. Returns only if that fails: the exit code, after printing why.
+// Replaces this process by argv[0]. If that fails, prints the reason and returns the exit code.
 int Exec(const std::vector<std::string>& argv);
 
 }  // namespace cohort

@@ -43,7 +43,7 @@ TEST_CASE("without a task the one with a job is the chief") {
   REQUIRE(ExitCodeOf(Run({}, cluster.c_str()).status()) == ExitCode::kConfig);
 }
 
-TEST_CASE("what is missing is said") {
+TEST_CASE("errors name what is missing") {
   const auto no_job = Run({}, Config(R"({"type": "chief", "index": 0})").c_str());
   REQUIRE(ExitCodeOf(no_job.status()) == ExitCode::kUsage);
   REQUIRE_THAT(std::string(no_job.status().message()), Catch::Contains("JOB.yaml"));

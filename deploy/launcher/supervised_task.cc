@@ -44,7 +44,7 @@ std::optional<SupervisedTask::Exit> SupervisedTask::Poll(TimePoint now) {
 void SupervisedTask::OnStopped(bool stopped, TimePoint now) {
   const bool reported = stopped_ && !report_at_.has_value();
   if (reported && !stopped && !terminated_) print_(fmt::format("{} continues", name()));
-  // It stopped while it was ended. It may have stopped again since SIGCONT was sent.
+  // The process stopped while it was asked to end. It may have stopped again since SIGCONT.
   if (stopped && terminated_) process_->child()->Signal(SIGCONT);
   if (stopped == stopped_) return;
   stopped_ = stopped;

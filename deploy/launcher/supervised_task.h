@@ -14,7 +14,7 @@
 
 namespace cohort {
 
-// One task of a local cluster: its process, when it is restarted, and whether it stands still.
+// One task of a local cluster: its process, its next restart, and whether the process is stopped.
 class SupervisedTask {
  public:
   using Print = std::function<void(std::string_view line)>;
@@ -22,10 +22,10 @@ class SupervisedTask {
   struct Exit {
     int code = 0;        // 128 + signal if a signal killed it
     Duration ran{};      // how long it ran
-    std::string report;  // for people; "" if it exited with 0 or was asked to end
+    std::string report;  // for the user; "" if it exited with 0 or was asked to end
   };
 
-  // `report_stopped`: how long the process may be stopped (SIGSTOP) before a line says so.
+  // `report_stopped`: how long the process may be stopped (SIGSTOP) before a line reports it.
   SupervisedTask(TaskCommand command, Duration report_stopped, Print print)
       : command_(std::move(command)), report_stopped_(report_stopped), print_(std::move(print)) {}
   SupervisedTask(const SupervisedTask&) = delete;
@@ -37,14 +37,14 @@ class SupervisedTask {
   bool is_evaluator() const { return name().starts_with("evaluator:"); }
 
   bool running() const { return process_ != nullptr; }
-  // It runs, or it will be restarted.
+  // True if the task runs, or will be restarted.
   bool alive() const { return running() || restart_at_.has_value(); }
-  // It was asked to end and still runs.
+  // True if the process was asked to end and still runs.
   bool ending() const { return running() && terminated_; }
 
   // Starts a process. Errors: those of TaskProcess::Start.
   absl::Status Start(TimePoint now);
-  // Notices what has happened to the process. Returns how it ended, once.
+  // Checks the process. If it has ended, returns how it ended, once.
   std::optional<Exit> Poll(TimePoint now);
   // Asks the process to end: SIGTERM, and SIGCONT if it is stopped.
   void Terminate();
@@ -55,25 +55,25 @@ class SupervisedTask {
   void CancelRestart() { restart_at_.reset(); }
   bool restart_due(TimePoint now) const { return restart_at_.has_value() && *restart_at_ <= now; }
 
-  // Prints that the process is stopped, when it has been for long enough.
+  // Prints that the process is stopped, when it has been stopped for `report_stopped`.
   void ReportIfStopped(TimePoint now);
-  // When restart_due or ReportIfStopped has something to do; max(): never.
+  // Returns when restart_due or ReportIfStopped has work; max(): never.
   TimePoint NextTimer() const;
 
  private:
-  // The process was stopped, or continued.
+  // The process was stopped or continued.
   void OnStopped(bool stopped, TimePoint now);
 
   const TaskCommand command_;
   const Duration report_stopped_;
   const Print print_;
-  std::unique_ptr<TaskProcess> process_;  // null: none runs
+  std::unique_ptr<TaskProcess> process_;  // null: no process runs
   bool started_ = false;                  // at least once
   bool terminated_ = false;
   std::optional<TimePoint> restart_at_;
   Duration pause_{};  // before the next restart
   bool stopped_ = false;
-  std::optional<TimePoint> report_at_;  // of a stopped process; none: nothing to report any more
+  std::optional<TimePoint> report_at_;  // when to report a stopped process; none: nothing to report
 };
 
 }  // namespace cohort

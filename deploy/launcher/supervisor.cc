@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kMaxPoll{60'000};
 
-// Returns whether another try would end the same way.
+// Returns true if a retry would end in the same way.
 bool IsFinal(int exit_code, bool chief) {
   switch (static_cast<ExitCode>(exit_code)) {
     case ExitCode::kUsage:
@@ -118,7 +118,7 @@ void Supervisor::ReapProcesses() {
   for (SupervisedTask& task : tasks_) {
     if (auto exit = task.Poll(clock_.Now())) ended.emplace_back(&task, *std::move(exit));
   }
-  // The chief first: the tasks that ended with it ended because of it.
+  // The chief comes first: tasks that ended at the same time ended because of it.
   std::stable_partition(ended.begin(), ended.end(),
                         [](const auto& end) { return end.first->is_chief(); });
   for (const auto& [task, exit] : ended) OnExit(task, exit);

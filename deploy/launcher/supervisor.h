@@ -18,7 +18,7 @@ struct SupervisorOptions {
   bool restart = false;                               // restart a task that dies
   Duration grace = std::chrono::seconds(10);          // from SIGTERM to SIGKILL
   Duration report_stopped = std::chrono::seconds(2);  // see SupervisedTask
-  Duration last_call = std::chrono::seconds(1);       // for the tasks that the chief has ended
+  Duration last_call = std::chrono::seconds(1);       // for tasks that the chief has ended
   Duration finish = std::chrono::seconds(120);        // for the evaluator, after the chief
   SupervisedTask::Print print;                        // gets whole lines, without the newline
 };
@@ -31,38 +31,39 @@ struct SupervisorOptions {
 //      │      3       ▼                              │ 2
 //      └────────► STOPPING ── 4 ──► KILLING ─────────┘
 //
-// 1 The chief has exited with 0: the job is done, and the chief has told its tasks to end. What
-//   still runs after `last_call` (a task that was restarted too late to be told) is ended in order.
+// 1 The chief has exited with 0: the job is done, and the chief has asked its tasks to end. Tasks
+//   that still run after `last_call` (they restarted too late for that request) are ended in order.
 //   An evaluator ends by itself when it has evaluated the last checkpoint; with `restart` it is
-//   restarted if it dies before.
+//   restarted if it dies earlier.
 // 2 The last process has ended.
-// 3 A signal; the chief failed; a task failed finally; without `restart` a ps or the last worker
-//   died; FINISHING has no evaluator to wait for, or took too long. All tasks are ended in order.
+// 3 One of these: a signal; the chief failed; a task failed permanently; without `restart` a ps or
+//   the last worker died; FINISHING has no evaluator to wait for, or took too long. All tasks are
+//   ended in order.
 // 4 `grace` has passed, or a second signal has come: all tasks get SIGKILL.
 //
-// In order: all tasks get SIGTERM, but the servers only when chief and workers have ended (a worker
-// needs them for its current step), or when half of `grace` has passed.
+// "In order" means: all tasks get SIGTERM. The servers get it only when the chief and the workers
+// have ended (a worker needs them for its current step), or when half of `grace` has passed.
 //
-// A task that dies is reported with the last lines of its log. With `restart` it is restarted.
-// Without it, a ps that dies, or the last worker, ends the run with 69, because the chief would
-// wait in vain; if the chief exits with 0 all the same, so does the run. A worker or ps that exits
-// with 0 was told to by the chief. Exit codes that say that another try would end the same way
-// (64, 65, 66, 73, 77, 78, and of a chief 69 and 74) are final: the whole cluster ends with that
-// code.
+// When a task dies, the launcher prints the last lines of its log. With `restart` it restarts the
+// task. Without it, a ps or the last worker that dies ends the run with 69, because the chief would
+// wait without success; if the chief still exits with 0, so does the run. A worker or ps exits with
+// 0 if the chief has asked it to end. Some exit codes mean that a retry would end in the same way
+// (64, 65, 66, 73, 77, 78, and 69 and 74 of a chief). They are final: the whole cluster ends with
+// that code.
 class Supervisor {
  public:
-  // `commands` has one task named "chief:0". Blocks SIGINT, SIGTERM and SIGCHLD in this thread: the
-  // process must have no other.
+  // `commands` has one task named "chief:0". Blocks SIGINT, SIGTERM and SIGCHLD in this thread; the
+  // process must have no other thread.
   static absl::StatusOr<std::unique_ptr<Supervisor>> Create(SupervisorOptions options,
                                                             std::vector<TaskCommand> commands);
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
-  // Kills what still runs.
+  // Kills the processes that still run.
   ~Supervisor();
 
-  // Starts all tasks and returns when no process is left. Returns the chief's exit code; 128 +
-  // signal if a signal ended the run before the chief exited with 0, or cut an evaluator off; or
-  // the code of the task that failed finally.
+  // Starts all tasks and returns when no process is left. Returns one of these: the chief's exit
+  // code; 128 + signal if a signal ended the run before the chief exited with 0, or stopped an
+  // evaluator; the code of the task that failed permanently.
   int Run();
 
  private:
@@ -79,19 +80,18 @@ class Supervisor {
   void ReapProcesses();
   void OnExit(SupervisedTask* task, const Exit& exit);
   void OnExitWhileRunning(SupervisedTask* task, const Exit& exit);
-  // Returns whether the chief cannot continue without this task, which has died: a ps, or the last
-  // worker.
+  // Returns true if the chief cannot continue without this dead task: a ps, or the last worker.
   bool ChiefNeeds(const SupervisedTask& dead) const;
   void OnTimers();
   void OnPhaseDeadline();
 
   void EnterFinishing();
-  // In FINISHING, when `last_call` has passed or a process has ended since.
+  // Ends the remaining tasks in FINISHING, after `last_call` or when a process has ended since.
   void EndRemainingTasks();
   // Ends the run with this exit code; the first call decides it.
   void Stop(int exit_code);
-  // Ends all tasks, the evaluators only if `evaluators`. Leaves servers whose turn has not come to
-  // EndServers.
+  // Ends all tasks, but evaluators only if `evaluators`. EndServers later ends the servers that
+  // must wait for other tasks.
   void EndInOrder(bool evaluators);
   void EndServers();
   void KillAll();
@@ -108,9 +108,9 @@ class Supervisor {
   Phase phase_ = Phase::kRunning;
   std::optional<TimePoint> phase_deadline_;
   std::optional<TimePoint> last_call_ends_;  // in FINISHING
-  std::optional<TimePoint> servers_end_;     // none: servers run on, or have been ended
+  std::optional<TimePoint> servers_end_;     // none: servers continue, or have been ended
   std::optional<int> exit_code_;
-  bool ended_for_lost_task_ = false;  // the chief's own 0 takes exit code 69 back
+  bool ended_for_lost_task_ = false;  // if the chief exits with 0, 0 replaces exit code 69
 };
 
 }  // namespace cohort

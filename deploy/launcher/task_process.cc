@@ -19,7 +19,7 @@
 namespace cohort {
 namespace {
 
-constexpr int64_t kMaxTailBytes = 1 << 16;  // of a log that are read for its last lines
+constexpr int64_t kMaxTailBytes = 1 << 16;  // bytes of a log that are read for its last lines
 constexpr size_t kLastLines = 12;
 
 absl::StatusOr<UniqueFd> OpenLog(const std::string& path) {
@@ -76,7 +76,7 @@ std::string TaskProcess::DescribeEnd(int wait_status, TimePoint now) const {
                      IsOnFullDisk(log) ? ", whose file system is full" : "");
 }
 
-// Indented, without the last newline; "" if this process wrote none.
+// Returns the lines with an indent, without the last newline; "" if this process wrote none.
 std::string TaskProcess::LastLogLines() const {
   const absl::StatusOr<UniqueFd> fd = OpenRegularFile(command_.log_file);
   if (!fd.ok()) return "";

@@ -13,19 +13,19 @@
 
 namespace cohort {
 
-// How the processes of one task are started.
+// The command that starts the processes of one task.
 struct TaskCommand {
   std::string task;                       // "worker:1"
   std::vector<std::string> argv;          // argv[0] is the program's path
   std::vector<std::string> first_start;   // added to argv at the first start: --fresh
   std::vector<std::string> later_starts;  // added to argv at each restart: --finished_ok
-  std::vector<std::pair<std::string, std::string>> environment;  // beside this process's own
+  std::vector<std::pair<std::string, std::string>> environment;  // added to this process's own
   std::string log_file;      // appended to: stderr, and stdout unless it is shown
-  bool show_stdout = false;  // stdout is this process's own
+  bool show_stdout = false;  // the task inherits stdout
 };
 
-// One process of a task. It dies with this process, however this one ends, and has a process group
-// of its own, so that Ctrl-C on a terminal reaches only the launcher.
+// One process of a task. It dies with the launcher, in whatever way the launcher ends. It has its
+// own process group, so Ctrl-C on a terminal reaches only the launcher.
 class TaskProcess {
  public:
   // Errors: FailedPrecondition (exit 73) if its log cannot be written; ChildProcess::Start's.
@@ -34,8 +34,8 @@ class TaskProcess {
 
   ChildProcess* child() { return child_.get(); }
   TimePoint started() const { return started_; }
-  // Says how this process ended, with the last lines that it wrote to its log: "worker:1 exited
-  // with 70 after 3.2 s; the last lines of LOG: ...".
+  // Returns how this process ended, with the last lines of its log: "worker:1 exited with 70 after
+  // 3.2 s; the last lines of LOG: ...".
   std::string DescribeEnd(int wait_status, TimePoint now) const;
 
  private:
@@ -44,7 +44,7 @@ class TaskProcess {
 
   const TaskCommand& command_;
   const TimePoint started_;
-  int64_t log_offset_ = 0;  // of the first byte that this process writes
+  int64_t log_offset_ = 0;  // offset of the first byte that this process writes
   std::unique_ptr<ChildProcess> child_;
 };
 
