@@ -162,7 +162,7 @@ absl::Status CheckBeginning(const std::string& path,
 // Moves a segment's records behind those in `all`.
 absl::Status Join(Segment* segment, std::vector<v1::JournalRecord>* all) {
   if (segment->records.empty()) return absl::OkStatus();
-  // What the former chief appended after this one had read its file.
+  // Records that the previous chief appended after this one had read its file.
   const uint64_t first = segment->records.front().number();
   while (!all->empty() && all->back().number() >= first) all->pop_back();
   for (v1::JournalRecord& record : segment->records) {

@@ -21,7 +21,7 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   void Say(const std::string& line);
-  // Waits for its next line, and returns it without the end. Ends this process where there is none.
+  // Waits for its next line, and returns it without the line end. Ends this process if none comes.
   std::string Hear();
   // Processor time of all its threads so far, in seconds.
   double CpuSeconds() const;

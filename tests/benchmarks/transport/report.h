@@ -20,7 +20,7 @@ struct Sample {
 enum Way { kPlain, kBare, kCohort, kPs, kWays };
 inline constexpr const char* kWayNames[kWays] = {"plain", "bare", "cohort", "ps"};
 
-// Zeros where there are no values.
+// Zeros if there are no values.
 struct Quartiles {
   double low = 0, median = 0, high = 0;
 };
