@@ -52,7 +52,7 @@ class DirectoryLock {
 
  private:
   DirectoryLock(const Options& options, std::string text, UniqueFd fd);
-  // Puts a new file in the place of chief.lock, whoever has locked the old one.
+  // Replaces chief.lock by a new file, even if another chief has locked the old one.
   static absl::StatusOr<std::unique_ptr<DirectoryLock>> Replace(const Options& options,
                                                                 const std::string& text);
 

@@ -318,7 +318,7 @@ absl::Status Journal::StartSegment(std::span<const v1::JournalRecord> records) {
   return absl::OkStatus();
 }
 
-// What cannot be deleted now is deleted with the next segment; nobody reads it.
+// What cannot be deleted now is deleted with the next segment; no chief reads it.
 void Journal::DeleteOlder() const {
   const auto names = ListDirectory(directory_);
   if (!names.ok()) return;

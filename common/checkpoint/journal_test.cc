@@ -434,7 +434,7 @@ TEST_CASE("a disk that is found full by fsync alone is no end either") {
   fsync_error = 0;
   REQUIRE((*journal)->AppendAll(std::vector{Record(2), Record(3)}).ok());
   CHECK(NumbersOf(*Journal::ReadAll(dir.path())) == std::vector<uint64_t>{1, 2, 3});
-  fsync_error = EIO;  // nobody knows what is on the disk
+  fsync_error = EIO;  // the state of the disk is unknown
   CHECK(absl::IsUnavailable((*journal)->Append(Record(4))));
   fsync_error = 0;
   CHECK(absl::IsUnavailable((*journal)->Append(Record(4))));

@@ -10,7 +10,7 @@
 namespace cohort {
 namespace {
 
-// Whether asking again may help where a server refused a request as a whole.
+// True if a repetition may help after a server has refused a request as a whole.
 bool WorthRetrying(int code) {
   return code == static_cast<int>(absl::StatusCode::kUnavailable) ||
          code == static_cast<int>(absl::StatusCode::kResourceExhausted) ||

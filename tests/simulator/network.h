@@ -47,9 +47,10 @@ struct NetworkShape {
   uint64_t slow_percent = 2;  // messages that take longer:
   int64_t slow_us = 20'000;   // the most for these
   int64_t connect_timeout_us = 200'000;
-  int64_t keepalive_us =
-      500'000;  // an end that hears nothing for this time during a cut closes its stream
-  int64_t silence_us = 250'000;  // a stream that ends after this time of silence is "lost silently"
+  // During a cut, an end that hears nothing for this time closes its stream.
+  int64_t keepalive_us = 500'000;
+  // A stream that ends after this time of silence is "lost silently".
+  int64_t silence_us = 250'000;
 };
 
 class Network;

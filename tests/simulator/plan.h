@@ -28,8 +28,8 @@ struct FaultRates {
   uint64_t disk_full_percent = 0;   // share of snapshots
   uint64_t keep_tail_percent = 50;  // share of dead chiefs whose unsynced records survive
   // The share of killed chiefs that find journal and checkpoints gone (another directory, --fresh)
-  // while the tasks are alive. No task dies with such a chief: a restarted task would not know how
-  // far the previous run had come.
+  // while the tasks are alive. No other task dies in such a run: a restarted task would not know
+  // how far the previous chief had come.
   uint64_t empty_directory_percent = 0;
 };
 

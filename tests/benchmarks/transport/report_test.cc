@@ -28,7 +28,7 @@ void Add(Case* result, int launch, double plain, double bare, double cohort) {
 
 TEST_CASE("a ratio is of rates of the same round, and tells how launches differ") {
   Case result;
-  // The machine is ten times slower in two of the rounds, and nobody's fault is it.
+  // The machine is ten times slower in two of the rounds, which no way has caused.
   Add(&result, 0, 1, 2, 1.8);
   Add(&result, 0, 0.1, 0.2, 0.18);
   Add(&result, 0, 0, 2, 2.2);  // plain sits it out
