@@ -178,7 +178,8 @@ TEST_CASE("a cut is restored onto other numbers of shards, tablets and servers")
     TestCluster after(Layout(kVariables, Adam(), shards, cores));
     REQUIRE(after.Assign(2, manifest).ok());
     CHECK(after.Values() == at_cut);
-    // What was applied is known; the slots are there, so that training goes on to the bit.
+    // The applied updates are known, and the slots are there, so training continues with equal
+    // bits.
     for (const int verdict : after.Push(2)) CHECK(verdict == v1::SETTLED);
     for (const int verdict : after.Push(4)) CHECK(verdict == kDuplicate);
     for (uint64_t c = 5; c < 8; ++c) {
@@ -226,7 +227,7 @@ TEST_CASE("what cannot be restored is named") {
              Catch::Contains("nothing"));
 }
 
-TEST_CASE("a full disk fails the snapshot, leaves no file, and training goes on") {
+TEST_CASE("a full disk fails the snapshot, leaves no file, and training continues") {
   TestDirectory directory;
   TestCluster cluster(Layout({Variable("big", {64, 1024})}, Sgd(1), 1, {1}));
   REQUIRE(cluster.Assign().ok());
@@ -241,7 +242,7 @@ TEST_CASE("a full disk fails the snapshot, leaves no file, and training goes on"
   CHECK(!std::filesystem::exists(directory / "ckpt/ps-0.safetensors"));
 }
 
-TEST_CASE("a snapshot does not make anew the directory of checkpoints that has gone") {
+TEST_CASE("a snapshot does not recreate the directory of checkpoints that was removed") {
   TestDirectory directory;
   TestCluster cluster(Layout({Variable("v", {4})}, Sgd(1), 1, {1}));
   REQUIRE(cluster.Assign().ok());

@@ -173,7 +173,7 @@ class HeldServer {
 };
 
 TEST_CASE("the chief and health checks are answered while applies hold all data threads") {
-  HeldServer server(std::chrono::hours(1));  // nobody helps: the control thread does it alone
+  HeldServer server(std::chrono::hours(1));  // only the control thread can do it
   server.HoldDataThreads();
   for (int i = 2; i <= 20; ++i) {
     server.Ping();

@@ -29,7 +29,7 @@ struct TestRequest {
   }
 };
 
-// A parameter server without network, disk or threads: background work runs when the test says so.
+// A parameter server without network, disk or threads. The test decides when background work runs.
 class TestCore : public ChiefSink, public ShardStore {
  public:
   explicit TestCore(uint32_t index = 0, ShardStore* store = nullptr,

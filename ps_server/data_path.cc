@@ -33,8 +33,8 @@ void DataPath::Handle(const RequestView& request, DataPathScratch* scratch,
   const uint64_t generation = this->generation();
   header->set_generation(generation);
   const std::shared_ptr<const TabletSet> tablets = this->tablets();
-  // It may be ahead of the chief's own word, which comes on another stream; but only the chief
-  // knows what is settled, and taken from anyone else's a wrong one would settle what is still to
+  // It may be ahead of the chief's own message, which comes on another stream. But only the chief
+  // knows what is settled: a wrong watermark from a worker would settle closures that are still to
   // come.
   if (tablets != nullptr && request.settled_watermark > tablets->watermark.load()) {
     metrics_->watermarks_ahead->Increment();

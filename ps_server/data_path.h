@@ -20,9 +20,9 @@ namespace v1 {
 class PushPullResponseHeader;
 }
 
-// The tablets that a server serves at one time. Immutable but for the watermark, which lives here
-// and not with the server: a rollback takes it back, so that a cut's pending closures can be
-// completed.
+// The tablets that a server serves at one time. Immutable except for the watermark. The watermark
+// is a field of this set and not of the server, because a rollback takes it back: then a cut's
+// pending closures can be completed.
 struct TabletSet {
   uint64_t timeline = 0;
   uint64_t term = 0;
@@ -33,14 +33,14 @@ struct TabletSet {
   void AdvanceWatermark(uint64_t to) const;
 };
 
-// Memory of one caller of DataPath::Handle, used again and again.
+// Memory of one caller of DataPath::Handle, reused by each call.
 struct DataPathScratch {
   std::string log_lines;
 };
 
-// Pushes and pulls: gives each section to its tablet, on the caller's thread. Handle is called by
-// many threads at once; a tablet's own lock is the only one held while it works. The other methods
-// are the control's. Lock order: mu_ is never held while a tablet's lock is taken.
+// Executes pushes and pulls: gives each section to its tablet, on the caller's thread. Many threads
+// call Handle at once; a tablet's own lock is the only one held while it works. PsCore's control
+// path calls the other methods. Lock order: mu_ is never held while a tablet's lock is taken.
 class DataPath {
  public:
   // `metrics`, `clock` and `log` (may be null) outlive this.
@@ -52,14 +52,14 @@ class DataPath {
   void Handle(const RequestView& request, DataPathScratch* scratch,
               v1::PushPullResponseHeader* header, std::vector<PayloadSlice>* payload);
 
-  // Serves these tablets from now on (null: none). When it returns, those before neither apply nor
-  // answer anything.
+  // Serves these tablets from now on (null: none). When it returns, the previous tablets neither
+  // apply nor answer anything.
   void Serve(std::shared_ptr<const TabletSet> tablets);
-  // When it returns, nothing of an older generation is applied.
+  // When it returns, no tablet applies a push of an older generation.
   void Fence(uint64_t generation);
-  // A new job: generations start anew. Only while nothing is served.
+  // Forgets the generation, for a new job. Call it only while nothing is served.
   void Reset();
-  // The chief's word, about what is served now. Nobody else's counts.
+  // Takes the watermark that the chief has sent for the served tablets. Only the chief's counts.
   void AdvanceWatermark(uint64_t watermark);
 
   std::shared_ptr<const TabletSet> tablets() const;

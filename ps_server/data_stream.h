@@ -11,8 +11,9 @@ namespace cohort {
 
 // The server's end of one client's PushPull stream: puts frames together to requests and hands each
 // whole request to RequestContext::execute, on the thread that polled its last frame. All calls
-// come on that thread. A request that is answered there is used for the next frame; one that is
-// kept belongs to whoever keeps it, and the stream continues with another.
+// come on that thread. The stream reuses a request that is answered there for the next frame. A
+// request that is kept belongs to the code that keeps it, and the stream continues with another
+// one.
 //
 //   frames ─► DataStream ─► PushPullRequest: RequestMessage (payloads), RequestAssembler (view)
 //                                │ execute

@@ -16,7 +16,7 @@
 namespace cohort::ps_test {
 namespace {
 
-// Where a stream's answers and its end go.
+// Records a stream's answers and its end.
 class RecordingStream : public Stream {
  public:
   void Send(Frame) override { ++answers; }
@@ -113,15 +113,14 @@ TEST_CASE("what a request holds is counted with all that it takes, until it ends
     Client client(&ps, &held, 64 << 10);
     uint64_t sent = 0;
     while (!client.stream->closed.has_value() && sent < kParts) client.SendElement(sent++, true);
-    CHECK(sent < 200);  // of 4 bytes each
+    CHECK(sent < 200);  // each has 4 bytes
     REQUIRE(client.stream->closed.has_value());
     CHECK(absl::IsResourceExhausted(*client.stream->closed));
     CHECK(held.bytes() == 0);
   }
 }
 
-TEST_CASE(
-    "what a stream keeps for its next request is bounded, and counted where it is not usual") {
+TEST_CASE("what a stream keeps for its next request is bounded, and counted if it is unusual") {
   TestCore ps;
   HeldBytes held(GENERATE(size_t{1} << 30, size_t{3} << 20));
   const bool ample = held.most() == size_t{1} << 30;
@@ -169,7 +168,7 @@ TEST_CASE("all streams together hold only so much") {
   CHECK(held.bytes() == 0);
 }
 
-TEST_CASE("a stream that goes without a word gives back what it holds") {
+TEST_CASE("a stream that ends silently gives back what it holds") {
   TestCore ps;
   HeldBytes held(1 << 30);
   {
@@ -180,7 +179,7 @@ TEST_CASE("a stream that goes without a word gives back what it holds") {
   CHECK(held.bytes() == 0);
 }
 
-TEST_CASE("a request whose rest does not come gives way where others lack memory") {
+TEST_CASE("a request whose rest does not come is dropped when others lack memory") {
   TestCore ps;
   const bool patient = GENERATE(true, false);
   HeldBytes held(768 << 10, patient ? Duration(std::chrono::hours(1)) : Duration::zero());
@@ -258,7 +257,7 @@ struct RealClient : StreamHandler {
   std::optional<absl::Status> closed;
 };
 
-TEST_CASE("half a push gives way to another connection's, and the server goes on") {
+TEST_CASE("half a push is dropped in favor of another connection's, and the server continues") {
   TestCore ps;
   RealClock clock;
   PsService service({.max_held_bytes = 768 << 10, .patience = Duration::zero()});
@@ -273,7 +272,7 @@ TEST_CASE("half a push gives way to another connection's, and the server goes on
   RealClient other(address, &loop);
   RealClient third(address, &loop);
   const auto held = [&] { return service.held().bytes() > 400'000; };
-  // Its own thread tells it nothing: the server's figure is looked at now and then.
+  // Nothing wakes the test's thread: it polls the server's figure.
   const auto until_held = [&](RealClient* client) {
     const auto limit = CompletionLoop::Clock::now() + testing::Scaled(std::chrono::seconds(30));
     while (!held() && CompletionLoop::Clock::now() < limit) {

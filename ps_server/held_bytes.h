@@ -16,8 +16,8 @@ class Stream;
 
 // The memory that requests hold until they are answered, and the memory that streams keep for their
 // next request, over all streams of a server: clients may take their time, and there may be many.
-// If it reaches its limit, a request that has waited long for its next message gives way: its
-// stream is closed, because half a request is worth nothing. Thread-safe.
+// If the memory reaches its limit, the stream of a request that has waited long for its next
+// message is closed, because half a request cannot be executed. Thread-safe.
 class HeldBytes {
  public:
   // `most`: the limit. `patience`: how long an unfinished request may wait for its next message
@@ -34,15 +34,15 @@ class HeldBytes {
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
 
-    // A part of the request has come, and it holds so much until the request ends. Returns false
-    // and leaves the share as it was if all together would hold more than the limit.
+    // A part of the request has come; it holds `bytes` until the request ends. Returns false and
+    // leaves the share unchanged if all shares together would exceed the limit.
     bool Hold(size_t bytes);
-    // All of the request is there: it waits for nothing more.
+    // The request is complete: it waits for no more messages.
     void Complete();
     // The whole request is kept until it is answered later. The result is as for Hold.
     bool HoldWhole(size_t bytes);
-    // The request has ended, and so much is kept for the next one. Returns false and leaves the
-    // share as it was if this would leave too little for requests that come.
+    // The request has ended, and `bytes` are kept for the next one. Returns false and leaves the
+    // share unchanged if this would leave too little for later requests.
     bool Keep(size_t bytes);
 
    private:

@@ -29,7 +29,7 @@ absl::StatusOr<int> Run(const PsFlags& flags) {
                                   {"threads", context.threads},
                                   {"own_core", context.own_core},
                                   {"incarnation", context.incarnation}});
-  // Snapshots under way are written before it ends.
+  // The process writes running snapshots before it ends.
   const auto grace =
       std::chrono::duration_cast<std::chrono::milliseconds>(FromSeconds(flags.drain_timeout_s));
   return RunUntilEnd(server.get(), signals.get(), context.log.get(),

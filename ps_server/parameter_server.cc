@@ -16,7 +16,8 @@
 namespace cohort {
 namespace {
 
-// Of requests whose end has not come: what they push to lies in the memory too, and is no smaller.
+// The most memory for unfinished requests. The variables that they push to need as much memory, so
+// it is half of what is available.
 size_t MostHeld() {
   const uint64_t memory = AvailableMemoryBytes();
   return memory == 0 ? PsService::Options().max_held_bytes : memory / 2;
@@ -150,8 +151,8 @@ std::string ChooseUnixSocket(const PsFlags& flags, const RoleContext& context,
     directory = *std::move(own);
     RemoveDeadSockets(directory, std::time(nullptr));
   }
-  // Workers are told the path, and may have started elsewhere.
-  std::error_code unknown;  // where this process is: it is left as it is
+  // The chief reports the path to workers, which may run in another directory.
+  std::error_code unknown;  // the current directory is unknown: the path stays as it is
   const std::filesystem::path absolute = std::filesystem::absolute(directory, unknown);
   if (!unknown) directory = absolute.string();
   return SocketPath(directory, static_cast<uint32_t>(context.task.index), context.incarnation);

@@ -43,17 +43,18 @@ class ParameterServer : public ServingTask {
     uint32_t index = 0;
     uint64_t incarnation = 0;
     std::string host_id;
-    std::string unix_socket;    // the path among `listen`, for the chief to hand on; "": none
+    std::string unix_socket;    // the path in `listen` that the chief reports to workers; "": none
     std::string apply_log;      // file; "": none
-    std::string chief_address;  // to be named while it is waited for; may be ""
+    std::string chief_address;  // named in messages while the server waits for the chief; may be ""
     Duration chief_timeout = std::chrono::seconds(10);
     Duration chief_wait = std::chrono::seconds(300);
-    // For what is under way on the threads that wait for storage, once they are to stop.
+    // Time for running work on the threads that wait for storage, once they are to stop.
     Duration stop_wait = std::chrono::seconds(5);
     Logger* log = nullptr;          // outlives the server
-    std::function<void()> on_done;  // the chief has ended the job; on a thread of the server
+    std::function<void()> on_done;  // called when the chief ends the job, on a thread of the server
   };
-  // Serves when it returns. Errors: those of StreamServer, AdminServer and ApplyLog.
+  // Starts a server, which serves when this returns. Errors: those of StreamServer, AdminServer and
+  // ApplyLog.
   static absl::StatusOr<std::unique_ptr<ParameterServer>> Start(Options options);
   // Ends at once, as a kill would for its peers.
   ~ParameterServer() override;
@@ -61,12 +62,13 @@ class ParameterServer : public ServingTask {
   int port() const;
   int admin_port() const;
 
-  // Says whom it waits for. Errors: DeadlineExceeded when no chief has been there for chief_wait.
+  // Logs which task it is waiting for. Errors: DeadlineExceeded if no chief has been connected for
+  // chief_wait.
   absl::Status Tick() override;
   std::optional<TaskEnd> end() const override;
-  // Lets snapshots under way be written for at most `grace`, drops them, closes all streams with
-  // `why` (OK: the job is done), stops. Idempotent. Error: DeadlineExceeded where the storage does
-  // not answer in stop_wait.
+  // Waits at most `grace` for running snapshots, drops the rest, closes all streams with `why` (OK:
+  // the job is done), and stops. Idempotent. Error: DeadlineExceeded if the storage does not answer
+  // within stop_wait.
   absl::Status Shutdown(const absl::Status& why, std::chrono::milliseconds grace) override;
 
   PsCore* core() { return core_.get(); }
@@ -93,12 +95,12 @@ class ParameterServer : public ServingTask {
   SerialThread background_{"background"};
   std::unique_ptr<StreamServer> server_;
   std::unique_ptr<AdminServer> admin_;  // may be null
-  WaitList waiting_;                    // for the chief; of the thread that ticks
+  WaitList waiting_;                    // for the chief; used by the thread that calls Tick
 };
 
-// The options of a task as flags and TF_CONFIG say.
-// `runtime_dir`: $XDG_RUNTIME_DIR, or nullptr. Where no directory for its socket can be had that no
-// flag named, says so in the log: workers of this host come over TCP then.
+// The options of a task from its flags and TF_CONFIG. `runtime_dir`: $XDG_RUNTIME_DIR, or nullptr.
+// If no flag names a directory for the socket and none can be created, logs the reason; workers of
+// this host then connect over TCP.
 ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleContext& context,
                                            const char* runtime_dir);
 

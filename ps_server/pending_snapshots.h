@@ -12,8 +12,8 @@
 
 namespace cohort {
 
-// The snapshots that are not on disk yet, by cut. A cancelled one is given up at its next block and
-// counts no more. Thread-safe.
+// The snapshots that are not on disk yet, by cut. A cancelled one stops at its next block and does
+// not count any more. Thread-safe.
 class PendingSnapshots {
  public:
   // Cancels an older snapshot of the same cut.
@@ -24,7 +24,7 @@ class PendingSnapshots {
   void CancelAll();
 
   size_t count() const;
-  // Waits until there are none. Returns false at the deadline.
+  // Waits until no snapshot is left. Returns false at the deadline.
   bool WaitForNone(TimePoint deadline) const;
 
  private:

@@ -203,8 +203,8 @@ void PsCore::AnswerError(const Asker& asker, const absl::Status& status) {
 
 // ------------------------------------------------------------------ assignment
 
-// What was served is served no more, and its snapshots are dropped. The tablets are built on the
-// background thread; OnBuilt serves them unless a newer assignment has come.
+// The server stops serving the previous tablets and drops their snapshots. The background thread
+// builds the new tablets; OnBuilt serves them unless a newer assignment has come.
 void PsCore::OnAssign(const Asker& asker, const v1::AssignTablets& assign) {
   if (assign.ps() != options_.index) {
     AnswerError(asker, FailedPrecondition("tablets of ps:{} assigned to ps:{}", assign.ps(),
@@ -291,7 +291,7 @@ void PsCore::WriteSnapshot(const Asker& asker, const std::shared_ptr<SnapshotJob
   MutexLock lock(&mu_);
   job->tablets.clear();
   AnswerSnapshot(asker, *job, ToSeconds(env_.clock->Now() - begin), std::move(files));
-  // Who waits for the snapshot may close the chief's stream now.
+  // A thread that waits for the snapshot may close the chief's stream now.
   snapshots_.Remove(job);
 }
 

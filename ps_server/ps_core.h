@@ -27,7 +27,7 @@
 
 namespace cohort {
 
-// Where the core's messages go. Called with the core's lock held, in the order of the messages:
+// Sends the core's messages. The core calls it with its lock held, in the order of the messages; it
 // must not call back.
 class ChiefSink {
  public:
@@ -46,10 +46,10 @@ class ChiefSink {
 //                                                     └──► watermark, shutdown, ping
 //   workers ─► data_path() ──► Tablet
 //
-// A server serves nothing until tablets are assigned to it, so one that has come back empty answers
-// MOVED. Thread-safe: control runs under mu_, the data path beside it (see DataPath); `background`
-// work holds mu_ only to hand over its result. In one thread (a simulator) everything is
-// deterministic.
+// A server serves nothing until the chief assigns tablets to it, so a server that has restarted
+// answers MOVED. Thread-safe: control runs under mu_; the data path runs beside it (see DataPath);
+// `background` work holds mu_ only to hand over its result. In one thread (a simulator) everything
+// is deterministic.
 class PsCore {
  public:
   struct Options {
@@ -58,12 +58,12 @@ class PsCore {
     uint32_t cores = 1;
     std::string unix_socket;
     std::string host_id;
-    std::string instruction_set;  // of the numeric fingerprint
+    std::string instruction_set;  // for the numeric fingerprint
     std::string libraries;
     Duration chief_timeout = std::chrono::seconds(10);
-    size_t max_idle_bytes = size_t{256} << 20;  // of recycled buffers
+    size_t max_idle_bytes = size_t{256} << 20;  // the most that recycled buffers take
     ShardOptions shard;
-    uint64_t memory_bytes = 0;  // to be had: an assignment that needs more is refused; 0: any
+    uint64_t memory_bytes = 0;  // an assignment that needs more memory is refused; 0: no limit
     AppliedSet::Limits applied_limits;
     TabletTestFaults test_faults;
   };
@@ -75,17 +75,17 @@ class PsCore {
     Logger* log = nullptr;
     ApplyLog* apply_log = nullptr;  // may be null
     ChiefSink* sink = nullptr;
-    // Runs a function later, one after another, never inside the call. What is left when the core
-    // is destroyed must not run any more.
+    // Runs functions later, one after another, never inside the call. Functions that are left when
+    // the core is destroyed must not run any more.
     std::function<void(std::function<void()>)> background;
-    // The chief has ended the job. With the lock held.
+    // Called with the lock held when the chief ends the job.
     std::function<void(bool job_finished, const std::string& reason)> on_shutdown;
   };
 
   PsCore(const Options& options, Environment environment);
   ~PsCore();
 
-  // A message of a chief. The first of a connection is AdoptPs.
+  // Handles a message of a chief. The first one of a connection is AdoptPs.
   void OnMessage(Adoption::Connection connection, const v1::ChiefToPs& message);
   void OnClosed(Adoption::Connection connection, ChiefLoss loss);
 
@@ -93,22 +93,22 @@ class PsCore {
   BufferPool* pool() { return pool_.get(); }
   PsMetrics* metrics() { return &metrics_; }
 
-  // Whether tablets have been assigned, for readiness.
+  // True if tablets have been assigned, for readiness.
   bool serving() const { return data_path_.tablets() != nullptr; }
-  // Whether an adopted chief's stream is open.
+  // True if an adopted chief's stream is open.
   bool chief_connected() const;
   // Snapshots that are not on disk yet.
   size_t snapshots_under_way() const { return snapshots_.count(); }
-  // Waits until there are none. Returns false at the deadline.
+  // Waits until no snapshot is left. Returns false at the deadline.
   bool WaitForSnapshots(TimePoint deadline) const { return snapshots_.WaitForNone(deadline); }
-  // Gives up those under way at their next block.
+  // Stops running snapshots at their next block.
   void DropSnapshots() { snapshots_.CancelAll(); }
   // A page for people: tablets, versions, chief.
   std::string StatusText() const;
 
  private:
   using Connection = Adoption::Connection;
-  // Who gets the answer to a request.
+  // The connection and the request that an answer belongs to.
   struct Asker {
     uint64_t generation = 0;
     uint64_t request = 0;
@@ -135,7 +135,7 @@ class PsCore {
                       absl::StatusOr<std::vector<v1::SnapshotFile>> files)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // To the chief that asked, where it is still there.
+  // Sends an answer to the chief that asked, if it is still connected.
   void Answer(const Asker& asker, v1::PsToChief* message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AnswerError(const Asker& asker, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -43,7 +43,7 @@ TEST_CASE("a server that has nothing serves nothing") {
   CHECK(ps.Adopt(1, 1).hello().job() == "job");
 }
 
-TEST_CASE("a probe asks and takes nothing over; a second chief is told of the first") {
+TEST_CASE("a probe takes nothing over; a second chief learns of the first") {
   TestCore ps;
   SetUp(&ps);
   const auto hello = ps.Adopt(2, 0, /*incarnation=*/8, /*probe=*/true).hello();
@@ -78,13 +78,13 @@ TEST_CASE("a newer generation takes over, the older one is fenced in everything"
   SetUp(&ps);
   CHECK(ps.Push(0, 0, 1, {1, 1}).status() == v1::APPLIED);
   CHECK(ps.Adopt(2, 2, 8).has_hello());
-  // The old chief is told, and whatever it says is not acted on.
+  // The server fences the old chief and ignores its messages.
   CHECK(ps.Last(1).fenced().current_generation() == 2);
   ps.Assign(1, SmallLayout(), 2);
   CHECK(ps.Last(1).has_fenced());
   CHECK(ps.background.empty());
   CHECK(ps.Adopt(1, 1).fenced().chief_incarnation() == 8);
-  // Its workers' pushes neither.
+  // It refuses the pushes of the old chief's workers too.
   CHECK(ps.Push(0, 0, 2, {1, 1}, 1, 1).status() == v1::FENCED);
   CHECK(ps.Push(0, 0, 2, {1, 1}, 1, 2).status() == v1::APPLIED);
   CHECK(ps.Pull(0, 0) == Floats{3, 3});
@@ -132,7 +132,7 @@ TEST_CASE("wrong task, directory and server index are named") {
   CHECK_THAT(ps.Last(1).status().message(), Catch::Contains("tablets of ps:1 assigned to ps:0"));
 }
 
-TEST_CASE("another job starts the server anew, unless its chief is heard") {
+TEST_CASE("another job resets the server, unless the server still hears its chief") {
   TestCore ps;
   SetUp(&ps);
   CHECK(ps.Adopt(2, 1, 9, false, false, "other").has_fenced());
@@ -242,7 +242,7 @@ TEST_CASE("a snapshot is taken at once, written later, and not changed meanwhile
   CHECK(ps.core->snapshots_under_way() == 0);
 }
 
-TEST_CASE("snapshots that fail, are dropped, or are of another timeline say so") {
+TEST_CASE("snapshots that fail, are dropped, or belong to another timeline return an error") {
   TestCore ps;
   SetUp(&ps);
   ps.TakeSnapshot(1, 1, "/dir", /*timeline=*/9);

@@ -42,7 +42,7 @@ PsMetrics::PsMetrics(MetricsRegistry* r)
       tablets(r->AddGauge("cohort_ps_tablets", "Tablets served.")),
       watermark(r->AddGauge("cohort_ps_settled_watermark", "Settled watermark heard.")),
       reads_early(r->AddGauge("cohort_ps_reads_early",
-                              "1 where no worker or ps shares a core: peers may be woken early.")) {
+                              "1 if no worker or ps shares a core: peers may be woken early.")) {
   static constexpr const char* kVerdicts[] = {nullptr,  "applied", "duplicate", "settled",
                                               "fenced", "moved",   nullptr,     "invalid"};
   for (int i = 0; i < 8; ++i) {

@@ -15,10 +15,10 @@ struct PsMetrics {
   Counter* bytes_in;   // payload of requests
   Counter* bytes_out;  // payload of responses
   Counter* bad_requests;
-  Counter* watermarks_ahead;  // of requests that say more is settled than the chief: not taken
-  Counter* refused_streams;   // of clients that meant another server, or life of this one
+  Counter* watermarks_ahead;  // requests whose watermark is above the chief's; it is ignored
+  Counter* refused_streams;   // the client named another server, or another incarnation
   Counter* non_finite_gradients;
-  Histogram* apply_seconds;  // of one section that was applied
+  Histogram* apply_seconds;  // time to apply one section
   Histogram* staleness;      // updates between the pull and the push
   Counter* snapshots_written;
   Counter* snapshots_failed;
@@ -29,7 +29,7 @@ struct PsMetrics {
   Gauge* timeline;
   Gauge* tablets;
   Gauge* watermark;
-  Gauge* reads_early;  // 1 where TransportOptions::may_read_early, of the data path
+  Gauge* reads_early;  // 1 if the data path has TransportOptions::may_read_early
 };
 
 }  // namespace cohort

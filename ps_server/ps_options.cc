@@ -9,11 +9,11 @@ void AddPsFlags(FlagSet* flags, PsFlags* out) {
   flags->Add("apply_log", &out->apply_log,
              "file to which one line per push section is appended, for the invariant checker");
   flags->AddSeconds("chief_timeout_s", &out->chief_timeout_s,
-                    "seconds for which a chief that was lost without a sign keeps others away");
+                    "seconds for which a silently lost chief still keeps other chiefs away");
   flags->AddSeconds("chief_wait_s", &out->chief_wait_s,
-                    "seconds without a chief after which this task ends; 0: it waits for ever");
+                    "seconds without a chief after which this task ends; 0: it waits forever");
   flags->AddSeconds("drain_timeout_s", &out->drain_timeout_s,
-                    "seconds that snapshots under way may take after SIGTERM");
+                    "seconds that running snapshots may take after SIGTERM");
 }
 
 }  // namespace cohort

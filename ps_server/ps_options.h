@@ -13,9 +13,9 @@ class FlagSet;
 struct PsFlags {
   RoleFlags role;
   std::string apply_log;        // see ApplyLog; "": none
-  double chief_timeout_s = 10;  // a chief lost without a sign counts as alive for so long
-  double chief_wait_s = 300;    // without a chief for so long the task ends; 0: never
-  double drain_timeout_s = 30;  // after SIGTERM or the job's end, for snapshots under way
+  double chief_timeout_s = 10;  // how long a silently lost chief counts as alive
+  double chief_wait_s = 300;    // the task ends after this time without a chief; 0: never
+  double drain_timeout_s = 30;  // after SIGTERM or the job's end, for running snapshots
 };
 
 void AddPsFlags(FlagSet* flags, PsFlags* out);

@@ -17,8 +17,8 @@ namespace cohort {
 inline constexpr char kControlMethod[] = "/cohort.v1.ParameterServer/Control";
 inline constexpr char kPushPullMethod[] = "/cohort.v1.ParameterServer/PushPull";
 
-// What the data streams of `core` use. They execute each request on the thread that polled its last
-// frame, and answer it from there. All arguments outlive the streams and their requests.
+// The context of the data streams of `core`. They execute each request on the thread that polled
+// its last frame, and answer it there. All arguments outlive the streams and their requests.
 RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldBytes* held,
                                   size_t max_request_bytes);
 
@@ -35,7 +35,7 @@ class PsService : public ChiefSink {
     // See HeldBytes.
     size_t max_held_bytes = size_t{8} << 30;
     Duration patience = std::chrono::seconds(10);
-    // Of this server. The service refuses streams of clients that mean another one.
+    // This server's incarnation. The service refuses streams of clients that name another one.
     uint64_t incarnation = 0;
   };
 

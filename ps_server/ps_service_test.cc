@@ -147,9 +147,9 @@ void AddPull(v1::PushPullHeader* header) {
 }
 
 struct Answer {
-  v1::PushPullResponseHeader header;  // of the last message
+  v1::PushPullResponseHeader header;  // the last message's
   std::vector<int> pushes;
-  Floats values;  // of the dense pull of shard 0
+  Floats values;  // the dense pull of shard 0
   size_t messages = 0;
 };
 
@@ -202,7 +202,7 @@ TEST_CASE("push and pull over TCP and unix sockets") {
                  Catch::Contains(fmt::format("cohort_ps_reads_early {}\n", own_core ? 1 : 0)));
 }
 
-TEST_CASE("a push that is meant for another server, or another life of this one, changes nothing") {
+TEST_CASE("a push for another server, or for another incarnation of this one, changes nothing") {
   TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)));
   int applied = 0;
   const auto push = [&](uint64_t closure, const std::string& incarnation) {

@@ -8,8 +8,8 @@
 namespace cohort {
 namespace {
 
-// What a request keeps of its memory for the next one: of its messages so much together, and lists
-// of so many slices of an answer and entries of a request. Only what is beyond the memory of usual
+// The most memory that a request keeps for the next one: kKeptBytes of messages, and lists of
+// kKeptSlices slices of an answer and entries of a request. Only memory above that of usual
 // requests is counted.
 constexpr size_t kKeptBytes = 256 << 10;
 constexpr size_t kKeptSlices = 4096;
@@ -133,8 +133,8 @@ void PushPullRequest::Clear() {
   held_.Keep(0);
 }
 
-// Keeps so many bytes of messages, and the lists of so many slices and entries. Returns the bytes
-// that are kept.
+// Keeps at most `message_bytes` of messages, and lists of at most `entries` slices and entries.
+// Returns the bytes that are kept.
 size_t PushPullRequest::Trim(size_t message_bytes, size_t entries) {
   if (payload_.capacity() > entries) std::vector<PayloadSlice>().swap(payload_);
   return messages_.Trim(message_bytes) + payload_.capacity() * sizeof(PayloadSlice) +

@@ -22,7 +22,7 @@ namespace cohort {
 
 class PushPullRequest;
 
-// What all requests of one server have in common. Everything that is named outlives them.
+// What all requests of one server share. All pointers outlive the requests.
 struct RequestContext {
   DataPath* data_path = nullptr;
   PsMetrics* metrics = nullptr;
@@ -60,17 +60,17 @@ class PushPullRequest {
 
   // ---- for the stream that receives the request
 
-  // Takes the next message. Error: InvalidArgument if the frame is no PushPullRequest.
+  // Takes the next message. Error: InvalidArgument if the frame is not a PushPullRequest.
   absl::Status Decode(Frame frame);
   // Adds that message to the request. `shared`: the memory that the client offers; null: it cannot
   // share any. Errors: InvalidArgument (RequestAssembler, PayloadFields, SharedPayloadServer) and
   // ResourceExhausted (the request, or all unfinished requests together, take too much memory).
   absl::Status Add(SharedPayloadServer* shared);
-  // Whether the newest message says that more messages of the request follow.
+  // True if the newest message says that more messages of the request follow.
   bool more() const { return headers_.request().more(); }
-  // Whether the request has only one message.
+  // True if the request has only one message.
   bool is_single() const { return messages_.count() == 1 && !more(); }
-  // All messages are there.
+  // All messages have been added.
   void Finish();
   // Makes the request empty. Keeps the memory that usual requests need, if the server has enough.
   void Clear();
@@ -82,14 +82,14 @@ class PushPullRequest {
   v1::PushPullResponseHeader* answer() { return headers_.answer(); }
   std::vector<PayloadSlice>* answer_payload() { return &payload_; }
   DataPathScratch* scratch() { return &scratch_; }
-  // Whether the stream has ended, so that nobody waits for the answer.
+  // True if the stream has ended, so that no client waits for the answer.
   bool stream_ended() const { return stream_.expired(); }
 
   // Counts the request's memory among what unanswered requests hold. To be called before a request
   // is kept for later. Error: ResourceExhausted if all requests together would hold too much; then
   // the request is to be answered at once.
   absl::Status Park();
-  // Sends the answer. On any thread.
+  // Sends the answer. May be called on any thread.
   void Answer();
   // Answers with an error of the request as a whole.
   void AnswerError(const absl::Status& status);
@@ -104,13 +104,13 @@ class PushPullRequest {
   RequestHeaders headers_;
   RequestMessages messages_;
   RequestMessage* newest_ = nullptr;
-  size_t payload_bytes_ = 0;                 // of all messages so far
+  size_t payload_bytes_ = 0;                 // payload of all messages so far
   std::shared_ptr<SharedSegment> segment_;   // where payloads lie; null: in the frames
-  const v1::SharedPayload* word_ = nullptr;  // of the newest message; null: it has none
+  const v1::SharedPayload* word_ = nullptr;  // the newest message's; null: it has none
   RequestAssembler assembler_;
   const RequestView* view_ = nullptr;
   DataPathScratch scratch_;
-  std::vector<PayloadSlice> payload_;  // of the answer
+  std::vector<PayloadSlice> payload_;  // the answer's
   Responder responder_;
   HeldBytes::Share held_;
 };

@@ -27,28 +27,29 @@ class PushPullHeader;
 class RequestAssembler {
  public:
   using Payload = std::span<const std::span<const uint8_t>>;
-  // By payload field: where not empty, its bytes in pieces, of the values of a dense gradient.
+  // By payload field: if not empty, its bytes in pieces. Only values of dense gradients have
+  // pieces.
   using Pieces = std::span<const std::span<const std::span<const uint8_t>>>;
 
-  // Adds a message. The header is only looked at during the call; the payload's bytes (and the list
-  // of pieces) must stay until the view is no longer used, aligned to 8 where they are in one
-  // piece. `pieces` may be empty as a whole. Errors: InvalidArgument where the entries and the
-  // payload fields do not fit, or messages of one request contradict each other; ResourceExhausted
-  // for more messages, sections or entries than one request may have. The assembler is then empty.
+  // Adds a message. The header is read only during the call. The payload's bytes (and the list of
+  // pieces) must stay valid until the view is no longer used; bytes in one piece are aligned to 8.
+  // `pieces` may be empty as a whole. Errors: InvalidArgument if the entries and the payload fields
+  // do not fit, or messages of one request contradict each other; ResourceExhausted for more
+  // messages, sections or entries than one request may have. The assembler is then empty.
   absl::Status Add(const v1::PushPullHeader& header, Payload payload, Pieces pieces = {});
 
   // The whole request; valid until the next Add. The next Add begins a new request.
   const RequestView& Finish();
   // Drops what was added.
   void Clear();
-  // Gives back the memory that only a request of more than so many entries needs; what Finish
-  // returned is void. Returns the bytes that it keeps.
+  // Releases the memory that only a request of more than `entries` entries needs. Invalidates the
+  // result of Finish. Returns the bytes that it keeps.
   size_t Trim(size_t entries);
-  // What the request takes here, beside its payload.
+  // The memory of the request here, without its payload.
   size_t bytes() const;
 
   bool empty() const { return messages_ == 0; }
-  // Of the request that is being put together.
+  // The sequence number of the request that is being assembled.
   uint64_t sequence() const { return view_.sequence; }
 
  private:
@@ -64,9 +65,9 @@ class RequestAssembler {
   absl::Status AddMessage(const v1::PushPullHeader& header, Payload payload, Pieces pieces);
   absl::Status AddPush(const v1::PushPart& part, Payload payload, Pieces pieces, size_t* next);
   absl::Status AddPull(const v1::PullPart& part, Payload payload, size_t* next);
-  // The header of a push: each of its messages says the same.
+  // Takes the header of a push; all messages of one request must have the same one.
   absl::Status TakeHeader(const PushHeaderView& header);
-  // Where the entries of a section go: to those that earlier ones of its tablet have.
+  // Finds the place for the entries of a section: behind those of earlier sections of its tablet.
   absl::Status FindSection(const v1::PushSection& section, PushSection** out);
   absl::Status Begin(const v1::PushPullHeader& header);
 

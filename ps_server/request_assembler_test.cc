@@ -76,7 +76,7 @@ TEST_CASE("messages of one request are put together by tablet") {
   REQUIRE(view.push_sections[1].entries.size() == 3);
   CHECK(view.push_sections[1].entries[2].begin == 4);
   CHECK(view.push_sections[2].entries.size() == 2);
-  // The next request begins anew.
+  // The next request starts empty.
   TestRequest next;
   next.header.set_sequence(5);
   REQUIRE(assembler.Add(next.header, next.payload).ok());
@@ -149,7 +149,7 @@ TEST_CASE("messages of one push say the same of it") {
   }
 }
 
-TEST_CASE("a request has only so many messages, tablets, sections and entries") {
+TEST_CASE("the numbers of messages, tablets, sections and entries of a request are limited") {
   RequestAssembler assembler;
   const auto refused = [&](const v1::PushPullHeader& header) {
     absl::Status status;

@@ -11,8 +11,8 @@
 
 namespace cohort {
 
-// The protobuf messages of one request and its answer, in memory that is used again and again: as
-// long as they are of the usual size, nothing is allocated.
+// The protobuf messages of one request and its answer, in memory that each request reuses. Messages
+// of the usual size cause no allocation.
 class RequestHeaders {
  public:
   RequestHeaders() { Reset(); }
@@ -22,18 +22,18 @@ class RequestHeaders {
   v1::PushPullHeader* request() { return request_; }
   const v1::PushPullHeader& request() const { return *request_; }
   v1::PushPullResponseHeader* answer() { return answer_; }
-  // A new word about shared payloads, which lives until Reset.
+  // A new description of shared payloads, which is valid until Reset.
   v1::SharedPayload* AddWord() {
     return google::protobuf::Arena::CreateMessage<v1::SharedPayload>(&arena_);
   }
 
-  // Makes both headers empty. Everything that lies in the memory is void.
+  // Makes both headers empty. Invalidates everything that lies in the memory.
   void Reset() {
     arena_.Reset();
     request_ = google::protobuf::Arena::CreateMessage<v1::PushPullHeader>(&arena_);
     answer_ = google::protobuf::Arena::CreateMessage<v1::PushPullResponseHeader>(&arena_);
   }
-  // Gives back the memory that only unusually long headers need, with Reset.
+  // Releases the memory that only unusually long headers need, with Reset.
   void Trim() {
     if (arena_.SpaceAllocated() > kArenaBytes) Reset();
   }

@@ -21,8 +21,8 @@ class SharedPayload;
 }  // namespace v1
 
 // One message of a request, and where its payloads are. The values of a dense gradient stay where
-// they were received or shared. Everything else that is applied must lie in one piece, aligned, and
-// out of the client's reach; what does not is copied, once.
+// they were received or shared. All other payloads must lie in one piece, aligned, and in memory
+// that the client cannot write; those that do not are copied, once.
 struct RequestMessage {
   // `small`: takes no memory before it needs some.
   RequestMessage(CodecCounters* counters, bool small)
@@ -69,7 +69,7 @@ class RequestMessages {
 
   // The request has ended: what gRPC received goes back to gRPC.
   void Clear();
-  // Keeps messages with at most so many bytes together. Returns the bytes that are kept.
+  // Keeps messages with at most `bytes` bytes together. Returns the bytes that are kept.
   size_t Trim(size_t bytes);
 
  private:

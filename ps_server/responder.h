@@ -27,8 +27,8 @@ class Responder {
   Responder(CodecCounters* counters, PsMetrics* metrics)
       : counters_(counters), metrics_(metrics), encoder_(counters) {}
 
-  // What the next answer says about memory that both ends map: `segment` is mapped here. Null: the
-  // answer says nothing. The caller keeps the segment mapped until the answer is sent.
+  // Sets the segment that the next answer names as mapped here. Null: the answer names none. The
+  // caller keeps the segment mapped until the answer is sent.
   void SetSegment(SharedSegment* segment) { segment_ = segment; }
   // The part of the segment into which values of the next answer may be written. A part that is not
   // in the segment, or has no bytes, holds none.
@@ -40,8 +40,8 @@ class Responder {
   // Sends a header alone.
   void SendError(const v1::PushPullResponseHeader& header, Stream* stream);
 
-  // Gives back the memory that only answers of more than so many slices need. Returns the bytes
-  // that are kept.
+  // Releases the memory that only answers of more than `slices` slices need. Returns the bytes that
+  // are kept.
   size_t Trim(size_t slices);
 
  private:

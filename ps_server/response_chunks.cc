@@ -28,7 +28,7 @@ void ForEachChunk(
     send(*header, payload);
     return;
   }
-  // Beside the header: where that is in an arena, this one is too.
+  // On the header's arena, if the header has one.
   google::protobuf::Arena* const arena = header->GetArena();
   std::unique_ptr<v1::PushPullResponseHeader> owned;
   auto* const made = google::protobuf::Arena::CreateMessage<v1::PushPullResponseHeader>(arena);

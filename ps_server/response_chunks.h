@@ -14,14 +14,14 @@ namespace v1 {
 class PushPullResponseHeader;
 }
 
-// Payload of one response message at most (one entry may be larger).
+// The most payload of one response message (one entry may be larger).
 inline constexpr size_t kResponseChunkBytes = size_t{2} << 20;
 
 // Cuts a response into messages of about `max_bytes` of payload, so that the client works on one
-// while the next is on its way. All but the last have `more`; the push results are in the first, a
-// pull result is repeated in each message that has entries of it. `payload` has one slice per entry
-// of the pull results, in order. A response that fits is passed on as it is, without a copy of the
-// header.
+// while the next is being sent. All except the last have `more`. The push results are in the first
+// message; a pull result is repeated in each message that has entries of it. `payload` has one
+// slice per entry of the pull results, in order. A response that fits is passed to `send`
+// unchanged, without a copy of the header.
 void ForEachChunk(
     v1::PushPullResponseHeader* header, std::span<PayloadSlice> payload, size_t max_bytes,
     absl::FunctionRef<void(const v1::PushPullResponseHeader&, std::span<PayloadSlice>)> send);

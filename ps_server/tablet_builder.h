@@ -20,13 +20,13 @@ namespace v1 {
 class AssignTablets;
 }
 
-// Makes the tablets that a chief assigns to this server, by their initializers or out of a cut. It
-// has no state: builds may run on any thread.
+// Makes the tablets that a chief assigns to this server, from their initializers or from a cut. It
+// has no state, so builds may run on any thread.
 class TabletBuilder {
  public:
   struct Options {
-    uint32_t index = 0;         // of this server
-    uint64_t memory_bytes = 0;  // an assignment that needs more is refused; 0: any is taken
+    uint32_t index = 0;         // this server's
+    uint64_t memory_bytes = 0;  // an assignment that needs more is refused; 0: no limit
     AppliedSet::Limits applied_limits;
     ShardOptions shard;
     TabletTestFaults test_faults;

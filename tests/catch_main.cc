@@ -1,5 +1,5 @@
 // The one translation unit that compiles Catch2's runner.
-#if defined(NDEBUG) && defined(__has_feature)  // of clang, with which sanitizers' trees are built
+#if defined(NDEBUG) && defined(__has_feature)  // clang's; it builds the sanitizers' trees
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #error "a sanitizer's tree keeps its assertions: nothing else that CI runs has them"
 #endif

@@ -10,8 +10,8 @@
 #   tests/run.sh --tree release|asan|tsan|dev    one tree only
 #   tests/run.sh --no-install                    takes the machine as it is
 #
-# COHORT_WERROR=ON: warnings are errors in the release tree, too; .ci/run sets it. (Whoever has built that
-# tree without it would build it anew.)
+# COHORT_WERROR=ON: warnings are errors in the release tree, too; .ci/run sets it. (A release tree that was
+# built without it is rebuilt completely.)
 # A skipped test that is not on tests/lint/allowed_skips.txt fails the run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

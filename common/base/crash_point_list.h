@@ -12,7 +12,7 @@ namespace cohort {
 inline constexpr std::string_view kCrashPoints[] = {
     "chief.closures.reserved",        // the journal holds a block of ids; none is used yet
     "chief.cut.manifest_writing",     // the disk thread is about to commit it
-    "chief.cut.manifest_written",     // committed; no task has been told
+    "chief.cut.manifest_written",     // committed; no task knows it yet
     "chief.cut.shards_written",       // all shard files exist, the manifest does not
     "chief.cut.snapshotted",          // every ps has its snapshot; nothing is on disk
     "chief.fresh.deleting",           // --fresh: before each deletion

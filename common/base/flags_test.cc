@@ -27,7 +27,7 @@ std::unique_ptr<FlagSet> MakeFlags(Options* o, bool job_required = false) {
   flags->Add("offset", &o->offset, "bytes");
   flags->Add("seed", &o->seed, "of randomness");
   flags->AddSeconds("timeout_s", &o->timeout_s, "seconds");
-  flags->Add("fresh", &o->fresh, "start anew");
+  flags->Add("fresh", &o->fresh, "start again");
   flags->AddPositional("JOB.yaml", &o->job, "the job", job_required);
   return flags;
 }

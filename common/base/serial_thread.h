@@ -29,7 +29,7 @@ class SerialThread {
   // wait. Call them from one thread at a time.
   void Finish() { End(State::kFinishing, kNever); }
   void Drop() { End(State::kDropping, kNever); }
-  // The same with a deadline. Return false if the running function has not returned by then;
+  // The same with a deadline. Return false if the running function has not returned in time;
   // Finish, Drop and the destructor still wait for it.
   [[nodiscard]] bool FinishUntil(std::chrono::steady_clock::time_point deadline) {
     return End(State::kFinishing, deadline);

@@ -13,8 +13,8 @@
 
 namespace cohort {
 
-// Who failed, and whether another attempt may succeed: the typed payload of a status. This payload
-// and the code decide how a failure is handled; the text of the message never does:
+// The typed payload of a status: which task failed, and whether another attempt may succeed. This
+// payload and the code decide how a failure is handled; the text of the message never does:
 //
 //   payload                       meaning                            action
 //   role "worker", retryable      the worker is lost or set aside    run the closure elsewhere
@@ -31,7 +31,7 @@ struct FailureInfo {
 // Attaches the payload and replaces an older one. `status` must not be OK.
 void SetFailure(absl::Status* status, const FailureInfo& info);
 std::optional<FailureInfo> GetFailure(const absl::Status& status);
-// True if the status has a payload that says so.
+// True if the status has a payload with `retryable` set.
 bool IsRetryable(const absl::Status& status);
 
 // Prefixes the message: "context: message". Keeps code and payloads. OK stays OK.

@@ -12,7 +12,7 @@
 namespace cohort {
 namespace {
 
-using Range = std::pair<uint64_t, uint64_t>;  // of closure ids, end exclusive
+using Range = std::pair<uint64_t, uint64_t>;  // closure ids, end exclusive
 
 // Sorts ranges, joins those that touch and drops what lies below `watermark`.
 std::vector<Range> Normalize(std::vector<Range> ranges, uint64_t watermark) {
@@ -129,7 +129,7 @@ RestoredTablet MergeApplied(std::span<const v1::AppliedSetProto* const> sources,
   closed = Normalize(std::move(closed), watermark);
   const auto is_closed = [&](uint64_t id) { return id < watermark || Contains(closed, id); };
 
-  std::map<Id, size_t> holders;  // of each single id
+  std::map<Id, size_t> holders;  // by single id: the number of sources that have it
   for (const Source& set : sets) {
     for (const Id& id : set.applied()) {
       if (!is_closed(id.first)) ++holders[id];

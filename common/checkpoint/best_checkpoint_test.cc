@@ -21,11 +21,11 @@ const BestRule kHighest{.metric = "val_loss", .highest = true};
 // A checkpoint of one file.
 struct Sample {
   CheckpointId id;
-  std::optional<double> value;  // of its validation
+  std::optional<double> value;  // the metric of its validation
   std::string best;             // what it names as the best, with `best_value`
   double best_value = 0;
   std::string metric = "val_loss";
-  uint64_t records = 0;  // of the validation set
+  uint64_t records = 0;  // records in the validation set
 };
 
 v1::Manifest Write(const std::string& directory, const Sample& sample) {
@@ -61,7 +61,7 @@ void Tear(const std::string& directory, const std::string& name) {
   testing::WriteAllBytes(directory + "/" + name + "/ps-0.safetensors", "torn");
 }
 
-// The best's name, "" where there is none; the paths that were refused.
+// The name of the best checkpoint; "" if there is none.
 std::string Best(const absl::StatusOr<std::optional<v1::BestCheckpoint>>& best) {
   REQUIRE(best.ok());
   return best->has_value() ? (*best)->checkpoint() : "";
@@ -108,7 +108,7 @@ TEST_CASE("the best is what the newest checkpoint says, where that is whole") {
       Write(dir.path(), {.id = {1, 2, 3}, .value = 0.4, .best = "ckpt-1-1-2", .best_value = 0.2});
   CHECK(Best(FindBest(dir.path(), nullptr)) == "ckpt-1-1-2");
   CHECK(Best(BestOf(dir.path(), last, kLowest, nullptr)) == "ckpt-1-1-2");
-  // Of another rule nothing is known but what the checkpoints themselves were found to be.
+  // Under another rule, only the metrics of the checkpoints themselves are known.
   CHECK(Best(BestOf(dir.path(), last, kHighest, nullptr)) == "ckpt-1-2-3");
   CHECK(Best(BestOf(dir.path(), last, {.metric = "val_accuracy"}, nullptr)).empty());
 }

@@ -26,15 +26,16 @@ inline constexpr std::string_view kLockName = "chief.lock";
 // with -o flock).
 //
 // `takeover` takes the lock from a holder that is alive: it puts another file in the place of
-// chief.lock. The former holder calls Check before each write to the directory and finds out. What
-// it writes between a Check and a takeover is harmless: the records are in its own journal file,
-// where the successor ignores them, and a checkpoint counts only if its timeline is the higher one.
+// chief.lock. The previous holder calls Check before each write to the directory, and Check then
+// fails. What it writes between a Check and a takeover is harmless: the records are in its own
+// journal file, where the successor ignores them, and a checkpoint counts only if its timeline is
+// the higher one.
 class DirectoryLock {
  public:
   struct Options {
     std::string directory;  // exists
     std::string job;
-    uint64_t incarnation = 0;  // of the chief; differs from start to start
+    uint64_t incarnation = 0;  // the chief's; differs from start to start
     bool takeover = false;
   };
 
@@ -51,12 +52,12 @@ class DirectoryLock {
 
  private:
   DirectoryLock(const Options& options, std::string text, UniqueFd fd);
-  // Puts a new file in the place of chief.lock, whoever has locked the old one.
+  // Replaces chief.lock by a new file, even if another chief has locked the old one.
   static absl::StatusOr<std::unique_ptr<DirectoryLock>> Replace(const Options& options,
                                                                 const std::string& text);
 
   const std::string directory_;
-  const std::string text_;  // of the file
+  const std::string text_;  // the contents of the file
   const UniqueFd fd_;
 };
 

@@ -175,7 +175,7 @@ const Strange kStrange[] = {
        std::filesystem::create_directory(path);
      }}};
 
-TEST_CASE("what has the lock's name and is no file is refused, and left as it is") {
+TEST_CASE("an entry that has the lock's name but is not a file is refused, and left as it is") {
   const TestDirectory dir;
   dir.Write("victim", "precious");
   const Strange& strange = kStrange[GENERATE(range(0, 6))];

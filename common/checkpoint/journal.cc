@@ -162,7 +162,7 @@ absl::Status CheckBeginning(const std::string& path,
 // Moves a segment's records behind those in `all`.
 absl::Status Join(Segment* segment, std::vector<v1::JournalRecord>* all) {
   if (segment->records.empty()) return absl::OkStatus();
-  // What the former chief appended after this one had read its file.
+  // Records that the previous chief appended after this one had read its file.
   const uint64_t first = segment->records.front().number();
   while (!all->empty() && all->back().number() >= first) all->pop_back();
   for (v1::JournalRecord& record : segment->records) {
@@ -318,7 +318,7 @@ absl::Status Journal::StartSegment(std::span<const v1::JournalRecord> records) {
   return absl::OkStatus();
 }
 
-// What cannot be deleted now is deleted with the next segment; nobody reads it.
+// What cannot be deleted now is deleted with the next segment; no chief reads it.
 void Journal::DeleteOlder() const {
   const auto names = ListDirectory(directory_);
   if (!names.ok()) return;

@@ -18,9 +18,9 @@ class JournalRecord;
 
 namespace cohort {
 
-// A record that was durable once, and the manifest that says so.
+// A record that was durable once, and the manifest that names it.
 struct JournalPosition {
-  uint64_t generation = 0;  // of its file
+  uint64_t generation = 0;  // its file's generation
   uint64_t record = 0;      // 0: unknown
   std::string named_by;     // "/c/ckpt-1-1-3/manifest.json"
 };
@@ -35,8 +35,8 @@ struct JournalPosition {
 // Record numbers are consecutive over all segments and generations. A segment starts in one of
 // three ways:
 //
-//   base(n)   stands for all records up to n; n + 1 follows. Every later incarnation starts so, and
-//             so does every segment with which an incarnation replaces its own
+//   base(n)   stands for all records up to n; n + 1 follows. The first segment of every later
+//             incarnation starts so, and every segment that replaces one of the same incarnation
 //   record 1  the job's first segment
 //   start     with from_manifest: the job continues from a checkpoint, without older records
 //
@@ -63,7 +63,7 @@ struct JournalPosition {
 // fenced may have appended to its file after its successor had read it; records of an older
 // generation from the first number of a newer one on do not count.
 //
-// Not thread-safe, but for fsyncs().
+// Only fsyncs() is thread-safe.
 class Journal {
  public:
   // Takes a generation: creates generation-<n> exclusively, with n one above all that are there.
@@ -113,7 +113,7 @@ class Journal {
   const uint64_t generation_;
   std::atomic<int64_t> fsyncs_{0};
   std::unique_ptr<DurableFile> file_;
-  uint64_t base_bytes_ = 0;  // of the segment's first record
+  uint64_t base_bytes_ = 0;  // size of the segment's first record
   absl::Status broken_;
 };
 

@@ -15,10 +15,10 @@
 
 namespace {
 std::atomic<int> fsync_error{0};  // 0: fsync works
-std::atomic<int> good_fsyncs{0};  // so many work before the error
+std::atomic<int> good_fsyncs{0};  // calls that succeed before the error
 }  // namespace
 
-// In the place of the library's.
+// Replaces the library's function.
 extern "C" int fsync(int fd) {
   if (fsync_error == 0 || good_fsyncs-- > 0) return static_cast<int>(::syscall(SYS_fsync, fd));
   errno = fsync_error;
@@ -81,7 +81,7 @@ TEST_CASE("a generation is taken once") {
   auto journal = Journal::Create(dir.path());
   REQUIRE(journal.ok());
   CHECK((*journal)->generation() == 8);
-  // Many chiefs at a time: each gets a generation of its own or is told that it was too slow.
+  // Many chiefs at a time: each gets a different generation, or an error because it was too slow.
   std::vector<std::thread> threads;
   std::vector<uint64_t> taken(8);
   for (size_t i = 0; i < taken.size(); ++i) {
@@ -161,7 +161,7 @@ TEST_CASE("a missing record and a missing file are found") {
   CHECK(Contains(std::string(records.status().message()), "has record 6 where 4 is due"));
 }
 
-// Three lives: records 1 to 3, 4 to 5, none; a fourth has only claimed its generation.
+// Three incarnations: records 1 to 3, 4 to 5, none; a fourth has only claimed its generation.
 struct Lives {
   Lives() {
     for (const std::vector<uint64_t>& numbers : {std::vector<uint64_t>{1, 2, 3}, {4, 5}, {}}) {
@@ -236,8 +236,8 @@ TEST_CASE("files before the first that is there must not be needed") {
   first.set_number(4);
   first.mutable_start()->set_generation(2);
   v1::JournalRecord second = Record(5);
-  SECTION("where it goes on from a checkpoint") { first.mutable_start()->set_from_manifest(true); }
-  SECTION("where it begins with a rollback") { second.mutable_rollback()->set_timeline(7); }
+  SECTION("that continues from a checkpoint") { first.mutable_start()->set_from_manifest(true); }
+  SECTION("that begins with a rollback") { second.mutable_rollback()->set_timeline(7); }
   std::string bytes;
   REQUIRE(AppendJournalFrame(first, &bytes).ok());
   REQUIRE(AppendJournalFrame(second, &bytes).ok());
@@ -434,7 +434,7 @@ TEST_CASE("a disk that is found full by fsync alone is no end either") {
   fsync_error = 0;
   REQUIRE((*journal)->AppendAll(std::vector{Record(2), Record(3)}).ok());
   CHECK(NumbersOf(*Journal::ReadAll(dir.path())) == std::vector<uint64_t>{1, 2, 3});
-  fsync_error = EIO;  // nobody knows what is on the disk
+  fsync_error = EIO;  // the state of the disk is unknown
   CHECK(absl::IsUnavailable((*journal)->Append(Record(4))));
   fsync_error = 0;
   CHECK(absl::IsUnavailable((*journal)->Append(Record(4))));
@@ -451,7 +451,7 @@ TEST_CASE("a generation that none can follow is refused with its name") {
   CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) == 1);
 }
 
-TEST_CASE("damage is told with what can be done, and that is enough") {
+TEST_CASE("the error for damage names what to do, and doing it is enough") {
   TestDirectory dir;
   {
     auto journal = Journal::Create(dir.path());

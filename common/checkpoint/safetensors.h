@@ -47,7 +47,7 @@ class SafetensorsWriter {
   using Metadata = std::map<std::string, std::string>;
   struct Result {
     uint64_t bytes = 0;
-    uint32_t crc32 = 0;  // of the whole file
+    uint32_t crc32 = 0;  // over the whole file
   };
 
   // The header comes first, so all tensors are named at the start, in the order of their bytes.
@@ -60,7 +60,7 @@ class SafetensorsWriter {
   // Errors: ResourceExhausted (disk full), OutOfRange (more bytes than the entries have).
   absl::Status Append(const void* data, size_t bytes);
 
-  // Makes the file durable; who commits the checkpoint syncs the directory. Errors:
+  // Makes the file durable; the caller syncs the directory when it commits. Errors:
   // FailedPrecondition if bytes are missing.
   absl::StatusOr<Result> Finish();
 

@@ -19,7 +19,7 @@ struct Address {
 };
 
 // Reads "host:port" with a port from 1 to 65535. Errors: InvalidArgument that says what is wrong
-// and shows the expected form. The caller adds where the text stood.
+// and shows the expected form. The caller adds the place of the text.
 absl::StatusOr<Address> ParseAddress(std::string_view text);
 
 // The address to listen on. `flag` is --bind: "HOST:PORT", "HOST" (with the advertised port) or

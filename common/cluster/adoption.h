@@ -49,7 +49,7 @@ class Adoption {
   };
   enum class Verdict {
     kAdopted,
-    kAdoptedNewJob,  // adopted; the state of the former job is void
+    kAdoptedNewJob,  // adopted; the state of the previous job is void
     kFenced,         // an older generation, or one that another chief has
     kBusy,           // works for another job and hears its chief
   };

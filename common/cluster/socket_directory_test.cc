@@ -44,7 +44,7 @@ std::string WhyNot(const SocketDirectoryRoots& roots) {
   return std::string(made.status().message());
 }
 
-TEST_CASE("a user's socket directory is created once, for this user alone") {
+TEST_CASE("a user's socket directory is created once, and only that user can enter it") {
   const TestDirectory tmp;
   const TestDirectory run;
   const SocketDirectoryRoots roots = {.runtime_dir = run.path(), .temporary = tmp.path()};

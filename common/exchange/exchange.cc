@@ -10,7 +10,7 @@
 namespace cohort {
 namespace {
 
-// Whether asking again may help where a server refused a request as a whole.
+// True if a repetition may help after a server has refused a request as a whole.
 bool WorthRetrying(int code) {
   return code == static_cast<int>(absl::StatusCode::kUnavailable) ||
          code == static_cast<int>(absl::StatusCode::kResourceExhausted) ||
@@ -28,7 +28,7 @@ class PieceReader {
  public:
   explicit PieceReader(const PayloadPieces& pieces) : pieces_(pieces) {}
 
-  // The caller has checked that so many bytes are left.
+  // Reads `bytes` bytes. The caller has checked that they are left.
   void Read(uint8_t* to, size_t bytes) {
     while (bytes > 0) {
       const Bytes& piece = pieces_[piece_];
@@ -449,7 +449,7 @@ int Exchange::FindServer(uint32_t ps) const {
   return -1;
 }
 
-// -1 also where the tablet is another server's by now: that one was asked since.
+// Returns -1 also if the tablet belongs to another server now: the exchange asks that one.
 int Exchange::FindTablet(uint32_t tablet, int server) const {
   const auto& tablets = routes_->tablets;
   const auto it = std::lower_bound(

@@ -17,24 +17,25 @@
 namespace cohort {
 
 struct ExchangeOptions {
-  int64_t request_timeout_us = 10'000'000;  // no answer for so long: the connection counts as lost
+  int64_t request_timeout_us = 10'000'000;  // without an answer: the connection counts as lost
   int64_t later_timeout_us = 600'000'000;   // the same for pulls that the server promised for later
-  int64_t unreachable_after_us = 20'000'000;  // a server lost for so long: the exchange fails
-  int64_t hold_timeout_us = 60'000'000;       // fenced or moved tablets wait so long for new routes
-  int64_t backoff_min_us = 10'000;            // before the first re-send; doubles
+  int64_t unreachable_after_us = 20'000'000;  // the exchange fails if a server is lost for longer
+  int64_t hold_timeout_us = 60'000'000;  // longest wait of fenced or moved tablets for new routes
+  int64_t backoff_min_us = 10'000;       // before the first re-send; doubles
   int64_t backoff_max_us = 1'000'000;
   uint64_t chunk_bytes = 2 << 20;  // payload of one message; larger pushes are cut
 };
 
-// Where an Exchange's messages go.
+// Sends the messages of an Exchange.
 class ExchangeSink {
  public:
   virtual ~ExchangeSink() = default;
-  // One request: the messages in this order, on one connection. The payload stays as it is until
-  // the exchange ends; the headers only during the call. A failure is told by OnLost, later.
+  // Sends one request: the messages in this order, on one connection. The payload stays unchanged
+  // until the exchange ends, the headers only during the call. The sink reports a failure later,
+  // through OnLost.
   virtual void Send(const ServerRoute& server, std::span<const ExchangeMessage> messages) = 0;
-  // The server did not answer in time: nothing that was sent to it may arrive any more, if that can
-  // be helped.
+  // The server did not answer in time. The sink drops what it has not yet delivered to the server,
+  // as far as it can.
   virtual void Reset(const ServerRoute& server) = 0;
 };
 
@@ -51,46 +52,46 @@ class ExchangeSink {
 //       per server:  due ── Poll ──► in flight ── every section done ──► idle
 //                     ▲                 │
 //                     └─ back-off ──────┘  lost, no answer in time, fenced by term or generation,
-//                                          moved; at once where new routes or a new generation come
+//                                          moved; at once when new routes or a new generation come
 //
-// What is sent again has the same update id, attempt, place, timeline and payload, only those
-// sections that were not answered, a new sequence, and generation, term and watermark as they are
-// now. An answer to an older sequence is ignored: the ids make that safe.
+// A request that is sent again has the same update id, attempt, place, timeline and payload. It has
+// only the sections that were not answered, a new sequence number, and the current generation, term
+// and watermark. The exchange ignores an answer to an older sequence: the ids make that safe.
 class Exchange {
  public:
   enum class State { kIdle, kRunning, kDone, kAborted, kFailed };
 
   explicit Exchange(const ExchangeOptions& options) : options_(options) {}
 
-  // Begins; none may be running. Either part may be null, not both. What the items reference stays
-  // until the exchange has ended *and* the sink has let go of what it was given.
-  // Errors (nothing begins): InvalidArgument about an item; Aborted where the push is of an older
-  // timeline than the routes.
+  // Begins an exchange; no other one may be running. Either part may be null, but not both. The
+  // memory that the items reference stays until the exchange has ended *and* the sink has released
+  // what it was given. Errors (nothing begins): InvalidArgument about an item; Aborted if the push
+  // belongs to an older timeline than the routes.
   absl::Status Begin(std::shared_ptr<const ProgramRoutes> routes, const PushBatch* push,
                      const PullBatch* pull, int64_t now_us);
 
-  // Sends what is due, notices what is overdue.
+  // Sends the requests that are due, and handles those whose answers are overdue.
   void Poll(int64_t now_us, ExchangeSink* sink);
-  // When Poll has something to do next; INT64_MAX when ended.
+  // The time at which Poll has work next; INT64_MAX if the exchange has ended.
   int64_t NextPoll() const;
 
-  // One response message; `payload` has one element per payload field.
+  // Handles one response message; `payload` has one element per payload field.
   void OnResponse(uint32_t ps, const v1::PushPullResponseHeader& header,
                   std::span<const PayloadPieces> payload, int64_t now_us);
-  // The connection to a server broke: what was in flight on it is lost or its answer is.
+  // The connection to a server broke: the request in flight on it is lost, or its answer is.
   void OnLost(uint32_t ps, const absl::Status& why, int64_t now_us);
 
-  // New routes of the same program. With another timeline or other shards the exchange is aborted.
+  // Takes new routes of the same program. Another timeline or other shards abort the exchange.
   void OnRoutes(std::shared_ptr<const ProgramRoutes> routes, int64_t now_us);
-  // Of the chief that this process works for now.
+  // The generation of the chief that this process works for now.
   void SetGeneration(uint64_t generation, int64_t now_us);
   void SetWatermark(uint64_t watermark) { watermark_ = watermark; }
   // Ends a running exchange as aborted with this status.
   void Cancel(absl::Status why);
 
   State state() const { return state_; }
-  // Why it ended, where not kDone. A server that is unreachable is named by a FailureInfo of role
-  // "ps".
+  // The reason why the exchange ended, unless it is kDone. A FailureInfo of role "ps" names a
+  // server that is unreachable.
   const absl::Status& status() const { return status_; }
   const ExchangeResult& result() const { return result_; }
 
@@ -98,7 +99,7 @@ class Exchange {
     uint64_t requests = 0;
     uint64_t resends = 0;
     uint64_t ignored_responses = 0;
-    uint64_t bytes_copied = 0;  // of pulled values to where the step reads them
+    uint64_t bytes_copied = 0;  // pulled values, copied to where the step reads them
   };
   const Counters& counters() const { return counters_; }
 
@@ -108,11 +109,11 @@ class Exchange {
 
   struct Server {
     Phase phase = Phase::kIdle;
-    bool later = false;  // a pull was promised for later
+    bool later = false;  // the server promised to answer a pull later
     uint64_t sequence = 0;
     int64_t due_us = 0;
     int64_t deadline_us = 0;
-    int64_t failing_since_us = -1;  // since when nothing was heard; -1: it answers
+    int64_t failing_since_us = -1;  // time of the first failure without an answer since; -1: none
     int64_t backoff_us = 0;
     absl::Status last_error;
   };
@@ -122,8 +123,8 @@ class Exchange {
     bool pull_started = false;  // some of its values have come
     Hold hold = Hold::kNone;
     int64_t held_since_us = -1;
-    uint64_t pushed_version = 0;  // of the pull that the push was computed from
-    uint64_t version = 0;         // of this pull
+    uint64_t pushed_version = 0;  // version of the pull that the push was computed from
+    uint64_t version = 0;         // version of this pull
     std::string why;
   };
 
@@ -165,9 +166,9 @@ class Exchange {
   uint64_t generation_ = 0;
   uint64_t watermark_ = 0;
   uint64_t next_sequence_ = 1;
-  std::vector<uint64_t> versions_;  // by tablet number: of its last pull
+  std::vector<uint64_t> versions_;  // by tablet number: the version of its last pull
 
-  // Of the exchange under way.
+  // State of the running exchange.
   std::shared_ptr<const ProgramRoutes> routes_;
   ExchangePlan plan_;
   bool has_push_ = false;
@@ -177,7 +178,7 @@ class Exchange {
   uint32_t pull_ordinal_ = 0;
   std::vector<Server> servers_;  // by routes_->servers
   std::vector<Tablet> tablets_;  // by routes_->tablets
-  uint32_t attempt_seen_ = 0;    // one that a tablet has applied; 0: none known
+  uint32_t attempt_seen_ = 0;    // an attempt that a tablet has applied; 0: none known
   bool timeline_seen_ = false;
 
   // The request being built.

@@ -14,13 +14,15 @@ using Bytes = std::span<const uint8_t>;
 
 // One v1::PushPullRequest: the header, and its payload fields as references to the sender's memory.
 struct ExchangeMessage {
-  // Makes it empty and keeps its memory: Clear of a protobuf message would free the parts.
+  // Makes the message empty and keeps its memory. Clear() of a protobuf message would free the
+  // parts.
   void Reset() {
     if (header.has_push()) spare_push.reset(header.release_push());
     if (header.has_pull()) spare_pull.reset(header.release_pull());
     payload.clear();
   }
-  // Without sections when they were not there; the other fields are the caller's to set.
+  // The part, created without sections if the message does not have it. The caller sets the other
+  // fields.
   v1::PushPart* push() {
     if (!header.has_push() && spare_push != nullptr) {
       spare_push->clear_sections();
@@ -42,7 +44,7 @@ struct ExchangeMessage {
   std::unique_ptr<v1::PullPart> spare_pull;
 };
 
-// One payload field of a v1::PushPullResponse, in pieces as it lies in the received slices.
+// One payload field of a v1::PushPullResponse, in the pieces in which the slices hold it.
 using PayloadPieces = std::span<const Bytes>;
 
 }  // namespace cohort

@@ -13,7 +13,7 @@
 
 namespace cohort {
 
-// What one push item gives to one shard. References the step's buffers, or the plan's scratch.
+// The part of one push item for one shard. References the step's buffers, or the plan's scratch.
 struct PushPiece {
   int next = -1;  // piece of the same tablet, in the order of the items
   uint32_t shard = 0;
@@ -21,12 +21,12 @@ struct PushPiece {
   bool sparse = false;
   const int64_t* keys = nullptr;    // sparse: `count` shard-local rows
   const uint8_t* values = nullptr;  // count * unit_bytes
-  uint64_t count = 0;               // dense: elements of the shard. Sparse: rows, maybe none
-  uint64_t unit_bytes = 0;          // of an element, or of a row
+  uint64_t count = 0;               // dense: elements of the shard. Sparse: rows, may be 0
+  uint64_t unit_bytes = 0;          // size of an element, or of a row
   double momentum = 0;
 };
 
-// What one pull item wants of one shard.
+// The part of one pull item that one shard answers.
 struct PullPiece {
   int next = -1;
   uint32_t shard = 0;
@@ -34,14 +34,14 @@ struct PullPiece {
   const int64_t* keys = nullptr;  // rows: `count` shard-local rows, at least one
   uint64_t count = 0;             // dense: elements of the shard. Rows: rows
   uint64_t unit_bytes = 0;
-  uint8_t* destination = nullptr;     // of the shard's first unit, or of the item's where scattered
+  uint8_t* destination = nullptr;     // place of the shard's first unit; scattered: of the item's
   const uint32_t* scatter = nullptr;  // rows: unit i goes to destination + scatter[i] * unit_bytes
   uint64_t received = 0;              // units in place
 };
 
-// One step's items cut along the shards, listed by tablet. Rows whose keys are sorted are
-// referenced where they lie; others are gathered into scratch memory once. Memory is reused: a plan
-// that is made again and again allocates nothing.
+// One step's items cut along the shards, listed by tablet. The plan references rows whose keys are
+// sorted in place, and gathers others into scratch memory once. It reuses its memory: repeated
+// calls of Make allocate nothing.
 class ExchangePlan {
  public:
   // Either may be null. Errors: InvalidArgument that names the variable and the key or index.
@@ -65,7 +65,7 @@ class ExchangePlan {
   // Keys of one item, grouped by shard: those of shard s are [bounds_[s], bounds_[s + 1]).
   struct Grouped {
     const int64_t* keys = nullptr;    // shard-local
-    const uint32_t* order = nullptr;  // position in the item of each; null: the item's own order
+    const uint32_t* order = nullptr;  // each key's position in the item; null: the item's own order
   };
 
   absl::Status CheckItems(const ProgramRoutes& routes, const PushBatch* push,
@@ -82,11 +82,11 @@ class ExchangePlan {
   std::vector<PushPiece> pushes_;
   std::vector<PullPiece> pulls_;
 
-  // By keyed item in the order push, pull: whether its keys ascend.
+  // By keyed item in the order push, pull: 1 if its keys ascend.
   std::vector<uint8_t> sorted_;
   std::vector<uint64_t> bounds_;
   std::vector<uint64_t> cursor_;
-  // Scratch that pieces reference; sized before the first piece is made.
+  // Scratch that pieces reference; its size is set before the first piece is made.
   std::vector<int64_t> keys_;
   std::vector<uint32_t> order_;
   std::vector<uint8_t> values_;

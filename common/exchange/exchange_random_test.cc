@@ -71,7 +71,7 @@ class Network : public ExchangeSink {
       if (life == life_[ps]) exchange_->OnLost(ps, Unavailable("cut"), now_);
     });
   }
-  // A request arrives even where its connection is gone since: the bytes were on the way.
+  // A request arrives even if its connection has been lost since: the bytes were on the way.
   void Arrive(uint32_t ps, uint64_t life, const std::vector<Request>& request) {
     auto responses = std::make_shared<std::vector<Response>>(world_->servers[ps].Handle(request));
     if (life != life_[ps]) return;

@@ -30,7 +30,7 @@ struct ShardRoute {
 struct VariableRoute {
   std::string name;
   std::vector<ShardRoute> shards;  // in order of row_begin, without gaps
-  uint64_t rows = 0;               // axis 0; 1 of a scalar
+  uint64_t rows = 0;               // axis 0; 1 if the variable is a scalar
   uint64_t row_elements = 0;       // product of the other axes
   uint64_t element_bytes = 0;
 
@@ -43,7 +43,7 @@ struct TabletRoute {
   uint32_t tablet = 0;  // its number in the job
   uint64_t term = 0;
   int server = 0;      // index into ProgramRoutes::servers
-  uint32_t shard = 0;  // one of its shards: what an entry without a gradient names
+  uint32_t shard = 0;  // one of its shards, which an entry without a gradient names
 };
 
 struct ServerRoute {
@@ -54,22 +54,22 @@ struct ServerRoute {
   std::string host_id;
 };
 
-// v1::Routes as one program sees them: its variables, the tablets that hold their shards, the
-// servers of those. Immutable.
+// v1::Routes as one program sees them: its variables, the tablets that hold their shards, and the
+// servers of these tablets. Immutable.
 struct ProgramRoutes {
-  // Errors: InvalidArgument that names the variable, shard or tablet where the routes and the
-  // program do not fit (unknown variable, other shape, missing rows, a tablet without a server).
+  // Errors: InvalidArgument that names the variable, shard or tablet if the routes and the program
+  // do not fit (unknown variable, other shape, missing rows, a tablet without a server).
   static absl::StatusOr<std::shared_ptr<const ProgramRoutes>> Make(
       const v1::Routes& routes, std::span<const VariableDecl> variables);
 
-  // Whether shards and tablets are cut the same way, so that a request made for one can be sent by
+  // True if shards and tablets are cut the same way, so that a request made for one can be sent by
   // the other: only servers and terms may differ.
   bool SameShards(const ProgramRoutes& other) const;
 
   uint64_t timeline = 0;
   std::vector<VariableRoute> variables;  // by the program's variable index
-  std::vector<TabletRoute> tablets;      // of this program, by number
-  std::vector<ServerRoute> servers;      // of those tablets, by ps
+  std::vector<TabletRoute> tablets;      // those of this program, by number
+  std::vector<ServerRoute> servers;      // those of the tablets, by ps
 };
 
 }  // namespace cohort

@@ -68,7 +68,7 @@ absl::StatusOr<ExchangeResult> ExchangeRunner::Run(Program* program, const PushB
   return exchange_.result();
 }
 
-// Makes the program's routes again where the job's are new.
+// Rebuilds the program's routes if the job's routes are new.
 absl::Status ExchangeRunner::Refresh(Program* program) {
   const uint64_t number = routes_number_.load(std::memory_order_acquire);
   if (number == 0) return FailedPrecondition("no routes to parameter servers yet");
@@ -88,7 +88,7 @@ absl::Status ExchangeRunner::Refresh(Program* program) {
   return absl::OkStatus();
 }
 
-// Brings to the exchange what other threads have left.
+// Hands the exchange what other threads have set.
 void ExchangeRunner::Steer(Program* program) {
   if (interrupted_.load(std::memory_order_relaxed) &&
       interrupted_.exchange(false, std::memory_order_acquire)) {

@@ -21,26 +21,26 @@ class Routes;
 
 namespace cohort {
 
-// Runs exchanges to their end as blocking calls of one thread, the step thread, and brings to the
-// one under way what other threads leave: routes, generation, watermark, an interruption. How
-// messages travel, what the time is and how a thread waits is the subclass's: gRPC in a worker
+// Runs exchanges to their end as blocking calls of one thread, the step thread. Hands the running
+// exchange what other threads have set: routes, generation, watermark, an interruption. The
+// subclass decides how messages travel, what the time is and how a thread waits: gRPC in a worker
 // (remote_access.h), a virtual clock in the simulator.
 //
-//   Run:  Begin ─► { bring news ─► Exchange::Poll ─► WaitForInput } until it has ended ─► OnEnded
+//   Run:  Begin ─► { apply Set* ─► Exchange::Poll ─► WaitForInput } until it has ended ─► OnEnded
 //
-// Set* and Interrupt are thread-safe, everything else is the step thread's.
+// Set* and Interrupt are thread-safe. Only the step thread calls the other functions.
 class ExchangeRunner : protected ExchangeSink {
  public:
-  // The variables of one program, as VariableAccess::Exchange has them. Errors besides those of
-  // Exchange: FailedPrecondition before the first routes, InvalidArgument where the program does
-  // not fit them. The result must not outlive this object.
+  // Access to the variables of one program. Its Exchange returns these errors besides those of
+  // VariableAccess::Exchange: FailedPrecondition before the first routes, InvalidArgument if the
+  // program does not fit them. The result must not outlive this object.
   std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables);
 
-  // From the next moment on, also for an exchange under way.
+  // Takes effect at once, also for a running exchange.
   void SetRoutes(std::shared_ptr<const v1::Routes> routes);
   void SetGeneration(uint64_t generation);
   void SetWatermark(uint64_t watermark);
-  // Makes the exchange under way return Cancelled; where there is none, the next one.
+  // Makes the running exchange return Cancelled; if none is running, the next one.
   void Interrupt();
 
  protected:
@@ -50,18 +50,18 @@ class ExchangeRunner : protected ExchangeSink {
   ~ExchangeRunner() override = default;
 
   virtual int64_t NowUs() const = 0;
-  // Until something has come (and was given to `exchange_`), Wake, or the deadline.
+  // Returns when input has come (and was given to `exchange_`), after WakeUp, or at the deadline.
   virtual void WaitForInput(int64_t deadline_us) = 0;
   // Makes WaitForInput return. Thread-safe.
   virtual void WakeUp() = 0;
-  // An exchange that began has ended, whatever its outcome; the caller's memory is still there.
+  // An exchange that began has ended, with any outcome; the caller's memory is still valid.
   virtual void OnEnded() = 0;
 
   Exchange exchange_;
 
  private:
   class Access;
-  // One program's view. `routes` are made again when the job's routes are new.
+  // One program's view. `routes` are rebuilt when the job's routes change.
   struct Program {
     std::vector<VariableDecl> variables;
     std::shared_ptr<const ProgramRoutes> routes;
@@ -73,7 +73,7 @@ class ExchangeRunner : protected ExchangeSink {
   absl::Status Refresh(Program* program);
   void Steer(Program* program);
 
-  // Left by other threads.
+  // Set by other threads.
   std::atomic<uint64_t> generation_{0};
   std::atomic<uint64_t> watermark_{0};
   std::atomic<bool> interrupted_{false};

@@ -154,7 +154,7 @@ TEST_CASE("tablets on unequal timelines are never mixed into one pull") {
   CHECK(exchange.state() == State::kAborted);
 }
 
-TEST_CASE("a request that is fenced by a newer chief goes on once this process hears of it") {
+TEST_CASE("a request that a newer chief fences continues once this process hears of that chief") {
   World world;
   Exchange exchange{ExchangeOptions{}};
   exchange.SetGeneration(1, 0);
@@ -319,7 +319,7 @@ TEST_CASE("a pull that is promised for later is waited for") {
   CHECK(exchange.state() == State::kDone);
 }
 
-TEST_CASE("what makes no sense ends with an error that says so") {
+TEST_CASE("an input that makes no sense ends with an error that names it") {
   World world;
   Exchange exchange{ExchangeOptions{}};
   SECTION("a row that the variable does not have") {

@@ -5,7 +5,7 @@
 
 namespace cohort::exchange_test {
 
-// Calls of operator new while counting is on, in all threads.
+// Counts calls of operator new in all threads while counting is on.
 void CountAllocations(bool on);
 int64_t CountedAllocations();
 

@@ -34,7 +34,7 @@ inline Request Copy(const ExchangeMessage& message) {
   return copy;
 }
 
-// A tablet of float shards to which pushes add. Keeps the rule of a real one: every id once.
+// A tablet of float shards to which pushes add. Like a real one, it applies every id once.
 struct ModelTablet {
   uint64_t term = 1;
   uint64_t timeline = 1;
@@ -45,13 +45,13 @@ struct ModelTablet {
   std::vector<std::tuple<uint64_t, uint32_t, uint32_t>> log;  // (closure, ordinal, attempt)
 };
 
-// What a parameter server does with a request, told in the simplest way.
+// The simplest model of what a parameter server does with a request.
 class ModelServer {
  public:
   std::map<uint32_t, ModelTablet*> tablets;
   uint64_t generation = 1;
-  size_t chunk_elements = 1 << 20;  // of one pulled entry: larger ones are cut
-  bool later = false;               // answers pulls in a message of their own
+  size_t chunk_elements = 1 << 20;  // larger pulled entries are cut
+  bool later = false;               // answers pulls in a separate message
   int duplicates = 0;
 
   // All messages of one request, in order.
@@ -184,7 +184,7 @@ class ModelServer {
       if (!entry.rows()) values = shard;
       const size_t units = values.size() / width;
       for (size_t begin = 0; begin < units; begin += chunk_elements) {
-        if (begin > 0) {  // the rest of this tablet goes into a message of its own
+        if (begin > 0) {  // the rest of this tablet goes into a separate message
           v1::PushPullResponseHeader header;
           header.set_sequence(message.header.sequence());
           header.set_generation(generation);

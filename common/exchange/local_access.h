@@ -24,13 +24,13 @@ class LocalVariables {
     std::vector<Tensor> slots;  // in the order of OptimizerRule::slots()
   };
 
-  // `rule` may be null where nothing is trained (an evaluator).
+  // `rule` may be null if nothing is trained (an evaluator).
   explicit LocalVariables(std::unique_ptr<OptimizerRule> rule) : rule_(std::move(rule)) {}
 
-  // Adds a variable with fresh slots. The tensor's memory is written from now on, so nobody else
-  // may hold its buffer. Errors: AlreadyExists.
+  // Adds a variable with fresh slots. This object writes to the tensor's memory from now on, so no
+  // other object may hold its buffer. Errors: AlreadyExists.
   absl::Status Add(std::string_view name, Tensor value);
-  // Null of an unknown name. Stays valid.
+  // Null if the name is unknown. The pointer stays valid.
   Variable* Find(std::string_view name);
   const OptimizerRule* rule() const { return rule_.get(); }
 
@@ -39,9 +39,9 @@ class LocalVariables {
   std::map<std::string, Variable, std::less<>> variables_;
 };
 
-// VariableAccess over LocalVariables, for one program: the strategy of one device, and the
-// evaluator. An exchange copies what is pulled and applies what is pushed in place; it allocates
-// nothing. There is nobody to retry, so an update id is not looked up.
+// VariableAccess over LocalVariables, for one program: the one-device strategy and the evaluator
+// use it. An exchange copies the pulled values and applies the pushed ones in place; it allocates
+// nothing. No caller retries an update, so update ids are not looked up.
 class LocalAccess : public VariableAccess {
  public:
   // `variables` outlives the access. Errors: NotFound for a variable that is not there,
@@ -50,7 +50,7 @@ class LocalAccess : public VariableAccess {
                                                              const Program& program);
 
   // Errors: InvalidArgument (keys out of range, not ascending), FailedPrecondition (a gradient, but
-  // no optimizer), Cancelled after Interrupt. Nothing of a refused push is applied.
+  // no optimizer), Cancelled after Interrupt. A refused push changes nothing.
   absl::StatusOr<ExchangeResult> Exchange(const PushBatch* push, const PullBatch* pull) override;
   void Interrupt() override { interrupted_.store(true, std::memory_order_relaxed); }
 

@@ -60,7 +60,7 @@ class RemoteAccess::Impl : public ExchangeRunner {
   const RemoteAccessOptions options_;
   CompletionLoop loop_;
 
-  // Of the step thread.
+  // Used by the step thread only.
   PayloadLoan loan_;
   CodecCounters codec_counters_;
   PushPullEncoder encoder_{&codec_counters_};
@@ -94,8 +94,8 @@ void RemoteAccess::Impl::OnEnded() {
 }
 
 // After an exchange that ended early, or in which a request was sent twice, bytes that reference
-// the caller's memory may still wait to be written: those connections end, and gRPC lets go of
-// them.
+// the caller's memory may still wait to be written. Such connections are closed, so that gRPC
+// releases the memory.
 void RemoteAccess::Impl::TakeMemoryBack() {
   if (loan_.idle()) return;
   if (exchange_.state() != Exchange::State::kDone) {
@@ -123,8 +123,8 @@ void RemoteAccess::Impl::Send(const ServerRoute& server,
   if (messages.back().header.has_push()) COHORT_CRASH_POINT("worker.push.sent");
 }
 
-// The open connection to a server, or a new one. Null where its address makes no sense: the
-// exchange is told, as of any server that cannot be reached.
+// The open connection to a server, or a new one. Null if its address is invalid: the exchange
+// then handles the server like any other that is unreachable.
 PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
   Link& link = links_[server.ps];
   if (link.incarnation != server.incarnation) {

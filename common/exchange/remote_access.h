@@ -22,40 +22,40 @@ struct CodecCounters;
 
 struct RemoteAccessOptions {
   ExchangeOptions exchange;
-  std::string host_id;  // of this process: servers with the same one are reached by unix socket
+  std::string host_id;  // this process's; servers with the same one are reached by unix socket
   std::shared_ptr<const Security> security = Security::LoopbackOnly();
   bool own_core = false;  // TransportOptions::SetOwnCore
 };
 
-// The parameter servers as one worker reaches them: a PushPull stream to each, over a unix socket
-// where both ends share a host, opened when first needed and again (with back-off) when lost. What
-// is sent references the caller's memory; an Exchange returns only when gRPC has let go of it,
-// whatever its outcome, so that memory may be reused.
+// Connects one worker to the parameter servers: a PushPull stream to each, over a unix socket if
+// both ends share a host. A stream is opened when it is first needed, and reopened (with back-off)
+// when it is lost. Sent messages reference the caller's memory. An Exchange returns only when gRPC
+// has released this memory, whatever the outcome, so the caller may reuse it.
 //
 // One thread, the step thread, exchanges and waits; it polls the streams itself, so an exchange has
-// no thread hop. The others only leave word: Set*, Interrupt and Wake are thread-safe.
+// no thread hop. Other threads call only Set*, Interrupt and Wake, which are thread-safe.
 class RemoteAccess {
  public:
   explicit RemoteAccess(const RemoteAccessOptions& options);
-  // Ends the streams. On the step thread, or when it has ended.
+  // Ends the streams. Called on the step thread, or after it has ended.
   ~RemoteAccess();
 
-  // The variables of one program. The result must not outlive this object. Exchange fails with
-  // InvalidArgument where the program does not fit the routes, and with Unavailable (FailureInfo of
-  // role "ps") where a server stays away.
+  // Access to the variables of one program. The result must not outlive this object. Exchange fails
+  // with InvalidArgument if the program does not fit the routes, and with Unavailable (FailureInfo
+  // of role "ps") if a server stays unreachable.
   std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables);
 
-  // From the next moment on, also for an exchange under way.
+  // Takes effect at once, also for a running exchange.
   void SetRoutes(std::shared_ptr<const v1::Routes> routes);
   void SetGeneration(uint64_t generation);
   void SetWatermark(uint64_t watermark);
 
-  // Makes the exchange under way return Cancelled; where there is none, the next one.
+  // Makes the running exchange return Cancelled; if none is running, the next one.
   void Interrupt();
 
-  // The step thread's wait for work: returns after Wake, at the deadline, or a little earlier.
+  // Waits for work on the step thread. Returns after Wake, at the deadline, or a little earlier.
   void Wait(TimePoint deadline);
-  // Makes Wait return. Cheap when one is pending.
+  // Makes Wait return. Cheap if an earlier Wake is still pending.
   void Wake();
 
   struct Counters {
@@ -64,15 +64,15 @@ class RemoteAccess {
     uint64_t resends = 0;
     uint64_t bytes_sent = 0;  // payload
     uint64_t bytes_received = 0;
-    uint64_t bytes_copied = 0;       // of them, to where the step reads them
+    uint64_t bytes_copied = 0;       // payload that was copied to where the step reads it
     uint64_t connections = 0;        // opened so far
-    uint64_t release_polls = 0;      // polls only to get sent memory back
-    uint64_t sockets_given_up = 0;   // for the address: no answer had come from them
-    uint64_t early_connections = 0;  // of the opened ones, with TransportOptions::may_read_early
+    uint64_t release_polls = 0;      // polls whose only purpose is to get sent memory back
+    uint64_t sockets_given_up = 0;   // replaced by the TCP address: no answer had come from them
+    uint64_t early_connections = 0;  // opened with TransportOptions::may_read_early
   };
-  // Thread-safe; the fields may be of slightly different moments.
+  // Thread-safe; the fields may be read at slightly different moments.
   Counters counters() const;
-  // What the streams' codec does.
+  // The counters of the streams' codec.
   const CodecCounters& codec_counters() const;
 
  private:

@@ -36,7 +36,8 @@ class PsConnection : public StreamHandler {
   static std::string ChooseAddress(const ServerRoute& route, const std::string& host_id,
                                    bool avoid_unix);
 
-  // `incarnation`: that of the server that is meant; any other one refuses. 0: not known.
+  // `incarnation`: the one of the intended server; a server with another one refuses the stream.
+  // 0: unknown.
   PsConnection(uint32_t ps, uint64_t incarnation, std::string address, Callbacks callbacks,
                CodecCounters* counters);
 
@@ -50,8 +51,8 @@ class PsConnection : public StreamHandler {
 
   uint32_t ps() const { return ps_; }
   const std::string& address() const { return address_; }
-  // Whether this is a unix socket that has never given an answer: another process may listen on
-  // its path, or one that does not answer.
+  // True if this is a unix socket from which no answer has ever come: another process, or one that
+  // hangs, may listen on its path.
   bool is_mute_socket() const { return on_unix_socket() && !answered_; }
   uint64_t bytes_received() const { return bytes_received_; }
 
@@ -74,11 +75,11 @@ class PsConnection : public StreamHandler {
   bool answered_ = false;
   uint64_t unanswered_ = 0;  // requests
   uint64_t bytes_received_ = 0;
-  // The response that is read; kept, so that reading allocates nothing.
+  // Decodes the current response; kept, so that reading allocates nothing.
   PushPullDecoder decoder_;
   v1::PushPullResponseHeader header_;
   PayloadFields fields_;
-  // For payloads that do not travel; only over a unix socket.
+  // For payloads in shared memory; used only over a unix socket.
   SharedPayloadClient shared_;
   v1::SharedPayload word_;
   size_t answer_bytes_ = 0;  // payload of the response so far, rounded up to kAlignment

@@ -207,7 +207,7 @@ TEST_CASE("an exchange under way hears of interrupts and of new routes") {
   CHECK(cluster.world.tablets[2].shards[2][0] == 1);
 }
 
-TEST_CASE("without routes an exchange says so") {
+TEST_CASE("an exchange without routes fails with FailedPrecondition") {
   RemoteAccess remote{RemoteAccessOptions{}};
   const auto access = remote.ForProgram({});
   CHECK(absl::IsFailedPrecondition(access->Exchange(nullptr, nullptr).status()));

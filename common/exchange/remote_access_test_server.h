@@ -16,7 +16,7 @@
 
 namespace cohort::exchange_test {
 
-// A model server behind a real StreamServer. Faults are asked for one at a time.
+// A model server behind a real StreamServer. A test requests faults one at a time.
 class RealServer {
  public:
   RealServer(ModelServer* model, Mutex* mu) : model_(model), mu_(mu) {}
@@ -43,8 +43,8 @@ class RealServer {
   void Stop() { server_.reset(); }
   int port() const { return server_->port(); }
 
-  std::atomic<uint64_t> incarnation{0};  // what a stream must mean; 0: anything
-  std::atomic<int> refused{0};           // streams that meant something else
+  std::atomic<uint64_t> incarnation{0};  // the one that a stream must name; 0: any
+  std::atomic<int> refused{0};           // streams that named another incarnation
   std::atomic<int> streams{0};
   std::atomic<int> lose_requests{0};   // drop the stream before the request is looked at
   std::atomic<int> lose_responses{0};  // drop it after

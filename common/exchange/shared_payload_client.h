@@ -18,36 +18,38 @@ namespace cohort {
 //      ▲                      │     a request that does not fit, or that follows an unanswered
 //      └──────────────────────┘     one, gets a new segment
 //
-// Sizes come from what went over the connection before. Allocates only when it makes a segment.
+// The sizes of earlier requests and answers decide the size of a segment. Allocates only when it
+// creates a segment.
 class SharedPayloadClient {
  public:
-  // A smaller payload goes through the socket: there is little to gain.
+  // A smaller payload goes through the socket: shared memory would save little.
   static constexpr size_t kLeastBytes = 16 << 10;
   // Larger requests and answers go in chunks through the socket.
   static constexpr size_t kMostBytes = size_t{64} << 20;
 
   // Begins a request. `bytes`: what its payloads take, each rounded up to
-  // SharedSegment::kAlignment. Returns whether Place is to be called for each message; else the
-  // payloads travel.
+  // SharedSegment::kAlignment. Returns true if the caller must call Place for each message; else
+  // the payloads go through the socket.
   bool BeginRequest(size_t bytes);
   // Copies the next message's payloads to the segment. Returns their description, valid until the
   // next call.
   const v1::SharedPayload* Place(std::span<const Bytes> payload);
-  // The description of the segment for a message whose payloads travel; null: there is none.
+  // The description of the segment for a message whose payloads go through the socket; null: there
+  // is none.
   const v1::SharedPayload* Offer();
 
-  // Takes what a response says about shared memory. Returns the segment that it means, or null if
-  // that was given up, and with it the request that the response answers.
+  // Handles what a response says about shared memory. Returns the segment that it names, or null if
+  // the client has given up that segment, and with it the request that the response answers.
   const SharedSegment* OnResponse(const v1::SharedPayload& word);
-  // The whole answer of a request has come, with payloads of so many bytes, rounded up as above.
+  // The whole answer to a request has come; its payloads take `payload_bytes`, rounded up as above.
   void OnAnswered(size_t payload_bytes);
 
  private:
   void MakeSegment();
 
   std::unique_ptr<SharedSegment> segment_;  // null: there is none
-  bool accepted_ = false;                   // by the server
-  bool refused_ = false;  // the server has answered an offer without a word: it does not share
+  bool accepted_ = false;                   // the server has mapped it
+  bool refused_ = false;  // the server's answer to an offer did not mention it: it does not share
   int unanswered_ = 0;    // requests
   size_t answer_begin_ = 0;
   size_t next_ = 0;  // where the next payload goes

@@ -11,8 +11,8 @@
 
 namespace cohort {
 
-// What one step wants of one variable. Memory belongs to the caller and stays until the exchange
-// ends.
+// What one step reads from one variable. The memory belongs to the caller and stays valid until the
+// exchange ends.
 struct PullItem {
   int variable = 0;               // index into the program's variables
   bool rows = false;              // only the rows named by `keys`
@@ -20,7 +20,7 @@ struct PullItem {
   void* destination = nullptr;    // dense: the whole variable. Rows: keys.size() rows
 };
 
-// What one step gives to one variable.
+// What one step writes to one variable.
 struct PushItem {
   int variable = 0;
   PushKind kind = PushKind::kGradient;
@@ -30,13 +30,13 @@ struct PushItem {
   double momentum = 0;
 };
 
-// Names an update, and the time that its gradient was computed at.
+// Names an update, and the place and timeline at which its gradient was computed.
 struct PushStamp {
   uint64_t closure = 0;
   uint32_t ordinal = 0;
   uint32_t attempt = 0;
-  uint64_t place = 0;     // of the closure's first step; the step is place + ordinal
-  uint64_t timeline = 0;  // of the pull
+  uint64_t place = 0;     // place of the closure's first step; the step is place + ordinal
+  uint64_t timeline = 0;  // timeline of the pull
   double weight = 0;      // divisor of the summed gradient
   uint32_t closures_in_step = 0;
 };
@@ -52,7 +52,7 @@ struct PullBatch {
   std::span<const PullItem> items;
 };
 
-// What became of a push, over all tablets of the program.
+// The outcome of a push, over all tablets of the program.
 struct PushOutcome {
   uint32_t applied = 0;
   uint32_t duplicates = 0;  // applied before
@@ -66,23 +66,23 @@ struct ExchangeResult {
   uint64_t pulled_timeline = 0;
 };
 
-// How a step reaches its variables. Three implementations: *remote* (parameter servers), *local*
-// (this process), *mirrored* (a replica per device kept equal by all-reduce). A strategy is a
-// choice of VariableAccess and of schedule; the executor knows only this.
+// Connects a step to its variables. There are three implementations: *remote* (parameter servers),
+// *local* (this process), *mirrored* (a replica per device, kept equal by all-reduce). A strategy
+// is a choice of VariableAccess and of schedule; the executor knows only this interface.
 //
-// Used by one thread at a time: the step loop's.
+// Only the step loop's thread uses it.
 class VariableAccess {
  public:
   virtual ~VariableAccess() = default;
 
-  // Applies `push` (unless null), then reads `pull` (unless null) so that the pull sees the push,
-  // and returns when both are done: the push acknowledged by every tablet of the program, the
-  // values in place. Retries what is lost under the same update id. Errors: Aborted where the push
-  // or the pull was fenced (an older timeline: the closure is to be given back); Cancelled after
-  // Interrupt; others as the implementation says.
+  // Applies `push` (unless null), then reads `pull` (unless null), so that the pull sees the push.
+  // Returns when both are done: every tablet of the program has acknowledged the push, and the
+  // values are in place. Retries lost requests under the same update id. Errors: Aborted if the
+  // push or the pull was fenced (it belongs to an older timeline: the caller gives the closure
+  // back); Cancelled after Interrupt; others that the implementation documents.
   virtual absl::StatusOr<ExchangeResult> Exchange(const PushBatch* push, const PullBatch* pull) = 0;
 
-  // Makes an Exchange under way return Cancelled soon. Thread-safe.
+  // Makes a running Exchange return Cancelled soon. Thread-safe.
   virtual void Interrupt() = 0;
 };
 

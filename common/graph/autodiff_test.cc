@@ -1,5 +1,5 @@
-// The structure of what autodiff makes. Numbers are checked against central differences where there
-// are kernels to run them (common/kernels, common/exec).
+// Tests the structure of what autodiff makes. The rooms that have kernels (common/kernels,
+// common/exec) check the numbers against central differences.
 #include "common/graph/autodiff.h"
 
 #include <algorithm>
@@ -119,7 +119,7 @@ TEST_CASE("gradients of gradients are programs too") {
 }
 
 // Every op whose output floats: its rule makes gradients of exactly its inputs' types (autodiff
-// refuses others), also where an operand was broadcast or the batch is bounded.
+// refuses others), also if an operand was broadcast or the batch is bounded.
 TEST_CASE("every gradient rule makes gradients of its inputs' types") {
   ProgramBuilder b("train");
   const int batch = b.AddSymbol("batch", 32);

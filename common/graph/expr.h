@@ -44,7 +44,7 @@ Expr Tanh(Expr x);
 Expr Softmax(Expr x);     // over the last axis
 Expr LogSoftmax(Expr x);  // over the last axis
 Expr Clip(Expr x, double min, double max);
-Expr Cast(Expr x, DType dtype);  // x itself where it has that dtype
+Expr Cast(Expr x, DType dtype);  // x itself if it has that dtype
 Expr ArgMax(Expr x);             // int64, the last axis dropped
 
 // [m,k] x [k,n] -> [m,n], each side transposed first where asked.

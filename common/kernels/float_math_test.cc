@@ -23,7 +23,7 @@ double Ulps(float got, double exact) {
   return std::abs(static_cast<double>(got) - exact) / ulp;
 }
 
-// Floats spread over all exponents of [low, high], of both signs where the range has them.
+// Floats spread over all exponents of [low, high], of both signs if the range has them.
 std::vector<float> Spread(float low, float high) {
   std::vector<float> xs;
   for (uint32_t bits = 0; bits < 0x7f800000; bits += 7919 * 13) {

@@ -84,7 +84,7 @@ class YamlReader {
   int64_t nodes_ = 0;  // read so far: aliases could make a small file a large one
 };
 
-// "a.b", or "b" where a is empty.
+// "a.b", or "b" if a is empty.
 std::string JoinPath(const std::string& path, std::string_view key);
 
 }  // namespace cohort

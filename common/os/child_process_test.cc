@@ -27,7 +27,7 @@ std::unique_ptr<ChildProcess> Start(const ChildProcessOptions& options) {
 
 std::vector<std::string> Shell(const std::string& script) { return {"/bin/sh", "-c", script}; }
 
-TEST_CASE("a child has its environment, directory and descriptors, and its exit code is told") {
+TEST_CASE("a child has its environment, directory and descriptors, and returns its exit code") {
   const TestDirectory dir;
   const std::string path = dir / "out";
   const UniqueFd out(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));

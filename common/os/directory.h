@@ -7,8 +7,8 @@
 
 namespace cohort {
 
-// Creates a directory and its parents. An existing one is no error. Errors: exit code 73, with the
-// path and the system's reason; ResourceExhausted (exit code 74) if the disk is full.
+// Creates a directory and its parents. Returns OK if it exists. Errors: exit code 73, with the path
+// and the system's reason; ResourceExhausted (exit code 74) if the disk is full.
 absl::Status MakeDirectories(const std::string& path);
 
 }  // namespace cohort

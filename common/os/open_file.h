@@ -16,7 +16,7 @@ namespace cohort {
 // Unavailable.
 absl::Status ErrnoStatus(std::string_view what, std::string_view path, int error);
 
-// True if errno means that there is no space left on the disk, for this user, or for one file.
+// True if errno means that no space is left: on the disk, in this user's quota, or for one file.
 bool IsDiskFull(int error);
 
 // "a directory", "a FIFO", ...: the type of what is not a regular file, for messages. `mode` is

@@ -51,7 +51,7 @@ class EventFileWriter {
   const std::string directory_;
   const std::string path_;
   std::unique_ptr<AppendFile> file_;  // null before Begin
-  int64_t size_ = 0;                  // of the complete records
+  int64_t size_ = 0;                  // size of the complete records
 };
 
 }  // namespace cohort

@@ -28,13 +28,13 @@ absl::Status AppliedSet::Check(UpdateKey id) const {
   }
   if (id.closure < watermark_ || InWindow(id)) return absl::OkStatus();
   const uint64_t most = limits_.max_bits / StrideFor(id);
-  // What is remembered counts too: the window is as wide as its farthest closure asks, at the
-  // stride of its highest ordinal.
+  // The recorded ids count too: the farthest closure sets the width of the window, and the highest
+  // ordinal sets its stride.
   const uint64_t distance = std::max(id.closure, farthest_) - watermark_;
   if (distance >= most || ClosuresFor(id) > most) {
     return ResourceExhausted(
         "closure {} lies {} above the settled watermark {}, or others lie too far above it; with "
-        "ordinals up to {} at most {} closures can be told apart",
+        "ordinals up to {} the window holds at most {} closures",
         id.closure, id.closure - watermark_, watermark_, StrideFor(id) - 1, most);
   }
   return absl::OkStatus();

@@ -20,24 +20,24 @@ struct UpdateKey {
   bool operator==(const UpdateKey&) const = default;
 };
 
-// Which updates a tablet has applied (design: "Exactly once"). Everything below the settled
-// watermark and everything in a closed range is settled: nothing of it may be applied any more.
-// Above, one bit per update:
+// Records which updates a tablet has applied (design: "Exactly once"). Every closure below the
+// settled watermark or in a closed range is settled: the tablet applies none of its updates any
+// more. Above the watermark there is one bit per update:
 //
 //        settled          |  window: closures [watermark, watermark + capacity)
 //   ----------------------+------------------------------------------------------
 //                         |  stride bits each, bit o = ordinal o is applied
 //
-// The bits lie in a ring, so that the watermark moves in O(closures passed); the capacity and the
-// stride (powers of two) grow when an id needs it, each only so far that both together stay within
-// Limits. Find and Insert are O(1) and allocate only when the window grows. Not thread-safe: it
-// belongs to its tablet and is used under the tablet's lock.
+// The bits lie in a ring, so that the watermark moves in O(closures passed). The capacity and the
+// stride (powers of two) grow when an id needs it; the window never exceeds Limits. Find and Insert
+// are O(1) and allocate only when the window grows. Not thread-safe: the set belongs to its tablet,
+// which uses it under its lock.
 class AppliedSet {
  public:
   struct Limits {
-    // Bits of the window at most (16 MiB): what an id far above the watermark may cost.
+    // The most bits of the window (16 MiB): an id far above the watermark costs no more.
     uint64_t max_bits = uint64_t{1} << 27;
-    // Steps of one closure at most.
+    // The most steps of one closure.
     uint32_t max_ordinals = 1u << 16;
   };
   enum class State { kNew, kApplied, kSettled };
@@ -45,27 +45,25 @@ class AppliedSet {
   AppliedSet();
   explicit AppliedSet(const Limits& limits);
 
-  // OK where the id may be looked up and inserted. Errors: ResourceExhausted for one that lies so
-  // far above the watermark, or has so high an ordinal, that remembering it would cost more than
-  // Limits.
+  // Returns OK if the id may be looked up and inserted. Errors: ResourceExhausted if the id lies so
+  // far above the watermark, or has so high an ordinal, that the window would exceed Limits.
   absl::Status Check(UpdateKey id) const;
 
   State Find(UpdateKey id) const;
 
-  // Records an id that is kNew and passed Check; grows the window where it has to.
+  // Records an id that is kNew and passed Check; grows the window if necessary.
   void Insert(UpdateKey id, uint32_t attempt);
 
-  // The attempt that was applied, of an id that was inserted not too long ago (the last few
-  // thousand).
+  // The applied attempt of an id that was inserted recently (one of the last few thousand).
   std::optional<uint32_t> AttemptOf(UpdateKey id) const;
 
-  // Every closure below is settled from now on. A lower one than before is ignored.
+  // Settles every closure below `watermark`. Ignores a value that is lower than the current one.
   void AdvanceWatermark(uint64_t watermark);
-  // Closures [begin, end) are settled: they were reserved before a rollback.
+  // Settles closures [begin, end), which were reserved before a rollback.
   void Close(uint64_t begin, uint64_t end);
 
-  // Below it everything is settled; at least what AdvanceWatermark said, more where a closed range
-  // follows.
+  // Every closure below it is settled. It is at least the value of AdvanceWatermark, and higher if
+  // a closed range follows that value.
   uint64_t watermark() const { return watermark_; }
   // Bytes of the window.
   uint64_t window_bytes() const { return words_.size() * sizeof(uint64_t); }
@@ -101,8 +99,8 @@ class AppliedSet {
                          uint64_t stride, const Visit& visit);
   void Mark(UpdateKey id);
   void ClearClosure(uint64_t closure);
-  // What the window must have to hold this id beside those that it holds. ClosuresFor: of one that
-  // passed the bound of Check on its distance.
+  // The stride and the capacity with which the window holds this id besides its present ones.
+  // ClosuresFor requires an id whose distance is within the bound of Check.
   uint64_t StrideFor(UpdateKey id) const;
   uint64_t ClosuresFor(UpdateKey id) const;
   void Grow(UpdateKey id);

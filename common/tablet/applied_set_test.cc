@@ -14,7 +14,7 @@ namespace {
 
 using State = AppliedSet::State;
 
-// What AppliedSet must be equal to, in the plainest way.
+// The plainest model that AppliedSet must agree with.
 class NaiveSet {
  public:
   State Find(UpdateKey id) const {

@@ -11,19 +11,19 @@
 
 namespace cohort {
 
-// In which a parameter server notes what became of every push section, for the invariant checker: a
-// text file of a daemon, memory in the simulator. One line each, numbers in decimal, verdicts
-// applied, duplicate, settled, fenced, moved, invalid:
+// A parameter server records the outcome of every push section here, for the invariant checker. A
+// daemon writes a text file, the simulator uses memory. Each section has one line, with decimal
+// numbers and the verdict applied, duplicate, settled, fenced, moved or invalid:
 //
 //   # cohort apply log 1 <incarnation>
 //   <closure> <ordinal> <attempt> <place> <timeline> <generation> <tablet> <verdict>
 //
-// The lines of one request are appended by one write before its answer is sent: what a client was
-// told is in the file, whatever then kills the process. A restarted server appends to the same
-// file, after a first line of its own. Thread-safe.
+// One write appends the lines of a request before its answer is sent. So the file has every verdict
+// that a client has received, even if the process is killed later. A restarted server appends to
+// the same file, and starts with another first line. Thread-safe.
 class ApplyLog {
  public:
-  // In a file. Errors: those of opening it for appending, with exit code 73.
+  // Opens a log in a file. Errors: those of opening it for appending, with exit code 73.
   static absl::StatusOr<std::unique_ptr<ApplyLog>> Open(const std::string& path,
                                                         uint64_t incarnation);
   virtual ~ApplyLog() = default;
@@ -31,7 +31,7 @@ class ApplyLog {
   // Appends one line to `lines`. `verdict` is a v1.SectionStatus.
   static void AddLine(const PushHeaderView& push, uint64_t generation, uint32_t tablet, int verdict,
                       std::string* lines);
-  // Takes the lines of one request down and empties the string.
+  // Records the lines of one request and empties the string.
   virtual absl::Status Write(std::string* lines) = 0;
 };
 

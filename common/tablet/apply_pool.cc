@@ -35,7 +35,7 @@ void ApplyPool::Run(size_t items, absl::FunctionRef<void(size_t)> work) {
   job.Take();
   {
     MutexLock lock(&mu_);
-    job_ = nullptr;  // whoever comes now comes too late
+    job_ = nullptr;  // a helper that comes now is too late
     while (active_ > 0) idle_.Wait(&mu_);
   }
   busy_.store(false, std::memory_order_release);

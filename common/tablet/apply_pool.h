@@ -13,9 +13,9 @@
 
 namespace cohort {
 
-// Threads that help with large applies. Items are handed out one by one, so that a helper that
-// comes late, or not at all because its core is busy, costs the caller nothing: it never waits but
-// for an item that a helper has begun.
+// Threads that help with large applies. The pool hands out items one by one, so a helper that comes
+// late, or not at all because its core is busy, costs the caller nothing. The caller waits only for
+// items that a helper has begun.
 class ApplyPool {
  public:
   // 0 helpers: everything runs on the caller.
@@ -26,8 +26,9 @@ class ApplyPool {
 
   int helpers() const { return static_cast<int>(threads_.size()); }
 
-  // Calls work(i) once for each i in [0, items), on this thread and the helpers; returns when all
-  // have returned. Thread-safe: while one caller has the helpers, others do their work alone.
+  // Calls work(i) once for each i in [0, items), on this thread and the helpers. Returns when all
+  // calls have returned. Thread-safe: while one caller uses the helpers, others do their work
+  // alone.
   void Run(size_t items, absl::FunctionRef<void(size_t)> work);
 
  private:
@@ -42,13 +43,13 @@ class ApplyPool {
 
   void ThreadMain();
 
-  std::atomic<bool> busy_{false};  // a caller has the helpers
+  std::atomic<bool> busy_{false};  // a caller uses the helpers
   Mutex mu_;
   CondVar wake_;
   CondVar idle_;
   Job* job_ ABSL_GUARDED_BY(mu_) = nullptr;
-  uint64_t number_ ABSL_GUARDED_BY(mu_) = 0;  // of the job
-  int active_ ABSL_GUARDED_BY(mu_) = 0;       // helpers that are on it
+  uint64_t number_ ABSL_GUARDED_BY(mu_) = 0;  // number of the job
+  int active_ ABSL_GUARDED_BY(mu_) = 0;       // helpers that work on it
   bool stop_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<std::thread> threads_;
 };

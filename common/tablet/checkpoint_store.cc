@@ -73,7 +73,8 @@ absl::Status WriteTensor(const SnapshotJob& job, const ShardSnapshot& shard, int
   return absl::OkStatus();
 }
 
-// Of one checkpoint alone: where the directory of all is gone, one with its name would be another.
+// Creates only the directory of this checkpoint. If the directory of all checkpoints is gone, a new
+// one with its name would be a different directory.
 absl::Status MakeCheckpointDirectory(const std::string& path) {
   if (::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return absl::OkStatus();
   return ErrnoStatus("cannot make the directory", path, errno);

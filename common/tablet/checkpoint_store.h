@@ -9,15 +9,15 @@
 
 namespace cohort {
 
-// Shard files in a directory that chief and servers share: "ps-<index>.safetensors", one of each
-// server that has shards; tensors are named by common/checkpoint/shard_names.h.
+// Shard files in a directory that the chief and the servers share. Each server that has shards
+// writes one file "ps-<index>.safetensors"; common/checkpoint/shard_names.h names its tensors.
 class CheckpointStore : public ShardStore {
  public:
-  // Errors: Cancelled; ResourceExhausted (disk full) and others of writing, naming the file. What
-  // was begun is removed.
+  // Errors: Cancelled; ResourceExhausted (disk full) and other write errors, which name the file.
+  // After an error an unfinished file is removed.
   absl::StatusOr<std::vector<v1::SnapshotFile>> Write(const SnapshotJob& job) override;
-  // Errors: NotFound, DataLoss naming the file. Checksums of whole files are not compared again:
-  // the chief has done so when it chose the cut.
+  // Errors: NotFound; DataLoss that names the file. Does not compare the checksums of whole files
+  // again: the chief has done so when it chose the cut.
   absl::StatusOr<std::unique_ptr<ShardSource>> Open(const std::string& manifest) override;
   absl::Status CheckDirectory(const std::string& directory, const std::string& token) override;
 };

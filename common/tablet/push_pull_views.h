@@ -12,9 +12,9 @@
 
 namespace cohort {
 
-// A request of the data path as tablets see it: the fields of v1.PushPullHeader beside references
-// to the payload. Payload views are contiguous and aligned to 8 bytes, but for the values of a
-// dense gradient, and stay valid during the call.
+// A request of the data path as tablets see it: the fields of v1.PushPullHeader, and references to
+// the payload. Payload views are contiguous and aligned to 8 bytes, except the values of a dense
+// gradient. They stay valid during the call.
 
 // v1.PushEntry with its payload. Sizes are as the peer gave them: not checked yet.
 struct PushEntryView {
@@ -25,9 +25,9 @@ struct PushEntryView {
   uint64_t count = 0;
   double momentum = 0;
   std::span<const uint8_t> keys;    // sparse: int64, shard-local rows
-  std::span<const uint8_t> values;  // of the variable's dtype
-  // Where they are not empty, the values instead: one after another, cut anywhere, aligned to
-  // nothing. Of dense gradients alone.
+  std::span<const uint8_t> values;  // in the variable's dtype
+  // If not empty, holds the values instead of `values`: consecutive pieces, cut anywhere, without
+  // alignment. Only dense gradients have pieces.
   std::span<const std::span<const uint8_t>> pieces;
 
   size_t value_bytes() const {
@@ -44,7 +44,7 @@ struct PushSectionView {
   std::span<const PushEntryView> entries;
 };
 
-// What all push sections of a request have in common.
+// The fields that all push sections of a request share.
 struct PushHeaderView {
   UpdateKey id;
   uint32_t attempt = 0;
@@ -80,7 +80,7 @@ struct RequestView {
   std::vector<PullSectionView> pull_sections;
 };
 
-// One payload field of a response: `bytes` of a buffer that the response shares.
+// One payload field of a response: a range of a buffer that the response shares.
 struct PayloadSlice {
   BufferRef buffer;
   size_t offset = 0;

@@ -30,8 +30,8 @@ struct ShardSnapshot {
   std::vector<ShardBlock> blocks;
 };
 
-// A contiguous range of a variable's rows with its optimizer slots. Not thread-safe: it belongs to a
-// tablet.
+// A contiguous range of a variable's rows with its optimizer slots. Not thread-safe: it belongs to
+// a tablet.
 class Shard {
  public:
   // Allocates; the contents are set by Initialize or Fill. `rule` and `pool` outlive the shard.
@@ -45,9 +45,8 @@ class Shard {
   absl::Status Initialize(const v1::InitializerSpec& initializer);
   absl::Status Fill(ShardBlocks::Filler fill) { return blocks_.Fill(fill); }
 
-  // Checks that all entries of one push for this shard make sense together: sizes, keys, one kind,
-  // a dense gradient whole and in order. Errors: InvalidArgument that names the shard and what is
-  // wrong.
+  // Checks that all entries of one push for this shard fit together: sizes, keys, one kind, a dense
+  // gradient complete and in order. Errors: InvalidArgument that names the shard and the reason.
   absl::Status CheckPush(std::span<const PushEntryView> entries) const;
   // Applies entries that have passed CheckPush; see ApplyPush.
   bool Apply(std::span<const PushEntryView> entries, double weight, uint64_t step,
@@ -66,7 +65,7 @@ class Shard {
 
   ShardSnapshot Snapshot() const { return {info_, blocks_.all()}; }
   const ShardInfo& info() const { return *info_; }
-  // Buffers that applies have written anew because they were shared. Thread-safe.
+  // The number of buffers that applies have copied because they were shared. Thread-safe.
   uint64_t copied_blocks() const { return blocks_.copied(); }
 
  private:

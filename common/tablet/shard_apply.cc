@@ -91,7 +91,7 @@ class ShardApply {
   ShardApply(double weight, uint64_t step, const OptimizerRule* rule, ShardBlocks* blocks)
       : info_(blocks->info()), weight_(weight), step_(step), rule_(rule), blocks_(blocks) {}
 
-  // Both return whether the gradient had a NaN or an infinity in it.
+  // Both return true if the gradient contained a NaN or an infinity.
   bool ApplyDense(std::span<const PushEntryView> parts);
   bool ApplyDenseBlock(ShardBlock* block, std::span<const PushEntryView> parts);
   void ApplySparse(std::span<const PushEntryView> parts, ApplyScratch* scratch);

@@ -13,7 +13,7 @@
 
 namespace cohort {
 
-// Memory that applies use again and again; one per tablet.
+// Memory that applies reuse; one per tablet.
 struct ApplyScratch {
   std::vector<std::pair<int64_t, const uint8_t*>> rows;  // key and its values
   std::vector<int64_t> keys;
@@ -21,8 +21,8 @@ struct ApplyScratch {
 };
 
 // Applies the entries of one push to one shard. They have passed Shard::CheckPush. GRADIENT: one
-// update by `rule`, of the gradient / weight at `step`. Returns whether a gradient had a NaN or an
-// infinity in it (it is applied all the same).
+// update by `rule` at `step`, with gradient / weight. Returns true if a gradient contained a NaN or
+// an infinity; such a gradient is applied too.
 bool ApplyPush(std::span<const PushEntryView> entries, double weight, uint64_t step,
                const OptimizerRule* rule, ShardBlocks* blocks, ApplyScratch* scratch);
 

@@ -25,8 +25,8 @@ struct ShardInfo {
   uint32_t shard = 0;  // its number in the job
   std::string variable;
   DType dtype = DType::kInvalid;
-  Dims dims;              // of the whole variable
-  int64_t row_begin = 0;  // of the variable's rows
+  Dims dims;              // dims of the whole variable
+  int64_t row_begin = 0;  // its first row of the variable
   int64_t rows = 0;
   int64_t row_elements = 0;
   bool trainable = false;
@@ -36,19 +36,19 @@ struct ShardInfo {
   int64_t elements() const { return rows * row_elements; }
 };
 
-// How a shard works; what is named outlives it.
+// How a shard works. The pointers outlive the shard.
 struct ShardOptions {
   static constexpr size_t kBlockBytes = size_t{1} << 20;
-  // For less work, waking another core (some 50 us) costs more than it brings.
+  // For less work, waking another core (some 50 us) costs more than it saves.
   static constexpr size_t kSplitBytes = size_t{4} << 20;
 
   size_t block_bytes = kBlockBytes;
   ApplyPool* helpers = nullptr;      // for large applies; null: the caller does them alone
-  size_t split_bytes = kSplitBytes;  // an update of so many bytes of weights is large
+  size_t split_bytes = kSplitBytes;  // an update of at least this many bytes of weights is large
 };
 
-// Some rows of a shard with their slots. A buffer that anyone else holds too (a response on its
-// way, a snapshot) is immutable; an apply that finds one shared writes to a fresh one.
+// Some rows of a shard with their slots. A shared buffer (a response that is being sent or a
+// snapshot holds it too) is immutable: an apply writes to a fresh buffer instead.
 struct ShardBlock {
   int64_t row_begin = 0;  // within the shard
   int64_t rows = 0;
@@ -57,7 +57,7 @@ struct ShardBlock {
 };
 
 // The memory of one shard: its values and slots, in blocks of about a megabyte, copied on write.
-// Not thread-safe, but for copied().
+// Only copied() is thread-safe.
 class ShardBlocks {
  public:
   // Allocates; the contents are set by Fill. `pool` outlives the blocks.
@@ -79,24 +79,25 @@ class ShardBlocks {
     return &blocks_[static_cast<size_t>(row / block_rows_)];
   }
 
-  // Calls `apply` for each block; over several cores if there is much work. What a block becomes
-  // depends on nothing else, so the bits are the same however the work is split.
+  // Calls `apply` for each block, on several cores if there is much work. The result of a block
+  // depends on nothing else, so the bits are the same for every split of the work.
   void ForEach(size_t work_bytes, absl::FunctionRef<void(ShardBlock*)> apply);
-  // Where an update of the block reads and writes: instead of shared buffers, it writes `fresh`.
+  // The addresses that an update of the block reads and writes. It writes to `fresh` instead of
+  // shared buffers.
   UpdateTarget TargetOf(const ShardBlock& block, ShardBlock* fresh);
   // Ends that update: fresh buffers take the place of shared ones.
   static void Replace(ShardBlock* block, ShardBlock* fresh);
   // Makes the block's values writable in place, by a copy if they are shared.
   uint8_t* MakeWritable(ShardBlock* block);
 
-  // Buffers that were written anew because they were shared. Thread-safe.
+  // The number of buffers that were copied because they were shared. Thread-safe.
   uint64_t copied() const { return copied_.load(std::memory_order_relaxed); }
 
  private:
   const std::shared_ptr<const ShardInfo> info_;
   BufferPool* const pool_;
   const ShardOptions options_;
-  const int64_t block_rows_;  // of every block except the last one
+  const int64_t block_rows_;  // rows of every block except the last one
   std::vector<ShardBlock> blocks_;
   std::atomic<uint64_t> copied_{0};
 };

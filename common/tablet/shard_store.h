@@ -20,11 +20,12 @@ namespace v1 {
 class SnapshotFile;
 }
 
-// What is to be written of one cut: references to memory, so it may take its time.
+// The shards of one cut that are to be written. It references memory that does not change, so
+// writing may be slow.
 struct SnapshotJob {
   uint64_t cut = 0;
   uint32_t ps = 0;
-  std::string directory;  // of this checkpoint
+  std::string directory;  // the checkpoint's own
   std::vector<TabletSnapshot> tablets;
   std::atomic<bool> cancelled{false};
 };
@@ -33,22 +34,23 @@ struct SnapshotJob {
 class ShardSource {
  public:
   virtual ~ShardSource() = default;
-  // Rows [row_begin, row_begin + rows) of a variable (slot "") or of a slot of it.
+  // Reads rows [row_begin, row_begin + rows) of a variable (slot "") or of one of its slots.
   virtual absl::Status ReadRows(const std::string& variable, const std::string& slot, DType dtype,
                                 uint64_t row_begin, uint64_t rows, std::span<uint8_t> out) = 0;
-  // What a tablet of `layout` has applied.
+  // The updates that a tablet of `layout` has applied.
   virtual absl::StatusOr<RestoredTablet> Tablet(const v1::Layout& layout, uint32_t tablet) = 0;
 };
 
-// Where snapshots go and come from: injected, so that the protocol runs without a disk. Called on
-// the core's executors, never where a message is handled.
+// Writes and reads snapshots. It is injected, so that the protocol runs without a disk. The core
+// calls it on its background executor, never while it handles a message.
 class ShardStore {
  public:
   virtual ~ShardStore() = default;
-  // Writes the job's shards; the files are durable when this returns. Cancelled where the job was.
+  // Writes the job's shards; the files are durable when this returns. Errors: Cancelled if the job
+  // was cancelled; others of the storage.
   virtual absl::StatusOr<std::vector<v1::SnapshotFile>> Write(const SnapshotJob& job) = 0;
   virtual absl::StatusOr<std::unique_ptr<ShardSource>> Open(const std::string& manifest) = 0;
-  // OK where this task sees the chief's token in the checkpoint directory.
+  // Returns OK if this task sees the chief's token in the checkpoint directory.
   virtual absl::Status CheckDirectory(const std::string& directory, const std::string& token) = 0;
 };
 

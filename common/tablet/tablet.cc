@@ -109,7 +109,8 @@ bool Tablet::PassesFence(uint64_t generation, uint64_t term, bool reader, Result
   }
   // A plain reader works for no chief and may not know the term.
   if (reader && generation == 0 && (term == 0 || term == options_.term)) return true;
-  // A push of a chief that has not come here yet is sent again until it has.
+  // If the chief of a push has not contacted this server yet, the worker repeats the push until it
+  // has.
   const bool heard = reader ? generation >= generation_ : generation == generation_;
   if (heard && term == options_.term) return true;
   result->set_status(v1::FENCED);

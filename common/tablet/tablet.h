@@ -30,7 +30,7 @@ class PushResult;
 class TabletCut;
 }  // namespace v1
 
-// A tablet at one moment: what of it goes into a checkpoint.
+// The state of a tablet at one moment, which goes into a checkpoint.
 struct TabletSnapshot {
   TabletSnapshot();
   TabletSnapshot(TabletSnapshot&&) noexcept;
@@ -40,14 +40,14 @@ struct TabletSnapshot {
   std::vector<ShardSnapshot> shards;
 };
 
-// What a push did beside its result, for the metrics.
+// The effects of a push besides its result, for the metrics.
 struct PushEffect {
-  bool non_finite = false;  // a gradient had a NaN or an infinity in it
+  bool non_finite = false;  // a gradient contained a NaN or an infinity
   bool applied = false;
   uint64_t staleness = 0;
 };
 
-// Planted bugs, with which the simulator proves that it would find them. Set by tests alone.
+// Planted bugs: the simulator proves that it finds them. Only tests set them.
 struct TabletTestFaults {
   bool snapshot_forgets_an_id = false;  // the newest id above the watermark is not in a snapshot
 };
@@ -60,8 +60,8 @@ struct TabletTestFaults {
 //                        FENCED     DUPLICATE       INVALID          nothing has changed
 //                                   SETTLED
 //
-// A push is all or nothing: every entry is checked before the first byte changes, and the id is
-// recorded with the apply under one lock, so that no pull and no snapshot sees one without the
+// A push is all or nothing: Push checks every entry before the first byte changes. It records the
+// id and applies the entries under one lock, so that no pull and no snapshot sees one without the
 // other.
 class Tablet {
  public:
@@ -73,55 +73,55 @@ class Tablet {
     AppliedSet::Limits limits;
     ShardOptions shard;
     Gauge* version_gauge = nullptr;  // may be null; outlives the tablet
-    // What one section may pull at most: more at once no stream holds (TransportOptions).
+    // The most bytes that one section may pull: a stream cannot hold more (TransportOptions).
     uint64_t max_pulled_bytes = uint64_t{4} << 30;
     TabletTestFaults test_faults;
   };
 
-  // Makes the tablet's shards of the layout, with contents still to be set. `pool` outlives the
-  // tablet. Errors: InvalidArgument where the layout contradicts itself.
+  // Makes the tablet's shards of the layout; Initialize or Fill sets their contents. `pool`
+  // outlives the tablet. Errors: InvalidArgument if the layout contradicts itself.
   static absl::StatusOr<std::unique_ptr<Tablet>> Create(const v1::Layout& layout,
                                                         std::shared_ptr<const OptimizerRule> rule,
                                                         BufferPool* pool, const Options& options);
   ~Tablet();
 
-  // Before the tablet is served: contents by the variables' initializers, or by `fill`(shard, slot
-  // (-1: the values), first row within the shard, rows, bytes to set).
+  // Set the contents before the tablet is served: by the variables' initializers, or by
+  // `fill`(shard, slot (-1: the values), first row within the shard, rows, bytes to set).
   absl::Status Initialize(const v1::Layout& layout);
   using Filler =
       absl::FunctionRef<absl::Status(const ShardInfo&, int, int64_t, int64_t, std::span<uint8_t>)>;
   absl::Status Fill(Filler fill);
-  // Adds applied and settled ids, and sets the version, as a cut has them.
+  // Adds the applied and settled ids of a cut, and sets its version.
   absl::Status Restore(const v1::AppliedSetProto& applied, uint64_t version);
 
-  // Applies one section and fills `result`. `generation` is of the request: the chief's that was
-  // heard last, no other. `watermark` is the chief's word.
+  // Applies one section and fills `result`. `generation` is the request's; the tablet accepts only
+  // the generation of the chief that it heard last. `watermark` is the one that the chief sent.
   PushEffect Push(uint64_t generation, uint64_t watermark, const PushHeaderView& header,
                   const PushSectionView& section, v1::PushResult* result);
 
-  // Answers one section: all shards as of one version. Appends one slice for each entry of
-  // `result`. `version`: 0, the newest (to wait for one comes with the synchronous mode).
+  // Answers one section: all shards at the same version. Appends one slice for each entry of
+  // `result`. `version` must be 0: the newest.
   void Pull(uint64_t generation, uint64_t version, const PullSectionView& section,
             v1::PullResult* result, std::vector<PayloadSlice>* payload);
 
-  // References to all blocks: O(blocks), no copy. What is pushed later does not change it.
+  // References all blocks: O(blocks), no copy. Later pushes do not change the snapshot.
   TabletSnapshot Snapshot(uint64_t watermark);
 
-  // From the return on, nothing of an older generation is applied or answered.
+  // After the return, the tablet neither applies nor answers requests of an older generation.
   void Fence(uint64_t generation);
-  // From the return on, nothing is applied or answered: every section gets MOVED.
+  // After the return, the tablet applies and answers nothing: every section gets MOVED.
   void Retire();
 
   uint32_t number() const { return options_.tablet; }
   uint64_t timeline() const { return options_.timeline; }
   uint64_t term() const { return options_.term; }
-  // Updates applied, all cuts included that it was restored from.
+  // The number of applied updates, including those in the cuts that it was restored from.
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
-  // Does not wait for an apply.
+  // Does not wait for a running apply.
   uint64_t copied_blocks() const;
 
  private:
-  // The entries of one shard, next to each other.
+  // The entries of one shard, which are consecutive.
   struct Group {
     Shard* shard = nullptr;
     std::span<const PushEntryView> entries;
@@ -131,14 +131,14 @@ class Tablet {
       : options_(std::move(options)), rule_(std::move(rule)), applied_(options_.limits) {}
 
   Shard* Find(uint32_t shard) const;
-  // In shards_; its size where it is not there.
+  // The index in shards_; its size if the shard is not there.
   size_t FindIndex(uint32_t shard) const;
   void SetVersion(uint64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether a request of this generation and term may go on; else fills `result`.
+  // Returns true if a request of this generation and term may continue; else fills `result`.
   template <typename Result>
   bool PassesFence(uint64_t generation, uint64_t term, bool reader, Result* result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The verdict on the id: true where it is new, else fills `result`.
+  // Returns true if the id is new; else fills `result`.
   bool IsNew(const PushHeaderView& header, v1::PushResult* result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckPush(const PushHeaderView& header, const PushSectionView& section)
@@ -147,7 +147,7 @@ class Tablet {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
-  const std::shared_ptr<const OptimizerRule> rule_;  // null where no variable is trainable
+  const std::shared_ptr<const OptimizerRule> rule_;  // null if no variable is trainable
   // The shards by number. The list is constant, their contents are guarded by mu_.
   std::vector<std::unique_ptr<Shard>> shards_;
   std::atomic<uint64_t> version_{0};  // written under mu_
@@ -156,8 +156,8 @@ class Tablet {
   uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;
   bool retired_ ABSL_GUARDED_BY(mu_) = false;
   AppliedSet applied_ ABSL_GUARDED_BY(mu_);
-  std::vector<Group> groups_ ABSL_GUARDED_BY(mu_);  // of the push under way
-  // Which shards it has named: those whose mark is the push's.
+  std::vector<Group> groups_ ABSL_GUARDED_BY(mu_);  // those of the running push
+  // By shard: equal to mark_ if the running push has named the shard.
   std::vector<uint64_t> marks_ ABSL_GUARDED_BY(mu_);
   uint64_t mark_ ABSL_GUARDED_BY(mu_) = 0;
   ApplyScratch scratch_ ABSL_GUARDED_BY(mu_);

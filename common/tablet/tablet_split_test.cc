@@ -29,7 +29,8 @@ bool SameBits(const Floats& a, const Floats& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Dense and sparse pushes, some of them while a pull holds the blocks. What the tablet holds then.
+// Makes dense and sparse pushes, some of them while a pull holds the blocks. Returns what the
+// tablet holds afterwards.
 std::vector<Floats> Train(ApplyPool* helpers, const v1::OptimizerSpec& optimizer, int parts) {
   TestTablet tablet(Layout({Variable("w", {kRows, kColumns}, 1)}, optimizer), 1024, helpers);
   std::vector<PayloadSlice> held;
@@ -78,7 +79,7 @@ TEST_CASE("an apply has the same bits on one core and on several, whole and in p
   }
 }
 
-// The bytes of a dense entry as a socket may bring them: cut and laid anywhere.
+// The bytes of a dense entry as a socket may deliver them: cut anywhere, without alignment.
 class Received {
  public:
   explicit Received(std::span<const uint8_t> bytes, uint32_t seed) {
@@ -137,7 +138,7 @@ TEST_CASE("a gradient is applied from where it was received, with the same bits"
   }
 }
 
-TEST_CASE("a gradient that is not finite is told of, whichever core meets it") {
+TEST_CASE("a gradient that is not finite is reported, whichever core finds it") {
   ApplyPool pool(1);
   TestTablet tablet(Layout({Variable("w", {kRows, kColumns}, 1)}, Sgd(1)), 1024, &pool);
   for (const size_t where : {size_t{0}, kElements / 2, kElements - 1}) {

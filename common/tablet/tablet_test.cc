@@ -56,7 +56,7 @@ TEST_CASE("an older generation, another term or timeline is fenced and changes n
   CHECK(push(3, 2, 1) == v1::FENCED);
   CHECK(push(3, 1, 0) == v1::FENCED);
   CHECK(push(3, 1, 2) == v1::FENCED);
-  CHECK(push(4, 1, 1) == v1::FENCED);  // of a chief that was not heard yet
+  CHECK(push(4, 1, 1) == v1::FENCED);  // its chief was not heard yet
   CHECK(push(~uint64_t{0}, 1, 1) == v1::FENCED);
   CHECK(tablet->version() == 0);
   CHECK(push(3, 1, 1) == v1::APPLIED);
@@ -160,7 +160,7 @@ TEST_CASE("what makes no sense is refused as a whole and its id stays free") {
   for (const Case& c : cases) {
     INFO(c.message);
     TestPush bad(7);
-    // What comes before is right, and must not be applied either.
+    // The entries before are right, and must not be applied either.
     bad.Dense<float>(2, {1, 1}, 0, PushKind::kAssignAdd);
     TestPush alone(7);
     c.make(alone);
@@ -270,7 +270,7 @@ TEST_CASE("a pull of more than the limit is refused, before anything is copied")
   }
 }
 
-TEST_CASE("entries of one shard that do not follow one another are refused, each push anew") {
+TEST_CASE("entries of one shard that do not follow one another are refused in every push") {
   TestTablet tablet(Layout({Variable("a", {2}, 1), Variable("b", {2}, 1)}, Sgd(1)));
   for (uint64_t closure = 0; closure < 3; ++closure) {
     TestPush good(closure);
@@ -284,7 +284,7 @@ TEST_CASE("entries of one shard that do not follow one another are refused, each
   }
 }
 
-TEST_CASE("a pulled block is immutable; only shared blocks are written anew") {
+TEST_CASE("a pulled block is immutable; only shared blocks are copied") {
   TestTablet tablet(Layout({Variable("w", {32}, 1)}, Sgd(1)), 64);
   const auto push = [&](uint64_t closure) {
     TestPush p(closure);

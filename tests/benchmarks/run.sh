@@ -22,7 +22,7 @@ if [[ "${1:-}" == --quick ]]; then
 fi
 failed=()
 
-# Runs one benchmark and goes on with the next.
+# Runs one benchmark. A failure does not stop the script, which then runs the next one.
 run() {
   local name=$1
   shift

@@ -152,8 +152,9 @@ void LacksItsEnd(Body body) {
 COHORT_BOTH_BODIES(
     "a journal that lacks its end is refused, and the job resumes when it is put back", LacksItsEnd)
 COHORT_BOTH_BODIES("a checkpoint directory belongs to one cluster", IsOneClusters)
-COHORT_BOTH_BODIES("a checkpoint directory that is moved away ends the chief, who goes on with it",
-                   IsMissed)
+COHORT_BOTH_BODIES(
+    "a chief whose checkpoint directory is moved away ends, and its successor continues there",
+    IsMissed)
 
 }  // namespace
 }  // namespace cohort

@@ -18,35 +18,7 @@ import prose_text
 import source_tree
 
 # Room: the number of hits that it may still have. New prose needs no entry; the table only shrinks.
-ALLOWED = {
-    "ARCHITECTURE.md": 5,
-    "common/base": 40,
-    "common/checkpoint": 69,
-    "common/cluster": 21,
-    "common/data": 26,
-    "common/exchange": 37,
-    "common/exec": 5,
-    "common/graph": 8,
-    "common/kernels": 8,
-    "common/model": 17,
-    "common/optimizers": 4,
-    "common/os": 14,
-    "common/placement": 2,
-    "common/report": 11,
-    "common/rpc/admin": 3,
-    "common/rpc/push_pull": 14,
-    "common/rpc/stream": 28,
-    "common/tablet": 27,
-    "evaluator": 7,
-    "proto": 43,
-    "ps_server": 59,
-    "tests": 2,
-    "tests/bad_input": 3,
-    "tests/benchmarks": 19,
-    "tests/cluster": 1,
-    "tests/simulator": 30,
-    "worker": 41,
-}
+ALLOWED = {}
 # This file has the idioms that its self-test plants.
 SELF = "tests/lint/prose_test.py"
 SUFFIXES = (".h", ".cc", ".proto", ".py", ".sh", ".yaml", ".md", ".cmake", "CMakeLists.txt")

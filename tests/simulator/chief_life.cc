@@ -211,8 +211,8 @@ void ChiefLife::AppendJournal(v1::JournalRecord record) {
   if (!journal_busy_) WriteJournal();
 }
 
-// All that is queued shares one fsync. A new segment is started as JournalThread does, and at times
-// for no reason, which stands for a segment that has grown too long.
+// All queued records share one fsync. Starts a new segment when JournalThread does, and sometimes
+// at random, which stands for a segment that has grown too long.
 void ChiefLife::WriteJournal() {
   journal_busy_ = true;
   writing_ = std::exchange(queue_, {});
@@ -286,7 +286,7 @@ void ChiefLife::CommitManifest(v1::Manifest manifest) {
   CheckValidated(manifest);
   const std::string directory = catalog_.PathOf(IdOf(manifest).ToString());
   cluster_->disk.Commit(directory, manifest, cluster_->plan.keep_checkpoints);
-  // It is committed, and nobody knows it yet: a place to die.
+  // The checkpoint is committed, but no task knows it yet: a place to die.
   node_->After(world_->chance.Between(1, 2'000), [this, manifest, directory] {
     Input([&](CoordinatorCore* core) {
       const bool taken = core->OnManifestWritten(manifest.cut(), absl::OkStatus(),
@@ -298,7 +298,8 @@ void ChiefLife::CommitManifest(v1::Manifest manifest) {
   });
 }
 
-// A validation saw the weights of its state and no others, and the best checkpoint exists.
+// Checks that a validation saw the weights of its state and no others, and that the best checkpoint
+// exists.
 void ChiefLife::CheckValidated(const v1::Manifest& manifest) {
   Ledger& ledger = cluster_->ledger;
   if (manifest.has_validated()) {

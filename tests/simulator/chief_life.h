@@ -51,7 +51,7 @@ class ChiefLife : public Life, public CoreEffects {
     std::shared_ptr<Stream> stream;
   };
 
-  // Everything that comes from outside goes to the core here. Then the walk resumes if it can.
+  // Passes every input from outside to the core. Then the walk resumes if it can.
   void Input(const std::function<void(CoordinatorCore*)>& input);
   void Tick();
   void Dial(Task task);
@@ -59,18 +59,18 @@ class ChiefLife : public Life, public CoreEffects {
   Link& LinkOf(Task task) { return links_[task.role == Role::kWorker][task.index]; }
   absl::StatusOr<Recovered> RecoverJournal();
   void WriteJournal();
-  // The first `count` records of writing_ reach the disk.
+  // Makes the first `count` records of writing_ durable.
   void StoreJournal(size_t count);
   void StartSegment();
   void DeleteOlderSegments();
   void EndWrite();
-  // What is published is durable: a chief that starts now would know it.
+  // Checks that the published watermark is durable: a chief that starts now would know it.
   void CheckPublished(uint64_t watermark);
 
   void CommitManifest(v1::Manifest manifest);
   void CheckValidated(const v1::Manifest& manifest);
 
-  // On the fiber.
+  // These run on the fiber.
   void Run();
   absl::Status RunJob();
   absl::StatusOr<JobWalk::Options> StartCluster();
@@ -82,12 +82,12 @@ class ChiefLife : public Life, public CoreEffects {
   std::map<bool, std::map<int, Link>> links_;  // by "is a worker" and index
   uint64_t generation_ = 0;
   std::vector<v1::JournalRecord> queue_;    // to be written
-  std::vector<v1::JournalRecord> writing_;  // by the write under way
-  JournalState state_;                      // of the records that are durable
-  std::optional<v1::JournalRecord> base_;   // of the segment that is being started
+  std::vector<v1::JournalRecord> writing_;  // the running write's records
+  JournalState state_;                      // what the durable records say
+  std::optional<v1::JournalRecord> base_;   // base record of the segment that is being started
   bool journal_busy_ = false;
-  bool journal_begun_ = false;  // this life's first segment is durable
-  uint64_t published_ = 0;      // the highest that was checked, of `published_timeline_`
+  bool journal_begun_ = false;  // the first segment of this incarnation is durable
+  uint64_t published_ = 0;      // the highest that was checked, in `published_timeline_`
   uint64_t published_timeline_ = 0;
 
   std::unique_ptr<CoordinatorCore> core_;

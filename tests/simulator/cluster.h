@@ -13,7 +13,7 @@
 
 namespace cohort::simulator {
 
-// What the processes of a simulated cluster share: nothing but the world around them.
+// What the processes of a simulated cluster share: only the world around them.
 struct Cluster {
   Cluster(const Plan& p, World* w) : plan(p), world(w), network(w, p.network) {}
 
@@ -26,18 +26,18 @@ struct Cluster {
   std::vector<std::unique_ptr<Node>> ps;
   std::vector<std::unique_ptr<Node>> workers;
   bool disk_may_be_full = true;
-  bool finished = false;  // the chief has told that the job is done
+  bool finished = false;  // the chief has reported that the job is done
 
   Node* NodeOf(Task task) {
     if (task.role == Role::kChief) return chief.get();
     const auto& nodes = task.role == Role::kWorker ? workers : ps;
     return nodes[static_cast<size_t>(task.index)].get();
   }
-  // The log of a task's life: lines of the trace, where one is wanted.
+  // The log of one incarnation of a task. Its lines go to the trace, if there is one.
   std::unique_ptr<Logger> MakeLog(const Node& node);
 };
 
-// The roles; each runs what the daemon of its name runs, but for threads, sockets and files.
+// The roles. Each runs what the daemon of its name runs, except threads, sockets and files.
 std::unique_ptr<Life> StartPs(Cluster* cluster, Node* node);
 std::unique_ptr<Life> StartWorker(Cluster* cluster, Node* node);
 std::unique_ptr<Life> StartChief(Cluster* cluster, Node* node);

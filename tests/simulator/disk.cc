@@ -81,7 +81,7 @@ std::optional<std::string> Disk::NewestOf(uint64_t timeline) const {
   return std::nullopt;
 }
 
-// Rows out of the shard files of one checkpoint.
+// Reads rows from the shard files of one checkpoint.
 class Disk::Source : public ShardSource {
  public:
   Source(const v1::Manifest& manifest, const std::map<uint32_t, ShardFile>& files)

@@ -17,46 +17,47 @@
 
 namespace cohort::simulator {
 
-// The checkpoint directory that chief and servers share: it outlives every process. A file exists
-// from the moment it is durable (what a dead process had only written is gone, or not: the one who
-// ends it says); a manifest is there or not, never half.
+// The checkpoint directory that the chief and the servers share. It outlives every process. A file
+// exists from the moment when it is durable. The code that ends a process decides whether bytes
+// that were only written survive. A manifest exists completely or not at all.
 class Disk {
  public:
-  // One file of a server: its shards' rows, by variable and first row.
+  // One file of a server: the rows of its shards, by variable and first row.
   using ShardFile = std::map<std::pair<std::string, int64_t>, std::vector<uint8_t>>;
 
   // ---------------------------------------------------------------- journal
-  // The next generation above all there are and `heard`.
+  // Takes the next generation above all existing ones and `heard`.
   uint64_t TakeGeneration(uint64_t heard);
-  // As a directory that nobody has used.
+  // Empties the directory, as if no chief had used it.
   void Empty();
   void Append(uint64_t generation, v1::JournalRecord record) {
     journals_[generation].push_back(std::move(record));
   }
-  // As Journal::StartSegment, in two steps: the first one is atomic, and both may be the last.
+  // The two steps of Journal::StartSegment. The first one is atomic, and the process may die after
+  // either.
   void StartSegment(uint64_t generation, std::vector<v1::JournalRecord> records) {
     journals_[generation] = std::move(records);
   }
   void DeleteOlderSegments(uint64_t generation) {
     journals_.erase(journals_.begin(), journals_.lower_bound(generation));
   }
-  // As Journal::ReadAll: records that a former chief appended after the newer one had begun do not
-  // count.
+  // Like Journal::ReadAll: records that an older chief appended after the newer one had begun do
+  // not count.
   std::vector<v1::JournalRecord> ReadJournal() const;
-  // What a chief that starts now would make of it.
+  // The state that a chief that starts now would recover.
   absl::StatusOr<Recovered> RecoverNow() const;
 
   // ---------------------------------------------------------------- checkpoints
   void WriteShards(const std::string& directory, uint32_t ps, ShardFile file);
-  // Makes the checkpoint exist, and deletes those beyond the newest `keep`, but never the best one.
+  // Commits the checkpoint, and deletes those beyond the newest `keep`, but never the best one.
   void Commit(const std::string& directory, const v1::Manifest& manifest, size_t keep);
   absl::StatusOr<v1::Manifest> Manifest(const std::string& path) const;
-  // The path of the newest manifest; "" = there is none.
+  // The path of the newest manifest; "" if there is none.
   std::string Newest() const;
   // The newest one of a timeline.
   std::optional<std::string> NewestOf(uint64_t timeline) const;
   std::unique_ptr<ShardSource> Open(const std::string& path) const;
-  // A whole variable of float32 out of a checkpoint.
+  // Reads a whole float32 variable from a checkpoint.
   std::vector<float> ReadVariable(const std::string& path, const std::string& variable) const;
 
   size_t commits() const { return commits_; }

@@ -10,7 +10,7 @@ namespace {
 // Armed for a hit that never comes.
 constexpr char kDisarmed[] = "chief.result.folded:9000000000000000000";
 
-Statistics* counted = nullptr;  // of the run under way: crash points know no object
+Statistics* counted = nullptr;  // the running simulation's: a crash point has no object
 
 void DieHere(std::string_view) {
   ++counted->crash_points;
@@ -105,7 +105,7 @@ void Faults::KillChief() {
   cluster_->disk.Empty();
 }
 
-// All but one at most: somebody has to do the work.
+// Wedges at most all workers except one, which must do the work.
 void Faults::Wedge() {
   size_t wedged = 0;
   for (const auto& worker : cluster_->workers) wedged += worker->wedged() ? 1 : 0;

@@ -5,9 +5,9 @@
 
 namespace cohort::simulator {
 
-// What goes wrong: kinds and times drawn from the seed, at the plan's rates, until the plan's time
-// for faults is over. Then everything heals: who is dead is started again, and nothing else
-// happens.
+// Causes the faults of a run. The seed decides their kinds and times, at the plan's rates, until
+// the plan's time for faults is over. After that, dead processes are started again and no fault
+// follows.
 class Faults {
  public:
   explicit Faults(Cluster* cluster);

@@ -36,8 +36,8 @@ constexpr size_t kStackBytes = 256 << 10;
 // Unwinds a fiber that will not be resumed.
 struct Unwind {};
 
-// Stacks are used again: a run makes hundreds of fibers, and touching fresh memory costs more than
-// what runs on it.
+// Reuses stacks: a run makes hundreds of fibers, and touching fresh memory costs more than the code
+// that runs on it.
 class Stacks {
  public:
   ~Stacks() {
@@ -64,10 +64,10 @@ Stacks& IdleStacks() {
   return stacks;
 }
 
-// The sanitizers want to know which stack is in use: the address sanitizer by its bounds, the
-// thread sanitizer by an object of its own, which it must hear of right before the switch: its
-// functions count calls and returns, so that a call may not begin on one stack and return on
-// another.
+// The sanitizers must know which stack is in use. The address sanitizer takes its bounds; the
+// thread sanitizer takes an object of its own. The call to the thread sanitizer must come right
+// before the switch, because its functions count calls and returns: no call may begin on one stack
+// and return on another.
 #define COHORT_FIBER_INLINE [[gnu::always_inline]] inline
 
 COHORT_FIBER_INLINE void BeforeSwitch([[maybe_unused]] void** save,
@@ -131,7 +131,7 @@ Fiber::Fiber(std::function<void()> body) : context_(std::make_unique<Context>())
 }
 
 Fiber::~Fiber() {
-  // One that never ran has nothing to unwind, but its body may own something: Enter drops it.
+  // A fiber that never ran has nothing to unwind, but its body may own objects: Enter destroys it.
   if (!context_->ended) {
     context_->unwinding = true;
     Switch();

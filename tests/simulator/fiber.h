@@ -7,8 +7,8 @@
 
 namespace cohort::simulator {
 
-// Code that blocks, on a stack of its own, in a program of one thread: the step loop of a worker
-// and the job runner's walk wait in the middle of a call while the rest of the world goes on.
+// Runs code that blocks on a separate stack in a program of one thread. The step loop of a worker
+// and the job runner's walk wait in the middle of a call while the rest of the world continues.
 //
 //   Resume ──► body runs ──► Suspend ──► Resume returns ... Resume ──► Suspend returns ...
 //
@@ -21,11 +21,11 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Runs the body until it suspends or ends. What it throws is thrown here.
+  // Runs the body until it suspends or ends. Throws the exceptions of the body.
   void Resume();
   bool ended() const;
 
-  // Inside a fiber: back to whoever resumed it.
+  // Inside a fiber: returns to the caller of Resume.
   static void Suspend();
 
  private:

@@ -3,7 +3,7 @@
 namespace cohort::simulator {
 namespace {
 
-// Every figure with its name, so that adding and telling cannot miss one.
+// Visits every figure with its name, so that Add and Text cannot miss one.
 template <typename Visit>
 void ForEach(Statistics& s, const Visit& visit) {
   visit("runs", s.runs);

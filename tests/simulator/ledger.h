@@ -13,7 +13,7 @@
 
 namespace cohort::simulator {
 
-// What has happened in a run, or in many.
+// Counts of what happened in one run, or in many.
 struct Statistics {
   uint64_t runs = 0;
   uint64_t events = 0;
@@ -28,18 +28,18 @@ struct Statistics {
   uint64_t disk_full = 0;
   uint64_t chiefs_gave_up = 0;  // ended by themselves with an error
   NetworkCounts network;
-  // What the protocol did about them.
+  // How the protocol reacted.
   uint64_t chief_lives = 0;
-  uint64_t resumed = 0;  // chief lives that went on with what the servers had
+  uint64_t resumed = 0;  // chief incarnations that continued with the state of the servers
   uint64_t rollbacks = 0;
   uint64_t requeued = 0;
   uint64_t mixed = 0;
   uint64_t late_results = 0;
   uint64_t cuts = 0;
   uint64_t cuts_with_pending = 0;
-  uint64_t validated = 0;  // manifests with the figure of a validation
+  uint64_t validated = 0;  // manifests with the metric of a validation
   uint64_t cut_failures = 0;
-  uint64_t segments = 0;  // of the journal, beyond the first one of each chief
+  uint64_t segments = 0;  // journal segments beyond the first one of each chief
   uint64_t applied = 0;
   uint64_t duplicates = 0;
   uint64_t settled = 0;
@@ -55,8 +55,8 @@ struct Statistics {
   std::string Text() const;
 };
 
-// What a run is judged by: every verdict of every server, every published watermark, and what else
-// was found wrong on the way.
+// The evidence by which a run is judged: every verdict of every server, every published watermark,
+// and the violations that were found during the run.
 struct Ledger {
   std::vector<ApplyEvent> events;
   std::vector<std::string> violations;

@@ -19,7 +19,7 @@ constexpr char kUsage[] =
     "  --seed N           runs one seed and prints its trace\n"
     "  --from N --to N    runs all of them and prints those that fail\n";
 
-// Prints what was wrong; whether something was.
+// Prints the violations. Returns true if there are any.
 bool Failed(uint64_t seed, const cohort::simulator::Outcome& outcome) {
   if (outcome.violations.empty()) return false;
   std::cout << fmt::format("seed {} fails: {}\n", seed, outcome.plan);

@@ -10,7 +10,7 @@ Stream::Side Other(Stream::Side side) {
   return side == Stream::kDialler ? Stream::kAcceptor : Stream::kDialler;
 }
 
-// What a message is, for the trace.
+// The kind of a message, for the trace.
 std::string Text(const Message& message) {
   if (const auto* request = std::get_if<DataRequest>(&message)) {
     const v1::PushPullHeader& h = request->header;
@@ -89,7 +89,7 @@ void Stream::Send(Side from, Message message) {
   flight.last_us = std::max(flight.last_us, world->now_us() + network_->Latency());
   flight.messages.push_back(std::move(message));
   world->At(flight.last_us, [self = shared_from_this(), to] { self->Arrive(to); });
-  // Later: whoever sends is in the middle of something.
+  // Later, because the sender is in the middle of a call.
   if (kind_ == StreamKind::kData && network_->TakeLoseNext()) {
     world->After(0, [self = shared_from_this()] { self->Break(); });
   }
@@ -180,8 +180,8 @@ void Stream::OnDeath(Node* node) {
   }
 }
 
-// Each end that hears nothing for long lets go of the stream by itself; the other one learns of it
-// when the cut is over, unless it has let go too.
+// Each end that hears nothing for long closes the stream by itself. The other end learns of it when
+// the cut is over, unless it has closed the stream too.
 void Stream::OnCut(int64_t until_us) {
   World* const world = network_->world();
   for (const Side side : {kDialler, kAcceptor}) {

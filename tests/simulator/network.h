@@ -15,7 +15,7 @@
 
 namespace cohort::simulator {
 
-// Bytes aligned as received payloads are.
+// Bytes with the alignment of received payloads.
 using Words = std::vector<uint64_t>;
 
 // One message of the data path with its payload fields (memory, bytes).
@@ -42,40 +42,44 @@ struct NetworkCounts {
 
 // How long messages take.
 struct NetworkShape {
-  int64_t latency_us = 100;   // at least
-  int64_t jitter_us = 300;    // and up to so much more,
-  uint64_t slow_percent = 2;  // but for some, which take
-  int64_t slow_us = 20'000;   // up to so long
+  int64_t latency_us = 100;   // the least
+  int64_t jitter_us = 300;    // the most that is added to it
+  uint64_t slow_percent = 2;  // messages that take longer:
+  int64_t slow_us = 20'000;   // the most for these
   int64_t connect_timeout_us = 200'000;
-  int64_t keepalive_us = 500'000;  // an end that a cut has silenced for so long closes its stream
-  int64_t silence_us = 250'000;    // a stream that ends after so much silence was "lost silently"
+  // During a cut, an end that hears nothing for this time closes its stream.
+  int64_t keepalive_us = 500'000;
+  // A stream that ends after this time of silence is "lost silently".
+  int64_t silence_us = 250'000;
 };
 
 class Network;
 
-// A stream between two processes, as gRPC's are: messages arrive in order, and a message is never
-// lost alone. The stream breaks; of what was under way then, a prefix arrives and the rest is lost.
+// A stream between two processes, like those of gRPC: messages arrive in order, and a message is
+// never lost alone. When a stream breaks, a prefix of the messages in flight arrives, and the rest
+// is lost.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   enum Side : int { kDialler = 0, kAcceptor = 1 };
   struct Callbacks {
-    std::function<void()> on_open;  // the dialler's
+    std::function<void()> on_open;  // only for the dialler
     std::function<void(Message)> on_message;
-    std::function<void(bool silent)> on_closed;  // not for the one that closes it
+    std::function<void(bool silent)> on_closed;  // not for the side that closes it
   };
 
   Stream(Network* network, Node* dialler, Node* acceptor, StreamKind kind)
       : network_(network), kind_(kind), ends_{{dialler}, {acceptor}} {}
 
   void Set(Side side, Callbacks callbacks) { ends_[side].callbacks = std::move(callbacks); }
-  // To the other side; dropped where the stream is closed here.
+  // Sends to the other side. Drops the message if the stream is closed at this side.
   void Send(Side from, Message message);
-  // Lets go of it: no callback comes any more. The peer is told behind a prefix of what was sent.
+  // Closes this side: it gets no more callbacks. The peer receives a prefix of what was sent, and
+  // then on_closed.
   void Close(Side by);
-  // The network resets it.
+  // The network resets the stream.
   void Break();
   bool open(Side side) const { return ends_[side].open; }
-  // Of Network and Node.
+  // Only Network and Node call these.
   void Dial();
   void OnDeath(Node* node);
   void OnCut(int64_t until_us);
@@ -95,34 +99,34 @@ class Stream : public std::enable_shared_from_this<Stream> {
   };
 
   void Arrive(Side to);
-  // Of what is on its way to this side, only a prefix arrives.
+  // Drops the messages in flight to this side, except a prefix.
   void Lose(Side to, bool all);
-  // This side is told, behind what still arrives.
+  // Reports the close to this side, behind the messages that still arrive.
   void TellClosed(Side side, bool silent_counts);
   bool alive(Side side) const;
 
   Network* const network_;
   const StreamKind kind_;
   End ends_[2];
-  bool broken_ = false;  // nothing that is sent from now on arrives
+  bool broken_ = false;  // messages that are sent from now on do not arrive
   Flight flight_[2];
 };
 
-// All streams, and which tasks cannot reach each other.
+// All streams, and the pairs of tasks that cannot reach each other.
 class Network {
  public:
   Network(World* world, const NetworkShape& shape) : world_(world), shape_(shape) {}
 
-  // A stream that is being opened: on_open or on_closed follows.
+  // Starts to open a stream: on_open or on_closed follows.
   std::shared_ptr<Stream> Dial(Node* from, Node* to, StreamKind kind, Stream::Callbacks callbacks);
-  // Nothing gets through between the two until then.
+  // No message passes between the two until then.
   void Cut(Node* a, Node* b, int64_t until_us);
   // Breaks the stream of the next message of the data path that is sent, before it has arrived.
   void LoseNext() { lose_next_ = true; }
   bool TakeLoseNext() { return std::exchange(lose_next_, false); }
   // Breaks one stream of this node, if it has one.
   void BreakOne(Node* node);
-  // When messages between the two get through again; now where they do.
+  // The time from which messages pass between the two; now if they pass already.
   int64_t ClearAt(const Node* a, const Node* b) const;
 
   int64_t Latency();
@@ -134,7 +138,7 @@ class Network {
   World* const world_;
   const NetworkShape shape_;
   bool lose_next_ = false;
-  // Who, and until when.
+  // The two nodes, and the end of their cut.
   std::vector<std::pair<std::pair<const Node*, const Node*>, int64_t>> cuts_;
 };
 

@@ -17,8 +17,8 @@ namespace {
 
 constexpr uint64_t kMostExamples = 64;
 
-// The records 0, 1, ... as an IDX file of int32: the one real file of a simulation, read by real
-// datasets. It goes with the process.
+// The records 0, 1, ... as an IDX file of int32. It is the only real file of a simulation, and real
+// datasets read it. The process removes it when it ends.
 class RecordsFile {
  public:
   RecordsFile() {
@@ -48,7 +48,7 @@ const std::string& Records() {
   return file.path();
 }
 
-// Draws the rates: each kind is there in some seeds only.
+// Draws the rates. Only some seeds have faults of a given kind.
 FaultRates DrawFaults(Chance* chance) {
   FaultRates rates;
   const auto draw = [chance](uint64_t percent, double least, double most) {
@@ -226,7 +226,7 @@ namespace {
 struct Traced {
   Expr mask;  // [examples]: how often each is in the batch
   Expr seen;  // as it was pulled
-  Expr rows;  // of the table
+  Expr rows;  // the table's
   Expr keys;
 };
 

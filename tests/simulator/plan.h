@@ -13,8 +13,8 @@
 
 namespace cohort::simulator {
 
-// How often what goes wrong while faults last: events per second of virtual time, for the whole
-// cluster. Most seeds have few kinds, so that each kind is also seen alone.
+// How often each fault happens during the time of faults: events per second of virtual time, for
+// the whole cluster. Most seeds have few kinds, so that each kind also happens alone.
 struct FaultRates {
   double kill_worker = 0;
   double kill_ps = 0;
@@ -23,19 +23,20 @@ struct FaultRates {
   double cut_network = 0;
   double freeze = 0;
   double lose_message = 0;  // a message of the data path, and its stream with it
-  double wedge = 0;         // a worker's step never ends; it answers all the same
+  double wedge = 0;         // a worker's step never ends, but the worker still answers
   double crash_point = 0;
-  uint64_t disk_full_percent = 0;   // of snapshots
-  uint64_t keep_tail_percent = 50;  // of dead chiefs: records on their way to the disk survive
-  // Of killed chiefs: journal and checkpoints are gone (another directory, --fresh), and the tasks
-  // live. Alone, because who lived through nothing cannot tell how far a former run had come.
+  uint64_t disk_full_percent = 0;   // share of snapshots
+  uint64_t keep_tail_percent = 50;  // share of dead chiefs whose unsynced records survive
+  // The share of killed chiefs that find journal and checkpoints gone (another directory, --fresh)
+  // while the tasks are alive. No other task dies in such a run: a restarted task would not know
+  // how far the previous chief had come.
   uint64_t empty_directory_percent = 0;
 };
 
-// A bug that a test plants in one of the roles, to see it found.
+// A bug that a test plants in one of the roles, to prove that the simulator finds it.
 enum class PlantedBug { kNone, kPsSnapshotForgets, kChiefPublishesEarly, kWorkerKeepsResults };
 
-// What a seed means: a cluster, a job and what befalls them.
+// What a seed stands for: a cluster, a job and their faults.
 struct Plan {
   explicit Plan(uint64_t seed, PlantedBug bug = PlantedBug::kNone);
 
@@ -55,13 +56,13 @@ struct Plan {
   bool keep_best = false;
   bool best_is_highest = false;
   size_t keep_checkpoints = 0;
-  uint64_t shards = 0;  // of each variable
+  uint64_t shards = 0;  // per variable
   int tablets_per_ps = 1;
 
-  int64_t compute_us = 0;  // of a step
-  int slow_worker = -1;    // one whose steps take 20 times as long
-  int64_t journal_us = 0;  // an fsync takes up to so long
-  int64_t restart_us = 0;  // a dead process is started again after up to so long
+  int64_t compute_us = 0;  // per step
+  int slow_worker = -1;    // the worker whose steps take 20 times as long
+  int64_t journal_us = 0;  // the most that an fsync takes
+  int64_t restart_us = 0;  // the longest time until a dead process is started again
   int64_t faults_for_us = 0;
   FaultRates faults;
   NetworkShape network;
@@ -75,14 +76,14 @@ struct Plan {
   std::string Text() const;
 };
 
-// The variables, and the program that trains them: every example's record number e is a gradient of
-// one in seen[s, e] of every row s (so in every shard, and every tablet) and in table[e]. With SGD
-// of rate one the weights are minus the times that each example was used, tablet by tablet:
+// The variables, and the program that trains them. The record number e of an example becomes a
+// gradient of one in table[e] and in seen[s, e] for every row s, so in every shard and tablet. With
+// SGD of rate one, each weight is minus the number of times that its example was used:
 //
 //   seen   float32[shards, examples]  pushed dense
 //   table  float32[examples, 1]       pushed by rows
 Program TrainProgram(const Plan& plan);
-// Only pulls. Its metric kSumMetric adds the weights that it sees.
+// This program only pulls. Its metric kSumMetric adds the weights that it sees.
 Program EvalProgram(const Plan& plan);
 // The mean of kSumMetric that a validation finds if each example was used exactly `epochs` times.
 double ExpectedValidation(const Plan& plan, uint64_t epochs);

@@ -92,10 +92,10 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   }
 
  private:
-  // A worker's stream: requests come in messages.
+  // A worker's stream, which brings requests in messages.
   struct Client {
     RequestAssembler assembler;
-    std::deque<DataRequest> kept;  // of a request that is not complete
+    std::deque<DataRequest> kept;  // messages of a request that is not complete
   };
 
   void AcceptChief(const std::shared_ptr<Stream>& stream) {
@@ -151,7 +151,7 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
                  });
   }
 
-  // One after another, never inside the call.
+  // Runs functions one after another, never inside the call.
   void Background(std::function<void()> work) {
     background_.push_back(std::move(work));
     if (background_.size() == 1) NextInBackground();

@@ -149,7 +149,7 @@ std::vector<UnfinishedPlace> SimulatedCluster::Unfinished() const {
   return UnfinishedPlacesOf(*core_);
 }
 
-// Every closure was folded once.
+// Checks that every closure was folded once.
 void SimulatedCluster::CheckEpoch() const {
   const Plan& plan = cluster_->plan;
   const uint64_t epoch = core_->epoch();

@@ -8,8 +8,8 @@
 namespace cohort::simulator {
 namespace {
 
-// Virtual time that a job may take when the faults are over, and events of one run: far more than
-// any needs, so whoever uses them up waits for something that never comes.
+// The virtual time that a job may take after the faults, and the events of one run. A run that
+// exceeds these limits, which are far more than any run needs, waits for an event that never comes.
 constexpr int64_t kPatienceUs = 120'000'000;
 constexpr uint64_t kMostEvents = 2'000'000;
 
@@ -58,12 +58,12 @@ class Simulation {
     }
   }
 
-  // As systemd or Kubernetes: a process that ended is started again.
+  // Starts a process again when it has ended, as systemd or Kubernetes does.
   void Supervise(Node* node) {
     world_.After(world_.chance.Between(1'000, plan_.restart_us), [node] { node->Start(); });
   }
 
-  // Who waits for what, in a run that does not end.
+  // Reports what each task is waiting for, in a run that does not end.
   void TellWhere() {
     const auto tell = [this](Node* node) {
       world_.Trace("{}: {}", node->name(), node->alive() ? node->life()->Text() : "is dead");
@@ -73,7 +73,7 @@ class Simulation {
     for (const auto& node : cluster_.workers) tell(node.get());
   }
 
-  // SGD of rate one: each weight is minus the times that its example was used.
+  // With SGD of rate one, each weight is minus the number of times that its example was used.
   void CheckWeights() {
     if (!cluster_.finished) return;
     const std::string path = cluster_.disk.Newest();
@@ -92,7 +92,7 @@ class Simulation {
   Outcome Finish() {
     const ApplyReport report = CheckApplyEvents(cluster_.ledger.events, cluster_.finished);
     for (const std::string& violation : report.violations) cluster_.ledger.Violate("{}", violation);
-    // The ends of processes count, too.
+    // The shutdown of the processes is a part of the run too.
     cluster_.chief.reset();
     cluster_.workers.clear();
     cluster_.ps.clear();

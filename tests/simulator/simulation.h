@@ -10,16 +10,16 @@
 
 namespace cohort::simulator {
 
-// How one seed went.
+// The outcome of one seed.
 struct Outcome {
-  std::vector<std::string> violations;  // none: all invariants hold
+  std::vector<std::string> violations;  // empty: all invariants hold
   Statistics statistics;
   std::string plan;
 };
 
-// Runs the cluster and the job that `seed` means, faults and all, until the job is finished, and
-// checks what must hold (ARCHITECTURE.md, "The simulator"). `trace` gets a line for every message
-// and event, where it is given. `bug`: to see that it is found.
+// Runs the cluster and the job that `seed` stands for, with their faults, until the job is
+// finished. Checks the invariants (ARCHITECTURE.md, "The simulator"). `trace`, if not null, gets a
+// line for every message and event. `bug`: a planted bug that the run should find.
 Outcome RunSeed(uint64_t seed, std::function<void(const std::string&)> trace = nullptr,
                 PlantedBug bug = PlantedBug::kNone);
 

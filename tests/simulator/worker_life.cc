@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kTickUs = 20'000;
 
-// How the step thread sleeps: it is a fiber, and whatever wakes it does so from outside.
+// The step thread's sleep: it is a fiber, and code outside the fiber wakes it.
 class StepThread {
  public:
   StepThread(Node* node, World* world, std::function<void()> body)
@@ -23,15 +23,15 @@ class StepThread {
     ResumeLater();
   }
 
-  // On the fiber: until Wake (one that came before counts, as with an event queue), or the
-  // deadline.
+  // On the fiber: sleeps until Wake or the deadline. An earlier Wake counts, as with an event
+  // queue.
   void Wait(int64_t deadline_us) {
     if (std::exchange(woken_, false)) return;
     wakeable_ = true;
     Sleep(deadline_us);
     wakeable_ = woken_ = false;
   }
-  // On the fiber: until then, whatever comes.
+  // On the fiber: sleeps until this time. Wake does not end the sleep.
   void Sleep(int64_t until_us) {
     const uint64_t number = ++sleeps_;
     if (until_us != INT64_MAX) {
@@ -142,7 +142,7 @@ class WorkerLife : public Life, public WorkerEffects, public StepVariables, Exch
       Tick();
     });
   }
-  // What a step takes.
+  // Lets the time of a step's compute pass.
   void Compute() {
     const Plan& plan = cluster_->plan;
     int64_t us = world_->chance.Between(plan.compute_us / 2, plan.compute_us * 3 / 2);
@@ -195,8 +195,8 @@ std::unique_ptr<VariableAccess> WorkerLife::ForProgram(std::span<const VariableD
   return std::make_unique<Access>(this, ExchangeRunner::ForProgram(variables));
 }
 
-// What is still to be written of an exchange that ended early goes with its connections, where gRPC
-// has not let go of it.
+// If an exchange ended early, gRPC may not have released all of its messages. Such messages are
+// dropped with their connections.
 void WorkerLife::OnEnded() {
   if (exchange_.state() == Exchange::State::kDone || world_->chance.Percent(50)) return;
   for (const auto& [ps, link] : std::map(links_)) Drop(ps);

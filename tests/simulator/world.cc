@@ -49,7 +49,7 @@ void Node::Start() {
 void Node::Kill() {
   if (!alive()) return;
   world_->Trace("{} ends", name_);
-  // Streams first: nothing that a destructor sends gets out.
+  // Streams first, so that messages of the destructors are not sent.
   for (const auto& weak : std::exchange(streams, {})) {
     if (const auto stream = weak.lock()) stream->OnDeath(this);
   }

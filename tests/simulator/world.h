@@ -17,10 +17,11 @@
 
 namespace cohort::simulator {
 
-// The world that a cluster lives in: virtual time, chance, and processes that die. Everything runs
-// in one thread; what happens next is always the earliest event, so a seed decides a whole run.
+// The simulated environment of a cluster: virtual time, random numbers, and processes that die.
+// Everything runs in one thread, and the earliest event always runs next, so a seed decides a whole
+// run. A Life is one incarnation of a task's process.
 
-// Numbers drawn from a seed; the same on every machine.
+// Random numbers from a seed; the same on every machine.
 class Chance {
  public:
   explicit Chance(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15ull + 0x1234567) {}
@@ -35,7 +36,7 @@ class Chance {
   uint64_t state_;
 };
 
-// Thrown at a crash point (common/base/crash_point.h): the process that comes there ends there.
+// Thrown at a crash point (common/base/crash_point.h): it ends the process that reaches the point.
 struct CrashPointHit {};
 
 using Event = absl::AnyInvocable<void()>;
@@ -43,19 +44,21 @@ using Event = absl::AnyInvocable<void()>;
 class Stream;
 enum class StreamKind { kControl, kData };
 
-// What a process runs; its destructor is the end of the process, whenever that is.
+// The code and the state of one process. Its destructor is the end of the process, which may come
+// at any time.
 class Life {
  public:
   virtual ~Life() = default;
-  // Somebody has dialled: sets the callbacks of the accepting end.
+  // Another process has dialled this one. Sets the callbacks of the accepting end.
   virtual void Accept(const std::shared_ptr<Stream>& stream, StreamKind kind) = 0;
-  // Where it stands, for a run that does not end.
+  // The state of the process, to explain a run that does not end.
   virtual std::string Text() const = 0;
 };
 
 class World;
 
-// A task's place: lives follow one another there, each with an incarnation of its own.
+// One task of the cluster. Its processes (class Life) follow one another, and each has a different
+// incarnation.
 class Node {
  public:
   Node(World* world, Task task, std::function<std::unique_ptr<Life>(Node*)> start);
@@ -65,31 +68,31 @@ class Node {
   bool alive() const { return life_ != nullptr; }
   Life* life() { return life_.get(); }
   uint64_t lives() const { return lives_; }
-  // Unlike any other life's.
+  // The incarnation of the present process; no other process has the same.
   uint64_t incarnation() const;
 
   void Start();
-  // As SIGKILL: whatever is not on disk is gone; the kernel closes its streams.
+  // Acts like SIGKILL: data that is not on disk is lost, and the kernel closes the streams.
   void Kill();
-  // As SIGSTOP: nothing happens in it for so long, and nobody is told.
+  // Acts like SIGSTOP: the process does nothing for `us`, and no other task is informed.
   void Freeze(int64_t us);
   int64_t frozen_until_us() const { return frozen_until_us_; }
-  // From its next step on, this life's steps never end.
+  // From its next step on, the steps of the present process never end.
   void Wedge() { wedged_life_ = lives_; }
   bool wedged() const { return wedged_life_ == lives_; }
-  // No start any more: the job is done.
+  // Prevents further starts: the job is done.
   void Retire() { retired_ = true; }
   bool retired() const { return retired_; }
-  // The process ends by itself, once it is back out of its own code.
+  // Ends the process by itself, as soon as its own code has returned.
   void Exit();
 
-  // Runs code of this process now: a crash point ends it.
+  // Runs code of this process now. A crash point in it ends the process.
   void Run(const std::function<void()>& code);
-  // Runs it later, unless the present life has ended by then.
+  // Runs the event later, unless the present process has ended before.
   void After(int64_t us, Event event);
 
-  std::vector<std::weak_ptr<Stream>> streams;  // of the present life, closed at its end
-  std::function<void(Node*)> on_end;           // when a life has ended
+  std::vector<std::weak_ptr<Stream>> streams;  // the present process's, closed at its end
+  std::function<void(Node*)> on_end;           // called when a process has ended
 
  private:
   void Deliver(uint64_t life, Event event);
@@ -105,7 +108,7 @@ class Node {
   bool retired_ = false;
 };
 
-// Time and chance. The clock starts away from zero.
+// Virtual time and random numbers. The clock does not start at zero.
 class World : public Clock {
  public:
   explicit World(uint64_t seed) : chance(seed) {}
@@ -117,10 +120,10 @@ class World : public Clock {
 
   void At(int64_t us, Event event);
   void After(int64_t us, Event event) { At(now_us_ + us, std::move(event)); }
-  // The next event; false where there is none or it lies beyond `until_us`.
+  // Runs the next event. Returns false if there is none before or at `until_us`.
   bool Step(int64_t until_us);
 
-  // One line of the trace, where one is wanted.
+  // Writes one line of the trace, if there is one.
   template <typename... Args>
   void Trace(fmt::format_string<Args...> format, Args&&... args) {
     if (trace)

@@ -63,7 +63,7 @@ class PayloadFields {
   void FindInFrame(const PushPullDecoder& decoder);
   absl::Status FindInSegment(const v1::SharedPayload& word, const SharedSegment& segment);
 
-  std::vector<Bytes> pieces_;  // of all fields, in order
+  std::vector<Bytes> pieces_;  // those of all fields, in order
   std::vector<size_t> ends_;   // by field: the end of its pieces
   std::vector<Pieces> fields_;
   bool in_shared_memory_ = false;

@@ -66,7 +66,7 @@ TEST_CASE("a description of shared payloads that is wrong is refused") {
   v1::SharedPayload word;
   word.add_begin(4096);
   word.add_length(8);
-  CHECK(fields.Find(nothing.decoder, &word, nullptr).ok());  // of a segment that is not mapped here
+  CHECK(fields.Find(nothing.decoder, &word, nullptr).ok());  // its segment is not mapped here
   CHECK(fields.size() == 0);
   CHECK(absl::IsInvalidArgument(fields.Find(nothing.decoder, &word, segment.get())));
   word.set_begin(0, 64);

@@ -133,8 +133,8 @@ class CompletionLoop {
   std::atomic<std::thread::id> polling_thread_{};
   std::atomic<uint64_t> turn_{0};  // odd while the polling thread waits for an event
   std::atomic<bool> has_kept_{false};
-  uint64_t seen_turn_ = 0;                         // of the thread that calls PollForBusyThread
-  std::atomic<int64_t> next_timer_ns_{INT64_MAX};  // of the earliest timer; read without the lock
+  uint64_t seen_turn_ = 0;  // used by the thread that calls PollForBusyThread
+  std::atomic<int64_t> next_timer_ns_{INT64_MAX};  // the earliest timer's; read without the lock
 
   mutable Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;  // accepts nothing new

@@ -60,7 +60,7 @@ TEST_CASE("timers run in the order of their times, on both kinds of loop") {
   loop.After(milliseconds(1), [&] { order.push_back(1); });
   loop.After(milliseconds(15), [&] { order.push_back(2); });
   const auto canceled = loop.After(milliseconds(10), [&] { order.push_back(9); });
-  // The first timers may have run on the loop's own thread by now; the one after 10 ms hardly.
+  // The first timers may have run on the loop's own thread already; the one after 10 ms hardly.
   const bool in_time = loop.CancelTimer(canceled);
   if (own_thread) {
     REQUIRE(finished.wait_for(TestLimit()) == std::future_status::ready);

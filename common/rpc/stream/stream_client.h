@@ -32,8 +32,8 @@ class StreamClient {
     // False: OnClosed(Unavailable) as soon as an attempt to connect fails. True: wait for the
     // server to appear.
     bool wait_for_ready = true;
-    // With wait_for_ready: OnClosed(DeadlineExceeded) if there is no connection by then. 0: no
-    // limit.
+    // With wait_for_ready: OnClosed(DeadlineExceeded) if there is no connection after this time.
+    // 0: no limit.
     std::chrono::milliseconds connect_timeout{0};
     // Metadata for the server, by key (lower case): see Stream::metadata.
     std::map<std::string, std::string> metadata;

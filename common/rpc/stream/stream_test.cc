@@ -33,7 +33,7 @@ struct Echo {
   }
   bool Until(absl::FunctionRef<bool()> done) { return loop.RunUntil(done, TestDeadline()); }
 
-  TransportOptions transport;  // of both ends
+  TransportOptions transport;  // for both ends
   Recorder at_server;
   std::unique_ptr<StreamServer> server;
   std::unique_ptr<StreamClient> client;
@@ -117,7 +117,7 @@ double SegmentsPerExchange(const StreamServer& server, std::chrono::nanoseconds 
   constexpr size_t kRounds = 500;
   uint64_t before = 0;
   for (size_t i = 1; i <= 2 * kRounds; ++i) {
-    if (i == kRounds + 1) before = SegmentsSent();  // by then both ends have a mean
+    if (i == kRounds + 1) before = SegmentsSent();  // now both ends have a mean
     stream->Send(FrameOf(std::string(100, 'x')));
     REQUIRE(loop.RunUntil([&] { return asker.frame_count() == i; }, TestDeadline()));
   }

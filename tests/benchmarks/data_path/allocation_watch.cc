@@ -74,7 +74,7 @@ void Count(void* caller) {
       return;
     }
   }
-  grpcs.fetch_add(1, std::memory_order_relaxed);  // of a thread that is none of ours
+  grpcs.fetch_add(1, std::memory_order_relaxed);  // the thread is not one of ours
 }
 
 void* Allocate(size_t size, size_t alignment, void* caller) {

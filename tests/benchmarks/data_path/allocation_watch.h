@@ -15,7 +15,7 @@ namespace cohort::bench {
 struct AllocationCounts {
   int64_t ours = 0;
   int64_t grpc = 0;
-  std::string first_of_ours;  // where the first ones were made, a few lines each; "": none
+  std::string first_of_ours;  // call stacks of the first ones, a few lines each; "": none
 };
 
 void StartCountingAllocations();

@@ -229,8 +229,8 @@ TEST_CASE("a step copies and allocates what it must, and no more") {
             pushed - static_cast<double>(large));
     }
     INFO(allocations.first_of_ours);
-    CHECK(allocations.ours <= 2);  // of a pool, over all steps
-    CHECK(allocations.grpc > 0);   // else the two are not told apart
+    CHECK(allocations.ours <= 2);  // those of a pool, over all steps
+    CHECK(allocations.grpc > 0);   // else the watch does not separate the two
   }
   std::filesystem::remove_all(directory);
 }

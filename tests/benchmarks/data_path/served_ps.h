@@ -17,7 +17,7 @@ class ServedPs {
  public:
   struct Options {
     std::vector<std::string> listen = {"127.0.0.1:0"};
-    uint32_t index = 0;  // of the layout's servers
+    uint32_t index = 0;  // among the layout's servers
     int threads = 1;
     v1::Layout layout;
     bool own_core = false;  // ParameterServer::Options'

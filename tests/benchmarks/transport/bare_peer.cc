@@ -121,7 +121,7 @@ class BareServer final : public Server {
     grpc::GenericServerAsyncReaderWriter call(&context);
     Pipe<grpc::GenericServerAsyncReaderWriter> pipe(&call);
     service_.RequestCall(&context, &call, queue, queue, ToTag(kStart));
-    Words words = {};  // of the request whose payload is coming
+    Words words = {};  // the request whose payload is coming
     size_t received = 0;
     void* tag = nullptr;
     bool ok = false;

@@ -10,9 +10,8 @@
 
 namespace cohort::bench {
 
-// This program again, with these arguments, in a process of its own that is spoken to in lines:
-// what is said is its standard input, what it says is its standard output. Killed by the
-// destructor.
+// Runs this program again, with these arguments, in a separate process. The two exchange lines: Say
+// writes to its standard input, Hear reads from its standard output. The destructor kills it.
 class Child {
  public:
   explicit Child(const std::vector<std::string>& arguments);
@@ -21,7 +20,7 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   void Say(const std::string& line);
-  // Waits for its next line, and returns it without the end. Ends this process where there is none.
+  // Waits for its next line, and returns it without the line end. Ends this process if none comes.
   std::string Hear();
   // Processor time of all its threads so far, in seconds.
   double CpuSeconds() const;

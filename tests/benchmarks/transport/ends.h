@@ -11,7 +11,7 @@
 
 namespace cohort::bench {
 
-// One end of one way, as its process is told.
+// One end of one way: the arguments of its process.
 struct End {
   std::string serve;    // the way, at a server
   std::string dial;     // the way, at a client
@@ -24,8 +24,8 @@ struct End {
   std::vector<std::string> Arguments() const;
 };
 
-// The processes. A server says its port and serves until it is killed; a client says "ready" and
-// then does what it is told.
+// The processes. A server prints its port and serves until it is killed. A client prints "ready"
+// and then runs what its parent requests.
 int Serve(const End& end);
 int Dial(const End& end);
 
@@ -41,7 +41,7 @@ struct Order {
 struct Done {
   int exchanges = 0;
   double seconds = 0;
-  double cpu_seconds = 0;  // of both ends, for one exchange more: it goes ahead, untimed
+  double cpu_seconds = 0;  // both ends', for one exchange more: it runs first, untimed
 };
 
 // A server and its client, in processes of their own.

@@ -9,7 +9,7 @@
 
 namespace cohort::bench {
 
-// The largest payload; every server holds so many bytes of weights and of room for gradients.
+// The largest payload. Every server holds weights, and memory for gradients, of this size.
 inline constexpr size_t kLargest = size_t{64} << 20;
 // Larger payloads travel in messages of this size (plain gRPC: in one).
 inline constexpr size_t kChunk = size_t{1} << 20;
@@ -17,7 +17,7 @@ inline constexpr size_t kChunk = size_t{1} << 20;
 enum class Op { kPull, kPush };
 
 // The client's end of one way to move tensors. A pull brings the payload into the application's
-// memory; a push is done when the server has it in its own and has said so.
+// memory; a push is done when the server has it in its own memory and has acknowledged it.
 class Client {
  public:
   virtual ~Client() = default;
@@ -44,7 +44,8 @@ std::unique_ptr<Client> DialBare(const std::string& address);
 // A real parameter server: a tablet with one float variable of each size, SGD; pushes are applied.
 std::unique_ptr<Server> ServePs(const std::string& address, const std::vector<size_t>& sizes,
                                 bool own_core);
-// Of ServeCohort and ServePs; the position of a payload's size in `sizes` is its shard and tablet.
+// Connects to ServeCohort or ServePs. The position of a payload's size in `sizes` is its shard and
+// tablet.
 std::unique_ptr<Client> DialCohort(const std::string& address, const std::vector<size_t>& sizes,
                                    bool own_core);
 

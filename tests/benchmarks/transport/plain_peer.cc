@@ -65,7 +65,7 @@ class PlainClient final : public Client {
   }
 
  private:
-  // Of one thread, used again and again.
+  // The messages of one thread, which reuses them.
   struct Messages {
     ExchangeRequest request;
     ExchangeResponse response;

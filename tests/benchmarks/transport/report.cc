@@ -13,7 +13,7 @@ constexpr double kOverPlainBig = 1.2;
 constexpr double kOverPlainSmall = 1.0;
 constexpr double kOverBare = 0.85;
 
-// Of the rounds in which there was a run.
+// The values of the rounds in which there was a run.
 std::vector<double> Measured(const std::vector<Sample>& samples, double Sample::*what) {
   std::vector<double> values;
   for (const Sample& sample : samples) {
@@ -88,7 +88,7 @@ void PrintCase(const Case& result) {
 
 namespace {
 
-// Whether one case met a goal; where one of the two was not wanted it did.
+// Returns true if one case met a goal, or if one of the two ways was not measured.
 bool CheckGoal(const Case& result, Way ours, Way other, double wanted) {
   if (result.samples[ours].empty() || result.samples[other].empty()) return true;
   const Ratio ratio = result.Over(ours, other);

@@ -9,7 +9,7 @@
 
 namespace cohort::bench {
 
-// One run of one way; zeros where it sat the round out.
+// One run of one way; zeros if it was not run in this round.
 struct Sample {
   int launch = 0;
   double gb_per_second = 0;  // 1e9 bytes of payload
@@ -20,16 +20,16 @@ struct Sample {
 enum Way { kPlain, kBare, kCohort, kPs, kWays };
 inline constexpr const char* kWayNames[kWays] = {"plain", "bare", "cohort", "ps"};
 
-// Zeros where there are no values.
+// Zeros if there are no values.
 struct Quartiles {
   double low = 0, median = 0, high = 0;
 };
 Quartiles QuartilesOf(std::vector<double> values);
 
-// One's rate over the other's in the same round: the median of all rounds, and the least and the
-// most of the medians of the launches. A process is faster or slower than another of its kind for
-// its life, so rounds of one launch say less than as many launches would; zeros where one of both
-// was not run.
+// The ratio of two ways' rates in the same round: the median of all rounds, and the least and the
+// most of the medians of the launches. A process stays faster or slower than another of its kind
+// until it ends, so rounds of one launch say less than as many launches would. Zeros if one of the
+// two ways was not run.
 struct Ratio {
   double median = 0;
   double least = 0, most = 0;

@@ -28,7 +28,7 @@ void Add(Case* result, int launch, double plain, double bare, double cohort) {
 
 TEST_CASE("a ratio is of rates of the same round, and tells how launches differ") {
   Case result;
-  // The machine is ten times slower in two of the rounds, and nobody's fault is it.
+  // The machine is ten times slower in two of the rounds, which no way has caused.
   Add(&result, 0, 1, 2, 1.8);
   Add(&result, 0, 0.1, 0.2, 0.18);
   Add(&result, 0, 0, 2, 2.2);  // plain sits it out
@@ -36,11 +36,11 @@ TEST_CASE("a ratio is of rates of the same round, and tells how launches differ"
   Add(&result, 1, 1, 2, 2);
   Add(&result, 1, 0, 2, 2.4);
   const Ratio bare = result.Over(kCohort, kBare);
-  CHECK(bare.median == Approx(1.05));  // of .9 .9 1 1.1 1.1 1.2
+  CHECK(bare.median == Approx(1.05));  // values: .9 .9 1 1.1 1.1 1.2
   CHECK(bare.least == Approx(0.9));
   CHECK(bare.most == Approx(1.1));
   const Ratio plain = result.Over(kCohort, kPlain);
-  CHECK(plain.median == Approx(1.9));  // of 1.8 1.8 2 2.2
+  CHECK(plain.median == Approx(1.9));  // values: 1.8 1.8 2 2.2
   CHECK(result.Over(kPs, kBare).median == 0);
 }
 

@@ -3,7 +3,7 @@
 // their own.
 //   transport_bench                      all sizes, TCP and unix sockets
 //   transport_bench --transport tcp --sizes 4096,1048576 --rounds 15
-//   transport_bench --check              exit 1 where a goal is missed
+//   transport_bench --check              exit 1 if a goal is missed
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -65,8 +65,8 @@ Cores ChooseCores() {
   return cores;
 }
 
-// Plain gRPC has several threads at both ends, and stalls where they share a core. So it is kept on
-// none: it may also have both ends on one, which is the faster way for small payloads.
+// Plain gRPC has several threads at both ends, and stalls if they share a core. So it is not bound
+// to a core: both ends may then also share one, which is faster for small payloads.
 bool HasOneThread(Way way) { return way != kPlain; }
 
 std::unique_ptr<Pair> Start(Way way, const std::string& transport, const Settings& settings,
@@ -219,7 +219,7 @@ int main(int argc, char** argv) {
                  "control thread)");
   app.add_option("--own_core", settings.own_core,
                  "cohort and ps may read early, as tasks do that share no core (default true)");
-  app.add_flag("--check", settings.check, "exit 1 where a goal is missed");
+  app.add_flag("--check", settings.check, "exit 1 if a goal is missed");
   CLI11_PARSE(app, argc, argv);
   end.sizes = settings.sizes;
   end.own_core = settings.own_core;
