@@ -80,7 +80,7 @@ void Chief::AddMetrics() {
   const auto counter = [](auto field) {
     return [field](const State& s) { return static_cast<double>(s.counters.*field); };
   };
-  add("cohort_chief_steps", "Training steps of the job's whole life.", number(&State::steps));
+  add("cohort_chief_steps", "Training steps of the whole job.", number(&State::steps));
   add("cohort_chief_queue_depth", "Closures that wait for a worker.", number(&State::queued));
   add("cohort_chief_in_flight", "Closures that workers are running.", number(&State::in_flight));
   add("cohort_chief_closures_total", "Closures finished.", counter(&CoreCounters::finished));

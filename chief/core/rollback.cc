@@ -74,7 +74,7 @@ bool Rollback::OnPsMessage(int ps, const v1::PsToChief& message) {
     return true;
   }
   if (!message.has_assigned() || message.assigned().timeline() != target_.timeline) {
-    Fail(Internal("ps:{} answered the assignment of tablets with something else", ps));
+    Fail(Internal("ps:{} answered the assignment of tablets with another message", ps));
     return true;
   }
   request = 0;

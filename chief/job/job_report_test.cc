@@ -28,7 +28,7 @@ JobReport Report() {
   return report;
 }
 
-TEST_CASE("a report counts over the whole life, and says what only this chief counted") {
+TEST_CASE("a report covers the whole job, and names what only this chief counted") {
   const std::string text = Report().Text();
   const size_t here = text.find("Since this chief started:");
   REQUIRE(here != std::string::npos);

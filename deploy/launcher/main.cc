@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   using namespace cohort;
   InstallTerminateHandler("cohort");
   std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit makes the write fail
-  FlagSet flags("cohort", "Starts Cohort's clusters, and looks at jobs and checkpoints.");
+  FlagSet flags("cohort", "Starts clusters, and inspects jobs and checkpoints.");
   LauncherOptions options;
   AddLauncherCommands(&flags, &options);
   const RunFlags run(flags.AddCommand("run", "become the daemon of the task named in TF_CONFIG"));
