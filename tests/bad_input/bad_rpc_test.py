@@ -74,11 +74,11 @@ PUSHES = [
 
 # name, the bytes of one message, the message of the status that ends the stream.
 BYTES = [
-    ("noise", random.Random(SEED).randbytes(1000), "is no cohort.v1.PushPullHeader"),
-    ("text", b"GET / HTTP/1.1\r\n\r\n", "is no cohort.v1.PushPullHeader"),
+    ("noise", random.Random(SEED).randbytes(1000), "is not a cohort.v1.PushPullHeader"),
+    ("text", b"GET / HTTP/1.1\r\n\r\n", "is not a cohort.v1.PushPullHeader"),
     ("a length beyond the end", b"\x12\xff\xff\xff\x7f", "a payload beyond the end"),
-    ("an endless varint", b"\x0a" + b"\xff" * 20, "is no cohort.v1.PushPullHeader"),
-    ("a group", b"\x0b" * 50, "is no cohort.v1.PushPullHeader"),
+    ("an endless varint", b"\x0a" + b"\xff" * 20, "is not a cohort.v1.PushPullHeader"),
+    ("a group", b"\x0b" * 50, "is not a cohort.v1.PushPullHeader"),
     ("a huge header", b"\x0a\x80\x80\x80\x04" + bytes(2**23), "a header that is too long"),
     ("a huge word", b"\x1a\x80\x80\x80\x04" + bytes(2**23), "a shared-payload field that is too long"),
 ]
@@ -106,7 +106,7 @@ LAYOUTS = [
     ("rows beyond", lambda l: put(s__rows=99)({"s": l.shards[0]}), "which has 3"),
     ("row -1", lambda l: put(s__row_begin=2**64 - 1)({"s": l.shards[0]}), "from 18446744073709551615"),
     ("rows that nobody has", lambda l: put(s__rows=2)({"s": l.shards[0]}), "row 2 of 'w' is in no shard"),
-    ("variable 9", lambda l: put(s__variable=9)({"s": l.shards[0]}), "of variable 9 of 2"),
+    ("variable 9", lambda l: put(s__variable=9)({"s": l.shards[0]}), "belongs to variable 9, and there are 2"),
     ("tablet 9", lambda l: put(s__tablet=9)({"s": l.shards[0]}), "tablet 9, which does not exist"),
     ("one shard twice", lambda l: put(s__shard=0)({"s": l.shards[1]}), "shard 0 occurs twice"),
     ("a negative size", lambda l: l.variables[0].dims.__setitem__(1, -3), "cannot be served"),
@@ -306,7 +306,7 @@ class HostilePs(unittest.TestCase):
             stream.send(data)
             code, details = stream.end()
             self.assertEqual(code, INVALID)
-            self.assertIn("is no cohort.v1.ChiefToPs", details)
+            self.assertIn("is not a cohort.v1.ChiefToPs", details)
             self.check_it_serves()
 
     def test_orders_that_cannot_be_carried_out(self):
@@ -356,7 +356,7 @@ PROGRAMS = [
     ("a negative size", lambda p: put(d__size=-2)({"d": p.values[0].dims[0]}), "-2"),
     ("no dtype", lambda p: put(v__dtype=0)({"v": p.values[0]}), "dtype"),
     ("a symbol that is not there", lambda p: put(d__symbol=5)({"d": p.values[0].dims[0]}), "symbol"),
-    ("another fingerprint", lambda p: None, "a program that says to be ffff"),
+    ("another fingerprint", lambda p: None, "the program sent as ffff"),
 ]
 
 
@@ -445,7 +445,7 @@ class HostileWorker(unittest.TestCase):
             stream.send(data)
             code, details = stream.end()
             self.assertEqual(code, INVALID)
-            self.assertIn("is no cohort.v1.ChiefToWorker", details)
+            self.assertIn("is not a cohort.v1.ChiefToWorker", details)
             self.check_it_serves(good)
 
 
