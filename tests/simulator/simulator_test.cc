@@ -42,33 +42,35 @@ TEST_CASE("whatever happens, each example is used exactly once") {
     FAIL_CHECK(Failure(seed, outcome));
   }
   std::cout << all.Text();
-  if (failures > 0) return;
-  // The test proves something only if each kind of fault has happened.
   CHECK(all.runs == seeds);
-  CHECK(all.partial > seeds / 5);
-  CHECK(all.duplicates > seeds);
-  CHECK(all.settled > seeds / 1000);
-  CHECK(all.fenced > seeds / 100);
-  CHECK(all.recomputed > seeds / 3);
-  CHECK(all.mixed > seeds / 200);
-  CHECK(all.rollbacks > seeds / 3);
-  CHECK(all.timelines > seeds);
-  CHECK(all.chief_lives > 2 * seeds);
-  CHECK(all.resumed > seeds / 2);
-  CHECK(all.cuts_with_pending > seeds);
-  CHECK(all.segments > seeds);
-  CHECK(all.validated > seeds / 10);
-  CHECK(all.network.lost_requests > seeds / 2);
-  CHECK(all.network.lost_responses > seeds / 5);
-  CHECK(all.network.lost_control > seeds);
-  CHECK(all.network.cuts > seeds);
-  CHECK(all.workers_killed > seeds);
-  CHECK(all.ps_killed > seeds / 2);
-  CHECK(all.directories_emptied > seeds / 20);
-  CHECK(all.crash_points > seeds / 10);
-  CHECK(all.frozen > seeds / 2);
-  CHECK(all.wedged > seeds / 40);
-  CHECK(all.disk_full > seeds / 5);
+  // The test proves something only if each kind of fault has happened. Rare faults come in bunches,
+  // so the limits are at most half of the means, and a sanitizer's few seeds are too few for them.
+  if (failures > 0 || seeds < kSeeds) return;
+  const uint64_t usual = seeds / 2;
+  CHECK(all.partial > usual / 5);
+  CHECK(all.duplicates > usual);
+  CHECK(all.settled > usual / 500);
+  CHECK(all.fenced > usual / 100);
+  CHECK(all.recomputed > usual / 3);
+  CHECK(all.mixed > usual / 100);
+  CHECK(all.rollbacks > usual / 2);
+  CHECK(all.timelines > usual);
+  CHECK(all.chief_lives > 2 * usual);
+  CHECK(all.resumed > usual / 2);
+  CHECK(all.cuts_with_pending > usual);
+  CHECK(all.segments > usual);
+  CHECK(all.validated > usual / 10);
+  CHECK(all.network.lost_requests > usual / 2);
+  CHECK(all.network.lost_responses > usual / 5);
+  CHECK(all.network.lost_control > usual);
+  CHECK(all.network.cuts > usual);
+  CHECK(all.workers_killed > usual);
+  CHECK(all.ps_killed > usual / 2);
+  CHECK(all.directories_emptied > usual / 20);
+  CHECK(all.crash_points > usual / 5);
+  CHECK(all.frozen > usual / 2);
+  CHECK(all.wedged > usual / 20);
+  CHECK(all.disk_full > usual / 5);
 }
 
 TEST_CASE("a seed means the same run every time") {
