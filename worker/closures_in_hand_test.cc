@@ -26,7 +26,7 @@ v1::Dispatch Closures(const std::vector<uint64_t>& ids, uint32_t attempt = 1, ui
   return dispatch;
 }
 
-struct Fixture {
+struct HandFixture {
   void Dispatch(v1::Dispatch dispatch) { closures.Dispatch(&dispatch, now); }
   // Runs the next one. Its id; 0: none.
   uint64_t RunNext(int code = 0) {
@@ -59,7 +59,7 @@ struct Fixture {
 };
 using Reported = std::vector<std::tuple<uint64_t, uint32_t, int>>;
 
-TEST_CASE_METHOD(Fixture, "closures run in the order of dispatch and are kept until settled") {
+TEST_CASE_METHOD(HandFixture, "closures run in the order of dispatch and are kept until settled") {
   Dispatch(Closures({5, 3, 9}));
   CHECK(closures.queued() == 3);
   CHECK(RunNext() == 5);
@@ -76,7 +76,7 @@ TEST_CASE_METHOD(Fixture, "closures run in the order of dispatch and are kept un
   CHECK(closures.kept() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "results are reported in batches") {
+TEST_CASE_METHOD(HandFixture, "results are reported in batches") {
   Dispatch(Closures({1, 2, 3, 4}));
   RunNext();
   CHECK_FALSE(closures.ShouldReport(now));  // one of four
@@ -91,7 +91,7 @@ TEST_CASE_METHOD(Fixture, "results are reported in batches") {
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a closure dispatched twice runs once") {
+TEST_CASE_METHOD(HandFixture, "a closure dispatched twice runs once") {
   Dispatch(Closures({7, 7}));
   Dispatch(Closures({7}));
   const v1::Closure* running = closures.Take();
@@ -110,7 +110,7 @@ TEST_CASE_METHOD(Fixture, "a closure dispatched twice runs once") {
   CHECK(Reported().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a newer attempt") {
+TEST_CASE_METHOD(HandFixture, "a newer attempt") {
   SECTION("replaces one that waits") {
     Dispatch(Closures({7}));
     Dispatch(Closures({7}, 2));
@@ -142,7 +142,7 @@ TEST_CASE_METHOD(Fixture, "a newer attempt") {
   }
 }
 
-TEST_CASE_METHOD(Fixture, "cancelling") {
+TEST_CASE_METHOD(HandFixture, "cancelling") {
   Dispatch(Closures({1, 2, 3}));
   closures.Take();
   CHECK(closures.Cancel({1, 3, 77}, now));
@@ -154,7 +154,7 @@ TEST_CASE_METHOD(Fixture, "cancelling") {
   CHECK(Reported() == ::cohort::Reported{{1, 1, kCancelled}, {2, 1, 0}});
 }
 
-TEST_CASE_METHOD(Fixture, "a rollback forgets older timelines") {
+TEST_CASE_METHOD(HandFixture, "a rollback forgets older timelines") {
   Dispatch(Closures({1, 2, 3}));
   RunNext();
   closures.Take();
@@ -187,7 +187,7 @@ TEST_CASE_METHOD(Fixture, "a rollback forgets older timelines") {
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a new chief hears of everything") {
+TEST_CASE_METHOD(HandFixture, "a new chief hears of everything") {
   Dispatch(Closures({1, 2, 3}));
   RunNext();
   Reported();
@@ -205,7 +205,7 @@ TEST_CASE_METHOD(Fixture, "a new chief hears of everything") {
   CHECK(Reported().empty());  // the hello reported them
 }
 
-TEST_CASE_METHOD(Fixture, "what is queued can be given back, and a new job starts empty") {
+TEST_CASE_METHOD(HandFixture, "what is queued can be given back, and a new job starts empty") {
   Dispatch(Closures({1, 2, 3}));
   closures.Take();
   closures.GiveBackQueued([](v1::ClosureResult* r) { r->mutable_status()->set_code(kAborted); },

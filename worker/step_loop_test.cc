@@ -108,8 +108,8 @@ Program AddingProgram(const std::string& name) {
   return *std::move(program);
 }
 
-struct Fixture {
-  Fixture() {
+struct StepLoopFixture {
+  StepLoopFixture() {
     v1::ChiefToWorker message;
     message.set_generation(1);
     message.mutable_adopt()->set_job("job");
@@ -166,7 +166,7 @@ struct Fixture {
   std::vector<std::string> fingerprints;
 };
 
-TEST_CASE_METHOD(Fixture, "the push of a step travels with the pull of the next") {
+TEST_CASE_METHOD(StepLoopFixture, "the push of a step travels with the pull of the next") {
   Dispatch({Closure(1, {1, 2}), Closure(2, {3}), Closure(3, {10, 20, 30, 40})});
   RunAll();
   REQUIRE(effects.results.size() == 3);
@@ -190,7 +190,7 @@ TEST_CASE_METHOD(Fixture, "the push of a step travels with the pull of the next"
   CHECK(metrics.steps->value() == 3);
 }
 
-TEST_CASE_METHOD(Fixture, "a closure of several steps has ordinals and folds its metrics") {
+TEST_CASE_METHOD(StepLoopFixture, "a closure of several steps has ordinals and folds its metrics") {
   v1::Closure closure = Closure(4, {1, 2});
   closure.set_steps(3);
   Dispatch({closure});
@@ -206,7 +206,7 @@ TEST_CASE_METHOD(Fixture, "a closure of several steps has ordinals and folds its
   CHECK(variables.calls[3].pushed == 402);
 }
 
-TEST_CASE_METHOD(Fixture,
+TEST_CASE_METHOD(StepLoopFixture,
                  "closures that do not train only pull; another program's push goes first") {
   Dispatch({Closure(1, {5}), Closure(2, {7}, false), Closure(3, {1}, true, 1), Closure(4, {1})});
   RunAll();
@@ -220,7 +220,8 @@ TEST_CASE_METHOD(Fixture,
   CHECK(alone);
 }
 
-TEST_CASE_METHOD(Fixture, "a closure with an update that was refused as settled is not done") {
+TEST_CASE_METHOD(StepLoopFixture,
+                 "a closure with an update that was refused as settled is not done") {
   const auto check = [this](std::vector<v1::Closure> closures, size_t refused) {
     Dispatch(std::move(closures));
     RunAll();
@@ -245,7 +246,7 @@ TEST_CASE_METHOD(Fixture, "a closure with an update that was refused as settled 
   }
 }
 
-TEST_CASE_METHOD(Fixture, "an exchange that is fenced gives the closures back") {
+TEST_CASE_METHOD(StepLoopFixture, "an exchange that is fenced gives the closures back") {
   SECTION("with a push: the next closure still pulls") {
     variables.fail = [](const FakeVariables::Call& call) {
       return call.pushed == 100 ? Aborted("fenced") : absl::OkStatus();
@@ -269,7 +270,8 @@ TEST_CASE_METHOD(Fixture, "an exchange that is fenced gives the closures back") 
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a server that cannot be reached is reported with both closures") {
+TEST_CASE_METHOD(StepLoopFixture,
+                 "a server that cannot be reached is reported with both closures") {
   variables.fail = [](const FakeVariables::Call& call) -> absl::Status {
     if (!call.pushed.has_value()) return absl::OkStatus();
     absl::Status status = Unavailable("ps:1");
@@ -287,7 +289,8 @@ TEST_CASE_METHOD(Fixture, "a server that cannot be reached is reported with both
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a cancelled closure stops; the push of the one before is still sent") {
+TEST_CASE_METHOD(StepLoopFixture,
+                 "a cancelled closure stops; the push of the one before is still sent") {
   // Closure 2 is cancelled while its pull is under way; closure 3 must not write over closure 1's
   // gradient before that is sent.
   int cancelled = 0;
@@ -310,7 +313,7 @@ TEST_CASE_METHOD(Fixture, "a cancelled closure stops; the push of the one before
   CHECK(variables.w == 12);
 }
 
-TEST_CASE_METHOD(Fixture, "an interrupt that means nobody changes nothing") {
+TEST_CASE_METHOD(StepLoopFixture, "an interrupt that means nobody changes nothing") {
   int interrupts = 0;
   variables.fail = [&](const FakeVariables::Call&) {
     return interrupts++ < 3 ? Cancelled("interrupted") : absl::OkStatus();
@@ -322,7 +325,7 @@ TEST_CASE_METHOD(Fixture, "an interrupt that means nobody changes nothing") {
   CHECK(variables.w == 12);
 }
 
-TEST_CASE_METHOD(Fixture, "what the program or its data do wrong comes back typed") {
+TEST_CASE_METHOD(StepLoopFixture, "what the program or its data do wrong comes back typed") {
   v1::Closure unknown = Closure(1, {1});
   unknown.set_program("beef");
   v1::Closure resource = Closure(3, {1});
@@ -339,7 +342,7 @@ TEST_CASE_METHOD(Fixture, "what the program or its data do wrong comes back type
 }
 
 // Ten records in batches of four, read independently.
-struct DatasetFixture : Fixture {
+struct DatasetFixture : StepLoopFixture {
   void Make(uint64_t repeat, uint64_t begin = 0, uint64_t timeline = 1) {
     v1::ChiefToWorker message;
     message.set_generation(1);

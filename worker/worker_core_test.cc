@@ -41,8 +41,8 @@ Program SumProgram() {
   return *std::move(program);
 }
 
-struct Fixture {
-  Fixture() {
+struct CoreFixture {
+  CoreFixture() {
     options.index = 2;
     options.incarnation = 77;
     core = std::make_unique<WorkerCore>(options, &clock, log.get(), &effects);
@@ -97,7 +97,7 @@ struct Fixture {
   std::unique_ptr<WorkerCore> core;
 };
 
-TEST_CASE_METHOD(Fixture, "a chief probes, adopts, and is fenced by a newer one") {
+TEST_CASE_METHOD(CoreFixture, "a chief probes, adopts, and is fenced by a newer one") {
   const v1::WorkerToChief probed = Adopt(1, 0, true);
   CHECK(probed.hello().task().index() == 2);
   CHECK(probed.hello().incarnation() == 77);
@@ -120,7 +120,7 @@ TEST_CASE_METHOD(Fixture, "a chief probes, adopts, and is fenced by a newer one"
   CHECK(Adopt(3, 2, false, 9).has_fenced());  // the same generation, another chief
 }
 
-TEST_CASE_METHOD(Fixture, "a chief that was cut off silently is heard for a while") {
+TEST_CASE_METHOD(CoreFixture, "a chief that was cut off silently is heard for a while") {
   Adopt(1, 1);
   core->OnClosed(1, ChiefLoss::kSilent);
   const v1::WorkerToChief probed = Adopt(2, 0, true, 5000);
@@ -132,7 +132,7 @@ TEST_CASE_METHOD(Fixture, "a chief that was cut off silently is heard for a whil
   CHECK(Adopt(2, 1, false, 5000, "another").has_hello());
 }
 
-TEST_CASE_METHOD(Fixture, "wrong addressees and chiefs without a generation are refused") {
+TEST_CASE_METHOD(CoreFixture, "wrong addressees and chiefs without a generation are refused") {
   v1::ChiefToWorker message;
   message.set_generation(1);
   message.mutable_adopt()->mutable_expected()->set_type("worker");
@@ -144,7 +144,7 @@ TEST_CASE_METHOD(Fixture, "wrong addressees and chiefs without a generation are 
   CHECK_FALSE(core->adopted());
 }
 
-TEST_CASE_METHOD(Fixture, "programs are validated and named by their fingerprint") {
+TEST_CASE_METHOD(CoreFixture, "programs are validated and named by their fingerprint") {
   Adopt(1, 1);
   const Program program = SumProgram();
   v1::ChiefToWorker message;
@@ -170,7 +170,7 @@ TEST_CASE_METHOD(Fixture, "programs are validated and named by their fingerprint
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a reader that was replaced reports nothing any more") {
+TEST_CASE_METHOD(CoreFixture, "a reader that was replaced reports nothing any more") {
   Adopt(1, 1);
   v1::ChiefToWorker message;
   message.set_generation(1);
@@ -223,7 +223,7 @@ TEST_CASE_METHOD(Fixture, "a reader that was replaced reports nothing any more")
   CHECK(reader().batches() == 5);
 }
 
-TEST_CASE_METHOD(Fixture,
+TEST_CASE_METHOD(CoreFixture,
                  "resources are made by the step thread, and the chief hears how it went") {
   Adopt(1, 1);
   CHECK(core->NextWork(true).kind == Work::Kind::kNone);
@@ -251,7 +251,7 @@ TEST_CASE_METHOD(Fixture,
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a busy step thread is never woken, and results come in batches") {
+TEST_CASE_METHOD(CoreFixture, "a busy step thread is never woken, and results come in batches") {
   Adopt(1, 1);
   CHECK(core->NextWork(true).kind == Work::Kind::kNone);
   Dispatch(1, 1, {1, 2, 3, 4});
@@ -272,7 +272,7 @@ TEST_CASE_METHOD(Fixture, "a busy step thread is never woken, and results come i
   CHECK(effects.wakes == 1);  // it said that it would not wait
 }
 
-TEST_CASE_METHOD(Fixture, "a chief gets what its predecessor did not hear") {
+TEST_CASE_METHOD(CoreFixture, "a chief gets what its predecessor did not hear") {
   Adopt(1, 1);
   Dispatch(1, 1, {1, 2, 3});
   FinishNext();
@@ -295,7 +295,7 @@ TEST_CASE_METHOD(Fixture, "a chief gets what its predecessor did not hear") {
   CHECK(effects.sent.back().second.generation() == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "cancelling and rolling back interrupt what runs") {
+TEST_CASE_METHOD(CoreFixture, "cancelling and rolling back interrupt what runs") {
   Adopt(1, 1);
   Dispatch(1, 1, {1, 2});
   const Work work = core->NextWork(true);
@@ -331,7 +331,7 @@ TEST_CASE_METHOD(Fixture, "cancelling and rolling back interrupt what runs") {
   }
 }
 
-TEST_CASE_METHOD(Fixture,
+TEST_CASE_METHOD(CoreFixture,
                  "a worker that ends gives back what is queued, and says that others may run it") {
   Adopt(1, 1);
   Dispatch(1, 1, {1, 2, 3});
@@ -349,7 +349,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK(core->NextWork(true).kind == Work::Kind::kStop);
 }
 
-TEST_CASE_METHOD(Fixture, "another job starts without closures") {
+TEST_CASE_METHOD(CoreFixture, "another job starts without closures") {
   Adopt(1, 1);
   Dispatch(1, 1, {1, 2});
   const Work work = core->NextWork(true);
@@ -362,7 +362,7 @@ TEST_CASE_METHOD(Fixture, "another job starts without closures") {
   CHECK(next.job != work.job);
 }
 
-TEST_CASE_METHOD(Fixture, "pings, unreachable servers, the end") {
+TEST_CASE_METHOD(CoreFixture, "pings, unreachable servers, the end") {
   v1::ChiefToWorker message;
   message.mutable_ping()->set_sent_unix_micros(12);
   CHECK(Ask(1, message).pong().sent_unix_micros() == 12);

@@ -17,20 +17,10 @@ bool EachPlaceOnce(const TestWorld& world, uint64_t places) {
   return true;
 }
 
-// What a job runner does: schedules what is unfinished, then the rest.
-void ScheduleAll(TestWorld* world, uint64_t places) {
-  for (const UnfinishedClosure& c : world->core().Unfinished()) {
-    REQUIRE(world->ScheduleJob(c.place, c.steps, places).ok());
-  }
-  while (world->core().next_place() < places) {
-    REQUIRE(world->ScheduleJob(world->core().next_place(), 1, places).ok());
-  }
-}
-
 TEST_CASE("a cut drains, snapshots, commits, and training continues") {
   TestWorld world(2, 2);
   world.StartServing();
-  ScheduleAll(&world, 20);
+  world.ScheduleAll(20);
   REQUIRE(world.core().StartCut(false).ok());
   world.Quiesce();
   REQUIRE(world.cuts_done.size() == 1);
@@ -49,7 +39,7 @@ TEST_CASE("a closure that does not end in time enters the cut as pending") {
   TestWorld world(1, 2);
   world.StartServing();
   world.hold_work = true;
-  ScheduleAll(&world, 6);
+  world.ScheduleAll(6);
   world.Advance(10'000);
   world.Quiesce();
   world.hold_work = false;
@@ -78,7 +68,7 @@ TEST_CASE("a closure that does not end in time enters the cut as pending") {
   CHECK(world.core().Unfinished()[0].id == 1);
   CHECK(world.core().next_place() == 4);
   world.hold_work = false;
-  ScheduleAll(&world, 6);
+  world.ScheduleAll(6);
   world.Quiesce();
   CHECK(EachPlaceOnce(world, 6));
   CHECK(world.core().settlement().metrics().at("n").total == 6);
@@ -87,7 +77,7 @@ TEST_CASE("a closure that does not end in time enters the cut as pending") {
 TEST_CASE("a failed cut keeps the old checkpoint, and training continues") {
   TestWorld world(1, 2);
   world.StartServing();
-  ScheduleAll(&world, 4);
+  world.ScheduleAll(4);
   world.ps[1].refuse_snapshots = true;
   REQUIRE(world.core().StartCut(false).ok());
   world.Quiesce();
@@ -177,7 +167,7 @@ TEST_CASE("a rollback that fails half way is repeated with a higher timeline") {
   CHECK(world.core().timeline() == 3);
   CHECK(world.ps[0].timeline == 3);
   CHECK(world.ps[1].timeline == 3);
-  ScheduleAll(&world, 5);
+  world.ScheduleAll(5);
   world.Quiesce();
   CHECK(EachPlaceOnce(world, 5));
 }
@@ -186,7 +176,7 @@ TEST_CASE("a chief that is killed continues from its journal with nothing lost")
   TestWorld world(2, 2);
   world.StartServing();
   world.hold_work = true;
-  ScheduleAll(&world, 12);
+  world.ScheduleAll(12);
   world.Advance(10'000);
   world.Quiesce();
   world.hold_work = false;
@@ -202,7 +192,7 @@ TEST_CASE("a chief that is killed continues from its journal with nothing lost")
   CHECK(world.core().next_place() == 12);
   CHECK(world.core().settlement().metrics().at("n").total == 2);  // redelivered
   const size_t seen = world.workers[0].seen.size() + world.workers[1].seen.size();
-  ScheduleAll(&world, 12);
+  world.ScheduleAll(12);
   CHECK(world.core().in_flight() == 6);  // workers keep what they have in hand
   world.hold_work = false;
   world.Quiesce();
@@ -215,11 +205,11 @@ TEST_CASE("a closure of an earlier chief that its worker gives back is dispatche
   TestWorld world(1, 1);
   world.StartServing();
   world.hold_work = true;
-  ScheduleAll(&world, 2);
+  world.ScheduleAll(2);
   world.Quiesce();
   world.KillChief();
   world.StartServing();
-  ScheduleAll(&world, 2);
+  world.ScheduleAll(2);
   CHECK(world.core().in_flight() == 2);  // under the attempts of the former chief
   int refusals = 2;
   world.outcome = [&](const v1::Closure&) {
@@ -254,7 +244,7 @@ TEST_CASE("a result that comes between a restart and its Schedule ends the closu
 TEST_CASE("a chief and a server that die together: rollback to the newest cut") {
   TestWorld world(1, 2);
   world.StartServing();
-  ScheduleAll(&world, 4);
+  world.ScheduleAll(4);
   world.Quiesce();
   REQUIRE(world.core().StartCut(false).ok());
   world.Quiesce();
@@ -264,7 +254,7 @@ TEST_CASE("a chief and a server that die together: rollback to the newest cut") 
   REQUIRE(world.core().served());
   CHECK(world.core().timeline() == 2);
   CHECK(world.core().next_place() == 4);
-  ScheduleAll(&world, 9);
+  world.ScheduleAll(9);
   world.Quiesce();
   CHECK(EachPlaceOnce(world, 9));
 }
@@ -289,7 +279,7 @@ TEST_CASE("closures of a user's chief are cancelled by its restart, and block no
 TEST_CASE("an epoch's figures are journaled, and the next begins with none") {
   TestWorld world(1, 1);
   world.StartServing();
-  ScheduleAll(&world, 3);
+  world.ScheduleAll(3);
   world.Quiesce();
   REQUIRE(world.core().EndEpoch().ok());
   CHECK(world.core().settlement().metrics().empty());
@@ -305,7 +295,7 @@ TEST_CASE("after the record of a failed rollback, nothing from before it is jour
   TestWorld world(1, 1);
   world.options.settle_interval_us = 1'000'000'000;
   world.StartServing();
-  ScheduleAll(&world, 2);
+  world.ScheduleAll(2);
   world.Quiesce();
   world.journal_stuck = true;
   REQUIRE(world.core().RollBack(nullptr, "").ok());

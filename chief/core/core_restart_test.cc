@@ -10,21 +10,12 @@
 namespace cohort {
 namespace {
 
-void ScheduleAll(TestWorld* world, uint64_t places) {
-  for (const UnfinishedClosure& c : world->core().Unfinished()) {
-    REQUIRE(world->ScheduleJob(c.place, c.steps, places).ok());
-  }
-  while (world->core().next_place() < places) {
-    REQUIRE(world->ScheduleJob(world->core().next_place(), 1, places).ok());
-  }
-}
-
 // A worker with four closures in hand, and a chief that dies; the next one has adopted the worker
 // and nobody else.
 void RestartWithWorkInHand(TestWorld* world) {
   world->StartServing();
   world->hold_work = true;
-  ScheduleAll(world, 4);
+  world->ScheduleAll(4);
   world->Quiesce();
   REQUIRE(world->workers[0].hand.size() == 4);
   world->KillChief();
@@ -68,7 +59,7 @@ TEST_CASE("a result that comes between a worker's hello and the reading of the j
   world.Quiesce();
   world.Serve();
   world.Quiesce();
-  ScheduleAll(&world, 4);
+  world.ScheduleAll(4);
   Finish(&world);
 }
 
@@ -78,7 +69,7 @@ TEST_CASE("a failure under the attempt that a worker kept over a restart gives t
   world.Quiesce();
   world.Serve();
   world.Quiesce();
-  ScheduleAll(&world, 4);
+  world.ScheduleAll(4);
   int failures = 0;
   world.outcome = [&](const v1::Closure& c) {
     return c.id() == 1 && failures++ == 0 ? Aborted("fenced") : absl::OkStatus();
@@ -91,7 +82,7 @@ TEST_CASE("an adopted task that refuses this chief's stream is dialled again") {
   TestWorld world(1, 2);
   world.StartServing();
   world.hold_work = true;
-  ScheduleAll(&world, 4);
+  world.ScheduleAll(4);
   world.Quiesce();
   v1::WorkerToChief fenced;
   fenced.mutable_fenced()->set_current_generation(world.core().generation());
@@ -372,7 +363,7 @@ TEST_CASE("what is unfinished goes before new closures, whenever it is scheduled
 // All four of a job's closures are done and settled, so that their ids are nothing new to anyone.
 void TrainAndSettle(TestWorld* world) {
   world->StartServing();
-  ScheduleAll(world, 4);
+  world->ScheduleAll(4);
   Finish(world);
   REQUIRE(world->workers[0].watermark + world->workers[0].kept.size() > 4);
 }
@@ -387,7 +378,7 @@ TEST_CASE("a job that starts afresh with the tasks of its former run goes above 
   CHECK(world.core().timeline() == 2);
   CHECK(world.core().generation() == 2);
   CHECK(world.core().settlement().steps() == 0);
-  ScheduleAll(&world, 4);
+  world.ScheduleAll(4);
   Finish(&world);
   // Ids come again; executions differ in their attempts all the same.
   CHECK(world.workers[0].seen.back().id() <= 4);
@@ -427,7 +418,7 @@ TEST_CASE(
   world.StartServing();
   CHECK(world.core().served());
   CHECK(world.core().timeline() == 10);
-  ScheduleAll(&world, 4);
+  world.ScheduleAll(4);
   Finish(&world);
 }
 

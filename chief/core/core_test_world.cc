@@ -485,6 +485,15 @@ absl::StatusOr<uint64_t> TestWorld::ScheduleJob(uint64_t place, uint32_t steps, 
   return core_->Schedule(std::move(spec));
 }
 
+void TestWorld::ScheduleAll(uint64_t places) {
+  for (const UnfinishedClosure& c : core_->Unfinished()) {
+    REQUIRE(ScheduleJob(c.place, c.steps, places).ok());
+  }
+  while (core_->next_place() < places) {
+    REQUIRE(ScheduleJob(core_->next_place(), 1, places).ok());
+  }
+}
+
 absl::StatusOr<uint64_t> TestWorld::ScheduleUser(bool training) {
   ClosureSpec spec{.program = 0, .training = training};
   spec.token = next_token_++;

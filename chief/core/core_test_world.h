@@ -120,6 +120,8 @@ class TestWorld : public CoreEffects {
     return readers.contains("data") ? readers.at("data").batches() : 0;
   }
   absl::StatusOr<uint64_t> ScheduleJob(uint64_t place, uint32_t steps, uint64_t end);
+  // What a job runner does: schedules what is unfinished, then the rest.
+  void ScheduleAll(uint64_t places);
   absl::StatusOr<uint64_t> ScheduleUser(bool training = true);
 
   // Single events, for random schedules.

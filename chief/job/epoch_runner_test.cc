@@ -10,12 +10,12 @@ namespace {
 using testing::FakeCluster;
 using Calls = std::vector<std::string>;
 
-const JobSchedule kSchedule{
+const JobSchedule kTwoEpochs{
     .epochs = 2, .steps_per_epoch = 5, .steps_per_closure = 2, .batch_size = 1, .train_records = 5};
 
 TEST_CASE("an epoch is scheduled to its end, as many closures at a time as the window holds") {
   FakeCluster cluster;
-  EpochRunner epochs(&cluster, &kSchedule, &cluster.clock, {.window = 2});
+  EpochRunner epochs(&cluster, &kTwoEpochs, &cluster.clock, {.window = 2});
   int polls = 0;
   REQUIRE(epochs.Run(0, [&](const CoordinatorState&) { ++polls; }).ok());
   CHECK(cluster.calls == Calls{"train 0+2", "train 2+2", "train 4+1"});
@@ -31,7 +31,7 @@ TEST_CASE("what a restore left unfinished comes first, and the epoch lasts until
   FakeCluster cluster;
   cluster.now.next_place = 5;
   cluster.unfinished = {{.place = 0, .steps = 2}, {.place = 4, .steps = 1}};
-  EpochRunner epochs(&cluster, &kSchedule, &cluster.clock, {.window = 1});
+  EpochRunner epochs(&cluster, &kTwoEpochs, &cluster.clock, {.window = 1});
   epochs.TakeUnfinished();
   CHECK(!epochs.BetweenEpochs(cluster.now));
   REQUIRE(epochs.Run(0, [](const CoordinatorState&) {}).ok());
@@ -46,7 +46,7 @@ TEST_CASE("an error ends the epoch, and its steps so far count") {
   cluster.fail = [](const std::string& call) {
     return call == "train 4+1" ? testing::LostServer() : absl::OkStatus();
   };
-  EpochRunner epochs(&cluster, &kSchedule, &cluster.clock, {.window = 2});
+  EpochRunner epochs(&cluster, &kTwoEpochs, &cluster.clock, {.window = 2});
   CHECK(absl::IsUnavailable(epochs.Run(0, [](const CoordinatorState&) {})));
   CHECK(epochs.figures().steps == 4);
 }

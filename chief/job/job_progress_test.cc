@@ -15,7 +15,7 @@ namespace {
 using Catch::Contains;
 using testing::Console;
 
-const JobSchedule kSchedule{.epochs = 2, .steps_per_epoch = 100};
+const JobSchedule kProgressSchedule{.epochs = 2, .steps_per_epoch = 100};
 
 CoordinatorState At(uint64_t steps, double loss = 0.5) {
   CoordinatorState state;
@@ -36,7 +36,7 @@ struct Shown : ManualClock, Console {
   }
 
   testing::TestDirectory directory;
-  JobProgress progress{&kSchedule, 10, this, log.get(), &console, &metrics};
+  JobProgress progress{&kProgressSchedule, 10, this, log.get(), &console, &metrics};
 };
 
 TEST_CASE("every record and every line counts epochs from 1") {

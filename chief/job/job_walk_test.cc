@@ -14,8 +14,8 @@ using testing::FakeCluster;
 using testing::LostServer;
 using Calls = std::vector<std::string>;
 
-struct Job {
-  Job() : shown(&cluster.clock) {
+struct WalkedJob {
+  WalkedJob() : shown(&cluster.clock) {
     schedule = {.epochs = 2,
                 .steps_per_epoch = 3,
                 .steps_per_closure = 2,
@@ -60,7 +60,7 @@ struct Job {
 };
 
 TEST_CASE("a job takes a first checkpoint, trains and validates each epoch, and takes the last") {
-  Job job;
+  WalkedJob job;
   REQUIRE(job.Run().ok());
   CHECK(job.cluster.calls == Calls{"checkpoint", "train 0+2", "train 2+1", "end epoch 1",
                                    "checkpoint", "validate 0", "validate 4", "train 3+2",
@@ -75,7 +75,7 @@ TEST_CASE("a job takes a first checkpoint, trains and validates each epoch, and 
 }
 
 TEST_CASE("with keep_best an epoch's checkpoint comes after its validation") {
-  Job job;
+  WalkedJob job;
   job.KeepBest();
   REQUIRE(job.Run().ok());
   CHECK(job.cluster.calls == Calls{"checkpoint", "train 0+2", "train 2+1", "end epoch 1",
@@ -87,7 +87,7 @@ TEST_CASE("with keep_best an epoch's checkpoint comes after its validation") {
 }
 
 TEST_CASE("a lost server takes the job back to its newest checkpoint") {
-  Job job;
+  WalkedJob job;
   job.options.checkpoints.every_epochs = 1;
   SECTION("in the middle of an epoch") {
     job.FailOnce("train 5+1", 1, LostServer());
@@ -122,21 +122,21 @@ TEST_CASE("a lost server takes the job back to its newest checkpoint") {
 }
 
 TEST_CASE("any other error ends the job") {
-  Job job;
+  WalkedJob job;
   job.FailOnce("train 2+1", 1, InvalidArgument("a bad record"));
   CHECK(job.Run().message() == "a bad record");
   CHECK(job.cluster.calls.back() == "train 2+1");
 }
 
 TEST_CASE("a failed checkpoint of an epoch does not end the job") {
-  Job job;
+  WalkedJob job;
   job.FailOnce("checkpoint", 2, ResourceExhausted("the disk is full"));
   REQUIRE(job.Run().ok());
   CHECK(job.cluster.manifests.size() == 2);
 }
 
 TEST_CASE("a continued job schedules what is unfinished first, and takes no first checkpoint") {
-  Job job;
+  WalkedJob job;
   job.cluster.manifests.emplace_back();
   job.cluster.now.epoch = 1;
   job.cluster.now.steps = 4;
@@ -150,7 +150,7 @@ TEST_CASE("a continued job schedules what is unfinished first, and takes no firs
 }
 
 TEST_CASE("a chief that died between an epoch and its validation validates again") {
-  Job job;
+  WalkedJob job;
   job.cluster.manifests.emplace_back();
   job.cluster.now.epoch = 1;
   job.cluster.now.steps = job.cluster.now.next_place = 3;
@@ -160,7 +160,7 @@ TEST_CASE("a chief that died between an epoch and its validation validates again
 }
 
 TEST_CASE("checkpoints by steps are taken during an epoch") {
-  Job job;
+  WalkedJob job;
   job.options.checkpoints = {.every_steps = 2};
   job.options.epochs.window = 1;
   REQUIRE(job.Run().ok());

@@ -10,18 +10,18 @@ namespace {
 using testing::Console;
 using testing::FakeCluster;
 
-const JobSchedule kSchedule{.epochs = 5,
-                            .steps_per_epoch = 1,
-                            .batch_size = 4,
-                            .train_records = 4,
-                            .validation_records = 9,
-                            .validation_every_epochs = 2};
+const JobSchedule kValidated{.epochs = 5,
+                             .steps_per_epoch = 1,
+                             .batch_size = 4,
+                             .train_records = 4,
+                             .validation_records = 9,
+                             .validation_every_epochs = 2};
 
 TEST_CASE("a validation takes each record once and folds the metrics of its closures") {
   FakeCluster cluster;
   Console shown(&cluster.clock);
   cluster.validation = {{"accuracy", 0.75}, {"loss", 0.5}};
-  Validation validation(&cluster, &kSchedule, &cluster.clock, {}, &shown.console, &shown.metrics);
+  Validation validation(&cluster, &kValidated, &cluster.clock, {}, &shown.console, &shown.metrics);
   REQUIRE(validation.Run(2).ok());
   CHECK(cluster.calls == std::vector<std::string>{"validate 0", "validate 4", "validate 8"});
   REQUIRE(validation.metrics().size() == 2);
@@ -33,7 +33,7 @@ TEST_CASE("a validation takes each record once and folds the metrics of its clos
 TEST_CASE("it knows which epochs are validated") {
   FakeCluster cluster;
   Console shown(&cluster.clock);
-  Validation validation(&cluster, &kSchedule, &cluster.clock, {}, &shown.console, &shown.metrics);
+  Validation validation(&cluster, &kValidated, &cluster.clock, {}, &shown.console, &shown.metrics);
   CHECK(!validation.IsDone(1));
   validation.MarkDone(4);
   CHECK(validation.IsDone(4));
@@ -46,7 +46,7 @@ TEST_CASE("it knows which epochs are validated") {
 TEST_CASE("a validation follows every second epoch and the last") {
   std::vector<uint64_t> after;
   for (uint64_t epochs = 1; epochs <= 5; ++epochs) {
-    if (kSchedule.ValidatesAfter(epochs)) after.push_back(epochs);
+    if (kValidated.ValidatesAfter(epochs)) after.push_back(epochs);
   }
   CHECK(after == std::vector<uint64_t>{2, 4, 5});
   CHECK(!JobSchedule{.epochs = 1, .validation_records = 9}.ValidatesAfter(1));

@@ -7,6 +7,7 @@
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/shard_names.h"
+#include "common/testing/status_message.h"
 #include "common/testing/test_directory.h"
 #include "proto/checkpoint.pb.h"
 
@@ -15,8 +16,6 @@ namespace {
 
 using testing::Contains;
 using testing::TestDirectory;
-
-std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
 // Element [row, column] of "table" (10 x 3); the slot's are 1000 higher.
 float Value(uint64_t row, uint64_t column, bool slot) {
@@ -159,11 +158,11 @@ TEST_CASE("rows that are missing or stored twice are found when a checkpoint is 
     return CheckpointReader::Open(path, {}).status();
   };
   CHECK(open({{5, 10}, {0, 5}}).ok());
-  CHECK(Contains(Message(open({{0, 5}, {6, 10}})), "rows [5, 6) of table are in no file"));
-  CHECK(Contains(Message(open({{0, 5}, {4, 10}})), "row 4 of table is stored twice"));
-  CHECK(Contains(Message(open({{0, 5}})), "rows [5, 10) of table are in no file"));
-  CHECK(Contains(Message(open({{0, 12}})), "its variable has [10, 3]"));
-  CHECK(Contains(Message(open({})), "are in no file"));
+  CHECK(Contains(testing::Message(open({{0, 5}, {6, 10}})), "rows [5, 6) of table are in no file"));
+  CHECK(Contains(testing::Message(open({{0, 5}, {4, 10}})), "row 4 of table is stored twice"));
+  CHECK(Contains(testing::Message(open({{0, 5}})), "rows [5, 10) of table are in no file"));
+  CHECK(Contains(testing::Message(open({{0, 12}})), "its variable has [10, 3]"));
+  CHECK(Contains(testing::Message(open({})), "are in no file"));
 }
 
 TEST_CASE("a manifest is JSON with the names of the proto and survives a round trip") {
@@ -199,7 +198,7 @@ TEST_CASE("damage anywhere is refused by name, and the checkpoint before it is u
     const auto found =
         NewestValid(dir.path(), [&](const std::string& path, const absl::Status& why) {
           CHECK(path == JoinPath(newest, kManifestName));
-          reasons.push_back(Message(why));
+          reasons.push_back(testing::Message(why));
         });
     REQUIRE(found.ok());
     return found->has_value() ? (*found)->id.cut : 0;
@@ -344,8 +343,9 @@ TEST_CASE("the token proves a shared directory") {
   REQUIRE(MakeDirectories(dir / "local").ok());
   const absl::Status other = CheckDirectoryToken(dir / "local", *token);
   CHECK(absl::IsFailedPrecondition(other));
-  CHECK(Contains(Message(other), "is not the chief's"));
-  CHECK(Contains(Message(CheckDirectoryToken(dir / "none", *token)), "does not exist here"));
+  CHECK(Contains(testing::Message(other), "is not the chief's"));
+  CHECK(
+      Contains(testing::Message(CheckDirectoryToken(dir / "none", *token)), "does not exist here"));
   CHECK(absl::IsInvalidArgument(CheckDirectoryToken(shared, "../../etc/passwd")));
   const auto second = CreateDirectoryToken(shared, 0xabd);
   REQUIRE(second.ok());

@@ -14,6 +14,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
+#include "common/testing/status_message.h"
 #include "common/testing/test_directory.h"
 #include "common/testing/test_lease.h"
 
@@ -28,8 +29,6 @@ DirectoryLock::Options OptionsIn(const TestDirectory& dir, uint64_t incarnation)
   return {.directory = dir.path(), .job = "job-1", .incarnation = incarnation};
 }
 
-std::string Message(const absl::Status& status) { return std::string(status.message()); }
-
 TEST_CASE("a second chief is refused with the name of the first, until that lets go") {
   const TestDirectory dir;
   auto first = DirectoryLock::Take(OptionsIn(dir, 1));
@@ -37,9 +36,9 @@ TEST_CASE("a second chief is refused with the name of the first, until that lets
   const std::string before = ReadAllBytes(dir / kLockName);
   const absl::Status refused = DirectoryLock::Take(OptionsIn(dir, 2)).status();
   CHECK(ExitCodeOf(refused) == ExitCode::kUnavailable);
-  CHECK(Contains(Message(refused), fmt::format("process {} on host", ::getpid())));
-  CHECK(Contains(Message(refused), "job job-1, since 20"));
-  CHECK(Contains(Message(refused), "--takeover"));
+  CHECK(Contains(testing::Message(refused), fmt::format("process {} on host", ::getpid())));
+  CHECK(Contains(testing::Message(refused), "job job-1, since 20"));
+  CHECK(Contains(testing::Message(refused), "--takeover"));
   CHECK(ReadAllBytes(dir / kLockName) == before);
   CHECK((*first)->Check().ok());
   first->reset();
@@ -59,9 +58,9 @@ TEST_CASE("takeover: the first finds out, and a third is refused by the second's
   const absl::Status fenced = (*first)->Check();
   CHECK(ExitCodeOf(fenced) == ExitCode::kUnavailable);
   CHECK(GetFailure(fenced)->role == "chief");
-  CHECK(Contains(Message(fenced), "is fenced"));
-  CHECK(Contains(Message(fenced), "job job-2"));
-  CHECK(Contains(Message(DirectoryLock::Take(OptionsIn(dir, 3)).status()), "job job-2"));
+  CHECK(Contains(testing::Message(fenced), "is fenced"));
+  CHECK(Contains(testing::Message(fenced), "job job-2"));
+  CHECK(Contains(testing::Message(DirectoryLock::Take(OptionsIn(dir, 3)).status()), "job job-2"));
   second->reset();
   CHECK(!(*first)->Check().ok());  // it does not get it back
   CHECK(DirectoryLock::Take(OptionsIn(dir, 3)).ok());
@@ -105,7 +104,7 @@ TEST_CASE("a directory that is deleted, moved or replaced is found out") {
   const auto gone = [&] {
     const absl::Status status = (*lock)->Check();
     CHECK(ExitCodeOf(status) == ExitCode::kIo);
-    CHECK(Contains(Message(status), dir / "c was deleted, moved or replaced"));
+    CHECK(Contains(testing::Message(status), dir / "c was deleted, moved or replaced"));
   };
   std::filesystem::rename(dir / "c", dir / "elsewhere");
   gone();
@@ -126,7 +125,7 @@ TEST_CASE("a file of the lock's name that no chief has written is refused, and l
   options.takeover = GENERATE(false, true);
   const absl::Status refused = DirectoryLock::Take(options).status();
   CHECK(ExitCodeOf(refused) == ExitCode::kCantCreate);
-  CHECK(Contains(Message(refused), "a file that no chief has written has this name"));
+  CHECK(Contains(testing::Message(refused), "a file that no chief has written has this name"));
   CHECK(ReadAllBytes(dir / kLockName) == bytes);
 }
 
@@ -185,8 +184,9 @@ TEST_CASE("an entry that has the lock's name but is not a file is refused, and l
   const absl::Status refused = DirectoryLock::Take(options).status();
   INFO(refused);
   CHECK(ExitCodeOf(refused) == ExitCode::kCantCreate);
-  CHECK(Contains(Message(refused), fmt::format("cannot create the lock {}: {} has this name",
-                                               dir / kLockName, strange.what)));
+  CHECK(Contains(
+      testing::Message(refused),
+      fmt::format("cannot create the lock {}: {} has this name", dir / kLockName, strange.what)));
   CHECK(ReadAllBytes(dir / "victim") == "precious");
   CHECK(!std::filesystem::exists(dir / "nowhere"));
 }
@@ -209,7 +209,7 @@ TEST_CASE("the holder finds out when its file is removed, replaced or overwritte
   SECTION("other bytes") { dir.Write(kLockName, GENERATE("", "what is this")); }
   const absl::Status status = (*lock)->Check();
   CHECK(ExitCodeOf(status) == ExitCode::kIo);
-  CHECK(Contains(Message(status), "or its chief.lock was"));
+  CHECK(Contains(testing::Message(status), "or its chief.lock was"));
 }
 
 TEST_CASE("a fenced chief reads its successor's name from the first line of the file") {
@@ -218,7 +218,7 @@ TEST_CASE("a fenced chief reads its successor's name from the first line of the 
   REQUIRE(lock.ok());
   const std::string rest = GENERATE(as<std::string>{}, "", "\nob\":\"job-1\"}\n");
   dir.Write(kLockName, kOther + rest);
-  CHECK(Contains(Message((*lock)->Check()), "process 8 on host host4"));
+  CHECK(Contains(testing::Message((*lock)->Check()), "process 8 on host host4"));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kAlwaysInThread = 0;
 constexpr size_t kNeverInThread = size_t{1} << 40;
 
-v1::DatasetSpec Spec(const std::string& rest) {
+v1::DatasetSpec ReaderSpec(const std::string& rest) {
   v1::DatasetSpec spec;
   REQUIRE(google::protobuf::TextFormat::ParseFromString(R"(
     generator { name: "recommender" records: 100 seed: 1 }
@@ -61,7 +61,7 @@ TEST_CASE("a reader gives the same batches with and without a thread") {
                            "repeat: 5 shuffle: true "
                            "shuffle_buffer: 20",
                            "repeat: 2 drop_remainder: true"}) {
-    const v1::DatasetSpec spec = Spec(rest);
+    const v1::DatasetSpec spec = ReaderSpec(rest);
     const auto inlined = AllBatches(spec, Options(kNeverInThread));
     for (const uint32_t prefetch : {0, 1, 2, 50}) {
       BatchReader::Options options = Options(kAlwaysInThread);
@@ -75,7 +75,7 @@ TEST_CASE("a reader gives the same batches with and without a thread") {
 }
 
 TEST_CASE("there is a thread where batches are made ahead, and they are not small") {
-  const v1::DatasetSpec spec = Spec("");
+  const v1::DatasetSpec spec = ReaderSpec("");
   const auto dataset = *Dataset::Open(spec);
   const auto threads = [] {
     const std::filesystem::directory_iterator tasks("/proc/self/task");
@@ -100,7 +100,7 @@ TEST_CASE("a reader that begins later continues the one before it") {
   for (const char* rest :
        {"repeat: 3", "repeat: 3 shuffle: true", "repeat: 3 shuffle: true shuffle_buffer: 20",
         "repeat: 3 shuffle: true drop_remainder: true"}) {
-    const v1::DatasetSpec spec = Spec(rest);
+    const v1::DatasetSpec spec = ReaderSpec(rest);
     const auto whole = AllBatches(spec, Options(kNeverInThread));
     for (uint64_t begin = 0; begin <= whole.size(); ++begin) {
       for (const size_t inline_bytes : {kNeverInThread, kAlwaysInThread}) {
@@ -114,7 +114,7 @@ TEST_CASE("a reader that begins later continues the one before it") {
 }
 
 TEST_CASE("batches keep their contents while they are held, and their memory goes round") {
-  const v1::DatasetSpec spec = Spec("shuffle: true");
+  const v1::DatasetSpec spec = ReaderSpec("shuffle: true");
   auto reader = BatchReader::Independent(*Dataset::Open(spec), spec, Options(kAlwaysInThread));
   REQUIRE(reader.ok());
   std::vector<BatchReader::Batch> held;
@@ -138,7 +138,7 @@ TEST_CASE("batches keep their contents while they are held, and their memory goe
 }
 
 TEST_CASE("an epoch read by leases has each record once, whoever reads which") {
-  const v1::DatasetSpec spec = Spec("shuffle: true block_size: 4");
+  const v1::DatasetSpec spec = ReaderSpec("shuffle: true block_size: 4");
   const auto dataset = *Dataset::Open(spec);
   std::vector<std::unique_ptr<BatchReader>> workers;
   for (const size_t inline_bytes : {kAlwaysInThread, kNeverInThread, kAlwaysInThread}) {
@@ -172,7 +172,7 @@ TEST_CASE("an epoch read by leases has each record once, whoever reads which") {
 }
 
 TEST_CASE("leases that are skipped, unannounced or read twice give what they name") {
-  const v1::DatasetSpec spec = Spec("shuffle: true");
+  const v1::DatasetSpec spec = ReaderSpec("shuffle: true");
   const auto dataset = *Dataset::Open(spec);
   auto inlined = *BatchReader::Leased(dataset, spec, Options(kNeverInThread));
   const auto expected = [&](uint64_t epoch, uint64_t begin, uint64_t end) {
@@ -198,7 +198,7 @@ TEST_CASE("leases that are skipped, unannounced or read twice give what they nam
 }
 
 TEST_CASE("leases beyond the epoch and the wrong kind of reading are errors") {
-  const v1::DatasetSpec spec = Spec("");
+  const v1::DatasetSpec spec = ReaderSpec("");
   const auto dataset = *Dataset::Open(spec);
   auto leased = *BatchReader::Leased(dataset, spec, Options(kAlwaysInThread));
   BatchReader::Batch batch;
@@ -214,13 +214,13 @@ TEST_CASE("leases beyond the epoch and the wrong kind of reading are errors") {
   CHECK(absl::IsInvalidArgument(BatchReader::Independent(dataset, spec, bad).status()));
   bad.batch_size = 101;
   CHECK(absl::IsInvalidArgument(
-      BatchReader::Independent(dataset, Spec("drop_remainder: true"), bad).status()));
+      BatchReader::Independent(dataset, ReaderSpec("drop_remainder: true"), bad).status()));
   bad.features = {2};
   CHECK(absl::IsInvalidArgument(BatchReader::Leased(dataset, spec, bad).status()));
 }
 
 TEST_CASE("a reader that is dropped in the middle ends its thread") {
-  const v1::DatasetSpec spec = Spec("shuffle: true");
+  const v1::DatasetSpec spec = ReaderSpec("shuffle: true");
   const auto dataset = *Dataset::Open(spec);
   for (int i = 0; i < 50; ++i) {
     auto reader = *BatchReader::Independent(dataset, spec, Options(kAlwaysInThread));

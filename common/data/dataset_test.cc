@@ -6,6 +6,7 @@
 
 #include "common/data/lookup.h"
 #include "common/data/test_files.h"
+#include "common/testing/status_message.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -19,8 +20,6 @@ v1::DatasetSpec Spec(const std::string& text) {
   REQUIRE(google::protobuf::TextFormat::ParseFromString(text, &spec));
   return spec;
 }
-
-std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
 // All records of one feature.
 template <typename T>
@@ -107,9 +106,10 @@ TEST_CASE("columns are transformed, stacked, scaled and cast") {
   // By frequency: cook, >50K, <=50K (2 each; the greater word first), then smith, nurse.
   CHECK(All<int64_t>(**dataset, "words") == std::vector<int64_t>{1, 2, 4, 3, 1, 3, 5, 2});
   const std::vector<std::string> text = {"income"};
-  CHECK(Contains(Message((*dataset)->FindFeatures(text).status()), "column \"income\" holds text"));
+  CHECK(Contains(testing::Message((*dataset)->FindFeatures(text).status()),
+                 "column \"income\" holds text"));
   const std::vector<std::string> none = {"nothing"};
-  CHECK(Contains(Message((*dataset)->FindFeatures(none).status()),
+  CHECK(Contains(testing::Message((*dataset)->FindFeatures(none).status()),
                  "no feature \"nothing\"; it has age"));
 }
 
@@ -145,11 +145,11 @@ TEST_CASE("transforms that make no sense say which and why") {
     INFO(rest);
     REQUIRE(!dataset.ok());
     INFO(dataset.status());
-    CHECK(Contains(Message(dataset.status()), message));
+    CHECK(Contains(testing::Message(dataset.status()), message));
   }
-  CHECK(Contains(Message(Dataset::Open(v1::DatasetSpec()).status()), "needs a source"));
+  CHECK(Contains(testing::Message(Dataset::Open(v1::DatasetSpec()).status()), "needs a source"));
   const auto csv = Spec("csv { path: \"" + path + "\" delimiter: \"ab\" }");
-  CHECK(Contains(Message(Dataset::Open(csv).status()), "not one character"));
+  CHECK(Contains(testing::Message(Dataset::Open(csv).status()), "not one character"));
 }
 
 TEST_CASE("a vocabulary is learned from the training rows alone, once") {
@@ -168,7 +168,7 @@ TEST_CASE("a vocabulary is learned from the training rows alone, once") {
   CHECK(All<int64_t>(**validation, "job") == std::vector<int64_t>{2, 0});
   data.mutable_validation()->mutable_transforms(0)->clear_vocabulary();
   data.mutable_validation()->mutable_transforms(0)->set_output("other");
-  CHECK(Contains(Message(ResolveVocabularies(&data, {})), "has no vocabulary"));
+  CHECK(Contains(testing::Message(ResolveVocabularies(&data, {})), "has no vocabulary"));
 }
 
 TEST_CASE("images stay bytes and are scaled when they are gathered") {
@@ -190,9 +190,9 @@ TEST_CASE("images stay bytes and are scaled when they are gathered") {
   CHECK(values[0] == 60.0F * 0.00392156862745098F);
   CHECK(All<int64_t>(**scaled, "label") == std::vector<int64_t>{1, 2});
   const std::string short_labels = dir.Write("s", Idx(0x08, {3}, "abc"));
-  CHECK(Contains(Message(Dataset::Open(Spec("idx { images: \"" + images + "\" labels: \"" +
-                                            short_labels + "\" }"))
-                             .status()),
+  CHECK(Contains(testing::Message(Dataset::Open(Spec("idx { images: \"" + images + "\" labels: \"" +
+                                                     short_labels + "\" }"))
+                                      .status()),
                  "has 4 records"));
 }
 

@@ -7,6 +7,7 @@
 #include "common/data/csv_reader.h"
 #include "common/data/input_file.h"
 #include "common/data/test_files.h"
+#include "common/testing/status_message.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -15,8 +16,6 @@ namespace {
 using testing::Contains;
 using testing::Gzip;
 using testing::Idx;
-
-std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
 TEST_CASE("IDX files of every element type are read") {
   const auto bytes = ParseIdx(Idx(0x08, {2, 3}, "abcdef"), "f");
@@ -71,8 +70,8 @@ TEST_CASE("bad IDX files are refused by name, place and reason") {
     INFO(c.message);
     REQUIRE(absl::IsDataLoss(array.status()));
     INFO(array.status());
-    CHECK(Contains(Message(array.status()), c.message));
-    CHECK(Contains(Message(array.status()), "images.idx: "));
+    CHECK(Contains(testing::Message(array.status()), c.message));
+    CHECK(Contains(testing::Message(array.status()), "images.idx: "));
   }
 }
 
@@ -86,13 +85,13 @@ TEST_CASE("gzip is inflated, and a damaged stream is an error at its byte") {
   for (size_t end = 0; end < packed.size(); end += 13) {
     const auto cut = Gunzip(packed.substr(0, end), "f");
     REQUIRE(absl::IsDataLoss(cut.status()));
-    CHECK(Contains(Message(cut.status()), "ends too early"));
+    CHECK(Contains(testing::Message(cut.status()), "ends too early"));
   }
   std::string bad = packed;
   bad[packed.size() - 6] ^= 1;  // the checksum
-  CHECK(
-      Contains(Message(Gunzip(bad, "f.gz").status()), "f.gz: the gzip stream is damaged at byte"));
-  CHECK(Contains(Message(Gunzip(packed + "x", "f").status()), "ends too early"));
+  CHECK(Contains(testing::Message(Gunzip(bad, "f.gz").status()),
+                 "f.gz: the gzip stream is damaged at byte"));
+  CHECK(Contains(testing::Message(Gunzip(packed + "x", "f").status()), "ends too early"));
   // Tapes and block devices fill up with zeros.
   CHECK(*Gunzip(packed + std::string(512, '\0'), "f") == text);
   CHECK(!Gunzip(packed + std::string(512, '\0') + "x", "f").ok());
@@ -150,7 +149,7 @@ TEST_CASE("a column that nobody reads may be anything, one that is used must be 
                  "t.csv: line 2: column \"b\": \"x\" is not a number"));
   const auto used = Csv(text, {.numbers = {"b"}});
   CHECK(absl::IsDataLoss(used.status()));
-  CHECK(Message(used.status()) == "t.csv: line 2: column \"b\": \"x\" is not a number");
+  CHECK(testing::Message(used.status()) == "t.csv: line 2: column \"b\": \"x\" is not a number");
 }
 
 TEST_CASE("bad CSV files are refused by name, line and reason") {
@@ -185,8 +184,8 @@ TEST_CASE("bad CSV files are refused by name, line and reason") {
     INFO(c.message);
     REQUIRE(absl::IsDataLoss(table.status()));
     INFO(table.status());
-    CHECK(Contains(Message(table.status()), c.message));
-    CHECK(Contains(Message(table.status()), "t.csv: "));
+    CHECK(Contains(testing::Message(table.status()), c.message));
+    CHECK(Contains(testing::Message(table.status()), "t.csv: "));
   }
 }
 
@@ -196,7 +195,7 @@ TEST_CASE("a range of records is read, and one that leaves the file is an error"
   CHECK(Numbers(Csv(text, {}, {4, 0})->columns[0]) == std::vector<double>{4});
   for (const RowRange& range :
        {RowRange{5, 0}, RowRange{0, 6}, RowRange{3, 3}, RowRange{~0ULL, 1}}) {
-    CHECK(Contains(Message(Csv(text, {}, range).status()), "exceed the 5 records"));
+    CHECK(Contains(testing::Message(Csv(text, {}, range).status()), "exceed the 5 records"));
   }
 }
 
@@ -274,7 +273,7 @@ TEST_CASE("the recommender's records are the tutorial's, a function of seed and 
   source.set_seed(4);
   CHECK(Words(OpenGenerator(source, {})->columns[0]) != features);
   source.set_name("nothing");
-  CHECK(Contains(Message(OpenGenerator(source, {}).status()), "no generator \"nothing\""));
+  CHECK(Contains(testing::Message(OpenGenerator(source, {}).status()), "no generator \"nothing\""));
   source.set_name("recommender");
   source.set_records(0);
   CHECK(!OpenGenerator(source, {}).ok());
@@ -286,20 +285,20 @@ TEST_CASE("a file that is missing or not the right one says where to get it") {
                           "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"};
   DataOptions options;
   options.data_dir = dir.path();
-  const std::string missing = Message(ReadInputFile(file, options).status());
+  const std::string missing = testing::Message(ReadInputFile(file, options).status());
   CHECK(absl::IsNotFound(ReadInputFile(file, options).status()));
   for (const char* part : {"http://example.org/train.gz", "ba7816bf", "COHORT_DATA_DIR",
                            "mnist/train.gz does not exist"}) {
     CHECK(Contains(missing, part));
   }
-  CHECK(Contains(Message(ReadInputFile(file, {}).status()), "not set"));
+  CHECK(Contains(testing::Message(ReadInputFile(file, {}).status()), "not set"));
   std::filesystem::create_directory(dir.path() + "/mnist");
   dir.Write("mnist/train.gz", "abc");
   CHECK(*ReadInputFile(file, options) == "abc");
   dir.Write("mnist/train.gz", "abd");
   const absl::Status other = ReadInputFile(file, options).status();
   CHECK(absl::IsDataLoss(other));
-  CHECK(Contains(Message(other), "has sha256"));
+  CHECK(Contains(testing::Message(other), "has sha256"));
   CHECK(!ReadInputFile({dir.path(), "", ""}, options).ok());
 }
 

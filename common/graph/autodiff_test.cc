@@ -6,17 +6,11 @@
 #include <catch2/catch.hpp>
 
 #include "common/graph/expr.h"
+#include "common/graph/graph_test_util.h"
 #include "common/graph/op_registry.h"
 
 namespace cohort {
 namespace {
-
-constexpr DType kF = DType::kFloat32;
-
-int CountOps(const Program& program, std::string_view op) {
-  return static_cast<int>(std::count_if(program.nodes.begin(), program.nodes.end(),
-                                        [op](const Node& node) { return node.op == op; }));
-}
 
 TEST_CASE("a dense layer: one product forward, one back, none for the batch") {
   ProgramBuilder b("train");

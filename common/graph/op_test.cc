@@ -2,12 +2,12 @@
 #include <set>
 
 #include "common/graph/expr.h"
+#include "common/graph/graph_test_util.h"
 #include "common/graph/op_registry.h"
 
 namespace cohort {
 namespace {
 
-constexpr DType kF = DType::kFloat32;
 constexpr DType kI = DType::kInt64;
 
 // A program with a batch of at most 32 and inputs of every kind that the cases below use.

@@ -4,18 +4,12 @@
 #include <catch2/catch.hpp>
 
 #include "common/graph/expr.h"
+#include "common/graph/graph_test_util.h"
 #include "common/graph/op_registry.h"
 #include "common/graph/validate.h"
 
 namespace cohort {
 namespace {
-
-constexpr DType kF = DType::kFloat32;
-
-int CountOps(const Program& program, std::string_view op) {
-  return static_cast<int>(std::count_if(program.nodes.begin(), program.nodes.end(),
-                                        [op](const Node& node) { return node.op == op; }));
-}
 
 TEST_CASE("a traced program is valid and has what it was given") {
   ProgramBuilder b("step");

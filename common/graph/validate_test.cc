@@ -13,13 +13,12 @@
 
 #include "common/graph/autodiff.h"
 #include "common/graph/expr.h"
+#include "common/graph/graph_test_util.h"
 #include "common/graph/program_proto.h"
 #include "proto/program.pb.h"
 
 namespace cohort {
 namespace {
-
-constexpr DType kF = DType::kFloat32;
 
 // A small model with an embedding: every kind of entry that a program can have.
 Program Sample() {

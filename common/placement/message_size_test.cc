@@ -7,6 +7,7 @@
 #include "common/base/status.h"
 #include "common/graph/program.h"
 #include "common/placement/placement.h"
+#include "common/placement/placement_test_util.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 
@@ -16,15 +17,6 @@ namespace {
 using Catch::Contains;
 
 constexpr int64_t kGiB = int64_t{1} << 30;
-
-v1::VariableSpec Variable(const std::string& name, std::vector<int64_t> dims, bool rows = false) {
-  v1::VariableSpec variable;
-  variable.set_name(name);
-  variable.set_dtype(v1::FLOAT32);
-  for (const int64_t dim : dims) variable.add_dims(dim);
-  variable.set_row_reads(rows);
-  return variable;
-}
 
 v1::Layout Layout(const std::vector<v1::VariableSpec>& variables, int servers,
                   uint64_t shards = 1) {

@@ -3,25 +3,19 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/status.h"
+#include "common/placement/placement_test_util.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
 namespace {
 
-v1::VariableSpec Variable(std::vector<int64_t> dims, v1::DType dtype = v1::FLOAT32) {
+v1::VariableSpec Sized(std::vector<int64_t> dims, v1::DType dtype = v1::FLOAT32) {
   v1::VariableSpec variable;
   variable.set_name("v");
   variable.set_dtype(dtype);
   for (const int64_t dim : dims) variable.add_dims(dim);
   return variable;
-}
-
-v1::PartitionerSpec FixedShards(uint64_t n) {
-  v1::PartitionerSpec spec;
-  spec.set_class_name("FixedShards");
-  spec.set_num_shards(n);
-  return spec;
 }
 
 v1::PartitionerSpec MinSize(uint64_t bytes, uint64_t max_shards) {
@@ -64,38 +58,38 @@ TEST_CASE("div layout: the first dim0 % n shards are one row longer") {
 
 // The expected numbers are those of tf.distribute.experimental.partitioners of TensorFlow 2.21.
 TEST_CASE("FixedShards") {
-  CHECK(Shards(FixedShards(2), Variable({6, 3})) == 2);
-  CHECK(Shards(FixedShards(8), Variable({3, 3})) == 3);
-  CHECK(Shards(FixedShards(8), Variable({})) == 1);
-  CHECK(Shards(FixedShards(8), Variable({1, 5})) == 1);
+  CHECK(Shards(FixedShards(2), Sized({6, 3})) == 2);
+  CHECK(Shards(FixedShards(8), Sized({3, 3})) == 3);
+  CHECK(Shards(FixedShards(8), Sized({})) == 1);
+  CHECK(Shards(FixedShards(8), Sized({1, 5})) == 1);
 }
 
 TEST_CASE("MinSize") {
   // 6 * 1 float32 = 24 bytes.
-  CHECK(Shards(MinSize(4, 2), Variable({6, 1})) == 2);
-  CHECK(Shards(MinSize(4, 10), Variable({6, 1})) == 6);
-  CHECK(Shards(MinSize(8, 10), Variable({6, 1})) == 3);
-  CHECK(Shards(MinSize(7, 10), Variable({6, 1})) == 4);
-  CHECK(Shards(MinSize(1024, 10), Variable({6, 1})) == 1);
+  CHECK(Shards(MinSize(4, 2), Sized({6, 1})) == 2);
+  CHECK(Shards(MinSize(4, 10), Sized({6, 1})) == 6);
+  CHECK(Shards(MinSize(8, 10), Sized({6, 1})) == 3);
+  CHECK(Shards(MinSize(7, 10), Sized({6, 1})) == 4);
+  CHECK(Shards(MinSize(1024, 10), Sized({6, 1})) == 1);
   // The defaults: 256 KiB, one shard.
-  CHECK(Shards(MinSize(0, 0), Variable({1 << 20, 16})) == 1);
-  CHECK(Shards(MinSize(0, 100), Variable({1 << 18})) == 4);
-  CHECK(Shards(MinSize(0, 100), Variable({1 << 18}, v1::FLOAT64)) == 8);
+  CHECK(Shards(MinSize(0, 0), Sized({1 << 20, 16})) == 1);
+  CHECK(Shards(MinSize(0, 100), Sized({1 << 18})) == 4);
+  CHECK(Shards(MinSize(0, 100), Sized({1 << 18}, v1::FLOAT64)) == 8);
 }
 
 TEST_CASE("MaxSize") {
-  CHECK(Shards(MaxSize(4, 0), Variable({6, 1})) == 6);
-  CHECK(Shards(MaxSize(8, 0), Variable({6, 1})) == 3);
-  CHECK(Shards(MaxSize(11, 0), Variable({6, 1})) == 3);
-  CHECK(Shards(MaxSize(1024, 0), Variable({6, 1})) == 1);
-  CHECK(Shards(MaxSize(4, 2), Variable({6, 1})) == 2);
+  CHECK(Shards(MaxSize(4, 0), Sized({6, 1})) == 6);
+  CHECK(Shards(MaxSize(8, 0), Sized({6, 1})) == 3);
+  CHECK(Shards(MaxSize(11, 0), Sized({6, 1})) == 3);
+  CHECK(Shards(MaxSize(1024, 0), Sized({6, 1})) == 1);
+  CHECK(Shards(MaxSize(4, 2), Sized({6, 1})) == 2);
   // A row is never cut, however large.
-  CHECK(Shards(MaxSize(4, 0), Variable({6, 100})) == 6);
+  CHECK(Shards(MaxSize(4, 0), Sized({6, 100})) == 6);
 }
 
 TEST_CASE("no partitioner is one shard; no rows, too") {
-  CHECK(Shards(v1::PartitionerSpec(), Variable({100, 100})) == 1);
-  CHECK(Shards(FixedShards(4), Variable({0, 3})) == 1);
+  CHECK(Shards(v1::PartitionerSpec(), Sized({100, 100})) == 1);
+  CHECK(Shards(FixedShards(4), Sized({0, 3})) == 1);
 }
 
 TEST_CASE("a wrong partitioner names the key") {

@@ -5,28 +5,13 @@
 #include <set>
 
 #include "common/base/status.h"
+#include "common/placement/placement_test_util.h"
 #include "common/placement/shard_plan.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
 namespace {
-
-v1::VariableSpec Variable(const std::string& name, std::vector<int64_t> dims, bool rows = false) {
-  v1::VariableSpec variable;
-  variable.set_name(name);
-  variable.set_dtype(v1::FLOAT32);
-  for (const int64_t dim : dims) variable.add_dims(dim);
-  variable.set_row_reads(rows);
-  return variable;
-}
-
-v1::PartitionerSpec FixedShards(uint64_t n) {
-  v1::PartitionerSpec spec;
-  spec.set_class_name("FixedShards");
-  spec.set_num_shards(n);
-  return spec;
-}
 
 v1::Layout Make(const std::vector<v1::VariableSpec>& variables, uint64_t shards,
                 const std::string& strategy, std::vector<int> cores) {

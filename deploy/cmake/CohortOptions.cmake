@@ -11,7 +11,7 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
-set(COHORT_SANITIZER "" CACHE STRING "address, thread or empty")
+set(COHORT_SANITIZER "" CACHE STRING "address (and undefined behavior), thread or empty")
 # Warnings of a compiler that CI does not have must not stop a user's build. A tree that was configured with
 # another value keeps it, so that a later configuration does not rebuild it.
 set(werror ON)
@@ -37,9 +37,14 @@ if(COHORT_WERROR)
   target_compile_options(cohort_flags INTERFACE -Werror)
 endif()
 if(COHORT_SANITIZER)
-  target_compile_options(cohort_flags INTERFACE -fsanitize=${COHORT_SANITIZER}
-                         -fno-omit-frame-pointer)
-  target_link_options(cohort_flags INTERFACE -fsanitize=${COHORT_SANITIZER})
+  set(sanitizers ${COHORT_SANITIZER})
+  if(COHORT_SANITIZER STREQUAL "address")
+    set(sanitizers address,undefined)
+    # "vptr" needs the type information of gRPC's classes, which Debian's library does not export.
+    add_compile_options(-fno-sanitize=vptr -fno-sanitize-recover=undefined)
+  endif()
+  target_compile_options(cohort_flags INTERFACE -fsanitize=${sanitizers} -fno-omit-frame-pointer)
+  target_link_options(cohort_flags INTERFACE -fsanitize=${sanitizers})
 endif()
 
 find_program(COHORT_CCACHE ccache)

@@ -50,12 +50,14 @@ endfunction()
 
 if(BUILD_TESTING OR NOT DEFINED BUILD_TESTING)
   add_library(cohort_catch_main STATIC ${CMAKE_SOURCE_DIR}/tests/catch_main.cc)
-  target_link_libraries(cohort_catch_main PUBLIC Catch2::Catch2 PRIVATE cohort_flags)
+  target_link_libraries(cohort_catch_main PUBLIC Catch2::Catch2 PRIVATE cohort_flags cohort_test_flags)
   # All test programs of this tree: what a sanitizer tree builds.
   add_custom_target(cohort_tests)
   # What tests do is quick; what they test is optimized.
   add_library(cohort_test_flags INTERFACE)
-  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  if(COHORT_SANITIZER)
+    target_compile_options(cohort_test_flags INTERFACE -O0)
+  elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(cohort_test_flags INTERFACE -O1)
   endif()
   cohort_precompile(cohort_precompiled_tests
@@ -68,15 +70,15 @@ endif()
 #   SUPPORT util.cc     sources without tests, built wherever the program is
 #   LABELS long         keeps it out of CI
 #   ARGS, TIMEOUT       of the program; TIMEOUT in seconds
-#   NO_SANITIZER        it replaces operator new, as sanitizers do: there it is skipped by name
+#   NO_TSAN        it replaces operator new, as the thread sanitizer does: there it is skipped by name
 #   RELEASE_ONLY        sanitizer trees do not build it: it runs the daemons as processes, or checks numbers
 # With COHORT_ALL_TESTS the sanitizers' trees build all sources of all tests.
 function(cohort_test name)
-  cmake_parse_arguments(ARG "NO_SANITIZER;RELEASE_ONLY" "TIMEOUT" "SRCS;THREADS;SUPPORT;DEPS;LABELS;ARGS" ${ARGN})
+  cmake_parse_arguments(ARG "NO_TSAN;RELEASE_ONLY" "TIMEOUT" "SRCS;THREADS;SUPPORT;DEPS;LABELS;ARGS" ${ARGN})
   if(NOT BUILD_TESTING)
     return()
   endif()
-  if(COHORT_SANITIZER AND ARG_NO_SANITIZER)
+  if(COHORT_SANITIZER STREQUAL "thread" AND ARG_NO_TSAN)
     add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E false)
     set_tests_properties(${name} PROPERTIES DISABLED TRUE)
     return()
@@ -96,9 +98,7 @@ function(cohort_test name)
     target_link_libraries(${name} PRIVATE ${ARG_DEPS} cohort_catch_main cohort_flags cohort_test_flags)
     target_precompile_headers(${name} REUSE_FROM cohort_precompiled_tests)
     add_dependencies(cohort_tests ${name})
-    # Test files have fixtures of the same names.
-    set_target_properties(${name} PROPERTIES UNITY_BUILD OFF
-      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   endif()
   cohort_add_test(${name} PROGRAM ${name} ARGS ${ARG_ARGS} TIMEOUT ${ARG_TIMEOUT} LABELS ${ARG_LABELS})
 endfunction()
