@@ -5,7 +5,7 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 # The same flags for libraries and programs, with gRPC and without, so that they share precompiled headers.
-add_compile_options(-fPIC -pthread)
+add_compile_options(-fPIC -pthread -fno-math-errno)
 
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
@@ -23,7 +23,7 @@ option(COHORT_WERROR "Warnings are errors" ${werror})
 add_library(cohort_flags INTERFACE)
 target_include_directories(cohort_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/gen)
 target_compile_options(cohort_flags INTERFACE
-  -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -fno-math-errno)
+  -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(cohort_flags INTERFACE -Wthread-safety)
 else()

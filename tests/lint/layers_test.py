@@ -18,7 +18,7 @@ LAYERS = [
     ["common/testing"],
     ["common/base"],
     ["common/os"],
-    ["common/cluster", "common/tensor", "common/report"],
+    ["common/cluster", "common/tensor", "common/report", "common/schema"],
     ["common/rpc/stream", "common/graph", "common/checkpoint", "common/data"],
     ["common/rpc/push_pull", "common/rpc/admin"],
     ["common/kernels", "common/optimizers", "common/placement", "common/model"],

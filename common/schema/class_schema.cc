@@ -1,0 +1,405 @@
+#include "common/schema/class_schema.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "common/base/suggest.h"
+#include "common/schema/class_registry.h"
+
+namespace cohort {
+namespace {
+
+// Objects inside objects, deeper than any model needs. The limit keeps hostile input from
+// exhausting the stack.
+constexpr int kMaxDepth = 16;
+
+std::string_view TypeName(ArgumentType type) {
+  switch (type) {
+    case ArgumentType::kBool:
+      return "true or false";
+    case ArgumentType::kInt:
+      return "an integer";
+    case ArgumentType::kFloat:
+      return "a number";
+    case ArgumentType::kString:
+      return "a string";
+    case ArgumentType::kInts:
+      return "a list of integers";
+    case ArgumentType::kStrings:
+      return "a list of strings";
+    case ArgumentType::kObject:
+      return "a class";
+  }
+  return "";
+}
+
+bool IsNull(const v1::ConfigValue& value) {
+  return value.value_case() == v1::ConfigValue::VALUE_NOT_SET;
+}
+
+std::string RangeText(const Argument& a) {
+  if (std::isinf(a.max)) return fmt::format("at least {}", a.min);
+  return fmt::format("in [{}, {}{}", a.min, a.max, a.below_max ? ")" : "]");
+}
+
+absl::Status CheckNumber(const Argument& a, double value) {
+  if (std::isfinite(value) && value >= a.min && (a.below_max ? value < a.max : value <= a.max)) {
+    return absl::OkStatus();
+  }
+  if (std::isinf(a.min)) return InvalidArgument("{} must be finite, not {}", a.name, value);
+  return InvalidArgument("{} must be {}, not {}", a.name, RangeText(a), value);
+}
+
+absl::Status CheckString(const Argument& a, const std::string& value) {
+  const auto& known = a.choices;
+  if (known.empty() || std::find(known.begin(), known.end(), value) != known.end()) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument("{} must be {}, not \"{}\"{}", a.name, fmt::join(known, ", "),
+                         value.substr(0, 60),
+                         DidYouMean(value, std::span<const std::string>(known)));
+}
+
+class Completer {
+ public:
+  explicit Completer(std::string* argument) : argument_(argument) {}
+
+  absl::StatusOr<v1::ClassConfig> Complete(const ClassSchema& schema, const v1::ClassConfig& given,
+                                           int depth) {
+    if (depth > kMaxDepth) return InvalidArgument("objects are nested too deeply");
+    v1::ClassConfig config;
+    config.set_class_name(schema.name);
+    for (const auto& [name, value] : given.config()) {
+      if (schema.Find(name) == nullptr) return About(name, Unknown(schema, name));
+    }
+    for (const Argument& a : schema.arguments) {
+      const auto it = given.config().find(a.name);
+      const bool is_given = it != given.config().end();
+      // A null for an argument without None as a value means its default, as an empty YAML value.
+      if (!is_given || (IsNull(it->second) && !IsNull(a.default_value))) {
+        if (a.required) {
+          return About(a.name, InvalidArgument("{} needs its argument `{}`", schema.name, a.name));
+        }
+        auto value = Convert(a, a.default_value, depth);
+        if (!value.ok()) return About(a.name, value.status());
+        (*config.mutable_config())[a.name] = *std::move(value);
+        continue;
+      }
+      if (IsNull(it->second) && a.required) {
+        return About(a.name, InvalidArgument("{} needs its argument `{}`", schema.name, a.name));
+      }
+      auto value = Convert(a, it->second, depth);
+      if (!value.ok()) {
+        return About(a.name, Annotate(value.status(), schema.name));
+      }
+      if (a.planned && ConfigText(*value) != ConfigText(a.default_value)) {
+        return About(a.name, Unimplemented("`{}` of {} is not supported yet; leave it out", a.name,
+                                           schema.name));
+      }
+      (*config.mutable_config())[a.name] = *std::move(value);
+    }
+    return config;
+  }
+
+ private:
+  absl::Status About(std::string_view name, absl::Status status) {
+    if (argument_ != nullptr) *argument_ = std::string(name);
+    return status;
+  }
+
+  static absl::Status Unknown(const ClassSchema& schema, std::string_view name) {
+    std::vector<std::string> known;
+    for (const Argument& a : schema.arguments) {
+      if (!a.planned) known.push_back(a.name);
+    }
+    if (known.empty()) {
+      return InvalidArgument("{} has no arguments, and no \"{}\"", schema.name, name.substr(0, 60));
+    }
+    return InvalidArgument("{} has no argument \"{}\"; it has {}{}", schema.name,
+                           name.substr(0, 60), fmt::join(known, ", "),
+                           DidYouMean(name, std::span<const std::string>(known)));
+  }
+
+  absl::StatusOr<v1::ConfigValue> Convert(const Argument& a, const v1::ConfigValue& value,
+                                          int depth) {
+    if (IsNull(value)) return value;
+    v1::ConfigValue result = value;
+    switch (a.type) {
+      case ArgumentType::kBool:
+        if (value.has_b()) return result;
+        break;
+      case ArgumentType::kInt:
+        if (!value.has_i()) break;
+        COHORT_RETURN_IF_ERROR(CheckNumber(a, static_cast<double>(value.i())));
+        return result;
+      case ArgumentType::kFloat:
+        if (!value.has_f() && !value.has_i()) break;
+        result.set_f(value.has_f() ? value.f() : static_cast<double>(value.i()));
+        COHORT_RETURN_IF_ERROR(CheckNumber(a, result.f()));
+        return result;
+      case ArgumentType::kString:
+        if (!value.has_s()) break;
+        COHORT_RETURN_IF_ERROR(CheckString(a, value.s()));
+        return result;
+      case ArgumentType::kInts:
+      case ArgumentType::kStrings:
+        return ConvertList(a, value);
+      case ArgumentType::kObject:
+        return ConvertObject(a, value, depth);
+    }
+    return Mistyped(a, value);
+  }
+
+  static absl::StatusOr<v1::ConfigValue> ConvertList(const Argument& a,
+                                                     const v1::ConfigValue& value) {
+    v1::ConfigValue result;
+    v1::ConfigList* list = result.mutable_list();
+    if (value.has_list()) {
+      *list = value.list();
+    } else {
+      *list->add_values() = value;
+    }
+    for (const v1::ConfigValue& item : list->values()) {
+      if (a.type == ArgumentType::kInts ? !item.has_i() : !item.has_s()) return Mistyped(a, value);
+      if (item.has_i()) COHORT_RETURN_IF_ERROR(CheckNumber(a, static_cast<double>(item.i())));
+      if (item.has_s()) COHORT_RETURN_IF_ERROR(CheckString(a, item.s()));
+    }
+    return result;
+  }
+
+  absl::StatusOr<v1::ConfigValue> ConvertObject(const Argument& a, const v1::ConfigValue& value,
+                                                int depth) {
+    v1::ClassConfig given;
+    if (value.has_s()) {
+      given.set_class_name(value.s());
+    } else if (value.has_object()) {
+      given = value.object();
+    } else {
+      return Mistyped(a, value);
+    }
+    auto schema = a.classes().FindSchema(given.class_name());
+    if (!schema.ok()) return Annotate(schema.status(), a.name);
+    COHORT_ASSIGN_OR_RETURN(v1::ClassConfig object, Complete(**schema, given, depth + 1));
+    return ConfigOf(std::move(object));
+  }
+
+  static absl::Status Mistyped(const Argument& a, const v1::ConfigValue& value) {
+    return InvalidArgument("{} must be {}, not {}", a.name, TypeName(a.type),
+                           ConfigText(value).substr(0, 60));
+  }
+
+  std::string* argument_;
+};
+
+Argument Make(std::string_view name, ArgumentType type, std::string_view doc) {
+  Argument a;
+  a.name = std::string(name);
+  a.type = type;
+  a.doc = std::string(doc);
+  return a;
+}
+
+}  // namespace
+
+Argument Bool(std::string_view name, std::string_view doc) {
+  return Make(name, ArgumentType::kBool, doc);
+}
+Argument Int(std::string_view name, std::string_view doc) {
+  return Make(name, ArgumentType::kInt, doc);
+}
+Argument Float(std::string_view name, std::string_view doc) {
+  return Make(name, ArgumentType::kFloat, doc);
+}
+Argument String(std::string_view name, std::string_view doc) {
+  return Make(name, ArgumentType::kString, doc);
+}
+Argument Ints(std::string_view name, std::string_view doc) {
+  return Make(name, ArgumentType::kInts, doc);
+}
+Argument Strings(std::string_view name, std::string_view doc) {
+  return Make(name, ArgumentType::kStrings, doc);
+}
+Argument Object(std::string_view name, const SchemaSet& (*classes)(), std::string_view doc) {
+  Argument a = Make(name, ArgumentType::kObject, doc);
+  a.classes = classes;
+  return a;
+}
+Argument Planned(Argument argument) {
+  argument.planned = true;
+  return argument;
+}
+Argument Planned(std::string_view name) {
+  return Planned(Make(name, ArgumentType::kString, "").Optional());
+}
+
+Argument Argument::Default(bool value) && {
+  required = false;
+  default_value = ConfigOf(value);
+  return std::move(*this);
+}
+Argument Argument::Default(int64_t value) && {
+  required = false;
+  default_value =
+      type == ArgumentType::kFloat ? ConfigOf(static_cast<double>(value)) : ConfigOf(value);
+  return std::move(*this);
+}
+Argument Argument::Default(double value) && {
+  required = false;
+  default_value = ConfigOf(value);
+  return std::move(*this);
+}
+Argument Argument::Default(std::string_view value) && {
+  required = false;
+  default_value = ConfigOf(value);
+  return std::move(*this);
+}
+Argument Argument::Default(const std::vector<int64_t>& values) && {
+  required = false;
+  default_value = ConfigOf(values);
+  return std::move(*this);
+}
+Argument Argument::Optional() && {
+  required = false;
+  return std::move(*this);
+}
+Argument Argument::AtLeast(double least) && {
+  min = least;
+  return std::move(*this);
+}
+Argument Argument::Between(double least, double most) && {
+  min = least;
+  max = most;
+  return std::move(*this);
+}
+Argument Argument::Below(double least, double limit) && {
+  min = least;
+  max = limit;
+  below_max = true;
+  return std::move(*this);
+}
+Argument Argument::OneOf(std::vector<std::string> values) && {
+  choices = std::move(values);
+  return std::move(*this);
+}
+
+const Argument* ClassSchema::Find(std::string_view argument) const {
+  for (const Argument& a : arguments) {
+    if (a.name == argument) return &a;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<v1::ClassConfig> CompleteConfig(const ClassSchema& schema,
+                                               const v1::ClassConfig& given,
+                                               std::string* argument) {
+  return Completer(argument).Complete(schema, given, 0);
+}
+
+const v1::ConfigValue& Config::Value(std::string_view name) const {
+  const auto it = config_.config().find(std::string(name));
+  assert(it != config_.config().end());
+  return it == config_.config().end() ? v1::ConfigValue::default_instance() : it->second;
+}
+
+bool Config::IsNone(std::string_view name) const { return IsNull(Value(name)); }
+bool Config::Bool(std::string_view name) const { return Value(name).b(); }
+int64_t Config::Int(std::string_view name) const { return Value(name).i(); }
+double Config::Float(std::string_view name) const { return Value(name).f(); }
+const std::string& Config::String(std::string_view name) const { return Value(name).s(); }
+std::vector<int64_t> Config::Ints(std::string_view name) const {
+  std::vector<int64_t> values;
+  for (const v1::ConfigValue& value : Value(name).list().values()) values.push_back(value.i());
+  return values;
+}
+std::vector<std::string> Config::Strings(std::string_view name) const {
+  std::vector<std::string> values;
+  for (const v1::ConfigValue& value : Value(name).list().values()) values.push_back(value.s());
+  return values;
+}
+const v1::ClassConfig& Config::Object(std::string_view name) const { return Value(name).object(); }
+
+v1::ConfigValue ConfigOf(bool value) {
+  v1::ConfigValue result;
+  result.set_b(value);
+  return result;
+}
+v1::ConfigValue ConfigOf(int64_t value) {
+  v1::ConfigValue result;
+  result.set_i(value);
+  return result;
+}
+v1::ConfigValue ConfigOf(double value) {
+  v1::ConfigValue result;
+  result.set_f(value);
+  return result;
+}
+v1::ConfigValue ConfigOf(std::string_view value) {
+  v1::ConfigValue result;
+  result.set_s(std::string(value));
+  return result;
+}
+v1::ConfigValue ConfigOf(const std::vector<int64_t>& values) {
+  v1::ConfigValue result;
+  result.mutable_list();
+  for (const int64_t value : values) *result.mutable_list()->add_values() = ConfigOf(value);
+  return result;
+}
+v1::ConfigValue ConfigOf(v1::ClassConfig object) {
+  v1::ConfigValue result;
+  *result.mutable_object() = std::move(object);
+  return result;
+}
+
+std::string ConfigText(const v1::ConfigValue& value) {
+  switch (value.value_case()) {
+    case v1::ConfigValue::kB:
+      return value.b() ? "true" : "false";
+    case v1::ConfigValue::kI:
+      return fmt::format("{}", value.i());
+    case v1::ConfigValue::kF:
+      return fmt::format("{}", value.f());
+    case v1::ConfigValue::kS:
+      return value.s();
+    case v1::ConfigValue::kList: {
+      std::vector<std::string> items;
+      for (const v1::ConfigValue& item : value.list().values()) items.push_back(ConfigText(item));
+      return fmt::format("[{}]", fmt::join(items, ", "));
+    }
+    case v1::ConfigValue::kObject: {
+      std::vector<std::string> items;
+      for (const auto& [name, item] : value.object().config()) {
+        items.push_back(fmt::format("{}: {}", name, ConfigText(item)));
+      }
+      std::sort(items.begin(), items.end());
+      return fmt::format("{{{}: {{{}}}}}", value.object().class_name(), fmt::join(items, ", "));
+    }
+    case v1::ConfigValue::VALUE_NOT_SET:
+      break;
+  }
+  return "none";
+}
+
+std::string ReferenceOf(const ClassSchema& schema) {
+  std::string text = fmt::format("### {}\n\n{}\n", schema.name, schema.doc);
+  if (!schema.aliases.empty()) {
+    text += fmt::format("Also `{}`.\n", fmt::join(schema.aliases, "`, `"));
+  }
+  bool any = false;
+  for (const Argument& a : schema.arguments) {
+    if (a.planned) continue;
+    if (!any) text += "\n| argument | type | default | meaning |\n|---|---|---|---|\n";
+    any = true;
+    std::string type(TypeName(a.type));
+    if (a.type == ArgumentType::kObject) type = a.classes().kind();
+    if (!a.choices.empty()) type = fmt::format("{}", fmt::join(a.choices, ", "));
+    if (!std::isinf(a.min)) type += fmt::format(", {}", RangeText(a));
+    text += fmt::format("| `{}` | {} | {} | {} |\n", a.name, type,
+                        a.required ? "required" : ConfigText(a.default_value), a.doc);
+  }
+  return text;
+}
+
+}  // namespace cohort

@@ -1,0 +1,128 @@
+#ifndef COHORT_COMMON_SCHEMA_CLASS_SCHEMA_H_
+#define COHORT_COMMON_SCHEMA_CLASS_SCHEMA_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "proto/config.pb.h"
+
+namespace cohort {
+
+class SchemaSet;
+
+enum class ArgumentType { kBool, kInt, kFloat, kString, kInts, kStrings, kObject };
+
+// One argument of a class, under Keras' name. An argument without a default is required. The
+// functions below make arguments; the members here narrow them:
+//
+//   Int("units", "Size of the output.").AtLeast(1)
+//   Float("rate", "Share of elements set to 0.").Default(0.5).Between(0, 1)
+struct Argument {
+  std::string name;
+  ArgumentType type = ArgumentType::kInt;
+  std::string doc;                // one line for the reference
+  bool required = true;           // no default
+  v1::ConfigValue default_value;  // null: None
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  bool below_max = false;                   // the range is [min, max)
+  std::vector<std::string> choices;         // of a string; empty: any
+  const SchemaSet& (*classes)() = nullptr;  // of an object: the classes that it may have
+  // Keras has this argument and this version of Cohort does not: only its default is accepted.
+  bool planned = false;
+
+  Argument Default(bool value) &&;
+  Argument Default(int64_t value) &&;
+  Argument Default(int value) && { return std::move(*this).Default(int64_t{value}); }
+  Argument Default(double value) &&;
+  // Of a string, or of an object: the name of its class.
+  Argument Default(std::string_view value) &&;
+  Argument Default(const char* value) && {
+    return std::move(*this).Default(std::string_view(value));
+  }
+  Argument Default(const std::vector<int64_t>& values) &&;
+  // None, which is accepted as a value too.
+  Argument Optional() &&;
+  Argument AtLeast(double least) &&;
+  Argument Between(double least, double most) &&;
+  // least <= value < limit
+  Argument Below(double least, double limit) &&;
+  Argument OneOf(std::vector<std::string> values) &&;
+};
+
+Argument Bool(std::string_view name, std::string_view doc);
+Argument Int(std::string_view name, std::string_view doc);
+Argument Float(std::string_view name, std::string_view doc);
+Argument String(std::string_view name, std::string_view doc);
+Argument Ints(std::string_view name, std::string_view doc);  // one integer counts as a list of one
+Argument Strings(std::string_view name, std::string_view doc);
+// `classes` returns the set of classes, as Initializers() does.
+Argument Object(std::string_view name, const SchemaSet& (*classes)(), std::string_view doc);
+// An argument of Keras that is planned, with Keras' default. The second form: its default is None.
+Argument Planned(Argument argument);
+Argument Planned(std::string_view name);
+
+// A class as its users see it: one entry of a registry.
+struct ClassSchema {
+  std::string name;                  // Keras' name: "Dense", "MeanSquaredError"
+  std::vector<std::string> aliases;  // further names: "mse"
+  std::string doc;                   // one line for the reference
+  std::vector<Argument> arguments;
+
+  const Argument* Find(std::string_view argument) const;
+};
+
+// Checks the arguments that a user gave, converts them to their types (an integer to a number, a
+// name to an object without arguments) and fills in defaults, also in nested objects. The result
+// has every argument of the schema, and the schema's name. Errors: InvalidArgument for an unknown,
+// missing or unsuitable argument, with the nearest or all known ones; Unimplemented for a planned
+// one. `argument` (may be null) receives the name of the argument that the error is about.
+absl::StatusOr<v1::ClassConfig> CompleteConfig(const ClassSchema& schema,
+                                               const v1::ClassConfig& given,
+                                               std::string* argument = nullptr);
+
+// The arguments of a completed config, by type. Asking for an argument that the schema lacks, or
+// for another type, is a mistake in the program: assertions find it.
+class Config {
+ public:
+  explicit Config(const v1::ClassConfig& config) : config_(config) {}
+
+  bool IsNone(std::string_view name) const;
+  bool Bool(std::string_view name) const;
+  int64_t Int(std::string_view name) const;
+  double Float(std::string_view name) const;
+  const std::string& String(std::string_view name) const;
+  std::vector<int64_t> Ints(std::string_view name) const;
+  std::vector<std::string> Strings(std::string_view name) const;
+  const v1::ClassConfig& Object(std::string_view name) const;
+
+ private:
+  const v1::ConfigValue& Value(std::string_view name) const;
+
+  const v1::ClassConfig& config_;
+};
+
+// Values for configs that are made in code.
+v1::ConfigValue ConfigOf(bool value);
+v1::ConfigValue ConfigOf(int64_t value);
+v1::ConfigValue ConfigOf(double value);
+v1::ConfigValue ConfigOf(std::string_view value);
+v1::ConfigValue ConfigOf(const std::vector<int64_t>& values);
+v1::ConfigValue ConfigOf(v1::ClassConfig object);
+
+// A value as YAML writes it on one line: `0.5`, `[2, 2]`, `{Constant: {value: 1}}`, `none`.
+std::string ConfigText(const v1::ConfigValue& value);
+
+// The row of the reference in Markdown: the class, its line of documentation, its arguments with
+// type, default and range.
+std::string ReferenceOf(const ClassSchema& schema);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_SCHEMA_CLASS_SCHEMA_H_
