@@ -66,8 +66,9 @@ class RandomRun {
 
   // A step that counts has read its batch; and no reader is behind what the chief knows of it.
   void CheckReaders() {
+    if (!alive_) return;
     const CoordinatorCore& core = world_.core();
-    if (!alive_ || core.phase() != CoordinatorCore::Phase::kReady) return;
+    if (core.phase() != CoordinatorCore::Phase::kReady) return;
     uint64_t read = 0;
     for (uint32_t worker = 0; worker < world_.workers.size(); ++worker) {
       const uint64_t known = core.settlement().readers().Of("data", worker);

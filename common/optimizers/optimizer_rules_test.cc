@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstring>
+#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -71,7 +71,7 @@ void CheckNonFinite() {
       std::vector<T> values(count, Limits::max());
       if (count > 1) values[1] = -Limits::max();
       const auto found = [&] {
-        std::memcpy(bytes, values.data(), count * sizeof(T));
+        std::copy_n(reinterpret_cast<const uint8_t*>(values.data()), count * sizeof(T), bytes);
         return AnyNonFinite(reinterpret_cast<const T*>(bytes), count);
       };
       REQUIRE_FALSE(found());

@@ -122,7 +122,7 @@ class TestPush {
   template <typename T>
   std::span<const uint8_t> Keep(const std::vector<T>& values) {
     std::vector<uint64_t> words((values.size() * sizeof(T) + 7) / 8 + 1);
-    std::memcpy(words.data(), values.data(), values.size() * sizeof(T));
+    if (!values.empty()) std::memcpy(words.data(), values.data(), values.size() * sizeof(T));
     memory_.push_back(std::make_unique<std::vector<uint64_t>>(std::move(words)));
     return {reinterpret_cast<const uint8_t*>(memory_.back()->data()), values.size() * sizeof(T)};
   }
