@@ -50,6 +50,7 @@ void AddElementwise(std::vector<GradientCase>* cases) {
     cases->push_back({"mul", {a, b}, Binary([](Expr x, Expr y) { return x * y; })});
     cases->push_back({"div", {a, b}, Binary([](Expr x, Expr y) { return x / y; }), 0.5, 2});
     cases->push_back({"maximum", {a, b}, Binary([](Expr x, Expr y) { return Maximum(x, y); })});
+    cases->push_back({"minimum", {a, b}, Binary([](Expr x, Expr y) { return Minimum(x, y); })});
     cases->push_back(
         {"select", {a, b}, Binary([](Expr x, Expr y) { return Select(Greater(x, y), x * x, y); })});
   }
@@ -129,11 +130,42 @@ void AddMatrices(std::vector<GradientCase>* cases) {
                     }});
 }
 
+// Windows that overlap, touch, leave steps out, and are padded; with the form of max_pool that picks
+// from a second input, which is the gradient of max_pool_grad.
+void AddPooling(std::vector<GradientCase>* cases) {
+  struct Window {
+    int64_t size, stride;
+    const char* padding;
+    int64_t windows;
+  };
+  for (const Window& w : std::vector<Window>{{2, 2, "valid", 3},
+                                             {3, 1, "valid", 5},
+                                             {2, 3, "valid", 2},
+                                             {2, 2, "same", 4},
+                                             {4, 3, "same", 3},
+                                             {9, 2, "same", 4}}) {
+    const Attrs attrs = {{"window", std::vector<int64_t>{w.size}},
+                         {"strides", std::vector<int64_t>{w.stride}},
+                         {"padding", std::string(w.padding)}};
+    const Dims x = {2, 7, 3}, pooled = {2, w.windows, 3};
+    cases->push_back({"max_pool", {x}, Unary([w](Expr e) {
+                        return MaxPool1D(e, w.size, w.stride, w.padding);
+                      })});
+    cases->push_back({"max_pool", {x, x}, [attrs](ProgramBuilder& b, const Exprs& e) {
+                        return b.Op("max_pool", {e[0], e[1]}, attrs);
+                      }});
+    cases->push_back({"max_pool_grad", {pooled, x}, [attrs](ProgramBuilder& b, const Exprs& e) {
+                        return b.Op("max_pool_grad", {e[0], e[1]}, attrs);
+                      }});
+  }
+}
+
 std::vector<GradientCase> Cases() {
   std::vector<GradientCase> cases;
   AddElementwise(&cases);
   AddShapes(&cases);
   AddMatrices(&cases);
+  AddPooling(&cases);
   return cases;
 }
 

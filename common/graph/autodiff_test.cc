@@ -127,6 +127,10 @@ TEST_CASE("every gradient rule makes gradients of its inputs' types") {
   const Expr cube = Reshape(x, {-1, 2, 3});
   const Expr static_cube = b.Input("c", {kF, {{2}, {3}, {4}}});
   const std::vector<Expr> parts = {x, column, y};
+  const Expr pooled = MaxPool1D(cube, 2, 1, "same");
+  const Attrs pool = {{"window", std::vector<int64_t>{2}},
+                      {"strides", std::vector<int64_t>{1}},
+                      {"padding", std::string("same")}};
   const std::vector<Expr> results = {x + row,
                                      x - column,
                                      x * row,
@@ -134,6 +138,7 @@ TEST_CASE("every gradient rule makes gradients of its inputs' types") {
                                      row / x,
                                      Maximum(column, row),
                                      Maximum(x, 0.5 * y),
+                                     Minimum(column, row),
                                      Select(Greater(x, row), column, y),
                                      -x,
                                      Exp(x),
@@ -169,7 +174,10 @@ TEST_CASE("every gradient rule makes gradients of its inputs' types") {
                                      SigmoidCrossEntropy(x, y),
                                      SparseSoftmaxCrossEntropy(labels, x),
                                      Gather(w, labels),
-                                     GatherGrad(Gather(w, labels), labels, w)};
+                                     GatherGrad(Gather(w, labels), labels, w),
+                                     pooled,
+                                     b.Op("max_pool", {cube, Square(cube)}, pool),
+                                     b.Op("max_pool_grad", {pooled, cube}, pool)};
   Expr loss = b.Scalar(0, kF);
   for (const Expr& result : results) {
     REQUIRE(result.valid());

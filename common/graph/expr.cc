@@ -61,8 +61,11 @@ Expr operator*(double a, Expr b) { return Like(b, a) * b; }
 Expr operator/(double a, Expr b) { return Like(b, a) / b; }
 
 Expr Maximum(Expr a, Expr b) { return Trace("maximum", {a, b}); }
+Expr Minimum(Expr a, Expr b) { return Trace("minimum", {a, b}); }
 Expr Greater(Expr a, Expr b) { return Trace("greater", {a, b}); }
+Expr Less(Expr a, Expr b) { return Greater(b, a); }
 Expr Equal(Expr a, Expr b) { return Trace("equal", {a, b}); }
+Expr LogicalAnd(Expr a, Expr b) { return Trace("logical_and", {a, b}); }
 Expr Select(Expr condition, Expr a, Expr b) { return Trace("select", {condition, a, b}); }
 
 Expr Exp(Expr x) { return Trace("exp", {x}); }
@@ -70,6 +73,7 @@ Expr Log(Expr x) { return Trace("log", {x}); }
 Expr Sqrt(Expr x) { return Trace("sqrt", {x}); }
 Expr Square(Expr x) { return Trace("square", {x}); }
 Expr Abs(Expr x) { return Trace("abs", {x}); }
+Expr Floor(Expr x) { return Trace("floor", {x}); }
 Expr Relu(Expr x) { return Trace("relu", {x}); }
 Expr Sigmoid(Expr x) { return Trace("sigmoid", {x}); }
 Expr Tanh(Expr x) { return Trace("tanh", {x}); }
@@ -214,6 +218,17 @@ Expr SigmoidCrossEntropy(Expr labels, Expr logits) {
 
 Expr SparseSoftmaxCrossEntropy(Expr labels, Expr logits) {
   return Trace("sparse_softmax_cross_entropy", {labels, logits});
+}
+
+Expr InTopK(Expr targets, Expr predictions, int64_t k) {
+  return Trace("in_top_k", {targets, predictions}, {{"k", k}});
+}
+
+Expr MaxPool1D(Expr x, int64_t pool_size, int64_t strides, std::string padding) {
+  return Trace("max_pool", {x},
+               {{"window", std::vector<int64_t>{pool_size}},
+                {"strides", std::vector<int64_t>{strides}},
+                {"padding", std::move(padding)}});
 }
 
 }  // namespace cohort

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -29,8 +30,11 @@ Expr operator*(double a, Expr b);
 Expr operator/(double a, Expr b);
 
 Expr Maximum(Expr a, Expr b);
+Expr Minimum(Expr a, Expr b);
 Expr Greater(Expr a, Expr b);  // bool
+Expr Less(Expr a, Expr b);     // bool
 Expr Equal(Expr a, Expr b);    // bool
+Expr LogicalAnd(Expr a, Expr b);
 Expr Select(Expr condition, Expr a, Expr b);
 
 Expr Exp(Expr x);
@@ -38,6 +42,7 @@ Expr Log(Expr x);
 Expr Sqrt(Expr x);
 Expr Square(Expr x);
 Expr Abs(Expr x);
+Expr Floor(Expr x);  // no gradient flows through it
 Expr Relu(Expr x);
 Expr Sigmoid(Expr x);
 Expr Tanh(Expr x);
@@ -82,6 +87,15 @@ std::pair<Expr, Expr> Dropout(Expr x, double rate, int64_t seed);
 Expr SigmoidCrossEntropy(Expr labels, Expr logits);
 // labels int64 [m], logits [m, n] -> [m].
 Expr SparseSoftmaxCrossEntropy(Expr labels, Expr logits);
+// targets int64 [m], predictions [m, n] -> bool [m]: fewer than k classes have a larger prediction
+// than the target, so a tie with the k-th class is in. False if the target is no class or if a
+// prediction is not finite, as tf.math.in_top_k.
+Expr InTopK(Expr targets, Expr predictions, int64_t k);
+
+// x [batch, steps, channels] -> [batch, windows, channels], the maximum of each window of
+// `pool_size` steps. `padding` is "valid" or "same", as in Keras; padded steps are minus infinity.
+// The first of equal maxima gets the gradient.
+Expr MaxPool1D(Expr x, int64_t pool_size, int64_t strides, std::string padding);
 
 }  // namespace cohort
 

@@ -25,6 +25,7 @@ std::vector<OpSchema> MakeTable() {
   add(ops::SoftmaxOps());
   add(ops::CrossEntropyOps());
   add(ops::RandomOps());
+  add(ops::PoolingOps());
   std::sort(table.begin(), table.end(),
             [](const OpSchema& a, const OpSchema& b) { return a.name < b.name; });
   return table;

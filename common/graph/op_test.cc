@@ -23,6 +23,14 @@ struct Fixture {
   Expr w = b.Read("w", {kF, {{6}, {4}}});           // float32[6, 4]
   Expr d = b.Input("d", {DType::kFloat64, {{2}}});  // float64[2]
 
+  Expr Steps() { return Reshape(x, {-1, 3, 2}); }  // float32[batch, 3, 2]
+  // Attributes of a pooling op with strides of 1.
+  static Attrs Pool(std::vector<int64_t> window) {
+    return {{"window", std::move(window)},
+            {"strides", std::vector<int64_t>{1}},
+            {"padding", std::string("valid")}};
+  }
+
   std::string Type(Expr e) {
     return e.valid() ? TypeToString(e.type()) : std::string(b.status().message());
   }
@@ -37,7 +45,7 @@ TEST_CASE("every op is registered once, with a type inference") {
     CHECK(FindOp(op.name) == &op);
     CHECK(op.min_inputs <= op.max_inputs);
   }
-  CHECK(names.size() == 41);
+  CHECK(names.size() == 47);
   CHECK(FindOp("no_such_op") == nullptr);
   CHECK(FindOp("") == nullptr);
 }
@@ -49,10 +57,12 @@ TEST_CASE("shapes of elementwise ops broadcast as NumPy's") {
   CHECK(f.Type(f.x / 2.0) == "float32[batch<=32, 6]");
   CHECK(f.Type(1.0 - f.v) == "float32[batch<=32]");
   CHECK(f.Type(Maximum(f.x, Reshape(f.v, {-1, 1}))) == "float32[batch<=32, 6]");
+  CHECK(f.Type(Minimum(f.row, f.x)) == "float32[batch<=32, 6]");
   CHECK(f.Type(Greater(f.x, f.row)) == "bool[batch<=32, 6]");
+  CHECK(f.Type(LogicalAnd(Less(f.x, f.row), Equal(f.row, f.row))) == "bool[batch<=32, 6]");
   CHECK(f.Type(Equal(f.ids, f.ids)) == "bool[batch<=32, 3]");
   CHECK(f.Type(Select(Greater(f.x, f.row), f.row, f.x)) == "float32[batch<=32, 6]");
-  CHECK(f.Type(-Relu(Sigmoid(Tanh(f.x)))) == "float32[batch<=32, 6]");
+  CHECK(f.Type(-Relu(Sigmoid(Tanh(Floor(f.x))))) == "float32[batch<=32, 6]");
   CHECK(f.Type(Clip(f.d, 0, 1)) == "float64[2]");
   CHECK(f.Type(Cast(Equal(f.ids, f.ids), DType::kFloat64)) == "float64[batch<=32, 3]");
   CHECK(Cast(f.x, kF).id() == f.x.id());
@@ -95,10 +105,30 @@ TEST_CASE("shapes of lookups, losses and dropout") {
   CHECK(f.Type(Softmax(f.x)) == "float32[batch<=32, 6]");
   CHECK(f.Type(SigmoidCrossEntropy(f.x, f.x)) == "float32[batch<=32, 6]");
   CHECK(f.Type(SparseSoftmaxCrossEntropy(f.labels, f.x)) == "float32[batch<=32]");
+  CHECK(f.Type(InTopK(f.labels, f.x, 5)) == "bool[batch<=32]");
   const auto [dropped, mask] = Dropout(f.x, 0.5, 1);
   CHECK(f.Type(dropped) == "float32[batch<=32, 6]");
   CHECK(f.Type(mask) == "float32[batch<=32, 6]");
   CHECK(f.b.status().ok());
+}
+
+TEST_CASE("pooling counts windows as TensorFlow does") {
+  struct Case {
+    int64_t steps, pool_size, strides;
+    const char* padding;
+    int64_t windows;
+  };
+  const Case cases[] = {{5, 2, 2, "valid", 2}, {5, 2, 2, "same", 3},  {5, 2, 1, "valid", 4},
+                        {5, 2, 1, "same", 5},  {6, 3, 3, "valid", 2}, {6, 1, 4, "valid", 2},
+                        {6, 1, 4, "same", 2},  {3, 7, 2, "same", 2},  {3, 3, 9, "valid", 1},
+                        {1, 1, 1, "valid", 1}, {1, 4, 3, "same", 1},  {10, 4, 3, "same", 4}};
+  for (const Case& c : cases) {
+    Fixture f;
+    INFO(c.steps << " steps, " << c.pool_size << " by " << c.strides << ", " << c.padding);
+    const Expr x = f.b.Input("steps", {kF, {f.n, {c.steps}, {4}}});
+    CHECK(f.Type(MaxPool1D(x, c.pool_size, c.strides, c.padding)) ==
+          "float32[batch<=32, " + std::to_string(c.windows) + ", 4]");
+  }
 }
 
 TEST_CASE("SumTo undoes broadcasting") {
@@ -171,6 +201,48 @@ TEST_CASE("what does not fit is refused, saying what and where") {
       {"op 'clip': min 1 is not <= max 0", [](Fixture& f) { return Clip(f.x, 1, 0); }},
       {"op 'softmax': input 0 must have a static last axis, not float32[batch<=32]",
        [](Fixture& f) { return Softmax(f.v); }},
+      {"op 'in_top_k': input 0 must be int64, not float32[batch<=32]",
+       [](Fixture& f) { return InTopK(f.v, f.x, 1); }},
+      {"op 'in_top_k': inputs 0 and 1 have different numbers of rows: int64[batch<=32] and "
+       "float32[6, 4]",
+       [](Fixture& f) { return InTopK(f.labels, f.w, 1); }},
+      {"op 'in_top_k': k must be 1 or more, not 0",
+       [](Fixture& f) { return InTopK(f.labels, f.x, 0); }},
+      {"op 'logical_and': input 0 must be bool, not float32[batch<=32, 6]",
+       [](Fixture& f) { return LogicalAnd(f.x, f.x); }},
+      {"op 'max_pool': input 0 must have 3 axes, not float32[batch<=32, 6]",
+       [](Fixture& f) { return MaxPool1D(f.x, 2, 2, "valid"); }},
+      {"op 'max_pool': input 0 must be float32 or float64, not int64[batch<=32, 3]",
+       [](Fixture& f) { return MaxPool1D(f.ids, 2, 2, "valid"); }},
+      {"op 'max_pool': padding must be \"valid\" or \"same\", not \"causal\"",
+       [](Fixture& f) { return MaxPool1D(f.Steps(), 2, 2, "causal"); }},
+      {"op 'max_pool': window [0] must have a size of 1 or more for each pooled axis",
+       [](Fixture& f) { return MaxPool1D(f.Steps(), 0, 2, "same"); }},
+      {"op 'max_pool': strides [-1] must have a size of 1 or more for each pooled axis",
+       [](Fixture& f) { return MaxPool1D(f.Steps(), 2, -1, "same"); }},
+      {"op 'max_pool': a window of 4 does not fit into 3 elements; use a smaller one, or padding "
+       "\"same\"",
+       [](Fixture& f) { return MaxPool1D(f.Steps(), 4, 1, "valid"); }},
+      {"op 'max_pool': axis 1 of float32[2, batch<=32, 3] is bounded, and pooling needs a static "
+       "one",
+       [](Fixture& f) {
+         return MaxPool1D(f.b.Input("t", {kF, {{2}, f.n, {3}}}), 2, 2, "valid");
+       }},
+      {"op 'max_pool': window [2, 2] must have one size, because one axis of "
+       "float32[batch<=32, 3, 2] is pooled",
+       [](Fixture& f) {
+         return f.b.Op("max_pool", {f.Steps()}, f.Pool({2, 2}));
+       }},
+      {"op 'max_pool': input 1 must have the type of input 0, float32[batch<=32, 3, 2], not "
+       "float32[batch<=32, 6]",
+       [](Fixture& f) {
+         return f.b.Op("max_pool", {f.Steps(), f.x}, f.Pool({2}));
+       }},
+      {"op 'max_pool_grad': input 0 is float32[batch<=32, 3, 2], but pooling input 1 makes "
+       "float32[batch<=32, 2, 2]",
+       [](Fixture& f) {
+         return f.b.Op("max_pool_grad", {f.Steps(), f.Steps()}, f.Pool({2}));
+       }},
       {"there is no op 'frobnicate'", [](Fixture& f) { return f.b.Op("frobnicate", {f.x}); }},
       {"op 'relu' has no attribute 'slope'",
        [](Fixture& f) {

@@ -1,4 +1,4 @@
-// add sub mul div maximum greater equal: (a, b) -> broadcast.
+// add sub mul div maximum minimum greater equal logical_and: (a, b) -> broadcast.
 #include "common/kernels/broadcast.h"
 #include "common/kernels/cpu_kernels.h"
 
@@ -36,6 +36,13 @@ struct Maximum {
     return a > b || a != a ? a : b;
   }
 };
+// NaN if either is.
+struct Minimum {
+  template <typename T>
+  static T Of(T a, T b) {
+    return a < b || a != a ? a : b;
+  }
+};
 struct Greater {
   template <typename T>
   static bool Of(T a, T b) {
@@ -47,6 +54,9 @@ struct Equal {
   static bool Of(T a, T b) {
     return a == b;
   }
+};
+struct LogicalAnd {
+  static bool Of(bool a, bool b) { return a && b; }
 };
 
 // y[i] = Op(a[i * stride_a], b[i * stride_b]) with strides of 0 or 1.
@@ -108,8 +118,10 @@ KernelOr CreateBinaryCpu(const Node& node, const Program& program) {
   if (node.op == "sub") return CreateArithmetic<Sub>(node, dtype);
   if (node.op == "mul") return CreateArithmetic<Mul>(node, dtype);
   if (node.op == "maximum") return CreateArithmetic<Maximum>(node, dtype);
+  if (node.op == "minimum") return CreateArithmetic<Minimum>(node, dtype);
   if (node.op == "greater") return CreateComparison<Greater>(node, dtype);
   if (node.op == "equal") return CreateComparison<Equal>(node, dtype);
+  if (node.op == "logical_and") return std::make_unique<BinaryKernel<LogicalAnd, bool, bool>>();
   return CreateArithmetic<Div>(node, dtype);
 }
 

@@ -38,6 +38,8 @@ KernelOr CreateGatherGradCpu(const Node& node, const Program& program);
 KernelOr CreateDropoutCpu(const Node& node, const Program& program);
 KernelOr CreateSigmoidCrossEntropyCpu(const Node& node, const Program& program);
 KernelOr CreateSparseSoftmaxCrossEntropyCpu(const Node& node, const Program& program);
+KernelOr CreateInTopKCpu(const Node& node, const Program& program);
+KernelOr CreatePoolingCpu(const Node& node, const Program& program);
 
 // Unimplemented, naming op and dtype.
 absl::Status NoKernelFor(const Node& node, DType dtype);

@@ -63,6 +63,7 @@ TEMPLATE_TEST_CASE("binary ops broadcast as NumPy does", "", float, double) {
   CheckBinary<TestType>("mul", [](double a, double b) { return a * b; });
   CheckBinary<TestType>("div", [](double a, double b) { return a / b; });
   CheckBinary<TestType>("maximum", [](double a, double b) { return std::max(a, b); });
+  CheckBinary<TestType>("minimum", [](double a, double b) { return std::min(a, b); });
 }
 
 TEMPLATE_TEST_CASE("comparisons", "", float, double, int64_t, int32_t) {
@@ -75,6 +76,15 @@ TEMPLATE_TEST_CASE("comparisons", "", float, double, int64_t, int32_t) {
       REQUIRE(equal.values<bool>()[static_cast<size_t>(i)] == (x == y));
     }
   }
+}
+
+TEST_CASE("logical_and broadcasts") {
+  const Tensor a = Values<bool>({2, 1}, {false, true});
+  const Tensor b = Values<bool>({3}, {true, false, true});
+  const Tensor y = Output({"logical_and", {a, b}});
+  REQUIRE(y.dims() == Dims{2, 3});
+  const std::vector<bool> answers(y.values<bool>().begin(), y.values<bool>().end());
+  REQUIRE(answers == std::vector<bool>{false, false, false, true, false, true});
 }
 
 TEMPLATE_TEST_CASE("select broadcasts its condition", "", float, double) {
@@ -115,6 +125,7 @@ TEMPLATE_TEST_CASE("unary ops", "", float, double) {
   CheckUnary<TestType>("sqrt", 0, 50, [](double x) { return std::sqrt(x); });
   CheckUnary<TestType>("square", -3, 3, [](double x) { return x * x; });
   CheckUnary<TestType>("abs", -3, 3, [](double x) { return std::abs(x); });
+  CheckUnary<TestType>("floor", -3, 3, [](double x) { return std::floor(x); });
   CheckUnary<TestType>("relu", -3, 3, [](double x) { return std::max(x, 0.0); });
   CheckUnary<TestType>("sigmoid", -20, 20, [](double x) { return 1 / (1 + std::exp(-x)); });
   CheckUnary<TestType>("tanh", -5, 5, [](double x) { return std::tanh(x); });
@@ -125,16 +136,20 @@ TEMPLATE_TEST_CASE("unary ops", "", float, double) {
 TEMPLATE_TEST_CASE("NaN goes through", "", float, double) {
   const TestType nan = std::numeric_limits<TestType>::quiet_NaN();
   const Tensor x = Values<TestType>({2}, {nan, 1});
-  for (const char* op : {"neg", "exp", "log", "sqrt", "square", "abs", "relu", "sigmoid", "tanh"}) {
+  for (const char* op :
+       {"neg", "exp", "log", "sqrt", "square", "abs", "floor", "relu", "sigmoid", "tanh"}) {
     INFO(op);
     REQUIRE(std::isnan(Output({op, {x}}).values<TestType>()[0]));
   }
   const Tensor clipped = Output({"clip", {x}, {{"min", 0.0}, {"max", 2.0}}});
   REQUIRE(std::isnan(clipped.values<TestType>()[0]));
   const Tensor ones = Values<TestType>({2}, {1, nan});
-  const Tensor maximum = Output({"maximum", {x, ones}});
-  REQUIRE(std::isnan(maximum.values<TestType>()[0]));
-  REQUIRE(std::isnan(maximum.values<TestType>()[1]));
+  for (const char* op : {"maximum", "minimum"}) {
+    INFO(op);
+    const Tensor y = Output({op, {x, ones}});
+    REQUIRE(std::isnan(y.values<TestType>()[0]));
+    REQUIRE(std::isnan(y.values<TestType>()[1]));
+  }
 }
 
 TEST_CASE("cast goes between all dtypes, and what does not fit saturates") {

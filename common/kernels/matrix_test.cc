@@ -1,4 +1,4 @@
-// matmul, reductions, softmax, cross entropies, against plain loops.
+// matmul, reductions, softmax, cross entropies, in_top_k, against plain loops.
 #include <limits>
 
 #include "common/kernels/kernel_test_util.h"
@@ -177,6 +177,55 @@ TEMPLATE_TEST_CASE("sparse softmax cross entropy", "", float, double) {
           .status;
   REQUIRE(status.code() == absl::StatusCode::kInvalidArgument);
   REQUIRE(status.message() == "label 10 of example 3 does not lie in [0, 10)");
+}
+
+// The answers for `targets`, one for each row of `predictions`.
+template <typename T>
+std::vector<bool> InTopK(const Tensor& targets, const Tensor& predictions, int64_t k,
+                         int threads = 1) {
+  const Tensor y = Output({"in_top_k", {targets, predictions}, {{"k", k}}, threads});
+  REQUIRE(y.dims() == targets.dims());
+  return {y.values<bool>().begin(), y.values<bool>().end()};
+}
+
+TEMPLATE_TEST_CASE("in_top_k counts ties at the boundary as in", "", float, double) {
+  using Answers = std::vector<bool>;
+  const auto ask = InTopK<TestType>;
+  const Tensor x = Values<TestType>({3, 4}, {4, 1, 3, 2, 5, 7, 7, 5, 1, 1, 1, 1});
+  const Tensor third = Values<int64_t>({3}, {2, 2, 2}), last = Values<int64_t>({3}, {3, 3, 3});
+  CHECK(ask(third, x, 1, 1) == Answers{false, true, true});
+  CHECK(ask(third, x, 2, 1) == Answers{true, true, true});
+  CHECK(ask(last, x, 1, 1) == Answers{false, false, true});
+  CHECK(ask(last, x, 2, 1) == Answers{false, false, true});
+  CHECK(ask(last, x, 3, 1) == Answers{true, true, true});
+  CHECK(ask(last, x, 100, 1) == Answers{true, true, true});
+}
+
+TEMPLATE_TEST_CASE("in_top_k is false for what is no class or not finite", "", float, double) {
+  const TestType inf = std::numeric_limits<TestType>::infinity();
+  const TestType nan = std::numeric_limits<TestType>::quiet_NaN();
+  const Tensor x = Values<TestType>(
+      {7, 3}, {1, 2, 3, 1, 2, 3, 1, inf, 3, 1, nan, 3, -inf, 9, 1, nan, 9, 1, 1, 9, 2});
+  const Tensor targets = Values<int64_t>({7}, {3, -1, 1, 1, 1, 1, 1});
+  CHECK(InTopK<TestType>(targets, x, 3) ==
+        std::vector<bool>{false, false, false, false, false, false, true});
+}
+
+TEST_CASE("in_top_k agrees with sorting, on several threads too") {
+  const int64_t rows = 2000, n = 50, k = 5;
+  const Tensor x = RandomTensor<float>({rows, n}, 0, 1, 8);
+  Tensor targets(DType::kInt64, {rows});
+  std::vector<bool> expected;
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t target = r * 7 % n;
+    targets.mutable_values<int64_t>()[static_cast<size_t>(r)] = target;
+    const auto row = x.values<float>().subspan(static_cast<size_t>(r * n), static_cast<size_t>(n));
+    std::vector<float> sorted(row.begin(), row.end());
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    expected.push_back(row[static_cast<size_t>(target)] >= sorted[k - 1]);
+  }
+  CHECK(InTopK<float>(targets, x, k, 1) == expected);
+  CHECK(InTopK<float>(targets, x, k, 3) == expected);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// neg exp log sqrt square abs relu sigmoid tanh clip: x -> y of x's type.
+// neg exp log sqrt square abs floor relu sigmoid tanh clip: x -> y of x's type.
 #include <cmath>
 
 #include "common/kernels/cpu_kernels.h"
@@ -90,6 +90,7 @@ KernelOr CreateUnaryCpu(const Node& node, const Program& program) {
     if (node.op == "neg") return MakeMap<T>([](T x) { return static_cast<T>(-x); });
     if (node.op == "square") return MakeMap<T>([](T x) { return static_cast<T>(x * x); });
     if (node.op == "clip") return CreateClip<T>(node);
+    if (node.op == "floor") return MakeMap<T>([](T x) { return std::floor(x); });
     // NaN stays NaN.
     if (node.op == "relu") return MakeMap<T>([](T x) { return x < T{0} ? T{0} : x; });
     return MakeMap<T>([](T x) { return std::abs(x); });

@@ -27,6 +27,11 @@ absl::Status InferCompare(const InferContext& context, std::vector<ValueType>* o
   return InferBroadcast(context, DType::kBool, outputs);
 }
 
+absl::Status InferLogical(const InferContext& context, std::vector<ValueType>* outputs) {
+  COHORT_RETURN_IF_ERROR(CheckDType(context, 0, DType::kBool));
+  return InferBroadcast(context, DType::kBool, outputs);
+}
+
 absl::Status InferSelect(const InferContext& context, std::vector<ValueType>* outputs) {
   COHORT_RETURN_IF_ERROR(CheckDType(context, 0, DType::kBool));
   COHORT_RETURN_IF_ERROR(CheckFloating(context, 1));
@@ -66,13 +71,21 @@ absl::Status DivGradient(GradientContext* c) {
   return absl::OkStatus();
 }
 
-// If both are equal, the gradient goes to the first, as in TensorFlow.
-absl::Status MaximumGradient(GradientContext* c) {
+// The output is input 1 if `second`, else input 0. If both are equal, the gradient goes to the first,
+// as in TensorFlow.
+absl::Status ExtremumGradient(GradientContext* c, Expr second) {
   const Expr zero = c->builder()->Scalar(0, c->grad().dtype());
-  const Expr second = Greater(c->input(1), c->input(0));
   if (c->needs(0)) SetSummed(c, 0, Select(second, zero, c->grad()));
   if (c->needs(1)) SetSummed(c, 1, Select(second, c->grad(), zero));
   return absl::OkStatus();
+}
+
+absl::Status MaximumGradient(GradientContext* c) {
+  return ExtremumGradient(c, Greater(c->input(1), c->input(0)));
+}
+
+absl::Status MinimumGradient(GradientContext* c) {
+  return ExtremumGradient(c, Greater(c->input(0), c->input(1)));
 }
 
 absl::Status SelectGradient(GradientContext* c) {
@@ -91,8 +104,10 @@ std::vector<OpSchema> BinaryOps() {
       {"mul", 2, 2, 1, {}, InferArithmetic, MulGradient},
       {"div", 2, 2, 1, {}, InferArithmetic, DivGradient},
       {"maximum", 2, 2, 1, {}, InferArithmetic, MaximumGradient},
+      {"minimum", 2, 2, 1, {}, InferArithmetic, MinimumGradient},
       {"greater", 2, 2, 1, {}, InferCompare},
       {"equal", 2, 2, 1, {}, InferCompare},
+      {"logical_and", 2, 2, 1, {}, InferLogical},
       {"select", 3, 3, 1, {}, InferSelect, SelectGradient},
   };
 }

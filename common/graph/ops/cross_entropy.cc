@@ -1,4 +1,5 @@
-// Cross entropies, computed from logits so that nothing overflows.
+// Labels against predictions: cross entropies, computed from logits so that nothing overflows, and
+// in_top_k.
 #include <numeric>
 
 #include "common/graph/autodiff.h"
@@ -24,17 +25,31 @@ absl::Status SigmoidGradient(GradientContext* c) {
   return absl::OkStatus();
 }
 
-absl::Status InferSparseSoftmax(const InferContext& context, std::vector<ValueType>* outputs) {
+// One label, input 0, for each row of scores of the classes, input 1.
+absl::Status CheckLabelPerRow(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckDType(context, 0, DType::kInt64));
   COHORT_RETURN_IF_ERROR(CheckFloating(context, 1));
   COHORT_RETURN_IF_ERROR(CheckRank(context, 0, 1));
   COHORT_RETURN_IF_ERROR(CheckRank(context, 1, 2));
   COHORT_RETURN_IF_ERROR(CheckLastAxisStatic(context, 1));
   if (context.input(0).dims[0] != context.input(1).dims[0]) {
-    return InvalidArgument("{} labels for {} logits", TypeToString(context.input(0)),
-                           TypeToString(context.input(1)));
+    return InvalidArgument("inputs 0 and 1 have different numbers of rows: {} and {}",
+                           TypeToString(context.input(0)), TypeToString(context.input(1)));
   }
+  return absl::OkStatus();
+}
+
+absl::Status InferSparseSoftmax(const InferContext& context, std::vector<ValueType>* outputs) {
+  COHORT_RETURN_IF_ERROR(CheckLabelPerRow(context));
   outputs->push_back({context.input(1).dtype, context.input(0).dims});
+  return absl::OkStatus();
+}
+
+absl::Status InferInTopK(const InferContext& context, std::vector<ValueType>* outputs) {
+  COHORT_RETURN_IF_ERROR(CheckLabelPerRow(context));
+  const int64_t k = IntAttr(context.node, "k");
+  if (k < 1) return InvalidArgument("k must be 1 or more, not {}", k);
+  outputs->push_back({DType::kBool, context.input(0).dims});
   return absl::OkStatus();
 }
 
@@ -61,6 +76,7 @@ std::vector<OpSchema> CrossEntropyOps() {
   return {
       {"sigmoid_cross_entropy", 2, 2, 1, {}, InferSigmoid, SigmoidGradient},
       {"sparse_softmax_cross_entropy", 2, 2, 1, {}, InferSparseSoftmax, SparseSoftmaxGradient},
+      {"in_top_k", 2, 2, 1, {{"k", AttrKind::kInt}}, InferInTopK},
   };
 }
 

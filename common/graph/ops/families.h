@@ -9,15 +9,16 @@ namespace cohort::ops {
 
 // The families of ops, one file each. op_registry.cc puts them together.
 std::vector<OpSchema> LeafOps();     // input, read, read_rows, constant
-std::vector<OpSchema> BinaryOps();   // add, sub, mul, div, maximum, greater, equal, select
+std::vector<OpSchema> BinaryOps();   // add .. minimum, greater, equal, logical_and, select
 std::vector<OpSchema> UnaryOps();    // neg .. tanh, clip, cast
 std::vector<OpSchema> MatmulOps();   // matmul
 std::vector<OpSchema> ShapeOps();    // reshape, concat, slice, transpose
 std::vector<OpSchema> ReduceOps();   // reduce_sum, reduce_max, broadcast_like, dim_size, argmax
 std::vector<OpSchema> LookupOps();   // unique, gather, gather_grad
 std::vector<OpSchema> SoftmaxOps();  // softmax, log_softmax
-std::vector<OpSchema> CrossEntropyOps();  // sigmoid_ and sparse_softmax_cross_entropy
+std::vector<OpSchema> CrossEntropyOps();  // sigmoid_ and sparse_softmax_cross_entropy, in_top_k
 std::vector<OpSchema> RandomOps();        // dropout
+std::vector<OpSchema> PoolingOps();       // max_pool, max_pool_grad
 
 // Checks that inferences share. Errors: InvalidArgument that names the input.
 absl::Status CheckFloating(const InferContext& context, size_t input);

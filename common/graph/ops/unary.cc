@@ -99,6 +99,7 @@ std::vector<OpSchema> UnaryOps() {
       {"sqrt", 1, 1, 1, {}, InferSameFloating, SqrtGradient},
       {"square", 1, 1, 1, {}, InferSameFloating, SquareGradient},
       {"abs", 1, 1, 1, {}, InferSameFloating, AbsGradient},
+      {"floor", 1, 1, 1, {}, InferSameFloating},
       {"relu", 1, 1, 1, {}, InferSameFloating, ReluGradient},
       {"sigmoid", 1, 1, 1, {}, InferSameFloating, SigmoidGradient},
       {"tanh", 1, 1, 1, {}, InferSameFloating, TanhGradient},
