@@ -31,20 +31,15 @@ void PendingSnapshots::CancelAll() {
   changed_.SignalAll();
 }
 
-size_t PendingSnapshots::CountLocked() const {
+size_t PendingSnapshots::Count() const {
   return static_cast<size_t>(std::count_if(
       jobs_.begin(), jobs_.end(), [](const auto& entry) { return !entry.second->cancelled; }));
 }
 
-size_t PendingSnapshots::count() const {
-  MutexLock lock(&mu_);
-  return CountLocked();
-}
-
 bool PendingSnapshots::WaitForNone(TimePoint deadline) const {
   MutexLock lock(&mu_);
-  while (CountLocked() > 0) {
-    if (!changed_.WaitUntil(&mu_, deadline)) return CountLocked() == 0;
+  while (Count() > 0) {
+    if (!changed_.WaitUntil(&mu_, deadline)) return Count() == 0;
   }
   return true;
 }

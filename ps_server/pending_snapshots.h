@@ -23,12 +23,11 @@ class PendingSnapshots {
   void Cancel(uint64_t cut);
   void CancelAll();
 
-  size_t count() const;
   // Waits until no snapshot is left. Returns false at the deadline.
   bool WaitForNone(TimePoint deadline) const;
 
  private:
-  size_t CountLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  size_t Count() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   mutable Mutex mu_;
   mutable CondVar changed_;

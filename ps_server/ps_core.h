@@ -97,8 +97,6 @@ class PsCore {
   bool serving() const { return data_path_.tablets() != nullptr; }
   // True if an adopted chief's stream is open.
   bool chief_connected() const;
-  // Snapshots that are not on disk yet.
-  size_t snapshots_under_way() const { return snapshots_.count(); }
   // Waits until no snapshot is left. Returns false at the deadline.
   bool WaitForSnapshots(TimePoint deadline) const { return snapshots_.WaitForNone(deadline); }
   // Stops running snapshots at their next block.

@@ -232,14 +232,14 @@ TEST_CASE("a snapshot is taken at once, written later, and not changed meanwhile
   CHECK(taken.request() == ps.request);
   CHECK(taken.snapshot_taken().cut() == 4);
   CHECK(taken.snapshot_taken().tablets(0).applied().applied(0).closure() == 3);
-  CHECK(ps.core->snapshots_under_way() == 1);
+  CHECK(!ps.core->WaitForSnapshots(TimePoint()));
   ps.Push(0, 0, 4, {1, 1});
   ps.RunBackground();
   const auto written = ps.Last(1);
   CHECK(written.request() == ps.request);
   CHECK(written.snapshot_written().files(0).name() == "ps-file");
   CHECK(ps.written_values == Floats{4, 4});
-  CHECK(ps.core->snapshots_under_way() == 0);
+  CHECK(ps.core->WaitForSnapshots(TimePoint()));
 }
 
 TEST_CASE("snapshots that fail, are dropped, or belong to another timeline return an error") {

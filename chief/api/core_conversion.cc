@@ -46,7 +46,6 @@ CoordinatorState StateOf(const CoordinatorCore& core) {
   state.in_flight = core.in_flight();
   state.ready_workers = core.ready_workers();
   state.workers = core.worker_figures();
-  state.waiting_for = core.WaitingFor();
   state.counters = core.counters();
   state.journal_refusals = core.journal_watch().refusals();
   state.journal_stalled_seconds = static_cast<double>(core.journal_watch().stalled_us()) / 1e6;

@@ -12,8 +12,8 @@ namespace cohort {
 // The result has no token.
 ClosureSpec ClosureSpecOf(const ClosureRequest& request);
 std::vector<UnfinishedPlace> UnfinishedPlacesOf(const CoordinatorCore& core);
-// Returns the fields that the core knows; cuts, journal_fsyncs and first_closure belong to its
-// owner.
+// Returns the fields that the core knows. Its owner sets waiting_for, journal_fsyncs and
+// first_closure.
 CoordinatorState StateOf(const CoordinatorCore& core);
 
 }  // namespace cohort

@@ -19,6 +19,12 @@ struct Scheduling : CoreParts {
                                .places_end = 100,
                                .token = 50 + place});
   }
+  // An earlier incarnation of the chief has dispatched closure 41 of place 6.
+  void RestoreDispatched() {
+    context.era = EraOf(/*generation=*/2, /*timeline=*/1);
+    closures.Restore({{.id = 41, .place = 6, .steps = 2}}, /*rolled_back_end=*/42,
+                     /*min_attempt=*/2);
+  }
   ClosureScheduler scheduler;
 };
 
@@ -48,15 +54,13 @@ TEST_CASE("the unfinished closure of a place is taken up under its id") {
     CHECK(s.closures.queue().queued() == 1);
   }
   SECTION("a worker has it") {
-    s.closures.mutable_unfinished()->Add(
-        {.closure = {.id = 41, .place = 6, .steps = 2}, .attempt = 9, .min_attempt = 2});
-    REQUIRE(s.closures.mutable_unfinished()->Hold(41, 0, 4));
+    s.RestoreDispatched();
+    REQUIRE(s.closures.Claim(41, 0, 4));
     CHECK(*s.Schedule(6, 2) == 41);
     CHECK(s.closures.queue().InFlightOn(0) == std::deque<uint64_t>{41});
   }
   SECTION("its result came first") {
-    s.closures.mutable_unfinished()->Add(
-        {.closure = {.id = 41, .place = 6, .steps = 2}, .attempt = 9, .min_attempt = 2});
+    s.RestoreDispatched();
     v1::ClosureResult result = CoreParts::ResultOf(41, 4);
     REQUIRE(s.closures.FinishUnfinished(&result));
     CHECK(*s.Schedule(6, 2) == 41);

@@ -1,6 +1,7 @@
 #include "chief/core/coordinator_core.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "common/base/status.h"
@@ -130,13 +131,18 @@ void CoordinatorCore::OnDisconnected(Task task, const std::string& why) {
 template <typename Proto>
 void CoordinatorCore::OnHello(Task task, uint64_t request, Proto hello) {
   const auto verdict = membership_.OnHello(task, HelloOf(request, hello), context_.now_us);
-  if (verdict == Membership::Verdict::kAdopted || verdict == Membership::Verdict::kReborn) {
-    OnAdopted(task.index, std::move(hello), verdict == Membership::Verdict::kReborn);
+  const bool reborn = verdict == Membership::Verdict::kReborn;
+  if (reborn || verdict == Membership::Verdict::kAdopted) {
+    if constexpr (std::is_same_v<Proto, v1::WorkerHello>) {
+      OnWorkerAdopted(task.index, std::move(hello));
+    } else {
+      OnPsAdopted(task.index, hello, reborn);
+    }
   }
   if (!ended()) Enter(adoption_.Advance());
 }
 
-void CoordinatorCore::OnAdopted(int worker, v1::WorkerHello hello, bool /*reborn*/) {
+void CoordinatorCore::OnWorkerAdopted(int worker, v1::WorkerHello hello) {
   variables_.OnWorkerTimeline(hello.timeline());
   if (served() || rollback_.active()) {
     absl::Status behind = variables_.CheckWorkerTimeline(WorkerTask(worker));
@@ -146,7 +152,7 @@ void CoordinatorCore::OnAdopted(int worker, v1::WorkerHello hello, bool /*reborn
   if (phase() == Phase::kReady) SetUpWorker(worker);
 }
 
-void CoordinatorCore::OnAdopted(int ps, v1::PsHello hello, bool reborn) {
+void CoordinatorCore::OnPsAdopted(int ps, const v1::PsHello& hello, bool reborn) {
   servers_.OnHello(ps, hello);
   if (reborn) LosePs(ps, "it has come back without its tablets, as a new process");
   // The server may have missed a watermark while it was away.

@@ -70,8 +70,9 @@ class CoordinatorCore {
   // cannot write its journal.
   void FailForGood(absl::Status why);
 
-  // ------------------------------------------------------------- inputs from the client The chief
-  // sends these to every worker, now and when a worker returns. `fingerprint` names the program.
+  // ------------------------------------------------------------- inputs from the client
+  // The chief sends these to every worker, now and when a worker returns. `fingerprint` names the
+  // program.
   int AddProgram(std::string fingerprint, v1::Program program) {
     return setup_.AddProgram(std::move(fingerprint), std::move(program));
   }
@@ -174,8 +175,8 @@ class CoordinatorCore {
   void Enter(absl::StatusOr<Phase> phase);
   template <typename Proto>
   void OnHello(Task task, uint64_t request, Proto hello);
-  void OnAdopted(int worker, v1::WorkerHello hello, bool reborn);
-  void OnAdopted(int ps, v1::PsHello hello, bool reborn);
+  void OnWorkerAdopted(int worker, v1::WorkerHello hello);
+  void OnPsAdopted(int ps, const v1::PsHello& hello, bool reborn);
   void OnFenced(Task task, const v1::Fenced& fenced);
   void OnResults(int worker, v1::Results* results);
   void OnPsUnreachable(int worker, const v1::PsUnreachable& report);

@@ -6,6 +6,7 @@
 
 #include "chief/core/core_test_world.h"
 #include "chief/core/journal_state.h"
+#include "chief/core/recovery_test_util.h"
 #include "common/base/status.h"
 
 namespace cohort {

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "chief/core/core_test_world.h"
+#include "chief/core/recovery_test_util.h"
 #include "common/base/status.h"
 
 namespace cohort {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "chief/core/recovery_test_util.h"
 #include "common/base/status.h"
 
 namespace cohort {

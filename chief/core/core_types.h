@@ -29,7 +29,6 @@ struct CoreOptions : JobSettings {
   std::vector<std::string> ps;
   bool continued = false;       // the journal is not empty
   std::string directory_token;  // see AdoptPs
-  bool deterministic = false;
 
   size_t queue_capacity = 262'144;  // closures; Schedule refuses more
   uint32_t max_give_backs = 64;     // times that workers may give one closure back

@@ -11,8 +11,7 @@ namespace cohort {
 Dispatcher::Dispatcher(Parts parts)
     : parts_(std::move(parts)),
       context_(parts_.context),
-      queue_(parts_.closures->mutable_queue()),
-      unfinished_(parts_.closures->mutable_unfinished()),
+      queue_(&parts_.closures->queue()),
       pace_(context_, queue_, parts_.setup),
       workers_(context_->options.workers.size()) {}
 
@@ -35,7 +34,7 @@ void Dispatcher::Fail(absl::Status error) {
   if (context_->phase == CorePhase::kFailed || !parts_.closures->Raise(std::move(error))) return;
   for (int i = 0; i < count(); ++i) {
     workers_[static_cast<size_t>(i)].dropped = false;
-    Cancel(i, ClosuresOn(i));
+    Cancel(i, parts_.closures->ClosuresOn(i));
   }
 }
 
@@ -60,7 +59,7 @@ bool Dispatcher::IsWanted(const Closure& c, int worker, const v1::ClosureResult&
 bool Dispatcher::OnResult(int worker, v1::ClosureResult* result) {
   OpenClosures& closures = *parts_.closures;
   const absl::Status status = StatusFromProto(result->status());
-  Closure* const c = queue_->Find(result->id());
+  Closure* const c = closures.Find(result->id());
   if (c == nullptr ? !closures.FinishUnfinished(result)
                    : !IsWanted(*c, worker, *result, status.ok())) {
     ++counters_.late_results;
@@ -122,18 +121,14 @@ void Dispatcher::OnReturned(int worker, v1::WorkerHello* hello) {
 void Dispatcher::ClaimInHand(int worker, const v1::WorkerHello& hello) {
   std::vector<uint64_t> unwanted;
   for (const v1::ClosureAttempt& hand : hello.in_hand()) {
-    Closure* const c = queue_->Find(hand.id());
     if (parts_.closures->failed()) {
       // The error waits until the worker has given the closure up, but only once. If the worker was
       // dropped because of this closure, it may run forever.
       if (!workers_[static_cast<size_t>(worker)].dropped) {
-        unfinished_->Hold(hand.id(), worker, hand.attempt());
+        parts_.closures->Hold(hand.id(), worker, hand.attempt());
       }
       unwanted.push_back(hand.id());
-    } else if (c != nullptr && c->state == Closure::State::kQueued &&
-               hand.attempt() >= c->min_attempt && hand.attempt() <= c->attempt) {
-      queue_->Claim(c, worker, hand.attempt());
-    } else if (!unfinished_->Hold(hand.id(), worker, hand.attempt())) {
+    } else if (!parts_.closures->Claim(hand.id(), worker, hand.attempt())) {
       unwanted.push_back(hand.id());
     }
   }
@@ -157,10 +152,10 @@ void Dispatcher::TakeFrom(int worker, bool lost) {
   // After an error a connected worker may still run a closure. Its closures stay in flight or held
   // until it has given them up or is lost.
   if (!lost && FailAtLimit(worker)) return;
-  const std::vector<uint64_t> cancel = ClosuresOn(worker);
+  const std::vector<uint64_t> cancel = parts_.closures->ClosuresOn(worker);
   const std::deque<uint64_t> ids = queue_->InFlightOn(worker);
   for (size_t i = 0; i < ids.size(); ++i) {
-    Closure* const c = queue_->Find(ids[i]);
+    Closure* const c = parts_.closures->Find(ids[i]);
     // A worker runs its closures in order: only the first can have killed it.
     if (lost && i == 0) c->killed.push_back(WorkerTask(worker));
     if (parts_.closures->failed()) {
@@ -170,7 +165,7 @@ void Dispatcher::TakeFrom(int worker, bool lost) {
     }
   }
   if (!lost) Cancel(worker, cancel);
-  unfinished_->Release(worker);
+  parts_.closures->Release(worker);
 }
 
 void Dispatcher::SetAside(int worker, const std::string& why) {
@@ -183,13 +178,6 @@ void Dispatcher::AfterSetAside(int worker, const std::string& why) {
       fmt::format("{}: {}", TaskName(context_->options, WorkerTask(worker)), why));
   TakeFrom(worker, /*lost=*/false);
   RefillAll(/*idle_only=*/false);
-}
-
-std::vector<uint64_t> Dispatcher::ClosuresOn(int worker) const {
-  std::vector<uint64_t> ids = unfinished_->HeldBy(worker);
-  const std::deque<uint64_t>& in_flight = queue_->InFlightOn(worker);
-  ids.insert(ids.end(), in_flight.begin(), in_flight.end());
-  return ids;
 }
 
 void Dispatcher::Cancel(int worker, const std::vector<uint64_t>& ids) {
@@ -218,7 +206,7 @@ void Dispatcher::CancelOlderTimelines() {
 void Dispatcher::CheckCancel() {
   if (!parts_.closures->CancelOverdue()) return;
   for (int i = 0; i < count(); ++i) {
-    if (ClosuresOn(i).empty()) continue;
+    if (parts_.closures->ClosuresOn(i).empty()) continue;
     workers_[static_cast<size_t>(i)].dropped = true;
     parts_.outbox->effects()->Reconnect(WorkerTask(i), "it did not give up its closures in time");
   }
@@ -288,7 +276,7 @@ void Dispatcher::Refill(int worker) {
   v1::ChiefToWorker message;
   v1::Dispatch* const dispatch = message.mutable_dispatch();
   for (size_t i = has; i < std::min(most, share); ++i) {
-    const Closure* const c = queue_->Dispatch(worker, gate.training, gate.ids_end);
+    const Closure* const c = parts_.closures->Dispatch(worker, gate.training, gate.ids_end);
     if (c == nullptr) break;
     FillDispatch(*c, dispatch->add_closures());
   }

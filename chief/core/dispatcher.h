@@ -90,8 +90,6 @@ class Dispatcher {
   void TakeFrom(int worker, bool lost);
   void AfterSetAside(int worker, const std::string& why);
   void Cancel(int worker, const std::vector<uint64_t>& ids);
-  // All closures that a worker has: those in the queue, and unfinished ones.
-  std::vector<uint64_t> ClosuresOn(int worker) const;
   void FillDispatch(const Closure& closure, v1::Closure* out) const;
   void CheckCancel();
   void CheckLate();
@@ -100,8 +98,7 @@ class Dispatcher {
 
   const Parts parts_;
   const CoreContext* const context_;
-  ClosureQueue* const queue_;
-  UnfinishedClosures* const unfinished_;
+  const ClosureQueue* const queue_;  // belongs to parts_.closures
   WorkerPace pace_;
   std::vector<Worker> workers_;
   int next_idle_ = 0;  // idle workers get work in turn

@@ -6,18 +6,6 @@
 #include "common/base/status.h"
 
 namespace cohort {
-namespace {
-
-// Returns the steps of a cut: its places without those of unfinished closures.
-uint64_t StepsOf(const v1::ChiefCut& cut) {
-  uint64_t steps = cut.next_place();
-  for (const v1::PendingClosure& pending : cut.pending()) {
-    steps -= std::min<uint64_t>(steps, pending.steps());
-  }
-  return steps;
-}
-
-}  // namespace
 
 void JournalState::Open(const UnfinishedClosure& closure) {
   open_[closure.id] = closure;
@@ -89,7 +77,7 @@ absl::Status JournalState::OnRollback(const v1::Rollback& rollback) {
   state_.metrics = MetricsFromProto(cut.metrics());
   state_.epoch = manifest->epoch();
   state_.next_place = cut.next_place();
-  state_.steps = StepsOf(cut);
+  state_.steps = FinishedSteps(cut);
   state_.readers.Add(cut.readers());
   OpenPending(cut);
   return absl::OkStatus();
@@ -118,7 +106,7 @@ absl::Status JournalState::OnCut(const v1::CutCommitted& cut) {
     settle.set_watermark(chief.settled_watermark());
     *settle.mutable_finished() = chief.finished();
     *settle.mutable_metrics() = chief.metrics();
-    settle.set_step(StepsOf(chief));
+    settle.set_step(FinishedSteps(chief));
     OnSettle(settle);
   }
   OpenPending(chief);

@@ -33,7 +33,6 @@ void Membership::Ask(Task task, bool probe, int64_t now_us) {
     v1::ChiefToWorker message;
     fill(message.mutable_adopt());
     message.mutable_adopt()->set_pull_ahead(options_->pull_ahead);
-    message.mutable_adopt()->set_deterministic(options_->deterministic);
     message.mutable_adopt()->set_seed(options_->seed);
     m.request = outbox_->AskWorker(task.index, std::move(message));
   } else {

@@ -64,6 +64,24 @@ void OpenClosures::Add(std::unique_ptr<Closure> closure, int holder, uint32_t he
   }
 }
 
+// ------------------------------------------------------------------ workers
+
+bool OpenClosures::Claim(uint64_t id, int worker, uint32_t attempt) {
+  Closure* const c = queue_.Find(id);
+  const bool waits = c != nullptr && c->state == Closure::State::kQueued &&
+                     attempt >= c->min_attempt && attempt <= c->attempt;
+  if (!waits) return unfinished_.Hold(id, worker, attempt);
+  queue_.Claim(c, worker, attempt);
+  return true;
+}
+
+std::vector<uint64_t> OpenClosures::ClosuresOn(int worker) const {
+  std::vector<uint64_t> ids = unfinished_.HeldBy(worker);
+  const std::deque<uint64_t>& in_flight = queue_.InFlightOn(worker);
+  ids.insert(ids.end(), in_flight.begin(), in_flight.end());
+  return ids;
+}
+
 // ------------------------------------------------------------------ ends
 
 void OpenClosures::Count(const v1::ClosureResult& result) {

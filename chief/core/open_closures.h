@@ -55,6 +55,24 @@ class OpenClosures {
   // Puts a closure into the queue, or, if a worker holds it already, in flight on that worker.
   void Add(std::unique_ptr<Closure> closure, int holder, uint32_t held_attempt);
 
+  // ------------------------------------------------------------- workers
+  // Returns null if the closure is not scheduled.
+  Closure* Find(uint64_t id) { return queue_.Find(id); }
+  // Takes the next closure that may be dispatched out of the queue, in flight on `worker`; null if
+  // there is none. See ClosureQueue::Dispatch.
+  Closure* Dispatch(int worker, bool training, uint64_t ids_end) {
+    return queue_.Dispatch(worker, training, ids_end);
+  }
+  // A worker that returns has this attempt of a closure, and keeps it if the closure waits or is
+  // unfinished. Returns false if it does not: the worker must give it up.
+  bool Claim(uint64_t id, int worker, uint32_t attempt);
+  // After an error: the error waits until the worker has given up this unfinished closure.
+  void Hold(uint64_t id, int worker, uint32_t attempt) { unfinished_.Hold(id, worker, attempt); }
+  // The worker holds no unfinished closure.
+  void Release(int worker) { unfinished_.Release(worker); }
+  // Returns all closures that a worker has: those in flight, and unfinished ones.
+  std::vector<uint64_t> ClosuresOn(int worker) const;
+
   // ------------------------------------------------------------- ends
   // Edge (1).
   void Finish(uint64_t id, v1::ClosureResult* result);
@@ -89,9 +107,7 @@ class OpenClosures {
   void FillPending(v1::ChiefCut* cut, uint64_t* next_place) const;
   // "waiting for closure 7 (place 6), which ...", if closure 7 blocks all that wait; otherwise "".
   std::string Waiting() const;
-  ClosureQueue* mutable_queue() { return &queue_; }
   const ClosureQueue& queue() const { return queue_; }
-  UnfinishedClosures* mutable_unfinished() { return &unfinished_; }
   const UnfinishedClosures& unfinished() const { return unfinished_; }
   const ClosureCounters& counters() const { return counters_; }
 

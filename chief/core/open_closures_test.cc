@@ -34,7 +34,7 @@ TEST_CASE("the first error cancels what waits and is ready when nothing is in fl
   CoreParts p(1, 1);
   p.Queue(1);
   p.Queue(2);
-  REQUIRE(p.closures.mutable_queue()->Dispatch(0, true, 100) != nullptr);
+  REQUIRE(p.closures.Dispatch(0, true, 100) != nullptr);
   CHECK(p.closures.Raise(Internal("first")));
   CHECK(!p.closures.Raise(Internal("second")));
   CHECK(absl::IsAborted(p.world.done.at(2)));
@@ -53,7 +53,7 @@ TEST_CASE("the first error cancels what waits and is ready when nothing is in fl
 TEST_CASE("a closure that was dispatched or has killed workers too often is at a limit") {
   CoreParts p(1, 1);
   p.Queue(1);
-  Closure* const c = p.closures.mutable_queue()->Dispatch(0, true, 100);
+  Closure* const c = p.closures.Dispatch(0, true, 100);
   CHECK(p.closures.Requeue(c).ok());
   CHECK(p.closures.counters().requeued == 1);
   c->killed.assign(p.context.options.max_attempts, WorkerTask(0));
@@ -66,7 +66,7 @@ TEST_CASE("a closure that was dispatched or has killed workers too often is at a
 TEST_CASE("a cut names what was dispatched or is unfinished; a rollback leaves that unfinished") {
   CoreParts p(1, 1);
   p.Queue(5);
-  REQUIRE(p.closures.mutable_queue()->Dispatch(0, true, 100) != nullptr);
+  REQUIRE(p.closures.Dispatch(0, true, 100) != nullptr);
   p.Queue(7);
   p.closures.Restore({{.id = 3, .place = 2, .steps = 1}}, 1, 1);
   v1::ChiefCut cut;

@@ -2,17 +2,7 @@
 
 #include <algorithm>
 
-#include "chief/core/journal_state.h"
-#include "common/base/status.h"
-
 namespace cohort {
-
-absl::StatusOr<Recovered> Recover(std::span<const v1::JournalRecord> records,
-                                  const ManifestReader& read_manifest, const std::string& newest) {
-  JournalState state(read_manifest);
-  for (const v1::JournalRecord& record : records) COHORT_RETURN_IF_ERROR(state.Apply(record));
-  return state.Recover(newest);
-}
 
 Recovered RecoverFromManifest(const v1::Manifest& manifest) {
   Recovered state;

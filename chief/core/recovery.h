@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -41,15 +40,6 @@ struct Recovered {
 
 // Reads a manifest by the path that a journal record names.
 using ManifestReader = std::function<absl::StatusOr<v1::Manifest>(const std::string& path)>;
-
-// Replays the journal (journal_state.h). It gives up the ids of blocks that do not belong to the
-// job runner, because their meaning is unknown. The manifest of a rollback may be missing
-// (NotFound) if there is a later cut of the same timeline. That cut is in a record, or it is
-// `newest`, the path of the newest checkpoint on disk ("": none): a chief may die before it writes
-// the record. Errors: those of the reader; DataLoss if the records contradict each other.
-absl::StatusOr<Recovered> Recover(std::span<const v1::JournalRecord> records,
-                                  const ManifestReader& read_manifest,
-                                  const std::string& newest = "");
 
 // Returns the state of a checkpoint without a journal, for example of a copied one. It suffices for
 // a rollback to that checkpoint.

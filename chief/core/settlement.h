@@ -77,9 +77,6 @@ class Settlement {
   // Finished training steps of the job.
   uint64_t steps() const { return steps_; }
   const SettlementCounters& counters() const { return counters_; }
-  // Folded closures with an infinite or NaN metric, and the step of the first one.
-  uint64_t not_finite() const { return counters_.not_finite; }
-  uint64_t first_not_finite_step() const { return counters_.first_not_finite_step; }
 
  private:
   void Mark(uint64_t id);
@@ -102,7 +99,8 @@ class Settlement {
   SettlementCounters counters_;
 };
 
-// Returns the training steps that are finished at a cut.
+// Returns the training steps that are finished at a cut: its places without those of unfinished
+// closures.
 uint64_t FinishedSteps(const v1::ChiefCut& cut);
 // Convert metrics for records and manifests.
 void MetricsToProto(const Settlement::Metrics& metrics,

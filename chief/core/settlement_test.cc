@@ -5,7 +5,7 @@
 
 #include "chief/core/core_test_world.h"
 #include "chief/core/id_allocator.h"
-#include "chief/core/recovery.h"
+#include "chief/core/recovery_test_util.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -62,12 +62,12 @@ TEST_CASE("figures that are infinite or no number are counted, with the step of 
   s.Reset(1, 1, {});
   CHECK(s.Finish(1, true, ResultOf(1)));
   CHECK(s.Finish(2, false, ResultOf(NAN)));  // an evaluation's are not the training's
-  CHECK(s.not_finite() == 0);
+  CHECK(s.counters().not_finite == 0);
   CHECK(s.Finish(3, true, ResultOf(HUGE_VAL)));
   CHECK(s.Finish(4, true, ResultOf(NAN)));
   CHECK(!s.Finish(4, true, ResultOf(NAN)));
-  CHECK(s.not_finite() == 2);
-  CHECK(s.first_not_finite_step() == 2);
+  CHECK(s.counters().not_finite == 2);
+  CHECK(s.counters().first_not_finite_step == 2);
 }
 
 TEST_CASE("records come at most once per interval, or when forced") {

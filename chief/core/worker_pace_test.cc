@@ -19,7 +19,7 @@ struct Pacing : CoreParts {
   }
   void Work(int worker, uint64_t id) {
     Queue(id);
-    closures.mutable_queue()->Dispatch(worker, true, 100);
+    closures.Dispatch(worker, true, 100);
     pace.OnFirstWork(worker);
   }
   void Pass(int64_t seconds) { context.now_us += seconds * kSecondUs; }

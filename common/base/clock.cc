@@ -1,7 +1,5 @@
 #include "common/base/clock.h"
 
-#include <algorithm>
-
 namespace cohort {
 namespace {
 
@@ -21,7 +19,5 @@ int64_t RealClock::UnixMicros() const {
 TimePoint ManualClock::Now() const { return TimePoint(kManualStart) + Micros(micros_.load()); }
 
 int64_t ManualClock::UnixMicros() const { return kManualUnixMicros + micros_.load(); }
-
-void ManualClock::AdvanceTo(int64_t micros) { micros_ = std::max(micros_.load(), micros); }
 
 }  // namespace cohort

@@ -55,9 +55,6 @@ class ManualClock : public Clock {
   TimePoint Now() const override;
   int64_t UnixMicros() const override;
   void Advance(Duration by) { micros_ += std::chrono::duration_cast<Micros>(by).count(); }
-  // Microseconds since the start, for virtual schedules. Never moves back.
-  void AdvanceTo(int64_t micros);
-  int64_t elapsed_micros() const { return micros_; }
 
  private:
   using Micros = std::chrono::microseconds;

@@ -264,8 +264,6 @@ absl::Status Journal::Sync(DurableFile* file) {
   return file->Sync();
 }
 
-absl::Status Journal::Append(const v1::JournalRecord& record) { return AppendAll({&record, 1}); }
-
 absl::Status Journal::AppendAll(std::span<const v1::JournalRecord> records) {
   if (file_->bytes() == 0) return StartSegment(records);
   if (broken()) return broken_;

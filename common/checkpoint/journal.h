@@ -88,7 +88,6 @@ class Journal {
   // first segment. Errors: ResourceExhausted (disk full; a later call may succeed), others. After a
   // failed fsync of another kind, or a tail that could not be removed, every later call fails too,
   // because the state of the disk is unknown.
-  absl::Status Append(const v1::JournalRecord& record);
   absl::Status AppendAll(std::span<const v1::JournalRecord> records);
 
   // Replaces this generation's segment by a new one that starts with these records. If the first

@@ -40,6 +40,10 @@ v1::JournalRecord Record(uint64_t number) {
   return record;
 }
 
+absl::Status Append(Journal* journal, const v1::JournalRecord& record) {
+  return journal->AppendAll({&record, 1});
+}
+
 std::vector<uint64_t> NumbersOf(const std::vector<v1::JournalRecord>& records) {
   std::vector<uint64_t> numbers;
   for (const auto& record : records) numbers.push_back(record.number());
@@ -54,7 +58,7 @@ TEST_CASE("the journal gives back every record of every generation in order") {
     auto journal = Journal::Create(dir / "journal");
     REQUIRE(journal.ok());
     CHECK((*journal)->generation() == generation);
-    for (int i = 0; i < 4; ++i) REQUIRE((*journal)->Append(Record(++number)).ok());
+    for (int i = 0; i < 4; ++i) REQUIRE(Append(journal->get(), Record(++number)).ok());
     CHECK((*journal)->fsyncs() == 4);
   }
   const auto records = Journal::ReadAll(dir / "journal");
@@ -151,7 +155,7 @@ TEST_CASE("a missing record and a missing file are found") {
   for (const std::vector<uint64_t>& numbers : {std::vector<uint64_t>{1, 2, 3}, {4, 5}, {6, 7}}) {
     auto journal = Journal::Create(dir.path());
     REQUIRE(journal.ok());
-    for (const uint64_t n : numbers) REQUIRE((*journal)->Append(Record(n)).ok());
+    for (const uint64_t n : numbers) REQUIRE(Append(journal->get(), Record(n)).ok());
   }
   REQUIRE(Journal::ReadAll(dir.path())->size() == 7);
   std::filesystem::remove(dir / "journal-2");
@@ -167,7 +171,7 @@ struct Lives {
     for (const std::vector<uint64_t>& numbers : {std::vector<uint64_t>{1, 2, 3}, {4, 5}, {}}) {
       auto journal = Journal::Create(dir.path());
       REQUIRE(journal.ok());
-      for (const uint64_t n : numbers) REQUIRE((*journal)->Append(Record(n)).ok());
+      for (const uint64_t n : numbers) REQUIRE(Append(journal->get(), Record(n)).ok());
     }
     dir.Write("generation-4", "");
   }
@@ -277,19 +281,19 @@ TEST_CASE("a segment that starts with a base replaces all files before it") {
   CHECK(!std::filesystem::exists(s.dir / "journal-1"));
   CHECK(s.Numbers() == std::vector<uint64_t>{3, 4});
   const uint64_t behind = s.journal->bytes_behind_base();
-  REQUIRE(s.journal->Append(Record(5)).ok());
+  REQUIRE(Append(s.journal.get(), Record(5)).ok());
   CHECK(s.journal->bytes_behind_base() > behind);
   REQUIRE(s.journal->StartSegment(std::vector{Base(5)}).ok());
   CHECK(s.journal->bytes_behind_base() == 0);
   CHECK(s.Numbers() == std::vector<uint64_t>{5});
-  REQUIRE(s.journal->Append(Record(6)).ok());
+  REQUIRE(Append(s.journal.get(), Record(6)).ok());
   CHECK(s.Numbers() == std::vector<uint64_t>{5, 6});
 }
 
 // A process may die, and power may fail, at any of these points.
 TEST_CASE("a crash at any point of the start of a segment leaves a whole journal") {
   Segments s;
-  REQUIRE(s.journal->Append(Record(5)).ok());
+  REQUIRE(Append(s.journal.get(), Record(5)).ok());
   const std::string old_segment = testing::ReadAllBytes(s.dir / "journal-2");
   REQUIRE(s.journal->StartSegment(std::vector{Base(5)}).ok());
   const std::string new_segment = testing::ReadAllBytes(s.dir / "journal-2");
@@ -359,7 +363,7 @@ TEST_CASE("a segment that cannot be written leaves the old one in use") {
   fsync_error = 0;
   CHECK(!s.journal->broken());
   CHECK(!std::filesystem::exists(s.dir / "journal-2.new"));
-  REQUIRE(s.journal->Append(Record(5)).ok());
+  REQUIRE(Append(s.journal.get(), Record(5)).ok());
   CHECK(s.Numbers() == std::vector<uint64_t>{3, 4, 5});
 }
 
@@ -370,7 +374,7 @@ TEST_CASE("a segment whose name may not be durable takes no records") {
   CHECK(absl::IsUnavailable(s.journal->StartSegment(std::vector{Base(4)})));
   fsync_error = 0;
   CHECK(s.journal->broken());
-  CHECK(absl::IsUnavailable(s.journal->Append(Record(5))));
+  CHECK(absl::IsUnavailable(Append(s.journal.get(), Record(5))));
   CHECK(s.Numbers() == std::vector<uint64_t>{4});
 }
 
@@ -380,7 +384,7 @@ TEST_CASE("the fingerprint changes with every record, and not with an empty file
   REQUIRE(before.ok());
   REQUIRE(Journal::Create(s.dir.path()).ok());
   CHECK(*Journal::Fingerprint(s.dir.path()) == *before);
-  REQUIRE(s.journal->Append(Record(5)).ok());
+  REQUIRE(Append(s.journal.get(), Record(5)).ok());
   CHECK(*Journal::Fingerprint(s.dir.path()) != *before);
 }
 
@@ -394,7 +398,7 @@ TEST_CASE("what a fenced chief still wrote is not part of the journal") {
   v1::JournalRecord start;
   start.set_number(3);
   start.mutable_start()->set_generation(2);
-  REQUIRE((*new_chief)->Append(start).ok());
+  REQUIRE(Append(new_chief->get(), start).ok());
   REQUIRE((*old_chief)->AppendAll(std::vector{Record(3), Record(4)}).ok());
   const auto records = Journal::ReadAll(dir.path());
   REQUIRE(records.ok());
@@ -406,17 +410,17 @@ TEST_CASE("a full disk loses no record that was there and does not spoil the fil
   TestDirectory dir;
   auto journal = Journal::Create(dir.path());
   REQUIRE(journal.ok());
-  REQUIRE((*journal)->Append(Record(1)).ok());
+  REQUIRE(Append(journal->get(), Record(1)).ok());
   v1::JournalRecord big = Record(2);
   for (uint64_t i = 0; i < 2000; ++i) big.mutable_settle()->add_finished(1'000'000 + i);
   {
     testing::FullDisk full(2000);
-    CHECK(absl::IsResourceExhausted((*journal)->Append(big)));
+    CHECK(absl::IsResourceExhausted(Append(journal->get(), big)));
     CHECK(Journal::ReadAll(dir.path())->size() == 1);
-    CHECK((*journal)->Append(Record(2)).ok());  // a small one still fits
+    CHECK(Append(journal->get(), Record(2)).ok());  // a small one still fits
   }
   big.set_number(3);
-  CHECK((*journal)->Append(big).ok());
+  CHECK(Append(journal->get(), big).ok());
   CHECK(NumbersOf(*Journal::ReadAll(dir.path())) == std::vector<uint64_t>{1, 2, 3});
 }
 
@@ -425,7 +429,7 @@ TEST_CASE("a disk that is found full by fsync alone is no end either") {
   TestDirectory dir;
   auto journal = Journal::Create(dir.path());
   REQUIRE(journal.ok());
-  REQUIRE((*journal)->Append(Record(1)).ok());
+  REQUIRE(Append(journal->get(), Record(1)).ok());
   fsync_error = ENOSPC;
   for (int i = 0; i < 3; ++i) {
     CHECK(absl::IsResourceExhausted((*journal)->AppendAll(std::vector{Record(2), Record(3)})));
@@ -435,9 +439,9 @@ TEST_CASE("a disk that is found full by fsync alone is no end either") {
   REQUIRE((*journal)->AppendAll(std::vector{Record(2), Record(3)}).ok());
   CHECK(NumbersOf(*Journal::ReadAll(dir.path())) == std::vector<uint64_t>{1, 2, 3});
   fsync_error = EIO;  // the state of the disk is unknown
-  CHECK(absl::IsUnavailable((*journal)->Append(Record(4))));
+  CHECK(absl::IsUnavailable(Append(journal->get(), Record(4))));
   fsync_error = 0;
-  CHECK(absl::IsUnavailable((*journal)->Append(Record(4))));
+  CHECK(absl::IsUnavailable(Append(journal->get(), Record(4))));
 }
 
 TEST_CASE("a generation that none can follow is refused with its name") {
@@ -473,7 +477,7 @@ TEST_CASE("records without a number are refused") {
   TestDirectory dir;
   auto journal = Journal::Create(dir.path());
   REQUIRE(journal.ok());
-  CHECK(absl::IsInvalidArgument((*journal)->Append(v1::JournalRecord())));
+  CHECK(absl::IsInvalidArgument(Append(journal->get(), v1::JournalRecord())));
 }
 
 }  // namespace

@@ -45,7 +45,6 @@ struct BroadcastPlan {
     }
   }
 
-  int64_t inner_size() const { return dims[static_cast<size_t>(rank - 1)]; }
   const std::array<int64_t, N>& inner_strides() const {
     return strides[static_cast<size_t>(rank - 1)];
   }

@@ -15,6 +15,7 @@
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/optimizers/optimizer_rules.h"
+#include "common/placement/message_size.h"
 #include "common/tablet/applied_set.h"
 #include "common/tablet/push_pull_views.h"
 #include "common/tablet/shard.h"
@@ -73,8 +74,8 @@ class Tablet {
     AppliedSet::Limits limits;
     ShardOptions shard;
     Gauge* version_gauge = nullptr;  // may be null; outlives the tablet
-    // The most bytes that one section may pull: a stream cannot hold more (TransportOptions).
-    uint64_t max_pulled_bytes = uint64_t{4} << 30;
+    // The most bytes that one section may pull.
+    uint64_t max_pulled_bytes = kMaxPullBytes;
     TabletTestFaults test_faults;
   };
 

@@ -65,7 +65,7 @@ if(BUILD_TESTING OR NOT DEFINED BUILD_TESTING)
     DEPS Catch2::Catch2 cohort_test_flags)
 endif()
 
-# cohort_test(NAME SRCS x_test.cc DEPS lib ...): a Catch2 test program. Each room has one.
+# cohort_test(NAME SRCS x_test.cc DEPS lib ...): a Catch2 test program. A room has one; see CONTRIBUTING.md.
 #   THREADS y_test.cc   sources whose tests start threads: the only ones that the thread sanitizer's tree builds
 #   SUPPORT util.cc     sources without tests, built wherever the program is
 #   LABELS long         keeps it out of CI

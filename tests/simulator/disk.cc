@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "chief/core/recovery_test_util.h"
 #include "common/base/status.h"
 #include "proto/checkpoint.pb.h"
 

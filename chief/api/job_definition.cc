@@ -1,0 +1,70 @@
+#include "chief/api/job_definition.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "chief/api/coordinator.h"
+#include "common/base/fnv1a.h"
+#include "common/base/status.h"
+#include "common/data/fingerprint.h"
+#include "common/graph/program_proto.h"
+#include "common/placement/message_size.h"
+#include "common/placement/placement.h"
+
+namespace cohort {
+
+absl::StatusOr<StepFunction> JobDefinition::RegisterStep(const Program& program) {
+  v1::Program proto;
+  ProgramToProto(program, &proto);
+  std::string fingerprint = Fingerprint(program);
+  MutexLock lock(core_->mu());
+  COHORT_RETURN_IF_ERROR(CheckMessageSizes(layout_, {&program, 1}));
+  programs_.push_back(program);
+  return StepFunction{core_->get()->AddProgram(std::move(fingerprint), std::move(proto))};
+}
+
+absl::StatusOr<PerWorkerDataset> JobDefinition::CreatePerWorkerDataset(
+    const v1::DatasetSpec& spec, const DatasetOptions& options) {
+  if (options.batch_size == 0) return InvalidArgument("a dataset needs a batch size");
+  v1::CreateResource resource;
+  *resource.mutable_dataset() = BatchDefiningPart(spec);
+  resource.set_visitation(options.exactly_once ? v1::EXACTLY_ONCE : v1::INDEPENDENT);
+  resource.set_seed(options.seed);
+  resource.set_batch_size(options.batch_size);
+  for (const std::string& feature : options.features) resource.add_features(feature);
+  if (options.data != nullptr) *resource.mutable_data() = *options.data;
+  // Workers keep their resources when the chief restarts, and checkpoints keep the readers'
+  // positions by name. So the name must depend only on the data that is read. A worker takes the
+  // other fields of the spec when it recreates the resource.
+  const uint64_t hash = Fnv1a(resource.SerializeAsString());
+  std::string name =
+      fmt::format("{}-{:016x}", options.name.empty() ? "dataset" : options.name, hash);
+  MutexLock lock(core_->mu());
+  if (const int nth = ++datasets_[name]; nth > 1) name += fmt::format("-{}", nth);
+  resource.set_name(std::move(name));
+  *resource.mutable_dataset() = spec;
+  return PerWorkerDataset{core_->get()->AddResource(std::move(resource))};
+}
+
+absl::Status JobDefinition::SetVariables(std::span<const v1::VariableSpec> variables,
+                                         const v1::OptimizerSpec& optimizer,
+                                         const v1::PartitionerSpec& partitioner,
+                                         std::string_view placement) {
+  MutexLock lock(core_->mu());
+  CoordinatorCore* const core = core_->get();
+  PlacementOptions options{.strategy = std::string(placement)};
+  for (int i = 0; i < core->membership().ps(); ++i) {
+    options.cores.push_back(static_cast<int>(std::max(1U, core->ps_hello(i).cores())));
+  }
+  COHORT_ASSIGN_OR_RETURN(layout_, MakeLayout(variables, partitioner, optimizer, options));
+  COHORT_RETURN_IF_ERROR(CheckMessageSizes(layout_, programs_));
+  core->SetLayout(layout_, Fnv1a(layout_.SerializeAsString()));
+  return absl::OkStatus();
+}
+
+v1::Layout JobDefinition::layout() const {
+  MutexLock lock(core_->mu());
+  return layout_;
+}
+
+}  // namespace cohort

@@ -1,0 +1,47 @@
+#ifndef COHORT_CHIEF_API_JOB_DEFINITION_H_
+#define COHORT_CHIEF_API_JOB_DEFINITION_H_
+
+#include <absl/status/statusor.h>
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "chief/api/closure_request.h"
+#include "chief/api/locked_core.h"
+#include "common/graph/program.h"
+#include "proto/checkpoint.pb.h"
+
+namespace cohort {
+
+struct DatasetOptions;
+
+// What the client has defined: the layout of the variables, the programs and the datasets. It
+// checks definitions and gives them to the core. Every function takes the core's lock.
+class JobDefinition {
+ public:
+  explicit JobDefinition(LockedCore* core) : core_(core) {}
+
+  // The functions of ClusterCoordinator; see there.
+  absl::StatusOr<StepFunction> RegisterStep(const Program& program);
+  absl::StatusOr<PerWorkerDataset> CreatePerWorkerDataset(const v1::DatasetSpec& spec,
+                                                          const DatasetOptions& options);
+  // Sets the layout of the variables; it does not make the servers serve it.
+  absl::Status SetVariables(std::span<const v1::VariableSpec> variables,
+                            const v1::OptimizerSpec& optimizer,
+                            const v1::PartitionerSpec& partitioner, std::string_view placement);
+  v1::Layout layout() const;
+
+ private:
+  LockedCore* const core_;
+  v1::Layout layout_ ABSL_GUARDED_BY(core_->mu());              // empty until SetVariables
+  std::vector<Program> programs_ ABSL_GUARDED_BY(core_->mu());  // registered
+  // The number of datasets by the name that their spec gives.
+  std::map<std::string, int> datasets_ ABSL_GUARDED_BY(core_->mu());
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_API_JOB_DEFINITION_H_

@@ -1,0 +1,134 @@
+#include "chief/api/restoration.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "chief/api/coordinator.h"
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+#include "common/checkpoint/manifest.h"
+
+namespace cohort {
+
+absl::Status Restoration::ResumeOrRestore() {
+  uint64_t timeline = 0;
+  std::string began_from;
+  bool resumed = false;
+  {
+    MutexLock lock(core_->mu());
+    CoordinatorCore* const core = core_->get();
+    resumed = core->CanResume();
+    timeline = core->timeline();
+    began_from = core->began_from();
+    if (resumed) {
+      core->Resume();
+      options_->log->Info("job_resumed",
+                          {{"what", fmt::format("timeline {}, {} steps done", timeline,
+                                                core->settlement().steps())}});
+    }
+  }
+  if (!resumed) return Restore();
+  COHORT_ASSIGN_OR_RETURN(std::string newest, NewestOf(timeline, began_from));
+  MutexLock lock(core_->mu());
+  checkpoints_->SetNewest(std::move(newest));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Restoration::NewestOf(uint64_t timeline,
+                                                  const std::string& began_from) const {
+  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(options_->checkpoint_dir));
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    if (entry->id.timeline == timeline && ReadManifest(entry->manifest).ok()) {
+      return entry->directory;
+    }
+  }
+  return began_from.substr(0, began_from.find_last_of('/'));
+}
+
+absl::Status Restoration::Restore() {
+  const TimePoint deadline = core_->Deadline(options_->task_timeout_s);
+  while (true) {
+    COHORT_RETURN_IF_ERROR(WaitForServers(deadline));
+    const absl::Status status = RollBackOnce(deadline);
+    if (status.ok()) return status;
+    const auto info = GetFailure(status);
+    const bool again = info.has_value() && info->role == "ps" && info->retryable;
+    if (!again || options_->clock->Now() >= deadline) return status;
+  }
+}
+
+absl::Status Restoration::WaitForServers(TimePoint deadline) {
+  MutexLock lock(core_->mu());
+  CoordinatorCore* const core = core_->get();
+  const auto there = [core] { return core->all_ps_there(); };
+  COHORT_ASSIGN_OR_RETURN(const bool in_time, core_->Wait(there, deadline));
+  if (core_->failed()) return core->TakeError();
+  if (in_time) return absl::OkStatus();
+  absl::Status status = core_->GaveUp();
+  SetFailure(&status, {.role = "ps", .retryable = false});
+  return status;
+}
+
+absl::StatusOr<std::optional<CheckpointEntry>> Restoration::Choose(v1::Manifest* manifest) const {
+  std::vector<std::string> refusals;
+  const auto refused = [&](const std::string& path, const absl::Status& why) {
+    options_->log->Warning("checkpoint_refused", {{"path", path}, {"why", why.ToString()}});
+    refusals.push_back(fmt::format("{} ({})", path, why.ToString()));
+    if (options_->on_wait) options_->on_wait("refused " + refusals.back());
+  };
+  COHORT_ASSIGN_OR_RETURN(auto entry, NewestValid(options_->checkpoint_dir, refused));
+  if (!entry.has_value()) {
+    if (refusals.empty()) return entry;
+    // A silent start at step 0 would lose checkpoints that the user may still repair.
+    return WithExitCode(
+        DataLoss("none of the {} checkpoints in {} can be used; the newest is {}: repair or "
+                 "remove them, give another directory, or --fresh to start from the beginning",
+                 refusals.size(), options_->checkpoint_dir, refusals.front()),
+        ExitCode::kData);
+  }
+  COHORT_ASSIGN_OR_RETURN(*manifest, ReadManifest(entry->manifest));
+  if (manifest->job() != options_->job) {
+    return WithExitCode(
+        FailedPrecondition("{} holds checkpoints of another job ({}, not {}): give another "
+                           "directory, or --fresh to delete them",
+                           options_->checkpoint_dir, manifest->job(), options_->job),
+        ExitCode::kConfig);
+  }
+  return entry;
+}
+
+absl::Status Restoration::RollBackOnce(TimePoint deadline) {
+  {
+    // If a manifest were committed from now on, it would become the newest, and its retention could
+    // delete the checkpoint that is found here and restored.
+    MutexLock lock(core_->mu());
+    core_->get()->DropCut();
+  }
+  v1::Manifest manifest;
+  COHORT_ASSIGN_OR_RETURN(const auto entry, Choose(&manifest));
+  MutexLock lock(core_->mu());
+  CoordinatorCore* const core = core_->get();
+  done_.reset();
+  COHORT_RETURN_IF_ERROR(core->RollBack(entry.has_value() ? &manifest : nullptr,
+                                        entry.has_value() ? entry->manifest : ""));
+  const auto done = [this]()
+                        ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_->mu()) { return done_.has_value(); };
+  COHORT_ASSIGN_OR_RETURN(const bool in_time,
+                          core_->Wait(done, std::max(deadline, core_->Deadline(300))));
+  if (core_->failed()) return core->TakeError();
+  if (!in_time) return DeadlineExceeded("{}", core->WaitingFor());
+  if (done_->ok() && entry.has_value()) checkpoints_->SetNewest(entry->directory);
+  options_->log->Info("tablets_assigned",
+                      {{"timeline", core->timeline()},
+                       {"from", entry.has_value() ? entry->directory : "initializers"},
+                       {"status", done_->ToString()}});
+  return *done_;
+}
+
+void Restoration::OnRollbackDone(const absl::Status& status) {
+  core_->mu()->AssertHeld();
+  done_ = status;
+}
+
+}  // namespace cohort

@@ -1,0 +1,58 @@
+#include "chief/api/start_options.h"
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+absl::Status CheckOptions(const CoordinatorOptions& options) {
+  for (const Role role : {Role::kWorker, Role::kPs}) {
+    const auto& tasks = options.cluster.tasks(role);
+    if (tasks.empty()) {
+      return WithExitCode(InvalidArgument("TF_CONFIG: the cluster has no {}", RoleName(role)),
+                          ExitCode::kConfig);
+    }
+    if (tasks.rbegin()->first != static_cast<int>(tasks.size()) - 1) {
+      return WithExitCode(
+          InvalidArgument("TF_CONFIG: cluster.{} has {} tasks, but its highest index is {}: the "
+                          "chief must know them all",
+                          RoleName(role), tasks.size(), tasks.rbegin()->first),
+          ExitCode::kConfig);
+    }
+  }
+  if (options.pull_ahead > 0) {
+    return WithExitCode(
+        Unimplemented("pull_ahead {} is not there yet: a worker pulls when its push is "
+                      "acknowledged",
+                      options.pull_ahead),
+        ExitCode::kConfig);
+  }
+  if (options.checkpoint_dir.empty()) {
+    return WithExitCode(
+        InvalidArgument("a checkpoint directory is needed: the chief's journal lies "
+                        "in it"),
+        ExitCode::kConfig);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> AddressesOf(const CoordinatorOptions& options, Role role) {
+  std::vector<std::string> out;
+  for (const auto& [index, address] : options.cluster.tasks(role)) {
+    out.push_back(address.ToString());
+  }
+  return out;
+}
+
+CoreOptions CoreOptionsOf(const CoordinatorOptions& options, const std::string& token,
+                          bool continued) {
+  CoreOptions core;
+  static_cast<JobSettings&>(core) = options;
+  core.workers = AddressesOf(options, Role::kWorker);
+  core.ps = AddressesOf(options, Role::kPs);
+  core.continued = continued;
+  core.directory_token = token;
+  return core;
+}
+
+}  // namespace cohort

@@ -1,0 +1,27 @@
+#ifndef COHORT_CHIEF_API_START_OPTIONS_H_
+#define COHORT_CHIEF_API_START_OPTIONS_H_
+
+#include <absl/status/status.h>
+
+#include <string>
+#include <vector>
+
+#include "chief/api/coordinator.h"
+#include "chief/core/core_types.h"
+
+namespace cohort {
+
+// What ClusterCoordinator::Start derives from its options before it touches anything.
+
+// Errors (exit 78): InvalidArgument if a role has no tasks or gaps in their indices, or if there is
+// no checkpoint directory; Unimplemented for pull_ahead.
+absl::Status CheckOptions(const CoordinatorOptions& options);
+// Returns the addresses of a role's tasks, by index.
+std::vector<std::string> AddressesOf(const CoordinatorOptions& options, Role role);
+// `token`: the checkpoint directory's token. `continued`: the journal has records.
+CoreOptions CoreOptionsOf(const CoordinatorOptions& options, const std::string& token,
+                          bool continued);
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_API_START_OPTIONS_H_

@@ -1,0 +1,118 @@
+#include "chief/core/rollback.h"
+
+#include <catch2/catch.hpp>
+
+#include "chief/core/core_parts_test_util.h"
+#include "common/base/status.h"
+#include "common/base/status_proto.h"
+#include "common/testing/test_directory.h"
+
+namespace cohort {
+namespace {
+
+using testing::Contains;
+using State = Rollback::State;
+
+// Two servers that are adopted, and a rollback to cut 3 at the new timeline 2.
+struct RollingBack : CoreParts {
+  RollingBack() : CoreParts(1, 2), rollback(&context.options, &outbox) {
+    Adopt(PsTask(0));
+    Adopt(PsTask(1));
+    rollback.Begin({.timeline = 2, .term = 5, .reserved_end = 30, .cut = 3, .manifest = "path"},
+                   v1::Layout(), context.now_us);
+  }
+  uint64_t record() const { return world.writing.back().number(); }
+  bool Answer(int ps, uint64_t timeline = 2) {
+    v1::PsToChief answer;
+    answer.set_request(sent_to_ps(ps).back().request());
+    answer.mutable_assigned()->set_timeline(timeline);
+    return rollback.OnPsMessage(ps, answer);
+  }
+  Rollback rollback;
+};
+
+TEST_CASE("a rollback is journaled, then the servers get their tablets") {
+  RollingBack r;
+  CHECK(r.rollback.holds_settlement());
+  CHECK(r.world.writing.back().rollback().timeline() == 2);
+  CHECK(r.world.writing.back().rollback().manifest() == "path");
+  CHECK(!r.rollback.OnJournaled(r.record() - 1));
+  CHECK(r.sent_to_ps(0).empty());
+  CHECK(r.rollback.OnJournaled(r.record()));
+  CHECK(!r.rollback.OnJournaled(r.record()));
+  CHECK(!r.rollback.holds_settlement());
+  REQUIRE(r.sent_to_ps(1).size() == 1);
+  const v1::AssignTablets& assign = r.sent_to_ps(1)[0].assign();
+  CHECK(assign.ps() == 1);
+  CHECK(assign.timeline() == 2);
+  CHECK(assign.term() == 5);
+  CHECK(assign.restore_from() == "path");
+  CHECK(assign.floor().watermark() == 30);
+}
+
+TEST_CASE("a rollback is done when all servers have answered") {
+  RollingBack r;
+  REQUIRE(r.rollback.OnJournaled(r.record()));
+  CHECK(r.Answer(1));
+  CHECK(!r.Answer(1));  // it has answered already
+  CHECK(!r.rollback.TakeDone());
+  CHECK(r.Answer(0));
+  CHECK(!r.rollback.active());
+  CHECK(r.rollback.TakeDone());
+  CHECK(!r.rollback.TakeDone());
+  CHECK(r.world.rollbacks_done.empty());  // its owner reports success
+}
+
+TEST_CASE("a rollback fails if a server cannot follow") {
+  RollingBack r;
+  REQUIRE(r.rollback.OnJournaled(r.record()));
+  CHECK(r.Answer(0));
+  absl::StatusCode code = absl::StatusCode::kUnavailable;
+  SECTION("it is lost") { r.rollback.Fail(Unavailable("ps:1 is lost")); }
+  SECTION("it refuses") {
+    v1::PsToChief refusal;
+    refusal.set_request(r.sent_to_ps(1)[0].request());
+    StatusToProto(Unavailable("no"), refusal.mutable_status());
+    CHECK(r.rollback.OnPsMessage(1, refusal));
+  }
+  SECTION("it has assigned another timeline") {
+    code = absl::StatusCode::kInternal;
+    CHECK(r.Answer(1, /*timeline=*/1));
+  }
+  SECTION("it does not answer") {
+    code = absl::StatusCode::kDeadlineExceeded;
+    r.rollback.Tick(r.context.now_us + r.context.options.assign_deadline_us - 1);
+    CHECK(r.rollback.active());
+    r.rollback.Tick(r.context.now_us + r.context.options.assign_deadline_us);
+    CHECK(Contains(std::string(r.world.rollbacks_done.at(0).message()), "tablets: ps:1 did not"));
+  }
+  CHECK(!r.rollback.active());
+  CHECK(!r.rollback.TakeDone());
+  REQUIRE(r.world.rollbacks_done.size() == 1);
+  CHECK(r.world.rollbacks_done[0].code() == code);
+}
+
+TEST_CASE("settle records are held until a rollback is journaled, even if it fails before") {
+  RollingBack r;
+  r.rollback.Fail(Unavailable("ps:1 is lost"));
+  CHECK(!r.rollback.active());
+  CHECK(r.rollback.holds_settlement());
+  CHECK(!r.rollback.OnJournaled(r.record()));
+  CHECK(r.rollback.holds_settlement());
+  r.rollback.Begin({.timeline = 3}, v1::Layout(), r.context.now_us);
+  CHECK(r.rollback.OnJournaled(r.record()));
+  CHECK(!r.rollback.holds_settlement());
+}
+
+TEST_CASE("all ids below the reserved end count as settled, except the cut's pending ones") {
+  const auto floor = FloorOf({.reserved_end = 30, .pending = {21, 22, 25}});
+  CHECK(floor.watermark() == 21);
+  REQUIRE(floor.closed_size() == 2);
+  CHECK(floor.closed(0).begin() == 23);
+  CHECK(floor.closed(0).end() == 25);
+  CHECK(floor.closed(1).begin() == 26);
+  CHECK(floor.closed(1).end() == 30);
+}
+
+}  // namespace
+}  // namespace cohort
