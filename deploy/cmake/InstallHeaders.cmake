@@ -3,6 +3,7 @@
 # "common/..." is never taken for one of them.
 #
 # Reads cohort_source, cohort_generated (the parent of the generated proto/) and cohort_include (the target).
+cmake_policy(VERSION 3.25)
 file(GLOB queue RELATIVE ${cohort_source}/include ${cohort_source}/include/cohort/*.h)
 set(done)
 while(queue)

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "chief/api/dataset_builder.h"
+#include "chief/api/partitioners.h"
 #include "chief/api/step_trace.h"
 #include "chief/api/variable_set.h"
 #include "common/testing/test_directory.h"
