@@ -109,6 +109,7 @@ absl::StatusOr<RoleContext> MakeRoleContext(const RoleFlags& flags, Role role,
   log.level = *LogLevelFromName(flags.log_level);
   log.role = std::string(RoleName(role));
   log.index = context.task.index;
+  log.to_stderr = flags.log_to_stderr;
   log.file = flags.log_file;
   COHORT_ASSIGN_OR_RETURN(context.log, Logger::Create(log));
   return context;

@@ -24,6 +24,7 @@ struct RoleFlags {
   int admin_port = -1;          // metrics and health; -1: none, 0: the system chooses
   bool allow_insecure = false;  // plaintext beyond loopback
   std::string log_file;         // in addition to stderr
+  bool log_to_stderr = true;    // no flag: tasks that share a process write to files only
   std::string log_level = "info";
   std::string crash_point;  // name[:nth]
   // The directory of the unix sockets of one host; "": the user's own; "none": TCP only.

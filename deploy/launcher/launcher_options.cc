@@ -4,13 +4,13 @@
 #include "common/cluster/role_flags.h"
 
 namespace cohort {
-namespace {
 
-void AddLocal(FlagSet* flags, LocalOptions* o) {
+void AddLocalFlags(FlagSet* flags, LocalOptions* o) {
   flags->Add("ps", &o->ps, "parameter servers");
   flags->Add("workers", &o->workers, "workers");
   flags->Add("evaluator", &o->evaluator, "an evaluator too, which evaluates every checkpoint");
   flags->Add("restart", &o->restart, "restart a task that died");
+  flags->Add("in_process", &o->in_process, "run all tasks in one process, without restarts");
   flags->Add("fresh", &o->fresh,
              "delete the checkpoints of earlier runs and start from the beginning");
   flags->Add("transport", &o->transport,
@@ -26,11 +26,9 @@ void AddLocal(FlagSet* flags, LocalOptions* o) {
   AddPlannedRoleFlags(flags);
 }
 
-}  // namespace
-
 void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
-  AddLocal(flags->AddCommand("local", "run a job on a whole cluster on this machine"),
-           &options->local);
+  AddLocalFlags(flags->AddCommand("local", "run a job on a whole cluster on this machine"),
+                &options->local);
 
   FlagSet* check = flags->AddCommand("check", "validate a job; print its model and shard plan");
   check->Add("ps", &options->check.ps, "parameter servers to plan for");

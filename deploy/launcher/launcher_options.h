@@ -19,6 +19,8 @@ struct LauncherOptions {
   EvaluateOptions evaluate;
 };
 
+// Adds the flags of `cohort local` to the command or program `flags`.
+void AddLocalFlags(FlagSet* flags, LocalOptions* options);
 // Adds the commands local, check, inspect and evaluate. `options` must outlive `flags`.
 void AddLauncherCommands(FlagSet* flags, LauncherOptions* options);
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`cohort local` with the real daemons: a chief that ends when all is committed."""
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -75,6 +76,59 @@ class RealDaemonsTest(unittest.TestCase):
             again = self.run_job(directory, "--restart")
             self.assertEqual(again.returncode, 78, again.stdout + again.stderr)
             self.assertIn("give another directory", again.stderr)
+
+    def test_one_process_runs_the_whole_job_with_the_same_result(self):
+        tasks = ["--ps", "2", "--workers", "2", "--evaluator"]
+        with tempfile.TemporaryDirectory() as directory:
+            job = JOB.replace("  train:", "  validation: {take: 64}\n  train:")
+            with open(directory + "/job.yaml", "w") as f:
+                f.write(job)
+            outputs = []
+            for name, flags in (("many", []), ("one", ["--in_process"])):
+                done = run([program("cohort"), "local", *tasks, *flags, "--run_dir", directory + "/" + name,
+                            directory + "/job.yaml"], limit_s=100)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                outputs.append([self.shape_of(text, name) for text in (done.stdout.split("\n\n", 1)[1], done.stderr)])
+                self.assertEqual(sorted(os.listdir(directory + "/" + name + "/tasks")),
+                                 ["chief-0.log", "evaluator-0.log", "ps-0.log", "ps-1.log", "worker-0.log",
+                                  "worker-1.log"])
+            self.assertEqual(outputs[0], outputs[1])
+
+    def shape_of(self, text, run_dir):
+        """The words of an output, without its numbers and the run's directory."""
+        lines = re.sub(r"\d+(\.\d+)?(e-\d+)?", "N", text.replace("/" + run_dir + "/", "/RUN/")).split("\n")
+        return [re.sub(r" +", " ", line) for line in lines]
+
+    def test_one_process_cannot_restart_its_tasks(self):
+        with tempfile.TemporaryDirectory() as directory:
+            done = self.run_job(directory, "--in_process", "--restart")
+            self.assertEqual(done.returncode, 64, done.stderr)
+            self.assertIn("--restart: the tasks of --in_process end with their process", done.stderr)
+            done = self.run_job(directory, "--in_process", "--task_flag", "worker=--crash_point=worker.step.pushed")
+            self.assertIn("--crash_point", done.stderr)
+            self.assertNotEqual(done.returncode, 0)
+
+    def test_one_process_has_the_exit_code_of_a_wrong_job(self):
+        with tempfile.TemporaryDirectory() as directory:
+            with open(directory + "/job.yaml", "w") as f:
+                f.write(JOB.replace("Dense", "Danse"))
+            for flags in ([], ["--in_process"]):
+                done = run([program("cohort"), "local", *flags, "--run_dir", directory + "/run",
+                            directory + "/job.yaml"])
+                self.assertEqual(done.returncode, 65, done.stderr)
+                self.assertIn("Danse", done.stderr)
+
+    def test_a_signal_ends_one_process_with_its_code(self):
+        with tempfile.TemporaryDirectory() as directory:
+            command = self.command(directory, "--in_process")
+            with open(directory + "/job.yaml", "w") as f:
+                f.write(JOB.replace("epochs: 1", "epochs: 100000"))
+            metrics = directory + "/run/logs/metrics.jsonl"
+            local = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(local.kill)
+            until("no epoch has ended", lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
+            local.send_signal(signal.SIGTERM)
+            self.assertEqual(local.wait(timeout=60 * SCALE), 143)
 
 
 if __name__ == "__main__":

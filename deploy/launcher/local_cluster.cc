@@ -43,6 +43,12 @@ bool Selects(std::string_view selector, Task task) {
 absl::Status CheckFlags(const LocalOptions& options) {
   COHORT_RETURN_IF_ERROR(CheckBetween("--ps", options.ps, 1, kMostTasks));
   COHORT_RETURN_IF_ERROR(CheckBetween("--workers", options.workers, 1, kMostTasks));
+  if (options.in_process && options.restart) {
+    return WithExitCode(
+        InvalidArgument("--restart: the tasks of --in_process end with their process, and nothing "
+                        "can restart them; omit one of the two flags"),
+        ExitCode::kUsage);
+  }
   if (options.transport == "unix" || options.transport == "tcp") return absl::OkStatus();
   return WithExitCode(
       InvalidArgument("--transport: \"{}\" is neither unix nor tcp", options.transport),
@@ -93,13 +99,6 @@ std::vector<std::string> TaskFlags(Task task, const LocalOptions& options,
     flags.push_back(options.job);
   }
   return flags;
-}
-
-void PrintLine(std::string_view line) {
-  // Erases an unfinished progress line of the chief on the terminal.
-  const std::string text =
-      fmt::format("{}cohort: {}\n", isatty(STDERR_FILENO) ? "\r\x1b[K" : "", Printable(line));
-  std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
 }  // namespace
@@ -166,7 +165,7 @@ absl::StatusOr<std::vector<TaskCommand>> MakeTaskCommands(const LocalOptions& op
   }
   COHORT_RETURN_IF_ERROR(AddTaskFlags(options, tasks, &commands));
   for (const TaskCommand& command : commands) {
-    COHORT_RETURN_IF_ERROR(CheckProgram(command.argv[0]));
+    if (!options.in_process) COHORT_RETURN_IF_ERROR(CheckProgram(command.argv[0]));
   }
   return commands;
 }
@@ -176,41 +175,55 @@ std::string OwnDirectory() {
   return fs::read_symlink("/proc/self/exe", error).parent_path().string();
 }
 
+void PrintLauncherLine(std::string_view line) {
+  const std::string text =
+      fmt::format("{}cohort: {}\n", isatty(STDERR_FILENO) ? "\r\x1b[K" : "", Printable(line));
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+void PrintStart(const LocalOptions& options, const RunDirectories& directories) {
+  PrintLauncherLine(fmt::format("{} ps, {} workers{}; logs of the tasks: {}", options.ps,
+                                options.workers, options.evaluator ? ", an evaluator" : "",
+                                directories.tasks));
+}
+
+void PrintDone(const RunDirectories& directories) {
+  PrintLauncherLine(
+      fmt::format("done; checkpoints: {}, metrics: {}", directories.checkpoints, directories.logs));
+}
+
+absl::StatusOr<PreparedRun> PrepareRun(const LocalOptions& options) {
+  COHORT_RETURN_IF_ERROR(CheckFlags(options));
+  if (access(options.job.c_str(), R_OK) != 0) {
+    return NotFound("the job file {} cannot be read: {}", options.job, std::strerror(errno));
+  }
+  COHORT_ASSIGN_OR_RETURN(const auto ports, ChooseFreePorts(options.ps + options.workers));
+  PreparedRun run;
+  COHORT_ASSIGN_OR_RETURN(run.directories, MakeRunDirectories(options));
+  auto commands = MakeTaskCommands(options, run.directories, ports);
+  if (!commands.ok()) {
+    std::error_code ignored;
+    // A directory that was created only for this run is still empty.
+    const bool own = options.run_dir.empty() && options.log_dir.empty();
+    if (own) fs::remove_all(fs::path(run.directories.tasks).parent_path(), ignored);
+    return commands.status();
+  }
+  run.commands = *std::move(commands);
+  return run;
+}
+
 int RunLocal(const LocalOptions& options) {
-  const auto prepare =
-      [&]() -> absl::StatusOr<std::pair<RunDirectories, std::vector<TaskCommand>>> {
-    COHORT_RETURN_IF_ERROR(CheckFlags(options));
-    if (access(options.job.c_str(), R_OK) != 0) {
-      return NotFound("the job file {} cannot be read: {}", options.job, std::strerror(errno));
-    }
-    COHORT_ASSIGN_OR_RETURN(const auto ports, ChooseFreePorts(options.ps + options.workers));
-    COHORT_ASSIGN_OR_RETURN(RunDirectories directories, MakeRunDirectories(options));
-    auto commands = MakeTaskCommands(options, directories, ports);
-    if (!commands.ok()) {
-      std::error_code ignored;
-      // A directory that was created only for this run is still empty.
-      const bool own = options.run_dir.empty() && options.log_dir.empty();
-      if (own) fs::remove_all(fs::path(directories.tasks).parent_path(), ignored);
-      return commands.status();
-    }
-    return std::make_pair(std::move(directories), *std::move(commands));
-  };
-  auto prepared = prepare();
-  if (!prepared.ok()) return ExitWith("cohort", prepared.status());
-  const RunDirectories directories = std::move(prepared->first);
-  PrintLine(fmt::format("{} ps, {} workers{}; logs of the tasks: {}", options.ps, options.workers,
-                        options.evaluator ? ", an evaluator" : "", directories.tasks));
+  auto run = PrepareRun(options);
+  if (!run.ok()) return ExitWith("cohort", run.status());
+  PrintStart(options, run->directories);
   SupervisorOptions supervision;
   supervision.restart = options.restart;
   supervision.grace = FromSeconds(options.grace_s);
-  supervision.print = PrintLine;
-  auto supervisor = Supervisor::Create(std::move(supervision), std::move(prepared->second));
+  supervision.print = PrintLauncherLine;
+  auto supervisor = Supervisor::Create(std::move(supervision), std::move(run->commands));
   if (!supervisor.ok()) return ExitWith("cohort", supervisor.status());
   const int exit_code = (*supervisor)->Run();
-  if (exit_code == 0) {
-    PrintLine(fmt::format("done; checkpoints: {}, metrics: {}", directories.checkpoints,
-                          directories.logs));
-  }
+  if (exit_code == 0) PrintDone(run->directories);
   return exit_code;
 }
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "deploy/launcher/run_lock.h"
@@ -18,6 +19,7 @@ struct LocalOptions {
   int workers = 1;
   bool evaluator = false;
   bool restart = false;
+  bool in_process = false;  // all tasks as objects of one process
   bool fresh = false;
   std::string transport = "unix";  // how workers reach a ps: "unix" (shared memory too) or "tcp"
   std::string checkpoint_dir;      // "": <run_dir>/checkpoints
@@ -42,15 +44,32 @@ struct RunDirectories {
 absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options);
 
 // Returns one command per task, the chief last, each with its TF_CONFIG. Errors: InvalidArgument
-// (exit 64) for a wrong --task_flag; NotFound (exit 71) if a daemon's binary is not in bin_dir.
+// (exit 64) for a wrong --task_flag; NotFound (exit 71) if a daemon's binary is not in bin_dir and
+// the tasks are processes.
 absl::StatusOr<std::vector<TaskCommand>> MakeTaskCommands(const LocalOptions& options,
                                                           const RunDirectories& directories,
                                                           const std::vector<int>& ports);
 
+// A run that is ready to start.
+struct PreparedRun {
+  RunDirectories directories;
+  std::vector<TaskCommand> commands;
+};
+
+// Checks the options, creates the directories and makes the commands. Errors: those of
+// MakeRunDirectories and MakeTaskCommands; exit 64 for wrong options; NotFound for the job file.
+absl::StatusOr<PreparedRun> PrepareRun(const LocalOptions& options);
+
 // Returns the directory of this program.
 std::string OwnDirectory();
 
-// Runs `cohort local` and returns the exit code.
+// Prints one line of the launcher to stderr. Erases an unfinished progress line on a terminal.
+void PrintLauncherLine(std::string_view line);
+// Print where the logs of the tasks are, and, after a run without an error, its results.
+void PrintStart(const LocalOptions& options, const RunDirectories& directories);
+void PrintDone(const RunDirectories& directories);
+
+// Runs `cohort local` with one process per task, and returns the exit code.
 int RunLocal(const LocalOptions& options);
 
 }  // namespace cohort

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
@@ -19,6 +20,18 @@ namespace {
 int Print(const absl::StatusOr<std::string>& text) {
   if (!text.ok()) return ExitWith("cohort", text.status());
   return ExitWith("cohort", WriteToStdout(*text));
+}
+
+// `arguments`: the command line behind the word "local".
+int RunLocalCluster(const LocalOptions& options, std::vector<std::string> arguments) {
+  const absl::Status checked =
+      options.evaluator ? CheckForEvaluator(options.job) : absl::OkStatus();
+  if (!checked.ok()) return ExitWith("cohort", checked);
+  if (!options.in_process) return RunLocal(options);
+  // A program of its own, because the launcher starts faster without the libraries of the daemons.
+  const std::string bin = options.bin_dir.empty() ? OwnDirectory() : options.bin_dir;
+  arguments.insert(arguments.begin(), bin + "/cohort-in-process");
+  return Exec(arguments);
 }
 
 int RunTask(const RunFlags& run) {
@@ -42,11 +55,7 @@ int main(int argc, char** argv) {
   options.evaluate.bin_dir = OwnDirectory();
 
   const std::string command = flags.command();
-  if (command == "local") {
-    const absl::Status checked =
-        options.local.evaluator ? CheckForEvaluator(options.local.job) : absl::OkStatus();
-    return checked.ok() ? RunLocal(options.local) : ExitWith("cohort", checked);
-  }
+  if (command == "local") return RunLocalCluster(options.local, {argv + 2, argv + argc});
   if (command == "check") return Print(CheckJob(options.check));
   if (command == "inspect") return Print(InspectCheckpoint(options.inspect));
   if (command == "evaluate") return EvaluateCheckpoint(options.evaluate);

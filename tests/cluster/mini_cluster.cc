@@ -8,7 +8,7 @@
 #include "common/base/status.h"
 #include "common/cluster/free_ports.h"
 #include "tests/cluster/fault_proxy.h"
-#include "tests/cluster/in_process_cluster.h"
+#include "tests/cluster/object_cluster.h"
 #include "tests/cluster/process_cluster.h"
 
 namespace cohort {
@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<MiniCluster>> MiniCluster::Create(Body body,
   std::ofstream(options.directory + "/job.yaml") << options.job_yaml;
   absl::StatusOr<std::unique_ptr<MiniCluster>> cluster =
       body == Body::kProcesses ? ProcessCluster::Create(std::move(options))
-                               : InProcessCluster::Create(std::move(options));
+                               : ObjectCluster::Create(std::move(options));
   COHORT_RETURN_IF_ERROR(cluster.status());
   COHORT_RETURN_IF_ERROR((*cluster)->StartProxies());
   return cluster;

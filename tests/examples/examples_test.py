@@ -14,7 +14,7 @@ import sys
 import unittest
 
 import real_cluster
-from real_cluster import Directory, LocalRun, RealCluster
+from real_cluster import Directory, LocalRun, RealCluster, program, run
 
 CENSUS_GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "census_golden.json")
 
@@ -115,6 +115,26 @@ class CustomLoop(ExampleCase):
             self.assertEqual(len(closures), len(set(closures)))
             self.assertEqual(len(closures), self.EPOCHS * self.STEPS + 1)
             self.assertNotIn(failed_closure, closures)
+
+
+class Tutorial(ExampleCase):
+    """The loop of TensorFlow's tutorial: chief, workers and servers in one process."""
+
+    def test_it_trains_raises_once_and_continues(self):
+        done = run([program("cohort-tutorial")], limit_s=100)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        losses = [float(loss) for loss in re.findall(r"^epoch \d/4, loss (\d+\.\d+)$", done.stdout, re.M)]
+        self.assertEqual(len(losses), 4, done.stdout)
+        self.assertTrue(0 < losses[0] < 0.69, losses)  # an untrained model has log 2
+        self.assertLess(losses[-1], 0.01, losses)
+        raised = re.findall(r"^raised once: (.*)$", done.stdout, re.M)
+        self.assertEqual(len(raised), 1, done.stdout)
+        self.assertRegex(raised[0], r"argument \"features\" .* is fed int64\[4, 99\]")
+        self.assertRegex(done.stdout, r"and the loop continues, loss 0\.00")
+
+    def test_it_is_short(self):
+        with open(os.path.join(real_cluster.EXAMPLES, "custom_loop", "tutorial.cc"), encoding="utf-8") as f:
+            self.assertLessEqual(f.read().count("\n"), 90)
 
 
 class WithoutData(ExampleCase):

@@ -1,29 +1,63 @@
 #!/usr/bin/env python3
-"""The installed programs run the installed examples."""
+"""The installed programs run the installed examples, and the installed package builds them from their source."""
 import os
+import re
+import shutil
 import unittest
 
 import real_cluster
-from real_cluster import Directory, run
+from real_cluster import Directory, RealCluster, run
+
+HEADERS = {"cohort.h", "in_process.h", "internal"}
 
 
 class Install(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = cls.enterClassContext(Directory())
+        cls.prefix = os.path.join(cls.directory, "prefix")
+        installed = run(["cmake", "--install", real_cluster.BINARY, "--prefix", cls.prefix])
+        assert installed.returncode == 0, installed.stdout[-2000:] + installed.stderr
+
     def test_the_installed_programs_train_the_installed_example(self):
-        with Directory() as directory:
-            prefix = os.path.join(directory, "prefix")
-            installed = run(["cmake", "--install", real_cluster.BINARY, "--prefix", prefix])
-            self.assertEqual(installed.returncode, 0, installed.stdout[-2000:] + installed.stderr)
-            cohort = os.path.join(prefix, "bin", "cohort")
-            job = os.path.join(prefix, "share", "cohort", "examples", "recommender.yaml")
-            checked = run([cohort, "check", "--ps", "2", job])
-            self.assertEqual(checked.returncode, 0, checked.stderr)
-            self.assertRegex(checked.stdout, r"embedding/embeddings +2/2 ")
-            run_dir = os.path.join(directory, "run")
-            trained = run([cohort, "local", "--ps", "2", "--workers", "2", "--run_dir", run_dir, job], cwd=directory)
-            self.assertEqual(trained.returncode, 0, trained.stdout + trained.stderr)
-            self.assertRegex(trained.stdout, r"validation +loss \S+, accuracy 1\.0000")
-            inspected = run([cohort, "inspect", os.path.join(run_dir, "checkpoints")])
-            self.assertEqual(inspected.returncode, 0, inspected.stderr)
+        cohort = os.path.join(self.prefix, "bin", "cohort")
+        job = os.path.join(self.prefix, "share", "cohort", "examples", "recommender.yaml")
+        checked = run([cohort, "check", "--ps", "2", job])
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+        self.assertRegex(checked.stdout, r"embedding/embeddings +2/2 ")
+        run_dir = os.path.join(self.directory, "run")
+        trained = run([cohort, "local", "--ps", "2", "--workers", "2", "--run_dir", run_dir, job], cwd=self.directory)
+        self.assertEqual(trained.returncode, 0, trained.stdout + trained.stderr)
+        self.assertRegex(trained.stdout, r"validation +loss \S+, accuracy 1\.0000")
+        inspected = run([cohort, "inspect", os.path.join(run_dir, "checkpoints")])
+        self.assertEqual(inspected.returncode, 0, inspected.stderr)
+
+    def test_the_installed_headers_include_only_installed_ones(self):
+        include = os.path.join(self.prefix, "include")
+        self.assertEqual(set(os.listdir(os.path.join(include, "cohort"))), HEADERS)
+        for folder, _, names in os.walk(include):
+            for name in names:
+                with open(os.path.join(folder, name), encoding="utf-8") as f:
+                    for included in re.findall(r'^#include "(.*)"', f.read(), re.M):
+                        self.assertTrue(os.path.exists(os.path.join(include, included)), (name, included))
+
+    def test_the_loops_build_outside_of_the_tree_and_train(self):
+        source = os.path.join(self.directory, "custom_loop")
+        shutil.copytree(os.path.join(self.prefix, "share", "cohort", "examples", "custom_loop"), source)
+        build = os.path.join(source, "build")
+        configured = run(["cmake", "-G", "Ninja", "-S", source, "-B", build, "-DCMAKE_PREFIX_PATH=" + self.prefix])
+        self.assertEqual(configured.returncode, 0, configured.stdout + configured.stderr)
+        built = run(["cmake", "--build", build, "-j2"], limit_s=400)
+        self.assertEqual(built.returncode, 0, built.stdout[-4000:] + built.stderr)
+        tutorial = run([os.path.join(build, "cohort-tutorial")], limit_s=100)
+        self.assertEqual(tutorial.returncode, 0, tutorial.stdout + tutorial.stderr)
+        self.assertIn("and the loop continues", tutorial.stdout)
+        with Directory() as directory, RealCluster(directory) as cluster:
+            cluster.start_servers_and_workers()
+            cluster.start("chief", 0, ["--checkpoint_dir", os.path.join(directory, "checkpoints")],
+                          name=os.path.join(build, "cohort-custom-loop"))
+            codes = cluster.wait_all()
+            self.assertEqual(set(codes.values()), {0}, "%s\n%s" % (codes, cluster.text("chief")))
 
 
 if __name__ == "__main__":

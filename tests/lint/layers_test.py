@@ -28,7 +28,9 @@ LAYERS = [
     ["chief/api"],
     ["chief/job"],
     ["ps_server", "worker", "chief", "evaluator"],
-    ["deploy"],
+    ["deploy/in_process"],
+    ["deploy/launcher", "include"],
+    ["deploy/examples"],
     ["tests"],
 ]
 LAYER = {room: i for i, rooms in enumerate(LAYERS) for room in rooms}
@@ -44,6 +46,8 @@ def resolve(path, include, known):
     """The file of the tree that an #include means, or None if it is foreign."""
     if include in known or include.split("/")[0] in ("proto", "common"):
         return include
+    if include.startswith("cohort/"):
+        return "include/" + include
     beside = os.path.normpath(os.path.join(os.path.dirname(path), include))
     return beside if beside in known else None
 

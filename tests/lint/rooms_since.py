@@ -14,11 +14,12 @@ import source_tree
 
 # Their tests run the programs, which no #include shows.
 RUNS_PROGRAMS = ["deploy/launcher", "tests/bad_input", "tests/cluster", "tests/examples", "tests/python"]
-PROGRAMS = ["chief", "deploy/launcher", "evaluator", "ps_server", "worker"]
+PROGRAMS = ["chief", "deploy/examples/custom_loop", "deploy/in_process", "deploy/launcher", "evaluator", "ps_server",
+            "worker"]
 # Their tests read every file.
 READS_ALL = ["tests/lint"]
 READS_DOCUMENTS = ["tests/examples", "tests/lint"]
-BUILD = ("deploy/cmake/", "CMakeLists.txt", "CMakePresets.json", "tests/run.sh")
+BUILD = ("deploy/cmake/", "include/", "CMakeLists.txt", "CMakePresets.json", "tests/run.sh")
 
 
 def unit(root, path):

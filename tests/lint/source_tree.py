@@ -33,7 +33,7 @@ def room(path):
     folders = parts[:-1]
     if folders[:2] == ["common", "rpc"]:
         return "/".join(folders[:3])
-    if folders[:1] in (["common"], ["chief"]):
+    if folders[:1] in (["common"], ["chief"], ["deploy"]):
         return "/".join(folders[:2])
     return parts[0]
 

@@ -1,0 +1,28 @@
+#include "chief/api/partitioners.h"
+
+namespace cohort {
+
+v1::PartitionerSpec FixedShardsPartitioner(uint64_t num_shards) {
+  v1::PartitionerSpec spec;
+  spec.set_class_name("FixedShards");
+  spec.set_num_shards(num_shards);
+  return spec;
+}
+
+v1::PartitionerSpec MinSizePartitioner(uint64_t min_shard_bytes, uint64_t max_shards) {
+  v1::PartitionerSpec spec;
+  spec.set_class_name("MinSize");
+  spec.set_min_shard_bytes(min_shard_bytes);
+  spec.set_max_shards(max_shards);
+  return spec;
+}
+
+v1::PartitionerSpec MaxSizePartitioner(uint64_t max_shard_bytes, uint64_t max_shards) {
+  v1::PartitionerSpec spec;
+  spec.set_class_name("MaxSize");
+  spec.set_max_shard_bytes(max_shard_bytes);
+  spec.set_max_shards(max_shards);
+  return spec;
+}
+
+}  // namespace cohort

@@ -1,0 +1,66 @@
+#ifndef COHORT_CHIEF_API_STEP_TRACE_H_
+#define COHORT_CHIEF_API_STEP_TRACE_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "chief/api/variable_set.h"
+#include "common/graph/expr.h"
+#include "common/graph/program_builder.h"
+
+namespace cohort {
+
+// A step function while it is traced: what TensorFlow's GradientTape is to a training loop. Values
+// are Exprs (common/graph/expr.h has their operators). The first error is kept for TraceStep.
+class StepTrace {
+ public:
+  StepTrace(std::string_view name, int64_t batch_size);
+
+  // The next argument of the step: a batch of values of this shape. A batch may be shorter than the
+  // batch size. A dataset feeds arguments by position.
+  Expr Input(std::string_view name, DType dtype, const std::vector<int64_t>& shape = {});
+  // The whole variable.
+  Expr Read(const Variable& variable);
+  // The rows of a table with these ids: [ids..., row...]. Only these rows are read, and only they
+  // get a gradient.
+  Expr Lookup(const Variable& table, Expr ids);
+
+  // Trains every variable that was read so far on the mean of `losses`, which has one value for
+  // each example, or several. Adds the mean as the metric "loss" and returns it. Called at most
+  // once.
+  Expr Minimize(Expr losses);
+  // Adds `value` to StepResult::outputs.
+  void Output(std::string_view name, Expr value);
+
+  // For everything else: moving averages, metrics, an argument of another type.
+  ProgramBuilder* builder() { return &builder_; }
+
+ private:
+  friend absl::StatusOr<Program> TraceStep(std::string_view name, int64_t batch_size,
+                                           const std::function<void(StepTrace*)>& step);
+
+  const int64_t batch_size_;
+  ProgramBuilder builder_;
+  const int batch_;  // the symbol of the batch's axis
+};
+
+// Traces a step function:
+//
+//   COHORT_ASSIGN_OR_RETURN(const Program program, TraceStep("train", 32, [&](StepTrace* step) {
+//     const Expr x = step->Input("x", DType::kFloat32, {784});
+//     const Expr y = step->Input("y", DType::kFloat32, {1});
+//     step->Minimize(Square(MatMul(x, step->Read(kernel)) - y));
+//   }));
+//
+// Errors: the first one of tracing, or what ValidateProgram finds.
+absl::StatusOr<Program> TraceStep(std::string_view name, int64_t batch_size,
+                                  const std::function<void(StepTrace*)>& step);
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_API_STEP_TRACE_H_

@@ -1,0 +1,132 @@
+#include "deploy/launcher/in_process_run.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "chief/chief.h"
+#include "chief/chief_options.h"
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+#include "common/os/process_start.h"
+#include "common/os/signals.h"
+#include "common/rpc/stream/transport_options.h"
+#include "deploy/in_process/attendant.h"
+#include "deploy/in_process/in_process_job.h"
+
+namespace cohort {
+namespace {
+
+// The tasks beside the chief. The destructor ends them at once, workers before servers.
+class OtherTasks {
+ public:
+  ~OtherTasks() {
+    while (!tasks_.empty()) tasks_.pop_back();
+  }
+
+  absl::Status Start(const std::string& task, InProcessTaskOptions options) {
+    const bool evaluator = task.starts_with("evaluator:");
+    auto end = std::make_unique<ExitEvent>();
+    const Role role = task.starts_with("ps:") ? Role::kPs : Role::kWorker;
+    auto started = evaluator ? StartInProcessEvaluator(std::move(options), end.get())
+                             : StartInProcessServer(role, std::move(options), end.get());
+    if (!started.ok()) return Annotate(started.status(), task);
+    if (evaluator) evaluator_ = end.get();
+    ends_.push_back(std::move(end));
+    tasks_.push_back(*std::move(started));
+    return absl::OkStatus();
+  }
+
+  // Waits until the evaluator has evaluated the last checkpoint, or a signal arrives. Returns the
+  // exit code.
+  int AwaitEvaluator() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int signal : {SIGTERM, SIGINT}) sigaddset(&signals, signal);
+    while (evaluator_ != nullptr && !evaluator_->exit_code().has_value()) {
+      pollfd fd = {evaluator_->fd(), POLLIN, 0};
+      poll(&fd, 1, /*timeout_ms=*/100);
+      const timespec now = {0, 0};
+      if (const int signal = sigtimedwait(&signals, nullptr, &now); signal > 0) {
+        return ExitCodeOfSignal(signal);
+      }
+    }
+    return evaluator_ == nullptr ? 0 : *evaluator_->exit_code();
+  }
+
+ private:
+  // The ends outlive the tasks that set them.
+  std::vector<std::unique_ptr<ExitEvent>> ends_;
+  std::vector<std::unique_ptr<InProcessTask>> tasks_;
+  ExitEvent* evaluator_ = nullptr;  // null: there is none
+};
+
+// What the process of this task would get.
+InProcessTaskOptions TaskOptions(const TaskCommand& command) {
+  InProcessTaskOptions options;
+  options.arguments.assign(command.argv.begin() + 1, command.argv.end());
+  options.arguments.insert(options.arguments.end(), command.first_start.begin(),
+                           command.first_start.end());
+  for (const auto& [name, value] : command.environment) {
+    if (name == "TF_CONFIG") options.tf_config = value;
+  }
+  options.log_file = command.log_file;
+  options.log_to_stderr = false;
+  const char* data_dir = std::getenv("COHORT_DATA_DIR");
+  const char* runtime_dir = std::getenv("XDG_RUNTIME_DIR");
+  options.data_dir = data_dir == nullptr ? "" : data_dir;
+  options.runtime_dir = runtime_dir == nullptr ? "" : runtime_dir;
+  return options;
+}
+
+absl::StatusOr<Chief::Options> ChiefOptions(const ChiefFlags& flags, const RoleContext& context,
+                                            const std::string& data_dir, SignalWaiter* signals) {
+  COHORT_ASSIGN_OR_RETURN(Chief::Options options,
+                          MakeChiefOptions(flags, context, data_dir.c_str()));
+  options.job.launched = ProcessStart();
+  options.progress = ProgressLine::OptionsFor(STDOUT_FILENO);
+  options.progress_output = [](std::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  };
+  options.on_outcome = [signals] { signals->Wake(); };
+  options.on_done = [signals] { signals->NotifyDone(); };
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunInProcess(const LocalOptions& options) {
+  COHORT_ASSIGN_OR_RETURN(const std::unique_ptr<SignalWaiter> signals, SignalWaiter::Start());
+  PrepareTransportProcess();
+  COHORT_ASSIGN_OR_RETURN(const PreparedRun run, PrepareRun(options));
+  PrintStart(options, run.directories);
+
+  // The job file is read before the tasks start. MakeTaskCommands puts the chief last.
+  const InProcessTaskOptions chief_task = TaskOptions(run.commands.back());
+  ChiefFlags flags;
+  COHORT_ASSIGN_OR_RETURN(const RoleContext context,
+                          ReadTaskFlags(AddChiefFlags, &flags, Role::kChief, chief_task));
+  COHORT_ASSIGN_OR_RETURN(Chief::Options chief_options,
+                          ChiefOptions(flags, context, chief_task.data_dir, signals.get()));
+  OtherTasks tasks;
+  for (size_t i = 0; i + 1 < run.commands.size(); ++i) {
+    const TaskCommand& command = run.commands[i];
+    COHORT_RETURN_IF_ERROR(tasks.Start(command.task, TaskOptions(command)));
+  }
+  COHORT_ASSIGN_OR_RETURN(const std::unique_ptr<Chief> chief,
+                          Chief::Start(std::move(chief_options)));
+  int code = RunUntilEnd(chief.get(), signals.get(), context.log.get());
+  if (code == 0) code = tasks.AwaitEvaluator();
+  if (code == 0) PrintDone(run.directories);
+  return code;
+}
+
+}  // namespace cohort
