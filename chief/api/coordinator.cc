@@ -114,6 +114,10 @@ void ClusterCoordinator::Impl::Note(const char* event, const std::string& what) 
   log_->Info(event, {{"what", what}});
 }
 
+void ClusterCoordinator::Impl::Warn(const char* event, const std::string& what) {
+  log_->Warning(event, {{"what", what}});
+}
+
 void ClusterCoordinator::Impl::WriteManifest(v1::Manifest manifest) {
   disk_->Post(
       [this, manifest = std::move(manifest)]() mutable { CommitCheckpoint(std::move(manifest)); });

@@ -70,6 +70,7 @@ class ClusterCoordinator::Impl : public CoreEffects {
     rollback_done_ = status;
   }
   void Note(const char* event, const std::string& what) override;
+  void Warn(const char* event, const std::string& what) override;
 
  private:
   using Condition = std::function<bool()>;

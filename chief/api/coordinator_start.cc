@@ -93,7 +93,7 @@ absl::Status ClusterCoordinator::Impl::CheckOptions() const {
   }
   if (options_.pull_ahead > 0) {
     return WithExitCode(
-        Unimplemented("pull_ahead {} is not there yet: a worker pulls when its push is "
+        Unimplemented("pull_ahead {} is not supported yet: a worker pulls when its push is "
                       "acknowledged",
                       options_.pull_ahead),
         ExitCode::kConfig);
@@ -268,9 +268,12 @@ absl::Status ClusterCoordinator::Impl::WaitForServers(TimePoint deadline) {
 absl::Status ClusterCoordinator::Impl::RollBackOnce(TimePoint deadline) {
   std::vector<std::string> refusals;
   const auto refused = [&](const std::string& path, const absl::Status& why) {
-    log_->Warning("checkpoint_refused", {{"path", path}, {"why", why.ToString()}});
-    refusals.push_back(fmt::format("{} ({})", path, why.ToString()));
-    if (options_.on_wait) options_.on_wait("refused " + refusals.back());
+    const std::string reason(why.message());
+    log_->Warning("checkpoint_refused", {{"path", path}, {"why", reason}});
+    refusals.push_back(fmt::format("checkpoint {} {} ({})", path.substr(0, path.find_last_of('/')),
+                                   absl::IsDataLoss(why) ? "is damaged" : "cannot be used",
+                                   reason));
+    if (options_.on_wait) options_.on_wait(refusals.back() + "; restoring the one before it");
   };
   {
     // If a manifest were committed from now on, it would become the newest, and its retention could
@@ -282,8 +285,8 @@ absl::Status ClusterCoordinator::Impl::RollBackOnce(TimePoint deadline) {
   if (!entry.has_value() && !refusals.empty()) {
     // A silent start at step 0 would lose checkpoints that the user may still repair.
     return WithExitCode(
-        DataLoss("none of the {} checkpoints in {} can be used; the newest is {}: repair or "
-                 "remove them, give another directory, or --fresh to start from the beginning",
+        DataLoss("none of the {} checkpoints in {} can be used; the newest: {}. Repair or remove "
+                 "them, give another directory, or --fresh to start from the beginning",
                  refusals.size(), options_.checkpoint_dir, refusals.front()),
         ExitCode::kData);
   }
@@ -402,7 +405,9 @@ TaskLinks::Callbacks ClusterCoordinator::Impl::LinkCallbacks() {
   callbacks.on_closed = [this](Task task, const absl::Status& status, bool was_connected) {
     Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
       if (was_connected) --open_links_;
-      core->OnDisconnected(task, CloseReason(status));
+      if (links_->stopped()) return;
+      const Address& address = options_.cluster.tasks(task.role).at(task.index);
+      core->OnDisconnected(task, CloseReason(status, address.ToString()));
     });
   };
   return callbacks;

@@ -12,8 +12,7 @@ namespace cohort {
 // The result has no token.
 ClosureSpec ClosureSpecOf(const ClosureRequest& request);
 std::vector<UnfinishedPlace> UnfinishedPlacesOf(const CoordinatorCore& core);
-// Returns the fields that the core knows; cuts, journal_fsyncs and first_closure belong to its
-// owner.
+// Returns the fields that the core knows; journal_fsyncs and first_closure belong to its owner.
 CoordinatorState StateOf(const CoordinatorCore& core);
 
 }  // namespace cohort

@@ -6,6 +6,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
+#include "common/base/printable.h"
 #include "deploy/launcher/check_job.h"
 #include "deploy/launcher/evaluate_checkpoint.h"
 #include "deploy/launcher/inspect_checkpoint.h"
@@ -45,6 +46,8 @@ int main(int argc, char** argv) {
   if (command == "local") {
     const absl::Status checked =
         options.local.evaluator ? CheckForEvaluator(options.local.job) : absl::OkStatus();
+    const std::string ignored = IgnoredDirectories(options.local);
+    if (!ignored.empty()) fmt::print(stderr, "cohort: {}", Printable(ignored));
     return checked.ok() ? RunLocal(options.local) : ExitWith("cohort", checked);
   }
   if (command == "check") return Print(CheckJob(options.check));
