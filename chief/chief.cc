@@ -96,8 +96,10 @@ void Chief::AddMetrics() {
   add("cohort_chief_max_staleness", "Largest staleness of a push.",
       counter(&CoreCounters::max_staleness));
   add("cohort_chief_workers_ready", "Workers that take closures.", number(&State::ready_workers));
-  add("cohort_chief_workers_lost_total", "Workers lost.", counter(&CoreCounters::workers_lost));
-  add("cohort_chief_ps_lost_total", "Parameter servers lost.", counter(&CoreCounters::ps_lost));
+  add("cohort_chief_workers_lost_total", "Workers lost, by the whole job.",
+      counter(&CoreCounters::workers_lost));
+  add("cohort_chief_ps_lost_total", "Parameter servers lost, by the whole job.",
+      counter(&CoreCounters::ps_lost));
   add("cohort_chief_rollbacks_total",
       "Times that the job went back to its newest checkpoint after a lost parameter server.",
       counter(&CoreCounters::rollbacks));
@@ -142,14 +144,18 @@ std::string Chief::StatusText() const {
   const auto coordinator = runner_->coordinator();
   if (coordinator == nullptr) return activity() + "\n";
   const CoordinatorState s = coordinator->state();
+  const uint64_t epochs = options_.job.job.spec.fit().epochs();
   std::string text = fmt::format(
       "generation {}, timeline {}\nepoch {}, step {}\n{} closures wait, {} in flight on {} "
       "workers\n",
-      s.generation, s.timeline, s.epoch + 1, s.steps, s.queued, s.in_flight, s.ready_workers);
+      s.generation, s.timeline, std::min<uint64_t>(s.epoch + 1, epochs), s.steps, s.queued,
+      s.in_flight, s.ready_workers);
   for (size_t i = 0; i < s.workers.size(); ++i) {
     const WorkerFigures& w = s.workers[i];
-    text += fmt::format("worker:{}  {} steps, {} closures in hand, no result for {:.1f} s\n", i,
-                        w.steps, w.in_flight, w.silent_seconds);
+    text += fmt::format("worker:{}  {} steps, ", i, w.steps);
+    text += w.connected ? fmt::format("{} closures in hand, no result for {:.1f} s\n", w.in_flight,
+                                      w.silent_seconds)
+                        : "lost\n";
   }
   if (!s.waiting_for.empty()) text += s.waiting_for + "\n";
   for (const MetricTotal& metric : s.metrics) {
@@ -221,7 +227,10 @@ int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log, const EndLimit
       limit(*code == 0 ? limits.finished : limits.failed, *code);
       PrintOutcome(*outcome, signal, log);
     }
-    if (end == 0 && code.has_value()) return *code;
+    if (end == 0 && code.has_value()) {
+      if (*code == 0) log->Info("finished");
+      return *code;
+    }
     if (std::chrono::steady_clock::now() < deadline) continue;
     // Nothing is lost: the journal's records are durable.
     log->Failure(

@@ -34,7 +34,7 @@ absl::StatusOr<int> Run(const ChiefFlags& flags) {
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<Chief> chief, Chief::Start(std::move(options)));
   context.log->Info("started", {{"admin_port", chief->admin_port()},
                                 {"threads", context.threads},
-                                {"incarnation", context.incarnation}});
+                                {"incarnation", fmt::format("{:016x}", context.incarnation)}});
   return RunUntilEnd(chief.get(), signals.get(), context.log.get());
 }
 

@@ -67,7 +67,7 @@ cat <<EOF
 # the model and its shard plan, without running it
 $bin/cohort check --ps 2 $job
 # the same job; the launcher restarts what dies: kill -9 a worker, a parameter server or the chief
-$bin/cohort local --ps 2 --workers 3 --restart $job
+$bin/cohort local --ps 2 --workers 3 --restart --run_dir $run-restart $job
 # evaluates the newest checkpoint on the validation data
 $bin/cohort evaluate $run/checkpoints
 # evaluates the checkpoint with the best validation (keep_best in the job file)

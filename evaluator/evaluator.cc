@@ -114,7 +114,12 @@ absl::StatusOr<bool> Evaluator::Poll() {
     waiting_.Expect("a checkpoint", options_.checkpoint_dir);
     SetActivity(WaitsIn(options_.checkpoint_dir));
     if (const auto line = waiting_.Tick()) options_.log->Info("waiting", {{"for", *line}});
-    COHORT_RETURN_IF_ERROR(waiting_.CheckDeadline());
+    if (const auto waited = waiting_.Expired()) {
+      return DeadlineExceeded(
+          "no new checkpoint came to {} in {:.0f} s; start the chief with this directory, or raise "
+          "--wait_s",
+          options_.checkpoint_dir, ToSeconds(*waited));
+    }
     return false;
   }
   waiting_.Arrived("a checkpoint");

@@ -28,7 +28,7 @@ absl::StatusOr<int> Run(const PsFlags& flags) {
                                   {"admin_port", server->admin_port()},
                                   {"threads", context.threads},
                                   {"own_core", context.own_core},
-                                  {"incarnation", context.incarnation}});
+                                  {"incarnation", fmt::format("{:016x}", context.incarnation)}});
   // The process writes running snapshots before it ends.
   const auto grace =
       std::chrono::duration_cast<std::chrono::milliseconds>(FromSeconds(flags.drain_timeout_s));

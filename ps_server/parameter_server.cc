@@ -115,7 +115,8 @@ int ParameterServer::port() const { return server_->port(); }
 int ParameterServer::admin_port() const { return admin_ == nullptr ? -1 : admin_->port(); }
 
 absl::Status ParameterServer::Tick() {
-  return WaitForChief(&waiting_, core_->chief_connected(), options_.chief_address, options_.log);
+  return WaitForChief(&waiting_, core_->chief_connected(), options_.chief_address, options_.address,
+                      options_.log);
 }
 
 std::optional<TaskEnd> ParameterServer::end() const {
@@ -176,6 +177,8 @@ ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleConte
   options.incarnation = context.incarnation;
   options.host_id = context.host_id;
   options.apply_log = flags.apply_log;
+  const auto own = context.cluster.Find(context.task);
+  if (own.has_value()) options.address = own->ToString();
   const auto chief = context.cluster.Find({Role::kChief, 0});
   if (chief.has_value()) options.chief_address = chief->ToString();
   options.chief_timeout = FromSeconds(flags.chief_timeout_s);

@@ -45,6 +45,7 @@ class ParameterServer : public ServingTask {
     std::string host_id;
     std::string unix_socket;    // the path in `listen` that the chief reports to workers; "": none
     std::string apply_log;      // file; "": none
+    std::string address;        // the one in TF_CONFIG that the chief dials; for messages
     std::string chief_address;  // named in messages while the server waits for the chief; may be ""
     Duration chief_timeout = std::chrono::seconds(10);
     Duration chief_wait = std::chrono::seconds(300);

@@ -325,7 +325,7 @@ bool PsCore::chief_connected() const {
 std::string PsCore::StatusText() const {
   MutexLock lock(&mu_);
   std::string text =
-      fmt::format("ps:{} incarnation {}\nchief: generation {}, job '{}', {}\n", options_.index,
+      fmt::format("ps:{} incarnation {:016x}\nchief: generation {}, job '{}', {}\n", options_.index,
                   options_.incarnation, adoption_.generation(), adoption_.job(),
                   adoption_.connection().has_value() ? "connected" : "not connected");
   const auto tablets = data_path_.tablets();

@@ -372,13 +372,13 @@ TEST_CASE("a taken port is an error; a missing chief is named and has a deadline
   ParameterServer::Options options;
   options.listen = {ps.address()};
   options.log = log.get();
-  options.chief_address = "host:1234";
+  options.address = "host:1234";
   CHECK(ParameterServer::Start(options).status().code() == absl::StatusCode::kAlreadyExists);
   options.listen = {"127.0.0.1:0"};
   options.chief_wait = std::chrono::nanoseconds(1);
   auto alone = ParameterServer::Start(options);
   REQUIRE(alone.ok());
-  CHECK_THAT(std::string((*alone)->Tick().message()), Catch::Contains("host:1234"));
+  CHECK_THAT(std::string((*alone)->Tick().message()), Catch::Contains("no chief dialed host:1234"));
 }
 
 v1::SharedPayload Offer(const SharedSegment& segment) {

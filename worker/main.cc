@@ -25,7 +25,7 @@ absl::StatusOr<int> Run(const WorkerFlags& flags) {
                                   {"admin_port", server->admin_port()},
                                   {"threads", context.threads},
                                   {"own_core", context.own_core},
-                                  {"incarnation", context.incarnation}});
+                                  {"incarnation", fmt::format("{:016x}", context.incarnation)}});
   const auto grace = std::chrono::milliseconds(static_cast<int64_t>(flags.drain_timeout_s * 1000));
   // A tick is also the longest time that a result may wait while a long step runs.
   return RunUntilEnd(server.get(), signals.get(), context.log.get(),

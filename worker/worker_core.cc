@@ -359,7 +359,7 @@ bool WorkerCore::idle() const {
 std::string WorkerCore::StatusText() const {
   MutexLock lock(&mu_);
   return fmt::format(
-      "worker:{}\nincarnation {}\njob {}\ngeneration {}\nchief {}\ntimeline {}\n"
+      "worker:{}\nincarnation {:016x}\njob {}\ngeneration {}\nchief {}\ntimeline {}\n"
       "settled watermark {}\nclosures queued {}, running {}, results kept {}\n"
       "programs {}\nresources {}\n",
       options_.index, options_.incarnation, adoption_.job(), adoption_.generation(),

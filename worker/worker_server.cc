@@ -136,7 +136,8 @@ int WorkerServer::admin_port() const { return admin_ == nullptr ? -1 : admin_->p
 
 absl::Status WorkerServer::Tick() {
   core_->Tick();
-  return WaitForChief(&waiting_, core_->adopted(), options_.chief_address, options_.log);
+  return WaitForChief(&waiting_, core_->adopted(), options_.chief_address, options_.address,
+                      options_.log);
 }
 
 std::optional<TaskEnd> WorkerServer::end() const {
@@ -195,6 +196,8 @@ WorkerServer::Options MakeServerOptions(const WorkerFlags& flags, const RoleCont
   // A worker without a host id finds no server on its own host.
   if (flags.role.unix_socket_dir != "none") options.host_id = context.host_id;
   options.data_dir = !flags.data_dir.empty() ? flags.data_dir : data_dir == nullptr ? "" : data_dir;
+  const auto own = context.cluster.Find(context.task);
+  if (own.has_value()) options.address = own->ToString();
   const auto chief = context.cluster.Find({Role::kChief, 0});
   if (chief.has_value()) options.chief_address = chief->ToString();
   options.chief_timeout = FromSeconds(flags.chief_timeout_s);

@@ -42,6 +42,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
     uint64_t incarnation = 0;
     std::string host_id;
     std::string data_dir;
+    std::string address;        // the one in TF_CONFIG that the chief dials; for messages
     std::string chief_address;  // named in the log while the worker waits for it; may be ""
     Duration chief_timeout = std::chrono::seconds(10);
     Duration chief_wait = std::chrono::seconds(300);  // zero: no deadline

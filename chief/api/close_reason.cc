@@ -14,8 +14,13 @@ struct Reason {
   std::string_view plain;
 };
 
+constexpr std::string_view kForeign = "the program at this address is not a Cohort task";
+
 // The first match counts.
 constexpr Reason kReasons[] = {
+    {"unknown method", "another program answers at this address (a task of another role?)"},
+    {"http", kForeign},  // "Received http2 header with status: 404"
+    {"grpc", kForeign},
     {"connection refused", "connection refused"},
     {"no such file or directory", "connection refused"},  // a Unix socket without a server
     {"connection reset", "the connection was reset"},
@@ -40,16 +45,20 @@ constexpr Reason kReasons[] = {
 
 }  // namespace
 
-std::string CloseReason(const absl::Status& status) {
+std::string CloseReason(const absl::Status& status, std::string_view address) {
   if (status.ok()) return "it closed the stream";
-  const std::string text(status.message());
+  std::string text(status.message());
+  if (text.starts_with(fmt::format("{}: ", address))) text.erase(0, address.size() + 2);
+  // A task never ends a stream with these codes and a text of its own, except "unknown method".
+  const bool is_the_library = absl::IsUnknown(status) || absl::IsUnimplemented(status);
   const bool may_be_the_library =
-      absl::IsUnavailable(status) || absl::IsUnknown(status) || absl::IsInternal(status);
+      is_the_library || absl::IsUnavailable(status) || absl::IsInternal(status);
   if (may_be_the_library && !GetFailure(status).has_value()) {
     const std::string lower = absl::AsciiStrToLower(text);
     for (const Reason& reason : kReasons) {
       if (lower.find(reason.part) != std::string::npos) return std::string(reason.plain);
     }
+    if (is_the_library) return std::string(kForeign);
   }
   return text;
 }

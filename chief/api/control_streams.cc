@@ -13,7 +13,7 @@ namespace cohort {
 
 absl::StatusOr<std::unique_ptr<ControlStreams>> ControlStreams::Create(
     const CoordinatorOptions& options, LockedCore* core) {
-  std::unique_ptr<ControlStreams> streams(new ControlStreams(options.log, core));
+  std::unique_ptr<ControlStreams> streams(new ControlStreams(options, core));
   const TaskLinks::Options links{.workers = AddressesOf(options, Role::kWorker),
                                  .ps = AddressesOf(options, Role::kPs),
                                  .security = options.security};
@@ -21,6 +21,9 @@ absl::StatusOr<std::unique_ptr<ControlStreams>> ControlStreams::Create(
                           TaskLinks::Create(links, &streams->loop_, streams->LinkCallbacks()));
   return streams;
 }
+
+ControlStreams::ControlStreams(const CoordinatorOptions& options, LockedCore* core)
+    : cluster_(options.cluster), log_(options.log), core_(core) {}
 
 ControlStreams::~ControlStreams() { Shutdown(); }
 
@@ -66,7 +69,9 @@ TaskLinks::Callbacks ControlStreams::LinkCallbacks() {
   callbacks.on_closed = [this](Task task, const absl::Status& status, bool was_connected) {
     core_->Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_->mu()) {
       if (was_connected) --open_;
-      core->OnDisconnected(task, CloseReason(status));
+      if (links_->stopped()) return;
+      const Address& address = cluster_.tasks(task.role).at(task.index);
+      core->OnDisconnected(task, CloseReason(status, address.ToString()));
     });
   };
   return callbacks;

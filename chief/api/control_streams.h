@@ -10,6 +10,7 @@
 #include "chief/api/locked_core.h"
 #include "chief/api/task_links.h"
 #include "common/base/log.h"
+#include "common/cluster/cluster_spec.h"
 #include "common/rpc/stream/completion_loop.h"
 
 namespace cohort {
@@ -45,11 +46,12 @@ class ControlStreams {
   void Shutdown();
 
  private:
-  ControlStreams(Logger* log, LockedCore* core) : log_(log), core_(core) {}
+  ControlStreams(const CoordinatorOptions& options, LockedCore* core);
   TaskLinks::Callbacks LinkCallbacks();
   void OnFrame(Task task, const Frame& frame);
   void Tick();
 
+  const ClusterSpec cluster_;
   Logger* const log_;
   LockedCore* const core_;
   std::function<void()> tick_;                 // set by Start

@@ -85,6 +85,10 @@ void ClusterCoordinator::Impl::ClosureDone(uint64_t token, const absl::Status& s
   results_.Finish(token, status, result);
 }
 
+void ClusterCoordinator::Impl::Warn(const char* event, const std::string& what) {
+  options_.log->Warning(event, {{"what", what}});
+}
+
 void ClusterCoordinator::Impl::Note(const char* event, const std::string& what) {
   options_.log->Info(event, {{"what", what}});
 }

@@ -72,6 +72,7 @@ class ClusterCoordinator::Impl : public CoreEffects {
   }
   void RollbackDone(const absl::Status& status) override { restoration_->OnRollbackDone(status); }
   void Note(const char* event, const std::string& what) override;
+  void Warn(const char* event, const std::string& what) override;
 
  private:
   absl::Status WaitUntilReady();

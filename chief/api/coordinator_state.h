@@ -29,7 +29,8 @@ struct CoordinatorState {
   std::vector<WorkerFigures> workers;  // by index
   std::string waiting_for;             // as on_wait reports it; "" = nothing
 
-  // Counted since this chief started.
+  // Counted since this chief started, except lost tasks, rollbacks and restarts: those cover the
+  // whole job.
   CoreCounters counters;
   uint64_t journal_refusals = 0;       // only logged ones, for example of a full disk
   double journal_stalled_seconds = 0;  // how long a record has waited to become durable

@@ -173,6 +173,19 @@ TEST_CASE("a worker that dies loses nothing") {
   CHECK(c.coordinator->state().counters.requeued > 0);
 }
 
+TEST_CASE("the streams that a chief closes at its end are not lost tasks") {
+  std::string said;
+  {
+    Cluster c(2, 1);
+    c.log = *Logger::Create({.to_stderr = false, .sink = [&](std::string_view line) {
+                               said.append(line).append("\n");
+                             }});
+    c.options.log = c.log.get();
+    c.Start();
+  }
+  CHECK_THAT(said, Catch::Contains("task_adopted") && !Catch::Contains("task_lost"));
+}
+
 TEST_CASE("a lost server is a typed error; Restore waits for it and says which") {
   Cluster c(1, 2);
   c.Start();
@@ -382,7 +395,7 @@ TEST_CASE("a cluster without workers, or with a gap, is refused") {
     const auto started = ClusterCoordinator::Start(c.options);
     CHECK(std::string(started.status().message()).find("cluster.worker") != std::string::npos);
   }
-  SECTION("what is not there yet") {
+  SECTION("what is not supported yet") {
     c.options.pull_ahead = 1;
     CHECK(absl::IsUnimplemented(ClusterCoordinator::Start(c.options).status()));
   }

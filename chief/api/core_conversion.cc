@@ -46,6 +46,9 @@ CoordinatorState StateOf(const CoordinatorCore& core) {
   state.in_flight = core.in_flight();
   state.ready_workers = core.ready_workers();
   state.workers = core.worker_figures();
+  for (size_t i = 0; i < state.workers.size(); ++i) {
+    state.workers[i].connected = core.membership().adopted(WorkerTask(static_cast<int>(i)));
+  }
   state.counters = core.counters();
   state.journal_refusals = core.journal_watch().refusals();
   state.journal_stalled_seconds = static_cast<double>(core.journal_watch().stalled_us()) / 1e6;

@@ -73,17 +73,20 @@ absl::Status Restoration::WaitForServers(TimePoint deadline) {
 absl::StatusOr<std::optional<CheckpointEntry>> Restoration::Choose(v1::Manifest* manifest) const {
   std::vector<std::string> refusals;
   const auto refused = [&](const std::string& path, const absl::Status& why) {
-    options_->log->Warning("checkpoint_refused", {{"path", path}, {"why", why.ToString()}});
-    refusals.push_back(fmt::format("{} ({})", path, why.ToString()));
-    if (options_->on_wait) options_->on_wait("refused " + refusals.back());
+    const std::string reason(why.message());
+    options_->log->Warning("checkpoint_refused", {{"path", path}, {"why", reason}});
+    refusals.push_back(fmt::format("checkpoint {} {} ({})", path.substr(0, path.find_last_of('/')),
+                                   absl::IsDataLoss(why) ? "is damaged" : "cannot be used",
+                                   reason));
+    if (options_->on_wait) options_->on_wait(refusals.back() + "; restoring the one before it");
   };
   COHORT_ASSIGN_OR_RETURN(auto entry, NewestValid(options_->checkpoint_dir, refused));
   if (!entry.has_value()) {
     if (refusals.empty()) return entry;
     // A silent start at step 0 would lose checkpoints that the user may still repair.
     return WithExitCode(
-        DataLoss("none of the {} checkpoints in {} can be used; the newest is {}: repair or "
-                 "remove them, give another directory, or --fresh to start from the beginning",
+        DataLoss("none of the {} checkpoints in {} can be used; the newest: {}. Repair or remove "
+                 "them, give another directory, or --fresh to start from the beginning",
                  refusals.size(), options_->checkpoint_dir, refusals.front()),
         ExitCode::kData);
   }

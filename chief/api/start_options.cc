@@ -22,7 +22,7 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
   }
   if (options.pull_ahead > 0) {
     return WithExitCode(
-        Unimplemented("pull_ahead {} is not there yet: a worker pulls when its push is "
+        Unimplemented("pull_ahead {} is not supported yet: a worker pulls when its push is "
                       "acknowledged",
                       options.pull_ahead),
         ExitCode::kConfig);

@@ -48,8 +48,9 @@ class TaskLinks {
   void Send(Task task, Frame frame);
   // Ends the stream and dials again.
   void Reconnect(Task task);
-  // Stops dialing.
+  // Stops dialing: the chief ends, and streams that end from now on are not lost tasks.
   void Stop();
+  bool stopped() const { return stopped_; }
 
  private:
   class Link;

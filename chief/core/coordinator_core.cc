@@ -80,7 +80,7 @@ void CoordinatorCore::LosePs(int ps, const std::string& why) {
   cut_.LoseServer(error);
   rollback_.Fail(error);
   if (!served()) return;
-  ++counters_.ps_lost;
+  Count(&ClusterCounters::ps_lost);
   variables_.StopServing();
   Fail(std::move(error));
 }
@@ -121,7 +121,7 @@ void CoordinatorCore::OnDisconnected(Task task, const std::string& why) {
     rollback_.Fail(lost);
     return;
   }
-  ++counters_.workers_lost;
+  Count(&ClusterCounters::workers_lost);
   dispatcher_.OnLost(task.index);
   setup_.OnLost(task.index);
   AdvanceCut();
@@ -226,7 +226,7 @@ void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
   if (message.has_fenced()) return OnFenced(task, message.fenced());
   if (rollback_.OnPsMessage(ps, message)) {
     if (!rollback_.TakeDone()) return;
-    if (variables_.was_served()) ++counters_.rollbacks;
+    if (variables_.was_served()) Count(&ClusterCounters::rollbacks);
     variables_.OnAssigned(rollback_.target());
     for (int i = 0; i < membership_.workers(); ++i) variables_.SendRoutes(i);
     outbox_.effects()->RollbackDone(absl::OkStatus());
@@ -247,6 +247,7 @@ void CoordinatorCore::OnRecovered(absl::StatusOr<Recovered> recovered) {
     return FailForGood(Annotate(recovered.status(), "reading the journal"));
   }
   SetTimeline(recovered->timeline);
+  AddCounters(*recovered);
   variables_.Restore(*recovered);
   cut_.SkipTo(recovered->next_cut);
   outbox_.SetNextRecord(recovered->next_record);
@@ -445,6 +446,29 @@ void CoordinatorCore::AdvanceStop() {
 }
 
 // ------------------------------------------------------------------ state
+
+void CoordinatorCore::Count(uint64_t ClusterCounters::*counter) {
+  ++(counters_.*counter);
+  JournalCounters();
+}
+
+void CoordinatorCore::AddCounters(const Recovered& recovered) {
+  counters_.workers_lost += recovered.counters.workers_lost();
+  counters_.ps_lost += recovered.counters.ps_lost();
+  counters_.rollbacks += recovered.counters.rollbacks();
+  counters_.chief_restarts = recovered.counters.chief_restarts();
+  if (recovered.next_record > 1) ++counters_.chief_restarts;
+  JournalCounters();
+}
+
+void CoordinatorCore::JournalCounters() {
+  v1::JobCounters journaled;
+  journaled.set_workers_lost(counters_.workers_lost);
+  journaled.set_ps_lost(counters_.ps_lost);
+  journaled.set_rollbacks(counters_.rollbacks);
+  journaled.set_chief_restarts(counters_.chief_restarts);
+  outbox_.AttachCounters(std::move(journaled));
+}
 
 CoreCounters CoordinatorCore::counters() const {
   return {closures_.counters(), dispatcher_.counters(), settlement_.counters(), cut_.counters(),

@@ -188,6 +188,11 @@ class CoordinatorCore {
   void AdvanceCut();
   void RaiseTimeline();
   void AdvanceStop();
+  // Adds one to a counter. The next record journals it.
+  void Count(uint64_t ClusterCounters::*counter);
+  // Adds what former chiefs have counted.
+  void AddCounters(const Recovered& recovered);
+  void JournalCounters();
 
   // The parts stand in the order in which they depend on each other.
   CoreContext context_;             // options, phase, clock, timeline: what all parts read
@@ -205,7 +210,7 @@ class CoordinatorCore {
   ClosureScheduler scheduler_;      // ids and places of new closures
   Dispatcher dispatcher_;           // closures on workers
   JobEnd end_;                      // the walk of Stop
-  ClusterCounters counters_;        // lost tasks, rollbacks
+  ClusterCounters counters_;        // lost tasks, rollbacks, restarts
   int64_t stranded_since_us_ = -1;  // when work began to wait without an available worker
   absl::Status failure_;            // kFailed: why
 };

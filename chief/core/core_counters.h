@@ -6,8 +6,8 @@
 
 namespace cohort {
 
-// The core counts these during one incarnation of the chief. Each part owns one of these structs
-// and is its only writer. CoreCounters joins them, and is copied as a whole.
+// The core counts these during one incarnation of the chief, except ClusterCounters. Each part owns
+// one of these structs and is its only writer. CoreCounters joins them, and is copied as a whole.
 
 // Owned by OpenClosures.
 struct ClosureCounters {
@@ -39,12 +39,13 @@ struct CutCounters {
   uint64_t cut_failures = 0;
 };
 
-// Owned by CoordinatorCore.
+// Owned by CoordinatorCore. These cover the whole life of the job, because the journal keeps them.
 struct ClusterCounters {
   uint64_t workers_lost = 0;
   uint64_t ps_lost = 0;
   // Completed rollbacks to a checkpoint or to the initial state, without the first assignment.
   uint64_t rollbacks = 0;
+  uint64_t chief_restarts = 0;
 };
 
 struct CoreCounters : ClosureCounters,
@@ -58,6 +59,7 @@ struct WorkerFigures {
   uint64_t steps = 0;  // steps of its finished closures, in this incarnation of the chief
   size_t in_flight = 0;
   double silent_seconds = 0;  // time with work and without a result
+  bool connected = true;      // false: it was lost, or has not arrived yet
 };
 
 }  // namespace cohort

@@ -173,6 +173,23 @@ TEST_CASE("a rollback that fails half way is repeated with a higher timeline") {
   CHECK(EachPlaceOnce(world, 5));
 }
 
+TEST_CASE("the counters of lost tasks and restarts cover the whole job") {
+  TestWorld world(2, 2);
+  world.StartServing();
+  world.Disconnect(WorkerTask(0));
+  world.ConnectAll();
+  world.ScheduleAll(4);
+  world.Quiesce();
+  world.Advance(1'000'000);  // the settle record
+  world.Quiesce();
+  for (uint64_t restarts = 1; restarts <= 2; ++restarts) {
+    world.KillChief();
+    world.StartServing();
+    CHECK(world.core().counters().workers_lost == 1);
+    CHECK(world.core().counters().chief_restarts == restarts);
+  }
+}
+
 TEST_CASE("a chief that is killed continues from its journal with nothing lost") {
   TestWorld world(2, 2);
   world.StartServing();

@@ -119,8 +119,9 @@ class CoreEffects {
                            v1::ClosureResult* result) = 0;
   virtual void CutDone(uint64_t cut, const absl::Status& status) = 0;
   virtual void RollbackDone(const absl::Status& status) = 0;
-  // Logs one event: a fixed name and a text.
+  // Log one event, as information or as a warning: a fixed name and a text.
   virtual void Note(const char* event, const std::string& what) = 0;
+  virtual void Warn(const char* event, const std::string& what) { Note(event, what); }
 };
 
 }  // namespace cohort

@@ -123,6 +123,7 @@ absl::Status JournalState::Apply(const v1::JournalRecord& record) {
                     state_.next_record - 1);
   }
   state_.next_record = record.number() + 1;
+  if (record.has_counters()) state_.counters = record.counters();
   switch (record.body_case()) {
     case v1::JournalRecord::kStart:
       // If there are earlier records, they name the timeline.
@@ -176,6 +177,7 @@ std::optional<v1::JournalRecord> JournalState::Base() const {
   if (state_.next_record == 1 || !missing_.ok()) return std::nullopt;
   v1::JournalRecord record;
   record.set_number(state_.next_record - 1);
+  *record.mutable_counters() = state_.counters;
   v1::JournalBase* const base = record.mutable_base();
   base->set_generation(generation_);
   base->set_timeline(state_.timeline);
@@ -210,6 +212,7 @@ std::optional<v1::JournalRecord> JournalState::Base() const {
 void JournalState::OnBase(const v1::JournalBase& base) {
   Recovered state;
   state.next_record = state_.next_record;
+  state.counters = state_.counters;  // from the same record
   state.timeline = base.timeline();
   state.began_from = base.began_from();
   state.reserved_end = base.reserved_end();

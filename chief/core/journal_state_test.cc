@@ -56,6 +56,7 @@ TEST_CASE("a base keeps open closures as runs of ids") {
   records.Reserve(1, 4096, 0, 10, 40'955);  // the last closure is short
   v1::Settle* settle = records.Settle(100);
   settle->add_finished(200);
+  records.all[2].mutable_counters()->set_workers_lost(3);
   JournalState state(NoManifest);
   records.ApplyAll(&state);
   const auto base = state.Base();
@@ -76,6 +77,7 @@ TEST_CASE("a base keeps open closures as runs of ids") {
   CHECK(recovered->watermark == 100);
   CHECK(recovered->next_record == 5);
   CHECK(recovered->layout_hash == 7);
+  CHECK(recovered->counters.workers_lost() == 3);
 }
 
 TEST_CASE("a base of as many scattered closures as can be open is small beside a segment") {

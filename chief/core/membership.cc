@@ -125,12 +125,12 @@ Membership::Verdict Membership::OnHello(Task task, const Hello& hello, int64_t n
       m.why_down = fmt::format("hears another chief, of generation {}", hello.heard_generation);
       return Verdict::kIgnored;
     }
-    failure_ =
-        WithExitCode(FailedPrecondition(
-                         "{} is at work for another chief (job {}, generation {}): end that chief, "
-                         "or start this one with --takeover if it is dead",
-                         Name(task), hello.job, hello.heard_generation),
-                     ExitCode::kUnavailable);
+    failure_ = WithExitCode(
+        FailedPrecondition(
+            "{} is at work for another chief (job {}, generation {}): end that chief, "
+            "or start this one with --takeover (cohort-chief and cohort run) if it is dead",
+            Name(task), hello.job, hello.heard_generation),
+        ExitCode::kUnavailable);
     return Verdict::kFatal;
   }
   m.refused_since_us = -1;

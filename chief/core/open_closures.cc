@@ -156,7 +156,7 @@ absl::Status OpenClosures::CheckLimits(const Closure& closure) const {
 
 bool OpenClosures::Raise(absl::Status error) {
   if (!error_.Raise(std::move(error), context_->now_us)) return false;
-  outbox_->effects()->Note("job_error", error_.status().ToString());
+  outbox_->effects()->Warn("job_error", std::string(error_.status().message()));
   for (const uint64_t id : queue_.Waiting()) Cancel(id);
   return true;
 }

@@ -2,6 +2,7 @@
 #define COHORT_CHIEF_CORE_OUTBOX_H_
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "chief/core/core_types.h"
@@ -40,9 +41,12 @@ class Outbox {
   // Appends a record under the next number, and returns the number.
   uint64_t Append(v1::JournalRecord record) {
     record.set_number(next_record_);
+    if (counters_.has_value()) *record.mutable_counters() = *std::exchange(counters_, std::nullopt);
     effects_->AppendJournal(std::move(record));
     return next_record_++;
   }
+  // The next record also journals the job's counters.
+  void AttachCounters(v1::JobCounters counters) { counters_ = std::move(counters); }
   void SetNextRecord(uint64_t number) { next_record_ = number; }
   uint64_t next_record() const { return next_record_; }
 
@@ -53,6 +57,7 @@ class Outbox {
   uint64_t generation_ = 0;
   uint64_t request_ = 0;
   uint64_t next_record_ = 1;
+  std::optional<v1::JobCounters> counters_;  // for the next record
 };
 
 }  // namespace cohort

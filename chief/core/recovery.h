@@ -36,6 +36,7 @@ struct Recovered {
   Settlement::Metrics metrics;  // metrics of the current epoch
   uint64_t steps = 0;           // training steps finished
   ReaderPositions readers;
+  v1::JobCounters counters;
 };
 
 // Reads a manifest by the path that a journal record names.

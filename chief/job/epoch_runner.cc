@@ -24,7 +24,6 @@ absl::Status EpochRunner::Run(uint64_t epoch, const OnProgress& on_progress) {
   figures_.steps += steps;
   figures_.seconds += seconds;
   figures_.fsyncs += FsyncCount() - fsyncs_before;
-  figures_.checkpoints += after.counters.cuts - before.counters.cuts;
   if (seconds > 0 && steps > 0) figures_.last_rate = static_cast<double>(steps) / seconds;
   return status;
 }

@@ -29,9 +29,8 @@ class EpochRunner {
   struct Figures {
     uint64_t steps = 0;
     double seconds = 0;
-    int64_t fsyncs = 0;        // fsyncs of the chief's process
-    uint64_t checkpoints = 0;  // checkpoints committed meanwhile
-    double last_rate = 0;      // steps per second in the last epoch or part of an epoch
+    int64_t fsyncs = 0;    // fsyncs of the chief's process
+    double last_rate = 0;  // steps per second in the last epoch or part of an epoch
   };
   using OnProgress = std::function<void(const CoordinatorState&)>;
 

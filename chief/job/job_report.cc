@@ -9,6 +9,11 @@
 namespace cohort {
 namespace {
 
+// "1 worker", "2 workers".
+std::string Count(uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::string Line(std::string_view what, std::string_view text) {
   return fmt::format("{:<12}{}\n", what, text);
 }
@@ -19,15 +24,21 @@ std::string MetricsLine(std::string_view what, const std::vector<MetricTotal>& m
 
 std::string WholeLife(const JobReport& r) {
   std::string text = MetricsLine("training", r.training) + MetricsLine("validation", r.validation);
-  std::string steps = fmt::format("{} in all, {} epochs", r.steps, r.epochs);
-  if (r.examples > 0) steps += fmt::format(", {} examples", r.examples);
+  std::string steps = fmt::format("{} in all, {}", r.steps, Count(r.epochs, "epoch"));
+  if (r.examples > 0) steps += ", " + Count(r.examples, "example");
   text += Line("steps", steps);
-  text += Line("updates", fmt::format("{} applied by {} tablets, counted by the parameter servers",
-                                      r.updates, r.tablets));
+  text += Line("updates", fmt::format("{}, the sum of the versions of {}", r.updates,
+                                      Count(r.tablets, "tablet")));
   text += Line("checkpoint", r.checkpoint);
   if (!r.best_checkpoint.empty()) {
     text += Line("best", fmt::format("{}: {}", r.best_checkpoint, r.best_text));
   }
+  const ClusterCounters& lost = r.state.counters;
+  text +=
+      Line("failures",
+           fmt::format("{} lost, {} lost, {}, {}", Count(lost.workers_lost, "worker"),
+                       Count(lost.ps_lost, "parameter server"), Count(lost.rollbacks, "rollback"),
+                       Count(lost.chief_restarts, "chief restart")));
   return text;
 }
 
@@ -35,21 +46,20 @@ std::string ThisChief(const JobReport& r) {
   const CoreCounters& counters = r.state.counters;
   const double rate =
       r.trained.seconds > 0 ? static_cast<double>(r.trained.steps) / r.trained.seconds : 0;
-  std::string text = Line("speed", fmt::format("{} steps in {:.2f} s of training ({:.0f} steps/s)",
-                                               r.trained.steps, r.trained.seconds, rate));
+  std::string text =
+      Line("speed", fmt::format("{} in {:.2f} s of training ({:.0f} steps/s)",
+                                Count(r.trained.steps, "step"), r.trained.seconds, rate));
   if (r.first_step_seconds.has_value()) {
     text += Line("launch", fmt::format("first step after {:.2f} s", *r.first_step_seconds));
   }
-  text += Line("closures", fmt::format("{} finished, {} run again, {} whose updates come from more "
-                                       "than one attempt",
-                                       counters.finished, counters.requeued, counters.mixed));
-  text += Line("pushes", fmt::format("{} sections applied, {} refused as duplicates",
-                                     counters.applied, counters.duplicates));
-  text += Line("storage", fmt::format("{} fsyncs of the chief and {} checkpoints during training",
-                                      r.trained.fsyncs, r.trained.checkpoints));
-  text +=
-      Line("failures", fmt::format("{} workers lost, {} parameter servers lost, {} rollbacks",
-                                   counters.workers_lost, counters.ps_lost, counters.rollbacks));
+  text += Line("closures",
+               fmt::format("{} finished, {} executed again, {} applied from several attempts",
+                           counters.finished, counters.requeued, counters.mixed));
+  text += Line("pushes", fmt::format("{} applied, {} refused", Count(counters.applied, "section"),
+                                     Count(counters.duplicates, "duplicate")));
+  text += Line("storage", fmt::format("{} committed, {} of the chief during training",
+                                      Count(counters.cuts, "checkpoint"),
+                                      Count(static_cast<uint64_t>(r.trained.fsyncs), "fsync")));
   return text;
 }
 
@@ -78,11 +88,10 @@ std::string JobReport::Text() const {
     return fmt::format("this job is finished: {} has its last checkpoint (step {})\n{}", checkpoint,
                        *found_finished, best);
   }
-  return fmt::format(
-      "\n{}{}\nSince this chief started:\n{}\nWhere the variables were:\n{}\n{}", WholeLife(*this),
-      Line("settings",
-           fmt::format("{} steps per closure, pull_ahead {}", steps_per_closure, pull_ahead)),
-      ThisChief(*this), shard_plan, MetricsLogLine(metrics_log));
+  return fmt::format("\n{}{}\nSince this chief started:\n{}\nWhere the variables were:\n{}\n{}",
+                     WholeLife(*this),
+                     Line("settings", Count(steps_per_closure, "step") + " per closure"),
+                     ThisChief(*this), shard_plan, MetricsLogLine(metrics_log));
 }
 
 }  // namespace cohort

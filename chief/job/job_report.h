@@ -26,7 +26,7 @@ struct JobReport {
   uint64_t epochs = 0;
   uint64_t steps = 0;
   uint64_t examples = 0;                // 0: unknown, because workers read independently
-  uint64_t updates = 0;                 // over all tablets, as the servers count them
+  uint64_t updates = 0;                 // the versions of these tablets, summed
   uint64_t tablets = 0;                 // tablets of the last checkpoint
   std::vector<MetricTotal> training;    // the last epoch; empty if another chief trained it
   std::vector<MetricTotal> validation;  // the last validation; empty if another chief ran it
@@ -39,13 +39,12 @@ struct JobReport {
 
   // These cover the time since this chief started.
   EpochRunner::Figures trained;
-  CoordinatorState state;
+  CoordinatorState state;  // its lost tasks, rollbacks and chief restarts cover the whole job
   std::optional<double> first_step_seconds;  // since launch; unset for a continued job
   MetricsLog::Summary metrics_log;
 
   // These are settings of the job.
   uint32_t steps_per_closure = 1;
-  uint32_t pull_ahead = 0;
   std::string shard_plan;
 
   // Fills the fields that `manifest`, the job's last one, contains.

@@ -16,8 +16,10 @@ JobReport Report() {
   report.examples = 25'600;
   report.training = {{"loss", 1, 4}, {"accuracy", 1, 1}};
   report.checkpoint = "/c/ckpt-1-2-9";
-  report.trained = {.steps = 200, .seconds = 0.5, .fsyncs = 7, .checkpoints = 3, .last_rate = 400};
+  report.trained = {.steps = 200, .seconds = 0.5, .fsyncs = 7, .last_rate = 400};
   report.state.counters.finished = 50;
+  report.state.counters.cuts = 3;
+  report.state.counters.workers_lost = 2;
   report.state.counters.rollbacks = 1;
   report.steps_per_closure = 4;
   report.shard_plan = "the table";
@@ -35,12 +37,15 @@ TEST_CASE("a report covers the whole job, and names what only this chief counted
   CHECK_THAT(text.substr(0, here),
              Contains("training    loss 0.2500, accuracy 1.0000") &&
                  Contains("steps       800 in all, 4 epochs, 25600 examples") &&
-                 Contains("updates     1600 applied by 2 tablets") &&
+                 Contains("updates     1600, the sum of the versions of 2 tablets") &&
+                 Contains("failures    2 workers lost, 0 parameter servers lost, 1 rollback, "
+                          "0 chief restarts") &&
                  Contains("checkpoint  /c/ckpt-1-2-9") && !Contains("validation"));
   CHECK_THAT(text.substr(here),
              Contains("speed       200 steps in 0.50 s of training (400 steps/s)") &&
-                 Contains("closures    50 finished, 0 run again") &&
-                 Contains("0 parameter servers lost, 1 rollbacks") && Contains("the table"));
+                 Contains("closures    50 finished, 0 executed again") &&
+                 Contains("storage     3 checkpoints committed, 7 fsyncs") &&
+                 Contains("the table"));
 }
 
 TEST_CASE("metrics that were lost are the last line") {

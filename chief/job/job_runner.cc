@@ -219,7 +219,6 @@ absl::StatusOr<JobReport> JobRunner::MakeReport(const ClusterCoordinator& cluste
   report.trained = walk.figures();
   report.metrics_log = metrics_log_.summary();
   report.steps_per_closure = schedule.steps_per_closure;
-  report.pull_ahead = plan_->spec().strategy().pull_ahead();
   report.shard_plan = ShardPlan(cluster);
   const bool launch_known = !walk.continued() && options_.launched != TimePoint();
   if (launch_known && report.state.first_closure.has_value()) {

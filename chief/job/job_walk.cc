@@ -174,8 +174,8 @@ absl::Status JobWalk::MustCheckpoint(bool finished) {
 
 absl::Status JobWalk::Recover(const absl::Status& error) {
   if (!NamesLostServer(error)) return error;
-  env_.console->Print(fmt::format("ps:{} was lost: going back to the newest checkpoint ({})",
-                                  GetFailure(error)->index, std::string(error.message())));
+  env_.console->Print(
+      fmt::format("{}; going back to the newest checkpoint", std::string(error.message())));
   // Other errors that were raised meanwhile come from the same loss.
   const absl::Status more = env_.cluster->Join();
   if (absl::IsCancelled(more)) return more;

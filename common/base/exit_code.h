@@ -20,7 +20,8 @@ enum class ExitCode : int {
   kIo = 74,          // reading or writing failed, a disk is full
   kTempFail = 75,    // cancelled, aborted, or a full disk at start or end: retry
   kNoPermission = 77,
-  kConfig = 78,  // TF_CONFIG, an address, a directory that is not shared
+  // TF_CONFIG; an address; a directory that is not shared, or whose job is finished or another one.
+  kConfig = 78,
 };
 
 // 128 + signal, as shells count: 143 for SIGTERM, 130 for SIGINT.

@@ -102,7 +102,7 @@ class FlagSet::Impl {
     const std::string_view wrong = word ? extras[0] : *flag;
     for (const auto& [name, what] : not_yet) {
       if (!(name.starts_with("-") ? wrong.starts_with(name) : wrong == name)) continue;
-      return fmt::format("{}: {} not there yet", wrong.substr(0, wrong.find('=')), what);
+      return fmt::format("{}: {} not supported yet", wrong.substr(0, wrong.find('=')), what);
     }
     if (word) {
       const std::vector<std::string> known = CommandNames();

@@ -58,7 +58,7 @@ class FlagSet {
   // this one. A program with commands requires one of them on its command line.
   FlagSet* AddCommand(std::string_view name, std::string_view description);
   // Declares a flag (a prefix such as "--tls") or command that users may expect but that does not
-  // exist yet. Using it is an error that says that `what` is not there yet.
+  // exist yet. Using it is an error that says that `what` is not supported yet.
   void AddPlanned(std::string_view name, std::string_view what);
   // The command on the command line; "" before Parse and for a program without commands.
   std::string command() const;

@@ -85,19 +85,20 @@ TEST_CASE("an unknown flag ends with 64 and the nearest name") {
   REQUIRE_THAT(far.err, Contains("unknown flag --qqqqqq\n"));
 }
 
-TEST_CASE("a planned flag or command is reported as not there yet") {
+TEST_CASE("a planned flag or command is reported as not supported yet") {
   Options o;
   const auto flags = MakeFlags(&o);
   flags->AddPlanned("--tls", "TLS is");
-  CHECK_THAT(flags->Parse({"--tls_cert=a"}).err, Contains("--tls_cert: TLS is not there yet\n"));
+  CHECK_THAT(flags->Parse({"--tls_cert=a"}).err,
+             Contains("--tls_cert: TLS is not supported yet\n"));
   FlagSet tool("tool", "A tool.");
   tool.AddCommand("inspect", "look");
   tool.AddPlanned("export", "it is");
   const ParsedFlags parsed = tool.Parse({"export", "a"});
   CHECK(parsed.exit_code == 64);
-  CHECK_THAT(parsed.err, Contains("export: it is not there yet\n"));
+  CHECK_THAT(parsed.err, Contains("export: it is not supported yet\n"));
   CHECK_THAT(tool.Parse({"export", "--format", "b"}).err,
-             Contains("export: it is not there yet\n"));
+             Contains("export: it is not supported yet\n"));
   CHECK_THAT(tool.Parse({"exprt", "--a"}).err, Contains("there is no command \"exprt\""));
   CHECK_THAT(tool.Parse({"--a", "exprt"}).err, Contains("unknown flag --a"));
   CHECK_THAT(tool.Parse({"inspect", "--a", "b"}).err, Contains("unknown flag --a"));

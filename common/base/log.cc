@@ -23,14 +23,12 @@
 namespace cohort {
 namespace {
 
-constexpr std::string_view kLevelNames[] = {"debug", "info", "warning", "error"};
+constexpr std::string_view kLevelNames[] = {"info", "warning", "error"};
 
 using Line = fmt::memory_buffer;
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug:
-      return spdlog::level::debug;
     case LogLevel::kInfo:
       return spdlog::level::info;
     case LogLevel::kWarning:

@@ -15,8 +15,8 @@
 
 namespace cohort {
 
-enum class LogLevel { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3 };
-// "debug", "info", "warning", "error".
+enum class LogLevel { kInfo = 0, kWarning = 1, kError = 2 };
+// "info", "warning", "error".
 std::string_view LogLevelName(LogLevel level);
 std::optional<LogLevel> LogLevelFromName(std::string_view name);
 
@@ -70,7 +70,6 @@ class Logger {
   bool enabled(LogLevel level) const { return level >= level_; }
   void Log(LogLevel level, std::string_view event, Fields fields = {});
 
-  void Debug(std::string_view event, Fields f = {}) { Log(LogLevel::kDebug, event, f); }
   void Info(std::string_view event, Fields f = {}) { Log(LogLevel::kInfo, event, f); }
   void Warning(std::string_view event, Fields f = {}) { Log(LogLevel::kWarning, event, f); }
   void Error(std::string_view event, Fields f = {}) { Log(LogLevel::kError, event, f); }

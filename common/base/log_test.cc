@@ -61,7 +61,6 @@ TEST_CASE("a value cannot break its line") {
 TEST_CASE("events below the level are left out") {
   Captured c(LogLevel::kWarning);
   c.log->Info("quiet");
-  c.log->Debug("quiet");
   REQUIRE(c.lines.empty());
   REQUIRE_FALSE(c.log->enabled(LogLevel::kInfo));
   c.log->Failure(LogLevel::kError, "lost", Unavailable("gone away"));
@@ -87,8 +86,7 @@ TEST_CASE("a FIFO as log file is used if it has a reader, and refused otherwise"
 }
 
 TEST_CASE("level names go both ways") {
-  for (const auto level :
-       {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
+  for (const auto level : {LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
     REQUIRE(LogLevelFromName(LogLevelName(level)) == level);
   }
   REQUIRE_FALSE(LogLevelFromName("loud").has_value());

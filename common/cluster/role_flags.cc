@@ -30,8 +30,8 @@ absl::Status CheckFlags(const RoleFlags& flags) {
                                  flags.admin_port));
   }
   if (!LogLevelFromName(flags.log_level).has_value()) {
-    return Usage(InvalidArgument("--log_level: \"{}\" is not debug, info, warning or error",
-                                 flags.log_level));
+    return Usage(
+        InvalidArgument("--log_level: \"{}\" is not info, warning or error", flags.log_level));
   }
   if (flags.unix_socket_dir.size() > kLongestSocketDirectory) {
     return Usage(InvalidArgument(
@@ -69,7 +69,7 @@ void AddRoleFlags(FlagSet* flags, RoleFlags* out) {
   flags->Add("allow_insecure", &out->allow_insecure,
              "serve and dial plaintext beyond loopback; only for a trusted network");
   flags->Add("log_file", &out->log_file, "file to which the log is also appended");
-  flags->Add("log_level", &out->log_level, "debug, info, warning or error");
+  flags->Add("log_level", &out->log_level, "info, warning or error");
   flags->Add("crash_point", &out->crash_point,
              "for tests: NAME[:NTH], the place where the process kills itself; NAME:NTH:hold: "
              "hangs there");

@@ -41,7 +41,7 @@ TEST_CASE("a task reads its role and settings from flags and TF_CONFIG") {
   REQUIRE_FALSE(context->log->enabled(LogLevel::kWarning));
 }
 
-TEST_CASE("a flag that is planned is reported as not there yet") {
+TEST_CASE("a flag that is planned is reported as not supported yet") {
   for (const auto& [flag, planned] :
        {std::pair("--tls_key", "TLS is"), std::pair("--ssl", "TLS is"),
         std::pair("--cert_file", "TLS is"), std::pair("--device", "CUDA is"),
@@ -53,7 +53,7 @@ TEST_CASE("a flag that is planned is reported as not there yet") {
     AddRoleFlags(&set, &flags);
     const ParsedFlags parsed = set.Parse({fmt::format("{}=1", flag)});
     CHECK(parsed.exit_code == 64);
-    CHECK_THAT(parsed.err, Contains(fmt::format("{}: {} not there yet\n", flag, planned)));
+    CHECK_THAT(parsed.err, Contains(fmt::format("{}: {} not supported yet\n", flag, planned)));
   }
 }
 

@@ -9,14 +9,19 @@
 
 namespace cohort {
 
-absl::Status WaitForChief(WaitList* waiting, bool there, const std::string& address, Logger* log) {
+absl::Status WaitForChief(WaitList* waiting, bool there, const std::string& chief_address,
+                          const std::string& own_address, Logger* log) {
   if (there) {
     waiting->Arrived("chief");
     return absl::OkStatus();
   }
-  waiting->Expect("chief", address);
+  waiting->Expect("chief", chief_address);
   if (const auto line = waiting->Tick()) log->Info("waiting", {{"for", *line}});
-  return waiting->CheckDeadline();
+  const std::optional<Duration> waited = waiting->Expired();
+  if (!waited.has_value()) return absl::OkStatus();
+  return DeadlineExceeded(
+      "no chief dialed {} in {:.0f} s; start the chief with this address in TF_CONFIG", own_address,
+      ToSeconds(*waited));
 }
 
 namespace {

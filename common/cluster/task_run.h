@@ -38,8 +38,10 @@ class ServingTask {
   virtual absl::Status Shutdown(const absl::Status& why, std::chrono::milliseconds grace) = 0;
 };
 
-// Logs the wait for the chief while it is not `there`. Errors: those of CheckDeadline.
-absl::Status WaitForChief(WaitList* waiting, bool there, const std::string& address, Logger* log);
+// Logs the wait for the chief while it is not `there`. `own_address`: the address of this task, which
+// the chief should dial. Errors: DeadlineExceeded when the wait has expired.
+absl::Status WaitForChief(WaitList* waiting, bool there, const std::string& chief_address,
+                          const std::string& own_address, Logger* log);
 
 struct RunTaskOptions {
   std::string program;  // "cohort-ps"

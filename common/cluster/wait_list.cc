@@ -1,8 +1,8 @@
 #include "common/cluster/wait_list.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
-#include "common/base/status.h"
+#include <algorithm>
 
 namespace cohort {
 
@@ -42,12 +42,10 @@ std::optional<std::string> WaitList::Tick() {
   return fmt::format("waiting for {}, {:.0f} s", Missing(), ToSeconds(now - Oldest()));
 }
 
-absl::Status WaitList::CheckDeadline() const {
-  if (missing_.empty() || options_.timeout == Duration::zero()) return absl::OkStatus();
+std::optional<Duration> WaitList::Expired() const {
+  if (missing_.empty() || options_.timeout == Duration::zero()) return std::nullopt;
   const Duration waited = clock_->Now() - Oldest();
-  if (waited < options_.timeout) return absl::OkStatus();
-  return DeadlineExceeded("waited {:.0f} s for {}; is it running and reachable at this address?",
-                          ToSeconds(waited), Missing());
+  return waited < options_.timeout ? std::nullopt : std::optional<Duration>(waited);
 }
 
 TimePoint WaitList::Oldest() const {

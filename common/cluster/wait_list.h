@@ -1,8 +1,6 @@
 #ifndef COHORT_COMMON_CLUSTER_WAIT_LIST_H_
 #define COHORT_COMMON_CLUSTER_WAIT_LIST_H_
 
-#include <absl/status/status.h>
-
 #include <map>
 #include <optional>
 #include <string>
@@ -40,9 +38,8 @@ class WaitList {
 
   // Returns a line to show now, at most one per `report_every`.
   std::optional<std::string> Tick();
-  // Returns DeadlineExceeded that names the missing tasks once the oldest wait has lasted for
-  // `timeout`.
-  absl::Status CheckDeadline() const;
+  // Once the oldest wait has lasted for `timeout`, returns how long it has lasted.
+  std::optional<Duration> Expired() const;
 
  private:
   struct Entry {

@@ -14,11 +14,14 @@ int64_t RowElements(const Tensor& t) {
   return t.dims().empty() ? 1 : NumElements(std::span(t.dims()).subspan(1));
 }
 
-absl::Status CheckKeys(std::span<const int64_t> keys, const Tensor& variable) {
-  const int64_t rows = variable.dims().empty() ? 0 : variable.dims()[0];
+absl::Status CheckKeys(std::span<const int64_t> keys, const LocalVariables::Variable& variable) {
+  const int64_t rows = variable.value.dims().empty() ? 0 : variable.value.dims()[0];
   for (size_t i = 0; i < keys.size(); ++i) {
     if (keys[i] < 0 || keys[i] >= rows) {
-      return InvalidArgument("key {} does not lie in [0, {})", keys[i], rows);
+      return InvalidArgument(
+          "row {} of variable '{}', which has {} rows: the data has ids beyond the table (its "
+          "input_dim)",
+          keys[i], variable.name, rows);
     }
     if (i > 0 && keys[i] <= keys[i - 1]) {
       return InvalidArgument("keys must ascend, but {} follows {}", keys[i], keys[i - 1]);
@@ -105,6 +108,7 @@ absl::Status LocalVariables::Add(std::string_view name, Tensor value) {
     variable.slots.push_back(std::move(t));
   }
   variable.value = std::move(value);
+  variable.name = std::string(name);
   if (variables_.contains(name)) return AlreadyExists("variable \"{}\" is there already", name);
   variables_.emplace(name, std::move(variable));
   return absl::OkStatus();
@@ -137,7 +141,8 @@ absl::StatusOr<std::unique_ptr<LocalAccess>> LocalAccess::Create(LocalVariables*
 }
 
 absl::Status LocalAccess::CheckPush(const PushItem& item) const {
-  const Tensor& variable = bound_[static_cast<size_t>(item.variable)]->value;
+  const LocalVariables::Variable& bound = *bound_[static_cast<size_t>(item.variable)];
+  const Tensor& variable = bound.value;
   if (item.kind == PushKind::kGradient) {
     if (variables_->rule() == nullptr) {
       return FailedPrecondition("a gradient is pushed, but there is no optimizer");
@@ -146,7 +151,7 @@ absl::Status LocalAccess::CheckPush(const PushItem& item) const {
       return InvalidArgument("a gradient is pushed to a {} variable", DTypeName(variable.dtype()));
     }
   }
-  return item.sparse ? CheckKeys(item.keys, variable) : absl::OkStatus();
+  return item.sparse ? CheckKeys(item.keys, bound) : absl::OkStatus();
 }
 
 void LocalAccess::ApplyGradient(const PushItem& item, const PushStamp& stamp) const {
@@ -197,9 +202,9 @@ absl::StatusOr<ExchangeResult> LocalAccess::Exchange(const PushBatch* push, cons
   }
   if (pull != nullptr) {
     for (const PullItem& item : pull->items) {
-      const Tensor& variable = bound_[static_cast<size_t>(item.variable)]->value;
+      const LocalVariables::Variable& variable = *bound_[static_cast<size_t>(item.variable)];
       if (item.rows) COHORT_RETURN_IF_ERROR(CheckKeys(item.keys, variable));
-      Pull(item, variable);
+      Pull(item, variable.value);
     }
   }
   return result;

@@ -20,6 +20,7 @@ namespace cohort {
 class LocalVariables {
  public:
   struct Variable {
+    std::string name;
     Tensor value;
     std::vector<Tensor> slots;  // in the order of OptimizerRule::slots()
   };

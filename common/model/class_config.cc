@@ -139,8 +139,8 @@ absl::Status ConfigClass::CheckArgument(std::string_view argument) const {
     names.emplace_back(a.name);
   }
   if (std::find(missing.begin(), missing.end(), argument) != missing.end()) {
-    return Unimplemented("argument \"{}\" of {} is not there yet; there are {}", argument, name,
-                         fmt::join(names, ", "));
+    return Unimplemented("argument \"{}\" of {} is not supported yet; supported: {}", argument,
+                         name, fmt::join(names, ", "));
   }
   if (names.empty()) return InvalidArgument("{} has no arguments, and no \"{}\"", name, argument);
   return InvalidArgument("{} has no argument \"{}\"; it has {}{}", name, argument.substr(0, 60),

@@ -168,7 +168,8 @@ class Checker {
       return Error(path + ".lookup", "`lookup` must be string, not \"{}\"", transform.lookup());
     }
     if (!transform.lookup().empty() && transform.num_oov_indices() != 1) {
-      return NotYet(path + ".num_oov_indices", "`num_oov_indices` other than 1 are not there yet");
+      return NotYet(path + ".num_oov_indices",
+                    "`num_oov_indices` other than 1 are not supported yet");
     }
     const auto dtype = DTypeFromName(transform.dtype());
     if (!transform.dtype().empty() && !dtype.has_value()) {
@@ -202,7 +203,7 @@ class Checker {
     const v1::StrategySpec& strategy = job_.strategy();
     if (IsPlannedName("mode", strategy.mode())) {
       return NotYet("strategy.mode",
-                    fmt::format("mode {} is not there yet; there is async", strategy.mode()));
+                    fmt::format("mode {} is not supported yet; supported: async", strategy.mode()));
     }
     if (strategy.mode() != "async") {
       return Error("strategy.mode", "there is no mode \"{}\"; there is async", strategy.mode());
@@ -216,7 +217,7 @@ class Checker {
     if (strategy.pull_ahead() > 0) {
       return NotYet(
           "strategy.pull_ahead",
-          "`strategy.pull_ahead` above 0 is not there yet: a worker pulls when its push is "
+          "`strategy.pull_ahead` above 0 is not supported yet: a worker pulls when its push is "
           "acknowledged");
     }
     COHORT_RETURN_IF_ERROR(Positive("strategy.closures_in_flight", strategy.closures_in_flight()));

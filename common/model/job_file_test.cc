@@ -117,8 +117,8 @@ const Case kCases[] = {
      "job.yaml:20: key \"epochs\" is given twice in `fit`"},
     {"{epochs: 2}", "{[a]: 2}", "job.yaml:20: a key in `fit` must be text, not a list"},
     {"sequential:", "keras_json: x\n  sequential:",
-     "job.yaml:3: models from keras_json are not there yet; write the layers under sequential or "
-     "functional"},
+     "job.yaml:3: models from keras_json are not supported yet; write the layers under sequential "
+     "or functional"},
     // Types.
     {"units: 8", "units: eight",
      "job.yaml:5: `model.layers[1].units` must be an integer, not \"eight\""},
@@ -146,18 +146,20 @@ const Case kCases[] = {
     {"activation: relu", "use_bias: 1", "job.yaml:5: `use_bias` must be true or false, not \"1\""},
     // Names.
     {"- Dropout: {rate: 0.5}", "- Add",
-     "job.yaml:6: layer \"Add\" is not there yet; there are Activation, Concatenate, Dense, "
+     "job.yaml:6: layer \"Add\" is not supported yet; supported: Activation, Concatenate, Dense, "
      "Dropout, "
      "Embedding, Flatten, GlobalAveragePooling1D, Input, Reshape"},
     {"- Dropout: {rate: 0.5}", "- Conv2D: {filters: 32, kernel_size: 3}",
-     "job.yaml:6: layer \"Conv2D\" is not there yet; there are Activation, Concatenate, Dense, "
+     "job.yaml:6: layer \"Conv2D\" is not supported yet; supported: Activation, Concatenate, "
+     "Dense, "
      "Dropout, Embedding, Flatten, GlobalAveragePooling1D, Input, Reshape"},
     {"- Dropout: {rate: 0.5}", "- Droput: {rate: 0.5}",
      "job.yaml:6: there is no layer \"Droput\" here; there are Activation, Concatenate, Dense, "
      "Dropout, Embedding, Flatten, GlobalAveragePooling1D, Input, Reshape; did you mean "
      "\"Dropout\"?"},
     {"activation: relu", "activation: gelu",
-     "job.yaml:5: activation \"gelu\" is not there yet; there are relu, sigmoid, tanh, softmax, "
+     "job.yaml:5: activation \"gelu\" is not supported yet; supported: relu, sigmoid, tanh, "
+     "softmax, "
      "linear"},
     {"activation: relu", "activation: rleu",
      "job.yaml:5: there is no activation \"rleu\" here; there are relu, sigmoid, tanh, softmax, "
@@ -169,21 +171,21 @@ const Case kCases[] = {
      "job.yaml:11: there is no metric \"acuracy\" here; there are accuracy, binary_accuracy, "
      "sparse_categorical_accuracy (the mean loss is always one); did you mean \"accuracy\"?"},
     {"binary_crossentropy", "categorical_crossentropy",
-     "job.yaml:9: loss \"categorical_crossentropy\" is not there yet; there are "
+     "job.yaml:9: loss \"categorical_crossentropy\" is not supported yet; supported: "
      "binary_crossentropy, sparse_categorical_crossentropy, mean_squared_error"},
     {"[accuracy]", "[AUC]",
-     "job.yaml:11: metric \"AUC\" is not there yet; there are accuracy, binary_accuracy, "
+     "job.yaml:11: metric \"AUC\" is not supported yet; supported: accuracy, binary_accuracy, "
      "sparse_categorical_accuracy (the mean loss is always one)"},
     {"[accuracy]", "[acc, acc]", "job.yaml:11: metric \"acc\" is given twice"},
     {"Adam:", "Adagrad:",
-     "job.yaml:10: optimizer \"Adagrad\" is not there yet; there are SGD, Adam, "
+     "job.yaml:10: optimizer \"Adagrad\" is not supported yet; supported: SGD, Adam, "
      "RMSprop"},
     {"learning_rate: 0.01", "clipnorm: 1",
-     "job.yaml:10: argument \"clipnorm\" of Adam is not there yet; there are learning_rate, "
+     "job.yaml:10: argument \"clipnorm\" of Adam is not supported yet; supported: learning_rate, "
      "beta_1, "
      "beta_2, epsilon, amsgrad, weight_decay"},
     {"activation: relu", "kernel_initializer: he_normal",
-     "job.yaml:5: initializer \"he_normal\" is not there yet; there are GlorotUniform, "
+     "job.yaml:5: initializer \"he_normal\" is not supported yet; supported: GlorotUniform, "
      "RandomUniform, "
      "RandomNormal, Zeros, Ones, Constant"},
     {"FixedShards:", "Fixed:",
@@ -193,21 +195,22 @@ const Case kCases[] = {
      "mean "
      "\"balanced\"?"},
     {"placement: balanced", "pull_ahead: 1",
-     "job.yaml:22: `strategy.pull_ahead` above 0 is not there yet: a worker pulls when its push is "
+     "job.yaml:22: `strategy.pull_ahead` above 0 is not supported yet: a worker pulls when its "
+     "push is "
      "acknowledged"},
     {"placement: balanced", "closure_timeout_s: 0",
      "job.yaml:22: `strategy.closure_timeout_s` must be more than 0"},
     {"placement: balanced", "mode: sync",
-     "job.yaml:22: mode sync is not there yet; there is async"},
+     "job.yaml:22: mode sync is not supported yet; supported: async"},
     {"placement: balanced", "mode: multi_worker_mirrored",
-     "job.yaml:22: mode multi_worker_mirrored is not there yet; there is async"},
+     "job.yaml:22: mode multi_worker_mirrored is not supported yet; supported: async"},
     {"placement: balanced", "mode: asink",
      "job.yaml:22: there is no mode \"asink\"; there is async"},
     {"placement: balanced", "replicas: 2",
-     "job.yaml:22: \"replicas\" in `strategy` is not there yet; its keys are mode, pull_ahead, "
+     "job.yaml:22: \"replicas\" in `strategy` is not supported yet; its keys are mode, pull_ahead, "
      "partitioner, placement, closures_in_flight, max_attempts, task_timeout_s, closure_timeout_s"},
     {"{directory: c}", "{directory: c, incremental: true}",
-     "job.yaml:24: \"incremental\" in `checkpoint` is not there yet; its keys are directory, "
+     "job.yaml:24: \"incremental\" in `checkpoint` is not supported yet; its keys are directory, "
      "every_steps, every_seconds, every_epochs, max_to_keep, cut_deadline_s, keep_best, mode"},
     {"name: demo", "name: a/b",
      "job.yaml:1: `name` must be made of letters, digits, `_`, `-` and `.`, not \"a/b\""},
@@ -346,7 +349,7 @@ TEST_CASE("names that Keras and other strategies have are distinguished from a t
     for (const std::string_view name : c.names) {
       const auto job = ParseJob(With(c.from, fmt::format(fmt::runtime(c.to), name)), "job.yaml");
       INFO(name << ": " << job.status());
-      CHECK(testing::Contains(job.status().ToString(), "is not there yet"));
+      CHECK(testing::Contains(job.status().ToString(), "is not supported yet"));
     }
   }
 }

@@ -43,8 +43,9 @@ absl::Status JobReader::ReadModel(const YAML::Node& node, const std::string& pat
       }
       COHORT_RETURN_IF_ERROR(ReadLayers(entry, entry.key == "functional", model));
     } else if (entry.key == "keras_json") {
-      return AtLine(entry.line, Unimplemented("models from keras_json are not there yet; write the "
-                                              "layers under sequential or functional"));
+      return AtLine(entry.line,
+                    Unimplemented("models from keras_json are not supported yet; write the "
+                                  "layers under sequential or functional"));
     } else if (entry.key == "name" || entry.key == "dtype" || entry.key == "outputs") {
       COHORT_RETURN_IF_ERROR(ReadEntries({entry}, path, model));
     } else {

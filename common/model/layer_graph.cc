@@ -165,7 +165,8 @@ class GraphMaker {
   absl::Status FindOutput() {
     const auto& outputs = job_.model().outputs();
     if (outputs.size() > 1) {
-      return Unimplemented("{}models of several outputs are not there yet", At("model.outputs"));
+      return Unimplemented("{}models of several outputs are not supported yet",
+                           At("model.outputs"));
     }
     graph_.output = static_cast<int>(graph_.layers.size()) - 1;
     if (outputs.empty()) return absl::OkStatus();

@@ -28,7 +28,7 @@ absl::StatusOr<Kind> Resolve(Expr prediction, Expr label) {
   if (l.dims.size() < p.dims.size() || l.dims.back() == one) return Kind::kSparseCategorical;
   return Unimplemented(
       "accuracy of a label {} and a prediction {} would be Keras' categorical_accuracy, which is "
-      "not there yet; give class numbers as the label",
+      "not supported yet; give class numbers as the label",
       TypeToString(l), TypeToString(p));
 }
 

@@ -73,7 +73,7 @@ absl::Status NoSuchName(std::string_view kind, std::string_view name,
                         std::span<const std::string_view> known, std::string_view note) {
   const std::string there = fmt::format("{}{}", fmt::join(known, ", "), note);
   if (IsPlannedName(kind, name)) {
-    return Unimplemented("{} \"{}\" is not there yet; there are {}", kind, name, there);
+    return Unimplemented("{} \"{}\" is not supported yet; supported: {}", kind, name, there);
   }
   return InvalidArgument("there is no {} \"{}\" here; there are {}{}", kind, name.substr(0, 60),
                          there, DidYouMean(name, known));

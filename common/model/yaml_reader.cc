@@ -51,7 +51,7 @@ absl::Status YamlReader::UnknownKey(int line, std::string_view key, std::string_
                                     const std::vector<std::string>& known) const {
   const std::string keys = fmt::format("; its keys are {}", fmt::join(known, ", "));
   if (IsPlannedName("key", key))
-    return Error(line, "\"{}\" in {} is not there yet{}", key, what, keys);
+    return Error(line, "\"{}\" in {} is not supported yet{}", key, what, keys);
   const std::string hint = DidYouMean(key, std::span<const std::string>(known));
   return Error(line, "unknown key \"{}\" in {}{}", key.substr(0, 60), what,
                hint.empty() ? keys : hint);

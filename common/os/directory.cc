@@ -16,7 +16,7 @@ absl::Status MakeDirectories(const std::string& path) {
     return WithExitCode(ErrnoStatus("cannot make the directory", path, error.value()),
                         ExitCode::kIo);
   }
-  return WithExitCode(FailedPrecondition("the directory \"{}\" cannot be made: {}", path,
+  return WithExitCode(FailedPrecondition("the directory \"{}\" cannot be created: {}", path,
                                          error ? error.message() : "something else has this name"),
                       ExitCode::kCantCreate);
 }

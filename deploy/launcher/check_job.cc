@@ -1,5 +1,7 @@
 #include "deploy/launcher/check_job.h"
 
+#include <fmt/ranges.h>
+
 #include <array>
 #include <filesystem>
 #include <memory>
@@ -18,6 +20,7 @@
 #include "common/placement/partitioner.h"
 #include "common/placement/placement.h"
 #include "common/placement/shard_plan.h"
+#include "deploy/launcher/local_cluster.h"
 
 namespace cohort {
 namespace {
@@ -113,6 +116,21 @@ absl::StatusOr<std::string> CheckJob(const CheckOptions& options) {
                      data_text, options.ps, ShardPlanText(layout),
                      MessageSizeText(layout, programs),
                      LazyHints(model, static_cast<int64_t>(job.spec.data().batch_size())));
+}
+
+std::string IgnoredDirectories(const LocalOptions& options) {
+  std::error_code ignored;
+  if (!options.run_dir.empty() || !std::filesystem::is_regular_file(options.job, ignored))
+    return "";
+  const absl::StatusOr<JobFile> job = ReadJobFile(options.job);
+  if (!job.ok()) return "";  // the chief reports the error
+  std::vector<std::string_view> keys;
+  if (options.checkpoint_dir.empty()) keys.push_back("checkpoint.directory");
+  if (options.log_dir.empty()) keys.push_back("report.log_dir");
+  std::erase_if(keys, [&](std::string_view key) { return !job->lines.keys.contains(key); });
+  if (keys.empty()) return "";
+  return fmt::format("`cohort local` ignores {} of {}; pass --run_dir to continue a run\n",
+                     fmt::join(keys, " and "), options.job);
 }
 
 absl::Status CheckForEvaluator(const std::string& job) {

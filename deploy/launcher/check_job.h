@@ -31,6 +31,12 @@ absl::StatusOr<std::string> CheckJob(const CheckOptions& options);
 // returns OK, because the chief checks the file. Errors: InvalidArgument (exit 65) naming the line.
 absl::Status CheckForEvaluator(const std::string& job);
 
+struct LocalOptions;
+
+// Returns the line that names the directories of the job file that `cohort local` ignores because
+// neither they nor --run_dir are flags of this run; "" if there are none.
+std::string IgnoredDirectories(const LocalOptions& options);
+
 }  // namespace cohort
 
 #endif  // COHORT_DEPLOY_LAUNCHER_CHECK_JOB_H_

@@ -139,13 +139,13 @@ absl::StatusOr<std::string> FindCheckpoint(const std::string& path, std::string*
   std::error_code ignored;
   // Without a working directory no relative path can be found.
   fs::path clean = fs::absolute(path, ignored).lexically_normal();
-  if (clean.empty()) return NotFound("{} is not there: nor is the working directory", path);
+  if (clean.empty()) return NotFound("{} does not exist: nor does the working directory", path);
   if (!clean.has_filename()) clean = clean.parent_path();  // a slash at the end
   if (!fs::exists(path, ignored)) {
     if (clean.filename() == kBestName && fs::is_directory(clean.parent_path(), ignored)) {
       return FindBestIn(clean.parent_path().string(), refused);
     }
-    return NotFound("{} is not there", path);
+    return NotFound("{} does not exist", path);
   }
   if (clean.filename() == kManifestName) return clean.parent_path().string();
   if (fs::exists(clean / kManifestName, ignored)) return clean.string();

@@ -96,7 +96,7 @@ class EndTest(unittest.TestCase):
         # Each that dies young is started again later than the one before.
         c = Launcher(self, ["--evaluator", "--restart"],
                      evaluator="if not os.path.exists(base + '/end'): os.kill(os.getpid(), 9)")
-        c.until(lambda: re.search(r"evaluator:0 is started again in [1-9]\.\d s", c.text()) and c.lives("chief-0"))
+        c.until(lambda: re.search(r"restarting evaluator:0 in [1-9]\.\d s", c.text()) and c.lives("chief-0"))
         lives = len(c.lives("evaluator-0"))
         c.touch("end")
         self.assertEqual(c.wait(), 0, c.text())

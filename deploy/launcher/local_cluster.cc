@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 absl::Status CannotCreate(const std::string& path, std::string_view why) {
-  return WithExitCode(FailedPrecondition("the directory {} cannot be made: {}", path, why),
+  return WithExitCode(FailedPrecondition("the directory {} cannot be created: {}", path, why),
                       ExitCode::kCantCreate);
 }
 
@@ -58,7 +58,7 @@ absl::Status CheckFlags(const LocalOptions& options) {
 absl::Status CheckProgram(const std::string& path) {
   if (access(path.c_str(), X_OK) == 0) return absl::OkStatus();
   return WithExitCode(
-      NotFound("{} is not there; cohort starts the daemons that lie beside it (or in --bin_dir)",
+      NotFound("{} does not exist; cohort starts the daemons that lie beside it (or in --bin_dir)",
                path),
       ExitCode::kOs);
 }
@@ -156,10 +156,11 @@ absl::StatusOr<std::vector<TaskCommand>> MakeTaskCommands(const LocalOptions& op
         fmt::format("{}/{}-{}.log", directories.tasks, RoleName(task.role), task.index);
     command.show_stdout = task.role == Role::kChief;
     if (task.role == Role::kChief) {
-      // A restarted chief must keep what this run has trained.
-      if (options.fresh) command.first_start = {"--fresh"};
-      // The previous chief may have died after the end of the job.
-      command.later_starts = {"--finished_ok"};
+      // A restarted chief must keep what this run has trained. The previous chief may have died
+      // after the end of the job or, with --fresh, before it deleted an old job that is finished:
+      // then the restarted chief must refuse that job.
+      (options.fresh ? command.first_start
+                     : command.later_starts) = {options.fresh ? "--fresh" : "--finished_ok"};
     }
     commands.push_back(std::move(command));
   }
@@ -182,9 +183,9 @@ void PrintLauncherLine(std::string_view line) {
 }
 
 void PrintStart(const LocalOptions& options, const RunDirectories& directories) {
-  PrintLauncherLine(fmt::format("{} ps, {} workers{}; logs of the tasks: {}", options.ps,
-                                options.workers, options.evaluator ? ", an evaluator" : "",
-                                directories.tasks));
+  PrintLauncherLine(fmt::format("{} ps, {} worker{}{}; logs of the tasks: {}", options.ps,
+                                options.workers, options.workers == 1 ? "" : "s",
+                                options.evaluator ? ", an evaluator" : "", directories.tasks));
 }
 
 void PrintDone(const RunDirectories& directories) {

@@ -27,6 +27,8 @@ int RunLocalCluster(const LocalOptions& options, std::vector<std::string> argume
   const absl::Status checked =
       options.evaluator ? CheckForEvaluator(options.job) : absl::OkStatus();
   if (!checked.ok()) return ExitWith("cohort", checked);
+  const std::string ignored = IgnoredDirectories(options);
+  if (!ignored.empty()) fmt::print(stderr, "cohort: {}", Printable(ignored));
   if (!options.in_process) return RunLocal(options);
   // A program of its own, because the launcher starts faster without the libraries of the daemons.
   const std::string bin = options.bin_dir.empty() ? OwnDirectory() : options.bin_dir;

@@ -74,7 +74,7 @@ void SupervisedTask::ScheduleRestart(Duration ran, TimePoint now) {
   const bool again = ran < kBriefly && pause_ > Duration::zero();
   pause_ = again ? std::min(pause_ * 2, kLongestPause) : kFirstPause;
   restart_at_ = now + pause_;
-  print_(fmt::format("{} is started again in {:.1f} s", name(), ToSeconds(pause_)));
+  print_(fmt::format("restarting {} in {:.1f} s", name(), ToSeconds(pause_)));
 }
 
 TimePoint SupervisedTask::NextTimer() const {

@@ -141,23 +141,24 @@ void Supervisor::OnExit(SupervisedTask* task, const Exit& exit) {
 void Supervisor::OnExitWhileRunning(SupervisedTask* task, const Exit& exit) {
   const bool chief = task->is_chief();
   if (chief && exit.code == 0) return EnterFinishing();
-  if (IsFinal(exit.code, chief) || (chief && !options_.restart)) return Stop(exit.code);
+  if (IsFinal(exit.code, chief)) return Stop(exit.code);
   if (exit.code == 0) return;
   if (options_.restart) return task->ScheduleRestart(exit.ran, clock_.Now());
-  if (!ChiefNeeds(*task)) return;
+  if (task->is_evaluator()) return;
+  const auto count = [this](auto which) {
+    return std::count_if(tasks_.begin(), tasks_.end(), which);
+  };
+  const auto left = count([](const auto& t) { return t.is_worker() && t.running(); });
+  if (task->is_worker() && left > 0) {
+    const auto all = count([](const auto& t) { return t.is_worker(); });
+    return options_.print(fmt::format("the job continues with {} of {} workers", left, all));
+  }
   options_.print(
       fmt::format("the job cannot continue without {}: ending all tasks (--restart restarts a task "
                   "that dies)",
                   task->name()));
-  ended_for_lost_task_ = true;
-  Stop(static_cast<int>(ExitCode::kUnavailable));
-}
-
-bool Supervisor::ChiefNeeds(const SupervisedTask& dead) const {
-  if (dead.is_server()) return true;
-  return dead.is_worker() && std::none_of(tasks_.begin(), tasks_.end(), [](const auto& task) {
-           return task.is_worker() && task.running();
-         });
+  ended_for_lost_task_ = !chief;
+  Stop(chief ? exit.code : static_cast<int>(ExitCode::kUnavailable));
 }
 
 void Supervisor::OnTimers() {

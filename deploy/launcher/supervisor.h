@@ -80,8 +80,6 @@ class Supervisor {
   void ReapProcesses();
   void OnExit(SupervisedTask* task, const Exit& exit);
   void OnExitWhileRunning(SupervisedTask* task, const Exit& exit);
-  // Returns true if the chief cannot continue without this dead task: a ps, or the last worker.
-  bool ChiefNeeds(const SupervisedTask& dead) const;
   void OnTimers();
   void OnPhaseDeadline();
 

@@ -75,7 +75,7 @@ class BadRun(DirectoryTestCase):
 
         os.makedirs(self.path("fifo/logs"))
         os.mkfifo(self.path("fifo/logs/train"))
-        check("fifo", r"the directory \S+/logs/train\S* cannot be made: Not a directory")
+        check("fifo", r"the directory \S+/logs/train\S* cannot be created: Not a directory")
         # A file of the largest allowed size stands for a full disk.
         os.makedirs(self.path("full/logs"))
         with open(self.path("full/logs/metrics.jsonl"), "wb") as f:

@@ -121,18 +121,18 @@ def run_cohort(build, example, transport, steps, data):
             sys.exit(f"cohort local ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
         rates = epoch_rates(logs)
     total, = find(r"steps +(\d+) in all", done.stdout)
-    sections, refused = find(r"pushes +(\d+) sections applied, (\d+) refused", done.stdout)
-    per_closure, ahead = find(r"settings +(\d+) steps per closure, pull_ahead (\d+)", done.stdout)
-    fsyncs, checkpoints = find(r"storage +(\d+) fsyncs of the chief and (\d+) checkpoints", done.stdout)
-    updates, tablets = find(r"updates +(\d+) applied by (\d+) tablets", done.stdout)
+    sections, refused = find(r"pushes +(\d+) sections? applied, (\d+) duplicates? refused", done.stdout)
+    per_closure, = find(r"settings +(\d+) steps? per closure", done.stdout)
+    checkpoints, fsyncs = find(r"storage +(\d+) checkpoints? committed, (\d+) fsyncs? of the chief", done.stdout)
+    updates, tablets = find(r"updates +(\d+), the sum of the versions of (\d+) tablets?", done.stdout)
     first, = find(r"first step after ([\d.]+) s", done.stdout)
     if updates != total * tablets or sections != updates or len(rates) != 2:
         sys.exit(f"{total} steps, {tablets} tablets, {updates} updates: they do not agree")
     return {"system": "cohort", "example": example, "transport": transport, "steps": steps,
-            "warm_up_steps": steps, "steps_per_closure": per_closure, "pull_ahead": ahead,
+            "warm_up_steps": steps, "steps_per_closure": per_closure, "pull_ahead": 0,
             "cpu_ms_per_step": round(1000 * cpu / total, 2),  # with the start of all processes
             "steps_per_second": round(rates[1], 1), "steps_per_second_of_the_warm_up": round(rates[0], 1),
-            "fsyncs_of_the_chief": fsyncs, "checkpoints_while_training": checkpoints,
+            "fsyncs_of_the_chief": fsyncs, "checkpoints": checkpoints,
             "updates_counted_by_the_servers": updates, "tablets": tablets,
             "launch_to_first_step_s": first, "launch_to_exit_s": round(wall, 2)}
 

@@ -103,7 +103,7 @@ class FullDisk(unittest.TestCase):
             begin = len(local.text)
             os.kill(local.chief(), signal.SIGKILL)
             refused = r"chief:0 exited with 75 [\s\S]*cannot write \S+/chief\.lock: File too large[\s\S]*"
-            local.says(refused * 2 + r"chief:0 is started again in \S+ s", begin)
+            local.says(refused * 2 + r"restarting chief:0 in \S+ s", begin)
             resource.prlimit(local.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
             begin = len(local.text)
             local.says(r"epoch \d+/100000", begin)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Compares the tables of docs/ with the programs: exit codes, flags and metrics, in both directions."""
+import glob
 import os
 import re
 import unittest
@@ -28,6 +29,20 @@ def rows(text):
     """The rows of the table in a text, as lists of cells without backquotes; without its head."""
     lines = [line for line in text.split("\n") if line.startswith("|")]
     return [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+class Paths(unittest.TestCase):
+    def test_a_path_in_backquotes_exists_unless_it_is_planned(self):
+        folders = {name for name in os.listdir(SOURCE) if os.path.isdir(os.path.join(SOURCE, name))} - {"build"}
+        pages = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] + sorted(
+            os.path.join("docs", name) for name in os.listdir(os.path.join(SOURCE, "docs")))
+        missing = []
+        for page in pages:
+            lines = [line for line in read(page).split("\n") if "*(planned)*" not in line]
+            for path in re.findall(r"`([\w./-]+/[\w./*-]*)[` ]", "\n".join(lines)):
+                if path.split("/")[0] in folders and not glob.glob(os.path.join(SOURCE, path)):
+                    missing.append((page, path))
+        self.assertEqual(missing, [])
 
 
 class ExitCodes(unittest.TestCase):

@@ -96,8 +96,7 @@ class Readme(unittest.TestCase):
         commands = re.findall(r"^\$bin/(cohort .*)$", tail, re.M)
         self.assertEqual([c.split()[1] for c in commands], ["check", "local", "evaluate", "evaluate", "--help"])
         script = "\n".join(commands).replace("$job", "deploy/examples/recommender.yaml")
-        script = script.replace("$run/checkpoints", "next/checkpoints")
-        self.shell(script.replace("--restart", "--restart --run_dir next"))
+        self.shell(script.replace("$run/checkpoints", "next/checkpoints").replace("$run-restart", "next"))
 
     def test_the_tasks_launched_one_by_one(self):
         out = self.shell(with_free_ports(self.block("cluster=")))

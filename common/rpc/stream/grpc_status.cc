@@ -22,6 +22,8 @@ struct Phrase {
 constexpr std::string_view kCannotConnect = "failed to connect to all addresses";
 constexpr Phrase kConnectFailures[] = {
     {"Connection refused", "connection refused"},
+    {"Failed parsing HTTP/2", "the program at this address is not a Cohort task"},
+    {"SETTINGS frame", "the program at this address is not a Cohort task"},
     {"No route to host", "no route to the host"},
     {"unreachable", "no route to the host"},
     {"No such file or directory", "the socket file does not exist"},
