@@ -1,8 +1,8 @@
 #include "common/optimizers/optimizer_rules.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <utility>

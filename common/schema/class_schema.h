@@ -32,8 +32,8 @@ struct Argument {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool below_max = false;                   // the range is [min, max)
-  std::vector<std::string> choices;         // of a string; empty: any
-  const SchemaSet& (*classes)() = nullptr;  // of an object: the classes that it may have
+  std::vector<std::string> choices;         // a string is one of them; empty: any
+  const SchemaSet& (*classes)() = nullptr;  // an object has one of these classes
   // Keras has this argument and this version of Cohort does not: only its default is accepted.
   bool planned = false;
 
@@ -41,7 +41,7 @@ struct Argument {
   Argument Default(int64_t value) &&;
   Argument Default(int value) && { return std::move(*this).Default(int64_t{value}); }
   Argument Default(double value) &&;
-  // Of a string, or of an object: the name of its class.
+  // A string, or the name of an object's class.
   Argument Default(std::string_view value) &&;
   Argument Default(const char* value) && {
     return std::move(*this).Default(std::string_view(value));
