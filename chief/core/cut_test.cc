@@ -11,7 +11,6 @@ namespace cohort {
 namespace {
 
 using testing::Contains;
-using State = Cut::State;
 
 // Two servers that are adopted, and one cut of timeline 1.
 struct Cutting : CoreParts {
@@ -44,7 +43,7 @@ struct Cutting : CoreParts {
   void Write() {
     for (int ps = 0; ps < 2; ++ps) REQUIRE(Taken(ps));
     for (int ps = 0; ps < 2; ++ps) REQUIRE(Written(ps));
-    REQUIRE(cut.state() == State::kCommitting);
+    REQUIRE(cut.state() == Cut::State::kCommitting);
   }
   void Commit() {
     Write();
@@ -81,9 +80,9 @@ TEST_CASE("a cut asks every server, then commits, then journals") {
   CHECK(!c.cut.TakeReleased());
   CHECK(c.Written(0));
   CHECK(c.Written(0));  // again
-  CHECK(c.cut.state() == State::kWriting);
+  CHECK(c.cut.state() == Cut::State::kWriting);
   CHECK(c.Written(1));
-  CHECK(c.cut.state() == State::kCommitting);
+  CHECK(c.cut.state() == Cut::State::kCommitting);
   CHECK(c.cut.manifest().tablets_size() == 2);
   CHECK(c.cut.manifest().files_size() == 2);
 
@@ -96,7 +95,7 @@ TEST_CASE("a cut asks every server, then commits, then journals") {
   c.cut.OnJournaled(c.world.writing[0].number() - 1);
   CHECK(c.world.cuts_done.empty());
   c.cut.OnJournaled(c.world.writing[0].number());
-  CHECK(c.cut.state() == State::kIdle);
+  CHECK(c.cut.state() == Cut::State::kIdle);
   CHECK(c.world.cuts_done == std::vector<absl::Status>{absl::OkStatus()});
   CHECK(c.cut.counters().cuts == 1);
   c.cut.ForgetFinish();
@@ -121,7 +120,7 @@ TEST_CASE("a cut that fails lets dispatch continue, and the servers drop their s
     c.cut.Tick(c.context.now_us);
     CHECK(Contains(std::string(c.world.cuts_done.at(0).message()), "ps:1 did not take"));
   }
-  CHECK(c.cut.state() == State::kIdle);
+  CHECK(c.cut.state() == Cut::State::kIdle);
   CHECK(c.cut.TakeReleased());
   CHECK(c.dropped(0));
   CHECK(c.dropped(1));
@@ -145,7 +144,7 @@ TEST_CASE("a cut whose files are durable does not need the servers") {
   c.Snapshot();
   c.Write();
   c.cut.LoseServer(Unavailable("ps:1 is lost"));
-  CHECK(c.cut.state() == State::kCommitting);
+  CHECK(c.cut.state() == Cut::State::kCommitting);
   SECTION("its manifest cannot be written") {
     CHECK(!c.cut.OnManifestWritten(c.cut.number(), Internal("the disk"), ""));
     CHECK(c.dropped(1));
@@ -180,7 +179,7 @@ TEST_CASE("answers that belong to another cut or to no cut do not count") {
   late.mutable_snapshot_taken()->set_cut(c.cut.number());
   CHECK(c.cut.OnPsMessage(0, late, c.context.now_us));
   CHECK(c.Taken(1));
-  CHECK(c.cut.state() == State::kSnapshotting);
+  CHECK(c.cut.state() == Cut::State::kSnapshotting);
 }
 
 }  // namespace

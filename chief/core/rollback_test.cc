@@ -11,7 +11,6 @@ namespace cohort {
 namespace {
 
 using testing::Contains;
-using State = Rollback::State;
 
 // Two servers that are adopted, and a rollback to cut 3 at the new timeline 2.
 struct RollingBack : CoreParts {

@@ -7,6 +7,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
+#include "common/base/printable.h"
 #include "deploy/launcher/check_job.h"
 #include "deploy/launcher/evaluate_checkpoint.h"
 #include "deploy/launcher/inspect_checkpoint.h"
