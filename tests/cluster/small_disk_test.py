@@ -60,7 +60,8 @@ class SmallDisk(unittest.TestCase):
                     break
         self.assertRegex(said, r"the last checkpoint: .*: No space left on device")
         self.assertRegex(said, r"continuing recommender at step (\d+) of \1\n")
-        self.assertRegex(said, r"failures +0 workers lost, 0 parameter servers lost, 0 rollbacks, 0 chief restarts")
+        self.assertRegex(said, r"failures +0 workers lost, 0 parameter servers lost, 0 rollbacks, "
+                               r"[1-9][0-9]* chief restarts?")
 
 
 if __name__ == "__main__":

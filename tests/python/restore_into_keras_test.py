@@ -36,7 +36,8 @@ class RestoreIntoKeras(unittest.TestCase):
                                         os.path.join(real_cluster.EXAMPLES, "recommender.yaml"))
             self.assertEqual(ran.code, 0, ran.out + ran.err)
             names = {}
-            exec(code.replace('"run/', '"%s/run/' % directory), names)  # pylint: disable=exec-used
+            self.assertIn('"run2/', code)
+            exec(code.replace('"run2/', '"%s/run/' % directory), names)  # pylint: disable=exec-used
         # Words are numbered from 1 in the order of the job's vocabulary: 1 is "avenger".
         answers = names["model"].predict(np.array([[1, 4, 6], [2, 4, 6], [7, 7, 1], [3, 3, 3]]), verbose=0)
         np.testing.assert_array_equal(answers[:, 0] > 0.5, [True, False, True, False])
