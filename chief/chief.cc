@@ -158,8 +158,8 @@ std::string Chief::StatusText() const {
                         : "lost\n";
   }
   if (!s.waiting_for.empty()) text += s.waiting_for + "\n";
-  for (const MetricTotal& metric : s.metrics) {
-    text += fmt::format("{} {:.6f}\n", metric.name, metric.mean());
+  for (const MetricState& metric : s.metrics) {
+    text += fmt::format("{} {:.6f}\n", metric.name, metric.Value());
   }
   return text + "\n" + ShardPlan(*coordinator);
 }

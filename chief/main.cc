@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/os/process_start.h"
 #include "common/os/signals.h"
+#include "common/plugin/load_plugins.h"
 #include "common/rpc/stream/transport_options.h"
 
 namespace cohort {
@@ -21,6 +22,7 @@ absl::StatusOr<int> Run(const ChiefFlags& flags) {
   PrepareTransportProcess();
   COHORT_ASSIGN_OR_RETURN(const RoleContext context,
                           MakeRoleContext(flags.role, Role::kChief, std::getenv("TF_CONFIG")));
+  COHORT_RETURN_IF_ERROR(LoadPlugins(context.plugins, context.log.get()));
   COHORT_ASSIGN_OR_RETURN(Chief::Options options,
                           MakeChiefOptions(flags, context, std::getenv("COHORT_DATA_DIR")));
   options.job.launched = LaunchTime(std::getenv("COHORT_LAUNCHED_NS"));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/exit_code.h"
+#include "common/base/stable_bytes.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/data/fingerprint.h"
@@ -39,10 +40,11 @@ CheckpointEvaluator::CheckpointEvaluator(const Options& options) : options_(opti
 CheckpointEvaluator::~CheckpointEvaluator() = default;
 
 absl::Status CheckpointEvaluator::OpenJob(const v1::Manifest& manifest) {
-  const v1::JobSpec& spec = manifest.job_spec();
-  std::string key = spec.SerializeAsString() + manifest.validation_data().SerializeAsString();
+  v1::JobSpec spec = manifest.job_spec();
+  std::string key = StableBytes(spec) + StableBytes(manifest.validation_data());
   if (job_ != nullptr && job_->key == key) return absl::OkStatus();
-  if (spec.data().validation().source_case() == v1::DatasetSpec::SOURCE_NOT_SET) {
+  COHORT_RETURN_IF_ERROR(UpgradeJob(manifest.job_yaml(), &spec));
+  if (!spec.data().validation().has_source_class()) {
     return FailedPrecondition(
         "job '{}' has no validation set: give it data.validation to evaluate its checkpoints",
         spec.name());
@@ -62,12 +64,12 @@ absl::Status CheckpointEvaluator::OpenJob(const v1::Manifest& manifest) {
   job->batch_size = std::max<uint32_t>(1, data.batch_size());
   reader.batch_size = job->batch_size;
   COHORT_ASSIGN_OR_RETURN(job->reader, BatchReader::Leased(job->dataset, *validation, reader));
-  job->variables = std::make_unique<LocalVariables>(nullptr);
+  job->variables = std::make_unique<LocalVariables>();
   for (const VariableDecl& variable : model.eval.variables) {
     Dims dims;
     for (const Dim& dim : variable.type.dims) dims.push_back(dim.size);
-    COHORT_RETURN_IF_ERROR(
-        job->variables->Add(variable.name, Tensor::Zeros(variable.type.dtype, std::move(dims))));
+    COHORT_RETURN_IF_ERROR(job->variables->Add(
+        variable.name, Tensor::Zeros(variable.type.dtype, std::move(dims)), nullptr));
   }
   CompileOptions compile;
   compile.intra_op_threads = options_.threads;
@@ -99,10 +101,7 @@ absl::Status CheckpointEvaluator::RunBatch(uint64_t begin, uint64_t end) {
   const PullBatch pull{0, 0, executable.pulls()};
   COHORT_RETURN_IF_ERROR(job_->access->Exchange(nullptr, &pull).status());
   COHORT_RETURN_IF_ERROR(executable.Run());
-  for (size_t i = 0; i < totals_.size(); ++i) {
-    totals_[i] += executable.metric_totals()[i];
-    counts_[i] += executable.metric_counts()[i];
-  }
+  metrics_.Add(executable);
   return absl::OkStatus();
 }
 
@@ -114,9 +113,7 @@ absl::StatusOr<CheckpointEvaluator::Evaluation> CheckpointEvaluator::Evaluate(
   const v1::Manifest& read = reader->manifest();
   COHORT_RETURN_IF_ERROR(NotOfCheckpoint(OpenJob(read)));
   COHORT_RETURN_IF_ERROR(Annotate(Restore(*reader), manifest));
-  const std::vector<MetricPartial>& metrics = job_->executable->program().metrics;
-  totals_.assign(metrics.size(), 0);
-  counts_.assign(metrics.size(), 0);
+  metrics_.Clear();
   const uint64_t records = job_->dataset->num_records();
   for (uint64_t at = 0; at < records; at += job_->batch_size) {
     job_->reader->Announce(0, at, std::min(records, at + job_->batch_size));
@@ -131,9 +128,8 @@ absl::StatusOr<CheckpointEvaluator::Evaluation> CheckpointEvaluator::Evaluate(
   const bool mid_epoch = read.chief().metrics_size() > 0 || read.chief().pending_size() > 0;
   evaluation.record.epoch = read.epoch() + (mid_epoch ? 1 : 0);
   evaluation.record.step = read.step();
-  for (size_t i = 0; i < metrics.size(); ++i) {
-    evaluation.record.metrics.emplace_back(metrics[i].name,
-                                           counts_[i] == 0 ? 0 : totals_[i] / counts_[i]);
+  for (const MetricState& metric : metrics_.States(job_->executable->program())) {
+    evaluation.record.metrics.emplace_back(metric.name, metric.Value());
   }
   evaluation.record.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

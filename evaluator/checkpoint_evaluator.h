@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "common/data/dataset.h"
 #include "common/exchange/local_access.h"
 #include "common/exec/executable.h"
+#include "common/exec/metric_fold.h"
 #include "common/report/reporter.h"
 
 namespace cohort {
@@ -65,8 +65,7 @@ class CheckpointEvaluator {
   const Options options_;
   std::unique_ptr<Job> job_;
   BatchReader::Batch batch_;
-  std::vector<double> totals_;
-  std::vector<double> counts_;
+  MetricFold metrics_;
 };
 
 }  // namespace cohort

@@ -19,6 +19,7 @@
 #include "common/model/job_file.h"
 #include "common/model/model_builder.h"
 #include "common/os/directory.h"
+#include "common/schema/class_registry.h"
 #include "common/testing/test_directory.h"
 #include "proto/checkpoint.pb.h"
 
@@ -317,8 +318,8 @@ TEST_CASE_METHOD(Fixture, "what cannot be evaluated") {
     CHECK(absl::IsFailedPrecondition(Create(options)->Poll().status()));
   }
   SECTION("a missing data file is not the fault of the checkpoint") {
-    v1::CsvSource* csv = spec.mutable_data()->mutable_validation()->mutable_csv();
-    csv->set_path(directory / "none.csv");
+    *spec.mutable_data()->mutable_validation()->mutable_source_class() =
+        ClassOf("csv", {{"path", ConfigOf(directory / "none.csv")}});
     Write(1, 0);
     const absl::Status status = Create(options)->Poll().status();
     CHECK(ExitCodeOf(status) == ExitCode::kNoInput);

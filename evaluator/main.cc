@@ -5,6 +5,7 @@
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/os/signals.h"
+#include "common/plugin/load_plugins.h"
 #include "common/rpc/stream/transport_options.h"
 #include "evaluator/evaluator.h"
 #include "evaluator/evaluator_options.h"
@@ -18,6 +19,7 @@ absl::StatusOr<int> Run(const EvaluatorFlags& flags) {
   PrepareTransportProcess();
   COHORT_ASSIGN_OR_RETURN(const RoleContext context,
                           MakeRoleContext(flags.role, Role::kEvaluator, std::getenv("TF_CONFIG")));
+  COHORT_RETURN_IF_ERROR(LoadPlugins(context.plugins, flags.once ? nullptr : context.log.get()));
   COHORT_ASSIGN_OR_RETURN(
       std::unique_ptr<Evaluator> evaluator,
       Evaluator::Create(MakeEvaluatorOptions(flags, context, std::getenv("COHORT_DATA_DIR"))));

@@ -1,10 +1,15 @@
 #include "common/tablet/checkpoint_store.h"
 
+#include <zlib.h>
+
 #include <algorithm>
+#include <fstream>
+#include <set>
 
 #include "common/base/crash_point.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/safetensors.h"
+#include "common/checkpoint/shard_names.h"
 #include "common/testing/test_directory.h"
 #include "ps_server/core_test_util.h"
 
@@ -136,6 +141,7 @@ class TestCluster {
       section->set_term(timeline_);
       for (const v1::ShardSpec& shard : layout_.shards()) {
         if (shard.tablet() != tablet.tablet()) continue;
+        if (!layout_.variables(static_cast<int>(shard.variable())).trainable()) continue;
         const v1::VariableSpec& variable = kVariables[shard.variable()];
         const uint64_t row_elements =
             variable.dims_size() > 1 ? static_cast<uint64_t>(variable.dims(1)) : 1;
@@ -187,6 +193,65 @@ TEST_CASE("a cut is restored onto other numbers of shards, tablets and servers")
     }
     CHECK(after.Values() == before.Values());
   }
+}
+
+TEST_CASE("variables are restored with the slots of their own optimizers, frozen ones without") {
+  TestDirectory directory;
+  std::vector<v1::VariableSpec> variables = kVariables;
+  for (uint32_t i = 0; i < 3; ++i) variables[i].set_optimizer(i);
+  variables[3].set_trainable(false);
+  const std::vector<v1::OptimizerSpec> optimizers = {OptimizerOf("Adagrad", {}),
+                                                     OptimizerOf("Ftrl", {}), Adam()};
+  TestCluster before(Layout(variables, optimizers, 1, {1}));
+  REQUIRE(before.Assign().ok());
+  for (uint64_t c = 0; c < 5; ++c) CHECK(before.Push(c) == std::vector<int>{kApplied});
+  const std::string manifest = before.Cut(directory.path(), 3);
+  const auto at_cut = before.Values();
+  for (uint64_t c = 5; c < 8; ++c) before.Push(c);
+
+  const auto file = SafetensorsReader::Open(std::filesystem::path(manifest).parent_path().string() +
+                                            "/ps-0.safetensors");
+  REQUIRE(file.ok());
+  std::set<std::string> names, expected;
+  for (const TensorInfo& tensor : (*file)->tensors()) names.insert(tensor.name);
+  for (const char* slot : {"", "accumulator"}) {
+    expected.insert(ShardTensorName{"table", slot, 0, 11}.ToString());
+  }
+  for (const char* slot : {"", "accumulator", "linear"}) {
+    expected.insert(ShardTensorName{"dense/kernel", slot, 0, 7}.ToString());
+  }
+  for (const char* slot : {"", "momentum", "velocity"}) {
+    expected.insert(ShardTensorName{"dense/bias", slot, 0, 5}.ToString());
+  }
+  expected.insert(ShardTensorName{"scale", "", 0, 1}.ToString());
+  CHECK(names == expected);
+
+  TestCluster after(Layout(variables, optimizers, 3, {1, 2}));
+  REQUIRE(after.Assign(2, manifest).ok());
+  CHECK(after.Values() == at_cut);
+  for (uint64_t c = 5; c < 8; ++c) after.Push(c);
+  CHECK(after.Values() == before.Values());
+  CHECK(after.Values()[3] == std::vector<double>{4});
+}
+
+TEST_CASE("a cut of a version whose layouts had one flat optimizer is restored") {
+  TestDirectory directory;
+  TestCluster before(Layout(kVariables, Adam(), 1, {1}));
+  REQUIRE(before.Assign().ok());
+  before.Push(0);
+  const std::string manifest = before.Cut(directory.path(), 1);
+  std::string text = testing::ReadAllBytes(manifest);
+  const size_t layout = text.find('{', text.find("\"layout\"")) + 1;
+  text.insert(layout, R"("optimizer": {"className": "Adam", "learningRate": 0.1, "beta1": 0.9},)");
+  std::ofstream(manifest) << text;
+  const auto* bytes = reinterpret_cast<const Bytef*>(text.data());
+  std::ofstream(manifest + ".crc")
+      << fmt::format("{:08x} {}\n", crc32(0, bytes, static_cast<uInt>(text.size())), text.size());
+  TestCluster after(Layout(kVariables, Adam(), 2, {1, 1}));
+  const absl::Status restored = after.Assign(2, manifest);
+  INFO(restored);
+  REQUIRE(restored.ok());
+  CHECK(after.Values() == before.Values());
 }
 
 TEST_CASE("a closure that was pending in the cut is completed where it is missing") {

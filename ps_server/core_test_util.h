@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/cluster/protocol_version.h"
 #include "common/tablet/tablet_test_util.h"
 #include "ps_server/ps_core.h"
 #include "ps_server/request_assembler.h"
@@ -67,6 +68,7 @@ class TestCore : public ChiefSink, public ShardStore {
     message.set_generation(generation);
     message.set_request(++request);
     v1::AdoptPs* adopt = message.mutable_adopt();
+    SetProtocolVersion(adopt);
     adopt->set_job(job);
     adopt->set_chief_incarnation(incarnation);
     adopt->set_probe(probe);

@@ -5,6 +5,7 @@
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/os/signals.h"
+#include "common/plugin/plugin_file.h"
 #include "common/rpc/stream/transport_options.h"
 #include "ps_server/parameter_server.h"
 #include "ps_server/ps_options.h"
@@ -17,6 +18,8 @@ absl::StatusOr<int> Run(const PsFlags& flags) {
   PrepareTransportProcess();
   COHORT_ASSIGN_OR_RETURN(const RoleContext context,
                           MakeRoleContext(flags.role, Role::kPs, std::getenv("TF_CONFIG")));
+  // A server uses no classes of plugins.
+  COHORT_RETURN_IF_ERROR(CheckPluginFiles(context.plugins));
   ParameterServer::Options options =
       MakeServerOptions(flags, context, std::getenv("XDG_RUNTIME_DIR"));
   const std::string unix_socket = options.unix_socket;

@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 #include "common/cluster/socket_directory.h"
-#include "common/optimizers/optimizer_rules_loops.h"
+#include "common/optimizers/vector_loops.h"
 #include "common/os/identity.h"
 #include "common/rpc/admin/admin_server.h"
 #include "common/rpc/stream/stream_server.h"

@@ -6,6 +6,7 @@
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
+#include "common/cluster/protocol_version.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
 
@@ -101,6 +102,7 @@ void PsCore::OnClosed(Connection connection, ChiefLoss loss) {
 // ------------------------------------------------------------------ adoption
 
 void PsCore::FillHello(const v1::AdoptPs& adopt, v1::PsHello* hello) {
+  SetProtocolVersion(hello);
   hello->mutable_task()->set_type("ps");
   hello->mutable_task()->set_index(static_cast<int32_t>(options_.index));
   hello->set_incarnation(options_.incarnation);
@@ -146,6 +148,12 @@ bool PsCore::SeesCheckpointDir(const v1::AdoptPs& adopt) const {
 void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message, bool sees) {
   const v1::AdoptPs& adopt = message.adopt();
   const Task own{Role::kPs, static_cast<int>(options_.index)};
+  const absl::Status protocol =
+      CheckProtocol("the chief", ProtocolVersion::Of(adopt), own.ToString());
+  if (!protocol.ok()) {
+    env_.log->Failure(LogLevel::kWarning, "chief_refused", protocol);
+    return AnswerHello(connection, message, /*sees=*/true, protocol);
+  }
   if (adopt.has_expected()) {
     const absl::Status expected =
         CheckExpectedTask(own, adopt.expected().type(), adopt.expected().index());

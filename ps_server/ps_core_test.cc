@@ -5,6 +5,7 @@
 
 #include "common/base/crash_point.h"
 #include "common/base/status_proto.h"
+#include "common/cluster/protocol_version.h"
 #include "ps_server/core_test_util.h"
 
 namespace cohort::ps_test {
@@ -108,10 +109,31 @@ TEST_CASE("only an adopted chief is obeyed") {
   CHECK(ps.Last(1).pong().sent_unix_micros() == 77);
 }
 
+TEST_CASE("a chief of another major version is refused, and older and newer minor ones are not") {
+  TestCore ps;
+  CHECK(ProtocolVersion::Of(ps.Adopt(1, 1).hello()) == kProtocolVersion);  // the chief sends none
+  v1::ChiefToPs message;
+  message.set_generation(2);
+  message.mutable_adopt()->set_job("job");
+  v1::ProtocolVersion* const version = message.mutable_adopt()->mutable_protocol_version();
+  version->set_major(99);
+  ps.core->OnMessage(2, message);
+  const auto refused = ps.Last(2);
+  CHECK_THAT(refused.status().message(),
+             Catch::Contains("the chief speaks protocol 99.0, ps:0 speaks 2."));
+  CHECK(ProtocolVersion::Of(refused.hello()) == kProtocolVersion);
+  CHECK(refused.hello().heard_generation() == 1);
+  version->set_major(kProtocolVersion.major);
+  version->set_minor(99);
+  ps.core->OnMessage(2, message);
+  CHECK(ps.Last(2).hello().heard_generation() == 2);
+}
+
 TEST_CASE("wrong task, directory and server index are named") {
   TestCore ps;
   v1::ChiefToPs message;
   message.mutable_adopt()->set_probe(true);
+  SetProtocolVersion(message.mutable_adopt());
   message.mutable_adopt()->mutable_expected()->set_type("ps");
   message.mutable_adopt()->mutable_expected()->set_index(3);
   message.mutable_adopt()->set_directory_token("token");
@@ -310,7 +332,7 @@ TEST_CASE("failed assignments are answered and leave the server empty") {
   ps.RunBackground();
   CHECK_THAT(ps.Last(1).status().message(), Catch::Contains("100 rows from 0 of 'w', which has 2"));
   v1::Layout unknown = SmallLayout();
-  unknown.mutable_optimizer()->set_class_name("Lion");
+  unknown.mutable_optimizers(0)->mutable_rule()->set_class_name("Lion");
   ps.Assign(1, unknown);
   ps.RunBackground();
   CHECK(ps.Last(1).status().code() != 0);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/base/status.h"
+#include "common/cluster/protocol_version.h"
 #include "common/rpc/stream/transport_options.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/data_stream.h"
@@ -13,6 +15,30 @@ namespace cohort {
 static_assert(kMaxPullBytes < TransportOptions().max_queued_bytes);
 static_assert(kMaxUncutBytes + PushPullDecoder::kMaxHeaderBytes + kResponseChunkBytes <
               TransportOptions().max_frame_bytes);
+
+namespace {
+
+// The handler of a stream that is being closed.
+class RefusedStream : public StreamHandler {
+ public:
+  void OnFrame(Frame) override {}
+  void OnClosed(const absl::Status&) override {}
+};
+
+// A client without the metadata is served: it must make sure itself that its messages are right.
+absl::Status CheckClientProtocol(const Stream& stream) {
+  const std::string text = stream.metadata(kProtocolVersionKey);
+  if (text.empty()) return absl::OkStatus();
+  const auto version = ProtocolVersion::Parse(text);
+  if (!version.has_value()) {
+    return InvalidArgument("the metadata {} is \"{}\", which is not a version such as {}",
+                           kProtocolVersionKey, text, kProtocolVersion.ToString());
+  }
+  return CheckProtocol("the client", *version, "this parameter server");
+}
+
+}  // namespace
+
 RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldBytes* held,
                                   size_t max_request_bytes) {
   RequestContext context;
@@ -48,6 +74,12 @@ StreamServer::Methods PsService::Methods(PsCore* core, const Clock* clock) {
           {kPushPullMethod,
            [this, core, context](std::shared_ptr<Stream> stream,
                                  CompletionLoop*) -> std::unique_ptr<StreamHandler> {
+             absl::Status protocol = CheckClientProtocol(*stream);
+             if (!protocol.ok()) {
+               core->metrics()->refused_streams->Increment();
+               stream->Close(std::move(protocol));
+               return std::make_unique<RefusedStream>();
+             }
              const std::string meant = stream->metadata(kPsIncarnationKey);
              if (!meant.empty() && meant != IncarnationText(options_.incarnation)) {
                core->metrics()->refused_streams->Increment();

@@ -5,6 +5,7 @@
 
 #include "common/base/log.h"
 #include "common/base/status_proto.h"
+#include "common/cluster/protocol_version.h"
 #include "common/cluster/role_flags.h"
 #include "common/rpc/push_pull/shared_segment.h"
 #include "common/rpc/stream/frame_codec.h"
@@ -29,10 +30,11 @@ class TestStream : public StreamHandler {
  public:
   // `incarnation`: what it says about the server that it means; "": nothing.
   TestStream(const std::string& address, const std::string& method, CompletionLoop* loop,
-             const std::string& incarnation = "")
+             const std::string& incarnation = "", const std::string& protocol = "")
       : loop_(loop), client_(*StreamClient::Create(address, {})) {
     StreamClient::OpenOptions options;
     if (!incarnation.empty()) options.metadata[kPsIncarnationKey] = incarnation;
+    if (!protocol.empty()) options.metadata[kProtocolVersionKey] = protocol;
     stream = client_->Open("/cohort.v1.ParameterServer/" + method, this, loop, options);
   }
   ~TestStream() override {
@@ -81,6 +83,7 @@ class TestServer {
     chief = std::make_unique<TestStream>(address(), "Control", &loop);
     v1::ChiefToPs adopt;
     adopt.mutable_adopt()->set_job("job");
+    SetProtocolVersion(adopt.mutable_adopt());
     REQUIRE(Ask(adopt).has_hello());
     v1::ChiefToPs assign;
     *assign.mutable_assign()->mutable_layout() = layout;
@@ -200,6 +203,29 @@ TEST_CASE("push and pull over TCP and unix sockets") {
   CHECK_THAT(ps.server->metrics().Text(),
              Catch::Contains("cohort_ps_pushes_total{verdict=\"applied\"} 6") &&
                  Catch::Contains(fmt::format("cohort_ps_reads_early {}\n", own_core ? 1 : 0)));
+}
+
+TEST_CASE(
+    "a client of another major version of the protocol is refused, and other minor ones mix") {
+  TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)));
+  const auto push = [&](uint64_t closure, const std::string& protocol) {
+    TestStream client(ps.address(), "PushPull", &ps.loop, "", protocol);
+    PushPullEncoder encoder;
+    auto header = Header(1, closure);
+    AddDense(&header, 0, {1, 1, 1}, &encoder);
+    client.stream->Send(encoder.Finish(header));
+    if (!client.Wait(1)) return client.status;
+    CHECK(Read(&client).pushes == std::vector<int>{v1::APPLIED});
+    return absl::OkStatus();
+  };
+  const absl::Status refused = push(100, "99.3");
+  CHECK(absl::IsFailedPrecondition(refused));
+  CHECK_THAT(refused.ToString(), Catch::Contains("the client speaks protocol 99.3, this parameter "
+                                                 "server speaks 2."));
+  CHECK_THAT(push(100, "new").ToString(), Catch::Contains("is \"new\", which is not a version"));
+  CHECK_THAT(ps.server->metrics().Text(), Catch::Contains("cohort_ps_refused_streams_total 2\n"));
+  CHECK(push(100, fmt::format("{}.99", kProtocolVersion.major)).ok());
+  CHECK(push(101, "").ok());
 }
 
 TEST_CASE("a push for another server, or for another incarnation of this one, changes nothing") {

@@ -7,7 +7,7 @@
 
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
-#include "common/optimizers/optimizer_rules.h"
+#include "common/optimizers/optimizers.h"
 #include "common/placement/layout_check.h"
 #include "proto/parameter_server.pb.h"
 
@@ -18,8 +18,13 @@ constexpr double kGiB = 1 << 30;
 
 }  // namespace
 
-absl::Status TabletBuilder::CheckMemory(const v1::AssignTablets& assign, size_t slots) const {
-  const double bytes = BytesOfServer(assign.layout(), options_.index, slots);
+absl::Status TabletBuilder::CheckMemory(const v1::AssignTablets& assign,
+                                        const LayoutRules& rules) const {
+  const double bytes =
+      BytesOfServer(assign.layout(), options_.index, [&](const v1::VariableSpec& variable) {
+        const OptimizerRule* const rule = rules.Find(variable);
+        return rule == nullptr ? 0 : rule->slots().size();
+      });
   if (options_.memory_bytes == 0 || bytes <= static_cast<double>(options_.memory_bytes)) {
     return absl::OkStatus();
   }
@@ -32,12 +37,10 @@ absl::Status TabletBuilder::CheckMemory(const v1::AssignTablets& assign, size_t 
 absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::AssignTablets& assign,
                                                                 uint64_t generation) const try {
   const v1::Layout& layout = assign.layout();
-  std::shared_ptr<const OptimizerRule> rule;
-  if (!layout.optimizer().class_name().empty()) {
-    COHORT_ASSIGN_OR_RETURN(rule, OptimizerRule::Create(layout.optimizer()));
-  }
+  COHORT_ASSIGN_OR_RETURN(const std::shared_ptr<const LayoutRules> rules,
+                          LayoutRules::Create(layout));
   COHORT_RETURN_IF_ERROR(CheckLayout(layout));
-  COHORT_RETURN_IF_ERROR(CheckMemory(assign, rule == nullptr ? 0 : rule->slots().size()));
+  COHORT_RETURN_IF_ERROR(CheckMemory(assign, *rules));
   auto set = std::make_shared<TabletSet>();
   set->timeline = assign.timeline();
   set->term = assign.term();
@@ -56,7 +59,7 @@ absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::Assign
         env_.registry->AddGauge("cohort_ps_tablet_version", "Updates applied to a tablet.",
                                 {{"tablet", std::to_string(spec.tablet())}});
     COHORT_ASSIGN_OR_RETURN(std::unique_ptr<Tablet> tablet,
-                            Tablet::Create(layout, rule, env_.pool, options));
+                            Tablet::Create(layout, rules, env_.pool, options));
     if (assign.restore_from().empty()) {
       COHORT_RETURN_IF_ERROR(tablet->Initialize(layout));
     }

@@ -50,7 +50,7 @@ class TabletBuilder {
                                                    uint64_t generation) const;
 
  private:
-  absl::Status CheckMemory(const v1::AssignTablets& assign, size_t slots) const;
+  absl::Status CheckMemory(const v1::AssignTablets& assign, const LayoutRules& rules) const;
   absl::Status Restore(const v1::AssignTablets& assign, TabletSet* tablets) const;
 
   const Options options_;

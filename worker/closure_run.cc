@@ -6,18 +6,12 @@
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
 #include "common/graph/program_proto.h"
+#include "common/metrics/metric_proto.h"
 
 namespace cohort {
 
 void ClosureRun::AddStep(const Executable& executable, int64_t examples) {
-  const std::span<const double> totals = executable.metric_totals();
-  const std::span<const double> counts = executable.metric_counts();
-  totals_.resize(totals.size());
-  counts_.resize(counts.size());
-  for (size_t i = 0; i < totals.size(); ++i) {
-    totals_[i] += totals[i];
-    counts_[i] += counts[i];
-  }
+  metrics_.Add(executable);
   ++steps_;
   examples_ += examples;
 }
@@ -51,12 +45,7 @@ v1::ClosureResult ClosureRun::Take(const Program* program, const absl::Status& s
   result_.set_examples(static_cast<uint64_t>(examples_));
   result_.set_end_of_data(absl::IsOutOfRange(status));
   StatusToProto(status, result_.mutable_status());
-  for (size_t i = 0; program != nullptr && i < totals_.size(); ++i) {
-    v1::MetricValue* value = result_.add_metrics();
-    value->set_name(program->metrics[i].name);
-    value->set_total(totals_[i]);
-    value->set_count(counts_[i]);
-  }
+  if (program != nullptr) metrics_.ToProto(*program, result_.mutable_metrics());
   return std::move(result_);
 }
 

@@ -4,10 +4,10 @@
 #include <absl/status/status.h>
 
 #include <cstdint>
-#include <vector>
 
 #include "common/exchange/variable_access.h"
 #include "common/exec/executable.h"
+#include "common/exec/metric_fold.h"
 #include "proto/worker.pb.h"
 #include "worker/read_position.h"
 
@@ -27,7 +27,7 @@ class ClosureRun {
   const ReadPosition& read_position() const { return read_position_; }
   ReadPosition* mutable_read_position() { return &read_position_; }
 
-  // Folds the metric partials of a step that has run.
+  // Folds the metrics of a step that has run.
   void AddStep(const Executable& executable, int64_t examples);
   void AddPush(const PushOutcome& outcome);
   // Returns Internal if a server refused an update as settled: a closure that the chief waits for
@@ -51,8 +51,7 @@ class ClosureRun {
   uint32_t steps_ = 0;
   int64_t examples_ = 0;
   uint32_t settled_ = 0;  // push sections
-  std::vector<double> totals_;
-  std::vector<double> counts_;
+  MetricFold metrics_;
   v1::ClosureResult result_;
 };
 

@@ -5,6 +5,7 @@
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/os/signals.h"
+#include "common/plugin/load_plugins.h"
 #include "common/rpc/stream/transport_options.h"
 #include "worker/worker_options.h"
 #include "worker/worker_server.h"
@@ -17,6 +18,7 @@ absl::StatusOr<int> Run(const WorkerFlags& flags) {
   PrepareTransportProcess();
   COHORT_ASSIGN_OR_RETURN(const RoleContext context,
                           MakeRoleContext(flags.role, Role::kWorker, std::getenv("TF_CONFIG")));
+  COHORT_RETURN_IF_ERROR(LoadDataPlugins(context.plugins, context.log.get()));
   WorkerServer::Options options = MakeServerOptions(flags, context, std::getenv("COHORT_DATA_DIR"));
   options.on_done = [&signals] { signals->NotifyDone(); };
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<WorkerServer> server,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/stable_bytes.h"
 #include "proto/worker.pb.h"
 
 namespace cohort {
@@ -17,7 +18,7 @@ void FillReader(const v1::CreateResource& made, uint64_t read, v1::ReaderPositio
 // Compares all fields but the position at which the reader should begin.
 bool IsSame(const v1::CreateResource& made, v1::CreateResource wanted) {
   wanted.set_begin(made.begin());
-  return made.SerializeAsString() == wanted.SerializeAsString();
+  return StableBytes(made) == StableBytes(wanted);
 }
 
 }  // namespace

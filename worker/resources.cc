@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/stable_bytes.h"
 #include "common/base/status.h"
 #include "common/data/fingerprint.h"
 #include "proto/worker.pb.h"
@@ -25,7 +26,7 @@ absl::Status CheckData(const Dataset& dataset, const v1::DataFingerprint& wanted
 absl::Status Resources::Create(const v1::CreateResource& spec) {
   const auto create = [&]() -> absl::Status {
     Resource resource;
-    resource.opened = spec.dataset().SerializeAsString();
+    resource.opened = StableBytes(spec.dataset());
     const auto check = [&] {
       return spec.has_data() ? CheckData(*resource.dataset, spec.data(), options_)
                              : absl::OkStatus();

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "common/schema/class_registry.h"
 #include "common/testing/test_directory.h"
 #include "proto/worker.pb.h"
 
@@ -17,7 +18,8 @@ v1::CreateResource Csv() {
   resource.set_name("train");
   resource.set_visitation(v1::EXACTLY_ONCE);
   resource.set_batch_size(2);
-  resource.mutable_dataset()->mutable_csv()->set_path("a.csv");
+  *resource.mutable_dataset()->mutable_source_class() =
+      ClassOf("csv", {{"path", ConfigOf(std::string_view("a.csv"))}});
   resource.add_features("a");
   return resource;
 }
@@ -30,7 +32,7 @@ TEST_CASE("a recreated reader begins elsewhere in the open dataset") {
   spec.set_visitation(v1::INDEPENDENT);
   spec.set_batch_size(2);
   spec.add_features("x");
-  spec.mutable_dataset()->mutable_csv()->set_path(path);
+  *spec.mutable_dataset()->mutable_source_class() = ClassOf("csv", {{"path", ConfigOf(path)}});
   Resources resources{DataOptions{}};
   const auto next = [&](uint64_t timeline, uint64_t batches) {
     ReadPosition read;

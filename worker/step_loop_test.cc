@@ -9,8 +9,10 @@
 
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
+#include "common/cluster/protocol_version.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_proto.h"
+#include "common/schema/class_registry.h"
 
 namespace cohort {
 namespace {
@@ -113,6 +115,7 @@ struct StepLoopFixture {
     v1::ChiefToWorker message;
     message.set_generation(1);
     message.mutable_adopt()->set_job("job");
+    SetProtocolVersion(message.mutable_adopt());
     core.OnMessage(1, &message);
     Register(AddingProgram("train"));
     Register(AddingProgram("other"));
@@ -342,6 +345,15 @@ TEST_CASE_METHOD(StepLoopFixture, "what the program or its data do wrong comes b
 }
 
 // Ten records in batches of four, read independently.
+v1::ClassConfig RecommenderOf(int64_t records) {
+  return ClassOf("generator", {{"name", ConfigOf(std::string_view("recommender"))},
+                               {"records", ConfigOf(records)}});
+}
+
+v1::ClassConfig IsYes() {
+  return ClassOf("Equals", {{"value", ConfigOf(std::string_view("yes"))}});
+}
+
 struct DatasetFixture : StepLoopFixture {
   void Make(uint64_t repeat, uint64_t begin = 0, uint64_t timeline = 1) {
     v1::ChiefToWorker message;
@@ -353,12 +365,11 @@ struct DatasetFixture : StepLoopFixture {
     resource->set_batch_size(4);
     resource->set_begin(begin);
     resource->set_timeline(timeline);
-    resource->mutable_dataset()->mutable_generator()->set_name("recommender");
-    resource->mutable_dataset()->mutable_generator()->set_records(10);
+    *resource->mutable_dataset()->mutable_source_class() = RecommenderOf(10);
     resource->mutable_dataset()->set_repeat(repeat);
     v1::ColumnTransform* label = resource->mutable_dataset()->add_transforms();
     label->set_column("label");
-    label->set_equals("yes");
+    *label->mutable_transform_class() = IsYes();
     label->set_dtype("float32");
     resource->mutable_dataset()->set_label("label");
     resource->add_features("label");
@@ -452,11 +463,10 @@ TEST_CASE("a resource makes large batches ahead as its dataset says, none where 
   spec.set_visitation(v1::EXACTLY_ONCE);
   spec.set_batch_size(100'000);
   spec.add_features("label");
-  spec.mutable_dataset()->mutable_generator()->set_name("recommender");
-  spec.mutable_dataset()->mutable_generator()->set_records(100'000);
+  *spec.mutable_dataset()->mutable_source_class() = RecommenderOf(100'000);
   v1::ColumnTransform* label = spec.mutable_dataset()->add_transforms();
   label->set_column("label");
-  label->set_equals("yes");
+  *label->mutable_transform_class() = IsYes();
   const auto threads = [] {
     const std::filesystem::directory_iterator tasks("/proc/self/task");
     return std::distance(begin(tasks), end(tasks));

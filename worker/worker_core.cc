@@ -7,6 +7,7 @@
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
+#include "common/cluster/protocol_version.h"
 #include "common/graph/program_proto.h"
 
 namespace cohort {
@@ -78,6 +79,12 @@ void WorkerCore::OnAdopt(Connection connection, const v1::ChiefToWorker& message
     effects_->Send(connection, answer);
   };
   const Task own{Role::kWorker, options_.index};
+  const absl::Status protocol =
+      CheckProtocol("the chief", ProtocolVersion::Of(adopt), own.ToString());
+  if (!protocol.ok()) {
+    log_->Failure(LogLevel::kWarning, "chief_refused", protocol);
+    return refuse(protocol);
+  }
   if (adopt.has_expected()) {
     const absl::Status expected =
         CheckExpectedTask(own, adopt.expected().type(), adopt.expected().index());
@@ -116,6 +123,7 @@ void WorkerCore::OnAdopt(Connection connection, const v1::ChiefToWorker& message
 
 void WorkerCore::FillHello(const v1::AdoptWorker& adopt, v1::WorkerToChief* answer) {
   v1::WorkerHello* hello = answer->mutable_hello();
+  SetProtocolVersion(hello);
   hello->mutable_task()->set_type("worker");
   hello->mutable_task()->set_index(options_.index);
   hello->set_incarnation(options_.incarnation);
@@ -127,6 +135,7 @@ void WorkerCore::FillHello(const v1::AdoptWorker& adopt, v1::WorkerToChief* answ
   resources_.FillHello(hello);
   hello->set_cores(options_.cores);
   hello->set_host_id(options_.host_id);
+  hello->mutable_classes()->Add(options_.classes.begin(), options_.classes.end());
   v1::NumericFingerprint* fingerprint = hello->mutable_fingerprint();
   fingerprint->set_instruction_set(options_.instruction_set);
   fingerprint->set_intra_op_threads(static_cast<int>(options_.cores));

@@ -80,6 +80,7 @@ class WorkerCore {
     std::string instruction_set;  // for the numeric fingerprint
     std::string libraries;
     std::string device_kind = "cpu";
+    std::vector<std::string> classes;  // those that plugins add: "source Waves"
     Duration chief_timeout = std::chrono::seconds(10);
     ClosuresInHand::Options closures;
   };

@@ -4,6 +4,7 @@
 
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
+#include "common/cluster/protocol_version.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_proto.h"
 
@@ -45,6 +46,7 @@ struct CoreFixture {
   CoreFixture() {
     options.index = 2;
     options.incarnation = 77;
+    options.classes = {"source Waves"};
     core = std::make_unique<WorkerCore>(options, &clock, log.get(), &effects);
   }
 
@@ -63,6 +65,7 @@ struct CoreFixture {
     message.set_generation(generation);
     message.set_request(1);
     message.mutable_adopt()->set_job(job);
+    SetProtocolVersion(message.mutable_adopt());
     message.mutable_adopt()->set_probe(probe);
     message.mutable_adopt()->set_chief_incarnation(incarnation + generation);
     return Ask(connection, message);
@@ -136,12 +139,29 @@ TEST_CASE_METHOD(CoreFixture, "wrong addressees and chiefs without a generation 
   v1::ChiefToWorker message;
   message.set_generation(1);
   message.mutable_adopt()->mutable_expected()->set_type("worker");
+  SetProtocolVersion(message.mutable_adopt());
   message.mutable_adopt()->mutable_expected()->set_index(1);
   CHECK(absl::IsFailedPrecondition(StatusFromProto(Ask(1, message).status())));
   message.mutable_adopt()->mutable_expected()->set_index(2);
   message.set_generation(0);
   CHECK(absl::IsInvalidArgument(StatusFromProto(Ask(1, message).status())));
   CHECK_FALSE(core->adopted());
+}
+
+TEST_CASE_METHOD(CoreFixture, "a chief of another major version of the protocol is refused") {
+  v1::ChiefToWorker message;
+  message.set_generation(1);
+  v1::ProtocolVersion* const version = message.mutable_adopt()->mutable_protocol_version();
+  version->set_major(99);
+  const v1::WorkerToChief refused = Ask(1, message);
+  CHECK(refused.status().message().find("the chief speaks protocol 99.0, worker:2 speaks 2.") == 0);
+  CHECK(ProtocolVersion::Of(refused.hello()) == kProtocolVersion);
+  CHECK(refused.hello().classes(0) == "source Waves");
+  CHECK_FALSE(core->adopted());
+  version->set_major(kProtocolVersion.major);
+  version->set_minor(99);
+  CHECK(Ask(1, message).status().code() == 0);
+  CHECK(core->adopted());
 }
 
 TEST_CASE_METHOD(CoreFixture, "programs are validated and named by their fingerprint") {

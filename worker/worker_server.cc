@@ -4,6 +4,7 @@
 
 #include "common/base/status.h"
 #include "common/kernels/kernel.h"
+#include "common/plugin/load_plugins.h"
 #include "common/rpc/admin/admin_server.h"
 #include "common/rpc/stream/stream_server.h"
 #include "worker/worker_options.h"
@@ -32,6 +33,7 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options option
   core.closures = o.closures;
   core.instruction_set = std::string(CpuInstructionSet());
   core.libraries = CpuLibraries();
+  for (const AddedClass& added : AddedDataClasses()) core.classes.push_back(added.name);
   server->core_ = std::make_unique<WorkerCore>(core, &server->clock_, o.log,
                                                static_cast<WorkerEffects*>(server.get()));
   server->ExportMetrics();

@@ -7,6 +7,7 @@
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
+#include "common/cluster/protocol_version.h"
 #include "common/cluster/role_flags.h"
 #include "common/exchange/exchange_test_world.h"
 #include "common/exchange/remote_access_test_server.h"
@@ -57,6 +58,7 @@ class FakeChief : public StreamHandler {
   v1::WorkerToChief Adopt() {
     v1::ChiefToWorker message;
     message.mutable_adopt()->set_job("job");
+    SetProtocolVersion(message.mutable_adopt());
     message.mutable_adopt()->set_chief_incarnation(generation + 10);
     return Ask(message);
   }

@@ -18,12 +18,13 @@ std::string MessageOf(const absl::Status& status) { return std::string(status.me
 TEST_CASE("an optimizer by name has Keras' defaults for what it does not name") {
   const auto spec = MakeOptimizerSpec({"rmsprop", {{"learning_rate", 0.1}, {"centered", true}}});
   REQUIRE(spec.ok());
-  CHECK(spec->class_name() == "RMSprop");
-  CHECK(spec->learning_rate() == 0.1);
-  CHECK(spec->rho() == 0.9);
-  CHECK(spec->centered());
+  CHECK(spec->rule().class_name() == "RMSprop");
+  CHECK(spec->rule().config().at("learning_rate").f() == 0.1);
+  CHECK(spec->rule().config().at("rho").f() == 0.9);
+  CHECK(spec->rule().config().at("centered").b());
   CHECK(spec->sparse_update() == "keras");
-  CHECK(MakeOptimizerSpec({"sgd", {{"learning_rate", 1}}})->learning_rate() == 1);
+  const auto sgd = MakeOptimizerSpec({"sgd", {{"learning_rate", 1}}});
+  CHECK(sgd->rule().config().at("learning_rate").f() == 1);
   CHECK(MakeOptimizerSpec({"adam", {{"sparse_update", "lazy"}}})->sparse_update() == "lazy");
 }
 
@@ -113,6 +114,21 @@ TEST_CASE("a dataset by the builder has the columns of its transforms") {
   CHECK((*dataset)->features()[static_cast<size_t>((*features)[0])].dtype == DType::kInt64);
   CHECK((*dataset)->features()[static_cast<size_t>((*features)[1])].dtype == DType::kFloat32);
   REQUIRE_THAT(MessageOf(builder.CreateOn(nullptr).status()), Contains("call Batch"));
+}
+
+TEST_CASE("a dataset takes sources and transforms by name") {
+  DatasetBuilder builder = DatasetBuilder::Source(
+      {"generator", {{"name", "recommender"}, {"records", 64}, {"seed", 1}}});
+  builder.Transform("features", "StringLookup")
+      .Transform("label", {"Equals", {{"value", "yes"}}})
+      .Transform("label", {"Rescaling", {{"scale", 2.0}}});
+  const auto dataset = Dataset::Open(builder.spec());
+  INFO(MessageOf(dataset.status()));
+  REQUIRE(dataset.ok());
+  CHECK((*dataset)->num_records() == 64);
+  builder.Transform({"features", "features"}, "both", "Stak");
+  REQUIRE_THAT(MessageOf(Dataset::Open(builder.spec()).status()),
+               Contains("no transform \"Stak\"") && Contains("did you mean \"Stack\""));
 }
 
 TEST_CASE("the partitioners have TensorFlow's rules") {

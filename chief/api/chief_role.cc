@@ -10,6 +10,7 @@ CoordinatorOptions CoordinatorOptionsOf(const RoleContext& context) {
   options.security = context.security;
   options.clock = &clock;
   options.log = context.log.get();
+  options.plugins = context.plugins;
   return options;
 }
 

@@ -2,6 +2,7 @@
 
 #include "common/base/status.h"
 #include "common/graph/program_proto.h"
+#include "common/metrics/metric_proto.h"
 #include "proto/worker.pb.h"
 
 namespace cohort {
@@ -40,9 +41,7 @@ void ClosureResults::Set(RemoteValue::State* state, const absl::Status& status,
       }
       state->result.outputs.push_back(*std::move(tensor));
     }
-    for (const v1::MetricValue& metric : result->metrics()) {
-      state->result.metrics.push_back({metric.name(), metric.total(), metric.count()});
-    }
+    state->result.metrics = MetricsFromProto(result->metrics());
     state->result.steps = result->steps();
     state->result.examples = result->examples();
     state->result.end_of_data = result->end_of_data();

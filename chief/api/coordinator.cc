@@ -6,6 +6,7 @@
 #include "chief/api/coordinator_impl.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_reader.h"
+#include "common/plugin/load_plugins.h"
 
 namespace cohort {
 
@@ -14,8 +15,10 @@ ClusterCoordinator::~ClusterCoordinator() = default;
 
 absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Start(
     const CoordinatorOptions& options) {
+  absl::Status failed = LoadPlugins(options.plugins, options.log);
   auto impl = std::make_unique<Impl>(options);
-  if (absl::Status failed = impl->Start(); !failed.ok()) {
+  if (failed.ok()) failed = impl->Start();
+  if (!failed.ok()) {
     if (options.on_failed_start) options.on_failed_start(failed);
     return failed;
   }
@@ -23,12 +26,19 @@ absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Start(
 }
 
 absl::Status ClusterCoordinator::CreateVariables(std::span<const v1::VariableSpec> variables,
-                                                 const v1::OptimizerSpec& optimizer,
+                                                 std::span<const v1::OptimizerSpec> optimizers,
                                                  const v1::PartitionerSpec& partitioner,
                                                  std::string_view placement) {
   COHORT_RETURN_IF_ERROR(
-      impl_->definition()->SetVariables(variables, optimizer, partitioner, placement));
+      impl_->definition()->SetVariables(variables, optimizers, partitioner, placement));
   return impl_->restoration()->ResumeOrRestore();
+}
+
+absl::Status ClusterCoordinator::CreateVariables(std::span<const v1::VariableSpec> variables,
+                                                 const v1::OptimizerSpec& optimizer,
+                                                 const v1::PartitionerSpec& partitioner,
+                                                 std::string_view placement) {
+  return CreateVariables(variables, {&optimizer, 1}, partitioner, placement);
 }
 
 absl::StatusOr<StepFunction> ClusterCoordinator::RegisterStep(const Program& program) {

@@ -46,6 +46,8 @@ struct CoordinatorOptions : JobSettings {
   // coordinator.
   std::shared_ptr<DirectoryLock> lock;
   std::shared_ptr<const Security> security = Security::LoopbackOnly();
+  // Files of --plugin. Start loads those that LoadPlugins has not loaded before.
+  std::vector<std::string> plugins;
   double flush_limit_s = 5;  // how long Flush waits for a slow disk
   uint32_t max_to_keep = 5;  // checkpoints; 0: all
   const Clock* clock = nullptr;
@@ -60,6 +62,9 @@ struct CoordinatorOptions : JobSettings {
   // Adds the fields that the coordinator does not know to a manifest: the job's spec. The
   // coordinator calls it on another thread.
   std::function<void(v1::Manifest*)> complete_manifest;
+  // Returns an error if the job must not continue from this checkpoint. It may read the disk. Null:
+  // a checkpoint of another `job` is refused.
+  std::function<absl::Status(const v1::Manifest&)> check_manifest;
   // Called when that manifest is durable: the checkpoint is committed. It must not call the
   // coordinator.
   std::function<void(const v1::Manifest&)> on_committed;
@@ -118,7 +123,11 @@ class ClusterCoordinator final : public TrainingCluster {
   // Cuts the variables into shards and places them. If the servers hold exactly these variables
   // from an earlier incarnation of this chief, they keep them. Otherwise it restores the newest
   // checkpoint of the directory; if there is none, it initializes the variables. `placement`:
-  // "balanced" (also ""), "round_robin".
+  // "balanced" (also ""), "round_robin". `optimizers`: those that VariableSpec.optimizer counts; one
+  // optimizer is that of all variables, unless they name another.
+  absl::Status CreateVariables(std::span<const v1::VariableSpec> variables,
+                               std::span<const v1::OptimizerSpec> optimizers,
+                               const v1::PartitionerSpec& partitioner, std::string_view placement);
   absl::Status CreateVariables(std::span<const v1::VariableSpec> variables,
                                const v1::OptimizerSpec& optimizer,
                                const v1::PartitionerSpec& partitioner, std::string_view placement);

@@ -94,7 +94,7 @@ class ClusterCoordinator::Impl : public CoreEffects {
   ClosureResults results_ ABSL_GUARDED_BY(core_.mu());
   std::optional<TimePoint> first_closure_ ABSL_GUARDED_BY(core_.mu());
   std::string closing_ ABSL_GUARDED_BY(core_.mu());  // what Close waits for; "": nothing
-  JobDefinition definition_{&core_};
+  JobDefinition definition_{&core_, options_.closures_hash};
 
   // Start creates these before other threads use them, and each has its own locks. They stand in
   // the order of dependency. Close ends their threads.

@@ -20,7 +20,7 @@ struct CoordinatorState {
   uint64_t epoch = 0;  // finished epochs
   uint64_t timeline = 0;
   uint64_t generation = 0;
-  std::vector<MetricTotal> metrics;  // folded over the current epoch
+  std::vector<MetricState> metrics;  // folded over the current epoch
 
   // The current values.
   uint64_t queued = 0;

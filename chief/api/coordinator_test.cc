@@ -19,6 +19,7 @@
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/journal.h"
+#include "common/schema/class_registry.h"
 #include "common/testing/test_directory.h"
 #include "proto/checkpoint.pb.h"
 
@@ -59,7 +60,7 @@ TEST_CASE("Schedule, Join, Done and Fetch over structures") {
   REQUIRE(fetched.ok());
   CHECK(fetched->at("even").size() == 100);
   CHECK(fetched->at("odd")[1].outputs[0].values<float>()[0] == 3);  // the place of the fourth
-  CHECK(fetched->at("odd")[1].metrics[0].mean() == 2);
+  CHECK(fetched->at("odd")[1].metrics[0].Value() == 2);
   CHECK(c.workers[0]->executed + c.workers[1]->executed == 200);
   CHECK(c.workers[0]->executed > 0);
   CHECK(c.workers[1]->executed > 0);
@@ -95,7 +96,7 @@ TEST_CASE("an error is raised once, and scheduling continues") {
 TEST_CASE("two datasets of one spec are two iterators, also in the next incarnation") {
   Cluster c(1, 1);
   v1::DatasetSpec spec;
-  spec.mutable_generator()->set_name("recommender");
+  *spec.mutable_source_class() = ClassOf("generator");
   std::set<int> made;
   const auto make = [&](uint64_t seed) {
     const auto dataset =
@@ -120,7 +121,7 @@ TEST_CASE("arguments beside a dataset come to the worker") {
   Cluster c(1, 1);
   c.Start();
   v1::DatasetSpec spec;
-  spec.mutable_generator()->set_name("recommender");
+  *spec.mutable_source_class() = ClassOf("generator");
   const auto dataset = c.coordinator->CreatePerWorkerDataset(spec, {.name = "a", .batch_size = 4});
   RequireOk(dataset.status());
   RequireOk(c.coordinator->Schedule(c.step, *dataset, Arguments(1)).status());
@@ -255,7 +256,7 @@ TEST_CASE("the next incarnation resumes live servers, under the next generation"
   CHECK(state.timeline == 1);
   CHECK(state.steps == 50);
   CHECK(state.next_place == 50);
-  CHECK(state.metrics.at(0).total == 100);
+  CHECK(state.metrics.at(0).Scalar(kTotal) == 100);
   CHECK(c.coordinator->Unfinished().empty());
   SECTION("and ends it: every task gets a shutdown") {
     REQUIRE(c.coordinator->Shutdown("the end", true).ok());

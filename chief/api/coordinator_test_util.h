@@ -49,7 +49,7 @@ struct Cluster {
     partitioner.set_class_name("FixedShards");
     partitioner.set_num_shards(2);
     v1::OptimizerSpec optimizer;
-    optimizer.set_class_name("SGD");
+    optimizer.mutable_rule()->set_class_name("SGD");
     return coordinator->CreateVariables({&variable, 1}, optimizer, partitioner, "");
   }
   void Start() {

@@ -40,7 +40,7 @@ CoordinatorState StateOf(const CoordinatorCore& core) {
   state.timeline = core.timeline();
   state.generation = core.generation();
   for (const auto& [name, metric] : core.settlement().metrics()) {
-    state.metrics.push_back({name, metric.total, metric.count});
+    state.metrics.push_back(metric);
   }
   state.queued = core.queued();
   state.in_flight = core.in_flight();

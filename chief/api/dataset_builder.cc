@@ -2,73 +2,73 @@
 
 #include "chief/api/coordinator.h"
 #include "common/base/status.h"
+#include "common/schema/class_registry.h"
 
 namespace cohort {
 
-DatasetBuilder::DatasetBuilder() {
+DatasetBuilder::DatasetBuilder(v1::ClassConfig source) {
+  *spec_.mutable_source_class() = std::move(source);
   spec_.set_shuffle(true);
   spec_.set_prefetch(2);
   spec_.set_block_size(1);
 }
 
 DatasetBuilder DatasetBuilder::Generator(std::string_view name, uint64_t records, uint64_t seed) {
-  DatasetBuilder made;
-  v1::GeneratorSource* source = made.spec_.mutable_generator();
-  source->set_name(std::string(name));
-  source->set_records(records);
-  source->set_seed(seed);
-  return made;
+  return DatasetBuilder(ClassOf("generator", {{"name", ConfigOf(name)},
+                                              {"records", ConfigOf(static_cast<int64_t>(records))},
+                                              {"seed", ConfigOf(static_cast<int64_t>(seed))}}));
 }
 
 DatasetBuilder DatasetBuilder::Csv(std::string_view path, std::string_view delimiter) {
-  DatasetBuilder made;
-  v1::CsvSource* source = made.spec_.mutable_csv();
-  source->set_path(std::string(path));
-  source->set_delimiter(std::string(delimiter));
-  return made;
+  return DatasetBuilder(
+      ClassOf("csv", {{"path", ConfigOf(path)}, {"delimiter", ConfigOf(delimiter)}}));
 }
 
 DatasetBuilder DatasetBuilder::Idx(std::string_view images, std::string_view labels) {
-  DatasetBuilder made;
-  v1::IdxSource* source = made.spec_.mutable_idx();
-  source->set_images(std::string(images));
-  source->set_labels(std::string(labels));
-  return made;
+  return DatasetBuilder(
+      ClassOf("idx", {{"images", ConfigOf(images)}, {"labels", ConfigOf(labels)}}));
 }
 
-v1::ColumnTransform* DatasetBuilder::AddTransform(std::string_view column) {
-  v1::ColumnTransform* transform = spec_.add_transforms();
-  transform->set_column(std::string(column));
-  return transform;
+DatasetBuilder DatasetBuilder::Source(const KerasClass& source) {
+  return DatasetBuilder(source.config());
 }
 
 DatasetBuilder& DatasetBuilder::StringLookup(std::string_view column,
                                              const std::vector<std::string>& vocabulary,
                                              uint32_t oov_indices) {
-  v1::ColumnTransform* transform = AddTransform(column);
-  transform->set_lookup("string");
-  transform->set_num_oov_indices(oov_indices);
-  transform->mutable_vocabulary()->Add(vocabulary.begin(), vocabulary.end());
+  Transform(column, "StringLookup");
+  auto& config = *spec_.mutable_transforms()->rbegin()->mutable_transform_class()->mutable_config();
+  config["vocabulary"] = ConfigOf(vocabulary);
+  config["num_oov_indices"] = ConfigOf(int64_t{oov_indices});
   return *this;
 }
 
 DatasetBuilder& DatasetBuilder::Equals(std::string_view column, std::string_view text) {
-  AddTransform(column)->set_equals(std::string(text));
-  return *this;
+  return Transform(column, {"Equals", {{"value", std::string(text)}}});
 }
 
 DatasetBuilder& DatasetBuilder::Rescale(std::string_view column, double scale, double offset) {
-  v1::ColumnTransform* transform = AddTransform(column);
-  transform->set_scale(scale);
-  transform->set_offset(offset);
-  return *this;
+  return Transform(column, {"Rescaling", {{"scale", scale}, {"offset", offset}}});
 }
 
 DatasetBuilder& DatasetBuilder::Stack(const std::vector<std::string>& columns,
                                       std::string_view output) {
-  v1::ColumnTransform* transform = spec_.add_transforms();
-  transform->mutable_columns()->Add(columns.begin(), columns.end());
-  transform->set_output(std::string(output));
+  return Transform(columns, output, "Stack");
+}
+
+DatasetBuilder& DatasetBuilder::Transform(std::string_view column, const KerasClass& transform) {
+  v1::ColumnTransform* const added = spec_.add_transforms();
+  added->set_column(std::string(column));
+  *added->mutable_transform_class() = transform.config();
+  return *this;
+}
+
+DatasetBuilder& DatasetBuilder::Transform(const std::vector<std::string>& columns,
+                                          std::string_view output, const KerasClass& transform) {
+  v1::ColumnTransform* const added = spec_.add_transforms();
+  added->mutable_columns()->Add(columns.begin(), columns.end());
+  added->set_output(std::string(output));
+  *added->mutable_transform_class() = transform.config();
   return *this;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "chief/api/closure_request.h"
+#include "chief/api/keras_class.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -37,6 +38,9 @@ class DatasetBuilder {
   static DatasetBuilder Csv(std::string_view path, std::string_view delimiter = ",");
   // Columns: `image` and, if `labels` is not empty, `label`.
   static DatasetBuilder Idx(std::string_view images, std::string_view labels);
+  // Any source by its name: those of docs/job_file.md, and those that the workers have registered.
+  // The workers check the arguments.
+  static DatasetBuilder Source(const KerasClass& source);
 
   // Words to ids (int64) as Keras' StringLookup: the ids after `oov_indices` belong to the
   // vocabulary. An empty vocabulary is adapted from the records.
@@ -49,6 +53,10 @@ class DatasetBuilder {
   DatasetBuilder& Rescale(std::string_view column, double scale, double offset = 0);
   // Several columns as one of shape [n].
   DatasetBuilder& Stack(const std::vector<std::string>& columns, std::string_view output);
+  // Any transform by its name; see Source.
+  DatasetBuilder& Transform(std::string_view column, const KerasClass& transform);
+  DatasetBuilder& Transform(const std::vector<std::string>& columns, std::string_view output,
+                            const KerasClass& transform);
 
   DatasetBuilder& Skip(uint64_t records);
   DatasetBuilder& Take(uint64_t records);
@@ -66,8 +74,7 @@ class DatasetBuilder {
   absl::StatusOr<PerWorkerDataset> CreateOn(ClusterCoordinator* coordinator) const;
 
  private:
-  DatasetBuilder();
-  v1::ColumnTransform* AddTransform(std::string_view column);
+  explicit DatasetBuilder(v1::ClassConfig source);
 
   v1::DatasetSpec spec_;
   uint64_t seed_ = 0;

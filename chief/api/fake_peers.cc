@@ -7,6 +7,7 @@
 
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
+#include "common/cluster/protocol_version.h"
 #include "common/os/identity.h"
 #include "common/rpc/stream/frame_codec.h"
 
@@ -66,6 +67,7 @@ void FakePeer::OnWorkerMessage(Stream* stream, const v1::ChiefToWorker& message)
   switch (message.body_case()) {
     case v1::ChiefToWorker::kAdopt:
       answer.mutable_hello()->mutable_task()->set_type("worker");
+      SetProtocolVersion(answer.mutable_hello());
       answer.mutable_hello()->mutable_task()->set_index(task_.index);
       answer.mutable_hello()->set_incarnation(incarnation_);
       answer.mutable_hello()->set_heard_generation(heard_generation);
@@ -140,6 +142,7 @@ void FakePeer::OnPsMessage(Stream* stream, const v1::ChiefToPs& message) {
   switch (message.body_case()) {
     case v1::ChiefToPs::kAdopt: {
       v1::PsHello* hello = answer.mutable_hello();
+      SetProtocolVersion(hello);
       hello->mutable_task()->set_type("ps");
       hello->mutable_task()->set_index(task_.index);
       hello->set_incarnation(incarnation_);

@@ -5,6 +5,7 @@
 
 #include "chief/api/coordinator.h"
 #include "common/base/fnv1a.h"
+#include "common/base/stable_bytes.h"
 #include "common/base/status.h"
 #include "common/data/fingerprint.h"
 #include "common/graph/program_proto.h"
@@ -36,7 +37,7 @@ absl::StatusOr<PerWorkerDataset> JobDefinition::CreatePerWorkerDataset(
   // Workers keep their resources when the chief restarts, and checkpoints keep the readers'
   // positions by name. So the name must depend only on the data that is read. A worker takes the
   // other fields of the spec when it recreates the resource.
-  const uint64_t hash = Fnv1a(resource.SerializeAsString());
+  const uint64_t hash = Fnv1a(StableBytes(resource));
   std::string name =
       fmt::format("{}-{:016x}", options.name.empty() ? "dataset" : options.name, hash);
   MutexLock lock(core_->mu());
@@ -47,7 +48,7 @@ absl::StatusOr<PerWorkerDataset> JobDefinition::CreatePerWorkerDataset(
 }
 
 absl::Status JobDefinition::SetVariables(std::span<const v1::VariableSpec> variables,
-                                         const v1::OptimizerSpec& optimizer,
+                                         std::span<const v1::OptimizerSpec> optimizers,
                                          const v1::PartitionerSpec& partitioner,
                                          std::string_view placement) {
   MutexLock lock(core_->mu());
@@ -56,9 +57,9 @@ absl::Status JobDefinition::SetVariables(std::span<const v1::VariableSpec> varia
   for (int i = 0; i < core->membership().ps(); ++i) {
     options.cores.push_back(static_cast<int>(std::max(1U, core->ps_hello(i).cores())));
   }
-  COHORT_ASSIGN_OR_RETURN(layout_, MakeLayout(variables, partitioner, optimizer, options));
+  COHORT_ASSIGN_OR_RETURN(layout_, MakeLayout(variables, partitioner, optimizers, options));
   COHORT_RETURN_IF_ERROR(CheckMessageSizes(layout_, programs_));
-  core->SetLayout(layout_, Fnv1a(layout_.SerializeAsString()));
+  core->SetLayout(layout_, Fnv1a(StableBytes(layout_), closures_hash_));
   return absl::OkStatus();
 }
 

@@ -22,7 +22,9 @@ struct DatasetOptions;
 // checks definitions and gives them to the core. Every function takes the core's lock.
 class JobDefinition {
  public:
-  explicit JobDefinition(LockedCore* core) : core_(core) {}
+  // `closures_hash`: see JobSettings.
+  explicit JobDefinition(LockedCore* core, uint64_t closures_hash = 0)
+      : core_(core), closures_hash_(closures_hash) {}
 
   // The functions of ClusterCoordinator; see there.
   absl::StatusOr<StepFunction> RegisterStep(const Program& program);
@@ -30,12 +32,13 @@ class JobDefinition {
                                                           const DatasetOptions& options);
   // Sets the layout of the variables; it does not make the servers serve it.
   absl::Status SetVariables(std::span<const v1::VariableSpec> variables,
-                            const v1::OptimizerSpec& optimizer,
+                            std::span<const v1::OptimizerSpec> optimizers,
                             const v1::PartitionerSpec& partitioner, std::string_view placement);
   v1::Layout layout() const;
 
  private:
   LockedCore* const core_;
+  const uint64_t closures_hash_;
   v1::Layout layout_ ABSL_GUARDED_BY(core_->mu());              // empty until SetVariables
   std::vector<Program> programs_ ABSL_GUARDED_BY(core_->mu());  // registered
   // The number of datasets by the name that their spec gives.

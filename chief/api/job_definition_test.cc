@@ -28,8 +28,8 @@ absl::Status SetVariables(JobDefinition* definition, int64_t rows) {
   partitioner.set_class_name("FixedShards");
   partitioner.set_num_shards(1);
   v1::OptimizerSpec optimizer;
-  optimizer.set_class_name("SGD");
-  return definition->SetVariables({&variable, 1}, optimizer, partitioner, "");
+  optimizer.mutable_rule()->set_class_name("SGD");
+  return definition->SetVariables({&variable, 1}, {&optimizer, 1}, partitioner, "");
 }
 
 TEST_CASE("the layout has the variables, placed on the servers") {

@@ -1,8 +1,8 @@
 #include "chief/api/keras_class.h"
 
 #include "common/base/status.h"
-#include "common/model/class_config.h"
-#include "proto/job.pb.h"
+#include "common/optimizers/optimizers.h"
+#include "common/placement/initializer_classes.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
@@ -10,49 +10,39 @@ namespace {
 
 constexpr char kSparseUpdate[] = "sparse_update";
 
-// The configs of optimizers and initializers hold numbers; a bool is 0 or 1.
-template <typename Config>
-absl::StatusOr<Config> NumbersOf(const KerasClass& given) {
-  Config config;
-  config.set_class_name(given.name);
-  for (const auto& [name, value] : given.arguments) {
-    if (name == kSparseUpdate) continue;
-    double number = 0;
-    if (const auto* b = std::get_if<bool>(&value)) {
-      number = *b ? 1 : 0;
-    } else if (const auto* i = std::get_if<int64_t>(&value)) {
-      number = static_cast<double>(*i);
-    } else if (const auto* f = std::get_if<double>(&value)) {
-      number = *f;
-    } else {
-      return InvalidArgument("argument \"{}\" of {} must be a number, not the text \"{}\"", name,
-                             given.name, std::get<std::string>(value));
-    }
-    (*config.mutable_config())[name] = number;
+}  // namespace
+
+KerasArgument::KerasArgument(const KerasClass& object) : value_(ConfigOf(object.config())) {}
+
+KerasArgument::KerasArgument(const char* class_name,
+                             const std::map<std::string, KerasArgument>& arguments)
+    : KerasArgument(KerasClass(class_name, arguments)) {}
+
+v1::ClassConfig KerasClass::config() const {
+  v1::ClassConfig config;
+  config.set_class_name(name);
+  for (const auto& [argument, value] : arguments) {
+    (*config.mutable_config())[argument] = value.value();
   }
   return config;
 }
 
-}  // namespace
-
 absl::StatusOr<v1::OptimizerSpec> MakeOptimizerSpec(const KerasClass& optimizer) {
-  COHORT_ASSIGN_OR_RETURN(auto config, NumbersOf<v1::OptimizerConfig>(optimizer));
-  if (const auto sparse = optimizer.arguments.find(kSparseUpdate);
-      sparse != optimizer.arguments.end()) {
-    const auto* text = std::get_if<std::string>(&sparse->second);
-    if (text == nullptr) {
-      return InvalidArgument("argument \"{}\" of {} must be a text", kSparseUpdate, optimizer.name);
-    }
-    config.set_sparse_update(*text);
+  v1::ClassConfig config = optimizer.config();
+  config.mutable_config()->erase(kSparseUpdate);
+  const auto sparse = optimizer.arguments.find(kSparseUpdate);
+  if (sparse == optimizer.arguments.end()) return MakeOptimizer(config, "");
+  const v1::ConfigValue& text = sparse->second.value();
+  if (!text.has_s()) {
+    return InvalidArgument("argument \"{}\" of {} must be a string", kSparseUpdate, optimizer.name);
   }
-  return MakeOptimizer(config);
+  return MakeOptimizer(config, text.s());
 }
 
 absl::StatusOr<v1::InitializerSpec> MakeInitializerSpec(const KerasClass& initializer,
                                                         uint64_t seed,
                                                         std::span<const int64_t> dims) {
-  COHORT_ASSIGN_OR_RETURN(const auto config, NumbersOf<v1::InitializerConfig>(initializer));
-  return MakeInitializer(config, initializer.name, seed, dims);
+  return MakeInitializer(initializer.config(), seed, dims);
 }
 
 }  // namespace cohort

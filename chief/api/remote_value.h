@@ -11,22 +11,15 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/metrics/metric_state.h"
 #include "common/tensor/tensor.h"
 
 namespace cohort {
 
-// A mean, kept as total and count: several of them can be added.
-struct MetricTotal {
-  std::string name;
-  double total = 0;
-  double count = 0;
-  double mean() const { return count == 0 ? 0 : total / count; }
-};
-
 // The result of a closure.
 struct StepResult {
   std::vector<Tensor> outputs;       // outputs of its last step, in the program's order
-  std::vector<MetricTotal> metrics;  // folded over its steps
+  std::vector<MetricState> metrics;  // folded over its steps
   uint64_t steps = 0;
   uint64_t examples = 0;
   bool end_of_data = false;

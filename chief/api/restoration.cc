@@ -85,20 +85,24 @@ absl::StatusOr<std::optional<CheckpointEntry>> Restoration::Choose(v1::Manifest*
     if (refusals.empty()) return entry;
     // A silent start at step 0 would lose checkpoints that the user may still repair.
     return WithExitCode(
-        DataLoss("none of the {} checkpoints in {} can be used; the newest: {}. Repair or remove "
-                 "them, give another directory, or --fresh to start from the beginning",
-                 refusals.size(), options_->checkpoint_dir, refusals.front()),
+        DataLoss(
+            "none of the {} checkpoints in {} can be used; the newest: {}. Repair or move "
+            "them away, give another checkpoint directory, or --fresh to start from the beginning",
+            refusals.size(), options_->checkpoint_dir, refusals.front()),
         ExitCode::kData);
   }
   COHORT_ASSIGN_OR_RETURN(*manifest, ReadManifest(entry->manifest));
-  if (manifest->job() != options_->job) {
-    return WithExitCode(
-        FailedPrecondition("{} holds checkpoints of another job ({}, not {}): give another "
-                           "directory, or --fresh to delete them",
-                           options_->checkpoint_dir, manifest->job(), options_->job),
-        ExitCode::kConfig);
-  }
+  COHORT_RETURN_IF_ERROR(CheckManifest(*manifest));
   return entry;
+}
+
+absl::Status Restoration::CheckManifest(const v1::Manifest& manifest) const {
+  if (options_->check_manifest) return options_->check_manifest(manifest);
+  if (manifest.job() == options_->job) return absl::OkStatus();
+  return WithExitCode(FailedPrecondition("{} holds checkpoints of another job ({}, not {}): give "
+                                         "another checkpoint directory",
+                                         options_->checkpoint_dir, manifest.job(), options_->job),
+                      ExitCode::kConfig);
 }
 
 absl::Status Restoration::RollBackOnce(TimePoint deadline) {

@@ -41,6 +41,8 @@ class Restoration {
  private:
   absl::Status WaitForServers(TimePoint deadline);
   absl::Status RollBackOnce(TimePoint deadline);
+  // Returns an error if the job must not continue from this checkpoint.
+  absl::Status CheckManifest(const v1::Manifest& manifest) const;
   // Returns the checkpoint to restore, or nullopt for the initial state. Sets the manifest.
   absl::StatusOr<std::optional<CheckpointEntry>> Choose(v1::Manifest* manifest) const;
   // Returns the newest checkpoint of this timeline, from which live servers have continued. If it

@@ -2,6 +2,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
+#include "common/plugin/load_plugins.h"
 
 namespace cohort {
 
@@ -52,6 +53,9 @@ CoreOptions CoreOptionsOf(const CoordinatorOptions& options, const std::string& 
   core.ps = AddressesOf(options, Role::kPs);
   core.continued = continued;
   core.directory_token = token;
+  for (const AddedClass& added : AddedDataClasses()) {
+    core.needed_classes.push_back({added.name, added.plugin});
+  }
   return core;
 }
 

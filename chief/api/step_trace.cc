@@ -4,11 +4,15 @@
 
 #include "common/base/status.h"
 #include "common/graph/autodiff.h"
+#include "common/graph/expr.h"
+#include "common/model/losses/loss.h"
+#include "common/model/metrics/metric.h"
 
 namespace cohort {
 
-StepTrace::StepTrace(std::string_view name, int64_t batch_size)
+StepTrace::StepTrace(std::string_view name, int64_t batch_size, StepMode mode)
     : batch_size_(batch_size),
+      mode_(mode),
       builder_(std::string(name)),
       batch_(builder_.AddSymbol("batch", batch_size)) {}
 
@@ -28,17 +32,42 @@ Expr StepTrace::Lookup(const Variable& table, Expr ids) {
   return Gather(builder_.ReadRows(table.name, table.type, keys), position);
 }
 
+LayerOutput StepTrace::OutputOf(Expr value) const {
+  const auto it = logits_.find(value.id());
+  return {value, it == logits_.end() ? Expr() : it->second};
+}
+
+Expr StepTrace::Loss(const KerasClass& loss, Expr prediction, Expr label) {
+  auto losses = CompleteConfig(Losses(), loss.config());
+  auto elements = losses.ok() ? ElementwiseLoss(*losses, OutputOf(prediction), label)
+                              : absl::StatusOr<Expr>(losses.status());
+  if (elements.ok()) return *elements;
+  builder_.Fail(Annotate(elements.status(), fmt::format("loss {}", loss.name)));
+  return Expr();
+}
+
 Expr StepTrace::Minimize(Expr losses) {
   if (!losses.valid()) return Expr();
   const Expr sum = ReduceSum(losses);
   const Expr count = NumElements(losses);
-  builder_.SetLoss(count);
-  if (const absl::Status pushed = PushGradients(&builder_, sum); !pushed.ok()) {
-    builder_.Fail(pushed);
-    return Expr();
-  }
   builder_.AddMetric("loss", sum, count);
+  if (mode_ == StepMode::kTrain) {
+    builder_.SetLoss(count);
+    const auto trainable = [this](std::string_view name) { return !frozen_.contains(name); };
+    builder_.Fail(PushGradients(&builder_, sum, trainable));
+  }
   return sum / count;
+}
+
+void StepTrace::Metric(const KerasClass& metric, Expr prediction, Expr label) {
+  auto config = CompleteConfig(Metrics(), metric.config());
+  auto value = config.ok() ? MakeMetric(*config, OutputOf(prediction), label)
+                           : absl::StatusOr<MetricValue>(config.status());
+  if (!value.ok()) {
+    builder_.Fail(Annotate(value.status(), fmt::format("metric {}", metric.name)));
+    return;
+  }
+  builder_.AddMetric(Config(*config).String("name"), value->finalizer, value->accumulators);
 }
 
 void StepTrace::Output(std::string_view name, Expr value) {
@@ -46,9 +75,9 @@ void StepTrace::Output(std::string_view name, Expr value) {
 }
 
 absl::StatusOr<Program> TraceStep(std::string_view name, int64_t batch_size,
-                                  const std::function<void(StepTrace*)>& step) {
+                                  const std::function<void(StepTrace*)>& step, StepMode mode) {
   if (batch_size < 1) return InvalidArgument("step '{}': the batch size is {}", name, batch_size);
-  StepTrace trace(name, batch_size);
+  StepTrace trace(name, batch_size, mode);
   step(&trace);
   auto program = std::move(trace.builder_).Build();
   if (!program.ok()) return Annotate(program.status(), fmt::format("step '{}'", name));

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,14 +14,19 @@
 #include "chief/api/variable_set.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_builder.h"
+#include "common/model/layers/layer.h"
 
 namespace cohort {
+
+// A step for training trains variables and drops out. The same function traced for evaluation
+// computes the same loss and metrics, and changes nothing.
+enum class StepMode { kTrain, kEvaluate };
 
 // A step function while it is traced: what TensorFlow's GradientTape is to a training loop. Values
 // are Exprs (common/graph/expr.h has their operators). The first error is kept for TraceStep.
 class StepTrace {
  public:
-  StepTrace(std::string_view name, int64_t batch_size);
+  StepTrace(std::string_view name, int64_t batch_size, StepMode mode = StepMode::kTrain);
 
   // The next argument of the step: a batch of values of this shape. A batch may be shorter than the
   // batch size. A dataset feeds arguments by position.
@@ -30,10 +37,15 @@ class StepTrace {
   // get a gradient.
   Expr Lookup(const Variable& table, Expr ids);
 
-  // Trains every variable that was read so far on the mean of `losses`, which has one value for
-  // each example, or several. Adds the mean as the metric "loss" and returns it. Called at most
-  // once.
+  // Keras' loss of each example, for Minimize. As in Keras, a cross entropy starts from the logits
+  // of a prediction that a layer made by sigmoid or softmax.
+  Expr Loss(const KerasClass& loss, Expr prediction, Expr label);
+  // Trains every trainable variable that was read so far on the mean of `losses`, which has one
+  // value for each example, or several. Adds the mean as the metric "loss" and returns it. Called at
+  // most once. In a step for evaluation it trains nothing.
   Expr Minimize(Expr losses);
+  // Adds a metric of Keras under its name, such as "binary_accuracy", or its argument `name`.
+  void Metric(const KerasClass& metric, Expr prediction, Expr label);
   // Adds `value` to StepResult::outputs.
   void Output(std::string_view name, Expr value);
 
@@ -41,12 +53,19 @@ class StepTrace {
   ProgramBuilder* builder() { return &builder_; }
 
  private:
+  friend class Layer;
   friend absl::StatusOr<Program> TraceStep(std::string_view name, int64_t batch_size,
-                                           const std::function<void(StepTrace*)>& step);
+                                           const std::function<void(StepTrace*)>& step,
+                                           StepMode mode);
+
+  LayerOutput OutputOf(Expr value) const;
 
   const int64_t batch_size_;
+  const StepMode mode_;
   ProgramBuilder builder_;
-  const int batch_;  // the symbol of the batch's axis
+  const int batch_;                            // the symbol of the batch's axis
+  std::map<ValueId, Expr> logits_;             // by the value that a layer made of them
+  std::set<std::string, std::less<>> frozen_;  // variables of layers that are not trainable
 };
 
 // Traces a step function:
@@ -59,7 +78,8 @@ class StepTrace {
 //
 // Errors: the first one of tracing, or what ValidateProgram finds.
 absl::StatusOr<Program> TraceStep(std::string_view name, int64_t batch_size,
-                                  const std::function<void(StepTrace*)>& step);
+                                  const std::function<void(StepTrace*)>& step,
+                                  StepMode mode = StepMode::kTrain);
 
 }  // namespace cohort
 

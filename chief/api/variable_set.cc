@@ -32,11 +32,15 @@ Variable VariableSet::AddSpec(std::string_view name, const std::vector<int64_t>&
   auto first_values = MakeInitializerSpec(initializer, seed_, dims);
   if (first_values.ok()) {
     *spec.mutable_initializer() = *std::move(first_values);
-  } else if (status_.ok()) {
-    status_ = Annotate(first_values.status(), variable.name);
+  } else {
+    Fail(Annotate(first_values.status(), variable.name));
   }
   specs_.push_back(std::move(spec));
   return variable;
+}
+
+void VariableSet::Fail(absl::Status status) {
+  if (status_.ok()) status_ = std::move(status);
 }
 
 absl::StatusOr<std::vector<v1::VariableSpec>> VariableSet::Specs() const {

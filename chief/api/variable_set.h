@@ -4,18 +4,24 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "chief/api/keras_class.h"
+#include "common/base/status.h"
 #include "common/graph/program.h"
+#include "common/model/layers/layer_names.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
 
 class ClusterCoordinator;
+class Model;
+class VariableSet;
+Model BuildModel(VariableSet* variables, const std::vector<KerasClass>& layers);
 
 // A variable of a VariableSet, as StepTrace reads it.
 struct Variable {
@@ -30,12 +36,16 @@ struct Variable {
 //   const Variable kernel = variables.Add("dense/kernel", {20, 1});
 //   const Variable bias = variables.Add("dense/bias", {1}, "zeros");
 //   COHORT_RETURN_IF_ERROR(variables.CreateOn(coordinator.get(), "adam"));
+//
+// Layers (model.h) declare their variables in it when the first step that calls them is traced.
 class VariableSet {
  public:
   // `seed`: of the initializers that have no seed of their own. The numbers of two variables differ
   // nevertheless, because the name is part of the key.
   explicit VariableSet(uint64_t seed = 0, DType dtype = DType::kFloat32)
       : seed_(seed), dtype_(dtype) {}
+  VariableSet(const VariableSet&) = delete;
+  VariableSet& operator=(const VariableSet&) = delete;
 
   // The default initializer is that of Keras' Layer.add_weight. The first error of an initializer
   // is kept for Specs.
@@ -55,6 +65,11 @@ class VariableSet {
                         std::string_view placement = "") const;
 
  private:
+  friend class Layer;
+  friend Model BuildModel(VariableSet* variables, const std::vector<KerasClass>& layers);
+
+  // Keeps the first error for Specs.
+  void Fail(absl::Status status);
   Variable AddSpec(std::string_view name, const std::vector<int64_t>& dims,
                    const KerasClass& initializer, bool row_reads);
 
@@ -62,6 +77,7 @@ class VariableSet {
   const DType dtype_;
   absl::Status status_;
   std::vector<v1::VariableSpec> specs_;
+  LayerNames layer_names_;
 };
 
 }  // namespace cohort

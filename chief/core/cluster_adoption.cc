@@ -57,6 +57,9 @@ CorePhase ClusterAdoption::WriteStart(bool from_manifest) {
   record.mutable_start()->set_from_manifest(from_manifest);
   record.mutable_start()->set_generation(outbox_->generation());
   record.mutable_start()->set_job(context_->options.job);
+  if (const auto& identity = context_->options.identity; identity != nullptr) {
+    *record.mutable_start()->mutable_identity() = *identity;
+  }
   record.mutable_start()->set_chief_incarnation(context_->options.chief_incarnation);
   record.mutable_start()->set_timeline(context_->timeline);
   start_record_ = outbox_->Append(std::move(record));

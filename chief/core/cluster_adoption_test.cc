@@ -12,10 +12,11 @@ namespace {
 
 // Two workers and a server, and a chief that has no generation yet.
 struct Starting {
-  explicit Starting(bool continued = false)
+  explicit Starting(bool continued = false, std::vector<NeededClass> needed_classes = {})
       : world(2, 1),
         context([&] {
           world.options.continued = continued;
+          world.options.needed_classes = std::move(needed_classes);
           return world.options;
         }()),
         outbox(&world),
@@ -73,6 +74,61 @@ TEST_CASE("a run that is continued does not wait for missing workers longer than
     s.membership.member(WorkerTask(0)).link = Link::kDown;
     CHECK(s.Advance() == CorePhase::kProbing);
   }
+}
+
+TEST_CASE("a task that speaks another major version of the protocol is refused by name") {
+  Starting s;
+  v1::WorkerHello proto;
+  proto.mutable_task()->set_type("worker");
+  const auto hello = [&] {
+    s.membership.OnConnected(WorkerTask(0), s.context.now_us);
+    return s.membership.OnHello(WorkerTask(0), HelloOf(0, proto), s.context.now_us);
+  };
+  proto.mutable_protocol_version()->set_major(kProtocolVersion.major);
+  proto.mutable_protocol_version()->set_minor(kProtocolVersion.minor + 1);
+  CHECK(hello() == Membership::Verdict::kProbed);
+  proto.mutable_protocol_version()->set_major(99);
+  CHECK(hello() == Membership::Verdict::kFatal);
+  const absl::Status refused = s.adoption.Advance().status();
+  CHECK(ExitCodeOf(refused) == ExitCode::kConfig);
+  CHECK(
+      refused.message() ==
+      fmt::format("{} speaks protocol 99.{}, this chief speaks {}: install the same major version "
+                  "of Cohort for both",
+                  s.membership.Name(WorkerTask(0)), kProtocolVersion.minor + 1,
+                  kProtocolVersion.ToString()));
+  CHECK(s.membership.Missing(s.context.now_us).find("speaks protocol 99") != std::string::npos);
+}
+
+TEST_CASE("a worker without a class of the chief is refused by the names of class and plugin") {
+  Starting s(/*continued=*/false, {{"source Waves", "lib/waves.so"}, {"transform Fold", ""}});
+  v1::WorkerHello proto;
+  proto.mutable_task()->set_type("worker");
+  SetProtocolVersion(&proto);
+  const auto hello = [&] {
+    s.membership.OnConnected(WorkerTask(0), s.context.now_us);
+    return s.membership.OnHello(WorkerTask(0), HelloOf(0, proto), s.context.now_us);
+  };
+  for (const char* name : {"transform Fold", "source Waves", "source Other"}) {
+    proto.add_classes(name);
+  }
+  CHECK(hello() == Membership::Verdict::kProbed);
+  const std::string worker = s.membership.Name(WorkerTask(0));
+  proto.set_classes(1, "source Sines");
+  CHECK(hello() == Membership::Verdict::kFatal);
+  const absl::Status refused = s.adoption.Advance().status();
+  CHECK(ExitCodeOf(refused) == ExitCode::kConfig);
+  CHECK(refused.message() ==
+        worker +
+            " has no source Waves, which the chief has from plugin lib/waves.so: start the "
+            "worker with --plugin, too");
+  proto.set_classes(1, "source Waves");
+  proto.set_classes(0, "transform Bend");
+  CHECK(hello() == Membership::Verdict::kFatal);
+  CHECK(s.membership.failure().message() ==
+        worker +
+            " has no transform Fold, which the program of the chief registers: give the "
+            "worker a plugin that has it");
 }
 
 TEST_CASE("a generation that cannot exist is an error of configuration") {

@@ -430,7 +430,7 @@ void CoordinatorCore::Stop(const std::string& reason, bool job_finished) {
   } else {
     v1::Settle* const settle = record.mutable_settle();
     settle->set_watermark(settlement_.watermark());
-    MetricsToProto(settlement_.metrics(), settle->mutable_metrics());
+    SettledMetricsToProto(settlement_.metrics(), settle->mutable_metrics());
     settle->set_step(settlement_.steps());
   }
   end_.Begin(reason, job_finished, outbox_.Append(std::move(record)));

@@ -28,7 +28,7 @@ TEST_CASE("a closure runs once on every tablet and is folded once") {
   world.Quiesce();
   CHECK(world.core().idle());
   CHECK(TimesApplied(world) == 20);
-  CHECK(world.core().settlement().metrics().at("n").total == 10);
+  CHECK(world.core().settlement().metrics().at("n").Scalar(kTotal) == 10);
   CHECK(world.done.size() == 10);
   CHECK(world.core().settlement().watermark() == 11);
 }
@@ -174,7 +174,7 @@ TEST_CASE("results that are doubled, late or made up change nothing") {
   metric->set_total(1);
   metric->set_count(1);
   world.core().OnWorkerMessage(0, again);
-  CHECK(world.core().settlement().metrics().at("n").total == 1);
+  CHECK(world.core().settlement().metrics().at("n").Scalar(kTotal) == 1);
   CHECK(world.core().counters().late_results == 1);
 
   SECTION("an attempt that was never given out") {

@@ -39,7 +39,7 @@ class RandomRun {
     seen->requeued += seen_.requeued;
     seen->cuts += world_.checkpoints.size();
     seen->late += seen_.late;
-    CHECK(world_.core().settlement().metrics().at("n").total == kPlaces);
+    CHECK(world_.core().settlement().metrics().at("n").Scalar(kTotal) == kPlaces);
     for (const FakePs& ps : world_.ps) {
       CHECK(ps.places.size() == kPlaces);
       for (const auto& [place, times] : ps.places) {
@@ -186,7 +186,8 @@ std::string TextOf(const absl::StatusOr<Recovered>& recovered) {
   for (const UnfinishedClosure& c : r.unfinished) {
     text += fmt::format(" {}@{}+{}", c.id, c.place, c.steps);
   }
-  for (const auto& [name, m] : r.metrics) text += fmt::format(" {}={}/{}", name, m.total, m.count);
+  for (const auto& [name, m] : r.metrics)
+    text += fmt::format(" {}={}/{}", name, m.Scalar(kTotal), m.Scalar(kCount));
   ReaderPositions::Protos readers;
   r.readers.Fill(&readers);
   for (const v1::ReaderPositions& reader : readers) text += " " + reader.ShortDebugString();

@@ -72,7 +72,7 @@ TEST_CASE("a closure that does not end in time enters the cut as pending") {
   world.ScheduleAll(6);
   world.Quiesce();
   CHECK(EachPlaceOnce(world, 6));
-  CHECK(world.core().settlement().metrics().at("n").total == 6);
+  CHECK(world.core().settlement().metrics().at("n").Scalar(kTotal) == 6);
 }
 
 TEST_CASE("a failed cut keeps the old checkpoint, and training continues") {
@@ -145,7 +145,7 @@ TEST_CASE("work after a cut gets new ids for the same places") {
   CHECK(id > 10);  // above all that were reserved
   world.Quiesce();
   CHECK(world.ps[0].places.at(0) == 1);
-  CHECK(world.core().settlement().metrics().at("n").total == 1);
+  CHECK(world.core().settlement().metrics().at("n").Scalar(kTotal) == 1);
 }
 
 TEST_CASE("a rollback that fails half way is repeated with a higher timeline") {
@@ -208,14 +208,14 @@ TEST_CASE("a chief that is killed continues from its journal with nothing lost")
   CHECK(world.core().timeline() == 1);
   CHECK(world.core().counters().rollbacks == 0);
   CHECK(world.core().next_place() == 12);
-  CHECK(world.core().settlement().metrics().at("n").total == 2);  // redelivered
+  CHECK(world.core().settlement().metrics().at("n").Scalar(kTotal) == 2);  // redelivered
   const size_t seen = world.workers[0].seen.size() + world.workers[1].seen.size();
   world.ScheduleAll(12);
   CHECK(world.core().in_flight() == 6);  // workers keep what they have in hand
   world.hold_work = false;
   world.Quiesce();
   CHECK(EachPlaceOnce(world, 12));
-  CHECK(world.core().settlement().metrics().at("n").total == 12);
+  CHECK(world.core().settlement().metrics().at("n").Scalar(kTotal) == 12);
   CHECK(world.workers[0].seen.size() + world.workers[1].seen.size() == seen + 4);
 }
 

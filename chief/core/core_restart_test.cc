@@ -472,7 +472,7 @@ TEST_CASE("a checkpoint whose record was not written stands in for the one that 
   REQUIRE(recovered.ok());
   CHECK(recovered->timeline == 2);
   CHECK(recovered->steps == 8);
-  CHECK(recovered->metrics.at("n").total == 8);
+  CHECK(recovered->metrics.at("n").Scalar(kTotal) == 8);
   REQUIRE(recovered->unfinished.size() ==
           2);  // the pending one, and the one reserved after the cut
   CHECK(recovered->unfinished[0].id == 11);

@@ -4,6 +4,7 @@
 
 #include "chief/core/recovery_test_util.h"
 #include "common/base/status.h"
+#include "common/cluster/protocol_version.h"
 
 namespace cohort {
 
@@ -215,6 +216,7 @@ v1::WorkerToChief TestWorld::WorkerAnswer(int worker, const v1::ChiefToWorker& m
     case v1::ChiefToWorker::kAdopt: {
       *answer = true;
       v1::WorkerHello* hello = out.mutable_hello();
+      SetProtocolVersion(hello);
       hello->mutable_task()->set_type("worker");
       hello->mutable_task()->set_index(worker);
       hello->set_incarnation(w.incarnation);
@@ -379,6 +381,7 @@ void TestWorld::PsHandle(int i, const v1::ChiefToPs& message) {
     case v1::ChiefToPs::kAdopt: {
       if (!message.adopt().probe()) p.generation = message.generation();
       v1::PsHello* hello = out.mutable_hello();
+      SetProtocolVersion(hello);
       hello->mutable_task()->set_type("ps");
       hello->mutable_task()->set_index(i);
       hello->set_incarnation(p.incarnation);

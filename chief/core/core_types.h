@@ -24,11 +24,18 @@ struct CoreTestFaults {
   bool publish_before_durable = false;  // publish the watermark before its record is durable
 };
 
+// A class that a worker must have to read the data of the job.
+struct NeededClass {
+  std::string name;    // "source Waves"
+  std::string plugin;  // the chief's file that has it; "": the chief's program itself
+};
+
 struct CoreOptions : JobSettings {
   std::vector<std::string> workers;  // addresses by index, for messages and routes
   std::vector<std::string> ps;
-  bool continued = false;       // the journal is not empty
-  std::string directory_token;  // see AdoptPs
+  bool continued = false;                   // the journal is not empty
+  std::string directory_token;              // see AdoptPs
+  std::vector<NeededClass> needed_classes;  // those that plugins add
 
   size_t queue_capacity = 262'144;  // closures; Schedule refuses more
   uint32_t max_give_backs = 64;     // times that workers may give one closure back

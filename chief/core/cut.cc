@@ -29,8 +29,8 @@ uint64_t Cut::Begin(bool finished, uint64_t timeline, int64_t now_us) {
   taken_.assign(servers, false);
   written_.assign(servers, false);
   manifest_.Clear();
-  manifest_.set_format_version(1);
   manifest_.set_job(options_->job);
+  if (options_->identity != nullptr) *manifest_.mutable_identity() = *options_->identity;
   manifest_.set_timeline(timeline);
   manifest_.set_generation(outbox_->generation());
   manifest_.set_cut(number);

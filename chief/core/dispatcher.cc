@@ -5,6 +5,7 @@
 
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
+#include "common/metrics/metric_proto.h"
 
 namespace cohort {
 
@@ -48,6 +49,16 @@ bool Dispatcher::OnResults(int worker,
   return gave_back;
 }
 
+// A success with metrics that cannot be folded counts as a failure.
+void Dispatcher::CheckMetrics(int worker, v1::ClosureResult* result) const {
+  absl::Status status = CheckMetricValues(result->metrics());
+  if (status.ok()) return;
+  status =
+      Annotate(std::move(status), fmt::format("closure {} of {}", result->id(),
+                                              TaskName(context_->options, WorkerTask(worker))));
+  StatusToProto(status, result->mutable_status());
+}
+
 // A success of any attempt ends the closure: every tablet has it. A failure counts only for the
 // current attempt.
 bool Dispatcher::IsWanted(const Closure& c, int worker, const v1::ClosureResult& result, bool ok) {
@@ -58,6 +69,7 @@ bool Dispatcher::IsWanted(const Closure& c, int worker, const v1::ClosureResult&
 
 bool Dispatcher::OnResult(int worker, v1::ClosureResult* result) {
   OpenClosures& closures = *parts_.closures;
+  CheckMetrics(worker, result);
   const absl::Status status = StatusFromProto(result->status());
   Closure* const c = closures.Find(result->id());
   if (c == nullptr ? !closures.FinishUnfinished(result)

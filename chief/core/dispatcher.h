@@ -82,6 +82,7 @@ class Dispatcher {
   };
 
   bool OnResult(int worker, v1::ClosureResult* result);
+  void CheckMetrics(int worker, v1::ClosureResult* result) const;
   static bool IsWanted(const Closure& closure, int worker, const v1::ClosureResult& result,
                        bool ok);
   void GiveBack(Closure* closure, const absl::Status& why);

@@ -52,6 +52,18 @@ TEST_CASE("nothing is dispatched through a closed gate, and no id beyond it") {
   CHECK(d.sent(0)[0].dispatch().closures(0).program() == "program");
 }
 
+TEST_CASE("metrics that cannot be folded fail their closure") {
+  Dispatching d;
+  d.QueueMany(1);
+  d.dispatcher.RefillAll(false);
+  google::protobuf::RepeatedPtrField<v1::ClosureResult> results;
+  *results.Add() = CoreParts::ResultOf(1, 1);
+  results[0].add_metrics()->add_accumulators()->set_name("empty");
+  d.dispatcher.OnResults(d.InFlight(0).empty() ? 1 : 0, &results);
+  REQUIRE(d.closures.failed());
+  CHECK(d.settlement.metrics().empty());
+}
+
 TEST_CASE("one message carries several closures, and each worker gets its share") {
   Dispatching d;
   d.QueueMany(6);

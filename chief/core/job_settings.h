@@ -2,16 +2,28 @@
 #define COHORT_CHIEF_CORE_JOB_SETTINGS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "common/base/clock.h"
+#include "common/base/fnv1a.h"
+
+namespace cohort::v1 {
+class JobIdentity;
+}
 
 namespace cohort {
 
 // The settings of a job that the user of the API chooses and the core reads. CoordinatorOptions and
 // CoreOptions are derived from them, so that nothing between the two copies a setting by name.
 struct JobSettings {
-  std::string job;             // the job's identity: what may not change between two runs of it
+  // Names the job: two runs of one job have the same text. It contains a hash of `identity`.
+  std::string job;
+  std::shared_ptr<const v1::JobIdentity>
+      identity;  // what must not change in the job; null: unknown
+  // The hash of all that gives the closures of the job their meaning: its programs and batches. If
+  // it changes, servers that are alive do not keep their state, and the chief restores a checkpoint.
+  uint64_t closures_hash = kFnv1aBasis;
   std::string checkpoint_dir;  // seen by the chief and every ps; the journal lies in it
   uint64_t chief_incarnation = 0;
   bool takeover = false;  // from another chief that owns the tasks or the directory

@@ -42,7 +42,7 @@ void JournalState::OnSettle(const v1::Settle& settle) {
   }
   while (!open_.empty() && open_.begin()->first < settle.watermark()) close(open_.begin()->first);
   for (const uint64_t id : settle.finished()) close(id);
-  state_.metrics = MetricsFromProto(settle.metrics());
+  state_.metrics = SettledMetricsFromProto(settle.metrics());
   state_.steps = settle.step();
   state_.readers.Add(settle.readers());
 }
@@ -74,7 +74,7 @@ absl::Status JournalState::OnRollback(const v1::Rollback& rollback) {
   }
   COHORT_RETURN_IF_ERROR(manifest.status());
   const v1::ChiefCut& cut = manifest->chief();
-  state_.metrics = MetricsFromProto(cut.metrics());
+  state_.metrics = SettledMetricsFromProto(cut.metrics());
   state_.epoch = manifest->epoch();
   state_.next_place = cut.next_place();
   state_.steps = FinishedSteps(cut);
@@ -203,7 +203,7 @@ std::optional<v1::JournalRecord> JournalState::Base() const {
   base->set_next_cut(state_.next_cut);
   base->set_layout_hash(state_.layout_hash);
   base->set_finished(state_.finished);
-  MetricsToProto(state_.metrics, base->mutable_metrics());
+  SettledMetricsToProto(state_.metrics, base->mutable_metrics());
   base->set_steps(state_.steps);
   state_.readers.Fill(base->mutable_readers());
   return record;
@@ -223,7 +223,7 @@ void JournalState::OnBase(const v1::JournalBase& base) {
   state.next_cut = base.next_cut();
   state.layout_hash = base.layout_hash();
   state.finished = base.finished();
-  state.metrics = MetricsFromProto(base.metrics());
+  state.metrics = SettledMetricsFromProto(base.metrics());
   state.steps = base.steps();
   state.readers.Add(base.readers());
   state_ = std::move(state);

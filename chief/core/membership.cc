@@ -26,6 +26,7 @@ void Membership::Ask(Task task, bool probe, int64_t now_us) {
     adopt->set_chief_incarnation(options_->chief_incarnation);
     adopt->set_probe(probe);
     adopt->set_takeover(options_->takeover);
+    SetProtocolVersion(adopt);
     adopt->mutable_expected()->set_type(std::string(RoleName(task.role)));
     adopt->mutable_expected()->set_index(task.index);
   };
@@ -60,6 +61,7 @@ void Membership::OnDisconnected(Task task, const std::string& why, int64_t now_u
 }
 
 absl::Status Membership::CheckHello(Task task, const Hello& hello) const {
+  COHORT_RETURN_IF_ERROR(CheckProtocol(Name(task), hello.protocol, "this chief"));
   if (hello.task.type() != RoleName(task.role) || hello.task.index() != task.index) {
     return WithExitCode(
         FailedPrecondition("{} says that it is {}:{}: TF_CONFIG of the two tasks differ",
@@ -73,6 +75,22 @@ absl::Status Membership::CheckHello(Task task, const Hello& hello) const {
             "be the same directory for both (a shared file system)",
             Name(task), options_->checkpoint_dir),
         ExitCode::kConfig);
+  }
+  return task.role == Role::kWorker ? CheckClasses(task, hello) : absl::OkStatus();
+}
+
+absl::Status Membership::CheckClasses(Task task, const Hello& hello) const {
+  for (const NeededClass& needed : options_->needed_classes) {
+    if (std::find(hello.classes.begin(), hello.classes.end(), needed.name) != hello.classes.end()) {
+      continue;
+    }
+    const std::string why =
+        needed.plugin.empty()
+            ? "which the program of the chief registers: give the worker a plugin that has it"
+            : fmt::format("which the chief has from plugin {}: start the worker with --plugin, too",
+                          needed.plugin);
+    return WithExitCode(FailedPrecondition("{} has no {}, {}", Name(task), needed.name, why),
+                        ExitCode::kConfig);
   }
   return absl::OkStatus();
 }
@@ -102,6 +120,9 @@ Membership::Verdict Membership::OnHello(Task task, const Hello& hello, int64_t n
   if (m.link != Link::kProbing && m.link != Link::kAdopting) return Verdict::kIgnored;
   if (hello.request != 0 && hello.request != m.request) return Verdict::kIgnored;
   if (absl::Status bad = CheckHello(task, hello); !bad.ok()) {
+    // While the job runs, the chief waits for a task that it can use.
+    m.why_down = std::string(bad.message());
+    outbox_->effects()->Note("task_refused", m.why_down);
     failure_ = std::move(bad);
     return Verdict::kFatal;
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "chief/core/outbox.h"
+#include "common/cluster/protocol_version.h"
 
 namespace cohort {
 
@@ -53,6 +54,8 @@ struct Hello {
   bool hears_chief = false;
   bool chief_lost = false;  // it has lost that chief, and forgets it after chief_timeout
   bool sees_checkpoint_dir = true;
+  ProtocolVersion protocol;
+  std::vector<std::string> classes;  // those that plugins of a worker add
 };
 
 // `Proto`: v1::WorkerHello or v1::PsHello.
@@ -65,9 +68,13 @@ Hello HelloOf(uint64_t request, const Proto& proto) {
               .heard_generation = proto.heard_generation(),
               .timeline = proto.timeline(),
               .hears_chief = proto.hears_chief(),
-              .chief_lost = proto.chief_lost()};
+              .chief_lost = proto.chief_lost(),
+              .protocol = ProtocolVersion::Of(proto)};
   if constexpr (requires { proto.sees_checkpoint_dir(); }) {
     hello.sees_checkpoint_dir = proto.sees_checkpoint_dir();
+  }
+  if constexpr (requires { proto.classes(); }) {
+    hello.classes.assign(proto.classes().begin(), proto.classes().end());
   }
   return hello;
 }
@@ -125,6 +132,7 @@ class Membership {
   void Ask(Task task, bool probe, int64_t now_us);
   void SetLink(Member* member, Link link, int64_t now_us);
   absl::Status CheckHello(Task task, const Hello& hello) const;
+  absl::Status CheckClasses(Task task, const Hello& hello) const;
   Verdict OnAdopted(Task task, uint64_t incarnation, int64_t now_us);
   void TickMember(Task task, int64_t now_us);
 

@@ -1,7 +1,6 @@
 #include "chief/core/settlement.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "common/base/crash_point.h"
 
@@ -29,7 +28,7 @@ void Settlement::SetFolded(Metrics metrics, uint64_t steps) {
 }
 
 void Settlement::SetFoldedFrom(const v1::ChiefCut& cut) {
-  SetFolded(MetricsFromProto(cut.metrics()), FinishedSteps(cut));
+  SetFolded(SettledMetricsFromProto(cut.metrics()), FinishedSteps(cut));
   readers_ = ReaderPositions();
   readers_.Add(cut.readers());
 }
@@ -57,11 +56,13 @@ bool Settlement::Finish(uint64_t id, bool training, const v1::ClosureResult& res
   if (training) {
     bool finite = true;
     for (const v1::MetricValue& value : result.metrics()) {
-      auto found = metrics_.find(value.name());
-      if (found == metrics_.end()) found = metrics_.emplace(value.name(), Metric{}).first;
-      found->second.total += value.total();
-      found->second.count += value.count();
-      finite = finite && std::isfinite(value.total());
+      const auto folded = metrics_.find(value.name());
+      if (folded == metrics_.end()) {
+        finite =
+            metrics_.emplace(value.name(), MetricFromProto(value)).first->second.finite() && finite;
+      } else {
+        finite = FoldMetricValue(value, &folded->second) && finite;
+      }
     }
     steps_ += result.steps();
     if (!finite && ++counters_.not_finite == 1) counters_.first_not_finite_step = steps_;
@@ -85,7 +86,7 @@ void Settlement::EndEpoch(int64_t now_us) {
   Tick(now_us, /*force=*/true);
   v1::JournalRecord record;
   record.mutable_epoch()->set_epoch(epoch_);
-  MetricsToProto(metrics_, record.mutable_epoch()->mutable_metrics());
+  SettledMetricsToProto(metrics_, record.mutable_epoch()->mutable_metrics());
   outbox_->Append(std::move(record));
   ++epoch_;
   metrics_.clear();
@@ -101,7 +102,7 @@ void Settlement::Tick(int64_t now_us, bool force) {
   for (const uint64_t id : news_) {
     if (id >= watermark_) settle->add_finished(id);
   }
-  MetricsToProto(metrics_, settle->mutable_metrics());
+  SettledMetricsToProto(metrics_, settle->mutable_metrics());
   settle->set_step(steps_);
   readers_.TakeNews(settle->mutable_readers());
   news_.clear();
@@ -133,7 +134,7 @@ std::vector<uint64_t> Settlement::DoneAbove() const {
 void Settlement::Fill(v1::ChiefCut* cut) const {
   cut->set_settled_watermark(watermark_);
   for (const uint64_t id : DoneAbove()) cut->add_finished(id);
-  MetricsToProto(metrics_, cut->mutable_metrics());
+  SettledMetricsToProto(metrics_, cut->mutable_metrics());
   readers_.Fill(cut->mutable_readers());
 }
 
@@ -145,22 +146,13 @@ uint64_t FinishedSteps(const v1::ChiefCut& cut) {
   return steps;
 }
 
-void MetricsToProto(const Settlement::Metrics& metrics,
-                    google::protobuf::RepeatedPtrField<v1::MetricValue>* out) {
-  for (const auto& [name, metric] : metrics) {
-    v1::MetricValue* value = out->Add();
-    value->set_name(name);
-    value->set_total(metric.total);
-    value->set_count(metric.count);
-  }
+void SettledMetricsToProto(const Settlement::Metrics& metrics, MetricValues* out) {
+  for (const auto& [name, metric] : metrics) MetricToProto(metric, out->Add());
 }
 
-Settlement::Metrics MetricsFromProto(
-    const google::protobuf::RepeatedPtrField<v1::MetricValue>& metrics) {
+Settlement::Metrics SettledMetricsFromProto(const MetricValues& metrics) {
   Settlement::Metrics out;
-  for (const v1::MetricValue& value : metrics) {
-    out[value.name()] = {.total = value.total(), .count = value.count()};
-  }
+  for (const v1::MetricValue& value : metrics) out[value.name()] = MetricFromProto(value);
   return out;
 }
 

@@ -11,6 +11,8 @@
 #include "chief/core/core_counters.h"
 #include "chief/core/outbox.h"
 #include "chief/core/reader_positions.h"
+#include "common/metrics/metric_proto.h"
+#include "common/metrics/metric_state.h"
 
 namespace cohort {
 
@@ -25,12 +27,8 @@ namespace cohort {
 //                      └────────────────────────────────────────────────────────────┘
 class Settlement {
  public:
-  struct Metric {
-    double total = 0;
-    double count = 0;
-  };
   // By name.
-  using Metrics = std::map<std::string, Metric, std::less<>>;
+  using Metrics = std::map<std::string, MetricState, std::less<>>;
 
   Settlement(Outbox* outbox, int64_t interval_us, const CoreTestFaults& faults = {})
       : outbox_(outbox), interval_us_(interval_us), faults_(faults) {}
@@ -45,7 +43,7 @@ class Settlement {
   void SetFoldedFrom(const v1::ChiefCut& cut);
 
   // Folds a finished closure once. Returns false if its id is already settled. `training`: its
-  // metrics and steps count.
+  // metrics (checked ones) and steps count.
   bool Finish(uint64_t id, bool training, const v1::ClosureResult& result);
   // Notes that a reader has reached this position.
   void MoveReader(std::string_view resource, uint32_t worker, uint64_t batches);
@@ -102,11 +100,9 @@ class Settlement {
 // Returns the training steps that are finished at a cut: its places without those of unfinished
 // closures.
 uint64_t FinishedSteps(const v1::ChiefCut& cut);
-// Convert metrics for records and manifests.
-void MetricsToProto(const Settlement::Metrics& metrics,
-                    google::protobuf::RepeatedPtrField<v1::MetricValue>* out);
-Settlement::Metrics MetricsFromProto(
-    const google::protobuf::RepeatedPtrField<v1::MetricValue>& metrics);
+// Convert metrics for records and manifests, whose readers have checked them.
+void SettledMetricsToProto(const Settlement::Metrics& metrics, MetricValues* out);
+Settlement::Metrics SettledMetricsFromProto(const MetricValues& metrics);
 
 }  // namespace cohort
 

@@ -34,7 +34,7 @@ TEST_CASE("settling out of order: the watermark waits, records list what lies ab
   CHECK(s.Finish(2, true, ResultOf(2)));
   CHECK(s.Finish(4, true, ResultOf(4)));
   CHECK(!s.Finish(2, true, ResultOf(2)));  // folded once
-  CHECK(s.metrics().at("loss").total == 6);
+  CHECK(s.metrics().at("loss").Scalar(kTotal) == 6);
   CHECK(s.watermark() == 1);
   s.Tick(1'000'000);
   REQUIRE(p.world.writing.size() == 1);
@@ -54,6 +54,41 @@ TEST_CASE("settling out of order: the watermark waits, records list what lies ab
   CHECK(s.OnJournaled(2));
   CHECK(s.durable_watermark() == 3);
   CHECK(s.DoneAbove() == std::vector<uint64_t>{4});
+}
+
+TEST_CASE("a metric with vectors is folded once per closure, and survives a cut") {
+  Parts p;
+  Settlement s(&p.outbox, 50'000);
+  s.Reset(1, 1, {});
+  v1::ClosureResult result;
+  result.set_steps(1);
+  v1::MetricValue* metric = result.add_metrics();
+  metric->set_name("range");
+  metric->mutable_finalizer()->set_class_name("AUC");
+  for (const auto& [name, reduction] :
+       {std::pair{"counts", v1::REDUCE_SUM}, std::pair{"most", v1::REDUCE_MAX}}) {
+    v1::AccumulatorValue* a = metric->add_accumulators();
+    a->set_name(name);
+    a->set_reduction(reduction);
+    a->add_values(1);
+    a->add_values(3);
+  }
+  CHECK(s.Finish(1, true, result));
+  CHECK(!s.Finish(1, true, result));
+  result.mutable_metrics(0)->mutable_accumulators(1)->set_values(0, 7);
+  CHECK(s.Finish(2, true, result));
+  const auto check = [](const MetricState& state) {
+    REQUIRE(state.accumulators.size() == 2);
+    CHECK(state.finalizer->class_name() == "AUC");
+    CHECK(state.accumulators[0].values == std::vector<double>{2, 6});
+    CHECK(state.accumulators[1].values == std::vector<double>{7, 3});
+  };
+  check(s.metrics().at("range"));
+  v1::ChiefCut cut;
+  s.Fill(&cut);
+  Settlement restored(&p.outbox, 50'000);
+  restored.SetFoldedFrom(cut);
+  check(restored.metrics().at("range"));
 }
 
 TEST_CASE("figures that are infinite or no number are counted, with the step of the first") {

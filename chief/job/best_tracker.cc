@@ -49,19 +49,19 @@ bool BestTracker::FindAgain(const std::string& from, uint64_t timeline) {
   return last->has_validated();
 }
 
-void BestTracker::Judge(const std::vector<MetricTotal>& validation, uint64_t finished_epochs,
+void BestTracker::Judge(const std::vector<MetricState>& validation, uint64_t finished_epochs,
                         const CoordinatorState& state, const std::string& newest_checkpoint) {
   due_ = false;
   const std::string_view wanted = std::string_view(keeper_.rule().metric).substr(kPrefix.size());
   const auto found = std::find_if(validation.begin(), validation.end(),
-                                  [&](const MetricTotal& metric) { return metric.name == wanted; });
-  if (found == validation.end() || found->count == 0) return;
+                                  [&](const MetricState& metric) { return metric.name == wanted; });
+  if (found == validation.end()) return;
   if (BestIsGone()) {
     console_->Print(fmt::format("warning: {} was the best checkpoint and does not exist any more",
                                 catalog_->PathOf(keeper_.best()->checkpoint())));
     (void)FindAgain(newest_checkpoint, state.timeline);
   }
-  due_ = keeper_.Validated({state.timeline, finished_epochs, state.next_place}, found->mean());
+  due_ = keeper_.Validated({state.timeline, finished_epochs, state.next_place}, found->Value());
 }
 
 bool BestTracker::BestIsGone() const {

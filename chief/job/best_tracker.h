@@ -38,7 +38,7 @@ class BestTracker {
   // validated again.
   bool FindAgain(const std::string& from, uint64_t timeline);
   // A validation after `finished_epochs` gave these metrics; `state` is the cluster's.
-  void Judge(const std::vector<MetricTotal>& validation, uint64_t finished_epochs,
+  void Judge(const std::vector<MetricState>& validation, uint64_t finished_epochs,
              const CoordinatorState& state, const std::string& newest_checkpoint);
   // Returns true once after Judge found a better state: its checkpoint is due.
   bool TakeDue() { return std::exchange(due_, false); }

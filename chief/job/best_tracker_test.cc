@@ -22,7 +22,7 @@ struct Tracked {
   bool Validate(uint64_t epoch, double loss) {
     cluster.now.epoch = epoch;
     cluster.now.next_place = epoch * 10;
-    best.Judge({{"loss", loss, 1}}, epoch, cluster.now, cluster.newest_checkpoint());
+    best.Judge({MeanState("loss", loss, 1)}, epoch, cluster.now, cluster.newest_checkpoint());
     const bool due = best.TakeDue();
     if (due) REQUIRE(cluster.Checkpoint(/*finished=*/false).ok());
     best.Announce();

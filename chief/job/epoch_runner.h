@@ -42,7 +42,7 @@ class EpochRunner {
   void TakeUnfinished();
   // True if the cluster is exactly between two epochs: all earlier closures are finished.
   bool BetweenEpochs(const CoordinatorState& state) const {
-    return unfinished_.empty() && state.next_place == state.epoch * schedule_->steps_per_epoch;
+    return unfinished_.empty() && state.next_place == schedule_->BeginOf(state.epoch);
   }
 
   // Trains `epoch` (counted from 0) to its end. Errors: those of TrainingCluster.

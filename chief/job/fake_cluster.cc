@@ -31,7 +31,7 @@ absl::StatusOr<RemoteValue> FakeCluster::Schedule(ClosureRequest request) {
     std::erase_if(unfinished, [&](const UnfinishedPlace& u) { return u.place == place; });
     now.next_place = std::max(now.next_place, place + request.steps);
     if (error_.ok()) now.steps += request.steps;
-    now.metrics = {{"loss", 1, 2}};
+    now.metrics = {MeanState("loss", 1, 2)};
   } else {
     error_ = Called(fmt::format("validate {}", request.leases.at(0).begin));
     for (const auto& [name, mean] : validation) {

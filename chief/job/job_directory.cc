@@ -8,7 +8,6 @@
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
-#include "common/data/fingerprint.h"
 
 namespace cohort {
 namespace {
@@ -59,7 +58,10 @@ absl::StatusOr<std::unique_ptr<JobDirectory>> JobDirectory::Take(Options options
 
 JobDirectory::JobDirectory(Options options, const JobPlan* plan,
                            std::shared_ptr<DirectoryLock> lock)
-    : options_(std::move(options)), plan_(plan), lock_(std::move(lock)) {}
+    : options_(std::move(options)),
+      plan_(plan),
+      rules_(options_.path, options_.servers, plan),
+      lock_(std::move(lock)) {}
 
 absl::StatusOr<std::optional<v1::Manifest>> JobDirectory::Prepare() {
   if (options_.fresh) {
@@ -67,67 +69,17 @@ absl::StatusOr<std::optional<v1::Manifest>> JobDirectory::Prepare() {
   }
   COHORT_ASSIGN_OR_RETURN(std::optional<v1::Manifest> newest, NewestManifest());
   if (!newest.has_value()) return newest;
-  COHORT_RETURN_IF_ERROR(CheckIsThisJob(*newest));
+  COHORT_ASSIGN_OR_RETURN(continuation_, rules_.From(*newest));
   const bool finished = newest->finished() && newest->epoch() >= plan_->schedule().epochs;
   if (!finished) return std::optional<v1::Manifest>();
   if (!options_.finished_ok) {
     return WithExitCode(
-        FailedPrecondition("this job is finished: {} has its last checkpoint (step {}): give "
-                           "another directory, --fresh to train it again, or more epochs",
+        FailedPrecondition("this job is finished: {} has its last checkpoint (step {}): give more "
+                           "epochs, another checkpoint directory, or --fresh to train it again",
                            PathOf(IdOf(*newest).ToString()), newest->step()),
         ExitCode::kConfig);
   }
   return newest;
-}
-
-// The training data is checked first, because the identity may depend on what is learned from it.
-absl::Status JobDirectory::CheckIsThisJob(const v1::Manifest& manifest) const {
-  COHORT_RETURN_IF_ERROR(CheckTrainingData(manifest));
-  if (manifest.job() != plan_->identity()) {
-    return WithExitCode(
-        FailedPrecondition("{} holds checkpoints of another job, {}; this one is {}: give another "
-                           "directory, or --fresh to delete them",
-                           options_.path, manifest.job(), plan_->identity()),
-        ExitCode::kConfig);
-  }
-  return CheckValidationData(manifest);
-}
-
-// A job whose training data was replaced cannot continue: an epoch would skip other records than it
-// has used.
-absl::Status JobDirectory::CheckTrainingData(const v1::Manifest& manifest) const {
-  const v1::JobSpec& spec = plan_->spec();
-  const v1::JobSpec& then = manifest.job_spec();
-  const bool same_data =
-      manifest.job() == plan_->identity() ||
-      (then.name() == spec.name() && ReadTheSame(then.data().train(), spec.data().train()));
-  if (!manifest.has_train_data() || !same_data) return absl::OkStatus();
-  const std::string difference =
-      DifferenceOf({plan_->train_data(), "now"}, {manifest.train_data(), "then"});
-  if (difference.empty()) return absl::OkStatus();
-  return InvalidArgument(
-      "{} holds checkpoints of this job over other data: {}; put back what was there then, or "
-      "give --fresh to train again from the start, or another directory",
-      options_.path, difference);
-}
-
-// A job whose validation data was replaced cannot continue either: its figures would look like
-// those of one set. The user may choose a set with another name.
-absl::Status JobDirectory::CheckValidationData(const v1::Manifest& manifest) const {
-  const v1::DataSpec& now = plan_->spec().data();
-  const v1::DataSpec& then = manifest.job_spec().data();
-  if (!manifest.has_validation_data() || !now.has_validation() ||
-      !ReadTheSame(then.validation(), now.validation())) {
-    return absl::OkStatus();
-  }
-  const std::string difference =
-      DifferenceOf({plan_->validation_data(), "now"}, {manifest.validation_data(), "then"});
-  if (difference.empty()) return absl::OkStatus();
-  return InvalidArgument(
-      "{} holds checkpoints of this job over other validation data: {}; put back what was there "
-      "then, or give what is there now another name in the job file, or give --fresh to train "
-      "again from the start, or another directory",
-      options_.path, difference);
 }
 
 // ------------------------------------------------------------------ CheckpointCatalog

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "chief/job/checkpoint_catalog.h"
+#include "chief/job/job_continuation.h"
 #include "chief/job/job_plan.h"
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/directory_lock.h"
@@ -31,6 +32,7 @@ class JobDirectory : public CheckpointCatalog {
     bool finished_ok = false;  // accept a directory that holds this job finished
     bool takeover = false;
     uint64_t chief_incarnation = 0;
+    uint32_t servers = 0;  // how many the cluster has
   };
 
   // Creates the directory and takes its lock. `plan` must outlive the object. Errors:
@@ -38,9 +40,15 @@ class JobDirectory : public CheckpointCatalog {
   static absl::StatusOr<std::unique_ptr<JobDirectory>> Take(Options options, const JobPlan* plan);
 
   // With `fresh`, deletes earlier runs. Returns the last manifest if this job is already finished.
-  // Errors: FailedPrecondition if the directory holds another job, or, without `finished_ok`, this
-  // job finished; InvalidArgument if it holds this job with other data.
+  // Errors: those of JobContinuation::From; FailedPrecondition if this job is finished, without
+  // `finished_ok`.
   absl::StatusOr<std::optional<v1::Manifest>> Prepare();
+  // After Prepare: how the job continues; nullopt if there is no checkpoint.
+  const std::optional<Continuation>& continuation() const { return continuation_; }
+  // Returns an error if the job must not continue from this checkpoint.
+  absl::Status CheckMayRestore(const v1::Manifest& manifest) const {
+    return rules_.Check(manifest);
+  }
 
   const std::string& path() const { return options_.path; }
   const std::shared_ptr<DirectoryLock>& lock() const { return lock_; }
@@ -57,12 +65,11 @@ class JobDirectory : public CheckpointCatalog {
 
  private:
   JobDirectory(Options options, const JobPlan* plan, std::shared_ptr<DirectoryLock> lock);
-  absl::Status CheckIsThisJob(const v1::Manifest& manifest) const;
-  absl::Status CheckTrainingData(const v1::Manifest& manifest) const;
-  absl::Status CheckValidationData(const v1::Manifest& manifest) const;
 
   const Options options_;
   const JobPlan* const plan_;
+  const JobContinuation rules_;
+  std::optional<Continuation> continuation_;
   const std::shared_ptr<DirectoryLock> lock_;
 };
 

@@ -41,7 +41,6 @@ JobPlan Plan(int epochs, int output_dim = 4) {
 
 v1::Manifest ManifestOf(const JobPlan& plan, uint64_t epoch, bool finished) {
   v1::Manifest manifest;
-  manifest.set_format_version(1);
   manifest.set_job(plan.identity());
   manifest.set_timeline(1);
   manifest.set_generation(1);
@@ -51,6 +50,7 @@ v1::Manifest ManifestOf(const JobPlan& plan, uint64_t epoch, bool finished) {
   manifest.set_finished(finished);
   *manifest.mutable_job_spec() = plan.spec();
   *manifest.mutable_train_data() = plan.train_data();
+  *manifest.mutable_identity() = *plan.identity_keys();
   return manifest;
 }
 
@@ -116,8 +116,10 @@ TEST_CASE("another job is refused, and --fresh deletes it") {
   Directory d;
   d.Commit(ManifestOf(Plan(2, 5), 1, false));
   const JobPlan plan = Plan(2);
-  CHECK_THAT(std::string(d.Prepare(plan).status().message()),
-             Contains("holds checkpoints of another job"));
+  const absl::Status refused = d.Prepare(plan).status();
+  CHECK(ExitCodeOf(refused) == ExitCode::kConfig);
+  CHECK_THAT(std::string(refused.message()), Contains("holds checkpoints of another job"));
+  CHECK(!d.job->continuation().has_value());
   REQUIRE(d.Prepare(plan, {.fresh = true}).ok());
   CHECK(!*d.job->HasCheckpoint());
 }

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "common/base/fnv1a.h"
+#include "common/base/stable_bytes.h"
 #include "common/base/status.h"
 #include "common/data/fingerprint.h"
 #include "common/graph/program_proto.h"
 #include "common/model/data_check.h"
-#include "proto/checkpoint.pb.h"
 
 namespace cohort {
 namespace {
@@ -61,23 +61,41 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
     schedule.validation_every_epochs = std::max<uint64_t>(1, spec.fit().validation_every_epochs());
   }
 
-  uint64_t hash = Hash(kFnv1aBasis, Fingerprint(plan.model_.train));
-  for (const v1::VariableSpec& variable : plan.model_.variables) {
-    hash = Hash(hash, variable.SerializeAsString());
+  plan.keys_ = KeysOfSpec(spec);
+  AddVariables({plan.model_.variables.begin(), plan.model_.variables.end()}, plan.model_.optimizers,
+               &plan.keys_);
+  const v1::JobIdentity identity = IdentityOf(plan.keys_);
+  uint64_t hash = kFnv1aBasis;
+  for (const v1::JobKey& entry : identity.keys()) {
+    hash = Hash(Hash(hash, entry.key()), entry.value());
   }
-  hash = Hash(hash, plan.model_.optimizer.SerializeAsString());
-  hash = Hash(hash, BatchDefiningPart(data->train()).SerializeAsString());
-  hash = Hash(
-      hash, fmt::format("{} {} {} {} {}", schedule.batch_size, static_cast<int>(data->visitation()),
-                        schedule.steps_per_epoch, spec.fit().steps_per_execution(), spec.seed()));
   plan.identity_ = fmt::format("{}-{:016x}", spec.name(), hash);
+  plan.identity_keys_ = std::make_shared<const v1::JobIdentity>(identity);
   return plan;
 }
 
+uint64_t JobPlan::closures_hash() const {
+  return Hash(Hash(kFnv1aBasis, Fingerprint(model_.train)), epoch_plan().SerializeAsString());
+}
+
+v1::EpochPlan JobPlan::epoch_plan() const {
+  v1::EpochPlan plan;
+  plan.set_first_epoch(schedule_.first_epoch);
+  plan.set_first_place(schedule_.first_place);
+  plan.set_steps_per_epoch(schedule_.steps_per_epoch);
+  plan.set_batch_size(static_cast<uint32_t>(schedule_.batch_size));
+  return plan;
+}
+
+void JobPlan::SetEpochPlan(const v1::EpochPlan& plan) {
+  schedule_.first_epoch = plan.first_epoch();
+  schedule_.first_place = plan.first_place();
+}
+
 bool JobPlan::HasValidationDataOf(const v1::Manifest& manifest) const {
-  const v1::DatasetSpec then = BatchDefiningPart(manifest.job_spec().data().validation());
+  const v1::DatasetSpec then = BatchDefiningPart(SpecOfManifest(manifest).data().validation());
   const v1::DatasetSpec now = BatchDefiningPart(spec().data().validation());
-  if (then.SerializeAsString() != now.SerializeAsString()) return false;
+  if (StableBytes(then) != StableBytes(now)) return false;
   return !manifest.has_validation_data() ||
          DifferenceOf({validation_data_, "now"}, {manifest.validation_data(), "then"}).empty();
 }

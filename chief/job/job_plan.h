@@ -3,22 +3,22 @@
 
 #include <absl/status/statusor.h>
 
+#include <cstdint>
+#include <memory>
 #include <string>
 
+#include "chief/job/job_keys.h"
 #include "chief/job/job_schedule.h"
 #include "common/data/dataset.h"
 #include "common/model/job_file.h"
 #include "common/model/model_builder.h"
 #include "proto/data.pb.h"
 
-namespace cohort::v1 {
-class Manifest;
-}
-
 namespace cohort {
 
 // The plan of a job file: programs, data, and the schedule of its steps. It depends only on the
-// file and the data, so a restarted chief makes the same plan.
+// file, the data and the checkpoint that the job continues from, so a restarted chief makes the same
+// plan.
 class JobPlan {
  public:
   // Opens the data (only for its columns and sizes) and builds the model. Errors: those of the
@@ -29,10 +29,15 @@ class JobPlan {
   const v1::JobSpec& spec() const { return job_.spec; }
   const JobFile& job() const { return job_; }
   const BuiltModel& model() const { return model_; }
-  // The job's name and a hash of all that must not change between two runs: the programs, variables
-  // and optimizer, the data and its visitation, the seed. A job with more epochs is the
-  // same job.
+  // What the job consists of, without the number of servers.
+  const JobKeys& keys() const { return keys_; }
+  // The job's name and a hash of the keys that make another job if they change (change_rules.h). A
+  // job with more epochs is the same job.
   const std::string& identity() const { return identity_; }
+  const std::shared_ptr<const v1::JobIdentity>& identity_keys() const { return identity_keys_; }
+  // The hash of the training program, the batches and the places of the epochs. If it changes, the
+  // closures of an earlier run have lost their meaning.
+  uint64_t closures_hash() const;
   // The data that was read. It is not part of the identity: replaced data has its own error.
   const v1::DataFingerprint& train_data() const { return train_data_; }
   const v1::DataFingerprint& validation_data() const { return validation_data_; }
@@ -43,11 +48,16 @@ class JobPlan {
 
   // The epochs, the steps, and the records that each step reads.
   const JobSchedule& schedule() const { return schedule_; }
+  v1::EpochPlan epoch_plan() const;
+  // The job continues from a checkpoint, with these places of its epochs.
+  void SetEpochPlan(const v1::EpochPlan& plan);
 
  private:
   JobFile job_;
   BuiltModel model_;
+  JobKeys keys_;
   std::string identity_;
+  std::shared_ptr<const v1::JobIdentity> identity_keys_;
   JobSchedule schedule_;
   v1::DataFingerprint train_data_;
   v1::DataFingerprint validation_data_;

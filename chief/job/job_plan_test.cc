@@ -77,9 +77,25 @@ TEST_CASE("visitation independent: the job says how long an epoch is, and there 
 TEST_CASE("the identity is what may not change: more epochs are the same job") {
   const std::string identity = Plan("", "fit: {epochs: 2}\n").identity();
   CHECK(identity == Plan("", "fit: {epochs: 9}\n").identity());
-  CHECK(identity != Plan("", "fit: {epochs: 2, steps_per_execution: 2}\n").identity());
+  CHECK(identity == Plan("", "fit: {epochs: 2, steps_per_execution: 2}\n").identity());
+  CHECK(identity != Plan("  block_size: 5\n", "fit: {epochs: 2}\n").identity());
   CHECK(identity != Plan("  visitation: independent\n", "fit: {steps_per_epoch: 10}\n").identity());
   CHECK(identity.rfind("t-", 0) == 0);
+}
+
+TEST_CASE("closures keep their meaning unless programs, batches or places change") {
+  const uint64_t hash = Plan("", "fit: {epochs: 2}\n").closures_hash();
+  CHECK(hash == Plan("", "fit: {epochs: 9, steps_per_execution: 2}\n").closures_hash());
+  JobPlan plan = Plan("", "fit: {epochs: 2}\n");
+  v1::EpochPlan epochs = plan.epoch_plan();
+  CHECK(epochs.steps_per_epoch() == 10);
+  CHECK(epochs.batch_size() == 10);
+  epochs.set_first_epoch(1);
+  epochs.set_first_place(7);
+  plan.SetEpochPlan(epochs);
+  CHECK(plan.schedule().first_epoch == 1);
+  CHECK(plan.schedule().first_place == 7);
+  CHECK(plan.closures_hash() != hash);
 }
 
 std::string IdentityOf(const std::string& yaml) {

@@ -1,15 +1,14 @@
 #include "chief/job/job_progress.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace cohort {
 
-Scalars MeansOf(const std::vector<MetricTotal>& metrics) {
-  Scalars means;
-  for (const MetricTotal& metric : metrics) means.emplace_back(metric.name, metric.mean());
-  return means;
+Scalars ValuesOf(const std::vector<MetricState>& metrics) {
+  Scalars values;
+  for (const MetricState& metric : metrics) values.emplace_back(metric.name, metric.Value());
+  return values;
 }
 
 double JobProgress::RateSince(const Mark& mark, const CoordinatorState& state) const {
@@ -31,7 +30,7 @@ void JobProgress::Update(const CoordinatorState& state, uint64_t epoch) {
                    .kind = "step",
                    .epoch = epoch + 1,
                    .step = state.steps,
-                   .metrics = MeansOf(state.metrics),
+                   .metrics = ValuesOf(state.metrics),
                    .steps_per_second = RateSince(last_record_, state)});
     last_record_ = MarkOf(state);
   }
@@ -46,14 +45,14 @@ void JobProgress::EndEpoch(const CoordinatorState& state, uint64_t epoch, double
                  .kind = "epoch",
                  .epoch = epoch + 1,
                  .step = state.steps,
-                 .metrics = MeansOf(state.metrics),
+                 .metrics = ValuesOf(state.metrics),
                  .steps_per_second = steps_per_second});
   console_->Print(FormatProgress(ProgressOf(state, epoch, steps_per_second)));
   last_line_ = MarkOf(state);
 }
 
 Progress JobProgress::ProgressOf(const CoordinatorState& state, uint64_t epoch, double rate) const {
-  const uint64_t epoch_begin = epoch * schedule_->steps_per_epoch;
+  const uint64_t epoch_begin = schedule_->BeginOf(epoch);
   const uint64_t done = state.steps - std::min(state.steps, epoch_begin);
   Progress progress;
   progress.epoch = epoch + 1;
@@ -61,7 +60,7 @@ Progress JobProgress::ProgressOf(const CoordinatorState& state, uint64_t epoch, 
   progress.step = std::min(done, schedule_->steps_per_epoch);
   progress.steps = schedule_->steps_per_epoch;
   progress.steps_per_second = rate;
-  progress.metrics = MeansOf(state.metrics);
+  progress.metrics = ValuesOf(state.metrics);
   return progress;
 }
 
@@ -69,9 +68,10 @@ void JobProgress::WarnIfNotFinite(const CoordinatorState& state) {
   if (state.counters.not_finite == 0 || warned_not_finite_) return;
   warned_not_finite_ = true;
   const uint64_t step = state.counters.first_not_finite_step;
-  const uint64_t epoch = (std::max<uint64_t>(step, 1) - 1) / schedule_->steps_per_epoch + 1;
+  const uint64_t first = schedule_->first_place;
+  const uint64_t epoch = schedule_->EpochOf(std::max(step, first + 1) - 1) + 1;
   const auto wrong = std::find_if(state.metrics.begin(), state.metrics.end(),
-                                  [](const MetricTotal& m) { return !std::isfinite(m.total); });
+                                  [](const MetricState& m) { return !m.finite(); });
   const std::string name = wrong == state.metrics.end() ? "loss" : wrong->name;
   log_->Warning("not_finite", {{"metric", name}, {"epoch", epoch}, {"step", step}});
   console_->Print(fmt::format(

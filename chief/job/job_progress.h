@@ -60,8 +60,8 @@ class JobProgress {
   bool warned_not_finite_ = false;
 };
 
-// Returns the means of the metrics, by name.
-Scalars MeansOf(const std::vector<MetricTotal>& metrics);
+// Returns the values of the metrics, by name.
+Scalars ValuesOf(const std::vector<MetricState>& metrics);
 
 }  // namespace cohort
 

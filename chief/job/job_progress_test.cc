@@ -20,7 +20,7 @@ const JobSchedule kProgressSchedule{.epochs = 2, .steps_per_epoch = 100};
 CoordinatorState At(uint64_t steps, double loss = 0.5) {
   CoordinatorState state;
   state.steps = steps;
-  state.metrics = {{"loss", loss, 1}};
+  state.metrics = {MeanState("loss", loss, 1)};
   return state;
 }
 

@@ -18,8 +18,8 @@ std::string Line(std::string_view what, std::string_view text) {
   return fmt::format("{:<12}{}\n", what, text);
 }
 
-std::string MetricsLine(std::string_view what, const std::vector<MetricTotal>& metrics) {
-  return metrics.empty() ? "" : Line(what, FormatMetrics(MeansOf(metrics)));
+std::string MetricsLine(std::string_view what, const std::vector<MetricState>& metrics) {
+  return metrics.empty() ? "" : Line(what, FormatMetrics(ValuesOf(metrics)));
 }
 
 std::string WholeLife(const JobReport& r) {

@@ -28,8 +28,8 @@ struct JobReport {
   uint64_t examples = 0;                // 0: unknown, because workers read independently
   uint64_t updates = 0;                 // the versions of these tablets, summed
   uint64_t tablets = 0;                 // tablets of the last checkpoint
-  std::vector<MetricTotal> training;    // the last epoch; empty if another chief trained it
-  std::vector<MetricTotal> validation;  // the last validation; empty if another chief ran it
+  std::vector<MetricState> training;    // the last epoch; empty if another chief trained it
+  std::vector<MetricState> validation;  // the last validation; empty if another chief ran it
   std::string checkpoint;               // the newest one
   std::string best_checkpoint;          // the best one with keep_best; "": none
   std::string best_text;                // "val_loss 0.3126, epoch 4"

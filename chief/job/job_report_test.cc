@@ -14,7 +14,7 @@ JobReport Report() {
   report.epochs = 4;
   report.steps = 800;
   report.examples = 25'600;
-  report.training = {{"loss", 1, 4}, {"accuracy", 1, 1}};
+  report.training = {MeanState("loss", 1, 4), MeanState("accuracy", 1, 1)};
   report.checkpoint = "/c/ckpt-1-2-9";
   report.trained = {.steps = 200, .seconds = 0.5, .fsyncs = 7, .last_rate = 400};
   report.state.counters.finished = 50;

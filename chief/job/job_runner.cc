@@ -31,7 +31,7 @@ std::shared_ptr<ClusterCoordinator> JobRunner::coordinator() const {
 absl::StatusOr<JobReport> JobRunner::Run() {
   console_.SetActivity("reading its data");
   COHORT_ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(options_.job, options_.data));
-  plan_ = std::make_unique<const JobPlan>(std::move(plan));
+  plan_ = std::make_unique<JobPlan>(std::move(plan));
   absl::StatusOr<JobReport> outcome = RunPlan();
   ReportOutcome(outcome);
   if (const auto last = coordinator()) last->Close();  // the status page can still see it
@@ -54,7 +54,10 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
   console_.SetActivity("reading what " + directory_->path() + " holds");
   const auto finished = directory_->Prepare();
   COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(finished.status()));
-  if (!finished->has_value()) return RunInDirectory();
+  if (!finished->has_value()) {
+    if (directory_->continuation().has_value()) Continue(*directory_->continuation());
+    return RunInDirectory();
+  }
   const v1::Manifest& manifest = **finished;
   JobReport report;
   report.found_finished = manifest.step();
@@ -66,6 +69,16 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
   return report;
 }
 
+void JobRunner::Continue(const Continuation& continuation) {
+  plan_->SetEpochPlan(continuation.epochs);
+  for (const KeyChange& change : continuation.changes) {
+    options_.log->Info("job_changed", {{"key", change.key},
+                                       {"old", change.then},
+                                       {"new", change.now},
+                                       {"where", LineOf(plan_->job().lines, change.key)}});
+  }
+}
+
 absl::StatusOr<std::unique_ptr<JobDirectory>> JobRunner::TakeDirectory() {
   JobDirectory::Options options;
   options.path = options_.checkpoint_dir.empty() ? plan_->spec().checkpoint().directory()
@@ -74,6 +87,7 @@ absl::StatusOr<std::unique_ptr<JobDirectory>> JobRunner::TakeDirectory() {
   options.finished_ok = options_.finished_ok;
   options.takeover = options_.takeover;
   options.chief_incarnation = options_.chief_incarnation;
+  options.servers = static_cast<uint32_t>(options_.cluster.tasks(Role::kPs).size());
   console_.SetActivity("taking the checkpoint directory " + options.path);
   return JobDirectory::Take(std::move(options), plan_.get());
 }
@@ -121,6 +135,8 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   CoordinatorOptions options;
   options.cluster = options_.cluster;
   options.job = plan_->identity();
+  options.identity = plan_->identity_keys();
+  options.closures_hash = plan_->closures_hash();
   options.checkpoint_dir = directory_->path();
   options.chief_incarnation = options_.chief_incarnation;
   options.takeover = options_.takeover;
@@ -146,6 +162,9 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   options.on_wait = [this](const std::string& what) { console_.PrintWait(what); };
   options.on_failed_start = [this](const absl::Status& status) { ReportOutcome(status); };
   options.complete_manifest = [this](v1::Manifest* manifest) { CompleteManifest(manifest); };
+  options.check_manifest = [this](const v1::Manifest& manifest) {
+    return directory_->CheckMayRestore(manifest);
+  };
   options.on_committed = [this](const v1::Manifest& manifest) {
     if (best_ != nullptr) best_->keeper()->Committed(manifest);
   };
@@ -155,6 +174,8 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
 void JobRunner::CompleteManifest(v1::Manifest* manifest) const {
   *manifest->mutable_job_spec() = plan_->spec();
   manifest->set_job_yaml(plan_->job().yaml);
+  *manifest->mutable_epochs() = plan_->epoch_plan();
+  manifest->set_servers(static_cast<uint32_t>(options_.cluster.tasks(Role::kPs).size()));
   if (best_ != nullptr) best_->keeper()->Complete(manifest);
   *manifest->mutable_train_data() = plan_->train_data();
   if (plan_->schedule().validation_records > 0) {
@@ -200,7 +221,7 @@ absl::StatusOr<ClusterCoordinator*> JobRunner::StartCluster(JobWalk::Options* wa
                             cluster->CreatePerWorkerDataset(spec.data().validation(), data));
   }
   console_.SetActivity("restoring the newest checkpoint in " + directory_->path());
-  COHORT_RETURN_IF_ERROR(cluster->CreateVariables(model.variables, model.optimizer,
+  COHORT_RETURN_IF_ERROR(cluster->CreateVariables(model.variables, model.optimizers,
                                                   spec.strategy().partitioner(),
                                                   spec.strategy().placement()));
   return cluster;

@@ -71,6 +71,8 @@ class JobRunner {
  private:
   absl::StatusOr<JobReport> RunPlan();
   absl::StatusOr<std::unique_ptr<JobDirectory>> TakeDirectory();
+  // Takes over the places of the checkpoint's epochs, and logs what has changed since.
+  void Continue(const Continuation& continuation);
   absl::StatusOr<JobReport> RunInDirectory();
   absl::Status OpenMetricsLog();
   CoordinatorOptions MakeCoordinatorOptions();
@@ -86,7 +88,7 @@ class JobRunner {
   const JobRunnerOptions options_;
   JobConsole console_;
   MetricsLog metrics_log_;
-  std::unique_ptr<const JobPlan> plan_;
+  std::unique_ptr<JobPlan> plan_;
   std::unique_ptr<JobDirectory> directory_;
   std::unique_ptr<BestTracker> best_;  // null: without keep_best
 

@@ -13,10 +13,10 @@ std::vector<LeaseRange> JobSchedule::LeasesAt(uint64_t place, uint32_t steps) co
   std::vector<LeaseRange> leases;
   if (!exactly_once) return leases;
   for (uint64_t p = place; p < place + steps; ++p) {
-    const uint64_t begin = p % steps_per_epoch * batch_size;
-    leases.push_back({.epoch = p / steps_per_epoch,
-                      .begin = begin,
-                      .end = std::min(train_records, begin + batch_size)});
+    const uint64_t epoch = EpochOf(p);
+    const uint64_t begin = (p - BeginOf(epoch)) * batch_size;
+    leases.push_back(
+        {.epoch = epoch, .begin = begin, .end = std::min(train_records, begin + batch_size)});
   }
   return leases;
 }

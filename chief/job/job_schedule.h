@@ -1,6 +1,7 @@
 #ifndef COHORT_CHIEF_JOB_JOB_SCHEDULE_H_
 #define COHORT_CHIEF_JOB_JOB_SCHEDULE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -21,11 +22,22 @@ struct JobSchedule {
   // Closures validate after every `validation_every_epochs` epochs and after the last epoch.
   uint64_t validation_records = 0;       // 0: there is no validation set
   uint64_t validation_every_epochs = 0;  // 0: closures do not validate
+  // A job that continued with another batch size has other steps per epoch from this epoch on,
+  // which begins at this place.
+  uint64_t first_epoch = 0;
+  uint64_t first_place = 0;
 
-  uint64_t steps() const { return epochs * steps_per_epoch; }
-  uint64_t EpochEndOf(uint64_t place) const {
-    return (place / steps_per_epoch + 1) * steps_per_epoch;
+  // Returns the steps of the whole job.
+  uint64_t steps() const { return BeginOf(std::max(epochs, first_epoch)); }
+  // Returns the first place of an epoch, which is not before first_epoch.
+  uint64_t BeginOf(uint64_t epoch) const {
+    return first_place + (epoch - first_epoch) * steps_per_epoch;
   }
+  // Returns the epoch of a place, which is not before first_place.
+  uint64_t EpochOf(uint64_t place) const {
+    return first_epoch + (place - first_place) / steps_per_epoch;
+  }
+  uint64_t EpochEndOf(uint64_t place) const { return BeginOf(EpochOf(place) + 1); }
   // Returns the steps of the closure at a place: steps_per_closure, fewer at the end of an epoch.
   uint32_t StepsAt(uint64_t place) const;
   // Returns the records of each step of the closure at a place; none if closures have no leases.

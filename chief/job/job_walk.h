@@ -62,9 +62,9 @@ class JobWalk {
 
   // Figures of this incarnation, for the report.
   const EpochRunner::Figures& figures() const { return epochs_.figures(); }
-  const std::vector<MetricTotal>& validation_metrics() const { return validation_.metrics(); }
+  const std::vector<MetricState>& validation_metrics() const { return validation_.metrics(); }
   // The metrics of the last epoch that the walk closed.
-  const std::vector<MetricTotal>& training_metrics() const { return training_metrics_; }
+  const std::vector<MetricState>& training_metrics() const { return training_metrics_; }
   // True if the walk continued from a checkpoint that existed at its start.
   bool continued() const { return continued_; }
 
@@ -100,7 +100,7 @@ class JobWalk {
   EpochRunner epochs_;
   Validation validation_;
   JobProgress progress_;
-  std::vector<MetricTotal> training_metrics_;
+  std::vector<MetricState> training_metrics_;
   bool continued_ = false;
 };
 

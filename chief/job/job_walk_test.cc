@@ -68,8 +68,8 @@ TEST_CASE("a job takes a first checkpoint, trains and validates each epoch, and 
                                    "last checkpoint"});
   CHECK(job.walk->figures().steps == 6);
   CHECK(!job.walk->continued());
-  CHECK(job.walk->training_metrics().at(0).mean() == 0.5);
-  CHECK(job.walk->validation_metrics().at(0).mean() == 1);
+  CHECK(job.walk->training_metrics().at(0).Value() == 0.5);
+  CHECK(job.walk->validation_metrics().at(0).Value() == 1);
   CHECK(job.shown.Has("epoch 1/2"));
   CHECK(job.shown.Has("epoch 2/2 validation, loss 1.0000"));
 }

@@ -7,32 +7,12 @@
 #include "common/base/status.h"
 
 namespace cohort {
-namespace {
-
-std::vector<MetricTotal> Fold(const std::vector<StepResult>& results) {
-  std::vector<MetricTotal> sums;
-  for (const StepResult& result : results) {
-    for (const MetricTotal& metric : result.metrics) {
-      const auto found = std::find_if(sums.begin(), sums.end(), [&](const MetricTotal& sum) {
-        return sum.name == metric.name;
-      });
-      if (found == sums.end()) {
-        sums.push_back(metric);
-      } else {
-        found->total += metric.total;
-        found->count += metric.count;
-      }
-    }
-  }
-  return sums;
-}
-
-}  // namespace
 
 absl::Status Validation::Run(uint64_t finished_epochs) {
   const TimePoint began = clock_->Now();
   COHORT_ASSIGN_OR_RETURN(const std::vector<StepResult> results, RunClosures());
-  metrics_ = Fold(results);
+  metrics_.clear();
+  for (const StepResult& result : results) FoldMetrics(result.metrics, &metrics_);
   Report(finished_epochs, ToSeconds(clock_->Now() - began));
   return absl::OkStatus();
 }
@@ -58,7 +38,7 @@ void Validation::Report(uint64_t finished_epochs, double seconds) {
                              .kind = "epoch",
                              .epoch = finished_epochs,
                              .step = cluster_->state().steps,
-                             .metrics = MeansOf(metrics_),
+                             .metrics = ValuesOf(metrics_),
                              .seconds = seconds};
   console_->Print(fmt::format("epoch {}/{} validation, {}", finished_epochs, schedule_->epochs,
                               FormatMetrics(record.metrics)));

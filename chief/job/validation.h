@@ -43,7 +43,7 @@ class Validation {
   bool IsDone(uint64_t finished_epochs) const { return finished_epochs <= done_epochs_; }
 
   // The metrics of the last Run.
-  const std::vector<MetricTotal>& metrics() const { return metrics_; }
+  const std::vector<MetricState>& metrics() const { return metrics_; }
 
  private:
   absl::StatusOr<std::vector<StepResult>> RunClosures();
@@ -56,7 +56,7 @@ class Validation {
   JobConsole* const console_;
   MetricsLog* const metrics_log_;
 
-  std::vector<MetricTotal> metrics_;
+  std::vector<MetricState> metrics_;
   uint64_t done_epochs_ = 0;
 };
 

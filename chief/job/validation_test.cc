@@ -25,8 +25,8 @@ TEST_CASE("a validation takes each record once and folds the metrics of its clos
   REQUIRE(validation.Run(2).ok());
   CHECK(cluster.calls == std::vector<std::string>{"validate 0", "validate 4", "validate 8"});
   REQUIRE(validation.metrics().size() == 2);
-  CHECK(validation.metrics()[0].count == 6);
-  CHECK(validation.metrics()[0].mean() == 0.75);
+  CHECK(validation.metrics()[0].Scalar(kCount) == 6);
+  CHECK(validation.metrics()[0].Value() == 0.75);
   CHECK(shown.Has("epoch 2/5 validation, loss 0.5000, accuracy 0.7500"));
 }
 

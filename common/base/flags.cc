@@ -16,6 +16,7 @@
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/base/suggest.h"
+#include "common/base/version.h"
 
 namespace cohort {
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "common/base/stable_bytes.h"
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
@@ -74,8 +75,7 @@ bool BestRule::Chose(const v1::BestCheckpoint& best) const {
 
 BestRule RuleOf(const v1::Manifest& manifest) {
   const auto set_of = [](const v1::Manifest& of) {
-    return of.job_spec().data().validation().SerializeAsString() +
-           of.validation_data().SerializeAsString();
+    return StableBytes(of.job_spec().data().validation()) + StableBytes(of.validation_data());
   };
   return {.metric = manifest.best().metric(),
           .highest = manifest.best().mode() == "max",

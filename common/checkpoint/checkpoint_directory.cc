@@ -8,6 +8,7 @@
 
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
+#include "common/checkpoint/format_version.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {
@@ -55,6 +56,7 @@ absl::StatusOr<std::optional<CheckpointEntry>> NewestValid(const std::string& di
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     const absl::Status verified = Verify(*entry);
     if (verified.ok()) return std::optional<CheckpointEntry>(*entry);
+    if (IsNewerFormat(verified)) return verified;
     if (refused) refused(entry->manifest, verified);
   }
   return std::optional<CheckpointEntry>();
@@ -65,6 +67,7 @@ absl::StatusOr<std::optional<CheckpointEntry>> NewestReadable(const std::string&
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(directory));
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     auto read = ReadManifest(entry->manifest);
+    if (IsNewerFormat(read.status())) return read.status();
     if (!read.ok()) continue;
     *manifest = *std::move(read);
     return std::optional<CheckpointEntry>(*entry);

@@ -28,13 +28,14 @@ absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(const std::string& 
 using RefusedCallback = std::function<void(const std::string& manifest, const absl::Status& why)>;
 
 // The newest complete checkpoint: its manifest and all files agree with their checksums. Calls
-// `refused` for newer ones that are not complete. Nullopt if there is none.
+// `refused` for newer ones that are not complete. Nullopt if there is none. Error: that of
+// CheckFormat (format_version.h) if a newer Cohort has written a newer one.
 absl::StatusOr<std::optional<CheckpointEntry>> NewestValid(const std::string& directory,
                                                            const RefusedCallback& refused);
 
 // The newest checkpoint whose manifest can be read; `*manifest` receives it. Its files are not
 // read. Skips newer ones whose manifest cannot be read; NewestValid reports them. Nullopt if there
-// is none.
+// is none. Error: as for NewestValid.
 absl::StatusOr<std::optional<CheckpointEntry>> NewestReadable(const std::string& directory,
                                                               v1::Manifest* manifest);
 

@@ -1,10 +1,13 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
+#include "common/base/exit_code.h"
+#include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/file.h"
+#include "common/checkpoint/format_version.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/shard_names.h"
 #include "common/testing/status_message.h"
@@ -274,7 +277,70 @@ TEST_CASE("no changed byte of a manifest makes the parser stumble") {
   }
   CHECK(refused > good.size());
   CHECK(!probe(std::string(100000, '[')));
-  CHECK(!probe("{\"format_version\": 2}"));
+  CHECK(!probe("{\"format_version\": 0}"));
+  CHECK(!probe("{\"format_version\": 99}"));
+}
+
+TEST_CASE("a manifest of a newer format is refused by name, and no older one takes its place") {
+  TestDirectory dir;
+  WriteCheckpoint(dir.path(), {3, 1, 1}, {0, 10});
+  const std::string path = JoinPath(WriteCheckpoint(dir.path(), {3, 1, 2}, {0, 10}), kManifestName);
+  const auto rewrite = [&](const std::string& json) {
+    testing::WriteAllBytes(path, json);
+    testing::WriteAllBytes(
+        path + ".crc", fmt::format("{:08x} {}\n", Crc32(0, json.data(), json.size()), json.size()));
+  };
+  // Another type of a known field must not hide the version.
+  rewrite(R"({"format_version": 9, "cohort_version": "7.1.0", "job": {"name": "t"}})");
+  const absl::Status refused = ReadManifest(path).status();
+  CHECK(IsNewerFormat(refused));
+  CHECK(ExitCodeOf(refused) == ExitCode::kData);
+  CHECK(testing::Message(refused) ==
+        fmt::format("{} has format version 9; Cohort {} reads versions up to 3: use Cohort 7.1.0 "
+                    "or newer",
+                    path, CohortVersion()));
+  CHECK(NewestValid(dir.path(), nullptr).status() == refused);
+  v1::Manifest newest;
+  CHECK(NewestReadable(dir.path(), &newest).status() == refused);
+
+  rewrite(R"({"format_version": 9})");
+  CHECK(Contains(testing::Message(ReadManifest(path).status()),
+                 "use Cohort of the version that wrote it"));
+}
+
+TEST_CASE("a manifest carries the oldest format that its reader must know") {
+  TestDirectory dir;
+  v1::Manifest manifest;
+  const auto format = [&] {
+    REQUIRE(CommitManifest(dir.path(), manifest).ok());
+    return ReadManifest(dir.path())->format_version();
+  };
+  CHECK(format() == 1);
+  manifest.mutable_epochs()->set_steps_per_epoch(10);
+  CHECK(format() == 1);
+  manifest.mutable_epochs()->set_first_place(20);
+  CHECK(format() == 2);
+  v1::MetricValue* metric = manifest.mutable_chief()->add_metrics();
+  metric->set_name("loss");
+  metric->set_total(3);
+  metric->set_count(2);
+  CHECK(format() == 2);
+  v1::AccumulatorValue* accumulator = metric->add_accumulators();
+  accumulator->set_reduction(v1::REDUCE_SUM);
+  accumulator->add_values(1);
+  CHECK(format() == 3);
+}
+
+TEST_CASE("metrics of a manifest are checked") {
+  TestDirectory dir;
+  v1::Manifest manifest;
+  manifest.mutable_chief()->add_metrics()->set_name("auc");
+  manifest.mutable_chief()->mutable_metrics(0)->add_accumulators()->set_name("true_positives");
+  REQUIRE(CommitManifest(dir.path(), manifest).ok());
+  const absl::Status refused = ReadManifest(dir.path()).status();
+  CHECK(absl::IsDataLoss(refused));
+  CHECK(Contains(testing::Message(refused),
+                 "metric 'auc': accumulator 'true_positives' has the unknown reduction 0"));
 }
 
 TEST_CASE("old checkpoints go, the newest valid one never does") {

@@ -8,8 +8,10 @@
 #include <optional>
 
 #include "common/base/crash_point.h"
+#include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
+#include "common/checkpoint/format_version.h"
 #include "common/checkpoint/journal_format.h"
 #include "proto/checkpoint.pb.h"
 
@@ -188,11 +190,26 @@ absl::StatusOr<std::vector<v1::JournalRecord>> ReadFiles(const std::string& dire
   return all;
 }
 
+template <typename Body>
+void SetFormat(Body* body) {
+  body->set_format_version(kJournalFormat);
+  body->set_cohort_version(std::string(CohortVersion()));
+}
+
+// Appends the frame of one record. A start or a base gets the version of the format.
+absl::Status EncodeRecord(const v1::JournalRecord& record, std::string* bytes) {
+  if (!record.has_start() && !record.has_base()) return AppendJournalFrame(record, bytes);
+  v1::JournalRecord stamped = record;
+  if (stamped.has_start()) SetFormat(stamped.mutable_start());
+  if (stamped.has_base()) SetFormat(stamped.mutable_base());
+  return AppendJournalFrame(stamped, bytes);
+}
+
 // Appends the frames of `records` to `bytes`; the bytes of the first one.
 absl::StatusOr<size_t> Encode(std::span<const v1::JournalRecord> records, std::string* bytes) {
   size_t first = 0;
   for (const v1::JournalRecord& record : records) {
-    COHORT_RETURN_IF_ERROR(AppendJournalFrame(record, bytes));
+    COHORT_RETURN_IF_ERROR(EncodeRecord(record, bytes));
     if (first == 0) first = bytes->size();
   }
   return first;

@@ -74,7 +74,8 @@ class Journal {
   static absl::StatusOr<uint64_t> LastGeneration(const std::string& directory);
 
   // The records that a restart needs, in order; empty if there are none. `held` must be known
-  // before the call. Errors: DataLoss that says what is damaged or missing, and what to do.
+  // before the call. Errors: DataLoss that says what is damaged or missing, and what to do; that of
+  // CheckFormat (format_version.h) if a newer Cohort has written a segment.
   static absl::StatusOr<std::vector<v1::JournalRecord>> ReadAll(const std::string& directory,
                                                                 const JournalPosition& held = {});
 

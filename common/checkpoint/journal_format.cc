@@ -4,6 +4,8 @@
 
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
+#include "common/checkpoint/format_version.h"
+#include "common/metrics/metric_proto.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {
@@ -39,6 +41,29 @@ std::optional<v1::JournalRecord> ParseAt(std::string_view bytes, size_t* size) {
   return record;
 }
 
+// Every segment begins with a start or a base, which carry the version of the format.
+absl::Status CheckFormatOf(const v1::JournalRecord& record, std::string_view path) {
+  const auto check = [path](const auto& body) {
+    return CheckFormat(path, body.format_version(), kJournalFormat, body.cohort_version());
+  };
+  if (record.has_start()) return check(record.start());
+  if (record.has_base()) return check(record.base());
+  return absl::OkStatus();
+}
+
+absl::Status CheckMetrics(const v1::JournalRecord& record) {
+  switch (record.body_case()) {
+    case v1::JournalRecord::kSettle:
+      return CheckMetricValues(record.settle().metrics());
+    case v1::JournalRecord::kEpoch:
+      return CheckMetricValues(record.epoch().metrics());
+    case v1::JournalRecord::kBase:
+      return CheckMetricValues(record.base().metrics());
+    default:
+      return absl::OkStatus();
+  }
+}
+
 // The offset of the next whole record behind the start of `bytes`.
 std::optional<size_t> FindRecord(std::string_view bytes) {
   size_t size = 0;
@@ -72,6 +97,11 @@ absl::StatusOr<std::vector<v1::JournalRecord>> ParseJournal(std::string_view byt
     size_t size = 0;
     auto record = ParseAt(bytes.substr(at), &size);
     if (!record.has_value()) break;
+    COHORT_RETURN_IF_ERROR(CheckFormatOf(*record, path));
+    if (const absl::Status metrics = CheckMetrics(*record); !metrics.ok()) {
+      return DataLoss("{}: record {} at byte {}: {}", path, record->number(), at,
+                      std::string(metrics.message()));
+    }
     records.push_back(*std::move(record));
     at += size;
   }

@@ -9,6 +9,9 @@
 #include <thread>
 
 #include "common/base/exit_code.h"
+#include "common/base/flags.h"
+#include "common/base/status.h"
+#include "common/checkpoint/format_version.h"
 #include "common/checkpoint/journal_format.h"
 #include "common/testing/test_directory.h"
 #include "proto/checkpoint.pb.h"
@@ -376,6 +379,37 @@ TEST_CASE("a segment whose name may not be durable takes no records") {
   CHECK(s.journal->broken());
   CHECK(absl::IsUnavailable(Append(s.journal.get(), Record(5))));
   CHECK(s.Numbers() == std::vector<uint64_t>{4});
+}
+
+TEST_CASE("a journal of a newer format is refused with the Cohort that reads it") {
+  TestDirectory dir;
+  v1::JournalRecord start;
+  start.set_number(1);
+  start.mutable_start()->set_generation(1);
+  {
+    auto journal = Journal::Create(dir.path());
+    REQUIRE(journal.ok());
+    REQUIRE(Append(journal->get(), start).ok());
+  }
+  const auto records = Journal::ReadAll(dir.path());
+  REQUIRE(records.ok());
+  CHECK(records->front().start().format_version() == kJournalFormat);
+  CHECK(records->front().start().cohort_version() == CohortVersion());
+  const auto read = [&](uint32_t format) {
+    start.mutable_start()->set_format_version(format);
+    start.mutable_start()->set_cohort_version("7.1.0");
+    std::string bytes;
+    REQUIRE(AppendJournalFrame(start, &bytes).ok());
+    testing::WriteAllBytes(dir / "journal-1", bytes);
+    return Journal::ReadAll(dir.path()).status();
+  };
+  CHECK(read(0).ok());  // an older version wrote none
+  const absl::Status refused = read(kJournalFormat + 1);
+  CHECK(ExitCodeOf(refused) == ExitCode::kData);
+  CHECK(refused.message() ==
+        fmt::format("{} has format version {}; Cohort {} reads versions up to {}: use Cohort 7.1.0 "
+                    "or newer",
+                    dir / "journal-1", kJournalFormat + 1, CohortVersion(), kJournalFormat));
 }
 
 TEST_CASE("the fingerprint changes with every record, and not with an empty file") {

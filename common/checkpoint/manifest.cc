@@ -2,18 +2,21 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
+#include "common/checkpoint/format_version.h"
 #include "common/checkpoint/safetensors.h"
+#include "common/metrics/metric_proto.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {
 namespace {
 
-constexpr uint32_t kFormatVersion = 1;
 constexpr char kChecksumName[] = "manifest.json.crc";
 constexpr std::string_view kPrefix = "ckpt-";
 // Applied sets and job files are small; more than this is not a manifest.
@@ -53,17 +56,39 @@ absl::Status CheckFileNames(const v1::Manifest& manifest) {
   return absl::OkStatus();
 }
 
+// The oldest format that a reader of this manifest must know.
+uint32_t FormatOf(const v1::Manifest& manifest) {
+  const auto& metrics = manifest.chief().metrics();
+  const bool accumulators = std::any_of(metrics.begin(), metrics.end(), [](const auto& metric) {
+    return !metric.accumulators().empty();
+  });
+  if (accumulators) return 3;
+  return manifest.epochs().first_place() > 0 ? 2 : 1;
+}
+
+// Refuses a newer format, in which any other field may have another meaning or type.
+absl::Status CheckManifestFormat(const std::string& json, const std::string& file) {
+  const auto parsed = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) return absl::OkStatus();
+  const auto format = parsed.find("format_version");
+  if (format == parsed.end() || !format->is_number_unsigned()) return absl::OkStatus();
+  const auto writer = parsed.find("cohort_version");
+  return CheckFormat(
+      file, format->get<uint32_t>(), kManifestFormat,
+      writer != parsed.end() && writer->is_string() ? writer->get<std::string>() : "");
+}
+
 absl::StatusOr<v1::Manifest> ParseManifest(const std::string& json) {
   v1::Manifest manifest;
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;  // a later version may have added some
   const auto status = google::protobuf::util::JsonStringToMessage(json, &manifest, options);
   if (!status.ok()) return DataLoss("not a manifest: {}", status.ToString());
-  if (manifest.format_version() != kFormatVersion) {
-    return DataLoss("has format version {}, this program reads {}", manifest.format_version(),
-                    kFormatVersion);
-  }
+  if (manifest.format_version() == 0) return DataLoss("has no format version");
   COHORT_RETURN_IF_ERROR(CheckFileNames(manifest));
+  if (const absl::Status metrics = CheckMetricValues(manifest.chief().metrics()); !metrics.ok()) {
+    return DataLoss("{}", std::string(metrics.message()));
+  }
   return manifest;
 }
 
@@ -100,7 +125,7 @@ CheckpointId IdOf(const v1::Manifest& manifest) {
 
 absl::Status CommitManifest(const std::string& checkpoint_dir, const v1::Manifest& manifest) {
   v1::Manifest stamped = manifest;
-  stamped.set_format_version(kFormatVersion);
+  stamped.set_format_version(FormatOf(manifest));
   if (const absl::Status names = CheckFileNames(stamped); !names.ok()) {
     return InvalidArgument("the manifest of {}: {}", checkpoint_dir, std::string(names.message()));
   }
@@ -129,6 +154,7 @@ absl::StatusOr<v1::Manifest> ReadManifest(const std::string& path) {
                     actual.substr(0, actual.size() - 1), checksum_file,
                     checksum->substr(0, checksum->find('\n')));
   }
+  COHORT_RETURN_IF_ERROR(CheckManifestFormat(json, file));
   auto manifest = ParseManifest(json);
   if (!manifest.ok()) return Annotate(manifest.status(), file);
   return manifest;

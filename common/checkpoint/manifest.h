@@ -46,7 +46,8 @@ CheckpointId IdOf(const v1::Manifest& manifest);
 absl::Status CommitManifest(const std::string& checkpoint_dir, const v1::Manifest& manifest);
 
 // Reads a manifest and checks it against its checksum. `path` is the manifest file or its
-// directory. Errors: NotFound; DataLoss that names the file and the reason.
+// directory. Errors: NotFound; DataLoss that names the file and the reason; that of
+// CheckFormat (format_version.h) for a newer format.
 absl::StatusOr<v1::Manifest> ReadManifest(const std::string& path);
 
 // Checks the shard files against the manifest's sizes and checksums (`checksums`: read all bytes).

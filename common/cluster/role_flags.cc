@@ -76,6 +76,8 @@ void AddRoleFlags(FlagSet* flags, RoleFlags* out) {
   flags->Add("unix_socket_dir", &out->unix_socket_dir,
              "ps: directory of the unix sockets of this host; default: the user's own, in "
              "$XDG_RUNTIME_DIR or /tmp. ps, worker: none: TCP only");
+  flags->Add("plugin", &out->plugins,
+             "shared library with classes of your own (docs/plugins.md); repeatable");
   AddPlannedRoleFlags(flags);
 }
 
@@ -104,6 +106,7 @@ absl::StatusOr<RoleContext> MakeRoleContext(const RoleFlags& flags, Role role,
                         : ThreadShare(context.cluster, context.task, AvailableCores());
   context.own_core = HasOwnCore(context.cluster, context.task, context.threads, AvailableCores());
   context.host_id = HostId();
+  context.plugins = flags.plugins;
   context.incarnation = RandomIncarnation();
   LogOptions log;
   log.level = *LogLevelFromName(flags.log_level);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/log.h"
 #include "common/cluster/cluster_spec.h"
@@ -29,6 +30,7 @@ struct RoleFlags {
   std::string crash_point;  // name[:nth]
   // The directory of the unix sockets of one host; "": the user's own; "none": TCP only.
   std::string unix_socket_dir;
+  std::vector<std::string> plugins;  // files; the caller loads them (common/plugin/load_plugins.h)
 };
 
 // Binds the fields of `out` to `flags`. `out` must outlive `flags`.
@@ -47,6 +49,7 @@ struct RoleContext {
   bool own_core = false;  // no worker or ps shares a core with another
   std::string host_id;
   uint64_t incarnation = 0;
+  std::vector<std::string> plugins;  // the files of --plugin
   std::unique_ptr<Logger> log;
 };
 

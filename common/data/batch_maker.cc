@@ -17,7 +17,8 @@ absl::StatusOr<BatchMaker> BatchMaker::Create(std::shared_ptr<const Dataset> dat
     const FeatureType& type = dataset->features()[static_cast<size_t>(feature)];
     bytes += static_cast<size_t>(NumElements(type.dims)) * SizeOf(type.dtype) * options.batch_size;
   }
-  maker.made_ahead_ = options.prefetch > 0 && bytes > options.inline_bytes;
+  maker.made_ahead_ =
+      options.prefetch > 0 && (bytes > options.inline_bytes || dataset->computes_records());
   maker.dataset_ = std::move(dataset);
   maker.features_ = options.features;
   return maker;

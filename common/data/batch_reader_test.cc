@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/data/dataset.h"
+#include "common/data/test_specs.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -16,11 +17,10 @@ constexpr size_t kNeverInThread = size_t{1} << 40;
 
 v1::DatasetSpec ReaderSpec(const std::string& rest) {
   v1::DatasetSpec spec;
-  REQUIRE(google::protobuf::TextFormat::ParseFromString(R"(
-    generator { name: "recommender" records: 100 seed: 1 }
-    transforms { column: "features" lookup: "string" vocabulary: ["avenger", "hulk"] }
-    transforms { column: "label" equals: "yes" } )" + rest,
-                                                        &spec));
+  REQUIRE(google::protobuf::TextFormat::ParseFromString(rest, &spec));
+  *spec.mutable_source_class() = testing::RecommenderSpec(100, 1).source_class();
+  testing::AddTransform(&spec, "features", testing::Lookup({"avenger", "hulk"}));
+  testing::AddTransform(&spec, "label", testing::IsEqual("yes"));
   return spec;
 }
 

@@ -2,23 +2,28 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
 
+#include "common/base/fnv1a.h"
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/data/gather.h"
-#include "common/data/sources.h"
+#include "common/data/lazy_columns.h"
+#include "common/data/source_class.h"
 #include "common/data/transform.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
 namespace {
 
-// A dataset that keeps its records in memory.
-class MemoryDataset : public Dataset {
+// The columns of a table as a dataset: in memory, or computed when they are gathered.
+class TableDataset : public Dataset {
  public:
-  explicit MemoryDataset(Table table) : records_(table.records) {
+  explicit TableDataset(Table table) : records_(table.records), lazy_(std::move(table.lazy)) {
     fingerprint_.set_records(records_);
     fingerprint_.mutable_files()->Assign(table.files.begin(), table.files.end());
+    fingerprint_.set_source(table.source);
     for (const Column& column : table.columns) {
       if (column.is_text()) {
         no_feature_[column.name] =
@@ -29,7 +34,9 @@ class MemoryDataset : public Dataset {
         continue;
       }
       features_.push_back({column.name, column.dtype, column.dims});
-      columns_.emplace_back(column, records_);
+      columns_.emplace_back();
+      columns_.back().node = column.node;
+      if (!column.is_lazy()) columns_.back().memory.emplace(column, records_);
     }
   }
 
@@ -37,19 +44,26 @@ class MemoryDataset : public Dataset {
   const v1::DataFingerprint& fingerprint() const override { return fingerprint_; }
   const std::vector<FeatureType>& features() const override { return features_; }
   const std::map<std::string, std::string>& no_features() const override { return no_feature_; }
+  bool computes_records() const override { return lazy_ != nullptr; }
   absl::StatusOr<std::vector<int>> FindFeatures(std::span<const std::string> names) const override;
   absl::Status Gather(std::span<const uint64_t> indices, std::span<const int> features,
                       std::vector<Tensor>* batch) const override;
 
  private:
+  struct FeatureColumn {
+    std::optional<GatheredColumn> memory;
+    int node = -1;  // in lazy_, if it is not in memory
+  };
+
   const uint64_t records_;
+  const std::shared_ptr<const LazyColumns> lazy_;
   v1::DataFingerprint fingerprint_;
   std::vector<FeatureType> features_;
-  std::vector<GatheredColumn> columns_;            // by feature
+  std::vector<FeatureColumn> columns_;             // by feature
   std::map<std::string, std::string> no_feature_;  // by column: why it is not a feature
 };
 
-absl::StatusOr<std::vector<int>> MemoryDataset::FindFeatures(
+absl::StatusOr<std::vector<int>> TableDataset::FindFeatures(
     std::span<const std::string> names) const {
   std::vector<int> found;
   for (const std::string& name : names) {
@@ -89,12 +103,13 @@ void Reshape(const FeatureType& type, size_t rows, Tensor* tensor) {
   }
 }
 
-absl::Status MemoryDataset::Gather(std::span<const uint64_t> indices, std::span<const int> features,
-                                   std::vector<Tensor>* batch) const {
+absl::Status TableDataset::Gather(std::span<const uint64_t> indices, std::span<const int> features,
+                                  std::vector<Tensor>* batch) const {
   for (const uint64_t index : indices) {
     if (index >= records_) return OutOfRange("record {} of a dataset of {}", index, records_);
   }
   batch->resize(features.size());
+  std::vector<LazyColumns::Output> lazy;
   for (size_t f = 0; f < features.size(); ++f) {
     if (features[f] < 0 || static_cast<size_t>(features[f]) >= features_.size()) {
       return InvalidArgument("feature {} of a dataset that has {}", features[f], features_.size());
@@ -102,34 +117,70 @@ absl::Status MemoryDataset::Gather(std::span<const uint64_t> indices, std::span<
     const FeatureType& type = features_[static_cast<size_t>(features[f])];
     Tensor& tensor = (*batch)[f];
     Reshape(type, indices.size(), &tensor);
-    columns_[static_cast<size_t>(features[f])].Gather(indices, tensor.raw());
+    const FeatureColumn& column = columns_[static_cast<size_t>(features[f])];
+    if (column.memory) {
+      column.memory->Gather(indices, tensor.raw());
+    } else {
+      lazy.push_back({column.node, tensor.raw()});
+    }
   }
-  return absl::OkStatus();
+  return lazy.empty() ? absl::OkStatus() : lazy_->Gather(indices, lazy);
+}
+
+// The longest fingerprint of a source that is kept as it is.
+constexpr size_t kLongestFingerprint = 64;
+
+// Returns the columns of a source that reads records by index.
+absl::StatusOr<Table> TableOf(const std::string& name, std::shared_ptr<const RecordSource> source,
+                              const RowRange& range) {
+  if (source == nullptr) return Internal("the source {} has opened nothing", name);
+  COHORT_ASSIGN_OR_RETURN(const RowRange rows, ClampRange(range, source->num_records()));
+  Table table;
+  table.records = rows.take;
+  const std::string fingerprint = PrintableLine(source->fingerprint());
+  table.source = fmt::format("{} {}", name,
+                             fingerprint.size() <= kLongestFingerprint
+                                 ? fingerprint
+                                 : fmt::format("{:016x}", Fnv1a(fingerprint)));
+  table.lazy = std::make_shared<LazyColumns>(name, source, rows.skip);
+  std::set<std::string> seen;
+  for (size_t i = 0; i < source->columns().size(); ++i) {
+    const FeatureType& type = source->columns()[i];
+    COHORT_RETURN_IF_ERROR(Annotate(CheckColumnType(type.dtype, type.dims),
+                                    fmt::format("source {}: column \"{}\"", name, type.name)));
+    if (type.name.empty() || !seen.insert(type.name).second) {
+      return InvalidArgument("source {}: column {} has no name of its own", name, i);
+    }
+    Column& column = table.columns.emplace_back();
+    column.name = type.name;
+    column.dtype = type.dtype;
+    column.dims = type.dims;
+    column.node = table.lazy->AddSource(i);
+  }
+  return table;
 }
 
 absl::StatusOr<Table> OpenSource(const v1::DatasetSpec& spec, const DataOptions& options) {
+  COHORT_ASSIGN_OR_RETURN(const SourceClass* source,
+                          Sources().Find(spec.source_class().class_name()));
+  const Config config(spec.source_class());
+  if (source->check) COHORT_RETURN_IF_ERROR(source->check(config));
   const RowRange range = {spec.skip(), spec.take()};
-  switch (spec.source_case()) {
-    case v1::DatasetSpec::kGenerator:
-      return OpenGenerator(spec.generator(), range);
-    case v1::DatasetSpec::kIdx:
-      return OpenIdx(spec.idx(), range, options);
-    case v1::DatasetSpec::kCsv:
-      return OpenCsv(spec.csv(), UseOfColumns(spec), range, options);
-    case v1::DatasetSpec::SOURCE_NOT_SET:
-      break;
+  if (source->read_table) {
+    return source->read_table(config, {options}, {range, UseOfColumns(spec)});
   }
-  return InvalidArgument("a dataset needs a source: generator, idx or csv");
+  if (!source->open) return Internal("the source {} has no function `open`", source->schema.name);
+  COHORT_ASSIGN_OR_RETURN(auto records, source->open(config, {options}));
+  return TableOf(source->schema.name, std::move(records), range);
 }
 
-// Returns the records with all transforms applied. `vocabularies` receives the words of each
-// lookup.
-absl::StatusOr<Table> OpenTable(const v1::DatasetSpec& spec, const DataOptions& options,
-                                std::vector<std::vector<std::string>>* vocabularies) {
-  COHORT_ASSIGN_OR_RETURN(Table table, OpenSource(spec, options));
-  for (const v1::ColumnTransform& transform : spec.transforms()) {
-    vocabularies->emplace_back();
-    const absl::Status applied = ApplyTransform(transform, &table, &vocabularies->back());
+// Returns the records with all transforms applied. The transforms of `spec` get the arguments that
+// they learn.
+absl::StatusOr<Table> OpenTable(v1::DatasetSpec* spec, const DataOptions& options) {
+  COHORT_RETURN_IF_ERROR(CompleteDataset(spec));
+  COHORT_ASSIGN_OR_RETURN(Table table, OpenSource(*spec, options));
+  for (v1::ColumnTransform& transform : *spec->mutable_transforms()) {
+    const absl::Status applied = ApplyTransform(&transform, &table);
     // The job does not tell which host's file lacks the column.
     if (!table.files.empty()) {
       COHORT_RETURN_IF_ERROR(Annotate(applied, table.files[0].path()));
@@ -139,11 +190,25 @@ absl::StatusOr<Table> OpenTable(const v1::DatasetSpec& spec, const DataOptions& 
   return table;
 }
 
-bool NeedsVocabulary(const v1::ColumnTransform& transform) {
-  return !transform.lookup().empty() && transform.vocabulary().empty();
+// Returns the class of a transform that has yet to learn arguments; null for others.
+absl::StatusOr<const TransformClass*> AdaptingClass(const v1::ColumnTransform& transform) {
+  if (transform.transform_class().class_name().empty()) return nullptr;  // the default
+  COHORT_ASSIGN_OR_RETURN(const v1::ClassConfig config,
+                          CompleteConfig(Transforms(), transform.transform_class()));
+  COHORT_ASSIGN_OR_RETURN(const TransformClass* found, Transforms().Find(config.class_name()));
+  return found->must_adapt && found->must_adapt(Config(config)) ? found : nullptr;
 }
 
-// Two lookups with the same key are the same lookup: the columns that they read and their output.
+absl::StatusOr<bool> MustAdapt(const v1::DatasetSpec& spec) {
+  for (const v1::ColumnTransform& transform : spec.transforms()) {
+    COHORT_ASSIGN_OR_RETURN(const TransformClass* adapting, AdaptingClass(transform));
+    if (adapting != nullptr) return true;
+  }
+  return false;
+}
+
+// Two transforms of one class with the same key are the same: the columns that they read and their
+// output.
 std::string KeyOf(const v1::ColumnTransform& transform) {
   std::string key = transform.column() + '\0' + transform.output();
   for (const std::string& column : transform.columns()) key += '\0' + column;
@@ -152,46 +217,48 @@ std::string KeyOf(const v1::ColumnTransform& transform) {
 
 }  // namespace
 
+std::vector<std::string> LabelsOf(const v1::DatasetSpec& spec) {
+  if (spec.label().empty()) return {spec.labels().begin(), spec.labels().end()};
+  return {spec.label()};
+}
+
 absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Open(const v1::DatasetSpec& spec,
                                                              const DataOptions& options) {
-  std::vector<std::vector<std::string>> vocabularies;
-  COHORT_ASSIGN_OR_RETURN(Table table, OpenTable(spec, options, &vocabularies));
-  auto dataset = std::make_shared<const MemoryDataset>(std::move(table));
-  if (!spec.label().empty()) {
-    const std::string label = spec.label();
-    const auto found = dataset->FindFeatures({&label, 1});
-    if (!found.ok()) return Annotate(found.status(), "label");
-  }
+  v1::DatasetSpec complete = spec;
+  COHORT_ASSIGN_OR_RETURN(Table table, OpenTable(&complete, options));
+  auto dataset = std::make_shared<const TableDataset>(std::move(table));
+  const auto found = dataset->FindFeatures(LabelsOf(spec));
+  if (!found.ok()) return Annotate(found.status(), "label");
   return dataset;
 }
 
 absl::Status ResolveVocabularies(v1::DataSpec* data, const DataOptions& options) {
-  const auto needs = [](const v1::DatasetSpec& spec) {
-    return std::any_of(spec.transforms().begin(), spec.transforms().end(), NeedsVocabulary);
-  };
-  if (!needs(data->train()) && !needs(data->validation())) return absl::OkStatus();
-  std::vector<std::vector<std::string>> vocabularies;
-  COHORT_RETURN_IF_ERROR(OpenTable(data->train(), options, &vocabularies).status());
-  std::map<std::string, const std::vector<std::string>*> by_key;
-  for (int i = 0; i < data->train().transforms_size(); ++i) {
-    v1::ColumnTransform* transform = data->mutable_train()->mutable_transforms(i);
-    if (transform->lookup().empty()) continue;
-    const auto& vocabulary = vocabularies[static_cast<size_t>(i)];
-    by_key[KeyOf(*transform)] = &vocabulary;
-    transform->mutable_vocabulary()->Assign(vocabulary.begin(), vocabulary.end());
+  COHORT_ASSIGN_OR_RETURN(const bool train_must, MustAdapt(data->train()));
+  COHORT_ASSIGN_OR_RETURN(const bool validation_must, MustAdapt(data->validation()));
+  if (!train_must && !validation_must) return absl::OkStatus();
+  v1::DatasetSpec adapted = data->train();
+  COHORT_RETURN_IF_ERROR(OpenTable(&adapted, options).status());
+  std::map<std::string, v1::ClassConfig> learned;  // by class and key
+  for (int i = 0; i < adapted.transforms_size(); ++i) {
+    const v1::ClassConfig& config = adapted.transforms(i).transform_class();
+    learned[config.class_name() + '\0' + KeyOf(adapted.transforms(i))] = config;
+    v1::ColumnTransform* const transform = data->mutable_train()->mutable_transforms(i);
+    COHORT_ASSIGN_OR_RETURN(const TransformClass* adapting, AdaptingClass(*transform));
+    if (adapting != nullptr) *transform->mutable_transform_class() = config;
   }
-  if (!needs(data->validation())) return absl::OkStatus();
+  if (!validation_must) return absl::OkStatus();
   for (v1::ColumnTransform& transform : *data->mutable_validation()->mutable_transforms()) {
-    if (!NeedsVocabulary(transform)) continue;
-    const auto it = by_key.find(KeyOf(transform));
-    if (it == by_key.end()) {
+    COHORT_ASSIGN_OR_RETURN(const TransformClass* adapting, AdaptingClass(transform));
+    if (adapting == nullptr) continue;
+    const auto it = learned.find(adapting->schema.name + '\0' + KeyOf(transform));
+    if (it == learned.end()) {
       return InvalidArgument(
-          "the validation set's lookup of \"{}\" has no vocabulary, and the training set has no "
-          "such "
-          "lookup to learn it from",
+          "the {} of \"{}\" in the validation set has nothing to learn from: the training set has "
+          "no such transform",
+          adapting->schema.name,
           transform.column().empty() ? transform.output() : transform.column());
     }
-    transform.mutable_vocabulary()->Assign(it->second->begin(), it->second->end());
+    *transform.mutable_transform_class() = it->second;
   }
   return absl::OkStatus();
 }

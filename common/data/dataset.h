@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "common/tensor/dtype.h"
+#include "common/data/data_options.h"
+#include "common/data/feature_type.h"
 #include "common/tensor/tensor.h"
 
 namespace cohort::v1 {
@@ -21,18 +22,8 @@ class DatasetSpec;
 
 namespace cohort {
 
-// A column of a dataset after its transforms, as an Input of a model reads it. A column of a CSV
-// file and a label are scalars, {}; an Input of shape [1] takes the same bytes.
-struct FeatureType {
-  std::string name;
-  DType dtype = DType::kInvalid;
-  Dims dims;  // the shape of one record
-};
-
-// Options of the process that opens a dataset, beside the spec.
-struct DataOptions {
-  std::string data_dir;  // base of relative paths (COHORT_DATA_DIR); "" = the working directory
-};
+// The columns that are labels, in the order of the model's outputs.
+std::vector<std::string> LabelsOf(const v1::DatasetSpec& spec);
 
 // The records of one source after skip, take and transforms, by index: immutable, thread-safe, and
 // the same in every process that reads the same files. The columns of the sources, before
@@ -63,6 +54,9 @@ class Dataset {
   // or explains why a column of the source is not a feature (it holds text).
   virtual absl::StatusOr<std::vector<int>> FindFeatures(
       std::span<const std::string> names) const = 0;
+
+  // True if the records are read or computed when they are gathered, which takes longer than a copy.
+  virtual bool computes_records() const = 0;
 
   // Gathers records `indices` of the named features (positions in features()) into one tensor each,
   // [indices.size(), dims...]. Reuses a tensor of `batch` if it fits and is not shared; then it

@@ -1,25 +1,25 @@
 #include "common/data/dataset.h"
 
-#include <google/protobuf/text_format.h>
-
 #include <catch2/catch.hpp>
+#include <functional>
 
 #include "common/data/lookup.h"
 #include "common/data/test_files.h"
+#include "common/data/test_specs.h"
 #include "common/testing/status_message.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
 namespace {
 
+using testing::AddTransform;
 using testing::Contains;
+using testing::CsvSpec;
 using testing::Idx;
-
-v1::DatasetSpec Spec(const std::string& text) {
-  v1::DatasetSpec spec;
-  REQUIRE(google::protobuf::TextFormat::ParseFromString(text, &spec));
-  return spec;
-}
+using testing::IdxSpec;
+using testing::IsEqual;
+using testing::Lookup;
+using testing::Scaled;
 
 // All records of one feature.
 template <typename T>
@@ -35,14 +35,19 @@ std::vector<T> All(const Dataset& dataset, const std::string& name) {
   return {values.begin(), values.end()};
 }
 
-constexpr char kRecommender[] = R"(
-  generator { name: "recommender" records: 200 seed: 1 } shuffle: true label: "label"
-  transforms { column: "features" lookup: "string"
-    vocabulary: ["avenger", "ironman", "batman", "hulk", "spiderman", "kingkong", "wonder_woman"] }
-  transforms { column: "label" equals: "yes" })";
+v1::DatasetSpec Recommender() {
+  v1::DatasetSpec spec = testing::RecommenderSpec(200, 1);
+  spec.set_shuffle(true);
+  spec.set_label("label");
+  AddTransform(
+      &spec, "features",
+      Lookup({"avenger", "ironman", "batman", "hulk", "spiderman", "kingkong", "wonder_woman"}));
+  AddTransform(&spec, "label", IsEqual("yes"));
+  return spec;
+}
 
 TEST_CASE("the recommender's ids and labels agree") {
-  const auto dataset = Dataset::Open(Spec(kRecommender));
+  const auto dataset = Dataset::Open(Recommender());
   REQUIRE(dataset.ok());
   REQUIRE((*dataset)->features().size() == 2);
   CHECK((*dataset)->features()[0].dims == Dims{3});
@@ -77,23 +82,24 @@ constexpr char kPeople[] =
     "job,age,hours,income\ncook,20,40,>50K\nsmith,30,10,<=50K\ncook,40,20,<=50K\nnurse,50,30,>"
     "50K\n";
 
-std::string CsvSpec(const std::string& path, const std::string& rest) {
-  return "csv { path: \"" + path + "\" } " + rest;
-}
-
 TEST_CASE("columns are transformed, stacked, scaled and cast") {
   testing::TestDirectory dir;
-  const std::string path = dir.Write("p.csv", kPeople);
-  const auto dataset = Dataset::Open(Spec(CsvSpec(path, R"(
-    label: "rich"
-    transforms { column: "job" lookup: "string" output: "job_id" }
-    transforms { column: "job" equals: "cook" output: "is_cook" dtype: "int64" }
-    transforms { column: "income" equals: ">50K" output: "rich" }
-    transforms { column: "age" scale: 0.1 offset: 1 }
-    transforms { columns: ["age", "hours"] output: "numbers" }
-    transforms { columns: ["job", "income"] lookup: "string" output: "words" }
-    transforms { column: "hours" equals: "10" output: "ten" dtype: "bool" }
-    transforms { column: "hours" dtype: "float64" output: "wide" })")));
+  v1::DatasetSpec spec = CsvSpec(dir.Write("p.csv", kPeople));
+  spec.set_label("rich");
+  const auto stack = [&](std::vector<const char*> columns, const char* output,
+                         v1::ClassConfig transform) {
+    v1::ColumnTransform* const added = AddTransform(&spec, "", std::move(transform), output);
+    for (const char* column : columns) added->add_columns(column);
+  };
+  AddTransform(&spec, "job", Lookup(), "job_id");
+  AddTransform(&spec, "job", IsEqual("cook"), "is_cook")->set_dtype("int64");
+  AddTransform(&spec, "income", IsEqual(">50K"), "rich");
+  AddTransform(&spec, "age", Scaled(0.1, 1));
+  stack({"age", "hours"}, "numbers", {});
+  stack({"job", "income"}, "words", Lookup());
+  AddTransform(&spec, "hours", IsEqual("10"), "ten")->set_dtype("bool");
+  AddTransform(&spec, "hours", {}, "wide")->set_dtype("float64");
+  const auto dataset = Dataset::Open(spec);
   INFO(dataset.status());
   REQUIRE(dataset.ok());
   CHECK(All<int64_t>(**dataset, "job_id") == std::vector<int64_t>{1, 2, 1, 3});
@@ -115,60 +121,78 @@ TEST_CASE("columns are transformed, stacked, scaled and cast") {
 
 TEST_CASE("transforms that make no sense say which and why") {
   testing::TestDirectory dir;
-  const std::string path = dir.Write("p.csv", kPeople);
-  const std::vector<std::pair<std::string, std::string>> cases = {
-      {"transforms { column: \"jobs\" lookup: \"string\" }",
-       "transform of \"jobs\": there is no column \"jobs\"; there are job, age, hours, income"},
-      {"transforms { output: \"x\" }", "give either `column` or `columns`"},
-      {"transforms { column: \"age\" columns: \"job\" }", "give either `column` or `columns`"},
-      {"transforms { columns: \"age\" }", "`columns` needs an `output`"},
-      {"transforms { column: \"job\" lookup: \"hash\" }", "lookup: \"hash\" is unknown"},
-      {"transforms { column: \"job\" lookup: \"string\" equals: \"a\" }", "exclude each other"},
-      {"transforms { column: \"job\" lookup: \"string\" scale: 2 }", "apply to numbers"},
-      {"transforms { column: \"job\" lookup: \"string\" num_oov_indices: 3 }",
-       "only 1 is supported"},
-      {"transforms { column: \"job\" lookup: \"string\" vocabulary: [\"a\", \"a\"] }",
-       "\"a\" twice"},
-      {"transforms { column: \"age\" vocabulary: \"a\" }", "need `lookup: string`"},
-      {"transforms { column: \"age\" dtype: \"float16\" }", "dtype: \"float16\" is unknown"},
-      {"transforms { column: \"job\" scale: 2 }",
-       "line 2: column \"job\": \"cook\" is not a number"},
-      {"transforms { column: \"age\" scale: 2 output: \"a\" } transforms { column: \"a\" lookup: "
-       "\"string\" }",
-       "holds numbers, a string lookup needs words"},
-      {"label: \"job\"", "\"cook\" is not a number"},
-      {"label: \"nothing\"", "label: the dataset has no feature \"nothing\""},
-      {"skip: 4", "skip 4 and take 0 exceed the 4 records"},
+  const v1::DatasetSpec people = CsvSpec(dir.Write("p.csv", kPeople));
+  const auto one = [](std::string_view column, v1::ClassConfig config) {
+    return [=](v1::DatasetSpec* spec) { AddTransform(spec, column, config); };
   };
-  for (const auto& [rest, message] : cases) {
-    const auto dataset = Dataset::Open(Spec(CsvSpec(path, rest)));
-    INFO(rest);
+  using Change = std::function<void(v1::DatasetSpec*)>;
+  const std::vector<std::pair<Change, std::string>> cases = {
+      {one("jobs", Lookup()),
+       "transform of \"jobs\": there is no column \"jobs\"; there are job, age, hours, income"},
+      {[](auto* spec) { AddTransform(spec, "", {}, "x"); }, "give either `column` or `columns`"},
+      {[](auto* spec) { AddTransform(spec, "age", {})->add_columns("job"); },
+       "give either `column` or `columns`"},
+      {[](auto* spec) { AddTransform(spec, "", {})->add_columns("age"); },
+       "`columns` needs an `output`"},
+      {one("job", ClassOf("Hash")), "there is no transform \"Hash\"; there are Cast, Equals, "},
+      {one("job", ClassOf("Hashing")), "transform \"Hashing\" is not supported yet"},
+      {one("job", ClassOf("StringLookup", {{"scale", ConfigOf(2.0)}})),
+       "StringLookup has no argument \"scale\""},
+      {one("job", ClassOf("StringLookup", {{"num_oov_indices", ConfigOf(int64_t{3})}})),
+       "`num_oov_indices` of StringLookup is not supported yet"},
+      {one("job", Lookup({"a", "a"})), "\"a\" twice"},
+      {[](auto* spec) { AddTransform(spec, "age", {})->set_dtype("float16"); },
+       "dtype: \"float16\" is unknown"},
+      {one("job", Scaled(2)), "line 2: column \"job\": \"cook\" is not a number"},
+      {[](auto* spec) {
+         AddTransform(spec, "age", Scaled(2), "a");
+         AddTransform(spec, "a", Lookup());
+       },
+       "holds numbers, a string lookup needs words"},
+      {[](auto* spec) { spec->set_label("job"); }, "\"cook\" is not a number"},
+      {[](auto* spec) { spec->set_label("nothing"); },
+       "label: the dataset has no feature \"nothing\""},
+      {[](auto* spec) { spec->set_skip(4); }, "skip 4 and take 0 exceed the 4 records"},
+      {[](auto* spec) { spec->clear_source_class(); }, "needs a source; there are "},
+      {[](auto* spec) {
+         (*spec->mutable_source_class()->mutable_config())["delimiter"].set_s("ab");
+       },
+       "delimiter must be one character"},
+  };
+  for (const auto& [change, message] : cases) {
+    v1::DatasetSpec spec = people;
+    change(&spec);
+    const auto dataset = Dataset::Open(spec);
+    INFO(message);
     REQUIRE(!dataset.ok());
     INFO(dataset.status());
     CHECK(Contains(testing::Message(dataset.status()), message));
   }
-  CHECK(Contains(testing::Message(Dataset::Open(v1::DatasetSpec()).status()), "needs a source"));
-  const auto csv = Spec("csv { path: \"" + path + "\" delimiter: \"ab\" }");
-  CHECK(Contains(testing::Message(Dataset::Open(csv).status()), "not one character"));
 }
 
 TEST_CASE("a vocabulary is learned from the training rows alone, once") {
   testing::TestDirectory dir;
-  const std::string path = dir.Write("p.csv", kPeople);
+  v1::DatasetSpec people = CsvSpec(dir.Write("p.csv", kPeople));
+  AddTransform(&people, "job", ClassOf("StringLookup"));
   v1::DataSpec data;
-  *data.mutable_train() =
-      Spec(CsvSpec(path, R"(take: 2 transforms { column: "job" lookup: "string" })"));
-  *data.mutable_validation() =
-      Spec(CsvSpec(path, R"(skip: 2 transforms { column: "job" lookup: "string" })"));
+  *data.mutable_train() = people;
+  data.mutable_train()->set_take(2);
+  *data.mutable_validation() = people;
+  data.mutable_validation()->set_skip(2);
   REQUIRE(ResolveVocabularies(&data, {}).ok());
-  CHECK(data.train().transforms(0).vocabulary(0) == "smith");
-  CHECK(data.validation().transforms(0).vocabulary_size() == 2);
+  const auto words = [](const v1::DatasetSpec& spec) {
+    return Config(spec.transforms(0).transform_class()).Strings("vocabulary");
+  };
+  CHECK(words(data.train()) == std::vector<std::string>{"smith", "cook"});
+  CHECK(words(data.validation()) == words(data.train()));
   const auto validation = Dataset::Open(data.validation());
   REQUIRE(validation.ok());
   CHECK(All<int64_t>(**validation, "job") == std::vector<int64_t>{2, 0});
-  data.mutable_validation()->mutable_transforms(0)->clear_vocabulary();
-  data.mutable_validation()->mutable_transforms(0)->set_output("other");
-  CHECK(Contains(testing::Message(ResolveVocabularies(&data, {})), "has no vocabulary"));
+  v1::ColumnTransform* const transform = data.mutable_validation()->mutable_transforms(0);
+  *transform->mutable_transform_class() = ClassOf("StringLookup");
+  transform->set_output("other");
+  CHECK(Contains(testing::Message(ResolveVocabularies(&data, {})),
+                 "the StringLookup of \"job\" in the validation set has nothing to learn from"));
 }
 
 TEST_CASE("images stay bytes and are scaled when they are gathered") {
@@ -177,27 +201,27 @@ TEST_CASE("images stay bytes and are scaled when they are gathered") {
   for (int i = 0; i < 24; ++i) pixels.push_back(static_cast<char>(i * 10));
   const std::string images = dir.Write("i.gz", testing::Gzip(Idx(0x08, {4, 2, 3}, pixels)));
   const std::string labels = dir.Write("l", Idx(0x08, {4}, std::string("\x00\x01\x02\x09", 4)));
-  const std::string source = "idx { images: \"" + images + "\" labels: \"" + labels + "\" } ";
-  const auto raw = Dataset::Open(Spec(source));
+  v1::DatasetSpec spec = IdxSpec(images, labels);
+  const auto raw = Dataset::Open(spec);
   REQUIRE(raw.ok());
   CHECK(All<uint8_t>(**raw, "image")[23] == 230);
   CHECK(All<int64_t>(**raw, "label") == std::vector<int64_t>{0, 1, 2, 9});
-  const auto scaled = Dataset::Open(
-      Spec(source + "skip: 1 take: 2 transforms { column: \"image\" scale: 0.00392156862745098 }"));
+  spec.set_skip(1);
+  spec.set_take(2);
+  AddTransform(&spec, "image", Scaled(0.00392156862745098));
+  const auto scaled = Dataset::Open(spec);
   REQUIRE(scaled.ok());
   const auto values = All<float>(**scaled, "image");
   REQUIRE(values.size() == 12);
   CHECK(values[0] == 60.0F * 0.00392156862745098F);
   CHECK(All<int64_t>(**scaled, "label") == std::vector<int64_t>{1, 2});
   const std::string short_labels = dir.Write("s", Idx(0x08, {3}, "abc"));
-  CHECK(Contains(testing::Message(Dataset::Open(Spec("idx { images: \"" + images + "\" labels: \"" +
-                                                     short_labels + "\" }"))
-                                      .status()),
+  CHECK(Contains(testing::Message(Dataset::Open(IdxSpec(images, short_labels)).status()),
                  "has 4 records"));
 }
 
 TEST_CASE("batches reuse the memory that nobody else holds") {
-  const auto dataset = Dataset::Open(Spec(kRecommender));
+  const auto dataset = Dataset::Open(Recommender());
   REQUIRE(dataset.ok());
   std::vector<Tensor> batch;
   const std::vector<uint64_t> first = {1, 2, 3};

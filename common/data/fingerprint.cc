@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "common/base/stable_bytes.h"
+#include "common/data/source_class.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -23,14 +25,10 @@ std::string Contents(const ReadData& read, int file) {
 v1::DatasetSpec BatchDefiningPart(const v1::DatasetSpec& spec) {
   v1::DatasetSpec read = spec;
   read.clear_prefetch();
-  if (read.has_idx()) {
-    read.mutable_idx()->clear_url();
-    read.mutable_idx()->clear_sha256_images();
-    read.mutable_idx()->clear_sha256_labels();
-  }
-  if (read.has_csv()) {
-    read.mutable_csv()->clear_url();
-    read.mutable_csv()->clear_sha256();
+  const auto source = Sources().Find(read.source_class().class_name());
+  if (!source.ok()) return read;
+  for (const std::string& argument : (*source)->no_record_arguments) {
+    read.mutable_source_class()->mutable_config()->erase(argument);
   }
   return read;
 }
@@ -40,7 +38,7 @@ bool ReadTheSame(const v1::DatasetSpec& a, const v1::DatasetSpec& b) {
   v1::DatasetSpec of_b = BatchDefiningPart(b);
   of_a.clear_transforms();
   of_b.clear_transforms();
-  return of_a.SerializeAsString() == of_b.SerializeAsString();
+  return StableBytes(of_a) == StableBytes(of_b);
 }
 
 v1::FileFingerprint MakeFileFingerprint(const std::string& path, uint64_t bytes, uint32_t crc32) {
@@ -58,6 +56,10 @@ std::string DifferenceOf(const ReadData& a, const ReadData& b) {
     if (AreSame(a.data.files(i), b.data.files(i))) continue;
     differences += fmt::format("{}{} has other contents ({}; {})", differences.empty() ? "" : ", ",
                                a.data.files(i).path(), Contents(a, i), Contents(b, i));
+  }
+  if (differences.empty() && a.data.source() != b.data.source()) {
+    differences = fmt::format("the source has other records (\"{}\" {}; \"{}\" {})",
+                              a.data.source(), a.where, b.data.source(), b.where);
   }
   if (differences.empty() && a.data.records() == b.data.records() &&
       a.data.files_size() == b.data.files_size()) {

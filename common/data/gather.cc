@@ -2,52 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <type_traits>
+
+#include "common/data/convert.h"
 
 namespace cohort {
 namespace {
-
-// Converts a value to the type of a batch and scales it there. An integer type that cannot hold it
-// gets the nearest value.
-template <typename Out, typename In>
-Out Convert(In value, double scale, double offset) {
-  if constexpr (std::is_same_v<Out, bool>) {
-    return static_cast<double>(value) * scale + offset != 0;
-  } else if constexpr (std::is_floating_point_v<Out>) {
-    return static_cast<Out>(value) * static_cast<Out>(scale) + static_cast<Out>(offset);
-  } else {
-    if (std::is_integral_v<In> && scale == 1 && offset == 0) return static_cast<Out>(value);
-    const double exact = static_cast<double>(value) * scale + offset;
-    if (exact <= static_cast<double>(std::numeric_limits<Out>::min())) {
-      return std::numeric_limits<Out>::min();
-    }
-    if (exact >= static_cast<double>(std::numeric_limits<Out>::max())) {
-      return std::numeric_limits<Out>::max();
-    }
-    return static_cast<Out>(exact);
-  }
-}
-
-template <typename F>
-void WithType(DType dtype, const F& f) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return f(float{});
-    case DType::kFloat64:
-      return f(double{});
-    case DType::kInt32:
-      return f(int32_t{});
-    case DType::kInt64:
-      return f(int64_t{});
-    case DType::kUint8:
-      return f(uint8_t{});
-    case DType::kBool:
-      return f(bool{});
-    case DType::kInvalid:
-      return;
-  }
-}
 
 // Prefetches the bytes of a row, at most kPrefetchBytes: the rest is fetched while it is read.
 void Prefetch(const uint8_t* row, size_t bytes) {
@@ -59,15 +19,8 @@ void Prefetch(const uint8_t* row, size_t bytes) {
 std::shared_ptr<const std::vector<uint8_t>> ConvertAll(const Column& column, uint64_t records) {
   const size_t elements = records * static_cast<size_t>(column.elements());
   std::vector<uint8_t> out(elements * SizeOf(column.dtype));
-  WithType(column.stored, [&](auto in) {
-    WithType(column.dtype, [&](auto result) {
-      for (size_t i = 0; i < elements; ++i) {
-        std::memcpy(&in, column.values->data() + i * sizeof(in), sizeof(in));
-        result = Convert<decltype(result)>(in, column.scale, column.offset);
-        std::memcpy(out.data() + i * sizeof(result), &result, sizeof(result));
-      }
-    });
-  });
+  ConvertNumbers(column.stored, column.values->data(), column.dtype, out.data(), elements,
+                 column.scale, column.offset);
   return std::make_shared<const std::vector<uint8_t>>(std::move(out));
 }
 
@@ -121,7 +74,7 @@ void GatheredColumn::ConvertBytes(const GatheredColumn& self, std::span<const ui
     // Records come in random order: the next one is prefetched while this one is converted.
     if (i + 1 < indices.size())
       Prefetch(self.values_->data() + indices[i + 1] * self.row_bytes_, elements);
-    for (size_t e = 0; e < elements; ++e) to[e] = Convert<T>(from[e], scale, offset);
+    for (size_t e = 0; e < elements; ++e) to[e] = ConvertNumber<T>(from[e], scale, offset);
     to += elements;
   }
 }

@@ -21,11 +21,6 @@ namespace {
 // Datasets are kept in memory; a stream that inflates to more than this is refused.
 constexpr uint64_t kMaxInflatedBytes = uint64_t{16} << 30;
 
-std::string ResolvePath(const std::string& path, const DataOptions& options) {
-  if (path.empty() || path[0] == '/' || options.data_dir.empty()) return path;
-  return fmt::format("{}{}{}", options.data_dir, options.data_dir.back() == '/' ? "" : "/", path);
-}
-
 absl::Status Missing(const InputFile& file, const std::string& path, const DataOptions& options) {
   std::string message = fmt::format("the data file {} does not exist", path);
   if (!file.url.empty()) message += fmt::format("; get it from {}", file.url);
@@ -138,7 +133,7 @@ absl::StatusOr<std::string> Gunzip(std::string_view bytes, std::string_view name
 absl::StatusOr<std::string> ReadInputFile(const InputFile& file, const DataOptions& options,
                                           uint32_t* crc32) {
   if (file.path.empty()) return InvalidArgument("a data source names no file");
-  const std::string path = ResolvePath(file.path, options);
+  const std::string path = options.PathOf(file.path);
   COHORT_ASSIGN_OR_RETURN(std::string bytes, ReadBytes(file, path, options));
   if (!file.sha256.empty()) {
     std::string expected = file.sha256;

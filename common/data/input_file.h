@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/data/dataset.h"
+#include "common/data/data_options.h"
 
 namespace cohort {
 

@@ -1,7 +1,5 @@
 // Reads the public data sets of the examples, where COHORT_DATA_DIR names a directory that has
 // them; else the test is skipped (exit code 77).
-#include <google/protobuf/text_format.h>
-
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +8,7 @@
 #include <set>
 
 #include "common/data/dataset.h"
+#include "common/data/test_specs.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -24,9 +23,7 @@ DataOptions RealData() {
   return {.data_dir = dir};
 }
 
-std::shared_ptr<const Dataset> Open(const std::string& text) {
-  v1::DatasetSpec spec;
-  REQUIRE(google::protobuf::TextFormat::ParseFromString(text, &spec));
+std::shared_ptr<const Dataset> Open(const v1::DatasetSpec& spec) {
   auto dataset = Dataset::Open(spec, RealData());
   INFO(dataset.status());
   REQUIRE(dataset.ok());
@@ -47,11 +44,17 @@ std::vector<T> All(const Dataset& dataset, const std::string& name) {
 }
 
 TEST_CASE("MNIST is read from its files") {
-  const auto dataset = Open(R"(
-    idx { images: "mnist/t10k-images-idx3-ubyte.gz" labels: "mnist/t10k-labels-idx1-ubyte.gz"
-      sha256_images: "167310007f03058885c7e95e6c0b19c20de5c7fd3031f4cbdadc9014a523d80b"
-      sha256_labels: "fc607395669ec21321ea83e4b82c0544b7e8e63ff5b34337c06bc0a17cc0da3c" }
-    skip: 9000 label: "label" transforms { column: "image" scale: 0.00392156862745098 })");
+  v1::DatasetSpec spec =
+      testing::IdxSpec("mnist/t10k-images-idx3-ubyte.gz", "mnist/t10k-labels-idx1-ubyte.gz");
+  auto& arguments = *spec.mutable_source_class()->mutable_config();
+  arguments["sha256_images"].set_s(
+      "167310007f03058885c7e95e6c0b19c20de5c7fd3031f4cbdadc9014a523d80b");
+  arguments["sha256_labels"].set_s(
+      "fc607395669ec21321ea83e4b82c0544b7e8e63ff5b34337c06bc0a17cc0da3c");
+  spec.set_skip(9000);
+  spec.set_label("label");
+  testing::AddTransform(&spec, "image", testing::Scaled(0.00392156862745098));
+  const auto dataset = Open(spec);
   CHECK(dataset->num_records() == 1000);
   CHECK(dataset->features()[0].dims == Dims{28, 28});
   double sum = 0;
@@ -63,10 +66,12 @@ TEST_CASE("MNIST is read from its files") {
 }
 
 TEST_CASE("Adult is read from its file") {
-  const auto dataset = Open(R"(
-    csv { path: "adult/adult.data" } take: 27000 label: "income"
-    transforms { column: "education" lookup: "string" }
-    transforms { column: "income" equals: ">50K" })");
+  v1::DatasetSpec spec = testing::CsvSpec("adult/adult.data");
+  spec.set_take(27000);
+  spec.set_label("income");
+  testing::AddTransform(&spec, "education", testing::Lookup());
+  testing::AddTransform(&spec, "income", testing::IsEqual(">50K"));
+  const auto dataset = Open(spec);
   CHECK(dataset->num_records() == 27000);
   double rich = 0;
   for (const float label : All<float>(*dataset, "income")) rich += label;

@@ -1,11 +1,11 @@
-#include "common/data/sources.h"
-
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <map>
 
 #include "common/data/csv_reader.h"
 #include "common/data/input_file.h"
+#include "common/data/source_class.h"
+#include "common/data/sources/decoders.h"
 #include "common/data/test_files.h"
 #include "common/testing/status_message.h"
 #include "proto/job.pb.h"
@@ -99,7 +99,7 @@ TEST_CASE("gzip is inflated, and a damaged stream is an error at its byte") {
 
 CsvFormat Format() { return CsvFormat(); }
 
-absl::StatusOr<Table> Csv(std::string_view text, const CsvUse& use = {},
+absl::StatusOr<Table> Csv(std::string_view text, const ColumnUse& use = {},
                           const RowRange& range = {}) {
   return ParseCsv(text, Format(), use, range, "t.csv");
 }
@@ -244,11 +244,13 @@ TEST_CASE("no changed byte makes a decoder stumble") {
 }
 
 TEST_CASE("the recommender's records are the tutorial's, a function of seed and index") {
-  v1::GeneratorSource source;
-  source.set_name("recommender");
-  source.set_records(7000);
-  source.set_seed(3);
-  const auto table = OpenGenerator(source, {});
+  const SourceClass& generator = **Sources().Find("generator");
+  const auto generate = [&](int64_t seed, const RowRange& range) {
+    const v1::ClassConfig config =
+        ClassOf("generator", {{"records", ConfigOf(int64_t{7000})}, {"seed", ConfigOf(seed)}});
+    return generator.read_table(Config(config), {}, {range, {}});
+  };
+  const auto table = generate(3, {});
   REQUIRE(table.ok());
   const auto features = Words(table->columns[0]);
   const auto labels = Words(table->columns[1]);
@@ -266,17 +268,32 @@ TEST_CASE("the recommender's records are the tutorial's, a function of seed and 
   for (const auto& [word, count] : counts) CHECK(std::abs(count - 3000) < 250);
   CHECK(std::abs(yes - 3000) < 250);
   // Records do not depend on how many there are or where one starts.
-  const auto tail = OpenGenerator(source, {5000, 10});
+  const auto tail = generate(3, {5000, 10});
   REQUIRE(tail.ok());
   CHECK(Words(tail->columns[0]) ==
         std::vector<std::string>(features.begin() + 15000, features.begin() + 15030));
-  source.set_seed(4);
-  CHECK(Words(OpenGenerator(source, {})->columns[0]) != features);
-  source.set_name("nothing");
-  CHECK(Contains(testing::Message(OpenGenerator(source, {}).status()), "no generator \"nothing\""));
-  source.set_name("recommender");
-  source.set_records(0);
-  CHECK(!OpenGenerator(source, {}).ok());
+  CHECK(Words(generate(4, {})->columns[0]) != features);
+}
+
+TEST_CASE("a source refuses arguments that it cannot use") {
+  const struct {
+    v1::ClassConfig config;
+    const char* message;
+  } cases[] = {
+      {ClassOf("generator", {{"name", ConfigOf(std::string_view("nothing"))}}),
+       "name must be recommender, not \"nothing\""},
+      {ClassOf("generator", {{"name", ConfigOf(std::string_view("recommender"))},
+                             {"records", ConfigOf(int64_t{0})}}),
+       "records must be in [1, "},
+      {ClassOf("idx"), "idx needs its argument `images`"},
+      {ClassOf("csv"), "csv needs its argument `path`"},
+      {ClassOf("tsv"), "there is no source \"tsv\"; there are "},
+  };
+  for (const auto& c : cases) {
+    const absl::Status refused = CompleteConfig(Sources(), c.config).status();
+    INFO(refused);
+    CHECK(Contains(testing::Message(refused), c.message));
+  }
 }
 
 TEST_CASE("a file that is missing or not the right one says where to get it") {

@@ -1,8 +1,11 @@
 #ifndef COHORT_COMMON_DATA_TABLE_H_
 #define COHORT_COMMON_DATA_TABLE_H_
 
+#include <absl/status/statusor.h>
+
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,6 +14,8 @@
 #include "proto/data.pb.h"
 
 namespace cohort {
+
+class LazyColumns;
 
 // One column of records in memory. Text is kept as codes into its distinct words. Numbers are kept
 // as they were read; their scale and dtype are applied when a batch is gathered (so images stay
@@ -32,7 +37,12 @@ struct Column {
   // not a feature.
   std::string not_a_number;
 
-  bool is_text() const { return stored == DType::kInvalid; }
+  // The column is not in memory: this node of Table::lazy computes it, and it has only a name, dims
+  // and a dtype. -1: it is in memory.
+  int node = -1;
+
+  bool is_lazy() const { return node >= 0; }
+  bool is_text() const { return stored == DType::kInvalid && !is_lazy(); }
   int64_t elements() const { return NumElements(dims); }
 };
 
@@ -41,6 +51,8 @@ struct Table {
   uint64_t records = 0;
   std::vector<Column> columns;
   std::vector<v1::FileFingerprint> files;  // the source files, in order
+  std::string source;                      // see DataFingerprint
+  std::shared_ptr<LazyColumns> lazy;       // null: all columns are in memory
 };
 
 // The records of a source that are used.
@@ -48,6 +60,22 @@ struct RowRange {
   uint64_t skip = 0;
   uint64_t take = 0;  // 0: all
 };
+
+// How the columns of a source are used.
+struct ColumnUse {
+  std::set<std::string> text;     // columns of words
+  std::set<std::string> numbers;  // columns that must be numbers. Others become numbers if possible
+};
+
+// What a source reads into memory.
+struct TableRequest {
+  RowRange range;
+  ColumnUse use;
+};
+
+// Narrows a range to the existing records. Errors: InvalidArgument if the range exceeds them or
+// becomes empty.
+absl::StatusOr<RowRange> ClampRange(const RowRange& range, uint64_t records);
 
 }  // namespace cohort
 

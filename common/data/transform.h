@@ -4,9 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <string>
-#include <vector>
 
-#include "common/data/sources.h"
 #include "common/data/table.h"
 
 namespace cohort::v1 {
@@ -16,22 +14,22 @@ class DatasetSpec;
 
 namespace cohort {
 
-// Returns the columns of the source that the transforms (and the label) use as words, and as
-// numbers.
-CsvUse UseOfColumns(const v1::DatasetSpec& spec);
+// Returns the class of a transform that names none: Cast, or Stack for several columns.
+std::string DefaultClass(const v1::ColumnTransform& transform);
 
-// Applies one transform. It takes its column (or stacks its columns along a new last axis), and
-// converts it:
-//
-//   lookup      words -> ids, int64 (0: not in the vocabulary)
-//   equals      words or numbers -> 1 if equal, else 0; float32
-//   otherwise   numbers, scaled by scale and offset; float32 if either is given
-//
-// Then it casts the result to `dtype` and stores it as the column `output` of the table, replacing
-// a column of that name. `vocabulary` receives the words of a lookup. Errors: InvalidArgument that
-// names the transform and the problem.
-absl::Status ApplyTransform(const v1::ColumnTransform& transform, Table* table,
-                            std::vector<std::string>* vocabulary);
+// Completes the arguments of the source and of the transforms, and checks the transforms. Errors:
+// InvalidArgument or Unimplemented, with the source or the output of the transform.
+absl::Status CompleteDataset(v1::DatasetSpec* spec);
+
+// Returns the columns of the source that the transforms (and the label) use as words, and as
+// numbers. The classes are complete.
+ColumnUse UseOfColumns(const v1::DatasetSpec& spec);
+
+// Applies one complete transform: takes its column or columns, transforms them, casts the result to
+// `dtype` and stores it as the column `output` of the table, replacing a column of that name. The
+// class of `transform` receives arguments that it has learned from the column. Errors:
+// InvalidArgument that names the transform and the problem.
+absl::Status ApplyTransform(v1::ColumnTransform* transform, Table* table);
 
 }  // namespace cohort
 

@@ -94,9 +94,10 @@ bool SameDims(const ValueType& type, const Dims& dims) {
 
 }  // namespace
 
-absl::Status LocalVariables::Add(std::string_view name, Tensor value) {
+absl::Status LocalVariables::Add(std::string_view name, Tensor value, const OptimizerRule* rule) {
   Variable variable;
-  for (const SlotInfo& slot : rule_ != nullptr ? rule_->slots() : std::span<const SlotInfo>{}) {
+  variable.rule = rule;
+  for (const SlotInfo& slot : rule != nullptr ? rule->slots() : std::span<const SlotInfo>{}) {
     Tensor t(value.dtype(), value.dims());
     if (t.dtype() == DType::kFloat32) {
       std::ranges::fill(t.mutable_values<float>(), static_cast<float>(slot.initial_value));
@@ -137,15 +138,15 @@ absl::StatusOr<std::unique_ptr<LocalAccess>> LocalAccess::Create(LocalVariables*
     }
     bound.push_back(variable);
   }
-  return std::unique_ptr<LocalAccess>(new LocalAccess(variables, std::move(bound)));
+  return std::unique_ptr<LocalAccess>(new LocalAccess(std::move(bound)));
 }
 
 absl::Status LocalAccess::CheckPush(const PushItem& item) const {
   const LocalVariables::Variable& bound = *bound_[static_cast<size_t>(item.variable)];
   const Tensor& variable = bound.value;
   if (item.kind == PushKind::kGradient) {
-    if (variables_->rule() == nullptr) {
-      return FailedPrecondition("a gradient is pushed, but there is no optimizer");
+    if (bound.rule == nullptr) {
+      return FailedPrecondition("a gradient is pushed to a variable that is not trainable");
     }
     if (!IsFloating(variable.dtype())) {
       return InvalidArgument("a gradient is pushed to a {} variable", DTypeName(variable.dtype()));
@@ -170,7 +171,7 @@ void LocalAccess::ApplyGradient(const PushItem& item, const PushStamp& stamp) co
     update.gradient = item.value;
     update.weight = stamp.weight;
     update.step = step;
-    variables_->rule()->ApplyDense(update);
+    variable.rule->ApplyDense(update);
     return;
   }
   RowsUpdate update;
@@ -181,7 +182,7 @@ void LocalAccess::ApplyGradient(const PushItem& item, const PushStamp& stamp) co
   update.gradient = item.value;
   update.weight = stamp.weight;
   update.step = step;
-  variables_->rule()->ApplyRows(update);
+  variable.rule->ApplyRows(update);
 }
 
 absl::StatusOr<ExchangeResult> LocalAccess::Exchange(const PushBatch* push, const PullBatch* pull) {

@@ -22,21 +22,18 @@ class LocalVariables {
   struct Variable {
     std::string name;
     Tensor value;
-    std::vector<Tensor> slots;  // in the order of OptimizerRule::slots()
+    const OptimizerRule* rule = nullptr;  // null: not trainable
+    std::vector<Tensor> slots;            // in the order of OptimizerRule::slots()
   };
 
-  // `rule` may be null if nothing is trained (an evaluator).
-  explicit LocalVariables(std::unique_ptr<OptimizerRule> rule) : rule_(std::move(rule)) {}
-
   // Adds a variable with fresh slots. This object writes to the tensor's memory from now on, so no
-  // other object may hold its buffer. Errors: AlreadyExists.
-  absl::Status Add(std::string_view name, Tensor value);
+  // other object may hold its buffer. `rule` outlives this object; null if the variable is not
+  // trained. Errors: AlreadyExists.
+  absl::Status Add(std::string_view name, Tensor value, const OptimizerRule* rule);
   // Null if the name is unknown. The pointer stays valid.
   Variable* Find(std::string_view name);
-  const OptimizerRule* rule() const { return rule_.get(); }
 
  private:
-  const std::unique_ptr<OptimizerRule> rule_;
   std::map<std::string, Variable, std::less<>> variables_;
 };
 
@@ -50,19 +47,17 @@ class LocalAccess : public VariableAccess {
   static absl::StatusOr<std::unique_ptr<LocalAccess>> Create(LocalVariables* variables,
                                                              const Program& program);
 
-  // Errors: InvalidArgument (keys out of range, not ascending), FailedPrecondition (a gradient, but
-  // no optimizer), Cancelled after Interrupt. A refused push changes nothing.
+  // Errors: InvalidArgument (keys out of range, not ascending), FailedPrecondition (a gradient
+  // for a variable that is not trainable), Cancelled after Interrupt. A refused push changes nothing.
   absl::StatusOr<ExchangeResult> Exchange(const PushBatch* push, const PullBatch* pull) override;
   void Interrupt() override { interrupted_.store(true, std::memory_order_relaxed); }
 
  private:
-  LocalAccess(LocalVariables* variables, std::vector<LocalVariables::Variable*> bound)
-      : variables_(variables), bound_(std::move(bound)) {}
+  explicit LocalAccess(std::vector<LocalVariables::Variable*> bound) : bound_(std::move(bound)) {}
 
   absl::Status CheckPush(const PushItem& item) const;
   void ApplyGradient(const PushItem& item, const PushStamp& stamp) const;
 
-  LocalVariables* const variables_;
   const std::vector<LocalVariables::Variable*> bound_;  // by index of the program's variables
   std::atomic<bool> interrupted_{false};
 };

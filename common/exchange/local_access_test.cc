@@ -3,17 +3,15 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/status.h"
+#include "common/optimizers/optimizers.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
 namespace {
 
 std::unique_ptr<OptimizerRule> Sgd(double momentum) {
-  v1::OptimizerSpec spec;
-  spec.set_class_name("SGD");
-  spec.set_learning_rate(0.5);
-  spec.set_momentum(momentum);
-  return *OptimizerRule::Create(spec);
+  return *OptimizerRule::Create(
+      OptimizerOf("SGD", {{"learning_rate", ConfigOf(0.5)}, {"momentum", ConfigOf(momentum)}}));
 }
 
 Program ProgramWith(const std::string& name, ValueType type) {
@@ -24,9 +22,9 @@ Program ProgramWith(const std::string& name, ValueType type) {
 }
 
 struct Fixture {
-  explicit Fixture(std::unique_ptr<OptimizerRule> rule) : variables(std::move(rule)) {
+  explicit Fixture(std::unique_ptr<OptimizerRule> r) : rule(std::move(r)) {
     const float values[] = {1, 2, 3, 4, 5, 6};
-    REQUIRE(variables.Add("table", Tensor::FromValues<float>({3, 2}, values)).ok());
+    REQUIRE(variables.Add("table", Tensor::FromValues<float>({3, 2}, values), rule.get()).ok());
     access = *LocalAccess::Create(&variables, ProgramWith("table", {DType::kFloat32, {{3}, {2}}}));
   }
   std::vector<float> Whole() {
@@ -44,6 +42,7 @@ struct Fixture {
     return access->Exchange(&push, nullptr).status();
   }
 
+  const std::unique_ptr<OptimizerRule> rule;
   LocalVariables variables;
   std::unique_ptr<LocalAccess> access;
 };
@@ -112,7 +111,7 @@ TEST_CASE("a program finds its variables by name, dtype and shape") {
           absl::StatusCode::kInvalidArgument);
   REQUIRE(create("table", {DType::kFloat64, {{3}, {2}}}).code() ==
           absl::StatusCode::kInvalidArgument);
-  REQUIRE(f.variables.Add("table", Tensor::Zeros(DType::kFloat32, {1})).code() ==
+  REQUIRE(f.variables.Add("table", Tensor::Zeros(DType::kFloat32, {1}), nullptr).code() ==
           absl::StatusCode::kAlreadyExists);
 }
 

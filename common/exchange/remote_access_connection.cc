@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/cluster/protocol_version.h"
 
 namespace cohort {
 
@@ -32,6 +33,7 @@ absl::Status PsConnection::Open(const StreamClient::Options& options, Completion
   COHORT_ASSIGN_OR_RETURN(client_, StreamClient::Create(address_, options));
   StreamClient::OpenOptions open;
   open.wait_for_ready = false;
+  open.metadata[kProtocolVersionKey] = kProtocolVersion.ToString();
   if (incarnation_ != 0) open.metadata[kPsIncarnationKey] = IncarnationText(incarnation_);
   stream_ = client_->Open("/cohort.v1.ParameterServer/PushPull", this, loop, open);
   return absl::OkStatus();

@@ -89,8 +89,7 @@ class Planner {
       if (push.keys != kNoValue) results.push_back(push.keys);
     }
     for (const MetricPartial& metric : p().metrics) {
-      results.push_back(metric.total);
-      results.push_back(metric.count);
+      for (const MetricAccumulator& a : metric.accumulators) results.push_back(a.value);
     }
     for (const Output& output : p().outputs) results.push_back(output.value);
     if (p().weight != kNoValue) results.push_back(p().weight);

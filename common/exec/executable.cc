@@ -1,5 +1,6 @@
 #include "common/exec/executable.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -26,6 +27,12 @@ double ReadScalar(const ValueView& view) {
                                        : *view.as<double>();
 }
 
+// Returns the position behind what it has written.
+double* ReadDoubles(const ValueView& view, double* to) {
+  if (view.dtype == DType::kFloat32) return std::copy_n(view.as<float>(), view.elements, to);
+  return std::copy_n(view.as<double>(), view.elements, to);
+}
+
 }  // namespace
 
 class Executable::Impl {
@@ -40,8 +47,7 @@ class Executable::Impl {
     AddPulls();
     AddPushes();
     bound_.resize(program().arguments.size());
-    totals_.resize(program().metrics.size());
-    counts_.resize(program().metrics.size());
+    AddMetrics();
   }
 
   const Program& program() const { return compiled_.program; }
@@ -53,8 +59,7 @@ class Executable::Impl {
   std::span<const PushItem> pushes() const { return pushes_[area_]; }
   double weight() const { return weight_; }
   int64_t batch_count() const { return program().symbols.empty() ? 0 : table_.count(1); }
-  std::span<const double> totals() const { return totals_; }
-  std::span<const double> counts() const { return counts_; }
+  std::span<const double> metric_values() const { return metric_values_; }
   size_t memory_bytes() const { return memory_->size(); }
   Tensor output(size_t i) const;
 
@@ -62,6 +67,7 @@ class Executable::Impl {
   void AddSteps(const std::vector<CompiledStep>& compiled, std::vector<Step>* steps);
   void AddPulls();
   void AddPushes();
+  void AddMetrics();
   absl::Status CheckArgument(size_t i, const Tensor& tensor) const;
   absl::Status SetCounts(size_t i, const Tensor& tensor, std::span<int64_t> counts) const;
   absl::Status RunSteps(const std::vector<Step>& steps);
@@ -86,8 +92,8 @@ class Executable::Impl {
   int area_ = 0;  // the push area of this step
   std::vector<PushItem> pushes_[2];
   double weight_ = 0;
-  std::vector<double> totals_;
-  std::vector<double> counts_;
+  std::vector<const ValueView*> accumulators_;  // by metric
+  std::vector<double> metric_values_;
 };
 
 void Executable::Impl::AddSteps(const std::vector<CompiledStep>& compiled,
@@ -147,8 +153,19 @@ void Executable::Impl::AddPushes() {
   }
 }
 
+void Executable::Impl::AddMetrics() {
+  size_t elements = 0;
+  for (const MetricPartial& metric : program().metrics) {
+    for (const MetricAccumulator& a : metric.accumulators) {
+      accumulators_.push_back(&table_.view(a.value));
+      elements += static_cast<size_t>(CapacityElements(program().type(a.value)));
+    }
+  }
+  metric_values_.resize(elements);
+}
+
 absl::Status Executable::Impl::CheckArgument(size_t i, const Tensor& tensor) const {
-  const Argument& argument = program().arguments[i];
+  const ProgramArgument& argument = program().arguments[i];
   const ValueType& type = program().type(argument.value);
   bool fits = tensor.dtype() == type.dtype && tensor.dims().size() == type.dims.size();
   for (size_t d = 0; fits && d < type.dims.size(); ++d) {
@@ -165,7 +182,7 @@ absl::Status Executable::Impl::CheckArgument(size_t i, const Tensor& tensor) con
 // Records the counts that the bounded axes of argument `i` give to their symbols; -1: not known yet.
 absl::Status Executable::Impl::SetCounts(size_t i, const Tensor& tensor,
                                          std::span<int64_t> counts) const {
-  const Argument& argument = program().arguments[i];
+  const ProgramArgument& argument = program().arguments[i];
   const ValueType& type = program().type(argument.value);
   for (size_t d = 0; d < type.dims.size(); ++d) {
     if (!type.dims[d].bounded()) continue;
@@ -237,10 +254,8 @@ absl::Status Executable::Impl::Prepare(const RandomKey& key) {
 absl::Status Executable::Impl::Run() {
   COHORT_RETURN_IF_ERROR(RunSteps(main_));
   FinishPushes();
-  for (size_t i = 0; i < totals_.size(); ++i) {
-    totals_[i] = ReadScalar(table_.view(program().metrics[i].total));
-    counts_[i] = ReadScalar(table_.view(program().metrics[i].count));
-  }
+  double* to = metric_values_.data();
+  for (const ValueView* view : accumulators_) to = ReadDoubles(*view, to);
   if (program().weight != kNoValue) weight_ = ReadScalar(table_.view(program().weight));
   return absl::OkStatus();
 }
@@ -294,8 +309,7 @@ std::span<const PushItem> Executable::pushes() const { return impl_->pushes(); }
 double Executable::weight() const { return impl_->weight(); }
 int64_t Executable::batch_count() const { return impl_->batch_count(); }
 size_t Executable::memory_bytes() const { return impl_->memory_bytes(); }
-std::span<const double> Executable::metric_totals() const { return impl_->totals(); }
-std::span<const double> Executable::metric_counts() const { return impl_->counts(); }
+std::span<const double> Executable::metric_values() const { return impl_->metric_values(); }
 Tensor Executable::output(size_t i) const { return impl_->output(i); }
 
 }  // namespace cohort

@@ -62,9 +62,9 @@ class Executable {
   // Bytes of the arena and the two push areas together.
   size_t memory_bytes() const;
 
-  // In the order of program().metrics: total and count.
-  std::span<const double> metric_totals() const;
-  std::span<const double> metric_counts() const;
+  // What the last Run adds to the accumulators of all metrics, one after the other, in the order of
+  // program().metrics. MetricFold folds them.
+  std::span<const double> metric_values() const;
 
   // A copy of output `i`.
   Tensor output(size_t i) const;

@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 
+#include "common/exec/metric_fold.h"
 #include "common/exec/step_test_util.h"
 #include "common/graph/op_registry.h"
 
@@ -112,9 +113,9 @@ TEMPLATE_TEST_CASE("a recommender step, for any number of examples", "", float, 
     for (size_t i = 0; i < expected.logits.size(); ++i) {
       REQUIRE(near(logits.values<TestType>()[i], expected.logits[i]));
     }
-    REQUIRE(near(e->metric_totals()[0], expected.loss));
-    REQUIRE(e->metric_totals()[1] == expected.correct);
-    REQUIRE(e->metric_counts()[0] == static_cast<double>(count));
+    REQUIRE(near(e->metric_values()[0], expected.loss));
+    REQUIRE(e->metric_values()[2] == expected.correct);
+    REQUIRE(e->metric_values()[1] == static_cast<double>(count));
     const PushItem& bias = PushOf(*e, "bias");
     REQUIRE_FALSE(bias.sparse);
     REQUIRE(near(*static_cast<const TestType*>(bias.value), expected.bias_gradient));
@@ -136,11 +137,32 @@ TEMPLATE_TEST_CASE("a recommender step, for any number of examples", "", float, 
   }
 }
 
+TEMPLATE_TEST_CASE("metrics with vectors are folded over steps", "", float, double) {
+  auto e = Compile(testing::CountsProgram(DTypeOf<TestType>(), 4));
+  MetricFold fold;
+  CHECK(fold.States(e->program()).empty());
+  const std::vector<std::vector<TestType>> batches = {{0.5, 3, -2}, {1.5}, {-0.5, 0.5, 2.5, 0.25}};
+  for (const auto& values : batches) {
+    const Dims dims{static_cast<int64_t>(values.size()), 1};
+    Step<TestType>(e.get(), {Tensor::FromValues<TestType>(dims, values)});
+    fold.Add(*e);
+  }
+  const std::vector<MetricState> states = fold.States(e->program());
+  REQUIRE(states.size() == 4);
+  CHECK(states[0].name == "curve");
+  CHECK(states[0].accumulators[0].values == std::vector<double>{7, 6, 3, 2});
+  CHECK(states[0].accumulators[1].name == "false_positives");
+  CHECK(states[0].Value() == Approx((1 - 4.0 / 49) / 2));  // the curve ends at (2/7, 2/7)
+  CHECK(states[1].Value() == -2);
+  CHECK(states[2].Value() == 3);
+  CHECK(states[3].Value() == 5.75 / 8);
+}
+
 TEST_CASE("an empty batch gives an empty gradient") {
   auto e = Compile(testing::RecommenderProgram(DType::kFloat32, 8, 11, 4));
   Step<float>(e.get(), testing::RecommenderBatch<float>(0, 11, 1));
   REQUIRE(e->weight() == 0);
-  REQUIRE(e->metric_totals()[0] == 0);
+  REQUIRE(e->metric_values()[0] == 0);
   REQUIRE(PushOf(*e, "table").keys.empty());
   REQUIRE(*static_cast<const float*>(PushOf(*e, "bias").value) == 0);
 }
@@ -306,7 +328,7 @@ TEST_CASE("a step does not depend on the number of intra-op threads") {
     const auto batch = testing::MlpBatch<double>(64, 300, step);
     Step<double>(one.get(), batch);
     Step<double>(three.get(), batch);
-    REQUIRE(one->metric_totals()[0] == three->metric_totals()[0]);
+    REQUIRE(one->metric_values()[0] == three->metric_values()[0]);
     for (size_t i = 0; i < one->pushes().size(); ++i) {
       const auto n = CapacityElements(one->program().variables[i].type);
       REQUIRE(std::equal(static_cast<const double*>(one->pushes()[i].value),

@@ -57,6 +57,14 @@ TEST_CASE("a recommender step allocates nothing and takes no lock") {
       {testing::RecommenderBatch<float>(32, 100, 1), testing::RecommenderBatch<float>(17, 100, 2)});
 }
 
+TEST_CASE("a step with vectors as metrics allocates nothing and takes no lock") {
+  const auto batch = [](std::vector<float> x) {
+    const Dims dims{static_cast<int64_t>(x.size()), 1};
+    return std::vector<Tensor>{Tensor::FromValues<float>(dims, x)};
+  };
+  CheckSteady(testing::CountsProgram(DType::kFloat32, 4), {batch({1, 2, 3}), batch({0.5, -1})});
+}
+
 TEST_CASE("an MLP step with dropout allocates nothing and takes no lock") {
   CheckSteady(testing::MlpProgram(DType::kFloat32, 32, 784, 128, 0.2),
               {testing::MlpBatch<float>(32, 784, 1), testing::MlpBatch<float>(9, 784, 2)});

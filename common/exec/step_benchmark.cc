@@ -9,6 +9,7 @@
 
 #include "common/exchange/local_access.h"
 #include "common/exec/step_test_util.h"
+#include "common/optimizers/optimizers.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
@@ -17,16 +18,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 absl::StatusOr<std::unique_ptr<LocalVariables>> MakeVariables(const Program& program,
-                                                              const std::string& optimizer) {
-  v1::OptimizerSpec spec;
-  spec.set_class_name(optimizer);
-  spec.set_learning_rate(1e-4);
-  spec.set_rho(0.9);
-  spec.set_beta_1(0.9);
-  spec.set_beta_2(0.999);
-  spec.set_epsilon(1e-7);
-  COHORT_ASSIGN_OR_RETURN(auto rule, OptimizerRule::Create(spec));
-  auto variables = std::make_unique<LocalVariables>(std::move(rule));
+                                                              const OptimizerRule* rule) {
+  auto variables = std::make_unique<LocalVariables>();
   for (size_t v = 0; v < program.variables.size(); ++v) {
     Dims dims;
     for (const Dim& dim : program.variables[v].type.dims) dims.push_back(dim.size);
@@ -34,7 +27,7 @@ absl::StatusOr<std::unique_ptr<LocalVariables>> MakeVariables(const Program& pro
     for (int64_t i = 0; i < t.num_elements(); ++i) {
       t.mutable_values<float>()[static_cast<size_t>(i)] = static_cast<float>(testing::Weight(v, i));
     }
-    COHORT_RETURN_IF_ERROR(variables->Add(program.variables[v].name, std::move(t)));
+    COHORT_RETURN_IF_ERROR(variables->Add(program.variables[v].name, std::move(t), rule));
   }
   return variables;
 }
@@ -64,7 +57,9 @@ absl::Status Measure(const std::string& name, absl::StatusOr<Program> traced,
                      const std::vector<std::vector<Tensor>>& batches) {
   COHORT_RETURN_IF_ERROR(traced.status());
   COHORT_ASSIGN_OR_RETURN(auto e, Executable::Compile(*std::move(traced), {}));
-  COHORT_ASSIGN_OR_RETURN(auto variables, MakeVariables(e->program(), optimizer));
+  COHORT_ASSIGN_OR_RETURN(auto rule, OptimizerRule::Create(OptimizerOf(
+                                         optimizer, {{"learning_rate", ConfigOf(1e-4)}})));
+  COHORT_ASSIGN_OR_RETURN(auto variables, MakeVariables(e->program(), rule.get()));
   COHORT_ASSIGN_OR_RETURN(auto access, LocalAccess::Create(variables.get(), e->program()));
   constexpr int kRuns = 40, kSteps = 50;
   std::vector<double> compute, whole;

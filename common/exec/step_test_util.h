@@ -8,6 +8,7 @@
 #include "common/exec/executable.h"
 #include "common/graph/autodiff.h"
 #include "common/graph/expr.h"
+#include "proto/config.pb.h"
 
 namespace cohort::testing {
 
@@ -58,6 +59,28 @@ inline absl::StatusOr<Program> MlpProgram(DType dtype, int64_t capacity, int64_t
   b.AddMetric("accuracy", ReduceSum(Cast(Equal(ArgMax(logits), labels), dtype)),
               DimSize(labels, 0, dtype));
   b.AddOutput("logits", logits);
+  return std::move(b).Build();
+}
+
+// Counts of x above four thresholds (a vector), and the least and the largest x. Argument: x
+// [batch, 1].
+inline absl::StatusOr<Program> CountsProgram(DType dtype, int64_t capacity) {
+  ProgramBuilder b("counts");
+  const int batch = b.AddSymbol("batch", capacity);
+  const Expr x = b.Input("x", Type(dtype, {{capacity, batch}, {1}}));
+  const std::vector<double> at = {-1, 0, 1, 2};
+  const Expr thresholds = Cast(b.Constant(Tensor::FromValues<double>({4}, at)), dtype);
+  const Expr counts = ReduceSum(Cast(Greater(x, thresholds), dtype), {0});
+  v1::ClassConfig finalizer;
+  finalizer.set_class_name("AUC");
+  const MetricExpr curve[] = {{"true_positives", counts}, {"false_positives", counts}};
+  b.AddMetric("curve", finalizer, curve);
+  finalizer.set_class_name("Single");
+  const MetricExpr least[] = {{"least", -ReduceMax(-x, {0, 1}), Reduction::kMin}};
+  b.AddMetric("least", finalizer, least);
+  const MetricExpr most[] = {{"most", ReduceMax(x, {0, 1}), Reduction::kMax}};
+  b.AddMetric("most", finalizer, most);
+  b.AddMetric("mean", ReduceSum(x), DimSize(x, 0));
   return std::move(b).Build();
 }
 

@@ -103,13 +103,14 @@ struct Reads {
   std::vector<std::pair<Expr, Expr>> rows;  // keys, rows
 };
 
-std::map<int, Reads> CollectReads(ProgramBuilder* builder) {
+std::map<int, Reads> CollectReads(ProgramBuilder* builder, VariableFilter wanted) {
   std::map<int, Reads> reads;
   for (const Node& node : builder->program().nodes) {
     if (node.op != "read" && node.op != "read_rows") continue;
     const auto variable = static_cast<int>(IntAttr(node, "variable"));
     const Expr value(builder, node.outputs[0]);
     if (!IsFloating(value.dtype())) continue;
+    if (!wanted(builder->program().variables[static_cast<size_t>(variable)].name)) continue;
     if (node.op == "read") {
       reads[variable].whole = value;
     } else {
@@ -190,11 +191,11 @@ absl::StatusOr<std::vector<Expr>> Gradients(Expr loss, std::span<const Expr> wrt
   return grads;
 }
 
-absl::StatusOr<std::vector<VariableGradient>> VariableGradients(ProgramBuilder* builder,
-                                                                Expr loss) {
+absl::StatusOr<std::vector<VariableGradient>> VariableGradients(ProgramBuilder* builder, Expr loss,
+                                                                VariableFilter wanted) {
   COHORT_RETURN_IF_ERROR(builder->status());
   COHORT_RETURN_IF_ERROR(CheckLoss(loss));
-  const std::map<int, Reads> reads = CollectReads(builder);
+  const std::map<int, Reads> reads = CollectReads(builder, wanted);
   std::vector<Expr> wrt;
   for (const auto& [variable, r] : reads) {
     if (r.whole.valid()) wrt.push_back(r.whole);
@@ -212,8 +213,8 @@ absl::StatusOr<std::vector<VariableGradient>> VariableGradients(ProgramBuilder* 
   return gradients;
 }
 
-absl::Status PushGradients(ProgramBuilder* builder, Expr loss) {
-  COHORT_ASSIGN_OR_RETURN(const auto gradients, VariableGradients(builder, loss));
+absl::Status PushGradients(ProgramBuilder* builder, Expr loss, VariableFilter wanted) {
+  COHORT_ASSIGN_OR_RETURN(const auto gradients, VariableGradients(builder, loss, wanted));
   for (const VariableGradient& gradient : gradients) {
     builder->AddPush({gradient.variable, PushKind::kGradient, gradient.value.id(),
                       gradient.keys.valid() ? gradient.keys.id() : kNoValue, 0});

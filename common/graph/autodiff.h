@@ -1,10 +1,12 @@
 #ifndef COHORT_COMMON_GRAPH_AUTODIFF_H_
 #define COHORT_COMMON_GRAPH_AUTODIFF_H_
 
+#include <absl/functional/function_ref.h>
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
@@ -57,16 +59,22 @@ struct VariableGradient {
   Expr keys;         // sparse: int64 [U], no key twice; no value: dense
 };
 
-// Adds the gradients of `loss` with respect to every variable that is read and has a floating
+// Returns true for the names of the variables whose gradients are wanted.
+using VariableFilter = absl::FunctionRef<bool(std::string_view variable)>;
+inline bool EveryVariable(std::string_view) { return true; }
+
+// Adds the gradients of `loss` with respect to every wanted variable that is read and has a floating
 // dtype, in order of the variables. A variable that is read by rows has a sparse gradient; one that
 // is read both whole and by rows has a dense one. Variables on which the loss does not depend are
 // left out. Errors: as above, and Unimplemented if a variable is read by rows under two sets of
 // keys (read it once, under the keys of both).
-absl::StatusOr<std::vector<VariableGradient>> VariableGradients(ProgramBuilder* builder, Expr loss);
+absl::StatusOr<std::vector<VariableGradient>> VariableGradients(
+    ProgramBuilder* builder, Expr loss, VariableFilter wanted = EveryVariable);
 
 // Adds one gradient push for each of these variables. `loss` is the *summed* loss; pass its divisor
 // to ProgramBuilder::SetLoss.
-absl::Status PushGradients(ProgramBuilder* builder, Expr loss);
+absl::Status PushGradients(ProgramBuilder* builder, Expr loss,
+                           VariableFilter wanted = EveryVariable);
 
 }  // namespace cohort
 

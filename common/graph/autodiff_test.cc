@@ -30,6 +30,21 @@ TEST_CASE("a dense layer: one product forward, one back, none for the batch") {
   CHECK(program->pushes[0].keys == kNoValue);
 }
 
+TEST_CASE("a variable that is not wanted has no gradient, and no operation computes one") {
+  ProgramBuilder b("train");
+  const Expr x = b.Input("x", {kF, {{32}, {6}}});
+  const Expr w = b.Read("w", {kF, {{6}, {4}}});
+  const Expr y = MatMul(x, w) + b.Read("b", {kF, {{4}}});
+  b.SetLoss(DimSize(x, 0));
+  const auto wanted = [](std::string_view name) { return name != "w"; };
+  REQUIRE(PushGradients(&b, ReduceSum(Square(y)), wanted).ok());
+  const auto program = std::move(b).Build();
+  REQUIRE(program.ok());
+  REQUIRE(program->pushes.size() == 1);
+  CHECK(program->variables[static_cast<size_t>(program->pushes[0].variable)].name == "b");
+  CHECK(CountOps(*program, "matmul") == 1);
+}
+
 TEST_CASE("the gradient with respect to rows is sparse, under the keys they were read by") {
   ProgramBuilder b("train");
   const int batch = b.AddSymbol("batch", 32);

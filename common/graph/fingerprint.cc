@@ -1,9 +1,7 @@
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-
 #include <array>
 #include <cstring>
 
+#include "common/base/stable_bytes.h"
 #include "common/graph/program_proto.h"
 #include "proto/program.pb.h"
 
@@ -40,14 +38,7 @@ std::array<uint64_t, 2> Hash128(std::string_view bytes) {
 std::string Fingerprint(const Program& program) {
   v1::Program proto;
   ProgramToProto(program, &proto);
-  std::string bytes;
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    google::protobuf::io::CodedOutputStream coded(&stream);
-    coded.SetSerializationDeterministic(true);
-    proto.SerializeToCodedStream(&coded);
-  }
-  const auto hash = Hash128(bytes);
+  const auto hash = Hash128(StableBytes(proto));
   return fmt::format("{:016x}{:016x}", hash[0], hash[1]);
 }
 

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/metrics/metric_state.h"
 #include "common/tensor/dtype.h"
 #include "common/tensor/tensor.h"
 
@@ -59,7 +60,7 @@ struct Node {
   Attrs attrs;
 };
 
-struct Argument {
+struct ProgramArgument {
   std::string name;
   ValueId value = kNoValue;
 };
@@ -80,11 +81,18 @@ struct Push {
   double momentum = 0;       // for kEma
 };
 
-// A mean, kept as (total, count) scalars.
+// What a step adds to one accumulator of a metric.
+struct MetricAccumulator {
+  std::string name;
+  Reduction reduction = Reduction::kSum;
+  ValueId value = kNoValue;  // a floating scalar or vector of static size
+};
+
+// What a step adds to the state of a metric (common/metrics/metric_state.h).
 struct MetricPartial {
   std::string name;
-  ValueId total = kNoValue;
-  ValueId count = kNoValue;
+  FinalizerConfig finalizer;  // null: Mean
+  std::vector<MetricAccumulator> accumulators;
 };
 
 struct Output {
@@ -97,7 +105,7 @@ struct Program {
   std::vector<Symbol> symbols;
   std::vector<ValueType> values;  // by ValueId
   std::vector<Node> nodes;        // every input is made before it is used
-  std::vector<Argument> arguments;
+  std::vector<ProgramArgument> arguments;
   std::vector<VariableDecl> variables;
   std::vector<Push> pushes;  // gradients are of the *summed* loss
   std::vector<MetricPartial> metrics;

@@ -2,6 +2,7 @@
 
 #include "common/graph/op_registry.h"
 #include "common/graph/validate.h"
+#include "common/metrics/finalizers.h"
 
 namespace cohort {
 
@@ -159,9 +160,26 @@ Expr ProgramBuilder::Op(std::string_view op, std::span<const Expr> inputs, Attrs
 
 void ProgramBuilder::AddPush(Push push) { program_.pushes.push_back(push); }
 
+void ProgramBuilder::AddMetric(std::string name, const v1::ClassConfig& finalizer,
+                               std::span<const MetricExpr> accumulators) {
+  MetricPartial metric{std::move(name), nullptr, {}};
+  std::vector<std::string> names;
+  for (const MetricExpr& a : accumulators) {
+    if (!a.value.valid()) Fail(InvalidArgument("metric '{}' is not a value", metric.name));
+    metric.accumulators.push_back({a.name, a.reduction, a.value.id()});
+    names.push_back(a.name);
+  }
+  auto config = MakeFinalizer(finalizer, names);
+  if (!config.ok()) Fail(Annotate(config.status(), fmt::format("metric '{}'", metric.name)));
+  if (config.ok() && !IsMean(*config)) metric.finalizer = *std::move(config);
+  program_.metrics.push_back(std::move(metric));
+}
+
 void ProgramBuilder::AddMetric(std::string name, Expr total, Expr count) {
-  if (!total.valid() || !count.valid()) Fail(InvalidArgument("metric '{}' is not a value", name));
-  program_.metrics.push_back({std::move(name), total.id(), count.id()});
+  v1::ClassConfig mean;
+  mean.set_class_name("Mean");
+  const MetricExpr accumulators[] = {{kTotal, total}, {kCount, count}};
+  AddMetric(std::move(name), mean, accumulators);
 }
 
 void ProgramBuilder::AddOutput(std::string name, Expr value) {

@@ -40,6 +40,13 @@ class Expr {
   ValueId id_ = kNoValue;
 };
 
+// What a step adds to one accumulator of a metric: a floating scalar or vector of static size.
+struct MetricExpr {
+  std::string name;
+  Expr value;
+  Reduction reduction = Reduction::kSum;
+};
+
 // Makes a Program by tracing. A step function reads like this:
 //
 //   ProgramBuilder b("train");
@@ -84,6 +91,10 @@ class ProgramBuilder {
 
   // A push of a gradient, an assign_add or a moving average. Keys: rows of a sparse one.
   void AddPush(Push push);
+  // A metric whose value is `finalizer` of its folded accumulators.
+  void AddMetric(std::string name, const v1::ClassConfig& finalizer,
+                 std::span<const MetricExpr> accumulators);
+  // The mean total / count of two scalars.
   void AddMetric(std::string name, Expr total, Expr count);
   void AddOutput(std::string name, Expr value);
   // The scalar divisor of the loss's reduction (Keras' default: the number of loss elements).
@@ -96,6 +107,8 @@ class ProgramBuilder {
 
   // Keeps the first error and ignores later ones.
   void Fail(absl::Status status);
+  // Adds context to the error that is kept, if there is one.
+  void AnnotateError(std::string_view where) { status_ = Annotate(std::move(status_), where); }
   const absl::Status& status() const { return status_; }
 
   // The program so far: types and nodes are appended only.

@@ -6,7 +6,10 @@
 #include "common/graph/expr.h"
 #include "common/graph/graph_test_util.h"
 #include "common/graph/op_registry.h"
+#include "common/graph/program_proto.h"
 #include "common/graph/validate.h"
+#include "proto/config.pb.h"
+#include "proto/program.pb.h"
 
 namespace cohort {
 namespace {
@@ -19,18 +22,64 @@ TEST_CASE("a traced program is valid and has what it was given") {
   const Expr y = MatMul(x, b.Read("dense/kernel", {kF, {{3}, {2}}}));
   b.AddOutput("y", y);
   b.AddMetric("mean", ReduceSum(y), NumElements(y));
+  v1::ClassConfig finalizer;
+  finalizer.set_class_name("AUC");
+  const Expr counts = ReduceSum(y, {0});
+  const MetricExpr curve[] = {{"true_positives", counts}, {"false_positives", counts}};
+  b.AddMetric("curve", finalizer, curve);
   const auto program = std::move(b).Build();
   REQUIRE(program.ok());
   CHECK(program->name == "step");
   CHECK(program->arguments.size() == 1);
   CHECK(program->variables[0].name == "dense/kernel");
   CHECK(program->metrics[0].name == "mean");
+  CHECK(program->metrics[1].finalizer->class_name() == "AUC");
   CHECK(program->weight == kNoValue);
   const auto& matmul = *std::find_if(program->nodes.begin(), program->nodes.end(),
                                      [](const Node& n) { return n.op == "matmul"; });
   CHECK(matmul.name == "dense");
   CHECK(TypeToString(program->type(matmul.outputs[0])) == "float32[batch<=8, 2]");
   CHECK(ValidateProgram(*program).ok());
+}
+
+TEST_CASE("metrics travel: a mean in the form that older versions know, others with accumulators") {
+  ProgramBuilder b("step");
+  const Expr y = b.Input("y", {kF, {{3}, {2}}});
+  b.AddMetric("mean", ReduceSum(y), NumElements(y));
+  v1::ClassConfig finalizer;
+  finalizer.set_class_name("single");
+  const MetricExpr most[] = {{"most", ReduceMax(y, {0}), Reduction::kMax}};
+  b.AddMetric("most", finalizer, most);
+  const auto program = std::move(b).Build();
+  REQUIRE(program.ok());
+  v1::Program proto;
+  ProgramToProto(*program, &proto);
+  CHECK(proto.metrics(0).total() == program->metrics[0].accumulators[0].value);
+  CHECK(proto.metrics(0).accumulators().empty());
+  CHECK(proto.metrics(1).accumulators(0).reduction() == v1::REDUCE_MAX);
+  CHECK(proto.metrics(1).total() == kNoValue);
+  const auto back = ProgramFromProto(proto);
+  REQUIRE(back.ok());
+  REQUIRE(back->metrics.size() == 2);
+  CHECK(back->metrics[0].finalizer == nullptr);
+  CHECK(back->metrics[0].accumulators[1].name == "count");
+  CHECK(back->metrics[1].finalizer->class_name() == "Single");
+  CHECK(back->metrics[1].accumulators[0].reduction == Reduction::kMax);
+  proto.mutable_metrics(1)->mutable_accumulators(0)->clear_reduction();
+  CHECK(ProgramFromProto(proto).status().message() ==
+        "program 'step': metric 'most': accumulator 'most': there is no reduction 0");
+}
+
+TEST_CASE("a metric without what its finalizer reads is refused") {
+  ProgramBuilder b("step");
+  const Expr y = b.Input("y", {kF, {{3}}});
+  v1::ClassConfig finalizer;
+  finalizer.set_class_name("AUC");
+  const MetricExpr wrong[] = {{"positives", y}};
+  b.AddMetric("curve", finalizer, wrong);
+  CHECK(b.status().message() ==
+        "metric 'curve': the finalizer AUC needs the accumulator 'true_positives'; there are "
+        "positives");
 }
 
 TEST_CASE("reads and scalar constants are shared") {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "common/graph/validate.h"
+#include "common/metrics/finalizers.h"
 #include "proto/program.pb.h"
 
 namespace cohort {
@@ -84,6 +85,50 @@ absl::StatusOr<Node> NodeFromProto(const v1::Node& proto) {
   return node;
 }
 
+// A mean of two scalars keeps its short form, the only one that older versions know.
+void MetricToProto(const MetricPartial& metric, v1::MetricPartial* proto) {
+  const auto& a = metric.accumulators;
+  proto->set_name(metric.name);
+  if (IsMean(metric.finalizer) && a.size() == 2 && a[0].name == kTotal && a[1].name == kCount &&
+      a[0].reduction == Reduction::kSum && a[1].reduction == Reduction::kSum) {
+    proto->set_total(a[0].value);
+    proto->set_count(a[1].value);
+    return;
+  }
+  // Versions of the protocol before 1.2 refuse the program for its metric without a total.
+  proto->set_total(kNoValue);
+  proto->set_count(kNoValue);
+  if (metric.finalizer != nullptr) *proto->mutable_finalizer() = *metric.finalizer;
+  for (const MetricAccumulator& accumulator : a) {
+    v1::MetricAccumulator* out = proto->add_accumulators();
+    out->set_name(accumulator.name);
+    out->set_reduction(static_cast<v1::Reduction>(accumulator.reduction));
+    out->set_value(accumulator.value);
+  }
+}
+
+// Unknown numbers become one that validation refuses.
+Reduction ReductionFromProto(int reduction) {
+  const bool known = reduction >= v1::REDUCE_SUM && reduction <= v1::REDUCE_MAX;
+  return known ? static_cast<Reduction>(reduction) : Reduction{};
+}
+
+MetricPartial MetricFromProto(const v1::MetricPartial& proto) {
+  MetricPartial metric{proto.name(), nullptr, {}};
+  if (proto.accumulators().empty()) {
+    metric.accumulators = {{kTotal, Reduction::kSum, proto.total()},
+                           {kCount, Reduction::kSum, proto.count()}};
+    return metric;
+  }
+  if (proto.has_finalizer()) {
+    metric.finalizer = std::make_shared<const v1::ClassConfig>(proto.finalizer());
+  }
+  for (const v1::MetricAccumulator& a : proto.accumulators()) {
+    metric.accumulators.push_back({a.name(), ReductionFromProto(a.reduction()), a.value()});
+  }
+  return metric;
+}
+
 void EndsToProto(const Program& program, v1::Program* proto) {
   for (const Push& push : program.pushes) {
     v1::Push* p = proto->add_pushes();
@@ -94,10 +139,7 @@ void EndsToProto(const Program& program, v1::Program* proto) {
     p->set_momentum(push.momentum);
   }
   for (const MetricPartial& metric : program.metrics) {
-    v1::MetricPartial* m = proto->add_metrics();
-    m->set_name(metric.name);
-    m->set_total(metric.total);
-    m->set_count(metric.count);
+    MetricToProto(metric, proto->add_metrics());
   }
   for (const Output& output : program.outputs) {
     v1::Output* o = proto->add_outputs();
@@ -122,7 +164,7 @@ absl::Status EndsFromProto(const v1::Program& proto, Program* program) {
                                OptionalId(push.keys()), push.momentum()});
   }
   for (const v1::MetricPartial& metric : proto.metrics()) {
-    program->metrics.push_back({metric.name(), metric.total(), metric.count()});
+    program->metrics.push_back(MetricFromProto(metric));
   }
   for (const v1::Output& output : proto.outputs()) {
     program->outputs.push_back({output.name(), output.value()});
@@ -185,7 +227,7 @@ void ProgramToProto(const Program& program, v1::Program* proto) {
       std::visit(AttrWriter{&(*n->mutable_attrs())[name]}, attr);
     }
   }
-  for (const Argument& argument : program.arguments) {
+  for (const ProgramArgument& argument : program.arguments) {
     v1::Argument* a = proto->add_arguments();
     a->set_name(argument.name);
     a->set_value(argument.value);

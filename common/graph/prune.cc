@@ -12,9 +12,11 @@ std::vector<bool> LiveValues(const Program& program) {
   const auto mark = [&live](ValueId id) {
     if (id != kNoValue) live[static_cast<size_t>(id)] = true;
   };
-  for (const Argument& argument : program.arguments) mark(argument.value);
+  for (const ProgramArgument& argument : program.arguments) mark(argument.value);
   for (const Push& push : program.pushes) mark(push.value), mark(push.keys);
-  for (const MetricPartial& metric : program.metrics) mark(metric.total), mark(metric.count);
+  for (const MetricPartial& metric : program.metrics) {
+    for (const MetricAccumulator& a : metric.accumulators) mark(a.value);
+  }
   for (const Output& output : program.outputs) mark(output.value);
   mark(program.weight);
   for (auto node = program.nodes.rbegin(); node != program.nodes.rend(); ++node) {
@@ -112,7 +114,7 @@ class Pruner {
   }
 
   void CopyEnds() {
-    for (Argument argument : from_.arguments) {
+    for (ProgramArgument argument : from_.arguments) {
       argument.value = Value(argument.value);
       to_.arguments.push_back(std::move(argument));
     }
@@ -123,8 +125,7 @@ class Pruner {
       to_.pushes.push_back(push);
     }
     for (MetricPartial metric : from_.metrics) {
-      metric.total = Value(metric.total);
-      metric.count = Value(metric.count);
+      for (MetricAccumulator& a : metric.accumulators) a.value = Value(a.value);
       to_.metrics.push_back(std::move(metric));
     }
     for (Output output : from_.outputs) {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "common/graph/op_registry.h"
+#include "common/metrics/finalizers.h"
 
 namespace cohort {
 namespace {
@@ -44,7 +45,7 @@ class Validator {
     if (p_.nodes.size() > limits_.max_nodes || p_.values.size() > limits_.max_values ||
         p_.symbols.size() > limits_.max_symbols || p_.arguments.size() > limits_.max_values ||
         p_.variables.size() > limits_.max_nodes || p_.pushes.size() > limits_.max_nodes ||
-        p_.metrics.size() > limits_.max_nodes || p_.outputs.size() > limits_.max_nodes) {
+        p_.metrics.size() > limits_.metrics.max_metrics || p_.outputs.size() > limits_.max_nodes) {
       return InvalidArgument("the program is too large: {} nodes, {} values, {} symbols",
                              p_.nodes.size(), p_.values.size(), p_.symbols.size());
     }
@@ -105,7 +106,7 @@ class Validator {
   absl::Status CheckArguments() {
     counted_.assign(p_.symbols.size(), false);
     for (size_t i = 0; i < p_.arguments.size(); ++i) {
-      const Argument& argument = p_.arguments[i];
+      const ProgramArgument& argument = p_.arguments[i];
       COHORT_RETURN_IF_ERROR(CheckName("argument", i, argument.name));
       COHORT_RETURN_IF_ERROR(CheckId(argument.value, fmt::format("argument {}", i)));
       for (const Dim& dim : p_.type(argument.value).dims) {
@@ -267,11 +268,59 @@ class Validator {
     return InvalidArgument("{} must be a floating scalar, not {}", what, TypeToString(type));
   }
 
-  absl::Status CheckEnds() const {
-    for (const MetricPartial& metric : p_.metrics) {
-      COHORT_RETURN_IF_ERROR(CheckScalar(metric.total, fmt::format("total of '{}'", metric.name)));
-      COHORT_RETURN_IF_ERROR(CheckScalar(metric.count, fmt::format("count of '{}'", metric.name)));
+  absl::Status CheckAccumulator(const MetricAccumulator& a, size_t* elements) const {
+    if (a.reduction < Reduction::kSum || a.reduction > Reduction::kMax) {
+      return InvalidArgument("there is no reduction {}", static_cast<int>(a.reduction));
     }
+    if (a.name.size() > limits_.metrics.max_name_bytes) {
+      return InvalidArgument("its name is {} bytes long", a.name.size());
+    }
+    COHORT_RETURN_IF_ERROR(CheckId(a.value, "it"));
+    const ValueType& type = p_.type(a.value);
+    if (type.dims.size() > 1 || !IsFloating(type.dtype) ||
+        (type.dims.size() == 1 && type.dims[0].bounded())) {
+      return InvalidArgument("it must be a floating scalar or vector of static size, not {}",
+                             TypeToString(type));
+    }
+    *elements += static_cast<size_t>(CapacityElements(type));
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckMetric(const MetricPartial& metric, size_t* elements) const {
+    const MetricLimits& limits = limits_.metrics;
+    if (metric.accumulators.empty() || metric.accumulators.size() > limits.max_accumulators) {
+      return InvalidArgument("it has {} accumulators, not 1 to {}", metric.accumulators.size(),
+                             limits.max_accumulators);
+    }
+    if (FinalizerBytes(metric.finalizer) > limits.max_finalizer_bytes) {
+      return InvalidArgument("its finalizer has {} bytes", FinalizerBytes(metric.finalizer));
+    }
+    for (const MetricAccumulator& a : metric.accumulators) {
+      COHORT_RETURN_IF_ERROR(Annotate(CheckAccumulator(a, elements),
+                                      fmt::format("accumulator '{}'", a.name.substr(0, 60))));
+      if (*elements > limits.max_elements) {
+        return InvalidArgument("its accumulators have {} elements, at most {} are allowed",
+                               *elements, limits.max_elements);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckMetrics() const {
+    size_t all = 0;
+    for (const MetricPartial& metric : p_.metrics) {
+      size_t elements = 0;
+      COHORT_RETURN_IF_ERROR(
+          Annotate(CheckMetric(metric, &elements), fmt::format("metric '{}'", metric.name)));
+      all += elements;
+    }
+    if (all <= limits_.metrics.max_message_elements) return absl::OkStatus();
+    return InvalidArgument("the metrics have {} elements, at most {} are allowed", all,
+                           limits_.metrics.max_message_elements);
+  }
+
+  absl::Status CheckEnds() const {
+    COHORT_RETURN_IF_ERROR(CheckMetrics());
     for (const Output& output : p_.outputs) {
       COHORT_RETURN_IF_ERROR(CheckId(output.value, fmt::format("output '{}'", output.name)));
     }

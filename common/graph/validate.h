@@ -7,6 +7,7 @@
 
 #include "common/base/status.h"
 #include "common/graph/program.h"
+#include "common/metrics/metric_proto.h"
 
 namespace cohort {
 
@@ -21,14 +22,15 @@ struct ProgramLimits {
   int64_t max_value_bytes = int64_t{1} << 40;     // one value at full capacity
   int64_t max_total_bytes = int64_t{1} << 42;     // all values together
   int64_t max_variable_bytes = int64_t{1} << 48;  // one variable (only rows of it may be read)
+  MetricLimits metrics;
 };
 
 // Checks a program from any source, so that a compiler can use its indices without checks. Every
 // value is made once, before it is used, by a known op with the right attributes. Types are
 // inferred again and must equal the stated ones. Symbols are counted once (by the arguments or by
-// one `unique`). Pushes have the shape of their variable, with one push per variable. Metrics and
-// weight are floating scalars. The check uses no index that it has not checked, and multiplies no
-// sizes that overflow.
+// one `unique`). Pushes have the shape of their variable, with one push per variable. Accumulators
+// of metrics are floating scalars or vectors of static size; the weight is a floating scalar. The
+// check uses no index that it has not checked, and multiplies no sizes that overflow.
 //
 // Errors: InvalidArgument naming the node, value, variable or symbol.
 absl::Status ValidateProgram(const Program& program, const ProgramLimits& limits = {});

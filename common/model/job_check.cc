@@ -4,15 +4,19 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <set>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/suggest.h"
-#include "common/model/class_config.h"
-#include "common/model/losses.h"
+#include "common/data/dataset.h"
+#include "common/data/source_class.h"
 #include "common/model/planned_names.h"
+#include "common/optimizers/optimizers.h"
 #include "common/tensor/dtype.h"
+#include "proto/job.pb.h"
+#include "proto/parameter_server.pb.h"
 
 namespace cohort {
 namespace {
@@ -79,7 +83,8 @@ class Checker {
 
   absl::Status CheckModel() const {
     if (job_.model().layers().empty()) {
-      return Error("model", "the job needs `model` with its layers, sequential or functional");
+      return Error("model",
+                   "the job needs `model` with its layers: sequential, functional or keras_json");
     }
     const auto dtype = DTypeFromName(job_.model().dtype());
     if (dtype.has_value() && IsFloating(*dtype)) return absl::OkStatus();
@@ -89,16 +94,46 @@ class Checker {
 
   absl::Status CheckCompile() const {
     const v1::CompileSpec& compile = job_.compile();
-    if (compile.loss().empty()) return Error("compile", "the job needs `compile.loss`");
-    COHORT_RETURN_IF_ERROR(At("compile.loss", FindLoss(compile.loss()).status()));
+    if (compile.loss_class().class_name().empty() && compile.losses().empty()) {
+      return Error("compile",
+                   "the job needs `compile.loss`; for example `loss: "
+                   "mean_squared_error`");
+    }
     std::set<std::string> seen = {"loss"};
-    for (const std::string& metric : compile.metrics()) {
-      COHORT_RETURN_IF_ERROR(At("compile.metrics", CheckMetric(metric)));
-      if (!seen.insert(metric).second) {
-        return Error("compile.metrics", "metric \"{}\" is given twice", metric);
+    for (const v1::OutputLoss& loss : compile.losses()) {
+      if (!std::isfinite(loss.weight()) || loss.weight() < 0) {
+        return Error("compile.loss_weights", "`compile.loss_weights` must not be negative: {}",
+                     loss.weight());
+      }
+      if (compile.losses_size() > 1) seen.insert(loss.output() + "_loss");
+    }
+    for (const v1::MetricSpec& metric : compile.metric_classes()) {
+      if (!seen.insert(metric.name()).second) {
+        return Error("compile.metrics", "metric \"{}\" is given twice", metric.name());
       }
     }
-    return At("compile.optimizer", MakeOptimizer(compile.optimizer()).status());
+    if (compile.optimizers().empty()) {
+      return CheckOptimizer(compile.optimizer_class(), compile.sparse_update(),
+                            "compile.optimizer");
+    }
+    for (int i = 0; i < compile.optimizers_size(); ++i) {
+      const v1::OptimizerChoice& choice = compile.optimizers(i);
+      const std::string path = fmt::format("compile.optimizers[{}]", i);
+      if (choice.variables().empty()) {
+        return Error(path, "`{}` needs its `variables`, a pattern such as \"embedding/*\"", path);
+      }
+      if (!choice.has_optimizer_class()) return Error(path, "`{}` needs its `optimizer`", path);
+      COHORT_RETURN_IF_ERROR(
+          CheckOptimizer(choice.optimizer_class(), choice.sparse_update(), path + ".optimizer"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckOptimizer(const v1::ClassConfig& config, const std::string& sparse_update,
+                              const std::string& path) const {
+    std::string argument;
+    const absl::Status status = MakeOptimizer(config, sparse_update, &argument).status();
+    return At(argument.empty() ? path : fmt::format("{}.{}", path, argument), status);
   }
 
   absl::Status CheckData() const {
@@ -116,68 +151,12 @@ class Checker {
   }
 
   absl::Status CheckDataset(const v1::DatasetSpec& dataset, const std::string& path) const {
-    switch (dataset.source_case()) {
-      case v1::DatasetSpec::SOURCE_NOT_SET:
-        return Error(path, "`{}` needs a source: generator, idx or csv", path);
-      case v1::DatasetSpec::kGenerator:
-        if (dataset.generator().name() != "recommender") {
-          return Error(path + ".generator", "there is no generator \"{}\"; there is recommender",
-                       dataset.generator().name());
-        }
-        COHORT_RETURN_IF_ERROR(
-            Positive(path + ".generator.records", dataset.generator().records()));
-        break;
-      case v1::DatasetSpec::kIdx:
-        if (dataset.idx().images().empty() || dataset.idx().labels().empty()) {
-          return Error(path + ".idx", "`{}.idx` needs `images` and `labels`", path);
-        }
-        break;
-      case v1::DatasetSpec::kCsv:
-        COHORT_RETURN_IF_ERROR(CheckCsv(dataset.csv(), path + ".csv"));
-        break;
+    if (!dataset.has_source_class()) {
+      std::vector<std::string> names;
+      for (const ClassSchema* schema : Sources().Schemas()) names.push_back(schema->name);
+      return Error(path, "`{}` needs a source; there are {}", path, fmt::join(names, ", "));
     }
-    if (dataset.label().empty()) return Error(path, "`{}` needs its `label`, a column", path);
-    for (int i = 0; i < dataset.transforms_size(); ++i) {
-      COHORT_RETURN_IF_ERROR(
-          CheckTransform(dataset.transforms(i), fmt::format("{}.transforms[{}]", path, i)));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckCsv(const v1::CsvSource& csv, const std::string& path) const {
-    if (csv.path().empty()) return Error(path, "`{}` needs its `path`", path);
-    if (csv.delimiter().size() != 1) {
-      return Error(path + ".delimiter", "`{}.delimiter` must be one character, not \"{}\"", path,
-                   csv.delimiter());
-    }
-    if (csv.no_header() && csv.columns().empty()) {
-      return Error(path, "`{}` has no header, so it needs the names of its `columns`", path);
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckTransform(const v1::ColumnTransform& transform, const std::string& path) const {
-    const bool stacks = !transform.columns().empty();
-    if (stacks == !transform.column().empty()) {
-      return Error(path, "a transform has either a `column` or several `columns`");
-    }
-    if (stacks && transform.output().empty()) {
-      return Error(path, "a transform of several `columns` needs an `output`, the new name");
-    }
-    if (!transform.lookup().empty() && transform.lookup() != "string") {
-      return Error(path + ".lookup", "`lookup` must be string, not \"{}\"", transform.lookup());
-    }
-    if (!transform.lookup().empty() && transform.num_oov_indices() != 1) {
-      return NotYet(path + ".num_oov_indices",
-                    "`num_oov_indices` other than 1 are not supported yet");
-    }
-    const auto dtype = DTypeFromName(transform.dtype());
-    if (!transform.dtype().empty() && !dtype.has_value()) {
-      return Error(path + ".dtype",
-                   "there is no dtype \"{}\"; there are float32, float64, int32, "
-                   "int64, uint8, bool",
-                   transform.dtype());
-    }
+    if (LabelsOf(dataset).empty()) return Error(path, "`{}` needs its `label`, a column", path);
     return absl::OkStatus();
   }
 
@@ -201,6 +180,16 @@ class Checker {
 
   absl::Status CheckStrategy() const {
     const v1::StrategySpec& strategy = job_.strategy();
+    if (IsPlannedName("strategy", strategy.name())) {
+      return NotYet("strategy.name",
+                    fmt::format("the strategy {} is not supported yet; supported: parameter_server",
+                                strategy.name()));
+    }
+    if (strategy.name() != "parameter_server") {
+      return Error("strategy.name", "there is no strategy \"{}\"; there is parameter_server{}",
+                   strategy.name().substr(0, 60),
+                   DidYouMean(strategy.name(), {"parameter_server"}));
+    }
     if (IsPlannedName("mode", strategy.mode())) {
       return NotYet("strategy.mode",
                     fmt::format("mode {} is not supported yet; supported: async", strategy.mode()));
@@ -224,20 +213,7 @@ class Checker {
     COHORT_RETURN_IF_ERROR(Positive("strategy.max_attempts", strategy.max_attempts()));
     COHORT_RETURN_IF_ERROR(
         Seconds("strategy.task_timeout_s", strategy.task_timeout_s(), Zero::kRefused));
-    COHORT_RETURN_IF_ERROR(
-        Seconds("strategy.closure_timeout_s", strategy.closure_timeout_s(), Zero::kRefused));
-    return CheckPartitioner(strategy.partitioner());
-  }
-
-  absl::Status CheckPartitioner(const v1::PartitionerSpec& partitioner) const {
-    const std::string path = "strategy.partitioner";
-    if (partitioner.class_name() == "FixedShards" && partitioner.num_shards() == 0) {
-      return Error(path, "FixedShards needs its `num_shards`, at least 1");
-    }
-    if (partitioner.class_name() == "MaxSize" && partitioner.max_shard_bytes() == 0) {
-      return Error(path, "MaxSize needs its `max_shard_bytes`, at least 1");
-    }
-    return absl::OkStatus();
+    return Seconds("strategy.closure_timeout_s", strategy.closure_timeout_s(), Zero::kRefused);
   }
 
   absl::Status CheckCheckpoint() const {
@@ -260,7 +236,14 @@ class Checker {
   absl::Status CheckBest() const {
     const std::string& metric = job_.checkpoint().keep_best();
     std::vector<std::string> known = {"val_loss"};
-    for (const std::string& name : job_.compile().metrics()) known.push_back("val_" + name);
+    if (job_.compile().losses_size() > 1) {
+      for (const v1::OutputLoss& loss : job_.compile().losses()) {
+        known.push_back(fmt::format("val_{}_loss", loss.output()));
+      }
+    }
+    for (const v1::MetricSpec& m : job_.compile().metric_classes()) {
+      known.push_back("val_" + m.name());
+    }
     if (std::find(known.begin(), known.end(), metric) == known.end()) {
       // Training reports "loss".
       const bool prefixed = metric.compare(0, 4, "val_") == 0;

@@ -4,9 +4,13 @@
 #include <absl/status/status.h>
 
 #include "common/base/status.h"
-#include "common/model/job_file.h"
+#include "common/model/job_lines.h"
 
 namespace cohort {
+
+namespace v1 {
+class JobSpec;
+}
 
 // Checks a job for keys that are missing, out of range, contradictory, or not supported yet.
 // Errors: InvalidArgument or Unimplemented, "FILE:LINE: what is wrong, what to do".

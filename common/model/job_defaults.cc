@@ -1,11 +1,23 @@
 #include "common/model/job_defaults.h"
 
+#include "common/data/dataset.h"
+#include "common/data/source_class.h"
+#include "common/data/transform_class.h"
+#include "common/model/layers/layer.h"
+#include "common/model/losses/loss.h"
+#include "common/model/metrics/metric.h"
+#include "common/optimizers/optimizers.h"
+
 namespace cohort {
 
 void SetJobDefaults(v1::JobSpec* job) {
   job->set_name("job");
   job->mutable_model()->set_dtype("float32");
-  job->mutable_compile()->mutable_optimizer()->set_class_name("RMSprop");  // as Keras' compile
+  v1::ClassConfig optimizer;
+  optimizer.set_class_name("RMSprop");  // as Keras' compile
+  *job->mutable_compile()->mutable_optimizer_class() =
+      CompleteConfig(OptimizerSchemas(), optimizer).value_or(optimizer);
+  job->mutable_compile()->set_sparse_update("keras");
   v1::DataSpec* data = job->mutable_data();
   data->set_visitation(v1::EXACTLY_ONCE);
   data->set_batch_size(32);  // as Keras' fit
@@ -15,6 +27,7 @@ void SetJobDefaults(v1::JobSpec* job) {
   fit->set_steps_per_execution(1);
   fit->set_validation_every_epochs(1);
   v1::StrategySpec* strategy = job->mutable_strategy();
+  strategy->set_name("parameter_server");
   strategy->set_mode("async");
   strategy->set_placement("balanced");
   strategy->set_closures_in_flight(16);
@@ -32,58 +45,88 @@ void SetReadingDefaults(const std::string& path, google::protobuf::Message* mess
   if (auto* dataset = dynamic_cast<v1::DatasetSpec*>(message)) {
     dataset->set_prefetch(2);
     dataset->set_shuffle(path == "data.train");  // as Keras' fit
-  } else if (auto* csv = dynamic_cast<v1::CsvSource*>(message)) {
-    csv->set_delimiter(",");
-  } else if (auto* transform = dynamic_cast<v1::ColumnTransform*>(message)) {
-    transform->set_num_oov_indices(1);  // as Keras' StringLookup
   }
 }
 
 namespace {
 
-// The default of a lookup applies only to a transform with a lookup.
-void CompleteTransforms(v1::DatasetSpec* dataset) {
-  for (v1::ColumnTransform& transform : *dataset->mutable_transforms()) {
-    if (transform.lookup().empty() && transform.num_oov_indices() == 1) {
-      transform.set_num_oov_indices(0);
-    }
-  }
-}
-
-// The mode "auto" of Keras' ModelCheckpoint: a higher accuracy or area under a curve is better.
-const char* BestModeOf(const std::string& metric) {
-  for (const char* part : {"acc", "auc", "AUC", "Accuracy", "fmeasure"}) {
-    if (metric.find(part) != std::string::npos) return "max";
+// The mode "auto" of Keras' ModelCheckpoint: the class of the metric knows its direction. CheckJob
+// refuses a `keep_best` that is neither val_loss nor a metric.
+const char* BestModeOf(const v1::JobSpec& job) {
+  for (const v1::MetricSpec& metric : job.compile().metric_classes()) {
+    if (job.checkpoint().keep_best() != "val_" + metric.name()) continue;
+    const auto known = Metrics().Find(metric.metric_class().class_name());
+    if (known.ok() && (*known)->higher_is_better) return "max";
   }
   return "min";
 }
 
+// "parameter_server" of TensorFlow's "tf.distribute.experimental.ParameterServerStrategy" and
+// "ParameterServerStrategyV2"; other names stay as they are.
+std::string StrategyName(std::string_view name) {
+  std::string_view last = name.substr(name.find_last_of('.') + 1);  // npos + 1 is 0
+  if (last.ends_with("V2")) last.remove_suffix(2);
+  constexpr std::string_view kSuffix = "Strategy";
+  if (last.size() == kSuffix.size() || !last.ends_with(kSuffix)) return std::string(name);
+  last.remove_suffix(kSuffix.size());
+  return SnakeCase(last);
+}
+
 }  // namespace
 
+void CompleteClasses(v1::JobSpec* job) {
+  const auto complete = [](const SchemaSet& classes, v1::ClassConfig* config) {
+    if (auto completed = CompleteConfig(classes, *config); completed.ok()) {
+      *config = *std::move(completed);
+    }
+  };
+  for (v1::LayerSpec& layer : *job->mutable_model()->mutable_layers()) {
+    if (!layer.shares().empty()) continue;  // it has no config of its own
+    v1::ClassConfig config;
+    config.set_class_name(layer.class_name());
+    config.mutable_config()->swap(*layer.mutable_config());
+    complete(Layers(), &config);
+    layer.mutable_config()->swap(*config.mutable_config());
+  }
+  v1::CompileSpec* compile = job->mutable_compile();
+  if (compile->has_loss_class()) complete(Losses(), compile->mutable_loss_class());
+  for (v1::OutputLoss& loss : *compile->mutable_losses()) {
+    complete(Losses(), loss.mutable_loss_class());
+  }
+  for (v1::MetricSpec& metric : *compile->mutable_metric_classes()) {
+    complete(Metrics(), metric.mutable_metric_class());
+  }
+  if (compile->has_optimizer_class()) {
+    complete(OptimizerSchemas(), compile->mutable_optimizer_class());
+  }
+  for (v1::OptimizerChoice& choice : *compile->mutable_optimizers()) {
+    complete(OptimizerSchemas(), choice.mutable_optimizer_class());
+  }
+  const auto complete_dataset = [&](v1::DatasetSpec* dataset) {
+    if (dataset->has_source_class()) complete(Sources(), dataset->mutable_source_class());
+    for (v1::ColumnTransform& transform : *dataset->mutable_transforms()) {
+      complete(Transforms(), transform.mutable_transform_class());
+    }
+  };
+  if (job->data().has_train()) complete_dataset(job->mutable_data()->mutable_train());
+  if (job->data().has_validation()) complete_dataset(job->mutable_data()->mutable_validation());
+}
+
 void CompleteDefaults(v1::JobSpec* job) {
+  v1::StrategySpec* strategy = job->mutable_strategy();
+  strategy->set_name(StrategyName(strategy->name()));
   v1::DataSpec* data = job->mutable_data();
-  CompleteTransforms(data->mutable_train());
-  if (data->has_validation()) CompleteTransforms(data->mutable_validation());
   v1::DatasetSpec* train = data->mutable_train();
   if (data->has_validation()) {
     v1::DatasetSpec* validation = data->mutable_validation();
-    if (validation->source_case() == v1::DatasetSpec::SOURCE_NOT_SET) {
-      switch (train->source_case()) {
-        case v1::DatasetSpec::kGenerator:
-          *validation->mutable_generator() = train->generator();
-          break;
-        case v1::DatasetSpec::kIdx:
-          *validation->mutable_idx() = train->idx();
-          break;
-        case v1::DatasetSpec::kCsv:
-          *validation->mutable_csv() = train->csv();
-          break;
-        case v1::DatasetSpec::SOURCE_NOT_SET:
-          break;
-      }
+    if (!validation->has_source_class() && train->has_source_class()) {
+      *validation->mutable_source_class() = train->source_class();
     }
     if (validation->transforms().empty()) *validation->mutable_transforms() = train->transforms();
-    if (validation->label().empty()) validation->set_label(train->label());
+    if (LabelsOf(*validation).empty()) {
+      validation->set_label(train->label());
+      *validation->mutable_labels() = train->labels();
+    }
     if (validation->block_size() == 0) validation->set_block_size(data->block_size());
   }
   if (train->block_size() == 0) train->set_block_size(data->block_size());
@@ -93,7 +136,7 @@ void CompleteDefaults(v1::JobSpec* job) {
   if (!says_when) checkpoint->set_every_epochs(1);
   const bool automatic = checkpoint->mode().empty() || checkpoint->mode() == "auto";
   if (automatic && !checkpoint->keep_best().empty()) {
-    checkpoint->set_mode(BestModeOf(checkpoint->keep_best()));
+    checkpoint->set_mode(BestModeOf(*job));
   }
 }
 

@@ -16,13 +16,17 @@ namespace cohort {
 // Sets the defaults of all parts that a job has once.
 void SetJobDefaults(v1::JobSpec* job);
 
-// Sets the defaults of a message that the reader has just created: a dataset, source or transform.
+// Sets the defaults of a message that the reader has just created: a dataset.
 // `path` distinguishes the training set ("data.train") from others.
 void SetReadingDefaults(const std::string& path, google::protobuf::Message* message);
 
 // Sets the defaults that depend on other keys, after reading. A validation set without a source has
 // that of the training set; a checkpoint directory implies a checkpoint per epoch.
 void CompleteDefaults(v1::JobSpec* job);
+
+// Completes the arguments of the classes of a job that an older version wrote: it lacks newer
+// arguments. A class that is unknown here stays as it is.
+void CompleteClasses(v1::JobSpec* job);
 
 }  // namespace cohort
 

@@ -2,20 +2,15 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include <array>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <algorithm>
 
 #include "common/model/job_check.h"
 #include "common/model/job_defaults.h"
 #include "common/model/job_reader.h"
+#include "common/model/text_file.h"
 
 namespace cohort {
 namespace {
-
-constexpr size_t kMaxBytes = size_t{64} << 20;
 
 absl::Status ParseError(std::string_view file, const YAML::Exception& error) {
   const int line = error.mark.is_null() ? 1 : error.mark.line + 1;
@@ -30,6 +25,22 @@ absl::Status ParseError(std::string_view file, const YAML::Exception& error) {
 bool HasOnlyCarriageReturns(std::string_view text) {
   const size_t first = text.find('\r');
   return first < text.size() - 1 && text.find('\n') == std::string_view::npos;
+}
+
+// Takes the classes from the job file, and the vocabularies that the job has learned from the
+// dataset of the manifest.
+void UpgradeDataset(const v1::DatasetSpec& file, v1::DatasetSpec* dataset) {
+  const v1::DatasetSpec old = *dataset;
+  *dataset->mutable_source_class() = file.source_class();
+  *dataset->mutable_transforms() = file.transforms();
+  for (int i = 0; i < std::min(old.transforms_size(), dataset->transforms_size()); ++i) {
+    const auto& words = old.transforms(i).vocabulary();
+    if (words.empty()) continue;
+    v1::ClassConfig* const config = dataset->mutable_transforms(i)->mutable_transform_class();
+    v1::ConfigValue& vocabulary = (*config->mutable_config())["vocabulary"];
+    vocabulary.clear_value();
+    for (const std::string& word : words) vocabulary.mutable_list()->add_values()->set_s(word);
+  }
 }
 
 absl::Status Read(JobFile* job) {
@@ -64,9 +75,9 @@ absl::StatusOr<JobFile> ParseJob(std::string_view yaml, std::string_view file_na
   JobFile job;
   job.yaml = std::string(yaml);
   job.lines.file = std::string(file_name);
-  if (yaml.size() > kMaxBytes) {
+  if (yaml.size() > kMaxTextBytes) {
     return InvalidArgument("{}:1: the file has {} bytes; a job has at most {}", file_name,
-                           yaml.size(), kMaxBytes);
+                           yaml.size(), kMaxTextBytes);
   }
   if (HasOnlyCarriageReturns(yaml)) {
     return InvalidArgument("{}:1: the lines end with CR alone: save the file with LF or CR LF",
@@ -80,25 +91,32 @@ absl::StatusOr<JobFile> ParseJob(std::string_view yaml, std::string_view file_na
   return job;
 }
 
+absl::Status UpgradeJob(std::string_view yaml, v1::JobSpec* spec) {
+  const v1::CompileSpec& compile = spec->compile();
+  const bool has_loss = !compile.loss_class().class_name().empty() || !compile.losses().empty();
+  const bool has_source = !spec->data().has_train() || spec->data().train().has_source_class();
+  if (has_loss && has_source) {
+    CompleteClasses(spec);
+    return absl::OkStatus();
+  }
+  COHORT_ASSIGN_OR_RETURN(const JobFile job, ParseJob(yaml, "the job of the checkpoint"));
+  if (!has_loss) {
+    *spec->mutable_model() = job.spec.model();
+    *spec->mutable_compile() = job.spec.compile();
+    spec->mutable_strategy()->set_name(job.spec.strategy().name());
+  }
+  if (!has_source) {
+    UpgradeDataset(job.spec.data().train(), spec->mutable_data()->mutable_train());
+    if (spec->data().has_validation()) {
+      UpgradeDataset(job.spec.data().validation(), spec->mutable_data()->mutable_validation());
+    }
+  }
+  CompleteClasses(spec);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<JobFile> ReadJobFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return NotFound("{}: cannot be opened: {}", path, std::strerror(errno));
-  // A directory can be opened but not read.
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    return NotFound("{}: is a directory, not a job file", path);
-  }
-  // A device may never end, so reading stops at the largest size of a job.
-  std::string text;
-  std::array<char, 1 << 16> block;
-  while (text.size() <= kMaxBytes && in.read(block.data(), block.size()).gcount() > 0) {
-    text.append(block.data(), static_cast<size_t>(in.gcount()));
-  }
-  if (text.size() > kMaxBytes) {
-    return InvalidArgument("{}:1: the file has more than {} bytes, the limit of a job", path,
-                           kMaxBytes);
-  }
-  if (in.bad()) return NotFound("{}: cannot be read", path);
+  COHORT_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, "a job file"));
   return ParseJob(text, path);
 }
 

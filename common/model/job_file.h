@@ -3,23 +3,14 @@
 
 #include <absl/status/statusor.h>
 
-#include <map>
 #include <string>
 #include <string_view>
 
 #include "common/base/status.h"
+#include "common/model/job_lines.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
-
-// The lines of the keys of a job file, so that a later error can name the line.
-struct JobLines {
-  std::string file;                              // as the user named it
-  std::map<std::string, int, std::less<>> keys;  // "model.layers[2].units" -> 1-based line
-
-  // Returns "job.yaml:14": the line of the key, or of the nearest key around it.
-  std::string Where(std::string_view path) const;
-};
 
 // A job as the user wrote it, and its meaning.
 struct JobFile {
@@ -33,25 +24,33 @@ struct JobFile {
 //
 //   model: {sequential: [...]}                  instead of `layers`
 //   model: {functional: [...]}                  instead of `layers`
+//   model: {keras_json: FILE}                   instead of `layers`, and the defaults of `compile`
 //   - Dense: {units: 10, activation: relu}      a layer
 //   - Flatten                                   a layer without arguments
 //   inputs: age                                 one name instead of a list
-//   use_bias: false                             for Dense
-//   kernel_initializer: zeros                   an initializer without arguments
+//   input_shape: [28, 28]                       in the first layer of a sequential model: an Input
+//   kernel_initializer: zeros                   any class without arguments
 //   kernel_initializer: {RandomUniform: {minval: -1, maxval: 1}}
 //   kernel_initializer: {class_name: RandomUniform, config: {minval: -1, maxval: 1}}
-//   optimizer: adam                             and the same two forms with arguments
-//   loss: mse
-//   loss: {BinaryCrossentropy: {from_logits: true}}
-//   partitioner: {FixedShards: {num_shards: 2}}
+//   optimizers: [{variables: "embedding/*", optimizer: adagrad}, {variables: "*", optimizer: adam}]
+//   loss: mse, from_logits: true                loss: {MeanSquaredError: {...}}
+//   loss: {age: mse, name: bce}                 by output, as metrics, loss_weights and label
+//   strategy: {name: ParameterServerStrategy}   and FixedShardsPartitioner: TensorFlow's names
+//   csv: {path: a.csv}                          a source, instead of source: {csv: {path: a.csv}}
+//   {column: age, Rescaling: {scale: 0.1}}      a transform
+//   {column: age, scale: 0.1}                   the same; also offset, equals, and lookup: string
 //   visitation: exactly_once                    enums by their lower-case names
 //
 // An empty value (`key:`) is the default. A validation set without a source has other rows of the
 // source of the training set, with the same transforms and label.
 //
-// Errors: InvalidArgument "FILE:LINE: what is wrong". The error of an unknown key names the nearest
-// known key.
+// A relative path of `keras_json` is in the directory of the job file. Errors: InvalidArgument
+// "FILE:LINE: what is wrong". The error of an unknown key names the nearest known key.
 absl::StatusOr<JobFile> ParseJob(std::string_view yaml, std::string_view file_name);
+
+// Fills in the arguments of classes that a manifest of an older version lacks, and the parts of the
+// job that it has in another form, from the YAML in the same manifest. Errors: those of ParseJob.
+absl::Status UpgradeJob(std::string_view yaml, v1::JobSpec* spec);
 
 // Reads a job from a file. Errors: as above, and NotFound.
 absl::StatusOr<JobFile> ReadJobFile(const std::string& path);

@@ -5,29 +5,15 @@
 
 #include "common/base/printable.h"
 #include "common/base/suggest.h"
+#include "common/model/layers/layer_names.h"
+#include "common/schema/class_registry.h"
+#include "proto/job.pb.h"
 
 namespace cohort {
 namespace {
 
 // The name of a layer is the prefix of names of variables and of tensors in a checkpoint.
 constexpr size_t kMaxNameBytes = 256;
-
-bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
-bool IsLower(char c) { return c >= 'a' && c <= 'z'; }
-
-// uniquify of keras/src/utils/naming.py: "dense", "dense_1", ...
-class AutoNames {
- public:
-  std::string Next(std::string_view class_name) {
-    // Keras' class is InputLayer; `Input` makes one.
-    const std::string base = class_name == "Input" ? "input_layer" : SnakeCase(class_name);
-    const int number = counts_[base]++;
-    return number == 0 ? base : fmt::format("{}_{}", base, number);
-  }
-
- private:
-  std::map<std::string, int> counts_;
-};
 
 class GraphMaker {
  public:
@@ -44,12 +30,12 @@ class GraphMaker {
     graph_.model_name = !model.name().empty() ? model.name()
                         : graph_.sequential   ? "sequential"
                                               : "functional";
-    COHORT_RETURN_IF_ERROR(FindLabel());
+    COHORT_RETURN_IF_ERROR(FindLabels());
     COHORT_RETURN_IF_ERROR(AddImplicitInput());
     for (int i = 0; i < model.layers_size(); ++i) {
       COHORT_RETURN_IF_ERROR(AddLayer(model.layers(i), fmt::format("model.layers[{}]", i)));
     }
-    COHORT_RETURN_IF_ERROR(FindOutput());
+    COHORT_RETURN_IF_ERROR(FindOutputs());
     COHORT_RETURN_IF_ERROR(CheckAllUsed());
     return std::move(graph_);
   }
@@ -62,7 +48,7 @@ class GraphMaker {
   std::vector<std::string> FeatureNames() const {
     std::vector<std::string> names;
     for (size_t i = 0; i < features_.size(); ++i) {
-      if (static_cast<int>(i) != graph_.label) names.push_back(features_[i].name);
+      if (!IsLabel(static_cast<int>(i))) names.push_back(features_[i].name);
     }
     return names;
   }
@@ -80,12 +66,20 @@ class GraphMaker {
     return -1;
   }
 
-  absl::Status FindLabel() {
-    const std::string& label = job_.data().train().label();
-    graph_.label = FindFeature(label);
-    if (graph_.label >= 0) return absl::OkStatus();
-    return InvalidArgument("{}the label \"{}\" is not a column of the data; its columns are {}",
-                           At("data.train.label"), label, ShownNames());
+  bool IsLabel(int feature) const {
+    return std::find(labels_.begin(), labels_.end(), feature) != labels_.end();
+  }
+
+  absl::Status FindLabels() {
+    for (const std::string& label : LabelsOf(job_.data().train())) {
+      const int feature = FindFeature(label);
+      if (feature < 0) {
+        return InvalidArgument("{}the label \"{}\" is not a column of the data; its columns are {}",
+                               At("data.train.label"), label, ShownNames());
+      }
+      labels_.push_back(feature);
+    }
+    return absl::OkStatus();
   }
 
   absl::Status AddImplicitInput() {
@@ -99,18 +93,19 @@ class GraphMaker {
     }
     v1::LayerSpec input;
     input.set_class_name("Input");
-    input.set_feature(names[0]);
+    (*input.mutable_config())["feature"] = ConfigOf(std::string_view(names[0]));
     inputs_ = 1;
     return AddLayer(input, "model");
   }
 
   absl::Status AddLayer(const v1::LayerSpec& spec, const std::string& path) {
     GraphLayer layer;
-    layer.spec = spec;
-    auto found = FindLayer(spec.class_name());
+    auto found = Layers().Find(spec.class_name());
     if (!found.ok()) return Annotate(found.status(), At(path) + "model");
     layer.layer_class = *found;
-    layer.name = spec.name().empty() ? names_.Next(spec.class_name()) : spec.name();
+    layer.name = !spec.name().empty()     ? spec.name()
+                 : !spec.shares().empty() ? NextCall(spec.shares())
+                                          : names_.Next(spec.class_name());
     if (layer.name.size() > kMaxNameBytes) {
       return InvalidArgument("{}the name of a layer has at most {} bytes, this one {}: \"{}...\"",
                              At(path), kMaxNameBytes, layer.name.size(), layer.name.substr(0, 40));
@@ -120,32 +115,66 @@ class GraphMaker {
     if (!by_name_.emplace(layer.name, index).second) {
       return InvalidArgument("{}: there is another layer of this name", layer.where);
     }
+    COHORT_RETURN_IF_ERROR(Annotate(SetConfig(spec, &layer), layer.where));
     COHORT_RETURN_IF_ERROR(Annotate(
-        spec.class_name() == "Input" ? SetFeature(&layer) : SetInputs(&layer), layer.where));
+        spec.class_name() == "Input" ? SetFeature(&layer) : SetInputs(spec, &layer), layer.where));
     graph_.layers.push_back(std::move(layer));
+    return absl::OkStatus();
+  }
+
+  // Calls of a layer do not count among Keras' automatic names.
+  std::string NextCall(const std::string& layer) {
+    return fmt::format("{}:{}", layer, ++calls_[layer]);
+  }
+
+  absl::Status SetConfig(const v1::LayerSpec& spec, GraphLayer* layer) {
+    if (!spec.shares().empty()) return SetShares(spec, layer);
+    v1::ClassConfig given;
+    *given.mutable_config() = spec.config();
+    COHORT_ASSIGN_OR_RETURN(layer->config, CompleteConfig(layer->layer_class->schema, given));
+    return absl::OkStatus();
+  }
+
+  absl::Status SetShares(const v1::LayerSpec& spec, GraphLayer* layer) {
+    const auto it = by_name_.find(spec.shares());
+    if (it == by_name_.end() || it->second == static_cast<int>(graph_.layers.size())) {
+      return InvalidArgument(
+          "it shares the variables of \"{}\", and no layer before it has this name", spec.shares());
+    }
+    const auto shared = static_cast<size_t>(it->second);
+    layer->shares = graph_.layers[shared].shares >= 0 ? graph_.layers[shared].shares : it->second;
+    const GraphLayer& first = graph_.layers[static_cast<size_t>(layer->shares)];
+    if (first.layer_class != layer->layer_class || layer->layer_class->build == nullptr) {
+      return InvalidArgument("it cannot share the variables of \"{}\", which is {}", spec.shares(),
+                             first.layer_class->schema.name);
+    }
+    if (!spec.config().empty()) {
+      return InvalidArgument("it has the arguments of \"{}\", and none of its own", spec.shares());
+    }
+    layer->config = first.config;
     return absl::OkStatus();
   }
 
   absl::Status SetFeature(GraphLayer* layer) {
     const std::vector<std::string> names = FeatureNames();
-    std::string wanted = layer->spec.feature();
+    std::string wanted = Config(layer->config).String("feature");
     if (wanted.empty()) {
       const bool named = std::find(names.begin(), names.end(), layer->name) != names.end();
       wanted = !named && inputs_ == 1 && names.size() == 1 ? names[0] : layer->name;
     }
     layer->feature = FindFeature(wanted);
-    if (layer->feature >= 0 && layer->feature != graph_.label) return absl::OkStatus();
+    if (layer->feature >= 0 && !IsLabel(layer->feature)) return absl::OkStatus();
     if (layer->feature >= 0) return InvalidArgument("\"{}\" is the label", wanted);
     return InvalidArgument("the data has no column \"{}\"; its columns are {}{}", wanted,
                            ShownNames(), DidYouMean(wanted, std::span<const std::string>(names)));
   }
 
-  absl::Status SetInputs(GraphLayer* layer) {
-    if (layer->spec.inputs().empty()) {
+  absl::Status SetInputs(const v1::LayerSpec& spec, GraphLayer* layer) {
+    if (spec.inputs().empty()) {
       if (graph_.layers.empty()) return InvalidArgument("it has no input");
       layer->inputs.push_back(static_cast<int>(graph_.layers.size()) - 1);
     }
-    for (const std::string& input : layer->spec.inputs()) {
+    for (const std::string& input : spec.inputs()) {
       const auto it = by_name_.find(input);
       if (it == by_name_.end() || input == layer->name) {
         std::vector<std::string> known;
@@ -156,36 +185,66 @@ class GraphMaker {
       layer->inputs.push_back(it->second);
     }
     const size_t count = layer->inputs.size();
-    if (count < layer->layer_class->min_inputs || count > layer->layer_class->max_inputs) {
-      return InvalidArgument("it takes {} input, not {}", layer->layer_class->max_inputs, count);
+    const LayerClass& c = *layer->layer_class;
+    if (count < c.min_inputs) {
+      return InvalidArgument("it takes at least {} inputs, not {}", c.min_inputs, count);
+    }
+    if (count > c.max_inputs) {
+      return InvalidArgument("it takes {} input, not {}", c.max_inputs, count);
     }
     return absl::OkStatus();
   }
 
-  absl::Status FindOutput() {
-    const auto& outputs = job_.model().outputs();
-    if (outputs.size() > 1) {
-      return Unimplemented("{}models of several outputs are not supported yet",
-                           At("model.outputs"));
+  absl::Status FindOutputs() {
+    const v1::ModelSpec& model = job_.model();
+    if (model.outputs().empty()) {
+      graph_.outputs.push_back(
+          {graph_.layers.back().name, static_cast<int>(graph_.layers.size()) - 1, -1});
     }
-    graph_.output = static_cast<int>(graph_.layers.size()) - 1;
-    if (outputs.empty()) return absl::OkStatus();
-    const auto it = by_name_.find(outputs[0]);
-    if (it == by_name_.end()) {
-      return InvalidArgument("{}there is no layer \"{}\"", At("model.outputs"), outputs[0]);
+    for (const std::string& output : model.outputs()) {
+      const auto it = by_name_.find(output);
+      if (it == by_name_.end()) {
+        return InvalidArgument("{}there is no layer \"{}\"", At("model.outputs"), output);
+      }
+      for (const GraphOutput& other : graph_.outputs) {
+        if (other.layer != it->second) continue;
+        return InvalidArgument("{}the layer \"{}\" is an output twice", At("model.outputs"),
+                               output);
+      }
+      graph_.outputs.push_back({output, it->second, -1});
     }
-    graph_.output = it->second;
+    if (labels_.size() != graph_.outputs.size()) {
+      return InvalidArgument(
+          "{}the model has {} outputs, and the data has {} labels: name one for "
+          "each output",
+          At("data.train.label"), graph_.outputs.size(), labels_.size());
+    }
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+      graph_.outputs[i].label = labels_[i];
+      if (model.output_names_size() == 0) continue;
+      if (model.output_names_size() != static_cast<int>(labels_.size())) {
+        return InvalidArgument("{}the model has {} outputs and {} names of outputs", At("model"),
+                               labels_.size(), model.output_names_size());
+      }
+      graph_.outputs[i].name = model.output_names(static_cast<int>(i));
+    }
     return absl::OkStatus();
   }
 
   absl::Status CheckAllUsed() const {
     std::vector<bool> used(graph_.layers.size(), false);
-    used[static_cast<size_t>(graph_.output)] = true;
+    std::vector<std::string> outputs;
+    for (const GraphOutput& output : graph_.outputs) {
+      used[static_cast<size_t>(output.layer)] = true;
+      outputs.push_back(
+          fmt::format("\"{}\"", graph_.layers[static_cast<size_t>(output.layer)].name));
+    }
     for (size_t i = graph_.layers.size(); i-- > 0;) {
       const GraphLayer& layer = graph_.layers[i];
       if (!used[i]) {
-        return InvalidArgument("{}: it does not lead to the output \"{}\"; remove it or connect it",
-                               layer.where, graph_.layers[static_cast<size_t>(graph_.output)].name);
+        return InvalidArgument("{}: it does not lead to the {} {}; remove it or connect it",
+                               layer.where, outputs.size() == 1 ? "output" : "outputs",
+                               fmt::join(outputs, ", "));
       }
       for (int input : layer.inputs) used[static_cast<size_t>(input)] = true;
     }
@@ -196,25 +255,14 @@ class GraphMaker {
   std::span<const FeatureType> features_;
   const JobLines* lines_;
   LayerGraph graph_;
-  AutoNames names_;
+  LayerNames names_;
   std::map<std::string, int, std::less<>> by_name_;
+  std::map<std::string, int> calls_;  // by name of the layer
+  std::vector<int> labels_;           // features
   int inputs_ = 0;
 };
 
 }  // namespace
-
-std::string SnakeCase(std::string_view name) {
-  std::string snake;
-  for (size_t i = 0; i < name.size(); ++i) {
-    const char c = name[i];
-    const bool starts_word =
-        IsUpper(c) && i > 0 &&
-        (IsLower(name[i - 1]) || (i + 1 < name.size() && IsLower(name[i + 1])));
-    if (starts_word && name[i - 1] != '_') snake += '_';
-    snake += IsUpper(c) ? static_cast<char>(c - 'A' + 'a') : c;
-  }
-  return snake;
-}
 
 absl::StatusOr<LayerGraph> MakeLayerGraph(const v1::JobSpec& job,
                                           std::span<const FeatureType> features,

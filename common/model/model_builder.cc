@@ -6,9 +6,11 @@
 #include "common/graph/autodiff.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_builder.h"
-#include "common/model/class_config.h"
 #include "common/model/layer_graph.h"
-#include "common/model/losses.h"
+#include "common/model/losses/loss.h"
+#include "common/model/metrics/metric.h"
+#include "common/model/row_keys.h"
+#include "common/optimizers/optimizers.h"
 
 namespace cohort {
 namespace {
@@ -22,34 +24,63 @@ absl::StatusOr<DType> FloatX(const v1::ModelSpec& model) {
   return InvalidArgument("model.dtype must be float32 or float64, not \"{}\"", model.dtype());
 }
 
-// Makes one of the programs of a model.
+// Completes what was made in code or comes from a manifest of an older version. (MakeOptimizer
+// completes the arguments of optimizers.)
+absl::StatusOr<v1::CompileSpec> Complete(const v1::CompileSpec& given) {
+  v1::CompileSpec compile = given;
+  if (compile.losses().empty()) {
+    v1::OutputLoss* const loss = compile.add_losses();
+    *loss->mutable_loss_class() = given.loss_class();
+    loss->set_weight(1);
+  }
+  for (v1::OutputLoss& loss : *compile.mutable_losses()) {
+    auto config = CompleteConfig(Losses(), loss.loss_class());
+    if (!config.ok()) return Annotate(config.status(), "compile.loss");
+    *loss.mutable_loss_class() = *std::move(config);
+  }
+  for (v1::MetricSpec& metric : *compile.mutable_metric_classes()) {
+    auto config = CompleteConfig(Metrics(), metric.metric_class());
+    if (!config.ok()) return Annotate(config.status(), "compile.metrics");
+    *metric.mutable_metric_class() = *std::move(config);
+  }
+  if (!given.has_optimizer_class()) compile.mutable_optimizer_class()->set_class_name("RMSprop");
+  return compile;
+}
+
+// Makes one of the programs of a model. `compile` is complete, and null for Mode::kPredict.
 class ProgramMaker {
  public:
-  ProgramMaker(const v1::JobSpec& job, const LayerGraph& graph,
+  ProgramMaker(const v1::JobSpec& job, const v1::CompileSpec* compile, const LayerGraph& graph,
                std::span<const FeatureType> features, const JobLines* lines, DType floatx,
                Mode mode)
       : job_(job),
+        compile_(compile),
         graph_(graph),
         features_(features),
         lines_(lines),
         floatx_(floatx),
         mode_(mode),
+        outputs_(graph.layers.size()),
+        weighted_(graph.layers.size(), false),
+        rows_(graph.layers.size()),
         builder_(mode == Mode::kTrain  ? "train"
                  : mode == Mode::kEval ? "eval"
-                                       : "predict") {}
+                                       : "predict"),
+        row_keys_(&graph) {}
 
   absl::StatusOr<Program> Make() {
     batch_ = builder_.AddSymbol("batch", job_.data().batch_size());
     COHORT_RETURN_IF_ERROR(builder_.status());
     COHORT_RETURN_IF_ERROR(MakeArguments());
-    for (const GraphLayer& layer : graph_.layers) {
-      COHORT_RETURN_IF_ERROR(Annotate(MakeLayer(layer), layer.where));
+    for (const size_t i : row_keys_.BuildOrder()) {
+      COHORT_RETURN_IF_ERROR(Annotate(MakeLayer(i), graph_.layers[i].where));
     }
-    const LayerOutput& prediction = outputs_[static_cast<size_t>(graph_.output)];
     if (mode_ == Mode::kPredict) {
-      builder_.AddOutput(graph_.layers[static_cast<size_t>(graph_.output)].name, prediction.value);
+      for (const GraphOutput& output : graph_.outputs) {
+        builder_.AddOutput(output.name, outputs_[static_cast<size_t>(output.layer)].value);
+      }
     } else {
-      COHORT_RETURN_IF_ERROR(MakeLoss(prediction));
+      COHORT_RETURN_IF_ERROR(MakeLosses());
     }
     return std::move(builder_).Build();
   }
@@ -72,145 +103,235 @@ class ProgramMaker {
     for (const GraphLayer& layer : graph_.layers) {
       if (layer.feature >= 0) AddArgument(layer.feature);
     }
-    if (mode_ != Mode::kPredict) AddArgument(graph_.label);
+    if (mode_ == Mode::kPredict) return builder_.status();
+    for (const GraphOutput& output : graph_.outputs) AddArgument(output.label);
     return builder_.status();
   }
 
-  absl::Status MakeLayer(const GraphLayer& layer) {
+  absl::Status MakeLayer(size_t index) {
+    const GraphLayer& layer = graph_.layers[index];
     builder_.SetScope(layer.name);
     const size_t first_variable = variables_.size();
     LayerOutput output;
     if (layer.layer_class->build == nullptr) {
       COHORT_ASSIGN_OR_RETURN(output, MakeInput(layer));
     } else {
-      LayerContext context{&builder_, &layer.spec, layer.name, {}, mode_ == Mode::kTrain,
-                           floatx_,   job_.seed(), &variables_};
+      LayerContext context{.builder = &builder_,
+                           .config = Config(layer.config),
+                           .name = graph_.layers[graph_.FirstCall(index)].name,
+                           .inputs = {},
+                           .training = mode_ == Mode::kTrain,
+                           .floatx = floatx_,
+                           .seed = job_.seed(),
+                           .variables = &variables_,
+                           .is_shared = layer.shares >= 0,
+                           .keys = {},
+                           .places = {}};
       for (int input : layer.inputs) context.inputs.push_back(outputs_[static_cast<size_t>(input)]);
-      COHORT_RETURN_IF_ERROR(CheckIds(layer));
+      if (layer.layer_class->takes_keys) {
+        COHORT_RETURN_IF_ERROR(row_keys_.Set(index, outputs_, weighted_, &context));
+      }
       COHORT_ASSIGN_OR_RETURN(output, layer.layer_class->build(&context));
     }
     builder_.SetScope("");
     COHORT_RETURN_IF_ERROR(builder_.status());
-    outputs_.push_back(output);
-    weighted_.push_back(variables_.size() > first_variable ||
-                        std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](int input) {
-                          return weighted_[static_cast<size_t>(input)];
-                        }));
-    AddRow(layer, output.value.type(), first_variable);
+    outputs_[index] = output;
+    weighted_[index] = layer.shares >= 0 || variables_.size() > first_variable ||
+                       std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](int input) {
+                         return weighted_[static_cast<size_t>(input)];
+                       });
+    rows_[index] = Row(layer, output.value.type(), first_variable);
     return absl::OkStatus();
   }
 
-  // A step must know which rows of a table to pull before it pulls anything.
-  absl::Status CheckIds(const GraphLayer& layer) const {
-    if (layer.spec.class_name() != "Embedding") return absl::OkStatus();
-    const auto input = static_cast<size_t>(layer.inputs[0]);
-    if (!weighted_[input]) return absl::OkStatus();
-    return InvalidArgument(
-        "its ids come from layer \"{}\", which depends on weights; they must come from the data",
-        graph_.layers[input].name);
-  }
-
-  // Gives the column the shape and dtype that the layer needs: a column of scalars counts as [1].
   absl::StatusOr<LayerOutput> MakeInput(const GraphLayer& layer) {
-    Expr x = arguments_.at(layer.feature);
     const FeatureType& column = features_[static_cast<size_t>(layer.feature)];
-    Dims dims(layer.spec.shape().begin(), layer.spec.shape().end());
-    if (dims.empty()) dims = column.dims.empty() ? Dims{1} : column.dims;
-    const Dims with_one = [&] {
-      Dims d = column.dims;
-      d.push_back(1);
-      return d;
-    }();
-    if (dims != column.dims) {
-      if (dims != with_one) {
-        return InvalidArgument("its shape is {}, but column \"{}\" has {} for each record",
-                               DimsToString(dims), column.name, DimsToString(column.dims));
-      }
-      std::vector<int64_t> target = {-1};
-      target.insert(target.end(), dims.begin(), dims.end());
-      x = Reshape(x, std::move(target));
-    }
-    COHORT_ASSIGN_OR_RETURN(const DType dtype, InputDType(layer.spec, column));
-    return LayerOutput{Cast(x, dtype), {}};
+    COHORT_ASSIGN_OR_RETURN(const Expr value,
+                            InputValue(Config(layer.config), arguments_.at(layer.feature),
+                                       fmt::format("column \"{}\"", column.name), floatx_));
+    return LayerOutput{value, {}};
   }
 
-  // Keras' default is floatx. A column of integers (ids) keeps its dtype, but bytes (pixels) do
-  // not.
-  absl::StatusOr<DType> InputDType(const v1::LayerSpec& spec, const FeatureType& column) const {
-    if (spec.dtype().empty()) {
-      const bool ids = column.dtype == DType::kInt64 || column.dtype == DType::kInt32;
-      return ids ? DType::kInt64 : floatx_;
-    }
-    const auto dtype = DTypeFromName(spec.dtype());
-    if (!dtype.has_value()) return InvalidArgument("there is no dtype \"{}\"", spec.dtype());
-    if (IsFloating(*dtype)) return floatx_;
-    if (*dtype == DType::kInt32 || *dtype == DType::kInt64) return DType::kInt64;
-    return InvalidArgument("dtype must be float32, float64, int32 or int64, not \"{}\"",
-                           spec.dtype());
-  }
-
-  void AddRow(const GraphLayer& layer, const ValueType& type, size_t first_variable) {
+  // The variables of a layer count at its first call.
+  ModelSummary::Row Row(const GraphLayer& layer, const ValueType& type, size_t first_variable) {
     ModelSummary::Row row;
     row.name = layer.name;
-    row.class_name = layer.spec.class_name() == "Input" ? "InputLayer" : layer.spec.class_name();
+    const std::string& class_name = layer.layer_class->schema.name;
+    row.class_name = class_name == "Input" ? "InputLayer" : class_name;
     for (size_t i = 1; i < type.dims.size(); ++i) row.dims.push_back(type.dims[i].size);
     for (size_t i = first_variable; i < variables_.size(); ++i) {
       int64_t elements = 1;
       for (int64_t size : variables_[i].dims()) elements *= size;
       row.params += elements;
+      if (!variables_[i].trainable()) row.frozen_params += elements;
     }
     for (int input : layer.inputs) {
       row.connected_to.push_back(graph_.layers[static_cast<size_t>(input)].name);
     }
-    rows_.push_back(std::move(row));
+    return row;
   }
 
   absl::Status At(absl::Status status, std::string_view path) const {
     return Annotate(std::move(status), lines_ == nullptr ? std::string(path) : lines_->Where(path));
   }
 
-  absl::Status MakeLoss(const LayerOutput& prediction) {
-    const Expr label = arguments_.at(graph_.label);
-    const v1::CompileSpec& compile = job_.compile();
-    builder_.SetScope("loss");
-    auto elements = ElementwiseLoss(compile.loss(), compile.from_logits(), prediction, label);
-    if (!elements.ok()) return At(elements.status(), "compile.loss");
-    const Expr loss = ReduceSum(*elements);
-    const Expr weight = NumElements(*elements);
-    if (!loss.valid()) return At(builder_.status(), "compile.loss");
-    builder_.AddMetric("loss", loss, weight);
-    for (int i = 0; i < compile.metrics_size(); ++i) {
-      builder_.SetScope(compile.metrics(i));
-      auto metric = MakeMetric(compile.metrics(i), prediction, label);
-      if (!metric.ok()) return At(metric.status(), "compile.metrics");
-      builder_.AddMetric(compile.metrics(i), metric->total, metric->count);
+  // Finds the loss of an output by its name, or the only one.
+  absl::StatusOr<const v1::OutputLoss*> FindLoss(const GraphOutput& output) const {
+    const bool one = graph_.outputs.size() == 1 && compile_->losses_size() == 1;
+    for (const v1::OutputLoss& loss : compile_->losses()) {
+      if (one || loss.output() == output.name) return &loss;
     }
+    return InvalidArgument("the output \"{}\" has no loss", output.name);
+  }
+
+  // The sums that a loss and its gradient are made of.
+  struct LossSums {
+    Expr total;
+    Expr weight;  // total / weight is the loss
+  };
+
+  // With several outputs the total is a sum over records, because means over other axes differ:
+  // sum(loss weight * sum(elements) / elements per record), divided by the number of records.
+  absl::Status MakeLosses() {
+    builder_.SetScope("loss");
+    LossSums loss;
+    std::vector<std::pair<std::string, LossSums>> parts;
+    for (const GraphOutput& output : graph_.outputs) {
+      const auto given = FindLoss(output);
+      if (!given.ok()) return At(given.status(), "compile.loss");
+      const LayerOutput& prediction = outputs_[static_cast<size_t>(output.layer)];
+      auto elements =
+          ElementwiseLoss((*given)->loss_class(), prediction, arguments_.at(output.label));
+      if (!elements.ok()) return At(InOutput(elements.status(), output), "compile.loss");
+      const LossSums part{ReduceSum(*elements), NumElements(*elements)};
+      if (!part.total.valid()) return At(builder_.status(), "compile.loss");
+      parts.emplace_back(output.name + "_loss", part);
+      if (graph_.outputs.size() == 1 && (*given)->weight() == 1) {
+        loss = part;
+        continue;
+      }
+      const double factor =
+          (*given)->weight() / static_cast<double>(ElementsPerRecord(elements->type()));
+      const Expr weighted = factor * part.total;
+      loss.total = loss.total.valid() ? loss.total + weighted : weighted;
+      loss.weight = DimSize(*elements, 0);
+    }
+    builder_.AddMetric("loss", loss.total, loss.weight);
+    for (const auto& [name, part] : parts) {
+      if (parts.size() > 1) builder_.AddMetric(name, part.total, part.weight);
+    }
+    COHORT_RETURN_IF_ERROR(MakeMetrics());
     if (mode_ == Mode::kEval) return absl::OkStatus();
-    builder_.SetLoss(weight);
-    return PushGradients(&builder_, loss);
+    builder_.SetLoss(loss.weight);
+    return PushGradients(&builder_, loss.total, [this](std::string_view name) {
+      return std::any_of(variables_.begin(), variables_.end(), [name](const auto& variable) {
+        return variable.name() == name && variable.trainable();
+      });
+    });
+  }
+
+  absl::Status MakeMetrics() {
+    for (const v1::MetricSpec& spec : compile_->metric_classes()) {
+      const auto output = std::find_if(
+          graph_.outputs.begin(), graph_.outputs.end(), [&](const GraphOutput& candidate) {
+            return graph_.outputs.size() == 1 || candidate.name == spec.output();
+          });
+      if (output == graph_.outputs.end()) {
+        return At(
+            InvalidArgument("the metric \"{}\" is for the output \"{}\", and the model has none "
+                            "of this name",
+                            spec.name(), spec.output()),
+            "compile.metrics");
+      }
+      builder_.SetScope(spec.name());
+      auto metric = MakeMetric(spec.metric_class(), outputs_[static_cast<size_t>(output->layer)],
+                               arguments_.at(output->label));
+      if (!metric.ok()) return At(InOutput(metric.status(), *output), "compile.metrics");
+      builder_.AddMetric(spec.name(), metric->finalizer, metric->accumulators);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status InOutput(absl::Status status, const GraphOutput& output) const {
+    if (graph_.outputs.size() == 1) return status;
+    return Annotate(std::move(status), fmt::format("output \"{}\"", output.name));
   }
 
   const v1::JobSpec& job_;
+  const v1::CompileSpec* compile_;
   const LayerGraph& graph_;
   std::span<const FeatureType> features_;
   const JobLines* lines_;
   const DType floatx_;
   const Mode mode_;
+  // By layer.
+  std::vector<LayerOutput> outputs_;
+  std::vector<bool> weighted_;  // the output depends on variables
+  std::vector<ModelSummary::Row> rows_;
+
   ProgramBuilder builder_;
   int batch_ = 0;
   std::map<int, Expr> arguments_;  // by feature
   std::vector<std::string> argument_names_;
-  std::vector<LayerOutput> outputs_;  // by layer
-  std::vector<bool> weighted_;        // by layer: the output depends on variables
   std::vector<v1::VariableSpec> variables_;
-  std::vector<ModelSummary::Row> rows_;
+  RowKeys row_keys_;
 };
+
+// The column that an Input names; "": none.
+std::string GivenFeature(const v1::LayerSpec& input) {
+  const auto it = input.config().find("feature");
+  return it == input.config().end() ? "" : it->second.s();
+}
+
+// The shapes of the predictions for one record, by output; {} if the model cannot be built, which
+// BuildModel will explain.
+std::vector<Dims> PredictionDims(const v1::JobSpec& job, std::vector<FeatureType> features,
+                                 const std::vector<FeatureType>& labels, DType floatx) {
+  features.insert(features.end(), labels.begin(), labels.end());
+  const auto graph = MakeLayerGraph(job, features, nullptr);
+  if (!graph.ok()) return {};
+  const auto predict =
+      ProgramMaker(job, nullptr, *graph, features, nullptr, floatx, Mode::kPredict).Make();
+  if (!predict.ok()) return {};
+  std::vector<Dims> dims;
+  for (const auto& output : predict->outputs) {
+    const ValueType type = predict->type(output.value);
+    dims.emplace_back();
+    for (size_t i = 1; i < type.dims.size(); ++i) dims.back().push_back(type.dims[i].size);
+  }
+  return dims;
+}
 
 ModelSummary Summarize(const LayerGraph& graph, std::vector<ModelSummary::Row> rows, DType floatx) {
   ModelSummary summary{graph.model_name, graph.sequential, std::move(rows), 0, 0};
-  for (const ModelSummary::Row& row : summary.rows) summary.params += row.params;
+  for (const ModelSummary::Row& row : summary.rows) {
+    summary.params += row.params;
+    summary.frozen_params += row.frozen_params;
+  }
   summary.param_bytes = summary.params * static_cast<int64_t>(SizeOf(floatx));
   return summary;
+}
+
+absl::Status SetOptimizers(const v1::CompileSpec& compile, const JobLines* lines,
+                           BuiltModel* model) {
+  const auto at = [lines](absl::Status status, const std::string& path) {
+    return Annotate(std::move(status), lines == nullptr ? path : lines->Where(path));
+  };
+  if (compile.optimizers().empty()) {
+    auto optimizer = MakeOptimizer(compile.optimizer_class(), compile.sparse_update());
+    COHORT_RETURN_IF_ERROR(at(optimizer.status(), "compile.optimizer"));
+    model->optimizers.push_back(*std::move(optimizer));
+    return absl::OkStatus();
+  }
+  std::vector<OptimizerChoice> choices;
+  for (int i = 0; i < compile.optimizers_size(); ++i) {
+    const v1::OptimizerChoice& choice = compile.optimizers(i);
+    auto optimizer = MakeOptimizer(choice.optimizer_class(), choice.sparse_update());
+    COHORT_RETURN_IF_ERROR(at(optimizer.status(), fmt::format("compile.optimizers[{}]", i)));
+    model->optimizers.push_back(*std::move(optimizer));
+    choices.push_back({choice.variables(), i});
+  }
+  return at(ChooseOptimizers(choices, model->variables), "compile.optimizers");
 }
 
 }  // namespace
@@ -218,23 +339,19 @@ ModelSummary Summarize(const LayerGraph& graph, std::vector<ModelSummary::Row> r
 absl::StatusOr<BuiltModel> BuildModel(const v1::JobSpec& job, std::span<const FeatureType> features,
                                       const JobLines* lines) {
   COHORT_ASSIGN_OR_RETURN(const DType floatx, FloatX(job.model()));
+  COHORT_ASSIGN_OR_RETURN(const v1::CompileSpec compile, Complete(job.compile()));
   COHORT_ASSIGN_OR_RETURN(const LayerGraph graph, MakeLayerGraph(job, features, lines));
   BuiltModel model;
-  ProgramMaker train(job, graph, features, lines, floatx, Mode::kTrain);
+  ProgramMaker train(job, &compile, graph, features, lines, floatx, Mode::kTrain);
   COHORT_ASSIGN_OR_RETURN(model.train, train.Make());
-  ProgramMaker eval(job, graph, features, lines, floatx, Mode::kEval);
+  ProgramMaker eval(job, &compile, graph, features, lines, floatx, Mode::kEval);
   COHORT_ASSIGN_OR_RETURN(model.eval, eval.Make());
-  ProgramMaker predict(job, graph, features, lines, floatx, Mode::kPredict);
+  ProgramMaker predict(job, nullptr, graph, features, lines, floatx, Mode::kPredict);
   COHORT_ASSIGN_OR_RETURN(model.predict, predict.Make());
   model.features = train.features();
   model.summary = Summarize(graph, train.rows(), floatx);
   model.variables = train.TakeVariables();
-  auto optimizer = MakeOptimizer(job.compile().optimizer());
-  if (!optimizer.ok()) {
-    return Annotate(optimizer.status(),
-                    lines == nullptr ? "compile.optimizer" : lines->Where("compile.optimizer"));
-  }
-  model.optimizer = *std::move(optimizer);
+  COHORT_RETURN_IF_ERROR(SetOptimizers(compile, lines, &model));
   return model;
 }
 
@@ -243,8 +360,8 @@ absl::Status CheckInputs(const JobFile& job, const Dataset& data) {
   for (int i = 0; i < layers.size(); ++i) {
     const v1::LayerSpec& layer = layers[i];
     if (layer.class_name() != "Input") continue;
-    const auto why =
-        data.no_features().find(layer.feature().empty() ? layer.name() : layer.feature());
+    const std::string feature = GivenFeature(layer);
+    const auto why = data.no_features().find(feature.empty() ? layer.name() : feature);
     if (why == data.no_features().end()) continue;
     return InvalidArgument("{}: {}", job.lines.Where(fmt::format("model.layers[{}]", i)),
                            why->second);
@@ -254,25 +371,44 @@ absl::Status CheckInputs(const JobFile& job, const Dataset& data) {
 
 absl::StatusOr<std::vector<FeatureType>> DeclaredFeatures(const v1::JobSpec& job) {
   COHORT_ASSIGN_OR_RETURN(const DType floatx, FloatX(job.model()));
-  COHORT_ASSIGN_OR_RETURN(const std::string_view loss, FindLoss(job.compile().loss()));
+  COHORT_ASSIGN_OR_RETURN(const v1::CompileSpec compile, Complete(job.compile()));
+  COHORT_ASSIGN_OR_RETURN(const LayerClass* input, Layers().Find("Input"));
   std::vector<FeatureType> features;
   for (const v1::LayerSpec& layer : job.model().layers()) {
     if (layer.class_name() != "Input") continue;
-    const std::string name = !layer.feature().empty() ? layer.feature()
-                             : !layer.name().empty()  ? layer.name()
-                                                      : "input_layer";
-    if (layer.shape().empty()) {
+    const std::string feature = GivenFeature(layer);
+    const std::string name = !feature.empty()        ? feature
+                             : !layer.name().empty() ? layer.name()
+                                                     : "input_layer";
+    v1::ClassConfig given;
+    *given.mutable_config() = layer.config();
+    COHORT_ASSIGN_OR_RETURN(const v1::ClassConfig complete, CompleteConfig(input->schema, given));
+    const Config config(complete);
+    if (config.Ints("shape").empty()) {
       return InvalidArgument("the Input \"{}\" has no shape: without the data it needs one", name);
     }
-    const auto dtype = DTypeFromName(layer.dtype());
     features.push_back(
-        {name, dtype.value_or(floatx), {layer.shape().begin(), layer.shape().end()}});
+        {name, DTypeFromName(config.String("dtype")).value_or(floatx), config.Ints("shape")});
   }
   if (features.empty()) {
     return InvalidArgument("the model has no Input layer: without the data it needs one");
   }
-  const bool classes = loss == "sparse_categorical_crossentropy";
-  features.push_back({job.data().train().label(), classes ? DType::kInt64 : floatx, {}});
+  std::vector<FeatureType> labels;
+  for (const std::string& name : LabelsOf(job.data().train())) labels.push_back({name, floatx, {}});
+  const std::vector<Dims> dims = PredictionDims(job, features, labels, floatx);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    // Losses are in the order of the outputs, as labels are.
+    const auto loss = std::min(i, static_cast<size_t>(compile.losses_size()) - 1);
+    COHORT_ASSIGN_OR_RETURN(
+        const LossClass* loss_class,
+        Losses().Find(compile.losses(static_cast<int>(loss)).loss_class().class_name()));
+    if (loss_class->label == LossClass::Label::kClassNumber) {
+      labels[i].dtype = DType::kInt64;
+    } else if (i < dims.size()) {
+      labels[i].dims = dims[i];
+    }
+  }
+  features.insert(features.end(), labels.begin(), labels.end());
   return features;
 }
 

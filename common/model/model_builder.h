@@ -19,18 +19,20 @@ namespace cohort {
 
 // The model of a job as programs.
 struct BuiltModel {
-  // Arguments of `train` and `eval`: the columns named by `features`, in this order, the label
+  // Arguments of `train` and `eval`: the columns named by `features`, in this order, the labels
   // last; [batch, column dims...] of the column's dtype. Symbol 1 is "batch", its capacity the
-  // batch size, so that a short batch runs everywhere. Both have the metrics "loss" and those of
-  // the job, as (sum, number of elements). `train` pushes a gradient for each variable and has the
-  // number of loss elements as its weight; `eval` pushes nothing and drops nothing out.
+  // batch size, so that a short batch runs everywhere. Both have the metrics "loss", with several
+  // outputs "<output>_loss" of each, and those of the job. `train`
+  // pushes a gradient for each trainable variable and has the number of loss elements (with several
+  // outputs: of records) as its weight; `eval` pushes nothing and drops nothing out.
   Program train;
   Program eval;
-  // The arguments without the label; one output: the prediction, [batch, ...].
+  // The arguments without the labels; one output for each of the model's: the prediction, [batch,
+  // ...].
   Program predict;
   std::vector<std::string> features;
-  std::vector<v1::VariableSpec> variables;  // in Keras' order of creation
-  v1::OptimizerSpec optimizer;
+  std::vector<v1::VariableSpec> variables;    // in Keras' order of creation
+  std::vector<v1::OptimizerSpec> optimizers;  // VariableSpec.optimizer counts them
   ModelSummary summary;
 };
 

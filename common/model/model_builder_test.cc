@@ -7,6 +7,8 @@
 #include "common/graph/program_proto.h"
 #include "common/graph/validate.h"
 #include "common/model/layer_graph.h"
+#include "common/schema/class_schema.h"
+#include "proto/config.pb.h"
 
 namespace cohort {
 namespace {
@@ -51,7 +53,8 @@ TEST_CASE("a perceptron: names, initializers, pushes and metrics as in Keras") {
   CHECK(model->variables[0].initializer().fan_out() == 8);
   CHECK(model->variables[1].initializer().class_name() == "Zeros");
   CHECK(model->features == std::vector<std::string>{"x", "y"});
-  CHECK(model->optimizer.class_name() == "RMSprop");
+  REQUIRE(model->optimizers.size() == 1);
+  CHECK(model->optimizers[0].rule().class_name() == "RMSprop");
   CHECK(model->train.symbols[0].name == "batch");
   CHECK(model->train.symbols[0].capacity == 8);
   REQUIRE(model->train.pushes.size() == 4);
@@ -66,6 +69,43 @@ TEST_CASE("a perceptron: names, initializers, pushes and metrics as in Keras") {
   CHECK(model->eval.arguments.size() == 2);
   CHECK(model->predict.arguments.size() == 1);
   CHECK(model->predict.outputs[0].name == "dense_1");
+}
+
+TEST_CASE("optimizers are chosen by the names of variables; frozen layers get no gradient") {
+  constexpr char kModel[] = R"(
+  sequential:
+    - Dense: {units: 8, trainable: false}
+    - Dense: {units: 4}
+    - Dense: {units: 1, activation: sigmoid}
+)";
+  const auto model = Build(kModel,
+                           "loss: bce, optimizers: [{variables: 'dense_1/*', optimizer: Ftrl}, "
+                           "{variables: '*', optimizer: {Adam: {learning_rate: 0.1}}}]",
+                           kFloats);
+  REQUIRE(model.status().message() == "");
+  REQUIRE(model->optimizers.size() == 2);
+  CHECK(model->optimizers[0].rule().class_name() == "Ftrl");
+  CHECK(model->optimizers[1].rule().class_name() == "Adam");
+  std::vector<uint32_t> chosen;
+  std::vector<bool> trainable;
+  for (const v1::VariableSpec& variable : model->variables) {
+    chosen.push_back(variable.optimizer());
+    trainable.push_back(variable.trainable());
+  }
+  CHECK(chosen == std::vector<uint32_t>{0, 0, 0, 0, 1, 1});
+  CHECK(trainable == std::vector<bool>{false, false, true, true, true, true});
+  CHECK(model->train.pushes.size() == 4);
+  CHECK(model->summary.params - model->summary.frozen_params == 8 * 4 + 4 + 4 + 1);
+
+  const auto problem = [&](const std::string& optimizers) {
+    return std::string(
+        Build(kModel, "loss: bce, optimizers: " + optimizers, kFloats).status().message());
+  };
+  CHECK_THAT(problem("[{variables: 'dense_1/*', optimizer: SGD}]"),
+             Catch::Contains("variable \"dense_2/kernel\" matches none of the patterns dense_1/*"));
+  CHECK_THAT(
+      problem("[{variables: 'dens_1/*', optimizer: SGD}, {variables: '*', optimizer: SGD}]"),
+      Catch::Contains("no variable matches \"dens_1/*\"; there are dense/kernel, dense/bias"));
 }
 
 TEST_CASE("programs survive the wire") {
@@ -146,7 +186,38 @@ TEST_CASE("accuracy is resolved by the shapes of label and prediction") {
                                             {"y", DType::kFloat32, {5}}};
   const auto categorical =
       Build("  sequential: [{Dense: {units: 5}}]\n", "loss: mse, metrics: [accuracy]", one_hot);
-  CHECK(categorical.status().code() == absl::StatusCode::kUnimplemented);
+  REQUIRE(categorical.status().message() == "");
+  CHECK(CountOps(categorical->eval, "argmax") == 2);
+}
+
+TEST_CASE("metrics have accumulators and a finalizer") {
+  const auto model = Build("  sequential: [{Dense: {units: 1, activation: sigmoid}}]\n",
+                           "loss: bce, metrics: [AUC, precision, RootMeanSquaredError]", kFloats);
+  REQUIRE(model.status().message() == "");
+  const std::vector<MetricPartial>& metrics = model->eval.metrics;
+  REQUIRE(metrics.size() == 4);
+  CHECK(metrics[0].finalizer == nullptr);  // the mean loss
+  CHECK(metrics[1].name == "AUC");
+  REQUIRE(metrics[1].accumulators.size() == 2);
+  CHECK(TypeToString(model->eval.type(metrics[1].accumulators[0].value)) == "float32[200]");
+  CHECK(Config(*metrics[1].finalizer).String("curve") == "ROC");
+  CHECK(metrics[2].name == "precision");
+  CHECK(metrics[2].finalizer == nullptr);
+  CHECK(metrics[3].finalizer->class_name() == "RootMean");
+}
+
+TEST_CASE("metrics that do not fit the label or the prediction are refused") {
+  const auto problem = [](std::string_view metric) {
+    const auto model =
+        Build("  sequential: [{Dense: {units: 3, activation: softmax}}]\n",
+              fmt::format("loss: sparse_categorical_crossentropy, metrics: [{}]", metric), kFloats);
+    return std::string(model.status().message());
+  };
+  CHECK(problem("AUC") ==
+        "job.yaml:3: the label is float32[batch<=8], but the prediction is float32[batch<=8, 3]");
+  CHECK(problem("{Recall: {thresholds: [0.1, 0.2]}}") ==
+        "job.yaml:3: several `thresholds` are not supported yet: use one metric for each, with its "
+        "own `name`");
 }
 
 TEST_CASE("a functional model takes its arguments from the columns that its Inputs name") {
@@ -195,9 +266,9 @@ TEST_CASE("models that make no sense") {
        "the "
        "input"},
       {"  sequential: [{Dense: {units: 0}}]\n", "loss: mse",
-       "job.yaml:2: layer \"dense\" (Dense): units must be positive, and is 0"},
+       "job.yaml:2: Dense: units must be at least 1, not 0"},
       {"  sequential: [{Dropout: {rate: 1.5}}]\n", "loss: mse",
-       "job.yaml:2: layer \"dropout\" (Dropout): rate must lie in [0, 1], and is 1.5"},
+       "job.yaml:2: Dropout: rate must be in [0, 1], not 1.5"},
       {"  sequential: [GlobalAveragePooling1D]\n", "loss: mse",
        "job.yaml:2: layer \"global_average_pooling1d\" (GlobalAveragePooling1D): the input must be "
        "[batch, steps, features], and is float32[batch<=8, 4]"},
@@ -265,12 +336,152 @@ TEST_CASE("columns' names are shown as a terminal may have them") {
       Catch::Contains("is not a column of the data; its columns are x\\x1b[2J, z"));
 }
 
-TEST_CASE("names in snake case are Keras'") {
-  CHECK(SnakeCase("Dense") == "dense");
-  CHECK(SnakeCase("InputLayer") == "input_layer");
-  CHECK(SnakeCase("GlobalAveragePooling1D") == "global_average_pooling1d");
-  CHECK(SnakeCase("LSTM") == "lstm");
-  CHECK(SnakeCase("ReLU") == "re_lu");
+const std::vector<FeatureType> kTwoIds = {
+    {"first", DType::kInt64, {3}}, {"second", DType::kInt64, {2}}, {"y", DType::kFloat32, {}}};
+
+TEST_CASE("the calls of a shared embedding pull its rows once, under the keys of all") {
+  const auto model = Build(R"(
+  functional:
+    - Input: {name: first}
+    - Embedding: {name: table, inputs: first, input_dim: 9, output_dim: 4}
+    - Input: {name: second}
+    - Flatten: {name: flat, inputs: second}
+    - Embedding: {name: again, inputs: flat, shares: table}
+    - GlobalAveragePooling1D: {name: a, inputs: table}
+    - GlobalAveragePooling1D: {name: b, inputs: again}
+    - Add: {name: sum, inputs: [a, b]}
+    - Dense: {inputs: sum, units: 1}
+)",
+                           "loss: mse", kTwoIds);
+  REQUIRE(model.status().message() == "");
+  CHECK(VariableNames(*model) ==
+        std::vector<std::string>{"table/embeddings", "dense/kernel", "dense/bias"});
+  CHECK(CountOps(model->train, "read_rows") == 1);
+  CHECK(CountOps(model->train, "unique") == 1);
+  CHECK(TypeToString(model->train.type(model->train.pushes[0].keys)) == "int64[s2<=40]");
+  CHECK(model->summary.rows[4].params == 0);
+  CHECK(model->summary.params == 9 * 4 + 4 + 1);
+}
+
+TEST_CASE("the calls of a shared layer read one variable, whose gradient is their sum") {
+  const auto model = Build(R"(
+  functional:
+    - Input: {name: x}
+    - Dense: {inputs: x, units: 4}
+    - Dense: {inputs: dense, shares: dense}
+    - Dense: {inputs: "dense:1", units: 1}
+)",
+                           "loss: mse", kFloats);
+  REQUIRE(model.status().message() == "");
+  CHECK(VariableNames(*model) ==
+        std::vector<std::string>{"dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"});
+  CHECK(model->train.pushes.size() == 4);
+}
+
+TEST_CASE("errors of shared layers") {
+  const auto problem = [](const std::string& layers) {
+    return std::string(
+        Build("  functional:\n    - Input: {name: x}\n" + layers, "loss: mse", kFloats)
+            .status()
+            .message());
+  };
+  CHECK(problem(
+            "    - Dense: {inputs: x, units: 3}\n    - Dense: {inputs: dense, shares: dense}\n") ==
+        "job.yaml:5: layer \"dense:1\" (Dense): its input needs kernel of shape [3, 3], but the "
+        "layer "
+        "\"dense\" has [4, 3]");
+  CHECK(problem("    - Dense: {inputs: x, shares: dens}\n") ==
+        "job.yaml:4: layer \"dens:1\" (Dense): it shares the variables of \"dens\", and no layer "
+        "before "
+        "it has this name");
+  CHECK(problem("    - Flatten: {inputs: x, shares: x}\n") ==
+        "job.yaml:4: layer \"x:1\" (Flatten): it cannot share the variables of \"x\", which is "
+        "Input");
+  CHECK(problem("    - Dense: {inputs: x, units: 3}\n"
+                "    - Dense: {inputs: x, units: 3, shares: dense}\n") ==
+        "job.yaml:5: a layer that `shares` the variables of \"dense\" has its arguments too; leave "
+        "out "
+        "`units`");
+}
+
+// ---------------------------------------------------------------- several outputs
+
+const std::vector<FeatureType> kTwoLabels = {
+    {"x", DType::kFloat32, {4}}, {"y", DType::kFloat32, {}}, {"z", DType::kFloat32, {3, 2}}};
+
+absl::StatusOr<BuiltModel> BuildTwo(const std::string& compile,
+                                    const std::string& label = "{first: y, other: z}") {
+  const auto job = ParseJob(R"(model:
+  functional:
+    - Input: {name: x}
+    - Dense: {name: first, inputs: x, units: 1, activation: sigmoid}
+    - Dense: {name: wide, inputs: x, units: 6}
+    - Reshape: {name: other, inputs: wide, target_shape: [3, 2]}
+  outputs: [first, other]
+compile: {)" + compile + "}\ndata: {batch_size: 8, train: {csv: {path: a}, label: " +
+                                label + "}}\n",
+                            "job.yaml");
+  if (!job.ok()) return job.status();
+  return BuildModel(job->spec, kTwoLabels, &job->lines);
+}
+
+TEST_CASE("several outputs are listed, named or share one loss") {
+  for (const char* compile :
+       {"loss: mse, metrics: [[accuracy], null]", "loss: [mse, mse], metrics: {first: accuracy}",
+        "loss: {other: mse, first: mse}, metrics: [accuracy, null]"}) {
+    for (const char* label : {"{first: y, other: z}", "[y, z]"}) {
+      INFO(compile << " " << label);
+      const auto model = BuildTwo(compile, label);
+      REQUIRE(model.status().message() == "");
+      std::vector<std::string> metrics;
+      for (const auto& metric : model->train.metrics) metrics.push_back(metric.name);
+      CHECK(metrics ==
+            std::vector<std::string>{"loss", "first_loss", "other_loss", "first_accuracy"});
+      CHECK(model->features == std::vector<std::string>{"x", "y", "z"});
+      REQUIRE(model->predict.outputs.size() == 2);
+      CHECK(model->predict.outputs[1].name == "other");
+    }
+  }
+}
+
+TEST_CASE("errors of several outputs") {
+  const struct {
+    const char* compile;
+    const char* label;
+    const char* message;
+  } kCases[] = {
+      {"loss: [mse]", "[y, z]",
+       "job.yaml:8: `compile.loss` has 1 items, and the model has 2 outputs: first, other"},
+      {"loss: {first: mse}", "[y, z]", "job.yaml:8: the output \"other\" has no loss"},
+      {"loss: {first: mse, othr: mse}", "[y, z]",
+       "job.yaml:8: the model has no output \"othr\"; its outputs are first, other; did you mean "
+       "\"other\"?"},
+      {"loss: mse, metrics: [accuracy]", "[y, z]",
+       "job.yaml:8: `compile.metrics` has 1 items, and the model has 2 outputs: first, other"},
+      {"loss: mse, loss_weights: 2", "[y, z]",
+       "job.yaml:8: `compile.loss_weights` must be a mapping of keys, not \"2\"; for example "
+       "`loss_weights: {first: ..., other: ...}`"},
+      {"loss: mse, loss_weights: [1, -1]", "[y, z]",
+       "job.yaml:8: `compile.loss_weights` must not be negative: -1"},
+      {"loss: mse", "y",
+       "job.yaml:9: the model has 2 outputs, and the data has 1 labels: name one for each output"},
+      {"loss: mse", "{first: y}",
+       "job.yaml:9: `data.train.label` has no column for the output \"other\""},
+      {"loss: mse", "[y, y]",
+       "job.yaml:8: output \"other\": the label is float32[batch<=8], but the prediction is "
+       "float32[batch<=8, 3, 2]"},
+  };
+  for (const auto& c : kCases) {
+    INFO(c.compile << " " << c.label);
+    CHECK(std::string(BuildTwo(c.compile, c.label).status().message()) == c.message);
+  }
+}
+
+TEST_CASE("one output may have a weight, too") {
+  const auto model = Build("  sequential: [{Dense: {name: out, units: 1}}]\n",
+                           "loss: {out: mse}, loss_weights: 3", kFloats);
+  REQUIRE(model.status().message() == "");
+  CHECK(model->train.metrics.size() == 1);
 }
 
 }  // namespace

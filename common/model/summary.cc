@@ -100,10 +100,13 @@ std::string FormatSummary(const ModelSummary& summary) {
     text += DrawCells(rows[i], widths, "│");
   }
   text += DrawRule(kBottom, widths);
-  const std::string memory = ReadableBytes(summary.param_bytes);
-  text += fmt::format(" Total params: {} ({})\n", WithThousands(summary.params), memory);
-  text += fmt::format(" Trainable params: {} ({})\n", WithThousands(summary.params), memory);
-  text += " Non-trainable params: 0 (0.00 B)\n";
+  const auto count = [&](std::string_view what, int64_t params) {
+    const int64_t bytes = summary.param_bytes / std::max<int64_t>(summary.params, 1) * params;
+    text += fmt::format(" {} params: {} ({})\n", what, WithThousands(params), ReadableBytes(bytes));
+  };
+  count("Total", summary.params);
+  count("Trainable", summary.params - summary.frozen_params);
+  count("Non-trainable", summary.frozen_params);
   return text;
 }
 

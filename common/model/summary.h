@@ -17,12 +17,14 @@ struct ModelSummary {
     Dims dims;               // the shape of the output, without the batch
     int64_t params = 0;
     std::vector<std::string> connected_to;  // names of the inputs
+    int64_t frozen_params = 0;              // those of `params` that are not trainable
   };
   std::string model_name;
   bool sequential = true;  // no column of connections, and no row of the Input
   std::vector<Row> rows;
   int64_t params = 0;
   int64_t param_bytes = 0;
+  int64_t frozen_params = 0;
 };
 
 // Formats a table like that of Keras:

@@ -4,6 +4,7 @@
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -11,6 +12,7 @@
 
 #include "common/base/suggest.h"
 #include "common/model/planned_names.h"
+#include "common/schema/class_schema.h"
 
 namespace cohort {
 namespace {
@@ -41,6 +43,38 @@ bool ParseWhole(const std::string& text, T* value) {
   return begin != end && result.ec == std::errc() && result.ptr == end;
 }
 
+// The last key of a path: "train" of "data.train".
+std::string_view LastKey(std::string_view path) {
+  return path.substr(path.find_last_of('.') + 1);  // npos + 1 is 0
+}
+
+// `{path: a.csv}`: the message whose first key has the value `text`.
+std::string ExampleMapping(const Descriptor& message, const std::string& text) {
+  const FieldDescriptor& field = *message.field(0);
+  std::string value = text;
+  int64_t number = 0;
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      value = ExampleMapping(*field.message_type(), text);
+      break;
+    case FieldDescriptor::CPPTYPE_STRING:
+      break;
+    case FieldDescriptor::CPPTYPE_BOOL:
+      value = "true";
+      break;
+    default:
+      if (!ParseWhole(text, &number)) value = "1";
+  }
+  return fmt::format("{{{}: {}}}", field.name(), value);
+}
+
+// The form of a message for which the file has only a word.
+std::string ExampleOf(const std::string& path, const Descriptor& message, const std::string& text) {
+  if (text.empty() || path.empty()) return "";
+  const std::string mapping = ExampleMapping(message, text);
+  return path.back() == ']' ? "- " + mapping : fmt::format("{}: {}", LastKey(path), mapping);
+}
+
 }  // namespace
 
 std::string JoinPath(const std::string& path, std::string_view key) {
@@ -50,17 +84,20 @@ std::string JoinPath(const std::string& path, std::string_view key) {
 absl::Status YamlReader::UnknownKey(int line, std::string_view key, std::string_view what,
                                     const std::vector<std::string>& known) const {
   const std::string keys = fmt::format("; its keys are {}", fmt::join(known, ", "));
-  if (IsPlannedName("key", key))
+  if (IsPlannedName("key", key)) {
     return Error(line, "\"{}\" in {} is not supported yet{}", key, what, keys);
+  }
   const std::string hint = DidYouMean(key, std::span<const std::string>(known));
   return Error(line, "unknown key \"{}\" in {}{}", key.substr(0, 60), what,
                hint.empty() ? keys : hint);
 }
 
 absl::StatusOr<std::vector<YamlReader::Entry>> YamlReader::Entries(const YAML::Node& node,
-                                                                   std::string_view what) {
+                                                                   std::string_view what,
+                                                                   std::string_view example) {
   if (!node.IsMap()) {
-    return Error(LineOf(node), "{} must be a mapping of keys, not {}", what, Describe(node));
+    return Error(LineOf(node), "{} must be a mapping of keys, not {}{}", what, Describe(node),
+                 example.empty() ? "" : fmt::format("; for example `{}`", example));
   }
   std::vector<Entry> entries;
   std::set<std::string> seen;
@@ -77,10 +114,33 @@ absl::StatusOr<std::vector<YamlReader::Entry>> YamlReader::Entries(const YAML::N
   return entries;
 }
 
+absl::StatusOr<std::vector<YAML::Node>> YamlReader::Items(const YAML::Node& node,
+                                                          std::string_view path) {
+  if (!node.IsSequence()) {
+    std::string text = ExampleText(node);
+    if (node.IsMap() && node.size() > 0) {
+      const std::string key = ExampleText(node.begin()->first);
+      if (!key.empty()) text = fmt::format("{{{}: ...}}", key);
+    }
+    return Error(LineOf(node), "`{}` must be a list, not {}{}", path, Describe(node),
+                 text.empty() ? "" : fmt::format("; for example `{}: [{}]`", LastKey(path), text));
+  }
+  std::vector<YAML::Node> items;
+  for (const YAML::Node& item : node) {
+    if (++nodes_ > kMaxNodes) {
+      return Error(LineOf(item), "the file has more than {} values", kMaxNodes);
+    }
+    items.push_back(item);
+  }
+  return items;
+}
+
 absl::Status YamlReader::ReadMessage(const YAML::Node& node, const std::string& path,
                                      Message* message) {
   const std::string what = path.empty() ? "the job" : fmt::format("`{}`", path);
-  COHORT_ASSIGN_OR_RETURN(const auto entries, Entries(node, what));
+  COHORT_ASSIGN_OR_RETURN(
+      const auto entries,
+      Entries(node, what, ExampleOf(path, *message->GetDescriptor(), ExampleText(node))));
   return ReadEntries(entries, path, message);
 }
 
@@ -117,7 +177,6 @@ absl::Status YamlReader::ReadField(const Entry& entry, const std::string& path, 
                                    Message* message) {
   if (entry.value.IsNull()) return absl::OkStatus();  // the default
   COHORT_RETURN_IF_ERROR(CheckOneof(entry, field, *message));
-  if (field->is_map()) return ReadMap(entry, path, field, message);
   if (field->is_repeated()) return ReadRepeated(entry, path, field, message);
   if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
     return ReadMessage(entry.value, path, message->GetReflection()->MutableMessage(message, field));
@@ -127,15 +186,10 @@ absl::Status YamlReader::ReadField(const Entry& entry, const std::string& path, 
 
 absl::Status YamlReader::ReadRepeated(const Entry& entry, const std::string& path,
                                       const Field* field, Message* message) {
-  if (!entry.value.IsSequence()) {
-    return Error(LineOf(entry.value), "`{}` must be a list, not {}", path, Describe(entry.value));
-  }
+  COHORT_ASSIGN_OR_RETURN(const std::vector<YAML::Node> items, Items(entry.value, path));
   size_t i = 0;
-  for (const YAML::Node& item : entry.value) {
+  for (const YAML::Node& item : items) {
     const std::string item_path = fmt::format("{}[{}]", path, i++);
-    if (++nodes_ > kMaxNodes) {
-      return Error(LineOf(item), "the file has more than {} values", kMaxNodes);
-    }
     if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       Note(item_path, LineOf(item));
       COHORT_RETURN_IF_ERROR(
@@ -143,23 +197,6 @@ absl::Status YamlReader::ReadRepeated(const Entry& entry, const std::string& pat
     } else {
       COHORT_RETURN_IF_ERROR(ReadScalar(item, item_path, field, message));
     }
-  }
-  return absl::OkStatus();
-}
-
-// All maps of jobs are from names to numbers.
-absl::Status YamlReader::ReadMap(const Entry& entry, const std::string& path, const Field* field,
-                                 Message* message) {
-  COHORT_ASSIGN_OR_RETURN(const auto entries, Entries(entry.value, fmt::format("`{}`", path)));
-  const auto* reflection = message->GetReflection();
-  for (const Entry& item : entries) {
-    if (item.value.IsNull()) continue;
-    const std::string item_path = JoinPath(path, item.key);
-    COHORT_ASSIGN_OR_RETURN(const double value, NumberOrBoolean(item.value, item_path));
-    Note(item_path, item.line);
-    Message* pair = reflection->AddMessage(message, field);
-    pair->GetReflection()->SetString(pair, field->message_type()->map_key(), item.key);
-    pair->GetReflection()->SetDouble(pair, field->message_type()->map_value(), value);
   }
   return absl::OkStatus();
 }
@@ -252,11 +289,26 @@ absl::StatusOr<bool> YamlReader::Boolean(const YAML::Node& node, std::string_vie
   return Error(LineOf(node), "`{}` must be true or false, not {}", what, Describe(node));
 }
 
-absl::StatusOr<double> YamlReader::NumberOrBoolean(const YAML::Node& node, std::string_view what) {
-  const std::string text = IsPlain(node) ? absl::AsciiStrToLower(node.Scalar()) : "";
-  if (text == "true") return 1.0;
-  if (text == "false") return 0.0;
-  return Number(node, what);
+std::string YamlReader::ExampleText(const YAML::Node& node) {
+  if (!node.IsScalar() || node.Scalar().empty() || node.Scalar().size() > 60) return "";
+  for (const char c : node.Scalar()) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_' && c != '.' && c != '/' &&
+        c != '-') {
+      return "";
+    }
+  }
+  return node.Scalar();
+}
+
+v1::ConfigValue YamlReader::Scalar(const YAML::Node& node) {
+  if (!IsPlain(node)) return ConfigOf(std::string_view(node.Scalar()));
+  const std::string text = absl::AsciiStrToLower(node.Scalar());
+  if (text == "true" || text == "false") return ConfigOf(text == "true");
+  int64_t integer = 0;
+  if (ParseWhole(node.Scalar(), &integer)) return ConfigOf(integer);
+  double number = 0;
+  if (ParseWhole(node.Scalar(), &number) && std::isfinite(number)) return ConfigOf(number);
+  return ConfigOf(std::string_view(node.Scalar()));
 }
 
 }  // namespace cohort

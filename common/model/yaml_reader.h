@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/model/job_file.h"
+#include "common/model/job_lines.h"
+#include "proto/config.pb.h"
 
 namespace cohort {
 
@@ -39,7 +40,11 @@ class YamlReader {
     int line = 0;
     YAML::Node value;
   };
-  absl::StatusOr<std::vector<Entry>> Entries(const YAML::Node& node, std::string_view what);
+  // `example` shows the right form in the error about something else; "" without one.
+  absl::StatusOr<std::vector<Entry>> Entries(const YAML::Node& node, std::string_view what,
+                                             std::string_view example = "");
+  // The items of a list.
+  absl::StatusOr<std::vector<YAML::Node>> Items(const YAML::Node& node, std::string_view path);
 
   // Reads the keys of `message`.
   absl::Status ReadEntries(const std::vector<Entry>& entries, const std::string& path,
@@ -52,27 +57,29 @@ class YamlReader {
   absl::StatusOr<double> Number(const YAML::Node& node, std::string_view what);
   absl::StatusOr<int64_t> Integer(const YAML::Node& node, std::string_view what);
   absl::StatusOr<bool> Boolean(const YAML::Node& node, std::string_view what);
-  // true and false count as 1 and 0.
-  absl::StatusOr<double> NumberOrBoolean(const YAML::Node& node, std::string_view what);
+  // A scalar that may stand in an example as it is; else "".
+  static std::string ExampleText(const YAML::Node& node);
+  // A bool, an integer, a finite number, or else a string.
+  v1::ConfigValue Scalar(const YAML::Node& node);
 
   void Note(const std::string& path, int line) { lines_->keys.emplace(path, line); }
   int LineOf(const YAML::Node& node) const { return node.Mark().line + 1; }
+  const std::string& file() const { return lines_->file; }
+  JobLines* lines() const { return lines_; }
 
   template <typename... Args>
   absl::Status Error(int line, fmt::format_string<Args...> format, Args&&... args) const {
     return InvalidArgument("{}:{}: {}", lines_->file, line,
                            fmt::format(format, std::forward<Args>(args)...));
   }
-  // "unknown key "x" in `fit`; did you mean "y"?", or the list of the known ones; that it is not
-  // there yet, where people will look for it.
+  // `unknown key "x" in `fit`; did you mean "y"?`, or the list of the known keys. A planned key is
+  // reported as not supported yet.
   absl::Status UnknownKey(int line, std::string_view key, std::string_view what,
                           const std::vector<std::string>& known) const;
 
  private:
   absl::Status ReadRepeated(const Entry& entry, const std::string& path, const Field* field,
                             Message* message);
-  absl::Status ReadMap(const Entry& entry, const std::string& path, const Field* field,
-                       Message* message);
   // Sets a scalar, or adds one to a repeated field.
   absl::Status ReadScalar(const YAML::Node& node, std::string_view what, const Field* field,
                           Message* message);

@@ -61,19 +61,19 @@ struct RowsUpdate {
 // The update rule of an optimizer: a pure function of variable, slots, gradient and step. It
 // computes as Keras 3 does, in the same order of operations (keras/src/optimizers). It works
 // element by element: the result never depends on how a variable was cut into ranges. It holds no
-// state and is thread-safe.
+// state and is thread-safe. common/optimizers/optimizers.h has the optimizers by name.
 class OptimizerRule {
  public:
-  // Errors: InvalidArgument that names the field; Unimplemented for an optimizer that this build
-  // lacks.
+  // Completes the specification first. Errors: those of CompleteOptimizer; Unimplemented for an
+  // optimizer that needs a norm over a whole variable.
   static absl::StatusOr<std::unique_ptr<OptimizerRule>> Create(const v1::OptimizerSpec& spec);
   virtual ~OptimizerRule() = default;
 
   virtual std::span<const SlotInfo> slots() const = 0;
 
-  // Returns true if ApplyRows changes only the rows of the keys (`lazy`, or SGD without momentum
-  // and weight decay): blocks without a key then need no call. Otherwise the caller must pass
-  // *every* row of the shard, because Keras decays them all.
+  // Returns true if ApplyRows changes only the rows of the keys (`lazy`, or a rule such as SGD
+  // without momentum and weight decay): blocks without a key then need no call. Otherwise the
+  // caller must pass *every* row of the shard, because Keras decays them all.
   virtual bool touches_only_keys() const = 0;
 
   // Returns the learning rate of a step. Schedules will plug in here.

@@ -68,7 +68,8 @@ absl::Status CheckLayout(const v1::Layout& layout) {
   return absl::OkStatus();
 }
 
-double BytesOfServer(const v1::Layout& layout, uint32_t ps, size_t slots) {
+double BytesOfServer(const v1::Layout& layout, uint32_t ps,
+                     absl::FunctionRef<size_t(const v1::VariableSpec&)> slots_of) {
   std::set<uint32_t> tablets;
   for (const v1::TabletSpec& tablet : layout.tablets()) {
     if (tablet.ps() == ps) tablets.insert(tablet.tablet());
@@ -79,7 +80,7 @@ double BytesOfServer(const v1::Layout& layout, uint32_t ps, size_t slots) {
     const v1::VariableSpec& variable = layout.variables(static_cast<int>(shard.variable()));
     double row = static_cast<double>(SizeOf(static_cast<DType>(variable.dtype())));
     for (int i = 1; i < variable.dims_size(); ++i) row *= static_cast<double>(variable.dims(i));
-    const double copies = variable.trainable() ? 1 + static_cast<double>(slots) : 1;
+    const double copies = 1 + static_cast<double>(slots_of(variable));
     bytes += static_cast<double>(shard.rows()) * row * copies;
   }
   return bytes;

@@ -1,13 +1,15 @@
 #ifndef COHORT_COMMON_PLACEMENT_LAYOUT_CHECK_H_
 #define COHORT_COMMON_PLACEMENT_LAYOUT_CHECK_H_
 
+#include <absl/functional/function_ref.h>
 #include <absl/status/status.h>
 
 #include <cstdint>
 
 namespace cohort::v1 {
 class Layout;
-}
+class VariableSpec;
+}  // namespace cohort::v1
 
 namespace cohort {
 
@@ -17,9 +19,10 @@ namespace cohort {
 absl::Status CheckLayout(const v1::Layout& layout);
 
 // Returns the bytes that server `ps` holds under a layout that passed CheckLayout: its shards, and
-// `slots` tensors of the same size beside each trainable one. A double, because no product can
+// `slots_of`(variable) tensors of the same size beside each. A double, because no product can
 // overflow it.
-double BytesOfServer(const v1::Layout& layout, uint32_t ps, size_t slots);
+double BytesOfServer(const v1::Layout& layout, uint32_t ps,
+                     absl::FunctionRef<size_t(const v1::VariableSpec&)> slots_of);
 
 }  // namespace cohort
 

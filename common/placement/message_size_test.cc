@@ -25,7 +25,7 @@ v1::Layout Layout(const std::vector<v1::VariableSpec>& variables, int servers,
   partitioner.set_num_shards(shards);
   PlacementOptions options;
   options.cores.assign(static_cast<size_t>(servers), 1);
-  auto layout = MakeLayout(variables, partitioner, v1::OptimizerSpec(), options);
+  auto layout = MakeLayout(variables, partitioner, {}, options);
   INFO(layout.status());
   REQUIRE(layout.ok());
   return *std::move(layout);

@@ -145,14 +145,14 @@ void MakeTablets(std::span<const Weight> weights, std::span<const int> ps_of, in
 
 absl::StatusOr<v1::Layout> MakeLayout(std::span<const v1::VariableSpec> variables,
                                       const v1::PartitionerSpec& partitioner_spec,
-                                      const v1::OptimizerSpec& optimizer,
+                                      std::span<const v1::OptimizerSpec> optimizers,
                                       const PlacementOptions& options) {
   if (options.cores.empty()) {
     return InvalidArgument("the cluster has no parameter server to place variables on");
   }
   COHORT_ASSIGN_OR_RETURN(const Partitioner partitioner, Partitioner::Create(partitioner_spec));
   v1::Layout layout;
-  *layout.mutable_optimizer() = optimizer;
+  layout.mutable_optimizers()->Add(optimizers.begin(), optimizers.end());
   for (size_t v = 0; v < variables.size(); ++v) {
     COHORT_RETURN_IF_ERROR(CheckVariable(variables[v]));
     *layout.add_variables() = variables[v];

@@ -34,10 +34,11 @@ struct PlacementOptions {
 // Cuts the variables (in creation order) into shards, places the shards on servers, and groups the
 // shards of each server into tablets: at most one per core, balanced as above. Shards are numbered
 // in creation order, tablets by server. The same input gives the same layout in every process.
+// `optimizers`: those that VariableSpec.optimizer counts.
 // Errors: InvalidArgument that names the variable or the key of the job file.
 absl::StatusOr<v1::Layout> MakeLayout(std::span<const v1::VariableSpec> variables,
                                       const v1::PartitionerSpec& partitioner,
-                                      const v1::OptimizerSpec& optimizer,
+                                      std::span<const v1::OptimizerSpec> optimizers,
                                       const PlacementOptions& options);
 
 }  // namespace cohort

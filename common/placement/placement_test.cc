@@ -18,7 +18,7 @@ v1::Layout Make(const std::vector<v1::VariableSpec>& variables, uint64_t shards,
   PlacementOptions options;
   options.strategy = strategy;
   options.cores = std::move(cores);
-  auto layout = MakeLayout(variables, FixedShards(shards), v1::OptimizerSpec(), options);
+  auto layout = MakeLayout(variables, FixedShards(shards), {}, options);
   INFO(layout.status());
   REQUIRE(layout.ok());
   return *std::move(layout);
@@ -107,16 +107,16 @@ TEST_CASE("the same input gives the same layout") {
 TEST_CASE("bad input is named") {
   PlacementOptions options;
   const std::vector<v1::VariableSpec> one = {Variable("w", {2})};
-  CHECK(!MakeLayout(one, v1::PartitionerSpec(), v1::OptimizerSpec(), options).ok());
+  CHECK(!MakeLayout(one, v1::PartitionerSpec(), {}, options).ok());
   options.cores = {1};
   options.strategy = "random";
-  auto unknown = MakeLayout(one, v1::PartitionerSpec(), v1::OptimizerSpec(), options);
+  auto unknown = MakeLayout(one, v1::PartitionerSpec(), {}, options);
   CHECK_THAT(std::string(unknown.status().message()),
              Catch::Contains("strategy.placement: 'random'"));
   options.strategy = "";
   const std::vector<v1::VariableSpec> huge = {
       Variable("big", {int64_t{1} << 40, int64_t{1} << 40})};
-  auto large = MakeLayout(huge, v1::PartitionerSpec(), v1::OptimizerSpec(), options);
+  auto large = MakeLayout(huge, v1::PartitionerSpec(), {}, options);
   CHECK_THAT(std::string(large.status().message()), Catch::Contains("'big'"));
 }
 

@@ -25,8 +25,10 @@ bool SchemaSet::Means(const ClassSchema& schema, std::string_view name) const {
   if (std::find(schema.aliases.begin(), schema.aliases.end(), name) != schema.aliases.end()) {
     return true;
   }
-  return spelling_ == Spelling::kKeras &&
-         (SnakeCase(schema.name) == name || absl::AsciiStrToLower(schema.name) == name);
+  if (spelling_ == Spelling::kExact) return false;
+  const std::string lower = absl::AsciiStrToLower(schema.name);
+  if (SnakeCase(schema.name) == name || lower == name) return true;
+  return spelling_ == Spelling::kAnyCase && absl::AsciiStrToLower(std::string(name)) == lower;
 }
 
 absl::StatusOr<const ClassSchema*> SchemaSet::FindSchema(std::string_view name) const {
@@ -52,6 +54,11 @@ std::vector<const ClassSchema*> SchemaSet::Schemas() const {
   return schemas_;
 }
 
+std::vector<std::string> SchemaSet::AddedNames() const {
+  MutexLock lock(&mu_);
+  return added_;
+}
+
 absl::Status SchemaSet::Add(const ClassSchema* schema) {
   std::vector<std::string> names = schema->aliases;
   names.push_back(schema->name);
@@ -60,12 +67,29 @@ absl::Status SchemaSet::Add(const ClassSchema* schema) {
       if (!Means(*other, name)) continue;
       return AlreadyExists("there is a {} \"{}\" already", kind_, name);
     }
+    std::vector<std::string> taken = other->aliases;
+    taken.push_back(other->name);
+    if (spelling_ != Spelling::kExact) {
+      taken.push_back(SnakeCase(other->name));
+      taken.push_back(absl::AsciiStrToLower(other->name));
+    }
+    for (const std::string& name : taken) {
+      if (!Means(*schema, name)) continue;
+      return AlreadyExists("the {} \"{}\" would also be meant by \"{}\", a name of {}", kind_,
+                           schema->name, name, other->name);
+    }
   }
   const auto after = std::upper_bound(
       schemas_.begin(), schemas_.end(), schema,
       [](const ClassSchema* a, const ClassSchema* b) { return a->name < b->name; });
   schemas_.insert(after, schema);
   return absl::OkStatus();
+}
+
+absl::StatusOr<v1::ClassConfig> CompleteConfig(const SchemaSet& classes,
+                                               const v1::ClassConfig& given) {
+  COHORT_ASSIGN_OR_RETURN(const ClassSchema* schema, classes.FindSchema(given.class_name()));
+  return CompleteConfig(*schema, given);
 }
 
 std::string SnakeCase(std::string_view name) {

@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <cassert>
 #include <deque>
 #include <string>
 #include <string_view>
@@ -18,8 +19,8 @@ namespace cohort {
 class SchemaSet {
  public:
   // How a name may be written. kKeras: also in snake case or lower case, as Keras' strings
-  // ("glorot_uniform", "adam").
-  enum class Spelling { kExact, kKeras };
+  // ("glorot_uniform", "adam"). kAnyCase: ignoring case, as Keras reads optimizers.
+  enum class Spelling { kExact, kKeras, kAnyCase };
 
   // `planned`: the names that Keras has and this version does not, separated by spaces.
   SchemaSet(std::string kind, Spelling spelling, std::string planned)
@@ -33,6 +34,8 @@ class SchemaSet {
   absl::StatusOr<const ClassSchema*> FindSchema(std::string_view name) const;
   // In the order of their names.
   std::vector<const ClassSchema*> Schemas() const;
+  // The names of the classes that Register has added, as those of plugins.
+  std::vector<std::string> AddedNames() const;
 
  protected:
   ~SchemaSet() = default;
@@ -40,6 +43,7 @@ class SchemaSet {
   absl::Status Add(const ClassSchema* schema) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   mutable Mutex mu_;
+  std::vector<std::string> added_ ABSL_GUARDED_BY(mu_);
 
  private:
   bool Means(const ClassSchema& schema, std::string_view name) const;
@@ -59,15 +63,28 @@ class ClassRegistry : public SchemaSet {
   ClassRegistry(std::string kind, Spelling spelling, std::string planned,
                 std::vector<Class> classes)
       : SchemaSet(std::move(kind), spelling, std::move(planned)) {
-    for (Class& c : classes) Register(std::move(c)).IgnoreError();
+    for (Class& c : classes) {
+      [[maybe_unused]] const absl::Status added = Register(std::move(c));
+      assert(added.ok());  // names of the tree differ
+    }
+    MutexLock lock(&mu_);
+    added_.clear();
   }
 
-  // Errors: AlreadyExists.
+  // Errors: AlreadyExists; those of Class::CheckClass, if it has this function: what the class lacks.
   absl::Status Register(Class c) {
+    if constexpr (requires { c.CheckClass(); }) {
+      const absl::Status complete = c.CheckClass();
+      if (!complete.ok()) return complete;
+    }
     MutexLock lock(&mu_);
     classes_.push_back(std::move(c));
     const absl::Status added = Add(&classes_.back().schema);
-    if (!added.ok()) classes_.pop_back();
+    if (added.ok()) {
+      added_.push_back(classes_.back().schema.name);
+    } else {
+      classes_.pop_back();
+    }
     return added;
   }
 
@@ -85,6 +102,11 @@ class ClassRegistry : public SchemaSet {
  private:
   std::deque<Class> classes_ ABSL_GUARDED_BY(mu_);  // addresses do not change
 };
+
+// Finds the class of a config and completes its arguments. Errors: those of FindSchema and
+// CompleteConfig.
+absl::StatusOr<v1::ClassConfig> CompleteConfig(const SchemaSet& classes,
+                                               const v1::ClassConfig& given);
 
 // "GlobalAveragePooling1D" -> "global_average_pooling1d" (to_snake_case of
 // keras/src/utils/naming.py).

@@ -28,6 +28,8 @@ std::string_view TypeName(ArgumentType type) {
       return "a string";
     case ArgumentType::kInts:
       return "a list of integers";
+    case ArgumentType::kFloats:
+      return "a list of numbers";
     case ArgumentType::kStrings:
       return "a list of strings";
     case ArgumentType::kObject:
@@ -130,7 +132,10 @@ class Completer {
     switch (a.type) {
       case ArgumentType::kBool:
         if (value.has_b()) return result;
-        break;
+        // As in Python.
+        if (!value.has_i() || (value.i() != 0 && value.i() != 1)) break;
+        result.set_b(value.i() == 1);
+        return result;
       case ArgumentType::kInt:
         if (!value.has_i()) break;
         COHORT_RETURN_IF_ERROR(CheckNumber(a, static_cast<double>(value.i())));
@@ -145,6 +150,7 @@ class Completer {
         COHORT_RETURN_IF_ERROR(CheckString(a, value.s()));
         return result;
       case ArgumentType::kInts:
+      case ArgumentType::kFloats:
       case ArgumentType::kStrings:
         return ConvertList(a, value);
       case ArgumentType::kObject:
@@ -162,9 +168,16 @@ class Completer {
     } else {
       *list->add_values() = value;
     }
-    for (const v1::ConfigValue& item : list->values()) {
-      if (a.type == ArgumentType::kInts ? !item.has_i() : !item.has_s()) return Mistyped(a, value);
+    for (v1::ConfigValue& item : *list->mutable_values()) {
+      if (a.type == ArgumentType::kFloats && item.has_i()) {
+        item.set_f(static_cast<double>(item.i()));
+      }
+      const bool suits = a.type == ArgumentType::kInts     ? item.has_i()
+                         : a.type == ArgumentType::kFloats ? item.has_f()
+                                                           : item.has_s();
+      if (!suits) return Mistyped(a, value);
       if (item.has_i()) COHORT_RETURN_IF_ERROR(CheckNumber(a, static_cast<double>(item.i())));
+      if (item.has_f()) COHORT_RETURN_IF_ERROR(CheckNumber(a, item.f()));
       if (item.has_s()) COHORT_RETURN_IF_ERROR(CheckString(a, item.s()));
     }
     return result;
@@ -187,8 +200,9 @@ class Completer {
   }
 
   static absl::Status Mistyped(const Argument& a, const v1::ConfigValue& value) {
+    const std::string text = ConfigText(value).substr(0, 60);
     return InvalidArgument("{} must be {}, not {}", a.name, TypeName(a.type),
-                           ConfigText(value).substr(0, 60));
+                           value.has_s() ? fmt::format("\"{}\"", text) : text);
   }
 
   std::string* argument_;
@@ -218,6 +232,9 @@ Argument String(std::string_view name, std::string_view doc) {
 }
 Argument Ints(std::string_view name, std::string_view doc) {
   return Make(name, ArgumentType::kInts, doc);
+}
+Argument Floats(std::string_view name, std::string_view doc) {
+  return Make(name, ArgumentType::kFloats, doc);
 }
 Argument Strings(std::string_view name, std::string_view doc) {
   return Make(name, ArgumentType::kStrings, doc);
@@ -314,6 +331,11 @@ std::vector<int64_t> Config::Ints(std::string_view name) const {
   for (const v1::ConfigValue& value : Value(name).list().values()) values.push_back(value.i());
   return values;
 }
+std::vector<double> Config::Floats(std::string_view name) const {
+  std::vector<double> values;
+  for (const v1::ConfigValue& value : Value(name).list().values()) values.push_back(value.f());
+  return values;
+}
 std::vector<std::string> Config::Strings(std::string_view name) const {
   std::vector<std::string> values;
   for (const v1::ConfigValue& value : Value(name).list().values()) values.push_back(value.s());
@@ -346,6 +368,22 @@ v1::ConfigValue ConfigOf(const std::vector<int64_t>& values) {
   result.mutable_list();
   for (const int64_t value : values) *result.mutable_list()->add_values() = ConfigOf(value);
   return result;
+}
+v1::ConfigValue ConfigOf(const std::vector<std::string>& values) {
+  v1::ConfigValue result;
+  result.mutable_list();
+  for (const std::string& value : values) {
+    *result.mutable_list()->add_values() = ConfigOf(std::string_view(value));
+  }
+  return result;
+}
+v1::ClassConfig ClassOf(
+    std::string_view name,
+    std::initializer_list<std::pair<std::string_view, v1::ConfigValue>> arguments) {
+  v1::ClassConfig config;
+  config.set_class_name(std::string(name));
+  for (const auto& [key, value] : arguments) (*config.mutable_config())[std::string(key)] = value;
+  return config;
 }
 v1::ConfigValue ConfigOf(v1::ClassConfig object) {
   v1::ConfigValue result;

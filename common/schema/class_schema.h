@@ -4,9 +4,11 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -16,7 +18,7 @@ namespace cohort {
 
 class SchemaSet;
 
-enum class ArgumentType { kBool, kInt, kFloat, kString, kInts, kStrings, kObject };
+enum class ArgumentType { kBool, kInt, kFloat, kString, kInts, kFloats, kStrings, kObject };
 
 // One argument of a class, under Keras' name. An argument without a default is required. The
 // functions below make arguments; the members here narrow them:
@@ -61,6 +63,7 @@ Argument Int(std::string_view name, std::string_view doc);
 Argument Float(std::string_view name, std::string_view doc);
 Argument String(std::string_view name, std::string_view doc);
 Argument Ints(std::string_view name, std::string_view doc);  // one integer counts as a list of one
+Argument Floats(std::string_view name, std::string_view doc);  // as Ints
 Argument Strings(std::string_view name, std::string_view doc);
 // `classes` returns the set of classes, as Initializers() does.
 Argument Object(std::string_view name, const SchemaSet& (*classes)(), std::string_view doc);
@@ -99,6 +102,7 @@ class Config {
   double Float(std::string_view name) const;
   const std::string& String(std::string_view name) const;
   std::vector<int64_t> Ints(std::string_view name) const;
+  std::vector<double> Floats(std::string_view name) const;
   std::vector<std::string> Strings(std::string_view name) const;
   const v1::ClassConfig& Object(std::string_view name) const;
 
@@ -114,7 +118,12 @@ v1::ConfigValue ConfigOf(int64_t value);
 v1::ConfigValue ConfigOf(double value);
 v1::ConfigValue ConfigOf(std::string_view value);
 v1::ConfigValue ConfigOf(const std::vector<int64_t>& values);
+v1::ConfigValue ConfigOf(const std::vector<std::string>& values);
 v1::ConfigValue ConfigOf(v1::ClassConfig object);
+// A class with some of its arguments.
+v1::ClassConfig ClassOf(
+    std::string_view name,
+    std::initializer_list<std::pair<std::string_view, v1::ConfigValue>> arguments = {});
 
 // A value as YAML writes it on one line: `0.5`, `[2, 2]`, `{Constant: {value: 1}}`, `none`.
 std::string ConfigText(const v1::ConfigValue& value);

@@ -30,7 +30,8 @@ ClassSchema Road() {
       {Int("lanes", "How many.").AtLeast(1), Float("share", "").Default(0.5).Below(0, 1),
        Bool("wet", "").Default(false), String("side", "").Default("left").OneOf({"left", "right"}),
        Ints("stops", "").Default(std::vector<int64_t>{1, 2}),
-       Object("curve", Curves, "").Default("Line"), Int("seed", "").Optional(), Planned("toll")}};
+       Floats("grades", "").Between(-1, 1).Optional(), Object("curve", Curves, "").Default("Line"),
+       Int("seed", "").Optional(), Planned("toll")}};
 }
 
 v1::ClassConfig Given(std::initializer_list<std::pair<const char*, v1::ConfigValue>> values) {
@@ -73,12 +74,14 @@ TEST_CASE("values are converted as Keras does") {
       CompleteConfig(Road(), Given({{"lanes", ConfigOf(int64_t{2})},
                                     {"share", ConfigOf(int64_t{0})},
                                     {"stops", ConfigOf(int64_t{7})},
+                                    {"grades", ConfigOf(std::vector<int64_t>{0, 1})},
                                     {"side", v1::ConfigValue()},  // an empty value is the default
                                     {"curve", ConfigOf(circle)}}));
   REQUIRE(completed.ok());
   const Config config(*completed);
   CHECK(config.Float("share") == 0);
   CHECK(config.Ints("stops") == std::vector<int64_t>{7});
+  CHECK(config.Floats("grades") == std::vector<double>{0, 1});
   CHECK(config.String("side") == "left");
   CHECK(Config(config.Object("curve")).Float("radius") == 3);
 }
@@ -93,7 +96,11 @@ TEST_CASE("an unsuitable argument is named with what would suit") {
   CHECK(Problem(Given({{"lanes", two}, {"share", ConfigOf(1.0)}})) ==
         "share: Road: share must be in [0, 1), not 1");
   CHECK(Problem(Given({{"lanes", ConfigOf(std::string_view("two"))}})) ==
-        "lanes: Road: lanes must be an integer, not two");
+        "lanes: Road: lanes must be an integer, not \"two\"");
+  CHECK(Problem(Given({{"lanes", two}, {"grades", ConfigOf(1.5)}})) ==
+        "grades: Road: grades must be in [-1, 1], not 1.5");
+  CHECK(Problem(Given({{"lanes", two}, {"grades", ConfigOf(true)}})) ==
+        "grades: Road: grades must be a list of numbers, not true");
   CHECK_THAT(Problem(Given({{"lanes", two}, {"side", ConfigOf(std::string_view("rigt"))}})),
              Contains("must be left, right") && Contains("did you mean \"right\""));
   CHECK_THAT(Problem(Given({{"lanes", two}, {"toll", ConfigOf(std::string_view("1 €"))}})),
@@ -115,14 +122,25 @@ TEST_CASE("a registry finds a class by each of its names, and refuses a name twi
     CHECK((*found)->degree == 2);
   }
   CHECK(curves.Register({{"hc", {}, "", {}}, 3}).code() == absl::StatusCode::kAlreadyExists);
+  CHECK(curves.AddedNames().empty());
   CHECK(curves.Register({{"Arc", {}, "", {}}, 3}).ok());
+  // Its lower-case name would be meant by the name of another class.
+  CHECK(curves.Register({{"ARC", {}, "", {}}, 3}).code() == absl::StatusCode::kAlreadyExists);
+  CHECK(curves.AddedNames() == std::vector<std::string>{"Arc"});
   CHECK(curves.Schemas().front()->name == "Arc");
   CHECK_FALSE(curves.Find("Halfcircle").ok());
+  const ClassRegistry<Curve> any_case("curve", SchemaSet::Spelling::kAnyCase, "",
+                                      {{{"HalfCircle", {}, "", {}}, 2}});
+  CHECK(any_case.Find("Halfcircle").ok());
+  CHECK(any_case.Find("half_circle").ok());
 }
 
 TEST_CASE("snake case as Keras") {
   CHECK(SnakeCase("GlobalAveragePooling1D") == "global_average_pooling1d");
   CHECK(SnakeCase("PReLU") == "p_re_lu");
+  CHECK(SnakeCase("ReLU") == "re_lu");
+  CHECK(SnakeCase("LSTM") == "lstm");
+  CHECK(SnakeCase("InputLayer") == "input_layer");
   CHECK(SnakeCase("RMSprop") == "rm_sprop");
   CHECK(SnakeCase("dense") == "dense");
 }

@@ -57,18 +57,19 @@ absl::StatusOr<ShardInfo> MakeInfo(const v1::Layout& layout, const v1::ShardSpec
 
 absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const v1::Layout& layout,
                                                      const v1::ShardSpec& spec,
-                                                     const OptimizerRule* rule, BufferPool* pool,
+                                                     const LayoutRules& rules, BufferPool* pool,
                                                      const ShardOptions& options) {
   COHORT_ASSIGN_OR_RETURN(ShardInfo info, MakeInfo(layout, spec));
   if (info.trainable && !IsFloating(info.dtype)) {
     return InvalidArgument("layout: variable '{}' is trainable, but {}", info.variable,
                            DTypeName(info.dtype));
   }
+  const OptimizerRule* const rule = rules.Find(layout.variables(static_cast<int>(spec.variable())));
   if (info.trainable && rule == nullptr) {
     return InvalidArgument("layout: variable '{}' is trainable, but there is no optimizer",
                            info.variable);
   }
-  if (info.trainable) info.slots.assign(rule->slots().begin(), rule->slots().end());
+  if (rule != nullptr) info.slots.assign(rule->slots().begin(), rule->slots().end());
   return std::unique_ptr<Shard>(
       new Shard(std::make_shared<const ShardInfo>(std::move(info)), rule, pool, options));
 }

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/optimizers/optimizer_rules.h"
+#include "common/optimizers/optimizers.h"
 #include "common/tablet/push_pull_views.h"
 #include "common/tablet/shard_apply.h"
 #include "common/tablet/shard_blocks.h"
@@ -34,11 +34,11 @@ struct ShardSnapshot {
 // a tablet.
 class Shard {
  public:
-  // Allocates; the contents are set by Initialize or Fill. `rule` and `pool` outlive the shard.
+  // Allocates; the contents are set by Initialize or Fill. `rules` and `pool` outlive the shard.
   // Errors: InvalidArgument if the layout contradicts itself.
   static absl::StatusOr<std::unique_ptr<Shard>> Create(const v1::Layout& layout,
                                                        const v1::ShardSpec& spec,
-                                                       const OptimizerRule* rule, BufferPool* pool,
+                                                       const LayoutRules& rules, BufferPool* pool,
                                                        const ShardOptions& options = {});
 
   // Takes the first values from the initializer, and those of slots from the rule.

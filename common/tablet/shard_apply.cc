@@ -5,7 +5,7 @@
 #include <cstring>
 #include <functional>
 
-#include "common/optimizers/optimizer_rules_loops.h"
+#include "common/optimizers/vector_loops.h"
 
 namespace cohort {
 namespace {

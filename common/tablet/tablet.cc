@@ -26,14 +26,13 @@ TabletSnapshot::~TabletSnapshot() = default;
 Tablet::~Tablet() = default;
 
 absl::StatusOr<std::unique_ptr<Tablet>> Tablet::Create(const v1::Layout& layout,
-                                                       std::shared_ptr<const OptimizerRule> rule,
+                                                       std::shared_ptr<const LayoutRules> rules,
                                                        BufferPool* pool, const Options& options) {
-  const OptimizerRule* const math = rule.get();
-  std::unique_ptr<Tablet> tablet(new Tablet(options, std::move(rule)));
+  std::unique_ptr<Tablet> tablet(new Tablet(options, std::move(rules)));
   for (const v1::ShardSpec& spec : layout.shards()) {
     if (spec.tablet() != options.tablet) continue;
     COHORT_ASSIGN_OR_RETURN(std::unique_ptr<Shard> shard,
-                            Shard::Create(layout, spec, math, pool, options.shard));
+                            Shard::Create(layout, spec, *tablet->rules_, pool, options.shard));
     tablet->shards_.push_back(std::move(shard));
   }
   const auto number = [](const std::unique_ptr<Shard>& s) { return s->info().shard; };

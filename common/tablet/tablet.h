@@ -14,7 +14,7 @@
 
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/optimizers/optimizer_rules.h"
+#include "common/optimizers/optimizers.h"
 #include "common/placement/message_size.h"
 #include "common/tablet/applied_set.h"
 #include "common/tablet/push_pull_views.h"
@@ -79,10 +79,11 @@ class Tablet {
     TabletTestFaults test_faults;
   };
 
-  // Makes the tablet's shards of the layout; Initialize or Fill sets their contents. `pool`
-  // outlives the tablet. Errors: InvalidArgument if the layout contradicts itself.
+  // Makes the tablet's shards of the layout; Initialize or Fill sets their contents. `rules`: those
+  // of the layout. `pool` outlives the tablet. Errors: InvalidArgument if the layout contradicts
+  // itself.
   static absl::StatusOr<std::unique_ptr<Tablet>> Create(const v1::Layout& layout,
-                                                        std::shared_ptr<const OptimizerRule> rule,
+                                                        std::shared_ptr<const LayoutRules> rules,
                                                         BufferPool* pool, const Options& options);
   ~Tablet();
 
@@ -128,8 +129,8 @@ class Tablet {
     std::span<const PushEntryView> entries;
   };
 
-  Tablet(Options options, std::shared_ptr<const OptimizerRule> rule)
-      : options_(std::move(options)), rule_(std::move(rule)), applied_(options_.limits) {}
+  Tablet(Options options, std::shared_ptr<const LayoutRules> rules)
+      : options_(std::move(options)), rules_(std::move(rules)), applied_(options_.limits) {}
 
   Shard* Find(uint32_t shard) const;
   // The index in shards_; its size if the shard is not there.
@@ -148,7 +149,7 @@ class Tablet {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
-  const std::shared_ptr<const OptimizerRule> rule_;  // null if no variable is trainable
+  const std::shared_ptr<const LayoutRules> rules_;  // the shards use its rules
   // The shards by number. The list is constant, their contents are guarded by mu_.
   std::vector<std::unique_ptr<Shard>> shards_;
   std::atomic<uint64_t> version_{0};  // written under mu_

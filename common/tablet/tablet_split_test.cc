@@ -63,7 +63,7 @@ std::vector<Floats> Train(ApplyPool* helpers, const v1::OptimizerSpec& optimizer
 
 TEST_CASE("an apply has the same bits on one core and on several, whole and in parts") {
   for (const v1::OptimizerSpec& optimizer : {Adam(), Sgd(0.1, 0.9), Sgd(0.1, 0.9, "lazy")}) {
-    CAPTURE(optimizer.class_name(), optimizer.sparse_update());
+    CAPTURE(optimizer.rule().class_name(), optimizer.sparse_update());
     const std::vector<Floats> alone = Train(nullptr, optimizer, 1);
     CHECK(alone[0] != Floats(kElements, 1));
     CHECK(alone.back()[0] > 0);

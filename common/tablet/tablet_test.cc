@@ -357,6 +357,36 @@ TEST_CASE("sparse_update keras decays every row, lazy only those of the gradient
   }
 }
 
+TEST_CASE("each variable has the optimizer that the layout names for it") {
+  v1::VariableSpec adagrad = Variable("adagrad", {2}, 1);
+  v1::VariableSpec frozen = Variable("frozen", {2}, 1);
+  frozen.set_trainable(false);
+  frozen.set_optimizer(9);  // without meaning
+  v1::VariableSpec plain = Variable("plain", {2}, 1);
+  plain.set_optimizer(1);
+  TestTablet tablet(Layout({adagrad, frozen, plain},
+                           std::vector<v1::OptimizerSpec>{
+                               OptimizerOf("Adagrad", {{"learning_rate", ConfigOf(0.5)},
+                                                       {"initial_accumulator_value", ConfigOf(3.0)},
+                                                       {"epsilon", ConfigOf(0.0)}}),
+                               Sgd(0.25)}));
+  TestPush push(0);
+  push.Dense<float>(0, {1, 1}).Dense<float>(2, {1, 1});
+  REQUIRE(tablet.Push(push).status() == v1::APPLIED);
+  CHECK(tablet.Pull(0) == Floats{0.75, 0.75});  // 1 - 0.5 / sqrt(3 + 1)
+  CHECK(tablet.Pull(1) == Floats{1, 1});
+  CHECK(tablet.Pull(2) == Floats{0.75, 0.75});
+  TestPush gradient(1);
+  gradient.Dense<float>(1, {1, 1});
+  CHECK(tablet.Push(gradient).status() == v1::INVALID);
+  const TabletSnapshot snapshot = tablet->Snapshot(0);
+  REQUIRE(snapshot.shards.size() == 3);
+  CHECK(snapshot.shards[0].info->slots.size() == 1);
+  CHECK(SnapshotValues(snapshot.shards[0], 0) == Floats{4, 4});
+  CHECK(snapshot.shards[1].info->slots.empty());
+  CHECK(snapshot.shards[2].info->slots.empty());
+}
+
 TEST_CASE("keys in any order, in parts or twice are their sum in order") {
   const auto layout = Layout({Variable("t", {9, 2}, 0)}, Sgd(1, 0.9));
   TestTablet sorted(layout, 32);

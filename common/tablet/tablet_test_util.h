@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/optimizers/optimizers.h"
 #include "common/placement/placement.h"
 #include "common/tablet/tablet.h"
 #include "proto/checkpoint.pb.h"
@@ -32,28 +33,16 @@ inline v1::VariableSpec Variable(const std::string& name, const std::vector<int6
 
 inline v1::OptimizerSpec Sgd(double learning_rate, double momentum = 0,
                              const std::string& sparse_update = "keras") {
-  v1::OptimizerSpec spec;
-  spec.set_class_name("SGD");
-  spec.set_learning_rate(learning_rate);
-  spec.set_momentum(momentum);
-  spec.set_sparse_update(sparse_update);
-  return spec;
+  return OptimizerOf("SGD",
+                     {{"learning_rate", ConfigOf(learning_rate)}, {"momentum", ConfigOf(momentum)}},
+                     sparse_update);
 }
 
-inline v1::OptimizerSpec Adam() {
-  v1::OptimizerSpec spec;
-  spec.set_class_name("Adam");
-  spec.set_learning_rate(0.1);
-  spec.set_beta_1(0.9);
-  spec.set_beta_2(0.999);
-  spec.set_epsilon(1e-7);
-  spec.set_sparse_update("keras");
-  return spec;
-}
+inline v1::OptimizerSpec Adam() { return OptimizerOf("Adam", {{"learning_rate", ConfigOf(0.1)}}); }
 
 // Every variable in `shards` shards on servers of `cores` cores.
 inline v1::Layout Layout(const std::vector<v1::VariableSpec>& variables,
-                         const v1::OptimizerSpec& optimizer, int shards = 1,
+                         const std::vector<v1::OptimizerSpec>& optimizers, int shards = 1,
                          const std::vector<int>& cores = {1}) {
   v1::PartitionerSpec partitioner;
   partitioner.set_class_name("FixedShards");
@@ -61,10 +50,16 @@ inline v1::Layout Layout(const std::vector<v1::VariableSpec>& variables,
   PlacementOptions options;
   options.cores = cores;
   options.bytes_per_tablet = 1;
-  auto layout = MakeLayout(variables, partitioner, optimizer, options);
+  auto layout = MakeLayout(variables, partitioner, optimizers, options);
   INFO(layout.status());
   REQUIRE(layout.ok());
   return *std::move(layout);
+}
+
+inline v1::Layout Layout(const std::vector<v1::VariableSpec>& variables,
+                         const v1::OptimizerSpec& optimizer, int shards = 1,
+                         const std::vector<int>& cores = {1}) {
+  return Layout(variables, std::vector<v1::OptimizerSpec>{optimizer}, shards, cores);
 }
 
 // A push section with its memory.
@@ -139,16 +134,16 @@ class TestTablet {
   explicit TestTablet(const v1::Layout& layout, size_t block_bytes = 64,
                       ApplyPool* helpers = nullptr, uint64_t max_pulled_bytes = 1 << 30)
       : pool_(BufferPool::Create(1 << 20)) {
-    auto rule = OptimizerRule::Create(layout.optimizer());
-    INFO(rule.status());
-    REQUIRE(rule.ok());
+    auto rules = LayoutRules::Create(layout);
+    INFO(rules.status());
+    REQUIRE(rules.ok());
     Tablet::Options options;
     options.timeline = 1;
     options.term = 1;
     options.generation = 1;
     options.max_pulled_bytes = max_pulled_bytes;
     options.shard = {.block_bytes = block_bytes, .helpers = helpers, .split_bytes = 256};
-    auto tablet = Tablet::Create(layout, *std::move(rule), pool_.get(), options);
+    auto tablet = Tablet::Create(layout, *std::move(rules), pool_.get(), options);
     INFO(tablet.status());
     REQUIRE(tablet.ok());
     tablet_ = *std::move(tablet);

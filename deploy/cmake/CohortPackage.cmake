@@ -1,5 +1,5 @@
 # What `cmake --install` adds for users of the C++ API: static libraries, headers, and the package of
-# find_package(Cohort) with the targets Cohort::coordinator and Cohort::in_process.
+# find_package(Cohort) with the targets Cohort::coordinator, Cohort::in_process and Cohort::plugin.
 include(CMakePackageConfigHelpers)
 
 # Sets `variable` to the targets of this tree that `ARGN` needs, themselves included.
@@ -26,6 +26,16 @@ cohort_closure(libraries cohort_coordinator cohort_in_process)
 set_target_properties(cohort_coordinator PROPERTIES EXPORT_NAME coordinator)
 set_target_properties(cohort_in_process PROPERTIES EXPORT_NAME in_process)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Cohort)
+# The headers alone: a plugin finds Cohort's functions in the program that loads it, some of them not before
+# they are called.
+add_library(cohort_plugin_headers INTERFACE)
+set_target_properties(cohort_plugin_headers PROPERTIES EXPORT_NAME plugin)
+target_include_directories(cohort_plugin_headers INTERFACE
+  $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>
+  $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/gen> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_features(cohort_plugin_headers INTERFACE cxx_std_20)
+target_link_options(cohort_plugin_headers INTERFACE LINKER:-z,lazy)
+list(APPEND libraries cohort_plugin_headers)
 install(TARGETS ${libraries} EXPORT CohortTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT CohortTargets NAMESPACE Cohort:: DESTINATION ${package})
 
@@ -33,7 +43,8 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/CohortConfig.cmake.in
   ${CMAKE_BINARY_DIR}/package/CohortConfig.cmake INSTALL_DESTINATION ${package})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/package/CohortConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/package/CohortConfig.cmake ${CMAKE_BINARY_DIR}/package/CohortConfigVersion.cmake
+install(FILES ${CMAKE_CURRENT_LIST_DIR}/CohortPlugin.cmake ${CMAKE_BINARY_DIR}/package/CohortConfig.cmake
+  ${CMAKE_BINARY_DIR}/package/CohortConfigVersion.cmake
   DESTINATION ${package})
 
 install(CODE "

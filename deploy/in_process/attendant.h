@@ -13,6 +13,7 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/cluster/role_flags.h"
+#include "common/plugin/load_plugins.h"
 #include "deploy/in_process/in_process_task.h"
 
 namespace cohort {
@@ -39,7 +40,8 @@ class Attendant {
 // Logs an error as ExitWith would, and returns the exit code.
 int LogEnd(const RoleContext& context, const absl::Status& status);
 
-// Reads the command line and TF_CONFIG of a task. `add` binds `flags`, as AddWorkerFlags does.
+// Reads the command line and TF_CONFIG of a task, and loads its plugins. `add` binds `flags`, as
+// AddWorkerFlags does.
 template <typename Flags>
 absl::StatusOr<RoleContext> ReadTaskFlags(void (*add)(FlagSet*, Flags*), Flags* flags, Role role,
                                           const InProcessTaskOptions& options) {
@@ -53,7 +55,10 @@ absl::StatusOr<RoleContext> ReadTaskFlags(void (*add)(FlagSet*, Flags*), Flags* 
   }
   flags->role.log_file = options.log_file;
   flags->role.log_to_stderr = options.log_to_stderr;
-  return MakeRoleContext(flags->role, role, options.tf_config.c_str());
+  COHORT_ASSIGN_OR_RETURN(RoleContext context,
+                          MakeRoleContext(flags->role, role, options.tf_config.c_str()));
+  COHORT_RETURN_IF_ERROR(LoadPlugins(context.plugins, context.log.get()));
+  return context;
 }
 
 }  // namespace cohort

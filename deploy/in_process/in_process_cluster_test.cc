@@ -3,9 +3,11 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "chief/api/model.h"
 #include "chief/api/partitioners.h"
 #include "chief/api/step_trace.h"
 #include "chief/api/variable_set.h"
+#include "common/model/model_builder.h"
 #include "common/testing/test_directory.h"
 
 namespace cohort {
@@ -88,6 +90,74 @@ TEST_CASE("the next chief of a cluster continues with its variables") {
   const auto coordinator = Value(ClusterCoordinator::Start(cluster->coordinator_options()));
   CountingLoop loop(coordinator.get());
   CHECK(loop.w() == std::vector<float>{20, 20});
+}
+
+// The losses of five steps on batches of numbers, on a cluster of its own.
+std::vector<double> TrainingLosses(const std::vector<v1::VariableSpec>& variables,
+                                   const v1::OptimizerSpec& optimizer, const Program& program) {
+  const auto cluster = Value(InProcessCluster::Start({.workers = 1, .parameter_servers = 2}));
+  const auto coordinator = Value(ClusterCoordinator::Start(cluster->coordinator_options()));
+  RequireOk(coordinator->CreateVariables(variables, optimizer, FixedShardsPartitioner(2), ""));
+  const StepFunction step = Value(coordinator->RegisterStep(program));
+  std::vector<double> losses;
+  for (int i = 0; i < 5; ++i) {
+    std::vector<int64_t> ids;
+    std::vector<float> labels;
+    for (int k = 0; k < 24; ++k) ids.push_back((k * 5 + i * 3) % 8);
+    for (int k = 0; k < 8; ++k) labels.push_back(static_cast<float>((k + i) % 2));
+    const auto value = coordinator->Schedule(step, {Tensor::FromValues<int64_t>({8, 3}, ids),
+                                                    Tensor::FromValues<float>({8, 1}, labels)});
+    losses.push_back(Value(Value(value).Fetch()).metrics[0].Value());
+  }
+  return losses;
+}
+
+TEST_CASE("a model of layers trains as the model of a job file does") {
+  constexpr char kJob[] = R"(name: same
+seed: 11
+model:
+  sequential:
+    - Input: {shape: [3], dtype: int64}
+    - Embedding: {input_dim: 8, output_dim: 4, embeddings_initializer: {RandomNormal: {seed: 3}}}
+    - GlobalAveragePooling1D: {}
+    - Dense: {units: 5, activation: relu, kernel_initializer: {RandomNormal: {stddev: 0.5}}}
+    - Dropout: {rate: 0.5}
+    - Dense: {units: 1, activation: sigmoid}
+compile: {loss: binary_crossentropy, optimizer: {Adam: {learning_rate: 0.05}}}
+data: {batch_size: 8, train: {csv: {path: none.csv}, label: y}}
+)";
+  const JobFile job = Value(ParseJob(kJob, "job.yaml"));
+  const auto features = Value(DeclaredFeatures(job.spec));
+  const BuiltModel expected = Value(BuildModel(job.spec, features));
+
+  VariableSet variables(/*seed=*/11);
+  const Model model =
+      BuildModel(&variables, {{"Input", {{"shape", {3}}, {"dtype", "int64"}}},
+                              {"Embedding",
+                               {{"input_dim", 8},
+                                {"output_dim", 4},
+                                {"embeddings_initializer", {"RandomNormal", {{"seed", 3}}}}}},
+                              "GlobalAveragePooling1D",
+                              {"Dense",
+                               {{"units", 5},
+                                {"activation", "relu"},
+                                {"kernel_initializer", {"RandomNormal", {{"stddev", 0.5}}}}}},
+                              {"Dropout", {{"rate", 0.5}}},
+                              {"Dense", {{"units", 1}, {"activation", "sigmoid"}}}});
+  const auto specs = Value(variables.Specs());
+  REQUIRE(specs.size() == expected.variables.size());
+  for (size_t i = 0; i < specs.size(); ++i) {
+    CHECK(specs[i].SerializeAsString() == expected.variables[i].SerializeAsString());
+  }
+  const Program train = Value(TraceStep("train", 8, [&](StepTrace* step) {
+    const Expr ids = step->Input("ids", DType::kInt64, {3});
+    const Expr label = step->Input("label", DType::kFloat32, {1});
+    step->Minimize(step->Loss("BinaryCrossentropy", model(step, ids), label));
+  }));
+  const auto optimizer = Value(MakeOptimizerSpec({"Adam", {{"learning_rate", 0.05}}}));
+  const std::vector<double> losses = TrainingLosses(specs, optimizer, train);
+  CHECK(losses == TrainingLosses(expected.variables, expected.optimizers[0], expected.train));
+  CHECK(losses.back() < losses.front());
 }
 
 TEST_CASE("an in-process cluster needs at least one task of each role") {

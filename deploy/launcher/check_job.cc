@@ -16,6 +16,7 @@
 #include "common/model/job_file.h"
 #include "common/model/model_builder.h"
 #include "common/model/summary.h"
+#include "common/optimizers/optimizers.h"
 #include "common/placement/message_size.h"
 #include "common/placement/partitioner.h"
 #include "common/placement/placement.h"
@@ -69,22 +70,21 @@ absl::StatusOr<JobData> OpenData(const CheckOptions& options, JobFile* file, std
   return opened;
 }
 
-// Returns true if the optimizer moves a row that has no gradient.
-bool DecaysEveryRow(const v1::OptimizerSpec& optimizer) {
-  return optimizer.class_name() != "SGD" || optimizer.momentum() != 0;
-}
-
-std::string LazyHints(const BuiltModel& model, int64_t batch_size) {
+absl::StatusOr<std::string> LazyHints(const BuiltModel& model, const v1::Layout& layout,
+                                      int64_t batch_size) {
+  COHORT_ASSIGN_OR_RETURN(const auto rules, LayoutRules::Create(layout));
   std::string hints;
-  if (model.optimizer.sparse_update() == "lazy" || !DecaysEveryRow(model.optimizer)) return hints;
   for (const v1::VariableSpec& variable : model.variables) {
     const int64_t rows = VariableRows(variable);
     if (!variable.row_reads() || rows < kRowsPerBatchThatPay * batch_size) continue;
+    const OptimizerRule* const rule = rules->Find(variable);
+    if (rule == nullptr || rule->touches_only_keys()) continue;
     hints += fmt::format(
         "{}: {} moves all {} rows in every step, as Keras does; `sparse_update: lazy` would touch "
         "only "
         "the rows of a batch\n",
-        variable.name(), model.optimizer.class_name(), WithThousands(rows));
+        variable.name(), model.optimizers[variable.optimizer()].rule().class_name(),
+        WithThousands(rows));
   }
   return hints;
 }
@@ -109,13 +109,15 @@ absl::StatusOr<std::string> CheckJob(const CheckOptions& options) {
   placement.cores.assign(static_cast<size_t>(options.ps), options.threads);
   COHORT_ASSIGN_OR_RETURN(
       const v1::Layout layout,
-      MakeLayout(model.variables, job.spec.strategy().partitioner(), model.optimizer, placement));
+      MakeLayout(model.variables, job.spec.strategy().partitioner(), model.optimizers, placement));
   const std::array programs = {model.train, model.eval};
   COHORT_RETURN_IF_ERROR(CheckMessageSizes(layout, programs));
+  COHORT_ASSIGN_OR_RETURN(
+      const std::string hints,
+      LazyHints(model, layout, static_cast<int64_t>(job.spec.data().batch_size())));
   return fmt::format("{}\n{}\nshard plan for {} ps:\n{}{}{}", FormatSummary(model.summary),
                      data_text, options.ps, ShardPlanText(layout),
-                     MessageSizeText(layout, programs),
-                     LazyHints(model, static_cast<int64_t>(job.spec.data().batch_size())));
+                     MessageSizeText(layout, programs), hints);
 }
 
 std::string IgnoredDirectories(const LocalOptions& options) {

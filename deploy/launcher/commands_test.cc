@@ -125,7 +125,7 @@ TEST_CASE("check finds what would only fail when the job runs") {
                "      - {column: label, equals: \"yes\", dtype: int64}\nfit:");
   for (const auto& [job, said] :
        {std::pair(Replaced(kJob, "optimizer: adam", "optimizer: {Adam: {beta_1: 1}}"),
-                  "job.yaml:8: beta_1 of Adam must lie in [0, 1), and is 1"),
+                  "job.yaml:8: Adam: beta_1 must be in [0, 1), not 1"),
         std::pair(dropping,
                   "job.yaml:10: the training set has 10 records, fewer than a batch of "
                   "32, and `drop_remainder` leaves out shorter ones"),

@@ -38,6 +38,7 @@ int EvaluateCheckpoint(const EvaluateOptions& options) {
                                    "--checkpoint_dir=" + *checkpoint, "--once"};
   if (!options.log_dir.empty()) argv.push_back("--log_dir=" + options.log_dir);
   if (options.threads > 0) argv.push_back(fmt::format("--threads={}", options.threads));
+  for (const std::string& plugin : options.plugins) argv.push_back("--plugin=" + plugin);
   return RunAndWait(argv);
 }
 

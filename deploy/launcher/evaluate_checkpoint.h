@@ -2,6 +2,7 @@
 #define COHORT_DEPLOY_LAUNCHER_EVALUATE_CHECKPOINT_H_
 
 #include <string>
+#include <vector>
 
 namespace cohort {
 
@@ -10,6 +11,7 @@ struct EvaluateOptions {
   std::string checkpoint;  // a path for FindCheckpoint
   std::string log_dir;     // "": figures are only printed
   int threads = 0;
+  std::vector<std::string> plugins;
   std::string bin_dir;
 };
 

@@ -5,6 +5,15 @@
 
 namespace cohort {
 
+namespace {
+
+void AddPluginFlag(FlagSet* flags, std::vector<std::string>* plugins) {
+  flags->Add("plugin", plugins,
+             "shared library with classes of your own (docs/plugins.md); repeatable");
+}
+
+}  // namespace
+
 void AddLocalFlags(FlagSet* flags, LocalOptions* o) {
   flags->Add("ps", &o->ps, "parameter servers");
   flags->Add("workers", &o->workers, "workers");
@@ -20,6 +29,7 @@ void AddLocalFlags(FlagSet* flags, LocalOptions* o) {
   flags->Add("run_dir", &o->run_dir,
              "the run's directory; default: --log_dir, or a new one in /tmp");
   flags->Add("bin_dir", &o->bin_dir, "where the daemons are; default: beside this program");
+  AddPluginFlag(flags, &o->plugins);
   flags->Add("task_flag", &o->task_flags, "TASK=FLAG, a flag for one task or a role; repeatable");
   flags->AddSeconds("grace_s", &o->grace_s, "seconds between asking a task to end and killing it");
   flags->AddPositional("JOB.yaml", &o->job, "the job", true);
@@ -33,6 +43,7 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
   FlagSet* check = flags->AddCommand("check", "validate a job; print its model and shard plan");
   check->Add("ps", &options->check.ps, "parameter servers to plan for");
   check->Add("threads", &options->check.threads, "threads of each: how many tablets it may have");
+  AddPluginFlag(check, &options->plugins);
   check->AddPositional("JOB.yaml", &options->check.job, "the job", true);
 
   FlagSet* inspect = flags->AddCommand("inspect", "print what a checkpoint holds, and verify it");
@@ -43,8 +54,12 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
   evaluate->Add("log_dir", &options->evaluate.log_dir,
                 "where the figures go; default: only printed");
   evaluate->Add("threads", &options->evaluate.threads, "threads that work; 0: the cores");
+  AddPluginFlag(evaluate, &options->evaluate.plugins);
   evaluate->AddPositional("CHECKPOINT", &options->evaluate.checkpoint,
                           "a checkpoint, DIRECTORY of them, or DIRECTORY/best", true);
+
+  AddPluginFlag(flags->AddCommand("reference", "print the classes that a job file may name"),
+                &options->plugins);
 
   flags->AddPlanned(
       "export",

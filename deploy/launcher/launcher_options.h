@@ -15,13 +15,14 @@ class FlagSet;
 struct LauncherOptions {
   LocalOptions local;
   CheckOptions check;
-  std::string inspect;  // path of a checkpoint
+  std::vector<std::string> plugins;  // for check and reference
+  std::string inspect;               // path of a checkpoint
   EvaluateOptions evaluate;
 };
 
 // Adds the flags of `cohort local` to the command or program `flags`.
 void AddLocalFlags(FlagSet* flags, LocalOptions* options);
-// Adds the commands local, check, inspect and evaluate. `options` must outlive `flags`.
+// Adds the commands local, check, inspect, evaluate and reference. `options` must outlive `flags`.
 void AddLauncherCommands(FlagSet* flags, LauncherOptions* options);
 
 }  // namespace cohort

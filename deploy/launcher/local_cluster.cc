@@ -88,6 +88,7 @@ absl::Status AddTaskFlags(const LocalOptions& options, const std::vector<Task>& 
 std::vector<std::string> TaskFlags(Task task, const LocalOptions& options,
                                    const RunDirectories& directories) {
   std::vector<std::string> flags;
+  for (const std::string& plugin : options.plugins) flags.push_back("--plugin=" + plugin);
   if (task.role == Role::kPs && options.transport == "tcp") {
     flags.push_back("--unix_socket_dir=none");
   }

@@ -21,11 +21,12 @@ struct LocalOptions {
   bool restart = false;
   bool in_process = false;  // all tasks as objects of one process
   bool fresh = false;
-  std::string transport = "unix";  // how workers reach a ps: "unix" (shared memory too) or "tcp"
-  std::string checkpoint_dir;      // "": <run_dir>/checkpoints
-  std::string log_dir;             // metrics and TensorBoard files; "": <run_dir>/logs
-  std::string run_dir;             // logs of the tasks; "": log_dir, or a new one below /tmp
-  std::string bin_dir;             // where the daemons are; "": beside the launcher
+  std::string transport = "unix";    // how workers reach a ps: "unix" (shared memory too) or "tcp"
+  std::string checkpoint_dir;        // "": <run_dir>/checkpoints
+  std::string log_dir;               // metrics and TensorBoard files; "": <run_dir>/logs
+  std::string run_dir;               // logs of the tasks; "": log_dir, or a new one below /tmp
+  std::string bin_dir;               // where the daemons are; "": beside the launcher
+  std::vector<std::string> plugins;  // for all tasks
   std::vector<std::string> task_flags;  // "worker:1=--threads=2", "ps=--log_level=error"
   double grace_s = 10;
   std::string job;  // path

@@ -8,6 +8,8 @@
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/printable.h"
+#include "common/model/reference.h"
+#include "common/plugin/load_plugins.h"
 #include "deploy/launcher/check_job.h"
 #include "deploy/launcher/evaluate_checkpoint.h"
 #include "deploy/launcher/inspect_checkpoint.h"
@@ -25,6 +27,8 @@ int Print(const absl::StatusOr<std::string>& text) {
 
 // `arguments`: the command line behind the word "local".
 int RunLocalCluster(const LocalOptions& options, std::vector<std::string> arguments) {
+  const absl::Status loaded = LoadPlugins(options.plugins, /*log=*/nullptr);
+  if (!loaded.ok()) return ExitWith("cohort", loaded);
   const absl::Status checked =
       options.evaluator ? CheckForEvaluator(options.job) : absl::OkStatus();
   if (!checked.ok()) return ExitWith("cohort", checked);
@@ -59,8 +63,12 @@ int main(int argc, char** argv) {
 
   const std::string command = flags.command();
   if (command == "local") return RunLocalCluster(options.local, {argv + 2, argv + argc});
+  if (command == "run") return RunTask(run);
+  if (const absl::Status loaded = LoadPlugins(options.plugins, /*log=*/nullptr); !loaded.ok()) {
+    return ExitWith("cohort", loaded);
+  }
   if (command == "check") return Print(CheckJob(options.check));
   if (command == "inspect") return Print(InspectCheckpoint(options.inspect));
   if (command == "evaluate") return EvaluateCheckpoint(options.evaluate);
-  return RunTask(run);
+  return Print(ClassReference());
 }

@@ -67,11 +67,14 @@ constexpr ForwardedFlag kForwarded[] = {
 struct RunFlags::Values {
   std::list<std::string> texts;  // a list, because the addresses must stay
   std::list<bool> switches;
+  std::vector<std::string> plugins;
   std::string job;
 };
 
 RunFlags::RunFlags(FlagSet* flags) : flags_(flags), values_(std::make_unique<Values>()) {
   flags->AddPositional("JOB.yaml", &values_->job, "the job; only the chief reads it", false);
+  flags->Add("plugin", &values_->plugins,
+             "shared library with classes of your own (docs/plugins.md); repeatable");
   for (const ForwardedFlag& flag : kForwarded) {
     if (flag.is_switch) {
       flags->Add(flag.name, &values_->switches.emplace_back(false), flag.help);
@@ -105,6 +108,7 @@ absl::StatusOr<std::vector<std::string>> RunFlags::DaemonArguments(
     if ((flag.roles & Bit(role)) == 0 || !flags_->Given(flag.name)) continue;
     argv.push_back(fmt::format("--{}={}", flag.name, value));
   }
+  for (const std::string& plugin : values_->plugins) argv.push_back("--plugin=" + plugin);
   if (role == Role::kChief) argv.push_back(values_->job);
   return argv;
 }

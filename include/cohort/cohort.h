@@ -7,20 +7,24 @@
 //
 //   VariableSet, KerasClass, partitioners     variables, their first values, the optimizer
 //   TraceStep, Expr                           step functions with gradients
+//   Layer, BuildModel                         layers and models of Keras for step functions
+//   Layers, Losses, Metrics, Sources, ...     registries for classes of your own
 //   DatasetBuilder                            datasets that every worker reads
 //   ClusterCoordinator, RemoteValue, Fetch    scheduling steps, waiting for them, their results
 //   FlagSet, RoleContext                      command line and TF_CONFIG of a program of its own
 //
-// cohort/in_process.h has a cluster within the same process. Headers below cohort/internal are not
-// part of the API.
+// cohort/in_process.h has a cluster within the same process. cohort/plugin.h is for plugins, whose
+// classes all tasks know. Headers below cohort/internal are not part of the API.
 
 #include "chief/api/chief_role.h"
 #include "chief/api/coordinator.h"
 #include "chief/api/dataset_builder.h"
 #include "chief/api/keras_class.h"
+#include "chief/api/model.h"
 #include "chief/api/partitioners.h"
 #include "chief/api/step_trace.h"
 #include "chief/api/variable_set.h"
+#include "cohort/plugin.h"
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
@@ -28,6 +32,7 @@
 #include "common/graph/autodiff.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_builder.h"
+#include "common/plugin/load_plugins.h"
 #include "common/tensor/tensor.h"
 
 #endif  // COHORT_INCLUDE_COHORT_COHORT_H_

@@ -76,6 +76,7 @@ TF_CONFIG = [
 ]
 
 RECOMMENDER = os.path.join(real_cluster.EXAMPLES, "recommender.yaml")
+KERAS_EXAMPLE = os.path.join(real_cluster.EXAMPLES, "keras_json")
 # name, command line, exit code, what, where, todo. Words in capitals stand for files of the test's directory.
 FLAGS = [
     ("unknown flag", ["cohort-ps", "--thread", "3"], USAGE, "unknown flag", "--thread", 'mean "--threads"'),
@@ -170,20 +171,37 @@ JOBS = [
      "supported: Activation"),
     ("unknown activation", "sigmoid", "sigmoit", "no activation", "job.yaml:13", 'mean "sigmoid"'),
     ("units missing", "units: 1, ", "", "needs its argument", "job.yaml:13", "units"),
-    ("units negative", "units: 1", "units: -4", "-4", "job.yaml:13", "must be positive"),
+    ("units negative", "units: 1", "units: -4", "-4", "job.yaml:13", "units must be at least 1"),
     ("shape of another column", "shape: [3]", "shape: [4]", r"shape is \[4\]", "job.yaml:10", r"has \[3\]"),
     ("no such column", "feature: features", "feature: words", '"words"', "job.yaml:10", "columns are features"),
     ("unknown loss", "binary_crossentropy", "binary_crossentrpy", "no loss", "job.yaml:16", "did you mean"),
     ("loss of another shape", "units: 1", "units: 3", "the prediction is", "job.yaml:16", "the label is"),
     ("unknown metric", "[accuracy]", "[acuracy]", "no metric", "job.yaml:18", 'mean "accuracy"'),
-    ("unknown optimizer", "RMSprop: ", "RMSProp2: ", "no optimizer", "job.yaml:17", "SGD, Adam, RMSprop"),
+    ("unknown optimizer", "RMSprop: ", "RMSProp2: ", "no optimizer", "job.yaml:17", "Adam, AdamW, Ftrl, RMSprop, SGD"),
     ("unknown argument", "learning_rate", "lr", 'no argument "lr"', "job.yaml:17", "it has learning_rate"),
-    ("a word for a number", "learning_rate: 0.1", "learning_rate: fast", '"fast"', "job.yaml:17",
-     "must be a number"),
+    ("a word for a number", "learning_rate: 0.1", "learning_rate: fast", "fast", "job.yaml:17",
+     "learning_rate must be a number"),
+    ("a schedule", "learning_rate: 0.1", "learning_rate: {ExponentialDecay: {decay_steps: 5}}", "ExponentialDecay",
+     "job.yaml:17", "not supported yet"),
+    ("a call", "binary_crossentropy", "BinaryCrossentropy(from_logits=True)", "compile.loss", "job.yaml:16",
+     r"{BinaryCrossentropy: {from_logits: true}}"),
+    ("a string for a mapping", "generator: {name: recommender, records: 6400, seed: 1}", "csv: a.csv", "must be a mapping",
+     "job.yaml:24", r"csv: {path: a\.csv}"),
     ("no source", "    generator: {name: recommender, records: 6400, seed: 1}\n", "", "needs a source",
-     "job.yaml:23", "generator, idx or csv"),
-    ("unknown generator", "name: recommender, records: 6400", "name: recommendr, records: 6400", "no generator",
-     "job.yaml:24", "there is recommender"),
+     "job.yaml:23", "there are csv, generator, idx"),
+    ("unknown generator", "name: recommender, records: 6400", "name: recommendr, records: 6400", "must be recommender",
+     "job.yaml:24", 'mean "recommender"'),
+    ("unknown source", "generator: {name", "genrator: {name", 'unknown key "genrator"', "job.yaml:24", 'mean "generator"'),
+    ("unknown class of a source", "generator: {name: recommender, records: 6400, seed: 1}", "source: {tsv: {path: a}}",
+     "no source", "job.yaml:24", "there are csv, generator, idx"),
+    ("unknown argument of a source", "records: 6400", "record: 6400", 'no argument "record"', "job.yaml:24",
+     'mean "records"'),
+    ("unknown transform", '{column: label, equals: "yes"}', "{column: label, Eqals: {value: y}}", 'unknown key "Eqals"',
+     "job.yaml:29", 'mean "equals"'),
+    ("a transform to come", '{column: label, equals: "yes"}', "{column: label, Hashing: {num_bins: 3}}",
+     "not supported yet", "job.yaml:29", "supported: Cast"),
+    ("two transforms in one", "lookup: string", "lookup: string\n        scale: 2", "exclude each other", "job.yaml:",
+     "one class"),
     ("transform of nothing", "column: features", "column: featurs", 'no column "featurs"', "job.yaml:23",
      "there are features"),
     ("label of nothing", "label: label", "label: lable", '"lable"', "job.yaml:23", "it has features, label"),
@@ -191,13 +209,40 @@ JOBS = [
      "job.yaml:31", "the 1600 records"),
     ("no epochs", "epochs: 4", "epochs: 0", "fit.epochs", "job.yaml:35", "at least 1"),
     ("a mode to come", "mode: async", "mode: sync", "not supported yet", "job.yaml:38", "supported: async"),
-    ("unknown partitioner", "FixedShards", "FixedShard", "no partitioner", "job.yaml:39", "FixedShards, MinSize"),
+    ("a strategy to come", "mode: async", "name: MirroredStrategy", "not supported yet", "job.yaml:38",
+     "supported: parameter_server"),
+    ("unknown partitioner", "FixedShards", "FixedShard", "no partitioner", "job.yaml:39", "FixedShards, MaxSize"),
     ("a time too long", "mode: async", "task_timeout_s: 1e300", r"not 1e\+300", "job.yaml:38", "at most 1000000000"),
     ("a negative time", "mode: async", "task_timeout_s: -1", "negative", "job.yaml:38", "task_timeout_s"),
     ("no time", "mode: async", "task_timeout_s: .nan", r'"\.nan"', "job.yaml:38", "must be a number"),
     ("escapes", "name: recommender", 'name: "\\e]0;x\\a\\x9b"', r'not "\\x1b\]0;x\\x07\\u009b"', "job.yaml:5",
      "letters, digits"),
     ("a path for a name", "name: recommender", "name: a/b", '"a/b"', "job.yaml:5", "letters, digits"),
+]
+
+# name, what is replaced in model.json, by what, what, where, todo; all end with 65.
+KERAS_JSON = [
+    ("not JSON", '"layers": [', '"layers": ', "not JSON", r"model\.json: not JSON: line \d+, column \d+", "expected"),
+    ("a list", "{", "[{", "not JSON", r"line 435, column 1", "expected"),
+    ("no model", '"class_name": "Functional"', '"class_name": "Embedding"', "is no model of Keras", r"model\.json",
+     r"model\.to_json\(\) writes"),
+    ("a layer to come", '"class_name": "Embedding"', '"class_name": "LSTM"', "not supported yet",
+     r'model\.json: layers\[1\] "embedding" \(LSTM\)', "supported: Activation"),
+    ("a layer of a nested model to come", '"class_name": "GlobalAveragePooling1D"', '"class_name": "Conv1D"',
+     "not supported yet", r'"body" > layers\[\d\] "global_average_pooling1d" \(Conv1D\)', "supported: Activation"),
+    ("an argument to come", '"mask_zero": false', '"mask_zero": true', "`mask_zero` of Embedding is not supported yet",
+     r'layers\[1\] "embedding"', "mask_zero"),
+    ("units negative", '"units": 16', '"units": -16', "not -16", r'"body" > layers\[\d\] "dense"', "at least 1"),
+    ("a policy to come", '"name": "float32"', '"name": "mixed_float16"', "mixed_float16", r"layers\[1\]",
+     "supported: float32, float64"),
+    ("an escape", '"class_name": "Embedding"', '"class_name": "\\u001b[2J"', r'"\\x1b\[2J"|\\x1b\[2J', r"layers\[1\]",
+     "there are"),
+    ("a reference to nothing", '"embedding",\n          0,', '"nobody",\n          0,', 'no layer "nobody"',
+     r'layers\[2\] "body"', "there is no layer"),
+    ("a loss to come", '"loss": "binary_crossentropy"', '"loss": "hinge"', "not supported yet", r"compile_config\.loss",
+     "supported: BinaryCrossentropy"),
+    ("a schedule", '"learning_rate": 0.009999999776482582', '"learning_rate": {"class_name": "CosineDecay", "config": {}}',
+     "CosineDecay is not supported yet", r"compile_config\.optimizer", "must be a number"),
 ]
 
 CSV_JOB = """name: c
@@ -317,8 +362,7 @@ CHECKPOINTS = [
     ("torn manifest", edit("manifest.json", lambda d: d[:200]), "has checksum and size", "manifest.json"),
     ("no checksum", lambda d: os.remove(os.path.join(d, "manifest.json.crc")), "checksum cannot be read",
      r"manifest\.json\.crc"),
-    ("manifest of text", with_crc(lambda m: m.clear()), "version 0", "manifest.json"),
-    ("a format to come", with_crc(lambda m: m.update(format_version=99)), "99", "manifest.json"),
+    ("manifest of text", with_crc(lambda m: m.clear()), "no format version", "manifest.json"),
     ("a file elsewhere", with_crc(lambda m: m["files"][0].update(name="../../etc/passwd")), "passwd",
      "manifest.json"),
     ("damaged shard", edit("ps-0.safetensors", flip(-3)), "has checksum", r"ps-0\.safetensors"),
@@ -397,6 +441,18 @@ class BadInput(DirectoryTestCase):
         self.job("no mapping", "- a\n", DATA, ["a list", "job.yaml:1", "must be a mapping"])
         self.job("noise", bytes(range(128, 256)), DATA, ["not \"", "job.yaml:1", "must be a mapping"])
 
+    def test_models_of_keras(self):
+        with open(os.path.join(KERAS_EXAMPLE, "model.json"), encoding="utf-8") as f:
+            good = f.read()
+        with open(os.path.join(KERAS_EXAMPLE, "recommender.yaml"), encoding="utf-8") as f:
+            job = f.read()
+        for name, old, new, *says in KERAS_JSON:
+            self.assertIn(old, good, name)
+            self.write("model.json", good.replace(old, new, 1))
+            self.job(name, job, DATA, says)
+        os.remove(self.path("model.json"))
+        self.job("absent", job, NO_INPUT, ["cannot be opened", r"job\.yaml:9: .*model\.json", "No such file"])
+
     def test_csv_files(self):
         for name, data, old, new, code, *says in CSV:
             if data is None:
@@ -442,12 +498,20 @@ class BadInput(DirectoryTestCase):
         done = run([program("cohort"), "inspect", self.path("damaged")])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"refused: .*ckpt-1-1-4(.|\n)*checkpoint: .*ckpt-1-1-3")
+        # A checkpoint of a newer Cohort is not damaged: nobody falls back to the older one.
+        shutil.rmtree(self.path("damaged/ckpt-1-1-4"))
+        shutil.copytree(self.path("run/checkpoints/ckpt-1-1-4"), self.path("damaged/ckpt-1-1-4"))
+        with_crc(lambda m: m.update(format_version=99, cohort_version="7.1"))(self.path("damaged/ckpt-1-1-4"))
+        for command in ("inspect", "evaluate"):
+            done = run([program("cohort"), command, self.path("damaged")])
+            self.check("a format to come, " + command, done, DATA, re.escape(self.path("damaged/ckpt-1-1-4")),
+                       "has format version 99", "use Cohort 7.1 or newer")
         self.check_the_directory_of_another_job()
 
     def check_the_directory_of_another_job(self):
         with open(RECOMMENDER, encoding="utf-8") as f:
             other = self.write("other.yaml", f.read().replace("output_dim: 20", "output_dim: 10"))
-        for name, job, what in (("another job", other, "checkpoints of another job"),
+        for name, job, what in (("another job", other, r"checkpoints of another job(.|\n)*model\.layers\[1\]\.output_dim: 20 -> 10 \(\S*other\.yaml:\d+\)"),
                                 ("a finished job", RECOMMENDER, "this job is finished")):
             done = run([program("cohort"), "local", "--run_dir", self.path("again"), "--checkpoint_dir",
                         self.path("run/checkpoints"), job])
@@ -488,7 +552,7 @@ class BadInput(DirectoryTestCase):
             self.assertEqual(set(cluster.wait_all().values()), {0}, cluster.text("chief"))
 
     def test_there_are_sixty_cases(self):
-        tables = {"TF_CONFIG": TF_CONFIG, "flags": FLAGS, "jobs": JOBS, "CSV": CSV, "IDX": IDX,
+        tables = {"TF_CONFIG": TF_CONFIG, "flags": FLAGS, "jobs": JOBS, "JSON of Keras": KERAS_JSON, "CSV": CSV, "IDX": IDX,
                   "checkpoints": CHECKPOINTS}
         print(", ".join("%d %s" % (len(t), name) for name, t in tables.items()), file=sys.stderr)
         self.assertGreaterEqual(sum(map(len, tables.values())), 60)

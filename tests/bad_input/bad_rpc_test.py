@@ -28,7 +28,7 @@ def setUpModule():
 
 def layout(change=None):
     """"w" [3, 2] on tablet 0 and "table" [4, 4] on tablet 1, and what `change` makes of it."""
-    made = STUBS.Layout(optimizer=STUBS.OptimizerSpec(class_name="SGD", learning_rate=1.0))
+    made = STUBS.Layout(optimizers=[wire.optimizer(STUBS, "SGD", learning_rate=1.0)])
     for number, (name, dims) in enumerate((("w", [3, 2]), ("table", [4, 4]))):
         made.variables.add(name=name, dtype=STUBS.FLOAT32, dims=dims, trainable=True,
                            initializer=STUBS.InitializerSpec(class_name="Zeros"))
@@ -114,7 +114,13 @@ LAYOUTS = [
     ("a trainable bool", lambda l: put(v__dtype=6)({"v": l.variables[0]}), "is trainable, but bool"),
     ("unknown initializer", lambda l: put(i__class_name="Orthogonal")({"i": l.variables[0].initializer}),
      "is not one of GlorotUniform"),
-    ("unknown optimizer", lambda l: put(o__class_name="Lion")({"o": l.optimizer}), "not one of SGD, Adam"),
+    ("unknown optimizer", lambda l: put(r__class_name="Lyon")({"r": l.optimizers[0].rule}),
+     "there are Adagrad, Adam, AdamW, Ftrl, RMSprop, SGD"),
+    ("optimizer 9", lambda l: put(v__optimizer=9)({"v": l.variables[0]}), "has optimizer 9, and there are 1"),
+    ("no optimizer", lambda l: l.ClearField("optimizers"), "is trainable, but there is no optimizer"),
+    ("an argument of another type",
+     lambda l: put(m__s="fast")({"m": l.optimizers[0].rule.config["learning_rate"]}),
+     'learning_rate must be a number, not "fast"'),
     ("more than the machine has", lambda l: (l.variables[0].dims.__setitem__(0, 2**45),
                                              put(s__rows=2**45)({"s": l.shards[0]})), "use more parameter servers"),
 ]
@@ -280,7 +286,7 @@ class HostilePs(unittest.TestCase):
             with self.subTest(name):
                 with self.assertRaises(AssertionError) as refused:
                     self.chief.assign(layout(change))
-                self.assertIn(message, str(refused.exception).replace("\\'", "'"))
+                self.assertIn(message, str(refused.exception).replace("\\'", "'").replace('\\"', '"'))
                 self.assertEqual(self.chief.assign(layout()), [0, 1])
                 self.check_it_serves()
 
@@ -294,12 +300,13 @@ class HostilePs(unittest.TestCase):
 
         assign = STUBS.ChiefToPs(generation=1, request=4, assign=STUBS.AssignTablets(layout=layout()))
         self.assertIn("not adopted on this connection", control(assign).fenced.why)
-        nobody = STUBS.ChiefToPs(request=4, adopt=STUBS.AdoptPs(job="x"))
+        nobody = STUBS.ChiefToPs(request=4, adopt=STUBS.AdoptPs(job="x", protocol_version=wire.protocol(STUBS)))
         self.assertIn("a chief without a generation", control(nobody).status.message)
-        stranger = STUBS.ChiefToPs(generation=9, request=4, adopt=STUBS.AdoptPs(job="another"))
+        stranger = STUBS.ChiefToPs(generation=9, request=4, adopt=STUBS.AdoptPs(
+            job="another", protocol_version=wire.protocol(STUBS)))
         self.assertIn("works for the chief of job by hand", control(stranger).fenced.why)
         lost = STUBS.ChiefToPs(generation=9, request=4, adopt=STUBS.AdoptPs(
-            job="by hand", expected=STUBS.TaskId(type="ps", index=3)))
+            job="by hand", protocol_version=wire.protocol(STUBS), expected=STUBS.TaskId(type="ps", index=3)))
         self.assertIn("TF_CONFIG of the two differ", control(lost).status.message)
         for data in (b"hello", random.Random(SEED).randbytes(500)):
             stream = wire.Stream(STUBS, self.address, "Control", raw=True)
@@ -308,6 +315,30 @@ class HostilePs(unittest.TestCase):
             self.assertEqual(code, INVALID)
             self.assertIn("is not a cohort.v1.ChiefToPs", details)
             self.check_it_serves()
+
+    def test_peers_of_another_major_version(self):
+        major = self.chief.hello.protocol_version.major
+        self.assertGreaterEqual(major, 1)
+        adopt = STUBS.AdoptPs(job="by hand", protocol_version=STUBS.ProtocolVersion(major=99, minor=3))
+        stream = wire.Stream(STUBS, self.address, "Control")
+        refused = stream.ask(STUBS.ChiefToPs(generation=9, request=4, adopt=adopt))
+        self.assertIn("the chief speaks protocol 99.3, ps:0 speaks %d." % major, refused.status.message)
+        self.assertIn("install the same major version", refused.status.message)
+        self.assertEqual(refused.hello.heard_generation, 1)
+        stream.end()
+        self.check_it_serves()
+        for version, code, message in (("99.3", grpc.StatusCode.FAILED_PRECONDITION, "the client speaks protocol 99.3"),
+                                       ("new", INVALID, 'is "new", which is not a version')):
+            stream = wire.Stream(STUBS, self.address, "PushPull", metadata=[("cohort-protocol-version", version)])
+            stream.send(self.push())
+            self.assertEqual(stream.end()[0], code)
+            self.check_it_serves()
+            stream = wire.Stream(STUBS, self.address, "PushPull", metadata=[("cohort-protocol-version", version)])
+            self.assertIn(message, stream.end()[1])
+        stream = wire.Stream(STUBS, self.address, "PushPull",
+                             metadata=[("cohort-protocol-version", "%d.99" % major)])
+        self.assertEqual(stream.ask(self.push()).header.pushes[0].status, STUBS.APPLIED)
+        stream.end()
 
     def test_orders_that_cannot_be_carried_out(self):
         for order, message in (
@@ -367,7 +398,8 @@ class HostileWorker(unittest.TestCase):
         self.cluster.start_listening("worker")
         self.stream = wire.Stream(STUBS, self.cluster.cluster["worker"][0], "Control", service="Worker")
         self.request = 0
-        self.ask(adopt=STUBS.AdoptWorker(job="by hand", chief_incarnation=7))
+        self.ask(adopt=STUBS.AdoptWorker(job="by hand", chief_incarnation=7,
+                                         protocol_version=wire.protocol(STUBS)))
 
     def ask(self, **body):
         self.request += 1
@@ -431,12 +463,27 @@ class HostileWorker(unittest.TestCase):
 
     def test_datasets_that_cannot_be_opened(self):
         good = self.register_a_good_program()
-        nowhere = STUBS.CsvSource(path=self.directory + "/none.csv", delimiter=",")
+        def dataset_of(name, **config):
+            values = {key: STUBS.ConfigValue(s=value) for key, value in config.items()}
+            return STUBS.DatasetSpec(source_class=STUBS.ClassConfig(class_name=name, config=values), label="x")
+
         for dataset, message in ((STUBS.DatasetSpec(), "needs a source"),
-                                 (STUBS.DatasetSpec(csv=nowhere, label="x"), "none.csv does not exist")):
+                                 (dataset_of("tsv"), 'no source "tsv"'),
+                                 (dataset_of("csv"), "needs its argument `path`"),
+                                 (dataset_of("csv", path="a", delimiter="ab"), "must be one character"),
+                                 (dataset_of("csv", path=self.directory + "/none.csv"), "none.csv does not exist")):
             refused = self.ask(resource=STUBS.CreateResource(name="r", batch_size=4, dataset=dataset))
             self.assertIn(message, refused.status.message)
             self.check_it_serves(good)
+
+    def test_a_chief_of_another_major_version(self):
+        stream = wire.Stream(STUBS, self.cluster.cluster["worker"][0], "Control", service="Worker")
+        adopt = STUBS.AdoptWorker(job="by hand", protocol_version=STUBS.ProtocolVersion(major=99))
+        refused = stream.ask(STUBS.ChiefToWorker(generation=9, request=1, adopt=adopt))
+        self.assertIn("the chief speaks protocol 99.0, worker:0 speaks ", refused.status.message)
+        self.assertEqual(refused.hello.heard_generation, 1)
+        stream.end()
+        self.check_it_serves(self.register_a_good_program())
 
     def test_bytes_that_are_no_message(self):
         good = self.register_a_good_program()

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/stable_bytes.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/journal_format.h"
@@ -21,18 +22,24 @@
 #include "common/checkpoint/shard_names.h"
 #include "common/cluster/address.h"
 #include "common/cluster/tf_config.h"
+#include "common/data/dataset.h"
 #include "common/data/input_file.h"
-#include "common/data/sources.h"
+#include "common/data/sources/decoders.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_builder.h"
 #include "common/graph/program_proto.h"
 #include "common/graph/validate.h"
+#include "common/metrics/metric_proto.h"
 #include "common/model/job_file.h"
+#include "common/optimizers/optimizers.h"
+#include "common/placement/initializer_classes.h"
+#include "common/placement/initializers.h"
 #include "common/rpc/push_pull/push_pull_codec.h"
 #include "common/rpc/stream/frame_codec.h"
 #include "common/rpc/stream/grpc_status.h"
 #include "common/testing/test_directory.h"
 #include "proto/checkpoint.pb.h"
+#include "proto/parameter_server.pb.h"
 #include "proto/worker.pb.h"
 #include "tests/cluster/apply_log.h"
 
@@ -85,6 +92,16 @@ std::string Mutate(std::string bytes, std::mt19937_64* random) {
   return bytes;
 }
 
+MetricState SampleMetric() {
+  v1::ClassConfig finalizer;
+  finalizer.set_class_name("AUC");
+  (*finalizer.mutable_config())["curve"].set_s("PR");
+  return {"auc",
+          std::make_shared<const v1::ClassConfig>(finalizer),
+          {{"true_positives", Reduction::kSum, {3, 2, 0}},
+           {"false_positives", Reduction::kSum, {4, 1, 0}}}};
+}
+
 // A checkpoint of one variable in one file; returns its directory.
 std::string MakeCheckpoint(const TestDirectory& directory) {
   const std::string file = "ps-0.safetensors";
@@ -99,6 +116,8 @@ std::string MakeCheckpoint(const TestDirectory& directory) {
   v1::Manifest manifest;
   manifest.set_cut(12);
   manifest.set_job("demo");
+  MetricsToProto(std::vector<MetricState>{SampleMetric()},
+                 manifest.mutable_chief()->mutable_metrics());
   v1::VariableSpec* variable = manifest.mutable_layout()->add_variables();
   variable->set_name("w");
   variable->set_dtype(v1::FLOAT32);
@@ -114,12 +133,23 @@ std::string MakeCheckpoint(const TestDirectory& directory) {
   return directory.path();
 }
 
+std::string ResultBytes() {
+  v1::WorkerToChief message;
+  v1::ClosureResult* result = message.mutable_results()->add_results();
+  result->set_id(7);
+  MetricsToProto(std::vector<MetricState>{MeanState("loss", 1, 2), SampleMetric()},
+                 result->mutable_metrics());
+  return message.SerializeAsString();
+}
+
 std::string JournalBytes() {
   std::string bytes;
   for (uint64_t number = 1; number < 6; ++number) {
     v1::JournalRecord record;
     record.set_number(number);
     record.mutable_settle()->set_watermark(number * 10);
+    MetricsToProto(std::vector<MetricState>{SampleMetric()},
+                   record.mutable_settle()->mutable_metrics());
     REQUIRE(AppendJournalFrame(record, &bytes).ok());
   }
   return bytes;
@@ -129,6 +159,12 @@ std::string ProgramBytes() {
   ProgramBuilder b("square");
   const Expr x = b.Input("x", {DType::kFloat32, {{4}, {2}}});
   b.AddOutput("y", MatMul(x, Transpose(x, {1, 0})));
+  v1::ClassConfig finalizer;
+  finalizer.set_class_name("AUC");
+  const Expr counts = ReduceSum(x, {1});
+  const MetricExpr curve[] = {{"true_positives", counts}, {"false_positives", counts}};
+  b.AddMetric("auc", finalizer, curve);
+  b.AddMetric("mean", ReduceSum(x), NumElements(x));
   v1::Program proto;
   ProgramToProto(*std::move(b).Build(), &proto);
   return proto.SerializeAsString();
@@ -183,6 +219,23 @@ constexpr char kTfConfig[] =
     R"({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"], "ps": {"3": "[::1]:4"}},
         "task": {"type": "worker", "index": "1"}, "environment": "cloud"})";
 
+// Reads a job with this JSON as its model.
+absl::Status ReadModel(const std::string& json) {
+  static const TestDirectory directory;
+  WriteAll(directory / "model.json", json);
+  return ParseJob(
+             "model: {keras_json: model.json}\n"
+             "data: {train: {csv: {path: a}, label: {yes: y, no: z}}}\n",
+             directory / "job.yaml")
+      .status();
+}
+
+std::string ExampleModel() {
+  const char* source = std::getenv("COHORT_SOURCE_DIR");
+  return ReadAll(std::string(source == nullptr ? "." : source) +
+                 "/deploy/examples/keras_json/model.json");
+}
+
 std::string ExampleJob() {
   const char* source = std::getenv("COHORT_SOURCE_DIR");
   return ReadAll(std::string(source == nullptr ? "." : source) +
@@ -222,6 +275,18 @@ std::vector<Decoder> DecodersOfBytes() {
          }
          return absl::OkStatus();
        }},
+      {"metrics in a result", 4000, ResultBytes(),
+       [](const std::string& b) {
+         v1::WorkerToChief message;
+         COHORT_RETURN_IF_ERROR(ParseFromFrame(FrameOf(b), &message));
+         std::vector<MetricState> folded;
+         for (const v1::ClosureResult& result : message.results().results()) {
+           COHORT_RETURN_IF_ERROR(CheckMetricValues(result.metrics()));
+           FoldMetrics(MetricsFromProto(result.metrics()), &folded);
+         }
+         for (const MetricState& metric : folded) metric.Value();
+         return absl::OkStatus();
+       }},
       {"failure in a trailer", 2000, "\x0a\x02ps\x10\x03\x18\x09\x20\x01",
        [](const std::string& b) {
          return FromGrpcStatus(grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone"), b);
@@ -237,8 +302,26 @@ std::vector<Decoder> DecodersOfBytes() {
        [](const std::string& b) { return ParseTfConfig(b).status(); }},
       {"address", 4000, "[fe80::1]:4711",
        [](const std::string& b) { return ParseAddress(b).status(); }},
+      {"optimizer", 4000,
+       StableBytes(
+           OptimizerOf("Ftrl", {{"learning_rate", ConfigOf(0.1)}, {"beta", ConfigOf(0.5)}})),
+       [](const std::string& b) {
+         v1::OptimizerSpec spec;
+         if (!spec.ParseFromString(b)) return InvalidArgument("no optimizer");
+         return OptimizerRule::Create(spec).status();
+       }},
+      {"initializer", 4000,
+       StableBytes(OptimizerOf("RandomUniform", {{"minval", ConfigOf(-1.0)}}).rule()),
+       [](const std::string& b) {
+         v1::ClassConfig config;
+         if (!config.ParseFromString(b)) return InvalidArgument("no initializer");
+         const int64_t dims[] = {3, 4};
+         COHORT_ASSIGN_OR_RETURN(const v1::InitializerSpec spec, MakeInitializer(config, 1, dims));
+         return Initializer::Create(spec, "v").status();
+       }},
       {"job file", 300, ExampleJob(),
        [](const std::string& b) { return ParseJob(b, "file").status(); }},
+      {"JSON of a model", 2000, ExampleModel(), ReadModel},
   };
 }
 
@@ -304,6 +387,26 @@ TEST_CASE("no mutation makes a decoder of files crash") {
          }
          return absl::OkStatus();
        }});
+  v1::DatasetSpec spec;
+  *spec.mutable_source_class() =
+      ClassOf("csv", {{"path", ConfigOf(directory.Write("a.csv", kCsv))}});
+  v1::ColumnTransform* lookup = spec.add_transforms();
+  lookup->set_column("word");
+  *lookup->mutable_transform_class() =
+      ClassOf("StringLookup", {{"vocabulary", ConfigOf(std::vector<std::string>{"a, b", "c"})}});
+  v1::ColumnTransform* scaled = spec.add_transforms();
+  scaled->add_columns("age");
+  scaled->add_columns("age");
+  scaled->set_output("ages");
+  scaled->set_dtype("float64");
+  *scaled->mutable_transform_class() = ClassOf("Rescaling", {{"scale", ConfigOf(0.5)}});
+  const auto open = [](const std::string& b) {
+    v1::DatasetSpec mutated;
+    if (!mutated.ParseFromString(b)) return InvalidArgument("no dataset");
+    return Dataset::Open(mutated).status();
+  };
+  REQUIRE(open(StableBytes(spec)).message() == "");
+  Run({"dataset", 4000, StableBytes(spec), open});
   const std::string log = directory / "apply.log";
   Run({"apply log", 500,
        "# cohort apply log 1 77\n1 0 1 1 1 1 0 applied\n2 0 1 2 1 1 0 duplicate\n",

@@ -142,7 +142,7 @@ void ForgetsAnotherValidationSet(Body body) {
   CheckBest(s->checkpoint_dir(), Validations(s->log_dir()), /*highest=*/true);
   const v1::Manifest newest = Newest(s->checkpoint_dir());
   const v1::Manifest best = ManifestOf(s->checkpoint_dir(), newest.best().checkpoint());
-  CHECK(best.job_spec().data().validation().generator().seed() == 3);
+  CHECK(best.job_spec().data().validation().source_class().config().at("seed").i() == 3);
 }
 
 // The best checkpoint is deleted while the job runs: later ones are not compared with it.

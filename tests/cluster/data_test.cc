@@ -118,7 +118,7 @@ void ChiefComesBackToOtherData(Body body) {
   s.Check(s->StartAll());
   s.Check(s->WaitForSteps(10, seconds(60)));
   s.Check(s->Kill(TaskRole::kChief, 0));
-  // All but the first change the number of steps of an epoch, and so the identity of the job.
+  // All but the first change the number of steps of an epoch.
   for (const auto& [rows, with_sha256, said] :
        {std::tuple(Rows(320, /*flipped=*/true), false, "320 records now, 320 then"),
         std::tuple(Rows(160), false, "160 records now, 320 then"),
@@ -131,7 +131,7 @@ void ChiefComesBackToOtherData(Body body) {
     REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == kData);
     s.Said(TaskRole::kChief, 0,
            {"holds checkpoints of this job over other data: a.csv has other contents (", said,
-            "put back what was there then, or give --fresh"});
+            "put back what was there then, or give another checkpoint directory"});
   }
   Write(d.common, Rows(320));
   std::ofstream(s->job_file()) << s->options().job_yaml;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the tables of docs/ with the programs: exit codes, flags and metrics, in both directions."""
+"""Compares docs/ with the programs: exit codes, flags, metrics and the classes of job files, in both directions."""
 import glob
 import os
 import re
@@ -86,6 +86,17 @@ class Flags(unittest.TestCase):
 
     def test_cohort_run_takes_the_flags_of_all_daemons(self):
         self.assertEqual(sorted(self.documented("All daemons", *DAEMONS)), sorted(self.served("cohort", "run")))
+
+
+class JobFile(unittest.TestCase):
+    def test_the_page_has_the_classes_of_the_program(self):
+        page = read("docs", "job_file.md")
+        found = re.search(r"^<!-- begin of cohort reference -->\n(.*)^<!-- end of cohort reference -->$", page,
+                          re.M | re.S)
+        done = run([program("cohort"), "reference"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(found.group(1).strip(), done.stdout.strip(),
+                         "write the output of `cohort reference` between the markers of docs/job_file.md")
 
 
 class Metrics(unittest.TestCase):

@@ -55,6 +55,25 @@ class ExampleCase(unittest.TestCase):
         return found
 
 
+class KerasJson(ExampleCase):
+    """A model from the JSON of Keras: two outputs, and what it was compiled with."""
+
+    def test_both_outputs_learn(self):
+        with Directory() as directory:
+            ran = self.local(example("keras_json/recommender.yaml"), directory, arguments=["--evaluator"])
+            names = ["loss", "yes_loss", "no_loss", "yes_accuracy", "no_accuracy"]
+            for dataset in ("train", "validation"):
+                last = ran.metrics(dataset, "epoch")[-1]
+                self.assertEqual(sorted(set(last) & set(names)), sorted(names))
+                self.assertAlmostEqual(last["loss"], last["yes_loss"] + 0.5 * last["no_loss"], places=5)
+                self.assertGreater(last["yes_accuracy"], 0.95)
+                self.assertGreater(last["no_accuracy"], 0.95)
+            evaluated = ran.metrics("validation", "checkpoint")[-1]
+            for name in names:
+                self.assertAlmostEqual(evaluated[name], last[name], places=5)
+            self.assertRegex(ran.out, r"body/dense/kernel +1/1")
+
+
 class Recommender(ExampleCase):
     """The tutorial's recommender: seven processes, and it learns its rule."""
 

@@ -8,7 +8,7 @@ import unittest
 import real_cluster
 from real_cluster import Directory, RealCluster, run
 
-HEADERS = {"cohort.h", "in_process.h", "internal"}
+HEADERS = {"cohort.h", "in_process.h", "internal", "plugin.h"}
 
 
 class Install(unittest.TestCase):
@@ -44,11 +44,21 @@ class Install(unittest.TestCase):
     def test_the_loops_build_outside_of_the_tree_and_train(self):
         source = os.path.join(self.directory, "custom_loop")
         shutil.copytree(os.path.join(self.prefix, "share", "cohort", "examples", "custom_loop"), source)
+        # The program of the guide, too.
+        with open(os.path.join(real_cluster.SOURCE, "docs", "cpp_api.md"), encoding="utf-8") as f:
+            guide = re.search(r"```cpp\n(.*?)```", f.read(), re.S).group(1)
+        with open(os.path.join(source, "guide.cc"), "w", encoding="utf-8") as f:
+            f.write(guide)
+        with open(os.path.join(source, "CMakeLists.txt"), "a", encoding="utf-8") as f:
+            f.write("add_executable(guide guide.cc)\ntarget_link_libraries(guide PRIVATE Cohort::in_process)\n")
         build = os.path.join(source, "build")
         configured = run(["cmake", "-G", "Ninja", "-S", source, "-B", build, "-DCMAKE_PREFIX_PATH=" + self.prefix])
         self.assertEqual(configured.returncode, 0, configured.stdout + configured.stderr)
         built = run(["cmake", "--build", build, "-j2"], limit_s=400)
         self.assertEqual(built.returncode, 0, built.stdout[-4000:] + built.stderr)
+        guide = run([os.path.join(build, "guide")], limit_s=100)
+        self.assertEqual(guide.returncode, 0, guide.stdout + guide.stderr)
+        self.assertRegex(guide.stdout, r"(?m)^binary_accuracy 1\.000$")
         tutorial = run([os.path.join(build, "cohort-tutorial")], limit_s=100)
         self.assertEqual(tutorial.returncode, 0, tutorial.stdout + tutorial.stderr)
         self.assertIn("and the loop continues", tutorial.stdout)

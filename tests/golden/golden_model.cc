@@ -6,18 +6,24 @@
 
 #include "common/base/status.h"
 #include "common/model/job_file.h"
-#include "common/optimizers/optimizer_rules.h"
+#include "common/optimizers/optimizers.h"
+#include "common/schema/class_registry.h"
 #include "tests/golden/golden_data.h"
 
 namespace cohort::golden {
 namespace {
 
 using nlohmann::json;
+using Column = GoldenModel::Column;
 
 constexpr int64_t kBatch = 8;
 int64_t BatchSize(int step) { return step % 4 == 3 ? 5 : kBatch; }
 
-std::string Loss(const json& c) { return c["compile"]["loss"].get<std::string>(); }
+// "huber" of "huber" and of {"Huber": {"delta": 0.5}}.
+std::string Loss(const json& c) {
+  const json& loss = c["compile"]["loss"];
+  return SnakeCase(loss.is_string() ? loss.get<std::string>() : loss.items().begin().key());
+}
 
 // JSON is YAML, so the sections of a case are sections of a job file.
 std::string JobText(const json& c, const std::string& floatx) {
@@ -43,21 +49,73 @@ std::string JobText(const json& c, const std::string& floatx) {
   return job.dump();
 }
 
-std::vector<FeatureType> Features(const json& c, DType dtype) {
-  std::vector<FeatureType> features;
+// The columns of a case whose model is a section of a job file: those of its Input layers, and the
+// label.
+std::vector<Column> ColumnsOfLayers(const json& c) {
+  std::vector<Column> columns;
   for (const json& layer : c["model"]["layers"]) {
     if (layer["class_name"] != "Input") continue;
-    features.push_back({layer["name"].get<std::string>(),
-                        layer.value("dtype", "") == "int64" ? DType::kInt64 : dtype,
-                        layer["shape"].get<Dims>()});
+    Column column{.name = layer["name"].get<std::string>(),
+                  .kind = layer.value("dtype", "") == "int64" ? "ids" : "real",
+                  .dims = layer["shape"].get<Dims>(),
+                  .bound = 1,
+                  .position = static_cast<int>(columns.size())};
+    for (const json& other : c["model"]["layers"]) {
+      if (other["class_name"] == "Embedding" && other["inputs"][0] == column.name)
+        column.bound = other["input_dim"];
+    }
+    columns.push_back(std::move(column));
   }
   const auto units = c["output_units"].get<int64_t>();
-  if (Loss(c) == "sparse_categorical_crossentropy") {
-    features.push_back({"label", DType::kInt64, {}});
-  } else {
-    features.push_back({"label", dtype, {units}});
+  Column label{
+      .name = "label", .kind = "real", .dims = {units}, .bound = units, .position = kLabelPosition};
+  const std::string loss = Loss(c);
+  if (loss == "binary_crossentropy") label.kind = "bits";
+  if (loss == "categorical_crossentropy") label.kind = "one_hot";
+  if (loss == "sparse_categorical_crossentropy") {
+    label.kind = "ids";
+    label.dims = {};
   }
-  return features;
+  columns.push_back(std::move(label));
+  return columns;
+}
+
+// The columns of a case with the JSON of a model.
+std::vector<Column> ColumnsOfKeras(const json& c) {
+  std::vector<Column> columns;
+  for (const char* part : {"inputs", "labels"}) {
+    for (const json& column : c[part]) {
+      columns.push_back({.name = column["column"].get<std::string>(),
+                         .kind = column["kind"].get<std::string>(),
+                         .dims = column["dims"].get<Dims>(),
+                         .bound = column["bound"].get<int64_t>(),
+                         .position = column["position"].get<int>()});
+    }
+  }
+  return columns;
+}
+
+// The batch of a column, as golden_data.py makes it.
+Tensor BatchOf(const Column& column, uint64_t seed, DType dtype, int64_t size) {
+  Dims dims = column.dims;
+  dims.insert(dims.begin(), size);
+  if (column.kind == "ids") return IntegerTensor(seed, dims, column.bound);
+  if (column.kind == "real") return UniformTensor(seed, dtype, dims, -1, 1);
+  const bool one_hot = column.kind == "one_hot";
+  const auto width = static_cast<size_t>(dims.back());
+  const Tensor numbers =
+      one_hot ? IntegerTensor(seed, {size}, dims.back()) : IntegerTensor(seed, dims, 2);
+  Tensor labels = UniformTensor(seed, dtype, dims, 0, 1);
+  for (size_t i = 0; i < static_cast<size_t>(labels.num_elements()); ++i) {
+    const auto number = numbers.values<int64_t>()[one_hot ? i / width : i];
+    const auto wanted = one_hot ? static_cast<int64_t>(i % width) : 1;
+    const double bit = number == wanted ? 1 : 0;
+    if (dtype == DType::kFloat64)
+      labels.mutable_values<double>()[i] = bit;
+    else
+      labels.mutable_values<float>()[i] = static_cast<float>(bit);
+  }
+  return labels;
 }
 
 // Makes every dropout's mask an argument of the program, at its end.
@@ -96,40 +154,70 @@ std::vector<double> ToDoubles(DType dtype, const void* data, int64_t count) {
 
 json ReadGolden(const std::string& name) {
   const char* source = std::getenv("COHORT_SOURCE_DIR");
-  std::ifstream in(fmt::format("{}/tests/golden/{}", source != nullptr ? source : ".", name));
+  const std::string beside =
+      fmt::format("{}/tests/golden/{}", source != nullptr ? source : ".", name);
+  std::ifstream in(name.starts_with('/') ? name : beside);
   return json::parse(in);
 }
 
 absl::StatusOr<std::unique_ptr<GoldenModel>> GoldenModel::Create(const json& c,
                                                                  const std::string& floatx) {
-  std::unique_ptr<GoldenModel> self(new GoldenModel());
-  self->case_ = c;
-  self->dtype_ = *DTypeFromName(floatx);
-  self->seed_ = c["seed"].get<uint64_t>();
   COHORT_ASSIGN_OR_RETURN(const JobFile job,
                           ParseJob(JobText(c, floatx), c["name"].get<std::string>()));
-  const std::vector<FeatureType> features = Features(c, self->dtype_);
+  std::vector<std::string> names;
+  for (const json& v : c["float64"]["variables"]) names.push_back(v["name"].get<std::string>());
+  return Create(c, job, ColumnsOfLayers(c), std::move(names));
+}
+
+absl::StatusOr<std::unique_ptr<GoldenModel>> GoldenModel::CreateFromKeras(
+    const json& c, const std::string& directory) {
+  std::ofstream(directory + "/model.json") << c["keras_json"].dump();
+  json job = {{"model", {{"keras_json", "model.json"}}},
+              {"data", {{"batch_size", kBatch}, {"train", {{"csv", {{"path", "none.csv"}}}}}}}};
+  if (c.contains("compile")) job["compile"] = c["compile"];
+  for (const json& label : c["labels"]) job["data"]["train"]["label"].push_back(label["column"]);
+  COHORT_ASSIGN_OR_RETURN(const JobFile read, ParseJob(job.dump(), directory + "/job.yaml"));
+  std::vector<std::string> names;
+  for (const json& v : c["variables"]) names.push_back(v["name"].get<std::string>());
+  return Create(c, read, ColumnsOfKeras(c), std::move(names));
+}
+
+absl::StatusOr<std::unique_ptr<GoldenModel>> GoldenModel::Create(const json& c, const JobFile& job,
+                                                                 std::vector<Column> columns,
+                                                                 std::vector<std::string> names) {
+  std::unique_ptr<GoldenModel> self(new GoldenModel());
+  self->case_ = c;
+  self->dtype_ = *DTypeFromName(job.spec.model().dtype());
+  self->seed_ = c["seed"].get<uint64_t>();
+  self->columns_ = std::move(columns);
+  self->names_ = std::move(names);
+  std::vector<FeatureType> features;
+  for (const Column& column : self->columns_) {
+    features.push_back(
+        {column.name, column.kind == "ids" ? DType::kInt64 : self->dtype_, column.dims});
+  }
   COHORT_ASSIGN_OR_RETURN(BuiltModel model, BuildModel(job.spec, features, &job.lines));
   for (const std::string& name : model.features) {
     const auto it = std::find_if(features.begin(), features.end(),
                                  [&](const FeatureType& f) { return f.name == name; });
-    self->input_positions_.push_back(name == "label" ? kLabelPosition
-                                                     : static_cast<int>(it - features.begin()));
+    self->arguments_.push_back(static_cast<int>(it - features.begin()));
   }
   const int masks = FeedMasks(&model.train);
-  for (int i = 0; i < masks; ++i) self->input_positions_.push_back(-1 - i);
+  for (int i = 0; i < masks; ++i) self->arguments_.push_back(-1 - i);
 
-  COHORT_ASSIGN_OR_RETURN(auto rule, OptimizerRule::Create(model.optimizer));
-  self->local_ = std::make_unique<LocalVariables>(std::move(rule));
+  v1::Layout layout;
+  layout.mutable_variables()->Add(model.variables.begin(), model.variables.end());
+  layout.mutable_optimizers()->Add(model.optimizers.begin(), model.optimizers.end());
+  COHORT_ASSIGN_OR_RETURN(self->rules_, LayoutRules::Create(layout));
+  self->local_ = std::make_unique<LocalVariables>();
   for (const v1::VariableSpec& v : model.variables) {
     COHORT_RETURN_IF_ERROR(self->local_->Add(
-        v.name(), Tensor::Zeros(self->dtype_, Dims(v.dims().begin(), v.dims().end()))));
+        v.name(), Tensor::Zeros(self->dtype_, Dims(v.dims().begin(), v.dims().end())),
+        self->rules_->Find(v)));
   }
-  // Keras lists a model's variables by the depth of their layers.
-  for (const json& v : c["float64"]["variables"]) {
-    self->names_.push_back(v["name"].get<std::string>());
-    if (self->local_->Find(self->names_.back()) == nullptr) {
-      return NotFound("no variable {} in the model that was built", self->names_.back());
+  for (const std::string& name : self->names_) {
+    if (self->local_->Find(name) == nullptr) {
+      return NotFound("no variable {} in the model that was built", name);
     }
   }
   COHORT_ASSIGN_OR_RETURN(self->access_, LocalAccess::Create(self->local_.get(), model.train));
@@ -148,55 +236,36 @@ void GoldenModel::SetWeights(uint64_t seed) {
 }
 
 Tensor GoldenModel::InputOf(int step, size_t argument, int64_t size) const {
+  const int source = arguments_[argument];
+  if (source < 0) return MaskOf(step, argument, size);
+  const Column& column = columns_[static_cast<size_t>(source)];
+  return BatchOf(column, InputSeed(seed_, step, column.position), dtype_, size);
+}
+
+Tensor GoldenModel::MaskOf(int step, size_t argument, int64_t size) const {
   const Program& program = executable_->program();
   const ValueType& type = program.type(program.arguments[argument].value);
   Dims dims;
   for (const Dim& d : type.dims) dims.push_back(d.bounded() ? d.size / kBatch * size : d.size);
-  const int position = input_positions_[argument];
-  if (position < 0) {  // a dropout's recorded mask
-    int number = -1 - position;
-    double rate = 0;
-    for (const json& layer : case_["model"]["layers"]) {
-      if (layer["class_name"] == "Dropout" && layer["rate"] > 0 && number-- == 0)
-        rate = layer["rate"];
-    }
-    Tensor u = UniformTensor(MaskSeed(seed_, step, -1 - position), DType::kFloat64, dims, 0, 1);
-    for (double& x : u.mutable_values<double>()) x = (x >= rate ? 1.0 : 0.0) / (1.0 - rate);
-    if (dtype_ == DType::kFloat64) return u;
-    Tensor mask(dtype_, dims);
-    std::copy(u.values<double>().begin(), u.values<double>().end(),
-              mask.mutable_values<float>().begin());
-    return mask;
-  }
-  const uint64_t seed = InputSeed(seed_, step, position);
-  if (position == kLabelPosition) {
-    const auto units = case_["output_units"].get<int64_t>();
-    if (Loss(case_) == "sparse_categorical_crossentropy") return IntegerTensor(seed, dims, units);
-    if (Loss(case_) == "mean_squared_error") return UniformTensor(seed, dtype_, dims, -1, 1);
-    const Tensor bits = IntegerTensor(seed, dims, 2);
-    Tensor labels = UniformTensor(seed, dtype_, dims, 0, 1);
-    for (size_t i = 0; i < static_cast<size_t>(bits.num_elements()); ++i) {
-      const auto bit = static_cast<double>(bits.values<int64_t>()[i]);
-      if (dtype_ == DType::kFloat64)
-        labels.mutable_values<double>()[i] = bit;
-      else
-        labels.mutable_values<float>()[i] = static_cast<float>(bit);
-    }
-    return labels;
-  }
-  if (type.dtype != DType::kInt64) return UniformTensor(seed, dtype_, dims, -1, 1);
-  const std::string& name = program.arguments[argument].name;
-  int64_t bound = 1;
+  const int mask_number = -1 - arguments_[argument];
+  int number = mask_number;
+  double rate = 0;
   for (const json& layer : case_["model"]["layers"]) {
-    if (layer["class_name"] == "Embedding" && layer["inputs"][0] == name)
-      bound = layer["input_dim"];
+    if (layer["class_name"] == "Dropout" && layer["rate"] > 0 && number-- == 0)
+      rate = layer["rate"];
   }
-  return IntegerTensor(seed, dims, bound);
+  Tensor u = UniformTensor(MaskSeed(seed_, step, mask_number), DType::kFloat64, dims, 0, 1);
+  for (double& x : u.mutable_values<double>()) x = (x >= rate ? 1.0 : 0.0) / (1.0 - rate);
+  if (dtype_ == DType::kFloat64) return u;
+  Tensor mask(dtype_, dims);
+  std::copy(u.values<double>().begin(), u.values<double>().end(),
+            mask.mutable_values<float>().begin());
+  return mask;
 }
 
 absl::Status GoldenModel::ForwardAndBackward(int step) {
   batch_.clear();
-  for (size_t i = 0; i < input_positions_.size(); ++i) {
+  for (size_t i = 0; i < arguments_.size(); ++i) {
     batch_.push_back(InputOf(step, i, BatchSize(step)));
   }
   COHORT_RETURN_IF_ERROR(executable_->Bind(batch_));
@@ -215,7 +284,13 @@ absl::Status GoldenModel::Apply(int step) {
 }
 
 double GoldenModel::metric(size_t i) const {
-  return executable_->metric_totals()[i] / executable_->metric_counts()[i];
+  return executable_->metric_values()[2 * i] / executable_->metric_values()[2 * i + 1];
+}
+
+std::vector<std::string> GoldenModel::metric_names() const {
+  std::vector<std::string> names;
+  for (const auto& metric : executable_->program().metrics) names.push_back(metric.name);
+  return names;
 }
 
 std::vector<double> GoldenModel::Variable(const std::string& name) const {

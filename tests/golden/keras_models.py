@@ -42,32 +42,18 @@ def build(model_spec):
             inputs.append(t)
         else:
             sources = [tensors[n] for n in layer.get("inputs", [previous])]
-            t = _layer(layer)(sources if cls == "Concatenate" else sources[0])
+            t = _layer(layer)(sources if len(sources) > 1 or cls == "Concatenate" else sources[0])
         tensors[name] = t
         previous = name
     return keras.Model(inputs, tensors[previous])
 
 
 def _layer(spec):
-    cls, name = spec["class_name"], spec["name"]
-    if cls == "Dense":
-        return keras.layers.Dense(spec["units"], activation=spec.get("activation"), name=name,
-                                  use_bias=spec.get("use_bias", True))
-    if cls == "Embedding":
-        return keras.layers.Embedding(spec["input_dim"], spec["output_dim"], name=name)
-    if cls == "Reshape":
-        return keras.layers.Reshape(tuple(spec["shape"]), name=name)
-    if cls == "Concatenate":
-        return keras.layers.Concatenate(axis=spec.get("axis", -1), name=name)
-    if cls == "Activation":
-        return keras.layers.Activation(spec["activation"], name=name)
-    if cls == "Dropout":
-        return keras.layers.Dropout(spec["rate"], name=name)
-    if cls == "Flatten":
-        return keras.layers.Flatten(name=name)
-    if cls == "GlobalAveragePooling1D":
-        return keras.layers.GlobalAveragePooling1D(name=name)
-    raise ValueError(cls)
+    """The layer of a specification: its keys are Keras' arguments."""
+    config = {key: value for key, value in spec.items() if key not in ("class_name", "inputs")}
+    if spec["class_name"] == "Reshape":
+        config["target_shape"] = tuple(config.pop("shape"))
+    return getattr(keras.layers, spec["class_name"])(**config)
 
 
 def sum_equal_rows(optimizer):
@@ -90,18 +76,25 @@ def sum_equal_rows(optimizer):
     return optimizer
 
 
+def loss_name(compile_spec):
+    """The name of Keras' function: "huber" of "huber" and of {"Huber": {"delta": 0.5}}."""
+    loss = compile_spec["loss"]
+    return keras.src.utils.naming.to_snake_case(loss if isinstance(loss, str) else next(iter(loss)))
+
+
+def make_loss(compile_spec):
+    loss, name = compile_spec["loss"], loss_name(compile_spec)
+    arguments = {} if isinstance(loss, str) else dict(next(iter(loss.values())))
+    if compile_spec.get("from_logits") and name.endswith("crossentropy"):
+        arguments["from_logits"] = True
+    return getattr(keras.losses, "".join(word.capitalize() for word in name.split("_")))(**arguments)
+
+
 def compile_model(model, spec):
-    losses = {
-        "binary_crossentropy": lambda: keras.losses.BinaryCrossentropy(
-            from_logits=spec.get("from_logits", False)),
-        "sparse_categorical_crossentropy": lambda: keras.losses.SparseCategoricalCrossentropy(
-            from_logits=spec.get("from_logits", False)),
-        "mean_squared_error": keras.losses.MeanSquaredError,
-    }
     optimizer = spec["optimizer"]
     config = {k: (bool(v) if k in ("nesterov", "centered", "amsgrad") else v)
               for k, v in optimizer.get("config", {}).items()}
-    model.compile(loss=losses[spec["loss"]](), metrics=list(spec.get("metrics", [])),
+    model.compile(loss=make_loss(spec), metrics=list(spec.get("metrics", [])),
                   optimizer=sum_equal_rows(
                       getattr(keras.optimizers, optimizer["class_name"])(**config)))
 
@@ -131,10 +124,13 @@ def batch(model_spec, compile_spec, output_units, seed, step, size):
             inputs.append(golden_data.tensor(s, shape))
         position += 1
     s = golden_data.input_seed(seed, step, 9)
-    if compile_spec["loss"] == "binary_crossentropy":
+    loss = loss_name(compile_spec)
+    if loss == "binary_crossentropy":
         labels = golden_data.integers(s, (size, output_units), 2).astype(np.float64)
-    elif compile_spec["loss"] == "sparse_categorical_crossentropy":
+    elif loss == "sparse_categorical_crossentropy":
         labels = golden_data.integers(s, (size,), output_units)
+    elif loss == "categorical_crossentropy":
+        labels = np.eye(output_units)[golden_data.integers(s, (size,), output_units)]
     else:
         labels = golden_data.tensor(s, (size, output_units))
     return inputs, labels

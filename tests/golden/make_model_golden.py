@@ -5,7 +5,8 @@
 
 models.json: named models, 100 free-running steps in float64 (loss, metrics and weights), and in float32
 loss and gradients at given weights. random_models.json: 200 random models, 5 steps in float64.
-Inputs, initial weights and dropout masks come from golden_data.py and are not stored.
+Inputs, initial weights and dropout masks come from golden_data.py and are not stored. Cases of models.json
+that did not change are kept; `--random 0` keeps random_models.json.
 
 Keras is unchanged except for two things: dropout takes the recorded masks, and rows of a sparse gradient
 that have the same index are summed before the optimizer sees them (keras_models.sum_equal_rows says why).
@@ -112,16 +113,33 @@ def write(name, cases):
         f.write("\n]}\n")
 
 
+def former(name):
+    """The cases of a file that these versions wrote."""
+    path = os.path.join(HERE, name)
+    if not os.path.exists(path):
+        return []
+    with open(path) as f:
+        file = json.load(f)
+    return file["cases"] if file["versions"] == versions() else []
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--random", type=int, default=200)
     args = parser.parse_args()
     named = json.load(open(os.path.join(HERE, "model_cases.json")))
+    kept = {case["name"]: case for case in former("models.json")}
     for case in named:
+        old = kept.get(case["name"], {})
+        if all(old.get(key) == value for key, value in case.items()):
+            case.update(old)
+            continue
         case["float64"] = free_run(case, 100, True)
         case["float32"] = float32_steps(case, 3)
         print(case["name"], case["float64"]["losses"][0], "->", case["float64"]["losses"][-1], flush=True)
     write("models.json", named)
+    if args.random == 0:
+        return
     drawn = []
     for seed in range(1, args.random + 1):
         case = random_models.draw(seed)

@@ -42,6 +42,18 @@ CASES = {
     "rmsprop_centered": ("RMSprop", dict(learning_rate=0.01, centered=True)),
     "rmsprop_centered_momentum": (
         "RMSprop", dict(learning_rate=0.01, momentum=0.5, centered=True, epsilon=1e-4)),
+    "adagrad": ("Adagrad", dict(learning_rate=0.1)),
+    "adagrad_weight_decay": (
+        "Adagrad", dict(learning_rate=0.1, initial_accumulator_value=0.5, epsilon=1e-3, weight_decay=0.02)),
+    "adamw": ("AdamW", dict(learning_rate=0.01)),
+    "adamw_amsgrad": (
+        "AdamW", dict(learning_rate=0.01, beta_1=0.8, beta_2=0.9, amsgrad=True, weight_decay=0.1)),
+    "ftrl": ("Ftrl", dict(learning_rate=0.1)),
+    "ftrl_regularized": (
+        "Ftrl", dict(learning_rate=0.1, initial_accumulator_value=0.2, l1_regularization_strength=0.03,
+                     l2_regularization_strength=0.02, l2_shrinkage_regularization_strength=0.01, beta=0.5)),
+    "ftrl_power": ("Ftrl", dict(learning_rate=0.5, learning_rate_power=-0.7)),
+    "ftrl_weight_decay": ("Ftrl", dict(learning_rate=0.1, weight_decay=0.02)),
 }
 
 
@@ -98,13 +110,14 @@ def run_lazy(name, a, dtype):
     w = initial(ROWS * COLUMNS, dtype).reshape(ROWS, COLUMNS)
     slots = {}
 
-    def slot(key):
-        return slots.setdefault(key, np.zeros_like(w))
-
     def cast(x):  # ops.cast of a Python number goes through float32
         return t(np.float32(x))
 
-    lr, decay = t(a["learning_rate"]), cast(a.get("weight_decay", 0))
+    def slot(key, first=0):
+        return slots.setdefault(key, np.full_like(w, cast(first)))
+
+    lr = t(a["learning_rate"])
+    decay = cast(a.get("weight_decay", 0.004 if name == "AdamW" else 0))
     momentum = cast(a.get("momentum", 0)) if name == "SGD" else t(a.get("momentum", 0))
     saved = {}
     for step in range(STEPS):
@@ -118,7 +131,7 @@ def run_lazy(name, a, dtype):
                 m = slot("momentum")
                 m[r] = m[r] * momentum - g * lr
                 w[r] += m[r] * momentum - g * lr if a.get("nesterov") else m[r]
-        elif name == "Adam":
+        elif name in ("Adam", "AdamW"):
             b1, b2 = a.get("beta_1", 0.9), a.get("beta_2", 0.999)
             m, v = slot("momentum"), slot("velocity")
             power_1, power_2 = cast(b1) ** t(step + 1), cast(b2) ** t(step + 1)
@@ -130,6 +143,19 @@ def run_lazy(name, a, dtype):
                 used = slot("velocity_hat")
                 used[r] = np.maximum(used[r], v[r])
             w[r] -= m[r] * alpha / (np.sqrt(used[r]) + t(a.get("epsilon", 1e-7)))
+        elif name == "Adagrad":
+            n = slot("accumulator", a.get("initial_accumulator_value", 0.1))
+            n[r] += g * g
+            w[r] -= lr * g / np.sqrt(n[r] + t(a.get("epsilon", 1e-7)))
+        elif name == "Ftrl":
+            n, z = slot("accumulator", a.get("initial_accumulator_value", 0.1)), slot("linear")
+            power, l1 = t(-a.get("learning_rate_power", -0.5)), t(a.get("l1_regularization_strength", 0))
+            l2 = t(a.get("l2_regularization_strength", 0)) + t(a.get("beta", 0)) / (t(2) * lr)
+            new = n[r] + g * g
+            z[r] += (g + t(2 * a.get("l2_shrinkage_regularization_strength", 0)) * w[r]
+                     - (new ** power - n[r] ** power) / lr * w[r])
+            w[r] = (np.clip(z[r], -l1, l1) - z[r]) / (new ** power / lr + t(2) * l2)
+            n[r] = new
         else:
             rho, eps = a.get("rho", 0.9), t(a.get("epsilon", 1e-7))
             v = slot("velocity")
@@ -159,8 +185,7 @@ def main():
             for mode in ("dense", "keras", "lazy"):
                 result = (run_lazy(name, arguments, dtype) if mode == "lazy"
                           else run_keras(name, arguments, dtype, mode == "keras"))
-                config = {k: float(v) for k, v in arguments.items()}
-                cases.append({"case": case, "class_name": name, "config": config, "dtype": dtype,
+                cases.append({"case": case, "class_name": name, "config": arguments, "dtype": dtype,
                               "mode": mode, **result})
     golden = {
         "made_by": "tests/golden/make_optimizer_golden.py",

@@ -5,7 +5,7 @@ import os
 import sys
 
 # What tests in Python start.
-PROGRAMS = ["cohort", "cohort-chief", "cohort-custom-loop", "cohort-evaluator", "cohort-ps", "cohort-worker",
+PROGRAMS = ["cohort", "cohort-chief", "cohort-custom-loop", "cohort-evaluator", "cohort-in-process", "cohort-ps", "cohort-worker",
             "checkpoint_sample"]
 
 

@@ -32,9 +32,22 @@ def load_checkpoint(directory):
 
 
 def restore(model, weights):
-    """Assigns the weights to a Keras model whose layers have the job's names."""
-    for variable in model.weights:
-        variable.assign(weights["/".join(variable.path.split("/")[-2:])])
+    """Assigns the weights to a Keras model whose layers have the job's names.
+
+    A layer of a nested model is named after the models around it: "inner/dense/kernel".
+    """
+    _restore(model, weights, "")
+
+
+def _restore(model, weights, path):
+    for layer in model.layers:
+        if hasattr(layer, "layers"):
+            _restore(layer, weights, path + layer.name + "/")
+            continue
+        for variable in layer.weights:
+            # "kernel" in Keras 3, "dense/kernel:0" in tf_keras.
+            name = variable.name.split("/")[-1].split(":")[0]
+            variable.assign(weights["%s%s/%s" % (path, layer.name, name)])
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def setUpModule():
 def layout(optimizer):
     """A dense variable "w" [3, 2] of fives, and a table [8, 4] in two shards on two tablets."""
     s = STUBS
-    made = s.Layout(optimizer=optimizer)
+    made = s.Layout(optimizers=[optimizer])
     made.variables.add(name="w", dtype=s.FLOAT32, dims=[3, 2], trainable=True,
                        initializer=s.InitializerSpec(class_name="Constant", value=5))
     made.variables.add(name="table", dtype=s.FLOAT32, dims=[ROWS, WIDTH], trainable=True, row_reads=True,
@@ -124,8 +124,8 @@ class PythonClient(unittest.TestCase):
         self.address = self.cluster.cluster["ps"][0]
         self.chief = wire.Chief(STUBS, self.address)
 
-    def serve(self, **optimizer):
-        self.assertEqual(self.chief.assign(layout(STUBS.OptimizerSpec(**optimizer))), [0, 1])
+    def serve(self, name, **arguments):
+        self.assertEqual(self.chief.assign(layout(wire.optimizer(STUBS, name, **arguments))), [0, 1])
         return Client(self.address)
 
     def status(self, results):
@@ -143,7 +143,7 @@ class PythonClient(unittest.TestCase):
         self.assertGreater(hello.incarnation, 0)
 
     def test_a_push_moves_the_weights_by_exactly_sgd(self):
-        client = self.serve(class_name="SGD", learning_rate=0.5)
+        client = self.serve("SGD", learning_rate=0.5)
         w, table = self.everything(client)
         np.testing.assert_array_equal(w, np.full((3, 2), 5, np.float32))
         self.assertTrue((np.abs(table) <= 1).all() and np.unique(table).size > ROWS)
@@ -165,8 +165,7 @@ class PythonClient(unittest.TestCase):
 
     def test_momentum_and_rmsprop_are_keras_rules(self):
         gradients = [np.linspace(-1, 1, 6, dtype=np.float32) * k for k in (1, -2, 3)]
-        client = self.serve(class_name="SGD", learning_rate=0.1, momentum=0.9, nesterov=True,
-                            sparse_update="keras")
+        client = self.serve("SGD", learning_rate=0.1, momentum=0.9, nesterov=True)
         w, velocity = np.full(6, 5, np.float64), np.zeros(6)
         for closure, g in enumerate(gradients):
             client.push(closure, {0: [(0, None, g), (1, [], [])], 1: [(2, [], [])]})
@@ -174,8 +173,7 @@ class PythonClient(unittest.TestCase):
             w += 0.9 * velocity - 0.1 * g
         np.testing.assert_allclose(self.everything(client)[0].ravel(), w, rtol=1e-6)
 
-        client = self.serve(class_name="RMSprop", learning_rate=0.01, rho=0.9, epsilon=1e-7,
-                            sparse_update="keras")
+        client = self.serve("RMSprop", learning_rate=0.01, rho=0.9, epsilon=1e-7)
         w, mean_square = np.full(6, 5, np.float64), np.zeros(6)
         for closure, g in enumerate(gradients):
             client.push(closure, {0: [(0, None, g), (1, [], [])], 1: [(2, [], [])]})
@@ -184,7 +182,7 @@ class PythonClient(unittest.TestCase):
         np.testing.assert_allclose(self.everything(client)[0].ravel(), w, rtol=1e-6)
 
     def test_an_update_id_is_applied_once(self):
-        client = self.serve(class_name="SGD", learning_rate=1.0)
+        client = self.serve("SGD", learning_rate=1.0)
         entries = {0: [(0, None, np.ones(6))], 1: [(2, [0], np.ones(WIDTH))]}
         client.push(3, entries, attempt=1)
         once = self.everything(client)
@@ -202,8 +200,8 @@ class PythonClient(unittest.TestCase):
                          ["applied"] * 2 + ["duplicate"] * 2 + ["applied"] * 4 + ["settled"] * 2)
 
     def test_an_old_timeline_term_or_chief_is_fenced(self):
-        self.serve(class_name="SGD", learning_rate=1.0)
-        self.chief.assign(layout(STUBS.OptimizerSpec(class_name="SGD", learning_rate=1.0)), timeline=2, term=5)
+        self.serve("SGD", learning_rate=1.0)
+        self.chief.assign(layout(wire.optimizer(STUBS, "SGD", learning_rate=1.0)), timeline=2, term=5)
         entries = {0: [(0, None, np.ones(6))]}
         client = Client(self.address)
         client.term = 5
@@ -224,14 +222,14 @@ class PythonClient(unittest.TestCase):
         self.assertEqual(self.cluster.wait("ps"), 0)
 
     def test_a_push_in_two_messages_is_one_update(self):
-        client = self.serve(class_name="SGD", learning_rate=1.0)
+        client = self.serve("SGD", learning_rate=1.0)
         results = client.push(1, {0: [(0, None, np.arange(6))]}, parts=2)
         self.assertEqual((results[0].status, results[0].version), (STUBS.APPLIED, 1))
         np.testing.assert_array_equal(self.everything(client)[0].ravel(),
                                       5 - np.arange(6, dtype=np.float32))
 
     def test_a_tablet_that_is_not_here_has_moved(self):
-        client = self.serve(class_name="SGD", learning_rate=1.0)
+        client = self.serve("SGD", learning_rate=1.0)
         self.assertEqual(client.push(1, {9: [(0, None, np.ones(6))]})[9].status, STUBS.MOVED)
         self.assertEqual(client.pull({9: [(0, None)]})[1][9].status, STUBS.MOVED)
 

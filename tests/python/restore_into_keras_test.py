@@ -42,6 +42,20 @@ class RestoreIntoKeras(unittest.TestCase):
         answers = names["model"].predict(np.array([[1, 4, 6], [2, 4, 6], [7, 7, 1], [3, 3, 3]]), verbose=0)
         np.testing.assert_array_equal(answers[:, 0] > 0.5, [True, False, True, False])
 
+    def test_a_job_with_the_json_of_a_model_learns_its_weights(self):
+        example = os.path.join(real_cluster.EXAMPLES, "keras_json")
+        with open(os.path.join(example, "model.json"), encoding="utf-8") as f:
+            model = keras.models.model_from_json(f.read())
+        with real_cluster.Directory() as directory:
+            ran = real_cluster.LocalRun(directory, os.path.join(example, "recommender.yaml"))
+            self.assertEqual(ran.code, 0, ran.out + ran.err)
+            checkpoints = os.path.join(directory, "checkpoints")
+            newest = max(name for name in os.listdir(checkpoints) if name.startswith("ckpt-"))
+            load_checkpoint.restore(model, load_checkpoint.load_checkpoint(os.path.join(checkpoints, newest)))
+        yes, no = model.predict(np.array([[1, 4, 6], [2, 4, 6], [7, 7, 1], [3, 3, 3]]), verbose=0)
+        np.testing.assert_array_equal(yes[:, 0] > 0.5, [True, False, True, False])
+        np.testing.assert_array_equal(no[:, 0] > 0.5, [False, True, False, True])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -32,10 +32,27 @@ def generate(directory):
     return names
 
 
+def optimizer(stubs, name, **arguments):
+    """An OptimizerSpec: optimizer(stubs, "SGD", learning_rate=0.1, nesterov=True)."""
+    spec = stubs.OptimizerSpec(rule=stubs.ClassConfig(class_name=name))
+    for key, value in arguments.items():
+        argument = spec.rule.config[key]
+        if isinstance(value, bool):
+            argument.b = value
+        else:
+            argument.f = value
+    return spec
+
+
+def protocol(stubs):
+    """The version that this client speaks: kProtocolVersion of common/cluster/protocol_version.h."""
+    return stubs.ProtocolVersion(major=2)
+
+
 class Stream:
     """One stream with a task. Messages are sent at once and received in the order in which they come."""
 
-    def __init__(self, stubs, address, method, service="ParameterServer", raw=False, limit_s=60.0):
+    def __init__(self, stubs, address, method, service="ParameterServer", raw=False, limit_s=60.0, metadata=None):
         self._channel = grpc.insecure_channel(address, options=[
             ("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)])
         grpc.channel_ready_future(self._channel).result(timeout=limit_s * real_cluster.SCALE)
@@ -44,7 +61,7 @@ class Stream:
             call = self._channel.stream_stream("/cohort.v1.%s/%s" % (service, method))
         else:
             call = getattr(getattr(stubs, service + "Stub")(self._channel), method)
-        self._call = call(iter(self._requests.get, None), timeout=limit_s * real_cluster.SCALE)
+        self._call = call(iter(self._requests.get, None), timeout=limit_s * real_cluster.SCALE, metadata=metadata)
 
     def send(self, message):
         self._requests.put(message)
@@ -78,7 +95,8 @@ class Chief:
         self.generation = generation
         self._request = 0
         self.hello = self.ask(adopt=stubs.AdoptPs(
-            job=job, chief_incarnation=7, expected=stubs.TaskId(type="ps", index=index))).hello
+            job=job, chief_incarnation=7, protocol_version=protocol(stubs),
+            expected=stubs.TaskId(type="ps", index=index))).hello
 
     def ask(self, **body):
         """Sends one message and returns its answer; AssertionError if that is an error."""

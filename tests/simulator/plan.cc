@@ -9,7 +9,9 @@
 
 #include "common/base/status.h"
 #include "common/graph/expr.h"
+#include "common/optimizers/optimizers.h"
 #include "common/placement/placement.h"
+#include "proto/config.pb.h"
 #include "proto/job.pb.h"
 
 namespace cohort::simulator {
@@ -160,7 +162,7 @@ v1::CreateResource MakeDataset(const Plan& plan, const char* name, uint64_t reco
   v1::CreateResource resource;
   resource.set_name(name);
   v1::DatasetSpec* const dataset = resource.mutable_dataset();
-  dataset->mutable_idx()->set_images(Records());
+  *dataset->mutable_source_class() = ClassOf("idx", {{"images", ConfigOf(Records())}});
   dataset->set_take(records);
   dataset->set_shuffle(true);
   resource.set_visitation(v1::EXACTLY_ONCE);
@@ -195,13 +197,11 @@ v1::Layout Plan::Layout() const {
   v1::PartitionerSpec partitioner;
   partitioner.set_class_name("FixedShards");
   partitioner.set_num_shards(shards);
-  v1::OptimizerSpec optimizer;
-  optimizer.set_class_name("SGD");
-  optimizer.set_learning_rate(1);
+  const v1::OptimizerSpec optimizer = OptimizerOf("SGD", {{"learning_rate", ConfigOf(1.0)}});
   PlacementOptions placement;
   placement.cores.assign(static_cast<size_t>(ps), tablets_per_ps);
   placement.bytes_per_tablet = 1;
-  auto layout = MakeLayout(variables, partitioner, optimizer, placement);
+  auto layout = MakeLayout(variables, partitioner, {&optimizer, 1}, placement);
   if (!layout.ok()) throw std::runtime_error(layout.status().ToString());
   return *std::move(layout);
 }
@@ -273,6 +273,10 @@ Program TrainProgram(const Plan& plan) {
   b.AddPush(table);
   b.SetLoss(b.Scalar(1, DType::kFloat32));
   b.AddMetric(kExamplesMetric, ReduceSum(traced.mask), b.Scalar(1, DType::kFloat32));
+  v1::ClassConfig single;
+  single.set_class_name("Single");
+  const MetricExpr used[] = {{"used", traced.mask}};
+  b.AddMetric(kUsedMetric, single, used);
   return Built(&b);
 }
 

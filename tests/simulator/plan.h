@@ -90,6 +90,7 @@ double ExpectedValidation(const Plan& plan, uint64_t epochs);
 inline constexpr char kSeen[] = "seen";
 inline constexpr char kTable[] = "table";
 inline constexpr char kExamplesMetric[] = "examples";
+inline constexpr char kUsedMetric[] = "used";  // a vector: how often each example was used
 inline constexpr char kSumMetric[] = "sum";
 
 }  // namespace cohort::simulator

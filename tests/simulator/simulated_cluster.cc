@@ -155,10 +155,15 @@ void SimulatedCluster::CheckEpoch() const {
   const uint64_t epoch = core_->epoch();
   const auto& metrics = core_->settlement().metrics();
   const auto found = metrics.find(kExamplesMetric);
-  const double examples = found == metrics.end() ? 0 : found->second.total;
+  const double examples = found == metrics.end() ? 0 : found->second.Scalar(kTotal);
   if (examples != static_cast<double>(plan.examples)) {
     cluster_->ledger.Violate("epoch {} folded metrics of {} examples, not {}", epoch, examples,
                              plan.examples);
+  }
+  const auto used = metrics.find(kUsedMetric);
+  const std::vector<double> once(plan.examples, 1);
+  if (used == metrics.end() || used->second.accumulators.at(0).values != once) {
+    cluster_->ledger.Violate("epoch {} did not fold each example once", epoch);
   }
   const uint64_t steps = (epoch + 1) * plan.Schedule().steps_per_epoch;
   if (core_->settlement().steps() != steps) {

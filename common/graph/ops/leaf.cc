@@ -13,7 +13,7 @@ absl::Status InferInput(const InferContext& context, std::vector<ValueType>* out
     return InvalidArgument("there is no argument {} (there are {})", index,
                            program.arguments.size());
   }
-  const Argument& argument = program.arguments[static_cast<size_t>(index)];
+  const ProgramArgument& argument = program.arguments[static_cast<size_t>(index)];
   if (argument.value < 0 || static_cast<size_t>(argument.value) >= program.values.size()) {
     return InvalidArgument("argument {} names no value", index);
   }

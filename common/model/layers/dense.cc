@@ -1,12 +1,13 @@
 // Dense: activation(x kernel + bias) over the last axis (keras/src/layers/core/dense.py).
 #include "common/graph/expr.h"
-#include "common/model/layers/layer.h"
+#include "common/model/activations.h"
 
 namespace cohort {
+namespace {
 
 absl::StatusOr<LayerOutput> BuildDense(LayerContext* context) {
-  const v1::LayerSpec& spec = *context->spec;
-  if (spec.units() < 1) return InvalidArgument("units must be positive, and is {}", spec.units());
+  const Config& config = context->config;
+  const int64_t units = config.Int("units");
   Expr x = context->FloatInput(0);
   if (!x.valid()) return LayerOutput{};
   const ValueType type = x.type();
@@ -17,20 +18,34 @@ absl::StatusOr<LayerOutput> BuildDense(LayerContext* context) {
   const int64_t features = type.dims.back().size;
   if (type.dims.size() > 2) x = Reshape(x, {-1, features});
   COHORT_ASSIGN_OR_RETURN(const Expr kernel,
-                          context->Weight("kernel", {features, spec.units()},
-                                          spec.kernel_initializer(), "GlorotUniform"));
+                          context->Weight("kernel", {features, units}, "kernel_initializer"));
   Expr y = MatMul(x, kernel);
-  if (!spec.no_bias()) {
-    COHORT_ASSIGN_OR_RETURN(
-        const Expr bias, context->Weight("bias", {spec.units()}, spec.bias_initializer(), "Zeros"));
+  if (config.Bool("use_bias")) {
+    COHORT_ASSIGN_OR_RETURN(const Expr bias, context->Weight("bias", {units}, "bias_initializer"));
     y = y + bias;
   }
   if (type.dims.size() > 2) {
     std::vector<int64_t> dims = ReshapeDims(type.dims);
-    dims.back() = spec.units();
+    dims.back() = units;
     y = Reshape(y, std::move(dims));
   }
-  return Activate(spec.activation(), {y, {}});
+  return Activate(config.Object("activation"), {y, {}});
+}
+
+}  // namespace
+
+LayerClass DenseLayer() {
+  return {.schema = LayerSchema(
+              "Dense", "activation(x kernel + bias) over the last axis.",
+              {Int("units", "Size of the output.").AtLeast(1),
+               ActivationArgument("activation", "linear", "The activation."),
+               Bool("use_bias", "False: no bias.").Default(true),
+               InitializerArgument("kernel_initializer", "GlorotUniform", "First kernel."),
+               InitializerArgument("bias_initializer", "Zeros", "First bias."),
+               Planned("kernel_regularizer"), Planned("bias_regularizer"),
+               Planned("kernel_constraint"), Planned("bias_constraint"), Planned("lora_rank"),
+               Planned("lora_alpha"), Planned("quantization_config")}),
+          .build = BuildDense};
 }
 
 }  // namespace cohort

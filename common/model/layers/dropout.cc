@@ -3,19 +3,27 @@
 #include "common/model/layers/layer.h"
 
 namespace cohort {
+namespace {
 
 absl::StatusOr<LayerOutput> BuildDropout(LayerContext* context) {
-  const v1::LayerSpec& spec = *context->spec;
-  if (!(spec.rate() >= 0 && spec.rate() <= 1)) {
-    return InvalidArgument("rate must lie in [0, 1], and is {}", spec.rate());
-  }
-  if (!context->training || spec.rate() == 0) return context->inputs[0];
+  const double rate = context->config.Float("rate");
+  if (!context->training || rate == 0) return context->inputs[0];
   const Expr x = context->FloatInput(0);
   if (!x.valid()) return LayerOutput{};
-  if (spec.rate() == 1) {
-    return LayerOutput{BroadcastLike(context->builder->Scalar(0, x.dtype()), x), {}};
-  }
-  return LayerOutput{Dropout(x, spec.rate(), spec.seed()).first, {}};
+  if (rate == 1) return LayerOutput{BroadcastLike(context->builder->Scalar(0, x.dtype()), x), {}};
+  // An unset seed is 0: the numbers depend on the seed of the job, too.
+  return LayerOutput{cohort::Dropout(x, rate, context->config.Int("seed")).first, {}};
+}
+
+}  // namespace
+
+LayerClass DropoutLayer() {
+  return {.schema = LayerSchema(
+              "Dropout", "Sets random elements to 0 in training, and scales the others.",
+              {Float("rate", "Share of the elements that become 0.").Between(0, 1),
+               Planned("noise_shape"),
+               Int("seed", "Combined with the seed of the job; none counts as 0.").Optional()}),
+          .build = BuildDropout};
 }
 
 }  // namespace cohort

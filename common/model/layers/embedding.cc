@@ -4,23 +4,33 @@
 #include "common/model/layers/layer.h"
 
 namespace cohort {
+namespace {
 
 absl::StatusOr<LayerOutput> BuildEmbedding(LayerContext* context) {
-  const v1::LayerSpec& spec = *context->spec;
-  for (const auto& [key, value] :
-       {std::pair<std::string_view, int64_t>("input_dim", spec.input_dim()),
-        {"output_dim", spec.output_dim()}}) {
-    if (value < 1) return InvalidArgument("{} must be positive, and is {}", key, value);
-  }
+  const Config& config = context->config;
   COHORT_ASSIGN_OR_RETURN(
       const ValueType type,
-      context->AddVariable("embeddings", {spec.input_dim(), spec.output_dim()},
-                           spec.embeddings_initializer(), "RandomUniform", true));
-  const Expr ids = context->inputs[0].value;
-  if (!ids.valid()) return LayerOutput{};
-  const auto [keys, inverse] = Unique(Cast(ids, DType::kInt64));
-  const Expr rows = context->builder->ReadRows(context->variables->back().name(), type, keys);
-  return LayerOutput{Gather(rows, inverse), {}};
+      context->AddVariable("embeddings", {config.Int("input_dim"), config.Int("output_dim")},
+                           "embeddings_initializer", true));
+  if (!context->keys.valid()) return LayerOutput{};
+  const Expr rows =
+      context->builder->ReadRows(context->VariableName("embeddings"), type, context->keys);
+  return LayerOutput{Gather(rows, context->places), {}};
+}
+
+}  // namespace
+
+LayerClass EmbeddingLayer() {
+  return {.schema = LayerSchema(
+              "Embedding", "The rows of a table that the input names by their numbers.",
+              {Int("input_dim", "Rows of the table.").AtLeast(1),
+               Int("output_dim", "Columns of the table.").AtLeast(1),
+               InitializerArgument("embeddings_initializer", "RandomUniform", "First table."),
+               Planned("embeddings_regularizer"), Planned("embeddings_constraint"),
+               Planned(Bool("mask_zero", "").Default(false)), Planned("weights"),
+               Planned("lora_rank"), Planned("lora_alpha"), Planned("quantization_config")}),
+          .takes_keys = true,
+          .build = BuildEmbedding};
 }
 
 }  // namespace cohort

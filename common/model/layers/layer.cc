@@ -1,48 +1,13 @@
 #include "common/model/layers/layer.h"
 
+#include <algorithm>
+
 #include "common/graph/expr.h"
-#include "common/model/class_config.h"
-#include "common/model/planned_names.h"
+#include "common/model/activations.h"
+#include "common/placement/initializer_classes.h"
+#include "proto/parameter_server.pb.h"
 
 namespace cohort {
-
-std::span<const LayerClass> AllLayers() {
-  static const std::vector<LayerClass>& layers = *new std::vector<LayerClass>{
-      {"Activation", {{"activation", "activation", true}}, 1, 1, BuildActivation},
-      {"Concatenate", {{"axis", "axis"}}, 1, 1 << 16, BuildConcatenate},
-      {"Dense",
-       {{"units", "units", true},
-        {"activation", "activation"},
-        {"use_bias", "no_bias"},
-        {"kernel_initializer", "kernel_initializer"},
-        {"bias_initializer", "bias_initializer"}},
-       1,
-       1,
-       BuildDense},
-      {"Dropout", {{"rate", "rate", true}, {"seed", "seed"}}, 1, 1, BuildDropout},
-      {"Embedding",
-       {{"input_dim", "input_dim", true},
-        {"output_dim", "output_dim", true},
-        {"embeddings_initializer", "embeddings_initializer"}},
-       1,
-       1,
-       BuildEmbedding},
-      {"Flatten", {}, 1, 1, BuildFlatten},
-      {"GlobalAveragePooling1D", {}, 1, 1, BuildGlobalAveragePooling1D},
-      {"Input", {{"shape", "shape"}, {"dtype", "dtype"}, {"feature", "feature"}}, 0, 0, nullptr},
-      {"Reshape", {{"target_shape", "shape", true}}, 1, 1, BuildReshape},
-  };
-  return layers;
-}
-
-absl::StatusOr<const LayerClass*> FindLayer(std::string_view class_name) {
-  std::vector<std::string_view> names;
-  for (const LayerClass& layer : AllLayers()) {
-    if (layer.name == class_name) return &layer;
-    names.push_back(layer.name);
-  }
-  return NoSuchName("layer", class_name, names);
-}
 
 Expr LayerContext::FloatInput(size_t i) const {
   const Expr x = inputs[i].value;
@@ -51,36 +16,87 @@ Expr LayerContext::FloatInput(size_t i) const {
 
 absl::StatusOr<ValueType> LayerContext::AddVariable(std::string_view suffix,
                                                     std::vector<int64_t> dims,
-                                                    const v1::InitializerConfig& initializer,
-                                                    std::string_view fallback, bool row_reads) {
-  v1::VariableSpec variable;
-  variable.set_name(fmt::format("{}/{}", name, suffix));
-  variable.set_dtype(static_cast<v1::DType>(floatx));
+                                                    std::string_view initializer, bool row_reads) {
   ValueType type{floatx, {}};
-  for (int64_t size : dims) {
-    variable.add_dims(size);
-    type.dims.push_back({size, 0});
+  for (int64_t size : dims) type.dims.push_back({size, 0});
+  const std::string variable_name = VariableName(suffix);
+  if (is_shared) {
+    for (const v1::VariableSpec& known : *variables) {
+      if (known.name() != variable_name) continue;
+      if (std::equal(dims.begin(), dims.end(), known.dims().begin(), known.dims().end())) {
+        return type;
+      }
+      return InvalidArgument("its input needs {} of shape {}, but the layer \"{}\" has {}", suffix,
+                             DimsToString(dims), name,
+                             DimsToString(Dims(known.dims().begin(), known.dims().end())));
+    }
   }
-  COHORT_ASSIGN_OR_RETURN(*variable.mutable_initializer(),
-                          MakeInitializer(initializer, fallback, seed, dims));
-  variable.set_trainable(true);
+  v1::VariableSpec variable;
+  variable.set_name(variable_name);
+  variable.set_dtype(static_cast<v1::DType>(floatx));
+  for (int64_t size : dims) variable.add_dims(size);
+  auto made = MakeInitializer(config.Object(initializer), seed, dims);
+  if (!made.ok()) return Annotate(made.status(), initializer);
+  *variable.mutable_initializer() = *std::move(made);
+  variable.set_trainable(config.Bool("trainable"));
   variable.set_row_reads(row_reads);
   variables->push_back(std::move(variable));
   return type;
 }
 
+std::string LayerContext::VariableName(std::string_view suffix) const {
+  return fmt::format("{}/{}", name, suffix);
+}
+
 absl::StatusOr<Expr> LayerContext::Weight(std::string_view suffix, std::vector<int64_t> dims,
-                                          const v1::InitializerConfig& initializer,
-                                          std::string_view fallback) {
+                                          std::string_view initializer) {
   COHORT_ASSIGN_OR_RETURN(const ValueType type,
-                          AddVariable(suffix, std::move(dims), initializer, fallback, false));
-  return builder->Read(variables->back().name(), type);
+                          AddVariable(suffix, std::move(dims), initializer, false));
+  return builder->Read(VariableName(suffix), type);
+}
+
+absl::Status LayerClass::CheckClass() const {
+  if (schema.Find("trainable") == nullptr) {
+    return InvalidArgument(
+        "the layer {} has no argument `trainable`: make its schema by LayerSchema", schema.name);
+  }
+  if (build || schema.name == "Input") return absl::OkStatus();
+  return InvalidArgument("the layer {} has no function `build`", schema.name);
+}
+
+ClassSchema LayerSchema(std::string_view name, std::string_view doc,
+                        std::vector<Argument> arguments) {
+  // keras/src/layers/layer.py
+  ClassSchema schema{std::string(name), {}, std::string(doc), std::move(arguments)};
+  for (Argument& common : std::vector<Argument>{
+           Bool("trainable", "False: its variables stay as they are.").Default(true),
+           Planned("dtype"), Planned("activity_regularizer")}) {
+    if (schema.Find(common.name) == nullptr) schema.arguments.push_back(std::move(common));
+  }
+  return schema;
+}
+
+Argument InitializerArgument(std::string_view name, std::string_view default_class,
+                             std::string_view doc) {
+  return Object(name, InitializerSchemas, doc).Default(default_class);
+}
+
+Argument ActivationArgument(std::string_view name, std::string_view default_class,
+                            std::string_view doc) {
+  Argument argument = Object(name, ActivationSchemas, doc);
+  return default_class.empty() ? argument : std::move(argument).Default(default_class);
 }
 
 std::vector<int64_t> ReshapeDims(std::span<const Dim> dims) {
   std::vector<int64_t> sizes;
   for (const Dim& dim : dims) sizes.push_back(dim.bounded() ? -1 : dim.size);
   return sizes;
+}
+
+int64_t ElementsPerRecord(const ValueType& type) {
+  int64_t elements = 1;
+  for (size_t i = 1; i < type.dims.size(); ++i) elements *= type.dims[i].size;
+  return elements;
 }
 
 }  // namespace cohort

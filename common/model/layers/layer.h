@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,10 +11,14 @@
 
 #include "common/base/status.h"
 #include "common/graph/program_builder.h"
-#include "proto/job.pb.h"
-#include "proto/parameter_server.pb.h"
+#include "common/schema/class_registry.h"
+#include "common/schema/class_schema.h"
 
 namespace cohort {
+
+namespace v1 {
+class VariableSpec;
+}
 
 // The value of a layer.
 struct LayerOutput {
@@ -26,64 +31,76 @@ struct LayerOutput {
 // The inputs for building one layer into one program. The first axis of values is the batch.
 struct LayerContext {
   ProgramBuilder* builder = nullptr;
-  const v1::LayerSpec* spec = nullptr;
+  Config config;                    // every argument of the class
   std::string name;                 // as given, or Keras' automatic one
   std::vector<LayerOutput> inputs;  // as many as the class takes
   bool training = false;            // dropout is active
   DType floatx = DType::kFloat32;
   uint64_t seed = 0;                                   // the seed of the job
   std::vector<v1::VariableSpec>* variables = nullptr;  // AddVariable appends to it
+  // It is another call of the layer `name`, whose variables are there already.
+  bool is_shared = false;
+  // If the class takes keys: those of the rows that all calls of the layer need in a step, and the
+  // place of each id of input 0 among them, in the shape of the input.
+  Expr keys;
+  Expr places;
 
   // Returns input i as floatx: integers are converted.
   Expr FloatInput(size_t i) const;
-  // Declares the variable "name/suffix" of dtype floatx. Errors: those of its initializer.
+  // Declares the variable "name/suffix" of dtype floatx. `initializer` is the argument that has its
+  // initializer. Errors: those of its initializer; InvalidArgument if another call of the layer
+  // needs other dims.
   absl::StatusOr<ValueType> AddVariable(std::string_view suffix, std::vector<int64_t> dims,
-                                        const v1::InitializerConfig& initializer,
-                                        std::string_view fallback, bool row_reads);
+                                        std::string_view initializer, bool row_reads);
+  std::string VariableName(std::string_view suffix) const;
   // Declares the variable and reads it whole.
   absl::StatusOr<Expr> Weight(std::string_view suffix, std::vector<int64_t> dims,
-                              const v1::InitializerConfig& initializer, std::string_view fallback);
+                              std::string_view initializer);
 };
 
-struct LayerArgument {
-  std::string_view key;    // as in Keras
-  std::string_view field;  // name in LayerSpec
-  bool required = false;
-};
-
-// A Keras layer: its arguments, and the function that builds its ops.
+// A Keras layer: its arguments, and the function that builds its ops. Each has a file of its own,
+// with the line of layer_list.h that names it.
 struct LayerClass {
-  std::string_view name;
-  std::vector<LayerArgument> arguments;  // besides `name` and `inputs`
+  ClassSchema schema;  // `name` and `inputs` are keys of every layer, and no arguments
   size_t min_inputs = 1;
   size_t max_inputs = 1;
-  // Null for Input, which the model builder makes itself. Errors: InvalidArgument; the builder
+  // The input has keys of rows, which a step must know before it pulls anything. So it must not
+  // depend on weights.
+  bool takes_keys = false;
+  // None for Input, which the model builder makes itself. Errors: InvalidArgument; the builder
   // keeps errors of ops.
-  absl::StatusOr<LayerOutput> (*build)(LayerContext* context) = nullptr;
+  std::function<absl::StatusOr<LayerOutput>(LayerContext* context)> build;
+
+  // Error: InvalidArgument if the schema was not made by LayerSchema, or if there is no `build`.
+  absl::Status CheckClass() const;
 };
 
-// Returns all layers in alphabetical order.
-std::span<const LayerClass> AllLayers();
-// Errors: InvalidArgument that lists the known layers.
-absl::StatusOr<const LayerClass*> FindLayer(std::string_view class_name);
+inline constexpr size_t kAnyNumberOfInputs = size_t{1} << 16;
 
-// Applies relu, sigmoid, tanh, softmax, or linear (also ""). Errors: InvalidArgument that lists
-// these names.
-absl::StatusOr<LayerOutput> Activate(std::string_view activation, LayerOutput x);
-absl::Status CheckActivation(std::string_view activation);
+// All layers. Names are exact, as in Keras.
+ClassRegistry<LayerClass>& Layers();
+
+// Gives a batch the shape and dtype that the Input `config` declares: [batch] counts as [batch, 1].
+// Keras' default dtype is floatx; integers (ids) stay integers, but bytes (pixels) do not. `what`
+// names the batch in errors. Errors: InvalidArgument for another shape.
+absl::StatusOr<Expr> InputValue(const Config& config, Expr batch, std::string_view what,
+                                DType floatx);
+
+// Makes the schema of a layer: its own arguments, and those that Keras gives to every layer.
+ClassSchema LayerSchema(std::string_view name, std::string_view doc,
+                        std::vector<Argument> arguments);
+// An argument that is an initializer; `default_class` as "GlorotUniform".
+Argument InitializerArgument(std::string_view name, std::string_view default_class,
+                             std::string_view doc);
+
+// An argument that is an activation; `default_class` as "linear", "" for a required argument.
+Argument ActivationArgument(std::string_view name, std::string_view default_class,
+                            std::string_view doc);
 
 // Returns the `dims` with which Reshape keeps these axes: -1 for a bounded one.
 std::vector<int64_t> ReshapeDims(std::span<const Dim> dims);
-
-// The classes, by file.
-absl::StatusOr<LayerOutput> BuildActivation(LayerContext* context);
-absl::StatusOr<LayerOutput> BuildConcatenate(LayerContext* context);
-absl::StatusOr<LayerOutput> BuildDense(LayerContext* context);
-absl::StatusOr<LayerOutput> BuildDropout(LayerContext* context);
-absl::StatusOr<LayerOutput> BuildEmbedding(LayerContext* context);
-absl::StatusOr<LayerOutput> BuildFlatten(LayerContext* context);
-absl::StatusOr<LayerOutput> BuildGlobalAveragePooling1D(LayerContext* context);
-absl::StatusOr<LayerOutput> BuildReshape(LayerContext* context);
+// Returns the product of all axes but the first.
+int64_t ElementsPerRecord(const ValueType& type);
 
 }  // namespace cohort
 

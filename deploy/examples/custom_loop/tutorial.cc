@@ -1,6 +1,6 @@
 // The training loop of TensorFlow's parameter-server tutorial, in C++: a cluster of three workers and
-// two parameter servers in this process, StringLookup, an embedding, RMSprop, and an error that is
-// raised once.
+// two parameter servers in this process, StringLookup, a model with an embedding, RMSprop, and an
+// error that is raised once.
 #include <cstdio>
 
 #include "cohort/in_process.h"
@@ -33,19 +33,19 @@ absl::Status Train() {
                           ClusterCoordinator::Start(cluster->coordinator_options()));
 
   VariableSet variables(/*seed=*/7);
-  const Variable embedding = variables.AddEmbedding("embedding", 8, 20);
-  const Variable kernel = variables.Add("dense/kernel", {20, 1});
-  const Variable bias = variables.Add("dense/bias", {1}, "zeros");
+  const Model model =
+      BuildModel(&variables, {{"Input", {{"shape", {3}}, {"dtype", "int64"}}},
+                              {"Embedding", {{"input_dim", 8}, {"output_dim", 20}}},
+                              "GlobalAveragePooling1D",
+                              {"Dense", {{"units", 1}, {"activation", "sigmoid"}}}});
   COHORT_RETURN_IF_ERROR(variables.CreateOn(
       coordinator.get(), {"RMSprop", {{"learning_rate", 0.1}}}, FixedShardsPartitioner(2)));
 
   COHORT_ASSIGN_OR_RETURN(
       const Program program, TraceStep("train", kBatch, [&](StepTrace* step) {
-        const Expr words = step->Input("features", DType::kInt64, {3});
+        const Expr prediction = model(step, step->Input("features", DType::kInt64, {3}));
         const Expr label = step->Input("label", DType::kFloat32);
-        const Expr pooled = ReduceMean(step->Lookup(embedding, words), {1});
-        const Expr logits = MatMul(pooled, step->Read(kernel)) + step->Read(bias);
-        step->Output("loss", step->Minimize(SigmoidCrossEntropy(Reshape(label, {-1, 1}), logits)));
+        step->Output("loss", step->Minimize(step->Loss("BinaryCrossentropy", prediction, label)));
       }));
   COHORT_ASSIGN_OR_RETURN(const StepFunction step, coordinator->RegisterStep(program));
   COHORT_ASSIGN_OR_RETURN(const PerWorkerDataset dataset,

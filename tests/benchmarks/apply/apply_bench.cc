@@ -1,6 +1,6 @@
 // GB of dense gradient per second that a tablet applies, by one thread and with helpers, beside
 // what the machine's memory allows: a copy of as many bytes. Interleaved, medians of short runs.
-//   apply_bench                      SGD, RMSprop and Adam; 4 and 64 MB; 0 helpers and 1
+//   apply_bench                      all optimizers; 4 and 64 MB; 0 helpers and 1
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/optimizers/optimizers.h"
 #include "common/tablet/apply_pool.h"
 #include "common/tablet/tablet.h"
 #include "proto/parameter_server.pb.h"
@@ -31,14 +32,7 @@ v1::Layout MakeLayout(const std::string& optimizer, size_t bytes) {
   auto* shard = layout.add_shards();
   shard->set_rows(bytes / 1024);
   layout.add_tablets();
-  auto* spec = layout.mutable_optimizer();
-  spec->set_class_name(optimizer);
-  spec->set_learning_rate(0.01);
-  spec->set_rho(0.9);
-  spec->set_beta_1(0.9);
-  spec->set_beta_2(0.999);
-  spec->set_epsilon(1e-7);
-  spec->set_sparse_update("keras");
+  *layout.add_optimizers() = OptimizerOf(optimizer, {{"learning_rate", ConfigOf(0.01)}});
   return layout;
 }
 
@@ -48,11 +42,11 @@ class Subject {
   Subject(const std::string& optimizer, size_t bytes, ApplyPool* helpers)
       : pool_(BufferPool::Create(size_t{1} << 30)), gradient_(bytes / sizeof(float), 0.5f) {
     const v1::Layout layout = MakeLayout(optimizer, bytes);
-    auto rule = OptimizerRule::Create(layout.optimizer());
+    auto rules = LayoutRules::Create(layout);
     Tablet::Options options;
     options.shard.helpers = helpers;
     options.shard.split_bytes = size_t{1} << 20;  // all sizes here
-    auto tablet = Tablet::Create(layout, *std::move(rule), pool_.get(), options);
+    auto tablet = Tablet::Create(layout, *std::move(rules), pool_.get(), options);
     tablet_ = *std::move(tablet);
     if (!tablet_->Initialize(layout).ok()) std::abort();
     entry_.kind = PushKind::kGradient;
@@ -131,9 +125,9 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", rounds)->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   cohort::ApplyPool pool(helpers);
-  for (const char* optimizer : {"SGD", "RMSprop", "Adam"}) {
+  for (const cohort::ClassSchema* optimizer : cohort::OptimizerSchemas().Schemas()) {
     for (const size_t bytes : {size_t{4} << 20, size_t{64} << 20}) {
-      cohort::bench::Measure(optimizer, bytes, &pool, rounds);
+      cohort::bench::Measure(optimizer->name, bytes, &pool, rounds);
     }
   }
   return 0;

@@ -13,6 +13,7 @@
 
 #include "common/base/status.h"
 #include "common/exchange/remote_access.h"
+#include "common/optimizers/optimizers.h"
 #include "common/placement/placement.h"
 #include "proto/job.pb.h"
 #include "proto/worker.pb.h"
@@ -49,16 +50,10 @@ v1::Layout MakeTestLayout(const std::vector<v1::VariableSpec>& variables) {
   v1::PartitionerSpec partitioner;
   partitioner.set_class_name("FixedShards");
   partitioner.set_num_shards(2);
-  v1::OptimizerSpec optimizer;
-  optimizer.set_class_name("Adam");
-  optimizer.set_learning_rate(0.001);
-  optimizer.set_beta_1(0.9);
-  optimizer.set_beta_2(0.999);
-  optimizer.set_epsilon(1e-7);
-  optimizer.set_sparse_update("keras");
+  const v1::OptimizerSpec optimizer = OptimizerOf("Adam", {});
   PlacementOptions options;
   options.cores = {1, 1};
-  auto layout = MakeLayout(variables, partitioner, optimizer, options);
+  auto layout = MakeLayout(variables, partitioner, {&optimizer, 1}, options);
   REQUIRE(layout.ok());
   return *std::move(layout);
 }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "common/base/status.h"
+#include "common/cluster/protocol_version.h"
 #include "common/rpc/stream/completion_loop.h"
 #include "common/rpc/stream/frame_codec.h"
 #include "common/rpc/stream/stream_client.h"
@@ -75,6 +76,7 @@ ServedPs::ServedPs(const Options& options) {
   Chief chief(address.starts_with("unix:") ? address : fmt::format("127.0.0.1:{}", port()));
   v1::ChiefToPs adopt;
   adopt.mutable_adopt()->set_job("benchmark");
+  SetProtocolVersion(adopt.mutable_adopt());
   if (!chief.Ask(adopt).has_hello()) Die("it was not adopted");
   v1::ChiefToPs assign;
   *assign.mutable_assign()->mutable_layout() = options.layout;

@@ -24,9 +24,7 @@ v1::Layout MakeLayout(const std::vector<size_t>& sizes) {
     shard->set_tablet(index);
     layout.add_tablets()->set_tablet(index);
   }
-  layout.mutable_optimizer()->set_class_name("SGD");
-  layout.mutable_optimizer()->set_learning_rate(0.01);
-  layout.mutable_optimizer()->set_sparse_update("keras");
+  layout.add_optimizers()->mutable_rule()->set_class_name("SGD");
   return layout;
 }
 

@@ -1,0 +1,147 @@
+#include "chief/api/model.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+namespace cohort {
+namespace {
+
+using Catch::Contains;
+
+std::string ErrorText(const absl::Status& status) { return std::string(status.message()); }
+
+int CountOps(const Program& program, std::string_view op) {
+  return static_cast<int>(std::count_if(program.nodes.begin(), program.nodes.end(),
+                                        [op](const Node& node) { return node.op == op; }));
+}
+
+std::vector<std::string> PushedVariables(const Program& program) {
+  std::vector<std::string> names;
+  for (const Push& push : program.pushes) {
+    names.push_back(program.variables[static_cast<size_t>(push.variable)].name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Program Traced(absl::StatusOr<Program> program) {
+  INFO(ErrorText(program.status()));
+  REQUIRE(program.ok());
+  return *std::move(program);
+}
+
+TEST_CASE("one function is traced for training and for evaluation") {
+  VariableSet variables;
+  const Model model = BuildModel(&variables, {{"Dense", {{"units", 4}, {"trainable", false}}},
+                                              {"Dropout", {{"rate", 0.5}}},
+                                              {"Dense", {{"units", 1}}}});
+  const auto step = [&](StepTrace* step) {
+    const Expr x = step->Input("x", DType::kFloat32, {3});
+    const Expr y = step->Input("y", DType::kFloat32);
+    const Expr prediction = model(step, x);
+    step->Minimize(step->Loss({"BinaryCrossentropy", {{"from_logits", true}}}, prediction, y));
+    step->Metric({"BinaryAccuracy", {{"name", "hits"}}}, Sigmoid(prediction), y);
+  };
+  const Program train = Traced(TraceStep("train", 8, step));
+  CHECK(CountOps(train, "dropout") == 1);
+  // dense is not trainable.
+  CHECK(PushedVariables(train) == std::vector<std::string>{"dense_1/bias", "dense_1/kernel"});
+  REQUIRE(train.metrics.size() == 2);
+  CHECK(train.metrics[0].name == "loss");
+  CHECK(train.metrics[1].name == "hits");
+  CHECK(train.weight != kNoValue);
+
+  const Program eval = Traced(TraceStep("eval", 8, step, StepMode::kEvaluate));
+  CHECK(CountOps(eval, "dropout") == 0);
+  CHECK(eval.pushes.empty());
+  CHECK(eval.weight == kNoValue);
+  CHECK(eval.metrics.size() == 2);
+  CHECK(variables.Specs()->size() == 4);
+}
+
+TEST_CASE("calls of a layer share its variables, and mix with other expressions") {
+  VariableSet variables;
+  const Variable scale = variables.Add("scale", {1}, "ones");
+  const Layer tower(&variables, {"Dense", {{"units", 4}, {"name", "tower"}}});
+  const Layer join(&variables, "Concatenate");
+  const Layer out(&variables, {"Dense", {{"units", 1}, {"activation", "sigmoid"}}});
+  const Program program = Traced(TraceStep("train", 8, [&](StepTrace* step) {
+    const Expr a = step->Input("a", DType::kFloat32, {3});
+    const Expr b = step->Input("b", DType::kFloat32, {3});
+    const Expr both = join(step, {tower(step, a), tower(step, b) * 2.0});
+    const Expr prediction = out(step, both * step->Read(scale));
+    step->Minimize(step->Loss("bce", prediction, step->Input("y", DType::kFloat32)));
+    step->Output("prediction", prediction);
+  }));
+  CHECK(out.name() == "dense");
+  CHECK(PushedVariables(program) == std::vector<std::string>{"dense/bias", "dense/kernel", "scale",
+                                                             "tower/bias", "tower/kernel"});
+  // As in Keras, the loss starts from the logits of the sigmoid.
+  CHECK(CountOps(program, "sigmoid_cross_entropy") == 1);
+}
+
+TEST_CASE("errors of layers name the layer") {
+  VariableSet variables;
+  const Layer dense(&variables, {"Dense", {{"units", 4}}});
+  const auto with = [](const std::function<Expr(StepTrace*, Expr)>& call, int64_t width) {
+    return ErrorText(TraceStep("train", 8, [&](StepTrace* step) {
+                       step->Output("y", call(step, step->Input("x", DType::kFloat32, {width})));
+                     }).status());
+  };
+  CHECK(with(dense, 3) == "");
+  CHECK_THAT(with(dense, 5), Contains("step 'train': ") && Contains("layer \"dense\" (Dense)") &&
+                                 Contains("needs the variable dense/kernel [5, 4]") &&
+                                 Contains("declared dense/kernel [3, 4]"));
+  const Layer same_name(&variables, {"Dense", {{"units", 4}, {"name", "dense"}}});
+  CHECK_THAT(with(same_name, 3), Contains("there is another variable \"dense/kernel\""));
+  const Layer embedding(&variables, {"Embedding", {{"input_dim", 8}, {"output_dim", 2}}});
+  CHECK_THAT(with([&](StepTrace* step, Expr x) { return embedding(step, dense(step, x)); }, 3),
+             Contains("layer \"embedding\" (Embedding): its ids depend on weights"));
+  CHECK_THAT(with(
+                 [&](StepTrace* step, Expr x) {
+                   return Layer(dense)(step, {x, x});
+                 },
+                 3),
+             Contains("layer \"dense\" (Dense): it takes 1 input, not 2"));
+  CHECK(variables.Specs().ok());
+
+  const Layer misspelled(&variables, {"Dense", {{"unit", 4}}});
+  CHECK_THAT(with(misspelled, 3), Contains("layer \"dense_1\" (Dense)") && Contains("\"unit\""));
+  CHECK_THAT(ErrorText(variables.Specs().status()), Contains("layer \"dense_1\" (Dense)"));
+  VariableSet others;
+  const Layer unknown(&others, "Dens");
+  CHECK_THAT(ErrorText(others.Specs().status()), Contains("Dense"));
+}
+
+TEST_CASE("a model with an Input reports errors before a step is traced") {
+  VariableSet variables;
+  const Model model =
+      BuildModel(&variables, {{"Input", {{"shape", {4}}}}, {"Reshape", {{"target_shape", {3}}}}});
+  CHECK_THAT(ErrorText(variables.Specs().status()), Contains("layer \"reshape\" (Reshape)"));
+  VariableSet fitting;
+  const Model dense =
+      BuildModel(&fitting, {{"Input", {{"shape", {4}}}}, {"Dense", {{"units", 1}}}});
+  REQUIRE(fitting.Specs().ok());
+  const auto wrong = TraceStep("train", 8, [&](StepTrace* step) {
+    step->Output("y", dense(step, step->Input("x", DType::kFloat32, {5})));
+  });
+  CHECK_THAT(ErrorText(wrong.status()), Contains("Input of the model: its shape is [4]"));
+}
+
+TEST_CASE("a loss or metric with a wrong class or shape is refused") {
+  const auto with = [](const std::function<void(StepTrace*, Expr, Expr)>& add) {
+    return ErrorText(TraceStep("train", 8, [&](StepTrace* step) {
+                       add(step, step->Input("p", DType::kFloat32, {3}),
+                           step->Input("y", DType::kFloat32, {2}));
+                     }).status());
+  };
+  CHECK_THAT(with([](StepTrace* step, Expr p, Expr y) { step->Minimize(step->Loss("mse", p, y)); }),
+             Contains("loss mse: the label is"));
+  CHECK_THAT(with([](StepTrace* step, Expr p, Expr y) { step->Loss("msse", p, y); }),
+             Contains("loss msse: there is no loss"));
+  CHECK_THAT(with([](StepTrace* step, Expr p, Expr y) { step->Metric("BinaryAccurac", p, y); }),
+             Contains("metric BinaryAccurac: ") && Contains("BinaryAccuracy"));
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,68 @@
+#ifndef COHORT_COMMON_CLUSTER_PROTOCOL_VERSION_H_
+#define COHORT_COMMON_CLUSTER_PROTOCOL_VERSION_H_
+
+#include <absl/status/status.h>
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace cohort {
+
+// The version of the messages between the tasks of a cluster. Each end of a stream sends its own
+// version: the chief in AdoptPs and AdoptWorker, a task in its hello, a client of PushPull in the
+// metadata of the stream. Two ends with different major versions refuse each other. Minor versions
+// mix.
+struct ProtocolVersion {
+  uint32_t major = 1;
+  uint32_t minor = 0;
+
+  auto operator<=>(const ProtocolVersion&) const = default;
+  std::string ToString() const;  // "1.1"
+  // Nullopt if the text is not a version.
+  static std::optional<ProtocolVersion> Parse(std::string_view text);
+  // The version in a message; processes older than version 1.1 send none.
+  template <typename Message>
+  static ProtocolVersion Of(const Message& message) {
+    if (!message.has_protocol_version()) return {1, 0};
+    return {message.protocol_version().major(), message.protocol_version().minor()};
+  }
+};
+
+// The version of this build.
+//
+//   raise     for a change that
+//   minor     an older process can ignore: a new field whose absence means the old behavior, or a
+//             message that is sent only to a process that asked for it
+//   major     an older process would misunderstand: another meaning of a field, a message that it
+//             must answer, a removed field that it needs
+//
+//   1.0   no version is sent
+//   1.1   hellos, adoptions and PushPull streams carry the version
+//   1.2   metrics have accumulators (MetricPartial, MetricValue); an older worker refuses a program
+//         that has such a metric
+//   2.0   optimizers and sources of data are classes with arguments; layouts have several optimizers;
+//         the hello of a worker has the classes of its plugins
+inline constexpr ProtocolVersion kProtocolVersion{2, 0};
+
+// The metadata with which a client of PushPull names its version.
+inline constexpr char kProtocolVersionKey[] = "cohort-protocol-version";
+
+// Error: FailedPrecondition (exit code 78) if the major versions differ. It names both ends, both
+// versions and what to do. `peer` and `own` name the two ends: "worker:1 (host:2222)", "this chief".
+absl::Status CheckProtocol(std::string_view peer, const ProtocolVersion& peer_version,
+                           std::string_view own,
+                           const ProtocolVersion& own_version = kProtocolVersion);
+
+// Writes the version of this build into a hello or an adoption.
+template <typename Message>
+void SetProtocolVersion(Message* message) {
+  message->mutable_protocol_version()->set_major(kProtocolVersion.major);
+  message->mutable_protocol_version()->set_minor(kProtocolVersion.minor);
+}
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_CLUSTER_PROTOCOL_VERSION_H_

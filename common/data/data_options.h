@@ -1,0 +1,21 @@
+#ifndef COHORT_COMMON_DATA_DATA_OPTIONS_H_
+#define COHORT_COMMON_DATA_DATA_OPTIONS_H_
+
+#include <string>
+
+namespace cohort {
+
+// Options of the process that opens a dataset, beside the spec.
+struct DataOptions {
+  std::string data_dir;  // base of relative paths (COHORT_DATA_DIR); "" = the working directory
+
+  // Returns the path of a file that a spec names: absolute, or relative to data_dir.
+  std::string PathOf(const std::string& path) const {
+    if (path.empty() || path[0] == '/' || data_dir.empty()) return path;
+    return data_dir + (data_dir.back() == '/' ? "" : "/") + path;
+  }
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_DATA_DATA_OPTIONS_H_

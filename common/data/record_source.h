@@ -1,0 +1,47 @@
+#ifndef COHORT_COMMON_DATA_RECORD_SOURCE_H_
+#define COHORT_COMMON_DATA_RECORD_SOURCE_H_
+
+#include <absl/status/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/data/feature_type.h"
+
+namespace cohort {
+
+// The record that is read or transformed.
+struct RecordContext {
+  uint64_t record = 0;  // its index in the source
+};
+
+// Records that are read by index when a batch needs them, so that they need not fit into memory: a
+// file format, a folder of images, a computation. The records and columns of a source never change,
+// and a record depends on nothing but its index. Then every worker reads the same records, and an
+// epoch reads each one exactly once, although tasks fail. Thread-safe.
+class RecordSource {
+ public:
+  virtual ~RecordSource() = default;
+
+  virtual uint64_t num_records() const = 0;
+  // Columns of numbers. A source of words keeps a vocabulary and gives their numbers.
+  virtual const std::vector<FeatureType>& columns() const = 0;
+  // Identifies the contents, such as a checksum of the files or their names, sizes and dates. Two
+  // processes read the same records if and only if the texts are equal. The chief compares the
+  // texts of all workers, of the evaluator, and of an earlier run of the job.
+  virtual std::string fingerprint() const = 0;
+
+  // Writes the record `context.record` (< num_records()). `values[i]` is the memory of columns()[i]
+  // in the batch: columns()[i].bytes() bytes, aligned for its dtype, or none if the batch does not
+  // need the column. Several threads may call it at the same time. An error ends the job; the
+  // caller adds the names of the source and the record to the message.
+  virtual absl::Status Read(const RecordContext& context,
+                            std::span<const std::span<std::byte>> values) const = 0;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_DATA_RECORD_SOURCE_H_

@@ -1,0 +1,6 @@
+// The sources, one line each: `X(Csv)` stands for the function CsvSource, which a file of this
+// folder defines.
+#define COHORT_SOURCES(X) \
+  X(Csv)                  \
+  X(Generator)            \
+  X(Idx)

@@ -1,0 +1,15 @@
+#include "common/data/table.h"
+
+#include "common/base/status.h"
+
+namespace cohort {
+
+absl::StatusOr<RowRange> ClampRange(const RowRange& range, uint64_t records) {
+  if (range.skip >= records || range.take > records - range.skip) {
+    return InvalidArgument("skip {} and take {} exceed the {} records of the source", range.skip,
+                           range.take, records);
+  }
+  return RowRange{range.skip, range.take == 0 ? records - range.skip : range.take};
+}
+
+}  // namespace cohort

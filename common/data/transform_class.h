@@ -1,0 +1,68 @@
+#ifndef COHORT_COMMON_DATA_TRANSFORM_CLASS_H_
+#define COHORT_COMMON_DATA_TRANSFORM_CLASS_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <functional>
+#include <span>
+
+#include "common/data/record_source.h"
+#include "common/schema/class_registry.h"
+
+namespace cohort {
+
+struct Column;
+
+// A transform of a dataset's columns that is applied to each record when a batch is gathered.
+struct RecordTransform {
+  // The output.
+  DType dtype = DType::kInvalid;
+  Dims dims;
+  // Writes the output of one record to `output`, its memory in the batch. `inputs[i]` is the record
+  // of input i. All are aligned for their dtypes. The result depends on nothing but the arguments.
+  // Several threads may call it at the same time. An error ends the job; the caller adds the names
+  // of the transform and the record to the message.
+  std::function<absl::Status(const RecordContext& context,
+                             std::span<const std::span<const std::byte>> inputs,
+                             std::span<std::byte> output)>
+      apply;
+};
+
+// A transform: its arguments, and the function that makes it for the columns of a dataset. A job
+// file names it as `{column: image, Rescaling: {scale: 0.0039}}`. Each class of this tree has a file
+// in common/data/transforms, with the line of transform_list.h that names it. Others are registered
+// at the start of every process of the cluster that opens data:
+//
+//   Transforms().Register({.schema = {.name = "Log", .doc = "The natural logarithm."},
+//                          .open = OpenLog});
+struct TransformClass {
+  using Open = absl::StatusOr<RecordTransform>(const Config& config,
+                                               std::span<const FeatureType> inputs);
+  // Transforms whole columns in memory (common/data/table.h). The caller names the result.
+  using TransformColumns = absl::StatusOr<Column>(const Config& config, uint64_t records,
+                                                  std::span<const Column> inputs);
+  using AdaptConfig = absl::Status(const Column& column, v1::ClassConfig* config);
+
+  ClassSchema schema;
+  // Several `columns` of a job file arrive as they are. False: they are stacked along a new last
+  // axis first, so that there is one input.
+  bool takes_columns = false;
+  // Checks the inputs and returns the transform. Null for a transform of words. Errors:
+  // InvalidArgument.
+  std::function<Open> open = nullptr;
+
+  // For transforms of this tree: columns in memory are transformed when the dataset is opened.
+  std::function<TransformColumns> transform_columns = nullptr;
+  bool reads_words = false;  // else a source reads the column as numbers
+  // Learns arguments from the training records, such as a vocabulary. Null: it learns nothing.
+  std::function<bool(const Config& config)> must_adapt = nullptr;
+  std::function<AdaptConfig> adapt = nullptr;
+};
+
+// All transforms. Names ignore case.
+ClassRegistry<TransformClass>& Transforms();
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_DATA_TRANSFORM_CLASS_H_

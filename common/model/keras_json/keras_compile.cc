@@ -1,0 +1,144 @@
+#include "common/model/keras_json/keras_compile.h"
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "common/base/printable.h"
+#include "common/base/status.h"
+#include "common/model/keras_json/json_text.h"
+#include "common/model/keras_json/keras_config.h"
+#include "common/model/losses/loss.h"
+#include "common/model/metrics/metric.h"
+#include "common/model/output_metric.h"
+#include "common/optimizers/optimizers.h"
+
+namespace cohort {
+namespace {
+
+using Json = nlohmann::json;
+using Names = std::vector<std::string>;
+
+// The values of an argument by output: it is a list in the order of the outputs, or a mapping from
+// their names. An output may have none (null).
+absl::StatusOr<std::vector<const Json*>> ByOutput(const Json& value, const Names& outputs) {
+  std::vector<const Json*> values(outputs.size(), nullptr);
+  if (value.is_array()) {
+    if (value.size() != outputs.size()) {
+      return InvalidArgument("it has {} items, and the model {} outputs: {}", value.size(),
+                             outputs.size(), fmt::join(outputs, ", "));
+    }
+    for (size_t i = 0; i < values.size(); ++i) values[i] = value[i].is_null() ? nullptr : &value[i];
+    return values;
+  }
+  if (!value.is_object()) return InvalidArgument("{} is no mapping of outputs", ShortText(value));
+  for (const auto& [name, item] : value.items()) {
+    const auto it = std::find(outputs.begin(), outputs.end(), name);
+    if (it == outputs.end()) {
+      return InvalidArgument("the model has no output \"{}\"; it has {}", PrintableLine(name),
+                             fmt::join(outputs, ", "));
+    }
+    if (!item.is_null()) values[static_cast<size_t>(it - outputs.begin())] = &item;
+  }
+  return values;
+}
+
+absl::Status ReadLoss(const Json& value, const Names& outputs, v1::CompileSpec* compile) {
+  std::vector<const Json*> values(outputs.size(), &value);
+  if (!IsKerasClass(value)) {
+    COHORT_ASSIGN_OR_RETURN(values, ByOutput(value, outputs));
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (values[i] == nullptr) {
+      return Unimplemented("the output \"{}\" has no loss, which is not supported yet", outputs[i]);
+    }
+    v1::OutputLoss* const loss = compile->add_losses();
+    loss->set_output(outputs[i]);
+    loss->set_weight(1);
+    COHORT_ASSIGN_OR_RETURN(*loss->mutable_loss_class(), ReadKerasClass(*values[i], Losses()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadLossWeights(const Json& value, const Names& outputs, v1::CompileSpec* compile) {
+  std::vector<const Json*> values = {&value};
+  if (!value.is_number()) {
+    COHORT_ASSIGN_OR_RETURN(values, ByOutput(value, outputs));
+  } else if (outputs.size() != 1) {
+    return InvalidArgument("the model has several outputs, and needs a weight for each");
+  }
+  for (size_t i = 0; i < values.size() && static_cast<int>(i) < compile->losses_size(); ++i) {
+    if (values[i] == nullptr) continue;
+    if (!values[i]->is_number())
+      return InvalidArgument("{} must be a number", ShortText(*values[i]));
+    compile->mutable_losses(static_cast<int>(i))->set_weight(values[i]->get<double>());
+  }
+  return absl::OkStatus();
+}
+
+// A metric, or a list of metrics, of one output.
+absl::Status AddMetrics(const Json& value, const std::string& output, bool is_only,
+                        v1::CompileSpec* compile) {
+  if (value.is_null()) return absl::OkStatus();
+  if (value.is_array()) {
+    for (const Json& item : value) {
+      COHORT_RETURN_IF_ERROR(AddMetrics(item, output, is_only, compile));
+    }
+    return absl::OkStatus();
+  }
+  COHORT_ASSIGN_OR_RETURN(v1::ClassConfig config, ReadKerasClass(value, Metrics()));
+  AddOutputMetric(std::move(config), value.is_string() ? value.get<std::string>() : "",
+                  is_only ? "" : output, compile);
+  return absl::OkStatus();
+}
+
+absl::Status ReadMetrics(const Json& value, const Names& outputs, v1::CompileSpec* compile) {
+  if (outputs.size() == 1 && !(value.is_object() && !IsKerasClass(value))) {
+    return AddMetrics(value, outputs[0], true, compile);
+  }
+  COHORT_ASSIGN_OR_RETURN(const auto values, ByOutput(value, outputs));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (values[i] == nullptr) continue;
+    COHORT_RETURN_IF_ERROR(AddMetrics(*values[i], outputs[i], outputs.size() == 1, compile));
+  }
+  return absl::OkStatus();
+}
+
+// Reads a member, if it is given.
+absl::Status Read(const Json& config, const char* key,
+                  const std::function<absl::Status(const Json& value)>& read) {
+  const Json* const value = FindMember(config, key);
+  if (value == nullptr) return absl::OkStatus();
+  return Annotate(read(*value), fmt::format("compile_config.{}", key));
+}
+
+}  // namespace
+
+absl::Status ReadKerasLoss(const Json& config, const Names& outputs, v1::CompileSpec* compile) {
+  return Read(config, "loss", [&](const Json& value) { return ReadLoss(value, outputs, compile); });
+}
+
+absl::Status ReadKerasLossWeights(const Json& config, const Names& outputs,
+                                  v1::CompileSpec* compile) {
+  return Read(config, "loss_weights",
+              [&](const Json& value) { return ReadLossWeights(value, outputs, compile); });
+}
+
+absl::Status ReadKerasMetrics(const Json& config, const Names& outputs, v1::CompileSpec* compile) {
+  COHORT_RETURN_IF_ERROR(Read(config, "weighted_metrics", [](const Json& value) {
+    if (value.empty()) return absl::OkStatus();
+    return Unimplemented("weighted metrics are not supported yet");
+  }));
+  return Read(config, "metrics",
+              [&](const Json& value) { return ReadMetrics(value, outputs, compile); });
+}
+
+absl::Status ReadKerasOptimizer(const Json& config, v1::CompileSpec* compile) {
+  return Read(config, "optimizer", [&](const Json& value) -> absl::Status {
+    COHORT_ASSIGN_OR_RETURN(*compile->mutable_optimizer_class(),
+                            ReadKerasClass(value, OptimizerSchemas()));
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace cohort

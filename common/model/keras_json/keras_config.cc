@@ -1,0 +1,176 @@
+#include "common/model/keras_json/keras_config.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "common/base/printable.h"
+#include "common/base/status.h"
+#include "common/model/keras_json/json_text.h"
+#include "common/model/planned_names.h"
+
+namespace cohort {
+namespace {
+
+using Json = nlohmann::json;
+
+// The name under which Keras serializes tuples and functions.
+constexpr std::string_view kTuple = "__tuple__";
+constexpr std::string_view kFunction = "function";
+
+absl::StatusOr<v1::ConfigValue> ReadValue(const Json& value);
+
+absl::StatusOr<v1::ConfigValue> ReadList(const Json& items) {
+  v1::ConfigValue result;
+  result.mutable_list();
+  for (const Json& item : items) {
+    COHORT_ASSIGN_OR_RETURN(*result.mutable_list()->add_values(), ReadValue(item));
+  }
+  return result;
+}
+
+absl::StatusOr<v1::ConfigValue> ReadObject(const Json& value) {
+  const std::string name = StringMember(value, "class_name");
+  if (name == kTuple) {
+    const Json* const items = FindMember(value, "items");
+    return ReadList(items != nullptr && items->is_array() ? *items : Json::array());
+  }
+  // A policy is an argument of layers, which have no other objects with a name alone.
+  if (name.ends_with("Policy")) return ConfigOf(std::string_view(DTypePolicyName(value)));
+  COHORT_ASSIGN_OR_RETURN(v1::ClassConfig object, ReadKerasClass(value));
+  return ConfigOf(std::move(object));
+}
+
+absl::StatusOr<v1::ConfigValue> ReadValue(const Json& value) {
+  switch (value.type()) {
+    case Json::value_t::null:
+      return v1::ConfigValue();
+    case Json::value_t::boolean:
+      return ConfigOf(value.get<bool>());
+    case Json::value_t::number_integer:
+      return ConfigOf(value.get<int64_t>());
+    case Json::value_t::number_unsigned:
+      if (value.get<uint64_t>() > std::numeric_limits<int64_t>::max()) {
+        return InvalidArgument("{} is out of range", value.get<uint64_t>());
+      }
+      return ConfigOf(value.get<int64_t>());
+    case Json::value_t::number_float:
+      return ConfigOf(value.get<double>());
+    case Json::value_t::string:
+      return ConfigOf(std::string_view(value.get_ref<const std::string&>()));
+    case Json::value_t::array:
+      return ReadList(value);
+    case Json::value_t::object:
+      return ReadObject(value);
+    case Json::value_t::binary:
+    case Json::value_t::discarded:
+      break;
+  }
+  return InvalidArgument("{} is no argument", ShortText(value));
+}
+
+bool IsNone(const v1::ConfigValue& value) {
+  return value.value_case() == v1::ConfigValue::VALUE_NOT_SET;
+}
+
+// Removes arguments that the schema lacks and that are None, also in nested objects. Refuses values
+// that CompleteConfig would call mistyped, and that are only missing in this version.
+absl::Status Prepare(const ClassSchema& schema, v1::ClassConfig* given) {
+  std::vector<std::string> unused;
+  for (auto& [key, value] : *given->mutable_config()) {
+    const Argument* const argument = schema.Find(key);
+    if (argument == nullptr) {
+      if (IsNone(value)) unused.push_back(key);
+      continue;
+    }
+    if (argument->planned && !IsNone(value) &&
+        ConfigText(value) != ConfigText(argument->default_value)) {
+      return Unimplemented("`{}` of {} is not supported yet", key, schema.name);
+    }
+    if (!value.has_object()) continue;
+    const std::string& class_name = value.object().class_name();
+    if (argument->type != ArgumentType::kObject) {
+      if (!IsPlannedName("schedule", class_name)) continue;
+      return Unimplemented("{}: {} must be a number: the schedule {} is not supported yet",
+                           schema.name, key, class_name);
+    }
+    const auto inner = argument->classes().FindSchema(class_name);
+    if (inner.ok()) COHORT_RETURN_IF_ERROR(Prepare(**inner, value.mutable_object()));
+  }
+  for (const std::string& key : unused) given->mutable_config()->erase(key);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsKerasClass(const Json& value) {
+  return value.is_string() || !StringMember(value, "class_name").empty();
+}
+
+absl::StatusOr<v1::ClassConfig> ReadKerasClass(const Json& value) {
+  v1::ClassConfig result;
+  if (value.is_string()) {
+    result.set_class_name(value.get<std::string>());
+    return result;
+  }
+  if (!IsKerasClass(value)) {
+    return InvalidArgument("{} is no class: it needs a \"class_name\" and a \"config\"",
+                           ShortText(value));
+  }
+  result.set_class_name(StringMember(value, "class_name"));
+  const Json* const config = FindMember(value, "config");
+  if (config == nullptr) return result;
+  if (result.class_name() == kFunction && config->is_string()) {
+    result.set_class_name(config->get<std::string>());
+    return result;
+  }
+  COHORT_RETURN_IF_ERROR(CheckKerasModule(value));
+  if (!config->is_object()) {
+    return InvalidArgument("the config of {} must be a mapping, not {}",
+                           PrintableLine(result.class_name()), ShortText(*config));
+  }
+  for (const auto& [key, argument] : config->items()) {
+    auto read = ReadValue(argument);
+    if (!read.ok()) return Annotate(read.status(), PrintableLine(key));
+    (*result.mutable_config())[key] = *std::move(read);
+  }
+  return result;
+}
+
+absl::StatusOr<v1::ClassConfig> CompleteKerasConfig(const ClassSchema& schema,
+                                                    v1::ClassConfig given) {
+  COHORT_RETURN_IF_ERROR(Prepare(schema, &given));
+  return CompleteConfig(schema, given);
+}
+
+absl::StatusOr<v1::ClassConfig> ReadKerasClass(const Json& value, const SchemaSet& classes) {
+  COHORT_ASSIGN_OR_RETURN(v1::ClassConfig given, ReadKerasClass(value));
+  COHORT_ASSIGN_OR_RETURN(const ClassSchema* schema, classes.FindSchema(given.class_name()));
+  return CompleteKerasConfig(*schema, std::move(given));
+}
+
+std::string DTypePolicyName(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  const Json* const config = FindMember(value, "config");
+  return config == nullptr ? "" : StringMember(*config, "name");
+}
+
+absl::Status CheckKerasModule(const Json& object) {
+  const std::string module = StringMember(object, "module");
+  const std::string class_name = PrintableLine(StringMember(object, "class_name"));
+  const auto is_in = [&module](std::string_view package) {
+    return module == package || module.starts_with(std::string(package) + ".");
+  };
+  if (is_in("keras.src.ops") || is_in("keras.ops") || class_name.ends_with("OpLambda") ||
+      class_name == "TensorFlowOpLayer") {
+    return Unimplemented(
+        "operations on tensors are not supported yet; use a layer such as "
+        "keras.layers.Add()");
+  }
+  if (module.empty() || is_in("keras") || is_in("tf_keras") || is_in("tensorflow")) {
+    return absl::OkStatus();
+  }
+  return Unimplemented("custom classes are not supported yet: {} is of the module \"{}\"",
+                       class_name, PrintableLine(module));
+}
+
+}  // namespace cohort

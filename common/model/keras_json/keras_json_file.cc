@@ -1,0 +1,54 @@
+#include "common/model/keras_json/keras_json_file.h"
+
+#include "common/base/status.h"
+#include "common/model/keras_json/json_text.h"
+#include "common/model/keras_json/keras_compile.h"
+#include "common/model/keras_json/keras_flatten.h"
+#include "common/model/keras_json/keras_model.h"
+#include "common/model/text_file.h"
+
+namespace cohort {
+
+absl::StatusOr<KerasJsonFile> KerasJsonFile::Read(const std::string& path) {
+  COHORT_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, "the JSON of a model"));
+  auto json = ParseJsonText(text);
+  if (!json.ok()) return Annotate(json.status(), path);
+  return KerasJsonFile(path, *std::move(json));
+}
+
+absl::Status KerasJsonFile::SetModel(v1::ModelSpec* model) const {
+  KerasModelReader reader(model->dtype());
+  const auto read = reader.Read(json_);
+  if (!read.ok()) return Annotate(read.status(), path_);
+  COHORT_RETURN_IF_ERROR(Annotate(FlattenKerasModel(*read, model), path_));
+  if (model->name().empty()) model->set_name(read->name);
+  if (model->dtype().empty()) model->set_dtype(reader.dtype().empty() ? "float32" : reader.dtype());
+  return absl::OkStatus();
+}
+
+const nlohmann::json& KerasJsonFile::CompileConfig() const {
+  static const auto& none = *new nlohmann::json();
+  const nlohmann::json* const config = FindMember(json_, "compile_config");
+  return config == nullptr ? none : *config;
+}
+
+absl::Status KerasJsonFile::SetLoss(const std::vector<std::string>& outputs,
+                                    v1::CompileSpec* compile) const {
+  return Annotate(ReadKerasLoss(CompileConfig(), outputs, compile), path_);
+}
+
+absl::Status KerasJsonFile::SetLossWeights(const std::vector<std::string>& outputs,
+                                           v1::CompileSpec* compile) const {
+  return Annotate(ReadKerasLossWeights(CompileConfig(), outputs, compile), path_);
+}
+
+absl::Status KerasJsonFile::SetMetrics(const std::vector<std::string>& outputs,
+                                       v1::CompileSpec* compile) const {
+  return Annotate(ReadKerasMetrics(CompileConfig(), outputs, compile), path_);
+}
+
+absl::Status KerasJsonFile::SetOptimizer(v1::CompileSpec* compile) const {
+  return Annotate(ReadKerasOptimizer(CompileConfig(), compile), path_);
+}
+
+}  // namespace cohort

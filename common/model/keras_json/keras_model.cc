@@ -1,0 +1,349 @@
+#include "common/model/keras_json/keras_model.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "common/base/printable.h"
+#include "common/base/status.h"
+#include "common/model/keras_json/json_text.h"
+#include "common/model/keras_json/keras_calls.h"
+#include "common/model/keras_json/keras_config.h"
+
+namespace cohort {
+namespace {
+
+using Json = nlohmann::json;
+
+bool IsModel(const std::string& class_name) {
+  return class_name == "Sequential" || class_name == "Functional" || class_name == "Model";
+}
+
+// The shape of an input with the batch, under any of its names in Keras; null if there is none.
+const Json* BatchShape(const Json& config) {
+  for (const char* key : {"batch_shape", "batch_input_shape"}) {
+    const Json* const shape = FindMember(config, key);
+    if (shape != nullptr && shape->is_array() && !shape->empty()) return shape;
+  }
+  return nullptr;
+}
+
+// The shape for which a Sequential was built, or that of its first layer; null if it is open.
+const Json* BuiltShape(const Json& sequential, const Json& first_layer) {
+  for (const auto& [part, key] :
+       {std::pair("config", "build_input_shape"), {"build_config", "input_shape"}}) {
+    const Json* const config = FindMember(sequential, part);
+    const Json* const shape = config == nullptr ? nullptr : FindMember(*config, key);
+    if (shape != nullptr && shape->is_array() && !shape->empty()) return shape;
+  }
+  const Json* const config = FindMember(first_layer, "config");
+  return config == nullptr ? nullptr : BatchShape(*config);
+}
+
+// The shape of one record. None if an axis is open: then the column decides.
+absl::StatusOr<v1::ConfigValue> RecordShape(const Json& batch_shape) {
+  if (!batch_shape[0].is_null()) {
+    return Unimplemented("a fixed batch size is not supported yet; leave it out");
+  }
+  std::vector<int64_t> dims;
+  for (size_t i = 1; i < batch_shape.size(); ++i) {
+    if (batch_shape[i].is_null()) return v1::ConfigValue();
+    if (!batch_shape[i].is_number_integer()) {
+      return InvalidArgument("{} is no shape", ShortText(batch_shape));
+    }
+    dims.push_back(batch_shape[i].get<int64_t>());
+  }
+  if (dims.empty()) return Unimplemented("an input without an axis is not supported yet");
+  return ConfigOf(dims);
+}
+
+// The name of an Input that Keras left out of a Sequential: no other layer has it.
+std::string FreeInputName(const std::vector<KerasLayer>& layers) {
+  std::string name = "input_layer";
+  const auto has_it = [&](const KerasLayer& layer) { return layer.name == name; };
+  while (std::any_of(layers.begin(), layers.end(), has_it)) name += "_";
+  return name;
+}
+
+// Resolves references to the layers of one functional model.
+class Resolver {
+ public:
+  // `layers` of the model, and the JSON of each.
+  Resolver(const std::vector<KerasLayer>& layers, const Json& texts) : layers_(layers) {
+    for (size_t i = 0; i < layers.size(); ++i) by_name_.emplace(layers[i].name, i);
+    for (const Json& text : texts) {
+      const Json* const nodes = FindMember(text, "inbound_nodes");
+      if (nodes == nullptr || !nodes->is_array()) continue;
+      for (const Json& node : *nodes) is_keras_2_ = is_keras_2_ || node.is_array();
+    }
+    for (const Json& text : texts) first_call_.push_back(FirstCallOfKeras2(text));
+    for (const Json& text : texts) {
+      first_call_at_end_.push_back(
+          is_keras_2_ ? first_call_.at(first_call_at_end_.size())
+                      : static_cast<int64_t>(StringMember(text, "class_name") != "Sequential" &&
+                                             IsModel(StringMember(text, "class_name"))));
+    }
+  }
+
+  // `is_end`: the reference is an input or output of the model, not an argument of a call.
+  absl::StatusOr<KerasTensor> Resolve(const KerasReference& reference, bool is_end) const {
+    const auto it = by_name_.find(reference.layer);
+    if (it == by_name_.end()) {
+      return InvalidArgument("there is no layer \"{}\"", PrintableLine(reference.layer));
+    }
+    const KerasLayer& layer = layers_[it->second];
+    const int64_t first =
+        is_end ? first_call_at_end_[it->second] : (is_keras_2_ ? first_call_[it->second] : 0);
+    const int64_t call = reference.call - first;
+    if (call < 0 || call >= static_cast<int64_t>(layer.calls.size())) {
+      return InvalidArgument("the layer \"{}\" has no call {}", PrintableLine(reference.layer),
+                             reference.call);
+    }
+    const size_t outputs = layer.model == nullptr ? 1 : layer.model->outputs.size();
+    if (reference.output < 0 || reference.output >= static_cast<int64_t>(outputs)) {
+      return InvalidArgument("the layer \"{}\" has no output {}", PrintableLine(reference.layer),
+                             reference.output);
+    }
+    return KerasTensor{it->second, static_cast<size_t>(call),
+                       static_cast<size_t>(reference.output)};
+  }
+
+ private:
+  // A model that is made with its Input has a call of its own, number 0. Keras 2 counts it
+  // (_should_skip_first_node of tf_keras/src/engine/functional.py), Keras 3 only in `output_layers`
+  // (keras/src/models/functional.py).
+  static int64_t FirstCallOfKeras2(const Json& text) {
+    const std::string class_name = StringMember(text, "class_name");
+    const Json* const config = FindMember(text, "config");
+    if (!IsModel(class_name) || config == nullptr) return 0;
+    const Json* const layers = FindMember(*config, "layers");
+    if (layers == nullptr || !layers->is_array() || layers->empty()) return 0;
+    return StringMember(layers->front(), "class_name") == "InputLayer" ? 1 : 0;
+  }
+
+  const std::vector<KerasLayer>& layers_;
+  std::map<std::string, size_t> by_name_;
+  bool is_keras_2_ = false;
+  std::vector<int64_t> first_call_;         // by layer, in Keras 2
+  std::vector<int64_t> first_call_at_end_;  // in `input_layers` and `output_layers`
+};
+
+}  // namespace
+
+bool IsInput(const KerasLayer& layer) {
+  return layer.layer_class != nullptr && layer.layer_class->build == nullptr;
+}
+
+absl::StatusOr<KerasModel> KerasModelReader::Read(const Json& model) {
+  const std::string class_name = StringMember(model, "class_name");
+  if (model.is_string()) {
+    return InvalidArgument(
+        "it holds the JSON within a string: write the text of model.to_json() into the file as it "
+        "is");
+  }
+  if (!IsModel(class_name)) {
+    return InvalidArgument(
+        "{} is no model of Keras: model.to_json() writes {{\"class_name\": "
+        "\"Functional\", \"config\": ...}}",
+        ShortText(model));
+  }
+  return ReadModel(model, "");
+}
+
+// `path`: the models around the layers, `"inner" > `.
+absl::StatusOr<KerasModel> KerasModelReader::ReadModel(const Json& model, const std::string& path) {
+  KerasModel result;
+  const Json* const config = FindMember(model, "config");
+  const Json* layers = config;  // Keras 1 has a list of layers here
+  if (config != nullptr && config->is_object()) {
+    result.name = StringMember(*config, "name");
+    const Json* const trainable = FindMember(*config, "trainable");
+    result.trainable = trainable == nullptr || *trainable != false;
+    layers = FindMember(*config, "layers");
+  }
+  if (layers == nullptr || !layers->is_array() || layers->empty()) {
+    return InvalidArgument("the model \"{}\" has no layers", PrintableLine(result.name));
+  }
+  std::set<std::string> names;
+  for (const Json& layer : *layers) {
+    COHORT_ASSIGN_OR_RETURN(KerasLayer read, ReadLayer(layer, result.layers.size(), path));
+    if (!names.insert(read.name).second) {
+      return InvalidArgument("{}: there is another layer of this name", read.where);
+    }
+    result.layers.push_back(std::move(read));
+  }
+  result.is_sequential = StringMember(model, "class_name") == "Sequential";
+  COHORT_RETURN_IF_ERROR(result.is_sequential ? ReadSequential(model, *layers, path, &result)
+                                              : ReadFunctional(*config, *layers, path, &result));
+  return result;
+}
+
+absl::Status KerasModelReader::ReadSequential(const Json& model, const Json& layers,
+                                              const std::string& path, KerasModel* result) {
+  if (!IsInput(result->layers[0])) {
+    const Json* const shape = BuiltShape(model, layers[0]);
+    KerasLayer input;
+    input.name = FreeInputName(result->layers);
+    input.where = fmt::format("{}the input of the model", path);
+    COHORT_ASSIGN_OR_RETURN(input.layer_class, Layers().Find("Input"));
+    v1::ClassConfig given;
+    if (shape != nullptr) {
+      auto dims = RecordShape(*shape);
+      if (!dims.ok()) return Annotate(dims.status(), input.where);
+      (*given.mutable_config())["shape"] = *std::move(dims);
+    }
+    COHORT_ASSIGN_OR_RETURN(input.config, CompleteConfig(input.layer_class->schema, given));
+    result->layers.insert(result->layers.begin(), std::move(input));
+  }
+  for (size_t i = 0; i < result->layers.size(); ++i) {
+    KerasLayer& layer = result->layers[i];
+    if (i > 0 && IsInput(layer)) {
+      return InvalidArgument("{}: it must be the first layer", layer.where);
+    }
+    layer.calls.emplace_back();
+    if (i > 0) layer.calls[0].push_back({i - 1, 0, 0});
+    if (layer.model == nullptr || layer.model->outputs.size() == 1) continue;
+    return InvalidArgument("{}: a layer of a Sequential must have one output, not {}", layer.where,
+                           layer.model->outputs.size());
+  }
+  result->inputs.push_back({0, 0, 0});
+  result->outputs.push_back({result->layers.size() - 1, 0, 0});
+  result->output_names.push_back(result->layers.back().name);
+  return absl::OkStatus();
+}
+
+absl::Status KerasModelReader::ReadFunctional(const Json& config, const Json& layers,
+                                              const std::string& path, KerasModel* result) {
+  std::vector<std::vector<std::vector<KerasReference>>> calls(result->layers.size());
+  for (size_t i = 0; i < result->layers.size(); ++i) {
+    KerasLayer& layer = result->layers[i];
+    const Json* const nodes = FindMember(layers[i], "inbound_nodes");
+    if (nodes == nullptr || !nodes->is_array()) {
+      return InvalidArgument("{}: it has no \"inbound_nodes\"", layer.where);
+    }
+    for (const Json& node : *nodes) {
+      auto call = ReadKerasCall(node);
+      if (!call.ok()) return Annotate(call.status(), layer.where);
+      if (call->empty()) return InvalidArgument("{}: a call has no input", layer.where);
+      calls[i].push_back(*std::move(call));
+    }
+    if (IsInput(layer)) {
+      if (!calls[i].empty()) return InvalidArgument("{}: it has an input", layer.where);
+      calls[i].emplace_back();
+    }
+    layer.calls.resize(calls[i].size());
+  }
+  const Resolver resolver(result->layers, layers);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    KerasLayer& layer = result->layers[i];
+    for (size_t call = 0; call < calls[i].size(); ++call) {
+      for (const KerasReference& reference : calls[i][call]) {
+        auto tensor = resolver.Resolve(reference, false);
+        if (!tensor.ok()) return Annotate(tensor.status(), layer.where);
+        layer.calls[call].push_back(*tensor);
+      }
+    }
+  }
+  const auto read_ends = [&](const char* key, std::vector<KerasTensor>* tensors,
+                             std::vector<std::string>* names) -> absl::Status {
+    const std::string where = path + key;
+    const Json* const ends = FindMember(config, key);
+    if (ends == nullptr) return InvalidArgument("{} is missing", where);
+    auto references = ReadKerasEnds(*ends);
+    if (!references.ok()) return Annotate(references.status(), where);
+    for (const KerasReference& reference : *references) {
+      auto tensor = resolver.Resolve(reference, true);
+      if (!tensor.ok()) return Annotate(tensor.status(), where);
+      tensors->push_back(*tensor);
+      names->push_back(reference.key.empty() ? reference.layer : reference.key);
+    }
+    if (tensors->empty()) return InvalidArgument("{} is empty", where);
+    return absl::OkStatus();
+  };
+  std::vector<std::string> input_names;
+  COHORT_RETURN_IF_ERROR(read_ends("input_layers", &result->inputs, &input_names));
+  for (size_t i = 0; i < input_names.size(); ++i) {
+    KerasLayer& layer = result->layers[result->inputs[i].layer];
+    if (!IsInput(layer))
+      return InvalidArgument("{}: it is no InputLayer, but an input", layer.where);
+    // The key of a mapping is the name of the column.
+    if (input_names[i] != layer.name) {
+      (*layer.config.mutable_config())["feature"] = ConfigOf(std::string_view(input_names[i]));
+    }
+  }
+  return read_ends("output_layers", &result->outputs, &result->output_names);
+}
+
+absl::StatusOr<KerasLayer> KerasModelReader::ReadLayer(const Json& layer, size_t index,
+                                                       const std::string& path) {
+  KerasLayer result;
+  const std::string class_name = StringMember(layer, "class_name");
+  const Json* const config = FindMember(layer, "config");
+  result.name = StringMember(layer, "name");
+  if (result.name.empty() && config != nullptr) result.name = StringMember(*config, "name");
+  result.where = fmt::format("{}layers[{}] \"{}\" ({})", path, index, PrintableLine(result.name),
+                             PrintableLine(class_name));
+  if (class_name.empty() || config == nullptr || result.name.empty()) {
+    return InvalidArgument(
+        "{}layers[{}] is no layer: it needs \"class_name\", \"config\" and a name", path, index);
+  }
+  // TensorFlow before 2.13 wrote it. Keras reads such a layer as one; later versions as two.
+  const Json* const id = FindMember(layer, "shared_object_id");
+  if (id != nullptr && id->is_number_integer() && !shared_ids_.insert(id->get<int64_t>()).second) {
+    return Unimplemented("{}: a layer that two models share is not supported yet", result.where);
+  }
+  if (!IsModel(class_name)) {
+    COHORT_RETURN_IF_ERROR(Annotate(ReadConfig(layer, &result), result.where));
+    return result;
+  }
+  COHORT_ASSIGN_OR_RETURN(
+      KerasModel model,
+      ReadModel(layer, fmt::format("{}\"{}\" > ", path, PrintableLine(result.name))));
+  result.model = std::make_unique<KerasModel>(std::move(model));
+  return result;
+}
+
+absl::Status KerasModelReader::ReadConfig(const Json& layer, KerasLayer* result) {
+  COHORT_RETURN_IF_ERROR(CheckKerasModule(layer));
+  const std::string class_name = StringMember(layer, "class_name");
+  COHORT_ASSIGN_OR_RETURN(result->layer_class,
+                          Layers().Find(class_name == "InputLayer" ? "Input" : class_name));
+  const Json& config = *FindMember(layer, "config");
+  COHORT_ASSIGN_OR_RETURN(v1::ClassConfig given, ReadKerasClass(layer));
+  auto* const arguments = given.mutable_config();
+  arguments->erase("name");
+  // Keras 2 writes it into any layer that is the first of a Sequential.
+  const Json* const batch_shape = BatchShape(config);
+  for (const char* shape : {"batch_shape", "batch_input_shape", "input_length"}) {
+    arguments->erase(shape);
+  }
+  if (!IsInput(*result)) {
+    COHORT_RETURN_IF_ERROR(CheckDType(config));
+    arguments->erase("dtype");
+  } else if (batch_shape != nullptr) {
+    COHORT_ASSIGN_OR_RETURN((*arguments)["shape"], RecordShape(*batch_shape));
+  }
+  COHORT_ASSIGN_OR_RETURN(result->config,
+                          CompleteKerasConfig(result->layer_class->schema, std::move(given)));
+  return absl::OkStatus();
+}
+
+absl::Status KerasModelReader::CheckDType(const Json& config) {
+  const Json* const given = FindMember(config, "dtype");
+  if (given == nullptr || !checks_dtype_) return absl::OkStatus();
+  const std::string name = DTypePolicyName(*given);
+  if (name != "float32" && name != "float64") {
+    return Unimplemented(
+        "the dtype policy \"{}\" is not supported yet; supported: float32, float64",
+        PrintableLine(name));
+  }
+  if (dtype_.empty()) dtype_ = name;
+  if (dtype_ == name) return absl::OkStatus();
+  return Unimplemented(
+      "its dtype is {}, and that of layers before it {}: models of several dtypes are "
+      "not supported yet; set `model.dtype` in the job to train in one",
+      name, dtype_);
+}
+
+}  // namespace cohort

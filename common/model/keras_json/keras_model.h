@@ -1,0 +1,81 @@
+#ifndef COHORT_COMMON_MODEL_KERAS_JSON_KERAS_MODEL_H_
+#define COHORT_COMMON_MODEL_KERAS_JSON_KERAS_MODEL_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/model/layers/layer.h"
+
+namespace cohort {
+
+struct KerasModel;
+
+// A tensor of a Keras model: what one call of a layer returned.
+struct KerasTensor {
+  size_t layer = 0;
+  size_t call = 0;
+  size_t output = 0;  // nested models may have several
+};
+
+// A layer of a Keras model, with all of its calls.
+struct KerasLayer {
+  std::string name;
+  std::string where;                        // `layers[3] "conv2d" (Conv2D)`, for errors
+  const LayerClass* layer_class = nullptr;  // null: a nested model
+  v1::ClassConfig config;                   // complete
+  std::unique_ptr<KerasModel> model;
+  std::vector<std::vector<KerasTensor>>
+      calls;  // the inputs of each; one call without inputs: Input
+};
+
+bool IsInput(const KerasLayer& layer);
+
+// A model as Keras describes it: the tensors of its inputs and outputs are those of its layers.
+struct KerasModel {
+  std::string name;
+  bool is_sequential = false;
+  bool trainable = true;
+  std::vector<KerasLayer> layers;
+  std::vector<KerasTensor> inputs;
+  std::vector<KerasTensor> outputs;
+  std::vector<std::string> output_names;  // as many as `outputs`
+};
+
+// Reads a model from what `model.to_json()` of Keras 3 or of Keras 2 (tf_keras) returned.
+class KerasModelReader {
+ public:
+  // `dtype`: that of all variables, or "": the one that the layers have.
+  explicit KerasModelReader(std::string dtype)
+      : checks_dtype_(dtype.empty()), dtype_(std::move(dtype)) {}
+
+  // Errors: InvalidArgument, or Unimplemented for what this version lacks; they name the layer and
+  // the models around it.
+  absl::StatusOr<KerasModel> Read(const nlohmann::json& model);
+  // "" if no layer has a dtype.
+  const std::string& dtype() const { return dtype_; }
+
+ private:
+  absl::StatusOr<KerasModel> ReadModel(const nlohmann::json& model, const std::string& path);
+  absl::Status ReadSequential(const nlohmann::json& model, const nlohmann::json& layers,
+                              const std::string& path, KerasModel* result);
+  absl::Status ReadFunctional(const nlohmann::json& config, const nlohmann::json& layers,
+                              const std::string& path, KerasModel* result);
+  absl::StatusOr<KerasLayer> ReadLayer(const nlohmann::json& layer, size_t index,
+                                       const std::string& path);
+  absl::Status ReadConfig(const nlohmann::json& layer, KerasLayer* result);
+  absl::Status CheckDType(const nlohmann::json& config);
+
+  const bool checks_dtype_;
+  std::string dtype_;
+  std::set<int64_t> shared_ids_;  // layers have them in files of TensorFlow before 2.13
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_MODEL_KERAS_JSON_KERAS_MODEL_H_

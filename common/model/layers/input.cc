@@ -1,0 +1,56 @@
+// Input (keras/src/layers/core/input_layer.py): a column of the data. The model builder makes its
+// value.
+#include "common/graph/expr.h"
+#include "common/model/layers/layer.h"
+
+namespace cohort {
+namespace {
+
+DType InputDType(const std::string& given, DType of_batch, DType floatx) {
+  const DType dtype = DTypeFromName(given).value_or(of_batch);
+  const bool ids = dtype == DType::kInt64 || dtype == DType::kInt32;
+  return ids ? DType::kInt64 : floatx;
+}
+
+}  // namespace
+
+absl::StatusOr<Expr> InputValue(const Config& config, Expr batch, std::string_view what,
+                                DType floatx) {
+  const ValueType type = batch.type();
+  Dims given;
+  for (size_t i = 1; i < type.dims.size(); ++i) given.push_back(type.dims[i].size);
+  Dims dims = config.Ints("shape");
+  if (dims.empty()) dims = given.empty() ? Dims{1} : given;
+  if (dims != given) {
+    Dims with_one = given;
+    with_one.push_back(1);
+    if (dims != with_one) {
+      return InvalidArgument("its shape is {}, but {} has {} for each record", DimsToString(dims),
+                             what, DimsToString(given));
+    }
+    dims.insert(dims.begin(), -1);
+    batch = Reshape(batch, std::move(dims));
+  }
+  return Cast(batch, InputDType(config.String("dtype"), type.dtype, floatx));
+}
+
+LayerClass InputLayer() {
+  return {
+      .schema = LayerSchema(
+          "Input", "A column of the data.",
+          {Ints("shape", "Shape of one record, without the batch; none: that of the column.")
+               .Optional(),
+           String("dtype", "Type of the values; none: int64 for an integer column, else float.")
+               .Optional()
+               .OneOf({"float32", "float64", "int32", "int64"}),
+           String("feature", "The column; none: the name of the layer, or the only column.")
+               .Optional(),
+           Planned("batch_size"), Planned("batch_shape"), Planned("tensor"),
+           Planned(Bool("sparse", "").Default(false)), Planned(Bool("ragged", "").Default(false)),
+           Planned(Bool("optional", "").Default(false))}),
+      .min_inputs = 0,
+      .max_inputs = 0,
+      .build = nullptr};
+}
+
+}  // namespace cohort

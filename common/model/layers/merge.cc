@@ -1,0 +1,49 @@
+// Layers that combine their inputs element by element: Add, Multiply
+// (keras/src/layers/merging/base_merge.py).
+#include <algorithm>
+
+#include "common/graph/expr.h"
+#include "common/model/layers/layer.h"
+
+namespace cohort {
+namespace {
+
+// Inputs of lower rank get axes of size 1 behind the batch, as Keras does; then they broadcast.
+absl::StatusOr<LayerOutput> Merge(LayerContext* context, Expr (*combine)(Expr, Expr)) {
+  size_t rank = 0;
+  std::vector<Expr> values;
+  for (size_t i = 0; i < context->inputs.size(); ++i) {
+    values.push_back(context->FloatInput(i));
+    if (!values.back().valid()) return LayerOutput{};
+    rank = std::max(rank, values.back().rank());
+  }
+  for (Expr& value : values) {
+    if (value.rank() == rank) continue;
+    std::vector<int64_t> dims = ReshapeDims(value.type().dims);
+    dims.insert(dims.begin() + 1, rank - dims.size(), 1);
+    value = Reshape(value, std::move(dims));
+  }
+  Expr merged = values[0];
+  for (size_t i = 1; i < values.size(); ++i) merged = combine(merged, values[i]);
+  return LayerOutput{merged, {}};
+}
+
+LayerClass MergeLayer(std::string_view name, std::string_view doc, Expr (*combine)(Expr, Expr)) {
+  return {.schema = LayerSchema(name, doc, {}),
+          .max_inputs = kAnyNumberOfInputs,
+          .build = [combine](LayerContext* context) { return Merge(context, combine); }};
+}
+
+}  // namespace
+
+LayerClass AddLayer() {
+  return MergeLayer("Add", "The sum of its inputs, which broadcast.",
+                    [](Expr a, Expr b) { return a + b; });
+}
+
+LayerClass MultiplyLayer() {
+  return MergeLayer("Multiply", "The product of its inputs, which broadcast.",
+                    [](Expr a, Expr b) { return a * b; });
+}
+
+}  // namespace cohort

@@ -1,0 +1,156 @@
+#include "common/model/model_reader.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "common/model/layers/layer.h"
+#include "proto/job.pb.h"
+
+namespace cohort {
+
+absl::Status ModelReader::Read(const YAML::Node& node, const std::string& path,
+                               v1::ModelSpec* model) {
+  COHORT_ASSIGN_OR_RETURN(
+      const auto entries,
+      Entries(node, "`model`", "model: {sequential: [Flatten, {Dense: {units: 10}}]}"));
+  const Entry* keras_json = nullptr;
+  bool has_dtype = false;
+  for (const Entry& entry : entries) {
+    if (entry.key == "sequential" || entry.key == "functional") {
+      if (!model->layers().empty()) {
+        return Error(entry.line, "a model is either sequential or functional");
+      }
+      COHORT_RETURN_IF_ERROR(ReadLayers(entry, entry.key == "functional", model));
+    } else if (entry.key == "keras_json") {
+      if (!entry.value.IsNull()) keras_json = &entry;
+    } else if (entry.key == "name" || entry.key == "dtype" || entry.key == "outputs") {
+      has_dtype = has_dtype || (entry.key == "dtype" && !entry.value.IsNull());
+      COHORT_RETURN_IF_ERROR(ReadEntries({entry}, path, model));
+    } else {
+      return UnknownKey(entry.line, entry.key, "`model`",
+                        {"name", "dtype", "sequential", "functional", "keras_json", "outputs"});
+    }
+  }
+  if (keras_json != nullptr) {
+    if (!has_dtype) model->clear_dtype();
+    COHORT_RETURN_IF_ERROR(ReadKerasJson(*keras_json, model));
+  }
+  const auto& names = model->output_names().empty() ? model->outputs() : model->output_names();
+  if (!names.empty()) {
+    outputs_.assign(names.begin(), names.end());
+  } else if (!model->layers().empty()) {
+    outputs_ = {model->layers(model->layers_size() - 1).name()};
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelReader::ReadKerasJson(const Entry& entry, v1::ModelSpec* model) {
+  if (!model->layers().empty() || !model->outputs().empty()) {
+    return Error(entry.line,
+                 "a model has either `keras_json` or layers and outputs in the job file");
+  }
+  Note("model.layers", entry.line);
+  COHORT_ASSIGN_OR_RETURN(const std::string given, Text(entry.value, "model.keras_json"));
+  const std::filesystem::path path = std::filesystem::path(file()).parent_path() / given;
+  auto json = KerasJsonFile::Read(path.string());
+  if (!json.ok()) return Annotate(json.status(), fmt::format("{}:{}", file(), entry.line));
+  keras_json_.emplace(*std::move(json));
+  return keras_json_->SetModel(model);
+}
+
+absl::Status ModelReader::ReadLayers(const Entry& entry, bool functional, v1::ModelSpec* model) {
+  if (!entry.value.IsSequence() || entry.value.size() == 0) {
+    return Error(entry.line,
+                 "`model.{}` must be a list of layers; for example `{}: [Flatten, "
+                 "{{Dense: {{units: 10}}}}]`",
+                 entry.key, entry.key);
+  }
+  COHORT_ASSIGN_OR_RETURN(const std::vector<YAML::Node> items,
+                          Items(entry.value, "model." + entry.key));
+  for (const YAML::Node& item : items) {
+    COHORT_RETURN_IF_ERROR(ReadLayer(item, functional, model));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelReader::ReadLayer(const YAML::Node& item, bool functional, v1::ModelSpec* model) {
+  std::string path = fmt::format("model.layers[{}]", model->layers_size());
+  COHORT_ASSIGN_OR_RETURN(ClassNode node, ReadClassNode(item, path, Layers()));
+  const auto found = Layers().Find(node.name);
+  if (!found.ok()) return AtLine(node.line, found.status());
+  const LayerClass& layer_class = **found;
+  // TensorFlow's first layer may have the shape of the model's input.
+  if (!functional && model->layers().empty() && layer_class.min_inputs > 0) {
+    if (auto shape = node.Take("input_shape")) {
+      COHORT_RETURN_IF_ERROR(AddInput(*std::move(shape), model));
+      path = "model.layers[1]";
+    }
+  }
+  Note(path, node.line);
+  v1::LayerSpec* layer = model->add_layers();
+  layer->set_class_name(layer_class.schema.name);
+  if (const auto name = node.Take("name"); name && !name->value.IsNull()) {
+    Note(path + ".name", name->line);
+    COHORT_ASSIGN_OR_RETURN(*layer->mutable_name(), Text(name->value, path + ".name"));
+  }
+  if (layer_class.min_inputs > 0) {
+    if (const auto inputs = node.Take("inputs")) {
+      COHORT_RETURN_IF_ERROR(ReadInputs(*inputs, path + ".inputs", functional, layer));
+    }
+  }
+  if (const auto shares = node.Take("shares"); shares && !shares->value.IsNull()) {
+    COHORT_RETURN_IF_ERROR(ReadShares(*shares, path + ".shares", node, layer));
+  } else {
+    v1::ClassConfig config;
+    COHORT_RETURN_IF_ERROR(ReadArguments(node, path, layer_class.schema, &config));
+    *layer->mutable_config() = std::move(*config.mutable_config());
+  }
+  if (functional && layer_class.min_inputs > 0 && layer->inputs().empty()) {
+    return Error(node.line, "{} needs its `inputs`: the names of layers above",
+                 layer->class_name());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelReader::ReadShares(const Entry& entry, const std::string& path,
+                                     const ClassNode& node, v1::LayerSpec* layer) {
+  Note(path, entry.line);
+  COHORT_ASSIGN_OR_RETURN(*layer->mutable_shares(), Text(entry.value, path));
+  if (node.arguments.empty()) return absl::OkStatus();
+  return Error(
+      node.arguments.front().line,
+      "a layer that `shares` the variables of \"{}\" has its arguments too; leave out `{}`",
+      layer->shares(), node.arguments.front().key);
+}
+
+absl::Status ModelReader::AddInput(Entry shape, v1::ModelSpec* model) {
+  const std::string path = "model.layers[0]";
+  Note(path, shape.line);
+  COHORT_ASSIGN_OR_RETURN(const LayerClass* input, Layers().Find("Input"));
+  ClassNode node{.name = "Input", .line = shape.line, .has_arguments = true};
+  shape.key = "shape";
+  node.arguments.push_back(std::move(shape));
+  v1::ClassConfig config;
+  COHORT_RETURN_IF_ERROR(ReadArguments(node, path, input->schema, &config));
+  v1::LayerSpec* layer = model->add_layers();
+  layer->set_class_name("Input");
+  *layer->mutable_config() = std::move(*config.mutable_config());
+  return absl::OkStatus();
+}
+
+absl::Status ModelReader::ReadInputs(const Entry& entry, const std::string& path, bool functional,
+                                     v1::LayerSpec* layer) {
+  Note(path, entry.line);
+  if (!functional) {
+    return Error(entry.line,
+                 "the input of a layer of a sequential model is the layer before it; `inputs` is "
+                 "for functional models");
+  }
+  if (entry.value.IsScalar()) {
+    layer->add_inputs(entry.value.Scalar());
+    return absl::OkStatus();
+  }
+  return ReadField(entry, path, layer->GetDescriptor()->FindFieldByName("inputs"), layer);
+}
+
+}  // namespace cohort

@@ -1,0 +1,46 @@
+#ifndef COHORT_COMMON_MODEL_MODEL_READER_H_
+#define COHORT_COMMON_MODEL_MODEL_READER_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/model/class_reader.h"
+#include "common/model/keras_json/keras_json_file.h"
+
+namespace cohort::v1 {
+class LayerSpec;
+class ModelSpec;
+}  // namespace cohort::v1
+
+namespace cohort {
+
+// Reads `model`: its layers, or the file of Keras' JSON that has them.
+class ModelReader : public ClassReader {
+ public:
+  using ClassReader::ClassReader;
+
+  absl::Status Read(const YAML::Node& node, const std::string& path, v1::ModelSpec* model);
+
+  // The names of the model's outputs; "" for the only one if its layer has no name.
+  const std::vector<std::string>& outputs() const { return outputs_; }
+  // The JSON that the model was read from; null: the layers are in the job file.
+  const KerasJsonFile* keras_json() const { return keras_json_ ? &*keras_json_ : nullptr; }
+
+ private:
+  absl::Status ReadKerasJson(const Entry& entry, v1::ModelSpec* model);
+  absl::Status ReadLayers(const Entry& entry, bool functional, v1::ModelSpec* model);
+  absl::Status ReadLayer(const YAML::Node& item, bool functional, v1::ModelSpec* model);
+  absl::Status ReadShares(const Entry& entry, const std::string& path, const ClassNode& node,
+                          v1::LayerSpec* layer);
+  absl::Status AddInput(Entry shape, v1::ModelSpec* model);
+  absl::Status ReadInputs(const Entry& entry, const std::string& path, bool functional,
+                          v1::LayerSpec* layer);
+
+  std::vector<std::string> outputs_ = {""};
+  std::optional<KerasJsonFile> keras_json_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_MODEL_MODEL_READER_H_

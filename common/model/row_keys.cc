@@ -1,0 +1,85 @@
+#include "common/model/row_keys.h"
+
+#include <tuple>
+
+#include "common/graph/expr.h"
+
+namespace cohort {
+namespace {
+
+absl::StatusOr<Expr> IdsOf(const LayerGraph& graph, size_t call,
+                           std::span<const LayerOutput> outputs,
+                           const std::vector<bool>& weighted) {
+  const auto input = static_cast<size_t>(graph.layers[call].inputs[0]);
+  // BuildOrder puts ids before the layers that take them, unless they depend on such a layer.
+  if (outputs[input].value.valid() && !weighted[input]) {
+    return Cast(outputs[input].value, DType::kInt64);
+  }
+  return InvalidArgument(
+      "its ids come from layer \"{}\", which depends on weights; they must come from the data",
+      graph.layers[input].name);
+}
+
+}  // namespace
+
+std::vector<size_t> RowKeys::BuildOrder() const {
+  const size_t count = graph_.layers.size();
+  std::vector<bool> first(count, false);
+  for (const GraphLayer& layer : graph_.layers) {
+    if (layer.shares < 0 || !layer.layer_class->takes_keys) continue;
+    first[static_cast<size_t>(layer.inputs[0])] = true;
+    const GraphLayer& shared = graph_.layers[static_cast<size_t>(layer.shares)];
+    first[static_cast<size_t>(shared.inputs[0])] = true;
+  }
+  for (size_t i = count; i-- > 0;) {
+    if (!first[i]) continue;
+    for (int input : graph_.layers[i].inputs) first[static_cast<size_t>(input)] = true;
+  }
+  std::vector<size_t> order;
+  for (const bool wanted : {true, false}) {
+    for (size_t i = 0; i < count; ++i) {
+      if (first[i] == wanted) order.push_back(i);
+    }
+  }
+  return order;
+}
+
+absl::Status RowKeys::Set(size_t layer, std::span<const LayerOutput> outputs,
+                          const std::vector<bool>& weighted, LayerContext* context) {
+  const size_t first = graph_.FirstCall(layer);
+  if (!made_.contains(first)) COHORT_RETURN_IF_ERROR(Make(first, outputs, weighted));
+  const Keys& made = made_[first];
+  context->keys = made.keys;
+  context->places = made.places.at(layer);
+  return absl::OkStatus();
+}
+
+absl::Status RowKeys::Make(size_t first, std::span<const LayerOutput> outputs,
+                           const std::vector<bool>& weighted) {
+  std::vector<size_t> calls;
+  std::vector<Expr> ids;
+  for (size_t i = first; i < graph_.layers.size(); ++i) {
+    if (graph_.FirstCall(i) != first) continue;
+    COHORT_ASSIGN_OR_RETURN(ids.emplace_back(), IdsOf(graph_, i, outputs, weighted));
+    calls.push_back(i);
+  }
+  Keys& made = made_[first];
+  if (calls.size() == 1) {
+    std::tie(made.keys, made.places[first]) = Unique(ids[0]);
+    return absl::OkStatus();
+  }
+  // The ids of a record side by side.
+  std::vector<Expr> flat;
+  for (const Expr& x : ids) flat.push_back(Reshape(x, {-1, ElementsPerRecord(x.type())}));
+  Expr places;
+  std::tie(made.keys, places) = Unique(Concat(flat, 1));
+  int64_t begin = 0;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const int64_t size = ElementsPerRecord(ids[i].type());
+    made.places[calls[i]] = Reshape(Slice(places, 1, begin, size), ReshapeDims(ids[i].type().dims));
+    begin += size;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cohort

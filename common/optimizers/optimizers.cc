@@ -1,0 +1,184 @@
+#include "common/optimizers/optimizers.h"
+
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include "common/base/status.h"
+#include "common/base/suggest.h"
+#include "common/optimizers/rules/rule.h"
+#include "common/optimizers/rules/rule_list.h"
+#include "proto/parameter_server.pb.h"
+
+namespace cohort {
+
+#define COHORT_DECLARE(Name) OptimizerClass Name##Optimizer();
+COHORT_OPTIMIZERS(COHORT_DECLARE)
+#undef COHORT_DECLARE
+
+namespace {
+
+absl::Status CheckSparseUpdate(std::string_view optimizer, std::string_view value) {
+  if (value == "keras" || value == "lazy") return absl::OkStatus();
+  return InvalidArgument("{}: sparse_update must be keras or lazy, not \"{}\"{}", optimizer,
+                         value.substr(0, 60), DidYouMean(value, {"keras", "lazy"}));
+}
+
+bool Matches(const std::string& pattern, const std::string& name) {
+  return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+}  // namespace
+
+const ClassRegistry<OptimizerClass>& Optimizers() {
+#define COHORT_DEFINE(Name) Name##Optimizer(),
+  static const auto& optimizers = *new ClassRegistry<OptimizerClass>(
+      "optimizer", SchemaSet::Spelling::kAnyCase,
+      "Adadelta Adafactor Adamax Lamb Lion LossScaleOptimizer Muon Nadam adadelta adafactor adamax "
+      "lamb lion muon nadam",
+      {COHORT_OPTIMIZERS(COHORT_DEFINE)});
+#undef COHORT_DEFINE
+  return optimizers;
+}
+
+const SchemaSet& OptimizerSchemas() { return Optimizers(); }
+
+absl::StatusOr<v1::OptimizerSpec> CompleteOptimizer(const v1::OptimizerSpec& given,
+                                                    std::string* argument) {
+  COHORT_ASSIGN_OR_RETURN(const ClassSchema* schema,
+                          Optimizers().FindSchema(given.rule().class_name()));
+  v1::OptimizerSpec spec;
+  COHORT_ASSIGN_OR_RETURN(*spec.mutable_rule(), CompleteConfig(*schema, given.rule(), argument));
+  spec.set_sparse_update(given.sparse_update().empty() ? "keras" : given.sparse_update());
+  const absl::Status sparse = CheckSparseUpdate(schema->name, spec.sparse_update());
+  if (!sparse.ok() && argument != nullptr) *argument = "sparse_update";
+  COHORT_RETURN_IF_ERROR(sparse);
+  return spec;
+}
+
+absl::StatusOr<v1::OptimizerSpec> MakeOptimizer(const v1::ClassConfig& config,
+                                                std::string_view sparse_update,
+                                                std::string* argument) {
+  v1::OptimizerSpec spec;
+  *spec.mutable_rule() = config;
+  spec.set_sparse_update(std::string(sparse_update));
+  return CompleteOptimizer(spec, argument);
+}
+
+v1::OptimizerSpec OptimizerOf(std::string_view name,
+                              const std::vector<std::pair<std::string, v1::ConfigValue>>& arguments,
+                              std::string_view sparse_update) {
+  v1::OptimizerSpec spec;
+  spec.mutable_rule()->set_class_name(std::string(name));
+  for (const auto& [argument, value] : arguments) {
+    (*spec.mutable_rule()->mutable_config())[argument] = value;
+  }
+  spec.set_sparse_update(std::string(sparse_update));
+  return spec;
+}
+
+absl::StatusOr<std::unique_ptr<OptimizerRule>> MakeRule(const OptimizerClass& optimizer,
+                                                        const v1::ClassConfig& config, bool lazy) {
+  if (optimizer.scope != UpdateScope::kElement) {
+    return Unimplemented(
+        "{} needs a norm over each whole variable, which is not supported yet; use an optimizer "
+        "that updates element by element",
+        optimizer.schema.name);
+  }
+  COHORT_ASSIGN_OR_RETURN(const v1::ClassConfig complete, CompleteConfig(optimizer.schema, config));
+  return optimizer.make(Config(complete), lazy);
+}
+
+absl::StatusOr<std::unique_ptr<OptimizerRule>> OptimizerRule::Create(
+    const v1::OptimizerSpec& given) {
+  COHORT_ASSIGN_OR_RETURN(const v1::OptimizerSpec spec, CompleteOptimizer(given));
+  COHORT_ASSIGN_OR_RETURN(const OptimizerClass* optimizer,
+                          Optimizers().Find(spec.rule().class_name()));
+  return MakeRule(*optimizer, spec.rule(), spec.sparse_update() == "lazy");
+}
+
+absl::Status ChooseOptimizers(std::span<const OptimizerChoice> choices,
+                              std::span<v1::VariableSpec> variables) {
+  std::vector<std::string> names, patterns;
+  for (const v1::VariableSpec& variable : variables) names.push_back(variable.name());
+  for (const OptimizerChoice& choice : choices) {
+    patterns.push_back(choice.variables);
+    bool any = false;
+    for (const std::string& name : names) any = any || Matches(choice.variables, name);
+    if (!any) {
+      return InvalidArgument("no variable matches \"{}\"; there are {}", choice.variables,
+                             fmt::join(names, ", "));
+    }
+  }
+  for (v1::VariableSpec& variable : variables) {
+    if (!variable.trainable()) continue;
+    const OptimizerChoice* chosen = nullptr;
+    for (const OptimizerChoice& choice : choices) {
+      if (chosen == nullptr && Matches(choice.variables, variable.name())) chosen = &choice;
+    }
+    if (chosen == nullptr) {
+      return InvalidArgument(
+          "variable \"{}\" matches none of the patterns {}; end the list with `variables: \"*\"`",
+          variable.name(), fmt::join(patterns, ", "));
+    }
+    variable.set_optimizer(static_cast<uint32_t>(chosen->optimizer));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const LayoutRules>> LayoutRules::Create(const v1::Layout& layout) {
+  auto rules = std::make_shared<LayoutRules>();
+  for (const v1::OptimizerSpec& spec : layout.optimizers()) {
+    COHORT_ASSIGN_OR_RETURN(auto rule, OptimizerRule::Create(spec));
+    rules->rules_.push_back(std::move(rule));
+  }
+  for (const v1::VariableSpec& variable : layout.variables()) {
+    if (!variable.trainable() || variable.optimizer() < rules->rules_.size()) continue;
+    if (rules->rules_.empty()) {
+      return InvalidArgument("layout: variable '{}' is trainable, but there is no optimizer",
+                             variable.name());
+    }
+    return InvalidArgument("layout: variable '{}' has optimizer {}, and there are {}",
+                           variable.name(), variable.optimizer(), rules->rules_.size());
+  }
+  return rules;
+}
+
+const OptimizerRule* LayoutRules::Find(const v1::VariableSpec& variable) const {
+  if (!variable.trainable() || variable.optimizer() >= rules_.size()) return nullptr;
+  return rules_[variable.optimizer()].get();
+}
+
+// ---------------------------------------------------------------- arguments
+
+Argument LearningRateArgument(double default_value) {
+  return Float("learning_rate", "Factor of each change.")
+      .Default(default_value)
+      .Between(0, kMostHyperparameter);
+}
+
+Argument EpsilonArgument() {
+  return Float("epsilon", "Keeps the divisor away from 0.")
+      .Default(1e-7)
+      .Between(0, kMostHyperparameter);
+}
+
+Argument WeightDecayArgument() {
+  return Float("weight_decay", "Decay of the weights per step, times the learning rate.")
+      .Optional()
+      .Between(0, kMostHyperparameter);
+}
+
+std::vector<Argument> WithBaseArguments(std::vector<Argument> own) {
+  for (const char* name : {"clipnorm", "clipvalue", "global_clipnorm"}) {
+    own.push_back(Planned(Float(name, "").Optional()));
+  }
+  own.push_back(Planned(Bool("use_ema", "").Default(false)));
+  own.push_back(Planned(Float("ema_momentum", "").Default(0.99)));
+  own.push_back(Planned(Int("ema_overwrite_frequency", "").Optional()));
+  own.push_back(Planned(Float("loss_scale_factor", "").Optional()));
+  own.push_back(Planned(Int("gradient_accumulation_steps", "").Optional()));
+  own.push_back(String("name", "Has no effect.").Optional());
+  return own;
+}
+
+}  // namespace cohort

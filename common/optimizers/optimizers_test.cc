@@ -1,0 +1,145 @@
+#include "common/optimizers/optimizers.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "proto/parameter_server.pb.h"
+
+namespace cohort {
+namespace {
+
+using Catch::Contains;
+
+std::string ProblemOf(const v1::OptimizerSpec& spec) {
+  const absl::Status status = OptimizerRule::Create(spec).status();
+  REQUIRE_FALSE(status.ok());
+  return std::string(status.message());
+}
+
+TEST_CASE("optimizers have Keras' names and defaults") {
+  for (const char* name : {"Adagrad", "Adam", "AdamW", "Ftrl", "RMSprop", "SGD", "sgd", "rmsprop",
+                           "adamw", "ADAM", "RMSProp"}) {
+    INFO(name);
+    CHECK(OptimizerRule::Create(OptimizerOf(name, {})).ok());
+  }
+  const auto adam = CompleteOptimizer(OptimizerOf("adam", {}, ""));
+  REQUIRE(adam.ok());
+  CHECK(adam->rule().class_name() == "Adam");
+  CHECK(adam->sparse_update() == "keras");
+  const Config config(adam->rule());
+  CHECK(config.Float("learning_rate") == 0.001);
+  CHECK(config.Float("beta_2") == 0.999);
+  CHECK(config.IsNone("weight_decay"));
+  CHECK(Config(CompleteOptimizer(OptimizerOf("AdamW", {}))->rule()).Float("weight_decay") == 0.004);
+  CHECK((*OptimizerRule::Create(*adam))->LearningRate(7) == 0.001);
+}
+
+TEST_CASE("slots have Keras' names and first values") {
+  const auto slots = [](const v1::OptimizerSpec& spec) {
+    std::vector<std::pair<std::string, double>> found;
+    const auto rule = OptimizerRule::Create(spec);
+    for (const SlotInfo& slot : (*rule)->slots()) found.emplace_back(slot.name, slot.initial_value);
+    return found;
+  };
+  using Slots = std::vector<std::pair<std::string, double>>;
+  CHECK(slots(OptimizerOf("SGD", {})).empty());
+  CHECK(slots(OptimizerOf("Adagrad", {})) == Slots{{"accumulator", 0.1f}});
+  CHECK(slots(OptimizerOf("AdamW", {{"amsgrad", ConfigOf(true)}})) ==
+        Slots{{"momentum", 0}, {"velocity", 0}, {"velocity_hat", 0}});
+  CHECK(slots(OptimizerOf("Ftrl", {{"initial_accumulator_value", ConfigOf(0.5)}})) ==
+        Slots{{"accumulator", 0.5}, {"linear", 0}});
+}
+
+TEST_CASE("a wrong specification is refused by name") {
+  CHECK_THAT(ProblemOf(OptimizerOf("Nadam", {})),
+             Contains("optimizer \"Nadam\" is not supported yet; supported: Adagrad, Adam, AdamW, "
+                      "Ftrl, RMSprop, SGD"));
+  CHECK_THAT(ProblemOf(OptimizerOf("Adm", {})), Contains("did you mean \"Adam\""));
+  CHECK_THAT(ProblemOf(OptimizerOf("", {})), Contains("there is no optimizer \"\""));
+  CHECK(ProblemOf(OptimizerOf("Adam", {{"beta_1", ConfigOf(1.0)}})) ==
+        "Adam: beta_1 must be in [0, 1), not 1");
+  CHECK_THAT(ProblemOf(OptimizerOf(
+                 "SGD", {{"learning_rate", ConfigOf(std::numeric_limits<double>::quiet_NaN())}})),
+             Contains("SGD: learning_rate must be in"));
+  CHECK_THAT(ProblemOf(OptimizerOf("AdamW", {{"weight_decay", ConfigOf(-0.1)}})),
+             Contains("AdamW: weight_decay must be in"));
+  CHECK_THAT(ProblemOf(OptimizerOf("Ftrl", {{"learning_rate_power", ConfigOf(0.5)}})),
+             Contains("Ftrl: learning_rate_power must be in"));
+  CHECK(ProblemOf(OptimizerOf("Adam", {{"clipnorm", ConfigOf(1.0)}})) ==
+        "`clipnorm` of Adam is not supported yet; leave it out");
+  CHECK(ProblemOf(OptimizerOf("RMSprop", {}, "eager")) ==
+        "RMSprop: sparse_update must be keras or lazy, not \"eager\"");
+  std::string argument;
+  CHECK_FALSE(CompleteOptimizer(OptimizerOf("SGD", {{"momentum", ConfigOf(2.0)}}), &argument).ok());
+  CHECK(argument == "momentum");
+}
+
+TEST_CASE("Keras' arguments of the base class are accepted with their defaults") {
+  CHECK(OptimizerRule::Create(OptimizerOf("Adam", {{"clipnorm", {}},
+                                                   {"use_ema", ConfigOf(false)},
+                                                   {"ema_momentum", ConfigOf(0.99)},
+                                                   {"weight_decay", {}},
+                                                   {"loss_scale_factor", {}}}))
+            .ok());
+}
+
+TEST_CASE("an optimizer that needs a norm over a variable is refused") {
+  OptimizerClass lamb = **Optimizers().Find("Adam");
+  lamb.schema.name = "Lamb";
+  CHECK(MakeRule(lamb, {}, false).ok());
+  lamb.scope = UpdateScope::kVariableNorm;
+  const absl::Status status = MakeRule(lamb, {}, false).status();
+  CHECK(status.code() == absl::StatusCode::kUnimplemented);
+  CHECK_THAT(std::string(status.message()),
+             Contains("Lamb needs a norm over each whole variable, which is not supported yet"));
+}
+
+std::vector<v1::VariableSpec> Variables() {
+  std::vector<v1::VariableSpec> variables(3);
+  variables[0].set_name("embedding/embeddings");
+  variables[1].set_name("dense/kernel");
+  variables[2].set_name("frozen/kernel");
+  for (v1::VariableSpec& variable : variables) variable.set_trainable(true);
+  variables[2].set_trainable(false);
+  return variables;
+}
+
+TEST_CASE("the first pattern that matches a variable's name chooses its optimizer") {
+  const auto choose = [](std::vector<OptimizerChoice> choices) {
+    std::vector<v1::VariableSpec> variables = Variables();
+    const absl::Status status = ChooseOptimizers(choices, variables);
+    if (!status.ok()) return std::string(status.message());
+    return fmt::format("{} {}", variables[0].optimizer(), variables[1].optimizer());
+  };
+  CHECK(choose({{"embedding/*", 1}, {"*", 2}}) == "1 2");
+  CHECK(choose({{"*", 2}, {"embedding/*", 1}}) == "2 2");
+  CHECK(choose({{"*/kernel", 0}, {"embed?ing/[ef]*", 3}}) == "3 0");
+  CHECK(choose({{"embedding/*", 1}}) ==
+        "variable \"dense/kernel\" matches none of the patterns embedding/*; end the list with "
+        "`variables: \"*\"`");
+  CHECK(choose({{"embeding/*", 1}, {"*", 0}}) ==
+        "no variable matches \"embeding/*\"; there are embedding/embeddings, dense/kernel, "
+        "frozen/kernel");
+}
+
+TEST_CASE("the rules of a layout by variable") {
+  v1::Layout layout;
+  for (const v1::VariableSpec& variable : Variables()) *layout.add_variables() = variable;
+  layout.mutable_variables(1)->set_optimizer(1);
+  const auto problem = [&layout] {
+    return std::string(LayoutRules::Create(layout).status().message());
+  };
+  CHECK(problem() ==
+        "layout: variable 'embedding/embeddings' is trainable, but there is no optimizer");
+  *layout.add_optimizers() = OptimizerOf("Adagrad", {});
+  CHECK(problem() == "layout: variable 'dense/kernel' has optimizer 1, and there are 1");
+  *layout.add_optimizers() = OptimizerOf("SGD", {});
+  const auto rules = LayoutRules::Create(layout);
+  REQUIRE(rules.ok());
+  CHECK((*rules)->Find(layout.variables(0))->slots().size() == 1);
+  CHECK((*rules)->Find(layout.variables(1))->slots().empty());
+  CHECK((*rules)->Find(layout.variables(2)) == nullptr);
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,173 @@
+#ifndef COHORT_COMMON_OPTIMIZERS_RULES_RULE_H_
+#define COHORT_COMMON_OPTIMIZERS_RULES_RULE_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "common/optimizers/optimizer_rules.h"
+#include "common/optimizers/optimizers.h"
+
+namespace cohort {
+
+// What the rules that work element by element have in common. The file of a rule defines its
+// *family*, a class with the hyperparameters as doubles, and gives MakeElementwise<Family> to its entry:
+//
+//   explicit Family(const Config& config);  // complete
+//   std::vector<SlotInfo> Slots() const;
+//   bool moves_all_rows() const;  // a row without a gradient changes too (without weight decay)
+//   // The constants of one step in the arithmetic of the variable's dtype, as Keras computes them;
+//   // they include learning_rate and weight_decay.
+//   template <typename T>
+//   Step<T> At(uint64_t step, T learning_rate, T weight_decay) const;
+//   // The vectorized loop over a range, for float and double (rule_loop-inl.h).
+//   static void Apply(const Step<T>& step, const UpdateRange<T>& range);
+//
+// Loops round once per operation, in the order of Keras 3 (keras/src/optimizers). The result of an
+// element never depends on its position in a range.
+
+// For ops.cast(hyperparameter, dtype) of Keras, TensorFlow first makes a float32 tensor of the
+// Python number: 0.9 becomes 0.89999998, in float64 too.
+template <typename T>
+T CastAsKeras(double hyperparameter) {
+  return static_cast<T>(static_cast<float>(hyperparameter));
+}
+
+// Elements of a variable with their slots, in place or disjoint (see UpdateTarget).
+template <typename T>
+struct UpdateRange {
+  const T* variable_in = nullptr;
+  T* variable_out = nullptr;
+  const T* slots_in[kMaxSlots] = {};
+  T* slots_out[kMaxSlots] = {};
+  const T* gradient = nullptr;  // null: zeros. Not aligned: only for vector loads and memcpy
+  T gradient_scale = 1;         // 1 / weight
+  int64_t elements = 0;
+};
+
+// Returns elements [begin, begin + elements) of a target, without a gradient.
+template <typename T>
+UpdateRange<T> RangeOf(const UpdateTarget& target, size_t slots, int64_t begin, int64_t elements) {
+  UpdateRange<T> range;
+  range.variable_in = static_cast<const T*>(target.variable_in) + begin;
+  range.variable_out = static_cast<T*>(target.variable_out) + begin;
+  for (size_t i = 0; i < slots; ++i) {
+    range.slots_in[i] = static_cast<const T*>(target.slots_in[i]) + begin;
+    range.slots_out[i] = static_cast<T*>(target.slots_out[i]) + begin;
+  }
+  range.elements = elements;
+  return range;
+}
+
+template <typename T>
+void CopyRange(const UpdateRange<T>& range, size_t slots) {
+  const auto copy_if_moved = [&range](const T* from, T* to) {
+    if (from != to) std::memcpy(to, from, static_cast<size_t>(range.elements) * sizeof(T));
+  };
+  copy_if_moved(range.variable_in, range.variable_out);
+  for (size_t i = 0; i < slots; ++i) copy_if_moved(range.slots_in[i], range.slots_out[i]);
+}
+
+template <typename Family>
+class ElementwiseRule : public OptimizerRule {
+ public:
+  ElementwiseRule(const Config& config, bool lazy)
+      : family_(config),
+        slots_(family_.Slots()),
+        learning_rate_(config.Float("learning_rate")),
+        weight_decay_(config.Float("weight_decay")),  // 0 for None
+        moves_all_rows_(family_.moves_all_rows() || weight_decay_ != 0),
+        lazy_(lazy) {}
+
+  std::span<const SlotInfo> slots() const override { return slots_; }
+  bool touches_only_keys() const override { return lazy_ || !moves_all_rows_; }
+  double LearningRate(uint64_t) const override { return learning_rate_; }
+
+  void ApplyDense(const DenseUpdate& update) const override {
+    if (update.target.dtype == DType::kFloat32) Dense<float>(update);
+    if (update.target.dtype == DType::kFloat64) Dense<double>(update);
+  }
+  void ApplyRows(const RowsUpdate& update) const override {
+    if (update.target.dtype == DType::kFloat32) Rows<float>(update);
+    if (update.target.dtype == DType::kFloat64) Rows<double>(update);
+  }
+
+ private:
+  template <typename T>
+  auto StepAt(uint64_t step) const {
+    return family_.template At<T>(step, static_cast<T>(LearningRate(step)),
+                                  CastAsKeras<T>(weight_decay_));
+  }
+  // A weight of 0 makes the gradient zeros.
+  template <typename T>
+  static void SetGradient(const void* gradient, int64_t begin, double weight, UpdateRange<T>* r) {
+    if (weight == 0) return;
+    r->gradient = static_cast<const T*>(gradient) + begin;
+    r->gradient_scale = static_cast<T>(1 / weight);
+  }
+
+  template <typename T>
+  void Dense(const DenseUpdate& u) const {
+    UpdateRange<T> range = RangeOf<T>(u.target, slots_.size(), 0, u.elements);
+    SetGradient(u.gradient, 0, u.weight, &range);
+    Family::Apply(StepAt<T>(u.step), range);
+  }
+
+  // Alternates between runs of rows with keys and runs without.
+  template <typename T>
+  void Rows(const RowsUpdate& u) const {
+    const auto step = StepAt<T>(u.step);
+    const int64_t n = u.row_elements;
+    size_t key = 0;
+    for (int64_t row = 0; row < u.rows;) {
+      const bool has_keys = key < u.keys.size() && u.keys[key] - u.first_row == row;
+      const size_t first_key = key;
+      int64_t end = row;
+      if (has_keys) {
+        while (key < u.keys.size() && u.keys[key] - u.first_row == end) ++key, ++end;
+      } else {
+        end = key < u.keys.size() ? u.keys[key] - u.first_row : u.rows;
+      }
+      UpdateRange<T> range = RangeOf<T>(u.target, slots_.size(), row * n, (end - row) * n);
+      if (has_keys) {
+        SetGradient(u.gradient, static_cast<int64_t>(first_key) * n, u.weight, &range);
+      }
+      if (has_keys || !touches_only_keys()) {
+        Family::Apply(step, range);
+      } else {
+        CopyRange(range, slots_.size());
+      }
+      row = end;
+    }
+  }
+
+  const Family family_;
+  const std::vector<SlotInfo> slots_;
+  const double learning_rate_;
+  const double weight_decay_;
+  const bool moves_all_rows_;
+  const bool lazy_;
+};
+
+// OptimizerClass::make of a family.
+template <typename Family>
+std::unique_ptr<OptimizerRule> MakeElementwise(const Config& config, bool lazy) {
+  return std::make_unique<ElementwiseRule<Family>>(config, lazy);
+}
+
+// Arguments that several optimizers have. Numbers stay far below the largest float32.
+inline constexpr double kMostHyperparameter = 1e30;
+Argument LearningRateArgument(double default_value);
+Argument EpsilonArgument();
+Argument WeightDecayArgument();  // None by default
+// Returns the arguments of an optimizer: its own, then those of Keras' base class, which are
+// planned.
+std::vector<Argument> WithBaseArguments(std::vector<Argument> own);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_OPTIMIZERS_RULES_RULE_H_

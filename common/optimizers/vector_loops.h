@@ -1,0 +1,22 @@
+#ifndef COHORT_COMMON_OPTIMIZERS_VECTOR_LOOPS_H_
+#define COHORT_COMMON_OPTIMIZERS_VECTOR_LOOPS_H_
+
+#include <cstddef>
+
+namespace cohort {
+
+// Loops with the widest vectors that the processor has, beside those of the rules (rules/).
+
+// Returns true if any of `count` values is NaN or infinite. `values` need not be aligned.
+bool AnyNonFinite(const float* values, size_t count);
+bool AnyNonFinite(const double* values, size_t count);
+
+// Returns Highway's name of the instruction set that all loops of this room use on this processor
+// ("AVX2"). It is part of the numeric fingerprint of a parameter server.
+const char* OptimizerInstructionSet();
+// Returns the library of the loops and its version: "highway 1.0.3".
+const char* OptimizerLibraries();
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_OPTIMIZERS_VECTOR_LOOPS_H_
