@@ -151,15 +151,17 @@ TEST_CASE("a chief that a newer one has fenced ends; else the task is adopted ag
   CHECK(!IsRetryable(newer));
 }
 
-TEST_CASE("the end of the job is sent to every task when its record is durable") {
+TEST_CASE("the end of the job is sent to a task when its record is durable") {
   CoreParts p(2, 1);
-  JobEnd end(&p.context, &p.outbox);
+  JobEnd end(&p.outbox);
   CHECK(!end.begun());
   for (const Task task : {WorkerTask(0), WorkerTask(1), PsTask(0)}) p.Adopt(task);
   end.Begin("done", /*job_finished=*/true, 8);
   CHECK(!end.journaled(7));
   CHECK(end.journaled(8));
-  end.SendShutdown();
+  end.SendShutdown(WorkerTask(1));
+  CHECK(p.sent(0).empty());
+  end.SendShutdown(PsTask(0));
   CHECK(p.sent(1).back().shutdown().reason() == "done");
   CHECK(p.sent_to_ps(0).back().shutdown().job_finished());
 }

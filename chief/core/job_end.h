@@ -5,17 +5,17 @@
 #include <string>
 #include <utility>
 
-#include "chief/core/core_context.h"
 #include "chief/core/outbox.h"
 
 namespace cohort {
 
-// The orderly end of a chief: when the last record is durable, the chief asks all tasks to end.
+// The orderly end of a chief: when the last record is durable, the chief asks all tasks to end; one
+// that is still being adopted, when it is.
 //
 //   running ──(1) Begin──► waits for `record` ──(2) SendShutdown──► ended
 class JobEnd {
  public:
-  JobEnd(const CoreContext* context, Outbox* outbox) : context_(context), outbox_(outbox) {}
+  explicit JobEnd(Outbox* outbox) : outbox_(outbox) {}
 
   // Edge (1).
   void Begin(const std::string& reason, bool job_finished, uint64_t record) {
@@ -27,23 +27,23 @@ class JobEnd {
   bool job_finished() const { return job_finished_; }
   // True if the record of the end is durable.
   bool journaled(uint64_t durable_record) const { return durable_record >= record_; }
-  // Edge (2).
-  void SendShutdown() const {
+  // Edge (2), for one task, which this chief has adopted: others do not listen to it.
+  void SendShutdown(Task task) const {
     v1::ShutdownTask shutdown;
     shutdown.set_reason(reason_);
     shutdown.set_job_finished(job_finished_);
-    v1::ChiefToPs to_ps;
-    v1::ChiefToWorker to_worker;
-    *to_ps.mutable_shutdown() = shutdown;
-    *to_worker.mutable_shutdown() = shutdown;
-    const int workers = static_cast<int>(context_->options.workers.size());
-    const int servers = static_cast<int>(context_->options.ps.size());
-    for (int i = 0; i < workers; ++i) outbox_->ToWorker(i, to_worker);
-    for (int i = 0; i < servers; ++i) outbox_->ToPs(i, to_ps);
+    if (task.role == Role::kWorker) {
+      v1::ChiefToWorker to_worker;
+      *to_worker.mutable_shutdown() = std::move(shutdown);
+      outbox_->ToWorker(task.index, std::move(to_worker));
+    } else {
+      v1::ChiefToPs to_ps;
+      *to_ps.mutable_shutdown() = std::move(shutdown);
+      outbox_->ToPs(task.index, std::move(to_ps));
+    }
   }
 
  private:
-  const CoreContext* const context_;
   Outbox* const outbox_;
   uint64_t record_ = 0;  // the last one of this incarnation; 0: not begun
   std::string reason_;

@@ -13,6 +13,13 @@ Membership::Membership(const CoreOptions* options, Outbox* outbox)
       workers_(options->workers.size()),
       ps_(options->ps.size()) {}
 
+std::vector<Task> Membership::tasks() const {
+  std::vector<Task> tasks;
+  for (int i = 0; i < workers(); ++i) tasks.push_back(WorkerTask(i));
+  for (int i = 0; i < ps(); ++i) tasks.push_back(PsTask(i));
+  return tasks;
+}
+
 void Membership::SetLink(Member* member, Link link, int64_t now_us) {
   if (member->link >= Link::kProbed && link < Link::kProbed) member->since_us = now_us;
   member->link = link;

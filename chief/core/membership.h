@@ -118,6 +118,8 @@ class Membership {
   // The task that reported it: "worker:2 (host3:2222)".
   const std::string& heard_generation_by() const { return heard_generation_.by; }
   const std::string& heard_timeline_by() const { return heard_timeline_.by; }
+  // All tasks, workers first.
+  std::vector<Task> tasks() const;
   int workers() const { return static_cast<int>(workers_.size()); }
   int ps() const { return static_cast<int>(ps_.size()); }
 

@@ -80,6 +80,7 @@ void SurvivesKills(Body body) {
   s.Bounce(TaskRole::kChief, 0);
   s.Said(TaskRole::kChief, 0, {"job_resumed"});
   s.Bounce(TaskRole::kWorker, 1);
+  s.Said(TaskRole::kChief, 0, {"task_adopted", "worker:1", "a new process"});
   s.Release(0);
   REQUIRE(s.Finish().timelines == 1);
 
@@ -144,6 +145,7 @@ void CountsEachRecordOnce(Body body) {
   s.Bounce(TaskRole::kPs, 1);
   s.Said(TaskRole::kPs, 1, {"serving", "timeline=2"});
   s.Bounce(TaskRole::kWorker, 1);
+  s.Said(TaskRole::kChief, 0, {"task_adopted", "worker:1", "a new process"});
   s.Release(0);
   REQUIRE(s.Finish().timelines == 2);
   const Epochs recorded = AllRecorded(&s);
