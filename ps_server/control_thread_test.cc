@@ -92,7 +92,7 @@ class ServedCore : public TestCore {
 class HeldServer {
  public:
   explicit HeldServer(milliseconds help_interval) {
-    RequestContext context = MakeRequestContext(ps_.core.get(), &counters_, &held_, 1 << 20);
+    RequestContext context = MakeRequestContext(ps_.core.get(), &counters_, &held_, &parked_, 1 << 20);
     context.execute = [this, at_once = context.execute](std::unique_ptr<PushPullRequest> request) {
       gate_.Pass();
       return at_once(std::move(request));
@@ -162,6 +162,7 @@ class HeldServer {
   RealClock clock_;
   CodecCounters counters_;
   HeldBytes held_{size_t{1} << 30};
+  ParkedPulls parked_{ps_.core->data_path()};
   Gate gate_;
   CompletionLoop loop_;
   StreamClient::Options options_;

@@ -50,6 +50,9 @@ class TestCore : public ChiefSink, public ShardStore {
     environment.background = [this](std::function<void()> f) {
       background.push_back(std::move(f));
     };
+    environment.tablet_work = [this](std::function<void()> f) {
+      tablet_work.push_back(std::move(f));
+    };
     environment.on_shutdown = [this](bool finished, const std::string&) { ended = finished; };
     core = std::make_unique<PsCore>(options, std::move(environment));
   }
@@ -60,6 +63,16 @@ class TestCore : public ChiefSink, public ShardStore {
     v1::PsToChief message = sent[connection].back();
     sent[connection].clear();
     return message;
+  }
+
+  // Delivers a message, and does the work on tablets that follows from it.
+  void Deliver(uint64_t connection, const v1::ChiefToPs& message) {
+    core->OnMessage(connection, message);
+    while (!tablet_work.empty()) {
+      auto function = std::move(tablet_work.front());
+      tablet_work.pop_front();
+      function();
+    }
   }
 
   v1::PsToChief Adopt(uint64_t connection, uint64_t generation, uint64_t incarnation = 7,
@@ -73,7 +86,7 @@ class TestCore : public ChiefSink, public ShardStore {
     adopt->set_chief_incarnation(incarnation);
     adopt->set_probe(probe);
     adopt->set_takeover(takeover);
-    core->OnMessage(connection, message);
+    Deliver(connection, message);
     return Last(connection);
   }
 
@@ -89,14 +102,14 @@ class TestCore : public ChiefSink, public ShardStore {
     assign->set_term(timeline);
     assign->set_restore_from(restore_from);
     *assign->mutable_floor() = floor;
-    core->OnMessage(connection, message);
+    Deliver(connection, message);
   }
 
   void AdvanceWatermark(uint64_t connection, uint64_t watermark, uint64_t generation = 1) {
     v1::ChiefToPs message;
     message.set_generation(generation);
     message.mutable_watermark()->set_settled_watermark(watermark);
-    core->OnMessage(connection, message);
+    Deliver(connection, message);
   }
 
   void TakeSnapshot(uint64_t connection, uint64_t cut, const std::string& directory,
@@ -107,7 +120,7 @@ class TestCore : public ChiefSink, public ShardStore {
     message.mutable_snapshot()->set_cut(cut);
     message.mutable_snapshot()->set_timeline(timeline);
     message.mutable_snapshot()->set_directory(directory);
-    core->OnMessage(connection, message);
+    Deliver(connection, message);
   }
 
   void RunBackground() {
@@ -186,6 +199,7 @@ class TestCore : public ChiefSink, public ShardStore {
   ManualClock clock;
   MetricsRegistry registry;
   std::deque<std::function<void()>> background;
+  std::deque<std::function<void()>> tablet_work;
   std::map<uint64_t, std::vector<v1::PsToChief>> sent;
   std::vector<PayloadSlice> payload;
   std::vector<float> written_values;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/crash_point.h"
+#include "common/base/status.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
@@ -24,6 +25,21 @@ Tablet* TabletSet::Find(uint32_t number) const {
       [](const std::unique_ptr<Tablet>& t, uint32_t n) { return t->number() < n; });
   return it != tablets.end() && (*it)->number() == number ? it->get() : nullptr;
 }
+
+v1::StepPosition ClosedSteps::position() const {
+  v1::StepPosition position;
+  if (newest != nullptr) {
+    position.set_open_step(newest->step() + 1);
+    position.set_iteration(newest->iteration() + 1);
+    position.set_next_place(newest->next_place());
+  } else if (begin != nullptr) {
+    position = *begin;
+  }
+  position.set_open_step(std::max<uint64_t>(position.open_step(), 1));
+  return position;
+}
+
+uint64_t ClosedSteps::open_step() const { return position().open_step(); }
 
 void TabletSet::AdvanceWatermark(uint64_t to) const { RaiseTo(&watermark, to); }
 
@@ -88,9 +104,73 @@ void DataPath::Pull(const RequestView& request, const PullSectionView& section,
     result->set_tablet(section.tablet);
     result->set_status(v1::MOVED);
   } else {
-    tablet->Pull(request.generation, request.pull_version, section, result, payload);
+    tablet->Pull(request.generation, request.pull_step, section, result, payload);
   }
   metrics_->pulls[result->status()]->Increment();
+}
+
+bool DataPath::MustWait(const RequestView& request) const {
+  if (request.pull_step == 0) return false;
+  const std::shared_ptr<const TabletSet> tablets = this->tablets();
+  if (tablets == nullptr || request.generation != generation()) return false;
+  for (const PullSectionView& section : request.pull_sections) {
+    const Tablet* const tablet = tablets->Find(section.tablet);
+    if (tablet != nullptr && tablet->term() == section.term &&
+        tablet->open_step() < request.pull_step) {
+      return true;
+    }
+  }
+  return false;
+}
+
+absl::Status DataPath::CloseStep(uint64_t generation, const v1::CloseStep& close) {
+  StepClose step{.step = close.step(),
+                 .step_try = close.step_try(),
+                 .iteration = close.iteration(),
+                 .members = {}};
+  for (const v1::StepMember& member : close.members()) step.members.push_back(member.index());
+  MutexLock lock(&close_mu_);
+  const std::shared_ptr<const TabletSet> tablets = this->tablets();
+  if (tablets == nullptr || tablets->timeline != close.timeline() ||
+      generation != this->generation()) {
+    return Aborted("step {} is of a chief or a timeline that has gone", close.step());
+  }
+  if (close.step() < steps_.open_step()) return absl::OkStatus();
+  std::string lines;
+  COHORT_CRASH_POINT("ps.step.closing");
+  for (const auto& tablet : tablets->tablets) {
+    if (tablet != tablets->tablets.front()) COHORT_CRASH_POINT("ps.step.partial");
+    const TimePoint begin = clock_->Now();
+    PushEffect effect;
+    std::vector<StagedStep::Member> applied;
+    COHORT_RETURN_IF_ERROR(tablet->Close(step, &effect, &applied));
+    if (effect.applied) metrics_->apply_seconds->Observe(ToSeconds(clock_->Now() - begin));
+    if (effect.non_finite) metrics_->non_finite_gradients->Increment();
+    if (log_ == nullptr) continue;
+    for (const StagedStep::Member& member : applied) {
+      const PushHeaderView push{.id = member.id,
+                                .attempt = member.attempt,
+                                .place = member.place,
+                                .timeline = tablets->timeline};
+      ApplyLog::AddLine(push, generation, tablet->number(), v1::APPLIED, &lines);
+    }
+  }
+  if (!lines.empty() && !log_->Write(&lines).ok()) metrics_->apply_log_errors->Increment();
+  steps_.newest = std::make_shared<const v1::CloseStep>(close);
+  metrics_->steps_closed->Increment();
+  COHORT_CRASH_POINT("ps.step.closed");
+  return absl::OkStatus();
+}
+
+void DataPath::AbandonStep(const v1::AbandonStep& abandon) {
+  const std::shared_ptr<const TabletSet> tablets = this->tablets();
+  if (tablets == nullptr || tablets->timeline != abandon.timeline()) return;
+  for (const auto& tablet : tablets->tablets) tablet->Abandon(abandon.step(), abandon.step_try());
+}
+
+ClosedSteps DataPath::closed_steps() const {
+  MutexLock lock(&close_mu_);
+  return steps_;
 }
 
 std::shared_ptr<const TabletSet> DataPath::tablets() const {
@@ -103,6 +183,8 @@ void DataPath::Serve(std::shared_ptr<const TabletSet> tablets) {
   if (tablets != nullptr) metrics_->timeline->Set(static_cast<double>(tablets->timeline));
   std::shared_ptr<const TabletSet> before = std::move(tablets);
   {
+    MutexLock closing(&close_mu_);
+    steps_ = {before == nullptr ? nullptr : before->position, nullptr};
     MutexLock lock(&mu_);
     before.swap(tablets_);
   }

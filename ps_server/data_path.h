@@ -1,6 +1,8 @@
 #ifndef COHORT_PS_SERVER_DATA_PATH_H_
 #define COHORT_PS_SERVER_DATA_PATH_H_
 
+#include <absl/status/status.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -17,7 +19,10 @@
 namespace cohort {
 
 namespace v1 {
+class AbandonStep;
+class CloseStep;
 class PushPullResponseHeader;
+class StepPosition;
 }
 
 // The tablets that a server serves at one time. Immutable except for the watermark. The watermark
@@ -26,11 +31,21 @@ class PushPullResponseHeader;
 struct TabletSet {
   uint64_t timeline = 0;
   uint64_t term = 0;
+  std::shared_ptr<const v1::StepPosition> position;  // of synchronous steps, at the beginning
   std::vector<std::unique_ptr<Tablet>> tablets;  // by number
   mutable std::atomic<uint64_t> watermark{0};
 
   Tablet* Find(uint32_t number) const;
   void AdvanceWatermark(uint64_t to) const;
+};
+
+// How far a server has closed synchronous steps.
+struct ClosedSteps {
+  std::shared_ptr<const v1::StepPosition> begin;  // with which the tablets began; null: from nothing
+  std::shared_ptr<const v1::CloseStep> newest;    // null: none since then
+
+  uint64_t open_step() const;
+  v1::StepPosition position() const;
 };
 
 // Memory of one caller of DataPath::Handle, reused by each call.
@@ -51,6 +66,17 @@ class DataPath {
   // a result for every section, in order, and appends one slice to `payload` for each pulled entry.
   void Handle(const RequestView& request, DataPathScratch* scratch,
               v1::PushPullResponseHeader* header, std::vector<PayloadSlice>* payload);
+
+  // True if the request pulls for a synchronous step that is not open yet, so that its answer has to
+  // wait for CloseStep.
+  bool MustWait(const RequestView& request) const;
+
+  // Closes a step on all tablets: see Tablet::Close. `generation` is that of the chief who asks.
+  // Errors: Aborted if another chief or other tablets have come meanwhile; those of Tablet::Close.
+  absl::Status CloseStep(uint64_t generation, const v1::CloseStep& close);
+  void AbandonStep(const v1::AbandonStep& abandon);
+  // Waits for a close that is under way.
+  ClosedSteps closed_steps() const;
 
   // Serves these tablets from now on (null: none). When it returns, the previous tablets neither
   // apply nor answer anything.
@@ -75,6 +101,9 @@ class DataPath {
   const Clock* const clock_;
   ApplyLog* const log_;
   std::atomic<uint64_t> generation_{0};
+  // Held while a step is closed: a chief that takes over sees all of a close or nothing of it.
+  mutable Mutex close_mu_ ABSL_ACQUIRED_BEFORE(mu_);
+  ClosedSteps steps_ ABSL_GUARDED_BY(close_mu_);
   mutable Mutex mu_;
   std::shared_ptr<const TabletSet> tablets_ ABSL_GUARDED_BY(mu_);
 };

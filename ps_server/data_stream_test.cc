@@ -32,10 +32,11 @@ class RecordingStream : public Stream {
 // A client's end of a DataStream.
 struct Client {
   Client(TestCore* ps, HeldBytes* held, size_t max_request_bytes = size_t{1} << 30)
-      : handler(
-            std::make_unique<DataStream>(std::make_shared<const RequestContext>(MakeRequestContext(
-                                             ps->core.get(), &counters, held, max_request_bytes)),
-                                         stream)) {}
+      : parked(ps->core->data_path()),
+        handler(std::make_unique<DataStream>(
+            std::make_shared<const RequestContext>(MakeRequestContext(
+                ps->core.get(), &counters, held, &parked, max_request_bytes)),
+            stream)) {}
   // A message without sections.
   void SendEmpty(bool more) {
     v1::PushPullHeader header;
@@ -77,6 +78,7 @@ struct Client {
     handler->OnFrame(encoder.Finish(header));
   }
 
+  ParkedPulls parked;
   CodecCounters counters;
   PushPullEncoder encoder;
   std::shared_ptr<RecordingStream> stream = std::make_shared<RecordingStream>();

@@ -66,6 +66,10 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
   environment.background = [s = server.get()](std::function<void()> function) {
     s->background_.Post(std::move(function));
   };
+  environment.tablet_work = [s = server.get()](std::function<void()> function) {
+    s->tablet_work_.Post(std::move(function));
+  };
+  environment.on_step_open = [s = server.get()] { s->service_.ReleaseParked(); };
   environment.on_shutdown = [s = server.get()](bool job_finished, const std::string& reason) {
     {
       MutexLock lock(&s->mu_);
@@ -106,6 +110,7 @@ ParameterServer::~ParameterServer() {
   if (server_ != nullptr) {
     server_->Shutdown(Unavailable("ps:{} has ended", options_.index), std::chrono::milliseconds(0));
   }
+  tablet_work_.Drop();
   background_.Drop();
   server_.reset();
   core_.reset();
@@ -128,7 +133,8 @@ absl::Status ParameterServer::Shutdown(const absl::Status& why, std::chrono::mil
   server_->SetServing(false);
   if (!core_->WaitForSnapshots(clock_.Now() + grace)) core_->DropSnapshots();
   server_->Shutdown(why, std::chrono::milliseconds(2000));
-  if (background_.DropUntil(clock_.Now() + options_.stop_wait)) return absl::OkStatus();
+  const TimePoint deadline = clock_.Now() + options_.stop_wait;
+  if (tablet_work_.DropUntil(deadline) && background_.DropUntil(deadline)) return absl::OkStatus();
   return DeadlineExceeded(
       "ps:{} has not stopped for {} s: making its tablets, or a snapshot, does not end; does its "
       "storage answer?",

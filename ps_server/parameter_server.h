@@ -93,6 +93,7 @@ class ParameterServer : public ServingTask {
   ApplyPool apply_pool_;          // helps with large applies
   std::unique_ptr<PsCore> core_;  // the protocol
   // Makes tablets and writes snapshots, so that no completion queue waits for a disk.
+  SerialThread tablet_work_{"tablet_work"};
   SerialThread background_{"background"};
   std::unique_ptr<StreamServer> server_;
   std::unique_ptr<AdminServer> admin_;  // may be null

@@ -74,8 +74,20 @@ void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
     case v1::ChiefToPs::kWatermark:
       data_path_.AdvanceWatermark(message.watermark().settled_watermark());
       break;
+    case v1::ChiefToPs::kCloseStep:
+      env_.tablet_work([this, asker, close = message.close_step()] { OnCloseStep(asker, close); });
+      break;
+    case v1::ChiefToPs::kAbandonStep:
+      env_.tablet_work([this, abandon = message.abandon_step()] {
+        data_path_.AbandonStep(abandon);
+      });
+      break;
     case v1::ChiefToPs::kSnapshot:
-      OnSnapshot(asker, message.snapshot());
+      // Behind the steps that the chief has closed before.
+      env_.tablet_work([this, asker, take = message.snapshot()] {
+        MutexLock lock(&mu_);
+        OnSnapshot(asker, take);
+      });
       break;
     case v1::ChiefToPs::kDropSnapshot:
       snapshots_.Cancel(message.drop_snapshot().cut());
@@ -123,6 +135,9 @@ void PsCore::FillHello(const v1::AdoptPs& adopt, v1::PsHello* hello) {
     hello->set_term(tablets->term);
     hello->set_settled_watermark(tablets->watermark.load(std::memory_order_acquire));
     for (const auto& tablet : tablets->tablets) hello->add_tablets(tablet->number());
+    const ClosedSteps steps = data_path_.closed_steps();
+    *hello->mutable_position() = steps.position();
+    if (steps.newest != nullptr) *hello->mutable_last_close() = *steps.newest;
   }
 }
 
@@ -189,6 +204,7 @@ void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message, bool s
       data_path_.Reset();
     }
     data_path_.Fence(message.generation());
+    WakeParked();
     env_.log->Info("adopted", {{"generation", message.generation()},
                                {"job", adopt.job()},
                                {"takeover", adopt.takeover()}});
@@ -230,6 +246,7 @@ void PsCore::OnAssign(const Asker& asker, const v1::AssignTablets& assign) {
                                {"restore_from", assign.restore_from()}});
   snapshots_.CancelAll();
   data_path_.Serve(nullptr);
+  WakeParked();
   const uint64_t assignment = ++assignment_;
   auto copy = std::make_shared<const v1::AssignTablets>(assign);
   env_.background([this, asker, assignment, copy] {
@@ -260,6 +277,28 @@ void PsCore::OnBuilt(const Asker& asker, uint64_t assignment,
   // Another chief may have taken over while they were built.
   data_path_.Fence(adoption_.generation());
   Answer(asker, &message);
+}
+
+// ------------------------------------------------------------------ synchronous steps
+
+void PsCore::OnCloseStep(const Asker& asker, const v1::CloseStep& close) {
+  const absl::Status closed = data_path_.CloseStep(asker.generation, close);
+  {
+    MutexLock lock(&mu_);
+    if (closed.ok()) {
+      v1::PsToChief message;
+      message.mutable_step_closed()->set_step(close.step());
+      Answer(asker, &message);
+    } else if (!absl::IsAborted(closed)) {
+      env_.log->Failure(LogLevel::kError, "step_not_closed", closed);
+      AnswerError(asker, closed);
+    }
+  }
+  if (env_.on_step_open) env_.on_step_open();
+}
+
+void PsCore::WakeParked() {
+  if (env_.on_step_open) env_.tablet_work(env_.on_step_open);
 }
 
 // ------------------------------------------------------------------ snapshots

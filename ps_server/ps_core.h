@@ -41,8 +41,8 @@ class ChiefSink {
 //
 //   chief ──► OnMessage ──► Adoption: who is the chief, a hello
 //                                                     ├──► AssignTablets: Build, on `background`
-//                                                     ├──► TakeSnapshot: references now, files on
-//                                                     │    `background`
+//                                                     ├──► CloseStep, then TakeSnapshot: on
+//                                                     │    `tablet_work`; files on `background`
 //                                                     └──► watermark, shutdown, ping
 //   workers ─► data_path() ──► Tablet
 //
@@ -78,6 +78,11 @@ class PsCore {
     // Runs functions later, one after another, never inside the call. Functions that are left when
     // the core is destroyed must not run any more.
     std::function<void(std::function<void()>)> background;
+    // Like `background`, for short work on tablets, in the order of the chief's messages.
+    std::function<void(std::function<void()>)> tablet_work;
+    // Called in `tablet_work` when requests that waited for a step (DataPath::MustWait) may have an
+    // answer now. May be null.
+    std::function<void()> on_step_open;
     // Called with the lock held when the chief ends the job.
     std::function<void(bool job_finished, const std::string& reason)> on_shutdown;
   };
@@ -125,6 +130,10 @@ class PsCore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnBuilt(const Asker& asker, uint64_t assignment,
                absl::StatusOr<std::shared_ptr<TabletSet>> tablets);
+
+  void OnCloseStep(const Asker& asker, const v1::CloseStep& close);
+  // Requests may have an answer now: the step that they wait for is open, or will never be.
+  void WakeParked();
 
   void OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -21,6 +21,8 @@ PsMetrics::PsMetrics(MetricsRegistry* r)
       apply_seconds(r->AddHistogram("cohort_ps_apply_seconds",
                                     "Time to apply one push section, its lock included.",
                                     ExponentialBounds(1e-6, 4, 12))),
+      steps_closed(r->AddCounter("cohort_ps_steps_closed_total",
+                                 "Synchronous steps that the chief has closed.")),
       staleness(
           r->AddHistogram("cohort_ps_staleness",
                           "Updates applied to a tablet between a closure's pull and its push.",
@@ -43,13 +45,14 @@ PsMetrics::PsMetrics(MetricsRegistry* r)
       watermark(r->AddGauge("cohort_ps_settled_watermark", "Settled watermark heard.")),
       reads_early(r->AddGauge("cohort_ps_reads_early",
                               "1 if no worker or ps shares a core: peers may be woken early.")) {
-  static constexpr const char* kVerdicts[] = {nullptr,  "applied", "duplicate", "settled",
-                                              "fenced", "moved",   nullptr,     "invalid"};
-  for (int i = 0; i < 8; ++i) {
-    if (kVerdicts[i] == nullptr) continue;
-    pushes[i] = r->AddCounter("cohort_ps_pushes_total", "Push sections by verdict.",
-                              {{"verdict", kVerdicts[i]}});
-    if (i == v1::DUPLICATE || i == v1::SETTLED) continue;
+  static constexpr const char* kVerdicts[] = {nullptr, "applied", "duplicate", "settled", "fenced",
+                                              "moved", "later",   "invalid",   "staged",  "dropped"};
+  for (int i = 1; i < 10; ++i) {
+    if (i != v1::LATER) {
+      pushes[i] = r->AddCounter("cohort_ps_pushes_total", "Push sections by verdict.",
+                                {{"verdict", kVerdicts[i]}});
+    }
+    if (i == v1::DUPLICATE || i == v1::SETTLED || i == v1::STAGED) continue;
     pulls[i] = r->AddCounter("cohort_ps_pulls_total", "Pull sections by status.",
                              {{"status", kVerdicts[i]}});
   }

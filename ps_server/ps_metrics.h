@@ -9,9 +9,9 @@ namespace cohort {
 struct PsMetrics {
   explicit PsMetrics(MetricsRegistry* registry);
 
-  // By v1.SectionStatus; the sections of pushes, one count each.
-  Counter* pushes[8] = {};
-  Counter* pulls[8] = {};
+  // By v1.SectionStatus: one count per section. Null: a push or pull never gets this status.
+  Counter* pushes[10] = {};
+  Counter* pulls[10] = {};
   Counter* bytes_in;   // payload of requests
   Counter* bytes_out;  // payload of responses
   Counter* bad_requests;
@@ -19,6 +19,7 @@ struct PsMetrics {
   Counter* refused_streams;   // the client named another server, or another incarnation
   Counter* non_finite_gradients;
   Histogram* apply_seconds;  // time to apply one section
+  Counter* steps_closed;     // synchronous ones
   Histogram* staleness;      // updates between the pull and the push
   Counter* snapshots_written;
   Counter* snapshots_failed;

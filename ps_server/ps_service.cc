@@ -40,7 +40,7 @@ absl::Status CheckClientProtocol(const Stream& stream) {
 }  // namespace
 
 RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldBytes* held,
-                                  size_t max_request_bytes) {
+                                  ParkedPulls* parked, size_t max_request_bytes) {
   RequestContext context;
   context.data_path = core->data_path();
   context.metrics = core->metrics();
@@ -48,11 +48,8 @@ RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldByt
   context.counters = counters;
   context.held = held;
   context.max_request_bytes = max_request_bytes;
-  context.execute = [data_path = core->data_path()](std::unique_ptr<PushPullRequest> request) {
-    data_path->Handle(request->view(), request->scratch(), request->answer(),
-                      request->answer_payload());
-    request->Answer();
-    return request;
+  context.execute = [parked](std::unique_ptr<PushPullRequest> request) {
+    return parked->Execute(std::move(request));
   };
   return context;
 }
@@ -63,8 +60,9 @@ void PsService::Send(Adoption::Connection connection, const v1::PsToChief& messa
 
 StreamServer::Methods PsService::Methods(PsCore* core, const Clock* clock) {
   using Connection = Adoption::Connection;
-  const auto context = std::make_shared<const RequestContext>(
-      MakeRequestContext(core, &codec_counters_, &held_, options_.max_request_bytes));
+  parked_ = std::make_unique<ParkedPulls>(core->data_path());
+  const auto context = std::make_shared<const RequestContext>(MakeRequestContext(
+      core, &codec_counters_, &held_, parked_.get(), options_.max_request_bytes));
   return {{kControlMethod,
            chiefs_.Serve(
                clock, {.on_message = [core](Connection connection,

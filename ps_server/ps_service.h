@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "common/placement/message_size.h"
 #include "common/rpc/push_pull/push_pull_codec.h"
 #include "common/rpc/stream/chief_streams.h"
 #include "common/rpc/stream/stream_server.h"
 #include "ps_server/held_bytes.h"
+#include "ps_server/parked_pulls.h"
 #include "ps_server/ps_core.h"
 #include "ps_server/push_pull_request.h"
 
@@ -18,9 +20,10 @@ inline constexpr char kControlMethod[] = "/cohort.v1.ParameterServer/Control";
 inline constexpr char kPushPullMethod[] = "/cohort.v1.ParameterServer/PushPull";
 
 // The context of the data streams of `core`. They execute each request on the thread that polled
-// its last frame, and answer it there. All arguments outlive the streams and their requests.
+// its last frame, and answer it there, unless `parked` keeps it. All arguments outlive the streams
+// and their requests.
 RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldBytes* held,
-                                  size_t max_request_bytes);
+                                  ParkedPulls* parked, size_t max_request_bytes);
 
 // Translates between streams of frames and PsCore; nothing is decided here.
 //
@@ -46,6 +49,8 @@ class PsService : public ChiefSink {
   StreamServer::Methods Methods(PsCore* core, const Clock* clock);
 
   void Send(Adoption::Connection connection, const v1::PsToChief& message) override;
+  // See ParkedPulls::Release. Call it after Methods.
+  void ReleaseParked() { parked_->Release(); }
 
   const CodecCounters& codec_counters() const { return codec_counters_; }
   const HeldBytes& held() const { return held_; }
@@ -55,6 +60,7 @@ class PsService : public ChiefSink {
   CodecCounters codec_counters_;
   HeldBytes held_;
   ChiefStreams<v1::ChiefToPs, v1::PsToChief> chiefs_;
+  std::unique_ptr<ParkedPulls> parked_;  // made by Methods
 };
 
 }  // namespace cohort

@@ -36,7 +36,7 @@ PushHeaderView HeaderOf(const v1::PushPart& part) {
   header.place = part.place();
   header.timeline = part.timeline();
   header.weight = part.weight();
-  header.closures_in_step = part.closures_in_step();
+  header.step = StepPlace::Of(part.step());
   return header;
 }
 
@@ -85,7 +85,7 @@ absl::Status RequestAssembler::Begin(const v1::PushPullHeader& header) {
   view_.has_push = false;
   has_pull_ = false;
   view_.push = PushHeaderView();
-  view_.pull_version = 0;
+  view_.pull_step = 0;
   return absl::OkStatus();
 }
 
@@ -126,7 +126,7 @@ absl::Status RequestAssembler::TakeHeader(const PushHeaderView& header) {
   if (view_.has_push && header != view_.push) {
     return InvalidArgument(
         "closure {}: messages of one request differ in attempt, timeline, place, weight or "
-        "closures_in_step",
+        "step",
         header.id.closure);
   }
   view_.has_push = true;
@@ -158,12 +158,12 @@ absl::Status RequestAssembler::FindSection(const v1::PushSection& section, PushS
 }
 
 absl::Status RequestAssembler::AddPull(const v1::PullPart& part, Payload payload, size_t* next) {
-  if (has_pull_ && view_.pull_version != part.version()) {
-    return InvalidArgument("pulls of versions {} and {} in one request", view_.pull_version,
-                           part.version());
+  if (has_pull_ && view_.pull_step != part.step()) {
+    return InvalidArgument("pulls of steps {} and {} in one request", view_.pull_step,
+                           part.step());
   }
   has_pull_ = true;
-  view_.pull_version = part.version();
+  view_.pull_step = part.step();
   for (const v1::PullSection& section : part.sections()) {
     for (size_t i = 0; i < used_pulls_; ++i) {
       if (pulls_[i].view.tablet != section.tablet()) continue;

@@ -44,6 +44,7 @@ absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::Assign
   auto set = std::make_shared<TabletSet>();
   set->timeline = assign.timeline();
   set->term = assign.term();
+  set->position = std::make_shared<const v1::StepPosition>(assign.position());
   set->AdvanceWatermark(assign.floor().watermark());
   for (const v1::TabletSpec& spec : layout.tablets()) {
     if (spec.ps() != options_.index) continue;
@@ -52,6 +53,7 @@ absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::Assign
     options.timeline = assign.timeline();
     options.term = assign.term();
     options.generation = generation;
+    options.open_step = assign.position().open_step();
     options.limits = options_.applied_limits;
     options.shard = options_.shard;
     options.test_faults = options_.test_faults;

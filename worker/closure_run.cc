@@ -20,6 +20,7 @@ void ClosureRun::AddPush(const PushOutcome& outcome) {
   result_.set_applied(result_.applied() + outcome.applied);
   result_.set_duplicates(result_.duplicates() + outcome.duplicates);
   settled_ += outcome.settled;
+  result_.set_dropped(result_.dropped() || outcome.dropped);
   result_.set_mixed(result_.mixed() || outcome.mixed);
   result_.set_max_staleness(std::max(result_.max_staleness(), outcome.max_staleness));
 }

@@ -152,10 +152,13 @@ absl::Status StepLoop::RunStep(const std::shared_ptr<ClosureRun>& run, Compiled*
     // The step between was given up after its Prepare. A second Prepare would overwrite the push.
     if (absl::Status pushed = PushPending(); !pushed.ok() && NamesServer(pushed)) return pushed;
   }
-  COHORT_RETURN_IF_ERROR(executable.Prepare({run->seed(), closure.id(), ordinal}));
+  COHORT_RETURN_IF_ERROR(executable.Prepare({run->seed(), closure.place(), ordinal}));
   uint64_t timeline = closure.timeline();
   if (program->uses_variables) {
-    const PullBatch pull{closure.place(), ordinal, executable.pulls()};
+    const PullBatch pull{.place = closure.place(),
+                         .ordinal = ordinal,
+                         .items = executable.pulls(),
+                         .step = closure.step().step()};
     COHORT_ASSIGN_OR_RETURN(timeline, Pull(run, program, pull));
     if (closure.training() && timeline != closure.timeline()) {
       return Aborted("the servers are on timeline {}, the closure is of {}", timeline,
@@ -202,7 +205,10 @@ absl::Status StepLoop::Bind(ClosureRun* run, Compiled* program, uint32_t ordinal
 // Returns the timeline of the pulled values.
 absl::StatusOr<uint64_t> StepLoop::Pull(const std::shared_ptr<ClosureRun>& run, Compiled* program,
                                         const PullBatch& pull) {
-  if (pending_.has_value() && pending_->program != program) (void)PushPending();
+  // A pull of another step may wait until that push has closed its step.
+  const bool apart = pending_.has_value() && (pending_->program != program ||
+                                              pending_->batch.stamp.step.step != pull.step);
+  if (apart) (void)PushPending();
   while (true) {
     const bool pushing = pending_.has_value();
     const bool own = pushing && pending_->run == run;
@@ -269,7 +275,7 @@ void StepLoop::MakePending(const std::shared_ptr<ClosureRun>& run, Compiled* pro
   pending.batch.stamp.place = closure.place();
   pending.batch.stamp.timeline = timeline;
   pending.batch.stamp.weight = program->executable->weight();
-  pending.batch.stamp.closures_in_step = closure.closures_in_step();
+  pending.batch.stamp.step = StepPlace::Of(closure.step());
   pending.batch.items = program->executable->pushes();
   pending_ = std::move(pending);
 }

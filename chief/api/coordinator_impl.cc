@@ -148,9 +148,11 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Impl::Schedule(ClosureRequest re
 absl::StatusOr<bool> ClusterCoordinator::Impl::JoinUntil(TimePoint deadline) {
   MutexLock lock(core_.mu());
   CoordinatorCore* const core = core_.get();
-  COHORT_ASSIGN_OR_RETURN(const bool finished,
-                          core_.Wait([core] { return core->idle(); }, deadline));
-  if (!finished) return false;
+  core->AddWaiting(1);
+  const absl::StatusOr<bool> finished = core_.Wait([core] { return core->idle(); }, deadline);
+  core->AddWaiting(-1);
+  COHORT_RETURN_IF_ERROR(finished.status());
+  if (!*finished) return false;
   COHORT_RETURN_IF_ERROR(core->TakeError());
   return true;
 }

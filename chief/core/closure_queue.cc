@@ -42,9 +42,14 @@ uint64_t ClosureQueue::Front(const Line& line) const {
   return found == line.first.end() ? 0 : *found;
 }
 
-uint64_t ClosureQueue::Next(bool training) const {
+const Closure* ClosureQueue::NextTraining() const {
+  const uint64_t id = Front(training_);
+  return id == 0 ? nullptr : Find(id);
+}
+
+uint64_t ClosureQueue::Next(bool training, bool others) const {
   const uint64_t t = training ? Front(training_) : 0;
-  const uint64_t o = Front(others_);
+  const uint64_t o = others ? Front(others_) : 0;
   return t == 0 ? o : (o == 0 ? t : std::min(t, o));
 }
 
@@ -84,10 +89,10 @@ void ClosureQueue::EndFlight(Closure* closure) {
   if (closure->spec.training) --training_in_flight_;
 }
 
-Closure* ClosureQueue::Dispatch(int worker, bool training, uint64_t ids_end) {
+Closure* ClosureQueue::Dispatch(int worker, bool training, uint64_t ids_end, bool others) {
   DropGone(&training_);
   DropGone(&others_);
-  const uint64_t id = Next(training);
+  const uint64_t id = Next(training, others);
   if (id == 0 || id >= ids_end) return nullptr;
   Closure* c = Find(id);
   TakeOut(c);
@@ -101,8 +106,30 @@ void ClosureQueue::Claim(Closure* closure, int worker, uint32_t attempt) {
   closure->attempt = std::max(closure->attempt, attempt);
 }
 
-void ClosureQueue::Requeue(Closure* closure) {
+void ClosureQueue::Hear(Closure* closure, v1::ClosureResult result) {
   EndFlight(closure);
+  closure->state = Closure::State::kHeard;
+  closure->heard = std::make_unique<v1::ClosureResult>(std::move(result));
+  ++heard_;
+}
+
+void ClosureQueue::Leave(Closure* closure) {
+  switch (closure->state) {
+    case Closure::State::kQueued:
+      TakeOut(closure);
+      break;
+    case Closure::State::kInFlight:
+      EndFlight(closure);
+      break;
+    case Closure::State::kHeard:
+      --heard_;
+      break;
+  }
+}
+
+void ClosureQueue::Requeue(Closure* closure) {
+  Leave(closure);
+  closure->heard = nullptr;
   closure->state = Closure::State::kQueued;
   closure->worker = -1;
   LineOf(*closure).again.insert(closure->id);
@@ -112,11 +139,7 @@ std::unique_ptr<Closure> ClosureQueue::Remove(uint64_t id) {
   const auto found = closures_.find(id);
   if (found == closures_.end()) return nullptr;
   std::unique_ptr<Closure> closure = std::move(found->second);
-  if (closure->state == Closure::State::kQueued) {
-    TakeOut(closure.get());
-  } else {
-    EndFlight(closure.get());
-  }
+  Leave(closure.get());
   closures_.erase(found);
   return closure;
 }
@@ -138,7 +161,7 @@ std::vector<std::unique_ptr<Closure>> ClosureQueue::Clear() {
   closures_.clear();
   training_ = others_ = Line{};
   for (auto& ids : on_worker_) ids.clear();
-  in_flight_ = training_in_flight_ = 0;
+  in_flight_ = training_in_flight_ = heard_ = 0;
   return out;
 }
 

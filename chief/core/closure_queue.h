@@ -10,18 +10,21 @@
 #include <vector>
 
 #include "chief/core/core_types.h"
+#include "common/graph/step_place.h"
 
 namespace cohort {
 
 // One closure, from its Schedule to its end.
 //
 //   queued ──(1) dispatched──► in flight ──(2) result──► gone
-//     ▲                            │
-//     └────────────(3)─────────────┘
+//     ▲ ▲                        │ │                       ▲
+//     │ └──────────(3)───────────┘ └──(4)──► heard ──(5)───┘
+//     └────────────────(6)────────────────────┘
 //
-// (3) Its worker is lost, has given it back, or is set aside.
+// (3) Its worker is lost, has given it back, or is set aside. (4) Its result has come, and its
+// synchronous step is not closed yet. (5) The step is closed. (6) The step was abandoned.
 struct Closure {
-  enum class State : uint8_t { kQueued, kInFlight };
+  enum class State : uint8_t { kQueued, kInFlight, kHeard };
 
   uint64_t id = 0;
   ClosureSpec spec;
@@ -32,6 +35,9 @@ struct Closure {
   uint32_t attempt = 0;       // the last attempt that was dispatched
   uint32_t held_attempt = 0;  // in flight: the attempt that the worker has
   uint32_t min_attempt = 1;   // results of older attempts belong to an older timeline
+  StepPlace step;             // its synchronous step, from its first dispatch
+  std::unique_ptr<v1::ClosureResult> heard;  // kHeard: the result
+  int copy_worker = -1;       // a worker that runs it, too; -1: none
   uint32_t give_backs = 0;    // times that a worker gave it back unfinished
   std::vector<Task> killed;   // workers that were lost while it ran
 };
@@ -55,12 +61,14 @@ class ClosureQueue {
   const Closure* Find(uint64_t id) const;
 
   // Takes the next closure out of the line and marks it in flight on `worker`. Returns null if no
-  // closure may be dispatched: training closures need `training`, and all need an id below
-  // `ids_end`.
-  Closure* Dispatch(int worker, bool training, uint64_t ids_end);
+  // closure may be dispatched: training closures need `training`, the others need `others`, and all
+  // need an id below `ids_end`.
+  Closure* Dispatch(int worker, bool training, uint64_t ids_end, bool others = true);
   // Takes this closure out of the line: `worker` already holds it.
   void Claim(Closure* closure, int worker, uint32_t attempt);
-  // Puts a closure in flight back into the line, before the fresh closures.
+  // The result of a closure in flight has come.
+  void Hear(Closure* closure, v1::ClosureResult result);
+  // Puts a closure that is in flight or heard back into the line, before the fresh closures.
   void Requeue(Closure* closure);
   // Removes one closure in any state, and returns it.
   std::unique_ptr<Closure> Remove(uint64_t id);
@@ -68,18 +76,22 @@ class ClosureQueue {
   std::vector<std::unique_ptr<Closure>> Clear();
 
   size_t size() const { return closures_.size(); }
-  size_t queued() const { return closures_.size() - in_flight_; }
+  size_t queued() const { return closures_.size() - in_flight_ - heard_; }
   size_t in_flight() const { return in_flight_; }
+  size_t heard() const { return heard_; }
+  bool training_waits() const { return Front(training_) != 0; }
   size_t training_in_flight() const { return training_in_flight_; }
   bool full() const { return queued() >= capacity_; }
   // The ids that `worker` has in flight, in the order of dispatch.
   const std::deque<uint64_t>& InFlightOn(int worker) const {
     return on_worker_[static_cast<size_t>(worker)];
   }
+  // The next training closure that Dispatch may take; null if none waits.
+  const Closure* NextTraining() const;
   // The ids of the closures that wait, ascending.
   std::vector<uint64_t> Waiting() const;
   // The id that Dispatch takes next; 0 if none waits.
-  uint64_t Next(bool training = true) const;
+  uint64_t Next(bool training = true, bool others = true) const;
   // Returns the training closures of the job runner that a cut must name as pending, by id.
   // Closures that were never dispatched are not among them: their places count as unused, and lower
   // `*first_fresh_place`.
@@ -99,6 +111,8 @@ class ClosureQueue {
   void TakeOut(Closure* closure);
   void SetInFlight(Closure* closure, int worker, uint32_t attempt);
   void EndFlight(Closure* closure);
+  // The closure leaves the state that it is in.
+  void Leave(Closure* closure);
 
   const size_t capacity_;
   absl::flat_hash_map<uint64_t, std::unique_ptr<Closure>> closures_;
@@ -107,6 +121,7 @@ class ClosureQueue {
   std::vector<std::deque<uint64_t>> on_worker_;  // ids in flight
   size_t in_flight_ = 0;
   size_t training_in_flight_ = 0;
+  size_t heard_ = 0;
 };
 
 }  // namespace cohort

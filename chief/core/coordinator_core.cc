@@ -21,6 +21,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, CoreEffects* effects)
       cut_(&context_.options, &outbox_),
       setup_(&context_, &outbox_, &settlement_),
       closures_(&context_, &outbox_, &settlement_),
+      steps_(&context_, &outbox_, &closures_),
       scheduler_(&context_, &outbox_, &settlement_, &closures_),
       dispatcher_({.context = &context_,
                    .outbox = &outbox_,
@@ -28,8 +29,9 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, CoreEffects* effects)
                    .settlement = &settlement_,
                    .setup = &setup_,
                    .closures = &closures_,
+                   .steps = &steps_,
                    .gate = [this] { return Gate(); }}),
-      end_(&context_, &outbox_) {}
+      end_(&outbox_) {}
 
 void CoordinatorCore::SetTimeline(uint64_t timeline) {
   context_.timeline = timeline;
@@ -47,7 +49,7 @@ void CoordinatorCore::Enter(absl::StatusOr<Phase> phase) {
 DispatchGate CoordinatorCore::Gate() const {
   return {.open = phase() == Phase::kReady && served() && !end_.begun() && all_ps_there() &&
                   !rollback_.active(),
-          .training = !cut_.holds_dispatch(),
+          .training = steps_.sync() || !cut_.holds_dispatch(),
           .ids_end = std::min(scheduler_.durable_end(),
                               settlement_.watermark() + context_.options.max_ids_ahead)};
 }
@@ -104,7 +106,7 @@ void CoordinatorCore::CheckStranded() {
 // ------------------------------------------------------------------ tasks
 
 void CoordinatorCore::OnConnected(Task task) {
-  if (ended()) return;
+  if (phase() == Phase::kFailed) return;
   if (membership_.adopted(task)) OnDisconnected(task, "it was dialed again");
   membership_.OnConnected(task, context_.now_us);
 }
@@ -132,6 +134,10 @@ template <typename Proto>
 void CoordinatorCore::OnHello(Task task, uint64_t request, Proto hello) {
   const auto verdict = membership_.OnHello(task, HelloOf(request, hello), context_.now_us);
   const bool reborn = verdict == Membership::Verdict::kReborn;
+  if (phase() == Phase::kStopped) {
+    if (verdict == Membership::Verdict::kAdopted || reborn) end_.SendShutdown(task);
+    return;
+  }
   if (reborn || verdict == Membership::Verdict::kAdopted) {
     if constexpr (std::is_same_v<Proto, v1::WorkerHello>) {
       OnWorkerAdopted(task.index, std::move(hello));
@@ -157,6 +163,8 @@ void CoordinatorCore::OnPsAdopted(int ps, const v1::PsHello& hello, bool reborn)
   if (reborn) LosePs(ps, "it has come back without its tablets, as a new process");
   // The server may have missed a watermark while it was away.
   if (served()) servers_.SendWatermark(ps, settlement_.durable_watermark());
+  if (served() && !reborn) steps_.OnPsReturned(ps, hello);
+  AdvanceCut();
   dispatcher_.RefillAll(/*idle_only=*/false);
 }
 
@@ -204,7 +212,18 @@ void CoordinatorCore::OnResults(int worker, v1::Results* results) {
   const bool gave_back = dispatcher_.OnResults(worker, results->mutable_results());
   if (gave_back) variables_.SendRoutes(worker);  // the worker's routes may be stale
   AdvanceCut();
+  if (steps_.sync()) return dispatcher_.RefillAll(/*idle_only=*/false);
   dispatcher_.Refill(worker);
+}
+
+void CoordinatorCore::AddWaiting(int clients) {
+  steps_.AddWaiting(clients);
+  AfterStep();
+}
+
+void CoordinatorCore::AfterStep() {
+  AdvanceCut();
+  dispatcher_.RefillAll(/*idle_only=*/false);
 }
 
 void CoordinatorCore::OnPsUnreachable(int worker, const v1::PsUnreachable& report) {
@@ -224,6 +243,10 @@ void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
   membership_.OnHeard(task, context_.now_us);
   if (message.has_hello()) return OnHello(task, message.request(), message.hello());
   if (message.has_fenced()) return OnFenced(task, message.fenced());
+  if (message.has_step_closed()) {
+    steps_.OnStepClosed(ps, message.step_closed().step());
+    return AfterStep();
+  }
   if (rollback_.OnPsMessage(ps, message)) {
     if (!rollback_.TakeDone()) return;
     if (variables_.was_served()) Count(&ClusterCounters::rollbacks);
@@ -267,6 +290,11 @@ void CoordinatorCore::OnJournaled(uint64_t record) {
   journal_watch_.OnDurable(record);
   if (adoption_.IsStarted(record)) {
     Enter(Phase::kReady);
+    if (steps_.sync()) {
+      std::vector<const v1::PsHello*> hellos;
+      for (int ps = 0; ps < membership_.ps(); ++ps) hellos.push_back(&servers_.hello(ps));
+      closures_.RefuseResultsFrom(steps_.TakeOver(hellos).next_place());
+    }
     for (int worker = 0; worker < membership_.workers(); ++worker) {
       if (membership_.adopted(WorkerTask(worker))) SetUpWorker(worker);
     }
@@ -346,7 +374,10 @@ absl::StatusOr<uint64_t> CoordinatorCore::StartCut(bool finished) {
 
 void CoordinatorCore::AdvanceCut() {
   if (cut_.TakeReleased()) dispatcher_.RefillAll(/*idle_only=*/false);
-  if (!cut_.drained(closures_.queue().training_in_flight(), context_.now_us)) return;
+  // Between two synchronous steps nothing has to be drained: what is staged is in no snapshot.
+  if (steps_.sync() && !steps_.at_boundary()) return;
+  const size_t in_flight = steps_.sync() ? 0 : closures_.queue().training_in_flight();
+  if (!cut_.drained(in_flight, context_.now_us)) return;
   if (!all_ps_there()) {
     absl::Status missing = Unavailable("{}", WaitingFor());
     SetFailure(&missing, {.role = "ps", .retryable = true});
@@ -354,17 +385,27 @@ void CoordinatorCore::AdvanceCut() {
     return;
   }
   v1::Manifest manifest = cut_.manifest();
-  v1::ChiefCut* const chief = manifest.mutable_chief();
+  FillCut(&manifest);
+  cut_.Snapshot(std::move(manifest), context_.now_us);
+}
+
+void CoordinatorCore::FillCut(v1::Manifest* manifest) const {
+  v1::ChiefCut* const chief = manifest->mutable_chief();
   uint64_t next_place = scheduler_.next_place();
-  closures_.FillPending(chief, &next_place);
+  if (steps_.sync()) {
+    // Closures of the open step are not in the snapshots: their places count as unused.
+    *chief->mutable_position() = steps_.position();
+    next_place = steps_.position().next_place();
+  } else {
+    closures_.FillPending(chief, &next_place);
+  }
   settlement_.Fill(chief);
   chief->set_next_closure(scheduler_.reserved_end());
   chief->set_next_place(next_place);
   chief->set_journal_record(outbox_.next_record() - 1);
-  manifest.set_step(next_place);
-  manifest.set_epoch(epoch());
-  *manifest.mutable_layout() = variables_.layout();
-  cut_.Snapshot(std::move(manifest), context_.now_us);
+  manifest->set_step(next_place);
+  manifest->set_epoch(epoch());
+  *manifest->mutable_layout() = variables_.layout();
 }
 
 bool CoordinatorCore::OnManifestWritten(uint64_t cut, const absl::Status& status,
@@ -374,6 +415,7 @@ bool CoordinatorCore::OnManifestWritten(uint64_t cut, const absl::Status& status
 
 void CoordinatorCore::Resume() {
   variables_.Resume();
+  steps_.Resume();
   for (int i = 0; i < membership_.workers(); ++i) variables_.SendRoutes(i);
   PublishWatermark();
 }
@@ -404,6 +446,7 @@ void CoordinatorCore::RaiseTimeline() {
   variables_.OnTimelineRaised(target);
   dispatcher_.CancelOlderTimelines();
   closures_.RollBack(target.chief);
+  steps_.RollBack(target.chief.position());
   scheduler_.Reset(target.reserved_end, target.chief.next_place());
   settlement_.Reset(target.pending.empty() ? target.reserved_end : target.pending.front(),
                     target.reserved_end, target.pending);
@@ -441,8 +484,10 @@ void CoordinatorCore::AdvanceStop() {
   if (!end_.begun() || phase() == Phase::kStopped) return;
   const bool proved = end_.job_finished() && finish_committed() && journal_watch_.refused();
   if (!stop_journaled() && !proved) return;
-  end_.SendShutdown();
   context_.phase = Phase::kStopped;
+  for (const Task task : membership_.tasks()) {
+    if (membership_.adopted(task)) end_.SendShutdown(task);
+  }
 }
 
 // ------------------------------------------------------------------ state
@@ -471,8 +516,8 @@ void CoordinatorCore::JournalCounters() {
 }
 
 CoreCounters CoordinatorCore::counters() const {
-  return {closures_.counters(), dispatcher_.counters(), settlement_.counters(), cut_.counters(),
-          counters_};
+  return {closures_.counters(),   dispatcher_.counters(), steps_.counters(),
+          settlement_.counters(), cut_.counters(),        counters_};
 }
 
 std::string CoordinatorCore::WaitingFor() const {
@@ -494,6 +539,7 @@ std::string CoordinatorCore::WaitingFor() const {
   if (no_worker) return "waiting for a worker" + (workers.empty() ? "" : ": " + workers);
   if (!workers.empty()) return "waiting for " + workers;
   if (std::string text = closures_.Waiting(); !text.empty()) return text;
+  if (std::string text = steps_.Waiting(); !text.empty()) return text;
   if (cut_.holds_dispatch()) {
     if (std::string text = WaitingForCut(); !text.empty()) return text;
   }

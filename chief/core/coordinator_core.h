@@ -111,6 +111,8 @@ class CoordinatorCore {
   uint64_t epoch() const { return settlement_.epoch(); }
   // Raises a job's error as if a closure had failed with it.
   void Fail(absl::Status error) { dispatcher_.Fail(std::move(error)); }
+  // Clients begin (or cease) to wait for closures: see StepGate::AddWaiting.
+  void AddWaiting(int clients);
   // Writes a settle record now if something has changed. Returns the record that makes everything
   // durable.
   uint64_t Flush();
@@ -157,6 +159,7 @@ class CoordinatorCore {
 
   CoreCounters counters() const;
   const Settlement& settlement() const { return settlement_; }
+  const StepGate& steps() const { return steps_; }
   const Membership& membership() const { return membership_; }
   uint64_t timeline() const { return context_.timeline; }
   // The manifest that the timeline began from; "" = the initial state, or not known.
@@ -186,6 +189,9 @@ class CoordinatorCore {
   DispatchGate Gate() const;
   void PublishWatermark();
   void AdvanceCut();
+  // After a step may have been closed.
+  void AfterStep();
+  void FillCut(v1::Manifest* manifest) const;
   void RaiseTimeline();
   void AdvanceStop();
   // Adds one to a counter. The next record journals it.
@@ -207,6 +213,7 @@ class CoordinatorCore {
   Cut cut_;                         // the walk to a checkpoint
   WorkerSetup setup_;               // programs and resources on workers
   OpenClosures closures_;           // queue, unfinished closures, the job's error
+  StepGate steps_;                  // synchronous steps
   ClosureScheduler scheduler_;      // ids and places of new closures
   Dispatcher dispatcher_;           // closures on workers
   JobEnd end_;                      // the walk of Stop

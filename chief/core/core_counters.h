@@ -26,6 +26,14 @@ struct DispatchCounters {
   uint64_t late_results = 0;  // results that no closure needed anymore
 };
 
+// Owned by StepGate.
+struct StepCounters {
+  uint64_t steps_closed = 0;  // synchronous steps
+  uint64_t dropped = 0;       // closures without which a step was closed
+  uint64_t lost_results = 0;  // closures of closed steps whose results died with worker and chief
+  int64_t waited_us = 0;      // for the last closure of each step, after half of them were heard
+};
+
 // Owned by Settlement.
 struct SettlementCounters {
   uint64_t settle_records = 0;
@@ -50,6 +58,7 @@ struct ClusterCounters {
 
 struct CoreCounters : ClosureCounters,
                       DispatchCounters,
+                      StepCounters,
                       SettlementCounters,
                       CutCounters,
                       ClusterCounters {};

@@ -24,15 +24,16 @@ void Dispatcher::Tick() {
 void Dispatcher::OnScheduled(uint64_t id) {
   const Closure* const c = queue_->Find(id);
   if (c == nullptr) return;
-  if (c->state == Closure::State::kQueued) {
-    RefillAll(/*idle_only=*/true);
-  } else if (queue_->InFlightOn(c->worker).size() == 1) {
+  if (c->state == Closure::State::kQueued) return RefillAll(/*idle_only=*/true);
+  parts_.steps->Enter(parts_.closures->Find(id));
+  if (queue_->InFlightOn(c->worker).size() == 1) {
     pace_.OnFirstWork(c->worker);
   }
 }
 
 void Dispatcher::Fail(absl::Status error) {
   if (context_->phase == CorePhase::kFailed || !parts_.closures->Raise(std::move(error))) return;
+  parts_.steps->Abandon();
   for (int i = 0; i < count(); ++i) {
     workers_[static_cast<size_t>(i)].dropped = false;
     Cancel(i, parts_.closures->ClosuresOn(i));
@@ -79,9 +80,11 @@ bool Dispatcher::OnResult(int worker, v1::ClosureResult* result) {
   }
   if (c == nullptr) return false;
   if (status.ok()) {
+    if (c->spec.training && parts_.steps->sync()) return OnStaged(worker, c, result);
     if (c->state == Closure::State::kInFlight && c->worker != worker) Cancel(c->worker, {c->id});
     pace_.OnSuccess(worker);
     workers_[static_cast<size_t>(worker)].steps += result->steps();
+    parts_.steps->OnEnded(*c);
     closures.Finish(c->id, result);
     return false;
   }
@@ -96,6 +99,36 @@ bool Dispatcher::OnResult(int worker, v1::ClosureResult* result) {
   closures.EndFailed(c->id, status);
   Fail(status);
   return false;
+}
+
+// Sync mode. All tablets have staged the closure's push, or an older step or try has dropped it.
+bool Dispatcher::OnStaged(int worker, Closure* c, v1::ClosureResult* result) {
+  if (c->state == Closure::State::kHeard) return false;
+  if (result->dropped() || !c->step.sync() || c->state != Closure::State::kInFlight) {
+    if (c->state != Closure::State::kInFlight || c->worker != worker ||
+        c->held_attempt != result->attempt()) {
+      return false;
+    }
+    if (parts_.closures->failed()) {
+      parts_.closures->Cancel(c->id);
+      return false;
+    }
+    if (absl::Status limit = parts_.closures->Requeue(c); !limit.ok()) Fail(std::move(limit));
+    return false;
+  }
+  CancelCopies(*c, worker);
+  pace_.OnSuccess(worker);
+  workers_[static_cast<size_t>(worker)].steps += result->steps();
+  parts_.steps->OnHeard(c, result);
+  return false;
+}
+
+// Another worker has finished the closure.
+void Dispatcher::CancelCopies(const Closure& c, int except) {
+  if (c.worker != except) Cancel(c.worker, {c.id});
+  if (c.copy_worker < 0) return;
+  workers_[static_cast<size_t>(c.copy_worker)].copy = 0;
+  if (c.copy_worker != except) Cancel(c.copy_worker, {c.id});
 }
 
 void Dispatcher::GiveBack(Closure* c, const absl::Status& why) {
@@ -142,12 +175,17 @@ void Dispatcher::ClaimInHand(int worker, const v1::WorkerHello& hello) {
       unwanted.push_back(hand.id());
     } else if (!parts_.closures->Claim(hand.id(), worker, hand.attempt())) {
       unwanted.push_back(hand.id());
+    } else if (Closure* const c = parts_.closures->Find(hand.id()); c != nullptr) {
+      parts_.steps->Enter(c);
     }
   }
   Cancel(worker, unwanted);
 }
 
-void Dispatcher::OnLost(int worker) { TakeFrom(worker, /*lost=*/true); }
+void Dispatcher::OnLost(int worker) {
+  workers_[static_cast<size_t>(worker)].copy = 0;
+  TakeFrom(worker, /*lost=*/true);
+}
 
 // Returns true if there is an error. A closure of the worker that has reached a limit raises one.
 bool Dispatcher::FailAtLimit(int worker) {
@@ -273,22 +311,56 @@ void Dispatcher::FillDispatch(const Closure& closure, v1::Closure* out) const {
   if (spec.resource >= 0) out->set_resource(parts_.setup->resource_name(spec.resource));
   for (const v1::Lease& lease : spec.leases) *out->add_leases() = lease;
   for (const v1::TensorValue& argument : spec.arguments) *out->add_arguments() = argument;
+  if (closure.step.sync()) closure.step.ToProto(out->mutable_step());
+}
+
+Closure* Dispatcher::NextFor(int worker, const DispatchGate& gate) {
+  const Closure* const next = queue_->NextTraining();
+  const bool training = gate.training && next != nullptr && parts_.steps->Admits(*next);
+  Closure* const c = parts_.closures->Dispatch(worker, training, gate.ids_end,
+                                               parts_.steps->AdmitsOthers());
+  if (c != nullptr && c->spec.training) parts_.steps->Enter(c);
+  return c;
+}
+
+void Dispatcher::CopyTo(int worker) {
+  Worker& w = workers_[static_cast<size_t>(worker)];
+  if (w.copy != 0 || !queue_->InFlightOn(worker).empty() || !pace_.available(worker)) return;
+  for (int other = 0; other < count(); ++other) {
+    for (const uint64_t id : queue_->InFlightOn(other)) {
+      Closure* const c = parts_.closures->Find(id);
+      if (!c->step.sync() || c->copy_worker >= 0 || !parts_.closures->CheckLimits(*c).ok()) continue;
+      c->copy_worker = worker;
+      w.copy = id;
+      ++c->attempt;
+      v1::ChiefToWorker message;
+      v1::Dispatch* const dispatch = message.mutable_dispatch();
+      FillDispatch(*c, dispatch->add_closures());
+      dispatch->mutable_closures(0)->set_speculative(true);
+      dispatch->set_settled_watermark(parts_.settlement->durable_watermark());
+      ++counters_.dispatch_messages;
+      parts_.outbox->ToWorker(worker, std::move(message));
+      return;
+    }
+  }
 }
 
 void Dispatcher::Refill(int worker) {
   if (!pace_.available(worker) || parts_.closures->failed() || queue_->queued() == 0) return;
-  const size_t most = std::max<size_t>(1, context_->options.closures_in_flight);
+  const size_t available = static_cast<size_t>(std::max(1, pace_.count_available()));
+  const size_t most = std::min(std::max<size_t>(1, context_->options.closures_in_flight),
+                               parts_.steps->ShareOf(available));
   const size_t has = queue_->InFlightOn(worker).size();
   if (has > most / 2) return;
-  const size_t available = static_cast<size_t>(std::max(1, pace_.count_available()));
-  const size_t share = (queue_->size() + available - 1) / available;
+  const size_t open = queue_->queued() + queue_->in_flight();
+  const size_t share = (open + available - 1) / available;
   if (has >= share) return;
   const DispatchGate gate = parts_.gate();
   if (!gate.open) return;
   v1::ChiefToWorker message;
   v1::Dispatch* const dispatch = message.mutable_dispatch();
   for (size_t i = has; i < std::min(most, share); ++i) {
-    const Closure* const c = parts_.closures->Dispatch(worker, gate.training, gate.ids_end);
+    const Closure* const c = NextFor(worker, gate);
     if (c == nullptr) break;
     FillDispatch(*c, dispatch->add_closures());
   }
@@ -300,13 +372,17 @@ void Dispatcher::Refill(int worker) {
 }
 
 void Dispatcher::RefillAll(bool idle_only) {
-  if (queue_->queued() == 0 || workers_.empty()) return;
+  if (workers_.empty()) return;
+  const bool waits = queue_->queued() > 0;
   for (int i = 0; i < count() && queue_->queued() > 0; ++i) {
     const int worker = (next_idle_ + i) % count();
     if (idle_only && !queue_->InFlightOn(worker).empty()) continue;
     Refill(worker);
   }
-  next_idle_ = (next_idle_ + 1) % count();
+  if (waits) next_idle_ = (next_idle_ + 1) % count();
+  if (context_->options.backup_work == BackupWork::kSpeculative && parts_.gate().open) {
+    for (int i = 0; i < count(); ++i) CopyTo(i);
+  }
 }
 
 void Dispatcher::PublishWatermark() {

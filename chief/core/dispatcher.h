@@ -14,6 +14,7 @@
 #include "chief/core/open_closures.h"
 #include "chief/core/outbox.h"
 #include "chief/core/settlement.h"
+#include "chief/core/step_gate.h"
 #include "chief/core/worker_pace.h"
 #include "chief/core/worker_setup.h"
 
@@ -38,6 +39,7 @@ class Dispatcher {
     const Settlement* settlement;
     const WorkerSetup* setup;
     OpenClosures* closures;
+    StepGate* steps;
     std::function<DispatchGate()> gate;
   };
   explicit Dispatcher(Parts parts);
@@ -79,18 +81,24 @@ class Dispatcher {
   struct Worker {
     uint64_t steps = 0;    // steps of its accepted results, in this incarnation
     bool dropped = false;  // after an error it did not give up its closures in time
+    uint64_t copy = 0;     // the closure that it runs beside another worker; 0: none
   };
 
   bool OnResult(int worker, v1::ClosureResult* result);
   void CheckMetrics(int worker, v1::ClosureResult* result) const;
   static bool IsWanted(const Closure& closure, int worker, const v1::ClosureResult& result,
                        bool ok);
+  bool OnStaged(int worker, Closure* closure, v1::ClosureResult* result);
+  void CancelCopies(const Closure& closure, int except);
   void GiveBack(Closure* closure, const absl::Status& why);
   void ClaimInHand(int worker, const v1::WorkerHello& hello);
   bool FailAtLimit(int worker);
   void TakeFrom(int worker, bool lost);
   void AfterSetAside(int worker, const std::string& why);
   void Cancel(int worker, const std::vector<uint64_t>& ids);
+  Closure* NextFor(int worker, const DispatchGate& gate);
+  // Gives an idle worker a closure of the open step that another worker has.
+  void CopyTo(int worker);
   void FillDispatch(const Closure& closure, v1::Closure* out) const;
   void CheckCancel();
   void CheckLate();

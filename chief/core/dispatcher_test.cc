@@ -18,6 +18,7 @@ struct Dispatching : CoreParts {
                     .settlement = &settlement,
                     .setup = &setup,
                     .closures = &closures,
+                    .steps = &steps,
                     .gate = [this] { return gate; }}) {
     setup.AddProgram("program", v1::Program());
     MakeReady(0);
@@ -36,6 +37,7 @@ struct Dispatching : CoreParts {
   const std::deque<uint64_t>& InFlight(int worker) { return closures.queue().InFlightOn(worker); }
 
   DispatchGate gate{.open = true, .training = true, .ids_end = 1000};
+  StepGate steps{&context, &outbox, &closures};
   Dispatcher dispatcher;
 };
 

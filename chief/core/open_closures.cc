@@ -102,6 +102,49 @@ void OpenClosures::Finish(uint64_t id, v1::ClosureResult* result) {
   outbox_->effects()->ClosureDone(done->spec.token, absl::OkStatus(), result);
 }
 
+void OpenClosures::FinishHeard(uint64_t id) {
+  v1::ClosureResult result = std::move(*queue_.Find(id)->heard);
+  Finish(id, &result);
+}
+
+void OpenClosures::Drop(uint64_t id) {
+  v1::ClosureResult result;
+  result.set_id(id);
+  result.set_steps(queue_.Find(id)->spec.steps);
+  result.set_dropped(true);
+  Finish(id, &result);
+}
+
+void OpenClosures::LeaveStep(uint64_t id) {
+  Closure* const c = queue_.Find(id);
+  if (c == nullptr) return;
+  c->step = {};
+  if (c->state != Closure::State::kHeard) return;
+  if (failed()) return Cancel(id);
+  c->min_attempt = c->attempt + 1;
+  queue_.Requeue(c);
+}
+
+void OpenClosures::RefuseResultsFrom(uint64_t end) {
+  for (const UnfinishedClosure& closure : unfinished_.List()) {
+    if (closure.place >= end) unfinished_.RefuseOlder(closure.place);
+  }
+}
+
+uint64_t OpenClosures::FinishBefore(uint64_t end) {
+  uint64_t lost = 0;
+  for (const UnfinishedClosure& closure : unfinished_.List()) {
+    if (closure.place >= end) break;
+    v1::ClosureResult result;
+    result.set_id(closure.id);
+    result.set_steps(closure.steps);
+    unfinished_.Take(closure.place);
+    settlement_->Finish(closure.id, /*training=*/true, result);
+    ++lost;
+  }
+  return lost;
+}
+
 bool OpenClosures::FinishUnfinished(v1::ClosureResult* result) {
   switch (unfinished_.OnResult(*result)) {
     case UnfinishedClosures::Outcome::kUnknown:

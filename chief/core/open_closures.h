@@ -60,8 +60,8 @@ class OpenClosures {
   Closure* Find(uint64_t id) { return queue_.Find(id); }
   // Takes the next closure that may be dispatched out of the queue, in flight on `worker`; null if
   // there is none. See ClosureQueue::Dispatch.
-  Closure* Dispatch(int worker, bool training, uint64_t ids_end) {
-    return queue_.Dispatch(worker, training, ids_end);
+  Closure* Dispatch(int worker, bool training, uint64_t ids_end, bool others = true) {
+    return queue_.Dispatch(worker, training, ids_end, others);
   }
   // A worker that returns has this attempt of a closure, and keeps it if the closure waits or is
   // unfinished. Returns false if it does not: the worker must give it up.
@@ -76,6 +76,23 @@ class OpenClosures {
   // ------------------------------------------------------------- ends
   // Edge (1).
   void Finish(uint64_t id, v1::ClosureResult* result);
+  // Sync mode: the result has come, and counts when the closure's step is closed: then FinishHeard
+  // takes edge (1).
+  void Hear(Closure* closure, v1::ClosureResult* result) {
+    queue_.Hear(closure, std::move(*result));
+  }
+  void FinishHeard(uint64_t id);
+  // Sync mode: the closure's step was closed without it. Its data counts as used, its metrics do
+  // not.
+  void Drop(uint64_t id);
+  // Sync mode: the closure's step was abandoned. If it was heard, it waits again, or ends with the
+  // job's error. Results of its attempts so far do not count.
+  void LeaveStep(uint64_t id);
+  // Sync mode, after a restart: the servers have closed the steps of all places before `end`.
+  // Results of later places, which an earlier chief dispatched, do not count.
+  void RefuseResultsFrom(uint64_t end);
+  // Ends the unfinished closures of those places, whose results are lost. Returns their number.
+  uint64_t FinishBefore(uint64_t end);
   // Edge (5), or the end of an attempt. Returns false if no unfinished closure needs the result.
   bool FinishUnfinished(v1::ClosureResult* result);
   // Edge (2), with an error of its own.

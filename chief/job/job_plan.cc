@@ -84,6 +84,7 @@ v1::EpochPlan JobPlan::epoch_plan() const {
   plan.set_first_place(schedule_.first_place);
   plan.set_steps_per_epoch(schedule_.steps_per_epoch);
   plan.set_batch_size(static_cast<uint32_t>(schedule_.batch_size));
+  plan.set_closures_per_step(closures_per_step_);
   return plan;
 }
 

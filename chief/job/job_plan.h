@@ -51,8 +51,12 @@ class JobPlan {
   v1::EpochPlan epoch_plan() const;
   // The job continues from a checkpoint, with these places of its epochs.
   void SetEpochPlan(const v1::EpochPlan& plan);
+  // In the modes sync and bounded_staleness; 0: async.
+  uint32_t closures_per_step() const { return closures_per_step_; }
+  void SetClosuresPerStep(uint32_t closures) { closures_per_step_ = closures; }
 
  private:
+  uint32_t closures_per_step_ = 0;
   JobFile job_;
   BuiltModel model_;
   JobKeys keys_;

@@ -55,6 +55,7 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
   const auto finished = directory_->Prepare();
   COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(finished.status()));
   if (!finished->has_value()) {
+    ChooseClosuresPerStep();
     if (directory_->continuation().has_value()) Continue(*directory_->continuation());
     return RunInDirectory();
   }
@@ -67,6 +68,28 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
     report.best_text = BestText(manifest.best());
   }
   return report;
+}
+
+// The default is the number of workers at the first start. It stays when the job continues with
+// other workers, so that the steps have the same records.
+void JobRunner::ChooseClosuresPerStep() {
+  const v1::StrategySpec& strategy = plan_->spec().strategy();
+  if (strategy.mode() == "async") return;
+  uint32_t closures = strategy.closures_per_step();
+  if (closures == 0 && directory_->continuation().has_value()) {
+    closures = directory_->continuation()->epochs.closures_per_step();
+  }
+  if (closures == 0) {
+    closures = static_cast<uint32_t>(options_.cluster.tasks(Role::kWorker).size());
+  }
+  plan_->SetClosuresPerStep(closures);
+  const uint32_t batch = plan_->spec().data().batch_size();
+  console_.Print(strategy.mode() == "sync"
+                     ? fmt::format("a synchronous step has {} closures of {} records: the global "
+                                   "batch is {}",
+                                   closures, batch, uint64_t{closures} * batch)
+                     : fmt::format("workers are at most {} steps of {} closures apart",
+                                   strategy.staleness(), closures));
 }
 
 void JobRunner::Continue(const Continuation& continuation) {
@@ -143,6 +166,15 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   options.lock = directory_->lock();
   options.security = options_.security;
   options.seed = spec.seed();
+  options.mode = strategy.mode() == "sync"                ? ConsistencyMode::kSync
+                 : strategy.mode() == "bounded_staleness" ? ConsistencyMode::kBounded
+                                                          : ConsistencyMode::kAsync;
+  options.closures_per_step = plan_->closures_per_step();
+  options.backup_work = strategy.backup_work() == "drop"          ? BackupWork::kDrop
+                        : strategy.backup_work() == "speculative" ? BackupWork::kSpeculative
+                                                                  : BackupWork::kNone;
+  options.replicas_to_aggregate = strategy.replicas_to_aggregate();
+  options.staleness = strategy.staleness();
   options.pull_ahead = strategy.pull_ahead();
   options.closures_in_flight = strategy.closures_in_flight();
   options.max_attempts = strategy.max_attempts();

@@ -72,6 +72,7 @@ class JobRunner {
   absl::StatusOr<JobReport> RunPlan();
   absl::StatusOr<std::unique_ptr<JobDirectory>> TakeDirectory();
   // Takes over the places of the checkpoint's epochs, and logs what has changed since.
+  void ChooseClosuresPerStep();
   void Continue(const Continuation& continuation);
   absl::StatusOr<JobReport> RunInDirectory();
   absl::Status OpenMetricsLog();

@@ -23,6 +23,8 @@ inline constexpr std::string_view kCrashPoints[] = {
     "chief.result.folded",            // the metrics are folded in memory only
     "chief.rollback.journaled",       // the new timeline is durable; no ps knows
     "chief.settle.journaled",         // durable; the watermark is not published
+    "chief.step.closed",              // all servers have closed the step; no result is folded
+    "chief.step.closing",             // CloseStep is sent to every server
     "ps.push.applied",                // applied to a tablet; the answer is not sent
     "ps.push.partial",                // one section is applied, the next one is not
     "ps.push.received",               // not applied
@@ -30,6 +32,9 @@ inline constexpr std::string_view kCrashPoints[] = {
     "ps.snapshot.taken",              // in memory
     "ps.snapshot.writing",            // a shard file is incomplete
     "ps.snapshot.written",            // a shard file is complete; the chief does not know
+    "ps.step.closed",                 // all tablets have closed the step; the chief does not know
+    "ps.step.closing",                // CloseStep is here, no tablet has closed the step
+    "ps.step.partial",                // one tablet has closed the step, the next one has not
     "worker.closure.received",        // accepted; nothing is pulled
     "worker.push.sent",               // sent to some server; no answer has arrived
     "worker.result.made",             // all pushes are acknowledged; the result is not sent

@@ -65,6 +65,7 @@ absl::Status Exchange::Begin(std::shared_ptr<const ProgramRoutes> routes, const 
   if (has_push_) stamp_ = push->stamp;
   pull_place_ = has_pull_ ? pull->place : 0;
   pull_ordinal_ = has_pull_ ? pull->ordinal : 0;
+  pull_step_ = has_pull_ ? pull->step : 0;
   result_ = {};
   status_ = absl::OkStatus();
   attempt_seen_ = 0;
@@ -198,11 +199,14 @@ void Exchange::OnPush(size_t t, const v1::PushPullResponseHeader& header,
         if (attempt_seen_ != 0 && attempt != attempt_seen_) result_.push.mixed = true;
         attempt_seen_ = attempt;
       }
-      tablet.push_done = true;
-      tablet.hold = Hold::kNone;
-      tablet.held_since_us = -1;
-      return;
+      return EndPush(t);
     }
+    case v1::STAGED:
+      ++result_.push.staged;
+      return EndPush(t);
+    case v1::DROPPED:
+      result_.push.dropped = true;
+      return EndPush(t);
     case v1::FENCED:
       return OnFenced(t, header.generation(), result.timeline(), result.term(), stamp_.timeline,
                       now_us);
@@ -216,6 +220,13 @@ void Exchange::OnPush(size_t t, const v1::PushPullResponseHeader& header,
       return End(State::kFailed, Internal("push to tablet {}: status {}", result.tablet(),
                                           static_cast<int>(result.status())));
   }
+}
+
+void Exchange::EndPush(size_t t) {
+  Tablet& tablet = tablets_[t];
+  tablet.push_done = true;
+  tablet.hold = Hold::kNone;
+  tablet.held_since_us = -1;
 }
 
 void Exchange::OnPull(size_t t, const v1::PushPullResponseHeader& header,
@@ -235,6 +246,9 @@ void Exchange::OnPull(size_t t, const v1::PushPullResponseHeader& header,
                       now_us);
     case v1::MOVED:
       return HoldTablet(t, Hold::kMoved, "it is not served there", now_us);
+    case v1::DROPPED:
+      return End(State::kAborted, Aborted("pull of tablet {}: step {} is closed or was abandoned",
+                                          number, pull_step_));
     case v1::INVALID:
       return End(State::kFailed,
                  InvalidArgument("pull of tablet {}: {}", number, result.message()));

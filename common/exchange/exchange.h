@@ -135,6 +135,8 @@ class Exchange {
   void AddPulls(size_t tablet);
   v1::PushSection* OpenSection(size_t tablet);
 
+  // The tablet has answered its push.
+  void EndPush(size_t tablet);
   void OnPush(size_t tablet, const v1::PushPullResponseHeader& header, const v1::PushResult& result,
               int64_t now_us);
   // Takes this section's fields from the front of `payload`.
@@ -176,6 +178,7 @@ class Exchange {
   PushStamp stamp_;
   uint64_t pull_place_ = 0;
   uint32_t pull_ordinal_ = 0;
+  uint64_t pull_step_ = 0;
   std::vector<Server> servers_;  // by routes_->servers
   std::vector<Tablet> tablets_;  // by routes_->tablets
   uint32_t attempt_seen_ = 0;    // an attempt that a tablet has applied; 0: none known

@@ -28,6 +28,7 @@ void Exchange::Build(size_t server) {
     ExchangeMessage* message = &messages_[used_ - 1];
     message->pull()->set_place(pull_place_);
     message->pull()->set_ordinal(pull_ordinal_);
+    message->pull()->set_step(pull_step_);
   }
   for (size_t t = 0; t < tablets_.size(); ++t) {
     if (routes_->tablets[t].server == static_cast<int>(server) && !tablets_[t].pull_done) {
@@ -59,7 +60,7 @@ v1::PushSection* Exchange::OpenSection(size_t tablet) {
     part->set_place(stamp_.place);
     part->set_timeline(stamp_.timeline);
     part->set_weight(stamp_.weight);
-    part->set_closures_in_step(stamp_.closures_in_step);
+    if (stamp_.step.sync()) stamp_.step.ToProto(part->mutable_step());
   }
   const TabletRoute& route = routes_->tablets[tablet];
   v1::PushSection* last =

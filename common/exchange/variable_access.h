@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/graph/program.h"
+#include "common/graph/step_place.h"
 
 namespace cohort {
 
@@ -38,7 +39,7 @@ struct PushStamp {
   uint64_t place = 0;     // place of the closure's first step; the step is place + ordinal
   uint64_t timeline = 0;  // timeline of the pull
   double weight = 0;      // divisor of the summed gradient
-  uint32_t closures_in_step = 0;
+  StepPlace step;
 };
 
 struct PushBatch {
@@ -50,6 +51,7 @@ struct PullBatch {
   uint64_t place = 0;
   uint32_t ordinal = 0;
   std::span<const PullItem> items;
+  uint64_t step = 0;  // sync mode: waits until all steps before this one are closed; 0: async
 };
 
 // The outcome of a push, over all tablets of the program.
@@ -57,6 +59,8 @@ struct PushOutcome {
   uint32_t applied = 0;
   uint32_t duplicates = 0;  // applied before
   uint32_t settled = 0;     // refused: the closure is settled there, applied or not
+  uint32_t staged = 0;      // sync mode: kept until the step is closed
+  bool dropped = false;     // sync mode: a step was closed without it, or was abandoned
   bool mixed = false;       // tablets hold different attempts of this update
   uint64_t max_staleness = 0;
 };

@@ -1,6 +1,6 @@
 // dropout: x -> y = x * mask, mask (0 with probability `rate`, else 1 / (1 - rate)).
 //
-// Element i takes word i % 4 of the Philox block with counter {i / 4, ordinal, closure} and a key
+// Element i takes word i % 4 of the Philox block with counter {i / 4, ordinal, place} and a key
 // made of the job's seed, the op's `seed` and its `number`; it is kept if the word's upper 24 bits,
 // as a fraction of 2^24, are at least `rate`. So a mask depends on no worker and no attempt, and
 // float32 and float64 have the same one.
@@ -28,8 +28,8 @@ class DropoutKernel : public Kernel {
   absl::Status Run(const KernelContext& c) const override {
     const RandomKey& random = *c.random;
     const PhiloxKey key = PhiloxKeyOf(PhiloxMix(PhiloxMix(random.seed, seed_), number_));
-    const PhiloxBlock counter = {0, random.ordinal, static_cast<uint32_t>(random.closure),
-                                 static_cast<uint32_t>(random.closure >> 32)};
+    const PhiloxBlock counter = {0, random.ordinal, static_cast<uint32_t>(random.place),
+                                 static_cast<uint32_t>(random.place >> 32)};
     const int64_t n = c.in(0).elements;
     const int64_t chunks = (n + kChunk - 1) / kChunk;
     c.pool->ParallelFor(chunks, kElementGrain / 4 / kChunk, [&](int64_t begin, int64_t end) {

@@ -48,7 +48,7 @@ TEST_CASE("a mask is Philox's: word i % 4 of block i / 4") {
   }
 }
 
-TEST_CASE("masks differ by closure, ordinal, op and seed, and by nothing else") {
+TEST_CASE("masks differ by place, ordinal, op and seed, and by nothing else") {
   const Tensor x = RandomTensor<float>({64, 300}, 1, 2, 1);
   const std::vector<bool> base = Kept(RunDropout<float>(x, 0.5, {1, 2, 3}, 0));
   REQUIRE(base == Kept(RunDropout<float>(x, 0.5, {1, 2, 3}, 0, 3)));

@@ -192,11 +192,13 @@ class Checker {
     }
     if (IsPlannedName("mode", strategy.mode())) {
       return NotYet("strategy.mode",
-                    fmt::format("mode {} is not supported yet; supported: async", strategy.mode()));
+                    fmt::format("mode {} is not supported yet; supported: async, sync, "
+                                "bounded_staleness",
+                                strategy.mode()));
     }
-    if (strategy.mode() != "async") {
-      return Error("strategy.mode", "there is no mode \"{}\"; there is async", strategy.mode());
-    }
+    const std::vector<std::string> modes = {"async", "sync", "bounded_staleness"};
+    COHORT_RETURN_IF_ERROR(OneOf("strategy.mode", strategy.mode(), modes));
+    COHORT_RETURN_IF_ERROR(CheckSteps());
     if (strategy.placement() != "balanced" && strategy.placement() != "round_robin") {
       return Error("strategy.placement",
                    "`strategy.placement` must be balanced or round_robin, not \"{}\"{}",
@@ -214,6 +216,80 @@ class Checker {
     COHORT_RETURN_IF_ERROR(
         Seconds("strategy.task_timeout_s", strategy.task_timeout_s(), Zero::kRefused));
     return Seconds("strategy.closure_timeout_s", strategy.closure_timeout_s(), Zero::kRefused);
+  }
+
+  // One of these names.
+  absl::Status OneOf(const std::string& path, const std::string& value,
+                     const std::vector<std::string>& names) const {
+    if (std::find(names.begin(), names.end(), value) != names.end()) return absl::OkStatus();
+    return Error(path, "`{}` must be one of {}, not \"{}\"{}", path, fmt::join(names, ", "),
+                 value.substr(0, 60), DidYouMean(value, names));
+  }
+
+  // The keys of sync and bounded_staleness.
+  absl::Status CheckSteps() const {
+    const v1::StrategySpec& strategy = job_.strategy();
+    const bool sync = strategy.mode() == "sync";
+    const bool bounded = strategy.mode() == "bounded_staleness";
+    COHORT_RETURN_IF_ERROR(OneOf("strategy.backup_work", strategy.backup_work(),
+                                 {"none", "speculative", "drop"}));
+    COHORT_RETURN_IF_ERROR(
+        OneOf("strategy.deterministic", strategy.deterministic(), {"auto", "true", "false"}));
+    const bool drop = strategy.backup_work() == "drop";
+    if (!sync && strategy.backup_work() != "none") {
+      return Error("strategy.backup_work", "`strategy.backup_work` applies to mode sync");
+    }
+    if (!sync && !bounded && strategy.closures_per_step() > 0) {
+      return Error("strategy.closures_per_step",
+                   "`strategy.closures_per_step` applies to the modes sync and bounded_staleness");
+    }
+    if (strategy.closures_per_step() > 4096) {
+      return Error("strategy.closures_per_step", "a step has at most 4096 closures, not {}",
+                   strategy.closures_per_step());
+    }
+    if (!bounded && strategy.staleness() > 0) {
+      return Error("strategy.staleness",
+                   "`strategy.staleness` applies to the mode bounded_staleness");
+    }
+    if (drop != (strategy.replicas_to_aggregate() > 0)) {
+      return Error(drop ? "strategy.backup_work" : "strategy.replicas_to_aggregate",
+                   "`backup_work: drop` and `replicas_to_aggregate` belong together: how many of "
+                   "the closures of a step close it");
+    }
+    if (drop && strategy.closures_per_step() > 0 &&
+        strategy.replicas_to_aggregate() > strategy.closures_per_step()) {
+      return Error("strategy.replicas_to_aggregate",
+                   "`strategy.replicas_to_aggregate` is {}, but a step has {} closures",
+                   strategy.replicas_to_aggregate(), strategy.closures_per_step());
+    }
+    if (sync && job_.fit().steps_per_execution() > 1) {
+      return Error("fit.steps_per_execution",
+                   "`fit.steps_per_execution` must be 1 in mode sync: each closure is part of one "
+                   "step. Several closures of a step travel in one message anyway");
+    }
+    return CheckGlobalBatch();
+  }
+
+  absl::Status CheckGlobalBatch() const {
+    const uint32_t global = job_.data().global_batch_size();
+    if (global == 0) return absl::OkStatus();
+    const uint32_t closures = job_.strategy().closures_per_step();
+    if (job_.strategy().mode() != "sync" || closures == 0) {
+      return Error("data.global_batch_size",
+                   "`data.global_batch_size` needs `strategy.mode: sync` and "
+                   "`strategy.closures_per_step`: a closure's batch is global_batch_size / "
+                   "closures_per_step");
+    }
+    if (lines_.keys.contains("data.batch_size")) {
+      return Error("data.global_batch_size",
+                   "give `data.batch_size` (of one closure) or `data.global_batch_size`, not both");
+    }
+    if (global % closures != 0) {
+      return Error("data.global_batch_size",
+                   "`data.global_batch_size` is {}, which {} closures per step do not divide",
+                   global, closures);
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckCheckpoint() const {

@@ -29,6 +29,8 @@ void SetJobDefaults(v1::JobSpec* job) {
   v1::StrategySpec* strategy = job->mutable_strategy();
   strategy->set_name("parameter_server");
   strategy->set_mode("async");
+  strategy->set_backup_work("none");
+  strategy->set_deterministic("auto");
   strategy->set_placement("balanced");
   strategy->set_closures_in_flight(16);
   strategy->set_max_attempts(10);
@@ -116,6 +118,9 @@ void CompleteDefaults(v1::JobSpec* job) {
   v1::StrategySpec* strategy = job->mutable_strategy();
   strategy->set_name(StrategyName(strategy->name()));
   v1::DataSpec* data = job->mutable_data();
+  if (data->global_batch_size() > 0 && strategy->closures_per_step() > 0) {
+    data->set_batch_size(data->global_batch_size() / strategy->closures_per_step());
+  }
   v1::DatasetSpec* train = data->mutable_train();
   if (data->has_validation()) {
     v1::DatasetSpec* validation = data->mutable_validation();

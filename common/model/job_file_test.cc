@@ -368,12 +368,14 @@ const Case kCases[] = {
      "push is acknowledged"},
     {"placement: balanced", "closure_timeout_s: 0",
      "job.yaml:22: `strategy.closure_timeout_s` must be more than 0"},
-    {"placement: balanced", "mode: sync",
-     "job.yaml:22: mode sync is not supported yet; supported: async"},
     {"placement: balanced", "mode: multi_worker_mirrored",
-     "job.yaml:22: mode multi_worker_mirrored is not supported yet; supported: async"},
+     "job.yaml:22: mode multi_worker_mirrored is not supported yet; supported: async, sync, "
+     "bounded_staleness"},
     {"placement: balanced", "mode: asink",
-     "job.yaml:22: there is no mode \"asink\"; there is async"},
+     "job.yaml:22: `strategy.mode` must be one of async, sync, bounded_staleness, not \"asink\"; "
+     "did you mean \"async\"?"},
+    {"placement: balanced", "closures_per_step: 3",
+     "job.yaml:22: `strategy.closures_per_step` applies to the modes sync and bounded_staleness"},
     {"placement: balanced", "replicas: 2",
      "job.yaml:22: \"replicas\" in `strategy` is not supported yet; its keys are name, mode, "
      "pull_ahead, partitioner, placement, closures_in_flight, max_attempts, task_timeout_s, "

@@ -15,15 +15,14 @@ struct Names {
 constexpr Names kPlannedNames[] = {
     {"strategy", "central_storage mirrored multi_worker_mirrored one_device tpu"},
     {"mode",
-     "bounded_staleness central_storage collective mirrored multi_worker_mirrored one_device sync"},
+     "central_storage collective mirrored multi_worker_mirrored one_device"},
     {"schedule",
      "CosineDecay CosineDecayRestarts ExponentialDecay InverseTimeDecay PiecewiseConstantDecay "
      "PolynomialDecay"},
     {"key",
-     "all_reduce bounded_staleness callbacks class_weight clipnorm clipvalue closures_per_step "
-     "collective collectives cuda deterministic device devices drop export global_clipnorm gpu "
-     "gpus hash_table incremental jit_compile mixed_precision replicas "
-     "replicas_to_aggregate sample_weight save_best_only speculative tls trace weighted_metrics"},
+     "all_reduce callbacks class_weight clipnorm clipvalue collective collectives cuda device "
+     "devices export global_clipnorm gpu gpus hash_table incremental jit_compile mixed_precision "
+     "replicas sample_weight save_best_only tls trace weighted_metrics"},
 };
 
 }  // namespace

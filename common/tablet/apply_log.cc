@@ -30,6 +30,10 @@ std::string_view VerdictWord(int verdict) {
       return "fenced";
     case v1::MOVED:
       return "moved";
+    case v1::STAGED:
+      return "staged";
+    case v1::DROPPED:
+      return "dropped";
     default:
       return "invalid";
   }

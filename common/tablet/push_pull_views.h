@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/graph/program.h"
+#include "common/graph/step_place.h"
 #include "common/tablet/applied_set.h"
 #include "common/tensor/buffer.h"
 
@@ -51,7 +52,7 @@ struct PushHeaderView {
   uint64_t place = 0;
   uint64_t timeline = 0;
   double weight = 0;
-  uint32_t closures_in_step = 0;
+  StepPlace step;
   bool operator==(const PushHeaderView&) const = default;
 };
 
@@ -76,7 +77,7 @@ struct RequestView {
   bool has_push = false;
   PushHeaderView push;
   std::vector<PushSectionView> push_sections;
-  uint64_t pull_version = 0;
+  uint64_t pull_step = 0;  // the pull is answered when all steps before it are closed; 0: at once
   std::vector<PullSectionView> pull_sections;
 };
 

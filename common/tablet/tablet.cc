@@ -28,26 +28,34 @@ Tablet::~Tablet() = default;
 absl::StatusOr<std::unique_ptr<Tablet>> Tablet::Create(const v1::Layout& layout,
                                                        std::shared_ptr<const LayoutRules> rules,
                                                        BufferPool* pool, const Options& options) {
-  std::unique_ptr<Tablet> tablet(new Tablet(options, std::move(rules)));
+  std::vector<std::unique_ptr<Shard>> shards;
   for (const v1::ShardSpec& spec : layout.shards()) {
     if (spec.tablet() != options.tablet) continue;
     COHORT_ASSIGN_OR_RETURN(std::unique_ptr<Shard> shard,
-                            Shard::Create(layout, spec, *tablet->rules_, pool, options.shard));
-    tablet->shards_.push_back(std::move(shard));
+                            Shard::Create(layout, spec, *rules, pool, options.shard));
+    shards.push_back(std::move(shard));
   }
   const auto number = [](const std::unique_ptr<Shard>& s) { return s->info().shard; };
-  std::sort(tablet->shards_.begin(), tablet->shards_.end(),
+  std::sort(shards.begin(), shards.end(),
             [&](const auto& a, const auto& b) { return number(a) < number(b); });
-  for (size_t i = 1; i < tablet->shards_.size(); ++i) {
-    if (number(tablet->shards_[i - 1]) == number(tablet->shards_[i])) {
-      return InvalidArgument("layout: shard {} is there twice", number(tablet->shards_[i]));
+  for (size_t i = 1; i < shards.size(); ++i) {
+    if (number(shards[i - 1]) == number(shards[i])) {
+      return InvalidArgument("layout: shard {} is there twice", number(shards[i]));
     }
   }
-  MutexLock lock(&tablet->mu_);
-  tablet->marks_.assign(tablet->shards_.size(), 0);
-  tablet->generation_ = options.generation;
-  return tablet;
+  return std::unique_ptr<Tablet>(new Tablet(options, std::move(rules), std::move(shards)));
 }
+
+Tablet::Tablet(Options options, std::shared_ptr<const LayoutRules> rules,
+               std::vector<std::unique_ptr<Shard>> shards)
+    : options_(std::move(options)),
+      rules_(std::move(rules)),
+      shards_(std::move(shards)),
+      open_step_(std::max<uint64_t>(options_.open_step, 1)),
+      generation_(options_.generation),
+      applied_(options_.limits),
+      staged_(shards_.size()),
+      marks_(shards_.size(), 0) {}
 
 absl::Status Tablet::Initialize(const v1::Layout& layout) {
   MutexLock lock(&mu_);
@@ -134,10 +142,6 @@ bool Tablet::IsNew(const PushHeaderView& header, v1::PushResult* result) {
 }
 
 absl::Status Tablet::CheckPush(const PushHeaderView& header, const PushSectionView& section) {
-  if (header.closures_in_step > 1) {
-    return Unimplemented("closures_in_step is {}: the synchronous mode is not implemented",
-                         header.closures_in_step);
-  }
   if (!std::isfinite(header.weight) || header.weight < 0) {
     return InvalidArgument("weight is {}; it is the divisor of a mean", header.weight);
   }
@@ -155,8 +159,9 @@ absl::Status Tablet::CheckPush(const PushHeaderView& header, const PushSectionVi
     if (std::exchange(marks_[index], mark_) == mark_) {
       return InvalidArgument("shard {}: its entries do not follow one another", number);
     }
-    const Group group{shards_[index].get(), entries.subspan(begin, end - begin)};
-    COHORT_RETURN_IF_ERROR(group.shard->CheckPush(group.entries));
+    const Shard& shard = *shards_[index];
+    const StagedStep::Group group{index, &shard.info(), entries.subspan(begin, end - begin)};
+    COHORT_RETURN_IF_ERROR(shard.CheckPush(group.entries));
     groups_.push_back(group);
   }
   return absl::OkStatus();
@@ -172,6 +177,10 @@ PushEffect Tablet::Push(uint64_t generation, uint64_t watermark, const PushHeade
     return effect;
   }
   applied_.AdvanceWatermark(watermark);
+  if (header.step.sync()) {
+    Stage(header, section, result);
+    return effect;
+  }
   if (!IsNew(header, result)) return effect;
   if (const absl::Status check = CheckPush(header, section); !check.ok()) {
     SetInvalid(check, result);
@@ -180,8 +189,9 @@ PushEffect Tablet::Push(uint64_t generation, uint64_t watermark, const PushHeade
   // Nothing can fail from here on.
   applied_.Insert(header.id, header.attempt);
   const uint64_t step = header.place + header.id.ordinal;
-  for (const Group& group : groups_) {
-    if (group.shard->Apply(group.entries, header.weight, step, &scratch_)) effect.non_finite = true;
+  for (const StagedStep::Group& group : groups_) {
+    effect.non_finite |=
+        shards_[group.shard]->Apply(group.entries, header.weight, step, &scratch_);
   }
   const uint64_t before = version();
   SetVersion(before + 1);
@@ -193,10 +203,78 @@ PushEffect Tablet::Push(uint64_t generation, uint64_t watermark, const PushHeade
   return effect;
 }
 
-absl::Status Tablet::CheckPull(uint64_t version, const PullSectionView& section) {
-  if (version != 0) {
-    return Unimplemented("a pull of version {}: the synchronous mode is not implemented", version);
+// A push of a closed step that a member made may be repeated, because its answer was lost.
+void Tablet::Stage(const PushHeaderView& header, const PushSectionView& section,
+                   v1::PushResult* result) {
+  const uint64_t open = open_step();
+  const StepPlace& place = header.step;
+  if (place.step < open && applied_.Find(header.id) != AppliedSet::State::kApplied) {
+    result->set_status(v1::DROPPED);
+    return;
   }
+  if (!IsNew(header, result)) return;
+  if (place.step > open) {
+    return SetInvalid(InvalidArgument("a push of step {}, but step {} is open", place.step, open),
+                      result);
+  }
+  if (place.step_try < staged_.step_try()) {
+    result->set_status(v1::DROPPED);
+    return;
+  }
+  const bool first = place.step_try > staged_.step_try();
+  if (first && !options_.test_faults.close_ignores_try) staged_.Restart(place.step_try);
+  const StagedStep::Member* const before = staged_.Find(place.index);
+  if (before != nullptr && before->id == header.id) {
+    result->set_status(v1::STAGED);
+    return;
+  }
+  absl::Status check = CheckPush(header, section);
+  if (check.ok()) check = staged_.Check(header, groups_);
+  if (!check.ok()) return SetInvalid(check, result);
+  staged_.Add(header, groups_);
+  result->set_status(v1::STAGED);
+}
+
+absl::Status Tablet::Close(const StepClose& close, PushEffect* effect,
+                           std::vector<StagedStep::Member>* applied) {
+  MutexLock lock(&mu_);
+  const uint64_t open = open_step();
+  if (retired_) return FailedPrecondition("tablet {} is not served any more", options_.tablet);
+  if (close.step < open) return absl::OkStatus();
+  if (close.step > open) {
+    return FailedPrecondition("tablet {}: step {} cannot be closed before step {}", options_.tablet,
+                              close.step, open);
+  }
+  if (close.step_try < staged_.step_try()) {
+    return FailedPrecondition("tablet {}: step {} was abandoned", options_.tablet, close.step);
+  }
+  if (close.step_try > staged_.step_try()) staged_.Restart(close.step_try);
+  *applied = staged_.Sum(close.members);
+  double weight = 0;
+  for (const StagedStep::Member& member : *applied) {
+    COHORT_RETURN_IF_ERROR(applied_.Check(member.id));
+    weight += member.weight;
+  }
+  // Nothing can fail from here on.
+  for (const StagedStep::Member& member : *applied) applied_.Insert(member.id, member.attempt);
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    const std::span<const PushEntryView> sum = staged_.Finish(i, shards_[i]->info());
+    if (sum.empty()) continue;
+    effect->non_finite |= shards_[i]->Apply(sum, weight, close.iteration, &scratch_);
+  }
+  effect->applied = !applied->empty();
+  SetVersion(version() + (effect->applied ? 1 : 0));
+  staged_.Restart(close.step_try);
+  open_step_.store(open + 1, std::memory_order_release);
+  return absl::OkStatus();
+}
+
+void Tablet::Abandon(uint64_t step, uint64_t step_try) {
+  MutexLock lock(&mu_);
+  if (step == open_step() && step_try > staged_.step_try()) staged_.Restart(step_try);
+}
+
+absl::Status Tablet::CheckPull(const PullSectionView& section) {
   uint64_t bytes = 0;
   for (const PullEntryView& entry : section.entries) {
     const Shard* shard = Find(entry.shard);
@@ -213,11 +291,16 @@ absl::Status Tablet::CheckPull(uint64_t version, const PullSectionView& section)
   return absl::OkStatus();
 }
 
-void Tablet::Pull(uint64_t generation, uint64_t version, const PullSectionView& section,
+void Tablet::Pull(uint64_t generation, uint64_t step, const PullSectionView& section,
                   v1::PullResult* result, std::vector<PayloadSlice>* payload) {
   MutexLock lock(&mu_);
   if (!PassesFence(generation, section.term, true, result)) return;
-  if (const absl::Status check = CheckPull(version, section); !check.ok()) {
+  const uint64_t open = open_step();
+  if (step != 0 && step != open && !(step > open && options_.test_faults.pull_ignores_step)) {
+    result->set_status(step > open ? v1::LATER : v1::DROPPED);
+    return;
+  }
+  if (const absl::Status check = CheckPull(section); !check.ok()) {
     SetInvalid(check, result);
     return;
   }
@@ -237,6 +320,13 @@ TabletSnapshot Tablet::Snapshot(uint64_t watermark) {
   applied_.ToProto(snapshot.cut->mutable_applied());
   if (options_.test_faults.snapshot_forgets_an_id && snapshot.cut->applied().applied_size() > 0) {
     snapshot.cut->mutable_applied()->mutable_applied()->RemoveLast();
+  }
+  if (options_.test_faults.snapshot_has_staged_ids) {
+    for (uint32_t i = 0; const StagedStep::Member* const member = staged_.Find(i); ++i) {
+      v1::UpdateId* const id = snapshot.cut->mutable_applied()->add_applied();
+      id->set_closure(member->id.closure);
+      id->set_ordinal(member->id.ordinal);
+    }
   }
   for (const auto& shard : shards_) snapshot.shards.push_back(shard->Snapshot());
   return snapshot;

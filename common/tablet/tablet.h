@@ -19,6 +19,7 @@
 #include "common/tablet/applied_set.h"
 #include "common/tablet/push_pull_views.h"
 #include "common/tablet/shard.h"
+#include "common/tablet/staged_step.h"
 #include "common/tensor/buffer.h"
 
 namespace cohort {
@@ -48,9 +49,20 @@ struct PushEffect {
   uint64_t staleness = 0;
 };
 
+// How the chief closes a synchronous step (v1.CloseStep).
+struct StepClose {
+  uint64_t step = 0;
+  uint64_t step_try = 0;
+  uint64_t iteration = 0;           // what the optimizer sees: updates before this one
+  std::vector<uint32_t> members;    // their indices, ascending
+};
+
 // Planted bugs: the simulator proves that it finds them. Only tests set them.
 struct TabletTestFaults {
   bool snapshot_forgets_an_id = false;  // the newest id above the watermark is not in a snapshot
+  bool snapshot_has_staged_ids = false;  // staged ids count as applied in a snapshot
+  bool pull_ignores_step = false;        // a pull that came early is answered at once
+  bool close_ignores_try = false;        // what an abandoned try has staged stays
 };
 
 // A group of shards: the unit of ownership, of order, and of the record of applied updates. One
@@ -60,6 +72,10 @@ struct TabletTestFaults {
 //                          │            │              │
 //                        FENCED     DUPLICATE       INVALID          nothing has changed
 //                                   SETTLED
+//
+// A push of a synchronous step is staged: it changes no value, and no snapshot has it, until Close
+// applies the sum of the step's closures once, under the ids of its members. The step's number is
+// open_step() from the close of the step before to its own.
 //
 // A push is all or nothing: Push checks every entry before the first byte changes. It records the
 // id and applies the entries under one lock, so that no pull and no snapshot sees one without the
@@ -71,6 +87,7 @@ class Tablet {
     uint64_t timeline = 0;
     uint64_t term = 0;
     uint64_t generation = 0;  // pushes and pulls of an older chief are fenced
+    uint64_t open_step = 1;   // the first synchronous step that is not closed
     AppliedSet::Limits limits;
     ShardOptions shard;
     Gauge* version_gauge = nullptr;  // may be null; outlives the tablet
@@ -101,9 +118,21 @@ class Tablet {
   PushEffect Push(uint64_t generation, uint64_t watermark, const PushHeaderView& header,
                   const PushSectionView& section, v1::PushResult* result);
 
+  // Applies what the members have staged, once, and opens the next step. Fills `applied` with the
+  // members that have pushed to this tablet. Does nothing if the step is closed already. Errors:
+  // FailedPrecondition if an earlier step is open, the step was staged under a later try, or the
+  // tablet is retired; ResourceExhausted if the ids do not fit (AppliedSet).
+  absl::Status Close(const StepClose& close, PushEffect* effect,
+                     std::vector<StagedStep::Member>* applied);
+  // Discards what earlier tries of this step have staged.
+  void Abandon(uint64_t step, uint64_t step_try);
+  // The first synchronous step that is not closed here.
+  uint64_t open_step() const { return open_step_.load(std::memory_order_acquire); }
+
   // Answers one section: all shards at the same version. Appends one slice for each entry of
-  // `result`. `version` must be 0: the newest.
-  void Pull(uint64_t generation, uint64_t version, const PullSectionView& section,
+  // `result`. `step`: the synchronous step that reads, 0: none. Before that step is open, the answer
+  // is LATER; after it, DROPPED.
+  void Pull(uint64_t generation, uint64_t step, const PullSectionView& section,
             v1::PullResult* result, std::vector<PayloadSlice>* payload);
 
   // References all blocks: O(blocks), no copy. Later pushes do not change the snapshot.
@@ -123,14 +152,8 @@ class Tablet {
   uint64_t copied_blocks() const;
 
  private:
-  // The entries of one shard, which are consecutive.
-  struct Group {
-    Shard* shard = nullptr;
-    std::span<const PushEntryView> entries;
-  };
-
-  Tablet(Options options, std::shared_ptr<const LayoutRules> rules)
-      : options_(std::move(options)), rules_(std::move(rules)), applied_(options_.limits) {}
+  Tablet(Options options, std::shared_ptr<const LayoutRules> rules,
+         std::vector<std::unique_ptr<Shard>> shards);
 
   Shard* Find(uint32_t shard) const;
   // The index in shards_; its size if the shard is not there.
@@ -145,20 +168,24 @@ class Tablet {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckPush(const PushHeaderView& header, const PushSectionView& section)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status CheckPull(uint64_t version, const PullSectionView& section)
+  absl::Status CheckPull(const PullSectionView& section) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Stage(const PushHeaderView& header, const PushSectionView& section, v1::PushResult* result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
   const std::shared_ptr<const LayoutRules> rules_;  // the shards use its rules
   // The shards by number. The list is constant, their contents are guarded by mu_.
-  std::vector<std::unique_ptr<Shard>> shards_;
-  std::atomic<uint64_t> version_{0};  // written under mu_
+  const std::vector<std::unique_ptr<Shard>> shards_;
+  std::atomic<uint64_t> version_{0};    // written under mu_
+  std::atomic<uint64_t> open_step_{1};  // written under mu_
 
   mutable Mutex mu_;
   uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;
   bool retired_ ABSL_GUARDED_BY(mu_) = false;
   AppliedSet applied_ ABSL_GUARDED_BY(mu_);
-  std::vector<Group> groups_ ABSL_GUARDED_BY(mu_);  // those of the running push
+  StagedStep staged_ ABSL_GUARDED_BY(mu_);  // what the open step has so far
+  // Those of the running push.
+  std::vector<StagedStep::Group> groups_ ABSL_GUARDED_BY(mu_);
   // By shard: equal to mark_ if the running push has named the shard.
   std::vector<uint64_t> marks_ ABSL_GUARDED_BY(mu_);
   uint64_t mark_ ABSL_GUARDED_BY(mu_) = 0;

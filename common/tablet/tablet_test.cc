@@ -152,7 +152,6 @@ TEST_CASE("what makes no sense is refused as a whole and its id stays free") {
        }},
       {"weight is nan", [](TestPush& p) { p.header().weight = std::nan(""); }},
       {"weight is -1", [](TestPush& p) { p.header().weight = -1; }},
-      {"synchronous mode is not implemented", [](TestPush& p) { p.header().closures_in_step = 2; }},
       {"lies 1152921504606846976 above the settled watermark",
        [](TestPush& p) { p.header().id.closure = uint64_t{1} << 60; }},
   };
@@ -182,13 +181,13 @@ TEST_CASE("what makes no sense is refused as a whole and its id stays free") {
 
 TEST_CASE("pulls that make no sense") {
   TestTablet tablet(Layout({Variable("w", {4, 2})}, Sgd(1)));
-  const auto pull = [&](PullEntryView entry, uint64_t version = 0) {
+  const auto pull = [&](PullEntryView entry, uint64_t step = 0) {
     v1::PullResult result;
     std::vector<PayloadSlice> payload;
     PullSectionView section;
     section.term = 1;
     section.entries = std::span(&entry, 1);
-    tablet->Pull(1, version, section, &result, &payload);
+    tablet->Pull(1, step, section, &result, &payload);
     CHECK(payload.empty());
     CHECK(result.status() == v1::INVALID);
     return result.message();
@@ -198,7 +197,6 @@ TEST_CASE("pulls that make no sense") {
   entry.shard = 1;
   CHECK_THAT(pull(entry), Catch::Contains("shard 1 is not in tablet 0"));
   entry.shard = 0;
-  CHECK_THAT(pull(entry, 3), Catch::Contains("synchronous mode is not implemented"));
   entry.rows = true;
   entry.count = 2;
   entry.keys = {reinterpret_cast<const uint8_t*>(keys), 16};

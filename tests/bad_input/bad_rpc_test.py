@@ -69,7 +69,6 @@ PUSHES = [
     ("weight negative", put(push__weight=-2.0), [SIX_ONES], "weight is -2"),
     ("a closure far away", put(id__closure=2**60), [SIX_ONES], "above the settled watermark"),
     ("an ordinal far away", put(id__ordinal=2**32 - 1), [SIX_ONES], "at most 65536 steps"),
-    ("a mode to come", put(push__closures_in_step=3), [SIX_ONES], "synchronous mode is not implemented"),
 ]
 
 # name, the bytes of one message, the message of the status that ends the stream.
@@ -215,7 +214,7 @@ class HostilePs(unittest.TestCase):
     def test_messages_of_one_update_that_say_different_things(self):
         half = self.push(put(header__more=True, entry__count=3), [SIX_ONES[:12]])
         for name, change in (("place", put(push__place=7)), ("weight", put(push__weight=4.0)),
-                             ("mode", put(push__closures_in_step=1))):
+                             ("step", lambda parts: setattr(parts["push"].step, "step", 1))):
             with self.subTest(name):
                 rest = STUBS.PushPullRequest()
                 rest.CopyFrom(half)

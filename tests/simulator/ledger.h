@@ -26,6 +26,7 @@ struct Statistics {
   uint64_t wedged = 0;  // workers whose step never ended
   uint64_t crash_points = 0;
   uint64_t disk_full = 0;
+  uint64_t parked_pulls = 0;  // that waited for their synchronous step
   uint64_t chiefs_gave_up = 0;  // ended by themselves with an error
   NetworkCounts network;
   // How the protocol reacted.

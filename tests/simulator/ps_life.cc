@@ -32,6 +32,11 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     environment.apply_log = this;
     environment.sink = this;
     environment.background = [this](std::function<void()> work) { Background(std::move(work)); };
+    environment.tablet_work = [this](std::function<void()> work) {
+      node_->After(cluster_->world->chance.Between(1, 300), [this] { NextOnTablets(); });
+      tablet_work_.push_back(std::move(work));
+    };
+    environment.on_step_open = [this] { AnswerParked(); };
     environment.on_shutdown = [this](bool finished, const std::string&) {
       if (finished) node_->Retire();
       node_->Exit();
@@ -92,10 +97,15 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   }
 
  private:
-  // A worker's stream, which brings requests in messages.
-  struct Client {
+  // A request of a worker, which comes in messages.
+  struct Request {
     RequestAssembler assembler;
-    std::deque<DataRequest> kept;  // messages of a request that is not complete
+    std::deque<DataRequest> kept;
+    const RequestView* view = nullptr;  // when it is complete
+    std::weak_ptr<Stream> stream;
+  };
+  struct Client {
+    std::unique_ptr<Request> request = std::make_unique<Request>();
   };
 
   void AcceptChief(const std::shared_ptr<Stream>& stream) {
@@ -117,27 +127,51 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   void AcceptWorker(const std::shared_ptr<Stream>& stream) {
     auto client = std::make_shared<Client>();
     stream->Set(Stream::kAcceptor,
-                {.on_message = [this, client, s = stream.get()](Message message) {
+                {.on_message = [this, client,
+                                s = std::weak_ptr<Stream>(stream)](Message message) {
                   OnRequest(client.get(), s, std::get<DataRequest>(std::move(message)));
                 }});
   }
 
-  void OnRequest(Client* client, Stream* stream, DataRequest message) {
-    client->kept.push_back(std::move(message));
-    const DataRequest& request = client->kept.back();
+  void OnRequest(Client* client, const std::weak_ptr<Stream>& stream, DataRequest message) {
+    client->request->kept.push_back(std::move(message));
+    const DataRequest& request = client->request->kept.back();
     std::vector<std::span<const uint8_t>> payload;
     for (const auto& [words, bytes] : request.payload) {
       payload.emplace_back(reinterpret_cast<const uint8_t*>(words.data()), bytes);
     }
-    const absl::Status added = client->assembler.Add(request.header, payload);
+    const absl::Status added = client->request->assembler.Add(request.header, payload);
     if (!added.ok()) {
       cluster_->ledger.Violate("{}: a request was refused: {}", node_->name(), added.ToString());
     }
     if (request.header.more()) return;
+    std::unique_ptr<Request> whole = std::exchange(client->request, std::make_unique<Request>());
+    whole->view = &whole->assembler.Finish();
+    whole->stream = stream;
+    if (!whole->view->has_push && core_->data_path()->MustWait(*whole->view)) {
+      ++cluster_->ledger.statistics.parked_pulls;
+      parked_.push_back(std::move(whole));
+      return;
+    }
+    Answer(*whole);
+  }
+
+  void AnswerParked() {
+    for (std::unique_ptr<Request>& request : std::exchange(parked_, {})) {
+      if (core_->data_path()->MustWait(*request->view)) {
+        parked_.push_back(std::move(request));
+      } else {
+        Answer(*request);
+      }
+    }
+  }
+
+  void Answer(const Request& request) {
+    const std::shared_ptr<Stream> stream = request.stream.lock();
+    if (stream == nullptr) return;
     v1::PushPullResponseHeader header;
     std::vector<PayloadSlice> slices;
-    core_->data_path()->Handle(client->assembler.Finish(), &scratch_, &header, &slices);
-    client->kept.clear();
+    core_->data_path()->Handle(*request.view, &scratch_, &header, &slices);
     ForEachChunk(&header, slices, cluster_->plan.exchange.chunk_bytes,
                  [&](const v1::PushPullResponseHeader& part, std::span<PayloadSlice> values) {
                    DataResponse response{part, {}};
@@ -149,6 +183,12 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
                    }
                    stream->Send(Stream::kAcceptor, std::move(response));
                  });
+  }
+
+  void NextOnTablets() {
+    const std::function<void()> work = std::move(tablet_work_.front());
+    tablet_work_.pop_front();
+    work();
   }
 
   // Runs functions one after another, never inside the call.
@@ -171,6 +211,8 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   std::map<Adoption::Connection, std::shared_ptr<Stream>> chiefs_;
   Adoption::Connection next_connection_ = 1;
   std::deque<std::function<void()>> background_;
+  std::deque<std::function<void()>> tablet_work_;
+  std::vector<std::unique_ptr<Request>> parked_;  // pulls that wait for their step
   DataPathScratch scratch_;
   std::unique_ptr<PsCore> core_;
 };

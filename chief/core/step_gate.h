@@ -1,0 +1,127 @@
+#ifndef COHORT_CHIEF_CORE_STEP_GATE_H_
+#define COHORT_CHIEF_CORE_STEP_GATE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "chief/core/core_context.h"
+#include "chief/core/core_counters.h"
+#include "chief/core/open_closures.h"
+#include "chief/core/outbox.h"
+
+namespace cohort {
+
+// Decides which training closures may run together (design: "Consistency modes"), and closes the
+// steps of the synchronous mode. In async mode it lets everything pass.
+//
+// A synchronous step is made of closures_per_step closures; the end of an epoch, and a client that
+// waits, make it shorter:
+//
+//   empty ─(1) Enter─► open ─(2) all members heard─► closing ─(3) all servers acknowledged─► closed
+//                       │ ▲                             │
+//                       └─┴──(4) Abandon: an error      └─ the next step is open meanwhile
+//
+// (1) A closure is dispatched: it gets the next index. (2) The chief sends CloseStep to every
+// server, and closures of the next step may start: their pulls wait on the servers. (3) The members
+// are finished: only now are their results folded and settled, because a chief that dies before may
+// have closed the step nowhere. The next step is not closed before that. (4) Members that were heard
+// run again, or are cancelled; what they staged is void, because the next try has a higher number.
+//
+// With bounded staleness a closure waits until all closures of the steps before the last
+// `staleness` ones have ended.
+class StepGate {
+ public:
+  StepGate(const CoreContext* context, Outbox* outbox, OpenClosures* closures);
+
+  bool sync() const { return mode_ == ConsistencyMode::kSync; }
+
+  // ------------------------------------------------------------- dispatch
+  // True if the next training closure may be dispatched now.
+  bool Admits(const Closure& closure) const;
+  // True if closures that do not train may be dispatched: all of them see the same version.
+  bool AdmitsOthers() const { return !sync() || (members_.empty() && closing_.empty()); }
+  // Edge (1). The closure is in flight.
+  void Enter(Closure* closure);
+  // How many closures one worker may have, if `workers` share the work.
+  size_t ShareOf(size_t workers) const;
+
+  // ------------------------------------------------------------- results
+  // A worker has pushed this closure to all tablets. Takes edge (2) if it was the last member.
+  void OnHeard(Closure* closure, v1::ClosureResult* result);
+  // The closure is not in any step any more. For bounded staleness.
+  void OnEnded(const Closure& closure);
+  // Clients begin or cease to wait for closures of their own (not of the job runner). While one
+  // waits, the open step is closed when everything that was dispatched is heard and nothing is
+  // queued.
+  void AddWaiting(int clients);
+
+  // ------------------------------------------------------------- servers
+  // Edge (3), for one server.
+  void OnStepClosed(int ps, uint64_t step);
+  // A server that was away has come back with its tablets: it may have missed a close.
+  void OnPsReturned(int ps, const v1::PsHello& hello);
+
+  // ------------------------------------------------------------- errors, restarts and rollbacks
+  // Edge (4).
+  void Abandon();
+  // The chief has adopted all servers, which have these hellos. Returns the boundary that at least
+  // one server has reached.
+  const v1::StepPosition& TakeOver(const std::vector<const v1::PsHello*>& hellos);
+  // The servers serve that state: repeats the newest close for those that have missed it.
+  void Resume();
+  // The servers will begin at this boundary.
+  void RollBack(const v1::StepPosition& position);
+
+  // ------------------------------------------------------------- state
+  // True between steps of all servers: a snapshot that is taken now has whole steps.
+  bool at_boundary() const { return closing_.empty(); }
+  // The boundary behind the newest closed step.
+  const v1::StepPosition& position() const { return position_; }
+  const StepCounters& counters() const { return counters_; }
+  // "waiting for ps:1 (host:2222) to close step 7"; "" if no close is under way.
+  std::string Waiting() const;
+
+ private:
+  struct Member {
+    uint64_t closure = 0;
+    uint32_t index = 0;
+    bool heard = false;
+  };
+
+  bool IsFull() const;
+  void CloseIfComplete();
+  void Drop(uint64_t closure);
+  void SendClose(int ps) const;
+  void FinishClosing();
+
+  const CoreContext* const context_;
+  Outbox* const outbox_;
+  OpenClosures* const closures_;
+  const ConsistencyMode mode_;
+  const uint64_t closures_per_step_;
+
+  // The open step.
+  v1::StepPosition position_;     // behind the newest step that was sent to be closed
+  uint64_t step_try_ = 0;
+  std::vector<Member> members_;   // by index
+  uint64_t places_end_ = 0;       // of the job runner's members: the end of their epoch
+  uint64_t next_place_ = 0;       // behind the last member
+  int waiting_ = 0;               // clients that wait
+
+  // The step that is being closed.
+  v1::CloseStep close_;
+  std::vector<Member> closing_members_;
+  std::set<int> closing_;         // the servers that have not acknowledged
+
+  // Bounded staleness: places that were dispatched and have not ended.
+  std::set<uint64_t> running_;
+  StepCounters counters_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_CORE_STEP_GATE_H_

@@ -1,0 +1,124 @@
+#ifndef COHORT_COMMON_TABLET_STAGED_STEP_H_
+#define COHORT_COMMON_TABLET_STAGED_STEP_H_
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/tablet/push_pull_views.h"
+#include "common/tablet/shard_blocks.h"
+
+namespace cohort {
+
+// What the closures of an open step have pushed to one shard. All of them push the same kind.
+//
+// Gradients are summed. Updates of other kinds are few and small, and stay apart. Not thread-safe.
+class StagedShard {
+ public:
+  // Errors: InvalidArgument if these entries are of another kind than those that were noted.
+  absl::Status Check(const ShardInfo& info, std::span<const PushEntryView> entries) const;
+  // Notes the kind of entries that will be added.
+  void Note(std::span<const PushEntryView> entries);
+  // Adds the entries of the next member, which were noted.
+  void Add(const ShardInfo& info, std::span<const PushEntryView> entries);
+  // The sum as entries that Shard::Apply takes; valid until the next Add or Clear. Empty: no member
+  // has pushed anything. An EMA is the mean of what the members pushed.
+  std::span<const PushEntryView> Finish(const ShardInfo& info);
+  // Keeps its memory for the next step.
+  void Clear();
+
+ private:
+  // A copy of an update that is no gradient.
+  struct Copy {
+    PushEntryView entry;
+    std::vector<uint64_t> memory;  // aligned as entries must be
+  };
+  void AddDense(const ShardInfo& info, std::span<const PushEntryView> parts);
+  void AddRows(const ShardInfo& info, const PushEntryView& entry);
+  void AddCopies(const ShardInfo& info, std::span<const PushEntryView> entries);
+
+  bool noted_ = false;
+  PushKind kind_ = PushKind::kRecordOnly;
+  bool sparse_ = false;
+  std::vector<uint64_t> sums_;  // elements of the variable's dtype
+  size_t sum_bytes_ = 0;
+  std::vector<int64_t> keys_;  // sparse: in the order in which they came first
+  absl::flat_hash_map<int64_t, size_t> rows_;  // by key: its row in sums_
+  std::vector<Copy> copies_;
+  uint32_t members_ = 0;  // that have pushed here
+  std::vector<PushEntryView> finished_;
+};
+
+// What a tablet keeps of its open step until the chief closes it (design: "Consistency modes").
+//
+//   push of member i ──► i is next: into the sums at once ──┐
+//                   └──► i came early: a copy, until its turn┴──► Sum: all members, in order
+//
+// So the sums do not depend on the order in which pushes arrive. If the chief may close a step
+// without some of its closures, all pushes are copied. Not thread-safe: it belongs to its tablet.
+class StagedStep {
+ public:
+  struct Member {
+    bool staged = false;
+    UpdateKey id;
+    uint32_t attempt = 0;
+    uint64_t place = 0;
+    double weight = 0;
+  };
+  // The entries of one shard, which is shards_[shard] of the tablet.
+  struct Group {
+    size_t shard = 0;
+    const ShardInfo* info = nullptr;  // lives as long as the tablet
+    std::span<const PushEntryView> entries;
+  };
+
+  // The most closures of a step.
+  static constexpr uint32_t kMaxMembers = 1 << 16;
+
+  explicit StagedStep(size_t shards) : shards_(shards) {}
+
+  uint64_t step_try() const { return step_try_; }
+  // Discards everything that is staged.
+  void Restart(uint64_t step_try);
+  // Null if nothing is staged at this index.
+  const Member* Find(uint32_t index) const;
+  // Errors: InvalidArgument if the push does not fit to what is staged.
+  absl::Status Check(const PushHeaderView& header, std::span<const Group> groups) const;
+  // Stages a push that has passed Check and is not staged yet.
+  void Add(const PushHeaderView& header, std::span<const Group> groups);
+  // Completes the sums of these members, ascending; those that are not staged here have pushed
+  // nothing to this tablet. Returns the members that are.
+  std::vector<Member> Sum(std::span<const uint32_t> indices);
+  // What is to be applied to a shard, after Sum.
+  std::span<const PushEntryView> Finish(size_t shard, const ShardInfo& info) {
+    return shards_[shard].Finish(info);
+  }
+
+ private:
+  // A push that came early: its entries with their values.
+  struct Early {
+    struct Part {
+      size_t shard = 0;
+      const ShardInfo* info = nullptr;
+      std::vector<PushEntryView> entries;
+    };
+    std::vector<Part> parts;
+    std::vector<uint64_t> memory;
+  };
+  static Early CopyOf(std::span<const Group> groups);
+  // Adds the copy of this member, if there is one.
+  bool AddEarly(uint32_t index);
+
+  uint64_t step_try_ = 0;
+  uint32_t next_ = 0;  // the members before it are in the sums
+  std::vector<Member> members_;  // by index
+  absl::flat_hash_map<uint32_t, Early> early_;
+  std::vector<StagedShard> shards_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_TABLET_STAGED_STEP_H_

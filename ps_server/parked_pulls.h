@@ -1,0 +1,38 @@
+#ifndef COHORT_PS_SERVER_PARKED_PULLS_H_
+#define COHORT_PS_SERVER_PARKED_PULLS_H_
+
+#include <memory>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "ps_server/data_path.h"
+#include "ps_server/push_pull_request.h"
+
+namespace cohort {
+
+// Executes requests, and keeps those whose pull came before the chief's CloseStep until their step
+// is open. Thread-safe.
+class ParkedPulls {
+ public:
+  explicit ParkedPulls(DataPath* data_path) : data_path_(data_path) {}
+
+  // RequestContext::execute: answers the request and returns it, or keeps it and returns null. A
+  // request that would take too much memory is answered with an error.
+  std::unique_ptr<PushPullRequest> Execute(std::unique_ptr<PushPullRequest> request);
+  // Answers the requests that need not wait any more, and drops those whose stream has ended. To be
+  // called when a step was opened, and when tablets or the chief have changed.
+  void Release();
+
+ private:
+  // Returns the request if it need not wait.
+  std::unique_ptr<PushPullRequest> Park(std::unique_ptr<PushPullRequest> request);
+  void Answer(PushPullRequest* request);
+
+  DataPath* const data_path_;
+  Mutex mu_;
+  std::vector<std::unique_ptr<PushPullRequest>> parked_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_PS_SERVER_PARKED_PULLS_H_
