@@ -43,6 +43,12 @@ void ClosuresInHand::DispatchOne(v1::Closure* closure, int64_t now_us) {
   Enqueue(&it->second, std::move(owned));
 }
 
+bool ClosuresInHand::CountsFor(const Entry& entry, const v1::ClosureResult& result,
+                               const v1::Closure& later) {
+  return result.status().code() == 0 && !result.dropped() && entry.timeline == later.timeline() &&
+         entry.step_try == later.step().step_try();
+}
+
 void ClosuresInHand::Redispatch(Entry* entry, v1::Closure* closure, int64_t now_us) {
   auto owned = std::make_unique<v1::Closure>();
   owned->Swap(closure);
@@ -51,6 +57,7 @@ void ClosuresInHand::Redispatch(Entry* entry, v1::Closure* closure, int64_t now_
       if (owned->attempt() > entry->closure->attempt()) {
         entry->training = owned->training();
         entry->timeline = owned->timeline();
+        entry->step_try = owned->step().step_try();
         entry->closure = std::move(owned);
       }
       return;
@@ -63,8 +70,9 @@ void ClosuresInHand::Redispatch(Entry* entry, v1::Closure* closure, int64_t now_
     case State::kFinished: {
       v1::ClosureResult* result = entry->result.get();
       if (owned->attempt() < result->attempt()) return;
-      const bool done = result->status().code() == 0 && (entry->timeline == owned->timeline() ||
-                                                         options_.test_keeps_results_over_rollback);
+      const bool done =
+          CountsFor(*entry, *result, *owned) ||
+          (result->status().code() == 0 && options_.test_keeps_results_over_rollback);
       if (!done && owned->attempt() > result->attempt()) {
         std::erase(unreported_, owned->id());
         return Enqueue(entry, std::move(owned));
@@ -81,6 +89,7 @@ void ClosuresInHand::Enqueue(Entry* entry, std::unique_ptr<v1::Closure> closure)
   entry->stop = entry->forget = false;
   entry->training = closure->training();
   entry->timeline = closure->timeline();
+  entry->step_try = closure->step().step_try();
   entry->closure = std::move(closure);
   entry->next.reset();
   entry->result.reset();
@@ -209,9 +218,7 @@ void ClosuresInHand::Finish(v1::ClosureResult result, int64_t now_us) {
   if (it == entries_.end() || it->second.state != State::kRunning) return;
   --running_;
   Entry& entry = it->second;
-  const bool done = result.status().code() == 0;
-  if (entry.next != nullptr &&
-      (!done || entry.forget || entry.next->timeline() != entry.timeline)) {
+  if (entry.next != nullptr && (entry.forget || !CountsFor(entry, result, *entry.next))) {
     return Enqueue(&entry, std::move(entry.next));
   }
   if (entry.forget) {

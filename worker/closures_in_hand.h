@@ -101,11 +101,15 @@ class ClosuresInHand {
     bool forget = false;  // running: its result is void
     bool training = false;
     uint64_t timeline = 0;
+    uint64_t step_try = 0;  // sync mode: what another try has staged is void
     std::unique_ptr<v1::Closure> closure;       // queued, running
     std::unique_ptr<v1::Closure> next;          // running: a newer attempt
     std::unique_ptr<v1::ClosureResult> result;  // finished
   };
 
+  // True if the result of this attempt counts for `later`, too.
+  static bool CountsFor(const Entry& entry, const v1::ClosureResult& result,
+                        const v1::Closure& later);
   void DispatchOne(v1::Closure* closure, int64_t now_us);
   void Redispatch(Entry* entry, v1::Closure* closure, int64_t now_us);
   void Enqueue(Entry* entry, std::unique_ptr<v1::Closure> closure);

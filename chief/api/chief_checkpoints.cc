@@ -21,6 +21,13 @@ absl::StatusOr<std::string> ChiefCheckpoints::Take(bool finished) {
   const auto waiting_for = [core] { return core->WaitingForCut(); };
   const auto idle = [core] { return !core->cut_active(); };
   COHORT_RETURN_IF_ERROR(core_->Wait(idle, CallWaits::kForever, waiting_for).status());
+  // Closures that a client has scheduled before belong to this checkpoint.
+  core->AddWaiting(1);
+  const auto whole = [core] { return !core->steps().has_client_step(); };
+  const absl::Status closed = core_->Wait(whole, CallWaits::kForever).status();
+  core->AddWaiting(-1);
+  COHORT_RETURN_IF_ERROR(closed);
+  if (core_->failed()) return core->TakeError();
   COHORT_ASSIGN_OR_RETURN(const uint64_t cut, core->StartCut(finished));
   // Waits for the record of the job's last checkpoint, except on a full disk or after an interrupt:
   // a restart finds the checkpoint without the record.

@@ -312,6 +312,7 @@ void Dispatcher::FillDispatch(const Closure& closure, v1::Closure* out) const {
   for (const v1::Lease& lease : spec.leases) *out->add_leases() = lease;
   for (const v1::TensorValue& argument : spec.arguments) *out->add_arguments() = argument;
   if (closure.step.sync()) closure.step.ToProto(out->mutable_step());
+  out->set_iteration_offset(parts_.steps->iteration_offset());
 }
 
 Closure* Dispatcher::NextFor(int worker, const DispatchGate& gate) {
@@ -380,7 +381,7 @@ void Dispatcher::RefillAll(bool idle_only) {
     Refill(worker);
   }
   if (waits) next_idle_ = (next_idle_ + 1) % count();
-  if (context_->options.backup_work == BackupWork::kSpeculative && parts_.gate().open) {
+  if (parts_.steps->settings().backup_work == BackupWork::kSpeculative && parts_.gate().open) {
     for (int i = 0; i < count(); ++i) CopyTo(i);
   }
 }

@@ -1,6 +1,7 @@
 #ifndef COHORT_CHIEF_CORE_STEP_GATE_H_
 #define COHORT_CHIEF_CORE_STEP_GATE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,6 +15,9 @@
 #include "chief/core/outbox.h"
 
 namespace cohort {
+
+// The boundary at which a cut was taken.
+v1::StepPosition PositionOf(const v1::ChiefCut& cut);
 
 // Decides which training closures may run together (design: "Consistency modes"), and closes the
 // steps of the synchronous mode. In async mode it lets everything pass.
@@ -37,7 +41,12 @@ class StepGate {
  public:
   StepGate(const CoreContext* context, Outbox* outbox, OpenClosures* closures);
 
-  bool sync() const { return mode_ == ConsistencyMode::kSync; }
+  bool sync() const { return settings_.mode == ConsistencyMode::kSync; }
+  const ModeSettings& settings() const { return settings_; }
+  // The change of the mode that a user has made in this job; none: the mode is the job's.
+  const std::optional<v1::ModeChange>& change() const { return change_; }
+  // What async mode adds to a place to get the optimizer's iteration.
+  int64_t iteration_offset() const { return sync() ? 0 : iteration_offset_; }
 
   // ------------------------------------------------------------- dispatch
   // True if the next training closure may be dispatched now.
@@ -59,6 +68,17 @@ class StepGate {
   // queued.
   void AddWaiting(int clients);
 
+  // ------------------------------------------------------------- mode
+  // Changes the mode when nothing is in flight and the open step is closed, which may be short. The
+  // change is journaled before it counts. Errors: FailedPrecondition if another change is under way,
+  // or closures are queued that the mode does not allow.
+  absl::Status SetMode(const ModeSettings& settings);
+  bool changing_mode() const { return next_.has_value(); }
+  // Goes on with a change of the mode. `next_place`: the first place that has no id.
+  void AdvanceMode(uint64_t next_place);
+  // Returns true if the mode has changed.
+  bool OnJournaled(uint64_t record);
+
   // ------------------------------------------------------------- servers
   // Edge (3), for one server.
   void OnStepClosed(int ps, uint64_t step);
@@ -68,17 +88,25 @@ class StepGate {
   // ------------------------------------------------------------- errors, restarts and rollbacks
   // Edge (4).
   void Abandon();
-  // The chief has adopted all servers, which have these hellos. Returns the boundary that at least
-  // one server has reached.
-  const v1::StepPosition& TakeOver(const std::vector<const v1::PsHello*>& hellos);
+  // A server is lost, and the job has an error because of that: it will never acknowledge a close.
+  // Ends the closures of the step that is being closed; a rollback follows.
+  void LoseServer();
+  // The chief has adopted all servers, which have these hellos. `change`: the last change of the
+  // mode in the journal. Returns the boundary that at least one server has reached.
+  const v1::StepPosition& TakeOver(const std::optional<v1::ModeChange>& change,
+                                   const std::vector<const v1::PsHello*>& hellos);
   // The servers serve that state: repeats the newest close for those that have missed it.
   void Resume();
-  // The servers will begin at this boundary.
-  void RollBack(const v1::StepPosition& position);
+  // The servers go back to this cut.
+  void RollBack(const v1::ChiefCut& cut);
 
   // ------------------------------------------------------------- state
   // True between steps of all servers: a snapshot that is taken now has whole steps.
   bool at_boundary() const { return closing_.empty(); }
+  // True if a step of a client's closures (not the job runner's) is open and gets no more closures.
+  bool has_client_step() const {
+    return !members_.empty() && places_end_ == 0 && !closures_->queue().training_waits();
+  }
   // The boundary behind the newest closed step.
   const v1::StepPosition& position() const { return position_; }
   const StepCounters& counters() const { return counters_; }
@@ -92,6 +120,10 @@ class StepGate {
     bool heard = false;
   };
 
+  uint64_t closures_per_step() const {
+    return std::max<uint64_t>(1, settings_.closures_per_step);
+  }
+  void Apply(const v1::ModeChange& change);
   bool IsFull() const;
   void CloseIfComplete();
   void Drop(uint64_t closure);
@@ -101,8 +133,11 @@ class StepGate {
   const CoreContext* const context_;
   Outbox* const outbox_;
   OpenClosures* const closures_;
-  const ConsistencyMode mode_;
-  const uint64_t closures_per_step_;
+  ModeSettings settings_;
+  std::optional<v1::ModeChange> change_;
+  std::optional<ModeSettings> next_;  // a change that is under way
+  uint64_t record_ = 0;               // its record; 0: it waits for the boundary
+  int64_t iteration_offset_ = 0;
 
   // The open step.
   v1::StepPosition position_;     // behind the newest step that was sent to be closed

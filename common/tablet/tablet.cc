@@ -188,7 +188,8 @@ PushEffect Tablet::Push(uint64_t generation, uint64_t watermark, const PushHeade
   }
   // Nothing can fail from here on.
   applied_.Insert(header.id, header.attempt);
-  const uint64_t step = header.place + header.id.ordinal;
+  const uint64_t step =
+      header.place + header.id.ordinal + static_cast<uint64_t>(header.iteration_offset);
   for (const StagedStep::Group& group : groups_) {
     effect.non_finite |=
         shards_[group.shard]->Apply(group.entries, header.weight, step, &scratch_);
