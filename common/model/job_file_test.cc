@@ -240,7 +240,7 @@ const Case kCases[] = {
      "job.yaml:6: Dropout has no argument \"units\"; it has rate, seed, trainable"},
     {"  batch_size: 16", "  batch: 16",
      "job.yaml:13: unknown key \"batch\" in `data`; its keys are train, validation, visitation, "
-     "batch_size, block_size"},
+     "batch_size, block_size, global_batch_size"},
     {"dtype: float32}", "dtyp: float32}",
      "job.yaml:17: unknown key \"dtyp\" in `data.train.transforms[0]`; did you mean \"dtype\"?"},
     {"sequential:", "sequentail:",
