@@ -135,6 +135,17 @@ bool ClosuresInHand::Cancel(const std::vector<uint64_t>& ids, int64_t now_us) {
   return running;
 }
 
+void ClosuresInHand::GiveBack(const std::vector<uint64_t>& ids, int64_t now_us) {
+  for (const uint64_t id : ids) {
+    const auto it = entries_.find(id);
+    if (it == entries_.end() || it->second.state != State::kQueued) continue;
+    Unqueue(id);
+    v1::ClosureResult result = CancelledResult(*it->second.closure);
+    result.set_not_started(true);
+    Keep(&it->second, std::move(result), now_us);
+  }
+}
+
 bool ClosuresInHand::DropOlder(uint64_t timeline) {
   if (timeline <= timeline_) return false;
   timeline_ = timeline;

@@ -32,7 +32,7 @@ class WorkerHello;
 // that a restarted chief gets it too. (4) A newer attempt is dispatched, and the result is not a
 // success on the timeline of the closure: the closure runs again. (6) The closure is dispatched
 // again otherwise: the worker reports the same result under the attempt that the chief named.
-// (7) Cancel of a queued closure: the result has the status CANCELLED.
+// (7) Cancel or GiveBack of a queued closure: the result has the status CANCELLED.
 //
 // A repeated dispatch, or one with an older attempt than the one in hand, changes nothing. A newer
 // attempt replaces a queued one. If a closure is running, the newer attempt takes over its result
@@ -59,6 +59,8 @@ class ClosuresInHand {
   void Settle(uint64_t watermark);
   // Finishes queued closures as cancelled and marks a running one. Returns true if it marked one.
   bool Cancel(const std::vector<uint64_t>& ids, int64_t now_us);
+  // Finishes those that are queued as cancelled. The others stay as they are.
+  void GiveBack(const std::vector<uint64_t>& ids, int64_t now_us);
   // See above. The watermark restarts at 0, because it belongs to a timeline. Returns true if the
   // running closure is dropped.
   bool DropOlder(uint64_t timeline);

@@ -76,6 +76,21 @@ TEST_CASE_METHOD(HandFixture, "closures run in the order of dispatch and are kep
   CHECK(closures.kept() == 0);
 }
 
+TEST_CASE_METHOD(HandFixture, "closures that have not started are given back") {
+  Dispatch(Closures({1, 2, 3, 4}));
+  CHECK(RunNext() == 1);
+  CHECK(Reported() == ::cohort::Reported{{1, 1, 0}});
+  CHECK(closures.Take()->id() == 2);
+  closures.GiveBack({1, 2, 3, 4, 77}, now);
+  CHECK_FALSE(closures.ShouldStop(2));
+  CHECK(Reported() == ::cohort::Reported{{3, 1, kCancelled}, {4, 1, kCancelled}});
+  Finish(2, 1);
+  CHECK(Reported() == ::cohort::Reported{{2, 1, 0}});
+  Dispatch(Closures({3, 4}, 2));
+  CHECK(RunNext() == 3);
+  CHECK(RunNext() == 4);
+}
+
 TEST_CASE_METHOD(HandFixture, "results are reported in batches") {
   Dispatch(Closures({1, 2, 3, 4}));
   RunNext();

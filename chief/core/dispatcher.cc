@@ -92,6 +92,10 @@ bool Dispatcher::OnResult(int worker, v1::ClosureResult* result) {
     closures.Cancel(c->id);
     return false;
   }
+  if (result->not_started()) {
+    closures.TakeBack(c);
+    return false;
+  }
   if (IsRetryable(status) || absl::IsCancelled(status) || absl::IsAborted(status)) {
     GiveBack(c, status);
     return true;
@@ -238,6 +242,23 @@ void Dispatcher::Cancel(int worker, const std::vector<uint64_t>& ids) {
   parts_.outbox->ToWorker(worker, std::move(message));
 }
 
+void Dispatcher::Recall() {
+  for (int i = 0; i < count(); ++i) {
+    v1::ChiefToWorker message;
+    v1::CancelClosures* const cancel = message.mutable_cancel();
+    for (const uint64_t id : queue_->InFlightOn(i)) {
+      Closure* const c = parts_.closures->Find(id);
+      if (!c->spec.training || !parts_.closures->CheckLimits(*c).ok()) continue;
+      if (std::exchange(c->recalled, true)) continue;
+      cancel->add_ids(id);
+    }
+    if (cancel->ids().empty()) continue;
+    cancel->set_queued_only(true);
+    cancel->set_timeline(context_->timeline);
+    parts_.outbox->ToWorker(i, std::move(message));
+  }
+}
+
 void Dispatcher::CancelOlderTimelines() {
   for (int i = 0; i < count(); ++i) {
     if (!parts_.setup->ready(i)) continue;
@@ -318,8 +339,8 @@ void Dispatcher::FillDispatch(const Closure& closure, v1::Closure* out) const {
 Closure* Dispatcher::NextFor(int worker, const DispatchGate& gate) {
   const Closure* const next = queue_->NextTraining();
   const bool training = gate.training && next != nullptr && parts_.steps->Admits(*next);
-  Closure* const c = parts_.closures->Dispatch(worker, training, gate.ids_end,
-                                               parts_.steps->AdmitsOthers());
+  Closure* const c =
+      parts_.closures->Dispatch(worker, training, gate.ids_end, parts_.steps->AdmitsOthers());
   if (c != nullptr && c->spec.training) parts_.steps->Enter(c);
   return c;
 }
@@ -330,7 +351,8 @@ void Dispatcher::CopyTo(int worker) {
   for (int other = 0; other < count(); ++other) {
     for (const uint64_t id : queue_->InFlightOn(other)) {
       Closure* const c = parts_.closures->Find(id);
-      if (!c->step.sync() || c->copy_worker >= 0 || !parts_.closures->CheckLimits(*c).ok()) continue;
+      if (!c->step.sync() || c->copy_worker >= 0 || !parts_.closures->CheckLimits(*c).ok())
+        continue;
       c->copy_worker = worker;
       w.copy = id;
       ++c->attempt;

@@ -26,6 +26,7 @@ void OpenClosures::Restore(const std::vector<UnfinishedClosure>& closures, uint6
 void OpenClosures::RollBack(const v1::ChiefCut& cut) {
   EndAll(Aborted("the cluster was rolled back"));
   unfinished_.Clear();
+  EndEpoch();
   const uint32_t base = AttemptBase(context_->era);
   for (const v1::PendingClosure& pending : cut.pending()) {
     unfinished_.Add(
@@ -90,6 +91,11 @@ void OpenClosures::Count(const v1::ClosureResult& result) {
   counters_.duplicates += result.duplicates();
   counters_.examples += result.examples();
   counters_.max_staleness = std::max(counters_.max_staleness, result.max_staleness());
+  counters_.sum_staleness += result.sum_staleness();
+  EpochStaleness& epoch = counters_.epoch_staleness;
+  epoch.sections += result.applied();
+  epoch.sum += result.sum_staleness();
+  epoch.max = std::max(epoch.max, result.max_staleness());
   if (!result.mixed()) return;
   ++counters_.mixed;
   outbox_->effects()->Note("closure_mixed", fmt::format("id={}", result.id()));

@@ -114,6 +114,8 @@ void StepGate::OnHeard(Closure* closure, v1::ClosureResult* result) {
   const uint32_t index = closure->step.index;
   closures_->Hear(closure, result);
   members_[index].heard = true;
+  const auto& clock_us = context_->options.clock_us;
+  members_[index].heard_us = clock_us ? clock_us() : context_->now_us;
   CloseIfComplete();
 }
 
@@ -207,6 +209,7 @@ void StepGate::CloseIfComplete() {
     out->set_index(member.index);
     closing_members_.push_back(member);
   }
+  CountWaiting();
   std::vector<uint64_t> dropped;
   for (const Member& member : members_) {
     const bool in = std::any_of(closing_members_.begin(), closing_members_.end(),
@@ -223,6 +226,13 @@ void StepGate::CloseIfComplete() {
   }
   COHORT_CRASH_POINT("chief.step.closing");
   for (const uint64_t id : dropped) Drop(id);
+}
+
+void StepGate::CountWaiting() {
+  std::vector<int64_t> heard;
+  for (const Member& member : closing_members_) heard.push_back(member.heard_us);
+  std::sort(heard.begin(), heard.end());
+  counters_.waited_us += heard.back() - heard[(heard.size() - 1) / 2];
 }
 
 void StepGate::Drop(uint64_t closure) {

@@ -118,6 +118,7 @@ class StepGate {
     uint64_t closure = 0;
     uint32_t index = 0;
     bool heard = false;
+    int64_t heard_us = 0;
   };
 
   uint64_t closures_per_step() const {
@@ -126,6 +127,8 @@ class StepGate {
   void Apply(const v1::ModeChange& change);
   bool IsFull() const;
   void CloseIfComplete();
+  // Adds the time between the median of the members and the last one.
+  void CountWaiting();
   void Drop(uint64_t closure);
   void SendClose(int ps) const;
   void FinishClosing();
@@ -140,17 +143,17 @@ class StepGate {
   int64_t iteration_offset_ = 0;
 
   // The open step.
-  v1::StepPosition position_;     // behind the newest step that was sent to be closed
+  v1::StepPosition position_;  // behind the newest step that was sent to be closed
   uint64_t step_try_ = 0;
-  std::vector<Member> members_;   // by index
-  uint64_t places_end_ = 0;       // of the job runner's members: the end of their epoch
-  uint64_t next_place_ = 0;       // behind the last member
-  int waiting_ = 0;               // clients that wait
+  std::vector<Member> members_;  // by index
+  uint64_t places_end_ = 0;      // of the job runner's members: the end of their epoch
+  uint64_t next_place_ = 0;      // behind the last member
+  int waiting_ = 0;              // clients that wait
 
   // The step that is being closed.
   v1::CloseStep close_;
   std::vector<Member> closing_members_;
-  std::set<int> closing_;         // the servers that have not acknowledged
+  std::set<int> closing_;  // the servers that have not acknowledged
 
   // Bounded staleness: places that were dispatched and have not ended.
   std::set<uint64_t> running_;
