@@ -45,6 +45,8 @@ class JobProgress {
   // Steps per second since the mark; 0: unknown.
   double RateSince(const Mark& mark, const CoordinatorState& state) const;
   Progress ProgressOf(const CoordinatorState& state, uint64_t epoch, double rate) const;
+  // Tells the console the speed, about once a second.
+  void MeasureRate(const CoordinatorState& state);
   // Warns once. Training continues, as it does in Keras.
   void WarnIfNotFinite(const CoordinatorState& state);
 
@@ -57,6 +59,7 @@ class JobProgress {
 
   Mark last_record_;
   Mark last_line_;
+  Mark last_rate_;
   bool warned_not_finite_ = false;
 };
 
