@@ -183,7 +183,10 @@ void Dispatcher::ClaimInHand(int worker, const v1::WorkerHello& hello) {
 }
 
 void Dispatcher::OnLost(int worker) {
-  workers_[static_cast<size_t>(worker)].copy = 0;
+  const uint64_t copy = std::exchange(workers_[static_cast<size_t>(worker)].copy, 0);
+  if (Closure* const c = parts_.closures->Find(copy); c != nullptr && c->copy_worker == worker) {
+    c->copy_worker = -1;
+  }
   TakeFrom(worker, /*lost=*/true);
 }
 
@@ -317,19 +320,24 @@ void Dispatcher::FillDispatch(const Closure& closure, v1::Closure* out) const {
 Closure* Dispatcher::NextFor(int worker, const DispatchGate& gate) {
   const Closure* const next = queue_->NextTraining();
   const bool training = gate.training && next != nullptr && parts_.steps->Admits(*next);
-  Closure* const c = parts_.closures->Dispatch(worker, training, gate.ids_end,
-                                               parts_.steps->AdmitsOthers());
+  Closure* const c =
+      parts_.closures->Dispatch(worker, training, gate.ids_end, parts_.steps->AdmitsOthers());
   if (c != nullptr && c->spec.training) parts_.steps->Enter(c);
   return c;
 }
 
 void Dispatcher::CopyTo(int worker) {
   Worker& w = workers_[static_cast<size_t>(worker)];
-  if (w.copy != 0 || !queue_->InFlightOn(worker).empty() || !pace_.available(worker)) return;
+  // The closure that it copied may have ended otherwise, for example by a rollback.
+  const Closure* const copied = queue_->Find(w.copy);
+  if (copied != nullptr && copied->copy_worker == worker) return;
+  w.copy = 0;
+  if (!queue_->InFlightOn(worker).empty() || !pace_.available(worker)) return;
   for (int other = 0; other < count(); ++other) {
     for (const uint64_t id : queue_->InFlightOn(other)) {
       Closure* const c = parts_.closures->Find(id);
-      if (!c->step.sync() || c->copy_worker >= 0 || !parts_.closures->CheckLimits(*c).ok()) continue;
+      if (!c->step.sync() || c->copy_worker >= 0 || !parts_.closures->CheckLimits(*c).ok())
+        continue;
       c->copy_worker = worker;
       w.copy = id;
       ++c->attempt;
