@@ -85,6 +85,7 @@ void CoordinatorCore::LosePs(int ps, const std::string& why) {
   Count(&ClusterCounters::ps_lost);
   variables_.StopServing();
   Fail(std::move(error));
+  steps_.GiveUpClosing();
 }
 
 void CoordinatorCore::CheckStranded() {

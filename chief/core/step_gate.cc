@@ -182,6 +182,12 @@ void StepGate::Abandon() {
   }
 }
 
+void StepGate::GiveUpClosing() {
+  for (const Member& member : std::exchange(closing_members_, {})) {
+    closures_->LeaveStep(member.closure);
+  }
+}
+
 const v1::StepPosition& StepGate::TakeOver(const std::vector<const v1::PsHello*>& hellos) {
   position_ = Begin();
   close_.Clear();

@@ -68,6 +68,9 @@ class StepGate {
   // ------------------------------------------------------------- errors, restarts and rollbacks
   // Edge (4).
   void Abandon();
+  // A server was lost, and the job has an error: the step that is being closed will never be closed
+  // by all servers. A rollback follows.
+  void GiveUpClosing();
   // The chief has adopted all servers, which have these hellos. Returns the boundary that at least
   // one server has reached.
   const v1::StepPosition& TakeOver(const std::vector<const v1::PsHello*>& hellos);
@@ -105,17 +108,17 @@ class StepGate {
   const uint64_t closures_per_step_;
 
   // The open step.
-  v1::StepPosition position_;     // behind the newest step that was sent to be closed
+  v1::StepPosition position_;  // behind the newest step that was sent to be closed
   uint64_t step_try_ = 0;
-  std::vector<Member> members_;   // by index
-  uint64_t places_end_ = 0;       // of the job runner's members: the end of their epoch
-  uint64_t next_place_ = 0;       // behind the last member
-  int waiting_ = 0;               // clients that wait
+  std::vector<Member> members_;  // by index
+  uint64_t places_end_ = 0;      // of the job runner's members: the end of their epoch
+  uint64_t next_place_ = 0;      // behind the last member
+  int waiting_ = 0;              // clients that wait
 
   // The step that is being closed.
   v1::CloseStep close_;
   std::vector<Member> closing_members_;
-  std::set<int> closing_;         // the servers that have not acknowledged
+  std::set<int> closing_;  // the servers that have not acknowledged
 
   // Bounded staleness: places that were dispatched and have not ended.
   std::set<uint64_t> running_;
