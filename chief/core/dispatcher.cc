@@ -187,7 +187,10 @@ void Dispatcher::ClaimInHand(int worker, const v1::WorkerHello& hello) {
 }
 
 void Dispatcher::OnLost(int worker) {
-  workers_[static_cast<size_t>(worker)].copy = 0;
+  const uint64_t copy = std::exchange(workers_[static_cast<size_t>(worker)].copy, 0);
+  if (Closure* const c = parts_.closures->Find(copy); c != nullptr && c->copy_worker == worker) {
+    c->copy_worker = -1;
+  }
   TakeFrom(worker, /*lost=*/true);
 }
 
@@ -347,7 +350,11 @@ Closure* Dispatcher::NextFor(int worker, const DispatchGate& gate) {
 
 void Dispatcher::CopyTo(int worker) {
   Worker& w = workers_[static_cast<size_t>(worker)];
-  if (w.copy != 0 || !queue_->InFlightOn(worker).empty() || !pace_.available(worker)) return;
+  // The closure that it copied may have ended otherwise, for example by a rollback.
+  const Closure* const copied = queue_->Find(w.copy);
+  if (copied != nullptr && copied->copy_worker == worker) return;
+  w.copy = 0;
+  if (!queue_->InFlightOn(worker).empty() || !pace_.available(worker)) return;
   for (int other = 0; other < count(); ++other) {
     for (const uint64_t id : queue_->InFlightOn(other)) {
       Closure* const c = parts_.closures->Find(id);

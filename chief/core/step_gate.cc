@@ -85,13 +85,16 @@ bool StepGate::Admits(const Closure& closure) const {
   if (!sync() || closure.step.sync()) return true;
   if (IsFull()) return false;
   if (!members_.empty()) return true;
-  // Closures that do not train see the state between two steps.
+  // Closures that do not train see the state between two steps. Those that were scheduled first run
+  // first.
   const ClosureQueue& queue = closures_->queue();
-  return queue.in_flight() == queue.training_in_flight();
+  const uint64_t other = queue.Next(/*training=*/false);
+  return queue.in_flight() == queue.training_in_flight() && (other == 0 || other > closure.id);
 }
 
 void StepGate::Enter(Closure* closure) {
   const ClosureSpec& spec = closure->spec;
+  if (!spec.training) return;
   if (settings_.mode == ConsistencyMode::kBounded) running_.insert(spec.place);
   if (!sync() || closure->step.sync()) return;
   if (step_try_ == 0) step_try_ = outbox_->generation() << 32;

@@ -53,7 +53,7 @@ class StepGate {
   bool Admits(const Closure& closure) const;
   // True if closures that do not train may be dispatched: all of them see the same version.
   bool AdmitsOthers() const { return !sync() || (members_.empty() && closing_.empty()); }
-  // Edge (1). The closure is in flight.
+  // Edge (1). The closure is in flight. Does nothing if it does not train.
   void Enter(Closure* closure);
   // How many closures one worker may have, if `workers` share the work.
   size_t ShareOf(size_t workers) const;
