@@ -74,6 +74,9 @@ void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
     case v1::ChiefToPs::kWatermark:
       OnWatermark(message.watermark().settled_watermark());
       break;
+    case v1::ChiefToPs::kSumStep:
+      env_.tablet_work([this, asker, sum = message.sum_step()] { OnSumStep(asker, sum); });
+      break;
     case v1::ChiefToPs::kCloseStep:
       env_.tablet_work([this, asker, close = message.close_step()] { OnCloseStep(asker, close); });
       break;
@@ -291,6 +294,19 @@ void PsCore::OnWatermark(uint64_t watermark) {
 }
 
 // ------------------------------------------------------------------ synchronous steps
+
+void PsCore::OnSumStep(const Asker& asker, const v1::SumStep& sum) {
+  v1::PsToChief message;
+  const absl::Status summed =
+      data_path_.SumStep(asker.generation, sum, message.mutable_step_summed());
+  MutexLock lock(&mu_);
+  if (summed.ok()) {
+    Answer(asker, &message);
+  } else if (!absl::IsAborted(summed)) {
+    env_.log->Failure(LogLevel::kError, "step_not_summed", summed);
+    AnswerError(asker, summed);
+  }
+}
 
 void PsCore::OnCloseStep(const Asker& asker, const v1::CloseStep& close) {
   const absl::Status closed = data_path_.CloseStep(asker.generation, close);

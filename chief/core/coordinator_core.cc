@@ -255,6 +255,12 @@ void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
   membership_.OnHeard(task, context_.now_us);
   if (message.has_hello()) return OnHello(task, message.request(), message.hello());
   if (message.has_fenced()) return OnFenced(task, message.fenced());
+  if (message.has_step_summed()) {
+    if (absl::Status read = steps_.OnStepSummed(ps, message); !read.ok()) {
+      Fail(Annotate(read, membership_.Name(task)));
+    }
+    return;
+  }
   if (message.has_step_closed()) {
     steps_.OnStepClosed(ps, message.step_closed().step());
     return AfterStep();

@@ -81,6 +81,7 @@ class CoordinatorCore {
   // Sets the layout of the job's variables. Afterwards the client calls Resume if the servers have
   // exactly these tablets at the journal's timeline, and RollBack otherwise.
   void SetLayout(v1::Layout layout, uint64_t layout_hash) {
+    steps_.SetLayout(layout);
     variables_.SetLayout(std::move(layout), layout_hash);
   }
   bool CanResume() const { return variables_.CanResume(); }

@@ -1,9 +1,12 @@
 #include "chief/core/step_gate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/base/crash_point.h"
+#include "common/base/status.h"
+#include "common/optimizers/gradient_clipping.h"
 
 namespace cohort {
 namespace {
@@ -128,6 +131,11 @@ void StepGate::OnEnded(const Closure& closure) { running_.erase(closure.spec.pla
 
 absl::Status StepGate::SetMode(const ModeSettings& settings) {
   if (next_.has_value()) return FailedPrecondition("another change of the mode is under way");
+  if (clips_ && (settings.mode == ConsistencyMode::kSync) != sync()) {
+    return FailedPrecondition(
+        "an optimizer clips gradients: in mode sync the servers do so, in other modes the programs of "
+        "the workers; stop the job, and continue it with another `strategy.mode`");
+  }
   if (settings.mode == ConsistencyMode::kSync && closures_->queue().has_long_closures()) {
     return FailedPrecondition(
         "closures with several steps are queued, and a closure of mode sync has one: the job needs "
@@ -223,11 +231,12 @@ void StepGate::CloseIfComplete() {
   position_.set_iteration(close_.iteration() + 1);
   position_.set_next_place(close_.next_place());
   members_.clear();
+  squares_.clear();
   for (int ps = 0; ps < static_cast<int>(context_->options.ps.size()); ++ps) {
     closing_.insert(ps);
-    SendClose(ps);
+    if (clips_by_norm_) SendSum(ps);
   }
-  COHORT_CRASH_POINT("chief.step.closing");
+  if (!clips_by_norm_) SendCloseToAll();
   for (const uint64_t id : dropped) Drop(id);
 }
 
@@ -250,6 +259,21 @@ void StepGate::Drop(uint64_t closure) {
   closures_->Drop(closure);
 }
 
+void StepGate::SendSum(int ps) {
+  v1::ChiefToPs message;
+  v1::SumStep* const sum = message.mutable_sum_step();
+  sum->set_step(close_.step());
+  sum->set_step_try(close_.step_try());
+  sum->set_timeline(close_.timeline());
+  *sum->mutable_members() = close_.members();
+  summing_[ps] = outbox_->AskPs(ps, std::move(message));
+}
+
+void StepGate::SendCloseToAll() {
+  for (const int ps : closing_) SendClose(ps);
+  COHORT_CRASH_POINT("chief.step.closing");
+}
+
 void StepGate::SendClose(int ps) const {
   v1::ChiefToPs message;
   *message.mutable_close_step() = close_;
@@ -257,6 +281,36 @@ void StepGate::SendClose(int ps) const {
 }
 
 // ------------------------------------------------------------------ servers
+
+void StepGate::SetLayout(const v1::Layout& layout) {
+  clips_ = clips_by_norm_ = false;
+  for (const v1::OptimizerSpec& optimizer : layout.optimizers()) {
+    // Servers refuse an optimizer that cannot be read.
+    const GradientClipping clipping =
+        GradientClipping::Of(optimizer).value_or(GradientClipping());
+    clips_ = clips_ || clipping.kind != GradientClipping::Kind::kNone;
+    clips_by_norm_ = clips_by_norm_ || clipping.by_norm();
+  }
+}
+
+absl::Status StepGate::OnStepSummed(int ps, const v1::PsToChief& answer) {
+  const auto asked = summing_.find(ps);
+  if (asked == summing_.end() || asked->second != answer.request()) return absl::OkStatus();
+  for (const v1::GradientNorm& norm : answer.step_summed().norms()) {
+    COHORT_ASSIGN_OR_RETURN(const ExactSum squares, ExactSum::Parse(norm.squares()));
+    squares_[{norm.optimizer(), norm.variable()}].Add(squares);
+  }
+  summing_.erase(asked);
+  if (!summing_.empty()) return absl::OkStatus();
+  for (const auto& [key, squares] : squares_) {
+    v1::GradientNorm* const norm = close_.add_norms();
+    norm->set_optimizer(key.first);
+    norm->set_variable(key.second);
+    norm->set_norm(std::sqrt(squares.ToDouble()));
+  }
+  SendCloseToAll();
+  return absl::OkStatus();
+}
 
 void StepGate::OnStepClosed(int ps, uint64_t step) {
   if (closing_.empty() || step != close_.step() || closing_.erase(ps) == 0) return;
@@ -274,6 +328,10 @@ void StepGate::FinishClosing() {
 
 void StepGate::OnPsReturned(int ps, const v1::PsHello& hello) {
   if (!closing_.contains(ps)) return;
+  if (!summing_.empty()) {
+    if (summing_.contains(ps)) SendSum(ps);
+    return;
+  }
   if (hello.position().open_step() > close_.step()) {
     OnStepClosed(ps, close_.step());
   } else {
@@ -299,6 +357,7 @@ void StepGate::Abandon() {
 
 void StepGate::LoseServer() {
   closing_.clear();
+  summing_.clear();
   for (const Member& member : std::exchange(closing_members_, {})) {
     if (closures_->Find(member.closure) != nullptr) closures_->Cancel(member.closure);
   }
@@ -322,6 +381,7 @@ const v1::StepPosition& StepGate::TakeOver(const std::optional<v1::ModeChange>& 
     }
   }
   closing_.clear();
+  summing_.clear();
   for (size_t ps = 0; sync() && ps < hellos.size(); ++ps) {
     if (hellos[ps]->position().open_step() < position_.open_step()) {
       closing_.insert(static_cast<int>(ps));
@@ -347,6 +407,7 @@ void StepGate::RollBack(const v1::ChiefCut& cut) {
   members_.clear();
   closing_members_.clear();
   closing_.clear();
+  summing_.clear();
   running_.clear();
   places_end_ = 0;
   next_place_ = position_.next_place();

@@ -3,16 +3,19 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "chief/core/core_context.h"
 #include "chief/core/core_counters.h"
 #include "chief/core/open_closures.h"
 #include "chief/core/outbox.h"
+#include "common/base/exact_sum.h"
 
 namespace cohort {
 
@@ -34,6 +37,10 @@ v1::StepPosition PositionOf(const v1::ChiefCut& cut);
 // are finished: only now are their results folded and settled, because a chief that dies before may
 // have closed the step nowhere. The next step is not closed before that. (4) Members that were heard
 // run again, or are cancelled; what they staged is void, because the next try has a higher number.
+//
+// If an optimizer clips gradients by a norm, edge (2) takes two messages, because a norm is of all
+// servers: the chief sends SumStep first, adds up the answers, and CloseStep has the norms. The step
+// is closing meanwhile. A restarted chief knows nothing of it: it begins a new try.
 //
 // With bounded staleness a closure waits until all closures of the steps before the last
 // `staleness` ones have ended.
@@ -71,7 +78,7 @@ class StepGate {
   // ------------------------------------------------------------- mode
   // Changes the mode when nothing is in flight and the open step is closed, which may be short. The
   // change is journaled before it counts. Errors: FailedPrecondition if another change is under way,
-  // or closures are queued that the mode does not allow.
+  // closures are queued that the mode does not allow, or other tasks would have to clip gradients.
   absl::Status SetMode(const ModeSettings& settings);
   bool changing_mode() const { return next_.has_value(); }
   // Goes on with a change of the mode. `next_place`: the first place that has no id.
@@ -80,6 +87,10 @@ class StepGate {
   bool OnJournaled(uint64_t record);
 
   // ------------------------------------------------------------- servers
+  // The servers will have this layout.
+  void SetLayout(const v1::Layout& layout);
+  // An answer to SumStep. Errors: InvalidArgument if it cannot be read.
+  absl::Status OnStepSummed(int ps, const v1::PsToChief& answer);
   // Edge (3), for one server.
   void OnStepClosed(int ps, uint64_t step);
   // A server that was away has come back with its tablets: it may have missed a close.
@@ -130,6 +141,8 @@ class StepGate {
   // Adds the time between the median of the members and the last one.
   void CountWaiting();
   void Drop(uint64_t closure);
+  void SendSum(int ps);
+  void SendCloseToAll();
   void SendClose(int ps) const;
   void FinishClosing();
 
@@ -153,7 +166,12 @@ class StepGate {
   // The step that is being closed.
   v1::CloseStep close_;
   std::vector<Member> closing_members_;
-  std::set<int> closing_;  // the servers that have not acknowledged
+  std::set<int> closing_;       // the servers that have not acknowledged
+  bool clips_ = false;          // an optimizer clips gradients
+  bool clips_by_norm_ = false;  // one clips them by a norm
+  std::map<int, uint64_t> summing_;  // the servers that have not answered SumStep, and their requests
+  // The squares so far, by optimizer and variable.
+  std::map<std::pair<uint32_t, std::string>, ExactSum> squares_;
 
   // Bounded staleness: places that were dispatched and have not ended.
   std::set<uint64_t> running_;

@@ -45,9 +45,29 @@ void DoesNotDependOnTasks(Body body) {
 
 COHORT_BOTH_BODIES("synchronous steps do not depend on the number of tasks", DoesNotDependOnTasks)
 
+// The norms of a step are made of the parts of all servers.
+void ClippingDoesNotDependOnTasks(Body body) {
+  std::string job = Job(1, 976 + 16, "mode: sync\n  closures_per_step: 3");
+  const std::string plain = "learning_rate: 0.01";
+  const TrainedWeights unclipped = Undisturbed(body, job, 1, 1);
+  for (const char* clipping : {"clipvalue: 0.001", "clipnorm: 0.01", "global_clipnorm: 0.01"}) {
+    INFO(clipping);
+    std::string clipped = job;
+    clipped.replace(clipped.find(plain), plain.size(), plain + ", " + clipping);
+    const TrainedWeights one = Undisturbed(body, clipped, 1, 1);
+    CHECK(one.weights != unclipped.weights);
+    CheckSameWeights(one, Undisturbed(body, clipped, 3, 2));
+    CheckSameWeights(one, Undisturbed(body, clipped, 2, 3));
+  }
+}
+
+COHORT_BOTH_BODIES("clipping does not depend on the number of tasks", ClippingDoesNotDependOnTasks)
+
 // Kills one task after another, each when some steps have been made since the last one.
-void SurvivesKills(Body body) {
-  const std::string job = Job(3, 1600, "mode: sync\n  closures_per_step: 3");
+void SurvivesKillsWith(Body body, bool clips) {
+  std::string job = Job(3, 1600, "mode: sync\n  closures_per_step: 3");
+  const std::string plain = "learning_rate: 0.01";
+  if (clips) job.replace(job.find(plain), plain.size(), plain + ", global_clipnorm: 0.01");
   const TrainedWeights calm = Undisturbed(body, job, 1, 1);
   Scenario s(body, "sync-storm",
              MiniClusterOptions{.servers = 2, .workers = 3, .job_yaml = job, .proxied = true});
@@ -70,7 +90,11 @@ void SurvivesKills(Body body) {
   CheckSameWeights(calm, TrainedWeightsOf(s->checkpoint_dir()));
 }
 
+void SurvivesKills(Body body) { SurvivesKillsWith(body, /*clips=*/false); }
+void SurvivesKillsWithNorms(Body body) { SurvivesKillsWith(body, /*clips=*/true); }
+
 COHORT_BOTH_BODIES("synchronous steps do not depend on what dies", SurvivesKills)
+COHORT_BOTH_BODIES("steps with norms do not depend on what dies", SurvivesKillsWithNorms)
 
 }  // namespace
 }  // namespace cohort
