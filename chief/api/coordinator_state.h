@@ -17,7 +17,8 @@ struct CoordinatorState {
   // Counted over the whole job, without what was rolled back.
   uint64_t steps = 0;  // training steps finished
   uint64_t next_place = 0;
-  uint64_t epoch = 0;  // finished epochs
+  uint64_t epoch = 0;              // finished epochs
+  uint64_t synchronous_steps = 0;  // closed ones; 0: another mode
   uint64_t timeline = 0;
   uint64_t generation = 0;
   std::vector<MetricState> metrics;  // folded over the current epoch

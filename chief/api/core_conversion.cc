@@ -37,6 +37,7 @@ CoordinatorState StateOf(const CoordinatorCore& core) {
   state.steps = core.settlement().steps();
   state.next_place = core.next_place();
   state.epoch = core.epoch();
+  state.synchronous_steps = core.synchronous_steps();
   state.timeline = core.timeline();
   state.generation = core.generation();
   for (const auto& [name, metric] : core.settlement().metrics()) {

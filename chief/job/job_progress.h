@@ -41,6 +41,9 @@ class JobProgress {
     TimePoint time;
   };
 
+  // The figures of the cluster for a record: staleness over the epoch so far, and of synchronous
+  // steps what has happened since the last record.
+  Scalars TakeFigures(const CoreCounters& counters);
   Mark MarkOf(const CoordinatorState& state) const { return {state.steps, clock_->Now()}; }
   // Steps per second since the mark; 0: unknown.
   double RateSince(const Mark& mark, const CoordinatorState& state) const;
@@ -57,6 +60,7 @@ class JobProgress {
 
   Mark last_record_;
   Mark last_line_;
+  StepCounters recorded_steps_;  // at the last record
   bool warned_not_finite_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/checkpoint/manifest.h"
+#include "common/model/batch_text.h"
 #include "common/placement/shard_plan.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
@@ -74,7 +75,10 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
 // other workers, so that the steps have the same records.
 void JobRunner::ChooseClosuresPerStep() {
   const v1::StrategySpec& strategy = plan_->spec().strategy();
-  if (strategy.mode() == "async") return;
+  if (strategy.mode() == "async") {
+    console_.Print(BatchText(plan_->spec(), 0));
+    return;
+  }
   uint32_t closures = strategy.closures_per_step();
   if (closures == 0 && directory_->continuation().has_value()) {
     closures = directory_->continuation()->epochs.closures_per_step();
@@ -83,13 +87,7 @@ void JobRunner::ChooseClosuresPerStep() {
     closures = static_cast<uint32_t>(options_.cluster.tasks(Role::kWorker).size());
   }
   plan_->SetClosuresPerStep(closures);
-  const uint32_t batch = plan_->spec().data().batch_size();
-  console_.Print(strategy.mode() == "sync"
-                     ? fmt::format("a synchronous step has {} closures of {} records: the global "
-                                   "batch is {}",
-                                   closures, batch, uint64_t{closures} * batch)
-                     : fmt::format("workers are at most {} steps of {} closures apart",
-                                   strategy.staleness(), closures));
+  console_.Print(BatchText(plan_->spec(), closures));
 }
 
 void JobRunner::Continue(const Continuation& continuation) {
@@ -175,6 +173,14 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
                                                                   : BackupWork::kNone;
   options.replicas_to_aggregate = strategy.replicas_to_aggregate();
   options.staleness = strategy.staleness();
+  if (options.mode == ConsistencyMode::kSync) {
+    options.deterministic = strategy.deterministic() == "true"    ? Determinism::kRequired
+                            : strategy.deterministic() == "false" ? Determinism::kOff
+                                                                  : Determinism::kWatched;
+    if (const auto& from = directory_->continuation(); from.has_value()) {
+      options.fingerprint = from->fingerprint;
+    }
+  }
   options.pull_ahead = strategy.pull_ahead();
   options.closures_in_flight = strategy.closures_in_flight();
   options.max_attempts = strategy.max_attempts();
