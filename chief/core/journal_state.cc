@@ -155,8 +155,6 @@ absl::Status JournalState::Apply(const v1::JournalRecord& record) {
     case v1::JournalRecord::kBase:
       OnBase(record.base());
       break;
-    case v1::JournalRecord::kMode:
-      break;
     case v1::JournalRecord::BODY_NOT_SET:
       return DataLoss("the journal's record {} is of an unknown kind", record.number());
   }

@@ -125,6 +125,7 @@ void OpenClosures::LeaveStep(uint64_t id) {
   Closure* const c = queue_.Find(id);
   if (c == nullptr) return;
   c->step = {};
+  c->copy_worker = -1;
   if (c->state != Closure::State::kHeard) return;
   if (failed()) return Cancel(id);
   c->min_attempt = c->attempt + 1;

@@ -8,8 +8,8 @@ namespace cohort {
 namespace {
 
 // A chief with two servers and one worker, whose closures have the places 1, 2, ...
-struct Stepping : CoreParts {
-  explicit Stepping(const ModeSettings& mode)
+struct Gated : CoreParts {
+  explicit Gated(const ModeSettings& mode)
       : CoreParts(1, 2, mode), steps(&context, &outbox, &closures) {
     for (const Task task : {WorkerTask(0), PsTask(0), PsTask(1)}) Adopt(task);
   }
@@ -45,7 +45,7 @@ struct Stepping : CoreParts {
 };
 
 TEST_CASE("a step has so many closures, and they are finished when all servers have closed it") {
-  Stepping s({.mode = ConsistencyMode::kSync, .closures_per_step = 2});
+  Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2});
   s.QueueMany(1, 5);
   CHECK(s.Dispatch() == 2);
   s.Hear(2);
@@ -76,14 +76,14 @@ TEST_CASE("a step has so many closures, and they are finished when all servers h
 }
 
 TEST_CASE("the end of an epoch and a client that waits make a step short") {
-  Stepping job({.mode = ConsistencyMode::kSync, .closures_per_step = 3});
+  Gated job({.mode = ConsistencyMode::kSync, .closures_per_step = 3});
   job.QueueMany(1, 4, /*places_end=*/3);
   CHECK(job.Dispatch() == 2);
   job.Hear(1);
   job.Hear(2);
   CHECK(job.CloseTo(0).members_size() == 2);
 
-  Stepping client({.mode = ConsistencyMode::kSync, .closures_per_step = 3});
+  Gated client({.mode = ConsistencyMode::kSync, .closures_per_step = 3});
   client.QueueMany(1, 2, /*places_end=*/0);
   CHECK(client.Dispatch() == 2);
   client.Hear(1);
@@ -94,7 +94,7 @@ TEST_CASE("the end of an epoch and a client that waits make a step short") {
 }
 
 TEST_CASE("an error abandons the open step, and its results are void") {
-  Stepping s({.mode = ConsistencyMode::kSync, .closures_per_step = 2});
+  Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2});
   s.QueueMany(1, 2);
   s.Dispatch();
   const uint64_t before = s.closures.Find(1)->step.step_try;
@@ -109,7 +109,7 @@ TEST_CASE("an error abandons the open step, and its results are void") {
 }
 
 TEST_CASE("a chief that starts repeats a close for the servers that lack it") {
-  Stepping s({.mode = ConsistencyMode::kSync, .closures_per_step = 2});
+  Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2});
   v1::PsHello ahead;
   ahead.set_timeline(1);
   ahead.mutable_last_close()->set_step(7);
@@ -130,7 +130,7 @@ TEST_CASE("a chief that starts repeats a close for the servers that lack it") {
 }
 
 TEST_CASE("a step may be closed without the last closures") {
-  Stepping s({.mode = ConsistencyMode::kSync,
+  Gated s({.mode = ConsistencyMode::kSync,
               .closures_per_step = 3,
               .backup_work = BackupWork::kDrop,
               .replicas_to_aggregate = 2});
@@ -148,7 +148,7 @@ TEST_CASE("a step may be closed without the last closures") {
 }
 
 TEST_CASE("with bounded staleness a closure waits for those that are too old") {
-  Stepping s({.mode = ConsistencyMode::kBounded, .closures_per_step = 2, .staleness = 1});
+  Gated s({.mode = ConsistencyMode::kBounded, .closures_per_step = 2, .staleness = 1});
   s.QueueMany(2, 9);
   CHECK(s.Dispatch() == 4);  // places 2 to 5
   s.steps.OnEnded(*s.closures.Find(3));
@@ -158,7 +158,7 @@ TEST_CASE("with bounded staleness a closure waits for those that are too old") {
 }
 
 TEST_CASE("the mode changes between two steps, and is journaled first") {
-  Stepping s({.mode = ConsistencyMode::kAsync});
+  Gated s({.mode = ConsistencyMode::kAsync});
   s.QueueMany(1, 6);
   s.steps.Enter(s.closures.Dispatch(0, true, 1000));
   REQUIRE(s.steps.SetMode({.mode = ConsistencyMode::kSync, .closures_per_step = 2}).ok());
