@@ -204,6 +204,8 @@ void PrintOutcome(const absl::StatusOr<JobReport>& outcome, int signal, Logger* 
   if (outcome.ok()) {
     // The job has not failed if its report cannot be written.
     WriteToStdout(outcome->Text()).IgnoreError();
+  } else if (signal == 0 && ExitCodeOf(outcome.status()) == ExitCode::kStopped) {
+    WriteToStdout(std::string(outcome.status().message()) + "\n").IgnoreError();
   } else if (signal == 0) {
     ExitWith("cohort-chief", outcome.status());
   } else if (absl::IsCancelled(outcome.status())) {

@@ -146,11 +146,13 @@ class TestCore : public ChiefSink, public ShardStore {
   // A push of one dense gradient.
   v1::PushResult Push(uint32_t tablet, uint32_t shard, uint64_t closure,
                       const std::vector<float>& gradient, uint64_t timeline = 1,
-                      uint64_t generation = 1, uint64_t watermark = 0) {
+                      uint64_t generation = 1, uint64_t watermark = 0,
+                      const StepPlace& step = {}) {
     TestRequest request;
     request.header.set_generation(generation);
     request.header.set_settled_watermark(watermark);
     v1::PushPart* push = request.header.mutable_push();
+    if (step.sync()) step.ToProto(push->mutable_step());
     push->mutable_id()->set_closure(closure);
     push->set_timeline(timeline);
     push->set_place(closure);
@@ -166,6 +168,11 @@ class TestCore : public ChiefSink, public ShardStore {
     const auto header = Handle(request);
     REQUIRE(header.pushes_size() == 1);
     return header.pushes(0);
+  }
+
+  // A push of a synchronous step to shard 0 of tablet 0.
+  void PushStaged(uint64_t closure, const StepPlace& step, const std::vector<float>& gradient) {
+    REQUIRE(Push(0, 0, closure, gradient, 1, 1, 0, step).status() == v1::STAGED);
   }
 
   std::vector<float> Pull(uint32_t tablet, uint32_t shard) {

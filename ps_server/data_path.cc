@@ -17,6 +17,14 @@ void RaiseTo(std::atomic<uint64_t>* value, uint64_t to) {
   }
 }
 
+// What SumStep and CloseStep have in common.
+template <typename Message>
+StepClose StepOf(const Message& message) {
+  StepClose step{.step = message.step(), .step_try = message.step_try()};
+  for (const v1::StepMember& member : message.members()) step.members.push_back(member.index());
+  return step;
+}
+
 }  // namespace
 
 Tablet* TabletSet::Find(uint32_t number) const {
@@ -123,18 +131,45 @@ bool DataPath::MustWait(const RequestView& request) const {
   return false;
 }
 
-absl::Status DataPath::CloseStep(uint64_t generation, const v1::CloseStep& close) {
-  StepClose step{.step = close.step(),
-                 .step_try = close.step_try(),
-                 .iteration = close.iteration(),
-                 .members = {}};
-  for (const v1::StepMember& member : close.members()) step.members.push_back(member.index());
-  MutexLock lock(&close_mu_);
-  const std::shared_ptr<const TabletSet> tablets = this->tablets();
-  if (tablets == nullptr || tablets->timeline != close.timeline() ||
-      generation != this->generation()) {
-    return Aborted("step {} is of a chief or a timeline that has gone", close.step());
+absl::StatusOr<std::shared_ptr<const TabletSet>> DataPath::TabletsOf(uint64_t generation,
+                                                                    uint64_t timeline,
+                                                                    uint64_t step) const {
+  std::shared_ptr<const TabletSet> tablets = this->tablets();
+  if (tablets == nullptr || tablets->timeline != timeline || generation != this->generation()) {
+    return Aborted("step {} is of a chief or a timeline that has gone", step);
   }
+  return tablets;
+}
+
+absl::Status DataPath::SumStep(uint64_t generation, const v1::SumStep& sum,
+                               v1::StepSummed* summed) {
+  const StepClose step = StepOf(sum);
+  MutexLock lock(&close_mu_);
+  COHORT_ASSIGN_OR_RETURN(const auto tablets, TabletsOf(generation, sum.timeline(), sum.step()));
+  SquareSums squares;
+  for (const auto& tablet : tablets->tablets) {
+    COHORT_RETURN_IF_ERROR(tablet->AddSquares(step, &squares));
+  }
+  summed->set_step(sum.step());
+  summed->set_step_try(sum.step_try());
+  for (const auto& [key, part] : squares) {
+    v1::GradientNorm* const norm = summed->add_norms();
+    norm->set_optimizer(key.optimizer);
+    norm->set_variable(key.variable);
+    norm->set_squares(part.Serialize());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DataPath::CloseStep(uint64_t generation, const v1::CloseStep& close) {
+  StepClose step = StepOf(close);
+  step.iteration = close.iteration();
+  for (const v1::GradientNorm& norm : close.norms()) {
+    step.norms[{norm.optimizer(), norm.variable()}] = norm.norm();
+  }
+  MutexLock lock(&close_mu_);
+  COHORT_ASSIGN_OR_RETURN(const auto tablets,
+                          TabletsOf(generation, close.timeline(), close.step()));
   if (close.step() < steps_.open_step()) return absl::OkStatus();
   std::string lines;
   COHORT_CRASH_POINT("ps.step.closing");
@@ -201,12 +236,5 @@ void DataPath::Fence(uint64_t generation) {
 }
 
 void DataPath::Reset() { generation_.store(0, std::memory_order_release); }
-
-void DataPath::AdvanceWatermark(uint64_t watermark) {
-  const std::shared_ptr<const TabletSet> now = tablets();
-  if (now == nullptr) return;
-  now->AdvanceWatermark(watermark);
-  metrics_->watermark->Set(static_cast<double>(watermark));
-}
 
 }  // namespace cohort

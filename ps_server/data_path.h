@@ -1,7 +1,7 @@
 #ifndef COHORT_PS_SERVER_DATA_PATH_H_
 #define COHORT_PS_SERVER_DATA_PATH_H_
 
-#include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <atomic>
 #include <cstdint>
@@ -23,6 +23,8 @@ class AbandonStep;
 class CloseStep;
 class PushPullResponseHeader;
 class StepPosition;
+class StepSummed;
+class SumStep;
 }
 
 // The tablets that a server serves at one time. Immutable except for the watermark. The watermark
@@ -71,6 +73,9 @@ class DataPath {
   // wait for CloseStep.
   bool MustWait(const RequestView& request) const;
 
+  // Adds up the squares that norms of a step are made of, on all tablets: see Tablet::AddSquares.
+  // Errors: as for CloseStep.
+  absl::Status SumStep(uint64_t generation, const v1::SumStep& sum, v1::StepSummed* summed);
   // Closes a step on all tablets: see Tablet::Close. `generation` is that of the chief who asks.
   // Errors: Aborted if another chief or other tablets have come meanwhile; those of Tablet::Close.
   absl::Status CloseStep(uint64_t generation, const v1::CloseStep& close);
@@ -85,8 +90,6 @@ class DataPath {
   void Fence(uint64_t generation);
   // Forgets the generation, for a new job. Call it only while nothing is served.
   void Reset();
-  // Takes the watermark that the chief has sent for the served tablets. Only the chief's counts.
-  void AdvanceWatermark(uint64_t watermark);
 
   std::shared_ptr<const TabletSet> tablets() const;
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
@@ -96,6 +99,10 @@ class DataPath {
             DataPathScratch* scratch, v1::PushPullResponseHeader* header);
   void Pull(const RequestView& request, const PullSectionView& section, const TabletSet* tablets,
             v1::PushPullResponseHeader* header, std::vector<PayloadSlice>* payload);
+
+  // The tablets that a message of this chief about a step is for. Errors: Aborted.
+  absl::StatusOr<std::shared_ptr<const TabletSet>> TabletsOf(uint64_t generation, uint64_t timeline,
+                                                             uint64_t step) const;
 
   PsMetrics* const metrics_;
   const Clock* const clock_;

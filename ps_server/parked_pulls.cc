@@ -29,6 +29,8 @@ std::unique_ptr<PushPullRequest> ParkedPulls::Park(std::unique_ptr<PushPullReque
   MutexLock lock(&mu_);
   // The step may have been opened, and Release called, since the last look.
   if (!data_path_->MustWait(request->view())) return request;
+  // A client repeats a pull that waits for long: the older one has no receiver any more.
+  std::erase_if(parked_, [&](const auto& older) { return older->SameStream(*request); });
   parked_.push_back(std::move(request));
   return nullptr;
 }

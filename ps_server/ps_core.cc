@@ -72,7 +72,10 @@ void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
       OnAssign(asker, message.assign());
       break;
     case v1::ChiefToPs::kWatermark:
-      data_path_.AdvanceWatermark(message.watermark().settled_watermark());
+      OnWatermark(message.watermark().settled_watermark());
+      break;
+    case v1::ChiefToPs::kSumStep:
+      env_.tablet_work([this, asker, sum = message.sum_step()] { OnSumStep(asker, sum); });
       break;
     case v1::ChiefToPs::kCloseStep:
       env_.tablet_work([this, asker, close = message.close_step()] { OnCloseStep(asker, close); });
@@ -279,7 +282,31 @@ void PsCore::OnBuilt(const Asker& asker, uint64_t assignment,
   Answer(asker, &message);
 }
 
+// It waits behind a snapshot that the chief asked for before: the cut names closures as pending that
+// may be settled since then. Tablets that are assigned meanwhile have another timeline.
+void PsCore::OnWatermark(uint64_t watermark) {
+  env_.tablet_work([this, watermark, served = std::weak_ptr(data_path_.tablets())] {
+    const std::shared_ptr<const TabletSet> tablets = served.lock();
+    if (tablets == nullptr) return;
+    tablets->AdvanceWatermark(watermark);
+    metrics_.watermark->Set(static_cast<double>(watermark));
+  });
+}
+
 // ------------------------------------------------------------------ synchronous steps
+
+void PsCore::OnSumStep(const Asker& asker, const v1::SumStep& sum) {
+  v1::PsToChief message;
+  const absl::Status summed =
+      data_path_.SumStep(asker.generation, sum, message.mutable_step_summed());
+  MutexLock lock(&mu_);
+  if (summed.ok()) {
+    Answer(asker, &message);
+  } else if (!absl::IsAborted(summed)) {
+    env_.log->Failure(LogLevel::kError, "step_not_summed", summed);
+    AnswerError(asker, summed);
+  }
+}
 
 void PsCore::OnCloseStep(const Asker& asker, const v1::CloseStep& close) {
   const absl::Status closed = data_path_.CloseStep(asker.generation, close);

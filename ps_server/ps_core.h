@@ -41,7 +41,7 @@ class ChiefSink {
 //
 //   chief ──► OnMessage ──► Adoption: who is the chief, a hello
 //                                                     ├──► AssignTablets: Build, on `background`
-//                                                     ├──► CloseStep, then TakeSnapshot: on
+//                                                     ├──► SumStep, CloseStep, TakeSnapshot: on
 //                                                     │    `tablet_work`; files on `background`
 //                                                     └──► watermark, shutdown, ping
 //   workers ─► data_path() ──► Tablet
@@ -131,6 +131,8 @@ class PsCore {
   void OnBuilt(const Asker& asker, uint64_t assignment,
                absl::StatusOr<std::shared_ptr<TabletSet>> tablets);
 
+  void OnWatermark(uint64_t watermark) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void OnSumStep(const Asker& asker, const v1::SumStep& sum);
   void OnCloseStep(const Asker& asker, const v1::CloseStep& close);
   // Requests may have an answer now: the step that they wait for is open, or will never be.
   void WakeParked();

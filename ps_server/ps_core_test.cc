@@ -214,6 +214,21 @@ TEST_CASE("the chief's watermark settles") {
              Catch::Contains("cohort_ps_pushes_total{verdict=\"settled\"} 1\n"));
 }
 
+TEST_CASE("a watermark waits behind the snapshot that was asked for before it") {
+  TestCore ps;
+  SetUp(&ps);
+  v1::ChiefToPs take;
+  take.set_generation(1);
+  take.mutable_snapshot()->set_cut(4);
+  take.mutable_snapshot()->set_timeline(1);
+  take.mutable_snapshot()->set_directory("/dir");
+  ps.core->OnMessage(1, take);
+  ps.AdvanceWatermark(1, 8);
+  // The cut may name closures below 8 as pending.
+  CHECK(ps.Last(1).snapshot_taken().tablets(0).applied().watermark() == 0);
+  CHECK(ps.Push(0, 0, 7, {1, 1}).status() == v1::SETTLED);
+}
+
 TEST_CASE("nobody but the chief settles") {
   TestCore ps;
   SetUp(&ps);
@@ -243,6 +258,47 @@ TEST_CASE("a push of a chief that has not come yet waits for it") {
   CHECK(ps.Pull(0, 0) == Floats{5, 5});
   ps.Adopt(2, 2, 8);
   CHECK(ps.Push(0, 0, 1, {1, 1}, 1, 2).status() == v1::APPLIED);
+}
+
+TEST_CASE("a server reports its part of the norms, and closes the step with the whole norms") {
+  TestCore ps;
+  ps.Adopt(1, 1);
+  const v1::OptimizerSpec clipping = OptimizerOf(
+      "SGD", {{"learning_rate", ConfigOf(1.0)}, {"global_clipnorm", ConfigOf(1.0)}});
+  ps.Assign(1, Layout({Variable("w", {2}, 5)}, clipping));
+  ps.RunBackground();
+  REQUIRE(ps.Last(1).has_assigned());
+  ps.PushStaged(7, {.step = 1, .step_try = 1}, {3, 4});
+  v1::ChiefToPs sum;
+  sum.set_generation(1);
+  sum.set_request(50);
+  sum.mutable_sum_step()->set_step(1);
+  sum.mutable_sum_step()->set_step_try(1);
+  sum.mutable_sum_step()->set_timeline(1);
+  sum.mutable_sum_step()->add_members()->set_closure(7);
+  ps.Deliver(1, sum);
+  const v1::PsToChief summed = ps.Last(1);
+  CHECK(summed.request() == 50);
+  CHECK(summed.step_summed().step() == 1);
+  REQUIRE(summed.step_summed().norms_size() == 1);
+  CHECK(ExactSum::Parse(summed.step_summed().norms(0).squares())->ToDouble() == 25);
+  v1::ChiefToPs close;
+  close.set_generation(1);
+  close.mutable_close_step()->set_step(1);
+  close.mutable_close_step()->set_step_try(1);
+  close.mutable_close_step()->set_timeline(1);
+  *close.mutable_close_step()->mutable_members() = sum.sum_step().members();
+  close.mutable_close_step()->add_norms()->set_norm(10);  // another server has the rest
+  ps.Deliver(1, close);
+  CHECK(ps.Last(1).step_closed().step() == 1);
+  CHECK(ps.Pull(0, 0) == Floats{5 - 0.3f, 5 - 0.4f});
+  // What is left of an older timeline is not answered; an abandoned step is an error.
+  sum.mutable_sum_step()->set_timeline(9);
+  ps.Deliver(1, sum);
+  CHECK(ps.sent[1].empty());
+  sum.mutable_sum_step()->set_timeline(1);
+  ps.Deliver(1, sum);
+  CHECK(ps.Last(1).status().code() == static_cast<int>(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST_CASE("a snapshot is taken at once, written later, and not changed meanwhile") {

@@ -85,6 +85,10 @@ class PushPullRequest {
   // True if the stream has ended, so that no client waits for the answer.
   bool stream_ended() const { return stream_.expired(); }
 
+  bool SameStream(const PushPullRequest& other) const {
+    return !stream_.owner_before(other.stream_) && !other.stream_.owner_before(stream_);
+  }
+
   // Counts the request's memory among what unanswered requests hold. To be called before a request
   // is kept for later. Error: ResourceExhausted if all requests together would hold too much; then
   // the request is to be answered at once.

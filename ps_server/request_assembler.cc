@@ -37,6 +37,7 @@ PushHeaderView HeaderOf(const v1::PushPart& part) {
   header.timeline = part.timeline();
   header.weight = part.weight();
   header.step = StepPlace::Of(part.step());
+  header.iteration_offset = part.iteration_offset();
   return header;
 }
 

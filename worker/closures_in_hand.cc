@@ -43,6 +43,15 @@ void ClosuresInHand::DispatchOne(v1::Closure* closure, int64_t now_us) {
   Enqueue(&it->second, std::move(owned));
 }
 
+bool ClosuresInHand::CountsFor(const Entry& entry, const v1::ClosureResult& result,
+                               const v1::Closure& dispatched) const {
+  if (result.status().code() != 0 || result.dropped()) return false;
+  const bool same_timeline = entry.timeline == dispatched.timeline();
+  const bool same_step = entry.step == StepPlace::Of(dispatched.step());
+  return (same_timeline || options_.test_keeps_results_over_rollback) &&
+         (same_step || options_.test_keeps_results_over_tries);
+}
+
 void ClosuresInHand::Redispatch(Entry* entry, v1::Closure* closure, int64_t now_us) {
   auto owned = std::make_unique<v1::Closure>();
   owned->Swap(closure);
@@ -51,6 +60,7 @@ void ClosuresInHand::Redispatch(Entry* entry, v1::Closure* closure, int64_t now_
       if (owned->attempt() > entry->closure->attempt()) {
         entry->training = owned->training();
         entry->timeline = owned->timeline();
+        entry->step = StepPlace::Of(owned->step());
         entry->closure = std::move(owned);
       }
       return;
@@ -63,8 +73,7 @@ void ClosuresInHand::Redispatch(Entry* entry, v1::Closure* closure, int64_t now_
     case State::kFinished: {
       v1::ClosureResult* result = entry->result.get();
       if (owned->attempt() < result->attempt()) return;
-      const bool done = result->status().code() == 0 && (entry->timeline == owned->timeline() ||
-                                                         options_.test_keeps_results_over_rollback);
+      const bool done = CountsFor(*entry, *result, *owned);
       if (!done && owned->attempt() > result->attempt()) {
         std::erase(unreported_, owned->id());
         return Enqueue(entry, std::move(owned));
@@ -81,6 +90,7 @@ void ClosuresInHand::Enqueue(Entry* entry, std::unique_ptr<v1::Closure> closure)
   entry->stop = entry->forget = false;
   entry->training = closure->training();
   entry->timeline = closure->timeline();
+  entry->step = StepPlace::Of(closure->step());
   entry->closure = std::move(closure);
   entry->next.reset();
   entry->result.reset();
@@ -220,9 +230,7 @@ void ClosuresInHand::Finish(v1::ClosureResult result, int64_t now_us) {
   if (it == entries_.end() || it->second.state != State::kRunning) return;
   --running_;
   Entry& entry = it->second;
-  const bool done = result.status().code() == 0;
-  if (entry.next != nullptr &&
-      (!done || entry.forget || entry.next->timeline() != entry.timeline)) {
+  if (entry.next != nullptr && (entry.forget || !CountsFor(entry, result, *entry.next))) {
     return Enqueue(&entry, std::move(entry.next));
   }
   if (entry.forget) {

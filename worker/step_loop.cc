@@ -276,6 +276,7 @@ void StepLoop::MakePending(const std::shared_ptr<ClosureRun>& run, Compiled* pro
   pending.batch.stamp.timeline = timeline;
   pending.batch.stamp.weight = program->executable->weight();
   pending.batch.stamp.step = StepPlace::Of(closure.step());
+  pending.batch.stamp.iteration_offset = closure.iteration_offset();
   pending.batch.items = program->executable->pushes();
   pending_ = std::move(pending);
 }

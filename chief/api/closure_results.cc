@@ -15,15 +15,27 @@ bool RemoteValue::ready() const {
 
 absl::StatusOr<StepResult> RemoteValue::Fetch() const {
   if (state_ == nullptr) return FailedPrecondition("this RemoteValue belongs to no closure");
-  MutexLock lock(&state_->mu);
-  while (!state_->ready) state_->changed.Wait(&state_->mu);
-  if (!state_->status.ok()) return state_->status;
-  return state_->result;
+  FetchListener* const listener = state_->listener.get();
+  const bool waits = listener != nullptr && !ready();
+  if (waits) listener->AddWaiting(1);
+  absl::StatusOr<StepResult> result;
+  {
+    MutexLock lock(&state_->mu);
+    while (!state_->ready) state_->changed.Wait(&state_->mu);
+    if (state_->status.ok()) {
+      result = state_->result;
+    } else {
+      result = state_->status;
+    }
+  }
+  if (waits) listener->AddWaiting(-1);
+  return result;
 }
 
 std::pair<uint64_t, RemoteValue> ClosureResults::New() {
   RemoteValue value;
   value.state_ = std::make_shared<RemoteValue::State>();
+  value.state_->listener = listener_;
   waiting_[next_] = value.state_;
   return {next_++, value};
 }

@@ -5,6 +5,7 @@
 #include <absl/status/status.h>
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "chief/api/remote_value.h"
@@ -19,6 +20,10 @@ namespace cohort {
 // it.
 class ClosureResults {
  public:
+  // `listener`: of the calls of Fetch that wait; may be null.
+  explicit ClosureResults(std::shared_ptr<FetchListener> listener = nullptr)
+      : listener_(std::move(listener)) {}
+
   std::pair<uint64_t, RemoteValue> New();
   // Drops a value whose closure was not accepted.
   void Forget(uint64_t token) { waiting_.erase(token); }
@@ -30,6 +35,7 @@ class ClosureResults {
  private:
   static void Set(RemoteValue::State* state, const absl::Status& status,
                   const v1::ClosureResult* result);
+  const std::shared_ptr<FetchListener> listener_;
   uint64_t next_ = 1;
   absl::flat_hash_map<uint64_t, std::shared_ptr<RemoteValue::State>> waiting_;
 };

@@ -132,7 +132,9 @@ class ClusterCoordinator final : public TrainingCluster {
                                const v1::OptimizerSpec& optimizer,
                                const v1::PartitionerSpec& partitioner, std::string_view placement);
 
-  // Errors: those of CheckMessageSizes, from this call or CreateVariables, whichever comes last.
+  // Errors: those of CheckMessageSizes, from this call or CreateVariables, whichever comes last. If an
+  // optimizer clips gradients, CreateVariables must be called first (except in mode sync); it returns
+  // FailedPrecondition otherwise.
   absl::StatusOr<StepFunction> RegisterStep(const Program& program);
   // Each call creates a new iterator, even for an equal spec. A restarted chief gets the iterators
   // of its earlier incarnation if it creates them in the same order.
@@ -152,6 +154,11 @@ class ClusterCoordinator final : public TrainingCluster {
 
   absl::Status Checkpoint(bool finished = false) override;
   absl::Status StartCheckpoint() override;
+  // Takes a checkpoint beside the training loop, and returns its directory. Thread-safe. Errors:
+  // those of Checkpoint; FailedPrecondition if the job's last checkpoint is committed, because the
+  // newest one must remain the last one.
+  absl::StatusOr<std::string> CheckpointNow();
+  absl::Status SetMode(const ModeSettings& request) override;
   // Waits for a lost server for task_timeout_s; the error names it.
   absl::Status Restore() override;
 

@@ -166,6 +166,8 @@ absl::StatusOr<bool> ClusterCoordinator::Impl::JoinUntil(TimePoint deadline) {
 absl::StatusOr<bool> ClusterCoordinator::Impl::Done() {
   MutexLock lock(core_.mu());
   CoordinatorCore* const core = core_.get();
+  core->AddWaiting(1);  // a step that only waits for more closures is closed now
+  core->AddWaiting(-1);
   const auto settled = [core] { return !core->error_pending(); };
   COHORT_RETURN_IF_ERROR(core_.Wait(settled, CallWaits::kForever).status());
   COHORT_RETURN_IF_ERROR(core->TakeError());
@@ -180,6 +182,28 @@ std::vector<UnfinishedPlace> ClusterCoordinator::Impl::Unfinished() {
 absl::Status ClusterCoordinator::Impl::EndEpoch() {
   MutexLock lock(core_.mu());
   return core_.get()->EndEpoch();
+}
+
+absl::Status ClusterCoordinator::Impl::SetMode(const ModeSettings& settings) {
+  MutexLock lock(core_.mu());
+  CoordinatorCore* const core = core_.get();
+  COHORT_RETURN_IF_ERROR(core->SetMode(settings));
+  const auto changed = [core] { return !core->steps().changing_mode(); };
+  COHORT_RETURN_IF_ERROR(core_.Wait(changed, CallWaits::kForever).status());
+  if (core_.failed()) return core->TakeError();
+  if (core->steps().settings().mode == settings.mode) return absl::OkStatus();
+  return Aborted("the cluster was rolled back before the mode changed: set it again");
+}
+
+void ClusterCoordinator::Impl::Fetches::AddWaiting(int calls) {
+  MutexLock lock(&mu_);
+  if (core_ == nullptr) return;
+  core_->Input([calls](CoordinatorCore* core) { core->AddWaiting(calls); });
+}
+
+void ClusterCoordinator::Impl::Fetches::Close() {
+  MutexLock lock(&mu_);
+  core_ = nullptr;
 }
 
 CoordinatorState ClusterCoordinator::Impl::state() {
@@ -234,6 +258,7 @@ absl::Status ClusterCoordinator::Impl::Shutdown(const std::string& reason, bool 
 void ClusterCoordinator::Impl::Close() {
   if (std::exchange(closed_, true)) return;
   Flush();
+  fetches_->Close();
   if (streams_ != nullptr) {
     streams_->StopDialing();
     streams_->Shutdown();

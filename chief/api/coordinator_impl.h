@@ -44,6 +44,7 @@ class ClusterCoordinator::Impl : public CoreEffects {
   absl::StatusOr<bool> Done();
   std::vector<UnfinishedPlace> Unfinished();
   absl::Status EndEpoch();
+  absl::Status SetMode(const ModeSettings& settings);
   void Flush();
   void Interrupt() { core_.Interrupt(); }
   CoordinatorState state();
@@ -88,12 +89,26 @@ class ClusterCoordinator::Impl : public CoreEffects {
   // for the storage under `what`.
   void AwaitEnd(const char* what, const std::function<bool(TimePoint)>& ended_by);
 
+  // Tells the core that a client waits for a closure: its step may then be short. RemoteValues may
+  // outlive the core.
+  class Fetches : public FetchListener {
+   public:
+    explicit Fetches(LockedCore* core) : core_(core) {}
+    void AddWaiting(int calls) override;
+    void Close();
+
+   private:
+    Mutex mu_;  // acquired before the core's
+    LockedCore* core_ ABSL_GUARDED_BY(mu_);  // null after Close
+  };
+
   const CoordinatorOptions options_;
   const TimePoint start_;
   bool closed_ = false;  // only the thread of Close uses it
 
   LockedCore core_;
-  ClosureResults results_ ABSL_GUARDED_BY(core_.mu());
+  const std::shared_ptr<Fetches> fetches_ = std::make_shared<Fetches>(&core_);
+  ClosureResults results_ ABSL_GUARDED_BY(core_.mu()){fetches_};
   std::optional<TimePoint> first_closure_ ABSL_GUARDED_BY(core_.mu());
   std::string closing_ ABSL_GUARDED_BY(core_.mu());  // what Close waits for; "": nothing
   JobDefinition definition_{&core_, options_.closures_hash};

@@ -9,18 +9,23 @@
 #include "common/base/status.h"
 #include "common/data/fingerprint.h"
 #include "common/graph/program_proto.h"
+#include "common/model/clipped_pushes.h"
 #include "common/placement/message_size.h"
 #include "common/placement/placement.h"
 
 namespace cohort {
 
-absl::StatusOr<StepFunction> JobDefinition::RegisterStep(const Program& program) {
+absl::StatusOr<StepFunction> JobDefinition::RegisterStep(const Program& given) {
+  MutexLock lock(core_->mu());
+  Program program = given;
+  if (WorkersClip()) {
+    COHORT_ASSIGN_OR_RETURN(program, ClipPushes(given, layout_));
+  }
   v1::Program proto;
   ProgramToProto(program, &proto);
   std::string fingerprint = Fingerprint(program);
-  MutexLock lock(core_->mu());
   COHORT_RETURN_IF_ERROR(CheckMessageSizes(layout_, {&program, 1}));
-  programs_.push_back(program);
+  programs_.push_back(std::move(program));
   return StepFunction{core_->get()->AddProgram(std::move(fingerprint), std::move(proto))};
 }
 
@@ -59,8 +64,21 @@ absl::Status JobDefinition::SetVariables(std::span<const v1::VariableSpec> varia
   }
   COHORT_ASSIGN_OR_RETURN(layout_, MakeLayout(variables, partitioner, optimizers, options));
   COHORT_RETURN_IF_ERROR(CheckMessageSizes(layout_, programs_));
+  for (const Program& program : programs_) {
+    if (!WorkersClip()) break;
+    COHORT_ASSIGN_OR_RETURN(const bool clipped, PushesAreClipped(program, layout_));
+    if (clipped) continue;
+    return FailedPrecondition(
+        "the step '{}' was registered before the variables, whose optimizer clips gradients; call "
+        "CreateVariables before RegisterStep",
+        program.name);
+  }
   core->SetLayout(layout_, Fnv1a(StableBytes(layout_), closures_hash_));
   return absl::OkStatus();
+}
+
+bool JobDefinition::WorkersClip() const {
+  return !core_->get()->steps().sync();
 }
 
 v1::Layout JobDefinition::layout() const {

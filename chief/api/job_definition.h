@@ -37,6 +37,9 @@ class JobDefinition {
   v1::Layout layout() const;
 
  private:
+  // True if workers clip gradients, and not the servers.
+  bool WorkersClip() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_->mu());
+
   LockedCore* const core_;
   const uint64_t closures_hash_;
   v1::Layout layout_ ABSL_GUARDED_BY(core_->mu());              // empty until SetVariables

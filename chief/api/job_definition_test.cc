@@ -3,8 +3,10 @@
 #include <catch2/catch.hpp>
 
 #include "chief/api/locked_core_test_util.h"
+#include "common/graph/autodiff.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_builder.h"
+#include "common/optimizers/optimizers.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -19,16 +21,16 @@ Program Pulling(int64_t rows) {
   return *std::move(b).Build();
 }
 
-absl::Status SetVariables(JobDefinition* definition, int64_t rows) {
+absl::Status SetVariables(JobDefinition* definition, int64_t rows, double clipnorm = 0) {
   v1::VariableSpec variable;
   variable.set_name("w");
   variable.set_dtype(v1::FLOAT32);
   variable.add_dims(rows);
+  variable.set_trainable(true);
   v1::PartitionerSpec partitioner;
   partitioner.set_class_name("FixedShards");
   partitioner.set_num_shards(1);
-  v1::OptimizerSpec optimizer;
-  optimizer.mutable_rule()->set_class_name("SGD");
+  const v1::OptimizerSpec optimizer = OptimizerOf("SGD", {{"clipnorm", ConfigOf(clipnorm)}});
   return definition->SetVariables({&variable, 1}, {&optimizer, 1}, partitioner, "");
 }
 
@@ -51,6 +53,30 @@ TEST_CASE("a program whose step is too large is refused, in any order of the cal
   SECTION("program first") {
     REQUIRE(definition.RegisterStep(Pulling(kTooMany)).ok());
     CHECK(absl::IsInvalidArgument(SetVariables(&definition, kTooMany)));
+  }
+}
+
+TEST_CASE("a step whose gradients workers clip is registered behind its variables") {
+  ProgramBuilder b("step");
+  const Expr w = b.Read("w", {DType::kFloat32, {{4, 0}}});
+  b.SetLoss(NumElements(w));
+  REQUIRE(PushGradients(&b, ReduceSum(Square(w))).ok());
+  const Program program = *std::move(b).Build();
+  IdleCore idle;
+  JobDefinition definition(&idle.core);
+  SECTION("variables first") {
+    REQUIRE(SetVariables(&definition, 4, 1.0).ok());
+    CHECK(definition.RegisterStep(program).ok());
+  }
+  SECTION("step first") {
+    REQUIRE(definition.RegisterStep(program).ok());
+    CHECK(SetVariables(&definition, 4, 1.0).message() ==
+          "the step 'step' was registered before the variables, whose optimizer clips gradients; "
+          "call CreateVariables before RegisterStep");
+  }
+  SECTION("step first, nothing to clip") {
+    REQUIRE(definition.RegisterStep(program).ok());
+    CHECK(SetVariables(&definition, 4).ok());
   }
 }
 

@@ -25,6 +25,13 @@ struct StepResult {
   bool end_of_data = false;
 };
 
+// Is told how many calls of Fetch wait. Thread-safe.
+class FetchListener {
+ public:
+  virtual ~FetchListener() = default;
+  virtual void AddWaiting(int calls) = 0;
+};
+
 // The future result of a closure. Copies share it; it outlives the coordinator. Thread-safe.
 class RemoteValue {
  public:
@@ -43,6 +50,7 @@ class RemoteValue {
     bool ready ABSL_GUARDED_BY(mu) = false;
     absl::Status status ABSL_GUARDED_BY(mu);
     StepResult result ABSL_GUARDED_BY(mu);
+    std::shared_ptr<FetchListener> listener;  // constant; may be null
   };
   std::shared_ptr<State> state_;
 };

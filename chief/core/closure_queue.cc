@@ -42,6 +42,12 @@ uint64_t ClosureQueue::Front(const Line& line) const {
   return found == line.first.end() ? 0 : *found;
 }
 
+bool ClosureQueue::has_long_closures() const {
+  return std::any_of(closures_.begin(), closures_.end(), [](const auto& entry) {
+    return entry.second->spec.training && entry.second->spec.steps > 1;
+  });
+}
+
 const Closure* ClosureQueue::NextTraining() const {
   const uint64_t id = Front(training_);
   return id == 0 ? nullptr : Find(id);

@@ -83,6 +83,8 @@ class ClosureQueue {
   size_t queued() const { return closures_.size() - in_flight_ - heard_; }
   size_t in_flight() const { return in_flight_; }
   size_t heard() const { return heard_; }
+  // True if a closure here has more than one step.
+  bool has_long_closures() const;
   bool training_waits() const { return Front(training_) != 0; }
   size_t training_in_flight() const { return training_in_flight_; }
   bool full() const { return queued() >= capacity_; }

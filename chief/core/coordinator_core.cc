@@ -85,6 +85,7 @@ void CoordinatorCore::LosePs(int ps, const std::string& why) {
   Count(&ClusterCounters::ps_lost);
   variables_.StopServing();
   Fail(std::move(error));
+  steps_.LoseServer();
 }
 
 void CoordinatorCore::CheckStranded() {
@@ -211,6 +212,7 @@ void CoordinatorCore::OnResults(int worker, v1::Results* results) {
   setup_.MoveReaders(worker, results->readers());
   const bool gave_back = dispatcher_.OnResults(worker, results->mutable_results());
   if (gave_back) variables_.SendRoutes(worker);  // the worker's routes may be stale
+  steps_.AdvanceMode(scheduler_.next_place());
   AdvanceCut();
   if (steps_.sync()) return dispatcher_.RefillAll(/*idle_only=*/false);
   dispatcher_.Refill(worker);
@@ -221,7 +223,17 @@ void CoordinatorCore::AddWaiting(int clients) {
   AfterStep();
 }
 
+absl::Status CoordinatorCore::SetMode(const ModeSettings& settings) {
+  if (phase() != Phase::kReady || !served() || rollback_.active() || end_.begun()) {
+    return FailedPrecondition("the mode cannot change while the variables are not served");
+  }
+  COHORT_RETURN_IF_ERROR(steps_.SetMode(settings));
+  AfterStep();
+  return absl::OkStatus();
+}
+
 void CoordinatorCore::AfterStep() {
+  steps_.AdvanceMode(scheduler_.next_place());
   AdvanceCut();
   dispatcher_.RefillAll(/*idle_only=*/false);
 }
@@ -243,6 +255,12 @@ void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
   membership_.OnHeard(task, context_.now_us);
   if (message.has_hello()) return OnHello(task, message.request(), message.hello());
   if (message.has_fenced()) return OnFenced(task, message.fenced());
+  if (message.has_step_summed()) {
+    if (absl::Status read = steps_.OnStepSummed(ps, message); !read.ok()) {
+      Fail(Annotate(read, membership_.Name(task)));
+    }
+    return;
+  }
   if (message.has_step_closed()) {
     steps_.OnStepClosed(ps, message.step_closed().step());
     return AfterStep();
@@ -271,6 +289,7 @@ void CoordinatorCore::OnRecovered(absl::StatusOr<Recovered> recovered) {
   }
   SetTimeline(recovered->timeline);
   AddCounters(*recovered);
+  recovered_mode_ = recovered->mode;
   variables_.Restore(*recovered);
   cut_.SkipTo(recovered->next_cut);
   outbox_.SetNextRecord(recovered->next_record);
@@ -290,11 +309,10 @@ void CoordinatorCore::OnJournaled(uint64_t record) {
   journal_watch_.OnDurable(record);
   if (adoption_.IsStarted(record)) {
     Enter(Phase::kReady);
-    if (steps_.sync()) {
-      std::vector<const v1::PsHello*> hellos;
-      for (int ps = 0; ps < membership_.ps(); ++ps) hellos.push_back(&servers_.hello(ps));
-      closures_.RefuseResultsFrom(steps_.TakeOver(hellos).next_place());
-    }
+    std::vector<const v1::PsHello*> hellos;
+    for (int ps = 0; ps < membership_.ps(); ++ps) hellos.push_back(&servers_.hello(ps));
+    const v1::StepPosition& reached = steps_.TakeOver(recovered_mode_, hellos);
+    if (steps_.sync()) closures_.RefuseResultsFrom(reached.next_place());
     for (int worker = 0; worker < membership_.workers(); ++worker) {
       if (membership_.adopted(WorkerTask(worker))) SetUpWorker(worker);
     }
@@ -302,6 +320,7 @@ void CoordinatorCore::OnJournaled(uint64_t record) {
   if (settlement_.OnJournaled(record)) PublishWatermark();
   if (rollback_.OnJournaled(record)) RaiseTimeline();
   cut_.OnJournaled(record);
+  if (steps_.OnJournaled(record)) dispatcher_.RefillAll(/*idle_only=*/false);
   if (scheduler_.OnJournaled(record)) dispatcher_.RefillAll(/*idle_only=*/false);
   AdvanceStop();
 }
@@ -339,6 +358,10 @@ absl::StatusOr<uint64_t> CoordinatorCore::Schedule(ClosureSpec spec) {
                                   : "create them first");
   }
   COHORT_RETURN_IF_ERROR(setup_.CheckSpec(spec));
+  if (steps_.sync() && spec.training && spec.steps != 1) {
+    return InvalidArgument("a closure of {} steps in mode sync, where each closure is one step",
+                           spec.steps);
+  }
   if (!has_room(spec)) return ResourceExhausted("the queue of closures is full");
   COHORT_ASSIGN_OR_RETURN(const uint64_t id, scheduler_.Schedule(std::move(spec)));
   dispatcher_.OnScheduled(id);
@@ -402,6 +425,7 @@ void CoordinatorCore::FillCut(v1::Manifest* manifest) const {
   } else {
     closures_.FillPending(chief, &next_place);
   }
+  if (steps_.change().has_value()) *chief->mutable_mode() = *steps_.change();
   settlement_.Fill(chief);
   chief->set_next_closure(scheduler_.reserved_end());
   chief->set_next_place(next_place);
@@ -452,7 +476,7 @@ void CoordinatorCore::RaiseTimeline() {
   variables_.OnTimelineRaised(target);
   dispatcher_.CancelOlderTimelines();
   closures_.RollBack(target.chief);
-  steps_.RollBack(target.chief.position());
+  steps_.RollBack(target.chief);
   scheduler_.Reset(target.reserved_end, target.chief.next_place());
   settlement_.Reset(target.pending.empty() ? target.reserved_end : target.pending.front(),
                     target.reserved_end, target.pending);

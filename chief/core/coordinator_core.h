@@ -81,6 +81,7 @@ class CoordinatorCore {
   // Sets the layout of the job's variables. Afterwards the client calls Resume if the servers have
   // exactly these tablets at the journal's timeline, and RollBack otherwise.
   void SetLayout(v1::Layout layout, uint64_t layout_hash) {
+    steps_.SetLayout(layout);
     variables_.SetLayout(std::move(layout), layout_hash);
   }
   bool CanResume() const { return variables_.CanResume(); }
@@ -117,6 +118,9 @@ class CoordinatorCore {
   void Fail(absl::Status error) { dispatcher_.Fail(std::move(error)); }
   // Clients begin (or cease) to wait for closures: see StepGate::AddWaiting.
   void AddWaiting(int clients);
+  // Changes the mode at the next boundary (StepGate::SetMode). Errors: FailedPrecondition if the
+  // variables are not served, or another change is under way.
+  absl::Status SetMode(const ModeSettings& settings);
   // Writes a settle record now if something has changed. Returns the record that makes everything
   // durable.
   uint64_t Flush();
@@ -222,6 +226,7 @@ class CoordinatorCore {
   Dispatcher dispatcher_;           // closures on workers
   JobEnd end_;                      // the walk of Stop
   ClusterCounters counters_;        // lost tasks, rollbacks, restarts
+  std::optional<v1::ModeChange> recovered_mode_;  // from the journal
   int64_t stranded_since_us_ = -1;  // when work began to wait without an available worker
   absl::Status failure_;            // kFailed: why
 };

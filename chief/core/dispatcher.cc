@@ -190,7 +190,10 @@ void Dispatcher::ClaimInHand(int worker, const v1::WorkerHello& hello) {
 }
 
 void Dispatcher::OnLost(int worker) {
-  workers_[static_cast<size_t>(worker)].copy = 0;
+  const uint64_t copy = std::exchange(workers_[static_cast<size_t>(worker)].copy, 0);
+  if (Closure* const c = parts_.closures->Find(copy); c != nullptr && c->copy_worker == worker) {
+    c->copy_worker = -1;
+  }
   TakeFrom(worker, /*lost=*/true);
 }
 
@@ -336,6 +339,7 @@ void Dispatcher::FillDispatch(const Closure& closure, v1::Closure* out) const {
   for (const v1::Lease& lease : spec.leases) *out->add_leases() = lease;
   for (const v1::TensorValue& argument : spec.arguments) *out->add_arguments() = argument;
   if (closure.step.sync()) closure.step.ToProto(out->mutable_step());
+  out->set_iteration_offset(parts_.steps->iteration_offset());
 }
 
 Closure* Dispatcher::NextFor(int worker, const DispatchGate& gate) {
@@ -349,7 +353,11 @@ Closure* Dispatcher::NextFor(int worker, const DispatchGate& gate) {
 
 void Dispatcher::CopyTo(int worker) {
   Worker& w = workers_[static_cast<size_t>(worker)];
-  if (w.copy != 0 || !queue_->InFlightOn(worker).empty() || !pace_.available(worker)) return;
+  // The closure that it copied may have ended otherwise, for example by a rollback.
+  const Closure* const copied = queue_->Find(w.copy);
+  if (copied != nullptr && copied->copy_worker == worker) return;
+  w.copy = 0;
+  if (!queue_->InFlightOn(worker).empty() || !pace_.available(worker)) return;
   for (int other = 0; other < count(); ++other) {
     for (const uint64_t id : queue_->InFlightOn(other)) {
       Closure* const c = parts_.closures->Find(id);
@@ -405,7 +413,7 @@ void Dispatcher::RefillAll(bool idle_only) {
     Refill(worker);
   }
   if (waits) next_idle_ = (next_idle_ + 1) % count();
-  if (context_->options.backup_work == BackupWork::kSpeculative && parts_.gate().open) {
+  if (parts_.steps->settings().backup_work == BackupWork::kSpeculative && parts_.gate().open) {
     for (int i = 0; i < count(); ++i) CopyTo(i);
   }
 }

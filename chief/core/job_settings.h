@@ -21,6 +21,16 @@ enum class ConsistencyMode : uint8_t { kAsync, kSync, kBounded };
 // closures once more, or nothing because the step is closed without the last ones.
 enum class BackupWork : uint8_t { kNone, kSpeculative, kDrop };
 
+// How the updates of a job's workers are ordered: the part of the settings that may change while
+// the job runs.
+struct ModeSettings {
+  ConsistencyMode mode = ConsistencyMode::kAsync;
+  uint32_t closures_per_step = 1;  // sync: of a step; bounded: of what `staleness` counts
+  BackupWork backup_work = BackupWork::kNone;  // sync
+  uint32_t replicas_to_aggregate = 0;          // kDrop: closures that close a step
+  uint32_t staleness = 0;                      // bounded: steps
+};
+
 // What the chief does with a task that calculates otherwise than the others (NumericFingerprint).
 // The weights of a synchronous job depend on no task only if all tasks calculate alike.
 enum class Determinism : uint8_t {
@@ -31,7 +41,7 @@ enum class Determinism : uint8_t {
 
 // The settings of a job that the user of the API chooses and the core reads. CoordinatorOptions and
 // CoreOptions are derived from them, so that nothing between the two copies a setting by name.
-struct JobSettings {
+struct JobSettings : ModeSettings {
   // Names the job: two runs of one job have the same text. It contains a hash of `identity`.
   std::string job;
   std::shared_ptr<const v1::JobIdentity>
@@ -47,14 +57,9 @@ struct JobSettings {
   // How the workers of the checkpoint calculated from which the job continues; null: unknown. Then
   // the first worker that reports decides.
   std::shared_ptr<const v1::NumericFingerprint> fingerprint;
-  ConsistencyMode mode = ConsistencyMode::kAsync;
-  uint32_t closures_per_step = 1;  // sync: of a step; bounded: of what `staleness` counts
-  BackupWork backup_work = BackupWork::kNone;  // sync
-  uint32_t replicas_to_aggregate = 0;          // kDrop: closures that close a step
-  uint32_t staleness = 0;                      // bounded: steps
-  uint32_t pull_ahead = 0;                     // above 0: Unimplemented
-  uint32_t closures_in_flight = 16;            // per worker
-  uint32_t max_attempts = 5;                   // workers that one closure may kill
+  uint32_t pull_ahead = 0;           // above 0: Unimplemented
+  uint32_t closures_in_flight = 16;  // per worker
+  uint32_t max_attempts = 5;         // workers that one closure may kill
   double task_timeout_s = 60;  // for tasks at the start, for a lost ps, for a worker to take work
   // A connected worker that has work and reports no result for this time loses the work to other
   // workers, if there are any. If no worker makes progress, the job ends only if the user asks.

@@ -59,6 +59,7 @@ absl::Status JournalState::OnRollback(const v1::Rollback& rollback) {
   state_.rolled_back_end = state_.reserved_end;
   state_.min_attempt = AttemptBase(EraOf(generation_, state_.timeline)) + 1;
   state_.metrics.clear();
+  state_.mode.reset();
   state_.readers = {};
   state_.steps = state_.epoch = state_.next_place = 0;
   open_.clear();
@@ -75,6 +76,7 @@ absl::Status JournalState::OnRollback(const v1::Rollback& rollback) {
   COHORT_RETURN_IF_ERROR(manifest.status());
   const v1::ChiefCut& cut = manifest->chief();
   state_.metrics = SettledMetricsFromProto(cut.metrics());
+  if (cut.has_mode()) state_.mode = cut.mode();
   state_.epoch = manifest->epoch();
   state_.next_place = cut.next_place();
   state_.steps = FinishedSteps(cut);
@@ -147,8 +149,13 @@ absl::Status JournalState::Apply(const v1::JournalRecord& record) {
     case v1::JournalRecord::kFinished:
       state_.finished = true;
       break;
+    case v1::JournalRecord::kMode:
+      state_.mode = record.mode();
+      break;
     case v1::JournalRecord::kBase:
       OnBase(record.base());
+      break;
+    case v1::JournalRecord::kMode:
       break;
     case v1::JournalRecord::BODY_NOT_SET:
       return DataLoss("the journal's record {} is of an unknown kind", record.number());
@@ -205,6 +212,7 @@ std::optional<v1::JournalRecord> JournalState::Base() const {
   base->set_finished(state_.finished);
   SettledMetricsToProto(state_.metrics, base->mutable_metrics());
   base->set_steps(state_.steps);
+  if (state_.mode.has_value()) *base->mutable_mode() = *state_.mode;
   state_.readers.Fill(base->mutable_readers());
   return record;
 }
@@ -226,6 +234,7 @@ void JournalState::OnBase(const v1::JournalBase& base) {
   state.metrics = SettledMetricsFromProto(base.metrics());
   state.steps = base.steps();
   state.readers.Add(base.readers());
+  if (base.has_mode()) state.mode = base.mode();
   state_ = std::move(state);
   generation_ = base.generation();
   missing_ = absl::OkStatus();

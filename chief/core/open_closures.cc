@@ -172,10 +172,12 @@ void OpenClosures::EndFailed(uint64_t id, const absl::Status& status) {
     settlement_->Close(id, id + 1);
     return;
   }
+  // What a synchronous closure has pushed is void, because its step was abandoned.
+  const bool sync = context_->options.mode == ConsistencyMode::kSync;
   unfinished_.Add(
       {.closure = {.id = id, .place = closure->spec.place, .steps = closure->spec.steps},
        .attempt = closure->attempt,
-       .min_attempt = closure->min_attempt});
+       .min_attempt = sync ? closure->attempt + 1 : closure->min_attempt});
 }
 
 absl::Status OpenClosures::Requeue(Closure* closure) {

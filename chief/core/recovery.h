@@ -37,6 +37,7 @@ struct Recovered {
   uint64_t steps = 0;           // training steps finished
   ReaderPositions readers;
   v1::JobCounters counters;
+  std::optional<v1::ModeChange> mode;  // the last change of the mode by a user
 };
 
 // Reads a manifest by the path that a journal record names.

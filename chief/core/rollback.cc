@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "chief/core/step_gate.h"
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
@@ -56,7 +57,7 @@ bool Rollback::OnJournaled(uint64_t record) {
   assign->set_term(target_.term);
   assign->set_restore_from(target_.manifest);
   *assign->mutable_floor() = FloorOf(target_);
-  *assign->mutable_position() = target_.chief.position();
+  *assign->mutable_position() = PositionOf(target_.chief);
   requests_.assign(options_->ps.size(), 0);
   for (size_t i = 0; i < requests_.size(); ++i) {
     assign->set_ps(static_cast<uint32_t>(i));

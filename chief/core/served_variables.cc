@@ -65,11 +65,6 @@ absl::StatusOr<RollbackTarget> ServedVariables::PlanRollback(const v1::Manifest*
     target.cut = manifest->cut();
     target.epoch = manifest->epoch();
     target.chief = manifest->chief();
-    if (!target.chief.has_position()) {
-      // The cut was taken in async mode, where each place is an update.
-      target.chief.mutable_position()->set_iteration(target.chief.next_place());
-      target.chief.mutable_position()->set_next_place(target.chief.next_place());
-    }
     target.reserved_end = std::max(reserved_end, manifest->chief().next_closure());
   }
   for (const v1::PendingClosure& pending : target.chief.pending()) {

@@ -1,9 +1,12 @@
 #include "chief/core/step_gate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/base/crash_point.h"
+#include "common/base/status.h"
+#include "common/optimizers/gradient_clipping.h"
 
 namespace cohort {
 namespace {
@@ -14,53 +17,101 @@ v1::StepPosition Begin() {
   return position;
 }
 
+int64_t OffsetOf(const v1::StepPosition& position) {
+  return static_cast<int64_t>(position.iteration() - position.next_place());
+}
+
+// The names of the job file, by value.
+constexpr const char* kModes[] = {"async", "sync", "bounded_staleness"};
+constexpr const char* kBackupWork[] = {"none", "speculative", "drop"};
+
+template <size_t n>
+size_t IndexOf(const char* const (&names)[n], std::string_view name) {
+  const auto found = std::find(names, names + n, name);
+  return found == names + n ? 0 : static_cast<size_t>(found - names);
+}
+
+v1::ModeChange ChangeTo(const ModeSettings& settings) {
+  v1::ModeChange change;
+  change.set_mode(kModes[static_cast<size_t>(settings.mode)]);
+  change.set_closures_per_step(settings.closures_per_step);
+  change.set_backup_work(kBackupWork[static_cast<size_t>(settings.backup_work)]);
+  change.set_replicas_to_aggregate(settings.replicas_to_aggregate);
+  change.set_staleness(settings.staleness);
+  return change;
+}
+
+ModeSettings SettingsOf(const v1::ModeChange& change) {
+  return {.mode = static_cast<ConsistencyMode>(IndexOf(kModes, change.mode())),
+          .closures_per_step = change.closures_per_step(),
+          .backup_work = static_cast<BackupWork>(IndexOf(kBackupWork, change.backup_work())),
+          .replicas_to_aggregate = change.replicas_to_aggregate(),
+          .staleness = change.staleness()};
+}
+
 }  // namespace
+
+v1::StepPosition PositionOf(const v1::ChiefCut& cut) {
+  v1::StepPosition position = cut.position();
+  if (!cut.has_position()) {
+    // In async mode each place is an update.
+    const v1::StepPosition& begin = cut.mode().position();
+    position.set_open_step(begin.open_step());
+    position.set_next_place(cut.next_place());
+    position.set_iteration(cut.next_place() + static_cast<uint64_t>(OffsetOf(begin)));
+  }
+  position.set_open_step(std::max<uint64_t>(position.open_step(), 1));
+  return position;
+}
 
 StepGate::StepGate(const CoreContext* context, Outbox* outbox, OpenClosures* closures)
     : context_(context),
       outbox_(outbox),
       closures_(closures),
-      mode_(context->options.mode),
-      closures_per_step_(std::max<uint64_t>(1, context->options.closures_per_step)),
+      settings_(context->options),
       position_(Begin()) {}
 
 // ------------------------------------------------------------------ dispatch
 
 bool StepGate::IsFull() const {
-  if (members_.size() >= closures_per_step_) return true;
+  if (members_.size() >= closures_per_step()) return true;
   return !members_.empty() && places_end_ > 0 && next_place_ >= places_end_;
 }
 
 bool StepGate::Admits(const Closure& closure) const {
-  if (mode_ == ConsistencyMode::kBounded) {
+  if (next_.has_value() && closure.fresh) return false;
+  if (settings_.mode == ConsistencyMode::kBounded) {
     const uint64_t oldest = running_.empty() ? closure.spec.place : *running_.begin();
-    return closure.spec.place / closures_per_step_ <=
-           oldest / closures_per_step_ + context_->options.staleness;
+    return closure.spec.place / closures_per_step() <=
+           oldest / closures_per_step() + settings_.staleness;
   }
   if (!sync() || closure.step.sync()) return true;
   if (IsFull()) return false;
   if (!members_.empty()) return true;
-  // Closures that do not train see the state between two steps.
+  // Closures that do not train see the state between two steps. Those that were scheduled first run
+  // first.
   const ClosureQueue& queue = closures_->queue();
-  return queue.in_flight() == queue.training_in_flight();
+  const uint64_t other = queue.Next(/*training=*/false);
+  return queue.in_flight() == queue.training_in_flight() && (other == 0 || other > closure.id);
 }
 
 void StepGate::Enter(Closure* closure) {
   const ClosureSpec& spec = closure->spec;
-  if (mode_ == ConsistencyMode::kBounded) running_.insert(spec.place);
+  if (!spec.training) return;
+  if (settings_.mode == ConsistencyMode::kBounded) running_.insert(spec.place);
   if (!sync() || closure->step.sync()) return;
   if (step_try_ == 0) step_try_ = outbox_->generation() << 32;
   closure->step = {.step = position_.open_step(),
                    .step_try = step_try_,
                    .index = static_cast<uint32_t>(members_.size()),
-                   .partial = context_->options.backup_work == BackupWork::kDrop};
+                   .partial = settings_.backup_work == BackupWork::kDrop};
   members_.push_back({closure->id, closure->step.index});
   next_place_ = spec.place + spec.steps;
   places_end_ = spec.by_job ? spec.places_end : 0;
 }
 
 size_t StepGate::ShareOf(size_t workers) const {
-  return sync() ? (closures_per_step_ + workers - 1) / workers : SIZE_MAX;
+  return sync() ? (closures_per_step() + workers - 1) / workers : SIZE_MAX;
 }
 
 // ------------------------------------------------------------------ results
@@ -76,6 +127,67 @@ void StepGate::OnHeard(Closure* closure, v1::ClosureResult* result) {
 
 void StepGate::OnEnded(const Closure& closure) { running_.erase(closure.spec.place); }
 
+// ------------------------------------------------------------------ mode
+
+absl::Status StepGate::SetMode(const ModeSettings& settings) {
+  if (next_.has_value()) return FailedPrecondition("another change of the mode is under way");
+  if (clips_ && (settings.mode == ConsistencyMode::kSync) != sync()) {
+    return FailedPrecondition(
+        "an optimizer clips gradients: in mode sync the servers do so, in other modes the programs of "
+        "the workers; stop the job, and continue it with another `strategy.mode`");
+  }
+  if (settings.mode == ConsistencyMode::kSync && closures_->queue().has_long_closures()) {
+    return FailedPrecondition(
+        "closures with several steps are queued, and a closure of mode sync has one: the job needs "
+        "steps_per_execution 1");
+  }
+  next_ = settings;
+  record_ = 0;
+  CloseIfComplete();
+  return absl::OkStatus();
+}
+
+void StepGate::AdvanceMode(uint64_t next_place) {
+  if (!next_.has_value() || record_ != 0) return;
+  const ClosureQueue& queue = closures_->queue();
+  const Closure* const waits = queue.NextTraining();
+  // A closure that has run before may have been overtaken by later ones: it is finished first.
+  const bool overtaken = waits != nullptr && !waits->fresh;
+  if (queue.training_in_flight() + queue.heard() > 0 || overtaken || !closing_.empty() ||
+      !closures_->unfinished().List().empty()) {
+    return;
+  }
+  if (waits != nullptr) next_place = waits->spec.place;
+  change_ = ChangeTo(*next_);
+  *change_->mutable_position() = position_;
+  if (!sync()) {
+    change_->mutable_position()->set_next_place(next_place);
+    change_->mutable_position()->set_iteration(next_place +
+                                               static_cast<uint64_t>(iteration_offset_));
+  }
+  v1::JournalRecord record;
+  *record.mutable_mode() = *change_;
+  record_ = outbox_->Append(std::move(record));
+}
+
+bool StepGate::OnJournaled(uint64_t record) {
+  if (!next_.has_value() || record_ == 0 || record < record_) return false;
+  next_.reset();
+  Apply(*change_);
+  outbox_->effects()->Note("mode_changed",
+                           fmt::format("to {} from place {}", change_->mode(),
+                                       change_->position().next_place()));
+  return true;
+}
+
+void StepGate::Apply(const v1::ModeChange& change) {
+  change_ = change;
+  settings_ = SettingsOf(change);
+  position_ = change.position();
+  next_place_ = position_.next_place();
+  iteration_offset_ = OffsetOf(position_);
+}
+
 void StepGate::AddWaiting(int clients) {
   waiting_ += clients;
   CloseIfComplete();
@@ -85,13 +197,14 @@ void StepGate::CloseIfComplete() {
   if (!closing_.empty() || members_.empty()) return;
   const auto heard = static_cast<size_t>(
       std::count_if(members_.begin(), members_.end(), [](const Member& m) { return m.heard; }));
-  const bool drop = context_->options.backup_work == BackupWork::kDrop;
+  const bool drop = settings_.backup_work == BackupWork::kDrop;
   const size_t needed =
-      drop ? std::min<size_t>(members_.size(), context_->options.replicas_to_aggregate)
+      drop ? std::min<size_t>(members_.size(), settings_.replicas_to_aggregate)
            : members_.size();
   if (heard < needed) return;
-  const bool may_be_short =
+  const bool client_waits =
       waiting_ > 0 && places_end_ == 0 && !closures_->queue().training_waits();
+  const bool may_be_short = client_waits || next_.has_value();
   if (!IsFull() && !may_be_short) return;
   close_.Clear();
   close_.set_step(position_.open_step());
@@ -118,11 +231,12 @@ void StepGate::CloseIfComplete() {
   position_.set_iteration(close_.iteration() + 1);
   position_.set_next_place(close_.next_place());
   members_.clear();
+  squares_.clear();
   for (int ps = 0; ps < static_cast<int>(context_->options.ps.size()); ++ps) {
     closing_.insert(ps);
-    SendClose(ps);
+    if (clips_by_norm_) SendSum(ps);
   }
-  COHORT_CRASH_POINT("chief.step.closing");
+  if (!clips_by_norm_) SendCloseToAll();
   for (const uint64_t id : dropped) Drop(id);
 }
 
@@ -145,6 +259,21 @@ void StepGate::Drop(uint64_t closure) {
   closures_->Drop(closure);
 }
 
+void StepGate::SendSum(int ps) {
+  v1::ChiefToPs message;
+  v1::SumStep* const sum = message.mutable_sum_step();
+  sum->set_step(close_.step());
+  sum->set_step_try(close_.step_try());
+  sum->set_timeline(close_.timeline());
+  *sum->mutable_members() = close_.members();
+  summing_[ps] = outbox_->AskPs(ps, std::move(message));
+}
+
+void StepGate::SendCloseToAll() {
+  for (const int ps : closing_) SendClose(ps);
+  COHORT_CRASH_POINT("chief.step.closing");
+}
+
 void StepGate::SendClose(int ps) const {
   v1::ChiefToPs message;
   *message.mutable_close_step() = close_;
@@ -152,6 +281,36 @@ void StepGate::SendClose(int ps) const {
 }
 
 // ------------------------------------------------------------------ servers
+
+void StepGate::SetLayout(const v1::Layout& layout) {
+  clips_ = clips_by_norm_ = false;
+  for (const v1::OptimizerSpec& optimizer : layout.optimizers()) {
+    // Servers refuse an optimizer that cannot be read.
+    const GradientClipping clipping =
+        GradientClipping::Of(optimizer).value_or(GradientClipping());
+    clips_ = clips_ || clipping.kind != GradientClipping::Kind::kNone;
+    clips_by_norm_ = clips_by_norm_ || clipping.by_norm();
+  }
+}
+
+absl::Status StepGate::OnStepSummed(int ps, const v1::PsToChief& answer) {
+  const auto asked = summing_.find(ps);
+  if (asked == summing_.end() || asked->second != answer.request()) return absl::OkStatus();
+  for (const v1::GradientNorm& norm : answer.step_summed().norms()) {
+    COHORT_ASSIGN_OR_RETURN(const ExactSum squares, ExactSum::Parse(norm.squares()));
+    squares_[{norm.optimizer(), norm.variable()}].Add(squares);
+  }
+  summing_.erase(asked);
+  if (!summing_.empty()) return absl::OkStatus();
+  for (const auto& [key, squares] : squares_) {
+    v1::GradientNorm* const norm = close_.add_norms();
+    norm->set_optimizer(key.first);
+    norm->set_variable(key.second);
+    norm->set_norm(std::sqrt(squares.ToDouble()));
+  }
+  SendCloseToAll();
+  return absl::OkStatus();
+}
 
 void StepGate::OnStepClosed(int ps, uint64_t step) {
   if (closing_.empty() || step != close_.step() || closing_.erase(ps) == 0) return;
@@ -169,6 +328,10 @@ void StepGate::FinishClosing() {
 
 void StepGate::OnPsReturned(int ps, const v1::PsHello& hello) {
   if (!closing_.contains(ps)) return;
+  if (!summing_.empty()) {
+    if (summing_.contains(ps)) SendSum(ps);
+    return;
+  }
   if (hello.position().open_step() > close_.step()) {
     OnStepClosed(ps, close_.step());
   } else {
@@ -192,18 +355,34 @@ void StepGate::Abandon() {
   }
 }
 
-const v1::StepPosition& StepGate::TakeOver(const std::vector<const v1::PsHello*>& hellos) {
+void StepGate::LoseServer() {
+  closing_.clear();
+  summing_.clear();
+  for (const Member& member : std::exchange(closing_members_, {})) {
+    if (closures_->Find(member.closure) != nullptr) closures_->Cancel(member.closure);
+  }
+}
+
+const v1::StepPosition& StepGate::TakeOver(const std::optional<v1::ModeChange>& change,
+                                           const std::vector<const v1::PsHello*>& hellos) {
   position_ = Begin();
+  if (change.has_value()) Apply(*change);
   close_.Clear();
   for (const v1::PsHello* const hello : hellos) {
     if (hello->timeline() != context_->timeline) continue;
-    if (hello->position().open_step() >= position_.open_step()) position_ = hello->position();
+    const v1::StepPosition& reached = hello->position();
+    // A change of the mode may have moved the boundary since the last close.
+    const bool newer = reached.open_step() > position_.open_step() ||
+                       (reached.open_step() == position_.open_step() &&
+                        reached.next_place() > position_.next_place());
+    if (newer) position_ = reached;
     if (hello->has_last_close() && hello->last_close().step() >= close_.step()) {
       close_ = hello->last_close();
     }
   }
   closing_.clear();
-  for (size_t ps = 0; ps < hellos.size(); ++ps) {
+  summing_.clear();
+  for (size_t ps = 0; sync() && ps < hellos.size(); ++ps) {
     if (hellos[ps]->position().open_step() < position_.open_step()) {
       closing_.insert(static_cast<int>(ps));
     }
@@ -218,18 +397,24 @@ void StepGate::Resume() {
   for (const int ps : closing_) SendClose(ps);
 }
 
-void StepGate::RollBack(const v1::StepPosition& position) {
-  position_ = position;
-  position_.set_open_step(std::max<uint64_t>(position.open_step(), 1));
+void StepGate::RollBack(const v1::ChiefCut& cut) {
+  settings_ = context_->options;
+  change_.reset();
+  next_.reset();
+  iteration_offset_ = 0;
+  if (cut.has_mode()) Apply(cut.mode());
+  position_ = PositionOf(cut);
   members_.clear();
   closing_members_.clear();
   closing_.clear();
+  summing_.clear();
   running_.clear();
   places_end_ = 0;
-  next_place_ = position.next_place();
+  next_place_ = position_.next_place();
 }
 
 std::string StepGate::Waiting() const {
+  if (closing_.empty() && next_.has_value()) return "waiting for the mode to change";
   if (closing_.empty()) return "";
   return fmt::format("waiting for {} to close step {}",
                      TaskName(context_->options, PsTask(*closing_.begin())), close_.step());

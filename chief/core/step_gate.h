@@ -1,19 +1,26 @@
 #ifndef COHORT_CHIEF_CORE_STEP_GATE_H_
 #define COHORT_CHIEF_CORE_STEP_GATE_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "chief/core/core_context.h"
 #include "chief/core/core_counters.h"
 #include "chief/core/open_closures.h"
 #include "chief/core/outbox.h"
+#include "common/base/exact_sum.h"
 
 namespace cohort {
+
+// The boundary at which a cut was taken.
+v1::StepPosition PositionOf(const v1::ChiefCut& cut);
 
 // Decides which training closures may run together (design: "Consistency modes"), and closes the
 // steps of the synchronous mode. In async mode it lets everything pass.
@@ -31,20 +38,29 @@ namespace cohort {
 // have closed the step nowhere. The next step is not closed before that. (4) Members that were heard
 // run again, or are cancelled; what they staged is void, because the next try has a higher number.
 //
+// If an optimizer clips gradients by a norm, edge (2) takes two messages, because a norm is of all
+// servers: the chief sends SumStep first, adds up the answers, and CloseStep has the norms. The step
+// is closing meanwhile. A restarted chief knows nothing of it: it begins a new try.
+//
 // With bounded staleness a closure waits until all closures of the steps before the last
 // `staleness` ones have ended.
 class StepGate {
  public:
   StepGate(const CoreContext* context, Outbox* outbox, OpenClosures* closures);
 
-  bool sync() const { return mode_ == ConsistencyMode::kSync; }
+  bool sync() const { return settings_.mode == ConsistencyMode::kSync; }
+  const ModeSettings& settings() const { return settings_; }
+  // The change of the mode that a user has made in this job; none: the mode is the job's.
+  const std::optional<v1::ModeChange>& change() const { return change_; }
+  // What async mode adds to a place to get the optimizer's iteration.
+  int64_t iteration_offset() const { return sync() ? 0 : iteration_offset_; }
 
   // ------------------------------------------------------------- dispatch
   // True if the next training closure may be dispatched now.
   bool Admits(const Closure& closure) const;
   // True if closures that do not train may be dispatched: all of them see the same version.
   bool AdmitsOthers() const { return !sync() || (members_.empty() && closing_.empty()); }
-  // Edge (1). The closure is in flight.
+  // Edge (1). The closure is in flight. Does nothing if it does not train.
   void Enter(Closure* closure);
   // How many closures one worker may have, if `workers` share the work.
   size_t ShareOf(size_t workers) const;
@@ -59,7 +75,22 @@ class StepGate {
   // queued.
   void AddWaiting(int clients);
 
+  // ------------------------------------------------------------- mode
+  // Changes the mode when nothing is in flight and the open step is closed, which may be short. The
+  // change is journaled before it counts. Errors: FailedPrecondition if another change is under way,
+  // closures are queued that the mode does not allow, or other tasks would have to clip gradients.
+  absl::Status SetMode(const ModeSettings& settings);
+  bool changing_mode() const { return next_.has_value(); }
+  // Goes on with a change of the mode. `next_place`: the first place that has no id.
+  void AdvanceMode(uint64_t next_place);
+  // Returns true if the mode has changed.
+  bool OnJournaled(uint64_t record);
+
   // ------------------------------------------------------------- servers
+  // The servers will have this layout.
+  void SetLayout(const v1::Layout& layout);
+  // An answer to SumStep. Errors: InvalidArgument if it cannot be read.
+  absl::Status OnStepSummed(int ps, const v1::PsToChief& answer);
   // Edge (3), for one server.
   void OnStepClosed(int ps, uint64_t step);
   // A server that was away has come back with its tablets: it may have missed a close.
@@ -68,17 +99,25 @@ class StepGate {
   // ------------------------------------------------------------- errors, restarts and rollbacks
   // Edge (4).
   void Abandon();
-  // The chief has adopted all servers, which have these hellos. Returns the boundary that at least
-  // one server has reached.
-  const v1::StepPosition& TakeOver(const std::vector<const v1::PsHello*>& hellos);
+  // A server is lost, and the job has an error because of that: it will never acknowledge a close.
+  // Ends the closures of the step that is being closed; a rollback follows.
+  void LoseServer();
+  // The chief has adopted all servers, which have these hellos. `change`: the last change of the
+  // mode in the journal. Returns the boundary that at least one server has reached.
+  const v1::StepPosition& TakeOver(const std::optional<v1::ModeChange>& change,
+                                   const std::vector<const v1::PsHello*>& hellos);
   // The servers serve that state: repeats the newest close for those that have missed it.
   void Resume();
-  // The servers will begin at this boundary.
-  void RollBack(const v1::StepPosition& position);
+  // The servers go back to this cut.
+  void RollBack(const v1::ChiefCut& cut);
 
   // ------------------------------------------------------------- state
   // True between steps of all servers: a snapshot that is taken now has whole steps.
   bool at_boundary() const { return closing_.empty(); }
+  // True if a step of a client's closures (not the job runner's) is open and gets no more closures.
+  bool has_client_step() const {
+    return !members_.empty() && places_end_ == 0 && !closures_->queue().training_waits();
+  }
   // The boundary behind the newest closed step.
   const v1::StepPosition& position() const { return position_; }
   const StepCounters& counters() const { return counters_; }
@@ -93,19 +132,28 @@ class StepGate {
     int64_t heard_us = 0;
   };
 
+  uint64_t closures_per_step() const {
+    return std::max<uint64_t>(1, settings_.closures_per_step);
+  }
+  void Apply(const v1::ModeChange& change);
   bool IsFull() const;
   void CloseIfComplete();
   // Adds the time between the median of the members and the last one.
   void CountWaiting();
   void Drop(uint64_t closure);
+  void SendSum(int ps);
+  void SendCloseToAll();
   void SendClose(int ps) const;
   void FinishClosing();
 
   const CoreContext* const context_;
   Outbox* const outbox_;
   OpenClosures* const closures_;
-  const ConsistencyMode mode_;
-  const uint64_t closures_per_step_;
+  ModeSettings settings_;
+  std::optional<v1::ModeChange> change_;
+  std::optional<ModeSettings> next_;  // a change that is under way
+  uint64_t record_ = 0;               // its record; 0: it waits for the boundary
+  int64_t iteration_offset_ = 0;
 
   // The open step.
   v1::StepPosition position_;  // behind the newest step that was sent to be closed
@@ -118,7 +166,12 @@ class StepGate {
   // The step that is being closed.
   v1::CloseStep close_;
   std::vector<Member> closing_members_;
-  std::set<int> closing_;  // the servers that have not acknowledged
+  std::set<int> closing_;       // the servers that have not acknowledged
+  bool clips_ = false;          // an optimizer clips gradients
+  bool clips_by_norm_ = false;  // one clips them by a norm
+  std::map<int, uint64_t> summing_;  // the servers that have not answered SumStep, and their requests
+  // The squares so far, by optimizer and variable.
+  std::map<std::pair<uint32_t, std::string>, ExactSum> squares_;
 
   // Bounded staleness: places that were dispatched and have not ended.
   std::set<uint64_t> running_;

@@ -18,7 +18,7 @@ double JobProgress::RateSince(const Mark& mark, const CoordinatorState& state) c
 }
 
 void JobProgress::Restart(const CoordinatorState& state) {
-  last_record_ = last_line_ = MarkOf(state);
+  last_record_ = last_line_ = last_rate_ = MarkOf(state);
   recorded_steps_ = state.counters;
 }
 
@@ -40,6 +40,7 @@ Scalars JobProgress::TakeFigures(const CoreCounters& counters) {
 
 void JobProgress::Update(const CoordinatorState& state, uint64_t epoch) {
   WarnIfNotFinite(state);
+  MeasureRate(state);
   const bool due =
       record_every_steps_ > 0 && state.steps >= last_record_.steps + record_every_steps_;
   if (due && !state.metrics.empty()) {
@@ -56,6 +57,15 @@ void JobProgress::Update(const CoordinatorState& state, uint64_t epoch) {
     const double rate = RateSince(std::exchange(last_line_, MarkOf(state)), state);
     return ProgressOf(state, epoch, rate);
   });
+}
+
+void JobProgress::MeasureRate(const CoordinatorState& state) {
+  const double seconds = ToSeconds(clock_->Now() - last_rate_.time);
+  // Slow steps need a longer time to be counted.
+  const double least = state.steps > last_rate_.steps ? 1 : 30;
+  if (seconds < least) return;
+  console_->SetStepsPerSecond(RateSince(last_rate_, state));
+  last_rate_ = MarkOf(state);
 }
 
 void JobProgress::EndEpoch(const CoordinatorState& state, uint64_t epoch, double steps_per_second) {

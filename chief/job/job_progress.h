@@ -48,6 +48,8 @@ class JobProgress {
   // Steps per second since the mark; 0: unknown.
   double RateSince(const Mark& mark, const CoordinatorState& state) const;
   Progress ProgressOf(const CoordinatorState& state, uint64_t epoch, double rate) const;
+  // Tells the console the speed, about once a second.
+  void MeasureRate(const CoordinatorState& state);
   // Warns once. Training continues, as it does in Keras.
   void WarnIfNotFinite(const CoordinatorState& state);
 
@@ -61,6 +63,7 @@ class JobProgress {
   Mark last_record_;
   Mark last_line_;
   StepCounters recorded_steps_;  // at the last record
+  Mark last_rate_;
   bool warned_not_finite_ = false;
 };
 

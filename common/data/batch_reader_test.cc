@@ -1,6 +1,8 @@
 #include <google/protobuf/text_format.h>
+#include <sched.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <filesystem>
 #include <iterator>
 #include <set>
@@ -86,9 +88,14 @@ TEST_CASE("there is a thread where batches are made ahead, and they are not smal
     const auto in_thread = [&](uint32_t prefetch, size_t inline_bytes) {
       BatchReader::Options options = Options(inline_bytes);
       options.prefetch = prefetch;
-      const auto reader = make(dataset, spec, options);
+      auto reader = make(dataset, spec, options);
       REQUIRE(reader.ok());
-      return threads() - before;
+      const auto more = threads() - before;
+      // The kernel may list a thread for a moment after it was joined.
+      reader->reset();
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      while (threads() != before && std::chrono::steady_clock::now() < deadline) sched_yield();
+      return more;
     };
     CHECK(in_thread(2, kAlwaysInThread) == 1);
     CHECK(in_thread(2, kNeverInThread) == 0);

@@ -95,7 +95,11 @@ absl::Status Exchange::Begin(std::shared_ptr<const ProgramRoutes> routes, const 
 void Exchange::Poll(int64_t now_us, ExchangeSink* sink) {
   for (size_t s = 0; s < servers_.size() && state_ == State::kRunning; ++s) {
     Server& server = servers_[s];
-    if (server.phase == Phase::kInFlight && now_us >= server.deadline_us) {
+    if (server.phase == Phase::kInFlight && now_us >= server.deadline_us && pull_step_ > 0 &&
+        !PushPending(s)) {
+      // The server may keep the pull until the chief closes the step before; or the pull was lost.
+      Retry(s, now_us);
+    } else if (server.phase == Phase::kInFlight && now_us >= server.deadline_us) {
       sink->Reset(routes_->servers[s]);
       OnLost(routes_->servers[s].ps,
              DeadlineExceeded("no answer for {} ms", options_.request_timeout_us / 1000), now_us);
@@ -448,6 +452,15 @@ void Exchange::CheckDone() {
 void Exchange::End(State state, absl::Status status) {
   state_ = state;
   status_ = std::move(status);
+}
+
+bool Exchange::PushPending(size_t server) const {
+  for (size_t t = 0; t < tablets_.size(); ++t) {
+    if (routes_->tablets[t].server == static_cast<int>(server) && !tablets_[t].push_done) {
+      return true;
+    }
+  }
+  return false;
 }
 
 bool Exchange::ServerPending(size_t server) const {

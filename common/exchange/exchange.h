@@ -156,6 +156,7 @@ class Exchange {
     return !tablets_[tablet].push_done || !tablets_[tablet].pull_done;
   }
   bool ServerPending(size_t server) const;
+  bool PushPending(size_t server) const;
   int FindServer(uint32_t ps) const;
   int FindTablet(uint32_t tablet, int server) const;
   uint64_t& KnownVersion(uint32_t tablet);

@@ -40,6 +40,7 @@ struct PushStamp {
   uint64_t timeline = 0;  // timeline of the pull
   double weight = 0;      // divisor of the summed gradient
   StepPlace step;
+  int64_t iteration_offset = 0;  // async: the optimizer sees place + ordinal + this
 };
 
 struct PushBatch {

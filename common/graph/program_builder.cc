@@ -1,5 +1,7 @@
 #include "common/graph/program_builder.h"
 
+#include <algorithm>
+
 #include "common/graph/op_registry.h"
 #include "common/graph/validate.h"
 #include "common/metrics/finalizers.h"
@@ -11,6 +13,23 @@ DType Expr::dtype() const { return builder_->program().type(id_).dtype; }
 size_t Expr::rank() const { return builder_->program().type(id_).dims.size(); }
 
 ProgramBuilder::ProgramBuilder(std::string name) { program_.name = std::move(name); }
+
+ProgramBuilder::ProgramBuilder(Program program) : program_(std::move(program)) {
+  for (size_t i = 0; i < program_.variables.size(); ++i) {
+    variables_.emplace(program_.variables[i].name, static_cast<int>(i));
+  }
+  for (const Node& node : program_.nodes) {
+    const Expr value(this, node.outputs[0]);
+    if (node.op == "read" || node.op == "read_rows") {
+      const auto variable = static_cast<int>(IntAttr(node, "variable"));
+      if (node.op == "read") reads_.emplace(variable, value);
+      if (node.op == "read_rows") row_reads_.emplace(std::pair(variable, node.inputs[0]), value);
+    }
+    if (node.attrs.contains("number")) {
+      next_number_ = std::max(next_number_, IntAttr(node, "number") + 1);
+    }
+  }
+}
 
 void ProgramBuilder::Fail(absl::Status status) {
   if (status_.ok() && !status.ok()) status_ = std::move(status);
@@ -159,6 +178,11 @@ Expr ProgramBuilder::Op(std::string_view op, std::span<const Expr> inputs, Attrs
 }
 
 void ProgramBuilder::AddPush(Push push) { program_.pushes.push_back(push); }
+
+void ProgramBuilder::SetPushValue(size_t push, Expr value) {
+  if (!value.valid()) return Fail(InvalidArgument("push {} is not a value", push));
+  program_.pushes[push].value = value.id();
+}
 
 void ProgramBuilder::AddMetric(std::string name, const v1::ClassConfig& finalizer,
                                std::span<const MetricExpr> accumulators) {

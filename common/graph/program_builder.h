@@ -64,6 +64,8 @@ struct MetricExpr {
 class ProgramBuilder {
  public:
   explicit ProgramBuilder(std::string name);
+  // Continues a program that was built before. Its nodes, pushes and so on stay as they are.
+  explicit ProgramBuilder(Program program);
   ProgramBuilder(const ProgramBuilder&) = delete;
   ProgramBuilder& operator=(const ProgramBuilder&) = delete;
 
@@ -91,6 +93,8 @@ class ProgramBuilder {
 
   // A push of a gradient, an assign_add or a moving average. Keys: rows of a sparse one.
   void AddPush(Push push);
+  // Replaces what a push of the program (by index) pushes.
+  void SetPushValue(size_t push, Expr value);
   // A metric whose value is `finalizer` of its folded accumulators.
   void AddMetric(std::string name, const v1::ClassConfig& finalizer,
                  std::span<const MetricExpr> accumulators);

@@ -339,8 +339,11 @@ const Case kCases[] = {
     {"Adam:", "Nadam:",
      "job.yaml:10: optimizer \"Nadam\" is not supported yet; supported: Adagrad, Adam, AdamW, "
      "Ftrl, RMSprop, SGD"},
-    {"learning_rate: 0.01", "clipnorm: 1",
-     "job.yaml:10: `clipnorm` of Adam is not supported yet; leave it out"},
+    {"learning_rate: 0.01", "loss_scale_factor: 2",
+     "job.yaml:10: `loss_scale_factor` of Adam is not supported yet; leave it out"},
+    {"learning_rate: 0.01", "clipnorm: 1, clipvalue: 1",
+     "job.yaml:10: Adam: only one of clipnorm, clipvalue and global_clipnorm can be set, not both "
+     "clipnorm and clipvalue"},
     {"optimizer: {Adam: {learning_rate: 0.01}}",
      "optimizers:\n  - {variables: '*', optimizer: adam}\n  optimizer: adam",
      "job.yaml:9: `compile` has either `optimizer` or `optimizers`"},
@@ -670,10 +673,8 @@ TEST_CASE("names that Keras and other strategies have are distinguished from a t
       {"activation: relu",
        "{}: 1",
        {"kernel_regularizer", "bias_regularizer", "activity_regularizer", "kernel_constraint"}},
-      {"learning_rate: 0.01", "{}: 1", {"clipnorm", "clipvalue", "global_clipnorm"}},
-      {"metrics: [accuracy]",
-       "{}: 1",
-       {"weighted_metrics", "jit_compile", "clipnorm", "clipvalue", "global_clipnorm"}},
+      {"learning_rate: 0.01", "{}: 1", {"loss_scale_factor", "gradient_accumulation_steps"}},
+      {"metrics: [accuracy]", "{}: 1", {"weighted_metrics", "jit_compile"}},
       {"{epochs: 2}", "{{epochs: 2, {}: 1}}", {"callbacks", "class_weight", "sample_weight"}},
       {"{directory: c}", "{{directory: c, {}: 1}}", {"incremental", "save_best_only"}},
   };

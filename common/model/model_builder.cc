@@ -6,6 +6,7 @@
 #include "common/graph/autodiff.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_builder.h"
+#include "common/model/clipped_pushes.h"
 #include "common/model/layer_graph.h"
 #include "common/model/losses/loss.h"
 #include "common/model/metrics/metric.h"
@@ -352,6 +353,12 @@ absl::StatusOr<BuiltModel> BuildModel(const v1::JobSpec& job, std::span<const Fe
   model.summary = Summarize(graph, train.rows(), floatx);
   model.variables = train.TakeVariables();
   COHORT_RETURN_IF_ERROR(SetOptimizers(compile, lines, &model));
+  if (job.strategy().mode() != "sync") {
+    v1::Layout layout;
+    layout.mutable_variables()->Add(model.variables.begin(), model.variables.end());
+    layout.mutable_optimizers()->Add(model.optimizers.begin(), model.optimizers.end());
+    COHORT_ASSIGN_OR_RETURN(model.train, ClipPushes(model.train, layout));
+  }
   return model;
 }
 

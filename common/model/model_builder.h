@@ -24,7 +24,8 @@ struct BuiltModel {
   // batch size, so that a short batch runs everywhere. Both have the metrics "loss", with several
   // outputs "<output>_loss" of each, and those of the job. `train`
   // pushes a gradient for each trainable variable and has the number of loss elements (with several
-  // outputs: of records) as its weight; `eval` pushes nothing and drops nothing out.
+  // outputs: of records) as its weight; `eval` pushes nothing and drops nothing out. `train` clips
+  // the gradients as the optimizers demand, except in mode sync, in which servers clip their sum.
   Program train;
   Program eval;
   // The arguments without the labels; one output for each of the model's: the prediction, [batch,

@@ -484,5 +484,24 @@ TEST_CASE("one output may have a weight, too") {
   CHECK(model->train.metrics.size() == 1);
 }
 
+TEST_CASE("a program clips gradients if servers apply each push, and not in mode sync") {
+  const auto sqrts = [](const std::string& strategy) {
+    const auto job = ParseJob(
+        "model: {sequential: [{Dense: {units: 1}}]}\n"
+        "compile: {loss: mse, optimizer: {SGD: {clipnorm: 1}}}\n"
+        "data: {batch_size: 8, train: {csv: {path: a}, label: y}}\n" +
+            strategy,
+        "job.yaml");
+    REQUIRE(job.status().message() == "");
+    const auto model = BuildModel(job->spec, kFloats, &job->lines);
+    REQUIRE(model.status().message() == "");
+    CHECK(CountOps(model->eval, "sqrt") == 0);
+    return CountOps(model->train, "sqrt");
+  };
+  CHECK(sqrts("") == 2);  // of the kernel and the bias
+  CHECK(sqrts("strategy: {mode: bounded_staleness}\n") == 2);
+  CHECK(sqrts("strategy: {mode: sync}\n") == 0);
+}
+
 }  // namespace
 }  // namespace cohort

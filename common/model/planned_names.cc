@@ -20,8 +20,8 @@ constexpr Names kPlannedNames[] = {
      "CosineDecay CosineDecayRestarts ExponentialDecay InverseTimeDecay PiecewiseConstantDecay "
      "PolynomialDecay"},
     {"key",
-     "all_reduce callbacks class_weight clipnorm clipvalue collective collectives cuda device "
-     "devices export global_clipnorm gpu gpus hash_table incremental jit_compile mixed_precision "
+     "all_reduce callbacks class_weight collective collectives cuda device "
+     "devices export gpu gpus hash_table incremental jit_compile mixed_precision "
      "replicas sample_weight save_best_only tls trace weighted_metrics"},
 };
 

@@ -5,6 +5,7 @@
 
 #include "common/base/status.h"
 #include "common/base/suggest.h"
+#include "common/optimizers/gradient_clipping.h"
 #include "common/optimizers/rules/rule.h"
 #include "common/optimizers/rules/rule_list.h"
 #include "proto/parameter_server.pb.h"
@@ -52,6 +53,7 @@ absl::StatusOr<v1::OptimizerSpec> CompleteOptimizer(const v1::OptimizerSpec& giv
   const absl::Status sparse = CheckSparseUpdate(schema->name, spec.sparse_update());
   if (!sparse.ok() && argument != nullptr) *argument = "sparse_update";
   COHORT_RETURN_IF_ERROR(sparse);
+  COHORT_RETURN_IF_ERROR(CheckClipping(spec.rule(), argument));
   return spec;
 }
 
@@ -129,7 +131,9 @@ absl::StatusOr<std::shared_ptr<const LayoutRules>> LayoutRules::Create(const v1:
   auto rules = std::make_shared<LayoutRules>();
   for (const v1::OptimizerSpec& spec : layout.optimizers()) {
     COHORT_ASSIGN_OR_RETURN(auto rule, OptimizerRule::Create(spec));
+    COHORT_ASSIGN_OR_RETURN(const GradientClipping clipping, GradientClipping::Of(spec));
     rules->rules_.push_back(std::move(rule));
+    rules->clippings_.push_back(clipping);
   }
   for (const v1::VariableSpec& variable : layout.variables()) {
     if (!variable.trainable() || variable.optimizer() < rules->rules_.size()) continue;
@@ -146,6 +150,10 @@ absl::StatusOr<std::shared_ptr<const LayoutRules>> LayoutRules::Create(const v1:
 const OptimizerRule* LayoutRules::Find(const v1::VariableSpec& variable) const {
   if (!variable.trainable() || variable.optimizer() >= rules_.size()) return nullptr;
   return rules_[variable.optimizer()].get();
+}
+
+GradientClipping LayoutRules::ClippingOf(const v1::VariableSpec& variable) const {
+  return Find(variable) == nullptr ? GradientClipping() : clippings_[variable.optimizer()];
 }
 
 // ---------------------------------------------------------------- arguments
@@ -169,9 +177,7 @@ Argument WeightDecayArgument() {
 }
 
 std::vector<Argument> WithBaseArguments(std::vector<Argument> own) {
-  for (const char* name : {"clipnorm", "clipvalue", "global_clipnorm"}) {
-    own.push_back(Planned(Float(name, "").Optional()));
-  }
+  for (Argument& argument : ClippingArguments()) own.push_back(std::move(argument));
   own.push_back(Planned(Bool("use_ema", "").Default(false)));
   own.push_back(Planned(Float("ema_momentum", "").Default(0.99)));
   own.push_back(Planned(Int("ema_overwrite_frequency", "").Optional()));

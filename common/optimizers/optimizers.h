@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/optimizers/gradient_clipping.h"
 #include "common/optimizers/optimizer_rules.h"
 #include "common/schema/class_registry.h"
 #include "common/schema/class_schema.h"
@@ -42,8 +43,8 @@ const SchemaSet& OptimizerSchemas();
 
 // Checks a specification and fills in Keras' defaults; sparse_update is "keras" by default. The
 // result stays as it is if it is completed again. Errors: those of CompleteConfig and
-// SchemaSet::FindSchema, and InvalidArgument for an unknown sparse_update. `argument` (may be null)
-// receives the name of the argument that the error is about.
+// SchemaSet::FindSchema, and InvalidArgument for an unknown sparse_update, or for more than one kind of
+// clipping. `argument` (may be null) receives the name of the argument that the error is about.
 absl::StatusOr<v1::OptimizerSpec> CompleteOptimizer(const v1::OptimizerSpec& given,
                                                     std::string* argument = nullptr);
 
@@ -84,9 +85,13 @@ class LayoutRules {
 
   // Null for a variable that is not trainable.
   const OptimizerRule* Find(const v1::VariableSpec& variable) const;
+  // How the gradients of a variable are clipped before its rule.
+  GradientClipping ClippingOf(const v1::VariableSpec& variable) const;
 
  private:
-  std::vector<std::unique_ptr<OptimizerRule>> rules_;  // by index in Layout.optimizers
+  // By index in Layout.optimizers.
+  std::vector<std::unique_ptr<OptimizerRule>> rules_;
+  std::vector<GradientClipping> clippings_;
 };
 
 }  // namespace cohort

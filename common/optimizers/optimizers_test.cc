@@ -65,8 +65,8 @@ TEST_CASE("a wrong specification is refused by name") {
              Contains("AdamW: weight_decay must be in"));
   CHECK_THAT(ProblemOf(OptimizerOf("Ftrl", {{"learning_rate_power", ConfigOf(0.5)}})),
              Contains("Ftrl: learning_rate_power must be in"));
-  CHECK(ProblemOf(OptimizerOf("Adam", {{"clipnorm", ConfigOf(1.0)}})) ==
-        "`clipnorm` of Adam is not supported yet; leave it out");
+  CHECK(ProblemOf(OptimizerOf("Adam", {{"use_ema", ConfigOf(true)}})) ==
+        "`use_ema` of Adam is not supported yet; leave it out");
   CHECK(ProblemOf(OptimizerOf("RMSprop", {}, "eager")) ==
         "RMSprop: sparse_update must be keras or lazy, not \"eager\"");
   std::string argument;

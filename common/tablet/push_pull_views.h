@@ -53,6 +53,7 @@ struct PushHeaderView {
   uint64_t timeline = 0;
   double weight = 0;
   StepPlace step;
+  int64_t iteration_offset = 0;  // the optimizer sees place + id.ordinal + this
   bool operator==(const PushHeaderView&) const = default;
 };
 

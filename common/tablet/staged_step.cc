@@ -31,6 +31,21 @@ void Divide(uint8_t* values, size_t count, uint32_t divisor) {
   for (size_t i = 0; i < count; ++i) out[i] /= static_cast<T>(divisor);
 }
 
+template <typename T>
+void AddSquaresOf(const uint8_t* values, size_t bytes, double scale, ExactSum* squares) {
+  const auto* in = reinterpret_cast<const T*>(values);
+  for (size_t i = 0; i < bytes / sizeof(T); ++i) {
+    const double mean = static_cast<double>(in[i]) * scale;
+    squares->Add(mean * mean);
+  }
+}
+
+template <typename T>
+void ClipElements(T most, uint8_t* values, size_t bytes) {
+  auto* out = reinterpret_cast<T*>(values);
+  for (size_t i = 0; i < bytes / sizeof(T); ++i) out[i] = std::clamp(out[i], -most, most);
+}
+
 // Calls visit(pointer to values, byte offset within the entry, bytes) for all values of a dense
 // entry.
 template <typename Visit>
@@ -156,6 +171,25 @@ void StagedShard::AddCopies(const ShardInfo& info, std::span<const PushEntryView
     copy.memory.resize(Words(entries[i].keys.size()) + Words(entries[i].value_bytes()));
     CopyTo(&copy.entry, SizeOf(info.dtype), copy.memory.data());
     copies_.push_back(std::move(copy));
+  }
+}
+
+void StagedShard::AddSquares(const ShardInfo& info, double weight, ExactSum* squares) const {
+  if (!has_gradient() || weight == 0) return;
+  const auto* const values = reinterpret_cast<const uint8_t*>(sums_.data());
+  if (info.dtype == DType::kFloat32) {
+    AddSquaresOf<float>(values, sum_bytes_, 1 / weight, squares);
+  } else {
+    AddSquaresOf<double>(values, sum_bytes_, 1 / weight, squares);
+  }
+}
+
+void StagedShard::Clip(const ShardInfo& info, double most) {
+  if (!has_gradient()) return;
+  if (info.dtype == DType::kFloat32) {
+    ClipElements<float>(static_cast<float>(most), BytesOf(&sums_), sum_bytes_);
+  } else {
+    ClipElements<double>(most, BytesOf(&sums_), sum_bytes_);
   }
 }
 

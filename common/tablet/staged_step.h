@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "common/base/exact_sum.h"
 #include "common/tablet/push_pull_views.h"
 #include "common/tablet/shard_blocks.h"
 
@@ -24,6 +25,12 @@ class StagedShard {
   void Note(std::span<const PushEntryView> entries);
   // Adds the entries of the next member, which were noted.
   void Add(const ShardInfo& info, std::span<const PushEntryView> entries);
+  // Adds the squares of the gradient, divided by `weight`; nothing if there is no gradient.
+  void AddSquares(const ShardInfo& info, double weight, ExactSum* squares) const;
+  // Clips each element of the gradient, if there is one, to [-most, most].
+  void Clip(const ShardInfo& info, double most);
+  // True if a member has pushed a gradient.
+  bool has_gradient() const { return members_ > 0 && kind_ == PushKind::kGradient; }
   // The sum as entries that Shard::Apply takes; valid until the next Add or Clear. Empty: no member
   // has pushed anything. An EMA is the mean of what the members pushed.
   std::span<const PushEntryView> Finish(const ShardInfo& info);
@@ -92,6 +99,9 @@ class StagedStep {
   // Completes the sums of these members, ascending; those that are not staged here have pushed
   // nothing to this tablet. Returns the members that are.
   std::vector<Member> Sum(std::span<const uint32_t> indices);
+  // After Sum: see StagedShard.
+  const StagedShard& shard(size_t shard) const { return shards_[shard]; }
+  void Clip(size_t shard, const ShardInfo& info, double most) { shards_[shard].Clip(info, most); }
   // What is to be applied to a shard, after Sum.
   std::span<const PushEntryView> Finish(size_t shard, const ShardInfo& info) {
     return shards_[shard].Finish(info);

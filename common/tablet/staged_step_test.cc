@@ -182,5 +182,78 @@ TEST_CASE("a snapshot has nothing that is only staged") {
   CHECK(SnapshotValues(after.shards[0]) == Floats{-1});
 }
 
+v1::OptimizerSpec Clipping(const char* argument, double limit) {
+  return OptimizerOf("SGD",
+                     {{"learning_rate", ConfigOf(1.0)}, {argument, ConfigOf(limit)}});
+}
+
+// Two members of weights 1 and 3: the mean of "w" is {1.5, -0.5}, that of "rows" 2 at key 1.
+void StageTwo(TestTablet* tablet) {
+  for (const uint32_t i : {1, 0}) {
+    TestPush push = Staged(7 + i, i);
+    push.header().weight = i == 0 ? 1 : 3;
+    push.Dense<float>(0, {3, -1}).Sparse<float>(1, {1}, {4});
+    CHECK(tablet->Push(push).status() == v1::STAGED);
+  }
+}
+
+absl::Status CloseWith(TestTablet* tablet, std::map<NormKey, double> norms) {
+  PushEffect effect;
+  std::vector<StagedStep::Member> applied;
+  return (*tablet)->Close({.step = 1, .step_try = 1, .members = {0, 1}, .norms = std::move(norms)},
+                          &effect, &applied);
+}
+
+TEST_CASE("a step clips each element of the mean gradient") {
+  TestTablet tablet(
+      Layout({Variable("w", {2}), Variable("rows", {3, 1})}, Clipping("clipvalue", 0.75)));
+  StageTwo(&tablet);
+  CHECK(CloseWith(&tablet, {}).ok());
+  CHECK(tablet.Pull(0) == Floats{-0.75, 0.5});
+  CHECK(tablet.Pull(1) == Floats{0, -0.75, 0});
+}
+
+TEST_CASE("a step is closed with the norms that its tablets have helped to compute") {
+  const auto kind = GENERATE("clipnorm", "global_clipnorm");
+  const bool global = std::string(kind) == "global_clipnorm";
+  TestTablet tablet(Layout({Variable("w", {2}), Variable("rows", {3, 1})}, Clipping(kind, 1)));
+  StageTwo(&tablet);
+  const StepClose sum{.step = 1, .step_try = 1, .members = {0, 1}};
+  SquareSums squares;
+  REQUIRE(tablet->AddSquares(sum, &squares).ok());
+  const SquareSums once = squares;
+  REQUIRE(tablet->AddSquares(sum, &squares).ok());  // as another tablet would
+  if (global) {
+    REQUIRE(squares.size() == 1);
+    CHECK(once.at({0, ""}).ToDouble() == 1.5 * 1.5 + 0.5 * 0.5 + 2 * 2);
+    CHECK(squares.at({0, ""}).ToDouble() == 13);
+  } else {
+    REQUIRE(squares.size() == 2);
+    CHECK(once.at({0, "w"}).ToDouble() == 2.5);
+    CHECK(once.at({0, "rows"}).ToDouble() == 4);
+  }
+  CHECK(tablet->open_step() == 1);
+  CHECK(absl::IsInvalidArgument(CloseWith(&tablet, {})));
+  CHECK(tablet.Pull(0) == Floats{0, 0});
+  CHECK(CloseWith(&tablet, global ? std::map<NormKey, double>{{{0, ""}, 4}}
+                                  : std::map<NormKey, double>{{{0, "w"}, 2}, {{0, "rows"}, 0.5}})
+            .ok());
+  CHECK(tablet.Pull(0) == (global ? Floats{-0.375, 0.125} : Floats{-0.75, 0.25}));
+  CHECK(tablet.Pull(1) == (global ? Floats{0, -0.5, 0} : Floats{0, -2, 0}));
+}
+
+TEST_CASE("the squares of an abandoned try, and of a step that is not open, are refused") {
+  TestTablet tablet(
+      Layout({Variable("w", {2}), Variable("rows", {3, 1})}, Clipping("clipnorm", 1)));
+  StageTwo(&tablet);
+  SquareSums squares;
+  CHECK(absl::IsFailedPrecondition(
+      tablet->AddSquares({.step = 2, .step_try = 1, .members = {0}}, &squares)));
+  tablet->Abandon(1, 2);
+  CHECK(absl::IsFailedPrecondition(
+      tablet->AddSquares({.step = 1, .step_try = 1, .members = {0}}, &squares)));
+  CHECK(squares.empty());
+}
+
 }  // namespace
 }  // namespace cohort

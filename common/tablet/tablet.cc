@@ -17,6 +17,13 @@ void SetInvalid(const absl::Status& status, Result* result) {
   result->set_message(std::string(status.message()));
 }
 
+// The divisor of the sum of what these members have pushed.
+double WeightOf(const std::vector<StagedStep::Member>& members) {
+  double weight = 0;
+  for (const StagedStep::Member& member : members) weight += member.weight;
+  return weight;
+}
+
 }  // namespace
 
 TabletSnapshot::TabletSnapshot() : cut(std::make_unique<v1::TabletCut>()) {}
@@ -43,14 +50,27 @@ absl::StatusOr<std::unique_ptr<Tablet>> Tablet::Create(const v1::Layout& layout,
       return InvalidArgument("layout: shard {} is there twice", number(shards[i]));
     }
   }
-  return std::unique_ptr<Tablet>(new Tablet(options, std::move(rules), std::move(shards)));
+  std::map<std::string, const v1::VariableSpec*> variables;
+  for (const v1::VariableSpec& variable : layout.variables()) {
+    variables[variable.name()] = &variable;
+  }
+  std::vector<ShardClipping> clippings;
+  for (const auto& shard : shards) {
+    const v1::VariableSpec& variable = *variables.at(shard->info().variable);
+    const GradientClipping clipping = rules->ClippingOf(variable);
+    const bool one = clipping.kind == GradientClipping::Kind::kNorm;
+    clippings.push_back({clipping, {variable.optimizer(), one ? variable.name() : ""}});
+  }
+  return std::unique_ptr<Tablet>(
+      new Tablet(options, std::move(rules), std::move(shards), std::move(clippings)));
 }
 
 Tablet::Tablet(Options options, std::shared_ptr<const LayoutRules> rules,
-               std::vector<std::unique_ptr<Shard>> shards)
+               std::vector<std::unique_ptr<Shard>> shards, std::vector<ShardClipping> clippings)
     : options_(std::move(options)),
       rules_(std::move(rules)),
       shards_(std::move(shards)),
+      clippings_(std::move(clippings)),
       open_step_(std::max<uint64_t>(options_.open_step, 1)),
       generation_(options_.generation),
       applied_(options_.limits),
@@ -188,7 +208,8 @@ PushEffect Tablet::Push(uint64_t generation, uint64_t watermark, const PushHeade
   }
   // Nothing can fail from here on.
   applied_.Insert(header.id, header.attempt);
-  const uint64_t step = header.place + header.id.ordinal;
+  const uint64_t step =
+      header.place + header.id.ordinal + static_cast<uint64_t>(header.iteration_offset);
   for (const StagedStep::Group& group : groups_) {
     effect.non_finite |=
         shards_[group.shard]->Apply(group.entries, header.weight, step, &scratch_);
@@ -235,38 +256,79 @@ void Tablet::Stage(const PushHeaderView& header, const PushSectionView& section,
   result->set_status(v1::STAGED);
 }
 
-absl::Status Tablet::Close(const StepClose& close, PushEffect* effect,
-                           std::vector<StagedStep::Member>* applied) {
-  MutexLock lock(&mu_);
+absl::Status Tablet::CheckClose(const StepClose& close) {
   const uint64_t open = open_step();
   if (retired_) return FailedPrecondition("tablet {} is not served any more", options_.tablet);
-  if (close.step < open) return absl::OkStatus();
-  if (close.step > open) {
-    return FailedPrecondition("tablet {}: step {} cannot be closed before step {}", options_.tablet,
-                              close.step, open);
+  if (close.step != open) {
+    return FailedPrecondition("tablet {}: step {} cannot be closed while step {} is open",
+                              options_.tablet, close.step, open);
   }
   if (close.step_try < staged_.step_try()) {
     return FailedPrecondition("tablet {}: step {} was abandoned", options_.tablet, close.step);
   }
   if (close.step_try > staged_.step_try()) staged_.Restart(close.step_try);
+  return absl::OkStatus();
+}
+
+absl::Status Tablet::CheckNorms(const StepClose& close) const {
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    const ShardClipping& clipping = clippings_[i];
+    if (!clipping.clipping.by_norm() || close.norms.contains(clipping.key)) continue;
+    if (!staged_.shard(i).has_gradient()) continue;
+    return InvalidArgument("tablet {}: step {} is closed without the norm of '{}', optimizer {}",
+                           options_.tablet, close.step,
+                           clipping.key.variable.empty() ? "*" : clipping.key.variable,
+                           clipping.key.optimizer);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Tablet::AddSquares(const StepClose& close, SquareSums* squares) {
+  MutexLock lock(&mu_);
+  COHORT_RETURN_IF_ERROR(CheckClose(close));
+  const double weight = WeightOf(staged_.Sum(close.members));
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    if (!clippings_[i].clipping.by_norm() || !staged_.shard(i).has_gradient()) continue;
+    staged_.shard(i).AddSquares(shards_[i]->info(), weight, &(*squares)[clippings_[i].key]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Tablet::Close(const StepClose& close, PushEffect* effect,
+                           std::vector<StagedStep::Member>* applied) {
+  MutexLock lock(&mu_);
+  const uint64_t open = open_step();
+  if (!retired_ && close.step < open) return absl::OkStatus();
+  COHORT_RETURN_IF_ERROR(CheckClose(close));
   *applied = staged_.Sum(close.members);
-  double weight = 0;
   for (const StagedStep::Member& member : *applied) {
     COHORT_RETURN_IF_ERROR(applied_.Check(member.id));
-    weight += member.weight;
   }
+  COHORT_RETURN_IF_ERROR(CheckNorms(close));
   // Nothing can fail from here on.
   for (const StagedStep::Member& member : *applied) applied_.Insert(member.id, member.attempt);
+  const double weight = WeightOf(*applied);
   for (size_t i = 0; i < shards_.size(); ++i) {
-    const std::span<const PushEntryView> sum = staged_.Finish(i, shards_[i]->info());
-    if (sum.empty()) continue;
-    effect->non_finite |= shards_[i]->Apply(sum, weight, close.iteration, &scratch_);
+    effect->non_finite |= ApplySum(i, close, weight);
   }
   effect->applied = !applied->empty();
   SetVersion(version() + (effect->applied ? 1 : 0));
   staged_.Restart(close.step_try);
   open_step_.store(open + 1, std::memory_order_release);
   return absl::OkStatus();
+}
+
+// The rule divides the sum by the weight, so a larger weight scales the gradient down.
+bool Tablet::ApplySum(size_t shard, const StepClose& close, double weight) {
+  const auto& [clipping, key] = clippings_[shard];
+  const ShardInfo& info = shards_[shard]->info();
+  const bool gradient = staged_.shard(shard).has_gradient();
+  if (gradient && clipping.by_norm()) weight /= clipping.ScaleOf(close.norms.at(key));
+  if (gradient && clipping.kind == GradientClipping::Kind::kValue) {
+    staged_.Clip(shard, info, clipping.limit * weight);
+  }
+  const std::span<const PushEntryView> sum = staged_.Finish(shard, info);
+  return !sum.empty() && shards_[shard]->Apply(sum, weight, close.iteration, &scratch_);
 }
 
 void Tablet::Abandon(uint64_t step, uint64_t step_try) {

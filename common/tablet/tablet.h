@@ -5,13 +5,16 @@
 #include <absl/status/statusor.h>
 
 #include <atomic>
+#include <compare>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/base/exact_sum.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/optimizers/optimizers.h"
@@ -49,12 +52,23 @@ struct PushEffect {
   uint64_t staleness = 0;
 };
 
+// What a norm is of: the gradient of a variable, or those of all variables of an optimizer.
+struct NormKey {
+  uint32_t optimizer = 0;  // index into Layout.optimizers
+  std::string variable;    // "": all of the optimizer
+  auto operator<=>(const NormKey&) const = default;
+};
+
+// The squares of mean gradients, summed up.
+using SquareSums = std::map<NormKey, ExactSum>;
+
 // How the chief closes a synchronous step (v1.CloseStep).
 struct StepClose {
   uint64_t step = 0;
   uint64_t step_try = 0;
   uint64_t iteration = 0;           // what the optimizer sees: updates before this one
   std::vector<uint32_t> members;    // their indices, ascending
+  std::map<NormKey, double> norms;  // those that gradients are clipped by
 };
 
 // Planted bugs: the simulator proves that it finds them. Only tests set them.
@@ -118,10 +132,15 @@ class Tablet {
   PushEffect Push(uint64_t generation, uint64_t watermark, const PushHeaderView& header,
                   const PushSectionView& section, v1::PushResult* result);
 
+  // Sums what the members have staged, and adds the squares of the gradients that are clipped by a
+  // norm. Applies nothing. `close` has no norms yet. Errors: FailedPrecondition if another step is
+  // open, the step was staged under a later try, or the tablet is retired.
+  absl::Status AddSquares(const StepClose& close, SquareSums* squares);
   // Applies what the members have staged, once, and opens the next step. Fills `applied` with the
   // members that have pushed to this tablet. Does nothing if the step is closed already. Errors:
   // FailedPrecondition if an earlier step is open, the step was staged under a later try, or the
-  // tablet is retired; ResourceExhausted if the ids do not fit (AppliedSet).
+  // tablet is retired; InvalidArgument if a norm is missing; ResourceExhausted if the ids do not fit
+  // (AppliedSet).
   absl::Status Close(const StepClose& close, PushEffect* effect,
                      std::vector<StagedStep::Member>* applied);
   // Discards what earlier tries of this step have staged.
@@ -152,8 +171,14 @@ class Tablet {
   uint64_t copied_blocks() const;
 
  private:
+  // How the gradients of a shard are clipped.
+  struct ShardClipping {
+    GradientClipping clipping;
+    NormKey key;  // of its norm
+  };
+
   Tablet(Options options, std::shared_ptr<const LayoutRules> rules,
-         std::vector<std::unique_ptr<Shard>> shards);
+         std::vector<std::unique_ptr<Shard>> shards, std::vector<ShardClipping> clippings);
 
   Shard* Find(uint32_t shard) const;
   // The index in shards_; its size if the shard is not there.
@@ -171,11 +196,18 @@ class Tablet {
   absl::Status CheckPull(const PullSectionView& section) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Stage(const PushHeaderView& header, const PushSectionView& section, v1::PushResult* result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Errors: those of AddSquares and Close.
+  absl::Status CheckClose(const StepClose& close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckNorms(const StepClose& close) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Applies the sum of a shard. Returns true if it contained a NaN or an infinity.
+  bool ApplySum(size_t shard, const StepClose& close, double weight)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
   const std::shared_ptr<const LayoutRules> rules_;  // the shards use its rules
   // The shards by number. The list is constant, their contents are guarded by mu_.
   const std::vector<std::unique_ptr<Shard>> shards_;
+  const std::vector<ShardClipping> clippings_;  // by shard, as shards_
   std::atomic<uint64_t> version_{0};    // written under mu_
   std::atomic<uint64_t> open_step_{1};  // written under mu_
 

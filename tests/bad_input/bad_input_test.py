@@ -208,7 +208,7 @@ JOBS = [
     ("a validation set beyond", "records: 1600, seed: 2}", "records: 1600, seed: 2}\n    skip: 9999", "skip 9999",
      "job.yaml:31", "the 1600 records"),
     ("no epochs", "epochs: 4", "epochs: 0", "fit.epochs", "job.yaml:35", "at least 1"),
-    ("a mode to come", "mode: async", "mode: sync", "not supported yet", "job.yaml:38", "supported: async"),
+    ("a mode to come", "mode: async", "mode: mirrored", "not supported yet", "job.yaml:38", "supported: async"),
     ("a strategy to come", "mode: async", "name: MirroredStrategy", "not supported yet", "job.yaml:38",
      "supported: parameter_server"),
     ("unknown partitioner", "FixedShards", "FixedShard", "no partitioner", "job.yaml:39", "FixedShards, MaxSize"),

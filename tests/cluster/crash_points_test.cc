@@ -41,6 +41,8 @@ constexpr Walk kWalks[] = {
     {"chief.result.folded", 30},
     {"chief.rollback.journaled", 2, true},
     {"chief.settle.journaled", 2},
+    {"chief.step.closed", 30},
+    {"chief.step.closing", 30},
     {"ps.push.applied", 30},
     {"ps.push.partial", 30},
     {"ps.push.received", 30},
@@ -48,6 +50,9 @@ constexpr Walk kWalks[] = {
     {"ps.snapshot.taken", 2},
     {"ps.snapshot.writing", 10},
     {"ps.snapshot.written", 2},
+    {"ps.step.closed", 30},
+    {"ps.step.closing", 30},
+    {"ps.step.partial", 30},
     {"worker.closure.received", 5},
     {"worker.push.sent", 31},
     {"worker.result.made", 20},
@@ -79,9 +84,15 @@ void TakeWalk(const Walk& walk) {
   const int index = role == TaskRole::kPs ? 1 : 0;
   MiniClusterOptions options{
       .workers = 1,
-      .job_yaml = walk.point == "ps.push.partial"
+      .job_yaml = walk.point.ends_with(".partial")
                       ? WideJob()
                       : RecommenderJob(walk.reading ? kLongEpochs : kEpochs, 40)};
+  if (walk.point.find(".step.") != std::string_view::npos) {
+    std::string& job = options.job_yaml;
+    const std::string strategy = "strategy:\n";
+    REQUIRE(job.find(strategy) != std::string::npos);
+    job.insert(job.find(strategy) + strategy.size(), "  mode: sync\n  closures_per_step: 2\n");
+  }
   for (const TaskRole r : {TaskRole::kPs, TaskRole::kWorker, TaskRole::kChief}) {
     options.flags[r] = {"--threads", "1"};
   }

@@ -1,0 +1,193 @@
+#include "chief/core/step_gate.h"
+
+#include <catch2/catch.hpp>
+
+#include "chief/core/core_parts_test_util.h"
+
+namespace cohort {
+namespace {
+
+// A chief with two servers and one worker, whose closures have the places 1, 2, ...
+struct Stepping : CoreParts {
+  explicit Stepping(const ModeSettings& mode)
+      : CoreParts(1, 2, mode), steps(&context, &outbox, &closures) {
+    for (const Task task : {WorkerTask(0), PsTask(0), PsTask(1)}) Adopt(task);
+  }
+
+  void QueueMany(uint64_t first, uint64_t last, uint64_t places_end = 1000) {
+    for (uint64_t id = first; id <= last; ++id) {
+      auto closure = NewClosure(id, /*by_job=*/places_end > 0);
+      closure->spec.places_end = places_end;
+      closures.Add(std::move(closure), /*holder=*/-1, 0);
+    }
+  }
+  // Dispatches what the gate admits. Returns how many closures that were.
+  size_t Dispatch() {
+    size_t count = 0;
+    for (const Closure* next = closures.queue().NextTraining();
+         next != nullptr && steps.Admits(*next); next = closures.queue().NextTraining(), ++count) {
+      steps.Enter(closures.Dispatch(0, /*training=*/true, /*ids_end=*/1000));
+    }
+    return count;
+  }
+  void Hear(uint64_t id) {
+    Closure* const c = closures.Find(id);
+    v1::ClosureResult result = ResultOf(id, c->attempt);
+    steps.OnHeard(c, &result);
+  }
+  // The newest message to a server, if it closes a step.
+  v1::CloseStep CloseTo(int ps) {
+    return sent_to_ps(ps).empty() ? v1::CloseStep() : sent_to_ps(ps).back().close_step();
+  }
+  bool Done(uint64_t id) { return world.done.contains(id); }
+
+  StepGate steps;
+};
+
+TEST_CASE("a step has so many closures, and they are finished when all servers have closed it") {
+  Stepping s({.mode = ConsistencyMode::kSync, .closures_per_step = 2});
+  s.QueueMany(1, 5);
+  CHECK(s.Dispatch() == 2);
+  s.Hear(2);
+  CHECK(s.CloseTo(0).step() == 0);
+  s.Hear(1);
+  const v1::CloseStep close = s.CloseTo(1);
+  CHECK(close.step() == 1);
+  CHECK(close.iteration() == 0);
+  CHECK(close.next_place() == 3);
+  REQUIRE(close.members_size() == 2);
+  CHECK(close.members(0).closure() == 1);
+  CHECK(close.members(1).index() == 1);
+  // The next step is open, but is not closed before this one.
+  CHECK(s.Dispatch() == 2);
+  s.Hear(3);
+  s.Hear(4);
+  CHECK(s.CloseTo(0).step() == 1);
+  CHECK(!s.steps.at_boundary());
+  s.steps.OnStepClosed(0, 1);
+  s.steps.OnStepClosed(0, 1);
+  CHECK(!s.Done(1));
+  s.steps.OnStepClosed(1, 1);
+  CHECK(s.Done(1));
+  CHECK(s.Done(2));
+  CHECK(!s.Done(3));
+  CHECK(s.CloseTo(0).step() == 2);
+  CHECK(s.CloseTo(0).iteration() == 1);
+}
+
+TEST_CASE("the end of an epoch and a client that waits make a step short") {
+  Stepping job({.mode = ConsistencyMode::kSync, .closures_per_step = 3});
+  job.QueueMany(1, 4, /*places_end=*/3);
+  CHECK(job.Dispatch() == 2);
+  job.Hear(1);
+  job.Hear(2);
+  CHECK(job.CloseTo(0).members_size() == 2);
+
+  Stepping client({.mode = ConsistencyMode::kSync, .closures_per_step = 3});
+  client.QueueMany(1, 2, /*places_end=*/0);
+  CHECK(client.Dispatch() == 2);
+  client.Hear(1);
+  client.steps.AddWaiting(1);
+  CHECK(client.CloseTo(0).step() == 0);
+  client.Hear(2);
+  CHECK(client.CloseTo(0).members_size() == 2);
+}
+
+TEST_CASE("an error abandons the open step, and its results are void") {
+  Stepping s({.mode = ConsistencyMode::kSync, .closures_per_step = 2});
+  s.QueueMany(1, 2);
+  s.Dispatch();
+  const uint64_t before = s.closures.Find(1)->step.step_try;
+  s.Hear(1);
+  s.steps.Abandon();
+  CHECK(s.sent_to_ps(0).back().abandon_step().step_try() == before + 1);
+  const Closure* const again = s.closures.Find(1);
+  CHECK(again->state == Closure::State::kQueued);
+  CHECK(again->min_attempt == again->attempt + 1);
+  s.Dispatch();
+  CHECK(again->step.step_try == before + 1);
+}
+
+TEST_CASE("a chief that starts repeats a close for the servers that lack it") {
+  Stepping s({.mode = ConsistencyMode::kSync, .closures_per_step = 2});
+  v1::PsHello ahead;
+  ahead.set_timeline(1);
+  ahead.mutable_last_close()->set_step(7);
+  ahead.mutable_position()->set_open_step(8);
+  ahead.mutable_position()->set_iteration(7);
+  ahead.mutable_position()->set_next_place(15);
+  v1::PsHello behind;
+  behind.set_timeline(1);
+  behind.mutable_position()->set_open_step(7);
+  behind.mutable_position()->set_next_place(13);
+  CHECK(s.steps.TakeOver(std::nullopt, {&ahead, &behind}).next_place() == 15);
+  CHECK(!s.steps.at_boundary());
+  s.steps.Resume();
+  CHECK(s.sent_to_ps(0).empty());
+  CHECK(s.CloseTo(1).step() == 7);
+  s.steps.OnStepClosed(1, 7);
+  CHECK(s.steps.at_boundary());
+}
+
+TEST_CASE("a step may be closed without the last closures") {
+  Stepping s({.mode = ConsistencyMode::kSync,
+              .closures_per_step = 3,
+              .backup_work = BackupWork::kDrop,
+              .replicas_to_aggregate = 2});
+  s.QueueMany(1, 3);
+  CHECK(s.Dispatch() == 3);
+  CHECK(s.closures.Find(1)->step.partial);
+  s.Hear(3);
+  s.Hear(1);
+  REQUIRE(s.CloseTo(0).members_size() == 2);
+  CHECK(s.CloseTo(0).members(0).closure() == 1);
+  CHECK(s.CloseTo(0).members(1).closure() == 3);
+  CHECK(s.Done(2));  // its data is used, and its worker is told
+  CHECK(s.sent(0).back().cancel().ids(0) == 2);
+  CHECK(s.steps.counters().dropped == 1);
+}
+
+TEST_CASE("with bounded staleness a closure waits for those that are too old") {
+  Stepping s({.mode = ConsistencyMode::kBounded, .closures_per_step = 2, .staleness = 1});
+  s.QueueMany(2, 9);
+  CHECK(s.Dispatch() == 4);  // places 2 to 5
+  s.steps.OnEnded(*s.closures.Find(3));
+  CHECK(s.Dispatch() == 0);
+  s.steps.OnEnded(*s.closures.Find(2));
+  CHECK(s.Dispatch() == 2);
+}
+
+TEST_CASE("the mode changes between two steps, and is journaled first") {
+  Stepping s({.mode = ConsistencyMode::kAsync});
+  s.QueueMany(1, 6);
+  s.steps.Enter(s.closures.Dispatch(0, true, 1000));
+  REQUIRE(s.steps.SetMode({.mode = ConsistencyMode::kSync, .closures_per_step = 2}).ok());
+  CHECK(absl::IsFailedPrecondition(s.steps.SetMode({})));
+  CHECK(s.Dispatch() == 0);
+  s.steps.AdvanceMode(7);
+  CHECK(s.world.writing.empty());
+  v1::ClosureResult result = CoreParts::ResultOf(1, s.closures.Find(1)->attempt);
+  s.closures.Finish(1, &result);
+  s.steps.AdvanceMode(7);
+  REQUIRE(s.world.writing.size() == 1);
+  const v1::ModeChange change = s.world.writing.back().mode();
+  CHECK(change.mode() == "sync");
+  CHECK(change.position().next_place() == 2);
+  CHECK(change.position().iteration() == 2);
+  CHECK(s.Dispatch() == 0);
+  CHECK(s.steps.OnJournaled(s.world.writing.back().number()));
+  CHECK(s.Dispatch() == 2);
+  s.Hear(2);
+  s.Hear(3);
+  CHECK(s.CloseTo(0).iteration() == 2);
+  s.steps.OnStepClosed(0, 1);
+  s.steps.OnStepClosed(1, 1);
+  // Back again: three updates have been made before place 4.
+  REQUIRE(s.steps.SetMode({.mode = ConsistencyMode::kAsync}).ok());
+  s.steps.AdvanceMode(7);
+  CHECK(s.steps.OnJournaled(s.world.writing.back().number()));
+  CHECK(s.steps.iteration_offset() == 3 - 4);
+}
+
+}  // namespace
+}  // namespace cohort

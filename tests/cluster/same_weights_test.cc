@@ -1,0 +1,109 @@
+// The promise of the synchronous mode, on the examples with real data and real processes: all final
+// weights and slots are bit-identical for any number of workers and servers, whatever was killed, and
+// equal to those of one worker and one server that nothing disturbed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+
+#include "tests/cluster/scenario.h"
+#include "tests/cluster/trained_weights.h"
+
+namespace cohort {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+struct Example {
+  const char* file;
+  const char* data;  // must exist below COHORT_DATA_DIR
+};
+constexpr Example kMnist = {"mnist_mlp.yaml", "mnist/t10k-images-idx3-ubyte.gz"};
+constexpr Example kCensus = {"census_csv.yaml", "adult/adult.data"};
+
+// Ends this program as skipped if the data is not there.
+void NeedData(const Example& example) {
+  const char* dir = std::getenv("COHORT_DATA_DIR");
+  if (dir != nullptr && std::filesystem::exists(fmt::format("{}/{}", dir, example.data))) return;
+  std::puts("skipped: COHORT_DATA_DIR names no directory with the public data sets");
+  std::exit(77);
+}
+
+std::string SyncJob(const Example& example) {
+  std::string job = ExampleJob(example.file);
+  const auto replace = [&job](const std::string& from, const std::string& to) {
+    REQUIRE(job.find(from) != std::string::npos);
+    job.replace(job.find(from), from.size(), to);
+  };
+  replace("epochs: 5", "epochs: 2");
+  replace("every_epochs: 1", "every_epochs: 1\n  every_steps: 30");
+  replace("\ncheckpoint:", "\nstrategy: {mode: sync, closures_per_step: 3}\n\ncheckpoint:");
+  return job;
+}
+
+MiniClusterOptions OptionsFor(const Example& example, int workers, int servers) {
+  return {.servers = servers,
+          .workers = workers,
+          .job_yaml = SyncJob(example),
+          .data_dir = std::getenv("COHORT_DATA_DIR"),
+          .proxied = true};
+}
+
+TrainedWeights Undisturbed(const Example& example) {
+  Scenario s(Scenario::Body::kProcesses, "same-calm", OptionsFor(example, 1, 1));
+  s.Check(s->StartAll());
+  s.Finish();
+  return TrainedWeightsOf(s->checkpoint_dir());
+}
+
+// Kills tasks of any role, each some updates after the last one.
+TrainedWeights Stormed(const Example& example, int workers, int servers, int kills, uint32_t seed) {
+  INFO(example.file << ": " << workers << " workers, " << servers << " servers, seed " << seed);
+  Scenario s(Scenario::Body::kProcesses, "same-storm", OptionsFor(example, workers, servers));
+  for (int i = 0; i < servers; ++i) s.Pace(i, milliseconds(5));
+  s.Check(s->StartAll());
+  std::mt19937 random(seed);
+  for (int i = 0; i < kills; ++i) {
+    INFO("kill " << i);
+    const std::string log = s->apply_log(0);
+    LineFollower lines(log, SizeOf(log));
+    uint32_t more = 5 + random() % 30;
+    REQUIRE(lines.WaitFor([&](std::string_view) { return --more == 0; }, seconds(90)));
+    const int task = static_cast<int>(random() % static_cast<uint32_t>(1 + workers + servers));
+    if (task == 0) {
+      s.Bounce(TaskRole::kChief, 0);
+    } else if (task <= workers) {
+      s.Bounce(TaskRole::kWorker, task - 1);
+    } else {
+      s.Bounce(TaskRole::kPs, task - 1 - workers);
+    }
+  }
+  for (int i = 0; i < servers; ++i) s.Release(i);
+  s.Finish(seconds(300));
+  return TrainedWeightsOf(s->checkpoint_dir());
+}
+
+TEST_CASE("a sample: the census model, 3 workers and 2 servers, 10 kills", "[sample]") {
+  NeedData(kCensus);
+  CheckSameWeights(Undisturbed(kCensus), Stormed(kCensus, 3, 2, 10, 1));
+}
+
+TEST_CASE("1, 3 and 5 workers, 1, 2 and 4 servers, 30 kills each", "[all]") {
+  uint32_t seed = 0;
+  for (const Example& example : {kMnist, kCensus}) {
+    NeedData(example);
+    const TrainedWeights calm = Undisturbed(example);
+    for (const int workers : {1, 3, 5}) {
+      for (const int servers : {1, 2, 4}) {
+        CheckSameWeights(calm, Stormed(example, workers, servers, 30, ++seed));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,41 @@
+#include "tests/cluster/trained_weights.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/checkpoint/checkpoint_directory.h"
+#include "common/checkpoint/checkpoint_reader.h"
+#include "proto/checkpoint.pb.h"
+
+namespace cohort {
+
+TrainedWeights TrainedWeightsOf(const std::string& checkpoint_dir) {
+  TrainedWeights outcome;
+  v1::Manifest newest;
+  const auto entry = NewestReadable(checkpoint_dir, &newest);
+  REQUIRE(entry.ok());
+  REQUIRE(entry->has_value());
+  REQUIRE(newest.finished());
+  outcome.steps = newest.chief().position().open_step() - 1;
+  outcome.iterations = newest.chief().position().iteration();
+  const auto reader = CheckpointReader::Open((*entry)->directory, {});
+  REQUIRE(reader.ok());
+  for (const auto& [name, logical] : (*reader)->tensors()) {
+    const auto tensor = (*reader)->Read(name.first, name.second);
+    REQUIRE(tensor.ok());
+    const auto* const bytes = static_cast<const uint8_t*>(tensor->raw());
+    outcome.weights[name] = {bytes, bytes + tensor->num_bytes()};
+  }
+  return outcome;
+}
+
+void CheckSameWeights(const TrainedWeights& a, const TrainedWeights& b) {
+  CHECK(a.steps == b.steps);
+  CHECK(a.iterations == b.iterations);
+  REQUIRE(a.weights.size() == b.weights.size());
+  for (const auto& [name, bytes] : a.weights) {
+    INFO(name.first << " " << name.second);
+    CHECK(bytes == b.weights.at(name));
+  }
+}
+
+}  // namespace cohort
