@@ -391,7 +391,8 @@ absl::StatusOr<uint64_t> CoordinatorCore::StartCut(bool finished) {
   if (cut_active()) {
     return FailedPrecondition("checkpoint {} is still being written", cut_.number());
   }
-  const uint64_t number = cut_.Begin(finished, context_.timeline, context_.now_us);
+  const uint64_t number =
+      cut_.Begin(finished, context_.timeline, context_.now_us, /*holds=*/!steps_.sync());
   AdvanceCut();
   return number;
 }

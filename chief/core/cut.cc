@@ -19,12 +19,13 @@ void Cut::Enter(State state, int64_t now_us, int64_t limit_us) {
 
 void Cut::Release(int64_t now_us) {
   released_ = true;
-  counters_.held_us += now_us - begun_us_;
+  if (holds_) counters_.held_us += now_us - begun_us_;
 }
 
-uint64_t Cut::Begin(bool finished, uint64_t timeline, int64_t now_us) {
+uint64_t Cut::Begin(bool finished, uint64_t timeline, int64_t now_us, bool holds) {
   Enter(State::kDraining, now_us, MicrosFromSeconds(options_->cut_deadline_s));
   begun_us_ = now_us_ = now_us;
+  holds_ = holds;
   released_ = false;
   finish_committed_ = false;
   const uint64_t number = next_number_++;

@@ -57,8 +57,9 @@ class Cut {
 
   // Gives the next cut at least this number.
   void SkipTo(uint64_t number) { next_number_ = std::max(next_number_, number); }
-  // Edge (1); returns the cut's number. `finished`: it is the last cut of the job.
-  uint64_t Begin(bool finished, uint64_t timeline, int64_t now_us);
+  // Edge (1); returns the cut's number. `finished`: it is the last cut of the job. `holds`: training
+  // closures stay in the queue (not in sync mode); the counters have that time.
+  uint64_t Begin(bool finished, uint64_t timeline, int64_t now_us, bool holds = true);
   // True if edge (2) is due.
   bool drained(size_t training_in_flight, int64_t now_us) const;
   // The manifest with the fields that the cut knows. The caller adds the step, the epoch, the
@@ -102,6 +103,7 @@ class Cut {
   bool released_ = false;
   std::string directory_;
   int64_t begun_us_ = 0;
+  bool holds_ = true;
   int64_t since_us_ = 0;  // when the cut entered the state
   int64_t deadline_us_ = 0;
   int64_t now_us_ = 0;

@@ -44,7 +44,10 @@ void Dispatcher::Fail(absl::Status error) {
 
 bool Dispatcher::OnResults(int worker,
                            google::protobuf::RepeatedPtrField<v1::ClosureResult>* results) {
-  pace_.OnResults(worker);
+  // A worker that never ends a step gives back the others all the same.
+  const bool ran = std::any_of(results->begin(), results->end(),
+                               [](const v1::ClosureResult& r) { return !r.not_started(); });
+  if (ran) pace_.OnResults(worker);
   bool gave_back = false;
   for (v1::ClosureResult& result : *results) gave_back |= OnResult(worker, &result);
   return gave_back;

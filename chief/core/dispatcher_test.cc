@@ -130,6 +130,20 @@ TEST_CASE("what a cut takes back counts for no limit, and is asked for once") {
   CHECK(d.closures.Find(1)->give_backs == 0);
 }
 
+TEST_CASE("a worker that gives closures back makes no progress by that") {
+  Dispatching d;
+  d.setup.OnLost(1);
+  d.QueueMany(2);
+  d.dispatcher.Refill(0);
+  d.context.now_us += 5'000'000;
+  google::protobuf::RepeatedPtrField<v1::ClosureResult> results;
+  *results.Add() = CoreParts::ResultOf(2, 1, absl::StatusCode::kCancelled);
+  results.Mutable(0)->set_not_started(true);
+  d.dispatcher.OnResults(0, &results);
+  CHECK(d.InFlight(0) == std::deque<uint64_t>{1});
+  CHECK(d.dispatcher.pace().silent_us(0) == 5'000'000);
+}
+
 TEST_CASE("an error cancels what workers have, and a worker that keeps it is dropped") {
   Dispatching d;
   d.QueueMany(4);

@@ -83,8 +83,11 @@ std::string ThisChief(const JobReport& r) {
   text += Line("closures",
                fmt::format("{} finished, {} executed again, {} applied from several attempts",
                            counters.finished, counters.requeued, counters.mixed));
-  text += Line("pushes", fmt::format("{} applied, {} refused", Count(counters.applied, "section"),
-                                     Count(counters.duplicates, "duplicate")));
+  // Synchronous steps stage what they push.
+  if (counters.steps_closed == 0 || counters.applied + counters.duplicates > 0) {
+    text += Line("pushes", fmt::format("{} applied, {} refused", Count(counters.applied, "section"),
+                                       Count(counters.duplicates, "duplicate")));
+  }
   text += OrderLines(counters);
   text += Line("storage", fmt::format("{} committed, {} of the chief during training; checkpoints "
                                       "held closures back for {:.2f} s",
