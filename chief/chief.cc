@@ -95,6 +95,18 @@ void Chief::AddMetrics() {
       counter(&CoreCounters::not_finite));
   add("cohort_chief_max_staleness", "Largest staleness of a push.",
       counter(&CoreCounters::max_staleness));
+  add("cohort_chief_applied_total", "Push sections applied.", counter(&CoreCounters::applied));
+  add("cohort_chief_staleness_total", "Staleness of all push sections applied.",
+      counter(&CoreCounters::sum_staleness));
+  add("cohort_chief_synchronous_steps", "Synchronous steps of the whole job.",
+      number(&State::synchronous_steps));
+  add("cohort_chief_dropped_total", "Closures without which a synchronous step was closed.",
+      counter(&CoreCounters::dropped));
+  add("cohort_chief_lost_results_total", "Results of closed synchronous steps that were lost.",
+      counter(&CoreCounters::lost_results));
+  add("cohort_chief_step_wait_seconds_total",
+      "Waiting for the slowest half of the closures of synchronous steps.",
+      [](const State& s) { return static_cast<double>(s.counters.waited_us) / 1e6; });
   add("cohort_chief_workers_ready", "Workers that take closures.", number(&State::ready_workers));
   add("cohort_chief_workers_lost_total", "Workers lost, by the whole job.",
       counter(&CoreCounters::workers_lost));
@@ -106,6 +118,9 @@ void Chief::AddMetrics() {
   add("cohort_chief_checkpoints_total", "Checkpoints committed.", counter(&CoreCounters::cuts));
   add("cohort_chief_checkpoint_failures_total", "Checkpoints that failed.",
       counter(&CoreCounters::cut_failures));
+  add("cohort_chief_checkpoint_hold_seconds_total",
+      "How long checkpoints have kept training closures from workers.",
+      [](const State& s) { return static_cast<double>(s.counters.held_us) / 1e6; });
   add("cohort_chief_journal_refusals_total",
       "Logged errors of the journal's disk; the chief waited until each was over.",
       number(&State::journal_refusals));
@@ -189,6 +204,8 @@ void PrintOutcome(const absl::StatusOr<JobReport>& outcome, int signal, Logger* 
   if (outcome.ok()) {
     // The job has not failed if its report cannot be written.
     WriteToStdout(outcome->Text()).IgnoreError();
+  } else if (signal == 0 && ExitCodeOf(outcome.status()) == ExitCode::kStopped) {
+    WriteToStdout(std::string(outcome.status().message()) + "\n").IgnoreError();
   } else if (signal == 0) {
     ExitWith("cohort-chief", outcome.status());
   } else if (absl::IsCancelled(outcome.status())) {

@@ -237,11 +237,4 @@ void DataPath::Fence(uint64_t generation) {
 
 void DataPath::Reset() { generation_.store(0, std::memory_order_release); }
 
-void DataPath::AdvanceWatermark(uint64_t watermark) {
-  const std::shared_ptr<const TabletSet> now = tablets();
-  if (now == nullptr) return;
-  now->AdvanceWatermark(watermark);
-  metrics_->watermark->Set(static_cast<double>(watermark));
-}
-
 }  // namespace cohort

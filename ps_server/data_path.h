@@ -90,8 +90,6 @@ class DataPath {
   void Fence(uint64_t generation);
   // Forgets the generation, for a new job. Call it only while nothing is served.
   void Reset();
-  // Takes the watermark that the chief has sent for the served tablets. Only the chief's counts.
-  void AdvanceWatermark(uint64_t watermark);
 
   std::shared_ptr<const TabletSet> tablets() const;
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }

@@ -72,7 +72,7 @@ void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
       OnAssign(asker, message.assign());
       break;
     case v1::ChiefToPs::kWatermark:
-      data_path_.AdvanceWatermark(message.watermark().settled_watermark());
+      OnWatermark(message.watermark().settled_watermark());
       break;
     case v1::ChiefToPs::kSumStep:
       env_.tablet_work([this, asker, sum = message.sum_step()] { OnSumStep(asker, sum); });
@@ -280,6 +280,17 @@ void PsCore::OnBuilt(const Asker& asker, uint64_t assignment,
   // Another chief may have taken over while they were built.
   data_path_.Fence(adoption_.generation());
   Answer(asker, &message);
+}
+
+// It waits behind a snapshot that the chief asked for before: the cut names closures as pending that
+// may be settled since then. Tablets that are assigned meanwhile have another timeline.
+void PsCore::OnWatermark(uint64_t watermark) {
+  env_.tablet_work([this, watermark, served = std::weak_ptr(data_path_.tablets())] {
+    const std::shared_ptr<const TabletSet> tablets = served.lock();
+    if (tablets == nullptr) return;
+    tablets->AdvanceWatermark(watermark);
+    metrics_.watermark->Set(static_cast<double>(watermark));
+  });
 }
 
 // ------------------------------------------------------------------ synchronous steps

@@ -131,6 +131,7 @@ class PsCore {
   void OnBuilt(const Asker& asker, uint64_t assignment,
                absl::StatusOr<std::shared_ptr<TabletSet>> tablets);
 
+  void OnWatermark(uint64_t watermark) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnSumStep(const Asker& asker, const v1::SumStep& sum);
   void OnCloseStep(const Asker& asker, const v1::CloseStep& close);
   // Requests may have an answer now: the step that they wait for is open, or will never be.

@@ -214,6 +214,21 @@ TEST_CASE("the chief's watermark settles") {
              Catch::Contains("cohort_ps_pushes_total{verdict=\"settled\"} 1\n"));
 }
 
+TEST_CASE("a watermark waits behind the snapshot that was asked for before it") {
+  TestCore ps;
+  SetUp(&ps);
+  v1::ChiefToPs take;
+  take.set_generation(1);
+  take.mutable_snapshot()->set_cut(4);
+  take.mutable_snapshot()->set_timeline(1);
+  take.mutable_snapshot()->set_directory("/dir");
+  ps.core->OnMessage(1, take);
+  ps.AdvanceWatermark(1, 8);
+  // The cut may name closures below 8 as pending.
+  CHECK(ps.Last(1).snapshot_taken().tablets(0).applied().watermark() == 0);
+  CHECK(ps.Push(0, 0, 7, {1, 1}).status() == v1::SETTLED);
+}
+
 TEST_CASE("nobody but the chief settles") {
   TestCore ps;
   SetUp(&ps);

@@ -23,6 +23,7 @@ void ClosureRun::AddPush(const PushOutcome& outcome) {
   result_.set_dropped(result_.dropped() || outcome.dropped);
   result_.set_mixed(result_.mixed() || outcome.mixed);
   result_.set_max_staleness(std::max(result_.max_staleness(), outcome.max_staleness));
+  result_.set_sum_staleness(result_.sum_staleness() + outcome.sum_staleness);
 }
 
 absl::Status ClosureRun::CheckNoneRefused() const {

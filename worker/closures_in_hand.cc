@@ -44,9 +44,12 @@ void ClosuresInHand::DispatchOne(v1::Closure* closure, int64_t now_us) {
 }
 
 bool ClosuresInHand::CountsFor(const Entry& entry, const v1::ClosureResult& result,
-                               const v1::Closure& later) {
-  return result.status().code() == 0 && !result.dropped() && entry.timeline == later.timeline() &&
-         entry.step_try == later.step().step_try();
+                               const v1::Closure& dispatched) const {
+  if (result.status().code() != 0 || result.dropped()) return false;
+  const bool same_timeline = entry.timeline == dispatched.timeline();
+  const bool same_step = entry.step == StepPlace::Of(dispatched.step());
+  return (same_timeline || options_.test_keeps_results_over_rollback) &&
+         (same_step || options_.test_keeps_results_over_tries);
 }
 
 void ClosuresInHand::Redispatch(Entry* entry, v1::Closure* closure, int64_t now_us) {
@@ -57,7 +60,7 @@ void ClosuresInHand::Redispatch(Entry* entry, v1::Closure* closure, int64_t now_
       if (owned->attempt() > entry->closure->attempt()) {
         entry->training = owned->training();
         entry->timeline = owned->timeline();
-        entry->step_try = owned->step().step_try();
+        entry->step = StepPlace::Of(owned->step());
         entry->closure = std::move(owned);
       }
       return;
@@ -70,9 +73,7 @@ void ClosuresInHand::Redispatch(Entry* entry, v1::Closure* closure, int64_t now_
     case State::kFinished: {
       v1::ClosureResult* result = entry->result.get();
       if (owned->attempt() < result->attempt()) return;
-      const bool done =
-          CountsFor(*entry, *result, *owned) ||
-          (result->status().code() == 0 && options_.test_keeps_results_over_rollback);
+      const bool done = CountsFor(*entry, *result, *owned);
       if (!done && owned->attempt() > result->attempt()) {
         std::erase(unreported_, owned->id());
         return Enqueue(entry, std::move(owned));
@@ -89,7 +90,7 @@ void ClosuresInHand::Enqueue(Entry* entry, std::unique_ptr<v1::Closure> closure)
   entry->stop = entry->forget = false;
   entry->training = closure->training();
   entry->timeline = closure->timeline();
-  entry->step_try = closure->step().step_try();
+  entry->step = StepPlace::Of(closure->step());
   entry->closure = std::move(closure);
   entry->next.reset();
   entry->result.reset();
@@ -133,6 +134,17 @@ bool ClosuresInHand::Cancel(const std::vector<uint64_t>& ids, int64_t now_us) {
     }
   }
   return running;
+}
+
+void ClosuresInHand::GiveBack(const std::vector<uint64_t>& ids, int64_t now_us) {
+  for (const uint64_t id : ids) {
+    const auto it = entries_.find(id);
+    if (it == entries_.end() || it->second.state != State::kQueued) continue;
+    Unqueue(id);
+    v1::ClosureResult result = CancelledResult(*it->second.closure);
+    result.set_not_started(true);
+    Keep(&it->second, std::move(result), now_us);
+  }
 }
 
 bool ClosuresInHand::DropOlder(uint64_t timeline) {

@@ -9,6 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "common/graph/step_place.h"
+
 namespace cohort {
 
 namespace v1 {
@@ -30,9 +32,10 @@ class WorkerHello;
 // (1) Dispatch. It ignores an id below the settled watermark. (2) Take, in the order of dispatch.
 // (3) Finish. The worker reports the result and keeps it until (5) the watermark has passed it, so
 // that a restarted chief gets it too. (4) A newer attempt is dispatched, and the result is not a
-// success on the timeline of the closure: the closure runs again. (6) The closure is dispatched
-// again otherwise: the worker reports the same result under the attempt that the chief named.
-// (7) Cancel of a queued closure: the result has the status CANCELLED.
+// success on the timeline and in the try of the step of the closure: the closure runs again. (6) The
+// closure is dispatched again otherwise: the worker reports the same result under the attempt that
+// the chief named.
+// (7) Cancel or GiveBack of a queued closure: the result has the status CANCELLED.
 //
 // A repeated dispatch, or one with an older attempt than the one in hand, changes nothing. A newer
 // attempt replaces a queued one. If a closure is running, the newer attempt takes over its result
@@ -48,6 +51,8 @@ class ClosuresInHand {
     int64_t max_result_age_us = 10'000;
     // A planted bug, which proves that the simulator finds it. Only tests set it.
     bool test_keeps_results_over_rollback = false;
+    // The same for a result of a synchronous step that was abandoned.
+    bool test_keeps_results_over_tries = false;
   };
 
   explicit ClosuresInHand(const Options& options) : options_(options) {}
@@ -59,6 +64,8 @@ class ClosuresInHand {
   void Settle(uint64_t watermark);
   // Finishes queued closures as cancelled and marks a running one. Returns true if it marked one.
   bool Cancel(const std::vector<uint64_t>& ids, int64_t now_us);
+  // Finishes those that are queued as cancelled. The others stay as they are.
+  void GiveBack(const std::vector<uint64_t>& ids, int64_t now_us);
   // See above. The watermark restarts at 0, because it belongs to a timeline. Returns true if the
   // running closure is dropped.
   bool DropOlder(uint64_t timeline);
@@ -101,17 +108,17 @@ class ClosuresInHand {
     bool forget = false;  // running: its result is void
     bool training = false;
     uint64_t timeline = 0;
-    uint64_t step_try = 0;  // sync mode: what another try has staged is void
+    StepPlace step;
     std::unique_ptr<v1::Closure> closure;       // queued, running
     std::unique_ptr<v1::Closure> next;          // running: a newer attempt
     std::unique_ptr<v1::ClosureResult> result;  // finished
   };
 
-  // True if the result of this attempt counts for `later`, too.
-  static bool CountsFor(const Entry& entry, const v1::ClosureResult& result,
-                        const v1::Closure& later);
   void DispatchOne(v1::Closure* closure, int64_t now_us);
   void Redispatch(Entry* entry, v1::Closure* closure, int64_t now_us);
+  // True if a success of this entry counts for the dispatch, too.
+  bool CountsFor(const Entry& entry, const v1::ClosureResult& result,
+                 const v1::Closure& dispatched) const;
   void Enqueue(Entry* entry, std::unique_ptr<v1::Closure> closure);
   void Keep(Entry* entry, v1::ClosureResult result, int64_t now_us);
   void QueueReport(uint64_t id, int64_t now_us);

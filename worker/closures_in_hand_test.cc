@@ -76,6 +76,21 @@ TEST_CASE_METHOD(HandFixture, "closures run in the order of dispatch and are kep
   CHECK(closures.kept() == 0);
 }
 
+TEST_CASE_METHOD(HandFixture, "closures that have not started are given back") {
+  Dispatch(Closures({1, 2, 3, 4}));
+  CHECK(RunNext() == 1);
+  CHECK(Reported() == ::cohort::Reported{{1, 1, 0}});
+  CHECK(closures.Take()->id() == 2);
+  closures.GiveBack({1, 2, 3, 4, 77}, now);
+  CHECK_FALSE(closures.ShouldStop(2));
+  CHECK(Reported() == ::cohort::Reported{{3, 1, kCancelled}, {4, 1, kCancelled}});
+  Finish(2, 1);
+  CHECK(Reported() == ::cohort::Reported{{2, 1, 0}});
+  Dispatch(Closures({3, 4}, 2));
+  CHECK(RunNext() == 3);
+  CHECK(RunNext() == 4);
+}
+
 TEST_CASE_METHOD(HandFixture, "results are reported in batches") {
   Dispatch(Closures({1, 2, 3, 4}));
   RunNext();
@@ -140,6 +155,46 @@ TEST_CASE_METHOD(HandFixture, "a newer attempt") {
     CHECK(Reported().empty());
     CHECK(closures.Take()->attempt() == 2);
   }
+}
+
+v1::Dispatch OfStep(uint64_t id, uint32_t attempt, uint64_t step_try) {
+  v1::Dispatch dispatch = Closures({id}, attempt);
+  v1::StepPlace* const step = dispatch.mutable_closures(0)->mutable_step();
+  step->set_step(7);
+  step->set_step_try(step_try);
+  return dispatch;
+}
+
+TEST_CASE_METHOD(HandFixture, "a success counts for later attempts of the same try of a step") {
+  Dispatch(OfStep(1, 1, 4));
+  REQUIRE(closures.Take() != nullptr);
+  SECTION("it has ended") {
+    Finish(1, 1);
+    CHECK(Reported() == ::cohort::Reported{{1, 1, 0}});
+    Dispatch(OfStep(1, 2, 4));
+    CHECK(Reported() == ::cohort::Reported{{1, 2, 0}});
+    Dispatch(OfStep(1, 3, 5));
+  }
+  SECTION("it runs") {
+    Dispatch(OfStep(1, 3, 5));
+    Finish(1, 1);
+  }
+  CHECK(Reported().empty());
+  CHECK(RunNext() == 1);
+  CHECK(Reported() == ::cohort::Reported{{1, 3, 0}});
+}
+
+TEST_CASE_METHOD(HandFixture, "a closure whose push was dropped runs again") {
+  Dispatch(OfStep(1, 1, 4));
+  REQUIRE(closures.Take() != nullptr);
+  v1::ClosureResult dropped;
+  dropped.set_id(1);
+  dropped.set_attempt(1);
+  dropped.set_dropped(true);
+  closures.Finish(std::move(dropped), now);
+  CHECK(Reported() == ::cohort::Reported{{1, 1, 0}});
+  Dispatch(OfStep(1, 2, 4));
+  CHECK(RunNext() == 1);
 }
 
 TEST_CASE_METHOD(HandFixture, "cancelling") {

@@ -55,6 +55,7 @@ class FakeVariables : public StepVariables {
         fake_->weights.push_back(push->stamp.weight);
         (call.pushed == fake_->settled ? result.push.settled : result.push.applied) = 3;
         result.push.max_staleness = push->stamp.closure;
+        result.push.sum_staleness = 2 * push->stamp.closure;
       }
       if (pull != nullptr) {
         for (const PullItem& item : pull->items) *static_cast<float*>(item.destination) = fake_->w;
@@ -188,6 +189,7 @@ TEST_CASE_METHOD(StepLoopFixture, "the push of a step travels with the pull of t
   CHECK(effects.results[2].metrics(0).count() == 4);
   CHECK(effects.results[2].applied() == 3);
   CHECK(effects.results[2].max_staleness() == 3);
+  CHECK(effects.results[2].sum_staleness() == 6);
   CHECK(effects.results[2].examples() == 4);
   CHECK(effects.results[2].steps() == 1);
   CHECK(metrics.steps->value() == 3);

@@ -194,6 +194,11 @@ void WorkerCore::OnDispatch(v1::ChiefToWorker* message) {
 
 void WorkerCore::OnCancel(const v1::ChiefToWorker& message) {
   const v1::CancelClosures& cancel = message.cancel();
+  if (cancel.queued_only()) {
+    closures_.GiveBack({cancel.ids().begin(), cancel.ids().end()}, NowUs());
+    SendResultsIf(true);
+    return Answer(message.request(), absl::OkStatus());
+  }
   bool running = false;
   if (cancel.all_training()) {
     running = RaiseTimeline(cancel.timeline());

@@ -17,6 +17,20 @@ ChiefCheckpoints::ChiefCheckpoints(const CoordinatorOptions* options,
 
 absl::StatusOr<std::string> ChiefCheckpoints::Take(bool finished) {
   MutexLock lock(core_->mu());
+  COHORT_RETURN_IF_ERROR(AwaitBoundary());
+  return TakeNow(finished);
+}
+
+absl::StatusOr<std::string> ChiefCheckpoints::TakeUnlessFinished() {
+  MutexLock lock(core_->mu());
+  COHORT_RETURN_IF_ERROR(AwaitBoundary());
+  if (core_->get()->finish_committed()) {
+    return FailedPrecondition("the job is finished: {} is its last checkpoint", newest_);
+  }
+  return TakeNow(/*finished=*/false);
+}
+
+absl::Status ChiefCheckpoints::AwaitBoundary() {
   CoordinatorCore* const core = core_->get();
   const auto waiting_for = [core] { return core->WaitingForCut(); };
   const auto idle = [core] { return !core->cut_active(); };
@@ -27,7 +41,12 @@ absl::StatusOr<std::string> ChiefCheckpoints::Take(bool finished) {
   const absl::Status closed = core_->Wait(whole, CallWaits::kForever).status();
   core->AddWaiting(-1);
   COHORT_RETURN_IF_ERROR(closed);
-  if (core_->failed()) return core->TakeError();
+  return core_->failed() ? core->TakeError() : absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ChiefCheckpoints::TakeNow(bool finished) {
+  CoordinatorCore* const core = core_->get();
+  const auto waiting_for = [core] { return core->WaitingForCut(); };
   COHORT_ASSIGN_OR_RETURN(const uint64_t cut, core->StartCut(finished));
   // Waits for the record of the job's last checkpoint, except on a full disk or after an interrupt:
   // a restart finds the checkpoint without the record.

@@ -37,6 +37,9 @@ class ChiefCheckpoints {
   // Takes a checkpoint and waits until it is committed. Returns its directory. `finished`: it is
   // the job's last one. Errors: see TrainingCluster::Checkpoint.
   absl::StatusOr<std::string> Take(bool finished);
+  // The same, for a request from outside of the training loop. Errors: also FailedPrecondition if
+  // the job's last checkpoint is committed.
+  absl::StatusOr<std::string> TakeUnlessFinished();
   // Starts a checkpoint if none is active.
   absl::Status StartOne();
   // The directory of the newest checkpoint that this incarnation committed, restored or resumed
@@ -57,6 +60,10 @@ class ChiefCheckpoints {
   [[nodiscard]] bool EndDeletions(TimePoint deadline) { return retention_.FinishUntil(deadline); }
 
  private:
+  // Waits until no cut is active, and no step of the client is open.
+  absl::Status AwaitBoundary() ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_->mu());
+  absl::StatusOr<std::string> TakeNow(bool finished) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_->mu());
+
   struct CutResult {
     absl::Status status;
     std::string path;

@@ -79,6 +79,14 @@ absl::Status ClusterCoordinator::Checkpoint(bool finished) {
 
 absl::Status ClusterCoordinator::StartCheckpoint() { return impl_->checkpoints()->StartOne(); }
 
+absl::StatusOr<std::string> ClusterCoordinator::CheckpointNow() {
+  return impl_->checkpoints()->TakeUnlessFinished();
+}
+
+absl::Status ClusterCoordinator::SetMode(const ModeSettings& settings) {
+  return impl_->SetMode(settings);
+}
+
 absl::Status ClusterCoordinator::Restore() { return impl_->restoration()->Restore(); }
 
 absl::StatusOr<std::map<std::string, Tensor>> ClusterCoordinator::ReadVariables() {

@@ -154,6 +154,11 @@ class ClusterCoordinator final : public TrainingCluster {
 
   absl::Status Checkpoint(bool finished = false) override;
   absl::Status StartCheckpoint() override;
+  // Takes a checkpoint beside the training loop, and returns its directory. Thread-safe. Errors:
+  // those of Checkpoint; FailedPrecondition if the job's last checkpoint is committed, because the
+  // newest one must remain the last one.
+  absl::StatusOr<std::string> CheckpointNow();
+  absl::Status SetMode(const ModeSettings& request) override;
   // Waits for a lost server for task_timeout_s; the error names it.
   absl::Status Restore() override;
 

@@ -31,7 +31,9 @@ absl::Status ClusterCoordinator::Impl::Start() {
   checkpoints_ = std::make_unique<ChiefCheckpoints>(
       &options_, directory_.get(), &core_, [this](const absl::Status& why) { LoseDirectory(why); });
   restoration_ = std::make_unique<Restoration>(&options_, &core_, checkpoints_.get());
-  core_.Create(CoreOptionsOf(options_, directory_->token(), continued), this);
+  CoreOptions core = CoreOptionsOf(options_, directory_->token(), continued);
+  core.clock_us = [this] { return NowUs(); };
+  core_.Create(std::move(core), this);
   COHORT_ASSIGN_OR_RETURN(streams_, ControlStreams::Create(options_, &core_));
   streams_->Start([this] { Tick(); });
 
@@ -51,9 +53,13 @@ absl::Status ClusterCoordinator::Impl::WaitUntilReady() {
   return core_.failed() ? core->TakeError() : absl::OkStatus();
 }
 
-void ClusterCoordinator::Impl::Tick() {
+int64_t ClusterCoordinator::Impl::NowUs() const {
   const auto since = options_.clock->Now() - start_;
-  const int64_t now_us = std::chrono::duration_cast<std::chrono::microseconds>(since).count() + 1;
+  return std::chrono::duration_cast<std::chrono::microseconds>(since).count() + 1;
+}
+
+void ClusterCoordinator::Impl::Tick() {
+  const int64_t now_us = NowUs();
   std::string report;
   {
     MutexLock lock(core_.mu());

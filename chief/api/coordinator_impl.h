@@ -80,6 +80,8 @@ class ClusterCoordinator::Impl : public CoreEffects {
   JournalThread::Callbacks JournalCallbacks();
   // The directory no longer belongs to this chief: fails the core.
   void LoseDirectory(const absl::Status& why);
+  // The core's clock.
+  int64_t NowUs() const;
   void Tick();
   // What the calls wait for, in the text for on_wait.
   std::string WaitingFor() ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_.mu());

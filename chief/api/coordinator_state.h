@@ -8,6 +8,7 @@
 
 #include "chief/api/remote_value.h"
 #include "chief/core/core_counters.h"
+#include "chief/core/job_settings.h"
 #include "common/base/clock.h"
 
 namespace cohort {
@@ -17,7 +18,8 @@ struct CoordinatorState {
   // Counted over the whole job, without what was rolled back.
   uint64_t steps = 0;  // training steps finished
   uint64_t next_place = 0;
-  uint64_t epoch = 0;  // finished epochs
+  uint64_t epoch = 0;              // finished epochs
+  uint64_t synchronous_steps = 0;  // closed ones; 0: another mode
   uint64_t timeline = 0;
   uint64_t generation = 0;
   std::vector<MetricState> metrics;  // folded over the current epoch
@@ -27,7 +29,9 @@ struct CoordinatorState {
   uint64_t in_flight = 0;
   int ready_workers = 0;
   std::vector<WorkerFigures> workers;  // by index
-  std::string waiting_for;             // as on_wait reports it; "" = nothing
+  std::vector<bool> servers;           // by index: true if it is connected
+  ModeSettings mode;
+  std::string waiting_for;  // as on_wait reports it; "" = nothing
 
   // Counted since this chief started, except lost tasks, rollbacks and restarts: those cover the
   // whole job.

@@ -37,6 +37,7 @@ CoordinatorState StateOf(const CoordinatorCore& core) {
   state.steps = core.settlement().steps();
   state.next_place = core.next_place();
   state.epoch = core.epoch();
+  state.synchronous_steps = core.synchronous_steps();
   state.timeline = core.timeline();
   state.generation = core.generation();
   for (const auto& [name, metric] : core.settlement().metrics()) {
@@ -49,6 +50,10 @@ CoordinatorState StateOf(const CoordinatorCore& core) {
   for (size_t i = 0; i < state.workers.size(); ++i) {
     state.workers[i].connected = core.membership().adopted(WorkerTask(static_cast<int>(i)));
   }
+  for (const Task task : core.membership().tasks()) {
+    if (task.role == Role::kPs) state.servers.push_back(core.membership().adopted(task));
+  }
+  state.mode = core.steps().settings();
   state.counters = core.counters();
   state.journal_refusals = core.journal_watch().refusals();
   state.journal_stalled_seconds = static_cast<double>(core.journal_watch().stalled_us()) / 1e6;

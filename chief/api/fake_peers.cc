@@ -85,7 +85,7 @@ void FakePeer::OnWorkerMessage(Stream* stream, const v1::ChiefToWorker& message)
       }
       return;
     case v1::ChiefToWorker::kCancel: {
-      if (message.cancel().ids().empty()) return;
+      if (message.cancel().ids().empty() || message.cancel().queued_only()) return;
       for (const uint64_t id : message.cancel().ids()) {
         v1::ClosureResult* result = answer.mutable_results()->add_results();
         result->set_id(id);

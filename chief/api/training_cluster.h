@@ -9,6 +9,7 @@
 #include "chief/api/closure_request.h"
 #include "chief/api/coordinator_state.h"
 #include "chief/api/remote_value.h"
+#include "chief/core/job_settings.h"
 
 namespace cohort {
 
@@ -40,6 +41,10 @@ class TrainingCluster {
   // After a lost server: waits for it and rolls the whole cluster back to the newest checkpoint, or
   // to the initial state if there is none.
   virtual absl::Status Restore() = 0;
+
+  // Changes the consistency mode while the job runs, and waits until the change is durable. Errors:
+  // InvalidArgument if the fields do not fit the mode; the reason why the mode stays as it was.
+  virtual absl::Status SetMode(const ModeSettings& request) = 0;
 
   // Closures of the job runner that must be scheduled again, by place.
   virtual std::vector<UnfinishedPlace> Unfinished() const = 0;

@@ -82,7 +82,8 @@ void ClosureQueue::SetInFlight(Closure* closure, int worker, uint32_t attempt) {
   closure->state = Closure::State::kInFlight;
   closure->worker = worker;
   closure->held_attempt = attempt;
-  closure->fresh = false;
+  closure->was_fresh = std::exchange(closure->fresh, false);
+  closure->recalled = false;
   on_worker_[static_cast<size_t>(worker)].push_back(closure->id);
   ++in_flight_;
   if (closure->spec.training) ++training_in_flight_;
@@ -141,12 +142,19 @@ void ClosureQueue::Requeue(Closure* closure) {
   LineOf(*closure).again.insert(closure->id);
 }
 
+void ClosureQueue::TakeBack(Closure* closure) {
+  closure->fresh = closure->was_fresh;
+  Requeue(closure);
+}
+
 std::unique_ptr<Closure> ClosureQueue::Remove(uint64_t id) {
   const auto found = closures_.find(id);
   if (found == closures_.end()) return nullptr;
   std::unique_ptr<Closure> closure = std::move(found->second);
   Leave(closure.get());
   closures_.erase(found);
+  const ClosureSpec& spec = closure->spec;
+  if (spec.training && spec.by_job) used_end_ = std::max(used_end_, spec.place + spec.steps);
   return closure;
 }
 
@@ -168,14 +176,21 @@ std::vector<std::unique_ptr<Closure>> ClosureQueue::Clear() {
   training_ = others_ = Line{};
   for (auto& ids : on_worker_) ids.clear();
   in_flight_ = training_in_flight_ = heard_ = 0;
+  used_end_ = 0;
   return out;
 }
 
 std::vector<const Closure*> ClosureQueue::Pending(uint64_t* first_fresh_place) const {
+  const auto counts = [](const Closure& c) { return c.spec.training && c.spec.by_job; };
+  uint64_t used_end = used_end_;
+  for (const auto& [id, closure] : closures_) {
+    if (!counts(*closure) || closure->fresh) continue;
+    used_end = std::max(used_end, closure->spec.place + closure->spec.steps);
+  }
   std::vector<const Closure*> out;
   for (const auto& [id, closure] : closures_) {
-    if (!closure->spec.training || !closure->spec.by_job) continue;
-    if (closure->fresh) {
+    if (!counts(*closure)) continue;
+    if (closure->fresh && closure->spec.place >= used_end) {
       *first_fresh_place = std::min(*first_fresh_place, closure->spec.place);
     } else {
       out.push_back(closure.get());

@@ -21,7 +21,7 @@ namespace cohort {
 //     │ └──────────(3)───────────┘ └──(4)──► heard ──(5)───┘
 //     └────────────────(6)────────────────────┘
 //
-// (3) Its worker is lost, has given it back, or is set aside. (4) Its result has come, and its
+// (3) Its worker is lost, has given it back (also without having begun it), or is set aside. (4) Its result has come, and its
 // synchronous step is not closed yet. (5) The step is closed. (6) The step was abandoned.
 struct Closure {
   enum class State : uint8_t { kQueued, kInFlight, kHeard };
@@ -29,7 +29,9 @@ struct Closure {
   uint64_t id = 0;
   ClosureSpec spec;
   State state = State::kQueued;
-  bool fresh = true;          // never dispatched, by this incarnation or an earlier one
+  bool fresh = true;          // no worker has begun it, in this incarnation or an earlier one
+  bool was_fresh = true;      // in flight: it was fresh before this dispatch
+  bool recalled = false;      // in flight: its worker gives it back if it has not begun it
   bool in_line = false;       // it waits for the first time: its entry in Line::first counts
   int worker = -1;            // in flight: its worker
   uint32_t attempt = 0;       // the last attempt that was dispatched
@@ -37,9 +39,9 @@ struct Closure {
   uint32_t min_attempt = 1;   // results of older attempts belong to an older timeline
   StepPlace step;             // its synchronous step, from its first dispatch
   std::unique_ptr<v1::ClosureResult> heard;  // kHeard: the result
-  int copy_worker = -1;       // a worker that runs it, too; -1: none
-  uint32_t give_backs = 0;    // times that a worker gave it back unfinished
-  std::vector<Task> killed;   // workers that were lost while it ran
+  int copy_worker = -1;                      // a worker that runs it, too; -1: none
+  uint32_t give_backs = 0;                   // times that a worker gave it back unfinished
+  std::vector<Task> killed;                  // workers that were lost while it ran
 };
 
 // Holds the scheduled closures of the job. It finds them by id, keeps waiting closures in a line,
@@ -70,6 +72,8 @@ class ClosureQueue {
   void Hear(Closure* closure, v1::ClosureResult result);
   // Puts a closure that is in flight or heard back into the line, before the fresh closures.
   void Requeue(Closure* closure);
+  // As Requeue, for a closure in flight that its worker has not begun.
+  void TakeBack(Closure* closure);
   // Removes one closure in any state, and returns it.
   std::unique_ptr<Closure> Remove(uint64_t id);
   // Removes all closures, and returns them by id.
@@ -95,8 +99,8 @@ class ClosureQueue {
   // The id that Dispatch takes next; 0 if none waits.
   uint64_t Next(bool training = true, bool others = true) const;
   // Returns the training closures of the job runner that a cut must name as pending, by id.
-  // Closures that were never dispatched are not among them: their places count as unused, and lower
-  // `*first_fresh_place`.
+  // Fresh closures behind all used places are not among them: their places count as unused, and
+  // lower `*first_fresh_place`.
   std::vector<const Closure*> Pending(uint64_t* first_fresh_place) const;
 
  private:
@@ -124,6 +128,7 @@ class ClosureQueue {
   size_t in_flight_ = 0;
   size_t training_in_flight_ = 0;
   size_t heard_ = 0;
+  uint64_t used_end_ = 0;  // the end of the places of closures that were removed
 };
 
 }  // namespace cohort

@@ -12,11 +12,15 @@ namespace {
 
 // Two workers and a server, and a chief that has no generation yet.
 struct Starting {
-  explicit Starting(bool continued = false, std::vector<NeededClass> needed_classes = {})
+  explicit Starting(bool continued = false, std::vector<NeededClass> needed_classes = {},
+                    Determinism deterministic = Determinism::kOff,
+                    std::shared_ptr<const v1::NumericFingerprint> fingerprint = nullptr)
       : world(2, 1),
         context([&] {
           world.options.continued = continued;
           world.options.needed_classes = std::move(needed_classes);
+          world.options.deterministic = deterministic;
+          world.options.fingerprint = std::move(fingerprint);
           return world.options;
         }()),
         outbox(&world),
@@ -129,6 +133,66 @@ TEST_CASE("a worker without a class of the chief is refused by the names of clas
         worker +
             " has no transform Fold, which the program of the chief registers: give the "
             "worker a plugin that has it");
+}
+
+// The verdict on a worker that calculates with these instructions.
+Membership::Verdict HelloWith(Starting* s, int worker, const std::string& instructions) {
+  v1::WorkerHello proto;
+  proto.mutable_task()->set_type("worker");
+  proto.mutable_task()->set_index(worker);
+  proto.mutable_fingerprint()->set_instruction_set(instructions);
+  proto.mutable_fingerprint()->set_libraries("onednn 2.6.3");
+  proto.mutable_fingerprint()->set_device_kind("cpu");
+  proto.mutable_fingerprint()->set_intra_op_threads(worker);  // changes no result
+  SetProtocolVersion(&proto);
+  s->membership.OnConnected(WorkerTask(worker), s->context.now_us);
+  return s->membership.OnHello(WorkerTask(worker), HelloOf(0, proto), s->context.now_us);
+}
+
+TEST_CASE("a worker that calculates otherwise is logged once, or refused by name") {
+  Starting watched(false, {}, Determinism::kWatched);
+  CHECK(HelloWith(&watched, 0, "avx2") == Membership::Verdict::kProbed);
+  CHECK(HelloWith(&watched, 1, "avx2") == Membership::Verdict::kProbed);
+  CHECK(watched.world.notes.empty());
+  REQUIRE(watched.membership.fingerprint().has_value());
+  CHECK(watched.membership.fingerprint()->instruction_set() == "avx2");
+  for (int i = 0; i < 2; ++i) {
+    CHECK(HelloWith(&watched, 1, "avx512") == Membership::Verdict::kProbed);
+  }
+  const std::string first = watched.membership.Name(WorkerTask(0));
+  const std::string second = watched.membership.Name(WorkerTask(1));
+  const std::string what = fmt::format(
+      "{} calculates by avx512 on cpu with onednn 2.6.3, but {} by avx2 on cpu with onednn 2.6.3",
+      second, first);
+  REQUIRE(watched.world.notes.size() == 1);
+  CHECK_THAT(watched.world.notes[0],
+             Catch::Contains("fingerprint_differs") && Catch::Contains(what));
+
+  Starting required(false, {}, Determinism::kRequired);
+  CHECK(HelloWith(&required, 0, "avx2") == Membership::Verdict::kProbed);
+  CHECK(HelloWith(&required, 1, "avx512") == Membership::Verdict::kFatal);
+  const absl::Status refused = required.adoption.Advance().status();
+  CHECK(ExitCodeOf(refused) == ExitCode::kConfig);
+  CHECK_THAT(std::string(refused.message()),
+             Catch::StartsWith(what) && Catch::Contains("deterministic: true"));
+
+  Starting off;
+  CHECK(HelloWith(&off, 0, "avx2") == Membership::Verdict::kProbed);
+  CHECK(HelloWith(&off, 1, "avx512") == Membership::Verdict::kProbed);
+  CHECK(off.world.notes.empty());
+  CHECK(!off.membership.fingerprint().has_value());
+}
+
+TEST_CASE("a job that continues must calculate as its checkpoint") {
+  auto then = std::make_shared<v1::NumericFingerprint>();
+  then->set_instruction_set("sse4");
+  then->set_libraries("onednn 2.6.3");
+  then->set_device_kind("cpu");
+  Starting s(/*continued=*/true, {}, Determinism::kRequired, then);
+  CHECK(HelloWith(&s, 0, "sse4") == Membership::Verdict::kProbed);
+  CHECK(HelloWith(&s, 1, "avx2") == Membership::Verdict::kFatal);
+  CHECK_THAT(std::string(s.membership.failure().message()),
+             Catch::Contains("but the checkpoint by sse4 on cpu"));
 }
 
 TEST_CASE("a generation that cannot exist is an error of configuration") {

@@ -335,6 +335,7 @@ absl::Status CoordinatorCore::EndEpoch() {
     return FailedPrecondition("epoch {} is being rolled back: it cannot end", epoch());
   }
   settlement_.EndEpoch(context_.now_us);
+  closures_.EndEpoch();
   return absl::OkStatus();
 }
 
@@ -400,6 +401,7 @@ void CoordinatorCore::AdvanceCut() {
   // Between two synchronous steps nothing has to be drained: what is staged is in no snapshot.
   if (steps_.sync() && !steps_.at_boundary()) return;
   const size_t in_flight = steps_.sync() ? 0 : closures_.queue().training_in_flight();
+  if (in_flight > 0 && cut_.state() == Cut::State::kDraining) dispatcher_.Recall();
   if (!cut_.drained(in_flight, context_.now_us)) return;
   if (!all_ps_there()) {
     absl::Status missing = Unavailable("{}", WaitingFor());
@@ -430,6 +432,9 @@ void CoordinatorCore::FillCut(v1::Manifest* manifest) const {
   manifest->set_step(next_place);
   manifest->set_epoch(epoch());
   *manifest->mutable_layout() = variables_.layout();
+  if (membership_.fingerprint().has_value()) {
+    *manifest->mutable_fingerprint() = *membership_.fingerprint();
+  }
 }
 
 bool CoordinatorCore::OnManifestWritten(uint64_t cut, const absl::Status& status,

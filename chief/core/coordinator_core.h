@@ -110,6 +110,10 @@ class CoordinatorCore {
   // failed.
   absl::Status EndEpoch();
   uint64_t epoch() const { return settlement_.epoch(); }
+  // Closed synchronous steps, over the whole job; 0 in other modes.
+  uint64_t synchronous_steps() const {
+    return steps_.sync() ? steps_.position().open_step() - 1 : 0;
+  }
   // Raises a job's error as if a closure had failed with it.
   void Fail(absl::Status error) { dispatcher_.Fail(std::move(error)); }
   // Clients begin (or cease) to wait for closures: see StepGate::AddWaiting.

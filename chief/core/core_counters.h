@@ -9,6 +9,18 @@ namespace cohort {
 // The core counts these during one incarnation of the chief, except ClusterCounters. Each part owns
 // one of these structs and is its only writer. CoreCounters joins them, and is copied as a whole.
 
+// The staleness of the push sections that tablets have applied since the epoch began, or since this
+// chief started: how many updates a tablet applied between a closure's pull and its push.
+struct EpochStaleness {
+  uint64_t sections = 0;
+  uint64_t sum = 0;
+  uint64_t max = 0;
+
+  double mean() const {
+    return sections == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(sections);
+  }
+};
+
 // Owned by OpenClosures.
 struct ClosureCounters {
   uint64_t finished = 0;
@@ -17,6 +29,8 @@ struct ClosureCounters {
   uint64_t duplicates = 0;  // push sections that a tablet had already applied
   uint64_t applied = 0;     // push sections that a tablet applied
   uint64_t max_staleness = 0;
+  uint64_t sum_staleness = 0;  // of the sections that were applied
+  EpochStaleness epoch_staleness;
   uint64_t examples = 0;
 };
 
@@ -31,7 +45,7 @@ struct StepCounters {
   uint64_t steps_closed = 0;  // synchronous steps
   uint64_t dropped = 0;       // closures without which a step was closed
   uint64_t lost_results = 0;  // closures of closed steps whose results died with worker and chief
-  int64_t waited_us = 0;      // for the last closure of each step, after half of them were heard
+  int64_t waited_us = 0;      // for the last member of each step, after half of them were heard
 };
 
 // Owned by Settlement.
@@ -45,6 +59,7 @@ struct SettlementCounters {
 struct CutCounters {
   uint64_t cuts = 0;  // committed
   uint64_t cut_failures = 0;
+  int64_t held_us = 0;  // training closures were held back for cuts
 };
 
 // Owned by CoordinatorCore. These cover the whole life of the job, because the journal keeps them.

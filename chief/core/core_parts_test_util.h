@@ -19,9 +19,9 @@ namespace cohort {
 // The lower parts of a core, for tests of one part. `world` receives messages to tasks, records and
 // the ends of closures. The chief is ready, at timeline 1 of generation 1; all tasks are away.
 struct CoreParts {
-  CoreParts(int workers, int ps)
+  CoreParts(int workers, int ps, const ModeSettings& mode = {})
       : world(workers, ps),
-        context(world.options),
+        context(OptionsWith(world.options, mode)),
         outbox(&world),
         membership(&context.options, &outbox),
         settlement(&outbox, 50'000),
@@ -35,6 +35,10 @@ struct CoreParts {
     settlement.Reset(1, 1, {});
   }
 
+  static CoreOptions OptionsWith(CoreOptions options, const ModeSettings& mode) {
+    static_cast<ModeSettings&>(options) = mode;
+    return options;
+  }
   void Adopt(Task task, uint64_t incarnation = 1) {
     const size_t i = static_cast<size_t>(task.index);
     (task.role == Role::kWorker ? world.workers[i].connected : world.ps[i].connected) = true;

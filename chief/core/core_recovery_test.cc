@@ -28,11 +28,37 @@ TEST_CASE("a cut drains, snapshots, commits, and training continues") {
   CHECK(world.cuts_done[0].ok());
   const v1::Manifest& manifest = world.checkpoints.at(world.newest).manifest;
   CHECK(manifest.files_size() == 2);
-  CHECK(manifest.chief().pending_size() == 0);
-  CHECK(manifest.step() < 20);  // what was never dispatched is not in it
+  CHECK(manifest.step() < 20);  // what no worker has begun is not in it
   const FakePs& saved = world.checkpoints.at(world.newest).state.at(0);
-  CHECK(saved.places.size() == manifest.step());
+  CHECK(saved.places.size() + static_cast<size_t>(manifest.chief().pending_size()) ==
+        manifest.step());
   world.Quiesce();
+  CHECK(EachPlaceOnce(world, 20));
+}
+
+TEST_CASE("a cut waits only for the closures that workers have begun") {
+  TestWorld world(2, 2);
+  world.StartServing();
+  world.hold_work = true;
+  world.ScheduleAll(20);
+  world.Advance(10'000);
+  world.Quiesce();
+  const size_t in_flight = world.core().in_flight();
+  REQUIRE(in_flight > 4);
+  REQUIRE(world.core().StartCut(false).ok());
+  world.Quiesce();
+  CHECK(world.core().in_flight() == 2);  // the first one of each worker
+  CHECK(world.core().counters().requeued == 0);
+  CHECK(world.cuts_done.empty());
+  world.hold_work = false;
+  world.Quiesce();
+  REQUIRE(world.cuts_done.size() == 1);
+  const v1::Manifest& manifest = world.checkpoints.at(world.newest).manifest;
+  const FakePs& saved = world.checkpoints.at(world.newest).state.at(0);
+  CHECK(saved.places.size() == 2);
+  // The places between the two that have run are pending. Those behind them count as unused.
+  CHECK(manifest.step() == saved.places.rbegin()->first + 1);
+  CHECK(static_cast<size_t>(manifest.chief().pending_size()) == manifest.step() - 2);
   CHECK(EachPlaceOnce(world, 20));
 }
 

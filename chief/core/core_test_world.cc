@@ -208,6 +208,7 @@ v1::WorkerToChief TestWorld::WorkerAnswer(int worker, const v1::ChiefToWorker& m
       r->set_id(c.id());
       r->set_attempt(c.attempt());
       r->mutable_status()->set_code(static_cast<int>(absl::StatusCode::kCancelled));
+      r->set_not_started(message.cancel().queued_only());
       w.out.push_back(std::move(result));
       return true;
     });
@@ -272,7 +273,9 @@ v1::WorkerToChief TestWorld::WorkerAnswer(int worker, const v1::ChiefToWorker& m
       break;
     case v1::ChiefToWorker::kCancel: {
       const v1::CancelClosures& cancel = message.cancel();
-      const std::set<uint64_t> ids(cancel.ids().begin(), cancel.ids().end());
+      std::set<uint64_t> ids(cancel.ids().begin(), cancel.ids().end());
+      // The first one is running.
+      if (cancel.queued_only() && !w.hand.empty()) ids.erase(w.hand.front().id());
       drop([&](const v1::Closure& c) {
         return ids.contains(c.id()) ||
                (cancel.all_training() && c.training() && c.timeline() < cancel.timeline());

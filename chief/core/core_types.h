@@ -4,6 +4,7 @@
 #include <absl/status/status.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ struct CoreOptions : JobSettings {
   bool continued = false;                   // the journal is not empty
   std::string directory_token;              // see AdoptPs
   std::vector<NeededClass> needed_classes;  // those that plugins add
+  // A clock that is finer than Tick, for figures; null: the time of the last tick.
+  std::function<int64_t()> clock_us;
 
   size_t queue_capacity = 262'144;  // closures; Schedule refuses more
   uint32_t max_give_backs = 64;     // times that workers may give one closure back

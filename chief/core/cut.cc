@@ -17,8 +17,14 @@ void Cut::Enter(State state, int64_t now_us, int64_t limit_us) {
   deadline_us_ = now_us + limit_us;
 }
 
+void Cut::Release(int64_t now_us) {
+  released_ = true;
+  counters_.held_us += now_us - begun_us_;
+}
+
 uint64_t Cut::Begin(bool finished, uint64_t timeline, int64_t now_us) {
   Enter(State::kDraining, now_us, MicrosFromSeconds(options_->cut_deadline_s));
+  begun_us_ = now_us_ = now_us;
   released_ = false;
   finish_committed_ = false;
   const uint64_t number = next_number_++;
@@ -80,7 +86,7 @@ bool Cut::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us) {
     manifest_.mutable_tablets()->MergeFrom(message.snapshot_taken().tablets());
     if (state_ == State::kSnapshotting && AllDone(taken_)) {
       Enter(State::kWriting, now_us, options_->write_deadline_us);
-      released_ = true;
+      Release(now_us);
       COHORT_CRASH_POINT("chief.cut.snapshotted");
     }
   }
@@ -164,7 +170,8 @@ void Cut::Abandon(const absl::Status& why) {
   // A committed checkpoint exists, even if its record is never written.
   const bool committed = state_ == State::kJournaling;
   state_ = State::kIdle;
-  released_ = held;
+  released_ = false;
+  if (held) Release(now_us_);
   if (servers_know && !committed) {
     v1::ChiefToPs message;
     message.mutable_drop_snapshot()->set_cut(manifest_.cut());

@@ -20,9 +20,10 @@ namespace cohort {
 //   ▲              │                  │                 │                 │                  │(6)
 //   └──────────────┴──────────────────┴───────(7)───────┴─────────────────┴──────────────────┘
 //
-// (1) Begin: the chief dispatches no more training closures. (2) No training closure is in flight,
-// or the deadline has passed and those in flight enter the cut as pending. The chief asks every ps
-// for its snapshot. (3) Every ps has its snapshot in memory: dispatch continues. (4) All files are
+// (1) Begin: the chief dispatches no more training closures, and workers give back those that they
+// have not begun (Dispatcher::Recall). (2) No training closure is in flight, or the deadline has
+// passed and those in flight enter the cut as pending. The chief asks every ps for its snapshot.
+// Synchronous steps need no drain: (2) is due at the next boundary. (3) Every ps has its snapshot in memory: dispatch continues. (4) All files are
 // durable: the chief writes the manifest. (5) The manifest is committed. (6) The journal has the
 // record, or the deadline has passed: the checkpoint exists anyway, and a restart finds it. (7) An
 // error, a ps that is lost before (4), a deadline or a rollback ends the cut: the servers drop
@@ -85,6 +86,8 @@ class Cut {
   // The servers that have not answered yet.
   std::vector<int> Late() const;
   void Enter(State state, int64_t now_us, int64_t limit_us);
+  // Training closures may be dispatched again.
+  void Release(int64_t now_us);
   void Write();
   void Finish(const absl::Status& status);
 
@@ -98,6 +101,7 @@ class Cut {
   State state_ = State::kIdle;
   bool released_ = false;
   std::string directory_;
+  int64_t begun_us_ = 0;
   int64_t since_us_ = 0;  // when the cut entered the state
   int64_t deadline_us_ = 0;
   int64_t now_us_ = 0;

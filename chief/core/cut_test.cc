@@ -74,7 +74,9 @@ TEST_CASE("a cut asks every server, then commits, then journals") {
   CHECK(c.Taken(0));
   CHECK(c.cut.holds_dispatch());
   CHECK(!c.cut.TakeReleased());
+  c.context.now_us += 70'000;
   CHECK(c.Taken(1));
+  CHECK(c.cut.counters().held_us == 70'000);
   CHECK(!c.cut.holds_dispatch());
   CHECK(c.cut.TakeReleased());
   CHECK(!c.cut.TakeReleased());

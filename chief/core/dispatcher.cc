@@ -92,6 +92,10 @@ bool Dispatcher::OnResult(int worker, v1::ClosureResult* result) {
     closures.Cancel(c->id);
     return false;
   }
+  if (result->not_started()) {
+    closures.TakeBack(c);
+    return false;
+  }
   if (IsRetryable(status) || absl::IsCancelled(status) || absl::IsAborted(status)) {
     GiveBack(c, status);
     return true;
@@ -183,7 +187,10 @@ void Dispatcher::ClaimInHand(int worker, const v1::WorkerHello& hello) {
 }
 
 void Dispatcher::OnLost(int worker) {
-  workers_[static_cast<size_t>(worker)].copy = 0;
+  const uint64_t copy = std::exchange(workers_[static_cast<size_t>(worker)].copy, 0);
+  if (Closure* const c = parts_.closures->Find(copy); c != nullptr && c->copy_worker == worker) {
+    c->copy_worker = -1;
+  }
   TakeFrom(worker, /*lost=*/true);
 }
 
@@ -236,6 +243,23 @@ void Dispatcher::Cancel(int worker, const std::vector<uint64_t>& ids) {
   message.mutable_cancel()->mutable_ids()->Add(ids.begin(), ids.end());
   message.mutable_cancel()->set_timeline(context_->timeline);
   parts_.outbox->ToWorker(worker, std::move(message));
+}
+
+void Dispatcher::Recall() {
+  for (int i = 0; i < count(); ++i) {
+    v1::ChiefToWorker message;
+    v1::CancelClosures* const cancel = message.mutable_cancel();
+    for (const uint64_t id : queue_->InFlightOn(i)) {
+      Closure* const c = parts_.closures->Find(id);
+      if (!c->spec.training || !parts_.closures->CheckLimits(*c).ok()) continue;
+      if (std::exchange(c->recalled, true)) continue;
+      cancel->add_ids(id);
+    }
+    if (cancel->ids().empty()) continue;
+    cancel->set_queued_only(true);
+    cancel->set_timeline(context_->timeline);
+    parts_.outbox->ToWorker(i, std::move(message));
+  }
 }
 
 void Dispatcher::CancelOlderTimelines() {
@@ -318,19 +342,24 @@ void Dispatcher::FillDispatch(const Closure& closure, v1::Closure* out) const {
 Closure* Dispatcher::NextFor(int worker, const DispatchGate& gate) {
   const Closure* const next = queue_->NextTraining();
   const bool training = gate.training && next != nullptr && parts_.steps->Admits(*next);
-  Closure* const c = parts_.closures->Dispatch(worker, training, gate.ids_end,
-                                               parts_.steps->AdmitsOthers());
+  Closure* const c =
+      parts_.closures->Dispatch(worker, training, gate.ids_end, parts_.steps->AdmitsOthers());
   if (c != nullptr && c->spec.training) parts_.steps->Enter(c);
   return c;
 }
 
 void Dispatcher::CopyTo(int worker) {
   Worker& w = workers_[static_cast<size_t>(worker)];
-  if (w.copy != 0 || !queue_->InFlightOn(worker).empty() || !pace_.available(worker)) return;
+  // The closure that it copied may have ended otherwise, for example by a rollback.
+  const Closure* const copied = queue_->Find(w.copy);
+  if (copied != nullptr && copied->copy_worker == worker) return;
+  w.copy = 0;
+  if (!queue_->InFlightOn(worker).empty() || !pace_.available(worker)) return;
   for (int other = 0; other < count(); ++other) {
     for (const uint64_t id : queue_->InFlightOn(other)) {
       Closure* const c = parts_.closures->Find(id);
-      if (!c->step.sync() || c->copy_worker >= 0 || !parts_.closures->CheckLimits(*c).ok()) continue;
+      if (!c->step.sync() || c->copy_worker >= 0 || !parts_.closures->CheckLimits(*c).ok())
+        continue;
       c->copy_worker = worker;
       w.copy = id;
       ++c->attempt;

@@ -67,6 +67,8 @@ class Dispatcher {
   // carries several. Near the end of the queue each worker gets only its share.
   void Refill(int worker);
   void RefillAll(bool idle_only);
+  // A cut begins: asks the workers to give back the training closures that they have not begun.
+  void Recall();
   // Publishes the durable watermark to the workers that got no Dispatch with it.
   void PublishWatermark();
   // The timeline was raised: cancels all closures of older timelines that workers have.

@@ -104,6 +104,32 @@ TEST_CASE("a closure that is given back waits again; every fourth time its worke
   CHECK(d.dispatcher.counters().late_results == 1);
 }
 
+TEST_CASE("what a cut takes back counts for no limit, and is asked for once") {
+  Dispatching d;
+  d.setup.OnLost(1);
+  d.QueueMany(3);
+  for (uint32_t attempt = 1; attempt <= 5; ++attempt) {
+    d.dispatcher.Refill(0);
+    d.sent(0).clear();
+    d.dispatcher.Recall();
+    d.dispatcher.Recall();
+    REQUIRE(d.sent(0).size() == 1);
+    CHECK(d.sent(0)[0].cancel().queued_only());
+    CHECK(d.sent(0)[0].cancel().ids_size() == 3);
+    google::protobuf::RepeatedPtrField<v1::ClosureResult> results;
+    for (const uint64_t id : {2, 3, 1}) {
+      v1::ClosureResult* const result = results.Add();
+      *result = CoreParts::ResultOf(id, attempt, absl::StatusCode::kCancelled);
+      result->set_not_started(true);
+    }
+    CHECK(!d.dispatcher.OnResults(0, &results));
+    CHECK(d.InFlight(0).empty());
+  }
+  CHECK(d.dispatcher.pace().available(0));
+  CHECK(d.closures.counters().requeued == 0);
+  CHECK(d.closures.Find(1)->give_backs == 0);
+}
+
 TEST_CASE("an error cancels what workers have, and a worker that keeps it is dropped") {
   Dispatching d;
   d.QueueMany(4);

@@ -10,7 +10,8 @@
 
 namespace cohort::v1 {
 class JobIdentity;
-}
+class NumericFingerprint;
+}  // namespace cohort::v1
 
 namespace cohort {
 
@@ -30,6 +31,14 @@ struct ModeSettings {
   uint32_t staleness = 0;                      // bounded: steps
 };
 
+// What the chief does with a task that calculates otherwise than the others (NumericFingerprint).
+// The weights of a synchronous job depend on no task only if all tasks calculate alike.
+enum class Determinism : uint8_t {
+  kOff,      // nothing
+  kWatched,  // it logs the task
+  kRequired  // it refuses the task
+};
+
 // The settings of a job that the user of the API chooses and the core reads. CoordinatorOptions and
 // CoreOptions are derived from them, so that nothing between the two copies a setting by name.
 struct JobSettings : ModeSettings {
@@ -44,6 +53,10 @@ struct JobSettings : ModeSettings {
   uint64_t chief_incarnation = 0;
   bool takeover = false;  // from another chief that owns the tasks or the directory
   uint64_t seed = 0;
+  Determinism deterministic = Determinism::kOff;
+  // How the workers of the checkpoint calculated from which the job continues; null: unknown. Then
+  // the first worker that reports decides.
+  std::shared_ptr<const v1::NumericFingerprint> fingerprint;
   uint32_t pull_ahead = 0;           // above 0: Unimplemented
   uint32_t closures_in_flight = 16;  // per worker
   uint32_t max_attempts = 5;         // workers that one closure may kill

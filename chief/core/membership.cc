@@ -1,17 +1,30 @@
 #include "chief/core/membership.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 
 namespace cohort {
+namespace {
+
+// The number of threads is not in it: it changes no result.
+std::string FingerprintText(const v1::NumericFingerprint& fingerprint) {
+  return fmt::format("{} on {} with {}", fingerprint.instruction_set(), fingerprint.device_kind(),
+                     fingerprint.libraries());
+}
+
+}  // namespace
 
 Membership::Membership(const CoreOptions* options, Outbox* outbox)
     : options_(options),
       outbox_(outbox),
       workers_(options->workers.size()),
-      ps_(options->ps.size()) {}
+      ps_(options->ps.size()) {
+  if (options->fingerprint == nullptr || options->deterministic == Determinism::kOff) return;
+  worker_reference_ = {*options->fingerprint, "the checkpoint"};
+}
 
 std::vector<Task> Membership::tasks() const {
   std::vector<Task> tasks;
@@ -102,6 +115,34 @@ absl::Status Membership::CheckClasses(Task task, const Hello& hello) const {
   return absl::OkStatus();
 }
 
+absl::Status Membership::CheckFingerprint(Task task, const Hello& hello) {
+  if (options_->deterministic == Determinism::kOff || !hello.fingerprint.has_value()) {
+    return absl::OkStatus();
+  }
+  Reference& reference = task.role == Role::kWorker ? worker_reference_ : ps_reference_;
+  if (!reference.fingerprint.has_value()) {
+    reference = {hello.fingerprint, Name(task)};
+    return absl::OkStatus();
+  }
+  const std::string text = FingerprintText(*hello.fingerprint);
+  const std::string expected = FingerprintText(*reference.fingerprint);
+  if (text == expected) return absl::OkStatus();
+  const std::string what =
+      fmt::format("{} calculates by {}, but {} by {}", Name(task), text, reference.by, expected);
+  if (options_->deterministic == Determinism::kRequired) {
+    return WithExitCode(
+        FailedPrecondition("{}: with `deterministic: true` all must calculate alike. Run {} on a "
+                           "machine of the same kind, or choose `deterministic: auto`",
+                           what, task.ToString()),
+        ExitCode::kConfig);
+  }
+  if (!std::exchange(member(task).differs, true)) {
+    outbox_->effects()->Warn("fingerprint_differs",
+                             what + ": the last bits of the weights may depend on the tasks");
+  }
+  return absl::OkStatus();
+}
+
 void Membership::Hear(Task task, uint64_t number, Heard* heard) const {
   if (number > heard->number) *heard = {number, Name(task)};
 }
@@ -126,7 +167,9 @@ Membership::Verdict Membership::OnHello(Task task, const Hello& hello, int64_t n
   Member& m = member(task);
   if (m.link != Link::kProbing && m.link != Link::kAdopting) return Verdict::kIgnored;
   if (hello.request != 0 && hello.request != m.request) return Verdict::kIgnored;
-  if (absl::Status bad = CheckHello(task, hello); !bad.ok()) {
+  absl::Status bad = CheckHello(task, hello);
+  if (bad.ok()) bad = CheckFingerprint(task, hello);
+  if (!bad.ok()) {
     // While the job runs, the chief waits for a task that it can use.
     m.why_down = std::string(bad.message());
     outbox_->effects()->Note("task_refused", m.why_down);

@@ -4,6 +4,7 @@
 #include <absl/status/status.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,7 @@ struct Member {
   bool hears_other = false;       // it reports another chief
   int64_t refused_since_us = -1;  // when it first reported another chief that is alive; -1: never
   std::string why_down;
+  bool differs = false;  // it calculates otherwise than the others, and the chief has logged that
 };
 
 // The common part of WorkerHello and PsHello.
@@ -56,6 +58,7 @@ struct Hello {
   bool sees_checkpoint_dir = true;
   ProtocolVersion protocol;
   std::vector<std::string> classes;  // those that plugins of a worker add
+  std::optional<v1::NumericFingerprint> fingerprint;
 };
 
 // `Proto`: v1::WorkerHello or v1::PsHello.
@@ -76,6 +79,7 @@ Hello HelloOf(uint64_t request, const Proto& proto) {
   if constexpr (requires { proto.classes(); }) {
     hello.classes.assign(proto.classes().begin(), proto.classes().end());
   }
+  if (proto.has_fingerprint()) hello.fingerprint = proto.fingerprint();
   return hello;
 }
 
@@ -118,6 +122,10 @@ class Membership {
   // The task that reported it: "worker:2 (host3:2222)".
   const std::string& heard_generation_by() const { return heard_generation_.by; }
   const std::string& heard_timeline_by() const { return heard_timeline_.by; }
+  // How the workers calculate; nullopt if nobody asks, or no worker has reported it.
+  const std::optional<v1::NumericFingerprint>& fingerprint() const {
+    return worker_reference_.fingerprint;
+  }
   // All tasks, workers first.
   std::vector<Task> tasks() const;
   int workers() const { return static_cast<int>(workers_.size()); }
@@ -135,6 +143,7 @@ class Membership {
   void SetLink(Member* member, Link link, int64_t now_us);
   absl::Status CheckHello(Task task, const Hello& hello) const;
   absl::Status CheckClasses(Task task, const Hello& hello) const;
+  absl::Status CheckFingerprint(Task task, const Hello& hello);
   Verdict OnAdopted(Task task, uint64_t incarnation, int64_t now_us);
   void TickMember(Task task, int64_t now_us);
 
@@ -148,6 +157,13 @@ class Membership {
     std::string by;
   };
   void Hear(Task task, uint64_t number, Heard* heard) const;
+  // How the tasks of a role must calculate, and which task or checkpoint decided it.
+  struct Reference {
+    std::optional<v1::NumericFingerprint> fingerprint;
+    std::string by;
+  };
+  Reference worker_reference_;
+  Reference ps_reference_;
   Heard heard_generation_;
   Heard heard_timeline_;
 };

@@ -26,6 +26,7 @@ void OpenClosures::Restore(const std::vector<UnfinishedClosure>& closures, uint6
 void OpenClosures::RollBack(const v1::ChiefCut& cut) {
   EndAll(Aborted("the cluster was rolled back"));
   unfinished_.Clear();
+  EndEpoch();
   const uint32_t base = AttemptBase(context_->era);
   for (const v1::PendingClosure& pending : cut.pending()) {
     unfinished_.Add(
@@ -90,6 +91,11 @@ void OpenClosures::Count(const v1::ClosureResult& result) {
   counters_.duplicates += result.duplicates();
   counters_.examples += result.examples();
   counters_.max_staleness = std::max(counters_.max_staleness, result.max_staleness());
+  counters_.sum_staleness += result.sum_staleness();
+  EpochStaleness& epoch = counters_.epoch_staleness;
+  epoch.sections += result.applied();
+  epoch.sum += result.sum_staleness();
+  epoch.max = std::max(epoch.max, result.max_staleness());
   if (!result.mixed()) return;
   ++counters_.mixed;
   outbox_->effects()->Note("closure_mixed", fmt::format("id={}", result.id()));
@@ -119,6 +125,7 @@ void OpenClosures::LeaveStep(uint64_t id) {
   Closure* const c = queue_.Find(id);
   if (c == nullptr) return;
   c->step = {};
+  c->copy_worker = -1;
   if (c->state != Closure::State::kHeard) return;
   if (failed()) return Cancel(id);
   c->min_attempt = c->attempt + 1;
@@ -166,10 +173,12 @@ void OpenClosures::EndFailed(uint64_t id, const absl::Status& status) {
     settlement_->Close(id, id + 1);
     return;
   }
+  // What a synchronous closure has pushed is void, because its step was abandoned.
+  const bool sync = context_->options.mode == ConsistencyMode::kSync;
   unfinished_.Add(
       {.closure = {.id = id, .place = closure->spec.place, .steps = closure->spec.steps},
        .attempt = closure->attempt,
-       .min_attempt = closure->min_attempt});
+       .min_attempt = sync ? closure->attempt + 1 : closure->min_attempt});
 }
 
 absl::Status OpenClosures::Requeue(Closure* closure) {

@@ -44,6 +44,9 @@ class OpenClosures {
   // Ends everything that is scheduled with `why`.
   void EndAll(const absl::Status& why);
 
+  // The counters of the epoch restart.
+  void EndEpoch() { counters_.epoch_staleness = {}; }
+
   // ------------------------------------------------------------- scheduling
   // Returns the result of this place if its unfinished closure ended before it was scheduled again.
   std::optional<v1::ClosureResult> TakeEarly(uint64_t place) {
@@ -101,6 +104,8 @@ class OpenClosures {
   void Cancel(uint64_t id) { EndFailed(id, error_.ForOthers()); }
   // Edge (3). Returns an error if the closure has reached a limit.
   absl::Status Requeue(Closure* closure);
+  // As Requeue, if the worker has not begun it: no limit counts this.
+  void TakeBack(Closure* closure) { queue_.TakeBack(closure); }
   // OK if the closure may be dispatched again.
   absl::Status CheckLimits(const Closure& closure) const;
 

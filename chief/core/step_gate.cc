@@ -88,13 +88,16 @@ bool StepGate::Admits(const Closure& closure) const {
   if (!sync() || closure.step.sync()) return true;
   if (IsFull()) return false;
   if (!members_.empty()) return true;
-  // Closures that do not train see the state between two steps.
+  // Closures that do not train see the state between two steps. Those that were scheduled first run
+  // first.
   const ClosureQueue& queue = closures_->queue();
-  return queue.in_flight() == queue.training_in_flight();
+  const uint64_t other = queue.Next(/*training=*/false);
+  return queue.in_flight() == queue.training_in_flight() && (other == 0 || other > closure.id);
 }
 
 void StepGate::Enter(Closure* closure) {
   const ClosureSpec& spec = closure->spec;
+  if (!spec.training) return;
   if (settings_.mode == ConsistencyMode::kBounded) running_.insert(spec.place);
   if (!sync() || closure->step.sync()) return;
   if (step_try_ == 0) step_try_ = outbox_->generation() << 32;
@@ -117,6 +120,8 @@ void StepGate::OnHeard(Closure* closure, v1::ClosureResult* result) {
   const uint32_t index = closure->step.index;
   closures_->Hear(closure, result);
   members_[index].heard = true;
+  const auto& clock_us = context_->options.clock_us;
+  members_[index].heard_us = clock_us ? clock_us() : context_->now_us;
   CloseIfComplete();
 }
 
@@ -215,6 +220,7 @@ void StepGate::CloseIfComplete() {
     out->set_index(member.index);
     closing_members_.push_back(member);
   }
+  CountWaiting();
   std::vector<uint64_t> dropped;
   for (const Member& member : members_) {
     const bool in = std::any_of(closing_members_.begin(), closing_members_.end(),
@@ -232,6 +238,13 @@ void StepGate::CloseIfComplete() {
   }
   if (!clips_by_norm_) SendCloseToAll();
   for (const uint64_t id : dropped) Drop(id);
+}
+
+void StepGate::CountWaiting() {
+  std::vector<int64_t> heard;
+  for (const Member& member : closing_members_) heard.push_back(member.heard_us);
+  std::sort(heard.begin(), heard.end());
+  counters_.waited_us += heard.back() - heard[(heard.size() - 1) / 2];
 }
 
 void StepGate::Drop(uint64_t closure) {

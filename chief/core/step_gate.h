@@ -60,7 +60,7 @@ class StepGate {
   bool Admits(const Closure& closure) const;
   // True if closures that do not train may be dispatched: all of them see the same version.
   bool AdmitsOthers() const { return !sync() || (members_.empty() && closing_.empty()); }
-  // Edge (1). The closure is in flight.
+  // Edge (1). The closure is in flight. Does nothing if it does not train.
   void Enter(Closure* closure);
   // How many closures one worker may have, if `workers` share the work.
   size_t ShareOf(size_t workers) const;
@@ -129,6 +129,7 @@ class StepGate {
     uint64_t closure = 0;
     uint32_t index = 0;
     bool heard = false;
+    int64_t heard_us = 0;
   };
 
   uint64_t closures_per_step() const {
@@ -137,6 +138,8 @@ class StepGate {
   void Apply(const v1::ModeChange& change);
   bool IsFull() const;
   void CloseIfComplete();
+  // Adds the time between the median of the members and the last one.
+  void CountWaiting();
   void Drop(uint64_t closure);
   void SendSum(int ps);
   void SendCloseToAll();
@@ -153,17 +156,17 @@ class StepGate {
   int64_t iteration_offset_ = 0;
 
   // The open step.
-  v1::StepPosition position_;     // behind the newest step that was sent to be closed
+  v1::StepPosition position_;  // behind the newest step that was sent to be closed
   uint64_t step_try_ = 0;
-  std::vector<Member> members_;   // by index
-  uint64_t places_end_ = 0;       // of the job runner's members: the end of their epoch
-  uint64_t next_place_ = 0;       // behind the last member
-  int waiting_ = 0;               // clients that wait
+  std::vector<Member> members_;  // by index
+  uint64_t places_end_ = 0;      // of the job runner's members: the end of their epoch
+  uint64_t next_place_ = 0;      // behind the last member
+  int waiting_ = 0;              // clients that wait
 
   // The step that is being closed.
   v1::CloseStep close_;
   std::vector<Member> closing_members_;
-  std::set<int> closing_;         // the servers that have not acknowledged
+  std::set<int> closing_;       // the servers that have not acknowledged
   bool clips_ = false;          // an optimizer clips gradients
   bool clips_by_norm_ = false;  // one clips them by a norm
   std::map<int, uint64_t> summing_;  // the servers that have not answered SumStep, and their requests

@@ -3,145 +3,190 @@
 #include <catch2/catch.hpp>
 
 #include "chief/core/core_parts_test_util.h"
-#include "common/optimizers/optimizers.h"
 
 namespace cohort {
 namespace {
 
-// A gate of synchronous steps of two closures, with two servers.
-struct GateParts {
-  explicit GateParts(const v1::OptimizerSpec& optimizer)
-      : parts(1, 2), context(OptionsOf(parts)), gate(&context, &parts.outbox, &parts.closures) {
-    context.timeline = 1;
-    for (int ps = 0; ps < 2; ++ps) parts.Adopt(PsTask(ps));
-    v1::Layout layout;
-    *layout.add_optimizers() = optimizer;
-    gate.SetLayout(layout);
-  }
-  static CoreOptions OptionsOf(const CoreParts& parts) {
-    CoreOptions options = parts.context.options;
-    options.mode = ConsistencyMode::kSync;
-    options.closures_per_step = 2;
-    return options;
+// A chief with two servers and one worker, whose closures have the places 1, 2, ...
+struct Gated : CoreParts {
+  explicit Gated(const ModeSettings& mode)
+      : CoreParts(1, 2, mode), steps(&context, &outbox, &closures) {
+    for (const Task task : {WorkerTask(0), PsTask(0), PsTask(1)}) Adopt(task);
   }
 
-  // Two closures run, and are heard.
-  void RunStep(uint64_t first) {
-    for (uint64_t id = first; id < first + 2; ++id) {
-      parts.Queue(id);
-      gate.Enter(parts.closures.Dispatch(0, true, 100));
-    }
-    for (uint64_t id = first; id < first + 2; ++id) {
-      v1::ClosureResult result = CoreParts::ResultOf(id, 1);
-      gate.OnHeard(parts.closures.Find(id), &result);
+  void QueueMany(uint64_t first, uint64_t last, uint64_t places_end = 1000) {
+    for (uint64_t id = first; id <= last; ++id) {
+      auto closure = NewClosure(id, /*by_job=*/places_end > 0);
+      closure->spec.places_end = places_end;
+      closures.Add(std::move(closure), /*holder=*/-1, 0);
     }
   }
-  // The only message that a server has got since the last call.
-  v1::ChiefToPs Sent(int ps) {
-    auto& sent = parts.sent_to_ps(ps);
-    REQUIRE(sent.size() == 1);
-    v1::ChiefToPs message = sent.front();
-    sent.clear();
-    return message;
+  // Dispatches what the gate admits. Returns how many closures that were.
+  size_t Dispatch() {
+    size_t count = 0;
+    for (const Closure* next = closures.queue().NextTraining();
+         next != nullptr && steps.Admits(*next); next = closures.queue().NextTraining(), ++count) {
+      steps.Enter(closures.Dispatch(0, /*training=*/true, /*ids_end=*/1000));
+    }
+    return count;
   }
-  static v1::PsToChief Summed(const v1::ChiefToPs& asked, const std::string& variable,
-                              double squares) {
-    v1::PsToChief answer;
-    answer.set_request(asked.request());
-    v1::StepSummed* const summed = answer.mutable_step_summed();
-    summed->set_step(asked.sum_step().step());
-    v1::GradientNorm* const norm = summed->add_norms();
-    norm->set_variable(variable);
-    ExactSum sum;
-    sum.Add(squares);
-    norm->set_squares(sum.Serialize());
-    return answer;
+  void Hear(uint64_t id) {
+    Closure* const c = closures.Find(id);
+    v1::ClosureResult result = ResultOf(id, c->attempt);
+    steps.OnHeard(c, &result);
   }
+  // The newest message to a server, if it closes a step.
+  v1::CloseStep CloseTo(int ps) {
+    return sent_to_ps(ps).empty() ? v1::CloseStep() : sent_to_ps(ps).back().close_step();
+  }
+  bool Done(uint64_t id) { return world.done.contains(id); }
 
-  CoreParts parts;
-  CoreContext context;
-  StepGate gate;
+  StepGate steps;
 };
 
-v1::OptimizerSpec ClippingSgd(const char* argument) {
-  return OptimizerOf("SGD", {{argument, ConfigOf(1.0)}});
+TEST_CASE("a step has so many closures, and they are finished when all servers have closed it") {
+  Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2});
+  s.QueueMany(1, 5);
+  CHECK(s.Dispatch() == 2);
+  s.Hear(2);
+  CHECK(s.CloseTo(0).step() == 0);
+  s.Hear(1);
+  const v1::CloseStep close = s.CloseTo(1);
+  CHECK(close.step() == 1);
+  CHECK(close.iteration() == 0);
+  CHECK(close.next_place() == 3);
+  REQUIRE(close.members_size() == 2);
+  CHECK(close.members(0).closure() == 1);
+  CHECK(close.members(1).index() == 1);
+  // The next step is open, but is not closed before this one.
+  CHECK(s.Dispatch() == 2);
+  s.Hear(3);
+  s.Hear(4);
+  CHECK(s.CloseTo(0).step() == 1);
+  CHECK(!s.steps.at_boundary());
+  s.steps.OnStepClosed(0, 1);
+  s.steps.OnStepClosed(0, 1);
+  CHECK(!s.Done(1));
+  s.steps.OnStepClosed(1, 1);
+  CHECK(s.Done(1));
+  CHECK(s.Done(2));
+  CHECK(!s.Done(3));
+  CHECK(s.CloseTo(0).step() == 2);
+  CHECK(s.CloseTo(0).iteration() == 1);
 }
 
-TEST_CASE("a step is closed at once unless gradients are clipped by a norm") {
-  GateParts p(ClippingSgd("clipvalue"));
-  p.RunStep(1);
-  CHECK(p.Sent(0).close_step().step() == 1);
-  CHECK(p.Sent(1).close_step().members_size() == 2);
-  p.gate.OnStepClosed(0, 1);
-  CHECK_FALSE(p.gate.at_boundary());
-  p.gate.OnStepClosed(1, 1);
-  CHECK(p.gate.at_boundary());
-  CHECK(p.parts.world.done.size() == 2);
+TEST_CASE("the end of an epoch and a client that waits make a step short") {
+  Gated job({.mode = ConsistencyMode::kSync, .closures_per_step = 3});
+  job.QueueMany(1, 4, /*places_end=*/3);
+  CHECK(job.Dispatch() == 2);
+  job.Hear(1);
+  job.Hear(2);
+  CHECK(job.CloseTo(0).members_size() == 2);
+
+  Gated client({.mode = ConsistencyMode::kSync, .closures_per_step = 3});
+  client.QueueMany(1, 2, /*places_end=*/0);
+  CHECK(client.Dispatch() == 2);
+  client.Hear(1);
+  client.steps.AddWaiting(1);
+  CHECK(client.CloseTo(0).step() == 0);
+  client.Hear(2);
+  CHECK(client.CloseTo(0).members_size() == 2);
 }
 
-TEST_CASE("the norms of a step are those of all servers") {
-  GateParts p(ClippingSgd("global_clipnorm"));
-  p.RunStep(1);
-  const v1::ChiefToPs first = p.Sent(0);
-  const v1::ChiefToPs lost = p.Sent(1);
-  CHECK(first.sum_step().step() == 1);
-  CHECK(first.sum_step().members_size() == 2);
-  REQUIRE(p.gate.OnStepSummed(0, GateParts::Summed(first, "", 9)).ok());
-  REQUIRE(p.gate.OnStepSummed(0, GateParts::Summed(first, "", 9)).ok());
-  // A server that was away is asked again; one that has answered is not.
-  p.gate.OnPsReturned(0, {});
-  CHECK(p.parts.sent_to_ps(0).empty());
-  p.gate.OnPsReturned(1, {});
-  const v1::ChiefToPs again = p.Sent(1);
-  CHECK(again.sum_step().step() == 1);
-  REQUIRE(p.gate.OnStepSummed(1, GateParts::Summed(lost, "", 1000)).ok());
-  CHECK(p.parts.sent_to_ps(0).empty());
-  REQUIRE(p.gate.OnStepSummed(1, GateParts::Summed(again, "", 16)).ok());
-  for (int ps = 0; ps < 2; ++ps) {
-    const v1::ChiefToPs closing = p.Sent(ps);
-    REQUIRE(closing.close_step().norms_size() == 1);
-    CHECK(closing.close_step().norms(0).norm() == 5);
-    CHECK(closing.close_step().iteration() == 0);
-    p.gate.OnStepClosed(ps, 1);
-  }
-  CHECK(p.gate.at_boundary());
-  // The next step begins with new sums.
-  p.RunStep(3);
-  for (int ps = 0; ps < 2; ++ps) {
-    REQUIRE(p.gate.OnStepSummed(ps, GateParts::Summed(p.Sent(ps), ps == 0 ? "a" : "b", 4)).ok());
-  }
-  const v1::ChiefToPs closing = p.Sent(0);
-  REQUIRE(closing.close_step().norms_size() == 2);
-  CHECK(closing.close_step().norms(1).variable() == "b");
-  CHECK(closing.close_step().norms(1).norm() == 2);
+TEST_CASE("an error abandons the open step, and its results are void") {
+  Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2});
+  s.QueueMany(1, 2);
+  s.Dispatch();
+  const uint64_t before = s.closures.Find(1)->step.step_try;
+  s.Hear(1);
+  s.steps.Abandon();
+  CHECK(s.sent_to_ps(0).back().abandon_step().step_try() == before + 1);
+  const Closure* const again = s.closures.Find(1);
+  CHECK(again->state == Closure::State::kQueued);
+  CHECK(again->min_attempt == again->attempt + 1);
+  s.Dispatch();
+  CHECK(again->step.step_try == before + 1);
 }
 
-TEST_CASE("a rollback forgets the norms of the step that was being closed") {
-  GateParts p(ClippingSgd("clipnorm"));
-  p.RunStep(1);
-  const v1::ChiefToPs old = p.Sent(0);
-  CHECK(p.Sent(1).has_sum_step());
-  p.gate.RollBack({});
-  CHECK(p.gate.at_boundary());
-  REQUIRE(p.gate.OnStepSummed(0, GateParts::Summed(old, "a", 9)).ok());
-  CHECK(p.parts.sent_to_ps(0).empty());
+TEST_CASE("a chief that starts repeats a close for the servers that lack it") {
+  Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2});
+  v1::PsHello ahead;
+  ahead.set_timeline(1);
+  ahead.mutable_last_close()->set_step(7);
+  ahead.mutable_position()->set_open_step(8);
+  ahead.mutable_position()->set_iteration(7);
+  ahead.mutable_position()->set_next_place(15);
+  v1::PsHello behind;
+  behind.set_timeline(1);
+  behind.mutable_position()->set_open_step(7);
+  behind.mutable_position()->set_next_place(13);
+  CHECK(s.steps.TakeOver(std::nullopt, {&ahead, &behind}).next_place() == 15);
+  CHECK(!s.steps.at_boundary());
+  s.steps.Resume();
+  CHECK(s.sent_to_ps(0).empty());
+  CHECK(s.CloseTo(1).step() == 7);
+  s.steps.OnStepClosed(1, 7);
+  CHECK(s.steps.at_boundary());
 }
 
-TEST_CASE("squares that cannot be read are an error") {
-  GateParts p(ClippingSgd("clipnorm"));
-  p.RunStep(1);
-  v1::PsToChief answer = GateParts::Summed(p.Sent(0), "a", 9);
-  answer.mutable_step_summed()->mutable_norms(0)->set_squares("?");
-  CHECK(absl::IsInvalidArgument(p.gate.OnStepSummed(0, answer)));
+TEST_CASE("a step may be closed without the last closures") {
+  Gated s({.mode = ConsistencyMode::kSync,
+              .closures_per_step = 3,
+              .backup_work = BackupWork::kDrop,
+              .replicas_to_aggregate = 2});
+  s.QueueMany(1, 3);
+  CHECK(s.Dispatch() == 3);
+  CHECK(s.closures.Find(1)->step.partial);
+  s.Hear(3);
+  s.Hear(1);
+  REQUIRE(s.CloseTo(0).members_size() == 2);
+  CHECK(s.CloseTo(0).members(0).closure() == 1);
+  CHECK(s.CloseTo(0).members(1).closure() == 3);
+  CHECK(s.Done(2));  // its data is used, and its worker is told
+  CHECK(s.sent(0).back().cancel().ids(0) == 2);
+  CHECK(s.steps.counters().dropped == 1);
 }
 
-TEST_CASE("the mode does not change if other tasks would have to clip gradients") {
-  const ModeSettings async{.mode = ConsistencyMode::kAsync};
-  GateParts clipping(ClippingSgd("clipvalue"));
-  CHECK(absl::IsFailedPrecondition(clipping.gate.SetMode(async)));
-  CHECK(clipping.gate.SetMode({.mode = ConsistencyMode::kSync, .closures_per_step = 3}).ok());
-  GateParts plain(OptimizerOf("SGD", {}));
-  CHECK(plain.gate.SetMode(async).ok());
+TEST_CASE("with bounded staleness a closure waits for those that are too old") {
+  Gated s({.mode = ConsistencyMode::kBounded, .closures_per_step = 2, .staleness = 1});
+  s.QueueMany(2, 9);
+  CHECK(s.Dispatch() == 4);  // places 2 to 5
+  s.steps.OnEnded(*s.closures.Find(3));
+  CHECK(s.Dispatch() == 0);
+  s.steps.OnEnded(*s.closures.Find(2));
+  CHECK(s.Dispatch() == 2);
+}
+
+TEST_CASE("the mode changes between two steps, and is journaled first") {
+  Gated s({.mode = ConsistencyMode::kAsync});
+  s.QueueMany(1, 6);
+  s.steps.Enter(s.closures.Dispatch(0, true, 1000));
+  REQUIRE(s.steps.SetMode({.mode = ConsistencyMode::kSync, .closures_per_step = 2}).ok());
+  CHECK(absl::IsFailedPrecondition(s.steps.SetMode({})));
+  CHECK(s.Dispatch() == 0);
+  s.steps.AdvanceMode(7);
+  CHECK(s.world.writing.empty());
+  v1::ClosureResult result = CoreParts::ResultOf(1, s.closures.Find(1)->attempt);
+  s.closures.Finish(1, &result);
+  s.steps.AdvanceMode(7);
+  REQUIRE(s.world.writing.size() == 1);
+  const v1::ModeChange change = s.world.writing.back().mode();
+  CHECK(change.mode() == "sync");
+  CHECK(change.position().next_place() == 2);
+  CHECK(change.position().iteration() == 2);
+  CHECK(s.Dispatch() == 0);
+  CHECK(s.steps.OnJournaled(s.world.writing.back().number()));
+  CHECK(s.Dispatch() == 2);
+  s.Hear(2);
+  s.Hear(3);
+  CHECK(s.CloseTo(0).iteration() == 2);
+  s.steps.OnStepClosed(0, 1);
+  s.steps.OnStepClosed(1, 1);
+  // Back again: three updates have been made before place 4.
+  REQUIRE(s.steps.SetMode({.mode = ConsistencyMode::kAsync}).ok());
+  s.steps.AdvanceMode(7);
+  CHECK(s.steps.OnJournaled(s.world.writing.back().number()));
+  CHECK(s.steps.iteration_offset() == 3 - 4);
 }
 
 }  // namespace

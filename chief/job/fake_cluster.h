@@ -38,6 +38,7 @@ class FakeCluster : public TrainingCluster, public CheckpointCatalog {
   absl::StatusOr<bool> JoinFor(double seconds) override;
   absl::Status Checkpoint(bool finished) override;
   absl::Status StartCheckpoint() override { return Checkpoint(/*finished=*/false); }
+  absl::Status SetMode(const ModeSettings&) override { return Called("set mode"); }
   absl::Status Restore() override;
   std::vector<UnfinishedPlace> Unfinished() const override { return unfinished; }
   absl::Status EndEpoch() override;

@@ -25,6 +25,16 @@ std::string JobConsole::activity() const {
   return activity_;
 }
 
+void JobConsole::SetStepsPerSecond(double rate) {
+  MutexLock lock(&mu_);
+  steps_per_second_ = rate;
+}
+
+double JobConsole::steps_per_second() const {
+  MutexLock lock(&mu_);
+  return steps_per_second_;
+}
+
 bool JobConsole::BeginEnd() {
   MutexLock lock(&mu_);
   if (std::exchange(ending_, true)) return false;

@@ -29,6 +29,9 @@ class JobConsole {
   // "training", "waiting for the storage of ...".
   void SetActivity(std::string what);
   std::string activity() const;
+  // The speed of the training, as it was measured last.
+  void SetStepsPerSecond(double rate);
+  double steps_per_second() const;
   // The outcome is known, and the job is ending. Returns false if that was already known.
   bool BeginEnd();
 
@@ -40,6 +43,7 @@ class JobConsole {
   mutable Mutex mu_;
   std::string activity_ ABSL_GUARDED_BY(mu_) = "starting";
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
+  double steps_per_second_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace cohort

@@ -58,6 +58,9 @@ absl::StatusOr<Continuation> JobContinuation::From(const v1::Manifest& newest) c
   COHORT_ASSIGN_OR_RETURN(continuation.changes, CompareKeys(newest));
   COHORT_RETURN_IF_ERROR(CheckValidationData(newest));
   continuation.epochs = EpochsOf(newest);
+  if (newest.has_fingerprint()) {
+    continuation.fingerprint = std::make_shared<v1::NumericFingerprint>(newest.fingerprint());
+  }
   const std::vector<KeyChange> at_end = Only(continuation.changes, Change::kAtEpochEnd);
   const bool same_steps = HaveSameSteps(continuation.epochs, plan_->epoch_plan());
   if (same_steps && at_end.empty()) return continuation;

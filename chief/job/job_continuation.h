@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,8 @@ namespace cohort {
 struct Continuation {
   v1::EpochPlan epochs;            // places of the epochs from now on
   std::vector<KeyChange> changes;  // all of them, allowed ones
+  // How the workers of the checkpoint calculated; null: unknown.
+  std::shared_ptr<const v1::NumericFingerprint> fingerprint;
 };
 
 // Decides whether a job may continue from a checkpoint (change_rules.h). The checkpoint must belong

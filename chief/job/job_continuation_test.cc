@@ -252,5 +252,19 @@ TEST_CASE("other metrics begin with an epoch, at the same places") {
   CHECK(!continuation.Check(ManifestAt(PlanWith({}), 1, 3)).ok());
 }
 
+TEST_CASE("a job that continues knows how the workers of its checkpoint calculated") {
+  const JobPlan plan = PlanWith({});
+  const JobContinuation continuation("/c", 2, &plan);
+  v1::Manifest manifest = ManifestAt(plan, 1, 2);
+  const auto unknown = continuation.From(manifest);
+  REQUIRE(unknown.ok());
+  CHECK(unknown->fingerprint == nullptr);
+  manifest.mutable_fingerprint()->set_instruction_set("avx2");
+  const auto known = continuation.From(manifest);
+  REQUIRE(known.ok());
+  REQUIRE(known->fingerprint != nullptr);
+  CHECK(known->fingerprint->instruction_set() == "avx2");
+}
+
 }  // namespace
 }  // namespace cohort

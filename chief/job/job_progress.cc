@@ -18,11 +18,29 @@ double JobProgress::RateSince(const Mark& mark, const CoordinatorState& state) c
 }
 
 void JobProgress::Restart(const CoordinatorState& state) {
-  last_record_ = last_line_ = MarkOf(state);
+  last_record_ = last_line_ = last_rate_ = MarkOf(state);
+  recorded_steps_ = state.counters;
+}
+
+Scalars JobProgress::TakeFigures(const CoreCounters& counters) {
+  Scalars figures;
+  const EpochStaleness& staleness = counters.epoch_staleness;
+  if (staleness.sections > 0) {
+    figures.emplace_back("staleness/mean", staleness.mean());
+    figures.emplace_back("staleness/max", static_cast<double>(staleness.max));
+  }
+  const StepCounters before = std::exchange(recorded_steps_, counters);
+  if (counters.steps_closed <= before.steps_closed) return figures;
+  const auto steps = static_cast<double>(counters.steps_closed - before.steps_closed);
+  figures.emplace_back("sync/dropped", static_cast<double>(counters.dropped - before.dropped));
+  figures.emplace_back("sync/wait_seconds_per_step",
+                       static_cast<double>(counters.waited_us - before.waited_us) / 1e6 / steps);
+  return figures;
 }
 
 void JobProgress::Update(const CoordinatorState& state, uint64_t epoch) {
   WarnIfNotFinite(state);
+  MeasureRate(state);
   const bool due =
       record_every_steps_ > 0 && state.steps >= last_record_.steps + record_every_steps_;
   if (due && !state.metrics.empty()) {
@@ -31,6 +49,7 @@ void JobProgress::Update(const CoordinatorState& state, uint64_t epoch) {
                    .epoch = epoch + 1,
                    .step = state.steps,
                    .metrics = ValuesOf(state.metrics),
+                   .figures = TakeFigures(state.counters),
                    .steps_per_second = RateSince(last_record_, state)});
     last_record_ = MarkOf(state);
   }
@@ -40,12 +59,22 @@ void JobProgress::Update(const CoordinatorState& state, uint64_t epoch) {
   });
 }
 
+void JobProgress::MeasureRate(const CoordinatorState& state) {
+  const double seconds = ToSeconds(clock_->Now() - last_rate_.time);
+  // Slow steps need a longer time to be counted.
+  const double least = state.steps > last_rate_.steps ? 1 : 30;
+  if (seconds < least) return;
+  console_->SetStepsPerSecond(RateSince(last_rate_, state));
+  last_rate_ = MarkOf(state);
+}
+
 void JobProgress::EndEpoch(const CoordinatorState& state, uint64_t epoch, double steps_per_second) {
   metrics_->Add({.set = "train",
                  .kind = "epoch",
                  .epoch = epoch + 1,
                  .step = state.steps,
                  .metrics = ValuesOf(state.metrics),
+                 .figures = TakeFigures(state.counters),
                  .steps_per_second = steps_per_second});
   console_->Print(FormatProgress(ProgressOf(state, epoch, steps_per_second)));
   last_line_ = MarkOf(state);

@@ -41,10 +41,15 @@ class JobProgress {
     TimePoint time;
   };
 
+  // The figures of the cluster for a record: staleness over the epoch so far, and of synchronous
+  // steps what has happened since the last record.
+  Scalars TakeFigures(const CoreCounters& counters);
   Mark MarkOf(const CoordinatorState& state) const { return {state.steps, clock_->Now()}; }
   // Steps per second since the mark; 0: unknown.
   double RateSince(const Mark& mark, const CoordinatorState& state) const;
   Progress ProgressOf(const CoordinatorState& state, uint64_t epoch, double rate) const;
+  // Tells the console the speed, about once a second.
+  void MeasureRate(const CoordinatorState& state);
   // Warns once. Training continues, as it does in Keras.
   void WarnIfNotFinite(const CoordinatorState& state);
 
@@ -57,6 +62,8 @@ class JobProgress {
 
   Mark last_record_;
   Mark last_line_;
+  StepCounters recorded_steps_;  // at the last record
+  Mark last_rate_;
   bool warned_not_finite_ = false;
 };
 

@@ -54,6 +54,28 @@ TEST_CASE("every record and every line counts epochs from 1") {
   CHECK_THAT(shown.Lines(), Contains(R"("kind":"step","epoch":2,"step":120)"));
 }
 
+TEST_CASE("records have the staleness of the epoch so far, and what steps waited since the last") {
+  Shown shown;
+  shown.Advance(std::chrono::seconds(2));
+  CoordinatorState state = At(20);
+  state.counters.epoch_staleness = {.sections = 4, .sum = 6, .max = 3};
+  shown.progress.Update(state, 0);
+  CHECK_THAT(shown.Lines(),
+             Contains(R"("staleness/mean":1.5,"staleness/max":3.0)") && !Contains("sync/"));
+  state = At(40);
+  state.counters.steps_closed = 10;
+  state.counters.dropped = 3;
+  state.counters.waited_us = 5'000'000;
+  shown.progress.Update(state, 0);
+  CHECK_THAT(shown.Lines(), Contains(R"("sync/dropped":3.0,"sync/wait_seconds_per_step":0.5)"));
+  state = At(60);
+  state.counters.steps_closed = 20;
+  state.counters.dropped = 4;
+  state.counters.waited_us = 6'000'000;
+  shown.progress.EndEpoch(state, 0, 50);
+  CHECK_THAT(shown.Lines(), Contains(R"("sync/dropped":1.0,"sync/wait_seconds_per_step":0.1)"));
+}
+
 TEST_CASE("a loss that is not finite gets one warning") {
   Shown shown;
   CoordinatorState state = At(105, std::numeric_limits<double>::quiet_NaN());

@@ -24,7 +24,11 @@ std::string MetricsLine(std::string_view what, const std::vector<MetricState>& m
 
 std::string WholeLife(const JobReport& r) {
   std::string text = MetricsLine("training", r.training) + MetricsLine("validation", r.validation);
-  std::string steps = fmt::format("{} in all, {}", r.steps, Count(r.epochs, "epoch"));
+  std::string steps = fmt::format("{} in all, ", r.steps);
+  if (r.state.synchronous_steps > 0) {
+    steps += fmt::format("{} synchronous, ", r.state.synchronous_steps);
+  }
+  steps += Count(r.epochs, "epoch");
   if (r.examples > 0) steps += ", " + Count(r.examples, "example");
   text += Line("steps", steps);
   text += Line("updates", fmt::format("{}, the sum of the versions of {}", r.updates,
@@ -42,13 +46,37 @@ std::string WholeLife(const JobReport& r) {
   return text;
 }
 
+// What the order of updates has cost: staleness, or waiting for the members of a step.
+std::string OrderLines(const CoreCounters& counters) {
+  std::string text;
+  if (counters.applied > 0) {
+    const double mean =
+        static_cast<double>(counters.sum_staleness) / static_cast<double>(counters.applied);
+    text += Line("staleness", fmt::format("mean {:.2f}, max {} updates between pull and push", mean,
+                                          counters.max_staleness));
+  }
+  if (counters.steps_closed > 0) {
+    text += Line("waiting", fmt::format("{:.2f} s for the slowest half of the closures of {}",
+                                        static_cast<double>(counters.waited_us) / 1e6,
+                                        Count(counters.steps_closed, "synchronous step")));
+    text += Line("dropped", fmt::format("{}, {} lost", Count(counters.dropped, "gradient"),
+                                        Count(counters.lost_results, "result")));
+  }
+  return text;
+}
+
 std::string ThisChief(const JobReport& r) {
   const CoreCounters& counters = r.state.counters;
-  const double rate =
-      r.trained.seconds > 0 ? static_cast<double>(r.trained.steps) / r.trained.seconds : 0;
-  std::string text =
-      Line("speed", fmt::format("{} in {:.2f} s of training ({:.0f} steps/s)",
-                                Count(r.trained.steps, "step"), r.trained.seconds, rate));
+  const auto rate = [&r](uint64_t steps) {
+    return r.trained.seconds > 0 ? static_cast<double>(steps) / r.trained.seconds : 0;
+  };
+  std::string speed =
+      fmt::format("{} in {:.2f} s of training ({:.0f} steps/s", Count(r.trained.steps, "step"),
+                  r.trained.seconds, rate(r.trained.steps));
+  if (counters.steps_closed > 0) {
+    speed += fmt::format(", {:.0f} synchronous steps/s", rate(counters.steps_closed));
+  }
+  std::string text = Line("speed", speed + ")");
   if (r.first_step_seconds.has_value()) {
     text += Line("launch", fmt::format("first step after {:.2f} s", *r.first_step_seconds));
   }
@@ -57,9 +85,12 @@ std::string ThisChief(const JobReport& r) {
                            counters.finished, counters.requeued, counters.mixed));
   text += Line("pushes", fmt::format("{} applied, {} refused", Count(counters.applied, "section"),
                                      Count(counters.duplicates, "duplicate")));
-  text += Line("storage", fmt::format("{} committed, {} of the chief during training",
+  text += OrderLines(counters);
+  text += Line("storage", fmt::format("{} committed, {} of the chief during training; checkpoints "
+                                      "held closures back for {:.2f} s",
                                       Count(counters.cuts, "checkpoint"),
-                                      Count(static_cast<uint64_t>(r.trained.fsyncs), "fsync")));
+                                      Count(static_cast<uint64_t>(r.trained.fsyncs), "fsync"),
+                                      static_cast<double>(counters.held_us) / 1e6));
   return text;
 }
 

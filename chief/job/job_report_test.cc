@@ -41,11 +41,35 @@ TEST_CASE("a report covers the whole job, and names what only this chief counted
                  Contains("failures    2 workers lost, 0 parameter servers lost, 1 rollback, "
                           "0 chief restarts") &&
                  Contains("checkpoint  /c/ckpt-1-2-9") && !Contains("validation"));
-  CHECK_THAT(text.substr(here),
-             Contains("speed       200 steps in 0.50 s of training (400 steps/s)") &&
-                 Contains("closures    50 finished, 0 executed again") &&
-                 Contains("storage     3 checkpoints committed, 7 fsyncs") &&
-                 Contains("the table"));
+  CHECK_THAT(
+      text.substr(here),
+      Contains("speed       200 steps in 0.50 s of training (400 steps/s)") &&
+          Contains("closures    50 finished, 0 executed again") &&
+          Contains("storage     3 checkpoints committed, 7 fsyncs of the chief during training; "
+                   "checkpoints held closures back for 0.00 s\n") &&
+          Contains("the table"));
+}
+
+TEST_CASE("a report says what the order of updates has cost") {
+  JobReport report = Report();
+  CHECK_THAT(report.Text(), !Contains("staleness") && !Contains("synchronous"));
+  report.state.counters.applied = 200;
+  report.state.counters.sum_staleness = 300;
+  report.state.counters.max_staleness = 4;
+  CHECK_THAT(report.Text(),
+             Contains("staleness   mean 1.50, max 4 updates between pull and push\n"));
+
+  report = Report();
+  report.state.synchronous_steps = 267;
+  report.state.counters.steps_closed = 66;
+  report.state.counters.waited_us = 250'000;
+  report.state.counters.dropped = 2;
+  CHECK_THAT(report.Text(),
+             Contains("steps       800 in all, 267 synchronous, 4 epochs") &&
+                 Contains("(400 steps/s, 132 synchronous steps/s)\n") &&
+                 Contains("waiting     0.25 s for the slowest half of the closures of 66 "
+                          "synchronous steps\n") &&
+                 Contains("dropped     2 gradients, 0 results lost\n") && !Contains("staleness"));
 }
 
 TEST_CASE("metrics that were lost are the last line") {

@@ -4,8 +4,12 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
+#include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
+#include "common/model/batch_text.h"
 #include "common/placement/shard_plan.h"
+#include "common/rpc/control/control_client.h"
+#include "common/rpc/control/control_server.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
 
@@ -23,6 +27,8 @@ JobRunner::JobRunner(JobRunnerOptions options)
       console_(options_.progress),
       metrics_log_(&console_, options_.log) {}
 
+JobRunner::~JobRunner() = default;
+
 std::shared_ptr<ClusterCoordinator> JobRunner::coordinator() const {
   MutexLock lock(&mu_);
   return coordinator_;
@@ -32,8 +38,9 @@ absl::StatusOr<JobReport> JobRunner::Run() {
   console_.SetActivity("reading its data");
   COHORT_ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(options_.job, options_.data));
   plan_ = std::make_unique<JobPlan>(std::move(plan));
-  absl::StatusOr<JobReport> outcome = RunPlan();
+  absl::StatusOr<JobReport> outcome = AfterStop(RunPlan());
   ReportOutcome(outcome);
+  EndControl();
   if (const auto last = coordinator()) last->Close();  // the status page can still see it
   {
     MutexLock lock(&mu_);
@@ -74,7 +81,10 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
 // other workers, so that the steps have the same records.
 void JobRunner::ChooseClosuresPerStep() {
   const v1::StrategySpec& strategy = plan_->spec().strategy();
-  if (strategy.mode() == "async") return;
+  if (strategy.mode() == "async") {
+    console_.Print(BatchText(plan_->spec(), 0));
+    return;
+  }
   uint32_t closures = strategy.closures_per_step();
   if (closures == 0 && directory_->continuation().has_value()) {
     closures = directory_->continuation()->epochs.closures_per_step();
@@ -83,13 +93,7 @@ void JobRunner::ChooseClosuresPerStep() {
     closures = static_cast<uint32_t>(options_.cluster.tasks(Role::kWorker).size());
   }
   plan_->SetClosuresPerStep(closures);
-  const uint32_t batch = plan_->spec().data().batch_size();
-  console_.Print(strategy.mode() == "sync"
-                     ? fmt::format("a synchronous step has {} closures of {} records: the global "
-                                   "batch is {}",
-                                   closures, batch, uint64_t{closures} * batch)
-                     : fmt::format("workers are at most {} steps of {} closures apart",
-                                   strategy.staleness(), closures));
+  console_.Print(BatchText(plan_->spec(), closures));
 }
 
 void JobRunner::Continue(const Continuation& continuation) {
@@ -124,6 +128,7 @@ absl::Status JobRunner::OpenMetricsLog() {
 
 absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
   COHORT_RETURN_IF_ERROR(OpenMetricsLog());
+  StartControl();
   if (const v1::CheckpointSpec& spec = plan_->spec().checkpoint(); !spec.keep_best().empty()) {
     best_ = std::make_unique<BestTracker>(
         BestRule{
@@ -175,6 +180,14 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
                                                                   : BackupWork::kNone;
   options.replicas_to_aggregate = strategy.replicas_to_aggregate();
   options.staleness = strategy.staleness();
+  if (options.mode == ConsistencyMode::kSync) {
+    options.deterministic = strategy.deterministic() == "true"    ? Determinism::kRequired
+                            : strategy.deterministic() == "false" ? Determinism::kOff
+                                                                  : Determinism::kWatched;
+    if (const auto& from = directory_->continuation(); from.has_value()) {
+      options.fingerprint = from->fingerprint;
+    }
+  }
   options.pull_ahead = strategy.pull_ahead();
   options.closures_in_flight = strategy.closures_in_flight();
   options.max_attempts = strategy.max_attempts();
@@ -285,6 +298,83 @@ absl::StatusOr<JobReport> JobRunner::MakeReport(const ClusterCoordinator& cluste
   COHORT_ASSIGN_OR_RETURN(const v1::Manifest manifest, directory_->Read(report.checkpoint));
   report.ReadManifest(manifest);
   return report;
+}
+
+// ------------------------------------------------------------------ cohort ctl
+
+void JobRunner::StartControl() {
+  ControlServer::Options options;
+  options.path = JoinPath(directory_->path(), kControlSocket);
+  options.handler = [this](const std::string& request) {
+    return AnswerJobRequest(request, this, options_.log);
+  };
+  auto server = ControlServer::Start(std::move(options));
+  if (!server.ok()) {
+    return options_.log->Failure(LogLevel::kWarning, "control_unavailable", server.status());
+  }
+  control_ = *std::move(server);
+}
+
+void JobRunner::EndControl() {
+  if (const auto last = coordinator()) last->Interrupt();
+  control_.reset();
+}
+
+absl::StatusOr<JobReport> JobRunner::AfterStop(absl::StatusOr<JobReport> outcome) const {
+  MutexLock lock(&mu_);
+  if (stopped_at_.empty() || !absl::IsCancelled(outcome.status())) return outcome;
+  return WithExitCode(
+      Cancelled("the job was stopped; {} is its checkpoint, and a later start continues from it",
+                stopped_at_),
+      ExitCode::kStopped);
+}
+
+absl::StatusOr<std::shared_ptr<ClusterCoordinator>> JobRunner::RunningCluster() const {
+  auto cluster = coordinator();
+  if (cluster != nullptr) return cluster;
+  return FailedPrecondition("the job does not train yet: it is {}", activity());
+}
+
+JobStatus JobRunner::Status() const {
+  JobStatus status;
+  status.job = plan_->spec().name();
+  status.activity = activity();
+  status.epochs = plan_->schedule().epochs;
+  status.steps = plan_->schedule().steps();
+  status.steps_per_second = console_.steps_per_second();
+  if (const auto cluster = coordinator()) {
+    status.state = cluster->state();
+    status.newest_checkpoint = cluster->newest_checkpoint();
+  }
+  return status;
+}
+
+absl::StatusOr<std::string> JobRunner::TakeCheckpoint() {
+  COHORT_ASSIGN_OR_RETURN(const auto cluster, RunningCluster());
+  return cluster->CheckpointNow();
+}
+
+absl::StatusOr<std::string> JobRunner::Stop() {
+  COHORT_ASSIGN_OR_RETURN(const std::string checkpoint, TakeCheckpoint());
+  {
+    MutexLock lock(&mu_);
+    stopped_at_ = checkpoint;
+  }
+  Interrupt();
+  return checkpoint;
+}
+
+absl::StatusOr<ModeSettings> JobRunner::ChangeMode(const ModeChange& change) {
+  COHORT_ASSIGN_OR_RETURN(const auto cluster, RunningCluster());
+  if (change.mode == ConsistencyMode::kSync && plan_->schedule().steps_per_closure > 1) {
+    return FailedPrecondition("the job has `steps_per_execution: {}`, and mode sync needs 1",
+                              plan_->schedule().steps_per_closure);
+  }
+  const auto workers = static_cast<uint32_t>(options_.cluster.tasks(Role::kWorker).size());
+  COHORT_ASSIGN_OR_RETURN(const ModeSettings request,
+                          ModeAfter(change, cluster->state().mode, workers));
+  COHORT_RETURN_IF_ERROR(cluster->SetMode(request));
+  return request;
 }
 
 }  // namespace cohort

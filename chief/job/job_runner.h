@@ -12,6 +12,7 @@
 #include "chief/api/coordinator.h"
 #include "chief/job/best_tracker.h"
 #include "chief/job/job_console.h"
+#include "chief/job/job_control.h"
 #include "chief/job/job_directory.h"
 #include "chief/job/job_plan.h"
 #include "chief/job/job_report.h"
@@ -24,6 +25,8 @@
 #include "common/report/progress.h"
 
 namespace cohort {
+
+class ControlServer;
 
 struct JobRunnerOptions {
   ClusterSpec cluster;
@@ -53,13 +56,18 @@ struct JobRunnerOptions {
 //   3. StartCluster: the coordinator, programs, datasets, variables.
 //   4. JobWalk::Run: first checkpoint, epochs, validation, last checkpoint.
 //   5. FillReport, then Shutdown: every task ends.
-class JobRunner {
+//
+// From 3 on, `cohort ctl` reaches the job by a socket in the checkpoint directory. Only the holder
+// of the directory's lock has this socket.
+class JobRunner : public ControlledJob {
  public:
   explicit JobRunner(JobRunnerOptions options);
+  ~JobRunner() override;
 
   // Errors: those of the job and its data; Unavailable if another chief has the directory;
   // FailedPrecondition if the directory holds a finished job (unless `finished_ok`) or another job;
-  // those of the cluster; Cancelled after Interrupt.
+  // those of the cluster; Cancelled after Interrupt; Cancelled with ExitCode::kStopped
+  // after Stop.
   absl::StatusOr<JobReport> Run();
   // Makes finished closures durable, and Run return Cancelled soon. Thread-safe.
   void Interrupt() { interrupted_ = true; }
@@ -68,7 +76,22 @@ class JobRunner {
   // What Run is doing: "training", "waiting for the storage of ...". Thread-safe.
   std::string activity() const { return console_.activity(); }
 
+  // ControlledJob. Stop leaves the tasks as Interrupt does. What is trained between its checkpoint
+  // and the end is trained again.
+  JobStatus Status() const override;
+  absl::StatusOr<std::string> TakeCheckpoint() override;
+  absl::StatusOr<std::string> Stop() override;
+  absl::StatusOr<ModeSettings> ChangeMode(const ModeChange& change) override;
+
  private:
+  // Returns the coordinator. Errors: FailedPrecondition before its start.
+  absl::StatusOr<std::shared_ptr<ClusterCoordinator>> RunningCluster() const;
+  // Starts to answer `cohort ctl`. A job does without, if its directory can hold no socket.
+  void StartControl();
+  // Ends the calls of `cohort ctl` that still wait.
+  void EndControl();
+  // Returns the error of a job that Stop has ended, and otherwise `outcome`.
+  absl::StatusOr<JobReport> AfterStop(absl::StatusOr<JobReport> outcome) const;
   absl::StatusOr<JobReport> RunPlan();
   absl::StatusOr<std::unique_ptr<JobDirectory>> TakeDirectory();
   // Takes over the places of the checkpoint's epochs, and logs what has changed since.
@@ -96,6 +119,9 @@ class JobRunner {
   std::atomic<bool> interrupted_{false};
   mutable Mutex mu_;
   std::shared_ptr<ClusterCoordinator> coordinator_ ABSL_GUARDED_BY(mu_);
+  std::string stopped_at_ ABSL_GUARDED_BY(mu_);  // the checkpoint of Stop; "": not stopped
+
+  std::unique_ptr<ControlServer> control_;  // its threads use all of the above
 };
 
 // Returns the table of common/placement/shard_plan.h.

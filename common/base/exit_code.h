@@ -7,7 +7,7 @@
 
 namespace cohort {
 
-// How a process ends: the codes of sysexits(3).
+// How a process ends: the codes of sysexits(3), and one more.
 enum class ExitCode : int {
   kOk = 0,
   kUsage = 64,        // the command line is wrong
@@ -22,6 +22,7 @@ enum class ExitCode : int {
   kNoPermission = 77,
   // TF_CONFIG; an address; a directory that is not shared, or whose job is finished or another one.
   kConfig = 78,
+  kStopped = 79,  // `cohort ctl RUN stop` has ended the job; a later start continues it
 };
 
 // 128 + signal, as shells count: 143 for SIGTERM, 130 for SIGINT.

@@ -196,8 +196,10 @@ void Exchange::OnPush(size_t t, const v1::PushPullResponseHeader& header,
       const bool applied = result.status() == v1::APPLIED;
       PushOutcome& push = result_.push;
       ++(applied ? push.applied : result.status() == v1::SETTLED ? push.settled : push.duplicates);
-      if (applied)
-        result_.push.max_staleness = std::max(result_.push.max_staleness, result.staleness());
+      if (applied) {
+        push.max_staleness = std::max(push.max_staleness, result.staleness());
+        push.sum_staleness += result.staleness();
+      }
       const uint32_t attempt = applied ? stamp_.attempt : result.applied_attempt();
       if (attempt != 0) {
         if (attempt_seen_ != 0 && attempt != attempt_seen_) result_.push.mixed = true;

@@ -47,6 +47,7 @@ TEST_CASE("the push of a step and the pull of the next travel in one request per
   CHECK(exchange.counters().requests == 2);
   CHECK(exchange.result().push.applied == 3);
   CHECK(exchange.result().push.max_staleness == 0);
+  CHECK(exchange.result().push.sum_staleness == 0);
   CHECK(second.dense == std::vector<float>(21, 2));
   CHECK(second.table == std::vector<float>(4, 5));
   for (const ModelTablet& tablet : world.tablets) CHECK(tablet.log.size() == 1);

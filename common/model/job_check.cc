@@ -231,8 +231,8 @@ class Checker {
     const v1::StrategySpec& strategy = job_.strategy();
     const bool sync = strategy.mode() == "sync";
     const bool bounded = strategy.mode() == "bounded_staleness";
-    COHORT_RETURN_IF_ERROR(OneOf("strategy.backup_work", strategy.backup_work(),
-                                 {"none", "speculative", "drop"}));
+    COHORT_RETURN_IF_ERROR(
+        OneOf("strategy.backup_work", strategy.backup_work(), {"none", "speculative", "drop"}));
     COHORT_RETURN_IF_ERROR(
         OneOf("strategy.deterministic", strategy.deterministic(), {"auto", "true", "false"}));
     const bool drop = strategy.backup_work() == "drop";
@@ -262,12 +262,33 @@ class Checker {
                    "`strategy.replicas_to_aggregate` is {}, but a step has {} closures",
                    strategy.replicas_to_aggregate(), strategy.closures_per_step());
     }
+    COHORT_RETURN_IF_ERROR(CheckDeterministic());
     if (sync && job_.fit().steps_per_execution() > 1) {
       return Error("fit.steps_per_execution",
                    "`fit.steps_per_execution` must be 1 in mode sync: each closure is part of one "
                    "step. Several closures of a step travel in one message anyway");
     }
     return CheckGlobalBatch();
+  }
+
+  // "auto" promises nothing: it goes with everything.
+  absl::Status CheckDeterministic() const {
+    const v1::StrategySpec& strategy = job_.strategy();
+    if (strategy.deterministic() != "true") return absl::OkStatus();
+    if (strategy.mode() != "sync") {
+      return Error("strategy.deterministic", "`strategy.deterministic: true` needs mode sync");
+    }
+    if (strategy.backup_work() == "drop") {
+      return Error("strategy.deterministic",
+                   "`strategy.deterministic: true` excludes `backup_work: drop`: which closures of "
+                   "a step count depends on their speed");
+    }
+    if (job_.data().visitation() == v1::INDEPENDENT) {
+      return Error("strategy.deterministic",
+                   "`strategy.deterministic: true` excludes `visitation: independent`: which "
+                   "records a step has depends on the workers");
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckGlobalBatch() const {

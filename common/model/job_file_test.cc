@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "common/model/batch_text.h"
 #include "common/model/job_test_text.h"
 #include "common/testing/test_directory.h"
 
@@ -541,6 +542,109 @@ TEST_CASE("errors name the line and say what is wrong") {
   }
 }
 
+// The job with these keys of `strategy` (in its line 22), `data.batch_size` and `fit`.
+absl::StatusOr<JobFile> ParseSteps(std::string_view strategy,
+                                   std::string_view batch = "batch_size: 16",
+                                   std::string_view fit = "{epochs: 2}") {
+  std::string text = With("  placement: balanced", std::string("  ").append(strategy));
+  const auto replace = [&text](std::string_view from, std::string_view to) {
+    text.replace(text.find(from), from.size(), to);
+  };
+  replace("batch_size: 16", batch);
+  replace("{epochs: 2}", fit);
+  return ParseJob(text, "job.yaml");
+}
+
+TEST_CASE("the rules of steps of several closures") {
+  struct StepCase {
+    std::string_view strategy;
+    std::string message;
+    std::string_view batch = "batch_size: 16";
+    std::string_view fit = "{epochs: 2}";
+  };
+  const std::string both =
+      "`backup_work: drop` and `replicas_to_aggregate` belong together: how many of the closures "
+      "of a step close it";
+  const std::string global =
+      "job.yaml:13: `data.global_batch_size` needs `strategy.mode: sync` and "
+      "`strategy.closures_per_step`: a closure's batch is global_batch_size / closures_per_step";
+  const StepCase cases[] = {
+      {"mode: sync\n  backup_work: dorp",
+       "job.yaml:23: `strategy.backup_work` must be one of none, speculative, drop, not "
+       "\"dorp\"; did you mean \"drop\"?"},
+      {"mode: sync\n  deterministic: maybe",
+       "job.yaml:23: `strategy.deterministic` must be one of auto, true, false, not \"maybe\""},
+      {"backup_work: speculative", "job.yaml:22: `strategy.backup_work` applies to mode sync"},
+      {"closures_per_step: 3",
+       "job.yaml:22: `strategy.closures_per_step` applies to the modes sync and "
+       "bounded_staleness"},
+      {"mode: sync\n  closures_per_step: 4097",
+       "job.yaml:23: a step has at most 4096 closures, not 4097"},
+      {"mode: sync\n  staleness: 1",
+       "job.yaml:23: `strategy.staleness` applies to the mode bounded_staleness"},
+      {"mode: sync\n  backup_work: drop", "job.yaml:23: " + both},
+      {"mode: sync\n  replicas_to_aggregate: 2", "job.yaml:23: " + both},
+      {"mode: sync\n  backup_work: drop\n  closures_per_step: 2\n  replicas_to_aggregate: 3",
+       "job.yaml:25: `strategy.replicas_to_aggregate` is 3, but a step has 2 closures"},
+      {"deterministic: true", "job.yaml:22: `strategy.deterministic: true` needs mode sync"},
+      {"mode: sync\n  deterministic: true\n  backup_work: drop\n  replicas_to_aggregate: 2",
+       "job.yaml:23: `strategy.deterministic: true` excludes `backup_work: drop`: which closures "
+       "of a step count depends on their speed"},
+      {"mode: sync\n  deterministic: \"true\"",
+       "job.yaml:24: `strategy.deterministic: true` excludes `visitation: independent`: which "
+       "records a step has depends on the workers",
+       "batch_size: 16\n  visitation: independent", "{steps_per_epoch: 2}"},
+      {"mode: sync",
+       "job.yaml:20: `fit.steps_per_execution` must be 1 in mode sync: each closure is part of one "
+       "step. Several closures of a step travel in one message anyway",
+       "batch_size: 16", "{epochs: 2, steps_per_execution: 2}"},
+      {"closures_in_flight: 2", global, "global_batch_size: 48"},
+      {"mode: sync", global, "global_batch_size: 48"},
+      {"mode: bounded_staleness\n  closures_per_step: 3", global, "global_batch_size: 48"},
+      {"mode: sync\n  closures_per_step: 3",
+       "job.yaml:14: give `data.batch_size` (of one closure) or `data.global_batch_size`, not both",
+       "batch_size: 16\n  global_batch_size: 48"},
+      {"mode: sync\n  closures_per_step: 3",
+       "job.yaml:13: `data.global_batch_size` is 50, which 3 closures per step do not divide",
+       "global_batch_size: 50"},
+  };
+  for (const StepCase& c : cases) {
+    const auto job = ParseSteps(c.strategy, c.batch, c.fit);
+    INFO(c.strategy << "; " << c.batch << "; " << c.fit);
+    CHECK(std::string(job.status().message()) == c.message);
+  }
+}
+
+TEST_CASE("the batch of an update is stated for each mode") {
+  const auto text = [](std::string_view strategy, uint32_t closures,
+                       std::string_view batch = "batch_size: 16") {
+    const auto job = ParseSteps(strategy, batch);
+    REQUIRE(job.status().message() == "");
+    return BatchText(job->spec, closures);
+  };
+  CHECK(text("placement: balanced", 0) ==
+        "batch: 16 records; each update is of one batch, so the effective batch is 16");
+  CHECK(text("mode: sync", 3) ==
+        "batch: 16 records per closure; a synchronous step has 3 closures, so the global batch is "
+        "48");
+  CHECK(text("mode: sync\n  closures_per_step: 3", 3, "global_batch_size: 96") ==
+        "batch: 32 records per closure; a synchronous step has 3 closures, so the global batch is "
+        "96");
+  CHECK(text("mode: sync\n  deterministic: true", 0) ==
+        "batch: 16 records per closure; a synchronous step has as many closures as the cluster has "
+        "workers at the first start, so the global batch is 16 records per worker");
+  const char* const drop = "mode: sync\n  backup_work: drop\n  replicas_to_aggregate: 2";
+  CHECK(text(drop, 3) ==
+        "batch: 16 records per closure; a synchronous step uses the first 2 of its 3 closures, so "
+        "the global batch is 32");
+  CHECK(text(drop, 0) ==
+        "batch: 16 records per closure; a synchronous step uses the first 2 of its closures, so "
+        "the global batch is 32");
+  CHECK(text("mode: bounded_staleness\n  staleness: 1", 1) ==
+        "batch: 16 records; each update is of one batch, so the effective batch is 16; workers are "
+        "at most 1 step of 1 closure apart");
+}
+
 TEST_CASE("names that Keras and other strategies have are distinguished from a typo") {
   const struct {
     std::string_view from;
@@ -566,9 +670,7 @@ TEST_CASE("names that Keras and other strategies have are distinguished from a t
       {"placement: balanced",
        "mode: {}",
        {"mirrored", "multi_worker_mirrored", "collective", "central_storage", "one_device"}},
-      {"placement: balanced",
-       "{}: 1",
-       {"replicas", "device", "devices", "gpus", "tls", "trace"}},
+      {"placement: balanced", "{}: 1", {"replicas", "device", "devices", "gpus", "tls", "trace"}},
       {"activation: relu",
        "{}: 1",
        {"kernel_regularizer", "bias_regularizer", "activity_regularizer", "kernel_constraint"}},

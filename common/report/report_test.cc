@@ -73,6 +73,7 @@ TEST_CASE("metrics are reported as JSON lines and event files") {
     REQUIRE(
         (*reporter)->Report({"train", "epoch", 1, 200, {{"loss", 0.25}, {"accuracy", 1}}}).ok());
     MetricsRecord record{"validation", "epoch", 1, 200, {{"loss", std::nan("")}}};
+    record.figures = {{"staleness/mean", 1.5}};
     record.steps_per_second = 50;
     REQUIRE((*reporter)->Report(record).ok());
   }
@@ -81,7 +82,7 @@ TEST_CASE("metrics are reported as JSON lines and event files") {
   REQUIRE(
       testing::ReadAllBytes(log_dir + "/metrics.jsonl") ==
       R"({"time":1767225600.0,"set":"train","kind":"epoch","epoch":1,"step":200,"loss":0.25,"accuracy":1.0}
-{"time":1767225600.0,"set":"validation","kind":"epoch","epoch":1,"step":200,"loss":null,"steps_per_second":50.0}
+{"time":1767225600.0,"set":"validation","kind":"epoch","epoch":1,"step":200,"loss":null,"staleness/mean":1.5,"steps_per_second":50.0}
 )");
 }
 

@@ -17,6 +17,7 @@ std::string ToJsonLine(const MetricsRecord& record, int64_t unix_micros) {
   for (const auto& [name, value] : record.metrics) {
     line[name] = std::isfinite(value) ? nlohmann::ordered_json(value) : nullptr;
   }
+  for (const auto& [name, value] : record.figures) line[name] = value;
   if (record.seconds > 0) line["seconds"] = record.seconds;
   if (record.steps_per_second > 0) line["steps_per_second"] = record.steps_per_second;
   // Names come from job files. A name that is not UTF-8 must not end the job here.
@@ -46,6 +47,7 @@ absl::Status Reporter::Report(const MetricsRecord& record) {
   for (const auto& [name, value] : record.metrics) {
     tagged.emplace_back(fmt::format("{}_{}", record.kind, name), value);
   }
+  tagged.insert(tagged.end(), record.figures.begin(), record.figures.end());
   if (record.steps_per_second > 0) tagged.emplace_back("steps_per_second", record.steps_per_second);
   auto events = events_.find(record.set);
   if (events == events_.end()) {

@@ -62,6 +62,7 @@ TEST_CASE("check prints the model, the data and the shard plan") {
   REQUIRE(text.ok());
   REQUIRE_THAT(*text, Contains("embedding (Embedding)") && Contains("20,000"));
   REQUIRE_THAT(*text, Contains("training data: 640 records"));
+  REQUIRE_THAT(*text, Contains("each update is of one batch, so the effective batch is "));
   REQUIRE_THAT(*text, Contains("[0, 500)") && Contains("[500, 1000)"));
   REQUIRE_THAT(*text, Contains("ps:0") && Contains("ps:1"));
 }

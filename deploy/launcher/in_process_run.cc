@@ -126,6 +126,7 @@ absl::StatusOr<int> RunInProcess(const LocalOptions& options) {
   int code = RunUntilEnd(chief.get(), signals.get(), context.log.get());
   if (code == 0) code = tasks.AwaitEvaluator();
   if (code == 0) PrintDone(run.directories);
+  if (code == static_cast<int>(ExitCode::kStopped)) PrintStopped(run.directories);
   return code;
 }
 

@@ -52,6 +52,17 @@ class EndTest(unittest.TestCase):
         self.assertRegex(c.text(), "the job is done: ending worker:0\n")
         self.assertEqual(len(c.lives("worker-0")), 2)
 
+    def test_a_job_that_was_stopped_ends_all_tasks_and_nothing_is_restarted(self):
+        c = Launcher(self, ["--restart", "--evaluator"], ps="until('never')", worker="until('never')",
+                     evaluator="until('never')", chief="until('end')\nsys.exit(79)")
+        tasks = ("worker-0", "ps-0", "evaluator-0", "chief-0")
+        c.until(lambda: all(c.lives(task) for task in tasks))
+        c.touch("end")
+        self.assertEqual(c.wait(), 79, c.text())
+        self.assertIn("the job was stopped: ending all tasks", c.text())
+        self.assertEqual([len(c.lives(task)) for task in tasks], [1, 1, 1, 1])
+        self.assertTrue(os.path.exists(c.dir + "/evaluator-0.term"))
+
     def test_an_evaluator_may_end_later_than_what_is_ended(self):
         c = Launcher(self, ["--evaluator"], ps="until('never')", chief="until('ready')",
                      evaluator="open(base + '/ready', 'w').close()\nuntil('ps-0.term')\nuntil('go')")

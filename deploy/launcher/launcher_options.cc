@@ -12,6 +12,26 @@ void AddPluginFlag(FlagSet* flags, std::vector<std::string>* plugins) {
              "shared library with classes of your own (docs/plugins.md); repeatable");
 }
 
+void AddControlFlags(FlagSet* flags, ControlOptions* o) {
+  flags->AddPositional("RUN", &o->run,
+                       "the run directory of cohort local, or the checkpoint directory of a "
+                       "cohort-chief on this host",
+                       true);
+  flags->AddPositional("COMMAND", &o->command,
+                       "status; checkpoint: take one; stop: take one, then end; set-mode MODE",
+                       true);
+  flags->AddPositional("MODE", &o->mode, "for set-mode: async, sync or bounded_staleness", false);
+  flags->Add("json", &o->json, "print the answer as JSON");
+  flags->Add("closures_per_step", &o->closures_per_step,
+             "set-mode: closures of a step; -1: as before, or the number of workers");
+  flags->Add("staleness", &o->staleness,
+             "set-mode bounded_staleness: steps that workers may be apart; -1: as before");
+  flags->Add("backup_work", &o->backup_work,
+             "set-mode sync: none, speculative or drop; default: as before");
+  flags->Add("replicas_to_aggregate", &o->replicas_to_aggregate,
+             "set-mode sync with drop: closures that close a step; -1: as before");
+}
+
 }  // namespace
 
 void AddLocalFlags(FlagSet* flags, LocalOptions* o) {
@@ -39,6 +59,9 @@ void AddLocalFlags(FlagSet* flags, LocalOptions* o) {
 void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
   AddLocalFlags(flags->AddCommand("local", "run a job on a whole cluster on this machine"),
                 &options->local);
+
+  AddControlFlags(flags->AddCommand("ctl", "ask a running job for its status, or change it"),
+                  &options->control);
 
   FlagSet* check = flags->AddCommand("check", "validate a job; print its model and shard plan");
   check->Add("ps", &options->check.ps, "parameter servers to plan for");

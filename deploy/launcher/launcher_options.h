@@ -4,6 +4,7 @@
 #include <string>
 
 #include "deploy/launcher/check_job.h"
+#include "deploy/launcher/control_job.h"
 #include "deploy/launcher/evaluate_checkpoint.h"
 #include "deploy/launcher/local_cluster.h"
 
@@ -18,11 +19,12 @@ struct LauncherOptions {
   std::vector<std::string> plugins;  // for check and reference
   std::string inspect;               // path of a checkpoint
   EvaluateOptions evaluate;
+  ControlOptions control;
 };
 
 // Adds the flags of `cohort local` to the command or program `flags`.
 void AddLocalFlags(FlagSet* flags, LocalOptions* options);
-// Adds the commands local, check, inspect, evaluate and reference. `options` must outlive `flags`.
+// Adds the commands local, ctl, check, inspect, evaluate and reference. `options` must outlive `flags`.
 void AddLauncherCommands(FlagSet* flags, LauncherOptions* options);
 
 }  // namespace cohort

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`cohort local` with the real daemons: a chief that ends when all is committed."""
+import json
 import os
 import re
 import signal
@@ -129,6 +130,57 @@ class RealDaemonsTest(unittest.TestCase):
             until("no epoch has ended", lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
             local.send_signal(signal.SIGTERM)
             self.assertEqual(local.wait(timeout=60 * SCALE), 143)
+
+    def ctl(self, directory, *arguments):
+        return run([program("cohort"), "ctl", directory + "/run", *arguments])
+
+    def status(self, directory):
+        """What `cohort ctl RUN status --json` prints, or {}."""
+        done = self.ctl(directory, "status", "--json")
+        return json.loads(done.stdout) if done.returncode == 0 else {}
+
+    def start_endless(self, directory, *flags):
+        command = self.command(directory, *flags)
+        with open(directory + "/job.yaml", "w") as f:
+            f.write(JOB.replace("epochs: 1", "epochs: 100000").replace("  train:", "  validation: {take: 64}\n  train:"))
+        with open(directory + "/out", "w") as out:
+            local = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+        self.addCleanup(local.kill)
+        return local
+
+    def stop_and_continue(self, *flags):
+        with tempfile.TemporaryDirectory() as directory:
+            self.assertEqual(self.ctl(directory, "status").returncode, 66)
+            step = 0
+            for _ in range(2):
+                local = self.start_endless(directory, *flags)
+                trained = until("no step", lambda: (s := self.status(directory)).get("step", 0) > step and s)
+                self.assertEqual(trained["strategy"], {"mode": "async"})
+                self.assertEqual([w["connected"] for w in trained["workers"]], [True, True])
+                self.assertEqual(trained["servers"], [{"connected": True}])
+                self.assertRegex(self.ctl(directory, "status").stdout, r"progress +epoch \d+ of 100000, step \d+ of ")
+                taken = self.ctl(directory, "checkpoint").stdout.strip()
+                self.assertTrue(os.path.exists(taken + "/manifest.json"), taken)
+                refused = self.ctl(directory, "set-mode", "bounded_staleness", "--backup_work", "drop")
+                self.assertEqual(refused.returncode, 65, refused.stderr)
+                stopped = self.ctl(directory, "stop", "--json")
+                self.assertEqual(stopped.returncode, 0, stopped.stderr)
+                last = json.loads(stopped.stdout)["checkpoint"]
+                self.assertEqual(local.wait(timeout=60 * SCALE), 79)
+                with open(directory + "/out", encoding="utf-8") as f:
+                    text = f.read()
+                self.assertIn("the job was stopped; %s is its checkpoint" % last, text)
+                self.assertNotIn("killing", text)
+                self.assertFalse(os.listdir(directory + "/run/checkpoints/control"))
+                if step > 0:
+                    self.assertGreaterEqual(int(re.search(r"continuing short at step (\d+) of", text).group(1)), step)
+                step = trained["step"]
+
+    def test_ctl_stops_a_run_and_the_same_command_continues_it(self):
+        self.stop_and_continue("--workers", "2", "--restart", "--evaluator")
+
+    def test_ctl_stops_a_run_in_one_process(self):
+        self.stop_and_continue("--workers", "2", "--in_process")
 
 
 if __name__ == "__main__":

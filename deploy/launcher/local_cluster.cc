@@ -194,6 +194,12 @@ void PrintDone(const RunDirectories& directories) {
       fmt::format("done; checkpoints: {}, metrics: {}", directories.checkpoints, directories.logs));
 }
 
+void PrintStopped(const RunDirectories& directories) {
+  PrintLauncherLine(
+      fmt::format("stopped; to continue, run the same command with --checkpoint_dir {}",
+                  directories.checkpoints));
+}
+
 absl::StatusOr<PreparedRun> PrepareRun(const LocalOptions& options) {
   COHORT_RETURN_IF_ERROR(CheckFlags(options));
   if (access(options.job.c_str(), R_OK) != 0) {
@@ -226,6 +232,7 @@ int RunLocal(const LocalOptions& options) {
   if (!supervisor.ok()) return ExitWith("cohort", supervisor.status());
   const int exit_code = (*supervisor)->Run();
   if (exit_code == 0) PrintDone(run->directories);
+  if (exit_code == static_cast<int>(ExitCode::kStopped)) PrintStopped(run->directories);
   return exit_code;
 }
 

@@ -69,6 +69,8 @@ void PrintLauncherLine(std::string_view line);
 // Print where the logs of the tasks are, and, after a run without an error, its results.
 void PrintStart(const LocalOptions& options, const RunDirectories& directories);
 void PrintDone(const RunDirectories& directories);
+// Prints how a run that `cohort ctl` has stopped is continued.
+void PrintStopped(const RunDirectories& directories);
 
 // Runs `cohort local` with one process per task, and returns the exit code.
 int RunLocal(const LocalOptions& options);

@@ -1,4 +1,4 @@
-// cohort: starts clusters, and inspects jobs and checkpoints.
+// cohort: starts clusters, controls jobs, and inspects jobs and checkpoints.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +11,7 @@
 #include "common/model/reference.h"
 #include "common/plugin/load_plugins.h"
 #include "deploy/launcher/check_job.h"
+#include "deploy/launcher/control_job.h"
 #include "deploy/launcher/evaluate_checkpoint.h"
 #include "deploy/launcher/inspect_checkpoint.h"
 #include "deploy/launcher/launcher_options.h"
@@ -53,7 +54,7 @@ int main(int argc, char** argv) {
   using namespace cohort;
   InstallTerminateHandler("cohort");
   std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit makes the write fail
-  FlagSet flags("cohort", "Starts clusters, and inspects jobs and checkpoints.");
+  FlagSet flags("cohort", "Starts clusters, controls jobs, and inspects jobs and checkpoints.");
   LauncherOptions options;
   AddLauncherCommands(&flags, &options);
   const RunFlags run(flags.AddCommand("run", "become the daemon of the task named in TF_CONFIG"));
@@ -64,6 +65,7 @@ int main(int argc, char** argv) {
   const std::string command = flags.command();
   if (command == "local") return RunLocalCluster(options.local, {argv + 2, argv + argc});
   if (command == "run") return RunTask(run);
+  if (command == "ctl") return Print(ControlJob(options.control));
   if (const absl::Status loaded = LoadPlugins(options.plugins, /*log=*/nullptr); !loaded.ok()) {
     return ExitWith("cohort", loaded);
   }

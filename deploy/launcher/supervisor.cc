@@ -30,6 +30,7 @@ bool IsFinal(int exit_code, bool chief) {
     case ExitCode::kCantCreate:
     case ExitCode::kNoPermission:
     case ExitCode::kConfig:
+    case ExitCode::kStopped:
       return true;
     case ExitCode::kUnavailable:
     case ExitCode::kIo:
@@ -128,7 +129,8 @@ void Supervisor::OnExit(SupervisedTask* task, const Exit& exit) {
   if (task->is_chief() && exit.code == 0 && ended_for_lost_task_) exit_code_ = 0;
   if (phase_ == Phase::kStopping || phase_ == Phase::kKilling) return;
   const bool died = !exit.report.empty();
-  if (died) options_.print(exit.report);
+  const bool stopped = task->is_chief() && exit.code == static_cast<int>(ExitCode::kStopped);
+  if (died) options_.print(stopped ? "the job was stopped: ending all tasks" : exit.report);
   if (phase_ == Phase::kRunning) return OnExitWhileRunning(task, exit);
   if (!died || !task->is_evaluator()) return;
   if (IsFinal(exit.code, /*chief=*/false)) {

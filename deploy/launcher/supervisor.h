@@ -48,7 +48,7 @@ struct SupervisorOptions {
 // task. Without it, a ps or the last worker that dies ends the run with 69, because the chief would
 // wait without success; if the chief still exits with 0, so does the run. A worker or ps exits with
 // 0 if the chief has asked it to end. Some exit codes mean that a retry would end in the same way
-// (64, 65, 66, 73, 77, 78, and 69 and 74 of a chief). They are final: the whole cluster ends with
+// (64, 65, 66, 73, 77, 78, 79, and 69 and 74 of a chief). They are final: the whole cluster ends with
 // that code.
 class Supervisor {
  public:

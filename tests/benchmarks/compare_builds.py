@@ -19,12 +19,12 @@ import tempfile
 from compare_tensorflow import JOBS, epoch_rates
 
 
-def run(build, example, transport, steps):
-    """(steps per second after the warm-up, seconds from launch to the first step)."""
+def run(build, example, transport, steps, text=None):
+    """(steps per second after the warm-up, seconds from launch to the first step). `text`: of the job."""
     with tempfile.TemporaryDirectory() as directory:
         job, logs = os.path.join(directory, "job.yaml"), os.path.join(directory, "logs")
         with open(job, "w", encoding="utf-8") as f:
-            f.write(JOBS[example].format(steps=steps))
+            f.write((text or JOBS[example]).format(steps=steps))
         done = subprocess.run(
             [os.path.join(build, "bin", "cohort"), "local", "--ps", "2", "--workers", "3", "--transport",
              transport, "--checkpoint_dir", os.path.join(directory, "ckpt"), "--log_dir", logs, "--run_dir",

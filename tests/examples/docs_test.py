@@ -10,7 +10,7 @@ import real_cluster
 from real_cluster import SOURCE, Directory, RealCluster, program, run, until
 
 DAEMONS = ("cohort-chief", "cohort-worker", "cohort-ps", "cohort-evaluator")
-COMMANDS = ("local", "check", "inspect", "evaluate")
+COMMANDS = ("local", "ctl", "check", "inspect", "evaluate")
 
 
 def read(*path):

@@ -21,7 +21,7 @@ LAYERS = [
     ["common/cluster", "common/tensor", "common/report", "common/schema"],
     ["common/metrics"],
     ["common/rpc/stream", "common/graph", "common/checkpoint", "common/data"],
-    ["common/rpc/push_pull", "common/rpc/admin"],
+    ["common/rpc/push_pull", "common/rpc/admin", "common/rpc/control"],
     ["common/kernels", "common/optimizers", "common/placement"],
     ["common/exchange", "common/tablet", "common/model"],
     ["common/exec", "common/plugin"],

@@ -62,6 +62,9 @@ class SimulatedCluster : public TrainingCluster {
   absl::StatusOr<bool> JoinFor(double seconds) override;
   absl::Status Checkpoint(bool finished) override;
   absl::Status StartCheckpoint() override;
+  absl::Status SetMode(const ModeSettings&) override {
+    return absl::UnimplementedError("the simulator changes no mode");
+  }
   absl::Status Restore() override;
   std::vector<UnfinishedPlace> Unfinished() const override;
   absl::Status EndEpoch() override;

@@ -1,0 +1,93 @@
+#include <catch2/catch.hpp>
+
+#include "chief/core/core_parts_test_util.h"
+#include "chief/core/step_gate.h"
+
+namespace cohort {
+namespace {
+
+// The parts of a synchronous core below StepGate, with one server and a clock of its own.
+struct Stepping {
+  explicit Stepping(uint32_t closures_per_step)
+      : world(1, 1),
+        context([&] {
+          world.options.mode = ConsistencyMode::kSync;
+          world.options.closures_per_step = closures_per_step;
+          world.options.clock_us = [this] { return clock_us; };
+          return world.options;
+        }()),
+        outbox(&world),
+        settlement(&outbox, 50'000),
+        closures(&context, &outbox, &settlement),
+        steps(&context, &outbox, &closures) {
+    outbox.SetGeneration(1);
+    settlement.Reset(1, 1, {});
+  }
+  void Dispatch(uint64_t id) {
+    auto closure = CoreParts::NewClosure(id);
+    closure->spec.places_end = 100;
+    closures.Add(std::move(closure), /*holder=*/-1, 0);
+    steps.Enter(closures.Dispatch(0, /*training=*/true, 100));
+  }
+  void Hear(uint64_t id, int64_t at_us) {
+    clock_us = at_us;
+    v1::ClosureResult result = CoreParts::ResultOf(id, 1);
+    steps.OnHeard(closures.Find(id), &result);
+  }
+
+  int64_t clock_us = 0;
+  TestWorld world;
+  CoreContext context;
+  Outbox outbox;
+  Settlement settlement;
+  OpenClosures closures;
+  StepGate steps;
+};
+
+TEST_CASE("the time from the median of a step's members to the last one counts as waiting") {
+  Stepping s(3);
+  for (const uint64_t id : {1, 2, 3}) s.Dispatch(id);
+  s.Hear(2, 100);
+  s.Hear(1, 250);
+  s.Hear(3, 900);
+  CHECK(s.steps.counters().waited_us == 650);
+  s.steps.OnStepClosed(0, 1);
+  CHECK(s.steps.counters().steps_closed == 1);
+  for (const uint64_t id : {4, 5, 6}) s.Dispatch(id);
+  for (const uint64_t id : {4, 5, 6}) s.Hear(id, 1000);
+  CHECK(s.steps.counters().waited_us == 650);
+}
+
+TEST_CASE("a step of one closure waits for nobody") {
+  Stepping s(1);
+  s.Dispatch(1);
+  s.Hear(1, 700);
+  CHECK(s.steps.counters().waited_us == 0);
+}
+
+TEST_CASE("the staleness of an epoch is counted apart") {
+  Stepping s(1);
+  const auto finish = [&s](uint64_t id, uint64_t max, uint64_t sum) {
+    s.closures.Add(CoreParts::NewClosure(id), /*holder=*/-1, 0);
+    s.closures.Dispatch(0, /*training=*/true, 100);
+    v1::ClosureResult result = CoreParts::ResultOf(id, 1);
+    result.set_applied(4);
+    result.set_max_staleness(max);
+    result.set_sum_staleness(sum);
+    s.closures.Finish(id, &result);
+  };
+  finish(1, 5, 10);
+  finish(2, 3, 6);
+  CHECK(s.closures.counters().epoch_staleness.mean() == 2);
+  CHECK(s.closures.counters().epoch_staleness.max == 5);
+  s.closures.EndEpoch();
+  CHECK(s.closures.counters().epoch_staleness.mean() == 0);
+  finish(3, 1, 4);
+  CHECK(s.closures.counters().epoch_staleness.mean() == 1);
+  CHECK(s.closures.counters().epoch_staleness.max == 1);
+  CHECK(s.closures.counters().max_staleness == 5);
+  CHECK(s.closures.counters().sum_staleness == 20);
+}
+
+}  // namespace
+}  // namespace cohort

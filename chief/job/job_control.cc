@@ -1,0 +1,217 @@
+#include "chief/job/job_control.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::pair<const char*, ConsistencyMode>, 3> kModeNames = {
+    {{"async", ConsistencyMode::kAsync},
+     {"sync", ConsistencyMode::kSync},
+     {"bounded_staleness", ConsistencyMode::kBounded}}};
+constexpr std::array<std::pair<const char*, BackupWork>, 3> kBackupWorkNames = {
+    {{"none", BackupWork::kNone},
+     {"speculative", BackupWork::kSpeculative},
+     {"drop", BackupWork::kDrop}}};
+
+template <typename Names>
+auto ValueNamed(const Names& names, const char* what, const std::string& name)
+    -> absl::StatusOr<decltype(names[0].second)> {
+  for (const auto& [known, value] : names) {
+    if (name == known) return value;
+  }
+  return InvalidArgument("{} \"{}\" is none of {}, {}, {}", what, name, names[0].first,
+                         names[1].first, names[2].first);
+}
+
+template <typename Names, typename Value>
+std::string NameIn(const Names& names, Value value) {
+  const auto found =
+      std::find_if(names.begin(), names.end(), [&](const auto& n) { return n.second == value; });
+  return found->first;
+}
+
+absl::StatusOr<std::string> TextAt(const json& request, const char* key) {
+  if (request[key].is_string()) return request[key].get<std::string>();
+  return InvalidArgument("\"{}\" is not a text", key);
+}
+
+absl::StatusOr<std::optional<uint32_t>> NumberAt(const json& request, const char* key) {
+  if (!request.contains(key)) return std::nullopt;
+  const json& value = request[key];
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > std::numeric_limits<uint32_t>::max()) {
+    return InvalidArgument("\"{}\" is not a number of 32 bits without a sign", key);
+  }
+  return value.get<uint32_t>();
+}
+
+json ModeJson(const ModeSettings& mode) {
+  json out = {{"mode", NameOf(mode.mode)}};
+  if (mode.mode == ConsistencyMode::kAsync) return out;
+  out["closures_per_step"] = mode.closures_per_step;
+  if (mode.mode == ConsistencyMode::kBounded) out["staleness"] = mode.staleness;
+  if (mode.mode == ConsistencyMode::kSync) out["backup_work"] = NameOf(mode.backup_work);
+  if (mode.backup_work == BackupWork::kDrop) {
+    out["replicas_to_aggregate"] = mode.replicas_to_aggregate;
+  }
+  return out;
+}
+
+json WorkersJson(const CoordinatorState& state) {
+  json workers = json::array();
+  for (const WorkerFigures& worker : state.workers) {
+    workers.push_back({{"connected", worker.connected},
+                       {"steps", worker.steps},
+                       {"in_flight", worker.in_flight},
+                       {"silent_seconds", worker.silent_seconds}});
+  }
+  return workers;
+}
+
+json StatusJson(const JobStatus& status) {
+  json out = {{"job", status.job},
+              {"activity", status.activity},
+              {"epochs", status.epochs},
+              {"steps", status.steps},
+              {"steps_per_second", status.steps_per_second},
+              {"newest_checkpoint", status.newest_checkpoint}};
+  if (!status.state.has_value()) return out;
+  const CoordinatorState& state = *status.state;
+  // People count epochs from 1.
+  out["epoch"] = std::min(state.epoch + 1, std::max<uint64_t>(status.epochs, 1));
+  out["step"] = state.steps;
+  out["timeline"] = state.timeline;
+  out["generation"] = state.generation;
+  out["queued"] = state.queued;
+  out["in_flight"] = state.in_flight;
+  out["strategy"] = ModeJson(state.mode);
+  out["workers"] = WorkersJson(state);
+  out["servers"] = json::array();
+  for (const bool connected : state.servers) out["servers"].push_back({{"connected", connected}});
+  out["waiting_for"] = state.waiting_for;
+  out["metrics"] = json::object();
+  for (const MetricState& metric : state.metrics) out["metrics"][metric.name] = metric.Value();
+  return out;
+}
+
+absl::StatusOr<ModeChange> ModeChangeOf(const json& request) {
+  ModeChange change;
+  if (!request.contains("mode")) return InvalidArgument("set-mode needs a \"mode\"");
+  COHORT_ASSIGN_OR_RETURN(const std::string mode, TextAt(request, "mode"));
+  COHORT_ASSIGN_OR_RETURN(change.mode, ParseConsistencyMode(mode));
+  if (request.contains("backup_work")) {
+    COHORT_ASSIGN_OR_RETURN(const std::string work, TextAt(request, "backup_work"));
+    COHORT_ASSIGN_OR_RETURN(change.backup_work, ParseBackupWork(work));
+  }
+  COHORT_ASSIGN_OR_RETURN(change.closures_per_step, NumberAt(request, "closures_per_step"));
+  COHORT_ASSIGN_OR_RETURN(change.replicas_to_aggregate, NumberAt(request, "replicas_to_aggregate"));
+  COHORT_ASSIGN_OR_RETURN(change.staleness, NumberAt(request, "staleness"));
+  return change;
+}
+
+absl::StatusOr<json> Run(const std::string& command, const json& request, ControlledJob* job) {
+  if (command == "status") return StatusJson(job->Status());
+  if (command == "checkpoint" || command == "stop") {
+    COHORT_ASSIGN_OR_RETURN(const std::string directory,
+                            command == "stop" ? job->Stop() : job->TakeCheckpoint());
+    return json{{"checkpoint", directory}};
+  }
+  if (command == "set-mode") {
+    COHORT_ASSIGN_OR_RETURN(const ModeChange change, ModeChangeOf(request));
+    COHORT_ASSIGN_OR_RETURN(const ModeSettings mode, job->ChangeMode(change));
+    return json{{"strategy", ModeJson(mode)}};
+  }
+  return InvalidArgument("\"{}\" is none of the commands status, checkpoint, stop, set-mode",
+                         command);
+}
+
+// True if the change names a field that its mode does not have.
+bool HasForeignField(const ModeChange& change) {
+  const bool sync = change.mode == ConsistencyMode::kSync;
+  const bool bounded = change.mode == ConsistencyMode::kBounded;
+  return (!sync && (change.backup_work.has_value() || change.replicas_to_aggregate.has_value())) ||
+         (!bounded && change.staleness.has_value()) ||
+         (!sync && !bounded && change.closures_per_step.has_value());
+}
+
+}  // namespace
+
+absl::StatusOr<ConsistencyMode> ParseConsistencyMode(const std::string& name) {
+  return ValueNamed(kModeNames, "the mode", name);
+}
+
+absl::StatusOr<BackupWork> ParseBackupWork(const std::string& name) {
+  return ValueNamed(kBackupWorkNames, "backup_work", name);
+}
+
+std::string NameOf(ConsistencyMode mode) { return NameIn(kModeNames, mode); }
+std::string NameOf(BackupWork work) { return NameIn(kBackupWorkNames, work); }
+
+absl::StatusOr<ModeSettings> ModeAfter(const ModeChange& change, const ModeSettings& now,
+                                       uint32_t workers) {
+  if (HasForeignField(change)) {
+    return InvalidArgument(
+        "closures_per_step applies to sync and bounded_staleness, backup_work and "
+        "replicas_to_aggregate to sync, staleness to bounded_staleness; the mode is {}",
+        NameOf(change.mode));
+  }
+  ModeSettings request{.mode = change.mode};
+  if (change.mode == ConsistencyMode::kAsync) return request;
+  const bool had_steps = now.mode != ConsistencyMode::kAsync;
+  request.closures_per_step =
+      change.closures_per_step.value_or(had_steps ? now.closures_per_step : workers);
+  if (request.closures_per_step == 0 || request.closures_per_step > 4096) {
+    return InvalidArgument("a step has 1 to 4096 closures, not {}", request.closures_per_step);
+  }
+  if (change.mode == ConsistencyMode::kBounded) {
+    request.staleness = change.staleness.value_or(now.staleness);
+    return request;
+  }
+  request.backup_work = change.backup_work.value_or(now.backup_work);
+  const bool drop = request.backup_work == BackupWork::kDrop;
+  if (drop) request.replicas_to_aggregate = now.replicas_to_aggregate;
+  if (change.replicas_to_aggregate.has_value()) {
+    request.replicas_to_aggregate = *change.replicas_to_aggregate;
+  }
+  if (drop != (request.replicas_to_aggregate > 0)) {
+    return InvalidArgument(
+        "`backup_work: drop` and replicas_to_aggregate belong together: how many of a step's "
+        "closures close it");
+  }
+  if (request.replicas_to_aggregate > request.closures_per_step) {
+    return InvalidArgument("replicas_to_aggregate is {}, but a step has {} closures",
+                           request.replicas_to_aggregate, request.closures_per_step);
+  }
+  return request;
+}
+
+absl::StatusOr<std::string> AnswerJobRequest(const std::string& request, ControlledJob* job,
+                                             Logger* log) {
+  const json parsed = json::parse(request, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object() || !parsed.contains("command")) {
+    return InvalidArgument("the request is not a JSON object with a \"command\"");
+  }
+  COHORT_ASSIGN_OR_RETURN(const std::string command, TextAt(parsed, "command"));
+  const auto dump = [](const json& value) {
+    return value.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
+  };
+  const bool changes = command != "status";
+  if (changes) log->Info("control_request", {{"request", dump(parsed)}});
+  const absl::StatusOr<json> answer = Run(command, parsed, job);
+  if (!answer.ok()) {
+    if (changes) log->Failure(LogLevel::kWarning, "control_refused", answer.status());
+    return answer.status();
+  }
+  if (changes) log->Info("control_done", {{"answer", dump(*answer)}});
+  return dump(*answer);
+}
+
+}  // namespace cohort

@@ -1,0 +1,74 @@
+#ifndef COHORT_CHIEF_JOB_JOB_CONTROL_H_
+#define COHORT_CHIEF_JOB_JOB_CONTROL_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "chief/api/coordinator_state.h"
+#include "common/base/log.h"
+
+namespace cohort {
+
+// What a user asks of `set-mode`. A field without a value keeps what the job has.
+struct ModeChange {
+  ConsistencyMode mode = ConsistencyMode::kAsync;
+  std::optional<uint32_t> closures_per_step;
+  std::optional<BackupWork> backup_work;
+  std::optional<uint32_t> replicas_to_aggregate;
+  std::optional<uint32_t> staleness;
+};
+
+// Returns the request for a job that has the mode `now` and this number of workers. Fields of
+// another mode are dropped. The default of closures_per_step is the number of workers. Errors:
+// InvalidArgument if the change names a field that its mode does not have, or a wrong number.
+absl::StatusOr<ModeSettings> ModeAfter(const ModeChange& change, const ModeSettings& now,
+                                       uint32_t workers);
+
+// The state of a job, for its user.
+struct JobStatus {
+  std::string job;
+  std::string activity;  // "training"
+  uint64_t epochs = 0;   // that the job asks for
+  uint64_t steps = 0;    // that these epochs have
+  double steps_per_second = 0;
+  std::optional<CoordinatorState> state;  // nullopt: the cluster has not started
+  std::string newest_checkpoint;          // its directory; "": none
+};
+
+// A running job as `cohort ctl` sees it. Called by the threads of the control server.
+class ControlledJob {
+ public:
+  virtual ~ControlledJob() = default;
+  virtual JobStatus Status() const = 0;
+  // Takes a checkpoint and returns its directory.
+  virtual absl::StatusOr<std::string> TakeCheckpoint() = 0;
+  // Takes a checkpoint and makes the job end. Returns the checkpoint's directory.
+  virtual absl::StatusOr<std::string> Stop() = 0;
+  // Returns the mode that the job has then.
+  virtual absl::StatusOr<ModeSettings> ChangeMode(const ModeChange& change) = 0;
+};
+
+// Answers a request of `cohort ctl`, a JSON object, with a JSON object:
+//
+//   {"command": "status"}      the fields of JobStatus; docs/cluster.md lists the keys
+//   {"command": "checkpoint"}  {"checkpoint": DIRECTORY}
+//   {"command": "stop"}        {"checkpoint": DIRECTORY}
+//   {"command": "set-mode", "mode": "sync", ...}  {"strategy": {...}}; other keys are those of
+//                              `strategy` in the job file, and each may be absent
+//
+// Errors: InvalidArgument for another request; those of the job.
+absl::StatusOr<std::string> AnswerJobRequest(const std::string& request, ControlledJob* job,
+                                             Logger* log);
+
+// The names of the job file. Errors: InvalidArgument that lists them.
+absl::StatusOr<ConsistencyMode> ParseConsistencyMode(const std::string& name);
+absl::StatusOr<BackupWork> ParseBackupWork(const std::string& name);
+std::string NameOf(ConsistencyMode mode);
+std::string NameOf(BackupWork work);
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_JOB_JOB_CONTROL_H_

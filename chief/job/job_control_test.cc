@@ -1,0 +1,148 @@
+#include "chief/job/job_control.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+using Catch::Contains;
+using nlohmann::json;
+
+class FakeControlledJob : public ControlledJob {
+ public:
+  JobStatus now{.job = "short",
+                .activity = "training",
+                .epochs = 2,
+                .steps = 40,
+                .steps_per_second = 12.5,
+                .newest_checkpoint = "/c/ckpt-1-1-0"};
+  absl::Status fail;
+  std::optional<ModeChange> change;
+
+  JobStatus Status() const override { return now; }
+  absl::StatusOr<std::string> TakeCheckpoint() override {
+    COHORT_RETURN_IF_ERROR(fail);
+    return std::string("/c/ckpt-1-1-1");
+  }
+  absl::StatusOr<std::string> Stop() override { return std::string("/c/ckpt-1-1-2"); }
+  absl::StatusOr<ModeSettings> ChangeMode(const ModeChange& asked) override {
+    change = asked;
+    return ModeAfter(asked, {}, /*workers=*/3);
+  }
+};
+
+absl::StatusOr<json> Ask(FakeControlledJob* job, const std::string& request) {
+  COHORT_ASSIGN_OR_RETURN(const std::string answer,
+                          AnswerJobRequest(request, job, Logger::Discard().get()));
+  return json::parse(answer);
+}
+
+TEST_CASE("the status of a job tells what it does, and who is there") {
+  FakeControlledJob job;
+  json status = Ask(&job, R"({"command": "status"})").value();
+  REQUIRE(status["job"] == "short");
+  REQUIRE_FALSE(status.contains("step"));  // the cluster has not started
+
+  CoordinatorState state;
+  state.epoch = 1;
+  state.steps = 23;
+  state.workers = {{.steps = 20, .in_flight = 3}, {.connected = false}};
+  state.servers = {true, false};
+  state.waiting_for = "waiting for ps:1";
+  state.mode = {.mode = ConsistencyMode::kSync,
+                .closures_per_step = 3,
+                .backup_work = BackupWork::kDrop,
+                .replicas_to_aggregate = 2};
+  job.now.state = state;
+  status = Ask(&job, R"({"command": "status"})").value();
+  REQUIRE(status["epoch"] == 2);
+  REQUIRE(status["step"] == 23);
+  REQUIRE(status["steps_per_second"] == 12.5);
+  REQUIRE(status["workers"][0]["connected"] == true);
+  REQUIRE(status["workers"][1]["connected"] == false);
+  REQUIRE(status["servers"][1]["connected"] == false);
+  REQUIRE(status["waiting_for"] == "waiting for ps:1");
+  REQUIRE(status["newest_checkpoint"] == "/c/ckpt-1-1-0");
+  REQUIRE(status["strategy"] == json{{"mode", "sync"},
+                                     {"closures_per_step", 3},
+                                     {"backup_work", "drop"},
+                                     {"replicas_to_aggregate", 2}});
+  job.now.state->epoch = 2;  // after the last epoch
+  REQUIRE(Ask(&job, R"({"command": "status"})").value()["epoch"] == 2);
+}
+
+TEST_CASE("checkpoint and stop name the checkpoint") {
+  FakeControlledJob job;
+  REQUIRE(Ask(&job, R"({"command":"checkpoint"})").value()["checkpoint"] == "/c/ckpt-1-1-1");
+  REQUIRE(Ask(&job, R"({"command":"stop"})").value()["checkpoint"] == "/c/ckpt-1-1-2");
+  job.fail = Unavailable("ps:0 is gone");
+  REQUIRE(Ask(&job, R"({"command":"checkpoint"})").status() == job.fail);
+}
+
+TEST_CASE("set-mode passes on what was given") {
+  FakeControlledJob job;
+  const json sync = Ask(&job, R"({"command":"set-mode","mode":"sync","closures_per_step":5,)"
+                              R"("backup_work":"drop","replicas_to_aggregate":4})")
+                        .value();
+  REQUIRE(job.change->closures_per_step == 5u);
+  REQUIRE(job.change->backup_work == BackupWork::kDrop);
+  REQUIRE(sync["strategy"]["replicas_to_aggregate"] == 4);
+  const json bounded =
+      Ask(&job, R"({"command":"set-mode","mode":"bounded_staleness","staleness":2})").value();
+  REQUIRE(bounded["strategy"] ==
+          json{{"mode", "bounded_staleness"}, {"closures_per_step", 3}, {"staleness", 2}});
+  REQUIRE_FALSE(job.change->closures_per_step.has_value());
+}
+
+TEST_CASE("a wrong request to a job is refused with the reason") {
+  FakeControlledJob job;
+  const auto why = [&](const std::string& request) {
+    const auto answer = Ask(&job, request);
+    REQUIRE(absl::IsInvalidArgument(answer.status()));
+    return std::string(answer.status().message());
+  };
+  REQUIRE_THAT(why("status"), Contains("not a JSON object"));
+  REQUIRE_THAT(why("{}"), Contains("\"command\""));
+  REQUIRE_THAT(why(R"({"command":7})"), Contains("not a text"));
+  REQUIRE_THAT(why(R"({"command":"go"})"), Contains("status, checkpoint, stop, set-mode"));
+  REQUIRE_THAT(why(R"({"command":"set-mode"})"), Contains("needs a \"mode\""));
+  const auto mode = [&](const std::string& rest) {
+    return why(R"({"command":"set-mode","mode":)" + rest + "}");
+  };
+  REQUIRE_THAT(mode(R"("fast")"), Contains("async, sync, bounded_staleness"));
+  REQUIRE_THAT(mode(R"("sync","backup_work":"all")"), Contains("none, speculative, drop"));
+  REQUIRE_THAT(mode(R"("sync","closures_per_step":-1)"), Contains("closures_per_step"));
+  REQUIRE_THAT(mode(R"("sync","closures_per_step":5000000000)"), Contains("32 bits"));
+}
+
+TEST_CASE("a mode keeps what the job has, and refuses what does not fit") {
+  const ModeSettings now = {.mode = ConsistencyMode::kSync,
+                            .closures_per_step = 6,
+                            .backup_work = BackupWork::kDrop,
+                            .replicas_to_aggregate = 5};
+  const auto of = [&](const ModeChange& change) { return ModeAfter(change, now, 3); };
+  constexpr auto kSync = ConsistencyMode::kSync;
+  REQUIRE(of({.mode = kSync, .closures_per_step = 8})->replicas_to_aggregate == 5);
+  REQUIRE(of({.mode = kSync, .backup_work = BackupWork::kNone})->replicas_to_aggregate == 0);
+  REQUIRE(of({.mode = kSync})->closures_per_step == 6);
+  REQUIRE(of({.mode = ConsistencyMode::kAsync})->closures_per_step == 1);
+  REQUIRE(ModeAfter({.mode = kSync}, {}, 3)->closures_per_step == 3);
+  REQUIRE(of({.mode = ConsistencyMode::kBounded, .staleness = 1})->staleness == 1);
+
+  for (const ModeChange& wrong :
+       {ModeChange{.mode = kSync, .closures_per_step = 0},
+        ModeChange{.mode = kSync, .closures_per_step = 4097},
+        ModeChange{.mode = kSync, .closures_per_step = 4},
+        ModeChange{.mode = kSync, .staleness = 1},
+        ModeChange{.mode = kSync, .replicas_to_aggregate = 0},
+        ModeChange{.mode = kSync, .backup_work = BackupWork::kNone, .replicas_to_aggregate = 2},
+        ModeChange{.closures_per_step = 2}, ModeChange{.backup_work = BackupWork::kNone}}) {
+    REQUIRE(absl::IsInvalidArgument(of(wrong).status()));
+  }
+}
+
+}  // namespace
+}  // namespace cohort

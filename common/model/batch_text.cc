@@ -1,0 +1,48 @@
+#include "common/model/batch_text.h"
+
+#include <fmt/format.h>
+
+namespace cohort {
+namespace {
+
+std::string Closures(uint64_t count) {
+  return fmt::format("{} closure{}", count, count == 1 ? "" : "s");
+}
+
+std::string SynchronousBatch(const v1::StrategySpec& strategy, uint64_t batch, uint64_t closures) {
+  const uint64_t used = strategy.replicas_to_aggregate();  // 0: all of them
+  if (closures == 0 && used == 0) {
+    return fmt::format(
+        "a synchronous step has as many closures as the cluster has workers at the first start, so "
+        "the global batch is {} records per worker",
+        batch);
+  }
+  if (used == 0) {
+    return fmt::format("a synchronous step has {}, so the global batch is {}", Closures(closures),
+                       closures * batch);
+  }
+  const std::string all = closures == 0 ? "" : fmt::format("{} ", closures);
+  return fmt::format(
+      "a synchronous step uses the first {} of its {}closures, so the global batch is {}", used,
+      all, used * batch);
+}
+
+}  // namespace
+
+std::string BatchText(const v1::JobSpec& job, uint32_t closures_per_step) {
+  const v1::StrategySpec& strategy = job.strategy();
+  const uint64_t batch = job.data().batch_size();
+  if (strategy.mode() == "sync") {
+    return fmt::format("batch: {} records per closure; {}", batch,
+                       SynchronousBatch(strategy, batch, closures_per_step));
+  }
+  std::string text = fmt::format(
+      "batch: {} records; each update is of one batch, so the effective batch is {}", batch, batch);
+  if (strategy.mode() == "bounded_staleness" && closures_per_step > 0) {
+    text += fmt::format("; workers are at most {} step{} of {} apart", strategy.staleness(),
+                        strategy.staleness() == 1 ? "" : "s", Closures(closures_per_step));
+  }
+  return text;
+}
+
+}  // namespace cohort

@@ -1,0 +1,63 @@
+#ifndef COHORT_COMMON_RPC_CONTROL_CONTROL_SOCKET_H_
+#define COHORT_COMMON_RPC_CONTROL_CONTROL_SOCKET_H_
+
+#include <absl/status/statusor.h>
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/unique_fd.h"
+
+namespace cohort {
+
+// The listening unix socket of a chief. It has the mode 0600 and lies in a directory of the mode
+// 0700, so that only its owner can connect. The length of the path does not matter: the system
+// sees the short path of the open directory (/proc/self/fd/N).
+class ControlSocket {
+ public:
+  // Creates the directory if it is missing, and replaces a socket that has the name: the caller
+  // guarantees that its owner is dead, or has lost the job. Errors: FailedPrecondition if the name
+  // of the directory is taken by something else, or it belongs to another user; else the status of
+  // the system's error (a file system without sockets).
+  static absl::StatusOr<std::unique_ptr<ControlSocket>> Listen(const std::string& path);
+  // Removes the socket, unless another one has its name now.
+  ~ControlSocket();
+  ControlSocket(const ControlSocket&) = delete;
+  ControlSocket& operator=(const ControlSocket&) = delete;
+
+  int fd() const { return fd_.get(); }
+
+ private:
+  ControlSocket(UniqueFd directory, std::string name, UniqueFd fd, ino_t inode)
+      : directory_(std::move(directory)),
+        name_(std::move(name)),
+        fd_(std::move(fd)),
+        inode_(inode) {}
+
+  const UniqueFd directory_;
+  const std::string name_;
+  const UniqueFd fd_;
+  const ino_t inode_;
+};
+
+// Connects to the socket at `path`. Errors: NotFound if there is none; Unavailable if nothing
+// listens on it; else the status of the system's error.
+absl::StatusOr<UniqueFd> ConnectToControlSocket(const std::string& path);
+
+// The user at the other end of a connection.
+absl::StatusOr<uid_t> PeerUser(int fd);
+
+// Reads one line, without its newline. Errors: DeadlineExceeded; Cancelled when `cancel` (a
+// descriptor, or -1) becomes readable; Unavailable if the peer closes the connection first;
+// InvalidArgument if the line has more than 1 MiB.
+absl::StatusOr<std::string> ReadControlLine(int fd, TimePoint deadline, int cancel);
+// Writes a line and its newline. Errors: the same.
+absl::Status WriteControlLine(int fd, std::string_view line, TimePoint deadline, int cancel);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_RPC_CONTROL_CONTROL_SOCKET_H_

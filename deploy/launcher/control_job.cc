@@ -1,0 +1,126 @@
+#include "deploy/launcher/control_job.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+#include "common/rpc/control/control_client.h"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+
+absl::Status WrongUse(const absl::Status& status) { return WithExitCode(status, ExitCode::kUsage); }
+
+absl::Status CheckControlOptions(const ControlOptions& o) {
+  const std::vector<std::string> commands = {"status", "checkpoint", "stop", "set-mode"};
+  if (std::find(commands.begin(), commands.end(), o.command) == commands.end()) {
+    return WrongUse(InvalidArgument("ctl: \"{}\" is none of the commands {}", o.command,
+                                    fmt::join(commands, ", ")));
+  }
+  const bool set_mode = o.command == "set-mode";
+  if (set_mode && o.mode.empty()) {
+    return WrongUse(
+        InvalidArgument("ctl: set-mode needs a mode: async, sync or bounded_staleness"));
+  }
+  const bool mode_flags = !o.mode.empty() || o.closures_per_step >= 0 || o.staleness >= 0 ||
+                          !o.backup_work.empty() || o.replicas_to_aggregate >= 0;
+  if (!set_mode && mode_flags) {
+    return WrongUse(
+        InvalidArgument("ctl: a mode and its flags belong to set-mode, not to {}", o.command));
+  }
+  return absl::OkStatus();
+}
+
+json RequestOf(const ControlOptions& o) {
+  json request = {{"command", o.command}};
+  if (!o.mode.empty()) request["mode"] = o.mode;
+  if (!o.backup_work.empty()) request["backup_work"] = o.backup_work;
+  if (o.closures_per_step >= 0) request["closures_per_step"] = o.closures_per_step;
+  if (o.staleness >= 0) request["staleness"] = o.staleness;
+  if (o.replicas_to_aggregate >= 0) request["replicas_to_aggregate"] = o.replicas_to_aggregate;
+  return request;
+}
+
+// A value without quotes: sync, 3.
+std::string Plain(const json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::string StrategyText(const json& strategy) {
+  std::string text = Plain(strategy.value("mode", json("")));
+  for (const auto& [key, value] : strategy.items()) {
+    if (key != "mode") text += fmt::format(", {} {}", key, Plain(value));
+  }
+  return text;
+}
+
+// "2 of 3, without worker:1".
+std::string TasksText(const char* role, const json& tasks) {
+  std::vector<std::string> lost;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (!tasks[i].value("connected", false)) lost.push_back(fmt::format("{}:{}", role, i));
+  }
+  const std::string text = fmt::format("{} of {}", tasks.size() - lost.size(), tasks.size());
+  return lost.empty() ? text : fmt::format("{}, without {}", text, fmt::join(lost, ", "));
+}
+
+std::string MetricsText(const json& metrics) {
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : metrics.items()) {
+    parts.push_back(value.is_number() ? fmt::format("{} {:.4f}", name, value.get<double>())
+                                      : name + " is not finite");
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string StatusText(const json& s) {
+  const auto number = [&s](const char* key) { return s.value(key, uint64_t{0}); };
+  std::string text;
+  const auto line = [&text](const char* name, const std::string& value) {
+    if (!value.empty()) text += fmt::format("{:<11} {}\n", name, value);
+  };
+  line("job", s.value("job", ""));
+  line("activity", s.value("activity", ""));
+  if (s.contains("step")) {
+    line("progress", fmt::format("epoch {} of {}, step {} of {}, {:.1f} steps/s", number("epoch"),
+                                 number("epochs"), number("step"), number("steps"),
+                                 s.value("steps_per_second", 0.0)));
+    line("mode", StrategyText(s.value("strategy", json::object())));
+    line("metrics", MetricsText(s.value("metrics", json::object())));
+    line("workers", TasksText("worker", s.value("workers", json::array())));
+    line("servers", TasksText("ps", s.value("servers", json::array())));
+    line("closures", fmt::format("{} wait, {} run", number("queued"), number("in_flight")));
+  }
+  line("checkpoint", s.value("newest_checkpoint", ""));
+  line("waits", s.value("waiting_for", ""));
+  return text;
+}
+
+}  // namespace
+
+std::string ControlText(const std::string& command, const std::string& answer) {
+  const json parsed = json::parse(answer, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) return answer + "\n";
+  if (command == "status") return StatusText(parsed);
+  if (command == "set-mode") {
+    return fmt::format("the mode is {}\n", StrategyText(parsed.value("strategy", json::object())));
+  }
+  const std::string directory = parsed.value("checkpoint", "");
+  return command == "stop" ? fmt::format("the job ends; its checkpoint is {}\n", directory)
+                           : directory + "\n";
+}
+
+absl::StatusOr<std::string> ControlJob(const ControlOptions& options) {
+  COHORT_RETURN_IF_ERROR(CheckControlOptions(options));
+  COHORT_ASSIGN_OR_RETURN(const std::string socket, FindControlSocket(options.run));
+  COHORT_ASSIGN_OR_RETURN(
+      const std::string answer,
+      CallControl(socket, RequestOf(options).dump(-1, ' ', false, json::error_handler_t::replace)));
+  return options.json ? answer + "\n" : ControlText(options.command, answer);
+}
+
+}  // namespace cohort

@@ -1,0 +1,79 @@
+#include "deploy/launcher/control_job.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+#include "common/rpc/control/control_server.h"
+#include "common/testing/test_directory.h"
+
+namespace cohort {
+namespace {
+
+using Catch::Contains;
+
+TEST_CASE("ctl sends what was given, and prints the answer") {
+  const testing::TestDirectory run;
+  std::string heard;
+  auto server = ControlServer::Start(
+      {.path = run / "control/chief.sock", .handler = [&](const std::string& request) {
+         heard = request;
+         return absl::StatusOr<std::string>(R"({"checkpoint":"/c/ckpt-1-1-1"})");
+       }});
+  REQUIRE(server.ok());
+  ControlOptions options{.run = run.path(), .command = "checkpoint"};
+  REQUIRE(ControlJob(options).value() == "/c/ckpt-1-1-1\n");
+  REQUIRE(heard == R"({"command":"checkpoint"})");
+  options.json = true;
+  REQUIRE(ControlJob(options).value() == "{\"checkpoint\":\"/c/ckpt-1-1-1\"}\n");
+  options.command = "set-mode";
+  options.mode = "sync";
+  options.closures_per_step = 0;
+  options.backup_work = "none";
+  REQUIRE(ControlJob(options).ok());
+  REQUIRE(heard ==
+          R"({"backup_work":"none","closures_per_step":0,"command":"set-mode","mode":"sync"})");
+  server->reset();
+  const absl::Status gone = ControlJob(options).status();
+  REQUIRE(ExitCodeOf(gone) == ExitCode::kNoInput);
+  REQUIRE_THAT(std::string(gone.message()), Contains("no running job in " + run.path()));
+}
+
+TEST_CASE("ctl refuses a wrong command line") {
+  const auto refused = [](ControlOptions options) {
+    options.run = "/nowhere";
+    return ExitCodeOf(ControlJob(options).status()) == ExitCode::kUsage;
+  };
+  REQUIRE(refused({.command = "pause"}));
+  REQUIRE(refused({.command = "set-mode"}));
+  REQUIRE(refused({.command = "status", .mode = "sync"}));
+  REQUIRE(refused({.command = "stop", .staleness = 0}));
+}
+
+TEST_CASE("ctl prints a status for people") {
+  REQUIRE(ControlText("status", R"({
+    "job": "short", "activity": "training", "epoch": 2, "epochs": 4, "step": 30, "steps": 80,
+    "steps_per_second": 12.25, "strategy": {"mode": "sync", "closures_per_step": 3},
+    "metrics": {"loss": 0.5, "accuracy": null}, "queued": 7, "in_flight": 2,
+    "workers": [{"connected": true}, {"connected": false}], "servers": [{"connected": true}],
+    "newest_checkpoint": "/c/ckpt-1-1-0", "waiting_for": "waiting for worker:1, 3 s"})") ==
+          "job         short\n"
+          "activity    training\n"
+          "progress    epoch 2 of 4, step 30 of 80, 12.2 steps/s\n"
+          "mode        sync, closures_per_step 3\n"
+          "metrics     accuracy is not finite, loss 0.5000\n"
+          "workers     1 of 2, without worker:1\n"
+          "servers     1 of 1\n"
+          "closures    7 wait, 2 run\n"
+          "checkpoint  /c/ckpt-1-1-0\n"
+          "waits       waiting for worker:1, 3 s\n");
+  REQUIRE(ControlText("status", R"({"job": "short", "activity": "starting the cluster"})") ==
+          "job         short\nactivity    starting the cluster\n");
+  REQUIRE(ControlText("stop", R"({"checkpoint": "/c/1"})") ==
+          "the job ends; its checkpoint is /c/1\n");
+  REQUIRE(ControlText("set-mode", R"({"strategy": {"mode": "async"}})") == "the mode is async\n");
+}
+
+}  // namespace
+}  // namespace cohort
