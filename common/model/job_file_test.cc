@@ -248,7 +248,8 @@ const Case kCases[] = {
      "job.yaml:3: unknown key \"sequentail\" in `model`; did you mean \"sequential\"?"},
     {"learning_rate: 0.01", "learning_rat: 0.01",
      "job.yaml:10: Adam has no argument \"learning_rat\"; it has learning_rate, beta_1, beta_2, "
-     "epsilon, amsgrad, weight_decay, name; did you mean \"learning_rate\"?"},
+     "epsilon, amsgrad, weight_decay, clipnorm, clipvalue, global_clipnorm, name; did you mean "
+     "\"learning_rate\"?"},
     {"num_shards: 2", "shards: 2",
      "job.yaml:23: FixedShards has no argument \"shards\"; it has num_shards"},
     {"{epochs: 2}", "{epochs: 2, epochs: 3}",
