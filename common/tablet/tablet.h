@@ -53,16 +53,17 @@ struct PushEffect {
 struct StepClose {
   uint64_t step = 0;
   uint64_t step_try = 0;
-  uint64_t iteration = 0;           // what the optimizer sees: updates before this one
-  std::vector<uint32_t> members;    // their indices, ascending
+  uint64_t iteration = 0;         // what the optimizer sees: updates before this one
+  std::vector<uint32_t> members;  // their indices, ascending
 };
 
 // Planted bugs: the simulator proves that it finds them. Only tests set them.
 struct TabletTestFaults {
-  bool snapshot_forgets_an_id = false;  // the newest id above the watermark is not in a snapshot
+  bool snapshot_forgets_an_id = false;   // the newest id above the watermark is not in a snapshot
   bool snapshot_has_staged_ids = false;  // staged ids count as applied in a snapshot
   bool pull_ignores_step = false;        // a pull that came early is answered at once
   bool close_ignores_try = false;        // what an abandoned try has staged stays
+  bool new_try_applies_ids = false;      // ids of an abandoned try count as applied
 };
 
 // A group of shards: the unit of ownership, of order, and of the record of applied updates. One
