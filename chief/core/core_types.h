@@ -23,6 +23,13 @@ namespace cohort {
 // Planted bugs. The simulator uses them to prove that it finds such bugs. Only tests set them.
 struct CoreTestFaults {
   bool publish_before_durable = false;  // publish the watermark before its record is durable
+  // Synchronous steps.
+  bool settles_before_closed = false;  // results count when CloseStep is sent
+  bool closes_before_closed = false;   // a step, although some server has not closed the one before
+  bool repeats_other_members = false;  // a restarted chief closes a step without its last member
+  bool forgets_half_close = false;     // a restarted chief does not repeat a half-sent CloseStep
+  bool counts_older_results = false;   // a restarted chief takes results of the open step
+  bool allows_more_staleness = false;  // by one step
 };
 
 // A class that a worker must have to read the data of the job.

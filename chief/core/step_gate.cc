@@ -83,7 +83,8 @@ bool StepGate::Admits(const Closure& closure) const {
   if (settings_.mode == ConsistencyMode::kBounded) {
     const uint64_t oldest = running_.empty() ? closure.spec.place : *running_.begin();
     return closure.spec.place / closures_per_step() <=
-           oldest / closures_per_step() + settings_.staleness;
+           oldest / closures_per_step() + settings_.staleness +
+               (context_->options.test_faults.allows_more_staleness ? 1 : 0);
   }
   if (!sync() || closure.step.sync()) return true;
   if (IsFull()) return false;
@@ -194,7 +195,8 @@ void StepGate::AddWaiting(int clients) {
 }
 
 void StepGate::CloseIfComplete() {
-  if (!closing_.empty() || members_.empty()) return;
+  const CoreTestFaults& faults = context_->options.test_faults;
+  if (members_.empty() || (!closing_.empty() && !faults.closes_before_closed)) return;
   const auto heard = static_cast<size_t>(
       std::count_if(members_.begin(), members_.end(), [](const Member& m) { return m.heard; }));
   const bool drop = settings_.backup_work == BackupWork::kDrop;
@@ -206,13 +208,15 @@ void StepGate::CloseIfComplete() {
       waiting_ > 0 && places_end_ == 0 && !closures_->queue().training_waits();
   const bool may_be_short = client_waits || next_.has_value();
   if (!IsFull() && !may_be_short) return;
+  for (const Member& member : std::exchange(closing_members_, {})) {
+    closures_->FinishHeard(member.closure);  // with `closes_before_closed` only
+  }
   close_.Clear();
   close_.set_step(position_.open_step());
   close_.set_step_try(step_try_);
   close_.set_iteration(position_.iteration());
   close_.set_timeline(context_->timeline);
   close_.set_next_place(next_place_);
-  closing_members_.clear();
   for (const Member& member : members_) {
     if (!member.heard || closing_members_.size() == needed) continue;
     v1::StepMember* const out = close_.add_members();
@@ -238,6 +242,10 @@ void StepGate::CloseIfComplete() {
   }
   if (!clips_by_norm_) SendCloseToAll();
   for (const uint64_t id : dropped) Drop(id);
+  if (!faults.settles_before_closed) return;
+  for (const Member& member : std::exchange(closing_members_, {})) {
+    closures_->FinishHeard(member.closure);
+  }
 }
 
 void StepGate::CountWaiting() {
@@ -387,6 +395,11 @@ const v1::StepPosition& StepGate::TakeOver(const std::optional<v1::ModeChange>& 
       closing_.insert(static_cast<int>(ps));
     }
   }
+  const CoreTestFaults& faults = context_->options.test_faults;
+  if (faults.repeats_other_members && close_.members_size() > 1) {
+    close_.mutable_members()->RemoveLast();
+  }
+  if (faults.forgets_half_close) closing_.clear();
   next_place_ = position_.next_place();
   return position_;
 }

@@ -211,8 +211,7 @@ PushEffect Tablet::Push(uint64_t generation, uint64_t watermark, const PushHeade
   const uint64_t step =
       header.place + header.id.ordinal + static_cast<uint64_t>(header.iteration_offset);
   for (const StagedStep::Group& group : groups_) {
-    effect.non_finite |=
-        shards_[group.shard]->Apply(group.entries, header.weight, step, &scratch_);
+    effect.non_finite |= shards_[group.shard]->Apply(group.entries, header.weight, step, &scratch_);
   }
   const uint64_t before = version();
   SetVersion(before + 1);
@@ -243,6 +242,11 @@ void Tablet::Stage(const PushHeaderView& header, const PushSectionView& section,
     return;
   }
   const bool first = place.step_try > staged_.step_try();
+  if (first && options_.test_faults.new_try_applies_ids) {
+    for (uint32_t i = 0; const StagedStep::Member* const member = staged_.Find(i); ++i) {
+      applied_.Insert(member->id, member->attempt);
+    }
+  }
   if (first && !options_.test_faults.close_ignores_try) staged_.Restart(place.step_try);
   const StagedStep::Member* const before = staged_.Find(place.index);
   if (before != nullptr && before->id == header.id) {

@@ -73,10 +73,11 @@ struct StepClose {
 
 // Planted bugs: the simulator proves that it finds them. Only tests set them.
 struct TabletTestFaults {
-  bool snapshot_forgets_an_id = false;  // the newest id above the watermark is not in a snapshot
+  bool snapshot_forgets_an_id = false;   // the newest id above the watermark is not in a snapshot
   bool snapshot_has_staged_ids = false;  // staged ids count as applied in a snapshot
   bool pull_ignores_step = false;        // a pull that came early is answered at once
   bool close_ignores_try = false;        // what an abandoned try has staged stays
+  bool new_try_applies_ids = false;      // ids of an abandoned try count as applied
 };
 
 // A group of shards: the unit of ownership, of order, and of the record of applied updates. One

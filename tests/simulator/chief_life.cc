@@ -122,6 +122,7 @@ absl::StatusOr<JobWalk::Options> ChiefLife::StartCluster() {
   if (plan.validation_records > 0) {
     options.validation.dataset.resource = core_->AddResource(plan.ValidationSet());
   }
+  training_.EvaluateBeside(options.validation.function.program, options.epochs.dataset.resource);
   options.checkpoints = {.every_seconds = static_cast<double>(plan.cut_every_us) / 1e6,
                          .every_epochs = 1};
   COHORT_RETURN_IF_ERROR(training_.CreateVariables(plan.Layout()));
@@ -173,6 +174,9 @@ void ChiefLife::Reconnect(Task task, const std::string& why) {
 }
 
 void ChiefLife::SendToWorker(int worker, v1::ChiefToWorker message) {
+  for (const v1::Closure& closure : message.dispatch().closures()) {
+    if (closure.speculative()) ++cluster_->ledger.statistics.copies;
+  }
   if (message.has_dispatch()) CheckPublished(message.dispatch().settled_watermark());
   const auto& stream = LinkOf(WorkerTask(worker)).stream;
   if (stream != nullptr) stream->Send(Stream::kDialler, std::move(message));
@@ -180,6 +184,7 @@ void ChiefLife::SendToWorker(int worker, v1::ChiefToWorker message) {
 
 void ChiefLife::SendToPs(int ps, v1::ChiefToPs message) {
   if (message.has_watermark()) CheckPublished(message.watermark().settled_watermark());
+  if (message.has_abandon_step()) ++cluster_->ledger.statistics.steps_abandoned;
   const auto& stream = LinkOf(PsTask(ps)).stream;
   if (stream != nullptr) stream->Send(Stream::kDialler, std::move(message));
 }
@@ -286,6 +291,9 @@ void ChiefLife::CommitManifest(v1::Manifest manifest) {
   CheckValidated(manifest);
   const std::string directory = catalog_.PathOf(IdOf(manifest).ToString());
   cluster_->disk.Commit(directory, manifest, cluster_->plan.keep_checkpoints);
+  if (cluster_->plan.sync()) {
+    cluster_->steps.Committed(directory + "/" + kManifestName, manifest);
+  }
   // The checkpoint is committed, but no task knows it yet: a place to die.
   node_->After(world_->chance.Between(1, 2'000), [this, manifest, directory] {
     Input([&](CoordinatorCore* core) {
@@ -302,8 +310,8 @@ void ChiefLife::CommitManifest(v1::Manifest manifest) {
 // exists.
 void ChiefLife::CheckValidated(const v1::Manifest& manifest) {
   Ledger& ledger = cluster_->ledger;
-  if (manifest.has_validated()) {
-    ++ledger.statistics.validated;
+  if (manifest.has_validated()) ++ledger.statistics.validated;
+  if (manifest.has_validated() && !cluster_->plan.sync()) {
     const double expected = ExpectedValidation(cluster_->plan, manifest.epoch());
     if (std::abs(manifest.validated().value() - expected) > 1e-6 * std::abs(expected)) {
       ledger.Violate("the validation after {} epochs found {}, not {}", manifest.epoch(),

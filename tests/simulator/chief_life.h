@@ -38,6 +38,7 @@ class ChiefLife : public Life, public CoreEffects {
   void AppendJournal(v1::JournalRecord record) override;
   void WriteManifest(v1::Manifest manifest) override;
   void ClosureDone(uint64_t token, const absl::Status& status, v1::ClosureResult* result) override {
+    if (status.ok()) training_.CheckResult(*result);
     training_.OnClosureDone(token, status, result);
   }
   void CutDone(uint64_t cut, const absl::Status& status) override {

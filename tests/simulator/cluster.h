@@ -9,19 +9,25 @@
 #include "tests/simulator/ledger.h"
 #include "tests/simulator/network.h"
 #include "tests/simulator/plan.h"
+#include "tests/simulator/step_ledger.h"
 #include "tests/simulator/world.h"
 
 namespace cohort::simulator {
 
 // What the processes of a simulated cluster share: only the world around them.
 struct Cluster {
-  Cluster(const Plan& p, World* w) : plan(p), world(w), network(w, p.network) {}
+  Cluster(const Plan& p, World* w)
+      : plan(p),
+        world(w),
+        network(w, p.network),
+        steps(p, [this](const std::string& what) { ledger.Violate("{}", what); }) {}
 
   const Plan& plan;
   World* const world;
   Network network;
   Disk disk;
   Ledger ledger;
+  StepLedger steps;
   std::unique_ptr<Node> chief;
   std::vector<std::unique_ptr<Node>> ps;
   std::vector<std::unique_ptr<Node>> workers;

@@ -93,6 +93,11 @@ void Faults::Kill(Node* node, uint64_t* count) {
   if (!node->alive() || node->retired()) return;
   ++*count;
   node->Kill();
+  if (!world_->chance.Percent(rates_.kill_two_percent)) return;
+  Node* const other = Any();
+  if (!other->alive() || other->retired()) return;
+  ++cluster_->ledger.statistics.double_kills;
+  other->Kill();
 }
 
 void Faults::KillChief() {

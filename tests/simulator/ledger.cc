@@ -12,6 +12,7 @@ void ForEach(Statistics& s, const Visit& visit) {
   visit("servers killed", s.ps_killed);
   visit("chiefs killed", s.chiefs_killed);
   visit("directories emptied", s.directories_emptied);
+  visit("two killed at once", s.double_kills);
   visit("processes frozen", s.frozen);
   visit("workers wedged", s.wedged);
   visit("crash points hit", s.crash_points);
@@ -41,6 +42,20 @@ void ForEach(Statistics& s, const Visit& visit) {
   visit("closures recomputed", s.recomputed);
   visit("partial pushes", s.partial);
   visit("timelines", s.timelines);
+  visit("runs with sync", s.sync_runs);
+  visit("runs with drop", s.drop_runs);
+  visit("runs with speculative", s.speculative_runs);
+  visit("runs with bounded staleness", s.bounded_runs);
+  visit("steps closed by servers", s.steps_closed);
+  visit("closes repeated", s.closes_repeated);
+  visit("steps abandoned", s.steps_abandoned);
+  visit("parked pulls", s.parked_pulls);
+  visit("pushes of steps that have gone", s.refused_pushes);
+  visit("closures dropped", s.dropped_closures);
+  visit("results lost", s.lost_results);
+  visit("copies dispatched", s.copies);
+  visit("evaluations beside training", s.evaluations);
+  visit("runs at the bound of staleness", s.most_stale);
 }
 
 }  // namespace
@@ -68,6 +83,8 @@ void Statistics::Add(const CoreCounters& life) {
   requeued += life.requeued;
   mixed += life.mixed;
   late_results += life.late_results;
+  dropped_closures += life.dropped;
+  lost_results += life.lost_results;
 }
 
 std::string Statistics::Text() const {

@@ -26,7 +26,7 @@ struct Statistics {
   uint64_t wedged = 0;  // workers whose step never ended
   uint64_t crash_points = 0;
   uint64_t disk_full = 0;
-  uint64_t parked_pulls = 0;  // that waited for their synchronous step
+  uint64_t double_kills = 0;    // two tasks at the same moment
   uint64_t chiefs_gave_up = 0;  // ended by themselves with an error
   NetworkCounts network;
   // How the protocol reacted.
@@ -48,6 +48,21 @@ struct Statistics {
   uint64_t recomputed = 0;
   uint64_t partial = 0;
   uint64_t timelines = 0;
+  // Synchronous steps and bounded staleness.
+  uint64_t sync_runs = 0;  // without backup work
+  uint64_t drop_runs = 0;
+  uint64_t speculative_runs = 0;
+  uint64_t bounded_runs = 0;
+  uint64_t steps_closed = 0;     // by a server
+  uint64_t closes_repeated = 0;  // of them: because a restarted chief asked again
+  uint64_t steps_abandoned = 0;
+  uint64_t parked_pulls = 0;    // that waited for their step
+  uint64_t refused_pushes = 0;  // answers DROPPED
+  uint64_t dropped_closures = 0;
+  uint64_t lost_results = 0;
+  uint64_t copies = 0;       // speculative dispatches
+  uint64_t evaluations = 0;  // beside the training
+  uint64_t most_stale = 0;   // runs whose staleness reached the bound
 
   void Add(const Statistics& other);
   void Add(const ApplyReport& report);

@@ -76,6 +76,31 @@ FaultRates DrawFaults(Chance* chance) {
   return rates;
 }
 
+PlanMode DrawMode(Chance* chance) {
+  const uint64_t at = chance->Below(100);
+  if (at < 50) return PlanMode::kAsync;
+  if (at < 66) return PlanMode::kSync;
+  if (at < 77) return PlanMode::kDrop;
+  if (at < 88) return PlanMode::kSpeculative;
+  return PlanMode::kBounded;
+}
+
+const char* NameOf(PlanMode mode) {
+  switch (mode) {
+    case PlanMode::kAsync:
+      return "async";
+    case PlanMode::kSync:
+      return "sync";
+    case PlanMode::kDrop:
+      return "sync, drop";
+    case PlanMode::kSpeculative:
+      return "sync, speculative";
+    case PlanMode::kBounded:
+      return "bounded staleness";
+  }
+  return "";
+}
+
 CoreOptions DrawCoreOptions(const Plan& plan, Chance* chance) {
   CoreOptions core;
   core.job = "simulated";
@@ -104,7 +129,49 @@ CoreOptions DrawCoreOptions(const Plan& plan, Chance* chance) {
   core.write_deadline_us = 2'000'000;
   core.assign_deadline_us = 2'000'000;
   core.test_faults.publish_before_durable = plan.bug == PlantedBug::kChiefPublishesEarly;
+  core.test_faults.settles_before_closed = plan.bug == PlantedBug::kChiefSettlesEarly;
+  core.test_faults.closes_before_closed = plan.bug == PlantedBug::kChiefClosesEarly;
+  core.test_faults.repeats_other_members = plan.bug == PlantedBug::kChiefRepeatsOtherMembers;
+  core.test_faults.forgets_half_close = plan.bug == PlantedBug::kChiefForgetsHalfClose;
+  core.test_faults.counts_older_results = plan.bug == PlantedBug::kChiefCountsOlderResults;
+  core.test_faults.allows_more_staleness = plan.bug == PlantedBug::kChiefAllowsMoreStaleness;
   return core;
+}
+
+// The mode, and what only runs of other modes than async have. It has random numbers of its own.
+void DrawSteps(Plan* plan) {
+  Chance chance(plan->seed ^ 0x5350);
+  plan->faults.kill_two_percent = chance.Percent(25) ? 40 : 0;
+  if (plan->faults.empty_directory_percent > 0) plan->faults.kill_two_percent = 0;
+  plan->mode = DrawMode(&chance);
+  if (plan->mode == PlanMode::kAsync) return;
+  plan->steps = 1;
+  CoreOptions& core = plan->core;
+  core.closures_per_step = static_cast<uint32_t>(chance.Between(1, kMostMembers));
+  if (plan->mode == PlanMode::kBounded) {
+    core.mode = ConsistencyMode::kBounded;
+    core.staleness = static_cast<uint32_t>(chance.Between(0, 2));
+    return;
+  }
+  core.mode = ConsistencyMode::kSync;
+  if (plan->mode == PlanMode::kSpeculative) core.backup_work = BackupWork::kSpeculative;
+  if (plan->mode == PlanMode::kDrop) {
+    core.backup_work = BackupWork::kDrop;
+    core.replicas_to_aggregate =
+        static_cast<uint32_t>(chance.Between(1, static_cast<int64_t>(core.closures_per_step)));
+  }
+  plan->evaluates = chance.Percent(30);
+  if (plan->evaluates) {
+    plan->window += 8;  // they wait in the queue, too
+    // A restarted chief forgets places whose ids were given up for those of the evaluations.
+    plan->faults.kill_chief = plan->faults.crash_point = 0;
+    plan->faults.empty_directory_percent = plan->faults.kill_two_percent = 0;
+  }
+  plan->has_idle = chance.Percent(40);
+  if (plan->has_idle) {
+    plan->tablets_per_ps = static_cast<int>(chance.Between(1, 3));
+    plan->shards = static_cast<uint64_t>(chance.Between(1, plan->ps));
+  }
 }
 
 }  // namespace
@@ -142,6 +209,7 @@ Plan::Plan(uint64_t s, PlantedBug b) : seed(s), bug(b) {
   exchange.backoff_min_us = 2'000;
   exchange.backoff_max_us = 40'000;
   exchange.chunk_bytes = static_cast<uint64_t>(chance.Between(64, 2048));
+  DrawSteps(this);
 }
 
 JobSchedule Plan::Schedule() const {
@@ -189,6 +257,12 @@ v1::Layout Plan::Layout() const {
   variables[1].add_dims(static_cast<int64_t>(examples));
   variables[1].add_dims(1);
   variables[1].set_row_reads(true);
+  if (has_idle) {
+    v1::VariableSpec& idle = variables.emplace_back();
+    idle.set_name(kIdle);
+    idle.add_dims(1);
+    idle.add_dims(4096);
+  }
   for (v1::VariableSpec& variable : variables) {
     variable.set_dtype(v1::FLOAT32);
     variable.set_trainable(true);
@@ -208,15 +282,18 @@ v1::Layout Plan::Layout() const {
 
 std::string Plan::Text() const {
   return fmt::format(
-      "seed {}: {} workers, {} ps with {} shards, {} epochs of {} examples in closures of {} x {}; "
+      "seed {}: {}, steps of {} closures ({} close one, staleness {}){}{}, {} workers, {} ps with "
+      "{} shards, {} epochs of {} examples in closures of {} x {}; "
       "faults per second for {} ms: worker {:.1f}, ps {:.1f}, chief {:.1f}, stream {:.1f}, message "
       "{:.1f}, cut {:.1f}, freeze {:.1f}, wedge {:.1f}, crash point {:.1f}, disk full {} %, "
       "directory "
       "emptied {} %",
-      seed, workers, ps, shards, epochs, examples, steps, batch, faults_for_us / 1000,
-      faults.kill_worker, faults.kill_ps, faults.kill_chief, faults.break_stream,
-      faults.lose_message, faults.cut_network, faults.freeze, faults.wedge, faults.crash_point,
-      faults.disk_full_percent, faults.empty_directory_percent);
+      seed, NameOf(mode), core.closures_per_step, core.replicas_to_aggregate, core.staleness,
+      has_idle ? ", an idle variable" : "", evaluates ? ", evaluations" : "", workers, ps, shards,
+      epochs, examples, steps, batch, faults_for_us / 1000, faults.kill_worker, faults.kill_ps,
+      faults.kill_chief, faults.break_stream, faults.lose_message, faults.cut_network,
+      faults.freeze, faults.wedge, faults.crash_point, faults.disk_full_percent,
+      faults.empty_directory_percent);
 }
 
 // ------------------------------------------------------------------ programs
@@ -248,6 +325,15 @@ Traced Trace(const Plan& plan, ProgramBuilder* b) {
   return traced;
 }
 
+// How far apart the weights of different shards are, which is 0 in one version.
+void AddSpread(const Traced& traced, ProgramBuilder* b) {
+  const Expr most = ReduceMax(traced.seen, {0});
+  const Expr least = -ReduceMax(-traced.seen, {0});
+  const Expr wanted = ReduceSum(most * traced.mask);
+  b->AddMetric(kSpreadMetric, ReduceSum(most - least) + Abs(wanted - ReduceSum(traced.rows)),
+               b->Scalar(1, DType::kFloat32));
+}
+
 Program Built(ProgramBuilder* b) {
   auto program = std::move(*b).Build();
   if (!program.ok()) throw std::runtime_error(program.status().ToString());
@@ -262,19 +348,20 @@ Program TrainProgram(const Plan& plan) {
   Push seen;
   seen.variable = b.DeclareVariable(kSeen, traced.seen.type());
   seen.kind = PushKind::kGradient;
-  seen.value = BroadcastLike(traced.mask, traced.seen).id();
+  seen.value = BroadcastLike(traced.mask * plan.unit(), traced.seen).id();
   b.AddPush(seen);
   Push table;
   table.variable =
       b.DeclareVariable(kTable, {DType::kFloat32, {{static_cast<int64_t>(plan.examples)}, {1}}});
   table.kind = PushKind::kGradient;
   table.keys = traced.keys.id();
-  table.value = (traced.rows * 0.0 + 1.0).id();
+  table.value = (traced.rows * 0.0 + plan.unit()).id();
   b.AddPush(table);
   b.SetLoss(b.Scalar(1, DType::kFloat32));
   b.AddMetric(kExamplesMetric, ReduceSum(traced.mask), b.Scalar(1, DType::kFloat32));
   v1::ClassConfig single;
   single.set_class_name("Single");
+  AddSpread(traced, &b);
   const MetricExpr used[] = {{"used", traced.mask}};
   b.AddMetric(kUsedMetric, single, used);
   return Built(&b);
@@ -284,6 +371,7 @@ Program EvalProgram(const Plan& plan) {
   ProgramBuilder b("evaluate");
   const Traced traced = Trace(plan, &b);
   b.AddMetric(kSumMetric, ReduceSum(traced.seen) + ReduceSum(traced.rows), ReduceSum(traced.mask));
+  AddSpread(traced, &b);
   return Built(&b);
 }
 

@@ -31,10 +31,31 @@ struct FaultRates {
   // while the tasks are alive. No other task dies in such a run: a restarted task would not know
   // how far the previous chief had come.
   uint64_t empty_directory_percent = 0;
+  uint64_t kill_two_percent = 0;  // share of kills that also hit another task at the same moment
 };
 
+// How the job trains (chief/core/job_settings.h): a mode, and the backup work of synchronous steps.
+enum class PlanMode : uint8_t { kAsync, kSync, kDrop, kSpeculative, kBounded };
+
 // A bug that a test plants in one of the roles, to prove that the simulator finds it.
-enum class PlantedBug { kNone, kPsSnapshotForgets, kChiefPublishesEarly, kWorkerKeepsResults };
+enum class PlantedBug {
+  kNone,
+  kPsSnapshotForgets,
+  kChiefPublishesEarly,
+  kWorkerKeepsResults,
+  // Synchronous steps and bounded staleness (TabletTestFaults, CoreTestFaults, ClosuresInHand).
+  kPsSnapshotHasStaged,
+  kPsPullIgnoresStep,
+  kPsCloseIgnoresTry,
+  kPsNewTryAppliesIds,
+  kChiefSettlesEarly,
+  kChiefClosesEarly,
+  kChiefRepeatsOtherMembers,
+  kChiefForgetsHalfClose,
+  kChiefCountsOlderResults,
+  kChiefAllowsMoreStaleness,
+  kWorkerKeepsResultsOverTries,
+};
 
 // What a seed stands for: a cluster, a job and their faults.
 struct Plan {
@@ -42,6 +63,7 @@ struct Plan {
 
   uint64_t seed = 0;
   PlantedBug bug = PlantedBug::kNone;
+  PlanMode mode = PlanMode::kAsync;
   int workers = 1;
   int ps = 1;
   // The job: `epochs` passes over `examples` records, exactly once each, in closures of `steps`
@@ -58,6 +80,8 @@ struct Plan {
   size_t keep_checkpoints = 0;
   uint64_t shards = 0;  // per variable
   int tablets_per_ps = 1;
+  bool has_idle = false;   // there is a variable that no program touches, on a tablet of its own
+  bool evaluates = false;  // closures that do not train run beside the training
 
   int64_t compute_us = 0;  // per step
   int slow_worker = -1;    // the worker whose steps take 20 times as long
@@ -69,6 +93,10 @@ struct Plan {
   CoreOptions core;
   ExchangeOptions exchange;
 
+  bool sync() const { return mode != PlanMode::kAsync && mode != PlanMode::kBounded; }
+  // What one example adds to a gradient. A synchronous step divides it by the number of its members,
+  // up to kMostMembers, without a rest.
+  double unit() const { return sync() ? 60 : 1; }
   JobSchedule Schedule() const;
   v1::CreateResource TrainingSet() const;
   v1::CreateResource ValidationSet() const;
@@ -76,22 +104,30 @@ struct Plan {
   std::string Text() const;
 };
 
+inline constexpr uint32_t kMostMembers = 5;
+
 // The variables, and the program that trains them. The record number e of an example becomes a
-// gradient of one in table[e] and in seen[s, e] for every row s, so in every shard and tablet. With
-// SGD of rate one, each weight is minus the number of times that its example was used:
+// gradient of unit() in table[e] and in seen[s, e] for every row s. With SGD of rate one, each weight
+// is minus the number of times that its example was used; in synchronous steps, each use counts
+// unit() / the members of its step:
 //
 //   seen   float32[shards, examples]  pushed dense
 //   table  float32[examples, 1]       pushed by rows
+//   idle   float32[1, 4096]           has_idle; never pushed
 Program TrainProgram(const Plan& plan);
-// This program only pulls. Its metric kSumMetric adds the weights that it sees.
+// This program only pulls. Its metric kSumMetric adds the weights that it sees. Its metric
+// kSpreadMetric, and that of TrainProgram, is the sum of their differences between shards: 0 if it saw
+// one version of all tablets.
 Program EvalProgram(const Plan& plan);
 // The mean of kSumMetric that a validation finds if each example was used exactly `epochs` times.
 double ExpectedValidation(const Plan& plan, uint64_t epochs);
 inline constexpr char kSeen[] = "seen";
 inline constexpr char kTable[] = "table";
+inline constexpr char kIdle[] = "idle";
 inline constexpr char kExamplesMetric[] = "examples";
 inline constexpr char kUsedMetric[] = "used";  // a vector: how often each example was used
 inline constexpr char kSumMetric[] = "sum";
+inline constexpr char kSpreadMetric[] = "spread";
 
 }  // namespace cohort::simulator
 

@@ -22,8 +22,12 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     options.cores = 2;
     options.chief_timeout = std::chrono::milliseconds(400);
     options.shard.block_bytes = 64;
-    options.test_faults.snapshot_forgets_an_id =
-        cluster->plan.bug == PlantedBug::kPsSnapshotForgets;
+    const PlantedBug bug = cluster->plan.bug;
+    options.test_faults.snapshot_forgets_an_id = bug == PlantedBug::kPsSnapshotForgets;
+    options.test_faults.snapshot_has_staged_ids = bug == PlantedBug::kPsSnapshotHasStaged;
+    options.test_faults.pull_ignores_step = bug == PlantedBug::kPsPullIgnoresStep;
+    options.test_faults.close_ignores_try = bug == PlantedBug::kPsCloseIgnoresTry;
+    options.test_faults.new_try_applies_ids = bug == PlantedBug::kPsNewTryAppliesIds;
     PsCore::Environment environment;
     environment.clock = cluster->world;
     environment.store = this;
@@ -111,24 +115,26 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   void AcceptChief(const std::shared_ptr<Stream>& stream) {
     const Adoption::Connection connection = next_connection_++;
     chiefs_[connection] = stream;
-    stream->Set(Stream::kAcceptor,
-                {.on_message =
-                     [this, connection](Message message) {
-                       core_->OnMessage(connection, std::get<v1::ChiefToPs>(message));
-                     },
-                 .on_closed =
-                     [this, connection](bool silent) {
-                       core_->OnClosed(connection,
-                                       silent ? ChiefLoss::kSilent : ChiefLoss::kClosed);
-                       chiefs_.erase(connection);
-                     }});
+    stream->Set(Stream::kAcceptor, {.on_message =
+                                        [this, connection](Message message) {
+                                          const auto& asked = std::get<v1::ChiefToPs>(message);
+                                          if (asked.has_assign() && cluster_->plan.sync()) {
+                                            cluster_->steps.Assigned(asked.assign());
+                                          }
+                                          core_->OnMessage(connection, asked);
+                                        },
+                                    .on_closed =
+                                        [this, connection](bool silent) {
+                                          core_->OnClosed(connection, silent ? ChiefLoss::kSilent
+                                                                             : ChiefLoss::kClosed);
+                                          chiefs_.erase(connection);
+                                        }});
   }
 
   void AcceptWorker(const std::shared_ptr<Stream>& stream) {
     auto client = std::make_shared<Client>();
     stream->Set(Stream::kAcceptor,
-                {.on_message = [this, client,
-                                s = std::weak_ptr<Stream>(stream)](Message message) {
+                {.on_message = [this, client, s = std::weak_ptr<Stream>(stream)](Message message) {
                   OnRequest(client.get(), s, std::get<DataRequest>(std::move(message)));
                 }});
   }
@@ -148,7 +154,9 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     std::unique_ptr<Request> whole = std::exchange(client->request, std::make_unique<Request>());
     whole->view = &whole->assembler.Finish();
     whole->stream = stream;
-    if (!whole->view->has_push && core_->data_path()->MustWait(*whole->view)) {
+    const bool may_wait =
+        !whole->view->has_push && cluster_->plan.bug != PlantedBug::kPsPullIgnoresStep;
+    if (may_wait && core_->data_path()->MustWait(*whole->view)) {
       ++cluster_->ledger.statistics.parked_pulls;
       parked_.push_back(std::move(whole));
       return;
@@ -171,7 +179,12 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     if (stream == nullptr) return;
     v1::PushPullResponseHeader header;
     std::vector<PayloadSlice> slices;
+    if (request.view->has_push) {
+      const PushHeaderView& push = request.view->push;
+      cluster_->steps.Pushed(push.timeline, push.id.closure, push.place);
+    }
     core_->data_path()->Handle(*request.view, &scratch_, &header, &slices);
+    CheckAnswer(*request.view, header);
     ForEachChunk(&header, slices, cluster_->plan.exchange.chunk_bytes,
                  [&](const v1::PushPullResponseHeader& part, std::span<PayloadSlice> values) {
                    DataResponse response{part, {}};
@@ -189,6 +202,39 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     const std::function<void()> work = std::move(tablet_work_.front());
     tablet_work_.pop_front();
     work();
+    NoteClosed();
+  }
+
+  // Notes the step that the server has closed, if there is a new one.
+  void NoteClosed() {
+    const std::shared_ptr<const v1::CloseStep> newest = core_->data_path()->closed_steps().newest;
+    if (newest == nullptr || newest == noted_) return;
+    noted_ = newest;
+    Statistics& statistics = cluster_->ledger.statistics;
+    ++statistics.steps_closed;
+    if (newest->step_try() >> 32 != core_->data_path()->generation()) ++statistics.closes_repeated;
+    cluster_->steps.Closed(node_->task().index, *newest);
+  }
+
+  // Checks what the answer says about synchronous steps and staleness.
+  void CheckAnswer(const RequestView& view, const v1::PushPullResponseHeader& header) {
+    const Plan& plan = cluster_->plan;
+    Ledger& ledger = cluster_->ledger;
+    const uint64_t bound =
+        (2 * plan.core.staleness + 1) * uint64_t{plan.core.closures_per_step} - 1;
+    for (const v1::PushResult& result : header.pushes()) {
+      if (result.status() == v1::DROPPED) ++ledger.statistics.refused_pushes;
+      if (result.status() == v1::APPLIED && plan.sync()) {
+        ledger.Violate("closure {} was applied to tablet {} before its step was closed",
+                       view.push.id.closure, result.tablet());
+      }
+      if (result.status() != v1::APPLIED || plan.mode != PlanMode::kBounded) continue;
+      if (bound > 0 && result.staleness() == bound) ledger.statistics.most_stale = 1;
+      if (result.staleness() <= bound) continue;
+      ledger.Violate("closure {} (place {}) was applied to tablet {} with staleness {}, above {}",
+                     view.push.id.closure, view.push.place, result.tablet(), result.staleness(),
+                     bound);
+    }
   }
 
   // Runs functions one after another, never inside the call.
@@ -212,6 +258,7 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   Adoption::Connection next_connection_ = 1;
   std::deque<std::function<void()>> background_;
   std::deque<std::function<void()>> tablet_work_;
+  std::shared_ptr<const v1::CloseStep> noted_;    // the newest step that is in the ledger
   std::vector<std::unique_ptr<Request>> parked_;  // pulls that wait for their step
   DataPathScratch scratch_;
   std::unique_ptr<PsCore> core_;

@@ -1,13 +1,16 @@
 #include "tests/simulator/simulated_cluster.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "chief/api/core_conversion.h"
 #include "common/base/status.h"
+#include "common/metrics/metric_proto.h"
 
 namespace cohort::simulator {
 namespace {
 
+constexpr size_t kMostEvaluations = 4;  // at once, beside the training
 constexpr int64_t kTaskTimeoutUs = 10'000'000;
 constexpr int64_t kCallTimeoutUs = 3 * kTaskTimeoutUs;
 
@@ -85,6 +88,7 @@ absl::Status SimulatedCluster::Restore() {
 
 absl::Status SimulatedCluster::RollBackOnce() {
   core_->DropCut();
+  evaluations_.clear();
   const std::string newest = cluster_->disk.Newest();
   std::optional<v1::Manifest> manifest;
   if (!newest.empty()) manifest = *cluster_->disk.Manifest(newest);
@@ -117,7 +121,49 @@ absl::Status SimulatedCluster::Join() {
   }
 }
 
+void SimulatedCluster::CheckResult(const v1::ClosureResult& result) {
+  if (!cluster_->plan.sync()) return;
+  const auto beside = evaluations_.find(result.id());
+  if (beside != evaluations_.end()) {
+    const uint64_t place = core_->steps().position().next_place();
+    if (place > beside->second) {
+      cluster_->ledger.Violate("evaluation closure {} ended at place {}, not before {}",
+                               result.id(), place, beside->second);
+    }
+    evaluations_.erase(beside);
+  }
+  for (const v1::MetricValue& value : result.metrics()) {
+    if (value.name() != kSpreadMetric) continue;
+    const double spread = MetricFromProto(value).Scalar(kTotal);
+    if (spread != 0) {
+      cluster_->ledger.Violate("closure {} saw weights of different steps, {} apart", result.id(),
+                               spread);
+    }
+  }
+}
+
+void SimulatedCluster::MaybeEvaluate() {
+  const Plan& plan = cluster_->plan;
+  if (!plan.evaluates || eval_program_ < 0 || !cluster_->world->chance.Percent(25)) return;
+  const JobSchedule schedule = plan.Schedule();
+  ClosureRequest request{
+      .step = {.program = eval_program_},
+      .dataset = {.resource = eval_resource_},
+      .leases = schedule.LeasesAt(cluster_->world->chance.Below(schedule.steps()), 1),
+      .training = false};
+  const ClosureSpec spec = ClosureSpecOf(request);
+  const bool may = core_->served() && !core_->error_pending() && core_->has_room(spec);
+  // None at the end of an epoch, which would never come.
+  const bool ends = core_->next_place() % schedule.steps_per_epoch == 0;
+  if (!may || ends || evaluations_.size() >= kMostEvaluations) return;
+  const absl::StatusOr<uint64_t> id = core_->Schedule(spec);
+  if (!id.ok()) return;
+  ++cluster_->ledger.statistics.evaluations;
+  evaluations_[*id] = core_->next_place() + plan.core.closures_per_step;
+}
+
 absl::StatusOr<bool> SimulatedCluster::JoinFor(double seconds) {
+  MaybeEvaluate();
   const bool idle = wait_->For([this] { return Failed() || core_->idle(); },
                                MicrosFromSeconds(seconds), "closures");
   if (!idle) return false;
@@ -156,13 +202,25 @@ void SimulatedCluster::CheckEpoch() const {
   const auto& metrics = core_->settlement().metrics();
   const auto found = metrics.find(kExamplesMetric);
   const double examples = found == metrics.end() ? 0 : found->second.Scalar(kTotal);
-  if (examples != static_cast<double>(plan.examples)) {
+  // Closures that were dropped, and those whose results were lost, count without metrics.
+  const CoreCounters counters = core_->counters();
+  const Statistics& before = cluster_->ledger.statistics;
+  const uint64_t without =
+      counters.dropped + counters.lost_results + before.dropped_closures + before.lost_results;
+  const double most_missing = static_cast<double>(without * plan.batch);
+  const double missing = static_cast<double>(plan.examples) - examples;
+  if (missing < 0 || missing > most_missing) {
     cluster_->ledger.Violate("epoch {} folded metrics of {} examples, not {}", epoch, examples,
                              plan.examples);
   }
   const auto used = metrics.find(kUsedMetric);
-  const std::vector<double> once(plan.examples, 1);
-  if (used == metrics.end() || used->second.accumulators.at(0).values != once) {
+  const std::vector<double> none(plan.examples, 0);
+  const std::vector<double>& times =
+      used == metrics.end() ? none : used->second.accumulators.at(0).values;
+  const auto not_once = static_cast<double>(
+      std::count_if(times.begin(), times.end(), [](double n) { return n != 1; }));
+  const bool twice = std::any_of(times.begin(), times.end(), [](double n) { return n > 1; });
+  if (twice || not_once != missing) {
     cluster_->ledger.Violate("epoch {} did not fold each example once", epoch);
   }
   const uint64_t steps = (epoch + 1) * plan.Schedule().steps_per_epoch;

@@ -48,6 +48,15 @@ class SimulatedCluster : public TrainingCluster {
   // Resumes with what the servers hold, or restores the newest checkpoint.
   absl::Status CreateVariables(v1::Layout layout);
 
+  // Some evaluation closures run beside the training, with this program on batches of this dataset.
+  void EvaluateBeside(int program, int resource) {
+    eval_program_ = program;
+    eval_resource_ = resource;
+  }
+  // In synchronous modes a closure sees one version of all tablets, and training closures that are
+  // scheduled later do not overtake it.
+  void CheckResult(const v1::ClosureResult& result);
+
   // Effects of the core.
   void OnClosureDone(uint64_t token, const absl::Status& status, const v1::ClosureResult* result) {
     results_.Finish(token, status, result);
@@ -78,12 +87,16 @@ class SimulatedCluster : public TrainingCluster {
   absl::Status Await(const std::function<bool()>& condition, int64_t timeout_us, const char* what);
   absl::Status RollBackOnce();
   void CheckEpoch() const;
+  void MaybeEvaluate();
 
   Cluster* const cluster_;
   CoordinatorCore* const core_;
   FiberWait* const wait_;
   ClosureResults results_;
   std::string newest_;
+  std::map<uint64_t, uint64_t> evaluations_;  // by id: the last place at which it may end
+  int eval_program_ = -1;
+  int eval_resource_ = -1;
   std::map<uint64_t, absl::Status> cuts_done_;
   std::optional<absl::Status> rollback_done_;
 };

@@ -1,6 +1,7 @@
 #include "tests/simulator/simulation.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tests/simulator/cluster.h"
 #include "tests/simulator/faults.h"
@@ -33,6 +34,7 @@ class Simulation {
       TellWhere();
     }
     CheckWeights();
+    CheckSyncWeights();
     return Finish();
   }
 
@@ -80,6 +82,7 @@ class Simulation {
     for (const char* name : {kSeen, kTable}) {
       const std::vector<float> values = cluster_.disk.ReadVariable(path, name);
       if (values.empty()) cluster_.ledger.Violate("{}: {} is not in it", path, name);
+      if (plan_.sync()) continue;
       for (size_t i = 0; i < values.size(); ++i) {
         if (values[i] == -static_cast<float>(plan_.epochs)) continue;
         cluster_.ledger.Violate("{}[{}, {}]: the example was used {} times in {} epochs", name,
@@ -87,6 +90,61 @@ class Simulation {
         break;
       }
     }
+  }
+
+  // In synchronous modes an example of a step with m members counts unit() / m, in every shard.
+  void CheckSyncWeights() {
+    if (!cluster_.finished || !plan_.sync()) return;
+    const std::string path = cluster_.disk.Newest();
+    const double wanted = cluster_.steps.CheckHistory(path);
+    const std::vector<float> table = cluster_.disk.ReadVariable(path, kTable);
+    const std::vector<float> seen = cluster_.disk.ReadVariable(path, kSeen);
+    double total = 0;
+    for (const float value : table) total -= value;
+    if (total != wanted) {
+      cluster_.ledger.Violate("{}: the weights sum up to {}, not {}", path, total, wanted);
+    }
+    for (size_t i = 0; i < seen.size(); ++i) {
+      const size_t example = i % plan_.examples;
+      if (seen[i] != table[example]) {
+        cluster_.ledger.Violate("{}[{}, {}] is {}, and {}[{}] is {}", kSeen, i / plan_.examples,
+                                example, seen[i], kTable, example, table[example]);
+        return;
+      }
+    }
+    for (size_t i = 0; i < table.size() && plan_.mode != PlanMode::kDrop; ++i) {
+      if (IsSumOfUses(-table[i])) continue;
+      cluster_.ledger.Violate("{}[{}] is {}: the example was not used {} times", kTable, i,
+                              table[i], plan_.epochs);
+      return;
+    }
+    for (const float value : cluster_.disk.ReadVariable(path, kIdle)) {
+      if (value != 0) return cluster_.ledger.Violate("{} was changed to {}", kIdle, value);
+    }
+  }
+
+  // Each epoch uses an example once, in a full step or in the short one at its end.
+  bool IsSumOfUses(double value) const {
+    const uint64_t full = plan_.core.closures_per_step;
+    const uint64_t rest = plan_.Schedule().steps_per_epoch % full;
+    for (uint64_t in_full = 0; in_full <= plan_.epochs; ++in_full) {
+      const uint64_t in_rest = plan_.epochs - in_full;
+      if (in_rest > 0 && rest == 0) continue;
+      const double sum =
+          plan_.unit() *
+          (static_cast<double>(in_full) / static_cast<double>(full) +
+           (in_rest == 0 ? 0 : static_cast<double>(in_rest) / static_cast<double>(rest)));
+      if (std::abs(value - sum) < 1e-6) return true;
+    }
+    return false;
+  }
+
+  void CountMode() {
+    Statistics& s = cluster_.ledger.statistics;
+    s.sync_runs = plan_.mode == PlanMode::kSync ? 1 : 0;
+    s.drop_runs = plan_.mode == PlanMode::kDrop ? 1 : 0;
+    s.speculative_runs = plan_.mode == PlanMode::kSpeculative ? 1 : 0;
+    s.bounded_runs = plan_.mode == PlanMode::kBounded ? 1 : 0;
   }
 
   Outcome Finish() {
@@ -98,6 +156,7 @@ class Simulation {
     cluster_.ps.clear();
     Statistics& statistics = cluster_.ledger.statistics;
     statistics.runs = 1;
+    CountMode();
     statistics.events = world_.events;
     statistics.network = cluster_.network.counts;
     statistics.Add(report);

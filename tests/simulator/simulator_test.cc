@@ -71,6 +71,21 @@ TEST_CASE("whatever happens, each example is used exactly once") {
   CHECK(all.frozen > usual / 2);
   CHECK(all.wedged > usual / 20);
   CHECK(all.disk_full > usual / 5);
+  CHECK(all.double_kills > usual / 10);
+  CHECK(all.sync_runs > usual / 10);
+  CHECK(all.drop_runs > usual / 10);
+  CHECK(all.speculative_runs > usual / 10);
+  CHECK(all.bounded_runs > usual / 10);
+  CHECK(all.steps_closed > 5 * usual);
+  CHECK(all.closes_repeated > 0);
+  CHECK(all.steps_abandoned > usual / 10);
+  CHECK(all.parked_pulls > usual);
+  CHECK(all.refused_pushes > usual / 100);
+  CHECK(all.dropped_closures > usual / 10);
+  CHECK(all.lost_results > usual / 100);
+  CHECK(all.copies > usual / 2);
+  CHECK(all.evaluations > usual / 10);
+  CHECK(all.most_stale > usual / 100);
 }
 
 TEST_CASE("a seed means the same run every time") {
@@ -100,7 +115,24 @@ TEST_CASE("a planted bug is found") {
       {{"a server's snapshot forgets an applied id", PlantedBug::kPsSnapshotForgets, 400},
        {"the chief publishes a watermark that is not durable", PlantedBug::kChiefPublishesEarly,
         400},
-       {"a worker keeps its results over a rollback", PlantedBug::kWorkerKeepsResults, 400}}));
+       {"a worker keeps its results over a rollback", PlantedBug::kWorkerKeepsResults, 400},
+       {"a server's snapshot has staged ids", PlantedBug::kPsSnapshotHasStaged, 400},
+       {"a server answers a pull before its step is open", PlantedBug::kPsPullIgnoresStep, 400},
+       {"a server keeps what an older try has staged", PlantedBug::kPsCloseIgnoresTry, 400},
+       {"a server takes ids of an older try for applied", PlantedBug::kPsNewTryAppliesIds, 400},
+       {"the chief settles results before the close is acknowledged",
+        PlantedBug::kChiefSettlesEarly, 400},
+       {"the chief closes a step before all servers have closed the one before",
+        PlantedBug::kChiefClosesEarly, 400},
+       {"a restarted chief repeats a close with other members",
+        PlantedBug::kChiefRepeatsOtherMembers, 2000},
+       {"a restarted chief does not repeat a half-sent close", PlantedBug::kChiefForgetsHalfClose,
+        400},
+       {"a restarted chief counts results of the open step", PlantedBug::kChiefCountsOlderResults,
+        400},
+       {"the chief allows more staleness", PlantedBug::kChiefAllowsMoreStaleness, 400},
+       {"a worker keeps its results over tries of a step", PlantedBug::kWorkerKeepsResultsOverTries,
+        400}}));
   std::string what;
   const uint64_t seed = FoundBy(bug, most, &what);
   std::cout << name << ": found by seed " << seed << ": " << what << "\n";

@@ -126,6 +126,8 @@ class WorkerLife : public Life, public WorkerEffects, public StepVariables, Exch
     options.incarnation = node.incarnation();
     options.chief_timeout = std::chrono::milliseconds(400);
     options.closures.test_keeps_results_over_rollback = plan.bug == PlantedBug::kWorkerKeepsResults;
+    options.closures.test_keeps_results_over_tries =
+        plan.bug == PlantedBug::kWorkerKeepsResultsOverTries;
     return options;
   }
   static int64_t Micros(TimePoint t) {
