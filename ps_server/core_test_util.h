@@ -146,8 +146,7 @@ class TestCore : public ChiefSink, public ShardStore {
   // A push of one dense gradient.
   v1::PushResult Push(uint32_t tablet, uint32_t shard, uint64_t closure,
                       const std::vector<float>& gradient, uint64_t timeline = 1,
-                      uint64_t generation = 1, uint64_t watermark = 0,
-                      const StepPlace& step = {}) {
+                      uint64_t generation = 1, uint64_t watermark = 0, const StepPlace& step = {}) {
     TestRequest request;
     request.header.set_generation(generation);
     request.header.set_settled_watermark(watermark);

@@ -132,8 +132,8 @@ bool DataPath::MustWait(const RequestView& request) const {
 }
 
 absl::StatusOr<std::shared_ptr<const TabletSet>> DataPath::TabletsOf(uint64_t generation,
-                                                                    uint64_t timeline,
-                                                                    uint64_t step) const {
+                                                                     uint64_t timeline,
+                                                                     uint64_t step) const {
   std::shared_ptr<const TabletSet> tablets = this->tablets();
   if (tablets == nullptr || tablets->timeline != timeline || generation != this->generation()) {
     return Aborted("step {} is of a chief or a timeline that has gone", step);

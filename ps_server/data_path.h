@@ -25,7 +25,7 @@ class PushPullResponseHeader;
 class StepPosition;
 class StepSummed;
 class SumStep;
-}
+}  // namespace v1
 
 // The tablets that a server serves at one time. Immutable except for the watermark. The watermark
 // is a field of this set and not of the server, because a rollback takes it back: then a cut's
@@ -34,7 +34,7 @@ struct TabletSet {
   uint64_t timeline = 0;
   uint64_t term = 0;
   std::shared_ptr<const v1::StepPosition> position;  // of synchronous steps, at the beginning
-  std::vector<std::unique_ptr<Tablet>> tablets;  // by number
+  std::vector<std::unique_ptr<Tablet>> tablets;      // by number
   mutable std::atomic<uint64_t> watermark{0};
 
   Tablet* Find(uint32_t number) const;
@@ -43,8 +43,9 @@ struct TabletSet {
 
 // How far a server has closed synchronous steps.
 struct ClosedSteps {
-  std::shared_ptr<const v1::StepPosition> begin;  // with which the tablets began; null: from nothing
-  std::shared_ptr<const v1::CloseStep> newest;    // null: none since then
+  std::shared_ptr<const v1::StepPosition>
+      begin;                                    // with which the tablets began; null: from nothing
+  std::shared_ptr<const v1::CloseStep> newest;  // null: none since then
 
   uint64_t open_step() const;
   v1::StepPosition position() const;

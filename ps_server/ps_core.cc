@@ -81,9 +81,8 @@ void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
       env_.tablet_work([this, asker, close = message.close_step()] { OnCloseStep(asker, close); });
       break;
     case v1::ChiefToPs::kAbandonStep:
-      env_.tablet_work([this, abandon = message.abandon_step()] {
-        data_path_.AbandonStep(abandon);
-      });
+      env_.tablet_work(
+          [this, abandon = message.abandon_step()] { data_path_.AbandonStep(abandon); });
       break;
     case v1::ChiefToPs::kSnapshot:
       // Behind the steps that the chief has closed before.

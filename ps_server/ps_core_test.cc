@@ -263,8 +263,8 @@ TEST_CASE("a push of a chief that has not come yet waits for it") {
 TEST_CASE("a server reports its part of the norms, and closes the step with the whole norms") {
   TestCore ps;
   ps.Adopt(1, 1);
-  const v1::OptimizerSpec clipping = OptimizerOf(
-      "SGD", {{"learning_rate", ConfigOf(1.0)}, {"global_clipnorm", ConfigOf(1.0)}});
+  const v1::OptimizerSpec clipping =
+      OptimizerOf("SGD", {{"learning_rate", ConfigOf(1.0)}, {"global_clipnorm", ConfigOf(1.0)}});
   ps.Assign(1, Layout({Variable("w", {2}, 5)}, clipping));
   ps.RunBackground();
   REQUIRE(ps.Last(1).has_assigned());

@@ -45,8 +45,9 @@ PsMetrics::PsMetrics(MetricsRegistry* r)
       watermark(r->AddGauge("cohort_ps_settled_watermark", "Settled watermark heard.")),
       reads_early(r->AddGauge("cohort_ps_reads_early",
                               "1 if no worker or ps shares a core: peers may be woken early.")) {
-  static constexpr const char* kVerdicts[] = {nullptr, "applied", "duplicate", "settled", "fenced",
-                                              "moved", "later",   "invalid",   "staged",  "dropped"};
+  static constexpr const char* kVerdicts[] = {nullptr,  "applied", "duplicate", "settled",
+                                              "fenced", "moved",   "later",     "invalid",
+                                              "staged", "dropped"};
   for (int i = 1; i < 10; ++i) {
     if (i != v1::LATER) {
       pushes[i] = r->AddCounter("cohort_ps_pushes_total", "Push sections by verdict.",

@@ -160,8 +160,7 @@ absl::Status RequestAssembler::FindSection(const v1::PushSection& section, PushS
 
 absl::Status RequestAssembler::AddPull(const v1::PullPart& part, Payload payload, size_t* next) {
   if (has_pull_ && view_.pull_step != part.step()) {
-    return InvalidArgument("pulls of steps {} and {} in one request", view_.pull_step,
-                           part.step());
+    return InvalidArgument("pulls of steps {} and {} in one request", view_.pull_step, part.step());
   }
   has_pull_ = true;
   view_.pull_step = part.step();

@@ -206,8 +206,8 @@ absl::Status StepLoop::Bind(ClosureRun* run, Compiled* program, uint32_t ordinal
 absl::StatusOr<uint64_t> StepLoop::Pull(const std::shared_ptr<ClosureRun>& run, Compiled* program,
                                         const PullBatch& pull) {
   // A pull of another step may wait until that push has closed its step.
-  const bool apart = pending_.has_value() && (pending_->program != program ||
-                                              pending_->batch.stamp.step.step != pull.step);
+  const bool apart = pending_.has_value() &&
+                     (pending_->program != program || pending_->batch.stamp.step.step != pull.step);
   if (apart) (void)PushPending();
   while (true) {
     const bool pushing = pending_.has_value();

@@ -98,7 +98,7 @@ class ClusterCoordinator::Impl : public CoreEffects {
     void Close();
 
    private:
-    Mutex mu_;  // acquired before the core's
+    Mutex mu_;                               // acquired before the core's
     LockedCore* core_ ABSL_GUARDED_BY(mu_);  // null after Close
   };
 

@@ -77,9 +77,7 @@ absl::Status JobDefinition::SetVariables(std::span<const v1::VariableSpec> varia
   return absl::OkStatus();
 }
 
-bool JobDefinition::WorkersClip() const {
-  return !core_->get()->steps().sync();
-}
+bool JobDefinition::WorkersClip() const { return !core_->get()->steps().sync(); }
 
 v1::Layout JobDefinition::layout() const {
   MutexLock lock(core_->mu());

@@ -134,7 +134,8 @@ absl::Status StepGate::SetMode(const ModeSettings& settings) {
   if (next_.has_value()) return FailedPrecondition("another change of the mode is under way");
   if (clips_ && (settings.mode == ConsistencyMode::kSync) != sync()) {
     return FailedPrecondition(
-        "an optimizer clips gradients: in mode sync the servers do so, in other modes the programs of "
+        "an optimizer clips gradients: in mode sync the servers do so, in other modes the programs "
+        "of "
         "the workers; stop the job, and continue it with another `strategy.mode`");
   }
   if (settings.mode == ConsistencyMode::kSync && closures_->queue().has_long_closures()) {
@@ -175,9 +176,8 @@ bool StepGate::OnJournaled(uint64_t record) {
   if (!next_.has_value() || record_ == 0 || record < record_) return false;
   next_.reset();
   Apply(*change_);
-  outbox_->effects()->Note("mode_changed",
-                           fmt::format("to {} from place {}", change_->mode(),
-                                       change_->position().next_place()));
+  outbox_->effects()->Note("mode_changed", fmt::format("to {} from place {}", change_->mode(),
+                                                       change_->position().next_place()));
   return true;
 }
 
@@ -201,8 +201,7 @@ void StepGate::CloseIfComplete() {
       std::count_if(members_.begin(), members_.end(), [](const Member& m) { return m.heard; }));
   const bool drop = settings_.backup_work == BackupWork::kDrop;
   const size_t needed =
-      drop ? std::min<size_t>(members_.size(), settings_.replicas_to_aggregate)
-           : members_.size();
+      drop ? std::min<size_t>(members_.size(), settings_.replicas_to_aggregate) : members_.size();
   if (heard < needed) return;
   const bool client_waits =
       waiting_ > 0 && places_end_ == 0 && !closures_->queue().training_waits();
@@ -294,8 +293,7 @@ void StepGate::SetLayout(const v1::Layout& layout) {
   clips_ = clips_by_norm_ = false;
   for (const v1::OptimizerSpec& optimizer : layout.optimizers()) {
     // Servers refuse an optimizer that cannot be read.
-    const GradientClipping clipping =
-        GradientClipping::Of(optimizer).value_or(GradientClipping());
+    const GradientClipping clipping = GradientClipping::Of(optimizer).value_or(GradientClipping());
     clips_ = clips_ || clipping.kind != GradientClipping::Kind::kNone;
     clips_by_norm_ = clips_by_norm_ || clipping.by_norm();
   }

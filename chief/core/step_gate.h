@@ -132,9 +132,7 @@ class StepGate {
     int64_t heard_us = 0;
   };
 
-  uint64_t closures_per_step() const {
-    return std::max<uint64_t>(1, settings_.closures_per_step);
-  }
+  uint64_t closures_per_step() const { return std::max<uint64_t>(1, settings_.closures_per_step); }
   void Apply(const v1::ModeChange& change);
   bool IsFull() const;
   void CloseIfComplete();
@@ -169,7 +167,8 @@ class StepGate {
   std::set<int> closing_;       // the servers that have not acknowledged
   bool clips_ = false;          // an optimizer clips gradients
   bool clips_by_norm_ = false;  // one clips them by a norm
-  std::map<int, uint64_t> summing_;  // the servers that have not answered SumStep, and their requests
+  std::map<int, uint64_t>
+      summing_;  // the servers that have not answered SumStep, and their requests
   // The squares so far, by optimizer and variable.
   std::map<std::pair<uint32_t, std::string>, ExactSum> squares_;
 

@@ -131,9 +131,9 @@ TEST_CASE("a chief that starts repeats a close for the servers that lack it") {
 
 TEST_CASE("a step may be closed without the last closures") {
   Gated s({.mode = ConsistencyMode::kSync,
-              .closures_per_step = 3,
-              .backup_work = BackupWork::kDrop,
-              .replicas_to_aggregate = 2});
+           .closures_per_step = 3,
+           .backup_work = BackupWork::kDrop,
+           .replicas_to_aggregate = 2});
   s.QueueMany(1, 3);
   CHECK(s.Dispatch() == 3);
   CHECK(s.closures.Find(1)->step.partial);

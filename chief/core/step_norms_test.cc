@@ -1,8 +1,7 @@
-#include "chief/core/step_gate.h"
-
 #include <catch2/catch.hpp>
 
 #include "chief/core/core_parts_test_util.h"
+#include "chief/core/step_gate.h"
 #include "common/optimizers/optimizers.h"
 
 namespace cohort {

@@ -14,8 +14,7 @@ struct Names {
 // parameter server jobs.
 constexpr Names kPlannedNames[] = {
     {"strategy", "central_storage mirrored multi_worker_mirrored one_device tpu"},
-    {"mode",
-     "central_storage collective mirrored multi_worker_mirrored one_device"},
+    {"mode", "central_storage collective mirrored multi_worker_mirrored one_device"},
     {"schedule",
      "CosineDecay CosineDecayRestarts ExponentialDecay InverseTimeDecay PiecewiseConstantDecay "
      "PolynomialDecay"},

@@ -62,9 +62,7 @@ void ForEachRun(const PushEntryView& entry, size_t element, const Visit& visit) 
 
 size_t Words(size_t bytes) { return (bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t); }
 
-uint8_t* BytesOf(std::vector<uint64_t>* words) {
-  return reinterpret_cast<uint8_t*>(words->data());
-}
+uint8_t* BytesOf(std::vector<uint64_t>* words) { return reinterpret_cast<uint8_t*>(words->data()); }
 
 bool SameElements(const PushEntryView& a, const PushEntryView& b) {
   return a.begin == b.begin && a.count == b.count && a.momentum == b.momentum &&
@@ -148,7 +146,8 @@ void StagedShard::AddRows(const ShardInfo& info, const PushEntryView& entry) {
     if (fresh) {
       keys_.push_back(keys[i]);
       sum_bytes_ += row_bytes;
-      if (sums_.size() < Words(sum_bytes_)) sums_.resize(std::max(Words(sum_bytes_), 2 * sums_.size()));
+      if (sums_.size() < Words(sum_bytes_))
+        sums_.resize(std::max(Words(sum_bytes_), 2 * sums_.size()));
       std::memcpy(BytesOf(&sums_) + found->second * row_bytes, row, row_bytes);
     } else {
       AddValues(info.dtype, row, BytesOf(&sums_) + found->second * row_bytes, row_bytes);

@@ -52,7 +52,7 @@ class StagedShard {
   bool sparse_ = false;
   std::vector<uint64_t> sums_;  // elements of the variable's dtype
   size_t sum_bytes_ = 0;
-  std::vector<int64_t> keys_;  // sparse: in the order in which they came first
+  std::vector<int64_t> keys_;                  // sparse: in the order in which they came first
   absl::flat_hash_map<int64_t, size_t> rows_;  // by key: its row in sums_
   std::vector<Copy> copies_;
   uint32_t members_ = 0;  // that have pushed here
@@ -123,7 +123,7 @@ class StagedStep {
   bool AddEarly(uint32_t index);
 
   uint64_t step_try_ = 0;
-  uint32_t next_ = 0;  // the members before it are in the sums
+  uint32_t next_ = 0;            // the members before it are in the sums
   std::vector<Member> members_;  // by index
   absl::flat_hash_map<uint32_t, Early> early_;
   std::vector<StagedShard> shards_;

@@ -58,7 +58,8 @@ TEST_CASE("a step's sum does not depend on the order of arrival, and equals one 
       TestPush push = Staged(7 + i, i);
       push.header().step.partial = partial;
       push.header().weight = i + 1;
-      push.Dense<float>(0, {dense[i][0]}).Dense<float>(0, {dense[i].begin() + 1, dense[i].end()}, 1);
+      push.Dense<float>(0, {dense[i][0]})
+          .Dense<float>(0, {dense[i].begin() + 1, dense[i].end()}, 1);
       push.Sparse<float>(1, keys[i], rows[i]);
       CHECK(tablet.Push(push).status() == v1::STAGED);
       CHECK(tablet->version() == 0);
@@ -183,8 +184,7 @@ TEST_CASE("a snapshot has nothing that is only staged") {
 }
 
 v1::OptimizerSpec Clipping(const char* argument, double limit) {
-  return OptimizerOf("SGD",
-                     {{"learning_rate", ConfigOf(1.0)}, {argument, ConfigOf(limit)}});
+  return OptimizerOf("SGD", {{"learning_rate", ConfigOf(1.0)}, {argument, ConfigOf(limit)}});
 }
 
 // Two members of weights 1 and 3: the mean of "w" is {1.5, -0.5}, that of "rows" 2 at key 1.

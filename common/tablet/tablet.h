@@ -209,8 +209,8 @@ class Tablet {
   // The shards by number. The list is constant, their contents are guarded by mu_.
   const std::vector<std::unique_ptr<Shard>> shards_;
   const std::vector<ShardClipping> clippings_;  // by shard, as shards_
-  std::atomic<uint64_t> version_{0};    // written under mu_
-  std::atomic<uint64_t> open_step_{1};  // written under mu_
+  std::atomic<uint64_t> version_{0};            // written under mu_
+  std::atomic<uint64_t> open_step_{1};          // written under mu_
 
   mutable Mutex mu_;
   uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;

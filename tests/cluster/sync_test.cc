@@ -75,8 +75,9 @@ void SurvivesKillsWith(Body body, bool clips) {
   s.Check(s->StartAll());
   std::mt19937 random(7);
   const std::vector<std::pair<TaskRole, int>> tasks = {
-      {TaskRole::kWorker, 0}, {TaskRole::kChief, 0},  {TaskRole::kWorker, 2}, {TaskRole::kPs, 1},
-      {TaskRole::kChief, 0},  {TaskRole::kWorker, 1}, {TaskRole::kPs, 0},     {TaskRole::kChief, 0}};
+      {TaskRole::kWorker, 0}, {TaskRole::kChief, 0}, {TaskRole::kWorker, 2},
+      {TaskRole::kPs, 1},     {TaskRole::kChief, 0}, {TaskRole::kWorker, 1},
+      {TaskRole::kPs, 0},     {TaskRole::kChief, 0}};
   for (const auto& [role, index] : tasks) {
     const std::string log = s->apply_log(0);
     LineFollower lines(log, SizeOf(log));
