@@ -33,7 +33,7 @@ class SumStep;
 struct TabletSet {
   uint64_t timeline = 0;
   uint64_t term = 0;
-  std::shared_ptr<const v1::StepPosition> position;  // of synchronous steps, at the beginning
+  std::shared_ptr<const v1::StepPosition> position;  // where synchronous steps begin
   std::vector<std::unique_ptr<Tablet>> tablets;      // by number
   mutable std::atomic<uint64_t> watermark{0};
 

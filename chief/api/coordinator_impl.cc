@@ -191,7 +191,7 @@ absl::Status ClusterCoordinator::Impl::SetMode(const ModeSettings& settings) {
   const auto changed = [core] { return !core->steps().changing_mode(); };
   COHORT_RETURN_IF_ERROR(core_.Wait(changed, CallWaits::kForever).status());
   if (core_.failed()) return core->TakeError();
-  if (core->steps().settings().mode == settings.mode) return absl::OkStatus();
+  if (core->steps().settings() == settings) return absl::OkStatus();
   return Aborted("the cluster was rolled back before the mode changed: set it again");
 }
 

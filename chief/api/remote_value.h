@@ -25,7 +25,7 @@ struct StepResult {
   bool end_of_data = false;
 };
 
-// Is told how many calls of Fetch wait. Thread-safe.
+// Counts the calls of Fetch that wait. Thread-safe.
 class FetchListener {
  public:
   virtual ~FetchListener() = default;

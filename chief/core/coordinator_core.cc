@@ -261,6 +261,10 @@ void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
     }
     return;
   }
+  if (absl::Status failed = steps_.ErrorOf(ps, message); !failed.ok()) {
+    Fail(std::move(failed));
+    return steps_.LoseServer();
+  }
   if (message.has_step_closed()) {
     steps_.OnStepClosed(ps, message.step_closed().step());
     return AfterStep();

@@ -29,7 +29,7 @@ struct ClosureCounters {
   uint64_t duplicates = 0;  // push sections that a tablet had already applied
   uint64_t applied = 0;     // push sections that a tablet applied
   uint64_t max_staleness = 0;
-  uint64_t sum_staleness = 0;  // of the sections that were applied
+  uint64_t sum_staleness = 0;  // the sum over the sections that were applied
   EpochStaleness epoch_staleness;
   uint64_t examples = 0;
 };

@@ -29,6 +29,8 @@ struct ModeSettings {
   BackupWork backup_work = BackupWork::kNone;  // sync
   uint32_t replicas_to_aggregate = 0;          // kDrop: closures that close a step
   uint32_t staleness = 0;                      // bounded: steps
+
+  bool operator==(const ModeSettings&) const = default;
 };
 
 // What the chief does with a task that calculates otherwise than the others (NumericFingerprint).

@@ -6,6 +6,7 @@
 
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
+#include "common/base/status_proto.h"
 #include "common/optimizers/gradient_clipping.h"
 
 namespace cohort {
@@ -281,10 +282,22 @@ void StepGate::SendCloseToAll() {
   COHORT_CRASH_POINT("chief.step.closing");
 }
 
-void StepGate::SendClose(int ps) const {
+void StepGate::SendClose(int ps) {
   v1::ChiefToPs message;
   *message.mutable_close_step() = close_;
-  outbox_->ToPs(ps, std::move(message));
+  close_requests_[ps] = outbox_->AskPs(ps, std::move(message));
+}
+
+absl::Status StepGate::ErrorOf(int ps, const v1::PsToChief& message) const {
+  if (message.status().code() == 0 || message.request() == 0) return absl::OkStatus();
+  const auto close = close_requests_.find(ps);
+  const auto sum = summing_.find(ps);
+  const bool known = (close != close_requests_.end() && close->second == message.request()) ||
+                     (sum != summing_.end() && sum->second == message.request());
+  if (!known) return absl::OkStatus();
+  return Annotate(StatusFromProto(message.status()),
+                  fmt::format("{} could not close step {}", TaskName(context_->options, PsTask(ps)),
+                              close_.step()));
 }
 
 // ------------------------------------------------------------------ servers

@@ -81,7 +81,7 @@ class StepGate {
   // closures are queued that the mode does not allow, or other tasks would have to clip gradients.
   absl::Status SetMode(const ModeSettings& settings);
   bool changing_mode() const { return next_.has_value(); }
-  // Goes on with a change of the mode. `next_place`: the first place that has no id.
+  // Continues a change of the mode. `next_place`: the first place that has no id.
   void AdvanceMode(uint64_t next_place);
   // Returns true if the mode has changed.
   bool OnJournaled(uint64_t record);
@@ -91,6 +91,9 @@ class StepGate {
   void SetLayout(const v1::Layout& layout);
   // An answer to SumStep. Errors: InvalidArgument if it cannot be read.
   absl::Status OnStepSummed(int ps, const v1::PsToChief& answer);
+  // Returns the error of a server that could not carry out SumStep or CloseStep; OK if the message
+  // is none.
+  absl::Status ErrorOf(int ps, const v1::PsToChief& message) const;
   // Edge (3), for one server.
   void OnStepClosed(int ps, uint64_t step);
   // A server that was away has come back with its tablets: it may have missed a close.
@@ -141,7 +144,7 @@ class StepGate {
   void Drop(uint64_t closure);
   void SendSum(int ps);
   void SendCloseToAll();
-  void SendClose(int ps) const;
+  void SendClose(int ps);
   void FinishClosing();
 
   const CoreContext* const context_;
@@ -157,18 +160,18 @@ class StepGate {
   v1::StepPosition position_;  // behind the newest step that was sent to be closed
   uint64_t step_try_ = 0;
   std::vector<Member> members_;  // by index
-  uint64_t places_end_ = 0;      // of the job runner's members: the end of their epoch
+  uint64_t places_end_ = 0;      // the end of the epoch of the job runner's members
   uint64_t next_place_ = 0;      // behind the last member
   int waiting_ = 0;              // clients that wait
 
   // The step that is being closed.
   v1::CloseStep close_;
   std::vector<Member> closing_members_;
-  std::set<int> closing_;       // the servers that have not acknowledged
-  bool clips_ = false;          // an optimizer clips gradients
-  bool clips_by_norm_ = false;  // one clips them by a norm
-  std::map<int, uint64_t>
-      summing_;  // the servers that have not answered SumStep, and their requests
+  std::set<int> closing_;                   // the servers that have not acknowledged
+  bool clips_ = false;                      // an optimizer clips gradients
+  bool clips_by_norm_ = false;              // one clips them by a norm
+  std::map<int, uint64_t> close_requests_;  // the newest CloseStep to each server
+  std::map<int, uint64_t> summing_;         // SumStep to the servers that have not answered
   // The squares so far, by optimizer and variable.
   std::map<std::pair<uint32_t, std::string>, ExactSum> squares_;
 

@@ -44,7 +44,8 @@ struct Gated : CoreParts {
   StepGate steps;
 };
 
-TEST_CASE("a step has so many closures, and they are finished when all servers have closed it") {
+TEST_CASE(
+    "a step has closures_per_step closures, which are finished when all servers have closed it") {
   Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2});
   s.QueueMany(1, 5);
   CHECK(s.Dispatch() == 2);
@@ -142,7 +143,7 @@ TEST_CASE("a step may be closed without the last closures") {
   REQUIRE(s.CloseTo(0).members_size() == 2);
   CHECK(s.CloseTo(0).members(0).closure() == 1);
   CHECK(s.CloseTo(0).members(1).closure() == 3);
-  CHECK(s.Done(2));  // its data is used, and its worker is told
+  CHECK(s.Done(2));  // its data counts as used, and the chief tells its worker
   CHECK(s.sent(0).back().cancel().ids(0) == 2);
   CHECK(s.steps.counters().dropped == 1);
 }

@@ -10,7 +10,7 @@ namespace cohort {
 namespace {
 
 constexpr int kDigitBits = 32;
-constexpr int kLowestExponent = -1074;  // of the first bit
+constexpr int kLowestExponent = -1074;  // the exponent of the first bit
 
 // The first byte of the text.
 enum Form : char { kFinite = 0, kInfinite = 1, kNotANumber = 2 };

@@ -64,7 +64,7 @@ struct PushOutcome {
   bool dropped = false;     // sync mode: a step was closed without it, or was abandoned
   bool mixed = false;       // tablets hold different attempts of this update
   uint64_t max_staleness = 0;
-  uint64_t sum_staleness = 0;  // of the sections that were applied
+  uint64_t sum_staleness = 0;  // the sum over the sections that were applied
 };
 
 struct ExchangeResult {

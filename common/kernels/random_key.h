@@ -10,7 +10,7 @@ namespace cohort {
 // runs again after a rollback draws the same numbers.
 struct RandomKey {
   uint64_t seed = 0;
-  uint64_t place = 0;  // of the closure's first step in the job
+  uint64_t place = 0;  // the place of the closure's first step in the job
   uint32_t ordinal = 0;
 };
 

@@ -498,7 +498,7 @@ TEST_CASE("a program clips gradients if servers apply each push, and not in mode
     CHECK(CountOps(model->eval, "sqrt") == 0);
     return CountOps(model->train, "sqrt");
   };
-  CHECK(sqrts("") == 2);  // of the kernel and the bias
+  CHECK(sqrts("") == 2);  // one for the kernel, one for the bias
   CHECK(sqrts("strategy: {mode: bounded_staleness}\n") == 2);
   CHECK(sqrts("strategy: {mode: sync}\n") == 0);
 }

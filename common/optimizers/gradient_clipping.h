@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "common/schema/class_schema.h"
-
 namespace cohort {
 
+struct Argument;
+
 namespace v1 {
+class ClassConfig;
 class OptimizerSpec;
-}
+}  // namespace v1
 
 // How an optimizer clips gradients of the mean loss before its rule sees them: clipvalue, clipnorm and
 // global_clipnorm of Keras (keras/src/optimizers/base_optimizer.py). 0 counts as None, as in Keras.

@@ -20,8 +20,8 @@ struct MetricsRecord {
   uint64_t epoch = 0;          // from 1: the one that `step` belongs to; 0: before the first
   uint64_t step = 0;           // training steps done
   Scalars metrics;             // {"loss", 0.25}, {"accuracy", 0.9}
-  Scalars figures;     // of the cluster: {"staleness/mean", 1.5}; their names are their tags
-  double seconds = 0;  // duration; 0: unknown
+  Scalars figures;             // the cluster's: {"staleness/mean", 1.5}; their names are their tags
+  double seconds = 0;          // duration; 0: unknown
   double steps_per_second = 0;
 };
 

@@ -175,7 +175,7 @@ class Tablet {
   // How the gradients of a shard are clipped.
   struct ShardClipping {
     GradientClipping clipping;
-    NormKey key;  // of its norm
+    NormKey key;  // names its norm
   };
 
   Tablet(Options options, std::shared_ptr<const LayoutRules> rules,

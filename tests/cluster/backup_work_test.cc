@@ -1,4 +1,4 @@
-// A slow worker in a synchronous job: idle workers do its work, or the job goes on without it. Prints the speed
+// A slow worker in a synchronous job: idle workers do its work, or the job continues without it. Prints the speed
 // beside that of the same cluster without the slow worker.
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 struct Run {
-  double seconds = 0;  // of training
+  double seconds = 0;  // that the training took
   double accuracy = 0;
 };
 

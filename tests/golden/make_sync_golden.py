@@ -29,7 +29,7 @@ import golden_data  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDS, BATCH, EPOCHS = 118, 12, 10
 SEED = 7
-LIMIT = 0.5  # of the first weights
+LIMIT = 0.5  # bounds the first weights
 
 CASES = {
     "sgd": ("SGD", dict(learning_rate=0.05)),

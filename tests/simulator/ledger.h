@@ -54,7 +54,7 @@ struct Statistics {
   uint64_t speculative_runs = 0;
   uint64_t bounded_runs = 0;
   uint64_t steps_closed = 0;     // by a server
-  uint64_t closes_repeated = 0;  // of them: because a restarted chief asked again
+  uint64_t closes_repeated = 0;  // among them: because a restarted chief asked again
   uint64_t steps_abandoned = 0;
   uint64_t parked_pulls = 0;    // that waited for their step
   uint64_t refused_pushes = 0;  // answers DROPPED

@@ -17,7 +17,7 @@ namespace cohort::simulator {
 // A synchronous step that a server has closed.
 struct StepEntry {
   std::vector<uint64_t> closures;  // its members, by index
-  std::vector<uint64_t> places;    // of these closures
+  std::vector<uint64_t> places;    // the places of these closures
   uint64_t iteration = 0;
   uint64_t next_place = 0;
   bool operator==(const StepEntry&) const = default;
