@@ -1,6 +1,10 @@
 #include "ps_server/parked_pulls.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
+
+#include "common/base/status.h"
 
 namespace cohort {
 
@@ -11,7 +15,6 @@ void ParkedPulls::Answer(PushPullRequest* request) {
 }
 
 std::unique_ptr<PushPullRequest> ParkedPulls::Execute(std::unique_ptr<PushPullRequest> request) {
-  EndOlder(*request);
   // A push beside the pull cannot wait: the step may need it. Such a pull is answered LATER.
   if (!request->view().has_push && data_path_->MustWait(request->view())) {
     if (const absl::Status status = request->Park(); !status.ok()) {
@@ -25,32 +28,33 @@ std::unique_ptr<PushPullRequest> ParkedPulls::Execute(std::unique_ptr<PushPullRe
   return request;
 }
 
-void ParkedPulls::EndOlder(const PushPullRequest& request) {
-  if (!any_.load(std::memory_order_acquire) || !request.shares_memory()) return;
-  MutexLock lock(&mu_);
-  std::erase_if(parked_, [&](const auto& older) { return older->SameStream(request); });
-}
-
 std::unique_ptr<PushPullRequest> ParkedPulls::Park(std::unique_ptr<PushPullRequest> request) {
   MutexLock lock(&mu_);
   // The step may have been opened, and Release called, since the last look.
   if (!data_path_->MustWait(request->view())) return request;
-  // A client repeats a pull that waits for long: the older one has no receiver any more.
-  std::erase_if(parked_, [&](const auto& older) { return older->SameStream(*request); });
+  // A client repeats a pull that waits for long, and ignores the answer to the older one.
+  std::erase_if(parked_, [&](const auto& older) {
+    if (!older->SameStream(*request)) return false;
+    older->AnswerError(Aborted("a later pull of the same client waits instead"));
+    return true;
+  });
   parked_.push_back(std::move(request));
-  any_.store(true, std::memory_order_release);
   return nullptr;
 }
 
 void ParkedPulls::Release() {
-  MutexLock lock(&mu_);
-  std::erase_if(parked_, [&](const std::unique_ptr<PushPullRequest>& request) {
-    if (request->stream_ended()) return true;
-    if (data_path_->MustWait(request->view())) return false;
-    Answer(request.get());
-    return true;
-  });
-  any_.store(!parked_.empty(), std::memory_order_release);
+  std::vector<std::unique_ptr<PushPullRequest>> ready;
+  {
+    MutexLock lock(&mu_);
+    const auto first = std::partition(parked_.begin(), parked_.end(), [&](const auto& request) {
+      return data_path_->MustWait(request->view()) && !request->stream_ended();
+    });
+    std::move(first, parked_.end(), std::back_inserter(ready));
+    parked_.erase(first, parked_.end());
+  }
+  for (const auto& request : ready) {
+    if (!request->stream_ended()) Answer(request.get());
+  }
 }
 
 }  // namespace cohort

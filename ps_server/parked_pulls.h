@@ -1,7 +1,6 @@
 #ifndef COHORT_PS_SERVER_PARKED_PULLS_H_
 #define COHORT_PS_SERVER_PARKED_PULLS_H_
 
-#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -18,25 +17,21 @@ class ParkedPulls {
   explicit ParkedPulls(DataPath* data_path) : data_path_(data_path) {}
 
   // RequestContext::execute: answers the request and returns it, or keeps it and returns null. A
-  // request that would take too much memory is answered with an error. A request of a client that
-  // shares memory ends its older one that is kept: the client has given that one up, and expects the
-  // new answer in the same memory.
+  // request that would take too much memory is answered with an error. It keeps only the
+  // newest request of each stream, and answers the older one with ABORTED.
   std::unique_ptr<PushPullRequest> Execute(std::unique_ptr<PushPullRequest> request);
   // Answers the requests that need not wait any more, and drops those whose stream has ended. To be
   // called when a step was opened, and when tablets or the chief have changed.
   void Release();
 
  private:
-  void EndOlder(const PushPullRequest& request);
   // Returns the request if it need not wait.
   std::unique_ptr<PushPullRequest> Park(std::unique_ptr<PushPullRequest> request);
   void Answer(PushPullRequest* request);
 
   DataPath* const data_path_;
-  Mutex mu_;  // held while kept requests are answered, so that EndOlder waits for that
+  Mutex mu_;
   std::vector<std::unique_ptr<PushPullRequest>> parked_ ABSL_GUARDED_BY(mu_);
-  std::atomic<bool> any_ =
-      false;  // written under mu_: false only if none is kept or being answered
 };
 
 }  // namespace cohort

@@ -85,8 +85,7 @@ class PushPullRequest {
   // True if the stream has ended, so that no client waits for the answer.
   bool stream_ended() const { return stream_.expired(); }
 
-  // True if the client shares memory with this server, and expects the answer there.
-  bool shares_memory() const { return segment_ != nullptr; }
+  // True if both came on one stream.
   bool SameStream(const PushPullRequest& other) const {
     return !stream_.owner_before(other.stream_) && !other.stream_.owner_before(stream_);
   }

@@ -69,6 +69,7 @@ void CoordinatorCore::Tick(int64_t now_us) {
   }
   dispatcher_.Tick();
   CheckStranded();
+  if (steps_.changing_mode()) AfterStep();
   rollback_.Tick(context_.now_us);
   cut_.Tick(context_.now_us);
   AdvanceCut();
@@ -223,6 +224,13 @@ void CoordinatorCore::AddWaiting(int clients) {
   AfterStep();
 }
 
+// Some servers may have closed the step, and others not: only a rollback makes them equal again.
+void CoordinatorCore::FailStep(absl::Status error) {
+  variables_.StopServing();
+  Fail(std::move(error));
+  steps_.LoseServer();
+}
+
 absl::Status CoordinatorCore::SetMode(const ModeSettings& settings) {
   if (phase() != Phase::kReady || !served() || rollback_.active() || end_.begun()) {
     return FailedPrecondition("the mode cannot change while the variables are not served");
@@ -256,14 +264,12 @@ void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
   if (message.has_hello()) return OnHello(task, message.request(), message.hello());
   if (message.has_fenced()) return OnFenced(task, message.fenced());
   if (message.has_step_summed()) {
-    if (absl::Status read = steps_.OnStepSummed(ps, message); !read.ok()) {
-      Fail(Annotate(read, membership_.Name(task)));
-    }
+    const absl::Status read = steps_.OnStepSummed(ps, message);
+    if (!read.ok()) FailStep(Annotate(read, membership_.Name(task)));
     return;
   }
   if (absl::Status failed = steps_.ErrorOf(ps, message); !failed.ok()) {
-    Fail(std::move(failed));
-    return steps_.LoseServer();
+    return FailStep(std::move(failed));
   }
   if (message.has_step_closed()) {
     steps_.OnStepClosed(ps, message.step_closed().step());

@@ -197,6 +197,8 @@ class CoordinatorCore {
   DispatchGate Gate() const;
   void PublishWatermark();
   void AdvanceCut();
+  // A server could not close a step.
+  void FailStep(absl::Status error);
   // After a step may have been closed.
   void AfterStep();
   void FillCut(v1::Manifest* manifest) const;

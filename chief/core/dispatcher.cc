@@ -83,7 +83,9 @@ bool Dispatcher::OnResult(int worker, v1::ClosureResult* result) {
   }
   if (c == nullptr) return false;
   if (status.ok()) {
-    if (c->spec.training && parts_.steps->sync()) return OnStaged(worker, c, result);
+    if (c->spec.training && (parts_.steps->sync() || result->dropped())) {
+      return OnStaged(worker, c, result);
+    }
     if (c->state == Closure::State::kInFlight && c->worker != worker) Cancel(c->worker, {c->id});
     pace_.OnSuccess(worker);
     workers_[static_cast<size_t>(worker)].steps += result->steps();

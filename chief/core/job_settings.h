@@ -55,6 +55,9 @@ struct JobSettings : ModeSettings {
   uint64_t chief_incarnation = 0;
   bool takeover = false;  // from another chief that owns the tasks or the directory
   uint64_t seed = 0;
+  // The job file has another mode than the checkpoint: it counts, and not a change that a user has
+  // made in a running job before.
+  bool mode_is_new = false;
   Determinism deterministic = Determinism::kOff;
   // How the workers of the checkpoint calculated from which the job continues; null: unknown. Then
   // the first worker that reports decides.

@@ -59,7 +59,6 @@ absl::Status JournalState::OnRollback(const v1::Rollback& rollback) {
   state_.rolled_back_end = state_.reserved_end;
   state_.min_attempt = AttemptBase(EraOf(generation_, state_.timeline)) + 1;
   state_.metrics.clear();
-  state_.mode.reset();
   state_.readers = {};
   state_.steps = state_.epoch = state_.next_place = 0;
   open_.clear();
@@ -76,7 +75,6 @@ absl::Status JournalState::OnRollback(const v1::Rollback& rollback) {
   COHORT_RETURN_IF_ERROR(manifest.status());
   const v1::ChiefCut& cut = manifest->chief();
   state_.metrics = SettledMetricsFromProto(cut.metrics());
-  if (cut.has_mode()) state_.mode = cut.mode();
   state_.epoch = manifest->epoch();
   state_.next_place = cut.next_place();
   state_.steps = FinishedSteps(cut);

@@ -153,6 +153,7 @@ uint64_t OpenClosures::FinishBefore(uint64_t end) {
 }
 
 bool OpenClosures::FinishUnfinished(v1::ClosureResult* result) {
+  if (result->dropped()) return false;
   switch (unfinished_.OnResult(*result)) {
     case UnfinishedClosures::Outcome::kUnknown:
       return false;
@@ -174,11 +175,10 @@ void OpenClosures::EndFailed(uint64_t id, const absl::Status& status) {
     return;
   }
   // What a synchronous closure has pushed is void, because its step was abandoned.
-  const bool sync = context_->options.mode == ConsistencyMode::kSync;
   unfinished_.Add(
       {.closure = {.id = id, .place = closure->spec.place, .steps = closure->spec.steps},
        .attempt = closure->attempt,
-       .min_attempt = sync ? closure->attempt + 1 : closure->min_attempt});
+       .min_attempt = sync_ ? closure->attempt + 1 : closure->min_attempt});
 }
 
 absl::Status OpenClosures::Requeue(Closure* closure) {

@@ -77,6 +77,8 @@ class OpenClosures {
   std::vector<uint64_t> ClosuresOn(int worker) const;
 
   // ------------------------------------------------------------- ends
+  // Whether closures are members of synchronous steps from now on.
+  void SetSync(bool sync) { sync_ = sync; }
   // Edge (1).
   void Finish(uint64_t id, v1::ClosureResult* result);
   // Sync mode: the result has come, and counts when the closure's step is closed: then FinishHeard
@@ -134,6 +136,7 @@ class OpenClosures {
   const ClosureCounters& counters() const { return counters_; }
 
  private:
+  bool sync_ = false;
   bool error_ready() const { return failed() && queue_.in_flight() == 0 && !unfinished_.held(); }
   void Count(const v1::ClosureResult& result);
   absl::Status CheckAttempt(uint64_t id, uint64_t place, uint32_t attempt) const;

@@ -16,6 +16,7 @@ Recovered RecoverFromManifest(const v1::Manifest& manifest) {
   state.next_cut = manifest.cut() + 1;
   state.finished = manifest.finished();
   state.readers.Add(manifest.chief().readers());
+  if (manifest.chief().has_mode()) state.mode = manifest.chief().mode();
   return state;
 }
 

@@ -65,12 +65,18 @@ v1::StepPosition PositionOf(const v1::ChiefCut& cut) {
   return position;
 }
 
+// The most closures of a step; the job file has the same limit.
+constexpr uint32_t kMostClosures = 4096;
+constexpr int64_t kSlowCloseUs = 3'000'000;  // most closes take milliseconds
+
 StepGate::StepGate(const CoreContext* context, Outbox* outbox, OpenClosures* closures)
     : context_(context),
       outbox_(outbox),
       closures_(closures),
       settings_(context->options),
-      position_(Begin()) {}
+      position_(Begin()) {
+  closures_->SetSync(sync());
+}
 
 // ------------------------------------------------------------------ dispatch
 
@@ -80,7 +86,7 @@ bool StepGate::IsFull() const {
 }
 
 bool StepGate::Admits(const Closure& closure) const {
-  if (next_.has_value() && closure.fresh) return false;
+  if (next_.has_value() && closure.in_line) return false;
   if (settings_.mode == ConsistencyMode::kBounded) {
     const uint64_t oldest = running_.empty() ? closure.spec.place : *running_.begin();
     return closure.spec.place / closures_per_step() <=
@@ -113,7 +119,10 @@ void StepGate::Enter(Closure* closure) {
 }
 
 size_t StepGate::ShareOf(size_t workers) const {
-  return sync() ? (closures_per_step() + workers - 1) / workers : SIZE_MAX;
+  if (settings_.mode == ConsistencyMode::kAsync) return SIZE_MAX;
+  const size_t together =
+      sync() ? closures_per_step() : (settings_.staleness + 1) * closures_per_step();
+  return (together + workers - 1) / workers;
 }
 
 // ------------------------------------------------------------------ results
@@ -132,6 +141,13 @@ void StepGate::OnEnded(const Closure& closure) { running_.erase(closure.spec.pla
 // ------------------------------------------------------------------ mode
 
 absl::Status StepGate::SetMode(const ModeSettings& settings) {
+  const bool drop = settings.backup_work == BackupWork::kDrop;
+  if (settings.closures_per_step > kMostClosures ||
+      (drop && (settings.replicas_to_aggregate == 0 ||
+                settings.replicas_to_aggregate > settings.closures_per_step))) {
+    return InvalidArgument("a step of {} closures, of which {} close it",
+                           settings.closures_per_step, settings.replicas_to_aggregate);
+  }
   if (next_.has_value()) return FailedPrecondition("another change of the mode is under way");
   if (clips_ && (settings.mode == ConsistencyMode::kSync) != sync()) {
     return FailedPrecondition(
@@ -155,39 +171,49 @@ void StepGate::AdvanceMode(uint64_t next_place) {
   const ClosureQueue& queue = closures_->queue();
   const Closure* const waits = queue.NextTraining();
   // A closure that has run before may have been overtaken by later ones: it is finished first.
-  const bool overtaken = waits != nullptr && !waits->fresh;
+  const bool overtaken = waits != nullptr && !waits->in_line;
   if (queue.training_in_flight() + queue.heard() > 0 || overtaken || !closing_.empty() ||
       !closures_->unfinished().List().empty()) {
     return;
   }
   if (waits != nullptr) next_place = waits->spec.place;
-  change_ = ChangeTo(*next_);
-  *change_->mutable_position() = position_;
+  proposed_ = ChangeTo(*next_);
+  v1::StepPosition* const position = proposed_.mutable_position();
+  *position = position_;
   if (!sync()) {
-    change_->mutable_position()->set_next_place(next_place);
-    change_->mutable_position()->set_iteration(next_place +
-                                               static_cast<uint64_t>(iteration_offset_));
+    position->set_next_place(next_place);
+    position->set_iteration(next_place + static_cast<uint64_t>(iteration_offset_));
   }
+  record_ = Journal(proposed_);
+}
+
+uint64_t StepGate::Journal(const v1::ModeChange& change) const {
   v1::JournalRecord record;
-  *record.mutable_mode() = *change_;
-  record_ = outbox_->Append(std::move(record));
+  *record.mutable_mode() = change;
+  return outbox_->Append(std::move(record));
 }
 
 bool StepGate::OnJournaled(uint64_t record) {
   if (!next_.has_value() || record_ == 0 || record < record_) return false;
   next_.reset();
-  Apply(*change_);
-  outbox_->effects()->Note("mode_changed", fmt::format("to {} from place {}", change_->mode(),
-                                                       change_->position().next_place()));
+  Apply(proposed_);
+  outbox_->effects()->Note("mode_changed", fmt::format("to {} from place {}", proposed_.mode(),
+                                                       proposed_.position().next_place()));
   return true;
 }
 
 void StepGate::Apply(const v1::ModeChange& change) {
   change_ = change;
-  settings_ = SettingsOf(change);
+  Use(SettingsOf(change));
   position_ = change.position();
   next_place_ = position_.next_place();
   iteration_offset_ = OffsetOf(position_);
+}
+
+void StepGate::Use(const ModeSettings& settings) {
+  settings_ = settings;
+  running_.clear();
+  closures_->SetSync(sync());
 }
 
 void StepGate::AddWaiting(int clients) {
@@ -236,6 +262,7 @@ void StepGate::CloseIfComplete() {
   position_.set_next_place(close_.next_place());
   members_.clear();
   squares_.clear();
+  closing_since_us_ = context_->now_us;
   for (int ps = 0; ps < static_cast<int>(context_->options.ps.size()); ++ps) {
     closing_.insert(ps);
     if (clips_by_norm_) SendSum(ps);
@@ -386,6 +413,8 @@ const v1::StepPosition& StepGate::TakeOver(const std::optional<v1::ModeChange>& 
                                            const std::vector<const v1::PsHello*>& hellos) {
   position_ = Begin();
   if (change.has_value()) Apply(*change);
+  // The job file has been edited since: its mode is the newest wish.
+  if (change.has_value() && context_->options.mode_is_new) next_ = context_->options;
   close_.Clear();
   for (const v1::PsHello* const hello : hellos) {
     if (hello->timeline() != context_->timeline) continue;
@@ -412,7 +441,18 @@ const v1::StepPosition& StepGate::TakeOver(const std::optional<v1::ModeChange>& 
   }
   if (faults.forgets_half_close) closing_.clear();
   next_place_ = position_.next_place();
+  // Nothing was closed since a cut in async mode: its pending closures run before the first step.
+  const auto unfinished = closures_->unfinished().List();
+  const bool pending = !unfinished.empty() && unfinished.front().place < position_.next_place();
+  if (sync() && close_.step() == 0 && pending) RunAsyncFirst();
   return position_;
+}
+
+void StepGate::RunAsyncFirst() {
+  if (!next_.has_value()) next_ = settings_;
+  record_ = 0;
+  Use({.mode = ConsistencyMode::kAsync});
+  iteration_offset_ = OffsetOf(position_);
 }
 
 void StepGate::Resume() {
@@ -422,12 +462,17 @@ void StepGate::Resume() {
 }
 
 void StepGate::RollBack(const v1::ChiefCut& cut) {
-  settings_ = context_->options;
-  change_.reset();
-  next_.reset();
-  iteration_offset_ = 0;
-  if (cut.has_mode()) Apply(cut.mode());
+  // The mode is not rolled back. A change that is under way needs no other boundary than the cut.
+  Use(next_.value_or(settings_));
+  const bool changes = std::exchange(next_, std::nullopt).has_value() || change_.has_value();
   position_ = PositionOf(cut);
+  iteration_offset_ = OffsetOf(position_);
+  if (changes || (!sync() && iteration_offset_ != 0)) {
+    change_ = ChangeTo(settings_);
+    *change_->mutable_position() = position_;
+    Journal(*change_);
+  }
+  if (sync() && !cut.has_position() && cut.pending_size() > 0) RunAsyncFirst();
   members_.clear();
   closing_members_.clear();
   closing_.clear();
@@ -439,7 +484,7 @@ void StepGate::RollBack(const v1::ChiefCut& cut) {
 
 std::string StepGate::Waiting() const {
   if (closing_.empty() && next_.has_value()) return "waiting for the mode to change";
-  if (closing_.empty()) return "";
+  if (closing_.empty() || context_->now_us - closing_since_us_ < kSlowCloseUs) return "";
   return fmt::format("waiting for {} to close step {}",
                      TaskName(context_->options, PsTask(*closing_.begin())), close_.step());
 }

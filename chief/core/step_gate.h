@@ -124,7 +124,7 @@ class StepGate {
   // The boundary behind the newest closed step.
   const v1::StepPosition& position() const { return position_; }
   const StepCounters& counters() const { return counters_; }
-  // "waiting for ps:1 (host:2222) to close step 7"; "" if no close is under way.
+  // "waiting for ps:1 (host:2222) to close step 7"; "" if no close takes long.
   std::string Waiting() const;
 
  private:
@@ -137,6 +137,10 @@ class StepGate {
 
   uint64_t closures_per_step() const { return std::max<uint64_t>(1, settings_.closures_per_step); }
   void Apply(const v1::ModeChange& change);
+  void Use(const ModeSettings& settings);
+  // Lets the closures of an asynchronous cut finish before the mode changes to sync.
+  void RunAsyncFirst();
+  uint64_t Journal(const v1::ModeChange& change) const;
   bool IsFull() const;
   void CloseIfComplete();
   // Adds the time between the median of the members and the last one.
@@ -153,6 +157,7 @@ class StepGate {
   ModeSettings settings_;
   std::optional<v1::ModeChange> change_;
   std::optional<ModeSettings> next_;  // a change that is under way
+  v1::ModeChange proposed_;           // valid while record_ is not durable
   uint64_t record_ = 0;               // its record; 0: it waits for the boundary
   int64_t iteration_offset_ = 0;
 
@@ -167,6 +172,7 @@ class StepGate {
   // The step that is being closed.
   v1::CloseStep close_;
   std::vector<Member> closing_members_;
+  int64_t closing_since_us_ = 0;
   std::set<int> closing_;                   // the servers that have not acknowledged
   bool clips_ = false;                      // an optimizer clips gradients
   bool clips_by_norm_ = false;              // one clips them by a norm

@@ -17,7 +17,7 @@ constexpr auto kRules = std::to_array<ChangeRule>({
      "A job that has done as many ends with an error (78), unless --finished_ok is given."},
     {"fit.steps_per_execution, fit.validation_every_epochs", Change::kContinues,
      "Closures that have started keep their number of steps."},
-    {"data.batch_size, fit.steps_per_epoch", Change::kAtEpochEnd,
+    {"data.batch_size, data.global_batch_size, fit.steps_per_epoch", Change::kAtEpochEnd,
      "The steps of an epoch change, and its places with them. Independent readers start again."},
     {"compile.metrics", Change::kAtEpochEnd, "A metric covers whole epochs."},
     {"compile.optimizer, compile.optimizers.optimizer", Change::kContinues,

@@ -1,5 +1,6 @@
 #include "chief/job/job_runner.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/exit_code.h"
@@ -140,6 +141,14 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
   console_.SetActivity("starting the cluster");
   JobWalk::Options walk_options = MakeWalkOptions();
   COHORT_ASSIGN_OR_RETURN(ClusterCoordinator* const cluster, StartCluster(&walk_options));
+  const ModeSettings mode = cluster->state().mode;
+  if (mode != static_cast<const ModeSettings&>(MakeCoordinatorOptions())) {
+    console_.Print(
+        fmt::format("the mode is {} with {} closures per step: `cohort ctl set-mode` has changed "
+                    "that of the job "
+                    "file",
+                    NameOf(mode.mode), mode.closures_per_step));
+  }
   JobWalk walk({.cluster = cluster,
                 .catalog = directory_.get(),
                 .schedule = &plan_->schedule(),
@@ -175,6 +184,14 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
                  : strategy.mode() == "bounded_staleness" ? ConsistencyMode::kBounded
                                                           : ConsistencyMode::kAsync;
   options.closures_per_step = plan_->closures_per_step();
+  if (const auto& from = directory_->continuation(); from.has_value()) {
+    for (const char* key :
+         {"mode", "closures_per_step", "backup_work", "replicas_to_aggregate", "staleness"}) {
+      const std::string name = fmt::format("strategy.{}", key);
+      options.mode_is_new |= std::any_of(from->changes.begin(), from->changes.end(),
+                                         [&](const KeyChange& c) { return c.key == name; });
+    }
+  }
   options.backup_work = strategy.backup_work() == "drop"          ? BackupWork::kDrop
                         : strategy.backup_work() == "speculative" ? BackupWork::kSpeculative
                                                                   : BackupWork::kNone;
@@ -373,6 +390,20 @@ absl::StatusOr<ModeSettings> JobRunner::ChangeMode(const ModeChange& change) {
   const auto workers = static_cast<uint32_t>(options_.cluster.tasks(Role::kWorker).size());
   COHORT_ASSIGN_OR_RETURN(const ModeSettings request,
                           ModeAfter(change, cluster->state().mode, workers));
+  const v1::JobSpec& spec = plan_->spec();
+  const bool repeatable =
+      request.mode == ConsistencyMode::kSync && request.backup_work != BackupWork::kDrop;
+  if (spec.strategy().deterministic() == "true" && !repeatable) {
+    return FailedPrecondition(
+        "the job has `deterministic: true`, which needs mode sync without drop");
+  }
+  if (spec.data().global_batch_size() > 0 &&
+      (request.mode != ConsistencyMode::kSync ||
+       request.closures_per_step != spec.strategy().closures_per_step())) {
+    return FailedPrecondition(
+        "the job has a `global_batch_size` of {}, which `closures_per_step: {}` makes up",
+        spec.data().global_batch_size(), spec.strategy().closures_per_step());
+  }
   COHORT_RETURN_IF_ERROR(cluster->SetMode(request));
   return request;
 }

@@ -97,7 +97,8 @@ void Exchange::Poll(int64_t now_us, ExchangeSink* sink) {
     Server& server = servers_[s];
     if (server.phase == Phase::kInFlight && now_us >= server.deadline_us && pull_step_ > 0 &&
         !PushPending(s)) {
-      // The server may keep the pull until the chief closes the step before; or the pull was lost.
+      // The server keeps the pull until the chief closes the step before, or the connection is mute.
+      sink->Reset(routes_->servers[s]);
       Retry(s, now_us);
     } else if (server.phase == Phase::kInFlight && now_us >= server.deadline_us) {
       sink->Reset(routes_->servers[s]);

@@ -61,6 +61,7 @@ v1::PushSection* Exchange::OpenSection(size_t tablet) {
     part->set_timeline(stamp_.timeline);
     part->set_weight(stamp_.weight);
     part->set_iteration_offset(stamp_.iteration_offset);
+    part->clear_step();  // the message is reused
     if (stamp_.step.sync()) stamp_.step.ToProto(part->mutable_step());
   }
   const TabletRoute& route = routes_->tablets[tablet];

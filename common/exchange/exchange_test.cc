@@ -76,6 +76,25 @@ TEST_CASE("a tablet without a gradient records the id") {
   CHECK(world.tablets[0].shards[5][0] == 4);
 }
 
+TEST_CASE("after the mode has changed to async, a push names no step") {
+  World world;
+  Exchange exchange{ExchangeOptions{}};
+  float gradient = 4;
+  const PushItem bias{2, PushKind::kGradient, false, {}, &gradient, 0};
+  PushBatch push{{}, {&bias, 1}};
+  push.stamp = {.closure = 5, .attempt = 1, .timeline = 1};
+  for (const uint64_t step : {7, 0}) {
+    push.stamp.step.step = step;
+    ++push.stamp.closure;
+    REQUIRE(exchange.Begin(world.MakeRoutes(), &push, nullptr, 0).ok());
+    RecordingSink sink;
+    exchange.Poll(0, &sink);
+    CHECK(sink.sent[0][0][0].header.push().has_step() == (step > 0));
+    CHECK(sink.sent[0][0][0].header.push().step().step() == step);
+    exchange.Cancel(Cancelled("enough"));
+  }
+}
+
 TEST_CASE("a lost answer is asked for again under the same id, with the generation of now") {
   World world;
   Exchange exchange{ExchangeOptions{}};
