@@ -37,6 +37,7 @@ run "applies" "$build/bin/apply_bench" --rounds "$apply_rounds"
 run "transport" "$build/bin/transport_bench" --launches "$transport_launches" --check
 run "steps per second, beside TensorFlow" python3 tests/benchmarks/compare_tensorflow.py --build "$build" \
   --tensorflow_python "$python" --rounds "$rounds"
+run "mode sync beside async" python3 tests/benchmarks/compare_modes.py --build "$build" --rounds "$rounds"
 run "the journal over a million closures" python3 tests/benchmarks/journal_growth.py --build "$build" \
   --closures "$journal_closures"
 
