@@ -36,6 +36,8 @@ absl::StatusOr<Chief::Options> MakeChiefOptions(const ChiefFlags& flags, const R
   COHORT_ASSIGN_OR_RETURN(job.job, ReadJobFile(flags.job));
   job.cluster = context.cluster;
   job.data.data_dir = data_dir != nullptr ? data_dir : "";
+  job.data.threads = context.threads;
+  job.data.log = context.log.get();
   job.checkpoint_dir = flags.checkpoint_dir;
   job.log_dir = flags.log_dir;
   job.fresh = flags.fresh;

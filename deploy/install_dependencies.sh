@@ -13,7 +13,8 @@ build=(
   libc-ares-dev libre2-dev libssl-dev zlib1g-dev
   libspdlog-dev libfmt-dev libcli11-dev libyaml-cpp-dev nlohmann-json3-dev
   prometheus-cpp-dev libcivetweb-dev libcurl4-openssl-dev libmicrohttpd-dev
-  libdnnl-dev ocl-icd-opencl-dev libhwy-dev libmimalloc-dev
+  libjpeg62-turbo-dev libpng-dev
+  libdnnl-dev ocl-icd-opencl-dev libhwy-dev libmimalloc-dev libhdf5-dev
   catch2 python3
 )
 test=(clang libclang-rt-14-dev clang-format llvm python3-venv git procps)

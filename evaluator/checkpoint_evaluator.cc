@@ -63,6 +63,7 @@ absl::Status CheckpointEvaluator::OpenJob(const v1::Manifest& manifest) {
   COHORT_ASSIGN_OR_RETURN(reader.features, job->dataset->FindFeatures(model.features));
   job->batch_size = std::max<uint32_t>(1, data.batch_size());
   reader.batch_size = job->batch_size;
+  reader.threads = options_.data.threads;
   COHORT_ASSIGN_OR_RETURN(job->reader, BatchReader::Leased(job->dataset, *validation, reader));
   job->variables = std::make_unique<LocalVariables>();
   for (const VariableDecl& variable : model.eval.variables) {

@@ -17,6 +17,8 @@ namespace {
 CheckpointEvaluator::Options EvaluationOptions(const Evaluator::Options& options) {
   CheckpointEvaluator::Options made;
   made.data.data_dir = options.data_dir;
+  made.data.threads = options.threads;
+  made.data.log = options.log;
   made.threads = options.threads;
   return made;
 }

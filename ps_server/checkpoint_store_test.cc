@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <numeric>
 #include <set>
 
 #include "common/base/crash_point.h"
@@ -35,9 +36,11 @@ class TestCluster {
     }
   }
 
-  absl::Status Assign(uint64_t timeline = 1, const std::string& manifest = "") {
+  absl::Status Assign(uint64_t timeline = 1, const std::string& manifest = "",
+                      const std::string& initial_values = "") {
     timeline_ = timeline;
     for (auto& ps : ps_) {
+      ps->initial_values = initial_values;
       ps->Assign(1, layout_, timeline, manifest);
       ps->RunBackground();
       const auto answer = ps->Last(1);
@@ -167,6 +170,45 @@ class TestCluster {
 
 constexpr int kApplied = v1::APPLIED;
 constexpr int kDuplicate = v1::DUPLICATE;
+
+TEST_CASE("variables begin with the initial values of a file, whatever their shards") {
+  TestDirectory directory;
+  std::vector<float> table(33);
+  std::iota(table.begin(), table.end(), 0.5F);
+  const std::vector<double> scale = {7};
+  const auto write = [&](const std::vector<SafetensorsWriter::Entry>& entries) {
+    auto writer = SafetensorsWriter::Create(directory / "values", entries, {});
+    REQUIRE(writer.ok());
+    for (const auto& entry : entries) {
+      const void* const data = entry.name == "table" ? static_cast<const void*>(table.data())
+                                                     : static_cast<const void*>(scale.data());
+      REQUIRE((*writer)
+                  ->Append(data, static_cast<size_t>(NumElements(entry.dims)) * SizeOf(entry.dtype))
+                  .ok());
+    }
+    REQUIRE((*writer)->Finish().ok());
+  };
+  TestCluster servers(Layout(kVariables, Adam(), 3, {2, 1}));
+  write({{"table", DType::kFloat32, {11, 3}}, {"unknown", DType::kFloat64, {}}});
+  REQUIRE(servers.Assign(1, "", directory / "values").ok());
+  const auto values = servers.Values();
+  CHECK(values[0] == std::vector<double>(table.begin(), table.end()));
+  CHECK(values[1] == std::vector<double>(28, 2));  // its initializer
+  CHECK(values[2] == std::vector<double>(5, 3));
+  // The first update finds the slots as the optimizer begins.
+  TestCluster same(Layout(kVariables, Adam(), 1, {1}));
+  REQUIRE(same.Assign(1, "", directory / "values").ok());
+  servers.Push(1);
+  same.Push(1);
+  CHECK(servers.Values() == same.Values());
+  CHECK(servers.Values()[0] != values[0]);
+
+  write({{"table", DType::kFloat64, {}}});
+  const absl::Status other = servers.Assign(2, "", directory / "values");
+  CHECK(other.message().find("\"table\" has the type float64 and the shape []") !=
+        std::string::npos);
+  CHECK(!servers.Assign(3, "", directory / "none").ok());
+}
 
 TEST_CASE("a cut is restored onto other numbers of shards, tablets and servers") {
   TestDirectory directory;

@@ -101,6 +101,7 @@ class TestCore : public ChiefSink, public ShardStore {
     assign->set_timeline(timeline);
     assign->set_term(timeline);
     assign->set_restore_from(restore_from);
+    assign->set_initial_values(initial_values);
     *assign->mutable_floor() = floor;
     Deliver(connection, message);
   }
@@ -211,6 +212,7 @@ class TestCore : public ChiefSink, public ShardStore {
   std::vector<float> written_values;
   absl::Status write_status;
   v1::AppliedSetProto floor;
+  std::string initial_values;  // Assign sends it
   uint32_t index = 0;
   uint64_t request = 0;
   int pull_status = 0;

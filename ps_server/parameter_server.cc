@@ -28,7 +28,7 @@ size_t MostHeld() {
 ParameterServer::ParameterServer(Options options)
     : options_(std::move(options)),
       service_({.max_held_bytes = MostHeld(), .incarnation = options_.incarnation}),
-      apply_pool_(options_.threads - 1),
+      apply_pool_(options_.threads - 1, "apply"),
       waiting_(&clock_, {.timeout = options_.chief_wait}) {
   registry_.AddCallback("cohort_ps_held_bytes",
                         "Memory of requests whose end has not come, and that streams keep for more",

@@ -16,10 +16,10 @@
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/serial_thread.h"
+#include "common/base/work_pool.h"
 #include "common/cluster/security.h"
 #include "common/cluster/task_run.h"
 #include "common/tablet/apply_log.h"
-#include "common/tablet/apply_pool.h"
 #include "common/tablet/checkpoint_store.h"
 #include "ps_server/ps_core.h"
 #include "ps_server/ps_service.h"
@@ -90,7 +90,7 @@ class ParameterServer : public ServingTask {
   PsService service_;                    // streams to the core and back
   mutable Mutex mu_;
   std::optional<TaskEnd> end_ ABSL_GUARDED_BY(mu_);
-  ApplyPool apply_pool_;          // helps with large applies
+  WorkPool apply_pool_;           // helps with large applies
   std::unique_ptr<PsCore> core_;  // the protocol
   // Makes tablets and writes snapshots, so that no completion queue waits for a disk.
   SerialThread tablet_work_{"tablet_work"};

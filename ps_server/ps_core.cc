@@ -245,18 +245,19 @@ void PsCore::OnAssign(const Asker& asker, const v1::AssignTablets& assign) {
   }
   env_.log->Info("assigning", {{"timeline", assign.timeline()},
                                {"term", assign.term()},
-                               {"restore_from", assign.restore_from()}});
+                               {"restore_from", assign.restore_from()},
+                               {"initial_values", assign.initial_values()}});
   snapshots_.CancelAll();
   data_path_.Serve(nullptr);
   WakeParked();
   const uint64_t assignment = ++assignment_;
   auto copy = std::make_shared<const v1::AssignTablets>(assign);
   env_.background([this, asker, assignment, copy] {
-    OnBuilt(asker, assignment, builder_.Build(*copy, asker.generation));
+    OnBuilt(asker, assignment, copy->initial_values(), builder_.Build(*copy, asker.generation));
   });
 }
 
-void PsCore::OnBuilt(const Asker& asker, uint64_t assignment,
+void PsCore::OnBuilt(const Asker& asker, uint64_t assignment, const std::string& initial_values,
                      absl::StatusOr<std::shared_ptr<TabletSet>> tablets) {
   MutexLock lock(&mu_);
   if (assignment != assignment_) {
@@ -270,6 +271,7 @@ void PsCore::OnBuilt(const Asker& asker, uint64_t assignment,
   }
   v1::PsToChief message;
   message.mutable_assigned()->set_timeline((*tablets)->timeline);
+  message.mutable_assigned()->set_initial_values(initial_values);
   for (const auto& tablet : (*tablets)->tablets) {
     message.mutable_assigned()->add_tablets(tablet->number());
   }

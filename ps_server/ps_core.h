@@ -128,7 +128,7 @@ class PsCore {
 
   void OnAssign(const Asker& asker, const v1::AssignTablets& assign)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void OnBuilt(const Asker& asker, uint64_t assignment,
+  void OnBuilt(const Asker& asker, uint64_t assignment, const std::string& initial_values,
                absl::StatusOr<std::shared_ptr<TabletSet>> tablets);
 
   void OnWatermark(uint64_t watermark) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -69,13 +69,30 @@ absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::Assign
   }
   std::sort(set->tablets.begin(), set->tablets.end(),
             [](const auto& a, const auto& b) { return a->number() < b->number(); });
-  if (!assign.restore_from().empty()) COHORT_RETURN_IF_ERROR(Restore(assign, set.get()));
+  if (!assign.restore_from().empty()) {
+    COHORT_RETURN_IF_ERROR(Restore(assign, set.get()));
+  } else if (!assign.initial_values().empty()) {
+    COHORT_RETURN_IF_ERROR(ReadInitialValues(assign.initial_values(), *set));
+  }
   for (const auto& tablet : set->tablets) {
     COHORT_RETURN_IF_ERROR(tablet->Restore(assign.floor(), 0));
   }
   return set;
 } catch (const std::bad_alloc&) {
   return ResourceExhausted("ps:{} has not enough memory for its shards", options_.index);
+}
+
+absl::Status TabletBuilder::ReadInitialValues(const std::string& path, const TabletSet& set) const {
+  COHORT_ASSIGN_OR_RETURN(const auto values, env_.store->OpenValues(path));
+  for (const auto& tablet : set.tablets) {
+    COHORT_RETURN_IF_ERROR(tablet->Fill(
+        [&](const ShardInfo& info, int slot, int64_t row, int64_t rows, std::span<uint8_t> out) {
+          if (slot >= 0) return absl::OkStatus();
+          return values->ReadRows(info, static_cast<uint64_t>(info.row_begin + row),
+                                  static_cast<uint64_t>(rows), out);
+        }));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status TabletBuilder::Restore(const v1::AssignTablets& assign, TabletSet* set) const {

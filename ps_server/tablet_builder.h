@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "common/base/log.h"
 #include "common/base/metrics.h"
@@ -20,7 +21,8 @@ namespace v1 {
 class AssignTablets;
 }
 
-// Makes the tablets that a chief assigns to this server, from their initializers or from a cut. It
+// Makes the tablets that a chief assigns to this server, from their initializers, from a file of
+// initial values, or from a cut. It
 // has no state, so builds may run on any thread.
 class TabletBuilder {
  public:
@@ -52,6 +54,8 @@ class TabletBuilder {
  private:
   absl::Status CheckMemory(const v1::AssignTablets& assign, const LayoutRules& rules) const;
   absl::Status Restore(const v1::AssignTablets& assign, TabletSet* tablets) const;
+  // Replaces the values of the variables that the file of initial values has.
+  absl::Status ReadInitialValues(const std::string& path, const TabletSet& tablets) const;
 
   const Options options_;
   const Environment env_;

@@ -4,7 +4,7 @@
 #   tests/run.sh          what CI runs: all tests in the release tree, and in the trees of the address and
 #                         the thread sanitizer, which have assertions, those that are labelled for them
 #   tests/run.sh --all    and what is long: tests labelled `long`, all tests in the sanitizers' trees, the
-#                         comparison with TensorFlow
+#                         comparisons with TensorFlow and Keras
 #   tests/run.sh --since REF    only the tests of folders that changed since the commit REF, and of those that
 #                         depend on them
 #   tests/run.sh --tree release|asan|tsan|dev    one tree only
@@ -108,15 +108,19 @@ if $install; then
   make_venv build/venv numpy==2.4.6 safetensors==0.8.0 tensorboard==2.21.0 grpcio==1.85.1 \
     grpcio-tools==1.85.1
 fi
+cuda_options=()
 if $all; then
+  cuda_options=(-DCOHORT_CUDA_ARCHITECTURES="75;80;86;89;90;100;120")
   sanitizer_options=(-DCOHORT_ALL_TESTS=ON)
 else
   sanitizer_options=(-DCOHORT_ALL_TESTS=OFF)
 fi
 if $all; then
   if $install; then
-    make_venv build/venv-keras keras==3.15.1 tensorflow-cpu==2.21.0 numpy==2.4.6 safetensors==0.8.0
+    make_venv build/venv-keras keras==3.15.1 tensorflow-cpu==2.21.0 numpy==2.4.6 safetensors==0.8.0 \
+      pillow==13.0.0
     make_venv build/venv-tensorflow tensorflow-cpu==2.21.0 tf_keras==2.21.0
+    make_venv build/venv-steps keras==3.15.1 tensorflow-cpu==2.21.0 torch==2.15.0
   fi
 fi
 
@@ -131,7 +135,9 @@ fi
 for tree in "${trees[@]}"; do
   case "$tree" in
     # The tree that deploy/quickstart.sh and the benchmarks take, too. It keeps that warnings are errors.
-    release) run_tree release all ${COHORT_WERROR:+"-DCOHORT_WERROR=$COHORT_WERROR"} || failed=true ;;
+    release)
+      run_tree release all ${COHORT_WERROR:+"-DCOHORT_WERROR=$COHORT_WERROR"} "${cuda_options[@]}" || failed=true
+      ;;
     dev) run_tree dev all || failed=true ;;
     asan | tsan)
       # What is slow under a sanitizer gets more time, not less of a test.
@@ -150,6 +156,8 @@ if $all && [[ -x tests/benchmarks/run.sh ]]; then
   cmake --preset release >build/release-configure.log 2>&1 || failed=true
   cmake --build --preset release -- -j "$jobs" || failed=true
   tests/benchmarks/run.sh || failed=true
+  echo "== accuracy, beside Keras"
+  python3 tests/accuracy/compare_accuracy.py --python build/venv-keras/bin/python || failed=true
 fi
 
 echo "== $((SECONDS - started)) s"

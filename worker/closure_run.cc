@@ -10,6 +10,20 @@
 
 namespace cohort {
 
+void ClosureRun::Fail(const absl::Status& why) {
+  if (status_.ok()) status_ = why;
+}
+
+void ClosureRun::Abandon(const absl::Status& why) {
+  Fail(why);
+  abandoned_ = true;
+}
+
+void ClosureRun::AbandonLostPush(const absl::Status& why) {
+  status_ = why;
+  abandoned_ = true;
+}
+
 void ClosureRun::AddStep(const Executable& executable, int64_t examples) {
   metrics_.Add(executable);
   ++steps_;

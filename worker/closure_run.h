@@ -13,7 +13,9 @@
 
 namespace cohort {
 
-// One execution of a closure: the results of its steps so far.
+// One execution of a closure: the results of its steps so far, and how it ends. It consists of parts:
+// the closure while it has steps to prepare, each prepared step, and a push that is not
+// acknowledged. When the last part has ended, the closure is finished.
 class ClosureRun {
  public:
   // `closure` must stay valid until the closure is finished.
@@ -26,6 +28,19 @@ class ClosureRun {
   // The end of the last batch that it has read.
   const ReadPosition& read_position() const { return read_position_; }
   ReadPosition* mutable_read_position() { return &read_position_; }
+
+  void BeginPart() { ++parts_; }
+  // Returns true if no part is left.
+  bool EndPart() { return --parts_ == 0; }
+
+  // The closure fails, but its steps that are prepared still run. Keeps the first error.
+  void Fail(const absl::Status& why);
+  // The closure fails, and none of its steps should run. A lost push replaces another error: the
+  // steps that were counted do not count.
+  void Abandon(const absl::Status& why);
+  void AbandonLostPush(const absl::Status& why);
+  bool abandoned() const { return abandoned_; }
+  const absl::Status& status() const { return status_; }
 
   // Folds the metrics of a step that has run.
   void AddStep(const Executable& executable, int64_t examples);
@@ -48,6 +63,9 @@ class ClosureRun {
   const v1::Closure* const closure_;
   const uint64_t seed_;
   ReadPosition read_position_;
+  int parts_ = 0;
+  absl::Status status_;
+  bool abandoned_ = false;
   uint32_t steps_ = 0;
   int64_t examples_ = 0;
   uint32_t settled_ = 0;  // push sections

@@ -48,6 +48,8 @@ absl::Status Resources::Create(const v1::CreateResource& spec) {
     options.seed = spec.seed();
     options.worker_index = spec.worker_index();
     options.begin = spec.begin();
+    options.training = spec.training();
+    options.threads = options_.threads;
     resource.leased = spec.visitation() == v1::EXACTLY_ONCE;
     resource.timeline = spec.timeline();
     resource.read = spec.begin();
@@ -71,7 +73,8 @@ absl::StatusOr<const BatchReader::Batch*> Resources::Next(const std::string& nam
     return InvalidArgument("resource '{}' is read {} leases", name,
                            resource.leased ? "by" : "without");
   }
-  resource.turn = 1 - resource.turn;
+  if (resource.batches.size() != pull_ahead_ + 2) resource.batches.resize(pull_ahead_ + 2);
+  resource.turn = (resource.turn + 1) % resource.batches.size();
   BatchReader::Batch* batch = &resource.batches[resource.turn];
   if (lease != nullptr) {
     COHORT_RETURN_IF_ERROR(

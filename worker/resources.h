@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/data/dataset.h"
 #include "worker/read_position.h"
@@ -31,9 +32,12 @@ class Resources {
   absl::Status Create(const v1::CreateResource& spec);
   void Clear() { resources_.clear(); }
 
+  // Steps that may be bound ahead of the one that runs: a batch stays valid for one call more.
+  void SetPullAhead(uint32_t limit) { pull_ahead_ = limit; }
+
   // Returns the batch of a lease or, if `lease` is null (visitation independent), the next batch.
-  // The batch stays valid for one more call for the same resource. Sets timeline and batches of
-  // `read` to the position of an independent reader. Errors: NotFound (no such resource),
+  // The batch stays valid for 1 + SetPullAhead more calls for the same resource. Sets timeline and
+  // batches of `read` to the position of an independent reader. Errors: NotFound (no such resource),
   // OutOfRange (the end of an independent dataset), InvalidArgument (a lease for an independent
   // reader, or no lease for a leased one).
   absl::StatusOr<const BatchReader::Batch*> Next(const std::string& name, const v1::Lease* lease,
@@ -50,11 +54,12 @@ class Resources {
     uint64_t timeline = 0;
     uint64_t read = 0;  // batches that an independent reader has returned
     bool leased = false;
-    // Two batches: the reader may write one while a program still refers to the other.
-    BatchReader::Batch batches[2];
-    int turn = 0;
+    // The reader writes one batch while a program still refers to the others.
+    std::vector<BatchReader::Batch> batches;
+    size_t turn = 0;
   };
   const DataOptions options_;
+  uint32_t pull_ahead_ = 0;
   std::map<std::string, Resource, std::less<>> resources_;
 };
 

@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "common/data/test_files.h"
+#include "common/data/test_specs.h"
 #include "common/schema/class_registry.h"
 #include "common/testing/test_directory.h"
 #include "proto/worker.pb.h"
@@ -95,6 +97,44 @@ TEST_CASE("a dataset that the chief has not read is refused, and nothing is said
   CHECK(resources.Create(resource).ok());
   resource.clear_data();
   CHECK(create().ok());
+}
+
+TEST_CASE("a lease that another worker repeats has the same random images, evaluation has none") {
+  const TestDirectory directory;
+  std::string pixels;
+  for (int i = 0; i < 64 * 3; ++i) pixels.push_back(static_cast<char>(i % 3));
+  v1::CreateResource spec;
+  spec.set_name("train");
+  spec.set_visitation(v1::EXACTLY_ONCE);
+  spec.set_batch_size(32);
+  spec.set_seed(7);
+  spec.set_training(true);
+  spec.add_features("image");
+  *spec.mutable_dataset() =
+      testing::IdxSpec(directory.Write("images", testing::Idx(0x08, {64, 1, 3, 1}, pixels)));
+  testing::AddTransform(spec.mutable_dataset(), "image", ClassOf("RandomFlip"));
+  const auto read = [&](int threads, uint64_t epoch, uint64_t begin) {
+    Resources resources({.threads = threads});
+    REQUIRE(resources.Create(spec).ok());
+    v1::Lease lease;
+    lease.set_epoch(epoch);
+    lease.set_begin(begin);
+    lease.set_end(begin + 32);
+    ReadPosition position;
+    const auto batch = resources.Next("train", &lease, &position);
+    INFO(batch.status());
+    REQUIRE(batch.ok());
+    const auto values = (*batch)->tensors[0].values<uint8_t>();
+    return std::string(values.begin(), values.end());
+  };
+  const std::string first = read(1, 0, 0);
+  spec.set_worker_index(1);
+  CHECK(read(1, 0, 0) == first);
+  CHECK(read(4, 0, 0) == first);
+  CHECK(read(1, 1, 0) != first);
+  CHECK(read(1, 0, 32) != first);
+  spec.set_training(false);
+  CHECK(read(1, 0, 0) == pixels.substr(0, 96));
 }
 
 }  // namespace

@@ -26,10 +26,16 @@ StepMetrics::StepMetrics(MetricsRegistry* registry)
                                    "Push sections that a tablet applied")),
       duplicates(registry->AddCounter("cohort_worker_pushes_duplicate_total",
                                       "Push sections that a tablet had applied before")),
+      pulled_ahead(registry->AddCounter("cohort_worker_pulled_ahead_total",
+                                        "Steps whose pull began before an earlier step had run")),
       waits(registry->AddCounter("cohort_worker_waits_total", "Sleeps because there was no work")),
-      exchange_seconds(registry->AddHistogram("cohort_worker_exchange_seconds",
-                                              "Time of one push and pull with all servers",
-                                              ExponentialBounds(20e-6, 2, 16))),
+      device_bytes(registry->AddCounter("cohort_worker_device_bytes_total",
+                                        "Bytes copied between the host and devices")),
+      exchange_seconds(
+          registry->AddHistogram("cohort_worker_exchange_seconds",
+                                 "Time that the step thread spends on one push and pull "
+                                 "with all servers",
+                                 ExponentialBounds(20e-6, 2, 16))),
       run_seconds(registry->AddHistogram("cohort_worker_run_seconds", "Time of one step's compute",
                                          ExponentialBounds(20e-6, 2, 16))) {}
 
@@ -52,28 +58,26 @@ void StepLoop::Run() {
 }
 
 bool StepLoop::RunOnce() {
-  const Work work = core_->NextWork(/*may_wait=*/!pending_.has_value());
-  if (work.job != job_) {
-    resources_.Clear();
-    job_ = work.job;
-  }
-  switch (work.kind) {
-    case Work::Kind::kResource:
+  if (ahead_.open() == nullptr && !ahead_.full()) {
+    const bool idle = ahead_.empty() && !pending_.has_value();
+    const Work work = core_->NextWork(/*may_wait=*/idle);
+    if (work.job != job_) {
+      resources_.Clear();
+      job_ = work.job;
+    }
+    if (work.kind == Work::Kind::kResource) {
       MakeResource(work);
       return true;
-    case Work::Kind::kClosure:
-      RunClosure(work);
-      return true;
-    case Work::Kind::kNone:
-    case Work::Kind::kStop:
-      if (pending_.has_value()) {
-        (void)PushPending();  // its closure gets the status
-        return true;
-      }
+    }
+    if (work.kind == Work::Kind::kClosure) {
+      Open(work);
+    } else if (idle) {
       stopped_ = work.kind == Work::Kind::kStop;
       return false;
+    }
   }
-  return false;
+  Advance();
+  return true;
 }
 
 void StepLoop::MakeResource(const Work& work) {
@@ -86,18 +90,20 @@ void StepLoop::MakeResource(const Work& work) {
   core_->OnResource(*work.resource, made);
 }
 
-StepLoop::Compiled* StepLoop::Compile(const Work& work) {
-  std::unique_ptr<Compiled>& compiled = programs_[work.closure->program()];
+StepProgram* StepLoop::Compile(const Work& work) {
+  std::unique_ptr<StepProgram>& compiled = programs_[work.closure->program()];
   if (compiled != nullptr && (compiled->status.ok() || work.program == nullptr)) {
     return compiled.get();
   }
-  compiled = std::make_unique<Compiled>();
+  compiled = std::make_unique<StepProgram>();
   if (work.program == nullptr) {
     compiled->status = FailedPrecondition("program {} was never registered on this worker",
                                           work.closure->program());
     return compiled.get();
   }
-  auto executable = Executable::Compile(*work.program, options_.compile);
+  CompileOptions compile = options_.compile;
+  compile.slots = static_cast<int>(ahead_.limit()) + 1;
+  auto executable = Executable::Compile(*work.program, compile);
   if (!executable.ok()) {
     compiled->status =
         Annotate(executable.status(), fmt::format("compiling program '{}'", work.program->name));
@@ -111,142 +117,192 @@ StepLoop::Compiled* StepLoop::Compile(const Work& work) {
   return compiled.get();
 }
 
-void StepLoop::RunClosure(const Work& work) {
-  Compiled* program = Compile(work);
+// Everything is compiled for another number of slots.
+void StepLoop::SetPullAhead(uint32_t limit) {
+  while (!ahead_.empty() || pending_.has_value()) Advance();
+  programs_.clear();
+  resources_.SetPullAhead(limit);
+  ahead_.SetLimit(limit);
+}
+
+void StepLoop::Open(const Work& work) {
+  if (work.pull_ahead != ahead_.limit()) SetPullAhead(work.pull_ahead);
+  StepProgram* program = Compile(work);
   auto run = std::make_shared<ClosureRun>(work.closure, work.seed);
-  if (!program->status.ok()) return Finish(run.get(), program->status);
+  run->BeginPart();
+  if (!program->status.ok()) {
+    run->Fail(program->status);
+    return EndPart(run.get());
+  }
   AnnounceLeases(work);
-  absl::Status status = RunSteps(run, program);
-  const bool is_pending = pending_.has_value() && pending_->run == run;
-  if (status.ok()) {
-    if (!is_pending) return Finish(run.get(), status);
-    pending_->last = true;  // the closure ends when the push is acknowledged
+  ahead_.Open(std::move(run), program);
+}
+
+// Pulls the next step and sends the pending push, and runs the oldest step if its turn has come:
+// during the exchange if steps are pulled ahead, else after it.
+void StepLoop::Advance() {
+  DropUnwanted();
+  PreparedStep* const pull = NextPull();
+  BeginExchange(pull);
+  const bool overlaps = ahead_.limit() > 0 && IsDue(pull);
+  if (overlaps) {
+    PollExchange();
+    RunFront();
+  }
+  FinishExchange();
+  if (!overlaps && IsDue(pull)) RunFront();
+  // The push of the next step waits until the one before is acknowledged or lost.
+  while (next_push_.has_value() && pending_.has_value()) {
+    BeginExchange(nullptr);
+    FinishExchange();
+  }
+  if (next_push_.has_value()) std::swap(pending_, next_push_);
+}
+
+// Gives up what is pending or prepared for closures that should stop.
+void StepLoop::DropUnwanted() {
+  const auto stops = [this](ClosureRun* run) { return core_->ShouldStop(run->closure().id()); };
+  const auto unwanted = [&](ClosureRun* run) {
+    if (!run->abandoned() && stops(run)) run->Abandon(Cancelled("cancelled"));
+    return run->abandoned();
+  };
+  // If only a later step failed, the push of an earlier step must still be sent.
+  if (pending_.has_value() && pending_->run->abandoned() && stops(pending_->run.get())) {
+    LosePending(Cancelled("cancelled"));
+  }
+  if (ahead_.open() != nullptr && unwanted(ahead_.open().get())) {
+    const std::shared_ptr<ClosureRun> run = ahead_.open();
+    ahead_.CloseOpen();
+    EndPart(run.get());
+  }
+  while (!ahead_.empty() && unwanted(ahead_.front().run.get())) {
+    EndPart(ahead_.PopFront().run.get());
+  }
+  while (!ahead_.empty() && !ahead_.back()->pulled && ahead_.back()->run->abandoned()) {
+    EndPart(ahead_.PopBack().run.get());
+  }
+}
+
+// Returns the step that is pulled next, prepared; null if there is none now.
+PreparedStep* StepLoop::NextPull() {
+  if (!ahead_.empty() && !ahead_.back()->pulled) return ahead_.back();
+  if (!ahead_.MayAdd()) return nullptr;
+  const std::shared_ptr<ClosureRun> run = ahead_.open();
+  const bool is_ahead = !ahead_.empty();
+  PreparedStep* const step = ahead_.Add();
+  run->BeginPart();
+  const absl::Status prepared = Prepare(*step);
+  if (step->last || !prepared.ok()) {
+    ahead_.CloseOpen();
+    EndPart(run.get());
+  }
+  if (!prepared.ok()) {
+    run->Fail(prepared);
+    ahead_.PopBack();
+    EndPart(run.get());
+    return nullptr;
+  }
+  if (is_ahead) metrics_->pulled_ahead->Increment();
+  if (ahead_.program()->uses_variables) return step;
+  step->pulled = true;
+  return nullptr;
+}
+
+absl::Status StepLoop::Prepare(const PreparedStep& step) {
+  StepProgram* const program = ahead_.program();
+  program->executable->UseSlot(step.slot);
+  COHORT_RETURN_IF_ERROR(BindStep(program, step.run.get(), step.ordinal, &resources_));
+  return program->executable->Prepare(
+      {step.run->seed(), step.run->closure().place(), step.ordinal});
+}
+
+// The oldest step runs if enough steps are pulled ahead of it, or if none can be added.
+bool StepLoop::IsDue(const PreparedStep* pull) {
+  if (ahead_.empty() || !ahead_.front().pulled) return false;
+  return (ahead_.full() || pull == nullptr) && !ahead_.front().run->abandoned();
+}
+
+void StepLoop::RunFront() {
+  StepProgram* const program = ahead_.program();
+  const PreparedStep step = ahead_.PopFront();
+  ClosureRun* const run = step.run.get();
+  program->executable->UseSlot(step.slot);
+  const TimePoint begin = clock_->Now();
+  const absl::Status status = program->executable->Run();
+  if (!status.ok()) {
+    run->Abandon(status);
+    return EndPart(run);
+  }
+  metrics_->run_seconds->Observe(ToSeconds(clock_->Now() - begin));
+  run->AddStep(*program->executable, program->executable->batch_count());
+  if (step.last) run->TakeOutputs(*program->executable);
+  metrics_->steps->Increment();
+  metrics_->device_bytes->Increment(static_cast<uint64_t>(program->executable->transfer_bytes()));
+  metrics_->examples->Increment(static_cast<uint64_t>(program->executable->batch_count()));
+  if (run->closure().training() && program->uses_variables) {
+    run->BeginPart();
+    next_push_ = MakePush(step, program);
+  }
+  EndPart(run);
+}
+
+// The pending push, if there is one, and the pull, unless it must wait for the push: that of another
+// program, or of another synchronous step, which the push may close.
+void StepLoop::BeginExchange(PreparedStep* pull) {
+  if (!pending_.has_value() && pull == nullptr) return;
+  StepProgram* const program = pull != nullptr ? ahead_.program() : pending_->program;
+  PullBatch batch;
+  if (pull != nullptr) {
+    const v1::Closure& closure = pull->run->closure();
+    batch.place = closure.place();
+    batch.ordinal = pull->ordinal;
+    batch.step = closure.step().step();
+    batch.slot = static_cast<uint32_t>(pull->slot);
+    program->executable->UseSlot(pull->slot);
+    batch.items = program->executable->pulls();
+  }
+  const bool apart =
+      pending_.has_value() && pull != nullptr &&
+      (pending_->program != program || pending_->batch.stamp.step.step != batch.step);
+  if (apart) return BeginExchange(nullptr);
+  exchange_ = Exchange{.program = program, .pushes = pending_.has_value(), .pulls = pull};
+  const TimePoint begin = clock_->Now();
+  exchange_->begun = program->access->Begin(pending_.has_value() ? &pending_->batch : nullptr,
+                                            pull != nullptr ? &batch : nullptr);
+  exchange_->spent = clock_->Now() - begin;
+}
+
+void StepLoop::PollExchange() {
+  if (!exchange_.has_value() || !exchange_->begun.ok()) return;
+  const TimePoint begin = clock_->Now();
+  exchange_->program->access->Poll();
+  exchange_->spent += clock_->Now() - begin;
+}
+
+void StepLoop::FinishExchange() {
+  if (!exchange_.has_value()) return;
+  const Exchange exchange = *std::exchange(exchange_, std::nullopt);
+  const TimePoint begin = clock_->Now();
+  const absl::StatusOr<ExchangeResult> result =
+      exchange.begun.ok() ? exchange.program->access->Finish() : exchange.begun;
+  metrics_->exchange_seconds->Observe(ToSeconds(exchange.spent + (clock_->Now() - begin)));
+  if (result.ok()) {
+    if (exchange.pushes) OnPushed(result->push);
+    if (exchange.pulls != nullptr) OnPulled(exchange.pulls, result->pulled_timeline);
     return;
   }
-  // If only this step failed, the push of an earlier step must still be sent.
-  if (is_pending && !core_->ShouldStop(work.closure->id())) {
-    if (absl::Status pushed = PushPending(); !pushed.ok()) status = std::move(pushed);
-  } else if (is_pending) {
-    pending_.reset();
+  const absl::Status& status = result.status();
+  const bool names_server = NamesServer(status);
+  if (names_server) core_->OnUnreachable(status);
+  // An interrupt may be for another closure, or out of date. Then the exchange is tried again. In
+  // other cases the push is given up; the pull may succeed alone, unless a server failed.
+  const bool interrupted = absl::IsCancelled(status);
+  const auto stops = [&](ClosureRun* run) { return core_->ShouldStop(run->closure().id()); };
+  if (exchange.pulls != nullptr) {
+    ClosureRun* const run = exchange.pulls->run.get();
+    if (interrupted ? stops(run) : !exchange.pushes || names_server) run->Abandon(status);
   }
-  Finish(run.get(), status);
-}
-
-absl::Status StepLoop::RunSteps(const std::shared_ptr<ClosureRun>& run, Compiled* program) {
-  const v1::Closure& closure = run->closure();
-  for (uint32_t ordinal = 0; ordinal < std::max(1u, closure.steps()); ++ordinal) {
-    if (core_->ShouldStop(closure.id())) return Cancelled("cancelled");
-    COHORT_RETURN_IF_ERROR(RunStep(run, program, ordinal));
-  }
-  run->TakeOutputs(*program->executable);
-  return absl::OkStatus();
-}
-
-absl::Status StepLoop::RunStep(const std::shared_ptr<ClosureRun>& run, Compiled* program,
-                               uint32_t ordinal) {
-  const v1::Closure& closure = run->closure();
-  Executable& executable = *program->executable;
-  COHORT_RETURN_IF_ERROR(Bind(run.get(), program, ordinal));
-  if (pending_.has_value() && pending_->program == program &&
-      std::exchange(pending_->prepared, true)) {
-    // The step between was given up after its Prepare. A second Prepare would overwrite the push.
-    if (absl::Status pushed = PushPending(); !pushed.ok() && NamesServer(pushed)) return pushed;
-  }
-  COHORT_RETURN_IF_ERROR(executable.Prepare({run->seed(), closure.place(), ordinal}));
-  uint64_t timeline = closure.timeline();
-  if (program->uses_variables) {
-    const PullBatch pull{.place = closure.place(),
-                         .ordinal = ordinal,
-                         .items = executable.pulls(),
-                         .step = closure.step().step()};
-    COHORT_ASSIGN_OR_RETURN(timeline, Pull(run, program, pull));
-    if (closure.training() && timeline != closure.timeline()) {
-      return Aborted("the servers are on timeline {}, the closure is of {}", timeline,
-                     closure.timeline());
-    }
-  }
-  const TimePoint begin = clock_->Now();
-  COHORT_RETURN_IF_ERROR(executable.Run());
-  metrics_->run_seconds->Observe(ToSeconds(clock_->Now() - begin));
-  run->AddStep(executable, executable.batch_count());
-  metrics_->steps->Increment();
-  metrics_->examples->Increment(static_cast<uint64_t>(executable.batch_count()));
-  if (closure.training() && program->uses_variables) MakePending(run, program, ordinal, timeline);
-  return absl::OkStatus();
-}
-
-// Binds the next batch of the closure's resource, then the closure's arguments.
-absl::Status StepLoop::Bind(ClosureRun* run, Compiled* program, uint32_t ordinal) {
-  const v1::Closure& closure = run->closure();
-  std::vector<Tensor>& arguments = program->arguments;
-  if (ordinal == 0) {
-    arguments.clear();
-    for (const v1::TensorValue& value : closure.arguments()) {
-      COHORT_ASSIGN_OR_RETURN(Tensor tensor, TensorFromProto(value));
-      arguments.push_back(std::move(tensor));
-    }
-  }
-  if (closure.resource().empty()) return program->executable->Bind(arguments);
-  const v1::Lease* lease = nullptr;
-  if (closure.leases_size() > 0) {
-    if (ordinal >= static_cast<uint32_t>(closure.leases_size())) {
-      return InvalidArgument("step {} of a closure with {} leases", ordinal, closure.leases_size());
-    }
-    lease = &closure.leases(static_cast<int>(ordinal));
-  }
-  COHORT_ASSIGN_OR_RETURN(const BatchReader::Batch* batch,
-                          resources_.Next(closure.resource(), lease, run->mutable_read_position()));
-  if (arguments.empty()) return program->executable->Bind(batch->tensors);
-  std::vector<Tensor> all = batch->tensors;
-  all.insert(all.end(), arguments.begin(), arguments.end());
-  return program->executable->Bind(all);
-}
-
-// Returns the timeline of the pulled values.
-absl::StatusOr<uint64_t> StepLoop::Pull(const std::shared_ptr<ClosureRun>& run, Compiled* program,
-                                        const PullBatch& pull) {
-  // A pull of another step may wait until that push has closed its step.
-  const bool apart = pending_.has_value() &&
-                     (pending_->program != program || pending_->batch.stamp.step.step != pull.step);
-  if (apart) (void)PushPending();
-  while (true) {
-    const bool pushing = pending_.has_value();
-    const bool own = pushing && pending_->run == run;
-    const absl::StatusOr<ExchangeResult> result = Exchange(program, &pull);
-    if (result.ok()) return result->pulled_timeline;
-    if (absl::IsCancelled(result.status())) {
-      if (core_->ShouldStop(run->closure().id())) return result.status();
-      continue;  // the interrupt was for the pending push, or is out of date
-    }
-    // The exchange failed, so its push was given up. The pull may succeed alone, unless a server
-    // failed.
-    if (!pushing || own || NamesServer(result.status())) return result.status();
-  }
-}
-
-// Exchanges the pending push, if there is one, and the pull, and records the outcome of the push.
-absl::StatusOr<ExchangeResult> StepLoop::Exchange(Compiled* program, const PullBatch* pull) {
-  const TimePoint begin = clock_->Now();
-  const PushBatch* push = pending_.has_value() ? &pending_->batch : nullptr;
-  absl::StatusOr<ExchangeResult> result = program->access->Exchange(push, pull);
-  metrics_->exchange_seconds->Observe(ToSeconds(clock_->Now() - begin));
-  if (result.ok()) {
-    if (push != nullptr) OnPushed(result->push);
-    return result;
-  }
-  if (NamesServer(result.status())) core_->OnUnreachable(result.status());
-  if (push == nullptr) return result;
-  if (!absl::IsCancelled(result.status()) || core_->ShouldStop(pending_->run->closure().id())) {
-    FailPending(result.status());
-  }
-  return result;
-}
-
-absl::Status StepLoop::PushPending() {
-  absl::Status status;
-  // Ends when the push is acknowledged or given up. An interrupt for another closure ends neither.
-  while (pending_.has_value()) status = Exchange(pending_->program, nullptr).status();
-  return status;
+  if (exchange.pushes && (!interrupted || stops(pending_->run.get()))) LosePending(status);
 }
 
 void StepLoop::OnPushed(const PushOutcome& outcome) {
@@ -254,34 +310,48 @@ void StepLoop::OnPushed(const PushOutcome& outcome) {
   metrics_->duplicates->Increment(outcome.duplicates);
   const PendingPush pushed = *std::exchange(pending_, std::nullopt);
   pushed.run->AddPush(outcome);
-  if (pushed.last) Finish(pushed.run.get(), absl::OkStatus());
+  EndPart(pushed.run.get());
 }
 
-// If the closure has steps left, RunClosure ends it.
-void StepLoop::FailPending(const absl::Status& status) {
-  const PendingPush failed = *std::exchange(pending_, std::nullopt);
-  if (failed.last) Finish(failed.run.get(), status);
+void StepLoop::OnPulled(PreparedStep* step, uint64_t timeline) {
+  const v1::Closure& closure = step->run->closure();
+  step->pulled = true;
+  step->timeline = timeline;
+  if (!closure.training() || timeline == closure.timeline()) return;
+  step->run->Abandon(Aborted("the servers are on timeline {}, the closure is of {}", timeline,
+                             closure.timeline()));
 }
 
-void StepLoop::MakePending(const std::shared_ptr<ClosureRun>& run, Compiled* program,
-                           uint32_t ordinal, uint64_t timeline) {
-  const v1::Closure& closure = run->closure();
-  PendingPush pending;
-  pending.program = program;
-  pending.run = run;
-  pending.batch.stamp.closure = closure.id();
-  pending.batch.stamp.ordinal = ordinal;
-  pending.batch.stamp.attempt = closure.attempt();
-  pending.batch.stamp.place = closure.place();
-  pending.batch.stamp.timeline = timeline;
-  pending.batch.stamp.weight = program->executable->weight();
-  pending.batch.stamp.step = StepPlace::Of(closure.step());
-  pending.batch.stamp.iteration_offset = closure.iteration_offset();
-  pending.batch.items = program->executable->pushes();
-  pending_ = std::move(pending);
+void StepLoop::LosePending(const absl::Status& status) {
+  const PendingPush lost = *std::exchange(pending_, std::nullopt);
+  lost.run->AbandonLostPush(status);
+  EndPart(lost.run.get());
 }
 
-void StepLoop::Finish(ClosureRun* run, absl::Status status) {
+StepLoop::PendingPush StepLoop::MakePush(const PreparedStep& step, StepProgram* program) {
+  const v1::Closure& closure = step.run->closure();
+  PendingPush push;
+  push.program = program;
+  push.run = step.run;
+  push.batch.stamp.closure = closure.id();
+  push.batch.stamp.ordinal = step.ordinal;
+  push.batch.stamp.attempt = closure.attempt();
+  push.batch.stamp.place = closure.place();
+  push.batch.stamp.timeline = step.timeline;
+  push.batch.stamp.weight = program->executable->weight();
+  push.batch.stamp.step = StepPlace::Of(closure.step());
+  push.batch.stamp.iteration_offset = closure.iteration_offset();
+  push.batch.items = program->executable->pushes();
+  push.batch.slot = static_cast<uint32_t>(step.slot);
+  return push;
+}
+
+void StepLoop::EndPart(ClosureRun* run) {
+  if (run->EndPart()) Finish(run);
+}
+
+void StepLoop::Finish(ClosureRun* run) {
+  absl::Status status = run->status();
   if (status.ok()) status = run->CheckNoneRefused();
   const v1::Closure& closure = run->closure();
   const auto compiled = programs_.find(closure.program());

@@ -18,7 +18,9 @@
 #include "common/exchange/variable_access.h"
 #include "common/exec/executable.h"
 #include "worker/closure_run.h"
+#include "worker/pull_ahead.h"
 #include "worker/resources.h"
+#include "worker/step_program.h"
 #include "worker/worker_core.h"
 
 namespace cohort {
@@ -42,14 +44,16 @@ struct StepMetrics {
   Counter* const examples;
   Counter* const applied;  // push sections
   Counter* const duplicates;
-  Counter* const waits;  // sleeps of the step thread because it had no work
+  Counter* const pulled_ahead;  // steps whose pull began before an earlier step had run
+  Counter* const waits;         // sleeps of the step thread because it had no work
+  Counter* const device_bytes;  // copied between the host and devices
   Histogram* const exchange_seconds;
   Histogram* const run_seconds;
 };
 
 // The step thread. Takes closures from the core and runs their steps:
 //
-//   NextWork ─► batch ─► Bind, Prepare ─► Exchange(previous push, this pull) ─► Run
+//   NextWork ─► batch ─► Bind, Prepare ─► exchange(previous push, this pull) ─► Run
 //      ▲                                                                         │
 //      └─ Finish, when its last push is acknowledged ◄─── its push is pending ◄──┘
 //
@@ -57,6 +61,14 @@ struct StepMetrics {
 // closures. If no step follows at once, or the next one runs another program, the push travels
 // alone. So at most one push is unacknowledged, and each pull sees the push before it. A closure
 // that does not train only pulls.
+//
+// With `pull_ahead: n` (PullAhead), the push of a step travels with the pull of the step n + 1 behind
+// it. The exchange overlaps with the run of the step between them whose turn it is:
+//
+//   Bind, Prepare step k + n ─► begin exchange(push k - 1, pull k + n) ─► Run step k ─► finish it
+//
+// Before the step runs, the loop polls the exchange: its requests leave although the streams may have
+// been busy when it began.
 //
 // The loop gives a closure back if it is cancelled or rolled back, or if its exchange is fenced. It
 // returns a typed error if the data or the program fail. The end of an independent dataset is
@@ -81,42 +93,45 @@ class StepLoop {
   bool stopped() const { return stopped_; }
 
  private:
-  // A program in the form in which this thread runs it.
-  struct Compiled {
-    absl::Status status;  // why it cannot run
-    std::unique_ptr<Executable> executable;
-    std::unique_ptr<VariableAccess> access;
-    bool uses_variables = false;
-    std::vector<Tensor> arguments;  // that the running closure brings
-  };
-  // A push that the servers have not acknowledged yet. The executable owns its buffers, which stay
-  // valid until the second Prepare after this one.
+  // A push that the servers have not acknowledged yet. The executable owns its buffers.
   struct PendingPush {
-    Compiled* program = nullptr;
+    StepProgram* program = nullptr;
     std::shared_ptr<ClosureRun> run;
     PushBatch batch;
-    bool last = false;      // it is the last push of its closure
-    bool prepared = false;  // the program has prepared one step since then
+  };
+  // The exchange that has begun.
+  struct Exchange {
+    StepProgram* program = nullptr;
+    bool pushes = false;            // the pending push
+    PreparedStep* pulls = nullptr;  // a step of the queue
+    absl::Status begun;
+    Duration spent{};  // by this thread
   };
 
-  void RunClosure(const Work& work);
-  absl::Status RunSteps(const std::shared_ptr<ClosureRun>& run, Compiled* program);
-  absl::Status RunStep(const std::shared_ptr<ClosureRun>& run, Compiled* program, uint32_t ordinal);
-  absl::Status Bind(ClosureRun* run, Compiled* program, uint32_t ordinal);
-  absl::StatusOr<uint64_t> Pull(const std::shared_ptr<ClosureRun>& run, Compiled* program,
-                                const PullBatch& pull);
-  absl::StatusOr<ExchangeResult> Exchange(Compiled* program, const PullBatch* pull);
-  // Sends the pending push alone. Returns an error if the push was given up.
-  absl::Status PushPending();
+  void Open(const Work& work);
+  void Advance();
+  void DropUnwanted();
+  PreparedStep* NextPull();
+  absl::Status Prepare(const PreparedStep& step);
+  bool IsDue(const PreparedStep* pull);
+  void RunFront();
+
+  // One try: if it is interrupted, what should still be pushed or pulled remains for the next one.
+  void BeginExchange(PreparedStep* pull);
+  void PollExchange();
+  void FinishExchange();
   void OnPushed(const PushOutcome& outcome);
-  // Gives up the pending push; its closure ends if that was its last.
-  void FailPending(const absl::Status& status);
-  void MakePending(const std::shared_ptr<ClosureRun>& run, Compiled* program, uint32_t ordinal,
-                   uint64_t timeline);
-  void Finish(ClosureRun* run, absl::Status status);
+  void OnPulled(PreparedStep* step, uint64_t timeline);
+  // Gives up the pending push.
+  void LosePending(const absl::Status& status);
+  static PendingPush MakePush(const PreparedStep& step, StepProgram* program);
+
+  void EndPart(ClosureRun* run);
+  void Finish(ClosureRun* run);
+  void SetPullAhead(uint32_t limit);
   void AnnounceLeases(const Work& work);
   void MakeResource(const Work& work);
-  Compiled* Compile(const Work& work);
+  StepProgram* Compile(const Work& work);
 
   const Options options_;
   WorkerCore* const core_;
@@ -126,8 +141,11 @@ class StepLoop {
   Logger* const log_;
 
   Resources resources_;
-  std::map<std::string, std::unique_ptr<Compiled>> programs_;  // by fingerprint
+  std::map<std::string, std::unique_ptr<StepProgram>> programs_;  // by fingerprint
+  PullAhead ahead_;
   std::optional<PendingPush> pending_;
+  std::optional<PendingPush> next_push_;  // made while `pending_` is under way
+  std::optional<Exchange> exchange_;      // within Advance only
   uint64_t job_ = 0;
   uint64_t announced_ = 0;  // the closure whose leases were announced last
   bool stopped_ = false;

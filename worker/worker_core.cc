@@ -9,6 +9,7 @@
 #include "common/base/status_proto.h"
 #include "common/cluster/protocol_version.h"
 #include "common/graph/program_proto.h"
+#include "common/graph/pull_ahead.h"
 
 namespace cohort {
 
@@ -104,10 +105,7 @@ void WorkerCore::OnAdopt(Connection connection, const v1::ChiefToWorker& message
     if (outcome.superseded.has_value()) SendFenced(*outcome.superseded, 0, kTakenOver);
     if (outcome.verdict == Adoption::Verdict::kAdoptedNewJob) StartNewJob();
     seed_ = adopt.seed();
-    if (adopt.pull_ahead() > 0) {
-      // The chief allows overlap; a worker without overlap keeps the promise too.
-      log_->Info("pull_ahead_unused", {{"allowed", adopt.pull_ahead()}});
-    }
+    pull_ahead_ = std::min(adopt.pull_ahead(), kMaxPullAhead);
     effects_->GenerationChanged(adoption_.generation());
     log_->Info("adopted", {{"generation", adoption_.generation()},
                            {"job", adoption_.job()},
@@ -233,6 +231,7 @@ Work WorkerCore::NextWork(bool may_wait) {
   Work work;
   work.job = job_;
   work.seed = seed_;
+  work.pull_ahead = pull_ahead_;
   step_idle_ = false;
   work.resource = resources_.TakeRequested();
   if (work.resource != nullptr) {

@@ -48,6 +48,7 @@ struct Work {
   Kind kind = Kind::kNone;
   uint64_t job = 0;  // counts the jobs of this process: resources of an older one are void
   uint64_t seed = 0;
+  uint32_t pull_ahead = 0;               // how many steps ahead values may be pulled
   const v1::Closure* closure = nullptr;  // valid until Finish
   // The leases of the closure after it, so that their batches can be made ahead. Empty if none is
   // queued.
@@ -156,6 +157,7 @@ class WorkerCore {
   ClosuresInHand closures_ ABSL_GUARDED_BY(mu_);
   uint64_t job_ ABSL_GUARDED_BY(mu_) = 1;
   uint64_t seed_ ABSL_GUARDED_BY(mu_) = 0;
+  uint32_t pull_ahead_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t timeline_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<std::string, std::shared_ptr<const Program>> programs_ ABSL_GUARDED_BY(mu_);
   ResourceRegistry resources_ ABSL_GUARDED_BY(mu_);

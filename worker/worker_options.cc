@@ -8,6 +8,7 @@ void AddWorkerFlags(FlagSet* flags, WorkerFlags* out) {
   AddRoleFlags(flags, &out->role);
   flags->Add("data_dir", &out->data_dir,
              "base directory of relative dataset paths (default: $COHORT_DATA_DIR)");
+  AddDeviceFlags(flags, &out->devices);
   flags->AddSeconds("chief_timeout_s", &out->chief_timeout_s,
                     "seconds for which a chief that was lost silently keeps other chiefs away");
   flags->AddSeconds("chief_wait_s", &out->chief_wait_s,

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/cluster/role_flags.h"
+#include "common/device/devices.h"
 
 namespace cohort {
 
@@ -12,6 +13,7 @@ class FlagSet;
 // The command line of cohort-worker.
 struct WorkerFlags {
   RoleFlags role;
+  DeviceOptions devices;
   std::string data_dir;         // base of relative dataset paths
   double chief_timeout_s = 10;  // how long a chief that was lost silently counts as alive
   double chief_wait_s = 300;    // how long the task waits without a chief; 0: forever

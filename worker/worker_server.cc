@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/device/check_device.h"
 #include "common/kernels/kernel.h"
 #include "common/plugin/load_plugins.h"
 #include "common/rpc/admin/admin_server.h"
@@ -10,6 +11,16 @@
 #include "worker/worker_options.h"
 
 namespace cohort {
+namespace {
+
+// What the numeric fingerprint holds about a device: GPUs of one kind compute the same bits.
+std::string KindOf(const Device& device) {
+  const DeviceInfo info = device.info();
+  return fmt::format("{} {} {}", device.kind(), info.model, info.capability);
+}
+
+}  // namespace
+
 WorkerServer::WorkerServer(Options options)
     : options_(std::move(options)),
       step_metrics_(&registry_),
@@ -18,6 +29,7 @@ WorkerServer::WorkerServer(Options options)
 absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options options) {
   std::unique_ptr<WorkerServer> server(new WorkerServer(std::move(options)));
   const Options& o = server->options_;
+  COHORT_RETURN_IF_ERROR(server->OpenDevices());
   RemoteAccessOptions remote;
   remote.exchange = o.exchange;
   remote.host_id = o.host_id;
@@ -33,6 +45,7 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options option
   core.closures = o.closures;
   core.instruction_set = std::string(CpuInstructionSet());
   core.libraries = CpuLibraries();
+  if (!server->devices_.empty()) core.device_kind = KindOf(*server->devices_[0]);
   for (const AddedClass& added : AddedDataClasses()) core.classes.push_back(added.name);
   server->core_ = std::make_unique<WorkerCore>(core, &server->clock_, o.log,
                                                static_cast<WorkerEffects*>(server.get()));
@@ -44,6 +57,29 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options option
   }
   server->step_thread_ = std::thread([s = server.get()] { s->StepThread(); });
   return server;
+}
+
+template <typename T>
+double WorkerServer::SumOfUsage(T DeviceUsage::*field) const {
+  double sum = 0;
+  for (const std::shared_ptr<Device>& device : devices_) {
+    const auto usage = UsageOf(*device, options_.devices.virtual_gpus);
+    if (usage.has_value()) sum += static_cast<double>((*usage).*field);
+  }
+  return sum;
+}
+
+absl::Status WorkerServer::OpenDevices() {
+  COHORT_ASSIGN_OR_RETURN(devices_, cohort::OpenDevices(options_.devices));
+  for (const std::shared_ptr<Device>& device : devices_) {
+    COHORT_RETURN_IF_ERROR(CheckDevice(device.get()));
+    const DeviceInfo info = device->info();
+    options_.log->Info("device", {{"name", device->name()},
+                                  {"model", info.model},
+                                  {"memory_bytes", info.memory_bytes},
+                                  {"free_bytes", info.free_bytes}});
+  }
+  return absl::OkStatus();
 }
 
 absl::Status WorkerServer::Listen() {
@@ -87,12 +123,21 @@ void WorkerServer::ExportMetrics() {
   add("cohort_worker_ps_sockets_given_up",
       "Unix sockets that never answered and were replaced by the address of the server",
       &RemoteAccess::Counters::sockets_given_up);
+  registry_.AddCallback("cohort_worker_gpu_memory_used_bytes",
+                        "Bytes that all processes use on the GPUs of this worker",
+                        [this] { return SumOfUsage(&DeviceUsage::used_bytes); });
+  registry_.AddCallback("cohort_worker_gpu_utilization",
+                        "GPUs of this worker that are busy: the sum of the parts of time",
+                        [this] { return SumOfUsage(&DeviceUsage::utilization); });
 }
 
 void WorkerServer::StepThread() {
   StepLoop::Options options;
   options.compile.intra_op_threads = options_.threads;
+  options.compile.devices = devices_;
   options.data.data_dir = options_.data_dir;
+  options.data.threads = options_.threads;
+  options.data.log = options_.log;
   {
     StepLoop loop(options, core_.get(), static_cast<StepVariables*>(this), &clock_, &step_metrics_,
                   options_.log);
@@ -192,6 +237,7 @@ WorkerServer::Options MakeServerOptions(const WorkerFlags& flags, const RoleCont
   }
   options.security = context.security;
   options.threads = context.threads;
+  options.devices = flags.devices;
   options.own_core = context.own_core;
   options.index = context.task.index;
   options.incarnation = context.incarnation;

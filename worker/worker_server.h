@@ -17,6 +17,7 @@
 #include "common/base/mutex.h"
 #include "common/cluster/security.h"
 #include "common/cluster/task_run.h"
+#include "common/device/devices.h"
 #include "common/exchange/remote_access.h"
 #include "worker/step_loop.h"
 #include "worker/worker_core.h"
@@ -37,6 +38,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
     std::string admin_address;        // "": no admin port
     std::shared_ptr<const Security> security = Security::LoopbackOnly();
     int threads = 1;        // for the kernels of a step
+    DeviceOptions devices;  // on which they run
     bool own_core = false;  // TransportOptions::SetOwnCore
     int index = 0;
     uint64_t incarnation = 0;
@@ -54,7 +56,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
     std::function<void()> on_done;  // called on a thread of the server when the chief ends the job
   };
   // The worker serves when this returns. Errors: those of StreamServer and AdminServer (a taken
-  // port).
+  // port); those of OpenDevices and TestDevice.
   static absl::StatusOr<std::unique_ptr<WorkerServer>> Start(Options options);
   // Ends at once; for the peers this looks like a kill.
   ~WorkerServer() override;
@@ -86,6 +88,10 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   bool StopStepThread(std::chrono::milliseconds grace, std::optional<Duration> patience);
   bool WaitForStepThread(TimePoint deadline);
 
+  absl::Status OpenDevices();
+  template <typename T>
+  double SumOfUsage(T DeviceUsage::*field) const;
+
   // WorkerEffects, called with the lock of the core held.
   void Send(Adoption::Connection connection, const v1::WorkerToChief& message) override;
   void RoutesChanged(std::shared_ptr<const v1::Routes> routes) override;
@@ -100,6 +106,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
 
   // In order of dependency.
   const Options options_;
+  std::vector<std::shared_ptr<Device>> devices_;  // none: the CPU
   RealClock clock_;
   MetricsRegistry registry_;
   StepMetrics step_metrics_;

@@ -79,6 +79,7 @@ struct DatasetOptions {
   // The data that the caller read with this spec. A worker that reads different data ends the job.
   // Null: workers read the data that they find.
   const v1::DataFingerprint* data = nullptr;
+  bool training = true;  // random transforms are active
 };
 
 // Schedules step functions on the workers of a cluster whose variables live on parameter servers,

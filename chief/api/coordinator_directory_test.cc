@@ -75,14 +75,14 @@ TEST_CASE("a chief reports that a chief which took over has removed its token") 
   const bool taken = GENERATE(true, false);
   std::unique_ptr<DirectoryLock> other;
   absl::Status created;
-  c.servers[0]->sees_directory = [&](const std::string& token) {
+  c.servers[0]->SetSeesDirectory([&](const std::string& token) {
     if (taken && other == nullptr) {
       other = *DirectoryLock::Take(
           {.directory = c.directory.path(), .job = "job", .incarnation = 77, .takeover = true});
       created = CreateDirectoryToken(c.directory.path(), 77).status();
     }
     return taken && CheckDirectoryToken(c.directory.path(), token).ok();
-  };
+  });
   const absl::Status refused = ClusterCoordinator::Start(c.options).status();
   INFO(refused);
   RequireOk(created);

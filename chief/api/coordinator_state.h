@@ -19,7 +19,7 @@ struct CoordinatorState {
   uint64_t steps = 0;  // training steps finished
   uint64_t next_place = 0;
   uint64_t epoch = 0;              // finished epochs
-  uint64_t synchronous_steps = 0;  // closed ones; 0: another mode
+  uint64_t synchronous_steps = 0;  // closed ones
   uint64_t timeline = 0;
   uint64_t generation = 0;
   std::vector<MetricState> metrics;  // folded over the current epoch

@@ -396,9 +396,10 @@ TEST_CASE("a cluster without workers, or with a gap, is refused") {
     const auto started = ClusterCoordinator::Start(c.options);
     CHECK(std::string(started.status().message()).find("cluster.worker") != std::string::npos);
   }
-  SECTION("what is not supported yet") {
+  SECTION("values that are pulled ahead in synchronous steps") {
     c.options.pull_ahead = 1;
-    CHECK(absl::IsUnimplemented(ClusterCoordinator::Start(c.options).status()));
+    c.options.mode = ConsistencyMode::kSync;
+    CHECK(absl::IsInvalidArgument(ClusterCoordinator::Start(c.options).status()));
   }
   SECTION("no directory") {
     c.options.checkpoint_dir = "";

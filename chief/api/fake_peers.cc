@@ -134,6 +134,11 @@ void FakePeer::Run(Stream* stream, const v1::Closure& closure) {
   stream->Send(SerializeToFrame(answer));
 }
 
+void FakePeer::SetSeesDirectory(std::function<bool(const std::string& token)> sees_directory) {
+  MutexLock lock(&mu_);
+  sees_directory_ = std::move(sees_directory);
+}
+
 void FakePeer::OnPsMessage(Stream* stream, const v1::ChiefToPs& message) {
   v1::PsToChief answer;
   answer.set_request(message.request());
@@ -146,8 +151,8 @@ void FakePeer::OnPsMessage(Stream* stream, const v1::ChiefToPs& message) {
       hello->mutable_task()->set_type("ps");
       hello->mutable_task()->set_index(task_.index);
       hello->set_incarnation(incarnation_);
-      hello->set_sees_checkpoint_dir(sees_directory == nullptr ||
-                                     sees_directory(message.adopt().directory_token()));
+      hello->set_sees_checkpoint_dir(sees_directory_ == nullptr ||
+                                     sees_directory_(message.adopt().directory_token()));
       hello->set_cores(1);
       hello->set_job(job_);
       hello->set_timeline(timeline);

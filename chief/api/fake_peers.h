@@ -43,8 +43,8 @@ class FakePeer {
   // ---- a server
   std::atomic<bool> refuse_snapshots{false};
   std::atomic<uint64_t> timeline{0};
-  // Replaces the search for the directory's token; set before the chief starts. Null: it finds it.
-  std::function<bool(const std::string& token)> sees_directory;
+  // Replaces the search for the directory's token, which finds it.
+  void SetSeesDirectory(std::function<bool(const std::string& token)> sees_directory);
 
  private:
   class Handler;
@@ -60,6 +60,7 @@ class FakePeer {
   std::string shutdown_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> resources_ ABSL_GUARDED_BY(mu_);
   std::set<uint32_t> tablets_ ABSL_GUARDED_BY(mu_);
+  std::function<bool(const std::string& token)> sees_directory_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<StreamServer> server_;
 };
 

@@ -49,6 +49,7 @@ absl::StatusOr<PerWorkerDataset> JobDefinition::CreatePerWorkerDataset(
   if (const int nth = ++datasets_[name]; nth > 1) name += fmt::format("-{}", nth);
   resource.set_name(std::move(name));
   *resource.mutable_dataset() = spec;
+  resource.set_training(options.training);
   return PerWorkerDataset{core_->get()->AddResource(std::move(resource))};
 }
 

@@ -5,7 +5,6 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <future>
-#include <thread>
 #include <vector>
 
 #include "common/base/status.h"
@@ -36,9 +35,17 @@ class Chief {
                      [this](absl::StatusOr<Recovered> recovered) {
                        recovered_.set_value(std::move(recovered));
                      },
-                 .on_durable = [this](uint64_t record) { durable_ = record; },
+                 .on_durable =
+                     [this](uint64_t record) {
+                       durable_ = record;
+                       durable_.notify_all();
+                     },
                  .on_error = [this](const absl::Status&, bool) { ++errors_; },
-                 .on_segment_error = [this](const absl::Status&) { ++segment_errors_; }}) {
+                 .on_segment_error =
+                     [this](const absl::Status&) {
+                       ++segment_errors_;
+                       segment_errors_.notify_all();
+                     }}) {
     thread_.TakeGeneration(0);
     const auto generation = generation_.get_future().get();
     REQUIRE(generation.ok());
@@ -90,8 +97,10 @@ class Chief {
     Append(std::move(record));
   }
   void AwaitDurable() {
-    while (durable_ < next_ - 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (uint64_t d = durable_; d < next_ - 1; d = durable_) durable_.wait(d);
   }
+  // The thread starts a segment after it has reported that the records are durable.
+  void AwaitSegmentError() { segment_errors_.wait(0); }
   uint64_t next() const { return next_; }
   int errors() const { return errors_; }
   int segment_errors() const { return segment_errors_; }
@@ -182,6 +191,7 @@ TEST_CASE("a segment that cannot be started is reported, and stops no records") 
   chief.CutCommitted(0);
   chief.Settle(3);
   chief.AwaitDurable();
+  chief.AwaitSegmentError();
   CHECK(chief.errors() == 0);
   CHECK(chief.segment_errors() == 1);
   const auto read = Journal::ReadAll(dir / "journal");

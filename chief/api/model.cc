@@ -117,7 +117,8 @@ absl::StatusOr<LayerOutput> Layer::Call(StepTrace* step, const std::vector<Expr>
                        .training = step->mode_ == StepMode::kTrain,
                        .floatx = state_->variables->dtype_,
                        .seed = state_->variables->seed_,
-                       .variables = &specs};
+                       .variables = &specs,
+                       .penalties = &step->penalties_};
   for (const Expr& input : inputs) {
     if (!input.valid() || input.builder() != step->builder()) {
       return InvalidArgument("its input {}",

@@ -126,10 +126,12 @@ absl::Status Restoration::RollBackOnce(TimePoint deadline) {
   if (core_->failed()) return core->TakeError();
   if (!in_time) return DeadlineExceeded("{}", core->WaitingFor());
   if (done_->ok() && entry.has_value()) checkpoints_->SetNewest(entry->directory);
-  options_->log->Info("tablets_assigned",
-                      {{"timeline", core->timeline()},
-                       {"from", entry.has_value() ? entry->directory : "initializers"},
-                       {"status", done_->ToString()}});
+  const std::string& values = options_->initial_values;
+  options_->log->Info("tablets_assigned", {{"timeline", core->timeline()},
+                                           {"from", entry.has_value() ? entry->directory
+                                                    : values.empty()  ? "initializers"
+                                                                      : values},
+                                           {"status", done_->ToString()}});
   return *done_;
 }
 

@@ -2,6 +2,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
+#include "common/graph/pull_ahead.h"
 #include "common/plugin/load_plugins.h"
 
 namespace cohort {
@@ -21,11 +22,15 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
           ExitCode::kConfig);
     }
   }
-  if (options.pull_ahead > 0) {
+  if (options.pull_ahead > kMaxPullAhead) {
     return WithExitCode(
-        Unimplemented("pull_ahead {} is not supported yet: a worker pulls when its push is "
-                      "acknowledged",
-                      options.pull_ahead),
+        InvalidArgument("pull_ahead is at most {}, not {}", kMaxPullAhead, options.pull_ahead),
+        ExitCode::kConfig);
+  }
+  if (options.pull_ahead > 0 && options.mode != ConsistencyMode::kAsync) {
+    return WithExitCode(
+        InvalidArgument("pull_ahead above 0 applies to asynchronous training; leave "
+                        "it out, or choose ConsistencyMode::kAsync"),
         ExitCode::kConfig);
   }
   if (options.checkpoint_dir.empty()) {

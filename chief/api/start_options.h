@@ -13,8 +13,8 @@ namespace cohort {
 
 // What ClusterCoordinator::Start derives from its options before it touches anything.
 
-// Errors (exit 78): InvalidArgument if a role has no tasks or gaps in their indices, or if there is
-// no checkpoint directory; Unimplemented for pull_ahead.
+// Errors (exit 78): InvalidArgument if a role has no tasks or gaps in their indices, if there is no
+// checkpoint directory, or if pull_ahead is too large or does not go with the mode.
 absl::Status CheckOptions(const CoordinatorOptions& options);
 // Returns the addresses of a role's tasks, by index.
 std::vector<std::string> AddressesOf(const CoordinatorOptions& options, Role role);

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/exit_code.h"
+#include "common/graph/pull_ahead.h"
 
 namespace cohort {
 namespace {
@@ -20,11 +21,21 @@ CoordinatorOptions Valid() {
 TEST_CASE("options that no cluster can start with are refused") {
   CoordinatorOptions options = Valid();
   REQUIRE(CheckOptions(options).ok());
+  options.pull_ahead = kMaxPullAhead;
+  REQUIRE(CheckOptions(options).ok());
   SECTION("a gap in the indices") {
     options.cluster.Set({Role::kWorker, 3}, *ParseAddress("host3:1"));
   }
   SECTION("no tasks") { options.cluster = ClusterSpec(); }
-  SECTION("a mode that does not exist") { options.pull_ahead = 1; }
+  SECTION("values that are pulled too far ahead") { options.pull_ahead = kMaxPullAhead + 1; }
+  SECTION("values that are pulled ahead in a synchronous step") {
+    options.pull_ahead = 1;
+    options.mode = ConsistencyMode::kSync;
+  }
+  SECTION("values that are pulled ahead with bounded staleness") {
+    options.pull_ahead = 1;
+    options.mode = ConsistencyMode::kBounded;
+  }
   SECTION("no directory") { options.checkpoint_dir.clear(); }
   CHECK(ExitCodeOf(CheckOptions(options)) == ExitCode::kConfig);
 }

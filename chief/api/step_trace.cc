@@ -48,8 +48,9 @@ Expr StepTrace::Loss(const KerasClass& loss, Expr prediction, Expr label) {
 
 Expr StepTrace::Minimize(Expr losses) {
   if (!losses.valid()) return Expr();
-  const Expr sum = ReduceSum(losses);
+  Expr sum = ReduceSum(losses);
   const Expr count = NumElements(losses);
+  for (const auto& [variable, penalty] : penalties_) sum = sum + count * penalty;
   builder_.AddMetric("loss", sum, count);
   if (mode_ == StepMode::kTrain) {
     builder_.SetLoss(count);

@@ -41,8 +41,9 @@ class StepTrace {
   // of a prediction that a layer made by sigmoid or softmax.
   Expr Loss(const KerasClass& loss, Expr prediction, Expr label);
   // Trains every trainable variable that was read so far on the mean of `losses`, which has one
-  // value for each example, or several. Adds the mean as the metric "loss" and returns it. Called at
-  // most once. In a step for evaluation it trains nothing.
+  // value for each example, or several, plus the penalties of the regularizers of layers that were
+  // called so far. Adds this loss as the metric "loss" and returns it. Called at most once. In a step
+  // for evaluation it trains nothing.
   Expr Minimize(Expr losses);
   // Adds a metric of Keras under its name, such as "binary_accuracy", or its argument `name`.
   void Metric(const KerasClass& metric, Expr prediction, Expr label);
@@ -66,6 +67,7 @@ class StepTrace {
   const int batch_;                            // the symbol of the batch's axis
   std::map<ValueId, Expr> logits_;             // by the value that a layer made of them
   std::set<std::string, std::less<>> frozen_;  // variables of layers that are not trainable
+  std::map<std::string, Expr> penalties_;      // regularizers' summands of the loss, by variable
 };
 
 // Traces a step function:

@@ -114,7 +114,7 @@ void ClosureQueue::Claim(Closure* closure, int worker, uint32_t attempt) {
 }
 
 void ClosureQueue::Hear(Closure* closure, v1::ClosureResult result) {
-  EndFlight(closure);
+  Leave(closure);
   closure->state = Closure::State::kHeard;
   closure->heard = std::make_unique<v1::ClosureResult>(std::move(result));
   ++heard_;

@@ -68,7 +68,7 @@ class ClosureQueue {
   Closure* Dispatch(int worker, bool training, uint64_t ids_end, bool others = true);
   // Takes this closure out of the line: `worker` already holds it.
   void Claim(Closure* closure, int worker, uint32_t attempt);
-  // The result of a closure in flight has come.
+  // The result of a closure has come, or it gets this one in any state.
   void Hear(Closure* closure, v1::ClosureResult result);
   // Puts a closure that is in flight or heard back into the line, before the fresh closures.
   void Requeue(Closure* closure);

@@ -73,7 +73,8 @@ void CoordinatorCore::Tick(int64_t now_us) {
   rollback_.Tick(context_.now_us);
   cut_.Tick(context_.now_us);
   AdvanceCut();
-  if (!rollback_.holds_settlement()) settlement_.Tick(context_.now_us);
+  // A watermark must not overtake a close.
+  if (!rollback_.holds_settlement() && !steps_.repeats_close()) settlement_.Tick(context_.now_us);
   dispatcher_.RefillAll(/*idle_only=*/false);
   AdvanceStop();
 }
@@ -202,9 +203,10 @@ void CoordinatorCore::OnWorkerMessage(int worker, v1::WorkerToChief message) {
     case v1::WorkerToChief::BODY_NOT_SET:
       break;
   }
-  if (!setup_.TakeRequest(message.request())) return;
+  if (!setup_.TakeRequest(worker, message.request())) return;
   const absl::Status status = StatusFromProto(message.status());
-  if (!status.ok()) Fail(Annotate(status, membership_.Name(task)));
+  if (!status.ok()) return Fail(Annotate(status, membership_.Name(task)));
+  if (!setup_.opens_data(worker)) dispatcher_.RefillAll(/*idle_only=*/false);
 }
 
 void CoordinatorCore::OnResults(int worker, v1::Results* results) {
@@ -213,7 +215,7 @@ void CoordinatorCore::OnResults(int worker, v1::Results* results) {
   setup_.MoveReaders(worker, results->readers());
   const bool gave_back = dispatcher_.OnResults(worker, results->mutable_results());
   if (gave_back) variables_.SendRoutes(worker);  // the worker's routes may be stale
-  steps_.AdvanceMode(scheduler_.next_place());
+  AdvanceMode();
   AdvanceCut();
   if (steps_.sync()) return dispatcher_.RefillAll(/*idle_only=*/false);
   dispatcher_.Refill(worker);
@@ -240,8 +242,13 @@ absl::Status CoordinatorCore::SetMode(const ModeSettings& settings) {
   return absl::OkStatus();
 }
 
+// A rollback ends a change that is under way, at the boundary of its cut.
+void CoordinatorCore::AdvanceMode() {
+  if (!rollback_.active()) steps_.AdvanceMode(scheduler_.next_place());
+}
+
 void CoordinatorCore::AfterStep() {
-  steps_.AdvanceMode(scheduler_.next_place());
+  AdvanceMode();
   AdvanceCut();
   dispatcher_.RefillAll(/*idle_only=*/false);
 }
@@ -272,7 +279,10 @@ void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
     return FailStep(std::move(failed));
   }
   if (message.has_step_closed()) {
+    const bool repeated = steps_.repeats_close();
     steps_.OnStepClosed(ps, message.step_closed().step());
+    LimitWatermark();
+    if (repeated && !steps_.repeats_close()) PublishWatermark();
     return AfterStep();
   }
   if (rollback_.OnPsMessage(ps, message)) {
@@ -322,6 +332,7 @@ void CoordinatorCore::OnJournaled(uint64_t record) {
     std::vector<const v1::PsHello*> hellos;
     for (int ps = 0; ps < membership_.ps(); ++ps) hellos.push_back(&servers_.hello(ps));
     const uint64_t end = steps_.TakeOver(recovered_mode_, hellos).next_place();
+    LimitWatermark();
     const bool refuse = steps_.sync() && !context_.options.test_faults.counts_older_results;
     if (refuse) closures_.RefuseResultsFrom(end);
     for (int worker = 0; worker < membership_.workers(); ++worker) {
@@ -457,6 +468,7 @@ bool CoordinatorCore::OnManifestWritten(uint64_t cut, const absl::Status& status
 void CoordinatorCore::Resume() {
   variables_.Resume();
   steps_.Resume();
+  LimitWatermark();
   for (int i = 0; i < membership_.workers(); ++i) variables_.SendRoutes(i);
   PublishWatermark();
 }
@@ -488,6 +500,7 @@ void CoordinatorCore::RaiseTimeline() {
   dispatcher_.CancelOlderTimelines();
   closures_.RollBack(target.chief);
   steps_.RollBack(target.chief);
+  LimitWatermark();
   scheduler_.Reset(target.reserved_end, target.chief.next_place());
   settlement_.Reset(target.pending.empty() ? target.reserved_end : target.pending.front(),
                     target.reserved_end, target.pending);

@@ -110,10 +110,8 @@ class CoordinatorCore {
   // failed.
   absl::Status EndEpoch();
   uint64_t epoch() const { return settlement_.epoch(); }
-  // Closed synchronous steps, over the whole job; 0 in other modes.
-  uint64_t synchronous_steps() const {
-    return steps_.sync() ? steps_.position().open_step() - 1 : 0;
-  }
+  // Closed synchronous steps, over the whole job.
+  uint64_t synchronous_steps() const { return steps_.position().open_step() - 1; }
   // Raises a job's error as if a closure had failed with it.
   void Fail(absl::Status error) { dispatcher_.Fail(std::move(error)); }
   // Clients begin (or cease) to wait for closures: see StepGate::AddWaiting.
@@ -196,9 +194,12 @@ class CoordinatorCore {
   void CheckStranded();
   DispatchGate Gate() const;
   void PublishWatermark();
+  // A watermark must not overtake a close.
+  void LimitWatermark() { settlement_.LimitPublished(steps_.first_of_repeated_close()); }
   void AdvanceCut();
   // A server could not close a step.
   void FailStep(absl::Status error);
+  void AdvanceMode();
   // After a step may have been closed.
   void AfterStep();
   void FillCut(v1::Manifest* manifest) const;

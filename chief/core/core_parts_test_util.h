@@ -19,9 +19,9 @@ namespace cohort {
 // The lower parts of a core, for tests of one part. `world` receives messages to tasks, records and
 // the ends of closures. The chief is ready, at timeline 1 of generation 1; all tasks are away.
 struct CoreParts {
-  CoreParts(int workers, int ps, const ModeSettings& mode = {})
+  CoreParts(int workers, int ps, const ModeSettings& mode = {}, uint32_t pull_ahead = 0)
       : world(workers, ps),
-        context(OptionsWith(world.options, mode)),
+        context(OptionsWith(world.options, mode, pull_ahead)),
         outbox(&world),
         membership(&context.options, &outbox),
         settlement(&outbox, 50'000),
@@ -35,8 +35,10 @@ struct CoreParts {
     settlement.Reset(1, 1, {});
   }
 
-  static CoreOptions OptionsWith(CoreOptions options, const ModeSettings& mode) {
+  static CoreOptions OptionsWith(CoreOptions options, const ModeSettings& mode,
+                                 uint32_t pull_ahead) {
     static_cast<ModeSettings&>(options) = mode;
+    options.pull_ahead = pull_ahead;
     return options;
   }
   void Adopt(Task task, uint64_t incarnation = 1) {

@@ -30,6 +30,10 @@ struct CoreTestFaults {
   bool forgets_half_close = false;     // a restarted chief does not repeat a half-sent CloseStep
   bool counts_older_results = false;   // a restarted chief takes results of the open step
   bool allows_more_staleness = false;  // by one step
+  // Changes of the mode.
+  bool changes_mode_early = false;      // while closures of the old mode run
+  bool changes_mode_unsettled = false;  // before the journal has their results
+  bool forgets_mode = false;            // a restarted chief returns to the mode of the job file
 };
 
 // A class that a worker must have to read the data of the job.

@@ -99,6 +99,7 @@ bool Dispatcher::OnResult(int worker, v1::ClosureResult* result) {
   }
   if (result->not_started()) {
     closures.TakeBack(c);
+    if (queue_->InFlightOn(worker).empty()) pace_.OnWorkReturned(worker);
     return false;
   }
   if (IsRetryable(status) || absl::IsCancelled(status) || absl::IsAborted(status)) {

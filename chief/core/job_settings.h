@@ -52,6 +52,9 @@ struct JobSettings : ModeSettings {
   // it changes, servers that are alive do not keep their state, and the chief restores a checkpoint.
   uint64_t closures_hash = kFnv1aBasis;
   std::string checkpoint_dir;  // seen by the chief and every ps; the journal lies in it
+  // A safetensors file with values that variables begin with, by their names; "": all begin with those
+  // of their initializers. Every ps must see it, and it must stay until the first checkpoint.
+  std::string initial_values;
   uint64_t chief_incarnation = 0;
   bool takeover = false;  // from another chief that owns the tasks or the directory
   uint64_t seed = 0;
@@ -62,7 +65,8 @@ struct JobSettings : ModeSettings {
   // How the workers of the checkpoint calculated from which the job continues; null: unknown. Then
   // the first worker that reports decides.
   std::shared_ptr<const v1::NumericFingerprint> fingerprint;
-  uint32_t pull_ahead = 0;           // above 0: Unimplemented
+  // How many of its own steps ahead a worker may pull the values of a step. Mode async only.
+  uint32_t pull_ahead = 0;
   uint32_t closures_in_flight = 16;  // per worker
   uint32_t max_attempts = 5;         // workers that one closure may kill
   double task_timeout_s = 60;  // for tasks at the start, for a lost ps, for a worker to take work

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "chief/core/step_gate.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -66,6 +67,7 @@ absl::Status JournalState::OnRollback(const v1::Rollback& rollback) {
   missing_ = absl::OkStatus();
   settled_.clear();
   settled_below_ = settle_record_ = 0;
+  MoveMode(v1::ChiefCut());
   if (rollback.manifest().empty()) return absl::OkStatus();
   const absl::StatusOr<v1::Manifest> manifest = read_manifest_(rollback.manifest());
   if (absl::IsNotFound(manifest.status())) {
@@ -79,8 +81,14 @@ absl::Status JournalState::OnRollback(const v1::Rollback& rollback) {
   state_.next_place = cut.next_place();
   state_.steps = FinishedSteps(cut);
   state_.readers.Add(cut.readers());
+  MoveMode(cut);
   OpenPending(cut);
   return absl::OkStatus();
+}
+
+// A rollback keeps the mode. The chief may die before it has journaled it with the new boundary.
+void JournalState::MoveMode(const v1::ChiefCut& cut) {
+  if (state_.mode.has_value()) *state_.mode->mutable_position() = PositionOf(cut);
 }
 
 void JournalState::OpenPending(const v1::ChiefCut& cut) {
@@ -108,6 +116,9 @@ absl::Status JournalState::OnCut(const v1::CutCommitted& cut) {
     *settle.mutable_metrics() = chief.metrics();
     settle.set_step(FinishedSteps(chief));
     OnSettle(settle);
+  }
+  if (state_.mode.has_value() && chief.next_place() > state_.mode->position().next_place()) {
+    MoveMode(chief);
   }
   OpenPending(chief);
   state_.readers.Add(chief.readers());

@@ -47,6 +47,7 @@ class JournalState {
   absl::Status OnCut(const v1::CutCommitted& cut);
   void OnBase(const v1::JournalBase& base);
   void OpenPending(const v1::ChiefCut& cut);
+  void MoveMode(const v1::ChiefCut& cut);
   void Open(const UnfinishedClosure& closure);
 
   const ManifestReader read_manifest_;

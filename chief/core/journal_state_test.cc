@@ -122,6 +122,31 @@ TEST_CASE("there is no base while a rollback's manifest is missing, and a base n
   CHECK(again.Recover("")->next_cut == 5);
 }
 
+TEST_CASE("a rollback moves the boundary of the mode to that of its cut") {
+  Records records;
+  records.Start(1);
+  v1::ModeChange* mode = records.Add().mutable_mode();
+  mode->set_mode("sync");
+  mode->mutable_position()->set_open_step(4);
+  mode->mutable_position()->set_next_place(31);
+  mode->mutable_position()->set_iteration(25);
+  records.RollBack(2, "cut");
+  records.RollBack(3);
+  v1::Manifest manifest;
+  manifest.mutable_chief()->set_next_place(10);
+  JournalState state([&](const std::string&) { return manifest; });
+  for (int i = 0; i < 3; ++i) REQUIRE(state.Apply(records.all[static_cast<size_t>(i)]).ok());
+  v1::StepPosition position = state.Recover("")->mode->position();
+  CHECK(state.Recover("")->mode->mode() == "sync");
+  CHECK(position.next_place() == 10);
+  CHECK(position.open_step() == 1);
+  CHECK(position.iteration() == 10);
+  REQUIRE(state.Apply(records.all[3]).ok());  // to the initial state
+  position = state.Recover("")->mode->position();
+  CHECK(position.next_place() == 0);
+  CHECK(position.open_step() == 1);
+}
+
 TEST_CASE("an unreadable manifest is an error") {
   Records records;
   records.Start(1);

@@ -114,11 +114,12 @@ void OpenClosures::FinishHeard(uint64_t id) {
 }
 
 void OpenClosures::Drop(uint64_t id) {
+  Closure* const c = queue_.Find(id);
   v1::ClosureResult result;
   result.set_id(id);
-  result.set_steps(queue_.Find(id)->spec.steps);
+  result.set_steps(c->spec.steps);
   result.set_dropped(true);
-  Finish(id, &result);
+  queue_.Hear(c, std::move(result));
 }
 
 void OpenClosures::LeaveStep(uint64_t id) {

@@ -81,14 +81,16 @@ class OpenClosures {
   void SetSync(bool sync) { sync_ = sync; }
   // Edge (1).
   void Finish(uint64_t id, v1::ClosureResult* result);
+  // Journals now what is settled: a record that is appended later is not durable without it.
+  void JournalSettled() { settlement_->Tick(context_->now_us, /*force=*/true); }
   // Sync mode: the result has come, and counts when the closure's step is closed: then FinishHeard
   // takes edge (1).
   void Hear(Closure* closure, v1::ClosureResult* result) {
     queue_.Hear(closure, std::move(*result));
   }
   void FinishHeard(uint64_t id);
-  // Sync mode: the closure's step was closed without it. Its data counts as used, its metrics do
-  // not.
+  // Sync mode: the closure's step is closed without it. FinishHeard ends it: then its data counts as
+  // used, its metrics do not.
   void Drop(uint64_t id);
   // Sync mode: the closure's step was abandoned. If it was heard, it waits again, or ends with the
   // job's error. Results of its attempts so far do not count.

@@ -56,6 +56,7 @@ bool Rollback::OnJournaled(uint64_t record) {
   assign->set_timeline(target_.timeline);
   assign->set_term(target_.term);
   assign->set_restore_from(target_.manifest);
+  if (target_.manifest.empty()) assign->set_initial_values(options_->initial_values);
   *assign->mutable_floor() = FloorOf(target_);
   *assign->mutable_position() = PositionOf(target_.chief);
   requests_.assign(options_->ps.size(), 0);
@@ -77,6 +78,13 @@ bool Rollback::OnPsMessage(int ps, const v1::PsToChief& message) {
   }
   if (!message.has_assigned() || message.assigned().timeline() != target_.timeline) {
     Fail(Internal("ps:{} answered the assignment of tablets with another message", ps));
+    return true;
+  }
+  if (target_.manifest.empty() && message.assigned().initial_values() != options_->initial_values) {
+    Fail(FailedPrecondition(
+        "ps:{} is of a version that cannot begin with initial weights: install the "
+        "chief's version",
+        ps));
     return true;
   }
   request = 0;

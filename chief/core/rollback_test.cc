@@ -14,19 +14,23 @@ using testing::Contains;
 
 // Two servers that are adopted, and a rollback to cut 3 at the new timeline 2.
 struct RollingBack : CoreParts {
-  RollingBack() : CoreParts(1, 2), rollback(&context.options, &outbox) {
+  explicit RollingBack(const std::string& manifest = "path")
+      : CoreParts(1, 2), options(context.options), rollback(&options, &outbox) {
+    options.initial_values = "values";
     Adopt(PsTask(0));
     Adopt(PsTask(1));
-    rollback.Begin({.timeline = 2, .term = 5, .reserved_end = 30, .cut = 3, .manifest = "path"},
+    rollback.Begin({.timeline = 2, .term = 5, .reserved_end = 30, .cut = 3, .manifest = manifest},
                    v1::Layout(), context.now_us);
   }
   uint64_t record() const { return world.writing.back().number(); }
-  bool Answer(int ps, uint64_t timeline = 2) {
+  bool Answer(int ps, uint64_t timeline = 2, const std::string& initial_values = "") {
     v1::PsToChief answer;
     answer.set_request(sent_to_ps(ps).back().request());
     answer.mutable_assigned()->set_timeline(timeline);
+    answer.mutable_assigned()->set_initial_values(initial_values);
     return rollback.OnPsMessage(ps, answer);
   }
+  CoreOptions options;
   Rollback rollback;
 };
 
@@ -46,7 +50,24 @@ TEST_CASE("a rollback is journaled, then the servers get their tablets") {
   CHECK(assign.timeline() == 2);
   CHECK(assign.term() == 5);
   CHECK(assign.restore_from() == "path");
+  CHECK(assign.initial_values().empty());
   CHECK(assign.floor().watermark() == 30);
+}
+
+TEST_CASE("a rollback to the initial state names the file of initial values") {
+  RollingBack r("");
+  REQUIRE(r.rollback.OnJournaled(r.record()));
+  CHECK(r.sent_to_ps(0)[0].assign().initial_values() == "values");
+  SECTION("servers that have read it") {
+    CHECK(r.Answer(0, 2, "values"));
+    CHECK(r.Answer(1, 2, "values"));
+    CHECK(r.rollback.TakeDone());
+  }
+  SECTION("a server of an older version, which does not know it") {
+    CHECK(r.Answer(0));
+    CHECK(!r.rollback.active());
+    CHECK(r.world.rollbacks_done.at(0).code() == absl::StatusCode::kFailedPrecondition);
+  }
 }
 
 TEST_CASE("a rollback is done when all servers have answered") {

@@ -1,8 +1,10 @@
 #ifndef COHORT_CHIEF_CORE_SETTLEMENT_H_
 #define COHORT_CHIEF_CORE_SETTLEMENT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -60,7 +62,10 @@ class Settlement {
 
   // Every id below it is settled: in memory, or durably.
   uint64_t watermark() const { return watermark_; }
-  uint64_t durable_watermark() const { return durable_watermark_; }
+  uint64_t durable_watermark() const { return std::min(durable_watermark_, published_end_); }
+  // While a close is repeated: ids from here on are settled, but their pushes may not be applied yet,
+  // so that no watermark is published above it.
+  void LimitPublished(uint64_t end) { published_end_ = end; }
   // The settled ids at or above the watermark.
   std::vector<uint64_t> DoneAbove() const;
   // True if everything that is settled is durable.
@@ -93,6 +98,7 @@ class Settlement {
   uint64_t under_way_ = 0;  // number of the record that is being written
   uint64_t under_way_watermark_ = 0;
   uint64_t durable_watermark_ = 1;
+  uint64_t published_end_ = std::numeric_limits<uint64_t>::max();
   int64_t last_us_ = INT64_MIN / 2;
   SettlementCounters counters_;
 };

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
+#include <limits>
 #include <utility>
 
 #include "common/base/crash_point.h"
@@ -148,6 +151,13 @@ absl::Status StepGate::SetMode(const ModeSettings& settings) {
     return InvalidArgument("a step of {} closures, of which {} close it",
                            settings.closures_per_step, settings.replicas_to_aggregate);
   }
+  if (settings.mode != ConsistencyMode::kAsync && context_->options.pull_ahead > 0) {
+    return FailedPrecondition(
+        "the job has `pull_ahead: {}`, which applies to mode async: continue it with `pull_ahead: "
+        "0` "
+        "before you change the mode",
+        context_->options.pull_ahead);
+  }
   if (next_.has_value()) return FailedPrecondition("another change of the mode is under way");
   if (clips_ && (settings.mode == ConsistencyMode::kSync) != sync()) {
     return FailedPrecondition(
@@ -172,8 +182,10 @@ void StepGate::AdvanceMode(uint64_t next_place) {
   const Closure* const waits = queue.NextTraining();
   // A closure that has run before may have been overtaken by later ones: it is finished first.
   const bool overtaken = waits != nullptr && !waits->in_line;
-  if (queue.training_in_flight() + queue.heard() > 0 || overtaken || !closing_.empty() ||
-      !closures_->unfinished().List().empty()) {
+  const size_t running = context_->options.test_faults.changes_mode_early
+                             ? 0
+                             : queue.training_in_flight() + queue.heard();
+  if (running > 0 || overtaken || !closing_.empty() || !closures_->unfinished().List().empty()) {
     return;
   }
   if (waits != nullptr) next_place = waits->spec.place;
@@ -184,6 +196,9 @@ void StepGate::AdvanceMode(uint64_t next_place) {
     position->set_next_place(next_place);
     position->set_iteration(next_place + static_cast<uint64_t>(iteration_offset_));
   }
+  // A chief that finds the change must find no closure of the old mode open: it would take it for one
+  // of a closed step, or run it in the new mode.
+  if (!context_->options.test_faults.changes_mode_unsettled) closures_->JournalSettled();
   record_ = Journal(proposed_);
 }
 
@@ -251,12 +266,14 @@ void StepGate::CloseIfComplete() {
     closing_members_.push_back(member);
   }
   CountWaiting();
-  std::vector<uint64_t> dropped;
-  for (const Member& member : members_) {
-    const bool in = std::any_of(closing_members_.begin(), closing_members_.end(),
-                                [&](const Member& m) { return m.closure == member.closure; });
-    if (!in) dropped.push_back(member.closure);
-  }
+  const auto is_in = [&](const Member& member) {
+    return std::any_of(closing_members_.begin(), closing_members_.end(),
+                       [&](const Member& m) { return m.closure == member.closure; });
+  };
+  std::vector<Member> dropped;
+  std::copy_if(members_.begin(), members_.end(), std::back_inserter(dropped), std::not_fn(is_in));
+  // They end with the step: a chief that dies before may have closed it nowhere.
+  closing_members_.insert(closing_members_.end(), dropped.begin(), dropped.end());
   position_.set_open_step(close_.step() + 1);
   position_.set_iteration(close_.iteration() + 1);
   position_.set_next_place(close_.next_place());
@@ -268,7 +285,7 @@ void StepGate::CloseIfComplete() {
     if (clips_by_norm_) SendSum(ps);
   }
   if (!clips_by_norm_) SendCloseToAll();
-  for (const uint64_t id : dropped) Drop(id);
+  for (const Member& member : dropped) Drop(member.closure);
   if (!faults.settles_before_closed) return;
   for (const Member& member : std::exchange(closing_members_, {})) {
     closures_->FinishHeard(member.closure);
@@ -358,6 +375,13 @@ absl::Status StepGate::OnStepSummed(int ps, const v1::PsToChief& answer) {
   return absl::OkStatus();
 }
 
+uint64_t StepGate::first_of_repeated_close() const {
+  uint64_t first = std::numeric_limits<uint64_t>::max();
+  if (!repeats_close_) return first;
+  for (const v1::StepMember& member : close_.members()) first = std::min(first, member.closure());
+  return first;
+}
+
 void StepGate::OnStepClosed(int ps, uint64_t step) {
   if (closing_.empty() || step != close_.step() || closing_.erase(ps) == 0) return;
   if (closing_.empty()) FinishClosing();
@@ -365,6 +389,7 @@ void StepGate::OnStepClosed(int ps, uint64_t step) {
 
 void StepGate::FinishClosing() {
   COHORT_CRASH_POINT("chief.step.closed");
+  repeats_close_ = false;
   ++counters_.steps_closed;
   for (const Member& member : std::exchange(closing_members_, {})) {
     closures_->FinishHeard(member.closure);
@@ -412,7 +437,7 @@ void StepGate::LoseServer() {
 const v1::StepPosition& StepGate::TakeOver(const std::optional<v1::ModeChange>& change,
                                            const std::vector<const v1::PsHello*>& hellos) {
   position_ = Begin();
-  if (change.has_value()) Apply(*change);
+  if (change.has_value() && !context_->options.test_faults.forgets_mode) Apply(*change);
   // The job file has been edited since: its mode is the newest wish.
   if (change.has_value() && context_->options.mode_is_new) next_ = context_->options;
   close_.Clear();
@@ -440,6 +465,7 @@ const v1::StepPosition& StepGate::TakeOver(const std::optional<v1::ModeChange>& 
     close_.mutable_members()->RemoveLast();
   }
   if (faults.forgets_half_close) closing_.clear();
+  repeats_close_ = !closing_.empty();  // as soon as the variables are served
   next_place_ = position_.next_place();
   // Nothing was closed since a cut in async mode: its pending closures run before the first step.
   const auto unfinished = closures_->unfinished().List();
@@ -458,10 +484,12 @@ void StepGate::RunAsyncFirst() {
 void StepGate::Resume() {
   if (!sync()) return;
   counters_.lost_results += closures_->FinishBefore(position_.next_place());
+  repeats_close_ = !closing_.empty();
   for (const int ps : closing_) SendClose(ps);
 }
 
 void StepGate::RollBack(const v1::ChiefCut& cut) {
+  repeats_close_ = false;
   // The mode is not rolled back. A change that is under way needs no other boundary than the cut.
   Use(next_.value_or(settings_));
   const bool changes = std::exchange(next_, std::nullopt).has_value() || change_.has_value();

@@ -121,6 +121,11 @@ class StepGate {
   bool has_client_step() const {
     return !members_.empty() && places_end_ == 0 && !closures_->queue().training_waits();
   }
+  // True while this chief repeats the close of a former one. The closures before the boundary are
+  // settled, but not yet applied everywhere.
+  bool repeats_close() const { return repeats_close_; }
+  // The first closure of that close; without one, behind all.
+  uint64_t first_of_repeated_close() const;
   // The boundary behind the newest closed step.
   const v1::StepPosition& position() const { return position_; }
   const StepCounters& counters() const { return counters_; }
@@ -171,8 +176,9 @@ class StepGate {
 
   // The step that is being closed.
   v1::CloseStep close_;
-  std::vector<Member> closing_members_;
+  std::vector<Member> closing_members_;  // and those without which it is closed
   int64_t closing_since_us_ = 0;
+  bool repeats_close_ = false;
   std::set<int> closing_;                   // the servers that have not acknowledged
   bool clips_ = false;                      // an optimizer clips gradients
   bool clips_by_norm_ = false;              // one clips them by a norm

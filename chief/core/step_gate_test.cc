@@ -9,8 +9,8 @@ namespace {
 
 // A chief with two servers and one worker, whose closures have the places 1, 2, ...
 struct Gated : CoreParts {
-  explicit Gated(const ModeSettings& mode)
-      : CoreParts(1, 2, mode), steps(&context, &outbox, &closures) {
+  explicit Gated(const ModeSettings& mode, uint32_t pull_ahead = 0)
+      : CoreParts(1, 2, mode, pull_ahead), steps(&context, &outbox, &closures) {
     for (const Task task : {WorkerTask(0), PsTask(0), PsTask(1)}) Adopt(task);
   }
 
@@ -124,10 +124,12 @@ TEST_CASE("a chief that starts repeats a close for the servers that lack it") {
   CHECK(s.steps.TakeOver(std::nullopt, {&ahead, &behind}).next_place() == 15);
   CHECK(!s.steps.at_boundary());
   s.steps.Resume();
+  CHECK(s.steps.repeats_close());
   CHECK(s.sent_to_ps(0).empty());
   CHECK(s.CloseTo(1).step() == 7);
   s.steps.OnStepClosed(1, 7);
   CHECK(s.steps.at_boundary());
+  CHECK(!s.steps.repeats_close());
 }
 
 TEST_CASE("a step may be closed without the last closures") {
@@ -143,9 +145,14 @@ TEST_CASE("a step may be closed without the last closures") {
   REQUIRE(s.CloseTo(0).members_size() == 2);
   CHECK(s.CloseTo(0).members(0).closure() == 1);
   CHECK(s.CloseTo(0).members(1).closure() == 3);
-  CHECK(s.Done(2));  // its data counts as used, and the chief tells its worker
+  // The chief tells its worker. Its data counts as used when the step is closed everywhere.
+  CHECK(!s.Done(2));
   CHECK(s.sent(0).back().cancel().ids(0) == 2);
   CHECK(s.steps.counters().dropped == 1);
+  s.steps.OnStepClosed(0, 1);
+  CHECK(!s.Done(2));
+  s.steps.OnStepClosed(1, 1);
+  CHECK(s.Done(2));
 }
 
 TEST_CASE("with bounded staleness a closure waits for those that are too old") {
@@ -156,6 +163,17 @@ TEST_CASE("with bounded staleness a closure waits for those that are too old") {
   CHECK(s.Dispatch() == 0);
   s.steps.OnEnded(*s.closures.Find(2));
   CHECK(s.Dispatch() == 2);
+}
+
+TEST_CASE("the mode of a job that pulls ahead stays asynchronous") {
+  Gated s({.mode = ConsistencyMode::kAsync}, /*pull_ahead=*/2);
+  for (const ConsistencyMode mode : {ConsistencyMode::kSync, ConsistencyMode::kBounded}) {
+    const absl::Status changed = s.steps.SetMode({.mode = mode});
+    CHECK(absl::IsFailedPrecondition(changed));
+    CHECK_THAT(std::string(changed.message()), Catch::Contains("pull_ahead: 2"));
+  }
+  CHECK_FALSE(s.steps.changing_mode());
+  CHECK(s.steps.SetMode({.mode = ConsistencyMode::kAsync}).ok());
 }
 
 TEST_CASE("the mode changes between two steps, and is journaled first") {
@@ -170,7 +188,8 @@ TEST_CASE("the mode changes between two steps, and is journaled first") {
   v1::ClosureResult result = CoreParts::ResultOf(1, s.closures.Find(1)->attempt);
   s.closures.Finish(1, &result);
   s.steps.AdvanceMode(7);
-  REQUIRE(s.world.writing.size() == 1);
+  REQUIRE(s.world.writing.size() == 2);
+  CHECK(s.world.writing.front().settle().watermark() == 2);
   const v1::ModeChange change = s.world.writing.back().mode();
   CHECK(change.mode() == "sync");
   CHECK(change.position().next_place() == 2);

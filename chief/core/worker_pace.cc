@@ -10,6 +10,7 @@ void WorkerPace::Restart(int worker) {
   Worker& w = of(worker);
   w.set_aside_until_us = 0;
   w.progress_us = context_->now_us;
+  w.idled_us = 0;
   w.quick_us = -1;
 }
 
@@ -19,6 +20,7 @@ void WorkerPace::OnResults(int worker) {
     w.quick_us = context_->now_us;
   }
   w.progress_us = context_->now_us;
+  w.idled_us = 0;
 }
 
 bool WorkerPace::SetAside(int worker, int64_t us, const std::string& why) {
@@ -35,6 +37,7 @@ bool WorkerPace::SetLateAside(int worker) {
   const int64_t us = context_->options.closure_timeout_us() << doublings;
   if (!SetAside(worker, us, Silence(worker))) return false;
   of(worker).set_aside_late = true;
+  of(worker).idled_us = 0;
   return true;
 }
 

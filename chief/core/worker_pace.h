@@ -30,7 +30,12 @@ class WorkerPace {
   // The worker has been adopted again: it is not set aside, and its deadline counts from now.
   void Restart(int worker);
   // The worker had nothing in flight and has received work.
-  void OnFirstWork(int worker) { of(worker).progress_us = context_->now_us; }
+  void OnFirstWork(int worker) { of(worker).progress_us = context_->now_us - of(worker).idled_us; }
+  // The worker has given back all its work, and begun none of it. If a step that it should have given
+  // up never ends, each cut takes the work back: the deadline counts on with the next work.
+  void OnWorkReturned(int worker) {
+    of(worker).idled_us = context_->now_us - of(worker).progress_us;
+  }
   // The worker has reported results; OnSuccess: one of them is a success.
   void OnResults(int worker);
   void OnSuccess(int worker) { of(worker).times_late = 0; }
@@ -42,7 +47,9 @@ class WorkerPace {
 
   bool is_set_aside(int worker) const { return context_->now_us < of(worker).set_aside_until_us; }
   // True if the worker is set up and not set aside.
-  bool available(int worker) const { return setup_->ready(worker) && !is_set_aside(worker); }
+  bool available(int worker) const {
+    return setup_->ready(worker) && !setup_->opens_data(worker) && !is_set_aside(worker);
+  }
   int count_available() const;
   bool late(int worker) const;
   // True if another worker can take the work of a late one. It has nothing in flight, or it has
@@ -66,6 +73,7 @@ class WorkerPace {
     std::string set_aside_why;
     bool set_aside_late = false;  // because it was late
     int64_t progress_us = 0;      // when it received its first work or reported its last result
+    int64_t idled_us = 0;         // how long it had work before, none of which it has begun
     int64_t quick_us = -1;        // its last result within the closure deadline
     int times_late = 0;           // how often it was set aside as late since its last success
   };

@@ -74,5 +74,39 @@ TEST_CASE("a worker with work is late after the deadline without a result") {
   }
 }
 
+TEST_CASE("cuts that take back what a worker has not begun do not hide that it is late") {
+  Pacing p;
+  p.Queue(1);
+  const auto work = [&] {
+    REQUIRE(p.closures.Dispatch(0, true, 100) != nullptr);
+    p.pace.OnFirstWork(0);
+  };
+  const auto take_back = [&] {
+    p.closures.TakeBack(p.closures.Find(1));
+    p.pace.OnWorkReturned(0);
+  };
+  for (int cut = 0; cut < 5; ++cut) {
+    work();
+    p.Pass(119);
+    CHECK(!p.pace.late(0));
+    take_back();
+    p.Pass(600);  // without work
+  }
+  work();
+  p.Pass(5);
+  CHECK(p.pace.late(0));
+  SECTION("it is set aside, and the deadline restarts") {
+    CHECK(p.pace.SetLateAside(0));
+    p.closures.TakeBack(p.closures.Find(1));
+    p.Pass(1200);
+    work();
+  }
+  SECTION("a result ends it") { p.pace.OnResults(0); }
+  p.Pass(599);
+  CHECK(!p.pace.late(0));
+  p.Pass(1);
+  CHECK(p.pace.late(0));
+}
+
 }  // namespace
 }  // namespace cohort

@@ -69,6 +69,7 @@ void WorkerSetup::OnResults(int worker, v1::Results* results) {
 v1::WorkerHello WorkerSetup::Begin(int worker) {
   Worker& w = state(worker);
   v1::WorkerHello hello = std::exchange(w.hello, v1::WorkerHello());
+  w.opening.clear();
   w.programs = {hello.programs().begin(), hello.programs().end()};
   w.resources = {hello.resources().begin(), hello.resources().end()};
   for (const v1::ReaderPosition& reader : hello.readers()) {
@@ -102,8 +103,15 @@ void WorkerSetup::SendMissing(int worker) {
       message.mutable_resource()->set_begin(settlement_->readers().Of(resource.name, index));
       message.mutable_resource()->set_timeline(context_->timeline);
     }
-    requests_.insert(outbox_->AskWorker(worker, std::move(message)));
+    const uint64_t request = outbox_->AskWorker(worker, std::move(message));
+    requests_.insert(request);
+    w.opening.insert(request);
   }
+}
+
+bool WorkerSetup::TakeRequest(int worker, uint64_t request) {
+  state(worker).opening.erase(request);
+  return requests_.erase(request) > 0;
 }
 
 void WorkerSetup::RecreateReaders() {

@@ -43,9 +43,13 @@ class WorkerSetup {
   void Finish(int worker);
   void OnLost(int worker) { state(worker).ready = false; }
   bool ready(int worker) const { return workers_[static_cast<size_t>(worker)].ready; }
+  // True while a ready worker opens data, which may take minutes: it gets no closures.
+  bool opens_data(int worker) const {
+    return !workers_[static_cast<size_t>(worker)].opening.empty();
+  }
 
-  // Returns true if `request` asked a worker to register something: its failure is the job's error.
-  bool TakeRequest(uint64_t request) { return requests_.erase(request) > 0; }
+  // Returns true if `request` asked `worker` to register something: its failure is the job's error.
+  bool TakeRequest(int worker, uint64_t request);
   // Notes how far the worker has read. Positions of another timeline do not count.
   void MoveReaders(int worker,
                    const google::protobuf::RepeatedPtrField<v1::ReaderPosition>& readers);
@@ -63,7 +67,8 @@ class WorkerSetup {
     std::set<std::string> programs;
     std::set<std::string> resources;
     bool ready = false;
-    v1::WorkerHello hello;  // the hello of its adoption, until Begin
+    std::set<uint64_t> opening;  // requests of resources that it has not made yet
+    v1::WorkerHello hello;       // the hello of its adoption, until Begin
   };
 
   static const std::string& NameOf(const std::vector<Named>& all, int index) {

@@ -28,13 +28,27 @@ TEST_CASE("a worker gets what it lacks, once") {
   REQUIRE(p.sent(0).size() == 1);
   CHECK(p.sent(0)[0].program().fingerprint() == "b");
   CHECK(p.sent(1).empty());  // it is not set up
-  CHECK(p.setup.TakeRequest(p.sent(0)[0].request()));
-  CHECK(!p.setup.TakeRequest(p.sent(0)[0].request()));  // answered
+  CHECK(p.setup.TakeRequest(0, p.sent(0)[0].request()));
+  CHECK(!p.setup.TakeRequest(0, p.sent(0)[0].request()));  // answered
   p.setup.AddProgram("c", v1::Program());
   CHECK(p.sent(0).size() == 2);
   p.setup.OnLost(0);
   p.setup.AddProgram("d", v1::Program());
   CHECK(p.sent(0).size() == 2);
+}
+
+TEST_CASE("a worker that opens data is not available yet") {
+  CoreParts p(1, 1);
+  p.setup.AddResource(Independent("data"));
+  p.Adopt(WorkerTask(0));
+  p.setup.OnHello(0, v1::WorkerHello());
+  p.setup.Begin(0);
+  p.setup.Finish(0);
+  REQUIRE(p.sent(0).size() == 1);
+  CHECK(p.setup.ready(0));
+  CHECK(p.setup.opens_data(0));
+  CHECK(p.setup.TakeRequest(0, p.sent(0)[0].request()));
+  CHECK_FALSE(p.setup.opens_data(0));
 }
 
 TEST_CASE("results that come before the set-up count as a part of the hello") {

@@ -28,9 +28,13 @@ constexpr auto kRules = std::to_array<ChangeRule>({
      "The checkpoint lacks the state of another optimizer, or of a first momentum, `centered` or "
      "`amsgrad`."},
     {"compile.loss", Change::kOtherJob, "The job would optimize another value."},
+    {"initial_weights", Change::kOtherJob,
+     "The training would have begun with other values. After the first checkpoint the file is not "
+     "read."},
     {"servers", Change::kContinues, "A checkpoint restores onto any number of servers."},
     {"strategy", Change::kContinues,
-     "Mode, closures per step, partitioner, placement, timeouts and closures in flight."},
+     "Mode, closures per step, pull_ahead, partitioner, placement, timeouts and closures in "
+     "flight."},
     {"checkpoint, evaluate, report, model.name", Change::kContinues,
      "They do not change what is trained."},
     {"data.validation", Change::kContinues,

@@ -155,6 +155,18 @@ absl::StatusOr<BackupWork> ParseBackupWork(const std::string& name) {
 std::string NameOf(ConsistencyMode mode) { return NameIn(kModeNames, mode); }
 std::string NameOf(BackupWork work) { return NameIn(kBackupWorkNames, work); }
 
+std::string TextOf(const ModeSettings& mode) {
+  std::string text = NameOf(mode.mode);
+  if (mode.mode == ConsistencyMode::kAsync) return text;
+  text += fmt::format(", closures_per_step {}", mode.closures_per_step);
+  if (mode.mode == ConsistencyMode::kBounded) {
+    return text + fmt::format(", staleness {}", mode.staleness);
+  }
+  text += ", backup_work " + NameOf(mode.backup_work);
+  if (mode.backup_work != BackupWork::kDrop) return text;
+  return text + fmt::format(", replicas_to_aggregate {}", mode.replicas_to_aggregate);
+}
+
 absl::StatusOr<ModeSettings> ModeAfter(const ModeChange& change, const ModeSettings& now,
                                        uint32_t workers) {
   if (HasForeignField(change)) {

@@ -68,6 +68,8 @@ absl::StatusOr<ConsistencyMode> ParseConsistencyMode(const std::string& name);
 absl::StatusOr<BackupWork> ParseBackupWork(const std::string& name);
 std::string NameOf(ConsistencyMode mode);
 std::string NameOf(BackupWork work);
+// "sync, closures_per_step 3, backup_work none": the mode, and the keys that it has.
+std::string TextOf(const ModeSettings& mode);
 
 }  // namespace cohort
 

@@ -97,6 +97,17 @@ TEST_CASE("set-mode passes on what was given") {
   REQUIRE_FALSE(job.change->closures_per_step.has_value());
 }
 
+TEST_CASE("a mode as text has the keys of the mode") {
+  REQUIRE(TextOf({}) == "async");
+  REQUIRE(TextOf({.mode = ConsistencyMode::kBounded, .closures_per_step = 4, .staleness = 2}) ==
+          "bounded_staleness, closures_per_step 4, staleness 2");
+  ModeSettings sync = {.mode = ConsistencyMode::kSync, .closures_per_step = 3};
+  REQUIRE(TextOf(sync) == "sync, closures_per_step 3, backup_work none");
+  sync.backup_work = BackupWork::kDrop;
+  sync.replicas_to_aggregate = 2;
+  REQUIRE(TextOf(sync) == "sync, closures_per_step 3, backup_work drop, replicas_to_aggregate 2");
+}
+
 TEST_CASE("a wrong request to a job is refused with the reason") {
   FakeControlledJob job;
   const auto why = [&](const std::string& request) {

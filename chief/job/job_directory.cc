@@ -1,13 +1,17 @@
 #include "chief/job/job_directory.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "common/base/crash_point.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
+#include "common/checkpoint/journal.h"
 #include "common/checkpoint/manifest.h"
+#include "proto/checkpoint.pb.h"
 
 namespace cohort {
 namespace {
@@ -21,6 +25,14 @@ absl::Status DeleteJournals(const std::string& directory, const MayWrite& may_wr
     COHORT_RETURN_IF_ERROR(RemoveFile(JoinPath(directory, name)));
   }
   return SyncDirectory(directory);
+}
+
+// True if `path` is `directory` or is in it, also if a symbolic link leads there.
+bool IsWithin(const std::string& path, const std::string& directory) {
+  std::error_code unknown;
+  const auto inner = std::filesystem::weakly_canonical(path, unknown);
+  const auto outer = std::filesystem::weakly_canonical(directory, unknown);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
 }  // namespace
@@ -63,6 +75,20 @@ JobDirectory::JobDirectory(Options options, const JobPlan* plan,
       rules_(options_.path, options_.servers, plan),
       lock_(std::move(lock)) {}
 
+absl::Status JobDirectory::CheckKeeps(const std::string& path) const {
+  if (!options_.fresh) return absl::OkStatus();
+  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(options_.path));
+  for (const CheckpointEntry& entry : entries) {
+    if (!IsWithin(path, entry.directory)) continue;
+    return WithExitCode(
+        InvalidArgument("{} is in the job's own checkpoint directory, and --fresh would delete it: "
+                        "give another checkpoint directory, or copy it to another place",
+                        path),
+        ExitCode::kConfig);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::optional<v1::Manifest>> JobDirectory::Prepare() {
   if (options_.fresh) {
     COHORT_RETURN_IF_ERROR(DeleteFormerRuns(options_.path, [this] { return lock_->Check(); }));
@@ -80,6 +106,13 @@ absl::StatusOr<std::optional<v1::Manifest>> JobDirectory::Prepare() {
         ExitCode::kConfig);
   }
   return newest;
+}
+
+absl::StatusOr<bool> JobDirectory::HasJournal() const {
+  const std::string journal = PathOf("journal");
+  COHORT_RETURN_IF_ERROR(MakeDirectories(journal));
+  COHORT_ASSIGN_OR_RETURN(const auto records, Journal::ReadAll(journal));
+  return !records.empty();
 }
 
 // ------------------------------------------------------------------ CheckpointCatalog

@@ -39,6 +39,9 @@ class JobDirectory : public CheckpointCatalog {
   // InvalidArgument if there is no path; those of DirectoryLock::Take.
   static absl::StatusOr<std::unique_ptr<JobDirectory>> Take(Options options, const JobPlan* plan);
 
+  // For a file or directory that the job still reads after Prepare. Errors: InvalidArgument if it
+  // is in a checkpoint of this directory and `fresh` is set, so that Prepare would delete it.
+  absl::Status CheckKeeps(const std::string& path) const;
   // With `fresh`, deletes earlier runs. Returns the last manifest if this job is already finished.
   // Errors: those of JobContinuation::From; FailedPrecondition if this job is finished, without
   // `finished_ok`.
@@ -49,6 +52,10 @@ class JobDirectory : public CheckpointCatalog {
   absl::Status CheckMayRestore(const v1::Manifest& manifest) const {
     return rules_.Check(manifest);
   }
+
+  // Returns true if the journal has records: an earlier start of the job had a cluster. Errors:
+  // those of Journal::ReadAll.
+  absl::StatusOr<bool> HasJournal() const;
 
   const std::string& path() const { return options_.path; }
   const std::shared_ptr<DirectoryLock>& lock() const { return lock_; }

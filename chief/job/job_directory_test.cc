@@ -124,6 +124,34 @@ TEST_CASE("another job is refused, and --fresh deletes it") {
   CHECK(!*d.job->HasCheckpoint());
 }
 
+TEST_CASE("--fresh must keep what the job reads") {
+  const JobPlan plan = Plan(2);
+  Directory d;
+  d.Commit(ManifestOf(plan, 1, false));
+  const std::string checkpoint = d.directory / "ckpt-1-1-1";
+  std::filesystem::create_symlink(checkpoint, d.directory / "link");
+  std::filesystem::create_directory(d.directory / "ckpt-1-1-11");
+  for (const bool fresh : {false, true}) {
+    INFO(fresh);
+    d.job = nullptr;
+    auto taken = JobDirectory::Take(
+        {.path = d.directory.path(), .fresh = fresh, .chief_incarnation = 1}, &plan);
+    REQUIRE(taken.ok());
+    d.job = *std::move(taken);
+    for (const std::string& path :
+         {checkpoint, checkpoint + "/manifest.json", d.directory / "./link/w"}) {
+      INFO(path);
+      const absl::Status status = d.job->CheckKeeps(path);
+      CHECK(status.ok() == !fresh);
+      if (fresh) CHECK_THAT(std::string(status.message()), Contains("--fresh would delete it"));
+    }
+    CHECK(d.job->CheckKeeps(d.directory / "base.h5").ok());
+    CHECK(d.job->CheckKeeps(d.directory / "ckpt-1-1-11/base.h5").ok());
+    CHECK(!*d.job->HasJournal());
+  }
+  CHECK(std::filesystem::exists(checkpoint + "/manifest.json"));
+}
+
 TEST_CASE("this job over other data is refused") {
   const JobPlan plan = Plan(2);
   v1::Manifest manifest = ManifestOf(plan, 1, false);

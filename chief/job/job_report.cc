@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "chief/job/job_control.h"
 #include "chief/job/job_progress.h"
 #include "common/report/progress.h"
 #include "proto/checkpoint.pb.h"
@@ -31,6 +32,7 @@ std::string WholeLife(const JobReport& r) {
   steps += Count(r.epochs, "epoch");
   if (r.examples > 0) steps += ", " + Count(r.examples, "example");
   text += Line("steps", steps);
+  text += Line("mode", TextOf(r.state.mode));
   text += Line("updates", fmt::format("{}, the sum of the versions of {}", r.updates,
                                       Count(r.tablets, "tablet")));
   text += Line("checkpoint", r.checkpoint);

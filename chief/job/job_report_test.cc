@@ -36,7 +36,8 @@ TEST_CASE("a report covers the whole job, and names what only this chief counted
   REQUIRE(here != std::string::npos);
   CHECK_THAT(text.substr(0, here),
              Contains("training    loss 0.2500, accuracy 1.0000") &&
-                 Contains("steps       800 in all, 4 epochs, 25600 examples") &&
+                 Contains("steps       800 in all, 4 epochs, 25600 examples\n") &&
+                 Contains("mode        async\n") &&
                  Contains("updates     1600, the sum of the versions of 2 tablets") &&
                  Contains("failures    2 workers lost, 0 parameter servers lost, 1 rollback, "
                           "0 chief restarts") &&
@@ -61,11 +62,13 @@ TEST_CASE("a report says what the order of updates has cost") {
 
   report = Report();
   report.state.synchronous_steps = 267;
+  report.state.mode = {.mode = ConsistencyMode::kSync, .closures_per_step = 3};
   report.state.counters.steps_closed = 66;
   report.state.counters.waited_us = 250'000;
   report.state.counters.dropped = 2;
   CHECK_THAT(report.Text(),
              Contains("steps       800 in all, 267 synchronous, 4 epochs") &&
+                 Contains("mode        sync, closures_per_step 3, backup_work none\n") &&
                  Contains("(400 steps/s, 132 synchronous steps/s)\n") &&
                  Contains("waiting     0.25 s for the slowest half of the closures of 66 "
                           "synchronous steps\n") &&

@@ -59,12 +59,18 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
   auto directory = TakeDirectory();
   COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(directory.status()));
   directory_ = *std::move(directory);
+  const bool has_weights = plan_->spec().has_initial_weights();
+  if (has_weights && options_.fresh) COHORT_RETURN_IF_ERROR(CheckInitialWeights());
   console_.SetActivity("reading what " + directory_->path() + " holds");
   const auto finished = directory_->Prepare();
   COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(finished.status()));
   if (!finished->has_value()) {
     ChooseClosuresPerStep();
-    if (directory_->continuation().has_value()) Continue(*directory_->continuation());
+    if (directory_->continuation().has_value()) {
+      Continue(*directory_->continuation());
+    } else if (has_weights) {
+      COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(WriteInitialWeights()));
+    }
     return RunInDirectory();
   }
   const v1::Manifest& manifest = **finished;
@@ -107,6 +113,39 @@ void JobRunner::Continue(const Continuation& continuation) {
   }
 }
 
+absl::StatusOr<InitialWeights> JobRunner::FindWeights() {
+  const v1::InitialWeightsSpec& spec = plan_->spec().initial_weights();
+  const JobLines& lines = plan_->job().lines;
+  console_.SetActivity("reading the initial weights " + spec.path());
+  auto weights = FindInitialWeights(spec, lines.file, plan_->model().variables);
+  COHORT_RETURN_IF_ERROR(Annotate(weights.status(), lines.Where("initial_weights")));
+  return weights;
+}
+
+absl::Status JobRunner::CheckInitialWeights() {
+  COHORT_ASSIGN_OR_RETURN(const InitialWeights weights, FindWeights());
+  const std::string where = plan_->job().lines.Where("initial_weights");
+  COHORT_RETURN_IF_ERROR(Annotate(directory_->CheckKeeps(weights.source->path()), where));
+  return Annotate(CheckInitialValues(weights, plan_->model().variables), where);
+}
+
+absl::Status JobRunner::WriteInitialWeights() {
+  const std::string path = directory_->PathOf(kInitialValuesName);
+  COHORT_ASSIGN_OR_RETURN(const bool has_journal, directory_->HasJournal());
+  COHORT_ASSIGN_OR_RETURN(const bool written, HoldsInitialValues(path, plan_->identity()));
+  if (has_journal && written) {
+    options_.log->Info("initial_weights_kept", {{"path", path}});
+    return absl::OkStatus();
+  }
+  COHORT_ASSIGN_OR_RETURN(const InitialWeights weights, FindWeights());
+  COHORT_RETURN_IF_ERROR(directory_->lock()->Check());
+  COHORT_RETURN_IF_ERROR(
+      WriteInitialValues(weights, plan_->model().variables, plan_->identity(), path));
+  options_.log->Info("initial_weights", {{"what", weights.Text()}});
+  console_.Print("initial weights: " + weights.Text());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<JobDirectory>> JobRunner::TakeDirectory() {
   JobDirectory::Options options;
   options.path = options_.checkpoint_dir.empty() ? plan_->spec().checkpoint().directory()
@@ -143,11 +182,8 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
   COHORT_ASSIGN_OR_RETURN(ClusterCoordinator* const cluster, StartCluster(&walk_options));
   const ModeSettings mode = cluster->state().mode;
   if (mode != static_cast<const ModeSettings&>(MakeCoordinatorOptions())) {
-    console_.Print(
-        fmt::format("the mode is {} with {} closures per step: `cohort ctl set-mode` has changed "
-                    "that of the job "
-                    "file",
-                    NameOf(mode.mode), mode.closures_per_step));
+    console_.Print(fmt::format(
+        "the mode is {}: `cohort ctl set-mode` has changed that of the job file", TextOf(mode)));
   }
   JobWalk walk({.cluster = cluster,
                 .catalog = directory_.get(),
@@ -175,6 +211,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   options.identity = plan_->identity_keys();
   options.closures_hash = plan_->closures_hash();
   options.checkpoint_dir = directory_->path();
+  if (spec.has_initial_weights()) options.initial_values = directory_->PathOf(kInitialValuesName);
   options.chief_incarnation = options_.chief_incarnation;
   options.takeover = options_.takeover;
   options.lock = directory_->lock();
@@ -185,8 +222,8 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
                                                           : ConsistencyMode::kAsync;
   options.closures_per_step = plan_->closures_per_step();
   if (const auto& from = directory_->continuation(); from.has_value()) {
-    for (const char* key :
-         {"mode", "closures_per_step", "backup_work", "replicas_to_aggregate", "staleness"}) {
+    for (const char* key : {"mode", "closures_per_step", "backup_work", "replicas_to_aggregate",
+                            "staleness", "pull_ahead"}) {
       const std::string name = fmt::format("strategy.{}", key);
       options.mode_is_new |= std::any_of(from->changes.begin(), from->changes.end(),
                                          [&](const KeyChange& c) { return c.key == name; });
@@ -279,6 +316,7 @@ absl::StatusOr<ClusterCoordinator*> JobRunner::StartCluster(JobWalk::Options* wa
     data.name = "validation";
     data.exactly_once = true;
     data.data = &plan_->validation_data();
+    data.training = false;
     COHORT_ASSIGN_OR_RETURN(walk->validation.dataset,
                             cluster->CreatePerWorkerDataset(spec.data().validation(), data));
   }
@@ -405,6 +443,8 @@ absl::StatusOr<ModeSettings> JobRunner::ChangeMode(const ModeChange& change) {
         spec.data().global_batch_size(), spec.strategy().closures_per_step());
   }
   COHORT_RETURN_IF_ERROR(cluster->SetMode(request));
+  console_.Print(fmt::format("`cohort ctl set-mode` has changed the mode: it is {}, from step {}",
+                             TextOf(request), cluster->state().steps));
   return request;
 }
 

@@ -23,6 +23,7 @@
 #include "common/base/mutex.h"
 #include "common/cluster/security.h"
 #include "common/report/progress.h"
+#include "common/weights/initial_weights.h"
 
 namespace cohort {
 
@@ -52,7 +53,9 @@ struct JobRunnerOptions {
 // Trains the job of a job file, as a client of ClusterCoordinator.
 //
 //   1. JobPlan::Make: data, model, schedule.
-//   2. JobDirectory: lock the checkpoint directory and check what it holds.
+//   2. JobDirectory: lock the checkpoint directory and check what it holds. With `fresh`,
+//      CheckInitialWeights comes before anything is deleted. If there is no checkpoint,
+//      WriteInitialWeights puts the values that variables begin with beside the journal.
 //   3. StartCluster: the coordinator, programs, datasets, variables.
 //   4. JobWalk::Run: first checkpoint, epochs, validation, last checkpoint.
 //   5. FillReport, then Shutdown: every task ends.
@@ -97,6 +100,12 @@ class JobRunner : public ControlledJob {
   // Takes over the places of the checkpoint's epochs, and logs what has changed since.
   void ChooseClosuresPerStep();
   void Continue(const Continuation& continuation);
+  // The three need `initial_weights` in the job.
+  absl::StatusOr<InitialWeights> FindWeights();
+  // Reads all values. Errors: as of WriteInitialWeights; those of JobDirectory::CheckKeeps.
+  absl::Status CheckInitialWeights();
+  // Keeps the file of an earlier start: servers may hold its values.
+  absl::Status WriteInitialWeights();
   absl::StatusOr<JobReport> RunInDirectory();
   absl::Status OpenMetricsLog();
   CoordinatorOptions MakeCoordinatorOptions();

@@ -45,7 +45,9 @@ struct ProtocolVersion {
 //         that has such a metric
 //   2.0   optimizers and sources of data are classes with arguments; layouts have several optimizers;
 //         the hello of a worker has the classes of its plugins
-inline constexpr ProtocolVersion kProtocolVersion{2, 0};
+//   2.1   variables may begin with the values of a file (AssignTablets); a server that assigns tablets
+//         names the file, so the chief notices an older one
+inline constexpr ProtocolVersion kProtocolVersion{2, 1};
 
 // The metadata with which a client of PushPull names its version.
 inline constexpr char kProtocolVersionKey[] = "cohort-protocol-version";

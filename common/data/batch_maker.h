@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/base/work_pool.h"
 #include "common/data/dataset.h"
 
 namespace cohort {
@@ -15,14 +16,14 @@ namespace cohort {
 class BatchMaker {
  public:
   // Errors: InvalidArgument (no batch size, an unknown feature).
+  // `random_key`: of the random transforms of this reader's records.
   static absl::StatusOr<BatchMaker> Create(std::shared_ptr<const Dataset> dataset,
-                                           const BatchReader::Options& options);
+                                           const BatchReader::Options& options,
+                                           uint64_t random_key);
 
-  // Gathers the records `indices`. Reuses the memory of `batch` if it can.
-  absl::Status Make(std::span<const uint64_t> indices, BatchReader::Batch* batch) const {
-    batch->records = static_cast<int64_t>(indices.size());
-    return dataset_->Gather(indices, features_, &batch->tensors);
-  }
+  // Gathers the records `indices` of an epoch. Reuses the memory of `batch` if it can.
+  absl::Status Make(uint64_t epoch, std::span<const uint64_t> indices,
+                    BatchReader::Batch* batch) const;
 
   const Dataset& dataset() const { return *dataset_; }
   // Returns true if a thread makes batches before they are read.
@@ -32,6 +33,9 @@ class BatchMaker {
   std::shared_ptr<const Dataset> dataset_;
   std::vector<int> features_;
   bool made_ahead_ = false;
+  bool training_ = false;
+  uint64_t random_key_ = 0;
+  std::unique_ptr<WorkPool> helpers_;  // null: the caller makes a batch alone
 };
 
 }  // namespace cohort

@@ -1,6 +1,8 @@
 #ifndef COHORT_COMMON_DATA_CONVERT_H_
 #define COHORT_COMMON_DATA_CONVERT_H_
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -10,8 +12,8 @@
 
 namespace cohort {
 
-// Converts a value to the type of a batch and scales it there. An integer type that cannot hold it
-// gets the nearest value.
+// Converts a value to the type of a batch and scales it there. Integer types cut off fractions, get
+// the nearest value that they can hold, and 0 for a NaN.
 template <typename Out, typename In>
 Out ConvertNumber(In value, double scale, double offset) {
   if constexpr (std::is_same_v<Out, bool>) {
@@ -19,8 +21,16 @@ Out ConvertNumber(In value, double scale, double offset) {
   } else if constexpr (std::is_floating_point_v<Out>) {
     return static_cast<Out>(value) * static_cast<Out>(scale) + static_cast<Out>(offset);
   } else {
-    if (std::is_integral_v<In> && scale == 1 && offset == 0) return static_cast<Out>(value);
+    static_assert(std::is_floating_point_v<In> || sizeof(In) < 8 || std::is_signed_v<In>);
+    if constexpr (std::is_integral_v<In>) {
+      if (scale == 1 && offset == 0) {
+        return static_cast<Out>(std::clamp<int64_t>(static_cast<int64_t>(value),
+                                                    std::numeric_limits<Out>::min(),
+                                                    std::numeric_limits<Out>::max()));
+      }
+    }
     const double exact = static_cast<double>(value) * scale + offset;
+    if (std::isnan(exact)) return 0;
     if (exact <= static_cast<double>(std::numeric_limits<Out>::min())) {
       return std::numeric_limits<Out>::min();
     }

@@ -5,9 +5,13 @@
 
 namespace cohort {
 
+class Logger;
+
 // Options of the process that opens a dataset, beside the spec.
 struct DataOptions {
-  std::string data_dir;  // base of relative paths (COHORT_DATA_DIR); "" = the working directory
+  std::string data_dir;   // base of relative paths (COHORT_DATA_DIR); "" = the working directory
+  int threads = 1;        // for reading and transforming records
+  Logger* log = nullptr;  // receives what a source leaves out; may be null
 
   // Returns the path of a file that a spec names: absolute, or relative to data_dir.
   std::string PathOf(const std::string& path) const {

@@ -46,8 +46,9 @@ class TableDataset : public Dataset {
   const std::map<std::string, std::string>& no_features() const override { return no_feature_; }
   bool computes_records() const override { return lazy_ != nullptr; }
   absl::StatusOr<std::vector<int>> FindFeatures(std::span<const std::string> names) const override;
+  using Dataset::Gather;
   absl::Status Gather(std::span<const uint64_t> indices, std::span<const int> features,
-                      std::vector<Tensor>* batch) const override;
+                      const GatherOptions& options, std::vector<Tensor>* batch) const override;
 
  private:
   struct FeatureColumn {
@@ -104,7 +105,7 @@ void Reshape(const FeatureType& type, size_t rows, Tensor* tensor) {
 }
 
 absl::Status TableDataset::Gather(std::span<const uint64_t> indices, std::span<const int> features,
-                                  std::vector<Tensor>* batch) const {
+                                  const GatherOptions& options, std::vector<Tensor>* batch) const {
   for (const uint64_t index : indices) {
     if (index >= records_) return OutOfRange("record {} of a dataset of {}", index, records_);
   }
@@ -124,7 +125,7 @@ absl::Status TableDataset::Gather(std::span<const uint64_t> indices, std::span<c
       lazy.push_back({column.node, tensor.raw()});
     }
   }
-  return lazy.empty() ? absl::OkStatus() : lazy_->Gather(indices, lazy);
+  return lazy.empty() ? absl::OkStatus() : lazy_->Gather(indices, lazy, options);
 }
 
 // The longest fingerprint of a source that is kept as it is.

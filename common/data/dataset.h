@@ -22,6 +22,8 @@ class DatasetSpec;
 
 namespace cohort {
 
+class WorkPool;
+
 // The columns that are labels, in the order of the model's outputs.
 std::vector<std::string> LabelsOf(const v1::DatasetSpec& spec);
 
@@ -58,11 +60,23 @@ class Dataset {
   // True if the records are read or computed when they are gathered, which takes longer than a copy.
   virtual bool computes_records() const = 0;
 
+  // How records are gathered.
+  struct GatherOptions {
+    // For training: random transforms are active, and draw from this key, which differs by epoch.
+    bool training = false;
+    uint64_t random_key = 0;
+    WorkPool* helpers = nullptr;  // share the records with the caller; null: it does them alone
+  };
+
   // Gathers records `indices` of the named features (positions in features()) into one tensor each,
   // [indices.size(), dims...]. Reuses a tensor of `batch` if it fits and is not shared; then it
-  // allocates nothing.
+  // allocates nothing. The result does not depend on the helpers.
   virtual absl::Status Gather(std::span<const uint64_t> indices, std::span<const int> features,
-                              std::vector<Tensor>* batch) const = 0;
+                              const GatherOptions& options, std::vector<Tensor>* batch) const = 0;
+  absl::Status Gather(std::span<const uint64_t> indices, std::span<const int> features,
+                      std::vector<Tensor>* batch) const {
+    return Gather(indices, features, {}, batch);
+  }
 };
 
 // Fills the vocabularies of all lookups that have none. It adapts them from the training records as
@@ -111,6 +125,10 @@ class BatchReader {
     // The consumer makes batches up to this size itself. 100 KB take ten microseconds, and handing
     // them over from another thread and another core's cache costs as much. 0: always the thread.
     size_t inline_bytes = 128 << 10;
+    // For training: random transforms are active.
+    bool training = false;
+    // Threads that make a batch whose records are read or computed: that of the reader and helpers.
+    int threads = 1;
   };
 
   // visitation independent: an endless (or `repeat` epochs long) shuffled copy of the dataset,

@@ -134,7 +134,7 @@ TEST_CASE("transforms that make no sense say which and why") {
        "give either `column` or `columns`"},
       {[](auto* spec) { AddTransform(spec, "", {})->add_columns("age"); },
        "`columns` needs an `output`"},
-      {one("job", ClassOf("Hash")), "there is no transform \"Hash\"; there are Cast, Equals, "},
+      {one("job", ClassOf("Hash")), "there is no transform \"Hash\"; there are Cast, CenterCrop, "},
       {one("job", ClassOf("Hashing")), "transform \"Hashing\" is not supported yet"},
       {one("job", ClassOf("StringLookup", {{"scale", ConfigOf(2.0)}})),
        "StringLookup has no argument \"scale\""},

@@ -41,7 +41,7 @@ class IndependentReader : public BatchReader {
  private:
   absl::Status MakeNext(std::vector<uint64_t>* indices, Batch* batch) {
     if (!stream_.Next(indices)) return OutOfRange("the dataset is at its end");
-    return maker_.Make(*indices, batch);
+    return maker_.Make(stream_.epoch(), *indices, batch);
   }
   void Run();
   absl::Status TakeReady();
@@ -121,7 +121,9 @@ void IndependentReader::Run() {
 
 absl::StatusOr<std::unique_ptr<BatchReader>> BatchReader::Independent(
     std::shared_ptr<const Dataset> dataset, const v1::DatasetSpec& spec, const Options& options) {
-  COHORT_ASSIGN_OR_RETURN(BatchMaker maker, BatchMaker::Create(std::move(dataset), options));
+  // A worker's copy has its own order and its own random numbers.
+  const uint64_t key = PhiloxMix(options.seed, uint64_t{options.worker_index} + 1);
+  COHORT_ASSIGN_OR_RETURN(BatchMaker maker, BatchMaker::Create(std::move(dataset), options, key));
   IndexStream::Options stream;
   stream.records = maker.dataset().num_records();
   stream.batch_size = options.batch_size;
@@ -129,7 +131,7 @@ absl::StatusOr<std::unique_ptr<BatchReader>> BatchReader::Independent(
   stream.shuffle_buffer = spec.shuffle_buffer();
   stream.epochs = spec.repeat();
   stream.drop_remainder = spec.drop_remainder();
-  stream.key = PhiloxMix(options.seed, uint64_t{options.worker_index} + 1);
+  stream.key = key;
   stream.begin = options.begin;
   if (stream.drop_remainder && stream.records < stream.batch_size) {
     return InvalidArgument("drop_remainder: {} records make no batch of {}", stream.records,

@@ -28,6 +28,8 @@ class IndexStream {
 
   // Sets the records of the next batch. Returns false at the end of the last epoch.
   bool Next(std::vector<uint64_t>* batch);
+  // The epoch of the batch that Next has set last.
+  uint64_t epoch() const { return epoch_; }
 
  private:
   void Skip(uint64_t batches);

@@ -21,24 +21,13 @@ namespace {
 // Datasets are kept in memory; a stream that inflates to more than this is refused.
 constexpr uint64_t kMaxInflatedBytes = uint64_t{16} << 30;
 
-absl::Status Missing(const InputFile& file, const std::string& path, const DataOptions& options) {
-  std::string message = fmt::format("the data file {} does not exist", path);
-  if (!file.url.empty()) message += fmt::format("; get it from {}", file.url);
-  if (!file.sha256.empty()) message += fmt::format(" (sha256 {})", file.sha256);
-  if (file.path[0] != '/') {
-    message += fmt::format("; set COHORT_DATA_DIR to the directory that holds {} (it is {})",
-                           file.path, options.data_dir.empty() ? "not set" : options.data_dir);
-  }
-  return absl::Status(absl::StatusCode::kNotFound, message);
-}
-
 absl::StatusOr<std::string> ReadBytes(const InputFile& file, const std::string& path,
                                       const DataOptions& options) {
   struct Close {
     void operator()(FILE* open) const { std::fclose(open); }
   };
   auto fd = OpenRegularFile(path);
-  if (absl::IsNotFound(fd.status())) return Missing(file, path, options);
+  if (absl::IsNotFound(fd.status())) return MissingFile(file, path, options);
   if (absl::IsDataLoss(fd.status())) return Annotate(fd.status(), "the data file");
   if (!fd.ok()) return WithExitCode(Annotate(fd.status(), "the data file"), ExitCode::kNoInput);
   const std::unique_ptr<FILE, Close> in(fdopen(fd->get(), "rb"));
@@ -112,6 +101,18 @@ absl::Status Inflater::Run(std::string_view name, std::string* out) {
 }
 
 }  // namespace
+
+absl::Status MissingFile(const InputFile& file, const std::string& path,
+                         const DataOptions& options) {
+  std::string message = fmt::format("the data file {} does not exist", path);
+  if (!file.url.empty()) message += fmt::format("; get it from {}", file.url);
+  if (!file.sha256.empty()) message += fmt::format(" (sha256 {})", file.sha256);
+  if (file.path[0] != '/') {
+    message += fmt::format("; set COHORT_DATA_DIR to the directory that holds {} (it is {})",
+                           file.path, options.data_dir.empty() ? "not set" : options.data_dir);
+  }
+  return absl::Status(absl::StatusCode::kNotFound, message);
+}
 
 std::string Sha256Hex(std::string_view bytes) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;

@@ -18,6 +18,10 @@ struct InputFile {
   std::string sha256;  // checksum of the file before it is inflated, hex; "" = not checked
 };
 
+// NotFound: where to get the file and where to put it. `path` is that of this process.
+absl::Status MissingFile(const InputFile& file, const std::string& path,
+                         const DataOptions& options);
+
 // Reads a whole file, checks its SHA-256, and inflates it if its first bytes show gzip. Sets
 // `crc32`, if it is not null, to the checksum of the result. Errors: NotFound with the address, the
 // checksum and COHORT_DATA_DIR; DataLoss (checksum, gzip stream) with file and offset.

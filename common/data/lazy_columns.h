@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "common/data/dataset.h"
 #include "common/data/gather.h"
 #include "common/data/record_source.h"
 #include "common/data/table.h"
@@ -46,8 +47,9 @@ class LazyColumns {
     void* values = nullptr;
   };
   // Computes records `indices`. Errors: those of the source and of the transforms, with their names
-  // and the record.
-  absl::Status Gather(std::span<const uint64_t> indices, std::span<const Output> outputs) const;
+  // and the record; of several, that of the first record.
+  absl::Status Gather(std::span<const uint64_t> indices, std::span<const Output> outputs,
+                      const Dataset::GatherOptions& options) const;
 
  private:
   class Run;
@@ -61,6 +63,8 @@ class LazyColumns {
     std::vector<int> inputs;
   };
   int Add(Node node);
+  absl::Status GatherShared(std::span<const uint64_t> indices, std::span<const Output> outputs,
+                            const Dataset::GatherOptions& options) const;
 
   std::string name_;
   std::shared_ptr<const RecordSource> source_;

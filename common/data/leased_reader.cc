@@ -56,7 +56,7 @@ class LeasedReader : public BatchReader {
   absl::Status Check(const Lease& lease) const;
   absl::Status Make(const Lease& lease, std::vector<uint64_t>* indices, Batch* batch) const {
     order_.Records(lease.epoch, lease.begin, lease.end, indices);
-    return maker_.Make(*indices, batch);
+    return maker_.Make(lease.epoch, *indices, batch);
   }
   void Run();
   // Returns the first announced lease within the capacity; null if there is none.
@@ -172,7 +172,8 @@ void LeasedReader::Run() {
 
 absl::StatusOr<std::unique_ptr<BatchReader>> BatchReader::Leased(
     std::shared_ptr<const Dataset> dataset, const v1::DatasetSpec& spec, const Options& options) {
-  COHORT_ASSIGN_OR_RETURN(BatchMaker maker, BatchMaker::Create(std::move(dataset), options));
+  COHORT_ASSIGN_OR_RETURN(BatchMaker maker,
+                          BatchMaker::Create(std::move(dataset), options, options.seed));
   const EpochOrder order(maker.dataset().num_records(), spec.block_size(), spec.shuffle(),
                          options.seed);
   return std::make_unique<LeasedReader>(std::move(maker), order, options);

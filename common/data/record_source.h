@@ -16,6 +16,11 @@ namespace cohort {
 // The record that is read or transformed.
 struct RecordContext {
   uint64_t record = 0;  // its index in the source
+  // For training. Random transforms change nothing for evaluation.
+  bool training = false;
+  // The key of a transform's random numbers (common/tensor/philox.h): a function of the job's seed,
+  // the epoch, the record and the transform, so that a step that is repeated draws the same ones.
+  uint64_t random_key = 0;
 };
 
 // Records that are read by index when a batch needs them, so that they need not fit into memory: a

@@ -22,6 +22,9 @@ TEST_CASE("IDX files of every element type are read") {
   REQUIRE(bytes.ok());
   CHECK(bytes->dtype == DType::kUint8);
   CHECK(bytes->dims == Dims{2, 3});
+  const auto video = ParseIdx(Idx(0x08, {2, 1, 2, 1, 2}, "abcdefgh"), "f");
+  REQUIRE(video.ok());
+  CHECK(video->dims == Dims{2, 1, 2, 1, 2});
   const auto int8 = ParseIdx(Idx(0x09, {2}, "\xff\x05"), "f");
   REQUIRE(int8.ok());
   int32_t wide[2];

@@ -20,8 +20,8 @@ struct RecordTransform {
   DType dtype = DType::kInvalid;
   Dims dims;
   // Writes the output of one record to `output`, its memory in the batch. `inputs[i]` is the record
-  // of input i. All are aligned for their dtypes. The result depends on nothing but the arguments.
-  // Several threads may call it at the same time. An error ends the job; the caller adds the names
+  // of input i. All are aligned for their dtypes. The result depends on nothing but the arguments:
+  // a random transform takes its numbers from `context.random_key`, if `context.training`. Several threads may call it at the same time. An error ends the job; the caller adds the names
   // of the transform and the record to the message.
   std::function<absl::Status(const RecordContext& context,
                              std::span<const std::span<const std::byte>> inputs,

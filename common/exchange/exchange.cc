@@ -66,6 +66,7 @@ absl::Status Exchange::Begin(std::shared_ptr<const ProgramRoutes> routes, const 
   pull_place_ = has_pull_ ? pull->place : 0;
   pull_ordinal_ = has_pull_ ? pull->ordinal : 0;
   pull_step_ = has_pull_ ? pull->step : 0;
+  pull_slot_ = has_pull_ ? pull->slot : 0;
   result_ = {};
   status_ = absl::OkStatus();
   attempt_seen_ = 0;
@@ -78,7 +79,8 @@ absl::Status Exchange::Begin(std::shared_ptr<const ProgramRoutes> routes, const 
     tablet.pull_done = !has_pull_;
     tablet.hold = Hold::kNone;
     tablet.held_since_us = -1;
-    tablet.pushed_version = KnownVersion(routes_->tablets[t].tablet);
+    tablet.pushed_version =
+        has_push_ ? KnownVersion(push->slot, routes_->tablets[t].tablet) : uint64_t{0};
     tablet.version = 0;
   }
   servers_.resize(routes_->servers.size());
@@ -114,6 +116,12 @@ void Exchange::Poll(int64_t now_us, ExchangeSink* sink) {
     }
   }
   CheckHolds(now_us);
+}
+
+void Exchange::Unattended(int64_t us) {
+  for (Server& server : servers_) {
+    if (server.phase == Phase::kInFlight) server.deadline_us += us;
+  }
 }
 
 int64_t Exchange::NextPoll() const {
@@ -444,7 +452,7 @@ void Exchange::CheckDone() {
   }
   if (has_pull_) {
     for (size_t t = 0; t < tablets_.size(); ++t) {
-      KnownVersion(routes_->tablets[t].tablet) = tablets_[t].version;
+      KnownVersion(pull_slot_, routes_->tablets[t].tablet) = tablets_[t].version;
     }
   }
   End(State::kDone, absl::OkStatus());
@@ -489,9 +497,11 @@ int Exchange::FindTablet(uint32_t tablet, int server) const {
   return found ? static_cast<int>(it - tablets.begin()) : -1;
 }
 
-uint64_t& Exchange::KnownVersion(uint32_t tablet) {
-  if (versions_.size() <= tablet) versions_.resize(tablet + 1, 0);
-  return versions_[tablet];
+uint64_t& Exchange::KnownVersion(uint32_t slot, uint32_t tablet) {
+  if (versions_.size() <= slot) versions_.resize(slot + 1);
+  std::vector<uint64_t>& versions = versions_[slot];
+  if (versions.size() <= tablet) versions.resize(tablet + 1, 0);
+  return versions[tablet];
 }
 
 }  // namespace cohort

@@ -72,6 +72,8 @@ class Exchange {
 
   // Sends the requests that are due, and handles those whose answers are overdue.
   void Poll(int64_t now_us, ExchangeSink* sink);
+  // The caller has received no answers for this time: it does not count as the servers' silence.
+  void Unattended(int64_t us);
   // The time at which Poll has work next; INT64_MAX if the exchange has ended.
   int64_t NextPoll() const;
 
@@ -159,7 +161,7 @@ class Exchange {
   bool PushPending(size_t server) const;
   int FindServer(uint32_t ps) const;
   int FindTablet(uint32_t tablet, int server) const;
-  uint64_t& KnownVersion(uint32_t tablet);
+  uint64_t& KnownVersion(uint32_t slot, uint32_t tablet);
 
   const ExchangeOptions options_;
   State state_ = State::kIdle;
@@ -169,7 +171,8 @@ class Exchange {
   uint64_t generation_ = 0;
   uint64_t watermark_ = 0;
   uint64_t next_sequence_ = 1;
-  std::vector<uint64_t> versions_;  // by tablet number: the version of its last pull
+  // By slot and tablet number: the version of the last pull.
+  std::vector<std::vector<uint64_t>> versions_;
 
   // State of the running exchange.
   std::shared_ptr<const ProgramRoutes> routes_;
@@ -180,6 +183,7 @@ class Exchange {
   uint64_t pull_place_ = 0;
   uint32_t pull_ordinal_ = 0;
   uint64_t pull_step_ = 0;
+  uint32_t pull_slot_ = 0;
   std::vector<Server> servers_;  // by routes_->servers
   std::vector<Tablet> tablets_;  // by routes_->tablets
   uint32_t attempt_seen_ = 0;    // an attempt that a tablet has applied; 0: none known

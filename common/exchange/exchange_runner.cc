@@ -12,9 +12,11 @@ class ExchangeRunner::Access : public VariableAccess {
   Access(ExchangeRunner* runner, std::span<const VariableDecl> variables) : runner_(runner) {
     program_.variables.assign(variables.begin(), variables.end());
   }
-  absl::StatusOr<ExchangeResult> Exchange(const PushBatch* push, const PullBatch* pull) override {
-    return runner_->Run(&program_, push, pull);
+  absl::Status Begin(const PushBatch* push, const PullBatch* pull) override {
+    return runner_->Begin(&program_, push, pull);
   }
+  absl::StatusOr<ExchangeResult> Finish() override { return runner_->Finish(&program_); }
+  void Poll() override { runner_->Poll(); }
   void Interrupt() override { runner_->Interrupt(); }
 
  private:
@@ -48,20 +50,32 @@ void ExchangeRunner::Interrupt() {
   WakeUp();
 }
 
-absl::StatusOr<ExchangeResult> ExchangeRunner::Run(Program* program, const PushBatch* push,
-                                                   const PullBatch* pull) {
+absl::Status ExchangeRunner::Begin(Program* program, const PushBatch* push, const PullBatch* pull) {
   COHORT_RETURN_IF_ERROR(Refresh(program));
-  int64_t now_us = NowUs();
+  const int64_t now_us = NowUs();
   exchange_.SetGeneration(generation_.load(std::memory_order_relaxed), now_us);
   exchange_.SetWatermark(watermark_.load(std::memory_order_relaxed));
   COHORT_RETURN_IF_ERROR(exchange_.Begin(program->routes, push, pull, now_us));
-  while (true) {
-    Steer(program);
-    exchange_.Poll(now_us, this);
-    if (exchange_.state() != Exchange::State::kRunning) break;
+  Steer(program);
+  exchange_.Poll(now_us, this);
+  left_us_ = NowUs();
+  return absl::OkStatus();
+}
+
+void ExchangeRunner::Poll() {
+  exchange_.Unattended(NowUs() - left_us_);
+  TakeInput();
+  left_us_ = NowUs();
+}
+
+absl::StatusOr<ExchangeResult> ExchangeRunner::Finish(Program* program) {
+  exchange_.Unattended(NowUs() - left_us_);
+  while (exchange_.state() == Exchange::State::kRunning) {
     WaitForInput(exchange_.NextPoll());
     if (exchange_.state() != Exchange::State::kRunning) break;
-    now_us = NowUs();
+    const int64_t now_us = NowUs();
+    Steer(program);
+    exchange_.Poll(now_us, this);
   }
   OnEnded();
   if (exchange_.state() != Exchange::State::kDone) return exchange_.status();

@@ -21,17 +21,21 @@ class Routes;
 
 namespace cohort {
 
-// Runs exchanges to their end as blocking calls of one thread, the step thread. Hands the running
-// exchange what other threads have set: routes, generation, watermark, an interruption. The
+// Runs exchanges for one thread, the step thread: Begin sends the requests, and Finish blocks until
+// the exchange has ended. Between the two the thread may compute; nobody receives answers meanwhile,
+// and a request that waits for the end of another write is not sent before the next Poll.
+// Hands the exchange what other threads have set: routes, generation, watermark, an interruption. The
 // subclass decides how messages travel, what the time is and how a thread waits: gRPC in a worker
 // (remote_access.h), a virtual clock in the simulator.
 //
-//   Run:  Begin ─► { apply Set* ─► Exchange::Poll ─► WaitForInput } until it has ended ─► OnEnded
+//   Begin:   Exchange::Begin ─► apply Set* ─► Exchange::Poll
+//   Poll:    TakeInput
+//   Finish:  { WaitForInput ─► apply Set* ─► Exchange::Poll } until it has ended ─► OnEnded
 //
 // Set* and Interrupt are thread-safe. Only the step thread calls the other functions.
 class ExchangeRunner : protected ExchangeSink {
  public:
-  // Access to the variables of one program. Its Exchange returns these errors besides those of
+  // Access to the variables of one program. Its Begin returns these errors besides those of
   // VariableAccess::Exchange: FailedPrecondition before the first routes, InvalidArgument if the
   // program does not fit them. The result must not outlive this object.
   std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables);
@@ -52,6 +56,8 @@ class ExchangeRunner : protected ExchangeSink {
   virtual int64_t NowUs() const = 0;
   // Returns when input has come (and was given to `exchange_`), after WakeUp, or at the deadline.
   virtual void WaitForInput(int64_t deadline_us) = 0;
+  // Handles the input that has come, and does not wait for more.
+  virtual void TakeInput() = 0;
   // Makes WaitForInput return. Thread-safe.
   virtual void WakeUp() = 0;
   // An exchange that began has ended, with any outcome; the caller's memory is still valid.
@@ -68,10 +74,13 @@ class ExchangeRunner : protected ExchangeSink {
     uint64_t routes_number = 0;
   };
 
-  absl::StatusOr<ExchangeResult> Run(Program* program, const PushBatch* push,
-                                     const PullBatch* pull);
+  absl::Status Begin(Program* program, const PushBatch* push, const PullBatch* pull);
+  void Poll();
+  absl::StatusOr<ExchangeResult> Finish(Program* program);
   absl::Status Refresh(Program* program);
   void Steer(Program* program);
+
+  int64_t left_us_ = 0;  // the end of the last Begin or Poll
 
   // Set by other threads.
   std::atomic<uint64_t> generation_{0};

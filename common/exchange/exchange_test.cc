@@ -53,6 +53,47 @@ TEST_CASE("the push of a step and the pull of the next travel in one request per
   for (const ModelTablet& tablet : world.tablets) CHECK(tablet.log.size() == 1);
 }
 
+TEST_CASE("the staleness of a push counts from the pull in its slot") {
+  World world;
+  Exchange exchange{ExchangeOptions{}};
+  const auto routes = world.MakeRoutes();
+  Step step({3, 40});
+  constexpr uint32_t kAhead = 2;
+  for (uint32_t s = 0; s < kAhead; ++s) {  // two pulls before the first push
+    PullBatch pull = step.Pull();
+    pull.slot = s;
+    REQUIRE(exchange.Begin(routes, nullptr, &pull, 0).ok());
+    Serve(&world, &exchange, 0);
+  }
+  for (uint64_t closure = 1; closure <= 5; ++closure) {
+    PushBatch push = step.Push(closure);
+    PullBatch pull = step.Pull();
+    push.slot = pull.slot = static_cast<uint32_t>((closure - 1) % kAhead);
+    REQUIRE(exchange.Begin(routes, &push, &pull, 0).ok());
+    Serve(&world, &exchange, 0);
+    REQUIRE(exchange.state() == State::kDone);
+    CHECK(exchange.result().push.max_staleness == std::min<uint64_t>(closure - 1, kAhead - 1));
+  }
+}
+
+TEST_CASE("time in which nobody receives answers is not the silence of a server") {
+  World world;
+  ExchangeOptions options;
+  options.request_timeout_us = 100'000;
+  Exchange exchange(options);
+  Step step({1});
+  const PullBatch pull = step.Pull();
+  REQUIRE(exchange.Begin(world.MakeRoutes(), nullptr, &pull, 0).ok());
+  RecordingSink sink;
+  exchange.Poll(0, &sink);
+  exchange.Unattended(5'000'000);
+  CHECK(exchange.NextPoll() == 5'100'000);
+  exchange.Poll(5'099'999, &sink);
+  CHECK(exchange.counters().resends == 0);
+  exchange.Poll(5'100'000, &sink);
+  CHECK(exchange.counters().resends == 2);
+}
+
 TEST_CASE("a tablet without a gradient records the id") {
   World world;
   Exchange exchange{ExchangeOptions{}};

@@ -185,10 +185,10 @@ void LocalAccess::ApplyGradient(const PushItem& item, const PushStamp& stamp) co
   variable.rule->ApplyRows(update);
 }
 
-absl::StatusOr<ExchangeResult> LocalAccess::Exchange(const PushBatch* push, const PullBatch* pull) {
+absl::Status LocalAccess::Begin(const PushBatch* push, const PullBatch* pull) {
   if (interrupted_.load(std::memory_order_relaxed))
     return Cancelled("the exchange was interrupted");
-  ExchangeResult result;
+  result_ = {};
   if (push != nullptr) {
     for (const PushItem& item : push->items) COHORT_RETURN_IF_ERROR(CheckPush(item));
     for (const PushItem& item : push->items) {
@@ -198,8 +198,8 @@ absl::StatusOr<ExchangeResult> LocalAccess::Exchange(const PushBatch* push, cons
         ApplyOther(item, &bound_[static_cast<size_t>(item.variable)]->value);
       }
     }
-    result.push.applied = 1;
-    result.pulled_timeline = push->stamp.timeline;
+    result_.push.applied = 1;
+    result_.pulled_timeline = push->stamp.timeline;
   }
   if (pull != nullptr) {
     for (const PullItem& item : pull->items) {
@@ -208,7 +208,7 @@ absl::StatusOr<ExchangeResult> LocalAccess::Exchange(const PushBatch* push, cons
       Pull(item, variable.value);
     }
   }
-  return result;
+  return absl::OkStatus();
 }
 
 }  // namespace cohort

@@ -49,7 +49,9 @@ class LocalAccess : public VariableAccess {
 
   // Errors: InvalidArgument (keys out of range, not ascending), FailedPrecondition (a gradient
   // for a variable that is not trainable), Cancelled after Interrupt. A refused push changes nothing.
-  absl::StatusOr<ExchangeResult> Exchange(const PushBatch* push, const PullBatch* pull) override;
+  // Begin does all of it.
+  absl::Status Begin(const PushBatch* push, const PullBatch* pull) override;
+  absl::StatusOr<ExchangeResult> Finish() override { return result_; }
   void Interrupt() override { interrupted_.store(true, std::memory_order_relaxed); }
 
  private:
@@ -60,6 +62,7 @@ class LocalAccess : public VariableAccess {
 
   const std::vector<LocalVariables::Variable*> bound_;  // by index of the program's variables
   std::atomic<bool> interrupted_{false};
+  ExchangeResult result_;
 };
 
 }  // namespace cohort

@@ -47,6 +47,7 @@ class RemoteAccess::Impl : public ExchangeRunner {
 
   int64_t NowUs() const override { return Micros(std::chrono::steady_clock::now()); }
   void WaitForInput(int64_t deadline_us) override;
+  void TakeInput() override;
   void OnEnded() override;
   void Send(const ServerRoute& server, std::span<const ExchangeMessage> messages) override;
   void Reset(const ServerRoute& server) override;
@@ -82,6 +83,12 @@ class RemoteAccess::Impl : public ExchangeRunner {
 
 void RemoteAccess::Impl::WaitForInput(int64_t deadline_us) {
   loop_.PollOnce(deadline_us == kForever ? CompletionLoop::kForever : FromMicros(deadline_us));
+}
+
+// The end of a write is an event of the loop, which then starts the next write.
+void RemoteAccess::Impl::TakeInput() {
+  while (loop_.PollOnce(std::chrono::steady_clock::now())) {
+  }
 }
 
 void RemoteAccess::Impl::OnEnded() {

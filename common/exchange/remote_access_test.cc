@@ -11,12 +11,14 @@
 #include "common/exchange/exchange_test_world.h"
 #include "common/exchange/remote_access_test_server.h"
 #include "common/testing/test_directory.h"
+#include "common/testing/test_time.h"
 
 namespace cohort::exchange_test {
 namespace {
 
 struct Cluster {
-  explicit Cluster(const std::string& unix_path = "", bool own_core = false) {
+  explicit Cluster(const std::string& unix_path = "", bool own_core = false,
+                   uint64_t chunk_bytes = ExchangeOptions().chunk_bytes) {
     for (int ps = 0; ps < 2; ++ps) {
       real[ps].Start(ps == 0 ? unix_path : "");
       v1::PsRoute* route = world.routes.mutable_servers(ps);
@@ -27,6 +29,7 @@ struct Cluster {
     RemoteAccessOptions options;
     options.host_id = "here";
     options.own_core = own_core;
+    options.exchange.chunk_bytes = chunk_bytes;
     options.exchange.unreachable_after_us = 300'000;
     options.exchange.request_timeout_us = 2'000'000;
     remote = std::make_unique<RemoteAccess>(options);
@@ -113,6 +116,28 @@ TEST_CASE("a server that took another's address is not taken for it") {
   cluster.world.routes.mutable_servers(1)->set_incarnation(7);
   cluster.SetRoutes();
   CHECK(cluster.access->Exchange(&push, nullptr).ok());
+}
+
+// A request of several messages: each waits for the end of the write before, which is an event.
+TEST_CASE("polls put the requests on the wire") {
+  Cluster cluster("", false, /*chunk_bytes=*/32);
+  Step step({3, 40});
+  step.dense_gradient.assign(21, 1);
+  const PullBatch pull = step.Pull();
+  REQUIRE(cluster.access->Exchange(nullptr, &pull).ok());  // connects
+  for (int closure = 1; closure <= 50; ++closure) {
+    const PushBatch push = step.Push(static_cast<uint64_t>(closure));
+    REQUIRE(cluster.access->Begin(&push, &pull).ok());
+    const auto limit = std::chrono::steady_clock::now() + testing::Scaled(std::chrono::seconds(20));
+    for (RealServer& server : cluster.real) {
+      while (server.requests <= closure) {
+        REQUIRE(std::chrono::steady_clock::now() < limit);
+        cluster.access->Poll();
+      }
+    }
+    REQUIRE(cluster.access->Finish().ok());
+    CHECK(step.dense[20] == static_cast<float>(closure));
+  }
 }
 
 TEST_CASE("an answer that is promised for later is read when it comes") {

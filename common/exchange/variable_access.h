@@ -46,6 +46,7 @@ struct PushStamp {
 struct PushBatch {
   PushStamp stamp;
   std::span<const PushItem> items;
+  uint32_t slot = 0;  // that of the pull from which it was computed
 };
 
 struct PullBatch {
@@ -53,6 +54,8 @@ struct PullBatch {
   uint32_t ordinal = 0;
   std::span<const PullItem> items;
   uint64_t step = 0;  // sync mode: waits until all steps before this one are closed; 0: async
+  // Identifies the pull until its push: pulls that wait for their pushes have different slots.
+  uint32_t slot = 0;
 };
 
 // The outcome of a push, over all tablets of the program.
@@ -86,9 +89,22 @@ class VariableAccess {
   // values are in place. Retries lost requests under the same update id. Errors: Aborted if the
   // push or the pull was fenced (it belongs to an older timeline: the caller gives the closure
   // back); Cancelled after Interrupt; others that the implementation documents.
-  virtual absl::StatusOr<ExchangeResult> Exchange(const PushBatch* push, const PullBatch* pull) = 0;
+  absl::StatusOr<ExchangeResult> Exchange(const PushBatch* push, const PullBatch* pull) {
+    const absl::Status begun = Begin(push, pull);
+    if (!begun.ok()) return begun;
+    return Finish();
+  }
 
-  // Makes a running Exchange return Cancelled soon. Thread-safe.
+  // The two halves of Exchange; the caller may compute between them. One exchange at a time, also
+  // for all programs of one thread. Begin reads the batches, and the memory of their items stays
+  // valid until Finish has returned. An error of Begin is one of Exchange; then nothing has begun.
+  virtual absl::Status Begin(const PushBatch* push, const PullBatch* pull) = 0;
+  virtual absl::StatusOr<ExchangeResult> Finish() = 0;
+  // Between the two: does what is due for the exchange, and does not wait. The caller who computes
+  // after it knows that the requests are on their way, as far as the sockets take them.
+  virtual void Poll() {}
+
+  // Makes a running exchange return Cancelled soon. Thread-safe.
   virtual void Interrupt() = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include "common/base/status.h"
 #include "common/exec/memory_plan.h"
+#include "common/graph/fuse.h"
 #include "common/graph/op_registry.h"
 #include "common/graph/validate.h"
 
@@ -11,10 +12,6 @@ namespace cohort {
 namespace {
 
 size_t Index(int i) { return static_cast<size_t>(i); }
-
-size_t CapacityBytes(const ValueType& type) {
-  return static_cast<size_t>(CapacityElements(type)) * SizeOf(type.dtype);
-}
 
 bool IsRead(const Node& node) { return node.op == "read" || node.op == "read_rows"; }
 bool RunsKernel(const Node& node) {
@@ -24,7 +21,8 @@ bool RunsKernel(const Node& node) {
 // Plans one program. Its methods are called in the order of Run, each building on the last.
 class Planner {
  public:
-  Planner(Program program, std::string_view device) : device_(device) {
+  Planner(Program program, std::string_view device_kind, int slots)
+      : device_kind_(device_kind), on_device_(device_kind != "cpu"), slots_(slots) {
     out_.program = std::move(program);
     const size_t values = p().values.size();
     made_by_.resize(values);
@@ -35,13 +33,15 @@ class Planner {
   }
 
   absl::StatusOr<CompiledProgram> Run() {
-    COHORT_RETURN_IF_ERROR(ValidateProgram(p()));
+    if (!on_device_) out_.program = FuseElementwise(std::move(out_.program));
     FindRoots();
-    Schedule();
+    COHORT_RETURN_IF_ERROR(Schedule());
     COHORT_RETURN_IF_ERROR(CreateKernels());
     CountUses();
     PlacePushes();
     PlaceLeaves();
+    if (slots_ > 1 || on_device_) PlaceSlot();
+    PlaceReads();
     PlaceSteps();
     PlaceArena();
     for (size_t v = 0; v < p().values.size(); ++v) {
@@ -96,26 +96,44 @@ class Planner {
     return results;
   }
 
-  void Schedule() {
+  absl::Status Schedule() {
     std::vector<bool> needed(p().nodes.size(), false), early(p().nodes.size(), false);
     for (ValueId v : Results()) MarkNeeded(v, &needed);
     for (size_t n = 0; n < p().nodes.size(); ++n) {
-      if (needed[n] && p().nodes[n].op == "read_rows") MarkNeeded(p().nodes[n].inputs[0], &early);
+      if (!needed[n]) continue;
+      if (p().nodes[n].op == "read_rows") MarkNeeded(p().nodes[n].inputs[0], &early);
+      // The host must know all counts before the device begins.
+      if (on_device_ && p().nodes[n].op == "unique") MarkNeeded(p().nodes[n].outputs[0], &early);
+    }
+    for (size_t n = 0; on_device_ && n < p().nodes.size(); ++n) {
+      if (!early[n] || !IsRead(p().nodes[n])) continue;
+      return Unimplemented(
+          "node {} \"{}\": keys that depend on the values of variables cannot be made unique for a "
+          "device; train this program on the CPU",
+          n, p().nodes[n].name);
     }
     for (size_t n = 0; n < p().nodes.size(); ++n) {
       if (!needed[n]) continue;
       const Node& scheduled = p().nodes[n];
       if (IsRead(scheduled)) out_.reads.push_back(static_cast<int>(n));
       if (!RunsKernel(scheduled)) continue;
-      (early[n] ? out_.prologue : out_.main).push_back({static_cast<int>(n), nullptr, 0});
+      (early[n] ? out_.prologue : out_.main).push_back({.node = static_cast<int>(n)});
     }
+    return absl::OkStatus();
   }
 
   absl::Status CreateKernels() {
     for (std::vector<CompiledStep>* steps : {&out_.prologue, &out_.main}) {
       for (CompiledStep& step : *steps) {
         const Node& n = node(step.node);
-        auto kernel = CreateKernel(n, p(), device_);
+        if (on_device_ && steps == &out_.main) {
+          auto device_kernel = CreateDeviceKernel(n, p(), device_kind_);
+          if (device_kernel.ok()) {
+            step.device_kernel = *std::move(device_kernel);
+            continue;
+          }
+        }
+        auto kernel = CreateKernel(n, p());
         if (!kernel.ok()) {
           return Annotate(kernel.status(), fmt::format("node {} \"{}\"", step.node, n.name));
         }
@@ -142,7 +160,7 @@ class Planner {
     ForEachStep([&](CompiledStep& step, int position) {
       const Node& n = node(step.node);
       for (size_t i = 0; i < n.inputs.size(); ++i) {
-        if (step.kernel->reads_data(i)) Use(n.inputs[i], position);
+        if (step.traits().reads_data(i)) Use(n.inputs[i], position);
       }
       for (ValueId v : n.outputs) Use(v, position);
     });
@@ -159,8 +177,14 @@ class Planner {
     return offset;
   }
 
-  // Pushed values are double-buffered; a constant never changes, an argument is copied.
+  // Pushed values outlive their step; a constant never changes, an argument is copied.
   void PlacePushes() {
+    for (ValueId v : on_device_ ? Results() : std::vector<ValueId>()) {
+      const std::string& op = maker(root(v)).op;
+      ValuePlace& place = out_.places[Index(root(v))];
+      if (op == "input" || op == "constant" || place.place != Place::kNowhere) continue;
+      place = {Place::kPushed, AppendToPushArea(root(v)), 0};
+    }
     for (const Push& push : p().pushes) {
       for (ValueId v : {push.value, push.keys}) {
         if (v == kNoValue) continue;
@@ -169,7 +193,7 @@ class Planner {
         if (op == "input") {
           out_.push_copies.push_back({v, AppendToPushArea(v)});
         } else if (op != "constant" && place.place == Place::kNowhere) {
-          place = {Place::kDoubled, AppendToPushArea(root(v)), 0};
+          place = {Place::kPushed, AppendToPushArea(root(v)), 0};
         }
       }
     }
@@ -185,6 +209,23 @@ class Planner {
         out_.places[Index(leaf.outputs[0])] = {Place::kConstant, 0, static_cast<int>(n)};
       }
     }
+  }
+
+  // The values that live across the pull.
+  void PlaceSlot() {
+    const auto place = [this](ValueId v) {
+      ValuePlace& at = out_.places[Index(v)];
+      if (at.place != Place::kNowhere || last_use_[Index(v)] < pull_position()) return;
+      at = {Place::kSlot, out_.slot_bytes, 0};
+      out_.slot_bytes += AlignUp(CapacityBytes(p().type(v)));
+    };
+    for (const CompiledStep& step : out_.prologue) {
+      for (ValueId v : node(step.node).outputs) place(v);
+    }
+    for (int n : out_.reads) place(node(n).outputs[0]);
+  }
+
+  void PlaceReads() {
     for (int n : out_.reads) PlaceInArena(node(n).outputs[0], pull_position());
   }
 
@@ -204,7 +245,7 @@ class Planner {
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId input = n.inputs[i];
       const ValueId from = root(input);
-      if (!step.kernel->in_place(i) || out_.places[Index(from)].place != Place::kArena ||
+      if (!step.traits().in_place(i) || out_.places[Index(from)].place != Place::kArena ||
           last_use_[Index(from)] != position || p().type(input).dims != type.dims ||
           SizeOf(p().type(input).dtype) != SizeOf(type.dtype)) {
         continue;
@@ -229,9 +270,9 @@ class Planner {
         blocks_[Index(block)].last = std::max(blocks_[Index(block)].last, last_use_[Index(out)]);
       }
       for (ValueId v : n.outputs) PlaceInArena(v, position);
-      if (step.kernel->scratch_bytes() > 0) {
+      if (step.traits().scratch_bytes() > 0) {
         scratch_.push_back({&step, blocks_.size()});
-        blocks_.push_back({step.kernel->scratch_bytes(), position, position});
+        blocks_.push_back({step.traits().scratch_bytes(), position, position});
       }
     });
   }
@@ -245,7 +286,9 @@ class Planner {
     for (const auto& [step, block] : scratch_) step->scratch_offset = plan.offsets[block];
   }
 
-  const std::string_view device_;
+  const std::string_view device_kind_;
+  const bool on_device_;
+  const int slots_;
   CompiledProgram out_;
   std::vector<int> made_by_;   // node, by value
   std::vector<int> last_use_;  // position, by root value; -1: none
@@ -256,8 +299,40 @@ class Planner {
 
 }  // namespace
 
-absl::StatusOr<CompiledProgram> CompileProgram(Program program, std::string_view device) {
-  return Planner(std::move(program), device).Run();
+size_t CapacityBytes(const ValueType& type) {
+  return static_cast<size_t>(CapacityElements(type)) * SizeOf(type.dtype);
+}
+
+absl::StatusOr<CompiledProgram> CompileProgram(Program program, std::string_view device_kind,
+                                               int slots) {
+  COHORT_RETURN_IF_ERROR(ValidateProgram(program));
+  return CompileValidProgram(std::move(program), device_kind, slots);
+}
+
+absl::StatusOr<CompiledProgram> CompileValidProgram(Program program, std::string_view device_kind,
+                                                    int slots) {
+  return Planner(std::move(program), device_kind, slots).Run();
+}
+
+absl::StatusOr<Program> ProgramOfShare(const Program& program, int64_t examples) {
+  Program share = program;
+  const int64_t capacity = program.symbols[0].capacity;
+  share.symbols[0].capacity = examples;
+  for (size_t v = 0; v < share.values.size(); ++v) {
+    for (size_t d = 0; d < share.values[v].dims.size(); ++d) {
+      Dim& dim = share.values[v].dims[d];
+      if (dim.symbol != 1) continue;
+      if (d > 0) {
+        return Unimplemented(
+            "program \"{}\": value {} has its examples along axis {}, so that several devices "
+            "cannot "
+            "share a batch; use one device",
+            program.name, v, d);
+      }
+      dim.size = dim.size / capacity * examples;
+    }
+  }
+  return share;
 }
 
 }  // namespace cohort

@@ -9,15 +9,20 @@
 #include <vector>
 
 #include "common/graph/program.h"
+#include "common/kernels/device_kernel.h"
 #include "common/kernels/kernel.h"
 
 namespace cohort {
+
+// Bytes of a value at full capacity.
+size_t CapacityBytes(const ValueType& type);
 
 // The location of the memory of a value. A view (`reshape`) has the location of its root.
 enum class Place : uint8_t {
   kNowhere,   // not needed
   kArena,     // at `offset` of the arena
-  kDoubled,   // pushed: at `offset` of the two push areas, in turn
+  kSlot,      // at `offset` of the step's slot
+  kPushed,    // pushed: at `offset` of the step's push area
   kArgument,  // the tensor bound to argument `index`
   kConstant,  // the tensor of node `index`
 };
@@ -28,11 +33,16 @@ struct ValuePlace {
   int index = 0;
 };
 
-// A node that runs a kernel.
+// A node that runs a kernel: on the CPU, or on the device of the program.
 struct CompiledStep {
   int node = 0;
-  std::unique_ptr<Kernel> kernel;
-  size_t scratch_offset = 0;  // in the arena
+  std::unique_ptr<Kernel> kernel;               // null: it runs on the device
+  std::unique_ptr<DeviceKernel> device_kernel;  // null: it runs on the CPU
+  size_t scratch_offset = 0;                    // in the arena
+
+  const KernelTraits& traits() const {
+    return kernel != nullptr ? static_cast<const KernelTraits&>(*kernel) : *device_kernel;
+  }
 };
 
 // A pushed value that is an argument of the program: copied, so that it outlives the next Bind.
@@ -48,6 +58,14 @@ struct PushCopy {
 // The prologue computes the keys of row reads. Liveness is counted in these positions: a pulled
 // value lives from the pull; a pushed value, an output and a metric live to the end. A value that
 // dies in an elementwise step may give its memory to the output of that step.
+//
+// If the program is planned for several slots, other steps run between the prologue and the main
+// steps. Values that live across the pull then have memory of their own in each slot.
+//
+// If the main steps run on a device, the prologue still runs on the CPU, and there are two memories
+// of this plan: the host's and the device's. What the main steps need of the prologue and of the
+// pull lies in slots, and is copied to the device; what is visible from outside lies in push areas,
+// and is copied back. A main step without a kernel for the device runs in the host's memory.
 struct CompiledProgram {
   Program program;
   std::vector<CompiledStep> prologue;
@@ -57,11 +75,22 @@ struct CompiledProgram {
   std::vector<int> reads;          // nodes, in order: `read` and `read_rows`
   std::vector<PushCopy> push_copies;
   size_t arena_bytes = 0;
-  size_t push_area_bytes = 0;  // for one of the two areas
+  size_t slot_bytes = 0;       // each slot has as many; 0 if there is one slot
+  size_t push_area_bytes = 0;  // each push area has as many
 };
 
-// Errors: InvalidArgument (ValidateProgram), Unimplemented (CreateKernel), naming the node.
-absl::StatusOr<CompiledProgram> CompileProgram(Program program, std::string_view device);
+// The same program for this many examples at most, those of one device of several. Its values and
+// nodes have the same numbers. Errors: Unimplemented: not every value of examples has them along its
+// first axis.
+absl::StatusOr<Program> ProgramOfShare(const Program& program, int64_t examples);
+
+// `device_kind`: "cpu", or that of the device on which the main steps run. Errors: InvalidArgument
+// (ValidateProgram), Unimplemented (CreateKernel), naming the node.
+absl::StatusOr<CompiledProgram> CompileProgram(Program program, std::string_view device_kind,
+                                               int slots = 1);
+// For a program that is known to be valid, or made by ProgramOfShare of one.
+absl::StatusOr<CompiledProgram> CompileValidProgram(Program program, std::string_view device_kind,
+                                                    int slots);
 
 }  // namespace cohort
 

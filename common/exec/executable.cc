@@ -7,6 +7,8 @@
 
 #include "common/base/status.h"
 #include "common/exec/compiled_program.h"
+#include "common/exec/device_group.h"
+#include "common/exec/kernel_observer.h"
 #include "common/exec/value_table.h"
 #include "common/graph/op_registry.h"
 #include "common/kernels/thread_pool.h"
@@ -37,35 +39,75 @@ double* ReadDoubles(const ValueView& view, double* to) {
 
 class Executable::Impl {
  public:
-  Impl(CompiledProgram compiled, BufferRef memory, int threads)
+  // The arena, and the slots and push areas behind one another.
+  struct HostMemory {
+    BufferRef arena, shared;
+    DeviceMemory pinned;  // in place of `shared`, where a device copies from and to it
+  };
+
+  Impl(CompiledProgram compiled, HostMemory memory, const CompileOptions& options)
       : compiled_(std::move(compiled)),
         memory_(std::move(memory)),
-        pool_(threads),
-        table_(compiled_, memory_->data(), memory_->data() + compiled_.arena_bytes) {
+        pool_(options.intra_op_threads),
+        table_(compiled_, TableMemory(options.slots)),
+        slots_(static_cast<size_t>(options.slots)),
+        pushes_(static_cast<size_t>(PushAreas(options.slots))),
+        pushed_area_(options.slots) {
     AddSteps(compiled_.prologue, &prologue_);
-    AddSteps(compiled_.main, &main_);
-    AddPulls();
+    if (options.devices.empty()) AddSteps(compiled_.main, &main_);
     AddPushes();
-    bound_.resize(program().arguments.size());
+    AddSlots();
     AddMetrics();
   }
 
+  // Each slot has an area, and the pushes that are being sent have another one.
+  static int PushAreas(int slots) { return slots + 1; }
+  static absl::StatusOr<HostMemory> Allocate(const CompiledProgram& compiled,
+                                             const CompileOptions& options);
+  // With a device, before the first step.
+  absl::Status MakeDevices(std::span<const std::shared_ptr<Device>> devices);
+
   const Program& program() const { return compiled_.program; }
+  void UseSlot(int slot);
   absl::Status Bind(std::span<const Tensor> arguments);
   absl::Status Prepare(const RandomKey& key);
   absl::Status Run();
 
-  std::span<const PullItem> pulls() const { return pulls_; }
-  std::span<const PushItem> pushes() const { return pushes_[area_]; }
+  std::span<const PullItem> pulls() const { return slot().pulls; }
+  std::span<const PushItem> pushes() const { return pushes_[static_cast<size_t>(pushed_area_)]; }
   double weight() const { return weight_; }
   int64_t batch_count() const { return program().symbols.empty() ? 0 : table_.count(1); }
   std::span<const double> metric_values() const { return metric_values_; }
-  size_t memory_bytes() const { return memory_->size(); }
+  size_t memory_bytes() const {
+    return memory_.arena->size() + memory_.shared->size() + memory_.pinned.bytes() +
+           (devices_ != nullptr ? devices_->memory_bytes() : 0);
+  }
+  int64_t transfer_bytes() const { return devices_ != nullptr ? devices_->transfer_bytes() : 0; }
   Tensor output(size_t i) const;
+  void SetObserver(KernelObserver* observer) { observer_ = observer; }
 
  private:
+  // What one step has of its own.
+  struct Slot {
+    std::vector<Tensor> bound;  // the batch
+    bool is_bound = false;
+    std::vector<int64_t> counts;  // by symbol, while another slot is used
+    RandomKey key;
+    int area = 0;  // the push area into which the step writes
+    std::vector<PullItem> pulls;
+  };
+
+  ValueTable::Memory TableMemory(int slots) const {
+    uint8_t* const moved =
+        memory_.pinned.data() != nullptr ? memory_.pinned.data() : memory_.shared->data();
+    return {.arena = memory_.arena->data(),
+            .slots = moved,
+            .push_areas = moved + static_cast<size_t>(slots) * compiled_.slot_bytes};
+  }
+  Slot& slot() { return slots_[static_cast<size_t>(slot_)]; }
+  const Slot& slot() const { return slots_[static_cast<size_t>(slot_)]; }
   void AddSteps(const std::vector<CompiledStep>& compiled, std::vector<Step>* steps);
-  void AddPulls();
+  void AddSlots();
   void AddPushes();
   void AddMetrics();
   absl::Status CheckArgument(size_t i, const Tensor& tensor) const;
@@ -75,9 +117,10 @@ class Executable::Impl {
   void FinishPushes();
 
   const CompiledProgram compiled_;
-  const BufferRef memory_;  // the arena, then the two push areas
+  const HostMemory memory_;
   ThreadPool pool_;
   ValueTable table_;
+  std::unique_ptr<DeviceGroup> devices_;  // null: the main steps run here
 
   // What contexts point at: never resized after construction.
   std::vector<std::vector<const ValueView*>> operands_;
@@ -86,14 +129,15 @@ class Executable::Impl {
   RandomKey key_;
   int64_t counted_ = 0;
 
-  std::vector<Tensor> bound_;  // the batch
+  std::vector<Slot> slots_;
+  int slot_ = 0;
   std::vector<int64_t> new_counts_;
-  std::vector<PullItem> pulls_;
-  int area_ = 0;  // the push area of this step
-  std::vector<PushItem> pushes_[2];
+  std::vector<std::vector<PushItem>> pushes_;  // by area
+  int pushed_area_;                            // that of the step that ran last
   double weight_ = 0;
   std::vector<const ValueView*> accumulators_;  // by metric
   std::vector<double> metric_values_;
+  KernelObserver* observer_ = nullptr;
 };
 
 void Executable::Impl::AddSteps(const std::vector<CompiledStep>& compiled,
@@ -109,7 +153,7 @@ void Executable::Impl::AddSteps(const std::vector<CompiledStep>& compiled,
     step.node = from.node;
     step.context.inputs = operands_.back().data();
     step.context.outputs = operands_.back().data() + node.inputs.size();
-    step.context.scratch = memory_->data() + from.scratch_offset;
+    step.context.scratch = table_.arena() + from.scratch_offset;
     step.context.pool = &pool_;
     step.context.random = &key_;
     step.context.count = &counted_;
@@ -118,14 +162,37 @@ void Executable::Impl::AddSteps(const std::vector<CompiledStep>& compiled,
   }
 }
 
-void Executable::Impl::AddPulls() {
-  for (int n : compiled_.reads) {
-    const Node& node = program().nodes[static_cast<size_t>(n)];
-    PullItem item;
-    item.variable = static_cast<int>(IntAttr(node, "variable"));
-    item.rows = node.op == "read_rows";
-    pulls_.push_back(item);
+void Executable::Impl::AddSlots() {
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    Slot& slot = slots_[s];
+    slot.bound.resize(program().arguments.size());
+    slot.counts.resize(program().symbols.size());
+    slot.area = static_cast<int>(s);
+    for (int n : compiled_.reads) {
+      const Node& node = program().nodes[static_cast<size_t>(n)];
+      PullItem item;
+      item.variable = static_cast<int>(IntAttr(node, "variable"));
+      item.rows = node.op == "read_rows";
+      slot.pulls.push_back(item);
+    }
   }
+}
+
+void Executable::Impl::UseSlot(int s) {
+  if (s == slot_) return;
+  for (size_t i = 0; i < slot().counts.size(); ++i) {
+    slot().counts[i] = table_.count(static_cast<int>(i) + 1);
+  }
+  slot_ = s;
+  table_.UseSlot(s);
+  table_.UsePushArea(slot().area);
+  for (size_t i = 0; slot().is_bound && i < slot().bound.size(); ++i) {
+    table_.SetArgument(i, const_cast<void*>(std::as_const(slot().bound[i]).raw()));
+  }
+  for (size_t i = 0; i < slot().counts.size(); ++i) {
+    table_.SetCount(static_cast<int>(i) + 1, slot().counts[i]);
+  }
+  key_ = slot().key;
 }
 
 // Returns the memory of a pushed value in an area. The view of the value points to the current
@@ -135,19 +202,19 @@ void* Executable::Impl::PushedData(ValueId v, int area) const {
     if (copy.value == v) return table_.push_area(area) + copy.offset;
   }
   const ValuePlace& place = compiled_.places[static_cast<size_t>(v)];
-  if (place.place == Place::kDoubled) return table_.push_area(area) + place.offset;
+  if (place.place == Place::kPushed) return table_.push_area(area) + place.offset;
   return table_.view(v).data;  // a constant
 }
 
 void Executable::Impl::AddPushes() {
-  for (int area = 0; area < 2; ++area) {
+  for (size_t area = 0; area < pushes_.size(); ++area) {
     for (const Push& push : program().pushes) {
       PushItem item;
       item.variable = push.variable;
       item.kind = push.kind;
       item.momentum = push.momentum;
       item.sparse = push.keys != kNoValue;
-      if (push.value != kNoValue) item.value = PushedData(push.value, area);
+      if (push.value != kNoValue) item.value = PushedData(push.value, static_cast<int>(area));
       pushes_[area].push_back(item);
     }
   }
@@ -203,9 +270,10 @@ absl::Status Executable::Impl::SetCounts(size_t i, const Tensor& tensor,
 }
 
 absl::Status Executable::Impl::Bind(std::span<const Tensor> arguments) {
-  if (arguments.size() != bound_.size()) {
+  std::vector<Tensor>& bound = slot().bound;
+  if (arguments.size() != bound.size()) {
     return InvalidArgument("program \"{}\" takes {} arguments, but is fed {}", program().name,
-                           bound_.size(), arguments.size());
+                           bound.size(), arguments.size());
   }
   new_counts_.assign(program().symbols.size(), -1);
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -213,9 +281,10 @@ absl::Status Executable::Impl::Bind(std::span<const Tensor> arguments) {
     COHORT_RETURN_IF_ERROR(SetCounts(i, arguments[i], new_counts_));
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
-    bound_[i] = arguments[i];
-    table_.SetArgument(i, const_cast<void*>(std::as_const(bound_[i]).raw()));
+    bound[i] = arguments[i];
+    table_.SetArgument(i, const_cast<void*>(std::as_const(bound[i]).raw()));
   }
+  slot().is_bound = true;
   for (size_t s = 0; s < new_counts_.size(); ++s) {
     if (new_counts_[s] >= 0) table_.SetCount(static_cast<int>(s) + 1, new_counts_[s]);
   }
@@ -224,7 +293,9 @@ absl::Status Executable::Impl::Bind(std::span<const Tensor> arguments) {
 
 absl::Status Executable::Impl::RunSteps(const std::vector<Step>& steps) {
   for (const Step& step : steps) {
+    if (observer_ != nullptr) observer_->OnBegin(step.node);
     absl::Status status = step.kernel->Run(step.context);
+    if (observer_ != nullptr) observer_->OnEnd(step.node);
     if (!status.ok()) {
       const Node& node = program().nodes[static_cast<size_t>(step.node)];
       return Annotate(std::move(status),
@@ -236,13 +307,13 @@ absl::Status Executable::Impl::RunSteps(const std::vector<Step>& steps) {
 }
 
 absl::Status Executable::Impl::Prepare(const RandomKey& key) {
-  key_ = key;
-  area_ = 1 - area_;
-  table_.UsePushArea(area_);
+  key_ = slot().key = key;
+  table_.UsePushArea(slot().area);
   COHORT_RETURN_IF_ERROR(RunSteps(prologue_));
-  for (size_t i = 0; i < pulls_.size(); ++i) {
+  std::vector<PullItem>& pulls = slot().pulls;
+  for (size_t i = 0; i < pulls.size(); ++i) {
     const Node& node = program().nodes[static_cast<size_t>(compiled_.reads[i])];
-    PullItem& item = pulls_[i];
+    PullItem& item = pulls[i];
     item.destination = table_.view(node.outputs[0]).data;
     if (!item.rows) continue;
     const ValueView& keys = table_.view(node.inputs[0]);
@@ -252,8 +323,10 @@ absl::Status Executable::Impl::Prepare(const RandomKey& key) {
 }
 
 absl::Status Executable::Impl::Run() {
-  COHORT_RETURN_IF_ERROR(RunSteps(main_));
+  COHORT_RETURN_IF_ERROR(devices_ != nullptr ? devices_->Run(slot_, slot().area, key_)
+                                             : RunSteps(main_));
   FinishPushes();
+  std::swap(slot().area, pushed_area_);
   double* to = metric_values_.data();
   for (const ValueView* view : accumulators_) to = ReadDoubles(*view, to);
   if (program().weight != kNoValue) weight_ = ReadScalar(table_.view(program().weight));
@@ -261,16 +334,18 @@ absl::Status Executable::Impl::Run() {
 }
 
 void Executable::Impl::FinishPushes() {
+  const int area = slot().area;
   for (const PushCopy& copy : compiled_.push_copies) {
     const ValueView& view = table_.view(copy.value);
-    std::memcpy(table_.push_area(area_) + copy.offset, view.data,
+    std::memcpy(table_.push_area(area) + copy.offset, view.data,
                 static_cast<size_t>(view.elements) * SizeOf(view.dtype));
   }
   for (size_t i = 0; i < program().pushes.size(); ++i) {
     const ValueId keys = program().pushes[i].keys;
     if (keys == kNoValue) continue;
-    pushes_[area_][i].keys = {static_cast<const int64_t*>(PushedData(keys, area_)),
-                              static_cast<size_t>(table_.view(keys).elements)};
+    pushes_[static_cast<size_t>(area)][i].keys = {
+        static_cast<const int64_t*>(PushedData(keys, area)),
+        static_cast<size_t>(table_.view(keys).elements)};
   }
 }
 
@@ -287,20 +362,45 @@ Executable::~Executable() = default;
 absl::StatusOr<std::unique_ptr<Executable>> Executable::Compile(Program program,
                                                                 const CompileOptions& options) {
   const std::string name = program.name;
-  auto compiled = CompileProgram(std::move(program), options.device);
+  auto compiled =
+      CompileProgram(std::move(program),
+                     options.devices.empty() ? "cpu" : options.devices[0]->kind(), options.slots);
   if (!compiled.ok()) return Annotate(compiled.status(), fmt::format("program \"{}\"", name));
-  const size_t bytes = compiled->arena_bytes + 2 * compiled->push_area_bytes;
-  BufferRef memory;
+  COHORT_ASSIGN_OR_RETURN(Impl::HostMemory memory, Impl::Allocate(*compiled, options));
+  auto impl = std::make_unique<Impl>(*std::move(compiled), std::move(memory), options);
+  if (!options.devices.empty()) COHORT_RETURN_IF_ERROR(impl->MakeDevices(options.devices));
+  return std::unique_ptr<Executable>(new Executable(std::move(impl)));
+}
+
+// Pages of the arena that no step on the CPU uses are never touched.
+absl::StatusOr<Executable::Impl::HostMemory> Executable::Impl::Allocate(
+    const CompiledProgram& compiled, const CompileOptions& options) {
+  const size_t moved = static_cast<size_t>(options.slots) * compiled.slot_bytes +
+                       static_cast<size_t>(PushAreas(options.slots)) * compiled.push_area_bytes;
+  HostMemory memory;
   try {
-    memory = BufferRef::Allocate(bytes);
+    memory.arena = BufferRef::Allocate(compiled.arena_bytes);
+    memory.shared = BufferRef::Allocate(options.devices.empty() ? moved : 0);
   } catch (const std::bad_alloc&) {
-    return ResourceExhausted("program \"{}\" needs {} bytes of memory for one step", name, bytes);
+    return ResourceExhausted("program \"{}\" needs {} bytes of memory for one step",
+                             compiled.program.name, compiled.arena_bytes + moved);
   }
-  return std::unique_ptr<Executable>(new Executable(
-      std::make_unique<Impl>(*std::move(compiled), std::move(memory), options.intra_op_threads)));
+  if (!options.devices.empty()) {
+    COHORT_ASSIGN_OR_RETURN(memory.pinned,
+                            options.devices[0]->AllocatePinned(
+                                moved, fmt::format("program \"{}\"", compiled.program.name)));
+  }
+  return memory;
+}
+
+absl::Status Executable::Impl::MakeDevices(std::span<const std::shared_ptr<Device>> devices) {
+  COHORT_ASSIGN_OR_RETURN(devices_, DeviceGroup::Make(compiled_, devices, &table_,
+                                                      static_cast<int>(slots_.size()), &pool_));
+  return absl::OkStatus();
 }
 
 const Program& Executable::program() const { return impl_->program(); }
+void Executable::UseSlot(int slot) { impl_->UseSlot(slot); }
 absl::Status Executable::Bind(std::span<const Tensor> arguments) { return impl_->Bind(arguments); }
 absl::Status Executable::Prepare(const RandomKey& key) { return impl_->Prepare(key); }
 std::span<const PullItem> Executable::pulls() const { return impl_->pulls(); }
@@ -309,7 +409,9 @@ std::span<const PushItem> Executable::pushes() const { return impl_->pushes(); }
 double Executable::weight() const { return impl_->weight(); }
 int64_t Executable::batch_count() const { return impl_->batch_count(); }
 size_t Executable::memory_bytes() const { return impl_->memory_bytes(); }
+int64_t Executable::transfer_bytes() const { return impl_->transfer_bytes(); }
 std::span<const double> Executable::metric_values() const { return impl_->metric_values(); }
 Tensor Executable::output(size_t i) const { return impl_->output(i); }
+void Executable::SetObserver(KernelObserver* observer) { impl_->SetObserver(observer); }
 
 }  // namespace cohort

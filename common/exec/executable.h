@@ -16,19 +16,29 @@
 
 namespace cohort {
 
+class Device;
+class KernelObserver;
+
 struct CompileOptions {
-  std::string device = "cpu";  // a device kind of the kernel registry
+  // On which the main steps run; none: the CPU. Several share the examples of each batch.
+  std::vector<std::shared_ptr<Device>> devices;
   int intra_op_threads = 1;
+  int slots = 1;  // steps that may be prepared at the same time
 };
 
 // A program compiled for one device: shapes inferred, memory planned by liveness in one arena,
-// kernels chosen. A step is
+// kernels chosen. On a device that is not the CPU all memory that this class shows is still the
+// host's; Run copies. A step is
 //
 //   Bind(batch) -> Prepare() -> exchange.Exchange(..., pulls()) -> Run() -> pushes()
 //
 // where Prepare runs the part of the graph that row pulls depend on (deduplicating keys), and Run
 // the rest. In the steady state none of them allocates or locks (with one intra-op thread). One
 // thread at a time.
+//
+// With several slots, steps can be bound and prepared, and their values pulled, while others run. A
+// slot has the inputs, the keys and the pulled values of one step; all share the arena in which
+// Run computes.
 class Executable {
  public:
   // Errors: InvalidArgument (the program is not valid), Unimplemented (an op, dtype or device kind
@@ -39,28 +49,35 @@ class Executable {
 
   const Program& program() const;
 
+  // The functions below apply to the step in this slot, until the next UseSlot; at first 0. What a
+  // step that has run leaves in the arena (`output`) is lost.
+  void UseSlot(int slot);
+
   // Binds argument `i` to `arguments[i]`. Its dims must match the type of the argument; a bounded
-  // axis may have any count up to its capacity, the same in all arguments. The executable refers to
-  // the tensors until the next Bind. Errors: InvalidArgument that names the argument.
+  // axis may have any count up to its capacity, the same in all arguments. The slot refers to the
+  // tensors until its next Bind. Errors: InvalidArgument that names the argument.
   absl::Status Bind(std::span<const Tensor> arguments);
 
   absl::Status Prepare(const RandomKey& key);
 
-  // The values of variables that Run needs; destinations point into the arena. Valid from Prepare
-  // to the next Bind.
+  // The values of variables that Run needs; destinations point into the arena, or the slot if there
+  // are several. Valid from Prepare to the next Bind in this slot.
   std::span<const PullItem> pulls() const;
 
   // Errors: InvalidArgument naming the node whose input values are wrong (an index out of range).
   absl::Status Run();
 
-  // The values point into the arena and stay valid until the *second* Prepare after this, so that
-  // the push of a step may still be sent while the next step prepares (pushes are double-buffered).
+  // The pushes of the step that ran last, in any slot, and their weight. The values stay valid until
+  // a Prepare after the next Run, so that they may be sent while the next steps prepare, pull and
+  // run.
   std::span<const PushItem> pushes() const;
   double weight() const;
   int64_t batch_count() const;  // run-time count of symbol 1; 0 if the program has no symbol
 
-  // Bytes of the arena and the two push areas together.
+  // Bytes of the arena, the slots and the push areas together.
   size_t memory_bytes() const;
+  // Bytes that a step copies to the device and back, at full capacity; 0 on the CPU.
+  int64_t transfer_bytes() const;
 
   // What the last Run adds to the accumulators of all metrics, one after the other, in the order of
   // program().metrics. MetricFold folds them.
@@ -68,6 +85,9 @@ class Executable {
 
   // A copy of output `i`.
   Tensor output(size_t i) const;
+
+  // `observer` (may be null) learns of each kernel on the CPU from now on. It outlives this object.
+  void SetObserver(KernelObserver* observer);
 
  private:
   class Impl;

@@ -4,16 +4,21 @@
 
 namespace cohort {
 
-ValueTable::ValueTable(const CompiledProgram& compiled, uint8_t* arena, uint8_t* push_area)
+ValueTable::ValueTable(const CompiledProgram& compiled, const Memory& memory)
     : views_(compiled.program.values.size()),
       symbols_(compiled.program.symbols.size()),
       counts_(compiled.program.symbols.size(), -1),
       arguments_(compiled.program.arguments.size()),
-      push_area_(push_area),
+      arena_(memory.arena),
+      slots_(memory.slots),
+      slot_bytes_(compiled.slot_bytes),
+      push_areas_(memory.push_areas),
       push_area_bytes_(compiled.push_area_bytes) {
+  for (const Symbol& symbol : compiled.program.symbols) capacities_.push_back(symbol.capacity);
   AddDims(compiled);
-  AddPlaces(compiled, arena);
+  AddPlaces(compiled, memory);
   for (size_t s = 0; s < counts_.size(); ++s) SetCount(static_cast<int>(s) + 1, 0);
+  UseSlot(0);
   UsePushArea(0);
 }
 
@@ -41,22 +46,29 @@ void ValueTable::AddDims(const CompiledProgram& compiled) {
   }
 }
 
-void ValueTable::AddPlaces(const CompiledProgram& compiled, uint8_t* arena) {
+void ValueTable::AddPlaces(const CompiledProgram& compiled, const Memory& memory) {
   for (size_t v = 0; v < views_.size(); ++v) {
     const ValuePlace& place = compiled.places[v];
     switch (place.place) {
       case Place::kNowhere:
         break;
       case Place::kArena:
-        views_[v].data = arena + place.offset;
+        views_[v].data = memory.arena + place.offset;
         break;
-      case Place::kDoubled:
-        doubled_.push_back({static_cast<ValueId>(v), place.offset});
+      case Place::kSlot:
+        slot_values_.push_back({static_cast<ValueId>(v), place.offset});
+        break;
+      case Place::kPushed:
+        pushed_values_.push_back({static_cast<ValueId>(v), place.offset});
         break;
       case Place::kArgument:
         arguments_[static_cast<size_t>(place.index)].push_back(static_cast<ValueId>(v));
         break;
       case Place::kConstant: {
+        if (memory.constants != nullptr) {
+          views_[v].data = (*memory.constants)[static_cast<size_t>(place.index)];
+          break;
+        }
         const Node& node = compiled.program.nodes[static_cast<size_t>(place.index)];
         // Kernels only read their inputs.
         views_[v].data = const_cast<void*>(TensorAttr(node, "value")->raw());
@@ -82,10 +94,14 @@ void ValueTable::SetArgument(size_t index, void* data) {
   for (ValueId v : arguments_[index]) views_[static_cast<size_t>(v)].data = data;
 }
 
-void ValueTable::UsePushArea(int area) {
-  uint8_t* base = push_area(area);
-  for (const DoubledValue& d : doubled_)
-    views_[static_cast<size_t>(d.value)].data = base + d.offset;
+void ValueTable::UseSlot(int slot) {
+  Point(slot_values_, slots_ + static_cast<size_t>(slot) * slot_bytes_);
+}
+
+void ValueTable::UsePushArea(int area) { Point(pushed_values_, push_area(area)); }
+
+void ValueTable::Point(const std::vector<MovedValue>& values, uint8_t* base) {
+  for (const MovedValue& v : values) views_[static_cast<size_t>(v.value)].data = base + v.offset;
 }
 
 }  // namespace cohort

@@ -15,21 +15,31 @@ namespace cohort {
 // The constructor allocates everything; afterwards pointers and sizes are written in place.
 class ValueTable {
  public:
-  // `compiled` outlives the table.
-  ValueTable(const CompiledProgram& compiled, uint8_t* arena, uint8_t* push_area);
+  struct Memory {
+    uint8_t* arena = nullptr;
+    uint8_t* slots = nullptr;                       // one behind another
+    uint8_t* push_areas = nullptr;                  // one behind another
+    const std::vector<void*>* constants = nullptr;  // by node; null: where the program has them
+  };
+  // `compiled` and the memory outlive the table.
+  ValueTable(const CompiledProgram& compiled, const Memory& memory);
 
   const ValueView& view(ValueId v) const { return views_[static_cast<size_t>(v)]; }
 
   // Sets the run-time count of a symbol (from 1) and the sizes that follow from it.
   void SetCount(int symbol, int64_t count);
   int64_t count(int symbol) const { return counts_[static_cast<size_t>(symbol - 1)]; }
+  int64_t capacity(int symbol) const { return capacities_[static_cast<size_t>(symbol - 1)]; }
 
   // Points the values of one argument at memory.
   void SetArgument(size_t index, void* data);
-  // Points the pushed values at one of the two push areas.
+  // Points the values that live across the pull at one of the slots.
+  void UseSlot(int slot);
+  // Points the pushed values at one of the push areas.
   void UsePushArea(int area);
+  uint8_t* arena() const { return arena_; }
   uint8_t* push_area(int area) const {
-    return push_area_ + static_cast<size_t>(area) * push_area_bytes_;
+    return push_areas_ + static_cast<size_t>(area) * push_area_bytes_;
   }
 
  private:
@@ -41,21 +51,27 @@ class ValueTable {
     std::vector<BoundedAxis> axes;
     std::vector<ValueId> values;
   };
-  struct DoubledValue {
+  // A value whose memory changes with the slot or the push area.
+  struct MovedValue {
     ValueId value;
     size_t offset;
   };
 
   void AddDims(const CompiledProgram& compiled);
-  void AddPlaces(const CompiledProgram& compiled, uint8_t* arena);
+  void AddPlaces(const CompiledProgram& compiled, const Memory& memory);
+  void Point(const std::vector<MovedValue>& values, uint8_t* base);
 
   std::vector<ValueView> views_;
   std::vector<int64_t> dims_;  // the dims of all values, one after another
   std::vector<SymbolUse> symbols_;
-  std::vector<int64_t> counts_;
+  std::vector<int64_t> counts_, capacities_;
   std::vector<std::vector<ValueId>> arguments_;  // values by argument
-  std::vector<DoubledValue> doubled_;
-  uint8_t* const push_area_;
+  std::vector<MovedValue> slot_values_;
+  std::vector<MovedValue> pushed_values_;
+  uint8_t* const arena_;
+  uint8_t* const slots_;
+  const size_t slot_bytes_;
+  uint8_t* const push_areas_;
   const size_t push_area_bytes_;
 };
 

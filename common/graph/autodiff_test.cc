@@ -142,10 +142,18 @@ TEST_CASE("every gradient rule makes gradients of its inputs' types") {
   const Expr cube = Reshape(x, {-1, 2, 3});
   const Expr static_cube = b.Input("c", {kF, {{2}, {3}, {4}}});
   const std::vector<Expr> parts = {x, column, y};
-  const Expr pooled = MaxPool1D(cube, 2, 1, "same");
+  const Expr pooled = MaxPool(cube, {2}, {1}, "same");
   const Attrs pool = {{"window", std::vector<int64_t>{2}},
                       {"strides", std::vector<int64_t>{1}},
                       {"padding", std::string("same")}};
+  const Expr image = Reshape(x, {-1, 1, 2, 3});
+  const Expr kernel = Reshape(w, {1, 2, 3, 4});
+  const Expr convolved = Conv2D(image, kernel, {});
+  Attrs kernel_grad = {{"strides", std::vector<int64_t>{1, 1}},
+                       {"dilations", std::vector<int64_t>{1, 1}},
+                       {"pads", std::vector<int64_t>{0, 0, 0, 0}},
+                       {"groups", int64_t{1}},
+                       {"size", std::vector<int64_t>{1, 2}}};
   const std::vector<Expr> results = {x + row,
                                      x - column,
                                      x * row,
@@ -164,14 +172,19 @@ TEST_CASE("every gradient rule makes gradients of its inputs' types") {
                                      Relu(x),
                                      Sigmoid(x),
                                      Tanh(x),
+                                     Erf(x),
+                                     Softplus(x),
                                      Clip(x, 0, 1),
                                      Softmax(x),
                                      LogSoftmax(x),
+                                     Sparsemax(x),
                                      Cast(Cast(x, DType::kFloat64), kF),
                                      MatMul(x, w),
                                      MatMul(w, x, true, true),
                                      MatMul(x, y, true, false),
                                      MatMul(x, y, false, true),
+                                     BatchMatMul(cube, cube, true, false),
+                                     BatchMatMul(cube, cube, false, true),
                                      Concat(parts, 1),
                                      Slice(x, 1, 1, 2),
                                      Slice(x, 1, 0, 6),
@@ -192,7 +205,13 @@ TEST_CASE("every gradient rule makes gradients of its inputs' types") {
                                      GatherGrad(Gather(w, labels), labels, w),
                                      pooled,
                                      b.Op("max_pool", {cube, Square(cube)}, pool),
-                                     b.Op("max_pool_grad", {pooled, cube}, pool)};
+                                     b.Op("max_pool_grad", {pooled, cube}, pool),
+                                     b.Op("avg_pool", {cube}, pool),
+                                     b.Op("avg_pool_grad", {pooled, cube}, pool),
+                                     convolved,
+                                     Conv2DInputGrad(convolved, kernel, {1, 2}, {}),
+                                     b.Op("conv2d_kernel_grad", {image, convolved}, kernel_grad),
+                                     BatchNormTrain(x, row, row * 2.0, 0.1).y};
   Expr loss = b.Scalar(0, kF);
   for (const Expr& result : results) {
     REQUIRE(result.valid());

@@ -44,6 +44,19 @@ std::pair<Expr, Expr> TracePair(std::string_view op, Expr x, Attrs attrs) {
   return {outputs[0], outputs[1]};
 }
 
+Attrs PoolAttrs(std::vector<int64_t> window, std::vector<int64_t> strides, std::string padding) {
+  return {{"window", std::move(window)},
+          {"strides", std::move(strides)},
+          {"padding", std::move(padding)}};
+}
+
+Attrs ConvAttrs(const ConvOptions& o) {
+  return {{"strides", std::vector<int64_t>(o.strides.begin(), o.strides.end())},
+          {"dilations", std::vector<int64_t>(o.dilations.begin(), o.dilations.end())},
+          {"pads", std::vector<int64_t>(o.pads.begin(), o.pads.end())},
+          {"groups", o.groups}};
+}
+
 }  // namespace
 
 Expr operator+(Expr a, Expr b) { return Trace("add", {a, b}); }
@@ -75,10 +88,17 @@ Expr Square(Expr x) { return Trace("square", {x}); }
 Expr Abs(Expr x) { return Trace("abs", {x}); }
 Expr Floor(Expr x) { return Trace("floor", {x}); }
 Expr Relu(Expr x) { return Trace("relu", {x}); }
+Expr ReluGrad(Expr grad, Expr y) { return Trace("relu_grad", {grad, y}); }
+Expr ClipGrad(Expr grad, Expr x, double min, double max) {
+  return Trace("clip_grad", {grad, x}, {{"min", min}, {"max", max}});
+}
 Expr Sigmoid(Expr x) { return Trace("sigmoid", {x}); }
 Expr Tanh(Expr x) { return Trace("tanh", {x}); }
+Expr Erf(Expr x) { return Trace("erf", {x}); }
+Expr Softplus(Expr x) { return Trace("softplus", {x}); }
 Expr Softmax(Expr x) { return Trace("softmax", {x}); }
 Expr LogSoftmax(Expr x) { return Trace("log_softmax", {x}); }
+Expr Sparsemax(Expr x) { return Trace("sparsemax", {x}); }
 
 Expr Clip(Expr x, double min, double max) {
   return Trace("clip", {x}, {{"min", min}, {"max", max}});
@@ -93,6 +113,11 @@ Expr ArgMax(Expr x) { return Trace("argmax", {x}); }
 
 Expr MatMul(Expr a, Expr b, bool transpose_a, bool transpose_b) {
   return Trace("matmul", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
+}
+
+Expr BatchMatMul(Expr a, Expr b, bool transpose_a, bool transpose_b) {
+  return Trace("batch_matmul", {a, b},
+               {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
 }
 
 Expr Reshape(Expr x, std::vector<int64_t> dims) {
@@ -212,6 +237,11 @@ std::pair<Expr, Expr> Dropout(Expr x, double rate, int64_t seed) {
                    {{"rate", rate}, {"seed", seed}, {"number", x.builder()->NextNumber()}});
 }
 
+Expr RandomNormalLike(Expr x, int64_t seed) {
+  if (!x.valid()) return {};
+  return Trace("random_normal", {x}, {{"seed", seed}, {"number", x.builder()->NextNumber()}});
+}
+
 Expr SigmoidCrossEntropy(Expr labels, Expr logits) {
   return Trace("sigmoid_cross_entropy", {labels, logits});
 }
@@ -224,11 +254,32 @@ Expr InTopK(Expr targets, Expr predictions, int64_t k) {
   return Trace("in_top_k", {targets, predictions}, {{"k", k}});
 }
 
-Expr MaxPool1D(Expr x, int64_t pool_size, int64_t strides, std::string padding) {
-  return Trace("max_pool", {x},
-               {{"window", std::vector<int64_t>{pool_size}},
-                {"strides", std::vector<int64_t>{strides}},
-                {"padding", std::move(padding)}});
+Expr MaxPool(Expr x, std::vector<int64_t> window, std::vector<int64_t> strides,
+             std::string padding) {
+  return Trace("max_pool", {x}, PoolAttrs(std::move(window), std::move(strides), padding));
+}
+
+Expr AvgPool(Expr x, std::vector<int64_t> window, std::vector<int64_t> strides,
+             std::string padding) {
+  return Trace("avg_pool", {x}, PoolAttrs(std::move(window), std::move(strides), padding));
+}
+
+Expr Conv2D(Expr x, Expr kernel, const ConvOptions& options) {
+  return Trace("conv2d", {x, kernel}, ConvAttrs(options));
+}
+
+Expr Conv2DInputGrad(Expr grad, Expr kernel, std::array<int64_t, 2> size,
+                     const ConvOptions& options) {
+  Attrs attrs = ConvAttrs(options);
+  attrs["size"] = std::vector<int64_t>(size.begin(), size.end());
+  return Trace("conv2d_input_grad", {grad, kernel}, std::move(attrs));
+}
+
+BatchNormExprs BatchNormTrain(Expr x, Expr gamma, Expr beta, double epsilon) {
+  if (!x.valid()) return {};
+  const std::array<Expr, 3> inputs = {x, gamma, beta};
+  const auto outputs = x.builder()->OpOutputs("batch_norm_train", inputs, {{"epsilon", epsilon}});
+  return {outputs[0], outputs[1], outputs[2]};
 }
 
 }  // namespace cohort

@@ -1,6 +1,7 @@
 #ifndef COHORT_COMMON_GRAPH_EXPR_H_
 #define COHORT_COMMON_GRAPH_EXPR_H_
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -46,14 +47,22 @@ Expr Floor(Expr x);  // no gradient flows through it
 Expr Relu(Expr x);
 Expr Sigmoid(Expr x);
 Expr Tanh(Expr x);
+Expr Erf(Expr x);
+Expr Softplus(Expr x);    // log(1 + exp(x))
 Expr Softmax(Expr x);     // over the last axis
 Expr LogSoftmax(Expr x);  // over the last axis
+Expr Sparsemax(Expr x);   // over the last axis
 Expr Clip(Expr x, double min, double max);
+// grad where y > 0, and where min <= x <= max; else 0. All have one type.
+Expr ReluGrad(Expr grad, Expr y);
+Expr ClipGrad(Expr grad, Expr x, double min, double max);
 Expr Cast(Expr x, DType dtype);  // x itself if it has that dtype
 Expr ArgMax(Expr x);             // int64, the last axis dropped
 
 // [m,k] x [k,n] -> [m,n], each side transposed first where asked.
 Expr MatMul(Expr a, Expr b, bool transpose_a = false, bool transpose_b = false);
+// [n,m,k] x [n,k,p] -> [n,m,p], in the same way.
+Expr BatchMatMul(Expr a, Expr b, bool transpose_a = false, bool transpose_b = false);
 
 // `dims` has -1 at axis 0 exactly where x has a bounded axis 0.
 Expr Reshape(Expr x, std::vector<int64_t> dims);
@@ -83,6 +92,8 @@ Expr GatherGrad(Expr grad, Expr index, Expr rows);
 
 // y and the mask that y is x times of (0, or 1 / (1 - rate)).
 std::pair<Expr, Expr> Dropout(Expr x, double rate, int64_t seed);
+// Numbers of the standard normal distribution, of the type of x.
+Expr RandomNormalLike(Expr x, int64_t seed);
 // Elementwise max(x, 0) - x * z + log(1 + exp(-|x|)) of logits x and labels z.
 Expr SigmoidCrossEntropy(Expr labels, Expr logits);
 // labels int64 [m], logits [m, n] -> [m].
@@ -92,10 +103,33 @@ Expr SparseSoftmaxCrossEntropy(Expr labels, Expr logits);
 // prediction is not finite, as tf.math.in_top_k.
 Expr InTopK(Expr targets, Expr predictions, int64_t k);
 
-// x [batch, steps, channels] -> [batch, windows, channels], the maximum of each window of
-// `pool_size` steps. `padding` is "valid" or "same", as in Keras; padded steps are minus infinity.
-// The first of equal maxima gets the gradient.
-Expr MaxPool1D(Expr x, int64_t pool_size, int64_t strides, std::string padding);
+// x [batch, rows..., channels] with one or two axes of rows -> [batch, windows..., channels]: the
+// maximum, or the mean, of each window. `padding` is "valid" or "same", as in Keras; padding is no
+// element. The first of equal maxima gets the gradient.
+Expr MaxPool(Expr x, std::vector<int64_t> window, std::vector<int64_t> strides,
+             std::string padding);
+Expr AvgPool(Expr x, std::vector<int64_t> window, std::vector<int64_t> strides,
+             std::string padding);
+
+struct ConvOptions {
+  std::array<int64_t, 2> strides = {1, 1};
+  std::array<int64_t, 2> dilations = {1, 1};
+  std::array<int64_t, 4> pads = {0, 0, 0, 0};  // top, bottom, left, right; zeros
+  int64_t groups = 1;
+};
+// x [batch, rows, columns, c], kernel [taps, taps, c / groups, o] -> [batch, rows, columns, o].
+Expr Conv2D(Expr x, Expr kernel, const ConvOptions& options);
+// The gradient of Conv2D with respect to its input of `size` rows and columns, which is also the
+// transposed convolution.
+Expr Conv2DInputGrad(Expr grad, Expr kernel, std::array<int64_t, 2> size,
+                     const ConvOptions& options);
+
+// Normalizes x by its mean and biased variance over all axes but the last, then applies gamma[c]
+// and beta[c].
+struct BatchNormExprs {
+  Expr y, mean, variance;
+};
+BatchNormExprs BatchNormTrain(Expr x, Expr gamma, Expr beta, double epsilon);
 
 }  // namespace cohort
 

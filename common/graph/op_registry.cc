@@ -26,6 +26,8 @@ std::vector<OpSchema> MakeTable() {
   add(ops::CrossEntropyOps());
   add(ops::RandomOps());
   add(ops::PoolingOps());
+  add(ops::ConvolutionOps());
+  add(ops::BatchNormOps());
   std::sort(table.begin(), table.end(),
             [](const OpSchema& a, const OpSchema& b) { return a.name < b.name; });
   return table;

@@ -42,6 +42,9 @@ enum class AttrKind : uint8_t {
   kTensor = 5
 };
 
+// Counts the floating-point operations of one run of a node at full capacity.
+using FlopsFn = double (*)(const Program& program, const Node& node);
+
 struct AttrSchema {
   std::string_view name;
   AttrKind kind;
@@ -60,6 +63,8 @@ struct OpSchema {
   // Null: no gradient flows back through this op, because its outputs are integers, booleans or
   // counts, or because it is a leaf (input, read, read_rows, constant).
   GradientFn gradient = nullptr;
+  // Null: one operation per element of output 0.
+  FlopsFn flops = nullptr;
 };
 
 inline constexpr int kVariadic = 1 << 20;

@@ -45,7 +45,7 @@ TEST_CASE("every op is registered once, with a type inference") {
     CHECK(FindOp(op.name) == &op);
     CHECK(op.min_inputs <= op.max_inputs);
   }
-  CHECK(names.size() == 47);
+  CHECK(names.size() == 61);
   CHECK(FindOp("no_such_op") == nullptr);
   CHECK(FindOp("") == nullptr);
 }
@@ -126,7 +126,7 @@ TEST_CASE("pooling counts windows as TensorFlow does") {
     Fixture f;
     INFO(c.steps << " steps, " << c.pool_size << " by " << c.strides << ", " << c.padding);
     const Expr x = f.b.Input("steps", {kF, {f.n, {c.steps}, {4}}});
-    CHECK(f.Type(MaxPool1D(x, c.pool_size, c.strides, c.padding)) ==
+    CHECK(f.Type(MaxPool(x, {c.pool_size}, {c.strides}, c.padding)) ==
           "float32[batch<=32, " + std::to_string(c.windows) + ", 4]");
   }
 }
@@ -210,23 +210,23 @@ TEST_CASE("what does not fit is refused, saying what and where") {
        [](Fixture& f) { return InTopK(f.labels, f.x, 0); }},
       {"op 'logical_and': input 0 must be bool, not float32[batch<=32, 6]",
        [](Fixture& f) { return LogicalAnd(f.x, f.x); }},
-      {"op 'max_pool': input 0 must have 3 axes, not float32[batch<=32, 6]",
-       [](Fixture& f) { return MaxPool1D(f.x, 2, 2, "valid"); }},
+      {"op 'max_pool': input 0 must have 3 or 4 axes, not float32[batch<=32, 6]",
+       [](Fixture& f) { return MaxPool(f.x, {2}, {2}, "valid"); }},
       {"op 'max_pool': input 0 must be float32 or float64, not int64[batch<=32, 3]",
-       [](Fixture& f) { return MaxPool1D(f.ids, 2, 2, "valid"); }},
+       [](Fixture& f) { return MaxPool(f.ids, {2}, {2}, "valid"); }},
       {"op 'max_pool': padding must be \"valid\" or \"same\", not \"causal\"",
-       [](Fixture& f) { return MaxPool1D(f.Steps(), 2, 2, "causal"); }},
+       [](Fixture& f) { return MaxPool(f.Steps(), {2}, {2}, "causal"); }},
       {"op 'max_pool': window [0] must have a size of 1 or more for each pooled axis",
-       [](Fixture& f) { return MaxPool1D(f.Steps(), 0, 2, "same"); }},
+       [](Fixture& f) { return MaxPool(f.Steps(), {0}, {2}, "same"); }},
       {"op 'max_pool': strides [-1] must have a size of 1 or more for each pooled axis",
-       [](Fixture& f) { return MaxPool1D(f.Steps(), 2, -1, "same"); }},
+       [](Fixture& f) { return MaxPool(f.Steps(), {2}, {-1}, "same"); }},
       {"op 'max_pool': a window of 4 does not fit into 3 elements; use a smaller one, or padding "
        "\"same\"",
-       [](Fixture& f) { return MaxPool1D(f.Steps(), 4, 1, "valid"); }},
+       [](Fixture& f) { return MaxPool(f.Steps(), {4}, {1}, "valid"); }},
       {"op 'max_pool': axis 1 of float32[2, batch<=32, 3] is bounded, and pooling needs a static "
        "one",
        [](Fixture& f) {
-         return MaxPool1D(f.b.Input("t", {kF, {{2}, f.n, {3}}}), 2, 2, "valid");
+         return MaxPool(f.b.Input("t", {kF, {{2}, f.n, {3}}}), {2}, {2}, "valid");
        }},
       {"op 'max_pool': window [2, 2] must have one size, because one axis of "
        "float32[batch<=32, 3, 2] is pooled",

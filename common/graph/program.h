@@ -58,6 +58,9 @@ struct Node {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   Attrs attrs;
+  // The op "fused", which only a compiled program has (common/graph/fuse.h), stands for these nodes,
+  // in order.
+  std::vector<Node> body;
 };
 
 struct ProgramArgument {

@@ -1,63 +1,10 @@
 // add sub mul div maximum minimum greater equal logical_and: (a, b) -> broadcast.
 #include "common/kernels/broadcast.h"
 #include "common/kernels/cpu_kernels.h"
+#include "common/kernels/scalar_ops.h"
 
 namespace cohort {
 namespace {
-
-struct Add {
-  template <typename T>
-  static T Of(T a, T b) {
-    return static_cast<T>(a + b);
-  }
-};
-struct Sub {
-  template <typename T>
-  static T Of(T a, T b) {
-    return static_cast<T>(a - b);
-  }
-};
-struct Mul {
-  template <typename T>
-  static T Of(T a, T b) {
-    return static_cast<T>(a * b);
-  }
-};
-struct Div {
-  template <typename T>
-  static T Of(T a, T b) {
-    return static_cast<T>(a / b);
-  }
-};
-// NaN if either is.
-struct Maximum {
-  template <typename T>
-  static T Of(T a, T b) {
-    return a > b || a != a ? a : b;
-  }
-};
-// NaN if either is.
-struct Minimum {
-  template <typename T>
-  static T Of(T a, T b) {
-    return a < b || a != a ? a : b;
-  }
-};
-struct Greater {
-  template <typename T>
-  static bool Of(T a, T b) {
-    return a > b;
-  }
-};
-struct Equal {
-  template <typename T>
-  static bool Of(T a, T b) {
-    return a == b;
-  }
-};
-struct LogicalAnd {
-  static bool Of(bool a, bool b) { return a && b; }
-};
 
 // y[i] = Op(a[i * stride_a], b[i * stride_b]) with strides of 0 or 1.
 template <typename Op, typename T, typename R>
@@ -114,15 +61,16 @@ KernelOr CreateComparison(const Node& node, DType dtype) {
 
 KernelOr CreateBinaryCpu(const Node& node, const Program& program) {
   const DType dtype = program.type(node.inputs[0]).dtype;
-  if (node.op == "add") return CreateArithmetic<Add>(node, dtype);
-  if (node.op == "sub") return CreateArithmetic<Sub>(node, dtype);
-  if (node.op == "mul") return CreateArithmetic<Mul>(node, dtype);
-  if (node.op == "maximum") return CreateArithmetic<Maximum>(node, dtype);
-  if (node.op == "minimum") return CreateArithmetic<Minimum>(node, dtype);
-  if (node.op == "greater") return CreateComparison<Greater>(node, dtype);
-  if (node.op == "equal") return CreateComparison<Equal>(node, dtype);
-  if (node.op == "logical_and") return std::make_unique<BinaryKernel<LogicalAnd, bool, bool>>();
-  return CreateArithmetic<Div>(node, dtype);
+  if (node.op == "add") return CreateArithmetic<scalar::Add>(node, dtype);
+  if (node.op == "sub") return CreateArithmetic<scalar::Sub>(node, dtype);
+  if (node.op == "mul") return CreateArithmetic<scalar::Mul>(node, dtype);
+  if (node.op == "maximum") return CreateArithmetic<scalar::Maximum>(node, dtype);
+  if (node.op == "minimum") return CreateArithmetic<scalar::Minimum>(node, dtype);
+  if (node.op == "greater") return CreateComparison<scalar::Greater>(node, dtype);
+  if (node.op == "equal") return CreateComparison<scalar::Equal>(node, dtype);
+  if (node.op == "logical_and")
+    return std::make_unique<BinaryKernel<scalar::LogicalAnd, bool, bool>>();
+  return CreateArithmetic<scalar::Div>(node, dtype);
 }
 
 }  // namespace cohort

@@ -1,32 +1,11 @@
 // cast: x -> x in another dtype. To bool: true unless it is zero. To an integer: rounded towards
 // zero; a value out of range becomes the nearest one in range (NaN: 0).
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <type_traits>
-
 #include "common/kernels/cpu_kernels.h"
+#include "common/kernels/scalar_ops.h"
 #include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {
-
-template <typename From, typename To>
-To Convert(From x) {
-  if constexpr (std::is_same_v<To, bool>) {
-    return x != From{0};
-  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    // Both bounds are powers of two, so that they are exact in From.
-    constexpr From kTop =
-        From{2} * static_cast<From>(To{1} << (std::numeric_limits<To>::digits - 1));
-    constexpr From kBottom = static_cast<From>(std::numeric_limits<To>::min());
-    if (x != x) return To{0};
-    if (x >= kTop) return std::numeric_limits<To>::max();
-    return x < kBottom ? std::numeric_limits<To>::min() : static_cast<To>(x);
-  } else {
-    return static_cast<To>(x);
-  }
-}
 
 template <typename From, typename To>
 class CastKernel : public Kernel {
@@ -35,7 +14,7 @@ class CastKernel : public Kernel {
     const From* x = c.in(0).as<From>();
     To* y = c.out().as<To>();
     c.pool->ParallelFor(c.in(0).elements, kElementGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) y[i] = Convert<From, To>(x[i]);
+      for (int64_t i = begin; i < end; ++i) y[i] = scalar::Convert<From, To>(x[i]);
     });
     return absl::OkStatus();
   }

@@ -25,6 +25,7 @@ KernelOr CreateSelectCpu(const Node& node, const Program& program);
 KernelOr CreateCastCpu(const Node& node, const Program& program);
 KernelOr CreateMatMulCpu(const Node& node, const Program& program);
 KernelOr CreateSoftmaxCpu(const Node& node, const Program& program);
+KernelOr CreateSparsemaxCpu(const Node& node, const Program& program);
 KernelOr CreateArgmaxCpu(const Node& node, const Program& program);
 KernelOr CreateReduceCpu(const Node& node, const Program& program);
 KernelOr CreateConcatCpu(const Node& node, const Program& program);
@@ -33,13 +34,17 @@ KernelOr CreateTransposeCpu(const Node& node, const Program& program);
 KernelOr CreateBroadcastLikeCpu(const Node& node, const Program& program);
 KernelOr CreateDimSizeCpu(const Node& node, const Program& program);
 KernelOr CreateUniqueCpu(const Node& node, const Program& program);
+KernelOr CreateFusedCpu(const Node& node, const Program& program);
 KernelOr CreateGatherCpu(const Node& node, const Program& program);
 KernelOr CreateGatherGradCpu(const Node& node, const Program& program);
 KernelOr CreateDropoutCpu(const Node& node, const Program& program);
+KernelOr CreateRandomNormalCpu(const Node& node, const Program& program);
 KernelOr CreateSigmoidCrossEntropyCpu(const Node& node, const Program& program);
 KernelOr CreateSparseSoftmaxCrossEntropyCpu(const Node& node, const Program& program);
 KernelOr CreateInTopKCpu(const Node& node, const Program& program);
 KernelOr CreatePoolingCpu(const Node& node, const Program& program);
+KernelOr CreateConvolutionCpu(const Node& node, const Program& program);
+KernelOr CreateBatchNormCpu(const Node& node, const Program& program);
 
 // Unimplemented, naming op and dtype.
 absl::Status NoKernelFor(const Node& node, DType dtype);

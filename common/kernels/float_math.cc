@@ -70,6 +70,39 @@ HWY_INLINE V SafeTanh(D d, V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
+// c[0] + c[1] x + c[2] x^2 + ...
+template <size_t N>
+HWY_INLINE V Polynomial(D d, V x, const float (&c)[N]) {
+  V y = hn::Set(d, c[N - 1]);
+  for (size_t i = N - 1; i-- > 0;) y = hn::Add(hn::Mul(y, x), hn::Set(d, c[i]));
+  return y;
+}
+
+// Polynomials fitted to erf(x) / x in x^2 for |x| < 1 and to log(1 - erf(x)) for 1 <= x <= 4; beyond
+// 4 the nearest float is 1.
+HWY_INLINE V ErfOf(D d, V x) {
+  constexpr float kSmall[] = {1.1283791670631547f,     -0.3761263848377474f,
+                              0.11283782746647719f,    -0.026865445788033154f,
+                              0.005221074782304699f,   -0.0008484710038694498f,
+                              0.00011270534198269677f, -9.680106904386143e-06f};
+  constexpr float kLogRest[] = {
+      0.00020437555996902793f, -1.129661239015348f,     -0.6330394281715555f,
+      -0.10863923048632823f,   0.025373735812606657f,   -0.0042824700375161395f,
+      0.0004638140024346149f,  -2.531912968595229e-05f, 2.5163429984154106e-07f};
+  const V a = hn::Min(hn::Abs(x), hn::Set(d, 4.0f));
+  const V small = hn::Mul(a, Polynomial(d, hn::Mul(a, a), kSmall));
+  const V large = hn::Sub(hn::Set(d, 1.0f), hn::Exp(d, Polynomial(d, a, kLogRest)));
+  const V y = hn::IfThenElse(hn::Lt(a, hn::Set(d, 1.0f)), small, large);
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySign(y, x));
+}
+
+HWY_INLINE V SoftplusOf(D d, V x) {
+  const V log = hn::Log1p(d, SafeExp(d, hn::Neg(hn::Abs(x))));
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Add(hn::Max(x, hn::Zero(d)), log));
+}
+
+void Erf(const float* x, float* y, int64_t n) { Map(x, y, n, ErfOf); }
+void Softplus(const float* x, float* y, int64_t n) { Map(x, y, n, SoftplusOf); }
 void Exp(const float* x, float* y, int64_t n) { Map(x, y, n, SafeExp); }
 void Log(const float* x, float* y, int64_t n) { Map(x, y, n, SafeLog); }
 void SigmoidAll(const float* x, float* y, int64_t n) { Map(x, y, n, Sigmoid); }
@@ -214,6 +247,8 @@ HWY_EXPORT(Exp);
 HWY_EXPORT(Log);
 HWY_EXPORT(SigmoidAll);
 HWY_EXPORT(Tanh);
+HWY_EXPORT(Erf);
+HWY_EXPORT(Softplus);
 HWY_EXPORT(SoftmaxRows);
 HWY_EXPORT(LogSoftmaxRows);
 HWY_EXPORT(LogSumExpRows);
@@ -226,6 +261,8 @@ void SigmoidFloat(const float* x, float* y, int64_t n) {
   HWY_DYNAMIC_DISPATCH(SigmoidAll)(x, y, n);
 }
 void TanhFloat(const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(Tanh)(x, y, n); }
+void ErfFloat(const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(Erf)(x, y, n); }
+void SoftplusFloat(const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(Softplus)(x, y, n); }
 void SoftmaxRowsFloat(const float* x, float* y, int64_t rows, int64_t n) {
   HWY_DYNAMIC_DISPATCH(SoftmaxRows)(x, y, rows, n);
 }

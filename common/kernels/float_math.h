@@ -15,6 +15,9 @@ void ExpFloat(const float* x, float* y, int64_t n);
 void LogFloat(const float* x, float* y, int64_t n);
 void SigmoidFloat(const float* x, float* y, int64_t n);
 void TanhFloat(const float* x, float* y, int64_t n);
+void ErfFloat(const float* x, float* y, int64_t n);
+// y = log(1 + exp(x)).
+void SoftplusFloat(const float* x, float* y, int64_t n);
 
 // Over each of `rows` rows of n values; sums are taken in a fixed order.
 void SoftmaxRowsFloat(const float* x, float* y, int64_t rows, int64_t n);

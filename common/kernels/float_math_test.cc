@@ -48,10 +48,14 @@ void CheckAgainst(void (*loop)(const float*, float*, int64_t), double (*exact)(d
   REQUIRE(worst <= max_ulps);
 }
 
-TEST_CASE("exp, log, tanh and sigmoid are good to a few units of the last place") {
+TEST_CASE("exp, log, tanh, erf, softplus and sigmoid are good to a few units of the last place") {
   CheckAgainst(ExpFloat, std::exp, -87, 88.7f, 4);
   CheckAgainst(LogFloat, std::log, 1.2e-38f, 3e38f, 4);
   CheckAgainst(TanhFloat, std::tanh, -3e38f, 3e38f, 6);
+  CheckAgainst(ErfFloat, std::erf, -3e38f, 3e38f, 4);
+  CheckAgainst(
+      SoftplusFloat, [](double x) { return std::fmax(x, 0) + std::log1p(std::exp(-std::abs(x))); },
+      -87, 3e38f, 6);
   CheckAgainst(
       SigmoidFloat, [](double x) { return 1 / (1 + std::exp(-x)); }, -87, 3e38f, 6);
 }
@@ -77,15 +81,24 @@ TEST_CASE("the ends of the ranges are those of <cmath>") {
   REQUIRE(y[0] == 1);
   REQUIRE(y[1] == 0);
   REQUIRE(y[3] == 0);
-  TanhFloat(xs, y, 8);
-  REQUIRE(y[0] == 1);
-  REQUIRE(y[1] == -1);
+  for (const auto loop : {TanhFloat, ErfFloat}) {
+    loop(xs, y, 8);
+    REQUIRE(y[0] == 1);
+    REQUIRE(y[1] == -1);
+    REQUIRE(std::isnan(y[6]));
+  }
+  SoftplusFloat(xs, y, 8);
+  REQUIRE(y[0] == kInf);
+  REQUIRE(y[1] == 0);
+  REQUIRE(y[2] == 1000);
+  REQUIRE(y[3] == 0);
+  REQUIRE(std::isnan(y[6]));
 }
 
 TEST_CASE("an element's result does not depend on where it lies") {
   std::vector<float> xs = Spread(-20, 20);
   xs.resize(301);
-  for (auto loop : {ExpFloat, TanhFloat, SigmoidFloat}) {
+  for (auto loop : {ExpFloat, TanhFloat, SigmoidFloat, ErfFloat, SoftplusFloat}) {
     std::vector<float> whole(xs.size()), single(xs.size());
     loop(xs.data(), whole.data(), static_cast<int64_t>(xs.size()));
     for (size_t i = 0; i < xs.size(); ++i) loop(&xs[i], &single[i], 1);

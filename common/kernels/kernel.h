@@ -18,6 +18,7 @@
 namespace cohort {
 
 class ThreadPool;
+struct KernelError;
 
 // A value during a run: memory of the device and the current sizes of its axes. Row-major, dense.
 struct ValueView {
@@ -42,19 +43,17 @@ struct KernelContext {
   ThreadPool* pool = nullptr;         // never null; one thread: only the caller's
   const RandomKey* random = nullptr;  // the key of this step
   int64_t* count = nullptr;           // `unique` writes the run-time count of its symbol here
+  KernelError* error = nullptr;       // where a kernel of a device reports a wrong value
+  int64_t first_example = 0;          // the devices before this one have the others
 
   const ValueView& in(size_t i) const { return *inputs[i]; }
   const ValueView& out(size_t i = 0) const { return *outputs[i]; }
 };
 
-// One node, compiled for a device. Run neither allocates nor locks and works for any counts of the
-// bounded axes up to their capacity, zero too. Thread-safe.
-class Kernel {
+// What the plan of a program must know of the kernel of a node.
+class KernelTraits {
  public:
-  virtual ~Kernel() = default;
-
-  // Errors: InvalidArgument if the *values* of the inputs are wrong (an index out of range).
-  virtual absl::Status Run(const KernelContext& context) const = 0;
+  virtual ~KernelTraits() = default;
 
   // Working memory at full capacity.
   virtual size_t scratch_bytes() const { return 0; }
@@ -64,14 +63,21 @@ class Kernel {
   virtual bool reads_data(size_t i) const { return true; }
 };
 
-// Chooses the kernel of a node by (op, device kind) and the types of its values. Five ops have no
-// kernel, because the executor handles them: `input`, `read`, `read_rows`, `constant`, `reshape`.
-// Errors: Unimplemented for a device kind, an op or a dtype that this build has no kernel for.
-absl::StatusOr<std::unique_ptr<Kernel>> CreateKernel(const Node& node, const Program& program,
-                                                     std::string_view device);
+// One node, compiled for the CPU. Run neither allocates nor locks and works for any counts of the
+// bounded axes up to their capacity, zero too. One run at a time.
+class Kernel : public KernelTraits {
+ public:
+  // Errors: InvalidArgument if the *values* of the inputs are wrong (an index out of range).
+  virtual absl::Status Run(const KernelContext& context) const = 0;
+};
 
-// The ops that a device kind has kernels for, in alphabetical order; empty for an unknown kind.
-std::vector<std::string_view> KernelOps(std::string_view device);
+// Chooses the CPU kernel of a node by its op and the types of its values. Five ops have none, because
+// the executor handles them: `input`, `read`, `read_rows`, `constant`, `reshape`. Errors:
+// Unimplemented for an op or a dtype that this build has no kernel for.
+absl::StatusOr<std::unique_ptr<Kernel>> CreateKernel(const Node& node, const Program& program);
+
+// The ops that have CPU kernels, in alphabetical order.
+std::vector<std::string_view> KernelOps();
 
 // The parts of NumericFingerprint on which the results depend: "avx2", and "onednn 2.6.3, highway
 // 1.0.3".

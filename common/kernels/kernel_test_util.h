@@ -1,6 +1,7 @@
 #ifndef COHORT_COMMON_KERNELS_KERNEL_TEST_UTIL_H_
 #define COHORT_COMMON_KERNELS_KERNEL_TEST_UTIL_H_
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <initializer_list>
@@ -22,7 +23,9 @@ struct OpRun {
   Attrs attrs;
   int threads = 1;
   RandomKey random;
-  int64_t symbol_capacity = 0;  // above 0: the program has a symbol 1 of that capacity
+  int64_t symbol_capacity = 0;        // above 0: the program has a symbol 1 of that capacity
+  int64_t batch_capacity = 0;         // above 0: the size of axis 0 for which the kernel is made
+  std::vector<size_t> batched = {0};  // the inputs that have such an axis 0
 };
 
 struct OpResult {
@@ -38,6 +41,9 @@ inline OpResult RunOp(const OpRun& run) {
   for (const Tensor& t : run.inputs) {
     ValueType type{t.dtype(), {}};
     for (int64_t size : t.dims()) type.dims.push_back({std::max<int64_t>(size, 1), 0});
+    if (run.batch_capacity > 0 && std::ranges::count(run.batched, exprs.size()) > 0) {
+      type.dims[0].size = run.batch_capacity;
+    }
     exprs.push_back(b.Input("x" + std::to_string(exprs.size()), type));
   }
   const std::vector<Expr> outputs = b.OpOutputs(run.op, exprs, run.attrs);
@@ -46,7 +52,7 @@ inline OpResult RunOp(const OpRun& run) {
   if (!result.status.ok()) return result;
   const Program& program = b.program();
   const Node& node = program.nodes.back();
-  auto kernel = CreateKernel(node, program, "cpu");
+  auto kernel = CreateKernel(node, program);
   result.status = kernel.status();
   if (!kernel.ok()) return result;
 
@@ -63,6 +69,9 @@ inline OpResult RunOp(const OpRun& run) {
   for (const Expr& e : outputs) {
     Dims dims;
     for (const Dim& dim : e.type().dims) dims.push_back(dim.size);
+    if (run.batch_capacity > 0 && dims.size() > 1 && dims[0] == run.batch_capacity) {
+      dims[0] = run.inputs[0].dims()[0];
+    }
     result.outputs.emplace_back(e.dtype(), std::move(dims));
     add(result.outputs.back());
   }

@@ -1,11 +1,12 @@
 // matmul: a[m,k], b[k,n] -> [m,n], either operand stored transposed. float32 by oneDNN.
+// batch_matmul: the same for each of several pairs.
 #include <dnnl.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <atomic>
 
 #include "common/kernels/cpu_kernels.h"
+#include "common/kernels/onednn.h"
 #include "common/kernels/thread_pool.h"
 
 namespace cohort {
@@ -18,14 +19,6 @@ struct Sizes {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
 };
-
-// oneDNN would start OpenMP threads of its own in every thread that calls it: rows are split here.
-void KeepOneDnnSingleThreaded() {
-  thread_local bool done = false;
-  if (done) return;
-  omp_set_num_threads(1);
-  done = true;
-}
 
 // Rows [begin, end) of c = a b.
 absl::Status MultiplyRows(const Sizes& s, const float* a, const float* b, float* c, int64_t begin,
@@ -102,11 +95,47 @@ class MatMulKernel : public Kernel {
   const bool transpose_b_;
 };
 
+template <typename T>
+class BatchMatMulKernel : public Kernel {
+ public:
+  BatchMatMulKernel(bool transpose_a, bool transpose_b)
+      : transpose_a_(transpose_a), transpose_b_(transpose_b) {}
+
+  absl::Status Run(const KernelContext& context) const override {
+    Sizes s;
+    s.transpose_a = transpose_a_;
+    s.transpose_b = transpose_b_;
+    s.m = context.out().dims[1];
+    s.n = context.out().dims[2];
+    s.k = context.in(0).dims[transpose_a_ ? 1 : 2];
+    const T* a = context.in(0).as<T>();
+    const T* b = context.in(1).as<T>();
+    T* c = context.out().as<T>();
+    std::atomic<bool> failed{false};
+    context.pool->ParallelFor(context.out().dims[0], RowGrain(s.m * s.n * s.k, kMultiplyGrain),
+                              [&](int64_t begin, int64_t end) {
+                                for (int64_t i = begin; i < end; ++i) {
+                                  const absl::Status status =
+                                      MultiplyRows(s, a + i * s.m * s.k, b + i * s.k * s.n,
+                                                   c + i * s.m * s.n, 0, s.m);
+                                  if (!status.ok()) failed = true;
+                                }
+                              });
+    return failed ? Internal("oneDNN sgemm of [{}, {}, {}] failed", s.m, s.n, s.k)
+                  : absl::OkStatus();
+  }
+
+ private:
+  const bool transpose_a_;
+  const bool transpose_b_;
+};
+
 }  // namespace
 
 KernelOr CreateMatMulCpu(const Node& node, const Program& program) {
   const bool ta = BoolAttr(node, "transpose_a"), tb = BoolAttr(node, "transpose_b");
   return ForFloating(node, program.type(node.inputs[0]).dtype, [&](auto t) -> KernelOr {
+    if (node.op == "batch_matmul") return std::make_unique<BatchMatMulKernel<decltype(t)>>(ta, tb);
     return std::make_unique<MatMulKernel<decltype(t)>>(ta, tb);
   });
 }

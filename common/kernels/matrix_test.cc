@@ -58,6 +58,34 @@ TEMPLATE_TEST_CASE("matmul, with either side transposed", "", float, double) {
   CheckMatMul<TestType>(150, 70, 130, 3);
 }
 
+TEMPLATE_TEST_CASE("batch_matmul multiplies each pair", "", float, double) {
+  constexpr int64_t kPairs = 5, kM = 6, kN = 7, kK = 9;
+  for (const int threads : {1, 3}) {
+    for (const bool ta : {false, true}) {
+      for (const bool tb : {false, true}) {
+        const Tensor a =
+            RandomTensor<TestType>(ta ? Dims{kPairs, kK, kM} : Dims{kPairs, kM, kK}, -1, 1, 1);
+        const Tensor b =
+            RandomTensor<TestType>(tb ? Dims{kPairs, kN, kK} : Dims{kPairs, kK, kN}, -1, 1, 2);
+        const Tensor y =
+            Output({"batch_matmul", {a, b}, {{"transpose_a", ta}, {"transpose_b", tb}}, threads});
+        REQUIRE(y.dims() == Dims{kPairs, kM, kN});
+        for (int64_t at = 0; at < y.num_elements(); ++at) {
+          const int64_t pair = at / (kM * kN), i = at / kN % kM, j = at % kN;
+          double sum = 0;
+          for (int64_t p = 0; p < kK; ++p) {
+            const int64_t in_a = pair * kM * kK + (ta ? p * kM + i : i * kK + p);
+            const int64_t in_b = pair * kN * kK + (tb ? j * kK + p : p * kN + j);
+            sum += static_cast<double>(a.values<TestType>()[static_cast<size_t>(in_a)]) *
+                   static_cast<double>(b.values<TestType>()[static_cast<size_t>(in_b)]);
+          }
+          REQUIRE(Near<TestType>(y.values<TestType>()[static_cast<size_t>(at)], sum));
+        }
+      }
+    }
+  }
+}
+
 // Sums (or maxima) over `axes` by index.
 template <typename T>
 std::vector<double> NaiveReduce(const Tensor& x, const std::vector<int64_t>& axes, bool max) {
@@ -135,6 +163,40 @@ TEMPLATE_TEST_CASE("softmax and log_softmax sum to one, for large logits too", "
           const double log_p = row[static_cast<size_t>(i)] - max - std::log(sum);
           REQUIRE(Near<TestType>(y.values<TestType>()[at], std::exp(log_p)));
           REQUIRE(Near<TestType>(log_y.values<TestType>()[at], log_p));
+        }
+      }
+    }
+  }
+}
+
+// The threshold by sorting, as the paper has it.
+std::vector<double> SortedSparsemax(std::vector<double> x) {
+  std::vector<double> sorted = x;
+  std::sort(sorted.rbegin(), sorted.rend());
+  double sum = 0, threshold = 0;
+  for (size_t k = 0; k < sorted.size(); ++k) {
+    sum += sorted[k];
+    const double next = (sum - 1) / static_cast<double>(k + 1);
+    if (sorted[k] > next) threshold = next;
+  }
+  for (double& v : x) v = std::max(v - threshold, 0.0);
+  return x;
+}
+
+TEMPLATE_TEST_CASE("sparsemax agrees with sorting", "", float, double) {
+  for (int64_t n : {1, 2, 7, 33}) {
+    for (const double scale : {0.01, 1.0, 30.0}) {
+      Tensor x = RandomTensor<TestType>({9, n}, -scale, scale, 3);
+      for (int64_t i = 0; i + 1 < n; ++i) {  // the first row has ties
+        x.mutable_values<TestType>()[static_cast<size_t>(i)] = static_cast<TestType>(i % 2);
+      }
+      const Tensor y = Output({"sparsemax", {x}});
+      for (size_t r = 0; r < 9; ++r) {
+        const auto row =
+            x.values<TestType>().subspan(r * static_cast<size_t>(n), static_cast<size_t>(n));
+        const auto expected = SortedSparsemax({row.begin(), row.end()});
+        for (size_t i = 0; i < expected.size(); ++i) {
+          REQUIRE(Near<TestType>(y.values<TestType>()[r * expected.size() + i], expected[i]));
         }
       }
     }

@@ -1,4 +1,8 @@
-// dropout.
+// dropout and random_normal.
+#include <bit>
+#include <cmath>
+#include <numbers>
+
 #include "common/kernels/kernel_test_util.h"
 #include "common/tensor/philox.h"
 
@@ -62,6 +66,64 @@ TEST_CASE("a rate of 0 keeps everything") {
   const Tensor x = RandomTensor<float>({50}, 1, 2, 1);
   const auto result = RunDropout<float>(x, 0, {1, 2, 3}, 0);
   REQUIRE(std::ranges::equal(result.outputs[0].values<float>(), x.values<float>()));
+}
+
+template <typename T>
+Tensor RunNormal(int64_t n, RandomKey key, int64_t number, int threads = 1) {
+  const Tensor x = RandomTensor<T>({n}, 0, 1, 1);
+  testing::OpResult result =
+      RunOp({"random_normal", {x}, {{"seed", int64_t{5}}, {"number", number}}, threads, key});
+  REQUIRE(result.status.ok());
+  return result.outputs[0];
+}
+
+TEST_CASE("normal numbers are Box and Muller's of Philox, and rounded ones in float32") {
+  const Tensor y = RunNormal<double>(1003, {11, (uint64_t{1} << 40) + 12, 13}, 6);
+  const Tensor rounded = RunNormal<float>(1003, {11, (uint64_t{1} << 40) + 12, 13}, 6, 3);
+  const PhiloxKey key = PhiloxKeyOf(PhiloxMix(PhiloxMix(11, 5), 6));
+  for (uint32_t i = 0; i < 1003; ++i) {
+    const PhiloxBlock block = Philox({i / 4, 13, 12, 1 << 8}, key);
+    const double u = (block[i / 2 % 2 * 2] + 0.5) * 0x1p-32;
+    const double angle = block[i / 2 % 2 * 2 + 1] * 0x1p-32 * 2 * std::numbers::pi;
+    const double expected =
+        std::sqrt(-2 * std::log(u)) * (i % 2 == 0 ? std::cos(angle) : std::sin(angle));
+    REQUIRE(std::abs(y.values<double>()[i] - expected) < 1e-14);
+    REQUIRE(rounded.values<float>()[i] == static_cast<float>(y.values<double>()[i]));
+  }
+}
+
+// The bits are a contract: every machine draws the same.
+TEST_CASE("the bits of normal numbers") {
+  const Tensor y = RunNormal<float>(100000, {1, 2, 3}, 4);
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const float v : y.values<float>()) {
+    hash = (hash ^ std::bit_cast<uint32_t>(v)) * 0x100000001b3;
+  }
+  CHECK(hash == 0x191fb198d392148c);
+  double sum = 0, squares = 0, fourth = 0, beyond = 0;
+  for (const float v : y.values<float>()) {
+    sum += v;
+    squares += v * v;
+    fourth += v * v * v * v;
+    beyond += std::abs(v) > 1.959964f;
+  }
+  // Five standard deviations of each.
+  REQUIRE(std::abs(sum / 1e5) < 5 * std::sqrt(1 / 1e5));
+  REQUIRE(std::abs(squares / 1e5 - 1) < 5 * std::sqrt(2 / 1e5));
+  REQUIRE(std::abs(fourth / 1e5 - 3) < 5 * std::sqrt(96 / 1e5));
+  REQUIRE(std::abs(beyond / 1e5 - 0.05) < 5 * std::sqrt(0.05 * 0.95 / 1e5));
+}
+
+TEST_CASE("normal numbers differ by place, ordinal, op and seed") {
+  const auto values = [](RandomKey key, int64_t number) {
+    const Tensor y = RunNormal<float>(64, key, number);
+    return std::vector<float>(y.values<float>().begin(), y.values<float>().end());
+  };
+  const auto base = values({1, 2, 3}, 0);
+  REQUIRE(base != values({9, 2, 3}, 0));
+  REQUIRE(base != values({1, 9, 3}, 0));
+  REQUIRE(base != values({1, 2, 9}, 0));
+  REQUIRE(base != values({1, 2, 3}, 9));
 }
 
 }  // namespace

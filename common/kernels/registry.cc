@@ -23,16 +23,27 @@ constexpr KernelEntry kCpuKernels[] = {
     {"abs", CreateUnaryCpu},
     {"add", CreateBinaryCpu},
     {"argmax", CreateArgmaxCpu},
+    {"avg_pool", CreatePoolingCpu},
+    {"avg_pool_grad", CreatePoolingCpu},
+    {"batch_matmul", CreateMatMulCpu},
+    {"batch_norm_grad", CreateBatchNormCpu},
+    {"batch_norm_train", CreateBatchNormCpu},
     {"broadcast_like", CreateBroadcastLikeCpu},
     {"cast", CreateCastCpu},
     {"clip", CreateUnaryCpu},
+    {"clip_grad", CreateUnaryCpu},
     {"concat", CreateConcatCpu},
+    {"conv2d", CreateConvolutionCpu},
+    {"conv2d_input_grad", CreateConvolutionCpu},
+    {"conv2d_kernel_grad", CreateConvolutionCpu},
     {"dim_size", CreateDimSizeCpu},
     {"div", CreateBinaryCpu},
     {"dropout", CreateDropoutCpu},
     {"equal", CreateBinaryCpu},
+    {"erf", CreateUnaryCpu},
     {"exp", CreateUnaryCpu},
     {"floor", CreateUnaryCpu},
+    {"fused", CreateFusedCpu},
     {"gather", CreateGatherCpu},
     {"gather_grad", CreateGatherGradCpu},
     {"greater", CreateBinaryCpu},
@@ -47,15 +58,19 @@ constexpr KernelEntry kCpuKernels[] = {
     {"minimum", CreateBinaryCpu},
     {"mul", CreateBinaryCpu},
     {"neg", CreateUnaryCpu},
+    {"random_normal", CreateRandomNormalCpu},
     {"reduce_max", CreateReduceCpu},
     {"reduce_sum", CreateReduceCpu},
     {"relu", CreateUnaryCpu},
+    {"relu_grad", CreateUnaryCpu},
     {"select", CreateSelectCpu},
     {"sigmoid", CreateUnaryCpu},
     {"sigmoid_cross_entropy", CreateSigmoidCrossEntropyCpu},
     {"slice", CreateSliceCpu},
     {"softmax", CreateSoftmaxCpu},
+    {"softplus", CreateUnaryCpu},
     {"sparse_softmax_cross_entropy", CreateSparseSoftmaxCrossEntropyCpu},
+    {"sparsemax", CreateSparsemaxCpu},
     {"sqrt", CreateUnaryCpu},
     {"square", CreateUnaryCpu},
     {"sub", CreateBinaryCpu},
@@ -64,46 +79,19 @@ constexpr KernelEntry kCpuKernels[] = {
     {"unique", CreateUniqueCpu},
 };
 
-// A device kind is a name and its kernels. "cuda" joins here.
-struct DeviceKind {
-  std::string_view name;
-  std::span<const KernelEntry> kernels;
-};
-
-constexpr DeviceKind kDeviceKinds[] = {{"cpu", kCpuKernels}};
-
-const DeviceKind* FindDeviceKind(std::string_view name) {
-  for (const DeviceKind& kind : kDeviceKinds) {
-    if (kind.name == name) return &kind;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Kernel>> CreateKernel(const Node& node, const Program& program,
-                                                     std::string_view device) {
-  const DeviceKind* kind = FindDeviceKind(device);
-  if (kind == nullptr) {
-    if (device == "cuda") {
-      return Unimplemented("this build has no CUDA kernels; use device \"cpu\"");
-    }
-    return Unimplemented("unknown device kind \"{}\"; this build has \"cpu\"", device);
-  }
-  const auto entry =
-      std::lower_bound(kind->kernels.begin(), kind->kernels.end(), node.op,
-                       [](const KernelEntry& e, const std::string& op) { return e.op < op; });
-  if (entry == kind->kernels.end() || entry->op != node.op) {
-    return Unimplemented("op \"{}\" has no kernel for device \"{}\"", node.op, device);
+absl::StatusOr<std::unique_ptr<Kernel>> CreateKernel(const Node& node, const Program& program) {
+  const auto entry = std::ranges::lower_bound(kCpuKernels, node.op, {}, &KernelEntry::op);
+  if (entry == std::end(kCpuKernels) || entry->op != node.op) {
+    return Unimplemented("op \"{}\" has no CPU kernel", node.op);
   }
   return entry->create(node, program);
 }
 
-std::vector<std::string_view> KernelOps(std::string_view device) {
+std::vector<std::string_view> KernelOps() {
   std::vector<std::string_view> ops;
-  if (const DeviceKind* kind = FindDeviceKind(device)) {
-    for (const KernelEntry& entry : kind->kernels) ops.push_back(entry.op);
-  }
+  for (const KernelEntry& entry : kCpuKernels) ops.push_back(entry.op);
   return ops;
 }
 

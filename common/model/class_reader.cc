@@ -33,6 +33,8 @@ std::string ExampleValue(const Argument& argument) {
       return argument.choices.empty() ? "a" : argument.choices.front();
     case ArgumentType::kObject:
       return argument.classes().Schemas().front()->name;
+    case ArgumentType::kObjects:
+      return fmt::format("{{a: {}}}", argument.classes().Schemas().front()->name);
   }
   return "";
 }
@@ -234,6 +236,7 @@ absl::Status ClassReader::ReadArgument(const Entry& entry, const std::string& pa
   if (argument.type == ArgumentType::kObject) {
     return ReadClass(entry.value, path, argument.classes(), value->mutable_object());
   }
+  if (argument.type == ArgumentType::kObjects) return ReadObjects(entry, path, argument, value);
   if (entry.value.IsMap()) return ReadMappedArgument(entry, path, schema, argument, value);
   const bool strings =
       argument.type == ArgumentType::kString || argument.type == ArgumentType::kStrings;
@@ -247,11 +250,45 @@ absl::Status ClassReader::ReadArgument(const Entry& entry, const std::string& pa
   COHORT_ASSIGN_OR_RETURN(const std::vector<YAML::Node> items, Items(entry.value, path));
   value->mutable_list();
   for (const YAML::Node& item : items) {
-    if (!item.IsScalar()) {
+    if (item.IsSequence() && argument.nested) {
+      COHORT_RETURN_IF_ERROR(ReadArgument(Entry{entry.key, LineOf(item), item}, path, schema,
+                                          argument, value->mutable_list()->add_values()));
+      continue;
+    }
+    if (!item.IsScalar() && !(item.IsNull() && argument.none_items)) {
       return Error(LineOf(item), "{}: the items of {} must be numbers or strings", schema.name,
                    argument.name);
     }
-    *value->mutable_list()->add_values() = convert(item);
+    v1::ConfigValue* const added = value->mutable_list()->add_values();
+    if (!item.IsNull()) *added = convert(item);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClassReader::ReadObjects(const Entry& entry, const std::string& path,
+                                      const Argument& argument, v1::ConfigValue* value) {
+  const SchemaSet& classes = argument.classes();
+  COHORT_ASSIGN_OR_RETURN(const auto items, Entries(entry.value, fmt::format("`{}`", path),
+                                                    argument.name + ": " + ExampleValue(argument)));
+  auto* const objects = value->mutable_object()->mutable_config();
+  for (const Entry& item : items) {
+    const std::string item_path = JoinPath(path, item.key);
+    Note(item_path, item.line);
+    v1::ClassConfig* const object = (*objects)[item.key].mutable_object();
+    bool names_class = !item.value.IsMap();
+    for (const auto& pair : item.value) {
+      if (!item.value.IsMap() || !pair.first.IsScalar()) break;
+      names_class = names_class || pair.first.Scalar() == "class_name" ||
+                    classes.FindSchema(pair.first.Scalar()).ok();
+    }
+    if (names_class) {
+      COHORT_RETURN_IF_ERROR(ReadClass(item.value, item_path, classes, object));
+      continue;
+    }
+    ClassNode node{.name = argument.usual_class, .line = item.line, .has_arguments = true};
+    COHORT_ASSIGN_OR_RETURN(node.arguments, Entries(item.value, fmt::format("`{}`", item_path)));
+    COHORT_ASSIGN_OR_RETURN(const ClassSchema* schema, classes.FindSchema(node.name));
+    COHORT_RETURN_IF_ERROR(ReadArguments(node, item_path, *schema, object));
   }
   return absl::OkStatus();
 }

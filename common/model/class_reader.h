@@ -64,6 +64,8 @@ class ClassReader : public YamlReader {
                                 const SchemaSet* classes);
   absl::Status ReadArgument(const Entry& entry, const std::string& path, const ClassSchema& schema,
                             const Argument& argument, v1::ConfigValue* value);
+  absl::Status ReadObjects(const Entry& entry, const std::string& path, const Argument& argument,
+                           v1::ConfigValue* value);
   absl::Status ReadMappedArgument(const Entry& entry, const std::string& path,
                                   const ClassSchema& schema, const Argument& argument,
                                   v1::ConfigValue* value);

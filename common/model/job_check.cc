@@ -12,6 +12,7 @@
 #include "common/base/suggest.h"
 #include "common/data/dataset.h"
 #include "common/data/source_class.h"
+#include "common/graph/pull_ahead.h"
 #include "common/model/planned_names.h"
 #include "common/optimizers/optimizers.h"
 #include "common/tensor/dtype.h"
@@ -34,6 +35,7 @@ class Checker {
     COHORT_RETURN_IF_ERROR(CheckData());
     COHORT_RETURN_IF_ERROR(CheckFit());
     COHORT_RETURN_IF_ERROR(CheckStrategy());
+    COHORT_RETURN_IF_ERROR(CheckInitialWeights());
     return CheckCheckpoint();
   }
 
@@ -205,11 +207,16 @@ class Checker {
                    strategy.placement(),
                    DidYouMean(strategy.placement(), {"balanced", "round_robin"}));
     }
-    if (strategy.pull_ahead() > 0) {
-      return NotYet(
+    if (strategy.pull_ahead() > kMaxPullAhead) {
+      return Error("strategy.pull_ahead", "`strategy.pull_ahead` is at most {}, not {}",
+                   kMaxPullAhead, strategy.pull_ahead());
+    }
+    if (strategy.pull_ahead() > 0 && strategy.mode() != "async") {
+      return Error(
           "strategy.pull_ahead",
-          "`strategy.pull_ahead` above 0 is not supported yet: a worker pulls when its push is "
-          "acknowledged");
+          "`strategy.pull_ahead` above 0 applies to mode async; mode {} limits how old the "
+          "weights of a step may be. Leave it out, or choose mode async",
+          strategy.mode());
     }
     COHORT_RETURN_IF_ERROR(Positive("strategy.closures_in_flight", strategy.closures_in_flight()));
     COHORT_RETURN_IF_ERROR(Positive("strategy.max_attempts", strategy.max_attempts()));
@@ -321,6 +328,22 @@ class Checker {
     COHORT_RETURN_IF_ERROR(
         Seconds("checkpoint.every_seconds", checkpoint.every_seconds(), Zero::kAllowed));
     return checkpoint.keep_best().empty() ? CheckNoBest() : CheckBest();
+  }
+
+  absl::Status CheckInitialWeights() const {
+    const v1::InitialWeightsSpec& weights = job_.initial_weights();
+    if (job_.has_initial_weights() && weights.path().empty()) {
+      return Error("initial_weights",
+                   "`initial_weights` needs a `path`: a safetensors file, a "
+                   "checkpoint, or a file of Keras' save_weights");
+    }
+    for (int i = 0; i < weights.rename_size(); ++i) {
+      if (weights.rename(i).from() != weights.rename(i).to()) continue;
+      return Error(
+          fmt::format("initial_weights.rename[{}]", i),
+          "`rename` needs a `from` and a `to` that differ: {{from: \"old/\", to: \"new/\"}}");
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckNoBest() const {

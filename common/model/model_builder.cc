@@ -125,6 +125,7 @@ class ProgramMaker {
                            .floatx = floatx_,
                            .seed = job_.seed(),
                            .variables = &variables_,
+                           .penalties = &penalties_,
                            .is_shared = layer.shares >= 0,
                            .keys = {},
                            .places = {}};
@@ -217,6 +218,11 @@ class ProgramMaker {
       loss.total = loss.total.valid() ? loss.total + weighted : weighted;
       loss.weight = DimSize(*elements, 0);
     }
+    // Weighted as a record is: the sum of all totals, divided by that of all weights, then has each
+    // penalty once, as Keras' loss of the global batch.
+    for (const auto& [variable, penalty] : penalties_) {
+      loss.total = loss.total + loss.weight * penalty;
+    }
     builder_.AddMetric("loss", loss.total, loss.weight);
     for (const auto& [name, part] : parts) {
       if (parts.size() > 1) builder_.AddMetric(name, part.total, part.weight);
@@ -275,6 +281,7 @@ class ProgramMaker {
   std::map<int, Expr> arguments_;  // by feature
   std::vector<std::string> argument_names_;
   std::vector<v1::VariableSpec> variables_;
+  std::map<std::string, Expr> penalties_;  // regularizers' summands of the loss, by variable
   RowKeys row_keys_;
 };
 

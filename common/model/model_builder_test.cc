@@ -503,5 +503,116 @@ TEST_CASE("a program clips gradients if servers apply each push, and not in mode
   CHECK(sqrts("strategy: {mode: sync}\n") == 0);
 }
 
+const std::vector<FeatureType> kImages = {{"x", DType::kFloat32, {9, 8, 3}},
+                                          {"y", DType::kFloat32, {}}};
+
+TEST_CASE("convolutions have Keras' variables and fans, and 1 by 1 is a product of matrices") {
+  const auto model = Build(R"(
+  sequential:
+    - Conv2D: {filters: 6, kernel_size: [3, 2], groups: 3}
+    - SeparableConv2D: {filters: 4, kernel_size: 3, depth_multiplier: 2}
+    - Conv2D: {filters: 5, kernel_size: 1, use_bias: false}
+    - Conv2DTranspose: {filters: 2, kernel_size: 2, strides: 2}
+    - GlobalAveragePooling2D
+    - Dense: {units: 1}
+)",
+                           "loss: mse", kImages);
+  REQUIRE(model.status().message() == "");
+  CHECK(VariableNames(*model) ==
+        std::vector<std::string>{
+            "conv2d/kernel", "conv2d/bias", "separable_conv2d/depthwise_kernel",
+            "separable_conv2d/pointwise_kernel", "separable_conv2d/bias", "conv2d_1/kernel",
+            "conv2d_transpose/kernel", "conv2d_transpose/bias", "dense/kernel", "dense/bias"});
+  CHECK(model->variables[0].initializer().fan_in() == 6);
+  CHECK(model->variables[0].initializer().fan_out() == 36);
+  CHECK(CountOps(model->predict, "conv2d") == 2);
+  CHECK(CountOps(model->predict, "matmul") == 3);
+  CHECK(CountOps(model->predict, "conv2d_input_grad") == 1);
+}
+
+// By variable: the kind of its push, 0 for none.
+std::vector<int> PushKinds(const BuiltModel& model) {
+  std::vector<int> kinds;
+  for (const auto& variable : model.variables) {
+    kinds.push_back(0);
+    for (const Push& push : model.train.pushes) {
+      if (model.train.variables[static_cast<size_t>(push.variable)].name == variable.name()) {
+        kinds.back() = static_cast<int>(push.kind);
+      }
+    }
+  }
+  return kinds;
+}
+
+TEST_CASE("batch normalization pushes moving statistics; a frozen one uses them in training") {
+  const auto model = Build(R"(
+  sequential:
+    - BatchNormalization: {momentum: 0.75}
+    - Dense: {units: 2}
+    - BatchNormalization: {trainable: false}
+    - Dense: {units: 1}
+)",
+                           "loss: mse", kFloats);
+  REQUIRE(model.status().message() == "");
+  // gamma, beta, moving_mean, moving_variance; kernel, bias; the frozen four; kernel, bias.
+  const int kGradient = static_cast<int>(PushKind::kGradient),
+            kEma = static_cast<int>(PushKind::kEma);
+  CHECK(PushKinds(*model) == std::vector<int>{kGradient, kGradient, kEma, kEma, kGradient,
+                                              kGradient, 0, 0, 0, 0, kGradient, kGradient});
+  CHECK(model->variables[3].name() == "batch_normalization/moving_variance");
+  CHECK(model->variables[3].initializer().class_name() == "Ones");
+  for (const size_t i : {2, 3, 6, 7, 8, 9}) CHECK_FALSE(model->variables[i].trainable());
+  for (const Push& push : model->train.pushes) {
+    if (push.kind == PushKind::kEma) CHECK(push.momentum == 0.75);
+  }
+  CHECK(CountOps(model->train, "batch_norm_train") == 1);
+  CHECK(CountOps(model->eval, "batch_norm_train") == 0);
+  CHECK(model->eval.pushes.empty());
+  // gamma and beta of the first layer, and two Dense.
+  CHECK(model->summary.params - model->summary.frozen_params == 8 + 10 + 3);
+}
+
+TEST_CASE("what layers over images refuse") {
+  const struct {
+    const char* layer;
+    const char* error;
+  } cases[] = {
+      {"Conv2D: {filters: 2, kernel_size: 3, data_format: channels_first}",
+       "data_format must be channels_last, not \"channels_first\""},
+      {"MaxPooling2D: {data_format: channels_first}",
+       "data_format must be channels_last, not \"channels_first\""},
+      {"Conv1D: {filters: 2, kernel_size: 3}", "the input must be [batch, steps, features]"},
+      {"Conv2D: {filters: 2, kernel_size: [3, 3, 3]}", "kernel_size must be one number or two"},
+      {"Conv2D: {filters: 2, kernel_size: 30}",
+       "a kernel of 30 elements with dilation 1 does not fit into 9 elements"},
+      {"Conv2D: {filters: 2, kernel_size: 2, strides: 2, dilation_rate: 2}",
+       "strides above 1 and dilation_rate above 1 exclude each other"},
+      {"Conv2D: {filters: 4, kernel_size: 2, groups: 2}",
+       "3 channels and 4 filters are not divisible by 2 groups"},
+      {"Conv2DTranspose: {filters: 4, kernel_size: 2, strides: 2, output_padding: 2}",
+       "output_padding must be less than strides"},
+      {"BatchNormalization: {synchronized: true}", "synchronized: true is not supported"},
+      {"BatchNormalization: {axis: 0}", "axis 0 is not one of"},
+      {"BatchNormalization: {axis: 4}", "axis 4 is not one of"},
+  };
+  for (const auto& c : cases) {
+    const auto model = Build(std::string("\n  sequential:\n    - ") + c.layer +
+                                 "\n    - Flatten\n    - Dense: {units: 1}\n",
+                             "loss: mse", kImages);
+    INFO(c.layer << ": " << model.status());
+    CHECK(model.status().message().find(c.error) != absl::string_view::npos);
+  }
+  const auto twice = Build(R"(
+  functional:
+    - Input: {name: x}
+    - BatchNormalization: {name: norm, inputs: x}
+    - BatchNormalization: {name: again, inputs: norm, shares: norm}
+    - Dense: {inputs: again, units: 1}
+)",
+                           "loss: mse", kFloats);
+  INFO(twice.status());
+  CHECK(twice.status().message().find("it is called twice") != absl::string_view::npos);
+}
+
 }  // namespace
 }  // namespace cohort

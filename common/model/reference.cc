@@ -6,6 +6,7 @@
 #include "common/model/losses/loss.h"
 #include "common/model/metrics/metric.h"
 #include "common/model/partitioners.h"
+#include "common/model/regularizers.h"
 #include "common/optimizers/optimizers.h"
 #include "common/placement/initializer_classes.h"
 
@@ -18,6 +19,7 @@ std::string ClassReference() {
   } kinds[] = {{"Layers", Layers()},
                {"Activations", Activations()},
                {"Initializers", InitializerSchemas()},
+               {"Regularizers", RegularizerSchemas()},
                {"Losses", Losses()},
                {"Metrics", Metrics()},
                {"Optimizers", OptimizerSchemas()},

@@ -1,8 +1,11 @@
 #include "common/placement/initializer_classes.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/placement/orthogonal.h"
 #include "proto/parameter_server.pb.h"
 
 // keras/src/initializers: constant_initializers.py, random_initializers.py.
@@ -24,6 +27,87 @@ absl::Status MakeConstant(const Config& config, std::span<const int64_t>,
                           v1::InitializerSpec* spec) {
   spec->set_value(config.Float("value"));
   return absl::OkStatus();
+}
+
+// VarianceScaling, whose distributions are those of three classes.
+void ScaleVariance(double scale, std::string_view mode, std::string_view distribution,
+                   std::span<const int64_t> dims, v1::InitializerSpec* spec) {
+  const auto [fan_in, fan_out] = Fans(dims);
+  const auto in = static_cast<double>(fan_in), out = static_cast<double>(fan_out);
+  const double fan = mode == "fan_in" ? in : mode == "fan_out" ? out : (in + out) / 2;
+  const double variance = scale / std::max(1.0, fan);
+  if (distribution == "uniform") {
+    spec->set_class_name("RandomUniform");
+    spec->set_maxval(std::sqrt(3 * variance));
+    spec->set_minval(-spec->maxval());
+    return;
+  }
+  // The standard deviation of the normal distribution between -2 and 2.
+  constexpr double kTruncated = 0.87962566103423978;
+  const bool truncated = distribution != "untruncated_normal";
+  spec->set_class_name(truncated ? "TruncatedNormal" : "RandomNormal");
+  spec->set_mean(0);
+  spec->set_stddev(std::sqrt(variance) / (truncated ? kTruncated : 1));
+}
+
+absl::Status MakeVarianceScaling(const Config& config, std::span<const int64_t> dims,
+                                 v1::InitializerSpec* spec) {
+  if (config.Float("scale") <= 0) {
+    return InvalidArgument("VarianceScaling: scale must be above 0, not {}", config.Float("scale"));
+  }
+  ScaleVariance(config.Float("scale"), config.String("mode"), config.String("distribution"), dims,
+                spec);
+  return absl::OkStatus();
+}
+
+absl::Status MakeGlorotNormal(const Config&, std::span<const int64_t> dims,
+                              v1::InitializerSpec* spec) {
+  ScaleVariance(1, "fan_avg", "truncated_normal", dims, spec);
+  return absl::OkStatus();
+}
+
+absl::Status MakeHeNormal(const Config&, std::span<const int64_t> dims, v1::InitializerSpec* spec) {
+  ScaleVariance(2, "fan_in", "truncated_normal", dims, spec);
+  return absl::OkStatus();
+}
+
+absl::Status MakeHeUniform(const Config&, std::span<const int64_t> dims,
+                           v1::InitializerSpec* spec) {
+  ScaleVariance(2, "fan_in", "uniform", dims, spec);
+  return absl::OkStatus();
+}
+
+absl::Status MakeLecunNormal(const Config&, std::span<const int64_t> dims,
+                             v1::InitializerSpec* spec) {
+  ScaleVariance(1, "fan_in", "truncated_normal", dims, spec);
+  return absl::OkStatus();
+}
+
+absl::Status MakeLecunUniform(const Config&, std::span<const int64_t> dims,
+                              v1::InitializerSpec* spec) {
+  ScaleVariance(1, "fan_in", "uniform", dims, spec);
+  return absl::OkStatus();
+}
+
+// Rows and columns are in the fields of the fans, and the gain in that of the value.
+absl::Status MakeIdentity(const Config& config, std::span<const int64_t> dims,
+                          v1::InitializerSpec* spec) {
+  if (dims.size() != 2) return InvalidArgument("Identity needs a matrix, not {} axes", dims.size());
+  spec->set_fan_in(static_cast<uint64_t>(dims[0]));
+  spec->set_fan_out(static_cast<uint64_t>(dims[1]));
+  spec->set_value(config.Float("gain"));
+  return absl::OkStatus();
+}
+
+absl::Status MakeOrthogonal(const Config& config, std::span<const int64_t> dims,
+                            v1::InitializerSpec* spec) {
+  if (dims.size() < 2) return InvalidArgument("Orthogonal needs two axes at least");
+  uint64_t rows = 1;
+  for (const int64_t size : dims.subspan(0, dims.size() - 1)) rows *= static_cast<uint64_t>(size);
+  spec->set_fan_in(rows);
+  spec->set_fan_out(static_cast<uint64_t>(dims.back()));
+  spec->set_value(config.Float("gain"));
+  return CheckOrthogonalSize(spec->fan_in(), spec->fan_out());
 }
 
 absl::Status MakeGlorotUniform(const Config&, std::span<const int64_t> dims,
@@ -60,6 +144,30 @@ absl::Status MakeZeros(const Config&, std::span<const int64_t>, v1::InitializerS
 }
 
 Argument Seed() { return Int("seed", "Seed of its own; none: that of the job.").Optional(); }
+Argument Gain() { return Float("gain", "The factor of the matrix.").Default(1.0); }
+
+// Keras' arguments of the classes that scale the variance by fans.
+std::vector<Argument> FanArguments() {
+  return {Seed(), Planned("input_axes"), Planned("output_axes")};
+}
+
+std::vector<Argument> NormalArguments() {
+  return {Float("mean", "Its mean.").Default(0),
+          Float("stddev", "Its standard deviation.").Default(0.05).AtLeast(0), Seed()};
+}
+
+std::vector<Argument> VarianceScalingArguments() {
+  std::vector<Argument> arguments = {
+      Float("scale", "The variance times the fan.").Default(1.0).AtLeast(0),
+      String("mode", "Which fan: inputs, outputs, or their mean.")
+          .Default("fan_in")
+          .OneOf({"fan_in", "fan_out", "fan_avg"}),
+      String("distribution", "normal is truncated_normal.")
+          .Default("truncated_normal")
+          .OneOf({"normal", "truncated_normal", "uniform", "untruncated_normal"})};
+  for (Argument& argument : FanArguments()) arguments.push_back(std::move(argument));
+  return arguments;
+}
 
 std::vector<InitializerClass> Classes() {
   return {
@@ -68,15 +176,41 @@ std::vector<InitializerClass> Classes() {
       {{"GlorotUniform",
         {},
         "Uniform, narrower the more inputs and outputs the weights connect.",
-        {Seed()}},
+        FanArguments()},
        MakeGlorotUniform},
-      {{"Ones", {"one"}, "Every element is 1.", {}}, MakeOnes},
-      {{"RandomNormal",
-        {"normal"},
-        "A normal distribution.",
-        {Float("mean", "Its mean.").Default(0),
-         Float("stddev", "Its standard deviation.").Default(0.05).AtLeast(0), Seed()}},
+      {{"GlorotNormal",
+        {},
+        "As GlorotUniform, but a truncated normal distribution.",
+        FanArguments()},
+       MakeGlorotNormal},
+      {{"HeNormal",
+        {},
+        "A truncated normal distribution of variance 2 / inputs, for relu.",
+        FanArguments()},
+       MakeHeNormal},
+      {{"HeUniform", {}, "As HeNormal, but uniform.", FanArguments()}, MakeHeUniform},
+      {{"Identity", {"IdentityInitializer"}, "1 on the diagonal of a matrix.", {Gain()}},
+       MakeIdentity},
+      {{"LecunNormal",
+        {},
+        "A truncated normal distribution of variance 1 / inputs, for selu.",
+        FanArguments()},
+       MakeLecunNormal},
+      {{"LecunUniform", {}, "As LecunNormal, but uniform.", FanArguments()}, MakeLecunUniform},
+      {{"Orthogonal",
+        {"OrthogonalInitializer"},
+        "A matrix whose columns, or rows if they are fewer, are orthonormal.",
+        {Gain(), Seed()}},
+       MakeOrthogonal},
+      {{"TruncatedNormal",
+        {},
+        "A normal distribution without what is beyond two standard deviations.",
+        NormalArguments()},
        MakeRandomNormal},
+      {{"VarianceScaling", {}, "Of mean 0 and variance scale / fan.", VarianceScalingArguments()},
+       MakeVarianceScaling},
+      {{"Ones", {"one"}, "Every element is 1.", {}}, MakeOnes},
+      {{"RandomNormal", {"normal"}, "A normal distribution.", NormalArguments()}, MakeRandomNormal},
       {{"RandomUniform",
         {"uniform"},
         "A uniform distribution.",
@@ -91,11 +225,7 @@ std::vector<InitializerClass> Classes() {
 
 const ClassRegistry<InitializerClass>& Initializers() {
   static const auto& initializers = *new ClassRegistry<InitializerClass>(
-      "initializer", SchemaSet::Spelling::kKeras,
-      "GlorotNormal HeNormal HeUniform Identity LecunNormal LecunUniform Orthogonal "
-      "OrthogonalInitializer TruncatedNormal VarianceScaling glorot_normal he_normal he_uniform "
-      "identity lecun_normal lecun_uniform orthogonal truncated_normal variance_scaling",
-      Classes());
+      "initializer", SchemaSet::Spelling::kKeras, "STFT STFTInitializer stft", Classes());
   return initializers;
 }
 

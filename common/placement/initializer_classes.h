@@ -16,7 +16,8 @@ class InitializerSpec;
 }
 
 // One initializer of Keras: an entry of Initializers(). `make` sets the numbers of its distribution
-// for a variable of these dims. `config` is complete; class and seed of `spec` are set already.
+// for a variable of these dims. `config` is complete; class and seed of `spec` are set already. A
+// class may be a special case of another, which `make` then sets.
 struct InitializerClass {
   ClassSchema schema;
   absl::Status (*make)(const Config& config, std::span<const int64_t> dims,

@@ -8,6 +8,7 @@
 
 #include "common/base/fnv1a.h"
 #include "common/base/status.h"
+#include "common/placement/orthogonal.h"
 #include "common/tensor/philox.h"
 #include "proto/parameter_server.pb.h"
 
@@ -15,18 +16,29 @@ namespace cohort {
 namespace {
 
 // Returns the two numbers in [0, 1) that one block gives.
-std::pair<double, double> UniformPair(uint64_t block, uint64_t key) {
-  const PhiloxBlock w = Philox(block, 0, key);
+std::pair<double, double> UniformPair(uint64_t block, uint64_t key, uint64_t attempt = 0) {
+  const PhiloxBlock w = Philox(block, attempt, key);
   return {UniformFromBits(w[0] | static_cast<uint64_t>(w[1]) << 32),
           UniformFromBits(w[2] | static_cast<uint64_t>(w[3]) << 32)};
 }
 
 // Returns two independent numbers of the standard normal distribution (Box and Muller).
-std::pair<double, double> NormalPair(uint64_t block, uint64_t key) {
-  const auto [u, v] = UniformPair(block, key);
+std::pair<double, double> NormalPair(uint64_t block, uint64_t key, uint64_t attempt = 0) {
+  const auto [u, v] = UniformPair(block, key, attempt);
   const double radius = std::sqrt(-2 * std::log1p(-u));
   const double angle = 2 * std::numbers::pi * v;
   return {radius * std::cos(angle), radius * std::sin(angle)};
+}
+
+// Returns the first normal numbers of a block's tries that lie in [-2, 2], each by itself.
+std::pair<double, double> TruncatedPair(uint64_t block, uint64_t key) {
+  std::pair<double, double> result = NormalPair(block, key);
+  for (uint64_t attempt = 1; std::abs(result.first) > 2 || std::abs(result.second) > 2; ++attempt) {
+    const auto [first, second] = NormalPair(block, key, attempt);
+    if (std::abs(result.first) > 2) result.first = first;
+    if (std::abs(result.second) > 2) result.second = second;
+  }
+  return result;
 }
 
 }  // namespace
@@ -46,12 +58,12 @@ absl::StatusOr<Initializer> Initializer::Create(const v1::InitializerSpec& spec,
       return InvalidArgument("variable \"{}\": RandomUniform with minval {} above maxval {}",
                              variable, init.a_, init.b_);
     }
-  } else if (name == "RandomNormal") {
-    init.kind_ = Kind::kNormal;
+  } else if (name == "RandomNormal" || name == "TruncatedNormal") {
+    init.kind_ = name == "RandomNormal" ? Kind::kNormal : Kind::kTruncated;
     init.a_ = spec.mean();
     init.b_ = spec.stddev();
     if (!(init.b_ >= 0)) {
-      return InvalidArgument("variable \"{}\": RandomNormal with a negative stddev, {}", variable,
+      return InvalidArgument("variable \"{}\": {} with a negative stddev, {}", variable, name,
                              init.b_);
     }
   } else if (name == "GlorotUniform") {
@@ -60,10 +72,22 @@ absl::StatusOr<Initializer> Initializer::Create(const v1::InitializerSpec& spec,
     const double fans = static_cast<double>(spec.fan_in()) + static_cast<double>(spec.fan_out());
     init.b_ = std::sqrt(3.0 / std::max(1.0, fans / 2));
     init.a_ = -init.b_;
+  } else if (name == "Identity") {
+    init.kind_ = Kind::kIdentity;
+    init.a_ = spec.value();
+    init.columns_ = std::max<uint64_t>(1, spec.fan_out());
+  } else if (name == "Orthogonal") {
+    init.kind_ = Kind::kMatrix;
+    auto matrix = OrthogonalMatrix(spec.fan_in(), spec.fan_out(), spec.value(), [&](uint64_t i) {
+      const auto [first, second] = NormalPair(i / 2, init.key_);
+      return i % 2 == 0 ? first : second;
+    });
+    if (!matrix.ok()) return Annotate(matrix.status(), fmt::format("variable \"{}\"", variable));
+    init.matrix_ = std::make_shared<const std::vector<double>>(*std::move(matrix));
   } else {
     return Unimplemented(
         "variable \"{}\": initializer \"{}\" is not one of GlorotUniform, RandomUniform, "
-        "RandomNormal, Zeros, Ones, Constant",
+        "RandomNormal, TruncatedNormal, Zeros, Ones, Constant, Identity, Orthogonal",
         variable, name);
   }
   return init;
@@ -75,9 +99,19 @@ void Initializer::FillFloating(uint64_t begin, uint64_t end, T* out) const {
     std::fill_n(out, end - begin, static_cast<T>(a_));
     return;
   }
+  if (kind_ == Kind::kIdentity || kind_ == Kind::kMatrix) {
+    for (uint64_t i = begin; i != end; ++i) {
+      const double value = kind_ == Kind::kMatrix ? (i < matrix_->size() ? (*matrix_)[i] : 0)
+                           : i / columns_ == i % columns_ ? a_
+                                                          : 0;
+      *out++ = static_cast<T>(value);
+    }
+    return;
+  }
   for (uint64_t i = begin; i != end;) {
-    const auto [first, second] =
-        kind_ == Kind::kUniform ? UniformPair(i / 2, key_) : NormalPair(i / 2, key_);
+    const auto [first, second] = kind_ == Kind::kUniform  ? UniformPair(i / 2, key_)
+                                 : kind_ == Kind::kNormal ? NormalPair(i / 2, key_)
+                                                          : TruncatedPair(i / 2, key_);
     const double width = kind_ == Kind::kUniform ? b_ - a_ : b_;
     if (i % 2 == 0) {
       *out++ = static_cast<T>(a_ + width * first);

@@ -4,7 +4,9 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
+#include <vector>
 
 #include "common/tensor/dtype.h"
 
@@ -21,11 +23,14 @@ class InitializerSpec;
 //
 // Element i of the logical variable (row-major; in a hash table key * row_elements + column, modulo
 // 2^64) takes 64 bits: words 2 (i % 2) and 2 (i % 2) + 1 of the Philox block whose counter is
-// {i / 2, 0, 0} and whose key is derived from seed and name. A plain value type.
+// {i / 2, 0, 0} and whose key is derived from seed and name. TruncatedNormal takes the counter
+// {i / 2, t, 0} of the first try t that lies within two standard deviations. Orthogonal computes the
+// whole matrix once, from normal numbers: each shard of the variable does. A plain value type.
 class Initializer {
  public:
-  // GlorotUniform, RandomUniform, RandomNormal, Zeros, Ones, Constant.
-  // Errors: InvalidArgument that names the field; Unimplemented for a class that this build lacks.
+  // GlorotUniform, RandomUniform, RandomNormal, TruncatedNormal, Zeros, Ones, Constant, Identity,
+  // Orthogonal. (Others are special cases of these.) Errors: InvalidArgument that names the field;
+  // Unimplemented for a class that this build lacks.
   static absl::StatusOr<Initializer> Create(const v1::InitializerSpec& spec,
                                             std::string_view variable);
 
@@ -34,7 +39,7 @@ class Initializer {
   void Fill(DType dtype, uint64_t begin, uint64_t end, void* out) const;
 
  private:
-  enum class Kind : uint8_t { kConstant, kUniform, kNormal };
+  enum class Kind : uint8_t { kConstant, kUniform, kNormal, kTruncated, kIdentity, kMatrix };
   Initializer() = default;
 
   template <typename T>
@@ -42,8 +47,10 @@ class Initializer {
 
   Kind kind_ = Kind::kConstant;
   uint64_t key_ = 0;
-  double a_ = 0;  // the constant, the lower bound, the mean
-  double b_ = 0;  // the upper bound, the standard deviation
+  double a_ = 0;          // the constant, the lower bound, the mean, the value of the diagonal
+  double b_ = 0;          // the upper bound, the standard deviation
+  uint64_t columns_ = 1;  // identity
+  std::shared_ptr<const std::vector<double>> matrix_;  // orthogonal
 };
 
 }  // namespace cohort

@@ -36,7 +36,8 @@ std::vector<T> Fill(const v1::InitializerSpec& spec, const std::string& name, ui
 }
 
 TEST_CASE("any range has the values of the whole") {
-  for (const char* name : {"GlorotUniform", "RandomUniform", "RandomNormal", "Constant"}) {
+  for (const char* name : {"GlorotUniform", "RandomUniform", "RandomNormal", "TruncatedNormal",
+                           "Identity", "Constant"}) {
     const auto whole = Fill<double>(Spec(name), "w", 0, 101);
     for (const auto& [begin, end] :
          {std::pair<uint64_t, uint64_t>{0, 1}, {1, 2}, {3, 50}, {50, 101}}) {
@@ -87,9 +88,50 @@ TEST_CASE("distributions are Keras'") {
   const auto within = std::ranges::count_if(normal, [](double v) { return std::abs(v) < 0.05; });
   REQUIRE(std::abs(static_cast<double>(within) / kCount - 0.6827) < 0.01);
 
+  // Between -2 and 2 standard deviations the variance is 0.7737 of the whole.
+  const auto truncated = Fill<double>(Spec("TruncatedNormal"), "w", 0, kCount);
+  REQUIRE(*std::ranges::max_element(truncated) <= 0.1);
+  REQUIRE(*std::ranges::max_element(truncated) > 0.099);
+  REQUIRE(*std::ranges::min_element(truncated) >= -0.1);
+  REQUIRE(std::abs(moments(truncated).first) < 0.001);
+  REQUIRE(std::abs(moments(truncated).second - 0.05 * 0.87962566) < 0.0005);
+
   REQUIRE(Fill<float>(Spec("Zeros"), "w", 0, 2) == std::vector<float>{0, 0});
   REQUIRE(Fill<int64_t>(Spec("Ones"), "w", 0, 2) == std::vector<int64_t>{1, 1});
   REQUIRE(Fill<float>(Spec("Constant"), "w", 0, 2) == std::vector<float>{2.5f, 2.5f});
+}
+
+TEST_CASE("the identity has its gain on the diagonal") {
+  v1::InitializerSpec spec = Spec("Identity");
+  spec.set_fan_in(2);
+  spec.set_fan_out(3);
+  REQUIRE(Fill<float>(spec, "w", 0, 6) == std::vector<float>{2.5, 0, 0, 0, 2.5, 0});
+}
+
+TEST_CASE("an orthogonal matrix is orthogonal, and each part of it is that of the whole") {
+  for (const auto& [rows, columns] :
+       std::vector<std::pair<uint64_t, uint64_t>>{{1, 1}, {7, 3}, {5, 40}, {130, 130}}) {
+    v1::InitializerSpec spec = Spec("Orthogonal");
+    spec.set_fan_in(rows);
+    spec.set_fan_out(columns);
+    spec.set_value(2);
+    const auto w = Fill<double>(spec, "w", 0, rows * columns);
+    const uint64_t count = std::min(rows, columns), length = std::max(rows, columns);
+    const uint64_t step = rows < columns ? 1 : columns, next = rows < columns ? columns : 1;
+    for (uint64_t i = 0; i < count; ++i) {
+      for (uint64_t j = 0; j < count; ++j) {
+        double product = 0;
+        for (uint64_t k = 0; k < length; ++k) {
+          product += w[i * next + k * step] * w[j * next + k * step];
+        }
+        REQUIRE(std::abs(product / 4 - (i == j ? 1 : 0)) < 1e-6);
+      }
+    }
+    const uint64_t from = rows * columns / 3;
+    const auto part = Fill<double>(spec, "w", from, rows * columns);
+    REQUIRE(std::equal(part.begin(), part.end(), w.begin() + static_cast<long>(from)));
+    REQUIRE((rows * columns == 1 || w != Fill<double>(spec, "v", 0, rows * columns)));
+  }
 }
 
 // The bytes are a contract: a restarted server must make the same variable.
@@ -105,9 +147,13 @@ TEST_CASE("the published formula") {
 }
 
 TEST_CASE("a wrong specification is refused by name") {
-  REQUIRE(Initializer::Create(Spec("Orthogonal"), "dense/kernel").status().message() ==
-          "variable \"dense/kernel\": initializer \"Orthogonal\" is not one of GlorotUniform, "
-          "RandomUniform, RandomNormal, Zeros, Ones, Constant");
+  REQUIRE(Initializer::Create(Spec("Stft"), "dense/kernel").status().message() ==
+          "variable \"dense/kernel\": initializer \"Stft\" is not one of GlorotUniform, "
+          "RandomUniform, RandomNormal, TruncatedNormal, Zeros, Ones, Constant, Identity, "
+          "Orthogonal");
+  v1::InitializerSpec large = Spec("Orthogonal");
+  large.set_fan_in(uint64_t{1} << 40);
+  REQUIRE(Initializer::Create(large, "w").status().code() == absl::StatusCode::kInvalidArgument);
   v1::InitializerSpec spec = Spec("RandomUniform");
   spec.set_maxval(-1);
   REQUIRE(Initializer::Create(spec, "w").status().code() == absl::StatusCode::kInvalidArgument);

@@ -8,9 +8,9 @@
 #include <atomic>
 #include <functional>
 
+#include "common/base/crc32c.h"
 #include "common/base/status.h"
 #include "common/os/identity.h"
-#include "common/report/crc32c.h"
 
 namespace cohort {
 namespace {

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/base/crc32c.h"
 #include "common/base/exit_code.h"
-#include "common/report/crc32c.h"
 #include "common/report/progress.h"
 #include "common/report/reporter.h"
 #include "common/testing/test_directory.h"

@@ -34,6 +34,8 @@ std::string_view TypeName(ArgumentType type) {
       return "a list of strings";
     case ArgumentType::kObject:
       return "a class";
+    case ArgumentType::kObjects:
+      return "names with classes";
   }
   return "";
 }
@@ -155,20 +157,31 @@ class Completer {
         return ConvertList(a, value);
       case ArgumentType::kObject:
         return ConvertObject(a, value, depth);
+      case ArgumentType::kObjects:
+        return ConvertObjects(a, value, depth);
     }
     return Mistyped(a, value);
+  }
+
+  static void AddItems(const Argument& a, const v1::ConfigValue& value, int depth,
+                       v1::ConfigList* list) {
+    if (!value.has_list() || (depth > 0 && !a.nested) || depth > kMaxDepth) {
+      *list->add_values() = value;
+      return;
+    }
+    for (const v1::ConfigValue& item : value.list().values()) AddItems(a, item, depth + 1, list);
   }
 
   static absl::StatusOr<v1::ConfigValue> ConvertList(const Argument& a,
                                                      const v1::ConfigValue& value) {
     v1::ConfigValue result;
     v1::ConfigList* list = result.mutable_list();
-    if (value.has_list()) {
-      *list = value.list();
-    } else {
-      *list->add_values() = value;
-    }
+    AddItems(a, value, 0, list);
     for (v1::ConfigValue& item : *list->mutable_values()) {
+      if (a.none_items && IsNull(item)) {
+        item.set_i(-1);
+        continue;
+      }
       if (a.type == ArgumentType::kFloats && item.has_i()) {
         item.set_f(static_cast<double>(item.i()));
       }
@@ -197,6 +210,19 @@ class Completer {
     if (!schema.ok()) return Annotate(schema.status(), a.name);
     COHORT_ASSIGN_OR_RETURN(v1::ClassConfig object, Complete(**schema, given, depth + 1));
     return ConfigOf(std::move(object));
+  }
+
+  absl::StatusOr<v1::ConfigValue> ConvertObjects(const Argument& a, const v1::ConfigValue& value,
+                                                 int depth) {
+    if (!value.has_object() || !value.object().class_name().empty()) return Mistyped(a, value);
+    v1::ConfigValue result;
+    v1::ClassConfig* const objects = result.mutable_object();
+    for (const auto& [name, item] : value.object().config()) {
+      auto object = ConvertObject(a, item, depth);
+      if (!object.ok()) return Annotate(object.status(), name.substr(0, 60));
+      (*objects->mutable_config())[name] = *std::move(object);
+    }
+    return result;
   }
 
   static absl::Status Mistyped(const Argument& a, const v1::ConfigValue& value) {
@@ -244,6 +270,13 @@ Argument Object(std::string_view name, const SchemaSet& (*classes)(), std::strin
   a.classes = classes;
   return a;
 }
+Argument Objects(std::string_view name, const SchemaSet& (*classes)(), std::string_view usual_class,
+                 std::string_view doc) {
+  Argument a = Make(name, ArgumentType::kObjects, doc);
+  a.classes = classes;
+  a.usual_class = std::string(usual_class);
+  return a;
+}
 Argument Planned(Argument argument) {
   argument.planned = true;
   return argument;
@@ -280,6 +313,14 @@ Argument Argument::Default(const std::vector<int64_t>& values) && {
 }
 Argument Argument::Optional() && {
   required = false;
+  return std::move(*this);
+}
+Argument Argument::Nested() && {
+  nested = true;
+  return std::move(*this);
+}
+Argument Argument::NoneItems() && {
+  none_items = true;
   return std::move(*this);
 }
 Argument Argument::AtLeast(double least) && {
@@ -322,6 +363,10 @@ const v1::ConfigValue& Config::Value(std::string_view name) const {
 }
 
 bool Config::IsNone(std::string_view name) const { return IsNull(Value(name)); }
+bool Config::Has(std::string_view name) const {
+  const auto it = config_.config().find(std::string(name));
+  return it != config_.config().end() && !IsNull(it->second);
+}
 bool Config::Bool(std::string_view name) const { return Value(name).b(); }
 int64_t Config::Int(std::string_view name) const { return Value(name).i(); }
 double Config::Float(std::string_view name) const { return Value(name).f(); }
@@ -342,6 +387,11 @@ std::vector<std::string> Config::Strings(std::string_view name) const {
   return values;
 }
 const v1::ClassConfig& Config::Object(std::string_view name) const { return Value(name).object(); }
+std::map<std::string, v1::ClassConfig> Config::Objects(std::string_view name) const {
+  std::map<std::string, v1::ClassConfig> objects;
+  for (const auto& [key, value] : Value(name).object().config()) objects[key] = value.object();
+  return objects;
+}
 
 v1::ConfigValue ConfigOf(bool value) {
   v1::ConfigValue result;
@@ -412,6 +462,7 @@ std::string ConfigText(const v1::ConfigValue& value) {
         items.push_back(fmt::format("{}: {}", name, ConfigText(item)));
       }
       std::sort(items.begin(), items.end());
+      if (value.object().class_name().empty()) return fmt::format("{{{}}}", fmt::join(items, ", "));
       return fmt::format("{{{}: {{{}}}}}", value.object().class_name(), fmt::join(items, ", "));
     }
     case v1::ConfigValue::VALUE_NOT_SET:
@@ -432,6 +483,9 @@ std::string ReferenceOf(const ClassSchema& schema) {
     any = true;
     std::string type(TypeName(a.type));
     if (a.type == ArgumentType::kObject) type = a.classes().kind();
+    if (a.type == ArgumentType::kObjects) {
+      type = fmt::format("{}s by their names", a.classes().kind());
+    }
     if (!a.choices.empty()) type = fmt::format("{}", fmt::join(a.choices, ", "));
     if (!std::isinf(a.min)) type += fmt::format(", {}", RangeText(a));
     text += fmt::format("| `{}` | {} | {} | {} |\n", a.name, type,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,7 +19,17 @@ namespace cohort {
 
 class SchemaSet;
 
-enum class ArgumentType { kBool, kInt, kFloat, kString, kInts, kFloats, kStrings, kObject };
+enum class ArgumentType {
+  kBool,
+  kInt,
+  kFloat,
+  kString,
+  kInts,
+  kFloats,
+  kStrings,
+  kObject,
+  kObjects
+};
 
 // One argument of a class, under Keras' name. An argument without a default is required. The
 // functions below make arguments; the members here narrow them:
@@ -36,6 +47,10 @@ struct Argument {
   bool below_max = false;                   // the range is [min, max)
   std::vector<std::string> choices;         // a string is one of them; empty: any
   const SchemaSet& (*classes)() = nullptr;  // an object has one of these classes
+  std::string usual_class;  // an object by name has it if only its arguments are given
+  // Of a list: its items may be lists, which count as their items, and may be none, which counts as -1.
+  bool nested = false;
+  bool none_items = false;
   // Keras has this argument and this version of Cohort does not: only its default is accepted.
   bool planned = false;
 
@@ -51,6 +66,8 @@ struct Argument {
   Argument Default(const std::vector<int64_t>& values) &&;
   // None, which is accepted as a value too.
   Argument Optional() &&;
+  Argument Nested() &&;
+  Argument NoneItems() &&;
   Argument AtLeast(double least) &&;
   Argument Between(double least, double most) &&;
   // least <= value < limit
@@ -67,6 +84,11 @@ Argument Floats(std::string_view name, std::string_view doc);  // as Ints
 Argument Strings(std::string_view name, std::string_view doc);
 // `classes` returns the set of classes, as Initializers() does.
 Argument Object(std::string_view name, const SchemaSet& (*classes)(), std::string_view doc);
+// Objects by names that the user chooses, as `{image: {image: {image_size: 160}}, label: {dtype:
+// int64}}`. One that names no class has `usual_class`. A config keeps them as an object without a
+// class.
+Argument Objects(std::string_view name, const SchemaSet& (*classes)(), std::string_view usual_class,
+                 std::string_view doc);
 // An argument of Keras that is planned, with Keras' default. The second form: its default is None.
 Argument Planned(Argument argument);
 Argument Planned(std::string_view name);
@@ -97,6 +119,8 @@ class Config {
   explicit Config(const v1::ClassConfig& config) : config_(config) {}
 
   bool IsNone(std::string_view name) const;
+  // True if the schema has this argument, and it is not none.
+  bool Has(std::string_view name) const;
   bool Bool(std::string_view name) const;
   int64_t Int(std::string_view name) const;
   double Float(std::string_view name) const;
@@ -105,6 +129,8 @@ class Config {
   std::vector<double> Floats(std::string_view name) const;
   std::vector<std::string> Strings(std::string_view name) const;
   const v1::ClassConfig& Object(std::string_view name) const;
+  // In the order of their names.
+  std::map<std::string, v1::ClassConfig> Objects(std::string_view name) const;
 
  private:
   const v1::ConfigValue& Value(std::string_view name) const;

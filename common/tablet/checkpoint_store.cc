@@ -35,6 +35,27 @@ class CheckpointSource : public ShardSource {
   const std::unique_ptr<CheckpointReader> reader_;
 };
 
+class FileOfValues : public InitialValues {
+ public:
+  explicit FileOfValues(std::unique_ptr<SafetensorsReader> reader) : reader_(std::move(reader)) {}
+
+  absl::Status ReadRows(const ShardInfo& shard, uint64_t row_begin, uint64_t rows,
+                        std::span<uint8_t> out) override {
+    const TensorInfo* const tensor = reader_->Find(shard.variable);
+    if (tensor == nullptr) return absl::OkStatus();
+    if (tensor->dtype != shard.dtype || tensor->dims != shard.dims) {
+      return DataLoss("{}: \"{}\" has the type {} and the shape {}, and the variable has {} and {}",
+                      reader_->path(), shard.variable, DTypeName(tensor->dtype),
+                      DimsToString(tensor->dims), DTypeName(shard.dtype), DimsToString(shard.dims));
+    }
+    const uint64_t begin = row_begin * shard.row_bytes();
+    return reader_->ReadBytes(*tensor, begin, rows * shard.row_bytes(), out.data());
+  }
+
+ private:
+  const std::unique_ptr<SafetensorsReader> reader_;
+};
+
 // Calls visit(shard, slot) for every tensor of the job in the order of the file; slot -1: the
 // values.
 template <typename Visit>
@@ -112,6 +133,12 @@ absl::StatusOr<std::unique_ptr<ShardSource>> CheckpointStore::Open(const std::st
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointReader> reader,
                           CheckpointReader::Open(manifest, options));
   return std::make_unique<CheckpointSource>(std::move(reader));
+}
+
+absl::StatusOr<std::unique_ptr<InitialValues>> CheckpointStore::OpenValues(
+    const std::string& path) {
+  COHORT_ASSIGN_OR_RETURN(auto reader, SafetensorsReader::Open(path));
+  return std::make_unique<FileOfValues>(std::move(reader));
 }
 
 absl::Status CheckpointStore::CheckDirectory(const std::string& directory,

@@ -19,6 +19,8 @@ class CheckpointStore : public ShardStore {
   // Errors: NotFound; DataLoss that names the file. Does not compare the checksums of whole files
   // again: the chief has done so when it chose the cut.
   absl::StatusOr<std::unique_ptr<ShardSource>> Open(const std::string& manifest) override;
+  // Errors: NotFound; DataLoss that names the file.
+  absl::StatusOr<std::unique_ptr<InitialValues>> OpenValues(const std::string& path) override;
   absl::Status CheckDirectory(const std::string& directory, const std::string& token) override;
 };
 

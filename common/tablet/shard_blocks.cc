@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "common/tablet/apply_pool.h"
+#include "common/base/work_pool.h"
 
 namespace cohort {
 

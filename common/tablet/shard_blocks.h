@@ -18,7 +18,7 @@
 
 namespace cohort {
 
-class ApplyPool;
+class WorkPool;
 
 // What a shard is; constant.
 struct ShardInfo {
@@ -43,7 +43,7 @@ struct ShardOptions {
   static constexpr size_t kSplitBytes = size_t{4} << 20;
 
   size_t block_bytes = kBlockBytes;
-  ApplyPool* helpers = nullptr;      // for large applies; null: the caller does them alone
+  WorkPool* helpers = nullptr;       // for large applies; null: the caller does them alone
   size_t split_bytes = kSplitBytes;  // an update of at least this many bytes of weights is large
 };
 

@@ -41,6 +41,17 @@ class ShardSource {
   virtual absl::StatusOr<RestoredTablet> Tablet(const v1::Layout& layout, uint32_t tablet) = 0;
 };
 
+// Values that variables begin with. Used by one thread at a time.
+class InitialValues {
+ public:
+  virtual ~InitialValues() = default;
+  // Reads rows [row_begin, row_begin + rows) of the shard's variable, if the values have it, and
+  // leaves `out` as it is if not. Rows count within the variable. Errors: DataLoss if the variable has
+  // another shape or type there.
+  virtual absl::Status ReadRows(const ShardInfo& shard, uint64_t row_begin, uint64_t rows,
+                                std::span<uint8_t> out) = 0;
+};
+
 // Writes and reads snapshots. It is injected, so that the protocol runs without a disk. The core
 // calls it on its background executor, never while it handles a message.
 class ShardStore {
@@ -50,6 +61,10 @@ class ShardStore {
   // was cancelled; others of the storage.
   virtual absl::StatusOr<std::vector<v1::SnapshotFile>> Write(const SnapshotJob& job) = 0;
   virtual absl::StatusOr<std::unique_ptr<ShardSource>> Open(const std::string& manifest) = 0;
+  // `path`: a safetensors file (AssignTablets.initial_values).
+  virtual absl::StatusOr<std::unique_ptr<InitialValues>> OpenValues(const std::string& path) {
+    return absl::UnimplementedError("this store cannot read initial values: " + path);
+  }
   // Returns OK if this task sees the chief's token in the checkpoint directory.
   virtual absl::Status CheckDirectory(const std::string& directory, const std::string& token) = 0;
 };

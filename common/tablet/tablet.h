@@ -120,7 +120,8 @@ class Tablet {
   ~Tablet();
 
   // Set the contents before the tablet is served: by the variables' initializers, or by
-  // `fill`(shard, slot (-1: the values), first row within the shard, rows, bytes to set).
+  // `fill`(shard, slot (-1: the values), first row within the shard, rows, bytes to set). Bytes that
+  // `fill` leaves keep what they are.
   absl::Status Initialize(const v1::Layout& layout);
   using Filler =
       absl::FunctionRef<absl::Status(const ShardInfo&, int, int64_t, int64_t, std::span<uint8_t>)>;

@@ -132,7 +132,7 @@ class TestPush {
 class TestTablet {
  public:
   explicit TestTablet(const v1::Layout& layout, size_t block_bytes = 64,
-                      ApplyPool* helpers = nullptr, uint64_t max_pulled_bytes = 1 << 30)
+                      WorkPool* helpers = nullptr, uint64_t max_pulled_bytes = 1 << 30)
       : pool_(BufferPool::Create(1 << 20)) {
     auto rules = LayoutRules::Create(layout);
     INFO(rules.status());

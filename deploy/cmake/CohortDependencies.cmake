@@ -12,6 +12,8 @@ find_package(dnnl CONFIG REQUIRED)
 find_package(hwy CONFIG REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
+# It reads the weights of Keras; without it a job that asks for them is refused.
+pkg_check_modules(hdf5 hdf5)
 find_package(mimalloc CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 if(BUILD_TESTING OR NOT DEFINED BUILD_TESTING)

@@ -5,7 +5,7 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 # The same flags for libraries and programs, with gRPC and without, so that they share precompiled headers.
-add_compile_options(-fPIC -pthread -fno-math-errno)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fPIC;-pthread;-fno-math-errno>")
 
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
@@ -54,7 +54,7 @@ if(COHORT_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # ccache and precompiled headers: its manual asks for these three.
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${COHORT_CCACHE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    add_compile_options(-fpch-preprocess)
+    add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>")
   else()
     add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
   endif()

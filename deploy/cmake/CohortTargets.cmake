@@ -130,7 +130,31 @@ function(cohort_add_test name)
   endif()
   cohort_folder_label(folder)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS};${folder}"
-    ENVIRONMENT "${environment}")
+    SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
+endfunction()
+
+# cohort_on_device(NAME [DEVICES]): this test's program runs on the simulated device, or on several.
+function(cohort_on_device name)
+  set(devices simulated:0)
+  if(ARGC GREATER 1)
+    set(devices ${ARGV1})
+  endif()
+  if(TEST ${name})
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "COHORT_TEST_DEVICE=${devices}")
+  endif()
+endfunction()
+
+# cohort_gpu_test(NAME PROGRAM program): a run of a test program on the first GPU; skipped by name if there
+# is none.
+function(cohort_gpu_test name program)
+  if(NOT BUILD_TESTING OR NOT COHORT_CUDA)
+    return()
+  endif()
+  add_test(NAME ${name} COMMAND sh -c
+    "$<TARGET_FILE:cohort-doctor> --devices cuda:0 > /dev/null || exit 77; exec $<TARGET_FILE:${program}>")
+  cohort_folder_label(folder)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS "${folder}" SKIP_RETURN_CODE 77
+    ENVIRONMENT "COHORT_SOURCE_DIR=${CMAKE_SOURCE_DIR};COHORT_TEST_DEVICE=cuda:0")
 endfunction()
 
 # cohort_python_test(NAME SCRIPT x_test.py ARGS ... MODULES tensorboard LABELS long TIMEOUT 60): a test

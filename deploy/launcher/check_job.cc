@@ -22,6 +22,7 @@
 #include "common/placement/partitioner.h"
 #include "common/placement/placement.h"
 #include "common/placement/shard_plan.h"
+#include "common/weights/initial_weights.h"
 #include "deploy/launcher/local_cluster.h"
 
 namespace cohort {
@@ -71,6 +72,15 @@ absl::StatusOr<JobData> OpenData(const CheckOptions& options, JobFile* file, std
   return opened;
 }
 
+// The line about the initial weights; "" if the job has none.
+absl::StatusOr<std::string> InitialWeightsText(const JobFile& job, const BuiltModel& model) {
+  if (!job.spec.has_initial_weights()) return std::string();
+  const auto weights =
+      FindInitialWeights(job.spec.initial_weights(), job.lines.file, model.variables);
+  COHORT_RETURN_IF_ERROR(Annotate(weights.status(), job.lines.Where("initial_weights")));
+  return fmt::format("initial weights: {}\n", weights->Text());
+}
+
 absl::StatusOr<std::string> LazyHints(const BuiltModel& model, const v1::Layout& layout,
                                       int64_t batch_size) {
   COHORT_ASSIGN_OR_RETURN(const auto rules, LayoutRules::Create(layout));
@@ -105,6 +115,7 @@ absl::StatusOr<std::string> CheckJob(const CheckOptions& options) {
   if (data.validation != nullptr) {
     COHORT_RETURN_IF_ERROR(CheckValidation(job, model, *data.train, *data.validation));
   }
+  COHORT_ASSIGN_OR_RETURN(const std::string weights_text, InitialWeightsText(job, model));
   PlacementOptions placement;
   placement.strategy = job.spec.strategy().placement();
   placement.cores.assign(static_cast<size_t>(options.ps), options.threads);
@@ -116,9 +127,10 @@ absl::StatusOr<std::string> CheckJob(const CheckOptions& options) {
   COHORT_ASSIGN_OR_RETURN(
       const std::string hints,
       LazyHints(model, layout, static_cast<int64_t>(job.spec.data().batch_size())));
-  return fmt::format("{}\n{}{}\n\nshard plan for {} ps:\n{}{}{}", FormatSummary(model.summary),
-                     data_text, BatchText(job.spec, job.spec.strategy().closures_per_step()),
-                     options.ps, ShardPlanText(layout), MessageSizeText(layout, programs), hints);
+  return fmt::format("{}\n{}{}{}\n\nshard plan for {} ps:\n{}{}{}", FormatSummary(model.summary),
+                     data_text, weights_text,
+                     BatchText(job.spec, job.spec.strategy().closures_per_step()), options.ps,
+                     ShardPlanText(layout), MessageSizeText(layout, programs), hints);
 }
 
 std::string IgnoredDirectories(const LocalOptions& options) {

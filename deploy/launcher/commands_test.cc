@@ -67,6 +67,28 @@ TEST_CASE("check prints the model, the data and the shard plan") {
   REQUIRE_THAT(*text, Contains("ps:0") && Contains("ps:1"));
 }
 
+TEST_CASE("check prints which variables begin with initial weights") {
+  testing::TestDirectory weights;
+  const std::string path = weights / "w.safetensors";
+  const std::vector<float> kernel(20);
+  auto writer = SafetensorsWriter::Create(path, {{"dense/kernel", DType::kFloat32, {20, 1}}}, {});
+  REQUIRE(writer.ok());
+  REQUIRE((*writer)->Append(kernel.data(), kernel.size() * sizeof(float)).ok());
+  REQUIRE((*writer)->Finish().ok());
+  const std::string job = std::string(kJob) + "initial_weights: {path: " + path + "}\n";
+  const auto text = Check(job);
+  INFO(std::string(text.status().message()));
+  REQUIRE(text.ok());
+  REQUIRE_THAT(*text,
+               Contains("initial weights: 1 of 3 variables begin with the values of " + path +
+                        "; with their initializers: embedding/embeddings, dense/bias\n"));
+  REQUIRE_THAT(
+      std::string(Check(Replaced(job, "output_dim: 20", "output_dim: 21")).status().message()),
+      Contains("job.yaml:20: dense/kernel has the shape [21, 1]"));
+  REQUIRE_THAT(std::string(Check(Replaced(job, "w.safetensors", "none.h5")).status().message()),
+               Contains("job.yaml:20: ") && Contains("none.h5"));
+}
+
 TEST_CASE("check prints what a step exchanges with each server, and refuses what is over a limit") {
   const auto text = Check(kJob);
   REQUIRE(text.ok());

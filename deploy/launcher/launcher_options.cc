@@ -69,6 +69,14 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
   AddPluginFlag(check, &options->plugins);
   check->AddPositional("JOB.yaml", &options->check.job, "the job", true);
 
+  AddProfileFlags(
+      flags->AddCommand("profile", "time a few steps of a job in one process, by layer and op"),
+      &options->profile);
+
+  AddDeviceFlags(
+      flags->AddCommand("doctor", "print what this build and this machine offer; test the GPUs"),
+      &options->doctor);
+
   FlagSet* inspect = flags->AddCommand("inspect", "print what a checkpoint holds, and verify it");
   inspect->AddPositional("CHECKPOINT", &options->inspect,
                          "a checkpoint, DIRECTORY of them, or DIRECTORY/best", true);

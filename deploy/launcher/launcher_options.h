@@ -3,10 +3,12 @@
 
 #include <string>
 
+#include "common/device/devices.h"
 #include "deploy/launcher/check_job.h"
 #include "deploy/launcher/control_job.h"
 #include "deploy/launcher/evaluate_checkpoint.h"
 #include "deploy/launcher/local_cluster.h"
+#include "deploy/profile/profile_options.h"
 
 namespace cohort {
 
@@ -20,11 +22,14 @@ struct LauncherOptions {
   std::string inspect;               // path of a checkpoint
   EvaluateOptions evaluate;
   ControlOptions control;
+  ProfileOptions profile;
+  DeviceOptions doctor;
 };
 
 // Adds the flags of `cohort local` to the command or program `flags`.
 void AddLocalFlags(FlagSet* flags, LocalOptions* options);
-// Adds the commands local, ctl, check, inspect, evaluate and reference. `options` must outlive `flags`.
+// Adds the commands local, ctl, check, profile, doctor, inspect, evaluate and reference. `options` must outlive
+// `flags`.
 void AddLauncherCommands(FlagSet* flags, LauncherOptions* options);
 
 }  // namespace cohort

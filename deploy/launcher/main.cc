@@ -42,6 +42,13 @@ int RunLocalCluster(const LocalOptions& options, std::vector<std::string> argume
   return Exec(arguments);
 }
 
+// `arguments`: the command line behind the name of a command that is a program of its own, for the
+// same reason.
+int RunProgram(const std::string& program, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), OwnDirectory() + "/" + program);
+  return Exec(arguments);
+}
+
 int RunTask(const RunFlags& run) {
   const auto daemon = run.DaemonArguments(std::getenv("TF_CONFIG"), OwnDirectory());
   return daemon.ok() ? Exec(*daemon) : ExitWith("cohort", daemon.status());
@@ -65,6 +72,8 @@ int main(int argc, char** argv) {
   const std::string command = flags.command();
   if (command == "local") return RunLocalCluster(options.local, {argv + 2, argv + argc});
   if (command == "run") return RunTask(run);
+  if (command == "profile") return RunProgram("cohort-profile", {argv + 2, argv + argc});
+  if (command == "doctor") return RunProgram("cohort-doctor", {argv + 2, argv + argc});
   if (command == "ctl") return Print(ControlJob(options.control));
   if (const absl::Status loaded = LoadPlugins(options.plugins, /*log=*/nullptr); !loaded.ok()) {
     return ExitWith("cohort", loaded);

@@ -111,7 +111,7 @@ LAYOUTS = [
     ("a negative size", lambda l: l.variables[0].dims.__setitem__(1, -3), "cannot be served"),
     ("no dtype", lambda l: put(v__dtype=0)({"v": l.variables[0]}), "cannot be served"),
     ("a trainable bool", lambda l: put(v__dtype=6)({"v": l.variables[0]}), "is trainable, but bool"),
-    ("unknown initializer", lambda l: put(i__class_name="Orthogonal")({"i": l.variables[0].initializer}),
+    ("unknown initializer", lambda l: put(i__class_name="Orthogonall")({"i": l.variables[0].initializer}),
      "is not one of GlorotUniform"),
     ("unknown optimizer", lambda l: put(r__class_name="Lyon")({"r": l.optimizers[0].rule}),
      "there are Adagrad, Adam, AdamW, Ftrl, RMSprop, SGD"),

@@ -5,11 +5,13 @@
 #   tests/benchmarks/run.sh --quick     fewer rounds
 #
 # Environment: COHORT_BUILD (build/release), COHORT_TENSORFLOW_PYTHON (build/venv-tensorflow's; with
-# tensorflow-cpu and tf_keras), COHORT_DATA_DIR. Absolute times are printed and never asserted.
+# tensorflow-cpu and tf_keras), COHORT_STEPS_PYTHON (build/venv-steps's; with torch and tensorflow-cpu),
+# COHORT_DATA_DIR. Absolute times are printed and never asserted.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${COHORT_BUILD:-build/release}
 python=${COHORT_TENSORFLOW_PYTHON:-build/venv-tensorflow/bin/python}
+steps_python=${COHORT_STEPS_PYTHON:-build/venv-steps/bin/python}
 rounds=5
 apply_rounds=9
 transport_launches=6
@@ -37,7 +39,16 @@ run "applies" "$build/bin/apply_bench" --rounds "$apply_rounds"
 run "transport" "$build/bin/transport_bench" --launches "$transport_launches" --check
 run "steps per second, beside TensorFlow" python3 tests/benchmarks/compare_tensorflow.py --build "$build" \
   --tensorflow_python "$python" --rounds "$rounds"
+run "decoding images, beside tf.data" python3 tests/benchmarks/compare_image_decoding.py --build "$build" \
+  --python "$python" --rounds "$rounds"
 run "mode sync beside async" python3 tests/benchmarks/compare_modes.py --build "$build" --rounds "$rounds"
+if [[ -x "$steps_python" ]]; then
+  run "a step in one process, beside PyTorch and TensorFlow" python3 tests/benchmarks/compare_steps.py --build "$build" \
+    --python "$steps_python" --rounds "$rounds"
+else
+  echo "not run: a step beside PyTorch and TensorFlow, because there is no $steps_python"
+fi
+run "checkpoints and killed servers" python3 tests/benchmarks/cuts_and_kills.py --build "$build" --rounds "$((rounds + 2))"
 run "the journal over a million closures" python3 tests/benchmarks/journal_growth.py --build "$build" \
   --closures "$journal_closures"
 

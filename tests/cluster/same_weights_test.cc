@@ -23,6 +23,7 @@ struct Example {
   const char* data;  // must exist below COHORT_DATA_DIR
 };
 constexpr Example kMnist = {"mnist_mlp.yaml", "mnist/t10k-images-idx3-ubyte.gz"};
+constexpr Example kConvolutions = {"mnist_cnn.yaml", "mnist/t10k-images-idx3-ubyte.gz"};
 constexpr Example kCensus = {"census_csv.yaml", "adult/adult.data"};
 
 // Ends this program as skipped if the data is not there.
@@ -90,6 +91,11 @@ TrainedWeights Stormed(const Example& example, int workers, int servers, int kil
 TEST_CASE("a sample: the census model, 3 workers and 2 servers, 10 kills", "[sample]") {
   NeedData(kCensus);
   CheckSameWeights(Undisturbed(kCensus), Stormed(kCensus, 3, 2, 10, 1));
+}
+
+TEST_CASE("convolutions: 3 workers and 2 servers, 10 kills", "[all]") {
+  NeedData(kConvolutions);
+  CheckSameWeights(Undisturbed(kConvolutions), Stormed(kConvolutions, 3, 2, 10, 1));
 }
 
 TEST_CASE("1, 3 and 5 workers, 1, 2 and 4 servers, 30 kills each", "[all]") {

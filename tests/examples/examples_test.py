@@ -9,8 +9,11 @@ code 77, which ctest reports under the test's name).
 import json
 import os
 import re
+import shutil
 import statistics
+import subprocess
 import sys
+import tempfile
 import unittest
 
 import real_cluster
@@ -23,14 +26,14 @@ def example(name):
     return os.path.join(real_cluster.EXAMPLES, name)
 
 
-def with_seed(job, seed, directory):
-    """A copy of an example with another seed."""
+def with_seed(job, seed, directory, more=""):
+    """A copy of an example with another seed, and more lines at its end."""
     with open(example(job), encoding="utf-8") as f:
         text, changes = re.subn(r"^seed: \d+$", "seed: %d" % seed, f.read(), flags=re.M)
     assert changes == 1, job
     path = os.path.join(directory, job)
     with open(path, "w", encoding="utf-8") as f:
-        f.write(text)
+        f.write(text + more)
     return path
 
 
@@ -40,18 +43,25 @@ class ExampleCase(unittest.TestCase):
         self.assertEqual(ran.code, 0, ran.out + ran.err)
         return ran
 
-    def accuracies(self, job, seeds):
-        """The validation accuracy after the last epoch of one run per seed."""
+    def accuracies(self, job, seeds, more=""):
+        """The validation accuracy after the last epoch of one run per seed. `more`: lines of the job file."""
+        return [accuracy for accuracy, _ in self.accuracies_and_staleness(job, seeds, more)]
+
+    def accuracies_and_staleness(self, job, seeds, more=""):
+        """The same, each with the mean staleness of the report."""
         found = []
         for seed in seeds:
             with Directory() as directory:
-                ran = self.local(with_seed(job, seed, directory), directory,
+                ran = self.local(with_seed(job, seed, directory, more), directory,
                                  environment={"COHORT_DATA_DIR": real_cluster.data_dir()})
                 epochs = ran.metrics("validation", "epoch")
                 self.assertEqual([e["epoch"] for e in epochs], [1, 2, 3, 4, 5])
-                found.append(epochs[-1]["accuracy"])
-        print("%s, seeds %s: accuracy %s, mean %.4f" %
-              (job, list(seeds), " ".join("%.4f" % a for a in found), statistics.mean(found)))
+                staleness = re.search(r"staleness +mean ([\d.]+)", ran.out)
+                self.assertIsNotNone(staleness, ran.out)
+                found.append((epochs[-1]["accuracy"], float(staleness.group(1))))
+        print("%s, seeds %s%s: accuracy %s, mean %.4f; staleness %s" %
+              (job, list(seeds), ", " + more.strip() if more else "", " ".join("%.4f" % a for a, _ in found),
+               statistics.mean(a for a, _ in found), " ".join("%.2f" % s for _, s in found)))
         return found
 
 
@@ -163,6 +173,8 @@ class WithoutData(ExampleCase):
         needed = {
             "mnist_mlp.yaml": ("mnist/t10k-images-idx3-ubyte.gz", "https://github.com/kelas/mnist",
                                "167310007f03058885c7e95e6c0b19c20de5c7fd3031f4cbdadc9014a523d80b"),
+            "fashion_cnn.yaml": ("fashion/train-images-idx3-ubyte.gz", "http://fashion-mnist.s3-website"),
+            "quickdraw.yaml": ("quickdraw/apple.npy", "https://storage.googleapis.com/quickdraw_dataset"),
             "census_csv.yaml": ("adult/adult.data", "https://github.com/pjreddie/Logistic-SGD",
                                 "23959c20762e10ad3cf7af811ea355b81fff9f69debbed9a5505657f3145d8cf"),
         }
@@ -193,6 +205,111 @@ class Mnist(ExampleCase):
 
     def test_the_mean_accuracy_of_five_seeds_is_keras(self):
         self.assertGreaterEqual(statistics.mean(self.accuracies("mnist_mlp.yaml", range(1, 6))), 0.926)
+
+    def test_values_that_are_pulled_ahead_are_older_and_train(self):
+        here = self.accuracies_and_staleness("mnist_mlp.yaml", [1])
+        ahead = self.accuracies_and_staleness("mnist_mlp.yaml", range(1, 4), "\nstrategy: {pull_ahead: 2}\n")
+        # Adam with gradients that are eight updates old loses a few points with some seeds.
+        self.assertGreaterEqual(statistics.median(accuracy for accuracy, _ in ahead), 0.9)
+        # A worker's own two steps, and what the others push meanwhile.
+        for _, staleness in ahead:
+            self.assertGreater(staleness, here[0][1] + 1.5)
+
+    def test_convolutions_learn_what_a_perceptron_does_not(self):
+        self.assertGreaterEqual(statistics.mean(self.accuracies("mnist_cnn.yaml", [1])), 0.96)
+
+
+# A network for the files that make_image_files.py makes of digits.
+DIGITS = """
+model:
+  sequential:
+    - Input: {shape: [28, 28, 1], feature: image}
+    - Conv2D: {filters: 16, kernel_size: 3, activation: relu}
+    - MaxPooling2D
+    - Flatten
+    - Dense: {units: 10, activation: softmax}
+compile: {loss: sparse_categorical_crossentropy, optimizer: adam, metrics: [accuracy]}
+fit: {epochs: 3}
+"""
+FOLDER = """name: folder
+seed: 1
+data:
+  train:
+    image_folder: {directory: folder, image_size: 28, color_mode: grayscale, validation_split: 0.2, subset: training, seed: 7}
+    transforms:
+      - {column: image, RandomRotation: {factor: 0.02}}
+      - {column: image, RandomZoom: {height_factor: 0.1}}
+      - {column: image, scale: 0.00392156862745098}
+    label: label
+  validation:
+    image_folder: {directory: folder, image_size: 28, color_mode: grayscale, validation_split: 0.2, subset: validation, seed: 7}
+""" + DIGITS
+RECORDS = """name: records
+seed: 1
+data:
+  train:
+    tfrecord:
+      files: ["*.tfrecord"]
+      features: {image: {image: {image_size: 28, color_mode: grayscale}}, label: {dtype: int64}}
+      on_corrupt: skip
+    take: 1600
+    transforms: [{column: image, scale: 0.00392156862745098}]
+    label: label
+  validation: {skip: 1600}
+""" + DIGITS
+
+
+class Images(ExampleCase):
+    """Images in files of every format, made of the digits of MNIST."""
+    NEEDS = "mnist"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.data = tempfile.mkdtemp()
+        script = os.path.join(real_cluster.SOURCE, "tests", "data", "make_image_files.py")
+        mnist = os.path.join(real_cluster.data_dir(), "mnist")
+        subprocess.run([sys.executable, script, cls.data, "--images", "2000", "--mnist", mnist], check=True)
+        os.mkdir(os.path.join(cls.data, "quickdraw"))
+        names = "apple bicycle book car cat fish flower house star tree".split()
+        for digit, name in enumerate(names):
+            os.rename(os.path.join(cls.data, "classes", "%d.npy" % digit),
+                      os.path.join(cls.data, "quickdraw", name + ".npy"))
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.data)
+
+    def accuracy(self, text, records, validation_records):
+        """The validation accuracy of a job, which `cohort check` accepts first."""
+        environment = {"COHORT_DATA_DIR": self.data}
+        with Directory() as directory:
+            job = os.path.join(directory, "job.yaml")
+            with open(job, "w", encoding="utf-8") as f:
+                f.write(text)
+            checked = run([program("cohort"), "check", job], environment=environment)
+            self.assertEqual(checked.returncode, 0, checked.stderr)
+            self.assertIn("training data: %s records\nvalidation data: %d records\n" %
+                          (format(records, ","), validation_records), checked.stdout)
+            ran = self.local(job, directory, ps=1, workers=2, environment=environment)
+            accuracy = ran.metrics("validation", "epoch")[-1]["accuracy"]
+            print("%s: accuracy %.4f" % (text.split("name: ", 1)[1].split("\n", 1)[0], accuracy))
+            return accuracy
+
+    def test_a_folder_of_images(self):
+        self.assertGreater(self.accuracy(FOLDER, 1600, 400), 0.7)
+
+    def test_record_files(self):
+        self.assertGreater(self.accuracy(RECORDS, 1600, 400), 0.7)
+
+    def test_fashion_cnn(self):
+        with open(example("fashion_cnn.yaml"), encoding="utf-8") as f:
+            self.assertGreater(self.accuracy(f.read(), 1800, 200), 0.7)
+
+    def test_quickdraw(self):
+        with open(example("quickdraw.yaml"), encoding="utf-8") as f:
+            text, changes = re.subn(r"^( +(?:skip|take): )10000\b", r"\g<1>200", f.read(), flags=re.M)
+        self.assertEqual(changes, 2)
+        self.assertGreater(self.accuracy(text, 1800, 200), 0.7)
 
 
 class Census(ExampleCase):

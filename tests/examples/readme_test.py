@@ -127,7 +127,7 @@ class Readme(unittest.TestCase):
                                     "%s: there is no %s" % (page, target))
 
     def test_the_job_is_a_whole_one(self):
-        job, = blocks("yaml")
+        job = blocks("yaml")[0]
         with open(os.path.join(self.directory, "job.yaml"), "w", encoding="utf-8") as f:
             f.write(job)
         self.assertIn("Total params: 181", self.shell("cohort check job.yaml"))

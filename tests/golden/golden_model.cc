@@ -1,10 +1,13 @@
 #include "tests/golden/golden_model.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
 #include "common/base/status.h"
+#include "common/exec/test_device.h"
 #include "common/model/job_file.h"
 #include "common/optimizers/optimizers.h"
 #include "common/schema/class_registry.h"
@@ -17,6 +20,7 @@ using nlohmann::json;
 using Column = GoldenModel::Column;
 
 constexpr int64_t kBatch = 8;
+constexpr int kFirstState = 100;  // STATE of keras_models.py
 int64_t BatchSize(int step) { return step % 4 == 3 ? 5 : kBatch; }
 
 // "huber" of "huber" and of {"Huber": {"delta": 0.5}}.
@@ -156,8 +160,15 @@ json ReadGolden(const std::string& name) {
   const char* source = std::getenv("COHORT_SOURCE_DIR");
   const std::string beside =
       fmt::format("{}/tests/golden/{}", source != nullptr ? source : ".", name);
-  std::ifstream in(name.starts_with('/') ? name : beside);
-  return json::parse(in);
+  const gzFile file = gzopen((name.starts_with('/') ? name : beside).c_str(), "rb");
+  if (file == nullptr) return json();
+  std::string text;
+  std::string block(1 << 16, '\0');
+  for (int n = 0; (n = gzread(file, block.data(), 1 << 16)) > 0;) {
+    text.append(block, 0, static_cast<size_t>(n));
+  }
+  gzclose(file);
+  return json::parse(text);
 }
 
 absl::StatusOr<std::unique_ptr<GoldenModel>> GoldenModel::Create(const json& c,
@@ -191,6 +202,9 @@ absl::StatusOr<std::unique_ptr<GoldenModel>> GoldenModel::Create(const json& c, 
   self->seed_ = c["seed"].get<uint64_t>();
   self->columns_ = std::move(columns);
   self->names_ = std::move(names);
+  for (const json& v : c.value("float64", json::object()).value("state", json::array())) {
+    self->state_names_.push_back(v["name"].get<std::string>());
+  }
   std::vector<FeatureType> features;
   for (const Column& column : self->columns_) {
     features.push_back(
@@ -215,13 +229,16 @@ absl::StatusOr<std::unique_ptr<GoldenModel>> GoldenModel::Create(const json& c, 
         v.name(), Tensor::Zeros(self->dtype_, Dims(v.dims().begin(), v.dims().end())),
         self->rules_->Find(v)));
   }
-  for (const std::string& name : self->names_) {
+  std::vector<std::string> all = self->names_;
+  all.insert(all.end(), self->state_names_.begin(), self->state_names_.end());
+  for (const std::string& name : all) {
     if (self->local_->Find(name) == nullptr) {
       return NotFound("no variable {} in the model that was built", name);
     }
   }
   COHORT_ASSIGN_OR_RETURN(self->access_, LocalAccess::Create(self->local_.get(), model.train));
-  COHORT_ASSIGN_OR_RETURN(self->executable_, Executable::Compile(std::move(model.train), {}));
+  COHORT_ASSIGN_OR_RETURN(self->executable_,
+                          Executable::Compile(std::move(model.train), testing::OnTestDevice()));
   return self;
 }
 
@@ -231,6 +248,12 @@ void GoldenModel::SetWeights(uint64_t seed) {
     const double scale = value.dims().size() > 1 ? 0.5 : 0.1;
     const Tensor drawn =
         UniformTensor(WeightSeed(seed, static_cast<int>(i)), dtype_, value.dims(), -scale, scale);
+    std::memcpy(value.raw(), drawn.raw(), drawn.num_bytes());
+  }
+  for (size_t i = 0; i < state_names_.size(); ++i) {
+    Tensor& value = local_->Find(state_names_[i])->value;
+    const Tensor drawn = UniformTensor(WeightSeed(seed, kFirstState + static_cast<int>(i)), dtype_,
+                                       value.dims(), 0.5, 1.5);
     std::memcpy(value.raw(), drawn.raw(), drawn.num_bytes());
   }
 }

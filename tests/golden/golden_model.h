@@ -63,7 +63,8 @@ class GoldenModel {
   nlohmann::json case_;
   DType dtype_ = DType::kInvalid;
   uint64_t seed_ = 0;
-  std::vector<std::string> names_;  // in Keras' order
+  std::vector<std::string> names_;        // in Keras' order
+  std::vector<std::string> state_names_;  // variables that no optimizer changes
   std::vector<Column> columns_;
   std::vector<int> arguments_;                // the column of each, or -1 - n for mask n
   std::shared_ptr<const LayoutRules> rules_;  // local_ uses them
@@ -74,7 +75,7 @@ class GoldenModel {
 };
 
 // The cases of a golden file beside this one (or of a file with an absolute path), and which Keras
-// made it.
+// made it. The file may be compressed by gzip. Null if it cannot be read.
 nlohmann::json ReadGolden(const std::string& name);
 
 }  // namespace cohort::golden

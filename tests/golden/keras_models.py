@@ -103,6 +103,16 @@ def set_weights(model, seed):
     for i, v in enumerate(model.trainable_variables):
         scale = 0.5 if len(v.shape) > 1 else 0.1
         v.assign(golden_data.tensor(golden_data.weight_seed(seed, i), v.shape, -scale, scale))
+    for i, v in enumerate(state_of(model)):
+        v.assign(golden_data.tensor(golden_data.weight_seed(seed, STATE + i), v.shape, 0.5, 1.5))
+
+
+STATE = 100  # the number of the first variable that no optimizer changes
+
+
+def state_of(model):
+    """The variables that no optimizer changes: moving statistics, and those of frozen layers."""
+    return [v for v in model.non_trainable_variables if "float" in v.dtype]
 
 
 def batch(model_spec, compile_spec, output_units, seed, step, size):

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Writes models.json and random_models.json with the real Keras.
+"""Writes models.json, random_models.json and random_image_models.json.gz with the real Keras.
 
     build/venv-keras/bin/python tests/golden/make_model_golden.py     (`tests/run.sh --all` makes that venv)
 
 models.json: named models, 100 free-running steps in float64 (loss, metrics and weights), and in float32
 loss and gradients at given weights. random_models.json: 200 random models, 5 steps in float64.
+random_image_models.json.gz: 200 random models of convolutions, 4 steps in float64.
 Inputs, initial weights and dropout masks come from golden_data.py and are not stored. Cases of models.json
-that did not change are kept; `--random 0` keeps random_models.json.
+that did not change are kept; `--random 0` keeps random_models.json, `--images 0` the other one.
 
 Keras is unchanged except for two things: dropout takes the recorded masks, and rows of a sparse gradient
 that have the same index are summed before the optimizer sees them (keras_models.sum_equal_rows says why).
 """
 import argparse
+import gzip
 import json
 import os
 import sys
@@ -26,6 +28,7 @@ import tensorflow as tf  # noqa: E402
 
 import golden_data  # noqa: E402
 import keras_models  # noqa: E402
+import random_image_models  # noqa: E402
 import random_models  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -37,6 +40,20 @@ def numbers(array):
 
 def batch_size(step):
     return 5 if step % 4 == 3 else 8  # a short batch now and then
+
+
+def describe(variable, keep_weights):
+    value = np.asarray(variable.numpy(), dtype=np.float64)
+    entry = {"name": variable.path, "dims": list(value.shape)}
+    if keep_weights:
+        entry["values"] = numbers(value)
+        return entry
+    # Enough to tell two tensors apart.
+    flat = value.reshape(-1)
+    at = sorted({0, flat.size // 3, flat.size // 2, flat.size - 1})
+    entry["sum"], entry["max_abs"] = float(flat.sum()), float(np.abs(flat).max())
+    entry["samples"] = [[int(i), float(flat[i])] for i in at]
+    return entry
 
 
 def free_run(case, steps, keep_weights):
@@ -56,18 +73,11 @@ def free_run(case, steps, keep_weights):
         logs = model.train_on_batch(x, y, return_dict=True)
         losses.append(float(logs.pop("loss")))
         metrics.append([float(v) for v in logs.values()])
-    out = {"losses": losses, "metrics": metrics, "variables": []}
-    for v in model.trainable_variables:
-        value = np.asarray(v.numpy(), dtype=np.float64)
-        entry = {"name": v.path, "dims": list(value.shape)}
-        if keep_weights:
-            entry["values"] = numbers(value)
-        else:  # enough to tell two tensors apart
-            flat = value.reshape(-1)
-            at = sorted({0, flat.size // 3, flat.size // 2, flat.size - 1})
-            entry["sum"], entry["max_abs"] = float(flat.sum()), float(np.abs(flat).max())
-            entry["samples"] = [[int(i), float(flat[i])] for i in at]
-        out["variables"].append(entry)
+    out = {"losses": losses, "metrics": metrics,
+           "variables": [describe(v, keep_weights) for v in model.trainable_variables]}
+    state = [describe(v, keep_weights) for v in keras_models.state_of(model)]
+    if state:
+        out["state"] = state
     return out
 
 
@@ -107,10 +117,23 @@ def versions():
 
 
 def write(name, cases):
-    with open(os.path.join(HERE, name), "w") as f:
-        f.write('{"versions": ' + json.dumps(versions()) + ',\n"cases": [\n')
-        f.write(",\n".join(json.dumps(c, separators=(",", ":")) for c in cases))
-        f.write("\n]}\n")
+    text = '{"versions": ' + json.dumps(versions()) + ',\n"cases": [\n'
+    text += ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "\n]}\n"
+    with open(os.path.join(HERE, name), "wb") as f:
+        f.write(gzip.compress(text.encode(), mtime=0) if name.endswith(".gz") else text.encode())
+
+
+def write_random(name, draw, count, steps):
+    if count == 0:
+        return
+    drawn = []
+    for seed in range(1, count + 1):
+        case = draw(seed)
+        case["float64"] = free_run(case, steps, False)
+        drawn.append(case)
+        if seed % 20 == 0:
+            print(name, seed, flush=True)
+    write(name, drawn)
 
 
 def former(name):
@@ -126,6 +149,7 @@ def former(name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--random", type=int, default=200)
+    parser.add_argument("--images", type=int, default=200)
     args = parser.parse_args()
     named = json.load(open(os.path.join(HERE, "model_cases.json")))
     kept = {case["name"]: case for case in former("models.json")}
@@ -138,16 +162,8 @@ def main():
         case["float32"] = float32_steps(case, 3)
         print(case["name"], case["float64"]["losses"][0], "->", case["float64"]["losses"][-1], flush=True)
     write("models.json", named)
-    if args.random == 0:
-        return
-    drawn = []
-    for seed in range(1, args.random + 1):
-        case = random_models.draw(seed)
-        case["float64"] = free_run(case, 5, False)
-        drawn.append(case)
-        if seed % 20 == 0:
-            print("random model", seed, flush=True)
-    write("random_models.json", drawn)
+    write_random("random_models.json", random_models.draw, args.random, 5)
+    write_random("random_image_models.json.gz", random_image_models.draw, args.images, 4)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 #include "common/checkpoint/shard_names.h"
 #include "common/data/dataset.h"
 #include "common/exec/metric_fold.h"
+#include "common/exec/test_device.h"
 #include "common/metrics/metric_proto.h"
 #include "common/model/metrics/metric.h"
 #include "common/os/directory.h"
@@ -68,7 +69,7 @@ std::unique_ptr<Executable> MetricProgram(const json& c, bool by_class) {
   auto program = std::move(b).Build();
   INFO(program.status().ToString());
   REQUIRE(program.ok());
-  auto executable = Executable::Compile(*std::move(program), {});
+  auto executable = Executable::Compile(*std::move(program), testing::OnTestDevice());
   INFO(executable.status().ToString());
   REQUIRE(executable.ok());
   return *std::move(executable);

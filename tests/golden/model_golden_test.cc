@@ -58,6 +58,11 @@ TEST_CASE("a hundred free-running steps in float64 end at Keras' weights") {
       const auto expected = v["values"].get<std::vector<double>>();
       REQUIRE(MaxDifference(model->Variable(v["name"]), expected) <= 1e-9 * MaxAbs(expected));
     }
+    for (const json& v : c["float64"].value("state", json::array())) {
+      INFO(v["name"]);
+      const auto expected = v["values"].get<std::vector<double>>();
+      REQUIRE(MaxDifference(model->Variable(v["name"]), expected) <= 1e-9 * MaxAbs(expected));
+    }
   }
 }
 
@@ -82,26 +87,38 @@ TEST_CASE("in float32, loss and gradients at Keras' weights are Keras'") {
   }
 }
 
-TEST_CASE("two hundred random models agree with Keras after five steps") {
-  const json file = ReadGolden("random_models.json");
+// Compares a variable with its description: sum, largest element, samples.
+void CompareDescribed(const GoldenModel& model, const json& v) {
+  INFO(v["name"]);
+  const std::vector<double> value = model.Variable(v["name"]);
+  const double tolerance = 1e-9 * v["max_abs"].get<double>();
+  double sum = 0;
+  for (double x : value) sum += x;
+  REQUIRE(std::abs(sum - v["sum"].get<double>()) <= tolerance * static_cast<double>(value.size()));
+  for (const json& sample : v["samples"]) {
+    REQUIRE(std::abs(value[sample[0].get<size_t>()] - sample[1].get<double>()) <= tolerance);
+  }
+}
+
+void CompareRandomModels(const std::string& file_name) {
+  const json file = ReadGolden(file_name);
   REQUIRE(file["cases"].size() == 200);
   for (const json& c : file["cases"]) {
     INFO(c["name"]);
     auto model = Make(c, "float64");
     FreeRun(model.get(), c["float64"], c["seed"].get<uint64_t>());
-    for (const json& v : c["float64"]["variables"]) {
-      INFO(v["name"]);
-      const std::vector<double> value = model->Variable(v["name"]);
-      const double tolerance = 1e-9 * v["max_abs"].get<double>();
-      double sum = 0;
-      for (double x : value) sum += x;
-      REQUIRE(std::abs(sum - v["sum"].get<double>()) <=
-              tolerance * static_cast<double>(value.size()));
-      for (const json& sample : v["samples"]) {
-        REQUIRE(std::abs(value[sample[0].get<size_t>()] - sample[1].get<double>()) <= tolerance);
-      }
+    for (const char* part : {"variables", "state"}) {
+      for (const json& v : c["float64"].value(part, json::array())) CompareDescribed(*model, v);
     }
   }
+}
+
+TEST_CASE("two hundred random models agree with Keras after five steps") {
+  CompareRandomModels("random_models.json");
+}
+
+TEST_CASE("two hundred random models of convolutions agree with Keras after four steps") {
+  CompareRandomModels("random_image_models.json.gz");
 }
 
 }  // namespace

@@ -4,7 +4,7 @@ import random
 ACTIVATIONS = ["relu", "sigmoid", "tanh", "softmax", "linear"]
 
 
-class _Drawer:
+class Drawer:
     def __init__(self, seed):
         self.rng = random.Random(seed)
         self.layers = []
@@ -74,7 +74,7 @@ class _Drawer:
 
 
 def draw(seed):
-    d = _Drawer(seed)
+    d = Drawer(seed)
     rng = d.rng
     branches = [d.branch() for _ in range(rng.choice([1, 1, 2, 3]))]
     node = branches[0]

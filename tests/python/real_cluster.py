@@ -84,7 +84,7 @@ def alive(pid):
     try:
         with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
             return f.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may end between the two calls
         return False
 
 

@@ -36,7 +36,9 @@ ChiefLife::ChiefLife(Cluster* cluster, Node* node)
       core_(std::make_unique<CoordinatorCore>(MakeCoreOptions(*cluster, *node), this)),
       walk_(std::make_unique<Fiber>([this] { Run(); })),
       wait_(node, walk_.get()),
-      training_(cluster, core_.get(), &wait_),
+      user_(std::make_unique<Fiber>([this] { ChangeModes(); })),
+      user_wait_(node, user_.get()),
+      training_(cluster, core_.get(), &wait_, &user_wait_),
       log_(cluster->MakeLog(*node)),
       line_(world_, {},
             [w = world_](std::string_view text) { w->Trace("chief prints: {}", text); }),
@@ -50,9 +52,11 @@ ChiefLife::ChiefLife(Cluster* cluster, Node* node)
   }
   ++cluster->ledger.statistics.chief_lives;
   node->After(0, [this] { walk_->Resume(); });
+  if (cluster->plan.changes_mode()) node->After(0, [this] { user_->Resume(); });
 }
 
 ChiefLife::~ChiefLife() {
+  user_.reset();
   walk_.reset();
   cluster_->ledger.statistics.Add(core_->counters());
   // Some of the records on their way to the disk may have arrived. A segment arrives whole.
@@ -70,6 +74,7 @@ ChiefLife::~ChiefLife() {
 void ChiefLife::Input(const std::function<void(CoordinatorCore*)>& input) {
   input(core_.get());
   wait_.Poll();
+  user_wait_.Poll();
 }
 
 // ------------------------------------------------------------------ the walk
@@ -131,6 +136,30 @@ absl::StatusOr<JobWalk::Options> ChiefLife::StartCluster() {
   return options;
 }
 
+// ------------------------------------------------------------------ the user
+
+void ChiefLife::ChangeModes() {
+  const Plan& plan = cluster_->plan;
+  while (true) {
+    const double gap_us = world_->chance.Exponential() / plan.mode_changes * 1e6;
+    user_wait_.For([] { return false; }, static_cast<int64_t>(gap_us), "the user");
+    if (cluster_->faults_over) return;
+    const ModeSettings settings = DrawSettings(&world_->chance);
+    CountChange(settings, training_.SetMode(settings));
+  }
+}
+
+void ChiefLife::CountChange(const ModeSettings& settings, const absl::Status& status) {
+  Statistics& s = cluster_->ledger.statistics;
+  world_->Trace("chief: the mode is changed: {}", status.ToString());
+  if (absl::IsDeadlineExceeded(status)) cluster_->ledger.Violate("{}", status.ToString());
+  if (absl::IsAborted(status)) ++s.changes_undone;
+  if (!status.ok()) return;
+  if (settings.mode == ConsistencyMode::kAsync) ++s.changes_to_async;
+  if (settings.mode == ConsistencyMode::kSync) ++s.changes_to_sync;
+  if (settings.mode == ConsistencyMode::kBounded) ++s.changes_to_bounded;
+}
+
 // ------------------------------------------------------------------ inputs
 
 void ChiefLife::Tick() {
@@ -176,6 +205,7 @@ void ChiefLife::Reconnect(Task task, const std::string& why) {
 void ChiefLife::SendToWorker(int worker, v1::ChiefToWorker message) {
   for (const v1::Closure& closure : message.dispatch().closures()) {
     if (closure.speculative()) ++cluster_->ledger.statistics.copies;
+    cluster_->steps.Dispatched(closure, core_->steps().settings());
   }
   if (message.has_dispatch()) CheckPublished(message.dispatch().settled_watermark());
   const auto& stream = LinkOf(WorkerTask(worker)).stream;
@@ -185,6 +215,10 @@ void ChiefLife::SendToWorker(int worker, v1::ChiefToWorker message) {
 void ChiefLife::SendToPs(int ps, v1::ChiefToPs message) {
   if (message.has_watermark()) CheckPublished(message.watermark().settled_watermark());
   if (message.has_abandon_step()) ++cluster_->ledger.statistics.steps_abandoned;
+  if (message.has_close_step()) {
+    const StepGate& steps = core_->steps();
+    cluster_->steps.AskedToClose(message.close_step(), steps.settings(), steps.changing_mode());
+  }
   const auto& stream = LinkOf(PsTask(ps)).stream;
   if (stream != nullptr) stream->Send(Stream::kDialler, std::move(message));
 }
@@ -291,9 +325,7 @@ void ChiefLife::CommitManifest(v1::Manifest manifest) {
   CheckValidated(manifest);
   const std::string directory = catalog_.PathOf(IdOf(manifest).ToString());
   cluster_->disk.Commit(directory, manifest, cluster_->plan.keep_checkpoints);
-  if (cluster_->plan.sync()) {
-    cluster_->steps.Committed(directory + "/" + kManifestName, manifest);
-  }
+  cluster_->steps.Committed(directory + "/" + kManifestName, manifest);
   // The checkpoint is committed, but no task knows it yet: a place to die.
   node_->After(world_->chance.Between(1, 2'000), [this, manifest, directory] {
     Input([&](CoordinatorCore* core) {
@@ -311,8 +343,9 @@ void ChiefLife::CommitManifest(v1::Manifest manifest) {
 void ChiefLife::CheckValidated(const v1::Manifest& manifest) {
   Ledger& ledger = cluster_->ledger;
   if (manifest.has_validated()) ++ledger.statistics.validated;
-  if (manifest.has_validated() && !cluster_->plan.sync()) {
-    const double expected = ExpectedValidation(cluster_->plan, manifest.epoch());
+  const Plan& plan = cluster_->plan;
+  if (manifest.has_validated() && !plan.sync() && !plan.changes_mode()) {
+    const double expected = ExpectedValidation(plan, manifest.epoch());
     if (std::abs(manifest.validated().value() - expected) > 1e-6 * std::abs(expected)) {
       ledger.Violate("the validation after {} epochs found {}, not {}", manifest.epoch(),
                      manifest.validated().value(), expected);

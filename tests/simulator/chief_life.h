@@ -71,7 +71,11 @@ class ChiefLife : public Life, public CoreEffects {
   void CommitManifest(v1::Manifest manifest);
   void CheckValidated(const v1::Manifest& manifest);
 
-  // These run on the fiber.
+  // A user who changes the mode now and then. Runs on a fiber of its own.
+  void ChangeModes();
+  void CountChange(const ModeSettings& settings, const absl::Status& status);
+
+  // These run on the fiber of the walk.
   void Run();
   absl::Status RunJob();
   absl::StatusOr<JobWalk::Options> StartCluster();
@@ -94,6 +98,8 @@ class ChiefLife : public Life, public CoreEffects {
   std::unique_ptr<CoordinatorCore> core_;
   std::unique_ptr<Fiber> walk_;
   FiberWait wait_;
+  std::unique_ptr<Fiber> user_;
+  FiberWait user_wait_;
   SimulatedCluster training_;
   std::unique_ptr<Logger> log_;
   ProgressLine line_;

@@ -31,8 +31,8 @@ struct Cluster {
   std::unique_ptr<Node> chief;
   std::vector<std::unique_ptr<Node>> ps;
   std::vector<std::unique_ptr<Node>> workers;
-  bool disk_may_be_full = true;
-  bool finished = false;  // the chief has reported that the job is done
+  bool faults_over = false;  // and a user changes the mode no more
+  bool finished = false;     // the chief has reported that the job is done
 
   Node* NodeOf(Task task) {
     if (task.role == Role::kChief) return chief.get();

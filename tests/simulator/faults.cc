@@ -1,7 +1,5 @@
 #include "tests/simulator/faults.h"
 
-#include <cmath>
-
 #include "common/base/crash_point.h"
 
 namespace cohort::simulator {
@@ -36,15 +34,14 @@ void Faults::Start() {
   world_->At(until_us_, [this] {
     world_->Trace("the faults are over");
     (void)ArmCrashPoint(kDisarmed);
-    cluster_->disk_may_be_full = false;
+    cluster_->faults_over = true;
   });
   if (total_ > 0) Next();
 }
 
 // The times between two are distributed exponentially.
 void Faults::Next() {
-  const double uniform = static_cast<double>(world_->chance.Below(1'000'000) + 1) / 1'000'000;
-  const auto gap = static_cast<int64_t>(-std::log(uniform) / total_ * 1e6);
+  const auto gap = static_cast<int64_t>(world_->chance.Exponential() / total_ * 1e6);
   if (world_->now_us() + gap >= until_us_) return;
   world_->After(gap, [this] {
     Strike();

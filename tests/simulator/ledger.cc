@@ -42,6 +42,7 @@ void ForEach(Statistics& s, const Visit& visit) {
   visit("closures recomputed", s.recomputed);
   visit("partial pushes", s.partial);
   visit("timelines", s.timelines);
+  visit("steps pulled ahead", s.pulled_ahead);
   visit("runs with sync", s.sync_runs);
   visit("runs with drop", s.drop_runs);
   visit("runs with speculative", s.speculative_runs);
@@ -56,6 +57,11 @@ void ForEach(Statistics& s, const Visit& visit) {
   visit("copies dispatched", s.copies);
   visit("evaluations beside training", s.evaluations);
   visit("runs at the bound of staleness", s.most_stale);
+  visit("runs that change the mode", s.changing_runs);
+  visit("changes to async", s.changes_to_async);
+  visit("changes to sync", s.changes_to_sync);
+  visit("changes to bounded staleness", s.changes_to_bounded);
+  visit("changes undone by rollbacks", s.changes_undone);
 }
 
 }  // namespace

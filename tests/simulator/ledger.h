@@ -48,6 +48,7 @@ struct Statistics {
   uint64_t recomputed = 0;
   uint64_t partial = 0;
   uint64_t timelines = 0;
+  uint64_t pulled_ahead = 0;  // steps whose pull began before an earlier step had run
   // Synchronous steps and bounded staleness.
   uint64_t sync_runs = 0;  // without backup work
   uint64_t drop_runs = 0;
@@ -63,6 +64,12 @@ struct Statistics {
   uint64_t copies = 0;       // speculative dispatches
   uint64_t evaluations = 0;  // beside the training
   uint64_t most_stale = 0;   // runs whose staleness reached the bound
+  // Changes of the mode while the job runs.
+  uint64_t changing_runs = 0;
+  uint64_t changes_to_async = 0;
+  uint64_t changes_to_sync = 0;  // with or without backup work
+  uint64_t changes_to_bounded = 0;
+  uint64_t changes_undone = 0;  // because a rollback came first
 
   void Add(const Statistics& other);
   void Add(const ApplyReport& report);

@@ -135,7 +135,29 @@ CoreOptions DrawCoreOptions(const Plan& plan, Chance* chance) {
   core.test_faults.forgets_half_close = plan.bug == PlantedBug::kChiefForgetsHalfClose;
   core.test_faults.counts_older_results = plan.bug == PlantedBug::kChiefCountsOlderResults;
   core.test_faults.allows_more_staleness = plan.bug == PlantedBug::kChiefAllowsMoreStaleness;
+  core.test_faults.changes_mode_early = plan.bug == PlantedBug::kChiefChangesModeEarly;
+  core.test_faults.changes_mode_unsettled = plan.bug == PlantedBug::kChiefChangesModeUnsettled;
+  core.test_faults.forgets_mode = plan.bug == PlantedBug::kChiefForgetsMode;
   return core;
+}
+
+ModeSettings SettingsOf(PlanMode mode, Chance* chance) {
+  ModeSettings settings;
+  if (mode == PlanMode::kAsync) return settings;
+  settings.closures_per_step = static_cast<uint32_t>(chance->Between(1, kMostMembers));
+  if (mode == PlanMode::kBounded) {
+    settings.mode = ConsistencyMode::kBounded;
+    settings.staleness = static_cast<uint32_t>(chance->Between(0, 2));
+    return settings;
+  }
+  settings.mode = ConsistencyMode::kSync;
+  if (mode == PlanMode::kSpeculative) settings.backup_work = BackupWork::kSpeculative;
+  if (mode == PlanMode::kDrop) {
+    settings.backup_work = BackupWork::kDrop;
+    settings.replicas_to_aggregate =
+        static_cast<uint32_t>(chance->Between(1, static_cast<int64_t>(settings.closures_per_step)));
+  }
+  return settings;
 }
 
 // The mode, and what only runs of other modes than async have. It has random numbers of its own.
@@ -144,22 +166,14 @@ void DrawSteps(Plan* plan) {
   plan->faults.kill_two_percent = chance.Percent(25) ? 40 : 0;
   if (plan->faults.empty_directory_percent > 0) plan->faults.kill_two_percent = 0;
   plan->mode = DrawMode(&chance);
-  if (plan->mode == PlanMode::kAsync) return;
-  plan->steps = 1;
-  CoreOptions& core = plan->core;
-  core.closures_per_step = static_cast<uint32_t>(chance.Between(1, kMostMembers));
-  if (plan->mode == PlanMode::kBounded) {
-    core.mode = ConsistencyMode::kBounded;
-    core.staleness = static_cast<uint32_t>(chance.Between(0, 2));
+  if (plan->mode == PlanMode::kAsync) {
+    Chance ahead(plan->seed ^ 0x50a4);
+    if (ahead.Percent(50)) plan->core.pull_ahead = static_cast<uint32_t>(ahead.Between(1, 4));
     return;
   }
-  core.mode = ConsistencyMode::kSync;
-  if (plan->mode == PlanMode::kSpeculative) core.backup_work = BackupWork::kSpeculative;
-  if (plan->mode == PlanMode::kDrop) {
-    core.backup_work = BackupWork::kDrop;
-    core.replicas_to_aggregate =
-        static_cast<uint32_t>(chance.Between(1, static_cast<int64_t>(core.closures_per_step)));
-  }
+  plan->steps = 1;
+  static_cast<ModeSettings&>(plan->core) = SettingsOf(plan->mode, &chance);
+  if (plan->mode == PlanMode::kBounded) return;
   plan->evaluates = chance.Percent(30);
   if (plan->evaluates) {
     plan->window += 8;  // they wait in the queue, too
@@ -174,7 +188,21 @@ void DrawSteps(Plan* plan) {
   }
 }
 
+// Some runs change the mode. Evaluations would see the states of several modes: there are none.
+void DrawModeChanges(Plan* plan) {
+  Chance chance(plan->seed ^ 0x30de);
+  if (plan->evaluates || !chance.Percent(15)) return;
+  plan->mode_changes = static_cast<double>(chance.Between(5, 60));
+  plan->steps = 1;
+  plan->core.pull_ahead = 0;
+}
+
 }  // namespace
+
+ModeSettings DrawSettings(Chance* chance) {
+  const auto mode = static_cast<PlanMode>(chance->Below(5));
+  return SettingsOf(mode, chance);
+}
 
 Plan::Plan(uint64_t s, PlantedBug b) : seed(s), bug(b) {
   Chance chance(s);
@@ -210,6 +238,7 @@ Plan::Plan(uint64_t s, PlantedBug b) : seed(s), bug(b) {
   exchange.backoff_max_us = 40'000;
   exchange.chunk_bytes = static_cast<uint64_t>(chance.Between(64, 2048));
   DrawSteps(this);
+  DrawModeChanges(this);
 }
 
 JobSchedule Plan::Schedule() const {
@@ -282,18 +311,19 @@ v1::Layout Plan::Layout() const {
 
 std::string Plan::Text() const {
   return fmt::format(
-      "seed {}: {}, steps of {} closures ({} close one, staleness {}){}{}, {} workers, {} ps with "
+      "seed {}: {}, changed {:.0f} times per second, pull_ahead {}, steps of {} closures ({} close "
+      "one, staleness {}){}{}, {} workers, {} ps with "
       "{} shards, {} epochs of {} examples in closures of {} x {}; "
       "faults per second for {} ms: worker {:.1f}, ps {:.1f}, chief {:.1f}, stream {:.1f}, message "
       "{:.1f}, cut {:.1f}, freeze {:.1f}, wedge {:.1f}, crash point {:.1f}, disk full {} %, "
       "directory "
       "emptied {} %",
-      seed, NameOf(mode), core.closures_per_step, core.replicas_to_aggregate, core.staleness,
-      has_idle ? ", an idle variable" : "", evaluates ? ", evaluations" : "", workers, ps, shards,
-      epochs, examples, steps, batch, faults_for_us / 1000, faults.kill_worker, faults.kill_ps,
-      faults.kill_chief, faults.break_stream, faults.lose_message, faults.cut_network,
-      faults.freeze, faults.wedge, faults.crash_point, faults.disk_full_percent,
-      faults.empty_directory_percent);
+      seed, NameOf(mode), mode_changes, core.pull_ahead, core.closures_per_step,
+      core.replicas_to_aggregate, core.staleness, has_idle ? ", an idle variable" : "",
+      evaluates ? ", evaluations" : "", workers, ps, shards, epochs, examples, steps, batch,
+      faults_for_us / 1000, faults.kill_worker, faults.kill_ps, faults.kill_chief,
+      faults.break_stream, faults.lose_message, faults.cut_network, faults.freeze, faults.wedge,
+      faults.crash_point, faults.disk_full_percent, faults.empty_directory_percent);
 }
 
 // ------------------------------------------------------------------ programs

@@ -34,7 +34,8 @@ struct FaultRates {
   uint64_t kill_two_percent = 0;  // share of kills that also hit another task at the same moment
 };
 
-// How the job trains (chief/core/job_settings.h): a mode, and the backup work of synchronous steps.
+// How the job trains at its start (chief/core/job_settings.h): a mode, and the backup work of
+// synchronous steps.
 enum class PlanMode : uint8_t { kAsync, kSync, kDrop, kSpeculative, kBounded };
 
 // A bug that a test plants in one of the roles, to prove that the simulator finds it.
@@ -55,6 +56,10 @@ enum class PlantedBug {
   kChiefCountsOlderResults,
   kChiefAllowsMoreStaleness,
   kWorkerKeepsResultsOverTries,
+  // Changes of the mode (CoreTestFaults).
+  kChiefChangesModeEarly,
+  kChiefChangesModeUnsettled,
+  kChiefForgetsMode,
 };
 
 // What a seed stands for: a cluster, a job and their faults.
@@ -82,6 +87,8 @@ struct Plan {
   int tablets_per_ps = 1;
   bool has_idle = false;   // there is a variable that no program touches, on a tablet of its own
   bool evaluates = false;  // closures that do not train run beside the training
+  // How often a user changes the mode during the time of faults, per second of virtual time.
+  double mode_changes = 0;
 
   int64_t compute_us = 0;  // per step
   int slow_worker = -1;    // the worker whose steps take 20 times as long
@@ -94,9 +101,10 @@ struct Plan {
   ExchangeOptions exchange;
 
   bool sync() const { return mode != PlanMode::kAsync && mode != PlanMode::kBounded; }
+  bool changes_mode() const { return mode_changes > 0; }
   // What one example adds to a gradient. A synchronous step divides it by the number of its members,
   // up to kMostMembers, without a rest.
-  double unit() const { return sync() ? 60 : 1; }
+  double unit() const { return sync() || changes_mode() ? 60 : 1; }
   JobSchedule Schedule() const;
   v1::CreateResource TrainingSet() const;
   v1::CreateResource ValidationSet() const;
@@ -105,6 +113,9 @@ struct Plan {
 };
 
 inline constexpr uint32_t kMostMembers = 5;
+
+// The settings of a mode that a user chooses while the job runs: any of PlanMode.
+ModeSettings DrawSettings(Chance* chance);
 
 // The variables, and the program that trains them. The record number e of an example becomes a
 // gradient of unit() in table[e] and in seen[s, e] for every row s. With SGD of rate one, each weight

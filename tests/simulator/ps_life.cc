@@ -63,7 +63,7 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   absl::StatusOr<std::vector<v1::SnapshotFile>> Write(const SnapshotJob& job) override {
     Chance& chance = cluster_->world->chance;
     COHORT_CRASH_POINT("ps.snapshot.writing");
-    if (cluster_->disk_may_be_full && chance.Percent(cluster_->plan.faults.disk_full_percent)) {
+    if (!cluster_->faults_over && chance.Percent(cluster_->plan.faults.disk_full_percent)) {
       ++cluster_->ledger.statistics.disk_full;
       return ResourceExhausted("{}: the disk is full", job.directory);
     }
@@ -118,7 +118,7 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     stream->Set(Stream::kAcceptor, {.on_message =
                                         [this, connection](Message message) {
                                           const auto& asked = std::get<v1::ChiefToPs>(message);
-                                          if (asked.has_assign() && cluster_->plan.sync()) {
+                                          if (asked.has_assign()) {
                                             cluster_->steps.Assigned(asked.assign());
                                           }
                                           core_->OnMessage(connection, asked);
@@ -179,10 +179,8 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     if (stream == nullptr) return;
     v1::PushPullResponseHeader header;
     std::vector<PayloadSlice> slices;
-    if (request.view->has_push) {
-      const PushHeaderView& push = request.view->push;
-      cluster_->steps.Pushed(push.timeline, push.id.closure, push.place);
-    }
+    const bool has_step = request.view->has_push && request.view->push.step.sync();
+    if (has_step) cluster_->steps.Pushed(request.view->push);
     core_->data_path()->Handle(*request.view, &scratch_, &header, &slices);
     CheckAnswer(*request.view, header);
     ForEachChunk(&header, slices, cluster_->plan.exchange.chunk_bytes,
@@ -216,25 +214,31 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     cluster_->steps.Closed(node_->task().index, *newest);
   }
 
-  // Checks what the answer says about synchronous steps and staleness.
+  // Checks what the answer says about modes, synchronous steps and staleness.
   void CheckAnswer(const RequestView& view, const v1::PushPullResponseHeader& header) {
-    const Plan& plan = cluster_->plan;
-    Ledger& ledger = cluster_->ledger;
-    const uint64_t bound =
-        (2 * plan.core.staleness + 1) * uint64_t{plan.core.closures_per_step} - 1;
     for (const v1::PushResult& result : header.pushes()) {
-      if (result.status() == v1::DROPPED) ++ledger.statistics.refused_pushes;
-      if (result.status() == v1::APPLIED && plan.sync()) {
-        ledger.Violate("closure {} was applied to tablet {} before its step was closed",
-                       view.push.id.closure, result.tablet());
+      if (result.status() == v1::DROPPED) ++cluster_->ledger.statistics.refused_pushes;
+      if (result.status() == v1::APPLIED) CheckApplied(view.push, result);
+      if (result.status() == v1::APPLIED || result.status() == v1::STAGED) {
+        cluster_->steps.Taken(view.push);
       }
-      if (result.status() != v1::APPLIED || plan.mode != PlanMode::kBounded) continue;
-      if (bound > 0 && result.staleness() == bound) ledger.statistics.most_stale = 1;
-      if (result.staleness() <= bound) continue;
-      ledger.Violate("closure {} (place {}) was applied to tablet {} with staleness {}, above {}",
-                     view.push.id.closure, view.push.place, result.tablet(), result.staleness(),
-                     bound);
     }
+  }
+
+  void CheckApplied(const PushHeaderView& push, const v1::PushResult& result) {
+    Ledger& ledger = cluster_->ledger;
+    const ModeSettings* const mode = cluster_->steps.ModeOf(push);
+    if (mode == nullptr) return ledger.Violate("nobody dispatched closure {}", push.id.closure);
+    if (push.step.sync()) {
+      ledger.Violate("closure {} was applied to tablet {} before its step was closed",
+                     push.id.closure, result.tablet());
+    }
+    if (mode->mode != ConsistencyMode::kBounded) return;
+    const uint64_t bound = (2 * mode->staleness + 1) * uint64_t{mode->closures_per_step} - 1;
+    if (bound > 0 && result.staleness() == bound) ledger.statistics.most_stale = 1;
+    if (result.staleness() <= bound) return;
+    ledger.Violate("closure {} (place {}) was applied to tablet {} with staleness {}, above {}",
+                   push.id.closure, push.place, result.tablet(), result.staleness(), bound);
   }
 
   // Runs functions one after another, never inside the call.

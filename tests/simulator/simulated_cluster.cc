@@ -13,6 +13,7 @@ namespace {
 constexpr size_t kMostEvaluations = 4;  // at once, beside the training
 constexpr int64_t kTaskTimeoutUs = 10'000'000;
 constexpr int64_t kCallTimeoutUs = 3 * kTaskTimeoutUs;
+constexpr int64_t kChangeTimeoutUs = 2 * kCallTimeoutUs;
 
 bool NamesLostServer(const absl::Status& status) {
   const auto info = GetFailure(status);
@@ -122,7 +123,7 @@ absl::Status SimulatedCluster::Join() {
 }
 
 void SimulatedCluster::CheckResult(const v1::ClosureResult& result) {
-  if (!cluster_->plan.sync()) return;
+  if (!core_->steps().sync()) return;
   const auto beside = evaluations_.find(result.id());
   if (beside != evaluations_.end()) {
     const uint64_t place = core_->steps().position().next_place();
@@ -132,6 +133,11 @@ void SimulatedCluster::CheckResult(const v1::ClosureResult& result) {
     }
     evaluations_.erase(beside);
   }
+  // Closures that do not train may begin in one mode and end in another.
+  const bool trains =
+      std::any_of(result.metrics().begin(), result.metrics().end(),
+                  [](const v1::MetricValue& value) { return value.name() == kExamplesMetric; });
+  if (cluster_->plan.changes_mode() && !trains) return;
   for (const v1::MetricValue& value : result.metrics()) {
     if (value.name() != kSpreadMetric) continue;
     const double spread = MetricFromProto(value).Scalar(kTotal);
@@ -189,6 +195,17 @@ absl::Status SimulatedCluster::Checkpoint(bool finished) {
 
 absl::Status SimulatedCluster::StartCheckpoint() {
   return core_->cut_active() ? absl::OkStatus() : core_->StartCut(/*finished=*/false).status();
+}
+
+absl::Status SimulatedCluster::SetMode(const ModeSettings& settings) {
+  COHORT_RETURN_IF_ERROR(core_->SetMode(settings));
+  const auto changed = [this] { return Failed() || !core_->steps().changing_mode(); };
+  if (!user_wait_->For(changed, kChangeTimeoutUs, "the change of the mode")) {
+    return DeadlineExceeded("waiting for the mode to change; {}", core_->WaitingFor());
+  }
+  if (Failed()) return core_->TakeError();
+  return core_->steps().settings() == settings ? absl::OkStatus()
+                                               : Aborted("a rollback has undone the change");
 }
 
 std::vector<UnfinishedPlace> SimulatedCluster::Unfinished() const {

@@ -40,8 +40,9 @@ class FiberWait {
 // ClusterCoordinator does with threads, on a fiber.
 class SimulatedCluster : public TrainingCluster {
  public:
-  SimulatedCluster(Cluster* cluster, CoordinatorCore* core, FiberWait* wait)
-      : cluster_(cluster), core_(core), wait_(wait) {}
+  // `wait` blocks the job walk, `user_wait` those who change the mode.
+  SimulatedCluster(Cluster* cluster, CoordinatorCore* core, FiberWait* wait, FiberWait* user_wait)
+      : cluster_(cluster), core_(core), wait_(wait), user_wait_(user_wait) {}
 
   // Until every task is adopted.
   absl::Status WaitUntilReady();
@@ -71,9 +72,7 @@ class SimulatedCluster : public TrainingCluster {
   absl::StatusOr<bool> JoinFor(double seconds) override;
   absl::Status Checkpoint(bool finished) override;
   absl::Status StartCheckpoint() override;
-  absl::Status SetMode(const ModeSettings&) override {
-    return absl::UnimplementedError("the simulator changes no mode");
-  }
+  absl::Status SetMode(const ModeSettings& settings) override;
   absl::Status Restore() override;
   std::vector<UnfinishedPlace> Unfinished() const override;
   absl::Status EndEpoch() override;
@@ -92,6 +91,7 @@ class SimulatedCluster : public TrainingCluster {
   Cluster* const cluster_;
   CoordinatorCore* const core_;
   FiberWait* const wait_;
+  FiberWait* const user_wait_;
   ClosureResults results_;
   std::string newest_;
   std::map<uint64_t, uint64_t> evaluations_;  // by id: the last place at which it may end

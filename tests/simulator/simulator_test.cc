@@ -72,6 +72,7 @@ TEST_CASE("whatever happens, each example is used exactly once") {
   CHECK(all.wedged > usual / 20);
   CHECK(all.disk_full > usual / 5);
   CHECK(all.double_kills > usual / 10);
+  CHECK(all.pulled_ahead > 5 * usual);
   CHECK(all.sync_runs > usual / 10);
   CHECK(all.drop_runs > usual / 10);
   CHECK(all.speculative_runs > usual / 10);
@@ -86,6 +87,10 @@ TEST_CASE("whatever happens, each example is used exactly once") {
   CHECK(all.copies > usual / 2);
   CHECK(all.evaluations > usual / 10);
   CHECK(all.most_stale > usual / 100);
+  CHECK(all.changing_runs > usual / 10);
+  CHECK(all.changes_to_async > usual / 10);
+  CHECK(all.changes_to_sync > usual / 4);
+  CHECK(all.changes_to_bounded > usual / 10);
 }
 
 TEST_CASE("a seed means the same run every time") {
@@ -132,6 +137,12 @@ TEST_CASE("a planted bug is found") {
         400},
        {"the chief allows more staleness", PlantedBug::kChiefAllowsMoreStaleness, 400},
        {"a worker keeps its results over tries of a step", PlantedBug::kWorkerKeepsResultsOverTries,
+        400},
+       {"the chief changes the mode while closures of the old one run",
+        PlantedBug::kChiefChangesModeEarly, 400},
+       {"the chief changes the mode before the journal has the results of the old one",
+        PlantedBug::kChiefChangesModeUnsettled, 2000},
+       {"a restarted chief returns to the mode of the job file", PlantedBug::kChiefForgetsMode,
         400}}));
   std::string what;
   const uint64_t seed = FoundBy(bug, most, &what);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "chief/core/step_gate.h"
+
 namespace cohort::simulator {
 
 void StepLedger::Assigned(const v1::AssignTablets& assign) {
@@ -10,7 +12,7 @@ void StepLedger::Assigned(const v1::AssignTablets& assign) {
   if (!fresh) return;
   Timeline& timeline = found->second;
   if (const auto from = committed_.find(assign.restore_from()); from != committed_.end()) {
-    timeline.steps = from->second;
+    timeline.steps = from->second.steps;
   }
   timeline.begin = timeline.steps.size();
   if (std::max<uint64_t>(assign.position().open_step(), 1) == timeline.begin + 1) return;
@@ -19,12 +21,46 @@ void StepLedger::Assigned(const v1::AssignTablets& assign) {
                        timeline.begin));
 }
 
+void StepLedger::Dispatched(const v1::Closure& closure, const ModeSettings& mode) {
+  if (!closure.training()) return;
+  const auto [found, first] = modes_.try_emplace({closure.timeline(), closure.id()}, mode);
+  const bool has_step = closure.step().step() > 0;
+  if (found->second == mode && has_step == (mode.mode == ConsistencyMode::kSync)) return;
+  violate_(fmt::format("closure {} (place {}) of timeline {} was dispatched in two modes",
+                       closure.id(), closure.place(), closure.timeline()));
+}
+
+const ModeSettings* StepLedger::ModeOf(const PushHeaderView& push) const {
+  const auto found = modes_.find({push.timeline, push.id.closure});
+  return found == modes_.end() ? nullptr : &found->second;
+}
+
+void StepLedger::Taken(const PushHeaderView& push) {
+  Timeline& timeline = timelines_[push.timeline];
+  const bool sync = push.step.sync();
+  const uint64_t others = sync ? timeline.applied_end : timeline.staged_end;
+  if (others > push.place) {
+    violate_(fmt::format("timeline {}: place {} {} a step came after place {}, of the other mode",
+                         push.timeline, push.place, sync ? "of" : "without", others - 1));
+  }
+  uint64_t& end = sync ? timeline.staged_end : timeline.applied_end;
+  end = std::max(end, push.place + 1);
+}
+
+void StepLedger::AskedToClose(const v1::CloseStep& close, const ModeSettings& mode,
+                              bool changes_mode) {
+  asked_.try_emplace({close.timeline(), close.step()}, mode, changes_mode);
+}
+
 void StepLedger::Closed(int ps, const v1::CloseStep& close) {
   Timeline& timeline = timelines_[close.timeline()];
+  const auto& [mode, may_be_short] = asked_[{close.timeline(), close.step()}];
   StepEntry entry{.closures = {},
                   .places = {},
                   .iteration = close.iteration(),
-                  .next_place = close.next_place()};
+                  .next_place = close.next_place(),
+                  .mode = mode,
+                  .may_be_short = may_be_short};
   for (const v1::StepMember& member : close.members()) {
     entry.closures.push_back(member.closure());
     const auto place = places_.find({close.timeline(), member.closure()});
@@ -49,75 +85,98 @@ void StepLedger::Closed(int ps, const v1::CloseStep& close) {
                        ps, step, close.timeline()));
 }
 
+StepLedger::Boundary StepLedger::Behind(const std::vector<StepEntry>& steps) {
+  if (steps.empty()) return {};
+  return {.iteration = steps.back().iteration + 1, .next_place = steps.back().next_place};
+}
+
 void StepLedger::Committed(const std::string& manifest, const v1::Manifest& content) {
-  const std::vector<StepEntry>& steps = timelines_[content.timeline()].steps;
-  const v1::StepPosition& position = content.chief().position();
-  const uint64_t closed = std::max<uint64_t>(position.open_step(), 1) - 1;
-  const uint64_t place = closed == 0 || closed > steps.size() ? 0 : steps[closed - 1].next_place;
-  if (closed > steps.size() || place != position.next_place() || closed != position.iteration()) {
-    return violate_(fmt::format(
-        "{} is behind {} steps, iteration {}, place {}; of its timeline {} "
-        "are closed, up to place {}",
-        manifest, closed, position.iteration(), position.next_place(), steps.size(), place));
+  std::vector<StepEntry> steps = timelines_[content.timeline()].steps;
+  const v1::StepPosition position = PositionOf(content.chief());
+  const uint64_t closed = position.open_step() - 1;
+  const bool known = closed <= steps.size();
+  if (known) steps.resize(closed);
+  const Boundary last = Behind(steps);
+  // Without steps each place is an iteration.
+  if (!known || position.iteration() < last.iteration ||
+      position.next_place() - last.next_place != position.iteration() - last.iteration) {
+    return violate_(
+        fmt::format("{} is behind {} steps, iteration {}, place {}; of its timeline {} are "
+                    "closed, up to iteration {}, place {}",
+                    manifest, closed, position.iteration(), position.next_place(), steps.size(),
+                    last.iteration, last.next_place));
   }
   std::set<uint64_t> members;
-  for (uint64_t i = 0; i < closed; ++i) {
-    members.insert(steps[i].closures.begin(), steps[i].closures.end());
-  }
+  for (const StepEntry& step : steps) members.insert(step.closures.begin(), step.closures.end());
   for (const v1::TabletCut& tablet : content.tablets()) {
     for (const v1::UpdateId& id : tablet.applied().applied()) {
       if (members.contains(id.closure())) continue;
+      const bool has_step = (plan_.sync() && !plan_.changes_mode()) ||
+                            places_.contains({content.timeline(), id.closure()});
+      if (!has_step) continue;
       violate_(fmt::format("{}: tablet {} has applied closure {}, which is in none of its steps",
                            manifest, tablet.tablet(), id.closure()));
     }
   }
-  committed_[manifest] = {steps.begin(), steps.begin() + static_cast<int64_t>(closed)};
+  committed_[manifest] = {std::move(steps), position};
 }
 
-void StepLedger::CheckFullStep(size_t step, uint64_t begin, const StepEntry& entry) const {
-  const uint64_t size =
-      std::min<uint64_t>(plan_.core.closures_per_step, plan_.Schedule().EpochEndOf(begin) - begin);
-  std::vector<uint64_t> wanted;
-  for (uint64_t i = 0; i < size; ++i) wanted.push_back(begin + i);
-  if (entry.places == wanted && entry.next_place == begin + size) return;
-  violate_(fmt::format("step {} was closed with the places {} up to {}, not {}", step,
-                       fmt::join(entry.places, ","), entry.next_place, fmt::join(wanted, ",")));
+void StepLedger::CheckStep(size_t step, uint64_t begin, const StepEntry& entry) const {
+  const uint64_t most =
+      std::min<uint64_t>(entry.mode.closures_per_step, plan_.Schedule().EpochEndOf(begin) - begin);
+  const uint64_t size = entry.next_place - begin;
+  const bool full = size == most || (entry.may_be_short && size > 0 && size < most);
+  bool right = full;
+  if (entry.mode.backup_work == BackupWork::kDrop) {
+    right = full && !entry.places.empty() &&
+            entry.places.size() <= entry.mode.replicas_to_aggregate &&
+            std::all_of(entry.places.begin(), entry.places.end(),
+                        [&](uint64_t p) { return p >= begin && p < entry.next_place; });
+  } else {
+    right = full && entry.places.size() == size;
+    for (uint64_t i = 0; right && i < size; ++i) right = entry.places[i] == begin + i;
+  }
+  if (right) return;
+  violate_(fmt::format("step {} of up to {} closures was closed with the places {}, from {} to {}",
+                       step, most, fmt::join(entry.places, ","), begin, entry.next_place));
 }
 
-double StepLedger::CheckHistory(const std::string& manifest) const {
+std::vector<double> StepLedger::SharesIn(const std::string& manifest) const {
+  const JobSchedule schedule = plan_.Schedule();
+  std::vector<double> shares(schedule.steps(), 1);
   const auto found = committed_.find(manifest);
   if (found == committed_.end()) {
     violate_(fmt::format("{} was never committed", manifest));
-    return 0;
+    return shares;
   }
-  const JobSchedule schedule = plan_.Schedule();
   std::set<uint64_t> used;
-  uint64_t begin = 0;
-  double total = 0;
-  for (size_t i = 0; i < found->second.size(); ++i) {
-    const StepEntry& entry = found->second[i];
-    if (plan_.mode != PlanMode::kDrop) {
-      CheckFullStep(i + 1, begin, entry);
-    } else if (entry.places.empty() || entry.places.size() > plan_.core.replicas_to_aggregate) {
-      violate_(fmt::format("step {} was closed with {} members", i + 1, entry.places.size()));
+  Boundary last;
+  for (size_t i = 0; i < found->second.steps.size(); ++i) {
+    const StepEntry& entry = found->second.steps[i];
+    // Between two steps the job may have had another mode.
+    const uint64_t begin = last.next_place + entry.iteration - last.iteration;
+    if (entry.iteration < last.iteration || begin >= entry.next_place ||
+        entry.next_place > shares.size()) {
+      violate_(
+          fmt::format("step {} has iteration {} and ends at place {}, behind iteration {} at "
+                      "place {}",
+                      i + 1, entry.iteration, entry.next_place, last.iteration, last.next_place));
+      return shares;
     }
+    CheckStep(i + 1, begin, entry);
+    std::fill(shares.begin() + static_cast<int64_t>(begin),
+              shares.begin() + static_cast<int64_t>(entry.next_place), 0);
     for (const uint64_t place : entry.places) {
       if (!used.insert(place).second) violate_(fmt::format("place {} was a member twice", place));
-      if (place >= entry.next_place) {
-        violate_(fmt::format("place {} is a member of step {}, which ends before {}", place, i + 1,
-                             entry.next_place));
-      }
-      const uint64_t at = place % schedule.steps_per_epoch;
-      const uint64_t records = std::min(plan_.batch, plan_.examples - at * plan_.batch);
-      total +=
-          static_cast<double>(records) * plan_.unit() / static_cast<double>(entry.places.size());
+      if (place < shares.size()) shares[place] = 1 / static_cast<double>(entry.places.size());
     }
-    begin = entry.next_place;
+    last = {.iteration = entry.iteration + 1, .next_place = entry.next_place};
   }
-  if (begin != schedule.steps()) {
-    violate_(fmt::format("the steps end at place {}, not {}", begin, schedule.steps()));
+  const uint64_t end = found->second.position.next_place();
+  if (end != schedule.steps()) {
+    violate_(fmt::format("{} ends at place {}, not {}", manifest, end, schedule.steps()));
   }
-  return total;
+  return shares;
 }
 
 }  // namespace cohort::simulator

@@ -144,6 +144,10 @@ class WorkerLife : public Life, public WorkerEffects, public StepVariables, Exch
       Tick();
     });
   }
+  void CountPulledAhead() {
+    const uint64_t before = std::exchange(pulled_ahead_, step_metrics_.pulled_ahead->value());
+    cluster_->ledger.statistics.pulled_ahead += pulled_ahead_ - before;
+  }
   // Lets the time of a step's compute pass.
   void Compute() {
     const Plan& plan = cluster_->plan;
@@ -155,6 +159,7 @@ class WorkerLife : public Life, public WorkerEffects, public StepVariables, Exch
   // ExchangeRunner
   int64_t NowUs() const override { return world_->now_us(); }
   void WaitForInput(int64_t deadline_us) override { step_thread_.Wait(deadline_us); }
+  void TakeInput() override {}  // streams of the simulation send at once
   void WakeUp() override { step_thread_.Wake(); }
   void OnEnded() override;
   void Send(const ServerRoute& server, std::span<const ExchangeMessage> messages) override;
@@ -169,6 +174,7 @@ class WorkerLife : public Life, public WorkerEffects, public StepVariables, Exch
   const std::unique_ptr<Logger> log_;
   MetricsRegistry metrics_;
   StepMetrics step_metrics_;
+  uint64_t pulled_ahead_ = 0;
   std::map<Adoption::Connection, std::shared_ptr<Stream>> chiefs_;
   Adoption::Connection next_connection_ = 1;
   std::map<uint32_t, Link> links_;  // by ps
@@ -176,21 +182,31 @@ class WorkerLife : public Life, public WorkerEffects, public StepVariables, Exch
   StepThread step_thread_;  // last: its end unwinds what uses the others
 };
 
-// A pull is followed by the step's compute.
+// A pull is followed by the step's compute. If steps are pulled ahead, an earlier step computes while
+// the exchange is under way.
 class WorkerLife::Access : public VariableAccess {
  public:
   Access(WorkerLife* life, std::unique_ptr<VariableAccess> remote)
       : life_(life), remote_(std::move(remote)) {}
-  absl::StatusOr<ExchangeResult> Exchange(const PushBatch* push, const PullBatch* pull) override {
-    auto result = remote_->Exchange(push, pull);
-    if (result.ok() && pull != nullptr) life_->Compute();
+  absl::Status Begin(const PushBatch* push, const PullBatch* pull) override {
+    pulls_ = pull != nullptr;
+    return remote_->Begin(push, pull);
+  }
+  absl::StatusOr<ExchangeResult> Finish() override {
+    const bool ahead = life_->cluster_->plan.core.pull_ahead > 0;
+    life_->CountPulledAhead();
+    if (ahead && pulls_) life_->Compute();
+    auto result = remote_->Finish();
+    if (!ahead && result.ok() && pulls_) life_->Compute();
     return result;
   }
+  void Poll() override { remote_->Poll(); }
   void Interrupt() override { remote_->Interrupt(); }
 
  private:
   WorkerLife* const life_;
   const std::unique_ptr<VariableAccess> remote_;
+  bool pulls_ = false;
 };
 
 std::unique_ptr<VariableAccess> WorkerLife::ForProgram(std::span<const VariableDecl> variables) {

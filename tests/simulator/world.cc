@@ -1,6 +1,7 @@
 #include "tests/simulator/world.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tests/simulator/network.h"
 
@@ -12,6 +13,10 @@ uint64_t Chance::Next() {
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
   return z ^ (z >> 31);
+}
+
+double Chance::Exponential() {
+  return -std::log(static_cast<double>(Below(1'000'000) + 1) / 1'000'000);
 }
 
 void World::At(int64_t us, Event event) {

@@ -31,6 +31,7 @@ class Chance {
     return low + static_cast<int64_t>(Below(static_cast<uint64_t>(high - low + 1)));
   }
   bool Percent(uint64_t percent) { return Below(100) < percent; }
+  double Exponential();  // with the mean 1
 
  private:
   uint64_t state_;

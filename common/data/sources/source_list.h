@@ -3,4 +3,9 @@
 #define COHORT_SOURCES(X) \
   X(Csv)                  \
   X(Generator)            \
-  X(Idx)
+  X(Idx)                  \
+  X(ImageFolder)          \
+  X(Npy)                  \
+  X(NpyClasses)           \
+  X(Npz)                  \
+  X(TfRecord)

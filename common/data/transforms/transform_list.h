@@ -2,7 +2,14 @@
 // this folder defines.
 #define COHORT_TRANSFORMS(X) \
   X(Cast)                    \
+  X(CenterCrop)              \
   X(Equals)                  \
+  X(RandomCrop)              \
+  X(RandomFlip)              \
+  X(RandomRotation)          \
+  X(RandomZoom)              \
   X(Rescaling)               \
+  X(Reshape)                 \
+  X(Resizing)                \
   X(Stack)                   \
   X(StringLookup)

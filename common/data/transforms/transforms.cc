@@ -12,10 +12,9 @@ namespace {
 
 // The preprocessing layers of Keras that are missing.
 constexpr std::string_view kPlannedTransforms =
-    "CategoryEncoding CenterCrop Discretization HashedCrossing Hashing IntegerLookup "
+    "CategoryEncoding Discretization HashedCrossing Hashing IntegerLookup "
     "MelSpectrogram "
-    "Normalization RandomBrightness RandomContrast RandomCrop RandomFlip RandomRotation "
-    "RandomTranslation RandomZoom Resizing TextVectorization";
+    "Normalization RandomBrightness RandomContrast RandomTranslation TextVectorization";
 
 }  // namespace
 

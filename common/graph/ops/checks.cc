@@ -64,4 +64,10 @@ absl::Status InferSameFloating(const InferContext& context, std::vector<ValueTyp
   return absl::OkStatus();
 }
 
+double NoFlops(const Program&, const Node&) { return 0; }
+
+double FlopsPerInput(const Program& program, const Node& node) {
+  return static_cast<double>(CapacityElements(program.type(node.inputs[0])));
+}
+
 }  // namespace cohort::ops

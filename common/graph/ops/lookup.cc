@@ -66,9 +66,9 @@ absl::Status GatherGradGradient(GradientContext* c) {
 
 std::vector<OpSchema> LookupOps() {
   return {
-      {"unique", 1, 1, 2, {{"symbol", AttrKind::kInt}}, InferUnique},
-      {"gather", 2, 2, 1, {}, InferGather, GatherGradient},
-      {"gather_grad", 3, 3, 1, {}, InferGatherGrad, GatherGradGradient},
+      {"unique", 1, 1, 2, {{"symbol", AttrKind::kInt}}, InferUnique, nullptr, NoFlops},
+      {"gather", 2, 2, 1, {}, InferGather, GatherGradient, NoFlops},
+      {"gather_grad", 3, 3, 1, {}, InferGatherGrad, GatherGradGradient, FlopsPerInput},
   };
 }
 

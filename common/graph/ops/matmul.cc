@@ -1,4 +1,4 @@
-// The product of two matrices.
+// The product of two matrices, and of two batches of matrices.
 #include "common/graph/autodiff.h"
 #include "common/graph/expr.h"
 #include "common/graph/ops/families.h"
@@ -6,48 +6,77 @@
 namespace cohort::ops {
 namespace {
 
-absl::Status InferMatmul(const InferContext& context, std::vector<ValueType>* outputs) {
+// `first`: the axis of the rows.
+absl::Status InferProduct(const InferContext& context, size_t first,
+                          std::vector<ValueType>* outputs) {
   COHORT_RETURN_IF_ERROR(CheckFloating(context, 0));
   COHORT_RETURN_IF_ERROR(CheckSameDType(context, 0, 1));
-  COHORT_RETURN_IF_ERROR(CheckRank(context, 0, 2));
-  COHORT_RETURN_IF_ERROR(CheckRank(context, 1, 2));
+  COHORT_RETURN_IF_ERROR(CheckRank(context, 0, first + 2));
+  COHORT_RETURN_IF_ERROR(CheckRank(context, 1, first + 2));
   const size_t ta = BoolAttr(context.node, "transpose_a") ? 1 : 0;
   const size_t tb = BoolAttr(context.node, "transpose_b") ? 1 : 0;
   const auto& a = context.input(0).dims;
   const auto& b = context.input(1).dims;
-  if (a[1 - ta] != b[tb]) {
+  if (a[first + 1 - ta] != b[first + tb]) {
     return InvalidArgument("inner axes differ: {}{} times {}{}", TypeToString(context.input(0)),
                            ta ? " transposed" : "", TypeToString(context.input(1)),
                            tb ? " transposed" : "");
   }
-  outputs->push_back({context.input(0).dtype, {a[ta], b[1 - tb]}});
+  ValueType y{context.input(0).dtype, {a[first + ta], b[first + 1 - tb]}};
+  if (first == 1) {
+    if (a[0] != b[0]) {
+      return InvalidArgument("{} and {} are not as many matrices", TypeToString(context.input(0)),
+                             TypeToString(context.input(1)));
+    }
+    y.dims.insert(y.dims.begin(), a[0]);
+  }
+  outputs->push_back(std::move(y));
   return absl::OkStatus();
 }
 
+absl::Status InferMatmul(const InferContext& context, std::vector<ValueType>* outputs) {
+  return InferProduct(context, 0, outputs);
+}
+
+absl::Status InferBatchMatmul(const InferContext& context, std::vector<ValueType>* outputs) {
+  return InferProduct(context, 1, outputs);
+}
+
 // C = A B: dA = G B', dB = A' G; the other cases by transposing both sides.
-absl::Status MatmulGradient(GradientContext* c) {
+absl::Status ProductGradient(GradientContext* c,
+                             Expr (*product)(Expr a, Expr b, bool transpose_a, bool transpose_b)) {
   const bool ta = BoolAttr(c->node(), "transpose_a");
   const bool tb = BoolAttr(c->node(), "transpose_b");
   const Expr g = c->grad();
   if (c->needs(0)) {
-    c->Set(0, ta ? MatMul(c->input(1), g, tb, true) : MatMul(g, c->input(1), false, !tb));
+    c->Set(0, ta ? product(c->input(1), g, tb, true) : product(g, c->input(1), false, !tb));
   }
   if (c->needs(1)) {
-    c->Set(1, tb ? MatMul(g, c->input(0), true, ta) : MatMul(c->input(0), g, !ta, false));
+    c->Set(1, tb ? product(g, c->input(0), true, ta) : product(c->input(0), g, !ta, false));
   }
   return absl::OkStatus();
+}
+
+absl::Status MatmulGradient(GradientContext* c) { return ProductGradient(c, MatMul); }
+absl::Status BatchMatmulGradient(GradientContext* c) { return ProductGradient(c, BatchMatMul); }
+
+// Axis of the products' sums: the last one or, transposed, the one before.
+double MatmulFlops(const Program& program, const Node& node) {
+  const auto& dims = program.type(node.inputs[0]).dims;
+  const size_t inner = dims.size() - (BoolAttr(node, "transpose_a") ? 2 : 1);
+  return 2 * static_cast<double>(dims[inner].size) *
+         static_cast<double>(CapacityElements(program.type(node.outputs[0])));
 }
 
 }  // namespace
 
 std::vector<OpSchema> MatmulOps() {
-  return {{"matmul",
-           2,
-           2,
-           1,
-           {{"transpose_a", AttrKind::kBool, false}, {"transpose_b", AttrKind::kBool, false}},
-           InferMatmul,
-           MatmulGradient}};
+  const std::vector<AttrSchema> attrs = {{"transpose_a", AttrKind::kBool, false},
+                                         {"transpose_b", AttrKind::kBool, false}};
+  return {
+      {"matmul", 2, 2, 1, attrs, InferMatmul, MatmulGradient, MatmulFlops},
+      {"batch_matmul", 2, 2, 1, attrs, InferBatchMatmul, BatchMatmulGradient, MatmulFlops},
+  };
 }
 
 }  // namespace cohort::ops

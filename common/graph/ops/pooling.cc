@@ -1,5 +1,5 @@
 // Pooling: one value for each window over the axes between batch and channels. `window` and
-// `strides` have one entry per such axis. Today's ops have one such axis.
+// `strides` have one entry per such axis, of which there are one or two.
 #include "common/graph/ops/pooling.h"
 
 #include "common/graph/autodiff.h"
@@ -20,25 +20,32 @@ absl::StatusOr<int64_t> SizeAttr(const Node& node, std::string_view name, size_t
   return sizes[axis];
 }
 
-// The type of pooling x: [batch, steps, channels] -> [batch, windows, channels].
+// The type of pooling x: [batch, rows..., channels] -> [batch, windows..., channels].
 absl::StatusOr<ValueType> PooledType(const InferContext& context, size_t input) {
   COHORT_RETURN_IF_ERROR(CheckFloating(context, input));
-  COHORT_RETURN_IF_ERROR(CheckRank(context, input, 3));
   ValueType type = context.input(input);
+  if (type.dims.size() != 3 && type.dims.size() != 4) {
+    return InvalidArgument("input {} must have 3 or 4 axes, not {}", input, TypeToString(type));
+  }
+  const size_t axes = type.dims.size() - 2;
   for (const char* name : {"window", "strides"}) {
     const auto sizes = IntsAttr(context.node, name);
-    if (sizes.size() != 1) {
-      return InvalidArgument("{} {} must have one size, because one axis of {} is pooled", name,
-                             DimsToString(sizes), TypeToString(type));
+    if (sizes.size() != axes) {
+      return InvalidArgument("{} {} must have {}, because {} of {} pooled", name,
+                             DimsToString(sizes), axes == 1 ? "one size" : "two sizes",
+                             axes == 1 ? "one axis" : "two axes",
+                             TypeToString(type) + (axes == 1 ? " is" : " are"));
     }
   }
-  Dim& steps = type.dims[1];
-  if (steps.bounded()) {
-    return InvalidArgument("axis 1 of {} is bounded, and pooling needs a static one",
-                           TypeToString(type));
+  for (size_t i = 0; i < axes; ++i) {
+    Dim& dim = type.dims[1 + i];
+    if (dim.bounded()) {
+      return InvalidArgument("axis {} of {} is bounded, and pooling needs a static one", 1 + i,
+                             TypeToString(context.input(input)));
+    }
+    COHORT_ASSIGN_OR_RETURN(const PoolAxis axis, MakePoolAxis(context.node, i, dim.size));
+    dim.size = axis.out;
   }
-  COHORT_ASSIGN_OR_RETURN(const PoolAxis axis, MakePoolAxis(context.node, 0, steps.size));
-  steps.size = axis.out;
   return type;
 }
 
@@ -52,7 +59,13 @@ absl::Status InferMaxPool(const InferContext& context, std::vector<ValueType>* o
   return absl::OkStatus();
 }
 
-absl::Status InferMaxPoolGrad(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::Status InferAvgPool(const InferContext& context, std::vector<ValueType>* outputs) {
+  COHORT_ASSIGN_OR_RETURN(outputs->emplace_back(), PooledType(context, 0));
+  return absl::OkStatus();
+}
+
+// (grad, x) -> like x. avg_pool_grad takes x for its dims only.
+absl::Status InferPoolGrad(const InferContext& context, std::vector<ValueType>* outputs) {
   COHORT_ASSIGN_OR_RETURN(const ValueType pooled, PooledType(context, 1));
   if (context.input(0) != pooled) {
     return InvalidArgument("input 0 is {}, but pooling input 1 makes {}",
@@ -76,6 +89,16 @@ absl::Status MaxPoolGradGradient(GradientContext* c) {
   if (c->needs(0)) {
     c->Set(0, c->builder()->Op("max_pool", {c->input(1), c->grad()}, c->node().attrs));
   }
+  return absl::OkStatus();
+}
+
+absl::Status AvgPoolGradient(GradientContext* c) {
+  c->Set(0, c->builder()->Op("avg_pool_grad", {c->grad(), c->input(0)}, c->node().attrs));
+  return absl::OkStatus();
+}
+
+absl::Status AvgPoolGradGradient(GradientContext* c) {
+  if (c->needs(0)) c->Set(0, c->builder()->Op("avg_pool", {c->grad()}, c->node().attrs));
   return absl::OkStatus();
 }
 
@@ -106,8 +129,10 @@ std::vector<OpSchema> PoolingOps() {
   const std::vector<AttrSchema> attrs = {
       {"window", AttrKind::kInts}, {"strides", AttrKind::kInts}, {"padding", AttrKind::kString}};
   return {
-      {"max_pool", 1, 2, 1, attrs, InferMaxPool, MaxPoolGradient},
-      {"max_pool_grad", 2, 2, 1, attrs, InferMaxPoolGrad, MaxPoolGradGradient},
+      {"max_pool", 1, 2, 1, attrs, InferMaxPool, MaxPoolGradient, FlopsPerInput},
+      {"max_pool_grad", 2, 2, 1, attrs, InferPoolGrad, MaxPoolGradGradient},
+      {"avg_pool", 1, 1, 1, attrs, InferAvgPool, AvgPoolGradient, FlopsPerInput},
+      {"avg_pool_grad", 2, 2, 1, attrs, InferPoolGrad, AvgPoolGradGradient},
   };
 }
 

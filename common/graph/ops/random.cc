@@ -22,13 +22,21 @@ absl::Status DropoutGradient(GradientContext* c) {
 }  // namespace
 
 std::vector<OpSchema> RandomOps() {
-  return {{"dropout",
-           1,
-           1,
-           2,
-           {{"rate", AttrKind::kFloat}, {"seed", AttrKind::kInt}, {"number", AttrKind::kInt}},
-           InferDropout,
-           DropoutGradient}};
+  return {
+      {"dropout",
+       1,
+       1,
+       2,
+       {{"rate", AttrKind::kFloat}, {"seed", AttrKind::kInt}, {"number", AttrKind::kInt}},
+       InferDropout,
+       DropoutGradient},
+      {"random_normal",
+       1,
+       1,
+       1,
+       {{"seed", AttrKind::kInt}, {"number", AttrKind::kInt}},
+       InferSameFloating},
+  };
 }
 
 }  // namespace cohort::ops

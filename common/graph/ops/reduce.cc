@@ -106,11 +106,18 @@ std::vector<OpSchema> ReduceOps() {
   const std::vector<AttrSchema> reduce_attrs = {{"axes", AttrKind::kInts},
                                                 {"keepdims", AttrKind::kBool, false}};
   return {
-      {"reduce_sum", 1, 1, 1, reduce_attrs, InferReduce, ReduceSumGradient},
-      {"reduce_max", 1, 1, 1, reduce_attrs, InferReduce, ReduceMaxGradient},
-      {"broadcast_like", 2, 2, 1, {}, InferBroadcastLike, BroadcastLikeGradient},
-      {"dim_size", 1, 1, 1, {{"axis", AttrKind::kInt}, {"dtype", AttrKind::kString}}, InferDimSize},
-      {"argmax", 1, 1, 1, {}, InferArgmax},
+      {"reduce_sum", 1, 1, 1, reduce_attrs, InferReduce, ReduceSumGradient, FlopsPerInput},
+      {"reduce_max", 1, 1, 1, reduce_attrs, InferReduce, ReduceMaxGradient, FlopsPerInput},
+      {"broadcast_like", 2, 2, 1, {}, InferBroadcastLike, BroadcastLikeGradient, NoFlops},
+      {"dim_size",
+       1,
+       1,
+       1,
+       {{"axis", AttrKind::kInt}, {"dtype", AttrKind::kString}},
+       InferDimSize,
+       nullptr,
+       NoFlops},
+      {"argmax", 1, 1, 1, {}, InferArgmax, nullptr, FlopsPerInput},
   };
 }
 

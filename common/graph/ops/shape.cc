@@ -174,16 +174,24 @@ absl::Status TransposeGradient(GradientContext* c) {
 
 std::vector<OpSchema> ShapeOps() {
   return {
-      {"reshape", 1, 1, 1, {{"dims", AttrKind::kInts}}, InferReshape, ReshapeGradient},
-      {"concat", 1, kVariadic, 1, {{"axis", AttrKind::kInt}}, InferConcat, ConcatGradient},
+      {"reshape", 1, 1, 1, {{"dims", AttrKind::kInts}}, InferReshape, ReshapeGradient, NoFlops},
+      {"concat", 1, kVariadic, 1, {{"axis", AttrKind::kInt}}, InferConcat, ConcatGradient, NoFlops},
       {"slice",
        1,
        1,
        1,
        {{"axis", AttrKind::kInt}, {"begin", AttrKind::kInt}, {"size", AttrKind::kInt}},
        InferSlice,
-       SliceGradient},
-      {"transpose", 1, 1, 1, {{"perm", AttrKind::kInts}}, InferTranspose, TransposeGradient},
+       SliceGradient,
+       NoFlops},
+      {"transpose",
+       1,
+       1,
+       1,
+       {{"perm", AttrKind::kInts}},
+       InferTranspose,
+       TransposeGradient,
+       NoFlops},
   };
 }
 

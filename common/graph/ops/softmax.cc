@@ -1,4 +1,4 @@
-// Softmax over the last axis.
+// Softmax and sparsemax over the last axis.
 #include "common/graph/autodiff.h"
 #include "common/graph/expr.h"
 #include "common/graph/ops/families.h"
@@ -24,12 +24,22 @@ absl::Status LogSoftmaxGradient(GradientContext* c) {
   return absl::OkStatus();
 }
 
+// y = max(x - t, 0), and t is the mean of the values that remain, less 1 / their number.
+absl::Status SparsemaxGradient(GradientContext* c) {
+  const Expr zero = c->builder()->Scalar(0, c->grad().dtype());
+  const Expr remains = Cast(Greater(c->output(), zero), c->grad().dtype());
+  const Expr mean = SumLast(c->grad() * remains) / SumLast(remains);
+  c->Set(0, (c->grad() - mean) * remains);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<OpSchema> SoftmaxOps() {
   return {
       {"softmax", 1, 1, 1, {}, InferSoftmax, SoftmaxGradient},
       {"log_softmax", 1, 1, 1, {}, InferSoftmax, LogSoftmaxGradient},
+      {"sparsemax", 1, 1, 1, {}, InferSoftmax, SparsemaxGradient},
   };
 }
 

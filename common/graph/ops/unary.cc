@@ -1,4 +1,4 @@
-// Elementwise ops of one value.
+// Elementwise ops of one value, and two that pass a gradient through them.
 #include <cmath>
 
 #include "common/graph/autodiff.h"
@@ -22,6 +22,8 @@ absl::Status InferCast(const InferContext& context, std::vector<ValueType>* outp
   outputs->push_back({*dtype, context.input(0).dims});
   return absl::OkStatus();
 }
+
+constexpr double kTwoBySqrtPi = 1.1283791670955126;  // 2 / sqrt(pi)
 
 Expr Zero(GradientContext* c) { return c->builder()->Scalar(0, c->grad().dtype()); }
 
@@ -59,7 +61,12 @@ absl::Status AbsGradient(GradientContext* c) {
 
 // 0 at 0.
 absl::Status ReluGradient(GradientContext* c) {
-  c->Set(0, Select(Greater(c->output(), Zero(c)), c->grad(), Zero(c)));
+  c->Set(0, ReluGrad(c->grad(), c->output()));
+  return absl::OkStatus();
+}
+
+absl::Status ReluGradGradient(GradientContext* c) {
+  if (c->needs(0)) c->Set(0, ReluGrad(c->grad(), c->input(1)));
   return absl::OkStatus();
 }
 
@@ -73,14 +80,38 @@ absl::Status TanhGradient(GradientContext* c) {
   return absl::OkStatus();
 }
 
+absl::Status ErfGradient(GradientContext* c) {
+  c->Set(0, c->grad() * (Exp(-Square(c->input(0))) * kTwoBySqrtPi));
+  return absl::OkStatus();
+}
+
+absl::Status SoftplusGradient(GradientContext* c) {
+  c->Set(0, c->grad() * Sigmoid(c->input(0)));
+  return absl::OkStatus();
+}
+
 // 1 on the bounds themselves, as in TensorFlow's clip_by_value.
 absl::Status ClipGradient(GradientContext* c) {
-  const DType dtype = c->grad().dtype();
-  const Expr min = c->builder()->Scalar(FloatAttr(c->node(), "min"), dtype);
-  const Expr max = c->builder()->Scalar(FloatAttr(c->node(), "max"), dtype);
-  const Expr below = Select(Greater(min, c->input(0)), Zero(c), c->grad());
-  c->Set(0, Select(Greater(c->input(0), max), Zero(c), below));
+  c->Set(0, ClipGrad(c->grad(), c->input(0), FloatAttr(c->node(), "min"),
+                     FloatAttr(c->node(), "max")));
   return absl::OkStatus();
+}
+
+absl::Status ClipGradGradient(GradientContext* c) {
+  if (!c->needs(0)) return absl::OkStatus();
+  c->Set(0, ClipGrad(c->grad(), c->input(1), FloatAttr(c->node(), "min"),
+                     FloatAttr(c->node(), "max")));
+  return absl::OkStatus();
+}
+
+// The gradient is like the value that it flows through.
+absl::Status InferGate(const InferContext& context, std::vector<ValueType>* outputs) {
+  if (context.input(0) != context.input(1)) {
+    return InvalidArgument("the gradient is {}, and the value {}", TypeToString(context.input(0)),
+                           TypeToString(context.input(1)));
+  }
+  if (context.node.op == "clip_grad") return InferClip(context, outputs);
+  return InferSameFloating(context, outputs);
 }
 
 // Flows between floating dtypes only; Gradients stops at others.
@@ -101,8 +132,11 @@ std::vector<OpSchema> UnaryOps() {
       {"abs", 1, 1, 1, {}, InferSameFloating, AbsGradient},
       {"floor", 1, 1, 1, {}, InferSameFloating},
       {"relu", 1, 1, 1, {}, InferSameFloating, ReluGradient},
+      {"relu_grad", 2, 2, 1, {}, InferGate, ReluGradGradient},
       {"sigmoid", 1, 1, 1, {}, InferSameFloating, SigmoidGradient},
       {"tanh", 1, 1, 1, {}, InferSameFloating, TanhGradient},
+      {"erf", 1, 1, 1, {}, InferSameFloating, ErfGradient},
+      {"softplus", 1, 1, 1, {}, InferSameFloating, SoftplusGradient},
       {"clip",
        1,
        1,
@@ -110,6 +144,13 @@ std::vector<OpSchema> UnaryOps() {
        {{"min", AttrKind::kFloat}, {"max", AttrKind::kFloat}},
        InferClip,
        ClipGradient},
+      {"clip_grad",
+       2,
+       2,
+       1,
+       {{"min", AttrKind::kFloat}, {"max", AttrKind::kFloat}},
+       InferGate,
+       ClipGradGradient},
       {"cast", 1, 1, 1, {{"dtype", AttrKind::kString}}, InferCast, CastGradient},
   };
 }

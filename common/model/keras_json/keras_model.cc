@@ -318,6 +318,13 @@ absl::Status KerasModelReader::ReadConfig(const Json& layer, KerasLayer* result)
   for (const char* shape : {"batch_shape", "batch_input_shape", "input_length"}) {
     arguments->erase(shape);
   }
+  // Keras 2 writes the one axis of BatchNormalization as a list.
+  if (const auto axis = arguments->find("axis"); class_name == "BatchNormalization" &&
+                                                 axis != arguments->end() &&
+                                                 axis->second.list().values_size() == 1) {
+    const v1::ConfigValue only = axis->second.list().values(0);
+    axis->second = only;
+  }
   if (!IsInput(*result)) {
     COHORT_RETURN_IF_ERROR(CheckDType(config));
     arguments->erase("dtype");

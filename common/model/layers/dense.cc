@@ -1,6 +1,7 @@
 // Dense: activation(x kernel + bias) over the last axis (keras/src/layers/core/dense.py).
 #include "common/graph/expr.h"
 #include "common/model/activations.h"
+#include "common/model/regularizers.h"
 
 namespace cohort {
 namespace {
@@ -42,7 +43,7 @@ LayerClass DenseLayer() {
                Bool("use_bias", "False: no bias.").Default(true),
                InitializerArgument("kernel_initializer", "GlorotUniform", "First kernel."),
                InitializerArgument("bias_initializer", "Zeros", "First bias."),
-               Planned("kernel_regularizer"), Planned("bias_regularizer"),
+               RegularizerArgument("kernel_regularizer"), RegularizerArgument("bias_regularizer"),
                Planned("kernel_constraint"), Planned("bias_constraint"), Planned("lora_rank"),
                Planned("lora_alpha"), Planned("quantization_config")}),
           .build = BuildDense};

@@ -1,13 +1,23 @@
 // Embedding (keras/src/layers/core/embedding.py). Only the rows of the batch's distinct ids are
-// pulled, and only those get a gradient.
+// pulled, and only those get a gradient. A regularizer depends on all rows, so with one the whole
+// table is pulled, and all of it gets a gradient, as in Keras.
 #include "common/graph/expr.h"
 #include "common/model/layers/layer.h"
+#include "common/model/regularizers.h"
 
 namespace cohort {
 namespace {
 
 absl::StatusOr<LayerOutput> BuildEmbedding(LayerContext* context) {
   const Config& config = context->config;
+  if (config.Has("embeddings_regularizer") && context->trainable()) {
+    COHORT_ASSIGN_OR_RETURN(
+        const Expr table,
+        context->Weight("embeddings", {config.Int("input_dim"), config.Int("output_dim")},
+                        "embeddings_initializer"));
+    if (!context->keys.valid()) return LayerOutput{};
+    return LayerOutput{Gather(Gather(table, context->keys), context->places), {}};
+  }
   COHORT_ASSIGN_OR_RETURN(
       const ValueType type,
       context->AddVariable("embeddings", {config.Int("input_dim"), config.Int("output_dim")},
@@ -26,7 +36,7 @@ LayerClass EmbeddingLayer() {
               {Int("input_dim", "Rows of the table.").AtLeast(1),
                Int("output_dim", "Columns of the table.").AtLeast(1),
                InitializerArgument("embeddings_initializer", "RandomUniform", "First table."),
-               Planned("embeddings_regularizer"), Planned("embeddings_constraint"),
+               RegularizerArgument("embeddings_regularizer"), Planned("embeddings_constraint"),
                Planned(Bool("mask_zero", "").Default(false)), Planned("weights"),
                Planned("lora_rank"), Planned("lora_alpha"), Planned("quantization_config")}),
           .takes_keys = true,

@@ -4,6 +4,7 @@
 
 #include "common/graph/expr.h"
 #include "common/model/activations.h"
+#include "common/model/regularizers.h"
 #include "common/placement/initializer_classes.h"
 #include "proto/parameter_server.pb.h"
 
@@ -17,6 +18,12 @@ Expr LayerContext::FloatInput(size_t i) const {
 absl::StatusOr<ValueType> LayerContext::AddVariable(std::string_view suffix,
                                                     std::vector<int64_t> dims,
                                                     std::string_view initializer, bool row_reads) {
+  return Declare(suffix, std::move(dims), config.Object(initializer), initializer, row_reads);
+}
+
+absl::StatusOr<ValueType> LayerContext::Declare(std::string_view suffix, std::vector<int64_t> dims,
+                                                const v1::ClassConfig& initializer,
+                                                std::string_view argument, bool row_reads) {
   ValueType type{floatx, {}};
   for (int64_t size : dims) type.dims.push_back({size, 0});
   const std::string variable_name = VariableName(suffix);
@@ -35,12 +42,20 @@ absl::StatusOr<ValueType> LayerContext::AddVariable(std::string_view suffix,
   variable.set_name(variable_name);
   variable.set_dtype(static_cast<v1::DType>(floatx));
   for (int64_t size : dims) variable.add_dims(size);
-  auto made = MakeInitializer(config.Object(initializer), seed, dims);
-  if (!made.ok()) return Annotate(made.status(), initializer);
+  auto made = MakeInitializer(initializer, seed, dims);
+  if (!made.ok()) return Annotate(made.status(), argument);
   *variable.mutable_initializer() = *std::move(made);
   variable.set_trainable(config.Bool("trainable"));
   variable.set_row_reads(row_reads);
   variables->push_back(std::move(variable));
+  return type;
+}
+
+absl::StatusOr<ValueType> LayerContext::AddState(std::string_view suffix, std::vector<int64_t> dims,
+                                                 const v1::ClassConfig& initializer) {
+  COHORT_ASSIGN_OR_RETURN(ValueType type, Declare(suffix, std::move(dims), initializer,
+                                                  fmt::format("{}_initializer", suffix), false));
+  if (!is_shared) variables->back().set_trainable(false);
   return type;
 }
 
@@ -52,7 +67,14 @@ absl::StatusOr<Expr> LayerContext::Weight(std::string_view suffix, std::vector<i
                                           std::string_view initializer) {
   COHORT_ASSIGN_OR_RETURN(const ValueType type,
                           AddVariable(suffix, std::move(dims), initializer, false));
-  return builder->Read(VariableName(suffix), type);
+  const Expr weight = builder->Read(VariableName(suffix), type);
+  std::string regularizer(initializer);
+  regularizer.replace(regularizer.rfind("initializer"), std::string::npos, "regularizer");
+  if (penalties == nullptr || !trainable() || !config.Has(regularizer)) return weight;
+  auto penalty = Penalty(config.Object(regularizer), weight);
+  if (!penalty.ok()) return Annotate(penalty.status(), regularizer);
+  (*penalties)[VariableName(suffix)] = *penalty;
+  return weight;
 }
 
 absl::Status LayerClass::CheckClass() const {

@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,8 @@ struct LayerContext {
   DType floatx = DType::kFloat32;
   uint64_t seed = 0;                                   // the seed of the job
   std::vector<v1::VariableSpec>* variables = nullptr;  // AddVariable appends to it
+  // The penalties that regularizers add to the loss, by variable. Null: the program has no loss.
+  std::map<std::string, Expr>* penalties = nullptr;
   // It is another call of the layer `name`, whose variables are there already.
   bool is_shared = false;
   // If the class takes keys: those of the rows that all calls of the layer need in a step, and the
@@ -53,9 +56,21 @@ struct LayerContext {
   absl::StatusOr<ValueType> AddVariable(std::string_view suffix, std::vector<int64_t> dims,
                                         std::string_view initializer, bool row_reads);
   std::string VariableName(std::string_view suffix) const;
-  // Declares the variable and reads it whole.
+  // Declares a variable that no optimizer changes; the layer reads and pushes it itself. The same
+  // errors.
+  absl::StatusOr<ValueType> AddState(std::string_view suffix, std::vector<int64_t> dims,
+                                     const v1::ClassConfig& initializer);
+  // False if the variables of the layer stay as they are.
+  bool trainable() const { return config.Bool("trainable"); }
+  // Declares the variable and reads it whole. If the class has an argument `kernel_regularizer`
+  // beside the initializer `kernel_initializer`, it applies to a trainable variable.
   absl::StatusOr<Expr> Weight(std::string_view suffix, std::vector<int64_t> dims,
                               std::string_view initializer);
+
+ private:
+  absl::StatusOr<ValueType> Declare(std::string_view suffix, std::vector<int64_t> dims,
+                                    const v1::ClassConfig& initializer, std::string_view argument,
+                                    bool row_reads);
 };
 
 // A Keras layer: its arguments, and the function that builds its ops. Each has a file of its own,

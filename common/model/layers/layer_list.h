@@ -3,13 +3,55 @@
 #define COHORT_LAYERS(X)    \
   X(Activation)             \
   X(Add)                    \
+  X(Average)                \
+  X(AveragePooling1D)       \
+  X(AveragePooling2D)       \
+  X(BatchNormalization)     \
   X(Concatenate)            \
+  X(Conv1D)                 \
+  X(Conv1DTranspose)        \
+  X(Conv2D)                 \
+  X(Conv2DTranspose)        \
+  X(Cropping1D)             \
+  X(Cropping2D)             \
   X(Dense)                  \
+  X(DepthwiseConv1D)        \
+  X(DepthwiseConv2D)        \
+  X(Dot)                    \
   X(Dropout)                \
+  X(ELU)                    \
   X(Embedding)              \
   X(Flatten)                \
+  X(GaussianNoise)          \
   X(GlobalAveragePooling1D) \
+  X(GlobalAveragePooling2D) \
+  X(GlobalMaxPooling1D)     \
+  X(GlobalMaxPooling2D)     \
+  X(GroupNormalization)     \
+  X(Identity)               \
   X(Input)                  \
+  X(LayerNormalization)     \
+  X(LeakyReLU)              \
   X(MaxPooling1D)           \
+  X(MaxPooling2D)           \
+  X(Maximum)                \
+  X(Minimum)                \
   X(Multiply)               \
-  X(Reshape)
+  X(Normalization)          \
+  X(PReLU)                  \
+  X(Permute)                \
+  X(ReLU)                   \
+  X(RepeatVector)           \
+  X(Rescaling)              \
+  X(Reshape)                \
+  X(SeparableConv1D)        \
+  X(SeparableConv2D)        \
+  X(Softmax)                \
+  X(SpatialDropout1D)       \
+  X(SpatialDropout2D)       \
+  X(Subtract)               \
+  X(UnitNormalization)      \
+  X(UpSampling1D)           \
+  X(UpSampling2D)           \
+  X(ZeroPadding1D)          \
+  X(ZeroPadding2D)

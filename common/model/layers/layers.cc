@@ -12,14 +12,9 @@ namespace {
 
 // The most used of keras/src/layers that are missing.
 constexpr std::string_view kPlannedLayers =
-    "AdditiveAttention AlphaDropout Attention Average AveragePooling1D AveragePooling2D "
-    "AveragePooling3D BatchNormalization Bidirectional CategoryEncoding Conv1D Conv1DTranspose "
-    "Conv2D Conv2DTranspose Conv3D Cropping2D DepthwiseConv2D Discretization Dot ELU EinsumDense "
-    "GRU GaussianNoise GlobalAveragePooling2D GlobalMaxPooling1D GlobalMaxPooling2D "
-    "GroupNormalization Hashing IntegerLookup LSTM Lambda LayerNormalization LeakyReLU Masking "
-    "MaxPooling2D MaxPooling3D Maximum Minimum MultiHeadAttention Normalization PReLU "
-    "Permute ReLU RepeatVector SeparableConv2D SimpleRNN Softmax SpatialDropout1D Subtract "
-    "TimeDistributed UnitNormalization UpSampling2D ZeroPadding2D";
+    "AdditiveAttention AlphaDropout Attention AveragePooling3D Bidirectional "
+    "CategoryEncoding Conv3D Discretization EinsumDense GRU Hashing IntegerLookup LSTM "
+    "Lambda Masking MaxPooling3D MultiHeadAttention SimpleRNN TimeDistributed";
 
 }  // namespace
 

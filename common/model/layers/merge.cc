@@ -1,5 +1,5 @@
-// Layers that combine their inputs element by element: Add, Multiply
-// (keras/src/layers/merging/base_merge.py).
+// Layers that combine their inputs element by element: Add, Average, Maximum, Minimum, Multiply,
+// Subtract (keras/src/layers/merging).
 #include <algorithm>
 
 #include "common/graph/expr.h"
@@ -34,11 +34,38 @@ LayerClass MergeLayer(std::string_view name, std::string_view doc, Expr (*combin
           .build = [combine](LayerContext* context) { return Merge(context, combine); }};
 }
 
+absl::StatusOr<LayerOutput> BuildAverage(LayerContext* context) {
+  COHORT_ASSIGN_OR_RETURN(const LayerOutput sum,
+                          Merge(context, [](Expr a, Expr b) { return a + b; }));
+  return LayerOutput{sum.value / static_cast<double>(context->inputs.size()), {}};
+}
+
 }  // namespace
 
 LayerClass AddLayer() {
   return MergeLayer("Add", "The sum of its inputs, which broadcast.",
                     [](Expr a, Expr b) { return a + b; });
+}
+
+LayerClass AverageLayer() {
+  return {.schema = LayerSchema("Average", "The mean of its inputs, which broadcast.", {}),
+          .max_inputs = kAnyNumberOfInputs,
+          .build = BuildAverage};
+}
+
+LayerClass MaximumLayer() {
+  return MergeLayer("Maximum", "The largest of its inputs, which broadcast.", Maximum);
+}
+
+LayerClass MinimumLayer() {
+  return MergeLayer("Minimum", "The least of its inputs, which broadcast.", Minimum);
+}
+
+LayerClass SubtractLayer() {
+  LayerClass layer = MergeLayer("Subtract", "The first of two inputs less the second.",
+                                [](Expr a, Expr b) { return a - b; });
+  layer.min_inputs = layer.max_inputs = 2;
+  return layer;
 }
 
 LayerClass MultiplyLayer() {

@@ -1,0 +1,77 @@
+#include "common/data/file_bytes.h"
+
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "common/base/exit_code.h"
+#include "common/base/status.h"
+#include "common/os/open_file.h"
+
+namespace cohort {
+namespace {
+
+// What SampledCrc32 reads of either end.
+constexpr uint64_t kSampleBytes = 64 << 10;
+
+absl::StatusOr<uint64_t> SizeOfFile(const UniqueFd& fd, const std::string& path) {
+  struct stat status = {};
+  if (::fstat(fd.get(), &status) != 0) return ErrnoStatus("cannot read the size of", path, errno);
+  return static_cast<uint64_t>(status.st_size);
+}
+
+absl::Status ReadAt(const UniqueFd& fd, const std::string& path, uint64_t offset,
+                    std::span<std::byte> out) {
+  while (!out.empty()) {
+    const ssize_t n = ::pread(fd.get(), out.data(), out.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      return WithExitCode(ErrnoStatus("cannot read the data file", path, errno),
+                          ExitCode::kNoInput);
+    }
+    if (n == 0) return DataLoss("{}: ends at byte {}, too early", path, offset);
+    out = out.subspan(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<FileBytes> FileBytes::Open(const InputFile& file, const DataOptions& options) {
+  if (file.path.empty()) return InvalidArgument("a data source names no file");
+  const std::string path = options.PathOf(file.path);
+  auto fd = OpenRegularFile(path);
+  if (absl::IsNotFound(fd.status())) return MissingFile(file, path, options);
+  if (absl::IsDataLoss(fd.status())) return Annotate(fd.status(), "the data file");
+  if (!fd.ok()) return WithExitCode(Annotate(fd.status(), "the data file"), ExitCode::kNoInput);
+  COHORT_ASSIGN_OR_RETURN(const uint64_t size, SizeOfFile(*fd, path));
+  return FileBytes(file.path, *std::move(fd), size);
+}
+
+absl::Status FileBytes::Read(uint64_t offset, std::span<std::byte> out) const {
+  return ReadAt(fd_, path_, offset, out);
+}
+
+absl::StatusOr<uint32_t> FileBytes::SampledCrc32() const {
+  std::vector<std::byte> sample(std::min(size_, 2 * kSampleBytes));
+  const size_t half = sample.size() / 2;
+  const std::span<std::byte> bytes(sample);
+  COHORT_RETURN_IF_ERROR(Read(0, bytes.first(half)));
+  COHORT_RETURN_IF_ERROR(Read(size_ - (sample.size() - half), bytes.subspan(half)));
+  return static_cast<uint32_t>(
+      crc32_z(0, reinterpret_cast<const Bytef*>(sample.data()), sample.size()));
+}
+
+absl::Status ReadWholeFile(const std::string& path, uint64_t most, std::string* bytes) {
+  COHORT_ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(path));
+  COHORT_ASSIGN_OR_RETURN(const uint64_t size, SizeOfFile(fd, path));
+  if (size > most) return DataLoss("{}: has {} bytes, at most {} are read", path, size, most);
+  bytes->resize(size);
+  return ReadAt(fd, path, 0, std::as_writable_bytes(std::span<char>(*bytes)));
+}
+
+}  // namespace cohort

@@ -1,0 +1,47 @@
+#ifndef COHORT_COMMON_DATA_IMAGES_AFFINE_H_
+#define COHORT_COMMON_DATA_IMAGES_AFFINE_H_
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "common/data/images/image.h"
+#include "common/data/images/resize.h"
+
+namespace cohort {
+
+class Config;
+struct Argument;
+
+// What lies outside of an image.
+enum class FillMode {
+  kReflect,   // d c b a | a b c d | d c b a
+  kWrap,      // a b c d | a b c d | a b c d
+  kConstant,  // k k k k | a b c d | k k k k
+  kNearest    // a a a a | a b c d | d d d d
+};
+
+struct AffineOptions {
+  FillMode fill_mode = FillMode::kReflect;
+  float fill_value = 0;  // for kConstant
+  Interpolation interpolation = Interpolation::kBilinear;
+};
+// The arguments of Keras' layers that use AffineTransform, and their values.
+std::vector<Argument> AffineArguments();
+AffineOptions AffineOptionsOf(const Config& config);
+
+// The output pixel (x, y) is the input at (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]).
+using AffineMatrix = std::array<float, 6>;
+// A rotation around the center, counterclockwise for positive angles in radians.
+AffineMatrix RotationMatrix(const ImageShape& shape, float angle);
+// Around the center; factors above 1 make what the image shows smaller.
+AffineMatrix ZoomMatrix(const ImageShape& shape, float height_zoom, float width_zoom);
+
+// As ImageProjectiveTransformV3 of TensorFlow, which Keras calls
+// (tensorflow/core/kernels/image/image_ops.h). `out` has the shape of the input.
+void AffineTransform(const float* pixels, const ImageShape& shape, const AffineMatrix& matrix,
+                     const AffineOptions& options, float* out);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_DATA_IMAGES_AFFINE_H_

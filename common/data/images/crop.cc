@@ -1,0 +1,25 @@
+#include "common/data/images/crop.h"
+
+#include <cstring>
+
+namespace cohort {
+
+void CropImage(const std::byte* pixels, const ImageShape& shape, const ImageBox& box,
+               size_t pixel_bytes, std::byte* out) {
+  const size_t row_bytes = static_cast<size_t>(box.width) * pixel_bytes;
+  for (int64_t row = 0; row < box.height; ++row, out += row_bytes) {
+    const auto first = static_cast<size_t>((box.top + row) * shape.width + box.left);
+    std::memcpy(out, pixels + first * pixel_bytes, row_bytes);
+  }
+}
+
+RecordTransform SmartResize(const ImageInput& input, int64_t height, int64_t width) {
+  return FloatImageTransform(
+      input, height, width,
+      [=, shape = input.shape, box = BoxOfAspectRatio(input.shape, height, width)](
+          const RecordContext&, const float* in, float* out) {
+        ResizeImage(in, shape, box, height, width, Interpolation::kBilinear, out);
+      });
+}
+
+}  // namespace cohort

@@ -1,0 +1,67 @@
+// RandomZoom (keras/src/layers/preprocessing/image_preprocessing/random_zoom.py).
+#include <algorithm>
+#include <optional>
+
+#include "common/base/status.h"
+#include "common/data/images/affine.h"
+#include "common/data/images/image_input.h"
+
+namespace cohort {
+namespace {
+
+absl::StatusOr<FactorRange> ZoomFactor(const Config& config, std::string_view name) {
+  COHORT_ASSIGN_OR_RETURN(const FactorRange factor, FactorOf(config, name));
+  if (factor.low > -1) return factor;
+  return InvalidArgument("{} must be above -1, not {}", name, factor.low);
+}
+
+absl::StatusOr<RecordTransform> OpenRandomZoom(const Config& config,
+                                               std::span<const FeatureType> inputs) {
+  COHORT_ASSIGN_OR_RETURN(const ImageInput input, ImageInputOf(inputs[0]));
+  COHORT_ASSIGN_OR_RETURN(const FactorRange height, ZoomFactor(config, "height_factor"));
+  std::optional<FactorRange> width;  // none: the zoom of the height
+  if (!config.Floats("width_factor").empty()) {
+    COHORT_ASSIGN_OR_RETURN(width, ZoomFactor(config, "width_factor"));
+  }
+  return FloatImageTransform(
+      input, input.shape.height, input.shape.width,
+      [height, width, shape = input.shape, options = AffineOptionsOf(config),
+       seed = SeedOf(config)](const RecordContext& context, const float* in, float* out) {
+        if (!context.training) {
+          std::copy_n(in, shape.elements(), out);
+          return;
+        }
+        RandomDraws draws(context, seed);
+        const auto high = static_cast<float>(draws.Uniform(1 + height.low, 1 + height.high));
+        const float wide = width.has_value()
+                               ? static_cast<float>(draws.Uniform(1 + width->low, 1 + width->high))
+                               : high;
+        AffineTransform(in, shape, ZoomMatrix(shape, high, wide), options, out);
+      });
+}
+
+std::vector<Argument> RandomZoomArguments() {
+  std::vector<Argument> arguments = {
+      Floats("height_factor",
+             "By which share the image becomes smaller (positive) or larger: a number f for "
+             "[-f, f], or both bounds.")
+          .Between(-1, 1),
+      Floats("width_factor", "Likewise; none: that of the height, which keeps the aspect ratio.")
+          .Optional()
+          .Between(-1, 1)};
+  for (Argument& argument : AffineArguments()) arguments.push_back(std::move(argument));
+  arguments.push_back(SeedArgument());
+  return arguments;
+}
+
+}  // namespace
+
+TransformClass RandomZoomTransform() {
+  return {.schema = {.name = "RandomZoom",
+                     .doc = "Zooms each image by a random factor, as Keras' RandomZoom; float32. "
+                            "In evaluation: by none.",
+                     .arguments = RandomZoomArguments()},
+          .open = OpenRandomZoom};
+}
+
+}  // namespace cohort

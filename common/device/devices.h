@@ -1,0 +1,65 @@
+#ifndef COHORT_COMMON_DEVICE_DEVICES_H_
+#define COHORT_COMMON_DEVICE_DEVICES_H_
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/device/device.h"
+
+namespace cohort {
+
+class FlagSet;
+
+// The flags with which a process chooses its devices.
+struct DeviceOptions {
+  std::string devices;       // "cuda:0,cuda:1"; "cpu"; "": all GPUs, without any the CPU
+  int memory_limit_mb = 0;   // MiB that each device may allocate; 0: what it has
+  bool allow_growth = true;  // else a device reserves its limit when it is opened
+  int virtual_gpus = 1;      // devices per GPU: device i is on GPU i / virtual_gpus
+  bool allow_tf32 = false;   // float32 products may use tensor cores, with less precision
+};
+
+// Adds --devices, --gpu_memory_limit_mb, --gpu_allow_growth, --virtual_gpus and --gpu_tensor_float.
+void AddDeviceFlags(FlagSet* flags, DeviceOptions* options);
+
+// Returns the names of the devices, with ordinals; empty: the CPU. Opens nothing. Errors:
+// InvalidArgument (exit 64) naming the flag: no name of a device, one that stands there twice, the CPU
+// beside others, a number out of range.
+absl::StatusOr<std::vector<std::string>> ParseDeviceNames(const DeviceOptions& options);
+
+// Opens one device, or all of `options.devices` in their order; none: the CPU. A device that is opened
+// again has a memory limit of its own. Errors: those of ParseDeviceNames and of OpenDevice (device.h);
+// ResourceExhausted if the limit cannot be reserved; Internal with the device's message.
+absl::StatusOr<std::shared_ptr<Device>> OpenDevice(std::string_view name,
+                                                   const DeviceOptions& options);
+absl::StatusOr<std::vector<std::shared_ptr<Device>>> OpenDevices(const DeviceOptions& options);
+
+// The devices that jobs can use here: "cpu", then "cuda:0", "cuda:1", ... "simulated:<n>" always
+// works, too, but is for tests.
+std::vector<std::string> DeviceNames();
+
+// What stands between this build and a GPU. For `cohort doctor`.
+struct GpuSupport {
+  std::string toolkit;      // CUDA version that this build was made with; "": without CUDA
+  std::string driver;       // version of NVIDIA's driver; "": there is none
+  std::string driver_cuda;  // the newest CUDA that the driver runs
+  int gpus = 0;             // that the driver knows
+};
+GpuSupport FindGpuSupport();
+
+// How busy a GPU is: 0 to 1, and the bytes that all processes use on it.
+struct DeviceUsage {
+  double utilization = 0;
+  size_t used_bytes = 0, total_bytes = 0;
+};
+// Returns nothing if the device or its driver does not report it. `virtual_gpus`: as it was opened.
+std::optional<DeviceUsage> UsageOf(const Device& device, int virtual_gpus = 1);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_DEVICE_DEVICES_H_

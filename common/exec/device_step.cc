@@ -1,0 +1,365 @@
+#include "common/exec/device_step.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/base/status.h"
+#include "common/exec/memory_plan.h"
+#include "common/graph/op_registry.h"
+
+namespace cohort {
+absl::StatusOr<std::unique_ptr<DeviceStep>> DeviceStep::Make(const CompiledProgram& compiled,
+                                                             std::shared_ptr<Device> device,
+                                                             const ValueTable* host,
+                                                             const Share& share, int slots,
+                                                             ThreadPool* pool) {
+  std::unique_ptr<DeviceStep> step(
+      new DeviceStep(compiled, std::move(device), host, share, slots, pool));
+  COHORT_RETURN_IF_ERROR(step->Allocate());
+  COHORT_RETURN_IF_ERROR(step->UploadConstants());
+  return step;
+}
+
+DeviceStep::DeviceStep(const CompiledProgram& compiled, std::shared_ptr<Device> device,
+                       const ValueTable* host, const Share& share, int slots, ThreadPool* pool)
+    : compiled_(compiled),
+      device_(std::move(device)),
+      host_(host),
+      share_(share),
+      pool_(pool),
+      computed_(compiled.program.values.size(), false),
+      argument_offsets_(compiled.program.arguments.size(), 0),
+      constants_(compiled.program.nodes.size(), nullptr),
+      slots_(Index(slots)) {
+  for (const CompiledStep& from : compiled_.main) {
+    const Node& node = compiled_.program.nodes[Index(from.node)];
+    for (ValueId v : node.outputs) computed_[Index(compiled_.roots[Index(v)])] = true;
+    Step step{.compiled = &from};
+    if (from.device_kernel != nullptr && from.device_kernel->may_fail()) {
+      step.error = errors_bytes_;
+      errors_bytes_ += sizeof(KernelError);
+    }
+    steps_.push_back(std::move(step));
+  }
+  size_t offset = AlignUp(errors_bytes_);
+  for (Step& step : steps_) {
+    if (step.compiled->device_kernel == nullptr) continue;
+    step.bodies = offset;
+    offset += step.compiled->device_kernel->body_bytes();
+    const Node& node = compiled_.program.nodes[Index(step.compiled->node)];
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValuePlace& place = compiled_.places[Index(node.inputs[i])];
+      if (place.place == Place::kArgument && step.compiled->device_kernel->reads_data(i)) {
+        used_arguments_.push_back(place.index);
+      }
+    }
+  }
+  first_argument_ = offset = AlignUp(offset);
+  std::ranges::sort(used_arguments_);
+  used_arguments_.erase(std::unique(used_arguments_.begin(), used_arguments_.end()),
+                        used_arguments_.end());
+  for (const int i : used_arguments_) {
+    argument_offsets_[Index(i)] = offset;
+    const ValueId v = compiled_.program.arguments[Index(i)].value;
+    offset += AlignUp(CapacityBytes(compiled_.program.type(v)));
+  }
+  staged_bytes_ = AlignUp(offset);
+}
+
+absl::Status DeviceStep::Allocate() {
+  const std::string purpose = fmt::format("program \"{}\"", compiled_.program.name);
+  size_t constant_bytes = 0;
+  for (const Node& node : compiled_.program.nodes) {
+    if (node.op == "constant") {
+      constant_bytes += AlignUp(CapacityBytes(compiled_.program.type(node.outputs[0])));
+    }
+  }
+  const size_t slot_bytes = slots_.size() * compiled_.slot_bytes;
+  const size_t bytes =
+      compiled_.arena_bytes + slot_bytes + compiled_.push_area_bytes + constant_bytes;
+  COHORT_ASSIGN_OR_RETURN(memory_, device_->Allocate(bytes, purpose));
+  COHORT_ASSIGN_OR_RETURN(uploads_, device_->Allocate(slots_.size() * staged_bytes_, purpose));
+  COHORT_ASSIGN_OR_RETURN(staging_,
+                          device_->AllocatePinned(slots_.size() * staged_bytes_, purpose));
+  COHORT_ASSIGN_OR_RETURN(errors_, device_->AllocatePinned(errors_bytes_, purpose));
+  if (!share_.alone) {
+    COHORT_ASSIGN_OR_RETURN(results_, device_->AllocatePinned(compiled_.push_area_bytes, purpose));
+  }
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    std::memset(staged(static_cast<int>(s)), 0, first_argument_);
+  }
+  ValueTable::Memory memory;
+  memory.arena = memory_.data();
+  memory.slots = memory.arena + compiled_.arena_bytes;
+  memory.push_areas = memory.slots + slot_bytes;
+  memory.constants = &constants_;
+  uint8_t* constant = memory.push_areas + compiled_.push_area_bytes;
+  for (size_t n = 0; n < constants_.size(); ++n) {
+    const Node& node = compiled_.program.nodes[n];
+    if (node.op != "constant") continue;
+    constants_[n] = constant;
+    constant += AlignUp(CapacityBytes(compiled_.program.type(node.outputs[0])));
+  }
+  table_ = std::make_unique<ValueTable>(compiled_, memory);
+  AddSteps();
+  return absl::OkStatus();
+}
+
+absl::Status DeviceStep::UploadConstants() {
+  for (size_t n = 0; n < constants_.size(); ++n) {
+    if (constants_[n] == nullptr) continue;
+    const Tensor& value = *TensorAttr(compiled_.program.nodes[n], "value");
+    COHORT_RETURN_IF_ERROR(device_->CopyToDevice(constants_[n], value.raw(), value.num_bytes()));
+  }
+  return absl::OkStatus();
+}
+
+void DeviceStep::AddSteps() {
+  for (Step& step : steps_) {
+    const Node& node = compiled_.program.nodes[Index(step.compiled->node)];
+    for (const std::vector<ValueId>* values : {&node.inputs, &node.outputs}) {
+      for (ValueId v : *values) {
+        step.host.push_back(&host_->view(v));
+        step.device.push_back(&table_->view(v));
+      }
+    }
+  }
+}
+
+size_t DeviceStep::memory_bytes() const { return memory_.bytes() + uploads_.bytes(); }
+
+bool DeviceStep::Computes(ValueId v) const { return computed_[Index(compiled_.roots[Index(v)])]; }
+
+const void* DeviceStep::result(ValueId v) const {
+  return results_.data() + compiled_.places[Index(v)].offset;
+}
+
+bool DeviceStep::IsOfExamples(ValueId v) const {
+  const std::vector<Dim>& dims = compiled_.program.type(v).dims;
+  return !dims.empty() && dims[0].symbol == 1;
+}
+
+// Where this device's part of a value lies in the host's memory, and its bytes at full capacity.
+uint8_t* DeviceStep::ShareOf(ValueId v, size_t* bytes) const {
+  uint8_t* const data = host_->view(v).as<uint8_t>();
+  *bytes = CapacityBytes(compiled_.program.type(v));
+  if (share_.alone || !IsOfExamples(v)) return data;
+  const size_t example = *bytes / static_cast<size_t>(share_.examples);
+  const int64_t examples = std::min(share_.examples, host_->capacity(1) - share_.first);
+  *bytes = static_cast<size_t>(examples) * example;
+  return data + static_cast<size_t>(share_.first) * example;
+}
+
+KernelContext DeviceStep::ContextOf(const Step& step, int slot) const {
+  const Node& node = compiled_.program.nodes[Index(step.compiled->node)];
+  KernelContext context;
+  context.inputs = step.device.data();
+  context.outputs = step.device.data() + node.inputs.size();
+  context.scratch = memory_.data() + step.compiled->scratch_offset;
+  context.random = &key_;
+  context.first_example = share_.first;
+  context.error = reinterpret_cast<KernelError*>(uploaded(slot) + step.error);
+  return context;
+}
+
+absl::Status DeviceStep::Launch(int slot, int area, const RandomKey& key) {
+  key_ = key;
+  slot_ = slot;
+  table_->UseSlot(slot);
+  for (const int i : used_arguments_) {
+    table_->SetArgument(Index(i), uploaded(slot) + argument_offsets_[Index(i)]);
+  }
+  for (size_t s = 1; s <= compiled_.program.symbols.size(); ++s) {
+    const int64_t count = host_->count(static_cast<int>(s));
+    const int64_t own = std::clamp<int64_t>(count - share_.first, 0, share_.examples);
+    table_->SetCount(static_cast<int>(s), s == 1 ? own : count);
+  }
+  WriteBodies(slot);
+  StageArguments(slot);
+  std::unique_ptr<DeviceGraph>& graph = graphs_[{slot, area}];
+  if (graph == nullptr) {
+    COHORT_ASSIGN_OR_RETURN(graph, device_->Instantiate(PlanGraph(slot)));
+  }
+  host_status_ = absl::OkStatus();
+  COHORT_RETURN_IF_ERROR(graph->Launch());
+  running_ = graph.get();
+  return absl::OkStatus();
+}
+
+absl::Status DeviceStep::Wait() {
+  DeviceGraph* const graph = std::exchange(running_, nullptr);
+  if (graph == nullptr) return absl::OkStatus();
+  COHORT_RETURN_IF_ERROR(graph->Wait());
+  return StatusOfRun();
+}
+
+// Writes the bodies whose sizes or random keys have changed since the slot's last run.
+void DeviceStep::WriteBodies(int slot) {
+  Slot& s = slots_[Index(slot)];
+  std::vector<int64_t>& counts = s.counts;
+  bool changed = !s.written;
+  counts.resize(compiled_.program.symbols.size(), -1);
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const int64_t count = table_->count(static_cast<int>(i) + 1);
+    changed |= counts[i] != count;
+    counts[i] = count;
+  }
+  s.written = true;
+  for (const Step& step : steps_) {
+    const DeviceKernel* kernel = step.compiled->device_kernel.get();
+    if (kernel == nullptr || !(changed || kernel->is_random())) continue;
+    kernel->WriteBodies(ContextOf(step, slot), staged(slot) + step.bodies);
+  }
+}
+
+void DeviceStep::StageArguments(int slot) {
+  for (const int i : used_arguments_) {
+    const ValueId v = compiled_.program.arguments[Index(i)].value;
+    const ValueView& own = table_->view(v);
+    if (own.elements == 0) continue;
+    size_t capacity;
+    std::memcpy(staged(slot) + argument_offsets_[Index(i)], ShareOf(v, &capacity),
+                static_cast<size_t>(own.elements) * SizeOf(own.dtype));
+  }
+}
+
+MemoryRange DeviceStep::RangeOf(const ValueView& view, ValueId v) const {
+  return {view.data, CapacityBytes(compiled_.program.type(v))};
+}
+
+// The tables point to the slot, and the host's to the push area too.
+GraphPlan DeviceStep::PlanGraph(int slot) {
+  GraphPlan plan;
+  PlanUploads(slot, &plan);
+  for (const Step& step : steps_) {
+    if (step.compiled->device_kernel != nullptr) {
+      PlanStep(step, slot, &plan);
+    } else {
+      PlanHostStep(step, &plan);
+    }
+  }
+  for (size_t v = 0; v < computed_.size(); ++v) {
+    const ValueId value = static_cast<ValueId>(v);
+    if (!computed_[v] || compiled_.places[v].place != Place::kPushed) continue;
+    plan.AddCopy("download", {.to = share_.alone ? host_->view(value).data
+                                                 : results_.data() + compiled_.places[v].offset,
+                              .from = table_->view(value).data,
+                              .bytes = CapacityBytes(compiled_.program.type(value))});
+  }
+  plan.AddCopy("errors", {.to = errors_.data(), .from = uploaded(slot), .bytes = errors_bytes_});
+  transfer_bytes_ = plan.bytes_to_device() + plan.bytes_to_host();
+  return plan;
+}
+
+void DeviceStep::PlanUploads(int slot, GraphPlan* plan) const {
+  plan->AddCopy(
+      "bodies",
+      {.to = uploaded(slot), .from = staged(slot), .bytes = first_argument_, .to_device = true});
+  for (const int i : used_arguments_) {
+    const size_t offset = argument_offsets_[Index(i)];
+    const ValueId v = compiled_.program.arguments[Index(i)].value;
+    plan->AddCopy(compiled_.program.arguments[Index(i)].name,
+                  {.to = uploaded(slot) + offset,
+                   .from = staged(slot) + offset,
+                   .bytes = CapacityBytes(compiled_.program.type(v)),
+                   .to_device = true});
+  }
+  std::vector<bool> done(computed_.size(), false);
+  for (const Step& step : steps_) {
+    if (step.compiled->device_kernel == nullptr) continue;
+    const Node& node = compiled_.program.nodes[Index(step.compiled->node)];
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId v = compiled_.roots[Index(node.inputs[i])];
+      const Place place = compiled_.places[Index(v)].place;
+      const bool lies_in_host_memory = place == Place::kSlot || place == Place::kPushed;
+      if (done[Index(v)] || Computes(v) || !lies_in_host_memory ||
+          !step.compiled->device_kernel->reads_data(i)) {
+        continue;
+      }
+      done[Index(v)] = true;
+      size_t bytes;
+      const uint8_t* const from = ShareOf(v, &bytes);
+      plan->AddCopy("upload",
+                    {.to = table_->view(v).data, .from = from, .bytes = bytes, .to_device = true});
+    }
+  }
+}
+
+void DeviceStep::PlanStep(const Step& step, int slot, GraphPlan* plan) {
+  const DeviceKernel& kernel = *step.compiled->device_kernel;
+  const Node& node = compiled_.program.nodes[Index(step.compiled->node)];
+  std::vector<MemoryRange> reads, writes;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const MemoryRange range = RangeOf(*step.device[i], node.inputs[i]);
+    if (kernel.reads_data(i)) reads.push_back(range);
+    if (kernel.writes_tail(i)) writes.push_back(range);
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    writes.push_back(RangeOf(*step.device[node.inputs.size() + i], node.outputs[i]));
+  }
+  const KernelContext context = ContextOf(step, slot);
+  reads.push_back({uploaded(slot) + step.bodies, kernel.body_bytes()});
+  if (kernel.scratch_bytes() > 0) writes.push_back({context.scratch, kernel.scratch_bytes()});
+  if (kernel.may_fail()) writes.push_back({context.error, sizeof(KernelError)});
+  plan->Begin(fmt::format("{} \"{}\"", node.op, node.name), std::move(reads), std::move(writes));
+  kernel.AddTo(plan, context, uploaded(slot) + step.bodies);
+}
+
+// What the step reads is copied to the same place in the host's memory, and what it makes back.
+void DeviceStep::PlanHostStep(const Step& step, GraphPlan* plan) {
+  const CompiledStep& compiled = *step.compiled;
+  const Node& node = compiled_.program.nodes[Index(compiled.node)];
+  // One at a time: they share the threads and the status.
+  std::vector<MemoryRange> reads, writes = {{&host_status_, sizeof(host_status_)}};
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!compiled.kernel->reads_data(i)) continue;
+    const MemoryRange range = RangeOf(*step.host[i], node.inputs[i]);
+    if (Computes(node.inputs[i])) {
+      plan->AddCopy("to the CPU",
+                    {.to = step.host[i]->data, .from = step.device[i]->data, .bytes = range.bytes});
+      reads.push_back(range);
+    }
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    writes.push_back(RangeOf(*step.host[node.inputs.size() + i], node.outputs[i]));
+  }
+  KernelContext context;
+  context.inputs = step.host.data();
+  context.outputs = step.host.data() + node.inputs.size();
+  context.scratch = host_->arena() + compiled.scratch_offset;
+  context.pool = pool_;
+  context.random = &key_;
+  if (compiled.kernel->scratch_bytes() > 0) {
+    writes.push_back({context.scratch, compiled.kernel->scratch_bytes()});
+  }
+  const std::string name = fmt::format("node {} \"{}\" ({})", compiled.node, node.name, node.op);
+  plan->Begin(name, std::move(reads), std::move(writes));
+  plan->Add(HostCall{[this, context, &kernel = *compiled.kernel, name] {
+    if (!host_status_.ok()) return;
+    host_status_ = Annotate(kernel.Run(context), name);
+  }});
+  for (size_t i = node.inputs.size(); i < step.host.size(); ++i) {
+    const ValueId v = node.outputs[i - node.inputs.size()];
+    plan->AddCopy("from the CPU", {.to = step.device[i]->data,
+                                   .from = step.host[i]->data,
+                                   .bytes = CapacityBytes(compiled_.program.type(v)),
+                                   .to_device = true});
+  }
+}
+
+absl::Status DeviceStep::StatusOfRun() const {
+  COHORT_RETURN_IF_ERROR(host_status_);
+  for (const Step& step : steps_) {
+    const DeviceKernel* kernel = step.compiled->device_kernel.get();
+    if (kernel == nullptr || !kernel->may_fail()) continue;
+    KernelError error;
+    std::memcpy(&error, errors_.data() + step.error, sizeof(error));
+    if (error.reported == 0) continue;
+    const Node& node = compiled_.program.nodes[Index(step.compiled->node)];
+    return Annotate(kernel->StatusOf(error, ContextOf(step, slot_)),
+                    fmt::format("node {} \"{}\" ({})", step.compiled->node, node.name, node.op));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cohort

@@ -1,0 +1,358 @@
+#ifndef COHORT_COMMON_KERNELS_GRID_GRID_H_
+#define COHORT_COMMON_KERNELS_GRID_GRID_H_
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "common/graph/op_registry.h"
+#include "common/kernels/broadcast.h"
+#include "common/kernels/cpu_kernels.h"
+#include "common/kernels/device_kernel.h"
+#include "common/kernels/host_device.h"
+
+// How kernels for devices are written. The files of this folder are compiled twice: by CUDA's
+// compiler, with COHORT_GRID = cuda, and by the ordinary one, with COHORT_GRID = simulated, where a
+// kernel is a loop on the CPU. So all of their code but the launch runs in tests without a GPU.
+//
+// A kernel is a *body*: a struct that can be copied as bytes, with pointers and sizes, and
+//
+//   int64_t items() const;                            // of this run
+//   void operator()(int64_t item) const;              // a body of elements: one thread per item
+//   void operator()(const Group& g, int64_t item) const;  // of rows: a group of threads per item
+//
+// Items must not depend on each other. A new op: a body, a factory, and a line in registry.cc.
+namespace cohort::COHORT_GRID {
+
+inline constexpr int kThreads = 256;  // that form a block
+// Work is split so that about as many threads have some of it.
+inline constexpr int64_t kBusyThreads = 1 << 16;
+
+// The threads that work on one item of a body of rows. All of them call its functions together, in
+// the same order: what lies outside of the functions below, every thread computes for itself.
+class Group {
+ public:
+  // Calls fn(i) for i in [0, n), one thread each. What they write can be read after it.
+  template <typename Fn>
+  COHORT_HD void ForEach(int64_t n, const Fn& fn) const {
+    for (int64_t i = thread(); i < n; i += threads()) fn(i);
+    Sync();
+  }
+  // Folds fn(i) for i in [0, n), in an order that depends on n only; `empty` is neutral.
+  template <typename T, typename Fn, typename Join>
+  COHORT_HD T Fold(int64_t n, T empty, const Fn& fn, const Join& join) const {
+    T part = empty;
+    for (int64_t i = thread(); i < n; i += threads()) part = join(part, fn(i));
+    return JoinThreads(part, join);
+  }
+  template <typename T, typename Fn>
+  COHORT_HD T Sum(int64_t n, const Fn& fn) const {
+    return Fold<T>(n, T{0}, fn, [](T a, T b) { return a + b; });
+  }
+  // Replaces data[i] by the sum of what lies before it.
+  COHORT_HD void SumBefore(int32_t* data, int64_t n) const {
+    const int64_t share = (n + threads() - 1) / threads();
+    const int64_t begin = std::min(n, thread() * share), end = std::min(n, begin + share);
+    int32_t own = 0;
+    for (int64_t i = begin; i < end; ++i) own += data[i];
+    int32_t before = SumOfThreadsBefore(own);
+    for (int64_t i = begin; i < end; ++i) {
+      const int32_t here = data[i];
+      data[i] = before;
+      before += here;
+    }
+    Sync();
+  }
+
+ private:
+#ifdef __CUDA_ARCH__
+  __device__ int64_t thread() const { return threadIdx.x; }
+  __device__ int64_t threads() const { return kThreads; }
+  __device__ void Sync() const { __syncthreads(); }
+  template <typename T, typename Join>
+  __device__ T JoinThreads(T part, const Join& join) const {
+    __shared__ alignas(16) unsigned char bytes[kThreads * sizeof(T)];
+    T* parts = reinterpret_cast<T*>(bytes);
+    parts[threadIdx.x] = part;
+    __syncthreads();
+    for (int half = kThreads / 2; half > 0; half /= 2) {
+      if (threadIdx.x < half)
+        parts[threadIdx.x] = join(parts[threadIdx.x], parts[threadIdx.x + half]);
+      __syncthreads();
+    }
+    const T all = parts[0];
+    __syncthreads();  // before the next call writes
+    return all;
+  }
+  __device__ int32_t SumOfThreadsBefore(int32_t own) const {
+    __shared__ int32_t sums[kThreads];
+    sums[threadIdx.x] = own;
+    __syncthreads();
+    int32_t before = 0;
+    for (int i = 0; i < static_cast<int>(threadIdx.x); ++i) before += sums[i];
+    __syncthreads();
+    return before;
+  }
+#else
+  COHORT_HD int32_t SumOfThreadsBefore(int32_t) const { return 0; }
+  COHORT_HD int64_t thread() const { return 0; }
+  COHORT_HD int64_t threads() const { return 1; }
+  COHORT_HD void Sync() const {}
+  template <typename T, typename Join>
+  COHORT_HD T JoinThreads(T part, const Join&) const {
+    return part;
+  }
+#endif
+};
+
+// Reports a value that a kernel cannot work with.
+COHORT_HD inline void Report(KernelError* error, int64_t position, int64_t value) {
+#ifdef __CUDA_ARCH__
+  if (atomicCAS(&error->reported, 0, 1) != 0) return;
+#else
+  if (error->reported != 0) return;
+  error->reported = 1;
+#endif
+  error->position = position;
+  error->value = value;
+}
+
+// Adds to an integer that several threads add to, and returns what it was.
+COHORT_HD inline int32_t AtomicAdd(int32_t* to, int32_t n) {
+#ifdef __CUDA_ARCH__
+  return atomicAdd(to, n);
+#else
+  const int32_t before = *to;
+  *to += n;
+  return before;
+#endif
+}
+
+template <typename Body>
+inline constexpr bool kIsOfRows = std::is_invocable_v<const Body&, const Group&, int64_t>;
+
+#ifdef __CUDACC__
+template <typename Body>
+__global__ void __launch_bounds__(kThreads) RunGrid(const void* memory) {
+  const Body body = *static_cast<const Body*>(memory);
+  const int64_t items = body.items();
+  if constexpr (kIsOfRows<Body>) {
+    for (int64_t i = blockIdx.x; i < items; i += gridDim.x) body(Group(), i);
+  } else {
+    const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+    const int64_t threads = static_cast<int64_t>(gridDim.x) * kThreads;
+    for (int64_t i = first; i < items; i += threads) body(i);
+  }
+}
+template <typename Body>
+GridFunction FunctionOf() {
+  return {.entry = reinterpret_cast<const void*>(&RunGrid<Body>)};
+}
+#else
+template <typename Body>
+void RunGrid(const void* memory) {
+  const Body& body = *static_cast<const Body*>(memory);
+  const int64_t items = body.items();
+  for (int64_t i = 0; i < items; ++i) {
+    if constexpr (kIsOfRows<Body>) {
+      body(Group(), i);
+    } else {
+      body(i);
+    }
+  }
+}
+template <typename Body>
+GridFunction FunctionOf() {
+  return {.run = &RunGrid<Body>};
+}
+#endif
+
+// What a kernel reports about itself, beside its body.
+struct GridTraits {
+  uint32_t in_place = 0;   // a bit for each input whose memory output 0 may use
+  uint32_t dims_only = 0;  // a bit for each input of which only the dims are read
+  size_t scratch_bytes = 0;
+  bool is_random = false;
+  // For kernels that call Report: the message. Null: it does not.
+  std::function<absl::Status(const KernelError&, const KernelContext&)> status_of;
+};
+
+// A kernel that has its traits as values.
+class KernelWithTraits : public DeviceKernel {
+ public:
+  explicit KernelWithTraits(GridTraits traits) : traits_(std::move(traits)) {}
+
+  size_t scratch_bytes() const override { return traits_.scratch_bytes; }
+  bool in_place(size_t i) const override { return (traits_.in_place >> i & 1) != 0; }
+  bool reads_data(size_t i) const override { return (traits_.dims_only >> i & 1) == 0; }
+  bool is_random() const override { return traits_.is_random; }
+  bool may_fail() const override { return traits_.status_of != nullptr; }
+  absl::Status StatusOf(const KernelError& error, const KernelContext& c) const override {
+    return traits_.status_of(error, c);
+  }
+
+ private:
+  const GridTraits traits_;
+};
+
+// The kernel of one body. `make` returns the body of a run from its KernelContext.
+template <typename Body, typename Make>
+class GridKernel : public KernelWithTraits {
+ public:
+  static_assert(std::is_trivially_copyable_v<Body>);
+
+  GridKernel(int64_t most_items, Make make, GridTraits traits)
+      : KernelWithTraits(std::move(traits)), most_items_(most_items), make_(std::move(make)) {}
+
+  size_t body_bytes() const override { return (sizeof(Body) + 15) / 16 * 16; }
+  void WriteBodies(const KernelContext& c, uint8_t* to) const override {
+    const Body body = make_(c);
+    std::memcpy(to, &body, sizeof(Body));
+  }
+  void AddTo(GraphPlan* plan, const KernelContext& c, const uint8_t* bodies) const override {
+    plan->Add({FunctionOf<Body>(), bodies,
+               kIsOfRows<Body> ? GridShape::kRows : GridShape::kElements, most_items_});
+  }
+
+ private:
+  const int64_t most_items_;
+  const Make make_;
+};
+
+using DeviceKernelOr = absl::StatusOr<std::unique_ptr<DeviceKernel>>;
+
+// Body is deduced: CUDA's compiler cannot name a kernel whose type is written in terms of a lambda.
+template <typename Body, typename Make>
+std::unique_ptr<DeviceKernel> MakeGridKernelOf(Body (Make::*)(const KernelContext&) const,
+                                               int64_t most_items, Make make, GridTraits traits) {
+  return std::make_unique<GridKernel<Body, Make>>(most_items, std::move(make), std::move(traits));
+}
+
+// The kernel whose bodies `make`, a lambda, returns; `most_items` at full capacity.
+template <typename Make>
+std::unique_ptr<DeviceKernel> MakeGridKernel(int64_t most_items, Make make,
+                                             GridTraits traits = {}) {
+  return MakeGridKernelOf(&Make::operator(), most_items, std::move(make), std::move(traits));
+}
+
+// Several kernels of one node, one after another. The traits are those given here.
+class SequenceKernel : public KernelWithTraits {
+ public:
+  SequenceKernel(std::vector<std::unique_ptr<DeviceKernel>> parts, GridTraits traits)
+      : KernelWithTraits(std::move(traits)), parts_(std::move(parts)) {}
+
+  size_t body_bytes() const override {
+    size_t bytes = 0;
+    for (const auto& part : parts_) bytes += part->body_bytes();
+    return bytes;
+  }
+  void WriteBodies(const KernelContext& c, uint8_t* to) const override {
+    for (const auto& part : parts_) {
+      part->WriteBodies(c, to);
+      to += part->body_bytes();
+    }
+  }
+  void AddTo(GraphPlan* plan, const KernelContext& c, const uint8_t* bodies) const override {
+    for (const auto& part : parts_) {
+      part->AddTo(plan, c, bodies);
+      bodies += part->body_bytes();
+    }
+  }
+
+ private:
+  const std::vector<std::unique_ptr<DeviceKernel>> parts_;
+};
+
+template <typename... Parts>
+std::unique_ptr<DeviceKernel> MakeSequence(GridTraits traits, Parts... parts) {
+  std::vector<std::unique_ptr<DeviceKernel>> all;
+  (all.push_back(std::move(parts)), ...);
+  return std::make_unique<SequenceKernel>(std::move(all), std::move(traits));
+}
+
+// Where the elements of N inputs lie that are broadcast to one output.
+template <size_t N>
+struct Walk {
+  int64_t dims[kMaxRank];
+  int64_t strides[kMaxRank][N];
+  int rank;
+
+  static Walk Of(const BroadcastPlan<N>& plan) {
+    Walk walk;
+    walk.rank = plan.rank;
+    for (size_t d = 0; d < static_cast<size_t>(plan.rank); ++d) {
+      walk.dims[d] = plan.dims[d];
+      for (size_t i = 0; i < N; ++i) walk.strides[d][i] = plan.strides[d][i];
+    }
+    return walk;
+  }
+  // Sets at[i] to the offset in input i of element `item` of the output.
+  COHORT_HD void Find(int64_t item, int64_t (&at)[N]) const {
+    for (size_t i = 0; i < N; ++i) at[i] = 0;
+    for (int d = rank - 1; d > 0; --d) {
+      const int64_t index = item % dims[d];
+      item /= dims[d];
+      for (size_t i = 0; i < N; ++i) at[i] += index * strides[d][i];
+    }
+    for (size_t i = 0; i < N; ++i) at[i] += item * strides[0][i];
+  }
+};
+
+// Calls fn with a value of the C++ type of a floating dtype, or returns Unimplemented.
+template <typename Fn>
+DeviceKernelOr GridForFloating(const Node& node, DType dtype, const Fn& fn) {
+  if (dtype == DType::kFloat32) return fn(float{});
+  if (dtype == DType::kFloat64) return fn(double{});
+  return NoKernelFor(node, dtype);
+}
+template <typename Fn>
+DeviceKernelOr GridForNumeric(const Node& node, DType dtype, const Fn& fn) {
+  if (dtype == DType::kInt32) return fn(int32_t{});
+  if (dtype == DType::kInt64) return fn(int64_t{});
+  if (dtype == DType::kUint8) return fn(uint8_t{});
+  return GridForFloating(node, dtype, fn);
+}
+// The same for an unsigned type as large as an element of the dtype.
+template <typename Fn>
+DeviceKernelOr GridForSize(const Node& node, DType dtype, const Fn& fn) {
+  switch (SizeOf(dtype)) {
+    case 1:
+      return fn(uint8_t{});
+    case 4:
+      return fn(uint32_t{});
+    case 8:
+      return fn(uint64_t{});
+  }
+  return NoKernelFor(node, dtype);
+}
+
+// Elements of output i at full capacity.
+inline int64_t MostElements(const Node& node, const Program& program, size_t output = 0) {
+  return CapacityElements(program.type(node.outputs[output]));
+}
+
+// The factories, one per op or family: each is defined in the file named like it.
+DeviceKernelOr CreateBinary(const Node& node, const Program& program);
+DeviceKernelOr CreateUnary(const Node& node, const Program& program);
+DeviceKernelOr CreateShape(const Node& node, const Program& program);
+DeviceKernelOr CreateMatMul(const Node& node, const Program& program);
+DeviceKernelOr CreateReduce(const Node& node, const Program& program);
+DeviceKernelOr CreateRows(const Node& node, const Program& program);
+DeviceKernelOr CreateLookup(const Node& node, const Program& program);
+DeviceKernelOr CreateRandom(const Node& node, const Program& program);
+DeviceKernelOr CreatePooling(const Node& node, const Program& program);
+DeviceKernelOr CreateConvolution(const Node& node, const Program& program);
+DeviceKernelOr CreateBatchNorm(const Node& node, const Program& program);
+
+// Chooses the kernel of a node on devices of this kind. Errors: Unimplemented.
+DeviceKernelOr CreateGridKernel(const Node& node, const Program& program);
+
+}  // namespace cohort::COHORT_GRID
+
+#endif  // COHORT_COMMON_KERNELS_GRID_GRID_H_

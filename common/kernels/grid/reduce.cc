@@ -1,0 +1,170 @@
+// reduce_sum reduce_max: x -> without (or with 1 for) some axes. The order of the additions depends on
+// shapes only. Without elements: 0, and minus infinity.
+#include <limits>
+
+#include "common/kernels/grid/grid.h"
+
+namespace cohort::COHORT_GRID {
+namespace {
+
+struct SumOf {
+  template <typename T>
+  static COHORT_HD T Empty() {
+    return T{0};
+  }
+  template <typename T>
+  static COHORT_HD T Of(T a, T b) {
+    return a + b;
+  }
+};
+
+// NaN if any is.
+struct MaxOf {
+  template <typename T>
+  static COHORT_HD T Empty() {
+    return -std::numeric_limits<T>::infinity();
+  }
+  template <typename T>
+  static COHORT_HD T Of(T a, T b) {
+    return a > b || a != a ? a : b;
+  }
+};
+
+// The axes of the input that are kept and those that are reduced, each merged to a walk.
+struct Axes {
+  Walk<1> kept, reduced;
+  int64_t kept_items = 1, reduced_items = 1;
+};
+
+Axes AxesOf(const ValueView& in, const std::vector<int64_t>& reduced) {
+  Axes axes{};
+  axes.kept_items = axes.reduced_items = 1;
+  std::array<int64_t, kMaxRank> strides{};
+  int64_t stride = 1;
+  for (int d = in.rank; d-- > 0; stride *= in.dims[d]) strides[static_cast<size_t>(d)] = stride;
+  for (int d = 0; d < in.rank; ++d) {
+    const bool is_reduced = std::ranges::find(reduced, d) != reduced.end();
+    Walk<1>& walk = is_reduced ? axes.reduced : axes.kept;
+    (is_reduced ? axes.reduced_items : axes.kept_items) *= in.dims[d];
+    const int64_t own = strides[static_cast<size_t>(d)];
+    if (walk.rank > 0 && walk.strides[walk.rank - 1][0] == own * in.dims[d]) {
+      walk.dims[walk.rank - 1] *= in.dims[d];
+      walk.strides[walk.rank - 1][0] = own;
+      continue;
+    }
+    walk.dims[walk.rank] = in.dims[d];
+    walk.strides[walk.rank][0] = own;
+    ++walk.rank;
+  }
+  for (Walk<1>* walk : {&axes.kept, &axes.reduced}) {
+    if (walk->rank == 0) {
+      walk->rank = 1;
+      walk->dims[0] = 1;
+    }
+  }
+  return axes;
+}
+
+template <typename Op, typename T>
+COHORT_HD T Load(const T* x, const Walk<1>& walk, int64_t base, int64_t i) {
+  int64_t at[1];
+  walk.Find(i, at);
+  return x[base + at[0]];
+}
+
+// One group per result: for few results of many elements each.
+template <typename Op, typename T>
+struct ReduceRowsBody {
+  const T* x;
+  T* y;
+  Axes axes;
+
+  COHORT_HD int64_t items() const { return axes.kept_items; }
+  COHORT_HD void operator()(const Group& g, int64_t i) const {
+    int64_t base[1];
+    axes.kept.Find(i, base);
+    const T all = g.Fold<T>(
+        axes.reduced_items, Op::template Empty<T>(),
+        [&](int64_t j) { return Load<Op>(x, axes.reduced, base[0], j); },
+        [](T a, T b) { return Op::Of(a, b); });
+    g.ForEach(1, [&](int64_t) { y[i] = all; });
+  }
+};
+
+// One thread per result and part of the reduced elements: neighboring threads read neighboring
+// results, as for a bias. part[p][i] is the fold of elements p, p + parts, ...
+template <typename Op, typename T>
+struct ReducePartsBody {
+  const T* x;
+  T* part;
+  Axes axes;
+  int64_t parts;
+
+  COHORT_HD int64_t items() const { return axes.kept_items * parts; }
+  COHORT_HD void operator()(int64_t item) const {
+    const int64_t i = item % axes.kept_items, p = item / axes.kept_items;
+    int64_t base[1];
+    axes.kept.Find(i, base);
+    T all = Op::template Empty<T>();
+    for (int64_t j = p; j < axes.reduced_items; j += parts) {
+      all = Op::Of(all, Load<Op>(x, axes.reduced, base[0], j));
+    }
+    part[item] = all;
+  }
+};
+
+template <typename Op, typename T>
+struct JoinPartsBody {
+  const T* part;
+  T* y;
+  int64_t results, parts;
+
+  COHORT_HD int64_t items() const { return results; }
+  COHORT_HD void operator()(int64_t i) const {
+    T all = part[i];
+    for (int64_t p = 1; p < parts; ++p) all = Op::Of(all, part[p * results + i]);
+    y[i] = all;
+  }
+};
+
+template <typename Op, typename T>
+DeviceKernelOr Make(const Node& node, const Program& program) {
+  const auto list = IntsAttr(node, "axes");
+  const std::vector<int64_t> reduced(list.begin(), list.end());
+  const int64_t results = MostElements(node, program);
+  const ValueType& x = program.type(node.inputs[0]);
+  const bool last_is_kept =
+      std::ranges::find(reduced, static_cast<int64_t>(x.dims.size()) - 1) == reduced.end();
+  if (!last_is_kept || results < 32) {
+    return MakeGridKernel(results, [reduced](const KernelContext& c) {
+      return ReduceRowsBody<Op, T>{c.in(0).as<T>(), c.out().as<T>(), AxesOf(c.in(0), reduced)};
+    });
+  }
+  const int64_t elements = results > 0 ? CapacityElements(x) / results : 1;
+  const int64_t parts = std::clamp<int64_t>(kBusyThreads / std::max<int64_t>(results, 1), 1,
+                                            std::max<int64_t>(elements / 8, 1));
+  GridTraits traits{.scratch_bytes = static_cast<size_t>(parts * results) * sizeof(T)};
+  return MakeSequence(std::move(traits),
+                      MakeGridKernel(parts * results,
+                                     [reduced, parts](const KernelContext& c) {
+                                       return ReducePartsBody<Op, T>{
+                                           c.in(0).as<T>(), reinterpret_cast<T*>(c.scratch),
+                                           AxesOf(c.in(0), reduced), parts};
+                                     }),
+                      MakeGridKernel(results, [parts](const KernelContext& c) {
+                        return JoinPartsBody<Op, T>{reinterpret_cast<const T*>(c.scratch),
+                                                    c.out().as<T>(), c.out().elements, parts};
+                      }));
+}
+
+}  // namespace
+
+DeviceKernelOr CreateReduce(const Node& node, const Program& program) {
+  return GridForFloating(node, program.type(node.inputs[0]).dtype, [&](auto t) -> DeviceKernelOr {
+    using T = decltype(t);
+    if (node.op == "reduce_max") return Make<MaxOf, T>(node, program);
+    return Make<SumOf, T>(node, program);
+  });
+}
+
+}  // namespace cohort::COHORT_GRID

@@ -1,0 +1,45 @@
+#include "common/model/layers/axes.h"
+
+#include <algorithm>
+
+#include "common/base/status.h"
+#include "common/model/layers/layer.h"
+
+namespace cohort {
+
+absl::StatusOr<std::vector<int64_t>> LayerAxes(std::span<const int64_t> given,
+                                               const ValueType& type) {
+  const auto rank = static_cast<int64_t>(type.dims.size());
+  std::vector<int64_t> axes;
+  for (const int64_t axis : given) {
+    axes.push_back(axis < 0 ? axis + rank : axis);
+    if (axes.back() < 1 || axes.back() >= rank) {
+      return InvalidArgument("axis {} is not one of {} (axis 0 is the batch)", axis,
+                             TypeToString(type));
+    }
+  }
+  std::sort(axes.begin(), axes.end());
+  if (std::adjacent_find(axes.begin(), axes.end()) == axes.end()) return axes;
+  return InvalidArgument("an axis is named twice in {}", DimsToString(given));
+}
+
+std::vector<int64_t> BroadcastOver(std::span<const int64_t> axes, const ValueType& type) {
+  std::vector<int64_t> dims(type.dims.size(), 1);
+  for (const int64_t axis : axes) {
+    dims[static_cast<size_t>(axis)] = type.dims[static_cast<size_t>(axis)].size;
+  }
+  return dims;
+}
+
+absl::Status CheckAxes(const ValueType& type, size_t rank, std::string_view axes) {
+  if (type.dims.size() == rank) return absl::OkStatus();
+  return InvalidArgument("the input must be {}, and is {}", axes, TypeToString(type));
+}
+
+Argument DataFormatArgument() {
+  return String("data_format", "Order of the axes; channels_first is not supported: use Permute.")
+      .Default("channels_last")
+      .OneOf({"channels_last"});
+}
+
+}  // namespace cohort

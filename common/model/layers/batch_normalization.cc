@@ -1,0 +1,149 @@
+// BatchNormalization (keras/src/layers/normalization/batch_normalization.py).
+#include <algorithm>
+
+#include "common/graph/expr.h"
+#include "common/model/layers/layer.h"
+#include "common/model/regularizers.h"
+
+namespace cohort {
+namespace {
+
+// The axes of x with `axis` last, and where they were.
+struct LastAxis {
+  std::vector<int64_t> there, back;
+};
+
+LastAxis MoveLast(int64_t rank, int64_t axis) {
+  LastAxis moved;
+  for (int64_t i = 0; i < rank; ++i) {
+    if (i != axis) moved.there.push_back(i);
+  }
+  moved.there.push_back(axis);
+  moved.back.resize(static_cast<size_t>(rank));
+  for (int64_t i = 0; i < rank; ++i) {
+    moved.back[static_cast<size_t>(moved.there[static_cast<size_t>(i)])] = i;
+  }
+  return moved;
+}
+
+// moving = moving * momentum + of the batch * (1 - momentum), on the servers.
+void PushAverage(LayerContext* context, std::string_view suffix, Expr value) {
+  Push push;
+  push.variable = context->builder->DeclareVariable(context->VariableName(suffix), value.type());
+  push.kind = PushKind::kEma;
+  push.value = value.id();
+  push.momentum = context->config.Float("momentum");
+  context->builder->AddPush(push);
+}
+
+// The variables of the layer; gamma and beta have no value if the layer has none.
+struct Weights {
+  Expr gamma, beta;
+  ValueType statistics;
+};
+
+absl::StatusOr<Weights> MakeWeights(LayerContext* context, int64_t channels) {
+  const Config& config = context->config;
+  Weights w;
+  if (config.Bool("scale")) {
+    COHORT_ASSIGN_OR_RETURN(w.gamma, context->Weight("gamma", {channels}, "gamma_initializer"));
+  }
+  if (config.Bool("center")) {
+    COHORT_ASSIGN_OR_RETURN(w.beta, context->Weight("beta", {channels}, "beta_initializer"));
+  }
+  COHORT_ASSIGN_OR_RETURN(
+      w.statistics,
+      context->AddState("moving_mean", {channels}, config.Object("moving_mean_initializer")));
+  COHORT_RETURN_IF_ERROR(
+      context->AddState("moving_variance", {channels}, config.Object("moving_variance_initializer"))
+          .status());
+  return w;
+}
+
+// With the statistics of the batch, which are pushed into the moving ones.
+Expr NormalizeByBatch(LayerContext* context, Expr x, const Weights& w) {
+  const int64_t channels = w.statistics.dims[0].size;
+  const auto constant = [&](double value) {
+    Tensor all = Tensor::Zeros(x.dtype(), {channels});
+    if (x.dtype() == DType::kFloat32) {
+      std::ranges::fill(all.mutable_values<float>(), static_cast<float>(value));
+    } else {
+      std::ranges::fill(all.mutable_values<double>(), value);
+    }
+    return context->builder->Constant(all);
+  };
+  const Expr gamma = w.gamma.valid() ? w.gamma : constant(1);
+  const Expr beta = w.beta.valid() ? w.beta : constant(0);
+  const auto [y, mean, variance] = BatchNormTrain(x, gamma, beta, context->config.Float("epsilon"));
+  if (!y.valid()) return y;
+  PushAverage(context, "moving_mean", mean);
+  PushAverage(context, "moving_variance", variance);
+  return y;
+}
+
+// With the moving statistics: x * scale + offset.
+Expr NormalizeByMoving(LayerContext* context, Expr x, const Weights& w) {
+  const auto read = [&](std::string_view suffix) {
+    return context->builder->Read(context->VariableName(suffix), w.statistics);
+  };
+  const Expr deviation = Sqrt(read("moving_variance") + context->config.Float("epsilon"));
+  const Expr scale = w.gamma.valid() ? w.gamma / deviation : 1.0 / deviation;
+  const Expr shift = read("moving_mean") * scale;
+  return x * scale + (w.beta.valid() ? w.beta - shift : -shift);
+}
+
+absl::StatusOr<LayerOutput> BuildBatchNormalization(LayerContext* context) {
+  const Config& config = context->config;
+  if (config.Bool("synchronized")) {
+    return InvalidArgument(
+        "synchronized: true is not supported; the statistics of a step are those of each worker's "
+        "batch, and in mode sync the moving ones take their mean");
+  }
+  // A frozen layer uses the moving statistics in training too, and updates none.
+  const bool by_batch = context->training && config.Bool("trainable");
+  if (by_batch && context->is_shared) {
+    return InvalidArgument(
+        "it is called twice, and its moving statistics take one batch in a step; use two layers");
+  }
+  Expr x = context->FloatInput(0);
+  if (!x.valid()) return LayerOutput{};
+  const auto rank = static_cast<int64_t>(x.rank());
+  const int64_t given = config.Int("axis"), axis = given < 0 ? given + rank : given;
+  if (axis < 1 || axis >= rank) {
+    return InvalidArgument("axis {} is not one of {} behind the batch", given,
+                           TypeToString(x.type()));
+  }
+  const bool is_last = axis == rank - 1;
+  const LastAxis moved = MoveLast(rank, axis);
+  if (!is_last) x = Transpose(x, moved.there);
+  COHORT_ASSIGN_OR_RETURN(const Weights w, MakeWeights(context, x.type().dims.back().size));
+  const Expr y = by_batch ? NormalizeByBatch(context, x, w) : NormalizeByMoving(context, x, w);
+  return LayerOutput{is_last ? y : Transpose(y, moved.back), {}};
+}
+
+}  // namespace
+
+LayerClass BatchNormalizationLayer() {
+  return {
+      .schema = LayerSchema(
+          "BatchNormalization",
+          "Normalizes each channel by mean and variance of the batch, or by moving ones.",
+          {Int("axis", "The axis of the channels.").Default(-1),
+           Float("momentum", "The old part of a new moving statistic.").Default(0.99).Between(0, 1),
+           Float("epsilon", "Added to variances.").Default(0.001).AtLeast(0),
+           Bool("center", "False: no offset beta.").Default(true),
+           Bool("scale", "False: no factor gamma.").Default(true),
+           InitializerArgument("beta_initializer", "Zeros", "First beta."),
+           InitializerArgument("gamma_initializer", "Ones", "First gamma."),
+           InitializerArgument("moving_mean_initializer", "Zeros", "First moving mean."),
+           InitializerArgument("moving_variance_initializer", "Ones", "First moving variance."),
+           RegularizerArgument("beta_regularizer"), RegularizerArgument("gamma_regularizer"),
+           Planned("beta_constraint"), Planned("gamma_constraint"),
+           Planned(Bool("renorm", "").Default(false)), Planned("renorm_clipping"),
+           Planned(Float("renorm_momentum", "").Default(0.99)),
+           Bool("synchronized", "Only false: each worker normalizes by its own batch.")
+               .Default(false)}),
+      .build = BuildBatchNormalization};
+}
+
+}  // namespace cohort

@@ -1,0 +1,20 @@
+#ifndef COHORT_COMMON_MODEL_LAYERS_DROPOUT_MASK_H_
+#define COHORT_COMMON_MODEL_LAYERS_DROPOUT_MASK_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <span>
+
+#include "common/model/layers/layer.h"
+
+namespace cohort {
+
+// Dropout of input 0 by the arguments `rate` and `seed`. The mask has the size `noise_shape[i]`
+// along axis i, 1 or that of the input, which -1 stands for; empty: the shape of the input. Outside
+// training it does nothing. Errors: InvalidArgument for another shape.
+absl::StatusOr<LayerOutput> DropOut(LayerContext* context, std::span<const int64_t> noise_shape);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_MODEL_LAYERS_DROPOUT_MASK_H_

@@ -1,0 +1,52 @@
+// GlobalAveragePooling1D, GlobalAveragePooling2D, GlobalMaxPooling1D, GlobalMaxPooling2D
+// (keras/src/layers/pooling/base_global_pooling.py).
+#include "common/model/layers/spatial.h"
+
+namespace cohort {
+namespace {
+
+using ReduceFn = Expr (*)(Expr, std::vector<int64_t>, bool);
+
+absl::StatusOr<LayerOutput> BuildGlobalPooling(LayerContext* context, size_t rank,
+                                               ReduceFn reduce) {
+  COHORT_ASSIGN_OR_RETURN(const Expr x, SpatialInput(*context, rank));
+  if (!x.valid()) return LayerOutput{};
+  const std::vector<int64_t> axes =
+      rank == 1 ? std::vector<int64_t>{1} : std::vector<int64_t>{1, 2};
+  return LayerOutput{reduce(x, axes, context->config.Bool("keepdims")), {}};
+}
+
+LayerClass GlobalPoolingLayer(std::string_view name, std::string_view doc, size_t rank,
+                              ReduceFn reduce) {
+  return {.schema = LayerSchema(
+              name, doc,
+              {DataFormatArgument(),
+               Bool("keepdims", "True: the reduced axes stay, with size 1.").Default(false)}),
+          .build = [rank, reduce](LayerContext* context) {
+            return BuildGlobalPooling(context, rank, reduce);
+          }};
+}
+
+}  // namespace
+
+LayerClass GlobalAveragePooling1DLayer() {
+  return GlobalPoolingLayer("GlobalAveragePooling1D",
+                            "The mean over the steps of [batch, steps, features].", 1, ReduceMean);
+}
+LayerClass GlobalAveragePooling2DLayer() {
+  return GlobalPoolingLayer("GlobalAveragePooling2D",
+                            "The mean over [batch, rows, columns, channels] of each channel.", 2,
+                            ReduceMean);
+}
+LayerClass GlobalMaxPooling1DLayer() {
+  return GlobalPoolingLayer("GlobalMaxPooling1D",
+                            "The maximum over the steps of [batch, steps, features].", 1,
+                            ReduceMax);
+}
+LayerClass GlobalMaxPooling2DLayer() {
+  return GlobalPoolingLayer("GlobalMaxPooling2D",
+                            "The maximum over [batch, rows, columns, channels] of each channel.", 2,
+                            ReduceMax);
+}
+
+}  // namespace cohort

@@ -1,0 +1,60 @@
+#ifndef COHORT_COMMON_WEIGHTS_WEIGHT_SOURCE_H_
+#define COHORT_COMMON_WEIGHTS_WEIGHT_SOURCE_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/tensor/dtype.h"
+#include "common/tensor/tensor.h"
+
+namespace cohort {
+
+// A tensor that a variable may begin with.
+struct SourceTensor {
+  // The name of its variable, "dense/kernel", or the layer and the number of the variable in the
+  // layer, "dense/0".
+  std::string name;
+  DType dtype = DType::kInvalid;  // kInvalid: of a type that no variable has
+  Dims dims;
+};
+
+// The values of a trained model in a file or a directory. Not thread-safe.
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+
+  // Sorted by name; no two have the same name.
+  const std::vector<SourceTensor>& tensors() const { return tensors_; }
+  // Where the values are, for texts: the path that was opened, or the checkpoint in it.
+  const std::string& path() const { return path_; }
+
+  // Reads a tensor of tensors() as `dtype`: its own, or the other floating type. Errors:
+  // InvalidArgument for another type; those of reading the file.
+  absl::StatusOr<Tensor> Read(size_t index, DType dtype);
+
+ protected:
+  explicit WeightSource(std::string path) : path_(std::move(path)) {}
+  // Sorts the tensors. Errors: InvalidArgument if two have the same name.
+  absl::Status SetTensors(std::vector<SourceTensor> tensors);
+  // Reads the tensor in its own type; `out` has its size.
+  virtual absl::Status ReadInto(const SourceTensor& tensor, std::span<uint8_t> out) = 0;
+
+ private:
+  const std::string path_;
+  std::vector<SourceTensor> tensors_;
+};
+
+// Opens a safetensors file, a checkpoint (its directory, or a directory of checkpoints, of which it
+// takes the newest valid one), or a file that Keras' save_weights wrote (keras_weights.h). Errors:
+// NotFound; InvalidArgument or DataLoss that names the file and the reason.
+absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& path);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_WEIGHTS_WEIGHT_SOURCE_H_

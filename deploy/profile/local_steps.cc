@@ -1,0 +1,149 @@
+#include "deploy/profile/local_steps.h"
+
+#include <chrono>
+
+#include "common/base/status.h"
+#include "common/model/data_check.h"
+#include "common/model/job_file.h"
+#include "common/model/model_builder.h"
+#include "common/placement/initializers.h"
+#include "common/tensor/philox.h"
+#include "proto/parameter_server.pb.h"
+
+namespace cohort {
+namespace {
+
+TimePoint Now() { return std::chrono::steady_clock::now(); }
+
+Dims DimsOf(const ValueType& type) {
+  Dims dims;
+  for (const Dim& dim : type.dims) dims.push_back(dim.size);
+  return dims;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LocalSteps>> LocalSteps::Open(const std::string& path,
+                                                             const DataOptions& data,
+                                                             const CompileOptions& compile) {
+  COHORT_ASSIGN_OR_RETURN(JobFile job, ReadJobFile(path));
+  std::unique_ptr<LocalSteps> steps(new LocalSteps());
+  steps->batch_size_ = static_cast<int64_t>(job.spec.data().batch_size());
+  steps->seed_ = job.spec.seed();
+  // The servers clip in mode sync, and there are none here.
+  job.spec.mutable_strategy()->set_mode("async");
+  std::vector<FeatureType> features;
+  absl::Status opened = ResolveVocabularies(job.spec.mutable_data(), data);
+  if (opened.ok()) {
+    auto dataset = Dataset::Open(job.spec.data().train(), data);
+    opened = dataset.status();
+    if (dataset.ok()) steps->dataset_ = *std::move(dataset);
+  }
+  if (opened.ok()) {
+    COHORT_RETURN_IF_ERROR(CheckInputs(job, *steps->dataset_));
+    COHORT_RETURN_IF_ERROR(StepsPerEpoch(job, steps->dataset_->num_records()).status());
+    features = steps->dataset_->features();
+  } else if (absl::IsNotFound(opened)) {
+    steps->no_data_ = std::string(opened.message());
+    COHORT_ASSIGN_OR_RETURN(features, DeclaredFeatures(job.spec));
+  } else {
+    return Annotate(std::move(opened), job.lines.Where("data.train"));
+  }
+  COHORT_ASSIGN_OR_RETURN(BuiltModel model, BuildModel(job.spec, features, &job.lines));
+  COHORT_RETURN_IF_ERROR(steps->AddVariables(model));
+  if (steps->dataset_ != nullptr) {
+    COHORT_RETURN_IF_ERROR(steps->OpenReader(job.spec.data().train(), model.features));
+  }
+  COHORT_ASSIGN_OR_RETURN(steps->executable_, Executable::Compile(std::move(model.train), compile));
+  if (steps->dataset_ == nullptr) steps->MakeUpBatch();
+  COHORT_ASSIGN_OR_RETURN(steps->access_,
+                          LocalAccess::Create(steps->variables_.get(), steps->program()));
+  return steps;
+}
+
+absl::Status LocalSteps::AddVariables(const BuiltModel& model) {
+  for (const v1::OptimizerSpec& optimizer : model.optimizers) {
+    COHORT_ASSIGN_OR_RETURN(auto rule, OptimizerRule::Create(optimizer));
+    rules_.push_back(std::move(rule));
+  }
+  variables_ = std::make_unique<LocalVariables>();
+  for (const v1::VariableSpec& variable : model.variables) {
+    const auto dtype = static_cast<DType>(variable.dtype());
+    Tensor value(dtype, Dims(variable.dims().begin(), variable.dims().end()));
+    COHORT_ASSIGN_OR_RETURN(const Initializer initializer,
+                            Initializer::Create(variable.initializer(), variable.name()));
+    initializer.Fill(dtype, 0, static_cast<uint64_t>(value.num_elements()), value.raw());
+    const OptimizerRule* const rule =
+        variable.trainable() ? rules_[variable.optimizer()].get() : nullptr;
+    COHORT_RETURN_IF_ERROR(variables_->Add(variable.name(), std::move(value), rule));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalSteps::OpenReader(const v1::DatasetSpec& train,
+                                    std::span<const std::string> features) {
+  BatchReader::Options options;
+  COHORT_ASSIGN_OR_RETURN(options.features, dataset_->FindFeatures(features));
+  options.batch_size = static_cast<uint32_t>(batch_size_);
+  options.prefetch = train.prefetch();
+  options.seed = seed_;
+  options.training = true;
+  COHORT_ASSIGN_OR_RETURN(reader_, BatchReader::Leased(dataset_, train, options));
+  return absl::OkStatus();
+}
+
+void LocalSteps::MakeUpBatch() {
+  for (const ProgramArgument& argument : program().arguments) {
+    const ValueType& type = program().type(argument.value);
+    Tensor tensor = Tensor::Zeros(type.dtype, DimsOf(type));
+    const auto count = static_cast<uint64_t>(tensor.num_elements());
+    for (uint64_t i = 0; i < count; ++i) {
+      const double value = UniformFromBits(PhiloxMix(seed_, i));
+      if (type.dtype == DType::kFloat32) {
+        tensor.mutable_values<float>()[i] = static_cast<float>(value);
+      } else if (type.dtype == DType::kFloat64) {
+        tensor.mutable_values<double>()[i] = value;
+      }
+    }
+    batch_.tensors.push_back(std::move(tensor));
+  }
+  batch_.records = batch_size_;
+}
+
+absl::Status LocalSteps::Run(StepProfile* profile) {
+  const TimePoint begin = Now();
+  if (reader_ != nullptr) {
+    const auto batch = static_cast<uint64_t>(batch_size_);
+    const uint64_t per_epoch = dataset_->num_records() / batch;
+    const uint64_t first = step_ % per_epoch * batch;
+    const uint64_t next = (step_ + 1) % per_epoch * batch;
+    COHORT_RETURN_IF_ERROR(reader_->Read(step_ / per_epoch, first, first + batch, &batch_));
+    reader_->Announce((step_ + 1) / per_epoch, next, next + batch);
+  }
+  COHORT_RETURN_IF_ERROR(executable_->Bind(batch_.tensors));
+  const TimePoint bound = Now();
+  COHORT_RETURN_IF_ERROR(executable_->Prepare({seed_, step_, 0}));
+  const TimePoint prepared = Now();
+  const PullBatch pull{.place = step_, .items = executable_->pulls()};
+  COHORT_RETURN_IF_ERROR(access_->Exchange(nullptr, &pull).status());
+  const TimePoint pulled = Now();
+  COHORT_RETURN_IF_ERROR(executable_->Run());
+  const TimePoint ran = Now();
+  PushBatch push;
+  push.stamp.closure = step_ + 1;
+  push.stamp.place = step_;
+  push.stamp.weight = executable_->weight();
+  push.items = executable_->pushes();
+  COHORT_RETURN_IF_ERROR(access_->Exchange(&push, nullptr).status());
+  const TimePoint pushed = Now();
+  ++step_;
+  profile->AddPhase("data", begin, bound);
+  profile->AddPhase("keys", bound, prepared);
+  profile->AddPhase("weights", prepared, pulled);
+  profile->AddPhase("kernels", pulled, ran);
+  profile->AddPhase("optimizer", ran, pushed);
+  profile->AddStep(begin, pushed);
+  return absl::OkStatus();
+}
+
+}  // namespace cohort

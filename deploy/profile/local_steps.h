@@ -1,0 +1,66 @@
+#ifndef COHORT_DEPLOY_PROFILE_LOCAL_STEPS_H_
+#define COHORT_DEPLOY_PROFILE_LOCAL_STEPS_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/data/dataset.h"
+#include "common/exchange/local_access.h"
+#include "common/exec/executable.h"
+#include "common/exec/step_profile.h"
+#include "common/optimizers/optimizers.h"
+
+namespace cohort {
+
+namespace v1 {
+class DatasetSpec;
+}
+struct BuiltModel;
+
+// Training steps of a job in this process and on this thread, with all variables here and without a
+// network. Not thread-safe.
+class LocalSteps {
+ public:
+  // `compile`: how the steps run. If the training data is not here, batches are made up: uniform numbers
+  // in [0, 1), and zeros for integers. Errors: those of the job, the data and the model.
+  static absl::StatusOr<std::unique_ptr<LocalSteps>> Open(const std::string& job,
+                                                          const DataOptions& data,
+                                                          const CompileOptions& compile);
+
+  // Runs the next step, and records it in `profile`. The next epoch follows the end of the data.
+  absl::Status Run(StepProfile* profile);
+
+  const Program& program() const { return executable_->program(); }
+  Executable* executable() { return executable_.get(); }
+  int64_t batch_size() const { return batch_size_; }
+  // Why batches are made up; "" if they are read.
+  const std::string& no_data() const { return no_data_; }
+
+ private:
+  LocalSteps() = default;
+  absl::Status AddVariables(const BuiltModel& model);
+  absl::Status OpenReader(const v1::DatasetSpec& train, std::span<const std::string> features);
+  void MakeUpBatch();
+
+  int64_t batch_size_ = 0;
+  std::string no_data_;
+  std::shared_ptr<const Dataset> dataset_;  // null: batches are made up
+  std::unique_ptr<BatchReader> reader_;
+  BatchReader::Batch batch_;
+  std::vector<std::unique_ptr<OptimizerRule>> rules_;
+  std::unique_ptr<LocalVariables> variables_;
+  std::unique_ptr<Executable> executable_;
+  std::unique_ptr<LocalAccess> access_;
+  uint64_t seed_ = 0;
+  uint64_t step_ = 0;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_DEPLOY_PROFILE_LOCAL_STEPS_H_

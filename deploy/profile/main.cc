@@ -1,0 +1,24 @@
+// cohort-profile: what `cohort profile` becomes.
+#include <cstdlib>
+
+#include "common/base/exit_code.h"
+#include "common/base/flags.h"
+#include "common/base/printable.h"
+#include "common/plugin/load_plugins.h"
+#include "deploy/profile/profile_job.h"
+#include "deploy/profile/profile_options.h"
+
+int main(int argc, char** argv) {
+  using namespace cohort;
+  InstallTerminateHandler("cohort");
+  ProfileOptions options;
+  FlagSet flags("cohort-profile", "Times a few training steps of a job in one process.");
+  AddProfileFlags(&flags, &options);
+  if (const auto exit = flags.ParseOrExit(argc, argv)) return *exit;
+  if (const char* data_dir = std::getenv("COHORT_DATA_DIR")) options.data_dir = data_dir;
+  const absl::Status loaded = LoadPlugins(options.plugins, /*log=*/nullptr);
+  if (!loaded.ok()) return ExitWith("cohort", loaded);
+  const absl::StatusOr<std::string> text = ProfileJob(options);
+  if (!text.ok()) return ExitWith("cohort", text.status());
+  return ExitWith("cohort", WriteToStdout(*text));
+}

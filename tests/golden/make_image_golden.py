@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Writes images.json with the real Keras; it needs Pillow, too.
+
+    build/venv-keras/bin/python tests/golden/make_image_golden.py
+
+transforms: what Keras' layers make of images. Random layers get ranges of a single value, so that they are
+not random. decoded: what tf.io.decode_image makes of small files, which are stored. folder: which files
+keras.utils.image_dataset_from_directory reads, in which order and with which labels.
+"""
+import io
+import json
+import os
+import sys
+import tempfile
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import keras  # noqa: E402
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+from PIL import Image  # noqa: E402
+
+import golden_data  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SMALL, ODD, GRAY = [6, 8, 3], [7, 5, 2], [5, 5, 1]
+
+# Class, arguments, shape of the image, training.
+CASES = [
+    ("Resizing", {"height": 9, "width": 12}, SMALL, True),
+    ("Resizing", {"height": 4, "width": 3}, SMALL, True),
+    ("Resizing", {"height": 3, "width": 11}, ODD, True),
+    ("Resizing", {"height": 6, "width": 8}, SMALL, True),
+    ("Resizing", {"height": 9, "width": 12, "interpolation": "nearest"}, SMALL, True),
+    ("Resizing", {"height": 4, "width": 3, "interpolation": "nearest"}, ODD, True),
+    ("Resizing", {"height": 4, "width": 4, "crop_to_aspect_ratio": True}, SMALL, True),
+    ("Resizing", {"height": 9, "width": 3, "crop_to_aspect_ratio": True}, ODD, True),
+    ("CenterCrop", {"height": 4, "width": 5}, SMALL, True),
+    ("CenterCrop", {"height": 3, "width": 4}, ODD, False),
+    ("CenterCrop", {"height": 9, "width": 4}, SMALL, True),
+    ("RandomCrop", {"height": 9, "width": 12}, SMALL, True),
+    ("RandomFlip", {"mode": "horizontal"}, SMALL, False),
+    ("RandomRotation", {"factor": 0.3}, SMALL, False),
+    ("RandomZoom", {"height_factor": 0.3}, SMALL, False),
+    ("RandomZoom", {"height_factor": [0.3, 0.3]}, SMALL, True),
+    ("RandomZoom", {"height_factor": [-0.4, -0.4]}, ODD, True),
+    ("RandomZoom", {"height_factor": [0.5, 0.5], "width_factor": [-0.25, -0.25]}, SMALL, True),
+    ("Rescaling", {"scale": 0.0078431372549, "offset": -1.0}, SMALL, True),
+]
+for mode in ("reflect", "wrap", "constant", "nearest"):
+    for interpolation in ("bilinear", "nearest"):
+        how = {"fill_mode": mode, "interpolation": interpolation, "fill_value": 7.5}
+        CASES.append(("RandomRotation", {"factor": [0.1, 0.1], **how}, SMALL, True))
+        CASES.append(("RandomRotation", {"factor": [-0.37, -0.37], **how}, ODD, True))
+        CASES.append(("RandomZoom", {"height_factor": [0.9, 0.9], **how}, GRAY, True))
+
+
+def rounded(values):
+    return [round(float(v), 4) for v in np.asarray(values).ravel()]
+
+
+def transforms():
+    made = []
+    for seed, (name, config, shape, training) in enumerate(CASES, 1):
+        image = golden_data.integers(seed, shape, 256).astype(np.uint8)
+        layer = getattr(keras.layers, name)(**config)
+        out = layer(image[None], training=training) if name.startswith("Random") else layer(image[None])
+        made.append({"class_name": name, "config": config, "seed": seed, "shape": shape, "training": training,
+                     "out": list(out.shape[1:]), "values": rounded(out)})
+    return made
+
+
+def picture(height, width):
+    """Smooth, so that JPEG keeps it."""
+    y, x = np.mgrid[0:height, 0:width]
+    return np.stack([20 + 15 * x, 200 - 12 * y, 100 + 5 * x + 7 * y], axis=-1).clip(0, 255).astype(np.uint8)
+
+
+def files():
+    image = Image.fromarray(picture(9, 11))
+    alpha = Image.fromarray(np.concatenate([picture(5, 4), np.full((5, 4, 1), 77, np.uint8)], axis=-1))
+    deep = Image.fromarray((np.arange(20).reshape(4, 5) * 3200).astype(np.uint16))
+    kinds = [("JPEG, 4:2:0", image, "JPEG", {"quality": 90, "subsampling": 2}),
+             ("JPEG, 4:4:4, progressive", image, "JPEG", {"quality": 80, "subsampling": 0, "progressive": True}),
+             ("JPEG, gray", image.convert("L"), "JPEG", {"quality": 90}),
+             ("PNG, RGB", image, "PNG", {}),
+             ("PNG, gray", image.convert("L"), "PNG", {}),
+             ("PNG, alpha", alpha, "PNG", {}),
+             ("PNG, palette", image.quantize(5), "PNG", {}),
+             ("PNG, 1 bit", image.convert("1"), "PNG", {}),
+             ("PNG, 16 bits", deep, "PNG", {})]
+    for name, picture_, encoding, options in kinds:
+        out = io.BytesIO()
+        picture_.save(out, encoding, **options)
+        yield name, out.getvalue()
+
+
+def decoded():
+    made = []
+    for name, data in files():
+        case = {"name": name, "bytes": data.hex(), "decoded": {}}
+        for channels in (1, 3, 4):
+            # TensorFlow gives an image of few colors the alpha of their largest number, which is nearly none.
+            if channels == 4 and name in ("PNG, palette", "PNG, 1 bit"):
+                continue
+            try:
+                image = tf.io.decode_image(data, channels=channels, expand_animations=False).numpy()
+            except tf.errors.InvalidArgumentError:  # TensorFlow decodes no JPEG with alpha
+                continue
+            case["decoded"][str(channels)] = {"shape": list(image.shape), "values": image.ravel().tolist()}
+        made.append(case)
+    return made
+
+
+def listing(root, **options):
+    dataset = keras.utils.image_dataset_from_directory(root, batch_size=1, verbose=False, **options)
+    paths = [os.path.relpath(path, root) for path in dataset.file_paths]
+    labels = {"b": 1, "a": 0, "c": 2}
+    return paths, [labels[path.split("/")[0]] for path in paths]
+
+
+def folder():
+    with tempfile.TemporaryDirectory() as root:
+        names = ["b/2.png", "b/10.png", "b/deep/1.PNG", "a/x.jpg", "a/.hidden.png", "c/1.jpeg", "c/2.png", "a/z.png",
+                 "c/note.txt", ".cache/1.png"]
+        for i, name in enumerate(names):
+            os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
+            encoding = "JPEG" if ".j" in name else "PNG"
+            Image.fromarray(picture(6 + i, 9)).save(os.path.join(root, name), encoding)
+        paths, labels = listing(root, shuffle=False)
+        split = {subset: listing(root, validation_split=0.4, subset=subset, seed=123)[0]
+                 for subset in ("training", "validation")}
+    return {"names": names, "paths": paths, "labels": labels, "split": split}
+
+
+def main():
+    golden = {"keras": keras.__version__, "transforms": transforms(), "decoded": decoded(), "folder": folder()}
+    with open(os.path.join(HERE, "images.json"), "w", encoding="utf-8") as f:
+        json.dump(golden, f, separators=(",", ":"))
+        f.write("\n")
+    print("%d transforms, %d files" % (len(golden["transforms"]), len(golden["decoded"])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# Tests and times everything that needs a GPU, and prints one table (Markdown) for tests/benchmarks/RESULTS.md.
+#
+#   tests/gpu/run.sh [--device cuda:0] [FILE | FOLDER]
+#
+# FILE is what tests/gpu/pack.sh packed, FOLDER a place where it was unpacked; default: the folder of this script.
+# The machine needs a driver and cuBLAS, and no network. compute-sanitizer and Python with PyTorch are used if they
+# are there. Takes at most 10 minutes. Ends with 1 if a test fails.
+set -uo pipefail
+device=cuda:0
+[[ ${1:-} == --device ]] && { device=$2; shift 2; }
+source=${1:-$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+if [[ -f $source ]]; then
+  mkdir "$scratch/pack" && tar -C "$scratch/pack" -xJf "$source" && source=$scratch/pack || exit 66
+fi
+cd "$source" || exit 66
+[[ -x bin/cohort ]] || { echo "$source holds no programs: make them with tests/gpu/pack.sh" >&2; exit 66; }
+export COHORT_SOURCE_DIR=$source COHORT_TEST_DEVICE=$device COHORT_DATA_DIR=$scratch
+# PyTorch brings the libraries of CUDA in its own folders.
+python=$(command -v python3 || true)
+torch_libraries=$([[ -n $python ]] && "$python" -c '
+import glob, os, site
+print(":".join(sorted({os.path.dirname(p) for d in site.getsitepackages() for p in glob.glob(d + "/nvidia/**/lib*.so*", recursive=True)})))' 2>/dev/null)
+libraries=$source/lib:/usr/local/cuda/lib64${torch_libraries:+:$torch_libraries}:${LD_LIBRARY_PATH:-}
+failed=0
+rows=()
+
+# run PROGRAM ARGUMENTS...: one of the packed programs, with the packed loader and libraries.
+run() {
+  local program=$1
+  shift
+  "$source/lib/ld-linux-x86-64.so.2" --library-path "$libraries:$(ldconfig -p 2>/dev/null | grep -o '/[^ ]*libcuda\.so\.1' | head -1 | xargs -r dirname)" \
+    "$source/bin/$program" "$@"
+}
+
+row() { rows+=("| $1 | $2 |"); echo "-- $1: $2"; }
+
+# check NAME SECONDS PROGRAM ARGUMENTS...: a test; its result is a row of the table.
+check() {
+  local name=$1 seconds=$2 log="$scratch/${3//\//_}.log"
+  shift 2
+  if timeout "$seconds" bash -c "$(declare -f run); source='$source' libraries='$libraries' run \"\$@\"" _ "$@" > "$log" 2>&1; then
+    row "$name" "passed ($(grep -o '[0-9]* assertions[^)]*' "$log" | tail -1))"
+  else
+    failed=1
+    tail -40 "$log"
+    row "$name" "FAILED"
+  fi
+}
+
+echo "== $(run cohort-doctor --devices "$device")"
+check "devices" 60 device_test
+check "kernels beside the CPU's, float32 and float64" 180 device_kernels_test
+check "programs, slots, gradient rules" 120 exec_test
+check "golden models of Keras" 120 model_golden_test
+check "MobileNetV2, ResNet50, EfficientNetB0 beside Keras" 180 application_golden_test
+
+echo "== memory errors"
+if sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then
+  if timeout 120 "$sanitizer" --error-exitcode 9 "$source/lib/ld-linux-x86-64.so.2" --library-path "$libraries" \
+    "$source/bin/device_kernels_test" > "$scratch/sanitizer.log" 2>&1; then
+    row "compute-sanitizer" "clean"
+  else
+    failed=1
+    tail -20 "$scratch/sanitizer.log"
+    row "compute-sanitizer" "FAILED"
+  fi
+else
+  row "compute-sanitizer" "not installed here"
+fi
+
+# The same job twice, the second time with a worker that is killed: the same weights to the bit.
+echo "== a cluster of 2 workers on $device and 2 servers"
+awk 'BEGIN { srand(3); print "a,b,place,label"; for (i = 0; i < 4000; ++i) { a = rand() - 0.5; b = rand() - 0.5; p = int(rand() * 20);
+  printf "%.4f,%.4f,%d,%d\n", a, b, p, (a * b > 0) == (p > 6) } }' > "$scratch/points.csv"
+# Programs that start other programs need wrappers, because the loader is not that of the machine.
+mkdir "$scratch/bin"
+for program in cohort cohort-chief cohort-ps cohort-worker; do
+  printf '#!/bin/bash\nexec "%s" --library-path "%s" --argv0 "%s" "%s" "$@"\n' "$source/lib/ld-linux-x86-64.so.2" "$libraries" \
+    "$scratch/bin/$program" "$source/bin/$program" > "$scratch/bin/$program"
+  chmod +x "$scratch/bin/$program"
+done
+train() {
+  timeout 120 "$scratch/bin/cohort" local --fresh --restart --ps 2 --workers 2 --bin_dir "$scratch/bin" --task_flag "worker=--devices=$device" \
+    --run_dir "$scratch/$1" --checkpoint_dir "$scratch/$1/checkpoints" --log_dir "$scratch/$1/logs" "$source/cluster.yaml" \
+    > "$scratch/$1.log" 2>&1
+}
+weights() { find "$scratch/$1/checkpoints" -name '*.safetensors' -printf '%f\n' -exec sha256sum {} + | sed 's# .*/# #' | sort | tail -4; }
+began=$(date +%s.%N)
+if train quiet; then
+  row "cluster, undisturbed" "$(awk -v b="$began" -v e="$(date +%s.%N)" 'BEGIN { printf "%.1f s", e - b }')"
+  (
+    until ls "$scratch"/killed/checkpoints/*/manifest.json > /dev/null 2>&1; do sleep 0.1; done
+    pkill -KILL -n -f "^[^ ]*ld-linux.*$scratch/bin/cohort-worker" && touch "$scratch/was_killed"
+  ) &
+  killer=$!
+  if train killed && [[ -f $scratch/was_killed && $(weights quiet) == "$(weights killed)" && -n $(weights quiet) ]]; then
+    row "cluster, a worker killed" "recovered, the same weights to the bit"
+  else
+    failed=1
+    tail -20 "$scratch/killed.log"
+    row "cluster, a worker killed" "FAILED"
+  fi
+  kill "$killer" 2>/dev/null
+else
+  failed=1
+  tail -20 "$scratch/quiet.log"
+  row "cluster, undisturbed" "FAILED"
+fi
+
+# Milliseconds of a training step, beside PyTorch with and without torch.compile where it is installed.
+echo "== steps"
+for job in "$source"/step_*.yaml; do
+  model=$(basename "$job" .yaml)
+  model=${model#step_}
+  text=$(run cohort-profile "$job" --devices "$device" --step_only --steps 200 --warmup 20 2>&1) || { failed=1; row "step of $model" "FAILED: $(tail -1 <<< "$text")"; continue; }
+  ours=$(grep -o 'a step takes [0-9.]*' <<< "$text" | grep -o '[0-9.]*$')
+  bytes=$(grep -o 'a step copies [0-9]*' <<< "$text" | grep -o '[0-9]*$')
+  peers=$([[ -n $python ]] && timeout 120 "$python" "$source/torch_cuda_steps.py" --model "$model" 2>/dev/null || echo "- -")
+  read -r eager compiled <<< "$peers"
+  row "step of $model" "$(awk -v o="$ours" -v e="$eager" -v c="$compiled" -v b="$bytes" 'BEGIN {
+    printf "%s ms, %s bytes copied", o, b
+    if (e != "-") printf "; %.2f x PyTorch eager", e / o
+    if (c != "-") printf ", %.2f x torch.compile", c / o
+    if (e == "-") printf "; PyTorch is not installed here" }')"
+done
+
+printf '\n| on %s | |\n|---|---|\n' "$(run cohort-doctor --devices "$device" | grep -A1 "  $device" | head -1 | sed 's/^ *//')"
+printf '%s\n' "${rows[@]}"
+exit "$failed"

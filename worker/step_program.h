@@ -1,0 +1,36 @@
+#ifndef COHORT_WORKER_STEP_PROGRAM_H_
+#define COHORT_WORKER_STEP_PROGRAM_H_
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/exchange/variable_access.h"
+#include "common/exec/executable.h"
+#include "common/tensor/tensor.h"
+#include "worker/closure_run.h"
+#include "worker/resources.h"
+
+namespace cohort {
+
+// A program in the form in which the step thread runs it.
+struct StepProgram {
+  absl::Status status;  // why it cannot run
+  std::unique_ptr<Executable> executable;
+  std::unique_ptr<VariableAccess> access;
+  bool uses_variables = false;
+  std::vector<Tensor> arguments;  // that the closure brings whose steps are bound
+};
+
+// Binds step `ordinal` of a closure to the current slot: the next batch of the closure's resource,
+// then the closure's arguments. The steps of a closure are bound in their order, and no other
+// closure between them. Errors: those of Resources::Next and Executable::Bind; InvalidArgument if
+// the closure has no lease for the step.
+absl::Status BindStep(StepProgram* program, ClosureRun* run, uint32_t ordinal,
+                      Resources* resources);
+
+}  // namespace cohort
+
+#endif  // COHORT_WORKER_STEP_PROGRAM_H_
