@@ -25,7 +25,8 @@ class WorkerHello;
 class ResourceRegistry {
  public:
   // Records what the chief wants. Returns true if the resource is already made: the caller answers
-  // at once. Otherwise OnMade returns `request` later. On one timeline a reader of this process
+  // at once. Otherwise OnMade returns `request` later, unless a newer request for the same resource
+  // has replaced it: that one alone is answered. On one timeline a reader of this process
   // continues, whatever position the chief names.
   bool Request(uint64_t request, const v1::CreateResource& wanted);
   // Returns the next resource that the step thread must make; null if there is none.

@@ -105,12 +105,12 @@ void WorkerSetup::SendMissing(int worker) {
     }
     const uint64_t request = outbox_->AskWorker(worker, std::move(message));
     requests_.insert(request);
-    w.opening.insert(request);
+    w.opening[resource.name] = request;
   }
 }
 
 bool WorkerSetup::TakeRequest(int worker, uint64_t request) {
-  state(worker).opening.erase(request);
+  std::erase_if(state(worker).opening, [&](const auto& open) { return open.second == request; });
   return requests_.erase(request) > 0;
 }
 

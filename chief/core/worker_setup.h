@@ -4,6 +4,7 @@
 #include <absl/status/status.h>
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -67,8 +68,10 @@ class WorkerSetup {
     std::set<std::string> programs;
     std::set<std::string> resources;
     bool ready = false;
-    std::set<uint64_t> opening;  // requests of resources that it has not made yet
-    v1::WorkerHello hello;       // the hello of its adoption, until Begin
+    // The resources that it has not made yet, each with the newest request for it. A worker answers
+    // no request that a newer one for the same resource has replaced.
+    std::map<std::string, uint64_t> opening;
+    v1::WorkerHello hello;  // the hello of its adoption, until Begin
   };
 
   static const std::string& NameOf(const std::vector<Named>& all, int index) {

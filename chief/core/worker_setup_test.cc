@@ -51,6 +51,25 @@ TEST_CASE("a worker that opens data is not available yet") {
   CHECK_FALSE(p.setup.opens_data(0));
 }
 
+TEST_CASE("a worker that answers only the newest request for a resource becomes available") {
+  CoreParts p(1, 1);
+  p.setup.AddResource(Independent("data"));
+  p.Adopt(WorkerTask(0));
+  p.setup.OnHello(0, v1::WorkerHello());
+  p.setup.Begin(0);
+  p.setup.Finish(0);
+  p.context.timeline = 2;
+  p.setup.RecreateReaders();  // before the worker has made the reader of timeline 1
+  REQUIRE(p.sent(0).size() == 2);
+  const uint64_t newest = p.sent(0)[1].request();
+  SECTION("it has made the first reader, too") {
+    CHECK(p.setup.TakeRequest(0, p.sent(0)[0].request()));
+    CHECK(p.setup.opens_data(0));
+  }
+  CHECK(p.setup.TakeRequest(0, newest));
+  CHECK_FALSE(p.setup.opens_data(0));
+}
+
 TEST_CASE("results that come before the set-up count as a part of the hello") {
   CoreParts p(1, 1);
   v1::WorkerHello hello;
