@@ -3,6 +3,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
+#include "common/model/strategies.h"
 
 namespace cohort {
 
@@ -13,6 +14,8 @@ void AddChiefFlags(FlagSet* flags, ChiefFlags* out) {
       "checkpoint_dir", &out->checkpoint_dir,
       "directory of checkpoints and the journal, seen by the chief and every ps; default: the "
       "job file's");
+  flags->Add("strategy", &out->strategy,
+             "the strategy that the tasks of this cluster are for; default: parameter_server");
   flags->Add("log_dir", &out->log_dir, "directory of metrics.jsonl and TensorBoard's files");
   flags->Add("fresh", &out->fresh,
              "delete the checkpoints of earlier runs and start from the beginning");
@@ -29,11 +32,28 @@ void AddChiefFlags(FlagSet* flags, ChiefFlags* out) {
       "seconds to wait for a task at the start, or for a lost one; 0: the job file's");
 }
 
+namespace {
+
+// A cluster that was started as parameter servers and workers trains by that strategy.
+absl::Status CheckStrategy(const ChiefFlags& flags, const JobFile& job) {
+  const StrategyClass* const strategy = FindStrategy(job.spec.strategy().name());
+  if (!flags.strategy.empty() || strategy->name == "parameter_server") return absl::OkStatus();
+  return WithExitCode(
+      InvalidArgument("{}: strategy {} has no chief with parameter servers: start the job with "
+                      "`{} {}`, or choose strategy parameter_server",
+                      job.lines.Where("strategy.name"), strategy->name,
+                      strategy->local ? "cohort train" : "cohort run", flags.job),
+      ExitCode::kConfig);
+}
+
+}  // namespace
+
 absl::StatusOr<Chief::Options> MakeChiefOptions(const ChiefFlags& flags, const RoleContext& context,
                                                 const char* data_dir) {
   Chief::Options options;
   JobRunnerOptions& job = options.job;
-  COHORT_ASSIGN_OR_RETURN(job.job, ReadJobFile(flags.job));
+  COHORT_ASSIGN_OR_RETURN(job.job, ReadJobFile(flags.job, flags.strategy));
+  COHORT_RETURN_IF_ERROR(CheckStrategy(flags, job.job));
   job.cluster = context.cluster;
   job.data.data_dir = data_dir != nullptr ? data_dir : "";
   job.data.threads = context.threads;

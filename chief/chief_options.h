@@ -17,6 +17,7 @@ struct ChiefFlags {
   RoleFlags role;
   std::string job;             // JOB.yaml
   std::string checkpoint_dir;  // "" = the job file's
+  std::string strategy;        // for which the tasks were started; "" = parameter_server
   std::string log_dir;
   bool fresh = false;
   bool finished_ok = false;

@@ -69,7 +69,10 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
   environment.tablet_work = [s = server.get()](std::function<void()> function) {
     s->tablet_work_.Post(std::move(function));
   };
-  environment.on_step_open = [s = server.get()] { s->service_.ReleaseParked(); };
+  environment.on_step_open = [s = server.get()] {
+    s->service_.ReleaseParked();
+    s->local_->Release();
+  };
   environment.on_shutdown = [s = server.get()](bool job_finished, const std::string& reason) {
     {
       MutexLock lock(&s->mu_);
@@ -78,6 +81,10 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
     if (s->options_.on_done) s->options_.on_done();
   };
   server->core_ = std::make_unique<PsCore>(server->CoreOptions(), std::move(environment));
+  server->local_ = std::make_shared<LocalRequests>(server->core_->data_path());
+  if (server->options_.local_servers != nullptr) {
+    server->options_.local_servers->Add(server->options_.incarnation, server->local_);
+  }
   COHORT_RETURN_IF_ERROR(server->Listen());
   return server;
 }
@@ -106,6 +113,8 @@ absl::Status ParameterServer::Listen() {
 }
 
 ParameterServer::~ParameterServer() {
+  if (options_.local_servers != nullptr) options_.local_servers->Remove(options_.incarnation);
+  if (local_ != nullptr) local_->End();
   admin_.reset();
   if (server_ != nullptr) {
     server_->Shutdown(Unavailable("ps:{} has ended", options_.index), std::chrono::milliseconds(0));

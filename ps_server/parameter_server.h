@@ -19,8 +19,10 @@
 #include "common/base/work_pool.h"
 #include "common/cluster/security.h"
 #include "common/cluster/task_run.h"
+#include "common/exchange/local_server.h"
 #include "common/tablet/apply_log.h"
 #include "common/tablet/checkpoint_store.h"
+#include "ps_server/local_requests.h"
 #include "ps_server/ps_core.h"
 #include "ps_server/ps_service.h"
 
@@ -51,6 +53,8 @@ class ParameterServer : public ServingTask {
     Duration chief_wait = std::chrono::seconds(300);
     // Time for running work on the threads that wait for storage, once they are to stop.
     Duration stop_wait = std::chrono::seconds(5);
+    std::shared_ptr<LocalServers>
+        local_servers;              // where workers of this process find it; may be null
     Logger* log = nullptr;          // outlives the server
     std::function<void()> on_done;  // called when the chief ends the job, on a thread of the server
   };
@@ -90,8 +94,9 @@ class ParameterServer : public ServingTask {
   PsService service_;                    // streams to the core and back
   mutable Mutex mu_;
   std::optional<TaskEnd> end_ ABSL_GUARDED_BY(mu_);
-  WorkPool apply_pool_;           // helps with large applies
-  std::unique_ptr<PsCore> core_;  // the protocol
+  WorkPool apply_pool_;                   // helps with large applies
+  std::unique_ptr<PsCore> core_;          // the protocol
+  std::shared_ptr<LocalRequests> local_;  // of workers of this process
   // Makes tablets and writes snapshots, so that no completion queue waits for a disk.
   SerialThread tablet_work_{"tablet_work"};
   SerialThread background_{"background"};

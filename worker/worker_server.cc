@@ -35,6 +35,7 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options option
   remote.host_id = o.host_id;
   remote.security = o.security;
   remote.own_core = o.own_core;
+  remote.local = o.local_servers;
   server->remote_ = std::make_unique<RemoteAccess>(remote);
   WorkerCore::Options core;
   core.index = o.index;

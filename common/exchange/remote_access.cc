@@ -40,7 +40,9 @@ class RemoteAccess::Impl : public ExchangeRunner {
 
  private:
   struct Link {
-    std::shared_ptr<PsConnection> connection;  // null: none is open
+    std::shared_ptr<PsConnection> connection;   // null: none is open
+    std::shared_ptr<LocalServer> local_server;  // null: it is not in this process
+    std::unique_ptr<LocalConnection> local;     // null: none is open
     uint64_t incarnation = 0;
     bool avoid_unix = false;  // it has not led to this incarnation
   };
@@ -52,6 +54,8 @@ class RemoteAccess::Impl : public ExchangeRunner {
   void Send(const ServerRoute& server, std::span<const ExchangeMessage> messages) override;
   void Reset(const ServerRoute& server) override;
 
+  bool TakeLocalAnswers();
+  LocalConnection* ConnectLocal(const ServerRoute& server);
   void TakeMemoryBack();
   PsConnection* Connect(const ServerRoute& server);
   void Drop(uint32_t ps);
@@ -82,22 +86,61 @@ class RemoteAccess::Impl : public ExchangeRunner {
 };
 
 void RemoteAccess::Impl::WaitForInput(int64_t deadline_us) {
+  if (TakeLocalAnswers()) return;
   loop_.PollOnce(deadline_us == kForever ? CompletionLoop::kForever : FromMicros(deadline_us));
 }
 
 // The end of a write is an event of the loop, which then starts the next write.
 void RemoteAccess::Impl::TakeInput() {
+  TakeLocalAnswers();
   while (loop_.PollOnce(std::chrono::steady_clock::now())) {
   }
 }
 
 void RemoteAccess::Impl::OnEnded() {
+  for (auto& [ps, link] : links_) {
+    if (link.local != nullptr) link.local->Drop();
+  }
   TakeMemoryBack();
   closed_.clear();
   Bump(&exchanges_, 1);
   requests_.store(exchange_.counters().requests, std::memory_order_relaxed);
   resends_.store(exchange_.counters().resends, std::memory_order_relaxed);
   bytes_copied_.store(exchange_.counters().bytes_copied, std::memory_order_relaxed);
+}
+
+// Returns true if the exchange has had input.
+bool RemoteAccess::Impl::TakeLocalAnswers() {
+  bool taken = false;
+  for (auto& [ps, link] : links_) {
+    if (link.local == nullptr || !link.local->pending()) continue;
+    const auto take = [&, number = ps](const v1::PushPullResponseHeader& header,
+                                       std::span<const PayloadPieces> payload) {
+      exchange_.OnResponse(number, header, payload, NowUs());
+    };
+    if (link.local->Take(take)) {
+      taken = true;
+    } else if (link.local_server->ended()) {
+      link.local = nullptr;
+      exchange_.OnLost(ps, Unavailable("ps:{} of this process has ended", ps), NowUs());
+      taken = true;
+    }
+  }
+  return taken;
+}
+
+// The connection to a server of this process; null if it is none, or has ended.
+LocalConnection* RemoteAccess::Impl::ConnectLocal(const ServerRoute& server) {
+  if (options_.local == nullptr) return nullptr;
+  Link& link = links_[server.ps];
+  if (link.incarnation != server.incarnation) {
+    link.local = nullptr;
+    link.local_server = options_.local->Find(server.incarnation);
+  }
+  if (link.local_server == nullptr) return nullptr;
+  if (link.local == nullptr) link.local = link.local_server->Connect([this] { loop_.Wake(); });
+  if (link.local != nullptr) link.incarnation = server.incarnation;
+  return link.local.get();
 }
 
 // After an exchange that ended early, or in which a request was sent twice, bytes that reference
@@ -121,6 +164,10 @@ void RemoteAccess::Impl::TakeMemoryBack() {
 
 void RemoteAccess::Impl::Send(const ServerRoute& server,
                               std::span<const ExchangeMessage> messages) {
+  if (LocalConnection* const local = ConnectLocal(server); local != nullptr) {
+    local->Send(messages);
+    return;
+  }
   PsConnection* connection = Connect(server);
   if (connection == nullptr) return;
   connection->Send(messages, &encoder_, &loan_);
@@ -179,6 +226,7 @@ void RemoteAccess::Impl::AvoidMuteSocket(const PsConnection& connection, Link* l
 
 void RemoteAccess::Impl::Reset(const ServerRoute& server) {
   Link& link = links_[server.ps];
+  if (link.local != nullptr) link.local->Drop();
   if (link.connection != nullptr) AvoidMuteSocket(*link.connection, &link);
   Drop(server.ps);
 }

@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/cluster/security.h"
 #include "common/exchange/exchange.h"
+#include "common/exchange/local_server.h"
 #include "common/exchange/variable_access.h"
 #include "common/graph/program.h"
 
@@ -24,11 +25,12 @@ struct RemoteAccessOptions {
   ExchangeOptions exchange;
   std::string host_id;  // this process's; servers with the same one are reached by unix socket
   std::shared_ptr<const Security> security = Security::LoopbackOnly();
-  bool own_core = false;  // TransportOptions::SetOwnCore
+  bool own_core = false;                      // TransportOptions::SetOwnCore
+  std::shared_ptr<const LocalServers> local;  // reached by calls; may be null
 };
 
 // Connects one worker to the parameter servers: a PushPull stream to each, over a unix socket if
-// both ends share a host. A stream is opened when it is first needed, and reopened (with back-off)
+// both ends share a host. A server of this process is called directly (LocalConnection). A stream is opened when it is first needed, and reopened (with back-off)
 // when it is lost. Sent messages reference the caller's memory. An Exchange returns only when gRPC
 // has released this memory, whatever the outcome, so the caller may reuse it.
 //

@@ -13,7 +13,7 @@
 #include "common/data/dataset.h"
 #include "common/data/source_class.h"
 #include "common/graph/pull_ahead.h"
-#include "common/model/planned_names.h"
+#include "common/model/strategies.h"
 #include "common/optimizers/optimizers.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
@@ -61,9 +61,6 @@ class Checker {
     }
     if (value > 0 || zero == Zero::kAllowed) return absl::OkStatus();
     return Error(path, "`{}` must be more than 0", path);
-  }
-  absl::Status NotYet(std::string_view path, std::string_view what) const {
-    return At(path, Unimplemented("{}", what));
   }
 
   // The name is used for directories and processes.
@@ -182,21 +179,13 @@ class Checker {
 
   absl::Status CheckStrategy() const {
     const v1::StrategySpec& strategy = job_.strategy();
-    if (IsPlannedName("strategy", strategy.name())) {
-      return NotYet("strategy.name",
-                    fmt::format("the strategy {} is not supported yet; supported: parameter_server",
-                                strategy.name()));
-    }
-    if (strategy.name() != "parameter_server") {
-      return Error("strategy.name", "there is no strategy \"{}\"; there is parameter_server{}",
-                   strategy.name().substr(0, 60),
-                   DidYouMean(strategy.name(), {"parameter_server"}));
-    }
-    if (IsPlannedName("mode", strategy.mode())) {
-      return NotYet("strategy.mode",
-                    fmt::format("mode {} is not supported yet; supported: async, sync, "
-                                "bounded_staleness",
-                                strategy.mode()));
+    const StrategyClass* const known = FindStrategy(strategy.name());
+    if (known == nullptr) return UnknownStrategy(strategy.name());
+    if (known->mirrored) COHORT_RETURN_IF_ERROR(CheckMirrored());
+    if (FindStrategy(strategy.mode()) != nullptr) {
+      return Error("strategy.mode",
+                   "{} is a strategy and not a mode: write `strategy: {{name: {}}}`",
+                   strategy.mode(), strategy.mode());
     }
     const std::vector<std::string> modes = {"async", "sync", "bounded_staleness"};
     COHORT_RETURN_IF_ERROR(OneOf("strategy.mode", strategy.mode(), modes));
@@ -223,6 +212,32 @@ class Checker {
     COHORT_RETURN_IF_ERROR(
         Seconds("strategy.task_timeout_s", strategy.task_timeout_s(), Zero::kRefused));
     return Seconds("strategy.closure_timeout_s", strategy.closure_timeout_s(), Zero::kRefused);
+  }
+
+  absl::Status UnknownStrategy(const std::string& name) const {
+    if (name == "tpu" || name.ends_with("TPUStrategy")) {
+      return Error("strategy.name",
+                   "there is no strategy tpu, because Cohort runs on CPUs and CUDA GPUs: choose "
+                   "mirrored for the devices of one machine, or multi_worker_mirrored for several");
+    }
+    const std::vector<std::string> names = StrategyNames();
+    return Error("strategy.name", "there is no strategy \"{}\"; there are {}{}", name.substr(0, 60),
+                 fmt::join(names, ", "), DidYouMean(name, names));
+  }
+
+  absl::Status CheckMirrored() const {
+    const v1::StrategySpec& strategy = job_.strategy();
+    if (strategy.mode() != "sync") {
+      return Error("strategy.mode",
+                   "strategy {} needs mode sync, because its replicas are copies of each other; "
+                   "parameter_server and central_storage have the other modes",
+                   strategy.name());
+    }
+    if (strategy.backup_work() == "none") return absl::OkStatus();
+    return Error("strategy.backup_work",
+                 "strategy {} has no backup work, because every replica owns a part of the "
+                 "variables; parameter_server has it",
+                 strategy.name());
   }
 
   // One of these names.

@@ -6,6 +6,7 @@
 #include "common/model/layers/layer.h"
 #include "common/model/losses/loss.h"
 #include "common/model/metrics/metric.h"
+#include "common/model/strategies.h"
 #include "common/optimizers/optimizers.h"
 
 namespace cohort {
@@ -27,8 +28,6 @@ void SetJobDefaults(v1::JobSpec* job) {
   fit->set_steps_per_execution(1);
   fit->set_validation_every_epochs(1);
   v1::StrategySpec* strategy = job->mutable_strategy();
-  strategy->set_name("parameter_server");
-  strategy->set_mode("async");
   strategy->set_backup_work("none");
   strategy->set_deterministic("auto");
   strategy->set_placement("balanced");
@@ -61,17 +60,6 @@ const char* BestModeOf(const v1::JobSpec& job) {
     if (known.ok() && (*known)->higher_is_better) return "max";
   }
   return "min";
-}
-
-// "parameter_server" of TensorFlow's "tf.distribute.experimental.ParameterServerStrategy" and
-// "ParameterServerStrategyV2"; other names stay as they are.
-std::string StrategyName(std::string_view name) {
-  std::string_view last = name.substr(name.find_last_of('.') + 1);  // npos + 1 is 0
-  if (last.ends_with("V2")) last.remove_suffix(2);
-  constexpr std::string_view kSuffix = "Strategy";
-  if (last.size() == kSuffix.size() || !last.ends_with(kSuffix)) return std::string(name);
-  last.remove_suffix(kSuffix.size());
-  return SnakeCase(last);
 }
 
 }  // namespace
@@ -116,7 +104,11 @@ void CompleteClasses(v1::JobSpec* job) {
 
 void CompleteDefaults(v1::JobSpec* job) {
   v1::StrategySpec* strategy = job->mutable_strategy();
-  strategy->set_name(StrategyName(strategy->name()));
+  if (strategy->name().empty()) strategy->set_name("parameter_server");
+  if (const StrategyClass* const known = FindStrategy(strategy->name()); known != nullptr) {
+    strategy->set_name(std::string(known->name));
+    if (strategy->mode().empty()) strategy->set_mode(std::string(known->mode));
+  }
   v1::DataSpec* data = job->mutable_data();
   if (data->global_batch_size() > 0 && strategy->closures_per_step() > 0) {
     data->set_batch_size(data->global_batch_size() / strategy->closures_per_step());

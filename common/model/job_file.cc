@@ -43,7 +43,7 @@ void UpgradeDataset(const v1::DatasetSpec& file, v1::DatasetSpec* dataset) {
   }
 }
 
-absl::Status Read(JobFile* job) {
+absl::Status Read(std::string_view strategy, JobFile* job) {
   const std::vector<YAML::Node> documents = YAML::LoadAll(job->yaml);
   const std::string& file = job->lines.file;
   if (documents.empty() || documents[0].IsNull()) {
@@ -55,6 +55,7 @@ absl::Status Read(JobFile* job) {
   SetJobDefaults(&job->spec);
   JobReader reader(&job->lines);
   COHORT_RETURN_IF_ERROR(reader.ReadMessage(documents[0], "", &job->spec));
+  if (!strategy.empty()) job->spec.mutable_strategy()->set_name(std::string(strategy));
   CompleteDefaults(&job->spec);
   return CheckJob(job->spec, job->lines);
 }
@@ -71,7 +72,8 @@ std::string JobLines::Where(std::string_view path) const {
   }
 }
 
-absl::StatusOr<JobFile> ParseJob(std::string_view yaml, std::string_view file_name) {
+absl::StatusOr<JobFile> ParseJob(std::string_view yaml, std::string_view file_name,
+                                 std::string_view strategy) {
   JobFile job;
   job.yaml = std::string(yaml);
   job.lines.file = std::string(file_name);
@@ -84,7 +86,7 @@ absl::StatusOr<JobFile> ParseJob(std::string_view yaml, std::string_view file_na
                            file_name);
   }
   try {
-    COHORT_RETURN_IF_ERROR(Read(&job));
+    COHORT_RETURN_IF_ERROR(Read(strategy, &job));
   } catch (const YAML::Exception& error) {
     return ParseError(file_name, error);
   }
@@ -115,9 +117,9 @@ absl::Status UpgradeJob(std::string_view yaml, v1::JobSpec* spec) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<JobFile> ReadJobFile(const std::string& path) {
+absl::StatusOr<JobFile> ReadJobFile(const std::string& path, std::string_view strategy) {
   COHORT_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, "a job file"));
-  return ParseJob(text, path);
+  return ParseJob(text, path, strategy);
 }
 
 }  // namespace cohort

@@ -46,14 +46,17 @@ struct JobFile {
 //
 // A relative path of `keras_json` is in the directory of the job file. Errors: InvalidArgument
 // "FILE:LINE: what is wrong". The error of an unknown key names the nearest known key.
-absl::StatusOr<JobFile> ParseJob(std::string_view yaml, std::string_view file_name);
+//
+// `strategy` replaces the name that the file gives; "": the file's, or parameter_server.
+absl::StatusOr<JobFile> ParseJob(std::string_view yaml, std::string_view file_name,
+                                 std::string_view strategy = "");
 
 // Fills in the arguments of classes that a manifest of an older version lacks, and the parts of the
 // job that it has in another form, from the YAML in the same manifest. Errors: those of ParseJob.
 absl::Status UpgradeJob(std::string_view yaml, v1::JobSpec* spec);
 
 // Reads a job from a file. Errors: as above, and NotFound.
-absl::StatusOr<JobFile> ReadJobFile(const std::string& path);
+absl::StatusOr<JobFile> ReadJobFile(const std::string& path, std::string_view strategy = "");
 
 }  // namespace cohort
 

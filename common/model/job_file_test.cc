@@ -148,6 +148,29 @@ TEST_CASE("the forms of optimizers, losses and initializers") {
   CHECK(kernel.config().at("maxval").f() == 0.05);
 }
 
+TEST_CASE("a strategy has a default mode, and TensorFlow's names") {
+  const struct {
+    const char* name;
+    const char* ours;
+    const char* mode;
+  } cases[] = {
+      {"OneDeviceStrategy", "one_device", "async"},
+      {"tf.distribute.MirroredStrategy", "mirrored", "sync"},
+      {"CentralStorageStrategy", "central_storage", "sync"},
+      {"ParameterServerStrategyV2", "parameter_server", "async"},
+      {"CollectiveAllReduceStrategy", "multi_worker_mirrored", "sync"},
+      {"tf.distribute.experimental.MultiWorkerMirroredStrategy", "multi_worker_mirrored", "sync"},
+  };
+  for (const auto& c : cases) {
+    INFO(c.name);
+    const auto job = ParseJob(kJobText, "job.yaml", c.name);
+    REQUIRE(job.ok());
+    CHECK(job->spec.strategy().name() == c.ours);
+    CHECK(job->spec.strategy().mode() == c.mode);
+  }
+  CHECK(ParseJob(kJobText, "job.yaml")->spec.strategy().name() == "parameter_server");
+}
+
 TEST_CASE("TensorFlow's spellings mean the same job") {
   const struct {
     const char* from;
@@ -413,8 +436,8 @@ const Case kCases[] = {
     {"placement: balanced", "closure_timeout_s: 0",
      "job.yaml:22: `strategy.closure_timeout_s` must be more than 0"},
     {"placement: balanced", "mode: multi_worker_mirrored",
-     "job.yaml:22: mode multi_worker_mirrored is not supported yet; supported: async, sync, "
-     "bounded_staleness"},
+     "job.yaml:22: multi_worker_mirrored is a strategy and not a mode: write `strategy: {name: "
+     "multi_worker_mirrored}`"},
     {"placement: balanced", "mode: asink",
      "job.yaml:22: `strategy.mode` must be one of async, sync, bounded_staleness, not \"asink\""},
     {"placement: balanced", "closures_per_step: 3",
@@ -545,12 +568,16 @@ const Case kCases[] = {
     {"activation: relu", "input_shape: [4]",
      "job.yaml:5: Dense has no argument \"input_shape\"; it has units, activation, use_bias, "
      "kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, trainable"},
-    {"placement: balanced", "name: MultiWorkerMirroredStrategy",
-     "job.yaml:22: the strategy multi_worker_mirrored is not supported yet; supported: "
-     "parameter_server"},
+    {"placement: balanced", "name: TPUStrategy",
+     "job.yaml:22: there is no strategy tpu, because Cohort runs on CPUs and CUDA GPUs: choose "
+     "mirrored for the devices of one machine, or multi_worker_mirrored for several"},
     {"placement: balanced", "name: ParameterServer",
-     "job.yaml:22: there is no strategy \"ParameterServer\"; there is parameter_server; did you "
-     "mean \"parameter_server\"?"},
+     "job.yaml:22: there is no strategy \"ParameterServer\"; there are parameter_server, "
+     "one_device, "
+     "central_storage, mirrored, multi_worker_mirrored; did you mean \"parameter_server\"?"},
+    {"placement: balanced", "name: mirrored\n  backup_work: drop\n  replicas_to_aggregate: 1",
+     "job.yaml:23: strategy mirrored has no backup work, because every replica owns a part of the "
+     "variables; parameter_server has it"},
     {"learning_rate: 0.01", "learning_rate: .inf",
      "job.yaml:10: Adam: learning_rate must be a number, not \".inf\""},
     {"learning_rate: 0.01", "sparse_update: lzy",
@@ -720,9 +747,6 @@ TEST_CASE("names that Keras and other strategies have are distinguished from a t
        "{}",
        {"CategoricalHinge", "hinge", "KLDivergence", "kl_divergence", "poisson"}},
       {"[accuracy]", "[{}]", {"F1Score", "PrecisionAtRecall", "TruePositives", "MeanIoU"}},
-      {"placement: balanced",
-       "mode: {}",
-       {"mirrored", "multi_worker_mirrored", "collective", "central_storage", "one_device"}},
       {"placement: balanced", "{}: 1", {"replicas", "device", "devices", "gpus", "tls", "trace"}},
       {"activation: relu", "{}: 1", {"activity_regularizer", "kernel_constraint"}},
       {"learning_rate: 0.01", "{}: 1", {"loss_scale_factor", "gradient_accumulation_steps"}},

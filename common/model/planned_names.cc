@@ -10,11 +10,9 @@ struct Names {
   std::string_view names;  // separated by spaces
 };
 
-// The strategies and modes of tf.distribute, keras/src/optimizers/schedules, and further keys of
+// keras/src/optimizers/schedules, and further keys of
 // parameter server jobs.
 constexpr Names kPlannedNames[] = {
-    {"strategy", "central_storage mirrored multi_worker_mirrored one_device tpu"},
-    {"mode", "central_storage collective mirrored multi_worker_mirrored one_device"},
     {"schedule",
      "CosineDecay CosineDecayRestarts ExponentialDecay InverseTimeDecay PiecewiseConstantDecay "
      "PolynomialDecay"},

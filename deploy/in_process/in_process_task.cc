@@ -70,11 +70,13 @@ StartedTask StartInProcessServer(Role role, InProcessTaskOptions options, ExitEv
     PsFlags flags;
     COHORT_ASSIGN_OR_RETURN(auto context, ReadTaskFlags(AddPsFlags, &flags, role, options));
     auto server = MakeServerOptions(flags, context, options.runtime_dir.c_str());
+    server.local_servers = options.local_servers;
     return ServerTask<ParameterServer>::Start(std::move(context), std::move(server), end);
   }
   WorkerFlags flags;
   COHORT_ASSIGN_OR_RETURN(auto context, ReadTaskFlags(AddWorkerFlags, &flags, role, options));
   auto server = MakeServerOptions(flags, context, options.data_dir.c_str());
+  server.local_servers = options.local_servers;
   return ServerTask<WorkerServer>::Start(std::move(context), std::move(server), end);
 }
 

@@ -11,6 +11,7 @@
 #include "common/base/mutex.h"
 #include "common/base/unique_fd.h"
 #include "common/cluster/cluster_spec.h"
+#include "common/exchange/local_server.h"
 
 namespace cohort {
 
@@ -47,7 +48,9 @@ struct InProcessTaskOptions {
   bool log_to_stderr = true;  // in addition to the file
   std::string data_dir;       // $COHORT_DATA_DIR
   std::string runtime_dir;    // $XDG_RUNTIME_DIR
-  int threads = 0;            // if the command line has no --threads; 0: a share of the cores
+  // Servers add themselves here, and workers call those that they find. Null: over sockets.
+  std::shared_ptr<LocalServers> local_servers;
+  int threads = 0;  // if the command line has no --threads; 0: a share of the cores
 };
 
 using StartedTask = absl::StatusOr<std::unique_ptr<InProcessTask>>;

@@ -101,13 +101,13 @@ absl::StatusOr<Chief::Options> ChiefOptions(const ChiefFlags& flags, const RoleC
   return options;
 }
 
-}  // namespace
-
-absl::StatusOr<int> RunInProcess(const LocalOptions& options) {
+// `servers`: where the workers find the servers that they call directly; null: they use sockets.
+absl::StatusOr<int> Run(const LocalOptions& options, std::string_view title,
+                        std::shared_ptr<LocalServers> servers) {
   COHORT_ASSIGN_OR_RETURN(const std::unique_ptr<SignalWaiter> signals, SignalWaiter::Start());
   PrepareTransportProcess();
   COHORT_ASSIGN_OR_RETURN(const PreparedRun run, PrepareRun(options));
-  PrintStart(options, run.directories);
+  PrintStart(title, run.directories);
 
   // The job file is read before the tasks start. MakeTaskCommands puts the chief last.
   const InProcessTaskOptions chief_task = TaskOptions(run.commands.back());
@@ -119,7 +119,9 @@ absl::StatusOr<int> RunInProcess(const LocalOptions& options) {
   OtherTasks tasks;
   for (size_t i = 0; i + 1 < run.commands.size(); ++i) {
     const TaskCommand& command = run.commands[i];
-    COHORT_RETURN_IF_ERROR(tasks.Start(command.task, TaskOptions(command)));
+    InProcessTaskOptions task = TaskOptions(command);
+    task.local_servers = servers;
+    COHORT_RETURN_IF_ERROR(tasks.Start(command.task, std::move(task)));
   }
   COHORT_ASSIGN_OR_RETURN(const std::unique_ptr<Chief> chief,
                           Chief::Start(std::move(chief_options)));
@@ -128,6 +130,16 @@ absl::StatusOr<int> RunInProcess(const LocalOptions& options) {
   if (code == 0) PrintDone(run.directories);
   if (code == static_cast<int>(ExitCode::kStopped)) PrintStopped(run.directories);
   return code;
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunInProcess(const LocalOptions& options) {
+  return Run(options, TitleOf(options), /*servers=*/nullptr);
+}
+
+absl::StatusOr<int> TrainInProcess(const TrainPlan& plan) {
+  return Run(plan.run, plan.Text(), std::make_shared<LocalServers>());
 }
 
 }  // namespace cohort

@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include "deploy/launcher/local_cluster.h"
+#include "deploy/launcher/train_plan.h"
 
 namespace cohort {
 
@@ -12,6 +13,9 @@ namespace cohort {
 // chief has finished; 128 + signal. Errors: those of PrepareRun and of the tasks' start. For a
 // main(): it blocks signals, and ends the process if its storage hangs.
 absl::StatusOr<int> RunInProcess(const LocalOptions& options);
+
+// Runs `cohort train`: the same, but the replicas call the owners of the variables directly.
+absl::StatusOr<int> TrainInProcess(const TrainPlan& plan);
 
 }  // namespace cohort
 

@@ -34,22 +34,26 @@ void AddControlFlags(FlagSet* flags, ControlOptions* o) {
 
 }  // namespace
 
+void AddRunDirectoryFlags(FlagSet* flags, LocalOptions* o) {
+  flags->Add("fresh", &o->fresh,
+             "delete the checkpoints of earlier runs and start from the beginning");
+  flags->Add("checkpoint_dir", &o->checkpoint_dir, "default: checkpoints/ in the run's directory");
+  flags->Add("log_dir", &o->log_dir, "metrics and TensorBoard files; default: logs/ there");
+  flags->Add("run_dir", &o->run_dir,
+             "the run's directory; default: --log_dir, or a new one in /tmp");
+  AddPluginFlag(flags, &o->plugins);
+}
+
 void AddLocalFlags(FlagSet* flags, LocalOptions* o) {
   flags->Add("ps", &o->ps, "parameter servers");
   flags->Add("workers", &o->workers, "workers");
   flags->Add("evaluator", &o->evaluator, "an evaluator too, which evaluates every checkpoint");
   flags->Add("restart", &o->restart, "restart a task that died");
   flags->Add("in_process", &o->in_process, "run all tasks in one process, without restarts");
-  flags->Add("fresh", &o->fresh,
-             "delete the checkpoints of earlier runs and start from the beginning");
   flags->Add("transport", &o->transport,
              "how workers reach the ps: unix (sockets and shared memory) or tcp, as between hosts");
-  flags->Add("checkpoint_dir", &o->checkpoint_dir, "default: checkpoints/ in the run's directory");
-  flags->Add("log_dir", &o->log_dir, "metrics and TensorBoard files; default: logs/ there");
-  flags->Add("run_dir", &o->run_dir,
-             "the run's directory; default: --log_dir, or a new one in /tmp");
+  AddRunDirectoryFlags(flags, o);
   flags->Add("bin_dir", &o->bin_dir, "where the daemons are; default: beside this program");
-  AddPluginFlag(flags, &o->plugins);
   flags->Add("task_flag", &o->task_flags, "TASK=FLAG, a flag for one task or a role; repeatable");
   flags->AddSeconds("grace_s", &o->grace_s, "seconds between asking a task to end and killing it");
   flags->AddPositional("JOB.yaml", &o->job, "the job", true);
@@ -57,6 +61,8 @@ void AddLocalFlags(FlagSet* flags, LocalOptions* o) {
 }
 
 void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
+  AddTrainFlags(flags->AddCommand("train", "run a job in one process, on all its devices"),
+                &options->train);
   AddLocalFlags(flags->AddCommand("local", "run a job on a whole cluster on this machine"),
                 &options->local);
 

@@ -8,6 +8,7 @@
 #include "deploy/launcher/control_job.h"
 #include "deploy/launcher/evaluate_checkpoint.h"
 #include "deploy/launcher/local_cluster.h"
+#include "deploy/launcher/train_plan.h"
 #include "deploy/profile/profile_options.h"
 
 namespace cohort {
@@ -16,6 +17,7 @@ class FlagSet;
 
 // The flags of all commands of `cohort` except `run`, which has RunFlags.
 struct LauncherOptions {
+  TrainOptions train;
   LocalOptions local;
   CheckOptions check;
   std::vector<std::string> plugins;  // for check and reference
@@ -26,9 +28,11 @@ struct LauncherOptions {
   DeviceOptions doctor;
 };
 
+// Adds --fresh, --plugin and the flags of directories.
+void AddRunDirectoryFlags(FlagSet* flags, LocalOptions* options);
 // Adds the flags of `cohort local` to the command or program `flags`.
 void AddLocalFlags(FlagSet* flags, LocalOptions* options);
-// Adds the commands local, ctl, check, profile, doctor, inspect, evaluate and reference. `options` must outlive
+// Adds the commands train, local, ctl, check, profile, doctor, inspect, evaluate and reference. `options` must outlive
 // `flags`.
 void AddLauncherCommands(FlagSet* flags, LauncherOptions* options);
 

@@ -183,10 +183,13 @@ void PrintLauncherLine(std::string_view line) {
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
-void PrintStart(const LocalOptions& options, const RunDirectories& directories) {
-  PrintLauncherLine(fmt::format("{} ps, {} worker{}{}; logs of the tasks: {}", options.ps,
-                                options.workers, options.workers == 1 ? "" : "s",
-                                options.evaluator ? ", an evaluator" : "", directories.tasks));
+std::string TitleOf(const LocalOptions& options) {
+  return fmt::format("{} ps, {} worker{}{}", options.ps, options.workers,
+                     options.workers == 1 ? "" : "s", options.evaluator ? ", an evaluator" : "");
+}
+
+void PrintStart(std::string_view title, const RunDirectories& directories) {
+  PrintLauncherLine(fmt::format("{}; logs of the tasks: {}", title, directories.tasks));
 }
 
 void PrintDone(const RunDirectories& directories) {
@@ -223,7 +226,7 @@ absl::StatusOr<PreparedRun> PrepareRun(const LocalOptions& options) {
 int RunLocal(const LocalOptions& options) {
   auto run = PrepareRun(options);
   if (!run.ok()) return ExitWith("cohort", run.status());
-  PrintStart(options, run->directories);
+  PrintStart(TitleOf(options), run->directories);
   SupervisorOptions supervision;
   supervision.restart = options.restart;
   supervision.grace = FromSeconds(options.grace_s);

@@ -66,8 +66,11 @@ std::string OwnDirectory();
 
 // Prints one line of the launcher to stderr. Erases an unfinished progress line on a terminal.
 void PrintLauncherLine(std::string_view line);
+// "2 ps, 3 workers, an evaluator".
+std::string TitleOf(const LocalOptions& options);
 // Print where the logs of the tasks are, and, after a run without an error, its results.
-void PrintStart(const LocalOptions& options, const RunDirectories& directories);
+// `title`: the tasks of the run.
+void PrintStart(std::string_view title, const RunDirectories& directories);
 void PrintDone(const RunDirectories& directories);
 // Prints how a run that `cohort ctl` has stopped is continued.
 void PrintStopped(const RunDirectories& directories);

@@ -26,7 +26,15 @@ int Print(const absl::StatusOr<std::string>& text) {
   return ExitWith("cohort", WriteToStdout(*text));
 }
 
-// `arguments`: the command line behind the word "local".
+// A program of its own, because the launcher starts faster without the libraries of the daemons.
+// `arguments`: the command line from the name of the command on.
+int RunInOneProcess(const std::string& bin_dir, std::vector<std::string> arguments) {
+  const std::string bin = bin_dir.empty() ? OwnDirectory() : bin_dir;
+  arguments.insert(arguments.begin(), bin + "/cohort-in-process");
+  return Exec(arguments);
+}
+
+// `arguments`: the command line from the word "local" on.
 int RunLocalCluster(const LocalOptions& options, std::vector<std::string> arguments) {
   const absl::Status loaded = LoadPlugins(options.plugins, /*log=*/nullptr);
   if (!loaded.ok()) return ExitWith("cohort", loaded);
@@ -36,10 +44,16 @@ int RunLocalCluster(const LocalOptions& options, std::vector<std::string> argume
   const std::string ignored = IgnoredDirectories(options);
   if (!ignored.empty()) fmt::print(stderr, "cohort: {}", Printable(ignored));
   if (!options.in_process) return RunLocal(options);
-  // A program of its own, because the launcher starts faster without the libraries of the daemons.
-  const std::string bin = options.bin_dir.empty() ? OwnDirectory() : options.bin_dir;
-  arguments.insert(arguments.begin(), bin + "/cohort-in-process");
-  return Exec(arguments);
+  return RunInOneProcess(options.bin_dir, std::move(arguments));
+}
+
+// `arguments`: the command line from the word "train" on.
+int RunTraining(const TrainOptions& options, std::vector<std::string> arguments) {
+  const absl::Status loaded = LoadPlugins(options.run.plugins, /*log=*/nullptr);
+  if (!loaded.ok()) return ExitWith("cohort", loaded);
+  const absl::Status planned = PlanTraining(options).status();
+  if (!planned.ok()) return ExitWith("cohort", planned);
+  return RunInOneProcess("", std::move(arguments));
 }
 
 // `arguments`: the command line behind the name of a command that is a program of its own, for the
@@ -70,7 +84,8 @@ int main(int argc, char** argv) {
   options.evaluate.bin_dir = OwnDirectory();
 
   const std::string command = flags.command();
-  if (command == "local") return RunLocalCluster(options.local, {argv + 2, argv + argc});
+  if (command == "train") return RunTraining(options.train, {argv + 1, argv + argc});
+  if (command == "local") return RunLocalCluster(options.local, {argv + 1, argv + argc});
   if (command == "run") return RunTask(run);
   if (command == "profile") return RunProgram("cohort-profile", {argv + 2, argv + argc});
   if (command == "doctor") return RunProgram("cohort-doctor", {argv + 2, argv + argc});

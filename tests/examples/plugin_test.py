@@ -86,7 +86,8 @@ class Plugin(DirectoryTestCase):
         commands = [["cohort-chief", self.job], ["cohort-worker"], ["cohort-ps"],
                     ["cohort-evaluator", "--checkpoint_dir", self.directory], ["cohort-custom-loop"],
                     ["cohort", "local", self.job], ["cohort", "local", "--in_process", self.job],
-                    ["cohort", "check", self.job], ["cohort", "run", self.job], ["cohort-in-process", self.job]]
+                    ["cohort", "check", self.job], ["cohort", "run", self.job], ["cohort-in-process", "local", self.job],
+                    ["cohort", "train", self.job]]
         for command in commands:
             with self.subTest(command):
                 role = command[0].replace("custom-loop", "chief").split("-")[-1]

@@ -1,0 +1,76 @@
+#ifndef COHORT_COMMON_EXCHANGE_LOCAL_SERVER_H_
+#define COHORT_COMMON_EXCHANGE_LOCAL_SERVER_H_
+
+#include <absl/functional/function_ref.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "common/base/mutex.h"
+#include "common/exchange/exchange_message.h"
+
+namespace cohort {
+
+// One step thread's way to a parameter server of this process: calls instead of messages. The server
+// reads gradients where the step has written them, and the answer references the server's blocks.
+// Used by one thread.
+//
+//   Send ─► the answer is there ─────────────────────────────► Take
+//        └► the pull waits for CloseStep ─► `wake` ─► Take ──────┘
+class LocalConnection {
+ public:
+  virtual ~LocalConnection() = default;
+
+  // Executes a request, or keeps it if its pull must wait for CloseStep. The payloads stay valid
+  // until its answer was taken, or the next Send or Drop.
+  virtual void Send(std::span<const ExchangeMessage> messages) = 0;
+  // Gives the answer to `take`, if it is there. Returns false if there is no answer yet. A server
+  // that has ended never answers.
+  virtual bool Take(
+      absl::FunctionRef<void(const v1::PushPullResponseHeader&, std::span<const PayloadPieces>)>
+          take) = 0;
+  // True if a request waits for its answer.
+  virtual bool pending() const = 0;
+  // Forgets the request.
+  virtual void Drop() = 0;
+};
+
+// A parameter server of this process. Thread-safe.
+class LocalServer {
+ public:
+  virtual ~LocalServer() = default;
+  // `wake` is called, on any thread, when Take of a waiting request is worth a try. It must not call
+  // the connection. It is not called after the connection's end. Null if the server has ended.
+  virtual std::unique_ptr<LocalConnection> Connect(std::function<void()> wake) = 0;
+  virtual bool ended() const = 0;
+};
+
+// The parameter servers of this process, by incarnation. Thread-safe.
+class LocalServers {
+ public:
+  void Add(uint64_t incarnation, std::shared_ptr<LocalServer> server) {
+    MutexLock lock(&mu_);
+    servers_[incarnation] = std::move(server);
+  }
+  void Remove(uint64_t incarnation) {
+    MutexLock lock(&mu_);
+    servers_.erase(incarnation);
+  }
+  // Null if the server with this incarnation is not one of this process.
+  std::shared_ptr<LocalServer> Find(uint64_t incarnation) const {
+    MutexLock lock(&mu_);
+    const auto it = servers_.find(incarnation);
+    return it == servers_.end() ? nullptr : it->second;
+  }
+
+ private:
+  mutable Mutex mu_;
+  std::map<uint64_t, std::shared_ptr<LocalServer>> servers_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_EXCHANGE_LOCAL_SERVER_H_
