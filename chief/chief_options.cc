@@ -3,6 +3,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
+#include "common/cluster/replica_cluster.h"
 #include "common/model/strategies.h"
 
 namespace cohort {
@@ -54,7 +55,9 @@ absl::StatusOr<Chief::Options> MakeChiefOptions(const ChiefFlags& flags, const R
   JobRunnerOptions& job = options.job;
   COHORT_ASSIGN_OR_RETURN(job.job, ReadJobFile(flags.job, flags.strategy));
   COHORT_RETURN_IF_ERROR(CheckStrategy(flags, job.job));
-  job.cluster = context.cluster;
+  const StrategyClass* const strategy = FindStrategy(job.job.spec.strategy().name());
+  const bool replicas = strategy->mirrored && !strategy->local;
+  job.cluster = replicas ? WithOwners(ReplicasOf(context.cluster)) : context.cluster;
   job.data.data_dir = data_dir != nullptr ? data_dir : "";
   job.data.threads = context.threads;
   job.data.log = context.log.get();

@@ -90,6 +90,7 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
 }
 
 absl::Status ParameterServer::Listen() {
+  if (options_.listen.empty()) return absl::OkStatus();
   StreamServer::Options listen;
   listen.listen = options_.listen;
   listen.security = options_.security;
@@ -125,7 +126,7 @@ ParameterServer::~ParameterServer() {
   core_.reset();
 }
 
-int ParameterServer::port() const { return server_->port(); }
+int ParameterServer::port() const { return server_ == nullptr ? 0 : server_->port(); }
 int ParameterServer::admin_port() const { return admin_ == nullptr ? -1 : admin_->port(); }
 
 absl::Status ParameterServer::Tick() {
@@ -139,9 +140,9 @@ std::optional<TaskEnd> ParameterServer::end() const {
 }
 
 absl::Status ParameterServer::Shutdown(const absl::Status& why, std::chrono::milliseconds grace) {
-  server_->SetServing(false);
+  if (server_ != nullptr) server_->SetServing(false);
   if (!core_->WaitForSnapshots(clock_.Now() + grace)) core_->DropSnapshots();
-  server_->Shutdown(why, std::chrono::milliseconds(2000));
+  if (server_ != nullptr) server_->Shutdown(why, std::chrono::milliseconds(2000));
   const TimePoint deadline = clock_.Now() + options_.stop_wait;
   if (tablet_work_.DropUntil(deadline) && background_.DropUntil(deadline)) return absl::OkStatus();
   return DeadlineExceeded(

@@ -29,7 +29,6 @@
 namespace cohort {
 
 class AdminServer;
-class StreamServer;
 struct PsFlags;
 struct RoleContext;
 
@@ -37,8 +36,9 @@ struct RoleContext;
 class ParameterServer : public ServingTask {
  public:
   struct Options {
-    std::vector<std::string> listen;  // "host:port", "unix:/path"
-    std::string admin_address;        // "": no admin port
+    std::vector<std::string>
+        listen;                 // "host:port", "unix:/path"; empty: another server shares its own
+    std::string admin_address;  // "": no admin port
     std::shared_ptr<const Security> security = Security::LoopbackOnly();
     int threads = 1;
     bool own_core = false;  // TransportOptions::SetOwnCore
@@ -63,6 +63,9 @@ class ParameterServer : public ServingTask {
   static absl::StatusOr<std::unique_ptr<ParameterServer>> Start(Options options);
   // Ends at once, as a kill would for its peers.
   ~ParameterServer() override;
+
+  // For a server without addresses: the methods that another server of this process serves.
+  StreamServer::Methods Methods() { return service_.Methods(core_.get(), &clock_); }
 
   int port() const;
   int admin_port() const;
@@ -100,9 +103,9 @@ class ParameterServer : public ServingTask {
   // Makes tablets and writes snapshots, so that no completion queue waits for a disk.
   SerialThread tablet_work_{"tablet_work"};
   SerialThread background_{"background"};
-  std::unique_ptr<StreamServer> server_;
-  std::unique_ptr<AdminServer> admin_;  // may be null
-  WaitList waiting_;                    // for the chief; used by the thread that calls Tick
+  std::unique_ptr<StreamServer> server_;  // null without addresses
+  std::unique_ptr<AdminServer> admin_;    // may be null
+  WaitList waiting_;                      // for the chief; used by the thread that calls Tick
 };
 
 // The options of a task from its flags and TF_CONFIG. `runtime_dir`: $XDG_RUNTIME_DIR, or nullptr.

@@ -90,13 +90,25 @@ absl::Status WorkerServer::Listen() {
   listen.threads = 1;
   listen.thread_name = "control";
   listen.health_services = {"cohort.v1.Worker"};
-  COHORT_ASSIGN_OR_RETURN(server_,
-                          StreamServer::Start(listen, service_.Methods(core_.get(), &clock_)));
+  StreamServer::Methods methods = service_.Methods(core_.get(), &clock_);
+  if (options_.shared.has_value()) {
+    const SharedService& shared = *options_.shared;
+    listen.threads = shared.threads;
+    listen.transport.SetOwnCore(options_.own_core);
+    listen.health_services.push_back(shared.health_service);
+    listen.control_methods = shared.control_methods;
+    for (const auto& [method, handler] : methods) listen.control_methods.push_back(method);
+    methods.insert(shared.methods.begin(), shared.methods.end());
+  }
+  COHORT_ASSIGN_OR_RETURN(server_, StreamServer::Start(listen, std::move(methods)));
   if (options_.admin_address.empty()) return absl::OkStatus();
   AdminServer::Options admin;
   admin.address = options_.admin_address;
   admin.security = options_.security;
-  admin.metrics = [this] { return registry_.Text(); };
+  admin.metrics = [this] {
+    const bool shares = options_.shared.has_value() && options_.shared->metrics;
+    return registry_.Text() + (shares ? options_.shared->metrics() : "");
+  };
   admin.status = [this] { return core_->StatusText(); };
   COHORT_ASSIGN_OR_RETURN(admin_, AdminServer::Start(std::move(admin)));
   return absl::OkStatus();

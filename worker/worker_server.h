@@ -19,6 +19,7 @@
 #include "common/cluster/task_run.h"
 #include "common/device/devices.h"
 #include "common/exchange/remote_access.h"
+#include "common/rpc/stream/stream_server.h"
 #include "worker/step_loop.h"
 #include "worker/worker_core.h"
 #include "worker/worker_service.h"
@@ -29,13 +30,23 @@ class AdminServer;
 struct RoleContext;
 struct WorkerFlags;
 
+// A server of the same process, which has no addresses of its own.
+struct SharedService {
+  StreamServer::Methods methods;
+  std::vector<std::string> control_methods;  // StreamServer::Options::control_methods
+  std::string health_service;
+  int threads = 1;                       // that serve its other methods
+  std::function<std::string()> metrics;  // its part of /metrics
+};
+
 // A complete worker: cohort-worker has one, an in-process cluster has several. It has two threads:
 // the control thread (the stream of the chief) and the step thread.
 class WorkerServer : public ServingTask, private WorkerEffects, private StepVariables {
  public:
   struct Options {
-    std::vector<std::string> listen;  // "host:port"
-    std::string admin_address;        // "": no admin port
+    std::vector<std::string> listen;      // "host:port", "unix:/path"
+    std::optional<SharedService> shared;  // served on the same addresses
+    std::string admin_address;            // "": no admin port
     std::shared_ptr<const Security> security = Security::LoopbackOnly();
     int threads = 1;        // for the kernels of a step
     DeviceOptions devices;  // on which they run
@@ -53,7 +64,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
     ExchangeOptions exchange;
     ClosuresInHand::Options closures;
     std::shared_ptr<const LocalServers> local_servers;  // of this process; may be null
-    Logger* log = nullptr;          // outlives the server
+    Logger* log = nullptr;                              // outlives the server
     std::function<void()> on_done;  // called on a thread of the server when the chief ends the job
   };
   // The worker serves when this returns. Errors: those of StreamServer and AdminServer (a taken

@@ -45,6 +45,8 @@ void AddRunDirectoryFlags(FlagSet* flags, LocalOptions* o) {
 }
 
 void AddLocalFlags(FlagSet* flags, LocalOptions* o) {
+  flags->Add("strategy", &o->strategy,
+             "parameter_server, or multi_worker_mirrored: the workers are replicas, without a ps");
   flags->Add("ps", &o->ps, "parameter servers");
   flags->Add("workers", &o->workers, "workers");
   flags->Add("evaluator", &o->evaluator, "an evaluator too, which evaluates every checkpoint");

@@ -12,6 +12,7 @@
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/cluster/free_ports.h"
+#include "common/cluster/replica_cluster.h"
 #include "common/cluster/tf_config.h"
 #include "common/os/process_start.h"
 #include "deploy/launcher/check_job.h"
@@ -40,7 +41,24 @@ bool Selects(std::string_view selector, Task task) {
   return selector == RoleName(task.role) || selector == task.ToString();
 }
 
+absl::Status CheckStrategy(const std::string& name) {
+  if (name.empty() || name == "parameter_server" || name == kMultiWorkerMirrored) {
+    return absl::OkStatus();
+  }
+  return WithExitCode(
+      InvalidArgument("--strategy: \"{}\" is neither parameter_server nor {}; `cohort train` runs "
+                      "one_device, central_storage and mirrored",
+                      name, kMultiWorkerMirrored),
+      ExitCode::kUsage);
+}
+
 absl::Status CheckFlags(const LocalOptions& options) {
+  COHORT_RETURN_IF_ERROR(CheckStrategy(options.strategy));
+  if (IsMirrored(options) && options.in_process) {
+    return WithExitCode(InvalidArgument("--in_process: `cohort train --strategy mirrored` trains "
+                                        "replicas in one process; omit one of the two flags"),
+                        ExitCode::kUsage);
+  }
   COHORT_RETURN_IF_ERROR(CheckBetween("--ps", options.ps, 1, kMostTasks));
   COHORT_RETURN_IF_ERROR(CheckBetween("--workers", options.workers, 1, kMostTasks));
   if (options.in_process && options.restart) {
@@ -89,7 +107,8 @@ std::vector<std::string> TaskFlags(Task task, const LocalOptions& options,
                                    const RunDirectories& directories) {
   std::vector<std::string> flags;
   for (const std::string& plugin : options.plugins) flags.push_back("--plugin=" + plugin);
-  if (task.role == Role::kPs && options.transport == "tcp") {
+  const Role owner = IsMirrored(options) ? Role::kWorker : Role::kPs;
+  if (task.role == owner && options.transport == "tcp") {
     flags.push_back("--unix_socket_dir=none");
   }
   if (task.role == Role::kChief || task.role == Role::kEvaluator) {
@@ -97,6 +116,7 @@ std::vector<std::string> TaskFlags(Task task, const LocalOptions& options,
     flags.push_back("--log_dir=" + directories.logs);
   }
   if (task.role == Role::kChief) {
+    if (!options.strategy.empty()) flags.push_back("--strategy=" + options.strategy);
     flags.push_back(options.job);
   }
   return flags;
@@ -133,8 +153,9 @@ absl::StatusOr<std::vector<TaskCommand>> MakeTaskCommands(const LocalOptions& op
                                                           const std::vector<int>& ports) {
   ClusterSpec cluster;
   size_t next_port = 0;
-  for (int i = 0; i < options.ps; ++i)
+  for (int i = 0; i < options.ps && !IsMirrored(options); ++i) {
     cluster.Set({Role::kPs, i}, {"127.0.0.1", ports[next_port++]});
+  }
   for (int i = 0; i < options.workers; ++i) {
     cluster.Set({Role::kWorker, i}, {"127.0.0.1", ports[next_port++]});
   }
@@ -149,8 +170,10 @@ absl::StatusOr<std::vector<TaskCommand>> MakeTaskCommands(const LocalOptions& op
     TaskCommand command;
     command.task = task.ToString();
     command.argv = TaskFlags(task, options, directories);
-    command.argv.insert(command.argv.begin(),
-                        fmt::format("{}/cohort-{}", bin, RoleName(task.role)));
+    const bool replica = IsMirrored(options) && task.role == Role::kWorker;
+    command.argv.insert(
+        command.argv.begin(),
+        fmt::format("{}/cohort-{}", bin, replica ? "replica" : RoleName(task.role)));
     command.environment = {{"TF_CONFIG", MakeTfConfig(cluster, task)}};
     if (task.role == Role::kChief) command.environment.emplace_back("COHORT_LAUNCHED_NS", launched);
     command.log_file =
@@ -172,6 +195,8 @@ absl::StatusOr<std::vector<TaskCommand>> MakeTaskCommands(const LocalOptions& op
   return commands;
 }
 
+bool IsMirrored(const LocalOptions& options) { return options.strategy == kMultiWorkerMirrored; }
+
 std::string OwnDirectory() {
   std::error_code error;
   return fs::read_symlink("/proc/self/exe", error).parent_path().string();
@@ -184,8 +209,10 @@ void PrintLauncherLine(std::string_view line) {
 }
 
 std::string TitleOf(const LocalOptions& options) {
-  return fmt::format("{} ps, {} worker{}{}", options.ps, options.workers,
-                     options.workers == 1 ? "" : "s", options.evaluator ? ", an evaluator" : "");
+  const std::string evaluator = options.evaluator ? ", an evaluator" : "";
+  const char* const s = options.workers == 1 ? "" : "s";
+  if (IsMirrored(options)) return fmt::format("{} replica{}{}", options.workers, s, evaluator);
+  return fmt::format("{} ps, {} worker{}{}", options.ps, options.workers, s, evaluator);
 }
 
 void PrintStart(std::string_view title, const RunDirectories& directories) {
@@ -223,17 +250,20 @@ absl::StatusOr<PreparedRun> PrepareRun(const LocalOptions& options) {
   return run;
 }
 
+int Supervise(bool restart, double grace_s, std::vector<TaskCommand> commands) {
+  SupervisorOptions supervision;
+  supervision.restart = restart;
+  supervision.grace = FromSeconds(grace_s);
+  supervision.print = PrintLauncherLine;
+  auto supervisor = Supervisor::Create(std::move(supervision), std::move(commands));
+  return supervisor.ok() ? (*supervisor)->Run() : ExitWith("cohort", supervisor.status());
+}
+
 int RunLocal(const LocalOptions& options) {
   auto run = PrepareRun(options);
   if (!run.ok()) return ExitWith("cohort", run.status());
   PrintStart(TitleOf(options), run->directories);
-  SupervisorOptions supervision;
-  supervision.restart = options.restart;
-  supervision.grace = FromSeconds(options.grace_s);
-  supervision.print = PrintLauncherLine;
-  auto supervisor = Supervisor::Create(std::move(supervision), std::move(run->commands));
-  if (!supervisor.ok()) return ExitWith("cohort", supervisor.status());
-  const int exit_code = (*supervisor)->Run();
+  const int exit_code = Supervise(options.restart, options.grace_s, std::move(run->commands));
   if (exit_code == 0) PrintDone(run->directories);
   if (exit_code == static_cast<int>(ExitCode::kStopped)) PrintStopped(run->directories);
   return exit_code;

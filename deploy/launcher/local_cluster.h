@@ -15,6 +15,7 @@ namespace cohort {
 
 // The flags of `cohort local`.
 struct LocalOptions {
+  std::string strategy;  // multi_worker_mirrored: workers are replicas. "": parameter_server
   int ps = 1;
   int workers = 1;
   bool evaluator = false;
@@ -61,6 +62,9 @@ struct PreparedRun {
 // MakeRunDirectories and MakeTaskCommands; exit 64 for wrong options; NotFound for the job file.
 absl::StatusOr<PreparedRun> PrepareRun(const LocalOptions& options);
 
+// True if the tasks are replicas that own the variables, without parameter servers.
+bool IsMirrored(const LocalOptions& options);
+
 // Returns the directory of this program.
 std::string OwnDirectory();
 
@@ -74,6 +78,9 @@ void PrintStart(std::string_view title, const RunDirectories& directories);
 void PrintDone(const RunDirectories& directories);
 // Prints how a run that `cohort ctl` has stopped is continued.
 void PrintStopped(const RunDirectories& directories);
+
+// Runs processes until the chief among them has ended. Returns the exit code, as Supervisor::Run.
+int Supervise(bool restart, double grace_s, std::vector<TaskCommand> commands);
 
 // Runs `cohort local` with one process per task, and returns the exit code.
 int RunLocal(const LocalOptions& options);

@@ -8,6 +8,8 @@
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/printable.h"
+#include "common/base/status.h"
+#include "common/model/job_file.h"
 #include "common/model/reference.h"
 #include "common/plugin/load_plugins.h"
 #include "deploy/launcher/check_job.h"
@@ -63,9 +65,31 @@ int RunProgram(const std::string& program, std::vector<std::string> arguments) {
   return Exec(arguments);
 }
 
+// A cluster without servers trains by multi_worker_mirrored, unless the job names another strategy.
+absl::Status CheckGuess(const RunFlags& run) {
+  if (run.job().empty() || !run.GuessesReplicas(std::getenv("TF_CONFIG"))) return absl::OkStatus();
+  COHORT_RETURN_IF_ERROR(LoadPlugins(run.plugins(), /*log=*/nullptr));
+  COHORT_ASSIGN_OR_RETURN(const JobFile job, ReadJobFile(run.job()));
+  const std::string& name = job.spec.strategy().name();
+  if (!job.lines.keys.contains("strategy.name") || name == "multi_worker_mirrored") {
+    return absl::OkStatus();
+  }
+  return WithExitCode(
+      InvalidArgument(
+          "{}: strategy {} does not fit TF_CONFIG, which has no ps: add them, or choose "
+          "strategy multi_worker_mirrored",
+          job.lines.Where("strategy.name"), name),
+      ExitCode::kConfig);
+}
+
 int RunTask(const RunFlags& run) {
-  const auto daemon = run.DaemonArguments(std::getenv("TF_CONFIG"), OwnDirectory());
-  return daemon.ok() ? Exec(*daemon) : ExitWith("cohort", daemon.status());
+  if (const absl::Status fits = CheckGuess(run); !fits.ok()) return ExitWith("cohort", fits);
+  auto daemons = run.Commands(std::getenv("TF_CONFIG"), OwnDirectory());
+  if (!daemons.ok()) return ExitWith("cohort", daemons.status());
+  if (daemons->size() > 1) return Supervise(/*restart=*/true, /*grace_s=*/30, *std::move(daemons));
+  const TaskCommand& daemon = daemons->front();
+  for (const auto& [name, value] : daemon.environment) setenv(name.c_str(), value.c_str(), 1);
+  return Exec(daemon.argv);
 }
 
 }  // namespace

@@ -50,10 +50,13 @@ std::string DescribeExit(int wait_status) {
 
 absl::StatusOr<std::unique_ptr<TaskProcess>> TaskProcess::Start(const TaskCommand& command,
                                                                 bool restart, TimePoint now) {
-  COHORT_ASSIGN_OR_RETURN(const UniqueFd log, OpenLog(command.log_file));
+  UniqueFd log;
+  if (!command.log_file.empty()) {
+    COHORT_ASSIGN_OR_RETURN(log, OpenLog(command.log_file));
+  }
   const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
   std::unique_ptr<TaskProcess> process(new TaskProcess(command, now));
-  process->log_offset_ = lseek(log.get(), 0, SEEK_END);
+  if (log.ok()) process->log_offset_ = lseek(log.get(), 0, SEEK_END);
   ChildProcessOptions options{.argv = command.argv,
                               .environment = command.environment,
                               .stdin_fd = null.get(),
@@ -70,6 +73,7 @@ std::string TaskProcess::DescribeEnd(int wait_status, TimePoint now) const {
   const std::string& log = command_.log_file;
   const std::string end = fmt::format("{} {} after {:.1f} s", command_.task,
                                       DescribeExit(wait_status), ToSeconds(now - started_));
+  if (log.empty()) return end;
   const std::string lines = LastLogLines();
   if (!lines.empty()) return fmt::format("{}; the last lines of {}:\n{}", end, log, lines);
   return fmt::format("{}; it wrote nothing to {}{}", end, log,

@@ -29,7 +29,7 @@ LAYERS = [
     ["chief/api"],
     ["chief/job"],
     ["ps_server", "worker", "chief", "evaluator"],
-    ["deploy/in_process", "deploy/profile"],
+    ["deploy/in_process", "deploy/profile", "deploy/replica"],
     ["deploy/launcher", "include"],
     ["deploy/examples"],
     ["tests"],
