@@ -15,8 +15,7 @@ namespace cohort {
 namespace {
 
 TabletBuilder::Options BuilderOptions(const PsCore::Options& options) {
-  return {.index = options.index,
-          .memory_bytes = options.memory_bytes,
+  return {.memory_bytes = options.memory_bytes,
           .applied_limits = options.applied_limits,
           .shard = options.shard,
           .test_faults = options.test_faults};
@@ -35,7 +34,8 @@ PsCore::PsCore(const Options& options, Environment environment)
                                          .metrics = &metrics_,
                                          .log = env_.log,
                                          .pool = pool_.get()}),
-      adoption_(options.chief_timeout) {}
+      adoption_(options.chief_timeout),
+      index_(options.index) {}
 
 // Tablets give their buffers back before the pool is closed.
 PsCore::~PsCore() {
@@ -63,7 +63,7 @@ void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
   if (message.generation() < adoption_.generation() || adoption_.connection() != connection) {
     env_.sink->Send(connection,
                     FencedMessage<v1::PsToChief>(
-                        adoption_, {Role::kPs, static_cast<int>(options_.index)}, message.request(),
+                        adoption_, {Role::kPs, static_cast<int>(index_)}, message.request(),
                         "the chief is not adopted on this connection"));
     return;
   }
@@ -100,7 +100,7 @@ void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
       env_.on_shutdown(message.shutdown().job_finished(), message.shutdown().reason());
       break;
     default:
-      AnswerError(asker, Unimplemented("ps:{} does not know this message", options_.index));
+      AnswerError(asker, Unimplemented("ps:{} does not know this message", index_));
   }
 }
 
@@ -118,7 +118,8 @@ void PsCore::OnClosed(Connection connection, ChiefLoss loss) {
 void PsCore::FillHello(const v1::AdoptPs& adopt, v1::PsHello* hello) {
   SetProtocolVersion(hello);
   hello->mutable_task()->set_type("ps");
-  hello->mutable_task()->set_index(static_cast<int32_t>(options_.index));
+  hello->mutable_task()->set_index(adopt.renumbered() ? adopt.expected().index()
+                                                      : static_cast<int32_t>(options_.index));
   hello->set_incarnation(options_.incarnation);
   hello->set_heard_generation(adoption_.generation());
   hello->set_hears_chief(adoption_.Hears(adopt.chief_incarnation(), env_.clock->Now()));
@@ -171,7 +172,7 @@ void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message, bool s
     env_.log->Failure(LogLevel::kWarning, "chief_refused", protocol);
     return AnswerHello(connection, message, /*sees=*/true, protocol);
   }
-  if (adopt.has_expected()) {
+  if (adopt.has_expected() && !adopt.renumbered()) {
     const absl::Status expected =
         CheckExpectedTask(own, adopt.expected().type(), adopt.expected().index());
     // This error alone is reported: `sees` is of another cluster.
@@ -205,6 +206,7 @@ void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message, bool s
       data_path_.Serve(nullptr);
       data_path_.Reset();
     }
+    index_ = adopt.renumbered() ? static_cast<uint32_t>(adopt.expected().index()) : options_.index;
     data_path_.Fence(message.generation());
     WakeParked();
     env_.log->Info("adopted", {{"generation", message.generation()},
@@ -232,9 +234,9 @@ void PsCore::AnswerError(const Asker& asker, const absl::Status& status) {
 // The server stops serving the previous tablets and drops their snapshots. The background thread
 // builds the new tablets; OnBuilt serves them unless a newer assignment has come.
 void PsCore::OnAssign(const Asker& asker, const v1::AssignTablets& assign) {
-  if (assign.ps() != options_.index) {
+  if (assign.ps() != index_) {
     AnswerError(asker, FailedPrecondition("tablets of ps:{} assigned to ps:{}", assign.ps(),
-                                          options_.index));
+                                          index_));
     return;
   }
   const auto now = data_path_.tablets();
@@ -335,7 +337,7 @@ void PsCore::OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take) {
   const auto tablets = data_path_.tablets();
   if (tablets == nullptr || tablets->timeline != take.timeline()) {
     AnswerError(asker, FailedPrecondition("cut {} is of timeline {}, ps:{} serves {}", take.cut(),
-                                          take.timeline(), options_.index,
+                                          take.timeline(), index_,
                                           tablets == nullptr
                                               ? std::string("nothing")
                                               : fmt::format("timeline {}", tablets->timeline)));
@@ -343,7 +345,7 @@ void PsCore::OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take) {
   }
   auto job = std::make_shared<SnapshotJob>();
   job->cut = take.cut();
-  job->ps = options_.index;
+  job->ps = index_;
   job->directory = take.directory();
   v1::PsToChief taken;
   taken.mutable_snapshot_taken()->set_cut(take.cut());
@@ -400,7 +402,7 @@ bool PsCore::chief_connected() const {
 std::string PsCore::StatusText() const {
   MutexLock lock(&mu_);
   std::string text =
-      fmt::format("ps:{} incarnation {:016x}\nchief: generation {}, job '{}', {}\n", options_.index,
+      fmt::format("ps:{} incarnation {:016x}\nchief: generation {}, job '{}', {}\n", index_,
                   options_.incarnation, adoption_.generation(), adoption_.job(),
                   adoption_.connection().has_value() ? "connected" : "not connected");
   const auto tablets = data_path_.tablets();

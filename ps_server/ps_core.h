@@ -159,6 +159,7 @@ class PsCore {
 
   mutable Mutex mu_;
   Adoption adoption_ ABSL_GUARDED_BY(mu_);
+  uint32_t index_ ABSL_GUARDED_BY(mu_);  // this server's number for its chief
   uint64_t assignment_ ABSL_GUARDED_BY(mu_) =
       0;  // the newest; an older one that is built is dropped
 };

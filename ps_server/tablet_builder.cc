@@ -21,7 +21,7 @@ constexpr double kGiB = 1 << 30;
 absl::Status TabletBuilder::CheckMemory(const v1::AssignTablets& assign,
                                         const LayoutRules& rules) const {
   const double bytes =
-      BytesOfServer(assign.layout(), options_.index, [&](const v1::VariableSpec& variable) {
+      BytesOfServer(assign.layout(), assign.ps(), [&](const v1::VariableSpec& variable) {
         const OptimizerRule* const rule = rules.Find(variable);
         return rule == nullptr ? 0 : rule->slots().size();
       });
@@ -31,7 +31,7 @@ absl::Status TabletBuilder::CheckMemory(const v1::AssignTablets& assign,
   return ResourceExhausted(
       "ps:{} would hold {:.1f} GiB of shards and slots, and may use {:.1f} GiB of memory: use more "
       "parameter servers",
-      options_.index, bytes / kGiB, static_cast<double>(options_.memory_bytes) / kGiB);
+      assign.ps(), bytes / kGiB, static_cast<double>(options_.memory_bytes) / kGiB);
 }
 
 absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::AssignTablets& assign,
@@ -47,7 +47,7 @@ absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::Assign
   set->position = std::make_shared<const v1::StepPosition>(assign.position());
   set->AdvanceWatermark(assign.floor().watermark());
   for (const v1::TabletSpec& spec : layout.tablets()) {
-    if (spec.ps() != options_.index) continue;
+    if (spec.ps() != assign.ps()) continue;
     Tablet::Options options;
     options.tablet = spec.tablet();
     options.timeline = assign.timeline();
@@ -79,7 +79,7 @@ absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::Assign
   }
   return set;
 } catch (const std::bad_alloc&) {
-  return ResourceExhausted("ps:{} has not enough memory for its shards", options_.index);
+  return ResourceExhausted("ps:{} has not enough memory for its shards", assign.ps());
 }
 
 absl::Status TabletBuilder::ReadInitialValues(const std::string& path, const TabletSet& set) const {

@@ -27,7 +27,6 @@ class AssignTablets;
 class TabletBuilder {
  public:
   struct Options {
-    uint32_t index = 0;         // this server's
     uint64_t memory_bytes = 0;  // an assignment that needs more is refused; 0: no limit
     AppliedSet::Limits applied_limits;
     ShardOptions shard;

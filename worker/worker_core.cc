@@ -86,7 +86,7 @@ void WorkerCore::OnAdopt(Connection connection, const v1::ChiefToWorker& message
     log_->Failure(LogLevel::kWarning, "chief_refused", protocol);
     return refuse(protocol);
   }
-  if (adopt.has_expected()) {
+  if (adopt.has_expected() && !adopt.renumbered()) {
     const absl::Status expected =
         CheckExpectedTask(own, adopt.expected().type(), adopt.expected().index());
     if (!expected.ok()) return refuse(expected);
@@ -123,7 +123,7 @@ void WorkerCore::FillHello(const v1::AdoptWorker& adopt, v1::WorkerToChief* answ
   v1::WorkerHello* hello = answer->mutable_hello();
   SetProtocolVersion(hello);
   hello->mutable_task()->set_type("worker");
-  hello->mutable_task()->set_index(options_.index);
+  hello->mutable_task()->set_index(adopt.renumbered() ? adopt.expected().index() : options_.index);
   hello->set_incarnation(options_.incarnation);
   hello->set_job(adoption_.job());
   hello->set_heard_generation(adoption_.generation());

@@ -57,6 +57,8 @@ struct JobSettings : ModeSettings {
   std::string initial_values;
   uint64_t chief_incarnation = 0;
   bool takeover = false;  // from another chief that owns the tasks or the directory
+  // Tasks of TF_CONFIG are missing here, so the others have other numbers than there.
+  bool renumbered = false;
   uint64_t seed = 0;
   // The job file has another mode than the checkpoint: it counts, and not a change that a user has
   // made in a running job before.

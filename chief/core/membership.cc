@@ -49,6 +49,7 @@ void Membership::Ask(Task task, bool probe, int64_t now_us) {
     SetProtocolVersion(adopt);
     adopt->mutable_expected()->set_type(std::string(RoleName(task.role)));
     adopt->mutable_expected()->set_index(task.index);
+    adopt->set_renumbered(options_->renumbered);
   };
   if (task.role == Role::kWorker) {
     v1::ChiefToWorker message;

@@ -7,6 +7,7 @@
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
+#include "common/cluster/replica_cluster.h"
 #include "common/model/batch_text.h"
 #include "common/placement/shard_plan.h"
 #include "common/rpc/control/control_client.h"
@@ -25,6 +26,8 @@ std::string ShardPlan(const ClusterCoordinator& cluster) { return ShardPlanText(
 
 JobRunner::JobRunner(JobRunnerOptions options)
     : options_(std::move(options)),
+      cluster_(options_.cluster),
+      fresh_(options_.fresh),
       console_(options_.progress),
       metrics_log_(&console_, options_.log) {}
 
@@ -40,7 +43,13 @@ absl::StatusOr<JobReport> JobRunner::Run() {
   COHORT_ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(options_.job, options_.data));
   plan_ = std::make_unique<JobPlan>(std::move(plan));
   absl::StatusOr<JobReport> outcome = AfterStop(RunPlan());
+  while (DropLostReplica(outcome.status())) outcome = AfterStop(RunPlan());
   ReportOutcome(outcome);
+  EndCluster();
+  return outcome;
+}
+
+void JobRunner::EndCluster() {
   EndControl();
   if (const auto last = coordinator()) last->Close();  // the status page can still see it
   {
@@ -48,7 +57,32 @@ absl::StatusOr<JobReport> JobRunner::Run() {
     coordinator_.reset();
   }
   directory_.reset();
-  return outcome;
+}
+
+// The first replica's task runs this chief: the job waits for it.
+bool JobRunner::DropLostReplica(const absl::Status& status) {
+  if (!plan_->spec().strategy().elastic() || !JobWalk::NamesLostServer(status)) return false;
+  const int lost = GetFailure(status)->index;
+  const auto cluster = coordinator();
+  if (lost == 0 || interrupted_ || cluster == nullptr) return false;
+  const std::vector<bool> there = cluster->state().servers;
+  ClusterSpec left;
+  std::string dropped;
+  for (const auto& [index, address] : cluster_.tasks(Role::kWorker)) {
+    if (index == 0 || (index != lost && there[static_cast<size_t>(index)])) {
+      left.Set({Role::kWorker, left.count(Role::kWorker)}, address);
+    } else {
+      dropped += (dropped.empty() ? "" : ", ") + address.ToString();
+    }
+  }
+  console_.Print(fmt::format("{}; continuing without {}, on {} replica{}",
+                             std::string(status.message()), dropped, left.count(Role::kWorker),
+                             left.count(Role::kWorker) == 1 ? "" : "s"));
+  EndCluster();
+  cluster_ = WithOwners(std::move(left));
+  fresh_ = false;
+  renumbered_ = true;
+  return true;
 }
 
 void JobRunner::ReportOutcome(const absl::StatusOr<JobReport>& outcome) {
@@ -60,7 +94,7 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
   COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(directory.status()));
   directory_ = *std::move(directory);
   const bool has_weights = plan_->spec().has_initial_weights();
-  if (has_weights && options_.fresh) COHORT_RETURN_IF_ERROR(CheckInitialWeights());
+  if (has_weights && fresh_) COHORT_RETURN_IF_ERROR(CheckInitialWeights());
   console_.SetActivity("reading what " + directory_->path() + " holds");
   const auto finished = directory_->Prepare();
   COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(finished.status()));
@@ -97,7 +131,7 @@ void JobRunner::ChooseClosuresPerStep() {
     closures = directory_->continuation()->epochs.closures_per_step();
   }
   if (closures == 0) {
-    closures = static_cast<uint32_t>(options_.cluster.tasks(Role::kWorker).size());
+    closures = static_cast<uint32_t>(cluster_.tasks(Role::kWorker).size());
   }
   plan_->SetClosuresPerStep(closures);
   console_.Print(BatchText(plan_->spec(), closures));
@@ -150,11 +184,11 @@ absl::StatusOr<std::unique_ptr<JobDirectory>> JobRunner::TakeDirectory() {
   JobDirectory::Options options;
   options.path = options_.checkpoint_dir.empty() ? plan_->spec().checkpoint().directory()
                                                  : options_.checkpoint_dir;
-  options.fresh = options_.fresh;
+  options.fresh = fresh_;
   options.finished_ok = options_.finished_ok;
   options.takeover = options_.takeover;
   options.chief_incarnation = options_.chief_incarnation;
-  options.servers = static_cast<uint32_t>(options_.cluster.tasks(Role::kPs).size());
+  options.servers = static_cast<uint32_t>(cluster_.tasks(Role::kPs).size());
   console_.SetActivity("taking the checkpoint directory " + options.path);
   return JobDirectory::Take(std::move(options), plan_.get());
 }
@@ -206,7 +240,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   const v1::JobSpec& spec = plan_->spec();
   const v1::StrategySpec& strategy = spec.strategy();
   CoordinatorOptions options;
-  options.cluster = options_.cluster;
+  options.cluster = cluster_;
   options.job = plan_->identity();
   options.identity = plan_->identity_keys();
   options.closures_hash = plan_->closures_hash();
@@ -216,6 +250,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   options.takeover = options_.takeover;
   options.lock = directory_->lock();
   options.security = options_.security;
+  options.renumbered = renumbered_;
   options.seed = spec.seed();
   options.mode = strategy.mode() == "sync"                ? ConsistencyMode::kSync
                  : strategy.mode() == "bounded_staleness" ? ConsistencyMode::kBounded
@@ -274,7 +309,7 @@ void JobRunner::CompleteManifest(v1::Manifest* manifest) const {
   *manifest->mutable_job_spec() = plan_->spec();
   manifest->set_job_yaml(plan_->job().yaml);
   *manifest->mutable_epochs() = plan_->epoch_plan();
-  manifest->set_servers(static_cast<uint32_t>(options_.cluster.tasks(Role::kPs).size()));
+  manifest->set_servers(static_cast<uint32_t>(cluster_.tasks(Role::kPs).size()));
   if (best_ != nullptr) best_->keeper()->Complete(manifest);
   *manifest->mutable_train_data() = plan_->train_data();
   if (plan_->schedule().validation_records > 0) {
@@ -290,6 +325,7 @@ JobWalk::Options JobRunner::MakeWalkOptions() const {
                          .every_seconds = spec.checkpoint().every_seconds(),
                          .every_epochs = spec.checkpoint().every_epochs()};
   options.record_every_steps = spec.report().every_steps();
+  options.ends_for_lost_server = spec.strategy().elastic();
   return options;
 }
 
@@ -425,7 +461,7 @@ absl::StatusOr<ModeSettings> JobRunner::ChangeMode(const ModeChange& change) {
     return FailedPrecondition("the job has `steps_per_execution: {}`, and mode sync needs 1",
                               plan_->schedule().steps_per_closure);
   }
-  const auto workers = static_cast<uint32_t>(options_.cluster.tasks(Role::kWorker).size());
+  const auto workers = static_cast<uint32_t>(cluster_.tasks(Role::kWorker).size());
   COHORT_ASSIGN_OR_RETURN(const ModeSettings request,
                           ModeAfter(change, cluster->state().mode, workers));
   const v1::JobSpec& spec = plan_->spec();

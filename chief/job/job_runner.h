@@ -60,6 +60,8 @@ struct JobRunnerOptions {
 //   4. JobWalk::Run: first checkpoint, epochs, validation, last checkpoint.
 //   5. FillReport, then Shutdown: every task ends.
 //
+// With `elastic`, a lost replica ends 4. Then 2 to 4 run again on the replicas that are left.
+//
 // From 3 on, `cohort ctl` reaches the job by a socket in the checkpoint directory. Only the holder
 // of the directory's lock has this socket.
 class JobRunner : public ControlledJob {
@@ -96,6 +98,11 @@ class JobRunner : public ControlledJob {
   // Returns the error of a job that Stop has ended, and otherwise `outcome`.
   absl::StatusOr<JobReport> AfterStop(absl::StatusOr<JobReport> outcome) const;
   absl::StatusOr<JobReport> RunPlan();
+  // With `elastic`: ends the cluster and removes the replica whose loss `status` reports. Returns
+  // false if there is none, or the job cannot continue without it.
+  bool DropLostReplica(const absl::Status& status);
+  // Ends the coordinator and gives the directory back.
+  void EndCluster();
   absl::StatusOr<std::unique_ptr<JobDirectory>> TakeDirectory();
   // Takes over the places of the checkpoint's epochs, and logs what has changed since.
   void ChooseClosuresPerStep();
@@ -119,6 +126,10 @@ class JobRunner : public ControlledJob {
   void ReportOutcome(const absl::StatusOr<JobReport>& outcome);
 
   const JobRunnerOptions options_;
+  // What a lost replica changes, while there is neither a coordinator nor a control server.
+  ClusterSpec cluster_;
+  bool fresh_ = false;
+  bool renumbered_ = false;  // JobSettings::renumbered
   JobConsole console_;
   MetricsLog metrics_log_;
   std::unique_ptr<JobPlan> plan_;

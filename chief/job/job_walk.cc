@@ -4,19 +4,17 @@
 #include "common/base/status.h"
 
 namespace cohort {
-namespace {
 
-// Returns true for the row "a server is lost" of the table in common/base/status.h.
-bool NamesLostServer(const absl::Status& status) {
+// The row "a server is lost" of the table in common/base/status.h.
+bool JobWalk::NamesLostServer(const absl::Status& status) {
   const auto info = GetFailure(status);
   return info.has_value() && info->role == "ps" && info->retryable;
 }
 
-}  // namespace
-
 JobWalk::JobWalk(const Environment& environment, const Options& options)
     : env_(environment),
       job_name_(options.job_name),
+      ends_for_lost_server_(options.ends_for_lost_server),
       policy_(options.checkpoints, env_.clock),
       epochs_(env_.cluster, env_.schedule, env_.clock, options.epochs),
       validation_(env_.cluster, env_.schedule, env_.clock, options.validation, env_.console,
@@ -174,6 +172,7 @@ absl::Status JobWalk::MustCheckpoint(bool finished) {
 
 absl::Status JobWalk::Recover(const absl::Status& error) {
   if (!NamesLostServer(error)) return error;
+  if (ends_for_lost_server_ && !IsBack(error)) return error;
   env_.console->Print(
       fmt::format("{}; going back to the newest checkpoint", std::string(error.message())));
   // Other errors that were raised meanwhile come from the same loss.
@@ -189,6 +188,12 @@ absl::Status JobWalk::Recover(const absl::Status& error) {
   Restart(state);
   env_.console->Print(fmt::format("restored: continuing at step {}", state.steps));
   return absl::OkStatus();
+}
+
+bool JobWalk::IsBack(const absl::Status& error) const {
+  const std::vector<bool> servers = env_.cluster->state().servers;
+  const auto index = static_cast<size_t>(GetFailure(error)->index);
+  return index < servers.size() && servers[index];
 }
 
 void JobWalk::FindBestAgain() {

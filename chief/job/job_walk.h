@@ -33,7 +33,8 @@ namespace cohort {
 //   3. Finish: take the last checkpoint.
 //
 // If a server is lost anywhere in 1 to 3, Recover takes the cluster back to its newest checkpoint,
-// and the walk continues from there. Any other error ends the walk.
+// and the walk continues from there. Any other error ends the walk. With `ends_for_lost_server`, so does
+// the loss of a server that has not come back yet.
 class JobWalk {
  public:
   struct Options {
@@ -42,7 +43,10 @@ class JobWalk {
     Validation::Step validation;
     CheckpointPolicy::Options checkpoints;
     uint64_t record_every_steps = 0;  // step records in the metrics log; 0: none
+    bool ends_for_lost_server = false;
   };
+  // True for the error of a lost server.
+  static bool NamesLostServer(const absl::Status& status);
   // The objects that the walk uses. They must outlive it.
   struct Environment {
     TrainingCluster* cluster = nullptr;
@@ -90,12 +94,15 @@ class JobWalk {
   absl::Status MustCheckpoint(bool finished);
   void CheckpointIfDue(const CoordinatorState& state);
   absl::Status Recover(const absl::Status& error);
+  // True if the lost server that `error` names is there again.
+  bool IsBack(const absl::Status& error) const;
   void FindBestAgain();
   // Measures rates and checkpoint intervals from now.
   void Restart(const CoordinatorState& state);
 
   const Environment env_;
   const std::string job_name_;
+  const bool ends_for_lost_server_;
   CheckpointPolicy policy_;
   EpochRunner epochs_;
   Validation validation_;

@@ -182,6 +182,9 @@ class Checker {
     const StrategyClass* const known = FindStrategy(strategy.name());
     if (known == nullptr) return UnknownStrategy(strategy.name());
     if (known->mirrored) COHORT_RETURN_IF_ERROR(CheckMirrored());
+    if (strategy.elastic() && (known->local || !known->mirrored)) {
+      return Error("strategy.elastic", "`strategy.elastic` applies to multi_worker_mirrored");
+    }
     if (FindStrategy(strategy.mode()) != nullptr) {
       return Error("strategy.mode",
                    "{} is a strategy and not a mode: write `strategy: {{name: {}}}`",

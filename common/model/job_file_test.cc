@@ -446,7 +446,7 @@ const Case kCases[] = {
      "job.yaml:22: \"replicas\" in `strategy` is not supported yet; its keys are name, mode, "
      "pull_ahead, partitioner, placement, closures_in_flight, max_attempts, task_timeout_s, "
      "closure_timeout_s, closures_per_step, backup_work, replicas_to_aggregate, staleness, "
-     "deterministic"},
+     "deterministic, elastic"},
     {"{directory: c}", "{directory: c, incremental: true}",
      "job.yaml:24: \"incremental\" in `checkpoint` is not supported yet; its keys are directory, "
      "every_steps, every_seconds, every_epochs, max_to_keep, cut_deadline_s, keep_best, mode"},
