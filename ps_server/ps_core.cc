@@ -62,9 +62,9 @@ void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
   }
   if (message.generation() < adoption_.generation() || adoption_.connection() != connection) {
     env_.sink->Send(connection,
-                    FencedMessage<v1::PsToChief>(
-                        adoption_, {Role::kPs, static_cast<int>(index_)}, message.request(),
-                        "the chief is not adopted on this connection"));
+                    FencedMessage<v1::PsToChief>(adoption_, {Role::kPs, static_cast<int>(index_)},
+                                                 message.request(),
+                                                 "the chief is not adopted on this connection"));
     return;
   }
   switch (message.body_case()) {
@@ -235,8 +235,8 @@ void PsCore::AnswerError(const Asker& asker, const absl::Status& status) {
 // builds the new tablets; OnBuilt serves them unless a newer assignment has come.
 void PsCore::OnAssign(const Asker& asker, const v1::AssignTablets& assign) {
   if (assign.ps() != index_) {
-    AnswerError(asker, FailedPrecondition("tablets of ps:{} assigned to ps:{}", assign.ps(),
-                                          index_));
+    AnswerError(asker,
+                FailedPrecondition("tablets of ps:{} assigned to ps:{}", assign.ps(), index_));
     return;
   }
   const auto now = data_path_.tablets();
