@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "chief/api/closure_request.h"
@@ -31,37 +32,13 @@ struct DistributedBatch {
 // no column, no rows, or columns of different lengths.
 absl::StatusOr<DistributedBatch> SplitBatch(const std::vector<Tensor>& columns, int replicas);
 
+class DatasetPass;
+
 // A dataset in global batches, each example in one of them. Strategy::DistributeDataset makes it.
 //
 //   for (const DistributedBatch& batch : dataset.Epoch(0)) { ... strategy->Run(step, batch) ... }
 class DistributedDataset {
  public:
-  // The batches of one pass, in order; what a range-for needs.
-  class Pass {
-   public:
-    class Iterator {
-     public:
-      Iterator(const Pass* pass, uint64_t index) : pass_(pass), index_(index) {}
-      DistributedBatch operator*() const { return pass_->dataset_->Batch(pass_->epoch_, index_); }
-      Iterator& operator++() {
-        ++index_;
-        return *this;
-      }
-      bool operator==(const Iterator& other) const { return index_ == other.index_; }
-
-     private:
-      const Pass* pass_;
-      uint64_t index_;
-    };
-    Pass(const DistributedDataset* dataset, uint64_t epoch) : dataset_(dataset), epoch_(epoch) {}
-    Iterator begin() const { return {this, 0}; }
-    Iterator end() const { return {this, dataset_->batches()}; }
-
-   private:
-    const DistributedDataset* dataset_;
-    uint64_t epoch_;
-  };
-
   // Records that workers read. `records`: of an epoch.
   DistributedDataset(PerWorkerDataset dataset, uint64_t records, uint64_t global_batch,
                      int replicas);
@@ -71,8 +48,8 @@ class DistributedDataset {
 
   uint64_t records() const { return records_; }
   uint64_t batches() const { return (records_ + global_batch_ - 1) / global_batch_; }
-  // A shuffled dataset has another order in every epoch. The dataset must outlive the pass.
-  Pass Epoch(uint64_t epoch) const { return {this, epoch}; }
+  // The batches of one pass. A shuffled dataset has another order in every epoch.
+  DatasetPass Epoch(uint64_t epoch) const;
   // `index` < batches(). The last batch may be shorter.
   DistributedBatch Batch(uint64_t epoch, uint64_t index) const;
 
@@ -83,6 +60,36 @@ class DistributedDataset {
   uint64_t global_batch_;
   int replicas_;
 };
+
+// The batches of one epoch, in order: the range of a range-for.
+class DatasetPass {
+ public:
+  class Iterator {
+   public:
+    Iterator(const DatasetPass* pass, uint64_t index) : pass_(pass), index_(index) {}
+    DistributedBatch operator*() const { return pass_->dataset_.Batch(pass_->epoch_, index_); }
+    Iterator& operator++() {
+      ++index_;
+      return *this;
+    }
+    bool operator==(const Iterator& other) const { return index_ == other.index_; }
+
+   private:
+    const DatasetPass* pass_;
+    uint64_t index_;
+  };
+
+  DatasetPass(DistributedDataset dataset, uint64_t epoch)
+      : dataset_(std::move(dataset)), epoch_(epoch) {}
+  Iterator begin() const { return {this, 0}; }
+  Iterator end() const { return {this, dataset_.batches()}; }
+
+ private:
+  DistributedDataset dataset_;
+  uint64_t epoch_;
+};
+
+inline DatasetPass DistributedDataset::Epoch(uint64_t epoch) const { return {*this, epoch}; }
 
 }  // namespace cohort
 
