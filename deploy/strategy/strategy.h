@@ -69,7 +69,7 @@ class Strategy {
   // process, and waits for the others. Errors: InvalidArgument for an unknown name; those of
   // StrategyTasks and ClusterCoordinator::Start.
   static absl::StatusOr<std::unique_ptr<Strategy>> Create(std::string_view name,
-                                                          StrategyOptions options);
+                                                          StrategyOptions options = {});
   // Ends the tasks of this process. Other tasks wait for the next loop.
   ~Strategy();
 
