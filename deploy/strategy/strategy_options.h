@@ -33,20 +33,23 @@ struct StrategyOptions {
   // the result does not depend on the tasks. Otherwise such a task is logged.
   bool deterministic = false;
 
-  uint64_t seed = 0;              // of initializers without their own, and of random operations
-  DType dtype = DType::kFloat32;  // of the variables
+  // Initializers without a seed of their own, and random operations, draw from it.
+  uint64_t seed = 0;
+  DType dtype = DType::kFloat32;  // the variables have it
 
   // checkpoints/ and tasks/ (logs) are in it. If it has a checkpoint, the variables continue from
   // there. "": a temporary directory. With TF_CONFIG it is required, and every task must see it.
   std::string directory;
-  std::string data_dir;  // the base of relative paths of datasets; "": the working directory
+  // The base of relative paths of datasets in this process; "": the working directory. Other
+  // processes have their own (--data_dir, $COHORT_DATA_DIR).
+  std::string data_dir;
   // The flags of a task: threads (of each task of this process), plugins, log, allow_insecure, ...
   RoleFlags role;
   // Changes any option of the coordinator before it starts; may be null.
   std::function<void(CoordinatorOptions*)> configure;
 };
 
-// Adds --strategy, and the flags of the options but for TF_CONFIG, seed and dtype.
+// Adds --strategy, and a flag for each option except TF_CONFIG, seed, dtype and configure.
 void AddStrategyFlags(FlagSet* flags, std::string* strategy, StrategyOptions* options);
 
 }  // namespace cohort

@@ -254,7 +254,7 @@ TEST_CASE("a distributed dataset gives each record to one replica of an epoch") 
       }
       CHECK(sum == 52 * 53 / 2);
     }
-    CHECK(epochs[0] != epochs[1]);  // each epoch is shuffled anew
+    CHECK(epochs[0] != epochs[1]);  // each epoch has an order of its own
     std::vector<float> all(53);
     std::iota(all.begin(), all.end(), 0.0F);
     for (std::vector<float>& ids : epochs) {
