@@ -121,15 +121,19 @@ struct Loop {
     RequireOk(strategy->CreateVariables({"Adam", {{"learning_rate", 0.05}}}));
   }
   // One pass over 41 examples: the last batch is short.
+  DistributedDataset Dataset() {
+    return Value(strategy->DistributeDataset(Examples(dtype, 41).columns, kBatch));
+  }
+  double LossOf(const PerReplica& results, uint64_t examples) {
+    const std::vector<MetricState> metrics = Value(strategy->ReduceMetrics(results));
+    REQUIRE(metrics.at(0).name == "loss");
+    CHECK(metrics[0].Scalar(kCount) == static_cast<double>(examples));
+    return metrics[0].Value();
+  }
   void Train(uint64_t epoch, Outcome* outcome) {
-    const Examples examples(dtype, 41);
-    const DistributedDataset dataset = Value(strategy->DistributeDataset(examples.columns, kBatch));
-    for (const DistributedBatch& batch : dataset.Epoch(epoch)) {
+    for (const DistributedBatch& batch : Dataset().Epoch(epoch)) {
       const PerReplica results = Value(strategy->Run(train, batch));
-      const std::vector<MetricState> metrics = Value(strategy->ReduceMetrics(results));
-      REQUIRE(metrics.at(0).name == "loss");
-      CHECK(metrics[0].Scalar(kCount) == static_cast<double>(batch.examples()));
-      outcome->losses.push_back(metrics[0].Value());
+      outcome->losses.push_back(LossOf(results, batch.examples()));
     }
   }
   Outcome Run() {
@@ -301,6 +305,24 @@ TEST_CASE("the first error of a step is returned once, and the loop continues") 
     loop.Train(0, &outcome);
     CHECK(outcome.losses.size() == 4);
   }
+}
+
+TEST_CASE("a loop that does not wait for its losses makes the same updates") {
+  const StrategyOptions options = {.num_replicas_in_sync = 8};
+  Outcome expected;
+  Loop waits(kOthers[0], options);
+  for (uint64_t epoch = 0; epoch < 2; ++epoch) waits.Train(epoch, &expected);
+  Loop loop(kOthers[0], options);
+  std::vector<std::pair<PerReplica, uint64_t>> runs;
+  for (uint64_t epoch = 0; epoch < 2; ++epoch) {
+    for (const DistributedBatch& batch : loop.Dataset().Epoch(epoch)) {
+      runs.emplace_back(Value(loop.strategy->Run(loop.train, batch)), batch.examples());
+    }
+  }
+  std::vector<double> losses;
+  for (const auto& [results, examples] : runs) losses.push_back(loop.LossOf(results, examples));
+  CHECK(losses == expected.losses);
+  CHECK(WeightsOf(loop.strategy.get()) == WeightsOf(waits.strategy.get()));
 }
 
 TEST_CASE("many runs are ahead of the results") {
