@@ -8,8 +8,11 @@
 #include "chief/api/model.h"
 #include "chief/api/partitioners.h"
 #include "common/base/exit_code.h"
+#include "common/cluster/free_ports.h"
+#include "common/cluster/tf_config.h"
 #include "common/graph/expr.h"
 #include "common/testing/test_directory.h"
+#include "deploy/in_process/in_process_task.h"
 
 namespace cohort {
 namespace {
@@ -285,6 +288,56 @@ TEST_CASE("a loop continues under another strategy") {
   outcome.weights = WeightsOf(second.strategy.get());
   CHECK(outcome.losses == expected.losses);
   CHECK(outcome.weights == expected.weights);
+}
+
+// The second of two replicas at these ports.
+std::unique_ptr<InProcessTask> StartSecondReplica(const std::vector<int>& ports,
+                                                  const std::string& directory, ExitEvent* end) {
+  ClusterSpec cluster;
+  for (int i = 0; i < 2; ++i) {
+    cluster.Set({Role::kWorker, i}, {"127.0.0.1", ports[static_cast<size_t>(i)]});
+  }
+  InProcessTaskOptions options;
+  options.arguments = {"--devices=cpu", "--unix_socket_dir=none"};
+  options.tf_config = MakeTfConfig(cluster, {Role::kWorker, 1});
+  options.log_file = directory + "/worker-1.log";
+  options.log_to_stderr = false;
+  return Value(StartInProcessReplica(std::move(options), end));
+}
+
+TEST_CASE("a lost replica is an error, and the loop continues from the checkpoint") {
+  const StrategyOptions options = {.num_replicas_in_sync = 4};
+  const Outcome expected = Loop(kOneDevice, options, /*dropout=*/0.25).Run();
+  testing::TestDirectory directory;
+  const std::vector<int> ports = Value(ChooseFreePorts(2));
+  ExitEvent end;
+  auto replica = StartSecondReplica(ports, directory.path(), &end);
+  StrategyOptions cluster = options;
+  cluster.directory = directory.path();
+  cluster.role.log_to_stderr = false;
+  cluster.role.unix_socket_dir = "none";
+  cluster.tf_config = fmt::format(
+      R"({{"cluster": {{"chief": ["127.0.0.1:{}"], "worker": ["127.0.0.1:{}"]}}, "task": {{"type": "chief", "index": 0}}}})",
+      ports[0], ports[1]);
+  Loop loop({"multi_worker_mirrored"}, cluster, /*dropout=*/0.25);
+  Strategy* const strategy = loop.strategy.get();
+  Outcome outcome;
+  loop.Train(0, &outcome);
+  RequireOk(strategy->coordinator()->Checkpoint());
+
+  replica.reset();  // as a kill
+  const DistributedBatch batch = loop.Dataset().Batch(1, 0);
+  const auto run = strategy->Run(loop.train, batch);
+  const absl::Status lost = run.ok() ? strategy->LocalResults(*run).status() : run.status();
+  CHECK(absl::IsUnavailable(lost));
+  CHECK_THAT(std::string(lost.message()), Contains(fmt::format("127.0.0.1:{}", ports[1])));
+  replica = StartSecondReplica(ports, directory.path(), &end);
+  RequireOk(strategy->coordinator()->Restore());
+  loop.Train(1, &outcome);
+  outcome.weights = WeightsOf(strategy);
+  CHECK(outcome.losses == expected.losses);
+  CHECK(outcome.weights == expected.weights);
+  RequireOk(strategy->Shutdown());
 }
 
 TEST_CASE("the first error of a step is returned once, and the loop continues") {
