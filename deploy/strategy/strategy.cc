@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/data/dataset.h"
@@ -29,8 +30,9 @@ absl::StatusOr<std::unique_ptr<Strategy>> Strategy::Create(std::string_view name
                                                            StrategyOptions options) {
   const StrategyClass* const found = FindStrategy(name);
   if (found == nullptr) {
-    return InvalidArgument("there is no strategy \"{}\"; there are {}", name.substr(0, 60),
-                           fmt::join(StrategyNames(), ", "));
+    return WithExitCode(InvalidArgument("there is no strategy \"{}\"; there are {}",
+                                        name.substr(0, 60), fmt::join(StrategyNames(), ", ")),
+                        ExitCode::kUsage);
   }
   COHORT_RETURN_IF_ERROR(
       CheckBetween("num_replicas_in_sync", options.num_replicas_in_sync, 0, kMostReplicas));
