@@ -70,6 +70,9 @@ class DatasetBuilder {
   DatasetBuilder& Batch(uint32_t batch_size, const std::vector<std::string>& columns);
 
   const v1::DatasetSpec& spec() const { return spec_; }
+  uint64_t seed() const { return seed_; }
+  uint32_t batch_size() const { return batch_size_; }
+  const std::vector<std::string>& columns() const { return columns_; }
   // Errors: those of ClusterCoordinator::CreatePerWorkerDataset; InvalidArgument without Batch.
   absl::StatusOr<PerWorkerDataset> CreateOn(ClusterCoordinator* coordinator) const;
 

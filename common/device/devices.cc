@@ -44,6 +44,15 @@ absl::Status WithFlag(absl::Status status) {
   return WithExitCode(Annotate(std::move(status), "--devices"), ExitCode::kUsage);
 }
 
+absl::Status AddOnce(const DeviceName& device, std::vector<std::string>* names) {
+  std::string name = fmt::format("{}:{}", device.kind, device.ordinal);
+  if (std::ranges::find(*names, name) != names->end()) {
+    return WithFlag(InvalidArgument("{} stands there twice", name));
+  }
+  names->push_back(std::move(name));
+  return absl::OkStatus();
+}
+
 std::vector<std::string_view> SplitAtCommas(std::string_view text) {
   std::vector<std::string_view> parts;
   for (size_t begin = 0; begin <= text.size();) {
@@ -109,17 +118,38 @@ absl::StatusOr<std::vector<std::string>> ParseDeviceNames(const DeviceOptions& o
   for (const std::string_view text : SplitAtCommas(options.devices)) {
     const absl::StatusOr<DeviceName> parsed = ParseDeviceName(text);
     if (!parsed.ok()) return WithFlag(parsed.status());
-    std::string name = fmt::format("{}:{}", parsed->kind, parsed->ordinal);
-    if (std::ranges::find(names, name) != names.end()) {
-      return WithFlag(InvalidArgument("{} stands there twice", name));
-    }
-    names.push_back(std::move(name));
+    COHORT_RETURN_IF_ERROR(AddOnce(*parsed, &names));
   }
   if (std::ranges::none_of(names, IsCpu)) return names;
   if (names.size() > 1) {
     return WithFlag(InvalidArgument("the CPU cannot compute beside other devices: name either"));
   }
   return std::vector<std::string>();
+}
+
+absl::StatusOr<std::vector<std::string>> ParseReplicaDevices(const DeviceOptions& options) {
+  const std::vector<std::string_view> texts = SplitAtCommas(options.devices);
+  if (options.devices.empty() || !std::ranges::all_of(texts, IsCpu)) {
+    COHORT_ASSIGN_OR_RETURN(std::vector<std::string> names, ParseDeviceNames(options));
+    if (names.empty()) names = {"cpu:0"};
+    return names;
+  }
+  std::vector<std::string> names;
+  for (const std::string_view text : texts) {
+    const absl::StatusOr<DeviceName> parsed = ParseDeviceName(text);
+    if (!parsed.ok()) return WithFlag(parsed.status());
+    COHORT_RETURN_IF_ERROR(AddOnce(*parsed, &names));
+  }
+  return names;
+}
+
+std::vector<std::string> DeviceFlags(std::string_view device, const DeviceOptions& options) {
+  if (IsCpu(device)) return {"--devices=cpu"};
+  return {fmt::format("--devices={}", device),
+          fmt::format("--gpu_memory_limit_mb={}", options.memory_limit_mb),
+          fmt::format("--gpu_allow_growth={}", options.allow_growth),
+          fmt::format("--virtual_gpus={}", options.virtual_gpus),
+          fmt::format("--gpu_tensor_float={}", options.allow_tf32)};
 }
 
 absl::StatusOr<std::shared_ptr<Device>> OpenDevice(std::string_view text,

@@ -47,6 +47,34 @@ TEST_CASE("a device stands in the list once, and the CPU alone") {
              Contains("--gpu_memory_limit_mb"));
 }
 
+TEST_CASE("each replica has a device of its own, and the CPU may be several") {
+  const auto devices_of = [](const std::string& devices) {
+    const auto names = ParseReplicaDevices({.devices = devices});
+    CHECK(names.ok());
+    return names.value_or(std::vector<std::string>());
+  };
+  CHECK(devices_of("cpu,cpu:1") == std::vector<std::string>{"cpu:0", "cpu:1"});
+  CHECK(devices_of("cpu:3") == std::vector<std::string>{"cpu:3"});
+  CHECK(devices_of("cuda:1,cuda") == std::vector<std::string>{"cuda:1", "cuda:0"});
+  CHECK(Message(ParseReplicaDevices({.devices = "cpu,cpu:0"}).status()) ==
+        "--devices: cpu:0 stands there twice");
+  CHECK_THAT(Message(ParseReplicaDevices({.devices = "cpu:x,cpu"}).status()),
+             Contains("is not the name of a device"));
+  CHECK_THAT(Message(ParseReplicaDevices({.devices = "cpu:0,simulated:0"}).status()),
+             Contains("the CPU cannot compute beside other devices"));
+}
+
+TEST_CASE("the flags of a task choose its device") {
+  DeviceOptions options;
+  FlagSet flags("test", "");
+  AddDeviceFlags(&flags, &options);
+  REQUIRE(flags.Parse(DeviceFlags("cuda:1", {.memory_limit_mb = 5, .allow_growth = false})).run);
+  CHECK(options.devices == "cuda:1");
+  CHECK(options.memory_limit_mb == 5);
+  CHECK_FALSE(options.allow_growth);
+  CHECK(DeviceFlags("cpu:1", {}) == std::vector<std::string>{"--devices=cpu"});
+}
+
 TEST_CASE("the flags fill the options") {
   DeviceOptions options;
   FlagSet flags("test", "");

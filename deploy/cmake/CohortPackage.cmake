@@ -1,5 +1,5 @@
 # What `cmake --install` adds for users of the C++ API: static libraries, headers, and the package of
-# find_package(Cohort) with the targets Cohort::coordinator, Cohort::in_process and Cohort::plugin.
+# find_package(Cohort) with the targets Cohort::coordinator, Cohort::in_process, Cohort::strategy and Cohort::plugin.
 include(CMakePackageConfigHelpers)
 
 # Sets `variable` to the targets of this tree that `ARGN` needs, themselves included.
@@ -22,9 +22,10 @@ function(cohort_closure variable)
   set(${variable} ${found} PARENT_SCOPE)
 endfunction()
 
-cohort_closure(libraries cohort_coordinator cohort_in_process)
+cohort_closure(libraries cohort_coordinator cohort_in_process cohort_strategy)
 set_target_properties(cohort_coordinator PROPERTIES EXPORT_NAME coordinator)
 set_target_properties(cohort_in_process PROPERTIES EXPORT_NAME in_process)
+set_target_properties(cohort_strategy PROPERTIES EXPORT_NAME strategy)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Cohort)
 # The headers alone: a plugin finds Cohort's functions in the program that loads it, some of them not before
 # they are called.

@@ -41,24 +41,30 @@ class Attendant {
 int LogEnd(const RoleContext& context, const absl::Status& status);
 
 // Reads the command line and TF_CONFIG of a task, and loads its plugins. `add` binds `flags`, as
-// AddWorkerFlags does.
+// AddWorkerFlags does; `own` are the flags among them that all roles have.
 template <typename Flags>
-absl::StatusOr<RoleContext> ReadTaskFlags(void (*add)(FlagSet*, Flags*), Flags* flags, Role role,
+absl::StatusOr<RoleContext> ReadTaskFlags(void (*add)(FlagSet*, Flags*), Flags* flags,
+                                          RoleFlags* own, Role role,
                                           const InProcessTaskOptions& options) {
-  flags->role.threads = options.threads;
+  own->threads = options.threads;
   FlagSet set("in-process", "A task within this process.");
   add(&set, flags);
   const ParsedFlags parsed = set.Parse(options.arguments);
   if (!parsed.run) return InvalidArgument("{}", parsed.err);
-  if (!flags->role.crash_point.empty()) {
+  if (!own->crash_point.empty()) {
     return Unimplemented("--crash_point ends a process: the tasks must be processes of their own");
   }
-  flags->role.log_file = options.log_file;
-  flags->role.log_to_stderr = options.log_to_stderr;
+  own->log_file = options.log_file;
+  own->log_to_stderr = options.log_to_stderr;
   COHORT_ASSIGN_OR_RETURN(RoleContext context,
-                          MakeRoleContext(flags->role, role, options.tf_config.c_str()));
+                          MakeRoleContext(*own, role, options.tf_config.c_str()));
   COHORT_RETURN_IF_ERROR(LoadPlugins(context.plugins, context.log.get()));
   return context;
+}
+template <typename Flags>
+absl::StatusOr<RoleContext> ReadTaskFlags(void (*add)(FlagSet*, Flags*), Flags* flags, Role role,
+                                          const InProcessTaskOptions& options) {
+  return ReadTaskFlags(add, flags, &flags->role, role, options);
 }
 
 }  // namespace cohort

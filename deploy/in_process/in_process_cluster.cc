@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
+#include "common/cluster/replica_cluster.h"
 #include "common/cluster/tf_config.h"
 #include "common/os/directory.h"
 #include "common/os/identity.h"
@@ -30,8 +32,16 @@ ClusterSpec PlannedSpec(const InProcessClusterOptions& options) {
   ClusterSpec spec;
   int port = 1;
   for (int i = 0; i < options.workers; ++i) spec.Set({Role::kWorker, i}, {kHost, port++});
+  if (options.calls == InProcessCalls::kReplicas) return spec;
   for (int i = 0; i < options.parameter_servers; ++i) spec.Set({Role::kPs, i}, {kHost, port++});
   return spec;
+}
+
+// A step thread that calls a server applies its own pushes, with the helpers of the server. So workers
+// and servers have the same cores.
+int ThreadsOf(const InProcessClusterOptions& options, int tasks_of_role) {
+  if (options.threads > 0 || options.calls == InProcessCalls::kSockets) return options.threads;
+  return std::max(1, AvailableCores() / tasks_of_role);
 }
 
 absl::StatusOr<std::string> MakeTemporaryDirectory() {
@@ -48,8 +58,14 @@ absl::StatusOr<std::string> MakeTemporaryDirectory() {
 absl::StatusOr<std::unique_ptr<InProcessCluster>> InProcessCluster::Start(
     InProcessClusterOptions options) {
   COHORT_RETURN_IF_ERROR(CheckBetween("workers", options.workers, 1, kMostTasks));
-  COHORT_RETURN_IF_ERROR(
-      CheckBetween("parameter_servers", options.parameter_servers, 1, kMostTasks));
+  const bool replicas = options.calls == InProcessCalls::kReplicas;
+  if (!replicas) {
+    COHORT_RETURN_IF_ERROR(
+        CheckBetween("parameter_servers", options.parameter_servers, 1, kMostTasks));
+  }
+  if (!options.devices.empty() && options.devices.size() != static_cast<size_t>(options.workers)) {
+    return InvalidArgument("devices: {} for {} workers", options.devices.size(), options.workers);
+  }
   static const bool prepared [[maybe_unused]] = PrepareTransportProcess();
   std::unique_ptr<InProcessCluster> cluster(new InProcessCluster(std::move(options)));
   COHORT_RETURN_IF_ERROR(cluster->MakeDirectory());
@@ -57,9 +73,15 @@ absl::StatusOr<std::unique_ptr<InProcessCluster>> InProcessCluster::Start(
   log.file = cluster->directory() + "/tasks/chief-0.log";
   COHORT_ASSIGN_OR_RETURN(cluster->log_, Logger::Create(log));
   const ClusterSpec planned = PlannedSpec(cluster->options_);
-  COHORT_RETURN_IF_ERROR(
-      cluster->StartTasks(Role::kPs, cluster->options_.parameter_servers, planned));
+  if (cluster->options_.calls == InProcessCalls::kDirect) {
+    cluster->local_servers_ = std::make_shared<LocalServers>();
+  }
+  if (!replicas) {
+    COHORT_RETURN_IF_ERROR(
+        cluster->StartTasks(Role::kPs, cluster->options_.parameter_servers, planned));
+  }
   COHORT_RETURN_IF_ERROR(cluster->StartTasks(Role::kWorker, cluster->options_.workers, planned));
+  if (replicas) cluster->spec_ = WithOwners(std::move(cluster->spec_));
   return cluster;
 }
 
@@ -81,20 +103,34 @@ absl::Status InProcessCluster::StartTasks(Role role, int count, const ClusterSpe
     const Task task{role, i};
     InProcessTaskOptions options;
     options.arguments = {fmt::format("--bind={}:0", kHost), "--chief_wait_s=0"};
+    if (role == Role::kWorker && !options_.devices.empty()) {
+      const std::string& device = options_.devices[static_cast<size_t>(i)];
+      for (std::string& flag : DeviceFlags(device, options_.device_options)) {
+        options.arguments.push_back(std::move(flag));
+      }
+    }
     options.tf_config = MakeTfConfig(planned, task);
     options.log_file = fmt::format("{}/tasks/{}-{}.log", options_.directory, RoleName(role), i);
     options.log_to_stderr = false;
     options.data_dir = options_.data_dir;
     options.runtime_dir = options_.directory + "/run";
-    options.threads = options_.threads;
+    options.local_servers = local_servers_;
+    options.threads = ThreadsOf(options_, count);
     auto end = std::make_unique<ExitEvent>();
-    auto started = StartInProcessServer(role, std::move(options), end.get());
+    auto started = StartTask(task, std::move(options), end.get());
     if (!started.ok()) return Annotate(started.status(), task.ToString());
     spec_.Set(task, {kHost, (*started)->port()});
     ends_.push_back(std::move(end));
     tasks_.push_back(*std::move(started));
   }
   return absl::OkStatus();
+}
+
+StartedTask InProcessCluster::StartTask(Task task, InProcessTaskOptions options, ExitEvent* end) {
+  if (options_.calls != InProcessCalls::kReplicas) {
+    return StartInProcessServer(task.role, std::move(options), end);
+  }
+  return StartInProcessReplica(std::move(options), end);
 }
 
 InProcessCluster::~InProcessCluster() {

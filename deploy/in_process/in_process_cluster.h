@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,14 +13,26 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/cluster/cluster_spec.h"
+#include "common/device/devices.h"
 #include "deploy/in_process/in_process_task.h"
 
 namespace cohort {
 
+// How the workers of one process reach the variables.
+enum class InProcessCalls : uint8_t {
+  kSockets,   // messages to the parameter servers, as between processes
+  kDirect,    // calls of the parameter servers
+  kReplicas,  // each worker owns a part of the variables, as cohort-replica; no other servers
+};
+
 struct InProcessClusterOptions {
   int workers = 1;
-  int parameter_servers = 1;
-  int threads = 0;  // each task has this many; 0: its share of the cores
+  int parameter_servers = 1;  // kReplicas: ignored
+  InProcessCalls calls = InProcessCalls::kSockets;
+  // The device of each worker, by ParseReplicaDevices. Empty: all GPUs, else the CPU.
+  std::vector<std::string> devices;
+  DeviceOptions device_options;  // their limits
+  int threads = 0;               // each task has this many; 0: its share of the cores
   // Checkpoints (checkpoints/) and the logs of the tasks (tasks/). "": a temporary directory, which
   // is removed with the cluster.
   std::string directory;
@@ -41,7 +54,8 @@ class InProcessCluster {
  public:
   // The tasks serve when this returns. The first call configures gRPC for this process and changes
   // its environment variables, so it must precede other threads that read them. Errors:
-  // InvalidArgument for a number of tasks below 1; those of the directory and of the tasks' ports.
+  // InvalidArgument for a number of tasks below 1, or of devices
+  // that is not that of the workers; those of the directory and of the tasks' ports.
   static absl::StatusOr<std::unique_ptr<InProcessCluster>> Start(InProcessClusterOptions options);
   // Ends all tasks at once, and removes a temporary directory.
   ~InProcessCluster();
@@ -56,11 +70,13 @@ class InProcessCluster {
   explicit InProcessCluster(InProcessClusterOptions options) : options_(std::move(options)) {}
   absl::Status MakeDirectory();
   absl::Status StartTasks(Role role, int count, const ClusterSpec& planned);
+  StartedTask StartTask(Task task, InProcessTaskOptions options, ExitEvent* end);
 
   // Constant once Start has returned.
   InProcessClusterOptions options_;
   bool temporary_ = false;  // the directory is removed at the end
   ClusterSpec spec_;
+  std::shared_ptr<LocalServers> local_servers_;  // null: no direct calls
   RealClock clock_;
   std::unique_ptr<Logger> log_;  // the chief writes it
   // The ends outlive the tasks that set them.

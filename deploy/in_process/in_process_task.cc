@@ -1,5 +1,6 @@
 #include "deploy/in_process/in_process_task.h"
 
+#include <absl/functional/function_ref.h>
 #include <sys/eventfd.h>
 
 #include <chrono>
@@ -7,6 +8,7 @@
 
 #include "common/base/status.h"
 #include "deploy/in_process/attendant.h"
+#include "deploy/replica/replica.h"
 #include "ps_server/parameter_server.h"
 #include "ps_server/ps_options.h"
 #include "worker/worker_options.h"
@@ -31,10 +33,13 @@ std::optional<int> TickServer(const RoleContext& context, ServingTask* server) {
 template <typename Server>
 class ServerTask : public InProcessTask {
  public:
-  static StartedTask Start(RoleContext context, typename Server::Options options, ExitEvent* end) {
+  // `start` gets the context, which outlives the server.
+  static StartedTask Start(
+      RoleContext context,
+      absl::FunctionRef<absl::StatusOr<std::unique_ptr<Server>>(const RoleContext&)> start,
+      ExitEvent* end) {
     auto self = std::unique_ptr<ServerTask>(new ServerTask(std::move(context)));
-    options.log = self->context_.log.get();
-    COHORT_ASSIGN_OR_RETURN(self->server_, Server::Start(std::move(options)));
+    COHORT_ASSIGN_OR_RETURN(self->server_, start(self->context_));
     self->attendant_ = std::make_unique<Attendant>(
         end, [raw = self.get()] { return TickServer(raw->context_, raw->server_.get()); });
     return self;
@@ -69,15 +74,31 @@ StartedTask StartInProcessServer(Role role, InProcessTaskOptions options, ExitEv
   if (role == Role::kPs) {
     PsFlags flags;
     COHORT_ASSIGN_OR_RETURN(auto context, ReadTaskFlags(AddPsFlags, &flags, role, options));
-    auto server = MakeServerOptions(flags, context, options.runtime_dir.c_str());
-    server.local_servers = options.local_servers;
-    return ServerTask<ParameterServer>::Start(std::move(context), std::move(server), end);
+    const auto start = [&](const RoleContext& own) {
+      auto server = MakeServerOptions(flags, own, options.runtime_dir.c_str());
+      server.local_servers = options.local_servers;
+      return ParameterServer::Start(std::move(server));
+    };
+    return ServerTask<ParameterServer>::Start(std::move(context), start, end);
   }
   WorkerFlags flags;
   COHORT_ASSIGN_OR_RETURN(auto context, ReadTaskFlags(AddWorkerFlags, &flags, role, options));
-  auto server = MakeServerOptions(flags, context, options.data_dir.c_str());
-  server.local_servers = options.local_servers;
-  return ServerTask<WorkerServer>::Start(std::move(context), std::move(server), end);
+  const auto start = [&](const RoleContext& own) {
+    auto server = MakeServerOptions(flags, own, options.data_dir.c_str());
+    server.local_servers = options.local_servers;
+    return WorkerServer::Start(std::move(server));
+  };
+  return ServerTask<WorkerServer>::Start(std::move(context), start, end);
+}
+
+StartedTask StartInProcessReplica(InProcessTaskOptions options, ExitEvent* end) {
+  ReplicaFlags flags;
+  COHORT_ASSIGN_OR_RETURN(auto context, ReadTaskFlags(AddReplicaFlags, &flags, &flags.worker.role,
+                                                      Role::kWorker, options));
+  const auto start = [&](const RoleContext& own) {
+    return Replica::Start(flags, own, options.data_dir.c_str(), options.runtime_dir.c_str(), [] {});
+  };
+  return ServerTask<Replica>::Start(std::move(context), start, end);
 }
 
 }  // namespace cohort

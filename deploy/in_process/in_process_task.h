@@ -61,6 +61,11 @@ using StartedTask = absl::StatusOr<std::unique_ptr<InProcessTask>>;
 // whole process.
 StartedTask StartInProcessServer(Role role, InProcessTaskOptions options, ExitEvent* end);
 
+// Starts a replica (deploy/replica): a worker that owns a part of the variables. TF_CONFIG has only
+// workers. `local_servers` is ignored: a replica calls its own part directly. Errors: as
+// StartInProcessServer.
+StartedTask StartInProcessReplica(InProcessTaskOptions options, ExitEvent* end);
+
 }  // namespace cohort
 
 #endif  // COHORT_DEPLOY_IN_PROCESS_IN_PROCESS_TASK_H_

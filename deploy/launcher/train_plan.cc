@@ -1,10 +1,8 @@
 #include "deploy/launcher/train_plan.h"
 
-#include <absl/strings/str_split.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
@@ -19,29 +17,6 @@ namespace {
 
 absl::Status Usage(absl::Status status) {
   return WithExitCode(std::move(status), ExitCode::kUsage);
-}
-
-bool IsCpuDevice(std::string_view device) { return device == "cpu" || device.starts_with("cpu:"); }
-
-// CPU devices are shares of the cores, so there may be several.
-absl::StatusOr<std::vector<std::string>> ReplicaDevices(const DeviceOptions& options) {
-  std::vector<std::string> names;
-  if (!options.devices.empty()) names = absl::StrSplit(options.devices, ',');
-  if (names.empty() || !std::ranges::all_of(names, IsCpuDevice)) {
-    COHORT_ASSIGN_OR_RETURN(names, ParseDeviceNames(options));
-    if (names.empty()) names = {"cpu:0"};
-    return names;
-  }
-  std::set<std::string> seen;
-  for (std::string& name : names) {
-    DeviceOptions one = options;
-    one.devices = name;
-    COHORT_RETURN_IF_ERROR(ParseDeviceNames(one).status());
-    if (name == "cpu") name = "cpu:0";
-    if (seen.insert(name).second) continue;
-    return Usage(InvalidArgument("--devices: {} stands there twice", name));
-  }
-  return names;
 }
 
 absl::StatusOr<const StrategyClass*> ChooseStrategy(const TrainOptions& options) {
@@ -91,7 +66,7 @@ absl::StatusOr<TrainPlan> PlanTraining(const TrainOptions& options) {
   plan.strategy = std::string(strategy->name);
   plan.run = options.run;
   plan.run.in_process = true;
-  COHORT_ASSIGN_OR_RETURN(plan.devices, ReplicaDevices(options.devices));
+  COHORT_ASSIGN_OR_RETURN(plan.devices, ParseReplicaDevices(options.devices));
   const int replicas = static_cast<int>(plan.devices.size());
   if (strategy->name == "one_device" && replicas > 1) {
     if (!options.devices.devices.empty()) {
@@ -111,17 +86,10 @@ absl::StatusOr<TrainPlan> PlanTraining(const TrainOptions& options) {
   // A step thread applies its own pushes, with the helpers of the owner. So both have its cores.
   flags.push_back(fmt::format("ps=--threads={}", std::max(1, cores / plan.run.ps)));
   flags.push_back(fmt::format("worker=--threads={}", plan.threads));
-  const DeviceOptions& devices = options.devices;
   for (size_t i = 0; i < plan.devices.size(); ++i) {
-    const auto add = [&](const std::string& flag) {
+    for (const std::string& flag : DeviceFlags(plan.devices[i], options.devices)) {
       flags.push_back(fmt::format("worker:{}={}", i, flag));
-    };
-    add("--devices=" + (IsCpuDevice(plan.devices[i]) ? "cpu" : plan.devices[i]));
-    if (IsCpuDevice(plan.devices[i])) continue;
-    add(fmt::format("--gpu_memory_limit_mb={}", devices.memory_limit_mb));
-    add(fmt::format("--gpu_allow_growth={}", devices.allow_growth));
-    add(fmt::format("--virtual_gpus={}", devices.virtual_gpus));
-    add(fmt::format("--gpu_tensor_float={}", devices.allow_tf32));
+    }
   }
   return plan;
 }

@@ -56,12 +56,12 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Start(const ReplicaFlags& flag
 // The chief dials both parts, so one wait for it is enough.
 absl::Status Replica::Tick() { return worker_->Tick(); }
 
+// The chief ends the job for both parts. It does not reach a part that it has not dialed yet, after a
+// restart of this task.
 std::optional<TaskEnd> Replica::end() const {
   if (worker_ == nullptr) return std::nullopt;  // still starting
-  const std::optional<TaskEnd> worker = worker_->end();
   const std::optional<TaskEnd> owner = owner_->end();
-  if (!worker.has_value() || !owner.has_value()) return std::nullopt;
-  return worker->job_finished ? owner : worker;
+  return owner.has_value() ? owner : worker_->end();
 }
 
 // The streams of both parts are the worker's. So the owner first finishes its snapshots, and can

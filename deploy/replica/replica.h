@@ -35,8 +35,8 @@ void AddReplicaFlags(FlagSet* flags, ReplicaFlags* out);
 //                                                                       ◄── the other replicas
 class Replica : public ServingTask {
  public:
-  // It serves when this returns. `on_done` is called on any thread when the chief has ended both
-  // parts. `data_dir`, `runtime_dir`: $COHORT_DATA_DIR and $XDG_RUNTIME_DIR, or null. The context
+  // It serves when this returns. `on_done` is called on any thread when the chief has ended the
+  // job. `data_dir`, `runtime_dir`: $COHORT_DATA_DIR and $XDG_RUNTIME_DIR, or null. The context
   // must outlive the replica. Errors: those of WorkerServer and ParameterServer.
   static absl::StatusOr<std::unique_ptr<Replica>> Start(const ReplicaFlags& flags,
                                                         const RoleContext& context,

@@ -6,6 +6,7 @@ Usage: examples_test.py [CLASS]: one of the test classes below; without it all o
 Data sets are read from COHORT_DATA_DIR or ../shared/data; without them the class is skipped (exit
 code 77, which ctest reports under the test's name).
 """
+import collections
 import json
 import os
 import re
@@ -164,6 +165,77 @@ class Tutorial(ExampleCase):
     def test_it_is_short(self):
         with open(os.path.join(real_cluster.EXAMPLES, "custom_loop", "tutorial.cc"), encoding="utf-8") as f:
             self.assertLessEqual(f.read().count("\n"), 90)
+
+
+class Strategies(ExampleCase):
+    """The toy loop of TensorFlow's guide prints the same losses under every strategy, within one process and over several."""
+    SHARES = ["--num_replicas_in_sync", "4", "--deterministic"]
+
+    def losses(self, printed):
+        losses = re.findall(r"^loss (\S+)$", printed, re.M)
+        self.assertEqual(len(losses), 8, printed)
+        self.assertEqual(losses, sorted(losses, reverse=True))
+        return losses
+
+    def in_process(self, *arguments):
+        done = run([program("cohort-strategies"), *arguments, *self.SHARES], limit_s=60)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("4 replicas in sync", done.stdout)
+        return self.losses(done.stdout)
+
+    def over_processes(self, cluster, role, strategy):
+        """Starts the loop as the task ROLE:0, beside the tasks that run already."""
+        cluster.start(role, 0, ["--strategy", strategy, "--directory", cluster.directory, *self.SHARES],
+                      name="cohort-strategies")
+        codes = cluster.wait_all()
+        self.assertEqual(set(codes.values()), {0}, "%s\n%s" % (codes, cluster.text(role)))
+        return self.losses(cluster.text(role))
+
+    @classmethod
+    def setUpClass(cls):
+        cls.expected = cls().in_process("--strategy", "one_device", "--devices", "cpu")
+
+    def test_in_one_process(self):
+        for arguments in (["central_storage", "--devices", "cpu:0,cpu:1"],
+                          ["tf.distribute.MirroredStrategy", "--devices", "cpu:0,cpu:1,cpu:2"],
+                          ["multi_worker_mirrored", "--workers", "2", "--devices", "cpu:0,cpu:1"],
+                          ["parameter_server", "--workers", "3", "--ps", "2", "--devices", "cpu:0,cpu:1,cpu:2"]):
+            with self.subTest(arguments[0]):
+                self.assertEqual(self.in_process("--strategy", *arguments), self.expected)
+
+    def test_parameter_servers_and_workers_as_processes(self):
+        with Directory() as directory, RealCluster(directory, workers=2) as cluster:
+            cluster.start_servers_and_workers()
+            self.assertEqual(self.over_processes(cluster, "chief", "parameter_server"), self.expected)
+            tablets = collections.Counter((ps, tablet, verdict) for ps, _, _, tablet, verdict in cluster.verdicts())
+            self.assertEqual({verdict for _, _, verdict in tablets}, {"staged", "applied"})
+            self.assertEqual(set(tablets.values()), {8 * 4})  # each share of each step once
+
+    def test_replicas_as_processes(self):
+        for first in ("worker", "chief"):
+            with self.subTest(first), Directory() as directory, RealCluster(directory, ps=0, workers=3) as cluster:
+                del cluster.cluster["ps"]
+                if first == "chief":
+                    cluster.cluster["chief"] = [cluster.cluster["worker"].pop(0)]
+                for index in range(1 if first == "worker" else 0, len(cluster.cluster["worker"])):
+                    cluster.start("worker", index, ["run"], name="cohort")
+                self.assertEqual(self.over_processes(cluster, first, "multi_worker_mirrored"), self.expected)
+
+    def test_the_guide_shows_this_loop(self):
+        with open(example("custom_loop/strategies.cc"), encoding="utf-8") as f:
+            lines = {line.strip() for line in f}
+        with open(os.path.join(real_cluster.SOURCE, "docs", "cpp_api.md"), encoding="utf-8") as f:
+            shown = re.search(r"^## Strategies$.*?```cpp\n(.*?)```", f.read(), re.M | re.S).group(1)
+        self.assertGreater(shown.count("\n"), 20)
+        self.assertEqual([line for line in shown.split("\n") if line.strip() not in lines], [])
+
+    def test_the_loop_does_not_run_in_another_replica(self):
+        with Directory() as directory, RealCluster(directory, ps=0, workers=2) as cluster:
+            del cluster.cluster["ps"]
+            cluster.start("worker", 1, ["--strategy", "multi_worker_mirrored", "--directory", directory],
+                          name="cohort-strategies")
+            self.assertEqual(cluster.wait("worker", 1), 78)
+            self.assertIn("start `cohort run` in the others", cluster.text("worker", 1))
 
 
 class WithoutData(ExampleCase):

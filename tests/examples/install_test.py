@@ -8,7 +8,7 @@ import unittest
 import real_cluster
 from real_cluster import Directory, RealCluster, run
 
-HEADERS = {"cohort.h", "in_process.h", "internal", "plugin.h"}
+HEADERS = {"cohort.h", "in_process.h", "internal", "plugin.h", "strategy.h"}
 
 
 class Install(unittest.TestCase):
@@ -62,6 +62,12 @@ class Install(unittest.TestCase):
         tutorial = run([os.path.join(build, "cohort-tutorial")], limit_s=100)
         self.assertEqual(tutorial.returncode, 0, tutorial.stdout + tutorial.stderr)
         self.assertIn("and the loop continues", tutorial.stdout)
+        strategies = [run([os.path.join(build, "cohort-strategies"), *flags.split()], limit_s=60)
+                      for flags in ("--devices cpu", "--strategy mirrored --devices cpu:0,cpu:1")]
+        for done in strategies:
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual(len(re.findall(r"(?m)^loss 0\.\d+$", done.stdout)), 8, done.stdout)
+        self.assertIn("mirrored, 2 replicas in sync", strategies[1].stdout)
         with Directory() as directory, RealCluster(directory) as cluster:
             cluster.start_servers_and_workers()
             cluster.start("chief", 0, ["--checkpoint_dir", os.path.join(directory, "checkpoints")],

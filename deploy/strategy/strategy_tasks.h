@@ -1,0 +1,36 @@
+#ifndef COHORT_DEPLOY_STRATEGY_STRATEGY_TASKS_H_
+#define COHORT_DEPLOY_STRATEGY_STRATEGY_TASKS_H_
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+
+#include "common/model/strategies.h"
+#include "deploy/strategy/strategy_options.h"
+
+namespace cohort {
+
+// The tasks of a strategy that this process owns, and how a coordinator reaches all of them.
+//
+//   strategy                 without TF_CONFIG                   with TF_CONFIG
+//   one_device               a worker and an owner               the same
+//   central_storage          workers and one owner               the same
+//   mirrored                 workers, each with an owner         the same
+//   multi_worker_mirrored    replicas                            the first replica
+//   parameter_server         workers and servers                 none
+class StrategyTasks {
+ public:
+  // The tasks of this process serve when this returns. Errors: those of InProcessCluster and of
+  // TF_CONFIG; exit 64 for devices that do not suit the strategy; exit 78 if the task of TF_CONFIG is
+  // not the one that runs the loop, or there is no directory.
+  static absl::StatusOr<std::unique_ptr<StrategyTasks>> Start(const StrategyClass& strategy,
+                                                              const StrategyOptions& options);
+  virtual ~StrategyTasks() = default;
+
+  // Cluster, checkpoint directory, clock, log, incarnation and security.
+  virtual CoordinatorOptions coordinator_options() const = 0;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_DEPLOY_STRATEGY_STRATEGY_TASKS_H_
