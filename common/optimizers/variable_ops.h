@@ -66,7 +66,8 @@ class VariableOp {
   virtual void AddTo(GraphPlan* plan, const uint8_t* body) const = 0;
 };
 
-// Makes the ops for one kind of device. Constant and thread-safe.
+// Makes the ops for one kind of device. Errors of all functions: Unimplemented for a dtype without a
+// kernel. Constant and thread-safe.
 class VariableOps {
  public:
   // Errors: Unimplemented: this build has no kernels for the kind.
@@ -97,7 +98,6 @@ class VariableOps {
   virtual absl::StatusOr<std::unique_ptr<VariableOp>> AssignAdd(const DeviceVariable& variable,
                                                                 const DevicePush& push) const = 0;
 
-  // All of them: errors: Unimplemented for a dtype without a kernel.
  protected:
   ~VariableOps() = default;
 };

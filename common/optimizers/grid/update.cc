@@ -83,7 +83,6 @@ struct UpdateAllBody {
   }
 };
 
-template <typename T>
 VariableOpPlan PlanOf(const OptimizerRule& rule, const DeviceVariable& variable,
                       const DevicePush& gradient, const double* scale) {
   const bool all = !rule.touches_only_keys();
@@ -103,12 +102,11 @@ VariableOpPlan PlanOf(const OptimizerRule& rule, const DeviceVariable& variable,
 template <typename T, typename Step>
 VariableOpOr MakeUpdateOf(const OptimizerRule* rule, const DeviceVariable& variable,
                           const DevicePush& gradient, const double* scale) {
-  VariableOpPlan plan = PlanOf<T>(*rule, variable, gradient, scale);
+  VariableOpPlan plan = PlanOf(*rule, variable, gradient, scale);
   const auto step_at = [rule, dtype = variable.dtype](uint64_t step) {
     return std::get<Step>(rule->StepAt(dtype, step).of);
   };
   if (gradient.rows.keys == nullptr || rule->touches_only_keys()) {
-    plan.most_items = MostItems(variable, gradient.rows);
     return MakeVariableOp(std::move(plan), [=](const VariableRun& run) {
       return UpdateBody<T, Step>{step_at(run.step), PointersOf<T>(variable),
                                  RowWalk::Of(variable, gradient.rows, run),
