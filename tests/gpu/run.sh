@@ -40,14 +40,16 @@ row() { rows+=("| $1 | $2 |"); echo "-- $1: $2"; }
 
 # check NAME SECONDS PROGRAM ARGUMENTS...: a test; its result is a row of the table.
 check() {
-  local name=$1 seconds=$2 log="$scratch/${3//\//_}.log"
+  local name=$1 seconds=$2 log="$scratch/${3//\//_}.log" code
   shift 2
+  [[ $simulated == true ]] && seconds=$((seconds * 4))  # loops on one core of the CPU
   if timeout "$seconds" bash -c "$(declare -f run); source='$source' libraries='$libraries' run \"\$@\"" _ "$@" > "$log" 2>&1; then
     row "$name" "passed ($(grep -o '[0-9]* assertions[^)]*' "$log" | tail -1))"
   else
+    code=$?
     failed=1
     tail -40 "$log"
-    row "$name" "FAILED"
+    row "$name" "FAILED$([[ $code == 124 ]] && echo ": longer than $seconds s")"
   fi
 }
 
