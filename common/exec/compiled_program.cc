@@ -124,8 +124,8 @@ class Planner {
     }
     for (ValueId v : Seen()) {
       if (maker(root(v)).op != "read") continue;
-      return Unimplemented("program \"{}\" returns a whole variable, which lives on the device",
-                           p().name);
+      return Unimplemented(
+          "program \"{}\" returns a whole variable, but variables live on the device", p().name);
     }
     return absl::OkStatus();
   }

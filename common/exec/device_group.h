@@ -26,7 +26,7 @@ class DeviceGroup {
   struct Options {
     int slots = 1;
     ThreadPool* pool = nullptr;
-    const ResidentVariables* resident = nullptr;  // of the only device
+    const ResidentVariables* resident = nullptr;  // the only device has them
   };
 
   // `host`: the table of all values in the host's memory. All outlive this object. Errors:

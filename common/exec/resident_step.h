@@ -60,7 +60,7 @@ class ResidentStep {
   const ResidentVariables& variables_;
   std::vector<const ResidentVariables::Variable*> bound_;  // by variable of the program
   std::vector<Op> reads_, pushes_;
-  DeviceMemory scale_;              // of gradients: a double
+  DeviceMemory scale_;              // a double, the factor of gradients
   DeviceMemory staging_, uploads_;  // the bodies: pinned, and on the device
 };
 

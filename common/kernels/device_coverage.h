@@ -14,7 +14,7 @@ namespace cohort {
 // is there for it. Its values are copied to the host and back in each step.
 struct OpOnCpu {
   std::string op;
-  std::string dtype;             // of its first input, or of its output
+  std::string dtype;             // what its first input has, or its output
   std::set<std::string> layers;  // names of its nodes
 };
 

@@ -23,7 +23,7 @@ namespace cohort {
 // A variable, or a range of its rows, with the slots of its optimizer.
 struct DeviceVariable {
   std::string name;               // for people
-  DType dtype = DType::kInvalid;  // of all tensors
+  DType dtype = DType::kInvalid;  // all tensors have it
   int64_t first_row = 0;          // the key of the first row here
   int64_t rows = 1;               // a scalar has one row with one element
   int64_t row_elements = 1;
@@ -37,12 +37,12 @@ struct DeviceVariable {
 // The rows that a step reads or writes.
 struct DeviceKeys {
   const int64_t* keys = nullptr;  // as those of RowsUpdate; null: all rows, without keys
-  int64_t capacity = 0;           // of keys in one run
+  int64_t capacity = 0;           // most keys in one run
 };
 
 // Values that are pushed to a variable: a row for each key, or all rows.
 struct DevicePush {
-  const void* values = nullptr;  // of the variable's dtype
+  const void* values = nullptr;  // in the variable's dtype
   DeviceKeys rows;
 };
 

@@ -131,7 +131,7 @@ std::vector<int64_t> KeysOf(uint64_t step, int64_t first_row, int64_t rows, int6
 
 struct Shape {
   int64_t rows, row_elements;
-  int64_t capacity = 0;  // of keys; 0: dense
+  int64_t capacity = 0;  // most keys in a step; 0: dense
   int64_t first_row = 0;
 };
 

@@ -22,7 +22,7 @@ constexpr char kPurpose[] = "the measurement";
 
 struct LimitsOptions {
   DeviceOptions devices;
-  int rows = 8192;     // of the matrices, and their columns
+  int rows = 8192;     // each matrix has them, and as many columns
   int copy_mb = 1024;  // MiB
 };
 

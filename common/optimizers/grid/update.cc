@@ -60,7 +60,7 @@ template <typename T, typename Step>
 struct UpdateAllBody {
   Step step;
   Pointers<T> to;
-  RowWalk walk;  // of the rows with keys
+  RowWalk walk;  // visits the rows with keys
   const T* gradient;
   const double* scale;
   int64_t elements;

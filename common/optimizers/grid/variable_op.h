@@ -60,7 +60,7 @@ struct RowWalk {
   const int64_t* keys;
   int64_t first_row;
   int64_t row_elements;
-  int64_t rows;  // of this run
+  int64_t rows;  // in this run
 
   static RowWalk Of(const DeviceVariable& variable, const DeviceKeys& keys,
                     const VariableRun& run) {
