@@ -65,8 +65,9 @@ class Device {
   virtual absl::StatusOr<DeviceMemory> Allocate(size_t bytes, std::string_view purpose) = 0;
   // Memory of the host that the device copies from and to without help of the CPU.
   virtual absl::StatusOr<DeviceMemory> AllocatePinned(size_t bytes, std::string_view purpose) = 0;
-  // Copies to the device, and waits for it.
+  // Copies to or from memory of the device that no graph uses meanwhile, and waits for it.
   virtual absl::Status CopyToDevice(void* to, const void* from, size_t bytes) = 0;
+  virtual absl::Status CopyToHost(void* to, const void* from, size_t bytes) = 0;
   // Errors: Internal with the device's message.
   virtual absl::StatusOr<std::unique_ptr<DeviceGraph>> Instantiate(const GraphPlan& plan) = 0;
 };

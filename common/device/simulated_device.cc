@@ -117,6 +117,9 @@ class SimulatedDevice : public Device {
     if (bytes > 0) std::memcpy(to, from, bytes);
     return absl::OkStatus();
   }
+  absl::Status CopyToHost(void* to, const void* from, size_t bytes) override {
+    return CopyToDevice(to, from, bytes);
+  }
   absl::StatusOr<std::unique_ptr<DeviceGraph>> Instantiate(const GraphPlan& plan) override {
     return std::make_unique<SimulatedGraph>(plan, seed_++);
   }

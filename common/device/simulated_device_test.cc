@@ -186,11 +186,14 @@ TEST_CASE("memory is given back with its object, even after the device") {
   last[0] = 1;
 }
 
-TEST_CASE("a copy to the device has happened when the call returns") {
+TEST_CASE("a copy to or from the device has happened when the call returns") {
   const auto device = MakeSimulatedDevice(0);
   const Floats memory = OnDevice(device.get(), 1);
   const float value = 5;
   REQUIRE(device->CopyToDevice(memory.data(), &value, sizeof(value)).ok());
+  float back = 0;
+  REQUIRE(device->CopyToHost(&back, memory.data(), sizeof(back)).ok());
+  REQUIRE(back == value);
   CHECK(memory[0] == 5);
 }
 

@@ -51,10 +51,10 @@ void ApplyOther(const PushItem& item, Tensor* variable) {
   if (item.kind == PushKind::kAssignAdd) {
     Combine<T>(item, variable, [](T a, T b) { return static_cast<T>(a + b); });
   } else if (item.kind == PushKind::kEma) {
-    const T momentum = static_cast<T>(item.momentum);
-    Combine<T>(item, variable, [momentum](T a, T b) {
-      return static_cast<T>(a * momentum + b * (T{1} - momentum));
-    });
+    // As common/tablet/shard_apply.cc.
+    const T keep = static_cast<T>(item.momentum), take = static_cast<T>(1.0 - item.momentum);
+    Combine<T>(item, variable,
+               [keep, take](T a, T b) { return static_cast<T>(a * keep + b * take); });
   }
 }
 

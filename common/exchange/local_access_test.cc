@@ -85,6 +85,16 @@ TEST_CASE("assign_add and moving averages") {
   REQUIRE(f.Whole() == std::vector<float>{11, 12, 12.25f, 13, 15, 16});
 }
 
+// As common/tablet/shard_apply.cc and Keras: 1 - momentum is not computed in float32.
+TEST_CASE("the rest of a momentum is rounded once") {
+  Fixture f(nullptr);
+  const float value[] = {1000, 0, 0, 0, 0, 0};
+  const PushItem item{0, PushKind::kEma, false, {}, value, 0.99};
+  REQUIRE(f.PushItems({&item, 1}).ok());
+  REQUIRE(f.Whole()[0] == 1 * 0.99f + 1000 * static_cast<float>(1.0 - 0.99));
+  REQUIRE(f.Whole()[0] != 1 * 0.99f + 1000 * (1 - 0.99f));
+}
+
 TEST_CASE("a push that is refused changes nothing") {
   Fixture f(Sgd(0));
   const float value[] = {10, 10, 10, 10, 10, 10};

@@ -21,9 +21,10 @@ bool RunsKernel(const Node& node) {
 // Plans one program. Its methods are called in the order of Run, each building on the last.
 class Planner {
  public:
-  Planner(Program program, std::string_view device_kind, int slots)
+  Planner(Program program, std::string_view device_kind, int slots, bool resident)
       : device_kind_(device_kind), on_device_(device_kind != "cpu"), slots_(slots) {
     out_.program = std::move(program);
+    out_.resident = resident;
     const size_t values = p().values.size();
     made_by_.resize(values);
     out_.roots.resize(values);
@@ -37,6 +38,7 @@ class Planner {
     FindRoots();
     COHORT_RETURN_IF_ERROR(Schedule());
     COHORT_RETURN_IF_ERROR(CreateKernels());
+    if (out_.resident) COHORT_RETURN_IF_ERROR(CheckResident());
     CountUses();
     PlacePushes();
     PlaceLeaves();
@@ -81,19 +83,51 @@ class Planner {
     }
   }
 
-  // The values that are visible from outside.
-  std::vector<ValueId> Results() const {
-    std::vector<ValueId> results;
+  // The values that are pushed.
+  std::vector<ValueId> Pushed() const {
+    std::vector<ValueId> pushed;
     for (const Push& push : p().pushes) {
-      if (push.value != kNoValue) results.push_back(push.value);
-      if (push.keys != kNoValue) results.push_back(push.keys);
+      if (push.value != kNoValue) pushed.push_back(push.value);
+      if (push.keys != kNoValue) pushed.push_back(push.keys);
     }
+    return pushed;
+  }
+
+  // The values that are visible from outside, beside those that are pushed.
+  std::vector<ValueId> Seen() const {
+    std::vector<ValueId> results;
     for (const MetricPartial& metric : p().metrics) {
       for (const MetricAccumulator& a : metric.accumulators) results.push_back(a.value);
     }
     for (const Output& output : p().outputs) results.push_back(output.value);
     if (p().weight != kNoValue) results.push_back(p().weight);
     return results;
+  }
+  std::vector<ValueId> Results() const {
+    std::vector<ValueId> results = Pushed();
+    for (ValueId v : Seen()) results.push_back(v);
+    return results;
+  }
+
+  // What the host reads it must have in its memory.
+  absl::Status CheckResident() const {
+    for (const CompiledStep& step : out_.main) {
+      if (step.device_kernel != nullptr) continue;
+      for (ValueId v : node(step.node).inputs) {
+        if (maker(root(v)).op != "read") continue;
+        return Unimplemented(
+            "node {} \"{}\": op \"{}\" has no kernel for devices of kind \"{}\", so the variable "
+            "that it "
+            "reads cannot live there",
+            step.node, node(step.node).name, node(step.node).op, device_kind_);
+      }
+    }
+    for (ValueId v : Seen()) {
+      if (maker(root(v)).op != "read") continue;
+      return Unimplemented(
+          "program \"{}\" returns a whole variable, but variables live on the device", p().name);
+    }
+    return absl::OkStatus();
   }
 
   absl::Status Schedule() {
@@ -179,22 +213,22 @@ class Planner {
 
   // Pushed values outlive their step; a constant never changes, an argument is copied.
   void PlacePushes() {
-    for (ValueId v : on_device_ ? Results() : std::vector<ValueId>()) {
+    const std::vector<ValueId> moved = out_.resident ? Seen()
+                                       : on_device_  ? Results()
+                                                     : std::vector<ValueId>();
+    for (ValueId v : moved) {
       const std::string& op = maker(root(v)).op;
       ValuePlace& place = out_.places[Index(root(v))];
       if (op == "input" || op == "constant" || place.place != Place::kNowhere) continue;
       place = {Place::kPushed, AppendToPushArea(root(v)), 0};
     }
-    for (const Push& push : p().pushes) {
-      for (ValueId v : {push.value, push.keys}) {
-        if (v == kNoValue) continue;
-        const std::string& op = maker(root(v)).op;
-        ValuePlace& place = out_.places[Index(root(v))];
-        if (op == "input") {
-          out_.push_copies.push_back({v, AppendToPushArea(v)});
-        } else if (op != "constant" && place.place == Place::kNowhere) {
-          place = {Place::kPushed, AppendToPushArea(root(v)), 0};
-        }
+    for (ValueId v : out_.resident ? std::vector<ValueId>() : Pushed()) {
+      const std::string& op = maker(root(v)).op;
+      ValuePlace& place = out_.places[Index(root(v))];
+      if (op == "input") {
+        out_.push_copies.push_back({v, AppendToPushArea(v)});
+      } else if (op != "constant" && place.place == Place::kNowhere) {
+        place = {Place::kPushed, AppendToPushArea(root(v)), 0};
       }
     }
   }
@@ -207,6 +241,9 @@ class Planner {
                                                static_cast<int>(IntAttr(leaf, "index"))};
       } else if (leaf.op == "constant") {
         out_.places[Index(leaf.outputs[0])] = {Place::kConstant, 0, static_cast<int>(n)};
+      } else if (leaf.op == "read" && out_.resident) {
+        out_.places[Index(leaf.outputs[0])] = {Place::kVariable, 0,
+                                               static_cast<int>(IntAttr(leaf, "variable"))};
       }
     }
   }
@@ -304,14 +341,14 @@ size_t CapacityBytes(const ValueType& type) {
 }
 
 absl::StatusOr<CompiledProgram> CompileProgram(Program program, std::string_view device_kind,
-                                               int slots) {
+                                               int slots, bool resident) {
   COHORT_RETURN_IF_ERROR(ValidateProgram(program));
-  return CompileValidProgram(std::move(program), device_kind, slots);
+  return CompileValidProgram(std::move(program), device_kind, slots, resident);
 }
 
 absl::StatusOr<CompiledProgram> CompileValidProgram(Program program, std::string_view device_kind,
-                                                    int slots) {
-  return Planner(std::move(program), device_kind, slots).Run();
+                                                    int slots, bool resident) {
+  return Planner(std::move(program), device_kind, slots, resident).Run();
 }
 
 absl::StatusOr<Program> ProgramOfShare(const Program& program, int64_t examples) {

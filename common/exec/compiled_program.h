@@ -24,6 +24,7 @@ enum class Place : uint8_t {
   kSlot,      // at `offset` of the step's slot
   kPushed,    // pushed: at `offset` of the step's push area
   kArgument,  // the tensor bound to argument `index`
+  kVariable,  // resident variable `index` of the program, whole
   kConstant,  // the tensor of node `index`
 };
 
@@ -66,8 +67,12 @@ struct PushCopy {
 // of this plan: the host's and the device's. What the main steps need of the prologue and of the
 // pull lies in slots, and is copied to the device; what is visible from outside lies in push areas,
 // and is copied back. A main step without a kernel for the device runs in the host's memory.
+//
+// If the variables are *resident*, they live on the device: `read` yields their own memory, rows are
+// read into the slot there, and pushed values stay in the device's arena.
 struct CompiledProgram {
   Program program;
+  bool resident = false;
   std::vector<CompiledStep> prologue;
   std::vector<CompiledStep> main;
   std::vector<ValueId> roots;      // by value: itself, or the value of which it is a view
@@ -84,13 +89,14 @@ struct CompiledProgram {
 // first axis.
 absl::StatusOr<Program> ProgramOfShare(const Program& program, int64_t examples);
 
-// `device_kind`: "cpu", or that of the device on which the main steps run. Errors: InvalidArgument
-// (ValidateProgram), Unimplemented (CreateKernel), naming the node.
+// `device_kind`: "cpu", or that of the device on which the main steps run. `resident`: the variables live
+// there. Errors: InvalidArgument (ValidateProgram), Unimplemented (CreateKernel, or an op without a
+// kernel for the device that reads a resident variable), naming the node.
 absl::StatusOr<CompiledProgram> CompileProgram(Program program, std::string_view device_kind,
-                                               int slots = 1);
+                                               int slots = 1, bool resident = false);
 // For a program that is known to be valid, or made by ProgramOfShare of one.
 absl::StatusOr<CompiledProgram> CompileValidProgram(Program program, std::string_view device_kind,
-                                                    int slots);
+                                                    int slots, bool resident = false);
 
 }  // namespace cohort
 

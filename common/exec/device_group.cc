@@ -17,7 +17,12 @@ size_t At(ValueId v) { return static_cast<size_t>(v); }
 
 absl::StatusOr<std::unique_ptr<DeviceGroup>> DeviceGroup::Make(
     const CompiledProgram& compiled, std::span<const std::shared_ptr<Device>> devices,
-    const ValueTable* host, int slots, ThreadPool* pool) {
+    const ValueTable* host, const Options& options) {
+  if (options.resident != nullptr &&
+      (devices.size() > 1 || devices[0] != options.resident->device())) {
+    return Unimplemented("the variables live on {}, so that steps must run on it alone",
+                         options.resident->device()->name());
+  }
   std::unique_ptr<DeviceGroup> group(new DeviceGroup(compiled, host));
   const Program& program = compiled.program;
   const int64_t capacity = program.symbols.empty() ? 0 : program.symbols[0].capacity;
@@ -26,7 +31,10 @@ absl::StatusOr<std::unique_ptr<DeviceGroup>> DeviceGroup::Make(
   const int64_t share = std::min(capacity, units * kShareUnit);
   if (share == capacity) {
     COHORT_ASSIGN_OR_RETURN(auto step, DeviceStep::Make(compiled, devices[0], host,
-                                                        DeviceStep::All(program), slots, pool));
+                                                        {.share = DeviceStep::All(program),
+                                                         .slots = options.slots,
+                                                         .pool = options.pool,
+                                                         .resident = options.resident}));
     group->steps_.push_back(std::move(step));
     return group;
   }
@@ -34,7 +42,7 @@ absl::StatusOr<std::unique_ptr<DeviceGroup>> DeviceGroup::Make(
     const auto& device = devices[static_cast<size_t>(first / share)];
     COHORT_ASSIGN_OR_RETURN(Program part, ProgramOfShare(program, share));
     COHORT_ASSIGN_OR_RETURN(CompiledProgram own,
-                            CompileValidProgram(std::move(part), device->kind(), slots));
+                            CompileValidProgram(std::move(part), device->kind(), options.slots));
     for (const CompiledStep& step : own.main) {
       if (step.device_kernel != nullptr) continue;
       return Unimplemented(
@@ -43,9 +51,10 @@ absl::StatusOr<std::unique_ptr<DeviceGroup>> DeviceGroup::Make(
     }
     group->shares_.push_back(std::make_unique<CompiledProgram>(std::move(own)));
     COHORT_ASSIGN_OR_RETURN(
-        auto step,
-        DeviceStep::Make(*group->shares_.back(), device, host,
-                         {.first = first, .examples = share, .alone = false}, slots, pool));
+        auto step, DeviceStep::Make(*group->shares_.back(), device, host,
+                                    {.share = {.first = first, .examples = share, .alone = false},
+                                     .slots = options.slots,
+                                     .pool = options.pool}));
     group->steps_.push_back(std::move(step));
   }
   group->AddResults();

@@ -23,11 +23,18 @@ class ThreadPool;
 // averages are weighted by examples, outputs of examples are put behind one another.
 class DeviceGroup {
  public:
+  struct Options {
+    int slots = 1;
+    ThreadPool* pool = nullptr;
+    const ResidentVariables* resident = nullptr;  // the only device has them
+  };
+
   // `host`: the table of all values in the host's memory. All outlive this object. Errors:
-  // ResourceExhausted: a device lacks memory; Unimplemented: the batch cannot be shared.
+  // ResourceExhausted: a device lacks memory; Unimplemented: the batch cannot be shared, or resident
+  // variables with several devices; those of ResidentStep::Make.
   static absl::StatusOr<std::unique_ptr<DeviceGroup>> Make(
       const CompiledProgram& compiled, std::span<const std::shared_ptr<Device>> devices,
-      const ValueTable* host, int slots, ThreadPool* pool);
+      const ValueTable* host, const Options& options);
 
   // Runs the main steps on what the host's table holds now, which uses this slot and push area.
   // Errors: those of kernels, naming the node; those of the devices.

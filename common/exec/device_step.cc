@@ -11,26 +11,28 @@ namespace cohort {
 absl::StatusOr<std::unique_ptr<DeviceStep>> DeviceStep::Make(const CompiledProgram& compiled,
                                                              std::shared_ptr<Device> device,
                                                              const ValueTable* host,
-                                                             const Share& share, int slots,
-                                                             ThreadPool* pool) {
-  std::unique_ptr<DeviceStep> step(
-      new DeviceStep(compiled, std::move(device), host, share, slots, pool));
+                                                             const Options& options) {
+  std::unique_ptr<DeviceStep> step(new DeviceStep(compiled, std::move(device), host, options));
   COHORT_RETURN_IF_ERROR(step->Allocate());
   COHORT_RETURN_IF_ERROR(step->UploadConstants());
+  if (options.resident != nullptr) {
+    COHORT_RETURN_IF_ERROR(step->MakeResidentSteps(*options.resident));
+  }
   return step;
 }
 
 DeviceStep::DeviceStep(const CompiledProgram& compiled, std::shared_ptr<Device> device,
-                       const ValueTable* host, const Share& share, int slots, ThreadPool* pool)
+                       const ValueTable* host, const Options& options)
     : compiled_(compiled),
       device_(std::move(device)),
       host_(host),
-      share_(share),
-      pool_(pool),
+      share_(options.share),
+      pool_(options.pool),
+      resident_(options.resident),
       computed_(compiled.program.values.size(), false),
       argument_offsets_(compiled.program.arguments.size(), 0),
       constants_(compiled.program.nodes.size(), nullptr),
-      slots_(Index(slots)) {
+      slots_(Index(options.slots)) {
   for (const CompiledStep& from : compiled_.main) {
     const Node& node = compiled_.program.nodes[Index(from.node)];
     for (ValueId v : node.outputs) computed_[Index(compiled_.roots[Index(v)])] = true;
@@ -41,19 +43,20 @@ DeviceStep::DeviceStep(const CompiledProgram& compiled, std::shared_ptr<Device> 
     }
     steps_.push_back(std::move(step));
   }
+  for (const int n : compiled_.reads) {
+    const Node& node = compiled_.program.nodes[Index(n)];
+    if (resident_ != nullptr && node.op == "read_rows") computed_[Index(node.outputs[0])] = true;
+  }
   size_t offset = AlignUp(errors_bytes_);
   for (Step& step : steps_) {
     if (step.compiled->device_kernel == nullptr) continue;
     step.bodies = offset;
     offset += step.compiled->device_kernel->body_bytes();
-    const Node& node = compiled_.program.nodes[Index(step.compiled->node)];
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const ValuePlace& place = compiled_.places[Index(node.inputs[i])];
-      if (place.place == Place::kArgument && step.compiled->device_kernel->reads_data(i)) {
-        used_arguments_.push_back(place.index);
-      }
-    }
   }
+  ForEachInput([this](ValueId v) {
+    const ValuePlace& place = compiled_.places[Index(v)];
+    if (place.place == Place::kArgument) used_arguments_.push_back(place.index);
+  });
   first_argument_ = offset = AlignUp(offset);
   std::ranges::sort(used_arguments_);
   used_arguments_.erase(std::unique(used_arguments_.begin(), used_arguments_.end()),
@@ -64,6 +67,19 @@ DeviceStep::DeviceStep(const CompiledProgram& compiled, std::shared_ptr<Device> 
     offset += AlignUp(CapacityBytes(compiled_.program.type(v)));
   }
   staged_bytes_ = AlignUp(offset);
+}
+
+template <typename Fn>
+void DeviceStep::ForEachInput(const Fn& fn) const {
+  for (const Step& step : steps_) {
+    if (step.compiled->device_kernel == nullptr) continue;
+    const Node& node = compiled_.program.nodes[Index(step.compiled->node)];
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (step.compiled->device_kernel->reads_data(i)) fn(node.inputs[i]);
+    }
+  }
+  if (resident_ == nullptr) return;
+  for (const ValueId v : ResidentStep::Inputs(compiled_.program)) fn(v);
 }
 
 absl::Status DeviceStep::Allocate() {
@@ -93,6 +109,11 @@ absl::Status DeviceStep::Allocate() {
   memory.slots = memory.arena + compiled_.arena_bytes;
   memory.push_areas = memory.slots + slot_bytes;
   memory.constants = &constants_;
+  for (const VariableDecl& decl : compiled_.program.variables) {
+    if (resident_ == nullptr) break;
+    COHORT_ASSIGN_OR_RETURN(const ResidentVariables::Variable* variable, resident_->Find(decl));
+    memory.variables.push_back(variable->at.value);
+  }
   uint8_t* constant = memory.push_areas + compiled_.push_area_bytes;
   for (size_t n = 0; n < constants_.size(); ++n) {
     const Node& node = compiled_.program.nodes[n];
@@ -112,6 +133,24 @@ absl::Status DeviceStep::UploadConstants() {
     COHORT_RETURN_IF_ERROR(device_->CopyToDevice(constants_[n], value.raw(), value.num_bytes()));
   }
   return absl::OkStatus();
+}
+
+// Each slot has its own keys and rows.
+absl::Status DeviceStep::MakeResidentSteps(const ResidentVariables& variables) {
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    UseSlot(static_cast<int>(s));
+    COHORT_ASSIGN_OR_RETURN(slots_[s].resident,
+                            ResidentStep::Make(compiled_, table_.get(), variables));
+  }
+  return absl::OkStatus();
+}
+
+// Points the table to what belongs to a slot.
+void DeviceStep::UseSlot(int slot) {
+  table_->UseSlot(slot);
+  for (const int i : used_arguments_) {
+    table_->SetArgument(Index(i), uploaded(slot) + argument_offsets_[Index(i)]);
+  }
 }
 
 void DeviceStep::AddSteps() {
@@ -165,16 +204,16 @@ KernelContext DeviceStep::ContextOf(const Step& step, int slot) const {
 absl::Status DeviceStep::Launch(int slot, int area, const RandomKey& key) {
   key_ = key;
   slot_ = slot;
-  table_->UseSlot(slot);
-  for (const int i : used_arguments_) {
-    table_->SetArgument(Index(i), uploaded(slot) + argument_offsets_[Index(i)]);
-  }
+  UseSlot(slot);
   for (size_t s = 1; s <= compiled_.program.symbols.size(); ++s) {
     const int64_t count = host_->count(static_cast<int>(s));
     const int64_t own = std::clamp<int64_t>(count - share_.first, 0, share_.examples);
     table_->SetCount(static_cast<int>(s), s == 1 ? own : count);
   }
   WriteBodies(slot);
+  if (const auto& resident = slots_[Index(slot)].resident; resident != nullptr) {
+    COHORT_RETURN_IF_ERROR(resident->WriteBodies(key.place + key.ordinal, *host_));
+  }
   StageArguments(slot);
   std::unique_ptr<DeviceGraph>& graph = graphs_[{slot, area}];
   if (graph == nullptr) {
@@ -231,6 +270,8 @@ MemoryRange DeviceStep::RangeOf(const ValueView& view, ValueId v) const {
 GraphPlan DeviceStep::PlanGraph(int slot) {
   GraphPlan plan;
   PlanUploads(slot, &plan);
+  const ResidentStep* const resident = slots_[Index(slot)].resident.get();
+  if (resident != nullptr) resident->PlanReads(&plan);
   for (const Step& step : steps_) {
     if (step.compiled->device_kernel != nullptr) {
       PlanStep(step, slot, &plan);
@@ -238,6 +279,7 @@ GraphPlan DeviceStep::PlanGraph(int slot) {
       PlanHostStep(step, &plan);
     }
   }
+  if (resident != nullptr) resident->PlanPushes(&plan);
   for (size_t v = 0; v < computed_.size(); ++v) {
     const ValueId value = static_cast<ValueId>(v);
     if (!computed_[v] || compiled_.places[v].place != Place::kPushed) continue;
@@ -265,24 +307,17 @@ void DeviceStep::PlanUploads(int slot, GraphPlan* plan) const {
                    .to_device = true});
   }
   std::vector<bool> done(computed_.size(), false);
-  for (const Step& step : steps_) {
-    if (step.compiled->device_kernel == nullptr) continue;
-    const Node& node = compiled_.program.nodes[Index(step.compiled->node)];
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const ValueId v = compiled_.roots[Index(node.inputs[i])];
-      const Place place = compiled_.places[Index(v)].place;
-      const bool lies_in_host_memory = place == Place::kSlot || place == Place::kPushed;
-      if (done[Index(v)] || Computes(v) || !lies_in_host_memory ||
-          !step.compiled->device_kernel->reads_data(i)) {
-        continue;
-      }
-      done[Index(v)] = true;
-      size_t bytes;
-      const uint8_t* const from = ShareOf(v, &bytes);
-      plan->AddCopy("upload",
-                    {.to = table_->view(v).data, .from = from, .bytes = bytes, .to_device = true});
-    }
-  }
+  ForEachInput([&](ValueId input) {
+    const ValueId v = compiled_.roots[Index(input)];
+    const Place place = compiled_.places[Index(v)].place;
+    const bool lies_in_host_memory = place == Place::kSlot || place == Place::kPushed;
+    if (done[Index(v)] || Computes(v) || !lies_in_host_memory) return;
+    done[Index(v)] = true;
+    size_t bytes;
+    const uint8_t* const from = ShareOf(v, &bytes);
+    plan->AddCopy("upload",
+                  {.to = table_->view(v).data, .from = from, .bytes = bytes, .to_device = true});
+  });
 }
 
 void DeviceStep::PlanStep(const Step& step, int slot, GraphPlan* plan) {

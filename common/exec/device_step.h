@@ -11,6 +11,7 @@
 
 #include "common/device/device.h"
 #include "common/exec/compiled_program.h"
+#include "common/exec/resident_step.h"
 #include "common/exec/value_table.h"
 #include "common/kernels/random_key.h"
 
@@ -27,6 +28,8 @@ class ThreadPool;
 //
 // In the memory of each slot on the device: errors | bodies | arguments | the slot's values. The
 // host has the first three in pinned memory, too, from which they are uploaded together.
+//
+// With resident variables, rows are read and pushes are applied within the graph (resident_step.h).
 class DeviceStep {
  public:
   // The examples of a batch that this device works on.
@@ -39,20 +42,27 @@ class DeviceStep {
     return {.examples = program.symbols.empty() ? 0 : program.symbols[0].capacity};
   }
 
+  struct Options {
+    Share share;
+    int slots = 1;
+    ThreadPool* pool = nullptr;                   // for steps on the CPU
+    const ResidentVariables* resident = nullptr;  // null unless the program was compiled for it
+  };
+
   // `compiled`: the program, or ProgramOfShare. `host`: the table of the whole program's values in
-  // the host's memory. All outlive this object. Errors: ResourceExhausted: the device lacks memory.
+  // the host's memory. All outlive this object. Errors: ResourceExhausted: the device lacks memory;
+  // those of ResidentStep::Make.
   static absl::StatusOr<std::unique_ptr<DeviceStep>> Make(const CompiledProgram& compiled,
                                                           std::shared_ptr<Device> device,
                                                           const ValueTable* host,
-                                                          const Share& share, int slots,
-                                                          ThreadPool* pool);
+                                                          const Options& options);
 
   // Begins the main steps on what the host's table holds now, which uses this slot and push area.
   absl::Status Launch(int slot, int area, const RandomKey& key);
   // Waits for them. Errors: those of kernels, naming the node; those of the device.
   absl::Status Wait();
 
-  // Returns true if a main step makes this value.
+  // Returns true if a main step makes this value, or a read of rows on the device.
   bool Computes(ValueId v) const;
   // If the device is not alone: its part of a pushed value, in the host's memory, and its sizes.
   const void* result(ValueId v) const;
@@ -72,13 +82,19 @@ class DeviceStep {
     size_t error = 0;                            // the same, if it may fail
   };
   struct Slot {
-    bool written = false;         // its bodies are
-    std::vector<int64_t> counts;  // by symbol, for which they were written
+    bool written = false;                    // its bodies are
+    std::vector<int64_t> counts;             // by symbol, for which they were written
+    std::unique_ptr<ResidentStep> resident;  // null: the host has the variables
   };
 
   DeviceStep(const CompiledProgram& compiled, std::shared_ptr<Device> device,
-             const ValueTable* host, const Share& share, int slots, ThreadPool* pool);
+             const ValueTable* host, const Options& options);
+  void UseSlot(int slot);
+  // Calls fn with each value that is read on the device; some of them several times.
+  template <typename Fn>
+  void ForEachInput(const Fn& fn) const;
   absl::Status Allocate();
+  absl::Status MakeResidentSteps(const ResidentVariables& variables);
   absl::Status UploadConstants();
   void AddSteps();
   KernelContext ContextOf(const Step& step, int slot) const;
@@ -103,8 +119,9 @@ class DeviceStep {
   ThreadPool* const pool_;
 
   std::vector<Step> steps_;
-  std::vector<bool> computed_;            // by root value: a main step makes it
-  std::vector<int> used_arguments_;       // by main steps on the device
+  const ResidentVariables* const resident_;
+  std::vector<bool> computed_;            // by root value: see Computes
+  std::vector<int> used_arguments_;       // on the device
   std::vector<size_t> argument_offsets_;  // by argument
   size_t errors_bytes_ = 0;               // at the beginning of a slot's memory
   size_t first_argument_ = 0;             // offset in it

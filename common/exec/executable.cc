@@ -9,6 +9,7 @@
 #include "common/exec/compiled_program.h"
 #include "common/exec/device_group.h"
 #include "common/exec/kernel_observer.h"
+#include "common/exec/resident_variables.h"
 #include "common/exec/value_table.h"
 #include "common/graph/op_registry.h"
 #include "common/kernels/thread_pool.h"
@@ -65,7 +66,7 @@ class Executable::Impl {
   static absl::StatusOr<HostMemory> Allocate(const CompiledProgram& compiled,
                                              const CompileOptions& options);
   // With a device, before the first step.
-  absl::Status MakeDevices(std::span<const std::shared_ptr<Device>> devices);
+  absl::Status MakeDevices(const CompileOptions& options);
 
   const Program& program() const { return compiled_.program; }
   void UseSlot(int slot);
@@ -168,6 +169,7 @@ void Executable::Impl::AddSlots() {
     slot.bound.resize(program().arguments.size());
     slot.counts.resize(program().symbols.size());
     slot.area = static_cast<int>(s);
+    if (compiled_.resident) continue;
     for (int n : compiled_.reads) {
       const Node& node = program().nodes[static_cast<size_t>(n)];
       PullItem item;
@@ -207,6 +209,7 @@ void* Executable::Impl::PushedData(ValueId v, int area) const {
 }
 
 void Executable::Impl::AddPushes() {
+  if (compiled_.resident) return;
   for (size_t area = 0; area < pushes_.size(); ++area) {
     for (const Push& push : program().pushes) {
       PushItem item;
@@ -340,7 +343,7 @@ void Executable::Impl::FinishPushes() {
     std::memcpy(table_.push_area(area) + copy.offset, view.data,
                 static_cast<size_t>(view.elements) * SizeOf(view.dtype));
   }
-  for (size_t i = 0; i < program().pushes.size(); ++i) {
+  for (size_t i = 0; i < pushes_[static_cast<size_t>(area)].size(); ++i) {
     const ValueId keys = program().pushes[i].keys;
     if (keys == kNoValue) continue;
     pushes_[static_cast<size_t>(area)][i].keys = {
@@ -362,13 +365,17 @@ Executable::~Executable() = default;
 absl::StatusOr<std::unique_ptr<Executable>> Executable::Compile(Program program,
                                                                 const CompileOptions& options) {
   const std::string name = program.name;
-  auto compiled =
-      CompileProgram(std::move(program),
-                     options.devices.empty() ? "cpu" : options.devices[0]->kind(), options.slots);
+  if (options.resident != nullptr && options.devices.empty()) {
+    return InvalidArgument("program \"{}\": its variables live on {}, but it runs on the CPU", name,
+                           options.resident->device()->name());
+  }
+  auto compiled = CompileProgram(std::move(program),
+                                 options.devices.empty() ? "cpu" : options.devices[0]->kind(),
+                                 options.slots, options.resident != nullptr);
   if (!compiled.ok()) return Annotate(compiled.status(), fmt::format("program \"{}\"", name));
   COHORT_ASSIGN_OR_RETURN(Impl::HostMemory memory, Impl::Allocate(*compiled, options));
   auto impl = std::make_unique<Impl>(*std::move(compiled), std::move(memory), options);
-  if (!options.devices.empty()) COHORT_RETURN_IF_ERROR(impl->MakeDevices(options.devices));
+  if (!options.devices.empty()) COHORT_RETURN_IF_ERROR(impl->MakeDevices(options));
   return std::unique_ptr<Executable>(new Executable(std::move(impl)));
 }
 
@@ -393,9 +400,11 @@ absl::StatusOr<Executable::Impl::HostMemory> Executable::Impl::Allocate(
   return memory;
 }
 
-absl::Status Executable::Impl::MakeDevices(std::span<const std::shared_ptr<Device>> devices) {
-  COHORT_ASSIGN_OR_RETURN(devices_, DeviceGroup::Make(compiled_, devices, &table_,
-                                                      static_cast<int>(slots_.size()), &pool_));
+absl::Status Executable::Impl::MakeDevices(const CompileOptions& options) {
+  COHORT_ASSIGN_OR_RETURN(
+      devices_,
+      DeviceGroup::Make(compiled_, options.devices, &table_,
+                        {.slots = options.slots, .pool = &pool_, .resident = options.resident}));
   return absl::OkStatus();
 }
 

@@ -18,12 +18,16 @@ namespace cohort {
 
 class Device;
 class KernelObserver;
+class ResidentVariables;
 
 struct CompileOptions {
   // On which the main steps run; none: the CPU. Several share the examples of each batch.
   std::vector<std::shared_ptr<Device>> devices;
   int intra_op_threads = 1;
   int slots = 1;  // steps that may be prepared at the same time
+  // The variables live on the only device, and Run reads and updates them there. They outlive the
+  // executable. Null: they are pulled and pushed.
+  const ResidentVariables* resident = nullptr;
 };
 
 // A program compiled for one device: shapes inferred, memory planned by liveness in one arena,
@@ -39,10 +43,14 @@ struct CompileOptions {
 // With several slots, steps can be bound and prepared, and their values pulled, while others run. A
 // slot has the inputs, the keys and the pulled values of one step; all share the arena in which
 // Run computes.
+//
+// With resident variables there is nothing to exchange: pulls() and pushes() are empty. The optimizers see
+// the step place + ordinal of the key.
 class Executable {
  public:
   // Errors: InvalidArgument (the program is not valid), Unimplemented (an op, dtype or device kind
-  // that this build has no kernel for), ResourceExhausted (no memory for the arena).
+  // that this build has no kernel for), ResourceExhausted (no memory for the arena). With resident
+  // variables, also those of ResidentStep::Make.
   static absl::StatusOr<std::unique_ptr<Executable>> Compile(Program program,
                                                              const CompileOptions& options);
   ~Executable();

@@ -7,8 +7,6 @@
 #include <iterator>
 #include <map>
 
-#include "common/graph/op_cost.h"
-
 namespace cohort {
 namespace {
 
@@ -97,6 +95,17 @@ double StepProfile::MedianStepSeconds() const {
 
 double StepProfile::BestStepSeconds() const {
   return step_seconds_.empty() ? 0 : *std::min_element(step_seconds_.begin(), step_seconds_.end());
+}
+
+OpCost StepProfile::CostOfStep() const {
+  OpCost sum;
+  for (const Node& node : program_->nodes) {
+    if (node.inputs.empty() || node.op == "reshape") continue;  // leaves and views move nothing
+    const OpCost cost = CostOf(*program_, node);
+    sum.flops += cost.flops;
+    sum.bytes += cost.bytes;
+  }
+  return sum;
 }
 
 std::string StepProfile::ChromeTrace() const {

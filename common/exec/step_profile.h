@@ -7,6 +7,7 @@
 
 #include "common/base/clock.h"
 #include "common/exec/kernel_observer.h"
+#include "common/graph/op_cost.h"
 #include "common/graph/program.h"
 
 namespace cohort {
@@ -49,6 +50,8 @@ class StepProfile : public KernelObserver {
   // The median time of a step; 0 without steps.
   double MedianStepSeconds() const;
   double BestStepSeconds() const;
+  // What the operations of one step cost at full capacity, wherever they run.
+  OpCost CostOfStep() const;
 
   // Everything that was recorded in the Trace Event Format (JSON), which chrome://tracing and
   // ui.perfetto.dev show. Times begin with the first event.

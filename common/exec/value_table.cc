@@ -64,6 +64,10 @@ void ValueTable::AddPlaces(const CompiledProgram& compiled, const Memory& memory
       case Place::kArgument:
         arguments_[static_cast<size_t>(place.index)].push_back(static_cast<ValueId>(v));
         break;
+      case Place::kVariable:
+        if (memory.variables.empty()) break;
+        views_[v].data = memory.variables[static_cast<size_t>(place.index)];
+        break;
       case Place::kConstant: {
         if (memory.constants != nullptr) {
           views_[v].data = (*memory.constants)[static_cast<size_t>(place.index)];

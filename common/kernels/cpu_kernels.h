@@ -47,7 +47,9 @@ KernelOr CreateConvolutionCpu(const Node& node, const Program& program);
 KernelOr CreateBatchNormCpu(const Node& node, const Program& program);
 
 // Unimplemented, naming op and dtype.
-absl::Status NoKernelFor(const Node& node, DType dtype);
+inline absl::Status NoKernelFor(const Node& node, DType dtype) {
+  return Unimplemented("op \"{}\" has no CPU kernel for {}", node.op, DTypeName(dtype));
+}
 
 // Calls fn with a value of the C++ type of a floating dtype and returns what it returns.
 template <typename Fn>

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "common/kernels/host_device.h"
+#include "common/device/host_device.h"
 
 namespace cohort {
 

@@ -95,10 +95,6 @@ std::vector<std::string_view> KernelOps() {
   return ops;
 }
 
-absl::Status NoKernelFor(const Node& node, DType dtype) {
-  return Unimplemented("op \"{}\" has no CPU kernel for {}", node.op, DTypeName(dtype));
-}
-
 std::string_view CpuInstructionSet() {
   const int64_t best = hwy::SupportedTargets() & -hwy::SupportedTargets();
   return hwy::TargetName(best);

@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "common/kernels/host_device.h"
+#include "common/device/host_device.h"
 
 // What elementwise ops compute of one element: the bodies of their kernels on all devices.
 namespace cohort::scalar {

@@ -32,3 +32,18 @@ endif()
 if(COHORT_CUDA AND COHORT_CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${COHORT_CCACHE})
 endif()
+
+# cohort_cuda_grid(NAME SRCS a.cc DEPS x y): files with bodies (common/device/grid.h), compiled for GPUs. It is called in
+# a directory of its own, because the same files are compiled for the CPU.
+function(cohort_cuda_grid name)
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  set_source_files_properties(${ARG_SRCS} PROPERTIES LANGUAGE CUDA)
+  add_library(${name} STATIC ${ARG_SRCS})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/gen)
+  # FMT_CONSTEVAL: CUDA's compiler cannot check formats yet. One rounding per operation, as on the CPU.
+  target_compile_definitions(${name} PRIVATE COHORT_GRID=cuda FMT_CONSTEVAL= FMT_USE_CONSTEXPR=1)
+  target_compile_options(${name} PRIVATE --expt-relaxed-constexpr --fmad=false)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+  set_target_properties(${name} PROPERTIES
+    CUDA_ARCHITECTURES "${COHORT_CUDA_ARCHITECTURES}" POSITION_INDEPENDENT_CODE ON UNITY_BUILD OFF)
+endfunction()

@@ -12,6 +12,7 @@
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/data/dataset.h"
+#include "common/kernels/device_coverage.h"
 #include "common/model/batch_text.h"
 #include "common/model/data_check.h"
 #include "common/model/job_file.h"
@@ -127,10 +128,11 @@ absl::StatusOr<std::string> CheckJob(const CheckOptions& options) {
   COHORT_ASSIGN_OR_RETURN(
       const std::string hints,
       LazyHints(model, layout, static_cast<int64_t>(job.spec.data().batch_size())));
-  return fmt::format("{}\n{}{}{}\n\nshard plan for {} ps:\n{}{}{}", FormatSummary(model.summary),
-                     data_text, weights_text,
-                     BatchText(job.spec, job.spec.strategy().closures_per_step()), options.ps,
-                     ShardPlanText(layout), MessageSizeText(layout, programs), hints);
+  return fmt::format("{}\n{}{}{}\n{}\n\nshard plan for {} ps:\n{}{}{}",
+                     FormatSummary(model.summary), data_text, weights_text,
+                     BatchText(job.spec, job.spec.strategy().closures_per_step()),
+                     DeviceCoverageText(programs), options.ps, ShardPlanText(layout),
+                     MessageSizeText(layout, programs), hints);
 }
 
 std::string IgnoredDirectories(const LocalOptions& options) {

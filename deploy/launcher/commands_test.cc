@@ -65,6 +65,7 @@ TEST_CASE("check prints the model, the data and the shard plan") {
   REQUIRE_THAT(*text, Contains("each update is of one batch, so the effective batch is "));
   REQUIRE_THAT(*text, Contains("[0, 500)") && Contains("[500, 1000)"));
   REQUIRE_THAT(*text, Contains("ps:0") && Contains("ps:1"));
+  REQUIRE_THAT(*text, Contains("on a GPU: all operations"));
 }
 
 TEST_CASE("check prints which variables begin with initial weights") {

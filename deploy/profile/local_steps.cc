@@ -25,7 +25,12 @@ Dims DimsOf(const ValueType& type) {
 
 absl::StatusOr<std::unique_ptr<LocalSteps>> LocalSteps::Open(const std::string& path,
                                                              const DataOptions& data,
-                                                             const CompileOptions& compile) {
+                                                             CompileOptions compile,
+                                                             bool resident) {
+  if (resident && compile.devices.size() != 1) {
+    return InvalidArgument("--resident_variables needs one device, but --devices names {}",
+                           compile.devices.empty() ? "the CPU" : "several");
+  }
   COHORT_ASSIGN_OR_RETURN(JobFile job, ReadJobFile(path));
   std::unique_ptr<LocalSteps> steps(new LocalSteps());
   steps->batch_size_ = static_cast<int64_t>(job.spec.data().batch_size());
@@ -50,12 +55,20 @@ absl::StatusOr<std::unique_ptr<LocalSteps>> LocalSteps::Open(const std::string& 
     return Annotate(std::move(opened), job.lines.Where("data.train"));
   }
   COHORT_ASSIGN_OR_RETURN(BuiltModel model, BuildModel(job.spec, features, &job.lines));
+  if (resident) {
+    steps->resident_ = std::make_unique<ResidentVariables>(compile.devices[0]);
+    compile.resident = steps->resident_.get();
+  } else {
+    steps->variables_ = std::make_unique<LocalVariables>();
+  }
   COHORT_RETURN_IF_ERROR(steps->AddVariables(model));
+  steps->CountUpdateBytes(model);
   if (steps->dataset_ != nullptr) {
     COHORT_RETURN_IF_ERROR(steps->OpenReader(job.spec.data().train(), model.features));
   }
   COHORT_ASSIGN_OR_RETURN(steps->executable_, Executable::Compile(std::move(model.train), compile));
   if (steps->dataset_ == nullptr) steps->MakeUpBatch();
+  if (resident) return steps;
   COHORT_ASSIGN_OR_RETURN(steps->access_,
                           LocalAccess::Create(steps->variables_.get(), steps->program()));
   return steps;
@@ -66,7 +79,6 @@ absl::Status LocalSteps::AddVariables(const BuiltModel& model) {
     COHORT_ASSIGN_OR_RETURN(auto rule, OptimizerRule::Create(optimizer));
     rules_.push_back(std::move(rule));
   }
-  variables_ = std::make_unique<LocalVariables>();
   for (const v1::VariableSpec& variable : model.variables) {
     const auto dtype = static_cast<DType>(variable.dtype());
     Tensor value(dtype, Dims(variable.dims().begin(), variable.dims().end()));
@@ -75,9 +87,27 @@ absl::Status LocalSteps::AddVariables(const BuiltModel& model) {
     initializer.Fill(dtype, 0, static_cast<uint64_t>(value.num_elements()), value.raw());
     const OptimizerRule* const rule =
         variable.trainable() ? rules_[variable.optimizer()].get() : nullptr;
-    COHORT_RETURN_IF_ERROR(variables_->Add(variable.name(), std::move(value), rule));
+    COHORT_RETURN_IF_ERROR(resident_ != nullptr
+                               ? resident_->Add(variable.name(), value, rule)
+                               : variables_->Add(variable.name(), std::move(value), rule));
   }
   return absl::OkStatus();
+}
+
+// A rule reads and writes values and slots, and reads the gradient.
+void LocalSteps::CountUpdateBytes(const BuiltModel& model) {
+  for (const Push& push : model.train.pushes) {
+    const auto& variable = model.variables[static_cast<size_t>(push.variable)];
+    if (push.kind != PushKind::kGradient || !variable.trainable()) continue;
+    const OptimizerRule& rule = *rules_[variable.optimizer()];
+    const ValueType& gradient = model.train.type(push.value);
+    const ValueType& whole = model.train.variables[static_cast<size_t>(push.variable)].type;
+    const bool rows = push.keys != kNoValue && rule.touches_only_keys();
+    const auto size = static_cast<double>(SizeOf(gradient.dtype));
+    const double moved = static_cast<double>(CapacityElements(rows ? gradient : whole)) * size;
+    update_bytes_ += moved * 2 * (1 + static_cast<double>(rule.slots().size()));
+    update_bytes_ += static_cast<double>(CapacityElements(gradient)) * size;
+  }
 }
 
 absl::Status LocalSteps::OpenReader(const v1::DatasetSpec& train,
@@ -124,8 +154,10 @@ absl::Status LocalSteps::Run(StepProfile* profile) {
   const TimePoint bound = Now();
   COHORT_RETURN_IF_ERROR(executable_->Prepare({seed_, step_, 0}));
   const TimePoint prepared = Now();
-  const PullBatch pull{.place = step_, .items = executable_->pulls()};
-  COHORT_RETURN_IF_ERROR(access_->Exchange(nullptr, &pull).status());
+  if (access_ != nullptr) {
+    const PullBatch pull{.place = step_, .items = executable_->pulls()};
+    COHORT_RETURN_IF_ERROR(access_->Exchange(nullptr, &pull).status());
+  }
   const TimePoint pulled = Now();
   COHORT_RETURN_IF_ERROR(executable_->Run());
   const TimePoint ran = Now();
@@ -134,7 +166,7 @@ absl::Status LocalSteps::Run(StepProfile* profile) {
   push.stamp.place = step_;
   push.stamp.weight = executable_->weight();
   push.items = executable_->pushes();
-  COHORT_RETURN_IF_ERROR(access_->Exchange(&push, nullptr).status());
+  if (access_ != nullptr) COHORT_RETURN_IF_ERROR(access_->Exchange(&push, nullptr).status());
   const TimePoint pushed = Now();
   ++step_;
   profile->AddPhase("data", begin, bound);

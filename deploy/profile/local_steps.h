@@ -13,6 +13,7 @@
 #include "common/data/dataset.h"
 #include "common/exchange/local_access.h"
 #include "common/exec/executable.h"
+#include "common/exec/resident_variables.h"
 #include "common/exec/step_profile.h"
 #include "common/optimizers/optimizers.h"
 
@@ -23,15 +24,17 @@ class DatasetSpec;
 }
 struct BuiltModel;
 
-// Training steps of a job in this process and on this thread, with all variables here and without a
-// network. Not thread-safe.
+// Training steps of a job in this process and on this thread, with all variables here, or on the device,
+// and without a network. Not thread-safe.
 class LocalSteps {
  public:
-  // `compile`: how the steps run. If the training data is not here, batches are made up: uniform numbers
-  // in [0, 1), and zeros for integers. Errors: those of the job, the data and the model.
+  // `compile`: how the steps run. `resident`: the variables live on the only device. If the training data is not here, batches are made up: uniform numbers
+  // in [0, 1), and zeros for integers. Errors: those of the job, the data and the model; InvalidArgument if
+  // there is not one device for resident variables.
   static absl::StatusOr<std::unique_ptr<LocalSteps>> Open(const std::string& job,
                                                           const DataOptions& data,
-                                                          const CompileOptions& compile);
+                                                          CompileOptions compile,
+                                                          bool resident = false);
 
   // Runs the next step, and records it in `profile`. The next epoch follows the end of the data.
   absl::Status Run(StepProfile* profile);
@@ -41,10 +44,13 @@ class LocalSteps {
   int64_t batch_size() const { return batch_size_; }
   // Why batches are made up; "" if they are read.
   const std::string& no_data() const { return no_data_; }
+  // Bytes of values, slots and gradients that the optimizers of a step read and write, at full capacity.
+  double update_bytes() const { return update_bytes_; }
 
  private:
   LocalSteps() = default;
   absl::Status AddVariables(const BuiltModel& model);
+  void CountUpdateBytes(const BuiltModel& model);
   absl::Status OpenReader(const v1::DatasetSpec& train, std::span<const std::string> features);
   void MakeUpBatch();
 
@@ -54,9 +60,11 @@ class LocalSteps {
   std::unique_ptr<BatchReader> reader_;
   BatchReader::Batch batch_;
   std::vector<std::unique_ptr<OptimizerRule>> rules_;
-  std::unique_ptr<LocalVariables> variables_;
+  std::unique_ptr<LocalVariables> variables_;    // null: they are resident
+  std::unique_ptr<ResidentVariables> resident_;  // null: they are here
+  double update_bytes_ = 0;
   std::unique_ptr<Executable> executable_;
-  std::unique_ptr<LocalAccess> access_;
+  std::unique_ptr<LocalAccess> access_;  // null: they are resident
   uint64_t seed_ = 0;
   uint64_t step_ = 0;
 };

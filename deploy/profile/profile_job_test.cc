@@ -79,6 +79,40 @@ TEST_CASE("steps without data use made-up batches, and the text names the reason
   CHECK(text->find("batches are made up") != std::string::npos);
 }
 
+TEST_CASE("steps with variables on the device train as those with variables here") {
+  const testing::TestDirectory dir;
+  const std::string job = WriteJob(dir);
+  const auto devices = OpenDevices({.devices = "simulated:0"});
+  REQUIRE(devices.ok());
+  std::vector<std::vector<double>> losses;
+  std::vector<int64_t> bytes;
+  for (const bool resident : {false, true}) {
+    const auto steps = LocalSteps::Open(job, {}, {.devices = *devices}, resident);
+    INFO(steps.status());
+    REQUIRE(steps.ok());
+    StepProfile profile(&(*steps)->program());
+    losses.emplace_back();
+    for (int i = 0; i < 20; ++i) {
+      REQUIRE((*steps)->Run(&profile).ok());
+      losses.back().push_back((*steps)->executable()->metric_values()[0]);
+    }
+    bytes.push_back((*steps)->executable()->transfer_bytes());
+    // Two slots and the gradient of each of 1 * 16 + 16 + 16 * 3 + 3 weights.
+    CHECK((*steps)->update_bytes() == 7 * 4 * (16 + 16 + 48 + 3));
+  }
+  CHECK(losses[0] == losses[1]);
+  CHECK(bytes[0] != bytes[1]);
+  const auto text = ProfileJob(
+      {.job = job, .steps = 2, .devices = {.devices = "simulated:0"}, .resident_variables = true});
+  REQUIRE(text.ok());
+  CHECK(text->find("variables live on the device") != std::string::npos);
+  for (const char* names : {"cpu", "simulated:0,simulated:1"}) {
+    const auto refused = ProfileJob(
+        {.job = job, .steps = 1, .devices = {.devices = names}, .resident_variables = true});
+    CHECK(absl::IsInvalidArgument(refused.status()));
+  }
+}
+
 TEST_CASE("flags of a profile out of range, and a trace without a directory, are errors") {
   const testing::TestDirectory dir;
   const std::string job = WriteJob(dir);

@@ -11,6 +11,9 @@ void AddProfileFlags(FlagSet* flags, ProfileOptions* options) {
   flags->Add("step_only", &options->step_only,
              "only the time of a step: timing each kernel costs time itself");
   AddDeviceFlags(flags, &options->devices);
+  flags->Add(
+      "resident_variables", &options->resident_variables,
+      "variables and the state of optimizers live on the only device, and steps update them there");
   flags->Add("trace", &options->trace,
              "file for the Chrome trace (ui.perfetto.dev shows it); default: none");
   flags->Add("plugin", &options->plugins,

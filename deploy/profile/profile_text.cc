@@ -37,13 +37,18 @@ std::string Table(std::string_view title, const std::vector<StepProfile::Row>& r
 
 }  // namespace
 
-std::string ProfileText(const StepProfile& profile, int64_t batch_size) {
+std::string ProfileText(const StepProfile& profile, int64_t batch_size, double update_bytes) {
   if (profile.steps() == 0) return "no step was recorded\n";
   const auto steps = static_cast<double>(profile.steps());
   const double median = profile.MedianStepSeconds();
   std::string text =
       fmt::format("a step takes {:.4f} ms (best {:.4f}): {:.0f} examples/s\n", median * 1e3,
                   profile.BestStepSeconds() * 1e3, static_cast<double>(batch_size) / median);
+  const OpCost cost = profile.CostOfStep();
+  const double bytes = cost.bytes + update_bytes;
+  fmt::format_to(std::back_inserter(text),
+                 "  {:.4f} GFLOP and {:.4f} GB of memory: {:.2f} GFLOP/s, {:.2f} GB/s\n",
+                 cost.flops / 1e9, bytes / 1e9, cost.flops / median / 1e9, bytes / median / 1e9);
   for (const StepProfile::Phase& phase : profile.Phases()) {
     fmt::format_to(std::back_inserter(text), "  {:<10} {:>9.4f} ms/step\n", phase.name,
                    phase.seconds / steps * 1e3);

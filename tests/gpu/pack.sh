@@ -14,7 +14,8 @@ pack=$(mktemp -d)
 trap 'rm -rf "$pack"' EXIT
 
 programs=(bin/cohort bin/cohort-chief bin/cohort-doctor bin/cohort-profile bin/cohort-ps bin/cohort-worker
-  tests/device_test tests/device_kernels_test tests/exec_test tests/model_golden_test tests/application_golden_test)
+  tests/device_limits tests/device_test tests/device_kernels_test tests/exec_test tests/optimizers_test tests/resident_test
+  tests/model_golden_test tests/application_golden_test)
 mkdir -p "$pack/bin" "$pack/lib" "$pack/tests/golden"
 for program in "${programs[@]}"; do
   cp "$build/$program" "$pack/bin/"
@@ -25,8 +26,16 @@ strip --strip-unneeded "$pack"/bin/* "$pack"/lib/*.so* 2>/dev/null || true
 cp tests/golden/*.json tests/golden/*.json.gz "$pack/tests/golden/"
 cp -r tests/golden/weights "$pack/tests/golden/"
 cp tests/gpu/run.sh tests/gpu/torch_cuda_steps.py tests/gpu/jobs/* "$pack/"
-zcat tests/golden/applications.json.gz |
-  python3 -c 'import json, sys; print(json.dumps(json.load(sys.stdin)["cases"][0]["keras_json"]))' > "$pack/mobilenet_v2.json"
+# The golden models are small and of float64; steps are timed in float32, ResNet50 with images of 224 x 224.
+zcat tests/golden/applications.json.gz | python3 -c '
+import json, sys
+for case in json.load(sys.stdin)["cases"]:
+    model = json.loads(json.dumps(case["keras_json"]).replace("\"float64\"", "\"float32\""))
+    for layer in model["config"]["layers"]:
+        if case["name"] == "resnet50" and layer["class_name"] == "InputLayer":
+            layer["config"]["batch_shape"] = [None, 224, 224, 3]
+    if case["name"] in ("mobilenet_v2", "resnet50"):
+        json.dump(model, open(sys.argv[1] + "/" + case["name"] + ".json", "w"))' "$pack"
 tar -C "$pack" -cJf "$file" .
 size=$(stat -c %s "$file")
 echo "$file: $((size / 1000000)) MB"

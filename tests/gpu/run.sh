@@ -26,6 +26,7 @@ print(":".join(sorted({os.path.dirname(p) for d in site.getsitepackages() for p 
 libraries=$source/lib:/usr/local/cuda/lib64${torch_libraries:+:$torch_libraries}:${LD_LIBRARY_PATH:-}
 failed=0
 rows=()
+simulated=$([[ $device == simulated* ]] && echo true || echo false)
 
 # run PROGRAM ARGUMENTS...: one of the packed programs, with the packed loader and libraries.
 run() {
@@ -39,14 +40,16 @@ row() { rows+=("| $1 | $2 |"); echo "-- $1: $2"; }
 
 # check NAME SECONDS PROGRAM ARGUMENTS...: a test; its result is a row of the table.
 check() {
-  local name=$1 seconds=$2 log="$scratch/${3//\//_}.log"
+  local name=$1 seconds=$2 log="$scratch/${3//\//_}.log" code
   shift 2
+  [[ $simulated == true ]] && seconds=$((seconds * 4))  # loops on one core of the CPU
   if timeout "$seconds" bash -c "$(declare -f run); source='$source' libraries='$libraries' run \"\$@\"" _ "$@" > "$log" 2>&1; then
     row "$name" "passed ($(grep -o '[0-9]* assertions[^)]*' "$log" | tail -1))"
   else
+    code=$?
     failed=1
     tail -40 "$log"
-    row "$name" "FAILED"
+    row "$name" "FAILED$([[ $code == 124 ]] && echo ": longer than $seconds s")"
   fi
 }
 
@@ -54,11 +57,15 @@ echo "== $(run cohort-doctor --devices "$device")"
 check "devices" 60 device_test
 check "kernels beside the CPU's, float32 and float64" 180 device_kernels_test
 check "programs, slots, gradient rules" 120 exec_test
+check "optimizers beside the CPU's, whole variables and rows" 120 optimizers_test
+check "variables that live on the device" 120 resident_test
 check "golden models of Keras" 120 model_golden_test
 check "MobileNetV2, ResNet50, EfficientNetB0 beside Keras" 180 application_golden_test
 
 echo "== memory errors"
-if sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then
+if [[ $simulated == true ]]; then
+  row "compute-sanitizer" "skipped: the device is simulated"
+elif sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then
   if timeout 120 "$sanitizer" --error-exitcode 9 "$source/lib/ld-linux-x86-64.so.2" --library-path "$libraries" \
     "$source/bin/device_kernels_test" > "$scratch/sanitizer.log" 2>&1; then
     row "compute-sanitizer" "clean"
@@ -110,21 +117,59 @@ else
   row "cluster, undisturbed" "FAILED"
 fi
 
-# Milliseconds of a training step, beside PyTorch with and without torch.compile where it is installed.
+# The largest FLOP/s (a product of float32 matrices) and memory bandwidth (a copy) of the device.
+echo "== limits"
+limit_flops=- limit_bytes=-
+if [[ $simulated == true ]]; then
+  row "limits" "skipped: the device is simulated"
+elif limits=$(timeout 60 bash -c "$(declare -f run); source='$source' libraries='$libraries' run device_limits --devices '$device'" 2>&1); then
+  read -r limit_flops limit_bytes <<< "$limits"
+  row "limits" "$limit_flops GFLOP/s in a product of 8192 x 8192 float32, $limit_bytes GB/s in a copy of 1 GiB"
+else
+  failed=1
+  row "limits" "FAILED: $(tail -1 <<< "$limits")"
+fi
+
+# Milliseconds of a training step, beside PyTorch with and without torch.compile where it is installed: variables on the
+# host, which a step pulls and pushes, and variables that live on the device, as PyTorch's.
 echo "== steps"
-for job in "$source"/step_*.yaml; do
-  model=$(basename "$job" .yaml)
-  model=${model#step_}
-  text=$(run cohort-profile "$job" --devices "$device" --step_only --steps 200 --warmup 20 2>&1) || { failed=1; row "step of $model" "FAILED: $(tail -1 <<< "$text")"; continue; }
-  ours=$(grep -o 'a step takes [0-9.]*' <<< "$text" | grep -o '[0-9.]*$')
-  bytes=$(grep -o 'a step copies [0-9]*' <<< "$text" | grep -o '[0-9]*$')
-  peers=$([[ -n $python ]] && timeout 120 "$python" "$source/torch_cuda_steps.py" --model "$model" 2>/dev/null || echo "- -")
-  read -r eager compiled <<< "$peers"
-  row "step of $model" "$(awk -v o="$ours" -v e="$eager" -v c="$compiled" -v b="$bytes" 'BEGIN {
-    printf "%s ms, %s bytes copied", o, b
-    if (e != "-") printf "; %.2f x PyTorch eager", e / o
-    if (c != "-") printf ", %.2f x torch.compile", c / o
-    if (e == "-") printf "; PyTorch is not installed here" }')"
+awk 'BEGIN { srand(4); for (i = 0; i < 13; ++i) printf "d%d,", i; for (i = 0; i < 26; ++i) printf "c%d,", i; print "label";
+  for (n = 0; n < 4096; ++n) { for (i = 0; i < 13; ++i) printf "%.4f,", rand(); for (i = 0; i < 26; ++i) printf "%d,", int(rand() * 100000);
+  print n % 2 } }' > "$scratch/dlrm.csv"
+
+# profile MODEL STEPS WARMUP RESIDENT: prints "MILLISECONDS BYTES GFLOP/S GB/S" of a step, or what went wrong.
+profile() {
+  local text
+  text=$(timeout 90 bash -c "$(declare -f run); source='$source' libraries='$libraries' run \"\$@\"" _ cohort-profile "$source/step_$1.yaml" \
+    --devices "$device" --step_only --steps "$2" --warmup "$3" --resident_variables="$4" 2>&1) || { tail -1 <<< "$text"; return 1; }
+  awk '/a step copies/ { bytes = $4 } /a step takes/ { ms = $4 } / GFLOP and / { flops = $(NF - 3); memory = $(NF - 1) }
+    END { print ms, bytes, flops, memory }' <<< "$text"
+}
+
+for model in mlp cnn mobilenet_v2 resnet50 dlrm; do
+  steps=200 warmup=20
+  [[ $model == resnet50 ]] && steps=50 warmup=10
+  if [[ $simulated == true ]]; then
+    steps=1 warmup=0
+    if [[ $model == mobilenet_v2 || $model == resnet50 ]]; then
+      row "step of $model" "skipped: too slow on a simulated device"
+      continue
+    fi
+  fi
+  pulled=$(profile "$model" "$steps" "$warmup" false) && resident=$(profile "$model" "$steps" "$warmup" true) ||
+    { failed=1; row "step of $model" "FAILED: ${resident:-$pulled}"; resident=; continue; }
+  peers=
+  if [[ -n $python && $simulated == false ]]; then
+    peers=$(timeout 100 "$python" "$source/torch_cuda_steps.py" --model "$model" 2>/dev/null | xargs)
+  fi
+  row "step of $model" "$(awk -v pulled="$pulled" -v resident="$resident" -v peers="$peers" -v flops="$limit_flops" -v bytes="$limit_bytes" 'BEGIN {
+    split(pulled, p, " "); split(resident, r, " "); peer_count = split(peers, t, " ")
+    printf "%s ms, %s bytes copied; variables on the device: %s ms, %s bytes", p[1], p[2], r[1], r[2]
+    if (flops != "-") printf ", %.0f %% of the FLOP/s and %.0f %% of the bandwidth", 100 * r[3] / flops, 100 * r[4] / bytes
+    if (peer_count > 0 && t[1] != "-") printf "; PyTorch eager %s ms (%.2f x)", t[1], t[1] / r[1]
+    if (peer_count > 1 && t[2] != "-") printf ", torch.compile %s ms (%.2f x)", t[2], t[2] / r[1]
+    if (peer_count == 0) printf "; no PyTorch beside it" }')"
+  resident=
 done
 
 printf '\n| on %s | |\n|---|---|\n' "$(run cohort-doctor --devices "$device" | grep -A1 "  $device" | head -1 | sed 's/^ *//')"

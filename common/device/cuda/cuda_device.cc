@@ -48,13 +48,10 @@ class CudaDevice : public Device {
     return memory_->AllocatePinned(bytes, purpose);
   }
   absl::Status CopyToDevice(void* to, const void* from, size_t bytes) override {
-    if (bytes == 0) return absl::OkStatus();
-    COHORT_RETURN_IF_ERROR(gpu_.Select());
-    // cudaMemcpy may return before pageable memory has arrived; the wait below does not.
-    COHORT_RETURN_IF_CUDA_ERROR(gpu_, cudaMemcpyAsync, to, from, bytes, cudaMemcpyHostToDevice,
-                                copies_);
-    COHORT_RETURN_IF_CUDA_ERROR(gpu_, cudaStreamSynchronize, copies_);
-    return absl::OkStatus();
+    return Copy(to, from, bytes, cudaMemcpyHostToDevice);
+  }
+  absl::Status CopyToHost(void* to, const void* from, size_t bytes) override {
+    return Copy(to, from, bytes, cudaMemcpyDeviceToHost);
   }
   absl::StatusOr<std::unique_ptr<DeviceGraph>> Instantiate(const GraphPlan& plan) override {
     DeviceMemory workspace;
@@ -68,6 +65,15 @@ class CudaDevice : public Device {
  private:
   CudaDevice(int ordinal, const Gpu& gpu, std::shared_ptr<CudaMemory> memory, bool allow_tf32)
       : ordinal_(ordinal), gpu_(gpu), memory_(std::move(memory)), products_(gpu, allow_tf32) {}
+
+  absl::Status Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+    if (bytes == 0) return absl::OkStatus();
+    COHORT_RETURN_IF_ERROR(gpu_.Select());
+    // cudaMemcpy may return before pageable memory has arrived; the wait below does not.
+    COHORT_RETURN_IF_CUDA_ERROR(gpu_, cudaMemcpyAsync, to, from, bytes, kind, copies_);
+    COHORT_RETURN_IF_CUDA_ERROR(gpu_, cudaStreamSynchronize, copies_);
+    return absl::OkStatus();
+  }
 
   const int ordinal_;
   const Gpu gpu_;

@@ -11,105 +11,18 @@
 #include <utility>
 #include <vector>
 
+#include "common/device/grid.h"
 #include "common/graph/op_registry.h"
 #include "common/kernels/broadcast.h"
 #include "common/kernels/cpu_kernels.h"
 #include "common/kernels/device_kernel.h"
-#include "common/kernels/host_device.h"
 
-// How kernels for devices are written. The files of this folder are compiled twice: by CUDA's
-// compiler, with COHORT_GRID = cuda, and by the ordinary one, with COHORT_GRID = simulated, where a
-// kernel is a loop on the CPU. So all of their code but the launch runs in tests without a GPU.
-//
-// A kernel is a *body*: a struct that can be copied as bytes, with pointers and sizes, and
-//
-//   int64_t items() const;                            // of this run
-//   void operator()(int64_t item) const;              // a body of elements: one thread per item
-//   void operator()(const Group& g, int64_t item) const;  // of rows: a group of threads per item
-//
-// Items must not depend on each other. A new op: a body, a factory, and a line in registry.cc.
+// How the kernels of ops are written for devices: as bodies (common/device/grid.h). A new op: a body,
+// a factory, and a line in registry.cc.
 namespace cohort::COHORT_GRID {
 
-inline constexpr int kThreads = 256;  // that form a block
 // Work is split so that about as many threads have some of it.
 inline constexpr int64_t kBusyThreads = 1 << 16;
-
-// The threads that work on one item of a body of rows. All of them call its functions together, in
-// the same order: what lies outside of the functions below, every thread computes for itself.
-class Group {
- public:
-  // Calls fn(i) for i in [0, n), one thread each. What they write can be read after it.
-  template <typename Fn>
-  COHORT_HD void ForEach(int64_t n, const Fn& fn) const {
-    for (int64_t i = thread(); i < n; i += threads()) fn(i);
-    Sync();
-  }
-  // Folds fn(i) for i in [0, n), in an order that depends on n only; `empty` is neutral.
-  template <typename T, typename Fn, typename Join>
-  COHORT_HD T Fold(int64_t n, T empty, const Fn& fn, const Join& join) const {
-    T part = empty;
-    for (int64_t i = thread(); i < n; i += threads()) part = join(part, fn(i));
-    return JoinThreads(part, join);
-  }
-  template <typename T, typename Fn>
-  COHORT_HD T Sum(int64_t n, const Fn& fn) const {
-    return Fold<T>(n, T{0}, fn, [](T a, T b) { return a + b; });
-  }
-  // Replaces data[i] by the sum of what lies before it.
-  COHORT_HD void SumBefore(int32_t* data, int64_t n) const {
-    const int64_t share = (n + threads() - 1) / threads();
-    const int64_t begin = std::min(n, thread() * share), end = std::min(n, begin + share);
-    int32_t own = 0;
-    for (int64_t i = begin; i < end; ++i) own += data[i];
-    int32_t before = SumOfThreadsBefore(own);
-    for (int64_t i = begin; i < end; ++i) {
-      const int32_t here = data[i];
-      data[i] = before;
-      before += here;
-    }
-    Sync();
-  }
-
- private:
-#ifdef __CUDA_ARCH__
-  __device__ int64_t thread() const { return threadIdx.x; }
-  __device__ int64_t threads() const { return kThreads; }
-  __device__ void Sync() const { __syncthreads(); }
-  template <typename T, typename Join>
-  __device__ T JoinThreads(T part, const Join& join) const {
-    __shared__ alignas(16) unsigned char bytes[kThreads * sizeof(T)];
-    T* parts = reinterpret_cast<T*>(bytes);
-    parts[threadIdx.x] = part;
-    __syncthreads();
-    for (int half = kThreads / 2; half > 0; half /= 2) {
-      if (threadIdx.x < half)
-        parts[threadIdx.x] = join(parts[threadIdx.x], parts[threadIdx.x + half]);
-      __syncthreads();
-    }
-    const T all = parts[0];
-    __syncthreads();  // before the next call writes
-    return all;
-  }
-  __device__ int32_t SumOfThreadsBefore(int32_t own) const {
-    __shared__ int32_t sums[kThreads];
-    sums[threadIdx.x] = own;
-    __syncthreads();
-    int32_t before = 0;
-    for (int i = 0; i < static_cast<int>(threadIdx.x); ++i) before += sums[i];
-    __syncthreads();
-    return before;
-  }
-#else
-  COHORT_HD int32_t SumOfThreadsBefore(int32_t) const { return 0; }
-  COHORT_HD int64_t thread() const { return 0; }
-  COHORT_HD int64_t threads() const { return 1; }
-  COHORT_HD void Sync() const {}
-  template <typename T, typename Join>
-  COHORT_HD T JoinThreads(T part, const Join&) const {
-    return part;
-  }
-#endif
-};
 
 // Reports a value that a kernel cannot work with.
 COHORT_HD inline void Report(KernelError* error, int64_t position, int64_t value) {
@@ -122,56 +35,6 @@ COHORT_HD inline void Report(KernelError* error, int64_t position, int64_t value
   error->position = position;
   error->value = value;
 }
-
-// Adds to an integer that several threads add to, and returns what it was.
-COHORT_HD inline int32_t AtomicAdd(int32_t* to, int32_t n) {
-#ifdef __CUDA_ARCH__
-  return atomicAdd(to, n);
-#else
-  const int32_t before = *to;
-  *to += n;
-  return before;
-#endif
-}
-
-template <typename Body>
-inline constexpr bool kIsOfRows = std::is_invocable_v<const Body&, const Group&, int64_t>;
-
-#ifdef __CUDACC__
-template <typename Body>
-__global__ void __launch_bounds__(kThreads) RunGrid(const void* memory) {
-  const Body body = *static_cast<const Body*>(memory);
-  const int64_t items = body.items();
-  if constexpr (kIsOfRows<Body>) {
-    for (int64_t i = blockIdx.x; i < items; i += gridDim.x) body(Group(), i);
-  } else {
-    const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-    const int64_t threads = static_cast<int64_t>(gridDim.x) * kThreads;
-    for (int64_t i = first; i < items; i += threads) body(i);
-  }
-}
-template <typename Body>
-GridFunction FunctionOf() {
-  return {.entry = reinterpret_cast<const void*>(&RunGrid<Body>)};
-}
-#else
-template <typename Body>
-void RunGrid(const void* memory) {
-  const Body& body = *static_cast<const Body*>(memory);
-  const int64_t items = body.items();
-  for (int64_t i = 0; i < items; ++i) {
-    if constexpr (kIsOfRows<Body>) {
-      body(Group(), i);
-    } else {
-      body(i);
-    }
-  }
-}
-template <typename Body>
-GridFunction FunctionOf() {
-  return {.run = &RunGrid<Body>};
-}
-#endif
 
 // What a kernel reports about itself, beside its body.
 struct GridTraits {
@@ -205,19 +68,16 @@ class KernelWithTraits : public DeviceKernel {
 template <typename Body, typename Make>
 class GridKernel : public KernelWithTraits {
  public:
-  static_assert(std::is_trivially_copyable_v<Body>);
-
   GridKernel(int64_t most_items, Make make, GridTraits traits)
       : KernelWithTraits(std::move(traits)), most_items_(most_items), make_(std::move(make)) {}
 
-  size_t body_bytes() const override { return (sizeof(Body) + 15) / 16 * 16; }
+  size_t body_bytes() const override { return BodyBytes<Body>(); }
   void WriteBodies(const KernelContext& c, uint8_t* to) const override {
     const Body body = make_(c);
     std::memcpy(to, &body, sizeof(Body));
   }
   void AddTo(GraphPlan* plan, const KernelContext& c, const uint8_t* bodies) const override {
-    plan->Add({FunctionOf<Body>(), bodies,
-               kIsOfRows<Body> ? GridShape::kRows : GridShape::kElements, most_items_});
+    plan->Add(LaunchOf<Body>(bodies, most_items_));
   }
 
  private:

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "common/kernels/host_device.h"
+#include "common/device/host_device.h"
 
 namespace cohort::COHORT_GRID {
 

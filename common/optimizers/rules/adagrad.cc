@@ -1,4 +1,5 @@
 // Division by the sum of all squared gradients: keras/src/optimizers/adagrad.py.
+#include "common/optimizers/rules/adagrad_step.h"
 #include "common/optimizers/rules/rule.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -6,18 +7,6 @@
 #include <hwy/foreach_target.h>
 // foreach_target.h first.
 #include "common/optimizers/rules/rule_loop-inl.h"
-
-#ifndef COHORT_ADAGRAD_STEP  // foreach_target.h includes this file once for each instruction set
-#define COHORT_ADAGRAD_STEP
-namespace cohort {
-
-template <typename T>
-struct AdagradStep {
-  T learning_rate, weight_decay, epsilon;
-};
-
-}  // namespace cohort
-#endif  // COHORT_ADAGRAD_STEP
 
 HWY_BEFORE_NAMESPACE();
 namespace cohort {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "common/optimizers/rules/adam_step.h"
 #include "common/optimizers/rules/rule.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -10,21 +11,6 @@
 #include <hwy/foreach_target.h>
 // foreach_target.h first.
 #include "common/optimizers/rules/rule_loop-inl.h"
-
-#ifndef COHORT_ADAM_STEP  // foreach_target.h includes this file once for each instruction set
-#define COHORT_ADAM_STEP
-namespace cohort {
-
-template <typename T>
-struct AdamStep {
-  T learning_rate, weight_decay;
-  T alpha;  // learning_rate * sqrt(1 - beta_2^t) / (1 - beta_1^t)
-  T one_minus_beta_1, one_minus_beta_2, epsilon;
-  bool amsgrad;
-};
-
-}  // namespace cohort
-#endif  // COHORT_ADAM_STEP
 
 HWY_BEFORE_NAMESPACE();
 namespace cohort {

@@ -1,6 +1,7 @@
 // Follow the regularized leader: keras/src/optimizers/ftrl.py.
 #include <cmath>
 
+#include "common/optimizers/rules/ftrl_step.h"
 #include "common/optimizers/rules/rule.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -8,22 +9,6 @@
 #include <hwy/foreach_target.h>
 // foreach_target.h first.
 #include "common/optimizers/rules/rule_loop-inl.h"
-
-#ifndef COHORT_FTRL_STEP  // foreach_target.h includes this file once for each instruction set
-#define COHORT_FTRL_STEP
-namespace cohort {
-
-template <typename T>
-struct FtrlStep {
-  T learning_rate, weight_decay;
-  T power;           // exponent for the accumulator: -learning_rate_power
-  T l1;              // l1_regularization_strength
-  T two_l2;          // 2 * (l2_regularization_strength + beta / (2 * learning_rate))
-  T two_shrinkages;  // 2 * l2_shrinkage_regularization_strength
-};
-
-}  // namespace cohort
-#endif  // COHORT_FTRL_STEP
 
 HWY_BEFORE_NAMESPACE();
 namespace cohort {

@@ -1,4 +1,5 @@
 // Division by a running mean of squared gradients: keras/src/optimizers/rmsprop.py.
+#include "common/optimizers/rules/rmsprop_step.h"
 #include "common/optimizers/rules/rule.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -6,19 +7,6 @@
 #include <hwy/foreach_target.h>
 // foreach_target.h first.
 #include "common/optimizers/rules/rule_loop-inl.h"
-
-#ifndef COHORT_RMSPROP_STEP  // foreach_target.h includes this file once for each instruction set
-#define COHORT_RMSPROP_STEP
-namespace cohort {
-
-template <typename T>
-struct RmspropStep {
-  T learning_rate, weight_decay, rho, one_minus_rho, momentum, epsilon;
-  bool centered;
-};
-
-}  // namespace cohort
-#endif  // COHORT_RMSPROP_STEP
 
 HWY_BEFORE_NAMESPACE();
 namespace cohort {

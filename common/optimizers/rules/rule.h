@@ -11,6 +11,7 @@
 
 #include "common/optimizers/optimizer_rules.h"
 #include "common/optimizers/optimizers.h"
+#include "common/optimizers/rules/update_step.h"
 
 namespace cohort {
 
@@ -23,7 +24,7 @@ namespace cohort {
 //   // The constants of one step in the arithmetic of the variable's dtype, as Keras computes them;
 //   // they include learning_rate and weight_decay.
 //   template <typename T>
-//   Step<T> At(uint64_t step, T learning_rate, T weight_decay) const;
+//   Step<T> At(uint64_t step, T learning_rate, T weight_decay) const;  // update_step.h
 //   // The vectorized loop over a range, for float and double (rule_loop-inl.h).
 //   static void Apply(const Step<T>& step, const UpdateRange<T>& range);
 //
@@ -86,6 +87,10 @@ class ElementwiseRule : public OptimizerRule {
   std::span<const SlotInfo> slots() const override { return slots_; }
   bool touches_only_keys() const override { return lazy_ || !moves_all_rows_; }
   double LearningRate(uint64_t) const override { return learning_rate_; }
+  UpdateStep StepAt(DType dtype, uint64_t step) const override {
+    if (dtype == DType::kFloat32) return {ConstantsAt<float>(step)};
+    return {ConstantsAt<double>(step)};
+  }
 
   void ApplyDense(const DenseUpdate& update) const override {
     if (update.target.dtype == DType::kFloat32) Dense<float>(update);
@@ -98,7 +103,7 @@ class ElementwiseRule : public OptimizerRule {
 
  private:
   template <typename T>
-  auto StepAt(uint64_t step) const {
+  auto ConstantsAt(uint64_t step) const {
     return family_.template At<T>(step, static_cast<T>(LearningRate(step)),
                                   CastAsKeras<T>(weight_decay_));
   }
@@ -114,13 +119,13 @@ class ElementwiseRule : public OptimizerRule {
   void Dense(const DenseUpdate& u) const {
     UpdateRange<T> range = RangeOf<T>(u.target, slots_.size(), 0, u.elements);
     SetGradient(u.gradient, 0, u.weight, &range);
-    Family::Apply(StepAt<T>(u.step), range);
+    Family::Apply(ConstantsAt<T>(u.step), range);
   }
 
   // Alternates between runs of rows with keys and runs without.
   template <typename T>
   void Rows(const RowsUpdate& u) const {
-    const auto step = StepAt<T>(u.step);
+    const auto step = ConstantsAt<T>(u.step);
     const int64_t n = u.row_elements;
     size_t key = 0;
     for (int64_t row = 0; row < u.rows;) {

@@ -1,24 +1,12 @@
 // Gradient descent with momentum: keras/src/optimizers/sgd.py.
 #include "common/optimizers/rules/rule.h"
+#include "common/optimizers/rules/sgd_step.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/optimizers/rules/sgd.cc"
 #include <hwy/foreach_target.h>
 // foreach_target.h first.
 #include "common/optimizers/rules/rule_loop-inl.h"
-
-#ifndef COHORT_SGD_STEP  // foreach_target.h includes this file once for each instruction set
-#define COHORT_SGD_STEP
-namespace cohort {
-
-template <typename T>
-struct SgdStep {
-  T learning_rate, weight_decay, momentum;
-  bool nesterov;
-};
-
-}  // namespace cohort
-#endif  // COHORT_SGD_STEP
 
 HWY_BEFORE_NAMESPACE();
 namespace cohort {

@@ -1,5 +1,5 @@
-#ifndef COHORT_COMMON_KERNELS_HOST_DEVICE_H_
-#define COHORT_COMMON_KERNELS_HOST_DEVICE_H_
+#ifndef COHORT_COMMON_DEVICE_HOST_DEVICE_H_
+#define COHORT_COMMON_DEVICE_HOST_DEVICE_H_
 
 // A function that is compiled for the CPU and, by CUDA's compiler, for its devices too.
 #ifdef __CUDACC__
@@ -8,4 +8,4 @@
 #define COHORT_HD
 #endif
 
-#endif  // COHORT_COMMON_KERNELS_HOST_DEVICE_H_
+#endif  // COHORT_COMMON_DEVICE_HOST_DEVICE_H_

@@ -1,0 +1,330 @@
+// Steps whose variables live on the device, beside the same steps that pull and push them.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/exchange/local_access.h"
+#include "common/exec/resident_variables.h"
+#include "common/exec/step_test_util.h"
+#include "common/optimizers/optimizers.h"
+#include "proto/parameter_server.pb.h"
+
+namespace cohort {
+namespace {
+
+using Batches = std::vector<std::vector<Tensor>>;
+
+std::shared_ptr<Device> DeviceOfTest() {
+  const char* name = std::getenv("COHORT_TEST_DEVICE");
+  static const absl::StatusOr<std::shared_ptr<Device>> device =
+      OpenDevice(name == nullptr || IsCpu(name) ? "simulated:0" : name);
+  INFO(device.status());
+  REQUIRE(device.ok());
+  return *device;
+}
+
+std::unique_ptr<OptimizerRule> RuleOf(const std::string& name,
+                                      std::string_view sparse_update = "keras") {
+  auto rule =
+      OptimizerRule::Create(OptimizerOf(name, {{"learning_rate", ConfigOf(0.05)}}, sparse_update));
+  INFO(rule.status());
+  REQUIRE(rule.ok());
+  return *std::move(rule);
+}
+
+Tensor FirstValue(const Program& program, size_t v) {
+  const ValueType& type = program.variables[v].type;
+  Dims dims;
+  for (const Dim& dim : type.dims) dims.push_back(dim.size);
+  Tensor t(type.dtype, dims);
+  for (int64_t i = 0; i < t.num_elements(); ++i) {
+    const size_t at = static_cast<size_t>(i);
+    if (type.dtype == DType::kFloat32) {
+      t.mutable_values<float>()[at] = static_cast<float>(testing::Weight(v, i));
+    } else {
+      t.mutable_values<double>()[at] = testing::Weight(v, i);
+    }
+  }
+  return t;
+}
+
+std::vector<double> Numbers(const Tensor& t) {
+  if (t.dtype() == DType::kFloat64) return {t.values<double>().begin(), t.values<double>().end()};
+  return {t.values<float>().begin(), t.values<float>().end()};
+}
+
+// What steps leave behind.
+struct Trained {
+  std::vector<std::vector<double>> metrics, outputs;  // by step
+  std::vector<double> weights;                        // by step
+  std::vector<std::vector<double>> tensors;           // values and slots
+  bool operator==(const Trained&) const = default;
+};
+
+void AddResults(const Executable& e, Trained* trained) {
+  trained->metrics.emplace_back(e.metric_values().begin(), e.metric_values().end());
+  trained->weights.push_back(e.weight());
+  if (!e.program().outputs.empty()) trained->outputs.push_back(Numbers(e.output(0)));
+}
+
+std::unique_ptr<Executable> CompileOnDevice(const Program& program, CompileOptions options) {
+  options.devices = {DeviceOfTest()};
+  auto e = Executable::Compile(program, options);
+  INFO(e.status());
+  REQUIRE(e.ok());
+  return *std::move(e);
+}
+
+// The main steps run on the device, the optimizer on the CPU.
+Trained PullAndPush(const Program& program, const OptimizerRule& rule, const Batches& batches) {
+  LocalVariables variables;
+  for (size_t v = 0; v < program.variables.size(); ++v) {
+    REQUIRE(variables.Add(program.variables[v].name, FirstValue(program, v), &rule).ok());
+  }
+  const auto e = CompileOnDevice(program, {});
+  auto access = LocalAccess::Create(&variables, e->program());
+  REQUIRE(access.ok());
+  Trained trained;
+  for (uint64_t step = 0; step < batches.size(); ++step) {
+    REQUIRE(e->Bind(batches[step]).ok());
+    REQUIRE(e->Prepare({7, step, 0}).ok());
+    const PullBatch pull{step, 0, e->pulls()};
+    REQUIRE((*access)->Exchange(nullptr, &pull).ok());
+    REQUIRE(e->Run().ok());
+    PushBatch push;
+    push.stamp.place = step;
+    push.stamp.weight = e->weight();
+    push.items = e->pushes();
+    REQUIRE((*access)->Exchange(&push, nullptr).ok());
+    AddResults(*e, &trained);
+  }
+  for (const VariableDecl& decl : program.variables) {
+    const LocalVariables::Variable& variable = *variables.Find(decl.name);
+    trained.tensors.push_back(Numbers(variable.value));
+    for (const Tensor& slot : variable.slots) trained.tensors.push_back(Numbers(slot));
+  }
+  return trained;
+}
+
+std::unique_ptr<ResidentVariables> MakeResident(const Program& program, const OptimizerRule* rule) {
+  auto variables = std::make_unique<ResidentVariables>(DeviceOfTest());
+  for (size_t v = 0; v < program.variables.size(); ++v) {
+    REQUIRE(variables->Add(program.variables[v].name, FirstValue(program, v), rule).ok());
+  }
+  return variables;
+}
+
+// With several slots, each step is prepared before the one before it runs.
+void RunResident(Executable* e, const Batches& batches, uint64_t first, int slots,
+                 Trained* trained) {
+  const uint64_t ahead = static_cast<uint64_t>(slots) - 1;
+  for (uint64_t i = 0; i < batches.size() + ahead; ++i) {
+    if (i < batches.size()) {
+      e->UseSlot(static_cast<int>(i % (ahead + 1)));
+      REQUIRE(e->Bind(batches[i]).ok());
+      REQUIRE(e->Prepare({7, first + i, 0}).ok());
+      CHECK(e->pulls().empty());
+    }
+    if (i < ahead) continue;
+    e->UseSlot(static_cast<int>((i - ahead) % (ahead + 1)));
+    const absl::Status status = e->Run();
+    INFO(status);
+    REQUIRE(status.ok());
+    CHECK(e->pushes().empty());
+    AddResults(*e, trained);
+  }
+}
+
+void DownloadAll(const Program& program, const ResidentVariables& variables, Trained* trained) {
+  for (const VariableDecl& decl : program.variables) {
+    const auto tensors = variables.Download(decl.name);
+    INFO(tensors.status());
+    REQUIRE(tensors.ok());
+    for (const Tensor& t : *tensors) trained->tensors.push_back(Numbers(t));
+  }
+}
+
+Trained StayOnDevice(const Program& program, const OptimizerRule& rule, const Batches& batches,
+                     int slots = 1) {
+  const auto variables = MakeResident(program, &rule);
+  const auto e = CompileOnDevice(program, {.slots = slots, .resident = variables.get()});
+  Trained trained;
+  RunResident(e.get(), batches, 0, slots, &trained);
+  DownloadAll(program, *variables, &trained);
+  return trained;
+}
+
+template <typename T>
+Program Recommender(int64_t rows = 11) {
+  return *testing::RecommenderProgram(DTypeOf<T>(), 16, rows, 3);
+}
+template <typename T>
+Program Mlp(int64_t hidden = 5) {
+  return *testing::MlpProgram(DTypeOf<T>(), 16, 12, hidden, 0.3);
+}
+
+// Full batches, shorter ones and an empty one.
+template <typename T>
+Batches RecommenderBatches(int64_t rows = 11) {
+  Batches batches;
+  for (const int64_t count : {16, 9, 0, 16, 1}) {
+    batches.push_back(
+        testing::RecommenderBatch<T>(count, rows, static_cast<int64_t>(batches.size())));
+  }
+  return batches;
+}
+template <typename T>
+Batches MlpBatches() {
+  Batches batches;
+  for (const int64_t count : {16, 9, 0, 16, 1}) {
+    batches.push_back(testing::MlpBatch<T>(count, 12, static_cast<int64_t>(batches.size())));
+  }
+  return batches;
+}
+
+TEST_CASE("resident variables train to the bits of those that are pulled and pushed") {
+  for (const char* name : {"SGD", "Adam", "Adagrad", "RMSprop", "Ftrl"}) {
+    for (const char* sparse_update : {"keras", "lazy"}) {
+      const auto rule = RuleOf(name, sparse_update);
+      INFO(name << ", " << sparse_update);
+      CHECK(StayOnDevice(Recommender<float>(), *rule, RecommenderBatches<float>()) ==
+            PullAndPush(Recommender<float>(), *rule, RecommenderBatches<float>()));
+      CHECK(StayOnDevice(Recommender<double>(), *rule, RecommenderBatches<double>()) ==
+            PullAndPush(Recommender<double>(), *rule, RecommenderBatches<double>()));
+    }
+    const auto rule = RuleOf(name);
+    CHECK(StayOnDevice(Mlp<float>(), *rule, MlpBatches<float>()) ==
+          PullAndPush(Mlp<float>(), *rule, MlpBatches<float>()));
+  }
+}
+
+TEST_CASE("steps that are prepared ahead see the resident variables of the step before") {
+  const auto rule = RuleOf("Adam", "lazy");
+  const auto batches = RecommenderBatches<float>();
+  CHECK(StayOnDevice(Recommender<float>(), *rule, batches, /*slots=*/3) ==
+        StayOnDevice(Recommender<float>(), *rule, batches));
+}
+
+// A program that pushes what is not computed, moving averages and sums; x is [batch, 1].
+Program OtherPushes() {
+  ProgramBuilder b("pushes");
+  const int batch = b.AddSymbol("batch", 4);
+  const Expr x = b.Input("x", testing::Type(DType::kFloat32, {{4, batch}, {1}}));
+  const Expr step = b.Input("step", testing::Type(DType::kFloat32, {{2}}));
+  const Expr w = b.Read("w", testing::Type(DType::kFloat32, {{1}}));
+  b.Read("sum", testing::Type(DType::kFloat32, {{2}}));
+  b.Read("mean", testing::Type(DType::kFloat32, {{1}}));
+  const Expr loss = ReduceSum(Square(x * w - b.Scalar(1, DType::kFloat32)));
+  b.SetLoss(DimSize(x, 0));
+  REQUIRE(PushGradients(&b, loss).ok());
+  b.AddPush({1, PushKind::kAssignAdd, step.id(), kNoValue, 0});
+  b.AddPush({2, PushKind::kEma, ReduceSum(x, {0}).id(), kNoValue, 0.99});
+  b.AddMetric("loss", loss, DimSize(x, 0));
+  auto program = std::move(b).Build();
+  INFO(program.status());
+  REQUIRE(program.ok());
+  return *std::move(program);
+}
+
+TEST_CASE("moving averages and sums of resident variables") {
+  Batches batches;
+  for (const float first : {1.0f, -0.5f, 3.0f}) {
+    batches.push_back({Tensor::FromValues<float>({3, 1}, std::vector<float>{first, 0.25f, 2}),
+                       Tensor::FromValues<float>({2}, std::vector<float>{first * 2, 5})});
+  }
+  const auto rule = RuleOf("SGD");
+  CHECK(StayOnDevice(OtherPushes(), *rule, batches) == PullAndPush(OtherPushes(), *rule, batches));
+}
+
+TEST_CASE("training continues from downloaded variables") {
+  const auto rule = RuleOf("Adam");
+  const Program program = Recommender<float>();
+  const auto all = RecommenderBatches<float>();
+  const Batches first(all.begin(), all.begin() + 2), rest(all.begin() + 2, all.end());
+  Trained halves;
+  const auto before = MakeResident(program, rule.get());
+  const auto e = CompileOnDevice(program, {.resident = before.get()});
+  RunResident(e.get(), first, 0, 1, &halves);
+  const auto after = MakeResident(program, rule.get());
+  for (const VariableDecl& decl : program.variables) {
+    const auto tensors = before->Download(decl.name);
+    REQUIRE(tensors.ok());
+    REQUIRE(tensors->size() == 3);
+    REQUIRE(after->Upload(decl.name, *tensors).ok());
+  }
+  const auto continued = CompileOnDevice(program, {.resident = after.get()});
+  RunResident(continued.get(), rest, 2, 1, &halves);
+  DownloadAll(program, *after, &halves);
+  CHECK(halves == StayOnDevice(program, *rule, all));
+}
+
+int64_t BytesOfStep(const Program& program, const std::vector<Tensor>& batch, bool resident) {
+  const auto rule = RuleOf("Adam", "lazy");
+  const auto variables = MakeResident(program, rule.get());
+  const auto e = CompileOnDevice(program, {.resident = resident ? variables.get() : nullptr});
+  REQUIRE(e->Bind(batch).ok());
+  REQUIRE(e->Prepare({1, 0, 0}).ok());
+  if (!resident) testing::FillPulls<float>(e.get());
+  REQUIRE(e->Run().ok());
+  return e->transfer_bytes();
+}
+
+TEST_CASE(
+    "a step with resident variables copies the batch and metrics, however large the model is") {
+  const auto mlp = testing::MlpBatch<float>(16, 12, 0);
+  const int64_t bytes = BytesOfStep(Mlp<float>(5), mlp, true);
+  // A kernel more or less: large sums are computed in two parts.
+  CHECK(BytesOfStep(Mlp<float>(500), mlp, true) < bytes + 256);
+  // 16 examples of 12 numbers and a label, 16 * 10 logits, and the bodies of all ops.
+  CHECK(bytes > 16 * (12 * 4 + 8 + 10 * 4));
+  CHECK(bytes < 16 * (12 * 4 + 8 + 10 * 4) + 8192);
+  // Each of 8510 weights goes up and its gradient down.
+  CHECK(BytesOfStep(Mlp<float>(500), mlp, false) > 2 * 4 * (12 * 500 + 500 + 500 * 10 + 10));
+
+  const auto ids = testing::RecommenderBatch<float>(16, 11, 0);
+  const int64_t few = BytesOfStep(Recommender<float>(11), ids, true);
+  CHECK(BytesOfStep(Recommender<float>(100'000), ids, true) == few);
+  CHECK(BytesOfStep(Recommender<float>(11), ids, false) != few);
+}
+
+TEST_CASE("ids beyond a resident table are refused by name") {
+  const auto rule = RuleOf("SGD");
+  const Program program = Recommender<float>(4);
+  const auto variables = MakeResident(program, rule.get());
+  const auto e = CompileOnDevice(program, {.resident = variables.get()});
+  REQUIRE(e->Bind(testing::RecommenderBatch<float>(16, 11, 0)).ok());
+  REQUIRE(e->Prepare({1, 0, 0}).ok());
+  const absl::Status status = e->Run();
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(std::string(status.message()).find("row 10 of variable 'table', which has 4 rows") !=
+        std::string::npos);
+}
+
+TEST_CASE("programs that cannot run with resident variables are refused") {
+  const auto rule = RuleOf("SGD");
+  const Program program = Mlp<float>();
+  const auto compile = [&](const ResidentVariables& variables,
+                           std::vector<std::shared_ptr<Device>> devices) {
+    return Executable::Compile(program, {.devices = std::move(devices), .resident = &variables})
+        .status()
+        .code();
+  };
+  const auto variables = MakeResident(program, rule.get());
+  CHECK(compile(*variables, {}) == absl::StatusCode::kInvalidArgument);
+  CHECK(compile(*variables, {DeviceOfTest(), DeviceOfTest()}) == absl::StatusCode::kUnimplemented);
+  CHECK(compile(*MakeResident(program, nullptr), {DeviceOfTest()}) ==
+        absl::StatusCode::kFailedPrecondition);
+  CHECK(compile(ResidentVariables(DeviceOfTest()), {DeviceOfTest()}) ==
+        absl::StatusCode::kNotFound);
+  CHECK(compile(*MakeResident(Mlp<float>(6), rule.get()), {DeviceOfTest()}) ==
+        absl::StatusCode::kInvalidArgument);
+  const Tensor value = FirstValue(program, 0);
+  CHECK(variables->Add("dense/kernel", value, nullptr).code() == absl::StatusCode::kAlreadyExists);
+  CHECK(variables->Upload("dense/bias", {{value}}).code() == absl::StatusCode::kInvalidArgument);
+  CHECK(variables->Upload("dense", {{value}}).code() == absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace cohort
