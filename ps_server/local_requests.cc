@@ -93,7 +93,7 @@ class LocalRequests::Connection : public LocalConnection {
   bool waits_ = false;  // the server wakes this connection
   RequestAssembler assembler_;
   absl::Status error_;     // the request could not be read
-  uint64_t sequence_ = 0;  // of the request
+  uint64_t sequence_ = 0;  // that the request has
   const RequestView* request_ = nullptr;
   DataPathScratch scratch_;
   v1::PushPullResponseHeader answer_;

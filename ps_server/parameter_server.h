@@ -99,7 +99,7 @@ class ParameterServer : public ServingTask {
   std::optional<TaskEnd> end_ ABSL_GUARDED_BY(mu_);
   WorkPool apply_pool_;                   // helps with large applies
   std::unique_ptr<PsCore> core_;          // the protocol
-  std::shared_ptr<LocalRequests> local_;  // of workers of this process
+  std::shared_ptr<LocalRequests> local_;  // serves the workers of this process
   // Makes tablets and writes snapshots, so that no completion queue waits for a disk.
   SerialThread tablet_work_{"tablet_work"};
   SerialThread background_{"background"};

@@ -63,7 +63,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
     Duration stop_wait = std::chrono::seconds(5);
     ExchangeOptions exchange;
     ClosuresInHand::Options closures;
-    std::shared_ptr<const LocalServers> local_servers;  // of this process; may be null
+    std::shared_ptr<const LocalServers> local_servers;  // in this process; may be null
     Logger* log = nullptr;                              // outlives the server
     std::function<void()> on_done;  // called on a thread of the server when the chief ends the job
   };

@@ -17,7 +17,7 @@ class FlagSet;
 struct TrainOptions {
   std::string strategy;   // "": the job file's, or one_device
   DeviceOptions devices;  // "": all GPUs, else one CPU device
-  int threads = 0;        // of all replicas together; 0: the cores
+  int threads = 0;        // for all replicas together; 0: the cores
   LocalOptions run;       // directories, plugins, job
 };
 
@@ -32,7 +32,7 @@ void AddTrainFlags(FlagSet* flags, TrainOptions* options);
 struct TrainPlan {
   std::string strategy;
   std::vector<std::string> devices;  // one per replica
-  int threads = 1;                   // of a replica
+  int threads = 1;                   // for each replica
   LocalOptions run;                  // its tasks, with a flag for each replica's device
   // "mirrored on cpu:0, cpu:1 (1 thread each)".
   std::string Text() const;
