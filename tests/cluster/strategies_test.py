@@ -8,12 +8,12 @@ import glob
 import json
 import os
 import re
-import struct
 import sys
 import unittest
 
 import real_cluster
 from real_cluster import DirectoryTestCase, program, run
+from safetensors_files import checkpoints, tensors
 
 # What starts a job, behind `cohort`, and how many tasks own its variables.
 ONE_DEVICE = ("train --strategy one_device", 1)
@@ -39,30 +39,6 @@ def example(name, take, epochs):
     return text if "strategy:" in text else text.replace("\nfit:\n", "\n" + SYNC + "\nfit:\n")
 
 
-def newest_checkpoint(directory):
-    """The last checkpoint of a directory, which belongs to a finished job."""
-    def order(path):
-        return [int(number) for number in re.findall(r"\d+", os.path.basename(path))]
-    return max(glob.glob(os.path.join(directory, "ckpt-*")), key=order)
-
-
-def tensors(checkpoint):
-    """{name: (dtype, bytes)} of a checkpoint's variables and slots, with their shards joined."""
-    shards = {}
-    for path in glob.glob(os.path.join(checkpoint, "*.safetensors")):
-        with open(path, "rb") as f:
-            data = f.read()
-        size, = struct.unpack_from("<Q", data)
-        for name, tensor in json.loads(data[8:8 + size]).items():
-            if name == "__metadata__":
-                continue
-            variable, _, rows = name.rpartition("/rows_")
-            begin, end = (8 + size + offset for offset in tensor["data_offsets"])
-            shards.setdefault(variable, {})[int(rows.split("_")[0])] = (tensor["dtype"], data[begin:end])
-    return {variable: (rows[min(rows)][0], b"".join(rows[first][1] for first in sorted(rows)))
-            for variable, rows in shards.items()}
-
-
 class StrategiesCase(DirectoryTestCase):
     def train(self, command, owners, job, name):
         """The tensors of the last checkpoint, and what metrics.jsonl has of the epochs."""
@@ -70,7 +46,7 @@ class StrategiesCase(DirectoryTestCase):
         done = run([program("cohort"), *command.split(), "--run_dir", directory, job], limit_s=120,
                    environment={"COHORT_DATA_DIR": real_cluster.data_dir() or ""})
         self.assertEqual(done.returncode, 0, command + "\n" + done.stdout + done.stderr)
-        checkpoint = newest_checkpoint(os.path.join(directory, "checkpoints"))
+        checkpoint = checkpoints(os.path.join(directory, "checkpoints"))[-1]
         self.assertEqual(len(glob.glob(os.path.join(checkpoint, "*.safetensors"))), owners)
         with open(os.path.join(directory, "logs", "metrics.jsonl"), encoding="utf-8") as f:
             lines = [json.loads(line) for line in f]
