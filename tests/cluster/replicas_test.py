@@ -27,12 +27,13 @@ class ReplicasCase(DirectoryTestCase):
         self.job = self.write("job.yaml", text)
         self.started = []
 
-    def start(self, name, arguments, environment=None):
+    def start(self, name, arguments, **environment):
         """Starts `cohort`; what it and its children print is in the file `name`."""
         inherited = {k: v for k, v in os.environ.items() if k != "TF_CONFIG"}
         with open(self.path(name), "ab") as out:
             process = subprocess.Popen(dies_with_parent([program("cohort"), *arguments]), stdin=subprocess.DEVNULL,
-                                       stdout=out, stderr=out, env={**inherited, **(environment or {})})
+                                       stdout=out, stderr=out,
+                                       env={**inherited, "COHORT_DATA_DIR": real_cluster.data_dir() or "", **environment})
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process
@@ -70,12 +71,28 @@ class ReplicasCase(DirectoryTestCase):
         self.assertEqual([name for name in expected if found[name] != expected[name]], [])
 
 
-class Local(ReplicasCase):
-    """`cohort local`."""
+class LocalCase(ReplicasCase):
 
     def local(self, *flags):
         return self.start("out", ["local", "--strategy", "multi_worker_mirrored", "--run_dir", self.path("run"),
                                   "--checkpoint_dir", self.path("checkpoints"), *flags, self.job])
+
+    def stop_replicas(self, seconds):
+        """Stops one after the other for this time, in which the limits of the other replicas pass."""
+        local = self.local("--workers", "2", "--task_flag", "worker=--chief_timeout_s=1", "--task_flag",
+                           "worker=--ps_timeout_s=1")
+        for number in range(2):
+            self.await_cuts(local, "out", 2)
+            replica = children(local.pid, "cohort-replica")[number]
+            os.kill(replica, signal.SIGSTOP)
+            time.sleep(seconds)
+            os.kill(replica, signal.SIGCONT)
+        self.ended(local, "out")
+        self.check_weights()
+
+
+class Local(LocalCase):
+    """`cohort local`."""
 
     def test_killed_replicas_come_back(self):
         local = self.local("--workers", "3", "--restart")
@@ -89,17 +106,24 @@ class Local(ReplicasCase):
         self.check_weights()
 
     def test_stopped_replicas_wake(self):
-        """Each is stopped for longer than the time limits of the others."""
-        local = self.local("--workers", "2", "--task_flag", "worker=--chief_timeout_s=1", "--task_flag",
-                           "worker=--ps_timeout_s=1")
-        for _ in range(2):
-            self.await_cuts(local, "out", 2)
-            replica = children(local.pid, "cohort-replica")[0]
-            os.kill(replica, signal.SIGSTOP)
-            time.sleep(5)
-            os.kill(replica, signal.SIGCONT)
-        self.ended(local, "out")
-        self.check_weights()
+        self.stop_replicas(4)
+        for number in range(2):  # the launcher has seen both
+            self.assertIn("worker:%d is stopped and does nothing" % number, self.text("out"))
+
+    def test_epochs_of_independent_readers_end(self):
+        """TensorFlow's issue 33531: two workers that read a repeated data set on their own hang there."""
+        if not os.path.exists(os.path.join(real_cluster.data_dir() or "", "mnist/t10k-images-idx3-ubyte.gz")):
+            self.skipTest("COHORT_DATA_DIR names no directory with mnist")
+        with open(os.path.join(real_cluster.EXAMPLES, "mnist_cnn.yaml"), encoding="utf-8") as f:
+            text = f.read()
+        for old, new in (("visitation: exactly_once", "visitation: independent"), ("take: 9000", "take: 960"),
+                         ("epochs: 5", "epochs: 3\n  steps_per_epoch: 140"),  # 70 of both workers
+                         ("batch_size: 64", "batch_size: 16"), ("take: 1000", "take: 100")):
+            self.assertIn(old, text)
+            text = text.replace(old, new)
+        self.job = self.write("job.yaml", text)
+        self.ended(self.local("--workers", "2"), "out")
+        self.assertRegex(self.text("out"), r"steps +420 in all, 210 synchronous, 3 epochs")
 
     def test_a_lost_replica_ends_the_run_without_restart(self):
         local = self.local("--workers", "2")
@@ -107,6 +131,14 @@ class Local(ReplicasCase):
         os.kill(children(local.pid, "cohort-replica")[1], signal.SIGKILL)
         self.assertEqual(local.wait(timeout=60 * SCALE), 69)
         self.assertIn("the job cannot continue without worker:1", self.text("out"))
+
+
+class Silent(LocalCase):
+    """A replica that is silent for 20 s is lost, even if it wakes later."""
+
+    def test_stopped_replicas_wake(self):
+        self.stop_replicas(23)
+        self.assertIn(" 2 rollbacks", self.text("out"))
 
 
 class ByHand(ReplicasCase):
@@ -123,7 +155,7 @@ class ByHand(ReplicasCase):
 
     def run_task(self, number, config):
         first = ["--checkpoint_dir", self.path("checkpoints"), "--log_dir", self.path("logs")]
-        return self.start("task-%d" % number, ["run", self.job, *first], {"TF_CONFIG": config})
+        return self.start("task-%d" % number, ["run", self.job, *first], TF_CONFIG=config)
 
     def first_task_dies(self, *roles):
         configs = self.tasks(*roles)
@@ -143,6 +175,18 @@ class ByHand(ReplicasCase):
         for number, process in enumerate(processes):
             self.ended(process, "task-%d" % number)
         self.check_weights()
+
+    def test_the_start_names_who_is_missing(self):
+        configs = self.tasks("chief", "worker")
+        addresses = [json.loads(configs[0])["cluster"][role][0] for role in ("chief", "worker")]
+        first = self.start("first", ["run", self.job, "--checkpoint_dir", self.path("checkpoints"), "--task_timeout_s",
+                                     "2"], TF_CONFIG=configs[0])
+        self.assertEqual(first.wait(timeout=60 * SCALE), 69)
+        self.assertIn("waiting for worker:1 (%s), 1 s: connection refused" % addresses[1], self.text("first"))
+        second = self.start("second", ["run", self.job, "--chief_wait_s", "2"], TF_CONFIG=configs[1])
+        self.assertEqual(second.wait(timeout=60 * SCALE), 69)
+        self.assertIn("no chief dialed %s in 2 s; start the chief (%s)" % (addresses[1], addresses[0]),
+                      self.text("second"))
 
     def test_first_of_two_workers(self):
         self.first_task_dies("worker", "worker")
