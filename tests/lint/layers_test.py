@@ -29,7 +29,7 @@ LAYERS = [
     ["chief/api"],
     ["chief/job"],
     ["ps_server", "worker", "chief", "evaluator"],
-    ["deploy/in_process", "deploy/profile", "deploy/replica"],
+    ["deploy/in_process", "deploy/profile", "deploy/replica", "deploy/cluster_check"],
     ["deploy/launcher", "include"],
     ["deploy/examples"],
     ["tests"],
