@@ -46,6 +46,19 @@ struct Starting {
   ClusterAdoption adoption;
 };
 
+TEST_CASE("a wait names a replica once, and its part alone if only this is missing") {
+  TestWorld world(2, 1);
+  CoreOptions options = world.options;
+  options.ps[0] = options.workers[0];
+  Outbox outbox(&world);
+  Membership membership(&options, &outbox);
+  CHECK(TaskName(options, PsTask(0)) == "worker:0's part (" + options.workers[0] + ")");
+  const std::string second = TaskName(options, WorkerTask(1)) + ", 1 s";
+  CHECK(membership.Missing(1'000'000) == TaskName(options, WorkerTask(0)) + ", 1 s; " + second);
+  membership.member(WorkerTask(0)).link = Link::kProbed;
+  CHECK(membership.Missing(1'000'000) == TaskName(options, PsTask(0)) + ", 1 s; " + second);
+}
+
 TEST_CASE("a chief probes all tasks, takes a generation, adopts all, then reads the journal") {
   Starting s;
   CHECK(s.Advance() == CorePhase::kProbing);

@@ -110,10 +110,21 @@ struct UnfinishedClosure {
 // A task by the core's index. Indices have no gaps.
 inline Task WorkerTask(int index) { return {Role::kWorker, index}; }
 inline Task PsTask(int index) { return {Role::kPs, index}; }
+// True for the part of the variables that the worker of the same number owns, as a replica.
+inline bool IsReplicasPart(const CoreOptions& options, Task task) {
+  const size_t i = static_cast<size_t>(task.index);
+  return task.role == Role::kPs && i < options.workers.size() && i < options.ps.size() &&
+         options.workers[i] == options.ps[i];
+}
+// "worker:2"; for the part of a replica "worker:2's part".
+inline std::string ShortTaskName(const CoreOptions& options, Task task) {
+  return IsReplicasPart(options, task) ? WorkerTask(task.index).ToString() + "'s part"
+                                       : task.ToString();
+}
 // "worker:2 (host3:2222)".
 inline std::string TaskName(const CoreOptions& options, Task task) {
   const auto& addresses = task.role == Role::kWorker ? options.workers : options.ps;
-  return task.ToString() + " (" + addresses[static_cast<size_t>(task.index)] + ")";
+  return ShortTaskName(options, task) + " (" + addresses[static_cast<size_t>(task.index)] + ")";
 }
 
 // The core's effects. The core calls them while it handles an input; they must not call the core.

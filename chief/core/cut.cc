@@ -79,7 +79,7 @@ bool Cut::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us) {
   if (message.request() != 0 && message.request() != requests_[i]) return true;  // for an older cut
   const absl::Status status = StatusFromProto(message.status());
   if (!status.ok()) {
-    Abandon(Annotate(status, fmt::format("ps:{}", ps)));
+    Abandon(Annotate(status, ShortTaskName(*options_, PsTask(ps))));
     return true;
   }
   if (taken && !taken_[i]) {
@@ -144,7 +144,9 @@ void Cut::Tick(int64_t now_us) {
   }
   if ((state_ == State::kSnapshotting || state_ == State::kWriting) && now_us >= deadline_us_) {
     std::string late;
-    for (const int ps : Late()) late += fmt::format("{}ps:{}", late.empty() ? "" : ", ", ps);
+    for (const int ps : Late()) {
+      late += (late.empty() ? "" : ", ") + ShortTaskName(*options_, PsTask(ps));
+    }
     Abandon(DeadlineExceeded("cut {}: {} did not {} a snapshot in time", manifest_.cut(), late,
                              state_ == State::kSnapshotting ? "take" : "write"));
   }

@@ -276,6 +276,8 @@ std::string Membership::Missing(int64_t now_us) const {
   const auto look = [&](Task task) {
     const Member& m = member(task);
     if (m.link >= wanted) return;
+    const bool replica = IsReplicasPart(*options_, task);
+    if (replica && member(WorkerTask(task.index)).link < wanted) return;  // named as that worker
     text +=
         fmt::format("{}{}, {} s{}{}", text.empty() ? "" : "; ", Name(task),
                     (now_us - m.since_us) / 1'000'000, m.why_down.empty() ? "" : ": ", m.why_down);

@@ -71,20 +71,20 @@ bool Rollback::OnPsMessage(int ps, const v1::PsToChief& message) {
   if (state_ != State::kAssigning) return false;
   uint64_t& request = requests_[static_cast<size_t>(ps)];
   if (message.request() == 0 || message.request() != request) return false;
+  const std::string name = ShortTaskName(*options_, PsTask(ps));
   const absl::Status status = StatusFromProto(message.status());
   if (!status.ok()) {
-    Fail(Annotate(status, fmt::format("ps:{}", ps)));
+    Fail(Annotate(status, name));
     return true;
   }
   if (!message.has_assigned() || message.assigned().timeline() != target_.timeline) {
-    Fail(Internal("ps:{} answered the assignment of tablets with another message", ps));
+    Fail(Internal("{} answered the assignment of tablets with another message", name));
     return true;
   }
   if (target_.manifest.empty() && message.assigned().initial_values() != options_->initial_values) {
     Fail(FailedPrecondition(
-        "ps:{} is of a version that cannot begin with initial weights: install the "
-        "chief's version",
-        ps));
+        "{} is of a version that cannot begin with initial weights: install the chief's version",
+        name));
     return true;
   }
   request = 0;
@@ -99,7 +99,8 @@ void Rollback::Tick(int64_t now_us) {
   if (!active() || now_us < deadline_us_) return;
   std::string late = state_ == State::kJournaling ? "the journal" : "";
   for (size_t i = 0; state_ == State::kAssigning && i < requests_.size(); ++i) {
-    if (requests_[i] != 0) late += fmt::format("{}ps:{}", late.empty() ? "" : ", ", i);
+    if (requests_[i] == 0) continue;
+    late += (late.empty() ? "" : ", ") + ShortTaskName(*options_, PsTask(static_cast<int>(i)));
   }
   Fail(DeadlineExceeded("assigning the tablets: {} did not answer in time", late));
 }

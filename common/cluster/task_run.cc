@@ -20,8 +20,9 @@ absl::Status WaitForChief(WaitList* waiting, bool there, const std::string& chie
   const std::optional<Duration> waited = waiting->Expired();
   if (!waited.has_value()) return absl::OkStatus();
   return DeadlineExceeded(
-      "no chief dialed {} in {:.0f} s; start the chief with this address in TF_CONFIG", own_address,
-      ToSeconds(*waited));
+      "no chief dialed {} in {:.0f} s; start the chief{} with this address in TF_CONFIG",
+      own_address, ToSeconds(*waited),
+      chief_address.empty() ? "" : fmt::format(" ({})", chief_address));
 }
 
 namespace {

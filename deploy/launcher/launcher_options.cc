@@ -85,6 +85,10 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
       flags->AddCommand("doctor", "print what this build and this machine offer; test the GPUs"),
       &options->doctor);
 
+  AddClusterCheckFlags(
+      flags->AddCommand("cluster-check", "try all pairs of addresses of TF_CONFIG, before a run"),
+      &options->cluster_check);
+
   FlagSet* inspect = flags->AddCommand("inspect", "print what a checkpoint holds, and verify it");
   inspect->AddPositional("CHECKPOINT", &options->inspect,
                          "a checkpoint, DIRECTORY of them, or DIRECTORY/best", true);

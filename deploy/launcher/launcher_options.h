@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/device/devices.h"
+#include "deploy/cluster_check/cluster_check_flags.h"
 #include "deploy/launcher/check_job.h"
 #include "deploy/launcher/control_job.h"
 #include "deploy/launcher/evaluate_checkpoint.h"
@@ -26,14 +27,15 @@ struct LauncherOptions {
   ControlOptions control;
   ProfileOptions profile;
   DeviceOptions doctor;
+  ClusterCheckFlags cluster_check;
 };
 
 // Adds --fresh, --plugin and the flags of directories.
 void AddRunDirectoryFlags(FlagSet* flags, LocalOptions* options);
 // Adds the flags of `cohort local` to the command or program `flags`.
 void AddLocalFlags(FlagSet* flags, LocalOptions* options);
-// Adds the commands train, local, ctl, check, profile, doctor, inspect, evaluate and reference. `options` must outlive
-// `flags`.
+// Adds the commands train, local, ctl, check, profile, doctor, cluster-check, inspect, evaluate and
+// reference. `options` must outlive `flags`.
 void AddLauncherCommands(FlagSet* flags, LauncherOptions* options);
 
 }  // namespace cohort

@@ -112,6 +112,9 @@ int main(int argc, char** argv) {
   if (command == "local") return RunLocalCluster(options.local, {argv + 1, argv + argc});
   if (command == "run") return RunTask(run);
   if (command == "profile") return RunProgram("cohort-profile", {argv + 2, argv + argc});
+  if (command == "cluster-check") {
+    return RunProgram("cohort-cluster-check", {argv + 2, argv + argc});
+  }
   if (command == "doctor") return RunProgram("cohort-doctor", {argv + 2, argv + argc});
   if (command == "ctl") return Print(ControlJob(options.control));
   if (const absl::Status loaded = LoadPlugins(options.plugins, /*log=*/nullptr); !loaded.ok()) {

@@ -34,6 +34,8 @@ class SupervisedTask {
   bool is_chief() const { return name() == "chief:0"; }
   bool is_server() const { return name().starts_with("ps:"); }
   bool is_worker() const { return name().starts_with("worker:"); }
+  // True if the job continues without this task, as long as there are others like it.
+  bool is_spare() const { return is_worker() && !command_.owns_variables; }
   bool is_evaluator() const { return name().starts_with("evaluator:"); }
 
   bool running() const { return process_ != nullptr; }

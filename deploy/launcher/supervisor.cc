@@ -151,7 +151,7 @@ void Supervisor::OnExitWhileRunning(SupervisedTask* task, const Exit& exit) {
     return std::count_if(tasks_.begin(), tasks_.end(), which);
   };
   const auto left = count([](const auto& t) { return t.is_worker() && t.running(); });
-  if (task->is_worker() && left > 0) {
+  if (task->is_spare() && left > 0) {
     const auto all = count([](const auto& t) { return t.is_worker(); });
     return options_.print(fmt::format("the job continues with {} of {} workers", left, all));
   }

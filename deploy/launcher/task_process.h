@@ -20,8 +20,9 @@ struct TaskCommand {
   std::vector<std::string> first_start;   // added to argv at the first start: --fresh
   std::vector<std::string> later_starts;  // added to argv at each restart: --finished_ok
   std::vector<std::pair<std::string, std::string>> environment;  // added to this process's own
-  std::string log_file;      // appended to: stderr, and stdout unless it is shown; "": neither
-  bool show_stdout = false;  // the task inherits stdout
+  std::string log_file;         // appended to: stderr, and stdout unless it is shown; "": neither
+  bool show_stdout = false;     // the task inherits stdout
+  bool owns_variables = false;  // a replica: the job cannot continue without it
 };
 
 // One process of a task. It dies with the launcher, in whatever way the launcher ends. It has its

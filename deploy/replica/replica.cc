@@ -42,6 +42,10 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Start(const ReplicaFlags& flag
   WorkerServer::Options worker = MakeServerOptions(flags.worker, context, data_dir);
   worker.listen = listen;
   worker.local_servers = replica->local_;
+  // The task of the first replica runs the chief.
+  if (const auto first = context.cluster.Find({Role::kWorker, 0}); first.has_value()) {
+    worker.chief_address = first->ToString();
+  }
   worker.on_done = part_done;
   worker.shared =
       SharedService{.methods = replica->owner_->Methods(),

@@ -1,15 +1,17 @@
-// A cluster trains as Keras does on one device with the global batch: synchronous steps, and one
-// worker that pushes alone. tests/golden/make_sync_golden.py has the model and the records.
+// A cluster trains as Keras does on one device with the global batch: synchronous steps of workers or
+// replicas, and one worker that pushes alone. tests/golden/make_sync_golden.py has the model and the records.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/checkpoint_reader.h"
+#include "common/os/child_process.h"
 #include "proto/checkpoint.pb.h"
 #include "tests/cluster/scenario.h"
 #include "tests/golden/golden_data.h"
@@ -97,7 +99,37 @@ double LargestDifference(const std::string& checkpoint_dir, const json& variable
   return largest;
 }
 
-void EqualsKeras(const std::string& strategy, int64_t closures, int workers) {
+// Trains a job in a directory of its own, and returns where its checkpoints are.
+using Train =
+    std::function<std::string(const std::string& directory, const std::string& job, int workers)>;
+
+std::string TrainOnServers(const std::string& directory, const std::string& job, int workers) {
+  Scenario s(Scenario::Body::kInProcess, "sync-golden",
+             MiniClusterOptions{
+                 .servers = 2, .workers = workers, .job_yaml = job, .directory = directory});
+  s.Check(s->StartAll());
+  s.Finish();
+  return s->checkpoint_dir();
+}
+
+// As `cohort train --strategy mirrored` does, one replica per worker.
+std::string TrainMirrored(const std::string& directory, const std::string& job, int workers) {
+  const char* const build = std::getenv("COHORT_BINARY_DIR");
+  REQUIRE(build != nullptr);  // ctest sets it
+  const std::string file = directory + "/job.yaml";
+  std::ofstream(file) << job;
+  std::string devices = "cpu:0";
+  for (int i = 1; i < workers; ++i) devices += fmt::format(",cpu:{}", i);
+  auto run = ChildProcess::Start(
+      {.argv = {fmt::format("{}/bin/cohort", build), "train", file, "--strategy=mirrored",
+                "--devices=" + devices, "--run_dir=" + directory}});
+  INFO(run.status());
+  REQUIRE(run.ok());
+  REQUIRE(ExitCodeOfWait((*run)->Wait()) == 0);
+  return directory + "/checkpoints";
+}
+
+void EqualsKeras(const Train& train, const std::string& strategy, int64_t closures, int workers) {
   const json golden = ReadSyncGolden();
   for (const json& c : golden["cases"]) {
     ClusterDirectory directory("sync-golden");
@@ -110,24 +142,22 @@ void EqualsKeras(const std::string& strategy, int64_t closures, int workers) {
         fmt::arg("arguments", c["config"].dump()), fmt::arg("csv", csv),
         fmt::arg("batch", golden["batch"].get<int64_t>() / closures),
         fmt::arg("epochs", golden["epochs"].get<int>()), fmt::arg("strategy", strategy));
-    Scenario s(
-        Scenario::Body::kInProcess, "sync-golden",
-        MiniClusterOptions{
-            .servers = 2, .workers = workers, .job_yaml = job, .directory = directory.path()});
     INFO(c["name"]);
-    s.Check(s->StartAll());
-    s.Finish();
-    const double difference = LargestDifference(s->checkpoint_dir(), c["variables"]);
-    CHECK(difference < 1e-9);
+    const std::string checkpoints = train(directory.path(), job, workers);
+    CHECK(LargestDifference(checkpoints, c["variables"]) < 1e-9);
   }
 }
 
 TEST_CASE("synchronous steps of three workers equal Keras with the global batch", "[in_process]") {
-  EqualsKeras("mode: sync\n  closures_per_step: 3", 3, 3);
+  EqualsKeras(TrainOnServers, "mode: sync\n  closures_per_step: 3", 3, 3);
+}
+
+TEST_CASE("synchronous steps of two replicas equal Keras with the global batch", "[processes]") {
+  EqualsKeras(TrainMirrored, "mode: sync\n  closures_per_step: 3", 3, 2);
 }
 
 TEST_CASE("one asynchronous worker equals Keras", "[in_process]") {
-  EqualsKeras("mode: async", 1, 1);
+  EqualsKeras(TrainOnServers, "mode: async", 1, 1);
 }
 
 }  // namespace

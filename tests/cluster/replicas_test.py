@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Replicas of multi_worker_mirrored that are killed, stopped and restarted: the job ends with the same bits."""
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import real_cluster
+from real_cluster import SCALE, DirectoryTestCase, alive, children, dies_with_parent, free_ports, program, run, until
+from safetensors_files import checkpoints, tensors
+
+EPOCHS = 15  # of 200 closures
+
+
+class ReplicasCase(DirectoryTestCase):
+    def setUp(self):
+        super().setUp()
+        with open(os.path.join(real_cluster.EXAMPLES, "recommender.yaml"), encoding="utf-8") as f:
+            text = f.read()
+        for old, new in (("mode: async", "mode: sync\n  closures_per_step: 4\n  deterministic: true"),
+                         ("epochs: 4", "epochs: %d" % EPOCHS),
+                         ("every_epochs: 1", "every_epochs: 1\n  every_steps: 100\n  max_to_keep: 3")):
+            self.assertIn(old, text)
+            text = text.replace(old, new, 1)
+        self.job = self.write("job.yaml", text)
+        self.started = []
+
+    def start(self, name, arguments, **environment):
+        """Starts `cohort`; what it and its children print is in the file `name`."""
+        inherited = {k: v for k, v in os.environ.items() if k != "TF_CONFIG"}
+        with open(self.path(name), "ab") as out:
+            process = subprocess.Popen(dies_with_parent([program("cohort"), *arguments]), stdin=subprocess.DEVNULL,
+                                       stdout=out, stderr=out,
+                                       env={**inherited, "COHORT_DATA_DIR": real_cluster.data_dir() or "", **environment})
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def text(self, name):
+        with open(self.path(name), encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def cut(self, directory="checkpoints"):
+        """The number of the newest checkpoint, over all timelines; 0 without one."""
+        numbers = [int(path.rsplit("-", 1)[1]) for path in checkpoints(self.path(directory))]
+        return max(numbers, default=0)
+
+    def await_cuts(self, process, name, more, directory="checkpoints"):
+        """Waits for more checkpoints of a job that still runs."""
+        wanted = self.cut(directory) + more
+        until(lambda: self.text(name), lambda: process.poll() is not None or self.cut(directory) >= wanted)
+        self.assertIsNone(process.poll(), self.text(name))
+
+    def ended(self, process, name):
+        try:
+            code = process.wait(timeout=100 * SCALE)
+        except subprocess.TimeoutExpired:
+            self.fail("it has not ended:\n" + self.text(name))
+        self.assertEqual(code, 0, self.text(name))
+
+    def check_weights(self, directory="checkpoints"):
+        """Compares with a run that nothing has disturbed."""
+        calm = self.path("calm")
+        done = run([program("cohort"), "train", "--run_dir", calm, self.job], limit_s=100)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        expected = tensors(checkpoints(calm + "/checkpoints")[-1])
+        found = tensors(checkpoints(self.path(directory))[-1])
+        self.assertEqual(sorted(found), sorted(expected))
+        self.assertEqual([name for name in expected if found[name] != expected[name]], [])
+
+
+class LocalCase(ReplicasCase):
+
+    def local(self, *flags):
+        return self.start("out", ["local", "--strategy", "multi_worker_mirrored", "--run_dir", self.path("run"),
+                                  "--checkpoint_dir", self.path("checkpoints"), *flags, self.job])
+
+    def stop_replicas(self, seconds):
+        """Stops one after the other for this time, in which the limits of the other replicas pass."""
+        local = self.local("--workers", "2", "--task_flag", "worker=--chief_timeout_s=1", "--task_flag",
+                           "worker=--ps_timeout_s=1")
+        for number in range(2):
+            self.await_cuts(local, "out", 2)
+            replica = children(local.pid, "cohort-replica")[number]
+            os.kill(replica, signal.SIGSTOP)
+            time.sleep(seconds)
+            os.kill(replica, signal.SIGCONT)
+        self.ended(local, "out")
+        self.check_weights()
+
+
+class Local(LocalCase):
+    """`cohort local`."""
+
+    def test_killed_replicas_come_back(self):
+        local = self.local("--workers", "3", "--restart")
+        for _ in range(3):  # each of them once: the first one in the list is the oldest process
+            self.await_cuts(local, "out", 2)
+            os.kill(children(local.pid, "cohort-replica")[0], signal.SIGKILL)
+        self.await_cuts(local, "out", 2)
+        os.kill(children(local.pid, "cohort-chief")[0], signal.SIGKILL)
+        self.ended(local, "out")
+        self.assertRegex(self.text("out"), r"[1-9] rollbacks?, 1 chief restart")
+        self.check_weights()
+
+    def test_stopped_replicas_wake(self):
+        self.stop_replicas(4)
+        for number in range(2):  # the launcher has seen both
+            self.assertIn("worker:%d is stopped and does nothing" % number, self.text("out"))
+
+    def test_epochs_of_independent_readers_end(self):
+        """TensorFlow's issue 33531: two workers that read a repeated data set on their own hang there."""
+        if not os.path.exists(os.path.join(real_cluster.data_dir() or "", "mnist/t10k-images-idx3-ubyte.gz")):
+            self.skipTest("COHORT_DATA_DIR names no directory with mnist")
+        with open(os.path.join(real_cluster.EXAMPLES, "mnist_cnn.yaml"), encoding="utf-8") as f:
+            text = f.read()
+        for old, new in (("visitation: exactly_once", "visitation: independent"), ("take: 9000", "take: 960"),
+                         ("epochs: 5", "epochs: 3\n  steps_per_epoch: 140"),  # 70 of both workers
+                         ("batch_size: 64", "batch_size: 16"), ("take: 1000", "take: 100")):
+            self.assertIn(old, text)
+            text = text.replace(old, new)
+        self.job = self.write("job.yaml", text)
+        self.ended(self.local("--workers", "2"), "out")
+        self.assertRegex(self.text("out"), r"steps +420 in all, 210 synchronous, 3 epochs")
+
+    def test_a_lost_replica_ends_the_run_without_restart(self):
+        local = self.local("--workers", "2")
+        self.await_cuts(local, "out", 2)
+        os.kill(children(local.pid, "cohort-replica")[1], signal.SIGKILL)
+        self.assertEqual(local.wait(timeout=60 * SCALE), 69)
+        self.assertIn("the job cannot continue without worker:1", self.text("out"))
+
+
+class Silent(LocalCase):
+    """A replica that is silent for 20 s is lost, even if it wakes later."""
+
+    def test_stopped_replicas_wake(self):
+        self.stop_replicas(23)
+        self.assertIn(" 2 rollbacks", self.text("out"))
+
+
+class ByHand(ReplicasCase):
+    """`cohort run` on every task of a TF_CONFIG."""
+
+    def tasks(self, *roles):
+        """{(role, index): TF_CONFIG} of tasks without a ps."""
+        addresses = ["127.0.0.1:%d" % port for port in free_ports(len(roles))]
+        cluster = {}
+        for role, address in zip(roles, addresses):
+            cluster.setdefault(role, []).append(address)
+        return [json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
+                for role in cluster for index in range(len(cluster[role]))]
+
+    def run_task(self, number, config):
+        first = ["--checkpoint_dir", self.path("checkpoints"), "--log_dir", self.path("logs")]
+        return self.start("task-%d" % number, ["run", self.job, *first], TF_CONFIG=config)
+
+    def first_task_dies(self, *roles):
+        configs = self.tasks(*roles)
+        processes = [self.run_task(number, config) for number, config in enumerate(configs)]
+        for _ in range(2):
+            self.await_cuts(processes[0], "task-0", 3)
+            daemons = children(processes[0].pid, "cohort-replica") + children(processes[0].pid, "cohort-chief")
+            self.assertEqual(len(daemons), 2)
+            processes[0].kill()
+            processes[0].wait()
+            until("they outlive `cohort run`", lambda: not any(alive(daemon) for daemon in daemons))
+            processes[0] = self.run_task(0, configs[0])
+        self.await_cuts(processes[0], "task-0", 3)
+        processes[1].kill()
+        processes[1].wait()
+        processes[1] = self.run_task(1, configs[1])
+        for number, process in enumerate(processes):
+            self.ended(process, "task-%d" % number)
+        self.check_weights()
+
+    def test_the_start_names_who_is_missing(self):
+        configs = self.tasks("chief", "worker")
+        addresses = [json.loads(configs[0])["cluster"][role][0] for role in ("chief", "worker")]
+        first = self.start("first", ["run", self.job, "--checkpoint_dir", self.path("checkpoints"), "--task_timeout_s",
+                                     "2"], TF_CONFIG=configs[0])
+        self.assertEqual(first.wait(timeout=60 * SCALE), 69)
+        self.assertIn("waiting for worker:1 (%s), 1 s: connection refused" % addresses[1], self.text("first"))
+        second = self.start("second", ["run", self.job, "--chief_wait_s", "2"], TF_CONFIG=configs[1])
+        self.assertEqual(second.wait(timeout=60 * SCALE), 69)
+        self.assertIn("no chief dialed %s in 2 s; start the chief (%s)" % (addresses[1], addresses[0]),
+                      self.text("second"))
+
+    def test_first_of_two_workers(self):
+        self.first_task_dies("worker", "worker")
+
+    def test_chief_that_trains(self):
+        self.first_task_dies("chief", "worker")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

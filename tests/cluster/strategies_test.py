@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""The same synchronous job under every strategy ends with the same bits, dropout included.
+
+Usage: strategies_test.py [CLASS].  Data sets are read from COHORT_DATA_DIR or ../shared/data. A job whose data is
+missing is skipped (exit code 77 if one was).
+"""
+import glob
+import json
+import os
+import re
+import sys
+import unittest
+
+import real_cluster
+from real_cluster import DirectoryTestCase, program, run
+from safetensors_files import checkpoints, tensors
+
+# What starts a job, behind `cohort`, and how many tasks own its variables.
+ONE_DEVICE = ("train --strategy one_device", 1)
+OTHERS = [
+    ("local --ps 2 --workers 3", 2),
+    ("train --strategy central_storage --devices cpu:0,cpu:1", 1),
+    ("train --strategy mirrored --devices cpu:0", 1),
+    ("train --strategy mirrored --devices cpu:0,cpu:1", 2),
+    ("train --strategy mirrored --devices cpu:0,cpu:1,cpu:2", 3),
+    ("local --strategy multi_worker_mirrored --workers 2", 2),
+    ("local --strategy multi_worker_mirrored --workers 3 --transport tcp", 3),
+]
+SYNC = "strategy:\n  mode: sync\n  closures_per_step: 4\n  deterministic: true\n"
+
+
+def example(name, take, epochs):
+    """An example as a synchronous job of the first `take` records."""
+    with open(os.path.join(real_cluster.EXAMPLES, name), encoding="utf-8") as f:
+        text = f.read()
+    for pattern, replacement in ((r"strategy:\n  mode: async\n", SYNC), (r"epochs: \d+", "epochs: %d" % epochs),
+                                 (r"(take|records): \d+", r"\1: %d" % take)):
+        text = re.sub(pattern, replacement, text, count=1)
+    return text if "strategy:" in text else text.replace("\nfit:\n", "\n" + SYNC + "\nfit:\n")
+
+
+class StrategiesCase(DirectoryTestCase):
+    def train(self, command, owners, job, name):
+        """The tensors of the last checkpoint, and what metrics.jsonl has of the epochs."""
+        directory = self.path(name)
+        done = run([program("cohort"), *command.split(), "--run_dir", directory, job], limit_s=120,
+                   environment={"COHORT_DATA_DIR": real_cluster.data_dir() or ""})
+        self.assertEqual(done.returncode, 0, command + "\n" + done.stdout + done.stderr)
+        checkpoint = checkpoints(os.path.join(directory, "checkpoints"))[-1]
+        self.assertEqual(len(glob.glob(os.path.join(checkpoint, "*.safetensors"))), owners)
+        with open(os.path.join(directory, "logs", "metrics.jsonl"), encoding="utf-8") as f:
+            lines = [json.loads(line) for line in f]
+        return tensors(checkpoint), [{key: line[key] for key in ("set", "epoch", "step", "loss", "accuracy")}
+                                     for line in lines if line["kind"] == "epoch"]
+
+    def check(self, text, steps, needs=None):
+        """`steps`: of the whole job, four of which are one synchronous step."""
+        if needs and not os.path.exists(os.path.join(real_cluster.data_dir() or "", needs)):
+            print("skipped: COHORT_DATA_DIR names no directory with", needs)
+            sys.exit(77)
+        job = self.write("job.yaml", text)
+        expected, metrics = self.train(*ONE_DEVICE, job, "expected")
+        self.assertEqual([m["step"] for m in metrics if m["set"] == "train"][-1], steps)
+        self.assertTrue(any("@" in name for name in expected), sorted(expected))  # a slot
+        for number, (command, owners) in enumerate(OTHERS):
+            with self.subTest(command):
+                found, found_metrics = self.train(command, owners, job, str(number))
+                self.assertEqual(sorted(found), sorted(expected))
+                self.assertEqual([name for name in expected if found[name] != expected[name]], [])
+                self.assertEqual(found_metrics, metrics)
+
+
+class Mnist(StrategiesCase):
+    """A perceptron with dropout and Adam."""
+
+    def test_strategies_agree(self):
+        self.check(example("mnist_mlp.yaml", 2560, 2), 160, "mnist/t10k-images-idx3-ubyte.gz")
+
+
+class Census(StrategiesCase):
+    """Embeddings, words that are learned, and Adam."""
+
+    def test_strategies_agree(self):
+        self.check(example("census_csv.yaml", 5120, 2), 160, "adult/adult.data")
+
+
+class Recommender(StrategiesCase):
+    """An embedding of two shards, and RMSprop."""
+
+    def test_strategies_agree(self):
+        self.check(example("recommender.yaml", 6400, 1), 200)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
