@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/rpc/stream/transport_options.h"
 
 namespace cohort {
 namespace {
@@ -59,6 +60,7 @@ absl::StatusOr<std::unique_ptr<PeerStreams>> PeerStreams::Start(
 }
 
 absl::Status PeerStreams::Connect(uint64_t chunk_bytes) {
+  LetTransportThreadsWrite();
   std::vector<uint64_t> incarnations;
   for (const CollectiveRank& rank : options_.ranks) incarnations.push_back(rank.incarnation);
   auto accepted =

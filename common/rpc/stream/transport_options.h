@@ -76,6 +76,11 @@ void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder*
 //   which doubles the throughput of large frames.
 bool PrepareTransportProcess();
 
+// Takes back that a polling thread finishes what it has begun, for processes that write to each other
+// at the same time. Otherwise a thread that finds a socket full waits inside the write until the peer
+// reads. Two such threads would wait for each other.
+void LetTransportThreadsWrite();
+
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_RPC_STREAM_TRANSPORT_OPTIONS_H_

@@ -3,7 +3,8 @@
 //   collective_bench SOCKET     prints "port N"
 //
 // Commands on standard input, each answered by one line:
-//   group RANK SHARED PORT SOCKET [PORT SOCKET ...]     starts a group of these ranks: "ok"
+//   group RANK SHARED CHUNK_KB PORT SOCKET [PORT SOCKET ...]     starts a group of these ranks: "ok"; 0 KB: the
+//     usual chunks
 //   run BYTES COUNT COMMUNICATION     COUNT all-reduces of float32 after a few others: "SECONDS" of one
 #include <cstdio>
 #include <iostream>
@@ -41,7 +42,9 @@ class Bench {
   absl::Status StartGroup(std::istringstream* in) {
     CollectiveGroupOptions options;
     int shared = 0;
-    *in >> options.rank >> shared;
+    uint64_t chunk_kb = 0;
+    *in >> options.rank >> shared >> chunk_kb;
+    options.chunk_bytes = chunk_kb << 10;
     options.group.epoch = ++epoch_;
     CollectiveRank rank;
     int port = 0;
