@@ -95,8 +95,8 @@ class SimulatedRanks {
       chunk->from = shape.rank;
       chunk->what = what;
       chunk->bytes.assign(elements, elements + bytes);
-      owner->links_[static_cast<size_t>(shape.rank) * owner->ranks_.size() +
-                    static_cast<size_t>(to)]
+      owner
+          ->links_[static_cast<size_t>(shape.rank) * owner->ranks_.size() + static_cast<size_t>(to)]
           .push_back({std::move(chunk), elements});
     }
     void Consumed(std::unique_ptr<Chunk> chunk) override { --outstanding; }
@@ -179,8 +179,8 @@ TEST_CASE("parts are contiguous, and only the last ones are shorter") {
   CHECK(PartOf(5, 4, 3) == ElementRange{5, 5});
 }
 
-TEMPLATE_TEST_CASE("direct and exchange have the bits of a left fold for every order of arrival", "",
-                   float, double) {
+TEMPLATE_TEST_CASE("direct and exchange have the bits of a left fold for every order of arrival",
+                   "", float, double) {
   for (const int ranks : {1, 2, 3, 4, 7}) {
     for (const size_t elements : kSizes) {
       const std::vector<TestType> expected =

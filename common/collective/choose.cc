@@ -53,9 +53,10 @@ absl::StatusOr<AlgorithmKind> ChooseAlgorithm(const CollectiveCall& call, int ra
   const bool simple = OnePlacePerRank(call, ranks) && ContributesBuffer(call);
   if (call.communication == Communication::kRing) {
     if (simple) return AlgorithmKind::kRing;
-    return InvalidArgument("{}: a ring needs one contribution per rank, in the buffer itself; sum "
-                           "the places of a rank first, or use direct",
-                           call.name.ToString());
+    return InvalidArgument(
+        "{}: a ring needs one contribution per rank, in the buffer itself; sum "
+        "the places of a rank first, or use direct",
+        call.name.ToString());
   }
   const uint64_t places =
       call.order.empty() ? static_cast<uint64_t>(ranks) : uint64_t{call.order.size()};

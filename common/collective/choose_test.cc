@@ -10,8 +10,8 @@ CollectiveCall AllReduceOf(ElementSpan buffer, Communication communication) {
 }
 
 TEST_CASE("names of communication, ours and TensorFlow's") {
-  for (const auto communication : {Communication::kAuto, Communication::kRing,
-                                   Communication::kDirect, Communication::kNccl}) {
+  for (const auto communication :
+       {Communication::kAuto, Communication::kRing, Communication::kDirect, Communication::kNccl}) {
     CHECK(CommunicationFromName(CommunicationName(communication)) == communication);
   }
   CHECK(CommunicationFromName("RING") == Communication::kRing);

@@ -12,7 +12,7 @@
 namespace cohort {
 namespace {
 
-constexpr uint64_t kLocalChunkBytes = uint64_t{256} << 10;
+constexpr uint64_t kLocalChunkBytes = uint64_t{512} << 10;
 constexpr uint64_t kRemoteChunkBytes = uint64_t{1} << 20;
 // The most bytes that one rank may keep here for operations that are not started.
 constexpr uint64_t kMostEarlyBytes = uint64_t{64} << 20;
@@ -88,7 +88,7 @@ class CollectiveGroup::Impl : public PeerStreams::Receiver {
   };
 
   void OnFrame(std::unique_ptr<ReceivedFrame> frame) override;
-  void OnSlotFree(int rank) override;
+  void OnSlotFree(int rank, uint64_t ticket) override;
   void OnLeft(int rank) override;
   void OnLost(int rank, const absl::Status& why) override { Fail(why, rank); }
 
@@ -117,21 +117,21 @@ class CollectiveGroup::Impl : public PeerStreams::Receiver {
   const Duration spin_;
   std::unique_ptr<PeerStreams> streams_;
 
-  absl::Status failed_;               // why; OK: the group works
-  std::vector<bool> left_;            // by rank
+  absl::Status failed_;                              // why; OK: the group works
+  std::vector<bool> left_;                           // by rank
   std::vector<std::unique_ptr<Operation>> running_;  // in the order of their start
   std::vector<std::unique_ptr<Operation>> idle_;
   std::vector<std::unique_ptr<ReceivedFrame>> early_;
   std::vector<std::unique_ptr<ReceivedFrame>> using_;  // in UseEarly
-  std::vector<uint64_t> early_bytes_;  // by rank
-  std::array<OperationKey, 64> over_{};  // the newest names that have ended
+  std::vector<uint64_t> early_bytes_;                  // by rank
+  std::array<OperationKey, 64> over_{};                // the newest names that have ended
   size_t over_count_ = 0;
   std::array<std::pair<uint64_t, uint64_t>, 16> abandoned_{};  // step and try
   size_t abandoned_count_ = 0;
   Ticket next_ticket_ = 1;
-  uint64_t progress_ = 0;              // chunks that were used
+  uint64_t progress_ = 0;  // chunks that were used
   OperationKey probed_;
-  std::vector<Presence> presence_;     // by rank
+  std::vector<Presence> presence_;  // by rank
   CollectiveCounters counters_;
 };
 
@@ -314,9 +314,8 @@ void CollectiveGroup::Impl::KeepEarly(std::unique_ptr<ReceivedFrame> frame) {
   const size_t from = static_cast<size_t>(frame->from);
   early_bytes_[from] += frame->decoder.frame_bytes();
   if (early_bytes_[from] > kMostEarlyBytes) {
-    const absl::Status why =
-        ResourceExhausted("rank {} has sent {} bytes for operations that are not started", from,
-                          early_bytes_[from]);
+    const absl::Status why = ResourceExhausted(
+        "rank {} has sent {} bytes for operations that are not started", from, early_bytes_[from]);
     Drop(std::move(frame));
     return Fail(WithRank(why, options_.ranks[from]), static_cast<int>(from));
   }
@@ -339,8 +338,9 @@ void CollectiveGroup::Impl::UseEarly(Operation* operation) {
   for (std::unique_ptr<ReceivedFrame>& frame : using_) UseOrDrop(operation, std::move(frame));
 }
 
-void CollectiveGroup::Impl::OnSlotFree(int rank) {
+void CollectiveGroup::Impl::OnSlotFree(int rank, uint64_t ticket) {
   for (const auto& operation : running_) {
+    if (operation->ticket == ticket) operation->OnSlotFree(rank);
     if (!operation->ended()) operation->Pump(rank);
   }
 }

@@ -38,19 +38,19 @@ struct CollectiveGroupOptions {
   Logger* log = nullptr;         // null: none
   // How long Start waits for the other ranks.
   Duration start_deadline = std::chrono::seconds(60);
-  bool own_core = false;       // TransportOptions::SetOwnCore
-  bool shared_memory = true;   // between ranks of one host that reach each other by unix socket
+  bool own_core = false;      // TransportOptions::SetOwnCore
+  bool shared_memory = true;  // between ranks of one host that reach each other by unix socket
 
   // The rest is the same on all ranks; tests choose small values.
   //
-  // The longest chunk. 0: 256 KB if all ranks are on one host, because a chunk then stays in a cache,
+  // The longest chunk. 0: 512 KB if all ranks are on one host, because a chunk then stays in a cache,
   // else 1 MB.
   uint64_t chunk_bytes = 0;
   // Bytes of one operation that a rank may send to another one before it knows that the other one has
   // started the operation.
-  uint64_t early_bytes = uint64_t{512} << 10;
+  uint64_t early_bytes = uint64_t{1} << 20;
   // Bytes of one operation that a rank may send to another one before that one has used them.
-  uint64_t window_bytes = uint64_t{4} << 20;
+  uint64_t window_bytes = uint64_t{16} << 20;
 };
 
 // A group of ranks in several processes. Every rank has a stream to every other one (the protocol is

@@ -26,8 +26,8 @@ void CheckSizes(TestRanks* test, CollectiveGroup* group, uint64_t* step) {
     for (const auto communication :
          {Communication::kAuto, Communication::kRing, Communication::kDirect}) {
       const OperationName name{++*step, 1, 0};
-      const std::string what = fmt::format("{} elements, {}", elements,
-                                           std::string(CommunicationName(communication)));
+      const std::string what =
+          fmt::format("{} elements, {}", elements, std::string(CommunicationName(communication)));
       const auto run = [&](CollectiveKind kind, std::vector<T>* buffer) {
         test->ExpectOk(group->Run({.kind = kind,
                                    .name = name,
@@ -124,12 +124,11 @@ TEST_CASE("several buckets in flight, awaited in any order") {
             buffers.push_back(TestBuffer<float>(group->rank(), kElements));
           }
           for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
-            const auto ticket = group->Start({.name = {step, 1, bucket},
-                                              .buffer = std::span(buffers[bucket]),
-                                              .communication = bucket % 2 == 0
-                                                                   ? Communication::kRing
-                                                                   : Communication::kDirect,
-                                              .deadline = TestLimit()});
+            const auto ticket = group->Start(
+                {.name = {step, 1, bucket},
+                 .buffer = std::span(buffers[bucket]),
+                 .communication = bucket % 2 == 0 ? Communication::kRing : Communication::kDirect,
+                 .deadline = TestLimit()});
             test.ExpectOk(ticket.status(), "start");
             tickets.push_back(ticket.value_or(0));
           }
@@ -186,12 +185,11 @@ TEST_CASE("a rank that does not come is named within the deadline") {
   test.Run(1, [&](CollectiveGroup* group) {
     std::vector<float> buffer(50'000, 1);
     if (group->rank() == 1) return failed.wait();  // it never starts the operation
-    const absl::Status status =
-        group->Run({.kind = CollectiveKind::kAllReduce,
-                    .name = {1, 1, 0},
-                    .buffer = std::span(buffer),
-                    .communication = communication,
-                    .deadline = std::chrono::milliseconds(400)});
+    const absl::Status status = group->Run({.kind = CollectiveKind::kAllReduce,
+                                            .name = {1, 1, 0},
+                                            .buffer = std::span(buffer),
+                                            .communication = communication,
+                                            .deadline = std::chrono::milliseconds(400)});
     test.Expect(absl::IsDeadlineExceeded(status), "status: " + status.ToString());
     const auto failure = GetFailure(status);
     test.Expect(failure.has_value() && failure->role == "worker" && failure->index == 1 &&

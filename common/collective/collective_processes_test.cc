@@ -53,8 +53,8 @@ class Peer {
   std::string Read() {
     const auto deadline = std::chrono::steady_clock::now() + kLimit;
     while (unread_.find('\n') == std::string::npos) {
-      const auto rest = std::chrono::duration_cast<Milliseconds>(
-          deadline - std::chrono::steady_clock::now());
+      const auto rest =
+          std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now());
       pollfd ready = {.fd = out_.get(), .events = POLLIN, .revents = 0};
       char bytes[256];
       if (rest.count() <= 0 || poll(&ready, 1, static_cast<int>(rest.count())) <= 0) return "";

@@ -75,12 +75,12 @@ class Peer {
     std::vector<float> buffer(elements);
     for (int i = 0; i < count; ++i, ++step) {
       std::fill(buffer.begin(), buffer.end(), static_cast<float>(group_->rank() + 1));
-      COHORT_RETURN_IF_ERROR(group_->Run(
-          {.kind = CollectiveKind::kAllReduce,
-           .name = {step, 1, 0},
-           .buffer = std::span(buffer),
-           .communication = i % 2 == 0 ? Communication::kRing : Communication::kDirect,
-           .deadline = deadline_}));
+      COHORT_RETURN_IF_ERROR(
+          group_->Run({.kind = CollectiveKind::kAllReduce,
+                       .name = {step, 1, 0},
+                       .buffer = std::span(buffer),
+                       .communication = i % 2 == 0 ? Communication::kRing : Communication::kDirect,
+                       .deadline = deadline_}));
       for (const float value : buffer) {
         if (value != expected) return DataLoss("a sum is {}", value);
       }

@@ -21,11 +21,10 @@ void SendContributions(const OperationShape& shape, std::span<const ElementSpan>
     size_t own = 0;
     for (size_t place = 0; place < shape.order.size(); ++place) {
       if (shape.order[place] != shape.rank) continue;
-      port->Send(to,
-                 {.phase = ChunkPhase::kScatter,
-                  .place = static_cast<uint32_t>(place),
-                  .range = chunk},
-                 contributions[own++].at(chunk.begin));
+      port->Send(
+          to,
+          {.phase = ChunkPhase::kScatter, .place = static_cast<uint32_t>(place), .range = chunk},
+          contributions[own++].at(chunk.begin));
     }
   }
 }

@@ -30,8 +30,7 @@ const uint8_t* PieceFolder::Take(Cursor* cursor, size_t item, size_t elements) {
     return data;
   }
   for (size_t filled = 0; filled < item;) {
-    const size_t part =
-        std::min(item - filled, cursor->pieces.front().size() - cursor->offset);
+    const size_t part = std::min(item - filled, cursor->pieces.front().size() - cursor->offset);
     std::memcpy(cursor->straddling + filled, cursor->pieces.front().data() + cursor->offset, part);
     filled += part;
     cursor->offset += part;

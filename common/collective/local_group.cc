@@ -30,7 +30,7 @@ struct LocalOperation {
   std::vector<ElementSpan> buffers;                     // by rank
   std::vector<std::vector<ElementSpan>> contributions;  // by rank
   std::vector<Progress> progress;                       // by rank
-  int readers = 0;      // ranks that read buffers right now
+  int readers = 0;                                      // ranks that read buffers right now
   absl::Status status;  // why it will not end well; nobody begins to read then
 };
 
@@ -122,9 +122,9 @@ absl::StatusOr<LocalOperation*> LocalGroup::State::Join(int rank, const Collecti
     operation->contributions.resize(names_.size());
     operation->progress.assign(names_.size(), Progress::kAbsent);
   }
-  const bool same_order = call.order.empty() || std::equal(call.order.begin(), call.order.end(),
-                                                           operation->order.begin(),
-                                                           operation->order.end());
+  const bool same_order =
+      call.order.empty() || std::equal(call.order.begin(), call.order.end(),
+                                       operation->order.begin(), operation->order.end());
   if (operation->elements != call.buffer.elements() || operation->dtype != call.buffer.dtype() ||
       !same_order) {
     return InvalidArgument("rank {} has started {} with other arguments than another rank", rank,
@@ -220,10 +220,10 @@ void LocalGroup::State::Release(int rank, LocalOperation* operation) {
   while (operation->readers > 0 && !operation->status.ok()) changed_.Wait(&mu_);
   operation->progress[static_cast<size_t>(rank)] = Progress::kGone;
   Changed();
-  const bool last = std::all_of(operation->progress.begin(), operation->progress.end(),
-                                [](Progress progress) {
-                                  return progress == Progress::kGone || progress == Progress::kAbsent;
-                                });
+  const bool last =
+      std::all_of(operation->progress.begin(), operation->progress.end(), [](Progress progress) {
+        return progress == Progress::kGone || progress == Progress::kAbsent;
+      });
   if (!last || (operation->status.ok() && !Complete(*operation))) return;
   const auto found = std::find_if(running_.begin(), running_.end(),
                                   [&](const auto& held) { return held.get() == operation; });

@@ -85,12 +85,12 @@ TEST_CASE("threads sum in the order of places, and wait in any order") {
     }
     std::vector<Collective::Ticket> tickets;
     for (uint32_t bucket = 0; bucket < 2; ++bucket) {
-      const auto ticket = group[own]->Start(
-          {.kind = CollectiveKind::kAllReduce,
-           .name = {1, 1, bucket},
-           .buffer = std::span(bucket == 0 ? out[own] : second[own]),
-           .order = order,
-           .contributions = contributions});
+      const auto ticket =
+          group[own]->Start({.kind = CollectiveKind::kAllReduce,
+                             .name = {1, 1, bucket},
+                             .buffer = std::span(bucket == 0 ? out[own] : second[own]),
+                             .order = order,
+                             .contributions = contributions});
       status[own].Update(ticket.status());
       tickets.push_back(ticket.value_or(0));
     }
@@ -161,8 +161,8 @@ TEST_CASE("ranks with different arguments get an error") {
   REQUIRE(group[0]->Start({.name = {1, 1, 0}, .buffer = std::span(a)}).ok());
   CHECK(absl::IsInvalidArgument(
       group[1]->Start({.name = {1, 1, 0}, .buffer = std::span(b)}).status()));
-  CHECK(absl::IsAlreadyExists(
-      group[0]->Start({.name = {1, 1, 0}, .buffer = std::span(a)}).status()));
+  CHECK(
+      absl::IsAlreadyExists(group[0]->Start({.name = {1, 1, 0}, .buffer = std::span(a)}).status()));
   CHECK(absl::IsInvalidArgument(group[0]->Wait(99)));
 }
 

@@ -51,6 +51,7 @@ void Operation::Begin(const CollectiveCall& call, AlgorithmKind algorithm, int r
     Flow& flow = flows_[static_cast<size_t>(from)];
     flow.queue.clear();
     flow.next = flow.sent = flow.received = flow.consumed = 0;
+    flow.in_slots = 0;
     flow.limit = flow.granted = limits_.early_bytes;
     flow.expected = algorithm_->BytesFrom(from);
     // Before the first chunk, which would keep it waiting.
@@ -114,15 +115,22 @@ void Operation::Pump(int to) {
 
 // Returns false if the chunk waits for a slot.
 bool Operation::SendNow(int to, const Queued& chunk, uint64_t bytes) {
+  Flow& flow = flows_[static_cast<size_t>(to)];
   const bool share = bytes >= kSharedBytes && streams_->SharesMemoryWith(to);
-  if (share && !oldest_ && bytes > kCopiedBytes && streams_->free_slots(to) == 0) return false;
+  if (share && streams_->free_slots(to) == 0 && bytes > kCopiedBytes &&
+      (!oldest_ || flow.in_slots > 0)) {
+    return false;
+  }
   v1::CollectiveHeader* header = NewHeader(v1::CHUNK);
   header->set_signature(signature_);
   header->set_phase(chunk.what.phase == ChunkPhase::kScatter ? v1::SCATTER : v1::GATHER);
   header->set_place(chunk.what.place);
   header->set_begin(chunk.what.range.begin);
   header->set_count(chunk.what.range.size());
-  if (share && streams_->SendShared(to, chunk.elements, bytes)) return true;
+  if (share && streams_->SendShared(to, chunk.elements, bytes, ticket)) {
+    ++flow.in_slots;
+    return true;
+  }
   streams_->SendElements(to, chunk.elements, bytes, bytes > kCopiedBytes ? &loan_ : nullptr);
   return true;
 }

@@ -71,8 +71,10 @@ class Operation final : public ChunkPort {
   const OperationKey& key() const { return key_; }
   uint64_t item_bytes() const { return shape_.item(); }
   Duration deadline() const { return deadline_; }
-  // The first operation in flight: its chunks take the socket if no slot is free, and those of others
-  // wait for one.
+  // A rank has read a chunk of this operation in shared memory.
+  void OnSlotFree(int to) { --flows_[static_cast<size_t>(to)].in_slots; }
+  // The first operation in flight. Its chunks take the socket if later operations hold all slots.
+  // Other chunks wait for a slot.
   void set_oldest(bool oldest) { oldest_ = oldest; }
 
   // The ticket; 0: the object is not in use.
@@ -88,13 +90,14 @@ class Operation final : public ChunkPort {
   };
   struct Flow {
     std::vector<Queued> queue;
-    size_t next = 0;        // in the queue
+    size_t next = 0;  // in the queue
     uint64_t sent = 0;
+    int in_slots = 0;       // chunks that the rank has not read yet
     uint64_t limit = 0;     // of `sent`
     uint64_t expected = 0;  // bytes from the rank, in all
     uint64_t received = 0;
     uint64_t consumed = 0;
-    uint64_t granted = 0;   // the rank's limit
+    uint64_t granted = 0;  // the rank's limit
   };
 
   bool SendNow(int to, const Queued& chunk, uint64_t bytes);

@@ -50,7 +50,8 @@ absl::Status PeerService::Open(const GroupId& group, std::shared_ptr<Acceptor> a
   }
   if (state_->newest.has_value() && group <= *state_->newest) {
     return FailedPrecondition(
-        "the collective group (generation {}, timeline {}, epoch {}) is not newer than the last one "
+        "the collective group (generation {}, timeline {}, epoch {}) is not newer than the last "
+        "one "
         "({}, {}, {})",
         group.generation, group.timeline, group.epoch, state_->newest->generation,
         state_->newest->timeline, state_->newest->epoch);

@@ -52,12 +52,12 @@ TEST_CASE("a stream that does not fit the group is refused and counted") {
     StreamClient::OpenOptions options;
     options.metadata[PeerStreamName::kKey] = text;
     const auto stream = (*client)->Open(PeerService::kMethod, &recorder, &loop, options);
-    REQUIRE(loop.RunUntil([&] { return recorder.closed() > 0 || !acceptor->empty(); },
-                          TestDeadline()));
+    REQUIRE(
+        loop.RunUntil([&] { return recorder.closed() > 0 || !acceptor->empty(); }, TestDeadline()));
     const bool accepted = !acceptor->empty();
     stream->Abort();
-    REQUIRE(loop.RunUntil([&] { return recorder.closed() > 0 && acceptor->empty(); },
-                          TestDeadline()));
+    REQUIRE(
+        loop.RunUntil([&] { return recorder.closed() > 0 && acceptor->empty(); }, TestDeadline()));
     return accepted;
   };
   const auto name = [&](GroupId of, int rank, uint64_t incarnation, uint64_t target) {

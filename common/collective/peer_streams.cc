@@ -16,15 +16,21 @@ constexpr Duration kLongestRetryDelay = std::chrono::milliseconds(200);
 // How long the end of the group waits until other ranks have taken what is queued.
 constexpr Duration kCloseGrace = std::chrono::seconds(2);
 constexpr Duration kAbortGrace = std::chrono::seconds(30);
-// Slots of 256 KB and of 1 MB give 4 and 16 MB for each reader.
+// Slots of 512 KB and of 1 MB give 8 and 16 MB for each reader.
 constexpr int kSlotsPerReader = 16;
+// Measured with all-reduces over loopback (tests/benchmarks/RESULTS.md): the peer may fill the socket
+// while this rank sums, and what was read stays in a core's cache until it is summed.
+constexpr int kReadAheadBytes = 4 << 20;
+constexpr int kHttp2FrameBytes = 1 << 20;
+constexpr int kReadBufferBytes = 128 << 10;
 constexpr size_t kIdleCopies = size_t{8} << 20;
 
 TimePoint Now() { return std::chrono::steady_clock::now(); }
 
 // The address of a rank's unix socket if both are on one host and the socket exists, else its TCP
 // address.
-std::string ChooseAddress(const CollectiveRank& rank, const CollectiveRank& own, bool shared_memory) {
+std::string ChooseAddress(const CollectiveRank& rank, const CollectiveRank& own,
+                          bool shared_memory) {
   const bool same_host = !own.host_id.empty() && rank.host_id == own.host_id;
   if (!shared_memory || !same_host || rank.unix_socket.empty() ||
       access(rank.unix_socket.c_str(), R_OK | W_OK) != 0) {
@@ -36,10 +42,9 @@ std::string ChooseAddress(const CollectiveRank& rank, const CollectiveRank& own,
 }  // namespace
 
 absl::Status WithRank(absl::Status status, const CollectiveRank& rank) {
-  SetFailure(&status, {.role = rank.role,
-                       .index = rank.index,
-                       .incarnation = rank.incarnation,
-                       .retryable = true});
+  SetFailure(
+      &status,
+      {.role = rank.role, .index = rank.index, .incarnation = rank.incarnation, .retryable = true});
   return status;
 }
 
@@ -63,8 +68,7 @@ absl::Status PeerStreams::Connect(uint64_t chunk_bytes) {
   LetTransportThreadsWrite();
   std::vector<uint64_t> incarnations;
   for (const CollectiveRank& rank : options_.ranks) incarnations.push_back(rank.incarnation);
-  auto accepted =
-      std::make_shared<AcceptedStreams>(std::move(incarnations), options_.rank, &loop_);
+  auto accepted = std::make_shared<AcceptedStreams>(std::move(incarnations), options_.rank, &loop_);
   COHORT_RETURN_IF_ERROR(service_->Open(options_.group, accepted));
   accepted_ = std::move(accepted);
   const CollectiveRank& own = options_.ranks[static_cast<size_t>(options_.rank)];
@@ -73,12 +77,15 @@ absl::Status PeerStreams::Connect(uint64_t chunk_bytes) {
     link.owner = this;
     link.rank = static_cast<int>(&link - links_.data());
     if (link.rank == options_.rank) continue;
-    link.address = ChooseAddress(options_.ranks[static_cast<size_t>(link.rank)], own,
-                                 options_.shared_memory);
+    link.address =
+        ChooseAddress(options_.ranks[static_cast<size_t>(link.rank)], own, options_.shared_memory);
     shares |= link.address.starts_with("unix:");
     StreamClient::Options client;
     client.security = options_.security;
     client.transport.SetOwnCore(options_.own_core);
+    client.transport.read_ahead_bytes = kReadAheadBytes;
+    client.transport.http2_frame_bytes = kHttp2FrameBytes;
+    client.transport.read_buffer_bytes = kReadBufferBytes;
     COHORT_ASSIGN_OR_RETURN(link.client, StreamClient::Create(link.address, client));
   }
   if (shares) {
@@ -126,9 +133,10 @@ absl::Status PeerStreams::MissingRanks() const {
     names += fmt::format("{}rank {}, {}", names.empty() ? "" : "; ", link.rank, rank.ToString());
     if (!link.last_error.ok()) names += fmt::format(": {}", std::string(link.last_error.message()));
   }
-  return WithRank(DeadlineExceeded("the collective group of epoch {} is incomplete after {:.1f} s: {}",
-                                   options_.group.epoch, ToSeconds(options_.start_deadline), names),
-                  *first);
+  return WithRank(
+      DeadlineExceeded("the collective group of epoch {} is incomplete after {:.1f} s: {}",
+                       options_.group.epoch, ToSeconds(options_.start_deadline), names),
+      *first);
 }
 
 void PeerStreams::Dial(Link* link) {
@@ -192,8 +200,8 @@ void PeerStreams::SendElements(int to, const uint8_t* elements, uint64_t bytes, 
   encoder_.Clear();
 }
 
-bool PeerStreams::SendShared(int to, const uint8_t* elements, uint64_t bytes) {
-  const uint64_t begin = slots_->Take(to);
+bool PeerStreams::SendShared(int to, const uint8_t* elements, uint64_t bytes, uint64_t ticket) {
+  const uint64_t begin = slots_->Take(to, ticket);
   if (begin == 0) return false;
   std::memcpy(slots_->At(begin), elements, bytes);
   header_.set_shared_begin(begin);
@@ -263,10 +271,12 @@ void PeerStreams::OnFrame(Link* link, Frame frame) {
     case v1::RELEASE:
       if (header.shared_begin() == 0) {
         link->reads_segment = slots_ != nullptr;
-      } else if (slots_ == nullptr || !slots_->Release(link->rank, header.shared_begin())) {
-        ++counters_.frames_dropped;
+      } else if (const uint64_t ticket =
+                     slots_ == nullptr ? 0 : slots_->Release(link->rank, header.shared_begin());
+                 ticket != 0) {
+        receiver_->OnSlotFree(link->rank, ticket);
       } else {
-        receiver_->OnSlotFree(link->rank);
+        ++counters_.frames_dropped;
       }
       return Recycle(std::move(received));
     default:
@@ -295,8 +305,7 @@ bool PeerStreams::FindElements(Link* link, ReceivedFrame* frame) {
   const v1::CollectiveHeader& header = frame->header;
   if (header.phase() != v1::SCATTER && header.phase() != v1::GATHER) return false;
   if (header.count() > UINT64_MAX / 8 - header.begin()) return false;
-  frame->what.phase =
-      header.phase() == v1::SCATTER ? ChunkPhase::kScatter : ChunkPhase::kGather;
+  frame->what.phase = header.phase() == v1::SCATTER ? ChunkPhase::kScatter : ChunkPhase::kGather;
   frame->what.place = header.place();
   frame->what.range = {header.begin(), header.begin() + header.count()};
   if (header.shared_begin() != 0) {
@@ -342,10 +351,10 @@ void PeerStreams::OnLinkClosed(Link* link, const absl::Status& status) {
   if (status.ok()) return receiver_->OnLeft(link->rank);
   if (GetFailure(status).has_value()) return receiver_->OnLost(link->rank, status);
   const CollectiveRank& rank = options_.ranks[static_cast<size_t>(link->rank)];
-  receiver_->OnLost(link->rank, WithRank(Unavailable("rank {}, {}, was lost: {}", link->rank,
-                                                     rank.ToString(),
-                                                     std::string(status.message())),
-                                         rank));
+  receiver_->OnLost(link->rank,
+                    WithRank(Unavailable("rank {}, {}, was lost: {}", link->rank, rank.ToString(),
+                                         std::string(status.message())),
+                             rank));
 }
 
 void PeerStreams::Close(const absl::Status& status, int blamed) {
@@ -371,9 +380,8 @@ PeerStreams::~PeerStreams() {
   service_->Close();
   Close(started_ ? absl::OkStatus() : Unavailable("the group was not completed"), -1);
   const auto ended = [&] {
-    return accepted_->empty() && std::all_of(links_.begin(), links_.end(), [](const Link& link) {
-             return link.in == nullptr;
-           });
+    return accepted_->empty() && std::all_of(links_.begin(), links_.end(),
+                                             [](const Link& link) { return link.in == nullptr; });
   };
   const TimePoint deadline = Now() + kCloseGrace;
   while (!ended() && Now() < deadline) Poll(deadline);

@@ -38,8 +38,8 @@ class PeerStreams {
     virtual ~Receiver() = default;
     // A CHUNK, CREDIT, PROBE or PRESENCE. Give chunks back with Recycle.
     virtual void OnFrame(std::unique_ptr<ReceivedFrame> frame) = 0;
-    // A rank has read a chunk in shared memory.
-    virtual void OnSlotFree(int rank) = 0;
+    // A rank has read a chunk in shared memory, which the operation with this ticket had sent.
+    virtual void OnSlotFree(int rank, uint64_t ticket) = 0;
     // A rank has left the group after it had sent everything.
     virtual void OnLeft(int rank) = 0;
     // A rank is lost. `why` has its FailureInfo, or that of the rank which it blames.
@@ -70,8 +70,8 @@ class PeerStreams {
   // idle. Null: they are copied.
   void SendElements(int to, const uint8_t* elements, uint64_t bytes, PayloadLoan* loan);
   // Copies the elements into a slot for `to` and sends its position. Returns false if no slot is
-  // free; then nothing is sent.
-  bool SendShared(int to, const uint8_t* elements, uint64_t bytes);
+  // free; then nothing is sent. `ticket`: of the operation.
+  bool SendShared(int to, const uint8_t* elements, uint64_t bytes, uint64_t ticket);
   // True if the other rank has mapped this rank's segment.
   bool SharesMemoryWith(int rank) const { return links_[static_cast<size_t>(rank)].reads_segment; }
   size_t free_slots(int to) const { return slots_->free_slots(to); }

@@ -23,7 +23,7 @@ SharedSlots::SharedSlots(std::unique_ptr<SharedSegment> segment, size_t slot_byt
       slot_bytes_(slot_bytes),
       slots_per_reader_(static_cast<size_t>(slots_per_reader)),
       free_(static_cast<size_t>(readers)),
-      taken_(slots_per_reader_ * static_cast<size_t>(readers)) {
+      tickets_(slots_per_reader_ * static_cast<size_t>(readers)) {
   for (size_t reader = 0; reader < free_.size(); ++reader) {
     free_[reader].reserve(slots_per_reader_);
     for (size_t i = slots_per_reader_; i > 0; --i) {
@@ -33,26 +33,25 @@ SharedSlots::SharedSlots(std::unique_ptr<SharedSegment> segment, size_t slot_byt
   }
 }
 
-uint64_t SharedSlots::Take(int reader) {
+uint64_t SharedSlots::Take(int reader, uint64_t ticket) {
   std::vector<uint64_t>& free = free_[static_cast<size_t>(reader)];
   if (free.empty()) return 0;
   // The slot that was freed last: it is probably still in a cache.
   const uint64_t begin = free.back();
   free.pop_back();
-  taken_[(begin - SharedSegment::kAlignment) / slot_bytes_] = true;
+  tickets_[(begin - SharedSegment::kAlignment) / slot_bytes_] = ticket;
   return begin;
 }
 
-bool SharedSlots::Release(int reader, uint64_t begin) {
-  if (begin < SharedSegment::kAlignment) return false;
+uint64_t SharedSlots::Release(int reader, uint64_t begin) {
+  if (begin < SharedSegment::kAlignment) return 0;
   const uint64_t slot = (begin - SharedSegment::kAlignment) / slot_bytes_;
-  const bool known = (begin - SharedSegment::kAlignment) % slot_bytes_ == 0 &&
-                     slot / slots_per_reader_ == static_cast<uint64_t>(reader) &&
-                     slot < taken_.size() && taken_[slot];
-  if (!known) return false;
-  taken_[slot] = false;
+  const bool fits = (begin - SharedSegment::kAlignment) % slot_bytes_ == 0 &&
+                    slot / slots_per_reader_ == static_cast<uint64_t>(reader) &&
+                    slot < tickets_.size();
+  if (!fits || tickets_[slot] == 0) return 0;
   free_[static_cast<size_t>(reader)].push_back(begin);
-  return true;
+  return std::exchange(tickets_[slot], 0);
 }
 
 }  // namespace cohort

@@ -32,6 +32,12 @@ void ApplyCommon(const TransportOptions& options, Set set) {
   set(GRPC_ARG_TCP_READ_CHUNK_SIZE, options.read_chunk_bytes);
   set(GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, options.read_buffer_bytes);
   set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, std::max(options.read_chunk_bytes, 4 << 20));
+  if (options.read_ahead_bytes > 0) {
+    set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, options.read_ahead_bytes);
+  }
+  if (options.http2_frame_bytes > 0) {
+    set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, options.http2_frame_bytes);
+  }
   // Frames are never compressed, so gRPC need not check each message.
   set(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
   set(GRPC_ARG_ENABLE_CHANNELZ, 0);
