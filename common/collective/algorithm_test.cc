@@ -298,8 +298,8 @@ TEST_CASE("a chunk that does not belong to the operation is refused") {
     return absl::IsInvalidArgument(algorithm->OnChunk(std::move(chunk)));
   };
   CHECK(refused(&direct, 1, {ChunkPhase::kScatter, 7, {0, 5}}));    // no such place
-  CHECK(refused(&direct, 1, {ChunkPhase::kScatter, 0, {0, 5}}));    // of another rank
-  CHECK(refused(&direct, 1, {ChunkPhase::kScatter, 1, {10, 15}}));  // of another owner
+  CHECK(refused(&direct, 1, {ChunkPhase::kScatter, 0, {0, 5}}));    // another rank has it
+  CHECK(refused(&direct, 1, {ChunkPhase::kScatter, 1, {10, 15}}));  // another owner's part
   CHECK(refused(&direct, 1, {ChunkPhase::kScatter, 1, {1, 6}}));    // beside the chunks
   CHECK(refused(&direct, 1, {ChunkPhase::kScatter, 1, {5, 5}}));    // empty
   CHECK(refused(&direct, 1, {ChunkPhase::kGather, 0, {0, 5}}));     // its sender does not own it

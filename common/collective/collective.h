@@ -108,9 +108,9 @@ struct CollectiveCall {
 struct CollectiveCounters {
   uint64_t operations = 0;
   uint64_t bytes_sent = 0;    // to other ranks, in frames and in shared memory
-  uint64_t bytes_shared = 0;  // part of them: in shared memory
+  uint64_t bytes_shared = 0;  // those in shared memory
   uint64_t bytes_received = 0;
-  uint64_t frames_dropped = 0;  // of another group, sender, incarnation or an abandoned try
+  uint64_t frames_dropped = 0;  // they did not fit, or their try was abandoned
   uint64_t chunks_early = 0;    // arrived before their operation was started here
   uint64_t allocations = 0;     // how often memory grew; constant in the steady state
 };

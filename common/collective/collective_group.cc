@@ -81,8 +81,8 @@ class CollectiveGroup::Impl : public PeerStreams::Receiver {
   enum class Presence : uint8_t { kSilent, kNotStarted, kStarted };
   // How long the waiting thread has seen no progress.
   struct Watch {
-    TimePoint base;     // of the newest progress
-    TimePoint last;     // of the newest look
+    TimePoint base;     // when the newest progress was seen
+    TimePoint last;     // when the thread looked last
     uint64_t progress;  // progress_ at `base`
     bool probed = false;
   };

@@ -31,7 +31,7 @@ struct CollectiveRank {
 
 struct CollectiveGroupOptions {
   std::vector<CollectiveRank> ranks;
-  int rank = 0;  // of this process
+  int rank = 0;  // the rank of this process
   GroupId group;
   std::shared_ptr<const Security> security = Security::LoopbackOnly();
   const Clock* clock = nullptr;  // null: the machine's
@@ -68,7 +68,7 @@ struct CollectiveGroupOptions {
 //
 // A new epoch: destroy the group, and start another one with a greater GroupId. Start returns when
 // every member has accepted the streams of all others. A member accepts them only after it has closed
-// its old group, so all members have closed their old streams by then.
+// its old group, so all members have closed their old streams when Start returns.
 class CollectiveGroup final : public Collective {
  public:
   // Connects all ranks. `service` must serve this process's address. Errors: InvalidArgument,

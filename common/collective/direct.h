@@ -65,7 +65,7 @@ class DirectAlgorithm final : public CollectiveAlgorithm {
   const OperationShape* shape_ = nullptr;
   ChunkPort* port_ = nullptr;
   PlaceFolder places_;
-  uint64_t outstanding_elements_ = 0;       // of the gather phase
+  uint64_t outstanding_elements_ = 0;       // the gather phase brings them
   std::vector<uint64_t> outstanding_from_;  // the same by rank
 };
 

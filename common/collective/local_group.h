@@ -17,8 +17,8 @@ namespace cohort {
 // A rank works on its part inside Wait. Wait returns when nobody reads this rank's buffers any more.
 class LocalGroup {
  public:
-  // The ranks of a group. Each is used by one thread. They share their state, which lives as long as
-  // the last of them. `names`: of the tasks or devices, for errors ("cpu:1"). `clock`: null: the
+  // The ranks of a group. Each is used by one thread. The last of them destroys the state that
+  // they share. `names`: of the tasks or devices, for errors ("cpu:1"). `clock`: null: the
   // machine's.
   static std::vector<std::unique_ptr<Collective>> Create(const std::vector<std::string>& names,
                                                          const Clock* clock = nullptr);

@@ -93,7 +93,7 @@ class Operation final : public ChunkPort {
     size_t next = 0;  // in the queue
     uint64_t sent = 0;
     int in_slots = 0;       // chunks that the rank has not read yet
-    uint64_t limit = 0;     // of `sent`
+    uint64_t limit = 0;     // `sent` may not exceed it
     uint64_t expected = 0;  // bytes from the rank, in all
     uint64_t received = 0;
     uint64_t consumed = 0;

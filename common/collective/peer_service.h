@@ -18,7 +18,7 @@ namespace cohort {
 
 // Names a group of ranks. A later group of the same tasks has a greater name.
 struct GroupId {
-  uint64_t generation = 0;  // of the chief
+  uint64_t generation = 0;  // the chief's generation
   uint64_t timeline = 0;
   uint64_t epoch = 0;
 
@@ -30,8 +30,8 @@ struct PeerStreamName {
   static constexpr char kKey[] = "cohort-collective";
 
   GroupId group;
-  int rank = 0;              // of the client
-  uint64_t incarnation = 0;  // of the client
+  int rank = 0;              // the client's rank
+  uint64_t incarnation = 0;  // the client's incarnation
   uint64_t target = 0;       // the incarnation of the server
 
   std::string ToString() const;

@@ -105,7 +105,7 @@ class PeerStreams {
     TimePoint retry_at{};
     Duration retry_delay = std::chrono::milliseconds(10);
     absl::Status last_error;
-    std::unique_ptr<SharedSegment> segment;  // of the rank, mapped here
+    std::unique_ptr<SharedSegment> segment;  // the rank's segment, mapped here
     bool segment_told = false;               // the rank knows that it is mapped
     bool reads_segment = false;              // the rank has mapped this rank's segment
   };

@@ -77,7 +77,7 @@ def name(size):
 
 
 def count_for(size, seconds):
-    """So many all-reduces take about `seconds` at 1 GB/s and 100 us each."""
+    """The number of all-reduces that take about `seconds` at 1 GB/s and 100 us each."""
     return max(2, int(seconds / (100e-6 + size / 1e9)))
 
 
