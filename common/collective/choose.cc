@@ -41,7 +41,7 @@ absl::Status CheckCommunication(Communication communication) {
   if (!HasNccl()) {
     return FailedPrecondition(
         "communication: nccl is not available, because this build was configured without NCCL "
-        "(-DCOHORT_NCCL=ON needs nccl.h and CUDA); use communication: auto");
+        "(CMake's COHORT_NCCL); use communication: auto");
   }
   return FailedPrecondition(
       "communication: nccl exchanges the memory of GPUs, and these buffers are in host memory; use "

@@ -74,6 +74,7 @@ class CollectiveGroup::Impl : public PeerStreams::Receiver {
   CollectiveCounters counters() const;
   const CollectiveGroupOptions& options() const { return options_; }
   bool SharesMemoryWith(int rank) const { return streams_->SharesMemoryWith(rank); }
+  uint32_t SignatureOf(Ticket ticket) const;
   int ranks() const { return static_cast<int>(options_.ranks.size()); }
 
  private:
@@ -203,6 +204,13 @@ Operation* CollectiveGroup::Impl::Find(const OperationKey& key) {
     if (operation->key() == key) return operation.get();
   }
   return nullptr;
+}
+
+uint32_t CollectiveGroup::Impl::SignatureOf(Ticket ticket) const {
+  for (const auto& operation : running_) {
+    if (operation->ticket == ticket) return operation->signature();
+  }
+  return 0;
 }
 
 // True if the operation has ended here, or will never start.
@@ -514,5 +522,6 @@ void CollectiveGroup::Poll() { impl_->Poll(); }
 void CollectiveGroup::Abandon(uint64_t step, uint64_t step_try) { impl_->Abandon(step, step_try); }
 CollectiveCounters CollectiveGroup::counters() const { return impl_->counters(); }
 bool CollectiveGroup::SharesMemoryWith(int rank) const { return impl_->SharesMemoryWith(rank); }
+uint32_t CollectiveGroup::SignatureOf(Ticket ticket) const { return impl_->SignatureOf(ticket); }
 
 }  // namespace cohort

@@ -73,7 +73,8 @@ class CollectiveGroup final : public Collective {
  public:
   // Connects all ranks. `service` must serve this process's address. Errors: InvalidArgument,
   // FailedPrecondition (an old epoch; plaintext beyond loopback), DeadlineExceeded with the
-  // FailureInfo of the first missing rank (the message names all).
+  // FailureInfo of the first missing rank (the message names all), Unavailable if a rank has left
+  // again.
   static absl::StatusOr<std::unique_ptr<CollectiveGroup>> Start(
       const CollectiveGroupOptions& options, PeerService* service);
   // Leaves the group: sends what is queued, closes all streams, and returns when they have ended.
@@ -89,6 +90,8 @@ class CollectiveGroup final : public Collective {
 
   // True if chunks to this rank lie in shared memory.
   bool SharesMemoryWith(int rank) const;
+  // For tests: what the chunks of an operation in flight carry.
+  uint32_t SignatureOf(Ticket ticket) const;
 
  private:
   class Impl;

@@ -1,10 +1,13 @@
 #include "common/collective/collective_group.h"
 
 #include <cstring>
+#include <future>
 #include <latch>
 
 #include "common/collective/collective_test_util.h"
+#include "common/rpc/stream/frame_codec.h"
 #include "common/testing/status_message.h"
+#include "proto/collective.pb.h"
 
 namespace cohort {
 namespace {
@@ -212,7 +215,9 @@ TEST_CASE("a rank that does not come is named within the deadline") {
 
 TEST_CASE("a rank that leaves fails those that wait for it") {
   TestRanks test(2, GENERATE(false, true));
+  std::latch complete(2);
   test.Run(1, [&](CollectiveGroup* group) {
+    complete.arrive_and_wait();
     if (group->rank() == 1) return;
     std::vector<float> buffer(100'000, 1);
     const absl::Status status = group->Run({.kind = CollectiveKind::kReduceScatter,
@@ -277,6 +282,163 @@ TEST_CASE("ranks that disagree about an operation get an error") {
                 "status: " + status.ToString());
     test.Expect(absl::IsInvalidArgument(group->Wait(77)), "an unknown ticket");
   });
+}
+
+// A rank that sends whatever the test wants.
+class FakeRank {
+ public:
+  FakeRank() {
+    auto server = StreamServer::Start(
+        ListenOn({"127.0.0.1:0"}),
+        {{PeerService::kMethod, [this](std::shared_ptr<Stream> stream, CompletionLoop*) {
+            stream->Send(SerializeToFrame(FrameOfKind(v1::HELLO)));
+            out_.set_value(stream);
+            return std::make_unique<EchoHandler>(std::move(stream), nullptr);
+          }}});
+    REQUIRE(server.ok());
+    server_ = *std::move(server);
+    loop_.Start("fake");
+  }
+  ~FakeRank() { loop_.Shutdown(); }
+
+  CollectiveRank rank() const {
+    return {.index = 1, .address = server_->addresses()[0], .host_id = "other", .incarnation = 9};
+  }
+  // Opens the stream to the real rank 0.
+  void Dial(const CollectiveRank& real) {
+    auto client = StreamClient::Create(real.address, {});
+    REQUIRE(client.ok());
+    client_ = *std::move(client);
+    StreamClient::OpenOptions options;
+    options.metadata[PeerStreamName::kKey] =
+        PeerStreamName{{1, 1, 1}, 1, 9, real.incarnation}.ToString();
+    in_ = client_->Open(PeerService::kMethod, &recorder_, &loop_, options);
+  }
+  // The stream to the real rank, once that has dialed.
+  std::shared_ptr<Stream> out() { return out_.get_future().get(); }
+
+  static v1::CollectiveFrame FrameOfKind(v1::CollectiveFrameKind kind) {
+    v1::CollectiveFrame frame;
+    frame.mutable_header()->set_kind(kind);
+    frame.mutable_header()->set_generation(1);
+    frame.mutable_header()->set_timeline(1);
+    frame.mutable_header()->set_epoch(1);
+    frame.mutable_header()->set_rank(1);
+    frame.mutable_header()->set_incarnation(9);
+    return frame;
+  }
+
+ private:
+  CompletionLoop loop_;
+  Recorder recorder_;
+  std::promise<std::shared_ptr<Stream>> out_;
+  std::unique_ptr<StreamServer> server_;
+  std::unique_ptr<StreamClient> client_;
+  std::shared_ptr<Stream> in_;
+};
+
+TEST_CASE("frames that do not fit are dropped and counted, and never written") {
+  TestRanks test(1, false);
+  FakeRank fake;
+  test.ranks().push_back(fake.rank());
+  fake.Dial(test.ranks()[0]);
+  auto group = CollectiveGroup::Start(test.Options(0, 1), test.service(0));
+  REQUIRE(group.ok());
+  const std::shared_ptr<Stream> out = fake.out();
+  std::vector<float> buffer(10, 1);
+  const auto ticket = (*group)->Start({.kind = CollectiveKind::kAllGather,
+                                       .name = {1, 1, 0},
+                                       .buffer = std::span(buffer),
+                                       .deadline = std::chrono::milliseconds(300)});
+  REQUIRE(ticket.ok());
+  v1::CollectiveFrame chunk = FakeRank::FrameOfKind(v1::CHUNK);
+  v1::CollectiveHeader& header = *chunk.mutable_header();
+  header.set_step(1);
+  header.set_step_try(1);
+  header.set_operation(static_cast<uint32_t>(CollectiveKind::kAllGather));
+  header.set_phase(v1::GATHER);
+  header.set_begin(5);
+  header.set_count(5);
+  chunk.set_payload(std::string(20, '\x41'));
+  uint64_t sent = 0;
+  const auto send = [&](const v1::CollectiveFrame& frame) {
+    out->Send(SerializeToFrame(frame));
+    ++sent;
+  };
+  out->Send(FrameOf("no message"));
+  ++sent;
+  for (int i = 0; i < 9; ++i) {
+    v1::CollectiveFrame other = chunk;
+    v1::CollectiveHeader& changed = *other.mutable_header();
+    if (i == 0) changed.set_epoch(0);
+    if (i == 1) changed.set_generation(2);
+    if (i == 2) changed.set_timeline(0);
+    if (i == 3) changed.set_rank(0);
+    if (i == 4) changed.set_incarnation(8);
+    if (i == 5) changed.set_phase(v1::PHASE_UNSPECIFIED);
+    if (i == 6) changed.set_shared_begin(64);  // there is no segment
+    if (i == 7) changed.set_count(UINT64_MAX);
+    if (i == 8) other.clear_payload();
+    send(other);
+  }
+  send(FakeRank::FrameOfKind(static_cast<v1::CollectiveFrameKind>(77)));
+  v1::CollectiveFrame release = FakeRank::FrameOfKind(v1::RELEASE);
+  release.mutable_header()->set_shared_begin(64);
+  send(release);
+  const absl::Status status = (*group)->Wait(*ticket);
+  CHECK(absl::IsDeadlineExceeded(status));
+  CHECK((*group)->counters().frames_dropped == sent);
+  CHECK((*group)->counters().bytes_received == 0);
+  CHECK(buffer == std::vector<float>(10, 1));
+}
+
+TEST_CASE("a rank that leaves before all are there ends the start of the others") {
+  TestRanks test(2, false);
+  FakeRank fake;
+  test.ranks()[1] = fake.rank();
+  test.ranks()[1].index = 1;
+  std::thread leaver([&] { fake.out()->Close(absl::OkStatus()); });
+  const auto group = CollectiveGroup::Start(test.Options(0, 1), test.service(0));
+  leaver.join();
+  CHECK(absl::IsUnavailable(group.status()));
+  REQUIRE(GetFailure(group.status()).has_value());
+  CHECK(GetFailure(group.status())->index == 1);
+}
+
+TEST_CASE("a chunk that contradicts its operation fails the group and names its sender") {
+  const int wrong = GENERATE(0, 1, 2, 3);
+  TestRanks test(1, false);
+  FakeRank fake;
+  test.ranks().push_back(fake.rank());
+  fake.Dial(test.ranks()[0]);
+  auto group = CollectiveGroup::Start(test.Options(0, 1), test.service(0));
+  REQUIRE(group.ok());
+  const std::shared_ptr<Stream> out = fake.out();
+  std::vector<float> buffer(10, 1);
+  const auto ticket = (*group)->Start({.kind = CollectiveKind::kAllGather,
+                                       .name = {1, 1, 0},
+                                       .buffer = std::span(buffer),
+                                       .deadline = TestLimit()});
+  REQUIRE(ticket.ok());
+  v1::CollectiveFrame chunk = FakeRank::FrameOfKind(v1::CHUNK);
+  v1::CollectiveHeader& header = *chunk.mutable_header();
+  header.set_step(1);
+  header.set_step_try(1);
+  header.set_operation(static_cast<uint32_t>(CollectiveKind::kAllGather));
+  header.set_phase(v1::GATHER);
+  header.set_begin(wrong == 1 ? 0 : 5);
+  header.set_count(wrong == 2 ? 6 : 5);
+  chunk.set_payload(std::string(wrong == 3 ? 19 : 20, '\x41'));
+  if (wrong != 0) {
+    header.set_signature((*group)->SignatureOf(*ticket));
+  }
+  out->Send(SerializeToFrame(chunk));
+  const absl::Status status = (*group)->Wait(*ticket);
+  CHECK(absl::IsInvalidArgument(status));
+  REQUIRE(GetFailure(status).has_value());
+  CHECK(GetFailure(status)->index == 1);
+  CHECK(GetFailure(status)->incarnation == 9);
+  CHECK(buffer == std::vector<float>(10, 1));
 }
 
 TEST_CASE("a group that is not complete names who is missing") {

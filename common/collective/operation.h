@@ -69,6 +69,7 @@ class Operation final : public ChunkPort {
 
   const absl::Status& status() const { return status_; }
   const OperationKey& key() const { return key_; }
+  uint32_t signature() const { return signature_; }
   uint64_t item_bytes() const { return shape_.item(); }
   Duration deadline() const { return deadline_; }
   // A rank has read a chunk of this operation in shared memory.

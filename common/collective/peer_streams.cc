@@ -116,6 +116,7 @@ absl::Status PeerStreams::AwaitAll() {
       }
     }
     if (all) break;
+    COHORT_RETURN_IF_ERROR(start_error_);
     if (Now() >= deadline) return MissingRanks();
     Poll(next);
   }
@@ -339,18 +340,26 @@ void PeerStreams::Recycle(std::unique_ptr<ReceivedFrame> frame) {
 }
 
 void PeerStreams::OnLinkClosed(Link* link, const absl::Status& status) {
+  const bool was_member = std::exchange(link->hello, false);
   link->in = nullptr;
-  link->hello = false;
   if (closed_) return;
+  const CollectiveRank& rank = options_.ranks[static_cast<size_t>(link->rank)];
+  const bool blames = GetFailure(status).has_value();
   if (!started_) {
     link->last_error = status;
     link->retry_at = Now() + link->retry_delay;
     link->retry_delay = std::min(2 * link->retry_delay, kLongestRetryDelay);
+    // A member that has left does not come back. One whose connection was lost may.
+    if (!was_member || !start_error_.ok()) return;
+    if (blames) start_error_ = status;
+    if (status.ok()) {
+      start_error_ = WithRank(
+          Unavailable("rank {}, {}, has left the group", link->rank, rank.ToString()), rank);
+    }
     return;
   }
   if (status.ok()) return receiver_->OnLeft(link->rank);
-  if (GetFailure(status).has_value()) return receiver_->OnLost(link->rank, status);
-  const CollectiveRank& rank = options_.ranks[static_cast<size_t>(link->rank)];
+  if (blames) return receiver_->OnLost(link->rank, status);
   receiver_->OnLost(link->rank,
                     WithRank(Unavailable("rank {}, {}, was lost: {}", link->rank, rank.ToString(),
                                          std::string(status.message())),

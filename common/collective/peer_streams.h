@@ -134,6 +134,7 @@ class PeerStreams {
   std::unique_ptr<SharedSlots> slots_;  // null: no other rank is on this host
   std::vector<Link> links_;             // by rank; the own one is unused
   bool started_ = false;
+  absl::Status start_error_;  // a member has left before all were there
   bool closed_ = false;
 
   v1::CollectiveHeader header_;
