@@ -50,7 +50,7 @@ struct CollectiveGroupOptions {
   // started the operation.
   uint64_t early_bytes = uint64_t{1} << 20;
   // Bytes of one operation that a rank may send to another one before that one has used them.
-  uint64_t window_bytes = uint64_t{16} << 20;
+  uint64_t window_bytes = uint64_t{8} << 20;
 };
 
 // A group of ranks in several processes. Every rank has a stream to every other one (the protocol is

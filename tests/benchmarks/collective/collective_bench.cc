@@ -3,8 +3,8 @@
 //   collective_bench SOCKET     prints "port N"
 //
 // Commands on standard input, each answered by one line:
-//   group RANK SHARED CHUNK_KB PORT SOCKET [PORT SOCKET ...]     starts a group of these ranks: "ok"; 0 KB: the
-//     usual chunks
+//   group RANK SHARED CHUNK_KB WINDOW_KB PORT SOCKET [PORT SOCKET ...]     starts a group of these ranks:
+//     "ok"; 0 KB: the usual chunks or window
 //   run BYTES COUNT COMMUNICATION     COUNT all-reduces of float32 after a few others: "SECONDS" of one
 #include <cstdio>
 #include <iostream>
@@ -43,8 +43,10 @@ class Bench {
     CollectiveGroupOptions options;
     int shared = 0;
     uint64_t chunk_kb = 0;
-    *in >> options.rank >> shared >> chunk_kb;
+    uint64_t window_kb = 0;
+    *in >> options.rank >> shared >> chunk_kb >> window_kb;
     options.chunk_bytes = chunk_kb << 10;
+    if (window_kb != 0) options.window_bytes = window_kb << 10;
     options.group.epoch = ++epoch_;
     CollectiveRank rank;
     int port = 0;

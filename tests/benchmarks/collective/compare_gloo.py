@@ -52,13 +52,13 @@ class Ranks:
             process.wait(timeout=60)
 
 
-def cohort(build, ranks, directory, shared, chunk_kb=0):
+def cohort(build, ranks, directory, shared, chunk_kb=0, window_kb=0):
     paths = ["%s/%s%d.sock" % (directory, "shared" if shared else "tcp", i) for i in range(ranks)]
     program = os.path.join(build, "bin", "collective_bench")
     group = Ranks([[program, path] for path in paths])
     ports = [line.split()[1] for line in group.read()]
     everyone = " ".join("%s %s" % pair for pair in zip(ports, paths))
-    group.ask(["group %d %d %d %s" % (i, shared, chunk_kb, everyone) for i in range(ranks)])
+    group.ask(["group %d %d %d %d %s" % (i, shared, chunk_kb, window_kb, everyone) for i in range(ranks)])
     return group
 
 
