@@ -71,9 +71,11 @@ grpc::Slice PushPullEncoder::ShareSlice(Piece* piece) {
     return grpc::Slice(data, piece->length, &DropBuffer, std::exchange(piece->buffer, nullptr));
   }
   piece->loan->borrowed_.fetch_add(1, std::memory_order_relaxed);
+  HandOffRelease(piece->loan);
   return grpc::Slice(
       data, piece->length,
       [](void* loan) {
+        HandOffAcquire(loan);
         static_cast<PayloadLoan*>(loan)->borrowed_.fetch_sub(1, std::memory_order_release);
       },
       piece->loan);

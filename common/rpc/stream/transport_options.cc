@@ -32,6 +32,12 @@ void ApplyCommon(const TransportOptions& options, Set set) {
   set(GRPC_ARG_TCP_READ_CHUNK_SIZE, options.read_chunk_bytes);
   set(GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, options.read_buffer_bytes);
   set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, std::max(options.read_chunk_bytes, 4 << 20));
+  if (options.read_ahead_bytes > 0) {
+    set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, options.read_ahead_bytes);
+  }
+  if (options.http2_frame_bytes > 0) {
+    set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, options.http2_frame_bytes);
+  }
   // Frames are never compressed, so gRPC need not check each message.
   set(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
   set(GRPC_ARG_ENABLE_CHANNELZ, 0);
@@ -81,23 +87,30 @@ bool CallIfThere(const char* symbol, Args... args) {
   return found != nullptr;
 }
 
+// In another version of gRPC the names may mean something else.
+bool IsKnownVersion() { return grpc::Version().starts_with("1.51."); }
+
+bool SetExecutorThreads(bool enable) {
+  return IsKnownVersion() && CallIfThere("_ZN9grpc_core8Executor19SetThreadingDefaultEb", enable);
+}
+
 }  // namespace
 
 bool PrepareTransportProcess() {
-  // In another version of gRPC the names may mean something else.
-  const bool known = grpc::Version().starts_with("1.51.");
+  const bool known = IsKnownVersion();
   setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0);
   setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "50", /*overwrite=*/0);
   if (known) setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", /*overwrite=*/0);
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // Never shut down: the last shutdown of gRPC would wait for all of its threads.
   grpc_init();
-  const bool finishes =
-      known && CallIfThere("_ZN9grpc_core8Executor19SetThreadingDefaultEb", false);
+  const bool finishes = SetExecutorThreads(false);
 #ifdef MIMALLOC_H
   CallIfThere("mi_option_set_enabled", mi_option_allow_decommit, false);
 #endif
   return finishes;
 }
+
+void LetTransportThreadsWrite() { SetExecutorThreads(true); }
 
 }  // namespace cohort

@@ -34,6 +34,10 @@ struct TransportOptions {
   // The smallest size of the buffers into which a socket is read. A usual message fits into one or
   // two of them, and the buffers in use stay in a core's cache.
   int read_buffer_bytes = 512 << 10;
+  // Bytes of one stream that this end is ready to receive before a handler wants them, and the longest
+  // HTTP/2 frame that it asks the peer for. 0: gRPC decides, from 64 KB and 16 KB on.
+  int read_ahead_bytes = 0;
+  int http2_frame_bytes = 0;
   // An end whose mean time to answer (AnswerTime) is below this starts its next read before it
   // handles the current frame. 0: never. A read tells the peer how much it may send now. That takes
   // a write of its own, which wakes the peer while its answer is being made. This saves time if the
@@ -75,6 +79,11 @@ void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder*
 // - The allocator, mimalloc, keeps freed large blocks instead of returning them to the system,
 //   which doubles the throughput of large frames.
 bool PrepareTransportProcess();
+
+// Takes back that a polling thread finishes what it has begun, for processes that write to each other
+// at the same time. Otherwise a thread that finds a socket full waits inside the write until the peer
+// reads. Two such threads would wait for each other.
+void LetTransportThreadsWrite();
 
 }  // namespace cohort
 

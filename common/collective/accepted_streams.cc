@@ -1,0 +1,80 @@
+#include "common/collective/accepted_streams.h"
+
+#include <utility>
+
+namespace cohort {
+
+class AcceptedStreams::Handler : public StreamHandler {
+ public:
+  Handler(std::shared_ptr<AcceptedStreams> owner, int rank)
+      : owner_(std::move(owner)), rank_(rank) {}
+  void OnFrame(Frame) override {}  // clients send nothing
+  void OnClosed(const absl::Status&) override { owner_->OnClosed(rank_); }
+
+ private:
+  const std::shared_ptr<AcceptedStreams> owner_;
+  const int rank_;
+};
+
+AcceptedStreams::AcceptedStreams(std::vector<uint64_t> incarnations, int rank, CompletionLoop* loop)
+    : incarnations_(std::move(incarnations)),
+      rank_(rank),
+      loop_(loop),
+      streams_(incarnations_.size()) {}
+
+std::unique_ptr<StreamHandler> AcceptedStreams::Accept(const PeerStreamName& name,
+                                                       std::shared_ptr<Stream> stream) {
+  if (name.rank < 0 || static_cast<size_t>(name.rank) >= incarnations_.size()) return nullptr;
+  const size_t rank = static_cast<size_t>(name.rank);
+  if (name.rank == rank_ || name.incarnation != incarnations_[rank] ||
+      name.target != incarnations_[static_cast<size_t>(rank_)]) {
+    return nullptr;
+  }
+  MutexLock lock(&mu_);
+  // A client that tries again may come before the end of its last stream is known here.
+  if (loop_ == nullptr || streams_[rank] != nullptr) return nullptr;
+  streams_[rank] = std::move(stream);
+  ++open_;
+  Changed();
+  return std::make_unique<Handler>(shared_from_this(), name.rank);
+}
+
+void AcceptedStreams::OnClosed(int rank) {
+  std::shared_ptr<Stream> dropped;
+  MutexLock lock(&mu_);
+  dropped = std::move(streams_[static_cast<size_t>(rank)]);
+  streams_[static_cast<size_t>(rank)] = nullptr;
+  --open_;
+  Changed();
+  ended_.SignalAll();
+}
+
+void AcceptedStreams::Changed() {
+  changed_.store(true, std::memory_order_release);
+  if (loop_ != nullptr) loop_->Wake();
+}
+
+std::shared_ptr<Stream> AcceptedStreams::stream(int rank) const {
+  MutexLock lock(&mu_);
+  return streams_[static_cast<size_t>(rank)];
+}
+
+bool AcceptedStreams::empty() const {
+  MutexLock lock(&mu_);
+  return open_ == 0;
+}
+
+void AcceptedStreams::Detach() {
+  MutexLock lock(&mu_);
+  loop_ = nullptr;
+}
+
+bool AcceptedStreams::AwaitEmpty(TimePoint deadline) {
+  MutexLock lock(&mu_);
+  while (open_ > 0) {
+    if (!ended_.WaitUntil(&mu_, deadline)) return open_ == 0;
+  }
+  return true;
+}
+
+}  // namespace cohort

@@ -1,0 +1,56 @@
+#ifndef COHORT_COMMON_COLLECTIVE_ACCEPTED_STREAMS_H_
+#define COHORT_COMMON_COLLECTIVE_ACCEPTED_STREAMS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/collective/peer_service.h"
+#include "common/rpc/stream/completion_loop.h"
+
+namespace cohort {
+
+// The streams that the other ranks have opened to this one, by rank. Threads of the server add and
+// remove them; the thread of the group sends on them. Thread-safe.
+class AcceptedStreams final : public PeerService::Acceptor,
+                              public std::enable_shared_from_this<AcceptedStreams> {
+ public:
+  // `incarnations`: of all ranks. `loop` is woken by each change, until Detach.
+  AcceptedStreams(std::vector<uint64_t> incarnations, int rank, CompletionLoop* loop);
+
+  std::unique_ptr<StreamHandler> Accept(const PeerStreamName& name,
+                                        std::shared_ptr<Stream> stream) override;
+
+  // True if a stream was added or has ended since the last call.
+  bool TakeChange() { return changed_.exchange(false, std::memory_order_acquire); }
+  // The stream to a rank; null if there is none.
+  std::shared_ptr<Stream> stream(int rank) const;
+  bool empty() const;
+  // No call touches the loop from now on. Accept refuses.
+  void Detach();
+  // Waits until all streams have ended. Returns false if the deadline came first.
+  bool AwaitEmpty(TimePoint deadline);
+
+ private:
+  class Handler;
+
+  void OnClosed(int rank);
+  void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const std::vector<uint64_t> incarnations_;
+  const int rank_;
+  std::atomic<bool> changed_{false};
+
+  mutable Mutex mu_;
+  CondVar ended_;
+  CompletionLoop* loop_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::shared_ptr<Stream>> streams_ ABSL_GUARDED_BY(mu_);
+  size_t open_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_COLLECTIVE_ACCEPTED_STREAMS_H_

@@ -1,0 +1,519 @@
+#include "common/collective/collective_group.h"
+
+#include <cstring>
+#include <future>
+#include <latch>
+#include <random>
+
+#include "common/collective/collective_test_util.h"
+#include "common/rpc/stream/frame_codec.h"
+#include "common/testing/status_message.h"
+#include "proto/collective.pb.h"
+
+namespace cohort {
+namespace {
+
+// Small chunks and windows, so that small buffers reach every limit.
+CollectiveGroupOptions SmallLimits() {
+  CollectiveGroupOptions options;
+  options.chunk_bytes = 5000;
+  options.early_bytes = 12'500;
+  options.window_bytes = 30'000;
+  return options;
+}
+
+template <typename T>
+void CheckSizes(TestRanks* test, CollectiveGroup* group, uint64_t* step) {
+  const int ranks = group->ranks();
+  for (const size_t elements : {size_t{0}, size_t{1}, size_t{101}, size_t{4999}, size_t{70'001}}) {
+    const std::vector<T> expected = TestSum<T>(ranks, elements);
+    for (const auto communication :
+         {Communication::kAuto, Communication::kRing, Communication::kDirect}) {
+      const OperationName name{++*step, 1, 0};
+      const std::string what =
+          fmt::format("{} elements, {}", elements, std::string(CommunicationName(communication)));
+      const auto run = [&](CollectiveKind kind, std::vector<T>* buffer) {
+        test->ExpectOk(group->Run({.kind = kind,
+                                   .name = name,
+                                   .buffer = std::span(*buffer),
+                                   .communication = communication,
+                                   .deadline = TestLimit()}),
+                       what);
+      };
+      const auto check = [&](const std::vector<T>& buffer, const std::string& how) {
+        bool same = true;
+        for (size_t i = 0; i < elements && same; ++i) {
+          // A ring adds in another order.
+          same = communication == Communication::kRing
+                     ? std::abs(buffer[i] - expected[i]) < 1e-4
+                     : std::memcmp(&buffer[i], &expected[i], sizeof(T)) == 0;
+        }
+        test->Expect(same, how + " has other values: " + what);
+      };
+      std::vector<T> reduced = TestBuffer<T>(group->rank(), elements);
+      run(CollectiveKind::kAllReduce, &reduced);
+      check(reduced, "all-reduce");
+      std::vector<T> scattered = TestBuffer<T>(group->rank(), elements);
+      run(CollectiveKind::kReduceScatter, &scattered);
+      // Only the own part counts.
+      const ElementRange own = PartOf(elements, ranks, group->rank());
+      for (size_t i = 0; i < elements; ++i) {
+        if (i < own.begin || i >= own.end) scattered[i] = -1;
+      }
+      run(CollectiveKind::kAllGather, &scattered);
+      check(scattered, "reduce-scatter and all-gather");
+    }
+  }
+}
+
+TEST_CASE("ranks over TCP and over shared memory have the sums") {
+  for (const bool shared : {false, true}) {
+    for (const int ranks : {1, 2, 3, 4, 7}) {
+      INFO("shared " << shared << ", ranks " << ranks);
+      TestRanks test(ranks, shared);
+      std::atomic<int64_t> balance{0};  // bytes that were sent and not received
+      test.Run(
+          1,
+          [&](CollectiveGroup* group) {
+            uint64_t step = 0;
+            // The other ranks say that they have mapped the segment before they send a chunk.
+            std::vector<float> first(100'000, 1);
+            test.ExpectOk(group->AllReduce(std::span(first), {++step, 1, 0}), "the first one");
+            for (int peer = 0; peer < ranks; ++peer) {
+              if (peer == group->rank()) continue;
+              test.Expect(group->SharesMemoryWith(peer) == shared, "the wrong transport");
+            }
+            CheckSizes<float>(&test, group, &step);
+            CheckSizes<double>(&test, group, &step);
+            const CollectiveCounters counters = group->counters();
+            test.Expect((counters.bytes_shared > 0) == (shared && ranks > 1), "bytes_shared");
+            test.Expect(counters.frames_dropped == 0, "frames were dropped");
+            balance += static_cast<int64_t>(counters.bytes_sent);
+            balance -= static_cast<int64_t>(counters.bytes_received);
+          },
+          SmallLimits());
+      CHECK(balance == 0);
+    }
+  }
+}
+
+TEST_CASE("large buffers with the usual limits") {
+  const bool shared = GENERATE(false, true);
+  TestRanks test(2, shared);
+  constexpr size_t kElements = 3'000'017;
+  const std::vector<float> expected = TestSum<float>(2, kElements);
+  test.Run(1, [&](CollectiveGroup* group) {
+    for (uint64_t step = 1; step <= 3; ++step) {
+      std::vector<float> buffer = TestBuffer<float>(group->rank(), kElements);
+      test.ExpectOk(group->AllReduce(std::span(buffer), {step, 1, 0}), "all-reduce");
+      test.Expect(buffer == expected, "other values");
+    }
+  });
+}
+
+TEST_CASE("several buckets in flight, awaited in any order") {
+  const bool shared = GENERATE(false, true);
+  TestRanks test(3, shared);
+  constexpr uint32_t kBuckets = 8;
+  constexpr size_t kElements = 20'011;
+  const std::vector<float> expected = TestSum<float>(3, kElements);
+  test.Run(
+      1,
+      [&](CollectiveGroup* group) {
+        uint64_t allocations = 0;
+        for (uint64_t step = 1; step <= 20; ++step) {
+          std::vector<std::vector<float>> buffers;
+          std::vector<Collective::Ticket> tickets;
+          for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
+            buffers.push_back(TestBuffer<float>(group->rank(), kElements));
+          }
+          for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
+            const auto ticket = group->Start(
+                {.name = {step, 1, bucket},
+                 .buffer = std::span(buffers[bucket]),
+                 .communication = bucket % 2 == 0 ? Communication::kRing : Communication::kDirect,
+                 .deadline = TestLimit()});
+            test.ExpectOk(ticket.status(), "start");
+            tickets.push_back(ticket.value_or(0));
+          }
+          for (uint32_t i = 0; i < kBuckets; ++i) {
+            const uint32_t bucket =
+                (i * 3 + static_cast<uint32_t>(group->rank())) % kBuckets;  // 3 and 8 are coprime
+            test.ExpectOk(group->Wait(tickets[bucket]), "wait");
+            bool same = true;
+            for (size_t k = 0; k < kElements; ++k) {
+              same &= std::abs(buffers[bucket][k] - expected[k]) < 1e-4;
+            }
+            test.Expect(same, "other values");
+          }
+          if (step == 10) allocations = group->counters().allocations;
+        }
+        // What is early varies, and with it the number of frames that are kept.
+        test.Expect(group->counters().allocations <= allocations + 8 * kBuckets, "memory grows");
+      },
+      SmallLimits());
+}
+
+TEST_CASE("places of ranks are summed in their order") {
+  const bool shared = GENERATE(false, true);
+  TestRanks test(2, shared);
+  constexpr size_t kElements = 30'001;
+  const int order[] = {1, 0, 1, 1};
+  const std::vector<double> expected = TestSum<double>(4, kElements);
+  test.Run(
+      1,
+      [&](CollectiveGroup* group) {
+        std::vector<std::vector<double>> own;
+        std::vector<ElementSpan> contributions;
+        for (int place = 0; place < 4; ++place) {
+          if (order[place] == group->rank()) own.push_back(TestBuffer<double>(place, kElements));
+        }
+        for (auto& one : own) contributions.push_back(std::span(one));
+        std::vector<double> out(kElements, -1);
+        test.ExpectOk(group->Run({.kind = CollectiveKind::kAllReduce,
+                                  .name = {1, 1, 0},
+                                  .buffer = std::span(out),
+                                  .order = order,
+                                  .contributions = contributions,
+                                  .deadline = TestLimit()}),
+                      "all-reduce");
+        test.Expect(out == expected, "other bits");
+      },
+      SmallLimits());
+}
+
+TEST_CASE("a rank that does not come is named within the deadline") {
+  TestRanks test(3, GENERATE(false, true));
+  const auto communication = GENERATE(Communication::kRing, Communication::kDirect);
+  std::latch failed(2);
+  test.Run(1, [&](CollectiveGroup* group) {
+    std::vector<float> buffer(50'000, 1);
+    if (group->rank() == 1) return failed.wait();  // it never starts the operation
+    const absl::Status status = group->Run({.kind = CollectiveKind::kAllReduce,
+                                            .name = {1, 1, 0},
+                                            .buffer = std::span(buffer),
+                                            .communication = communication,
+                                            .deadline = testing::Scaled(std::chrono::seconds(1))});
+    test.Expect(absl::IsDeadlineExceeded(status), "status: " + status.ToString());
+    const auto failure = GetFailure(status);
+    test.Expect(failure.has_value() && failure->role == "worker" && failure->index == 1 &&
+                    failure->incarnation == 101 && failure->retryable,
+                "failure: " + status.ToString());
+    test.Expect(status.message().find("rank 1, worker:1") != absl::string_view::npos,
+                "message: " + status.ToString());
+    // The group has failed with the same error.
+    const absl::Status again = group->AllReduce(std::span(buffer), {2, 1, 0});
+    test.Expect(again == status, "again: " + again.ToString());
+    failed.count_down();
+  });
+  // The next epoch works.
+  test.Run(2, [&](CollectiveGroup* group) {
+    std::vector<float> buffer(50'000, 1);
+    test.ExpectOk(group->AllReduce(std::span(buffer), {1, 2, 0}), "the new epoch");
+    test.Expect(buffer == std::vector<float>(50'000, 3), "values of the new epoch");
+  });
+}
+
+TEST_CASE("a rank that leaves fails those that wait for it") {
+  TestRanks test(2, GENERATE(false, true));
+  std::latch complete(2);
+  test.Run(1, [&](CollectiveGroup* group) {
+    complete.arrive_and_wait();
+    if (group->rank() == 1) return;
+    std::vector<float> buffer(100'000, 1);
+    const absl::Status status = group->Run({.kind = CollectiveKind::kReduceScatter,
+                                            .name = {1, 1, 0},
+                                            .buffer = std::span(buffer),
+                                            .deadline = TestLimit()});
+    test.Expect(absl::IsUnavailable(status), "status: " + status.ToString());
+    test.Expect(GetFailure(status).has_value() && GetFailure(status)->index == 1,
+                "failure: " + status.ToString());
+  });
+}
+
+// Everything that it has to send was sent, so nobody waits for it.
+TEST_CASE("a rank that has finished may leave while others are still busy") {
+  TestRanks test(3, GENERATE(false, true));
+  test.Run(1, [&](CollectiveGroup* group) {
+    std::vector<float> buffer(40'000, 1);
+    for (uint64_t step = 1; step <= 5; ++step) {
+      test.ExpectOk(group->AllReduce(std::span(buffer), {step, 1, 0}), "all-reduce");
+    }
+    test.Expect(buffer == std::vector<float>(40'000, 243), "values");
+  });
+}
+
+TEST_CASE("an abandoned try ends, its late chunks are dropped, and the next try works") {
+  TestRanks test(2, GENERATE(false, true));
+  std::latch abandoned(1);
+  constexpr size_t kElements = 10'000;
+  test.Run(
+      1,
+      [&](CollectiveGroup* group) {
+        std::vector<float> buffer(kElements, 1);
+        const CollectiveCall first{.name = {7, 1, 0}, .buffer = std::span(buffer)};
+        if (group->rank() == 0) {
+          const auto ticket = group->Start(first);
+          test.ExpectOk(ticket.status(), "start");
+          group->Abandon(7, 1);
+          const absl::Status status = group->Wait(ticket.value_or(0));
+          test.Expect(absl::IsCancelled(status), "status: " + status.ToString());
+          test.Expect(absl::IsFailedPrecondition(group->Start(first).status()), "started again");
+          abandoned.count_down();
+        } else {
+          abandoned.wait();
+          group->Abandon(7, 1);
+        }
+        std::fill(buffer.begin(), buffer.end(), 2.0f);
+        test.ExpectOk(group->AllReduce(std::span(buffer), {7, 2, 0}), "the next try");
+        test.Expect(buffer == std::vector<float>(kElements, 4), "values");
+        if (group->rank() == 1) {
+          test.Expect(group->counters().frames_dropped > 0, "nothing was dropped");
+        }
+      },
+      SmallLimits());
+}
+
+TEST_CASE("ranks that disagree about an operation get an error") {
+  TestRanks test(2, GENERATE(false, true));
+  test.Run(1, [&](CollectiveGroup* group) {
+    std::vector<float> buffer(group->rank() == 0 ? 1000 : 1001);
+    const absl::Status status = group->AllReduce(std::span(buffer), {1, 1, 0});
+    test.Expect(absl::IsInvalidArgument(status) || absl::IsUnavailable(status),
+                "status: " + status.ToString());
+    test.Expect(absl::IsInvalidArgument(group->Wait(77)), "an unknown ticket");
+  });
+}
+
+// A rank that sends whatever the test wants.
+class FakeRank {
+ public:
+  FakeRank() {
+    auto server = StreamServer::Start(
+        ListenOn({"127.0.0.1:0"}),
+        {{PeerService::kMethod, [this](std::shared_ptr<Stream> stream, CompletionLoop*) {
+            stream->Send(SerializeToFrame(FrameOfKind(v1::HELLO)));
+            out_.set_value(stream);
+            return std::make_unique<EchoHandler>(std::move(stream), nullptr);
+          }}});
+    REQUIRE(server.ok());
+    server_ = *std::move(server);
+    loop_.Start("fake");
+  }
+  ~FakeRank() { loop_.Shutdown(); }
+
+  CollectiveRank rank() const {
+    return {.index = 1, .address = server_->addresses()[0], .host_id = "other", .incarnation = 9};
+  }
+  // Opens the stream to the real rank 0.
+  void Dial(const CollectiveRank& real) {
+    auto client = StreamClient::Create(real.address, {});
+    REQUIRE(client.ok());
+    client_ = *std::move(client);
+    StreamClient::OpenOptions options;
+    options.metadata[PeerStreamName::kKey] =
+        PeerStreamName{{1, 1, 1}, 1, 9, real.incarnation}.ToString();
+    in_ = client_->Open(PeerService::kMethod, &recorder_, &loop_, options);
+  }
+  // The stream to the real rank, once that has dialed.
+  std::shared_ptr<Stream> out() { return out_.get_future().get(); }
+
+  static v1::CollectiveFrame FrameOfKind(v1::CollectiveFrameKind kind) {
+    v1::CollectiveFrame frame;
+    frame.mutable_header()->set_kind(kind);
+    frame.mutable_header()->set_generation(1);
+    frame.mutable_header()->set_timeline(1);
+    frame.mutable_header()->set_epoch(1);
+    frame.mutable_header()->set_rank(1);
+    frame.mutable_header()->set_incarnation(9);
+    return frame;
+  }
+
+ private:
+  CompletionLoop loop_;
+  Recorder recorder_;
+  std::promise<std::shared_ptr<Stream>> out_;
+  std::unique_ptr<StreamServer> server_;
+  std::unique_ptr<StreamClient> client_;
+  std::shared_ptr<Stream> in_;
+};
+
+TEST_CASE("frames that do not fit are dropped and counted, and never written") {
+  TestRanks test(1, false);
+  FakeRank fake;
+  test.ranks().push_back(fake.rank());
+  fake.Dial(test.ranks()[0]);
+  auto group = CollectiveGroup::Start(test.Options(0, 1), test.service(0));
+  REQUIRE(group.ok());
+  const std::shared_ptr<Stream> out = fake.out();
+  std::vector<float> buffer(10, 1);
+  const auto ticket = (*group)->Start({.kind = CollectiveKind::kAllGather,
+                                       .name = {1, 1, 0},
+                                       .buffer = std::span(buffer),
+                                       .deadline = std::chrono::milliseconds(300)});
+  REQUIRE(ticket.ok());
+  v1::CollectiveFrame chunk = FakeRank::FrameOfKind(v1::CHUNK);
+  v1::CollectiveHeader& header = *chunk.mutable_header();
+  header.set_step(1);
+  header.set_step_try(1);
+  header.set_operation(static_cast<uint32_t>(CollectiveKind::kAllGather));
+  header.set_phase(v1::GATHER);
+  header.set_begin(5);
+  header.set_count(5);
+  chunk.set_payload(std::string(20, '\x41'));
+  uint64_t sent = 0;
+  const auto send = [&](const v1::CollectiveFrame& frame) {
+    out->Send(SerializeToFrame(frame));
+    ++sent;
+  };
+  out->Send(FrameOf("no message"));
+  ++sent;
+  for (int i = 0; i < 9; ++i) {
+    v1::CollectiveFrame other = chunk;
+    v1::CollectiveHeader& changed = *other.mutable_header();
+    if (i == 0) changed.set_epoch(0);
+    if (i == 1) changed.set_generation(2);
+    if (i == 2) changed.set_timeline(0);
+    if (i == 3) changed.set_rank(0);
+    if (i == 4) changed.set_incarnation(8);
+    if (i == 5) changed.set_phase(v1::PHASE_UNSPECIFIED);
+    if (i == 6) changed.set_shared_begin(64);  // there is no segment
+    if (i == 7) changed.set_count(UINT64_MAX);
+    if (i == 8) other.clear_payload();
+    send(other);
+  }
+  send(FakeRank::FrameOfKind(static_cast<v1::CollectiveFrameKind>(77)));
+  v1::CollectiveFrame release = FakeRank::FrameOfKind(v1::RELEASE);
+  release.mutable_header()->set_shared_begin(64);
+  send(release);
+  const absl::Status status = (*group)->Wait(*ticket);
+  CHECK(absl::IsDeadlineExceeded(status));
+  CHECK((*group)->counters().frames_dropped == sent);
+  CHECK((*group)->counters().bytes_received == 0);
+  CHECK(buffer == std::vector<float>(10, 1));
+}
+
+// Whatever a peer sends: the group drops it, fails with an error that names the peer, or takes it for
+// elements of the buffer.
+TEST_CASE("mutated frames never crash a group") {
+  std::mt19937 random(11);
+  for (int round = 0; round < 25; ++round) {
+    TestRanks test(1, false);
+    FakeRank fake;
+    test.ranks().push_back(fake.rank());
+    fake.Dial(test.ranks()[0]);
+    auto group = CollectiveGroup::Start(test.Options(0, 1), test.service(0));
+    REQUIRE(group.ok());
+    const std::shared_ptr<Stream> out = fake.out();
+    std::vector<float> memory(30, 1);
+    const std::span<float> buffer = std::span(memory).subspan(10, 10);
+    const auto ticket = (*group)->Start({.name = {1, 1, 0},
+                                         .buffer = buffer,
+                                         .communication = Communication::kRing,
+                                         .deadline = std::chrono::milliseconds(20)});
+    REQUIRE(ticket.ok());
+    v1::CollectiveFrame chunk = FakeRank::FrameOfKind(v1::CHUNK);
+    v1::CollectiveHeader& header = *chunk.mutable_header();
+    header.set_step(1);
+    header.set_step_try(1);
+    header.set_operation(static_cast<uint32_t>(CollectiveKind::kAllReduce));
+    header.set_signature((*group)->SignatureOf(*ticket));
+    header.set_phase(v1::SCATTER);
+    header.set_count(5);
+    chunk.set_payload(std::string(20, '\x41'));
+    const std::string good = chunk.SerializeAsString();
+    for (int i = 0; i < 100; ++i) {
+      std::string bytes = good;
+      for (size_t flips = 1 + random() % 3; flips > 0; --flips) {
+        bytes[random() % bytes.size()] = static_cast<char>(random());
+      }
+      if (random() % 10 == 0) bytes.resize(random() % bytes.size());
+      out->Send(FrameOf(bytes));
+    }
+    const absl::Status status = (*group)->Wait(*ticket);
+    CHECK((status.ok() || GetFailure(status)->index == 1));
+    for (size_t i = 0; i < 10; ++i) {
+      CHECK(memory[i] == 1);
+      CHECK(memory[20 + i] == 1);
+    }
+  }
+}
+
+TEST_CASE("a rank that leaves before all are there ends the start of the others") {
+  TestRanks test(2, false);
+  FakeRank fake;
+  test.ranks()[1] = fake.rank();
+  test.ranks()[1].index = 1;
+  std::thread leaver([&] { fake.out()->Close(absl::OkStatus()); });
+  const auto group = CollectiveGroup::Start(test.Options(0, 1), test.service(0));
+  leaver.join();
+  CHECK(absl::IsUnavailable(group.status()));
+  REQUIRE(GetFailure(group.status()).has_value());
+  CHECK(GetFailure(group.status())->index == 1);
+}
+
+TEST_CASE("a chunk that contradicts its operation fails the group and names its sender") {
+  const int wrong = GENERATE(0, 1, 2, 3);
+  TestRanks test(1, false);
+  FakeRank fake;
+  test.ranks().push_back(fake.rank());
+  fake.Dial(test.ranks()[0]);
+  auto group = CollectiveGroup::Start(test.Options(0, 1), test.service(0));
+  REQUIRE(group.ok());
+  const std::shared_ptr<Stream> out = fake.out();
+  std::vector<float> buffer(10, 1);
+  const auto ticket = (*group)->Start({.kind = CollectiveKind::kAllGather,
+                                       .name = {1, 1, 0},
+                                       .buffer = std::span(buffer),
+                                       .deadline = TestLimit()});
+  REQUIRE(ticket.ok());
+  v1::CollectiveFrame chunk = FakeRank::FrameOfKind(v1::CHUNK);
+  v1::CollectiveHeader& header = *chunk.mutable_header();
+  header.set_step(1);
+  header.set_step_try(1);
+  header.set_operation(static_cast<uint32_t>(CollectiveKind::kAllGather));
+  header.set_phase(v1::GATHER);
+  header.set_begin(wrong == 1 ? 0 : 5);
+  header.set_count(wrong == 2 ? 6 : 5);
+  chunk.set_payload(std::string(wrong == 3 ? 19 : 20, '\x41'));
+  if (wrong != 0) {
+    header.set_signature((*group)->SignatureOf(*ticket));
+  }
+  out->Send(SerializeToFrame(chunk));
+  const absl::Status status = (*group)->Wait(*ticket);
+  CHECK(absl::IsInvalidArgument(status));
+  REQUIRE(GetFailure(status).has_value());
+  CHECK(GetFailure(status)->index == 1);
+  CHECK(GetFailure(status)->incarnation == 9);
+  CHECK(buffer == std::vector<float>(10, 1));
+}
+
+TEST_CASE("a group that is not complete names who is missing") {
+  TestRanks test(3, false);
+  CollectiveGroupOptions options = test.Options(0, 1);
+  options.start_deadline = std::chrono::milliseconds(300);
+  const auto group = CollectiveGroup::Start(options, test.service(0));
+  CHECK(absl::IsDeadlineExceeded(group.status()));
+  CHECK_THAT(testing::Message(group.status()), Catch::Contains("rank 1, worker:1"));
+  CHECK_THAT(testing::Message(group.status()), Catch::Contains("rank 2, worker:2"));
+  REQUIRE(GetFailure(group.status()).has_value());
+  CHECK(GetFailure(group.status())->index == 1);
+  // The same epoch cannot start again.
+  CHECK(absl::IsFailedPrecondition(CollectiveGroup::Start(options, test.service(0)).status()));
+}
+
+TEST_CASE("options that contradict themselves are refused") {
+  TestRanks test(2, false);
+  CollectiveGroupOptions options = test.Options(0, 1);
+  options.rank = 2;
+  CHECK(absl::IsInvalidArgument(CollectiveGroup::Start(options, test.service(0)).status()));
+  options = test.Options(0, 1);
+  options.ranks[1].incarnation = 0;
+  CHECK(absl::IsInvalidArgument(CollectiveGroup::Start(options, test.service(0)).status()));
+  options = test.Options(0, 1);
+  options.window_bytes = 1;
+  CHECK(absl::IsInvalidArgument(CollectiveGroup::Start(options, test.service(0)).status()));
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,122 @@
+#ifndef COHORT_COMMON_COLLECTIVE_COLLECTIVE_TEST_UTIL_H_
+#define COHORT_COMMON_COLLECTIVE_COLLECTIVE_TEST_UTIL_H_
+
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/collective/collective_group.h"
+#include "common/collective/peer_service.h"
+#include "common/rpc/stream/rpc_test_util.h"
+
+// For tests only.
+namespace cohort {
+
+// The servers of several ranks in this process, and what each knows of the others.
+class TestRanks {
+ public:
+  // `shared`: the ranks are on one host. Otherwise each pretends to have a host of its own.
+  TestRanks(int count, bool shared) {
+    for (int rank = 0; rank < count; ++rank) {
+      services_.push_back(std::make_unique<PeerService>());
+      const std::string path = TestSocketPath("rank" + std::to_string(rank));
+      servers_.push_back(nullptr);
+      Serve(rank, {"127.0.0.1:0", "unix:" + path});
+      CollectiveRank one;
+      one.index = rank;
+      one.address = servers_.back()->addresses()[0];
+      one.unix_socket = path;
+      one.host_id = shared ? "host" : "host" + std::to_string(rank);
+      one.incarnation = 100 + static_cast<uint64_t>(rank);
+      ranks_.push_back(one);
+    }
+  }
+
+  // Starts a server that other ranks reach under the same address as before.
+  void Serve(int rank, std::vector<std::string> listen) {
+    auto server = StreamServer::Start(ListenOn(std::move(listen)),
+                                      services_[static_cast<size_t>(rank)]->Methods());
+    REQUIRE(server.ok());
+    servers_[static_cast<size_t>(rank)] = *std::move(server);
+  }
+
+  CollectiveGroupOptions Options(int rank, uint64_t epoch) const {
+    CollectiveGroupOptions options;
+    options.ranks = ranks_;
+    options.rank = rank;
+    options.group = {1, 1, epoch};
+    options.start_deadline = TestLimit();
+    return options;
+  }
+  PeerService* service(int rank) { return services_[static_cast<size_t>(rank)].get(); }
+  std::vector<CollectiveRank>& ranks() { return ranks_; }
+  int count() const { return static_cast<int>(ranks_.size()); }
+
+  // Starts a group of all ranks and runs `body(group)` for each on a thread of its own.
+  template <typename Body>
+  void Run(uint64_t epoch, const Body& body, const CollectiveGroupOptions& like = {}) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < count(); ++rank) {
+      threads.emplace_back([&, rank] {
+        CollectiveGroupOptions options = Options(rank, epoch);
+        options.chunk_bytes = like.chunk_bytes;
+        options.early_bytes = like.early_bytes;
+        options.window_bytes = like.window_bytes;
+        auto group = CollectiveGroup::Start(options, service(rank));
+        if (group.ok()) return body(group->get());
+        std::lock_guard<std::mutex> lock(mu_);
+        errors_.push_back(group.status().ToString());
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(errors_ == std::vector<std::string>());
+    errors_.clear();
+  }
+
+  // Records a failed expectation of a body: Catch's macros are for the main thread.
+  void Expect(bool met, const std::string& what) {
+    if (met) return;
+    std::lock_guard<std::mutex> lock(mu_);
+    errors_.push_back(what);
+  }
+  void ExpectOk(const absl::Status& status, const std::string& what) {
+    Expect(status.ok(), what + ": " + status.ToString());
+  }
+
+ private:
+  std::vector<std::unique_ptr<PeerService>> services_;
+  std::vector<std::unique_ptr<StreamServer>> servers_;
+  std::vector<CollectiveRank> ranks_;
+  std::mutex mu_;
+  std::vector<std::string> errors_;
+};
+
+// What rank `rank` contributes in element `i`.
+template <typename T>
+T TestValue(int rank, size_t i) {
+  return static_cast<T>(i % 97) / static_cast<T>(7) + static_cast<T>(rank) / static_cast<T>(3);
+}
+
+template <typename T>
+std::vector<T> TestBuffer(int rank, size_t elements) {
+  std::vector<T> buffer(elements);
+  for (size_t i = 0; i < elements; ++i) buffer[i] = TestValue<T>(rank, i);
+  return buffer;
+}
+
+// The left fold over all ranks.
+template <typename T>
+std::vector<T> TestSum(int ranks, size_t elements) {
+  std::vector<T> sum = TestBuffer<T>(0, elements);
+  for (int rank = 1; rank < ranks; ++rank) {
+    for (size_t i = 0; i < elements; ++i) sum[i] += TestValue<T>(rank, i);
+  }
+  return sum;
+}
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_COLLECTIVE_COLLECTIVE_TEST_UTIL_H_

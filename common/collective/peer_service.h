@@ -1,0 +1,85 @@
+#ifndef COHORT_COMMON_COLLECTIVE_PEER_SERVICE_H_
+#define COHORT_COMMON_COLLECTIVE_PEER_SERVICE_H_
+
+#include <absl/status/status.h>
+
+#include <atomic>
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/base/mutex.h"
+#include "common/rpc/stream/stream.h"
+#include "common/rpc/stream/stream_server.h"
+
+namespace cohort {
+
+// Names a group of ranks. A later group of the same tasks has a greater name.
+struct GroupId {
+  uint64_t generation = 0;  // the chief's generation
+  uint64_t timeline = 0;
+  uint64_t epoch = 0;
+
+  auto operator<=>(const GroupId&) const = default;
+};
+
+// What a client says about the stream that it opens, in the stream's metadata.
+struct PeerStreamName {
+  static constexpr char kKey[] = "cohort-collective";
+
+  GroupId group;
+  int rank = 0;              // the client's rank
+  uint64_t incarnation = 0;  // the client's incarnation
+  uint64_t target = 0;       // the incarnation of the server
+
+  std::string ToString() const;
+  static std::optional<PeerStreamName> Parse(const std::string& text);
+};
+
+// The server's side of /cohort.v1.Peer/Collective: passes the streams of other ranks to the group of
+// this process. A task has one such service, and one group at a time. Thread-safe.
+class PeerService {
+ public:
+  static constexpr char kMethod[] = "/cohort.v1.Peer/Collective";
+
+  // Takes the streams of one group. Called on threads of the server.
+  class Acceptor {
+   public:
+    virtual ~Acceptor() = default;
+    // Null refuses the stream.
+    virtual std::unique_ptr<StreamHandler> Accept(const PeerStreamName& name,
+                                                  std::shared_ptr<Stream> stream) = 0;
+  };
+
+  PeerService();
+
+  // The methods for StreamServer::Start. They may outlive this object.
+  StreamServer::Methods Methods() const;
+
+  // Passes the streams of `group` to `acceptor` from now on. Error: FailedPrecondition if another
+  // group is open, or if `group` is not greater than all groups before it: a process that was
+  // stopped and wakes cannot return to an old group.
+  absl::Status Open(const GroupId& group, std::shared_ptr<Acceptor> acceptor);
+  // Refuses the group's streams from now on.
+  void Close();
+
+  // Streams that were refused because they did not fit the open group.
+  uint64_t refused() const;
+
+ private:
+  struct State {
+    mutable Mutex mu;
+    std::optional<GroupId> newest ABSL_GUARDED_BY(mu);
+    std::shared_ptr<Acceptor> acceptor ABSL_GUARDED_BY(mu);
+    std::atomic<uint64_t> refused{0};
+  };
+  static std::unique_ptr<StreamHandler> Accept(State* state, std::shared_ptr<Stream> stream);
+
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_COLLECTIVE_PEER_SERVICE_H_

@@ -1,0 +1,81 @@
+#include "common/collective/peer_service.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/collective/accepted_streams.h"
+#include "common/rpc/stream/rpc_test_util.h"
+
+namespace cohort {
+namespace {
+
+TEST_CASE("the name of a stream travels as text") {
+  const PeerStreamName name{{1, 2, 3}, 4, UINT64_MAX, 6};
+  const auto parsed = PeerStreamName::Parse(name.ToString());
+  REQUIRE(parsed.has_value());
+  CHECK(parsed->group == name.group);
+  CHECK(parsed->rank == 4);
+  CHECK(parsed->incarnation == UINT64_MAX);
+  CHECK(parsed->target == 6);
+  CHECK(!PeerStreamName::Parse("").has_value());
+  CHECK(!PeerStreamName::Parse("1 2 3 4 5").has_value());
+  CHECK(!PeerStreamName::Parse("1 2 3 x 5 6").has_value());
+}
+
+TEST_CASE("a service has one group at a time, and later ones are newer") {
+  PeerService service;
+  CompletionLoop loop;
+  const auto acceptor = std::make_shared<AcceptedStreams>(std::vector<uint64_t>{1, 2}, 0, &loop);
+  REQUIRE(service.Open({1, 1, 5}, acceptor).ok());
+  CHECK(absl::IsFailedPrecondition(service.Open({1, 1, 6}, acceptor)));
+  service.Close();
+  CHECK(absl::IsFailedPrecondition(service.Open({1, 1, 5}, acceptor)));
+  CHECK(absl::IsFailedPrecondition(service.Open({1, 1, 4}, acceptor)));
+  CHECK(absl::IsFailedPrecondition(service.Open({1, 0, 9}, acceptor)));
+  CHECK(service.Open({1, 2, 0}, acceptor).ok());
+  service.Close();
+  acceptor->Detach();
+}
+
+// Only the incarnation that the group names may open a stream, for the incarnation that it means.
+TEST_CASE("a stream that does not fit the group is refused and counted") {
+  PeerService service;
+  auto server = StreamServer::Start(ListenOn({"127.0.0.1:0"}), service.Methods());
+  REQUIRE(server.ok());
+  CompletionLoop loop;
+  const auto acceptor = std::make_shared<AcceptedStreams>(std::vector<uint64_t>{10, 20}, 0, &loop);
+  const GroupId group{1, 1, 5};
+  REQUIRE(service.Open(group, acceptor).ok());
+  auto client = StreamClient::Create((*server)->addresses()[0], {});
+  REQUIRE(client.ok());
+  const auto accepts = [&](const std::string& text) {
+    Recorder recorder;
+    StreamClient::OpenOptions options;
+    options.metadata[PeerStreamName::kKey] = text;
+    const auto stream = (*client)->Open(PeerService::kMethod, &recorder, &loop, options);
+    REQUIRE(
+        loop.RunUntil([&] { return recorder.closed() > 0 || !acceptor->empty(); }, TestDeadline()));
+    const bool accepted = !acceptor->empty();
+    stream->Abort();
+    REQUIRE(
+        loop.RunUntil([&] { return recorder.closed() > 0 && acceptor->empty(); }, TestDeadline()));
+    return accepted;
+  };
+  const auto name = [&](GroupId of, int rank, uint64_t incarnation, uint64_t target) {
+    return PeerStreamName{of, rank, incarnation, target}.ToString();
+  };
+  CHECK(accepts(name(group, 1, 20, 10)));
+  CHECK_FALSE(accepts(name({1, 1, 4}, 1, 20, 10)));
+  CHECK_FALSE(accepts(name({0, 1, 5}, 1, 20, 10)));
+  CHECK_FALSE(accepts(name(group, 1, 21, 10)));
+  CHECK_FALSE(accepts(name(group, 1, 20, 11)));
+  CHECK_FALSE(accepts(name(group, 0, 10, 10)));
+  CHECK_FALSE(accepts(name(group, 2, 20, 10)));
+  CHECK_FALSE(accepts("nonsense"));
+  CHECK(service.refused() == 7);
+  service.Close();
+  CHECK_FALSE(accepts(name(group, 1, 20, 10)));
+  acceptor->Detach();
+}
+
+}  // namespace
+}  // namespace cohort
