@@ -196,16 +196,14 @@ TEST_CASE("a step with a gradient that is not finite is skipped, and the scale i
   CHECK(s.steps.counters().skipped == 1);
 }
 
-TEST_CASE("an abandoned step runs again with its scale") {
+TEST_CASE("an abandoned step keeps its scale") {
   Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2}, 0, kScaling);
   s.QueueMany(1, 2);
   s.Dispatch();
   s.Hear(1, /*finite=*/false);
   s.steps.Abandon();
   CHECK(s.steps.loss_scale() == 1024);
-  const v1::CloseStep close = CloseTwo(&s, 1, /*finite=*/true);
-  CHECK(!close.skip());
-  CHECK(close.loss_scale().finite_steps() == 1);
+  CHECK(s.steps.counters().skipped == 0);
 }
 
 TEST_CASE("a closure without which a step is closed does not make it skipped") {

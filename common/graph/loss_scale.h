@@ -1,6 +1,7 @@
 #ifndef COHORT_COMMON_GRAPH_LOSS_SCALE_H_
 #define COHORT_COMMON_GRAPH_LOSS_SCALE_H_
 
+#include <algorithm>
 #include <cstdint>
 
 namespace cohort {
@@ -23,16 +24,30 @@ class LossScale {
  public:
   explicit LossScale(const LossScaling& rule) : LossScale(rule, rule.initial, 0) {}
   // Continues with a state that was saved. One without a scale is the first state.
-  LossScale(const LossScaling& rule, double scale, uint32_t finite_steps);
+  LossScale(const LossScaling& rule, double scale, uint32_t finite_steps)
+      : rule_(rule),
+        scale_(scale > 0 && rule.growth_steps > 0 ? scale : rule.initial),
+        finite_steps_(scale > 0 ? finite_steps : 0) {}
 
   double scale() const { return scale_; }
   // Since the scale has changed.
   uint32_t finite_steps() const { return finite_steps_; }
 
   // A step has run with the scale `used`. If the scale has changed meanwhile, nothing happens.
-  void OnStep(double used, bool finite);
+  void OnStep(double used, bool finite) {
+    if (rule_.growth_steps == 0 || used != scale_) return;
+    if (!finite) {
+      scale_ = std::max(scale_ / 2, kLeast);
+      finite_steps_ = 0;
+    } else if (++finite_steps_ >= rule_.growth_steps) {
+      scale_ = std::min(scale_ * 2, kMost);
+      finite_steps_ = 0;
+    }
+  }
 
  private:
+  static constexpr double kLeast = 1, kMost = 0x1p100;
+
   LossScaling rule_;
   double scale_;
   uint32_t finite_steps_;
