@@ -40,13 +40,13 @@ Program ImageProgram(Precision precision, const LossScaling& scaling, double fac
   return WithPrecision(*std::move(program), precision, {""});
 }
 
-struct StepResult {
+struct MixedStep {
   std::vector<double> gradients;
   std::vector<double> logits;
   bool finite = false;
 };
 
-StepResult RunStep(Program program, float scale = 0) {
+MixedStep RunMixedStep(Program program, float scale = 0) {
   const bool is_scaled = program.loss_scaling.enabled();
   auto e = Executable::Compile(std::move(program), testing::OnTestDevice());
   INFO(e.status());
@@ -58,7 +58,7 @@ StepResult RunStep(Program program, float scale = 0) {
   REQUIRE((*e)->Prepare({1, 2, 3}).ok());
   testing::FillPulls<float>(e->get());
   REQUIRE((*e)->Run().ok());
-  StepResult result;
+  MixedStep result;
   for (const PushItem& push : (*e)->pushes()) {
     const ValueType& type = (*e)->program().variables[static_cast<size_t>(push.variable)].type;
     const auto* const values = static_cast<const float*>(push.value);
@@ -71,7 +71,7 @@ StepResult RunStep(Program program, float scale = 0) {
 }
 
 // ||a - b|| / ||b||
-double Difference(const std::vector<double>& a, const std::vector<double>& b) {
+double DifferenceOf(const std::vector<double>& a, const std::vector<double>& b) {
   REQUIRE(a.size() == b.size());
   double difference = 0, norm = 0;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -84,37 +84,38 @@ double Difference(const std::vector<double>& a, const std::vector<double>& b) {
 constexpr LossScaling kScaling{.initial = 1024, .growth_steps = 10};
 
 TEST_CASE("a step in mixed precision differs from float32 by the type's rounding") {
-  const StepResult exact = RunStep(ImageProgram(Precision::kFloat32, {}));
-  const StepResult bfloat16 = RunStep(ImageProgram(Precision::kBfloat16, {}));
-  const StepResult float16 = RunStep(ImageProgram(Precision::kFloat16, kScaling), 1024);
-  constexpr double kBfloat16Epsilon = 0x1p-8, kFloat16Epsilon = 0x1p-11;  // of rounding
+  const MixedStep exact = RunMixedStep(ImageProgram(Precision::kFloat32, {}));
+  const MixedStep bfloat16 = RunMixedStep(ImageProgram(Precision::kBfloat16, {}));
+  const MixedStep float16 = RunMixedStep(ImageProgram(Precision::kFloat16, kScaling), 1024);
+  // The relative errors of one rounding.
+  constexpr double kBfloat16Epsilon = 0x1p-8, kFloat16Epsilon = 0x1p-11;
   for (const auto& [mixed, epsilon] :
        {std::pair(&bfloat16, kBfloat16Epsilon), std::pair(&float16, kFloat16Epsilon)}) {
-    CHECK(Difference(mixed->logits, exact.logits) < epsilon);
-    CHECK(Difference(mixed->gradients, exact.gradients) < 2 * epsilon);
-    CHECK(Difference(mixed->gradients, exact.gradients) > epsilon / 100);  // it does round
+    CHECK(DifferenceOf(mixed->logits, exact.logits) < epsilon);
+    CHECK(DifferenceOf(mixed->gradients, exact.gradients) < 2 * epsilon);
+    CHECK(DifferenceOf(mixed->gradients, exact.gradients) > epsilon / 100);  // it does round
     CHECK(mixed->finite);
   }
 }
 
 TEST_CASE("a loss scale that is a power of two changes no bit in bfloat16") {
-  const StepResult plain = RunStep(ImageProgram(Precision::kBfloat16, {}));
-  const StepResult scaled = RunStep(ImageProgram(Precision::kBfloat16, kScaling), 0x1p20f);
+  const MixedStep plain = RunMixedStep(ImageProgram(Precision::kBfloat16, {}));
+  const MixedStep scaled = RunMixedStep(ImageProgram(Precision::kBfloat16, kScaling), 0x1p20f);
   CHECK(scaled.gradients == plain.gradients);
 }
 
 TEST_CASE("a loss scale keeps small gradients in float16") {
   constexpr double kSmall = 1e-7;  // gradients of this size are subnormal in float16, or vanish
-  const StepResult exact = RunStep(ImageProgram(Precision::kFloat32, {}, kSmall));
-  const StepResult lost = RunStep(ImageProgram(Precision::kFloat16, {}, kSmall));
-  const StepResult kept = RunStep(ImageProgram(Precision::kFloat16, kScaling, kSmall), 0x1p20f);
-  CHECK(Difference(lost.gradients, exact.gradients) > 0.1);
-  CHECK(Difference(kept.gradients, exact.gradients) < 0x1p-10);
+  const MixedStep exact = RunMixedStep(ImageProgram(Precision::kFloat32, {}, kSmall));
+  const MixedStep lost = RunMixedStep(ImageProgram(Precision::kFloat16, {}, kSmall));
+  const MixedStep kept = RunMixedStep(ImageProgram(Precision::kFloat16, kScaling, kSmall), 0x1p20f);
+  CHECK(DifferenceOf(lost.gradients, exact.gradients) > 0.1);
+  CHECK(DifferenceOf(kept.gradients, exact.gradients) < 0x1p-10);
 }
 
 TEST_CASE("a loss scale that is too large makes gradients infinite, but not the forward pass") {
-  const StepResult exact = RunStep(ImageProgram(Precision::kFloat16, {}));
-  const StepResult step = RunStep(ImageProgram(Precision::kFloat16, kScaling), 0x1p24f);
+  const MixedStep exact = RunMixedStep(ImageProgram(Precision::kFloat16, {}));
+  const MixedStep step = RunMixedStep(ImageProgram(Precision::kFloat16, kScaling), 0x1p24f);
   CHECK(!step.finite);
   CHECK(step.logits == exact.logits);
 }

@@ -85,13 +85,13 @@ TEST_CASE("mixed precision is a type, or a type with its loss scale") {
   }
   for (const char* bfloat16 : {"bfloat16", "{dtype: bfloat16}"}) {
     REQUIRE(job(bfloat16).status().message() == "");
-    const v1::MixedPrecisionSpec& spec = job(bfloat16)->spec.mixed_precision();
+    const v1::MixedPrecisionSpec spec = job(bfloat16)->spec.mixed_precision();
     CHECK(spec.dtype() == "bfloat16");
     CHECK(spec.initial_scale() == 0);
   }
   for (const char* dynamic : {"float16", "{dtype: float16, loss_scale: 0}"}) {
     REQUIRE(job(dynamic).status().message() == "");
-    const v1::MixedPrecisionSpec& spec = job(dynamic)->spec.mixed_precision();
+    const v1::MixedPrecisionSpec spec = job(dynamic)->spec.mixed_precision();
     CHECK(spec.loss_scale() == 0);
     CHECK(spec.initial_scale() == 32768);
     CHECK(spec.dynamic_growth_steps() == 2000);
