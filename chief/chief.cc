@@ -102,6 +102,11 @@ void Chief::AddMetrics() {
       number(&State::synchronous_steps));
   add("cohort_chief_dropped_total", "Closures without which a synchronous step was closed.",
       counter(&CoreCounters::dropped));
+  add("cohort_chief_skipped_steps_total",
+      "Synchronous steps that were skipped: a gradient was not finite.",
+      counter(&CoreCounters::skipped));
+  add("cohort_chief_not_finite_steps_total", "Steps in float16 whose gradient was not finite.",
+      counter(&CoreCounters::not_finite_steps));
   add("cohort_chief_lost_results_total", "Results of closed synchronous steps that were lost.",
       counter(&CoreCounters::lost_results));
   add("cohort_chief_step_wait_seconds_total",

@@ -38,8 +38,9 @@ v1::StepPosition ClosedSteps::position() const {
   v1::StepPosition position;
   if (newest != nullptr) {
     position.set_open_step(newest->step() + 1);
-    position.set_iteration(newest->iteration() + 1);
+    position.set_iteration(newest->iteration() + (newest->skip() ? 0 : 1));
     position.set_next_place(newest->next_place());
+    if (newest->has_loss_scale()) *position.mutable_loss_scale() = newest->loss_scale();
   } else if (begin != nullptr) {
     position = *begin;
   }
@@ -164,6 +165,7 @@ absl::Status DataPath::SumStep(uint64_t generation, const v1::SumStep& sum,
 absl::Status DataPath::CloseStep(uint64_t generation, const v1::CloseStep& close) {
   StepClose step = StepOf(close);
   step.iteration = close.iteration();
+  step.skip = close.skip();
   for (const v1::GradientNorm& norm : close.norms()) {
     step.norms[{norm.optimizer(), norm.variable()}] = norm.norm();
   }

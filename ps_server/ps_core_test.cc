@@ -1,6 +1,7 @@
 #include "ps_server/ps_core.h"
 
 #include <atomic>
+#include <limits>
 #include <thread>
 
 #include "common/base/crash_point.h"
@@ -299,6 +300,39 @@ TEST_CASE("a server reports its part of the norms, and closes the step with the 
   sum.mutable_sum_step()->set_timeline(1);
   ps.Deliver(1, sum);
   CHECK(ps.Last(1).status().code() == static_cast<int>(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_CASE("a skipped step changes nothing, and the hello has the iteration and the loss scale") {
+  TestCore ps;
+  SetUp(&ps);
+  ps.PushStaged(7, {.step = 1, .step_try = 1}, {std::numeric_limits<float>::infinity(), 1});
+  v1::ChiefToPs close;
+  close.set_generation(1);
+  v1::CloseStep* const step = close.mutable_close_step();
+  step->set_step(1);
+  step->set_step_try(1);
+  step->set_timeline(1);
+  step->set_iteration(3);
+  step->add_members()->set_closure(7);
+  step->set_skip(true);
+  step->mutable_loss_scale()->set_scale(512);
+  ps.Deliver(1, close);
+  CHECK(ps.Last(1).step_closed().step() == 1);
+  CHECK(ps.Pull(0, 0) == Floats{5, 5});
+  const auto position = [&ps] { return ps.Adopt(2, 0, 8, /*probe=*/true).hello().position(); };
+  const v1::StepPosition skipped = position();
+  CHECK(skipped.open_step() == 2);
+  CHECK(skipped.iteration() == 3);
+  CHECK(skipped.loss_scale().scale() == 512);
+  ps.PushStaged(8, {.step = 2, .step_try = 1}, {1, 1});
+  step->set_step(2);
+  step->mutable_members(0)->set_closure(8);
+  step->set_skip(false);
+  step->mutable_loss_scale()->set_finite_steps(1);
+  ps.Deliver(1, close);
+  CHECK(ps.Pull(0, 0) != Floats{5, 5});
+  CHECK(position().iteration() == 4);
+  CHECK(position().loss_scale().finite_steps() == 1);
 }
 
 TEST_CASE("a snapshot is taken at once, written later, and not changed meanwhile") {

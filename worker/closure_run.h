@@ -45,6 +45,8 @@ class ClosureRun {
   // Folds the metrics of a step that has run.
   void AddStep(const Executable& executable, int64_t examples);
   void AddPush(const PushOutcome& outcome);
+  // A step has run whose gradient is not finite, because its loss was scaled too much.
+  void AddNotFinite() { result_.set_not_finite_steps(result_.not_finite_steps() + 1); }
   // Returns Internal if a server refused an update as settled: a closure that the chief waits for
   // is not settled. If another worker has finished the closure meanwhile, the chief ignores this
   // status.

@@ -19,6 +19,7 @@ struct PreparedStep {
   bool last = false;      // the last step of its closure
   bool pulled = false;    // its values are in place
   uint64_t timeline = 0;  // at which its values were pulled
+  double loss_scale = 0;  // with which it runs, if the program has one
 };
 
 // Decides which step is prepared and pulled next, and keeps the steps that wait to run, oldest

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/exec/finite_pushes.h"
 #include "common/graph/program_proto.h"
 
 namespace cohort {
@@ -29,6 +30,8 @@ StepMetrics::StepMetrics(MetricsRegistry* registry)
       pulled_ahead(registry->AddCounter("cohort_worker_pulled_ahead_total",
                                         "Steps whose pull began before an earlier step had run")),
       waits(registry->AddCounter("cohort_worker_waits_total", "Sleeps because there was no work")),
+      not_finite(registry->AddCounter("cohort_worker_not_finite_steps_total",
+                                      "Steps in float16 whose gradient was not finite")),
       device_bytes(registry->AddCounter("cohort_worker_device_bytes_total",
                                         "Bytes copied between the host and devices")),
       exchange_seconds(
@@ -110,6 +113,7 @@ StepProgram* StepLoop::Compile(const Work& work) {
     return compiled.get();
   }
   compiled->executable = *std::move(executable);
+  compiled->loss_scale = LossScale(work.program->loss_scaling);
   compiled->uses_variables = !work.program->variables.empty();
   compiled->access = variables_->ForProgram(compiled->executable->program().variables);
   log_->Info("program_compiled",
@@ -191,7 +195,7 @@ PreparedStep* StepLoop::NextPull() {
   const bool is_ahead = !ahead_.empty();
   PreparedStep* const step = ahead_.Add();
   run->BeginPart();
-  const absl::Status prepared = Prepare(*step);
+  const absl::Status prepared = Prepare(step);
   if (step->last || !prepared.ok()) {
     ahead_.CloseOpen();
     EndPart(run.get());
@@ -208,12 +212,14 @@ PreparedStep* StepLoop::NextPull() {
   return nullptr;
 }
 
-absl::Status StepLoop::Prepare(const PreparedStep& step) {
+absl::Status StepLoop::Prepare(PreparedStep* step) {
   StepProgram* const program = ahead_.program();
-  program->executable->UseSlot(step.slot);
-  COHORT_RETURN_IF_ERROR(BindStep(program, step.run.get(), step.ordinal, &resources_));
-  return program->executable->Prepare(
-      {step.run->seed(), step.run->closure().place(), step.ordinal});
+  const v1::Closure& closure = step->run->closure();
+  step->loss_scale = closure.loss_scale() > 0 ? closure.loss_scale() : program->loss_scale.scale();
+  program->executable->UseSlot(step->slot);
+  COHORT_RETURN_IF_ERROR(
+      BindStep(program, step->run.get(), step->ordinal, step->loss_scale, &resources_));
+  return program->executable->Prepare({step->run->seed(), closure.place(), step->ordinal});
 }
 
 // The oldest step runs if enough steps are pulled ahead of it, or if none can be added.
@@ -239,11 +245,25 @@ void StepLoop::RunFront() {
   metrics_->steps->Increment();
   metrics_->device_bytes->Increment(static_cast<uint64_t>(program->executable->transfer_bytes()));
   metrics_->examples->Increment(static_cast<uint64_t>(program->executable->batch_count()));
-  if (run->closure().training() && program->uses_variables) {
+  const bool trains = run->closure().training() && program->uses_variables;
+  if (trains && AdmitsPush(step, program)) {
     run->BeginPart();
     next_push_ = MakePush(step, program);
   }
   EndPart(run);
+}
+
+bool StepLoop::AdmitsPush(const PreparedStep& step, StepProgram* program) {
+  const Executable& executable = *program->executable;
+  if (!executable.program().loss_scaling.enabled()) return true;
+  const bool finite = PushesAreFinite(executable.program(), executable.pushes());
+  if (!finite) {
+    metrics_->not_finite->Increment();
+    step.run->AddNotFinite();
+  }
+  if (step.run->closure().loss_scale() > 0) return true;
+  program->loss_scale.OnStep(step.loss_scale, finite);
+  return finite;
 }
 
 // The pending push, if there is one, and the pull, unless it must wait for the push: that of another

@@ -46,6 +46,7 @@ struct StepMetrics {
   Counter* const duplicates;
   Counter* const pulled_ahead;  // steps whose pull began before an earlier step had run
   Counter* const waits;         // sleeps of the step thread because it had no work
+  Counter* const not_finite;    // steps with a loss scale whose gradient was not finite
   Counter* const device_bytes;  // copied between the host and devices
   Histogram* const exchange_seconds;
   Histogram* const run_seconds;
@@ -112,9 +113,12 @@ class StepLoop {
   void Advance();
   void DropUnwanted();
   PreparedStep* NextPull();
-  absl::Status Prepare(const PreparedStep& step);
+  absl::Status Prepare(PreparedStep* step);
   bool IsDue(const PreparedStep* pull);
   void RunFront();
+  // Looks for gradients that are not finite, if the program has a loss scale. Returns true if the step
+  // is to be pushed: in mode sync always, because the chief decides.
+  bool AdmitsPush(const PreparedStep& step, StepProgram* program);
 
   // One try: if it is interrupted, what should still be pushed or pulled remains for the next one.
   void BeginExchange(PreparedStep* pull);

@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <thread>
 
+#include "common/graph/mixed_precision.h"
 #include "worker/step_loop_fixture.h"
 
 namespace cohort {
@@ -303,6 +305,80 @@ TEST_CASE_METHOD(DatasetFixture,
   CHECK(effects.results[0].metrics(0).count() == 8);
   CHECK(effects.results[1].status().message() ==
         "closure 2 of program 'scaled': program \"scaled\" takes 2 arguments, but is fed 1");
+}
+
+// Pushes the gradient of sum(x) w, which is sum(x), with a loss scale. Outputs the scale.
+Program ScaledProgram() {
+  ProgramBuilder b("scaled");
+  const int batch = b.AddSymbol("batch", 4);
+  const Expr x = b.Input("x", {DType::kFloat32, {{4, batch}}});
+  const Expr w = b.Read("w", {DType::kFloat32, {}});
+  b.SetLoss(DimSize(x, 0));
+  REQUIRE(PushScaledGradients(&b, ReduceSum(x) * w, {.initial = 8, .growth_steps = 2}).ok());
+  b.AddOutput("scale", Expr(&b, b.program().arguments.back().value));
+  auto program = std::move(b).Build();
+  INFO(program.status());
+  REQUIRE(program.ok());
+  return *std::move(program);
+}
+
+constexpr float kHuge = 1e38f;  // times 8 it is infinite
+
+TEST_CASE_METHOD(StepLoopFixture,
+                 "a worker skips pushes that are not finite, and has its own scale") {
+  Register(ScaledProgram());
+  const uint32_t pull_ahead = GENERATE(0u, 2u);
+  Adopt(pull_ahead);
+  std::vector<v1::Closure> closures;
+  const std::vector<float> values = {1, kHuge, 2, 3, 4, 5};
+  for (size_t i = 0; i < values.size(); ++i) {
+    closures.push_back(Closure(i + 1, {values[i]}, true, 2));
+  }
+  Dispatch(closures);
+  RunAll();
+  REQUIRE(effects.results.size() == values.size());
+  CHECK(variables.w == 1 + 2 + 3 + 4 + 5);
+  for (const FakeVariables::Call& call : variables.calls) CHECK(call.pushed != 200);
+  for (const v1::ClosureResult& result : effects.results) {
+    INFO(result.id());
+    CHECK(result.status().code() == 0);
+    CHECK(result.not_finite_steps() == (result.id() == 2 ? 1 : 0));
+    CHECK((result.applied() == 0) == (result.id() == 2));
+  }
+  CHECK(metrics.not_finite->value() == 1);
+  // The steps that were bound before the second one ran still have its scale, and count for nothing.
+  const std::vector<float> scales =
+      pull_ahead == 0 ? std::vector<float>{8, 8, 4, 4, 8, 8} : std::vector<float>{8, 8, 8, 8, 4, 4};
+  for (size_t i = 0; i < values.size(); ++i) {
+    INFO(i);
+    CHECK(Output(effects.results[i]) == scales[i]);
+  }
+}
+
+TEST_CASE_METHOD(StepLoopFixture,
+                 "in mode sync a worker pushes what is not finite, and reports it") {
+  Register(ScaledProgram());
+  for (const float x : {kHuge, 1.0f}) {
+    v1::Closure closure = Closure(x == 1 ? 2 : 1, {x}, true, 2);
+    closure.mutable_step()->set_step(1);
+    closure.mutable_step()->set_step_try(1);
+    closure.set_loss_scale(64);
+    Dispatch({closure});
+    RunAll();
+  }
+  REQUIRE(effects.results.size() == 2);
+  CHECK(effects.results[0].not_finite_steps() == 1);
+  CHECK(effects.results[0].applied() == 3);
+  CHECK(effects.results[1].not_finite_steps() == 0);
+  CHECK(Output(effects.results[1]) == 64);
+}
+
+TEST_CASE_METHOD(StepLoopFixture, "a worker does not look at pushes without a loss scale") {
+  Dispatch({Closure(1, {std::numeric_limits<float>::infinity()})});
+  RunAll();
+  REQUIRE(effects.results.size() == 1);
+  CHECK(effects.results[0].not_finite_steps() == 0);
+  CHECK(effects.results[0].applied() == 3);
 }
 
 }  // namespace

@@ -7,7 +7,23 @@
 
 namespace cohort {
 
-absl::Status BindStep(StepProgram* program, ClosureRun* run, uint32_t ordinal,
+namespace {
+
+absl::StatusOr<const BatchReader::Batch*> NextBatch(const v1::Closure& closure, uint32_t ordinal,
+                                                    Resources* resources, ClosureRun* run) {
+  const v1::Lease* lease = nullptr;
+  if (closure.leases_size() > 0) {
+    if (ordinal >= static_cast<uint32_t>(closure.leases_size())) {
+      return InvalidArgument("step {} of a closure with {} leases", ordinal, closure.leases_size());
+    }
+    lease = &closure.leases(static_cast<int>(ordinal));
+  }
+  return resources->Next(closure.resource(), lease, run->mutable_read_position());
+}
+
+}  // namespace
+
+absl::Status BindStep(StepProgram* program, ClosureRun* run, uint32_t ordinal, double loss_scale,
                       Resources* resources) {
   const v1::Closure& closure = run->closure();
   std::vector<Tensor>& arguments = program->arguments;
@@ -18,20 +34,21 @@ absl::Status BindStep(StepProgram* program, ClosureRun* run, uint32_t ordinal,
       arguments.push_back(std::move(tensor));
     }
   }
-  if (closure.resource().empty()) return program->executable->Bind(arguments);
-  const v1::Lease* lease = nullptr;
-  if (closure.leases_size() > 0) {
-    if (ordinal >= static_cast<uint32_t>(closure.leases_size())) {
-      return InvalidArgument("step {} of a closure with {} leases", ordinal, closure.leases_size());
-    }
-    lease = &closure.leases(static_cast<int>(ordinal));
+  std::vector<Tensor>& bound = program->bound;
+  bound.clear();
+  if (!closure.resource().empty()) {
+    COHORT_ASSIGN_OR_RETURN(const BatchReader::Batch* batch,
+                            NextBatch(closure, ordinal, resources, run));
+    bound.insert(bound.end(), batch->tensors.begin(), batch->tensors.end());
   }
-  COHORT_ASSIGN_OR_RETURN(const BatchReader::Batch* batch,
-                          resources->Next(closure.resource(), lease, run->mutable_read_position()));
-  if (arguments.empty()) return program->executable->Bind(batch->tensors);
-  std::vector<Tensor> all = batch->tensors;
-  all.insert(all.end(), arguments.begin(), arguments.end());
-  return program->executable->Bind(all);
+  bound.insert(bound.end(), arguments.begin(), arguments.end());
+  if (program->executable->program().loss_scaling.enabled()) {
+    const auto scale = static_cast<float>(loss_scale);
+    // Slots may refer to the tensor, so it never changes.
+    if (program->scale.values<float>()[0] != scale) program->scale = Tensor::Scalar(scale);
+    bound.push_back(program->scale);
+  }
+  return program->executable->Bind(bound);
 }
 
 }  // namespace cohort

@@ -9,6 +9,7 @@
 
 #include "common/exchange/variable_access.h"
 #include "common/exec/executable.h"
+#include "common/graph/loss_scale.h"
 #include "common/tensor/tensor.h"
 #include "worker/closure_run.h"
 #include "worker/resources.h"
@@ -21,14 +22,18 @@ struct StepProgram {
   std::unique_ptr<Executable> executable;
   std::unique_ptr<VariableAccess> access;
   bool uses_variables = false;
+  LossScale loss_scale{
+      LossScaling{}};             // of this worker; synchronous closures bring that of the job
   std::vector<Tensor> arguments;  // that the closure brings whose steps are bound
+  std::vector<Tensor> bound;      // of the step that was bound last; keeps its memory
+  Tensor scale = Tensor::Scalar(0.0f);  // the loss scale that was bound last
 };
 
 // Binds step `ordinal` of a closure to the current slot: the next batch of the closure's resource,
-// then the closure's arguments. The steps of a closure are bound in their order, and no other
-// closure between them. Errors: those of Resources::Next and Executable::Bind; InvalidArgument if
+// then the closure's arguments, then `loss_scale` if the program has one. The steps of a closure are
+// bound in their order, and no other closure between them. Errors: those of Resources::Next and Executable::Bind; InvalidArgument if
 // the closure has no lease for the step.
-absl::Status BindStep(StepProgram* program, ClosureRun* run, uint32_t ordinal,
+absl::Status BindStep(StepProgram* program, ClosureRun* run, uint32_t ordinal, double loss_scale,
                       Resources* resources);
 
 }  // namespace cohort

@@ -14,13 +14,15 @@ namespace {
 struct Starting {
   explicit Starting(bool continued = false, std::vector<NeededClass> needed_classes = {},
                     Determinism deterministic = Determinism::kOff,
-                    std::shared_ptr<const v1::NumericFingerprint> fingerprint = nullptr)
+                    std::shared_ptr<const v1::NumericFingerprint> fingerprint = nullptr,
+                    const LossScaling& loss_scaling = {})
       : world(2, 1),
         context([&] {
           world.options.continued = continued;
           world.options.needed_classes = std::move(needed_classes);
           world.options.deterministic = deterministic;
           world.options.fingerprint = std::move(fingerprint);
+          world.options.loss_scaling = loss_scaling;
           return world.options;
         }()),
         outbox(&world),
@@ -115,6 +117,25 @@ TEST_CASE("a task that speaks another major version of the protocol is refused b
                   s.membership.Name(WorkerTask(0)), kProtocolVersion.minor + 1,
                   kProtocolVersion.ToString()));
   CHECK(s.membership.Missing(s.context.now_us).find("speaks protocol 99") != std::string::npos);
+}
+
+TEST_CASE("a job with a loss scale needs tasks that know it") {
+  const bool is_scaled = GENERATE(false, true);
+  Starting s(false, {}, Determinism::kOff, nullptr, {.initial = is_scaled ? 1024.0 : 0.0});
+  v1::WorkerHello proto;
+  proto.mutable_task()->set_type("worker");
+  SetProtocolVersion(&proto);
+  const auto hello = [&] {
+    s.membership.OnConnected(WorkerTask(0), s.context.now_us);
+    return s.membership.OnHello(WorkerTask(0), HelloOf(0, proto), s.context.now_us);
+  };
+  CHECK(hello() == Membership::Verdict::kProbed);
+  proto.mutable_protocol_version()->set_minor(kLossScaleProtocol.minor - 1);
+  CHECK(hello() == (is_scaled ? Membership::Verdict::kFatal : Membership::Verdict::kProbed));
+  if (!is_scaled) return;
+  const absl::Status refused = s.adoption.Advance().status();
+  CHECK(ExitCodeOf(refused) == ExitCode::kConfig);
+  CHECK(refused.message().find("is of a version without loss scales") != std::string::npos);
 }
 
 TEST_CASE("a worker without a class of the chief is refused by the names of class and plugin") {

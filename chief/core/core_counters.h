@@ -32,6 +32,7 @@ struct ClosureCounters {
   uint64_t sum_staleness = 0;  // the sum over the sections that were applied
   EpochStaleness epoch_staleness;
   uint64_t examples = 0;
+  uint64_t not_finite_steps = 0;  // of closures, in float16: their gradient was not finite
 };
 
 // Owned by Dispatcher.
@@ -45,6 +46,7 @@ struct StepCounters {
   uint64_t steps_closed = 0;  // synchronous steps
   uint64_t dropped = 0;       // closures without which a step was closed
   uint64_t lost_results = 0;  // closures of closed steps whose results died with worker and chief
+  uint64_t skipped = 0;       // steps with a gradient that was not finite, in float16
   int64_t waited_us = 0;      // for the last member of each step, after half of them were heard
 };
 

@@ -19,9 +19,10 @@ namespace cohort {
 // The lower parts of a core, for tests of one part. `world` receives messages to tasks, records and
 // the ends of closures. The chief is ready, at timeline 1 of generation 1; all tasks are away.
 struct CoreParts {
-  CoreParts(int workers, int ps, const ModeSettings& mode = {}, uint32_t pull_ahead = 0)
+  CoreParts(int workers, int ps, const ModeSettings& mode = {}, uint32_t pull_ahead = 0,
+            const LossScaling& loss_scaling = {})
       : world(workers, ps),
-        context(OptionsWith(world.options, mode, pull_ahead)),
+        context(OptionsWith(world.options, mode, pull_ahead, loss_scaling)),
         outbox(&world),
         membership(&context.options, &outbox),
         settlement(&outbox, 50'000),
@@ -35,10 +36,11 @@ struct CoreParts {
     settlement.Reset(1, 1, {});
   }
 
-  static CoreOptions OptionsWith(CoreOptions options, const ModeSettings& mode,
-                                 uint32_t pull_ahead) {
+  static CoreOptions OptionsWith(CoreOptions options, const ModeSettings& mode, uint32_t pull_ahead,
+                                 const LossScaling& loss_scaling) {
     static_cast<ModeSettings&>(options) = mode;
     options.pull_ahead = pull_ahead;
+    options.loss_scaling = loss_scaling;
     return options;
   }
   void Adopt(Task task, uint64_t incarnation = 1) {

@@ -341,7 +341,10 @@ void Dispatcher::FillDispatch(const Closure& closure, v1::Closure* out) const {
   if (spec.resource >= 0) out->set_resource(parts_.setup->resource_name(spec.resource));
   for (const v1::Lease& lease : spec.leases) *out->add_leases() = lease;
   for (const v1::TensorValue& argument : spec.arguments) *out->add_arguments() = argument;
-  if (closure.step.sync()) closure.step.ToProto(out->mutable_step());
+  if (closure.step.sync()) {
+    closure.step.ToProto(out->mutable_step());
+    out->set_loss_scale(parts_.steps->loss_scale());
+  }
   out->set_iteration_offset(parts_.steps->iteration_offset());
 }
 

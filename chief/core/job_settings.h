@@ -7,6 +7,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/fnv1a.h"
+#include "common/graph/loss_scale.h"
 
 namespace cohort::v1 {
 class JobIdentity;
@@ -67,6 +68,8 @@ struct JobSettings : ModeSettings {
   // How the workers of the checkpoint calculated from which the job continues; null: unknown. Then
   // the first worker that reports decides.
   std::shared_ptr<const v1::NumericFingerprint> fingerprint;
+  // How the loss is scaled (float16): in mode sync the chief has the scale, in others each worker.
+  LossScaling loss_scaling;
   // How many of its own steps ahead a worker may pull the values of a step. Mode async only.
   uint32_t pull_ahead = 0;
   uint32_t closures_in_flight = 16;  // per worker

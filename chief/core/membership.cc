@@ -83,6 +83,13 @@ void Membership::OnDisconnected(Task task, const std::string& why, int64_t now_u
 
 absl::Status Membership::CheckHello(Task task, const Hello& hello) const {
   COHORT_RETURN_IF_ERROR(CheckProtocol(Name(task), hello.protocol, "this chief"));
+  if (options_->loss_scaling.enabled() && hello.protocol < kLossScaleProtocol) {
+    return WithExitCode(
+        FailedPrecondition("{} is of a version without loss scales, and the job has "
+                           "`mixed_precision: float16`: install the chief's version",
+                           Name(task)),
+        ExitCode::kConfig);
+  }
   if (hello.task.type() != RoleName(task.role) || hello.task.index() != task.index) {
     return WithExitCode(
         FailedPrecondition("{} says that it is {}:{}: TF_CONFIG of the two tasks differ",

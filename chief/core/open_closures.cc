@@ -90,6 +90,7 @@ void OpenClosures::Count(const v1::ClosureResult& result) {
   counters_.applied += result.applied();
   counters_.duplicates += result.duplicates();
   counters_.examples += result.examples();
+  counters_.not_finite_steps += result.not_finite_steps();
   counters_.max_staleness = std::max(counters_.max_staleness, result.max_staleness());
   counters_.sum_staleness += result.sum_staleness();
   EpochStaleness& epoch = counters_.epoch_staleness;

@@ -25,6 +25,10 @@ int64_t OffsetOf(const v1::StepPosition& position) {
   return static_cast<int64_t>(position.iteration() - position.next_place());
 }
 
+LossScale ScaleAt(const v1::StepPosition& position, const LossScaling& scaling) {
+  return {scaling, position.loss_scale().scale(), position.loss_scale().finite_steps()};
+}
+
 // The names of the job file, by value.
 constexpr const char* kModes[] = {"async", "sync", "bounded_staleness"};
 constexpr const char* kBackupWork[] = {"none", "speculative", "drop"};
@@ -63,6 +67,7 @@ v1::StepPosition PositionOf(const v1::ChiefCut& cut) {
     position.set_open_step(begin.open_step());
     position.set_next_place(cut.next_place());
     position.set_iteration(cut.next_place() + static_cast<uint64_t>(OffsetOf(begin)));
+    if (begin.has_loss_scale()) *position.mutable_loss_scale() = begin.loss_scale();
   }
   position.set_open_step(std::max<uint64_t>(position.open_step(), 1));
   return position;
@@ -79,6 +84,11 @@ StepGate::StepGate(const CoreContext* context, Outbox* outbox, OpenClosures* clo
       settings_(context->options),
       position_(Begin()) {
   closures_->SetSync(sync());
+}
+
+double StepGate::loss_scale() const {
+  const LossScaling& scaling = context_->options.loss_scaling;
+  return sync() && scaling.enabled() ? ScaleAt(position_, scaling).scale() : 0;
 }
 
 // ------------------------------------------------------------------ dispatch
@@ -132,6 +142,7 @@ size_t StepGate::ShareOf(size_t workers) const {
 
 void StepGate::OnHeard(Closure* closure, v1::ClosureResult* result) {
   const uint32_t index = closure->step.index;
+  members_[index].not_finite = result->not_finite_steps() > 0;
   closures_->Hear(closure, result);
   members_[index].heard = true;
   const auto& clock_us = context_->options.clock_us;
@@ -266,6 +277,7 @@ void StepGate::CloseIfComplete() {
     closing_members_.push_back(member);
   }
   CountWaiting();
+  ScaleLoss();
   const auto is_in = [&](const Member& member) {
     return std::any_of(closing_members_.begin(), closing_members_.end(),
                        [&](const Member& m) { return m.closure == member.closure; });
@@ -275,21 +287,41 @@ void StepGate::CloseIfComplete() {
   // They end with the step: a chief that dies before may have closed it nowhere.
   closing_members_.insert(closing_members_.end(), dropped.begin(), dropped.end());
   position_.set_open_step(close_.step() + 1);
-  position_.set_iteration(close_.iteration() + 1);
+  position_.set_iteration(close_.iteration() + (close_.skip() ? 0 : 1));
   position_.set_next_place(close_.next_place());
   members_.clear();
   squares_.clear();
   closing_since_us_ = context_->now_us;
+  const bool needs_norms = clips_by_norm_ && !close_.skip();
   for (int ps = 0; ps < static_cast<int>(context_->options.ps.size()); ++ps) {
     closing_.insert(ps);
-    if (clips_by_norm_) SendSum(ps);
+    if (needs_norms) SendSum(ps);
   }
-  if (!clips_by_norm_) SendCloseToAll();
+  if (!needs_norms) SendCloseToAll();
   for (const Member& member : dropped) Drop(member.closure);
   if (!faults.settles_before_closed) return;
   for (const Member& member : std::exchange(closing_members_, {})) {
     closures_->FinishHeard(member.closure);
   }
+}
+
+void StepGate::ScaleLoss() {
+  const LossScaling& scaling = context_->options.loss_scaling;
+  if (!scaling.enabled()) return;
+  LossScale scale = ScaleAt(position_, scaling);
+  const double before = scale.scale();
+  const bool finite = std::none_of(closing_members_.begin(), closing_members_.end(),
+                                   [](const Member& member) { return member.not_finite; });
+  scale.OnStep(before, finite);
+  close_.set_skip(!finite);
+  close_.mutable_loss_scale()->set_scale(scale.scale());
+  close_.mutable_loss_scale()->set_finite_steps(scale.finite_steps());
+  *position_.mutable_loss_scale() = close_.loss_scale();
+  if (!finite) ++counters_.skipped;
+  if (scale.scale() >= before) return;
+  outbox_->effects()->Note("loss_scale_halved",
+                           fmt::format("to {} behind step {}, whose gradient is not finite",
+                                       scale.scale(), close_.step()));
 }
 
 void StepGate::CountWaiting() {

@@ -42,6 +42,10 @@ v1::StepPosition PositionOf(const v1::ChiefCut& cut);
 // servers: the chief sends SumStep first, adds up the answers, and CloseStep has the norms. The step
 // is closing meanwhile. A restarted chief knows nothing of it: it begins a new try.
 //
+// If the job scales its loss, a member whose gradient is not finite makes edge (2) skip the step: the
+// servers apply nothing, and the iteration stays. The scale is part of the boundary (StepPosition),
+// so restarts and rollbacks continue with it.
+//
 // With bounded staleness a closure waits until all closures of the steps before the last
 // `staleness` ones have ended.
 class StepGate {
@@ -54,6 +58,9 @@ class StepGate {
   const std::optional<v1::ModeChange>& change() const { return change_; }
   // What async mode adds to a place to get the optimizer's iteration.
   int64_t iteration_offset() const { return sync() ? 0 : iteration_offset_; }
+
+  // The loss scale of the open step; 0: the job has none, or each worker has its own.
+  double loss_scale() const;
 
   // ------------------------------------------------------------- dispatch
   // True if the next training closure may be dispatched now.
@@ -137,6 +144,7 @@ class StepGate {
     uint64_t closure = 0;
     uint32_t index = 0;
     bool heard = false;
+    bool not_finite = false;  // its gradient
     int64_t heard_us = 0;
   };
 
@@ -148,6 +156,8 @@ class StepGate {
   uint64_t Journal(const v1::ModeChange& change) const;
   bool IsFull() const;
   void CloseIfComplete();
+  // Decides whether the step that is being closed is skipped, and the scale of the next one.
+  void ScaleLoss();
   // Adds the time between the median of the members and the last one.
   void CountWaiting();
   void Drop(uint64_t closure);

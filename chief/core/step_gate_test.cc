@@ -9,8 +9,9 @@ namespace {
 
 // A chief with two servers and one worker, whose closures have the places 1, 2, ...
 struct Gated : CoreParts {
-  explicit Gated(const ModeSettings& mode, uint32_t pull_ahead = 0)
-      : CoreParts(1, 2, mode, pull_ahead), steps(&context, &outbox, &closures) {
+  explicit Gated(const ModeSettings& mode, uint32_t pull_ahead = 0,
+                 const LossScaling& loss_scaling = {})
+      : CoreParts(1, 2, mode, pull_ahead, loss_scaling), steps(&context, &outbox, &closures) {
     for (const Task task : {WorkerTask(0), PsTask(0), PsTask(1)}) Adopt(task);
   }
 
@@ -30,9 +31,10 @@ struct Gated : CoreParts {
     }
     return count;
   }
-  void Hear(uint64_t id) {
+  void Hear(uint64_t id, bool finite = true) {
     Closure* const c = closures.Find(id);
     v1::ClosureResult result = ResultOf(id, c->attempt);
+    result.set_not_finite_steps(finite ? 0 : 1);
     steps.OnHeard(c, &result);
   }
   // The newest message to a server, if it closes a step.
@@ -153,6 +155,108 @@ TEST_CASE("a step may be closed without the last closures") {
   CHECK(!s.Done(2));
   s.steps.OnStepClosed(1, 1);
   CHECK(s.Done(2));
+}
+
+constexpr LossScaling kScaling{.initial = 1024, .growth_steps = 2};
+
+// Dispatches the closures first and first + 1, hears them, and closes the step on both servers.
+// Returns the message that closed it.
+v1::CloseStep CloseTwo(Gated* s, uint64_t first, bool finite) {
+  CHECK(s->Dispatch() == 2);
+  s->Hear(first, finite);
+  s->Hear(first + 1);
+  v1::CloseStep close = s->CloseTo(0);
+  CHECK(s->CloseTo(1).SerializeAsString() == close.SerializeAsString());
+  s->steps.OnStepClosed(0, close.step());
+  s->steps.OnStepClosed(1, close.step());
+  return close;
+}
+
+TEST_CASE("a step with a gradient that is not finite is skipped, and the scale is halved") {
+  Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2}, 0, kScaling);
+  s.QueueMany(1, 8);
+  CHECK(s.steps.loss_scale() == 1024);
+  const v1::CloseStep first = CloseTwo(&s, 1, /*finite=*/false);
+  CHECK(first.skip());
+  CHECK(first.iteration() == 0);
+  CHECK(first.loss_scale().scale() == 512);
+  CHECK(s.Done(1));
+  CHECK(s.Done(2));
+  CHECK(s.steps.loss_scale() == 512);
+  const v1::CloseStep second = CloseTwo(&s, 3, /*finite=*/true);
+  CHECK(!second.skip());
+  CHECK(second.step() == 2);
+  CHECK(second.iteration() == 0);  // the skipped step was none
+  CHECK(second.next_place() == 5);
+  CHECK(second.loss_scale().finite_steps() == 1);
+  const v1::CloseStep third = CloseTwo(&s, 5, /*finite=*/true);
+  CHECK(third.iteration() == 1);
+  CHECK(third.loss_scale().scale() == 1024);
+  CHECK(s.steps.position().iteration() == 2);
+  CHECK(s.steps.counters().skipped == 1);
+}
+
+TEST_CASE("an abandoned step keeps its scale") {
+  Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2}, 0, kScaling);
+  s.QueueMany(1, 2);
+  s.Dispatch();
+  s.Hear(1, /*finite=*/false);
+  s.steps.Abandon();
+  CHECK(s.steps.loss_scale() == 1024);
+  CHECK(s.steps.counters().skipped == 0);
+}
+
+TEST_CASE("a closure without which a step is closed does not make it skipped") {
+  Gated s({.mode = ConsistencyMode::kSync,
+           .closures_per_step = 2,
+           .backup_work = BackupWork::kDrop,
+           .replicas_to_aggregate = 1},
+          0, kScaling);
+  s.QueueMany(1, 2);
+  s.Dispatch();
+  s.Hear(2);
+  CHECK(s.CloseTo(0).members(0).closure() == 2);
+  CHECK(!s.CloseTo(0).skip());
+}
+
+TEST_CASE("restarts, rollbacks and a repeated close continue with the scale") {
+  Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2}, 0, kScaling);
+  v1::PsHello ahead;
+  ahead.set_timeline(1);
+  ahead.mutable_last_close()->set_step(7);
+  ahead.mutable_last_close()->set_skip(true);
+  ahead.mutable_position()->set_open_step(8);
+  ahead.mutable_position()->set_iteration(5);
+  ahead.mutable_position()->set_next_place(15);
+  ahead.mutable_position()->mutable_loss_scale()->set_scale(256);
+  ahead.mutable_position()->mutable_loss_scale()->set_finite_steps(1);
+  v1::PsHello behind;
+  behind.set_timeline(1);
+  behind.mutable_position()->set_open_step(7);
+  behind.mutable_position()->set_next_place(13);
+  behind.mutable_position()->mutable_loss_scale()->set_scale(512);
+  s.steps.TakeOver(std::nullopt, {&ahead, &behind});
+  CHECK(s.steps.loss_scale() == 256);
+  s.steps.Resume();
+  CHECK(s.CloseTo(1).step() == 7);
+  CHECK(s.CloseTo(1).skip());
+  v1::ChiefCut cut;
+  *cut.mutable_position() = behind.position();
+  s.steps.RollBack(cut);
+  CHECK(s.steps.loss_scale() == 512);
+  s.steps.RollBack(v1::ChiefCut());  // to the beginning
+  CHECK(s.steps.loss_scale() == 1024);
+}
+
+TEST_CASE("a job without a loss scale, and an asynchronous one, has none") {
+  Gated sync({.mode = ConsistencyMode::kSync, .closures_per_step = 1});
+  sync.QueueMany(1, 1);
+  CHECK(sync.steps.loss_scale() == 0);
+  sync.Dispatch();
+  sync.Hear(1, /*finite=*/false);
+  CHECK(!sync.CloseTo(0).skip());
+  CHECK(!sync.CloseTo(0).has_loss_scale());
+  CHECK(Gated({.mode = ConsistencyMode::kAsync}, 0, kScaling).steps.loss_scale() == 0);
 }
 
 TEST_CASE("with bounded staleness a closure waits for those that are too old") {

@@ -9,8 +9,10 @@ namespace {
 
 // A gate of synchronous steps of two closures, with two servers.
 struct GateParts {
-  explicit GateParts(const v1::OptimizerSpec& optimizer)
-      : parts(1, 2), context(OptionsOf(parts)), gate(&context, &parts.outbox, &parts.closures) {
+  explicit GateParts(const v1::OptimizerSpec& optimizer, const LossScaling& loss_scaling = {})
+      : parts(1, 2, {}, 0, loss_scaling),
+        context(OptionsOf(parts)),
+        gate(&context, &parts.outbox, &parts.closures) {
     context.timeline = 1;
     for (int ps = 0; ps < 2; ++ps) parts.Adopt(PsTask(ps));
     v1::Layout layout;
@@ -25,13 +27,14 @@ struct GateParts {
   }
 
   // Two closures run, and are heard.
-  void RunStep(uint64_t first) {
+  void RunStep(uint64_t first, bool finite = true) {
     for (uint64_t id = first; id < first + 2; ++id) {
       parts.Queue(id);
       gate.Enter(parts.closures.Dispatch(0, true, 100));
     }
     for (uint64_t id = first; id < first + 2; ++id) {
       v1::ClosureResult result = CoreParts::ResultOf(id, 1);
+      result.set_not_finite_steps(finite ? 0 : 1);
       gate.OnHeard(parts.closures.Find(id), &result);
     }
   }
@@ -113,6 +116,18 @@ TEST_CASE("the norms of a step are those of all servers") {
   REQUIRE(closing.close_step().norms_size() == 2);
   CHECK(closing.close_step().norms(1).variable() == "b");
   CHECK(closing.close_step().norms(1).norm() == 2);
+}
+
+TEST_CASE("a step that is skipped needs no norms") {
+  GateParts p(ClippingSgd("global_clipnorm"), {.initial = 1024, .growth_steps = 10});
+  p.RunStep(1, /*finite=*/false);
+  for (int ps = 0; ps < 2; ++ps) {
+    CHECK(p.Sent(ps).close_step().skip());
+    p.gate.OnStepClosed(ps, 1);
+  }
+  CHECK(p.gate.at_boundary());
+  p.RunStep(3);
+  CHECK(p.Sent(0).sum_step().step() == 2);
 }
 
 TEST_CASE("a rollback forgets the norms of the step that was being closed") {

@@ -31,6 +31,9 @@ constexpr auto kRules = std::to_array<ChangeRule>({
     {"initial_weights", Change::kOtherJob,
      "The training would have begun with other values. After the first checkpoint the file is not "
      "read."},
+    {"mixed_precision", Change::kContinues,
+     "Variables and checkpoints are float32. Without another value, the loss scale continues, "
+     "too."},
     {"servers", Change::kContinues, "A checkpoint restores onto any number of servers."},
     {"strategy", Change::kContinues,
      "Mode, closures per step, pull_ahead, partitioner, placement, timeouts and closures in "

@@ -57,6 +57,11 @@ std::string OrderLines(const CoreCounters& counters) {
     text += Line("staleness", fmt::format("mean {:.2f}, max {} updates between pull and push", mean,
                                           counters.max_staleness));
   }
+  const uint64_t skipped = counters.steps_closed > 0 ? counters.skipped : counters.not_finite_steps;
+  if (skipped > 0) {
+    text += Line("skipped",
+                 fmt::format("{}: gradients were not finite in float16", Count(skipped, "step")));
+  }
   if (counters.steps_closed > 0) {
     text += Line("waiting", fmt::format("{:.2f} s for the slowest half of the closures of {}",
                                         static_cast<double>(counters.waited_us) / 1e6,

@@ -73,7 +73,13 @@ TEST_CASE("a report says what the order of updates has cost") {
                  Contains("waiting     0.25 s for the slowest half of the closures of 66 "
                           "synchronous steps\n") &&
                  Contains("dropped     2 gradients, 0 results lost\n") && !Contains("staleness") &&
-                 !Contains("pushes "));
+                 !Contains("pushes ") && !Contains("skipped"));
+  report.state.counters.skipped = 5;
+  report.state.counters.not_finite_steps = 11;
+  CHECK_THAT(report.Text(),
+             Contains("skipped     5 steps: gradients were not finite in float16\n"));
+  report.state.counters.steps_closed = 0;
+  CHECK_THAT(report.Text(), Contains("skipped     11 steps: "));
 }
 
 TEST_CASE("metrics that were lost are the last line") {

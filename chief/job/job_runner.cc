@@ -277,6 +277,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
       options.fingerprint = from->fingerprint;
     }
   }
+  options.loss_scaling = LossScalingOf(spec);
   options.pull_ahead = strategy.pull_ahead();
   options.closures_in_flight = strategy.closures_in_flight();
   options.max_attempts = strategy.max_attempts();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/tensor/dtype.h"
+#include "common/tensor/precision.h"
 
 namespace cohort {
 
@@ -50,9 +51,11 @@ struct GraphCopy {
 };
 
 // c[i] = a[i] b[i] for `batch` pairs of matrices that lie behind one another: a[m,k], b[k,n], row by
-// row, either one stored transposed. float32 or float64.
+// row, either one stored transposed. float32 or float64. With another precision than float32, a and b
+// hold 16-bit values; c is float32, and so are the sums.
 struct MatrixProduct {
-  DType dtype = DType::kInvalid;
+  DType dtype = DType::kInvalid;  // of c
+  Precision operands = Precision::kFloat32;
   const void* a = nullptr;
   const void* b = nullptr;
   void* c = nullptr;

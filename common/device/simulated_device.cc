@@ -13,18 +13,19 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 
-template <typename T>
-void Multiply(const MatrixProduct& p) {
+// `T`: of c. `Value`: of an element of a or b as a number.
+template <typename T, typename Element, typename Value>
+void Multiply(const MatrixProduct& p, const Value& value) {
   for (int64_t i = 0; i < p.batch; ++i) {
-    const T* a = static_cast<const T*>(p.a) + i * p.m * p.k;
-    const T* b = static_cast<const T*>(p.b) + i * p.k * p.n;
+    const Element* a = static_cast<const Element*>(p.a) + i * p.m * p.k;
+    const Element* b = static_cast<const Element*>(p.b) + i * p.k * p.n;
     T* c = static_cast<T*>(p.c) + i * p.m * p.n;
     for (int64_t row = 0; row < p.m; ++row) {
       for (int64_t column = 0; column < p.n; ++column) {
         double sum = 0;
         for (int64_t j = 0; j < p.k; ++j) {
-          sum += static_cast<double>(a[p.transpose_a ? j * p.m + row : row * p.k + j]) *
-                 static_cast<double>(b[p.transpose_b ? column * p.k + j : j * p.n + column]);
+          sum += value(a[p.transpose_a ? j * p.m + row : row * p.k + j]) *
+                 value(b[p.transpose_b ? column * p.k + j : j * p.n + column]);
         }
         c[row * p.n + column] = static_cast<T>(sum);
       }
@@ -32,14 +33,22 @@ void Multiply(const MatrixProduct& p) {
   }
 }
 
+void Multiply(const MatrixProduct& p) {
+  const auto number = [](auto x) { return static_cast<double>(x); };
+  if (p.operands != Precision::kFloat32) {
+    return Multiply<float, uint16_t>(
+        p, [&](uint16_t bits) { return static_cast<double>(FromBits(p.operands, bits)); });
+  }
+  p.dtype == DType::kFloat64 ? Multiply<double, double>(p, number)
+                             : Multiply<float, float>(p, number);
+}
+
 struct Runner {
   void operator()(const GridLaunch& launch) const { launch.function.run(launch.body); }
   void operator()(const GraphCopy& copy) const {
     if (copy.bytes > 0) std::memcpy(copy.to, copy.from, copy.bytes);
   }
-  void operator()(const MatrixProduct& p) const {
-    p.dtype == DType::kFloat64 ? Multiply<double>(p) : Multiply<float>(p);
-  }
+  void operator()(const MatrixProduct& p) const { Multiply(p); }
   void operator()(const HostCall& host) const { host.call(); }
 };
 

@@ -5,6 +5,7 @@
 
 #include "common/exec/steady_state_counters.h"
 #include "common/exec/step_test_util.h"
+#include "common/graph/mixed_precision.h"
 
 namespace cohort {
 namespace {
@@ -82,6 +83,15 @@ TEST_CASE("a step with vectors as metrics allocates nothing and takes no lock") 
 TEST_CASE("an MLP step with dropout allocates nothing and takes no lock") {
   CheckSteady(testing::MlpProgram(DType::kFloat32, 32, 784, 128, 0.2),
               {testing::MlpBatch<float>(32, 784, 1), testing::MlpBatch<float>(9, 784, 2)});
+}
+
+TEST_CASE("a step in mixed precision allocates nothing and takes no lock") {
+  auto program = testing::MlpProgram(DType::kFloat32, 32, 784, 128, 0.2);
+  REQUIRE(program.ok());
+  for (const Precision precision : {Precision::kBfloat16, Precision::kFloat16}) {
+    CheckSteady(WithPrecision(*program, precision, {""}),
+                {testing::MlpBatch<float>(32, 784, 1), testing::MlpBatch<float>(9, 784, 2)});
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/graph/loss_scale.h"
 #include "common/metrics/metric_state.h"
 #include "common/tensor/dtype.h"
 #include "common/tensor/tensor.h"
@@ -114,6 +115,7 @@ struct Program {
   std::vector<MetricPartial> metrics;
   std::vector<Output> outputs;
   ValueId weight = kNoValue;  // scalar: the divisor of the loss's reduction; kNoValue: no loss
+  LossScaling loss_scaling;   // if enabled, the last argument is the loss scale
 
   const ValueType& type(ValueId id) const { return values[static_cast<size_t>(id)]; }
 };

@@ -103,6 +103,8 @@ class ProgramBuilder {
   void AddOutput(std::string name, Expr value);
   // The scalar divisor of the loss's reduction (Keras' default: the number of loss elements).
   void SetLoss(Expr weight);
+  // The last argument is the scale of the loss (PushScaledGradients).
+  void SetLossScaling(const LossScaling& scaling) { program_.loss_scaling = scaling; }
 
   // Nodes traced from now on carry this name (the layer that they come from).
   void SetScope(std::string name) { scope_ = std::move(name); }

@@ -147,6 +147,10 @@ void EndsToProto(const Program& program, v1::Program* proto) {
     o->set_value(output.value);
   }
   proto->set_weight(program.weight + 1);
+  if (program.loss_scaling.enabled()) {
+    proto->mutable_loss_scaling()->set_initial(program.loss_scaling.initial);
+    proto->mutable_loss_scaling()->set_growth_steps(program.loss_scaling.growth_steps);
+  }
 }
 
 // Value ids + 1 with 0 for none; the least integer is no id, and would overflow.
@@ -170,6 +174,7 @@ absl::Status EndsFromProto(const v1::Program& proto, Program* program) {
     program->outputs.push_back({output.name(), output.value()});
   }
   program->weight = OptionalId(proto.weight());
+  program->loss_scaling = {proto.loss_scaling().initial(), proto.loss_scaling().growth_steps()};
   return absl::OkStatus();
 }
 

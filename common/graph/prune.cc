@@ -133,6 +133,7 @@ class Pruner {
       to_.outputs.push_back(std::move(output));
     }
     to_.weight = Value(from_.weight);
+    to_.loss_scaling = from_.loss_scaling;
   }
 
   ValueId Value(ValueId id) const {

@@ -1,5 +1,6 @@
 #include "common/graph/validate.h"
 
+#include <cmath>
 #include <vector>
 
 #include "common/graph/op_registry.h"
@@ -324,7 +325,22 @@ class Validator {
     for (const Output& output : p_.outputs) {
       COHORT_RETURN_IF_ERROR(CheckId(output.value, fmt::format("output '{}'", output.name)));
     }
+    COHORT_RETURN_IF_ERROR(CheckLossScaling());
     return p_.weight == kNoValue ? absl::OkStatus() : CheckScalar(p_.weight, "the weight");
+  }
+
+  absl::Status CheckLossScaling() const {
+    const double scale = p_.loss_scaling.initial;
+    if (scale == 0) return absl::OkStatus();
+    if (!std::isfinite(scale) || scale < 0) {
+      return InvalidArgument("the loss scale {} must be a number above 0", scale);
+    }
+    if (p_.arguments.empty() ||
+        p_.type(p_.arguments.back().value) != ValueType{DType::kFloat32, {}}) {
+      return InvalidArgument(
+          "the program has a loss scale, and its last argument is no float32 scalar");
+    }
+    return absl::OkStatus();
   }
 
   const Program& p_;

@@ -46,6 +46,10 @@ KernelOr CreatePoolingCpu(const Node& node, const Program& program);
 KernelOr CreateConvolutionCpu(const Node& node, const Program& program);
 KernelOr CreateBatchNormCpu(const Node& node, const Program& program);
 
+// The kernel of a node whose attribute `precision` rounds its operands, from that of the float32
+// product. Returns `product` itself if the node does not.
+KernelOr RoundOperands(const Node& node, const Program& program, KernelOr product);
+
 // Unimplemented, naming op and dtype.
 inline absl::Status NoKernelFor(const Node& node, DType dtype) {
   return Unimplemented("op \"{}\" has no CPU kernel for {}", node.op, DTypeName(dtype));

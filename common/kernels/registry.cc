@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> CreateKernel(const Node& node, const Pro
   if (entry == std::end(kCpuKernels) || entry->op != node.op) {
     return Unimplemented("op \"{}\" has no CPU kernel", node.op);
   }
-  return entry->create(node, program);
+  return RoundOperands(node, program, entry->create(node, program));
 }
 
 std::vector<std::string_view> KernelOps() {

@@ -31,6 +31,7 @@ class Checker {
   absl::Status Run() const {
     COHORT_RETURN_IF_ERROR(CheckName());
     COHORT_RETURN_IF_ERROR(CheckModel());
+    COHORT_RETURN_IF_ERROR(CheckMixedPrecision());
     COHORT_RETURN_IF_ERROR(CheckCompile());
     COHORT_RETURN_IF_ERROR(CheckData());
     COHORT_RETURN_IF_ERROR(CheckFit());
@@ -89,6 +90,45 @@ class Checker {
     if (dtype.has_value() && IsFloating(*dtype)) return absl::OkStatus();
     return Error("model.dtype", "`model.dtype` must be float32 or float64, not \"{}\"",
                  job_.model().dtype());
+  }
+
+  // The reader has removed what has no effect, so what the file gives is known by its lines.
+  absl::Status CheckMixedPrecision() const {
+    const v1::MixedPrecisionSpec& given = job_.mixed_precision();
+    const bool is_mixed = job_.has_mixed_precision();
+    if (is_mixed) {
+      const char* const path = lines_.keys.contains("mixed_precision.dtype")
+                                   ? "mixed_precision.dtype"
+                                   : "mixed_precision";
+      COHORT_RETURN_IF_ERROR(OneOf(path, given.dtype(), {"float32", "bfloat16", "float16"}));
+    }
+    if (is_mixed && job_.model().dtype() != "float32") {
+      return Error("mixed_precision", "`mixed_precision` needs `model.dtype: float32`, not {}",
+                   job_.model().dtype());
+    }
+    for (const char* key : {"loss_scale", "initial_scale", "dynamic_growth_steps"}) {
+      const std::string path = fmt::format("mixed_precision.{}", key);
+      if (!lines_.keys.contains(path)) continue;
+      if (given.dtype() != "float16") {
+        return Error(path, "`{}` applies to float16: only its gradients need a loss scale", path);
+      }
+      if (path != "mixed_precision.loss_scale" && given.loss_scale() != 0) {
+        return Error(path, "`{}` applies to a dynamic loss scale: leave out `loss_scale`", path);
+      }
+    }
+    if (given.dtype() != "float16") return absl::OkStatus();
+    if (given.loss_scale() != 0) {
+      return LossScaleInRange("mixed_precision.loss_scale", given.loss_scale());
+    }
+    COHORT_RETURN_IF_ERROR(
+        Positive("mixed_precision.dynamic_growth_steps", given.dynamic_growth_steps()));
+    return LossScaleInRange("mixed_precision.initial_scale", given.initial_scale());
+  }
+
+  absl::Status LossScaleInRange(std::string_view path, double scale) const {
+    constexpr double kMostScale = 0x1p100;
+    if (scale >= 1 && scale <= kMostScale) return absl::OkStatus();
+    return Error(path, "`{}` must be at least 1 and at most 2^100, not {}", path, scale);
   }
 
   absl::Status CheckCompile() const {

@@ -47,6 +47,11 @@ void SetReadingDefaults(const std::string& path, google::protobuf::Message* mess
     dataset->set_prefetch(2);
     dataset->set_shuffle(path == "data.train");  // as Keras' fit
   }
+  if (auto* precision = dynamic_cast<v1::MixedPrecisionSpec*>(message)) {
+    precision->set_dtype("float32");
+    precision->set_initial_scale(0x1p15);  // as Keras' LossScaleOptimizer
+    precision->set_dynamic_growth_steps(2000);
+  }
 }
 
 namespace {
@@ -102,7 +107,20 @@ void CompleteClasses(v1::JobSpec* job) {
   if (job->data().has_validation()) complete_dataset(job->mutable_data()->mutable_validation());
 }
 
+// Leaves only what has an effect, so that jobs which do the same are the same.
+void CompleteMixedPrecision(v1::JobSpec* job) {
+  if (!job->has_mixed_precision()) return;
+  v1::MixedPrecisionSpec* const precision = job->mutable_mixed_precision();
+  if (precision->dtype() == "float32") return job->clear_mixed_precision();
+  const bool is_scaled = precision->dtype() == "float16";
+  if (is_scaled && precision->loss_scale() == 0) return;
+  if (!is_scaled) precision->clear_loss_scale();
+  precision->clear_initial_scale();
+  precision->clear_dynamic_growth_steps();
+}
+
 void CompleteDefaults(v1::JobSpec* job) {
+  CompleteMixedPrecision(job);
   v1::StrategySpec* strategy = job->mutable_strategy();
   if (strategy->name().empty()) strategy->set_name("parameter_server");
   if (const StrategyClass* const known = FindStrategy(strategy->name()); known != nullptr) {

@@ -73,6 +73,56 @@ TEST_CASE("initial weights have a path, patterns and new names") {
         std::string::npos);
 }
 
+TEST_CASE("mixed precision is a type, or a type with its loss scale") {
+  const auto job = [](const std::string& value) {
+    return ParseJob(With("fit: {epochs: 2}", "fit: {epochs: 2}\nmixed_precision: " + value),
+                    "job.yaml");
+  };
+  for (const char* none : {"", "float32", "{dtype: float32}", "{}"}) {
+    INFO(none);
+    REQUIRE(job(none).status().message() == "");
+    CHECK(!job(none)->spec.has_mixed_precision());
+  }
+  for (const char* bfloat16 : {"bfloat16", "{dtype: bfloat16}"}) {
+    REQUIRE(job(bfloat16).status().message() == "");
+    const v1::MixedPrecisionSpec spec = job(bfloat16)->spec.mixed_precision();
+    CHECK(spec.dtype() == "bfloat16");
+    CHECK(spec.initial_scale() == 0);
+  }
+  for (const char* dynamic : {"float16", "{dtype: float16, loss_scale: 0}"}) {
+    REQUIRE(job(dynamic).status().message() == "");
+    const v1::MixedPrecisionSpec spec = job(dynamic)->spec.mixed_precision();
+    CHECK(spec.loss_scale() == 0);
+    CHECK(spec.initial_scale() == 32768);
+    CHECK(spec.dynamic_growth_steps() == 2000);
+  }
+  const auto fixed = job("{dtype: float16, loss_scale: 1024}");
+  REQUIRE(fixed.status().message() == "");
+  CHECK(fixed->spec.mixed_precision().loss_scale() == 1024);
+  CHECK(fixed->spec.mixed_precision().initial_scale() == 0);
+  const auto message = [&](const std::string& value) {
+    return std::string(job(value).status().message());
+  };
+  CHECK(message("int8") ==
+        "job.yaml:21: `mixed_precision` must be one of float32, bfloat16, float16, not \"int8\"");
+  CHECK(message("{dtype: half}").find("`mixed_precision.dtype` must be one of float32") !=
+        std::string::npos);
+  CHECK(message("[float16]").find("`mixed_precision` must be a mapping") != std::string::npos);
+  CHECK(message("{dtype: bfloat16, loss_scale: 2}").find("applies to float16") !=
+        std::string::npos);
+  CHECK(
+      message("{dtype: float16, loss_scale: 2, initial_scale: 4}").find("leave out `loss_scale`") !=
+      std::string::npos);
+  CHECK(message("{dtype: float16, loss_scale: 0.5}").find("at least 1") != std::string::npos);
+  CHECK(message("{dtype: float16, initial_scale: 1.0e+40}").find("at most 2^100") !=
+        std::string::npos);
+  CHECK(message("{dtype: float16, dynamic_growth_steps: 0}").find("must be at least 1") !=
+        std::string::npos);
+  const auto wide =
+      ParseJob(With("model:", "mixed_precision: float16\nmodel:\n  dtype: float64"), "job.yaml");
+  CHECK(wide.status().message().find("needs `model.dtype: float32`") != std::string::npos);
+}
+
 TEST_CASE("a validation set is other rows of the training set's, unshuffled") {
   const auto job = ParseJob(kJobText, "job.yaml");
   REQUIRE(job.ok());
@@ -292,11 +342,12 @@ const Case kCases[] = {
      "job.yaml:1: unknown key \"nmae\" in the job; did you mean \"name\"?"},
     {"units: 8", "unitss: 8",
      "job.yaml:5: Dense has no argument \"unitss\"; it has units, activation, use_bias, "
-     "kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, trainable; did "
-     "you "
-     "mean \"units\"?"},
+     "kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, trainable, "
+     "dtype; "
+     "did you mean \"units\"?"},
     {"{rate: 0.5}", "{rate: 0.5, units: 3}",
-     "job.yaml:6: Dropout has no argument \"units\"; it has rate, noise_shape, seed, trainable"},
+     "job.yaml:6: Dropout has no argument \"units\"; it has rate, noise_shape, seed, trainable, "
+     "dtype"},
     {"  batch_size: 16", "  batch: 16",
      "job.yaml:13: unknown key \"batch\" in `data`; its keys are train, validation, visitation, "
      "batch_size, block_size, global_batch_size"},
@@ -567,7 +618,8 @@ const Case kCases[] = {
      "mean \"minval\"?"},
     {"activation: relu", "input_shape: [4]",
      "job.yaml:5: Dense has no argument \"input_shape\"; it has units, activation, use_bias, "
-     "kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, trainable"},
+     "kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, trainable, "
+     "dtype"},
     {"placement: balanced", "name: TPUStrategy",
      "job.yaml:22: there is no strategy tpu, because Cohort runs on CPUs and CUDA GPUs: choose "
      "mirrored for the devices of one machine, or multi_worker_mirrored for several"},

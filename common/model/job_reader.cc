@@ -2,6 +2,7 @@
 
 #include "common/model/compile_reader.h"
 #include "common/model/dataset_reader.h"
+#include "common/model/job_defaults.h"
 #include "common/model/partitioners.h"
 #include "proto/job.pb.h"
 
@@ -16,6 +17,9 @@ absl::Status JobReader::ReadMessage(const YAML::Node& node, const std::string& p
   }
   if (dynamic_cast<v1::DatasetSpec*>(message) != nullptr) {
     return DatasetReader(lines(), model_.outputs()).ReadMessage(node, path, message);
+  }
+  if (auto* precision = dynamic_cast<v1::MixedPrecisionSpec*>(message)) {
+    return ReadMixedPrecision(node, path, precision);
   }
   if (auto* partitioner = dynamic_cast<v1::PartitionerSpec*>(message)) {
     return ReadPartitioner(node, path, partitioner);
@@ -37,6 +41,15 @@ absl::Status JobReader::ReadJob(const YAML::Node& node, v1::JobSpec* job) {
   COHORT_RETURN_IF_ERROR(ReadEntries(others, "", job));
   if (compiles) return absl::OkStatus();
   return ReadMessage(YAML::Node(YAML::NodeType::Map), "compile", job->mutable_compile());
+}
+
+// `mixed_precision: float16`, or a mapping with the loss scale.
+absl::Status JobReader::ReadMixedPrecision(const YAML::Node& node, const std::string& path,
+                                           v1::MixedPrecisionSpec* precision) {
+  if (!node.IsScalar()) return ClassReader::ReadMessage(node, path, precision);
+  SetReadingDefaults(path, precision);
+  COHORT_ASSIGN_OR_RETURN(*precision->mutable_dtype(), Text(node, path));
+  return absl::OkStatus();
 }
 
 absl::Status JobReader::ReadPartitioner(const YAML::Node& node, const std::string& path,

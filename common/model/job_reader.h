@@ -26,6 +26,8 @@ class JobReader : public ClassReader {
   absl::Status ReadJob(const YAML::Node& node, v1::JobSpec* job);
   absl::Status ReadPartitioner(const YAML::Node& node, const std::string& path,
                                v1::PartitionerSpec* partitioner);
+  absl::Status ReadMixedPrecision(const YAML::Node& node, const std::string& path,
+                                  v1::MixedPrecisionSpec* precision);
 
   ModelReader model_;  // the other parts may name the model's outputs
 };

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string_view>
 
 #include "common/graph/autodiff.h"
 #include "common/graph/expr.h"
+#include "common/graph/mixed_precision.h"
 #include "common/graph/program_builder.h"
 #include "common/model/clipped_pushes.h"
 #include "common/model/layer_graph.h"
@@ -23,6 +26,17 @@ absl::StatusOr<DType> FloatX(const v1::ModelSpec& model) {
   const auto dtype = DTypeFromName(model.dtype());
   if (dtype.has_value() && IsFloating(*dtype)) return *dtype;
   return InvalidArgument("model.dtype must be float32 or float64, not \"{}\"", model.dtype());
+}
+
+absl::StatusOr<Precision> JobPrecision(const v1::JobSpec& job, DType floatx) {
+  if (!job.has_mixed_precision()) return Precision::kFloat32;
+  const auto precision = PrecisionFromName(job.mixed_precision().dtype());
+  if (!precision.has_value()) {
+    return InvalidArgument("mixed_precision must be float32, bfloat16 or float16, not \"{}\"",
+                           job.mixed_precision().dtype());
+  }
+  if (floatx == DType::kFloat32 || *precision == Precision::kFloat32) return *precision;
+  return InvalidArgument("mixed_precision needs `model.dtype: float32`");
 }
 
 // Completes what was made in code or comes from a manifest of an older version. (MakeOptimizer
@@ -83,7 +97,9 @@ class ProgramMaker {
     } else {
       COHORT_RETURN_IF_ERROR(MakeLosses());
     }
-    return std::move(builder_).Build();
+    COHORT_ASSIGN_OR_RETURN(const Precision precision, JobPrecision(job_, floatx_));
+    COHORT_ASSIGN_OR_RETURN(Program program, std::move(builder_).Build());
+    return WithPrecision(std::move(program), precision, rounded_layers_);
   }
 
   const std::vector<std::string>& features() const { return argument_names_; }
@@ -112,6 +128,7 @@ class ProgramMaker {
   absl::Status MakeLayer(size_t index) {
     const GraphLayer& layer = graph_.layers[index];
     builder_.SetScope(layer.name);
+    if (!HasDType(layer, "float32")) rounded_layers_.insert(layer.name);
     const size_t first_variable = variables_.size();
     LayerOutput output;
     if (layer.layer_class->build == nullptr) {
@@ -144,6 +161,11 @@ class ProgramMaker {
                        });
     rows_[index] = Row(layer, output.value.type(), first_variable);
     return absl::OkStatus();
+  }
+
+  static bool HasDType(const GraphLayer& layer, std::string_view dtype) {
+    const Config config(layer.config);
+    return config.Has("dtype") && config.String("dtype") == dtype;
   }
 
   absl::StatusOr<LayerOutput> MakeInput(const GraphLayer& layer) {
@@ -230,11 +252,14 @@ class ProgramMaker {
     COHORT_RETURN_IF_ERROR(MakeMetrics());
     if (mode_ == Mode::kEval) return absl::OkStatus();
     builder_.SetLoss(loss.weight);
-    return PushGradients(&builder_, loss.total, [this](std::string_view name) {
+    const auto trainable = [this](std::string_view name) {
       return std::any_of(variables_.begin(), variables_.end(), [name](const auto& variable) {
         return variable.name() == name && variable.trainable();
       });
-    });
+    };
+    const LossScaling scaling = LossScalingOf(job_);
+    return scaling.enabled() ? PushScaledGradients(&builder_, loss.total, scaling, trainable)
+                             : PushGradients(&builder_, loss.total, trainable);
   }
 
   absl::Status MakeMetrics() {
@@ -281,6 +306,7 @@ class ProgramMaker {
   std::map<int, Expr> arguments_;  // by feature
   std::vector<std::string> argument_names_;
   std::vector<v1::VariableSpec> variables_;
+  std::set<std::string> rounded_layers_;   // whose products have the job's precision
   std::map<std::string, Expr> penalties_;  // regularizers' summands of the loss, by variable
   RowKeys row_keys_;
 };
@@ -343,6 +369,13 @@ absl::Status SetOptimizers(const v1::CompileSpec& compile, const JobLines* lines
 }
 
 }  // namespace
+
+LossScaling LossScalingOf(const v1::JobSpec& job) {
+  const v1::MixedPrecisionSpec& given = job.mixed_precision();
+  if (given.dtype() != PrecisionName(Precision::kFloat16)) return {};
+  if (given.loss_scale() > 0) return {.initial = given.loss_scale(), .growth_steps = 0};
+  return {.initial = given.initial_scale(), .growth_steps = given.dynamic_growth_steps()};
+}
 
 absl::StatusOr<BuiltModel> BuildModel(const v1::JobSpec& job, std::span<const FeatureType> features,
                                       const JobLines* lines) {

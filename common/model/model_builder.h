@@ -9,6 +9,7 @@
 
 #include "common/base/status.h"
 #include "common/data/dataset.h"
+#include "common/graph/loss_scale.h"
 #include "common/graph/program.h"
 #include "common/model/job_file.h"
 #include "common/model/summary.h"
@@ -26,6 +27,8 @@ struct BuiltModel {
   // pushes a gradient for each trainable variable and has the number of loss elements (with several
   // outputs: of records) as its weight; `eval` pushes nothing and drops nothing out. `train` clips
   // the gradients as the optimizers demand, except in mode sync, in which servers clip their sum.
+  // With mixed precision, products of all three round their operands; in float16 `train` has the
+  // loss scale as its last argument, behind the labels.
   Program train;
   Program eval;
   // The arguments without the labels; one output for each of the model's: the prediction, [batch,
@@ -42,6 +45,9 @@ struct BuiltModel {
 // version lacks.
 absl::StatusOr<BuiltModel> BuildModel(const v1::JobSpec& job, std::span<const FeatureType> features,
                                       const JobLines* lines = nullptr);
+
+// How the job scales its loss: only in float16.
+LossScaling LossScalingOf(const v1::JobSpec& job);
 
 // Errors: InvalidArgument if an Input names a column of the data that is not a feature, with the
 // reason and its line in the data.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "common/graph/mixed_precision.h"
 #include "common/graph/op_registry.h"
 #include "common/graph/program_proto.h"
 #include "common/graph/validate.h"
@@ -69,6 +70,60 @@ TEST_CASE("a perceptron: names, initializers, pushes and metrics as in Keras") {
   CHECK(model->eval.arguments.size() == 2);
   CHECK(model->predict.arguments.size() == 1);
   CHECK(model->predict.outputs[0].name == "dense_1");
+}
+
+// A job of these keys, over kFloats.
+absl::StatusOr<BuiltModel> BuildMixed(const std::string& precision) {
+  auto job = ParseJob("mixed_precision: " + precision + R"(
+model:
+  sequential:
+    - Dense: {units: 8, activation: relu}
+    - Dense: {units: 4, dtype: float32}
+    - Dense: {units: 1, activation: sigmoid}
+compile: {loss: bce, metrics: [AUC], optimizer: {SGD: {clipvalue: 1}}}
+data: {batch_size: 8, train: {csv: {path: a}, label: y}}
+)",
+                      "job.yaml");
+  if (!job.ok()) return job.status();
+  return BuildModel(job->spec, kFloats, &job->lines);
+}
+
+int CountRounded(const Program& program, Precision precision, std::string_view layer) {
+  return static_cast<int>(
+      std::count_if(program.nodes.begin(), program.nodes.end(), [&](const Node& node) {
+        return node.op == "matmul" && node.name == layer && PrecisionOf(node) == precision;
+      }));
+}
+
+TEST_CASE("mixed precision rounds the products of layers that are not float32") {
+  const auto model = BuildMixed("bfloat16");
+  REQUIRE(model.status().message() == "");
+  CHECK(CountRounded(model->train, Precision::kBfloat16, "dense") == 2);
+  CHECK(CountRounded(model->train, Precision::kBfloat16, "dense_2") == 3);
+  CHECK(CountRounded(model->train, Precision::kFloat32, "dense_1") == 3);
+  CHECK(CountRounded(model->train, Precision::kFloat32, "auc") > 0);
+  CHECK(CountRounded(model->train, Precision::kBfloat16, "auc") == 0);
+  for (const Program* program : {&model->eval, &model->predict}) {
+    CHECK(CountRounded(*program, Precision::kBfloat16, "dense") == 1);
+    CHECK(CountRounded(*program, Precision::kFloat32, "dense_1") == 1);
+  }
+  CHECK(model->train.arguments.size() == 2);
+  CHECK(!model->train.loss_scaling.enabled());
+}
+
+TEST_CASE("in float16 the loss scale is the last argument of the training program") {
+  const auto model = BuildMixed("{dtype: float16, dynamic_growth_steps: 7}");
+  REQUIRE(model.status().message() == "");
+  CHECK(model->features == std::vector<std::string>{"x", "y"});
+  REQUIRE(model->train.arguments.size() == 3);
+  CHECK(model->train.arguments[2].name == "loss_scale");
+  CHECK(model->train.loss_scaling == LossScaling{.initial = 32768, .growth_steps = 7});
+  CHECK(model->eval.arguments.size() == 2);
+  CHECK(ValidateProgram(model->train).ok());
+  const auto fixed = BuildMixed("{dtype: float16, loss_scale: 64}");
+  REQUIRE(fixed.status().message() == "");
+  CHECK(fixed->train.loss_scaling == LossScaling{.initial = 64, .growth_steps = 0});
+  CHECK(BuildMixed("float32")->train.loss_scaling == LossScaling{});
 }
 
 TEST_CASE("optimizers are chosen by the names of variables; frozen layers get no gradient") {

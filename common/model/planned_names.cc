@@ -18,8 +18,8 @@ constexpr Names kPlannedNames[] = {
      "PolynomialDecay"},
     {"key",
      "all_reduce callbacks class_weight collective collectives cuda device "
-     "devices export gpu gpus hash_table incremental jit_compile mixed_precision "
-     "replicas sample_weight save_best_only tls trace weighted_metrics"},
+     "devices export gpu gpus hash_table incremental jit_compile replicas "
+     "sample_weight save_best_only tls trace weighted_metrics"},
 };
 
 }  // namespace

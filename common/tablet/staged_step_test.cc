@@ -242,6 +242,28 @@ TEST_CASE("a step is closed with the norms that its tablets have helped to compu
   CHECK(tablet.Pull(1) == (global ? Floats{0, -0.5, 0} : Floats{0, -2, 0}));
 }
 
+TEST_CASE("a step that is skipped changes nothing, and its ids count as applied") {
+  const auto kind = GENERATE("clipvalue", "global_clipnorm");
+  TestTablet tablet(Layout({Variable("w", {2}), Variable("rows", {3, 1})}, Clipping(kind, 1)));
+  StageTwo(&tablet);
+  PushEffect effect;
+  std::vector<StagedStep::Member> applied;
+  REQUIRE(tablet
+              ->Close({.step = 1, .step_try = 1, .members = {0, 1}, .norms = {}, .skip = true},
+                      &effect, &applied)
+              .ok());
+  CHECK(applied.size() == 2);
+  CHECK(!effect.non_finite);
+  CHECK(tablet.Pull(0) == Floats{0, 0});
+  CHECK(tablet.Pull(1) == Floats{0, 0, 0});
+  CHECK(tablet->open_step() == 2);
+  CHECK(PullOf(&tablet, 2) == v1::APPLIED);
+  // Nothing of it is left in the next step.
+  TestPush next = Staged(9, 0, /*step=*/2);
+  next.Dense<float>(0, {0.5, 0.25});
+  CHECK(tablet.Push(next).status() == v1::STAGED);
+}
+
 TEST_CASE("the squares of an abandoned try, and of a step that is not open, are refused") {
   TestTablet tablet(
       Layout({Variable("w", {2}), Variable("rows", {3, 1})}, Clipping("clipnorm", 1)));

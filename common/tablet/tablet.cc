@@ -308,11 +308,11 @@ absl::Status Tablet::Close(const StepClose& close, PushEffect* effect,
   for (const StagedStep::Member& member : *applied) {
     COHORT_RETURN_IF_ERROR(applied_.Check(member.id));
   }
-  COHORT_RETURN_IF_ERROR(CheckNorms(close));
+  if (!close.skip) COHORT_RETURN_IF_ERROR(CheckNorms(close));
   // Nothing can fail from here on.
   for (const StagedStep::Member& member : *applied) applied_.Insert(member.id, member.attempt);
   const double weight = WeightOf(*applied);
-  for (size_t i = 0; i < shards_.size(); ++i) {
+  for (size_t i = 0; i < shards_.size() && !close.skip; ++i) {
     effect->non_finite |= ApplySum(i, close, weight);
   }
   effect->applied = !applied->empty();

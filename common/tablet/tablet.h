@@ -69,6 +69,7 @@ struct StepClose {
   uint64_t iteration = 0;           // what the optimizer sees: updates before this one
   std::vector<uint32_t> members;    // their indices, ascending
   std::map<NormKey, double> norms;  // those that gradients are clipped by
+  bool skip = false;                // nothing is applied, but the ids count
 };
 
 // Planted bugs: the simulator proves that it finds them. Only tests set them.
@@ -138,7 +139,7 @@ class Tablet {
   // norm. Applies nothing. `close` has no norms yet. Errors: FailedPrecondition if another step is
   // open, the step was staged under a later try, or the tablet is retired.
   absl::Status AddSquares(const StepClose& close, SquareSums* squares);
-  // Applies what the members have staged, once, and opens the next step. Fills `applied` with the
+  // Applies what the members have staged, once, unless the step is skipped, and opens the next step. Fills `applied` with the
   // members that have pushed to this tablet. Does nothing if the step is closed already. Errors:
   // FailedPrecondition if an earlier step is open, the step was staged under a later try, or the
   // tablet is retired; InvalidArgument if a norm is missing; ResourceExhausted if the ids do not fit

@@ -137,6 +137,7 @@ void LocalSteps::MakeUpBatch() {
     }
     batch_.tensors.push_back(std::move(tensor));
   }
+  if (program().loss_scaling.enabled()) batch_.tensors.pop_back();  // Run adds the loss scale
   batch_.records = batch_size_;
 }
 
@@ -150,7 +151,12 @@ absl::Status LocalSteps::Run(StepProfile* profile) {
     COHORT_RETURN_IF_ERROR(reader_->Read(step_ / per_epoch, first, first + batch, &batch_));
     reader_->Announce((step_ + 1) / per_epoch, next, next + batch);
   }
-  COHORT_RETURN_IF_ERROR(executable_->Bind(batch_.tensors));
+  arguments_.assign(batch_.tensors.begin(), batch_.tensors.end());
+  const LossScaling& scaling = program().loss_scaling;
+  if (scaling.enabled()) {
+    arguments_.push_back(Tensor::Scalar(static_cast<float>(scaling.initial)));
+  }
+  COHORT_RETURN_IF_ERROR(executable_->Bind(arguments_));
   const TimePoint bound = Now();
   COHORT_RETURN_IF_ERROR(executable_->Prepare({seed_, step_, 0}));
   const TimePoint prepared = Now();

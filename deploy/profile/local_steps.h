@@ -59,6 +59,7 @@ class LocalSteps {
   std::shared_ptr<const Dataset> dataset_;  // null: batches are made up
   std::unique_ptr<BatchReader> reader_;
   BatchReader::Batch batch_;
+  std::vector<Tensor> arguments_;  // the batch and, in float16, the loss scale
   std::vector<std::unique_ptr<OptimizerRule>> rules_;
   std::unique_ptr<LocalVariables> variables_;    // null: they are resident
   std::unique_ptr<ResidentVariables> resident_;  // null: they are here

@@ -64,11 +64,7 @@ void ClippingDoesNotDependOnTasks(Body body) {
 COHORT_BOTH_BODIES("clipping does not depend on the number of tasks", ClippingDoesNotDependOnTasks)
 
 // Kills one task after another, each when some steps have been made since the last one.
-void SurvivesKillsWith(Body body, bool clips) {
-  std::string job = Job(3, 1600, "mode: sync\n  closures_per_step: 3");
-  const std::string plain = "learning_rate: 0.01";
-  if (clips) job.replace(job.find(plain), plain.size(), plain + ", global_clipnorm: 0.01");
-  const TrainedWeights calm = Undisturbed(body, job, 1, 1);
+void SurvivesKillsOf(Body body, const std::string& job, const TrainedWeights& calm) {
   Scenario s(body, "sync-storm",
              MiniClusterOptions{.servers = 2, .workers = 3, .job_yaml = job, .proxied = true});
   s.Pace(0, std::chrono::milliseconds(10));
@@ -91,11 +87,39 @@ void SurvivesKillsWith(Body body, bool clips) {
   CheckSameWeights(calm, TrainedWeightsOf(s->checkpoint_dir()));
 }
 
-void SurvivesKills(Body body) { SurvivesKillsWith(body, /*clips=*/false); }
-void SurvivesKillsWithNorms(Body body) { SurvivesKillsWith(body, /*clips=*/true); }
+const std::string kThreeClosures = "mode: sync\n  closures_per_step: 3";
+
+void SurvivesKills(Body body) {
+  const std::string job = Job(3, 1600, kThreeClosures);
+  SurvivesKillsOf(body, job, Undisturbed(body, job, 1, 1));
+}
+
+void SurvivesKillsWithNorms(Body body) {
+  std::string job = Job(3, 1600, kThreeClosures);
+  const std::string plain = "learning_rate: 0.01";
+  job.replace(job.find(plain), plain.size(), plain + ", global_clipnorm: 0.01");
+  SurvivesKillsOf(body, job, Undisturbed(body, job, 1, 1));
+}
+
+// The first steps are skipped, because the scale is far too large. Then it doubles every four steps
+// until a step is skipped again. A chief that forgot the scale would skip other steps.
+void SkipsTheSameSteps(Body body) {
+  const std::string job =
+      "mixed_precision: {dtype: float16, initial_scale: 1073741824, dynamic_growth_steps: 4}\n" +
+      Job(3, 1600, kThreeClosures);
+  const TrainedWeights calm = Undisturbed(body, job, 1, 1);
+  CHECK(calm.steps == 51);
+  CHECK(calm.iterations < calm.steps - 13);
+  CHECK(calm.iterations > 20);
+  CHECK(calm.loss_scale > 1024);
+  CHECK(calm.loss_scale <= 0x1p18);
+  SurvivesKillsOf(body, job, calm);
+}
 
 COHORT_BOTH_BODIES("synchronous steps do not depend on what dies", SurvivesKills)
 COHORT_BOTH_BODIES("steps with norms do not depend on what dies", SurvivesKillsWithNorms)
+COHORT_BOTH_BODIES("steps that are skipped in float16 do not depend on what dies",
+                   SkipsTheSameSteps)
 
 }  // namespace
 }  // namespace cohort

@@ -17,6 +17,7 @@ TrainedWeights TrainedWeightsOf(const std::string& checkpoint_dir) {
   REQUIRE(newest.finished());
   outcome.steps = newest.chief().position().open_step() - 1;
   outcome.iterations = newest.chief().position().iteration();
+  outcome.loss_scale = newest.chief().position().loss_scale().scale();
   const auto reader = CheckpointReader::Open((*entry)->directory, {});
   REQUIRE(reader.ok());
   for (const auto& [name, logical] : (*reader)->tensors()) {
@@ -31,6 +32,7 @@ TrainedWeights TrainedWeightsOf(const std::string& checkpoint_dir) {
 void CheckSameWeights(const TrainedWeights& a, const TrainedWeights& b) {
   CHECK(a.steps == b.steps);
   CHECK(a.iterations == b.iterations);
+  CHECK(a.loss_scale == b.loss_scale);
   REQUIRE(a.weights.size() == b.weights.size());
   for (const auto& [name, bytes] : a.weights) {
     INFO(name.first << " " << name.second);

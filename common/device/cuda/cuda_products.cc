@@ -46,10 +46,14 @@ absl::Status CudaProducts::Enqueue(const MatrixProduct& p) {
   if (!is_double && p.dtype != DType::kFloat32) {
     return Internal("{} has no matrix product of {}", gpu_.Name(), DTypeName(p.dtype));
   }
+  const bool is_rounded = p.operands != Precision::kFloat32;
   const cudaDataType type = is_double ? CUDA_R_64F : CUDA_R_32F;
-  const cublasComputeType_t compute = is_double     ? CUBLAS_COMPUTE_64F
-                                      : allow_tf32_ ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                    : CUBLAS_COMPUTE_32F;
+  const cudaDataType operand = p.operands == Precision::kBfloat16  ? CUDA_R_16BF
+                               : p.operands == Precision::kFloat16 ? CUDA_R_16F
+                                                                   : type;
+  const cublasComputeType_t compute = is_double                    ? CUBLAS_COMPUTE_64F
+                                      : allow_tf32_ && !is_rounded ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                   : CUBLAS_COMPUTE_32F;
   const double double_one = 1, double_zero = 0;
   const float float_one = 1, float_zero = 0;
   const void* const one = is_double ? static_cast<const void*>(&double_one) : &float_one;
@@ -58,14 +62,14 @@ absl::Status CudaProducts::Enqueue(const MatrixProduct& p) {
   const cublasOperation_t a = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   const int64_t b_row = p.transpose_b ? p.k : p.n, a_row = p.transpose_a ? p.m : p.k;
   if (p.batch == 1) {
-    COHORT_RETURN_IF_CUDA_ERROR(gpu_, cublas_->gemm, handle_, b, a, p.n, p.m, p.k, one, p.b, type,
-                                b_row, p.a, type, a_row, zero, p.c, type, p.n, compute,
+    COHORT_RETURN_IF_CUDA_ERROR(gpu_, cublas_->gemm, handle_, b, a, p.n, p.m, p.k, one, p.b,
+                                operand, b_row, p.a, operand, a_row, zero, p.c, type, p.n, compute,
                                 CUBLAS_GEMM_DEFAULT);
     return absl::OkStatus();
   }
   COHORT_RETURN_IF_CUDA_ERROR(gpu_, cublas_->batched_gemm, handle_, b, a, p.n, p.m, p.k, one, p.b,
-                              type, b_row, p.k * p.n, p.a, type, a_row, p.m * p.k, zero, p.c, type,
-                              p.n, p.m * p.n, p.batch, compute, CUBLAS_GEMM_DEFAULT);
+                              operand, b_row, p.k * p.n, p.a, operand, a_row, p.m * p.k, zero, p.c,
+                              type, p.n, p.m * p.n, p.batch, compute, CUBLAS_GEMM_DEFAULT);
   return absl::OkStatus();
 }
 

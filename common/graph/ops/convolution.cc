@@ -4,6 +4,7 @@
 
 #include "common/graph/autodiff.h"
 #include "common/graph/expr.h"
+#include "common/graph/mixed_precision.h"
 #include "common/graph/ops/families.h"
 
 namespace cohort::ops {
@@ -97,6 +98,7 @@ ValueType Image(const ValueType& like, int64_t rows, int64_t columns, int64_t ch
 absl::StatusOr<ConvShape> InferShape(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckFloating(context, 0));
   COHORT_RETURN_IF_ERROR(CheckSameDType(context, 0, 1));
+  COHORT_RETURN_IF_ERROR(CheckPrecision(context));
   return MakeConvShape(context.node, context.input(0), context.input(1));
 }
 
@@ -221,7 +223,8 @@ std::vector<OpSchema> ConvolutionOps() {
   std::vector<AttrSchema> attrs = {{"strides", AttrKind::kInts},
                                    {"dilations", AttrKind::kInts},
                                    {"pads", AttrKind::kInts},
-                                   {"groups", AttrKind::kInt}};
+                                   {"groups", AttrKind::kInt},
+                                   {"precision", AttrKind::kString, false}};
   std::vector<AttrSchema> sized = attrs;
   sized.push_back({"size", AttrKind::kInts});
   return {

@@ -19,7 +19,7 @@ absl::Status InferSigmoid(const InferContext& context, std::vector<ValueType>* o
   return absl::OkStatus();
 }
 
-absl::Status SigmoidGradient(GradientContext* c) {
+absl::Status SigmoidCrossEntropyGradient(GradientContext* c) {
   if (c->needs(0)) c->Set(0, -(c->grad() * c->input(1)));
   if (c->needs(1)) c->Set(1, c->grad() * (Sigmoid(c->input(1)) - c->input(0)));
   return absl::OkStatus();
@@ -74,7 +74,7 @@ absl::Status SparseSoftmaxGradient(GradientContext* c) {
 
 std::vector<OpSchema> CrossEntropyOps() {
   return {
-      {"sigmoid_cross_entropy", 2, 2, 1, {}, InferSigmoid, SigmoidGradient},
+      {"sigmoid_cross_entropy", 2, 2, 1, {}, InferSigmoid, SigmoidCrossEntropyGradient},
       {"sparse_softmax_cross_entropy", 2, 2, 1, {}, InferSparseSoftmax, SparseSoftmaxGradient},
       {"in_top_k", 2, 2, 1, {{"k", AttrKind::kInt}}, InferInTopK},
   };

@@ -1,6 +1,7 @@
 // The product of two matrices, and of two batches of matrices.
 #include "common/graph/autodiff.h"
 #include "common/graph/expr.h"
+#include "common/graph/mixed_precision.h"
 #include "common/graph/ops/families.h"
 
 namespace cohort::ops {
@@ -11,6 +12,7 @@ absl::Status InferProduct(const InferContext& context, size_t first,
                           std::vector<ValueType>* outputs) {
   COHORT_RETURN_IF_ERROR(CheckFloating(context, 0));
   COHORT_RETURN_IF_ERROR(CheckSameDType(context, 0, 1));
+  COHORT_RETURN_IF_ERROR(CheckPrecision(context));
   COHORT_RETURN_IF_ERROR(CheckRank(context, 0, first + 2));
   COHORT_RETURN_IF_ERROR(CheckRank(context, 1, first + 2));
   const size_t ta = BoolAttr(context.node, "transpose_a") ? 1 : 0;
@@ -42,23 +44,23 @@ absl::Status InferBatchMatmul(const InferContext& context, std::vector<ValueType
   return InferProduct(context, 1, outputs);
 }
 
-// C = A B: dA = G B', dB = A' G; the other cases by transposing both sides.
-absl::Status ProductGradient(GradientContext* c,
-                             Expr (*product)(Expr a, Expr b, bool transpose_a, bool transpose_b)) {
-  const bool ta = BoolAttr(c->node(), "transpose_a");
-  const bool tb = BoolAttr(c->node(), "transpose_b");
-  const Expr g = c->grad();
-  if (c->needs(0)) {
-    c->Set(0, ta ? product(c->input(1), g, tb, true) : product(g, c->input(1), false, !tb));
-  }
-  if (c->needs(1)) {
-    c->Set(1, tb ? product(g, c->input(0), true, ta) : product(c->input(0), g, !ta, false));
-  }
-  return absl::OkStatus();
+// The product of the node's op, with its precision.
+Expr Product(GradientContext* c, Expr a, Expr b, bool transpose_a, bool transpose_b) {
+  Attrs attrs = c->node().attrs;
+  attrs["transpose_a"] = transpose_a;
+  attrs["transpose_b"] = transpose_b;
+  return c->builder()->Op(c->node().op, {a, b}, std::move(attrs));
 }
 
-absl::Status MatmulGradient(GradientContext* c) { return ProductGradient(c, MatMul); }
-absl::Status BatchMatmulGradient(GradientContext* c) { return ProductGradient(c, BatchMatMul); }
+// C = A B: dA = G B', dB = A' G; the other cases by transposing both sides.
+absl::Status ProductGradient(GradientContext* c) {
+  const bool ta = BoolAttr(c->node(), "transpose_a");
+  const bool tb = BoolAttr(c->node(), "transpose_b");
+  const Expr g = c->grad(), a = c->input(0), b = c->input(1);
+  if (c->needs(0)) c->Set(0, ta ? Product(c, b, g, tb, true) : Product(c, g, b, false, !tb));
+  if (c->needs(1)) c->Set(1, tb ? Product(c, g, a, true, ta) : Product(c, a, g, !ta, false));
+  return absl::OkStatus();
+}
 
 // Axis of the products' sums: the last one or, transposed, the one before.
 double MatmulFlops(const Program& program, const Node& node) {
@@ -72,10 +74,11 @@ double MatmulFlops(const Program& program, const Node& node) {
 
 std::vector<OpSchema> MatmulOps() {
   const std::vector<AttrSchema> attrs = {{"transpose_a", AttrKind::kBool, false},
-                                         {"transpose_b", AttrKind::kBool, false}};
+                                         {"transpose_b", AttrKind::kBool, false},
+                                         {"precision", AttrKind::kString, false}};
   return {
-      {"matmul", 2, 2, 1, attrs, InferMatmul, MatmulGradient, MatmulFlops},
-      {"batch_matmul", 2, 2, 1, attrs, InferBatchMatmul, BatchMatmulGradient, MatmulFlops},
+      {"matmul", 2, 2, 1, attrs, InferMatmul, ProductGradient, MatmulFlops},
+      {"batch_matmul", 2, 2, 1, attrs, InferBatchMatmul, ProductGradient, MatmulFlops},
   };
 }
 

@@ -11,6 +11,7 @@
 #include "common/kernels/convolution.h"
 
 #include "common/kernels/grid/grid.h"
+#include "common/kernels/grid/rounded_product.h"
 #include "common/kernels/grid/zero_tail.h"
 
 namespace cohort::COHORT_GRID {
@@ -278,14 +279,20 @@ class ConvolutionSequence : public SequenceKernel {
   const uint32_t tails_;
 };
 
-// The three ops by products.
-template <typename T>
+// The three ops by products. `Operand`: of the operands' elements in memory.
+template <typename T, typename Operand = T>
 class ByProducts {
  public:
   // `images` at full capacity, which the batch of a run may not reach if it is `bounded`.
-  ByProducts(const Shape& s, DType dtype, int64_t images, bool bounded)
-      : s_(s), dtype_(dtype), images_(images), bounded_(bounded) {}
+  ByProducts(const Shape& s, const MatrixProduct& base, int64_t images, bool bounded)
+      : s_(s), base_(base), images_(images), bounded_(bounded) {}
 
+  std::unique_ptr<DeviceKernel> Make(ConvKind kind) {
+    if (kind == ConvKind::kForward) return Forward();
+    return kind == ConvKind::kInputGrad ? InputGrad() : KernelGrad();
+  }
+
+ private:
   std::unique_ptr<DeviceKernel> Forward() {
     AddColumns(/*whole=*/false);
     AddProduct([s = s_, base = Base()](const KernelContext& c) {
@@ -297,7 +304,7 @@ class ByProducts {
       p.k = s.columns_per_pixel();
       return p;
     });
-    return Finish();
+    return Finish(sizeof(Operand));
   }
 
   std::unique_ptr<DeviceKernel> InputGrad() {
@@ -318,7 +325,7 @@ class ByProducts {
                                  c.out().elements};
       }));
     }
-    return Finish();
+    return Finish(sizeof(T));
   }
 
   // The product sums over the pixels at full capacity: those of no image must be zeros.
@@ -341,12 +348,15 @@ class ByProducts {
       p.transpose_a = true;
       return p;
     });
-    return Finish(tails);
+    return Finish(sizeof(Operand), tails);
   }
 
- private:
   // A product with one row per pixel of y.
-  MatrixProduct Base() const { return {.dtype = dtype_, .m = images_ * s_.out_pixels()}; }
+  MatrixProduct Base() const {
+    MatrixProduct product = base_;
+    product.m = images_ * s_.out_pixels();
+    return product;
+  }
 
   // Counts all pixels at full capacity if `whole`, else those of the run.
   void AddColumns(bool whole) {
@@ -355,26 +365,27 @@ class ByProducts {
     parts_.push_back(MakeGridKernel(
         most * s_.columns_per_pixel(), [s = s_, most, whole](const KernelContext& c) {
           const int64_t count = c.in(0).dims[0] * s.out_pixels();
-          return ColumnsBody<T>{c.in(0).as<T>(), reinterpret_cast<T*>(c.scratch), s, count,
-                                whole ? most : count};
+          return ColumnsBody<Operand>{c.in(0).as<Operand>(), reinterpret_cast<Operand*>(c.scratch),
+                                      s, count, whole ? most : count};
         }));
   }
   void AddZeroTail(size_t input, int64_t most) {
     parts_.push_back(MakeGridKernel(most, [input, most](const KernelContext& c) {
-      return ZeroTailBody<T>{c.in(input).as<T>(), c.in(input).elements, most};
+      return ZeroTailBody<Operand>{c.in(input).as<Operand>(), c.in(input).elements, most};
     }));
   }
   void AddProduct(ProductPart::Make make) {
     parts_.push_back(std::make_unique<ProductPart>(std::move(make)));
   }
-  std::unique_ptr<DeviceKernel> Finish(uint32_t tails = 0) {
+  // `column_bytes`: of an element of cols.
+  std::unique_ptr<DeviceKernel> Finish(size_t column_bytes, uint32_t tails = 0) {
     const int64_t elements = s_.is_pointwise() ? 0 : s_.columns_elements(images_);
-    return std::make_unique<ConvolutionSequence>(std::move(parts_),
-                                                 static_cast<size_t>(elements) * sizeof(T), tails);
+    return std::make_unique<ConvolutionSequence>(
+        std::move(parts_), static_cast<size_t>(elements) * column_bytes, tails);
   }
 
   const Shape s_;
-  const DType dtype_;
+  const MatrixProduct base_;
   const int64_t images_;
   const bool bounded_;
   std::vector<std::unique_ptr<DeviceKernel>> parts_;
@@ -433,17 +444,27 @@ DeviceKernelOr CreateConvolution(const Node& node, const Program& program) {
   const ConvKind kind = node.op == "conv2d"              ? ConvKind::kForward
                         : node.op == "conv2d_input_grad" ? ConvKind::kInputGrad
                                                          : ConvKind::kKernelGrad;
-  return GridForFloating(node, first.dtype, [&](auto t) -> DeviceKernelOr {
+  const MatrixProduct base{.dtype = first.dtype, .operands = PrecisionOf(node)};
+  const auto by_loops = [&](auto t) {
     using T = decltype(t);
-    if (conv.groups == 1 && (s.is_pointwise() || ColumnsFit<T>(s, images.size))) {
-      ByProducts<T> products(s, first.dtype, images.size, images.bounded());
-      if (kind == ConvKind::kForward) return products.Forward();
-      return kind == ConvKind::kInputGrad ? products.InputGrad() : products.KernelGrad();
-    }
     const int64_t most = MostElements(node, program);
     if (kind == ConvKind::kForward) return ForwardByLoops<T>(s, most);
     if (kind == ConvKind::kInputGrad) return InputGradByLoops<T>(s, most);
     return KernelGradByLoops<T>(s, images.size);
+  };
+  if (base.operands != Precision::kFloat32) {
+    if (conv.groups > 1 || !(s.is_pointwise() || ColumnsFit<float>(s, images.size))) {
+      return OnRoundedOperands(node, program, RoundedAs::kFloats, by_loops(float{}));
+    }
+    ByProducts<float, uint16_t> products(s, base, images.size, images.bounded());
+    return OnRoundedOperands(node, program, RoundedAs::kBits, products.Make(kind));
+  }
+  return GridForFloating(node, first.dtype, [&](auto t) -> DeviceKernelOr {
+    using T = decltype(t);
+    if (conv.groups > 1 || !(s.is_pointwise() || ColumnsFit<T>(s, images.size))) {
+      return by_loops(t);
+    }
+    return ByProducts<T>(s, base, images.size, images.bounded()).Make(kind);
   });
 }
 

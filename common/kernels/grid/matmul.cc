@@ -2,6 +2,7 @@
 // several pairs. By the device's library, at full capacity, if only the first axes of the stored
 // matrices have run-time sizes; else by a loop.
 #include "common/kernels/grid/grid.h"
+#include "common/kernels/grid/rounded_product.h"
 #include "common/kernels/grid/zero_tail.h"
 
 namespace cohort::COHORT_GRID {
@@ -32,6 +33,7 @@ struct DotBody {
   }
 };
 
+// `T`: of the operands' elements in memory.
 template <typename T>
 class ProductKernel : public DeviceKernel {
  public:
@@ -87,26 +89,34 @@ DeviceKernelOr CreateMatMul(const Node& node, const Program& program) {
     for (size_t d = 1; d < type->dims.size(); ++d) at_capacity &= !type->dims[d].bounded();
   }
   const Dim& k = a.dims[first + (ta ? 0 : 1)];
-  return GridForFloating(node, a.dtype, [&](auto t) -> DeviceKernelOr {
+  const Precision precision = PrecisionOf(node);
+  const auto by_loop = [&](auto t) {
     using T = decltype(t);
-    if (!at_capacity) {
-      return MakeGridKernel(MostElements(node, program), [ta, tb, first](const KernelContext& c) {
-        const int64_t* dims = c.out().dims + first;
-        return DotBody<T>{c.in(0).as<T>(),
-                          c.in(1).as<T>(),
-                          c.out().as<T>(),
-                          {first == 1 ? c.out().dims[0] : 1, dims[0], dims[1],
-                           c.in(0).dims[first + (ta ? 0 : 1)]},
-                          ta,
-                          tb};
-      });
-    }
-    MatrixProduct product{.dtype = a.dtype, .transpose_a = ta, .transpose_b = tb};
-    product.batch = first == 1 ? y.dims[0].size : 1;
-    product.m = y.dims[first].size;
-    product.n = y.dims[first + 1].size;
-    product.k = k.size;
-    return std::make_unique<ProductKernel<T>>(product, k.bounded());
+    return MakeGridKernel(MostElements(node, program), [ta, tb, first](const KernelContext& c) {
+      const int64_t* dims = c.out().dims + first;
+      return DotBody<T>{
+          c.in(0).as<T>(),
+          c.in(1).as<T>(),
+          c.out().as<T>(),
+          {first == 1 ? c.out().dims[0] : 1, dims[0], dims[1], c.in(0).dims[first + (ta ? 0 : 1)]},
+          ta,
+          tb};
+    });
+  };
+  MatrixProduct product{
+      .dtype = a.dtype, .operands = precision, .transpose_a = ta, .transpose_b = tb};
+  product.batch = first == 1 ? y.dims[0].size : 1;
+  product.m = y.dims[first].size;
+  product.n = y.dims[first + 1].size;
+  product.k = k.size;
+  if (precision != Precision::kFloat32) {
+    if (!at_capacity) return OnRoundedOperands(node, program, RoundedAs::kFloats, by_loop(float{}));
+    return OnRoundedOperands(node, program, RoundedAs::kBits,
+                             std::make_unique<ProductKernel<uint16_t>>(product, k.bounded()));
+  }
+  return GridForFloating(node, a.dtype, [&](auto t) -> DeviceKernelOr {
+    if (!at_capacity) return by_loop(t);
+    return std::make_unique<ProductKernel<decltype(t)>>(product, k.bounded());
   });
 }
 

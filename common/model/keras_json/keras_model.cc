@@ -341,9 +341,11 @@ absl::Status KerasModelReader::CheckDType(const Json& config) {
   if (given == nullptr || !checks_dtype_) return absl::OkStatus();
   const std::string name = DTypePolicyName(*given);
   if (name != "float32" && name != "float64") {
+    const bool is_mixed = name.starts_with("mixed_");
     return Unimplemented(
-        "the dtype policy \"{}\" is not supported yet; supported: float32, float64",
-        PrintableLine(name));
+        "the dtype policy \"{}\" is not supported yet; supported: float32, float64{}",
+        PrintableLine(name),
+        is_mixed ? ". Set `model.dtype: float32`, and `mixed_precision` in the job" : "");
   }
   if (dtype_.empty()) dtype_ = name;
   if (dtype_ == name) return absl::OkStatus();

@@ -92,7 +92,10 @@ ClassSchema LayerSchema(std::string_view name, std::string_view doc,
   ClassSchema schema{std::string(name), {}, std::string(doc), std::move(arguments)};
   for (Argument& common : std::vector<Argument>{
            Bool("trainable", "False: its variables stay as they are.").Default(true),
-           Planned("dtype"), Planned("activity_regularizer")}) {
+           String("dtype", "float32: the layer stays exact in a job with `mixed_precision`.")
+               .Optional()
+               .OneOf({"float32"}),
+           Planned("activity_regularizer")}) {
     if (schema.Find(common.name) == nullptr) schema.arguments.push_back(std::move(common));
   }
   return schema;
