@@ -47,7 +47,8 @@ struct ProtocolVersion {
 //         the hello of a worker has the classes of its plugins
 //   2.1   variables may begin with the values of a file (AssignTablets); a server that assigns tablets
 //         names the file, so the chief notices an older one
-inline constexpr ProtocolVersion kProtocolVersion{2, 1};
+//   2.2   tasks of one host read weights and gradients where the other end has them
+inline constexpr ProtocolVersion kProtocolVersion{2, 2};
 
 // The metadata with which a client of PushPull names its version.
 inline constexpr char kProtocolVersionKey[] = "cohort-protocol-version";

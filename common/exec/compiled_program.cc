@@ -24,6 +24,7 @@ class Planner {
   Planner(Program program, std::string_view device_kind, int slots)
       : device_kind_(device_kind), on_device_(device_kind != "cpu"), slots_(slots) {
     out_.program = std::move(program);
+    out_.on_cpu = !on_device_;
     const size_t values = p().values.size();
     made_by_.resize(values);
     out_.roots.resize(values);
@@ -250,6 +251,7 @@ class Planner {
           SizeOf(p().type(input).dtype) != SizeOf(type.dtype)) {
         continue;
       }
+      if (maker(from).op == "read") continue;  // it may be lent, and then nobody writes it
       const bool other_view = std::ranges::any_of(n.inputs, [&](ValueId other) {
         return root(other) == from && p().type(other).dims != type.dims;
       });

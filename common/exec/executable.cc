@@ -56,6 +56,7 @@ class Executable::Impl {
     AddSteps(compiled_.prologue, &prologue_);
     if (options.devices.empty()) AddSteps(compiled_.main, &main_);
     AddPushes();
+    AddReads();
     AddSlots();
     AddMetrics();
   }
@@ -95,6 +96,7 @@ class Executable::Impl {
     RandomKey key;
     int area = 0;  // the push area into which the step writes
     std::vector<PullItem> pulls;
+    std::vector<const void*> lent;  // by pull: where the access has lent the value, or null
   };
 
   ValueTable::Memory TableMemory(int slots) const {
@@ -107,12 +109,15 @@ class Executable::Impl {
   Slot& slot() { return slots_[static_cast<size_t>(slot_)]; }
   const Slot& slot() const { return slots_[static_cast<size_t>(slot_)]; }
   void AddSteps(const std::vector<CompiledStep>& compiled, std::vector<Step>* steps);
+  void AddReads();
   void AddSlots();
   void AddPushes();
   void AddMetrics();
   absl::Status CheckArgument(size_t i, const Tensor& tensor) const;
   absl::Status SetCounts(size_t i, const Tensor& tensor, std::span<int64_t> counts) const;
   absl::Status RunSteps(const std::vector<Step>& steps);
+  void* DestinationOf(size_t read) const;
+  void UseLentValues();
   void* PushedData(ValueId v, int area) const;
   void FinishPushes();
 
@@ -129,6 +134,8 @@ class Executable::Impl {
   RandomKey key_;
   int64_t counted_ = 0;
 
+  // By read: its value and the views of it, if the value may be lent; else empty.
+  std::vector<std::vector<ValueId>> lendable_;
   std::vector<Slot> slots_;
   int slot_ = 0;
   std::vector<int64_t> new_counts_;
@@ -162,17 +169,34 @@ void Executable::Impl::AddSteps(const std::vector<CompiledStep>& compiled,
   }
 }
 
+// A device reads values from pinned memory. A value that is pushed itself lies in a push area.
+void Executable::Impl::AddReads() {
+  lendable_.resize(compiled_.reads.size());
+  for (size_t i = 0; i < lendable_.size(); ++i) {
+    const Node& node = program().nodes[static_cast<size_t>(compiled_.reads[i])];
+    const ValueId value = node.outputs[0];
+    const Place place = compiled_.places[static_cast<size_t>(value)].place;
+    const bool moves = place == Place::kArena || place == Place::kSlot;
+    if (node.op != "read" || !moves || !compiled_.on_cpu) continue;
+    for (size_t v = 0; v < compiled_.roots.size(); ++v) {
+      if (compiled_.roots[v] == value) lendable_[i].push_back(static_cast<ValueId>(v));
+    }
+  }
+}
+
 void Executable::Impl::AddSlots() {
   for (size_t s = 0; s < slots_.size(); ++s) {
     Slot& slot = slots_[s];
     slot.bound.resize(program().arguments.size());
     slot.counts.resize(program().symbols.size());
     slot.area = static_cast<int>(s);
-    for (int n : compiled_.reads) {
-      const Node& node = program().nodes[static_cast<size_t>(n)];
+    slot.lent.resize(compiled_.reads.size());
+    for (size_t i = 0; i < compiled_.reads.size(); ++i) {
+      const Node& node = program().nodes[static_cast<size_t>(compiled_.reads[i])];
       PullItem item;
       item.variable = static_cast<int>(IntAttr(node, "variable"));
       item.rows = node.op == "read_rows";
+      if (!lendable_[i].empty()) item.lent = &slot.lent[i];
       slot.pulls.push_back(item);
     }
   }
@@ -314,7 +338,8 @@ absl::Status Executable::Impl::Prepare(const RandomKey& key) {
   for (size_t i = 0; i < pulls.size(); ++i) {
     const Node& node = program().nodes[static_cast<size_t>(compiled_.reads[i])];
     PullItem& item = pulls[i];
-    item.destination = table_.view(node.outputs[0]).data;
+    item.destination = DestinationOf(i);
+    slot().lent[i] = nullptr;
     if (!item.rows) continue;
     const ValueView& keys = table_.view(node.inputs[0]);
     item.keys = {keys.as<const int64_t>(), static_cast<size_t>(keys.elements)};
@@ -322,7 +347,25 @@ absl::Status Executable::Impl::Prepare(const RandomKey& key) {
   return absl::OkStatus();
 }
 
+// The view of a value that was lent in an earlier step does not point to the value's own memory.
+void* Executable::Impl::DestinationOf(size_t read) const {
+  const Node& node = program().nodes[static_cast<size_t>(compiled_.reads[read])];
+  const ValuePlace& place = compiled_.places[static_cast<size_t>(node.outputs[0])];
+  if (lendable_[read].empty()) return table_.view(node.outputs[0]).data;
+  return (place.place == Place::kArena ? table_.arena() : table_.slot(slot_)) + place.offset;
+}
+
+// Kernels only read their inputs, and no output takes over the memory of a read.
+void Executable::Impl::UseLentValues() {
+  for (size_t i = 0; i < lendable_.size(); ++i) {
+    if (lendable_[i].empty()) continue;
+    const void* const lent = slot().lent[i];
+    table_.SetData(lendable_[i], lent != nullptr ? const_cast<void*>(lent) : DestinationOf(i));
+  }
+}
+
 absl::Status Executable::Impl::Run() {
+  UseLentValues();
   COHORT_RETURN_IF_ERROR(devices_ != nullptr ? devices_->Run(slot_, slot().area, key_)
                                              : RunSteps(main_));
   FinishPushes();

@@ -61,7 +61,8 @@ class Executable {
   absl::Status Prepare(const RandomKey& key);
 
   // The values of variables that Run needs; destinations point into the arena, or the slot if there
-  // are several. Valid from Prepare to the next Bind in this slot.
+  // are several. Valid from Prepare to the next Bind in this slot. Run reads a dense value where the
+  // access has lent it (PullItem::lent), unless the step runs on a device or pushes the value itself.
   std::span<const PullItem> pulls() const;
 
   // Errors: InvalidArgument naming the node whose input values are wrong (an index out of range).
