@@ -14,6 +14,7 @@ struct PsMetrics {
   Counter* pulls[10] = {};
   Counter* bytes_in;   // payload of requests
   Counter* bytes_out;  // payload of responses
+  Counter* bytes_lent;  // payload of responses that clients read where it is
   Counter* bad_requests;
   Counter* watermarks_ahead;  // requests whose watermark is above the chief's; it is ignored
   Counter* refused_streams;   // the client named another server, or another incarnation

@@ -39,10 +39,10 @@ double* ReadDoubles(const ValueView& view, double* to) {
 
 class Executable::Impl {
  public:
-  // The arena, and the slots and push areas behind one another.
+  // Slots, and push areas, lie behind one another.
   struct HostMemory {
-    BufferRef arena, shared;
-    DeviceMemory pinned;  // in place of `shared`, where a device copies from and to it
+    BufferRef arena, slots, push_areas;
+    DeviceMemory pinned;  // slots and then push areas, where a device copies from and to them
   };
 
   Impl(CompiledProgram compiled, HostMemory memory, const CompileOptions& options)
@@ -80,7 +80,8 @@ class Executable::Impl {
   int64_t batch_count() const { return program().symbols.empty() ? 0 : table_.count(1); }
   std::span<const double> metric_values() const { return metric_values_; }
   size_t memory_bytes() const {
-    return memory_.arena->size() + memory_.shared->size() + memory_.pinned.bytes() +
+    return memory_.arena->size() + memory_.slots->size() + memory_.push_areas->size() +
+           memory_.pinned.bytes() +
            (devices_ != nullptr ? devices_->memory_bytes() : 0);
   }
   int64_t transfer_bytes() const { return devices_ != nullptr ? devices_->transfer_bytes() : 0; }
@@ -100,11 +101,11 @@ class Executable::Impl {
   };
 
   ValueTable::Memory TableMemory(int slots) const {
-    uint8_t* const moved =
-        memory_.pinned.data() != nullptr ? memory_.pinned.data() : memory_.shared->data();
+    uint8_t* const pinned = memory_.pinned.data();
+    const size_t slot_bytes = static_cast<size_t>(slots) * compiled_.slot_bytes;
     return {.arena = memory_.arena->data(),
-            .slots = moved,
-            .push_areas = moved + static_cast<size_t>(slots) * compiled_.slot_bytes};
+            .slots = pinned != nullptr ? pinned : memory_.slots->data(),
+            .push_areas = pinned != nullptr ? pinned + slot_bytes : memory_.push_areas->data()};
   }
   Slot& slot() { return slots_[static_cast<size_t>(slot_)]; }
   const Slot& slot() const { return slots_[static_cast<size_t>(slot_)]; }
@@ -418,12 +419,18 @@ absl::StatusOr<std::unique_ptr<Executable>> Executable::Compile(Program program,
 // Pages of the arena that no step on the CPU uses are never touched.
 absl::StatusOr<Executable::Impl::HostMemory> Executable::Impl::Allocate(
     const CompiledProgram& compiled, const CompileOptions& options) {
-  const size_t moved = static_cast<size_t>(options.slots) * compiled.slot_bytes +
-                       static_cast<size_t>(PushAreas(options.slots)) * compiled.push_area_bytes;
+  const size_t slots = static_cast<size_t>(options.slots) * compiled.slot_bytes;
+  const size_t pushed = static_cast<size_t>(PushAreas(options.slots)) * compiled.push_area_bytes;
+  const size_t moved = slots + pushed;
+  const bool on_cpu = options.devices.empty();
   HostMemory memory;
   try {
     memory.arena = BufferRef::Allocate(compiled.arena_bytes);
-    memory.shared = BufferRef::Allocate(options.devices.empty() ? moved : 0);
+    memory.slots = BufferRef::Allocate(on_cpu ? slots : 0);
+    if (on_cpu && options.allocate_push_areas) {
+      memory.push_areas = options.allocate_push_areas(pushed);
+    }
+    if (!memory.push_areas) memory.push_areas = BufferRef::Allocate(on_cpu ? pushed : 0);
   } catch (const std::bad_alloc&) {
     return ResourceExhausted("program \"{}\" needs {} bytes of memory for one step",
                              compiled.program.name, compiled.arena_bytes + moved);

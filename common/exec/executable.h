@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,6 +25,9 @@ struct CompileOptions {
   std::vector<std::shared_ptr<Device>> devices;
   int intra_op_threads = 1;
   int slots = 1;  // steps that may be prepared at the same time
+  // On the CPU: gives the memory of pushed values, which others read there. May be null, or return an
+  // empty reference: the heap.
+  std::function<BufferRef(size_t bytes)> allocate_push_areas;
 };
 
 // A program compiled for one device: shapes inferred, memory planned by liveness in one arena,
