@@ -68,12 +68,14 @@ class Client {
     remote_->SetRoutes(std::make_shared<v1::Routes>(server.routes()));
     VariableDecl decl{"w", {DType::kFloat32, {{kElements}}}};
     access_ = remote_->ForProgram({&decl, 1});
+    gradients_ = remote_->AllocatePushAreas(kBytes);
+    REQUIRE(gradients_);
   }
 
   // Pulls, after a push of a gradient whose elements are all `gradient` if it is not 0.
   void Step(float gradient, uint32_t slot = 0) {
-    gradients_.assign(kElements, gradient);
-    const PushItem item{0, PushKind::kGradient, false, {}, gradients_.data(), 0};
+    std::fill_n(gradients(), kElements, gradient);
+    const PushItem item{0, PushKind::kGradient, false, {}, gradients(), 0};
     PushBatch push{{}, {&item, 1}};
     push.stamp = {.closure = closure_++, .attempt = 1, .timeline = 1, .weight = 1};
     push.slot = slot;
@@ -85,6 +87,17 @@ class Client {
     const auto result = access_->Exchange(gradient == 0 ? nullptr : &push, &pull);
     INFO(result.status());
     REQUIRE(result.ok());
+  }
+  // Begins the push of such a gradient, and gives it up before the server has answered, or after it.
+  void GiveUp(float gradient) {
+    std::fill_n(gradients(), kElements, gradient);
+    const PushItem item{0, PushKind::kGradient, false, {}, gradients(), 0};
+    PushBatch push{{}, {&item, 1}};
+    push.stamp = {.closure = closure_++, .attempt = 1, .timeline = 1, .weight = 1};
+    REQUIRE(access_->Begin(&push, nullptr).ok());
+    remote_->Interrupt();
+    const auto result = access_->Finish();
+    CHECK((result.ok() || absl::IsCancelled(result.status())));
   }
   // Steps until values are lent: the ends map each other's memory first.
   void Warm() {
@@ -101,6 +114,7 @@ class Client {
     return std::all_of(values(), values() + kElements, [=](float v) { return v == value; });
   }
   RemoteAccess::Counters counters() const { return remote_->counters(); }
+  float* gradients() { return reinterpret_cast<float*>(gradients_->data()); }
 
   bool lends = true;
 
@@ -108,7 +122,7 @@ class Client {
   uint64_t closure_;
   std::unique_ptr<RemoteAccess> remote_;
   std::unique_ptr<VariableAccess> access_;
-  std::vector<float> gradients_;
+  BufferRef gradients_;
   std::vector<float> copied_ = std::vector<float>(kElements);
   const void* lent_ = nullptr;
 };
@@ -133,6 +147,41 @@ TEST_CASE("a client reads weights in place once it has mapped them, and copies n
   client.lends = false;
   client.Step(1);
   CHECK(client.AllAre(-6));
+}
+
+TEST_CASE("a server reads gradients where they are, and copies none") {
+  Server server(SocketPath());
+  Client client(server, 1);
+  client.Step(1);
+  client.Step(1);
+  const RemoteAccess::Counters before = client.counters();
+  for (int step = 3; step <= 6; ++step) client.Step(1);
+  CHECK(client.AllAre(-6));
+  const RemoteAccess::Counters after = client.counters();
+  CHECK(after.bytes_in_place == before.bytes_in_place + 4 * kBytes);
+  CHECK(after.bytes_placed == before.bytes_placed);
+  CHECK(after.areas_renewed == 0);
+}
+
+TEST_CASE("a gradient that is given up is applied as it was, or not at all") {
+  Server server(SocketPath());
+  Client client(server, 1);
+  for (int i = 0; i < 3; ++i) client.Step(1);
+  Client reader(server, 1000);
+  float most = -3;
+  for (int i = 0; i < 20; ++i) {
+    client.GiveUp(1);
+    std::fill_n(client.gradients(), kElements, 1e6f);  // what the next step writes
+    most -= 1;
+    reader.Step(0);
+    const float value = reader.values()[0];
+    CHECK(reader.AllAre(value));
+    CHECK(value >= most);
+    CHECK(value <= -3);
+  }
+  client.Step(1);
+  CHECK(client.values()[0] >= most - 1);
+  CHECK(client.AllAre(client.values()[0]));
 }
 
 TEST_CASE("what a client reads stays as it is while another one pushes") {

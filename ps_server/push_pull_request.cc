@@ -13,7 +13,7 @@ namespace {
 // requests is counted.
 constexpr size_t kKeptBytes = 256 << 10;
 constexpr size_t kKeptSlices = 4096;
-constexpr size_t kUsualBytes = 64 << 10;
+constexpr size_t kUsualBytes = 72 << 10;
 
 }  // namespace
 

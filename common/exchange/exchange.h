@@ -91,6 +91,8 @@ class Exchange {
   // The generation of the chief that this process works for now.
   void SetGeneration(uint64_t generation, int64_t now_us);
   void SetWatermark(uint64_t watermark) { watermark_ = watermark; }
+  // No step reads lent values any more.
+  void EndAllLoans() { loans_.clear(); }
   // Ends a running exchange as aborted with this status.
   void Cancel(absl::Status why);
 

@@ -22,7 +22,8 @@ struct PullItem {
   void* destination = nullptr;    // dense: the whole variable. Rows: keys.size() rows
   // Dense, if not null: the access may lend the value instead of copying it. It then sets `*lent` to
   // the whole variable, aligned to kLentAlignment, in memory that nobody writes until the next Begin
-  // whose push or pull names this pull's slot. It sets null if the value is in `destination`.
+  // whose push or pull names this pull's slot, or until the access is destroyed. It sets null if the
+  // value is in `destination`.
   const void** lent = nullptr;
 
   static constexpr size_t kLentAlignment = 64;

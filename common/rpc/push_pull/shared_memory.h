@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
 
 #include "common/rpc/push_pull/shared_segment.h"
 #include "common/tensor/buffer.h"
@@ -19,9 +18,11 @@ class SharedPayload;
 // a server, the push areas of a worker.
 class SharedMemory : public BufferMemory {
  public:
-  // Returns a buffer of `bytes` bytes in a segment of its own; an empty reference if there is none to
-  // be had.
+  // Returns a buffer of `bytes` bytes in a segment of its own. Each segment takes a file descriptor, so
+  // all of them together take at most a fourth of those that the process may have. Returns an empty
+  // reference beyond that, or if memory is short.
   static BufferRef Allocate(size_t bytes);
+  ~SharedMemory() override;
   // The memory of the buffer; null if it lies elsewhere.
   static SharedMemory* Of(const Buffer& buffer) {
     return dynamic_cast<SharedMemory*>(buffer.memory());
@@ -46,7 +47,7 @@ class SharedMemory : public BufferMemory {
   bool is_shared() const { return segment_->is_shared(); }
 
  private:
-  explicit SharedMemory(std::unique_ptr<SharedSegment> segment) : segment_(std::move(segment)) {}
+  explicit SharedMemory(std::unique_ptr<SharedSegment> segment);
 
   const std::unique_ptr<SharedSegment> segment_;
 };

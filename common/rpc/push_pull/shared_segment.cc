@@ -87,6 +87,7 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(uint32_t pid,
   uint8_t* const data =
       Map(file.get(), bytes, PROT_READ | (reads ? 0 : PROT_WRITE), /*populate=*/reads);
   if (data == nullptr) return Unavailable("{} cannot be mapped: {}", path, std::strerror(errno));
+  if (reads) file = UniqueFd();
   std::unique_ptr<SharedSegment> segment(new SharedSegment(std::move(file), data, bytes, id));
   if (std::memcmp(data, &id, sizeof(id)) != 0 || id == 0) {
     return InvalidArgument("{} is another segment", path);

@@ -46,7 +46,7 @@ class SharedSegment {
   bool is_shared() const { return id_ != 0; }
 
   uint64_t id() const { return id_; }
-  int fd() const { return fd_.get(); }
+  int fd() const { return fd_.get(); }  // negative if it was opened with kRead
   size_t size() const { return size_; }
   // True if a payload may use these bytes and may begin there.
   bool Contains(uint64_t begin, uint64_t length) const {
