@@ -7,9 +7,11 @@ The model is one dense layer of 16, 64 or 256 MB of weights with SGD and a batch
 run starts 1 worker and 1 parameter server, or 3 and 2, as processes of this host; they exchange over unix sockets
 and shared memory, or over TCP. With --before, the runs of the two builds alternate.
 
-Prints for each run: milliseconds per step of one worker; copies per byte, that is how often the payload of pushes
-and pulls is copied on its way (a byte that passes a socket counts twice: into the kernel and out of it); the time of
-one memcpy of the weights, measured during the run's own pause; and the ratio of the two times. Builds that do not
+Prints for each size: milliseconds per step of one worker, the best half second of all rounds (other work on the
+machine only makes it slower) and the median of the rounds' means; copies per byte, that is how often the payload of pushes
+and pulls is copied on its way (a byte that passes a socket counts twice: into the kernel and out of it); the
+time of one memcpy of the weights, measured in the same run while its processes are stopped; and the ratio of the two
+best times. Builds that do not
 export these counters show "-". The last lines compare (step time per MB) / (memcpy time per MB) over the sizes.
 """
 import argparse
@@ -25,10 +27,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import typing
 import urllib.request
 
 BATCH = 8
 RECORDS = 64
+WINDOW_S = 0.5
 
 JOB = """name: benchmark-in-place
 model:
@@ -67,14 +71,16 @@ def free_ports(count):
 
 
 def memcpy_ms(size):
-    """The least of some times, as each is one copy between pages that exist."""
+    """(least, median) of the times of copies between pages that exist."""
     source, target = ctypes.create_string_buffer(size), ctypes.create_string_buffer(size)
+    ctypes.memmove(target, source, size)
+    ctypes.memmove(source, target, size)
     times = []
-    for _ in range(7):
+    for _ in range(15):
         begin = time.perf_counter()
         ctypes.memmove(target, source, size)
         times.append(1000 * (time.perf_counter() - begin))
-    return statistics.median(times[2:])
+    return min(times), statistics.median(times)
 
 
 def scrape(port):
@@ -168,8 +174,21 @@ def copies_per_byte(before, after):
     return (copies + 2 * over_sockets) / (sent + received)
 
 
+class Run(typing.NamedTuple):
+    best: float  # milliseconds per step in the best window
+    mean: float  # over the whole time
+    copies: typing.Optional[float]
+    best_copy: float  # milliseconds of a memcpy
+    copy: float
+
+
+def step_ms(begin, end, workers):
+    steps = end[1]["cohort_worker_steps_total"] - begin[1]["cohort_worker_steps_total"]
+    return 1000 * (end[0] - begin[0]) * workers / max(steps, 1)
+
+
 def run(build, megabytes, servers, workers, transport, seconds):
-    """(milliseconds per step of a worker, copies per byte or None, milliseconds of a memcpy)."""
+    """The Run of one cluster."""
     side = math.isqrt((megabytes << 20) // 4)
     warm_up = 90 * workers if megabytes < 256 else 70 * workers
     with tempfile.TemporaryDirectory() as directory:
@@ -182,16 +201,18 @@ def run(build, megabytes, servers, workers, transport, seconds):
                         with open(os.path.join(directory, name), encoding="utf-8") as f:
                             sys.stderr.write("== %s\n%s\n" % (name, f.read()[-2000:]))
                 sys.exit("the cluster of %s did not train" % build)
-            time.sleep(seconds)
-            end = cluster.sample()
+            samples = [begin]
+            while samples[-1][0] - begin[0] < seconds:
+                time.sleep(WINDOW_S)
+                samples.append(cluster.sample())
             # Nothing else of this run works while the memory is measured.
             for process in cluster.processes:
                 process.send_signal(signal.SIGSTOP)
             copy = memcpy_ms(megabytes << 20)
         finally:
             cluster.stop()
-    steps = end[1]["cohort_worker_steps_total"] - begin[1]["cohort_worker_steps_total"]
-    return 1000 * (end[0] - begin[0]) * workers / steps, copies_per_byte(begin, end), copy
+    windows = [step_ms(a, b, workers) for a, b in zip(samples, samples[1:])]
+    return Run(min(windows), step_ms(samples[0], samples[-1], workers), copies_per_byte(samples[0], samples[-1]), *copy)
 
 
 def main():
@@ -217,14 +238,13 @@ def main():
                     for name, build in builds.items():
                         runs[name].append(run(build, megabytes, servers, workers, transport, args.seconds))
                 for name, got in runs.items():
-                    step = statistics.median(r[0] for r in got)
-                    copy = statistics.median(r[2] for r in got)
-                    ratio = statistics.median(r[0] / r[2] for r in got)
-                    ratios[name][megabytes] = ratio
-                    copies = "-" if got[-1][1] is None else "%.2f" % got[-1][1]
-                    print("%s %s %3d MB %-6s %7.1f ms per step (%.1f to %.1f), %s copies per byte, memcpy %.1f ms, "
-                          "step / memcpy %.1f" % (transport, shape, megabytes, name, step, min(r[0] for r in got),
-                                                  max(r[0] for r in got), copies, copy, ratio), flush=True)
+                    best, copy = min(r.best for r in got), min(r.best_copy for r in got)
+                    ratios[name][megabytes] = best / copy
+                    copies = "-" if got[-1].copies is None else "%.2f" % got[-1].copies
+                    print("%s %s %3d MB %-6s %7.1f ms per step (median of means %.1f), %s copies per byte, memcpy "
+                          "%.1f ms (median %.1f), step / memcpy %.1f" % (
+                              transport, shape, megabytes, name, best, statistics.median(r.mean for r in got),
+                              copies, copy, statistics.median(r.copy for r in got), best / copy), flush=True)
             for name, by_size in ratios.items():
                 if len(by_size) > 1:
                     print("%s %s %s: step / memcpy differs by %.2f over the sizes" % (
