@@ -5,11 +5,11 @@
 
 #include "common/base/clock.h"
 #include "common/exchange/remote_access.h"
+#include "common/rpc/push_pull/shared_memory.h"
 #include "common/rpc/stream/stream_server.h"
 #include "proto/worker.pb.h"
 #include "ps_server/core_test_util.h"
 #include "ps_server/ps_service.h"
-#include "common/rpc/push_pull/shared_memory.h"
 
 namespace cohort::ps_test::in_place {
 namespace {

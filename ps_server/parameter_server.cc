@@ -10,9 +10,9 @@
 #include "common/optimizers/vector_loops.h"
 #include "common/os/identity.h"
 #include "common/rpc/admin/admin_server.h"
+#include "common/rpc/push_pull/shared_memory.h"
 #include "common/rpc/stream/stream_server.h"
 #include "ps_server/ps_options.h"
-#include "common/rpc/push_pull/shared_memory.h"
 
 namespace cohort {
 namespace {
@@ -36,13 +36,13 @@ ParameterServer::ParameterServer(Options options)
   registry_.AddCallback("cohort_ps_held_bytes",
                         "Memory of requests whose end has not come, and that streams keep for more",
                         [this] { return static_cast<double>(service_.held().bytes()); });
-  registry_.AddCallback("cohort_ps_placed_bytes",
-                        "Pulled bytes that were copied to memory that both ends share", [this] {
-                          return static_cast<double>(service_.codec_counters().bytes_placed.load());
-                        });
-  registry_.AddCallback("cohort_ps_superseded_bytes",
-                        "Older versions of weights that workers of this host still read in place",
-                        [this] { return static_cast<double>(service_.pins()->superseded_bytes()); });
+  registry_.AddCallback(
+      "cohort_ps_placed_bytes", "Pulled bytes that were copied to memory that both ends share",
+      [this] { return static_cast<double>(service_.codec_counters().bytes_placed.load()); });
+  registry_.AddCallback(
+      "cohort_ps_superseded_bytes",
+      "Older versions of weights that workers of this host still read in place",
+      [this] { return static_cast<double>(service_.pins()->superseded_bytes()); });
 }
 
 PsCore::Options ParameterServer::CoreOptions() {

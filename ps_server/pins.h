@@ -48,7 +48,7 @@ class Pins {
     bool HasEnded() const;
 
     Pins* const pins_;
-    const UniqueFd process_;          // readable when the process has ended
+    const UniqueFd process_;           // readable when the process has ended
     std::vector<OfRequest> requests_;  // guarded by pins_->mu_
   };
 

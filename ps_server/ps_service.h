@@ -46,7 +46,9 @@ class PsService : public ChiefSink {
   };
 
   explicit PsService(const Options& options)
-      : options_(options), held_(options.max_held_bytes, options.patience), pins_(options.max_superseded_bytes) {}
+      : options_(options),
+        held_(options.max_held_bytes, options.patience),
+        pins_(options.max_superseded_bytes) {}
 
   // `core` and `clock` outlive the streams.
   StreamServer::Methods Methods(PsCore* core, const Clock* clock);

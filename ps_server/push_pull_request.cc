@@ -43,9 +43,8 @@ absl::Status PushPullRequest::Add(SharedPayloadServer* shared) {
   if (payload_bytes_ > context_->max_request_bytes) {
     return ResourceExhausted("a request of more than {} bytes", context_->max_request_bytes);
   }
-  COHORT_RETURN_IF_ERROR(
-      newest_->ReadPayload(*headers_.request(), word_, segment_.get(), peers_.get(),
-                            context_->pool));
+  COHORT_RETURN_IF_ERROR(newest_->ReadPayload(*headers_.request(), word_, segment_.get(),
+                                              peers_.get(), context_->pool));
   COHORT_RETURN_IF_ERROR(
       assembler_.Add(*headers_.request(), newest_->payload, newest_->fields.all()));
   return more() ? KeepMessage() : absl::OkStatus();
@@ -80,9 +79,9 @@ absl::Status PushPullRequest::ReadSharedWord(SharedPayloadServer* shared) {
   responder_.SetArea(word->answer_begin(), word->answer_bytes());
   responder_.SetMapped(peers_.get());
   client_ = shared->FindClient(*word, context_->pins);
-  responder_.SetLending(
-      client_, {word->mapped().data(), static_cast<size_t>(word->mapped().size())},
-      headers_.request()->sequence());
+  responder_.SetLending(client_,
+                        {word->mapped().data(), static_cast<size_t>(word->mapped().size())},
+                        headers_.request()->sequence());
   return absl::OkStatus();
 }
 

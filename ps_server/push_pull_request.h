@@ -111,10 +111,10 @@ class PushPullRequest {
   RequestHeaders headers_;
   RequestMessages messages_;
   RequestMessage* newest_ = nullptr;
-  size_t payload_bytes_ = 0;                 // payload of all messages so far
-  std::shared_ptr<SharedSegment> segment_;   // where payloads lie; null: in the frames
-  std::shared_ptr<Pins::Client> client_;     // whose pins later requests end; null: nothing is lent
-  std::shared_ptr<PeerSegments> peers_;      // the client's own segments that are mapped; may be null
+  size_t payload_bytes_ = 0;                // payload of all messages so far
+  std::shared_ptr<SharedSegment> segment_;  // where payloads lie; null: in the frames
+  std::shared_ptr<Pins::Client> client_;    // whose pins later requests end; null: nothing is lent
+  std::shared_ptr<PeerSegments> peers_;  // the client's own segments that are mapped; may be null
   const v1::SharedPayload* word_ = nullptr;  // the newest message's; null: it has none
   RequestAssembler assembler_;
   const RequestView* view_ = nullptr;

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <utility>
 
+#include "common/rpc/push_pull/shared_memory.h"
 #include "common/rpc/stream/stream.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/response_chunks.h"
-#include "common/rpc/push_pull/shared_memory.h"
 
 namespace cohort {
 namespace {

@@ -75,8 +75,8 @@ class Responder {
   std::vector<uint64_t> mapped_;
   uint64_t sequence_ = 0;
   const PeerSegments* peers_ = nullptr;  // null: none is mapped
-  bool lends_ = false;                       // some value of this answer is lent
-  std::vector<BufferRef> announced_;         // blocks in segments that the client may map next
+  bool lends_ = false;                   // some value of this answer is lent
+  std::vector<BufferRef> announced_;     // blocks in segments that the client may map next
   v1::SharedPayload word_;
 };
 

@@ -24,7 +24,8 @@ absl::StatusOr<std::shared_ptr<SharedSegment>> SharedPayloadServer::Find(
 }
 
 // If one cannot be mapped, the answer does not name it, and the client does not use it.
-void SharedPayloadServer::MapSegments(const v1::SharedPayload& word, uint64_t sequence, bool first) {
+void SharedPayloadServer::MapSegments(const v1::SharedPayload& word, uint64_t sequence,
+                                      bool first) {
   if (first) segments_->DropIdle(sequence, {});
   segments_->Map(word, sequence).IgnoreError();
 }

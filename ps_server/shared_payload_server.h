@@ -39,7 +39,7 @@ class SharedPayloadServer {
  private:
   std::shared_ptr<SharedSegment> segment_;  // the newest that was mapped; null: none
   const std::shared_ptr<PeerSegments> segments_ = std::make_shared<PeerSegments>();
-  uint64_t client_id_ = 0;                  // that was looked for; 0: none yet
+  uint64_t client_id_ = 0;  // that was looked for; 0: none yet
   std::shared_ptr<Pins::Client> client_;
 };
 

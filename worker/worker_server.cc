@@ -118,11 +118,13 @@ void WorkerServer::ExportMetrics() {
       &RemoteAccess::Counters::bytes_received);
   add("cohort_worker_ps_bytes_copied", "Pulled bytes that were copied to where the step reads them",
       &RemoteAccess::Counters::bytes_copied);
-  add("cohort_worker_ps_bytes_placed", "Pushed bytes that were copied to memory that both ends share",
+  add("cohort_worker_ps_bytes_placed",
+      "Pushed bytes that were copied to memory that both ends share",
       &RemoteAccess::Counters::bytes_placed);
   add("cohort_worker_ps_bytes_lent", "Pulled bytes that steps read where the server has them",
       &RemoteAccess::Counters::bytes_lent);
-  add("cohort_worker_ps_bytes_in_place", "Pushed bytes that the server reads where the step wrote them",
+  add("cohort_worker_ps_bytes_in_place",
+      "Pushed bytes that the server reads where the step wrote them",
       &RemoteAccess::Counters::bytes_in_place);
   add("cohort_worker_ps_push_areas_renewed",
       "Push areas that were replaced, because a server might still read them",

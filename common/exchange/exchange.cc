@@ -328,8 +328,8 @@ bool Exchange::Lend(const PullPiece& piece, const v1::PulledEntry& entry,
   const size_t taken = piece.received * piece.unit_bytes;
   const uint8_t* const data = lent && pieces.size() == 1 ? pieces[0].data() : nullptr;
   const auto* const begin = static_cast<const uint8_t*>(*piece.lent);
-  const bool first = piece.received == 0 &&
-                     reinterpret_cast<uintptr_t>(data) % PullItem::kLentAlignment == 0;
+  const bool first =
+      piece.received == 0 && reinterpret_cast<uintptr_t>(data) % PullItem::kLentAlignment == 0;
   if (data != nullptr && (begin == nullptr ? first : data == begin + taken)) {
     if (begin == nullptr) *piece.lent = data;
     counters_.bytes_lent += entry.count() * piece.unit_bytes;

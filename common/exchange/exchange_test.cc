@@ -141,7 +141,9 @@ struct LendingWorld {
   // The whole variable in two pieces, and the two shards of the other one.
   std::vector<Piece> AllLent() const {
     const float* const m = memory.data();
-    return {{0, 0, 16, m, true}, {0, 16, 48, m + 16, true}, {1, 0, 32, m + 64, true},
+    return {{0, 0, 16, m, true},
+            {0, 16, 48, m + 16, true},
+            {1, 0, 32, m + 64, true},
             {2, 0, 32, m + 96, true}};
   }
 

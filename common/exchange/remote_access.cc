@@ -175,8 +175,8 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
   auto connection = std::make_shared<PsConnection>(
       server.ps, server.incarnation,
       PsConnection::ChooseAddress(server, options_.host_id, link.avoid_unix),
-      PsConnection::Sharing{.client = client_, .weights = link.weights.get(), .areas = &areas_}, std::move(callbacks),
-      &codec_counters_);
+      PsConnection::Sharing{.client = client_, .weights = link.weights.get(), .areas = &areas_},
+      std::move(callbacks), &codec_counters_);
   StreamClient::Options client;
   client.security = options_.security;
   client.transport.SetOwnCore(options_.own_core);
@@ -243,13 +243,20 @@ RemoteAccess::Counters RemoteAccess::Impl::counters() const {
   const auto read = [](const std::atomic<uint64_t>& c) {
     return c.load(std::memory_order_relaxed);
   };
-  return {read(exchanges_),        read(requests_),       read(resends_),
-          read(bytes_sent_),       read(bytes_received_), read(bytes_copied_),
+  return {read(exchanges_),
+          read(requests_),
+          read(resends_),
+          read(bytes_sent_),
+          read(bytes_received_),
+          read(bytes_copied_),
           read(bytes_lent_),
           static_cast<uint64_t>(codec_counters_.bytes_placed.load(std::memory_order_relaxed)),
           static_cast<uint64_t>(codec_counters_.bytes_in_place.load(std::memory_order_relaxed)),
-          read(areas_renewed_),    read(connections_),    read(release_polls_),
-          read(sockets_given_up_), read(early_connections_)};
+          read(areas_renewed_),
+          read(connections_),
+          read(release_polls_),
+          read(sockets_given_up_),
+          read(early_connections_)};
 }
 
 RemoteAccess::RemoteAccess(const RemoteAccessOptions& options)

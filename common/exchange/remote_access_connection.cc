@@ -57,7 +57,8 @@ void PsConnection::Send(std::span<const ExchangeMessage> messages, PushPullEncod
     }
   }
   const bool place =
-      on_unix_socket() && shared_.BeginRequest(rounded, /*always=*/sharing_.weights->count() > 0 || in_place > 0);
+      on_unix_socket() &&
+      shared_.BeginRequest(rounded, /*always=*/sharing_.weights->count() > 0 || in_place > 0);
   if (place) {
     counters_->bytes_placed.fetch_add(static_cast<int64_t>(total));
     counters_->bytes_in_place.fetch_add(static_cast<int64_t>(in_place));
@@ -118,7 +119,8 @@ void PsConnection::OnFrame(Frame frame) {
     if (unanswered_ > 0) --unanswered_;
     sharing_.areas->NoteAnswered(header_.sequence());
     shared_.OnAnswered(std::exchange(answer_bytes_, 0));
-    if (shared_.refused()) ReportNotShared(Unavailable("the server cannot map memory of this process"));
+    if (shared_.refused())
+      ReportNotShared(Unavailable("the server cannot map memory of this process"));
   }
   callbacks_.on_response(this, header_, fields_.all(), fields_.in_peers());
   decoder_.Clear();

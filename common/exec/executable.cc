@@ -81,8 +81,7 @@ class Executable::Impl {
   std::span<const double> metric_values() const { return metric_values_; }
   size_t memory_bytes() const {
     return memory_.arena->size() + memory_.slots->size() + memory_.push_areas->size() +
-           memory_.pinned.bytes() +
-           (devices_ != nullptr ? devices_->memory_bytes() : 0);
+           memory_.pinned.bytes() + (devices_ != nullptr ? devices_->memory_bytes() : 0);
   }
   int64_t transfer_bytes() const { return devices_ != nullptr ? devices_->transfer_bytes() : 0; }
   Tensor output(size_t i) const;

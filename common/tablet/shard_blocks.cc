@@ -55,8 +55,8 @@ bool ShardBlocks::in_one_run() const {
 void ShardBlocks::BeginWhole() {
   next_.clear();
   if (!runs_.has_value()) return;
-  const bool shared = std::ranges::any_of(
-      blocks_, [](const ShardBlock& block) { return !block.values.unique(); });
+  const bool shared =
+      std::ranges::any_of(blocks_, [](const ShardBlock& block) { return !block.values.unique(); });
   if (!shared && in_one_run()) return runs_->NoteInPlace();
   PlaceInNextRun(&next_);
 }

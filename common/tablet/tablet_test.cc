@@ -343,7 +343,8 @@ TEST_CASE("a large shard's values lie in one run, whatever readers hold") {
     push();
     versions.push_back(pull());
     REQUIRE(RunOf(versions.back()) != nullptr);
-    CHECK(TestTablet::Values<float>(versions.back()) == Floats(kElements, -2.0f - static_cast<float>(i)));
+    CHECK(TestTablet::Values<float>(versions.back()) ==
+          Floats(kElements, -2.0f - static_cast<float>(i)));
   }
   CHECK(TestTablet::Values<float>(held) == Floats(kElements, -1));
   CHECK(TestTablet::Values<float>(versions[0]) == Floats(kElements, -2));

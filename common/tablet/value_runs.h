@@ -37,7 +37,7 @@ class ValueRuns {
   const size_t bytes_;
   const Allocator allocate_;
   std::vector<BufferRef> runs_;
-  int versions_ = 0;  // in this window
+  int versions_ = 0;     // in this window
   size_t unneeded_ = 0;  // the fewest spare runs in this window
 };
 

@@ -22,7 +22,8 @@ std::string Job() {
   replace("    - Dense: {units: 1, activation: sigmoid}",
           "    - Dense: {units: 1024}\n    - Dense: {units: 17000}\n"
           "    - Dense: {units: 1, activation: sigmoid}");
-  replace("optimizer: {RMSprop: {learning_rate: 0.01}}", "optimizer: {SGD: {learning_rate: 1.0e-6}}");
+  replace("optimizer: {RMSprop: {learning_rate: 0.01}}",
+          "optimizer: {SGD: {learning_rate: 1.0e-6}}");
   replace("  partitioner: {FixedShards: {num_shards: 2}}", "  pull_ahead: 0");
   return job;
 }
@@ -30,8 +31,7 @@ std::string Job() {
 // A worker that dies while it reads version after version leaves nothing behind that stops or changes
 // the others.
 void SurvivesAReader(Body body) {
-  Scenario s(body, "in_place",
-             MiniClusterOptions{.servers = 1, .workers = 2, .job_yaml = Job()});
+  Scenario s(body, "in_place", MiniClusterOptions{.servers = 1, .workers = 2, .job_yaml = Job()});
   s.Check(s->StartAll());
   s.Said(TaskRole::kWorker, 0, {"reads_weights_in_place"}, seconds(120));
   s.Said(TaskRole::kWorker, 1, {"reads_weights_in_place"}, seconds(120));

@@ -39,8 +39,7 @@ class PayloadFields {
   // and the segments are mapped. Errors: InvalidArgument if `word` contradicts itself, if it names
   // bytes outside of the segments, or if it leaves fields of the frame.
   absl::Status Find(const PushPullDecoder& decoder, const v1::SharedPayload* word,
-                    const SharedSegment* segment,
-                    std::span<const SharedSegment* const> peers = {});
+                    const SharedSegment* segment, std::span<const SharedSegment* const> peers = {});
 
   size_t size() const { return fields_.size(); }
   Pieces operator[](size_t field) const { return fields_[field]; }

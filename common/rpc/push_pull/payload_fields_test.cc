@@ -84,8 +84,7 @@ TEST_CASE("fields of the frame, of the own segment and of others in one message"
   CHECK(std::vector<uint8_t>(fields.in_peers().begin(), fields.in_peers().end()) ==
         std::vector<uint8_t>{1, 0, 0});
   const auto refused = [&] {
-    return absl::IsInvalidArgument(
-        fields.Find(message.decoder, &word, segment.get(), others));
+    return absl::IsInvalidArgument(fields.Find(message.decoder, &word, segment.get(), others));
   };
   SECTION("a segment that is not mapped") { word.set_in_segment(0, 1); }
   SECTION("a segment that is not named") { word.set_in_segment(0, 3); }

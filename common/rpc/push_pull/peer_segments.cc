@@ -46,7 +46,8 @@ void PeerSegments::AddTo(v1::SharedPayload* word) const {
 void PeerSegments::DropIdle(uint64_t sequence, const Numbers& reading) {
   std::erase_if(mapped_, [&](const Mapped& mapped) {
     return mapped.named + kIdleAfter < sequence &&
-           std::none_of(reading.begin(), reading.end(), [&](uint64_t read) { return read <= mapped.named; });
+           std::none_of(reading.begin(), reading.end(),
+                        [&](uint64_t read) { return read <= mapped.named; });
   });
 }
 

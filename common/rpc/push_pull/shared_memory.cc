@@ -28,7 +28,8 @@ SharedMemory::~SharedMemory() { segments.fetch_sub(1, std::memory_order_relaxed)
 
 BufferRef SharedMemory::Allocate(size_t bytes) {
   if (segments.load(std::memory_order_relaxed) >= MostSegments()) return {};
-  auto segment = SharedSegment::Create(SharedSegment::kAlignment + bytes, SharedSegment::Use::kRead);
+  auto segment =
+      SharedSegment::Create(SharedSegment::kAlignment + bytes, SharedSegment::Use::kRead);
   if (!segment.ok()) return {};
   uint8_t* const data = (*segment)->At(SharedSegment::kAlignment, bytes).data();
   return BufferRef::Within(std::unique_ptr<BufferMemory>(new SharedMemory(*std::move(segment))),

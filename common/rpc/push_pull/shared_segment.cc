@@ -30,8 +30,8 @@ std::string LinkTarget(const std::string& link) {
 // Returns null and sets errno if it cannot be mapped. `populate` allocates the pages now instead of
 // during a step.
 uint8_t* Map(int fd, size_t bytes, int protection, bool populate) {
-  void* memory = mmap(nullptr, bytes, protection,
-                      MAP_SHARED | (populate ? MAP_POPULATE : 0), fd, /*offset=*/0);
+  void* memory = mmap(nullptr, bytes, protection, MAP_SHARED | (populate ? MAP_POPULATE : 0), fd,
+                      /*offset=*/0);
   return memory == MAP_FAILED ? nullptr : static_cast<uint8_t*>(memory);
 }
 
