@@ -207,7 +207,7 @@ TEST_CASE("requests name the answers whose values are still read, until the slot
   CHECK(reading(first).empty());
   const v1::PushPullHeader second = pull(1);
   CHECK(reading(second) == std::vector<uint64_t>{first.sequence()});
-  const v1::PushPullHeader third = pull(0);  // reads the slot anew
+  const v1::PushPullHeader third = pull(0);  // the slot is used again
   CHECK(reading(third) == std::vector<uint64_t>{second.sequence()});
   // A push ends what its step has read.
   float gradient[64] = {};

@@ -43,8 +43,8 @@ class PsConnection : public StreamHandler {
   // How values are read where the server has them; used only over a unix socket.
   struct Sharing {
     uint64_t client = 0;              // SharedPayload.client
-    PeerSegments* weights = nullptr;  // of this server; outlives the connection
-    PushAreas* areas = nullptr;       // of this process; outlives the connection
+    PeerSegments* weights = nullptr;  // those of this server; outlives the connection
+    PushAreas* areas = nullptr;       // those of this process; outlives the connection
   };
 
   // `incarnation`: the one of the intended server; a server with another one refuses the stream.

@@ -18,7 +18,7 @@ class ValueRuns {
   // Returns `bytes` bytes that are not initialized; an empty reference if there is no such memory.
   using Allocator = std::function<BufferRef(size_t bytes)>;
 
-  // Spare runs that were not needed during so many whole versions are freed.
+  // The number of whole versions after which spare runs that were not needed are freed.
   static constexpr int kWindow = 64;
 
   // `allocate`: null or without memory: runs lie on the heap.

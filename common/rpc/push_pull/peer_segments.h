@@ -26,7 +26,7 @@ class PeerSegments {
   // Ids or sequences in a message.
   using Numbers = google::protobuf::RepeatedField<uint64_t>;
 
-  // A segment that no message names for so many sequences is dropped.
+  // The number of sequences after which a segment that no message names is dropped.
   static constexpr uint64_t kIdleAfter = 256;
 
   // Maps those segments of the message that are not mapped yet. `sequence`: the message's. Error: that
