@@ -57,8 +57,8 @@ void PsConnection::Send(std::span<const ExchangeMessage> messages, PushPullEncod
     }
   }
   const bool place =
-      on_unix_socket() &&
-      shared_.BeginRequest(rounded, /*always=*/sharing_.weights->count() > 0 || in_place > 0);
+      on_unix_socket() && shared_.BeginRequest(rounded, /*always=*/sharing_.weights->count() > 0 ||
+                                                            in_place > 0 || in_area);
   if (place) {
     counters_->bytes_placed.fetch_add(static_cast<int64_t>(total));
     counters_->bytes_in_place.fetch_add(static_cast<int64_t>(in_place));
@@ -118,7 +118,7 @@ void PsConnection::OnFrame(Frame frame) {
   if (!header_.more()) {
     if (unanswered_ > 0) --unanswered_;
     sharing_.areas->NoteAnswered(header_.sequence());
-    shared_.OnAnswered(std::exchange(answer_bytes_, 0));
+    shared_.OnAnswered(std::exchange(answer_bytes_, 0), std::exchange(mapped_more_, false));
     if (shared_.refused())
       ReportNotShared(Unavailable("the server cannot map memory of this process"));
   }
@@ -133,7 +133,9 @@ bool PsConnection::FindFields() {
     const std::span<const uint8_t> word = decoder_.shared();
     if (!word_.ParseFromArray(word.data(), static_cast<int>(word.size()))) return false;
     segment = shared_.OnResponse(word_);
+    const size_t before = sharing_.weights->count();
     const absl::Status mapped = sharing_.weights->Map(word_, header_.sequence());
+    mapped_more_ = mapped_more_ || sharing_.weights->count() > before;
     if (!mapped.ok()) ReportNotShared(mapped);
   } else {
     word_.Clear();

@@ -96,8 +96,9 @@ class PsConnection : public StreamHandler {
   // For payloads in shared memory; used only over a unix socket.
   SharedPayloadClient shared_;
   v1::SharedPayload word_;
-  bool reported_ = false;    // on_not_shared was called
-  size_t answer_bytes_ = 0;  // copied payload of the response so far, rounded up to kAlignment
+  bool reported_ = false;     // on_not_shared was called
+  bool mapped_more_ = false;  // by the response so far
+  size_t answer_bytes_ = 0;   // copied payload of the response so far, rounded up to kAlignment
 };
 
 }  // namespace cohort

@@ -15,17 +15,17 @@ size_t WithRoom(size_t bytes) { return SharedSegment::Aligned(bytes + bytes / 8 
 
 bool SharedPayloadClient::Fits(size_t bytes) const {
   if (segment_ == nullptr || unanswered_ > 0) return false;
-  const size_t wanted = sent_.bytes() + received_.bytes();
+  const size_t wanted = sent_.bytes() + Received();
   if (segment_->size() > kShrinkFrom && wanted < segment_->size() / 4) return false;
   return SharedSegment::kAlignment + bytes <= answer_begin_ &&
-         received_.bytes() <= segment_->size() - answer_begin_;
+         Received() <= segment_->size() - answer_begin_;
 }
 
 bool SharedPayloadClient::BeginRequest(size_t bytes, bool always) {
   sent_.Add(bytes);
   const bool fits = Fits(bytes);
   ++unanswered_;
-  const size_t most = std::max(sent_.bytes(), received_.bytes());
+  const size_t most = std::max(sent_.bytes(), Received());
   // The server may still read what an unanswered request has placed, and write the answer to it.
   if (!fits) {
     segment_ = nullptr;
@@ -38,7 +38,8 @@ bool SharedPayloadClient::BeginRequest(size_t bytes, bool always) {
 
 void SharedPayloadClient::MakeSegment() {
   answer_begin_ = SharedSegment::kAlignment + WithRoom(sent_.bytes());
-  auto segment = SharedSegment::Create(answer_begin_ + WithRoom(received_.bytes()));
+  auto segment = SharedSegment::Create(answer_begin_ + WithRoom(Received()));
+  first_ = false;
   refused_ = !segment.ok();  // there is no memory for it: the socket is used
   if (segment.ok()) segment_ = *std::move(segment);
 }
@@ -90,8 +91,12 @@ const SharedSegment* SharedPayloadClient::OnResponse(const v1::SharedPayload& wo
   return segment_.get();
 }
 
-void SharedPayloadClient::OnAnswered(size_t payload_bytes) {
-  received_.Add(payload_bytes);
+void SharedPayloadClient::OnAnswered(size_t payload_bytes, bool mapped_more) {
+  if (mapped_more) {
+    received_ = Largest();
+  } else {
+    received_.Add(payload_bytes);
+  }
   if (unanswered_ > 0) --unanswered_;
   if (segment_ != nullptr && !accepted_ && unanswered_ == 0) refused_ = true;
 }

@@ -29,7 +29,9 @@ class SharedPayloadClient {
   // A smaller payload goes through the socket: shared memory would save little.
   static constexpr size_t kLeastBytes = 16 << 10;
   // Larger requests and answers go in chunks through the socket.
-  static constexpr size_t kMostBytes = size_t{8} << 30;
+  static constexpr size_t kMostBytes = size_t{1} << 30;
+  // The most that the first segment sets aside for answers: the server may lend larger values.
+  static constexpr size_t kFirstAnswerBytes = size_t{4} << 20;
   // A segment of more bytes is replaced when a fourth of it would do.
   static constexpr size_t kShrinkFrom = size_t{4} << 20;
 
@@ -57,7 +59,10 @@ class SharedPayloadClient {
   // the client has given up that segment, and with it the request that the response answers.
   const SharedSegment* OnResponse(const v1::SharedPayload& word);
   // The whole answer to a request has come; its payloads take `payload_bytes`, rounded up as above.
-  void OnAnswered(size_t payload_bytes);
+  // `mapped_more`: it named memory that is mapped now, so later answers copy less.
+  void OnAnswered(size_t payload_bytes, bool mapped_more = false);
+  // The server has mapped the segment.
+  bool accepted() const { return accepted_; }
 
  private:
   // The largest of the newest sizes: of at least kWindow, at most twice as many.
@@ -78,10 +83,15 @@ class SharedPayloadClient {
     int count_ = 0;
   };
 
+  // What answers take, as far as it is known.
+  size_t Received() const {
+    return first_ ? std::min(received_.bytes(), kFirstAnswerBytes) : received_.bytes();
+  }
   bool Fits(size_t bytes) const;
   void MakeSegment();
 
   std::unique_ptr<SharedSegment> segment_;  // null: there is none
+  bool first_ = true;                       // no segment was made yet
   bool accepted_ = false;                   // the server has mapped it
   bool refused_ = false;  // the server's answer to an offer did not mention it: it does not share
   std::vector<uint64_t> mapped_;  // ids of areas that the server has mapped
