@@ -93,7 +93,7 @@ class HeldServer {
  public:
   explicit HeldServer(milliseconds help_interval) {
     RequestContext context =
-        MakeRequestContext(ps_.core.get(), &counters_, &held_, &parked_, 1 << 20);
+        MakeRequestContext(ps_.core.get(), &counters_, &held_, &parked_, /*pins=*/nullptr, 1 << 20);
     context.execute = [this, at_once = context.execute](std::unique_ptr<PushPullRequest> request) {
       gate_.Pass();
       return at_once(std::move(request));

@@ -33,13 +33,13 @@ struct TestRequest {
 // A parameter server without network, disk or threads. The test decides when background work runs.
 class TestCore : public ChiefSink, public ShardStore {
  public:
-  explicit TestCore(uint32_t index = 0, ShardStore* store = nullptr,
-                    ApplyLog* apply_log = nullptr) {
+  explicit TestCore(uint32_t index = 0, ShardStore* store = nullptr, ApplyLog* apply_log = nullptr,
+                    const ShardOptions& shard = {.block_bytes = 64}) {
     PsCore::Options options;
     options.index = index;
     options.incarnation = 1000 + index;
     options.cores = 2;
-    options.shard.block_bytes = 64;
+    options.shard = shard;
     PsCore::Environment environment;
     environment.clock = &clock;
     environment.store = store == nullptr ? this : store;

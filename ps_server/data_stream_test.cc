@@ -34,8 +34,8 @@ struct Client {
   Client(TestCore* ps, HeldBytes* held, size_t max_request_bytes = size_t{1} << 30)
       : parked(ps->core->data_path()),
         handler(std::make_unique<DataStream>(
-            std::make_shared<const RequestContext>(
-                MakeRequestContext(ps->core.get(), &counters, held, &parked, max_request_bytes)),
+            std::make_shared<const RequestContext>(MakeRequestContext(
+                ps->core.get(), &counters, held, &parked, &pins, max_request_bytes)),
             stream)) {}
   // A message without sections.
   void SendEmpty(bool more) {
@@ -78,6 +78,7 @@ struct Client {
     handler->OnFrame(encoder.Finish(header));
   }
 
+  Pins pins{size_t{1} << 30};
   ParkedPulls parked;
   CodecCounters counters;
   PushPullEncoder encoder;

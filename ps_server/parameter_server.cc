@@ -10,6 +10,7 @@
 #include "common/optimizers/vector_loops.h"
 #include "common/os/identity.h"
 #include "common/rpc/admin/admin_server.h"
+#include "common/rpc/push_pull/shared_memory.h"
 #include "common/rpc/stream/stream_server.h"
 #include "ps_server/ps_options.h"
 
@@ -27,12 +28,21 @@ size_t MostHeld() {
 
 ParameterServer::ParameterServer(Options options)
     : options_(std::move(options)),
-      service_({.max_held_bytes = MostHeld(), .incarnation = options_.incarnation}),
+      service_({.max_held_bytes = MostHeld(),
+                .max_superseded_bytes = MostHeld() / 2,
+                .incarnation = options_.incarnation}),
       apply_pool_(options_.threads - 1, "apply"),
       waiting_(&clock_, {.timeout = options_.chief_wait}) {
   registry_.AddCallback("cohort_ps_held_bytes",
                         "Memory of requests whose end has not come, and that streams keep for more",
                         [this] { return static_cast<double>(service_.held().bytes()); });
+  registry_.AddCallback(
+      "cohort_ps_placed_bytes", "Pulled bytes that were copied to memory that both ends share",
+      [this] { return static_cast<double>(service_.codec_counters().bytes_placed.load()); });
+  registry_.AddCallback(
+      "cohort_ps_superseded_bytes",
+      "Older versions of weights that workers of this host still read in place",
+      [this] { return static_cast<double>(service_.pins()->superseded_bytes()); });
 }
 
 PsCore::Options ParameterServer::CoreOptions() {
@@ -47,6 +57,7 @@ PsCore::Options ParameterServer::CoreOptions() {
   options.instruction_set = OptimizerInstructionSet();
   options.libraries = OptimizerLibraries();
   options.shard.helpers = &apply_pool_;
+  if (!options_.unix_socket.empty()) options.shard.allocate_run = SharedMemory::Allocate;
   return options;
 }
 

@@ -7,6 +7,8 @@ namespace cohort {
 PsMetrics::PsMetrics(MetricsRegistry* r)
     : bytes_in(r->AddCounter("cohort_ps_received_bytes_total", "Payload bytes of requests.")),
       bytes_out(r->AddCounter("cohort_ps_sent_bytes_total", "Payload bytes of responses.")),
+      bytes_lent(r->AddCounter("cohort_ps_lent_bytes_total",
+                               "Pulled bytes that workers of this host read in place.")),
       bad_requests(r->AddCounter("cohort_ps_bad_requests_total",
                                  "Requests that could not be read as a whole.")),
       watermarks_ahead(

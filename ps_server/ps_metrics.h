@@ -12,8 +12,9 @@ struct PsMetrics {
   // By v1.SectionStatus: one count per section. Null: a push or pull never gets this status.
   Counter* pushes[10] = {};
   Counter* pulls[10] = {};
-  Counter* bytes_in;   // payload of requests
-  Counter* bytes_out;  // payload of responses
+  Counter* bytes_in;    // payload of requests
+  Counter* bytes_out;   // payload of responses
+  Counter* bytes_lent;  // payload of responses that clients read where it is
   Counter* bad_requests;
   Counter* watermarks_ahead;  // requests whose watermark is above the chief's; it is ignored
   Counter* refused_streams;   // the client named another server, or another incarnation

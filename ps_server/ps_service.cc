@@ -40,13 +40,14 @@ absl::Status CheckClientProtocol(const Stream& stream) {
 }  // namespace
 
 RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldBytes* held,
-                                  ParkedPulls* parked, size_t max_request_bytes) {
+                                  ParkedPulls* parked, Pins* pins, size_t max_request_bytes) {
   RequestContext context;
   context.data_path = core->data_path();
   context.metrics = core->metrics();
   context.pool = core->pool();
   context.counters = counters;
   context.held = held;
+  context.pins = pins;
   context.max_request_bytes = max_request_bytes;
   context.execute = [parked](std::unique_ptr<PushPullRequest> request) {
     return parked->Execute(std::move(request));
@@ -62,7 +63,7 @@ StreamServer::Methods PsService::Methods(PsCore* core, const Clock* clock) {
   using Connection = Adoption::Connection;
   parked_ = std::make_unique<ParkedPulls>(core->data_path());
   const auto context = std::make_shared<const RequestContext>(MakeRequestContext(
-      core, &codec_counters_, &held_, parked_.get(), options_.max_request_bytes));
+      core, &codec_counters_, &held_, parked_.get(), &pins_, options_.max_request_bytes));
   return {{kControlMethod,
            chiefs_.Serve(
                clock, {.on_message = [core](Connection connection,

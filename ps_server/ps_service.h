@@ -11,6 +11,7 @@
 #include "common/rpc/stream/stream_server.h"
 #include "ps_server/held_bytes.h"
 #include "ps_server/parked_pulls.h"
+#include "ps_server/pins.h"
 #include "ps_server/ps_core.h"
 #include "ps_server/push_pull_request.h"
 
@@ -23,7 +24,7 @@ inline constexpr char kPushPullMethod[] = "/cohort.v1.ParameterServer/PushPull";
 // its last frame, and answer it there, unless `parked` keeps it. All arguments outlive the streams
 // and their requests.
 RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldBytes* held,
-                                  ParkedPulls* parked, size_t max_request_bytes);
+                                  ParkedPulls* parked, Pins* pins, size_t max_request_bytes);
 
 // Translates between streams of frames and PsCore; nothing is decided here.
 //
@@ -37,13 +38,17 @@ class PsService : public ChiefSink {
     size_t max_request_bytes = kMaxPushBytes;
     // See HeldBytes.
     size_t max_held_bytes = size_t{8} << 30;
+    // See Pins.
+    size_t max_superseded_bytes = size_t{4} << 30;
     Duration patience = std::chrono::seconds(10);
     // This server's incarnation. The service refuses streams of clients that name another one.
     uint64_t incarnation = 0;
   };
 
   explicit PsService(const Options& options)
-      : options_(options), held_(options.max_held_bytes, options.patience) {}
+      : options_(options),
+        held_(options.max_held_bytes, options.patience),
+        pins_(options.max_superseded_bytes) {}
 
   // `core` and `clock` outlive the streams.
   StreamServer::Methods Methods(PsCore* core, const Clock* clock);
@@ -54,11 +59,13 @@ class PsService : public ChiefSink {
 
   const CodecCounters& codec_counters() const { return codec_counters_; }
   const HeldBytes& held() const { return held_; }
+  Pins* pins() { return &pins_; }
 
  private:
   const Options options_;
   CodecCounters codec_counters_;
   HeldBytes held_;
+  Pins pins_;
   ChiefStreams<v1::ChiefToPs, v1::PsToChief> chiefs_;
   std::unique_ptr<ParkedPulls> parked_;  // made by Methods
 };

@@ -13,7 +13,7 @@ namespace {
 // requests is counted.
 constexpr size_t kKeptBytes = 256 << 10;
 constexpr size_t kKeptSlices = 4096;
-constexpr size_t kUsualBytes = 64 << 10;
+constexpr size_t kUsualBytes = 72 << 10;
 
 }  // namespace
 
@@ -43,8 +43,8 @@ absl::Status PushPullRequest::Add(SharedPayloadServer* shared) {
   if (payload_bytes_ > context_->max_request_bytes) {
     return ResourceExhausted("a request of more than {} bytes", context_->max_request_bytes);
   }
-  COHORT_RETURN_IF_ERROR(
-      newest_->ReadPayload(*headers_.request(), word_, segment_.get(), context_->pool));
+  COHORT_RETURN_IF_ERROR(newest_->ReadPayload(*headers_.request(), word_, segment_.get(),
+                                              peers_.get(), context_->pool));
   COHORT_RETURN_IF_ERROR(
       assembler_.Add(*headers_.request(), newest_->payload, newest_->fields.all()));
   return more() ? KeepMessage() : absl::OkStatus();
@@ -55,7 +55,13 @@ absl::Status PushPullRequest::Add(SharedPayloadServer* shared) {
 absl::Status PushPullRequest::ReadSharedWord(SharedPayloadServer* shared) {
   const bool first = messages_.count() == 1;
   responder_.SetSegment(nullptr);
-  if (first) responder_.SetArea(0, 0);
+  if (first) {
+    responder_.SetArea(0, 0);
+    responder_.SetLending(nullptr, {}, 0);
+    responder_.SetMapped(nullptr);
+    client_ = nullptr;
+    peers_ = nullptr;
+  }
   if (shared == nullptr || !newest_->decoder.has_shared()) return absl::OkStatus();
   const auto bytes = newest_->decoder.shared();
   v1::SharedPayload* const word = headers_.AddWord();
@@ -65,9 +71,17 @@ absl::Status PushPullRequest::ReadSharedWord(SharedPayloadServer* shared) {
   COHORT_ASSIGN_OR_RETURN(std::shared_ptr<SharedSegment> segment, shared->Find(*word, first));
   if (segment == nullptr) return absl::OkStatus();
   word_ = word;
+  peers_ = shared->segments();
+  shared->MapSegments(*word, headers_.request()->sequence(), first);
   segment_ = std::move(segment);
   responder_.SetSegment(segment_.get());
-  if (first) responder_.SetArea(word->answer_begin(), word->answer_bytes());
+  if (!first) return absl::OkStatus();
+  responder_.SetArea(word->answer_begin(), word->answer_bytes());
+  responder_.SetMapped(peers_.get());
+  client_ = shared->FindClient(*word, context_->pins);
+  responder_.SetLending(client_,
+                        {word->mapped().data(), static_cast<size_t>(word->mapped().size())},
+                        headers_.request()->sequence());
   return absl::OkStatus();
 }
 
@@ -88,10 +102,16 @@ absl::Status PushPullRequest::KeepMessage() {
 
 void PushPullRequest::Finish() {
   held_.Complete();
+  if (client_ != nullptr) {
+    const auto& reading = headers_.request()->reading();
+    client_->Release(headers_.request()->sequence(),
+                     {reading.data(), static_cast<size_t>(reading.size())});
+  }
   view_ = &assembler_.Finish();
 }
 
 absl::Status PushPullRequest::Park() {
+  responder_.SetMapped(nullptr);  // the stream changes them meanwhile
   const size_t bytes =
       sizeof(*this) + headers_.bytes() + messages_.held_bytes() + assembler_.bytes();
   if (held_.HoldWhole(bytes)) return absl::OkStatus();
@@ -125,6 +145,10 @@ void PushPullRequest::Clear() {
   headers_.Trim();
   payload_bytes_ = 0;
   responder_.SetSegment(nullptr);
+  responder_.SetLending(nullptr, {}, 0);
+  responder_.SetMapped(nullptr);
+  client_ = nullptr;
+  peers_ = nullptr;
   segment_ = nullptr;
   assembler_.Clear();
   const size_t kept = Trim(kKeptBytes, kKeptSlices);

@@ -12,6 +12,7 @@
 #include "common/tablet/push_pull_views.h"
 #include "ps_server/data_path.h"
 #include "ps_server/held_bytes.h"
+#include "ps_server/pins.h"
 #include "ps_server/request_assembler.h"
 #include "ps_server/request_headers.h"
 #include "ps_server/request_message.h"
@@ -29,6 +30,7 @@ struct RequestContext {
   BufferPool* pool = nullptr;
   CodecCounters* counters = nullptr;
   HeldBytes* held = nullptr;
+  Pins* pins = nullptr;  // may be null: nothing is lent
   size_t max_request_bytes = 0;
   // Executes a whole request. Either answers it and returns it, so that the stream can use its
   // memory again, or keeps it and returns null: then it answers or destroys the request later, on
@@ -109,8 +111,10 @@ class PushPullRequest {
   RequestHeaders headers_;
   RequestMessages messages_;
   RequestMessage* newest_ = nullptr;
-  size_t payload_bytes_ = 0;                 // payload of all messages so far
-  std::shared_ptr<SharedSegment> segment_;   // where payloads lie; null: in the frames
+  size_t payload_bytes_ = 0;                // payload of all messages so far
+  std::shared_ptr<SharedSegment> segment_;  // where payloads lie; null: in the frames
+  std::shared_ptr<Pins::Client> client_;    // whose pins later requests end; null: nothing is lent
+  std::shared_ptr<PeerSegments> peers_;  // the client's own segments that are mapped; may be null
   const v1::SharedPayload* word_ = nullptr;  // the newest message's; null: it has none
   RequestAssembler assembler_;
   const RequestView* view_ = nullptr;

@@ -27,8 +27,12 @@ bool IsAligned(const uint8_t* bytes) {
 // values. The keys of pulls follow.
 absl::Status RequestMessage::ReadPayload(const v1::PushPullHeader& header,
                                          const v1::SharedPayload* word,
-                                         const SharedSegment* segment, BufferPool* pool) {
-  COHORT_RETURN_IF_ERROR(fields.Find(decoder, word, segment));
+                                         const SharedSegment* segment, PeerSegments* peers,
+                                         BufferPool* pool) {
+  const bool in_peers = word != nullptr && peers != nullptr;
+  COHORT_RETURN_IF_ERROR(
+      fields.Find(decoder, word, segment,
+                  in_peers ? peers->Find(*word) : std::span<const SharedSegment* const>()));
   payload.assign(fields.size(), {});
   bytes_to_copy_ = 0;
   size_t next = 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/rpc/push_pull/payload_fields.h"
+#include "common/rpc/push_pull/peer_segments.h"
 #include "common/rpc/push_pull/push_pull_codec.h"
 #include "common/tensor/buffer.h"
 
@@ -29,9 +30,10 @@ struct RequestMessage {
       : counters(counters), decoder(counters, small), fields(small ? 0 : 256) {}
 
   // Finds the payloads of the message that `decoder` holds; `word` and `segment` are as in
-  // PayloadFields::Find. `pool` gives the memory of copies.
+  // PayloadFields::Find. `peers`: the client's own segments that are mapped; may be null. `pool` gives
+  // the memory of copies.
   absl::Status ReadPayload(const v1::PushPullHeader& header, const v1::SharedPayload* word,
-                           const SharedSegment* segment, BufferPool* pool);
+                           const SharedSegment* segment, PeerSegments* peers, BufferPool* pool);
 
   // Memory that is kept for the next message, and memory that is taken until the request ends.
   size_t own_bytes() const;

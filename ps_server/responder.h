@@ -3,12 +3,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <vector>
 
+#include "common/rpc/push_pull/peer_segments.h"
 #include "common/rpc/push_pull/push_pull_codec.h"
 #include "common/rpc/push_pull/shared_segment.h"
 #include "common/tablet/push_pull_views.h"
 #include "proto/shared_payload.pb.h"
+#include "ps_server/pins.h"
 #include "ps_server/ps_metrics.h"
 
 namespace cohort {
@@ -19,8 +23,9 @@ class PushPullResponseHeader;
 
 class Stream;
 
-// Turns the answer of one request after another into frames. Values travel by reference, or are
-// copied to the place in shared memory that the request has set aside for them. Not thread-safe.
+// Turns the answer of one request after another into frames. Values travel by reference, are lent
+// where they are if the client has mapped that memory, or are copied to the place in shared memory that
+// the request has set aside for them. Not thread-safe.
 class Responder {
  public:
   // Both outlive the responder.
@@ -33,6 +38,13 @@ class Responder {
   // The part of the segment into which values of the next answer may be written. A part that is not
   // in the segment, or has no bytes, holds none.
   void SetArea(uint64_t begin, uint64_t bytes);
+
+  // Ids of segments of the client that are mapped here. Every message of the next answer has them.
+  void SetMapped(const PeerSegments* peers) { peers_ = peers; }
+  // Lends values of the next answer, whose request has this sequence, that lie in segments that the
+  // client has mapped (`mapped`: their ids). Null: lends none.
+  void SetLending(std::shared_ptr<Pins::Client> client, std::span<const uint64_t> mapped,
+                  uint64_t sequence);
 
   // Sends an answer, in several frames if it is large. Takes the references of `payload`. `header`
   // may be changed.
@@ -47,7 +59,11 @@ class Responder {
  private:
   void SendFrame(const v1::PushPullResponseHeader& header, std::span<PayloadSlice> payload,
                  Stream* stream);
+  void Lend(std::span<PayloadSlice> payload);
+  void Announce();
   bool Place(std::span<PayloadSlice> payload);
+  void PlaceAmongLent(std::span<PayloadSlice> payload);
+  bool CopyToArea(const PayloadSlice& slice);
 
   CodecCounters* const counters_;
   PsMetrics* const metrics_;
@@ -55,6 +71,12 @@ class Responder {
   SharedSegment* segment_ = nullptr;
   uint64_t next_ = 0;  // where in the segment the next value may go
   uint64_t end_ = 0;
+  std::shared_ptr<Pins::Client> client_;  // null: nothing is lent
+  std::vector<uint64_t> mapped_;
+  uint64_t sequence_ = 0;
+  const PeerSegments* peers_ = nullptr;  // null: none is mapped
+  bool lends_ = false;                   // some value of this answer is lent
+  std::vector<BufferRef> announced_;     // blocks in segments that the client may map next
   v1::SharedPayload word_;
 };
 

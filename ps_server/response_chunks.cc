@@ -7,6 +7,9 @@
 namespace cohort {
 namespace {
 
+// The bytes that travel.
+size_t BytesOf(const PayloadSlice& slice) { return slice.lent ? 0 : slice.bytes; }
+
 // A result without its entries.
 void CopyResult(const v1::PullResult& from, v1::PullResult* to) {
   to->set_tablet(from.tablet());
@@ -23,7 +26,7 @@ void ForEachChunk(
     v1::PushPullResponseHeader* header, std::span<PayloadSlice> payload, size_t max_bytes,
     absl::FunctionRef<void(const v1::PushPullResponseHeader&, std::span<PayloadSlice>)> send) {
   size_t total = 0;
-  for (const PayloadSlice& slice : payload) total += slice.bytes;
+  for (const PayloadSlice& slice : payload) total += BytesOf(slice);
   if (total <= max_bytes) {
     send(*header, payload);
     return;
@@ -48,7 +51,7 @@ void ForEachChunk(
     v1::PullResult* out = chunk.add_pulls();
     CopyResult(result, out);
     for (const v1::PulledEntry& entry : result.entries()) {
-      if (next > first && bytes + payload[next].bytes > max_bytes) {
+      if (next > first && bytes + BytesOf(payload[next]) > max_bytes) {
         chunk.set_more(true);
         send(chunk, payload.subspan(first, next - first));
         begin_chunk();
@@ -58,7 +61,7 @@ void ForEachChunk(
         bytes = 0;
       }
       *out->add_entries() = entry;
-      bytes += payload[next++].bytes;
+      bytes += BytesOf(payload[next++]);
     }
   }
   send(chunk, payload.subspan(first));

@@ -23,4 +23,21 @@ absl::StatusOr<std::shared_ptr<SharedSegment>> SharedPayloadServer::Find(
   return segment_;
 }
 
+// If one cannot be mapped, the answer does not name it, and the client does not use it.
+void SharedPayloadServer::MapSegments(const v1::SharedPayload& word, uint64_t sequence,
+                                      bool first) {
+  if (first) segments_->DropIdle(sequence, {});
+  segments_->Map(word, sequence).IgnoreError();
+}
+
+std::shared_ptr<Pins::Client> SharedPayloadServer::FindClient(const v1::SharedPayload& word,
+                                                              Pins* pins) {
+  if (word.client() == 0 || pins == nullptr) return nullptr;
+  if (client_id_ != word.client()) {
+    client_id_ = word.client();
+    client_ = pins->Find(client_id_, word.pid());
+  }
+  return client_;
+}
+
 }  // namespace cohort

@@ -36,6 +36,7 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options option
   remote.security = o.security;
   remote.own_core = o.own_core;
   remote.local = o.local_servers;
+  remote.log = o.log;
   server->remote_ = std::make_unique<RemoteAccess>(remote);
   WorkerCore::Options core;
   core.index = o.index;
@@ -128,6 +129,19 @@ void WorkerServer::ExportMetrics() {
   add("cohort_worker_ps_bytes_sent", "Payload bytes pushed", &RemoteAccess::Counters::bytes_sent);
   add("cohort_worker_ps_bytes_received", "Payload bytes pulled",
       &RemoteAccess::Counters::bytes_received);
+  add("cohort_worker_ps_bytes_copied", "Pulled bytes that were copied to where the step reads them",
+      &RemoteAccess::Counters::bytes_copied);
+  add("cohort_worker_ps_bytes_placed",
+      "Pushed bytes that were copied to memory that both ends share",
+      &RemoteAccess::Counters::bytes_placed);
+  add("cohort_worker_ps_bytes_lent", "Pulled bytes that steps read where the server has them",
+      &RemoteAccess::Counters::bytes_lent);
+  add("cohort_worker_ps_bytes_in_place",
+      "Pushed bytes that the server reads where the step wrote them",
+      &RemoteAccess::Counters::bytes_in_place);
+  add("cohort_worker_ps_push_areas_renewed",
+      "Push areas that were replaced, because a server might still read them",
+      &RemoteAccess::Counters::areas_renewed);
   add("cohort_worker_ps_connections", "Streams to parameter servers opened",
       &RemoteAccess::Counters::connections);
   add("cohort_worker_ps_early_connections",
@@ -148,6 +162,9 @@ void WorkerServer::StepThread() {
   StepLoop::Options options;
   options.compile.intra_op_threads = options_.threads;
   options.compile.devices = devices_;
+  options.compile.allocate_push_areas = [this](size_t bytes) {
+    return remote_->AllocatePushAreas(bytes);
+  };
   options.data.data_dir = options_.data_dir;
   options.data.threads = options_.threads;
   options.data.log = options_.log;

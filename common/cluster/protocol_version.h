@@ -47,8 +47,9 @@ struct ProtocolVersion {
 //         the hello of a worker has the classes of its plugins
 //   2.1   variables may begin with the values of a file (AssignTablets); a server that assigns tablets
 //         names the file, so the chief notices an older one
-//   2.2   programs may have a loss scale and rounded products, and CloseStep may skip a step. The chief
-//         refuses older tasks for a job that has a loss scale
+//   2.2   programs may have a loss scale and rounded products, and CloseStep may skip a step: the chief
+//         refuses older tasks for a job that has a loss scale. Tasks of one host read weights and
+//         gradients where the other end has them
 inline constexpr ProtocolVersion kProtocolVersion{2, 2};
 // The first one that knows loss scales.
 inline constexpr ProtocolVersion kLossScaleProtocol{2, 2};

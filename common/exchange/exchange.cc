@@ -54,6 +54,8 @@ class PieceReader {
 
 absl::Status Exchange::Begin(std::shared_ptr<const ProgramRoutes> routes, const PushBatch* push,
                              const PullBatch* pull, int64_t now_us) {
+  if (push != nullptr) EndLoans(push->slot);
+  if (pull != nullptr) EndLoans(pull->slot);
   if (push != nullptr && push->stamp.timeline != routes->timeline) {
     return Aborted("closure {} was pulled on timeline {}, the job is on {}", push->stamp.closure,
                    push->stamp.timeline, routes->timeline);
@@ -140,7 +142,8 @@ int64_t Exchange::NextPoll() const {
 }
 
 void Exchange::OnResponse(uint32_t ps, const v1::PushPullResponseHeader& header,
-                          std::span<const PayloadPieces> payload, int64_t now_us) {
+                          std::span<const PayloadPieces> payload, int64_t now_us,
+                          std::span<const uint8_t> lent) {
   const int s = FindServer(ps);
   if (state_ != State::kRunning || s < 0 ||
       servers_[static_cast<size_t>(s)].phase != Phase::kInFlight ||
@@ -168,7 +171,10 @@ void Exchange::OnResponse(uint32_t ps, const v1::PushPullResponseHeader& header,
                                           fields - payload.size()));
     }
     const int t = FindTablet(result.tablet(), s);
-    if (t >= 0) OnPull(static_cast<size_t>(t), header, result, payload.first(fields), now_us);
+    const std::span<const uint8_t> lent_fields = lent.first(lent.empty() ? 0 : fields);
+    if (t >= 0) {
+      OnPull(static_cast<size_t>(t), header, result, payload.first(fields), lent_fields, now_us);
+    }
     if (state_ != State::kRunning) return;
     payload = payload.subspan(fields);
   }
@@ -246,7 +252,7 @@ void Exchange::EndPush(size_t t) {
 
 void Exchange::OnPull(size_t t, const v1::PushPullResponseHeader& header,
                       const v1::PullResult& result, std::span<const PayloadPieces> payload,
-                      int64_t now_us) {
+                      std::span<const uint8_t> lent, int64_t now_us) {
   Tablet& tablet = tablets_[t];
   if (tablet.pull_done) return;
   const uint32_t number = routes_->tablets[t].tablet;
@@ -282,7 +288,9 @@ void Exchange::OnPull(size_t t, const v1::PushPullResponseHeader& header,
   result_.pulled_timeline = result.timeline();
   tablet.version = result.version();
   for (int i = 0; i < result.entries_size(); ++i) {
-    const absl::Status taken = TakeEntry(t, result.entries(i), payload[static_cast<size_t>(i)]);
+    const size_t field = static_cast<size_t>(i);
+    const absl::Status taken =
+        TakeEntry(t, result.entries(i), payload[field], !lent.empty() && lent[field] != 0);
     if (!taken.ok()) {
       return End(State::kFailed, Annotate(taken, fmt::format("pull of tablet {}", number)));
     }
@@ -292,13 +300,51 @@ void Exchange::OnPull(size_t t, const v1::PushPullResponseHeader& header,
     if (plan_.pull(i).received < plan_.pull(i).count) tablet.pull_done = false;
   }
   if (tablet.pull_done) {
+    NoteLoan(t, header.sequence());
     tablet.hold = tablet.push_done ? Hold::kNone : tablet.hold;
     if (tablet.hold == Hold::kNone) tablet.held_since_us = -1;
   }
 }
 
+void Exchange::NoteLoan(size_t t, uint64_t sequence) {
+  for (int i = plan_.first_pull(static_cast<int>(t)); i >= 0; i = plan_.pull(i).next) {
+    const PullPiece& piece = plan_.pull(i);
+    if (piece.lent == nullptr || *piece.lent == nullptr) continue;
+    const size_t server = static_cast<size_t>(routes_->tablets[t].server);
+    loans_.push_back({pull_slot_, routes_->servers[server].ps, sequence});
+    return;
+  }
+}
+
+void Exchange::EndLoans(uint32_t slot) {
+  std::erase_if(loans_, [slot](const Loan& loan) { return loan.slot == slot; });
+}
+
+// Takes the piece's next units where they are, if all of its units so far lie in one run of lent
+// memory. If they do not, copies those that were taken before, and returns false.
+bool Exchange::Lend(const PullPiece& piece, const v1::PulledEntry& entry,
+                    const PayloadPieces& pieces, bool lent) {
+  if (piece.lent == nullptr) return false;
+  const size_t taken = piece.received * piece.unit_bytes;
+  const uint8_t* const data = lent && pieces.size() == 1 ? pieces[0].data() : nullptr;
+  const auto* const begin = static_cast<const uint8_t*>(*piece.lent);
+  const bool first =
+      piece.received == 0 && reinterpret_cast<uintptr_t>(data) % PullItem::kLentAlignment == 0;
+  if (data != nullptr && (begin == nullptr ? first : data == begin + taken)) {
+    if (begin == nullptr) *piece.lent = data;
+    counters_.bytes_lent += entry.count() * piece.unit_bytes;
+    return true;
+  }
+  if (begin == nullptr) return false;
+  std::memcpy(piece.destination, begin, taken);
+  counters_.bytes_lent -= taken;
+  counters_.bytes_copied += taken;
+  *piece.lent = nullptr;
+  return false;
+}
+
 absl::Status Exchange::TakeEntry(size_t t, const v1::PulledEntry& entry,
-                                 const PayloadPieces& pieces) {
+                                 const PayloadPieces& pieces, bool lent) {
   bool known = false;
   for (int i = plan_.first_pull(static_cast<int>(t)); i >= 0; i = plan_.pull(i).next) {
     PullPiece& piece = plan_.pull(i);
@@ -311,6 +357,10 @@ absl::Status Exchange::TakeEntry(size_t t, const v1::PulledEntry& entry,
       return Internal("shard {}: {} bytes for units [{}, +{}), where {} of {} had come",
                       piece.shard, TotalBytes(pieces), entry.begin(), entry.count(), piece.received,
                       piece.count);
+    }
+    if (Lend(piece, entry, pieces, lent)) {
+      piece.received += entry.count();
+      return absl::OkStatus();
     }
     PieceReader reader(pieces);
     if (piece.scatter == nullptr) {

@@ -77,9 +77,12 @@ class Exchange {
   // The time at which Poll has work next; INT64_MAX if the exchange has ended.
   int64_t NextPoll() const;
 
-  // Handles one response message; `payload` has one element per payload field.
+  // Handles one response message; `payload` has one element per payload field. `lent`: by field, not
+  // 0 if its memory stays valid and unchanged until a request to this server no longer names the
+  // response's sequence among those that the client reads (PushPullHeader.reading). Empty: all 0.
   void OnResponse(uint32_t ps, const v1::PushPullResponseHeader& header,
-                  std::span<const PayloadPieces> payload, int64_t now_us);
+                  std::span<const PayloadPieces> payload, int64_t now_us,
+                  std::span<const uint8_t> lent = {});
   // The connection to a server broke: the request in flight on it is lost, or its answer is.
   void OnLost(uint32_t ps, const absl::Status& why, int64_t now_us);
 
@@ -88,6 +91,8 @@ class Exchange {
   // The generation of the chief that this process works for now.
   void SetGeneration(uint64_t generation, int64_t now_us);
   void SetWatermark(uint64_t watermark) { watermark_ = watermark; }
+  // No step reads lent values any more.
+  void EndAllLoans() { loans_.clear(); }
   // Ends a running exchange as aborted with this status.
   void Cancel(absl::Status why);
 
@@ -102,6 +107,7 @@ class Exchange {
     uint64_t resends = 0;
     uint64_t ignored_responses = 0;
     uint64_t bytes_copied = 0;  // pulled values, copied to where the step reads them
+    uint64_t bytes_lent = 0;    // pulled values that the step reads where the server has them
   };
   const Counters& counters() const { return counters_; }
 
@@ -130,6 +136,13 @@ class Exchange {
     std::string why;
   };
 
+  // A request whose answer lent values that the step in this slot reads.
+  struct Loan {
+    uint32_t slot;
+    uint32_t ps;
+    uint64_t sequence;
+  };
+
   void Build(size_t server);
   void NextMessage();
   void AddPushes(size_t tablet);
@@ -141,10 +154,16 @@ class Exchange {
   void EndPush(size_t tablet);
   void OnPush(size_t tablet, const v1::PushPullResponseHeader& header, const v1::PushResult& result,
               int64_t now_us);
-  // Takes this section's fields from the front of `payload`.
+  // `payload` and `lent`: of this section's entries.
   void OnPull(size_t tablet, const v1::PushPullResponseHeader& header, const v1::PullResult& result,
-              std::span<const PayloadPieces> payload, int64_t now_us);
-  absl::Status TakeEntry(size_t tablet, const v1::PulledEntry& entry, const PayloadPieces& pieces);
+              std::span<const PayloadPieces> payload, std::span<const uint8_t> lent,
+              int64_t now_us);
+  absl::Status TakeEntry(size_t tablet, const v1::PulledEntry& entry, const PayloadPieces& pieces,
+                         bool lent);
+  bool Lend(const PullPiece& piece, const v1::PulledEntry& entry, const PayloadPieces& pieces,
+            bool lent);
+  void NoteLoan(size_t tablet, uint64_t sequence);
+  void EndLoans(uint32_t slot);
   void OnFenced(size_t tablet, uint64_t generation, uint64_t timeline, uint64_t term,
                 uint64_t sent_timeline, int64_t now_us);
   void HoldTablet(size_t tablet, Hold hold, std::string why, int64_t now_us);
@@ -173,6 +192,7 @@ class Exchange {
   uint64_t next_sequence_ = 1;
   // By slot and tablet number: the version of the last pull.
   std::vector<std::vector<uint64_t>> versions_;
+  std::vector<Loan> loans_;
 
   // State of the running exchange.
   std::shared_ptr<const ProgramRoutes> routes_;

@@ -176,6 +176,8 @@ void ExchangePlan::AddPull(const ProgramRoutes& routes, const PullItem& item, bo
   PullPiece piece;
   piece.rows = item.rows;
   piece.unit_bytes = item.rows ? variable.row_bytes() : variable.element_bytes;
+  if (item.lent != nullptr) *item.lent = nullptr;
+  if (!item.rows && variable.shards.size() == 1) piece.lent = item.lent;
   Grouped grouped;
   if (item.rows) grouped = GroupKeys(variable, item.keys, sorted);
   for (size_t s = 0; s < variable.shards.size(); ++s) {

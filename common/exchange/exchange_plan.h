@@ -37,6 +37,8 @@ struct PullPiece {
   uint8_t* destination = nullptr;     // place of the shard's first unit; scattered: of the item's
   const uint32_t* scatter = nullptr;  // rows: unit i goes to destination + scatter[i] * unit_bytes
   uint64_t received = 0;              // units in place
+  // Dense, the whole variable: PullItem::lent. Null: the value is copied.
+  const void** lent = nullptr;
 };
 
 // One step's items cut along the shards, listed by tablet. The plan references rows whose keys are

@@ -41,6 +41,10 @@ void Exchange::Build(size_t server) {
     header.set_generation(generation_);
     header.set_settled_watermark(watermark_);
     header.set_more(i + 1 < used_);
+    header.clear_reading();
+    for (const Loan& loan : loans_) {
+      if (loan.ps == routes_->servers[server].ps) header.add_reading(loan.sequence);
+    }
   }
 }
 
@@ -130,6 +134,7 @@ void Exchange::AddPulls(size_t tablet) {
   for (int i = plan_.first_pull(static_cast<int>(tablet)); i >= 0; i = plan_.pull(i).next) {
     PullPiece& piece = plan_.pull(i);
     piece.received = 0;
+    if (piece.lent != nullptr) *piece.lent = nullptr;
     v1::PullEntry* entry = section->add_entries();
     entry->set_shard(piece.shard);
     if (!piece.rows) continue;

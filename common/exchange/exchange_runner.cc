@@ -11,6 +11,10 @@ class ExchangeRunner::Access : public VariableAccess {
  public:
   Access(ExchangeRunner* runner, std::span<const VariableDecl> variables) : runner_(runner) {
     program_.variables.assign(variables.begin(), variables.end());
+    ++runner_->accesses_;
+  }
+  ~Access() override {
+    if (--runner_->accesses_ == 0) runner_->exchange_.EndAllLoans();
   }
   absl::Status Begin(const PushBatch* push, const PullBatch* pull) override {
     return runner_->Begin(&program_, push, pull);

@@ -37,7 +37,8 @@ class ExchangeRunner : protected ExchangeSink {
  public:
   // Access to the variables of one program. Its Begin returns these errors besides those of
   // VariableAccess::Exchange: FailedPrecondition before the first routes, InvalidArgument if the
-  // program does not fit them. The result must not outlive this object.
+  // program does not fit them. The result must not outlive this object, and is destroyed on the step
+  // thread. When none is left, no value is lent any more.
   std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables);
 
   // Takes effect at once, also for a running exchange.
@@ -80,6 +81,7 @@ class ExchangeRunner : protected ExchangeSink {
   absl::Status Refresh(Program* program);
   void Steer(Program* program);
 
+  int accesses_ = 0;
   int64_t left_us_ = 0;  // the end of the last Begin or Poll
 
   // Set by other threads.

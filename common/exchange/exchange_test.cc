@@ -1,5 +1,6 @@
 #include "common/exchange/exchange.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "common/base/status.h"
@@ -74,6 +75,164 @@ TEST_CASE("the staleness of a push counts from the pull in its slot") {
     REQUIRE(exchange.state() == State::kDone);
     CHECK(exchange.result().push.max_staleness == std::min<uint64_t>(closure - 1, kAhead - 1));
   }
+}
+
+// A server whose values stay where they are until a request does not name them any more: one variable
+// of 64 floats in one shard, and one cut into two shards.
+struct LendingWorld {
+  LendingWorld() {
+    world.tablets[0].shards.clear();
+    world.decls.clear();
+    world.routes.mutable_layout()->clear_variables();
+    world.routes.mutable_layout()->clear_shards();
+    world.AddVariable("whole", {64}, {{64, 0}});
+    world.AddVariable("cut", {64}, {{32, 0}, {32, 0}});
+    for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<float>(i);
+    copied.assign(128, -1);
+  }
+
+  PullBatch Pull(uint32_t slot) {
+    items = {{.variable = 0, .destination = copied.data(), .lent = &lent[0]},
+             {.variable = 1, .destination = copied.data() + 64, .lent = &lent[1]}};
+    return {.items = items, .slot = slot};
+  }
+  // Begins a pull and returns its request.
+  v1::PushPullHeader Begin(const PullBatch& pull, const PushBatch* push = nullptr) {
+    RecordingSink sink;
+    REQUIRE(exchange.Begin(world.MakeRoutes(), push, &pull, 0).ok());
+    exchange.Poll(0, &sink);
+    REQUIRE(sink.sent[0].size() == 1);
+    return sink.sent[0][0].back().header;
+  }
+  // Answers with the values in pieces: shard, first element, elements, where, whether they are lent.
+  struct Piece {
+    uint32_t shard;
+    uint64_t begin;
+    uint64_t count;
+    const float* at;
+    bool lent;
+  };
+  void Answer(const v1::PushPullHeader& request, const std::vector<Piece>& pieces) {
+    v1::PushPullResponseHeader header;
+    header.set_sequence(request.sequence());
+    header.set_generation(1);
+    for (const v1::PushSection& section : request.push().sections()) {
+      v1::PushResult* const pushed = header.add_pushes();
+      pushed->set_tablet(section.tablet());
+      pushed->set_status(v1::APPLIED);
+    }
+    v1::PullResult* const result = header.add_pulls();
+    result->set_status(v1::APPLIED);
+    result->set_timeline(1);
+    std::vector<Bytes> bytes;
+    std::vector<uint8_t> flags;
+    for (const Piece& piece : pieces) {
+      v1::PulledEntry* const entry = result->add_entries();
+      entry->set_shard(piece.shard);
+      entry->set_begin(piece.begin);
+      entry->set_count(piece.count);
+      bytes.emplace_back(reinterpret_cast<const uint8_t*>(piece.at), 4 * piece.count);
+      flags.push_back(piece.lent ? 1 : 0);
+    }
+    std::vector<PayloadPieces> payload;
+    for (const Bytes& b : bytes) payload.emplace_back(&b, 1);
+    exchange.OnResponse(0, header, payload, 0, flags);
+  }
+  // The whole variable in two pieces, and the two shards of the other one.
+  std::vector<Piece> AllLent() const {
+    const float* const m = memory.data();
+    return {{0, 0, 16, m, true},
+            {0, 16, 48, m + 16, true},
+            {1, 0, 32, m + 64, true},
+            {2, 0, 32, m + 96, true}};
+  }
+
+  World world;
+  Exchange exchange{ExchangeOptions{}};
+  alignas(64) std::array<float, 192> memory;
+  std::vector<float> copied;
+  const void* lent[2] = {&lent, &lent};
+  std::vector<PullItem> items;
+};
+
+TEST_CASE("a variable in one run of lent memory is read there; one in several shards is copied") {
+  LendingWorld w;
+  const v1::PushPullHeader request = w.Begin(w.Pull(0));
+  CHECK(w.lent[0] == nullptr);
+  w.Answer(request, w.AllLent());
+  REQUIRE(w.exchange.state() == State::kDone);
+  CHECK(w.lent[0] == w.memory.data());
+  CHECK(w.lent[1] == nullptr);
+  CHECK(w.copied[0] == -1);
+  CHECK(std::equal(w.copied.begin() + 64, w.copied.end(), w.memory.begin() + 64));
+  CHECK(w.exchange.counters().bytes_lent == 64 * 4);
+  CHECK(w.exchange.counters().bytes_copied == 64 * 4);
+}
+
+TEST_CASE("values that are not in one run of lent memory are copied as a whole") {
+  LendingWorld w;
+  const float* const m = w.memory.data();
+  auto pieces = w.AllLent();
+  SECTION("the second piece is not lent") { pieces[1].lent = false; }
+  SECTION("the first piece is not lent") { pieces[0].lent = false; }
+  SECTION("the second piece lies elsewhere") {
+    std::copy_n(m + 16, 48, w.memory.begin() + 128);
+    pieces[1].at = m + 128;
+  }
+  SECTION("the run is not aligned") {
+    std::copy_n(m, 64, w.memory.begin() + 127);
+    pieces[0].at = m + 127;
+    pieces[1].at = m + 127 + 16;
+  }
+  w.Answer(w.Begin(w.Pull(0)), pieces);
+  REQUIRE(w.exchange.state() == State::kDone);
+  CHECK(w.lent[0] == nullptr);
+  CHECK(std::equal(w.copied.begin(), w.copied.begin() + 64, m));
+  CHECK(w.exchange.counters().bytes_lent == 0);
+  CHECK(w.exchange.counters().bytes_copied == 128 * 4);
+}
+
+TEST_CASE("requests name the answers whose values are still read, until the slot is used again") {
+  LendingWorld w;
+  const auto reading = [](const v1::PushPullHeader& request) {
+    return std::vector<uint64_t>(request.reading().begin(), request.reading().end());
+  };
+  const auto pull = [&](uint32_t slot) {
+    const v1::PushPullHeader request = w.Begin(w.Pull(slot));
+    w.Answer(request, w.AllLent());
+    REQUIRE(w.exchange.state() == State::kDone);
+    return request;
+  };
+  const v1::PushPullHeader first = pull(0);
+  CHECK(reading(first).empty());
+  const v1::PushPullHeader second = pull(1);
+  CHECK(reading(second) == std::vector<uint64_t>{first.sequence()});
+  const v1::PushPullHeader third = pull(0);  // the slot is used again
+  CHECK(reading(third) == std::vector<uint64_t>{second.sequence()});
+  // A push ends what its step has read.
+  float gradient[64] = {};
+  const PushItem item{0, PushKind::kGradient, false, {}, gradient, 0};
+  PushBatch push{{}, {&item, 1}};
+  push.stamp = {.closure = 1, .attempt = 1, .timeline = 1};
+  push.slot = 0;
+  const PullBatch pulled = w.Pull(2);
+  const v1::PushPullHeader fourth = w.Begin(pulled, &push);
+  CHECK(reading(fourth) == std::vector<uint64_t>{second.sequence()});
+}
+
+TEST_CASE("an answer that is lost leaves no value lent") {
+  LendingWorld w;
+  const v1::PushPullHeader request = w.Begin(w.Pull(0));
+  w.Answer(request, {w.AllLent()[0]});
+  CHECK(w.lent[0] == w.memory.data());
+  w.exchange.OnLost(0, absl::UnavailableError("lost"), 0);
+  RecordingSink sink;
+  w.exchange.Poll(1'000'000, &sink);
+  REQUIRE(sink.sent[0].size() == 1);
+  CHECK(w.lent[0] == nullptr);
+  w.Answer(sink.sent[0][0].back().header, w.AllLent());
+  REQUIRE(w.exchange.state() == State::kDone);
+  CHECK(w.lent[0] == w.memory.data());
 }
 
 TEST_CASE("time in which nobody receives answers is not the silence of a server") {

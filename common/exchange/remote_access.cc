@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/exchange/exchange_runner.h"
 #include "common/exchange/remote_access_connection.h"
+#include "common/os/identity.h"
 
 namespace cohort {
 namespace {
@@ -35,6 +36,7 @@ class RemoteAccess::Impl : public ExchangeRunner {
 
   void Wait(TimePoint deadline) { loop_.PollOnce(deadline); }
   void WakeUp() override { loop_.Wake(); }
+  BufferRef AllocatePushAreas(size_t bytes) { return areas_.Allocate(bytes); }
   Counters counters() const;
   const CodecCounters& codec_counters() const { return codec_counters_; }
 
@@ -45,6 +47,8 @@ class RemoteAccess::Impl : public ExchangeRunner {
     std::unique_ptr<LocalConnection> local;     // null: none is open
     uint64_t incarnation = 0;
     bool avoid_unix = false;  // it has not led to this incarnation
+    // What steps read there outlives the connection.
+    std::unique_ptr<PeerSegments> weights = std::make_unique<PeerSegments>();
   };
 
   int64_t NowUs() const override { return Micros(std::chrono::steady_clock::now()); }
@@ -61,12 +65,16 @@ class RemoteAccess::Impl : public ExchangeRunner {
   void Drop(uint32_t ps);
   void AvoidMuteSocket(const PsConnection& connection, Link* link);
   void OnClosed(PsConnection* connection, const absl::Status& status);
+  void OnNotShared(PsConnection* connection, const absl::Status& why);
 
   const RemoteAccessOptions options_;
+  const uint64_t client_ = RandomIncarnation();
   CompletionLoop loop_;
 
   // Used by the step thread only.
+  bool reported_not_shared_ = false;
   PayloadLoan loan_;
+  PushAreas areas_;
   CodecCounters codec_counters_;
   PushPullEncoder encoder_{&codec_counters_};
   std::map<uint32_t, Link> links_;
@@ -79,6 +87,8 @@ class RemoteAccess::Impl : public ExchangeRunner {
   std::atomic<uint64_t> bytes_sent_{0};
   std::atomic<uint64_t> bytes_received_{0};
   std::atomic<uint64_t> bytes_copied_{0};
+  std::atomic<uint64_t> bytes_lent_{0};
+  std::atomic<uint64_t> areas_renewed_{0};
   std::atomic<uint64_t> connections_{0};
   std::atomic<uint64_t> release_polls_{0};
   std::atomic<uint64_t> sockets_given_up_{0};
@@ -102,11 +112,17 @@ void RemoteAccess::Impl::OnEnded() {
     if (link.local != nullptr) link.local->Drop();
   }
   TakeMemoryBack();
+  Bump(&areas_renewed_, areas_.EndExchange());
   closed_.clear();
   Bump(&exchanges_, 1);
   requests_.store(exchange_.counters().requests, std::memory_order_relaxed);
   resends_.store(exchange_.counters().resends, std::memory_order_relaxed);
   bytes_copied_.store(exchange_.counters().bytes_copied, std::memory_order_relaxed);
+  const uint64_t lent = exchange_.counters().bytes_lent;
+  if (lent > 0 && options_.log != nullptr && bytes_lent_.load(std::memory_order_relaxed) == 0) {
+    options_.log->Info("reads_weights_in_place");
+  }
+  bytes_lent_.store(lent, std::memory_order_relaxed);
 }
 
 // Returns true if the exchange has had input.
@@ -189,8 +205,10 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
   if (link.connection != nullptr) return link.connection.get();
   PsConnection::Callbacks callbacks;
   callbacks.on_response = [this](PsConnection* from, const v1::PushPullResponseHeader& header,
-                                 std::span<const PayloadPieces> payload) {
-    exchange_.OnResponse(from->ps(), header, payload, Micros(std::chrono::steady_clock::now()));
+                                 std::span<const PayloadPieces> payload,
+                                 std::span<const uint8_t> lent) {
+    exchange_.OnResponse(from->ps(), header, payload, Micros(std::chrono::steady_clock::now()),
+                         lent);
     for (const PayloadPieces& field : payload) {
       for (const Bytes& piece : field) Bump(&bytes_received_, piece.size());
     }
@@ -198,10 +216,14 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
   callbacks.on_closed = [this](PsConnection* closed, const absl::Status& status) {
     OnClosed(closed, status);
   };
+  callbacks.on_not_shared = [this](PsConnection* from, const absl::Status& why) {
+    OnNotShared(from, why);
+  };
   auto connection = std::make_shared<PsConnection>(
       server.ps, server.incarnation,
-      PsConnection::ChooseAddress(server, options_.host_id, link.avoid_unix), std::move(callbacks),
-      &codec_counters_);
+      PsConnection::ChooseAddress(server, options_.host_id, link.avoid_unix),
+      PsConnection::Sharing{.client = client_, .weights = link.weights.get(), .areas = &areas_},
+      std::move(callbacks), &codec_counters_);
   StreamClient::Options client;
   client.security = options_.security;
   client.transport.SetOwnCore(options_.own_core);
@@ -257,13 +279,31 @@ void RemoteAccess::Impl::OnClosed(PsConnection* connection, const absl::Status& 
   closed_.push_back(std::move(last));
 }
 
+void RemoteAccess::Impl::OnNotShared(PsConnection* connection, const absl::Status& why) {
+  if (options_.log == nullptr || std::exchange(reported_not_shared_, true)) return;
+  options_.log->Warning("memory_not_shared",
+                        {{"ps", connection->ps()},
+                         {"reason", std::string(why.message())},
+                         {"hint", "run both as one user, in one PID namespace"}});
+}
+
 RemoteAccess::Counters RemoteAccess::Impl::counters() const {
   const auto read = [](const std::atomic<uint64_t>& c) {
     return c.load(std::memory_order_relaxed);
   };
-  return {read(exchanges_),        read(requests_),       read(resends_),
-          read(bytes_sent_),       read(bytes_received_), read(bytes_copied_),
-          read(connections_),      read(release_polls_),  read(sockets_given_up_),
+  return {read(exchanges_),
+          read(requests_),
+          read(resends_),
+          read(bytes_sent_),
+          read(bytes_received_),
+          read(bytes_copied_),
+          read(bytes_lent_),
+          static_cast<uint64_t>(codec_counters_.bytes_placed.load(std::memory_order_relaxed)),
+          static_cast<uint64_t>(codec_counters_.bytes_in_place.load(std::memory_order_relaxed)),
+          read(areas_renewed_),
+          read(connections_),
+          read(release_polls_),
+          read(sockets_given_up_),
           read(early_connections_)};
 }
 
@@ -279,6 +319,7 @@ void RemoteAccess::SetRoutes(std::shared_ptr<const v1::Routes> routes) {
 }
 void RemoteAccess::SetGeneration(uint64_t generation) { impl_->SetGeneration(generation); }
 void RemoteAccess::SetWatermark(uint64_t watermark) { impl_->SetWatermark(watermark); }
+BufferRef RemoteAccess::AllocatePushAreas(size_t bytes) { return impl_->AllocatePushAreas(bytes); }
 void RemoteAccess::Interrupt() { impl_->Interrupt(); }
 void RemoteAccess::Wait(TimePoint deadline) { impl_->Wait(deadline); }
 void RemoteAccess::Wake() { impl_->WakeUp(); }

@@ -7,11 +7,13 @@
 #include <string>
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/cluster/security.h"
 #include "common/exchange/exchange.h"
 #include "common/exchange/local_server.h"
 #include "common/exchange/variable_access.h"
 #include "common/graph/program.h"
+#include "common/tensor/buffer.h"
 
 namespace cohort::v1 {
 class Routes;
@@ -27,6 +29,7 @@ struct RemoteAccessOptions {
   std::shared_ptr<const Security> security = Security::LoopbackOnly();
   bool own_core = false;                      // TransportOptions::SetOwnCore
   std::shared_ptr<const LocalServers> local;  // reached by calls; may be null
+  Logger* log = nullptr;                      // may be null; outlives the access
 };
 
 // Connects one worker to the parameter servers: a PushPull stream to each, over a unix socket if
@@ -46,6 +49,10 @@ class RemoteAccess {
   // with InvalidArgument if the program does not fit the routes, and with Unavailable (FailureInfo
   // of role "ps") if a server stays unreachable.
   std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables);
+
+  // Returns memory for values that are pushed, which servers of this host read where it is; empty if
+  // there is none, or few bytes. It may outlive this object. Called on the step thread.
+  BufferRef AllocatePushAreas(size_t bytes);
 
   // Takes effect at once, also for a running exchange.
   void SetRoutes(std::shared_ptr<const v1::Routes> routes);
@@ -67,6 +74,10 @@ class RemoteAccess {
     uint64_t bytes_sent = 0;  // payload
     uint64_t bytes_received = 0;
     uint64_t bytes_copied = 0;       // payload that was copied to where the step reads it
+    uint64_t bytes_lent = 0;         // payload that the step reads where the server has it
+    uint64_t bytes_placed = 0;       // payload that was copied to memory that both ends share
+    uint64_t bytes_in_place = 0;     // payload that a server reads where the step wrote it
+    uint64_t areas_renewed = 0;      // push areas that a server may still read after their exchange
     uint64_t connections = 0;        // opened so far
     uint64_t release_polls = 0;      // polls whose only purpose is to get sent memory back
     uint64_t sockets_given_up = 0;   // replaced by the TCP address: no answer had come from them

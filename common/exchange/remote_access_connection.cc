@@ -20,11 +20,12 @@ std::string PsConnection::ChooseAddress(const ServerRoute& route, const std::str
 }
 
 PsConnection::PsConnection(uint32_t ps, uint64_t incarnation, std::string address,
-                           Callbacks callbacks, CodecCounters* counters)
+                           const Sharing& sharing, Callbacks callbacks, CodecCounters* counters)
     : counters_(counters),
       ps_(ps),
       incarnation_(incarnation),
       address_(std::move(address)),
+      sharing_(sharing),
       callbacks_(std::move(callbacks)),
       decoder_(counters),
       fields_(256) {}  // enough for the slices of usual responses, whose number varies
@@ -44,25 +45,54 @@ void PsConnection::Send(std::span<const ExchangeMessage> messages, PushPullEncod
   ++unanswered_;
   size_t rounded = 0;
   size_t total = 0;
+  size_t in_place = 0;
   for (const ExchangeMessage& message : messages) {
     for (const Bytes& bytes : message.payload) {
+      if (shared_.InPlace(bytes, sharing_.areas) != nullptr) {
+        in_place += bytes.size();
+        continue;
+      }
       rounded += SharedSegment::Aligned(bytes.size());
       total += bytes.size();
     }
   }
-  const bool place = on_unix_socket() && shared_.BeginRequest(rounded);
-  if (place) counters_->bytes_placed.fetch_add(static_cast<int64_t>(total));
-  for (const ExchangeMessage& message : messages) {
-    if (place) {
-      stream_->Send(encoder->Finish(message.header, shared_.Place(message.payload)));
-      continue;
-    }
-    for (const Bytes& bytes : message.payload) {
-      encoder->BeginPayload();
-      encoder->AppendBorrowed(bytes.data(), bytes.size(), loan);
-    }
-    stream_->Send(encoder->Finish(message.header, on_unix_socket() ? shared_.Offer() : nullptr));
+  const bool place =
+      on_unix_socket() && shared_.BeginRequest(rounded, /*always=*/sharing_.weights->count() > 0 ||
+                                                            in_place > 0 || in_area);
+  if (place) {
+    counters_->bytes_placed.fetch_add(static_cast<int64_t>(total));
+    counters_->bytes_in_place.fetch_add(static_cast<int64_t>(in_place));
   }
+  for (const ExchangeMessage& message : messages) {
+    v1::SharedPayload* word = nullptr;
+    if (place) {
+      word = shared_.Place(message.payload, message.header.sequence(), sharing_.areas);
+    } else {
+      for (const Bytes& bytes : message.payload) {
+        encoder->BeginPayload();
+        encoder->AppendBorrowed(bytes.data(), bytes.size(), loan);
+      }
+      if (on_unix_socket()) word = shared_.Offer();
+    }
+    if (word != nullptr && &message == &messages.front()) AddMapped(messages, word);
+    stream_->Send(encoder->Finish(message.header, word));
+  }
+}
+
+// The first message of a request says what the server may lend, and which areas it may map.
+void PsConnection::AddMapped(std::span<const ExchangeMessage> messages, v1::SharedPayload* word) {
+  for (const ExchangeMessage& message : messages) {
+    for (const Bytes& bytes : message.payload) {
+      if (bytes.size() < SharedPayloadClient::kLeastInPlace) continue;
+      const SharedMemory* const memory = sharing_.areas->Find(bytes.data());
+      if (memory != nullptr) memory->AddTo(word);
+    }
+  }
+  if (sharing_.weights->failed()) return;
+  const v1::PushPullHeader& header = messages.front().header;
+  sharing_.weights->DropIdle(header.sequence(), header.reading());
+  word->set_client(sharing_.client);
+  sharing_.weights->AddTo(word);
 }
 
 void PsConnection::Abandon() {
@@ -81,13 +111,18 @@ void PsConnection::OnFrame(Frame frame) {
   for (size_t i = 0; i < fields_.size(); ++i) {
     const size_t bytes = fields_.bytes(i);
     bytes_received_ += bytes;
-    answer_bytes_ += SharedSegment::Aligned(bytes);
+    if (fields_.in_peers().empty() || fields_.in_peers()[i] == 0) {
+      answer_bytes_ += SharedSegment::Aligned(bytes);
+    }
   }
   if (!header_.more()) {
     if (unanswered_ > 0) --unanswered_;
-    shared_.OnAnswered(std::exchange(answer_bytes_, 0));
+    sharing_.areas->NoteAnswered(header_.sequence());
+    shared_.OnAnswered(std::exchange(answer_bytes_, 0), std::exchange(mapped_more_, false));
+    if (shared_.refused())
+      ReportNotShared(Unavailable("the server cannot map memory of this process"));
   }
-  callbacks_.on_response(this, header_, fields_.all());
+  callbacks_.on_response(this, header_, fields_.all(), fields_.in_peers());
   decoder_.Clear();
 }
 
@@ -98,8 +133,18 @@ bool PsConnection::FindFields() {
     const std::span<const uint8_t> word = decoder_.shared();
     if (!word_.ParseFromArray(word.data(), static_cast<int>(word.size()))) return false;
     segment = shared_.OnResponse(word_);
+    const size_t before = sharing_.weights->count();
+    const absl::Status mapped = sharing_.weights->Map(word_, header_.sequence());
+    mapped_more_ = mapped_more_ || sharing_.weights->count() > before;
+    if (!mapped.ok()) ReportNotShared(mapped);
+  } else {
+    word_.Clear();
   }
-  return fields_.Find(decoder_, &word_, segment).ok();
+  return fields_.Find(decoder_, &word_, segment, sharing_.weights->Find(word_)).ok();
+}
+
+void PsConnection::ReportNotShared(const absl::Status& why) {
+  if (!std::exchange(reported_, true)) callbacks_.on_not_shared(this, why);
 }
 
 void PsConnection::OnClosed(const absl::Status& status) {

@@ -13,6 +13,7 @@
 #include "common/exchange/exchange_routes.h"
 #include "common/exchange/shared_payload_client.h"
 #include "common/rpc/push_pull/payload_fields.h"
+#include "common/rpc/push_pull/peer_segments.h"
 #include "common/rpc/push_pull/push_pull_codec.h"
 #include "common/rpc/stream/completion_loop.h"
 #include "common/rpc/stream/stream.h"
@@ -25,9 +26,12 @@ namespace cohort {
 class PsConnection : public StreamHandler {
  public:
   struct Callbacks {
+    // `lent` as in Exchange::OnResponse.
     std::function<void(PsConnection*, const v1::PushPullResponseHeader&,
-                       std::span<const PayloadPieces>)>
+                       std::span<const PayloadPieces>, std::span<const uint8_t> lent)>
         on_response;
+    // Once, if the server's memory, or this process's memory there, cannot be mapped.
+    std::function<void(PsConnection*, const absl::Status&)> on_not_shared;
     std::function<void(PsConnection*, const absl::Status&)> on_closed;  // the last call
   };
 
@@ -36,10 +40,17 @@ class PsConnection : public StreamHandler {
   static std::string ChooseAddress(const ServerRoute& route, const std::string& host_id,
                                    bool avoid_unix);
 
+  // How values are read where the server has them; used only over a unix socket.
+  struct Sharing {
+    uint64_t client = 0;              // SharedPayload.client
+    PeerSegments* weights = nullptr;  // those of this server; outlives the connection
+    PushAreas* areas = nullptr;       // those of this process; outlives the connection
+  };
+
   // `incarnation`: the one of the intended server; a server with another one refuses the stream.
   // 0: unknown.
-  PsConnection(uint32_t ps, uint64_t incarnation, std::string address, Callbacks callbacks,
-               CodecCounters* counters);
+  PsConnection(uint32_t ps, uint64_t incarnation, std::string address, const Sharing& sharing,
+               Callbacks callbacks, CodecCounters* counters);
 
   // Opens the stream. Error: InvalidArgument for an address that cannot be dialled; then on_closed
   // is not called.
@@ -63,11 +74,14 @@ class PsConnection : public StreamHandler {
  private:
   bool on_unix_socket() const { return address_.starts_with("unix:"); }
   bool FindFields();
+  void ReportNotShared(const absl::Status& why);
+  void AddMapped(std::span<const ExchangeMessage> messages, v1::SharedPayload* word);
 
   CodecCounters* const counters_;
   const uint32_t ps_;
   const uint64_t incarnation_;
   const std::string address_;
+  const Sharing sharing_;
   const Callbacks callbacks_;
   std::unique_ptr<StreamClient> client_;
   std::shared_ptr<Stream> stream_;
@@ -82,7 +96,9 @@ class PsConnection : public StreamHandler {
   // For payloads in shared memory; used only over a unix socket.
   SharedPayloadClient shared_;
   v1::SharedPayload word_;
-  size_t answer_bytes_ = 0;  // payload of the response so far, rounded up to kAlignment
+  bool reported_ = false;     // on_not_shared was called
+  bool mapped_more_ = false;  // by the response so far
+  size_t answer_bytes_ = 0;   // copied payload of the response so far, rounded up to kAlignment
 };
 
 }  // namespace cohort

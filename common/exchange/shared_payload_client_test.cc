@@ -48,7 +48,7 @@ TEST_CASE("once accepted, payloads are placed, and answers read where they are")
   const std::vector<uint8_t> first(100, 1);
   const std::vector<uint8_t> second(50'000, 2);
   const std::vector<Bytes> payload = {first, second};
-  const v1::SharedPayload word = *s.client.Place(payload);
+  const v1::SharedPayload word = *s.client.Place(payload, /*sequence=*/1, /*areas=*/nullptr);
   CHECK(word.id() == s.offer.id());
   auto segment = SharedSegment::Open(word.pid(), word.fd(), word.id(), word.bytes());
   REQUIRE(segment.ok());
@@ -73,6 +73,57 @@ TEST_CASE("once accepted, payloads are placed, and answers read where they are")
   CHECK(fields[0][0][4] == 42);
   answer.set_begin(0, word.bytes());
   CHECK_FALSE(fields.Find(no_frame, &answer, own).ok());
+}
+
+TEST_CASE("what lies in an area is placed without a copy once the server has mapped the area") {
+  Sharing s;
+  PushAreas areas;
+  const BufferRef area = areas.Allocate(PushAreas::kLeastBytes);
+  REQUIRE(area);
+  SharedMemory* const memory = SharedMemory::Of(*area.get());
+  REQUIRE(memory != nullptr);
+  const Bytes pushed(area->data() + 12, 50'000);
+  const std::vector<uint8_t> small(100, 1);
+  const std::vector<Bytes> payload = {small, pushed};
+  REQUIRE(s.client.BeginRequest(kRequest));
+  CHECK(s.client.InPlace(pushed, &areas) == nullptr);
+  v1::SharedPayload answer = Accept(*s.client.Place(payload, 1, &areas));
+  answer.add_mapped(memory->segment().id());
+  REQUIRE(s.client.OnResponse(answer) != nullptr);
+  s.client.OnAnswered(kAnswer);
+  REQUIRE(s.client.BeginRequest(kRequest));
+  CHECK(s.client.InPlace(pushed, &areas) == memory);
+  CHECK(s.client.InPlace(small, &areas) == nullptr);
+  const v1::SharedPayload word = *s.client.Place(payload, 2, &areas);
+  REQUIRE(word.in_segment_size() == 2);
+  CHECK(word.in_segment(0) == 0);
+  REQUIRE(word.in_segment(1) == 1);
+  CHECK(word.segments(0).id() == memory->segment().id());
+  CHECK(word.begin(1) == SharedSegment::kAlignment + 12);
+  CHECK(word.length(1) == 50'000);
+}
+
+TEST_CASE("an area is renewed if an exchange ends without an answer to a request that names it") {
+  PushAreas areas;
+  CHECK_FALSE(areas.Allocate(PushAreas::kLeastBytes - 1));
+  const BufferRef first = areas.Allocate(PushAreas::kLeastBytes);
+  const BufferRef second = areas.Allocate(PushAreas::kLeastBytes);
+  REQUIRE(first);
+  REQUIRE(second);
+  CHECK(areas.Find(second->data() + 100) == SharedMemory::Of(*second.get()));
+  std::vector<uint8_t> other(1);
+  CHECK(areas.Find(other.data()) == nullptr);
+  first->data()[5] = 42;
+  const uint64_t id = SharedMemory::Of(*first.get())->segment().id();
+  areas.NoteSent(1, SharedMemory::Of(*first.get()));
+  areas.NoteSent(2, SharedMemory::Of(*second.get()));
+  areas.NoteSent(3, SharedMemory::Of(*first.get()));
+  areas.NoteAnswered(1);
+  areas.NoteAnswered(2);
+  CHECK(areas.EndExchange() == 1);
+  CHECK(SharedMemory::Of(*first.get())->segment().id() != id);
+  CHECK(first->data()[5] == 42);
+  CHECK(areas.EndExchange() == 0);
 }
 
 TEST_CASE("a request that follows an unanswered one gets memory of its own") {

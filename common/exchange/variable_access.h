@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -19,6 +20,13 @@ struct PullItem {
   bool rows = false;              // only the rows named by `keys`
   std::span<const int64_t> keys;  // unique; logical rows of the variable, or hash keys
   void* destination = nullptr;    // dense: the whole variable. Rows: keys.size() rows
+  // Dense, if not null: the access may lend the value instead of copying it. It then sets `*lent` to
+  // the whole variable, aligned to kLentAlignment, in memory that nobody writes until the next Begin
+  // whose push or pull names this pull's slot, or until the access is destroyed. It sets null if the
+  // value is in `destination`.
+  const void** lent = nullptr;
+
+  static constexpr size_t kLentAlignment = 64;
 };
 
 // What one step writes to one variable.

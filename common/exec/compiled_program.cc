@@ -25,6 +25,7 @@ class Planner {
       : device_kind_(device_kind), on_device_(device_kind != "cpu"), slots_(slots) {
     out_.program = std::move(program);
     out_.resident = resident;
+    out_.on_cpu = !on_device_;
     const size_t values = p().values.size();
     made_by_.resize(values);
     out_.roots.resize(values);
@@ -287,6 +288,7 @@ class Planner {
           SizeOf(p().type(input).dtype) != SizeOf(type.dtype)) {
         continue;
       }
+      if (maker(from).op == "read") continue;  // it may be lent, and then nobody writes it
       const bool other_view = std::ranges::any_of(n.inputs, [&](ValueId other) {
         return root(other) == from && p().type(other).dims != type.dims;
       });

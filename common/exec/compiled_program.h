@@ -78,6 +78,7 @@ struct CompiledProgram {
   std::vector<ValueId> roots;      // by value: itself, or the value of which it is a view
   std::vector<ValuePlace> places;  // by value; a view has the place of its root
   std::vector<int> reads;          // nodes, in order: `read` and `read_rows`
+  bool on_cpu = true;              // the main steps
   std::vector<PushCopy> push_copies;
   size_t arena_bytes = 0;
   size_t slot_bytes = 0;       // each slot has as many; 0 if there is one slot

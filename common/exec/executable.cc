@@ -40,10 +40,10 @@ double* ReadDoubles(const ValueView& view, double* to) {
 
 class Executable::Impl {
  public:
-  // The arena, and the slots and push areas behind one another.
+  // Slots, and push areas, lie behind one another.
   struct HostMemory {
-    BufferRef arena, shared;
-    DeviceMemory pinned;  // in place of `shared`, where a device copies from and to it
+    BufferRef arena, slots, push_areas;
+    DeviceMemory pinned;  // slots and then push areas, where a device copies from and to them
   };
 
   Impl(CompiledProgram compiled, HostMemory memory, const CompileOptions& options)
@@ -57,6 +57,7 @@ class Executable::Impl {
     AddSteps(compiled_.prologue, &prologue_);
     if (options.devices.empty()) AddSteps(compiled_.main, &main_);
     AddPushes();
+    AddReads();
     AddSlots();
     AddMetrics();
   }
@@ -80,8 +81,8 @@ class Executable::Impl {
   int64_t batch_count() const { return program().symbols.empty() ? 0 : table_.count(1); }
   std::span<const double> metric_values() const { return metric_values_; }
   size_t memory_bytes() const {
-    return memory_.arena->size() + memory_.shared->size() + memory_.pinned.bytes() +
-           (devices_ != nullptr ? devices_->memory_bytes() : 0);
+    return memory_.arena->size() + memory_.slots->size() + memory_.push_areas->size() +
+           memory_.pinned.bytes() + (devices_ != nullptr ? devices_->memory_bytes() : 0);
   }
   int64_t transfer_bytes() const { return devices_ != nullptr ? devices_->transfer_bytes() : 0; }
   Tensor output(size_t i) const;
@@ -96,24 +97,28 @@ class Executable::Impl {
     RandomKey key;
     int area = 0;  // the push area into which the step writes
     std::vector<PullItem> pulls;
+    std::vector<const void*> lent;  // by pull: where the access has lent the value, or null
   };
 
   ValueTable::Memory TableMemory(int slots) const {
-    uint8_t* const moved =
-        memory_.pinned.data() != nullptr ? memory_.pinned.data() : memory_.shared->data();
+    uint8_t* const pinned = memory_.pinned.data();
+    const size_t slot_bytes = static_cast<size_t>(slots) * compiled_.slot_bytes;
     return {.arena = memory_.arena->data(),
-            .slots = moved,
-            .push_areas = moved + static_cast<size_t>(slots) * compiled_.slot_bytes};
+            .slots = pinned != nullptr ? pinned : memory_.slots->data(),
+            .push_areas = pinned != nullptr ? pinned + slot_bytes : memory_.push_areas->data()};
   }
   Slot& slot() { return slots_[static_cast<size_t>(slot_)]; }
   const Slot& slot() const { return slots_[static_cast<size_t>(slot_)]; }
   void AddSteps(const std::vector<CompiledStep>& compiled, std::vector<Step>* steps);
+  void AddReads();
   void AddSlots();
   void AddPushes();
   void AddMetrics();
   absl::Status CheckArgument(size_t i, const Tensor& tensor) const;
   absl::Status SetCounts(size_t i, const Tensor& tensor, std::span<int64_t> counts) const;
   absl::Status RunSteps(const std::vector<Step>& steps);
+  void* DestinationOf(size_t read) const;
+  void UseLentValues();
   void* PushedData(ValueId v, int area) const;
   void FinishPushes();
 
@@ -130,6 +135,8 @@ class Executable::Impl {
   RandomKey key_;
   int64_t counted_ = 0;
 
+  // By read: its value and the views of it, if the value may be lent; else empty.
+  std::vector<std::vector<ValueId>> lendable_;
   std::vector<Slot> slots_;
   int slot_ = 0;
   std::vector<int64_t> new_counts_;
@@ -163,6 +170,21 @@ void Executable::Impl::AddSteps(const std::vector<CompiledStep>& compiled,
   }
 }
 
+// A device reads values from pinned memory. A value that is pushed itself lies in a push area.
+void Executable::Impl::AddReads() {
+  lendable_.resize(compiled_.reads.size());
+  for (size_t i = 0; i < lendable_.size(); ++i) {
+    const Node& node = program().nodes[static_cast<size_t>(compiled_.reads[i])];
+    const ValueId value = node.outputs[0];
+    const Place place = compiled_.places[static_cast<size_t>(value)].place;
+    const bool moves = place == Place::kArena || place == Place::kSlot;
+    if (node.op != "read" || !moves || !compiled_.on_cpu) continue;
+    for (size_t v = 0; v < compiled_.roots.size(); ++v) {
+      if (compiled_.roots[v] == value) lendable_[i].push_back(static_cast<ValueId>(v));
+    }
+  }
+}
+
 void Executable::Impl::AddSlots() {
   for (size_t s = 0; s < slots_.size(); ++s) {
     Slot& slot = slots_[s];
@@ -170,11 +192,13 @@ void Executable::Impl::AddSlots() {
     slot.counts.resize(program().symbols.size());
     slot.area = static_cast<int>(s);
     if (compiled_.resident) continue;
-    for (int n : compiled_.reads) {
-      const Node& node = program().nodes[static_cast<size_t>(n)];
+    slot.lent.resize(compiled_.reads.size());
+    for (size_t i = 0; i < compiled_.reads.size(); ++i) {
+      const Node& node = program().nodes[static_cast<size_t>(compiled_.reads[i])];
       PullItem item;
       item.variable = static_cast<int>(IntAttr(node, "variable"));
       item.rows = node.op == "read_rows";
+      if (!lendable_[i].empty()) item.lent = &slot.lent[i];
       slot.pulls.push_back(item);
     }
   }
@@ -317,7 +341,8 @@ absl::Status Executable::Impl::Prepare(const RandomKey& key) {
   for (size_t i = 0; i < pulls.size(); ++i) {
     const Node& node = program().nodes[static_cast<size_t>(compiled_.reads[i])];
     PullItem& item = pulls[i];
-    item.destination = table_.view(node.outputs[0]).data;
+    item.destination = DestinationOf(i);
+    slot().lent[i] = nullptr;
     if (!item.rows) continue;
     const ValueView& keys = table_.view(node.inputs[0]);
     item.keys = {keys.as<const int64_t>(), static_cast<size_t>(keys.elements)};
@@ -325,7 +350,25 @@ absl::Status Executable::Impl::Prepare(const RandomKey& key) {
   return absl::OkStatus();
 }
 
+// The view of a value that was lent in an earlier step does not point to the value's own memory.
+void* Executable::Impl::DestinationOf(size_t read) const {
+  const Node& node = program().nodes[static_cast<size_t>(compiled_.reads[read])];
+  const ValuePlace& place = compiled_.places[static_cast<size_t>(node.outputs[0])];
+  if (lendable_[read].empty()) return table_.view(node.outputs[0]).data;
+  return (place.place == Place::kArena ? table_.arena() : table_.slot(slot_)) + place.offset;
+}
+
+// Kernels only read their inputs, and no output takes over the memory of a read.
+void Executable::Impl::UseLentValues() {
+  for (size_t i = 0; i < lendable_.size(); ++i) {
+    if (lendable_[i].empty()) continue;
+    const void* const lent = slot().lent[i];
+    table_.SetData(lendable_[i], lent != nullptr ? const_cast<void*>(lent) : DestinationOf(i));
+  }
+}
+
 absl::Status Executable::Impl::Run() {
+  UseLentValues();
   COHORT_RETURN_IF_ERROR(devices_ != nullptr ? devices_->Run(slot_, slot().area, key_)
                                              : RunSteps(main_));
   FinishPushes();
@@ -382,12 +425,18 @@ absl::StatusOr<std::unique_ptr<Executable>> Executable::Compile(Program program,
 // Pages of the arena that no step on the CPU uses are never touched.
 absl::StatusOr<Executable::Impl::HostMemory> Executable::Impl::Allocate(
     const CompiledProgram& compiled, const CompileOptions& options) {
-  const size_t moved = static_cast<size_t>(options.slots) * compiled.slot_bytes +
-                       static_cast<size_t>(PushAreas(options.slots)) * compiled.push_area_bytes;
+  const size_t slots = static_cast<size_t>(options.slots) * compiled.slot_bytes;
+  const size_t pushed = static_cast<size_t>(PushAreas(options.slots)) * compiled.push_area_bytes;
+  const size_t moved = slots + pushed;
+  const bool on_cpu = options.devices.empty();
   HostMemory memory;
   try {
     memory.arena = BufferRef::Allocate(compiled.arena_bytes);
-    memory.shared = BufferRef::Allocate(options.devices.empty() ? moved : 0);
+    memory.slots = BufferRef::Allocate(on_cpu ? slots : 0);
+    if (on_cpu && options.allocate_push_areas) {
+      memory.push_areas = options.allocate_push_areas(pushed);
+    }
+    if (!memory.push_areas) memory.push_areas = BufferRef::Allocate(on_cpu ? pushed : 0);
   } catch (const std::bad_alloc&) {
     return ResourceExhausted("program \"{}\" needs {} bytes of memory for one step",
                              compiled.program.name, compiled.arena_bytes + moved);

@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,6 +29,9 @@ struct CompileOptions {
   // The variables live on the only device, and Run reads and updates them there. They outlive the
   // executable. Null: they are pulled and pushed.
   const ResidentVariables* resident = nullptr;
+  // On the CPU: gives the memory of pushed values, which others read there. May be null, or return an
+  // empty reference: the heap.
+  std::function<BufferRef(size_t bytes)> allocate_push_areas;
 };
 
 // A program compiled for one device: shapes inferred, memory planned by liveness in one arena,
@@ -69,7 +73,8 @@ class Executable {
   absl::Status Prepare(const RandomKey& key);
 
   // The values of variables that Run needs; destinations point into the arena, or the slot if there
-  // are several. Valid from Prepare to the next Bind in this slot.
+  // are several. Valid from Prepare to the next Bind in this slot. Run reads a dense value where the
+  // access has lent it (PullItem::lent), unless the step runs on a device or pushes the value itself.
   std::span<const PullItem> pulls() const;
 
   // Errors: InvalidArgument naming the node whose input values are wrong (an index out of range).

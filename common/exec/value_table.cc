@@ -94,13 +94,9 @@ void ValueTable::SetCount(int symbol, int64_t count) {
   }
 }
 
-void ValueTable::SetArgument(size_t index, void* data) {
-  for (ValueId v : arguments_[index]) views_[static_cast<size_t>(v)].data = data;
-}
+void ValueTable::SetArgument(size_t index, void* data) { SetData(arguments_[index], data); }
 
-void ValueTable::UseSlot(int slot) {
-  Point(slot_values_, slots_ + static_cast<size_t>(slot) * slot_bytes_);
-}
+void ValueTable::UseSlot(int slot) { Point(slot_values_, this->slot(slot)); }
 
 void ValueTable::UsePushArea(int area) { Point(pushed_values_, push_area(area)); }
 

@@ -32,6 +32,10 @@ class ValueTable {
   int64_t count(int symbol) const { return counts_[static_cast<size_t>(symbol - 1)]; }
   int64_t capacity(int symbol) const { return capacities_[static_cast<size_t>(symbol - 1)]; }
 
+  // Points these values at memory.
+  void SetData(std::span<const ValueId> values, void* data) {
+    for (ValueId v : values) views_[static_cast<size_t>(v)].data = data;
+  }
   // Points the values of one argument at memory.
   void SetArgument(size_t index, void* data);
   // Points the values that live across the pull at one of the slots.
@@ -39,6 +43,7 @@ class ValueTable {
   // Points the pushed values at one of the push areas.
   void UsePushArea(int area);
   uint8_t* arena() const { return arena_; }
+  uint8_t* slot(int slot) const { return slots_ + static_cast<size_t>(slot) * slot_bytes_; }
   uint8_t* push_area(int area) const {
     return push_areas_ + static_cast<size_t>(area) * push_area_bytes_;
   }

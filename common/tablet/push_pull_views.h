@@ -87,6 +87,7 @@ struct PayloadSlice {
   BufferRef buffer;
   size_t offset = 0;
   size_t bytes = 0;
+  bool lent = false;  // the client reads it where it is
 };
 
 }  // namespace cohort

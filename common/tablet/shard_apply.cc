@@ -78,6 +78,7 @@ class ShardApply {
 bool ShardApply::ApplyDense(std::span<const PushEntryView> parts) {
   std::atomic<bool> non_finite = false;
   const size_t bytes = static_cast<size_t>(info_.elements()) * SizeOf(info_.dtype);
+  blocks_->BeginWhole();
   blocks_->ForEach(bytes, [&](ShardBlock* block) {
     if (ApplyDenseBlock(block, parts)) non_finite = true;
   });

@@ -20,10 +20,45 @@ ShardBlocks::ShardBlocks(std::shared_ptr<const ShardInfo> info, BufferPool* pool
     block.row_begin = row;
     block.rows = std::min(block_rows_, info_->rows - row);
     const size_t bytes = static_cast<size_t>(block.rows) * info_->row_bytes();
-    block.values = pool->Allocate(bytes);
     for (size_t s = 0; s < info_->slots.size(); ++s) block.slots[s] = pool->Allocate(bytes);
     blocks_.push_back(std::move(block));
   }
+  const size_t bytes = static_cast<size_t>(info_->rows) * info_->row_bytes();
+  std::vector<BufferRef> values;
+  if (bytes >= options_.run_bytes && bytes > 0) {
+    runs_.emplace(bytes, options_.allocate_run);
+    PlaceInNextRun(&values);
+  }
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const size_t size = static_cast<size_t>(blocks_[i].rows) * info_->row_bytes();
+    blocks_[i].values = runs_.has_value() ? std::move(values[i]) : pool->Allocate(size);
+  }
+}
+
+void ShardBlocks::PlaceInNextRun(std::vector<BufferRef>* parts) {
+  const BufferRef run = runs_->Next();
+  for (const ShardBlock& block : blocks_) {
+    const size_t offset = static_cast<size_t>(block.row_begin) * info_->row_bytes();
+    const size_t size = static_cast<size_t>(block.rows) * info_->row_bytes();
+    parts->push_back(BufferRef::PartOf(run, offset, size));
+  }
+}
+
+bool ShardBlocks::in_one_run() const {
+  return runs_.has_value() && std::ranges::all_of(blocks_, [&](const ShardBlock& block) {
+           Buffer* const whole = block.values->whole();
+           return whole != block.values.get() && whole == blocks_[0].values->whole();
+         });
+}
+
+// A whole version is written at the same cost wherever it goes: an update reads all values anyway.
+void ShardBlocks::BeginWhole() {
+  next_.clear();
+  if (!runs_.has_value()) return;
+  const bool shared =
+      std::ranges::any_of(blocks_, [](const ShardBlock& block) { return !block.values.unique(); });
+  if (!shared && in_one_run()) return runs_->NoteInPlace();
+  PlaceInNextRun(&next_);
 }
 
 absl::Status ShardBlocks::Fill(Filler fill) {
@@ -49,11 +84,18 @@ void ShardBlocks::ForEach(size_t work_bytes, absl::FunctionRef<void(ShardBlock*)
 
 UpdateTarget ShardBlocks::TargetOf(const ShardBlock& block, ShardBlock* fresh) {
   const auto writable = [this](const BufferRef& buffer, BufferRef* copy) {
+    if (*copy) {
+      if (!buffer.unique()) copied_.fetch_add(1, std::memory_order_relaxed);
+      return copy->get()->data();
+    }
     if (buffer.unique()) return buffer.get()->data();
     *copy = pool_->Allocate(buffer->size());
     copied_.fetch_add(1, std::memory_order_relaxed);
     return copy->get()->data();
   };
+  if (!next_.empty()) {
+    fresh->values = std::move(next_[static_cast<size_t>(&block - blocks_.data())]);
+  }
   UpdateTarget target;
   target.dtype = info_->dtype;
   target.variable_in = block.values->data();

@@ -7,11 +7,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "common/optimizers/optimizer_rules.h"
+#include "common/tablet/value_runs.h"
 #include "common/tensor/buffer.h"
 #include "common/tensor/dtype.h"
 #include "common/tensor/tensor.h"
@@ -41,10 +43,14 @@ struct ShardOptions {
   static constexpr size_t kBlockBytes = size_t{1} << 20;
   // For less work, waking another core (some 50 us) costs more than it saves.
   static constexpr size_t kSplitBytes = size_t{4} << 20;
+  // For fewer bytes of values, copying them for a reader costs less than lending them.
+  static constexpr size_t kRunBytes = size_t{1} << 20;
 
   size_t block_bytes = kBlockBytes;
-  WorkPool* helpers = nullptr;       // for large applies; null: the caller does them alone
-  size_t split_bytes = kSplitBytes;  // an update of at least this many bytes of weights is large
+  WorkPool* helpers = nullptr;        // for large applies; null: the caller does them alone
+  size_t split_bytes = kSplitBytes;   // an update of at least this many bytes of weights is large
+  size_t run_bytes = kRunBytes;       // at least this many bytes of values lie in one run
+  ValueRuns::Allocator allocate_run;  // may be null: the heap
 };
 
 // Some rows of a shard with their slots. A shared buffer (a response that is being sent or a
@@ -56,7 +62,9 @@ struct ShardBlock {
   BufferRef slots[kMaxSlots];
 };
 
-// The memory of one shard: its values and slots, in blocks of about a megabyte, copied on write.
+// The memory of one shard: its values and slots, in blocks of about a megabyte, copied on write. The
+// values of a large shard lie in one run of memory: those of block i are followed by those of block
+// i + 1. An update of some blocks that are shared breaks the run; an update of all blocks restores it.
 // Only copied() is thread-safe.
 class ShardBlocks {
  public:
@@ -79,6 +87,9 @@ class ShardBlocks {
     return &blocks_[static_cast<size_t>(row / block_rows_)];
   }
 
+  // To be called before an update of all blocks: if values are shared, or not in one run, TargetOf
+  // gives each block its place in another run.
+  void BeginWhole();
   // Calls `apply` for each block, on several cores if there is much work. The result of a block
   // depends on nothing else, so the bits are the same for every split of the work.
   void ForEach(size_t work_bytes, absl::FunctionRef<void(ShardBlock*)> apply);
@@ -90,15 +101,21 @@ class ShardBlocks {
   // Makes the block's values writable in place, by a copy if they are shared.
   uint8_t* MakeWritable(ShardBlock* block);
 
+  // True if all values lie in one run of memory.
+  bool in_one_run() const;
   // The number of buffers that were copied because they were shared. Thread-safe.
   uint64_t copied() const { return copied_.load(std::memory_order_relaxed); }
 
  private:
+  void PlaceInNextRun(std::vector<BufferRef>* parts);
+
   const std::shared_ptr<const ShardInfo> info_;
   BufferPool* const pool_;
   const ShardOptions options_;
   const int64_t block_rows_;  // rows of every block except the last one
   std::vector<ShardBlock> blocks_;
+  std::optional<ValueRuns> runs_;  // nothing: the shard is small
+  std::vector<BufferRef> next_;    // by block: its values in the run of the update that has begun
   std::atomic<uint64_t> copied_{0};
 };
 

@@ -310,6 +310,99 @@ TEST_CASE("a pulled block is immutable; only shared blocks are copied") {
   CHECK(tablet.pool()->heap_allocations() <= allocated + 2);
 }
 
+// All values of the shard, if they lie in one run of memory; else null.
+const float* RunOf(const std::vector<PayloadSlice>& slices) {
+  const uint8_t* next = nullptr;
+  for (const PayloadSlice& slice : slices) {
+    const uint8_t* const data = slice.buffer->data() + slice.offset;
+    if (next != nullptr && data != next) return nullptr;
+    next = data + slice.bytes;
+  }
+  return reinterpret_cast<const float*>(slices[0].buffer->data() + slices[0].offset);
+}
+
+TEST_CASE("a large shard's values lie in one run, whatever readers hold") {
+  constexpr size_t kElements = 256;  // 16 blocks
+  ShardOptions options{.block_bytes = 64, .run_bytes = kElements * sizeof(float)};
+  TestTablet tablet(Layout({Variable("w", {kElements}, 0)}, Sgd(1)), options);
+  uint64_t closure = 0;
+  const auto push = [&] {
+    TestPush p(closure++);
+    p.Dense<float>(0, Floats(kElements, 1));
+    REQUIRE(tablet.Push(p).status() == v1::APPLIED);
+  };
+  const auto pull = [&] { return tablet.PullSlices({PullEntryView()}); };
+  const float* const first = RunOf(pull());
+  REQUIRE(first != nullptr);
+  push();
+  CHECK(RunOf(pull()) == first);  // nobody reads: in place
+  CHECK(tablet->copied_blocks() == 0);
+  const auto held = pull();
+  std::vector<std::vector<PayloadSlice>> versions;
+  for (int i = 0; i < 4; ++i) {
+    push();
+    versions.push_back(pull());
+    REQUIRE(RunOf(versions.back()) != nullptr);
+    CHECK(TestTablet::Values<float>(versions.back()) ==
+          Floats(kElements, -2.0f - static_cast<float>(i)));
+  }
+  CHECK(TestTablet::Values<float>(held) == Floats(kElements, -1));
+  CHECK(TestTablet::Values<float>(versions[0]) == Floats(kElements, -2));
+  versions.clear();
+  // A sparse push copies the blocks of its rows alone; the next dense one restores the run.
+  TestPush sparse(closure++);
+  sparse.Sparse<float>(0, {3, 100}, {1, 1});
+  const auto before = pull();
+  const uint64_t copied = tablet->copied_blocks();
+  REQUIRE(tablet.Push(sparse).status() == v1::APPLIED);
+  CHECK(tablet->copied_blocks() == copied + 2);
+  CHECK(RunOf(pull()) == nullptr);
+  push();
+  CHECK(RunOf(pull()) != nullptr);
+  Floats expected(kElements, -6);
+  expected[3] = expected[100] = -7;
+  CHECK(tablet.Pull(0) == expected);
+  CHECK(TestTablet::Values<float>(before) == Floats(kElements, -5));
+}
+
+TEST_CASE("a snapshot holds its version of a large shard, and the run comes back") {
+  constexpr size_t kElements = 64;
+  ShardOptions options{.block_bytes = 64, .run_bytes = 1};
+  TestTablet tablet(Layout({Variable("w", {kElements}, 0)}, Sgd(1)), options);
+  const auto push = [&](uint64_t closure) {
+    TestPush p(closure);
+    p.Dense<float>(0, Floats(kElements, 1));
+    REQUIRE(tablet.Push(p).status() == v1::APPLIED);
+  };
+  const float* const first = RunOf(tablet.PullSlices({PullEntryView()}));
+  const float* second = nullptr;
+  {
+    const TabletSnapshot snapshot = tablet->Snapshot(0);
+    push(0);
+    second = RunOf(tablet.PullSlices({PullEntryView()}));
+    CHECK(second != first);
+    CHECK(SnapshotValues(snapshot.shards[0]) == Floats(kElements, 0));
+  }
+  push(1);
+  CHECK(RunOf(tablet.PullSlices({PullEntryView()})) == second);
+  const auto held = tablet.PullSlices({PullEntryView()});
+  push(2);
+  CHECK(RunOf(tablet.PullSlices({PullEntryView()})) == first);  // it was spare
+}
+
+TEST_CASE("runs that were not needed for long are freed") {
+  ValueRuns runs(64, nullptr);
+  std::vector<BufferRef> held;
+  for (int i = 0; i < 5; ++i) held.push_back(runs.Next());
+  CHECK(runs.count() == 5);
+  held.resize(1);
+  for (int i = 0; i < 2 * ValueRuns::kWindow; ++i) held = {held.back(), runs.Next()};
+  CHECK(runs.count() == 3);  // the newest two, and the one that comes next
+  held.resize(1);
+  for (int i = 0; i < 2 * ValueRuns::kWindow; ++i) runs.NoteInPlace();
+  CHECK(runs.count() == 1);
+}
+
 TEST_CASE("a snapshot is not changed by later pushes and copies no table") {
   TestTablet tablet(Layout({Variable("w", {64, 4}, 1)}, Sgd(1, 0.5, "lazy")), 64);
   TestPush before(1);

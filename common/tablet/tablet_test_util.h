@@ -133,6 +133,11 @@ class TestTablet {
  public:
   explicit TestTablet(const v1::Layout& layout, size_t block_bytes = 64,
                       WorkPool* helpers = nullptr, uint64_t max_pulled_bytes = 1 << 30)
+      : TestTablet(layout,
+                   ShardOptions{.block_bytes = block_bytes, .helpers = helpers, .split_bytes = 256},
+                   max_pulled_bytes) {}
+  TestTablet(const v1::Layout& layout, const ShardOptions& shard,
+             uint64_t max_pulled_bytes = 1 << 30)
       : pool_(BufferPool::Create(1 << 20)) {
     auto rules = LayoutRules::Create(layout);
     INFO(rules.status());
@@ -142,7 +147,7 @@ class TestTablet {
     options.term = 1;
     options.generation = 1;
     options.max_pulled_bytes = max_pulled_bytes;
-    options.shard = {.block_bytes = block_bytes, .helpers = helpers, .split_bytes = 256};
+    options.shard = shard;
     auto tablet = Tablet::Create(layout, *std::move(rules), pool_.get(), options);
     INFO(tablet.status());
     REQUIRE(tablet.ok());

@@ -52,8 +52,29 @@ BufferRef BufferRef::Allocate(size_t size) {
   return BufferRef(new Buffer(size, capacity, AllocateBytes(capacity)));
 }
 
+BufferRef BufferRef::Within(std::unique_ptr<BufferMemory> memory, uint8_t* data, size_t size) {
+  BufferRef buffer(new Buffer(size, size, data));
+  buffer->memory_ = std::move(memory);
+  return buffer;
+}
+
+BufferRef BufferRef::PartOf(const BufferRef& whole, size_t offset, size_t size) {
+  BufferRef part(new Buffer(size, size, whole->data() + offset));
+  part->whole_ = BufferRef(whole).Detach();
+  return part;
+}
+
 void Buffer::Release() {
   if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (whole_ != nullptr) {
+    Buffer* const whole = whole_;
+    delete this;
+    return whole->Release();
+  }
+  if (memory_ != nullptr) {
+    delete this;
+    return;
+  }
   if (pool_ != nullptr) {
     pool_->Return(this);
     return;

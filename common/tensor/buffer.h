@@ -11,6 +11,15 @@ namespace cohort {
 
 class BufferPool;
 
+// Memory of a special kind that a buffer lies in. It is destroyed with the buffer.
+class BufferMemory {
+ public:
+  virtual ~BufferMemory() = default;
+
+  // Set by the buffer's owner: the buffer holds an older version of what the owner now has elsewhere.
+  std::atomic<bool> superseded{false};
+};
+
 // A reference-counted block of bytes, aligned to 64.
 //
 // The rule that makes sharing safe: the holder of the only reference may write. A shared buffer is
@@ -23,6 +32,10 @@ class Buffer {
   uint8_t* data() { return data_; }
   const uint8_t* data() const { return data_; }
   size_t size() const { return size_; }
+  // The buffer that this one is a part of; itself if it is no part.
+  Buffer* whole() { return whole_ != nullptr ? whole_ : this; }
+  // The special memory that the whole lies in; null: it is ordinary.
+  BufferMemory* memory() const { return (whole_ != nullptr ? whole_ : this)->memory_.get(); }
 
  private:
   friend class BufferRef;
@@ -37,6 +50,9 @@ class Buffer {
   size_t capacity_;
   uint8_t* data_;
   BufferPool* pool_ = nullptr;  // takes the bytes back after the last reference
+  // Where the bytes lie, if they are not this buffer's own.
+  Buffer* whole_ = nullptr;  // an owned reference
+  std::unique_ptr<BufferMemory> memory_;
 };
 
 // One reference to a Buffer, or none.
@@ -57,6 +73,11 @@ class BufferRef {
 
   // `size` bytes on the heap, not initialized.
   static BufferRef Allocate(size_t size);
+  // `size` bytes at `data`, which `memory` owns.
+  static BufferRef Within(std::unique_ptr<BufferMemory> memory, uint8_t* data, size_t size);
+  // A buffer of its own references for bytes [offset, offset + size) of `whole`, which stays alive
+  // with it.
+  static BufferRef PartOf(const BufferRef& whole, size_t offset, size_t size);
 
   explicit operator bool() const { return buffer_ != nullptr; }
   Buffer* get() const { return buffer_; }

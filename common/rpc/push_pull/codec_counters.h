@@ -14,7 +14,8 @@ struct CodecCounters {
   std::atomic<int64_t> bytes_inlined{0};  // payload of small pieces, copied into the header's slice
   std::atomic<int64_t> bytes_copied{0};   // payload copied out by views and cursors
   std::atomic<int64_t> bytes_placed{0};   // payload copied into memory that both ends share
-  std::atomic<int64_t> allocations{0};    // how often the codec's memory grew
+  std::atomic<int64_t> bytes_in_place{0};  // payload that a server reads where the client has it
+  std::atomic<int64_t> allocations{0};     // how often the codec's memory grew
 };
 
 }  // namespace cohort

@@ -8,24 +8,26 @@
 namespace cohort {
 
 absl::Status PayloadFields::Find(const PushPullDecoder& decoder, const v1::SharedPayload* word,
-                                 const SharedSegment* segment) {
+                                 const SharedSegment* segment,
+                                 std::span<const SharedSegment* const> peers) {
   pieces_.clear();
   ends_.clear();
   fields_.clear();
+  in_peers_.clear();
   in_shared_memory_ = false;
-  if (word != nullptr && segment != nullptr) {
-    if (word->begin_size() != word->length_size()) {
-      return InvalidArgument("the description of shared payloads has {} offsets, but {} lengths",
-                             word->begin_size(), word->length_size());
+  if (word != nullptr && (segment != nullptr || !peers.empty())) {
+    if (word->begin_size() != word->length_size() ||
+        (word->in_segment_size() > 0 && word->in_segment_size() != word->begin_size())) {
+      return InvalidArgument(
+          "the description of shared payloads has {} offsets, but {} lengths and {} segments",
+          word->begin_size(), word->length_size(), word->in_segment_size());
     }
     in_shared_memory_ = word->begin_size() > 0;
   }
-  if (!in_shared_memory_) {
-    FindInFrame(decoder);
-  } else if (decoder.payload_count() > 0) {
-    return InvalidArgument("the message has payloads both in itself and in shared memory");
+  if (in_shared_memory_) {
+    COHORT_RETURN_IF_ERROR(FindInSegments(decoder, *word, segment, peers));
   } else {
-    COHORT_RETURN_IF_ERROR(FindInSegment(*word, *segment));
+    for (size_t i = 0; i < decoder.payload_count(); ++i) AddFromFrame(decoder, i);
   }
   size_t begin = 0;
   for (const size_t end : ends_) {
@@ -35,23 +37,43 @@ absl::Status PayloadFields::Find(const PushPullDecoder& decoder, const v1::Share
   return absl::OkStatus();
 }
 
-void PayloadFields::FindInFrame(const PushPullDecoder& decoder) {
-  for (size_t i = 0; i < decoder.payload_count(); ++i) {
-    decoder.payload(i).ForEachSpan([this](Bytes piece) { pieces_.push_back(piece); });
-    ends_.push_back(pieces_.size());
-  }
+void PayloadFields::AddFromFrame(const PushPullDecoder& decoder, size_t payload) {
+  decoder.payload(payload).ForEachSpan([this](Bytes piece) { pieces_.push_back(piece); });
+  ends_.push_back(pieces_.size());
 }
 
-absl::Status PayloadFields::FindInSegment(const v1::SharedPayload& word,
-                                          const SharedSegment& segment) {
+absl::Status PayloadFields::FindInSegments(const PushPullDecoder& decoder,
+                                           const v1::SharedPayload& word,
+                                           const SharedSegment* segment,
+                                           std::span<const SharedSegment* const> peers) {
+  size_t of_frame = 0;
   for (int i = 0; i < word.begin_size(); ++i) {
-    if (!segment.Contains(word.begin(i), word.length(i))) {
+    const size_t peer = word.in_segment_size() > 0 ? word.in_segment(i) : 0;
+    if (word.in_segment_size() > 0) in_peers_.push_back(peer > 0 ? 1 : 0);
+    if (peer == 0 && word.begin(i) == 0 && word.in_segment_size() > 0 &&
+        of_frame < decoder.payload_count()) {
+      AddFromFrame(decoder, of_frame++);
+      continue;
+    }
+    if (peer > peers.size()) {
+      return InvalidArgument("payload {} is in segment {} of {}", i, peer, peers.size());
+    }
+    const SharedSegment* const in = peer == 0 ? segment : peers[peer - 1];
+    if (peer == 0 && segment == nullptr) {  // given up: the field counts as empty
+      ends_.push_back(pieces_.size());
+      continue;
+    }
+    const bool inside = in != nullptr && (peer == 0 ? in->Contains(word.begin(i), word.length(i))
+                                                    : in->Covers(word.begin(i), word.length(i)));
+    if (!inside) {
       return InvalidArgument("payload {} is not in the shared segment", i);
     }
-    pieces_.push_back(segment.At(word.begin(i), word.length(i)));
+    pieces_.push_back(in->At(word.begin(i), word.length(i)));
     ends_.push_back(pieces_.size());
   }
-  return absl::OkStatus();
+  if (of_frame == decoder.payload_count()) return absl::OkStatus();
+  return InvalidArgument("the message has {} payloads that its shared ones leave out",
+                         decoder.payload_count() - of_frame);
 }
 
 size_t PayloadFields::bytes(size_t field) const {

@@ -33,39 +33,47 @@ class PayloadFields {
   // `pieces`: for how many of them memory is taken at once.
   explicit PayloadFields(size_t pieces = 0) { pieces_.reserve(pieces); }
 
-  // Finds the fields of the message that `decoder` holds. `word` says which bytes of `segment` are
-  // fields; if either is null, all fields are in the frame. The result is valid as long as the
-  // decoder holds the frame and the segment is mapped. Errors: InvalidArgument if `word`
-  // contradicts itself, if it names bytes outside of the segment, or if there are fields in both
-  // places.
+  // Finds the fields of the message that `decoder` holds. `word` says which bytes of `segment`, and of
+  // `peers` (by SharedPayload.segments; null: not mapped here), are fields. If `word` is null, or names
+  // no bytes, all fields are in the frame. The result is valid as long as the decoder holds the frame
+  // and the segments are mapped. Errors: InvalidArgument if `word` contradicts itself, if it names
+  // bytes outside of the segments, or if it leaves fields of the frame.
   absl::Status Find(const PushPullDecoder& decoder, const v1::SharedPayload* word,
-                    const SharedSegment* segment);
+                    const SharedSegment* segment, std::span<const SharedSegment* const> peers = {});
 
   size_t size() const { return fields_.size(); }
   Pieces operator[](size_t field) const { return fields_[field]; }
   std::span<const Pieces> all() const { return fields_; }
   // Whether the fields lie in shared memory, which the peer can write at any time.
   bool in_shared_memory() const { return in_shared_memory_; }
+  // By field: 1 if it lies in one of `peers`, else 0. Empty: none does.
+  std::span<const uint8_t> in_peers() const { return in_peers_; }
   // Bytes of one field.
   size_t bytes(size_t field) const;
 
   // Forgets the pieces of one field, because the caller has its bytes elsewhere.
   void Forget(size_t field) { fields_[field] = {}; }
   // Forgets all fields.
-  void Clear() { fields_.clear(); }
+  void Clear() {
+    fields_.clear();
+    in_peers_.clear();
+  }
   // Memory of this object's own, which it keeps.
   size_t own_bytes() const {
     return pieces_.capacity() * sizeof(Bytes) + ends_.capacity() * sizeof(size_t) +
-           fields_.capacity() * sizeof(Pieces);
+           fields_.capacity() * sizeof(Pieces) + in_peers_.capacity();
   }
 
  private:
-  void FindInFrame(const PushPullDecoder& decoder);
-  absl::Status FindInSegment(const v1::SharedPayload& word, const SharedSegment& segment);
+  void AddFromFrame(const PushPullDecoder& decoder, size_t payload);
+  absl::Status FindInSegments(const PushPullDecoder& decoder, const v1::SharedPayload& word,
+                              const SharedSegment* segment,
+                              std::span<const SharedSegment* const> peers);
 
   std::vector<Bytes> pieces_;  // those of all fields, in order
   std::vector<size_t> ends_;   // by field: the end of its pieces
   std::vector<Pieces> fields_;
+  std::vector<uint8_t> in_peers_;
   bool in_shared_memory_ = false;
 };
 

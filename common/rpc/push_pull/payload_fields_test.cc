@@ -59,6 +59,43 @@ TEST_CASE("fields of a frame, then of a segment") {
   CHECK(fields.in_shared_memory());
 }
 
+TEST_CASE("fields of the frame, of the own segment and of others in one message") {
+  PayloadFields fields;
+  const auto segment = *SharedSegment::Create(4096);
+  const auto other = *SharedSegment::Create(4096);
+  std::memcpy(segment->At(64, 3).data(), "own", 3);
+  std::memcpy(other->At(70, 5).data(), "other", 5);
+  v1::SharedPayload word;
+  const auto add = [&](uint64_t begin, uint64_t length, uint32_t number) {
+    word.add_begin(begin);
+    word.add_length(length);
+    word.add_in_segment(number);
+  };
+  add(70, 5, 2);  // an offset in another's segment need not be aligned
+  add(0, 5, 0);
+  add(64, 3, 0);
+  const Message message({"frame"});
+  const SharedSegment* const others[] = {nullptr, other.get()};
+  REQUIRE(fields.Find(message.decoder, &word, segment.get(), others).ok());
+  REQUIRE(fields.size() == 3);
+  CHECK(Text(fields[0]) == "other");
+  CHECK(Text(fields[1]) == "frame");
+  CHECK(Text(fields[2]) == "own");
+  CHECK(std::vector<uint8_t>(fields.in_peers().begin(), fields.in_peers().end()) ==
+        std::vector<uint8_t>{1, 0, 0});
+  const auto refused = [&] {
+    return absl::IsInvalidArgument(fields.Find(message.decoder, &word, segment.get(), others));
+  };
+  SECTION("a segment that is not mapped") { word.set_in_segment(0, 1); }
+  SECTION("a segment that is not named") { word.set_in_segment(0, 3); }
+  SECTION("bytes outside") { word.set_length(0, 4096 - 69); }
+  SECTION("the id") { word.set_begin(0, 8); }
+  SECTION("more payloads than the frame has") { add(0, 5, 0); }
+  SECTION("fewer payloads than the frame has") { word.set_begin(1, 64); }
+  SECTION("a number too few") { word.mutable_in_segment()->RemoveLast(); }
+  CHECK(refused());
+}
+
 TEST_CASE("a description of shared payloads that is wrong is refused") {
   PayloadFields fields;
   const auto segment = *SharedSegment::Create(4096);

@@ -46,6 +46,46 @@ TEST_CASE("payloads lie behind the id, within the segment, at multiples of 64") 
   CHECK_FALSE((*made)->Contains(128, UINT64_MAX - 64));
 }
 
+TEST_CASE("a segment that others only read cannot be mapped for writing") {
+  auto made = SharedSegment::Create(4096, SharedSegment::Use::kRead);
+  REQUIRE(made.ok());
+  SharedSegment& mine = **made;
+  std::memset(mine.At(64, 8).data(), 7, 8);
+  const auto fd = static_cast<uint32_t>(mine.fd());
+  const auto reader = SharedSegment::Open(Pid(), fd, mine.id(), 4096, SharedSegment::Use::kRead);
+  REQUIRE(reader.ok());
+  CHECK((*reader)->At(64, 8)[7] == 7);
+  CHECK_FALSE(SharedSegment::Open(Pid(), fd, mine.id(), 4096).ok());
+}
+
+TEST_CASE("renewed memory has the same contents and is not what others have mapped") {
+  auto made = SharedSegment::Create(1 << 16, SharedSegment::Use::kRead);
+  REQUIRE(made.ok());
+  SharedSegment& mine = **made;
+  uint8_t* const data = mine.At(64, 1000).data();
+  std::memset(data, 7, 1000);
+  const auto open = [&] {
+    auto opened = SharedSegment::Open(Pid(), static_cast<uint32_t>(mine.fd()), mine.id(), 1 << 16,
+                                      SharedSegment::Use::kRead);
+    INFO(opened.status());
+    REQUIRE(opened.ok());
+    return *std::move(opened);
+  };
+  const auto before = open();
+  const uint64_t id = mine.id();
+  mine.Renew();
+  CHECK(mine.is_shared());
+  CHECK(mine.id() != id);
+  CHECK(mine.At(64, 1000).data() == data);
+  CHECK(data[999] == 7);
+  data[999] = 8;
+  CHECK(before->At(64, 1000)[999] == 7);
+  const auto after = open();
+  CHECK(after->At(64, 1000)[999] == 8);
+  data[0] = 9;
+  CHECK(after->At(64, 1000)[0] == 9);
+}
+
 TEST_CASE("a file that is not a segment is refused with a reason") {
   auto made = SharedSegment::Create(4096);
   REQUIRE(made.ok());
