@@ -1,5 +1,6 @@
 #include "ps_server/local_requests.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,12 @@
 #include "ps_server/request_assembler.h"
 
 namespace cohort {
+namespace {
+
+// Smaller values are copied: that is quicker than a new block for the next version.
+constexpr size_t kLeastLentBytes = 64 << 10;
+
+}  // namespace
 
 class LocalRequests::Connection : public LocalConnection {
  public:
@@ -20,6 +27,7 @@ class LocalRequests::Connection : public LocalConnection {
     error_ = absl::OkStatus();
     for (const ExchangeMessage& message : messages) {
       sequence_ = message.header.sequence();
+      EndLoans(message.header);
       if (error_.ok()) error_ = assembler_.Add(message.header, message.payload);
     }
     request_ = error_.ok() ? &assembler_.Finish() : nullptr;
@@ -35,12 +43,17 @@ class LocalRequests::Connection : public LocalConnection {
     state_ = State::kIdle;
     bytes_.clear();
     pieces_.clear();
+    lent_.clear();
     for (const PayloadSlice& slice : slices_) {
+      lent_.push_back(slice.bytes >= kLeastLentBytes);
       bytes_.push_back(slice.bytes == 0 ? Bytes()
                                         : Bytes(slice.buffer->data() + slice.offset, slice.bytes));
     }
     for (const Bytes& bytes : bytes_) pieces_.emplace_back(&bytes, 1);
-    take(answer_, pieces_);
+    take(answer_, pieces_, lent_);
+    // The references keep the blocks: an apply writes the next version elsewhere.
+    const bool lends = std::find(lent_.begin(), lent_.end(), 1) != lent_.end();
+    if (lends) loans_.push_back({answer_.sequence(), std::move(slices_)});
     slices_.clear();
     return true;
   }
@@ -57,6 +70,19 @@ class LocalRequests::Connection : public LocalConnection {
 
  private:
   enum class State { kIdle, kWaiting, kAnswered };
+
+  // An answer whose values the step reads.
+  struct Loan {
+    uint64_t sequence = 0;
+    std::vector<PayloadSlice> slices;
+  };
+
+  void EndLoans(const v1::PushPullHeader& header) {
+    const auto& reading = header.reading();
+    std::erase_if(loans_, [&](const Loan& loan) {
+      return std::find(reading.begin(), reading.end(), loan.sequence) == reading.end();
+    });
+  }
 
   void Execute() {
     if (!server_->Enter()) return;
@@ -100,6 +126,8 @@ class LocalRequests::Connection : public LocalConnection {
   std::vector<PayloadSlice> slices_;
   std::vector<Bytes> bytes_;
   std::vector<PayloadPieces> pieces_;
+  std::vector<uint8_t> lent_;  // by field
+  std::vector<Loan> loans_;
 };
 
 std::unique_ptr<LocalConnection> LocalRequests::Connect(std::function<void()> wake) {

@@ -43,7 +43,8 @@ struct LocalPair {
   // The status of a push; -1 without an answer.
   int TakePush() {
     int status = -1;
-    connection->Take([&](const v1::PushPullResponseHeader& header, std::span<const PayloadPieces>) {
+    connection->Take([&](const v1::PushPullResponseHeader& header, std::span<const PayloadPieces>,
+                         std::span<const uint8_t>) {
       REQUIRE(header.pushes_size() == 1);
       status = header.pushes(0).status();
     });
@@ -52,13 +53,13 @@ struct LocalPair {
   // The first value of a pull; -1 without an answer.
   float Take() {
     float value = -1;
-    connection->Take(
-        [&](const v1::PushPullResponseHeader& header, std::span<const PayloadPieces> payload) {
-          CHECK(header.sequence() == sequence);
-          REQUIRE(payload.size() == 1);
-          REQUIRE(payload[0].size() == 1);
-          std::memcpy(&value, payload[0][0].data(), sizeof(value));
-        });
+    connection->Take([&](const v1::PushPullResponseHeader& header,
+                         std::span<const PayloadPieces> payload, std::span<const uint8_t>) {
+      CHECK(header.sequence() == sequence);
+      REQUIRE(payload.size() == 1);
+      REQUIRE(payload[0].size() == 1);
+      std::memcpy(&value, payload[0][0].data(), sizeof(value));
+    });
     return value;
   }
 

@@ -27,11 +27,14 @@ class LocalConnection {
   // Executes a request, or keeps it if its pull must wait for CloseStep. The payloads stay valid
   // until its answer was taken, or the next Send or Drop.
   virtual void Send(std::span<const ExchangeMessage> messages) = 0;
+  // Receives an answer, as Exchange::OnResponse does: values that are lent stay as they are until a
+  // request no longer names the answer among those that the client reads.
+  using Taker =
+      absl::FunctionRef<void(const v1::PushPullResponseHeader&, std::span<const PayloadPieces>,
+                             std::span<const uint8_t> lent)>;
   // Gives the answer to `take`, if it is there. Returns false if there is no answer yet. A server
   // that has ended never answers.
-  virtual bool Take(
-      absl::FunctionRef<void(const v1::PushPullResponseHeader&, std::span<const PayloadPieces>)>
-          take) = 0;
+  virtual bool Take(Taker take) = 0;
   // True if a request waits for its answer.
   virtual bool pending() const = 0;
   // Forgets the request.

@@ -131,8 +131,9 @@ bool RemoteAccess::Impl::TakeLocalAnswers() {
   for (auto& [ps, link] : links_) {
     if (link.local == nullptr || !link.local->pending()) continue;
     const auto take = [&, number = ps](const v1::PushPullResponseHeader& header,
-                                       std::span<const PayloadPieces> payload) {
-      exchange_.OnResponse(number, header, payload, NowUs());
+                                       std::span<const PayloadPieces> payload,
+                                       std::span<const uint8_t> lent) {
+      exchange_.OnResponse(number, header, payload, NowUs(), lent);
     };
     if (link.local->Take(take)) {
       taken = true;
