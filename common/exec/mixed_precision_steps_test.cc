@@ -30,7 +30,7 @@ Program ImageProgram(Precision precision, const LossScaling& scaling, double fac
   const Expr hidden = Relu(Conv2D(x, kernel, {}));
   const Expr logits = MatMul(Reshape(hidden, {-1, 64}), dense);
   const Expr loss = factor * ReduceSum(SparseSoftmaxCrossEntropy(labels, logits));
-  b.SetLoss(DimSize(labels, 0));
+  b.SetLoss(DimSize(logits, 0));
   REQUIRE(
       (scaling.enabled() ? PushScaledGradients(&b, loss, scaling) : PushGradients(&b, loss)).ok());
   b.AddOutput("logits", logits);
