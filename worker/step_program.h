@@ -22,10 +22,10 @@ struct StepProgram {
   std::unique_ptr<Executable> executable;
   std::unique_ptr<VariableAccess> access;
   bool uses_variables = false;
-  LossScale loss_scale{
-      LossScaling{}};             // of this worker; synchronous closures bring that of the job
-  std::vector<Tensor> arguments;  // that the closure brings whose steps are bound
-  std::vector<Tensor> bound;      // of the step that was bound last; keeps its memory
+  // The scale that this worker has; synchronous closures bring that of the job.
+  LossScale loss_scale{LossScaling{}};
+  std::vector<Tensor> arguments;        // that the closure brings whose steps are bound
+  std::vector<Tensor> bound;            // what Bind got last; keeps its memory
   Tensor scale = Tensor::Scalar(0.0f);  // the loss scale that was bound last
 };
 

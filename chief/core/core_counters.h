@@ -32,7 +32,7 @@ struct ClosureCounters {
   uint64_t sum_staleness = 0;  // the sum over the sections that were applied
   EpochStaleness epoch_staleness;
   uint64_t examples = 0;
-  uint64_t not_finite_steps = 0;  // of closures, in float16: their gradient was not finite
+  uint64_t not_finite_steps = 0;  // float16: steps of closures whose gradient was not finite
 };
 
 // Owned by Dispatcher.

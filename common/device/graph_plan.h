@@ -54,7 +54,7 @@ struct GraphCopy {
 // row, either one stored transposed. float32 or float64. With another precision than float32, a and b
 // hold 16-bit values; c is float32, and so are the sums.
 struct MatrixProduct {
-  DType dtype = DType::kInvalid;  // of c
+  DType dtype = DType::kInvalid;  // that of c
   Precision operands = Precision::kFloat32;
   const void* a = nullptr;
   const void* b = nullptr;

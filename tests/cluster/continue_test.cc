@@ -57,6 +57,7 @@ const std::vector<KeyCase> kCases = {
     {"data.batch_size", "batch_size: 32", "batch_size: 64", 5},
     {"data.batch_size", "batch_size: 32", "batch_size: 10", 32},
     {"compile.metrics", "metrics: [binary_accuracy]", "metrics: []"},
+    {"mixed_precision.dtype", "name: recommender", "mixed_precision: float16\nname: recommender"},
     {"servers", "name: recommender", "name: recommender", kSteps, 3},
 };
 
