@@ -82,10 +82,10 @@ class CollectiveGroup::Impl : public PeerStreams::Receiver {
   enum class Presence : uint8_t { kSilent, kNotStarted, kStarted };
   // How long the waiting thread has seen no progress.
   struct Watch {
-    TimePoint base;     // when the newest progress was seen
-    TimePoint last;     // when the thread looked last
-    uint64_t progress;  // progress_ at `base`
-    bool probed = false;
+    TimePoint base;      // when the newest progress was seen
+    TimePoint last;      // when the thread looked last
+    uint64_t progress;   // progress_ at `base`
+    TimePoint probed{};  // when the other ranks were asked; never: the default
   };
 
   void OnFrame(std::unique_ptr<ReceivedFrame> frame) override;
@@ -413,10 +413,14 @@ void CollectiveGroup::Impl::Look(const Operation& operation, Watch* watch) {
     return;
   }
   const Duration silent = now - watch->base;
-  if (silent > operation.deadline()) return FailFor(operation);
-  if (silent > operation.deadline() / 2 && !watch->probed) {
-    watch->probed = true;
-    Probe(operation.key());
+  if (watch->probed == TimePoint()) {
+    if (silent <= operation.deadline() / 2) return;
+    watch->probed = now;
+    return Probe(operation.key());
+  }
+  // The others have time to answer, also if this process came late to ask them.
+  if (silent > operation.deadline() && now - watch->probed > operation.deadline() / 4) {
+    FailFor(operation);
   }
 }
 

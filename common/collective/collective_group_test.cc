@@ -305,15 +305,14 @@ class FakeRank {
   CollectiveRank rank() const {
     return {.index = 1, .address = server_->addresses()[0], .host_id = "other", .incarnation = 9};
   }
-  // Opens the stream to the real rank 0.
+  // Opens the stream to the real rank 0, again and again until its group is there.
   void Dial(const CollectiveRank& real) {
     auto client = StreamClient::Create(real.address, {});
     REQUIRE(client.ok());
     client_ = *std::move(client);
-    StreamClient::OpenOptions options;
-    options.metadata[PeerStreamName::kKey] =
+    options_.metadata[PeerStreamName::kKey] =
         PeerStreamName{{1, 1, 1}, 1, 9, real.incarnation}.ToString();
-    in_ = client_->Open(PeerService::kMethod, &recorder_, &loop_, options);
+    client_->Open(PeerService::kMethod, &redialer_, &loop_, options_);
   }
   // The stream to the real rank, once that has dialed.
   std::shared_ptr<Stream> out() { return out_.get_future().get(); }
@@ -330,12 +329,23 @@ class FakeRank {
   }
 
  private:
+  struct Redialer : public StreamHandler {
+    explicit Redialer(FakeRank* owner) : owner(owner) {}
+    void OnFrame(Frame) override {}
+    void OnClosed(const absl::Status&) override {
+      owner->loop_.After(std::chrono::milliseconds(5), [this] {
+        owner->client_->Open(PeerService::kMethod, this, &owner->loop_, owner->options_);
+      });
+    }
+    FakeRank* const owner;
+  };
+
   CompletionLoop loop_;
-  Recorder recorder_;
+  Redialer redialer_{this};
   std::promise<std::shared_ptr<Stream>> out_;
   std::unique_ptr<StreamServer> server_;
   std::unique_ptr<StreamClient> client_;
-  std::shared_ptr<Stream> in_;
+  StreamClient::OpenOptions options_;
 };
 
 TEST_CASE("frames that do not fit are dropped and counted, and never written") {
