@@ -20,12 +20,12 @@ bool Pins::Client::HasEnded() const {
 void Pins::Client::Release(uint64_t sequence, std::span<const uint64_t> reading) {
   std::vector<OfRequest> ended;
   MutexLock lock(&pins_->mu_);
-  const auto first = std::ranges::partition(requests_, [&](const OfRequest& request) {
+  const auto first = std::partition(requests_.begin(), requests_.end(), [&](const auto& request) {
     return request.sequence >= sequence ||
            std::ranges::find(reading, request.sequence) != reading.end();
   });
-  std::ranges::move(first, std::back_inserter(ended));
-  requests_.erase(first.begin(), first.end());
+  std::move(first, requests_.end(), std::back_inserter(ended));
+  requests_.erase(first, requests_.end());
 }
 
 bool Pins::Client::Pin(uint64_t sequence, std::vector<BufferRef> blocks) {

@@ -46,10 +46,16 @@ void PsConnection::Send(std::span<const ExchangeMessage> messages, PushPullEncod
   size_t rounded = 0;
   size_t total = 0;
   size_t in_place = 0;
+  bool in_area = false;
   for (const ExchangeMessage& message : messages) {
     for (const Bytes& bytes : message.payload) {
       if (shared_.InPlace(bytes, sharing_.areas) != nullptr) {
         in_place += bytes.size();
+        continue;
+      }
+      // Before the server has mapped an area, what is there travels through the socket.
+      if (!shared_.accepted() && sharing_.areas->Find(bytes.data()) != nullptr) {
+        in_area = true;
         continue;
       }
       rounded += SharedSegment::Aligned(bytes.size());
