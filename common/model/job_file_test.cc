@@ -589,7 +589,8 @@ const Case kCases[] = {
      "\"rings\"; did you mean \"ring\"?"},
     {"placement: balanced", "cross_device_ops: AllReduce",
      "job.yaml:22: `strategy.cross_device_ops` must be one of ReductionToOneDevice, "
-     "HierarchicalCopyAllReduce, NcclAllReduce, not \"AllReduce\""},
+     "HierarchicalCopyAllReduce, NcclAllReduce, not \"AllReduce\"; did you mean "
+     "\"NcclAllReduce\"?"},
     {"placement: balanced", "communication: ring\n  cross_device_ops: ReductionToOneDevice",
      "job.yaml:23: ReductionToOneDevice is `communication: direct`, but the job has "
      "`communication: ring`: leave out one of the two keys"},
