@@ -47,6 +47,17 @@ absl::Status CheckStrategy(const ChiefFlags& flags, const JobFile& job) {
       ExitCode::kConfig);
 }
 
+// Each replica owns its rows of the large variables, so that none receives most of the gradients. A
+// partitioner of the job file stays.
+void SpreadOverReplicas(const ClusterSpec& cluster, v1::StrategySpec* strategy) {
+  constexpr uint64_t kLeastBytes = 64 << 10;
+  if (!strategy->partitioner().class_name().empty()) return;
+  v1::PartitionerSpec* const partitioner = strategy->mutable_partitioner();
+  partitioner->set_class_name("MinSize");
+  partitioner->set_min_shard_bytes(kLeastBytes);
+  partitioner->set_max_shards(static_cast<uint64_t>(cluster.count(Role::kPs)));
+}
+
 }  // namespace
 
 absl::StatusOr<Chief::Options> MakeChiefOptions(const ChiefFlags& flags, const RoleContext& context,
@@ -58,6 +69,7 @@ absl::StatusOr<Chief::Options> MakeChiefOptions(const ChiefFlags& flags, const R
   const StrategyClass* const strategy = FindStrategy(job.job.spec.strategy().name());
   const bool replicas = strategy->mirrored && !strategy->local;
   job.cluster = replicas ? WithOwners(ReplicasOf(context.cluster)) : context.cluster;
+  if (strategy->mirrored) SpreadOverReplicas(job.cluster, job.job.spec.mutable_strategy());
   job.data.data_dir = data_dir != nullptr ? data_dir : "";
   job.data.threads = context.threads;
   job.data.log = context.log.get();

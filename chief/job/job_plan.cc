@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/data/fingerprint.h"
 #include "common/graph/program_proto.h"
+#include "common/model/batch_text.h"
 #include "common/model/data_check.h"
 
 namespace cohort {
@@ -72,6 +73,19 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
   plan.identity_ = fmt::format("{}-{:016x}", spec.name(), hash);
   plan.identity_keys_ = std::make_shared<const v1::JobIdentity>(identity);
   return plan;
+}
+
+void JobPlan::SetClosuresPerStep(uint32_t closures) {
+  closures_per_step_ = closures;
+  const v1::StrategySpec& strategy = spec().strategy();
+  if (strategy.scale_learning_rate() != "linear") return;
+  for (v1::OptimizerSpec& optimizer : model_.optimizers) {
+    auto& arguments = *optimizer.mutable_rule()->mutable_config();
+    const auto rate = arguments.find("learning_rate");
+    if (rate != arguments.end()) {
+      rate->second.set_f(rate->second.f() * UsedClosures(strategy, closures));
+    }
+  }
 }
 
 uint64_t JobPlan::closures_hash() const {

@@ -39,6 +39,18 @@ JobPlan Plan(const std::string& data, const std::string& fit) {
   return *std::move(plan);
 }
 
+TEST_CASE("linear scaling multiplies the learning rate by the closures of a step that count") {
+  const auto rate = [](const std::string& strategy, uint32_t closures) {
+    JobPlan plan = Plan("", "strategy: {mode: sync" + strategy + "}\n");
+    plan.SetClosuresPerStep(closures);
+    return plan.model().optimizers.at(0).rule().config().at("learning_rate").f();
+  };
+  CHECK(rate("", 4) == 0.01);
+  CHECK(rate(", scale_learning_rate: linear", 4) == 0.04);
+  CHECK(rate(", scale_learning_rate: linear, backup_work: drop, replicas_to_aggregate: 2", 4) ==
+        0.02);
+}
+
 TEST_CASE("leases cover each record of an epoch once, and never cross it") {
   const JobPlan plan = Plan("", "fit: {epochs: 2, steps_per_execution: 4}\n");
   CHECK(plan.schedule().steps_per_epoch == 10);

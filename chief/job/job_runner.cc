@@ -479,6 +479,15 @@ absl::StatusOr<ModeSettings> JobRunner::ChangeMode(const ModeChange& change) {
         "the job has a `global_batch_size` of {}, which `closures_per_step: {}` makes up",
         spec.data().global_batch_size(), spec.strategy().closures_per_step());
   }
+  if (spec.strategy().scale_learning_rate() == "linear" &&
+      (request.mode != ConsistencyMode::kSync ||
+       request.closures_per_step != plan_->closures_per_step() ||
+       request.replicas_to_aggregate != spec.strategy().replicas_to_aggregate())) {
+    return FailedPrecondition(
+        "the job has `scale_learning_rate: linear`, and the learning rate was multiplied for steps "
+        "of {} closures: stop the job, change its file and continue",
+        UsedClosures(spec.strategy(), plan_->closures_per_step()));
+  }
   COHORT_RETURN_IF_ERROR(cluster->SetMode(request));
   console_.Print(fmt::format("`cohort ctl set-mode` has changed the mode: it is {}, from step {}",
                              TextOf(request), cluster->state().steps));

@@ -27,14 +27,27 @@ std::string SynchronousBatch(const v1::StrategySpec& strategy, uint64_t batch, u
       all, used * batch);
 }
 
+std::string ScaleText(const v1::StrategySpec& strategy, uint32_t closures) {
+  if (strategy.scale_learning_rate() != "linear") return "";
+  const uint32_t used = UsedClosures(strategy, closures);
+  return used == 0 ? "; the learning rate is multiplied by the number of closures"
+                   : fmt::format("; the learning rate is multiplied by {}", used);
+}
+
 }  // namespace
+
+uint32_t UsedClosures(const v1::StrategySpec& strategy, uint32_t closures_per_step) {
+  const uint32_t used = strategy.replicas_to_aggregate();
+  return used > 0 ? used : closures_per_step;
+}
 
 std::string BatchText(const v1::JobSpec& job, uint32_t closures_per_step) {
   const v1::StrategySpec& strategy = job.strategy();
   const uint64_t batch = job.data().batch_size();
   if (strategy.mode() == "sync") {
     return fmt::format("batch: {} records per closure; {}", batch,
-                       SynchronousBatch(strategy, batch, closures_per_step));
+                       SynchronousBatch(strategy, batch, closures_per_step)) +
+           ScaleText(strategy, closures_per_step);
   }
   std::string text = fmt::format(
       "batch: {} records; each update is of one batch, so the effective batch is {}", batch, batch);

@@ -225,6 +225,7 @@ class Checker {
     if (strategy.elastic() && (known->local || !known->mirrored)) {
       return Error("strategy.elastic", "`strategy.elastic` applies to multi_worker_mirrored");
     }
+    COHORT_RETURN_IF_ERROR(CheckCommunication(known->mirrored));
     if (FindStrategy(strategy.mode()) != nullptr) {
       return Error("strategy.mode",
                    "{} is a strategy and not a mode: write `strategy: {{name: {}}}`",
@@ -283,6 +284,46 @@ class Checker {
                  strategy.name());
   }
 
+  // Other strategies have no use for these keys, so that a job may run under each of them.
+  absl::Status CheckCommunication(bool mirrored) const {
+    const v1::StrategySpec& strategy = job_.strategy();
+    const std::string& name = strategy.communication();
+    const std::string& ops = strategy.cross_device_ops();
+    if (!ops.empty() && CommunicationOf(ops).empty()) {
+      return OneOf("strategy.cross_device_ops", ops, CrossDeviceOpsNames());
+    }
+    COHORT_RETURN_IF_ERROR(OneOf("strategy.communication", name, CommunicationNames()));
+    if (!ops.empty() && CommunicationOf(ops) != kAutoCommunication &&
+        CommunicationOf(ops) != name) {
+      return Error("strategy.cross_device_ops",
+                   "{} is `communication: {}`, but the job has `communication: {}`: leave out one "
+                   "of the two keys",
+                   ops, CommunicationOf(ops), name);
+    }
+    if (!mirrored || name == kAutoCommunication || name == kDirectCommunication) {
+      return absl::OkStatus();
+    }
+    const bool given = lines_.keys.contains("strategy.communication");
+    return At(given ? "strategy.communication" : "strategy.cross_device_ops",
+              Unimplemented("communication {} is not supported yet: replicas exchange gradients by "
+                            "direct, which auto chooses; write auto or direct",
+                            name));
+  }
+
+  absl::Status CheckScale() const {
+    const v1::StrategySpec& strategy = job_.strategy();
+    COHORT_RETURN_IF_ERROR(
+        OneOf("strategy.scale_learning_rate", strategy.scale_learning_rate(), {"none", "linear"}));
+    if (strategy.scale_learning_rate() == "none" || strategy.mode() == "sync") {
+      return absl::OkStatus();
+    }
+    return Error(
+        "strategy.scale_learning_rate",
+        "`strategy.scale_learning_rate: linear` applies to mode sync: in mode {} an update "
+        "has the gradient of one closure",
+        strategy.mode());
+  }
+
   // One of these names.
   absl::Status OneOf(const std::string& path, const std::string& value,
                      const std::vector<std::string>& names) const {
@@ -328,6 +369,7 @@ class Checker {
                    strategy.replicas_to_aggregate(), strategy.closures_per_step());
     }
     COHORT_RETURN_IF_ERROR(CheckDeterministic());
+    COHORT_RETURN_IF_ERROR(CheckScale());
     if (sync && job_.fit().steps_per_execution() > 1) {
       return Error("fit.steps_per_execution",
                    "`fit.steps_per_execution` must be 1 in mode sync: each closure is part of one "

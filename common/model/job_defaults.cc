@@ -30,6 +30,7 @@ void SetJobDefaults(v1::JobSpec* job) {
   v1::StrategySpec* strategy = job->mutable_strategy();
   strategy->set_backup_work("none");
   strategy->set_deterministic("auto");
+  strategy->set_scale_learning_rate("none");
   strategy->set_placement("balanced");
   strategy->set_closures_in_flight(16);
   strategy->set_max_attempts(10);
@@ -126,6 +127,12 @@ void CompleteDefaults(v1::JobSpec* job) {
   if (const StrategyClass* const known = FindStrategy(strategy->name()); known != nullptr) {
     strategy->set_name(std::string(known->name));
     if (strategy->mode().empty()) strategy->set_mode(std::string(known->mode));
+  }
+  if (strategy->communication().empty()) {
+    const std::string ops = CommunicationOf(strategy->cross_device_ops());
+    strategy->set_communication(ops.empty() ? kAutoCommunication : ops);
+  } else if (std::string name = FindCommunication(strategy->communication()); !name.empty()) {
+    strategy->set_communication(std::move(name));
   }
   v1::DataSpec* data = job->mutable_data();
   if (data->global_batch_size() > 0 && strategy->closures_per_step() > 0) {

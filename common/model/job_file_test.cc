@@ -497,7 +497,7 @@ const Case kCases[] = {
      "job.yaml:22: \"replicas\" in `strategy` is not supported yet; its keys are name, mode, "
      "pull_ahead, partitioner, placement, closures_in_flight, max_attempts, task_timeout_s, "
      "closure_timeout_s, closures_per_step, backup_work, replicas_to_aggregate, staleness, "
-     "deterministic, elastic"},
+     "deterministic, scale_learning_rate, communication, cross_device_ops, elastic"},
     {"{directory: c}", "{directory: c, incremental: true}",
      "job.yaml:24: \"incremental\" in `checkpoint` is not supported yet; its keys are directory, "
      "every_steps, every_seconds, every_epochs, max_to_keep, cut_deadline_s, keep_best, mode"},
@@ -630,6 +630,22 @@ const Case kCases[] = {
     {"placement: balanced", "name: mirrored\n  backup_work: drop\n  replicas_to_aggregate: 1",
      "job.yaml:23: strategy mirrored has no backup work, because every replica owns a part of the "
      "variables; parameter_server has it"},
+    {"placement: balanced", "name: mirrored\n  communication: NCCL",
+     "job.yaml:23: communication nccl is not supported yet: replicas exchange gradients by direct, "
+     "which auto chooses; write auto or direct"},
+    {"placement: balanced", "name: mirrored\n  cross_device_ops: tf.distribute.NcclAllReduce",
+     "job.yaml:23: communication nccl is not supported yet: replicas exchange gradients by direct, "
+     "which auto chooses; write auto or direct"},
+    {"placement: balanced", "communication: rings",
+     "job.yaml:22: `strategy.communication` must be one of auto, ring, direct, nccl, not "
+     "\"rings\"; did you mean \"ring\"?"},
+    {"placement: balanced", "cross_device_ops: AllReduce",
+     "job.yaml:22: `strategy.cross_device_ops` must be one of ReductionToOneDevice, "
+     "HierarchicalCopyAllReduce, NcclAllReduce, not \"AllReduce\"; did you mean "
+     "\"NcclAllReduce\"?"},
+    {"placement: balanced", "communication: ring\n  cross_device_ops: ReductionToOneDevice",
+     "job.yaml:23: ReductionToOneDevice is `communication: direct`, but the job has "
+     "`communication: ring`: leave out one of the two keys"},
     {"learning_rate: 0.01", "learning_rate: .inf",
      "job.yaml:10: Adam: learning_rate must be a number, not \".inf\""},
     {"learning_rate: 0.01", "sparse_update: lzy",
@@ -694,6 +710,20 @@ absl::StatusOr<JobFile> ParseSteps(std::string_view strategy,
   return ParseJob(text, "job.yaml");
 }
 
+TEST_CASE("TensorFlow's names of the communication become ours") {
+  const auto communication = [](std::string_view keys) {
+    const auto job = ParseSteps(fmt::format("mode: sync\n  {}", keys), "batch_size: 16");
+    REQUIRE(job.status().message() == "");
+    return job->spec.strategy().communication();
+  };
+  CHECK(communication("name: MirroredStrategy") == "auto");
+  CHECK(communication("communication: CommunicationImplementation.RING") == "ring");
+  CHECK(communication("name: mirrored\n  communication: AUTO") == "auto");
+  CHECK(communication("name: mirrored\n  cross_device_ops: ReductionToOneDevice") == "direct");
+  CHECK(communication("name: mirrored\n  cross_device_ops: HierarchicalCopyAllReduce") == "auto");
+  CHECK(communication("cross_device_ops: NcclAllReduce") == "nccl");
+}
+
 TEST_CASE("the rules of steps of several closures") {
   struct StepCase {
     std::string_view strategy;
@@ -721,6 +751,11 @@ TEST_CASE("the rules of steps of several closures") {
        "job.yaml:23: a step has at most 4096 closures, not 4097"},
       {"mode: sync\n  staleness: 1",
        "job.yaml:23: `strategy.staleness` applies to the mode bounded_staleness"},
+      {"mode: sync\n  scale_learning_rate: sqrt",
+       "job.yaml:23: `strategy.scale_learning_rate` must be one of none, linear, not \"sqrt\""},
+      {"scale_learning_rate: linear",
+       "job.yaml:22: `strategy.scale_learning_rate: linear` applies to mode sync: in mode async an "
+       "update has the gradient of one closure"},
       {"mode: sync\n  backup_work: drop", "job.yaml:23: " + both},
       {"mode: sync\n  replicas_to_aggregate: 2", "job.yaml:23: " + both},
       {"mode: sync\n  backup_work: drop\n  closures_per_step: 2\n  replicas_to_aggregate: 3",
@@ -766,6 +801,9 @@ TEST_CASE("the batch of an update is stated for each mode") {
   CHECK(text("mode: sync", 3) ==
         "batch: 16 records per closure; a synchronous step has 3 closures, so the global batch is "
         "48");
+  CHECK(text("mode: sync\n  scale_learning_rate: linear", 3) ==
+        "batch: 16 records per closure; a synchronous step has 3 closures, so the global batch is "
+        "48; the learning rate is multiplied by 3");
   CHECK(text("mode: sync\n  closures_per_step: 3", 3, "global_batch_size: 96") ==
         "batch: 32 records per closure; a synchronous step has 3 closures, so the global batch is "
         "96");

@@ -1,6 +1,7 @@
 #include "common/model/strategies.h"
 
-#include <algorithm>
+#include <absl/strings/ascii.h>
+
 #include <array>
 
 namespace cohort {
@@ -18,12 +19,16 @@ constexpr auto kStrategies = std::to_array<StrategyClass>({
      /*mirrored=*/true},
 });
 
+std::string_view WithoutModule(std::string_view name) {
+  return name.substr(name.find_last_of('.') + 1);  // npos + 1 is 0
+}
+
 }  // namespace
 
 std::span<const StrategyClass> Strategies() { return kStrategies; }
 
 const StrategyClass* FindStrategy(std::string_view name) {
-  std::string_view last = name.substr(name.find_last_of('.') + 1);  // npos + 1 is 0
+  std::string_view last = WithoutModule(name);
   if (last.ends_with("StrategyV2")) last.remove_suffix(2);
   for (const StrategyClass& strategy : kStrategies) {
     if (name == strategy.name) return &strategy;
@@ -38,6 +43,48 @@ std::vector<std::string> StrategyNames() {
   std::vector<std::string> names;
   for (const StrategyClass& strategy : kStrategies) names.emplace_back(strategy.name);
   return names;
+}
+
+namespace {
+
+struct CrossDeviceOps {
+  std::string_view name;
+  std::string_view communication;
+};
+// The hierarchy of HierarchicalCopyAllReduce is that of the links of one machine (DGX-1), which
+// "auto" knows.
+constexpr CrossDeviceOps kCrossDeviceOps[] = {
+    {"ReductionToOneDevice", kDirectCommunication},
+    {"HierarchicalCopyAllReduce", kAutoCommunication},
+    {"NcclAllReduce", "nccl"},
+};
+
+}  // namespace
+
+std::vector<std::string> CommunicationNames() {
+  return {kAutoCommunication, "ring", kDirectCommunication, "nccl"};
+}
+
+std::string FindCommunication(std::string_view name) {
+  std::string lower(WithoutModule(name));
+  absl::AsciiStrToLower(&lower);
+  for (std::string known : CommunicationNames()) {
+    if (known == lower) return known;
+  }
+  return "";
+}
+
+std::vector<std::string> CrossDeviceOpsNames() {
+  std::vector<std::string> names;
+  for (const CrossDeviceOps& ops : kCrossDeviceOps) names.emplace_back(ops.name);
+  return names;
+}
+
+std::string CommunicationOf(std::string_view cross_device_ops) {
+  for (const CrossDeviceOps& ops : kCrossDeviceOps) {
+    if (ops.name == WithoutModule(cross_device_ops)) return std::string(ops.communication);
+  }
+  return "";
 }
 
 }  // namespace cohort

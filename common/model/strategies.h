@@ -28,6 +28,19 @@ const StrategyClass* FindStrategy(std::string_view name);
 // "parameter_server", "one_device", ...
 std::vector<std::string> StrategyNames();
 
+// How the replicas of a mirrored strategy exchange gradients and values.
+inline constexpr char kAutoCommunication[] = "auto";      // by the sizes and the number of replicas
+inline constexpr char kDirectCommunication[] = "direct";  // every replica sends to the owners
+// "auto", "ring", "direct", "nccl".
+std::vector<std::string> CommunicationNames();
+// One of the names above; "" for an unknown name. `name` is one of them, or of TensorFlow's
+// CommunicationImplementation: "RING", "CommunicationImplementation.NCCL".
+std::string FindCommunication(std::string_view name);
+// "ReductionToOneDevice", ...: the classes of tf.distribute.CrossDeviceOps.
+std::vector<std::string> CrossDeviceOpsNames();
+// The communication that such a class, also with its module, stands for; "" for an unknown one.
+std::string CommunicationOf(std::string_view cross_device_ops);
+
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_MODEL_STRATEGIES_H_

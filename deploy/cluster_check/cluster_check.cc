@@ -24,6 +24,7 @@ constexpr char kMethod[] = "/cohort.v1.ClusterCheck/Exchange";
 constexpr milliseconds kAttempt{3000};  // time limit of a connection, and of an answer
 constexpr milliseconds kPause{200};     // between two attempts
 constexpr std::chrono::seconds kReport{5};
+constexpr std::chrono::seconds kChiefWait{5};  // for a chief that only dials
 
 absl::Status Config(absl::Status status) {
   return WithExitCode(std::move(status), ExitCode::kConfig);
@@ -234,6 +235,7 @@ void ClusterCheck::TryPeer(Task peer) {
 
 bool ClusterCheck::Run(milliseconds limit, const std::function<void(std::string_view)>& report) {
   const Clock::time_point deadline = Clock::now() + limit;
+  const Clock::time_point chief_deadline = std::min(deadline, Clock::now() + kChiefWait);
   Clock::time_point next_report = Clock::now() + kReport;
   std::vector<Task> peers;
   {
@@ -245,13 +247,19 @@ bool ClusterCheck::Run(milliseconds limit, const std::function<void(std::string_
   bool works = false;
   {
     MutexLock lock(&mu_);
-    while (!((works = table_.AllReached()) && table_.AllComplete()) && Clock::now() < deadline) {
+    const auto may_end = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      works = table_.AllReached();
+      return works && table_.AllComplete() &&
+             (!table_.AwaitsChief() || Clock::now() >= chief_deadline);
+    };
+    while (!may_end() && Clock::now() < deadline) {
       if (Clock::now() >= next_report) {
         next_report += kReport;
         const std::string waiting = table_.Waiting();
         if (!waiting.empty()) report("waiting for " + waiting);
       }
-      changed_.WaitUntil(&mu_, std::min(deadline, next_report));
+      const bool awaits_chief = Clock::now() < chief_deadline;
+      changed_.WaitUntil(&mu_, std::min(awaits_chief ? chief_deadline : deadline, next_report));
     }
     stopping_ = true;
     stopped_.SignalAll();

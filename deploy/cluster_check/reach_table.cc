@@ -174,6 +174,13 @@ bool ReachTable::AllComplete() const {
   });
 }
 
+bool ReachTable::AwaitsChief() const {
+  const auto is = [](Role role) { return [role](Task task) { return task.role == role; }; };
+  const std::vector<Task> sources = Sources();
+  return std::ranges::any_of(sources, is(Role::kPs)) &&
+         std::ranges::none_of(sources, is(Role::kChief));
+}
+
 std::string ReachTable::Name(Task task) const {
   const auto it = addresses_.find(task);
   if (it == addresses_.end()) return task.ToString();

@@ -31,11 +31,15 @@ class ReachTable {
   void Merge(const v1::CheckReport& report);
   v1::CheckReport Report() const;
 
-  // True if every task has reported that it reaches every other one. From then on the report of
-  // this task says so.
+  // True if every task has reported that it reaches every other one. From then on Report
+  // contains that.
   bool AllReached();
   // True if all other tasks know the same, or have ended: this one may end.
   bool AllComplete() const;
+
+  // True if a chief without an address may still report. It dials only, so no other task notices that
+  // it is missing. Parameter servers have such a chief.
+  bool AwaitsChief() const;
 
   // The tasks that have not reported, or that one of the others cannot reach: "worker:1 (host:2222), ps:0
   // (host:2223)". "" if there is none.
@@ -57,7 +61,7 @@ class ReachTable {
   std::string Problem(Task from, Task to, const v1::CheckedPeer& pair) const;
 
   const Task self_;
-  std::map<Task, Address> addresses_;  // of the tasks that are tried
+  std::map<Task, Address> addresses_;  // the tasks that are tried
   std::vector<Task> peers_;
   std::map<Task, v1::CheckedTask> rows_;
   std::set<Task> ended_;  // reached once, and then no longer

@@ -65,6 +65,18 @@ TEST_CASE("a task that was reached and has ended knew all") {
   CHECK(!a.AllComplete());
 }
 
+TEST_CASE("beside parameter servers a chief without an address may still come") {
+  ClusterSpec cluster = TwoWorkers();
+  CHECK(!ReachTable(cluster, kWorker0, {}).AwaitsChief());  // replicas
+  cluster.Set({Role::kPs, 0}, {"host4", 2222});
+  ReachTable worker(cluster, kWorker0, {});
+  CHECK(worker.AwaitsChief());
+  ReachTable chief(cluster, kChief, {});
+  CHECK(!chief.AwaitsChief());
+  worker.Merge(chief.Report());
+  CHECK(!worker.AwaitsChief());
+}
+
 TEST_CASE("a report replaces only an older one") {
   ReachTable a(TwoWorkers(), kWorker0, {});
   ReachTable b(TwoWorkers(), kWorker1, {});

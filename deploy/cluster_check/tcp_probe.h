@@ -9,7 +9,7 @@
 
 namespace cohort {
 
-// Whether an address was reached, and the error if it was not.
+// The outcome of an attempt to reach an address, and the error if it failed.
 struct Reach {
   v1::ReachOutcome outcome = v1::NOT_TRIED;
   std::string detail;

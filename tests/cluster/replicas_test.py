@@ -5,13 +5,12 @@ import os
 import signal
 import subprocess
 import time
-import unittest
 
 import real_cluster
 from real_cluster import SCALE, DirectoryTestCase, alive, children, dies_with_parent, free_ports, program, run, until
 from safetensors_files import checkpoints, tensors
 
-EPOCHS = 15  # of 200 closures
+EPOCHS = 15  # each has 200 closures
 
 
 class ReplicasCase(DirectoryTestCase):
@@ -110,10 +109,19 @@ class Local(LocalCase):
         for number in range(2):  # the launcher has seen both
             self.assertIn("worker:%d is stopped and does nothing" % number, self.text("out"))
 
+    def test_a_lost_replica_ends_the_run_without_restart(self):
+        local = self.local("--workers", "2")
+        self.await_cuts(local, "out", 2)
+        os.kill(children(local.pid, "cohort-replica")[1], signal.SIGKILL)
+        self.assertEqual(local.wait(timeout=60 * SCALE), 69)
+        self.assertIn("the job cannot continue without worker:1", self.text("out"))
+
+
+class Independent(LocalCase):
+    """TensorFlow's issue 33531: two workers that read a repeated data set on their own hang there."""
+    NEEDS = "mnist"
+
     def test_epochs_of_independent_readers_end(self):
-        """TensorFlow's issue 33531: two workers that read a repeated data set on their own hang there."""
-        if not os.path.exists(os.path.join(real_cluster.data_dir() or "", "mnist/t10k-images-idx3-ubyte.gz")):
-            self.skipTest("COHORT_DATA_DIR names no directory with mnist")
         with open(os.path.join(real_cluster.EXAMPLES, "mnist_cnn.yaml"), encoding="utf-8") as f:
             text = f.read()
         for old, new in (("visitation: exactly_once", "visitation: independent"), ("take: 9000", "take: 960"),
@@ -124,13 +132,6 @@ class Local(LocalCase):
         self.job = self.write("job.yaml", text)
         self.ended(self.local("--workers", "2"), "out")
         self.assertRegex(self.text("out"), r"steps +420 in all, 210 synchronous, 3 epochs")
-
-    def test_a_lost_replica_ends_the_run_without_restart(self):
-        local = self.local("--workers", "2")
-        self.await_cuts(local, "out", 2)
-        os.kill(children(local.pid, "cohort-replica")[1], signal.SIGKILL)
-        self.assertEqual(local.wait(timeout=60 * SCALE), 69)
-        self.assertIn("the job cannot continue without worker:1", self.text("out"))
 
 
 class Silent(LocalCase):
@@ -196,4 +197,4 @@ class ByHand(ReplicasCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    real_cluster.main(globals())

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
 """The same synchronous job under every strategy ends with the same bits, dropout included.
 
-Usage: strategies_test.py [CLASS].  Data sets are read from COHORT_DATA_DIR or ../shared/data. A job whose data is
-missing is skipped (exit code 77 if one was).
+Usage: strategies_test.py [CLASS]. Data sets are read from COHORT_DATA_DIR or ../shared/data; without them the class is
+skipped (exit code 77).
 """
 import glob
 import json
 import os
 import re
-import sys
-import unittest
 
 import real_cluster
 from real_cluster import DirectoryTestCase, program, run
@@ -53,11 +51,8 @@ class StrategiesCase(DirectoryTestCase):
         return tensors(checkpoint), [{key: line[key] for key in ("set", "epoch", "step", "loss", "accuracy")}
                                      for line in lines if line["kind"] == "epoch"]
 
-    def check(self, text, steps, needs=None):
+    def check(self, text, steps):
         """`steps`: of the whole job, four of which are one synchronous step."""
-        if needs and not os.path.exists(os.path.join(real_cluster.data_dir() or "", needs)):
-            print("skipped: COHORT_DATA_DIR names no directory with", needs)
-            sys.exit(77)
         job = self.write("job.yaml", text)
         expected, metrics = self.train(*ONE_DEVICE, job, "expected")
         self.assertEqual([m["step"] for m in metrics if m["set"] == "train"][-1], steps)
@@ -72,16 +67,25 @@ class StrategiesCase(DirectoryTestCase):
 
 class Mnist(StrategiesCase):
     """A perceptron with dropout and Adam."""
+    NEEDS = "mnist"
 
     def test_strategies_agree(self):
-        self.check(example("mnist_mlp.yaml", 2560, 2), 160, "mnist/t10k-images-idx3-ubyte.gz")
+        self.check(example("mnist_mlp.yaml", 2560, 2), 160)
+
+    def test_replicas_share_a_large_variable(self):
+        job = self.write("job.yaml", example("mnist_mlp.yaml", 256, 1))
+        self.train("train --strategy mirrored --devices cpu:0,cpu:1", 2, job, "run")
+        files = glob.glob(checkpoints(self.path("run/checkpoints"))[-1] + "/*.safetensors")
+        sizes = sorted(os.path.getsize(path) for path in files)
+        self.assertLess(sizes[1], 1.1 * sizes[0])
 
 
 class Census(StrategiesCase):
     """Embeddings, words that are learned, and Adam."""
+    NEEDS = "adult"
 
     def test_strategies_agree(self):
-        self.check(example("census_csv.yaml", 5120, 2), 160, "adult/adult.data")
+        self.check(example("census_csv.yaml", 5120, 2), 160)
 
 
 class Recommender(StrategiesCase):
@@ -90,6 +94,25 @@ class Recommender(StrategiesCase):
     def test_strategies_agree(self):
         self.check(example("recommender.yaml", 6400, 1), 200)
 
+    def test_a_job_continues_under_other_strategies(self):
+        expected, _ = self.train(*ONE_DEVICE, self.write("whole.yaml", example("recommender.yaml", 1600, 4)), "expected")
+        commands = [("local --ps 2 --workers 2", 2), ("local --strategy multi_worker_mirrored --workers 3", 3),
+                    ("train --strategy mirrored --devices cpu:0,cpu:1", 2), ONE_DEVICE]
+        for epochs, (command, owners) in enumerate(commands, 1):
+            job = self.write("job.yaml", example("recommender.yaml", 1600, epochs))
+            found, metrics = self.train(command, owners, job, "continued")
+            self.assertEqual([m["epoch"] for m in metrics if m["set"] == "train"], list(range(1, epochs + 1)))
+        self.assertEqual(found, expected)
+
+    def test_linear_scaling_is_a_larger_learning_rate(self):
+        text = example("recommender.yaml", 1600, 1)
+        self.assertIn("learning_rate: 0.1}", text)
+        expected, _ = self.train(*ONE_DEVICE, self.write("job.yaml", text), "expected")
+        scaled = text.replace("learning_rate: 0.1}", "learning_rate: 0.025}").replace(
+            "mode: sync\n", "mode: sync\n  scale_learning_rate: linear\n")
+        found, _ = self.train(*ONE_DEVICE, self.write("scaled.yaml", scaled), "scaled")
+        self.assertEqual(found, expected)  # four closures of a step
+
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    real_cluster.main(globals())

@@ -10,7 +10,7 @@ import real_cluster
 from real_cluster import SOURCE, Directory, RealCluster, program, run, until
 
 DAEMONS = ("cohort-chief", "cohort-worker", "cohort-ps", "cohort-evaluator")
-COMMANDS = ("local", "ctl", "check", "inspect", "evaluate")
+COMMANDS = ("train", "local", "ctl", "check", "cluster-check", "inspect", "evaluate")
 
 
 def read(*path):
@@ -85,7 +85,11 @@ class Flags(unittest.TestCase):
                 self.check(self.documented("cohort " + command), self.served("cohort", command))
 
     def test_cohort_run_takes_the_flags_of_all_daemons(self):
-        self.assertEqual(sorted(self.documented("All daemons", *DAEMONS)), sorted(self.served("cohort", "run")))
+        self.assertEqual(sorted(self.documented("All daemons", *DAEMONS, "cohort run")),
+                         sorted(self.served("cohort", "run")))
+
+    def test_a_replica_has_the_flags_of_a_worker_and_more(self):
+        self.check(self.documented("All daemons", "cohort-worker", "cohort-replica"), self.served("cohort-replica"))
 
 
 class JobFile(unittest.TestCase):

@@ -396,16 +396,5 @@ class Census(ExampleCase):
         self.assertLess(abs(ours - golden["mean_accuracy"]), 0.010)
 
 
-def main():
-    wanted = [a for a in sys.argv[1:] if not a.startswith("-")]
-    for name in wanted:
-        needs = getattr(globals()[name], "NEEDS", None)
-        data = real_cluster.data_dir()
-        if needs and not (data and os.path.isdir(os.path.join(data, needs))):
-            print("skipped: no folder %s/ in COHORT_DATA_DIR or ../shared/data" % needs)
-            sys.exit(77)
-    unittest.main(verbosity=2)
-
-
 if __name__ == "__main__":
-    main()
+    real_cluster.main(globals())

@@ -15,6 +15,7 @@ import random
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -128,6 +129,17 @@ class DirectoryTestCase(unittest.TestCase):
         with open(self.path(name), "wb") as f:
             f.write(data if isinstance(data, bytes) else data.encode())
         return self.path(name)
+
+
+def main(classes):
+    """Runs the test classes on the command line, or all. Exits with 77 if data that one NEEDS is missing: a folder."""
+    for name in sys.argv[1:]:
+        needs = getattr(classes.get(name.split(".")[0]), "NEEDS", None)
+        data = data_dir()
+        if needs and not (data and os.path.isdir(os.path.join(data, needs))):
+            print("skipped: no folder %s/ in COHORT_DATA_DIR or ../shared/data" % needs)
+            sys.exit(77)
+    unittest.main(verbosity=2)
 
 
 class RealCluster(contextlib.AbstractContextManager):
