@@ -179,7 +179,7 @@ absl::StatusOr<std::vector<TaskCommand>> MakeTaskCommands(const LocalOptions& op
     command.log_file =
         fmt::format("{}/{}-{}.log", directories.tasks, RoleName(task.role), task.index);
     command.show_stdout = task.role == Role::kChief;
-    command.owns_variables = replica;
+    command.owns_variables = replica && (task.index == 0 || !options.elastic);
     if (task.role == Role::kChief) {
       // A restarted chief must keep what this run has trained. The previous chief may have died
       // after the end of the job or, with --fresh, before it deleted an old job that is finished:

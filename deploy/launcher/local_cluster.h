@@ -16,6 +16,7 @@ namespace cohort {
 // The flags of `cohort local`.
 struct LocalOptions {
   std::string strategy;  // multi_worker_mirrored: workers are replicas. "": parameter_server
+  bool elastic = false;  // the job continues without a lost replica
   int ps = 1;
   int workers = 1;
   bool evaluator = false;

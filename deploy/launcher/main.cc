@@ -37,9 +37,14 @@ int RunInOneProcess(const std::string& bin_dir, std::vector<std::string> argumen
 }
 
 // `arguments`: the command line from the word "local" on.
-int RunLocalCluster(const LocalOptions& options, std::vector<std::string> arguments) {
+int RunLocalCluster(LocalOptions options, std::vector<std::string> arguments) {
   const absl::Status loaded = LoadPlugins(options.plugins, /*log=*/nullptr);
   if (!loaded.ok()) return ExitWith("cohort", loaded);
+  if (IsMirrored(options)) {
+    const absl::StatusOr<JobFile> job = ReadJobFile(options.job, options.strategy);
+    if (!job.ok()) return ExitWith("cohort", job.status());
+    options.elastic = job->spec.strategy().elastic();
+  }
   const absl::Status checked =
       options.evaluator ? CheckForEvaluator(options.job) : absl::OkStatus();
   if (!checked.ok()) return ExitWith("cohort", checked);

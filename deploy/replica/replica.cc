@@ -30,13 +30,10 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Start(const ReplicaFlags& flag
                                                         const char* runtime_dir,
                                                         std::function<void()> on_done) {
   std::unique_ptr<Replica> replica(new Replica);
-  const auto part_done = [raw = replica.get(), on_done = std::move(on_done)] {
-    if (raw->end().has_value()) on_done();
-  };
   ParameterServer::Options owner = MakeServerOptions(flags.ps(), context, runtime_dir);
   const std::vector<std::string> listen = std::exchange(owner.listen, {});
   owner.local_servers = replica->local_;
-  owner.on_done = part_done;
+  owner.on_done = on_done;
   COHORT_ASSIGN_OR_RETURN(replica->owner_, ParameterServer::Start(std::move(owner)));
 
   WorkerServer::Options worker = MakeServerOptions(flags.worker, context, data_dir);
@@ -46,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Start(const ReplicaFlags& flag
   if (const auto first = context.cluster.Find({Role::kWorker, 0}); first.has_value()) {
     worker.chief_address = first->ToString();
   }
-  worker.on_done = part_done;
+  worker.on_done = std::move(on_done);
   worker.shared =
       SharedService{.methods = replica->owner_->Methods(),
                     .control_methods = {kControlMethod},
@@ -63,7 +60,6 @@ absl::Status Replica::Tick() { return worker_->Tick(); }
 // The chief ends the job for both parts. It does not reach a part that it has not dialed yet, after a
 // restart of this task.
 std::optional<TaskEnd> Replica::end() const {
-  if (worker_ == nullptr) return std::nullopt;  // still starting
   const std::optional<TaskEnd> owner = owner_->end();
   return owner.has_value() ? owner : worker_->end();
 }
