@@ -35,9 +35,7 @@ class LocalRequests::Connection : public LocalConnection {
     Execute();
   }
 
-  bool Take(
-      absl::FunctionRef<void(const v1::PushPullResponseHeader&, std::span<const PayloadPieces>)>
-          take) override {
+  bool Take(Taker take) override {
     if (state_ == State::kWaiting) Execute();
     if (state_ != State::kAnswered) return false;
     state_ = State::kIdle;
