@@ -76,6 +76,7 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
 }
 
 void JobPlan::SetClosuresPerStep(uint32_t closures) {
+  if (closures == closures_per_step_) return;  // an elastic job starts its cluster again
   closures_per_step_ = closures;
   const v1::StrategySpec& strategy = spec().strategy();
   if (strategy.scale_learning_rate() != "linear") return;

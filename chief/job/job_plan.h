@@ -53,7 +53,7 @@ class JobPlan {
   void SetEpochPlan(const v1::EpochPlan& plan);
   // In the modes sync and bounded_staleness; 0: async.
   uint32_t closures_per_step() const { return closures_per_step_; }
-  // At most once. `scale_learning_rate: linear` then multiplies the learning rates of model() by the
+  // Always the same number. `scale_learning_rate: linear` then multiplies the learning rates of model() by the
   // closures of a step that count (Goyal et al., 2017).
   void SetClosuresPerStep(uint32_t closures);
 

@@ -43,6 +43,7 @@ TEST_CASE("linear scaling multiplies the learning rate by the closures of a step
   const auto rate = [](const std::string& strategy, uint32_t closures) {
     JobPlan plan = Plan("", "strategy: {mode: sync" + strategy + "}\n");
     plan.SetClosuresPerStep(closures);
+    plan.SetClosuresPerStep(closures);  // as an elastic job that has lost a replica
     return plan.model().optimizers.at(0).rule().config().at("learning_rate").f();
   };
   CHECK(rate("", 4) == 0.01);

@@ -153,6 +153,8 @@ LocalConnection* RemoteAccess::Impl::ConnectLocal(const ServerRoute& server) {
   if (link.incarnation != server.incarnation) {
     link.local = nullptr;
     link.local_server = options_.local->Find(server.incarnation);
+    // The stream of a server that had this number before.
+    if (link.local_server != nullptr) Drop(server.ps);
   }
   if (link.local_server == nullptr) return nullptr;
   if (link.local == nullptr) link.local = link.local_server->Connect([this] { loop_.Wake(); });

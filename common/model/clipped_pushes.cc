@@ -86,7 +86,8 @@ class PushClipper {
     for (const size_t push : group.pushes) {
       const Expr gradient = Gradient(push);
       const Expr most = Cast(weight_ * group.clipping.limit, gradient.dtype());
-      builder_.SetPushValue(push, Maximum(Minimum(gradient, most), -most));
+      // The difference is 0, or NaN for a gradient that is not finite: it must not become a limit.
+      builder_.SetPushValue(push, Maximum(Minimum(gradient, most), -most) + (gradient - gradient));
     }
   }
 

@@ -20,11 +20,14 @@ absl::Status PeerSegments::Map(const v1::SharedPayload& word, uint64_t sequence)
       mapped->named = std::max(mapped->named, sequence);
       continue;
     }
-    if (failed_) continue;
+    if (failures_ == kMostFailures) continue;
     auto opened = SharedSegment::Open(named.pid(), named.fd(), named.id(), named.bytes(),
                                       SharedSegment::Use::kRead);
-    failed_ = !opened.ok();
-    if (failed_) return opened.status();
+    if (!opened.ok()) {
+      ++failures_;
+      return opened.status();
+    }
+    failures_ = 0;
     mapped_.push_back({*std::move(opened), sequence});
   }
   return absl::OkStatus();

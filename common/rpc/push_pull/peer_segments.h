@@ -28,9 +28,11 @@ class PeerSegments {
 
   // The number of sequences after which a segment that no message names is dropped.
   static constexpr uint64_t kIdleAfter = 256;
+  static constexpr int kMostFailures = 8;
 
   // Maps those segments of the message that are not mapped yet. `sequence`: the message's. Error: that
-  // of SharedSegment::Open. After an error, no more segments are mapped, because all would fail alike.
+  // of SharedSegment::Open. A process that has ended explains one error. After kMostFailures in a row
+  // no more segments are mapped, because all would fail alike.
   absl::Status Map(const v1::SharedPayload& word, uint64_t sequence);
   // By entry of `word.segments`: the segment, or null if it is not mapped. Valid until the next call
   // of a function that is not const.
@@ -41,7 +43,7 @@ class PeerSegments {
   // PushPullHeader.
   void DropIdle(uint64_t sequence, const Numbers& reading);
 
-  bool failed() const { return failed_; }
+  bool failed() const { return failures_ == kMostFailures; }
   size_t count() const { return mapped_.size(); }
 
  private:
@@ -51,7 +53,7 @@ class PeerSegments {
   };
   Mapped* FindId(uint64_t id);
 
-  bool failed_ = false;
+  int failures_ = 0;  // in a row
   std::vector<Mapped> mapped_;
   std::vector<const SharedSegment*> found_;
 };
