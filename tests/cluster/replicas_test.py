@@ -72,9 +72,9 @@ class ReplicasCase(DirectoryTestCase):
 
 class LocalCase(ReplicasCase):
 
-    def local(self, *flags):
+    def local(self, *flags, job=None):
         return self.start("out", ["local", "--strategy", "multi_worker_mirrored", "--run_dir", self.path("run"),
-                                  "--checkpoint_dir", self.path("checkpoints"), *flags, self.job])
+                                  "--checkpoint_dir", self.path("checkpoints"), *flags, job or self.job])
 
     def stop_replicas(self, seconds):
         """Stops one after the other for this time, in which the limits of the other replicas pass."""
@@ -115,6 +115,19 @@ class Local(LocalCase):
         os.kill(children(local.pid, "cohort-replica")[1], signal.SIGKILL)
         self.assertEqual(local.wait(timeout=60 * SCALE), 69)
         self.assertIn("the job cannot continue without worker:1", self.text("out"))
+
+
+    def test_an_elastic_job_continues_without_lost_replicas(self):
+        with open(self.job, encoding="utf-8") as f:
+            job = self.write("elastic.yaml", f.read().replace("deterministic: true", "deterministic: true\n  elastic: true"))
+        local = self.local("--workers", "3", job=job)
+        for left in (2, 1):
+            self.await_cuts(local, "out", 2)
+            os.kill(children(local.pid, "cohort-replica")[1], signal.SIGKILL)
+            until(lambda: self.text("out"),
+                  lambda: local.poll() is not None or "on %d replica%s\n" % (left, "s"[:left - 1]) in self.text("out"))
+        self.ended(local, "out")
+        self.check_weights()
 
 
 class Independent(LocalCase):
