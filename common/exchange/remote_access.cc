@@ -44,7 +44,9 @@ class RemoteAccess::Impl : public ExchangeRunner {
   struct Link {
     std::shared_ptr<PsConnection> connection;   // null: none is open
     std::shared_ptr<LocalServer> local_server;  // null: it is not in this process
-    std::unique_ptr<LocalConnection> local;     // null: none is open
+    // Earlier ones of this process: a step may still read what they have lent.
+    std::vector<std::unique_ptr<LocalConnection>> ended;
+    std::unique_ptr<LocalConnection> local;  // null: none is open
     uint64_t incarnation = 0;
     bool avoid_unix = false;  // it has not led to this incarnation
     // What steps read there outlives the connection.
@@ -138,7 +140,7 @@ bool RemoteAccess::Impl::TakeLocalAnswers() {
     if (link.local->Take(take)) {
       taken = true;
     } else if (link.local_server->ended()) {
-      link.local = nullptr;
+      link.ended.push_back(std::move(link.local));
       exchange_.OnLost(ps, Unavailable("ps:{} of this process has ended", ps), NowUs());
       taken = true;
     }
@@ -151,7 +153,7 @@ LocalConnection* RemoteAccess::Impl::ConnectLocal(const ServerRoute& server) {
   if (options_.local == nullptr) return nullptr;
   Link& link = links_[server.ps];
   if (link.incarnation != server.incarnation) {
-    link.local = nullptr;
+    if (link.local != nullptr) link.ended.push_back(std::move(link.local));
     link.local_server = options_.local->Find(server.incarnation);
     // The stream of a server that had this number before.
     if (link.local_server != nullptr) Drop(server.ps);
