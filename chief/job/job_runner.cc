@@ -1,6 +1,8 @@
 #include "chief/job/job_runner.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "common/base/exit_code.h"
@@ -9,6 +11,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/cluster/replica_cluster.h"
 #include "common/model/batch_text.h"
+#include "common/model/strategies.h"
 #include "common/placement/shard_plan.h"
 #include "common/rpc/control/control_client.h"
 #include "common/rpc/control/control_server.h"
@@ -19,6 +22,8 @@ namespace cohort {
 namespace {
 
 constexpr double kTaskTimeoutSeconds = 60;
+// In the checkpoint directory: the addresses of the replicas of an elastic job, one per line.
+constexpr char kReplicasLeftName[] = "replicas_left";
 
 }  // namespace
 
@@ -78,11 +83,44 @@ bool JobRunner::DropLostReplica(const absl::Status& status) {
   console_.Print(fmt::format("{}; continuing without {}, on {} replica{}",
                              std::string(status.message()), dropped, left.count(Role::kWorker),
                              left.count(Role::kWorker) == 1 ? "" : "s"));
+  NoteReplicasLeft(left);
   EndCluster();
   cluster_ = WithOwners(std::move(left));
   fresh_ = false;
   renumbered_ = true;
   return true;
+}
+
+void JobRunner::NoteReplicasLeft(const ClusterSpec& left) const {
+  std::string text;
+  for (const auto& [index, address] : left.tasks(Role::kWorker)) text += address.ToString() + "\n";
+  const absl::Status noted = WriteFileAtomically(directory_->PathOf(kReplicasLeftName), text);
+  if (!noted.ok()) options_.log->Failure(LogLevel::kWarning, "replicas_left_not_noted", noted);
+}
+
+// A supervisor passes --finished_ok to a chief that it restarts. A chief that a user starts waits for
+// all replicas again.
+void JobRunner::TakeReplicasLeft() {
+  if (!plan_->spec().strategy().elastic() || renumbered_) return;
+  const std::string path = directory_->PathOf(kReplicasLeftName);
+  if (!options_.finished_ok) {
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+    return;
+  }
+  const auto noted = ReadFile(path, /*max_bytes=*/1 << 20);
+  if (!noted.ok()) return;
+  ClusterSpec left;
+  for (const auto& [index, address] : cluster_.tasks(Role::kWorker)) {
+    if (noted->find(address.ToString() + "\n") == std::string::npos) continue;
+    left.Set({Role::kWorker, left.count(Role::kWorker)}, address);
+  }
+  const int count = left.count(Role::kWorker);
+  if (count == 0 || count == cluster_.count(Role::kWorker)) return;
+  console_.Print(fmt::format("continuing on the {} of {} replicas that were left", count,
+                             cluster_.count(Role::kWorker)));
+  cluster_ = WithOwners(std::move(left));
+  renumbered_ = true;
 }
 
 void JobRunner::ReportOutcome(const absl::StatusOr<JobReport>& outcome) {
@@ -93,6 +131,7 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
   auto directory = TakeDirectory();
   COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(directory.status()));
   directory_ = *std::move(directory);
+  TakeReplicasLeft();
   const bool has_weights = plan_->spec().has_initial_weights();
   if (has_weights && fresh_) COHORT_RETURN_IF_ERROR(CheckInitialWeights());
   console_.SetActivity("reading what " + directory_->path() + " holds");
@@ -144,6 +183,9 @@ void JobRunner::Continue(const Continuation& continuation) {
                                        {"old", change.then},
                                        {"new", change.now},
                                        {"where", LineOf(plan_->job().lines, change.key)}});
+    if (change.key != "strategy.mode") continue;
+    console_.Print(fmt::format("the mode is {} from here on; up to the checkpoint it was {}",
+                               change.now, change.then));
   }
 }
 
@@ -466,6 +508,14 @@ absl::StatusOr<ModeSettings> JobRunner::ChangeMode(const ModeChange& change) {
   COHORT_ASSIGN_OR_RETURN(const ModeSettings request,
                           ModeAfter(change, cluster->state().mode, workers));
   const v1::JobSpec& spec = plan_->spec();
+  const StrategyClass* const strategy = FindStrategy(spec.strategy().name());
+  if (strategy->mirrored &&
+      (request.mode != ConsistencyMode::kSync || request.backup_work != BackupWork::kNone)) {
+    return FailedPrecondition(
+        "strategy {} needs mode sync without backup work, because its replicas are copies of each "
+        "other",
+        strategy->name);
+  }
   const bool repeatable =
       request.mode == ConsistencyMode::kSync && request.backup_work != BackupWork::kDrop;
   if (spec.strategy().deterministic() == "true" && !repeatable) {

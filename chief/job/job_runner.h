@@ -101,6 +101,9 @@ class JobRunner : public ControlledJob {
   // With `elastic`: ends the cluster and removes the replica whose loss `status` reports. Returns
   // false if there is none, or the job cannot continue without it.
   bool DropLostReplica(const absl::Status& status);
+  // Notes in the directory which replicas are left, for a chief that is restarted.
+  void NoteReplicasLeft(const ClusterSpec& left) const;
+  void TakeReplicasLeft();
   // Ends the coordinator and gives the directory back.
   void EndCluster();
   absl::StatusOr<std::unique_ptr<JobDirectory>> TakeDirectory();

@@ -52,7 +52,7 @@ TEMPLATE_TEST_CASE("a fold has the bits of a loop in the same order", "", float,
       for (const auto& cut : spans) folder.Add(cut);
       folder.Add(reinterpret_cast<const uint8_t*>(out.data()));
       folder.Fold(DTypeOf<T>(), reinterpret_cast<uint8_t*>(out.data()), count);
-      CHECK(std::memcmp(out.data(), expected.data(), count * sizeof(T)) == 0);
+      CHECK((count == 0 || std::memcmp(out.data(), expected.data(), count * sizeof(T)) == 0));
     }
   }
 }

@@ -56,6 +56,7 @@ TEMPLATE_TEST_CASE("threads reduce, gather and all-reduce in place", "", float, 
       });
       for (size_t rank = 0; rank < static_cast<size_t>(ranks); ++rank) {
         CHECK(status[rank].ok());
+        if (elements == 0) continue;
         CHECK(std::memcmp(reduced[rank].data(), expected.data(), elements * sizeof(T)) == 0);
         CHECK(std::memcmp(scattered[rank].data(), expected.data(), elements * sizeof(T)) == 0);
       }

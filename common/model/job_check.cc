@@ -220,7 +220,9 @@ class Checker {
   absl::Status CheckStrategy() const {
     const v1::StrategySpec& strategy = job_.strategy();
     const StrategyClass* const known = FindStrategy(strategy.name());
-    if (known == nullptr) return UnknownStrategy(strategy.name());
+    if (known == nullptr) {
+      return Error("strategy.name", "{}", NoStrategyText(strategy.name()));
+    }
     if (known->mirrored) COHORT_RETURN_IF_ERROR(CheckMirrored());
     if (strategy.elastic() && (known->local || !known->mirrored)) {
       return Error("strategy.elastic", "`strategy.elastic` applies to multi_worker_mirrored");
@@ -258,23 +260,12 @@ class Checker {
     return Seconds("strategy.closure_timeout_s", strategy.closure_timeout_s(), Zero::kRefused);
   }
 
-  absl::Status UnknownStrategy(const std::string& name) const {
-    if (name == "tpu" || name.ends_with("TPUStrategy")) {
-      return Error("strategy.name",
-                   "there is no strategy tpu, because Cohort runs on CPUs and CUDA GPUs: choose "
-                   "mirrored for the devices of one machine, or multi_worker_mirrored for several");
-    }
-    const std::vector<std::string> names = StrategyNames();
-    return Error("strategy.name", "there is no strategy \"{}\"; there are {}{}", name.substr(0, 60),
-                 fmt::join(names, ", "), DidYouMean(name, names));
-  }
-
   absl::Status CheckMirrored() const {
     const v1::StrategySpec& strategy = job_.strategy();
     if (strategy.mode() != "sync") {
       return Error("strategy.mode",
-                   "strategy {} needs mode sync, because its replicas are copies of each other; "
-                   "parameter_server and central_storage have the other modes",
+                   "strategy {} needs mode sync, because its replicas are copies of each other: "
+                   "leave out `mode`, or write `mode: sync`",
                    strategy.name());
     }
     if (strategy.backup_work() == "none") return absl::OkStatus();
@@ -347,7 +338,8 @@ class Checker {
     }
     if (!sync && !bounded && strategy.closures_per_step() > 0) {
       return Error("strategy.closures_per_step",
-                   "`strategy.closures_per_step` applies to the modes sync and bounded_staleness");
+                   "`strategy.closures_per_step` applies to the modes sync and bounded_staleness: "
+                   "leave it out, or write `mode: sync`");
     }
     if (strategy.closures_per_step() > 4096) {
       return Error("strategy.closures_per_step", "a step has at most 4096 closures, not {}",

@@ -492,7 +492,8 @@ const Case kCases[] = {
     {"placement: balanced", "mode: asink",
      "job.yaml:22: `strategy.mode` must be one of async, sync, bounded_staleness, not \"asink\""},
     {"placement: balanced", "closures_per_step: 3",
-     "job.yaml:22: `strategy.closures_per_step` applies to the modes sync and bounded_staleness"},
+     "job.yaml:22: `strategy.closures_per_step` applies to the modes sync and bounded_staleness: "
+     "leave it out, or write `mode: sync`"},
     {"placement: balanced", "replicas: 2",
      "job.yaml:22: \"replicas\" in `strategy` is not supported yet; its keys are name, mode, "
      "pull_ahead, partitioner, placement, closures_in_flight, max_attempts, task_timeout_s, "
@@ -746,7 +747,8 @@ TEST_CASE("the rules of steps of several closures") {
       {"backup_work: speculative", "job.yaml:22: `strategy.backup_work` applies to mode sync"},
       {"closures_per_step: 3",
        "job.yaml:22: `strategy.closures_per_step` applies to the modes sync and "
-       "bounded_staleness"},
+       "bounded_staleness: "
+       "leave it out, or write `mode: sync`"},
       {"mode: sync\n  closures_per_step: 4097",
        "job.yaml:23: a step has at most 4096 closures, not 4097"},
       {"mode: sync\n  staleness: 1",

@@ -1,8 +1,11 @@
 #include "common/model/strategies.h"
 
 #include <absl/strings/ascii.h>
+#include <fmt/ranges.h>
 
 #include <array>
+
+#include "common/base/suggest.h"
 
 namespace cohort {
 namespace {
@@ -85,6 +88,17 @@ std::string CommunicationOf(std::string_view cross_device_ops) {
     if (ops.name == WithoutModule(cross_device_ops)) return std::string(ops.communication);
   }
   return "";
+}
+
+std::string NoStrategyText(std::string_view name) {
+  if (name == "tpu" || name.ends_with("TPUStrategy")) {
+    return "there is no strategy tpu, because Cohort runs on CPUs and CUDA GPUs: choose mirrored "
+           "for "
+           "the devices of one machine, or multi_worker_mirrored for several";
+  }
+  const std::vector<std::string> names = StrategyNames();
+  return fmt::format("there is no strategy \"{}\"; there are {}{}", name.substr(0, 60),
+                     fmt::join(names, ", "), DidYouMean(name, names));
 }
 
 }  // namespace cohort

@@ -27,6 +27,8 @@ std::span<const StrategyClass> Strategies();
 const StrategyClass* FindStrategy(std::string_view name);
 // "parameter_server", "one_device", ...
 std::vector<std::string> StrategyNames();
+// The error for a name that FindStrategy does not know: what there is instead.
+std::string NoStrategyText(std::string_view name);
 
 // How the replicas of a mirrored strategy exchange gradients and values.
 inline constexpr char kAutoCommunication[] = "auto";      // by the sizes and the number of replicas

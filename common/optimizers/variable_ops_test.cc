@@ -110,7 +110,7 @@ class Graph {
 template <typename T>
 std::vector<T> ValuesOf(const DeviceMemory& host) {
   std::vector<T> values(host.bytes() / sizeof(T));
-  std::memcpy(values.data(), host.data(), host.bytes());
+  if (!values.empty()) std::memcpy(values.data(), host.data(), host.bytes());
   return values;
 }
 

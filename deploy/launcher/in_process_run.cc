@@ -129,6 +129,12 @@ absl::StatusOr<int> Run(const LocalOptions& options, std::string_view title,
   if (code == 0) code = tasks.AwaitEvaluator();
   if (code == 0) PrintDone(run.directories);
   if (code == static_cast<int>(ExitCode::kStopped)) PrintStopped(run.directories);
+  if (code == ExitCodeOfSignal(SIGINT) || code == ExitCodeOfSignal(SIGTERM)) {
+    PrintLauncherLine(fmt::format(
+        "interrupted; to continue, run the same command with --checkpoint_dir {}. What follows the "
+        "newest checkpoint is trained again (`cohort ctl RUN stop` takes one before it ends)",
+        run.directories.checkpoints));
+  }
   return code;
 }
 

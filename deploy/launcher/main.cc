@@ -9,8 +9,10 @@
 #include "common/base/flags.h"
 #include "common/base/printable.h"
 #include "common/base/status.h"
+#include "common/cluster/replica_cluster.h"
 #include "common/model/job_file.h"
 #include "common/model/reference.h"
+#include "common/model/strategies.h"
 #include "common/plugin/load_plugins.h"
 #include "deploy/launcher/check_job.h"
 #include "deploy/launcher/control_job.h"
@@ -36,14 +38,32 @@ int RunInOneProcess(const std::string& bin_dir, std::vector<std::string> argumen
   return Exec(arguments);
 }
 
+// Replaces TensorFlow's name for a strategy that needs several processes by ours.
+absl::Status CompleteStrategy(std::string* name) {
+  if (name->empty()) return absl::OkStatus();
+  const StrategyClass* const strategy = FindStrategy(*name);
+  if (strategy == nullptr) {
+    return WithExitCode(InvalidArgument("--strategy: {}", NoStrategyText(*name)), ExitCode::kUsage);
+  }
+  *name = std::string(strategy->name);
+  if (!strategy->local) return absl::OkStatus();
+  return WithExitCode(
+      InvalidArgument("--strategy: {} trains in one process: use `cohort train`", *name),
+      ExitCode::kUsage);
+}
+
 // `arguments`: the command line from the word "local" on.
 int RunLocalCluster(LocalOptions options, std::vector<std::string> arguments) {
   const absl::Status loaded = LoadPlugins(options.plugins, /*log=*/nullptr);
   if (!loaded.ok()) return ExitWith("cohort", loaded);
-  if (IsMirrored(options)) {
-    const absl::StatusOr<JobFile> job = ReadJobFile(options.job, options.strategy);
-    if (!job.ok()) return ExitWith("cohort", job.status());
-    options.elastic = job->spec.strategy().elastic();
+  if (const absl::Status known = CompleteStrategy(&options.strategy); !known.ok()) {
+    return ExitWith("cohort", known);
+  }
+  // An error of the job is the chief's to report.
+  if (const auto job = ReadJobFile(options.job, options.strategy); job.ok()) {
+    const v1::StrategySpec& strategy = job->spec.strategy();
+    if (strategy.name() == kMultiWorkerMirrored) options.strategy = strategy.name();
+    options.elastic = strategy.elastic();
   }
   const absl::Status checked =
       options.evaluator ? CheckForEvaluator(options.job) : absl::OkStatus();
@@ -74,11 +94,11 @@ int RunProgram(const std::string& program, std::vector<std::string> arguments) {
 absl::Status CheckGuess(const RunFlags& run) {
   if (run.job().empty() || !run.GuessesReplicas(std::getenv("TF_CONFIG"))) return absl::OkStatus();
   COHORT_RETURN_IF_ERROR(LoadPlugins(run.plugins(), /*log=*/nullptr));
+  COHORT_ASSIGN_OR_RETURN(const JobFile of_replicas, ReadJobFile(run.job(), kMultiWorkerMirrored));
+  if (!of_replicas.lines.keys.contains("strategy.name")) return absl::OkStatus();
   COHORT_ASSIGN_OR_RETURN(const JobFile job, ReadJobFile(run.job()));
   const std::string& name = job.spec.strategy().name();
-  if (!job.lines.keys.contains("strategy.name") || name == "multi_worker_mirrored") {
-    return absl::OkStatus();
-  }
+  if (name == kMultiWorkerMirrored) return absl::OkStatus();
   return WithExitCode(
       InvalidArgument(
           "{}: strategy {} does not fit TF_CONFIG, which has no ps: add them, or choose "
@@ -87,7 +107,11 @@ absl::Status CheckGuess(const RunFlags& run) {
       ExitCode::kConfig);
 }
 
-int RunTask(const RunFlags& run) {
+int RunTask(RunFlags* flags) {
+  if (const absl::Status known = CompleteStrategy(flags->strategy()); !known.ok()) {
+    return ExitWith("cohort", known);
+  }
+  const RunFlags& run = *flags;
   if (const absl::Status fits = CheckGuess(run); !fits.ok()) return ExitWith("cohort", fits);
   auto daemons = run.Commands(std::getenv("TF_CONFIG"), OwnDirectory());
   if (!daemons.ok()) return ExitWith("cohort", daemons.status());
@@ -107,7 +131,7 @@ int main(int argc, char** argv) {
   FlagSet flags("cohort", "Starts clusters, controls jobs, and inspects jobs and checkpoints.");
   LauncherOptions options;
   AddLauncherCommands(&flags, &options);
-  const RunFlags run(flags.AddCommand("run", "become the daemon of the task named in TF_CONFIG"));
+  RunFlags run(flags.AddCommand("run", "become the daemon of the task named in TF_CONFIG"));
   if (const auto exit = flags.ParseOrExit(argc, argv)) return *exit;
   if (const char* data_dir = std::getenv("COHORT_DATA_DIR")) options.check.data_dir = data_dir;
   options.evaluate.bin_dir = OwnDirectory();
@@ -115,7 +139,7 @@ int main(int argc, char** argv) {
   const std::string command = flags.command();
   if (command == "train") return RunTraining(options.train, {argv + 1, argv + argc});
   if (command == "local") return RunLocalCluster(options.local, {argv + 1, argv + argc});
-  if (command == "run") return RunTask(run);
+  if (command == "run") return RunTask(&run);
   if (command == "profile") return RunProgram("cohort-profile", {argv + 2, argv + argc});
   if (command == "cluster-check") {
     return RunProgram("cohort-cluster-check", {argv + 2, argv + argc});

@@ -107,6 +107,7 @@ RunFlags::RunFlags(FlagSet* flags) : flags_(flags), values_(std::make_unique<Val
 RunFlags::~RunFlags() = default;
 
 const std::string& RunFlags::job() const { return values_->job; }
+std::string* RunFlags::strategy() { return &values_->strategy; }
 const std::vector<std::string>& RunFlags::plugins() const { return values_->plugins; }
 
 TaskCommand RunFlags::Command(const ClusterSpec& cluster, Task task, std::string_view program,

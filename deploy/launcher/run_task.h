@@ -30,6 +30,8 @@ class RunFlags {
   // True if the tasks are replicas only because TF_CONFIG has no parameter servers.
   bool GuessesReplicas(const char* tf_config) const;
   const std::string& job() const;
+  // The value of --strategy.
+  std::string* strategy();
   const std::vector<std::string>& plugins() const;
 
  private:

@@ -28,8 +28,7 @@ absl::StatusOr<const StrategyClass*> ChooseStrategy(const TrainOptions& options)
   }
   const StrategyClass* const strategy = FindStrategy(name);
   if (strategy == nullptr) {
-    return Usage(InvalidArgument("--strategy: there is no strategy \"{}\"; there are {}",
-                                 name.substr(0, 60), fmt::join(StrategyNames(), ", ")));
+    return Usage(InvalidArgument("--strategy: {}", NoStrategyText(name)));
   }
   if (strategy->local) return strategy;
   const bool servers = strategy->name == "parameter_server";

@@ -30,9 +30,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> Strategy::Create(std::string_view name
                                                            StrategyOptions options) {
   const StrategyClass* const found = FindStrategy(name);
   if (found == nullptr) {
-    return WithExitCode(InvalidArgument("there is no strategy \"{}\"; there are {}",
-                                        name.substr(0, 60), fmt::join(StrategyNames(), ", ")),
-                        ExitCode::kUsage);
+    return WithExitCode(InvalidArgument("{}", NoStrategyText(name)), ExitCode::kUsage);
   }
   COHORT_RETURN_IF_ERROR(
       CheckBetween("num_replicas_in_sync", options.num_replicas_in_sync, 0, kMostReplicas));

@@ -26,6 +26,10 @@ class ReplicasCase(DirectoryTestCase):
         self.job = self.write("job.yaml", text)
         self.started = []
 
+    def elastic_job(self):
+        with open(self.job, encoding="utf-8") as f:
+            return self.write("elastic.yaml", f.read().replace("deterministic: true", "deterministic: true\n  elastic: true"))
+
     def start(self, name, arguments, **environment):
         """Starts `cohort`; what it and its children print is in the file `name`."""
         inherited = {k: v for k, v in os.environ.items() if k != "TF_CONFIG"}
@@ -118,9 +122,7 @@ class Local(LocalCase):
 
 
     def test_an_elastic_job_continues_without_lost_replicas(self):
-        with open(self.job, encoding="utf-8") as f:
-            job = self.write("elastic.yaml", f.read().replace("deterministic: true", "deterministic: true\n  elastic: true"))
-        local = self.local("--workers", "3", job=job)
+        local = self.local("--workers", "3", job=self.elastic_job())
         for left in (2, 1):
             self.await_cuts(local, "out", 2)
             os.kill(children(local.pid, "cohort-replica")[1], signal.SIGKILL)
@@ -167,9 +169,23 @@ class ByHand(ReplicasCase):
         return [json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
                 for role in cluster for index in range(len(cluster[role]))]
 
-    def run_task(self, number, config):
+    def run_task(self, number, config, job=None):
         first = ["--checkpoint_dir", self.path("checkpoints"), "--log_dir", self.path("logs")]
-        return self.start("task-%d" % number, ["run", self.job, *first], TF_CONFIG=config)
+        return self.start("task-%d" % number, ["run", job or self.job, *first], TF_CONFIG=config)
+
+    def test_a_restarted_chief_knows_which_replicas_are_left(self):
+        job = self.elastic_job()
+        processes = [self.run_task(number, config, job)
+                     for number, config in enumerate(self.tasks("worker", "worker", "worker"))]
+        self.await_cuts(processes[0], "task-0", 2)
+        processes[1].kill()
+        until(lambda: self.text("task-0"),
+              lambda: processes[0].poll() is not None or "on 2 replicas\n" in self.text("task-0"))
+        self.await_cuts(processes[0], "task-0", 1)
+        os.kill(children(processes[0].pid, "cohort-chief")[0], signal.SIGKILL)
+        self.ended(processes[0], "task-0")
+        self.assertIn("continuing on the 2 of 3 replicas that were left", self.text("task-0"))
+        self.check_weights()
 
     def first_task_dies(self, *roles):
         configs = self.tasks(*roles)
