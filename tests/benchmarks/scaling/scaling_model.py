@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A model of synchronous data-parallel steps: predicts published scaling, and draws docs/scaling.svg.
+"""A model of synchronous data-parallel steps, beside published scaling; draws docs/scaling.svg.
 
     scaling_model.py --check           prints predictions beside published figures; fails above 20 %
     scaling_model.py --plot FILE.svg   draws the throughput of up to 512 replicas
