@@ -13,7 +13,7 @@ grep -q '^CMAKE_CUDA_COMPILER:[A-Z]*=/' "$build/CMakeCache.txt" || { echo "$buil
 pack=$(mktemp -d)
 trap 'rm -rf "$pack"' EXIT
 
-programs=(bin/cohort bin/cohort-chief bin/cohort-doctor bin/cohort-profile bin/cohort-ps bin/cohort-worker
+programs=(bin/cohort bin/cohort-chief bin/cohort-doctor bin/cohort-in-process bin/cohort-profile bin/cohort-ps bin/cohort-worker
   tests/device_limits tests/device_test tests/device_kernels_test tests/exec_test tests/optimizers_test tests/resident_test
   tests/model_golden_test tests/application_golden_test)
 mkdir -p "$pack/bin" "$pack/lib" "$pack/tests/golden"

@@ -84,7 +84,7 @@ awk 'BEGIN { srand(3); print "a,b,place,label"; for (i = 0; i < 4000; ++i) { a =
   printf "%.4f,%.4f,%d,%d\n", a, b, p, (a * b > 0) == (p > 6) } }' > "$scratch/points.csv"
 # Programs that start other programs need wrappers, because the loader is not that of the machine.
 mkdir "$scratch/bin"
-for program in cohort cohort-chief cohort-ps cohort-worker; do
+for program in cohort cohort-chief cohort-in-process cohort-ps cohort-worker; do
   printf '#!/bin/bash\nexec "%s" --library-path "%s" --argv0 "%s" "%s" "$@"\n' "$source/lib/ld-linux-x86-64.so.2" "$libraries" \
     "$scratch/bin/$program" "$source/bin/$program" > "$scratch/bin/$program"
   chmod +x "$scratch/bin/$program"
@@ -115,6 +115,18 @@ else
   failed=1
   tail -20 "$scratch/quiet.log"
   row "cluster, undisturbed" "FAILED"
+fi
+
+# The same job in one process, whose two replicas share the device: the weights of the cluster, to the bit.
+pair=$device,${device%:*}:$((${device#*:} + 1))
+if timeout 120 "$scratch/bin/cohort-in-process" train --fresh --strategy mirrored --virtual_gpus 2 --devices "$pair" --run_dir "$scratch/mirrored" \
+  --checkpoint_dir "$scratch/mirrored/checkpoints" --log_dir "$scratch/mirrored/logs" "$source/cluster.yaml" > "$scratch/mirrored.log" 2>&1 &&
+  [[ $(weights mirrored) == "$(weights quiet)" && -n $(weights quiet) ]]; then
+  row "mirrored over $pair" "the cluster's weights to the bit"
+else
+  failed=1
+  tail -20 "$scratch/mirrored.log"
+  row "mirrored over $pair" "FAILED"
 fi
 
 # The largest FLOP/s (a product of float32 matrices) and memory bandwidth (a copy) of the device.
