@@ -11,13 +11,14 @@ namespace cohort {
 namespace {
 
 constexpr std::string_view kScheme = "cohort://";
-constexpr std::string_view kNames[kNumPeerRoles] = {"chief", "worker", "ps", "evaluator", "client"};
+constexpr std::string_view kPeerRoleNames[kNumPeerRoles] = {"chief", "worker", "ps", "evaluator",
+                                                            "client"};
 
 absl::Status Malformed(std::string_view uri) {
   return InvalidArgument(
       "\"{}\" is not an identity: expected cohort://CLUSTER/ROLE or cohort://CLUSTER/ROLE/INDEX, "
       "with a ROLE of {}",
-      uri, fmt::join(kNames, ", "));
+      uri, fmt::join(kPeerRoleNames, ", "));
 }
 
 // The text before the next '/', which is removed with it. `more` is false if there was no '/'.
@@ -39,7 +40,7 @@ std::optional<int> ParseIndex(std::string_view text) {
 
 }  // namespace
 
-std::string_view PeerRoleName(PeerRole role) { return kNames[static_cast<int>(role)]; }
+std::string_view PeerRoleName(PeerRole role) { return kPeerRoleNames[static_cast<int>(role)]; }
 
 PeerRole PeerRoleOf(Role role) {
   switch (role) {
@@ -74,9 +75,10 @@ absl::StatusOr<PeerIdentity> ParsePeerIdentity(std::string_view uri) {
   PeerIdentity identity;
   identity.cluster = std::string(Take(&rest, &more));
   if (!more || !IsClusterName(identity.cluster)) return Malformed(uri);
-  const auto* const name = std::find(std::begin(kNames), std::end(kNames), Take(&rest, &more));
-  if (name == std::end(kNames)) return Malformed(uri);
-  identity.role = static_cast<PeerRole>(name - std::begin(kNames));
+  const auto* const name =
+      std::find(std::begin(kPeerRoleNames), std::end(kPeerRoleNames), Take(&rest, &more));
+  if (name == std::end(kPeerRoleNames)) return Malformed(uri);
+  identity.role = static_cast<PeerRole>(name - std::begin(kPeerRoleNames));
   if (!more) return identity;
   identity.index = ParseIndex(rest);
   if (!identity.index.has_value()) return Malformed(uri);

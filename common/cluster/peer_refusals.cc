@@ -7,7 +7,7 @@
 namespace cohort {
 namespace {
 
-constexpr std::string_view kNames[kNumRefusalReasons] = {
+constexpr std::string_view kReasonNames[kNumRefusalReasons] = {
     "plaintext", "no_certificate", "untrusted", "expired", "identity", "method", "claim", "user"};
 constexpr std::chrono::seconds kBetweenLines{10};
 constexpr size_t kMostKinds = 256;  // of refusals that are remembered
@@ -20,7 +20,7 @@ std::string_view WithoutPort(std::string_view address) {
 }  // namespace
 
 std::string_view RefusalReasonName(RefusalReason reason) {
-  return kNames[static_cast<size_t>(reason)];
+  return kReasonNames[static_cast<size_t>(reason)];
 }
 
 absl::Status PeerRefusals::Add(RefusalReason reason, const RefusedPeer& peer, absl::Status why) {
@@ -35,7 +35,7 @@ absl::Status PeerRefusals::Add(RefusalReason reason, const RefusedPeer& peer, ab
                                 {"address", peer.address},
                                 {"identity", peer.identity},
                                 {"method", peer.method},
-                                {"message", std::string_view(why.message())},
+                                {"message", std::string(why.message())},
                                 {"refusals", refusals}});
   return why;
 }

@@ -12,7 +12,7 @@
 namespace cohort {
 namespace {
 
-absl::Status Config(absl::Status status) {
+absl::Status ConfigError(absl::Status status) {
   return WithExitCode(std::move(status), ExitCode::kConfig);
 }
 
@@ -29,9 +29,9 @@ std::shared_ptr<const Security> Security::Create(bool allow_insecure) {
 absl::StatusOr<std::shared_ptr<const Security>> Security::Create(const Options& options) {
   if (options.tls_dir.empty()) return Create(options.allow_insecure);
   auto tls = TlsDirectory::Open(options.tls_dir);
-  if (!tls.ok()) return Config(tls.status());
+  if (!tls.ok()) return ConfigError(tls.status());
   const auto own = FindPeerIdentity((*tls)->Current({})->facts.uris);
-  if (!own.ok()) return Config(Annotate(own.status(), (*tls)->paths().certificate));
+  if (!own.ok()) return ConfigError(Annotate(own.status(), (*tls)->paths().certificate));
   return std::shared_ptr<const Security>(new Security(options, *std::move(tls), *own));
 }
 
@@ -50,7 +50,7 @@ absl::Status Security::CheckDial(std::string_view address) const {
 
 absl::Status Security::CheckBind(const Address& bind) const {
   if (has_certificates() || allow_insecure_ || IsLoopback(bind.host)) return absl::OkStatus();
-  return Config(FailedPrecondition(
+  return ConfigError(FailedPrecondition(
       "refusing to serve plaintext on {}, which other hosts can reach: give the task certificates "
       "(--tls_dir DIR), bind to loopback (--bind 127.0.0.1:{}), or pass --allow_insecure if the "
       "network is trusted",
@@ -71,7 +71,7 @@ absl::Status Security::CheckPlaintext(std::string_view what, std::string_view ad
 
 absl::Status Security::CheckOwnTask(Task task) const {
   if (Covers(own_, PeerRoleOf(task.role), task.index)) return absl::OkStatus();
-  return Config(FailedPrecondition(
+  return ConfigError(FailedPrecondition(
       "{}: the certificate is for {}, but this task is {}: give it a certificate for "
       "cohort://{}/{}/{}",
       tls_->paths().certificate, own_.ToString(), task.ToString(), own_.cluster,

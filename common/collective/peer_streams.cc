@@ -82,6 +82,7 @@ absl::Status PeerStreams::Connect(uint64_t chunk_bytes) {
     shares |= link.address.starts_with("unix:");
     StreamClient::Options client;
     client.security = options_.security;
+    client.task = Task{Role::kWorker, options_.ranks[static_cast<size_t>(link.rank)].index};
     client.transport.SetOwnCore(options_.own_core);
     client.transport.read_ahead_bytes = kReadAheadBytes;
     client.transport.http2_frame_bytes = kHttp2FrameBytes;
