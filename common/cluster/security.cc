@@ -204,10 +204,11 @@ void Security::AddMetrics(MetricsRegistry* registry) const {
                           [this, reason] { return static_cast<double>(refusals_.count(reason)); },
                           {{"reason", std::string(RefusalReasonName(reason))}});
   }
-  if (!has_certificates()) return;
-  registry->AddCallback("cohort_certificate_expires_seconds",
-                        "When the certificate of this task expires, in seconds since 1970",
-                        [this] { return static_cast<double>(Material()->facts.not_after); });
+  registry->AddCallback(
+      "cohort_certificate_expires_seconds",
+      "When the certificate of this task expires, in seconds since 1970; 0: it has none", [this] {
+        return has_certificates() ? static_cast<double>(Material()->facts.not_after) : 0.0;
+      });
 }
 
 bool IsLoopbackAddress(std::string_view address) {

@@ -92,8 +92,8 @@ class Security {
   PeerRefusals* refusals() const { return &refusals_; }
   // Refusals and changes of the certificates are logged here from now on.
   void LogTo(Logger* log) const;
-  // Adds cohort_refused_peers_total, and with certificates cohort_certificate_expires_seconds.
-  // `registry` must not outlive this object.
+  // Adds cohort_refused_peers_total and cohort_certificate_expires_seconds. `registry` must not
+  // outlive this object.
   void AddMetrics(MetricsRegistry* registry) const;
 
  private:

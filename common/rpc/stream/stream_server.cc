@@ -165,6 +165,10 @@ void StreamServer::Impl::AcceptControl(size_t method) {
 }
 
 void StreamServer::Impl::OnAccept(const std::shared_ptr<ServerStream>& stream) {
+  absl::StatusOr<StreamPeer> peer =
+      AdmitPeer(*options_.security, stream->context(), stream->method());
+  if (!peer.ok()) return stream->Refuse(peer.status());
+  stream->Admit(*std::move(peer), options_.security.get());
   const auto method = methods_.find(stream->method());
   if (method == methods_.end()) {
     return stream->Refuse(Unimplemented("unknown method {}", stream->method()));
@@ -172,10 +176,6 @@ void StreamServer::Impl::OnAccept(const std::shared_ptr<ServerStream>& stream) {
   if (stopped_.load(std::memory_order_acquire)) {
     return stream->Refuse(Unavailable("the server is shutting down"));
   }
-  absl::StatusOr<StreamPeer> peer =
-      AdmitPeer(*options_.security, stream->context(), stream->method());
-  if (!peer.ok()) return stream->Refuse(peer.status());
-  stream->Admit(*std::move(peer), options_.security.get());
   std::unique_ptr<StreamHandler> handler = method->second(stream, stream->loop());
   if (handler == nullptr)
     return stream->Refuse(
