@@ -41,6 +41,7 @@ constexpr ForwardedFlag kForwarded[] = {
     {"threads", false, kServing, "threads that work; default: this task's share of the cores"},
     {"admin_port", false, kServing, "port of health and metrics, on loopback"},
     {"allow_insecure", true, kAll, "serve and dial plaintext beyond loopback"},
+    {"tls_dir", false, kAll, "directory with tls.crt, tls.key and ca.crt: TCP is mutual TLS"},
     {"log_file", false, kAll, "file that gets the log too"},
     {"log_level", false, kAll, "info, warning or error"},
     {"crash_point", false, kServing,

@@ -66,7 +66,7 @@ class AdminServer::Impl {
 };
 
 absl::StatusOr<int> AdminServer::Impl::Listen() {
-  COHORT_RETURN_IF_ERROR(options_.security->CheckServe("serving metrics on", options_.address));
+  COHORT_RETURN_IF_ERROR(options_.security->CheckPlaintext("serving metrics on", options_.address));
   COHORT_RETURN_IF_ERROR(CheckCanListen(options_.address));
   COHORT_ASSIGN_OR_RETURN(UniqueFd opened, ListenOn(options_.address));
   const int listener = opened.Release();  // the library owns it
