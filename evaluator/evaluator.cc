@@ -60,7 +60,9 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(Options options) {
   watch.directory = o.checkpoint_dir;
   watch.latest_only = o.latest_only;
   if (!o.log_dir.empty()) {
-    COHORT_ASSIGN_OR_RETURN(evaluator->reporter_, Reporter::Open(o.log_dir, &evaluator->clock_));
+    auto reporter = Reporter::Open(o.log_dir, &evaluator->clock_);
+    COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(reporter.status()));
+    evaluator->reporter_ = *std::move(reporter);
     if (!o.once) watch.done_file = o.log_dir + "/evaluated.txt";
   }
   COHORT_ASSIGN_OR_RETURN(evaluator->watch_, CheckpointWatch::Open(watch));
@@ -136,11 +138,11 @@ absl::StatusOr<bool> Evaluator::Poll() {
       last_ = fmt::format("{} was refused: {}", entry->id.ToString(),
                           std::string(evaluation.status().message()));
     }
-    COHORT_RETURN_IF_ERROR(watch_->Done(*entry));
+    COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(watch_->Done(*entry)));
     return true;
   }
-  COHORT_RETURN_IF_ERROR(Report(*entry, *evaluation));
-  COHORT_RETURN_IF_ERROR(watch_->Done(*entry));
+  COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(Report(*entry, *evaluation)));
+  COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(watch_->Done(*entry)));
   ++evaluations_;
   done_ = options_.once || evaluations_ == options_.max_evaluations || watch_->finished();
   return true;

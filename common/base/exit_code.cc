@@ -68,7 +68,7 @@ std::terminate_handler default_terminate = nullptr;
       std::snprintf(line, sizeof(line), "%s: error: %s%s; %s\n", uncaught_program, what, why, todo);
   [[maybe_unused]] const ssize_t written =
       write(STDERR_FILENO, line, std::min(static_cast<size_t>(size), sizeof(line) - 1));
-  _exit(static_cast<int>(ExitCode::kOs));
+  _exit(static_cast<int>(ExitCode::kNoMemory));
 }
 
 void OnUncaught() {

@@ -33,6 +33,22 @@ TEST_CASE("a status maps to the code of its kind") {
   REQUIRE(ExitCodeOf(Internal("")) == ExitCode::kSoftware);
 }
 
+TEST_CASE("a code from 128 on is worth another try, and no other code of Cohort is") {
+  for (const absl::Status& status : {Unavailable(""), DeadlineExceeded(""), Aborted(""),
+                                     Cancelled(""), TempFailIfDiskFull(ResourceExhausted(""))}) {
+    CHECK(IsWorthAnotherTry(static_cast<int>(ExitCodeOf(status))));
+    CHECK(static_cast<int>(ExitCodeOf(status)) >= 128);
+  }
+  for (const absl::Status& status :
+       {InvalidArgument(""), NotFound(""), AlreadyExists(""), ResourceExhausted(""),
+        PermissionDenied(""), FailedPrecondition(""), Internal(""), absl::OkStatus()}) {
+    CHECK(!IsWorthAnotherTry(static_cast<int>(ExitCodeOf(status))));
+  }
+  CHECK(IsWorthAnotherTry(ExitCodeOfSignal(SIGTERM)));
+  CHECK(!IsWorthAnotherTry(static_cast<int>(ExitCode::kStopped)));
+  CHECK(IsWorthAnotherTry(1));  // of a program that is not Cohort's
+}
+
 TEST_CASE("an attached exit code wins and survives annotation") {
   const absl::Status status =
       Annotate(WithExitCode(InvalidArgument("no such flag"), ExitCode::kUsage), "cohort");
@@ -48,7 +64,7 @@ void ThrowWhatNobodyCatches(bool memory) noexcept(false) {
   throw std::system_error(EAGAIN, std::generic_category());
 }
 
-TEST_CASE("an uncaught lack of memory or threads ends a process with 71 and a reason") {
+TEST_CASE("an uncaught lack of memory or threads ends a process with 171 and a reason") {
   for (const bool memory : {true, false}) {
     int fds[2];
     REQUIRE(pipe(fds) == 0);
@@ -65,7 +81,7 @@ TEST_CASE("an uncaught lack of memory or threads ends a process with 71 and a re
     close(fds[0]);
     int status = 0;
     REQUIRE(waitpid(pid, &status, 0) == pid);
-    CHECK(WEXITSTATUS(status) == 71);
+    CHECK(WEXITSTATUS(status) == 171);
     CHECK_THAT(text, Catch::StartsWith(memory ? "prog: error: out of memory"
                                               : "prog: error: cannot start a thread: "));
   }
@@ -117,7 +133,7 @@ TEST_CASE("a SIGABRT from outside ends a process, whatever its errno") {
 #endif
 
 #ifndef COHORT_HANDLERS_SEE_NO_ERRNO
-TEST_CASE("a library that aborts because memory is exhausted ends a process with 71") {
+TEST_CASE("a library that aborts because memory is exhausted ends a process with 171") {
   const int status = WaitStatusOf([] {
     const rlimit none = {};  // no more than now
     setrlimit(RLIMIT_AS, &none);
@@ -125,7 +141,7 @@ TEST_CASE("a library that aborts because memory is exhausted ends a process with
     std::abort();
   });
   REQUIRE(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 71);
+  CHECK(WEXITSTATUS(status) == 171);
 }
 #endif
 

@@ -39,12 +39,12 @@ class DirectoryLock {
     bool takeover = false;
   };
 
-  // Takes the lock. Errors: Unavailable (exit 69) that names the holder; FailedPrecondition
+  // Takes the lock. Errors: Unavailable (exit 169) that names the holder; FailedPrecondition
   // (exit 73) if the file system has no flock, or if chief.lock is not a regular file or was not
   // written by a chief (it is left as it is, `takeover` or not); those of the file.
   static absl::StatusOr<std::unique_ptr<DirectoryLock>> Take(const Options& options);
 
-  // Returns OK while the lock belongs to this chief. Errors: Aborted (exit 69), with a FailureInfo
+  // Returns OK while the lock belongs to this chief. Errors: Aborted (exit 169), with a FailureInfo
   // of role "chief", if another chief has taken the lock; FailedPrecondition (exit 74) if the
   // directory or chief.lock was removed, moved or replaced. Returns OK if the storage does not
   // answer: the write that follows reports that. Thread-safe.

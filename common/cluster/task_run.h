@@ -52,7 +52,7 @@ struct RunTaskOptions {
 };
 
 // Waits for the end of the job, a signal, or the deadline for a chief, and shuts the task down.
-// Returns the exit code: 0 if the job finished, 69 if it failed or no chief arrived, 128 + signal.
+// Returns the exit code: 0 if the job finished, 169 if it failed or no chief arrived, 128 + signal.
 // If the task cannot be shut down, it ends the process with the same code, so it is for daemons
 // only.
 int RunUntilEnd(ServingTask* task, SignalWaiter* signals, Logger* log,

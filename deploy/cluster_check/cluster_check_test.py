@@ -55,7 +55,7 @@ class ClusterCheckTest(DirectoryTestCase):
     def test_a_missing_task_is_named(self):
         limit = "--timeout_s=%g" % (6 * SCALE)
         for code, out, err in self.finish(*(self.start(self.config("worker", index), limit) for index in range(3))):
-            self.assertEqual(code, 69, out + err)
+            self.assertEqual(code, 169, out + err)
             self.assertIn("ps:0 (%s) has not reported: start" % self.addresses[3], out)
             self.assertRegex(out, r"worker:2 +ok, unix +ok, unix +- +refused\nps:0 +\? +\? +\? +-\n")
             self.assertIn("6 of 12 pairs work", out)
@@ -71,7 +71,7 @@ class ClusterCheckTest(DirectoryTestCase):
             self.addresses[1], self.addresses[2] = self.addresses[2], self.addresses[1]
             wrong = self.start(self.config("worker", 1), limit)
             (code, out, err), _ = self.finish(first, wrong)
-        self.assertEqual(code, 69, out + err)
+        self.assertEqual(code, 169, out + err)
         self.assertRegex(out, r"worker:0 -> worker:2 \(\S+\): worker:1 answers there: correct task.index")
         self.assertRegex(out, r"worker:0 -> ps:0 \(\S+\): a program accepts the connection, and does not answer")
 
@@ -86,7 +86,7 @@ class ClusterCheckTest(DirectoryTestCase):
                 client.connect_ex(("127.0.0.1", self.ports[3]))
             limit = "--timeout_s=%g" % (5 * SCALE)
             (code, out, err), = self.finish(self.start(self.config("worker", 0, workers=1), limit))
-        self.assertEqual(code, 69, out + err)
+        self.assertEqual(code, 169, out + err)
         self.assertRegex(out, r"worker:0 -> ps:0 \(\S+\): timed out: a firewall drops the packets")
 
     def test_a_cohort_task_that_runs_is_another_program(self):
@@ -97,7 +97,7 @@ class ClusterCheckTest(DirectoryTestCase):
         self.addCleanup(worker.kill)
         self.assertIn("listening", worker.stdout.readline())
         (code, out, err), = self.finish(self.start(self.config("worker", 0, workers=2), "--timeout_s=2"))
-        self.assertEqual(code, 69, out + err)
+        self.assertEqual(code, 169, out + err)
         self.assertRegex(out, r"worker:0 -> worker:1 \(\S+\): another gRPC server answers, perhaps a task of Cohort")
 
     def test_the_port_of_the_task_is_taken(self):

@@ -36,7 +36,7 @@ struct DoctorFacts {
 absl::StatusOr<DoctorFacts> Examine(const DeviceOptions& options);
 
 // Writes the facts, a line each, and then what to install or change, in sentences. Returns 0 if all
-// devices work, else 69.
+// devices work, else 169.
 ExitCode WriteDiagnosis(const DoctorFacts& facts, std::ostream& out);
 
 // `cohort doctor`: examines this machine, and writes to `out`. Returns the exit code of the process.

@@ -42,9 +42,9 @@ class LauncherTest(unittest.TestCase):
         self.assertIn("--unix_socket_dir=none", c.lives("ps-0")[0]["argv"])
 
     def test_the_chiefs_exit_code_is_the_launchers(self):
-        c = Launcher(self, chief="sys.stderr.write('the reason\\n'); sys.exit(69)")
-        self.assertEqual(c.wait(), 69)
-        self.assertRegex(c.text(), r"chief:0 exited with 69 after .* s; the last lines of ")
+        c = Launcher(self, chief="sys.stderr.write('the reason\\n'); sys.exit(169)")
+        self.assertEqual(c.wait(), 169)
+        self.assertRegex(c.text(), r"chief:0 exited with 169 after .* s; the last lines of ")
         self.assertIn("    the reason\n", c.text())
         for task in ("ps-0", "worker-0"):
             self.assertFalse(any(alive(life["pid"]) for life in c.lives(task)))
@@ -63,7 +63,7 @@ class LauncherTest(unittest.TestCase):
         dies = "print('the reason', flush=True)\nos.kill(os.getpid(), 9)"
         for task, do in (("ps:0", {"ps": dies}), ("worker:0", {"worker": dies})):
             c = Launcher(self, **do)
-            self.assertEqual(c.wait(), 69, c.text())
+            self.assertEqual(c.wait(), 169, c.text())
             self.assertRegex(c.text(), task + r" was killed by signal 9 \(Killed\) after")
             self.assertIn("    the reason\n", c.text())
             self.assertRegex(c.text(), "cannot continue without %s.*--restart restarts" % task)
@@ -76,7 +76,7 @@ class LauncherTest(unittest.TestCase):
         c.until(lambda: "the job continues with 1 of 2 workers\n" in c.text())
         self.assertNotIn("cannot continue", c.text())
         c.touch("goworker-0")
-        self.assertEqual(c.wait(), 69, c.text())
+        self.assertEqual(c.wait(), 169, c.text())
         self.assertIn("cannot continue without worker:0", c.text())
 
     def test_a_task_that_stands_still_is_told(self):

@@ -21,23 +21,11 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kMaxPoll{60'000};
 
-// Returns true if a retry would end in the same way.
+// Returns true if a retry would end in the same way. The chief already waited for tasks that this
+// supervisor restarts.
 bool IsFinal(int exit_code, bool chief) {
-  switch (static_cast<ExitCode>(exit_code)) {
-    case ExitCode::kUsage:
-    case ExitCode::kData:
-    case ExitCode::kNoInput:
-    case ExitCode::kCantCreate:
-    case ExitCode::kNoPermission:
-    case ExitCode::kConfig:
-    case ExitCode::kStopped:
-      return true;
-    case ExitCode::kUnavailable:
-    case ExitCode::kIo:
-      return chief;
-    default:
-      return false;
-  }
+  if (chief && exit_code == static_cast<int>(ExitCode::kUnavailable)) return true;
+  return exit_code != 0 && !IsWorthAnotherTry(exit_code);
 }
 
 bool IsAnyTask(const SupervisedTask&) { return true; }

@@ -45,11 +45,10 @@ struct SupervisorOptions {
 // have ended (a worker needs them for its current step), or when half of `grace` has passed.
 //
 // When a task dies, the launcher prints the last lines of its log. With `restart` it restarts the
-// task. Without it, a ps or the last worker that dies ends the run with 69, because the chief would
+// task. Without it, a ps or the last worker that dies ends the run with 169, because the chief would
 // wait without success; if the chief still exits with 0, so does the run. A worker or ps exits with
-// 0 if the chief has asked it to end. Some exit codes mean that a retry would end in the same way
-// (64, 65, 66, 73, 77, 78, 79, and 69 and 74 of a chief). They are final: the whole cluster ends with
-// that code.
+// 0 if the chief has asked it to end. An exit code that is not worth another try (64 to 79), and 169 of
+// a chief, is final: the whole cluster ends with that code.
 class Supervisor {
  public:
   // `commands` has one task named "chief:0". Blocks SIGINT, SIGTERM and SIGCHLD in this thread; the
@@ -108,7 +107,7 @@ class Supervisor {
   std::optional<TimePoint> last_call_ends_;  // in FINISHING
   std::optional<TimePoint> servers_end_;     // none: servers continue, or have been ended
   std::optional<int> exit_code_;
-  bool ended_for_lost_task_ = false;  // if the chief exits with 0, 0 replaces exit code 69
+  bool ended_for_lost_task_ = false;  // if the chief exits with 0, 0 replaces exit code 169
 };
 
 }  // namespace cohort

@@ -18,7 +18,7 @@ import zlib
 import real_cluster
 from real_cluster import DirectoryTestCase, LocalRun, RealCluster, program, run
 
-USAGE, DATA, NO_INPUT, UNAVAILABLE, CANT_CREATE, IO, CONFIG = 64, 65, 66, 69, 73, 74, 78
+USAGE, DATA, NO_INPUT, UNAVAILABLE, CANT_CREATE, IO, CONFIG = 64, 65, 66, 169, 73, 74, 78
 
 CLUSTER = '"cluster": {"worker": ["127.0.0.1:4701"], "ps": ["127.0.0.1:4711"]}'
 PS0 = '"task": {"type": "ps", "index": 0}'

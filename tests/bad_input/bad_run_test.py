@@ -7,7 +7,7 @@ import unittest
 import bad_input_test as cases
 from real_cluster import DirectoryTestCase, LocalRun, program, run
 
-OS = 71
+NO_MEMORY = 171
 
 
 class BadRun(DirectoryTestCase):
@@ -84,7 +84,7 @@ class BadRun(DirectoryTestCase):
         check("full", r"cannot write \S+/metrics\.jsonl: File too large", under=["prlimit", "--fsize=%d" % (1 << 30)])
 
     def test_a_limit_on_memory(self):
-        """Too little memory for the threads, or for anything: an error and 71, not an abort."""
+        """Too little memory for the threads, or for anything: an error and 171, not an abort."""
         config, codes = {"TF_CONFIG": cases.CHIEF}, []
         for kilobytes in range(150_000, 400_000, 50_000):
             ended = run(["bash", "-c", "ulimit -v %d; exec \"$0\" \"$@\"" % kilobytes, program("cohort-chief"),
@@ -92,9 +92,9 @@ class BadRun(DirectoryTestCase):
                          "--task_timeout_s", "0.2"], config)
             codes.append(ended.returncode)
             with self.subTest(kilobytes):
-                self.assertIn(ended.returncode, (OS, cases.UNAVAILABLE), ended.stderr)
+                self.assertIn(ended.returncode, (NO_MEMORY, cases.UNAVAILABLE), ended.stderr)
                 self.assertIn("cohort-chief: error: ", ended.stderr)
-        self.assertIn(OS, codes)
+        self.assertIn(NO_MEMORY, codes)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ using std::chrono::seconds;
 using Body = Scenario::Body;
 
 constexpr int kData = 65;
-constexpr int kUnavailable = 69;
+constexpr int kUnavailable = 169;
 constexpr int kIo = 74;
 
 constexpr int kNever = 1'000'000;  // steps

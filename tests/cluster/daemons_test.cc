@@ -158,7 +158,7 @@ TEST_CASE("a job with closure_timeout_s ends when the step of its only worker ne
   Scenario s(Body::kProcesses, "alone", options);
   s.Check(s->StartAll());
   s.Said(TaskRole::kWorker, 0, {"crash_point name=worker.push.sent nth=3 held"});
-  REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 69);
+  REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 169);
   s.Said(TaskRole::kChief, 0,
          {"error: ", "worker:0 (", ") has reported no result for ", "closure_timeout_s is 1 s"});
 }
@@ -234,7 +234,7 @@ TEST_CASE("a chief that cannot start because its journal hangs ends with the rea
   }
   s.Check(s->Start(TaskRole::kChief, 0,
                    {"--crash_point", "chief.journal.writing:1:hold", "--task_timeout_s", "5"}));
-  REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 69);
+  REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 169);
   RequireSaid(&s, TaskRole::kChief, 0, "error: waiting for the journal: gave up after 5 s");
   RequireSaid(&s, TaskRole::kChief, 0, ": the journal is being written, ");
 }

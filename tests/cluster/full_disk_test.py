@@ -102,7 +102,7 @@ class FullDisk(unittest.TestCase):
             resource.prlimit(local.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
             begin = len(local.text)
             os.kill(local.chief(), signal.SIGKILL)
-            refused = r"chief:0 exited with 75 [\s\S]*cannot write \S+/chief\.lock: File too large[\s\S]*"
+            refused = r"chief:0 exited with 175 [\s\S]*cannot write \S+/chief\.lock: File too large[\s\S]*"
             local.says(refused * 2 + r"restarting chief:0 in \S+ s", begin)
             resource.prlimit(local.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
             begin = len(local.text)
@@ -111,7 +111,7 @@ class FullDisk(unittest.TestCase):
     def test_a_run_that_cannot_write_at_all_says_why(self):
         with Directory() as directory:
             local = Local(self, directory, limit=NO_FILES)
-            self.assertEqual(local.process.wait(timeout=60 * SCALE), 75)
+            self.assertEqual(local.process.wait(timeout=60 * SCALE), 175)
             local.reader.join()
             self.assertRegex(local.text, r"cohort-chief: error: cannot write \S+/chief\.lock: File too large")
 
@@ -119,7 +119,7 @@ class FullDisk(unittest.TestCase):
         with Directory() as directory, open(os.path.join(directory, "out"), "w", encoding="utf-8") as out:
             code = subprocess.call(command(directory, NO_FILES), stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                                    timeout=60 * SCALE)
-            self.assertEqual(code, 75)  # and not by SIGXFSZ
+            self.assertEqual(code, 175)  # and not by SIGXFSZ
 
 
 if __name__ == "__main__":

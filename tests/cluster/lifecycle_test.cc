@@ -15,7 +15,7 @@ using std::chrono::seconds;
 using Body = Scenario::Body;
 
 constexpr int kChiefRefused = 78;
-constexpr int kUnavailable = 69;
+constexpr int kUnavailable = 169;
 
 void RequireSaid(Scenario* s, TaskRole role, int index, const std::string& text) {
   const std::string tail = (*s)->LogTail(role, index, 40);

@@ -117,7 +117,7 @@ class Local(LocalCase):
         local = self.local("--workers", "2")
         self.await_cuts(local, "out", 2)
         os.kill(children(local.pid, "cohort-replica")[1], signal.SIGKILL)
-        self.assertEqual(local.wait(timeout=60 * SCALE), 69)
+        self.assertEqual(local.wait(timeout=60 * SCALE), 169)
         self.assertIn("the job cannot continue without worker:1", self.text("out"))
 
 
@@ -211,10 +211,10 @@ class ByHand(ReplicasCase):
         addresses = [json.loads(configs[0])["cluster"][role][0] for role in ("chief", "worker")]
         first = self.start("first", ["run", self.job, "--checkpoint_dir", self.path("checkpoints"), "--task_timeout_s",
                                      "2"], TF_CONFIG=configs[0])
-        self.assertEqual(first.wait(timeout=60 * SCALE), 69)
+        self.assertEqual(first.wait(timeout=60 * SCALE), 169)
         self.assertIn("waiting for worker:1 (%s), 1 s: connection refused" % addresses[1], self.text("first"))
         second = self.start("second", ["run", self.job, "--chief_wait_s", "2"], TF_CONFIG=configs[1])
-        self.assertEqual(second.wait(timeout=60 * SCALE), 69)
+        self.assertEqual(second.wait(timeout=60 * SCALE), 169)
         self.assertIn("no chief dialed %s in 2 s; start the chief (%s)" % (addresses[1], addresses[0]),
                       self.text("second"))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A job on a disk with space for a few files: whatever it cannot create, it ends with 75.
+"""A job on a disk with space for a few files: whatever it cannot create, it ends with 175.
 
 The test mounts the disk itself. If it may not, it exits with 77, which ctest reports as skipped.
 """
@@ -30,11 +30,11 @@ class SmallDisk(unittest.TestCase):
         with Directory() as directory:
             for files in range(1, 20):
                 ended = self.start(directory, files)
-                if ended.returncode == 69:  # it had created all its files, and waited for the other tasks
+                if ended.returncode == 169:  # it had created all its files, and waited for the other tasks
                     break
-                self.assertEqual(ended.returncode, 75, ended.stderr)
+                self.assertEqual(ended.returncode, 175, ended.stderr)
                 lacks.add(re.search(r'cohort-chief: error: .*/([^/ ]+?)"?: No space left', ended.stderr)[1])
-        self.assertEqual(ended.returncode, 69, ended.stderr)
+        self.assertEqual(ended.returncode, 169, ended.stderr)
         self.assertLessEqual({"c", "chief.lock", "l", "metrics.jsonl", "journal"}, lacks)
 
     def test_the_last_checkpoint_waits_for_room(self):
@@ -48,7 +48,7 @@ class SmallDisk(unittest.TestCase):
             script = """
                 mount -t tmpfs -o nr_inodes=$1 none "$0" && : >"$4/out" || exit 1
                 XDG_RUNTIME_DIR="$4" "$2" local --restart --ps 1 --workers 1 --run_dir "$4/run.$1" --checkpoint_dir "$0/c" "$3" >"$4/out" 2>&1 &
-                until grep -q "exited with 75" "$4/out" || ! kill -0 $!; do sleep 0.1; done 2>/dev/null
+                until grep -q "exited with 175" "$4/out" || ! kill -0 $!; do sleep 0.1; done 2>/dev/null
                 mount -o remount,nr_inodes=1000 none "$0"
                 wait $!"""
             for files in range(10, 42):

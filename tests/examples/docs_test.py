@@ -51,6 +51,9 @@ class ExitCodes(unittest.TestCase):
         declared = {(number, name) for name, number in re.findall(r"\b(k\w+) = (\d+)", body.group(1))}
         documented = {(cells[0], cells[1]) for cells in rows(section(read("docs", "failures.md"), "Exit codes"))}
         self.assertEqual(documented, declared)
+        # 0, codes that are final, and codes that supervisors restart: sysexits' numbers plus 100.
+        for number in (int(number) for number, _ in declared):
+            self.assertTrue(number == 0 or 64 <= number < 80 or 164 <= number < 180, number)
 
 
 class Flags(unittest.TestCase):
