@@ -50,9 +50,26 @@ while read -r mode source target; do
   mount --bind "$source" "$root$target"
   [[ $mode == rw ]] || mount -o remount,bind,ro "$root$target"
 done <<<"$6"
-shift 6
-exec unshare --pid --fork --kill-child=KILL --uts --root="$root" --wd=/ sh -c '
+python=$7 launcher=$8
+shift 8
+exec "$python" -c "$launcher" "$root" /bin/sh -c '
   hostname "$1" && mount -t proc proc /proc && mount -o remount,ro / && shift && exec "$@"' sh "$host" "$@"
+"""
+# Runs a program as process 1 of a PID namespace in the root argv[1], and ends with its exit code, or 128 + signal.
+# (unshare(1) of util-linux 2.38 ends with 1 after a signal.)
+LAUNCHER = """
+import ctypes, os, signal, sys
+CLONE_NEWUTS, CLONE_NEWPID, PR_SET_PDEATHSIG = 0x04000000, 0x20000000, 1
+libc = ctypes.CDLL(None)
+assert libc.unshare(CLONE_NEWUTS | CLONE_NEWPID) == 0
+child = os.fork()
+if child == 0:
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.chroot(sys.argv[1])
+    os.chdir("/")
+    os.execv(sys.argv[2], sys.argv[2:])
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+sys.exit(code if code >= 0 else 128 - code)
 """
 
 
@@ -181,7 +198,8 @@ class Kubelet:
         pod.log = os.path.join(self.directory, pod.name + ".log")
         command = self._hosts.command(pod.name, [
             "bash", "-c", ROOT, "bash", root, os.path.join(self.directory, "hosts"), os.path.join(self.directory, "etc"),
-            pod.name, os.path.join(BINARY, "bin"), "\n".join(self._mounts(pod)), *self._program(pod)])
+            pod.name, os.path.join(BINARY, "bin"), "\n".join(self._mounts(pod)), sys.executable, LAUNCHER,
+            *self._program(pod)])
         with open(pod.log, "ab") as log:
             pod.process = subprocess.Popen(dies_with_parent(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
@@ -208,8 +226,7 @@ class Kubelet:
 
     def ended(self, pod, limit_s=60):
         """The exit code, as a container has it: 128 + signal."""
-        code = pod.process.wait(limit_s * SCALE)
-        return code if code >= 0 else 128 - code
+        return pod.process.wait(limit_s * SCALE)
 
     def execute(self, pod, command):
         """Runs a command in the container."""

@@ -20,7 +20,7 @@ import yaml
 DEFINITIONS = {"JobSet": "jobset.x-k8s.io_jobsets.yaml", "TFJob": "kubeflow.org_tfjobs.yaml",
                "VolcanoJob": "batch.volcano.sh_jobs.yaml"}
 KEPT = ("type", "enum", "pattern", "required", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
-LEFT_OUT = ("status", "volumeClaimPolicies", "volumeClaim")  # of which no manifest has one
+LEFT_OUT = ("volumeClaimPolicies", "volumeClaim")  # no manifest has them
 
 
 def is_pod_template(schema):
@@ -53,6 +53,7 @@ def main():
             definition = yaml.safe_load(f)
         version = definition["spec"]["versions"][0]
         schema = trimmed(version["schema"]["openAPIV3Schema"])
+        schema["properties"].pop("status", None)
         schema["properties"]["apiVersion"]["enum"] = ["%s/%s" % (definition["spec"]["group"], version["name"])]
         schema["properties"]["kind"]["enum"] = [definition["spec"]["names"]["kind"]]
         schema["properties"]["metadata"] = {"type": "object"}
