@@ -40,12 +40,9 @@ class JobRules:
         wanted = rule["onExitCodes"]
         return (code in wanted["values"]) == (wanted["operator"] == "In")
 
-    def succeeded(self, done):
-        return self._role in done
-
 
 class PlainJobs:
-    """Jobs that know nothing of each other."""
+    """Jobs that know nothing of each other. The user waits for two of them, then deletes all (README.md)."""
 
     def __init__(self, jobs):
         self._jobs = jobs
@@ -54,7 +51,7 @@ class PlainJobs:
         return self._jobs[role].after(role, code, evicted)
 
     def succeeded(self, done):
-        return set(self._jobs) <= done
+        return {"chief", "evaluator"} <= done
 
 
 class JobSetRules(PlainJobs):
