@@ -56,7 +56,7 @@ absl::Status Chief::StartAdmin() {
   if (options_.admin_address.empty()) return absl::OkStatus();
   AdminServer::Options admin;
   admin.address = options_.admin_address;
-  admin.security = options_.job.security;
+  admin.readiness = [this] { return runner_->Readiness(); };
   admin.metrics = [this] { return registry_.Text(); };
   admin.status = [this] { return StatusText(); };
   COHORT_ASSIGN_OR_RETURN(admin_, AdminServer::Start(std::move(admin)));

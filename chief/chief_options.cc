@@ -82,9 +82,7 @@ absl::StatusOr<Chief::Options> MakeChiefOptions(const ChiefFlags& flags, const R
   job.task_timeout_s = flags.task_timeout_s;
   job.chief_incarnation = context.incarnation;
   job.log = context.log.get();
-  if (flags.role.admin_port >= 0) {
-    options.admin_address = fmt::format("127.0.0.1:{}", flags.role.admin_port);
-  }
+  options.admin_address = AdminAddress(flags.role);
   return options;
 }
 

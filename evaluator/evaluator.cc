@@ -69,7 +69,6 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(Options options) {
   if (!o.admin_address.empty()) {
     AdminServer::Options admin;
     admin.address = o.admin_address;
-    admin.security = o.security;
     admin.metrics = [e = evaluator.get()] { return e->registry_.Text(); };
     admin.status = [e = evaluator.get()] { return e->StatusText(); };
     COHORT_ASSIGN_OR_RETURN(evaluator->admin_, AdminServer::Start(std::move(admin)));
@@ -178,10 +177,7 @@ Evaluator::Options MakeEvaluatorOptions(const EvaluatorFlags& flags, const RoleC
   options.checkpoint_dir = flags.checkpoint_dir;
   options.log_dir = flags.log_dir;
   options.data_dir = !flags.data_dir.empty() ? flags.data_dir : data_dir == nullptr ? "" : data_dir;
-  if (flags.role.admin_port >= 0) {
-    options.admin_address = fmt::format("127.0.0.1:{}", flags.role.admin_port);
-  }
-  options.security = context.security;
+  options.admin_address = AdminAddress(flags.role);
   options.threads = context.threads;
   options.latest_only = flags.latest_only;
   options.once = flags.once;

@@ -14,7 +14,6 @@
 #include "common/base/log.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/cluster/security.h"
 #include "common/cluster/wait_list.h"
 #include "common/report/reporter.h"
 #include "evaluator/checkpoint_evaluator.h"
@@ -36,7 +35,6 @@ class Evaluator {
     std::string log_dir;  // "": results are only printed
     std::string data_dir;
     std::string admin_address;  // "": no admin port
-    std::shared_ptr<const Security> security = Security::LoopbackOnly();
     int threads = 1;
     bool latest_only = false;
     bool once = false;                 // the newest valid checkpoint, evaluated already or not

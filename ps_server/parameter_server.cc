@@ -118,7 +118,7 @@ absl::Status ParameterServer::Listen() {
   if (options_.admin_address.empty()) return absl::OkStatus();
   AdminServer::Options admin;
   admin.address = options_.admin_address;
-  admin.security = options_.security;
+  admin.readiness = [this] { return Readiness(); };
   admin.metrics = [this] { return registry_.Text(); };
   admin.status = [this] { return core_->StatusText(); };
   COHORT_ASSIGN_OR_RETURN(admin_, AdminServer::Start(std::move(admin)));
@@ -196,9 +196,7 @@ ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleConte
   options.index = static_cast<uint32_t>(context.task.index);
   options.unix_socket = ChooseUnixSocket(flags, context, runtime_dir);
   if (!options.unix_socket.empty()) options.listen.push_back("unix:" + options.unix_socket);
-  if (flags.role.admin_port >= 0) {
-    options.admin_address = fmt::format("127.0.0.1:{}", flags.role.admin_port);
-  }
+  options.admin_address = AdminAddress(flags.role);
   options.security = context.security;
   options.threads = context.threads;
   options.own_core = context.own_core;

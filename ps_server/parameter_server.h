@@ -82,6 +82,8 @@ class ParameterServer : public ServingTask {
   PsCore* core() { return core_.get(); }
   const CodecCounters& codec_counters() const { return service_.codec_counters(); }
   const MetricsRegistry& metrics() const { return registry_; }
+  // PsCore::Readiness.
+  std::string Readiness() const { return core_->Readiness(); }
 
  private:
   explicit ParameterServer(Options options);

@@ -113,6 +113,11 @@ void PsCore::OnClosed(Connection connection, ChiefLoss loss) {
   adoption_.OnClosed(connection, loss, env_.clock->Now());
 }
 
+std::string PsCore::Readiness() const {
+  MutexLock lock(&mu_);
+  return building_;
+}
+
 // ------------------------------------------------------------------ adoption
 
 void PsCore::FillHello(const v1::AdoptPs& adopt, v1::PsHello* hello) {
@@ -253,6 +258,8 @@ void PsCore::OnAssign(const Asker& asker, const v1::AssignTablets& assign) {
   data_path_.Serve(nullptr);
   WakeParked();
   const uint64_t assignment = ++assignment_;
+  building_ = assign.restore_from().empty() ? "making its tablets"
+                                            : "restoring its tablets from " + assign.restore_from();
   auto copy = std::make_shared<const v1::AssignTablets>(assign);
   env_.background([this, asker, assignment, copy] {
     OnBuilt(asker, assignment, copy->initial_values(), builder_.Build(*copy, asker.generation));
@@ -266,6 +273,7 @@ void PsCore::OnBuilt(const Asker& asker, uint64_t assignment, const std::string&
     AnswerError(asker, Aborted("a newer assignment has come"));
     return;
   }
+  building_.clear();
   if (!tablets.ok()) {
     env_.log->Failure(LogLevel::kError, "assignment_failed", tablets.status());
     AnswerError(asker, tablets.status());

@@ -100,6 +100,9 @@ class PsCore {
 
   // True if tablets have been assigned, for readiness.
   bool serving() const { return data_path_.tablets() != nullptr; }
+  // The text of /readyz: "" unless tablets are being made, which a restore may delay. A server that
+  // has none yet is ready, because the chief assigns them.
+  std::string Readiness() const;
   // True if an adopted chief's stream is open.
   bool chief_connected() const;
   // Waits until no snapshot is left. Returns false at the deadline.
@@ -161,7 +164,8 @@ class PsCore {
   Adoption adoption_ ABSL_GUARDED_BY(mu_);
   uint32_t index_ ABSL_GUARDED_BY(mu_);  // this server's number for its chief
   uint64_t assignment_ ABSL_GUARDED_BY(mu_) =
-      0;  // the newest; an older one that is built is dropped
+      0;                                       // the newest; an older one that is built is dropped
+  std::string building_ ABSL_GUARDED_BY(mu_);  // what the newest assignment waits for; "": nothing
 };
 
 }  // namespace cohort

@@ -169,6 +169,24 @@ TEST_CASE("another job resets the server, unless the server still hears its chie
   CHECK(ps.Adopt(3, 1, 10, false, /*takeover=*/true, "third").has_hello());
 }
 
+TEST_CASE("a server is ready before its first tablets, and not while it makes them") {
+  TestCore ps;
+  ps.Adopt(1, 1);
+  CHECK(ps.core->Readiness().empty());
+  ps.Assign(1, SmallLayout());
+  CHECK(ps.core->Readiness() == "making its tablets");
+  ps.RunBackground();
+  CHECK(ps.core->Readiness().empty());
+  ps.Assign(1, SmallLayout(), 2, "/nowhere/ckpt-3");
+  CHECK(ps.core->Readiness() == "restoring its tablets from /nowhere/ckpt-3");
+  ps.Assign(1, SmallLayout(), 3);  // overtakes it
+  ps.RunBackground();
+  CHECK(ps.core->Readiness().empty());
+  ps.Assign(1, SmallLayout(), 4, "/nowhere/ckpt-3");
+  ps.RunBackground();  // it fails, and the chief hears why
+  CHECK(ps.core->Readiness().empty());
+}
+
 TEST_CASE("an assignment that was overtaken is dropped") {
   TestCore ps;
   SetUp(&ps);

@@ -106,7 +106,7 @@ run_tree() {
 if $install; then
   deploy/install_dependencies.sh --test
   make_venv build/venv numpy==2.4.6 safetensors==0.8.0 tensorboard==2.21.0 grpcio==1.85.1 \
-    grpcio-tools==1.85.1
+    grpcio-tools==1.85.1 kubernetes-validate==1.37.0 pyyaml==6.0.3
 fi
 cuda_options=()
 if $all; then

@@ -106,11 +106,11 @@ absl::Status WorkerServer::Listen() {
   if (options_.admin_address.empty()) return absl::OkStatus();
   AdminServer::Options admin;
   admin.address = options_.admin_address;
-  admin.security = options_.security;
   admin.metrics = [this] {
     const bool shares = options_.shared.has_value() && options_.shared->metrics;
     return registry_.Text() + (shares ? options_.shared->metrics() : "");
   };
+  if (options_.shared.has_value()) admin.readiness = options_.shared->readiness;
   admin.status = [this] { return core_->StatusText(); };
   COHORT_ASSIGN_OR_RETURN(admin_, AdminServer::Start(std::move(admin)));
   return absl::OkStatus();
@@ -263,9 +263,7 @@ WorkerServer::Options MakeServerOptions(const WorkerFlags& flags, const RoleCont
                                         const char* data_dir) {
   WorkerServer::Options options;
   options.listen.push_back(context.bind->ToString());
-  if (flags.role.admin_port >= 0) {
-    options.admin_address = fmt::format("127.0.0.1:{}", flags.role.admin_port);
-  }
+  options.admin_address = AdminAddress(flags.role);
   options.security = context.security;
   options.threads = context.threads;
   options.devices = flags.devices;

@@ -37,6 +37,8 @@ struct SharedService {
   std::string health_service;
   int threads = 1;                       // that serve its other methods
   std::function<std::string()> metrics;  // its part of /metrics
+  // Its part of /readyz; null: always ready. A worker alone is ready when it listens.
+  std::function<std::string()> readiness;
 };
 
 // A complete worker: cohort-worker has one, an in-process cluster has several. It has two threads:

@@ -137,6 +137,7 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
   console_.SetActivity("reading what " + directory_->path() + " holds");
   const auto finished = directory_->Prepare();
   COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(finished.status()));
+  has_directory_ = true;
   if (!finished->has_value()) {
     ChooseClosuresPerStep();
     if (directory_->continuation().has_value()) {

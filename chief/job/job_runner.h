@@ -80,6 +80,9 @@ class JobRunner : public ControlledJob {
   std::shared_ptr<ClusterCoordinator> coordinator() const;
   // What Run is doing: "training", "waiting for the storage of ...". Thread-safe.
   std::string activity() const { return console_.activity(); }
+  // The text of /readyz: "" when the job has its directory and knows what it continues, else what it
+  // is doing. It does not wait for the tasks. Thread-safe.
+  std::string Readiness() const { return has_directory_ ? "" : activity(); }
 
   // ControlledJob. Stop leaves the tasks as Interrupt does. What is trained between its checkpoint
   // and the end is trained again.
@@ -140,6 +143,7 @@ class JobRunner : public ControlledJob {
   std::unique_ptr<BestTracker> best_;  // null: without keep_best
 
   std::atomic<bool> interrupted_{false};
+  std::atomic<bool> has_directory_{false};  // it is locked, and its checkpoints are read
   mutable Mutex mu_;
   std::shared_ptr<ClusterCoordinator> coordinator_ ABSL_GUARDED_BY(mu_);
   std::string stopped_at_ ABSL_GUARDED_BY(mu_);  // the checkpoint of Stop; "": not stopped

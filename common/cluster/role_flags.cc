@@ -29,6 +29,10 @@ absl::Status CheckFlags(const RoleFlags& flags) {
     return Usage(InvalidArgument("--admin_port: {} is not between 0 and 65535 (-1: none)",
                                  flags.admin_port));
   }
+  if (const std::string why = HostError(flags.admin_bind); !why.empty()) {
+    return Usage(InvalidArgument(
+        "--admin_bind: {}; use an address of this host, such as 127.0.0.1 or 0.0.0.0", why));
+  }
   if (!LogLevelFromName(flags.log_level).has_value()) {
     return Usage(
         InvalidArgument("--log_level: \"{}\" is not info, warning or error", flags.log_level));
@@ -75,7 +79,9 @@ void AddRoleFlags(FlagSet* flags, RoleFlags* out) {
   flags->Add("threads", &out->threads,
              "worker threads; 0: this task's share of the cores of this host");
   flags->Add("admin_port", &out->admin_port,
-             "port of health and metrics, on loopback; 0: any free one, -1: none");
+             "port of health and metrics; 0: any free one, -1: none");
+  flags->Add("admin_bind", &out->admin_bind,
+             "address of this host for the admin port: plaintext that can be read, not changed");
   flags->Add("allow_insecure", &out->allow_insecure,
              "serve and dial plaintext beyond loopback; only for a trusted network");
   flags->Add(
@@ -92,6 +98,11 @@ void AddRoleFlags(FlagSet* flags, RoleFlags* out) {
   flags->Add("plugin", &out->plugins,
              "shared library with classes of your own (docs/plugins.md); repeatable");
   AddPlannedRoleFlags(flags);
+}
+
+std::string AdminAddress(const RoleFlags& flags) {
+  if (flags.admin_port < 0) return "";
+  return Address{flags.admin_bind, flags.admin_port}.ToString();
 }
 
 void AddPlannedRoleFlags(FlagSet* flags) {

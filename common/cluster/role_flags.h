@@ -20,13 +20,14 @@ class FlagSet;
 
 // The flags that all roles have.
 struct RoleFlags {
-  std::string bind;             // HOST:PORT to listen on, if it differs from TF_CONFIG
-  int threads = 0;              // 0: the share of the cores
-  int admin_port = -1;          // metrics and health; -1: none, 0: the system chooses
-  bool allow_insecure = false;  // plaintext beyond loopback
-  std::string tls_dir;          // certificates (Security); "": plaintext
-  std::string log_file;         // in addition to stderr
-  bool log_to_stderr = true;    // no flag: tasks that share a process write to files only
+  std::string bind;                      // HOST:PORT to listen on, if it differs from TF_CONFIG
+  int threads = 0;                       // 0: the share of the cores
+  int admin_port = -1;                   // metrics and health; -1: none, 0: the system chooses
+  std::string admin_bind = "127.0.0.1";  // the host that admin_port is opened on
+  bool allow_insecure = false;           // plaintext beyond loopback
+  std::string tls_dir;                   // certificates (Security); "": plaintext
+  std::string log_file;                  // in addition to stderr
+  bool log_to_stderr = true;             // no flag: tasks that share a process write to files only
   std::string log_level = "info";
   std::string crash_point;  // name[:nth]
   // The directory of the unix sockets of one host; "": the user's own; "none": TCP only.
@@ -36,6 +37,8 @@ struct RoleFlags {
 
 // Binds the fields of `out` to `flags`. `out` must outlive `flags`.
 void AddRoleFlags(FlagSet* flags, RoleFlags* out);
+// The address to serve metrics and health on; "": the flags ask for no admin port.
+std::string AdminAddress(const RoleFlags& flags);
 // Declares flags that do not exist yet, for the roles and for the launcher that starts them.
 void AddPlannedRoleFlags(FlagSet* flags);
 

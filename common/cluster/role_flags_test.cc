@@ -68,6 +68,19 @@ TEST_CASE("plaintext beyond loopback is refused without --allow_insecure") {
   REQUIRE(MakeRoleContext(flags, Role::kWorker, kFar)->bind == Address{"127.0.0.1", 77});
 }
 
+TEST_CASE("the admin port is on loopback unless a flag names an address") {
+  RoleFlags flags;
+  REQUIRE(AdminAddress(flags).empty());
+  flags.admin_port = 9100;
+  REQUIRE(AdminAddress(flags) == "127.0.0.1:9100");
+  for (const auto& [bind, address] :
+       {std::pair("0.0.0.0", "0.0.0.0:9100"), std::pair("::", "[::]:9100")}) {
+    flags.admin_bind = bind;
+    REQUIRE(AdminAddress(flags) == address);
+    REQUIRE(MakeRoleContext(flags, Role::kPs, kPs).ok());
+  }
+}
+
 TEST_CASE("a chief without an entry has no address, an evaluator no cluster") {
   const auto chief = MakeRoleContext({}, Role::kChief, R"({"cluster": {"worker": ["host1:1"]}})");
   REQUIRE(chief.ok());
@@ -92,6 +105,10 @@ TEST_CASE("a wrong flag ends with 64 and its name, a wrong TF_CONFIG with 78") {
   flags.admin_port = 70000;
   REQUIRE(code(flags, kPs, &message) == ExitCode::kUsage);
   REQUIRE_THAT(message, Contains("--admin_port"));
+  flags = {};
+  flags.admin_bind = "no such host";
+  REQUIRE(code(flags, kPs, &message) == ExitCode::kUsage);
+  REQUIRE_THAT(message, Contains("--admin_bind"));
   flags = {};
   flags.log_level = "loud";
   REQUIRE(code(flags, kPs, &message) == ExitCode::kUsage);

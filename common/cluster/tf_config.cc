@@ -143,6 +143,21 @@ absl::StatusOr<std::optional<Task>> ReadTaskSection(const Json& root) {
   return task;
 }
 
+// Refuses what a TFJob with enableDynamicWorker gives its tasks: a worker gets a dictionary of itself
+// alone, and the other tasks get an empty one.
+absl::Status CheckNamesWorkers(const Json& cluster, const std::optional<Task>& task) {
+  const auto workers = cluster.find("worker");
+  if (workers == cluster.end() || !workers->is_object()) return absl::OkStatus();
+  const bool is_worker = task.has_value() && task->role == Role::kWorker;
+  if (workers->size() > 1 || (workers->size() == 1 && !is_worker)) return absl::OkStatus();
+  return InvalidArgument(
+      "cluster.worker: a dictionary with {}, which is what a TFJob with `enableDynamicWorker: "
+      "true` "
+      "sets; remove that key from the TFJob, so that every task gets the lists of all workers and "
+      "parameter servers",
+      workers->empty() ? "no worker" : "this worker alone");
+}
+
 // Checks that the cluster has an entry for the task, if it needs one.
 absl::Status CheckTask(const ClusterSpec& cluster, Task task) {
   const bool needs_entry = task.role == Role::kWorker || task.role == Role::kPs;
@@ -165,6 +180,7 @@ absl::Status CheckTask(const ClusterSpec& cluster, Task task) {
 absl::StatusOr<TfConfig> Read(const Json& root) {
   if (!root.is_object()) return InvalidArgument("expected a dictionary, found a {}", Kind(root));
   TfConfig config;
+  COHORT_ASSIGN_OR_RETURN(config.task, ReadTaskSection(root));
   if (const auto it = root.find("cluster"); it != root.end() && !it->is_null()) {
     if (!it->is_object()) {
       return InvalidArgument("cluster: expected a dictionary by task type, found a {}", Kind(*it));
@@ -174,8 +190,8 @@ absl::StatusOr<TfConfig> Read(const Json& root) {
       COHORT_RETURN_IF_ERROR(reader.ReadJob(name, value));
     }
     config.cluster = reader.Take();
+    COHORT_RETURN_IF_ERROR(CheckNamesWorkers(*it, config.task));
   }
-  COHORT_ASSIGN_OR_RETURN(config.task, ReadTaskSection(root));
   if (config.task.has_value()) COHORT_RETURN_IF_ERROR(CheckTask(config.cluster, *config.task));
   return config;
 }

@@ -27,7 +27,8 @@ struct TfConfig {
 // The tasks of a job are a list or a sparse dictionary by index. task.index is a number or a
 // numeric string; 0 if it is missing. "master" means chief. Unknown keys (environment, rpc_layer)
 // are accepted. There is at most one chief. A worker or ps needs an entry of its own; a chief or
-// evaluator does not. An evaluator may have no cluster at all.
+// evaluator does not. An evaluator may have no cluster at all. The clusters of a TFJob with dynamic
+// workers are refused, because no task sees the others in them.
 //
 // Errors: InvalidArgument (exit code 78) that names the field: `TF_CONFIG: cluster.worker[1]: ...`.
 absl::StatusOr<TfConfig> ParseTfConfig(std::string_view json);

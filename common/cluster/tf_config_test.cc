@@ -1,5 +1,7 @@
 #include "common/cluster/tf_config.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 #include "common/base/exit_code.h"
@@ -54,6 +56,40 @@ TEST_CASE("every form that TensorFlow accepts is accepted") {
     INFO(std::string(config.status().message()));
     REQUIRE(config.ok());
     REQUIRE(config->task == task);
+  }
+}
+
+// The values that kubeflow/training-operator v1.9 (pkg/controller.v1/tensorflow/tensorflow.go) and
+// Volcano's plugin "tensorflow" set.
+TEST_CASE("TFJob and Volcano") {
+  const std::string cluster =
+      R"("cluster": {"chief": ["j-chief-0.ns.svc:2222"], "ps": ["j-ps-0.ns.svc:2222"],
+         "worker": ["j-worker-0.ns.svc:2222", "j-worker-1.ns.svc:2222"],
+         "evaluator": ["j-evaluator-0.ns.svc:2222"]})";
+  const auto parse = [&](std::string_view task) {
+    return ParseTfConfig(fmt::format("{{{}, \"task\": {}}}", cluster, task));
+  };
+  const auto tfjob = parse(R"({"type": "worker", "index": 1}, "environment": "cloud")");
+  REQUIRE(tfjob.ok());
+  REQUIRE(tfjob->task == Task{Role::kWorker, 1});
+  REQUIRE(tfjob->cluster.count(Role::kEvaluator) == 1);
+  REQUIRE(parse(R"({"type": "evaluator", "index": 0}, "environment": "cloud")").ok());
+  REQUIRE(parse(R"({"type": "ps", "index": "0"})")->task == Task{Role::kPs, 0});
+}
+
+TEST_CASE("the clusters of a TFJob with dynamic workers are refused") {
+  for (const char* json : {
+           R"({"cluster": {"ps": ["p0:1", "p1:1"], "worker": {"1": "w1:1"}},
+               "task": {"type": "worker", "index": 1}})",
+           R"({"cluster": {"ps": ["p1:1"], "worker": {}}, "task": {"type": "ps", "index": 1}})",
+           R"({"cluster": {"ps": [], "worker": {}}, "task": {"type": "chief", "index": 0}})",
+       }) {
+    INFO(json);
+    const auto refused = ParseTfConfig(json);
+    REQUIRE(ExitCodeOf(refused.status()) == ExitCode::kConfig);
+    REQUIRE_THAT(std::string(refused.status().message()),
+                 Contains("cluster.worker") &&
+                     Contains("remove that key from the TFJob, so that every task gets the lists"));
   }
 }
 

@@ -39,7 +39,8 @@ struct ForwardedFlag {
 constexpr ForwardedFlag kForwarded[] = {
     {"bind", false, kServing, "HOST:PORT to listen on; default: the address in TF_CONFIG"},
     {"threads", false, kServing, "threads that work; default: this task's share of the cores"},
-    {"admin_port", false, kServing, "port of health and metrics, on loopback"},
+    {"admin_port", false, kServing, "port of health and metrics; 0: any free one, -1: none"},
+    {"admin_bind", false, kAll, "address of this host for the admin port"},
     {"allow_insecure", true, kAll, "serve and dial plaintext beyond loopback"},
     {"tls_dir", false, kAll, "directory with tls.crt, tls.key and ca.crt: TCP is mutual TLS"},
     {"log_file", false, kAll, "file that gets the log too"},

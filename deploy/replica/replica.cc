@@ -49,7 +49,8 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Start(const ReplicaFlags& flag
                     .control_methods = {kControlMethod},
                     .health_service = "cohort.v1.ParameterServer",
                     .threads = context.threads,
-                    .metrics = [owner = replica->owner_.get()] { return owner->metrics().Text(); }};
+                    .metrics = [owner = replica->owner_.get()] { return owner->metrics().Text(); },
+                    .readiness = [owner = replica->owner_.get()] { return owner->Readiness(); }};
   COHORT_ASSIGN_OR_RETURN(replica->worker_, WorkerServer::Start(std::move(worker)));
   return replica;
 }

@@ -77,7 +77,8 @@ std::vector<std::string> ReplicaArguments(const StrategyOptions& options) {
   const RoleFlags& role = options.role;
   std::vector<std::string> out = {
       "--chief_wait_s=0", fmt::format("--admin_port={}", role.admin_port),
-      fmt::format("--allow_insecure={}", role.allow_insecure), "--log_level=" + role.log_level};
+      "--admin_bind=" + role.admin_bind, fmt::format("--allow_insecure={}", role.allow_insecure),
+      "--log_level=" + role.log_level};
   if (!role.bind.empty()) out.push_back("--bind=" + role.bind);
   if (!role.tls_dir.empty()) out.push_back("--tls_dir=" + role.tls_dir);
   if (!role.unix_socket_dir.empty()) out.push_back("--unix_socket_dir=" + role.unix_socket_dir);

@@ -225,6 +225,16 @@ TEST_CASE("a job that fails while its storage hangs logs the reason at once, ans
   RequireSaid(&s, TaskRole::kChief, 0, "does its storage answer?");
 }
 
+TEST_CASE("a chief is not ready while it reads its checkpoint directory", "[storage]") {
+  const int port = ChooseFreePorts(1).value().front();
+  HeldChief s("chief.fresh.deleting:1:hold", {"--fresh", "--admin_port", std::to_string(port)});
+  const std::string answer = Get(port, "/readyz");
+  INFO(answer);
+  REQUIRE(answer.find(" 503 ") != std::string::npos);
+  REQUIRE(answer.find("reading what " + s->checkpoint_dir() + " holds") != std::string::npos);
+  REQUIRE(Get(port, "/healthz").find("200 OK") != std::string::npos);
+}
+
 TEST_CASE("a chief that cannot start because its journal hangs ends with the reason", "[storage]") {
   Scenario s(Body::kProcesses, "start_held",
              MiniClusterOptions{.servers = 1, .workers = 1, .job_yaml = RecommenderJob(1, 0)});
@@ -256,6 +266,10 @@ TEST_CASE("every role serves its admin port during training, and logs which port
   REQUIRE(waits.find("\nnothing was evaluated yet\n") != std::string::npos);
   admin(TaskRole::kPs);
   admin(TaskRole::kWorker);
+  // Readiness does not wait for the chief.
+  for (const int port : ports) {
+    REQUIRE(Get(port, "/readyz").find("200 OK") != std::string::npos);
+  }
   admin(TaskRole::kChief);
   s.Check(s->WaitForSteps(10, seconds(60)));
   s.Said(TaskRole::kEvaluator, 0, {" evaluated "});
@@ -267,6 +281,7 @@ TEST_CASE("every role serves its admin port during training, and logs which port
     INFO(metric[i]);
     REQUIRE(Get(ports[i], "/metrics").find(metric[i]) != std::string::npos);
     REQUIRE(Get(ports[i], "/healthz").find("200 OK") != std::string::npos);
+    REQUIRE(Get(ports[i], "/readyz").find("200 OK") != std::string::npos);
     const std::string page = Get(ports[i], "/statusz");
     INFO(page);
     REQUIRE(page.find("200 OK") != std::string::npos);

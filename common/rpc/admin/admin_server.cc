@@ -30,6 +30,13 @@ int PortOf(int fd) {
   return ntohs(reinterpret_cast<const sockaddr_in*>(&name)->sin_port);
 }
 
+// The answer to a probe. `problem` returns "" if there is none, and may be null.
+Reply Probe(const std::function<std::string()>& problem) {
+  const std::string why = problem ? problem() : "";
+  if (why.empty()) return {.body = "ok\n"};
+  return {.code = MHD_HTTP_SERVICE_UNAVAILABLE, .body = why + "\n"};
+}
+
 MHD_Result Send(MHD_Connection* connection, const Reply& reply) {
   MHD_Response* const response = MHD_create_response_from_buffer(
       reply.body.size(), const_cast<char*>(reply.body.data()), MHD_RESPMEM_MUST_COPY);
@@ -66,7 +73,6 @@ class AdminServer::Impl {
 };
 
 absl::StatusOr<int> AdminServer::Impl::Listen() {
-  COHORT_RETURN_IF_ERROR(options_.security->CheckPlaintext("serving metrics on", options_.address));
   COHORT_RETURN_IF_ERROR(CheckCanListen(options_.address));
   COHORT_ASSIGN_OR_RETURN(UniqueFd opened, ListenOn(options_.address));
   const int listener = opened.Release();  // the library owns it
@@ -105,18 +111,15 @@ MHD_Result AdminServer::Impl::OnRequest(void* self, MHD_Connection* connection, 
 }
 
 Reply AdminServer::Impl::Answer(std::string_view path) const {
-  if (path == "/healthz") {
-    const std::string why = options_.health ? options_.health() : "";
-    if (why.empty()) return {.body = "ok\n"};
-    return {.code = MHD_HTTP_SERVICE_UNAVAILABLE, .body = why + "\n"};
-  }
+  if (path == "/healthz") return Probe(options_.health);
+  if (path == "/readyz") return Probe(options_.readiness);
   if (path == "/metrics") {
     Reply reply{.type = "text/plain; version=0.0.4; charset=utf-8"};
     if (options_.metrics) reply.body = options_.metrics();
     return reply;
   }
   if (path == "/statusz") return {.body = options_.status ? options_.status() : ""};
-  return {.code = MHD_HTTP_NOT_FOUND, .body = "try /metrics, /healthz or /statusz\n"};
+  return {.code = MHD_HTTP_NOT_FOUND, .body = "try /metrics, /healthz, /readyz or /statusz\n"};
 }
 
 absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(Options options) {

@@ -8,35 +8,38 @@
 #include <memory>
 #include <string>
 
-#include "common/cluster/security.h"
-
 namespace cohort {
 
 // The health and metrics port of a role, over HTTP:
 //   /metrics  Prometheus' text format
 //   /healthz  200 "ok", or 503 with the reason
+//   /readyz   as /healthz, for the readiness of the role
 //   /statusz  text for people
 // Other paths get 404, and other methods than GET and HEAD get 405. libmicrohttpd polls the
 // connections, so a connection that sends half a request or does not read blocks no other. A
 // handler that hangs holds one of four threads, with the connections that this thread has accepted.
+//
+// It serves plaintext to everyone who reaches the address, also beyond loopback (--admin_bind): a
+// kubelet and Prometheus have no certificate of the cluster. Nothing can be changed through it.
 class AdminServer {
  public:
   struct Options {
     std::string address;  // "127.0.0.1:9100"; port 0: any
-    std::shared_ptr<const Security> security = Security::LoopbackOnly();
     // The text of /metrics: MetricsRegistry::Text.
     std::function<std::string()> metrics;
     // The callbacks run on the server's threads, so they must be thread-safe. health: "" while the
-    // role is healthy, else the reason. Null: always healthy. status: the text of /statusz.
+    // role is healthy, else the reason. Null: always healthy. readiness: "" when the role serves and
+    // restores nothing, else the reason; it never waits for other tasks. Null: always ready. status:
+    // the text of /statusz.
     std::function<std::string()> health;
+    std::function<std::string()> readiness;
     std::function<std::string()> status;
     // A connection that neither sends nor reads for this long is closed.
     std::chrono::seconds request_timeout{2};
     unsigned most_connections = 256;  // new connections above this wait until others close
   };
 
-  // Errors: AlreadyExists (names the taken port), InvalidArgument, FailedPrecondition (plaintext
-  // beyond loopback).
+  // Errors: AlreadyExists (names the taken port), InvalidArgument.
   static absl::StatusOr<std::unique_ptr<AdminServer>> Start(Options options);
   // Waits for running handlers.
   ~AdminServer();
