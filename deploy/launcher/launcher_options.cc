@@ -71,6 +71,11 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
   AddControlFlags(flags->AddCommand("ctl", "ask a running job for its status, or change it"),
                   &options->control);
 
+  FlagSet* top = flags->AddCommand("top", "show the tasks of a running job, each second anew");
+  top->AddPositional("RUN", &options->top.target,
+                     "as for ctl; or HOST:PORT, the admin port of the chief", true);
+  top->Add("once", &options->top.once, "print one table and end");
+
   FlagSet* check = flags->AddCommand("check", "validate a job; print its model and shard plan");
   check->Add("ps", &options->check.ps, "parameter servers to plan for");
   check->Add("threads", &options->check.threads, "threads of each: how many tablets it may have");
