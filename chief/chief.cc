@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include "chief/end_deadline.h"
@@ -38,6 +39,8 @@ absl::StatusOr<std::unique_ptr<Chief>> Chief::Start(Options options) {
   std::unique_ptr<Chief> chief(new Chief(std::move(options)));
   chief->AddMetrics();
   chief->AddWorkerMetrics();
+  chief->AddTaskMetrics(Role::kWorker, &CoordinatorState::worker_reports);
+  chief->AddTaskMetrics(Role::kPs, &CoordinatorState::server_reports);
   COHORT_RETURN_IF_ERROR(chief->StartAdmin());
   chief->thread_ = std::thread([c = chief.get()] {
     absl::StatusOr<JobReport> outcome = c->runner_->Run();
@@ -59,11 +62,36 @@ absl::Status Chief::StartAdmin() {
   admin.readiness = [this] { return runner_->Readiness(); };
   admin.metrics = [this] { return registry_.Text(); };
   admin.status = [this] { return StatusText(); };
+  admin.status_json = [this] { return StatusJsonText(runner_->Status()); };
   COHORT_ASSIGN_OR_RETURN(admin_, AdminServer::Start(std::move(admin)));
   return absl::OkStatus();
 }
 
 int Chief::admin_port() const { return admin_ == nullptr ? -1 : admin_->port(); }
+
+namespace {
+
+double LossOf(const CoordinatorState& state) {
+  for (const MetricState& metric : state.metrics) {
+    if (metric.name == "loss") return metric.Value();
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace
+
+void Chief::AddTaskMetrics(Role role, std::vector<TaskReport> CoordinatorState::*reports) {
+  for (size_t i = 0; i < options_.job.cluster.tasks(role).size(); ++i) {
+    const auto read = [this, i, reports] {
+      const auto coordinator = runner_->coordinator();
+      if (coordinator == nullptr) return 0.0;
+      const CoordinatorState state = coordinator->state();
+      return i < (state.*reports).size() && (state.*reports)[i].connected ? 1.0 : 0.0;
+    };
+    registry_.AddCallback("cohort_chief_task_connected", "1 if the chief has the task, else 0.",
+                          read, {{"task", Task{role, static_cast<int>(i)}.ToString()}});
+  }
+}
 
 void Chief::AddMetrics() {
   options_.job.security->AddMetrics(&registry_);
@@ -82,6 +110,8 @@ void Chief::AddMetrics() {
     return [field](const State& s) { return static_cast<double>(s.counters.*field); };
   };
   add("cohort_chief_steps", "Training steps of the whole job.", number(&State::steps));
+  add("cohort_chief_loss", "Mean training loss of the current epoch; NaN before its first result.",
+      LossOf);
   add("cohort_chief_queue_depth", "Closures that wait for a worker.", number(&State::queued));
   add("cohort_chief_in_flight", "Closures that workers are running.", number(&State::in_flight));
   add("cohort_chief_closures_total", "Closures finished.", counter(&CoreCounters::finished));
@@ -124,6 +154,9 @@ void Chief::AddMetrics() {
   add("cohort_chief_checkpoints_total", "Checkpoints committed.", counter(&CoreCounters::cuts));
   add("cohort_chief_checkpoint_failures_total", "Checkpoints that failed.",
       counter(&CoreCounters::cut_failures));
+  add("cohort_chief_checkpoint_age_seconds",
+      "Time since this chief has committed or restored a checkpoint, or started.",
+      number(&State::checkpoint_age_seconds));
   add("cohort_chief_checkpoint_hold_seconds_total",
       "How long checkpoints have kept training closures from workers.",
       [](const State& s) { return static_cast<double>(s.counters.held_us) / 1e6; });

@@ -9,6 +9,7 @@
 #include "common/cluster/socket_directory.h"
 #include "common/optimizers/vector_loops.h"
 #include "common/os/identity.h"
+#include "common/os/process_usage.h"
 #include "common/rpc/admin/admin_server.h"
 #include "common/rpc/push_pull/shared_memory.h"
 #include "common/rpc/stream/stream_server.h"
@@ -61,6 +62,16 @@ PsCore::Options ParameterServer::CoreOptions() {
   return options;
 }
 
+v1::TaskFigures ParameterServer::Figures() const {
+  v1::TaskFigures figures;
+  figures.set_resident_bytes(ReadProcessUsage().resident_bytes);
+  const PsMetrics& metrics = *core_->metrics();
+  figures.set_sent_bytes(metrics.bytes_out->value());
+  figures.set_received_bytes(metrics.bytes_in->value());
+  figures.set_pushes(metrics.pushes[v1::APPLIED]->value() + metrics.pushes[v1::STAGED]->value());
+  return figures;
+}
+
 absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options options) {
   std::unique_ptr<ParameterServer> server(new ParameterServer(std::move(options)));
   if (!server->options_.apply_log.empty()) {
@@ -91,6 +102,7 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
     }
     if (s->options_.on_done) s->options_.on_done();
   };
+  environment.figures = [s = server.get()] { return s->Figures(); };
   server->core_ = std::make_unique<PsCore>(server->CoreOptions(), std::move(environment));
   server->local_ = std::make_shared<LocalRequests>(server->core_->data_path());
   if (server->options_.local_servers != nullptr) {

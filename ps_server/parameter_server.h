@@ -88,6 +88,7 @@ class ParameterServer : public ServingTask {
  private:
   explicit ParameterServer(Options options);
   PsCore::Options CoreOptions();
+  v1::TaskFigures Figures() const;
   absl::Status Listen();
 
   // In the order in which they depend on each other.

@@ -57,6 +57,7 @@ void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
     pong.set_request(message.request());
     pong.set_generation(adoption_.generation());
     pong.mutable_pong()->set_sent_unix_micros(message.ping().sent_unix_micros());
+    if (env_.figures) *pong.mutable_pong()->mutable_figures() = env_.figures();
     env_.sink->Send(connection, pong);
     return;
   }

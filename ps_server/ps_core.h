@@ -85,6 +85,8 @@ class PsCore {
     std::function<void()> on_step_open;
     // Called with the lock held when the chief ends the job.
     std::function<void(bool job_finished, const std::string& reason)> on_shutdown;
+    // Returns what this task reports with a Pong. May be null.
+    std::function<v1::TaskFigures()> figures;
   };
 
   PsCore(const Options& options, Environment environment);

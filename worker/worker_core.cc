@@ -30,6 +30,7 @@ void WorkerCore::OnMessage(Connection connection, v1::ChiefToWorker* message) {
     pong.set_request(message->request());
     pong.set_generation(adoption_.generation());
     pong.mutable_pong()->set_sent_unix_micros(message->ping().sent_unix_micros());
+    *pong.mutable_pong()->mutable_figures() = effects_->Figures();
     effects_->Send(connection, pong);
     return;
   }

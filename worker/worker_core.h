@@ -35,6 +35,8 @@ class WorkerEffects {
   virtual void WakeStep() = 0;
   // The chief has ended the job.
   virtual void Shutdown(bool job_finished, const std::string& reason) = 0;
+  // What this task reports with a Pong.
+  virtual v1::TaskFigures Figures() { return {}; }
 };
 
 // What the step thread does next.

@@ -5,6 +5,7 @@
 #include "common/base/status.h"
 #include "common/device/check_device.h"
 #include "common/kernels/kernel.h"
+#include "common/os/process_usage.h"
 #include "common/plugin/load_plugins.h"
 #include "common/rpc/admin/admin_server.h"
 #include "common/rpc/stream/stream_server.h"
@@ -252,6 +253,16 @@ void WorkerServer::Shutdown(bool job_finished, const std::string& reason) {
     end_ = TaskEnd{job_finished, reason};
   }
   if (options_.on_done) options_.on_done();
+}
+
+v1::TaskFigures WorkerServer::Figures() {
+  v1::TaskFigures figures;
+  figures.set_resident_bytes(ReadProcessUsage().resident_bytes);
+  if (remote_ == nullptr) return figures;
+  const RemoteAccess::Counters counters = remote_->counters();
+  figures.set_sent_bytes(counters.bytes_sent);
+  figures.set_received_bytes(counters.bytes_received);
+  return figures;
 }
 
 std::unique_ptr<VariableAccess> WorkerServer::ForProgram(std::span<const VariableDecl> variables) {

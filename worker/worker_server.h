@@ -114,6 +114,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   void Interrupt() override;
   void WakeStep() override;
   void Shutdown(bool job_finished, const std::string& reason) override;
+  v1::TaskFigures Figures() override;
   // StepVariables, called on the step thread.
   std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables) override;
   void Wait(TimePoint deadline) override;

@@ -13,7 +13,11 @@ namespace cohort {
 ChiefCheckpoints::ChiefCheckpoints(const CoordinatorOptions* options,
                                    const OwnedDirectory* directory, LockedCore* core,
                                    std::function<void(const absl::Status&)> on_lost)
-    : options_(options), directory_(directory), core_(core), on_lost_(std::move(on_lost)) {}
+    : options_(options),
+      directory_(directory),
+      core_(core),
+      on_lost_(std::move(on_lost)),
+      newest_since_(options->clock->Now()) {}
 
 absl::StatusOr<std::string> ChiefCheckpoints::Take(bool finished) {
   MutexLock lock(core_->mu());
@@ -75,6 +79,8 @@ std::string ChiefCheckpoints::newest() const {
   return newest_;
 }
 
+Duration ChiefCheckpoints::age() const { return options_->clock->Now() - newest_since_; }
+
 void ChiefCheckpoints::Write(v1::Manifest manifest) {
   disk_.Post([this, manifest = std::move(manifest)]() mutable { Commit(std::move(manifest)); });
 }
@@ -98,7 +104,7 @@ void ChiefCheckpoints::Commit(v1::Manifest manifest) {
   core_->Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_->mu()) {
     taken = core->OnManifestWritten(manifest.cut(), status, directory + "/" + kManifestName);
     if (!taken) return;
-    newest_ = directory;
+    SetNewest(directory);
     if (options_->on_committed) options_->on_committed(manifest);
   });
   if (taken) {
@@ -136,6 +142,7 @@ void ChiefCheckpoints::OnCutDone(uint64_t cut, const absl::Status& status) {
 void ChiefCheckpoints::SetNewest(std::string directory) {
   core_->mu()->AssertHeld();
   newest_ = std::move(directory);
+  newest_since_ = options_->clock->Now();
 }
 
 }  // namespace cohort

@@ -45,6 +45,8 @@ class ChiefCheckpoints {
   // The directory of the newest checkpoint that this incarnation committed, restored or resumed
   // from; "" = none.
   std::string newest() const;
+  // The time since this chief has committed or restored a checkpoint; without one, since it started.
+  Duration age() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_->mu());
 
   // ------------------------------------------------------------- effects; the core's lock is held
   // Adds what the core does not know to the manifest, and commits it on the disk thread.
@@ -78,6 +80,7 @@ class ChiefCheckpoints {
   const std::function<void(const absl::Status&)> on_lost_;
 
   std::string newest_ ABSL_GUARDED_BY(core_->mu());
+  TimePoint newest_since_ ABSL_GUARDED_BY(core_->mu());
   std::map<uint64_t, CutResult> cuts_done_ ABSL_GUARDED_BY(core_->mu());  // the last ones
 
   SerialThread retention_{"retention"};

@@ -211,6 +211,7 @@ CoordinatorState ClusterCoordinator::Impl::state() {
   CoordinatorState s = StateOf(*core_.get());
   s.waiting_for = WaitingFor();
   s.journal_fsyncs = journal_->fsyncs();
+  s.checkpoint_age_seconds = ToSeconds(checkpoints()->age());
   s.first_closure = first_closure_;
   return s;
 }

@@ -28,8 +28,11 @@ struct CoordinatorState {
   uint64_t queued = 0;
   uint64_t in_flight = 0;
   int ready_workers = 0;
-  std::vector<WorkerFigures> workers;  // by index
-  std::vector<bool> servers;           // by index: true if it is connected
+  std::vector<WorkerFigures> workers;      // by index
+  std::vector<bool> servers;               // by index: true if it is connected
+  std::vector<TaskReport> worker_reports;  // by index
+  std::vector<TaskReport> server_reports;
+  double checkpoint_age_seconds = 0;  // of the newest one; without any, since the chief started
   ModeSettings mode;
   std::string waiting_for;  // as on_wait reports it; "" = nothing
 

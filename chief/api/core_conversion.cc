@@ -51,7 +51,9 @@ CoordinatorState StateOf(const CoordinatorCore& core) {
     state.workers[i].connected = core.membership().adopted(WorkerTask(static_cast<int>(i)));
   }
   for (const Task task : core.membership().tasks()) {
-    if (task.role == Role::kPs) state.servers.push_back(core.membership().adopted(task));
+    auto& reports = task.role == Role::kPs ? state.server_reports : state.worker_reports;
+    reports.push_back(core.membership().ReportOf(task, core.now_us()));
+    if (task.role == Role::kPs) state.servers.push_back(reports.back().connected);
   }
   state.mode = core.steps().settings();
   state.counters = core.counters();

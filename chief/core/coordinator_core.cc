@@ -199,7 +199,7 @@ void CoordinatorCore::OnWorkerMessage(int worker, v1::WorkerToChief message) {
     case v1::WorkerToChief::kPsUnreachable:
       return OnPsUnreachable(worker, message.ps_unreachable());
     case v1::WorkerToChief::kPong:
-      return;
+      return membership_.OnPong(task, message.pong());
     case v1::WorkerToChief::BODY_NOT_SET:
       break;
   }
@@ -270,6 +270,7 @@ void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
   membership_.OnHeard(task, context_.now_us);
   if (message.has_hello()) return OnHello(task, message.request(), message.hello());
   if (message.has_fenced()) return OnFenced(task, message.fenced());
+  if (message.has_pong()) return membership_.OnPong(task, message.pong());
   if (message.has_step_summed()) {
     const absl::Status read = steps_.OnStepSummed(ps, message);
     if (!read.ok()) FailStep(Annotate(read, membership_.Name(task)));

@@ -166,6 +166,7 @@ class CoordinatorCore {
   CoreCounters counters() const;
   const Settlement& settlement() const { return settlement_; }
   const StepGate& steps() const { return steps_; }
+  int64_t now_us() const { return context_.now_us; }  // the last tick
   const Membership& membership() const { return membership_; }
   uint64_t timeline() const { return context_.timeline; }
   // The manifest that the timeline began from; "" = the initial state, or not known.

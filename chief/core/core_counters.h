@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace cohort {
 
@@ -82,10 +83,26 @@ struct CoreCounters : ClosureCounters,
 
 // The figures of one worker. They show which worker delays the others.
 struct WorkerFigures {
-  uint64_t steps = 0;  // steps of its finished closures, in this incarnation of the chief
+  // Of its finished closures, in this incarnation of the chief.
+  uint64_t steps = 0;
+  uint64_t closures = 0;
+  uint64_t applied = 0;        // push sections
+  uint64_t sum_staleness = 0;  // their staleness
+
   size_t in_flight = 0;
   double silent_seconds = 0;  // time with work and without a result
   bool connected = true;      // false: it was lost, or has not arrived yet
+};
+
+// What a task has reported with its last Pong, and when the chief last heard it.
+struct TaskReport {
+  std::string address;
+  bool connected = false;
+  double heard_seconds = 0;     // time since its last message; valid if it is connected
+  uint64_t resident_bytes = 0;  // memory of its process
+  uint64_t sent_bytes = 0;      // payload, from the start of its process
+  uint64_t received_bytes = 0;
+  uint64_t pushes = 0;  // servers: push sections applied or staged
 };
 
 }  // namespace cohort

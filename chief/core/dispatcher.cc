@@ -88,7 +88,7 @@ bool Dispatcher::OnResult(int worker, v1::ClosureResult* result) {
     }
     if (c->state == Closure::State::kInFlight && c->worker != worker) Cancel(c->worker, {c->id});
     pace_.OnSuccess(worker);
-    workers_[static_cast<size_t>(worker)].steps += result->steps();
+    Count(worker, *result);
     parts_.steps->OnEnded(*c);
     closures.Finish(c->id, result);
     return false;
@@ -128,7 +128,7 @@ bool Dispatcher::OnStaged(int worker, Closure* c, v1::ClosureResult* result) {
   }
   CancelCopies(*c, worker);
   pace_.OnSuccess(worker);
-  workers_[static_cast<size_t>(worker)].steps += result->steps();
+  Count(worker, *result);
   parts_.steps->OnHeard(c, result);
   return false;
 }
@@ -434,11 +434,20 @@ void Dispatcher::PublishWatermark() {
   }
 }
 
+void Dispatcher::Count(int worker, const v1::ClosureResult& result) {
+  WorkerFigures& figures = workers_[static_cast<size_t>(worker)].figures;
+  figures.steps += result.steps();
+  ++figures.closures;
+  figures.applied += result.applied();
+  figures.sum_staleness += result.sum_staleness();
+}
+
 std::vector<WorkerFigures> Dispatcher::worker_figures() const {
   std::vector<WorkerFigures> figures;
   for (int i = 0; i < count(); ++i) {
-    figures.push_back({workers_[static_cast<size_t>(i)].steps, queue_->InFlightOn(i).size(),
-                       static_cast<double>(pace_.silent_us(i)) / 1e6});
+    WorkerFigures& figure = figures.emplace_back(workers_[static_cast<size_t>(i)].figures);
+    figure.in_flight = queue_->InFlightOn(i).size();
+    figure.silent_seconds = static_cast<double>(pace_.silent_us(i)) / 1e6;
   }
   return figures;
 }

@@ -81,9 +81,9 @@ class Dispatcher {
 
  private:
   struct Worker {
-    uint64_t steps = 0;    // steps of its accepted results, in this incarnation
-    bool dropped = false;  // after an error it did not give up its closures in time
-    uint64_t copy = 0;     // the closure that it runs beside another worker; 0: none
+    WorkerFigures figures;  // of its accepted results, in this incarnation
+    bool dropped = false;   // after an error it did not give up its closures in time
+    uint64_t copy = 0;      // the closure that it runs beside another worker; 0: none
   };
 
   bool OnResult(int worker, v1::ClosureResult* result);
@@ -91,6 +91,7 @@ class Dispatcher {
   static bool IsWanted(const Closure& closure, int worker, const v1::ClosureResult& result,
                        bool ok);
   bool OnStaged(int worker, Closure* closure, v1::ClosureResult* result);
+  void Count(int worker, const v1::ClosureResult& result);
   void CancelCopies(const Closure& closure, int except);
   void GiveBack(Closure* closure, const absl::Status& why);
   void ClaimInHand(int worker, const v1::WorkerHello& hello);

@@ -70,6 +70,7 @@ void Membership::OnConnected(Task task, int64_t now_us) {
   Member& m = member(task);
   m.heard_us = now_us;
   m.hears_other = false;
+  m.figures.Clear();
   const bool probe = outbox_->generation() == 0;
   SetLink(&m, probe ? Link::kProbing : Link::kAdopting, now_us);
   Ask(task, probe, now_us);
@@ -275,6 +276,18 @@ bool Membership::all(Role role, Link at_least) const {
 bool Membership::any_worker_hears_other() const {
   return std::any_of(workers_.begin(), workers_.end(),
                      [](const Member& m) { return m.link == Link::kProbing && m.hears_other; });
+}
+
+TaskReport Membership::ReportOf(Task task, int64_t now_us) const {
+  const Member& m = member(task);
+  const auto& addresses = task.role == Role::kWorker ? options_->workers : options_->ps;
+  return {.address = addresses[static_cast<size_t>(task.index)],
+          .connected = m.link == Link::kAdopted,
+          .heard_seconds = static_cast<double>(now_us - m.heard_us) / 1e6,
+          .resident_bytes = m.figures.resident_bytes(),
+          .sent_bytes = m.figures.sent_bytes(),
+          .received_bytes = m.figures.received_bytes(),
+          .pushes = m.figures.pushes()};
 }
 
 std::string Membership::Missing(int64_t now_us) const {

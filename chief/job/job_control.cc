@@ -65,15 +65,40 @@ json ModeJson(const ModeSettings& mode) {
   return out;
 }
 
+json ReportJson(const TaskReport& report) {
+  return {{"address", report.address},
+          {"heard_seconds", report.heard_seconds},
+          {"resident_bytes", report.resident_bytes},
+          {"sent_bytes", report.sent_bytes},
+          {"received_bytes", report.received_bytes}};
+}
+
 json WorkersJson(const CoordinatorState& state) {
   json workers = json::array();
-  for (const WorkerFigures& worker : state.workers) {
-    workers.push_back({{"connected", worker.connected},
-                       {"steps", worker.steps},
-                       {"in_flight", worker.in_flight},
-                       {"silent_seconds", worker.silent_seconds}});
+  for (size_t i = 0; i < state.workers.size(); ++i) {
+    const WorkerFigures& worker = state.workers[i];
+    json one = i < state.worker_reports.size() ? ReportJson(state.worker_reports[i]) : json();
+    one["connected"] = worker.connected;
+    one["steps"] = worker.steps;
+    one["closures"] = worker.closures;
+    one["applied"] = worker.applied;
+    one["sum_staleness"] = worker.sum_staleness;
+    one["in_flight"] = worker.in_flight;
+    one["silent_seconds"] = worker.silent_seconds;
+    workers.push_back(std::move(one));
   }
   return workers;
+}
+
+json ServersJson(const CoordinatorState& state) {
+  json servers = json::array();
+  for (size_t i = 0; i < state.servers.size(); ++i) {
+    json one = i < state.server_reports.size() ? ReportJson(state.server_reports[i]) : json();
+    one["connected"] = state.servers[i];
+    if (i < state.server_reports.size()) one["pushes"] = state.server_reports[i].pushes;
+    servers.push_back(std::move(one));
+  }
+  return servers;
 }
 
 json StatusJson(const JobStatus& status) {
@@ -94,12 +119,16 @@ json StatusJson(const JobStatus& status) {
   out["in_flight"] = state.in_flight;
   out["strategy"] = ModeJson(state.mode);
   out["workers"] = WorkersJson(state);
-  out["servers"] = json::array();
-  for (const bool connected : state.servers) out["servers"].push_back({{"connected", connected}});
+  out["servers"] = ServersJson(state);
+  out["checkpoint_age_seconds"] = state.checkpoint_age_seconds;
   out["waiting_for"] = state.waiting_for;
   out["metrics"] = json::object();
   for (const MetricState& metric : state.metrics) out["metrics"][metric.name] = metric.Value();
   return out;
+}
+
+std::string Dump(const json& value) {
+  return value.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
 }
 
 absl::StatusOr<ModeChange> ModeChangeOf(const json& request) {
@@ -205,6 +234,8 @@ absl::StatusOr<ModeSettings> ModeAfter(const ModeChange& change, const ModeSetti
   return request;
 }
 
+std::string StatusJsonText(const JobStatus& status) { return Dump(StatusJson(status)); }
+
 absl::StatusOr<std::string> AnswerJobRequest(const std::string& request, ControlledJob* job,
                                              Logger* log) {
   const json parsed = json::parse(request, nullptr, /*allow_exceptions=*/false);
@@ -212,18 +243,15 @@ absl::StatusOr<std::string> AnswerJobRequest(const std::string& request, Control
     return InvalidArgument("the request is not a JSON object with a \"command\"");
   }
   COHORT_ASSIGN_OR_RETURN(const std::string command, TextAt(parsed, "command"));
-  const auto dump = [](const json& value) {
-    return value.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
-  };
   const bool changes = command != "status";
-  if (changes) log->Info("control_request", {{"request", dump(parsed)}});
+  if (changes) log->Info("control_request", {{"request", Dump(parsed)}});
   const absl::StatusOr<json> answer = Run(command, parsed, job);
   if (!answer.ok()) {
     if (changes) log->Failure(LogLevel::kWarning, "control_refused", answer.status());
     return answer.status();
   }
-  if (changes) log->Info("control_done", {{"answer", dump(*answer)}});
-  return dump(*answer);
+  if (changes) log->Info("control_done", {{"answer", Dump(*answer)}});
+  return Dump(*answer);
 }
 
 }  // namespace cohort

@@ -51,6 +51,9 @@ class ControlledJob {
   virtual absl::StatusOr<ModeSettings> ChangeMode(const ModeChange& change) = 0;
 };
 
+// The status as a JSON object; docs/cluster.md lists its keys.
+std::string StatusJsonText(const JobStatus& status);
+
 // Answers a request of `cohort ctl`, a JSON object, with a JSON object:
 //
 //   {"command": "status"}      the fields of JobStatus; docs/cluster.md lists the keys

@@ -49,8 +49,16 @@ TEST_CASE("the status of a job tells what it does, and who is there") {
   CoordinatorState state;
   state.epoch = 1;
   state.steps = 23;
-  state.workers = {{.steps = 20, .in_flight = 3}, {.connected = false}};
+  state.workers = {
+      {.steps = 20, .closures = 10, .applied = 40, .sum_staleness = 80, .in_flight = 3},
+      {.connected = false}};
+  state.worker_reports = {{.address = "a:1", .connected = true, .heard_seconds = 0.5},
+                          {.address = "b:1"}};
   state.servers = {true, false};
+  state.server_reports = {
+      {.address = "c:1", .connected = true, .resident_bytes = 1 << 20, .pushes = 7},
+      {.address = "d:1"}};
+  state.checkpoint_age_seconds = 90;
   state.waiting_for = "waiting for ps:1";
   state.mode = {.mode = ConsistencyMode::kSync,
                 .closures_per_step = 3,
@@ -64,6 +72,15 @@ TEST_CASE("the status of a job tells what it does, and who is there") {
   REQUIRE(status["workers"][0]["connected"] == true);
   REQUIRE(status["workers"][1]["connected"] == false);
   REQUIRE(status["servers"][1]["connected"] == false);
+  REQUIRE(status["workers"][0]["address"] == "a:1");
+  REQUIRE(status["workers"][0]["heard_seconds"] == 0.5);
+  REQUIRE(status["workers"][0]["closures"] == 10);
+  REQUIRE(status["workers"][0]["sum_staleness"] == 80);
+  REQUIRE(status["servers"][0]["address"] == "c:1");
+  REQUIRE(status["servers"][0]["resident_bytes"] == 1 << 20);
+  REQUIRE(status["servers"][0]["pushes"] == 7);
+  REQUIRE(status["checkpoint_age_seconds"] == 90);
+  REQUIRE(json::parse(StatusJsonText(job.now)) == status);
   REQUIRE(status["waiting_for"] == "waiting for ps:1");
   REQUIRE(status["newest_checkpoint"] == "/c/ckpt-1-1-0");
   REQUIRE(status["strategy"] == json{{"mode", "sync"},

@@ -15,11 +15,16 @@ namespace cohort {
 namespace {
 
 using Callback = std::function<double()>;
+// A callback whose value only increases.
+struct CounterCallback {
+  Callback read;
+};
 using Metric = std::variant<std::unique_ptr<Counter>, std::unique_ptr<Gauge>,
-                            std::unique_ptr<Histogram>, Callback>;
+                            std::unique_ptr<Histogram>, Callback, CounterCallback>;
 
 prometheus::MetricType TypeOf(const Metric& metric) {
-  if (std::holds_alternative<std::unique_ptr<Counter>>(metric)) {
+  if (std::holds_alternative<std::unique_ptr<Counter>>(metric) ||
+      std::holds_alternative<CounterCallback>(metric)) {
     return prometheus::MetricType::Counter;
   }
   if (std::holds_alternative<std::unique_ptr<Histogram>>(metric)) {
@@ -36,6 +41,7 @@ struct Read {
   }
   void operator()(const std::unique_ptr<Gauge>& gauge) const { out->gauge.value = gauge->value(); }
   void operator()(const Callback& callback) const { out->gauge.value = callback(); }
+  void operator()(const CounterCallback& callback) const { out->counter.value = callback.read(); }
   void operator()(const std::unique_ptr<Histogram>& histogram) const {
     uint64_t below = 0;
     for (size_t i = 0; i <= histogram->bounds().size(); ++i) {
@@ -138,7 +144,11 @@ Histogram* MetricsRegistry::AddHistogram(std::string_view name, std::string_view
 
 void MetricsRegistry::AddCallback(std::string_view name, std::string_view help,
                                   std::function<double()> read, const MetricLabels& labels) {
-  impl_->FindOrAdd(name, help, labels, Callback(std::move(read)));
+  if (name.ends_with("_total")) {
+    impl_->FindOrAdd(name, help, labels, CounterCallback{std::move(read)});
+  } else {
+    impl_->FindOrAdd(name, help, labels, Callback(std::move(read)));
+  }
 }
 
 std::string MetricsRegistry::Text() const {

@@ -75,8 +75,8 @@ class MetricsRegistry {
   Gauge* AddGauge(std::string_view name, std::string_view help, const MetricLabels& labels = {});
   Histogram* AddHistogram(std::string_view name, std::string_view help, std::vector<double> bounds,
                           const MetricLabels& labels = {});
-  // Adds a gauge whose value `read` returns whenever the metrics are read. `read` must be
-  // thread-safe and valid as long as the registry.
+  // Adds a metric whose value `read` returns whenever the metrics are read: a counter if its name
+  // ends in _total, else a gauge. `read` must be thread-safe and valid as long as the registry.
   void AddCallback(std::string_view name, std::string_view help, std::function<double()> read,
                    const MetricLabels& labels = {});
 

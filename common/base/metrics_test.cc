@@ -14,6 +14,7 @@ TEST_CASE("metrics are exported in Prometheus' text format") {
       ->Increment(3);
   registry.AddGauge("cohort_queue_depth", "Closures queued.")->Set(7);
   registry.AddCallback("cohort_live", "Asked for.", [] { return 2.5; });
+  registry.AddCallback("cohort_read_total", "Asked for.", [] { return 8.0; });
   Histogram* h = registry.AddHistogram("cohort_apply_seconds", "Time to apply.", {1, 2, 4});
   for (const double v : {0.5, 1.0, 3.0, 100.0}) h->Observe(v);
   const std::string text = registry.Text();
@@ -21,7 +22,8 @@ TEST_CASE("metrics are exported in Prometheus' text format") {
   REQUIRE_THAT(text, Contains("# TYPE cohort_closures_total counter\n"));
   REQUIRE_THAT(text, Contains("cohort_closures_total{verdict=\"ok\"} 3"));
   REQUIRE_THAT(text, Contains("cohort_queue_depth 7"));
-  REQUIRE_THAT(text, Contains("cohort_live 2.5"));
+  REQUIRE_THAT(text, Contains("# TYPE cohort_live gauge\ncohort_live 2.5"));
+  REQUIRE_THAT(text, Contains("# TYPE cohort_read_total counter\ncohort_read_total 8"));
   REQUIRE_THAT(text, Contains("cohort_apply_seconds_bucket{le=\"1\"} 2"));
   REQUIRE_THAT(text, Contains("cohort_apply_seconds_bucket{le=\"2\"} 2"));
   REQUIRE_THAT(text, Contains("cohort_apply_seconds_bucket{le=\"+Inf\"} 4"));

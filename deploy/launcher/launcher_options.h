@@ -12,6 +12,7 @@
 #include "deploy/launcher/make_certificates.h"
 #include "deploy/launcher/train_plan.h"
 #include "deploy/profile/profile_options.h"
+#include "deploy/top/top.h"
 
 namespace cohort {
 
@@ -27,6 +28,7 @@ struct LauncherOptions {
   EvaluateOptions evaluate;
   ControlOptions control;
   CertificateOptions certificates;
+  TopOptions top;
   ProfileOptions profile;
   DeviceOptions doctor;
   ClusterCheckFlags cluster_check;
@@ -36,8 +38,8 @@ struct LauncherOptions {
 void AddRunDirectoryFlags(FlagSet* flags, LocalOptions* options);
 // Adds the flags of `cohort local` to the command or program `flags`.
 void AddLocalFlags(FlagSet* flags, LocalOptions* options);
-// Adds the commands train, local, ctl, certs, check, profile, doctor, cluster-check, inspect, evaluate and
-// reference. `options` must outlive `flags`.
+// Adds the commands train, local, ctl, top, certs, check, profile, doctor, cluster-check, inspect,
+// evaluate and reference. `options` must outlive `flags`.
 void AddLauncherCommands(FlagSet* flags, LauncherOptions* options);
 
 }  // namespace cohort

@@ -21,6 +21,7 @@
 #include "deploy/launcher/launcher_options.h"
 #include "deploy/launcher/local_cluster.h"
 #include "deploy/launcher/run_task.h"
+#include "deploy/top/top.h"
 
 namespace cohort {
 namespace {
@@ -146,6 +147,7 @@ int main(int argc, char** argv) {
   }
   if (command == "doctor") return RunProgram("cohort-doctor", {argv + 2, argv + argc});
   if (command == "certs") return Print(MakeCertificates(options.certificates));
+  if (command == "top") return RunTop(options.top);
   if (command == "ctl") return Print(ControlJob(options.control));
   if (const absl::Status loaded = LoadPlugins(options.plugins, /*log=*/nullptr); !loaded.ok()) {
     return ExitWith("cohort", loaded);

@@ -7,7 +7,10 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/metrics.h"
 #include "common/base/status.h"
+#include "common/os/process_start.h"
+#include "common/os/process_usage.h"
 #include "common/rpc/stream/listen_address.h"
 
 namespace cohort {
@@ -53,7 +56,7 @@ MHD_Result Send(MHD_Connection* connection, const Reply& reply) {
 
 class AdminServer::Impl {
  public:
-  explicit Impl(Options options) : options_(std::move(options)) {}
+  explicit Impl(Options options);
   ~Impl() {
     if (daemon_ != nullptr) MHD_stop_daemon(daemon_);
   }
@@ -69,8 +72,23 @@ class AdminServer::Impl {
   Reply Answer(std::string_view path) const;
 
   const Options options_;
+  MetricsRegistry process_;
   MHD_Daemon* daemon_ = nullptr;
 };
+
+// The names are those of Prometheus' own clients.
+AdminServer::Impl::Impl(Options options) : options_(std::move(options)) {
+  process_.AddCallback("process_resident_memory_bytes", "Memory of the process.",
+                       [] { return static_cast<double>(ReadProcessUsage().resident_bytes); });
+  process_.AddCallback("process_cpu_seconds_total", "CPU time of the process.",
+                       [] { return ReadProcessUsage().cpu_seconds; });
+  process_.AddCallback("process_open_fds", "Open descriptors of the process.",
+                       [] { return static_cast<double>(ReadProcessUsage().open_files); });
+  const auto age = std::chrono::steady_clock::now() - ProcessStart();
+  const auto started = std::chrono::system_clock::now().time_since_epoch() - age;
+  process_.AddGauge("process_start_time_seconds", "Start of the process, in Unix time.")
+      ->Set(ToSeconds(started));
+}
 
 absl::StatusOr<int> AdminServer::Impl::Listen() {
   COHORT_RETURN_IF_ERROR(CheckCanListen(options_.address));
@@ -116,9 +134,13 @@ Reply AdminServer::Impl::Answer(std::string_view path) const {
   if (path == "/metrics") {
     Reply reply{.type = "text/plain; version=0.0.4; charset=utf-8"};
     if (options_.metrics) reply.body = options_.metrics();
+    reply.body += process_.Text();
     return reply;
   }
   if (path == "/statusz") return {.body = options_.status ? options_.status() : ""};
+  if (path == "/status.json" && options_.status_json) {
+    return {.type = "application/json", .body = options_.status_json() + "\n"};
+  }
   return {.code = MHD_HTTP_NOT_FOUND, .body = "try /metrics, /healthz, /readyz or /statusz\n"};
 }
 

@@ -15,6 +15,7 @@ namespace cohort {
 //   /healthz  200 "ok", or 503 with the reason
 //   /readyz   as /healthz, for the readiness of the role
 //   /statusz  text for people
+//   /status.json  the same for programs, if the role has it
 // Other paths get 404, and other methods than GET and HEAD get 405. libmicrohttpd polls the
 // connections, so a connection that sends half a request or does not read blocks no other. A
 // handler that hangs holds one of four threads, with the connections that this thread has accepted.
@@ -25,7 +26,7 @@ class AdminServer {
  public:
   struct Options {
     std::string address;  // "127.0.0.1:9100"; port 0: any
-    // The text of /metrics: MetricsRegistry::Text.
+    // The text of /metrics, MetricsRegistry::Text. The server adds what the process uses.
     std::function<std::string()> metrics;
     // The callbacks run on the server's threads, so they must be thread-safe. health: "" while the
     // role is healthy, else the reason. Null: always healthy. readiness: "" when the role serves and
@@ -34,6 +35,8 @@ class AdminServer {
     std::function<std::string()> health;
     std::function<std::string()> readiness;
     std::function<std::string()> status;
+    // The JSON object of /status.json. Null: there is no such page.
+    std::function<std::string()> status_json;
     // A connection that neither sends nor reads for this long is closed.
     std::chrono::seconds request_timeout{2};
     unsigned most_connections = 256;  // new connections above this wait until others close

@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "common/base/status.h"
 #include "common/rpc/control/control_message.h"
 #include "common/rpc/control/control_socket.h"
@@ -30,17 +32,21 @@ absl::StatusOr<std::string> FindControlSocket(const std::string& run) {
       run, below, of_local);
 }
 
-absl::StatusOr<std::string> CallControl(const std::string& socket, std::string_view request) {
+absl::StatusOr<std::string> CallControl(const std::string& socket, std::string_view request,
+                                        TimePoint deadline) {
   const auto connection = ConnectToControlSocket(socket);
   if (absl::IsUnavailable(connection.status())) {
     return Annotate(connection.status(),
                     "no chief listens; it has ended, or it runs on another host");
   }
   COHORT_RETURN_IF_ERROR(connection.status());
-  const TimePoint deadline = std::chrono::steady_clock::now() + kSendTimeout;
+  const TimePoint sent_by = std::min(deadline, std::chrono::steady_clock::now() + kSendTimeout);
   // A server that refuses this user answers without reading.
-  const absl::Status sent = WriteControlLine(connection->get(), request, deadline, /*cancel=*/-1);
-  const auto answer = ReadControlLine(connection->get(), TimePoint::max(), /*cancel=*/-1);
+  const absl::Status sent = WriteControlLine(connection->get(), request, sent_by, /*cancel=*/-1);
+  const auto answer = ReadControlLine(connection->get(), deadline, /*cancel=*/-1);
+  if (absl::IsDeadlineExceeded(answer.status())) {
+    return Unavailable("the chief listens on {}, but it does not answer", socket);
+  }
   if (!answer.ok()) {
     return Unavailable("the chief ended before it answered: {}",
                        std::string((sent.ok() ? answer.status() : sent).message()));

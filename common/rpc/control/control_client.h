@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/base/clock.h"
+
 namespace cohort {
 
 // The path of a chief's control socket in its checkpoint directory.
@@ -16,10 +18,11 @@ inline constexpr std::string_view kControlSocket = "control/chief.sock";
 // user, if there is none.
 absl::StatusOr<std::string> FindControlSocket(const std::string& run);
 
-// Sends one request (a JSON object) and waits for its answer without a limit. Returns the result,
-// a JSON object. Errors: those of the request; Unavailable, with advice for the user, if no chief
-// listens, or if it ends before it has answered.
-absl::StatusOr<std::string> CallControl(const std::string& socket, std::string_view request);
+// Sends one request (a JSON object) and waits for its answer until `deadline`. Returns the result, a
+// JSON object. Errors: those of the request; Unavailable, with advice for the user, if no chief
+// listens, or if it does not answer or ends before.
+absl::StatusOr<std::string> CallControl(const std::string& socket, std::string_view request,
+                                        TimePoint deadline = TimePoint::max());
 
 }  // namespace cohort
 
