@@ -2,9 +2,10 @@
 # Installs the packages that Cohort is built from; all are packages of Debian 12. It is quick if they are
 # installed.
 #
-#   deploy/install_dependencies.sh          what a build needs
-#   deploy/install_dependencies.sh --test   also what the tests need: clang, its sanitizers, Python's venv
-#   deploy/install_dependencies.sh --print  prints the names and installs nothing
+#   deploy/install_dependencies.sh              what a build needs
+#   deploy/install_dependencies.sh --runtime    only what installed programs need
+#   deploy/install_dependencies.sh --test       also what the tests need: clang, its sanitizers, Python's venv
+#   deploy/install_dependencies.sh --print      prints the names and installs nothing
 set -euo pipefail
 
 build=(
@@ -18,15 +19,21 @@ build=(
   catch2 python3
 )
 test=(clang libclang-rt-14-dev clang-format llvm python3-venv git procps iproute2 debootstrap)
+runtime=(
+  libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 libssl3 zlib1g libspdlog1.10 libfmt9 libyaml-cpp0.7
+  libprometheus-cpp-core1.0 libcurl4 libmicrohttpd12 libjpeg62-turbo libpng16-16
+  libdnnl2 libgomp1 ocl-icd-libopencl1 libhwy1 libmimalloc2.0 libhdf5-103-1 libstdc++6
+)
 
 wanted=("${build[@]}")
 print=false
 for argument in "$@"; do
   case "$argument" in
     --test) wanted+=("${test[@]}") ;;
+    --runtime) wanted=("${runtime[@]}") ;;
     --print) print=true ;;
     *)
-      echo "usage: $0 [--test] [--print]" >&2
+      echo "usage: $0 [--test | --runtime] [--print]" >&2
       exit 64
       ;;
   esac

@@ -52,4 +52,5 @@ LIST
 fi
 flock -u "$lock"
 tar -C "$target" -xpf "$tar_file"
+chmod 755 "$target"  # mktemp has made its root for root alone
 cp /etc/resolv.conf "$target/etc/resolv.conf"
