@@ -37,8 +37,9 @@ target_include_directories(cohort_plugin_headers INTERFACE
 target_compile_features(cohort_plugin_headers INTERFACE cxx_std_20)
 target_link_options(cohort_plugin_headers INTERFACE LINKER:-z,lazy)
 list(APPEND libraries cohort_plugin_headers)
-install(TARGETS ${libraries} EXPORT CohortTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(EXPORT CohortTargets NAMESPACE Cohort:: DESTINATION ${package})
+install(TARGETS ${libraries} EXPORT CohortTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  COMPONENT cohort-dev)
+install(EXPORT CohortTargets NAMESPACE Cohort:: DESTINATION ${package} COMPONENT cohort-dev)
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/CohortConfig.cmake.in
   ${CMAKE_BINARY_DIR}/package/CohortConfig.cmake INSTALL_DESTINATION ${package})
@@ -46,10 +47,11 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/package/CohortConfigVersion
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/CohortPlugin.cmake ${CMAKE_BINARY_DIR}/package/CohortConfig.cmake
   ${CMAKE_BINARY_DIR}/package/CohortConfigVersion.cmake
-  DESTINATION ${package})
+  DESTINATION ${package} COMPONENT cohort-dev)
 
 install(CODE "
   set(cohort_source \"${CMAKE_SOURCE_DIR}\")
   set(cohort_generated \"${CMAKE_BINARY_DIR}/gen\")
   set(cohort_include \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}\")"
-  SCRIPT ${CMAKE_CURRENT_LIST_DIR}/InstallHeaders.cmake)
+  SCRIPT ${CMAKE_CURRENT_LIST_DIR}/InstallHeaders.cmake
+  COMPONENT cohort-dev)

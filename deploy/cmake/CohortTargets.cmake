@@ -37,16 +37,21 @@ function(cohort_library name)
   endif()
 endfunction()
 
-# cohort_binary(NAME SRCS main.cc DEPS x): an installed program in build/<preset>/bin.
+# cohort_binary(NAME SRCS main.cc DEPS x): an installed program in build/<preset>/bin. EXAMPLE: the Debian packages
+# do not have it.
 function(cohort_binary name)
-  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "EXAMPLE" "" "SRCS;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SRCS})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} cohort_flags)
   target_precompile_headers(${name} REUSE_FROM cohort_precompiled)
   if(NOT COHORT_SANITIZER)
     target_link_libraries(${name} PRIVATE mimalloc)
   endif()
-  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  set(component cohort)
+  if(ARG_EXAMPLE)
+    set(component examples)
+  endif()
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${component})
 endfunction()
 
 if(BUILD_TESTING OR NOT DEFINED BUILD_TESTING)
