@@ -43,6 +43,7 @@ Program TwoLayers(const std::string& device) {
   }
   const Expr loss = ReduceSum(h * 2.0);
   CHECK(PushGradients(&b, loss).ok());
+  b.SetLoss(DimSize(h, 0));
   auto program = std::move(b).Build();
   REQUIRE(program.ok());
   return *std::move(program);
