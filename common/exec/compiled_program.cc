@@ -4,8 +4,10 @@
 
 #include "common/base/status.h"
 #include "common/exec/memory_plan.h"
+#include "common/exec/segment_runner.h"
 #include "common/graph/fuse.h"
 #include "common/graph/op_registry.h"
+#include "common/graph/segments.h"
 #include "common/graph/validate.h"
 
 namespace cohort {
@@ -21,8 +23,12 @@ bool RunsKernel(const Node& node) {
 // Plans one program. Its methods are called in the order of Run, each building on the last.
 class Planner {
  public:
-  Planner(Program program, std::string_view device_kind, int slots, bool resident)
-      : device_kind_(device_kind), on_device_(device_kind != "cpu"), slots_(slots) {
+  Planner(Program program, std::string_view device_kind, int slots, bool resident,
+          SegmentDevices* segment_devices)
+      : device_kind_(device_kind),
+        on_device_(device_kind != "cpu"),
+        slots_(slots),
+        segment_devices_(segment_devices) {
     out_.program = std::move(program);
     out_.resident = resident;
     out_.on_cpu = !on_device_;
@@ -35,6 +41,11 @@ class Planner {
   }
 
   absl::StatusOr<CompiledProgram> Run() {
+    if (segment_devices_ != nullptr) {
+      out_.program = CutAtDevices(std::move(out_.program), [this](const std::string& device) {
+        return segment_devices_->Resolve(device);
+      });
+    }
     if (!on_device_) out_.program = FuseElementwise(std::move(out_.program));
     FindRoots();
     COHORT_RETURN_IF_ERROR(Schedule());
@@ -168,7 +179,8 @@ class Planner {
             continue;
           }
         }
-        auto kernel = CreateKernel(n, p());
+        auto kernel = n.op == "segment" ? CreateSegmentKernel(n, p(), segment_devices_)
+                                        : CreateKernel(n, p());
         if (!kernel.ok()) {
           return Annotate(kernel.status(), fmt::format("node {} \"{}\"", step.node, n.name));
         }
@@ -328,6 +340,7 @@ class Planner {
   const std::string_view device_kind_;
   const bool on_device_;
   const int slots_;
+  SegmentDevices* const segment_devices_;  // null: the program is not cut
   CompiledProgram out_;
   std::vector<int> made_by_;   // node, by value
   std::vector<int> last_use_;  // position, by root value; -1: none
@@ -343,14 +356,16 @@ size_t CapacityBytes(const ValueType& type) {
 }
 
 absl::StatusOr<CompiledProgram> CompileProgram(Program program, std::string_view device_kind,
-                                               int slots, bool resident) {
+                                               int slots, bool resident,
+                                               SegmentDevices* segment_devices) {
   COHORT_RETURN_IF_ERROR(ValidateProgram(program));
-  return CompileValidProgram(std::move(program), device_kind, slots, resident);
+  return CompileValidProgram(std::move(program), device_kind, slots, resident, segment_devices);
 }
 
 absl::StatusOr<CompiledProgram> CompileValidProgram(Program program, std::string_view device_kind,
-                                                    int slots, bool resident) {
-  return Planner(std::move(program), device_kind, slots, resident).Run();
+                                                    int slots, bool resident,
+                                                    SegmentDevices* segment_devices) {
+  return Planner(std::move(program), device_kind, slots, resident, segment_devices).Run();
 }
 
 absl::StatusOr<Program> ProgramOfShare(const Program& program, int64_t examples) {

@@ -14,6 +14,8 @@
 
 namespace cohort {
 
+class SegmentDevices;
+
 // Bytes of a value at full capacity.
 size_t CapacityBytes(const ValueType& type);
 
@@ -91,13 +93,16 @@ struct CompiledProgram {
 absl::StatusOr<Program> ProgramOfShare(const Program& program, int64_t examples);
 
 // `device_kind`: "cpu", or that of the device on which the main steps run. `resident`: the variables live
-// there. Errors: InvalidArgument (ValidateProgram), Unimplemented (CreateKernel, or an op without a
+// there. `segment_devices`: the program is for the CPU and is cut where nodes name devices; null: they
+// name none, or it does not matter. Errors: those of MakeRunner; InvalidArgument (ValidateProgram), Unimplemented (CreateKernel, or an op without a
 // kernel for the device that reads a resident variable), naming the node.
 absl::StatusOr<CompiledProgram> CompileProgram(Program program, std::string_view device_kind,
-                                               int slots = 1, bool resident = false);
+                                               int slots = 1, bool resident = false,
+                                               SegmentDevices* segment_devices = nullptr);
 // For a program that is known to be valid, or made by ProgramOfShare of one.
 absl::StatusOr<CompiledProgram> CompileValidProgram(Program program, std::string_view device_kind,
-                                                    int slots, bool resident = false);
+                                                    int slots, bool resident = false,
+                                                    SegmentDevices* segment_devices = nullptr);
 
 }  // namespace cohort
 

@@ -12,6 +12,7 @@
 #include "common/exec/resident_variables.h"
 #include "common/exec/value_table.h"
 #include "common/graph/op_registry.h"
+#include "common/graph/segments.h"
 #include "common/kernels/thread_pool.h"
 
 namespace cohort {
@@ -84,8 +85,13 @@ class Executable::Impl {
     return memory_.arena->size() + memory_.slots->size() + memory_.push_areas->size() +
            memory_.pinned.bytes() + (devices_ != nullptr ? devices_->memory_bytes() : 0);
   }
-  int64_t transfer_bytes() const { return devices_ != nullptr ? devices_->transfer_bytes() : 0; }
+  int64_t transfer_bytes() const {
+    return devices_ != nullptr ? devices_->transfer_bytes() : segment_bytes_;
+  }
   Tensor output(size_t i) const;
+  const void* output_data(size_t i) const {
+    return table_.view(program().outputs[i].value).data;
+  }
   void SetObserver(KernelObserver* observer) { observer_ = observer; }
 
  private:
@@ -143,6 +149,7 @@ class Executable::Impl {
   std::vector<std::vector<PushItem>> pushes_;  // by area
   int pushed_area_;                            // that of the step that ran last
   double weight_ = 0;
+  int64_t segment_bytes_ = 0;  // that the last run has copied
   std::vector<const ValueView*> accumulators_;  // by metric
   std::vector<double> metric_values_;
   KernelObserver* observer_ = nullptr;
@@ -328,6 +335,7 @@ absl::Status Executable::Impl::RunSteps(const std::vector<Step>& steps) {
       return Annotate(std::move(status),
                       fmt::format("node {} \"{}\" ({})", step.node, node.name, node.op));
     }
+    segment_bytes_ += step.kernel->transfer_bytes();
     if (step.counted_symbol != 0) table_.SetCount(step.counted_symbol, counted_);
   }
   return absl::OkStatus();
@@ -369,6 +377,7 @@ void Executable::Impl::UseLentValues() {
 
 absl::Status Executable::Impl::Run() {
   UseLentValues();
+  segment_bytes_ = 0;
   COHORT_RETURN_IF_ERROR(devices_ != nullptr ? devices_->Run(slot_, slot().area, key_)
                                              : RunSteps(main_));
   FinishPushes();
@@ -406,15 +415,25 @@ Executable::Executable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Executable::~Executable() = default;
 
 absl::StatusOr<std::unique_ptr<Executable>> Executable::Compile(Program program,
-                                                                const CompileOptions& options) {
+                                                                const CompileOptions& given) {
   const std::string name = program.name;
+  CompileOptions options = given;
+  if (!NamesDevices(program)) options.segment_devices = nullptr;
+  if (options.segment_devices != nullptr) {
+    if (options.resident != nullptr) {
+      return Unimplemented("program \"{}\": its layers name devices, so its variables cannot live on {}",
+                           name, options.resident->device()->name());
+    }
+    options.devices.clear();  // on which the nodes run that belong there
+  }
   if (options.resident != nullptr && options.devices.empty()) {
     return InvalidArgument("program \"{}\": its variables live on {}, but it runs on the CPU", name,
                            options.resident->device()->name());
   }
   auto compiled = CompileProgram(std::move(program),
                                  options.devices.empty() ? "cpu" : options.devices[0]->kind(),
-                                 options.slots, options.resident != nullptr);
+                                 options.slots, options.resident != nullptr,
+                                 options.segment_devices);
   if (!compiled.ok()) return Annotate(compiled.status(), fmt::format("program \"{}\"", name));
   COHORT_ASSIGN_OR_RETURN(Impl::HostMemory memory, Impl::Allocate(*compiled, options));
   auto impl = std::make_unique<Impl>(*std::move(compiled), std::move(memory), options);
@@ -467,6 +486,7 @@ std::span<const PushItem> Executable::pushes() const { return impl_->pushes(); }
 double Executable::weight() const { return impl_->weight(); }
 int64_t Executable::batch_count() const { return impl_->batch_count(); }
 size_t Executable::memory_bytes() const { return impl_->memory_bytes(); }
+const void* Executable::output_data(size_t i) const { return impl_->output_data(i); }
 int64_t Executable::transfer_bytes() const { return impl_->transfer_bytes(); }
 std::span<const double> Executable::metric_values() const { return impl_->metric_values(); }
 Tensor Executable::output(size_t i) const { return impl_->output(i); }

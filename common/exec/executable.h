@@ -20,6 +20,7 @@ namespace cohort {
 class Device;
 class KernelObserver;
 class ResidentVariables;
+class SegmentDevices;
 
 struct CompileOptions {
   // On which the main steps run; none: the CPU. Several share the examples of each batch.
@@ -29,6 +30,10 @@ struct CompileOptions {
   // The variables live on the only device, and Run reads and updates them there. They outlive the
   // executable. Null: they are pulled and pushed.
   const ResidentVariables* resident = nullptr;
+  // Where nodes run that name a device: a program with such nodes is cut (common/graph/segments.h), and
+  // does not share its batch among `devices`. It outlives the executable. Null: names of devices are
+  // ignored, and all nodes run on `devices`.
+  SegmentDevices* segment_devices = nullptr;
   // On the CPU: gives the memory of pushed values, which others read there. May be null, or return an
   // empty reference: the heap.
   std::function<BufferRef(size_t bytes)> allocate_push_areas;
@@ -89,7 +94,8 @@ class Executable {
 
   // Bytes of the arena, the slots and the push areas together.
   size_t memory_bytes() const;
-  // Bytes that a step copies to the device and back, at full capacity; 0 on the CPU.
+  // Bytes that a step copies to the device and back, at full capacity; 0 on the CPU. If the program is
+  // cut: what the last Run has copied to other devices and workers, and back.
   int64_t transfer_bytes() const;
 
   // What the last Run adds to the accumulators of all metrics, one after the other, in the order of
@@ -98,6 +104,8 @@ class Executable {
 
   // A copy of output `i`.
   Tensor output(size_t i) const;
+  // Output `i` itself, valid until the next Prepare.
+  const void* output_data(size_t i) const;
 
   // `observer` (may be null) learns of each kernel on the CPU from now on. It outlives this object.
   void SetObserver(KernelObserver* observer);

@@ -71,6 +71,7 @@ class Sweep {
       grads.push_back(grads_[Index(id)]);
     }
     builder_->SetScope(node.name);
+    builder_->SetDevice(node.device);
     GradientContext context(builder_, node, std::move(inputs), std::move(outputs), std::move(grads),
                             std::move(needs));
     absl::Status status = schema->gradient(&context);
@@ -185,6 +186,7 @@ absl::StatusOr<std::vector<Expr>> Gradients(Expr loss, std::span<const Expr> wrt
   Sweep sweep(loss, wrt);
   sweep.Run();
   loss.builder()->SetScope("");
+  loss.builder()->SetDevice("");
   COHORT_RETURN_IF_ERROR(loss.builder()->status());
   std::vector<Expr> grads;
   for (const Expr& x : wrt) grads.push_back(sweep.grad(x.id()));
@@ -204,6 +206,7 @@ absl::StatusOr<std::vector<VariableGradient>> VariableGradients(ProgramBuilder* 
   Sweep sweep(loss, wrt);
   sweep.Run();
   builder->SetScope("");
+  builder->SetDevice("");
   std::vector<VariableGradient> gradients;
   for (const auto& [variable, r] : reads) {
     COHORT_ASSIGN_OR_RETURN(VariableGradient gradient, Combine(builder, variable, r, sweep));

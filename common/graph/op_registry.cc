@@ -77,6 +77,10 @@ std::span<const OpSchema> AllOps() {
   return table;
 }
 
+bool IsLeaf(const Node& node) {
+  return node.op == "input" || node.op == "read" || node.op == "read_rows" || node.op == "constant";
+}
+
 const OpSchema* FindOp(std::string_view name) {
   const auto table = AllOps();
   const auto it =

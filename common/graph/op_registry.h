@@ -72,6 +72,9 @@ inline constexpr int kVariadic = 1 << 20;
 // Returns all ops, in alphabetical order.
 std::span<const OpSchema> AllOps();
 
+// Returns true for the ops that compute nothing: `input`, `read`, `read_rows`, `constant`.
+bool IsLeaf(const Node& node);
+
 // Returns null for an unknown name.
 const OpSchema* FindOp(std::string_view name);
 

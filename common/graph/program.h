@@ -59,9 +59,12 @@ struct Node {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   Attrs attrs;
-  // The op "fused", which only a compiled program has (common/graph/fuse.h), stands for these nodes,
-  // in order.
+  // The ops "fused" (common/graph/fuse.h) and "segment" (common/graph/segments.h), which only a
+  // compiled program has, stand for these nodes, in order.
   std::vector<Node> body;
+  // Where it runs ("cuda:1", "worker:1/cpu:0": device_place.h); "": where the program does. Leaves
+  // have none.
+  std::string device;
 };
 
 struct ProgramArgument {

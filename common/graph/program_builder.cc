@@ -49,7 +49,10 @@ Expr ProgramBuilder::Input(std::string name, ValueType type) {
     return {};
   }
   const auto id = static_cast<ValueId>(program_.values.size());
-  Node node{"input", name, {}, {}, {{"index", static_cast<int64_t>(program_.arguments.size())}}};
+  Node node;
+  node.op = "input";
+  node.name = name;
+  node.attrs = {{"index", static_cast<int64_t>(program_.arguments.size())}};
   program_.arguments.push_back({std::move(name), id});
   return AddNode(std::move(node), {std::move(type)}, nullptr);
 }
@@ -135,7 +138,11 @@ std::vector<Expr> ProgramBuilder::OpOutputs(std::string_view op, std::span<const
   const OpSchema* schema = FindOp(op);
   std::vector<Expr> outputs(schema == nullptr ? 1 : static_cast<size_t>(schema->num_outputs));
   if (!CheckInputs(op, inputs)) return outputs;
-  Node node{std::string(op), scope_, {}, {}, std::move(attrs)};
+  Node node;
+  node.op = std::string(op);
+  node.name = scope_;
+  node.attrs = std::move(attrs);
+  if (!IsLeaf(node)) node.device = device_;
   std::vector<const ValueType*> input_types;
   for (const Expr& x : inputs) {
     node.inputs.push_back(x.id());

@@ -108,6 +108,8 @@ class ProgramBuilder {
 
   // Nodes traced from now on carry this name (the layer that they come from).
   void SetScope(std::string name) { scope_ = std::move(name); }
+  // Nodes traced from now on run on this device (Node::device); "": where the program does.
+  void SetDevice(std::string device) { device_ = std::move(device); }
   // For ops that need a number of their own in the program (`dropout`): 0, 1, ...
   int64_t NextNumber() { return next_number_++; }
 
@@ -131,6 +133,7 @@ class ProgramBuilder {
   Program program_;
   absl::Status status_;
   std::string scope_;
+  std::string device_;
   int64_t next_number_ = 0;
   std::map<std::string, int, std::less<>> variables_;
   std::map<int, Expr> reads_;                          // by variable

@@ -73,6 +73,7 @@ absl::StatusOr<Node> NodeFromProto(const v1::Node& proto) {
   Node node;
   node.op = proto.op();
   node.name = proto.name();
+  node.device = proto.device();
   node.inputs.assign(proto.inputs().begin(), proto.inputs().end());
   node.outputs.assign(proto.outputs().begin(), proto.outputs().end());
   for (const auto& [name, attr] : proto.attrs()) {
@@ -226,6 +227,7 @@ void ProgramToProto(const Program& program, v1::Program* proto) {
     v1::Node* n = proto->add_nodes();
     n->set_op(node.op);
     n->set_name(node.name);
+    n->set_device(node.device);
     for (ValueId id : node.inputs) n->add_inputs(id);
     for (ValueId id : node.outputs) n->add_outputs(id);
     for (const auto& [name, attr] : node.attrs) {

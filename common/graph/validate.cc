@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "common/graph/device_place.h"
 #include "common/graph/op_registry.h"
 #include "common/metrics/finalizers.h"
 
@@ -135,6 +136,7 @@ class Validator {
     }
     of_variables_.push_back(of_variables);
     COHORT_RETURN_IF_ERROR(CheckConstant(node));
+    if (!node.device.empty()) COHORT_RETURN_IF_ERROR(ParseDevicePlace(node.device).status());
     std::vector<ValueType> types;
     COHORT_RETURN_IF_ERROR(InferNode(p_, node, inputs, &types));
     if (types.size() != node.outputs.size()) {

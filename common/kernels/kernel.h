@@ -69,6 +69,8 @@ class Kernel : public KernelTraits {
  public:
   // Errors: InvalidArgument if the *values* of the inputs are wrong (an index out of range).
   virtual absl::Status Run(const KernelContext& context) const = 0;
+  // Bytes that the last run has copied to another memory and back.
+  virtual int64_t transfer_bytes() const { return 0; }
 };
 
 // Chooses the CPU kernel of a node by its op and the types of its values. Five ops have none, because
