@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kReasonNames[kNumRefusalReasons] = {
     "plaintext", "no_certificate", "untrusted", "expired", "identity", "method", "claim", "user"};
 constexpr std::chrono::seconds kBetweenLines{10};
-constexpr size_t kMostKinds = 256;  // of refusals that are remembered
+constexpr size_t kMostKinds = 256;  // refusals that are remembered
 
 // Each attempt of a peer comes from another port.
 std::string_view WithoutPort(std::string_view address) {

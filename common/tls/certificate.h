@@ -20,7 +20,7 @@ struct PeerCertificate {
 // What a certificate says.
 struct CertificateFacts {
   std::string subject;            // "CN=ps-0, O=..."
-  std::vector<std::string> uris;  // of the subject alternative name
+  std::vector<std::string> uris;  // in the subject alternative name
   std::time_t not_after = 0;
 };
 

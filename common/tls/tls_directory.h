@@ -31,7 +31,7 @@ struct TlsMaterial {
   std::string certificate;
   std::string key;
   std::string ca;
-  CertificateFacts facts;  // of the certificate
+  CertificateFacts facts;  // what the certificate says
   uint64_t version = 0;    // differs after each change
 };
 

@@ -111,7 +111,7 @@ absl::Status Install(const std::string& directory, const IssuedCertificate& issu
                      const std::string& ca) {
   const std::string made = directory + ".new";
   std::error_code ignored;
-  fs::remove_all(made, ignored);  // of a run that was interrupted
+  fs::remove_all(made, ignored);  // an interrupted run has left it
   COHORT_RETURN_IF_ERROR(MakeDirectory(made));
   const TlsPaths paths(made);
   COHORT_RETURN_IF_ERROR(WriteNew(paths.key, issued.key, kForOwner));

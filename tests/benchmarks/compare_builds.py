@@ -19,7 +19,7 @@ import tempfile
 from compare_tensorflow import JOBS, epoch_rates
 
 
-def run(build, example, transport, steps, text=None):
+def run(build, example, transport, steps, text=None, flags=()):
     """(steps per second after the warm-up, seconds from launch to the first step). `text`: of the job."""
     with tempfile.TemporaryDirectory() as directory:
         job, logs = os.path.join(directory, "job.yaml"), os.path.join(directory, "logs")
@@ -28,7 +28,7 @@ def run(build, example, transport, steps, text=None):
         done = subprocess.run(
             [os.path.join(build, "bin", "cohort"), "local", "--ps", "2", "--workers", "3", "--transport",
              transport, "--checkpoint_dir", os.path.join(directory, "ckpt"), "--log_dir", logs, "--run_dir",
-             os.path.join(directory, "run"), job], capture_output=True, text=True, check=False)
+             os.path.join(directory, "run"), *flags, job], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             sys.exit("%s ended with %d:\n%s\n%s" % (build, done.returncode, done.stdout, done.stderr))
         first = re.search(r"first step after ([\d.]+) s", done.stdout)

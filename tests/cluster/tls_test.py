@@ -66,7 +66,8 @@ class Training(DirectoryTestCase):
         self.names = ["%s-%d" % task for task in self.tasks]
         self.hosts = self.enterContext(namespaces.Hosts(self.names))
         self.cluster = {"ps": ["ps-%d:%d" % (i, PORT) for i in range(PS)],
-                        "worker": ["worker-%d:%d" % (i, PORT) for i in range(WORKERS)]}
+                        "worker": ["worker-%d:%d" % (i, PORT) for i in range(WORKERS)],
+                        "chief": ["chief-0:%d" % PORT]}
         description = self.write("cluster.yaml", json.dumps({"name": "lab", "cluster": self.cluster}))
         self.old, self.new, self.foreign = (self.path(name) for name in ("old", "new", "foreign"))
         make_certificates(description, self.old, "--days", "1")

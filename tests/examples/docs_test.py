@@ -10,7 +10,7 @@ import real_cluster
 from real_cluster import SOURCE, Directory, RealCluster, program, run, until
 
 DAEMONS = ("cohort-chief", "cohort-worker", "cohort-ps", "cohort-evaluator")
-COMMANDS = ("train", "local", "ctl", "top", "check", "cluster-check", "inspect", "evaluate")
+COMMANDS = ("train", "local", "ctl", "top", "certs", "check", "cluster-check", "inspect", "evaluate")
 
 
 def read(*path):
@@ -93,6 +93,20 @@ class Flags(unittest.TestCase):
 
     def test_a_replica_has_the_flags_of_a_worker_and_more(self):
         self.check(self.documented("All daemons", "cohort-worker", "cohort-replica"), self.served("cohort-replica"))
+
+
+class Methods(unittest.TestCase):
+    def test_the_table_of_methods_is_that_of_the_code(self):
+        code = re.findall(r'\{"(/\S+)", ([\w |]+)\}', read("common", "cluster", "method_table.cc"))
+        declared = {(method, role) for method, roles in code
+                    for role in (("kChief", "kWorker", "kPs", "kEvaluator", "kClient") if roles == "kAll"
+                                 else roles.split(" | "))}
+        page = section(read("docs", "cluster.md"), "Who is who")
+        roles = ["k" + cell.strip().capitalize() for cell in re.search(r"^\| method (.*)\|$", page, re.M).group(1)
+                 .strip("| ").split("|")]
+        documented = {(cells[0], role) for cells in rows(page) for role, cell in zip(roles, cells[1:]) if cell == "yes"}
+        self.assertEqual(documented, declared)
+        self.assertGreater(len(declared), 10)
 
 
 class JobFile(unittest.TestCase):

@@ -117,16 +117,15 @@ void ConnectionAcceptor::Accept(Listener* listener) {
 void ConnectionAcceptor::CheckUser(Listener* listener, UniqueFd connection) {
   ucred peer = {};
   socklen_t size = sizeof(peer);
-  const bool known =
-      getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid != 0;
+  const bool known = getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
   if (known && (peer.uid == geteuid() || peer.uid == 0)) {
     return listener->take(std::move(connection), listener->fd.get());
   }
   refusals_
-      ->Add(RefusalReason::kUser,
-            {"unix:" + listener->path, fmt::format("user {}, process {}", peer.uid, peer.pid), ""},
-            PermissionDenied("the peer of a unix socket must belong to the user {} of this task",
-                             geteuid()))
+      ->Add(RefusalReason::kUser, {"unix:" + listener->path, fmt::format("user {}", peer.uid), ""},
+            PermissionDenied("process {}: the peer of a unix socket must belong to the user {} of "
+                             "this task",
+                             peer.pid, geteuid()))
       .IgnoreError();
 }
 

@@ -16,8 +16,8 @@ namespace cohort {
 // sleeps between connections:
 //
 // - Unix sockets: the peer must belong to the user of this process, or be root (SO_PEERCRED).
-// - TCP with certificates: the first byte tells a TLS handshake from plaintext. gRPC would close a
-//   plaintext connection without a word. A plaintext HTTP/2 connection goes to gRPC as such, so that its
+// - TCP with certificates: the first byte tells a TLS handshake from plaintext. gRPC would
+//   silently close a plaintext connection. A plaintext HTTP/2 connection goes to gRPC as such, so that its
 //   streams are refused with a message (AdmitPeer). Other bytes end the connection.
 //
 // Refused connections are counted and logged.
@@ -65,7 +65,7 @@ class ConnectionAcceptor {
   std::thread thread_;
   // The rest belongs to the thread.
   std::vector<Silent> silent_;
-  bool no_descriptors_ = false;  // accept(2) has failed for want of descriptors
+  bool no_descriptors_ = false;  // accept(2) has failed for lack of descriptors
 };
 
 }  // namespace cohort

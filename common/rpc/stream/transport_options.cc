@@ -13,9 +13,11 @@
 #endif
 
 #include <algorithm>
+#include <atomic>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <string_view>
 
 namespace cohort {
@@ -101,8 +103,19 @@ bool SetExecutorThreads(bool enable) {
 // Certificates name roles, not hosts (Security).
 constexpr std::string_view kHostNotNamed = "No match found for server name";
 
+// A peer that tries again and again fails again and again.
+constexpr std::string_view kHandshakeFailed = "Handshake failed";
+constexpr int64_t kBetweenLines = 10;  // seconds
+
 void LogOfGrpc(gpr_log_func_args* args) {
-  if (std::string_view(args->message).starts_with(kHostNotNamed)) return;
+  const std::string_view message = args->message;
+  if (message.starts_with(kHostNotNamed)) return;
+  if (message.starts_with(kHandshakeFailed)) {
+    static std::atomic<int64_t> next_line{0};
+    const int64_t now = std::time(nullptr);
+    int64_t next = next_line.load();
+    if (now < next || !next_line.compare_exchange_strong(next, now + kBetweenLines)) return;
+  }
   std::fprintf(stderr, "grpc: %s\n", args->message);
 }
 
