@@ -220,7 +220,7 @@ class RunCase(DirectoryTestCase):
         counts = {role: count for role, (count, _) in manifests.all_templates(resources).items()}
         cluster = {role: ["%s-%d:2222" % (role, i) for i in range(counts[role])] for role in ("chief", "ps", "worker")}
         made = self.path("certificates")
-        done = run([program("cohort"), "certs", self.write("cluster.yaml", json.dumps(
+        done = run([program("cohort"), "certs", "--by_role", self.write("cluster.yaml", json.dumps(
             {"name": "cohort", "cluster": cluster})), made])
         self.assertEqual(done.returncode, 0, done.stderr)
         secrets = {}
@@ -229,7 +229,7 @@ class RunCase(DirectoryTestCase):
             os.makedirs(os.path.join(secret, "..1"))
             os.symlink("..1", os.path.join(secret, "..data"))
             for name in ("tls.crt", "tls.key", "ca.crt"):
-                shutil.copy(os.path.join(made, role + "-0", name), os.path.join(secret, "..1", name))
+                shutil.copy(os.path.join(made, role, name), os.path.join(secret, "..1", name))
                 os.chown(os.path.join(secret, "..1", name), 0, 10001)
                 os.chmod(os.path.join(secret, "..1", name), 0o440)
                 os.symlink(os.path.join("..data", name), os.path.join(secret, name))
