@@ -71,7 +71,7 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
   AddControlFlags(flags->AddCommand("ctl", "ask a running job for its status, or change it"),
                   &options->control);
 
-  FlagSet* top = flags->AddCommand("top", "show the tasks of a running job, each second anew");
+  FlagSet* top = flags->AddCommand("top", "show the tasks of a running job, refreshed each second");
   top->AddPositional("RUN", &options->top.target,
                      "as for ctl; or HOST:PORT, the admin port of the chief", true);
   top->Add("once", &options->top.once, "print one table and end");

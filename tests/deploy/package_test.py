@@ -117,7 +117,7 @@ class Installed(unittest.TestCase):
         self.root.keep_archives()
         self.assertRegex(self.ok("cohort-ps --version"), r"\d+\.\d+\.\d+")
         self.assertIn("/var/lib/cohort", self.ok("getent passwd cohort"))
-        self.assertEqual(self.ok("stat -c '%U %a' /var/lib/cohort").strip(), "cohort 750")
+        self.assertEqual(self.ok("stat -c '%U %a' /var/lib/cohort").strip(), "cohort 700")
         self.assertEqual(self.ok("dpkg --verify cohort"), self.ok("true"))
         self.check_units()
 
@@ -131,7 +131,7 @@ class Installed(unittest.TestCase):
         self.ok("dpkg --purge cohort-dev")
 
         self.ok("apt-get remove -y -qq cohort")
-        self.assertEqual(self.ok("find /etc/cohort -type f | head -1").strip(), "/etc/cohort/README")
+        self.assertIn("/etc/cohort/README", self.ok("find /etc/cohort -type f").split())
         self.assertEqual(self.root.run("command -v cohort").stdout, "")
         self.root.write("/etc/cohort/ps-0.env", "TF_CONFIG={}\n")
         self.root.write("/var/lib/cohort/manifest.json", "{}\n")
@@ -161,10 +161,12 @@ class Installed(unittest.TestCase):
         self.ok("cd && cohort inspect run/checkpoints && cohort evaluate run/checkpoints", user="trainer")
         self.assertEqual(self.ok("stat -c %U /home/trainer/run/checkpoints").strip(), "trainer")
         if TLS:
-            refused = self.root.run("cd && cohort local --ps 1 --workers 1 --transport tcp --task_flag "
-                                    "worker:0=--tls_dir=certs/ps-0 --tls_dir certs "
-                                    "/usr/share/cohort/examples/recommender.yaml", user="trainer")
-            self.assertNotEqual(refused.returncode, 0, refused.stdout)
+            # The tasks really read these files.
+            broken = self.root.run("cd && cp -r certs broken && rm broken/worker-0/tls.key && cohort local --run_dir run2 "
+                                   "--transport tcp --tls_dir broken /usr/share/cohort/examples/recommender.yaml; "
+                                   "code=$?; cat run2/tasks/worker-0.log; exit $code", user="trainer")
+            self.assertNotEqual(broken.returncode, 0)
+            self.assertIn("tls.key", broken.stdout)
         self.ok("userdel trainer")
 
 
