@@ -18,7 +18,7 @@ TLS = False
 CACHE = os.path.join(SOURCE, "build", "debian-root", "archives")
 # Where the system keeps its own state, which changes with each package.
 STATE = ("/var/lib/dpkg/", "/var/lib/apt/", "/var/cache/", "/var/log/", "/var/backups/", "/proc/", "/dev/", "/sys/", "/run/",
-         "/home/", "/tmp/", "/packages/", "/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow", "/etc/subuid",
+         "/tmp/", "/packages/", "/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow", "/etc/subuid",
          "/etc/subgid", "/etc/ld.so.cache")
 SKIPPED = 77
 
@@ -54,7 +54,7 @@ class Root:
     def run(self, command, user="root", limit_s=120):
         """The CompletedProcess of a shell command. It sees the network of this host, and no other process."""
         inside = ('mount -t proc proc "$1/proc" && mount -t tmpfs shm "$1/dev/shm" || exit 99; '
-                  'exec chroot --userspec="$2" "$1" /usr/bin/env -i HOME=/home/"$2" USER="$2" LC_ALL=C.UTF-8 '
+                  'exec chroot --userspec="$2" "$1" /usr/bin/env -i HOME=/srv/"$2" USER="$2" LC_ALL=C.UTF-8 '
                   'DEBIAN_FRONTEND=noninteractive PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin '
                   'sh -c "$3"')
         return run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", inside, "sh", self.path, user,
@@ -149,17 +149,17 @@ class Installed(unittest.TestCase):
             self.assertTrue(os.path.exists(self.root.path + "/usr/lib/systemd/system/" + name), name)
 
     def train(self):
-        self.ok("useradd -m trainer")
-        self.root.write("/home/cluster.yaml", CLUSTER)
+        self.ok("useradd -m -d /srv/trainer trainer")
+        self.root.write("/srv/cluster.yaml", CLUSTER)
         flags = "--ps 2 --workers 2 --restart --run_dir run"
         if TLS:
-            self.assertIn("worker-1", self.ok("cd && cohort certs /home/cluster.yaml certs && ls certs", user="trainer"))
+            self.assertIn("worker-1", self.ok("cd && cohort certs /srv/cluster.yaml certs && ls certs", user="trainer"))
             flags += " --transport tcp --tls_dir certs"
         trained = self.ok("cd && cohort local %s /usr/share/cohort/examples/recommender.yaml" % flags, user="trainer",
                           limit_s=100)
         self.assertRegex(trained, r"validation +loss \S+, accuracy 1\.0000")
         self.ok("cd && cohort inspect run/checkpoints && cohort evaluate run/checkpoints", user="trainer")
-        self.assertEqual(self.ok("stat -c %U /home/trainer/run/checkpoints").strip(), "trainer")
+        self.assertEqual(self.ok("stat -c %U /srv/trainer/run/checkpoints").strip(), "trainer")
         if TLS:
             # The tasks really read these files.
             broken = self.root.run("cd && cp -r certs broken && rm broken/worker-0/tls.key && cohort local --run_dir run2 "
@@ -167,7 +167,7 @@ class Installed(unittest.TestCase):
                                    "code=$?; cat run2/tasks/worker-0.log; exit $code", user="trainer")
             self.assertNotEqual(broken.returncode, 0)
             self.assertIn("tls.key", broken.stdout)
-        self.ok("userdel trainer")
+        self.ok("userdel trainer; rm -r /srv/trainer /srv/cluster.yaml")
 
 
 class Lint(unittest.TestCase):
