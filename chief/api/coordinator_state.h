@@ -32,7 +32,7 @@ struct CoordinatorState {
   std::vector<bool> servers;               // by index: true if it is connected
   std::vector<TaskReport> worker_reports;  // by index
   std::vector<TaskReport> server_reports;
-  double checkpoint_age_seconds = 0;  // of the newest one; without any, since the chief started
+  double checkpoint_age_seconds = 0;  // since a commit or a restore; else since the chief started
   ModeSettings mode;
   std::string waiting_for;  // as on_wait reports it; "" = nothing
 

@@ -83,7 +83,7 @@ struct CoreCounters : ClosureCounters,
 
 // The figures of one worker. They show which worker delays the others.
 struct WorkerFigures {
-  // Of its finished closures, in this incarnation of the chief.
+  // These count its finished closures, in this incarnation of the chief.
   uint64_t steps = 0;
   uint64_t closures = 0;
   uint64_t applied = 0;        // push sections

@@ -81,7 +81,7 @@ class Dispatcher {
 
  private:
   struct Worker {
-    WorkerFigures figures;  // of its accepted results, in this incarnation
+    WorkerFigures figures;  // counted from its accepted results, in this incarnation
     bool dropped = false;   // after an error it did not give up its closures in time
     uint64_t copy = 0;      // the closure that it runs beside another worker; 0: none
   };

@@ -81,7 +81,7 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
                        "the cluster: its name, and the addresses as in TF_CONFIG", true);
   certs->AddPositional("DIR", &options->certificates.directory,
                        "gets a directory for each task, for its --tls_dir", true);
-  FlagSet* top = flags->AddCommand("top", "show the tasks of a running job, each second anew");
+  FlagSet* top = flags->AddCommand("top", "show the tasks of a running job, refreshed each second");
   top->AddPositional("RUN", &options->top.target,
                      "as for ctl; or HOST:PORT, the admin port of the chief", true);
   top->Add("once", &options->top.once, "print one table and end");

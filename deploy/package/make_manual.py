@@ -18,6 +18,9 @@ DAEMONS = {"cohort-chief": "the chief of a training job", "cohort-worker": "a wo
 PROGRAMS = {"cohort-in-process": "a whole training job in one process"}
 
 
+TEXT_COLUMN = 30  # where --help begins the texts of its entries
+
+
 class Help:
     """The parsed output of --help: an entry is (name, value, text), such as ("--ps", "INT=1", "parameter servers")."""
 
@@ -32,9 +35,10 @@ class Help:
                 entries = self.sections.setdefault(line[:-1], [])
             elif re.match(r"^  \S", line):
                 # A name that is too long for its column has its text on the next line.
-                head, _, text = re.sub(r"^  (\S.*?)(?:  +|$)", "\\1\0", line).partition("\0")
-                names = head.split(" ", 1)
-                entries.append([names[0], names[1] if len(names) > 1 else "", text.strip()])
+                fits = line[TEXT_COLUMN - 1:TEXT_COLUMN] == " "
+                head, text = (line[:TEXT_COLUMN], line[TEXT_COLUMN:]) if fits else (line, "")
+                name, _, value = head.strip().partition(" ")
+                entries.append([name, value.strip(), text.strip()])
             elif line.strip():
                 entries[-1][2] = (entries[-1][2] + " " + line.strip()).strip()
 

@@ -11,7 +11,7 @@ struct TopOptions {
   bool once = false;   // print one table and end
 };
 
-// Runs `cohort top`: shows a table of the job's tasks, each second anew on a terminal, until Ctrl-C
+// Runs `cohort top`: shows a table of the job's tasks, refreshed each second on a terminal, until Ctrl-C
 // or the end of the chief. Prints one table if stdout is no terminal. Returns the exit code.
 int RunTop(const TopOptions& options);
 

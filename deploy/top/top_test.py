@@ -12,7 +12,13 @@ import subprocess
 import termios
 import unittest
 
-from real_cluster import EXAMPLES, RealCluster, DirectoryTestCase, dies_with_parent, program, run, until
+from real_cluster import EXAMPLES, SOURCE, RealCluster, DirectoryTestCase, dies_with_parent, program, run, until
+
+
+def exit_code(name):
+    """The number of an exit code by its name."""
+    with open(os.path.join(SOURCE, "common", "base", "exit_code.h"), encoding="utf-8") as f:
+        return int(re.search(r"\b%s = (\d+)" % name, f.read()).group(1))
 
 
 class Terminal(contextlib.AbstractContextManager):
@@ -114,13 +120,13 @@ class Top(DirectoryTestCase):
             self.assertTrue(terminal.text.endswith("\r\n\x1b[?25h"), repr(terminal.text[-50:]))
 
     def test_what_does_not_answer_is_an_error_that_says_what_to_give(self):
-        self.assertRegex(self.top(self.path("nothing"), code=66), "no running job in .*Give the run directory")
-        self.assertRegex(self.top("127.0.0.1:1", code=69), "nothing answers on 127.0.0.1:1: Connection refused")
+        self.assertRegex(self.top(self.path("nothing"), code=exit_code("kNoInput")), "no running job in .*Give the run directory")
+        self.assertRegex(self.top("127.0.0.1:1", code=exit_code("kUnavailable")), "nothing answers on 127.0.0.1:1: Connection refused")
         cluster = self.start()
         worker = self.admin_address(cluster, "worker")
-        self.assertRegex(self.top(worker, code=66), worker + " is not the admin port of a chief")
+        self.assertRegex(self.top(worker, code=exit_code("kNoInput")), worker + " is not the admin port of a chief")
         cluster.processes["chief", 0].send_signal(signal.SIGSTOP)
-        self.assertRegex(self.top(self.path("checkpoints"), code=69), "it does not answer")
+        self.assertRegex(self.top(self.path("checkpoints"), code=exit_code("kUnavailable")), "it does not answer")
 
 
 if __name__ == "__main__":

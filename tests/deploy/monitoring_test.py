@@ -73,6 +73,14 @@ class Rules(unittest.TestCase):
                     f.write(content)
             self.promtool("check", "config", os.path.join(directory, "prometheus.yml"))
 
+    def test_each_alert_links_to_its_section_of_the_runbook(self):
+        runbook = read(SOURCE, "docs", "operations.md").split("\n## Runbook\n")[1]
+        sections = re.findall(r"^### (\w+)$\n\n(?=\S)", runbook, re.M)
+        self.assertEqual(sorted(sections), sorted(name for name, _, _ in alerts()))
+        for name, _, body in alerts():
+            # GitHub and Grafana make anchors of headings so.
+            self.assertIn("\n          runbook: docs/operations.md#%s\n" % name.lower(), body)
+
     def test_each_alert_has_a_unit_test_in_which_it_fires_and_one_in_which_it_does_not(self):
         names = [name for name, _, _ in alerts()]
         self.assertEqual(sorted(names), sorted(name.removesuffix(".yml") for name in os.listdir(UNIT_TESTS)))

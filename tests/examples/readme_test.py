@@ -17,6 +17,7 @@ NOT_RUN = {
     "tests/run.sh": "it is what runs this test",
     "cmake --preset release && cmake --build --preset release":
         "a full build takes minutes; deploy/quickstart.sh does the same in this test, on this tree",
+    "cd build/release && cpack": "package_test.py makes and installs the packages",
     "cohort train job.yaml": "strategies_test.py and replicas_test.py run these commands on jobs of their own",
     "cohort ctl RUN": "launcher_real_test.py runs these commands on a job of its own",
     "cohort reference --plugin": "plugin_test.py runs these commands with the plugin that it builds",
