@@ -65,7 +65,7 @@ class PeerDevices::Link : public StreamHandler {
       if (!MayPass(why)) return Refused(why);
       const TimePoint now = CompletionLoop::Clock::now();
       if (!lost_since.has_value())
-        owner_->options_.log->Failure(LogLevel::kWarning, "peer_lost", why);
+        owner_->options_.log->Failure(LogLevel::kWarning, "peer_lost", Annotate(why, name()));
       if (!lost_since.has_value()) lost_since = now;
       if (now - *lost_since >= owner_->options_.timeout) return Lost(why, now - *lost_since);
       COHORT_RETURN_IF_ERROR(WaitUntil([] { return false; }, now + kRetryInterval));
@@ -132,7 +132,7 @@ class PeerDevices::Link : public StreamHandler {
   std::unique_ptr<StreamClient> client_;
   std::shared_ptr<Stream> stream_;  // null: it is not open
   uint64_t sequence_ = 0;
-  uint64_t incarnation_ = 0;             // of the process that answered last
+  uint64_t incarnation_ = 0;             // the process that answered last
   v1::SegmentAnswer* answer_ = nullptr;  // where the answer goes that is waited for
   std::optional<absl::Status> closed_;   // why the stream ended
 };

@@ -25,7 +25,7 @@ class PeerDevices : public SegmentDevices {
  public:
   struct Options {
     int worker = 0;                        // the index of this one
-    std::map<int, std::string> addresses;  // of all workers, by index
+    std::map<int, std::string> addresses;  // all workers, by index
     std::shared_ptr<const Security> security = Security::LoopbackOnly();
     Duration timeout = std::chrono::seconds(60);  // how long another worker may be unreachable
     Logger* log = nullptr;                        // outlives this object

@@ -121,7 +121,7 @@ TEST_CASE("A layer on another worker computes the same bits", "[peer_devices]") 
   }
   CHECK(devices.counters().segments == 8);  // forward and backward of four steps
   CHECK(devices.counters().bytes_sent > 0);
-  // Of the last step, there and back.
+  // The last step, there and back.
   CHECK(cut->transfer_bytes() > 8 * 6 * 4 * 2);
   CHECK(peer.metrics().find("cohort_worker_segments_total 8") != std::string::npos);
 }

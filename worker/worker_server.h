@@ -59,7 +59,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
     uint64_t incarnation = 0;
     std::string host_id;
     std::string data_dir;
-    std::map<int, std::string> worker_addresses;       // of all workers in TF_CONFIG, by index
+    std::map<int, std::string> worker_addresses;       // all workers in TF_CONFIG, by index
     Duration peer_timeout = std::chrono::seconds(60);  // PeerDevices::Options::timeout
     std::string address;        // the one in TF_CONFIG that the chief dials; for messages
     std::string chief_address;  // named in the log while the worker waits for it; may be ""
@@ -129,7 +129,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   RealClock clock_;
   MetricsRegistry registry_;
   StepMetrics step_metrics_;
-  // Where layers run that name devices: here, for this worker and for others, and on other workers.
+  // Where layers run that name devices: here or on other workers. Layers of other workers run here, too.
   std::unique_ptr<LocalDevices> local_devices_;
   std::unique_ptr<PeerDevices> peer_devices_;
   std::unique_ptr<SegmentService> segments_;
