@@ -234,7 +234,11 @@ void StepLoop::RunFront() {
   ClosureRun* const run = step.run.get();
   program->executable->UseSlot(step.slot);
   const TimePoint begin = clock_->Now();
-  const absl::Status status = program->executable->Run();
+  absl::Status status = program->executable->Run();
+  // An interrupt of a layer on another worker may be for another closure, or out of date.
+  while (absl::IsCancelled(status) && !core_->ShouldStop(run->closure().id())) {
+    status = program->executable->Run();
+  }
   if (!status.ok()) {
     run->Abandon(status);
     return EndPart(run);

@@ -15,6 +15,9 @@ void AddWorkerFlags(FlagSet* flags, WorkerFlags* out) {
                     "seconds without a chief after which this task ends; 0: it waits forever");
   flags->AddSeconds("ps_timeout_s", &out->ps_timeout_s,
                     "seconds after which an unreachable parameter server is reported");
+  flags->AddSeconds(
+      "peer_timeout_s", &out->peer_timeout_s,
+      "seconds for which a step waits for another worker that runs one of its layers");
   flags->AddSeconds("drain_timeout_s", &out->drain_timeout_s,
                     "seconds that the current step may take after SIGTERM");
 }

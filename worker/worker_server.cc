@@ -52,6 +52,7 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options option
   for (const AddedClass& added : AddedDataClasses()) core.classes.push_back(added.name);
   server->core_ = std::make_unique<WorkerCore>(core, &server->clock_, o.log,
                                                static_cast<WorkerEffects*>(server.get()));
+  server->MakeSegmentDevices();
   server->ExportMetrics();
   COHORT_RETURN_IF_ERROR(server->Listen());
   {
@@ -85,6 +86,20 @@ absl::Status WorkerServer::OpenDevices() {
   return absl::OkStatus();
 }
 
+void WorkerServer::MakeSegmentDevices() {
+  local_devices_ = std::make_unique<LocalDevices>(devices_, options_.devices, options_.threads);
+  PeerDevices::Options peers;
+  peers.worker = options_.index;
+  peers.addresses = options_.worker_addresses;
+  peers.security = options_.security;
+  peers.timeout = options_.peer_timeout;
+  peers.log = options_.log;
+  peer_devices_ = std::make_unique<PeerDevices>(peers, local_devices_.get());
+  segments_ = std::make_unique<SegmentService>(
+      SegmentService::Options{.worker = options_.index, .incarnation = options_.incarnation},
+      local_devices_.get(), &registry_, options_.log);
+}
+
 absl::Status WorkerServer::Listen() {
   options_.security->AddMetrics(&registry_);
   StreamServer::Options listen;
@@ -94,6 +109,7 @@ absl::Status WorkerServer::Listen() {
   listen.thread_name = "control";
   listen.health_services = {"cohort.v1.Worker"};
   StreamServer::Methods methods = service_.Methods(core_.get(), &clock_);
+  methods.merge(segments_->Methods());
   if (options_.shared.has_value()) {
     const SharedService& shared = *options_.shared;
     listen.threads = shared.threads;
@@ -152,6 +168,21 @@ void WorkerServer::ExportMetrics() {
   add("cohort_worker_ps_sockets_given_up",
       "Unix sockets that never answered and were replaced by the address of the server",
       &RemoteAccess::Counters::sockets_given_up);
+  const auto add_peer = [this](const char* name, const char* help,
+                               uint64_t PeerDevices::Counters::*field) {
+    registry_.AddCallback(name, help, [peers = peer_devices_.get(), field] {
+      return static_cast<double>(peers->counters().*field);
+    });
+  };
+  add_peer("cohort_worker_peer_segments", "Parts of layers that ran on other workers",
+           &PeerDevices::Counters::segments);
+  add_peer("cohort_worker_peer_resends", "Parts of layers that were sent to other workers again",
+           &PeerDevices::Counters::resends);
+  add_peer("cohort_worker_peer_bytes_sent", "Bytes of values sent to layers on other workers",
+           &PeerDevices::Counters::bytes_sent);
+  add_peer("cohort_worker_peer_bytes_received",
+           "Bytes of values received from layers on other workers",
+           &PeerDevices::Counters::bytes_received);
   registry_.AddCallback("cohort_worker_gpu_memory_used_bytes",
                         "Bytes that all processes use on the GPUs of this worker",
                         [this] { return SumOfUsage(&DeviceUsage::used_bytes); });
@@ -164,6 +195,7 @@ void WorkerServer::StepThread() {
   StepLoop::Options options;
   options.compile.intra_op_threads = options_.threads;
   options.compile.devices = devices_;
+  options.compile.segment_devices = peer_devices_.get();
   options.compile.allocate_push_areas = [this](size_t bytes) {
     return remote_->AllocatePushAreas(bytes);
   };
@@ -244,7 +276,10 @@ void WorkerServer::RoutesChanged(std::shared_ptr<const v1::Routes> routes) {
 }
 void WorkerServer::GenerationChanged(uint64_t generation) { remote_->SetGeneration(generation); }
 void WorkerServer::WatermarkChanged(uint64_t watermark) { remote_->SetWatermark(watermark); }
-void WorkerServer::Interrupt() { remote_->Interrupt(); }
+void WorkerServer::Interrupt() {
+  remote_->Interrupt();
+  peer_devices_->Interrupt();
+}
 void WorkerServer::WakeStep() { remote_->Wake(); }
 
 void WorkerServer::Shutdown(bool job_finished, const std::string& reason) {
@@ -284,6 +319,10 @@ WorkerServer::Options MakeServerOptions(const WorkerFlags& flags, const RoleCont
   // A worker without a host id finds no server on its own host.
   if (flags.role.unix_socket_dir != "none") options.host_id = context.host_id;
   options.data_dir = !flags.data_dir.empty() ? flags.data_dir : data_dir == nullptr ? "" : data_dir;
+  for (const auto& [index, address] : context.cluster.tasks(Role::kWorker)) {
+    options.worker_addresses[index] = address.ToString();
+  }
+  options.peer_timeout = FromSeconds(flags.peer_timeout_s);
   const auto own = context.cluster.Find(context.task);
   if (own.has_value()) options.address = own->ToString();
   const auto chief = context.cluster.Find({Role::kChief, 0});

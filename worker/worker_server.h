@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,7 +20,10 @@
 #include "common/cluster/task_run.h"
 #include "common/device/devices.h"
 #include "common/exchange/remote_access.h"
+#include "common/exec/local_devices.h"
 #include "common/rpc/stream/stream_server.h"
+#include "worker/peer_devices.h"
+#include "worker/segment_service.h"
 #include "worker/step_loop.h"
 #include "worker/worker_core.h"
 #include "worker/worker_service.h"
@@ -57,6 +61,8 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
     uint64_t incarnation = 0;
     std::string host_id;
     std::string data_dir;
+    std::map<int, std::string> worker_addresses;       // all workers in TF_CONFIG, by index
+    Duration peer_timeout = std::chrono::seconds(60);  // PeerDevices::Options::timeout
     std::string address;        // the one in TF_CONFIG that the chief dials; for messages
     std::string chief_address;  // named in the log while the worker waits for it; may be ""
     Duration chief_timeout = std::chrono::seconds(10);
@@ -95,6 +101,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
  private:
   explicit WorkerServer(Options options);
   absl::Status Listen();
+  void MakeSegmentDevices();
   void ExportMetrics();
   void StepThread();
   // Stops the step thread. Returns false if it has not ended `patience` after the request. nullopt
@@ -125,6 +132,10 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   RealClock clock_;
   MetricsRegistry registry_;
   StepMetrics step_metrics_;
+  // Where layers run that name devices: here or on other workers. Layers of other workers run here, too.
+  std::unique_ptr<LocalDevices> local_devices_;
+  std::unique_ptr<PeerDevices> peer_devices_;
+  std::unique_ptr<SegmentService> segments_;
   WorkerService service_;                 // connects the streams of chiefs with the core
   std::unique_ptr<RemoteAccess> remote_;  // the parameter servers
   mutable Mutex mu_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/graph/device_place.h"
 #include "common/graph/expr.h"
 #include "common/model/layers/layer.h"
 #include "common/schema/class_registry.h"
@@ -16,6 +17,7 @@ namespace cohort {
 struct Layer::State {
   VariableSet* variables;
   std::string name;
+  std::string device;                       // where it runs; "": the worker's own device
   std::string where;                        // "layer "dense" (Dense)", for errors
   const LayerClass* layer_class = nullptr;  // null after an error of the constructor
   v1::ClassConfig config;                   // complete
@@ -75,8 +77,13 @@ Layer::Layer(VariableSet* variables, const KerasClass& layer) : state_(new State
   state_->name = name != given.config().end() ? ConfigText(name->second)
                                               : variables->layer_names_.Next(layer.name);
   given.mutable_config()->erase("name");
+  if (const auto device = given.config().find("device"); device != given.config().end()) {
+    state_->device = ConfigText(device->second);
+    given.mutable_config()->erase("device");
+  }
   state_->where = fmt::format("layer \"{}\" ({})", state_->name, layer.name);
   absl::Status status = FindLayerClass(given, &state_->layer_class, &state_->config);
+  if (status.ok() && !state_->device.empty()) status = ParseDevicePlace(state_->device).status();
   if (status.ok() && state_->layer_class->build == nullptr) {
     state_->layer_class = nullptr;
     status = InvalidArgument(
@@ -98,8 +105,10 @@ Expr Layer::operator()(StepTrace* step, const std::vector<Expr>& inputs) const {
   if (state_->layer_class == nullptr) builder->Fail(state_->status);
   if (!builder->status().ok()) return Expr();
   builder->SetScope(state_->name);
+  builder->SetDevice(state_->device);
   const absl::StatusOr<LayerOutput> output = Call(step, inputs);
   builder->SetScope("");
+  builder->SetDevice("");
   builder->Fail(output.status());
   builder->AnnotateError(state_->where);
   if (!builder->status().ok()) return Expr();

@@ -47,6 +47,8 @@ constexpr auto kRules = std::to_array<ChangeRule>({
      Change::kContinues, "They do not change the batches."},
     {"data.train, data.visitation, data.block_size", Change::kOtherJob,
      "An epoch would use some records twice and others never."},
+    {"model.devices, model.layers.device", Change::kContinues,
+     "Devices compute the same values; those of another kind round otherwise."},
     {"model, variables", Change::kOtherJob, "The checkpoint has other variables."},
     {"name, seed", Change::kOtherJob, "They identify the job and all of its random numbers."},
 });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/cluster/replica_cluster.h"
 #include "common/model/batch_text.h"
+#include "common/model/device_check.h"
 #include "common/model/strategies.h"
 #include "common/placement/shard_plan.h"
 #include "common/rpc/control/control_client.h"
@@ -47,6 +49,9 @@ absl::StatusOr<JobReport> JobRunner::Run() {
   console_.SetActivity("reading its data");
   COHORT_ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(options_.job, options_.data));
   plan_ = std::make_unique<JobPlan>(std::move(plan));
+  std::set<int> workers;
+  for (const auto& [index, address] : cluster_.tasks(Role::kWorker)) workers.insert(index);
+  COHORT_RETURN_IF_ERROR(CheckDeviceWorkers(plan_->spec(), plan_->job().lines, workers));
   absl::StatusOr<JobReport> outcome = AfterStop(RunPlan());
   while (DropLostReplica(outcome.status())) outcome = AfterStop(RunPlan());
   ReportOutcome(outcome);

@@ -49,7 +49,9 @@ struct ProtocolVersion {
 //         names the file, so the chief notices an older one
 //   2.2   programs may have a loss scale and rounded products, and CloseStep may skip a step: the chief
 //         refuses older tasks for a job that has a loss scale. Tasks of one host read weights and
-//         gradients where the other end has them
+//         gradients where the other end has them.
+//         Nodes of programs may name devices, and workers run layers of other workers: an older worker
+//         refuses such a program, because its fingerprint differs
 inline constexpr ProtocolVersion kProtocolVersion{2, 2};
 // The first one that knows loss scales.
 inline constexpr ProtocolVersion kLossScaleProtocol{2, 2};

@@ -89,9 +89,7 @@ class Executable::Impl {
     return devices_ != nullptr ? devices_->transfer_bytes() : segment_bytes_;
   }
   Tensor output(size_t i) const;
-  const void* output_data(size_t i) const {
-    return table_.view(program().outputs[i].value).data;
-  }
+  const void* output_data(size_t i) const { return table_.view(program().outputs[i].value).data; }
   void SetObserver(KernelObserver* observer) { observer_ = observer; }
 
  private:
@@ -149,7 +147,7 @@ class Executable::Impl {
   std::vector<std::vector<PushItem>> pushes_;  // by area
   int pushed_area_;                            // that of the step that ran last
   double weight_ = 0;
-  int64_t segment_bytes_ = 0;  // that the last run has copied
+  int64_t segment_bytes_ = 0;                   // that the last run has copied
   std::vector<const ValueView*> accumulators_;  // by metric
   std::vector<double> metric_values_;
   KernelObserver* observer_ = nullptr;
@@ -421,8 +419,9 @@ absl::StatusOr<std::unique_ptr<Executable>> Executable::Compile(Program program,
   if (!NamesDevices(program)) options.segment_devices = nullptr;
   if (options.segment_devices != nullptr) {
     if (options.resident != nullptr) {
-      return Unimplemented("program \"{}\": its layers name devices, so its variables cannot live on {}",
-                           name, options.resident->device()->name());
+      return Unimplemented(
+          "program \"{}\": its layers name devices, so its variables cannot live on {}", name,
+          options.resident->device()->name());
     }
     options.devices.clear();  // on which the nodes run that belong there
   }
@@ -430,10 +429,9 @@ absl::StatusOr<std::unique_ptr<Executable>> Executable::Compile(Program program,
     return InvalidArgument("program \"{}\": its variables live on {}, but it runs on the CPU", name,
                            options.resident->device()->name());
   }
-  auto compiled = CompileProgram(std::move(program),
-                                 options.devices.empty() ? "cpu" : options.devices[0]->kind(),
-                                 options.slots, options.resident != nullptr,
-                                 options.segment_devices);
+  auto compiled = CompileProgram(
+      std::move(program), options.devices.empty() ? "cpu" : options.devices[0]->kind(),
+      options.slots, options.resident != nullptr, options.segment_devices);
   if (!compiled.ok()) return Annotate(compiled.status(), fmt::format("program \"{}\"", name));
   COHORT_ASSIGN_OR_RETURN(Impl::HostMemory memory, Impl::Allocate(*compiled, options));
   auto impl = std::make_unique<Impl>(*std::move(compiled), std::move(memory), options);

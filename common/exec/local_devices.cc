@@ -19,16 +19,16 @@ size_t BytesOf(const ValueView& view) {
 
 class LocalSegment : public SegmentRunner {
  public:
-  LocalSegment(std::unique_ptr<Executable> executable, std::vector<bool> reads_data)
-      : executable_(std::move(executable)), reads_data_(std::move(reads_data)) {}
+  explicit LocalSegment(std::unique_ptr<Executable> executable)
+      : executable_(std::move(executable)) {}
 
   // Arguments lie where the program has them: Run only reads them.
   absl::Status Run(const KernelContext& context) override {
     arguments_.clear();
-    for (size_t i = 0; i < reads_data_.size(); ++i) {
+    for (size_t i = 0; i < executable_->program().arguments.size(); ++i) {
       const ValueView& view = context.in(i);
-      auto buffer = BufferRef::Within(std::make_unique<BorrowedMemory>(), view.as<uint8_t>(),
-                                      BytesOf(view));
+      auto buffer =
+          BufferRef::Within(std::make_unique<BorrowedMemory>(), view.as<uint8_t>(), BytesOf(view));
       arguments_.emplace_back(view.dtype, Dims(view.dims, view.dims + view.rank),
                               std::move(buffer));
     }
@@ -44,7 +44,6 @@ class LocalSegment : public SegmentRunner {
 
  private:
   const std::unique_ptr<Executable> executable_;
-  const std::vector<bool> reads_data_;
   std::vector<Tensor> arguments_;
 };
 
@@ -83,7 +82,7 @@ absl::StatusOr<std::unique_ptr<SegmentRunner>> LocalDevices::MakeRunner(const st
   }
   COHORT_ASSIGN_OR_RETURN(auto executable,
                           Executable::Compile(std::move(segment.program), compile));
-  return std::make_unique<LocalSegment>(std::move(executable), std::move(segment.reads_data));
+  return std::make_unique<LocalSegment>(std::move(executable));
 }
 
 }  // namespace cohort

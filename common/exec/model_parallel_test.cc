@@ -136,7 +136,8 @@ std::vector<double> RunStep(Executable* e, int slot, int64_t count) {
 
 std::unique_ptr<Executable> Compiled(Program program, SegmentDevices* devices) {
   CompileOptions options = testing::OnTestDevice({.slots = 2});
-  if (options.devices.size() > 1) options.devices.resize(1);  // each would normalize its own examples
+  if (options.devices.size() > 1)
+    options.devices.resize(1);  // each would normalize its own examples
   options.segment_devices = devices;
   auto executable = Executable::Compile(std::move(program), options);
   INFO(executable.status());

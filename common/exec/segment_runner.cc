@@ -53,7 +53,8 @@ std::vector<bool> FindReadData(const Program& program, std::string_view kind) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Kernel>> CreateSegmentKernel(const Node& node, const Program& program,
+absl::StatusOr<std::unique_ptr<Kernel>> CreateSegmentKernel(const Node& node,
+                                                            const Program& program,
                                                             SegmentDevices* devices) {
   COHORT_ASSIGN_OR_RETURN(const DevicePlace place, ParseDevicePlace(node.device));
   Segment segment{.program = ProgramOfSegment(program, node), .reads_data = {}};

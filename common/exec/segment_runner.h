@@ -46,7 +46,8 @@ class SegmentDevices {
 };
 
 // The kernel of a node "segment" of a program that was cut. Errors: those of MakeRunner.
-absl::StatusOr<std::unique_ptr<Kernel>> CreateSegmentKernel(const Node& node, const Program& program,
+absl::StatusOr<std::unique_ptr<Kernel>> CreateSegmentKernel(const Node& node,
+                                                            const Program& program,
                                                             SegmentDevices* devices);
 
 }  // namespace cohort

@@ -64,7 +64,8 @@ absl::StatusOr<DevicePlace> ParseDevicePlace(std::string_view text) {
   }
   if (valid) return place;
   return InvalidArgument(
-      "\"{}\" is not a device: write one of this worker, such as \"cuda:1\" or \"cpu:1\", or one of "
+      "\"{}\" is not a device: write one of this worker, such as \"cuda:1\" or \"cpu:1\", or one "
+      "of "
       "another worker, such as \"worker:1/cuda:0\"",
       text);
 }

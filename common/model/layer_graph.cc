@@ -1,10 +1,13 @@
 #include "common/model/layer_graph.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <set>
 
 #include "common/base/printable.h"
 #include "common/base/suggest.h"
+#include "common/graph/device_place.h"
 #include "common/model/layers/layer_names.h"
 #include "common/schema/class_registry.h"
 #include "proto/job.pb.h"
@@ -37,6 +40,7 @@ class GraphMaker {
     }
     COHORT_RETURN_IF_ERROR(FindOutputs());
     COHORT_RETURN_IF_ERROR(CheckAllUsed());
+    COHORT_RETURN_IF_ERROR(ChooseDevices());
     return std::move(graph_);
   }
 
@@ -116,6 +120,7 @@ class GraphMaker {
       return InvalidArgument("{}: there is another layer of this name", layer.where);
     }
     COHORT_RETURN_IF_ERROR(Annotate(SetConfig(spec, &layer), layer.where));
+    COHORT_RETURN_IF_ERROR(Annotate(SetDevice(spec.device(), &layer.device), layer.where));
     COHORT_RETURN_IF_ERROR(Annotate(
         spec.class_name() == "Input" ? SetFeature(&layer) : SetInputs(spec, &layer), layer.where));
     graph_.layers.push_back(std::move(layer));
@@ -152,6 +157,44 @@ class GraphMaker {
       return InvalidArgument("it has the arguments of \"{}\", and none of its own", spec.shares());
     }
     layer->config = first.config;
+    return absl::OkStatus();
+  }
+
+  static absl::Status SetDevice(const std::string& given, std::string* device) {
+    if (given.empty()) return absl::OkStatus();
+    COHORT_ASSIGN_OR_RETURN(const DevicePlace place, ParseDevicePlace(given));
+    *device = place.ToString();
+    return absl::OkStatus();
+  }
+
+  // The devices of layers that name none themselves. A further call of a layer has its device.
+  absl::Status ChooseDevices() {
+    const auto& choices = job_.model().devices();
+    for (int i = 0; i < choices.size(); ++i) {
+      const std::string at = At(fmt::format("model.devices[{}]", i));
+      std::string device;
+      COHORT_RETURN_IF_ERROR(Annotate(SetDevice(choices[i].device(), &device), at + "devices"));
+      if (device.empty() || choices[i].layers().empty()) {
+        return InvalidArgument(
+            "{}an item of `devices` has `layers`, a pattern of names, and `device`", at);
+      }
+      bool any = false;
+      for (GraphLayer& layer : graph_.layers) {
+        if (::fnmatch(choices[i].layers().c_str(), layer.name.c_str(), 0) != 0) continue;
+        any = true;
+        if (layer.device.empty()) layer.device = device;
+      }
+      if (!any) {
+        std::vector<std::string> names;
+        for (const GraphLayer& layer : graph_.layers) names.push_back(layer.name);
+        return InvalidArgument("{}no layer matches \"{}\"; there are {}", at, choices[i].layers(),
+                               fmt::join(names, ", "));
+      }
+    }
+    for (GraphLayer& layer : graph_.layers) {
+      if (!layer.device.empty() || layer.shares < 0) continue;
+      layer.device = graph_.layers[static_cast<size_t>(layer.shares)].device;
+    }
     return absl::OkStatus();
   }
 

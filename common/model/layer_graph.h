@@ -27,6 +27,7 @@ struct GraphLayer {
   std::vector<int> inputs;  // earlier layers
   int shares = -1;          // the earlier layer whose config and variables it has; -1: its own
   int feature = -1;         // Input: position among the features
+  std::string device;       // where it runs (DevicePlace::ToString); "": the worker's own device
   std::string where;        // "job.yaml:12: layer "dense" (Dense)", for errors
 };
 
@@ -53,8 +54,8 @@ struct LayerGraph {
 // Names layers as Keras does (dense, dense_1, ...), connects them, and finds the feature of each
 // Input: the one with its name, or the only one. A sequential model without an Input gets one for
 // the only feature. `lines` may be null. Errors: InvalidArgument (an unknown input or feature, a
-// repeated name, a layer that leads to no output, outputs without labels), and those of
-// CompleteConfig.
+// repeated name, a layer that leads to no output, outputs without labels, a name of a device or a
+// pattern of layers that is wrong), and those of CompleteConfig.
 absl::StatusOr<LayerGraph> MakeLayerGraph(const v1::JobSpec& job,
                                           std::span<const FeatureType> features,
                                           const JobLines* lines);

@@ -128,6 +128,7 @@ class ProgramMaker {
   absl::Status MakeLayer(size_t index) {
     const GraphLayer& layer = graph_.layers[index];
     builder_.SetScope(layer.name);
+    builder_.SetDevice(layer.device);
     if (!HasDType(layer, "float32")) rounded_layers_.insert(layer.name);
     const size_t first_variable = variables_.size();
     LayerOutput output;
@@ -153,6 +154,7 @@ class ProgramMaker {
       COHORT_ASSIGN_OR_RETURN(output, layer.layer_class->build(&context));
     }
     builder_.SetScope("");
+    builder_.SetDevice("");
     COHORT_RETURN_IF_ERROR(builder_.status());
     outputs_[index] = output;
     weighted_[index] = layer.shares >= 0 || variables_.size() > first_variable ||
@@ -180,6 +182,7 @@ class ProgramMaker {
   ModelSummary::Row Row(const GraphLayer& layer, const ValueType& type, size_t first_variable) {
     ModelSummary::Row row;
     row.name = layer.name;
+    row.device = layer.device;
     const std::string& class_name = layer.layer_class->schema.name;
     row.class_name = class_name == "Input" ? "InputLayer" : class_name;
     for (size_t i = 1; i < type.dims.size(); ++i) row.dims.push_back(type.dims[i].size);

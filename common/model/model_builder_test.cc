@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "common/graph/mixed_precision.h"
 #include "common/graph/op_registry.h"
 #include "common/graph/program_proto.h"
 #include "common/graph/validate.h"
+#include "common/model/device_check.h"
 #include "common/model/layer_graph.h"
 #include "common/schema/class_schema.h"
 #include "proto/config.pb.h"
@@ -671,6 +673,76 @@ TEST_CASE("what layers over images refuse") {
                            "loss: mse", kFloats);
   INFO(twice.status());
   CHECK(twice.status().message().find("it is called twice") != absl::string_view::npos);
+}
+
+// The devices of the nodes that a layer has made, forward and backward.
+std::set<std::string> DevicesOf(const Program& program, const std::string& layer) {
+  std::set<std::string> devices;
+  for (const Node& node : program.nodes) {
+    if (node.name == layer && !IsLeaf(node)) devices.insert(node.device);
+  }
+  return devices;
+}
+
+using Devices = std::set<std::string>;
+
+TEST_CASE("layers run on the devices that they name, forward and backward") {
+  const auto model = Build(R"(
+  functional:
+    - Input: {name: x}
+    - Dense: {name: first, inputs: x, units: 8, activation: relu}
+    - Dense: {name: second, inputs: first, units: 8, device: "GPU:1", kernel_regularizer: l2}
+    - Dense: {name: second_again, inputs: second, shares: second}
+    - Dense: {name: third, inputs: second_again, units: 8, device: "worker:1/cpu"}
+    - Dense: {name: fourth, inputs: third, units: 1}
+  devices:
+    - {layers: "f*h", device: "cpu:2"}
+    - {layers: "third", device: "cpu:3"}
+)",
+                           "loss: mse", kFloats);
+  REQUIRE(model.status().message() == "");
+  for (const Program* program : {&model->train, &model->eval}) {
+    CHECK(DevicesOf(*program, "first") == Devices{""});
+    CHECK(DevicesOf(*program, "second") == Devices{"cuda:1"});
+    CHECK(DevicesOf(*program, "second_again") == Devices{"cuda:1"});
+    CHECK(DevicesOf(*program, "third") == Devices{"worker:1/cpu:0"});
+    CHECK(DevicesOf(*program, "fourth") == Devices{"cpu:2"});
+    CHECK(DevicesOf(*program, "loss") == Devices{""});
+  }
+  CHECK_THAT(FormatSummary(model->summary), Catch::Contains("Device") &&
+                                                Catch::Contains("worker:1/cpu:0") &&
+                                                Catch::Contains("cuda:1"));
+}
+
+TEST_CASE("what is no device, or matches no layer, is refused by its line") {
+  const auto error = [](const std::string& model) {
+    return std::string(Build(model, "loss: mse", kFloats).status().message());
+  };
+  CHECK_THAT(error("  sequential:\n    - Dense: {units: 1, device: \"cud:1\"}\n"),
+             Catch::Contains("job.yaml:3") && Catch::Contains("\"cud:1\" is not a device"));
+  CHECK_THAT(
+      error("  sequential: [{Dense: {units: 1}}]\n  devices:\n"
+            "    - {layers: \"conv*\", device: \"cpu:1\"}\n"),
+      Catch::Contains("job.yaml:4: no layer matches \"conv*\"; there are input_layer, dense"));
+  CHECK_THAT(error("  sequential: [{Dense: {units: 1}}]\n  devices: [{layers: \"*\"}]\n"),
+             Catch::Contains("and `device`"));
+}
+
+TEST_CASE("devices of workers that the cluster lacks are refused by their line") {
+  const auto job = ParseJob(
+      "model:\n  sequential:\n    - Dense: {units: 1, device: \"worker:2/cuda:0\"}\n"
+      "compile: {loss: mse}\ndata: {batch_size: 8, train: {csv: {path: a}, label: y}}\n",
+      "job.yaml");
+  REQUIRE(job.status().message() == "");
+  CHECK(CheckDeviceWorkers(job->spec, job->lines, {0, 1, 2}).ok());
+  const absl::Status refused = CheckDeviceWorkers(job->spec, job->lines, {0, 1});
+  CHECK_THAT(std::string(refused.message()), Catch::Contains("job.yaml:3") &&
+                                                 Catch::Contains("\"worker:2/cuda:0\"") &&
+                                                 Catch::Contains("worker:0, worker:1"));
+  v1::JobSpec elastic = job->spec;
+  elastic.mutable_strategy()->set_elastic(true);
+  CHECK_THAT(std::string(CheckDeviceWorkers(elastic, job->lines, {0, 1, 2}).message()),
+             Catch::Contains("strategy.elastic"));
 }
 
 }  // namespace

@@ -23,12 +23,14 @@ absl::Status ModelReader::Read(const YAML::Node& node, const std::string& path,
       COHORT_RETURN_IF_ERROR(ReadLayers(entry, entry.key == "functional", model));
     } else if (entry.key == "keras_json") {
       if (!entry.value.IsNull()) keras_json = &entry;
-    } else if (entry.key == "name" || entry.key == "dtype" || entry.key == "outputs") {
+    } else if (entry.key == "name" || entry.key == "dtype" || entry.key == "outputs" ||
+               entry.key == "devices") {
       has_dtype = has_dtype || (entry.key == "dtype" && !entry.value.IsNull());
       COHORT_RETURN_IF_ERROR(ReadEntries({entry}, path, model));
     } else {
-      return UnknownKey(entry.line, entry.key, "`model`",
-                        {"name", "dtype", "sequential", "functional", "keras_json", "outputs"});
+      return UnknownKey(
+          entry.line, entry.key, "`model`",
+          {"name", "dtype", "sequential", "functional", "keras_json", "outputs", "devices"});
     }
   }
   if (keras_json != nullptr) {
@@ -97,6 +99,10 @@ absl::Status ModelReader::ReadLayer(const YAML::Node& item, bool functional, v1:
     if (const auto inputs = node.Take("inputs")) {
       COHORT_RETURN_IF_ERROR(ReadInputs(*inputs, path + ".inputs", functional, layer));
     }
+  }
+  if (const auto device = node.Take("device"); device && !device->value.IsNull()) {
+    Note(path + ".device", device->line);
+    COHORT_ASSIGN_OR_RETURN(*layer->mutable_device(), Text(device->value, path + ".device"));
   }
   if (const auto shares = node.Take("shares"); shares && !shares->value.IsNull()) {
     COHORT_RETURN_IF_ERROR(ReadShares(*shares, path + ".shares", node, layer));

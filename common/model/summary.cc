@@ -49,13 +49,14 @@ std::string Shape(const Dims& dims) {
   return text + (dims.empty() ? ",)" : ")");
 }
 
-Cells RowCells(const ModelSummary::Row& row, bool sequential) {
+Cells RowCells(const ModelSummary::Row& row, bool sequential, bool devices) {
   Cells cells = {fmt::format("{} ({})", row.name, row.class_name), Shape(row.dims),
                  WithThousands(row.params)};
   if (!sequential) {
     cells.push_back(
         row.connected_to.empty() ? "-" : fmt::format("{}", fmt::join(row.connected_to, ", ")));
   }
+  if (devices) cells.push_back(row.device.empty() ? "-" : row.device);
   return cells;
 }
 
@@ -85,9 +86,12 @@ std::string ReadableBytes(int64_t bytes) {
 std::string FormatSummary(const ModelSummary& summary) {
   std::vector<Cells> rows = {{"Layer (type)", "Output Shape", "Param #"}};
   if (!summary.sequential) rows[0].push_back("Connected to");
+  const bool devices =
+      std::ranges::any_of(summary.rows, [](const auto& row) { return !row.device.empty(); });
+  if (devices) rows[0].push_back("Device");
   for (const ModelSummary::Row& row : summary.rows) {
     if (summary.sequential && row.class_name == "InputLayer") continue;
-    rows.push_back(RowCells(row, summary.sequential));
+    rows.push_back(RowCells(row, summary.sequential, devices));
   }
   std::vector<size_t> widths(rows[0].size(), 0);
   for (const Cells& cells : rows) {

@@ -18,6 +18,7 @@ struct ModelSummary {
     int64_t params = 0;
     std::vector<std::string> connected_to;  // names of the inputs
     int64_t frozen_params = 0;              // those of `params` that are not trainable
+    std::string device;                     // that the layer names; ""
   };
   std::string model_name;
   bool sequential = true;  // no column of connections, and no row of the Input
@@ -37,7 +38,7 @@ struct ModelSummary {
 //   └─────────────────┴──────────────┴─────────┘
 //    Total params: 100,480 (392.50 KB)
 //
-// Columns are as wide as their contents. Ends with a newline.
+// If a layer names a device, the last column has the devices. Columns are as wide as their contents. Ends with a newline.
 std::string FormatSummary(const ModelSummary& summary);
 
 // "1,234,567".

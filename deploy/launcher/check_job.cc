@@ -5,6 +5,7 @@
 #include <array>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <system_error>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "common/kernels/device_coverage.h"
 #include "common/model/batch_text.h"
 #include "common/model/data_check.h"
+#include "common/model/device_check.h"
 #include "common/model/job_file.h"
 #include "common/model/model_builder.h"
 #include "common/model/summary.h"
@@ -106,7 +108,13 @@ absl::StatusOr<std::string> LazyHints(const BuiltModel& model, const v1::Layout&
 absl::StatusOr<std::string> CheckJob(const CheckOptions& options) {
   COHORT_RETURN_IF_ERROR(CheckBetween("--ps", options.ps, 1, kMostTasks));
   COHORT_RETURN_IF_ERROR(CheckBetween("--threads", options.threads, 1, kMostThreads));
+  COHORT_RETURN_IF_ERROR(CheckBetween("--workers", options.workers, 0, kMostTasks));
   COHORT_ASSIGN_OR_RETURN(JobFile job, ReadJobFile(options.job));
+  if (options.workers > 0) {
+    std::set<int> workers;
+    for (int i = 0; i < options.workers; ++i) workers.insert(i);
+    COHORT_RETURN_IF_ERROR(CheckDeviceWorkers(job.spec, job.lines, workers));
+  }
   std::string data_text;
   COHORT_ASSIGN_OR_RETURN(const JobData data, OpenData(options, &job, &data_text));
   COHORT_ASSIGN_OR_RETURN(const BuiltModel model, BuildModel(job.spec, data.features, &job.lines));

@@ -14,6 +14,7 @@ inline constexpr int kMostTasks = 1000;
 struct CheckOptions {
   std::string job;       // path
   int ps = 1;            // number of servers
+  int workers = 0;       // layers may name the devices that these have; 0: any
   int threads = 1;       // threads of each server: they limit its tablets
   std::string data_dir;  // COHORT_DATA_DIR
 };

@@ -88,6 +88,8 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
 
   FlagSet* check = flags->AddCommand("check", "validate a job; print its model and shard plan");
   check->Add("ps", &options->check.ps, "parameter servers to plan for");
+  check->Add("workers", &options->check.workers,
+             "workers of the cluster, whose devices layers may name; 0: any");
   check->Add("threads", &options->check.threads, "threads of each: how many tablets it may have");
   AddPluginFlag(check, &options->plugins);
   check->AddPositional("JOB.yaml", &options->check.job, "the job", true);

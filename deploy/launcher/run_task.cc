@@ -66,6 +66,7 @@ constexpr ForwardedFlag kForwarded[] = {
     {"virtual_gpus", false, kTrainer, "worker: devices per GPU"},
     {"gpu_tensor_float", true, kTrainer, "worker: let float32 products use TF32"},
     {"ps_timeout_s", false, kTrainer, "worker: seconds to wait for a ps"},
+    {"peer_timeout_s", false, kTrainer, "worker: seconds to wait for a worker that runs a layer"},
     {"drain_timeout_s", false, kPs | kTrainer,
      "ps, worker: seconds to finish current work after SIGTERM"},
     {"once", true, kEvaluator, "evaluator: the newest checkpoint, then end"},
