@@ -319,6 +319,8 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
       options.fingerprint = from->fingerprint;
     }
   }
+  const StrategyClass* const known = FindStrategy(strategy.name());
+  options.ring = known->mirrored && !known->local && strategy.communication() == kRingCommunication;
   options.loss_scaling = LossScalingOf(spec);
   options.pull_ahead = strategy.pull_ahead();
   options.closures_in_flight = strategy.closures_in_flight();

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Replicas that sum gradients in a ring end with the weights of replicas that send them to their owners.
+
+Usage: ring_test.py [CLASS]. Data sets are read from COHORT_DATA_DIR or ../shared/data; without them the class is
+skipped (exit code 77).
+"""
+import array
+import json
+import os
+import re
+import signal
+import time
+
+import real_cluster
+from real_cluster import DirectoryTestCase, children, program, run
+from replicas_test import LocalCase
+from safetensors_files import checkpoints, tensors
+
+
+def values(checkpoint):
+    """{name: numbers} of a checkpoint in float64."""
+    found = {}
+    for name, (dtype, data) in tensors(checkpoint).items():
+        if dtype == "F64":
+            found[name] = array.array("d", data)
+    return found
+
+
+def difference(a, b):
+    """The largest difference between the values of two checkpoints, and its tensor."""
+    assert sorted(a) == sorted(b)
+    return max((max((abs(x - y) for x, y in zip(a[name], b[name])), default=0.0), name) for name in a)
+
+
+def example(name, epochs, **replaced):
+    with open(os.path.join(real_cluster.EXAMPLES, name), encoding="utf-8") as f:
+        text = f.read()
+    text = re.sub(r"strategy:\n  mode: async\n", "strategy:\n", text)
+    if "strategy:\n" not in text:
+        text = text.replace("\nfit:\n", "\nstrategy:\n\nfit:\n", 1)
+    text = re.sub(r"epochs: \d+", "epochs: %d" % epochs, text, count=1)
+    for key, value in replaced.items():
+        assert re.search(r"%s: \d+" % key, text), key
+        text = re.sub(r"%s: \d+" % key, "%s: %d" % (key, value), text, count=1)
+    text = text.replace("\nmodel:\n", "\nmodel:\n  dtype: float64\n", 1)
+    return text.replace("strategy:\n", "strategy:\n  closures_per_step: 4\n  communication: direct\n", 1)
+
+
+class RingCase(DirectoryTestCase):
+    def train(self, text, workers, name):
+        """The values of the last checkpoint."""
+        directory = self.path(name)
+        job = self.write(name + ".yaml", text)
+        done = run([program("cohort"), "local", "--strategy", "multi_worker_mirrored", "--workers", str(workers),
+                    "--run_dir", directory, job], limit_s=120,
+                   environment={"COHORT_DATA_DIR": real_cluster.data_dir() or ""})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        logs = ""
+        for task in range(workers):
+            with open(os.path.join(directory, "worker-%d.log" % task), encoding="utf-8") as f:
+                logs += f.read()
+        return values(checkpoints(os.path.join(directory, "checkpoints"))[-1]), logs
+
+    def check(self, text):
+        expected, logs = self.train(text, 2, "direct")
+        self.assertNotIn("ring_entered", logs)
+        ring = text.replace("communication: direct", "communication: RING")
+        for workers in (2, 3, 4):
+            with self.subTest(workers=workers):
+                found, logs = self.train(ring, workers, "ring-%d" % workers)
+                self.assertEqual(logs.count("ring_entered"), workers)
+                most, name = difference(expected, found)
+                self.assertLess(most, 1e-9, name)
+                self.assertGreater(most, 0)  # the sums have another order
+
+
+class Mnist(RingCase):
+    NEEDS = "mnist"
+
+    def test_perceptron(self):
+        # 83 closures in an epoch: the last step is short, and too short for four replicas.
+        self.check(example("mnist_mlp.yaml", 5, take=2656))
+
+    def test_convolutions(self):
+        self.check(example("mnist_cnn.yaml", 4, take=1664, batch_size=16))
+
+
+class Census(RingCase):
+    NEEDS = "adult"
+
+    def test_census(self):
+        self.check(example("census_csv.yaml", 3, take=4480))
+
+
+class Recommender(RingCase):
+    def test_recommender(self):
+        self.check(example("recommender.yaml", 2, records=6400))
+
+
+if __name__ == "__main__":
+    real_cluster.main(globals())
