@@ -5,15 +5,11 @@ Usage: ring_test.py [CLASS]. Data sets are read from COHORT_DATA_DIR or ../share
 skipped (exit code 77).
 """
 import array
-import json
 import os
 import re
-import signal
-import time
 
 import real_cluster
-from real_cluster import DirectoryTestCase, children, program, run
-from replicas_test import LocalCase
+from real_cluster import DirectoryTestCase, program, run
 from safetensors_files import checkpoints, tensors
 
 
@@ -48,7 +44,7 @@ def example(name, epochs, **replaced):
 
 class RingCase(DirectoryTestCase):
     def train(self, text, workers, name):
-        """The values of the last checkpoint."""
+        """The values of the last checkpoint, and the logs of the replicas."""
         directory = self.path(name)
         job = self.write(name + ".yaml", text)
         done = run([program("cohort"), "local", "--strategy", "multi_worker_mirrored", "--workers", str(workers),
@@ -57,7 +53,7 @@ class RingCase(DirectoryTestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         logs = ""
         for task in range(workers):
-            with open(os.path.join(directory, "worker-%d.log" % task), encoding="utf-8") as f:
+            with open(os.path.join(directory, "tasks", "worker-%d.log" % task), encoding="utf-8") as f:
                 logs += f.read()
         return values(checkpoints(os.path.join(directory, "checkpoints"))[-1]), logs
 
