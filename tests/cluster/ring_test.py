@@ -7,9 +7,12 @@ skipped (exit code 77).
 import array
 import os
 import re
+import signal
+import time
 
+import replicas_test
 import real_cluster
-from real_cluster import DirectoryTestCase, program, run
+from real_cluster import DirectoryTestCase, children, program, run, until
 from safetensors_files import checkpoints, tensors
 
 
@@ -91,6 +94,53 @@ class Census(RingCase):
 class Recommender(RingCase):
     def test_recommender(self):
         self.check(example("recommender.yaml", 2, records=6400))
+
+
+class Faults(replicas_test.LocalCase):
+    """Replicas and the chief are killed and stopped in the middle of a ring."""
+
+    def setUp(self):
+        super().setUp()
+        with open(self.job, encoding="utf-8") as f:
+            text = f.read()
+        for old, new in (("deterministic: true", "communication: ring"), ("\nmodel:\n", "\nmodel:\n  dtype: float64\n")):
+            self.assertIn(old, text)
+            text = text.replace(old, new, 1)
+        self.job = self.write("job.yaml", text)
+
+    def check_weights(self, directory="checkpoints"):
+        calm = self.path("calm")
+        done = run([program("cohort"), "train", "--run_dir", calm, self.job], limit_s=100)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        most, name = difference(values(checkpoints(calm + "/checkpoints")[-1]),
+                                values(checkpoints(self.path(directory))[-1]))
+        self.assertLess(most, 1e-9, name)
+
+    def test_killed_and_stopped_replicas(self):
+        local = self.local("--workers", "3", "--restart")
+        for _ in range(2):
+            self.await_cuts(local, "out", 2)
+            os.kill(children(local.pid, "cohort-replica")[0], signal.SIGKILL)
+        self.await_cuts(local, "out", 2)
+        stopped = children(local.pid, "cohort-replica")[1]
+        os.kill(stopped, signal.SIGSTOP)
+        time.sleep(3)
+        os.kill(stopped, signal.SIGCONT)
+        self.await_cuts(local, "out", 1)
+        os.kill(children(local.pid, "cohort-chief")[0], signal.SIGKILL)
+        self.ended(local, "out")
+        self.assertRegex(self.text("out"), r"2 rollbacks, 1 chief restart")
+        self.check_weights()
+
+    def test_an_elastic_job_continues_without_lost_replicas(self):
+        with open(self.job, encoding="utf-8") as f:
+            job = self.write("elastic.yaml", f.read().replace("communication: ring", "communication: ring\n  elastic: true"))
+        local = self.local("--workers", "3", job=job)
+        self.await_cuts(local, "out", 2)
+        os.kill(children(local.pid, "cohort-replica")[1], signal.SIGKILL)
+        until(lambda: self.text("out"), lambda: local.poll() is not None or "on 2 replicas\n" in self.text("out"))
+        self.ended(local, "out")
+        self.check_weights()
 
 
 if __name__ == "__main__":
