@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "proto/worker.pb.h"
 
 namespace cohort {
 namespace {
@@ -57,7 +58,7 @@ absl::Status GradientRing::Begin(const v1::Closure& closure, const Program& prog
   step_->indices.push_back(index);
   closure_ = closure.id();
   pushes_ = pushes;
-  finishing_ = false;
+  in_run_ = true;
   status_ = absl::OkStatus();
   next_bucket_ = 0;
   missing_.clear();
@@ -130,7 +131,9 @@ absl::Status GradientRing::StartSum(size_t bucket) {
   COHORT_ASSIGN_OR_RETURN(const Collective::Ticket ticket, group_->Start(call));
   tickets_.push_back(ticket);
   sums_.fetch_add(1, std::memory_order_relaxed);
-  if (!finishing_) early_sums_.fetch_add(1, std::memory_order_relaxed);
+  const bool early = in_run_ && std::any_of(missing_.begin(), missing_.end(),
+                                            [](size_t pushes) { return pushes > 0; });
+  if (early) early_sums_.fetch_add(1, std::memory_order_relaxed);
   return absl::OkStatus();
 }
 
@@ -170,7 +173,7 @@ absl::Status GradientRing::EnterGroup() {
 }
 
 absl::StatusOr<std::span<const ShardSum>> GradientRing::Finish() {
-  finishing_ = true;
+  in_run_ = false;
   for (; status_.ok() && next_bucket_ < open_->size(); ++next_bucket_) status_ = Use(next_bucket_);
   for (const Collective::Ticket ticket : std::exchange(tickets_, {})) {
     const absl::Status summed = group_->Wait(ticket);
@@ -187,6 +190,13 @@ absl::StatusOr<std::span<const ShardSum>> GradientRing::Finish() {
 }
 
 void GradientRing::Leave() {
+  if (group_ != nullptr && options_.log != nullptr) {
+    const Counters all = counters();
+    options_.log->Info("ring_left", {{"sums", all.sums},
+                                     {"early_sums", all.early_sums},
+                                     {"bytes_sent", all.bytes_sent},
+                                     {"bytes_received", all.bytes_received}});
+  }
   tickets_.clear();
   group_.reset();
   group_id_.reset();

@@ -20,11 +20,15 @@
 #include "common/collective/collective_group.h"
 #include "common/exchange/variable_access.h"
 #include "common/graph/program.h"
-#include "proto/worker.pb.h"
+#include "common/graph/step_place.h"
 #include "worker/dense_sums.h"
 #include "worker/ring_buckets.h"
 
 namespace cohort {
+
+namespace v1 {
+class Routes;
+}  // namespace v1
 
 // Sums the dense gradients of synchronous steps among the replicas (communication: ring). A replica
 // adds the gradients of its own closures of a step. During its last one it joins a reduce-scatter for
@@ -48,7 +52,7 @@ class GradientRing final : public DenseSums {
     PeerService* service = nullptr;  // serves the address of this replica; outlives this
     // True if this closure is unwanted: waiting for other replicas then ends with Cancelled.
     std::function<bool(uint64_t closure)> should_stop;
-    uint64_t bucket_bytes = uint64_t{2} << 20;
+    uint64_t bucket_bytes = uint64_t{1} << 20;
     // How long the others may make no progress. A replica that the chief does not hear for 20 s is
     // lost, and the chief cancels the closures of the others.
     Duration deadline = std::chrono::seconds(60);
@@ -69,7 +73,7 @@ class GradientRing final : public DenseSums {
     uint64_t sums = 0;  // reduce-scatters
     uint64_t bytes_sent = 0;
     uint64_t bytes_received = 0;
-    uint64_t early_sums = 0;  // begun before all gradients of the closure were final
+    uint64_t early_sums = 0;  // begun while another bucket had gradients that were not final
   };
   Counters counters() const;
 
@@ -110,7 +114,7 @@ class GradientRing final : public DenseSums {
   RingBuckets* open_ = nullptr;
   std::vector<size_t> missing_;  // by bucket: pushes that are not final
   size_t next_bucket_ = 0;       // the first one that is not used
-  bool finishing_ = false;
+  bool in_run_ = false;          // the backward pass may still run
   absl::Status status_;
   // Refers to the buffers of buckets_.
   std::unique_ptr<CollectiveGroup> group_;

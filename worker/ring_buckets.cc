@@ -38,14 +38,17 @@ absl::StatusOr<std::unique_ptr<RingBuckets>> RingBuckets::Make(const Program& pr
     const Push& push = program.pushes[p];
     if (!IsDenseGradient(push)) continue;
     const DType dtype = program.type(push.value).dtype;
-    if (made->buckets_.empty() || made->buckets_.back().dtype != dtype || bytes >= bucket_bytes) {
+    const VariableRoute& variable = routed->variables[static_cast<size_t>(push.variable)];
+    const uint64_t added = variable.rows * variable.row_bytes();
+    if (made->buckets_.empty() || made->buckets_.back().dtype != dtype ||
+        (bytes > 0 && bytes + added > bucket_bytes)) {
       made->buckets_.push_back({.dtype = dtype});
       bytes = 0;
     }
+    bytes += added;
     Bucket& bucket = made->buckets_.back();
     bucket.pushes.push_back(p);
     made->bucket_of_[p] = static_cast<int>(made->buckets_.size()) - 1;
-    const VariableRoute& variable = routed->variables[static_cast<size_t>(push.variable)];
     for (const ShardRoute& shard : variable.shards) {
       const TabletRoute& tablet = routed->tablets[static_cast<size_t>(shard.tablet)];
       const uint32_t ps = routed->servers[static_cast<size_t>(tablet.server)].ps;
@@ -60,7 +63,6 @@ absl::StatusOr<std::unique_ptr<RingBuckets>> RingBuckets::Make(const Program& pr
                     .shard = shard.shard,
                     .rank = owner->second};
       bucket.runs.push_back(run);
-      bytes += run.elements * SizeOf(dtype);
     }
   }
   for (Bucket& bucket : made->buckets_) {

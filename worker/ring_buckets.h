@@ -28,8 +28,8 @@ class Routes;
 // all ranks have the same ones. Not thread-safe.
 class RingBuckets {
  public:
-  // `servers`: by rank the number of its server (PsRoute.ps). `bucket_bytes`: a bucket is closed when
-  // it has as many. Errors: InvalidArgument if the program does not fit the routes.
+  // `servers`: by rank the number of its server (PsRoute.ps). `bucket_bytes`: the most of a bucket,
+  // unless one gradient has more. Errors: InvalidArgument if the program does not fit the routes.
   static absl::StatusOr<std::unique_ptr<RingBuckets>> Make(const Program& program,
                                                            const v1::Routes& routes,
                                                            std::span<const uint32_t> servers,
