@@ -238,7 +238,7 @@ TEST_CASE("a closure that a replica gives back repeats the whole step") {
   const uint64_t step_try = d.Of(1).step.step_try;
   CHECK(!d.Report(0, 1, 1, absl::StatusCode::kOk));
   CHECK(d.Of(1).state == Closure::State::kHeard);
-  CHECK(d.Report(1, 4, 1, absl::StatusCode::kUnavailable));
+  CHECK(d.Report(1, 4, 1, absl::StatusCode::kAborted));
   CHECK(d.sent(0).back().cancel().ids_size() == 2);
   CHECK(d.sent_to_ps(0).back().abandon_step().step_try() == step_try + 1);
   // Results of the old try are void.
