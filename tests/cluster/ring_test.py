@@ -60,11 +60,11 @@ class RingCase(DirectoryTestCase):
                 logs += f.read()
         return values(checkpoints(os.path.join(directory, "checkpoints"))[-1]), logs
 
-    def check(self, text):
+    def check(self, text, replicas=(2, 3, 4)):
         expected, logs = self.train(text, 2, "direct")
         self.assertNotIn("ring_entered", logs)
         ring = text.replace("communication: direct", "communication: RING")
-        for workers in (2, 3, 4):
+        for workers in replicas:
             with self.subTest(workers=workers):
                 found, logs = self.train(ring, workers, "ring-%d" % workers)
                 self.assertEqual(logs.count("ring_entered"), workers)
@@ -81,7 +81,20 @@ class Mnist(RingCase):
         self.check(example("mnist_mlp.yaml", 5, take=2656))
 
     def test_convolutions(self):
-        self.check(example("mnist_cnn.yaml", 4, take=1664, batch_size=16))
+        self.check(example("mnist_cnn.yaml", 2, take=800, batch_size=16), replicas=(2, 4))
+
+    def test_bytes_and_overlap(self):
+        """A replica sends its part of each gradient once per step, and begins before the backward pass ends."""
+        text = example("mnist_mlp.yaml", 1, take=1280).replace("units: 128", "units: 256")
+        ring = text.replace("communication: direct", "communication: ring")
+        found, logs = self.train(ring, 2, "ring")
+        gradients = sum(8 * len(numbers) for name, numbers in found.items() if "@" not in name)
+        counts = [{key: int(re.search(r" %s=(\d+)" % key, line).group(1))
+                   for key in ("sums", "early_sums", "bytes_sent", "bytes_received")}
+                  for line in logs.splitlines() if " ring_left " in line]
+        self.assertEqual([(c["sums"], c["early_sums"]) for c in counts], 2 * [(20, 10)])  # two buckets of ten steps
+        for key in ("bytes_sent", "bytes_received"):  # direct: four closures send half of it, 20 * gradients in all
+            self.assertEqual(sum(c[key] for c in counts), 10 * gradients)
 
 
 class Census(RingCase):
