@@ -104,6 +104,7 @@ absl::Status RequestAssembler::AddPush(const v1::PushPart& part, Payload payload
       PushEntryView view;
       view.shard = entry.shard();
       view.kind = static_cast<PushKind>(entry.kind());
+      view.summed_elsewhere = view.kind == PushKind::kRecordOnly && entry.summed_elsewhere();
       if (view.kind != PushKind::kRecordOnly) {
         view.sparse = entry.sparse();
         view.begin = entry.sparse() ? 0 : entry.begin();

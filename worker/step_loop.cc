@@ -234,11 +234,8 @@ void StepLoop::RunFront() {
   ClosureRun* const run = step.run.get();
   program->executable->UseSlot(step.slot);
   const TimePoint begin = clock_->Now();
-  absl::Status status = program->executable->Run();
-  // An interrupt of a layer on another worker may be for another closure, or out of date.
-  while (absl::IsCancelled(status) && !core_->ShouldStop(run->closure().id())) {
-    status = program->executable->Run();
-  }
+  DenseSums* sums = nullptr;
+  const absl::Status status = RunStep(step, program, &sums);
   if (!status.ok()) {
     run->Abandon(status);
     return EndPart(run);
@@ -251,10 +248,39 @@ void StepLoop::RunFront() {
   metrics_->examples->Increment(static_cast<uint64_t>(program->executable->batch_count()));
   const bool trains = run->closure().training() && program->uses_variables;
   if (trains && AdmitsPush(step, program)) {
+    PendingPush push = MakePush(step, program);
+    if (sums != nullptr) {
+      const auto summed = sums->Finish();
+      if (!summed.ok()) {
+        run->Abandon(summed.status());
+        return EndPart(run);
+      }
+      push.batch.sums_dense = true;
+      push.batch.sums = *summed;
+    }
     run->BeginPart();
-    next_push_ = MakePush(step, program);
+    next_push_ = std::move(push);
   }
   EndPart(run);
+}
+
+absl::Status StepLoop::RunStep(const PreparedStep& step, StepProgram* program, DenseSums** sums) {
+  const v1::Closure& closure = step.run->closure();
+  Executable* const executable = program->executable.get();
+  if (closure.ring_places() == 0) {
+    absl::Status status = executable->Run();
+    // An interrupt of a layer on another worker may be for another closure, or out of date.
+    while (absl::IsCancelled(status) && !core_->ShouldStop(closure.id())) {
+      status = executable->Run();
+    }
+    return status;
+  }
+  *sums = variables_->dense_sums();
+  if (*sums == nullptr) {
+    return FailedPrecondition("this worker owns no variables, so it has no part in a ring");
+  }
+  COHORT_RETURN_IF_ERROR((*sums)->Begin(closure, executable->program(), executable->next_pushes()));
+  return executable->Run(*sums);
 }
 
 bool StepLoop::AdmitsPush(const PreparedStep& step, StepProgram* program) {

@@ -18,6 +18,7 @@
 #include "common/exchange/variable_access.h"
 #include "common/exec/executable.h"
 #include "worker/closure_run.h"
+#include "worker/dense_sums.h"
 #include "worker/pull_ahead.h"
 #include "worker/resources.h"
 #include "worker/step_program.h"
@@ -31,6 +32,8 @@ class StepVariables {
   virtual ~StepVariables() = default;
   // The result must not outlive this object.
   virtual std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables) = 0;
+  // Sums dense gradients among workers; null: this worker has no part of the variables.
+  virtual DenseSums* dense_sums() { return nullptr; }
   // Sleeps until the WakeStep of the owner, or the deadline.
   virtual void Wait(TimePoint deadline) = 0;
 };
@@ -116,6 +119,9 @@ class StepLoop {
   absl::Status Prepare(PreparedStep* step);
   bool IsDue(const PreparedStep* pull);
   void RunFront();
+  // Runs the step of this slot. If dense gradients are summed among the workers, `sums` is set, and the
+  // sums begin meanwhile.
+  absl::Status RunStep(const PreparedStep& step, StepProgram* program, DenseSums** sums);
   // Looks for gradients that are not finite, if the program has a loss scale. Returns true if the step
   // is to be pushed: in mode sync always, because the chief decides.
   bool AdmitsPush(const PreparedStep& step, StepProgram* program);

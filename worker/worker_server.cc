@@ -39,6 +39,15 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options option
   remote.local = o.local_servers;
   remote.log = o.log;
   server->remote_ = std::make_unique<RemoteAccess>(remote);
+  if (o.shared.has_value()) {
+    server->ring_ = std::make_unique<GradientRing>(GradientRing::Options{
+        .incarnation = o.incarnation,
+        .security = o.security,
+        .own_core = o.own_core,
+        .log = o.log,
+        .service = &server->peers_,
+        .should_stop = [s = server.get()](uint64_t id) { return s->core_->ShouldStop(id); }});
+  }
   WorkerCore::Options core;
   core.index = o.index;
   core.incarnation = o.incarnation;
@@ -118,6 +127,8 @@ absl::Status WorkerServer::Listen() {
     listen.control_methods = shared.control_methods;
     for (const auto& [method, handler] : methods) listen.control_methods.push_back(method);
     methods.insert(shared.methods.begin(), shared.methods.end());
+    const StreamServer::Methods peers = peers_.Methods();
+    methods.insert(peers.begin(), peers.end());
   }
   COHORT_ASSIGN_OR_RETURN(server_, StreamServer::Start(listen, std::move(methods)));
   if (options_.admin_address.empty()) return absl::OkStatus();
@@ -183,6 +194,22 @@ void WorkerServer::ExportMetrics() {
   add_peer("cohort_worker_peer_bytes_received",
            "Bytes of values received from layers on other workers",
            &PeerDevices::Counters::bytes_received);
+  const auto add_ring = [this](const char* name, const char* help,
+                               uint64_t GradientRing::Counters::*field) {
+    registry_.AddCallback(name, help, [ring = ring_.get(), field] {
+      return ring == nullptr ? 0.0 : static_cast<double>(ring->counters().*field);
+    });
+  };
+  add_ring("cohort_worker_ring_bytes_sent", "Bytes of gradients sent to other replicas in rings",
+           &GradientRing::Counters::bytes_sent);
+  add_ring("cohort_worker_ring_bytes_received",
+           "Bytes of gradients received from other replicas in rings",
+           &GradientRing::Counters::bytes_received);
+  add_ring("cohort_worker_ring_sums", "Sums of gradients over all replicas that were begun",
+           &GradientRing::Counters::sums);
+  add_ring("cohort_worker_ring_early_sums",
+           "Those sums of them that were begun while the backward pass was running",
+           &GradientRing::Counters::early_sums);
   registry_.AddCallback("cohort_worker_gpu_memory_used_bytes",
                         "Bytes that all processes use on the GPUs of this worker",
                         [this] { return SumOfUsage(&DeviceUsage::used_bytes); });
@@ -207,6 +234,7 @@ void WorkerServer::StepThread() {
                   options_.log);
     loop.Run();
   }
+  if (ring_ != nullptr) ring_->Leave();
   MutexLock lock(&mu_);
   step_running_ = false;
   step_ended_.SignalAll();
@@ -272,6 +300,7 @@ void WorkerServer::Send(Adoption::Connection connection, const v1::WorkerToChief
   service_.Send(connection, message);
 }
 void WorkerServer::RoutesChanged(std::shared_ptr<const v1::Routes> routes) {
+  if (ring_ != nullptr) ring_->SetRoutes(routes);
   remote_->SetRoutes(std::move(routes));
 }
 void WorkerServer::GenerationChanged(uint64_t generation) { remote_->SetGeneration(generation); }

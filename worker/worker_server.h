@@ -18,10 +18,12 @@
 #include "common/base/mutex.h"
 #include "common/cluster/security.h"
 #include "common/cluster/task_run.h"
+#include "common/collective/peer_service.h"
 #include "common/device/devices.h"
 #include "common/exchange/remote_access.h"
 #include "common/exec/local_devices.h"
 #include "common/rpc/stream/stream_server.h"
+#include "worker/gradient_ring.h"
 #include "worker/peer_devices.h"
 #include "worker/segment_service.h"
 #include "worker/step_loop.h"
@@ -124,6 +126,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   v1::TaskFigures Figures() override;
   // StepVariables, called on the step thread.
   std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables) override;
+  DenseSums* dense_sums() override { return ring_.get(); }
   void Wait(TimePoint deadline) override;
 
   // In order of dependency.
@@ -138,6 +141,8 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   std::unique_ptr<SegmentService> segments_;
   WorkerService service_;                 // connects the streams of chiefs with the core
   std::unique_ptr<RemoteAccess> remote_;  // the parameter servers
+  PeerService peers_;                     // streams of other replicas
+  std::unique_ptr<GradientRing> ring_;    // null: the worker is no replica
   mutable Mutex mu_;
   CondVar step_ended_;
   bool step_running_ ABSL_GUARDED_BY(mu_) = false;

@@ -38,6 +38,7 @@ struct Closure {
   uint32_t held_attempt = 0;  // in flight: the attempt that the worker has
   uint32_t min_attempt = 1;   // results of older attempts belong to an older timeline
   StepPlace step;             // its synchronous step, from its first dispatch
+  uint32_t ring_places = 0;   // v1.Closure.ring_places
   std::unique_ptr<v1::ClosureResult> heard;  // kHeard: the result
   int copy_worker = -1;                      // a worker that runs it, too; -1: none
   uint32_t give_backs = 0;                   // times that a worker gave it back unfinished

@@ -20,9 +20,9 @@ namespace cohort {
 // the ends of closures. The chief is ready, at timeline 1 of generation 1; all tasks are away.
 struct CoreParts {
   CoreParts(int workers, int ps, const ModeSettings& mode = {}, uint32_t pull_ahead = 0,
-            const LossScaling& loss_scaling = {})
+            const LossScaling& loss_scaling = {}, bool ring = false)
       : world(workers, ps),
-        context(OptionsWith(world.options, mode, pull_ahead, loss_scaling)),
+        context(OptionsWith(world.options, mode, pull_ahead, loss_scaling, ring)),
         outbox(&world),
         membership(&context.options, &outbox),
         settlement(&outbox, 50'000),
@@ -37,10 +37,11 @@ struct CoreParts {
   }
 
   static CoreOptions OptionsWith(CoreOptions options, const ModeSettings& mode, uint32_t pull_ahead,
-                                 const LossScaling& loss_scaling) {
+                                 const LossScaling& loss_scaling, bool ring) {
     static_cast<ModeSettings&>(options) = mode;
     options.pull_ahead = pull_ahead;
     options.loss_scaling = loss_scaling;
+    options.ring = ring;
     return options;
   }
   void Adopt(Task task, uint64_t incarnation = 1) {

@@ -123,6 +123,10 @@ bool Dispatcher::OnStaged(int worker, Closure* c, v1::ClosureResult* result) {
       parts_.closures->Cancel(c->id);
       return false;
     }
+    if (c->step.sync() && c->ring_places > 0) {
+      RepeatStep(fmt::format("a server has dropped closure {}", c->id));
+      return false;
+    }
     if (absl::Status limit = parts_.closures->Requeue(c); !limit.ok()) Fail(std::move(limit));
     return false;
   }
@@ -146,17 +150,38 @@ void Dispatcher::GiveBack(Closure* c, const absl::Status& why) {
   const int worker = c->worker;
   const auto info = GetFailure(why);
   const uint32_t times = ++c->give_backs;
+  const bool in_ring = c->step.sync() && c->ring_places > 0;
   // An error ends the closure: `c` must not be used after this.
   if (absl::Status limit = parts_.closures->Requeue(c); !limit.ok()) Fail(std::move(limit));
   const bool cannot_reach = info.has_value() && info->role == "ps";
-  const bool is_ending =
-      info.has_value() && info->role == "worker" && why.code() == absl::StatusCode::kUnavailable;
+  const bool is_ending = info.has_value() && info->role == "worker" && info->index == worker &&
+                         why.code() == absl::StatusCode::kUnavailable;
   if (times > context_->options.max_give_backs) {
     Fail(Annotate(absl::Status(absl::StatusCode::kUnavailable, why.message()),
                   fmt::format("closure {} was given back {} times, the last time by {}", id, times,
                               TaskName(context_->options, WorkerTask(worker)))));
   }
   if (cannot_reach || is_ending || times % 4 == 0) SetAside(worker, std::string(why.message()));
+  if (in_ring) RepeatStep(std::string(why.message()));
+}
+
+void Dispatcher::RepeatStep(const std::string& why) {
+  if (parts_.closures->failed()) return;
+  parts_.outbox->effects()->Note("step_repeated", why);
+  for (int i = 0; i < count(); ++i) {
+    std::vector<uint64_t> cancel;
+    const std::deque<uint64_t> ids = queue_->InFlightOn(i);
+    for (const uint64_t id : ids) {
+      Closure* const c = parts_.closures->Find(id);
+      if (!c->step.sync()) continue;
+      c->min_attempt = c->attempt + 1;
+      cancel.push_back(id);
+      absl::Status limit = parts_.closures->Requeue(c);
+      if (!limit.ok()) return Fail(std::move(limit));
+    }
+    Cancel(i, cancel);
+  }
+  parts_.steps->Abandon();
 }
 
 // ------------------------------------------------------------------ returned and lost workers
@@ -183,13 +208,21 @@ void Dispatcher::ClaimInHand(int worker, const v1::WorkerHello& hello) {
         parts_.closures->Hold(hand.id(), worker, hand.attempt());
       }
       unwanted.push_back(hand.id());
-    } else if (!parts_.closures->Claim(hand.id(), worker, hand.attempt())) {
+    } else if (!MayClaim(hand.id()) || !parts_.closures->Claim(hand.id(), worker, hand.attempt())) {
       unwanted.push_back(hand.id());
     } else if (Closure* const c = parts_.closures->Find(hand.id()); c != nullptr) {
       parts_.steps->Enter(c);
     }
   }
   Cancel(worker, unwanted);
+}
+
+// A closure that enters a step whose gradients are summed in a ring is dispatched anew, because its
+// worker has to know how many it gets.
+bool Dispatcher::MayClaim(uint64_t id) const {
+  const Closure* const c = queue_->Find(id);
+  return !context_->options.ring || !parts_.steps->sync() || (c != nullptr && c->step.sync()) ||
+         (c != nullptr && !c->spec.training);
 }
 
 void Dispatcher::OnLost(int worker) {
@@ -217,8 +250,10 @@ void Dispatcher::TakeFrom(int worker, bool lost) {
   if (!lost && FailAtLimit(worker)) return;
   const std::vector<uint64_t> cancel = parts_.closures->ClosuresOn(worker);
   const std::deque<uint64_t> ids = queue_->InFlightOn(worker);
+  bool in_ring = false;
   for (size_t i = 0; i < ids.size(); ++i) {
     Closure* const c = parts_.closures->Find(ids[i]);
+    in_ring |= c->step.sync() && c->ring_places > 0;
     // A worker runs its closures in order: only the first can have killed it.
     if (lost && i == 0) c->killed.push_back(WorkerTask(worker));
     if (parts_.closures->failed()) {
@@ -229,6 +264,10 @@ void Dispatcher::TakeFrom(int worker, bool lost) {
   }
   if (!lost) Cancel(worker, cancel);
   parts_.closures->Release(worker);
+  // A worker whose stream is lost may come back with its part of the sum.
+  if (!lost && in_ring) {
+    RepeatStep(TaskName(context_->options, WorkerTask(worker)) + " has given back its closures");
+  }
 }
 
 void Dispatcher::SetAside(int worker, const std::string& why) {
@@ -344,13 +383,16 @@ void Dispatcher::FillDispatch(const Closure& closure, v1::Closure* out) const {
   if (closure.step.sync()) {
     closure.step.ToProto(out->mutable_step());
     out->set_loss_scale(parts_.steps->loss_scale());
+    out->set_ring_places(closure.ring_places);
   }
   out->set_iteration_offset(parts_.steps->iteration_offset());
 }
 
 Closure* Dispatcher::NextFor(int worker, const DispatchGate& gate) {
   const Closure* const next = queue_->NextTraining();
-  const bool training = gate.training && next != nullptr && parts_.steps->Admits(*next);
+  const int owner = next == nullptr ? -1 : parts_.steps->WorkerOf(*next);
+  const bool training = gate.training && next != nullptr && parts_.steps->Admits(*next) &&
+                        (owner < 0 || owner == worker);
   Closure* const c =
       parts_.closures->Dispatch(worker, training, gate.ids_end, parts_.steps->AdmitsOthers());
   if (c != nullptr && c->spec.training) parts_.steps->Enter(c);
@@ -395,23 +437,42 @@ void Dispatcher::Refill(int worker) {
   const size_t share = (open + available - 1) / available;
   if (has >= share) return;
   const DispatchGate gate = parts_.gate();
-  if (!gate.open) return;
+  if (gate.open) Send(worker, std::min(most, share) - has, gate);
+}
+
+size_t Dispatcher::Send(int worker, size_t most, const DispatchGate& gate) {
+  const bool had_none = queue_->InFlightOn(worker).empty();
   v1::ChiefToWorker message;
   v1::Dispatch* const dispatch = message.mutable_dispatch();
-  for (size_t i = has; i < std::min(most, share); ++i) {
+  for (size_t i = 0; i < most; ++i) {
     const Closure* const c = NextFor(worker, gate);
     if (c == nullptr) break;
     FillDispatch(*c, dispatch->add_closures());
   }
-  if (dispatch->closures_size() == 0) return;
-  if (has == 0) pace_.OnFirstWork(worker);
+  const auto sent = static_cast<size_t>(dispatch->closures_size());
+  if (sent == 0) return 0;
+  if (had_none) pace_.OnFirstWork(worker);
   dispatch->set_settled_watermark(parts_.settlement->durable_watermark());
   ++counters_.dispatch_messages;
   parts_.outbox->ToWorker(worker, std::move(message));
+  return sent;
+}
+
+// The whole part of a worker at once: a worker that lacks a closure delays all others.
+void Dispatcher::RefillRing() {
+  while (!parts_.closures->failed()) {
+    const DispatchGate gate = parts_.gate();
+    const Closure* const next = queue_->NextTraining();
+    if (!gate.open || !gate.training || next == nullptr) return;
+    const int worker = parts_.steps->WorkerOf(*next);
+    if (worker < 0 || !pace_.available(worker) || !parts_.steps->Admits(*next)) return;
+    if (Send(worker, SIZE_MAX, gate) == 0) return;
+  }
 }
 
 void Dispatcher::RefillAll(bool idle_only) {
   if (workers_.empty()) return;
+  if (context_->options.ring) RefillRing();
   const bool waits = queue_->queued() > 0;
   for (int i = 0; i < count() && queue_->queued() > 0; ++i) {
     const int worker = (next_idle_ + i) % count();

@@ -94,12 +94,20 @@ class Dispatcher {
   void Count(int worker, const v1::ClosureResult& result);
   void CancelCopies(const Closure& closure, int except);
   void GiveBack(Closure* closure, const absl::Status& why);
+  // The sums of the open step, which the workers sum in a ring, are void: all of its closures run
+  // again in a new try.
+  void RepeatStep(const std::string& why);
   void ClaimInHand(int worker, const v1::WorkerHello& hello);
+  bool MayClaim(uint64_t id) const;
   bool FailAtLimit(int worker);
   void TakeFrom(int worker, bool lost);
   void AfterSetAside(int worker, const std::string& why);
   void Cancel(int worker, const std::vector<uint64_t>& ids);
   Closure* NextFor(int worker, const DispatchGate& gate);
+  // Sends the worker at most so many closures. Returns how many.
+  size_t Send(int worker, size_t most, const DispatchGate& gate);
+  // Sends each worker its closures of a step whose dense gradients the workers sum in a ring.
+  void RefillRing();
   // Gives an idle worker a closure of the open step that another worker has.
   void CopyTo(int worker);
   void FillDispatch(const Closure& closure, v1::Closure* out) const;

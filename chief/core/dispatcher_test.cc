@@ -10,8 +10,8 @@ namespace {
 
 // Two workers that are set up; each may have four closures.
 struct Dispatching : CoreParts {
-  Dispatching()
-      : CoreParts(2, 1),
+  explicit Dispatching(const ModeSettings& mode = {}, bool ring = false)
+      : CoreParts(2, 1, mode, /*pull_ahead=*/0, {}, ring),
         dispatcher({.context = &context,
                     .outbox = &outbox,
                     .membership = &membership,
@@ -186,6 +186,101 @@ TEST_CASE("a worker that returns keeps what no other worker has") {
   REQUIRE(d.sent(0).size() == 1);
   REQUIRE(d.sent(0)[0].cancel().ids_size() == 1);
   CHECK(d.sent(0)[0].cancel().ids(0) == 1);
+}
+
+// Two replicas that sum dense gradients in a ring, four closures a step. Closures have places 1, 2, ...
+struct InRing : Dispatching {
+  explicit InRing(const ModeSettings& mode = {.mode = ConsistencyMode::kSync,
+                                              .closures_per_step = 5})
+      : Dispatching(mode, /*ring=*/true) {
+    Adopt(PsTask(0));
+  }
+  void QueueMany(uint64_t first, uint64_t last, uint64_t places_end = 100) {
+    for (uint64_t id = first; id <= last; ++id) {
+      auto closure = NewClosure(id, /*by_job=*/true);
+      closure->spec.places_end = places_end;
+      closures.Add(std::move(closure), /*holder=*/-1, 0);
+      dispatcher.OnScheduled(id);
+    }
+  }
+  std::vector<uint64_t> Ids(int worker) {
+    const std::deque<uint64_t>& ids = InFlight(worker);
+    return {ids.begin(), ids.end()};
+  }
+  const Closure& Of(uint64_t id) { return *closures.queue().Find(id); }
+};
+using List = std::vector<uint64_t>;
+
+TEST_CASE("each replica of a ring gets a range of the step, and its length") {
+  InRing d;
+  d.QueueMany(1, 8);
+  CHECK(d.Ids(0) == List{1, 2, 3});
+  CHECK(d.Ids(1) == List{4, 5});
+  CHECK(d.Of(1).ring_places == 3);
+  CHECK(d.Of(5).ring_places == 2);
+  CHECK(d.sent(1).back().dispatch().closures(0).ring_places() == 2);
+}
+
+TEST_CASE("a short step is a ring only if each replica has a part of it") {
+  InRing d;
+  d.QueueMany(1, 4, /*places_end=*/4);
+  CHECK(d.Ids(0) == List{1, 2});
+  CHECK(d.Ids(1) == List{3});
+  CHECK(d.Of(3).ring_places == 1);
+  InRing alone;
+  alone.QueueMany(1, 1, /*places_end=*/2);
+  CHECK(alone.Of(1).ring_places == 0);
+}
+
+TEST_CASE("a closure that a replica gives back repeats the whole step") {
+  InRing d;
+  d.QueueMany(1, 6);
+  const uint64_t step_try = d.Of(1).step.step_try;
+  CHECK(!d.Report(0, 1, 1, absl::StatusCode::kOk));
+  CHECK(d.Of(1).state == Closure::State::kHeard);
+  CHECK(d.Report(1, 4, 1, absl::StatusCode::kAborted));
+  CHECK(d.sent(0).back().cancel().ids_size() == 2);
+  CHECK(d.sent_to_ps(0).back().abandon_step().step_try() == step_try + 1);
+  // Results of the old try are void.
+  CHECK(!d.Report(0, 2, 1, absl::StatusCode::kOk));
+  d.dispatcher.RefillAll(false);
+  CHECK(d.Ids(0) == List{1, 2, 3});
+  CHECK(d.Ids(1) == List{4, 5});
+  CHECK(d.Of(2).step.step_try == step_try + 1);
+  CHECK(d.Of(2).attempt == 2);
+  CHECK(!d.closures.failed());
+}
+
+TEST_CASE("a replica whose stream was lost keeps its part of the step") {
+  InRing d;
+  d.QueueMany(1, 6);
+  const uint64_t step_try = d.Of(4).step.step_try;
+  d.membership.member(WorkerTask(1)).link = Link::kDown;
+  d.dispatcher.OnLost(1);
+  d.setup.OnLost(1);
+  d.dispatcher.RefillAll(false);
+  CHECK(d.Ids(0) == List{1, 2, 3});
+  CHECK(d.Ids(1).empty());
+  d.MakeReady(1);
+  v1::WorkerHello hello;
+  hello.set_timeline(1);
+  for (const uint64_t id : {4, 5, 77}) {
+    v1::ClosureAttempt* const hand = hello.add_in_hand();
+    hand->set_id(id);
+    hand->set_attempt(1);
+  }
+  d.dispatcher.OnReturned(1, &hello);
+  CHECK(d.Ids(1) == List{4, 5});
+  CHECK(d.Of(4).step.step_try == step_try);
+}
+
+TEST_CASE("the mode changes behind the last closure of a ring") {
+  InRing d;
+  d.QueueMany(1, 3);
+  REQUIRE(d.steps.SetMode({.mode = ConsistencyMode::kSync, .closures_per_step = 2}).ok());
+  d.QueueMany(4, 8);
+  CHECK(d.Ids(0) == List{1, 2, 3});
+  CHECK(d.Ids(1) == List{4, 5});
 }
 
 }  // namespace

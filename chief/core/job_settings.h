@@ -70,6 +70,9 @@ struct JobSettings : ModeSettings {
   std::shared_ptr<const v1::NumericFingerprint> fingerprint;
   // How the loss is scaled (float16): in mode sync the chief has the scale, in others each worker.
   LossScaling loss_scaling;
+  // Each worker owns the variables of the server with its number, and the workers sum the dense
+  // gradients of synchronous steps among themselves, if each of them has a closure of the step.
+  bool ring = false;
   // How many of its own steps ahead a worker may pull the values of a step. Mode async only.
   uint32_t pull_ahead = 0;
   uint32_t closures_in_flight = 16;  // per worker

@@ -91,6 +91,13 @@ absl::Status Membership::CheckHello(Task task, const Hello& hello) const {
                            Name(task)),
         ExitCode::kConfig);
   }
+  if (options_->ring && hello.protocol < kRingProtocol) {
+    return WithExitCode(
+        FailedPrecondition("{} is of a version without rings, and the job has `communication: "
+                           "ring`: install the chief's version, or write `communication: direct`",
+                           Name(task)),
+        ExitCode::kConfig);
+  }
   if (hello.task.type() != RoleName(task.role) || hello.task.index() != task.index) {
     return WithExitCode(
         FailedPrecondition("{} says that it is {}:{}: TF_CONFIG of the two tasks differ",

@@ -98,8 +98,24 @@ bool StepGate::IsFull() const {
   return !members_.empty() && places_end_ > 0 && next_place_ >= places_end_;
 }
 
+uint32_t StepGate::RingClosures(const ClosureSpec& first) const {
+  if (!context_->options.ring || !sync() || settings_.backup_work != BackupWork::kNone) return 0;
+  if (!first.by_job || first.places_end <= first.place) return 0;
+  const uint64_t closures = std::min(closures_per_step(), first.places_end - first.place);
+  return closures < context_->options.workers.size() ? 0 : static_cast<uint32_t>(closures);
+}
+
+int StepGate::WorkerOf(const Closure& closure) const {
+  const uint32_t closures = members_.empty() ? RingClosures(closure.spec) : ring_closures_;
+  if (closures == 0) return -1;
+  const uint64_t index = closure.step.sync() ? closure.step.index : members_.size();
+  return static_cast<int>(index * context_->options.workers.size() / closures);
+}
+
 bool StepGate::Admits(const Closure& closure) const {
-  if (next_.has_value() && closure.in_line) return false;
+  // A ring needs all closures of its step.
+  const bool completes = !members_.empty() && ring_closures_ > 0;
+  if (next_.has_value() && closure.in_line && !completes) return false;
   if (settings_.mode == ConsistencyMode::kBounded) {
     const uint64_t oldest = running_.empty() ? closure.spec.place : *running_.begin();
     return closure.spec.place / closures_per_step() <=
@@ -122,6 +138,12 @@ void StepGate::Enter(Closure* closure) {
   if (settings_.mode == ConsistencyMode::kBounded) running_.insert(spec.place);
   if (!sync() || closure->step.sync()) return;
   if (step_try_ == 0) step_try_ = outbox_->generation() << 32;
+  if (members_.empty()) ring_closures_ = RingClosures(spec);
+  closure->ring_places = 0;
+  for (uint64_t i = 0; i < ring_closures_; ++i) {
+    const uint64_t worker = i * context_->options.workers.size() / ring_closures_;
+    closure->ring_places += static_cast<int>(worker) == closure->worker ? 1 : 0;
+  }
   closure->step = {.step = position_.open_step(),
                    .step_try = step_try_,
                    .index = static_cast<uint32_t>(members_.size()),
@@ -258,7 +280,7 @@ void StepGate::CloseIfComplete() {
   if (heard < needed) return;
   const bool client_waits =
       waiting_ > 0 && places_end_ == 0 && !closures_->queue().training_waits();
-  const bool may_be_short = client_waits || next_.has_value();
+  const bool may_be_short = ring_closures_ == 0 && (client_waits || next_.has_value());
   if (!IsFull() && !may_be_short) return;
   for (const Member& member : std::exchange(closing_members_, {})) {
     closures_->FinishHeard(member.closure);  // with `closes_before_closed` only

@@ -69,6 +69,10 @@ class StepGate {
   bool AdmitsOthers() const { return !sync() || (members_.empty() && closing_.empty()); }
   // Edge (1). The closure is in flight. Does nothing if it does not train.
   void Enter(Closure* closure);
+  // The workers sum the dense gradients of the open step in a ring (JobSettings::ring). Then each
+  // worker has the closures of a range of indices, so that it knows when its part is complete.
+  // Returns the worker that has to get this closure, which is dispatched next; -1: any worker.
+  int WorkerOf(const Closure& closure) const;
   // How many closures one worker may have, if `workers` share the work.
   size_t ShareOf(size_t workers) const;
 
@@ -148,6 +152,10 @@ class StepGate {
     int64_t heard_us = 0;
   };
 
+  // The number of closures of the step that begins with this one, if the workers sum its dense
+  // gradients in a ring; else 0. The end of the step must be known, and each worker must have a
+  // closure, because each owns a part of the sum.
+  uint32_t RingClosures(const ClosureSpec& first) const;
   uint64_t closures_per_step() const { return std::max<uint64_t>(1, settings_.closures_per_step); }
   void Apply(const v1::ModeChange& change);
   void Use(const ModeSettings& settings);
@@ -182,6 +190,7 @@ class StepGate {
   std::vector<Member> members_;  // by index
   uint64_t places_end_ = 0;      // the end of the epoch of the job runner's members
   uint64_t next_place_ = 0;      // behind the last member
+  uint32_t ring_closures_ = 0;   // RingClosures of the first member
   int waiting_ = 0;              // clients that wait
 
   // The step that is being closed.

@@ -11,6 +11,8 @@
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
 #include "common/cluster/replica_cluster.h"
+#include "common/collective/choose.h"
+#include "common/graph/segments.h"
 #include "common/model/batch_text.h"
 #include "common/model/device_check.h"
 #include "common/model/strategies.h"
@@ -180,6 +182,14 @@ void JobRunner::ChooseClosuresPerStep() {
   }
   plan_->SetClosuresPerStep(closures);
   console_.Print(BatchText(plan_->spec(), closures));
+  if (!UsesRing()) return;
+  const size_t replicas = cluster_.tasks(Role::kWorker).size();
+  console_.Print(
+      closures < replicas
+          ? fmt::format("a ring of {} replicas needs as many closures per step, and a step has {}: "
+                        "gradients go directly to the owners of the variables",
+                        replicas, closures)
+          : fmt::format("{} replicas sum dense gradients in a ring", replicas));
 }
 
 void JobRunner::Continue(const Continuation& continuation) {
@@ -284,6 +294,27 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
   return report;
 }
 
+// `auto` keeps the promise that weights do not depend on the number of replicas, unless the job does
+// without it.
+bool JobRunner::UsesRing() const {
+  const v1::StrategySpec& strategy = plan_->spec().strategy();
+  const StrategyClass* const known = FindStrategy(strategy.name());
+  if (!known->mirrored || known->local) return false;
+  if (strategy.communication() != kAutoCommunication || strategy.deterministic() != "false" ||
+      NamesDevices(plan_->model().train)) {
+    return strategy.communication() == kRingCommunication;
+  }
+  const Program& program = plan_->model().train;
+  uint64_t bytes = 0;
+  for (const Push& push : program.pushes) {
+    if (push.kind != PushKind::kGradient || push.keys != kNoValue) continue;
+    const ValueType& type = program.type(push.value);
+    bytes += static_cast<uint64_t>(CapacityElements(type)) * SizeOf(type.dtype);
+  }
+  return RingSavesBytes(bytes, plan_->closures_per_step(),
+                        static_cast<uint64_t>(cluster_.count(Role::kWorker)));
+}
+
 CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   const v1::JobSpec& spec = plan_->spec();
   const v1::StrategySpec& strategy = spec.strategy();
@@ -325,6 +356,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
       options.fingerprint = from->fingerprint;
     }
   }
+  options.ring = UsesRing();
   options.loss_scaling = LossScalingOf(spec);
   options.pull_ahead = strategy.pull_ahead();
   options.closures_in_flight = strategy.closures_in_flight();

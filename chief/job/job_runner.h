@@ -121,6 +121,8 @@ class JobRunner : public ControlledJob {
   absl::Status WriteInitialWeights();
   absl::StatusOr<JobReport> RunInDirectory();
   absl::Status OpenMetricsLog();
+  // True if replicas sum dense gradients in a ring (`strategy.communication`).
+  bool UsesRing() const;
   CoordinatorOptions MakeCoordinatorOptions();
   // Starts the cluster, and sets the options of `walk` that depend on it.
   absl::StatusOr<ClusterCoordinator*> StartCluster(JobWalk::Options* walk);

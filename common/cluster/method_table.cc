@@ -14,6 +14,7 @@ constexpr MethodRule kTable[] = {
     {"/cohort.v1.ParameterServer/Control", kChief},
     {"/cohort.v1.ParameterServer/PushPull", kWorker},
     {"/cohort.v1.Worker/Control", kChief},
+    {"/cohort.v1.Worker/Segments", kWorker},
     {"/cohort.v1.Peer/Collective", kWorker},
     {"/cohort.v1.ClusterCheck/Exchange", kChief | kWorker | kPs},
     {"/grpc.health.v1.Health/Check", kAll},

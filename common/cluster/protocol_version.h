@@ -52,7 +52,11 @@ struct ProtocolVersion {
 //         gradients where the other end has them.
 //         Nodes of programs may name devices, and workers run layers of other workers: an older worker
 //         refuses such a program, because its fingerprint differs
-inline constexpr ProtocolVersion kProtocolVersion{2, 2};
+//   2.3   workers sum dense gradients in a ring: the chief refuses older tasks for a job that has
+//         `communication: ring`
+inline constexpr ProtocolVersion kProtocolVersion{2, 3};
+// The first one that knows rings.
+inline constexpr ProtocolVersion kRingProtocol{2, 3};
 // The first one that knows loss scales.
 inline constexpr ProtocolVersion kLossScaleProtocol{2, 2};
 

@@ -52,9 +52,16 @@ struct OperationShape {
   ElementSpan buffer;
   std::vector<int> order;                  // by place: the rank; for sums never empty
   std::vector<ElementSpan> contributions;  // one for each place of this rank
+  std::vector<uint64_t> part_ends;         // CollectiveCall::part_ends
   uint64_t chunk_elements = 1;             // the longest chunk
 
-  ElementRange part(int of) const { return PartOf(buffer.elements(), ranks, of); }
+  ElementRange part(int of) const { return PartAmong(part_ends, buffer.elements(), ranks, of); }
+  // The rank that owns an element.
+  int owner(uint64_t element) const {
+    int of = 0;
+    while (part(of).end <= element) ++of;
+    return of;
+  }
   bool scatters() const { return kind != CollectiveKind::kAllGather; }
   bool gathers() const { return kind != CollectiveKind::kReduceScatter; }
   uint64_t item() const { return SizeOf(buffer.dtype()); }

@@ -45,6 +45,11 @@ class SimulatedRanks {
     }
   }
 
+  // The parts of the owners are not those of PartOf.
+  void SetParts(const std::vector<uint64_t>& ends) {
+    for (auto& one : ranks_) one->shape.part_ends = ends;
+  }
+
   template <typename Algorithm>
   void Run() {
     for (auto& one : ranks_) {
@@ -253,6 +258,37 @@ TEMPLATE_TEST_CASE("a ring sums every part, and gives the same bits in every run
         CHECK(first[i] == Approx(expected[i]).epsilon(1e-5));
       }
     }
+  }
+}
+
+TEST_CASE("owners may have parts of any size, also none") {
+  constexpr size_t kElements = 64;
+  const std::vector<float> expected = Expected<float>(4, kElements);
+  for (const std::vector<uint64_t>& ends :
+       {std::vector<uint64_t>{3, 3, 60, 64}, {0, 64, 64, 64}, {64, 64, 64, 64}, {0, 0, 0, 64}}) {
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+      SimulatedRanks<float> ring(CollectiveKind::kReduceScatter, 4, kElements, OnePlaceEach(4),
+                                 seed);
+      ring.SetParts(ends);
+      ring.Run<RingAlgorithm>();
+      SimulatedRanks<float> direct(CollectiveKind::kReduceScatter, 4, kElements, OnePlaceEach(4),
+                                   seed);
+      direct.SetParts(ends);
+      direct.Run<DirectAlgorithm>();
+      for (int rank = 0; rank < 4; ++rank) {
+        const ElementRange part = PartAmong(ends, kElements, 4, rank);
+        CHECK(SameBits(direct.buffer(rank), expected, part));
+        for (size_t i = part.begin; i < part.end; ++i) {
+          CHECK(ring.buffer(rank)[i] == Approx(expected[i]).epsilon(1e-5));
+        }
+      }
+    }
+  }
+  std::vector<float> buffer(4);
+  const std::vector<uint64_t> wrong[] = {{4}, {3, 2, 4}, {1, 2, 3}};
+  for (const std::vector<uint64_t>& ends : wrong) {
+    const CollectiveCall call{.buffer = std::span(buffer), .part_ends = ends};
+    CHECK(absl::IsInvalidArgument(CheckCollectiveCall(call, 3, 0)));
   }
 }
 

@@ -28,6 +28,14 @@ bool ContributesBuffer(const CollectiveCall& call) {
 
 }  // namespace
 
+bool RingSavesBytes(uint64_t gradient_bytes, uint64_t closures, uint64_t replicas) {
+  if (replicas < 2 || closures < 2 * replicas) return false;
+  const double sent = static_cast<double>(gradient_bytes) * static_cast<double>(replicas - 1) /
+                      static_cast<double>(replicas);
+  const double saved = sent * (static_cast<double>(closures) / static_cast<double>(replicas) - 1);
+  return saved >= static_cast<double>(kSavedBytes);
+}
+
 bool HasNccl() {
 #ifdef COHORT_NCCL
   return true;

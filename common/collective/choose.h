@@ -29,6 +29,18 @@ absl::Status CheckCommunication(Communication communication);
 // Error: InvalidArgument if the ring would have to keep places of one rank apart.
 absl::StatusOr<AlgorithmKind> ChooseAlgorithm(const CollectiveCall& call, int ranks);
 
+// How replicas that own the variables exchange the dense gradients of a synchronous step, for
+// `communication: auto` (GradientRing). `direct` sends the gradient of each closure to the owners, a
+// ring the sum of each replica's closures. So a ring saves bytes if replicas have several closures:
+//
+//   bytes that a replica sends   direct: closures / replicas * gradient_bytes * (N - 1) / N
+//                                ring:   gradient_bytes * (N - 1) / N
+//
+// A ring also needs a round of messages that `direct` does not need. So it is chosen if each replica
+// has at least two closures of a step, and saves at least kSavedBytes.
+inline constexpr uint64_t kSavedBytes = uint64_t{16} << 20;
+bool RingSavesBytes(uint64_t gradient_bytes, uint64_t closures, uint64_t replicas);
+
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_COLLECTIVE_CHOOSE_H_

@@ -77,5 +77,15 @@ TEST_CASE("a call that contradicts itself is refused") {
   CHECK(absl::IsInvalidArgument(CheckCollectiveCall(call, 2, 0)));
 }
 
+TEST_CASE("a ring is chosen for gradients if it saves many bytes") {
+  constexpr uint64_t kMb = 1 << 20;
+  CHECK(RingSavesBytes(32 * kMb, 4, 2));
+  CHECK(!RingSavesBytes(31 * kMb, 4, 2));
+  CHECK(!RingSavesBytes(1000 * kMb, 3, 2));  // one replica has one closure
+  CHECK(!RingSavesBytes(1000 * kMb, 4, 4));
+  CHECK(!RingSavesBytes(1000 * kMb, 8, 1));
+  CHECK(RingSavesBytes(8 * kMb, 16, 4));
+}
+
 }  // namespace
 }  // namespace cohort

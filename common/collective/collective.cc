@@ -1,5 +1,7 @@
 #include "common/collective/collective.h"
 
+#include <algorithm>
+
 #include "common/base/status.h"
 
 namespace cohort {
@@ -30,7 +32,23 @@ std::string OperationName::ToString() const {
   return fmt::format("step {}, try {}, bucket {}", step, step_try, bucket);
 }
 
+namespace {
+
+absl::Status CheckParts(const CollectiveCall& call, int ranks) {
+  const std::span<const uint64_t> ends = call.part_ends;
+  if (ends.empty()) return absl::OkStatus();
+  if (ends.size() == static_cast<size_t>(ranks) && std::is_sorted(ends.begin(), ends.end()) &&
+      ends.back() == call.buffer.elements()) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument("{}: the ends of the parts do not divide {} elements among {} ranks",
+                         call.name.ToString(), call.buffer.elements(), ranks);
+}
+
+}  // namespace
+
 absl::Status CheckCollectiveCall(const CollectiveCall& call, int ranks, int rank) {
+  COHORT_RETURN_IF_ERROR(CheckParts(call, ranks));
   if (!IsFloating(call.buffer.dtype())) {
     return InvalidArgument("{}: a collective of {}; only float32 and float64 are possible",
                            call.name.ToString(), DTypeName(call.buffer.dtype()));

@@ -36,6 +36,14 @@ constexpr ElementRange PartOf(uint64_t elements, int ranks, int rank) {
   return {begin, std::min(elements, begin + size)};
 }
 
+// The same for parts with given ends (CollectiveCall::part_ends); no ends: PartOf.
+constexpr ElementRange PartAmong(std::span<const uint64_t> ends, uint64_t elements, int ranks,
+                                 int rank) {
+  if (ends.empty()) return PartOf(elements, ranks, rank);
+  const size_t r = static_cast<size_t>(rank);
+  return {r == 0 ? 0 : ends[r - 1], ends[r]};
+}
+
 // The memory of a buffer of float32 or float64, which belongs to the caller.
 class ElementSpan {
  public:
@@ -99,6 +107,9 @@ struct CollectiveCall {
   // `buffer`.
   // Other algorithms than direct need one place per rank: sum the places of a rank first.
   std::span<const ElementSpan> contributions;
+  // The owners' parts, if they are not those of PartOf: by rank the end of its part, which begins at
+  // the end of the part before. The same on all ranks. Only read during Start.
+  std::span<const uint64_t> part_ends;
   Communication communication = Communication::kAuto;
   // The operation fails if it makes no progress for so long.
   Duration deadline = std::chrono::seconds(60);
@@ -165,7 +176,7 @@ class Collective {
   absl::Status AllReduce(ElementSpan buffer, OperationName name);
 };
 
-// Checks what Start checks on every implementation: dtype, order, contributions.
+// Checks what Start checks on every implementation: dtype, parts, order, contributions.
 absl::Status CheckCollectiveCall(const CollectiveCall& call, int ranks, int rank);
 
 }  // namespace cohort

@@ -387,14 +387,18 @@ absl::Status CollectiveGroup::Impl::Wait(Ticket ticket) {
     return InvalidArgument("no operation has the ticket {}", ticket);
   }
   Operation* const operation = found->get();
-  const Duration slice = std::clamp<Duration>(
-      operation->deadline() / 8, std::chrono::milliseconds(1), std::chrono::seconds(1));
+  const Duration slice =
+      std::clamp<Duration>(operation->deadline() / 8, std::chrono::milliseconds(1),
+                           options_.should_stop ? kStopPoll : std::chrono::seconds(1));
   const TimePoint begin = clock_->Now();
   Watch watch{.base = begin, .last = begin, .progress = progress_};
   while (!operation->ended() && !operation->done()) {
     const TimePoint now = std::chrono::steady_clock::now();
     PollUntilEvent(now + spin_, now + slice);
     Look(*operation, &watch);
+    if (!options_.should_stop || !options_.should_stop()) continue;
+    Fail(Cancelled("{} was stopped on rank {}", operation->key().name.ToString(), options_.rank),
+         -1);
   }
   AwaitRelease(*operation);
   const absl::Status status = operation->status();

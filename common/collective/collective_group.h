@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +39,9 @@ struct CollectiveGroupOptions {
   Logger* log = nullptr;         // null: none
   // How long Start waits for the other ranks.
   Duration start_deadline = std::chrono::seconds(60);
+  // Asked about ten times a second while Start or Wait waits, on their thread. True: they return
+  // Cancelled, and the group has failed. Null: never.
+  std::function<bool()> should_stop;
   bool own_core = false;      // TransportOptions::SetOwnCore
   bool shared_memory = true;  // between ranks of one host that reach each other by unix socket
 

@@ -27,11 +27,16 @@ struct LocalOperation {
   uint64_t elements = 0;
   DType dtype = DType::kFloat32;
   std::vector<int> order;
+  std::vector<uint64_t> part_ends;
   std::vector<ElementSpan> buffers;                     // by rank
   std::vector<std::vector<ElementSpan>> contributions;  // by rank
   std::vector<Progress> progress;                       // by rank
   int readers = 0;                                      // ranks that read buffers right now
   absl::Status status;  // why it will not end well; nobody begins to read then
+
+  ElementRange part(int rank) const {
+    return PartAmong(part_ends, elements, static_cast<int>(buffers.size()), rank);
+  }
 };
 
 // True if all ranks have started the operation.
@@ -116,6 +121,7 @@ absl::StatusOr<LocalOperation*> LocalGroup::State::Join(int rank, const Collecti
     operation->dtype = call.buffer.dtype();
     operation->status = absl::OkStatus();
     operation->readers = 0;
+    operation->part_ends.assign(call.part_ends.begin(), call.part_ends.end());
     operation->order.assign(call.order.begin(), call.order.end());
     for (int i = 0; i < ranks() && call.order.empty(); ++i) operation->order.push_back(i);
     operation->buffers.assign(names_.size(), {});
@@ -125,8 +131,10 @@ absl::StatusOr<LocalOperation*> LocalGroup::State::Join(int rank, const Collecti
   const bool same_order =
       call.order.empty() || std::equal(call.order.begin(), call.order.end(),
                                        operation->order.begin(), operation->order.end());
-  if (operation->elements != call.buffer.elements() || operation->dtype != call.buffer.dtype() ||
-      !same_order) {
+  const bool same_parts = std::equal(call.part_ends.begin(), call.part_ends.end(),
+                                     operation->part_ends.begin(), operation->part_ends.end());
+  if (!same_parts || operation->elements != call.buffer.elements() ||
+      operation->dtype != call.buffer.dtype() || !same_order) {
     return InvalidArgument("rank {} has started {} with other arguments than another rank", rank,
                            call.name.ToString());
   }
@@ -232,8 +240,7 @@ void LocalGroup::State::Release(int rank, LocalOperation* operation) {
 }
 
 void LocalGroup::State::SumPart(int rank, const LocalOperation& operation) {
-  const ElementRange part =
-      PartOf(operation.elements, static_cast<int>(operation.buffers.size()), rank);
+  const ElementRange part = operation.part(rank);
   if (part.size() == 0) return;
   PieceFolder folder;
   std::vector<size_t> next(operation.buffers.size());
@@ -248,8 +255,7 @@ void LocalGroup::State::SumPart(int rank, const LocalOperation& operation) {
 void LocalGroup::State::GatherParts(int rank, const LocalOperation& operation) {
   const ElementSpan& own = operation.buffers[static_cast<size_t>(rank)];
   for (int owner = 0; owner < static_cast<int>(operation.buffers.size()); ++owner) {
-    const ElementRange part =
-        PartOf(operation.elements, static_cast<int>(operation.buffers.size()), owner);
+    const ElementRange part = operation.part(owner);
     if (owner == rank || part.size() == 0) continue;
     std::memcpy(own.at(part.begin), operation.buffers[static_cast<size_t>(owner)].at(part.begin),
                 part.size() * SizeOf(operation.dtype));

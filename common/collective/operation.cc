@@ -26,6 +26,7 @@ void Operation::Begin(const CollectiveCall& call, AlgorithmKind algorithm, int r
   shape_.ranks = ranks;
   shape_.buffer = call.buffer;
   shape_.chunk_elements = std::max<uint64_t>(1, chunk_bytes / shape_.item());
+  shape_.part_ends.assign(call.part_ends.begin(), call.part_ends.end());
   shape_.order.assign(call.order.begin(), call.order.end());
   for (int i = 0; i < ranks && call.order.empty() && shape_.scatters(); ++i) {
     shape_.order.push_back(i);
@@ -72,6 +73,7 @@ uint32_t Operation::Signature(AlgorithmKind algorithm) const {
   add(static_cast<uint64_t>(algorithm));
   add(shape_.chunk_elements);
   for (const int rank : shape_.order) add(static_cast<uint64_t>(rank));
+  for (const uint64_t end : shape_.part_ends) add(end);
   return static_cast<uint32_t>(hash ^ (hash >> 32));
 }
 

@@ -124,7 +124,10 @@ absl::Status PeerStreams::AwaitAll() {
     if (all) break;
     COHORT_RETURN_IF_ERROR(start_error_);
     if (Now() >= deadline) return MissingRanks();
-    Poll(next);
+    if (options_.should_stop && options_.should_stop()) {
+      return Cancelled("the start of the collective group was stopped on rank {}", options_.rank);
+    }
+    Poll(options_.should_stop ? std::min(next, Now() + kStopPoll) : next);
   }
   started_ = true;
   return absl::OkStatus();

@@ -19,6 +19,9 @@
 
 namespace cohort {
 
+// Between questions whether to stop (CollectiveGroupOptions::should_stop).
+inline constexpr Duration kStopPoll = std::chrono::milliseconds(100);
+
 // A frame from another rank. A chunk's pieces lie in the frame or in the sender's segment.
 struct ReceivedFrame final : Chunk {
   v1::CollectiveHeader header;

@@ -44,12 +44,11 @@ void RingAlgorithm::SendPart(int part, ChunkPhase phase) {
 
 absl::Status RingAlgorithm::OnChunk(std::unique_ptr<Chunk> chunk) {
   const ElementRange range = chunk->what.range;
-  const uint64_t part_size = shape_->part(0).size();
   if (chunk->from != left_ || range.size() == 0 || range.size() > outstanding_elements_) {
     return InvalidArgument("rank {} sent elements [{}, {}), which the ring does not expect",
                            chunk->from, range.begin, range.end);
   }
-  const int part = static_cast<int>(range.begin / part_size);
+  const int part = shape_->owner(range.begin);
   outstanding_elements_ -= range.size();
   uint8_t* const own = shape_->buffer.at(range.begin);
   if (chunk->what.phase == ChunkPhase::kScatter) {

@@ -1,5 +1,6 @@
 #include "common/exchange/exchange_plan.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "common/base/status.h"
@@ -20,6 +21,14 @@ absl::Status CheckVariable(const ProgramRoutes& routes, int variable) {
                          routes.variables.size());
 }
 
+// Null: another push brings it.
+const void* SumOf(const PushBatch& push, uint32_t shard) {
+  const auto found =
+      std::lower_bound(push.sums.begin(), push.sums.end(), shard,
+                       [](const ShardSum& sum, uint32_t number) { return sum.shard < number; });
+  return found != push.sums.end() && found->shard == shard ? found->values : nullptr;
+}
+
 }  // namespace
 
 absl::Status ExchangePlan::Make(const ProgramRoutes& routes, const PushBatch* push,
@@ -31,7 +40,7 @@ absl::Status ExchangePlan::Make(const ProgramRoutes& routes, const PushBatch* pu
   size_t keyed = 0;
   if (push != nullptr) {
     for (const PushItem& item : push->items) {
-      AddPush(routes, item, item.sparse && sorted_[keyed++] != 0);
+      AddPush(routes, *push, item, item.sparse && sorted_[keyed++] != 0);
     }
   }
   if (pull != nullptr) {
@@ -132,7 +141,8 @@ ExchangePlan::Grouped ExchangePlan::GroupKeys(const VariableRoute& variable,
   return {local, order};
 }
 
-void ExchangePlan::AddPush(const ProgramRoutes& routes, const PushItem& item, bool sorted) {
+void ExchangePlan::AddPush(const ProgramRoutes& routes, const PushBatch& push, const PushItem& item,
+                           bool sorted) {
   const VariableRoute& variable = routes.variables[static_cast<size_t>(item.variable)];
   const auto* values = static_cast<const uint8_t*>(item.value);
   PushPiece piece;
@@ -158,6 +168,12 @@ void ExchangePlan::AddPush(const ProgramRoutes& routes, const PushItem& item, bo
     piece.shard = shard.shard;
     if (item.kind == PushKind::kRecordOnly) {
       piece.count = 0;
+    } else if (push.sums_dense && item.kind == PushKind::kGradient && !item.sparse) {
+      const void* const sum = SumOf(push, shard.shard);
+      piece.kind = sum != nullptr ? item.kind : PushKind::kRecordOnly;
+      piece.summed_elsewhere = sum == nullptr;
+      piece.values = static_cast<const uint8_t*>(sum);
+      piece.count = sum != nullptr ? shard.rows * variable.row_elements : 0;
     } else if (item.sparse) {
       piece.keys = grouped.keys + bounds_[s];
       piece.values = values + bounds_[s] * piece.unit_bytes;

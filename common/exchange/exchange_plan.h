@@ -24,6 +24,7 @@ struct PushPiece {
   uint64_t count = 0;               // dense: elements of the shard. Sparse: rows, may be 0
   uint64_t unit_bytes = 0;          // size of an element, or of a row
   double momentum = 0;
+  bool summed_elsewhere = false;  // kRecordOnly: PushBatch::sums_dense without its sum
 };
 
 // The part of one pull item that one shard answers.
@@ -75,7 +76,8 @@ class ExchangePlan {
   absl::Status CheckKeys(const VariableRoute& variable, std::span<const int64_t> keys,
                          uint64_t value_bytes);
   Grouped GroupKeys(const VariableRoute& variable, std::span<const int64_t> keys, bool sorted);
-  void AddPush(const ProgramRoutes& routes, const PushItem& item, bool sorted);
+  void AddPush(const ProgramRoutes& routes, const PushBatch& push, const PushItem& item,
+               bool sorted);
   void AddPull(const ProgramRoutes& routes, const PullItem& item, bool sorted);
   void Append(int tablet, const PushPiece& piece);
   void Append(int tablet, const PullPiece& piece);

@@ -107,6 +107,7 @@ void Exchange::AddPushPiece(size_t tablet, const PushPiece& piece) {
     v1::PushEntry* entry = OpenSection(tablet)->add_entries();
     entry->set_shard(piece.shard);
     entry->set_kind(static_cast<v1::PushKind>(piece.kind));
+    if (piece.summed_elsewhere) entry->set_summed_elsewhere(true);
     if (piece.kind == PushKind::kRecordOnly) return;
     entry->set_sparse(piece.sparse);
     entry->set_count(count);

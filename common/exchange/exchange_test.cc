@@ -276,6 +276,44 @@ TEST_CASE("a tablet without a gradient records the id") {
   CHECK(world.tablets[0].shards[5][0] == 4);
 }
 
+TEST_CASE("dense gradients that the workers sum: only the sums are pushed") {
+  World world;
+  Exchange exchange{ExchangeOptions{}};
+  Step step({30});
+  PushBatch push = step.Push(5);
+  push.stamp.step = {.step = 1, .step_try = 1};
+  push.sums_dense = true;
+  // This worker owns shards 2 (dense, of ps:1) and 5 (bias, of ps:0).
+  const std::vector<float> dense_sum = {1, 2, 3, 4, 5, 6};
+  const float bias_sum = 7;
+  const std::vector<ShardSum> sums = {{2, dense_sum.data()}, {5, &bias_sum}};
+  push.sums = sums;
+  REQUIRE(exchange.Begin(world.MakeRoutes(), &push, nullptr, 0).ok());
+  RecordingSink sink;
+  exchange.Poll(0, &sink);
+  const auto entries = [&](uint32_t ps) {
+    std::map<uint32_t, v1::PushEntry> found;
+    for (const v1::PushSection& section : sink.sent[ps][0][0].header.push().sections()) {
+      for (const v1::PushEntry& entry : section.entries()) found[entry.shard()] = entry;
+    }
+    return found;
+  };
+  const auto first = entries(0);
+  CHECK(first.at(0).kind() == v1::RECORD_ONLY);
+  CHECK(first.at(0).summed_elsewhere());
+  CHECK(first.at(1).summed_elsewhere());
+  CHECK(first.at(5).kind() == v1::GRADIENT);
+  CHECK(!first.at(5).summed_elsewhere());
+  const auto second = entries(1);
+  CHECK(second.at(2).kind() == v1::GRADIENT);
+  CHECK(second.at(2).count() == 6);
+  CHECK(second.at(4).sparse());
+  CHECK(!second.at(4).summed_elsewhere());
+  const std::string& payload = sink.sent[1][0][0].payload[0];
+  CHECK(payload == std::string(reinterpret_cast<const char*>(dense_sum.data()), 24));
+  CHECK(sink.sent[0][0][0].payload.size() == 3);  // of bias, and of no row of the table
+}
+
 TEST_CASE("after the mode has changed to async, a push names no step") {
   World world;
   Exchange exchange{ExchangeOptions{}};

@@ -51,10 +51,20 @@ struct PushStamp {
   int64_t iteration_offset = 0;  // async: the optimizer sees place + ordinal + this
 };
 
+// The sum of a dense gradient over all places of a synchronous step, for one shard.
+struct ShardSum {
+  uint32_t shard = 0;            // its number in the job
+  const void* values = nullptr;  // its rows
+};
+
 struct PushBatch {
   PushStamp stamp;
   std::span<const PushItem> items;
-  uint32_t slot = 0;  // that of the pull from which it was computed
+  // The replicas sum dense gradients themselves: only the sums below are pushed, and not the values of
+  // the items. The servers then expect the sum of each shard from one push of the step.
+  bool sums_dense = false;
+  std::span<const ShardSum> sums;  // those that this push brings; ascending by shard
+  uint32_t slot = 0;               // that of the pull from which it was computed
 };
 
 struct PullBatch {

@@ -9,6 +9,7 @@
 #include "common/exec/compiled_program.h"
 #include "common/exec/device_group.h"
 #include "common/exec/kernel_observer.h"
+#include "common/exec/push_observer.h"
 #include "common/exec/resident_variables.h"
 #include "common/exec/value_table.h"
 #include "common/graph/op_registry.h"
@@ -23,7 +24,8 @@ struct Step {
   const Kernel* kernel = nullptr;
   KernelContext context;
   int node = 0;
-  int counted_symbol = 0;  // that the kernel counts; 0: none
+  int counted_symbol = 0;      // that the kernel counts; 0: none
+  std::vector<size_t> pushes;  // whose values are final behind it
 };
 
 double ReadScalar(const ValueView& view) {
@@ -58,6 +60,7 @@ class Executable::Impl {
     AddSteps(compiled_.prologue, &prologue_);
     if (options.devices.empty()) AddSteps(compiled_.main, &main_);
     AddPushes();
+    NoteReadyPushes();
     AddReads();
     AddSlots();
     AddMetrics();
@@ -74,9 +77,12 @@ class Executable::Impl {
   void UseSlot(int slot);
   absl::Status Bind(std::span<const Tensor> arguments);
   absl::Status Prepare(const RandomKey& key);
-  absl::Status Run();
+  absl::Status Run(PushObserver* observer);
 
   std::span<const PullItem> pulls() const { return slot().pulls; }
+  std::span<const PushItem> next_pushes() const {
+    return pushes_[static_cast<size_t>(slot().area)];
+  }
   std::span<const PushItem> pushes() const { return pushes_[static_cast<size_t>(pushed_area_)]; }
   double weight() const { return weight_; }
   int64_t batch_count() const { return program().symbols.empty() ? 0 : table_.count(1); }
@@ -120,7 +126,8 @@ class Executable::Impl {
   void AddMetrics();
   absl::Status CheckArgument(size_t i, const Tensor& tensor) const;
   absl::Status SetCounts(size_t i, const Tensor& tensor, std::span<int64_t> counts) const;
-  absl::Status RunSteps(const std::vector<Step>& steps);
+  absl::Status RunSteps(const std::vector<Step>& steps, PushObserver* observer = nullptr);
+  void NoteReadyPushes();
   void* DestinationOf(size_t read) const;
   void UseLentValues();
   void* PushedData(ValueId v, int area) const;
@@ -146,6 +153,7 @@ class Executable::Impl {
   std::vector<int64_t> new_counts_;
   std::vector<std::vector<PushItem>> pushes_;  // by area
   int pushed_area_;                            // that of the step that ran last
+  std::vector<size_t> late_pushes_;            // that are final at the end of a run
   double weight_ = 0;
   int64_t segment_bytes_ = 0;                   // that the last run has copied
   std::vector<const ValueView*> accumulators_;  // by metric
@@ -252,6 +260,30 @@ void Executable::Impl::AddPushes() {
   }
 }
 
+// A value in a push area has memory of its own, so it is final when the last kernel has run that
+// writes it, or a view of it.
+void Executable::Impl::NoteReadyPushes() {
+  for (size_t p = 0; p < program().pushes.size() && !compiled_.resident; ++p) {
+    const ValueId value = program().pushes[p].value;
+    Step* writer = nullptr;
+    const bool in_area =
+        value != kNoValue && compiled_.places[static_cast<size_t>(value)].place == Place::kPushed;
+    for (Step& step : main_) {
+      for (const ValueId out : program().nodes[static_cast<size_t>(step.node)].outputs) {
+        if (in_area && compiled_.roots[static_cast<size_t>(out)] ==
+                           compiled_.roots[static_cast<size_t>(value)]) {
+          writer = &step;
+        }
+      }
+    }
+    if (writer != nullptr) {
+      writer->pushes.push_back(p);
+    } else {
+      late_pushes_.push_back(p);
+    }
+  }
+}
+
 void Executable::Impl::AddMetrics() {
   size_t elements = 0;
   for (const MetricPartial& metric : program().metrics) {
@@ -323,7 +355,7 @@ absl::Status Executable::Impl::Bind(std::span<const Tensor> arguments) {
   return absl::OkStatus();
 }
 
-absl::Status Executable::Impl::RunSteps(const std::vector<Step>& steps) {
+absl::Status Executable::Impl::RunSteps(const std::vector<Step>& steps, PushObserver* observer) {
   for (const Step& step : steps) {
     if (observer_ != nullptr) observer_->OnBegin(step.node);
     absl::Status status = step.kernel->Run(step.context);
@@ -335,6 +367,9 @@ absl::Status Executable::Impl::RunSteps(const std::vector<Step>& steps) {
     }
     segment_bytes_ += step.kernel->transfer_bytes();
     if (step.counted_symbol != 0) table_.SetCount(step.counted_symbol, counted_);
+    for (size_t i = 0; observer != nullptr && i < step.pushes.size(); ++i) {
+      observer->OnPushReady(step.pushes[i]);
+    }
   }
   return absl::OkStatus();
 }
@@ -373,12 +408,15 @@ void Executable::Impl::UseLentValues() {
   }
 }
 
-absl::Status Executable::Impl::Run() {
+absl::Status Executable::Impl::Run(PushObserver* observer) {
   UseLentValues();
   segment_bytes_ = 0;
   COHORT_RETURN_IF_ERROR(devices_ != nullptr ? devices_->Run(slot_, slot().area, key_)
-                                             : RunSteps(main_));
+                                             : RunSteps(main_, observer));
   FinishPushes();
+  for (size_t i = 0; observer != nullptr && i < late_pushes_.size(); ++i) {
+    observer->OnPushReady(late_pushes_[i]);
+  }
   std::swap(slot().area, pushed_area_);
   double* to = metric_values_.data();
   for (const ValueView* view : accumulators_) to = ReadDoubles(*view, to);
@@ -479,7 +517,8 @@ void Executable::UseSlot(int slot) { impl_->UseSlot(slot); }
 absl::Status Executable::Bind(std::span<const Tensor> arguments) { return impl_->Bind(arguments); }
 absl::Status Executable::Prepare(const RandomKey& key) { return impl_->Prepare(key); }
 std::span<const PullItem> Executable::pulls() const { return impl_->pulls(); }
-absl::Status Executable::Run() { return impl_->Run(); }
+absl::Status Executable::Run(PushObserver* observer) { return impl_->Run(observer); }
+std::span<const PushItem> Executable::next_pushes() const { return impl_->next_pushes(); }
 std::span<const PushItem> Executable::pushes() const { return impl_->pushes(); }
 double Executable::weight() const { return impl_->weight(); }
 int64_t Executable::batch_count() const { return impl_->batch_count(); }

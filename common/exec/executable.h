@@ -19,6 +19,7 @@ namespace cohort {
 
 class Device;
 class KernelObserver;
+class PushObserver;
 class ResidentVariables;
 class SegmentDevices;
 
@@ -82,8 +83,12 @@ class Executable {
   // access has lent it (PullItem::lent), unless the step runs on a device or pushes the value itself.
   std::span<const PullItem> pulls() const;
 
-  // Errors: InvalidArgument naming the node whose input values are wrong (an index out of range).
-  absl::Status Run();
+  // `observer` may be null. On the CPU it learns of a push when its value is final, while the run
+  // continues; of those that are copied, and on a device, at the end. Errors: InvalidArgument naming
+  // the node whose input values are wrong (an index out of range).
+  absl::Status Run(PushObserver* observer = nullptr);
+  // Where the next Run will write what it pushes. Keys are not set yet.
+  std::span<const PushItem> next_pushes() const;
 
   // The pushes of the step that ran last, in any slot, and their weight. The values stay valid until
   // a Prepare after the next Run, so that they may be sent while the next steps prepare, pull and

@@ -3,29 +3,36 @@
 #include <fmt/ranges.h>
 
 #include "common/graph/device_place.h"
+#include "common/model/strategies.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
 namespace {
 
-absl::Status CheckWorker(const std::string& device, const std::string& where, bool elastic,
-                         const std::set<int>& workers) {
+absl::Status CheckWorker(const std::string& device, const std::string& where,
+                         const v1::StrategySpec& strategy, const std::set<int>& workers) {
   const auto place = ParseDevicePlace(device);
   if (!place.ok() || place->worker == DevicePlace::kOwnWorker) {
     return absl::OkStatus();  // BuildModel refuses what is no device
   }
-  if (elastic) {
+  if (strategy.elastic()) {
     return InvalidArgument(
         "{}: the device \"{}\" belongs to worker:{}, and an elastic job may continue without it; "
-        "name "
-        "a device without a worker, or leave out `strategy.elastic`",
+        "name a device without a worker, or leave out `strategy.elastic`",
+        where, device, place->worker);
+  }
+  // A step that was interrupted on the other worker runs again, but its sums may have begun.
+  if (strategy.communication() == kRingCommunication) {
+    return InvalidArgument(
+        "{}: the device \"{}\" belongs to worker:{}, and replicas of a ring run whole steps; name "
+        "a "
+        "device without a worker, or write `strategy.communication: direct`",
         where, device, place->worker);
   }
   if (workers.contains(place->worker)) return absl::OkStatus();
   return InvalidArgument(
       "{}: the device \"{}\" belongs to worker:{}, which the cluster does not have; name a device "
-      "of "
-      "worker:{}, or leave out the worker to use one of the worker that runs the step",
+      "of worker:{}, or leave out the worker to use one of the worker that runs the step",
       where, device, place->worker, fmt::join(workers, ", worker:"));
 }
 
@@ -34,15 +41,14 @@ absl::Status CheckWorker(const std::string& device, const std::string& where, bo
 absl::Status CheckDeviceWorkers(const v1::JobSpec& job, const JobLines& lines,
                                 const std::set<int>& workers) {
   const v1::ModelSpec& model = job.model();
-  const bool elastic = job.strategy().elastic();
   for (int i = 0; i < model.layers_size(); ++i) {
     if (model.layers(i).device().empty()) continue;
     const std::string where = lines.Where(fmt::format("model.layers[{}].device", i));
-    COHORT_RETURN_IF_ERROR(CheckWorker(model.layers(i).device(), where, elastic, workers));
+    COHORT_RETURN_IF_ERROR(CheckWorker(model.layers(i).device(), where, job.strategy(), workers));
   }
   for (int i = 0; i < model.devices_size(); ++i) {
     const std::string where = lines.Where(fmt::format("model.devices[{}]", i));
-    COHORT_RETURN_IF_ERROR(CheckWorker(model.devices(i).device(), where, elastic, workers));
+    COHORT_RETURN_IF_ERROR(CheckWorker(model.devices(i).device(), where, job.strategy(), workers));
   }
   return absl::OkStatus();
 }

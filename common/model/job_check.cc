@@ -291,14 +291,19 @@ class Checker {
                    "of the two keys",
                    ops, CommunicationOf(ops), name);
     }
-    if (!mirrored || name == kAutoCommunication || name == kDirectCommunication) {
-      return absl::OkStatus();
+    const std::string key = lines_.keys.contains("strategy.communication")
+                                ? "strategy.communication"
+                                : "strategy.cross_device_ops";
+    if (mirrored && name == kRingCommunication && strategy.deterministic() == "true") {
+      return Error(
+          key,
+          "the sums of communication ring depend on the number of replicas, and the job has "
+          "`deterministic: true`: write `communication: direct`");
     }
-    const bool given = lines_.keys.contains("strategy.communication");
-    return At(given ? "strategy.communication" : "strategy.cross_device_ops",
-              Unimplemented("communication {} is not supported yet: replicas exchange gradients by "
-                            "direct, which auto chooses; write auto or direct",
-                            name));
+    if (!mirrored || name != kNcclCommunication) return absl::OkStatus();
+    return At(key, Unimplemented("communication nccl exchanges the memory of GPUs, and Cohort's "
+                                 "replicas exchange gradients in host memory: write auto, ring or "
+                                 "direct"));
   }
 
   absl::Status CheckScale() const {

@@ -632,11 +632,14 @@ const Case kCases[] = {
      "job.yaml:23: strategy mirrored has no backup work, because every replica owns a part of the "
      "variables; parameter_server has it"},
     {"placement: balanced", "name: mirrored\n  communication: NCCL",
-     "job.yaml:23: communication nccl is not supported yet: replicas exchange gradients by direct, "
-     "which auto chooses; write auto or direct"},
+     "job.yaml:23: communication nccl exchanges the memory of GPUs, and Cohort's replicas exchange "
+     "gradients in host memory: write auto, ring or direct"},
     {"placement: balanced", "name: mirrored\n  cross_device_ops: tf.distribute.NcclAllReduce",
-     "job.yaml:23: communication nccl is not supported yet: replicas exchange gradients by direct, "
-     "which auto chooses; write auto or direct"},
+     "job.yaml:23: communication nccl exchanges the memory of GPUs, and Cohort's replicas exchange "
+     "gradients in host memory: write auto, ring or direct"},
+    {"placement: balanced", "name: mirrored\n  communication: ring\n  deterministic: true",
+     "job.yaml:23: the sums of communication ring depend on the number of replicas, and the job has "
+     "`deterministic: true`: write `communication: direct`"},
     {"placement: balanced", "communication: rings",
      "job.yaml:22: `strategy.communication` must be one of auto, ring, direct, nccl, not "
      "\"rings\"; did you mean \"ring\"?"},

@@ -59,13 +59,13 @@ struct CrossDeviceOps {
 constexpr CrossDeviceOps kCrossDeviceOps[] = {
     {"ReductionToOneDevice", kDirectCommunication},
     {"HierarchicalCopyAllReduce", kAutoCommunication},
-    {"NcclAllReduce", "nccl"},
+    {"NcclAllReduce", kNcclCommunication},
 };
 
 }  // namespace
 
 std::vector<std::string> CommunicationNames() {
-  return {kAutoCommunication, "ring", kDirectCommunication, "nccl"};
+  return {kAutoCommunication, kRingCommunication, kDirectCommunication, kNcclCommunication};
 }
 
 std::string FindCommunication(std::string_view name) {

@@ -33,6 +33,8 @@ std::string NoStrategyText(std::string_view name);
 // How the replicas of a mirrored strategy exchange gradients and values.
 inline constexpr char kAutoCommunication[] = "auto";      // by the sizes and the number of replicas
 inline constexpr char kDirectCommunication[] = "direct";  // every replica sends to the owners
+inline constexpr char kRingCommunication[] = "ring";      // replicas add and pass on partial sums
+inline constexpr char kNcclCommunication[] = "nccl";
 // "auto", "ring", "direct", "nccl".
 std::vector<std::string> CommunicationNames();
 // One of the names above; "" for an unknown name. `name` is one of them, or of TensorFlow's

@@ -25,6 +25,7 @@ struct PushEntryView {
   uint64_t begin = 0;
   uint64_t count = 0;
   double momentum = 0;
+  bool summed_elsewhere = false;    // kRecordOnly: another push of the step brings the gradient
   std::span<const uint8_t> keys;    // sparse: int64, shard-local rows
   std::span<const uint8_t> values;  // in the variable's dtype
   // If not empty, holds the values instead of `values`: consecutive pieces, cut anywhere, without

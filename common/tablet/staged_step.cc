@@ -102,6 +102,7 @@ absl::Status StagedShard::Check(const ShardInfo& info,
 }
 
 void StagedShard::Note(std::span<const PushEntryView> entries) {
+  summed_elsewhere_ = summed_elsewhere_ || entries.front().summed_elsewhere;
   if (IsRecord(entries)) return;
   noted_ = true;
   kind_ = entries.front().kind;
@@ -225,6 +226,7 @@ std::span<const PushEntryView> StagedShard::Finish(const ShardInfo& info) {
 
 void StagedShard::Clear() {
   noted_ = false;
+  summed_elsewhere_ = false;
   sum_bytes_ = 0;
   keys_.clear();
   rows_.clear();

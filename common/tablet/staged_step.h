@@ -29,6 +29,9 @@ class StagedShard {
   void AddSquares(const ShardInfo& info, double weight, ExactSum* squares) const;
   // Clips each element of the gradient, if there is one, to [-most, most].
   void Clip(const ShardInfo& info, double most);
+  // True if a member's gradient is in a sum that no member has brought: the ranks of a group sum it,
+  // and its owner's push brings it (CollectiveGroup).
+  bool lacks_sum() const { return summed_elsewhere_ && members_ == 0; }
   // True if a member has pushed a gradient.
   bool has_gradient() const { return members_ > 0 && kind_ == PushKind::kGradient; }
   // The sum as entries that Shard::Apply takes; valid until the next Add or Clear. Empty: no member
@@ -48,6 +51,7 @@ class StagedShard {
   void AddCopies(const ShardInfo& info, std::span<const PushEntryView> entries);
 
   bool noted_ = false;
+  bool summed_elsewhere_ = false;
   PushKind kind_ = PushKind::kRecordOnly;
   bool sparse_ = false;
   std::vector<uint64_t> sums_;  // elements of the variable's dtype

@@ -277,5 +277,41 @@ TEST_CASE("the squares of an abandoned try, and of a step that is not open, are 
   CHECK(squares.empty());
 }
 
+// Replicas that sum dense gradients among themselves push only the sum, with one of their closures.
+TEST_CASE("a step whose gradients are summed elsewhere needs the sum") {
+  TestTablet tablet(Layout({Variable("w", {2}, 0), Variable("rows", {3, 1}, 0)}, Sgd(1)));
+  const bool comes_early = GENERATE(false, true);
+  const auto stage = [&](uint32_t index, bool sum) {
+    TestPush push = Staged(7 + index, index);
+    if (sum) {
+      push.Dense<float>(0, {4, 8});
+    } else {
+      push.RecordOnly(0);
+      push.last().summed_elsewhere = true;
+    }
+    push.Sparse<float>(1, {index}, {2});
+    CHECK(tablet.Push(push).status() == v1::STAGED);
+  };
+  stage(comes_early ? 1 : 0, /*sum=*/false);
+  PushEffect effect;
+  std::vector<StagedStep::Member> applied;
+  const StepClose close = {.step = 1, .step_try = 1, .members = {0, 1}};
+  const absl::Status lacks = tablet->Close(close, &effect, &applied);
+  CHECK(absl::IsInvalidArgument(lacks));
+  CHECK_THAT(std::string(lacks.message()), Catch::Contains("without the sum of shard 0 (w)"));
+  CHECK(tablet->open_step() == 1);
+  stage(comes_early ? 0 : 1, /*sum=*/true);
+  CHECK(Close(&tablet, 1, {0, 1}) == std::vector<uint64_t>{7, 8});
+  // The sum is divided by the weights of both closures.
+  CHECK(tablet.Pull(0) == Floats{-2, -4});
+  CHECK(tablet.Pull(1) == Floats{-1, -1, 0});
+  // Nothing of it is left: the next step needs no sum.
+  TestPush next = Staged(9, 0, /*step=*/2);
+  next.Dense<float>(0, {1, 1});
+  CHECK(tablet.Push(next).status() == v1::STAGED);
+  CHECK(Close(&tablet, 2, {0}) == std::vector<uint64_t>{9});
+  CHECK(tablet.Pull(0) == Floats{-3, -5});
+}
+
 }  // namespace
 }  // namespace cohort

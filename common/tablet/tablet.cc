@@ -287,10 +287,22 @@ absl::Status Tablet::CheckNorms(const StepClose& close) const {
   return absl::OkStatus();
 }
 
+absl::Status Tablet::CheckSums(const StepClose& close) const {
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    if (!staged_.shard(i).lacks_sum()) continue;
+    return InvalidArgument(
+        "tablet {}: step {} is closed without the sum of shard {} ({}), which its owner's push "
+        "brings",
+        options_.tablet, close.step, shards_[i]->info().shard, shards_[i]->info().variable);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Tablet::AddSquares(const StepClose& close, SquareSums* squares) {
   MutexLock lock(&mu_);
   COHORT_RETURN_IF_ERROR(CheckClose(close));
   const double weight = WeightOf(staged_.Sum(close.members));
+  COHORT_RETURN_IF_ERROR(CheckSums(close));
   for (size_t i = 0; i < shards_.size(); ++i) {
     if (!clippings_[i].clipping.by_norm() || !staged_.shard(i).has_gradient()) continue;
     staged_.shard(i).AddSquares(shards_[i]->info(), weight, &(*squares)[clippings_[i].key]);
@@ -308,7 +320,10 @@ absl::Status Tablet::Close(const StepClose& close, PushEffect* effect,
   for (const StagedStep::Member& member : *applied) {
     COHORT_RETURN_IF_ERROR(applied_.Check(member.id));
   }
-  if (!close.skip) COHORT_RETURN_IF_ERROR(CheckNorms(close));
+  if (!close.skip) {
+    COHORT_RETURN_IF_ERROR(CheckSums(close));
+    COHORT_RETURN_IF_ERROR(CheckNorms(close));
+  }
   // Nothing can fail from here on.
   for (const StagedStep::Member& member : *applied) applied_.Insert(member.id, member.attempt);
   const double weight = WeightOf(*applied);

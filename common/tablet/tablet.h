@@ -142,7 +142,8 @@ class Tablet {
   // Applies what the members have staged, once, unless the step is skipped, and opens the next step. Fills `applied` with the
   // members that have pushed to this tablet. Does nothing if the step is closed already. Errors:
   // FailedPrecondition if an earlier step is open, the step was staged under a later try, or the
-  // tablet is retired; InvalidArgument if a norm is missing; ResourceExhausted if the ids do not fit
+  // tablet is retired; InvalidArgument if a norm is missing, or the sum of a gradient that the ranks
+  // of a group sum; ResourceExhausted if the ids do not fit
   // (AppliedSet).
   absl::Status Close(const StepClose& close, PushEffect* effect,
                      std::vector<StagedStep::Member>* applied);
@@ -202,6 +203,7 @@ class Tablet {
   // Errors: those of AddSquares and Close.
   absl::Status CheckClose(const StepClose& close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckNorms(const StepClose& close) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckSums(const StepClose& close) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Applies the sum of a shard. Returns true if it contained a NaN or an infinity.
   bool ApplySum(size_t shard, const StepClose& close, double weight)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
