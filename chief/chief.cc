@@ -66,6 +66,7 @@ absl::Status Chief::StartAdmin() {
 int Chief::admin_port() const { return admin_ == nullptr ? -1 : admin_->port(); }
 
 void Chief::AddMetrics() {
+  options_.job.security->AddMetrics(&registry_);
   const auto add = [&](const char* name, const char* help,
                        std::function<double(const CoordinatorState&)> read) {
     registry_.AddCallback(name, help, [this, read = std::move(read)] {

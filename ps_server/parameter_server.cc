@@ -102,6 +102,7 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
 
 absl::Status ParameterServer::Listen() {
   if (options_.listen.empty()) return absl::OkStatus();
+  options_.security->AddMetrics(&registry_);
   StreamServer::Options listen;
   listen.listen = options_.listen;
   listen.security = options_.security;

@@ -85,6 +85,7 @@ absl::Status WorkerServer::OpenDevices() {
 }
 
 absl::Status WorkerServer::Listen() {
+  options_.security->AddMetrics(&registry_);
   StreamServer::Options listen;
   listen.listen = options_.listen;
   listen.security = options_.security;

@@ -75,7 +75,8 @@ absl::StatusOr<std::unique_ptr<TaskLinks>> TaskLinks::Create(const Options& opti
                        std::vector<std::unique_ptr<Link>>* out) -> absl::Status {
     for (size_t i = 0; i < addresses.size(); ++i) {
       const Task task{role, static_cast<int>(i)};
-      auto client = StreamClient::Create(addresses[i], {.security = options.security});
+      auto client =
+          StreamClient::Create(addresses[i], {.security = options.security, .task = task});
       if (!client.ok()) return Annotate(client.status(), task.ToString());
       out->push_back(std::make_unique<Link>(links.get(), task, *std::move(client)));
     }

@@ -61,6 +61,16 @@ absl::Status FindAddresses(const RoleFlags& flags, RoleContext* context) {
   return absl::OkStatus();
 }
 
+// A cluster without servers is one of replicas.
+absl::Status MakeSecurity(const RoleFlags& flags, RoleContext* context) {
+  COHORT_ASSIGN_OR_RETURN(context->security,
+                          Security::Create({.allow_insecure = flags.allow_insecure,
+                                            .tls_dir = flags.tls_dir,
+                                            .replicas = context->cluster.count(Role::kPs) == 0}));
+  if (!context->security->has_certificates()) return absl::OkStatus();
+  return context->security->CheckOwnTask(context->task);
+}
+
 }  // namespace
 
 void AddRoleFlags(FlagSet* flags, RoleFlags* out) {
@@ -74,6 +84,9 @@ void AddRoleFlags(FlagSet* flags, RoleFlags* out) {
              "address of this host for the admin port: plaintext that can be read, not changed");
   flags->Add("allow_insecure", &out->allow_insecure,
              "serve and dial plaintext beyond loopback; only for a trusted network");
+  flags->Add(
+      "tls_dir", &out->tls_dir,
+      "directory with tls.crt, tls.key and ca.crt: TCP is mutual TLS (docs/cluster.md, TLS)");
   flags->Add("log_file", &out->log_file, "file to which the log is also appended");
   flags->Add("log_level", &out->log_level, "info, warning or error");
   flags->Add("crash_point", &out->crash_point,
@@ -93,7 +106,6 @@ std::string AdminAddress(const RoleFlags& flags) {
 }
 
 void AddPlannedRoleFlags(FlagSet* flags) {
-  for (const char* name : {"--tls", "--ssl", "--cert"}) flags->AddPlanned(name, "TLS is");
   for (const char* name : {"--device", "--cuda", "--gpu"}) flags->AddPlanned(name, "CUDA is");
   flags->AddPlanned("--replica", "replicas of parameter servers are");
   flags->AddPlanned("--trace", "a trace of a step is");
@@ -110,7 +122,7 @@ absl::StatusOr<RoleContext> MakeRoleContext(const RoleFlags& flags, Role role,
   }
   COHORT_ASSIGN_OR_RETURN(context.task, TaskOfRole(config, role));
   context.cluster = std::move(config.cluster);
-  context.security = Security::Create(flags.allow_insecure);
+  COHORT_RETURN_IF_ERROR(MakeSecurity(flags, &context));
   COHORT_RETURN_IF_ERROR(FindAddresses(flags, &context));
   context.threads = flags.threads > 0
                         ? flags.threads
@@ -126,6 +138,7 @@ absl::StatusOr<RoleContext> MakeRoleContext(const RoleFlags& flags, Role role,
   log.to_stderr = flags.log_to_stderr;
   log.file = flags.log_file;
   COHORT_ASSIGN_OR_RETURN(context.log, Logger::Create(log));
+  context.security->LogTo(context.log.get());
   return context;
 }
 

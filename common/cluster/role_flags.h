@@ -25,6 +25,7 @@ struct RoleFlags {
   int admin_port = -1;                   // metrics and health; -1: none, 0: the system chooses
   std::string admin_bind = "127.0.0.1";  // the host that admin_port is opened on
   bool allow_insecure = false;           // plaintext beyond loopback
+  std::string tls_dir;                   // certificates (Security); "": plaintext
   std::string log_file;                  // in addition to stderr
   bool log_to_stderr = true;             // no flag: tasks that share a process write to files only
   std::string log_level = "info";
@@ -58,8 +59,8 @@ struct RoleContext {
 
 // Reads TF_CONFIG, checks the flags, arms the crash point and opens the log: the first step of
 // every main(). `tf_config` is the value of the environment variable, or nullptr. Only a worker and
-// a ps must have an address, and only for them Security checks it. Errors carry an exit code: 78,
-// or 64 for a wrong value of a flag.
+// a ps must have an address, and only for them Security checks it. A certificate must be that of the
+// task. Errors carry an exit code: 78, or 64 for a wrong value of a flag.
 absl::StatusOr<RoleContext> MakeRoleContext(const RoleFlags& flags, Role role,
                                             const char* tf_config);
 

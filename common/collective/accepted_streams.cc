@@ -16,8 +16,10 @@ class AcceptedStreams::Handler : public StreamHandler {
   const int rank_;
 };
 
-AcceptedStreams::AcceptedStreams(std::vector<uint64_t> incarnations, int rank, CompletionLoop* loop)
+AcceptedStreams::AcceptedStreams(std::vector<uint64_t> incarnations, std::vector<int> workers,
+                                 int rank, CompletionLoop* loop)
     : incarnations_(std::move(incarnations)),
+      workers_(std::move(workers)),
       rank_(rank),
       loop_(loop),
       streams_(incarnations_.size()) {}
@@ -30,6 +32,7 @@ std::unique_ptr<StreamHandler> AcceptedStreams::Accept(const PeerStreamName& nam
       name.target != incarnations_[static_cast<size_t>(rank_)]) {
     return nullptr;
   }
+  if (!stream->CheckClaim({Role::kWorker, workers_[rank]}).ok()) return nullptr;
   MutexLock lock(&mu_);
   // A client that tries again may come before the end of its last stream is known here.
   if (loop_ == nullptr || streams_[rank] != nullptr) return nullptr;

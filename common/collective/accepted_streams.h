@@ -18,8 +18,10 @@ namespace cohort {
 class AcceptedStreams final : public PeerService::Acceptor,
                               public std::enable_shared_from_this<AcceptedStreams> {
  public:
-  // `incarnations`: of all ranks. `loop` is woken by each change, until Detach.
-  AcceptedStreams(std::vector<uint64_t> incarnations, int rank, CompletionLoop* loop);
+  // `incarnations`, `workers`: of all ranks, the latter their indices among the workers. `loop` is
+  // woken by each change, until Detach.
+  AcceptedStreams(std::vector<uint64_t> incarnations, std::vector<int> workers, int rank,
+                  CompletionLoop* loop);
 
   std::unique_ptr<StreamHandler> Accept(const PeerStreamName& name,
                                         std::shared_ptr<Stream> stream) override;
@@ -41,6 +43,7 @@ class AcceptedStreams final : public PeerService::Acceptor,
   void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::vector<uint64_t> incarnations_;
+  const std::vector<int> workers_;
   const int rank_;
   std::atomic<bool> changed_{false};
 

@@ -67,8 +67,13 @@ absl::StatusOr<std::unique_ptr<PeerStreams>> PeerStreams::Start(
 absl::Status PeerStreams::Connect(uint64_t chunk_bytes) {
   LetTransportThreadsWrite();
   std::vector<uint64_t> incarnations;
-  for (const CollectiveRank& rank : options_.ranks) incarnations.push_back(rank.incarnation);
-  auto accepted = std::make_shared<AcceptedStreams>(std::move(incarnations), options_.rank, &loop_);
+  std::vector<int> workers;
+  for (const CollectiveRank& rank : options_.ranks) {
+    incarnations.push_back(rank.incarnation);
+    workers.push_back(rank.index);
+  }
+  auto accepted = std::make_shared<AcceptedStreams>(std::move(incarnations), std::move(workers),
+                                                    options_.rank, &loop_);
   COHORT_RETURN_IF_ERROR(service_->Open(options_.group, accepted));
   accepted_ = std::move(accepted);
   const CollectiveRank& own = options_.ranks[static_cast<size_t>(options_.rank)];
@@ -82,6 +87,7 @@ absl::Status PeerStreams::Connect(uint64_t chunk_bytes) {
     shares |= link.address.starts_with("unix:");
     StreamClient::Options client;
     client.security = options_.security;
+    client.task = Task{Role::kWorker, options_.ranks[static_cast<size_t>(link.rank)].index};
     client.transport.SetOwnCore(options_.own_core);
     client.transport.read_ahead_bytes = kReadAheadBytes;
     client.transport.http2_frame_bytes = kHttp2FrameBytes;

@@ -231,6 +231,7 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
       std::move(callbacks), &codec_counters_);
   StreamClient::Options client;
   client.security = options_.security;
+  client.task = Task{Role::kPs, static_cast<int>(server.ps)};
   client.transport.SetOwnCore(options_.own_core);
   const absl::Status opened = connection->Open(client, &loop_);
   if (!opened.ok()) {

@@ -9,6 +9,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/cluster/protocol_version.h"
+#include "common/cluster/replica_cluster.h"
 #include "common/cluster/socket_directory.h"
 #include "common/os/identity.h"
 #include "common/rpc/stream/frame_codec.h"
@@ -50,9 +51,19 @@ absl::StatusOr<std::string> ChooseUnixSocket(const ClusterCheckFlags& flags, Tas
                     RandomIncarnation());
 }
 
+// The task as certificates name it: among replicas, by the number of the replica.
+Task CertifiedTask(const ClusterSpec& cluster, Task task) {
+  if (cluster.count(Role::kPs) > 0) return task;
+  const std::optional<int> replica = ReplicaOf(cluster, task);
+  return replica.has_value() ? Task{Role::kWorker, *replica} : task;
+}
+
 Reach ReachOf(const absl::Status& closed) {
   if (absl::IsUnimplemented(closed)) {
     return {v1::OTHER_PROGRAM, "another gRPC server answers, perhaps a task of Cohort that runs"};
+  }
+  if (absl::IsPermissionDenied(closed)) {
+    return {v1::CONNECT_FAILED, "refused by the task: " + std::string(closed.message())};
   }
   if (absl::IsFailedPrecondition(closed)) {
     return {v1::OTHER_VERSION, std::string(closed.message())};
@@ -73,7 +84,7 @@ class ClusterCheck::Served : public StreamHandler {
   void OnFrame(Frame frame) override {
     v1::CheckReport report;
     absl::Status taken = ParseFromFrame(frame, &report);
-    if (taken.ok()) taken = check_->Take(report);
+    if (taken.ok()) taken = check_->TakeFrom(*stream_, report);
     if (taken.ok()) {
       stream_->Send(SerializeToFrame(check_->Report()));
     } else {
@@ -108,7 +119,13 @@ absl::StatusOr<std::unique_ptr<ClusterCheck>> ClusterCheck::Start(const ClusterC
         "TF_CONFIG: task: an evaluator reaches no task and is reached by none: start `cohort "
         "cluster-check` on the other tasks"));
   }
-  const auto security = Security::Create(flags.allow_insecure);
+  COHORT_ASSIGN_OR_RETURN(const std::shared_ptr<const Security> security,
+                          Security::Create({.allow_insecure = flags.allow_insecure,
+                                            .tls_dir = flags.tls_dir,
+                                            .replicas = config.cluster.count(Role::kPs) == 0}));
+  if (security->has_certificates()) {
+    COHORT_RETURN_IF_ERROR(security->CheckOwnTask(CertifiedTask(config.cluster, self)));
+  }
   v1::CheckedTask own;
   own.set_host_name(HostName());
   own.set_host_id(HostId());
@@ -121,7 +138,8 @@ absl::StatusOr<std::unique_ptr<ClusterCheck>> ClusterCheck::Start(const ClusterC
   for (const Task peer : table.peers()) {
     COHORT_RETURN_IF_ERROR(security->CheckDial(table.address(peer).ToString()));
   }
-  std::unique_ptr<ClusterCheck> check(new ClusterCheck(self, security, std::move(table)));
+  std::unique_ptr<ClusterCheck> check(
+      new ClusterCheck(self, config.cluster, security, std::move(table)));
   check->host_id_ = host_id;
   COHORT_RETURN_IF_ERROR(check->Listen(flags, config, socket.value_or("")));
   return check;
@@ -166,8 +184,14 @@ absl::Status ClusterCheck::Take(const v1::CheckReport& report) {
   return absl::OkStatus();
 }
 
-Reach ClusterCheck::Exchange(const std::string& address, v1::CheckReport* answer) {
+absl::Status ClusterCheck::TakeFrom(const Stream& stream, const v1::CheckReport& report) {
+  COHORT_RETURN_IF_ERROR(stream.CheckClaim(CertifiedTask(cluster_, TaskOf(report.sender()))));
+  return Take(report);
+}
+
+Reach ClusterCheck::Exchange(Task peer, const std::string& address, v1::CheckReport* answer) {
   StreamClient::Options options;
+  options.task = CertifiedTask(cluster_, peer);
   options.security = security_;
   options.transport.connect_attempt_timeout = kAttempt;
   auto client = StreamClient::Create(address, options);
@@ -195,7 +219,7 @@ v1::CheckedPeer ClusterCheck::Try(Task peer) {
   }
   Reach reach = ProbeTcp(address, kAttempt);
   v1::CheckReport answer;
-  if (reach.outcome == v1::REACHED) reach = Exchange(address.ToString(), &answer);
+  if (reach.outcome == v1::REACHED) reach = Exchange(peer, address.ToString(), &answer);
   if (reach.outcome == v1::REACHED) {
     const Task sender = TaskOf(answer.sender());
     if (const absl::Status taken = Take(answer); !taken.ok()) {
@@ -213,8 +237,9 @@ v1::CheckedPeer ClusterCheck::Try(Task peer) {
     if (TaskOf(row.task()) != peer || row.host_id() != host_id_) continue;
     result.set_same_host(true);
     v1::CheckReport same;
-    const Reach joined = row.unix_socket().empty() ? Reach{v1::REFUSED, "it has no unix socket"}
-                                                   : Exchange("unix:" + row.unix_socket(), &same);
+    const Reach joined = row.unix_socket().empty()
+                             ? Reach{v1::REFUSED, "it has no unix socket"}
+                             : Exchange(peer, "unix:" + row.unix_socket(), &same);
     result.set_unix_error(joined.detail);
   }
   return result;

@@ -44,8 +44,9 @@ class ClusterCheck {
   class Served;
   class Dialed;
 
-  ClusterCheck(Task self, std::shared_ptr<const Security> security, ReachTable table)
-      : self_(self), security_(std::move(security)), table_(std::move(table)) {}
+  ClusterCheck(Task self, const ClusterSpec& cluster, std::shared_ptr<const Security> security,
+               ReachTable table)
+      : self_(self), cluster_(cluster), security_(std::move(security)), table_(std::move(table)) {}
 
   absl::Status Listen(const ClusterCheckFlags& flags, const TfConfig& config,
                       const std::string& unix_socket);
@@ -54,12 +55,16 @@ class ClusterCheck {
   // Tries a peer once: everything that this task can find out about it.
   v1::CheckedPeer Try(Task peer);
   // Exchanges reports with the program at an address. `answer`: what it has sent.
-  Reach Exchange(const std::string& address, v1::CheckReport* answer);
+  Reach Exchange(Task peer, const std::string& address, v1::CheckReport* answer);
   v1::CheckReport Report() const;
+  // Takes the report that a client has sent. Error: also PermissionDenied, if the certificate is that
+  // of another task.
+  absl::Status TakeFrom(const Stream& stream, const v1::CheckReport& report);
   // Takes a report of another task. Error: FailedPrecondition if that has another major version.
   absl::Status Take(const v1::CheckReport& report);
 
   const Task self_;
+  const ClusterSpec cluster_;
   const std::shared_ptr<const Security> security_;
   std::string host_id_;
   mutable Mutex mu_;

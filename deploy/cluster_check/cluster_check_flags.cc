@@ -11,6 +11,9 @@ void AddClusterCheckFlags(FlagSet* flags, ClusterCheckFlags* out) {
              "HOST:PORT to listen on, if it differs from the address in TF_CONFIG (containers)");
   flags->Add("allow_insecure", &out->allow_insecure,
              "serve and dial plaintext beyond loopback; only for a trusted network");
+  flags->Add(
+      "tls_dir", &out->tls_dir,
+      "directory with tls.crt, tls.key and ca.crt: TCP is mutual TLS (docs/cluster.md, TLS)");
   flags->Add("unix_socket_dir", &out->unix_socket_dir,
              "directory of the unix sockets of this host; none: TCP only");
 }

@@ -12,6 +12,7 @@ struct ClusterCheckFlags {
   double timeout_s = 30;
   std::string bind;  // "": the address in TF_CONFIG
   bool allow_insecure = false;
+  std::string tls_dir;          // certificates (Security); "": plaintext
   std::string unix_socket_dir;  // "": the user's own; "none": no unix sockets
 };
 

@@ -54,6 +54,8 @@ void AddLocalFlags(FlagSet* flags, LocalOptions* o) {
   flags->Add("in_process", &o->in_process, "run all tasks in one process, without restarts");
   flags->Add("transport", &o->transport,
              "how workers reach the ps: unix (sockets and shared memory) or tcp, as between hosts");
+  flags->Add("tls_dir", &o->tls_dir,
+             "the directory that `cohort certs` has made: TCP is mutual TLS");
   AddRunDirectoryFlags(flags, o);
   flags->Add("bin_dir", &o->bin_dir, "where the daemons are; default: beside this program");
   flags->Add("task_flag", &o->task_flags, "TASK=FLAG, a flag for one task or a role; repeatable");
@@ -70,6 +72,15 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
 
   AddControlFlags(flags->AddCommand("ctl", "ask a running job for its status, or change it"),
                   &options->control);
+
+  FlagSet* certs = flags->AddCommand("certs", "make a CA and certificates for a cluster");
+  certs->Add("days", &options->certificates.days, "how long the certificates are valid");
+  certs->Add("renew", &options->certificates.renew,
+             "replace the certificates that are there; the CA stays");
+  certs->AddPositional("CLUSTER.yaml", &options->certificates.cluster_file,
+                       "the cluster: its name, and the addresses as in TF_CONFIG", true);
+  certs->AddPositional("DIR", &options->certificates.directory,
+                       "gets a directory for each task, for its --tls_dir", true);
 
   FlagSet* check = flags->AddCommand("check", "validate a job; print its model and shard plan");
   check->Add("ps", &options->check.ps, "parameter servers to plan for");

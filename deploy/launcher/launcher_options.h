@@ -9,6 +9,7 @@
 #include "deploy/launcher/control_job.h"
 #include "deploy/launcher/evaluate_checkpoint.h"
 #include "deploy/launcher/local_cluster.h"
+#include "deploy/launcher/make_certificates.h"
 #include "deploy/launcher/train_plan.h"
 #include "deploy/profile/profile_options.h"
 
@@ -25,6 +26,7 @@ struct LauncherOptions {
   std::string inspect;               // path of a checkpoint
   EvaluateOptions evaluate;
   ControlOptions control;
+  CertificateOptions certificates;
   ProfileOptions profile;
   DeviceOptions doctor;
   ClusterCheckFlags cluster_check;
@@ -34,7 +36,7 @@ struct LauncherOptions {
 void AddRunDirectoryFlags(FlagSet* flags, LocalOptions* options);
 // Adds the flags of `cohort local` to the command or program `flags`.
 void AddLocalFlags(FlagSet* flags, LocalOptions* options);
-// Adds the commands train, local, ctl, check, profile, doctor, cluster-check, inspect, evaluate and
+// Adds the commands train, local, ctl, certs, check, profile, doctor, cluster-check, inspect, evaluate and
 // reference. `options` must outlive `flags`.
 void AddLauncherCommands(FlagSet* flags, LauncherOptions* options);
 

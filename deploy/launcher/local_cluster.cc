@@ -107,6 +107,10 @@ std::vector<std::string> TaskFlags(Task task, const LocalOptions& options,
                                    const RunDirectories& directories) {
   std::vector<std::string> flags;
   for (const std::string& plugin : options.plugins) flags.push_back("--plugin=" + plugin);
+  if (!options.tls_dir.empty()) {
+    flags.push_back(
+        fmt::format("--tls_dir={}/{}-{}", options.tls_dir, RoleName(task.role), task.index));
+  }
   const Role owner = IsMirrored(options) ? Role::kWorker : Role::kPs;
   if (task.role == owner && options.transport == "tcp") {
     flags.push_back("--unix_socket_dir=none");

@@ -28,6 +28,7 @@ struct LocalOptions {
   std::string log_dir;               // metrics and TensorBoard files; "": <run_dir>/logs
   std::string run_dir;               // logs of the tasks; "": log_dir, or a new one below /tmp
   std::string bin_dir;               // where the daemons are; "": beside the launcher
+  std::string tls_dir;               // of `cohort certs`; "": plaintext
   std::vector<std::string> plugins;  // for all tasks
   std::vector<std::string> task_flags;  // "worker:1=--threads=2", "ps=--log_level=error"
   double grace_s = 10;

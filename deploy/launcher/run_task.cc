@@ -42,6 +42,7 @@ constexpr ForwardedFlag kForwarded[] = {
     {"admin_port", false, kServing, "port of health and metrics; 0: any free one, -1: none"},
     {"admin_bind", false, kAll, "address of this host for the admin port"},
     {"allow_insecure", true, kAll, "serve and dial plaintext beyond loopback"},
+    {"tls_dir", false, kAll, "directory with tls.crt, tls.key and ca.crt: TCP is mutual TLS"},
     {"log_file", false, kAll, "file that gets the log too"},
     {"log_level", false, kAll, "info, warning or error"},
     {"crash_point", false, kServing,

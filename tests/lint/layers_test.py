@@ -18,6 +18,7 @@ LAYERS = [
     ["common/testing"],
     ["common/base"],
     ["common/os"],
+    ["common/tls"],
     ["common/cluster", "common/tensor", "common/report", "common/schema"],
     ["common/metrics", "common/device"],
     ["common/rpc/stream", "common/graph", "common/checkpoint", "common/data"],

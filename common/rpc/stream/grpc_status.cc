@@ -21,6 +21,9 @@ struct Phrase {
 //   remote host: Connection refused
 constexpr std::string_view kCannotConnect = "failed to connect to all addresses";
 constexpr Phrase kConnectFailures[] = {
+    {"wrong version number",
+     "the task at this address does not speak TLS: give it certificates too (--tls_dir)"},
+    {"Ssl handshake failed", "the TLS handshake failed; the other end's log may say why"},
     {"Connection refused", "connection refused"},
     {"Failed parsing HTTP/2", "the program at this address is not a Cohort task"},
     {"SETTINGS frame", "the program at this address is not a Cohort task"},
@@ -32,6 +35,10 @@ constexpr Phrase kConnectFailures[] = {
     {"Deadline Exceeded", "timed out"},
     {"Connection reset", "the connection was reset"},
 };
+
+// The verdict of this process on the server's certificate (credentials.h) follows this text.
+constexpr std::string_view kRefusedServer = "Custom verification check failed with error: ";
+constexpr std::string_view kRefusedCode = "UNAUTHENTICATED: ";
 
 // How gRPC's own messages begin when it has lost a connection or cannot resolve a name.
 constexpr Phrase kLosses[] = {
@@ -55,6 +62,10 @@ std::string PlainMessage(const grpc::Status& status) {
   const std::string& message = status.error_message();
   if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return message;
   if (message.starts_with(kCannotConnect)) {
+    if (const size_t refused = message.find(kRefusedServer); refused != message.npos) {
+      const std::string verdict = message.substr(refused + kRefusedServer.size());
+      return verdict.starts_with(kRefusedCode) ? verdict.substr(kRefusedCode.size()) : verdict;
+    }
     for (const Phrase& phrase : kConnectFailures) {
       if (message.find(phrase.grpc) != message.npos) return std::string(phrase.plain);
     }

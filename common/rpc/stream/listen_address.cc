@@ -1,10 +1,13 @@
 #include "common/rpc/stream/listen_address.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -40,8 +43,7 @@ absl::Status FromErrno(const std::string& address, int error) {
 // gRPC replaces the file of a unix socket even if another process listens on it. So this dials the
 // socket to find a live listener.
 absl::Status CheckUnix(const std::string& address) {
-  std::string path = address.substr(5);
-  if (path.starts_with("//")) path = path.substr(2);
+  const std::string path = UnixPath(address);
   sockaddr_un name = {};
   if (path.empty()) return InvalidArgument("\"{}\" has no path", address);
   if (path.size() >= sizeof(name.sun_path)) {
@@ -68,14 +70,15 @@ absl::Status CheckUnix(const std::string& address) {
   return absl::OkStatus();
 }
 
-// False if the kernel lacks the address family.
-absl::StatusOr<bool> Bind(const std::string& address, const addrinfo& info,
-                          const UniqueFd& socket) {
+// False if the kernel lacks the address family. `both`: an IPv6 socket takes IPv4 too.
+absl::StatusOr<bool> Bind(const std::string& address, const addrinfo& info, const UniqueFd& socket,
+                          bool both = false) {
   if (!socket.ok()) return false;
   const int on = 1;
   setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (info.ai_family == AF_INET6) {
-    setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+    const int only = both ? 0 : 1;
+    setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only));
   }
   if (bind(socket.get(), info.ai_addr, info.ai_addrlen) != 0 ||
       listen(socket.get(), SOMAXCONN) != 0) {
@@ -104,6 +107,28 @@ absl::StatusOr<AddressList> Resolve(const std::string& address) {
   return AddressList(list, freeaddrinfo);
 }
 
+bool IsWildcard(const std::string& address) {
+  const std::string host = address.substr(0, address.rfind(':'));
+  return host.empty() || host == "0.0.0.0" || host == "[::]";
+}
+
+int PortOf(const UniqueFd& socket) {
+  sockaddr_storage name = {};
+  socklen_t size = sizeof(name);
+  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&name), &size);
+  return ntohs(name.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&name)->sin6_port
+                                          : reinterpret_cast<sockaddr_in*>(&name)->sin_port);
+}
+
+void SetPort(addrinfo* info, int port) {
+  const auto number = htons(static_cast<uint16_t>(port));
+  if (info->ai_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(info->ai_addr)->sin6_port = number;
+  } else {
+    reinterpret_cast<sockaddr_in*>(info->ai_addr)->sin_port = number;
+  }
+}
+
 }  // namespace
 
 absl::Status CheckCanListen(const std::string& address) {
@@ -124,6 +149,52 @@ absl::StatusOr<UniqueFd> ListenOn(const std::string& address) {
     if (bound) return socket;
   }
   return Unavailable("cannot listen on {}: this host supports no address family of it", address);
+}
+
+absl::StatusOr<std::vector<UniqueFd>> ListenOnAll(const std::string& address, int* port) {
+  const bool wildcard = IsWildcard(address);
+  const std::string port_text = address.substr(std::min(address.rfind(':'), address.size()));
+  COHORT_ASSIGN_OR_RETURN(const AddressList list, Resolve(wildcard ? "[::]" + port_text : address));
+  std::vector<UniqueFd> sockets;
+  for (addrinfo* info = list.get(); info != nullptr; info = info->ai_next) {
+    UniqueFd socket = NewSocket(info->ai_family, SOCK_NONBLOCK);
+    if (!sockets.empty()) SetPort(info, *port);
+    COHORT_ASSIGN_OR_RETURN(const bool bound, Bind(address, *info, socket, wildcard));
+    if (!bound) continue;
+    const int on = 1;
+    setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    *port = PortOf(socket);
+    sockets.push_back(std::move(socket));
+  }
+  if (!sockets.empty()) return sockets;
+  // A kernel without IPv6.
+  COHORT_ASSIGN_OR_RETURN(UniqueFd only, ListenOn(wildcard ? "0.0.0.0" + port_text : address));
+  *port = PortOf(only);
+  sockets.push_back(std::move(only));
+  return sockets;
+}
+
+std::string UnixPath(const std::string& address) {
+  const std::string path = address.substr(5);
+  return path.starts_with("//") ? path.substr(2) : path;
+}
+
+absl::StatusOr<UniqueFd> ListenOnUnix(const std::string& path) {
+  UniqueFd socket = NewSocket(AF_UNIX, SOCK_NONBLOCK);
+  sockaddr_un name = {};
+  name.sun_family = AF_UNIX;
+  std::memcpy(name.sun_path, path.c_str(), std::min(path.size(), sizeof(name.sun_path) - 1));
+  unlink(path.c_str());
+  if (!socket.ok() || bind(socket.get(), reinterpret_cast<sockaddr*>(&name), sizeof(name)) != 0 ||
+      listen(socket.get(), SOMAXCONN) != 0) {
+    return FromErrno("unix:" + path, errno);
+  }
+  return socket;
+}
+
+void SetUserTimeout(const UniqueFd& listener, std::chrono::milliseconds timeout) {
+  const int ms = static_cast<int>(timeout.count());
+  setsockopt(listener.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 }
 
 }  // namespace cohort

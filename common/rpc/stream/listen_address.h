@@ -4,7 +4,9 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <chrono>
 #include <string>
+#include <vector>
 
 #include "common/base/unique_fd.h"
 
@@ -18,6 +20,19 @@ absl::Status CheckCanListen(const std::string& address);
 // Returns a non-blocking socket that listens on the first of the addresses of "host:port". Errors:
 // as above.
 absl::StatusOr<UniqueFd> ListenOn(const std::string& address);
+
+// As gRPC listens: on all addresses of "host:port" with the same port, which is returned in `port`. A
+// wildcard of either family takes both. The sockets are non-blocking and do not delay small segments.
+// Errors: as above.
+absl::StatusOr<std::vector<UniqueFd>> ListenOnAll(const std::string& address, int* port);
+
+// The path of "unix:/path".
+std::string UnixPath(const std::string& address);
+// Listens on a path, and replaces a socket file that is there. Errors: as above.
+absl::StatusOr<UniqueFd> ListenOnUnix(const std::string& path);
+
+// Connections of the listener are lost if a peer has not acknowledged what was sent for this time.
+void SetUserTimeout(const UniqueFd& listener, std::chrono::milliseconds timeout);
 
 }  // namespace cohort
 

@@ -33,6 +33,7 @@ void ServerStream::OnAccepted(bool ok) {
     MutexLock lock(&mu_);
     notice_pending_ = true;
   }
+  peer_.address = context_.peer();
   accepted_.store(true, std::memory_order_release);
   const OnAccept on_accept = std::move(on_accept_);
   on_accept(std::static_pointer_cast<ServerStream>(shared_from_this()));
@@ -50,6 +51,10 @@ void ServerStream::Close(absl::Status status) {
 
 void ServerStream::Abort() {
   if (accepted_.load(std::memory_order_acquire)) StreamBase::Abort();
+}
+
+absl::Status ServerStream::CheckClaim(Task claimed) const {
+  return security_->CheckClaim(peer_.identity, peer_.address, claimed);
 }
 
 std::string ServerStream::metadata(const std::string& key) const {

@@ -6,7 +6,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "common/cluster/security.h"
 #include "common/rpc/stream/registered_methods.h"
 #include "common/rpc/stream/stream_base.h"
 
@@ -25,16 +27,23 @@ class ServerStream final : public StreamBase {
   void Accept(grpc::AsyncGenericService* service, grpc::ServerCompletionQueue* queue);
   void Accept(RegisteredMethods* methods, size_t method, grpc::ServerCompletionQueue* queue);
 
+  const grpc::ServerContextBase& context() const { return context_; }
   const std::string& method() const {
     return registered_method_.empty() ? context_.method() : registered_method_;
   }
   CompletionLoop* loop() const { return loop_; }
+  // Sets what peer() and CheckClaim answer. Before Serve.
+  void Admit(StreamPeer peer, const Security* security) {
+    peer_ = std::move(peer);
+    security_ = security;
+  }
   void Serve(std::unique_ptr<StreamHandler> handler);
   void Refuse(const absl::Status& status) { Reject(status); }
 
   void Close(absl::Status status) override;
   void Abort() override;
-  StreamPeer peer() const override { return {context_.peer()}; }
+  StreamPeer peer() const override { return peer_; }
+  absl::Status CheckClaim(Task claimed) const override;
   std::string metadata(const std::string& key) const override;
 
  protected:
@@ -54,6 +63,8 @@ class ServerStream final : public StreamBase {
 
   OnAccept on_accept_;
   std::string registered_method_;
+  StreamPeer peer_;
+  const Security* security_ = nullptr;
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter call_{&context_};
   std::unique_ptr<StreamHandler> owned_handler_;

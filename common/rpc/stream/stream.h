@@ -6,18 +6,23 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "common/cluster/peer_identity.h"
 #include "common/rpc/stream/frame.h"
 
 namespace cohort {
 
 class CompletionLoop;
 
-// The other end of a stream. What certificates prove about it will be added here.
+// The other end of a stream.
 struct StreamPeer {
   // "ipv4:127.0.0.1:4711" or "unix:/path" at a server; the dialed address at a client.
   std::string address;
+  // At a server, with certificates: what the peer's certificate proves. nullopt: a peer of a unix
+  // socket, or plaintext. (A client has checked that the server is the task that it dialed.)
+  std::optional<PeerIdentity> identity;
 
   bool uses_unix_socket() const { return address.starts_with("unix:"); }
 };
@@ -68,6 +73,9 @@ class Stream {
   // Cancelled.
   virtual void Abort() = 0;
   virtual StreamPeer peer() const = 0;
+  // At a server: OK if the peer may say that it is this task. Otherwise its certificate is that of
+  // another one; the refusal has been counted and logged. Errors: PermissionDenied.
+  virtual absl::Status CheckClaim(Task claimed) const { return absl::OkStatus(); }
   // At a server: the metadata that the client sent under this key when it opened the stream; "" if
   // none.
   virtual std::string metadata(const std::string& key) const { return ""; }

@@ -46,7 +46,7 @@ class ClientStream final : public StreamBase {
     call_->StartCall(started_event_.Arm());
   }
 
-  StreamPeer peer() const override { return {address_}; }
+  StreamPeer peer() const override { return {.address = address_, .identity = std::nullopt}; }
 
  protected:
   void StartRead(Frame* frame, void* tag) override { call_->Read(&frame->bytes(), tag); }
@@ -117,25 +117,39 @@ absl::Status CheckAddress(const std::string& address) {
 absl::StatusOr<std::unique_ptr<StreamClient>> StreamClient::Create(std::string address,
                                                                    const Options& options) {
   COHORT_RETURN_IF_ERROR(CheckAddress(address));
-  COHORT_ASSIGN_OR_RETURN(const auto credentials,
-                          ChannelCredentialsFor(*options.security, address));
-  grpc::ChannelArguments arguments;
-  ApplyTransportOptions(options.transport, &arguments);
-  auto channel = grpc::CreateCustomChannel(ToTarget(address), credentials, arguments);
-  return std::unique_ptr<StreamClient>(
-      new StreamClient(std::move(address), options, std::move(channel)));
+  std::unique_ptr<StreamClient> client(new StreamClient(std::move(address), options));
+  MutexLock lock(&client->mu_);
+  COHORT_RETURN_IF_ERROR(client->Connect());
+  return client;
 }
 
-StreamClient::StreamClient(std::string address, const Options& options,
-                           std::shared_ptr<grpc::Channel> channel)
-    : address_(std::move(address)), options_(options), channel_(std::move(channel)) {}
+absl::Status StreamClient::Connect() {
+  const Security& security = *options_.security;
+  const uint64_t material = security.uses_tls(address_) ? security.Material()->version : 0;
+  COHORT_ASSIGN_OR_RETURN(const auto credentials,
+                          ChannelCredentialsFor(options_.security, address_, options_.task));
+  grpc::ChannelArguments arguments;
+  ApplyTransportOptions(options_.transport, &arguments);
+  channel_ = grpc::CreateCustomChannel(ToTarget(address_), credentials, arguments);
+  material_ = material;
+  return absl::OkStatus();
+}
+
+std::shared_ptr<grpc::Channel> StreamClient::Channel() {
+  const Security& security = *options_.security;
+  MutexLock lock(&mu_);
+  if (security.uses_tls(address_) && security.Material()->version != material_) {
+    Connect().IgnoreError();  // the address was accepted before
+  }
+  return channel_;
+}
 
 StreamClient::~StreamClient() = default;
 
 std::shared_ptr<Stream> StreamClient::Open(const std::string& method, StreamHandler* handler,
                                            CompletionLoop* loop, const OpenOptions& open_options) {
   auto stream =
-      std::make_shared<ClientStream>(address_, channel_, handler, loop, options_.transport);
+      std::make_shared<ClientStream>(address_, Channel(), handler, loop, options_.transport);
   if (loop->AddStream(stream)) {
     stream->Start(method, open_options);
   } else {

@@ -4,10 +4,14 @@
 #include <absl/status/statusor.h>
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "common/base/mutex.h"
 #include "common/cluster/security.h"
 #include "common/rpc/stream/completion_loop.h"
 #include "common/rpc/stream/stream.h"
@@ -20,13 +24,16 @@ class Channel;
 namespace cohort {
 
 // One connection to a server. The first stream connects, and a later stream reconnects after a
-// loss. Each StreamClient has its own socket. Streams outlive their client. See stream.h for an
+// loss. Each StreamClient has its own socket. Streams outlive their client. If certificates have
+// changed, the next stream makes a connection of its own with the new ones. See stream.h for an
 // example.
 class StreamClient {
  public:
   struct Options {
     std::shared_ptr<const Security> security = Security::LoopbackOnly();
     TransportOptions transport;
+    // The task at the address. With certificates, the server must be this task.
+    std::optional<Task> task;
   };
   struct OpenOptions {
     // False: OnClosed(Unavailable) as soon as an attempt to connect fails. True: wait for the
@@ -59,11 +66,17 @@ class StreamClient {
   const std::string& address() const { return address_; }
 
  private:
-  StreamClient(std::string address, const Options& options, std::shared_ptr<grpc::Channel> channel);
+  StreamClient(std::string address, const Options& options)
+      : address_(std::move(address)), options_(options) {}
+  // The channel for the next stream. Errors: those of ChannelCredentialsFor.
+  absl::Status Connect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::shared_ptr<grpc::Channel> Channel();
 
   const std::string address_;
   const Options options_;
-  const std::shared_ptr<grpc::Channel> channel_;
+  Mutex mu_;
+  std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mu_);
+  uint64_t material_ ABSL_GUARDED_BY(mu_) = 0;  // TlsMaterial::version of the channel
 };
 
 }  // namespace cohort

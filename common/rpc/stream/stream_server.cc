@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/rpc/stream/connection_acceptor.h"
 #include "common/rpc/stream/credentials.h"
 #include "common/rpc/stream/health_service.h"
 #include "common/rpc/stream/listen_address.h"
+#include "common/rpc/stream/peer_admission.h"
 #include "common/rpc/stream/registered_methods.h"
 #include "common/rpc/stream/server_stream.h"
 
@@ -34,10 +36,13 @@ class StreamServer::Impl {
   std::unique_ptr<RegisteredMethods> control_methods_;  // null: there is no control thread
   std::vector<std::unique_ptr<CompletionLoop>> loops_;
   std::unique_ptr<CompletionLoop> control_loop_;  // null: as above
+  ConnectionAcceptor acceptor_{options_.security->refusals()};
   std::unique_ptr<grpc::Server> server_;
 
  private:
   absl::Status AddPorts(grpc::ServerBuilder* builder, std::vector<int>* ports);
+  ConnectionAcceptor::Take TakerFor(grpc::ServerBuilder* builder,
+                                    std::shared_ptr<grpc::ServerCredentials> credentials);
   void AddControlLoop(grpc::ServerBuilder* builder);
   void Accept(CompletionLoop* loop);
   void AcceptControl(size_t method);
@@ -54,10 +59,39 @@ absl::Status StreamServer::Impl::AddPorts(grpc::ServerBuilder* builder, std::vec
     COHORT_ASSIGN_OR_RETURN(const auto credentials,
                             ServerCredentialsFor(*options_.security, address));
     COHORT_RETURN_IF_ERROR(CheckCanListen(address));
-    const bool no_host = address.starts_with(':');
-    builder->AddListeningPort(no_host ? "[::]" + address : address, credentials, &(*ports)[i]);
+    if (address.starts_with("unix:")) {
+      const std::string path = UnixPath(address);
+      COHORT_ASSIGN_OR_RETURN(UniqueFd listener, ListenOnUnix(path));
+      acceptor_.AddUnix(std::move(listener), path, TakerFor(builder, credentials));
+    } else if (options_.security->uses_tls(address)) {
+      COHORT_ASSIGN_OR_RETURN(std::vector<UniqueFd> listeners, ListenOnAll(address, &(*ports)[i]));
+      const ConnectionAcceptor::Take take = TakerFor(builder, credentials);
+      const ConnectionAcceptor::Take refuse = TakerFor(builder, grpc::InsecureServerCredentials());
+      for (UniqueFd& listener : listeners) {
+        SetUserTimeout(listener, options_.transport.server_keepalive_timeout);
+        acceptor_.AddTls(std::move(listener), take, refuse);
+      }
+    } else {
+      const bool no_host = address.starts_with(':');
+      builder->AddListeningPort(no_host ? "[::]" + address : address, credentials, &(*ports)[i]);
+    }
   }
   return absl::OkStatus();
+}
+
+// Passes connections to the server that `builder` will build.
+ConnectionAcceptor::Take StreamServer::Impl::TakerFor(
+    grpc::ServerBuilder* builder, std::shared_ptr<grpc::ServerCredentials> credentials) {
+  std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+      builder->experimental().AddExternalConnectionAcceptor(
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+          std::move(credentials));
+  return [acceptor](UniqueFd connection, int listener) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = listener;
+    parameters.fd = connection.Release();
+    acceptor->HandleNewConnection(&parameters);
+  };
 }
 
 absl::Status StreamServer::Impl::Listen(std::vector<int>* ports) {
@@ -73,13 +107,14 @@ absl::Status StreamServer::Impl::Listen(std::vector<int>* ports) {
   if (server_ == nullptr) {
     // Another process took the address after the check.
     for (size_t i = 0; i < ports->size(); ++i) {
-      if ((*ports)[i] != 0) continue;
+      if ((*ports)[i] != 0 || options_.listen[i].starts_with("unix:")) continue;
       COHORT_RETURN_IF_ERROR(CheckCanListen(options_.listen[i]));
       return Unavailable("cannot listen on {}", options_.listen[i]);
     }
     return Unavailable("cannot listen on {}", options_.listen.front());
   }
   health_.SetServing(true);
+  acceptor_.Start();
   for (size_t i = 0; i < loops_.size(); ++i) {
     Accept(loops_[i].get());
     loops_[i]->Start(fmt::format("{}-{}", options_.thread_name, i));
@@ -130,6 +165,10 @@ void StreamServer::Impl::AcceptControl(size_t method) {
 }
 
 void StreamServer::Impl::OnAccept(const std::shared_ptr<ServerStream>& stream) {
+  absl::StatusOr<StreamPeer> peer =
+      AdmitPeer(*options_.security, stream->context(), stream->method());
+  if (!peer.ok()) return stream->Refuse(peer.status());
+  stream->Admit(*std::move(peer), options_.security.get());
   const auto method = methods_.find(stream->method());
   if (method == methods_.end()) {
     return stream->Refuse(Unimplemented("unknown method {}", stream->method()));
@@ -146,6 +185,7 @@ void StreamServer::Impl::OnAccept(const std::shared_ptr<ServerStream>& stream) {
 
 void StreamServer::Impl::Shutdown(const absl::Status& status, std::chrono::milliseconds grace) {
   if (stopped_.exchange(true) || server_ == nullptr) return;
+  acceptor_.Stop();
   for (const auto& loop : loops_) {
     for (const auto& stream : loop->streams()) stream->Close(status);
   }

@@ -3,6 +3,7 @@
 #include <absl/synchronization/mutex.h>
 #include <dlfcn.h>
 #include <grpc/grpc.h>
+#include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/support/channel_arguments.h>
 #if __has_include(<mimalloc.h>)
@@ -13,7 +14,9 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 namespace cohort {
 namespace {
@@ -94,9 +97,19 @@ bool SetExecutorThreads(bool enable) {
   return IsKnownVersion() && CallIfThere("_ZN9grpc_core8Executor19SetThreadingDefaultEb", enable);
 }
 
+// Each TLS connection to an address whose name is not in the certificate makes gRPC log this error.
+// Certificates name roles, not hosts (Security).
+constexpr std::string_view kHostNotNamed = "No match found for server name";
+
+void LogOfGrpc(gpr_log_func_args* args) {
+  if (std::string_view(args->message).starts_with(kHostNotNamed)) return;
+  std::fprintf(stderr, "grpc: %s\n", args->message);
+}
+
 }  // namespace
 
 bool PrepareTransportProcess() {
+  gpr_set_log_function(LogOfGrpc);
   const bool known = IsKnownVersion();
   setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0);
   setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "50", /*overwrite=*/0);

@@ -76,6 +76,7 @@ void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder*
 //   several buffers, gRPC sends a flow-control update, which wakes the peer for nothing.
 // - Abseil does not search for lock cycles. With assertions (Debian's build) it searches at each of
 //   gRPC's locks, which costs a thirtieth of a step.
+// - gRPC does not log that a certificate lacks the name of a host.
 // - The allocator, mimalloc, keeps freed large blocks instead of returning them to the system,
 //   which doubles the throughput of large frames.
 bool PrepareTransportProcess();

@@ -1,0 +1,44 @@
+#include "common/rpc/stream/peer_admission.h"
+
+#include <grpc/grpc_security_constants.h>
+#include <grpcpp/security/auth_context.h>
+#include <grpcpp/server_context.h>
+
+#include <memory>
+
+#include "common/base/status.h"
+#include "common/cluster/security.h"
+
+namespace cohort {
+namespace {
+
+// The first value; "" if there is none.
+std::string Property(const grpc::AuthContext& context, const char* name) {
+  const std::vector<grpc::string_ref> values = context.FindPropertyValues(name);
+  return values.empty() ? "" : std::string(values[0].data(), values[0].size());
+}
+
+}  // namespace
+
+absl::StatusOr<StreamPeer> AdmitPeer(const Security& security,
+                                     const grpc::ServerContextBase& context,
+                                     const std::string& method) {
+  StreamPeer peer{.address = context.peer(), .identity = std::nullopt};
+  if (!security.uses_tls(peer.address)) return peer;
+  const std::shared_ptr<const grpc::AuthContext> authenticated = context.auth_context();
+  if (authenticated == nullptr ||
+      Property(*authenticated, GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME) !=
+          GRPC_TLS_TRANSPORT_SECURITY_TYPE) {
+    return security.refusals()->Add(
+        RefusalReason::kPlaintext, {peer.address, "", method},
+        PermissionDenied("plaintext is refused here: this task takes only TLS: give the client "
+                         "certificates (--tls_dir)"));
+  }
+  const PeerCertificate certificate{
+      .leaf = Property(*authenticated, GRPC_X509_PEM_CERT_PROPERTY_NAME),
+      .chain = Property(*authenticated, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME)};
+  COHORT_ASSIGN_OR_RETURN(peer.identity, security.AdmitClient(certificate, peer.address, method));
+  return peer;
+}
+
+}  // namespace cohort
