@@ -220,7 +220,7 @@ class RunCase(DirectoryTestCase):
         counts = {role: count for role, (count, _) in manifests.all_templates(resources).items()}
         cluster = {role: ["%s-%d:2222" % (role, i) for i in range(counts[role])] for role in ("chief", "ps", "worker")}
         made = self.path("certificates")
-        done = run([program("cohort"), "certs", self.write("cluster.yaml", json.dumps(
+        done = run([program("cohort"), "certs", "--by_role", self.write("cluster.yaml", json.dumps(
             {"name": "cohort", "cluster": cluster})), made])
         self.assertEqual(done.returncode, 0, done.stderr)
         secrets = {}
@@ -229,7 +229,7 @@ class RunCase(DirectoryTestCase):
             os.makedirs(os.path.join(secret, "..1"))
             os.symlink("..1", os.path.join(secret, "..data"))
             for name in ("tls.crt", "tls.key", "ca.crt"):
-                shutil.copy(os.path.join(made, role + "-0", name), os.path.join(secret, "..1", name))
+                shutil.copy(os.path.join(made, role, name), os.path.join(secret, "..1", name))
                 os.chown(os.path.join(secret, "..1", name), 0, 10001)
                 os.chmod(os.path.join(secret, "..1", name), 0o440)
                 os.symlink(os.path.join("..data", name), os.path.join(secret, name))
@@ -241,10 +241,14 @@ class RunCase(DirectoryTestCase):
         found = checkpoints(os.path.join(self.path("checkpoints"), "cohort", "checkpoints"))
         return max((int(path.rsplit("-", 1)[1]) for path in found), default=-1)
 
+    def await_in_job(self, condition):
+        """Waits for something that must happen before the chief ends."""
+        until(self.logs, lambda: condition() or self.chief.process.poll() is not None)
+        self.assertIsNone(self.chief.process.poll(), "the job ended too early: give it more epochs\n" + self.logs())
+
     def await_checkpoints(self, more):
         wanted = self.newest() + more
-        until(self.logs, lambda: self.newest() >= wanted or self.chief.process.poll() is not None)
-        self.assertIsNone(self.chief.process.poll(), "the job ended too early: give it more epochs\n" + self.logs())
+        self.await_in_job(lambda: self.newest() >= wanted)
 
     @property
     def chief(self):
@@ -264,9 +268,12 @@ class RunCase(DirectoryTestCase):
 
     def kill(self, role, index):
         pod = self.kubelet.pod(role, index)
+        adoptions = self.kubelet.text(pod).count(" adopted ")
         code = self.kubelet.kill(pod)
         self.assertEqual(code, 137)
         self.after(pod, code)
+        # The chief finds the new pod under the name of the old one.
+        self.await_in_job(lambda: self.kubelet.text(pod).count(" adopted ") > adoptions)
 
     def evict(self, role, index):
         """Returns what preStop has printed."""
@@ -302,7 +309,7 @@ class JobSet(RunCase):
 
     def test_the_job_survives_what_its_pods_do_not(self):
         kubelet = self.start(self.expanded("jobset/overlays/cpu", "jobset/overlays/cpu/job.yaml",
-                                           ("epochs: 5", "epochs: 20")))
+                                           ("epochs: 5", "epochs: 40")))
         self.await_checkpoints(1)
         self.kill("worker", 1)
         self.await_checkpoints(1)
@@ -319,10 +326,10 @@ class JobSet(RunCase):
 
 
 class OtherSystems(RunCase):
-    """The recommender under the other job systems: a server is killed, and a worker is evicted or killed."""
+    """The recommender under the other job systems: a server and a worker are killed."""
 
     def survives(self, variant):
-        self.start(self.expanded(variant, "common/job.yaml", ("epochs: 4", "epochs: 60")))
+        self.start(self.expanded(variant, "common/job.yaml", ("epochs: 4", "epochs: 120")))
         self.await_checkpoints(1)
         self.kill("ps", 1)
         self.await_checkpoints(1)

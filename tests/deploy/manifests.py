@@ -3,6 +3,7 @@
 kustomize is Debian 12's (debian_kubectl.sh). Kubernetes' own kinds are validated by the package kubernetes-validate,
 the resources of the job systems by schemas/, their pod templates as pods.
 """
+import functools
 import json
 import os
 import subprocess
@@ -31,8 +32,9 @@ def variants():
     return sorted(set(found) - {"common"})
 
 
+@functools.lru_cache(maxsize=None)
 def expand(variant, root=KUBERNETES):
-    """The resources of a variant, as `kubectl kustomize` prints them."""
+    """The resources of a variant, as `kubectl kustomize` prints them. Callers do not change them."""
     kubectl = subprocess.run([os.path.join(HERE, "debian_kubectl.sh")], check=True, capture_output=True, text=True)
     done = subprocess.run([kubectl.stdout.strip(), "kustomize", os.path.join(root, variant)], check=False,
                           capture_output=True, text=True)
