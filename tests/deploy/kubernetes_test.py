@@ -309,7 +309,7 @@ class JobSet(RunCase):
 
     def test_the_job_survives_what_its_pods_do_not(self):
         kubelet = self.start(self.expanded("jobset/overlays/cpu", "jobset/overlays/cpu/job.yaml",
-                                           ("epochs: 5", "epochs: 40")))
+                                           ("epochs: 5", "epochs: %d" % (15 if TLS else 40))))
         self.await_checkpoints(1)
         self.kill("worker", 1)
         self.await_checkpoints(1)
