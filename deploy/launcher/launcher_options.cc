@@ -75,6 +75,8 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
 
   FlagSet* certs = flags->AddCommand("certs", "make a CA and certificates for a cluster");
   certs->Add("days", &options->certificates.days, "how long the certificates are valid");
+  certs->Add("by_role", &options->certificates.by_role,
+             "one certificate per role, for all its tasks, as Kubernetes mounts them");
   certs->Add("renew", &options->certificates.renew,
              "replace the certificates that are there; the CA stays");
   certs->AddPositional("CLUSTER.yaml", &options->certificates.cluster_file,

@@ -67,7 +67,17 @@ absl::StatusOr<std::string> ReadWhole(const std::string& path) {
   return text.str();
 }
 
-std::vector<Wanted> CertificatesFor(const ClusterFile& file) {
+std::vector<Wanted> CertificatesByRole(const ClusterFile& file) {
+  std::vector<Wanted> wanted;
+  for (const Role role : {Role::kChief, Role::kWorker, Role::kPs, Role::kEvaluator}) {
+    const bool always = role == Role::kChief || role == Role::kEvaluator;
+    if (!always && file.cluster.count(role) == 0) continue;
+    wanted.push_back({std::string(RoleName(role)), {file.name, PeerRoleOf(role), std::nullopt}});
+  }
+  return wanted;
+}
+
+std::vector<Wanted> CertificatesByTask(const ClusterFile& file) {
   std::vector<Task> tasks = file.cluster.AllTasks();
   for (const Task always : {Task{Role::kChief, 0}, Task{Role::kEvaluator, 0}}) {
     if (std::find(tasks.begin(), tasks.end(), always) == tasks.end()) tasks.push_back(always);
@@ -80,6 +90,11 @@ std::vector<Wanted> CertificatesFor(const ClusterFile& file) {
     wanted.push_back({fmt::format("{}-{}", RoleName(task.role), task.index),
                       {file.name, PeerRoleOf(task.role), replica.value_or(task.index)}});
   }
+  return wanted;
+}
+
+std::vector<Wanted> CertificatesFor(const ClusterFile& file, bool by_role) {
+  std::vector<Wanted> wanted = by_role ? CertificatesByRole(file) : CertificatesByTask(file);
   wanted.push_back({"client", {file.name, PeerRole::kClient, std::nullopt}});
   return wanted;
 }
@@ -134,7 +149,7 @@ absl::StatusOr<std::string> MakeCertificates(const CertificateOptions& options) 
         ExitCode::kUsage);
   }
   COHORT_ASSIGN_OR_RETURN(const ClusterFile file, ReadClusterFile(options.cluster_file));
-  const std::vector<Wanted> wanted = CertificatesFor(file);
+  const std::vector<Wanted> wanted = CertificatesFor(file, options.by_role);
   for (const Wanted& one : wanted) {
     const std::string directory = options.directory + "/" + one.name;
     if (options.renew || !fs::exists(directory)) continue;

@@ -85,6 +85,20 @@ TEST_CASE("existing certificates stay unless they are renewed, and the CA stays"
   CHECK(ExitCodeOf(MakeCertificates(options).status()) == ExitCode::kUsage);
 }
 
+TEST_CASE("a certificate per role is for all tasks of the role") {
+  const TestDirectory directory;
+  const std::string certs = directory / "certs";
+  REQUIRE(MakeCertificates({.cluster_file = directory.Write("cluster.yaml", kCluster),
+                            .directory = certs,
+                            .by_role = true})
+              .ok());
+  for (const char* role : {"chief", "worker", "ps", "evaluator", "client"}) {
+    CHECK(UriOf(certs + "/" + role) == std::string("cohort://lab/") + role);
+    CHECK(TlsDirectory::Open(certs + "/" + role).ok());
+  }
+  CHECK_FALSE(std::filesystem::exists(certs + "/worker-0"));
+}
+
 TEST_CASE("among replicas the index is the number of the replica") {
   const TestDirectory directory;
   const std::string certs = directory / "certs";

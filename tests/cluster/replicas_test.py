@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+import urllib.request
 
 import real_cluster
 from real_cluster import SCALE, DirectoryTestCase, alive, children, dies_with_parent, free_ports, program, run, until
@@ -172,6 +173,24 @@ class ByHand(ReplicasCase):
     def run_task(self, number, config, job=None):
         first = ["--checkpoint_dir", self.path("checkpoints"), "--log_dir", self.path("logs")]
         return self.start("task-%d" % number, ["run", job or self.job, *first], TF_CONFIG=config)
+
+    def test_a_replica_and_its_chief_answer_probes_beyond_loopback(self):
+        """Without the other replica: readiness does not wait for it."""
+        ports = free_ports(2)
+        self.start("task-0", ["run", self.job, "--checkpoint_dir", self.path("checkpoints"), "--log_dir", self.path("logs"),
+                              "--admin_bind", "0.0.0.0", "--admin_port", str(ports[0]),
+                              "--chief_admin_port", str(ports[1])], TF_CONFIG=self.tasks("worker", "worker")[0])
+
+        def answers(port, path):
+            try:
+                # Another address of loopback than the default of --admin_bind.
+                with urllib.request.urlopen("http://127.0.0.2:%d%s" % (port, path), timeout=5) as answer:
+                    return answer.status == 200
+            except OSError:
+                return False
+        for port in ports:
+            for path in ("/healthz", "/readyz", "/metrics", "/statusz"):
+                until(lambda: self.text("task-0"), lambda port=port, path=path: answers(port, path))
 
     def test_a_restarted_chief_knows_which_replicas_are_left(self):
         job = self.elastic_job()

@@ -21,7 +21,7 @@ from restart_rules import DONE, FAIL, RESTART, rules_of
 from safetensors_files import checkpoints
 
 # Whether the pods of the test have certificates. Without them they get --allow_insecure, which no manifest has.
-TLS = False
+TLS = True
 FINAL = {1, 2, *range(64, 80), 126, 127}  # exit codes that another try would not change
 AGAIN = {134, 137, 139, 143, 169, 175}
 ROLES = ("chief", "ps", "worker", "evaluator")
