@@ -81,10 +81,10 @@ class GradientRing final : public DenseSums {
   // The step whose gradients are being summed.
   struct Step {
     uint64_t timeline = 0;
-    StepPlace place;  // of its first closure here
+    StepPlace place;  // that its first closure here has
     std::string program;
     std::shared_ptr<const v1::Routes> routes;
-    std::vector<uint32_t> indices;  // of the closures that were begun here
+    std::vector<uint32_t> indices;  // those of closures that were begun here
     uint32_t closures = 0;          // that this replica has in all
   };
 
@@ -120,7 +120,7 @@ class GradientRing final : public DenseSums {
   std::unique_ptr<CollectiveGroup> group_;
   std::optional<GroupId> group_id_;
   std::vector<Collective::Ticket> tickets_;
-  CollectiveCounters counted_;  // of the group, at the last CountBytes
+  CollectiveCounters counted_;  // the group's, at the last CountBytes
 
   std::atomic<uint64_t> sums_{0};
   std::atomic<uint64_t> early_sums_{0};

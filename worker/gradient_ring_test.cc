@@ -125,7 +125,7 @@ TEST_CASE("each owner gets the sum of all closures of a step, in every try and t
   const GradientRing::Counters counters = replicas.ring(0).counters();
   CHECK(counters.sums == 10);
   CHECK(counters.early_sums == 5);
-  // Of 22 elements the second replica owns 6.
+  // The second replica owns 6 of the 22 elements.
   CHECK(counters.bytes_sent == 5 * 6 * sizeof(float));
   CHECK(counters.bytes_received == 5 * 16 * sizeof(float));
 }

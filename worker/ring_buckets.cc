@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<RingBuckets>> RingBuckets::Make(const Program& pr
   for (size_t i = 0; i < servers.size(); ++i) ranks[servers[i]] = static_cast<int>(i);
   auto made = std::make_unique<RingBuckets>();
   made->bucket_of_.assign(program.pushes.size(), -1);
-  uint64_t bytes = 0;  // of the newest bucket
+  uint64_t bytes = 0;  // in the newest bucket
   for (size_t p = program.pushes.size(); p-- > 0;) {
     const Push& push = program.pushes[p];
     if (!IsDenseGradient(push)) continue;

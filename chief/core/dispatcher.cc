@@ -217,7 +217,7 @@ void Dispatcher::ClaimInHand(int worker, const v1::WorkerHello& hello) {
   Cancel(worker, unwanted);
 }
 
-// A closure that enters a step whose gradients are summed in a ring is dispatched anew, because its
+// A closure that enters a step whose gradients are summed in a ring is dispatched again, because its
 // worker has to know how many it gets.
 bool Dispatcher::MayClaim(uint64_t id) const {
   const Closure* const c = queue_->Find(id);

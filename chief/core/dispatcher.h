@@ -104,7 +104,7 @@ class Dispatcher {
   void AfterSetAside(int worker, const std::string& why);
   void Cancel(int worker, const std::vector<uint64_t>& ids);
   Closure* NextFor(int worker, const DispatchGate& gate);
-  // Sends the worker at most so many closures. Returns how many.
+  // Sends the worker at most `most` closures. Returns how many.
   size_t Send(int worker, size_t most, const DispatchGate& gate);
   // Sends each worker its closures of a step whose dense gradients the workers sum in a ring.
   void RefillRing();

@@ -311,7 +311,7 @@ TEST_CASE("dense gradients that the workers sum: only the sums are pushed") {
   CHECK(!second.at(4).summed_elsewhere());
   const std::string& payload = sink.sent[1][0][0].payload[0];
   CHECK(payload == std::string(reinterpret_cast<const char*>(dense_sum.data()), 24));
-  CHECK(sink.sent[0][0][0].payload.size() == 3);  // of bias, and of no row of the table
+  CHECK(sink.sent[0][0][0].payload.size() == 3);  // the sum of bias; no row of the table
 }
 
 TEST_CASE("after the mode has changed to async, a push names no step") {

@@ -638,7 +638,8 @@ const Case kCases[] = {
      "job.yaml:23: communication nccl exchanges the memory of GPUs, and Cohort's replicas exchange "
      "gradients in host memory: write auto, ring or direct"},
     {"placement: balanced", "name: mirrored\n  communication: ring\n  deterministic: true",
-     "job.yaml:23: the sums of communication ring depend on the number of replicas, and the job has "
+     "job.yaml:23: the sums of communication ring depend on the number of replicas, and the job "
+     "has "
      "`deterministic: true`: write `communication: direct`"},
     {"placement: balanced", "communication: rings",
      "job.yaml:22: `strategy.communication` must be one of auto, ring, direct, nccl, not "
