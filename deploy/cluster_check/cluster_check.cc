@@ -62,9 +62,6 @@ Reach ReachOf(const absl::Status& closed) {
   if (absl::IsUnimplemented(closed)) {
     return {v1::OTHER_PROGRAM, "another gRPC server answers, perhaps a task of Cohort that runs"};
   }
-  if (absl::IsPermissionDenied(closed)) {
-    return {v1::CONNECT_FAILED, "refused by the task: " + std::string(closed.message())};
-  }
   if (absl::IsFailedPrecondition(closed)) {
     return {v1::OTHER_VERSION, std::string(closed.message())};
   }
@@ -203,7 +200,13 @@ Reach ClusterCheck::Exchange(Task peer, const std::string& address, v1::CheckRep
   if (!loop.RunUntil([&] { return handler.ended(); }, Clock::now() + kAttempt)) {
     return ReachOf(DeadlineExceeded("no answer in {} s", kAttempt.count() / 1000));
   }
-  if (!handler.parsed.has_value()) return ReachOf(*handler.closed);
+  if (!handler.parsed.has_value()) {
+    // The TCP connection was there, so it is one end's verdict on the other's certificate.
+    const bool verdict = absl::IsPermissionDenied(*handler.closed) ||
+                         (security_->uses_tls(address) && absl::IsUnavailable(*handler.closed));
+    if (verdict) return {v1::CONNECT_FAILED, std::string(handler.closed->message())};
+    return ReachOf(*handler.closed);
+  }
   if (!handler.parsed->ok()) return ReachOf(*handler.parsed);
   *answer = std::move(handler.answer);
   stream->Close(absl::OkStatus());

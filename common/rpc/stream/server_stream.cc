@@ -33,7 +33,7 @@ void ServerStream::OnAccepted(bool ok) {
     MutexLock lock(&mu_);
     notice_pending_ = true;
   }
-  peer_.address = context_.peer();
+  address_ = context_.peer();
   accepted_.store(true, std::memory_order_release);
   const OnAccept on_accept = std::move(on_accept_);
   on_accept(std::static_pointer_cast<ServerStream>(shared_from_this()));
@@ -54,7 +54,7 @@ void ServerStream::Abort() {
 }
 
 absl::Status ServerStream::CheckClaim(Task claimed) const {
-  return security_->CheckClaim(peer_.identity, peer_.address, claimed);
+  return security_->CheckClaim(identity_, address_, claimed);
 }
 
 std::string ServerStream::metadata(const std::string& key) const {
@@ -95,7 +95,7 @@ absl::Status ServerStream::PeerStatus() {
   if (closing_ && finish_ok_) return close_status_;
   if (!context_.IsCancelled()) return close_status_;
   return Unavailable("the client {} cancelled the stream, or the connection was lost",
-                     peer().address);
+                     PeerAddress());
 }
 
 }  // namespace cohort

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -33,8 +34,8 @@ class ServerStream final : public StreamBase {
   }
   CompletionLoop* loop() const { return loop_; }
   // Sets what peer() and CheckClaim answer. Before Serve.
-  void Admit(StreamPeer peer, const Security* security) {
-    peer_ = std::move(peer);
+  void Admit(std::optional<PeerIdentity> identity, const Security* security) {
+    identity_ = std::move(identity);
     security_ = security;
   }
   void Serve(std::unique_ptr<StreamHandler> handler);
@@ -42,7 +43,7 @@ class ServerStream final : public StreamBase {
 
   void Close(absl::Status status) override;
   void Abort() override;
-  StreamPeer peer() const override { return peer_; }
+  StreamPeer peer() const override { return {.address = address_, .identity = identity_}; }
   absl::Status CheckClaim(Task claimed) const override;
   std::string metadata(const std::string& key) const override;
 
@@ -52,6 +53,7 @@ class ServerStream final : public StreamBase {
   void StartHalfClose(void* tag) override {}
   void StartFinish(const absl::Status& status, void* tag) override;
   void CancelCall() override { context_.TryCancel(); }
+  std::string PeerAddress() const override { return address_; }
   bool EndOfReadsBreaks() const override { return false; }
   SendOp NextWhenFlushed() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status PeerStatus() override;
@@ -63,7 +65,8 @@ class ServerStream final : public StreamBase {
 
   OnAccept on_accept_;
   std::string registered_method_;
-  StreamPeer peer_;
+  std::string address_;  // constant once accepted_ is true
+  std::optional<PeerIdentity> identity_;
   const Security* security_ = nullptr;
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter call_{&context_};

@@ -16,10 +16,10 @@ void StreamBase::Send(Frame frame) {
     if (closing_ || broken_ || finishing_) return;
     if (bytes > options_.max_frame_bytes) {
       over = ResourceExhausted("a frame of {} bytes to {} is over the limit of {}", bytes,
-                               peer().address, options_.max_frame_bytes);
+                               PeerAddress(), options_.max_frame_bytes);
     } else if (queue_.bytes() + bytes > options_.max_queued_bytes) {
       over = ResourceExhausted("{} does not read: {} bytes are queued, over the limit of {}",
-                               peer().address, queue_.bytes(), options_.max_queued_bytes);
+                               PeerAddress(), queue_.bytes(), options_.max_queued_bytes);
     } else {
       queue_.Push(std::move(frame));
       step = NextStep();
@@ -47,9 +47,7 @@ void StreamBase::Close(absl::Status status) {
   Run(std::move(step));
 }
 
-void StreamBase::Abort() {
-  Break(Cancelled("this end aborted the stream with {}", peer().address));
-}
+void StreamBase::Abort() { Break(Cancelled("this end aborted the stream with {}", PeerAddress())); }
 
 void StreamBase::Break(absl::Status why) {
   Step step;

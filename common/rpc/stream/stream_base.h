@@ -59,6 +59,8 @@ class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase
   virtual void StartHalfClose(void* tag) = 0;
   virtual void StartFinish(const absl::Status& status, void* tag) = 0;
   virtual void CancelCall() = 0;
+  // As in peer(). Any thread may call it, also while a server is still deciding about the peer.
+  virtual std::string PeerAddress() const = 0;
   // The next operation if the queue is empty.
   virtual SendOp NextWhenFlushed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) = 0;
   // True if the end of the reads also drops what is queued: at a client the call is over then.

@@ -54,6 +54,7 @@ class ClientStream final : public StreamBase {
   void StartHalfClose(void* tag) override { call_->WritesDone(tag); }
   void StartFinish(const absl::Status&, void* tag) override { call_->Finish(&final_status_, tag); }
   void CancelCall() override { context_.TryCancel(); }
+  std::string PeerAddress() const override { return address_; }
   bool EndOfReadsBreaks() const override { return true; }
 
   SendOp NextWhenFlushed() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {

@@ -168,7 +168,7 @@ void StreamServer::Impl::OnAccept(const std::shared_ptr<ServerStream>& stream) {
   absl::StatusOr<StreamPeer> peer =
       AdmitPeer(*options_.security, stream->context(), stream->method());
   if (!peer.ok()) return stream->Refuse(peer.status());
-  stream->Admit(*std::move(peer), options_.security.get());
+  stream->Admit(std::move(peer->identity), options_.security.get());
   const auto method = methods_.find(stream->method());
   if (method == methods_.end()) {
     return stream->Refuse(Unimplemented("unknown method {}", stream->method()));
