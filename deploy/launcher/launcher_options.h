@@ -11,6 +11,7 @@
 #include "deploy/launcher/local_cluster.h"
 #include "deploy/launcher/train_plan.h"
 #include "deploy/profile/profile_options.h"
+#include "deploy/tf_config/tf_config_command.h"
 
 namespace cohort {
 
@@ -28,13 +29,14 @@ struct LauncherOptions {
   ProfileOptions profile;
   DeviceOptions doctor;
   ClusterCheckFlags cluster_check;
+  TfConfigOptions tf_config;
 };
 
 // Adds --fresh, --plugin and the flags of directories.
 void AddRunDirectoryFlags(FlagSet* flags, LocalOptions* options);
 // Adds the flags of `cohort local` to the command or program `flags`.
 void AddLocalFlags(FlagSet* flags, LocalOptions* options);
-// Adds the commands train, local, ctl, check, profile, doctor, cluster-check, inspect, evaluate and
+// Adds the commands train, local, ctl, check, profile, doctor, cluster-check, tf-config, inspect, evaluate and
 // reference. `options` must outlive `flags`.
 void AddLauncherCommands(FlagSet* flags, LauncherOptions* options);
 
