@@ -4,16 +4,25 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "chief/end_deadline.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
+#include "common/os/service_notifier.h"
 #include "common/os/signals.h"
 #include "common/rpc/admin/admin_server.h"
 
 namespace cohort {
+namespace {
+
+// What the start of the cluster gets again and again from a service manager.
+constexpr Duration kStartExtension = std::chrono::seconds(60);
+
+}  // namespace
 
 Chief::Chief(Options options)
     : options_(std::move(options)),
@@ -218,6 +227,37 @@ std::string Chief::StatusText() const {
   return text + "\n" + ShardPlan(*coordinator);
 }
 
+void Chief::Notify(ServiceNotifier* notifier) {
+  const auto coordinator = runner_->coordinator();
+  if (runner_->started()) notifier->Ready();
+  if (coordinator == nullptr) {
+    std::string doing = runner_->waiting_for();
+    if (doing.empty()) doing = activity();
+    // A wait reports its time every few seconds, until its deadline.
+    if (!notifier->ready() && doing != notified_) notifier->Extend(kStartExtension);
+    notifier->SetStatus(doing);
+    notifier->Watch({std::hash<std::string>()(doing)});
+    notified_ = std::move(doing);
+    return;
+  }
+  const CoordinatorState s = coordinator->state();
+  if (!notifier->ready()) {
+    // The waits of a restore have deadlines of their own.
+    notifier->Extend(kStartExtension);
+    notifier->SetStatus(s.waiting_for.empty() ? activity() : s.waiting_for);
+    return;
+  }
+  const uint64_t epochs = options_.job.job.spec.fit().epochs();
+  std::string text =
+      fmt::format("epoch {}/{}, step {}", std::min(s.epoch + 1, epochs), epochs, s.steps);
+  for (const MetricState& metric : s.metrics) {
+    text += fmt::format(", {} {:.4f}", metric.name, metric.Value());
+  }
+  if (!s.waiting_for.empty()) text += "; " + s.waiting_for;
+  notifier->SetStatus(text);
+  notifier->Watch({s.ticks});
+}
+
 void Chief::Interrupt() { runner_->Interrupt(); }
 
 absl::StatusOr<JobReport> Chief::Wait() {
@@ -232,6 +272,8 @@ std::optional<absl::StatusOr<JobReport>> Chief::outcome() const {
 }
 
 namespace {
+
+constexpr Duration kNotifyInterval = std::chrono::milliseconds(250);
 
 int CodeOf(const absl::StatusOr<JobReport>& outcome, int signal) {
   // A job that had reached its end when the signal came is finished.
@@ -256,7 +298,10 @@ void PrintOutcome(const absl::StatusOr<JobReport>& outcome, int signal, Logger* 
 
 }  // namespace
 
-int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log, const EndLimits& limits) {
+int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log, const EndLimits& limits,
+                ServiceNotifier* notifier) {
+  const bool notifies = notifier != nullptr && notifier->active();
+  const Duration longest_wait = notifies ? kNotifyInterval : std::chrono::hours(1);
   EndDeadline end_deadline;
   std::optional<int> code;
   int signal = 0;
@@ -267,11 +312,16 @@ int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log, const EndLimit
     since = std::chrono::steady_clock::now();
     deadline = std::min(deadline, since + wait);
     end_deadline.Set(deadline + limits.moment, exit_code);
+    // A finished job has been ready, even if its chief found it finished.
+    if (notifies && exit_code == 0) notifier->Ready();
+    if (notifies) notifier->Stopping(wait + 2 * limits.moment);
   };
   while (true) {
-    const std::optional<int> end = signals->WaitFor(
-        deadline == TimePoint::max() ? Duration(std::chrono::hours(1))
-                                     : deadline - std::chrono::steady_clock::now());
+    if (notifies) chief->Notify(notifier);
+    const std::optional<int> end =
+        signals->WaitFor(deadline == TimePoint::max()
+                             ? longest_wait
+                             : std::min(longest_wait, deadline - std::chrono::steady_clock::now()));
     if (end.has_value() && *end != 0 && signal == 0) {
       signal = *end;
       limit(limits.stop, code.value_or(ExitCodeOfSignal(signal)));

@@ -19,6 +19,7 @@
 namespace cohort {
 
 class AdminServer;
+class ServiceNotifier;
 class SignalWaiter;
 
 // The chief's process: a job runner on its own thread, and the admin port.
@@ -48,6 +49,9 @@ class Chief {
   // What the job runner is doing.
   std::string activity() const { return runner_->activity(); }
   int admin_port() const;  // -1: none
+  // Reports to the service manager what the job does, that it is ready (all variables are initialized
+  // or restored), and that the thread of the protocol makes turns. Call it a few times a second.
+  void Notify(ServiceNotifier* notifier);
 
  private:
   explicit Chief(Options options);
@@ -65,6 +69,7 @@ class Chief {
   std::unique_ptr<JobRunner> runner_;
   std::unique_ptr<AdminServer> admin_;
   std::thread thread_;
+  std::string notified_;  // what the last Notify without a coordinator reported
 
   mutable Mutex mu_;
   CondVar changed_;
@@ -89,8 +94,9 @@ struct EndLimits {
 // as soon as it is known. Returns the exit code: the outcome's, or 128 + signal if the signal came
 // first; for a finished job it is always 0. If storage or a log hangs and the chief does not end
 // within the limits, this function ends the process with the same code, so only daemons may use it.
-// `on_outcome` must call signals->Wake(), and `on_done` signals->NotifyDone().
-int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log, const EndLimits& limits = {});
+// `on_outcome` must call signals->Wake(), and `on_done` signals->NotifyDone(). `notifier` may be null.
+int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log, const EndLimits& limits = {},
+                ServiceNotifier* notifier = nullptr);
 
 }  // namespace cohort
 

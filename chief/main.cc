@@ -10,6 +10,7 @@
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/os/process_start.h"
+#include "common/os/service_notifier.h"
 #include "common/os/signals.h"
 #include "common/plugin/load_plugins.h"
 #include "common/rpc/stream/transport_options.h"
@@ -18,6 +19,7 @@ namespace cohort {
 namespace {
 
 absl::StatusOr<int> Run(const ChiefFlags& flags) {
+  ServiceNotifier notifier(ServiceNotifier::FromEnvironment());
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SignalWaiter> signals, SignalWaiter::Start());
   PrepareTransportProcess();
   COHORT_ASSIGN_OR_RETURN(const RoleContext context,
@@ -37,7 +39,7 @@ absl::StatusOr<int> Run(const ChiefFlags& flags) {
   context.log->Info("started", {{"admin_port", chief->admin_port()},
                                 {"threads", context.threads},
                                 {"incarnation", fmt::format("{:016x}", context.incarnation)}});
-  return RunUntilEnd(chief.get(), signals.get(), context.log.get());
+  return RunUntilEnd(chief.get(), signals.get(), context.log.get(), {}, &notifier);
 }
 
 }  // namespace

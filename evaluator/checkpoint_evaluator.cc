@@ -90,6 +90,7 @@ absl::Status CheckpointEvaluator::Restore(const CheckpointReader& reader) {
     COHORT_RETURN_IF_ERROR(reader.ReadRows(
         decl.name, "", decl.type.dtype, 0, rows,
         {static_cast<uint8_t*>(variable->value.raw()), variable->value.num_bytes()}));
+    if (options_.on_progress) options_.on_progress();
   }
   return absl::OkStatus();
 }
@@ -121,6 +122,7 @@ absl::StatusOr<CheckpointEvaluator::Evaluation> CheckpointEvaluator::Evaluate(
   }
   for (uint64_t at = 0; at < records; at += job_->batch_size) {
     COHORT_RETURN_IF_ERROR(NotOfCheckpoint(RunBatch(at, std::min(records, at + job_->batch_size))));
+    if (options_.on_progress) options_.on_progress();
   }
   Evaluation evaluation;
   evaluation.record.set = "validation";

@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -30,6 +31,7 @@ class CheckpointEvaluator {
   struct Options {
     DataOptions data;
     int threads = 1;
+    std::function<void()> on_progress;  // called behind each variable and batch; may be empty
   };
   struct Evaluation {
     MetricsRecord record;  // set "validation", kind "checkpoint"

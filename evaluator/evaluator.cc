@@ -7,6 +7,7 @@
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
+#include "common/os/service_notifier.h"
 #include "common/os/signals.h"
 #include "common/rpc/admin/admin_server.h"
 #include "evaluator/evaluator_options.h"
@@ -14,12 +15,17 @@
 namespace cohort {
 namespace {
 
-CheckpointEvaluator::Options EvaluationOptions(const Evaluator::Options& options) {
+// How long the last writes and the end of the admin port may take.
+constexpr Duration kTimeToStop = std::chrono::seconds(20);
+
+CheckpointEvaluator::Options EvaluationOptions(const Evaluator::Options& options,
+                                               std::function<void()> on_progress) {
   CheckpointEvaluator::Options made;
   made.data.data_dir = options.data_dir;
   made.data.threads = options.threads;
   made.data.log = options.log;
   made.threads = options.threads;
+  made.on_progress = std::move(on_progress);
   return made;
 }
 
@@ -43,7 +49,7 @@ Evaluator::Evaluator(Options options)
       step_(registry_.AddGauge("cohort_evaluator_step", "Step of the last one evaluated")),
       doing_(WaitsIn(options_.checkpoint_dir)),
       since_(clock_.Now()),
-      evaluator_(EvaluationOptions(options_)),
+      evaluator_(EvaluationOptions(options_, [this] { Notify(); })),
       waiting_(&clock_, {.timeout = options_.wait}) {}
 
 Evaluator::~Evaluator() = default;
@@ -88,6 +94,19 @@ void Evaluator::SetActivity(std::string what) {
 std::string Evaluator::StatusText() const {
   MutexLock lock(&mu_);
   return fmt::format("{}, {:.0f} s\n{}\n", doing_, ToSeconds(clock_.Now() - since_), last_);
+}
+
+void Evaluator::Notify() {
+  ++turns_;
+  ServiceNotifier* const notifier = options_.notifier;
+  if (notifier == nullptr) return;
+  std::string status;
+  {
+    MutexLock lock(&mu_);
+    status = fmt::format("{}; {}", last_, doing_);
+  }
+  notifier->SetStatus(status);
+  notifier->Watch({turns_});
 }
 
 absl::StatusOr<std::optional<CheckpointEntry>> Evaluator::Choose() {
@@ -189,12 +208,20 @@ Evaluator::Options MakeEvaluatorOptions(const EvaluatorFlags& flags, const RoleC
 }
 
 absl::StatusOr<int> RunUntilEnd(Evaluator* evaluator, SignalWaiter* signals, Duration poll) {
-  while (true) {
+  ServiceNotifier* const notifier = evaluator->notifier();
+  if (notifier != nullptr) notifier->Ready();
+  std::optional<int> code;
+  while (!code.has_value()) {
+    evaluator->Notify();
     COHORT_ASSIGN_OR_RETURN(const bool again, evaluator->Poll());
-    if (evaluator->done()) return static_cast<int>(ExitCode::kOk);
-    const auto signal = signals->WaitFor(again ? Duration::zero() : poll);
-    if (signal.has_value()) return ExitCodeOfSignal(*signal);
+    if (evaluator->done()) {
+      code = static_cast<int>(ExitCode::kOk);
+    } else if (const auto signal = signals->WaitFor(again ? Duration::zero() : poll)) {
+      code = ExitCodeOfSignal(*signal);
+    }
   }
+  if (notifier != nullptr) notifier->Stopping(kTimeToStop);
+  return *code;
 }
 
 }  // namespace cohort

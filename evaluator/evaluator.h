@@ -22,6 +22,7 @@
 namespace cohort {
 
 class AdminServer;
+class ServiceNotifier;
 class SignalWaiter;
 struct EvaluatorFlags;
 struct RoleContext;
@@ -42,6 +43,7 @@ class Evaluator {
     Duration wait = Duration::zero();  // zero: no deadline
     Logger* log = nullptr;             // outlives the evaluator
     std::function<absl::Status(std::string_view line)> print;  // one JSON line per evaluation
+    ServiceNotifier* notifier = nullptr;  // hears of each step of the work; may be null
   };
 
   // Errors: InvalidArgument (no directory named), those of Reporter and AdminServer.
@@ -52,6 +54,9 @@ class Evaluator {
   // the caller should call again at once. Errors: those that make evaluation impossible (no
   // validation set, no data, a full disk), and DeadlineExceeded if no checkpoint came for `wait`.
   absl::StatusOr<bool> Poll();
+  // Reports to the service manager that this thread works, and what it does.
+  void Notify();
+  ServiceNotifier* notifier() const { return options_.notifier; }
   // Returns true when max_evaluations, or the last checkpoint of the job, is reached.
   bool done() const { return done_; }
   int admin_port() const;  // -1: none
@@ -82,6 +87,7 @@ class Evaluator {
   std::unique_ptr<AdminServer> admin_;  // may be null
   WaitList waiting_;                    // for a checkpoint
   uint64_t evaluations_ = 0;
+  uint64_t turns_ = 0;  // of this thread, for the service manager
   bool done_ = false;
 };
 

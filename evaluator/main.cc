@@ -4,6 +4,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
+#include "common/os/service_notifier.h"
 #include "common/os/signals.h"
 #include "common/plugin/load_plugins.h"
 #include "common/rpc/stream/transport_options.h"
@@ -15,14 +16,16 @@ namespace {
 
 absl::StatusOr<int> Run(const EvaluatorFlags& flags) {
   COHORT_RETURN_IF_ERROR(CheckEvaluatorFlags(flags));
+  ServiceNotifier notifier(ServiceNotifier::FromEnvironment());
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SignalWaiter> signals, SignalWaiter::Start());
   PrepareTransportProcess();
   COHORT_ASSIGN_OR_RETURN(const RoleContext context,
                           MakeRoleContext(flags.role, Role::kEvaluator, std::getenv("TF_CONFIG")));
   COHORT_RETURN_IF_ERROR(LoadPlugins(context.plugins, flags.once ? nullptr : context.log.get()));
-  COHORT_ASSIGN_OR_RETURN(
-      std::unique_ptr<Evaluator> evaluator,
-      Evaluator::Create(MakeEvaluatorOptions(flags, context, std::getenv("COHORT_DATA_DIR"))));
+  Evaluator::Options options = MakeEvaluatorOptions(flags, context, std::getenv("COHORT_DATA_DIR"));
+  options.notifier = &notifier;
+  COHORT_ASSIGN_OR_RETURN(std::unique_ptr<Evaluator> evaluator,
+                          Evaluator::Create(std::move(options)));
   if (!flags.once) {  // which is for a terminal
     context.log->Info("started",
                       {{"admin_port", evaluator->admin_port()}, {"threads", context.threads}});

@@ -4,6 +4,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
+#include "common/os/service_notifier.h"
 #include "common/os/signals.h"
 #include "common/plugin/plugin_file.h"
 #include "common/rpc/stream/transport_options.h"
@@ -14,6 +15,7 @@ namespace cohort {
 namespace {
 
 absl::StatusOr<int> Run(const PsFlags& flags) {
+  ServiceNotifier notifier(ServiceNotifier::FromEnvironment());
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SignalWaiter> signals, SignalWaiter::Start());
   PrepareTransportProcess();
   COHORT_ASSIGN_OR_RETURN(const RoleContext context,
@@ -39,7 +41,8 @@ absl::StatusOr<int> Run(const PsFlags& flags) {
                      {.program = "cohort-ps",
                       .role = "parameter server",
                       .grace_after_signal = grace,
-                      .grace_at_end = grace});
+                      .grace_at_end = grace,
+                      .notifier = &notifier});
 }
 
 }  // namespace

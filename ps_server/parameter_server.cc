@@ -163,6 +163,23 @@ std::optional<TaskEnd> ParameterServer::end() const {
   return end_;
 }
 
+std::string ParameterServer::StatusLine() const {
+  if (core_->chief_connected()) return "serves the job of the chief";
+  return fmt::format("waiting for the chief{}{}", options_.chief_address.empty() ? "" : " at ",
+                     options_.chief_address);
+}
+
+std::vector<uint64_t> ParameterServer::Turns() {
+  std::vector<uint64_t> turns;
+  if (server_ != nullptr) turns = server_->Turns();
+  turns.push_back(tablet_answered_->load());
+  if (turns.back() == tablet_asked_) {
+    ++tablet_asked_;
+    tablet_work_.Post([answered = tablet_answered_] { ++*answered; });
+  }
+  return turns;
+}
+
 absl::Status ParameterServer::Shutdown(const absl::Status& why, std::chrono::milliseconds grace) {
   if (server_ != nullptr) server_->SetServing(false);
   if (!core_->WaitForSnapshots(clock_.Now() + grace)) core_->DropSnapshots();

@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -74,6 +75,9 @@ class ParameterServer : public ServingTask {
   // chief_wait.
   absl::Status Tick() override;
   std::optional<TaskEnd> end() const override;
+  std::string StatusLine() const override;
+  // The loops are the tablet thread and the threads of the server.
+  std::vector<uint64_t> Turns() override;
   // Waits at most `grace` for running snapshots, drops the rest, closes all streams with `why` (OK:
   // the job is done), and stops. Idempotent. Error: DeadlineExceeded if the storage does not answer
   // within stop_wait.
@@ -109,6 +113,9 @@ class ParameterServer : public ServingTask {
   std::unique_ptr<StreamServer> server_;  // null without addresses
   std::unique_ptr<AdminServer> admin_;    // may be null
   WaitList waiting_;                      // for the chief; used by the thread that calls Tick
+  uint64_t tablet_asked_ = 0;             // by Turns, which the tablet thread answers
+  const std::shared_ptr<std::atomic<uint64_t>> tablet_answered_ =
+      std::make_shared<std::atomic<uint64_t>>(0);
 };
 
 // The options of a task from its flags and TF_CONFIG. `runtime_dir`: $XDG_RUNTIME_DIR, or nullptr.

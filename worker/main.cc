@@ -4,6 +4,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
+#include "common/os/service_notifier.h"
 #include "common/os/signals.h"
 #include "common/plugin/load_plugins.h"
 #include "common/rpc/stream/transport_options.h"
@@ -14,6 +15,7 @@ namespace cohort {
 namespace {
 
 absl::StatusOr<int> Run(const WorkerFlags& flags) {
+  ServiceNotifier notifier(ServiceNotifier::FromEnvironment());
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SignalWaiter> signals, SignalWaiter::Start());
   PrepareTransportProcess();
   COHORT_ASSIGN_OR_RETURN(const RoleContext context,
@@ -31,7 +33,10 @@ absl::StatusOr<int> Run(const WorkerFlags& flags) {
   const auto grace = std::chrono::milliseconds(static_cast<int64_t>(flags.drain_timeout_s * 1000));
   // A tick is also the longest time that a result may wait while a long step runs.
   return RunUntilEnd(server.get(), signals.get(), context.log.get(),
-                     {.program = "cohort-worker", .role = "worker", .grace_after_signal = grace});
+                     {.program = "cohort-worker",
+                      .role = "worker",
+                      .grace_after_signal = grace,
+                      .notifier = &notifier});
 }
 
 }  // namespace

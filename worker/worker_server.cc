@@ -284,6 +284,22 @@ std::optional<TaskEnd> WorkerServer::end() const {
   return end_;
 }
 
+std::string WorkerServer::StatusLine() const {
+  if (!core_->adopted()) {
+    return fmt::format("waiting for the chief{}{}", options_.chief_address.empty() ? "" : " at ",
+                       options_.chief_address);
+  }
+  return fmt::format("{} steps, {} examples", step_metrics_.steps->value(),
+                     step_metrics_.examples->value());
+}
+
+std::vector<uint64_t> WorkerServer::Turns() {
+  std::vector<uint64_t> turns = server_->Turns();
+  // With a server in this process, a step may need no turn of the network.
+  turns.push_back(remote_->turns() + step_metrics_.steps->value());
+  return turns;
+}
+
 absl::Status WorkerServer::Shutdown(const absl::Status& why, std::chrono::milliseconds grace) {
   server_->SetServing(false);
   const bool stopped = StopStepThread(grace, options_.stop_wait);

@@ -90,6 +90,10 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   // every few hundred milliseconds. Errors: DeadlineExceeded if there was no chief for chief_wait.
   absl::Status Tick() override;
   std::optional<TaskEnd> end() const override;
+  std::string StatusLine() const override;
+  // The loops are the step thread and the threads of the server. The step thread makes no turn while
+  // it runs a step, compiles a program or reads data.
+  std::vector<uint64_t> Turns() override;
   // Gives back queued closures, waits for the current step (stops it after `grace`), reports the
   // results, closes all streams with `why` (OK: the job is done), and stops. Idempotent. Errors:
   // DeadlineExceeded if the step does not end in stop_wait.

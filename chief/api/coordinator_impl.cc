@@ -64,6 +64,7 @@ void ClusterCoordinator::Impl::Tick() {
   {
     MutexLock lock(core_.mu());
     core_.get()->Tick(now_us);
+    ++ticks_;
     core_.waits()->Wake();
     core_.waits()->CheckFlag();
     report = core_.waits()->TakeReport(
@@ -210,6 +211,7 @@ CoordinatorState ClusterCoordinator::Impl::state() {
   MutexLock lock(core_.mu());
   CoordinatorState s = StateOf(*core_.get());
   s.waiting_for = WaitingFor();
+  s.ticks = ticks_;
   s.journal_fsyncs = journal_->fsyncs();
   s.checkpoint_age_seconds = ToSeconds(checkpoints()->age());
   s.first_closure = first_closure_;

@@ -110,6 +110,7 @@ class ClusterCoordinator::Impl : public CoreEffects {
   const std::shared_ptr<Fetches> fetches_ = std::make_shared<Fetches>(&core_);
   ClosureResults results_ ABSL_GUARDED_BY(core_.mu()){fetches_};
   std::optional<TimePoint> first_closure_ ABSL_GUARDED_BY(core_.mu());
+  uint64_t ticks_ ABSL_GUARDED_BY(core_.mu()) = 0;
   std::string closing_ ABSL_GUARDED_BY(core_.mu());  // what Close waits for; "": nothing
   JobDefinition definition_{&core_, options_.closures_hash};
 

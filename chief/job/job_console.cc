@@ -13,16 +13,23 @@ void JobConsole::PrintWait(const std::string& what) {
   Print(what);
   MutexLock lock(&mu_);
   if (ending_) activity_ = what;
+  waiting_for_ = what;
 }
 
 void JobConsole::SetActivity(std::string what) {
   MutexLock lock(&mu_);
   activity_ = std::move(what);
+  waiting_for_.clear();
 }
 
 std::string JobConsole::activity() const {
   MutexLock lock(&mu_);
   return activity_;
+}
+
+std::string JobConsole::waiting_for() const {
+  MutexLock lock(&mu_);
+  return waiting_for_;
 }
 
 void JobConsole::SetStepsPerSecond(double rate) {

@@ -29,6 +29,8 @@ class JobConsole {
   // "training", "waiting for the storage of ...".
   void SetActivity(std::string what);
   std::string activity() const;
+  // The wait that was printed last, or "" if the activity has changed since.
+  std::string waiting_for() const;
   // The speed of the training, as it was measured last.
   void SetStepsPerSecond(double rate);
   double steps_per_second() const;
@@ -42,6 +44,7 @@ class JobConsole {
 
   mutable Mutex mu_;
   std::string activity_ ABSL_GUARDED_BY(mu_) = "starting";
+  std::string waiting_for_ ABSL_GUARDED_BY(mu_);
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   double steps_per_second_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -441,6 +441,7 @@ absl::StatusOr<ClusterCoordinator*> JobRunner::StartCluster(JobWalk::Options* wa
   COHORT_RETURN_IF_ERROR(cluster->CreateVariables(model.variables, model.optimizers,
                                                   spec.strategy().partitioner(),
                                                   spec.strategy().placement()));
+  started_ = true;
   return cluster;
 }
 

@@ -78,11 +78,15 @@ class JobRunner : public ControlledJob {
   void Interrupt() { interrupted_ = true; }
   // The coordinator, for the status page; null before its start and after its end. Thread-safe.
   std::shared_ptr<ClusterCoordinator> coordinator() const;
+  // True from the first time that all variables are initialized or restored. Thread-safe.
+  bool started() const { return started_; }
   // What Run is doing: "training", "waiting for the storage of ...". Thread-safe.
   std::string activity() const { return console_.activity(); }
   // The text of /readyz: "" when the job has its directory and knows what it continues, else what it
   // is doing. It does not wait for the tasks. Thread-safe.
   std::string Readiness() const { return has_directory_ ? "" : activity(); }
+  // What it waits for, as of the last report; "": nothing. Thread-safe.
+  std::string waiting_for() const { return console_.waiting_for(); }
 
   // ControlledJob. Stop leaves the tasks as Interrupt does. What is trained between its checkpoint
   // and the end is trained again.
@@ -146,6 +150,7 @@ class JobRunner : public ControlledJob {
 
   std::atomic<bool> interrupted_{false};
   std::atomic<bool> has_directory_{false};  // it is locked, and its checkpoints are read
+  std::atomic<bool> started_{false};
   mutable Mutex mu_;
   std::shared_ptr<ClusterCoordinator> coordinator_ ABSL_GUARDED_BY(mu_);
   std::string stopped_at_ ABSL_GUARDED_BY(mu_);  // the checkpoint of Stop; "": not stopped

@@ -69,6 +69,18 @@ std::string WrongSeconds(const std::string& text) {
                      kMaxSeconds);
 }
 
+// Replaces "--log-dir=a-b" by "--log_dir=a-b": both spellings of a flag are common.
+std::vector<std::string> WithUnderscores(std::vector<std::string> arguments) {
+  for (std::string& argument : arguments) {
+    if (argument == "--") break;
+    if (!argument.starts_with("--")) continue;
+    const auto end = argument.begin() +
+                     static_cast<std::ptrdiff_t>(std::min(argument.find('='), argument.size()));
+    std::replace(argument.begin() + 2, end, '-', '_');
+  }
+  return arguments;
+}
+
 }  // namespace
 
 class FlagSet::Impl {
@@ -195,7 +207,8 @@ bool FlagSet::Given(std::string_view name) const {
   return option != nullptr && option->count() > 0;
 }
 
-ParsedFlags FlagSet::Parse(const std::vector<std::string>& arguments) {
+ParsedFlags FlagSet::Parse(const std::vector<std::string>& given) {
+  const std::vector<std::string> arguments = WithUnderscores(given);
   const auto wrong = [&](std::string_view what) {
     const std::string name = impl_->app->get_name();
     return ParsedFlags{false, static_cast<int>(ExitCode::kUsage), "",

@@ -50,6 +50,17 @@ TEST_CASE("flags are read into their variables") {
   REQUIRE(flags->Given("threads"));
 }
 
+TEST_CASE("a flag may be written with dashes") {
+  Options o;
+  const auto flags = MakeFlags(&o);
+  const ParsedFlags parsed = flags->Parse({"--timeout-s=0.5", "--bind", "a-b:1", "job-a.yaml"});
+  INFO(parsed.err);
+  REQUIRE(parsed.run);
+  CHECK(o.timeout_s == 0.5);
+  CHECK(o.bind == "a-b:1");
+  CHECK(o.job == "job-a.yaml");
+}
+
 TEST_CASE("a flag that is not given keeps its default") {
   Options o;
   const auto flags = MakeFlags(&o);

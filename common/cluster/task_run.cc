@@ -5,6 +5,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/os/service_notifier.h"
 #include "common/os/signals.h"
 
 namespace cohort {
@@ -27,9 +28,20 @@ absl::Status WaitForChief(WaitList* waiting, bool there, const std::string& chie
 
 namespace {
 
+// How long a task takes to stop beside its grace: its streams and threads end.
+constexpr std::chrono::seconds kTimeToStop{20};
+
+void Notify(ServiceNotifier* notifier, ServingTask* task) {
+  if (notifier == nullptr) return;
+  notifier->Ready();
+  notifier->SetStatus(task->StatusLine());
+  if (notifier->watch_due()) notifier->Watch(task->Turns());
+}
+
 // A task that cannot stop loses nothing: its closures go to other tasks.
-int ShutDown(ServingTask* task, Logger* log, int code, const absl::Status& why,
-             std::chrono::milliseconds grace) {
+int ShutDown(ServingTask* task, Logger* log, ServiceNotifier* notifier, int code,
+             const absl::Status& why, std::chrono::milliseconds grace) {
+  if (notifier != nullptr) notifier->Stopping(grace + kTimeToStop);
   const absl::Status stopped = task->Shutdown(why, grace);
   if (stopped.ok()) return code;
   log->Failure(LogLevel::kError, "stuck", stopped);
@@ -42,17 +54,19 @@ int RunUntilEnd(ServingTask* task, SignalWaiter* signals, Logger* log,
                 const RunTaskOptions& options) {
   std::optional<int> signal;
   absl::Status status;
+  Notify(options.notifier, task);
   while (status.ok() && !(signal = signals->WaitFor(options.tick)).has_value()) {
     status = task->Tick();
+    Notify(options.notifier, task);
   }
   if (!status.ok()) {
     log->Failure(LogLevel::kError, "ends", status);
-    return ShutDown(task, log, ExitWith(options.program, status), status,
+    return ShutDown(task, log, options.notifier, ExitWith(options.program, status), status,
                     std::chrono::milliseconds(0));
   }
   if (*signal != 0) {
     log->Info("ends", {{"signal", *signal}});
-    return ShutDown(task, log, ExitCodeOfSignal(*signal),
+    return ShutDown(task, log, options.notifier, ExitCodeOfSignal(*signal),
                     Unavailable("the {} received signal {}", options.role, *signal),
                     options.grace_after_signal);
   }
@@ -66,7 +80,7 @@ int RunUntilEnd(ServingTask* task, SignalWaiter* signals, Logger* log,
   const int code = ExitWith(
       options.program,
       end.job_finished ? absl::OkStatus() : Unavailable("the chief ended the job: {}", end.reason));
-  return ShutDown(task, log, code, absl::OkStatus(), options.grace_at_end);
+  return ShutDown(task, log, options.notifier, code, absl::OkStatus(), options.grace_at_end);
 }
 
 }  // namespace cohort

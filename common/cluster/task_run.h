@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/cluster/wait_list.h"
@@ -14,6 +15,7 @@
 namespace cohort {
 
 class Logger;
+class ServiceNotifier;
 class SignalWaiter;
 
 // How the chief ended the job.
@@ -31,6 +33,11 @@ class ServingTask {
   virtual std::optional<TaskEnd> end() const = 0;
   // The number of steps that it has run; nullopt if the task runs no steps.
   virtual std::optional<uint64_t> steps() const { return std::nullopt; }
+  // One line for a service manager: what the task does, or what it is waiting for.
+  virtual std::string StatusLine() const { return ""; }
+  // How many turns each loop of the task has made: a number per loop, which grows also while the
+  // loop has no work. A loop that hangs keeps its number. Called by the thread that calls Tick.
+  virtual std::vector<uint64_t> Turns() { return {}; }
   // Lets running work finish for at most `grace`, closes all streams with `why` (OK: the job is
   // done) and stops. Idempotent. Error: DeadlineExceeded if a thread of the task does not end,
   // because a kernel or a file hangs. Its streams are closed then, but its destructor would block
@@ -49,6 +56,7 @@ struct RunTaskOptions {
   std::chrono::milliseconds tick{100};
   std::chrono::milliseconds grace_after_signal{0};
   std::chrono::milliseconds grace_at_end{0};
+  ServiceNotifier* notifier = nullptr;  // hears that the task serves, and what it does; may be null
 };
 
 // Waits for the end of the job, a signal, or the deadline for a chief, and shuts the task down.

@@ -34,6 +34,7 @@ class RemoteAccess::Impl : public ExchangeRunner {
       : ExchangeRunner(options.exchange), options_(options) {}
   ~Impl() override { loop_.Shutdown(); }
 
+  uint64_t turns() const { return loop_.turns(); }
   void Wait(TimePoint deadline) { loop_.PollOnce(deadline); }
   void WakeUp() override { loop_.Wake(); }
   BufferRef AllocatePushAreas(size_t bytes) { return areas_.Allocate(bytes); }
@@ -327,6 +328,7 @@ void RemoteAccess::SetGeneration(uint64_t generation) { impl_->SetGeneration(gen
 void RemoteAccess::SetWatermark(uint64_t watermark) { impl_->SetWatermark(watermark); }
 BufferRef RemoteAccess::AllocatePushAreas(size_t bytes) { return impl_->AllocatePushAreas(bytes); }
 void RemoteAccess::Interrupt() { impl_->Interrupt(); }
+uint64_t RemoteAccess::turns() const { return impl_->turns(); }
 void RemoteAccess::Wait(TimePoint deadline) { impl_->Wait(deadline); }
 void RemoteAccess::Wake() { impl_->WakeUp(); }
 RemoteAccess::Counters RemoteAccess::counters() const { return impl_->counters(); }

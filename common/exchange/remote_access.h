@@ -62,6 +62,8 @@ class RemoteAccess {
   // Makes the running exchange return Cancelled; if none is running, the next one.
   void Interrupt();
 
+  // How often the step thread has waited for the network or for work. Thread-safe.
+  uint64_t turns() const;
   // Waits for work on the step thread. Returns after Wake, at the deadline, or a little earlier.
   void Wait(TimePoint deadline);
   // Makes Wait return. Cheap if an earlier Wake is still pending.

@@ -108,6 +108,9 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
       flags->AddCommand("cluster-check", "try all pairs of addresses of TF_CONFIG, before a run"),
       &options->cluster_check);
 
+  AddTfConfigFlags(flags->AddCommand("tf-config", "write the TF_CONFIG of each task of a cluster"),
+                   &options->tf_config);
+
   FlagSet* inspect = flags->AddCommand("inspect", "print what a checkpoint holds, and verify it");
   inspect->AddPositional("CHECKPOINT", &options->inspect,
                          "a checkpoint, DIRECTORY of them, or DIRECTORY/best", true);

@@ -12,6 +12,7 @@
 #include "deploy/launcher/make_certificates.h"
 #include "deploy/launcher/train_plan.h"
 #include "deploy/profile/profile_options.h"
+#include "deploy/tf_config/tf_config_command.h"
 #include "deploy/top/top.h"
 
 namespace cohort {
@@ -32,14 +33,15 @@ struct LauncherOptions {
   ProfileOptions profile;
   DeviceOptions doctor;
   ClusterCheckFlags cluster_check;
+  TfConfigOptions tf_config;
 };
 
 // Adds --fresh, --plugin and the flags of directories.
 void AddRunDirectoryFlags(FlagSet* flags, LocalOptions* options);
 // Adds the flags of `cohort local` to the command or program `flags`.
 void AddLocalFlags(FlagSet* flags, LocalOptions* options);
-// Adds the commands train, local, ctl, top, certs, check, profile, doctor, cluster-check, inspect,
-// evaluate and reference. `options` must outlive `flags`.
+// Adds the commands train, local, ctl, top, certs, check, profile, doctor, cluster-check, tf-config,
+// inspect, evaluate and reference. `options` must outlive `flags`.
 void AddLauncherCommands(FlagSet* flags, LauncherOptions* options);
 
 }  // namespace cohort

@@ -148,6 +148,10 @@ int main(int argc, char** argv) {
   if (command == "doctor") return RunProgram("cohort-doctor", {argv + 2, argv + argc});
   if (command == "certs") return Print(MakeCertificates(options.certificates));
   if (command == "top") return RunTop(options.top);
+  if (command == "tf-config") {
+    return Print(
+        MakeTfConfigs(options.tf_config, [](const char* name) { return std::getenv(name); }));
+  }
   if (command == "ctl") return Print(ControlJob(options.control));
   if (const absl::Status loaded = LoadPlugins(options.plugins, /*log=*/nullptr); !loaded.ok()) {
     return ExitWith("cohort", loaded);

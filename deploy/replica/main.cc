@@ -4,6 +4,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
+#include "common/os/service_notifier.h"
 #include "common/os/signals.h"
 #include "common/plugin/load_plugins.h"
 #include "common/rpc/stream/transport_options.h"
@@ -13,6 +14,7 @@ namespace cohort {
 namespace {
 
 absl::StatusOr<int> Run(const ReplicaFlags& flags) {
+  ServiceNotifier notifier(ServiceNotifier::FromEnvironment());
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SignalWaiter> signals, SignalWaiter::Start());
   PrepareTransportProcess();
   const WorkerFlags& worker = flags.worker;
@@ -34,7 +36,8 @@ absl::StatusOr<int> Run(const ReplicaFlags& flags) {
                      {.program = "cohort-replica",
                       .role = "replica",
                       .grace_after_signal = grace,
-                      .grace_at_end = grace});
+                      .grace_at_end = grace,
+                      .notifier = &notifier});
 }
 
 }  // namespace

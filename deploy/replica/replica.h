@@ -50,6 +50,8 @@ class Replica : public ServingTask {
   absl::Status Tick() override;
   std::optional<TaskEnd> end() const override;
   std::optional<uint64_t> steps() const override { return worker_->steps(); }
+  std::string StatusLine() const override { return worker_->StatusLine(); }
+  std::vector<uint64_t> Turns() override;
   absl::Status Shutdown(const absl::Status& why, std::chrono::milliseconds grace) override;
 
  private:

@@ -87,6 +87,8 @@ class CompletionLoop {
   // True if the timer will not run. That is certain on the polling thread; on another thread false
   // may mean that it runs right now.
   bool CancelTimer(TimerId id);
+  // How often the polling thread has begun to wait for an event. Thread-safe.
+  uint64_t turns() const { return turn_.load(std::memory_order_relaxed) / 2; }
   // True if the caller is the thread that polls right now.
   bool OnPollingThread() const {
     return polling_thread_.load(std::memory_order_relaxed) == std::this_thread::get_id();

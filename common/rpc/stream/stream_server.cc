@@ -27,6 +27,7 @@ class StreamServer::Impl {
 
   absl::Status Listen(std::vector<int>* ports);
   void Shutdown(const absl::Status& status, std::chrono::milliseconds grace);
+  std::vector<uint64_t> Turns();
 
   // Constant after Listen.
   const Options options_;
@@ -48,6 +49,13 @@ class StreamServer::Impl {
   void AcceptControl(size_t method);
   void OnAccept(const std::shared_ptr<ServerStream>& stream);
 
+  // What one loop was asked by Turns, and what it has answered.
+  struct Question {
+    uint64_t asked = 0;
+    std::shared_ptr<std::atomic<uint64_t>> answered = std::make_shared<std::atomic<uint64_t>>(0);
+  };
+
+  std::vector<Question> questions_;  // used by the thread that calls Turns
   std::atomic<bool> stopped_{false};
 };
 
@@ -183,6 +191,22 @@ void StreamServer::Impl::OnAccept(const std::shared_ptr<ServerStream>& stream) {
   stream->Serve(std::move(handler));
 }
 
+std::vector<uint64_t> StreamServer::Impl::Turns() {
+  std::vector<CompletionLoop*> loops;
+  for (const auto& loop : loops_) loops.push_back(loop.get());
+  if (control_loop_ != nullptr) loops.push_back(control_loop_.get());
+  questions_.resize(loops.size());
+  std::vector<uint64_t> turns;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    Question& question = questions_[i];
+    turns.push_back(question.answered->load());
+    if (turns.back() != question.asked) continue;  // it is asked already
+    ++question.asked;
+    loops[i]->Post([answered = question.answered] { ++*answered; });
+  }
+  return turns;
+}
+
 void StreamServer::Impl::Shutdown(const absl::Status& status, std::chrono::milliseconds grace) {
   if (stopped_.exchange(true) || server_ == nullptr) return;
   acceptor_.Stop();
@@ -220,6 +244,8 @@ StreamServer::StreamServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) 
 StreamServer::~StreamServer() {
   Shutdown(Unavailable("the server has shut down"), std::chrono::milliseconds(500));
 }
+
+std::vector<uint64_t> StreamServer::Turns() { return impl_->Turns(); }
 
 void StreamServer::SetServing(bool serving) { impl_->health_.SetServing(serving); }
 

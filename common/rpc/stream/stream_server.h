@@ -59,6 +59,10 @@ class StreamServer {
   // The addresses that the server listens on, with the chosen ports, in the order of `listen`.
   const std::vector<std::string>& addresses() const { return addresses_; }
 
+  // How often each thread has answered a call of this function, which asks it again: a number per
+  // thread. That of a thread that hangs does not grow. Not thread-safe.
+  std::vector<uint64_t> Turns();
+
   // Sets the answer of gRPC health from now on. SERVING after Start.
   void SetServing(bool serving);
 

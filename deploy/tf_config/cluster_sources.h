@@ -1,0 +1,57 @@
+#ifndef COHORT_DEPLOY_TF_CONFIG_CLUSTER_SOURCES_H_
+#define COHORT_DEPLOY_TF_CONFIG_CLUSTER_SOURCES_H_
+
+#include <absl/status/statusor.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/cluster/cluster_spec.h"
+#include "deploy/tf_config/task_layout.h"
+
+namespace cohort {
+
+// A cluster, and which of its tasks this process is, if the source tells.
+struct FoundCluster {
+  ClusterSpec cluster;
+  std::optional<Task> own;
+};
+
+// What all sources but a cluster file need.
+struct LayoutOptions {
+  RoleCounts counts;
+  int port = 2222;           // of the first task on a host; TensorFlow's and TFJob's default
+  std::string distribution;  // "" for the default of the source
+};
+
+// Looks up a variable of the environment; nullptr if it is not set.
+using Environment = std::function<const char*(const char* name)>;
+
+// The cluster of a Slurm job or step, from the variables that Slurm sets for its tasks:
+// SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE (of a job: SLURM_JOB_NODELIST,
+// SLURM_TASKS_PER_NODE), SLURM_DISTRIBUTION (default: block), SLURM_PROCID, SLURM_NODEID. Every task
+// of the step has a role. Errors: InvalidArgument (exit code 78) that names the variable, or 64 for
+// flags.
+absl::StatusOr<FoundCluster> ClusterOfSlurm(const LayoutOptions& options,
+                                            const Environment& environment);
+
+// The cluster on the hosts of an MPI host file. The default distribution is cyclic, so that servers
+// are on different hosts.
+absl::StatusOr<FoundCluster> ClusterOfHosts(const LayoutOptions& options,
+                                            const std::vector<HostSlots>& hosts);
+
+// The cluster of Kubernetes StatefulSets, from the host name of one pod. "lab-ps-1" belongs to a
+// StatefulSet per role, named after the role; "lab-3" to one StatefulSet for all roles, whose ordinal is
+// the rank. A pod's address is HOST.SERVICE:PORT. `service` is the domain of the headless service; ""
+// means the name of the StatefulSet. Errors: InvalidArgument (exit code 78) for the host name, or 64
+// for flags.
+absl::StatusOr<FoundCluster> ClusterOfStatefulSet(const LayoutOptions& options,
+                                                  std::string_view hostname,
+                                                  const std::string& service);
+
+}  // namespace cohort
+
+#endif  // COHORT_DEPLOY_TF_CONFIG_CLUSTER_SOURCES_H_
