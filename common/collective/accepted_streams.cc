@@ -16,10 +16,11 @@ class AcceptedStreams::Handler : public StreamHandler {
   const int rank_;
 };
 
-AcceptedStreams::AcceptedStreams(std::vector<uint64_t> incarnations, int rank, CompletionLoop* loop)
+AcceptedStreams::AcceptedStreams(std::vector<uint64_t> incarnations, int rank,
+                                 std::function<void()> wake)
     : incarnations_(std::move(incarnations)),
       rank_(rank),
-      loop_(loop),
+      wake_(std::move(wake)),
       streams_(incarnations_.size()) {}
 
 std::unique_ptr<StreamHandler> AcceptedStreams::Accept(const PeerStreamName& name,
@@ -32,7 +33,7 @@ std::unique_ptr<StreamHandler> AcceptedStreams::Accept(const PeerStreamName& nam
   }
   MutexLock lock(&mu_);
   // A client that tries again may come before the end of its last stream is known here.
-  if (loop_ == nullptr || streams_[rank] != nullptr) return nullptr;
+  if (wake_ == nullptr || streams_[rank] != nullptr) return nullptr;
   streams_[rank] = std::move(stream);
   ++open_;
   Changed();
@@ -51,7 +52,7 @@ void AcceptedStreams::OnClosed(int rank) {
 
 void AcceptedStreams::Changed() {
   changed_.store(true, std::memory_order_release);
-  if (loop_ != nullptr) loop_->Wake();
+  if (wake_ != nullptr) wake_();
 }
 
 std::shared_ptr<Stream> AcceptedStreams::stream(int rank) const {
@@ -66,7 +67,7 @@ bool AcceptedStreams::empty() const {
 
 void AcceptedStreams::Detach() {
   MutexLock lock(&mu_);
-  loop_ = nullptr;
+  wake_ = nullptr;
 }
 
 bool AcceptedStreams::AwaitEmpty(TimePoint deadline) {

@@ -11,10 +11,9 @@
 #include "common/collective/accepted_streams.h"
 #include "common/collective/algorithm.h"
 #include "common/collective/collective_group.h"
+#include "common/collective/peer_transport.h"
 #include "common/collective/shared_slots.h"
 #include "common/rpc/push_pull/push_pull_codec.h"
-#include "common/rpc/stream/completion_loop.h"
-#include "common/rpc/stream/stream_client.h"
 #include "proto/collective.pb.h"
 
 namespace cohort {
@@ -60,6 +59,7 @@ class PeerStreams {
                                                             Receiver* receiver);
   ~PeerStreams();
 
+  TimePoint Now() const { return transport_->Now(); }
   // Handles one event. Returns false if the deadline came first.
   bool Poll(TimePoint deadline);
 
@@ -97,8 +97,7 @@ class PeerStreams {
 
     PeerStreams* owner = nullptr;
     int rank = 0;
-    std::string address;  // that is dialed
-    std::unique_ptr<StreamClient> client;
+    std::string address;          // that is dialed
     std::shared_ptr<Stream> in;   // frames from the rank come here; null: not open
     std::shared_ptr<Stream> out;  // opened by the rank; null: not open
     bool hello = false;           // the rank has accepted `in`
@@ -129,7 +128,7 @@ class PeerStreams {
   const CollectiveGroupOptions& options_;
   PeerService* const service_;
   Receiver* const receiver_;
-  CompletionLoop loop_;
+  const std::unique_ptr<PeerTransport> transport_;
   std::shared_ptr<AcceptedStreams> accepted_;
   std::unique_ptr<SharedSlots> slots_;  // null: no other rank is on this host
   std::vector<Link> links_;             // by rank; the own one is unused
