@@ -158,8 +158,8 @@ CollectiveGroup::Impl::~Impl() {
 }
 
 absl::Status CollectiveGroup::Impl::Connect(PeerService* service) {
-  COHORT_ASSIGN_OR_RETURN(streams_, PeerStreams::Start(options_, chunk_bytes_, service, this));
-  return absl::OkStatus();
+  streams_ = std::make_unique<PeerStreams>(options_, service, this);
+  return streams_->Connect(chunk_bytes_);
 }
 
 // ---------------------------------------------------------------- operations

@@ -50,14 +50,6 @@ PeerStreams::PeerStreams(const CollectiveGroupOptions& options, PeerService* ser
       links_(options.ranks.size()),
       copies_(BufferPool::Create(kIdleCopies)) {}
 
-absl::StatusOr<std::unique_ptr<PeerStreams>> PeerStreams::Start(
-    const CollectiveGroupOptions& options, uint64_t chunk_bytes, PeerService* service,
-    Receiver* receiver) {
-  std::unique_ptr<PeerStreams> streams(new PeerStreams(options, service, receiver));
-  COHORT_RETURN_IF_ERROR(streams->Connect(chunk_bytes));
-  return streams;
-}
-
 absl::Status PeerStreams::Connect(uint64_t chunk_bytes) {
   std::vector<uint64_t> incarnations;
   for (const CollectiveRank& rank : options_.ranks) incarnations.push_back(rank.incarnation);

@@ -52,12 +52,13 @@ class PeerStreams {
     uint64_t frames_allocated = 0;
   };
 
-  // `options` and `receiver` must outlive the result. Errors: those of CollectiveGroup::Start.
-  static absl::StatusOr<std::unique_ptr<PeerStreams>> Start(const CollectiveGroupOptions& options,
-                                                            uint64_t chunk_bytes,
-                                                            PeerService* service,
-                                                            Receiver* receiver);
+  // The arguments must outlive the object.
+  PeerStreams(const CollectiveGroupOptions& options, PeerService* service, Receiver* receiver);
   ~PeerStreams();
+
+  // Connects all ranks. Those that have finished this may send frames already, so the receiver gets
+  // events inside. Once. Errors: those of CollectiveGroup::Start.
+  absl::Status Connect(uint64_t chunk_bytes);
 
   TimePoint Now() const { return transport_->Now(); }
   // Handles one event. Returns false if the deadline came first.
@@ -109,8 +110,6 @@ class PeerStreams {
     bool reads_segment = false;              // the rank has mapped this rank's segment
   };
 
-  PeerStreams(const CollectiveGroupOptions& options, PeerService* service, Receiver* receiver);
-  absl::Status Connect(uint64_t chunk_bytes);
   absl::Status AwaitAll();
   absl::Status MissingRanks() const;
   void Dial(Link* link);

@@ -98,7 +98,10 @@ void CollectiveLedger::CheckFailure(const FailureSeen& seen, const absl::Status&
   const bool known = failure.has_value() && failure->role == "worker" && failure->index >= 0 &&
                      failure->index < plan_.ranks;
   if (!known) return Violate("{}: the error names no rank: {}", what, status.ToString());
-  if (!IsMissing(failure->index, failure->incarnation, seen)) {
+  // A rank on which the others have given up only sees that they close its streams.
+  const bool given_up =
+      absl::IsUnavailable(status) && IsMissing(seen.by, of(seen.by).incarnation, seen);
+  if (!given_up && !IsMissing(failure->index, failure->incarnation, seen)) {
     Violate("{}: it names a rank that is not missing: {}", what, status.ToString());
   }
 }

@@ -72,9 +72,9 @@ CollectivePlan::CollectivePlan(uint64_t seed, CollectiveBug bug) : seed(seed), b
   early_bytes = chance.Below(3 * chunk_bytes);
   window_bytes = std::max(early_bytes, chunk_bytes) + chance.Below(4 * chunk_bytes);
   abandon_percent = chance.Percent(40) ? 25 : 0;
-  compute_us = chance.Between(100, 30'000);
+  compute_us = chance.Between(2'000, 40'000);
   restart_us = chance.Between(1'000, 300'000);
-  faults_for_us = chance.Between(500, lends ? 1'500 : 5'000) * 1000;
+  faults_for_us = chance.Between(300, lends ? 1'000 : 3'000) * 1000;
   deadline = std::chrono::milliseconds(1000);
   start_deadline = std::chrono::milliseconds(3000);
   faults = DrawCollectiveFaults(&chance);

@@ -16,6 +16,8 @@ constexpr int64_t kCloseUs = 3'000'000;
 constexpr int64_t kMostDeadlines = 6;
 // A process that has two announcements usually takes the newer one.
 constexpr uint64_t kOldEpochPercent = 30;
+// Their memory is written when they have ended, and freed later: who still reads it sees other bytes.
+constexpr size_t kKeptOperations = 16;
 
 }  // namespace
 
@@ -177,9 +179,11 @@ bool RankLife::Exchange(CollectiveGroup* group, uint64_t epoch, uint64_t step, u
   // In any order.
   while (!all.empty()) {
     const size_t next = chance.Below(all.size());
-    const std::unique_ptr<InFlight> one = std::move(all[next]);
+    std::unique_ptr<InFlight> one = std::move(all[next]);
     all.erase(all.begin() + static_cast<std::ptrdiff_t>(next));
     works = Finish(group, epoch, one.get(), abandon) && works;
+    ended_.push_back(std::move(one));
+    if (ended_.size() > kKeptOperations) ended_.pop_front();
     if (process_.thread.dead()) return false;
   }
   return works;

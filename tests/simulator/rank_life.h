@@ -79,6 +79,7 @@ class RankLife final : public Life {
   CollectiveLedger* const ledger_;
   PeerProcess process_;
   std::deque<EpochAnnouncement> announced_;
+  std::deque<std::unique_ptr<InFlight>> ended_;
   std::string doing_;
   uint64_t last_epoch_ = 0;
 };
