@@ -81,10 +81,16 @@ absl::Status PeerStreams::Connect(uint64_t chunk_bytes) {
 }
 
 absl::Status PeerStreams::AwaitAll() {
-  const TimePoint deadline = Now() + options_.start_deadline;
+  TimePoint deadline = Now() + options_.start_deadline;
+  const Duration slice = options_.start_deadline / 8;
+  TimePoint last = Now();
   while (true) {
+    const TimePoint now = Now();
+    // This process was stopped: it has not asked the others meanwhile.
+    if (now - last > 2 * slice) deadline = std::max(deadline, now + 2 * slice);
+    last = now;
     bool all = true;
-    TimePoint next = deadline;
+    TimePoint next = std::min(deadline, now + slice);
     for (Link& link : links_) {
       if (link.rank == options_.rank) continue;
       all &= ready(link);

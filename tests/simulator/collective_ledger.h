@@ -67,9 +67,9 @@ class CollectiveLedger {
 
   // The truth. Times in microseconds.
   void Started(int rank, uint64_t incarnation) { of(rank).incarnation = incarnation; }
-  // The rank cannot take part from `from` on until `to`: it is dead, stopped, or calculates.
+  // The rank does nothing in this span: it is stopped, or calculates.
   void Away(int rank, int64_t from, int64_t to) { of(rank).away.emplace_back(from, to); }
-  // A stream of the rank was cut or broken.
+  // The rank is dead, or a stream of it was cut or broken.
   void Disturbed(int rank, int64_t from, int64_t to) { of(rank).disturbed.emplace_back(from, to); }
   void Enters(int rank, uint64_t epoch, int64_t at) { of(rank).entered[epoch] = at; }
   void Leaves(int rank, uint64_t epoch, int64_t at) { of(rank).left.try_emplace(epoch, at); }

@@ -119,7 +119,7 @@ class CollectiveSimulation final : public RankWorld {
   void Supervise(Node* node) {
     if (over_) return;
     const int64_t us = world_.chance.Between(1'000, plan_.restart_us);
-    ledger_.Away(node->task().index, world_.now_us(), world_.now_us() + us);
+    ledger_.Disturbed(node->task().index, world_.now_us(), world_.now_us() + us);
     world_.After(us, [node] { node->Start(); });
   }
 

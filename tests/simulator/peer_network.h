@@ -148,6 +148,7 @@ class SimulatedPeerTransport final : public PeerTransport {
   std::deque<Event> events_;
   std::list<std::shared_ptr<Dialed>> open_;
   bool woken_ = false;
+  mutable int64_t looks_of_dead_ = 0;
 };
 
 }  // namespace cohort::simulator
