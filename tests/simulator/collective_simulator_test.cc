@@ -14,7 +14,7 @@
 namespace cohort::simulator {
 namespace {
 
-constexpr uint64_t kSeeds = 500;
+constexpr uint64_t kSeeds = 300;
 constexpr size_t kMostTold = 5;
 
 uint64_t SeedsFromEnvironment(const char* name, uint64_t otherwise) {
