@@ -132,6 +132,17 @@ bool StepGate::Admits(const Closure& closure) const {
   return queue.in_flight() == queue.training_in_flight() && (other == 0 || other > closure.id);
 }
 
+bool StepGate::AdmitsOthers() const {
+  if (!sync()) return true;
+  if (!members_.empty() || !closing_.empty()) return false;
+  // The step begins when none of them is in flight. A client that always schedules more would prevent
+  // it forever.
+  const ClosureQueue& queue = closures_->queue();
+  const Closure* const training = queue.NextTraining();
+  const bool begins = training != nullptr && !next_.has_value();
+  return !begins || queue.Next(/*training=*/false) < training->id;
+}
+
 void StepGate::Enter(Closure* closure) {
   const ClosureSpec& spec = closure->spec;
   if (!spec.training) return;

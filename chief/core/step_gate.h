@@ -65,8 +65,9 @@ class StepGate {
   // ------------------------------------------------------------- dispatch
   // True if the next training closure may be dispatched now.
   bool Admits(const Closure& closure) const;
-  // True if closures that do not train may be dispatched: all of them see the same version.
-  bool AdmitsOthers() const { return !sync() || (members_.empty() && closing_.empty()); }
+  // True if closures that do not train may be dispatched. In synchronous modes all of them see the
+  // same version, and those that were scheduled after the next training closure wait for its step.
+  bool AdmitsOthers() const;
   // Edge (1). The closure is in flight. Does nothing if it does not train.
   void Enter(Closure* closure);
   // The workers sum the dense gradients of the open step in a ring (JobSettings::ring). Then each

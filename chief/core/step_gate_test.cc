@@ -96,6 +96,27 @@ TEST_CASE("the end of an epoch and a client that waits make a step short") {
   CHECK(client.CloseTo(0).members_size() == 2);
 }
 
+TEST_CASE("closures that do not train wait for a step that was scheduled before them") {
+  Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2});
+  const auto evaluate = [&](uint64_t id) {
+    auto closure = s.NewClosure(id);
+    closure->spec.training = false;
+    s.closures.Add(std::move(closure), /*holder=*/-1, 0);
+  };
+  evaluate(1);
+  s.QueueMany(2, 3);
+  CHECK(s.steps.AdmitsOthers());
+  REQUIRE(s.closures.Dispatch(0, /*training=*/false, /*ids_end=*/1000)->id == 1);
+  // The step cannot begin yet. Those that come later do not delay it further.
+  evaluate(4);
+  CHECK(s.Dispatch() == 0);
+  CHECK(!s.steps.AdmitsOthers());
+  v1::ClosureResult result = s.ResultOf(1, s.closures.Find(1)->attempt);
+  s.closures.Finish(1, &result);
+  CHECK(s.Dispatch() == 2);
+  CHECK(!s.steps.AdmitsOthers());
+}
+
 TEST_CASE("an error abandons the open step, and its results are void") {
   Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2});
   s.QueueMany(1, 2);

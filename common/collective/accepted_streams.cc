@@ -17,11 +17,11 @@ class AcceptedStreams::Handler : public StreamHandler {
 };
 
 AcceptedStreams::AcceptedStreams(std::vector<uint64_t> incarnations, std::vector<int> workers,
-                                 int rank, CompletionLoop* loop)
+                                 int rank, std::function<void()> wake)
     : incarnations_(std::move(incarnations)),
       workers_(std::move(workers)),
       rank_(rank),
-      loop_(loop),
+      wake_(std::move(wake)),
       streams_(incarnations_.size()) {}
 
 std::unique_ptr<StreamHandler> AcceptedStreams::Accept(const PeerStreamName& name,
@@ -35,7 +35,7 @@ std::unique_ptr<StreamHandler> AcceptedStreams::Accept(const PeerStreamName& nam
   if (!stream->CheckClaim({Role::kWorker, workers_[rank]}).ok()) return nullptr;
   MutexLock lock(&mu_);
   // A client that tries again may come before the end of its last stream is known here.
-  if (loop_ == nullptr || streams_[rank] != nullptr) return nullptr;
+  if (wake_ == nullptr || streams_[rank] != nullptr) return nullptr;
   streams_[rank] = std::move(stream);
   ++open_;
   Changed();
@@ -54,7 +54,7 @@ void AcceptedStreams::OnClosed(int rank) {
 
 void AcceptedStreams::Changed() {
   changed_.store(true, std::memory_order_release);
-  if (loop_ != nullptr) loop_->Wake();
+  if (wake_ != nullptr) wake_();
 }
 
 std::shared_ptr<Stream> AcceptedStreams::stream(int rank) const {
@@ -69,7 +69,7 @@ bool AcceptedStreams::empty() const {
 
 void AcceptedStreams::Detach() {
   MutexLock lock(&mu_);
-  loop_ = nullptr;
+  wake_ = nullptr;
 }
 
 bool AcceptedStreams::AwaitEmpty(TimePoint deadline) {

@@ -3,13 +3,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/collective/peer_service.h"
-#include "common/rpc/stream/completion_loop.h"
 
 namespace cohort {
 
@@ -18,10 +18,10 @@ namespace cohort {
 class AcceptedStreams final : public PeerService::Acceptor,
                               public std::enable_shared_from_this<AcceptedStreams> {
  public:
-  // `incarnations`, `workers`: of all ranks, the latter their indices among the workers. `loop` is
-  // woken by each change, until Detach.
+  // `incarnations`, `workers`: of all ranks, the latter their indices among the workers. Each change
+  // calls `wake`, until Detach.
   AcceptedStreams(std::vector<uint64_t> incarnations, std::vector<int> workers, int rank,
-                  CompletionLoop* loop);
+                  std::function<void()> wake);
 
   std::unique_ptr<StreamHandler> Accept(const PeerStreamName& name,
                                         std::shared_ptr<Stream> stream) override;
@@ -31,7 +31,7 @@ class AcceptedStreams final : public PeerService::Acceptor,
   // The stream to a rank; null if there is none.
   std::shared_ptr<Stream> stream(int rank) const;
   bool empty() const;
-  // No call touches the loop from now on. Accept refuses.
+  // No call wakes the thread of the group from now on. Accept refuses.
   void Detach();
   // Waits until all streams have ended. Returns false if the deadline came first.
   bool AwaitEmpty(TimePoint deadline);
@@ -49,7 +49,7 @@ class AcceptedStreams final : public PeerService::Acceptor,
 
   mutable Mutex mu_;
   CondVar ended_;
-  CompletionLoop* loop_ ABSL_GUARDED_BY(mu_);
+  std::function<void()> wake_ ABSL_GUARDED_BY(mu_);  // null: detached
   std::vector<std::shared_ptr<Stream>> streams_ ABSL_GUARDED_BY(mu_);
   size_t open_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -147,15 +147,19 @@ CollectiveGroup::Impl::Impl(const CollectiveGroupOptions& options)
 
 // What is in flight is given up, and its buffers are free again.
 CollectiveGroup::Impl::~Impl() {
-  if (streams_ == nullptr || running_.empty()) return;
-  Fail(Cancelled("this rank leaves the group"), -1);
-  streams_->Abort();
-  for (const auto& operation : running_) AwaitRelease(*operation);
+  if (streams_ == nullptr) return;
+  if (!running_.empty()) {
+    Fail(Cancelled("this rank leaves the group"), -1);
+    streams_->Abort();
+  }
+  for (const auto* operations : {&running_, &idle_}) {
+    for (const auto& operation : *operations) AwaitRelease(*operation);
+  }
 }
 
 absl::Status CollectiveGroup::Impl::Connect(PeerService* service) {
-  COHORT_ASSIGN_OR_RETURN(streams_, PeerStreams::Start(options_, chunk_bytes_, service, this));
-  return absl::OkStatus();
+  streams_ = std::make_unique<PeerStreams>(options_, service, this);
+  return streams_->Connect(chunk_bytes_);
 }
 
 // ---------------------------------------------------------------- operations
@@ -292,7 +296,11 @@ void CollectiveGroup::Impl::OnFrame(std::unique_ptr<ReceivedFrame> frame) {
     case v1::CHUNK:
     case v1::CREDIT:
       if (!failed_.ok() || IsOver(key)) return Drop(std::move(frame));
-      if (operation == nullptr) return KeepEarly(std::move(frame));
+      if (operation == nullptr) {
+        const bool credit = frame->header.kind() == v1::CREDIT;
+        if (credit && options_.test_faults.drops_early_credit) return Drop(std::move(frame));
+        return KeepEarly(std::move(frame));
+      }
       return UseOrDrop(operation, std::move(frame));
     default:
       return Drop(std::move(frame));
@@ -368,13 +376,12 @@ void CollectiveGroup::Impl::OnLeft(int rank) {
 // ---------------------------------------------------------------- waiting
 
 void CollectiveGroup::Impl::Poll() {
-  while (streams_->Poll(std::chrono::steady_clock::now())) {
+  while (streams_->Poll(streams_->Now())) {
   }
 }
 
 void CollectiveGroup::Impl::PollUntilEvent(TimePoint spin_until, TimePoint deadline) {
-  for (TimePoint now = std::chrono::steady_clock::now(); now < spin_until;
-       now = std::chrono::steady_clock::now()) {
+  for (TimePoint now = streams_->Now(); now < spin_until; now = streams_->Now()) {
     if (streams_->Poll(now)) return;
   }
   streams_->Poll(deadline);
@@ -393,14 +400,14 @@ absl::Status CollectiveGroup::Impl::Wait(Ticket ticket) {
   const TimePoint begin = clock_->Now();
   Watch watch{.base = begin, .last = begin, .progress = progress_};
   while (!operation->ended() && !operation->done()) {
-    const TimePoint now = std::chrono::steady_clock::now();
+    const TimePoint now = streams_->Now();
     PollUntilEvent(now + spin_, now + slice);
     Look(*operation, &watch);
     if (!options_.should_stop || !options_.should_stop()) continue;
     Fail(Cancelled("{} was stopped on rank {}", operation->key().name.ToString(), options_.rank),
          -1);
   }
-  AwaitRelease(*operation);
+  if (!options_.test_faults.returns_lent_buffers) AwaitRelease(*operation);
   const absl::Status status = operation->status();
   Finish(operation);
   return status;
@@ -453,6 +460,7 @@ void CollectiveGroup::Impl::FailFor(const Operation& operation) {
   for (const auto& [presence, text] :
        {std::pair(Presence::kSilent, "does not answer"),
         std::pair(Presence::kNotStarted, "has not started the operation")}) {
+    if (options_.test_faults.names_its_sender) break;
     for (int rank = 0; rank < ranks() && missing < 0; ++rank) {
       if (rank == options_.rank || left_[static_cast<size_t>(rank)]) continue;
       if (presence_[static_cast<size_t>(rank)] != presence) continue;
@@ -485,10 +493,10 @@ void CollectiveGroup::Impl::Fail(const absl::Status& status, int blamed) {
 
 // gRPC may still read the buffers, also after an early end.
 void CollectiveGroup::Impl::AwaitRelease(const Operation& operation) {
-  TimePoint base = std::chrono::steady_clock::now();
+  TimePoint base = streams_->Now();
   size_t queued = SIZE_MAX;
   while (!operation.released()) {
-    const TimePoint now = std::chrono::steady_clock::now();
+    const TimePoint now = streams_->Now();
     const auto [reader, bytes] = streams_->SlowestReader();
     if (failed_.ok() && bytes != queued) {
       queued = bytes;

@@ -17,6 +17,8 @@
 
 namespace cohort {
 
+class PeerTransport;
+
 // One replica of a group, as the chief describes it.
 struct CollectiveRank {
   std::string role = "worker";
@@ -28,6 +30,14 @@ struct CollectiveRank {
 
   // "worker:1 (10.0.0.3:4000)".
   std::string ToString() const;
+};
+
+// Bugs that tests plant, to prove that they find them. No flag reaches them.
+struct CollectiveTestFaults {
+  bool takes_any_epoch = false;       // streams and frames of other epochs are used
+  bool drops_early_credit = false;    // credit that comes before the operation is started here
+  bool names_its_sender = false;      // the rank whose chunks are missing, without asking anyone
+  bool returns_lent_buffers = false;  // Wait does not wait until nobody reads the buffers
 };
 
 struct CollectiveGroupOptions {
@@ -55,6 +65,10 @@ struct CollectiveGroupOptions {
   uint64_t early_bytes = uint64_t{1} << 20;
   // Bytes of one operation that a rank may send to another one before that one has used them.
   uint64_t window_bytes = uint64_t{8} << 20;
+
+  // For the simulator: what connects the ranks. Null: gRPC.
+  std::function<std::unique_ptr<PeerTransport>()> transport;
+  CollectiveTestFaults test_faults;
 };
 
 // A group of ranks in several processes. Every rank has a stream to every other one (the protocol is

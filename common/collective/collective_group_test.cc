@@ -182,6 +182,37 @@ TEST_CASE("places of ranks are summed in their order") {
       SmallLimits());
 }
 
+// The owner folds a chunk when it has those of all places, which are more than the usual window.
+TEST_CASE("a rank may have more places than chunks fit into the window") {
+  TestRanks test(2, GENERATE(false, true));
+  constexpr size_t kElements = 5'001;
+  constexpr int kPlaces = 15;
+  std::vector<int> order(kPlaces, 1);
+  order[3] = 0;
+  const std::vector<float> expected = TestSum<float>(kPlaces, kElements);
+  test.Run(
+      1,
+      [&](CollectiveGroup* group) {
+        std::vector<std::vector<float>> own;
+        std::vector<ElementSpan> contributions;
+        for (int place = 0; place < kPlaces; ++place) {
+          if (order[static_cast<size_t>(place)] != group->rank()) continue;
+          own.push_back(TestBuffer<float>(place, kElements));
+        }
+        for (auto& one : own) contributions.push_back(std::span(one));
+        std::vector<float> out(kElements, -1);
+        test.ExpectOk(group->Run({.kind = CollectiveKind::kAllReduce,
+                                  .name = {1, 1, 0},
+                                  .buffer = std::span(out),
+                                  .order = order,
+                                  .contributions = contributions,
+                                  .deadline = TestLimit()}),
+                      "all-reduce");
+        test.Expect(out == expected, "other bits");
+      },
+      SmallLimits());
+}
+
 TEST_CASE("a rank that does not come is named within the deadline") {
   TestRanks test(3, GENERATE(false, true));
   const auto communication = GENERATE(Communication::kRing, Communication::kDirect);

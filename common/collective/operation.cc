@@ -56,7 +56,8 @@ void Operation::Begin(const CollectiveCall& call, AlgorithmKind algorithm, int r
     flow.limit = flow.granted = limits_.early_bytes;
     flow.expected = algorithm_->BytesFrom(from);
     // Before the first chunk, which would keep it waiting.
-    if (flow.expected > limits_.early_bytes) GiveCredit(from, limits_.window_bytes);
+    flow.window = WindowOf(from);
+    if (flow.expected > limits_.early_bytes) GiveCredit(from, flow.window);
   }
   algorithm_->Start();
 }
@@ -81,6 +82,14 @@ v1::CollectiveHeader* Operation::NewHeader(v1::CollectiveFrameKind kind) {
   v1::CollectiveHeader* header = streams_->NewHeader(kind);
   key_.Stamp(header);
   return header;
+}
+
+// Credit comes when half of the window is used. A fold uses the chunks of all places of a rank at once,
+// so they must fit into the other half.
+uint64_t Operation::WindowOf(int from) const {
+  const auto places = std::count(shape_.order.begin(), shape_.order.end(), from);
+  const uint64_t chunks = static_cast<uint64_t>(std::max<std::ptrdiff_t>(1, places));
+  return std::max(limits_.window_bytes, 2 * chunks * shape_.chunk_elements * shape_.item());
 }
 
 void Operation::GiveCredit(int to, uint64_t limit) {
@@ -164,9 +173,18 @@ void Operation::Consumed(std::unique_ptr<Chunk> chunk) {
   flow.consumed += chunk->what.range.size() * shape_.item();
   streams_->Recycle(std::unique_ptr<ReceivedFrame>(static_cast<ReceivedFrame*>(chunk.release())));
   if (!ended() && flow.granted < flow.expected &&
-      flow.consumed + limits_.window_bytes >= flow.granted + limits_.window_bytes / 2) {
-    GiveCredit(from, flow.consumed + limits_.window_bytes);
+      flow.consumed + flow.window >= flow.granted + flow.window / 2) {
+    GiveCredit(from, flow.consumed + flow.window);
   }
+}
+
+int Operation::WaitingFor() const {
+  const int sender = algorithm_->WaitingFor();
+  if (sender >= 0) return sender;
+  for (size_t to = 0; to < flows_.size(); ++to) {
+    if (flows_[to].next < flows_[to].queue.size()) return static_cast<int>(to);
+  }
+  return -1;
 }
 
 void Operation::End(absl::Status status) {

@@ -32,7 +32,8 @@ struct OperationKey {
 // what it has received. Reused for one operation after another. It belongs to the thread of the group.
 //
 // Flow control is by operation and pair of ranks. A rank sends at most early_bytes until the other
-// one has started the operation and gives it credit. Then at most window_bytes are sent and not used.
+// one has started the operation and gives it credit. Then at most a window is sent and not used:
+// window_bytes, or more if a rank has so many places that the chunks of one fold need it.
 // An operation that a rank has started uses chunks as they come, so it never waits for memory that
 // another operation holds.
 class Operation final : public ChunkPort {
@@ -65,7 +66,8 @@ class Operation final : public ChunkPort {
   bool IsWaitingForRank(int rank) const {
     return flows_[static_cast<size_t>(rank)].received < flows_[static_cast<size_t>(rank)].expected;
   }
-  int WaitingFor() const { return algorithm_->WaitingFor(); }
+  // The rank that must send something before the operation can end: chunks, or credit. -1: none.
+  int WaitingFor() const;
 
   const absl::Status& status() const { return status_; }
   const OperationKey& key() const { return key_; }
@@ -98,12 +100,14 @@ class Operation final : public ChunkPort {
     uint64_t expected = 0;  // bytes from the rank, in all
     uint64_t received = 0;
     uint64_t consumed = 0;
+    uint64_t window = 0;
     uint64_t granted = 0;  // the rank's limit
   };
 
   bool SendNow(int to, const Queued& chunk, uint64_t bytes);
   v1::CollectiveHeader* NewHeader(v1::CollectiveFrameKind kind);
   void GiveCredit(int to, uint64_t limit);
+  uint64_t WindowOf(int from) const;
   uint32_t Signature(AlgorithmKind algorithm) const;
 
   PeerStreams* const streams_;

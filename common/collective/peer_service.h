@@ -53,7 +53,8 @@ class PeerService {
                                                   std::shared_ptr<Stream> stream) = 0;
   };
 
-  PeerService();
+  // `test_takes_any_group`: a planted bug.
+  explicit PeerService(bool test_takes_any_group = false);
 
   // The methods for StreamServer::Start. They may outlive this object.
   StreamServer::Methods Methods() const;
@@ -70,6 +71,7 @@ class PeerService {
 
  private:
   struct State {
+    bool takes_any_group = false;  // constant
     mutable Mutex mu;
     std::optional<GroupId> newest ABSL_GUARDED_BY(mu);
     std::shared_ptr<Acceptor> acceptor ABSL_GUARDED_BY(mu);

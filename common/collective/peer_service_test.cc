@@ -24,8 +24,8 @@ TEST_CASE("the name of a stream travels as text") {
 TEST_CASE("a service has one group at a time, and later ones are newer") {
   PeerService service;
   CompletionLoop loop;
-  const auto acceptor = std::make_shared<AcceptedStreams>(std::vector<uint64_t>{1, 2},
-                                                          std::vector<int>{0, 1}, 0, &loop);
+  const auto acceptor = std::make_shared<AcceptedStreams>(
+      std::vector<uint64_t>{1, 2}, std::vector<int>{0, 1}, 0, [&] { loop.Wake(); });
   REQUIRE(service.Open({1, 1, 5}, acceptor).ok());
   CHECK(absl::IsFailedPrecondition(service.Open({1, 1, 6}, acceptor)));
   service.Close();
@@ -43,8 +43,8 @@ TEST_CASE("a stream that does not fit the group is refused and counted") {
   auto server = StreamServer::Start(ListenOn({"127.0.0.1:0"}), service.Methods());
   REQUIRE(server.ok());
   CompletionLoop loop;
-  const auto acceptor = std::make_shared<AcceptedStreams>(std::vector<uint64_t>{10, 20},
-                                                          std::vector<int>{0, 1}, 0, &loop);
+  const auto acceptor = std::make_shared<AcceptedStreams>(
+      std::vector<uint64_t>{10, 20}, std::vector<int>{0, 1}, 0, [&] { loop.Wake(); });
   const GroupId group{1, 1, 5};
   REQUIRE(service.Open(group, acceptor).ok());
   auto client = StreamClient::Create((*server)->addresses()[0], {});

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/rpc/stream/transport_options.h"
 
 namespace cohort {
 namespace {
@@ -18,14 +17,7 @@ constexpr Duration kCloseGrace = std::chrono::seconds(2);
 constexpr Duration kAbortGrace = std::chrono::seconds(30);
 // Slots of 512 KB and of 1 MB give 8 and 16 MB for each reader.
 constexpr int kSlotsPerReader = 16;
-// Measured with all-reduces over loopback (tests/benchmarks/RESULTS.md): the peer may fill the socket
-// while this rank sums, and what was read stays in a core's cache until it is summed.
-constexpr int kReadAheadBytes = 4 << 20;
-constexpr int kHttp2FrameBytes = 1 << 20;
-constexpr int kReadBufferBytes = 128 << 10;
 constexpr size_t kIdleCopies = size_t{8} << 20;
-
-TimePoint Now() { return std::chrono::steady_clock::now(); }
 
 // The address of a rank's unix socket if both are on one host and the socket exists, else its TCP
 // address.
@@ -53,27 +45,21 @@ PeerStreams::PeerStreams(const CollectiveGroupOptions& options, PeerService* ser
     : options_(options),
       service_(service),
       receiver_(receiver),
+      transport_(options.transport ? options.transport()
+                                   : MakeGrpcPeerTransport(options.security, options.own_core)),
       links_(options.ranks.size()),
       copies_(BufferPool::Create(kIdleCopies)) {}
 
-absl::StatusOr<std::unique_ptr<PeerStreams>> PeerStreams::Start(
-    const CollectiveGroupOptions& options, uint64_t chunk_bytes, PeerService* service,
-    Receiver* receiver) {
-  std::unique_ptr<PeerStreams> streams(new PeerStreams(options, service, receiver));
-  COHORT_RETURN_IF_ERROR(streams->Connect(chunk_bytes));
-  return streams;
-}
-
 absl::Status PeerStreams::Connect(uint64_t chunk_bytes) {
-  LetTransportThreadsWrite();
   std::vector<uint64_t> incarnations;
   std::vector<int> workers;
   for (const CollectiveRank& rank : options_.ranks) {
     incarnations.push_back(rank.incarnation);
     workers.push_back(rank.index);
   }
-  auto accepted = std::make_shared<AcceptedStreams>(std::move(incarnations), std::move(workers),
-                                                    options_.rank, &loop_);
+  auto accepted =
+      std::make_shared<AcceptedStreams>(std::move(incarnations), std::move(workers), options_.rank,
+                                        [t = transport_.get()] { t->Wake(); });
   COHORT_RETURN_IF_ERROR(service_->Open(options_.group, accepted));
   accepted_ = std::move(accepted);
   const CollectiveRank& own = options_.ranks[static_cast<size_t>(options_.rank)];
@@ -85,14 +71,8 @@ absl::Status PeerStreams::Connect(uint64_t chunk_bytes) {
     link.address =
         ChooseAddress(options_.ranks[static_cast<size_t>(link.rank)], own, options_.shared_memory);
     shares |= link.address.starts_with("unix:");
-    StreamClient::Options client;
-    client.security = options_.security;
-    client.task = Task{Role::kWorker, options_.ranks[static_cast<size_t>(link.rank)].index};
-    client.transport.SetOwnCore(options_.own_core);
-    client.transport.read_ahead_bytes = kReadAheadBytes;
-    client.transport.http2_frame_bytes = kHttp2FrameBytes;
-    client.transport.read_buffer_bytes = kReadBufferBytes;
-    COHORT_ASSIGN_OR_RETURN(link.client, StreamClient::Create(link.address, client));
+    const int worker = options_.ranks[static_cast<size_t>(link.rank)].index;
+    COHORT_RETURN_IF_ERROR(transport_->Prepare(link.rank, worker, link.address));
   }
   if (shares) {
     auto slots = SharedSlots::Create(chunk_bytes, kSlotsPerReader, static_cast<int>(links_.size()));
@@ -107,10 +87,16 @@ absl::Status PeerStreams::Connect(uint64_t chunk_bytes) {
 }
 
 absl::Status PeerStreams::AwaitAll() {
-  const TimePoint deadline = Now() + options_.start_deadline;
+  TimePoint deadline = Now() + options_.start_deadline;
+  const Duration slice = options_.start_deadline / 8;
+  TimePoint last = Now();
   while (true) {
+    const TimePoint now = Now();
+    // This process was stopped: it has not asked the others meanwhile.
+    if (now - last > 2 * slice) deadline = std::max(deadline, now + 2 * slice);
+    last = now;
     bool all = true;
-    TimePoint next = deadline;
+    TimePoint next = std::min(deadline, now + slice);
     for (Link& link : links_) {
       if (link.rank == options_.rank) continue;
       all &= ready(link);
@@ -155,14 +141,11 @@ void PeerStreams::Dial(Link* link) {
   name.rank = options_.rank;
   name.incarnation = options_.ranks[static_cast<size_t>(options_.rank)].incarnation;
   name.target = options_.ranks[static_cast<size_t>(link->rank)].incarnation;
-  StreamClient::OpenOptions open;
-  open.wait_for_ready = false;
-  open.metadata[PeerStreamName::kKey] = name.ToString();
-  link->in = link->client->Open(PeerService::kMethod, link, &loop_, open);
+  link->in = transport_->Dial(link->rank, name, link);
 }
 
 bool PeerStreams::Poll(TimePoint deadline) {
-  const bool any = loop_.PollOnce(deadline);
+  const bool any = transport_->Poll(deadline);
   if (accepted_->TakeChange()) TakeAccepted();
   return any;
 }
@@ -250,8 +233,8 @@ void PeerStreams::TellSegment(Link* link) {
 }
 
 bool PeerStreams::Fits(const Link& link, const v1::CollectiveHeader& header) const {
-  return header.generation() == options_.group.generation &&
-         header.timeline() == options_.group.timeline && header.epoch() == options_.group.epoch &&
+  const GroupId group{header.generation(), header.timeline(), header.epoch()};
+  return (group == options_.group || options_.test_faults.takes_any_epoch) &&
          header.rank() == static_cast<uint32_t>(link.rank) &&
          header.incarnation() == options_.ranks[static_cast<size_t>(link.rank)].incarnation;
 }
@@ -409,7 +392,7 @@ PeerStreams::~PeerStreams() {
   if (!accepted_->AwaitEmpty(Now() + kAbortGrace) && options_.log != nullptr) {
     options_.log->Error("collective_streams_not_ended", {{"epoch", options_.group.epoch}});
   }
-  loop_.Shutdown();
+  transport_->Shutdown();
 }
 
 }  // namespace cohort

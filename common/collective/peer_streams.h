@@ -11,10 +11,9 @@
 #include "common/collective/accepted_streams.h"
 #include "common/collective/algorithm.h"
 #include "common/collective/collective_group.h"
+#include "common/collective/peer_transport.h"
 #include "common/collective/shared_slots.h"
 #include "common/rpc/push_pull/push_pull_codec.h"
-#include "common/rpc/stream/completion_loop.h"
-#include "common/rpc/stream/stream_client.h"
 #include "proto/collective.pb.h"
 
 namespace cohort {
@@ -56,13 +55,15 @@ class PeerStreams {
     uint64_t frames_allocated = 0;
   };
 
-  // `options` and `receiver` must outlive the result. Errors: those of CollectiveGroup::Start.
-  static absl::StatusOr<std::unique_ptr<PeerStreams>> Start(const CollectiveGroupOptions& options,
-                                                            uint64_t chunk_bytes,
-                                                            PeerService* service,
-                                                            Receiver* receiver);
+  // The arguments must outlive the object.
+  PeerStreams(const CollectiveGroupOptions& options, PeerService* service, Receiver* receiver);
   ~PeerStreams();
 
+  // Connects all ranks. Those that have finished this may send frames already, so the receiver gets
+  // events inside. Once. Errors: those of CollectiveGroup::Start.
+  absl::Status Connect(uint64_t chunk_bytes);
+
+  TimePoint Now() const { return transport_->Now(); }
   // Handles one event. Returns false if the deadline came first.
   bool Poll(TimePoint deadline);
 
@@ -100,8 +101,7 @@ class PeerStreams {
 
     PeerStreams* owner = nullptr;
     int rank = 0;
-    std::string address;  // that is dialed
-    std::unique_ptr<StreamClient> client;
+    std::string address;          // that is dialed
     std::shared_ptr<Stream> in;   // frames from the rank come here; null: not open
     std::shared_ptr<Stream> out;  // opened by the rank; null: not open
     bool hello = false;           // the rank has accepted `in`
@@ -113,8 +113,6 @@ class PeerStreams {
     bool reads_segment = false;              // the rank has mapped this rank's segment
   };
 
-  PeerStreams(const CollectiveGroupOptions& options, PeerService* service, Receiver* receiver);
-  absl::Status Connect(uint64_t chunk_bytes);
   absl::Status AwaitAll();
   absl::Status MissingRanks() const;
   void Dial(Link* link);
@@ -132,7 +130,7 @@ class PeerStreams {
   const CollectiveGroupOptions& options_;
   PeerService* const service_;
   Receiver* const receiver_;
-  CompletionLoop loop_;
+  const std::unique_ptr<PeerTransport> transport_;
   std::shared_ptr<AcceptedStreams> accepted_;
   std::unique_ptr<SharedSlots> slots_;  // null: no other rank is on this host
   std::vector<Link> links_;             // by rank; the own one is unused

@@ -47,10 +47,13 @@ run "mode sync beside async" python3 tests/benchmarks/compare_modes.py --build "
 if [[ -x "$steps_python" ]]; then
   run "a step in one process, beside PyTorch and TensorFlow" python3 tests/benchmarks/compare_steps.py --build "$build" \
     --python "$steps_python" --rounds "$rounds"
-  run "all-reduce beside Gloo" python3 tests/benchmarks/collective/compare_gloo.py --build "$build" \
-    --python "$steps_python" --rounds "$rounds"
+  run "all-reduce beside Gloo and TensorFlow" python3 tests/benchmarks/collective/compare_gloo.py --build "$build" \
+    --python "$steps_python" --tensorflow_python "$python" --rounds "$rounds"
+  run "steps of multi_worker_mirrored, beside TensorFlow and PyTorch" \
+    python3 tests/benchmarks/strategies/compare_strategies.py --build "$build" --torch_python "$steps_python" \
+    --tensorflow_python "$python" --rounds "$rounds"
 else
-  echo "not run: a step beside PyTorch and TensorFlow, and all-reduce beside Gloo, because there is no $steps_python"
+  echo "not run: steps and all-reduce beside PyTorch and TensorFlow, because there is no $steps_python"
 fi
 run "checkpoints and killed servers" python3 tests/benchmarks/cuts_and_kills.py --build "$build" --rounds "$((rounds + 2))"
 run "the journal over a million closures" python3 tests/benchmarks/journal_growth.py --build "$build" \

@@ -29,6 +29,14 @@ std::string Text(const Message& message) {
     }
     return text + (h.pulls_size() > 0 ? " pulled" : "") + (h.more() ? " more" : "");
   }
+  if (const auto* peer = std::get_if<PeerMessage>(&message)) {
+    constexpr const char* kNames[] = {"open", "frame", "read", "half-close", "end"};
+    std::string text = kNames[static_cast<size_t>(peer->kind)];
+    if (peer->kind == PeerMessage::Kind::kOpen) text += " " + peer->bytes;
+    if (peer->kind == PeerMessage::Kind::kFrame) text += fmt::format(" {} B", peer->bytes.size());
+    if (peer->kind == PeerMessage::Kind::kEnd) text += " " + peer->status.ToString();
+    return text;
+  }
   const auto short_text = [](const auto& m) -> std::string {
     if constexpr (requires { m.ShortDebugString(); }) {
       return m.ShortDebugString().substr(0, 200);

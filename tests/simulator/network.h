@@ -1,10 +1,13 @@
 #ifndef COHORT_TESTS_SIMULATOR_NETWORK_H_
 #define COHORT_TESTS_SIMULATOR_NETWORK_H_
 
+#include <absl/status/status.h>
+
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -27,8 +30,23 @@ struct DataMessage {
 using DataRequest = DataMessage<v1::PushPullHeader>;
 using DataResponse = DataMessage<v1::PushPullResponseHeader>;
 
+// What travels between two ranks of a collective group (peer_network.h): what gRPC makes of a stream.
+struct PeerMessage {
+  enum class Kind : uint8_t {
+    kOpen,       // the dialler names the stream: `bytes` is the metadata
+    kFrame,      // `bytes`
+    kRead,       // the dialler has read a frame of `read` bytes
+    kHalfClose,  // the dialler closes the stream cleanly
+    kEnd,        // the acceptor ends the stream with `status`
+  };
+  Kind kind = Kind::kFrame;
+  std::string bytes;
+  uint64_t read = 0;
+  absl::Status status;
+};
+
 using Message = std::variant<v1::ChiefToWorker, v1::WorkerToChief, v1::ChiefToPs, v1::PsToChief,
-                             DataRequest, DataResponse>;
+                             DataRequest, DataResponse, PeerMessage>;
 
 // What the network did to messages.
 struct NetworkCounts {

@@ -1,0 +1,46 @@
+#ifndef COHORT_COMMON_COLLECTIVE_PEER_TRANSPORT_H_
+#define COHORT_COMMON_COLLECTIVE_PEER_TRANSPORT_H_
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/cluster/security.h"
+#include "common/collective/peer_service.h"
+#include "common/rpc/stream/stream.h"
+
+namespace cohort {
+
+// How the thread of a group dials other ranks and waits for what they send: connections of gRPC, or
+// the network of the simulator. It belongs to the thread of the group.
+class PeerTransport {
+ public:
+  virtual ~PeerTransport() = default;
+
+  virtual TimePoint Now() const = 0;
+  // Handles one event of the dialed streams. Returns false if the deadline came first, true also
+  // after Wake.
+  virtual bool Poll(TimePoint deadline) = 0;
+  // Makes Poll return soon. Thread-safe.
+  virtual void Wake() = 0;
+
+  // Prepares the connection to a rank, which is this worker. Errors: InvalidArgument (not an address),
+  // FailedPrecondition (plaintext beyond loopback).
+  virtual absl::Status Prepare(int rank, int worker, const std::string& address) = 0;
+  // Opens a stream to a prepared rank. `handler` gets its events inside Poll, and its OnClosed in
+  // any case.
+  virtual std::shared_ptr<Stream> Dial(int rank, const PeerStreamName& name,
+                                       StreamHandler* handler) = 0;
+  // Aborts the streams and returns when each handler has had its OnClosed.
+  virtual void Shutdown() = 0;
+};
+
+// Connections of gRPC. `own_core`: TransportOptions::SetOwnCore.
+std::unique_ptr<PeerTransport> MakeGrpcPeerTransport(std::shared_ptr<const Security> security,
+                                                     bool own_core);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_COLLECTIVE_PEER_TRANSPORT_H_

@@ -1,0 +1,109 @@
+#include "tests/simulator/collective_ledger.h"
+
+#include <algorithm>
+
+#include "common/base/status.h"
+
+namespace cohort::simulator {
+void CollectiveStatistics::Add(const CollectiveStatistics& other) {
+  runs += other.runs;
+  events += other.events;
+  killed += other.killed;
+  frozen += other.frozen;
+  wedged += other.wedged;
+  network.messages += other.network.messages;
+  network.breaks += other.network.breaks;
+  network.cuts += other.network.cuts;
+  network.lost_control += other.network.lost_control;
+  epochs += other.epochs;
+  groups += other.groups;
+  failed_starts += other.failed_starts;
+  old_epochs += other.old_epochs;
+  refused_streams += other.refused_streams;
+  operations += other.operations;
+  for (size_t i = 0; i < std::size(by_kind); ++i) by_kind[i] += other.by_kind[i];
+  rings += other.rings;
+  late += other.late;
+  lost += other.lost;
+  abandoned += other.abandoned;
+  early_chunks += other.early_chunks;
+  dropped_frames += other.dropped_frames;
+  lent_frames += other.lent_frames;
+}
+
+std::string CollectiveStatistics::Text() const {
+  return fmt::format(
+      "collective: {} runs, {} events, {} messages\n"
+      "  faults:   {} ranks killed, {} stopped, {} wedged; {} streams broken, {} links cut, {} "
+      "messages lost\n"
+      "  epochs:   {} announced, {} joins, {} failed starts, {} joins of an old epoch, {} streams "
+      "refused\n"
+      "  results:  {} operations ({} reduce-scatter, {} all-gather, {} all-reduce; {} by ring), {} "
+      "late, {} lost, {} abandoned\n"
+      "  frames:   {} chunks early, {} dropped, {} read from lent memory\n",
+      runs, events, network.messages, killed, frozen, wedged, network.breaks, network.cuts,
+      network.lost_control, epochs, groups, failed_starts, old_epochs, refused_streams, operations,
+      by_kind[0], by_kind[1], by_kind[2], rings, late, lost, abandoned, early_chunks,
+      dropped_frames, lent_frames);
+}
+
+int64_t CollectiveLedger::AwayIn(int rank, int64_t from, int64_t to) const {
+  int64_t all = 0;
+  for (const auto& [begin, end] : of(rank).away) {
+    all += std::max<int64_t>(0, std::min(end, to) - std::max(begin, from));
+  }
+  return all;
+}
+
+void CollectiveLedger::CheckComplete(int rank, uint64_t epoch) {
+  for (int other = 0; other < plan_.ranks; ++other) {
+    const auto& entered = of(other).entered;
+    if (!entered.empty() && entered.rbegin()->first >= epoch) continue;
+    Violate("rank {} has started the group of epoch {}, which rank {} has not entered", rank, epoch,
+            other);
+  }
+}
+
+// A rank is missing if it was disturbed shortly before, was away for long, has left the group, or has
+// not begun what the others wait for.
+bool CollectiveLedger::IsMissing(int rank, uint64_t incarnation, const FailureSeen& seen) const {
+  const Truth& truth = of(rank);
+  if (truth.incarnation != incarnation) return true;
+  const int64_t patience = MicrosOf(seen.name == nullptr ? plan_.start_deadline : plan_.deadline);
+  // The one who reports may have been away itself after the group had failed.
+  const int64_t from =
+      seen.at_us - 2 * patience - AwayIn(seen.by, seen.at_us - 8 * patience, seen.at_us);
+  const auto disturbed = [&](const auto& span) {
+    return span.first <= seen.at_us && span.second >= from;
+  };
+  if (std::any_of(truth.disturbed.begin(), truth.disturbed.end(), disturbed)) return true;
+  const int64_t long_us = patience / 8;
+  if (AwayIn(rank, from, seen.at_us) >= long_us) return true;
+  const auto entered = truth.entered.find(seen.epoch);
+  if (entered == truth.entered.end() || entered->second > seen.at_us - long_us) return true;
+  if (truth.left.contains(seen.epoch)) return true;
+  if (seen.name == nullptr) return false;
+  const auto begun = truth.begun.find({seen.epoch, *seen.name, seen.kind});
+  return begun == truth.begun.end() || begun->second > seen.at_us - long_us;
+}
+
+void CollectiveLedger::CheckFailure(const FailureSeen& seen, const absl::Status& status) {
+  const std::string what =
+      fmt::format("rank {}, epoch {}{}", seen.by, seen.epoch,
+                  seen.name == nullptr ? ", at the start" : ", " + seen.name->ToString());
+  if (!absl::IsDeadlineExceeded(status) && !absl::IsUnavailable(status)) {
+    return Violate("{}: {}", what, status.ToString());
+  }
+  const auto failure = GetFailure(status);
+  const bool known = failure.has_value() && failure->role == "worker" && failure->index >= 0 &&
+                     failure->index < plan_.ranks;
+  if (!known) return Violate("{}: the error names no rank: {}", what, status.ToString());
+  // A rank on which the others have given up only sees that they close its streams.
+  const bool given_up =
+      absl::IsUnavailable(status) && IsMissing(seen.by, of(seen.by).incarnation, seen);
+  if (!given_up && !IsMissing(failure->index, failure->incarnation, seen)) {
+    Violate("{}: it names a rank that is not missing: {}", what, status.ToString());
+  }
+}
+
+}  // namespace cohort::simulator
