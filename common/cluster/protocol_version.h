@@ -50,7 +50,8 @@ struct ProtocolVersion {
 //   2.2   programs may have a loss scale and rounded products, and CloseStep may skip a step: the chief
 //         refuses older tasks for a job that has a loss scale. Tasks of one host read weights and
 //         gradients where the other end has them
-inline constexpr ProtocolVersion kProtocolVersion{2, 2};
+//   2.3   tasks report figures for people with each Pong
+inline constexpr ProtocolVersion kProtocolVersion{2, 3};
 // The first one that knows loss scales.
 inline constexpr ProtocolVersion kLossScaleProtocol{2, 2};
 
