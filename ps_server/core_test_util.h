@@ -53,6 +53,11 @@ class TestCore : public ChiefSink, public ShardStore {
     environment.tablet_work = [this](std::function<void()> f) {
       tablet_work.push_back(std::move(f));
     };
+    environment.figures = [] {
+      v1::TaskFigures figures;
+      figures.set_pushes(3);
+      return figures;
+    };
     environment.on_shutdown = [this](bool finished, const std::string&) { ended = finished; };
     core = std::make_unique<PsCore>(options, std::move(environment));
   }

@@ -107,7 +107,9 @@ TEST_CASE("only an adopted chief is obeyed") {
   v1::ChiefToPs ping;
   ping.mutable_ping()->set_sent_unix_micros(77);
   ps.core->OnMessage(1, ping);
-  CHECK(ps.Last(1).pong().sent_unix_micros() == 77);
+  const v1::Pong pong = ps.Last(1).pong();
+  CHECK(pong.sent_unix_micros() == 77);
+  CHECK(pong.figures().pushes() == 3);
 }
 
 TEST_CASE("a chief of another major version is refused, and older and newer minor ones are not") {

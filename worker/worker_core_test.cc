@@ -23,6 +23,12 @@ class Recorder : public WorkerEffects {
   void WakeStep() override { ++wakes; }
   void Shutdown(bool finished, const std::string&) override { job_finished = finished; }
 
+  v1::TaskFigures Figures() override {
+    v1::TaskFigures figures;
+    figures.set_sent_bytes(5);
+    return figures;
+  }
+
   std::vector<std::pair<Adoption::Connection, v1::WorkerToChief>> sent;
   int routes = 0;
   uint64_t generation = 0;
@@ -385,7 +391,9 @@ TEST_CASE_METHOD(CoreFixture, "another job starts without closures") {
 TEST_CASE_METHOD(CoreFixture, "pings, unreachable servers, the end") {
   v1::ChiefToWorker message;
   message.mutable_ping()->set_sent_unix_micros(12);
-  CHECK(Ask(1, message).pong().sent_unix_micros() == 12);
+  const v1::Pong pong = Ask(1, message).pong();
+  CHECK(pong.sent_unix_micros() == 12);
+  CHECK(pong.figures().sent_bytes() == 5);
   Adopt(1, 1);
   absl::Status status = Unavailable("no route");
   SetFailure(&status, {.role = "ps", .index = 1, .incarnation = 8, .retryable = true});

@@ -158,6 +158,31 @@ TEST_CASE("the state shows which worker delays the others") {
   CHECK(worker(1).silent_seconds == 0);
 }
 
+TEST_CASE("the state has what each task reports") {
+  Cluster c(1, 1);
+  c.Start();
+  for (int i = 0; i < 3; ++i) REQUIRE(c.coordinator->Schedule(c.step, Arguments(1)).ok());
+  const auto reports = [&] {
+    const CoordinatorState state = c.coordinator->state();
+    return std::vector<TaskReport>{state.worker_reports.at(0), state.server_reports.at(0)};
+  };
+  Await([&] {
+    const auto all = reports();
+    return all[0].resident_bytes == kFakeResidentBytes &&
+           all[1].resident_bytes == kFakeResidentBytes;
+  });
+  for (const TaskReport& report : reports()) {
+    CHECK(report.connected);
+    CHECK(report.heard_seconds < ToSeconds(TestLimit()));
+  }
+  CHECK(reports()[0].address == c.workers[0]->address().ToString());
+  CHECK(reports()[1].address == c.servers[0]->address().ToString());
+  Await([&] { return c.coordinator->state().workers.at(0).closures == 3; });
+  CHECK(c.coordinator->state().checkpoint_age_seconds > 0);
+  c.servers[0]->Kill();
+  Await([&] { return !reports()[1].connected; });
+}
+
 TEST_CASE("a worker that dies loses nothing") {
   Cluster c(2, 1);
   c.Start();

@@ -53,7 +53,7 @@ struct ProtocolVersion {
 //         Nodes of programs may name devices, and workers run layers of other workers: an older worker
 //         refuses such a program, because its fingerprint differs
 //   2.3   workers sum dense gradients in a ring: the chief refuses older tasks for a job that has
-//         `communication: ring`
+//         `communication: ring`. Tasks report figures for people with each Pong
 inline constexpr ProtocolVersion kProtocolVersion{2, 3};
 // The first one that knows rings.
 inline constexpr ProtocolVersion kRingProtocol{2, 3};
