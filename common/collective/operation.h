@@ -33,7 +33,7 @@ struct OperationKey {
 //
 // Flow control is by operation and pair of ranks. A rank sends at most early_bytes until the other
 // one has started the operation and gives it credit. Then at most a window is sent and not used:
-// window_bytes, or more if a rank has so many places that the chunks of one fold need it.
+// window_bytes, or more if the chunks of one fold need it, because a rank has many places.
 // An operation that a rank has started uses chunks as they come, so it never waits for memory that
 // another operation holds.
 class Operation final : public ChunkPort {

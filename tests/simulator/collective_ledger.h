@@ -29,7 +29,7 @@ struct CollectiveStatistics {
   uint64_t groups = 0;  // that a rank has started
   uint64_t failed_starts = 0;
   uint64_t old_epochs = 0;       // a rank tries an epoch after a newer one was announced
-  uint64_t refused_streams = 0;  // of another epoch or incarnation
+  uint64_t refused_streams = 0;  // they name another epoch or incarnation
   uint64_t operations = 0;       // that ended well
   uint64_t by_kind[3] = {};      // CollectiveKind
   uint64_t rings = 0;            // communication: ring

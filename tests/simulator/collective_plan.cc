@@ -78,7 +78,7 @@ CollectivePlan::CollectivePlan(uint64_t seed, CollectiveBug bug) : seed(seed), b
   deadline = std::chrono::milliseconds(1000);
   start_deadline = std::chrono::milliseconds(3000);
   faults = DrawCollectiveFaults(&chance);
-  // A cut ends a stream before half of the deadline, so that a rank is not asked in vain.
+  // A cut ends a stream before half of the deadline, so that an answer is not late because of it.
   network.keepalive_us = 300'000;
   if (chance.Percent(30)) network.jitter_us = 3'000;
 }

@@ -44,17 +44,17 @@ struct CollectivePlan {
   uint64_t seed = 0;
   CollectiveBug bug = CollectiveBug::kNone;
   int ranks = 2;
-  uint32_t buckets = 1;         // of a step, at most kMostBuckets
+  uint32_t buckets = 1;         // that a step has
   uint64_t longest_buffer = 0;  // elements
-  uint64_t chunk_bytes = 0;     // of CollectiveGroupOptions, as the next two
+  uint64_t chunk_bytes = 0;     // as in CollectiveGroupOptions, like the next two
   uint64_t early_bytes = 0;
   uint64_t window_bytes = 0;
   uint64_t abandon_percent = 0;  // share of tries that the ranks abandon
   int64_t compute_us = 0;        // the longest pause before a bucket
   int64_t restart_us = 0;        // the longest time until a dead process is started again
   int64_t faults_for_us = 0;
-  Duration deadline{};        // of an operation
-  Duration start_deadline{};  // of a group
+  Duration deadline{};        // for an operation
+  Duration start_deadline{};  // for a group
   CollectiveFaultRates faults;
   NetworkShape network;
 
@@ -66,7 +66,7 @@ struct BucketPlan {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Communication communication = Communication::kAuto;
   uint64_t elements = 0;
-  std::vector<int> order;  // of CollectiveCall
+  std::vector<int> order;  // as in CollectiveCall
 
   // The places of a rank; for a gather: the rank itself.
   std::vector<uint32_t> PlacesOf(int rank) const;

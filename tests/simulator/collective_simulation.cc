@@ -14,7 +14,7 @@ constexpr int64_t kPatienceUs = 120'000'000;
 constexpr uint64_t kMostEvents = 3'000'000;
 // How long an announcement, or the news that a rank waits for one, travels at most.
 constexpr int64_t kNewsUs = 20'000;
-// A wedged rank is away for so many deadlines.
+// How long a wedged rank is away.
 constexpr int64_t kWedgeDeadlines = 3;
 
 // The ranks, their chief and the faults. The chief is no process: it knows which processes are alive,

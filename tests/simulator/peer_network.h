@@ -41,7 +41,7 @@ class ProcessThread {
   Node* const node_;
   World* const world_;
   std::unique_ptr<Fiber> fiber_;
-  uint64_t number_ = 0;  // of the wait
+  uint64_t number_ = 0;  // names the wait
   bool waiting_ = false;
   bool dead_ = false;
 };

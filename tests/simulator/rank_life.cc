@@ -12,7 +12,7 @@ namespace {
 
 // How long the end of a group may take (peer_streams.cc), and what the simulated transport adds.
 constexpr int64_t kCloseUs = 3'000'000;
-// A call of Wait ends after the last progress and the deadline. So many deadlines are never needed.
+// A call of Wait ends one deadline after the last progress. More than this number is never needed.
 constexpr int64_t kMostDeadlines = 6;
 // A process that has two announcements usually takes the newer one.
 constexpr uint64_t kOldEpochPercent = 30;
