@@ -34,6 +34,7 @@ class FakeVariables : public StepVariables {
   std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl>) override {
     return std::make_unique<Access>(this);
   }
+  DenseSums* dense_sums() override { return sums; }
   void Wait(TimePoint) override {}
 
   float w = 0;
@@ -43,6 +44,8 @@ class FakeVariables : public StepVariables {
   std::function<void(const Call&)> on_begin;      // null: nothing
   std::function<void(const Call&)> on_poll;       // null: nothing
   std::vector<double> weights;
+  DenseSums* sums = nullptr;                  // null: this worker has no part in a ring
+  std::vector<std::optional<size_t>> summed;  // by push: how many sums it brings; none: all values
   uint64_t settled = 0;  // a push that the servers refuse as settled, as in Call
 
  private:
@@ -58,6 +61,8 @@ class FakeVariables : public StepVariables {
       if (push != nullptr) {
         stamp_ = push->stamp;
         call_.pushed = stamp_.closure * 100 + stamp_.ordinal;
+        fake_->summed.emplace_back();
+        if (push->sums_dense) fake_->summed.back() = push->sums.size();
         pushes_.assign(push->items.begin(), push->items.end());
         values_ = Values();
       }

@@ -381,5 +381,59 @@ TEST_CASE_METHOD(StepLoopFixture, "a worker does not look at pushes without a lo
   CHECK(effects.results[0].applied() == 3);
 }
 
+// Notes the calls: "begin 1", "ready 0", "finish".
+struct FakeSums : public DenseSums {
+  absl::Status Begin(const v1::Closure& closure, const Program&,
+                     std::span<const PushItem> pushes) override {
+    calls.push_back(fmt::format("begin {} of {} pushes", closure.id(), pushes.size()));
+    return absl::OkStatus();
+  }
+  void OnPushReady(size_t push) override { calls.push_back(fmt::format("ready {}", push)); }
+  absl::StatusOr<std::span<const ShardSum>> Finish() override {
+    calls.push_back("finish");
+    COHORT_RETURN_IF_ERROR(fail);
+    return calls.size() > 3 ? std::span<const ShardSum>(&sum, 1) : std::span<const ShardSum>();
+  }
+
+  ShardSum sum;
+  absl::Status fail;
+  std::vector<std::string> calls;
+};
+
+TEST_CASE_METHOD(StepLoopFixture,
+                 "dense gradients are summed in the run, and the sums are pushed") {
+  FakeSums sums;
+  variables.sums = &sums;
+  std::vector<v1::Closure> closures = {Closure(1, {1}), Closure(2, {2}), Closure(3, {3})};
+  for (size_t i = 0; i < 2; ++i) closures[i].set_ring_places(2);
+  Dispatch(closures);
+  RunAll();
+  const std::vector<std::string> calls = {"begin 1 of 1 pushes", "ready 0", "finish",
+                                          "begin 2 of 1 pushes", "ready 0", "finish"};
+  CHECK(sums.calls == calls);
+  // The first closure brings no sum, the second one; the third is in no ring.
+  CHECK(variables.summed == std::vector<std::optional<size_t>>{0, 1, std::nullopt});
+}
+
+TEST_CASE_METHOD(StepLoopFixture, "a closure whose gradients cannot be summed is not pushed") {
+  FakeSums sums;
+  sums.fail = Unavailable("rank 1 was lost");
+  SetFailure(&sums.fail, {.role = "worker", .index = 1, .retryable = true});
+  if (GENERATE(true, false)) variables.sums = &sums;
+  v1::Closure closure = Closure(1, {1});
+  closure.set_ring_places(1);
+  Dispatch({closure});
+  RunAll();
+  REQUIRE(effects.results.size() == 1);
+  const absl::Status status = StatusFromProto(effects.results[0].status());
+  if (variables.sums != nullptr) {
+    CHECK(absl::IsUnavailable(status));
+    CHECK(GetFailure(status)->index == 1);
+  } else {
+    CHECK(absl::IsFailedPrecondition(status));
+  }
+  CHECK(variables.w == 0);
+}
+
 }  // namespace
 }  // namespace cohort
