@@ -83,7 +83,10 @@ Layer::Layer(VariableSet* variables, const KerasClass& layer) : state_(new State
   }
   state_->where = fmt::format("layer \"{}\" ({})", state_->name, layer.name);
   absl::Status status = FindLayerClass(given, &state_->layer_class, &state_->config);
-  if (status.ok() && !state_->device.empty()) status = ParseDevicePlace(state_->device).status();
+  if (status.ok() && !state_->device.empty()) {
+    status = ParseDevicePlace(state_->device).status();
+    if (!status.ok()) state_->layer_class = nullptr;
+  }
   if (status.ok() && state_->layer_class->build == nullptr) {
     state_->layer_class = nullptr;
     status = InvalidArgument(

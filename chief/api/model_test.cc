@@ -59,6 +59,29 @@ TEST_CASE("one function is traced for training and for evaluation") {
   CHECK(variables.Specs()->size() == 4);
 }
 
+TEST_CASE("a layer of a loop runs on the device that it names") {
+  VariableSet variables;
+  const Model model = BuildModel(&variables, {{"Dense", {{"units", 4}, {"device", "worker:1/cpu"}}},
+                                              {"Dense", {{"units", 1}}}});
+  const Program train = Traced(TraceStep("train", 8, [&](StepTrace* step) {
+    const Expr prediction = model(step, step->Input("x", DType::kFloat32, {3}));
+    step->Minimize(step->Loss("MeanSquaredError", prediction, step->Input("y", DType::kFloat32)));
+  }));
+  for (const Node& node : train.nodes) {
+    if (node.op != "matmul") continue;
+    CHECK(node.device == (node.name == "dense" ? "worker:1/cpu" : ""));
+  }
+  CHECK(CountOps(train, "matmul") == 5);
+
+  VariableSet wrong;
+  const Layer layer(&wrong, {"Dense", {{"units", 4}, {"device", "cud:1"}}});
+  const auto refused = TraceStep("train", 8, [&](StepTrace* step) {
+    step->Minimize(layer(step, step->Input("x", DType::kFloat32, {3})));
+  });
+  CHECK_THAT(ErrorText(refused.status()),
+             Contains("layer \"dense\" (Dense)") && Contains("\"cud:1\" is not a device"));
+}
+
 TEST_CASE("calls of a layer share its variables, and mix with other expressions") {
   VariableSet variables;
   const Variable scale = variables.Add("scale", {1}, "ones");

@@ -2,6 +2,7 @@
 // what such models learn with Keras itself.
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "common/model/keras_json/json_text.h"
@@ -269,6 +270,28 @@ TEST_CASE("shared layers and nested models become one list of layers") {
                            "right/kernel", "right/bias"});
   CHECK(built->summary.params == 4 * 4 + 4 + 4 * 2 + 2 + 2 * 2 + 2 + 2 * (2 + 1));
   CHECK(built->features == Names{"a", "b", "y", "z"});
+}
+
+TEST_CASE("layers of nested models and further calls run on devices that the job names") {
+  JobFile job = MustRead(TwoTowers());
+  v1::DeviceChoice* const inner = job.spec.mutable_model()->add_devices();
+  inner->set_layers("inner/first");
+  inner->set_device("cuda:1");
+  v1::DeviceChoice* const call = job.spec.mutable_model()->add_devices();
+  call->set_layers("shared:1");
+  call->set_device("worker:1/cpu:0");
+  const auto built = BuildModel(job.spec, kFeatures, &job.lines);
+  INFO(built.status().message());
+  REQUIRE(built.ok());
+  std::map<std::string, std::string> devices;
+  for (const auto& row : built->summary.rows) devices[row.name] = row.device;
+  CHECK(devices.at("inner/first") == "cuda:1");
+  CHECK(devices.at("inner/first:1") == "cuda:1");  // a further call is where the first one is
+  CHECK(devices.at("shared:1") == "worker:1/cpu:0");
+  CHECK(devices.at("shared").empty());
+  for (const Node& node : built->train.nodes) {
+    if (node.op == "matmul") CHECK(node.device == devices.at(node.name));
+  }
 }
 
 TEST_CASE("outputs of a nested model have the names of Keras") {
