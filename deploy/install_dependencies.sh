@@ -17,7 +17,7 @@ build=(
   libdnnl-dev ocl-icd-opencl-dev libhwy-dev libmimalloc-dev libhdf5-dev
   catch2 python3
 )
-test=(clang libclang-rt-14-dev clang-format llvm python3-venv git procps)
+test=(clang libclang-rt-14-dev clang-format llvm python3-venv git procps systemd)
 
 wanted=("${build[@]}")
 print=false

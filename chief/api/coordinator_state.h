@@ -31,7 +31,7 @@ struct CoordinatorState {
   std::vector<WorkerFigures> workers;  // by index
   std::vector<bool> servers;           // by index: true if it is connected
   ModeSettings mode;
-  uint64_t ticks = 0;       // of the thread that runs the protocol
+  uint64_t ticks = 0;       // turns of the thread that runs the protocol
   std::string waiting_for;  // as on_wait reports it; "" = nothing
 
   // Counted since this chief started, except lost tasks, rollbacks and restarts: those cover the
