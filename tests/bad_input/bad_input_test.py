@@ -89,7 +89,7 @@ FLAGS = [
     ("unknown command", ["cohort", "chekc"], USAGE, "no command", "chekc", 'mean "check"'),
     ("a command to come", ["cohort", "export", "--format", "onnx", "DIR"], USAGE, "not supported yet", "export", "safetensors"),
     ("a flag to come", ["cohort-ps", "--tls_cert", "a"], USAGE, "TLS is not supported yet", "--tls_cert", "--help shows"),
-    ("no command", ["cohort"], USAGE, "command is missing", "cohort", "local, ctl, check, profile, doctor, cluster-check, inspect"),
+    ("no command", ["cohort"], USAGE, "command is missing", "cohort", "local, ctl, check, profile, doctor, cluster-check, tf-config, inspect"),
     ("a word for a number", ["cohort-ps", "--threads", "many"], USAGE, '"many" is not a number', "--threads",
      "--help shows"),
     ("an escape", ["cohort-ps", "--\x1b[31m"], USAGE, "unknown flag", r"--\\x1b\[31m", "--help shows"),
