@@ -18,7 +18,7 @@ build=(
   libdnnl-dev ocl-icd-opencl-dev libhwy-dev libmimalloc-dev libhdf5-dev
   catch2 python3
 )
-test=(clang libclang-rt-14-dev clang-format llvm python3-venv git procps iproute2 debootstrap openssl file)
+test=(clang libclang-rt-14-dev clang-format llvm python3-venv git procps iproute2 debootstrap openssl file systemd)
 runtime=(
   libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 libssl3 zlib1g libspdlog1.10 libfmt9 libyaml-cpp0.7
   libprometheus-cpp-core1.0 libcurl4 libmicrohttpd12 libjpeg62-turbo libpng16-16

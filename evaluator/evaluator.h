@@ -87,7 +87,7 @@ class Evaluator {
   std::unique_ptr<AdminServer> admin_;  // may be null
   WaitList waiting_;                    // for a checkpoint
   uint64_t evaluations_ = 0;
-  uint64_t turns_ = 0;  // of this thread, for the service manager
+  uint64_t turns_ = 0;  // counted for the service manager
   bool done_ = false;
 };
 

@@ -34,7 +34,7 @@ struct CoordinatorState {
   std::vector<TaskReport> server_reports;
   double checkpoint_age_seconds = 0;  // since a commit or a restore; else since the chief started
   ModeSettings mode;
-  uint64_t ticks = 0;       // of the thread that runs the protocol
+  uint64_t ticks = 0;       // turns of the thread that runs the protocol
   std::string waiting_for;  // as on_wait reports it; "" = nothing
 
   // Counted since this chief started, except lost tasks, rollbacks and restarts: those cover the

@@ -46,7 +46,7 @@ TEST_CASE("a code from 128 on is worth another try, and no other code of Cohort 
   }
   CHECK(IsWorthAnotherTry(ExitCodeOfSignal(SIGTERM)));
   CHECK(!IsWorthAnotherTry(static_cast<int>(ExitCode::kStopped)));
-  CHECK(IsWorthAnotherTry(1));  // of a program that is not Cohort's
+  CHECK(IsWorthAnotherTry(1));  // a program that is not Cohort's has it
 }
 
 TEST_CASE("an attached exit code wins and survives annotation") {

@@ -19,7 +19,7 @@
 namespace cohort {
 namespace {
 
-constexpr size_t kMaxBytes = size_t{4} << 20;  // of a file; the largest cluster has far fewer
+constexpr size_t kMaxBytes = size_t{4} << 20;  // a file has at most as many
 constexpr size_t kMaxNameLength = 63;
 constexpr int kMaxIndex = 1'000'000;
 constexpr char kExample[] =

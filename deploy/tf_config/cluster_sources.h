@@ -23,7 +23,7 @@ struct FoundCluster {
 // What all sources but a cluster file need.
 struct LayoutOptions {
   RoleCounts counts;
-  int port = 2222;           // of the first task on a host; TensorFlow's and TFJob's default
+  int port = 2222;           // the first task on a host has it; the default of TensorFlow and TFJob
   std::string distribution;  // "" for the default of the source
 };
 

@@ -19,7 +19,7 @@ struct TfConfigOptions {
   bool from_slurm = false;
   std::string from_hostfile;
   bool from_statefulset = false;
-  std::string hostname;  // of the pod; "": that of this host
+  std::string hostname;  // the name of the pod; "": that of this host
   std::string service;
   LayoutOptions layout;
 };

@@ -14,6 +14,8 @@ from real_cluster import BINARY, SCALE, SOURCE, Directory
 
 # A block's first command -> why no test runs it.
 NOT_RUN = {
+    "systemd-sysusers ": "tests/deploy/systemd_nspawn_test.py boots a systemd for it",
+    "COHORT_PS=2 sbatch ": "tests/deploy/slurm_test.py starts a Slurm for it",
     "tests/run.sh": "it is what runs this test",
     "cmake --preset release && cmake --build --preset release":
         "a full build takes minutes; deploy/quickstart.sh does the same in this test, on this tree",
