@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
-from real_cluster import free_ports  # noqa: E402
+from real_cluster import dies_with_parent, free_ports  # noqa: E402
 
 KB, MB = 1 << 10, 1 << 20
 SIZES = [4 * KB, 64 * KB, 256 * KB, MB, 4 * MB, 16 * MB, 64 * MB]
@@ -28,7 +28,7 @@ class Ranks:
     """The processes of one way."""
 
     def __init__(self, commands):
-        self.processes = [subprocess.Popen(c, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.processes = [subprocess.Popen(dies_with_parent(c), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
                           for c in commands]
 
     def ask(self, lines):
