@@ -79,7 +79,10 @@ std::string ChiefCheckpoints::newest() const {
   return newest_;
 }
 
-Duration ChiefCheckpoints::age() const { return options_->clock->Now() - newest_since_; }
+Duration ChiefCheckpoints::age() const {
+  core_->mu()->AssertHeld();
+  return options_->clock->Now() - newest_since_;
+}
 
 void ChiefCheckpoints::Write(v1::Manifest manifest) {
   disk_.Post([this, manifest = std::move(manifest)]() mutable { Commit(std::move(manifest)); });

@@ -46,7 +46,8 @@ class ChiefCheckpoints {
   // from; "" = none.
   std::string newest() const;
   // The time since this chief has committed or restored a checkpoint; without one, since it started.
-  Duration age() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_->mu());
+  // With the lock of the core.
+  Duration age() const;
 
   // ------------------------------------------------------------- effects; the core's lock is held
   // Adds what the core does not know to the manifest, and commits it on the disk thread.
