@@ -20,8 +20,6 @@ from real_cluster import DirectoryTestCase, data_dir, program, run, until
 from restart_rules import DONE, FAIL, RESTART, rules_of
 from safetensors_files import checkpoints
 
-# Whether the pods of the test have certificates. Without them they get --allow_insecure, which no manifest has.
-TLS = True
 FINAL = {1, 2, *range(64, 80), 126, 127}  # exit codes that another try would not change
 AGAIN = {134, 137, 139, 143, 169, 175}
 ROLES = ("chief", "ps", "worker", "evaluator")
@@ -94,8 +92,7 @@ class Manifests(DirectoryTestCase):
                 container = template["spec"]["containers"][0]
                 self.assertEqual(container["command"], ["cohort-" + role])
                 for flag in re.findall(r"--(\w+)", " ".join(container["args"])):
-                    if flag != "tls_dir" or TLS:
-                        self.assertIn("--%s" % flag, help_of[role])
+                    self.assertIn("--%s" % flag, help_of[role])
 
     def test_the_pods_of_a_role_are_the_same_under_every_job_system(self):
         def normal(template):
@@ -209,14 +206,10 @@ class RunCase(DirectoryTestCase):
         return kubelet
 
     def arguments(self, pod):
-        if TLS:
-            return pod.container["args"]
-        return [a for a in pod.container["args"] if not a.startswith("--tls_dir")] + ["--allow_insecure"]
+        return pod.container["args"]
 
     def certificates(self, resources):
         """The directories of the secrets by name, as a kubelet mounts them: links through ..data."""
-        if not TLS:
-            return {}
         counts = {role: count for role, (count, _) in manifests.all_templates(resources).items()}
         cluster = {role: ["%s-%d:2222" % (role, i) for i in range(counts[role])] for role in ("chief", "ps", "worker")}
         made = self.path("certificates")
@@ -309,7 +302,7 @@ class JobSet(RunCase):
 
     def test_the_job_survives_what_its_pods_do_not(self):
         kubelet = self.start(self.expanded("jobset/overlays/cpu", "jobset/overlays/cpu/job.yaml",
-                                           ("epochs: 5", "epochs: %d" % (15 if TLS else 40))))
+                                           ("epochs: 5", "epochs: 15")))
         self.await_checkpoints(1)
         self.kill("worker", 1)
         self.await_checkpoints(1)

@@ -13,8 +13,6 @@ import unittest
 
 from real_cluster import BINARY, SOURCE, Directory, run
 
-# With mutual TLS between the tasks of the job.
-TLS = False
 CACHE = os.path.join(SOURCE, "build", "debian-root", "archives")
 # Where the system keeps its own state, which changes with each package.
 STATE = ("/var/lib/dpkg/", "/var/lib/apt/", "/var/cache/", "/var/log/", "/var/backups/", "/proc/", "/dev/", "/sys/", "/run/",
@@ -151,22 +149,19 @@ class Installed(unittest.TestCase):
     def train(self):
         self.ok("useradd -m -d /srv/trainer trainer")
         self.root.write("/srv/cluster.yaml", CLUSTER)
-        flags = "--ps 2 --workers 2 --restart --run_dir run"
-        if TLS:
-            self.assertIn("worker-1", self.ok("cd && cohort certs /srv/cluster.yaml certs && ls certs", user="trainer"))
-            flags += " --transport tcp --tls_dir certs"
+        self.assertIn("worker-1", self.ok("cd && cohort certs /srv/cluster.yaml certs && ls certs", user="trainer"))
+        flags = "--ps 2 --workers 2 --restart --run_dir run --transport tcp --tls_dir certs"
         trained = self.ok("cd && cohort local %s /usr/share/cohort/examples/recommender.yaml" % flags, user="trainer",
                           limit_s=100)
         self.assertRegex(trained, r"validation +loss \S+, accuracy 1\.0000")
         self.ok("cd && cohort inspect run/checkpoints && cohort evaluate run/checkpoints", user="trainer")
         self.assertEqual(self.ok("stat -c %U /srv/trainer/run/checkpoints").strip(), "trainer")
-        if TLS:
-            # The tasks really read these files.
-            broken = self.root.run("cd && cp -r certs broken && rm broken/worker-0/tls.key && cohort local --run_dir run2 "
-                                   "--transport tcp --tls_dir broken /usr/share/cohort/examples/recommender.yaml; "
-                                   "code=$?; cat run2/tasks/worker-0.log; exit $code", user="trainer")
-            self.assertNotEqual(broken.returncode, 0)
-            self.assertIn("tls.key", broken.stdout)
+        # The tasks really read these files.
+        broken = self.root.run("cd && cp -r certs broken && rm broken/worker-0/tls.key && cohort local --run_dir run2 "
+                               "--transport tcp --tls_dir broken /usr/share/cohort/examples/recommender.yaml; "
+                               "code=$?; cat run2/tasks/worker-0.log; exit $code", user="trainer")
+        self.assertNotEqual(broken.returncode, 0)
+        self.assertIn("tls.key", broken.stdout)
         self.ok("userdel trainer; rm -r /srv/trainer /srv/cluster.yaml")
 
 
