@@ -206,7 +206,7 @@ class Nspawn(unittest.TestCase):
 
     def test_the_target(self):
         machine = self.machine
-        self.boot(epochs=2000)
+        self.boot(epochs=1000)
         machine.run("systemctl", "enable", *self.units, check=True)
         machine.run("systemctl", "start", "cohort.target", check=True)
         until(lambda: "not all units are active: " + self.describe(),
