@@ -21,8 +21,8 @@ constexpr Duration kRetryInterval = std::chrono::milliseconds(100);
 
 // Another attempt with the same peer may succeed.
 bool MayPass(const absl::Status& status) {
-  return status.ok() || absl::IsUnavailable(status) || absl::IsCancelled(status) ||
-         absl::IsDeadlineExceeded(status);
+  return !absl::IsUnimplemented(status) && !absl::IsInvalidArgument(status) &&
+         !absl::IsFailedPrecondition(status);
 }
 
 }  // namespace
@@ -49,9 +49,14 @@ class PeerDevices::Link : public StreamHandler {
       stream_->Send(SerializeToFrame(*request));
       v1::SegmentAnswer received;
       answer_ = &received;
+      const TimePoint sent = CompletionLoop::Clock::now();
       COHORT_RETURN_IF_ERROR(WaitUntil([this] { return answer_ == nullptr || closed_.has_value(); },
-                                       CompletionLoop::kForever));
+                                       sent + owner_->options_.timeout));
       const bool answered = std::exchange(answer_, nullptr) == nullptr;
+      if (!answered && !closed_.has_value()) {
+        stream_->Abort();
+        return Lost(DeadlineExceeded("it has not answered"), CompletionLoop::Clock::now() - sent);
+      }
       if (answered) {
         incarnation_ = received.incarnation();
         if (!received.needs_program()) {
@@ -89,7 +94,8 @@ class PeerDevices::Link : public StreamHandler {
     if (stream_ != nullptr) return absl::OkStatus();
     if (client_ == nullptr) {
       COHORT_ASSIGN_OR_RETURN(
-          client_, StreamClient::Create(address_, {.security = owner_->options_.security}));
+          client_, StreamClient::Create(address_, {.security = owner_->options_.security,
+                                                   .task = Task{Role::kWorker, worker_}}));
     }
     stream_ = client_->Open("/cohort.v1.Worker/Segments", this, &owner_->loop_,
                             {.wait_for_ready = false});

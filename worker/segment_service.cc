@@ -83,7 +83,7 @@ class SegmentService::Connection : public StreamHandler {
     if (!parsed.ok()) return stream_->Close(parsed);
     service_->Add({stream_, std::move(request)});
   }
-  void OnClosed(const absl::Status&) override {}
+  void OnClosed(const absl::Status&) override { service_->Drop(stream_.get()); }
 
  private:
   SegmentService* const service_;
@@ -118,8 +118,15 @@ StreamServer::Methods SegmentService::Methods() {
 
 void SegmentService::Add(Job job) {
   MutexLock lock(&mu_);
+  // A client waits for the newest of its requests only.
+  std::erase_if(jobs_, [&job](const Job& old) { return old.stream == job.stream; });
   jobs_.push_back(std::move(job));
   changed_.SignalAll();
+}
+
+void SegmentService::Drop(const Stream* stream) {
+  MutexLock lock(&mu_);
+  std::erase_if(jobs_, [stream](const Job& job) { return job.stream.get() == stream; });
 }
 
 void SegmentService::ThreadMain() {

@@ -58,6 +58,8 @@ class SegmentService {
   };
 
   void Add(Job job);
+  // Forgets what the stream has asked for and no thread has begun.
+  void Drop(const Stream* stream);
   void ThreadMain();
   absl::Status Run(const v1::SegmentRequest& request, v1::SegmentAnswer* answer);
   // Null: the request must bring the program.

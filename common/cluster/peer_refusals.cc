@@ -27,9 +27,12 @@ absl::Status PeerRefusals::Add(RefusalReason reason, const RefusedPeer& peer, ab
   counts_[static_cast<size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
   Logger* const log = log_.load();
   if (log == nullptr) return why;
-  const uint64_t refusals =
-      TakeLine(fmt::format("{} {} {} {}", RefusalReasonName(reason), WithoutPort(peer.address),
-                           peer.identity, peer.method));
+  // Nobody has verified what the others say, so it must not make another kind.
+  const bool verified = reason == RefusalReason::kIdentity || reason == RefusalReason::kMethod ||
+                        reason == RefusalReason::kClaim || reason == RefusalReason::kUser;
+  std::string kind = fmt::format("{} {}", RefusalReasonName(reason), WithoutPort(peer.address));
+  if (verified) kind += fmt::format(" {} {}", peer.identity, peer.method);
+  const uint64_t refusals = TakeLine(kind);
   if (refusals == 0) return why;
   log->Warning("peer_refused", {{"reason", RefusalReasonName(reason)},
                                 {"address", peer.address},

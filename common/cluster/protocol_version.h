@@ -49,11 +49,11 @@ struct ProtocolVersion {
 //         names the file, so the chief notices an older one
 //   2.2   programs may have a loss scale and rounded products, and CloseStep may skip a step: the chief
 //         refuses older tasks for a job that has a loss scale. Tasks of one host read weights and
-//         gradients where the other end has them.
+//         gradients where the other end has them
+//   2.3   workers sum dense gradients in a ring: the chief refuses older tasks for a job that has
+//         `communication: ring`. Tasks report figures for people with each Pong.
 //         Nodes of programs may name devices, and workers run layers of other workers: an older worker
 //         refuses such a program, because its fingerprint differs
-//   2.3   workers sum dense gradients in a ring: the chief refuses older tasks for a job that has
-//         `communication: ring`. Tasks report figures for people with each Pong
 inline constexpr ProtocolVersion kProtocolVersion{2, 3};
 // The first one that knows rings.
 inline constexpr ProtocolVersion kRingProtocol{2, 3};

@@ -63,10 +63,12 @@ absl::Status FindAddresses(const RoleFlags& flags, RoleContext* context) {
 
 // A cluster without servers is one of replicas.
 absl::Status MakeSecurity(const RoleFlags& flags, RoleContext* context) {
-  COHORT_ASSIGN_OR_RETURN(context->security,
-                          Security::Create({.allow_insecure = flags.allow_insecure,
-                                            .tls_dir = flags.tls_dir,
-                                            .replicas = context->cluster.count(Role::kPs) == 0}));
+  const bool replicas = context->cluster.count(Role::kPs) == 0;
+  COHORT_ASSIGN_OR_RETURN(
+      context->security,
+      Security::Create({.allow_insecure = flags.allow_insecure,
+                        .tls_dir = Security::DirectoryOf(context->task, flags.tls_dir, replicas),
+                        .replicas = replicas}));
   if (!context->security->has_certificates()) return absl::OkStatus();
   return context->security->CheckOwnTask(context->task);
 }

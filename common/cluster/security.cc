@@ -1,8 +1,11 @@
 #include "common/cluster/security.h"
 
 #include <ctime>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "common/base/exit_code.h"
 #include "common/base/metrics.h"
@@ -20,6 +23,25 @@ absl::Status ConfigError(absl::Status status) {
 bool IsFirst(const PeerIdentity& identity) { return identity.index.value_or(0) == 0; }
 
 }  // namespace
+
+std::string Security::DirectoryOf(Task task, const std::string& directory, bool replicas) {
+  if (directory.empty()) return directory;
+  std::vector<std::string> names = {"."};
+  const auto add = [&names](Role role, int index) {
+    names.push_back(fmt::format("{}-{}", RoleName(role), index));
+    names.emplace_back(RoleName(role));
+  };
+  add(task.role, task.index);
+  if (replicas && task.index == 0) {
+    add(task.role == Role::kChief ? Role::kWorker : Role::kChief, 0);
+  }
+  for (const std::string& name : names) {
+    std::string path = name == "." ? directory : directory + "/" + name;
+    std::error_code ignored;
+    if (std::filesystem::exists(path + "/tls.crt", ignored)) return path;
+  }
+  return directory;
+}
 
 std::shared_ptr<const Security> Security::Create(bool allow_insecure) {
   return std::shared_ptr<const Security>(

@@ -42,6 +42,10 @@ class Security {
     bool replicas = false;        // the tasks of the cluster are replicas
   };
 
+  // The directory of this task's certificate: `directory` if it has a tls.crt, else the first that
+  // exists of the directories that `cohort certs` makes for the task and for its role.
+  static std::string DirectoryOf(Task task, const std::string& directory, bool replicas);
+
   // Plaintext.
   static std::shared_ptr<const Security> Create(bool allow_insecure);
   // Errors: FailedPrecondition (exit code 78) that names the file of `tls_dir` which is missing or
@@ -53,13 +57,11 @@ class Security {
   // The three checks return FailedPrecondition (exit code 78) that names the address and the flag
   // if plaintext is not allowed there. `address` is "host:port" or "unix:/path".
   //
-  // `what` starts the message: "listening on". What is always plaintext uses CheckPlaintext.
+  // `what` starts the message: "listening on".
   absl::Status CheckServe(std::string_view what, std::string_view address) const;
   absl::Status CheckDial(std::string_view address) const;
   // Checks the address of --bind or TF_CONFIG before anything is opened.
   absl::Status CheckBind(const Address& bind) const;
-  // "serving metrics on": also refused with certificates.
-  absl::Status CheckPlaintext(std::string_view what, std::string_view address) const;
 
   // True if connections of this address are TLS.
   bool uses_tls(std::string_view address) const {
@@ -97,6 +99,7 @@ class Security {
   void AddMetrics(MetricsRegistry* registry) const;
 
  private:
+  absl::Status CheckPlaintext(std::string_view what, std::string_view address) const;
   Security(const Options& options, std::unique_ptr<TlsDirectory> tls, PeerIdentity own)
       : allow_insecure_(options.allow_insecure),
         replicas_(options.replicas),

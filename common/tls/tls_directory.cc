@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -13,6 +15,8 @@
 namespace cohort {
 namespace {
 
+constexpr std::chrono::seconds kBetweenReads{5};  // while the files cannot be used
+
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
@@ -20,7 +24,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   if (!in || text.str().empty()) {
     return FailedPrecondition(
         "{}: {}; --tls_dir needs tls.crt, tls.key and ca.crt (`cohort certs` makes them)", path,
-        errno == 0 ? "is empty" : "cannot be read");
+        errno == 0 ? "is empty" : fmt::format("cannot be read ({})", std::strerror(errno)));
   }
   return text.str();
 }
@@ -74,9 +78,13 @@ absl::StatusOr<TlsMaterial> TlsDirectory::Read() const {
 std::shared_ptr<const TlsMaterial> TlsDirectory::Current(const Observer& observer) {
   MutexLock lock(&mu_);
   const Stamp stamp = ReadStamp();
-  if (stamp == stamp_) return material_;
+  const auto now = std::chrono::steady_clock::now();
+  const bool changed = stamp != stamp_;
+  // What could not be read may be readable later, without a change.
+  if (!changed && (!failed_ || now < read_at_ + kBetweenReads)) return material_;
   // The stamp was read before the files: a change in between gives another one next time.
   stamp_ = stamp;
+  read_at_ = now;
   absl::StatusOr<TlsMaterial> read = Read();
   absl::Status status = read.status();
   if (status.ok() && observer.check) status = In(paths_.certificate, observer.check(*read));
@@ -84,7 +92,8 @@ std::shared_ptr<const TlsMaterial> TlsDirectory::Current(const Observer& observe
     read->version = material_->version + 1;
     material_ = std::make_shared<const TlsMaterial>(*std::move(read));
   }
-  if (observer.on_change) observer.on_change(status, *material_);
+  failed_ = !status.ok();
+  if (observer.on_change && (changed || status.ok())) observer.on_change(status, *material_);
   return material_;
 }
 

@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -68,7 +69,9 @@ class TlsDirectory {
   const TlsPaths paths_;
 
   Mutex mu_;
-  Stamp stamp_ ABSL_GUARDED_BY(mu_) = {};
+  Stamp stamp_ ABSL_GUARDED_BY(mu_) = {};     // what the files were when they were read last
+  bool failed_ ABSL_GUARDED_BY(mu_) = false;  // the newest read could not be used
+  std::chrono::steady_clock::time_point read_at_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<const TlsMaterial> material_ ABSL_GUARDED_BY(mu_);
 };
 

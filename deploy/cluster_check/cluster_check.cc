@@ -116,12 +116,15 @@ absl::StatusOr<std::unique_ptr<ClusterCheck>> ClusterCheck::Start(const ClusterC
         "TF_CONFIG: task: an evaluator reaches no task and is reached by none: start `cohort "
         "cluster-check` on the other tasks"));
   }
-  COHORT_ASSIGN_OR_RETURN(const std::shared_ptr<const Security> security,
-                          Security::Create({.allow_insecure = flags.allow_insecure,
-                                            .tls_dir = flags.tls_dir,
-                                            .replicas = config.cluster.count(Role::kPs) == 0}));
+  const bool replicas = config.cluster.count(Role::kPs) == 0;
+  const Task certified = CertifiedTask(config.cluster, self);
+  COHORT_ASSIGN_OR_RETURN(
+      const std::shared_ptr<const Security> security,
+      Security::Create({.allow_insecure = flags.allow_insecure,
+                        .tls_dir = Security::DirectoryOf(certified, flags.tls_dir, replicas),
+                        .replicas = replicas}));
   if (security->has_certificates()) {
-    COHORT_RETURN_IF_ERROR(security->CheckOwnTask(CertifiedTask(config.cluster, self)));
+    COHORT_RETURN_IF_ERROR(security->CheckOwnTask(certified));
   }
   v1::CheckedTask own;
   own.set_host_name(HostName());
@@ -201,7 +204,7 @@ Reach ClusterCheck::Exchange(Task peer, const std::string& address, v1::CheckRep
     return ReachOf(DeadlineExceeded("no answer in {} s", kAttempt.count() / 1000));
   }
   if (!handler.parsed.has_value()) {
-    // The TCP connection was there, so it is one end's verdict on the other's certificate.
+    // The TCP connection was there, so one end has judged the certificate of the other one.
     const bool verdict = absl::IsPermissionDenied(*handler.closed) ||
                          (security_->uses_tls(address) && absl::IsUnavailable(*handler.closed));
     if (verdict) return {v1::CONNECT_FAILED, std::string(handler.closed->message())};

@@ -148,7 +148,7 @@ ExitCode WriteDiagnosis(const DoctorFacts& facts, std::ostream& out) {
   fmt::print(out, "cohort:   {}\n", CohortVersion());
   fmt::print(out, "cpu:      {}; {}\n", facts.instruction_set, facts.libraries);
   fmt::print(out, "hdf5:     {}\n", facts.reads_hdf5 ? "yes" : "no");
-  fmt::print(out, "tls:      not supported yet\n");
+  fmt::print(out, "tls:      yes\n");
   fmt::print(out, "toolkit:  {}\n",
              facts.gpu.toolkit.empty() ? "without CUDA" : "CUDA " + facts.gpu.toolkit);
   fmt::print(out, "driver:   {}\n", DriverText(facts.gpu));

@@ -50,7 +50,7 @@ TEST_CASE("a machine on which all works needs no advice") {
                               "\n"
                               "cpu:      avx2; onednn 2.6.3\n"
                               "hdf5:     yes\n"
-                              "tls:      not supported yet\n"
+                              "tls:      yes\n"
                               "toolkit:  CUDA 13.0\n"
                               "driver:   580.65, which runs CUDA up to 13.0; GPUs: 1\n"
                               "devices:\n"

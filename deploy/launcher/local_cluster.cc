@@ -108,8 +108,7 @@ std::vector<std::string> TaskFlags(Task task, const LocalOptions& options,
   std::vector<std::string> flags;
   for (const std::string& plugin : options.plugins) flags.push_back("--plugin=" + plugin);
   if (!options.tls_dir.empty()) {
-    flags.push_back(
-        fmt::format("--tls_dir={}/{}-{}", options.tls_dir, RoleName(task.role), task.index));
+    flags.push_back("--tls_dir=" + options.tls_dir);
   }
   const Role owner = IsMirrored(options) ? Role::kWorker : Role::kPs;
   if (task.role == owner && options.transport == "tcp") {

@@ -149,12 +149,14 @@ absl::StatusOr<std::string> MakeCertificates(const CertificateOptions& options) 
         ExitCode::kUsage);
   }
   COHORT_ASSIGN_OR_RETURN(const ClusterFile file, ReadClusterFile(options.cluster_file));
-  const std::vector<Wanted> wanted = CertificatesFor(file, options.by_role);
-  for (const Wanted& one : wanted) {
-    const std::string directory = options.directory + "/" + one.name;
-    if (options.renew || !fs::exists(directory)) continue;
-    return NotMade(AlreadyExists(
-        "{} exists: --renew replaces the certificates, or name another directory", directory));
+  std::vector<Wanted> wanted = CertificatesFor(file, options.by_role);
+  const auto is_there = [&options](const Wanted& one) {
+    return fs::exists(options.directory + "/" + one.name);
+  };
+  if (!options.renew) std::erase_if(wanted, is_there);
+  if (wanted.empty()) {
+    return NotMade(AlreadyExists("{} has the certificates of all tasks: --renew replaces them",
+                                 options.directory));
   }
   COHORT_RETURN_IF_ERROR(MakeDirectory(options.directory));
   const std::time_t now = std::time(nullptr);

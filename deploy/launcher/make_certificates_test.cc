@@ -75,6 +75,10 @@ TEST_CASE("existing certificates stay unless they are renewed, and the CA stays"
   CHECK(ExitCodeOf(again.status()) == ExitCode::kCantCreate);
   CHECK_THAT(Message(again.status()), Contains("--renew"));
   CHECK(ReadAllBytes(certs + "/ps-0/tls.key") == key);
+  std::filesystem::remove_all(certs + "/ps-0");
+  REQUIRE(MakeCertificates(options).ok());  // what is missing
+  CHECK(ReadAllBytes(certs + "/ps-0/tls.key") != key);
+  CHECK(ReadAllBytes(certs + "/ps-0/ca.crt") == ca);
   options.renew = true;
   REQUIRE(MakeCertificates(options).ok());
   CHECK(ReadAllBytes(certs + "/ca/ca.crt") == ca);

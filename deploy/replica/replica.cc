@@ -65,14 +65,14 @@ std::optional<TaskEnd> Replica::end() const {
   return owner.has_value() ? owner : worker_->end();
 }
 
-// The streams of both parts are the worker's. So the owner first finishes its snapshots, and can
-// still report them.
 std::vector<uint64_t> Replica::Turns() {
   std::vector<uint64_t> turns = worker_->Turns();
   for (const uint64_t of_owner : owner_->Turns()) turns.push_back(of_owner);
   return turns;
 }
 
+// The streams of both parts are the worker's. So the owner first finishes its snapshots, and can
+// still report them.
 absl::Status Replica::Shutdown(const absl::Status& why, std::chrono::milliseconds grace) {
   const absl::Status owner = owner_->Shutdown(why, grace);
   const absl::Status worker = worker_->Shutdown(why, grace);

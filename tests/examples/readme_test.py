@@ -15,6 +15,7 @@ from real_cluster import BINARY, SCALE, SOURCE, Directory
 # A block's first command -> why no test runs it.
 NOT_RUN = {
     "systemd-sysusers ": "tests/deploy/systemd_nspawn_test.py boots a systemd for it",
+    "cohort certs ": "tests/cluster/tls_test.py makes certificates and starts tasks with them",
     "COHORT_PS=2 sbatch ": "tests/deploy/slurm_test.py starts a Slurm for it",
     "tests/run.sh": "it is what runs this test",
     "cmake --preset release && cmake --build --preset release":

@@ -376,8 +376,7 @@ void SimulatedPeerTransport::Wake() {
   process_->thread.Wake();
 }
 
-absl::Status SimulatedPeerTransport::Prepare(int rank, int /*worker*/,
-                                             const std::string& address) {
+absl::Status SimulatedPeerTransport::Prepare(int rank, int /*worker*/, const std::string& address) {
   nodes_.resize(std::max(nodes_.size(), static_cast<size_t>(rank) + 1));
   nodes_[static_cast<size_t>(rank)] = process_->find_node(std::stoi(address));
   return absl::OkStatus();

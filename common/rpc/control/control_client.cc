@@ -3,7 +3,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 
+#include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/rpc/control/control_message.h"
 #include "common/rpc/control/control_socket.h"
@@ -24,7 +26,14 @@ absl::StatusOr<std::string> FindControlSocket(const std::string& run) {
   const std::string below = fmt::format("{}/{}", run, kControlSocket);
   const std::string of_local = fmt::format("{}/checkpoints/{}", run, kControlSocket);
   for (const std::string& path : {run, below, of_local}) {
+    errno = 0;
     if (IsSocket(path)) return path;
+    if (errno == EACCES) {
+      return WithExitCode(PermissionDenied("{} cannot be reached: permission denied. Give the "
+                                           "command as the owner of the job",
+                                           path),
+                          ExitCode::kNoPermission);
+    }
   }
   return NotFound(
       "no running job in {}: neither {} nor {} is a socket. Give the run directory of `cohort "
