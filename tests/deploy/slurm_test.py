@@ -3,6 +3,7 @@
 
 Skipped (77) without root or these programs: apt-get install slurm-wlm munge.
 """
+import contextlib
 import os
 import re
 import shutil
@@ -44,6 +45,16 @@ SlurmdLogFile={directory}/slurmd.log
 NodeName={host} NodeAddr=127.0.0.1 CPUs={tasks} State=UNKNOWN
 PartitionName=test Nodes={host} Default=YES MaxTime=INFINITE State=UP
 """
+
+
+def next_to_each_other(count):
+    """The first of `count` free ports: the tasks of a host have one after another."""
+    while True:
+        first, = free_ports(1)
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            for port in range(first, first + count):
+                stack.enter_context(socket.socket()).bind(("0.0.0.0", port))
+            return first
 
 
 class Slurm(DirectoryTestCase):
@@ -96,7 +107,7 @@ class Slurm(DirectoryTestCase):
 
     def submit(self, job):
         self.write("job.yaml", job)
-        port, = free_ports(1)
+        port = next_to_each_other(5)
         done = self.call("sbatch", "--parsable", "--nodes=1", "--ntasks=%d" % TASKS, "--ntasks-per-node=%d" % TASKS,
                          "--output", self.path("job.txt"), "--chdir", self.directory,
                          os.path.join(SOURCE, "deploy", "slurm", "cohort.sbatch"), self.path("job.yaml"),
