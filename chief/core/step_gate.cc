@@ -107,8 +107,8 @@ uint32_t StepGate::RingClosures(const ClosureSpec& first) const {
 
 int StepGate::WorkerOf(const Closure& closure) const {
   const uint32_t closures = members_.empty() ? RingClosures(closure.spec) : ring_closures_;
-  if (closures == 0) return -1;
   const uint64_t index = closure.step.sync() ? closure.step.index : members_.size();
+  if (index >= closures) return -1;  // no ring, or the open step is full
   return static_cast<int>(index * context_->options.workers.size() / closures);
 }
 

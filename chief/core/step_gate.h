@@ -72,7 +72,8 @@ class StepGate {
   void Enter(Closure* closure);
   // The workers sum the dense gradients of the open step in a ring (JobSettings::ring). Then each
   // worker has the closures of a range of indices, so that it knows when its part is complete.
-  // Returns the worker that has to get this closure, which is dispatched next; -1: any worker.
+  // Returns the worker that has to get this closure, which is dispatched next; -1: any worker, or none
+  // because the step is full.
   int WorkerOf(const Closure& closure) const;
   // How many closures one worker may have, if `workers` share the work.
   size_t ShareOf(size_t workers) const;
