@@ -5,6 +5,7 @@ Each pod has a network namespace with an address of its own and the names that i
 read-only as the manifest says), a PID namespace in which the program is process 1, and the user and groups of its
 security context. What is not there: limits of CPU and memory, capabilities beyond "none", seccomp, an API server.
 """
+import contextlib
 import json
 import os
 import shlex
@@ -174,9 +175,16 @@ class Kubelet:
 
     def __exit__(self, *ended):
         for pod in self.pods:
-            if pod.process is not None:
+            if pod.process is None:
+                continue
+            if pod.process.poll() is None:
+                # The program first: it would outlive the process that has made its namespaces.
+                init = pod.init()
+                with contextlib.suppress(ProcessLookupError):
+                    if init is not None:
+                        os.kill(init, signal.SIGKILL)
                 pod.process.kill()
-                pod.process.wait()
+            pod.process.wait()
         self._prober.kill()
         self._prober.communicate()
         self._hosts.__exit__(*ended)
