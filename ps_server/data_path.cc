@@ -215,18 +215,48 @@ std::shared_ptr<const TabletSet> DataPath::tablets() const {
   return tablets_;
 }
 
+absl::Status DataPath::Reside(std::shared_ptr<ResidentVariables> variables) {
+  MutexLock closing(&close_mu_);
+  const std::shared_ptr<const TabletSet> tablets = this->tablets();
+  if (tablets == nullptr) return Unavailable("this server has no tablets now");
+  absl::Status status;
+  for (const auto& tablet : tablets->tablets) {
+    if (status.ok()) status = tablet->Reside(variables);
+  }
+  if (!status.ok()) {
+    for (const auto& tablet : tablets->tablets) tablet->Reside(nullptr).IgnoreError();
+    return status;
+  }
+  MutexLock lock(&mu_);
+  resident_ = std::move(variables);
+  return absl::OkStatus();
+}
+
 void DataPath::Serve(std::shared_ptr<const TabletSet> tablets) {
   metrics_->tablets->Set(tablets == nullptr ? 0 : static_cast<double>(tablets->tablets.size()));
   if (tablets != nullptr) metrics_->timeline->Set(static_cast<double>(tablets->timeline));
   std::shared_ptr<const TabletSet> before = std::move(tablets);
   {
     MutexLock closing(&close_mu_);
+    Reside(before.get());
     steps_ = {before == nullptr ? nullptr : before->position, nullptr};
     MutexLock lock(&mu_);
     before.swap(tablets_);
   }
   if (before == nullptr) return;
   for (const auto& tablet : before->tablets) tablet->Retire();
+}
+
+// The room on the device is that of the tablets before them, so this fails only if the layout has changed.
+// Then the pulls of resident steps fail.
+void DataPath::Reside(const TabletSet* tablets) {
+  std::shared_ptr<ResidentVariables> resident;
+  {
+    MutexLock lock(&mu_);
+    resident = resident_;
+  }
+  if (resident == nullptr || tablets == nullptr) return;
+  for (const auto& tablet : tablets->tablets) tablet->Reside(resident).IgnoreError();
 }
 
 void DataPath::Fence(uint64_t generation) {

@@ -84,6 +84,10 @@ class DataPath {
   // Waits for a close that is under way.
   ClosedSteps closed_steps() const;
 
+  // Gives the variables a second place (Tablet::Reside), also those of tablets that are served later. Errors:
+  // Unavailable: nothing is served now; those of Tablet::Reside.
+  absl::Status Reside(std::shared_ptr<ResidentVariables> variables);
+
   // Serves these tablets from now on (null: none). When it returns, the previous tablets neither
   // apply nor answer anything.
   void Serve(std::shared_ptr<const TabletSet> tablets);
@@ -96,6 +100,7 @@ class DataPath {
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
  private:
+  void Reside(const TabletSet* tablets) ABSL_EXCLUSIVE_LOCKS_REQUIRED(close_mu_);
   void Push(const RequestView& request, const PushSectionView& section, const TabletSet* tablets,
             DataPathScratch* scratch, v1::PushPullResponseHeader* header);
   void Pull(const RequestView& request, const PullSectionView& section, const TabletSet* tablets,
@@ -114,6 +119,8 @@ class DataPath {
   ClosedSteps steps_ ABSL_GUARDED_BY(close_mu_);
   mutable Mutex mu_;
   std::shared_ptr<const TabletSet> tablets_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<ResidentVariables> resident_
+      ABSL_GUARDED_BY(mu_);  // null: there is no second place
 };
 
 }  // namespace cohort

@@ -30,7 +30,8 @@ class LocalRequests::Connection : public LocalConnection {
       EndLoans(message.header);
       if (error_.ok()) error_ = assembler_.Add(message.header, message.payload);
     }
-    request_ = error_.ok() ? &assembler_.Finish() : nullptr;
+    const ExchangeMessage& last = messages.back();
+    request_ = error_.ok() ? &assembler_.Finish(last.resident_update, last.resident_pull) : nullptr;
     state_ = State::kWaiting;
     Execute();
   }
@@ -136,6 +137,13 @@ std::unique_ptr<LocalConnection> LocalRequests::Connect(std::function<void()> wa
 bool LocalRequests::ended() const {
   MutexLock lock(&mu_);
   return ended_;
+}
+
+absl::Status LocalRequests::Reside(std::shared_ptr<ResidentVariables> variables) {
+  if (!Enter()) return Unavailable("this server has ended");
+  const absl::Status status = data_path_->Reside(std::move(variables));
+  Leave();
+  return status;
 }
 
 void LocalRequests::Release() {

@@ -87,10 +87,7 @@ void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
       break;
     case v1::ChiefToPs::kSnapshot:
       // Behind the steps that the chief has closed before.
-      env_.tablet_work([this, asker, take = message.snapshot()] {
-        MutexLock lock(&mu_);
-        OnSnapshot(asker, take);
-      });
+      env_.tablet_work([this, asker, take = message.snapshot()] { OnSnapshot(asker, take); });
       break;
     case v1::ChiefToPs::kDropSnapshot:
       snapshots_.Cancel(message.drop_snapshot().cut());
@@ -342,30 +339,45 @@ void PsCore::WakeParked() {
 
 // ------------------------------------------------------------------ snapshots
 
+// Values may have to come from a device: meanwhile the lock is free for other messages. Tablets that are
+// assigned meanwhile end it.
 void PsCore::OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take) {
   const auto tablets = data_path_.tablets();
-  if (tablets == nullptr || tablets->timeline != take.timeline()) {
-    AnswerError(asker, FailedPrecondition("cut {} is of timeline {}, ps:{} serves {}", take.cut(),
-                                          take.timeline(), index_,
-                                          tablets == nullptr
-                                              ? std::string("nothing")
-                                              : fmt::format("timeline {}", tablets->timeline)));
-    return;
-  }
   auto job = std::make_shared<SnapshotJob>();
   job->cut = take.cut();
-  job->ps = index_;
   job->directory = take.directory();
   v1::PsToChief taken;
   taken.mutable_snapshot_taken()->set_cut(take.cut());
-  for (const auto& tablet : tablets->tablets) {
-    job->tablets.push_back(tablet->Snapshot(tablets->watermark.load(std::memory_order_acquire)));
-    *taken.mutable_snapshot_taken()->add_tablets() = *job->tablets.back().cut;
+  absl::Status status;
+  if (tablets == nullptr || tablets->timeline != take.timeline()) {
+    status = FailedPrecondition("it needs timeline {}, and {} is served", take.timeline(),
+                                tablets == nullptr ? "none" : std::to_string(tablets->timeline));
+  } else {
+    status = TakeSnapshot(*tablets, job.get(), taken.mutable_snapshot_taken());
   }
+  MutexLock lock(&mu_);
+  if (status.ok() && tablets != data_path_.tablets()) status = Aborted("other tablets are served");
+  if (!status.ok()) {
+    env_.log->Failure(LogLevel::kError, "snapshot_failed", status);
+    return AnswerError(
+        asker, Annotate(std::move(status), fmt::format("cut {}, ps:{}", take.cut(), index_)));
+  }
+  job->ps = index_;
   COHORT_CRASH_POINT("ps.snapshot.taken");
   Answer(asker, &taken);
   snapshots_.Add(job);
   env_.background([this, asker, job] { WriteSnapshot(asker, job); });
+}
+
+absl::Status PsCore::TakeSnapshot(const TabletSet& tablets, SnapshotJob* job,
+                                  v1::SnapshotTaken* taken) {
+  for (const auto& tablet : tablets.tablets) {
+    COHORT_ASSIGN_OR_RETURN(TabletSnapshot snapshot,
+                            tablet->Snapshot(tablets.watermark.load(std::memory_order_acquire)));
+    *taken->add_tablets() = *snapshot.cut;
+    job->tablets.push_back(std::move(snapshot));
+  }
+  return absl::OkStatus();
 }
 
 void PsCore::WriteSnapshot(const Asker& asker, const std::shared_ptr<SnapshotJob>& job) {

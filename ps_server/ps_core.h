@@ -142,8 +142,10 @@ class PsCore {
   // Requests may have an answer now: the step that they wait for is open, or will never be.
   void WakeParked();
 
-  void OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take);
+  // Errors: those of Tablet::Snapshot.
+  static absl::Status TakeSnapshot(const TabletSet& tablets, SnapshotJob* job,
+                                   v1::SnapshotTaken* taken);
   void WriteSnapshot(const Asker& asker, const std::shared_ptr<SnapshotJob>& job);
   void AnswerSnapshot(const Asker& asker, const SnapshotJob& job, double seconds,
                       absl::StatusOr<std::vector<v1::SnapshotFile>> files)

@@ -189,7 +189,8 @@ absl::Status RequestAssembler::AddPull(const v1::PullPart& part, Payload payload
   return absl::OkStatus();
 }
 
-const RequestView& RequestAssembler::Finish() {
+const RequestView& RequestAssembler::Finish(ResidentUpdate* update, bool pull_resident) {
+  view_.push.resident = update;
   view_.push_sections.clear();
   for (size_t i = 0; i < used_pushes_; ++i) {
     view_.push_sections.push_back(pushes_[i].view);
@@ -199,6 +200,7 @@ const RequestView& RequestAssembler::Finish() {
   for (size_t i = 0; i < used_pulls_; ++i) {
     view_.pull_sections.push_back(pulls_[i].view);
     view_.pull_sections.back().entries = pulls_[i].entries;
+    view_.pull_sections.back().resident = pull_resident;
   }
   messages_ = 0;
   return view_;

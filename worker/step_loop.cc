@@ -6,6 +6,7 @@
 #include "common/base/status.h"
 #include "common/exec/finite_pushes.h"
 #include "common/graph/program_proto.h"
+#include "common/graph/segments.h"
 
 namespace cohort {
 namespace {
@@ -93,8 +94,15 @@ void StepLoop::MakeResource(const Work& work) {
   core_->OnResource(*work.resource, made);
 }
 
+bool StepLoop::MayReside(const Work& work) {
+  return work.closure->step().step() == 0 && work.program != nullptr &&
+         !work.program->variables.empty() && !work.program->loss_scaling.enabled() &&
+         !NamesDevices(*work.program);
+}
+
 StepProgram* StepLoop::Compile(const Work& work) {
-  std::unique_ptr<StepProgram>& compiled = programs_[work.closure->program()];
+  const bool resident = MayReside(work);
+  std::unique_ptr<StepProgram>& compiled = programs_[{work.closure->program(), resident}];
   if (compiled != nullptr && (compiled->status.ok() || work.program == nullptr)) {
     return compiled.get();
   }
@@ -104,21 +112,37 @@ StepProgram* StepLoop::Compile(const Work& work) {
                                           work.closure->program());
     return compiled.get();
   }
+  compiled->status = CompileFor(work, resident, compiled.get());
+  return compiled.get();
+}
+
+absl::Status StepLoop::CompileFor(const Work& work, bool resident, StepProgram* program) {
   CompileOptions compile = options_.compile;
   compile.slots = static_cast<int>(ahead_.limit()) + 1;
-  auto executable = Executable::Compile(*work.program, compile);
-  if (!executable.ok()) {
-    compiled->status =
-        Annotate(executable.status(), fmt::format("compiling program '{}'", work.program->name));
-    return compiled.get();
+  if (resident) {
+    const auto variables = variables_->resident();
+    // The tablets are being restored: the chief gets the closure back.
+    if (!variables.ok()) return Aborted("{}", std::string(variables.status().message()));
+    compile.resident = *variables;
   }
-  compiled->executable = *std::move(executable);
-  compiled->loss_scale = LossScale(work.program->loss_scaling);
-  compiled->uses_variables = !work.program->variables.empty();
-  compiled->access = variables_->ForProgram(compiled->executable->program().variables);
-  log_->Info("program_compiled",
-             {{"program", work.program->name}, {"bytes", compiled->executable->memory_bytes()}});
-  return compiled.get();
+  auto executable = Executable::Compile(*work.program, compile);
+  if (absl::IsUnimplemented(executable.status()) && compile.resident != nullptr) {
+    log_->Failure(LogLevel::kInfo, "variables_not_resident", executable.status());
+    compile.resident = nullptr;
+    executable = Executable::Compile(*work.program, compile);
+  }
+  if (!executable.ok()) {
+    return Annotate(executable.status(), fmt::format("compiling program '{}'", work.program->name));
+  }
+  program->executable = *std::move(executable);
+  program->loss_scale = LossScale(work.program->loss_scaling);
+  program->uses_variables = !work.program->variables.empty();
+  program->resident = compile.resident != nullptr;
+  program->access = variables_->ForProgram(program->executable->program().variables);
+  log_->Info("program_compiled", {{"program", work.program->name},
+                                  {"bytes", program->executable->memory_bytes()},
+                                  {"resident_variables", program->resident}});
+  return absl::OkStatus();
 }
 
 // Everything is compiled for another number of slots.
@@ -148,13 +172,16 @@ void StepLoop::Advance() {
   DropUnwanted();
   PreparedStep* const pull = NextPull();
   BeginExchange(pull);
-  const bool overlaps = ahead_.limit() > 0 && IsDue(pull);
+  const bool resident = ahead_.program() != nullptr && ahead_.program()->resident;
+  const bool overlaps = ahead_.limit() > 0 && !resident && IsDue(pull);
   if (overlaps) {
     PollExchange();
     RunFront();
   }
   FinishExchange();
-  if (!overlaps && IsDue(pull)) RunFront();
+  // A resident push is in the memory that the next step overwrites.
+  const bool is_held = pending_.has_value() && pending_->batch.resident != nullptr;
+  if (!overlaps && !is_held && IsDue(pull)) RunFront();
   // The push of the next step waits until the one before is acknowledged or lost.
   while (next_push_.has_value() && pending_.has_value()) {
     BeginExchange(nullptr);
@@ -310,6 +337,7 @@ void StepLoop::BeginExchange(PreparedStep* pull) {
     batch.slot = static_cast<uint32_t>(pull->slot);
     program->executable->UseSlot(pull->slot);
     batch.items = program->executable->pulls();
+    batch.resident = program->resident;
   }
   const bool apart =
       pending_.has_value() && pull != nullptr &&
@@ -392,6 +420,7 @@ StepLoop::PendingPush StepLoop::MakePush(const PreparedStep& step, StepProgram* 
   push.batch.stamp.step = StepPlace::Of(closure.step());
   push.batch.stamp.iteration_offset = closure.iteration_offset();
   push.batch.items = program->executable->pushes();
+  push.batch.resident = program->executable->resident_update();
   push.batch.slot = static_cast<uint32_t>(step.slot);
   return push;
 }
@@ -404,10 +433,12 @@ void StepLoop::Finish(ClosureRun* run) {
   absl::Status status = run->status();
   if (status.ok()) status = run->CheckNoneRefused();
   const v1::Closure& closure = run->closure();
-  const auto compiled = programs_.find(closure.program());
-  const Program* program = compiled == programs_.end() || compiled->second->executable == nullptr
-                               ? nullptr
-                               : &compiled->second->executable->program();
+  const Program* program = nullptr;
+  for (const bool resident : {false, true}) {
+    const auto compiled = programs_.find({closure.program(), resident});
+    if (compiled == programs_.end() || compiled->second->executable == nullptr) continue;
+    program = &compiled->second->executable->program();
+  }
   (status.ok() ? metrics_->closures : metrics_->failed)->Increment();
   if (!status.ok()) {
     const std::string context = fmt::format("closure {} of program '{}'", closure.id(),

@@ -34,6 +34,9 @@ class StepVariables {
   virtual std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables) = 0;
   // Sums dense gradients among workers; null: this worker has no part of the variables.
   virtual DenseSums* dense_sums() { return nullptr; }
+  // The variables in the memory of this worker's device; null: they stay where they are. Errors: Unavailable:
+  // they cannot be moved there now.
+  virtual absl::StatusOr<const ResidentVariables*> resident() { return nullptr; }
   // Sleeps until the WakeStep of the owner, or the deadline.
   virtual void Wait(TimePoint deadline) = 0;
 };
@@ -73,6 +76,9 @@ struct StepMetrics {
 //
 // Before the step runs, the loop polls the exchange: its requests leave although the streams may have
 // been busy when it began.
+//
+// If the variables lie on the device where the steps run, the push and the pull have no values: the push
+// applies what the step has left there, so that it is complete before the next step runs.
 //
 // The loop gives a closure back if it is cancelled or rolled back, or if its exchange is fenced. It
 // returns a typed error if the data or the program fail. The end of an independent dataset is
@@ -116,6 +122,9 @@ class StepLoop {
   void Advance();
   void DropUnwanted();
   PreparedStep* NextPull();
+  // True if this closure should read and update the variables on the device: synchronous steps are summed in
+  // the host's memory, and so are gradients that must be looked at.
+  static bool MayReside(const Work& work);
   absl::Status Prepare(PreparedStep* step);
   bool IsDue(const PreparedStep* pull);
   void RunFront();
@@ -142,6 +151,7 @@ class StepLoop {
   void AnnounceLeases(const Work& work);
   void MakeResource(const Work& work);
   StepProgram* Compile(const Work& work);
+  absl::Status CompileFor(const Work& work, bool resident, StepProgram* program);
 
   const Options options_;
   WorkerCore* const core_;
@@ -151,7 +161,8 @@ class StepLoop {
   Logger* const log_;
 
   Resources resources_;
-  std::map<std::string, std::unique_ptr<StepProgram>> programs_;  // by fingerprint
+  // By fingerprint, and whether the variables are resident.
+  std::map<std::pair<std::string, bool>, std::unique_ptr<StepProgram>> programs_;
   PullAhead ahead_;
   std::optional<PendingPush> pending_;
   std::optional<PendingPush> next_push_;  // made while `pending_` is under way

@@ -22,6 +22,7 @@ struct StepProgram {
   std::unique_ptr<Executable> executable;
   std::unique_ptr<VariableAccess> access;
   bool uses_variables = false;
+  bool resident = false;  // the variables lie on the device where the steps run
   // The scale that this worker has; synchronous closures bring that of the job.
   LossScale loss_scale{LossScaling{}};
   std::vector<Tensor> arguments;        // that the closure brings whose steps are bound

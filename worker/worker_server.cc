@@ -5,6 +5,7 @@
 #include "common/base/status.h"
 #include "common/device/check_device.h"
 #include "common/kernels/kernel.h"
+#include "common/optimizers/resident_variables.h"
 #include "common/os/process_usage.h"
 #include "common/plugin/load_plugins.h"
 #include "common/rpc/admin/admin_server.h"
@@ -343,6 +344,27 @@ v1::TaskFigures WorkerServer::Figures() {
   figures.set_sent_bytes(counters.bytes_sent);
   figures.set_received_bytes(counters.bytes_received);
   return figures;
+}
+
+absl::StatusOr<const ResidentVariables*> WorkerServer::resident() {
+  const LocalServers* const servers = options_.local_servers.get();
+  if (devices_.size() != 1 || servers == nullptr ||
+      servers->clients() != LocalServers::Clients::kOneWorker || !may_reside_) {
+    return nullptr;
+  }
+  if (resident_ != nullptr) return resident_.get();
+  auto variables = std::make_shared<ResidentVariables>(devices_[0]);
+  const absl::Status status = servers->Reside(variables);
+  if (absl::IsUnavailable(status)) return status;
+  if (!status.ok()) {
+    may_reside_ = false;
+    options_.log->Failure(LogLevel::kWarning, "variables_stay_in_host_memory", status);
+    return nullptr;
+  }
+  resident_ = std::move(variables);
+  options_.log->Info("variables_on_device",
+                     {{"device", devices_[0]->name()}, {"bytes", resident_->memory_bytes()}});
+  return resident_.get();
 }
 
 std::unique_ptr<VariableAccess> WorkerServer::ForProgram(std::span<const VariableDecl> variables) {

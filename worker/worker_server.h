@@ -131,11 +131,16 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   // StepVariables, called on the step thread.
   std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables) override;
   DenseSums* dense_sums() override { return ring_.get(); }
+  absl::StatusOr<const ResidentVariables*> resident() override;
   void Wait(TimePoint deadline) override;
 
   // In order of dependency.
   const Options options_;
   std::vector<std::shared_ptr<Device>> devices_;  // none: the CPU
+  // The variables of the servers of this process, on the device; null: not there. Only the step
+  // thread uses them.
+  std::shared_ptr<ResidentVariables> resident_;
+  bool may_reside_ = true;  // until the servers have refused it
   RealClock clock_;
   MetricsRegistry registry_;
   StepMetrics step_metrics_;

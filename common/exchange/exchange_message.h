@@ -10,6 +10,8 @@
 
 namespace cohort {
 
+class ResidentUpdate;
+
 using Bytes = std::span<const uint8_t>;
 
 // One v1::PushPullRequest: the header, and its payload fields as references to the sender's memory.
@@ -20,6 +22,8 @@ struct ExchangeMessage {
     if (header.has_push()) spare_push.reset(header.release_push());
     if (header.has_pull()) spare_pull.reset(header.release_pull());
     payload.clear();
+    resident_update = nullptr;
+    resident_pull = false;
   }
   // The part, created without sections if the message does not have it. The caller sets the other
   // fields.
@@ -40,6 +44,10 @@ struct ExchangeMessage {
 
   v1::PushPullHeader header;
   std::vector<Bytes> payload;
+  // For a server of this process, which has the variables in the memory of a device: PushHeaderView::resident
+  // and PullSectionView::resident.
+  ResidentUpdate* resident_update = nullptr;
+  bool resident_pull = false;
   std::unique_ptr<v1::PushPart> spare_push;
   std::unique_ptr<v1::PullPart> spare_pull;
 };

@@ -2,6 +2,7 @@
 #define COHORT_COMMON_EXCHANGE_LOCAL_SERVER_H_
 
 #include <absl/functional/function_ref.h>
+#include <absl/status/status.h>
 
 #include <cstdint>
 #include <functional>
@@ -13,6 +14,8 @@
 #include "common/exchange/exchange_message.h"
 
 namespace cohort {
+
+class ResidentVariables;
 
 // One step thread's way to a parameter server of this process: calls instead of messages. The server
 // reads gradients where the step has written them, and the answer references the server's blocks.
@@ -49,11 +52,29 @@ class LocalServer {
   // the connection. It is not called after the connection's end. Null if the server has ended.
   virtual std::unique_ptr<LocalConnection> Connect(std::function<void()> wake) = 0;
   virtual bool ended() const = 0;
+  // Gives the variables a second place, where steps read and update them (DeviceCopy). Errors: Unavailable:
+  // it serves no variables now; others: they cannot lie there.
+  virtual absl::Status Reside(std::shared_ptr<ResidentVariables> variables) = 0;
 };
 
 // The parameter servers of this process, by incarnation. Thread-safe.
 class LocalServers {
  public:
+  enum class Clients : uint8_t { kOneWorker, kSeveral };
+  // The workers that use the variables. If it is one, they may move to the memory of its device.
+  explicit LocalServers(Clients clients) : clients_(clients) {}
+  Clients clients() const { return clients_; }
+
+  // See LocalServer::Reside. Errors: those of a server; FailedPrecondition: there is none.
+  absl::Status Reside(const std::shared_ptr<ResidentVariables>& variables) const {
+    MutexLock lock(&mu_);
+    absl::Status status = absl::FailedPreconditionError("this process has no parameter server");
+    for (const auto& [incarnation, server] : servers_) {
+      status = server->Reside(variables);
+      if (!status.ok()) break;
+    }
+    return status;
+  }
   void Add(uint64_t incarnation, std::shared_ptr<LocalServer> server) {
     MutexLock lock(&mu_);
     servers_[incarnation] = std::move(server);
@@ -70,6 +91,7 @@ class LocalServers {
   }
 
  private:
+  const Clients clients_;
   mutable Mutex mu_;
   std::map<uint64_t, std::shared_ptr<LocalServer>> servers_ ABSL_GUARDED_BY(mu_);
 };

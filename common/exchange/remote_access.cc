@@ -190,6 +190,12 @@ void RemoteAccess::Impl::Send(const ServerRoute& server,
     local->Send(messages);
     return;
   }
+  if (messages.back().resident_update != nullptr || messages.back().resident_pull) {
+    const absl::Status why = FailedPrecondition(
+        "ps:{} is in another process, but the variables lie on a device of this one", server.ps);
+    loop_.Post([this, ps = server.ps, why] { exchange_.OnLost(ps, why, NowUs()); });
+    return;
+  }
   PsConnection* connection = Connect(server);
   if (connection == nullptr) return;
   connection->Send(messages, &encoder_, &loan_);

@@ -13,6 +13,8 @@
 
 namespace cohort {
 
+class ResidentUpdate;
+
 // What one step reads from one variable. The memory belongs to the caller and stays valid until the
 // exchange ends.
 struct PullItem {
@@ -65,6 +67,9 @@ struct PushBatch {
   bool sums_dense = false;
   std::span<const ShardSum> sums;  // those that this push brings; ascending by shard
   uint32_t slot = 0;               // that of the pull from which it was computed
+  // Not null: there are no items. This applies what the step has left in the memory of the device where the
+  // variables lie; only an access to servers of this process can do that.
+  ResidentUpdate* resident = nullptr;
 };
 
 struct PullBatch {
@@ -74,6 +79,8 @@ struct PullBatch {
   uint64_t step = 0;  // sync mode: waits until all steps before this one are closed; 0: async
   // Identifies the pull until its push: pulls that wait for their pushes have different slots.
   uint32_t slot = 0;
+  // There are no items: the step reads the variables in the memory of the device where they lie.
+  bool resident = false;
 };
 
 // The outcome of a push, over all tablets of the program.

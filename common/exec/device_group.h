@@ -40,6 +40,11 @@ class DeviceGroup {
   // Errors: those of kernels, naming the node; those of the devices.
   absl::Status Run(int slot, int area, const RandomKey& key);
 
+  // See DeviceStep::ApplyPushes: the only device has the resident variables.
+  absl::Status ApplyPushes(uint32_t group, uint64_t step) {
+    return steps_[0]->ApplyPushes(group, step);
+  }
+
   size_t memory_bytes() const;
   int64_t transfer_bytes() const;
 

@@ -212,7 +212,7 @@ absl::Status DeviceStep::Launch(int slot, int area, const RandomKey& key) {
   }
   WriteBodies(slot);
   if (const auto& resident = slots_[Index(slot)].resident; resident != nullptr) {
-    COHORT_RETURN_IF_ERROR(resident->WriteBodies(key.place + key.ordinal, *host_));
+    COHORT_RETURN_IF_ERROR(resident->WriteReads(*host_));
   }
   StageArguments(slot);
   std::unique_ptr<DeviceGraph>& graph = graphs_[{slot, area}];
@@ -230,6 +230,23 @@ absl::Status DeviceStep::Wait() {
   if (graph == nullptr) return absl::OkStatus();
   COHORT_RETURN_IF_ERROR(graph->Wait());
   return StatusOfRun();
+}
+
+absl::Status DeviceStep::ApplyPushes(uint32_t group, uint64_t step) {
+  ResidentStep* const resident = slots_[Index(slot_)].resident.get();
+  const auto [it, is_new] = updates_.try_emplace({slot_, group});
+  if (is_new) {
+    GraphPlan plan;
+    resident->PlanPushes(group, &plan);
+    if (!plan.ops().empty()) {
+      COHORT_ASSIGN_OR_RETURN(it->second, device_->Instantiate(plan));
+    }
+  }
+  DeviceGraph* const graph = it->second.get();
+  if (graph == nullptr) return absl::OkStatus();
+  resident->WritePushes(group, step);
+  COHORT_RETURN_IF_ERROR(graph->Launch());
+  return graph->Wait();
 }
 
 // Writes the bodies whose sizes or random keys have changed since the slot's last run.
@@ -279,7 +296,7 @@ GraphPlan DeviceStep::PlanGraph(int slot) {
       PlanHostStep(step, &plan);
     }
   }
-  if (resident != nullptr) resident->PlanPushes(&plan);
+  if (resident != nullptr) resident->PlanScale(&plan);
   for (size_t v = 0; v < computed_.size(); ++v) {
     const ValueId value = static_cast<ValueId>(v);
     if (!computed_[v] || compiled_.places[v].place != Place::kPushed) continue;
@@ -290,6 +307,7 @@ GraphPlan DeviceStep::PlanGraph(int slot) {
   }
   plan.AddCopy("errors", {.to = errors_.data(), .from = uploaded(slot), .bytes = errors_bytes_});
   transfer_bytes_ = plan.bytes_to_device() + plan.bytes_to_host();
+  if (resident != nullptr) transfer_bytes_ += static_cast<int64_t>(resident->push_bytes());
   return plan;
 }
 

@@ -29,7 +29,8 @@ class ThreadPool;
 // In the memory of each slot on the device: errors | bodies | arguments | the slot's values. The
 // host has the first three in pinned memory, too, from which they are uploaded together.
 //
-// With resident variables, rows are read and pushes are applied within the graph (resident_step.h).
+// With resident variables, rows are read within the graph, and pushes are applied by graphs of their own
+// (resident_step.h).
 class DeviceStep {
  public:
   // The examples of a batch that this device works on.
@@ -61,6 +62,9 @@ class DeviceStep {
   absl::Status Launch(int slot, int area, const RandomKey& key);
   // Waits for them. Errors: those of kernels, naming the node; those of the device.
   absl::Status Wait();
+  // Applies the newest run's pushes to the resident variables of a group, and waits. `step`: as in
+  // DenseUpdate. Errors: those of the device.
+  absl::Status ApplyPushes(uint32_t group, uint64_t step);
 
   // Returns true if a main step makes this value, or a read of rows on the device.
   bool Computes(ValueId v) const;
@@ -71,6 +75,7 @@ class DeviceStep {
   int64_t examples() const { return compiled_.program.symbols.empty() ? 0 : table_->count(1); }
 
   size_t memory_bytes() const;
+  // What a run and its updates copy between host and device.
   int64_t transfer_bytes() const { return transfer_bytes_; }
 
  private:
@@ -139,6 +144,8 @@ class DeviceStep {
   int slot_ = 0;  // the slot that the run uses
   DeviceGraph* running_ = nullptr;
   std::map<std::pair<int, int>, std::unique_ptr<DeviceGraph>> graphs_;  // by slot and area
+  // By slot and group; null: the program pushes nothing to the group.
+  std::map<std::pair<int, uint32_t>, std::unique_ptr<DeviceGraph>> updates_;
   absl::Status host_status_;  // set by the steps that run on the CPU
   int64_t transfer_bytes_ = 0;
 };

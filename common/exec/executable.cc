@@ -10,11 +10,11 @@
 #include "common/exec/device_group.h"
 #include "common/exec/kernel_observer.h"
 #include "common/exec/push_observer.h"
-#include "common/exec/resident_variables.h"
 #include "common/exec/value_table.h"
 #include "common/graph/op_registry.h"
 #include "common/graph/segments.h"
 #include "common/kernels/thread_pool.h"
+#include "common/optimizers/resident_variables.h"
 
 namespace cohort {
 namespace {
@@ -41,7 +41,7 @@ double* ReadDoubles(const ValueView& view, double* to) {
 
 }  // namespace
 
-class Executable::Impl {
+class Executable::Impl : private ResidentUpdate {
  public:
   // Slots, and push areas, lie behind one another.
   struct HostMemory {
@@ -84,6 +84,7 @@ class Executable::Impl {
     return pushes_[static_cast<size_t>(slot().area)];
   }
   std::span<const PushItem> pushes() const { return pushes_[static_cast<size_t>(pushed_area_)]; }
+  ResidentUpdate* resident_update() { return compiled_.resident ? this : nullptr; }
   double weight() const { return weight_; }
   int64_t batch_count() const { return program().symbols.empty() ? 0 : table_.count(1); }
   std::span<const double> metric_values() const { return metric_values_; }
@@ -132,6 +133,9 @@ class Executable::Impl {
   void UseLentValues();
   void* PushedData(ValueId v, int area) const;
   void FinishPushes();
+  absl::Status Apply(uint32_t group, uint64_t step) override {
+    return devices_->ApplyPushes(group, step);
+  }
 
   const CompiledProgram compiled_;
   const HostMemory memory_;
@@ -520,6 +524,7 @@ std::span<const PullItem> Executable::pulls() const { return impl_->pulls(); }
 absl::Status Executable::Run(PushObserver* observer) { return impl_->Run(observer); }
 std::span<const PushItem> Executable::next_pushes() const { return impl_->next_pushes(); }
 std::span<const PushItem> Executable::pushes() const { return impl_->pushes(); }
+ResidentUpdate* Executable::resident_update() { return impl_->resident_update(); }
 double Executable::weight() const { return impl_->weight(); }
 int64_t Executable::batch_count() const { return impl_->batch_count(); }
 size_t Executable::memory_bytes() const { return impl_->memory_bytes(); }

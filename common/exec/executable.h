@@ -20,6 +20,7 @@ namespace cohort {
 class Device;
 class KernelObserver;
 class PushObserver;
+class ResidentUpdate;
 class ResidentVariables;
 class SegmentDevices;
 
@@ -28,8 +29,8 @@ struct CompileOptions {
   std::vector<std::shared_ptr<Device>> devices;
   int intra_op_threads = 1;
   int slots = 1;  // steps that may be prepared at the same time
-  // The variables live on the only device, and Run reads and updates them there. They outlive the
-  // executable. Null: they are pulled and pushed.
+  // The variables live on the only device, where Run reads them and resident_update() changes them. They
+  // outlive the executable. Null: they are pulled and pushed.
   const ResidentVariables* resident = nullptr;
   // Where nodes run that name a device: a program with such nodes is cut (common/graph/segments.h), and
   // does not share its batch among `devices`. It outlives the executable. Null: names of devices are
@@ -54,8 +55,8 @@ struct CompileOptions {
 // slot has the inputs, the keys and the pulled values of one step; all share the arena in which
 // Run computes.
 //
-// With resident variables there is nothing to exchange: pulls() and pushes() are empty. The optimizers see
-// the step place + ordinal of the key.
+// With resident variables no values are exchanged: pulls() and pushes() are empty. The owner of the variables
+// calls resident_update() after Run.
 class Executable {
  public:
   // Errors: InvalidArgument (the program is not valid), Unimplemented (an op, dtype or device kind
@@ -94,6 +95,9 @@ class Executable {
   // a Prepare after the next Run, so that they may be sent while the next steps prepare, pull and
   // run.
   std::span<const PushItem> pushes() const;
+  // Applies the pushes of the step that ran last, in any slot, until the next Run. Null: the variables are
+  // not resident.
+  ResidentUpdate* resident_update();
   double weight() const;
   int64_t batch_count() const;  // run-time count of symbol 1; 0 if the program has no symbol
 

@@ -30,6 +30,7 @@ absl::StatusOr<std::unique_ptr<ResidentStep>> ResidentStep::Make(
     step->bound_.push_back(variable);
   }
   COHORT_RETURN_IF_ERROR(step->AddReads(compiled, *ops));
+  COHORT_RETURN_IF_ERROR(step->AddScale(*ops));
   COHORT_RETURN_IF_ERROR(step->AddPushes(*ops));
   COHORT_RETURN_IF_ERROR(step->Allocate());
   return step;
@@ -65,25 +66,30 @@ absl::Status ResidentStep::AddReads(const CompiledProgram& compiled, const Varia
   return absl::OkStatus();
 }
 
-absl::Status ResidentStep::AddPushes(const VariableOps& ops) {
+absl::Status ResidentStep::AddScale(const VariableOps& ops) {
   COHORT_ASSIGN_OR_RETURN(scale_, variables_.device()->Allocate(sizeof(double), kPurpose));
-  if (HasGradients(program_)) {
-    if (program_.weight == kNoValue) {
-      return FailedPrecondition("program \"{}\" has gradients, but no weight of its loss",
-                                program_.name);
-    }
-    Op scale;
-    COHORT_ASSIGN_OR_RETURN(scale.op, ops.GradientScale(on_device_->view(program_.weight).data,
-                                                        program_.type(program_.weight).dtype,
-                                                        reinterpret_cast<double*>(scale_.data())));
-    pushes_.push_back(std::move(scale));
+  if (!HasGradients(program_)) return absl::OkStatus();
+  if (program_.weight == kNoValue) {
+    return FailedPrecondition("program \"{}\" has gradients, but no weight of its loss",
+                              program_.name);
   }
+  Op scale;
+  COHORT_ASSIGN_OR_RETURN(scale.op, ops.GradientScale(on_device_->view(program_.weight).data,
+                                                      program_.type(program_.weight).dtype,
+                                                      reinterpret_cast<double*>(scale_.data())));
+  scale_ops_.push_back(std::move(scale));
+  return absl::OkStatus();
+}
+
+absl::Status ResidentStep::AddPushes(const VariableOps& ops) {
   for (const Push& push : program_.pushes) {
     if (push.value == kNoValue || push.kind == PushKind::kRecordOnly) continue;
-    Op op{.keys = push.keys, .variable = &bound_[IndexOf(push.variable)]->at};
+    const ResidentVariables::Variable& variable = *bound_[IndexOf(push.variable)];
+    Op op{.keys = push.keys, .variable = &variable.at, .group = variable.group};
     COHORT_ASSIGN_OR_RETURN(op.op, OpOfPush(push, ops));
     pushes_.push_back(std::move(op));
   }
+  std::ranges::stable_sort(pushes_, {}, &Op::group);
   return absl::OkStatus();
 }
 
@@ -98,7 +104,7 @@ absl::StatusOr<std::unique_ptr<VariableOp>> ResidentStep::OpOfPush(const Push& p
         return FailedPrecondition("a gradient is pushed to \"{}\", which is not trainable",
                                   variable.at.name);
       }
-      return ops.Update(variable.rule, variable.at, pushed,
+      return ops.Update(variable.rule.get(), variable.at, pushed,
                         reinterpret_cast<const double*>(scale_.data()));
     case PushKind::kEma:
       return ops.Average(variable.at, pushed, push.momentum);
@@ -112,7 +118,8 @@ absl::StatusOr<std::unique_ptr<VariableOp>> ResidentStep::OpOfPush(const Push& p
 
 absl::Status ResidentStep::Allocate() {
   size_t bytes = 0;
-  for (std::vector<Op>* ops : {&reads_, &pushes_}) {
+  for (std::vector<Op>* ops : {&reads_, &scale_ops_, &pushes_}) {
+    if (ops == &pushes_) read_bytes_ = bytes;
     for (Op& op : *ops) {
       op.body = bytes;
       bytes += op.op->body_bytes();
@@ -135,32 +142,52 @@ absl::Status ResidentStep::CheckKeys(const Op& op, const ValueView& keys) const 
       first < 0 ? first : last, op.variable->name, op.variable->rows);
 }
 
-absl::Status ResidentStep::WriteBodies(uint64_t step, const ValueTable& host) {
-  for (const std::vector<Op>* ops : {&reads_, &pushes_}) {
-    for (const Op& op : *ops) {
-      VariableRun run{.step = step};
-      if (op.keys != kNoValue) {
-        const ValueView& keys = host.view(op.keys);
-        COHORT_RETURN_IF_ERROR(CheckKeys(op, keys));
-        run.keys = keys.elements;
-      }
-      op.op->WriteBody(run, staging_.data() + op.body);
-    }
+absl::Status ResidentStep::NoteKeys(std::vector<Op>* ops, const ValueTable& host) const {
+  for (Op& op : *ops) {
+    if (op.keys == kNoValue) continue;
+    const ValueView& keys = host.view(op.keys);
+    COHORT_RETURN_IF_ERROR(CheckKeys(op, keys));
+    op.count = keys.elements;
   }
   return absl::OkStatus();
 }
 
-void ResidentStep::PlanReads(GraphPlan* plan) const {
-  plan->AddCopy("bodies of variables", {.to = uploads_.data(),
-                                        .from = staging_.data(),
-                                        .bytes = uploads_.bytes(),
-                                        .to_device = true});
-  Plan(reads_, plan);
+absl::Status ResidentStep::WriteReads(const ValueTable& host) {
+  COHORT_RETURN_IF_ERROR(NoteKeys(&reads_, host));
+  COHORT_RETURN_IF_ERROR(NoteKeys(&pushes_, host));
+  for (const std::vector<Op>* ops : {&reads_, &scale_ops_}) {
+    for (const Op& op : *ops) op.op->WriteBody({.keys = op.count}, staging_.data() + op.body);
+  }
+  return absl::OkStatus();
 }
 
-void ResidentStep::PlanPushes(GraphPlan* plan) const { Plan(pushes_, plan); }
+void ResidentStep::WritePushes(uint32_t group, uint64_t step) {
+  for (const Op& op : pushes_) {
+    if (op.group != group) continue;
+    op.op->WriteBody({.step = step, .keys = op.count}, staging_.data() + op.body);
+  }
+}
 
-void ResidentStep::Plan(const std::vector<Op>& ops, GraphPlan* plan) const {
+void ResidentStep::PlanUpload(size_t begin, size_t end, GraphPlan* plan) const {
+  plan->AddCopy("bodies of variables", {.to = uploads_.data() + begin,
+                                        .from = staging_.data() + begin,
+                                        .bytes = end - begin,
+                                        .to_device = true});
+}
+
+void ResidentStep::PlanReads(GraphPlan* plan) const {
+  PlanUpload(0, read_bytes_, plan);
+  for (const Op& op : reads_) op.op->AddTo(plan, uploads_.data() + op.body);
+}
+
+void ResidentStep::PlanScale(GraphPlan* plan) const {
+  for (const Op& op : scale_ops_) op.op->AddTo(plan, uploads_.data() + op.body);
+}
+
+void ResidentStep::PlanPushes(uint32_t group, GraphPlan* plan) const {
+  const auto ops = std::ranges::equal_range(pushes_, group, {}, &Op::group);
+  if (ops.empty()) return;
+  PlanUpload(ops.front().body, ops.back().body + ops.back().op->body_bytes(), plan);
   for (const Op& op : ops) op.op->AddTo(plan, uploads_.data() + op.body);
 }
 

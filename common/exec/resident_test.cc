@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "common/exchange/local_access.h"
-#include "common/exec/resident_variables.h"
 #include "common/exec/step_test_util.h"
 #include "common/optimizers/optimizers.h"
+#include "common/optimizers/resident_variables.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
@@ -133,6 +133,9 @@ void RunResident(Executable* e, const Batches& batches, uint64_t first, int slot
     INFO(status);
     REQUIRE(status.ok());
     CHECK(e->pushes().empty());
+    const absl::Status applied = e->resident_update()->Apply(0, first + i - ahead);
+    INFO(applied);
+    REQUIRE(applied.ok());
     AddResults(*e, trained);
   }
 }
@@ -228,6 +231,44 @@ Program OtherPushes() {
   return *std::move(program);
 }
 
+// The owner of variables may refuse an update, or apply its groups one by one.
+TEST_CASE("an update of resident variables is applied by group, when it is asked for") {
+  const auto rule = RuleOf("Adam");
+  const Program program = Mlp<float>();
+  const auto batches = MlpBatches<float>();
+  const auto variables = std::make_unique<ResidentVariables>(DeviceOfTest());
+  for (uint32_t v = 0; v < program.variables.size(); ++v) {
+    const Tensor value = FirstValue(program, v);
+    const std::shared_ptr<const OptimizerRule> lent(std::shared_ptr<void>(), rule.get());
+    REQUIRE(
+        variables->Reserve({program.variables[v].name, value.dtype(), value.dims(), lent, v}).ok());
+    std::vector<Tensor> tensors(1 + rule->slots().size(),
+                                Tensor::Zeros(value.dtype(), value.dims()));
+    tensors[0] = value;
+    REQUIRE(variables->Upload(program.variables[v].name, tensors).ok());
+  }
+  const auto e = CompileOnDevice(program, {.resident = variables.get()});
+  const auto run = [&](size_t batch) {
+    REQUIRE(e->Bind(batches[batch]).ok());
+    REQUIRE(e->Prepare({7, batch, 0}).ok());
+    REQUIRE(e->Run().ok());
+  };
+  const auto all = [&] {
+    Trained trained;
+    DownloadAll(program, *variables, &trained);
+    return trained.tensors;
+  };
+  const auto first = all();
+  run(3);  // refused
+  CHECK(all() == first);
+  run(0);
+  CHECK(e->resident_update()->Apply(1, 0).ok());
+  const auto one = all();
+  for (size_t i = 0; i < first.size(); ++i) CHECK((one[i] == first[i]) == (i / 3 != 1));
+  for (const uint32_t group : {0u, 2u, 3u, 99u}) CHECK(e->resident_update()->Apply(group, 0).ok());
+  CHECK(all() == PullAndPush(program, *rule, {batches[0]}).tensors);
+}
+
 TEST_CASE("moving averages and sums of resident variables") {
   Batches batches;
   for (const float first : {1.0f, -0.5f, 3.0f}) {
@@ -268,6 +309,7 @@ int64_t BytesOfStep(const Program& program, const std::vector<Tensor>& batch, bo
   REQUIRE(e->Prepare({1, 0, 0}).ok());
   if (!resident) testing::FillPulls<float>(e.get());
   REQUIRE(e->Run().ok());
+  CHECK((e->resident_update() != nullptr) == resident);
   return e->transfer_bytes();
 }
 

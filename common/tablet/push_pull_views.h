@@ -13,6 +13,8 @@
 
 namespace cohort {
 
+class ResidentUpdate;
+
 // A request of the data path as tablets see it: the fields of v1.PushPullHeader, and references to
 // the payload. Payload views are contiguous and aligned to 8 bytes, except the values of a dense
 // gradient. They stay valid during the call.
@@ -55,6 +57,9 @@ struct PushHeaderView {
   double weight = 0;
   StepPlace step;
   int64_t iteration_offset = 0;  // the optimizer sees place + id.ordinal + this
+  // Not null: the entries have no values. This applies what the step has left in the memory of the device
+  // where the variables lie. Only a step thread of this process sets it.
+  ResidentUpdate* resident = nullptr;
   bool operator==(const PushHeaderView&) const = default;
 };
 
@@ -68,6 +73,9 @@ struct PullEntryView {
 struct PullSectionView {
   uint32_t tablet = 0;
   uint64_t term = 0;
+  // The step reads the variables in the memory of the device where they lie, and there are no entries. Only
+  // a step thread of this process sets it.
+  bool resident = false;
   std::span<const PullEntryView> entries;
 };
 

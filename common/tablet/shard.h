@@ -44,6 +44,8 @@ class Shard {
   // Takes the first values from the initializer, and those of slots from the rule.
   absl::Status Initialize(const v1::InitializerSpec& initializer);
   absl::Status Fill(ShardBlocks::Filler fill) { return blocks_.Fill(fill); }
+  // See ShardBlocks::Overwrite.
+  absl::Status Overwrite(ShardBlocks::Filler fill) { return blocks_.Overwrite(fill); }
 
   // Checks that all entries of one push for this shard fit together: sizes, keys, one kind, a dense
   // gradient complete and in order. Errors: InvalidArgument that names the shard and the reason.
@@ -65,6 +67,8 @@ class Shard {
 
   ShardSnapshot Snapshot() const { return {info_, blocks_.all()}; }
   const ShardInfo& info() const { return *info_; }
+  // Null if the variable is not trainable.
+  const OptimizerRule* rule() const { return rule_; }
   // The number of buffers that applies have copied because they were shared. Thread-safe.
   uint64_t copied_blocks() const { return blocks_.copied(); }
 

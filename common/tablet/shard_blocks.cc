@@ -74,6 +74,23 @@ absl::Status ShardBlocks::Fill(Filler fill) {
   return absl::OkStatus();
 }
 
+absl::Status ShardBlocks::Overwrite(Filler fill) {
+  BeginWhole();
+  for (ShardBlock& block : blocks_) {
+    ShardBlock fresh;
+    const UpdateTarget target = TargetOf(block, &fresh);
+    const size_t bytes = static_cast<size_t>(block.rows) * info_->row_bytes();
+    for (int slot = -1; slot < static_cast<int>(info_->slots.size()); ++slot) {
+      void* const out = slot < 0 ? target.variable_out : target.slots_out[slot];
+      const absl::Status filled =
+          fill(slot, block.row_begin, block.rows, {static_cast<uint8_t*>(out), bytes});
+      if (!filled.ok()) return filled;
+    }
+    Replace(&block, &fresh);
+  }
+  return absl::OkStatus();
+}
+
 void ShardBlocks::ForEach(size_t work_bytes, absl::FunctionRef<void(ShardBlock*)> apply) {
   if (options_.helpers != nullptr && work_bytes >= options_.split_bytes) {
     options_.helpers->Run(blocks_.size(), [&](size_t i) { apply(&blocks_[i]); });

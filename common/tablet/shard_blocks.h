@@ -75,6 +75,8 @@ class ShardBlocks {
   // set). Errors: those of `fill`.
   using Filler = absl::FunctionRef<absl::Status(int, int64_t, int64_t, std::span<uint8_t>)>;
   absl::Status Fill(Filler fill);
+  // The same for blocks that are in use: shared buffers stay as they are, and fresh ones take their place.
+  absl::Status Overwrite(Filler fill);
 
   const ShardInfo& info() const { return *info_; }
   BufferPool* pool() const { return pool_; }

@@ -174,11 +174,11 @@ TEST_CASE("a snapshot has nothing that is only staged") {
   TestPush push = Staged(7, 0);
   push.Dense<float>(0, {1});
   CHECK(tablet.Push(push).status() == v1::STAGED);
-  const TabletSnapshot before = tablet->Snapshot(0);
+  const TabletSnapshot before = *tablet->Snapshot(0);
   CHECK(before.cut->applied().applied_size() == 0);
   CHECK(SnapshotValues(before.shards[0]) == Floats{0});
   Close(&tablet, 1, {0});
-  const TabletSnapshot after = tablet->Snapshot(0);
+  const TabletSnapshot after = *tablet->Snapshot(0);
   CHECK(after.cut->applied().applied_size() == 1);
   CHECK(SnapshotValues(after.shards[0]) == Floats{-1});
 }

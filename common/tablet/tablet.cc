@@ -206,13 +206,11 @@ PushEffect Tablet::Push(uint64_t generation, uint64_t watermark, const PushHeade
     SetInvalid(check, result);
     return effect;
   }
-  // Nothing can fail from here on.
-  applied_.Insert(header.id, header.attempt);
-  const uint64_t step =
-      header.place + header.id.ordinal + static_cast<uint64_t>(header.iteration_offset);
-  for (const StagedStep::Group& group : groups_) {
-    effect.non_finite |= shards_[group.shard]->Apply(group.entries, header.weight, step, &scratch_);
+  if (const absl::Status applied = ApplyPush(header, &effect); !applied.ok()) {
+    SetInvalid(applied, result);
+    return effect;
   }
+  applied_.Insert(header.id, header.attempt);
   const uint64_t before = version();
   SetVersion(before + 1);
   effect.applied = true;
@@ -221,6 +219,41 @@ PushEffect Tablet::Push(uint64_t generation, uint64_t watermark, const PushHeade
   result->set_version(before + 1);
   result->set_staleness(effect.staleness);
   return effect;
+}
+
+// Nothing changes in the host's memory if there is an error.
+absl::Status Tablet::ApplyPush(const PushHeaderView& header, PushEffect* effect) {
+  const uint64_t step =
+      header.place + header.id.ordinal + static_cast<uint64_t>(header.iteration_offset);
+  if (header.resident != nullptr) {
+    if (device_ != nullptr) return device_->Update(header.resident, step);
+    return FailedPrecondition("tablet {} has no values in the memory of a device", options_.tablet);
+  }
+  COHORT_RETURN_IF_ERROR(BringToHost());
+  for (const StagedStep::Group& group : groups_) {
+    effect->non_finite |=
+        shards_[group.shard]->Apply(group.entries, header.weight, step, &scratch_);
+  }
+  NoteHostChange();
+  return absl::OkStatus();
+}
+
+absl::Status Tablet::BringToHost() {
+  return device_ == nullptr ? absl::OkStatus() : device_->ToHost();
+}
+
+void Tablet::NoteHostChange() {
+  if (device_ != nullptr) device_->HostChanged();
+}
+
+absl::Status Tablet::Reside(std::shared_ptr<ResidentVariables> variables) {
+  MutexLock lock(&mu_);
+  COHORT_RETURN_IF_ERROR(BringToHost());
+  device_ = nullptr;
+  if (variables == nullptr) return absl::OkStatus();
+  COHORT_ASSIGN_OR_RETURN(device_,
+                          DeviceCopy::Make(shards_, rules_, std::move(variables), options_.tablet));
+  return absl::OkStatus();
 }
 
 // A push of a closed step that a member made may be repeated, because its answer was lost.
@@ -254,6 +287,9 @@ void Tablet::Stage(const PushHeaderView& header, const PushSectionView& section,
     return;
   }
   absl::Status check = CheckPush(header, section);
+  if (check.ok() && header.resident != nullptr) {
+    check = Unimplemented("a synchronous step of closures sums gradients in the host's memory");
+  }
   if (check.ok()) check = staged_.Check(header, groups_);
   if (!check.ok()) return SetInvalid(check, result);
   staged_.Add(header, groups_);
@@ -323,6 +359,7 @@ absl::Status Tablet::Close(const StepClose& close, PushEffect* effect,
   if (!close.skip) {
     COHORT_RETURN_IF_ERROR(CheckSums(close));
     COHORT_RETURN_IF_ERROR(CheckNorms(close));
+    COHORT_RETURN_IF_ERROR(BringToHost());
   }
   // Nothing can fail from here on.
   for (const StagedStep::Member& member : *applied) applied_.Insert(member.id, member.attempt);
@@ -330,6 +367,7 @@ absl::Status Tablet::Close(const StepClose& close, PushEffect* effect,
   for (size_t i = 0; i < shards_.size() && !close.skip; ++i) {
     effect->non_finite |= ApplySum(i, close, weight);
   }
+  if (!close.skip) NoteHostChange();
   effect->applied = !applied->empty();
   SetVersion(version() + (effect->applied ? 1 : 0));
   staged_.Restart(close.step_try);
@@ -381,19 +419,23 @@ void Tablet::Pull(uint64_t generation, uint64_t step, const PullSectionView& sec
     result->set_status(step > open ? v1::LATER : v1::DROPPED);
     return;
   }
-  if (const absl::Status check = CheckPull(section); !check.ok()) {
-    SetInvalid(check, result);
-    return;
+  absl::Status check = CheckPull(section);
+  if (check.ok() && section.resident && device_ == nullptr) {
+    check =
+        FailedPrecondition("tablet {} has no values in the memory of a device", options_.tablet);
   }
+  if (check.ok()) check = section.resident ? device_->ToDevice() : BringToHost();
+  if (!check.ok()) return SetInvalid(check, result);
   result->set_status(v1::APPLIED);
   for (const PullEntryView& entry : section.entries) {
     Find(entry.shard)->Pull(entry, result, payload);
   }
 }
 
-TabletSnapshot Tablet::Snapshot(uint64_t watermark) {
+absl::StatusOr<TabletSnapshot> Tablet::Snapshot(uint64_t watermark) {
   TabletSnapshot snapshot;
   MutexLock lock(&mu_);
+  COHORT_RETURN_IF_ERROR(BringToHost());
   applied_.AdvanceWatermark(watermark);
   snapshot.cut->set_tablet(options_.tablet);
   snapshot.cut->set_version(version());

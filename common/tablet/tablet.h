@@ -20,6 +20,7 @@
 #include "common/optimizers/optimizers.h"
 #include "common/placement/message_size.h"
 #include "common/tablet/applied_set.h"
+#include "common/tablet/device_copy.h"
 #include "common/tablet/push_pull_views.h"
 #include "common/tablet/shard.h"
 #include "common/tablet/staged_step.h"
@@ -93,6 +94,9 @@ struct TabletTestFaults {
 // applies the sum of the step's closures once, under the ids of its members. The step's number is
 // open_step() from the close of the step before to its own.
 //
+// The values may have a second place, the memory of a device (DeviceCopy). Then a step of this process can
+// read them there, and its push updates them there. All else works on the blocks in the host's memory.
+//
 // A push is all or nothing: Push checks every entry before the first byte changes. It records the
 // id and applies the entries under one lock, so that no pull and no snapshot sees one without the
 // other.
@@ -130,6 +134,10 @@ class Tablet {
   // Adds the applied and settled ids of a cut, and sets its version.
   absl::Status Restore(const v1::AppliedSetProto& applied, uint64_t version);
 
+  // Gives the values a second place, instead of one that they have. Null: none. Errors: those of DeviceCopy::Make, and of
+  // DeviceCopy::ToHost for the place before.
+  absl::Status Reside(std::shared_ptr<ResidentVariables> variables);
+
   // Applies one section and fills `result`. `generation` is the request's; the tablet accepts only
   // the generation of the chief that it heard last. `watermark` is the one that the chief sent.
   PushEffect Push(uint64_t generation, uint64_t watermark, const PushHeaderView& header,
@@ -154,12 +162,14 @@ class Tablet {
 
   // Answers one section: all shards at the same version. Appends one slice for each entry of
   // `result`. `step`: the synchronous step that reads, 0: none. Before that step is open, the answer
-  // is LATER; after it, DROPPED.
+  // is LATER; after it, DROPPED. The values that a resident section is about are on the device when this
+  // returns.
   void Pull(uint64_t generation, uint64_t step, const PullSectionView& section,
             v1::PullResult* result, std::vector<PayloadSlice>* payload);
 
-  // References all blocks: O(blocks), no copy. Later pushes do not change the snapshot.
-  TabletSnapshot Snapshot(uint64_t watermark);
+  // References all blocks: O(blocks), no copy, unless the values are on a device. Later pushes do not change
+  // the snapshot. Errors: those of DeviceCopy::ToHost.
+  absl::StatusOr<TabletSnapshot> Snapshot(uint64_t watermark);
 
   // After the return, the tablet neither applies nor answers requests of an older generation.
   void Fence(uint64_t generation);
@@ -184,6 +194,12 @@ class Tablet {
   Tablet(Options options, std::shared_ptr<const LayoutRules> rules,
          std::vector<std::unique_ptr<Shard>> shards, std::vector<ShardClipping> clippings);
 
+  // The values are in the blocks when this returns.
+  absl::Status BringToHost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void NoteHostChange() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Applies the entries of a push that may be applied.
+  absl::Status ApplyPush(const PushHeaderView& header, PushEffect* effect)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Shard* Find(uint32_t shard) const;
   // The index in shards_; its size if the shard is not there.
   size_t FindIndex(uint32_t shard) const;
@@ -219,6 +235,7 @@ class Tablet {
   mutable Mutex mu_;
   uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;
   bool retired_ ABSL_GUARDED_BY(mu_) = false;
+  std::unique_ptr<DeviceCopy> device_ ABSL_GUARDED_BY(mu_);  // null: the values have one place
   AppliedSet applied_ ABSL_GUARDED_BY(mu_);
   StagedStep staged_ ABSL_GUARDED_BY(mu_);  // what the open step has so far
   // Those of the running push.

@@ -51,7 +51,7 @@ std::vector<Floats> Train(WorkPool* helpers, const v1::OptimizerSpec& optimizer,
     if (step % 2 == 1) held = tablet.PullSlices({PullEntryView()});
     REQUIRE(tablet.Push(push).status() == v1::APPLIED);
   }
-  const TabletSnapshot snapshot = tablet->Snapshot(0);
+  const TabletSnapshot snapshot = *tablet->Snapshot(0);
   std::vector<Floats> state;
   const auto slots = static_cast<int>(snapshot.shards[0].info->slots.size());
   for (int slot = -1; slot < slots; ++slot) {

@@ -377,7 +377,7 @@ TEST_CASE("a snapshot holds its version of a large shard, and the run comes back
   const float* const first = RunOf(tablet.PullSlices({PullEntryView()}));
   const float* second = nullptr;
   {
-    const TabletSnapshot snapshot = tablet->Snapshot(0);
+    const TabletSnapshot snapshot = *tablet->Snapshot(0);
     push(0);
     second = RunOf(tablet.PullSlices({PullEntryView()}));
     CHECK(second != first);
@@ -408,7 +408,7 @@ TEST_CASE("a snapshot is not changed by later pushes and copies no table") {
   TestPush before(1);
   before.Sparse<float>(0, {7}, {1, 1, 1, 1});
   REQUIRE(tablet.Push(before).status() == v1::APPLIED);
-  const TabletSnapshot snapshot = tablet->Snapshot(1);
+  const TabletSnapshot snapshot = *tablet->Snapshot(1);
   const Floats values = tablet.Pull(0);
   CHECK(tablet->copied_blocks() == 0);
   TestPush after(2);
@@ -470,7 +470,7 @@ TEST_CASE("each variable has the optimizer that the layout names for it") {
   TestPush gradient(1);
   gradient.Dense<float>(1, {1, 1});
   CHECK(tablet.Push(gradient).status() == v1::INVALID);
-  const TabletSnapshot snapshot = tablet->Snapshot(0);
+  const TabletSnapshot snapshot = *tablet->Snapshot(0);
   REQUIRE(snapshot.shards.size() == 3);
   CHECK(snapshot.shards[0].info->slots.size() == 1);
   CHECK(SnapshotValues(snapshot.shards[0], 0) == Floats{4, 4});

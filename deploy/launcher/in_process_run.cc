@@ -145,7 +145,9 @@ absl::StatusOr<int> RunInProcess(const LocalOptions& options) {
 }
 
 absl::StatusOr<int> TrainInProcess(const TrainPlan& plan) {
-  return Run(plan.run, plan.Text(), std::make_shared<LocalServers>());
+  const auto clients =
+      plan.run.workers == 1 ? LocalServers::Clients::kOneWorker : LocalServers::Clients::kSeveral;
+  return Run(plan.run, plan.Text(), std::make_shared<LocalServers>(clients));
 }
 
 }  // namespace cohort

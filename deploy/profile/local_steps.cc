@@ -172,7 +172,11 @@ absl::Status LocalSteps::Run(StepProfile* profile) {
   push.stamp.place = step_;
   push.stamp.weight = executable_->weight();
   push.items = executable_->pushes();
-  if (access_ != nullptr) COHORT_RETURN_IF_ERROR(access_->Exchange(&push, nullptr).status());
+  if (access_ != nullptr) {
+    COHORT_RETURN_IF_ERROR(access_->Exchange(&push, nullptr).status());
+  } else {
+    COHORT_RETURN_IF_ERROR(executable_->resident_update()->Apply(/*group=*/0, step_));
+  }
   const TimePoint pushed = Now();
   ++step_;
   profile->AddPhase("data", begin, bound);

@@ -13,9 +13,9 @@
 #include "common/data/dataset.h"
 #include "common/exchange/local_access.h"
 #include "common/exec/executable.h"
-#include "common/exec/resident_variables.h"
 #include "common/exec/step_profile.h"
 #include "common/optimizers/optimizers.h"
+#include "common/optimizers/resident_variables.h"
 
 namespace cohort {
 

@@ -1,0 +1,163 @@
+#include "common/optimizers/resident_variables.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/device/block_list.h"
+
+namespace cohort {
+namespace {
+
+Tensor FreshSlot(const SlotInfo& slot, const Tensor& value) {
+  Tensor t(value.dtype(), value.dims());
+  if (t.dtype() == DType::kFloat32) {
+    std::ranges::fill(t.mutable_values<float>(), static_cast<float>(slot.initial_value));
+  } else {
+    std::ranges::fill(t.mutable_values<double>(), slot.initial_value);
+  }
+  return t;
+}
+
+bool SameDims(const ValueType& type, const Dims& dims) {
+  return std::equal(type.dims.begin(), type.dims.end(), dims.begin(), dims.end(),
+                    [](const Dim& a, int64_t b) { return a.size == b && !a.bounded(); });
+}
+
+// Tensor 0 is the value, the others are the slots.
+void* TensorAt(const ResidentVariables::Variable& variable, size_t i) {
+  return i == 0 ? variable.at.value : variable.at.slots[i - 1];
+}
+
+}  // namespace
+
+absl::Status ResidentVariables::Reserve(const Spec& spec) {
+  MutexLock lock(&mu_);
+  if (const auto it = variables_.find(spec.name); it != variables_.end()) {
+    const Variable& there = it->second;
+    if (there.at.dtype == spec.dtype && there.dims == spec.dims && there.group == spec.group) {
+      return absl::OkStatus();
+    }
+    return AlreadyExists("variable \"{}\" is in the memory of {} as {}{}, group {}", spec.name,
+                         device_->name(), DTypeName(there.at.dtype), DimsToString(there.dims),
+                         there.group);
+  }
+  Variable variable;
+  variable.dims = spec.dims;
+  variable.rule = spec.rule;
+  variable.group = spec.group;
+  // Integers take no gradient.
+  if (spec.rule != nullptr && IsFloating(spec.dtype)) variable.slots = spec.rule->slots().size();
+  DeviceVariable& at = variable.at;
+  at.name = spec.name;
+  at.dtype = spec.dtype;
+  at.rows = spec.dims.empty() ? 1 : spec.dims[0];
+  at.row_elements = spec.dims.empty() ? 1 : NumElements(std::span(spec.dims).subspan(1));
+  const size_t bytes = BlockList::Rounded(at.bytes());
+  COHORT_ASSIGN_OR_RETURN(variable.memory, device_->Allocate((1 + variable.slots) * bytes,
+                                                             "variable \"" + spec.name + "\""));
+  at.value = variable.memory.data();
+  for (size_t s = 0; s < variable.slots; ++s) {
+    at.slots[s] = variable.memory.data() + (s + 1) * bytes;
+  }
+  variables_.emplace(spec.name, std::move(variable));
+  return absl::OkStatus();
+}
+
+absl::Status ResidentVariables::Add(std::string_view name, const Tensor& value,
+                                    const OptimizerRule* rule) {
+  if (FindByName(name).ok()) return AlreadyExists("variable \"{}\" is there already", name);
+  // Not owned.
+  const std::shared_ptr<const OptimizerRule> lent(std::shared_ptr<void>(), rule);
+  COHORT_RETURN_IF_ERROR(Reserve(
+      {.name = std::string(name), .dtype = value.dtype(), .dims = value.dims(), .rule = lent}));
+  std::vector<Tensor> tensors = {value};
+  if (rule != nullptr && IsFloating(value.dtype())) {
+    for (const SlotInfo& slot : rule->slots()) tensors.push_back(FreshSlot(slot, value));
+  }
+  return Upload(name, tensors);
+}
+
+absl::StatusOr<uint8_t*> ResidentVariables::AddressOf(std::string_view name, int slot,
+                                                      int64_t first_row, size_t bytes) const {
+  COHORT_ASSIGN_OR_RETURN(const Variable* variable, FindByName(name));
+  const size_t row_bytes =
+      static_cast<size_t>(variable->at.row_elements) * SizeOf(variable->at.dtype);
+  const size_t offset = static_cast<size_t>(first_row) * row_bytes;
+  if (slot >= static_cast<int>(variable->slots) || first_row < 0 ||
+      offset + bytes > variable->at.bytes()) {
+    return InvalidArgument(
+        "{} bytes from row {} on of slot {} of \"{}\", which is {}{} with {} slots", bytes,
+        first_row, slot, name, DTypeName(variable->at.dtype), DimsToString(variable->dims),
+        variable->slots);
+  }
+  return static_cast<uint8_t*>(TensorAt(*variable, static_cast<size_t>(slot + 1))) + offset;
+}
+
+absl::Status ResidentVariables::WriteRows(std::string_view name, int slot, int64_t first_row,
+                                          std::span<const uint8_t> from) {
+  COHORT_ASSIGN_OR_RETURN(uint8_t* const to, AddressOf(name, slot, first_row, from.size()));
+  return device_->CopyToDevice(to, from.data(), from.size());
+}
+
+absl::Status ResidentVariables::ReadRows(std::string_view name, int slot, int64_t first_row,
+                                         std::span<uint8_t> to) const {
+  COHORT_ASSIGN_OR_RETURN(const uint8_t* const from, AddressOf(name, slot, first_row, to.size()));
+  return device_->CopyToHost(to.data(), from, to.size());
+}
+
+absl::StatusOr<const ResidentVariables::Variable*> ResidentVariables::FindByName(
+    std::string_view name) const {
+  MutexLock lock(&mu_);
+  const auto it = variables_.find(name);
+  if (it != variables_.end()) return &it->second;
+  return NotFound("the variable \"{}\" is not in the memory of {}", name, device_->name());
+}
+
+absl::StatusOr<const ResidentVariables::Variable*> ResidentVariables::Find(
+    const VariableDecl& decl) const {
+  COHORT_ASSIGN_OR_RETURN(const Variable* variable, FindByName(decl.name));
+  if (variable->at.dtype == decl.type.dtype && SameDims(decl.type, variable->dims)) return variable;
+  return InvalidArgument("the program takes the variable \"{}\" for {}, but it is {}{}", decl.name,
+                         TypeToString(decl.type), DTypeName(variable->at.dtype),
+                         DimsToString(variable->dims));
+}
+
+absl::StatusOr<std::vector<Tensor>> ResidentVariables::Download(std::string_view name) const {
+  COHORT_ASSIGN_OR_RETURN(const Variable* variable, FindByName(name));
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i <= variable->slots; ++i) {
+    Tensor t(variable->at.dtype, variable->dims);
+    COHORT_RETURN_IF_ERROR(device_->CopyToHost(t.raw(), TensorAt(*variable, i), t.num_bytes()));
+    tensors.push_back(std::move(t));
+  }
+  return tensors;
+}
+
+absl::Status ResidentVariables::Upload(std::string_view name, std::span<const Tensor> tensors) {
+  COHORT_ASSIGN_OR_RETURN(const Variable* variable, FindByName(name));
+  if (tensors.size() != variable->slots + 1) {
+    return InvalidArgument("variable \"{}\" has {} slots, but is given {} tensors", name,
+                           variable->slots, tensors.size());
+  }
+  for (const Tensor& t : tensors) {
+    if (t.dtype() == variable->at.dtype && t.dims() == variable->dims) continue;
+    return InvalidArgument("variable \"{}\" is {}{}, but is given {}{}", name,
+                           DTypeName(variable->at.dtype), DimsToString(variable->dims),
+                           DTypeName(t.dtype()), DimsToString(t.dims()));
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    COHORT_RETURN_IF_ERROR(
+        device_->CopyToDevice(TensorAt(*variable, i), tensors[i].raw(), tensors[i].num_bytes()));
+  }
+  return absl::OkStatus();
+}
+
+size_t ResidentVariables::memory_bytes() const {
+  MutexLock lock(&mu_);
+  size_t bytes = 0;
+  for (const auto& [name, variable] : variables_) bytes += variable.memory.bytes();
+  return bytes;
+}
+
+}  // namespace cohort

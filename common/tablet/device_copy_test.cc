@@ -1,0 +1,173 @@
+// A tablet whose values also lie in the memory of a device, beside a tablet without one.
+#include "common/device/device.h"
+#include "common/tablet/tablet_test_util.h"
+
+namespace cohort::ps_test {
+namespace {
+
+using Floats = std::vector<float>;
+
+// Adds 1 to all elements of values and slots on the device. Counts its calls.
+class AddOne : public ResidentUpdate {
+ public:
+  AddOne(ResidentVariables* variables, std::vector<std::string> names)
+      : variables_(variables), names_(std::move(names)) {}
+
+  absl::Status Apply(uint32_t group, uint64_t step) override {
+    if (!error.ok()) return error;
+    groups.push_back(group);
+    steps.push_back(step);
+    for (const std::string& name : names_) {
+      auto tensors = variables_->Download(name);
+      if (!tensors.ok()) return tensors.status();
+      for (Tensor& tensor : *tensors) {
+        for (float& value : tensor.mutable_values<float>()) value += 1;
+      }
+      const absl::Status uploaded = variables_->Upload(name, *tensors);
+      if (!uploaded.ok()) return uploaded;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status error;
+  std::vector<uint32_t> groups;
+  std::vector<uint64_t> steps;
+
+ private:
+  ResidentVariables* const variables_;
+  const std::vector<std::string> names_;
+};
+
+std::shared_ptr<ResidentVariables> OnDevice() {
+  auto device = OpenDevice("simulated:0");
+  REQUIRE(device.ok());
+  return std::make_shared<ResidentVariables>(*std::move(device));
+}
+
+v1::SectionStatus PushResident(TestTablet& tablet, uint64_t closure, ResidentUpdate* update) {
+  TestPush push(closure);
+  push.RecordOnly(0);
+  push.header().resident = update;
+  return tablet.Push(push).status();
+}
+
+v1::SectionStatus PushDense(TestTablet& tablet, uint64_t closure, const Floats& values) {
+  TestPush push(closure);
+  push.Dense<float>(0, values);
+  return tablet.Push(push).status();
+}
+
+v1::SectionStatus PullResident(TestTablet& tablet) {
+  PullSectionView section{.term = 1, .resident = true};
+  v1::PullResult result;
+  std::vector<PayloadSlice> payload;
+  tablet->Pull(1, 0, section, &result, &payload);
+  CHECK(payload.empty());
+  return result.status();
+}
+
+// Blocks of 4 elements, so that the variables have several.
+TEST_CASE("pushes of values and updates on a device follow one another") {
+  TestTablet tablet(Layout({Variable("w", {6, 2}, 10)}, Sgd(1, 0.5)), 16);
+  const auto variables = OnDevice();
+  REQUIRE(tablet->Reside(variables).ok());
+  AddOne update(variables.get(), {"w"});
+
+  CHECK(PushDense(tablet, 1, Floats(12, 2)) == v1::APPLIED);  // the momentum is -2
+  CHECK(PushResident(tablet, 2, &update) == v1::APPLIED);     // it is on the device first
+  CHECK(PushResident(tablet, 3, &update) == v1::APPLIED);
+  CHECK(tablet.Pull(0) == Floats(12, 10));
+  CHECK(PushDense(tablet, 4, Floats(12, 1)) == v1::APPLIED);  // the momentum was 0
+  CHECK(tablet.Pull(0) == Floats(12, 9));
+  CHECK(PullResident(tablet) == v1::APPLIED);
+  CHECK((*variables->Download("w"))[0].values<float>()[11] == 9);
+  CHECK((*variables->Download("w"))[1].values<float>()[11] == -1);
+  CHECK(tablet->version() == 4);
+  CHECK(update.steps == std::vector<uint64_t>{2, 3});
+}
+
+TEST_CASE("an update on a device is applied once, and not for a chief that was replaced") {
+  TestTablet tablet(Layout({Variable("w", {3}, 0)}, Sgd(1)));
+  const auto variables = OnDevice();
+  REQUIRE(tablet->Reside(variables).ok());
+  AddOne update(variables.get(), {"w"});
+  CHECK(PushResident(tablet, 1, &update) == v1::APPLIED);
+  CHECK(PushResident(tablet, 1, &update) == v1::DUPLICATE);
+  tablet->Fence(2);
+  CHECK(PushResident(tablet, 2, &update) == v1::FENCED);
+  CHECK(update.groups == std::vector<uint32_t>{tablet->number()});
+  tablet->Retire();
+  CHECK(PullResident(tablet) == v1::MOVED);
+}
+
+TEST_CASE("a snapshot has the values of the device, and keeps them") {
+  TestTablet tablet(Layout({Variable("w", {5, 2}, 1)}, Sgd(1, 0.9)), 16);
+  const auto variables = OnDevice();
+  REQUIRE(tablet->Reside(variables).ok());
+  AddOne update(variables.get(), {"w"});
+  CHECK(PushResident(tablet, 1, &update) == v1::APPLIED);
+  const auto first = tablet->Snapshot(0);
+  REQUIRE(first.ok());
+  CHECK(PushResident(tablet, 2, &update) == v1::APPLIED);
+  const auto second = tablet->Snapshot(0);
+  REQUIRE(second.ok());
+  CHECK(PushDense(tablet, 3, Floats(10, 5)) == v1::APPLIED);
+  CHECK(SnapshotValues(first->shards[0]) == Floats(10, 2));
+  CHECK(SnapshotValues(first->shards[0], 0) == Floats(10, 1));
+  CHECK(first->cut->applied().applied_size() == 1);
+  CHECK(SnapshotValues(second->shards[0]) == Floats(10, 3));
+  CHECK(second->cut->applied().applied_size() == 2);
+}
+
+TEST_CASE("the shards of a variable lie in one variable on the device") {
+  TestTablet tablet(Layout({Variable("w", {4}, 3)}, Sgd(1), /*shards=*/2));
+  const auto variables = OnDevice();
+  REQUIRE(tablet->Reside(variables).ok());
+  TestPush push(1);
+  push.Dense<float>(0, {1, 2}).Dense<float>(1, {3, 4});
+  CHECK(tablet.Push(push).status() == v1::APPLIED);
+  CHECK(PullResident(tablet) == v1::APPLIED);
+  const auto w = (*variables->Download("w"))[0];
+  CHECK(Floats(w.values<float>().begin(), w.values<float>().end()) == Floats{2, 1, 0, -1});
+  AddOne update(variables.get(), {"w"});
+  CHECK(PushResident(tablet, 2, &update) == v1::APPLIED);
+  CHECK(tablet.Pull(1) == Floats{1, 0});
+}
+
+TEST_CASE("what cannot be done on a device is refused and changes nothing") {
+  TestTablet cut(Layout({Variable("w", {4}, 3)}, Sgd(1), /*shards=*/2, /*cores=*/{2}));
+  CHECK(cut->Reside(OnDevice()).code() == absl::StatusCode::kUnimplemented);
+  CHECK(PullResident(cut) == v1::INVALID);
+  const auto variables = OnDevice();
+  AddOne update(variables.get(), {"w"});
+  CHECK(PushResident(cut, 1, &update) == v1::INVALID);
+  CHECK(update.groups.empty());
+  CHECK(cut->version() == 0);
+
+  TestTablet tablet(Layout({Variable("w", {4}, 3)}, Sgd(1)));
+  REQUIRE(tablet->Reside(variables).ok());
+  TestPush staged(1);
+  staged.RecordOnly(0);
+  staged.header().resident = &update;
+  staged.header().step = {.step = 1};
+  CHECK(tablet.Push(staged).status() == v1::INVALID);
+  CHECK(update.groups.empty());
+}
+
+// The values are undefined then, and must not reach a checkpoint.
+TEST_CASE("nothing is read from a device whose update has failed") {
+  TestTablet tablet(Layout({Variable("w", {3}, 0)}, Sgd(1)));
+  const auto variables = OnDevice();
+  REQUIRE(tablet->Reside(variables).ok());
+  AddOne update(variables.get(), {"w"});
+  CHECK(PushResident(tablet, 1, &update) == v1::APPLIED);
+  update.error = Internal("the device is gone");
+  CHECK(PushResident(tablet, 2, &update) == v1::INVALID);
+  CHECK(tablet->version() == 1);
+  CHECK(tablet->Snapshot(0).status().code() == absl::StatusCode::kInternal);
+  CHECK(PushDense(tablet, 3, {1, 1, 1}) == v1::INVALID);
+  CHECK(PullResident(tablet) == v1::INVALID);
+}
+
+}  // namespace
+}  // namespace cohort::ps_test
