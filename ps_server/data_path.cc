@@ -215,20 +215,20 @@ std::shared_ptr<const TabletSet> DataPath::tablets() const {
   return tablets_;
 }
 
-absl::Status DataPath::Reside(std::shared_ptr<ResidentVariables> variables) {
+absl::Status DataPath::Reside(const DevicePlaces& places) {
   MutexLock closing(&close_mu_);
   const std::shared_ptr<const TabletSet> tablets = this->tablets();
   if (tablets == nullptr) return Unavailable("this server has no tablets now");
   absl::Status status;
   for (const auto& tablet : tablets->tablets) {
-    if (status.ok()) status = tablet->Reside(variables);
+    if (status.ok()) status = tablet->Reside(places);
   }
   if (!status.ok()) {
-    for (const auto& tablet : tablets->tablets) tablet->Reside(nullptr).IgnoreError();
+    for (const auto& tablet : tablets->tablets) tablet->Reside({}).IgnoreError();
     return status;
   }
   MutexLock lock(&mu_);
-  resident_ = std::move(variables);
+  places_ = places;
   return absl::OkStatus();
 }
 
@@ -250,13 +250,13 @@ void DataPath::Serve(std::shared_ptr<const TabletSet> tablets) {
 // The room on the device is that of the tablets before them, so this fails only if the layout has changed.
 // Then the pulls of resident steps fail.
 void DataPath::Reside(const TabletSet* tablets) {
-  std::shared_ptr<ResidentVariables> resident;
+  DevicePlaces places;
   {
     MutexLock lock(&mu_);
-    resident = resident_;
+    places = places_;
   }
-  if (resident == nullptr || tablets == nullptr) return;
-  for (const auto& tablet : tablets->tablets) tablet->Reside(resident).IgnoreError();
+  if (places.readers.empty() || tablets == nullptr) return;
+  for (const auto& tablet : tablets->tablets) tablet->Reside(places).IgnoreError();
 }
 
 void DataPath::Fence(uint64_t generation) {

@@ -86,7 +86,7 @@ class DataPath {
 
   // Gives the variables a second place (Tablet::Reside), also those of tablets that are served later. Errors:
   // Unavailable: nothing is served now; those of Tablet::Reside.
-  absl::Status Reside(std::shared_ptr<ResidentVariables> variables);
+  absl::Status Reside(const DevicePlaces& places);
 
   // Serves these tablets from now on (null: none). When it returns, the previous tablets neither
   // apply nor answer anything.
@@ -119,8 +119,7 @@ class DataPath {
   ClosedSteps steps_ ABSL_GUARDED_BY(close_mu_);
   mutable Mutex mu_;
   std::shared_ptr<const TabletSet> tablets_ ABSL_GUARDED_BY(mu_);
-  std::shared_ptr<ResidentVariables> resident_
-      ABSL_GUARDED_BY(mu_);  // null: there is no second place
+  DevicePlaces places_ ABSL_GUARDED_BY(mu_);  // of the values, besides the blocks
 };
 
 }  // namespace cohort

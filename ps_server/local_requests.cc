@@ -30,8 +30,7 @@ class LocalRequests::Connection : public LocalConnection {
       EndLoans(message.header);
       if (error_.ok()) error_ = assembler_.Add(message.header, message.payload);
     }
-    const ExchangeMessage& last = messages.back();
-    request_ = error_.ok() ? &assembler_.Finish(last.resident_update, last.resident_pull) : nullptr;
+    request_ = error_.ok() ? &assembler_.Finish(messages.back().resident) : nullptr;
     state_ = State::kWaiting;
     Execute();
   }
@@ -139,9 +138,9 @@ bool LocalRequests::ended() const {
   return ended_;
 }
 
-absl::Status LocalRequests::Reside(std::shared_ptr<ResidentVariables> variables) {
+absl::Status LocalRequests::Reside(const DevicePlaces& places) {
   if (!Enter()) return Unavailable("this server has ended");
-  const absl::Status status = data_path_->Reside(std::move(variables));
+  const absl::Status status = data_path_->Reside(places);
   Leave();
   return status;
 }

@@ -20,7 +20,7 @@ class LocalRequests : public LocalServer, public std::enable_shared_from_this<Lo
 
   std::unique_ptr<LocalConnection> Connect(std::function<void()> wake) override;
   bool ended() const override;
-  absl::Status Reside(std::shared_ptr<ResidentVariables> variables) override;
+  absl::Status Reside(const DevicePlaces& places) override;
 
   // Wakes the connections whose pulls wait. To be called whenever ParkedPulls::Release is.
   void Release();

@@ -106,7 +106,8 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
   server->core_ = std::make_unique<PsCore>(server->CoreOptions(), std::move(environment));
   server->local_ = std::make_shared<LocalRequests>(server->core_->data_path());
   if (server->options_.local_servers != nullptr) {
-    server->options_.local_servers->Add(server->options_.incarnation, server->local_);
+    server->options_.local_servers->Add(server->options_.incarnation,
+                                        static_cast<int>(server->options_.index), server->local_);
   }
   COHORT_RETURN_IF_ERROR(server->Listen());
   return server;

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "common/optimizers/resident_variables.h"
 #include "common/tablet/push_pull_views.h"
 
 namespace cohort {
@@ -38,9 +39,9 @@ class RequestAssembler {
   // messages, sections or entries than one request may have. The assembler is then empty.
   absl::Status Add(const v1::PushPullHeader& header, Payload payload, Pieces pieces = {});
 
-  // The whole request; valid until the next Add. The next Add begins a new request. The arguments are for a
-  // step thread of this process: PushHeaderView::resident, PullSectionView::resident.
-  const RequestView& Finish(ResidentUpdate* update = nullptr, bool pull_resident = false);
+  // The whole request; valid until the next Add. The next Add begins a new request. A step thread of
+  // this process may bring `resident` parts.
+  const RequestView& Finish(const ResidentParts& resident = {});
   // Drops what was added.
   void Clear();
   // Releases the memory that only a request of more than `entries` entries needs. Invalidates the

@@ -7,6 +7,7 @@
 #include "common/exec/finite_pushes.h"
 #include "common/graph/program_proto.h"
 #include "common/graph/segments.h"
+#include "common/optimizers/resident_variables.h"
 
 namespace cohort {
 namespace {
@@ -95,14 +96,13 @@ void StepLoop::MakeResource(const Work& work) {
 }
 
 bool StepLoop::MayReside(const Work& work) {
-  return work.closure->step().step() == 0 && work.program != nullptr &&
-         !work.program->variables.empty() && !work.program->loss_scaling.enabled() &&
-         !NamesDevices(*work.program);
+  return work.program != nullptr && !work.program->variables.empty() &&
+         !work.program->loss_scaling.enabled() && !NamesDevices(*work.program);
 }
 
 StepProgram* StepLoop::Compile(const Work& work) {
-  const bool resident = MayReside(work);
-  std::unique_ptr<StepProgram>& compiled = programs_[{work.closure->program(), resident}];
+  const bool is_summed = work.closure->step().step() != 0;
+  std::unique_ptr<StepProgram>& compiled = programs_[{work.closure->program(), is_summed}];
   if (compiled != nullptr && (compiled->status.ok() || work.program == nullptr)) {
     return compiled.get();
   }
@@ -112,14 +112,15 @@ StepProgram* StepLoop::Compile(const Work& work) {
                                           work.closure->program());
     return compiled.get();
   }
-  compiled->status = CompileFor(work, resident, compiled.get());
+  compiled->status = CompileFor(work, is_summed, compiled.get());
   return compiled.get();
 }
 
-absl::Status StepLoop::CompileFor(const Work& work, bool resident, StepProgram* program) {
+absl::Status StepLoop::CompileFor(const Work& work, bool is_summed, StepProgram* program) {
   CompileOptions compile = options_.compile;
   compile.slots = static_cast<int>(ahead_.limit()) + 1;
-  if (resident) {
+  compile.resident_gradients = is_summed;
+  if (MayReside(work)) {
     const auto variables = variables_->resident();
     // The tablets are being restored: the chief gets the closure back.
     if (!variables.ok()) return Aborted("{}", std::string(variables.status().message()));
@@ -137,11 +138,11 @@ absl::Status StepLoop::CompileFor(const Work& work, bool resident, StepProgram* 
   program->executable = *std::move(executable);
   program->loss_scale = LossScale(work.program->loss_scaling);
   program->uses_variables = !work.program->variables.empty();
-  program->resident = compile.resident != nullptr;
+  program->resident = compile.resident;
   program->access = variables_->ForProgram(program->executable->program().variables);
   log_->Info("program_compiled", {{"program", work.program->name},
                                   {"bytes", program->executable->memory_bytes()},
-                                  {"resident_variables", program->resident}});
+                                  {"resident_variables", program->resident != nullptr}});
   return absl::OkStatus();
 }
 
@@ -172,7 +173,7 @@ void StepLoop::Advance() {
   DropUnwanted();
   PreparedStep* const pull = NextPull();
   BeginExchange(pull);
-  const bool resident = ahead_.program() != nullptr && ahead_.program()->resident;
+  const bool resident = ahead_.program() != nullptr && ahead_.program()->resident != nullptr;
   const bool overlaps = ahead_.limit() > 0 && !resident && IsDue(pull);
   if (overlaps) {
     PollExchange();
@@ -180,7 +181,7 @@ void StepLoop::Advance() {
   }
   FinishExchange();
   // A resident push is in the memory that the next step overwrites.
-  const bool is_held = pending_.has_value() && pending_->batch.resident != nullptr;
+  const bool is_held = pending_.has_value() && pending_->program->resident != nullptr;
   if (!overlaps && !is_held && IsDue(pull)) RunFront();
   // The push of the next step waits until the one before is acknowledged or lost.
   while (next_push_.has_value() && pending_.has_value()) {
@@ -337,7 +338,7 @@ void StepLoop::BeginExchange(PreparedStep* pull) {
     batch.slot = static_cast<uint32_t>(pull->slot);
     program->executable->UseSlot(pull->slot);
     batch.items = program->executable->pulls();
-    batch.resident = program->resident;
+    batch.reader = program->resident;
   }
   const bool apart =
       pending_.has_value() && pull != nullptr &&
@@ -420,7 +421,8 @@ StepLoop::PendingPush StepLoop::MakePush(const PreparedStep& step, StepProgram* 
   push.batch.stamp.step = StepPlace::Of(closure.step());
   push.batch.stamp.iteration_offset = closure.iteration_offset();
   push.batch.items = program->executable->pushes();
-  push.batch.resident = program->executable->resident_update();
+  push.batch.update = program->executable->resident_update();
+  if (program->resident != nullptr) push.batch.gradients = program->resident->device().get();
   push.batch.slot = static_cast<uint32_t>(step.slot);
   return push;
 }
@@ -434,8 +436,8 @@ void StepLoop::Finish(ClosureRun* run) {
   if (status.ok()) status = run->CheckNoneRefused();
   const v1::Closure& closure = run->closure();
   const Program* program = nullptr;
-  for (const bool resident : {false, true}) {
-    const auto compiled = programs_.find({closure.program(), resident});
+  for (const bool is_summed : {false, true}) {
+    const auto compiled = programs_.find({closure.program(), is_summed});
     if (compiled == programs_.end() || compiled->second->executable == nullptr) continue;
     program = &compiled->second->executable->program();
   }

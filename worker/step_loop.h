@@ -77,8 +77,8 @@ struct StepMetrics {
 // Before the step runs, the loop polls the exchange: its requests leave although the streams may have
 // been busy when it began.
 //
-// If the variables lie on the device where the steps run, the push and the pull have no values: the push
-// applies what the step has left there, so that it is complete before the next step runs.
+// If the variables lie on the device where the steps run, the push and the pull have no bytes: the push takes
+// what the step has left there, so that it ends before the next step runs.
 //
 // The loop gives a closure back if it is cancelled or rolled back, or if its exchange is fenced. It
 // returns a typed error if the data or the program fail. The end of an independent dataset is
@@ -122,8 +122,8 @@ class StepLoop {
   void Advance();
   void DropUnwanted();
   PreparedStep* NextPull();
-  // True if this closure should read and update the variables on the device: synchronous steps are summed in
-  // the host's memory, and so are gradients that must be looked at.
+  // True if this closure may read and update the variables on a device: not if its gradients must be looked
+  // at in the host's memory.
   static bool MayReside(const Work& work);
   absl::Status Prepare(PreparedStep* step);
   bool IsDue(const PreparedStep* pull);
@@ -151,7 +151,7 @@ class StepLoop {
   void AnnounceLeases(const Work& work);
   void MakeResource(const Work& work);
   StepProgram* Compile(const Work& work);
-  absl::Status CompileFor(const Work& work, bool resident, StepProgram* program);
+  absl::Status CompileFor(const Work& work, bool is_summed, StepProgram* program);
 
   const Options options_;
   WorkerCore* const core_;
@@ -161,7 +161,7 @@ class StepLoop {
   Logger* const log_;
 
   Resources resources_;
-  // By fingerprint, and whether the variables are resident.
+  // By fingerprint, and whether servers sum the gradients, as those of a synchronous step.
   std::map<std::pair<std::string, bool>, std::unique_ptr<StepProgram>> programs_;
   PullAhead ahead_;
   std::optional<PendingPush> pending_;

@@ -93,6 +93,9 @@ absl::Status WorkerServer::OpenDevices() {
                                   {"memory_bytes", info.memory_bytes},
                                   {"free_bytes", info.free_bytes}});
   }
+  if (devices_.size() == 1 && options_.local_servers != nullptr) {
+    options_.local_servers->AddDevice(options_.index, devices_[0]);
+  }
   return absl::OkStatus();
 }
 
@@ -347,21 +350,18 @@ v1::TaskFigures WorkerServer::Figures() {
 }
 
 absl::StatusOr<const ResidentVariables*> WorkerServer::resident() {
-  const LocalServers* const servers = options_.local_servers.get();
-  if (devices_.size() != 1 || servers == nullptr ||
-      servers->clients() != LocalServers::Clients::kOneWorker || !may_reside_) {
+  if (resident_ != nullptr || options_.local_servers == nullptr || !may_reside_) {
+    return resident_.get();
+  }
+  auto variables = options_.local_servers->Resident(options_.index);
+  if (absl::IsUnavailable(variables.status())) return variables.status();
+  may_reside_ = false;
+  if (!variables.ok()) {
+    options_.log->Failure(LogLevel::kWarning, "variables_stay_in_host_memory", variables.status());
     return nullptr;
   }
-  if (resident_ != nullptr) return resident_.get();
-  auto variables = std::make_shared<ResidentVariables>(devices_[0]);
-  const absl::Status status = servers->Reside(variables);
-  if (absl::IsUnavailable(status)) return status;
-  if (!status.ok()) {
-    may_reside_ = false;
-    options_.log->Failure(LogLevel::kWarning, "variables_stay_in_host_memory", status);
-    return nullptr;
-  }
-  resident_ = std::move(variables);
+  resident_ = *std::move(variables);
+  if (resident_ == nullptr) return nullptr;
   options_.log->Info("variables_on_device",
                      {{"device", devices_[0]->name()}, {"bytes", resident_->memory_bytes()}});
   return resident_.get();

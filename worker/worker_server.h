@@ -73,8 +73,8 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
     Duration stop_wait = std::chrono::seconds(5);
     ExchangeOptions exchange;
     ClosuresInHand::Options closures;
-    std::shared_ptr<const LocalServers> local_servers;  // in this process; may be null
-    Logger* log = nullptr;                              // outlives the server
+    std::shared_ptr<LocalServers> local_servers;  // in this process; may be null
+    Logger* log = nullptr;                        // outlives the server
     std::function<void()> on_done;  // called on a thread of the server when the chief ends the job
   };
   // The worker serves when this returns. Errors: those of StreamServer and AdminServer (a taken
@@ -140,7 +140,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   // The variables of the servers of this process, on the device; null: not there. Only the step
   // thread uses them.
   std::shared_ptr<ResidentVariables> resident_;
-  bool may_reside_ = true;  // until the servers have refused it
+  bool may_reside_ = true;  // until the servers have answered
   RealClock clock_;
   MetricsRegistry registry_;
   StepMetrics step_metrics_;

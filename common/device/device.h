@@ -65,7 +65,8 @@ class Device {
   virtual absl::StatusOr<DeviceMemory> Allocate(size_t bytes, std::string_view purpose) = 0;
   // Memory of the host that the device copies from and to without help of the CPU.
   virtual absl::StatusOr<DeviceMemory> AllocatePinned(size_t bytes, std::string_view purpose) = 0;
-  // Copies to or from memory of the device that no graph uses meanwhile, and waits for it.
+  // Copies to or from memory of the device that no graph uses meanwhile, and waits for it. The other side is
+  // memory of the host or of any device of this kind.
   virtual absl::Status CopyToDevice(void* to, const void* from, size_t bytes) = 0;
   virtual absl::Status CopyToHost(void* to, const void* from, size_t bytes) = 0;
   // Errors: Internal with the device's message.

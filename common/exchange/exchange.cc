@@ -65,8 +65,9 @@ absl::Status Exchange::Begin(std::shared_ptr<const ProgramRoutes> routes, const 
   has_push_ = push != nullptr;
   has_pull_ = pull != nullptr;
   if (has_push_) stamp_ = push->stamp;
-  resident_update_ = has_push_ ? push->resident : nullptr;
-  resident_pull_ = has_pull_ && pull->resident;
+  resident_ = {.update = has_push_ ? push->update : nullptr,
+               .gradients = has_push_ ? push->gradients : nullptr,
+               .reader = has_pull_ ? pull->reader : nullptr};
   pull_place_ = has_pull_ ? pull->place : 0;
   pull_ordinal_ = has_pull_ ? pull->ordinal : 0;
   pull_step_ = has_pull_ ? pull->step : 0;

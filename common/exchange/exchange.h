@@ -200,8 +200,7 @@ class Exchange {
   bool has_push_ = false;
   bool has_pull_ = false;
   PushStamp stamp_;
-  ResidentUpdate* resident_update_ = nullptr;  // PushBatch::resident
-  bool resident_pull_ = false;                 // PullBatch::resident
+  ResidentParts resident_;
   uint64_t pull_place_ = 0;
   uint32_t pull_ordinal_ = 0;
   uint64_t pull_step_ = 0;

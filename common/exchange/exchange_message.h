@@ -6,11 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "common/optimizers/resident_variables.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
-
-class ResidentUpdate;
 
 using Bytes = std::span<const uint8_t>;
 
@@ -22,8 +21,7 @@ struct ExchangeMessage {
     if (header.has_push()) spare_push.reset(header.release_push());
     if (header.has_pull()) spare_pull.reset(header.release_pull());
     payload.clear();
-    resident_update = nullptr;
-    resident_pull = false;
+    resident = {};
   }
   // The part, created without sections if the message does not have it. The caller sets the other
   // fields.
@@ -44,10 +42,7 @@ struct ExchangeMessage {
 
   v1::PushPullHeader header;
   std::vector<Bytes> payload;
-  // For a server of this process, which has the variables in the memory of a device: PushHeaderView::resident
-  // and PullSectionView::resident.
-  ResidentUpdate* resident_update = nullptr;
-  bool resident_pull = false;
+  ResidentParts resident;  // only for a server of this process
   std::unique_ptr<v1::PushPart> spare_push;
   std::unique_ptr<v1::PullPart> spare_pull;
 };

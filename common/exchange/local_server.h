@@ -2,20 +2,20 @@
 #define COHORT_COMMON_EXCHANGE_LOCAL_SERVER_H_
 
 #include <absl/functional/function_ref.h>
-#include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "common/exchange/exchange_message.h"
+#include "common/optimizers/resident_variables.h"
 
 namespace cohort {
-
-class ResidentVariables;
 
 // One step thread's way to a parameter server of this process: calls instead of messages. The server
 // reads gradients where the step has written them, and the answer references the server's blocks.
@@ -52,48 +52,50 @@ class LocalServer {
   // the connection. It is not called after the connection's end. Null if the server has ended.
   virtual std::unique_ptr<LocalConnection> Connect(std::function<void()> wake) = 0;
   virtual bool ended() const = 0;
-  // Gives the variables a second place, where steps read and update them (DeviceCopy). Errors: Unavailable:
-  // it serves no variables now; others: they cannot lie there.
-  virtual absl::Status Reside(std::shared_ptr<ResidentVariables> variables) = 0;
+  // Gives the variables places on devices, where steps read and update them. Errors: Unavailable: it serves no
+  // variables now; others: they cannot lie there.
+  virtual absl::Status Reside(const DevicePlaces& places) = 0;
 };
 
-// The parameter servers of this process, by incarnation. Thread-safe.
+// The parameter servers of this process, by incarnation, and the devices of its workers. Thread-safe.
 class LocalServers {
  public:
-  enum class Clients : uint8_t { kOneWorker, kSeveral };
-  // The workers that use the variables. If it is one, they may move to the memory of its device.
-  explicit LocalServers(Clients clients) : clients_(clients) {}
-  Clients clients() const { return clients_; }
+  // `homes`: the number of workers on whose devices the variables live: those of ps:i on that of worker i. 0:
+  // they live in the host's memory.
+  explicit LocalServers(int homes = 0) : homes_(static_cast<size_t>(homes)) {}
 
-  // See LocalServer::Reside. Errors: those of a server; FailedPrecondition: there is none.
-  absl::Status Reside(const std::shared_ptr<ResidentVariables>& variables) const {
+  void Add(uint64_t incarnation, int index, std::shared_ptr<LocalServer> server) {
     MutexLock lock(&mu_);
-    absl::Status status = absl::FailedPreconditionError("this process has no parameter server");
-    for (const auto& [incarnation, server] : servers_) {
-      status = server->Reside(variables);
-      if (!status.ok()) break;
-    }
-    return status;
-  }
-  void Add(uint64_t incarnation, std::shared_ptr<LocalServer> server) {
-    MutexLock lock(&mu_);
-    servers_[incarnation] = std::move(server);
+    servers_[incarnation] = {index, std::move(server)};
   }
   void Remove(uint64_t incarnation) {
     MutexLock lock(&mu_);
     servers_.erase(incarnation);
   }
+  // A worker has this device, and no other. All are added before the first step.
+  void AddDevice(int worker, std::shared_ptr<Device> device);
+  // The variables on the device of a worker; null: they live in the host's memory, because a worker has no
+  // device. Errors: those of LocalServer::Reside.
+  absl::StatusOr<std::shared_ptr<ResidentVariables>> Resident(int worker);
   // Null if the server with this incarnation is not one of this process.
   std::shared_ptr<LocalServer> Find(uint64_t incarnation) const {
     MutexLock lock(&mu_);
     const auto it = servers_.find(incarnation);
-    return it == servers_.end() ? nullptr : it->second;
+    return it == servers_.end() ? nullptr : it->second.server;
   }
 
  private:
-  const Clients clients_;
+  struct Server {
+    int index = 0;
+    std::shared_ptr<LocalServer> server;
+  };
+
+  const size_t homes_;
   mutable Mutex mu_;
-  std::map<uint64_t, std::shared_ptr<LocalServer>> servers_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, Server> servers_ ABSL_GUARDED_BY(mu_);
+  std::map<int, std::shared_ptr<Device>> devices_ ABSL_GUARDED_BY(mu_);  // by worker
+  // By worker, in the order of devices_. Empty before all servers have moved their variables there.
+  std::vector<std::shared_ptr<ResidentVariables>> resident_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace cohort

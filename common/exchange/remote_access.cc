@@ -190,7 +190,8 @@ void RemoteAccess::Impl::Send(const ServerRoute& server,
     local->Send(messages);
     return;
   }
-  if (messages.back().resident_update != nullptr || messages.back().resident_pull) {
+  const ResidentParts& resident = messages.back().resident;
+  if (resident.update != nullptr || resident.gradients != nullptr || resident.reader != nullptr) {
     const absl::Status why = FailedPrecondition(
         "ps:{} is in another process, but the variables lie on a device of this one", server.ps);
     loop_.Post([this, ps = server.ps, why] { exchange_.OnLost(ps, why, NowUs()); });

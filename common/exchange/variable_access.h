@@ -13,7 +13,9 @@
 
 namespace cohort {
 
+class Device;
 class ResidentUpdate;
+class ResidentVariables;
 
 // What one step reads from one variable. The memory belongs to the caller and stays valid until the
 // exchange ends.
@@ -67,9 +69,9 @@ struct PushBatch {
   bool sums_dense = false;
   std::span<const ShardSum> sums;  // those that this push brings; ascending by shard
   uint32_t slot = 0;               // that of the pull from which it was computed
-  // Not null: there are no items. This applies what the step has left in the memory of the device where the
-  // variables lie; only an access to servers of this process can do that.
-  ResidentUpdate* resident = nullptr;
+  // ResidentParts; only an access to servers of this process takes them. With an update there are no items.
+  ResidentUpdate* update = nullptr;
+  Device* gradients = nullptr;
 };
 
 struct PullBatch {
@@ -79,8 +81,8 @@ struct PullBatch {
   uint64_t step = 0;  // sync mode: waits until all steps before this one are closed; 0: async
   // Identifies the pull until its push: pulls that wait for their pushes have different slots.
   uint32_t slot = 0;
-  // There are no items: the step reads the variables in the memory of the device where they lie.
-  bool resident = false;
+  // ResidentParts::reader. If it is not null, there are no items.
+  const ResidentVariables* reader = nullptr;
 };
 
 // The outcome of a push, over all tablets of the program.

@@ -23,14 +23,14 @@ bool RunsKernel(const Node& node) {
 // Plans one program. Its methods are called in the order of Run, each building on the last.
 class Planner {
  public:
-  Planner(Program program, std::string_view device_kind, int slots, bool resident,
-          SegmentDevices* segment_devices)
+  Planner(Program program, std::string_view device_kind, int slots, const ProgramOptions& options)
       : device_kind_(device_kind),
         on_device_(device_kind != "cpu"),
         slots_(slots),
-        segment_devices_(segment_devices) {
+        segment_devices_(options.segment_devices) {
     out_.program = std::move(program);
-    out_.resident = resident;
+    out_.resident = options.resident;
+    out_.resident_gradients = options.resident_gradients;
     out_.on_cpu = !on_device_;
     const size_t values = p().values.size();
     made_by_.resize(values);
@@ -105,6 +105,18 @@ class Planner {
     return pushed;
   }
 
+  // Those of them that the host needs.
+  std::vector<ValueId> PushedToHost() const {
+    if (!out_.resident) return Pushed();
+    std::vector<ValueId> pushed;
+    for (const Push& push : p().pushes) {
+      if (out_.resident_gradients && push.kind != PushKind::kGradient && push.value != kNoValue) {
+        pushed.push_back(push.value);
+      }
+    }
+    return pushed;
+  }
+
   // The values that are visible from outside, beside those that are pushed.
   std::vector<ValueId> Seen() const {
     std::vector<ValueId> results;
@@ -133,6 +145,11 @@ class Planner {
             "reads cannot live there",
             step.node, node(step.node).name, node(step.node).op, device_kind_);
       }
+    }
+    for (const Push& push : p().pushes) {
+      if (!out_.resident_gradients || push.keys == kNoValue) continue;
+      return Unimplemented("the rows that program \"{}\" pushes are summed in the host's memory",
+                           p().name);
     }
     for (ValueId v : Seen()) {
       if (maker(root(v)).op != "read") continue;
@@ -226,16 +243,16 @@ class Planner {
 
   // Pushed values outlive their step; a constant never changes, an argument is copied.
   void PlacePushes() {
-    const std::vector<ValueId> moved = out_.resident ? Seen()
-                                       : on_device_  ? Results()
-                                                     : std::vector<ValueId>();
+    std::vector<ValueId> moved;
+    if (on_device_) moved = PushedToHost();
+    for (ValueId v : on_device_ ? Seen() : std::vector<ValueId>()) moved.push_back(v);
     for (ValueId v : moved) {
       const std::string& op = maker(root(v)).op;
       ValuePlace& place = out_.places[Index(root(v))];
       if (op == "input" || op == "constant" || place.place != Place::kNowhere) continue;
       place = {Place::kPushed, AppendToPushArea(root(v)), 0};
     }
-    for (ValueId v : out_.resident ? std::vector<ValueId>() : Pushed()) {
+    for (ValueId v : PushedToHost()) {
       const std::string& op = maker(root(v)).op;
       ValuePlace& place = out_.places[Index(root(v))];
       if (op == "input") {
@@ -356,16 +373,14 @@ size_t CapacityBytes(const ValueType& type) {
 }
 
 absl::StatusOr<CompiledProgram> CompileProgram(Program program, std::string_view device_kind,
-                                               int slots, bool resident,
-                                               SegmentDevices* segment_devices) {
+                                               int slots, const ProgramOptions& options) {
   COHORT_RETURN_IF_ERROR(ValidateProgram(program));
-  return CompileValidProgram(std::move(program), device_kind, slots, resident, segment_devices);
+  return CompileValidProgram(std::move(program), device_kind, slots, options);
 }
 
 absl::StatusOr<CompiledProgram> CompileValidProgram(Program program, std::string_view device_kind,
-                                                    int slots, bool resident,
-                                                    SegmentDevices* segment_devices) {
-  return Planner(std::move(program), device_kind, slots, resident, segment_devices).Run();
+                                                    int slots, const ProgramOptions& options) {
+  return Planner(std::move(program), device_kind, slots, options).Run();
 }
 
 absl::StatusOr<Program> ProgramOfShare(const Program& program, int64_t examples) {

@@ -75,6 +75,10 @@ struct PushCopy {
 struct CompiledProgram {
   Program program;
   bool resident = false;
+  // Resident: others sum the gradients, where they lie in the memory of the device; other pushes go to the
+  // host. Else the program's own graphs update the variables.
+  bool resident_gradients = false;
+  bool updates_itself() const { return resident && !resident_gradients; }
   std::vector<CompiledStep> prologue;
   std::vector<CompiledStep> main;
   std::vector<ValueId> roots;      // by value: itself, or the value of which it is a view
@@ -92,17 +96,23 @@ struct CompiledProgram {
 // first axis.
 absl::StatusOr<Program> ProgramOfShare(const Program& program, int64_t examples);
 
-// `device_kind`: "cpu", or that of the device on which the main steps run. `resident`: the variables live
-// there. `segment_devices`: the program is for the CPU and is cut where nodes name devices; null: they
-// name none, or it does not matter. Errors: those of MakeRunner; InvalidArgument (ValidateProgram), Unimplemented (CreateKernel, or an op without a
-// kernel for the device that reads a resident variable), naming the node.
+// How a program is compiled.
+struct ProgramOptions {
+  bool resident = false;            // the variables live on the device
+  bool resident_gradients = false;  // CompiledProgram::resident_gradients
+  // The program is for the CPU and is cut where nodes name devices; null: they name none, or it does not
+  // matter.
+  SegmentDevices* segment_devices = nullptr;
+};
+
+// `device_kind`: "cpu", or that of the device on which the main steps run. Errors: those of MakeRunner;
+// InvalidArgument (ValidateProgram), Unimplemented (CreateKernel; with resident variables an op without a
+// kernel for the device that reads one, or a gradient of rows that others sum), naming the node.
 absl::StatusOr<CompiledProgram> CompileProgram(Program program, std::string_view device_kind,
-                                               int slots = 1, bool resident = false,
-                                               SegmentDevices* segment_devices = nullptr);
+                                               int slots = 1, const ProgramOptions& options = {});
 // For a program that is known to be valid, or made by ProgramOfShare of one.
 absl::StatusOr<CompiledProgram> CompileValidProgram(Program program, std::string_view device_kind,
-                                                    int slots, bool resident = false,
-                                                    SegmentDevices* segment_devices = nullptr);
+                                                    int slots, const ProgramOptions& options = {});
 
 }  // namespace cohort
 

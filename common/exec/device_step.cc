@@ -79,7 +79,7 @@ void DeviceStep::ForEachInput(const Fn& fn) const {
     }
   }
   if (resident_ == nullptr) return;
-  for (const ValueId v : ResidentStep::Inputs(compiled_.program)) fn(v);
+  for (const ValueId v : ResidentStep::Inputs(compiled_)) fn(v);
 }
 
 absl::Status DeviceStep::Allocate() {

@@ -84,7 +84,7 @@ class Executable::Impl : private ResidentUpdate {
     return pushes_[static_cast<size_t>(slot().area)];
   }
   std::span<const PushItem> pushes() const { return pushes_[static_cast<size_t>(pushed_area_)]; }
-  ResidentUpdate* resident_update() { return compiled_.resident ? this : nullptr; }
+  ResidentUpdate* resident_update() { return compiled_.updates_itself() ? this : nullptr; }
   double weight() const { return weight_; }
   int64_t batch_count() const { return program().symbols.empty() ? 0 : table_.count(1); }
   std::span<const double> metric_values() const { return metric_values_; }
@@ -133,6 +133,9 @@ class Executable::Impl : private ResidentUpdate {
   void UseLentValues();
   void* PushedData(ValueId v, int area) const;
   void FinishPushes();
+  bool StaysOnDevice(const Push& push) const {
+    return compiled_.resident && push.kind == PushKind::kGradient && push.value != kNoValue;
+  }
   absl::Status Apply(uint32_t group, uint64_t step) override {
     return devices_->ApplyPushes(group, step);
   }
@@ -250,7 +253,7 @@ void* Executable::Impl::PushedData(ValueId v, int area) const {
 }
 
 void Executable::Impl::AddPushes() {
-  if (compiled_.resident) return;
+  if (compiled_.updates_itself()) return;
   for (size_t area = 0; area < pushes_.size(); ++area) {
     for (const Push& push : program().pushes) {
       PushItem item;
@@ -258,7 +261,9 @@ void Executable::Impl::AddPushes() {
       item.kind = push.kind;
       item.momentum = push.momentum;
       item.sparse = push.keys != kNoValue;
-      if (push.value != kNoValue) item.value = PushedData(push.value, static_cast<int>(area));
+      if (push.value != kNoValue && !StaysOnDevice(push)) {
+        item.value = PushedData(push.value, static_cast<int>(area));
+      }
       pushes_[area].push_back(item);
     }
   }
@@ -436,7 +441,11 @@ void Executable::Impl::FinishPushes() {
                 static_cast<size_t>(view.elements) * SizeOf(view.dtype));
   }
   for (size_t i = 0; i < pushes_[static_cast<size_t>(area)].size(); ++i) {
-    const ValueId keys = program().pushes[i].keys;
+    const Push& push = program().pushes[i];
+    if (StaysOnDevice(push)) {
+      pushes_[static_cast<size_t>(area)][i].value = devices_->DeviceData(push.value);
+    }
+    const ValueId keys = push.keys;
     if (keys == kNoValue) continue;
     pushes_[static_cast<size_t>(area)][i].keys = {
         static_cast<const int64_t*>(PushedData(keys, area)),
@@ -473,7 +482,10 @@ absl::StatusOr<std::unique_ptr<Executable>> Executable::Compile(Program program,
   }
   auto compiled = CompileProgram(
       std::move(program), options.devices.empty() ? "cpu" : options.devices[0]->kind(),
-      options.slots, options.resident != nullptr, options.segment_devices);
+      options.slots,
+      {.resident = options.resident != nullptr,
+       .resident_gradients = options.resident != nullptr && options.resident_gradients,
+       .segment_devices = options.segment_devices});
   if (!compiled.ok()) return Annotate(compiled.status(), fmt::format("program \"{}\"", name));
   COHORT_ASSIGN_OR_RETURN(Impl::HostMemory memory, Impl::Allocate(*compiled, options));
   auto impl = std::make_unique<Impl>(*std::move(compiled), std::move(memory), options);

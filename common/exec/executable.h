@@ -32,6 +32,9 @@ struct CompileOptions {
   // The variables live on the only device, where Run reads them and resident_update() changes them. They
   // outlive the executable. Null: they are pulled and pushed.
   const ResidentVariables* resident = nullptr;
+  // With resident variables: pushes() has the step's values instead, because others sum them. Dense gradients
+  // are in the memory of the device, until the next Run.
+  bool resident_gradients = false;
   // Where nodes run that name a device: a program with such nodes is cut (common/graph/segments.h), and
   // does not share its batch among `devices`. It outlives the executable. Null: names of devices are
   // ignored, and all nodes run on `devices`.
@@ -56,7 +59,7 @@ struct CompileOptions {
 // Run computes.
 //
 // With resident variables no values are exchanged: pulls() and pushes() are empty. The owner of the variables
-// calls resident_update() after Run.
+// calls resident_update() after Run (but see CompileOptions::resident_gradients).
 class Executable {
  public:
   // Errors: InvalidArgument (the program is not valid), Unimplemented (an op, dtype or device kind
@@ -96,7 +99,7 @@ class Executable {
   // run.
   std::span<const PushItem> pushes() const;
   // Applies the pushes of the step that ran last, in any slot, until the next Run. Null: the variables are
-  // not resident.
+  // not resident, or pushes() has values.
   ResidentUpdate* resident_update();
   double weight() const;
   int64_t batch_count() const;  // run-time count of symbol 1; 0 if the program has no symbol

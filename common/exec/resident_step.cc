@@ -30,22 +30,27 @@ absl::StatusOr<std::unique_ptr<ResidentStep>> ResidentStep::Make(
     step->bound_.push_back(variable);
   }
   COHORT_RETURN_IF_ERROR(step->AddReads(compiled, *ops));
-  COHORT_RETURN_IF_ERROR(step->AddScale(*ops));
-  COHORT_RETURN_IF_ERROR(step->AddPushes(*ops));
+  if (compiled.updates_itself()) {
+    COHORT_RETURN_IF_ERROR(step->AddScale(*ops));
+    COHORT_RETURN_IF_ERROR(step->AddPushes(*ops));
+  }
   COHORT_RETURN_IF_ERROR(step->Allocate());
   return step;
 }
 
-std::vector<ValueId> ResidentStep::Inputs(const Program& program) {
+std::vector<ValueId> ResidentStep::Inputs(const CompiledProgram& compiled) {
+  const Program& program = compiled.program;
   std::vector<ValueId> values;
   for (const Node& node : program.nodes) {
     if (node.op == "read_rows") values.push_back(node.inputs[0]);
   }
   for (const Push& push : program.pushes) {
+    if (compiled.resident_gradients && push.kind != PushKind::kGradient) continue;
     if (push.value != kNoValue) values.push_back(push.value);
     if (push.keys != kNoValue) values.push_back(push.keys);
   }
-  if (HasGradients(program) && program.weight != kNoValue) values.push_back(program.weight);
+  if (compiled.updates_itself() && HasGradients(program) && program.weight != kNoValue)
+    values.push_back(program.weight);
   return values;
 }
 
@@ -85,6 +90,10 @@ absl::Status ResidentStep::AddPushes(const VariableOps& ops) {
   for (const Push& push : program_.pushes) {
     if (push.value == kNoValue || push.kind == PushKind::kRecordOnly) continue;
     const ResidentVariables::Variable& variable = *bound_[IndexOf(push.variable)];
+    if (variable.group == kNoGroup) {
+      return Unimplemented("variable \"{}\" is cut: only its owners can update their parts",
+                           variable.at.name);
+    }
     Op op{.keys = push.keys, .variable = &variable.at, .group = variable.group};
     COHORT_ASSIGN_OR_RETURN(op.op, OpOfPush(push, ops));
     pushes_.push_back(std::move(op));

@@ -17,7 +17,8 @@ namespace cohort {
 //   a run:     upload bodies -> read rows -> (the program's kernels) -> scale of gradients
 //   an update: upload bodies -> pushes of one group of variables
 //
-// Whole variables are read where they lie. The owner of the variables decides about the update after the
+// There is no update if others sum the gradients (CompiledProgram::resident_gradients). Whole variables are
+// read where they lie. The owner of the variables decides about the update after the
 // run: what the run has computed stays in the memory of the device until then.
 class ResidentStep {
  public:
@@ -29,7 +30,7 @@ class ResidentStep {
                                                             const ResidentVariables& variables);
 
   // The values that it reads on the device, which kernels need not read.
-  static std::vector<ValueId> Inputs(const Program& program);
+  static std::vector<ValueId> Inputs(const CompiledProgram& compiled);
 
   // Writes the bodies of a run with the counts that the tables have now, and notes the keys for its
   // update. Errors: InvalidArgument for keys beyond a variable's rows.

@@ -66,7 +66,7 @@ absl::Status ResidentVariables::Reserve(const Spec& spec) {
 
 absl::Status ResidentVariables::Add(std::string_view name, const Tensor& value,
                                     const OptimizerRule* rule) {
-  if (FindByName(name).ok()) return AlreadyExists("variable \"{}\" is there already", name);
+  if (Find(name).ok()) return AlreadyExists("variable \"{}\" is there already", name);
   // Not owned.
   const std::shared_ptr<const OptimizerRule> lent(std::shared_ptr<void>(), rule);
   COHORT_RETURN_IF_ERROR(Reserve(
@@ -80,7 +80,7 @@ absl::Status ResidentVariables::Add(std::string_view name, const Tensor& value,
 
 absl::StatusOr<uint8_t*> ResidentVariables::AddressOf(std::string_view name, int slot,
                                                       int64_t first_row, size_t bytes) const {
-  COHORT_ASSIGN_OR_RETURN(const Variable* variable, FindByName(name));
+  COHORT_ASSIGN_OR_RETURN(const Variable* variable, Find(name));
   const size_t row_bytes =
       static_cast<size_t>(variable->at.row_elements) * SizeOf(variable->at.dtype);
   const size_t offset = static_cast<size_t>(first_row) * row_bytes;
@@ -106,7 +106,7 @@ absl::Status ResidentVariables::ReadRows(std::string_view name, int slot, int64_
   return device_->CopyToHost(to.data(), from, to.size());
 }
 
-absl::StatusOr<const ResidentVariables::Variable*> ResidentVariables::FindByName(
+absl::StatusOr<const ResidentVariables::Variable*> ResidentVariables::Find(
     std::string_view name) const {
   MutexLock lock(&mu_);
   const auto it = variables_.find(name);
@@ -116,15 +116,24 @@ absl::StatusOr<const ResidentVariables::Variable*> ResidentVariables::FindByName
 
 absl::StatusOr<const ResidentVariables::Variable*> ResidentVariables::Find(
     const VariableDecl& decl) const {
-  COHORT_ASSIGN_OR_RETURN(const Variable* variable, FindByName(decl.name));
+  COHORT_ASSIGN_OR_RETURN(const Variable* variable, Find(decl.name));
   if (variable->at.dtype == decl.type.dtype && SameDims(decl.type, variable->dims)) return variable;
   return InvalidArgument("the program takes the variable \"{}\" for {}, but it is {}{}", decl.name,
                          TypeToString(decl.type), DTypeName(variable->at.dtype),
                          DimsToString(variable->dims));
 }
 
+absl::Status ResidentVariables::CopyRows(std::string_view name, int64_t first_row, int64_t rows,
+                                         const ResidentVariables& from) {
+  COHORT_ASSIGN_OR_RETURN(const Variable* variable, Find(name));
+  const size_t bytes =
+      static_cast<size_t>(rows * variable->at.row_elements) * SizeOf(variable->at.dtype);
+  COHORT_ASSIGN_OR_RETURN(const uint8_t* const there, from.AddressOf(name, -1, first_row, bytes));
+  return WriteRows(name, -1, first_row, {there, bytes});
+}
+
 absl::StatusOr<std::vector<Tensor>> ResidentVariables::Download(std::string_view name) const {
-  COHORT_ASSIGN_OR_RETURN(const Variable* variable, FindByName(name));
+  COHORT_ASSIGN_OR_RETURN(const Variable* variable, Find(name));
   std::vector<Tensor> tensors;
   for (size_t i = 0; i <= variable->slots; ++i) {
     Tensor t(variable->at.dtype, variable->dims);
@@ -135,7 +144,7 @@ absl::StatusOr<std::vector<Tensor>> ResidentVariables::Download(std::string_view
 }
 
 absl::Status ResidentVariables::Upload(std::string_view name, std::span<const Tensor> tensors) {
-  COHORT_ASSIGN_OR_RETURN(const Variable* variable, FindByName(name));
+  COHORT_ASSIGN_OR_RETURN(const Variable* variable, Find(name));
   if (tensors.size() != variable->slots + 1) {
     return InvalidArgument("variable \"{}\" has {} slots, but is given {} tensors", name,
                            variable->slots, tensors.size());

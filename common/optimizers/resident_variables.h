@@ -29,6 +29,9 @@ class ResidentUpdate {
   virtual absl::Status Apply(uint32_t group, uint64_t step) = 0;
 };
 
+// The group of a variable that no ResidentUpdate may change.
+inline constexpr uint32_t kNoGroup = ~uint32_t{0};
+
 // Variables of a model, by name, that live in the memory of one device with their optimizer slots.
 // Programs that are compiled with them (CompileOptions) read and update them there; nothing is copied but
 // by the functions below. Those that copy a variable must not be called while a step uses it. Thread-safe.
@@ -39,7 +42,7 @@ class ResidentVariables {
     Dims dims;
     std::shared_ptr<const OptimizerRule> rule;  // null: not trainable
     size_t slots = 0;
-    uint32_t group = 0;   // variables of one group are updated together
+    uint32_t group = 0;   // variables of one group are updated together, by ResidentUpdate
     DeviceMemory memory;  // the value, then the slots
   };
   // What Reserve makes room for.
@@ -67,6 +70,9 @@ class ResidentVariables {
                          std::span<const uint8_t> from);
   absl::Status ReadRows(std::string_view name, int slot, int64_t first_row,
                         std::span<uint8_t> to) const;
+  // Copies rows of the value from another device of the same kind. Errors: those of WriteRows.
+  absl::Status CopyRows(std::string_view name, int64_t first_row, int64_t rows,
+                        const ResidentVariables& from);
   // Returns the value, then the slots. Errors: NotFound; those of the device.
   absl::StatusOr<std::vector<Tensor>> Download(std::string_view name) const;
   // Replaces what Download returns. Errors: NotFound; InvalidArgument for tensors of another number,
@@ -76,12 +82,13 @@ class ResidentVariables {
   // Finds the variable of a program. Errors: NotFound; InvalidArgument for one of another dtype or
   // shape; both name it. The pointer stays valid, and what it points to constant.
   absl::StatusOr<const Variable*> Find(const VariableDecl& decl) const;
+  // The same by name. Errors: NotFound.
+  absl::StatusOr<const Variable*> Find(std::string_view name) const;
   const std::shared_ptr<Device>& device() const { return device_; }
   // Bytes of the device's memory.
   size_t memory_bytes() const;
 
  private:
-  absl::StatusOr<const Variable*> FindByName(std::string_view name) const;
   // The address of rows. Errors: those of WriteRows.
   absl::StatusOr<uint8_t*> AddressOf(std::string_view name, int slot, int64_t first_row,
                                      size_t bytes) const;
@@ -89,6 +96,23 @@ class ResidentVariables {
   const std::shared_ptr<Device> device_;
   mutable Mutex mu_;
   std::map<std::string, Variable, std::less<>> variables_ ABSL_GUARDED_BY(mu_);
+};
+
+// Where variables lie besides their blocks in the host's memory.
+struct DevicePlaces {
+  // The devices whose steps read them; each has variables of its own. All are of one kind.
+  std::vector<std::shared_ptr<ResidentVariables>> readers;
+  size_t home = 0;  // the reader that has the slots, too, and where updates are applied
+};
+
+// What a request of a step thread of this process has instead of bytes.
+struct ResidentParts {
+  // Applies the push, which has no values. Null: it has values, or there is none.
+  ResidentUpdate* update = nullptr;
+  // Not null: the values of dense gradients are in the memory of this device.
+  Device* gradients = nullptr;
+  // Not null: the step reads the variables here, so the pull needs no values.
+  const ResidentVariables* reader = nullptr;
 };
 
 }  // namespace cohort

@@ -1,5 +1,6 @@
 #include "common/tablet/device_copy.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -7,64 +8,136 @@
 
 namespace cohort {
 
+DeviceCopy::DeviceCopy(std::span<const std::unique_ptr<Shard>> shards,
+                       std::shared_ptr<const LayoutRules> rules, DevicePlaces places,
+                       uint32_t tablet)
+    : shards_(shards),
+      rules_(std::move(rules)),
+      places_(std::move(places)),
+      tablet_(tablet),
+      versions_(shards.size()),
+      updates_(shards.size()) {
+  for (Versions& versions : versions_) versions.readers.resize(places_.readers.size());
+}
+
 absl::StatusOr<std::unique_ptr<DeviceCopy>> DeviceCopy::Make(
     std::span<const std::unique_ptr<Shard>> shards, std::shared_ptr<const LayoutRules> rules,
-    std::shared_ptr<ResidentVariables> variables, uint32_t tablet) {
+    DevicePlaces places, uint32_t tablet) {
+  std::unique_ptr<DeviceCopy> copy(
+      new DeviceCopy(shards, std::move(rules), std::move(places), tablet));
   std::map<std::string, int64_t> rows;
   for (const auto& shard : shards) rows[shard->info().variable] += shard->info().rows;
   for (const auto& shard : shards) {
     const ShardInfo& info = shard->info();
-    const int64_t all = info.dims.empty() ? 1 : info.dims[0];
-    if (rows[info.variable] != all) {
-      return Unimplemented("'{}' is cut: tablet {} has {} of its {} rows", info.variable, tablet,
-                           rows[info.variable], all);
+    const bool is_cut = rows[info.variable] != (info.dims.empty() ? 1 : info.dims[0]);
+    copy->is_cut_ = copy->is_cut_ || is_cut;
+    for (const auto& reader : copy->places_.readers) {
+      COHORT_RETURN_IF_ERROR(reader->Reserve(
+          {.name = info.variable,
+           .dtype = info.dtype,
+           .dims = info.dims,
+           .rule = std::shared_ptr<const OptimizerRule>(copy->rules_, shard->rule()),
+           .group = is_cut ? kNoGroup : tablet}));
     }
+  }
+  COHORT_ASSIGN_OR_RETURN(copy->scale_,
+                          copy->home()->Allocate(sizeof(double), "the factor of gradients"));
+  return copy;
+}
+
+absl::Status DeviceCopy::ToHost(size_t shard) {
+  COHORT_RETURN_IF_ERROR(lost_);
+  Versions& versions = versions_[shard];
+  if (versions.blocks == versions.newest) return absl::OkStatus();
+  const ShardInfo& info = shards_[shard]->info();
+  COHORT_RETURN_IF_ERROR(shards_[shard]->Overwrite(
+      [&](int slot, int64_t first_row, int64_t /*rows*/, std::span<uint8_t> out) {
+        return home_variables().ReadRows(info.variable, slot, info.row_begin + first_row, out);
+      }));
+  versions.blocks = versions.newest;
+  return absl::OkStatus();
+}
+
+absl::Status DeviceCopy::AllToHost() {
+  for (size_t i = 0; i < shards_.size(); ++i) COHORT_RETURN_IF_ERROR(ToHost(i));
+  return absl::OkStatus();
+}
+
+absl::Status DeviceCopy::ToHome(size_t shard) {
+  COHORT_RETURN_IF_ERROR(lost_);
+  Versions& versions = versions_[shard];
+  if (versions.home == versions.newest) return absl::OkStatus();
+  const ShardSnapshot now = shards_[shard]->Snapshot();
+  const ShardInfo& info = *now.info;
+  for (const ShardBlock& block : now.blocks) {
+    for (int slot = -1; slot < static_cast<int>(info.slots.size()); ++slot) {
+      const BufferRef& bytes = slot < 0 ? block.values : block.slots[slot];
+      COHORT_RETURN_IF_ERROR(home_variables().WriteRows(
+          info.variable, slot, info.row_begin + block.row_begin, {bytes->data(), bytes->size()}));
+    }
+  }
+  versions.home = versions.newest;
+  return absl::OkStatus();
+}
+
+absl::Status DeviceCopy::ToReader(const ResidentVariables* reader) {
+  const auto found =
+      std::ranges::find(places_.readers, reader, &std::shared_ptr<ResidentVariables>::get);
+  if (found == places_.readers.end()) {
+    return InvalidArgument("a step reads the variables of tablet {} where they do not lie",
+                           tablet_);
+  }
+  const auto r = static_cast<size_t>(found - places_.readers.begin());
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    COHORT_RETURN_IF_ERROR(ToHome(i));
+    uint64_t& version = versions_[i].readers[r];
+    if (r == places_.home || version == versions_[i].newest) continue;
+    const ShardInfo& info = shards_[i]->info();
     COHORT_RETURN_IF_ERROR(
-        variables->Reserve({.name = info.variable,
-                            .dtype = info.dtype,
-                            .dims = info.dims,
-                            .rule = std::shared_ptr<const OptimizerRule>(rules, shard->rule()),
-                            .group = tablet}));
+        (*found)->CopyRows(info.variable, info.row_begin, info.rows, home_variables()));
+    version = versions_[i].newest;
   }
-  return std::unique_ptr<DeviceCopy>(new DeviceCopy(shards, std::move(variables), tablet));
-}
-
-absl::Status DeviceCopy::ToDevice() {
-  COHORT_RETURN_IF_ERROR(lost_);
-  if (newest_ != Newest::kHost) return absl::OkStatus();
-  for (const auto& shard : shards_) {
-    const ShardSnapshot now = shard->Snapshot();
-    for (const ShardBlock& block : now.blocks) {
-      for (int slot = -1; slot < static_cast<int>(now.info->slots.size()); ++slot) {
-        const BufferRef& bytes = slot < 0 ? block.values : block.slots[slot];
-        COHORT_RETURN_IF_ERROR(variables_->WriteRows(now.info->variable, slot,
-                                                     now.info->row_begin + block.row_begin,
-                                                     {bytes->data(), bytes->size()}));
-      }
-    }
-  }
-  newest_ = Newest::kBoth;
   return absl::OkStatus();
 }
 
-absl::Status DeviceCopy::ToHost() {
-  COHORT_RETURN_IF_ERROR(lost_);
-  if (newest_ != Newest::kDevice) return absl::OkStatus();
-  for (const auto& shard : shards_) {
-    COHORT_RETURN_IF_ERROR(shard->Overwrite(
-        [&](int slot, int64_t first_row, int64_t /*rows*/, std::span<uint8_t> out) {
-          const ShardInfo& info = shard->info();
-          return variables_->ReadRows(info.variable, slot, info.row_begin + first_row, out);
-        }));
-  }
-  newest_ = Newest::kBoth;
-  return absl::OkStatus();
-}
+void DeviceCopy::HostChanged(size_t shard) { versions_[shard].blocks = ++versions_[shard].newest; }
+
+void DeviceCopy::HomeChanged(size_t shard) { versions_[shard].home = ++versions_[shard].newest; }
 
 absl::Status DeviceCopy::Update(ResidentUpdate* update, uint64_t step) {
-  COHORT_RETURN_IF_ERROR(ToDevice());
-  newest_ = Newest::kDevice;
+  if (is_cut_) return Unimplemented("tablet {} has only parts of its variables", tablet_);
+  for (size_t i = 0; i < shards_.size(); ++i) COHORT_RETURN_IF_ERROR(ToHome(i));
   lost_ = update->Apply(tablet_, step);
+  for (size_t i = 0; i < shards_.size(); ++i) HomeChanged(i);
+  return lost_;
+}
+
+absl::Status DeviceCopy::MakeUpdate(size_t shard, const DeviceSum& sum) {
+  const ShardInfo& info = shards_[shard]->info();
+  COHORT_ASSIGN_OR_RETURN(const ResidentVariables::Variable* whole,
+                          home_variables().Find(info.variable));
+  DeviceVariable part = whole->at;
+  const size_t offset = static_cast<size_t>(info.row_begin) * info.row_bytes();
+  part.rows = info.rows;
+  part.value = static_cast<uint8_t*>(part.value) + offset;
+  for (size_t s = 0; s < whole->slots; ++s) {
+    part.slots[s] = static_cast<uint8_t*>(part.slots[s]) + offset;
+  }
+  COHORT_ASSIGN_OR_RETURN(const VariableOps* ops, VariableOps::Of(home()->kind()));
+  COHORT_ASSIGN_OR_RETURN(auto op, ops->Update(shards_[shard]->rule(), part, {.values = sum.data()},
+                                               reinterpret_cast<const double*>(scale_.data())));
+  COHORT_ASSIGN_OR_RETURN(updates_[shard].run, VariableOpRun::Make(home(), std::move(op)));
+  updates_[shard].sum = sum.data();
+  return absl::OkStatus();
+}
+
+absl::Status DeviceCopy::ApplySum(size_t shard, const DeviceSum& sum, double weight,
+                                  uint64_t step) {
+  if (updates_[shard].sum != sum.data()) COHORT_RETURN_IF_ERROR(MakeUpdate(shard, sum));
+  const double scale = weight == 0 ? 0 : 1 / weight;
+  lost_ = home()->CopyToDevice(scale_.data(), &scale, sizeof(scale));
+  if (lost_.ok()) lost_ = updates_[shard].run->Run({.step = step});
+  HomeChanged(shard);
   return lost_;
 }
 

@@ -6,51 +6,86 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "common/optimizers/resident_variables.h"
+#include "common/tablet/device_sum.h"
 #include "common/tablet/shard.h"
+#include "common/tablet/variable_op_run.h"
 
 namespace cohort {
 
-// The second place of a tablet's values and slots: the memory of a device, where steps read and update
-// them. Their blocks in the host's memory remain, and what needs them there, as a snapshot, fetches them.
+// The values and slots of a tablet in the memory of devices, where steps read and update them. The blocks in
+// the host's memory remain, and what needs them there, as a snapshot, fetches the newest values.
 //
-//   kHost ── ToDevice ──► kBoth ── an update on the device ──► kDevice
-//     ▲                    │  ▲                                   │
-//     └─ a push of values ─┘  └────────────── ToHost ─────────────┘
+// Each update of a shard makes a new version, in the blocks or at home. A version is copied to the other
+// places when they need it:
+//
+//   blocks ◄── ToHost ── home ── ToReader ──► other readers (values without slots)
+//      └────── ToHome ──►
 //
 // Not thread-safe: it belongs to its tablet.
 class DeviceCopy {
  public:
-  // Makes room for all variables of the shards; their values are still in the host's memory. `rules`:
-  // what the rules of the shards belong to. Errors: Unimplemented for a variable of which the shards have
-  // only some rows; those of ResidentVariables::Reserve.
+  // Makes room for all variables of the shards; their values are still in the blocks. `rules`: what the rules
+  // of the shards belong to. Errors: those of ResidentVariables::Reserve.
   static absl::StatusOr<std::unique_ptr<DeviceCopy>> Make(
       std::span<const std::unique_ptr<Shard>> shards, std::shared_ptr<const LayoutRules> rules,
-      std::shared_ptr<ResidentVariables> variables, uint32_t tablet);
+      DevicePlaces places, uint32_t tablet);
 
-  // Bring the newest values to one of the places, if they are not there. Errors: those of the device, and
-  // that of an earlier Update, which has left the values undefined.
-  absl::Status ToDevice();
-  absl::Status ToHost();
-  // Brings the values to the device and updates them there. Errors: those of ToDevice; then nothing has
-  // changed. Those of `update`; then the values are lost.
+  const std::shared_ptr<Device>& home() const { return home_variables().device(); }
+
+  // Bring the newest version to a place. `shard`: an index. Errors: those of the device; InvalidArgument for
+  // a reader that has no part here; that of an earlier update, which has left the values undefined.
+  absl::Status ToHost(size_t shard);
+  absl::Status ToHome(size_t shard);
+  absl::Status ToReader(const ResidentVariables* reader);
+  absl::Status AllToHost();
+  // The blocks have a new version, made from the newest one.
+  void HostChanged(size_t shard);
+
+  // Why the values are undefined: an update has failed. OK if they are not.
+  const absl::Status& status() const { return lost_; }
+  // An update has failed, or what should become one.
+  void Lose(const absl::Status& why) { lost_ = why; }
+
+  // Applies what a step of the only reader has left on the device. Errors: Unimplemented for a variable that
+  // other tablets have a part of; those of ToHome; those of `update`: then the values are lost.
   absl::Status Update(ResidentUpdate* update, uint64_t step);
-  // The blocks are the newest from now on. To be called after ToHost.
-  void HostChanged() { newest_ = Newest::kHost; }
+  // Updates a shard at home with a sum, which stays where it is from call to call: as Shard::Apply of a dense
+  // gradient. ToHome precedes it. Errors: those of the device; then the values are lost.
+  absl::Status ApplySum(size_t shard, const DeviceSum& sum, double weight, uint64_t step);
 
  private:
-  enum class Newest : uint8_t { kHost, kBoth, kDevice };
+  // The version that each place has; 0: none.
+  struct Versions {
+    uint64_t newest = 1;
+    uint64_t blocks = 1;
+    uint64_t home = 0;
+    std::vector<uint64_t> readers;  // by reader, values alone
+  };
+  // An update of a shard with a sum.
+  struct SumUpdate {
+    const uint8_t* sum = nullptr;  // for which it was made
+    std::unique_ptr<VariableOpRun> run;
+  };
 
   DeviceCopy(std::span<const std::unique_ptr<Shard>> shards,
-             std::shared_ptr<ResidentVariables> variables, uint32_t tablet)
-      : shards_(shards), variables_(std::move(variables)), tablet_(tablet) {}
+             std::shared_ptr<const LayoutRules> rules, DevicePlaces places, uint32_t tablet);
+  ResidentVariables& home_variables() const { return *places_.readers[places_.home]; }
+  void HomeChanged(size_t shard);
+  absl::Status MakeUpdate(size_t shard, const DeviceSum& sum);
 
   const std::span<const std::unique_ptr<Shard>> shards_;
-  const std::shared_ptr<ResidentVariables> variables_;
-  const uint32_t tablet_;  // the group of the variables
-  Newest newest_ = Newest::kHost;
-  absl::Status lost_;  // why the values are undefined
+  const std::shared_ptr<const LayoutRules> rules_;
+  const DevicePlaces places_;
+  const uint32_t tablet_;
+  bool is_cut_ = false;             // a variable is only partly here
+  std::vector<Versions> versions_;  // by shard
+  std::vector<SumUpdate> updates_;  // by shard
+  DeviceMemory scale_;              // at home: the factor of a sum, a double
+  absl::Status lost_;               // why the values are undefined
 };
 
 }  // namespace cohort

@@ -57,8 +57,12 @@ v1::SectionStatus PushDense(TestTablet& tablet, uint64_t closure, const Floats& 
   return tablet.Push(push).status();
 }
 
-v1::SectionStatus PullResident(TestTablet& tablet) {
-  PullSectionView section{.term = 1, .resident = true};
+DevicePlaces OnlyAt(const std::shared_ptr<ResidentVariables>& variables) {
+  return {.readers = {variables}};
+}
+
+v1::SectionStatus PullResident(TestTablet& tablet, const ResidentVariables* reader) {
+  PullSectionView section{.term = 1, .reader = reader};
   v1::PullResult result;
   std::vector<PayloadSlice> payload;
   tablet->Pull(1, 0, section, &result, &payload);
@@ -70,7 +74,7 @@ v1::SectionStatus PullResident(TestTablet& tablet) {
 TEST_CASE("pushes of values and updates on a device follow one another") {
   TestTablet tablet(Layout({Variable("w", {6, 2}, 10)}, Sgd(1, 0.5)), 16);
   const auto variables = OnDevice();
-  REQUIRE(tablet->Reside(variables).ok());
+  REQUIRE(tablet->Reside(OnlyAt(variables)).ok());
   AddOne update(variables.get(), {"w"});
 
   CHECK(PushDense(tablet, 1, Floats(12, 2)) == v1::APPLIED);  // the momentum is -2
@@ -79,7 +83,7 @@ TEST_CASE("pushes of values and updates on a device follow one another") {
   CHECK(tablet.Pull(0) == Floats(12, 10));
   CHECK(PushDense(tablet, 4, Floats(12, 1)) == v1::APPLIED);  // the momentum was 0
   CHECK(tablet.Pull(0) == Floats(12, 9));
-  CHECK(PullResident(tablet) == v1::APPLIED);
+  CHECK(PullResident(tablet, variables.get()) == v1::APPLIED);
   CHECK((*variables->Download("w"))[0].values<float>()[11] == 9);
   CHECK((*variables->Download("w"))[1].values<float>()[11] == -1);
   CHECK(tablet->version() == 4);
@@ -89,7 +93,7 @@ TEST_CASE("pushes of values and updates on a device follow one another") {
 TEST_CASE("an update on a device is applied once, and not for a chief that was replaced") {
   TestTablet tablet(Layout({Variable("w", {3}, 0)}, Sgd(1)));
   const auto variables = OnDevice();
-  REQUIRE(tablet->Reside(variables).ok());
+  REQUIRE(tablet->Reside(OnlyAt(variables)).ok());
   AddOne update(variables.get(), {"w"});
   CHECK(PushResident(tablet, 1, &update) == v1::APPLIED);
   CHECK(PushResident(tablet, 1, &update) == v1::DUPLICATE);
@@ -97,13 +101,13 @@ TEST_CASE("an update on a device is applied once, and not for a chief that was r
   CHECK(PushResident(tablet, 2, &update) == v1::FENCED);
   CHECK(update.groups == std::vector<uint32_t>{tablet->number()});
   tablet->Retire();
-  CHECK(PullResident(tablet) == v1::MOVED);
+  CHECK(PullResident(tablet, variables.get()) == v1::MOVED);
 }
 
 TEST_CASE("a snapshot has the values of the device, and keeps them") {
   TestTablet tablet(Layout({Variable("w", {5, 2}, 1)}, Sgd(1, 0.9)), 16);
   const auto variables = OnDevice();
-  REQUIRE(tablet->Reside(variables).ok());
+  REQUIRE(tablet->Reside(OnlyAt(variables)).ok());
   AddOne update(variables.get(), {"w"});
   CHECK(PushResident(tablet, 1, &update) == v1::APPLIED);
   const auto first = tablet->Snapshot(0);
@@ -122,11 +126,11 @@ TEST_CASE("a snapshot has the values of the device, and keeps them") {
 TEST_CASE("the shards of a variable lie in one variable on the device") {
   TestTablet tablet(Layout({Variable("w", {4}, 3)}, Sgd(1), /*shards=*/2));
   const auto variables = OnDevice();
-  REQUIRE(tablet->Reside(variables).ok());
+  REQUIRE(tablet->Reside(OnlyAt(variables)).ok());
   TestPush push(1);
   push.Dense<float>(0, {1, 2}).Dense<float>(1, {3, 4});
   CHECK(tablet.Push(push).status() == v1::APPLIED);
-  CHECK(PullResident(tablet) == v1::APPLIED);
+  CHECK(PullResident(tablet, variables.get()) == v1::APPLIED);
   const auto w = (*variables->Download("w"))[0];
   CHECK(Floats(w.values<float>().begin(), w.values<float>().end()) == Floats{2, 1, 0, -1});
   AddOne update(variables.get(), {"w"});
@@ -136,16 +140,18 @@ TEST_CASE("the shards of a variable lie in one variable on the device") {
 
 TEST_CASE("what cannot be done on a device is refused and changes nothing") {
   TestTablet cut(Layout({Variable("w", {4}, 3)}, Sgd(1), /*shards=*/2, /*cores=*/{2}));
-  CHECK(cut->Reside(OnDevice()).code() == absl::StatusCode::kUnimplemented);
-  CHECK(PullResident(cut) == v1::INVALID);
   const auto variables = OnDevice();
   AddOne update(variables.get(), {"w"});
+  CHECK(PullResident(cut, variables.get()) == v1::INVALID);
+  CHECK(PushResident(cut, 1, &update) == v1::INVALID);
+  CHECK(cut->Reside(OnlyAt(variables)).ok());
+  CHECK(PullResident(cut, OnDevice().get()) == v1::INVALID);
   CHECK(PushResident(cut, 1, &update) == v1::INVALID);
   CHECK(update.groups.empty());
   CHECK(cut->version() == 0);
 
   TestTablet tablet(Layout({Variable("w", {4}, 3)}, Sgd(1)));
-  REQUIRE(tablet->Reside(variables).ok());
+  REQUIRE(tablet->Reside(OnlyAt(OnDevice())).ok());
   TestPush staged(1);
   staged.RecordOnly(0);
   staged.header().resident = &update;
@@ -158,7 +164,7 @@ TEST_CASE("what cannot be done on a device is refused and changes nothing") {
 TEST_CASE("nothing is read from a device whose update has failed") {
   TestTablet tablet(Layout({Variable("w", {3}, 0)}, Sgd(1)));
   const auto variables = OnDevice();
-  REQUIRE(tablet->Reside(variables).ok());
+  REQUIRE(tablet->Reside(OnlyAt(variables)).ok());
   AddOne update(variables.get(), {"w"});
   CHECK(PushResident(tablet, 1, &update) == v1::APPLIED);
   update.error = Internal("the device is gone");
@@ -166,7 +172,98 @@ TEST_CASE("nothing is read from a device whose update has failed") {
   CHECK(tablet->version() == 1);
   CHECK(tablet->Snapshot(0).status().code() == absl::StatusCode::kInternal);
   CHECK(PushDense(tablet, 3, {1, 1, 1}) == v1::INVALID);
-  CHECK(PullResident(tablet) == v1::INVALID);
+  CHECK(PullResident(tablet, variables.get()) == v1::INVALID);
+}
+
+// A gradient of 1, 2, 3, ... times `factor` in the memory of a device.
+DeviceMemory Gradient(Device* device, size_t elements, float factor) {
+  Floats values(elements);
+  for (size_t i = 0; i < elements; ++i) values[i] = factor * static_cast<float>(i + 1);
+  auto memory = device->Allocate(elements * sizeof(float), "a test");
+  REQUIRE(memory.ok());
+  REQUIRE(device->CopyToDevice(memory->data(), values.data(), elements * sizeof(float)).ok());
+  return *std::move(memory);
+}
+
+// What three closures of a step leave behind, which come in this order. Some of their gradients may be on
+// devices.
+struct Step {
+  std::vector<uint32_t> order = {0, 1, 2};
+  std::vector<bool> on_device = {true, true, true};
+  bool partial = false;
+  std::vector<uint32_t> members = {0, 1, 2};
+  bool resident = true;
+};
+std::vector<Floats> Close(const Step& step, const v1::OptimizerSpec& optimizer) {
+  TestTablet tablet(Layout({Variable("w", {5, 2}, 1), Variable("b", {3}, 0.5)}, optimizer), 16);
+  auto second = OpenDevice("simulated:1");
+  REQUIRE(second.ok());
+  const auto home = OnDevice(), other = std::make_shared<ResidentVariables>(*std::move(second));
+  if (step.resident) REQUIRE(tablet->Reside({.readers = {other, home}, .home = 1}).ok());
+  const std::vector<Device*> devices = {home->device().get(), other->device().get(),
+                                        other->device().get()};
+  for (uint64_t number = 1; number <= 2; ++number) {
+    if (step.resident) CHECK(PullResident(tablet, other.get()) == v1::APPLIED);
+    for (const uint32_t index : step.order) {
+      TestPush push(number * 10 + index);
+      std::vector<DeviceMemory> memory;
+      for (uint32_t shard = 0; shard < 2; ++shard) {
+        const size_t elements = shard == 0 ? 10 : 3;
+        const float factor = 0.125f * static_cast<float>((index + 1) * (index + 1) + number);
+        Floats values(elements);
+        memory.push_back(Gradient(devices[index], elements, factor));
+        REQUIRE(devices[index]->CopyToHost(values.data(), memory.back().data(), elements * 4).ok());
+        push.Dense<float>(shard, values);
+        if (step.resident && step.on_device[index]) {
+          push.last().device = devices[index];
+          push.last().values = {memory.back().data(), elements * 4};
+        }
+      }
+      push.header().weight = 4;
+      push.header().step = {.step = number, .step_try = 1, .index = index, .partial = step.partial};
+      CHECK(tablet.Push(push).status() == v1::STAGED);
+      CHECK(tablet.Push(push).status() == v1::STAGED);  // its answer was lost
+    }
+    PushEffect effect;
+    std::vector<StagedStep::Member> applied;
+    const absl::Status closed = tablet->Close(
+        {.step = number, .step_try = 1, .iteration = number - 1, .members = step.members}, &effect,
+        &applied);
+    INFO(closed);
+    REQUIRE(closed.ok());
+    CHECK(applied.size() == step.members.size());
+  }
+  if (step.resident) {
+    CHECK(PullResident(tablet, other.get()) == v1::APPLIED);
+    const auto w = (*other->Download("w"))[0];
+    CHECK(Floats(w.values<float>().begin(), w.values<float>().end()) == tablet.Pull(0));
+  }
+  const auto snapshot = tablet->Snapshot(0);
+  REQUIRE(snapshot.ok());
+  std::vector<Floats> found;
+  for (const ShardSnapshot& shard : snapshot->shards) {
+    for (int slot = -1; slot < static_cast<int>(shard.info->slots.size()); ++slot) {
+      found.push_back(SnapshotValues(shard, slot));
+    }
+  }
+  return found;
+}
+
+TEST_CASE("gradients of a synchronous step are summed on a device to the bits of the host") {
+  for (const v1::OptimizerSpec& optimizer : {Sgd(0.3, 0.9), Adam()}) {
+    const auto expected = Close({.resident = false}, optimizer);
+    CHECK(expected[0] != Floats(10, 1));
+    CHECK(Close({}, optimizer) == expected);
+    CHECK(Close({.order = {2, 0, 1}}, optimizer) == expected);
+    CHECK(Close({.order = {1, 2, 0}, .partial = true}, optimizer) == expected);
+    CHECK(Close({.on_device = {true, false, true}}, optimizer) == expected);
+    CHECK(Close({.order = {1, 0, 2}, .on_device = {false, true, false}}, optimizer) == expected);
+    const auto without_one =
+        Close({.partial = true, .members = {0, 2}, .resident = false}, optimizer);
+    CHECK(without_one != expected);
+    CHECK(Close({.order = {2, 1, 0}, .partial = true, .members = {0, 2}}, optimizer) ==
+          without_one);
+  }
 }
 
 }  // namespace

@@ -13,7 +13,9 @@
 
 namespace cohort {
 
+class Device;
 class ResidentUpdate;
+class ResidentVariables;
 
 // A request of the data path as tablets see it: the fields of v1.PushPullHeader, and references to
 // the payload. Payload views are contiguous and aligned to 8 bytes, except the values of a dense
@@ -33,6 +35,9 @@ struct PushEntryView {
   // If not empty, holds the values instead of `values`: consecutive pieces, cut anywhere, without
   // alignment. Only dense gradients have pieces.
   std::span<const std::span<const uint8_t>> pieces;
+  // Not null: the values are in the memory of this device. Only dense gradients of a step thread of this
+  // process are there.
+  Device* device = nullptr;
 
   size_t value_bytes() const {
     size_t bytes = values.size();
@@ -73,9 +78,9 @@ struct PullEntryView {
 struct PullSectionView {
   uint32_t tablet = 0;
   uint64_t term = 0;
-  // The step reads the variables in the memory of the device where they lie, and there are no entries. Only
-  // a step thread of this process sets it.
-  bool resident = false;
+  // Not null: the step reads the variables there, and the section has no entries. Only a step thread of this
+  // process sets it.
+  const ResidentVariables* reader = nullptr;
   std::span<const PullEntryView> entries;
 };
 

@@ -109,24 +109,41 @@ void StagedShard::Note(std::span<const PushEntryView> entries) {
   sparse_ = entries.front().sparse;
 }
 
-void StagedShard::Add(const ShardInfo& info, std::span<const PushEntryView> entries) {
-  if (IsRecord(entries)) return;
+absl::Status StagedShard::Add(const ShardInfo& info, std::span<const PushEntryView> entries,
+                              const std::shared_ptr<Device>& home) {
+  if (IsRecord(entries)) return absl::OkStatus();
   if (kind_ != PushKind::kGradient) {
     AddCopies(info, entries);
   } else if (!sparse_) {
-    AddDense(info, entries);
+    COHORT_RETURN_IF_ERROR(AddDense(info, entries, home));
   } else {
     for (const PushEntryView& entry : entries) AddRows(info, entry);
   }
   ++members_;
+  return absl::OkStatus();
 }
 
-void StagedShard::AddDense(const ShardInfo& info, std::span<const PushEntryView> parts) {
+absl::Status StagedShard::AddDense(const ShardInfo& info, std::span<const PushEntryView> parts,
+                                   const std::shared_ptr<Device>& home) {
+  if (members_ == 0) on_device_ = home != nullptr && parts.front().device != nullptr;
+  if (on_device_) {
+    if (device_sum_ == nullptr) {
+      COHORT_ASSIGN_OR_RETURN(device_sum_, DeviceSum::Make(home, info));
+    }
+    return device_sum_->Add(parts, /*first=*/members_ == 0);
+  }
   const size_t element = SizeOf(info.dtype);
   sum_bytes_ = static_cast<size_t>(info.elements()) * element;
   sums_.resize(Words(sum_bytes_));
   uint8_t* const sums = BytesOf(&sums_);
-  for (const PushEntryView& part : parts) {
+  std::vector<uint8_t> downloaded;
+  for (PushEntryView part : parts) {
+    if (part.device != nullptr) {
+      downloaded.resize(part.values.size());
+      COHORT_RETURN_IF_ERROR(
+          part.device->CopyToHost(downloaded.data(), part.values.data(), downloaded.size()));
+      part.values = downloaded;
+    }
     ForEachRun(part, element, [&](const uint8_t* from, size_t offset, size_t size) {
       uint8_t* const to = sums + part.begin * element + offset;
       if (members_ == 0) {
@@ -136,6 +153,16 @@ void StagedShard::AddDense(const ShardInfo& info, std::span<const PushEntryView>
       }
     });
   }
+  return absl::OkStatus();
+}
+
+absl::Status StagedShard::BringToHost(const ShardInfo& info) {
+  if (!on_device_ || members_ == 0) return absl::OkStatus();
+  sum_bytes_ = static_cast<size_t>(info.elements()) * SizeOf(info.dtype);
+  sums_.resize(Words(sum_bytes_));
+  COHORT_RETURN_IF_ERROR(device_sum_->Download({BytesOf(&sums_), sum_bytes_}));
+  on_device_ = false;
+  return absl::OkStatus();
 }
 
 void StagedShard::AddRows(const ShardInfo& info, const PushEntryView& entry) {
@@ -227,6 +254,7 @@ std::span<const PushEntryView> StagedShard::Finish(const ShardInfo& info) {
 void StagedShard::Clear() {
   noted_ = false;
   summed_elsewhere_ = false;
+  on_device_ = false;
   sum_bytes_ = 0;
   keys_.clear();
   rows_.clear();
@@ -264,7 +292,7 @@ absl::Status StagedStep::Check(const PushHeaderView& header, std::span<const Gro
   return absl::OkStatus();
 }
 
-void StagedStep::Add(const PushHeaderView& header, std::span<const Group> groups) {
+absl::Status StagedStep::Add(const PushHeaderView& header, std::span<const Group> groups) {
   const uint32_t index = header.step.index;
   if (members_.size() <= index) members_.resize(index + 1);
   members_[index] = {.staged = true,
@@ -274,19 +302,26 @@ void StagedStep::Add(const PushHeaderView& header, std::span<const Group> groups
                      .weight = header.weight};
   for (const Group& group : groups) shards_[group.shard].Note(group.entries);
   if (header.step.partial || index != next_) {
-    early_.emplace(index, CopyOf(groups));
-    return;
+    COHORT_ASSIGN_OR_RETURN(Early early, CopyOf(groups));
+    early_.emplace(index, std::move(early));
+    return absl::OkStatus();
   }
-  for (const Group& group : groups) shards_[group.shard].Add(*group.info, group.entries);
-  do {
+  for (const Group& group : groups) {
+    COHORT_RETURN_IF_ERROR(shards_[group.shard].Add(*group.info, group.entries, group.home));
+  }
+  bool added = true;
+  while (added) {
     ++next_;
-  } while (AddEarly(next_));
+    COHORT_ASSIGN_OR_RETURN(added, AddEarly(next_));
+  }
+  return absl::OkStatus();
 }
 
-StagedStep::Early StagedStep::CopyOf(std::span<const Group> groups) {
+absl::StatusOr<StagedStep::Early> StagedStep::CopyOf(std::span<const Group> groups) {
   size_t words = 0;
   for (const Group& group : groups) {
     for (const PushEntryView& entry : group.entries) {
+      if (entry.device != nullptr && group.home != nullptr) continue;
       words += Words(entry.keys.size()) + Words(entry.value_bytes());
     }
   }
@@ -296,29 +331,51 @@ StagedStep::Early StagedStep::CopyOf(std::span<const Group> groups) {
   for (const Group& group : groups) {
     Early::Part part{.shard = group.shard,
                      .info = group.info,
-                     .entries = {group.entries.begin(), group.entries.end()}};
-    for (PushEntryView& entry : part.entries) to += CopyTo(&entry, SizeOf(group.info->dtype), to);
+                     .entries = {group.entries.begin(), group.entries.end()},
+                     .home = group.home};
+    for (PushEntryView& entry : part.entries) {
+      if (entry.device == nullptr) {
+        to += CopyTo(&entry, SizeOf(group.info->dtype), to);
+        continue;
+      }
+      uint8_t* copy = reinterpret_cast<uint8_t*>(to);
+      if (group.home != nullptr) {
+        COHORT_ASSIGN_OR_RETURN(
+            DeviceMemory memory,
+            group.home->Allocate(entry.values.size(), "a gradient that came early"));
+        copy = memory.data();
+        early.device_memory.push_back(std::move(memory));
+        COHORT_RETURN_IF_ERROR(
+            group.home->CopyToDevice(copy, entry.values.data(), entry.values.size()));
+      } else {
+        to += Words(entry.values.size());
+        COHORT_RETURN_IF_ERROR(
+            entry.device->CopyToHost(copy, entry.values.data(), entry.values.size()));
+      }
+      entry.values = {copy, entry.values.size()};
+      entry.device = group.home.get();
+    }
     early.parts.push_back(std::move(part));
   }
   return early;
 }
 
-bool StagedStep::AddEarly(uint32_t index) {
+absl::StatusOr<bool> StagedStep::AddEarly(uint32_t index) {
   const auto found = early_.find(index);
   if (found == early_.end()) return false;
   for (const Early::Part& part : found->second.parts) {
-    shards_[part.shard].Add(*part.info, part.entries);
+    COHORT_RETURN_IF_ERROR(shards_[part.shard].Add(*part.info, part.entries, part.home));
   }
   early_.erase(found);
   return true;
 }
 
-std::vector<StagedStep::Member> StagedStep::Sum(std::span<const uint32_t> indices) {
+absl::StatusOr<std::vector<StagedStep::Member>> StagedStep::Sum(std::span<const uint32_t> indices) {
   std::vector<Member> members;
   for (const uint32_t index : indices) {
     const Member* const member = Find(index);
     if (member == nullptr) continue;
-    (void)AddEarly(index);
+    COHORT_RETURN_IF_ERROR(AddEarly(index).status());
     members.push_back(*member);
   }
   return members;

@@ -2,13 +2,15 @@
 #define COHORT_COMMON_TABLET_STAGED_STEP_H_
 
 #include <absl/container/flat_hash_map.h>
-#include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "common/base/exact_sum.h"
+#include "common/tablet/device_sum.h"
 #include "common/tablet/push_pull_views.h"
 #include "common/tablet/shard_blocks.h"
 
@@ -23,8 +25,15 @@ class StagedShard {
   absl::Status Check(const ShardInfo& info, std::span<const PushEntryView> entries) const;
   // Notes the kind of entries that will be added.
   void Note(std::span<const PushEntryView> entries);
-  // Adds the entries of the next member, which were noted.
-  void Add(const ShardInfo& info, std::span<const PushEntryView> entries);
+  // Adds the entries of the next member, which were noted. `home`: the device where the shard lies, or null.
+  // Dense gradients are summed there if the first of them is in the memory of a device. Errors: those of the
+  // device; then the sum is undefined.
+  absl::Status Add(const ShardInfo& info, std::span<const PushEntryView> entries,
+                   const std::shared_ptr<Device>& home);
+  // The gradients' sum, if it is in the memory of a device; else null.
+  const DeviceSum* device_sum() const { return on_device_ ? device_sum_.get() : nullptr; }
+  // Brings that sum to the host's memory. Errors: those of the device.
+  absl::Status BringToHost(const ShardInfo& info);
   // Adds the squares of the gradient, divided by `weight`; nothing if there is no gradient.
   void AddSquares(const ShardInfo& info, double weight, ExactSum* squares) const;
   // Clips each element of the gradient, if there is one, to [-most, most].
@@ -32,6 +41,8 @@ class StagedShard {
   // True if a member's gradient is in a sum that no member has brought: the ranks of a group sum it,
   // and its owner's push brings it (CollectiveGroup).
   bool lacks_sum() const { return summed_elsewhere_ && members_ == 0; }
+  // True if a member has pushed anything.
+  bool has_any() const { return members_ > 0; }
   // True if a member has pushed a gradient.
   bool has_gradient() const { return members_ > 0 && kind_ == PushKind::kGradient; }
   // The sum as entries that Shard::Apply takes; valid until the next Add or Clear. Empty: no member
@@ -46,7 +57,8 @@ class StagedShard {
     PushEntryView entry;
     std::vector<uint64_t> memory;  // aligned as entries must be
   };
-  void AddDense(const ShardInfo& info, std::span<const PushEntryView> parts);
+  absl::Status AddDense(const ShardInfo& info, std::span<const PushEntryView> parts,
+                        const std::shared_ptr<Device>& home);
   void AddRows(const ShardInfo& info, const PushEntryView& entry);
   void AddCopies(const ShardInfo& info, std::span<const PushEntryView> entries);
 
@@ -54,7 +66,9 @@ class StagedShard {
   bool summed_elsewhere_ = false;
   PushKind kind_ = PushKind::kRecordOnly;
   bool sparse_ = false;
-  std::vector<uint64_t> sums_;  // elements of the variable's dtype
+  bool on_device_ = false;                 // dense: the sum is in device_sum_
+  std::unique_ptr<DeviceSum> device_sum_;  // kept from step to step
+  std::vector<uint64_t> sums_;             // elements of the variable's dtype
   size_t sum_bytes_ = 0;
   std::vector<int64_t> keys_;                  // sparse: in the order in which they came first
   absl::flat_hash_map<int64_t, size_t> rows_;  // by key: its row in sums_
@@ -84,6 +98,7 @@ class StagedStep {
     size_t shard = 0;
     const ShardInfo* info = nullptr;  // lives as long as the tablet
     std::span<const PushEntryView> entries;
+    std::shared_ptr<Device> home;  // see StagedShard::Add
   };
 
   // The most closures of a step.
@@ -98,11 +113,15 @@ class StagedStep {
   const Member* Find(uint32_t index) const;
   // Errors: InvalidArgument if the push does not fit to what is staged.
   absl::Status Check(const PushHeaderView& header, std::span<const Group> groups) const;
-  // Stages a push that has passed Check and is not staged yet.
-  void Add(const PushHeaderView& header, std::span<const Group> groups);
+  // Stages a push that has passed Check and is not staged yet. Errors: those of a device; then the step must
+  // be restarted.
+  absl::Status Add(const PushHeaderView& header, std::span<const Group> groups);
   // Completes the sums of these members, ascending; those that are not staged here have pushed
-  // nothing to this tablet. Returns the members that are.
-  std::vector<Member> Sum(std::span<const uint32_t> indices);
+  // nothing to this tablet. Returns the members that are. Errors: those of Add.
+  absl::StatusOr<std::vector<Member>> Sum(std::span<const uint32_t> indices);
+  absl::Status BringToHost(size_t shard, const ShardInfo& info) {
+    return shards_[shard].BringToHost(info);
+  }
   // After Sum: see StagedShard.
   const StagedShard& shard(size_t shard) const { return shards_[shard]; }
   void Clip(size_t shard, const ShardInfo& info, double most) { shards_[shard].Clip(info, most); }
@@ -118,13 +137,15 @@ class StagedStep {
       size_t shard = 0;
       const ShardInfo* info = nullptr;
       std::vector<PushEntryView> entries;
+      std::shared_ptr<Device> home;
     };
     std::vector<Part> parts;
     std::vector<uint64_t> memory;
+    std::vector<DeviceMemory> device_memory;  // at home, of what was in the memory of a device
   };
-  static Early CopyOf(std::span<const Group> groups);
+  static absl::StatusOr<Early> CopyOf(std::span<const Group> groups);
   // Adds the copy of this member, if there is one.
-  bool AddEarly(uint32_t index);
+  absl::StatusOr<bool> AddEarly(uint32_t index);
 
   uint64_t step_try_ = 0;
   uint32_t next_ = 0;            // the members before it are in the sums

@@ -180,7 +180,8 @@ absl::Status Tablet::CheckPush(const PushHeaderView& header, const PushSectionVi
       return InvalidArgument("shard {}: its entries do not follow one another", number);
     }
     const Shard& shard = *shards_[index];
-    const StagedStep::Group group{index, &shard.info(), entries.subspan(begin, end - begin)};
+    const StagedStep::Group group{index, &shard.info(), entries.subspan(begin, end - begin),
+                                  device_ == nullptr ? nullptr : device_->home()};
     COHORT_RETURN_IF_ERROR(shard.CheckPush(group.entries));
     groups_.push_back(group);
   }
@@ -227,32 +228,41 @@ absl::Status Tablet::ApplyPush(const PushHeaderView& header, PushEffect* effect)
       header.place + header.id.ordinal + static_cast<uint64_t>(header.iteration_offset);
   if (header.resident != nullptr) {
     if (device_ != nullptr) return device_->Update(header.resident, step);
-    return FailedPrecondition("tablet {} has no values in the memory of a device", options_.tablet);
+    return NotOnDevice();
   }
-  COHORT_RETURN_IF_ERROR(BringToHost());
+  for (const StagedStep::Group& group : groups_) {
+    if (group.entries.front().device != nullptr) {
+      return Unimplemented("a gradient on a device is for a synchronous step");
+    }
+    COHORT_RETURN_IF_ERROR(BringToHost(group.shard));
+  }
   for (const StagedStep::Group& group : groups_) {
     effect->non_finite |=
         shards_[group.shard]->Apply(group.entries, header.weight, step, &scratch_);
+    NoteHostChange(group.shard);
   }
-  NoteHostChange();
   return absl::OkStatus();
 }
 
-absl::Status Tablet::BringToHost() {
-  return device_ == nullptr ? absl::OkStatus() : device_->ToHost();
+absl::Status Tablet::NotOnDevice() const {
+  return FailedPrecondition("tablet {} has no values in the memory of a device", options_.tablet);
 }
 
-void Tablet::NoteHostChange() {
-  if (device_ != nullptr) device_->HostChanged();
+absl::Status Tablet::BringToHost(size_t shard) {
+  return device_ == nullptr ? absl::OkStatus() : device_->ToHost(shard);
 }
 
-absl::Status Tablet::Reside(std::shared_ptr<ResidentVariables> variables) {
+void Tablet::NoteHostChange(size_t shard) {
+  if (device_ != nullptr) device_->HostChanged(shard);
+}
+
+absl::Status Tablet::Reside(DevicePlaces places) {
   MutexLock lock(&mu_);
-  COHORT_RETURN_IF_ERROR(BringToHost());
+  if (device_ != nullptr) COHORT_RETURN_IF_ERROR(device_->AllToHost());
   device_ = nullptr;
-  if (variables == nullptr) return absl::OkStatus();
+  if (places.readers.empty()) return absl::OkStatus();
   COHORT_ASSIGN_OR_RETURN(device_,
-                          DeviceCopy::Make(shards_, rules_, std::move(variables), options_.tablet));
+                          DeviceCopy::Make(shards_, rules_, std::move(places), options_.tablet));
   return absl::OkStatus();
 }
 
@@ -288,11 +298,16 @@ void Tablet::Stage(const PushHeaderView& header, const PushSectionView& section,
   }
   absl::Status check = CheckPush(header, section);
   if (check.ok() && header.resident != nullptr) {
-    check = Unimplemented("a synchronous step of closures sums gradients in the host's memory");
+    check =
+        Unimplemented("a synchronous step sums gradients: it takes no update that a step has left");
   }
   if (check.ok()) check = staged_.Check(header, groups_);
   if (!check.ok()) return SetInvalid(check, result);
-  staged_.Add(header, groups_);
+  if (const absl::Status added = staged_.Add(header, groups_); !added.ok()) {
+    // Sums of some shards have it: the step cannot be closed any more.
+    if (device_ != nullptr) device_->Lose(added);
+    return SetInvalid(added, result);
+  }
   result->set_status(v1::STAGED);
 }
 
@@ -337,10 +352,13 @@ absl::Status Tablet::CheckSums(const StepClose& close) const {
 absl::Status Tablet::AddSquares(const StepClose& close, SquareSums* squares) {
   MutexLock lock(&mu_);
   COHORT_RETURN_IF_ERROR(CheckClose(close));
-  const double weight = WeightOf(staged_.Sum(close.members));
+  COHORT_ASSIGN_OR_RETURN(const std::vector<StagedStep::Member> members,
+                          staged_.Sum(close.members));
+  const double weight = WeightOf(members);
   COHORT_RETURN_IF_ERROR(CheckSums(close));
   for (size_t i = 0; i < shards_.size(); ++i) {
     if (!clippings_[i].clipping.by_norm() || !staged_.shard(i).has_gradient()) continue;
+    COHORT_RETURN_IF_ERROR(staged_.BringToHost(i, shards_[i]->info()));
     staged_.shard(i).AddSquares(shards_[i]->info(), weight, &(*squares)[clippings_[i].key]);
   }
   return absl::OkStatus();
@@ -352,22 +370,23 @@ absl::Status Tablet::Close(const StepClose& close, PushEffect* effect,
   const uint64_t open = open_step();
   if (!retired_ && close.step < open) return absl::OkStatus();
   COHORT_RETURN_IF_ERROR(CheckClose(close));
-  *applied = staged_.Sum(close.members);
+  if (device_ != nullptr) COHORT_RETURN_IF_ERROR(device_->status());
+  COHORT_ASSIGN_OR_RETURN(*applied, staged_.Sum(close.members));
   for (const StagedStep::Member& member : *applied) {
     COHORT_RETURN_IF_ERROR(applied_.Check(member.id));
   }
   if (!close.skip) {
     COHORT_RETURN_IF_ERROR(CheckSums(close));
     COHORT_RETURN_IF_ERROR(CheckNorms(close));
-    COHORT_RETURN_IF_ERROR(BringToHost());
+    for (size_t i = 0; i < shards_.size(); ++i) COHORT_RETURN_IF_ERROR(Join(i));
   }
-  // Nothing can fail from here on.
+  // Nothing but a device can fail from here on; then no value of this tablet is read any more.
   for (const StagedStep::Member& member : *applied) applied_.Insert(member.id, member.attempt);
   const double weight = WeightOf(*applied);
   for (size_t i = 0; i < shards_.size() && !close.skip; ++i) {
-    effect->non_finite |= ApplySum(i, close, weight);
+    COHORT_ASSIGN_OR_RETURN(const bool non_finite, ApplySum(i, close, weight));
+    effect->non_finite |= non_finite;
   }
-  if (!close.skip) NoteHostChange();
   effect->applied = !applied->empty();
   SetVersion(version() + (effect->applied ? 1 : 0));
   staged_.Restart(close.step_try);
@@ -375,8 +394,17 @@ absl::Status Tablet::Close(const StepClose& close, PushEffect* effect,
   return absl::OkStatus();
 }
 
+absl::Status Tablet::Join(size_t shard) {
+  if (device_ == nullptr || !staged_.shard(shard).has_any()) return absl::OkStatus();
+  if (clippings_[shard].clipping.kind == GradientClipping::Kind::kValue) {
+    COHORT_RETURN_IF_ERROR(staged_.BringToHost(shard, shards_[shard]->info()));
+  }
+  return staged_.shard(shard).device_sum() != nullptr ? device_->ToHome(shard)
+                                                      : device_->ToHost(shard);
+}
+
 // The rule divides the sum by the weight, so a larger weight scales the gradient down.
-bool Tablet::ApplySum(size_t shard, const StepClose& close, double weight) {
+absl::StatusOr<bool> Tablet::ApplySum(size_t shard, const StepClose& close, double weight) {
   const auto& [clipping, key] = clippings_[shard];
   const ShardInfo& info = shards_[shard]->info();
   const bool gradient = staged_.shard(shard).has_gradient();
@@ -384,8 +412,14 @@ bool Tablet::ApplySum(size_t shard, const StepClose& close, double weight) {
   if (gradient && clipping.kind == GradientClipping::Kind::kValue) {
     staged_.Clip(shard, info, clipping.limit * weight);
   }
+  if (const DeviceSum* const sum = staged_.shard(shard).device_sum(); sum != nullptr) {
+    COHORT_RETURN_IF_ERROR(device_->ApplySum(shard, *sum, weight, close.iteration));
+    return false;
+  }
   const std::span<const PushEntryView> sum = staged_.Finish(shard, info);
-  return !sum.empty() && shards_[shard]->Apply(sum, weight, close.iteration, &scratch_);
+  if (sum.empty()) return false;
+  NoteHostChange(shard);
+  return shards_[shard]->Apply(sum, weight, close.iteration, &scratch_);
 }
 
 void Tablet::Abandon(uint64_t step, uint64_t step_try) {
@@ -420,11 +454,12 @@ void Tablet::Pull(uint64_t generation, uint64_t step, const PullSectionView& sec
     return;
   }
   absl::Status check = CheckPull(section);
-  if (check.ok() && section.resident && device_ == nullptr) {
-    check =
-        FailedPrecondition("tablet {} has no values in the memory of a device", options_.tablet);
+  if (check.ok() && section.reader != nullptr) {
+    check = device_ != nullptr ? device_->ToReader(section.reader) : NotOnDevice();
   }
-  if (check.ok()) check = section.resident ? device_->ToDevice() : BringToHost();
+  for (size_t i = 0; i < section.entries.size() && check.ok(); ++i) {
+    check = BringToHost(FindIndex(section.entries[i].shard));
+  }
   if (!check.ok()) return SetInvalid(check, result);
   result->set_status(v1::APPLIED);
   for (const PullEntryView& entry : section.entries) {
@@ -435,7 +470,7 @@ void Tablet::Pull(uint64_t generation, uint64_t step, const PullSectionView& sec
 absl::StatusOr<TabletSnapshot> Tablet::Snapshot(uint64_t watermark) {
   TabletSnapshot snapshot;
   MutexLock lock(&mu_);
-  COHORT_RETURN_IF_ERROR(BringToHost());
+  if (device_ != nullptr) COHORT_RETURN_IF_ERROR(device_->AllToHost());
   applied_.AdvanceWatermark(watermark);
   snapshot.cut->set_tablet(options_.tablet);
   snapshot.cut->set_version(version());

@@ -95,7 +95,8 @@ struct TabletTestFaults {
 // open_step() from the close of the step before to its own.
 //
 // The values may have a second place, the memory of a device (DeviceCopy). Then a step of this process can
-// read them there, and its push updates them there. All else works on the blocks in the host's memory.
+// read them there, and its push updates them there; gradients of a synchronous step are summed there. All
+// else works on the blocks in the host's memory.
 //
 // A push is all or nothing: Push checks every entry before the first byte changes. It records the
 // id and applies the entries under one lock, so that no pull and no snapshot sees one without the
@@ -136,7 +137,7 @@ class Tablet {
 
   // Gives the values a second place, instead of one that they have. Null: none. Errors: those of DeviceCopy::Make, and of
   // DeviceCopy::ToHost for the place before.
-  absl::Status Reside(std::shared_ptr<ResidentVariables> variables);
+  absl::Status Reside(DevicePlaces places);
 
   // Applies one section and fills `result`. `generation` is the request's; the tablet accepts only
   // the generation of the chief that it heard last. `watermark` is the one that the chief sent.
@@ -194,9 +195,10 @@ class Tablet {
   Tablet(Options options, std::shared_ptr<const LayoutRules> rules,
          std::vector<std::unique_ptr<Shard>> shards, std::vector<ShardClipping> clippings);
 
-  // The values are in the blocks when this returns.
-  absl::Status BringToHost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void NoteHostChange() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status NotOnDevice() const;
+  // The newest values of a shard are in its blocks when this returns.
+  absl::Status BringToHost(size_t shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void NoteHostChange(size_t shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Applies the entries of a push that may be applied.
   absl::Status ApplyPush(const PushHeaderView& header, PushEffect* effect)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -220,8 +222,11 @@ class Tablet {
   absl::Status CheckClose(const StepClose& close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckNorms(const StepClose& close) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckSums(const StepClose& close) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Applies the sum of a shard. Returns true if it contained a NaN or an infinity.
-  bool ApplySum(size_t shard, const StepClose& close, double weight)
+  // Brings the values of a shard to where its sum is, or both to the host's memory if the sum is clipped.
+  absl::Status Join(size_t shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Applies the sum of a shard. Returns true if it contained a NaN or an infinity; a device does not look.
+  // Errors: those of DeviceCopy::ApplySum.
+  absl::StatusOr<bool> ApplySum(size_t shard, const StepClose& close, double weight)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;

@@ -74,9 +74,8 @@ absl::StatusOr<std::unique_ptr<InProcessCluster>> InProcessCluster::Start(
   COHORT_ASSIGN_OR_RETURN(cluster->log_, Logger::Create(log));
   const ClusterSpec planned = PlannedSpec(cluster->options_);
   if (cluster->options_.calls == InProcessCalls::kDirect) {
-    cluster->local_servers_ = std::make_shared<LocalServers>(cluster->options_.workers == 1
-                                                                 ? LocalServers::Clients::kOneWorker
-                                                                 : LocalServers::Clients::kSeveral);
+    cluster->local_servers_ =
+        std::make_shared<LocalServers>(cluster->options_.workers == 1 ? 1 : 0);
   }
   if (!replicas) {
     COHORT_RETURN_IF_ERROR(

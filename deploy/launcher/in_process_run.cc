@@ -145,9 +145,9 @@ absl::StatusOr<int> RunInProcess(const LocalOptions& options) {
 }
 
 absl::StatusOr<int> TrainInProcess(const TrainPlan& plan) {
-  const auto clients =
-      plan.run.workers == 1 ? LocalServers::Clients::kOneWorker : LocalServers::Clients::kSeveral;
-  return Run(plan.run, plan.Text(), std::make_shared<LocalServers>(clients));
+  // Servers and workers are as many, unless the strategy keeps the variables in the host's memory.
+  const int homes = plan.run.ps == plan.run.workers ? plan.run.workers : 0;
+  return Run(plan.run, plan.Text(), std::make_shared<LocalServers>(homes));
 }
 
 }  // namespace cohort

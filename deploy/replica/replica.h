@@ -57,8 +57,7 @@ class Replica : public ServingTask {
  private:
   Replica() = default;
 
-  const std::shared_ptr<LocalServers> local_ =
-      std::make_shared<LocalServers>(LocalServers::Clients::kSeveral);
+  const std::shared_ptr<LocalServers> local_ = std::make_shared<LocalServers>();
   std::unique_ptr<ParameterServer> owner_;
   std::unique_ptr<WorkerServer> worker_;  // has the addresses of both
 };

@@ -6,6 +6,7 @@ A cluster whose parameter server has the variables in the host's memory ends wit
 import glob
 import os
 import random
+import shutil
 import subprocess
 
 import real_cluster
@@ -46,7 +47,12 @@ fit: {epochs: %d}
 checkpoint: {directory: checkpoints, every_steps: 40}
 """
 ASYNC = "mode: async"
-SYNC = "mode: sync, closures_per_step: 1"
+SYNC = "mode: sync, closures_per_step: %d"
+
+
+# The same without the embedding, whose gradient is one of rows.
+DENSE = "\n".join(line for line in JOB.splitlines() if "Embedding" not in line).replace("dtype: int64", "dtype: float32")
+DENSE = DENSE.replace("inputs: table}", "inputs: place}")
 
 
 class ResidentTest(DirectoryTestCase):
@@ -59,13 +65,13 @@ class ResidentTest(DirectoryTestCase):
             lines.append("%.4f,%.4f,%d,%d" % (a, b, place, (a * b > 0) == (place > 6)))
         self.write("points.csv", "\n".join(lines) + "\n")
 
-    def arguments(self, command, name, strategy, epochs):
-        job = self.write(name + ".yaml", JOB % (strategy, epochs))
+    def arguments(self, command, name, strategy, epochs, job=JOB):
+        job = self.write(name + ".yaml", job % (strategy, epochs))
         return [program("cohort"), *command.split(), "--run_dir", self.path(name), job]
 
-    def train(self, command, name, strategy, epochs=3):
+    def train(self, command, name, strategy, epochs=3, job=JOB):
         """The tensors of the last checkpoint."""
-        done = run(self.arguments(command, name, strategy, epochs), limit_s=100,
+        done = run(self.arguments(command, name, strategy, epochs, job), limit_s=100,
                    environment={"COHORT_DATA_DIR": self.directory})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return tensors(checkpoints(self.path(name + "/checkpoints"))[-1])
@@ -78,8 +84,10 @@ class ResidentTest(DirectoryTestCase):
                 texts.append(f.read())
         return "".join(texts)
 
-    def on_host(self, epochs=3):
-        found = self.train("local --ps 1 --workers 1 --task_flag worker=--devices=simulated:0", "host", SYNC, epochs)
+    def on_host(self, closures=1, epochs=3, job=JOB):
+        shutil.rmtree(self.path("host"), ignore_errors=True)
+        found = self.train("local --ps 1 --workers 1 --task_flag worker=--devices=simulated:0", "host", SYNC % closures,
+                           epochs, job)
         self.assertNotIn("variables_on_device", self.log("host"))
         return found
 
@@ -96,6 +104,33 @@ class ResidentTest(DirectoryTestCase):
         for name in ("train", "eval"):
             self.assertRegex(log, "program_compiled program=%s .*resident_variables=true" % name)
         self.assertNotIn("resident_variables=false", log)
+
+    def test_synchronous_steps_sum_their_gradients_on_the_device(self):
+        expected = self.on_host(closures=4, job=DENSE)
+        for command in ("one_device --devices simulated:0", "mirrored --devices simulated:0",
+                        "mirrored --devices simulated:0,simulated:1",
+                        "mirrored --devices simulated:0,simulated:1,simulated:2"):
+            with self.subTest(command):
+                name = command.replace(" ", "-")
+                self.check(self.train("train --strategy " + command, name, SYNC % 4, job=DENSE), expected)
+                log = self.log(name)
+                self.assertEqual(log.count("variables_on_device"), command.count("simulated"))
+                self.assertRegex(log, "program_compiled program=train .*resident_variables=true")
+                self.assertNotIn("resident_variables=false", log)
+
+    def test_rows_are_summed_on_the_host(self):
+        expected = self.on_host(closures=4)
+        self.check(self.train("train --strategy mirrored --devices simulated:0,simulated:1", "rows", SYNC % 4), expected)
+        self.assertRegex(self.log("rows"), "variables_not_resident .*rows that program .*train.* pushes")
+
+    def test_clipped_gradients_have_the_same_bits(self):
+        for clip in ("global_clipnorm: 0.01", "clipvalue: 0.001"):
+            with self.subTest(clip):
+                job = DENSE.replace("optimizer: adam", "optimizer: {Adam: {%s}}" % clip)
+                self.assertNotEqual(job, DENSE)
+                expected = self.on_host(closures=4, job=job)
+                self.check(self.train("train --strategy mirrored --devices simulated:0,simulated:1", clip[:6], SYNC % 4,
+                                      job=job), expected)
 
     def test_a_killed_process_continues_from_what_its_device_had(self):
         expected = self.on_host(epochs=8)

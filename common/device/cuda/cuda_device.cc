@@ -48,10 +48,10 @@ class CudaDevice : public Device {
     return memory_->AllocatePinned(bytes, purpose);
   }
   absl::Status CopyToDevice(void* to, const void* from, size_t bytes) override {
-    return Copy(to, from, bytes, cudaMemcpyHostToDevice);
+    return Copy(to, from, bytes);
   }
   absl::Status CopyToHost(void* to, const void* from, size_t bytes) override {
-    return Copy(to, from, bytes, cudaMemcpyDeviceToHost);
+    return Copy(to, from, bytes);
   }
   absl::StatusOr<std::unique_ptr<DeviceGraph>> Instantiate(const GraphPlan& plan) override {
     DeviceMemory workspace;
@@ -66,11 +66,11 @@ class CudaDevice : public Device {
   CudaDevice(int ordinal, const Gpu& gpu, std::shared_ptr<CudaMemory> memory, bool allow_tf32)
       : ordinal_(ordinal), gpu_(gpu), memory_(std::move(memory)), products_(gpu, allow_tf32) {}
 
-  absl::Status Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  absl::Status Copy(void* to, const void* from, size_t bytes) {
     if (bytes == 0) return absl::OkStatus();
     COHORT_RETURN_IF_ERROR(gpu_.Select());
     // cudaMemcpy may return before pageable memory has arrived; the wait below does not.
-    COHORT_RETURN_IF_CUDA_ERROR(gpu_, cudaMemcpyAsync, to, from, bytes, kind, copies_);
+    COHORT_RETURN_IF_CUDA_ERROR(gpu_, cudaMemcpyAsync, to, from, bytes, cudaMemcpyDefault, copies_);
     COHORT_RETURN_IF_CUDA_ERROR(gpu_, cudaStreamSynchronize, copies_);
     return absl::OkStatus();
   }
