@@ -119,7 +119,7 @@ class DataPath {
   ClosedSteps steps_ ABSL_GUARDED_BY(close_mu_);
   mutable Mutex mu_;
   std::shared_ptr<const TabletSet> tablets_ ABSL_GUARDED_BY(mu_);
-  DevicePlaces places_ ABSL_GUARDED_BY(mu_);  // of the values, besides the blocks
+  DevicePlaces places_ ABSL_GUARDED_BY(mu_);  // values lie there besides the blocks
 };
 
 }  // namespace cohort

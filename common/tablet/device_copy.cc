@@ -84,7 +84,7 @@ absl::Status DeviceCopy::ToReader(const ResidentVariables* reader) {
   const auto found =
       std::ranges::find(places_.readers, reader, &std::shared_ptr<ResidentVariables>::get);
   if (found == places_.readers.end()) {
-    return InvalidArgument("a step reads the variables of tablet {} where they do not lie",
+    return InvalidArgument("a step reads the variables of tablet {} on a device that has none of them",
                            tablet_);
   }
   const auto r = static_cast<size_t>(found - places_.readers.begin());

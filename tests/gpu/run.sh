@@ -62,6 +62,16 @@ check "variables that live on the device" 120 resident_test
 check "golden models of Keras" 120 model_golden_test
 check "MobileNetV2, ResNet50, EfficientNetB0 beside Keras" 180 application_golden_test
 
+if [[ ! -x bin/nccl_group_test ]]; then
+  row "NCCL, one rank" "skipped: packed without NCCL"
+elif [[ $simulated == true ]]; then
+  row "NCCL, one rank" "skipped: the device is simulated"
+elif ! run nccl_group_test --list-tests > /dev/null 2>&1; then
+  row "NCCL, one rank" "skipped: libnccl.so.2 is not on this machine"
+else
+  check "NCCL, one rank: one GPU can show no more" 120 nccl_group_test
+fi
+
 echo "== memory errors"
 if [[ $simulated == true ]]; then
   row "compute-sanitizer" "skipped: the device is simulated"
@@ -127,6 +137,25 @@ else
   failed=1
   tail -20 "$scratch/mirrored.log"
   row "mirrored over $pair" "FAILED"
+fi
+
+# Without the embedding, whose rows are summed on the host: variables, sums and updates stay on the device.
+sed '/Embedding/d; s/, dtype: int64//; s/inputs: table}/inputs: place}/' "$source/cluster.yaml" > "$scratch/dense.yaml"
+in_process() {
+  local name=$1
+  shift
+  timeout 120 "$scratch/bin/cohort-in-process" train --fresh --virtual_gpus 2 --run_dir "$scratch/$name" --checkpoint_dir "$scratch/$name/checkpoints" \
+    --log_dir "$scratch/$name/logs" "$@" "$scratch/dense.yaml" > "$scratch/$name.log" 2>&1 &&
+    grep -q variables_on_device "$scratch/$name/tasks/"*
+}
+last_loss() { grep -o '"loss": *[0-9.e-]*' "$scratch/$1/logs/metrics.jsonl" | tail -1; }
+if in_process single --strategy one_device --devices "$device" && in_process double --strategy mirrored --devices "$pair" &&
+  [[ -n $(last_loss single) && $(last_loss single) == "$(last_loss double)" ]]; then
+  row "variables on $pair" "the loss of one device, to the last digit"
+else
+  failed=1
+  tail -20 "$scratch/single.log" "$scratch/double.log"
+  row "variables on $pair" "FAILED"
 fi
 
 # The largest FLOP/s (a product of float32 matrices) and memory bandwidth (a copy) of the device.
