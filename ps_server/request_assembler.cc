@@ -194,8 +194,7 @@ const RequestView& RequestAssembler::Finish(const ResidentParts& resident) {
   view_.push_sections.clear();
   for (size_t i = 0; i < used_pushes_; ++i) {
     for (PushEntryView& entry : pushes_[i].entries) {
-      const bool is_dense = entry.kind == PushKind::kGradient && !entry.sparse;
-      entry.device = is_dense ? resident.gradients : nullptr;
+      entry.device = entry.kind == PushKind::kGradient ? resident.gradients : nullptr;
     }
     view_.push_sections.push_back(pushes_[i].view);
     view_.push_sections.back().entries = pushes_[i].entries;

@@ -110,9 +110,9 @@ class Planner {
     if (!out_.resident) return Pushed();
     std::vector<ValueId> pushed;
     for (const Push& push : p().pushes) {
-      if (out_.resident_gradients && push.kind != PushKind::kGradient && push.value != kNoValue) {
-        pushed.push_back(push.value);
-      }
+      if (!out_.resident_gradients || push.value == kNoValue) continue;
+      if (push.kind != PushKind::kGradient) pushed.push_back(push.value);
+      if (push.keys != kNoValue) pushed.push_back(push.keys);
     }
     return pushed;
   }
@@ -145,11 +145,6 @@ class Planner {
             "reads cannot live there",
             step.node, node(step.node).name, node(step.node).op, device_kind_);
       }
-    }
-    for (const Push& push : p().pushes) {
-      if (!out_.resident_gradients || push.keys == kNoValue) continue;
-      return Unimplemented("the rows that program \"{}\" pushes are summed in the host's memory",
-                           p().name);
     }
     for (ValueId v : Seen()) {
       if (maker(root(v)).op != "read") continue;

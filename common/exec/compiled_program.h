@@ -106,8 +106,8 @@ struct ProgramOptions {
 };
 
 // `device_kind`: "cpu", or that of the device on which the main steps run. Errors: those of MakeRunner;
-// InvalidArgument (ValidateProgram), Unimplemented (CreateKernel; with resident variables an op without a
-// kernel for the device that reads one, or a gradient of rows that others sum), naming the node.
+// InvalidArgument (ValidateProgram), Unimplemented (CreateKernel; an op without a kernel for the device
+// that reads a resident variable), naming the node.
 absl::StatusOr<CompiledProgram> CompileProgram(Program program, std::string_view device_kind,
                                                int slots = 1, const ProgramOptions& options = {});
 // For a program that is known to be valid, or made by ProgramOfShare of one.

@@ -32,8 +32,8 @@ struct CompileOptions {
   // The variables live on the only device, where Run reads them and resident_update() changes them. They
   // outlive the executable. Null: they are pulled and pushed.
   const ResidentVariables* resident = nullptr;
-  // With resident variables: pushes() has the step's values instead, because others sum them. Dense gradients
-  // are in the memory of the device, until the next Run.
+  // With resident variables: pushes() has the step's values instead, because others sum them. Gradients are in
+  // the memory of the device, until the next Run.
   bool resident_gradients = false;
   // Where nodes run that name a device: a program with such nodes is cut (common/graph/segments.h), and
   // does not share its batch among `devices`. It outlives the executable. Null: names of devices are

@@ -47,7 +47,7 @@ std::vector<ValueId> ResidentStep::Inputs(const CompiledProgram& compiled) {
   for (const Push& push : program.pushes) {
     if (compiled.resident_gradients && push.kind != PushKind::kGradient) continue;
     if (push.value != kNoValue) values.push_back(push.value);
-    if (push.keys != kNoValue) values.push_back(push.keys);
+    if (push.keys != kNoValue && compiled.updates_itself()) values.push_back(push.keys);
   }
   if (compiled.updates_itself() && HasGradients(program) && program.weight != kNoValue)
     values.push_back(program.weight);

@@ -109,7 +109,7 @@ struct DevicePlaces {
 struct ResidentParts {
   // Applies the push, which has no values. Null: it has values, or there is none.
   ResidentUpdate* update = nullptr;
-  // Not null: the values of dense gradients are in the memory of this device.
+  // Not null: the values of gradients are in the memory of this device.
   Device* gradients = nullptr;
   // Not null: the step reads the variables here, so the pull needs no values.
   const ResidentVariables* reader = nullptr;

@@ -38,12 +38,14 @@ struct DeviceVariable {
 struct DeviceKeys {
   const int64_t* keys = nullptr;  // as those of RowsUpdate; null: all rows, without keys
   int64_t capacity = 0;           // most keys in one run
+  bool operator==(const DeviceKeys&) const = default;
 };
 
 // Values that are pushed to a variable: a row for each key, or all rows.
 struct DevicePush {
   const void* values = nullptr;  // in the variable's dtype
   DeviceKeys rows;
+  bool operator==(const DevicePush&) const = default;
 };
 
 // What changes from run to run.

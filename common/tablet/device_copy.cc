@@ -84,8 +84,8 @@ absl::Status DeviceCopy::ToReader(const ResidentVariables* reader) {
   const auto found =
       std::ranges::find(places_.readers, reader, &std::shared_ptr<ResidentVariables>::get);
   if (found == places_.readers.end()) {
-    return InvalidArgument("a step reads the variables of tablet {} on a device that has none of them",
-                           tablet_);
+    return InvalidArgument(
+        "a step reads the variables of tablet {} on a device that has none of them", tablet_);
   }
   const auto r = static_cast<size_t>(found - places_.readers.begin());
   for (size_t i = 0; i < shards_.size(); ++i) {
@@ -112,7 +112,7 @@ absl::Status DeviceCopy::Update(ResidentUpdate* update, uint64_t step) {
   return lost_;
 }
 
-absl::Status DeviceCopy::MakeUpdate(size_t shard, const DeviceSum& sum) {
+absl::Status DeviceCopy::MakeUpdate(size_t shard, const DevicePush& push) {
   const ShardInfo& info = shards_[shard]->info();
   COHORT_ASSIGN_OR_RETURN(const ResidentVariables::Variable* whole,
                           home_variables().Find(info.variable));
@@ -124,19 +124,21 @@ absl::Status DeviceCopy::MakeUpdate(size_t shard, const DeviceSum& sum) {
     part.slots[s] = static_cast<uint8_t*>(part.slots[s]) + offset;
   }
   COHORT_ASSIGN_OR_RETURN(const VariableOps* ops, VariableOps::Of(home()->kind()));
-  COHORT_ASSIGN_OR_RETURN(auto op, ops->Update(shards_[shard]->rule(), part, {.values = sum.data()},
+  COHORT_ASSIGN_OR_RETURN(auto op, ops->Update(shards_[shard]->rule(), part, push,
                                                reinterpret_cast<const double*>(scale_.data())));
   COHORT_ASSIGN_OR_RETURN(updates_[shard].run, VariableOpRun::Make(home(), std::move(op)));
-  updates_[shard].sum = sum.data();
+  updates_[shard].push = push;
   return absl::OkStatus();
 }
 
-absl::Status DeviceCopy::ApplySum(size_t shard, const DeviceSum& sum, double weight,
-                                  uint64_t step) {
-  if (updates_[shard].sum != sum.data()) COHORT_RETURN_IF_ERROR(MakeUpdate(shard, sum));
+absl::Status DeviceCopy::Apply(size_t shard, const DeviceGradient& gradient, double weight,
+                               uint64_t step) {
+  if (!(updates_[shard].push == gradient.push)) {
+    COHORT_RETURN_IF_ERROR(MakeUpdate(shard, gradient.push));
+  }
   const double scale = weight == 0 ? 0 : 1 / weight;
   lost_ = home()->CopyToDevice(scale_.data(), &scale, sizeof(scale));
-  if (lost_.ok()) lost_ = updates_[shard].run->Run({.step = step});
+  if (lost_.ok()) lost_ = updates_[shard].run->Run({.step = step, .keys = gradient.keys});
   HomeChanged(shard);
   return lost_;
 }

@@ -53,9 +53,9 @@ class DeviceCopy {
   // Applies what a step of the only reader has left on the device. Errors: Unimplemented for a variable that
   // other tablets have a part of; those of ToHome; those of `update`: then the values are lost.
   absl::Status Update(ResidentUpdate* update, uint64_t step);
-  // Updates a shard at home with a sum, which stays where it is from call to call: as Shard::Apply of a dense
-  // gradient. ToHome precedes it. Errors: those of the device; then the values are lost.
-  absl::Status ApplySum(size_t shard, const DeviceSum& sum, double weight, uint64_t step);
+  // Updates a shard at home with a gradient there, as Shard::Apply does. ToHome precedes it. Errors: those of
+  // the device; then the values are lost.
+  absl::Status Apply(size_t shard, const DeviceGradient& gradient, double weight, uint64_t step);
 
  private:
   // The version that each place has; 0: none.
@@ -65,9 +65,9 @@ class DeviceCopy {
     uint64_t home = 0;
     std::vector<uint64_t> readers;  // by reader, values alone
   };
-  // An update of a shard with a sum.
-  struct SumUpdate {
-    const uint8_t* sum = nullptr;  // for which it was made
+  // The op that updates a shard with gradients at these addresses.
+  struct ShardUpdate {
+    DevicePush push;
     std::unique_ptr<VariableOpRun> run;
   };
 
@@ -75,17 +75,17 @@ class DeviceCopy {
              std::shared_ptr<const LayoutRules> rules, DevicePlaces places, uint32_t tablet);
   ResidentVariables& home_variables() const { return *places_.readers[places_.home]; }
   void HomeChanged(size_t shard);
-  absl::Status MakeUpdate(size_t shard, const DeviceSum& sum);
+  absl::Status MakeUpdate(size_t shard, const DevicePush& push);
 
   const std::span<const std::unique_ptr<Shard>> shards_;
   const std::shared_ptr<const LayoutRules> rules_;
   const DevicePlaces places_;
   const uint32_t tablet_;
-  bool is_cut_ = false;             // a variable is only partly here
-  std::vector<Versions> versions_;  // by shard
-  std::vector<SumUpdate> updates_;  // by shard
-  DeviceMemory scale_;              // at home: the factor of a sum, a double
-  absl::Status lost_;               // why the values are undefined
+  bool is_cut_ = false;               // a variable is only partly here
+  std::vector<Versions> versions_;    // by shard
+  std::vector<ShardUpdate> updates_;  // by shard
+  DeviceMemory scale_;                // at home: the factor of a gradient, a double
+  absl::Status lost_;                 // why the values are undefined
 };
 
 }  // namespace cohort

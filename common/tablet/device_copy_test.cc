@@ -193,6 +193,7 @@ struct Step {
   bool partial = false;
   std::vector<uint32_t> members = {0, 1, 2};
   bool resident = true;
+  bool rows = false;  // the gradient of "w" is one of rows
 };
 std::vector<Floats> Close(const Step& step, const v1::OptimizerSpec& optimizer) {
   TestTablet tablet(Layout({Variable("w", {5, 2}, 1), Variable("b", {3}, 0.5)}, optimizer), 16);
@@ -213,10 +214,16 @@ std::vector<Floats> Close(const Step& step, const v1::OptimizerSpec& optimizer) 
         Floats values(elements);
         memory.push_back(Gradient(devices[index], elements, factor));
         REQUIRE(devices[index]->CopyToHost(values.data(), memory.back().data(), elements * 4).ok());
-        push.Dense<float>(shard, values);
+        if (step.rows && shard == 0) {
+          // Two elements for each row; the closures share some rows.
+          push.Sparse<float>(shard, {index, index + 1, 4},
+                             Floats(values.begin(), values.begin() + 6));
+        } else {
+          push.Dense<float>(shard, values);
+        }
         if (step.resident && step.on_device[index]) {
           push.last().device = devices[index];
-          push.last().values = {memory.back().data(), elements * 4};
+          push.last().values = {memory.back().data(), push.last().values.size()};
         }
       }
       push.header().weight = 4;
@@ -250,19 +257,26 @@ std::vector<Floats> Close(const Step& step, const v1::OptimizerSpec& optimizer) 
 }
 
 TEST_CASE("gradients of a synchronous step are summed on a device to the bits of the host") {
-  for (const v1::OptimizerSpec& optimizer : {Sgd(0.3, 0.9), Adam()}) {
-    const auto expected = Close({.resident = false}, optimizer);
-    CHECK(expected[0] != Floats(10, 1));
-    CHECK(Close({}, optimizer) == expected);
-    CHECK(Close({.order = {2, 0, 1}}, optimizer) == expected);
-    CHECK(Close({.order = {1, 2, 0}, .partial = true}, optimizer) == expected);
-    CHECK(Close({.on_device = {true, false, true}}, optimizer) == expected);
-    CHECK(Close({.order = {1, 0, 2}, .on_device = {false, true, false}}, optimizer) == expected);
-    const auto without_one =
-        Close({.partial = true, .members = {0, 2}, .resident = false}, optimizer);
-    CHECK(without_one != expected);
-    CHECK(Close({.order = {2, 1, 0}, .partial = true, .members = {0, 2}}, optimizer) ==
-          without_one);
+  const auto close = [](Step step, bool rows, const v1::OptimizerSpec& optimizer) {
+    step.rows = rows;
+    return Close(step, optimizer);
+  };
+  for (const bool rows : {false, true}) {
+    for (const v1::OptimizerSpec& optimizer : {Sgd(0.3, 0.9), Sgd(0.3, 0.9, "lazy"), Adam()}) {
+      const auto expected = close({.resident = false}, rows, optimizer);
+      CHECK(expected[0] != Floats(10, 1));
+      CHECK(close({}, rows, optimizer) == expected);
+      CHECK(close({.order = {2, 0, 1}}, rows, optimizer) == expected);
+      CHECK(close({.order = {1, 2, 0}, .partial = true}, rows, optimizer) == expected);
+      CHECK(close({.on_device = {true, false, true}}, rows, optimizer) == expected);
+      CHECK(close({.order = {1, 0, 2}, .on_device = {false, true, false}}, rows, optimizer) ==
+            expected);
+      const auto without_one =
+          close({.partial = true, .members = {0, 2}, .resident = false}, rows, optimizer);
+      CHECK(without_one != expected);
+      CHECK(close({.order = {2, 1, 0}, .partial = true, .members = {0, 2}}, rows, optimizer) ==
+            without_one);
+    }
   }
 }
 

@@ -15,6 +15,12 @@
 
 namespace cohort {
 
+// A gradient of a shard in the memory of the device where the shard lies.
+struct DeviceGradient {
+  DevicePush push;
+  int64_t keys = 0;  // rows of this gradient, if it is one of rows
+};
+
 // The sum of the dense gradients of one shard, in the memory of the device where the shard lies. Not
 // thread-safe.
 class DeviceSum {
@@ -26,8 +32,7 @@ class DeviceSum {
   // of what was there. Errors: those of the device; then the sum is undefined.
   absl::Status Add(std::span<const PushEntryView> parts, bool first);
 
-  // In the memory of the device.
-  const uint8_t* data() const { return sum_.data(); }
+  DeviceGradient gradient() const { return {.push = {.values = sum_.data()}}; }
   // Copies the sum to the host, which has as many bytes. Errors: those of the device.
   absl::Status Download(std::span<uint8_t> to) const {
     return device_->CopyToHost(to.data(), sum_.data(), to.size());

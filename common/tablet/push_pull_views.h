@@ -35,8 +35,8 @@ struct PushEntryView {
   // If not empty, holds the values instead of `values`: consecutive pieces, cut anywhere, without
   // alignment. Only dense gradients have pieces.
   std::span<const std::span<const uint8_t>> pieces;
-  // Not null: the values are in the memory of this device. Only dense gradients of a step thread of this
-  // process are there.
+  // Not null: the values are in the memory of this device. Only gradients of a step thread of this process are
+  // there.
   Device* device = nullptr;
 
   size_t value_bytes() const {

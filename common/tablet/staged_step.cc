@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "common/base/status.h"
@@ -89,6 +90,17 @@ size_t CopyTo(PushEntryView* entry, size_t element, uint64_t* to) {
   return key_words + Words(bytes);
 }
 
+// Copies values that are in the memory of a device to `memory`.
+absl::Status Download(PushEntryView* entry, std::vector<uint8_t>* memory) {
+  if (entry->device == nullptr) return absl::OkStatus();
+  memory->resize(entry->values.size());
+  COHORT_RETURN_IF_ERROR(
+      entry->device->CopyToHost(memory->data(), entry->values.data(), memory->size()));
+  entry->values = *memory;
+  entry->device = nullptr;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 // ------------------------------------------------------------------ one shard
@@ -114,10 +126,16 @@ absl::Status StagedShard::Add(const ShardInfo& info, std::span<const PushEntryVi
   if (IsRecord(entries)) return absl::OkStatus();
   if (kind_ != PushKind::kGradient) {
     AddCopies(info, entries);
-  } else if (!sparse_) {
-    COHORT_RETURN_IF_ERROR(AddDense(info, entries, home));
-  } else {
-    for (const PushEntryView& entry : entries) AddRows(info, entry);
+    ++members_;
+    return absl::OkStatus();
+  }
+  if (members_ == 0) on_device_ = home != nullptr && entries.front().device != nullptr;
+  if (on_device_ && sparse_ && device_rows_ == nullptr) {
+    device_rows_ = std::make_unique<DeviceRowSum>(home, &info);
+  }
+  if (!sparse_) COHORT_RETURN_IF_ERROR(AddDense(info, entries, home));
+  for (size_t i = 0; i < entries.size() && sparse_; ++i) {
+    COHORT_RETURN_IF_ERROR(on_device_ ? AddRowsOnDevice(entries[i]) : AddRows(info, entries[i]));
   }
   ++members_;
   return absl::OkStatus();
@@ -125,7 +143,6 @@ absl::Status StagedShard::Add(const ShardInfo& info, std::span<const PushEntryVi
 
 absl::Status StagedShard::AddDense(const ShardInfo& info, std::span<const PushEntryView> parts,
                                    const std::shared_ptr<Device>& home) {
-  if (members_ == 0) on_device_ = home != nullptr && parts.front().device != nullptr;
   if (on_device_) {
     if (device_sum_ == nullptr) {
       COHORT_ASSIGN_OR_RETURN(device_sum_, DeviceSum::Make(home, info));
@@ -136,14 +153,9 @@ absl::Status StagedShard::AddDense(const ShardInfo& info, std::span<const PushEn
   sum_bytes_ = static_cast<size_t>(info.elements()) * element;
   sums_.resize(Words(sum_bytes_));
   uint8_t* const sums = BytesOf(&sums_);
-  std::vector<uint8_t> downloaded;
+  std::vector<uint8_t> memory;
   for (PushEntryView part : parts) {
-    if (part.device != nullptr) {
-      downloaded.resize(part.values.size());
-      COHORT_RETURN_IF_ERROR(
-          part.device->CopyToHost(downloaded.data(), part.values.data(), downloaded.size()));
-      part.values = downloaded;
-    }
+    COHORT_RETURN_IF_ERROR(Download(&part, &memory));
     ForEachRun(part, element, [&](const uint8_t* from, size_t offset, size_t size) {
       uint8_t* const to = sums + part.begin * element + offset;
       if (members_ == 0) {
@@ -156,16 +168,45 @@ absl::Status StagedShard::AddDense(const ShardInfo& info, std::span<const PushEn
   return absl::OkStatus();
 }
 
+absl::StatusOr<DeviceGradient> StagedShard::FinishOnDevice() {
+  if (!sparse_) return device_sum_->gradient();
+  std::vector<int64_t> places(keys_.size());
+  std::iota(places.begin(), places.end(), 0);
+  const auto key_at = [this](int64_t place) { return keys_[static_cast<size_t>(place)]; };
+  std::ranges::sort(places, {}, key_at);
+  std::vector<int64_t> keys(keys_.size());
+  std::ranges::transform(places, keys.begin(), key_at);
+  return device_rows_->Sort(places, keys);
+}
+
 absl::Status StagedShard::BringToHost(const ShardInfo& info) {
-  if (!on_device_ || members_ == 0) return absl::OkStatus();
-  sum_bytes_ = static_cast<size_t>(info.elements()) * SizeOf(info.dtype);
+  if (!on_device_) return absl::OkStatus();
+  sum_bytes_ = static_cast<size_t>(sparse_ ? info.row_elements * static_cast<int64_t>(keys_.size())
+                                           : info.elements()) *
+               SizeOf(info.dtype);
   sums_.resize(Words(sum_bytes_));
-  COHORT_RETURN_IF_ERROR(device_sum_->Download({BytesOf(&sums_), sum_bytes_}));
+  const std::span<uint8_t> to(BytesOf(&sums_), sum_bytes_);
+  COHORT_RETURN_IF_ERROR(sparse_ ? device_rows_->Download(to) : device_sum_->Download(to));
   on_device_ = false;
   return absl::OkStatus();
 }
 
-void StagedShard::AddRows(const ShardInfo& info, const PushEntryView& entry) {
+absl::Status StagedShard::AddRowsOnDevice(const PushEntryView& entry) {
+  const std::span<const int64_t> keys(reinterpret_cast<const int64_t*>(entry.keys.data()),
+                                      entry.count);
+  std::vector<int64_t> places;
+  for (const int64_t key : keys) {
+    const auto [found, fresh] = rows_.try_emplace(key, keys_.size());
+    if (fresh) keys_.push_back(key);
+    places.push_back(static_cast<int64_t>(found->second));
+  }
+  return device_rows_->Add(entry.values.data(), places, keys_.size());
+}
+
+absl::Status StagedShard::AddRows(const ShardInfo& info, const PushEntryView& given) {
+  PushEntryView entry = given;
+  std::vector<uint8_t> memory;
+  COHORT_RETURN_IF_ERROR(Download(&entry, &memory));
   const auto* keys = reinterpret_cast<const int64_t*>(entry.keys.data());
   const size_t row_bytes = info.row_bytes();
   for (uint64_t i = 0; i < entry.count; ++i) {
@@ -181,6 +222,7 @@ void StagedShard::AddRows(const ShardInfo& info, const PushEntryView& entry) {
       AddValues(info.dtype, row, BytesOf(&sums_) + found->second * row_bytes, row_bytes);
     }
   }
+  return absl::OkStatus();
 }
 
 void StagedShard::AddCopies(const ShardInfo& info, std::span<const PushEntryView> entries) {
@@ -258,6 +300,7 @@ void StagedShard::Clear() {
   sum_bytes_ = 0;
   keys_.clear();
   rows_.clear();
+  if (device_rows_ != nullptr) device_rows_->Clear();
   copies_.clear();
   members_ = 0;
   finished_.clear();
@@ -321,8 +364,8 @@ absl::StatusOr<StagedStep::Early> StagedStep::CopyOf(std::span<const Group> grou
   size_t words = 0;
   for (const Group& group : groups) {
     for (const PushEntryView& entry : group.entries) {
-      if (entry.device != nullptr && group.home != nullptr) continue;
-      words += Words(entry.keys.size()) + Words(entry.value_bytes());
+      words += Words(entry.keys.size());
+      if (entry.device == nullptr || group.home == nullptr) words += Words(entry.value_bytes());
     }
   }
   Early early;
@@ -338,6 +381,9 @@ absl::StatusOr<StagedStep::Early> StagedStep::CopyOf(std::span<const Group> grou
         to += CopyTo(&entry, SizeOf(group.info->dtype), to);
         continue;
       }
+      if (!entry.keys.empty()) std::memcpy(to, entry.keys.data(), entry.keys.size());
+      entry.keys = {reinterpret_cast<const uint8_t*>(to), entry.keys.size()};
+      to += Words(entry.keys.size());
       uint8_t* copy = reinterpret_cast<uint8_t*>(to);
       if (group.home != nullptr) {
         COHORT_ASSIGN_OR_RETURN(

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/exact_sum.h"
+#include "common/tablet/device_row_sum.h"
 #include "common/tablet/device_sum.h"
 #include "common/tablet/push_pull_views.h"
 #include "common/tablet/shard_blocks.h"
@@ -26,12 +27,14 @@ class StagedShard {
   // Notes the kind of entries that will be added.
   void Note(std::span<const PushEntryView> entries);
   // Adds the entries of the next member, which were noted. `home`: the device where the shard lies, or null.
-  // Dense gradients are summed there if the first of them is in the memory of a device. Errors: those of the
-  // device; then the sum is undefined.
+  // Gradients are summed there if the first of them is in the memory of a device. Errors: those of the device;
+  // then the sum is undefined.
   absl::Status Add(const ShardInfo& info, std::span<const PushEntryView> entries,
                    const std::shared_ptr<Device>& home);
-  // The gradients' sum, if it is in the memory of a device; else null.
-  const DeviceSum* device_sum() const { return on_device_ ? device_sum_.get() : nullptr; }
+  // True if the gradients' sum is in the memory of a device.
+  bool on_device() const { return on_device_; }
+  // That sum, valid until the next Add or Clear. Errors: those of the device.
+  absl::StatusOr<DeviceGradient> FinishOnDevice();
   // Brings that sum to the host's memory. Errors: those of the device.
   absl::Status BringToHost(const ShardInfo& info);
   // Adds the squares of the gradient, divided by `weight`; nothing if there is no gradient.
@@ -59,16 +62,19 @@ class StagedShard {
   };
   absl::Status AddDense(const ShardInfo& info, std::span<const PushEntryView> parts,
                         const std::shared_ptr<Device>& home);
-  void AddRows(const ShardInfo& info, const PushEntryView& entry);
+  absl::Status AddRows(const ShardInfo& info, const PushEntryView& entry);
+  absl::Status AddRowsOnDevice(const PushEntryView& entry);
   void AddCopies(const ShardInfo& info, std::span<const PushEntryView> entries);
 
   bool noted_ = false;
   bool summed_elsewhere_ = false;
   PushKind kind_ = PushKind::kRecordOnly;
   bool sparse_ = false;
-  bool on_device_ = false;                 // dense: the sum is in device_sum_
-  std::unique_ptr<DeviceSum> device_sum_;  // kept from step to step
-  std::vector<uint64_t> sums_;             // elements of the variable's dtype
+  bool on_device_ = false;  // the sum is in device_sum_, or those of rows in device_rows_
+  // Kept from step to step.
+  std::unique_ptr<DeviceSum> device_sum_;
+  std::unique_ptr<DeviceRowSum> device_rows_;
+  std::vector<uint64_t> sums_;  // elements of the variable's dtype
   size_t sum_bytes_ = 0;
   std::vector<int64_t> keys_;                  // sparse: in the order in which they came first
   absl::flat_hash_map<int64_t, size_t> rows_;  // by key: its row in sums_
@@ -119,6 +125,9 @@ class StagedStep {
   // Completes the sums of these members, ascending; those that are not staged here have pushed
   // nothing to this tablet. Returns the members that are. Errors: those of Add.
   absl::StatusOr<std::vector<Member>> Sum(std::span<const uint32_t> indices);
+  absl::StatusOr<DeviceGradient> FinishOnDevice(size_t shard) {
+    return shards_[shard].FinishOnDevice();
+  }
   absl::Status BringToHost(size_t shard, const ShardInfo& info) {
     return shards_[shard].BringToHost(info);
   }

@@ -399,8 +399,7 @@ absl::Status Tablet::Join(size_t shard) {
   if (clippings_[shard].clipping.kind == GradientClipping::Kind::kValue) {
     COHORT_RETURN_IF_ERROR(staged_.BringToHost(shard, shards_[shard]->info()));
   }
-  return staged_.shard(shard).device_sum() != nullptr ? device_->ToHome(shard)
-                                                      : device_->ToHost(shard);
+  return staged_.shard(shard).on_device() ? device_->ToHome(shard) : device_->ToHost(shard);
 }
 
 // The rule divides the sum by the weight, so a larger weight scales the gradient down.
@@ -412,8 +411,9 @@ absl::StatusOr<bool> Tablet::ApplySum(size_t shard, const StepClose& close, doub
   if (gradient && clipping.kind == GradientClipping::Kind::kValue) {
     staged_.Clip(shard, info, clipping.limit * weight);
   }
-  if (const DeviceSum* const sum = staged_.shard(shard).device_sum(); sum != nullptr) {
-    COHORT_RETURN_IF_ERROR(device_->ApplySum(shard, *sum, weight, close.iteration));
+  if (staged_.shard(shard).on_device()) {
+    COHORT_ASSIGN_OR_RETURN(const DeviceGradient sum, staged_.FinishOnDevice(shard));
+    COHORT_RETURN_IF_ERROR(device_->Apply(shard, sum, weight, close.iteration));
     return false;
   }
   const std::span<const PushEntryView> sum = staged_.Finish(shard, info);
