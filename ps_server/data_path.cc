@@ -217,6 +217,7 @@ std::shared_ptr<const TabletSet> DataPath::tablets() const {
 
 absl::Status DataPath::Reside(const DevicePlaces& places) {
   MutexLock closing(&close_mu_);
+  places_ = {};
   const std::shared_ptr<const TabletSet> tablets = this->tablets();
   if (tablets == nullptr) return Unavailable("this server has no tablets now");
   absl::Status status;
@@ -227,7 +228,6 @@ absl::Status DataPath::Reside(const DevicePlaces& places) {
     for (const auto& tablet : tablets->tablets) tablet->Reside({}).IgnoreError();
     return status;
   }
-  MutexLock lock(&mu_);
   places_ = places;
   return absl::OkStatus();
 }
@@ -238,25 +238,18 @@ void DataPath::Serve(std::shared_ptr<const TabletSet> tablets) {
   std::shared_ptr<const TabletSet> before = std::move(tablets);
   {
     MutexLock closing(&close_mu_);
-    Reside(before.get());
+    // The room on the devices is that of the tablets before them. A tablet that finds none says why, when a
+    // step wants to read it there.
+    for (size_t i = 0; before != nullptr && !places_.readers.empty() && i < before->tablets.size();
+         ++i) {
+      before->tablets[i]->Reside(places_).IgnoreError();
+    }
     steps_ = {before == nullptr ? nullptr : before->position, nullptr};
     MutexLock lock(&mu_);
     before.swap(tablets_);
   }
   if (before == nullptr) return;
   for (const auto& tablet : before->tablets) tablet->Retire();
-}
-
-// The room on the device is that of the tablets before them, so this fails only if the layout has changed.
-// Then the pulls of resident steps fail.
-void DataPath::Reside(const TabletSet* tablets) {
-  DevicePlaces places;
-  {
-    MutexLock lock(&mu_);
-    places = places_;
-  }
-  if (places.readers.empty() || tablets == nullptr) return;
-  for (const auto& tablet : tablets->tablets) tablet->Reside(places).IgnoreError();
 }
 
 void DataPath::Fence(uint64_t generation) {
@@ -267,6 +260,10 @@ void DataPath::Fence(uint64_t generation) {
   for (const auto& tablet : now->tablets) tablet->Fence(generation);
 }
 
-void DataPath::Reset() { generation_.store(0, std::memory_order_release); }
+void DataPath::Reset() {
+  generation_.store(0, std::memory_order_release);
+  MutexLock closing(&close_mu_);
+  places_ = {};
+}
 
 }  // namespace cohort

@@ -100,7 +100,6 @@ class DataPath {
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
  private:
-  void Reside(const TabletSet* tablets) ABSL_EXCLUSIVE_LOCKS_REQUIRED(close_mu_);
   void Push(const RequestView& request, const PushSectionView& section, const TabletSet* tablets,
             DataPathScratch* scratch, v1::PushPullResponseHeader* header);
   void Pull(const RequestView& request, const PullSectionView& section, const TabletSet* tablets,
@@ -117,9 +116,9 @@ class DataPath {
   // Held while a step is closed: a chief that takes over sees all of a close or nothing of it.
   mutable Mutex close_mu_ ABSL_ACQUIRED_BEFORE(mu_);
   ClosedSteps steps_ ABSL_GUARDED_BY(close_mu_);
+  DevicePlaces places_ ABSL_GUARDED_BY(close_mu_);  // values lie there besides the blocks
   mutable Mutex mu_;
   std::shared_ptr<const TabletSet> tablets_ ABSL_GUARDED_BY(mu_);
-  DevicePlaces places_ ABSL_GUARDED_BY(mu_);  // values lie there besides the blocks
 };
 
 }  // namespace cohort

@@ -67,6 +67,7 @@ bool StepLoop::RunOnce() {
     const bool idle = ahead_.empty() && !pending_.has_value();
     const Work work = core_->NextWork(/*may_wait=*/idle);
     if (work.job != job_) {
+      DropPrograms();
       resources_.Clear();
       job_ = work.job;
     }
@@ -121,7 +122,7 @@ absl::Status StepLoop::CompileFor(const Work& work, bool is_summed, StepProgram*
   compile.slots = static_cast<int>(ahead_.limit()) + 1;
   compile.resident_gradients = is_summed;
   if (MayReside(work)) {
-    const auto variables = variables_->resident();
+    const auto variables = variables_->resident(work.job);
     // The tablets are being restored: the chief gets the closure back.
     if (!variables.ok()) return Aborted("{}", std::string(variables.status().message()));
     compile.resident = *variables;
@@ -133,7 +134,14 @@ absl::Status StepLoop::CompileFor(const Work& work, bool is_summed, StepProgram*
     executable = Executable::Compile(*work.program, compile);
   }
   if (!executable.ok()) {
-    return Annotate(executable.status(), fmt::format("compiling program '{}'", work.program->name));
+    absl::Status status = executable.status();
+    if (absl::IsResourceExhausted(status) && compile.resident != nullptr) {
+      status =
+          Annotate(std::move(status),
+                   "beside all variables and their slots (`cohort train --host_variables` keeps "
+                   "them in the host's memory)");
+    }
+    return Annotate(std::move(status), fmt::format("compiling program '{}'", work.program->name));
   }
   program->executable = *std::move(executable);
   program->loss_scale = LossScale(work.program->loss_scaling);
@@ -146,10 +154,14 @@ absl::Status StepLoop::CompileFor(const Work& work, bool is_summed, StepProgram*
   return absl::OkStatus();
 }
 
-// Everything is compiled for another number of slots.
-void StepLoop::SetPullAhead(uint32_t limit) {
+void StepLoop::DropPrograms() {
   while (!ahead_.empty() || pending_.has_value()) Advance();
   programs_.clear();
+}
+
+// Everything is compiled for another number of slots.
+void StepLoop::SetPullAhead(uint32_t limit) {
+  DropPrograms();
   resources_.SetPullAhead(limit);
   ahead_.SetLimit(limit);
 }

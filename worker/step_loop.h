@@ -34,9 +34,9 @@ class StepVariables {
   virtual std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables) = 0;
   // Sums dense gradients among workers; null: this worker has no part of the variables.
   virtual DenseSums* dense_sums() { return nullptr; }
-  // The variables in the memory of this worker's device; null: they stay where they are. Errors: Unavailable:
-  // they cannot be moved there now.
-  virtual absl::StatusOr<const ResidentVariables*> resident() { return nullptr; }
+  // The variables of this job (Work::job) in the memory of this worker's device; null: they stay where they
+  // are. Errors: Unavailable: they cannot be moved there now.
+  virtual absl::StatusOr<const ResidentVariables*> resident(uint64_t job) { return nullptr; }
   // Sleeps until the WakeStep of the owner, or the deadline.
   virtual void Wait(TimePoint deadline) = 0;
 };
@@ -147,6 +147,8 @@ class StepLoop {
 
   void EndPart(ClosureRun* run);
   void Finish(ClosureRun* run);
+  // Ends all steps that have begun, and forgets the compiled programs.
+  void DropPrograms();
   void SetPullAhead(uint32_t limit);
   void AnnounceLeases(const Work& work);
   void MakeResource(const Work& work);

@@ -349,18 +349,16 @@ v1::TaskFigures WorkerServer::Figures() {
   return figures;
 }
 
-absl::StatusOr<const ResidentVariables*> WorkerServer::resident() {
-  if (resident_ != nullptr || options_.local_servers == nullptr || !may_reside_) {
-    return resident_.get();
-  }
-  auto variables = options_.local_servers->Resident(options_.index);
+absl::StatusOr<const ResidentVariables*> WorkerServer::resident(uint64_t job) {
+  if (options_.local_servers == nullptr) return nullptr;
+  if (resident_job_ == job) return resident_.get();
+  auto variables = options_.local_servers->Resident(options_.index, job);
   if (absl::IsUnavailable(variables.status())) return variables.status();
-  may_reside_ = false;
+  resident_job_ = job;
+  resident_ = variables.ok() ? *variables : nullptr;
   if (!variables.ok()) {
     options_.log->Failure(LogLevel::kWarning, "variables_stay_in_host_memory", variables.status());
-    return nullptr;
   }
-  resident_ = *std::move(variables);
   if (resident_ == nullptr) return nullptr;
   options_.log->Info("variables_on_device",
                      {{"device", devices_[0]->name()}, {"bytes", resident_->memory_bytes()}});

@@ -131,7 +131,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   // StepVariables, called on the step thread.
   std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables) override;
   DenseSums* dense_sums() override { return ring_.get(); }
-  absl::StatusOr<const ResidentVariables*> resident() override;
+  absl::StatusOr<const ResidentVariables*> resident(uint64_t job) override;
   void Wait(TimePoint deadline) override;
 
   // In order of dependency.
@@ -140,7 +140,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   // The variables of the servers of this process, on the device; null: not there. Only the step
   // thread uses them.
   std::shared_ptr<ResidentVariables> resident_;
-  bool may_reside_ = true;  // until the servers have answered
+  std::optional<uint64_t> resident_job_;  // theirs
   RealClock clock_;
   MetricsRegistry registry_;
   StepMetrics step_metrics_;

@@ -28,10 +28,10 @@ TEST_CASE("a group of one rank keeps the values of its buffer in every operation
   for (const CollectiveKind kind :
        {CollectiveKind::kReduceScatter, CollectiveKind::kAllGather, CollectiveKind::kAllReduce}) {
     REQUIRE((*device)->CopyToDevice(memory->data(), values.data(), bytes).ok());
-    const auto ticket = (*group)->Start(
-        {.kind = kind,
-         .name = {.step = 1, .step_try = 1, .bucket = bucket++},
-         .buffer = ElementSpan(DType::kFloat32, memory->data(), values.size())});
+    const auto ticket =
+        (*group)->Start({.kind = kind,
+                         .name = {.step = 1, .step_try = 1, .bucket = bucket++},
+                         .buffer = ElementSpan(DType::kFloat32, memory->data(), values.size())});
     INFO(ticket.status());
     REQUIRE(ticket.ok());
     const absl::Status ended = (*group)->Wait(*ticket);

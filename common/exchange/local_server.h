@@ -75,8 +75,9 @@ class LocalServers {
   // A worker has this device, and no other. All are added before the first step.
   void AddDevice(int worker, std::shared_ptr<Device> device);
   // The variables on the device of a worker; null: they live in the host's memory, because a worker has no
-  // device. Errors: those of LocalServer::Reside.
-  absl::StatusOr<std::shared_ptr<ResidentVariables>> Resident(int worker);
+  // device. `job`: counts the jobs of this process; each has variables of its own. Errors: those of
+  // LocalServer::Reside; then all live in the host's memory.
+  absl::StatusOr<std::shared_ptr<ResidentVariables>> Resident(int worker, uint64_t job);
   // Null if the server with this incarnation is not one of this process.
   std::shared_ptr<LocalServer> Find(uint64_t incarnation) const {
     MutexLock lock(&mu_);
@@ -96,6 +97,7 @@ class LocalServers {
   std::map<int, std::shared_ptr<Device>> devices_ ABSL_GUARDED_BY(mu_);  // by worker
   // By worker, in the order of devices_. Empty before all servers have moved their variables there.
   std::vector<std::shared_ptr<ResidentVariables>> resident_ ABSL_GUARDED_BY(mu_);
+  uint64_t job_ ABSL_GUARDED_BY(mu_) = 0;  // theirs
 };
 
 }  // namespace cohort

@@ -146,6 +146,12 @@ class Planner {
             step.node, node(step.node).name, node(step.node).op, device_kind_);
       }
     }
+    for (const Push& push : p().pushes) {
+      if (push.value == kNoValue || maker(root(push.value)).op != "read") continue;
+      return Unimplemented(
+          "program \"{}\" pushes the value of a whole variable, but variables live on the device",
+          p().name);
+    }
     for (ValueId v : Seen()) {
       if (maker(root(v)).op != "read") continue;
       return Unimplemented(

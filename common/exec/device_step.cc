@@ -234,16 +234,13 @@ absl::Status DeviceStep::Wait() {
 
 absl::Status DeviceStep::ApplyPushes(uint32_t group, uint64_t step) {
   ResidentStep* const resident = slots_[Index(slot_)].resident.get();
-  const auto [it, is_new] = updates_.try_emplace({slot_, group});
-  if (is_new) {
+  std::unique_ptr<DeviceGraph>& graph = updates_[{slot_, group}];
+  if (graph == nullptr) {
     GraphPlan plan;
     resident->PlanPushes(group, &plan);
-    if (!plan.ops().empty()) {
-      COHORT_ASSIGN_OR_RETURN(it->second, device_->Instantiate(plan));
-    }
+    if (plan.ops().empty()) return absl::OkStatus();
+    COHORT_ASSIGN_OR_RETURN(graph, device_->Instantiate(plan));
   }
-  DeviceGraph* const graph = it->second.get();
-  if (graph == nullptr) return absl::OkStatus();
   resident->WritePushes(group, step);
   COHORT_RETURN_IF_ERROR(graph->Launch());
   return graph->Wait();

@@ -144,7 +144,7 @@ class DeviceStep {
   int slot_ = 0;  // the slot that the run uses
   DeviceGraph* running_ = nullptr;
   std::map<std::pair<int, int>, std::unique_ptr<DeviceGraph>> graphs_;  // by slot and area
-  // By slot and group; null: the program pushes nothing to the group.
+  // By slot and group, made when they are first needed.
   std::map<std::pair<int, uint32_t>, std::unique_ptr<DeviceGraph>> updates_;
   absl::Status host_status_;  // set by the steps that run on the CPU
   int64_t transfer_bytes_ = 0;

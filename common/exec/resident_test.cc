@@ -240,8 +240,14 @@ TEST_CASE("an update of resident variables is applied by group, when it is asked
   for (uint32_t v = 0; v < program.variables.size(); ++v) {
     const Tensor value = FirstValue(program, v);
     const std::shared_ptr<const OptimizerRule> lent(std::shared_ptr<void>(), rule.get());
-    REQUIRE(
-        variables->Reserve({program.variables[v].name, value.dtype(), value.dims(), lent, v}).ok());
+    REQUIRE(variables
+                ->Reserve({.name = program.variables[v].name,
+                           .dtype = value.dtype(),
+                           .dims = value.dims(),
+                           .rule = lent,
+                           .group = v,
+                           .slot_rows = value.dims()[0]})
+                .ok());
     std::vector<Tensor> tensors(1 + rule->slots().size(),
                                 Tensor::Zeros(value.dtype(), value.dims()));
     tensors[0] = value;

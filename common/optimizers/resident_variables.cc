@@ -33,34 +33,56 @@ void* TensorAt(const ResidentVariables::Variable& variable, size_t i) {
 
 absl::Status ResidentVariables::Reserve(const Spec& spec) {
   MutexLock lock(&mu_);
-  if (const auto it = variables_.find(spec.name); it != variables_.end()) {
+  const auto it = variables_.find(spec.name);
+  if (it != variables_.end()) {
     const Variable& there = it->second;
-    if (there.at.dtype == spec.dtype && there.dims == spec.dims && there.group == spec.group) {
-      return absl::OkStatus();
+    if (there.at.dtype != spec.dtype || there.dims != spec.dims || there.group != spec.group) {
+      return AlreadyExists("variable \"{}\" is in the memory of {} as {}{}, group {}", spec.name,
+                           device_->name(), DTypeName(there.at.dtype), DimsToString(there.dims),
+                           there.group);
     }
-    return AlreadyExists("variable \"{}\" is in the memory of {} as {}{}, group {}", spec.name,
-                         device_->name(), DTypeName(there.at.dtype), DimsToString(there.dims),
-                         there.group);
+    return ReserveSlots(spec, &it->second);
   }
   Variable variable;
   variable.dims = spec.dims;
   variable.rule = spec.rule;
   variable.group = spec.group;
-  // Integers take no gradient.
-  if (spec.rule != nullptr && IsFloating(spec.dtype)) variable.slots = spec.rule->slots().size();
   DeviceVariable& at = variable.at;
   at.name = spec.name;
   at.dtype = spec.dtype;
   at.rows = spec.dims.empty() ? 1 : spec.dims[0];
   at.row_elements = spec.dims.empty() ? 1 : NumElements(std::span(spec.dims).subspan(1));
-  const size_t bytes = BlockList::Rounded(at.bytes());
-  COHORT_ASSIGN_OR_RETURN(variable.memory, device_->Allocate((1 + variable.slots) * bytes,
-                                                             "variable \"" + spec.name + "\""));
+  COHORT_ASSIGN_OR_RETURN(variable.memory,
+                          device_->Allocate(at.bytes(), "variable \"" + spec.name + "\""));
   at.value = variable.memory.data();
-  for (size_t s = 0; s < variable.slots; ++s) {
-    at.slots[s] = variable.memory.data() + (s + 1) * bytes;
-  }
+  COHORT_RETURN_IF_ERROR(ReserveSlots(spec, &variable));
   variables_.emplace(spec.name, std::move(variable));
+  return absl::OkStatus();
+}
+
+// Slots of all rows from the first to the last that anybody needs.
+absl::Status ResidentVariables::ReserveSlots(const Spec& spec, Variable* variable) {
+  // Integers take no gradient.
+  if (spec.rule == nullptr || !IsFloating(spec.dtype) || spec.slot_rows == 0) {
+    return absl::OkStatus();
+  }
+  int64_t first = spec.first_slot_row, end = first + spec.slot_rows;
+  if (variable->slot_rows > 0) {
+    first = std::min(first, variable->first_slot_row);
+    end = std::max(end, variable->first_slot_row + variable->slot_rows);
+    if (end - first == variable->slot_rows) return absl::OkStatus();
+  }
+  variable->first_slot_row = first;
+  variable->slot_rows = end - first;
+  variable->slots = spec.rule->slots().size();
+  const size_t bytes = BlockList::Rounded(
+      static_cast<size_t>(variable->slot_rows * variable->at.row_elements) * SizeOf(spec.dtype));
+  COHORT_ASSIGN_OR_RETURN(
+      variable->slot_memory,
+      device_->Allocate(variable->slots * bytes, "slots of variable \"" + spec.name + "\""));
+  for (size_t s = 0; s < variable->slots; ++s) {
+    variable->at.slots[s] = variable->slot_memory.data() + s * bytes;
+  }
   return absl::OkStatus();
 }
 
@@ -69,8 +91,11 @@ absl::Status ResidentVariables::Add(std::string_view name, const Tensor& value,
   if (Find(name).ok()) return AlreadyExists("variable \"{}\" is there already", name);
   // Not owned.
   const std::shared_ptr<const OptimizerRule> lent(std::shared_ptr<void>(), rule);
-  COHORT_RETURN_IF_ERROR(Reserve(
-      {.name = std::string(name), .dtype = value.dtype(), .dims = value.dims(), .rule = lent}));
+  COHORT_RETURN_IF_ERROR(Reserve({.name = std::string(name),
+                                  .dtype = value.dtype(),
+                                  .dims = value.dims(),
+                                  .rule = lent,
+                                  .slot_rows = value.dims().empty() ? 1 : value.dims()[0]}));
   std::vector<Tensor> tensors = {value};
   if (rule != nullptr && IsFloating(value.dtype())) {
     for (const SlotInfo& slot : rule->slots()) tensors.push_back(FreshSlot(slot, value));
@@ -81,17 +106,18 @@ absl::Status ResidentVariables::Add(std::string_view name, const Tensor& value,
 absl::StatusOr<uint8_t*> ResidentVariables::AddressOf(std::string_view name, int slot,
                                                       int64_t first_row, size_t bytes) const {
   COHORT_ASSIGN_OR_RETURN(const Variable* variable, Find(name));
-  const size_t row_bytes =
-      static_cast<size_t>(variable->at.row_elements) * SizeOf(variable->at.dtype);
-  const size_t offset = static_cast<size_t>(first_row) * row_bytes;
-  if (slot >= static_cast<int>(variable->slots) || first_row < 0 ||
-      offset + bytes > variable->at.bytes()) {
+  const DeviceVariable& at = variable->at;
+  const auto row_bytes = static_cast<int64_t>(SizeOf(at.dtype)) * at.row_elements;
+  const int64_t offset = first_row - (slot < 0 ? 0 : variable->first_slot_row);
+  const int64_t rows = slot < 0 ? at.rows : variable->slot_rows;
+  if (slot >= static_cast<int>(variable->slots) || offset < 0 ||
+      offset * row_bytes + static_cast<int64_t>(bytes) > rows * row_bytes) {
     return InvalidArgument(
         "{} bytes from row {} on of slot {} of \"{}\", which is {}{} with {} slots", bytes,
-        first_row, slot, name, DTypeName(variable->at.dtype), DimsToString(variable->dims),
-        variable->slots);
+        first_row, slot, name, DTypeName(at.dtype), DimsToString(variable->dims), variable->slots);
   }
-  return static_cast<uint8_t*>(TensorAt(*variable, static_cast<size_t>(slot + 1))) + offset;
+  return static_cast<uint8_t*>(TensorAt(*variable, static_cast<size_t>(slot + 1))) +
+         offset * row_bytes;
 }
 
 absl::Status ResidentVariables::WriteRows(std::string_view name, int slot, int64_t first_row,
@@ -165,7 +191,8 @@ absl::Status ResidentVariables::Upload(std::string_view name, std::span<const Te
 size_t ResidentVariables::memory_bytes() const {
   MutexLock lock(&mu_);
   size_t bytes = 0;
-  for (const auto& [name, variable] : variables_) bytes += variable.memory.bytes();
+  for (const auto& [name, variable] : variables_)
+    bytes += variable.memory.bytes() + variable.slot_memory.bytes();
   return bytes;
 }
 

@@ -42,23 +42,26 @@ class ResidentVariables {
     Dims dims;
     std::shared_ptr<const OptimizerRule> rule;  // null: not trainable
     size_t slots = 0;
-    uint32_t group = 0;   // variables of one group are updated together, by ResidentUpdate
-    DeviceMemory memory;  // the value, then the slots
+    uint32_t group = 0;  // variables of one group are updated together, by ResidentUpdate
+    // The rows that slots have; DeviceVariable::slots points to the first of them.
+    int64_t first_slot_row = 0, slot_rows = 0;
+    DeviceMemory memory, slot_memory;  // the value lies in the first, the slots in the second
   };
   // What Reserve makes room for.
   struct Spec {
     std::string name;
     DType dtype = DType::kInvalid;
     Dims dims;
-    std::shared_ptr<const OptimizerRule> rule;
+    std::shared_ptr<const OptimizerRule> rule;  // null: not trainable
     uint32_t group = 0;
+    int64_t first_slot_row = 0, slot_rows = 0;  // for which slots are needed here; 0: none
   };
 
   explicit ResidentVariables(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
   // Makes room for a variable, whose contents are undefined. Keeps one that is there with the same dtype,
-  // dims and group. Errors: AlreadyExists: it is there and differs; ResourceExhausted: the device lacks
-  // memory.
+  // dims, rule and group; if it lacks slots, it gets others, which are undefined. Errors: AlreadyExists: it is
+  // there and differs; ResourceExhausted: the device lacks memory.
   absl::Status Reserve(const Spec& spec);
   // Reserves a variable of group 0, and uploads it with fresh slots. `rule` outlives this object; null if
   // the variable is not trained. Errors: AlreadyExists; those of Reserve and of the device.
@@ -89,6 +92,8 @@ class ResidentVariables {
   size_t memory_bytes() const;
 
  private:
+  absl::Status ReserveSlots(const Spec& spec, Variable* variable)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The address of rows. Errors: those of WriteRows.
   absl::StatusOr<uint8_t*> AddressOf(std::string_view name, int slot, int64_t first_row,
                                      size_t bytes) const;

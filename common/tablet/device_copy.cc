@@ -31,13 +31,16 @@ absl::StatusOr<std::unique_ptr<DeviceCopy>> DeviceCopy::Make(
     const ShardInfo& info = shard->info();
     const bool is_cut = rows[info.variable] != (info.dims.empty() ? 1 : info.dims[0]);
     copy->is_cut_ = copy->is_cut_ || is_cut;
-    for (const auto& reader : copy->places_.readers) {
-      COHORT_RETURN_IF_ERROR(reader->Reserve(
+    for (size_t r = 0; r < copy->places_.readers.size(); ++r) {
+      const bool is_home = r == copy->places_.home;
+      COHORT_RETURN_IF_ERROR(copy->places_.readers[r]->Reserve(
           {.name = info.variable,
            .dtype = info.dtype,
            .dims = info.dims,
            .rule = std::shared_ptr<const OptimizerRule>(copy->rules_, shard->rule()),
-           .group = is_cut ? kNoGroup : tablet}));
+           .group = is_cut ? kNoGroup : tablet,
+           .first_slot_row = info.row_begin,
+           .slot_rows = is_home ? info.rows : 0}));
     }
   }
   COHORT_ASSIGN_OR_RETURN(copy->scale_,
@@ -106,6 +109,10 @@ void DeviceCopy::HomeChanged(size_t shard) { versions_[shard].home = ++versions_
 
 absl::Status DeviceCopy::Update(ResidentUpdate* update, uint64_t step) {
   if (is_cut_) return Unimplemented("tablet {} has only parts of its variables", tablet_);
+  if (places_.readers.size() != 1) {
+    return Unimplemented("the steps of several devices read tablet {}: they must push gradients",
+                         tablet_);
+  }
   for (size_t i = 0; i < shards_.size(); ++i) COHORT_RETURN_IF_ERROR(ToHome(i));
   lost_ = update->Apply(tablet_, step);
   for (size_t i = 0; i < shards_.size(); ++i) HomeChanged(i);
@@ -121,7 +128,8 @@ absl::Status DeviceCopy::MakeUpdate(size_t shard, const DevicePush& push) {
   part.rows = info.rows;
   part.value = static_cast<uint8_t*>(part.value) + offset;
   for (size_t s = 0; s < whole->slots; ++s) {
-    part.slots[s] = static_cast<uint8_t*>(part.slots[s]) + offset;
+    part.slots[s] = static_cast<uint8_t*>(part.slots[s]) + offset -
+                    static_cast<size_t>(whole->first_slot_row) * info.row_bytes();
   }
   COHORT_ASSIGN_OR_RETURN(const VariableOps* ops, VariableOps::Of(home()->kind()));
   COHORT_ASSIGN_OR_RETURN(auto op, ops->Update(shards_[shard]->rule(), part, push,

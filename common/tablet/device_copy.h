@@ -47,7 +47,7 @@ class DeviceCopy {
 
   // Why the values are undefined: an update has failed. OK if they are not.
   const absl::Status& status() const { return lost_; }
-  // An update has failed, or what should become one.
+  // The values must not be read any more.
   void Lose(const absl::Status& why) { lost_ = why; }
 
   // Applies what a step of the only reader has left on the device. Errors: Unimplemented for a variable that

@@ -91,7 +91,7 @@ size_t CopyTo(PushEntryView* entry, size_t element, uint64_t* to) {
 }
 
 // Copies values that are in the memory of a device to `memory`.
-absl::Status Download(PushEntryView* entry, std::vector<uint8_t>* memory) {
+absl::Status DownloadValues(PushEntryView* entry, std::vector<uint8_t>* memory) {
   if (entry->device == nullptr) return absl::OkStatus();
   memory->resize(entry->values.size());
   COHORT_RETURN_IF_ERROR(
@@ -155,7 +155,7 @@ absl::Status StagedShard::AddDense(const ShardInfo& info, std::span<const PushEn
   uint8_t* const sums = BytesOf(&sums_);
   std::vector<uint8_t> memory;
   for (PushEntryView part : parts) {
-    COHORT_RETURN_IF_ERROR(Download(&part, &memory));
+    COHORT_RETURN_IF_ERROR(DownloadValues(&part, &memory));
     ForEachRun(part, element, [&](const uint8_t* from, size_t offset, size_t size) {
       uint8_t* const to = sums + part.begin * element + offset;
       if (members_ == 0) {
@@ -179,14 +179,20 @@ absl::StatusOr<DeviceGradient> StagedShard::FinishOnDevice() {
   return device_rows_->Sort(places, keys);
 }
 
+size_t StagedShard::BytesOfSum(const ShardInfo& info) const {
+  return sparse_ ? keys_.size() * info.row_bytes()
+                 : static_cast<size_t>(info.elements()) * SizeOf(info.dtype);
+}
+
+absl::Status StagedShard::Download(std::span<uint8_t> to) const {
+  return sparse_ ? device_rows_->Download(to) : device_sum_->Download(to);
+}
+
 absl::Status StagedShard::BringToHost(const ShardInfo& info) {
   if (!on_device_) return absl::OkStatus();
-  sum_bytes_ = static_cast<size_t>(sparse_ ? info.row_elements * static_cast<int64_t>(keys_.size())
-                                           : info.elements()) *
-               SizeOf(info.dtype);
+  sum_bytes_ = BytesOfSum(info);
   sums_.resize(Words(sum_bytes_));
-  const std::span<uint8_t> to(BytesOf(&sums_), sum_bytes_);
-  COHORT_RETURN_IF_ERROR(sparse_ ? device_rows_->Download(to) : device_sum_->Download(to));
+  COHORT_RETURN_IF_ERROR(Download({BytesOf(&sums_), sum_bytes_}));
   on_device_ = false;
   return absl::OkStatus();
 }
@@ -206,7 +212,7 @@ absl::Status StagedShard::AddRowsOnDevice(const PushEntryView& entry) {
 absl::Status StagedShard::AddRows(const ShardInfo& info, const PushEntryView& given) {
   PushEntryView entry = given;
   std::vector<uint8_t> memory;
-  COHORT_RETURN_IF_ERROR(Download(&entry, &memory));
+  COHORT_RETURN_IF_ERROR(DownloadValues(&entry, &memory));
   const auto* keys = reinterpret_cast<const int64_t*>(entry.keys.data());
   const size_t row_bytes = info.row_bytes();
   for (uint64_t i = 0; i < entry.count; ++i) {
@@ -243,14 +249,24 @@ void StagedShard::AddCopies(const ShardInfo& info, std::span<const PushEntryView
   }
 }
 
-void StagedShard::AddSquares(const ShardInfo& info, double weight, ExactSum* squares) const {
-  if (!has_gradient() || weight == 0) return;
-  const auto* const values = reinterpret_cast<const uint8_t*>(sums_.data());
-  if (info.dtype == DType::kFloat32) {
-    AddSquaresOf<float>(values, sum_bytes_, 1 / weight, squares);
-  } else {
-    AddSquaresOf<double>(values, sum_bytes_, 1 / weight, squares);
+absl::Status StagedShard::AddSquares(const ShardInfo& info, double weight,
+                                     ExactSum* squares) const {
+  if (!has_gradient() || weight == 0) return absl::OkStatus();
+  std::vector<uint64_t> downloaded;
+  size_t bytes = sum_bytes_;
+  if (on_device_) {
+    bytes = BytesOfSum(info);
+    downloaded.resize(Words(bytes));
+    COHORT_RETURN_IF_ERROR(Download({BytesOf(&downloaded), bytes}));
   }
+  const auto* const values =
+      reinterpret_cast<const uint8_t*>((on_device_ ? downloaded : sums_).data());
+  if (info.dtype == DType::kFloat32) {
+    AddSquaresOf<float>(values, bytes, 1 / weight, squares);
+  } else {
+    AddSquaresOf<double>(values, bytes, 1 / weight, squares);
+  }
+  return absl::OkStatus();
 }
 
 void StagedShard::Clip(const ShardInfo& info, double most) {
@@ -337,6 +353,11 @@ absl::Status StagedStep::Check(const PushHeaderView& header, std::span<const Gro
 
 absl::Status StagedStep::Add(const PushHeaderView& header, std::span<const Group> groups) {
   const uint32_t index = header.step.index;
+  const bool waits = header.step.partial || index != next_;
+  Early early;
+  if (waits) {
+    COHORT_ASSIGN_OR_RETURN(early, CopyOf(groups));
+  }
   if (members_.size() <= index) members_.resize(index + 1);
   members_[index] = {.staged = true,
                      .id = header.id,
@@ -344,8 +365,7 @@ absl::Status StagedStep::Add(const PushHeaderView& header, std::span<const Group
                      .place = header.place,
                      .weight = header.weight};
   for (const Group& group : groups) shards_[group.shard].Note(group.entries);
-  if (header.step.partial || index != next_) {
-    COHORT_ASSIGN_OR_RETURN(Early early, CopyOf(groups));
+  if (waits) {
     early_.emplace(index, std::move(early));
     return absl::OkStatus();
   }

@@ -37,8 +37,9 @@ class StagedShard {
   absl::StatusOr<DeviceGradient> FinishOnDevice();
   // Brings that sum to the host's memory. Errors: those of the device.
   absl::Status BringToHost(const ShardInfo& info);
-  // Adds the squares of the gradient, divided by `weight`; nothing if there is no gradient.
-  void AddSquares(const ShardInfo& info, double weight, ExactSum* squares) const;
+  // Adds the squares of the gradient, divided by `weight`; nothing if there is no gradient. Errors: those of
+  // the device.
+  absl::Status AddSquares(const ShardInfo& info, double weight, ExactSum* squares) const;
   // Clips each element of the gradient, if there is one, to [-most, most].
   void Clip(const ShardInfo& info, double most);
   // True if a member's gradient is in a sum that no member has brought: the ranks of a group sum it,
@@ -64,6 +65,9 @@ class StagedShard {
                         const std::shared_ptr<Device>& home);
   absl::Status AddRows(const ShardInfo& info, const PushEntryView& entry);
   absl::Status AddRowsOnDevice(const PushEntryView& entry);
+  size_t BytesOfSum(const ShardInfo& info) const;
+  // Copies the sum from the memory of the device.
+  absl::Status Download(std::span<uint8_t> to) const;
   void AddCopies(const ShardInfo& info, std::span<const PushEntryView> entries);
 
   bool noted_ = false;

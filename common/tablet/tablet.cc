@@ -245,7 +245,14 @@ absl::Status Tablet::ApplyPush(const PushHeaderView& header, PushEffect* effect)
 }
 
 absl::Status Tablet::NotOnDevice() const {
-  return FailedPrecondition("tablet {} has no values in the memory of a device", options_.tablet);
+  return FailedPrecondition("tablet {} has no values in the memory of a device{}{}",
+                            options_.tablet, not_resident_.ok() ? "" : ": ",
+                            std::string(not_resident_.message()));
+}
+
+absl::Status Tablet::Lose(absl::Status why) {
+  if (device_ != nullptr) device_->Lose(why);
+  return why;
 }
 
 absl::Status Tablet::BringToHost(size_t shard) {
@@ -261,9 +268,10 @@ absl::Status Tablet::Reside(DevicePlaces places) {
   if (device_ != nullptr) COHORT_RETURN_IF_ERROR(device_->AllToHost());
   device_ = nullptr;
   if (places.readers.empty()) return absl::OkStatus();
-  COHORT_ASSIGN_OR_RETURN(device_,
-                          DeviceCopy::Make(shards_, rules_, std::move(places), options_.tablet));
-  return absl::OkStatus();
+  auto copy = DeviceCopy::Make(shards_, rules_, std::move(places), options_.tablet);
+  not_resident_ = copy.status();
+  if (copy.ok()) device_ = *std::move(copy);
+  return not_resident_;
 }
 
 // A push of a closed step that a member made may be repeated, because its answer was lost.
@@ -304,9 +312,7 @@ void Tablet::Stage(const PushHeaderView& header, const PushSectionView& section,
   if (check.ok()) check = staged_.Check(header, groups_);
   if (!check.ok()) return SetInvalid(check, result);
   if (const absl::Status added = staged_.Add(header, groups_); !added.ok()) {
-    // Sums of some shards have it: the step cannot be closed any more.
-    if (device_ != nullptr) device_->Lose(added);
-    return SetInvalid(added, result);
+    return SetInvalid(Lose(added), result);
   }
   result->set_status(v1::STAGED);
 }
@@ -352,14 +358,14 @@ absl::Status Tablet::CheckSums(const StepClose& close) const {
 absl::Status Tablet::AddSquares(const StepClose& close, SquareSums* squares) {
   MutexLock lock(&mu_);
   COHORT_RETURN_IF_ERROR(CheckClose(close));
-  COHORT_ASSIGN_OR_RETURN(const std::vector<StagedStep::Member> members,
-                          staged_.Sum(close.members));
-  const double weight = WeightOf(members);
+  const auto members = staged_.Sum(close.members);
+  if (!members.ok()) return Lose(members.status());
+  const double weight = WeightOf(*members);
   COHORT_RETURN_IF_ERROR(CheckSums(close));
   for (size_t i = 0; i < shards_.size(); ++i) {
     if (!clippings_[i].clipping.by_norm() || !staged_.shard(i).has_gradient()) continue;
-    COHORT_RETURN_IF_ERROR(staged_.BringToHost(i, shards_[i]->info()));
-    staged_.shard(i).AddSquares(shards_[i]->info(), weight, &(*squares)[clippings_[i].key]);
+    COHORT_RETURN_IF_ERROR(
+        staged_.shard(i).AddSquares(shards_[i]->info(), weight, &(*squares)[clippings_[i].key]));
   }
   return absl::OkStatus();
 }
@@ -371,7 +377,9 @@ absl::Status Tablet::Close(const StepClose& close, PushEffect* effect,
   if (!retired_ && close.step < open) return absl::OkStatus();
   COHORT_RETURN_IF_ERROR(CheckClose(close));
   if (device_ != nullptr) COHORT_RETURN_IF_ERROR(device_->status());
-  COHORT_ASSIGN_OR_RETURN(*applied, staged_.Sum(close.members));
+  auto members = staged_.Sum(close.members);
+  if (!members.ok()) return Lose(members.status());
+  *applied = *std::move(members);
   for (const StagedStep::Member& member : *applied) {
     COHORT_RETURN_IF_ERROR(applied_.Check(member.id));
   }
@@ -384,8 +392,9 @@ absl::Status Tablet::Close(const StepClose& close, PushEffect* effect,
   for (const StagedStep::Member& member : *applied) applied_.Insert(member.id, member.attempt);
   const double weight = WeightOf(*applied);
   for (size_t i = 0; i < shards_.size() && !close.skip; ++i) {
-    COHORT_ASSIGN_OR_RETURN(const bool non_finite, ApplySum(i, close, weight));
-    effect->non_finite |= non_finite;
+    const absl::StatusOr<bool> non_finite = ApplySum(i, close, weight);
+    if (!non_finite.ok()) return Lose(non_finite.status());
+    effect->non_finite |= *non_finite;
   }
   effect->applied = !applied->empty();
   SetVersion(version() + (effect->applied ? 1 : 0));
@@ -457,7 +466,7 @@ void Tablet::Pull(uint64_t generation, uint64_t step, const PullSectionView& sec
   if (check.ok() && section.reader != nullptr) {
     check = device_ != nullptr ? device_->ToReader(section.reader) : NotOnDevice();
   }
-  for (size_t i = 0; i < section.entries.size() && check.ok(); ++i) {
+  for (size_t i = 0; device_ != nullptr && i < section.entries.size() && check.ok(); ++i) {
     check = BringToHost(FindIndex(section.entries[i].shard));
   }
   if (!check.ok()) return SetInvalid(check, result);

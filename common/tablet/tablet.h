@@ -135,7 +135,7 @@ class Tablet {
   // Adds the applied and settled ids of a cut, and sets its version.
   absl::Status Restore(const v1::AppliedSetProto& applied, uint64_t version);
 
-  // Gives the values a second place, instead of one that they have. Null: none. Errors: those of DeviceCopy::Make, and of
+  // Gives the values a second place, instead of one that they have. No readers: none. Errors: those of DeviceCopy::Make, and of
   // DeviceCopy::ToHost for the place before.
   absl::Status Reside(DevicePlaces places);
 
@@ -195,7 +195,9 @@ class Tablet {
   Tablet(Options options, std::shared_ptr<const LayoutRules> rules,
          std::vector<std::unique_ptr<Shard>> shards, std::vector<ShardClipping> clippings);
 
-  absl::Status NotOnDevice() const;
+  absl::Status NotOnDevice() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A part of a step has reached a sum or a shard, and the rest has not: no value may be read any more.
+  absl::Status Lose(absl::Status why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The newest values of a shard are in its blocks when this returns.
   absl::Status BringToHost(size_t shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void NoteHostChange(size_t shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -241,6 +243,7 @@ class Tablet {
   uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;
   bool retired_ ABSL_GUARDED_BY(mu_) = false;
   std::unique_ptr<DeviceCopy> device_ ABSL_GUARDED_BY(mu_);  // null: the values have one place
+  absl::Status not_resident_ ABSL_GUARDED_BY(mu_);           // why Reside has failed
   AppliedSet applied_ ABSL_GUARDED_BY(mu_);
   StagedStep staged_ ABSL_GUARDED_BY(mu_);  // what the open step has so far
   // Those of the running push.

@@ -145,9 +145,7 @@ absl::StatusOr<int> RunInProcess(const LocalOptions& options) {
 }
 
 absl::StatusOr<int> TrainInProcess(const TrainPlan& plan) {
-  // Servers and workers are as many, unless the strategy keeps the variables in the host's memory.
-  const int homes = plan.run.ps == plan.run.workers ? plan.run.workers : 0;
-  return Run(plan.run, plan.Text(), std::make_shared<LocalServers>(homes));
+  return Run(plan.run, plan.Text(), std::make_shared<LocalServers>(plan.homes));
 }
 
 }  // namespace cohort

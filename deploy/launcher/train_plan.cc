@@ -49,6 +49,8 @@ void AddTrainFlags(FlagSet* flags, TrainOptions* o) {
   AddDeviceFlags(flags, &o->devices);
   flags->Add("threads", &o->threads,
              "threads of all replicas together; 0: the cores of this machine");
+  flags->Add("host_variables", &o->host_variables,
+             "keep variables in the host's memory, also if all steps run on GPUs");
   AddRunDirectoryFlags(flags, &o->run);
   flags->Add("evaluator", &o->run.evaluator, "an evaluator too, which evaluates every checkpoint");
   flags->AddPositional("JOB.yaml", &o->run.job, "the job", true);
@@ -80,6 +82,9 @@ absl::StatusOr<TrainPlan> PlanTraining(const TrainOptions& options) {
   plan.threads = std::max(1, cores / static_cast<int>(plan.devices.size()));
   plan.run.workers = static_cast<int>(plan.devices.size());
   plan.run.ps = strategy->mirrored ? plan.run.workers : 1;
+  // Else the strategy keeps the variables in the host's memory.
+  const bool has_homes = plan.run.ps == plan.run.workers && !options.host_variables;
+  plan.homes = has_homes ? plan.run.workers : 0;
   std::vector<std::string>& flags = plan.run.task_flags;
   flags.push_back("chief=--strategy=" + plan.strategy);
   // A step thread applies its own pushes, with the helpers of the owner. So both have its cores.

@@ -15,10 +15,11 @@ class FlagSet;
 
 // The flags of `cohort train`.
 struct TrainOptions {
-  std::string strategy;   // "": the job file's, or one_device
-  DeviceOptions devices;  // "": all GPUs, else one CPU device
-  int threads = 0;        // for all replicas together; 0: the cores
-  LocalOptions run;       // directories, plugins, job
+  std::string strategy;         // "": the job file's, or one_device
+  DeviceOptions devices;        // "": all GPUs, else one CPU device
+  int threads = 0;              // for all replicas together; 0: the cores
+  bool host_variables = false;  // variables never live on devices
+  LocalOptions run;             // directories, plugins, job
 };
 
 void AddTrainFlags(FlagSet* flags, TrainOptions* options);
@@ -33,6 +34,7 @@ struct TrainPlan {
   std::string strategy;
   std::vector<std::string> devices;  // one per replica
   int threads = 1;                   // for each replica
+  int homes = 0;                     // LocalServers
   LocalOptions run;                  // its tasks, with a flag for each replica's device
   // "mirrored on cpu:0, cpu:1 (1 thread each)".
   std::string Text() const;

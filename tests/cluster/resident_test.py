@@ -100,6 +100,8 @@ class ResidentTest(DirectoryTestCase):
         for name in ("train", "eval"):
             self.assertRegex(log, "program_compiled program=%s .*resident_variables=true" % name)
         self.assertNotIn("resident_variables=false", log)
+        self.check(self.train("train --devices simulated:0 --host_variables", "kept", ASYNC), expected)
+        self.assertNotIn("variables_on_device", self.log("kept"))
 
     def test_synchronous_steps_sum_their_gradients_on_the_device(self):
         expected = self.on_host(closures=4)
