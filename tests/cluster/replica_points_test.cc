@@ -26,48 +26,49 @@ enum class Sums { kDirect, kRing };
 
 struct Walk {
   std::string_view point;
-  int nth;                      // some steps into the incarnation
-  bool ring_only = false;       // direct pushes do not pass it
-  bool after_another = false;   // it is passed when another replica has died
+  int nth;                     // about seven steps into the incarnation, behind a checkpoint
+  bool ring_only = false;      // direct pushes do not pass it
+  bool after_another = false;  // it is passed when another replica has died
 };
 
 constexpr Walk kWalks[] = {
-    {"ps.pull.answering", 20},
-    {"ps.push.partial", 20},
-    {"ps.push.received", 20},
-    {"ps.push.staged", 20},
+    {"ps.pull.answering", 25},
+    {"ps.push.partial", 27},
+    {"ps.push.received", 53},
+    {"ps.push.staged", 54},
     {"ps.restore.done", 1},
     {"ps.snapshot.taken", 1},
     {"ps.snapshot.writing", 3},
     {"ps.snapshot.written", 1},
-    {"ps.step.closed", 10},
-    {"ps.step.closing", 10},
-    {"ps.step.partial", 10},
-    {"replica.own_push.made", 5},
-    {"replica.ring.chunk_added", 7, true},
-    {"replica.ring.chunk_summed", 8, true},
+    {"ps.step.closed", 7},
+    {"ps.step.closing", 7},
+    {"ps.step.partial", 7},
+    {"replica.own_push.made", 7},
+    {"replica.ring.chunk_added", 15, true},
+    {"replica.ring.chunk_summed", 16, true},
     {"replica.ring.entered", 1, true},
     {"replica.ring.entering", 1, true},
     {"replica.ring.failed", 1, true, true},
-    {"replica.ring.partial", 5, true},
-    {"replica.ring.summed", 5, true},
-    {"worker.closure.received", 2},
-    {"worker.pull.done", 5},
-    {"worker.push.sent", 5},
-    {"worker.result.made", 5},
+    {"replica.ring.partial", 7, true},
+    {"replica.ring.summed", 7, true},
+    {"worker.closure.received", 3},
+    {"worker.pull.done", 7},
+    {"worker.push.sent", 15},
+    {"worker.result.made", 7},
 };
 // A replica has synchronous steps only.
 constexpr std::string_view kAsyncPoint = "ps.push.applied";
 
 // Sparse and dense gradients, slots, dropout, two tablets of each replica and, in a ring, two
-// buckets. 4 closures in a step, and a cut every 20 steps.
+// buckets. 4 closures in a step, and a checkpoint every 5 steps.
 std::string Job(Sums sums, int steps) {
-  std::string job = RecommenderJob(/*epochs=*/1, /*checkpoint_steps=*/20, 4 * 32 * steps);
+  std::string job = RecommenderJob(/*epochs=*/1, /*checkpoint_steps=*/5, 4 * 8 * steps);
   const auto replace = [&](const std::string& from, const std::string& to) {
     REQUIRE(job.find(from) != std::string::npos);
     job.replace(job.find(from), from.size(), to);
   };
   replace("model:\n", "model:\n  dtype: float64\n");
+  replace("batch_size: 32", "batch_size: 8");
   replace("input_dim: 8", "input_dim: 16384");
   replace("    - Dense: {units: 1",
           "    - Dense: {units: 400, activation: tanh}\n    - Dropout: {rate: 0.1}\n"
@@ -79,8 +80,8 @@ std::string Job(Sums sums, int steps) {
   return job;
 }
 
-MiniClusterOptions Options(Sums sums, int steps) {
-  MiniClusterOptions options{.workers = kReplicas, .job_yaml = Job(sums, steps), .replicas = true};
+MiniClusterOptions Options(Sums sums, int steps, int replicas) {
+  MiniClusterOptions options{.workers = replicas, .job_yaml = Job(sums, steps), .replicas = true};
   options.flags[TaskRole::kChief] = {"--threads", "1"};
   // An owner makes at most one tablet per thread.
   options.flags[TaskRole::kWorker] = {"--threads", "2"};
@@ -124,10 +125,9 @@ void TakeWalk(const Walk& walk, int victim, Scenario* s) {
 }
 
 // One job in which a replica dies at one point after the other.
-void WalkAll(Sums sums) {
-  constexpr int kSteps = 400;
-  const int victim = 1;
-  Scenario s(Scenario::Body::kProcesses, "replica-points", Options(sums, kSteps));
+void WalkAll(Sums sums, int victim) {
+  constexpr int kSteps = 200;
+  Scenario s(Scenario::Body::kProcesses, "replica-points", Options(sums, kSteps, kReplicas));
   for (int i = 0; i < kReplicas; ++i) {
     if (i != victim) s.Check(s->Start(TaskRole::kWorker, i));
   }
@@ -152,10 +152,82 @@ TEST_CASE("every crash point of a replica has its walk", "[direct]") {
 }
 
 TEST_CASE("a replica that pushes directly dies at every crash point", "[direct]") {
-  WalkAll(Sums::kDirect);
+  WalkAll(Sums::kDirect, /*victim=*/1);
 }
 
-TEST_CASE("a replica of a ring dies at every crash point", "[ring]") { WalkAll(Sums::kRing); }
+TEST_CASE("a replica of a ring dies at every crash point", "[ring]") {
+  WalkAll(Sums::kRing, /*victim=*/2);
+}
+
+TEST_CASE("each replica dies at every crash point", "[every]") {
+  for (int victim = 0; victim < kReplicas; ++victim) {
+    INFO("worker:" << victim);
+    WalkAll(Sums::kDirect, victim);
+    WalkAll(Sums::kRing, victim);
+  }
+}
+
+// Faults of the links between replicas, which the chief still reaches.
+
+constexpr int kLinkSteps = 150;
+
+// Waits until so many further messages have come to a replica from the others.
+void AwaitMessages(FaultProxy* proxy, uint64_t more) {
+  const uint64_t before = proxy->counters(Traffic::kData, Way::kToServer).messages;
+  REQUIRE(proxy->WaitUntil(
+      Traffic::kData, Way::kToServer,
+      [&](const FaultProxy::Counters& now) { return now.messages >= before + more; }, seconds(60)));
+}
+
+// Waits until so many of the connections to a replica were reset.
+void AwaitCut(FaultProxy* proxy, uint64_t least) {
+  REQUIRE(proxy->WaitUntil(
+      Traffic::kData, Way::kToServer,
+      [&](const FaultProxy::Counters& now) { return now.cut >= least; }, seconds(60)));
+}
+
+// `fault` is called once the replicas exchange gradients. It ends with healthy links.
+void CheckLinks(Sums sums, int replicas, const TrainedWeights& calm,
+                const std::function<void(Scenario*)>& fault) {
+  MiniClusterOptions options = Options(sums, kLinkSteps, replicas);
+  options.proxied = true;
+  Scenario s(Scenario::Body::kProcesses, "replica-links", std::move(options));
+  s.Check(s->StartAll());
+  for (int i = 0; i < replicas; ++i) AwaitMessages(s->proxy(TaskRole::kWorker, i), 50);
+  fault(&s);
+  CHECK(s.Finish().timelines == 1);  // no replica was lost
+  CheckWeights(sums, calm, &s);
+}
+
+// The link between two replicas is down in both directions, and comes back.
+void CutPair(Scenario* s) {
+  for (int i = 0; i < 2; ++i) (*s)->proxy(TaskRole::kWorker, i)->Partition(Traffic::kData);
+  for (int i = 0; i < 2; ++i) AwaitCut((*s)->proxy(TaskRole::kWorker, i), 3);
+  for (int i = 0; i < 2; ++i) (*s)->proxy(TaskRole::kWorker, i)->Heal();
+}
+
+// Connections to one replica of three are reset in the middle of a step, one after another.
+void ResetInSteps(Scenario* s) {
+  FaultProxy* const proxy = (*s)->proxy(TaskRole::kWorker, 1);
+  for (uint64_t i = 1; i <= 5; ++i) {
+    const uint64_t before = proxy->counters(Traffic::kData, Way::kToServer).cut;
+    proxy->Inject({.kind = Fault::Kind::kCut,
+                   .way = i % 2 == 0 ? Way::kToServer : Way::kToClient,
+                   .traffic = Traffic::kData,
+                   .after_messages = 2 * i + 1});
+    AwaitCut(proxy, before + 1);
+    AwaitMessages(proxy, 10);
+  }
+}
+
+TEST_CASE("links between replicas that are cut", "[links]") {
+  const TrainedWeights calm = Undisturbed(kLinkSteps);
+  for (const Sums sums : {Sums::kDirect, Sums::kRing}) {
+    INFO((sums == Sums::kRing ? "ring" : "direct"));
+    CheckLinks(sums, 2, calm, CutPair);
+    CheckLinks(sums, 3, calm, ResetInSteps);
+  }
+}
 
 }  // namespace
 }  // namespace cohort
