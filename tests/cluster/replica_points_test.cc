@@ -107,21 +107,27 @@ void CheckWeights(Sums sums, const TrainedWeights& calm, Scenario* s) {
   CHECK(calm.weights != found.weights);  // the sums have another order
 }
 
+TaskFlags Armed(std::string_view point, int nth) {
+  return {"--crash_point", fmt::format("{}:{}", point, nth)};
+}
+
 // Starts the victim with this point, lets it die there, and returns.
 void TakeWalk(const Walk& walk, int victim, Scenario* s) {
   INFO("crash point " << walk.point);
   MiniCluster* const cluster = s->operator->();
-  s->Check(cluster->Start(TaskRole::kWorker, victim,
-                          {"--crash_point", fmt::format("{}:{}", walk.point, walk.nth)}));
   const int other = (victim + 1) % kReplicas;
   if (walk.after_another) {
-    s->Said(TaskRole::kWorker, victim, {"ring_entered"});
+    // It dies while all ranks wait for its first bucket.
     s->Check(cluster->Kill(TaskRole::kWorker, other));
+    s->Check(cluster->Start(TaskRole::kWorker, other, Armed("replica.ring.entered", 1)));
   }
+  s->Check(cluster->Start(TaskRole::kWorker, victim, Armed(walk.point, walk.nth)));
   s->Said(TaskRole::kWorker, victim,
           {fmt::format("crash_point name={} nth={}", walk.point, walk.nth)});
   REQUIRE(s->ExitOf(TaskRole::kWorker, victim, seconds(20)) == kKilled);
-  if (walk.after_another) s->Check(cluster->Start(TaskRole::kWorker, other));
+  if (!walk.after_another) return;
+  REQUIRE(s->ExitOf(TaskRole::kWorker, other, seconds(20)) == kKilled);
+  s->Check(cluster->Start(TaskRole::kWorker, other));
 }
 
 // One job in which a replica dies at one point after the other.
@@ -169,7 +175,7 @@ TEST_CASE("each replica dies at every crash point", "[every]") {
 
 // Faults of the links between replicas, which the chief still reaches.
 
-constexpr int kLinkSteps = 150;
+constexpr int kLinkSteps = 80;
 
 // Waits until so many further messages have come to a replica from the others.
 void AwaitMessages(FaultProxy* proxy, uint64_t more) {
@@ -191,7 +197,8 @@ void CheckLinks(Sums sums, int replicas, const TrainedWeights& calm,
                 const std::function<void(Scenario*)>& fault) {
   MiniClusterOptions options = Options(sums, kLinkSteps, replicas);
   options.proxied = true;
-  Scenario s(Scenario::Body::kProcesses, "replica-links", std::move(options));
+  Scenario s(Scenario::Body::kProcesses,
+             fmt::format("replica-links-{}-{}", sums == Sums::kRing, replicas), std::move(options));
   s.Check(s->StartAll());
   for (int i = 0; i < replicas; ++i) AwaitMessages(s->proxy(TaskRole::kWorker, i), 50);
   fault(&s);
@@ -220,12 +227,49 @@ void ResetInSteps(Scenario* s) {
   }
 }
 
+// What the others send to a replica vanishes, so only keep-alive pings can notice it.
+void LoseSilently(Scenario* s) {
+  FaultProxy* const proxy = (*s)->proxy(TaskRole::kWorker, 1);
+  const uint64_t before = proxy->counters(Traffic::kData, Way::kToServer).connections;
+  proxy->Inject({.kind = Fault::Kind::kDrop, .traffic = Traffic::kData});
+  REQUIRE(proxy->WaitUntil(
+      Traffic::kData, Way::kToServer,
+      [&](const FaultProxy::Counters& now) { return now.dropped > 0 && now.connections > before; },
+      seconds(120)));
+  proxy->Heal();
+}
+
 TEST_CASE("links between replicas that are cut", "[links]") {
   const TrainedWeights calm = Undisturbed(kLinkSteps);
   for (const Sums sums : {Sums::kDirect, Sums::kRing}) {
     INFO((sums == Sums::kRing ? "ring" : "direct"));
     CheckLinks(sums, 2, calm, CutPair);
     CheckLinks(sums, 3, calm, ResetInSteps);
+  }
+}
+
+TEST_CASE("links between replicas that lose everything", "[every]") {
+  const TrainedWeights calm = Undisturbed(kLinkSteps);
+  for (const Sums sums : {Sums::kDirect, Sums::kRing}) {
+    INFO((sums == Sums::kRing ? "ring" : "direct"));
+    CheckLinks(sums, 3, calm, LoseSilently);
+  }
+}
+
+// Its streams stay open, and the chief hears it, but it does nothing for the ring.
+TEST_CASE("a rank that hangs is named after the deadline", "[every]") {
+  for (const char* point : {"replica.ring.entering", "replica.ring.chunk_added"}) {
+    INFO(point);
+    Scenario s(Scenario::Body::kProcesses, "replica-hangs",
+               Options(Sums::kRing, kLinkSteps, kReplicas));
+    s.Check(s->Start(TaskRole::kWorker, 0));
+    s.Check(s->Start(TaskRole::kWorker, 1, {"--crash_point", fmt::format("{}:1:hold", point)}));
+    s.Check(s->Start(TaskRole::kWorker, 2));
+    s.Check(s->Start(TaskRole::kChief, 0));
+    s.Said(TaskRole::kChief, 0, {"step_repeated", "worker:1"}, seconds(90));
+    s.Bounce(TaskRole::kWorker, 1);
+    s.Finish();
+    CheckWeights(Sums::kRing, Undisturbed(kLinkSteps), &s);
   }
 }
 
