@@ -175,9 +175,9 @@ TEST_CASE("each replica dies at every crash point", "[every]") {
 
 // Faults of the links between replicas, which the chief still reaches.
 
-constexpr int kLinkSteps = 80;
+constexpr int kLinkSteps = 50;
 
-// Waits until so many further messages have come to a replica from the others.
+// Waits until `more` messages have come to a replica from the others.
 void AwaitMessages(FaultProxy* proxy, uint64_t more) {
   const uint64_t before = proxy->counters(Traffic::kData, Way::kToServer).messages;
   REQUIRE(proxy->WaitUntil(
@@ -185,7 +185,7 @@ void AwaitMessages(FaultProxy* proxy, uint64_t more) {
       [&](const FaultProxy::Counters& now) { return now.messages >= before + more; }, seconds(60)));
 }
 
-// Waits until so many of the connections to a replica were reset.
+// Waits until at least this number of the connections to a replica were reset.
 void AwaitCut(FaultProxy* proxy, uint64_t least) {
   REQUIRE(proxy->WaitUntil(
       Traffic::kData, Way::kToServer,
@@ -200,7 +200,7 @@ void CheckLinks(Sums sums, int replicas, const TrainedWeights& calm,
   Scenario s(Scenario::Body::kProcesses,
              fmt::format("replica-links-{}-{}", sums == Sums::kRing, replicas), std::move(options));
   s.Check(s->StartAll());
-  for (int i = 0; i < replicas; ++i) AwaitMessages(s->proxy(TaskRole::kWorker, i), 50);
+  for (int i = 0; i < replicas; ++i) AwaitMessages(s->proxy(TaskRole::kWorker, i), 40);
   fault(&s);
   CHECK(s.Finish().timelines == 1);  // no replica was lost
   CheckWeights(sums, calm, &s);
@@ -216,7 +216,7 @@ void CutPair(Scenario* s) {
 // Connections to one replica of three are reset in the middle of a step, one after another.
 void ResetInSteps(Scenario* s) {
   FaultProxy* const proxy = (*s)->proxy(TaskRole::kWorker, 1);
-  for (uint64_t i = 1; i <= 5; ++i) {
+  for (uint64_t i = 1; i <= 3; ++i) {
     const uint64_t before = proxy->counters(Traffic::kData, Way::kToServer).cut;
     proxy->Inject({.kind = Fault::Kind::kCut,
                    .way = i % 2 == 0 ? Way::kToServer : Way::kToClient,
