@@ -60,9 +60,10 @@ constexpr Walk kWalks[] = {
 constexpr std::string_view kAsyncPoint = "ps.push.applied";
 
 // Sparse and dense gradients, slots, dropout, two tablets of each replica and, in a ring, two
-// buckets. 4 closures in a step, and a checkpoint every 5 steps.
-std::string Job(Sums sums, int steps) {
-  std::string job = RecommenderJob(/*epochs=*/1, /*checkpoint_steps=*/5, 4 * 8 * steps);
+// buckets. `steps` synchronous ones of 4 closures, and a checkpoint every `checkpoint_steps` of them;
+// 0: only at the beginning and the end.
+std::string Job(Sums sums, int steps, int checkpoint_steps) {
+  std::string job = RecommenderJob(/*epochs=*/1, 4 * checkpoint_steps, 4 * 8 * steps);
   const auto replace = [&](const std::string& from, const std::string& to) {
     REQUIRE(job.find(from) != std::string::npos);
     job.replace(job.find(from), from.size(), to);
@@ -80,8 +81,8 @@ std::string Job(Sums sums, int steps) {
   return job;
 }
 
-MiniClusterOptions Options(Sums sums, int steps, int replicas) {
-  MiniClusterOptions options{.workers = replicas, .job_yaml = Job(sums, steps), .replicas = true};
+MiniClusterOptions Options(int replicas, const std::string& job) {
+  MiniClusterOptions options{.workers = replicas, .job_yaml = job, .replicas = true};
   options.flags[TaskRole::kChief] = {"--threads", "1"};
   // An owner makes at most one tablet per thread.
   options.flags[TaskRole::kWorker] = {"--threads", "2"};
@@ -90,7 +91,7 @@ MiniClusterOptions Options(Sums sums, int steps, int replicas) {
 
 // The weights without faults, of one worker and one server.
 TrainedWeights Undisturbed(int steps) {
-  std::string job = Job(Sums::kDirect, steps);
+  std::string job = Job(Sums::kDirect, steps, 0);
   const std::string of_replicas = "communication: direct";
   job.replace(job.find(of_replicas), of_replicas.size(), "mode: sync");
   Scenario s(Scenario::Body::kProcesses, "replicas-calm",
@@ -132,8 +133,9 @@ void TakeWalk(const Walk& walk, int victim, Scenario* s) {
 
 // One job in which a replica dies at one point after the other.
 void WalkAll(Sums sums, int victim) {
-  constexpr int kSteps = 200;
-  Scenario s(Scenario::Body::kProcesses, "replica-points", Options(sums, kSteps, kReplicas));
+  constexpr int kSteps = 160;
+  Scenario s(Scenario::Body::kProcesses, "replica-points",
+             Options(kReplicas, Job(sums, kSteps, /*checkpoint_steps=*/5)));
   for (int i = 0; i < kReplicas; ++i) {
     if (i != victim) s.Check(s->Start(TaskRole::kWorker, i));
   }
@@ -195,7 +197,7 @@ void AwaitCut(FaultProxy* proxy, uint64_t least) {
 // `fault` is called once the replicas exchange gradients. It ends with healthy links.
 void CheckLinks(Sums sums, int replicas, const TrainedWeights& calm,
                 const std::function<void(Scenario*)>& fault) {
-  MiniClusterOptions options = Options(sums, kLinkSteps, replicas);
+  MiniClusterOptions options = Options(replicas, Job(sums, kLinkSteps, 0));
   options.proxied = true;
   Scenario s(Scenario::Body::kProcesses,
              fmt::format("replica-links-{}-{}", sums == Sums::kRing, replicas), std::move(options));
@@ -261,7 +263,7 @@ TEST_CASE("a rank that hangs is named after the deadline", "[every]") {
   for (const char* point : {"replica.ring.entering", "replica.ring.chunk_added"}) {
     INFO(point);
     Scenario s(Scenario::Body::kProcesses, "replica-hangs",
-               Options(Sums::kRing, kLinkSteps, kReplicas));
+               Options(kReplicas, Job(Sums::kRing, kLinkSteps, 0)));
     s.Check(s->Start(TaskRole::kWorker, 0));
     s.Check(s->Start(TaskRole::kWorker, 1, {"--crash_point", fmt::format("{}:1:hold", point)}));
     s.Check(s->Start(TaskRole::kWorker, 2));
