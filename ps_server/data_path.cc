@@ -73,6 +73,7 @@ void DataPath::Handle(const RequestView& request, DataPathScratch* scratch,
   for (const PullSectionView& section : request.pull_sections) {
     Pull(request, section, tablets.get(), header, payload);
   }
+  if (!request.pull_sections.empty()) COHORT_CRASH_POINT("ps.pull.answering");
 }
 
 void DataPath::Push(const RequestView& request, const PushSectionView& section,
@@ -96,6 +97,7 @@ void DataPath::Push(const RequestView& request, const PushSectionView& section,
       if (effect.non_finite) metrics_->non_finite_gradients->Increment();
       COHORT_CRASH_POINT("ps.push.applied");
     }
+    if (result->status() == v1::STAGED) COHORT_CRASH_POINT("ps.push.staged");
   }
   metrics_->pushes[result->status()]->Increment();
   if (log_ != nullptr) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/crash_point.h"
 #include "common/base/status.h"
 #include "proto/worker.pb.h"
 
@@ -119,6 +120,7 @@ absl::Status GradientRing::Use(size_t bucket) {
 
 absl::Status GradientRing::StartSum(size_t bucket) {
   COHORT_RETURN_IF_ERROR(EnterGroup());
+  if (!tickets_.empty()) COHORT_CRASH_POINT("replica.ring.partial");
   CollectiveCall call;
   call.kind = CollectiveKind::kReduceScatter;
   call.name = {.step = step_->place.step,
@@ -160,7 +162,9 @@ absl::Status GradientRing::EnterGroup() {
   if (options_.should_stop) {
     group.should_stop = [this] { return options_.should_stop(closure_); };
   }
+  COHORT_CRASH_POINT("replica.ring.entering");
   COHORT_ASSIGN_OR_RETURN(group_, CollectiveGroup::Start(group, options_.service));
+  COHORT_CRASH_POINT("replica.ring.entered");
   group_id_ = id;
   counted_ = {};
   if (options_.log != nullptr) {
@@ -181,11 +185,13 @@ absl::StatusOr<std::span<const ShardSum>> GradientRing::Finish() {
   }
   CountBytes();
   if (!status_.ok()) {
+    COHORT_CRASH_POINT("replica.ring.failed");
     step_.reset();
     Leave();
     return status_;
   }
   if (!last()) return std::span<const ShardSum>();
+  if (ranks_ > 1) COHORT_CRASH_POINT("replica.ring.summed");
   return open_->own_sums();
 }
 

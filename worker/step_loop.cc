@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/crash_point.h"
 #include "common/base/status.h"
 #include "common/exec/finite_pushes.h"
 #include "common/graph/program_proto.h"
@@ -408,6 +409,7 @@ void StepLoop::OnPulled(PreparedStep* step, uint64_t timeline) {
   const v1::Closure& closure = step->run->closure();
   step->pulled = true;
   step->timeline = timeline;
+  COHORT_CRASH_POINT("worker.pull.done");
   if (!closure.training() || timeline == closure.timeline()) return;
   step->run->Abandon(Aborted("the servers are on timeline {}, the closure is of {}", timeline,
                              closure.timeline()));

@@ -25,9 +25,11 @@ inline constexpr std::string_view kCrashPoints[] = {
     "chief.settle.journaled",         // durable; the watermark is not published
     "chief.step.closed",              // all servers have closed the step; no result is folded
     "chief.step.closing",             // CloseStep is sent to every server
+    "ps.pull.answering",              // values are gathered; the answer is not sent
     "ps.push.applied",                // applied to a tablet; the answer is not sent
     "ps.push.partial",                // one section is applied, the next one is not
     "ps.push.received",               // not applied
+    "ps.push.staged",                 // the push of a synchronous step is staged, not answered
     "ps.restore.done",                // shards are read from a cut; they are not served yet
     "ps.snapshot.taken",              // in memory
     "ps.snapshot.writing",            // a shard file is incomplete
@@ -35,7 +37,16 @@ inline constexpr std::string_view kCrashPoints[] = {
     "ps.step.closed",                 // all tablets have closed the step; the chief does not know
     "ps.step.closing",                // CloseStep is here, no tablet has closed the step
     "ps.step.partial",                // one tablet has closed the step, the next one has not
+    "replica.own_push.made",          // the own part has the push; other parts may lack theirs
+    "replica.ring.chunk_added",       // a partial sum is here; the next rank does not have it
+    "replica.ring.chunk_summed",      // a chunk of the own part is complete; others may not be
+    "replica.ring.entered",           // the group is complete; no bucket has left
+    "replica.ring.entering",          // the other ranks wait for this one
+    "replica.ring.failed",            // another rank is lost; the closure is not given back
+    "replica.ring.partial",           // one bucket has left, the next one has not
+    "replica.ring.summed",            // all sums of the own part are here; no push has them
     "worker.closure.received",        // accepted; nothing is pulled
+    "worker.pull.done",               // all values of a step are here; it does not run yet
     "worker.push.sent",               // sent to some server; no answer has arrived
     "worker.result.made",             // all pushes are acknowledged; the result is not sent
 };

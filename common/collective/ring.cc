@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/crash_point.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -57,9 +58,13 @@ absl::Status RingAlgorithm::OnChunk(std::unique_ptr<Chunk> chunk) {
     folder_.Add(own);
     folder_.Fold(shape_->buffer.dtype(), own, range.size());
     if (part != shape_->rank) {
+      COHORT_CRASH_POINT("replica.ring.chunk_added");
       port_->Send(right_, chunk->what, own);
-    } else if (shape_->gathers()) {
-      port_->Send(right_, {.phase = ChunkPhase::kGather, .range = range}, own);
+    } else {
+      COHORT_CRASH_POINT("replica.ring.chunk_summed");
+      if (shape_->gathers()) {
+        port_->Send(right_, {.phase = ChunkPhase::kGather, .range = range}, own);
+      }
     }
   } else {
     CopyPieces(chunk->pieces, own);

@@ -188,6 +188,7 @@ void RemoteAccess::Impl::Send(const ServerRoute& server,
                               std::span<const ExchangeMessage> messages) {
   if (LocalConnection* const local = ConnectLocal(server); local != nullptr) {
     local->Send(messages);
+    if (messages.back().header.has_push()) COHORT_CRASH_POINT("replica.own_push.made");
     return;
   }
   const ResidentParts& resident = messages.back().resident;

@@ -1,6 +1,6 @@
 // Every crash point of the list, once, on real processes: the process dies there and is restarted,
 // and the job ends as if nothing had happened. A point that no process reaches fails this test, and
-// so does a point that the table lacks.
+// so does a point that the table lacks. replica_points_test.cc walks the points of a replica.
 
 #include <fmt/format.h>
 
@@ -43,9 +43,11 @@ constexpr Walk kWalks[] = {
     {"chief.settle.journaled", 2},
     {"chief.step.closed", 30},
     {"chief.step.closing", 30},
+    {"ps.pull.answering", 30},
     {"ps.push.applied", 30},
     {"ps.push.partial", 30},
     {"ps.push.received", 30},
+    {"ps.push.staged", 30},
     {"ps.restore.done", 1, true},
     {"ps.snapshot.taken", 2},
     {"ps.snapshot.writing", 10},
@@ -54,6 +56,7 @@ constexpr Walk kWalks[] = {
     {"ps.step.closing", 30},
     {"ps.step.partial", 30},
     {"worker.closure.received", 5},
+    {"worker.pull.done", 21},
     {"worker.push.sent", 31},
     {"worker.result.made", 20},
 };
@@ -87,7 +90,7 @@ void TakeWalk(const Walk& walk) {
       .job_yaml = walk.point.ends_with(".partial")
                       ? WideJob()
                       : RecommenderJob(walk.reading ? kLongEpochs : kEpochs, 40)};
-  if (walk.point.find(".step.") != std::string_view::npos) {
+  if (walk.point.find(".step.") != std::string_view::npos || walk.point == "ps.push.staged") {
     std::string& job = options.job_yaml;
     const std::string strategy = "strategy:\n";
     REQUIRE(job.find(strategy) != std::string::npos);
@@ -173,6 +176,7 @@ TEST_CASE("every crash point of the list has its walk") {
   std::set<std::string_view> walked;
   for (const Walk& walk : kWalks) walked.insert(walk.point);
   for (const std::string_view point : kCrashPoints) {
+    if (point.starts_with("replica.")) continue;
     INFO(point);
     REQUIRE(walked.erase(point) == 1);
   }

@@ -195,7 +195,9 @@ struct FaultProxy::Connection {
   void Classify() {
     if (traffic.has_value()) return;
     const std::string& first = to_server.first_bytes();
-    if (first.find("/PushPull") != std::string::npos) traffic = Traffic::kData;
+    for (const char* path : {"/PushPull", "/Collective"}) {
+      if (first.find(path) != std::string::npos) traffic = Traffic::kData;
+    }
     if (first.find("/Control") != std::string::npos) traffic = Traffic::kControl;
   }
 };

@@ -28,7 +28,7 @@ enum class Way { kToServer, kToClient };
 enum class Traffic {
   kAll,
   kControl,  // the chief's stream
-  kData,     // PushPull: a worker's pushes and pulls
+  kData,     // PushPull: a worker's pushes and pulls; Collective: between the ranks of a ring
 };
 
 // What happens to the bytes of one direction.

@@ -7,6 +7,7 @@
 
 #include "common/base/status.h"
 #include "common/cluster/free_ports.h"
+#include "common/cluster/replica_cluster.h"
 #include "tests/cluster/fault_proxy.h"
 #include "tests/cluster/object_cluster.h"
 #include "tests/cluster/process_cluster.h"
@@ -55,6 +56,7 @@ absl::StatusOr<std::unique_ptr<MiniCluster>> MiniCluster::Create(Body body,
 }
 
 MiniCluster::MiniCluster(MiniClusterOptions options) : options_(std::move(options)) {
+  if (options_.replicas) options_.servers = 0;
   const std::vector<int> ports = ChooseFreePorts(options_.workers + options_.servers).value();
   for (int i = 0; i < options_.workers; ++i) {
     ports_[{TaskRole::kWorker, i}] = ports[static_cast<size_t>(i)];
@@ -78,6 +80,9 @@ std::vector<std::string> MiniCluster::Arguments(TaskRole role, int index,
                                                 const TaskFlags& flags) const {
   std::vector<std::string> args;
   if (role == TaskRole::kChief) args.push_back(job_file());
+  if (role == TaskRole::kChief && options_.replicas) {
+    args.push_back(fmt::format("--strategy={}", kMultiWorkerMirrored));
+  }
   if (role == TaskRole::kChief || role == TaskRole::kEvaluator) {
     args.insert(args.end(), {"--log_dir", log_dir()});
     if (std::find(flags.begin(), flags.end(), "--checkpoint_dir") == flags.end()) {
@@ -87,7 +92,7 @@ std::vector<std::string> MiniCluster::Arguments(TaskRole role, int index,
     args.insert(args.end(), {"--bind", fmt::format("127.0.0.1:{}", port(role, index))});
   }
   const auto own = options_.flags.find(role);
-  if (role == TaskRole::kPs) {
+  if (role == TaskRole::kPs || (role == TaskRole::kWorker && options_.replicas)) {
     args.insert(args.end(), {"--apply_log", apply_log(index)});
     // Data that must go through a proxy must not use a unix socket instead.
     if (options_.proxied && !options_.unix_sockets) {
@@ -184,7 +189,8 @@ std::string MiniCluster::apply_log(int ps) const {
 
 std::vector<std::string> MiniCluster::apply_logs() const {
   std::vector<std::string> logs;
-  for (int i = 0; i < options_.servers; ++i) logs.push_back(apply_log(i));
+  const int owners = options_.replicas ? options_.workers : options_.servers;
+  for (int i = 0; i < owners; ++i) logs.push_back(apply_log(i));
   return logs;
 }
 

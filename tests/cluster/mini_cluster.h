@@ -35,6 +35,9 @@ struct MiniClusterOptions {
   std::string evaluator_address;  // in the tasks' TF_CONFIG; "": none
   bool proxied = false;           // every worker and server has a proxy in front of it
   bool unix_sockets = false;      // workers may bypass the proxies over unix sockets
+  // The workers are replicas of multi_worker_mirrored, which own the variables: no servers. Only for
+  // the body of processes.
+  bool replicas = false;
 };
 
 // A whole cluster under a test's control: one API, two bodies. Tests run against both.
@@ -81,14 +84,14 @@ class MiniCluster {
   std::string log_dir() const { return options_.directory + "/logs"; }
   // The tasks' $XDG_RUNTIME_DIR.
   std::string runtime_dir() const { return options_.directory + "/run"; }
-  // One file per server; all incarnations of the server append to it.
+  // One file per server, or replica; all incarnations of the server append to it.
   std::string apply_log(int ps) const;
   std::vector<std::string> apply_logs() const;
 
   // The port that the task itself listens on, behind its proxy.
   int port(TaskRole role, int index) const { return ports_.at({role, index}); }
-  // The proxy of a worker (only the chief uses it) or of a server (the chief: control; workers:
-  // data).
+  // The proxy of a worker (only the chief uses it), of a server (the chief: control; workers: data)
+  // or of a replica (both).
   FaultProxy* proxy(TaskRole role, int index) const { return proxies_.at({role, index}).get(); }
 
  protected:

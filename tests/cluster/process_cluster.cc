@@ -33,8 +33,10 @@ absl::Status ProcessCluster::Start(TaskRole role, int index, const TaskFlags& fl
   if (IsAlive(process)) return AlreadyExists("{}:{} runs already", TaskRoleName(role), index);
   ChildProcessOptions options;
   options.argv = Arguments(role, index, flags);
-  options.argv.insert(options.argv.begin(),
-                      fmt::format("{}/cohort-{}", binary_dir_, TaskRoleName(role)));
+  options.argv.insert(
+      options.argv.begin(),
+      fmt::format("{}/cohort-{}", binary_dir_,
+                  role == TaskRole::kWorker && options_.replicas ? "replica" : TaskRoleName(role)));
   options.inherit_environment = false;
   options.environment = {{"TF_CONFIG", TfConfig(role, index)},
                          {"COHORT_DATA_DIR", options_.data_dir},

@@ -1,12 +1,31 @@
 #include "tests/cluster/trained_weights.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
 
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {
+namespace {
+
+void CheckSamePosition(const TrainedWeights& a, const TrainedWeights& b) {
+  CHECK(a.steps == b.steps);
+  CHECK(a.iterations == b.iterations);
+  CHECK(a.loss_scale == b.loss_scale);
+  REQUIRE(a.weights.size() == b.weights.size());
+}
+
+std::vector<double> Doubles(const std::vector<uint8_t>& bytes) {
+  REQUIRE(bytes.size() % sizeof(double) == 0);
+  std::vector<double> values(bytes.size() / sizeof(double));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+}  // namespace
 
 TrainedWeights TrainedWeightsOf(const std::string& checkpoint_dir) {
   TrainedWeights outcome;
@@ -30,13 +49,29 @@ TrainedWeights TrainedWeightsOf(const std::string& checkpoint_dir) {
 }
 
 void CheckSameWeights(const TrainedWeights& a, const TrainedWeights& b) {
-  CHECK(a.steps == b.steps);
-  CHECK(a.iterations == b.iterations);
-  CHECK(a.loss_scale == b.loss_scale);
-  REQUIRE(a.weights.size() == b.weights.size());
+  CheckSamePosition(a, b);
   for (const auto& [name, bytes] : a.weights) {
     INFO(name.first << " " << name.second);
     CHECK(bytes == b.weights.at(name));
+  }
+}
+
+void CheckCloseWeights(const TrainedWeights& a, const TrainedWeights& b, double most) {
+  CheckSamePosition(a, b);
+  for (const auto& [name, bytes] : a.weights) {
+    INFO(name.first << " " << name.second);
+    const std::vector<double> values = Doubles(bytes);
+    const std::vector<double> others = Doubles(b.weights.at(name));
+    REQUIRE(values.size() == others.size());
+    double found = 0;
+    size_t far = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double difference = std::abs(values[i] - others[i]);
+      if (!(difference < most)) ++far;  // also for NaN
+      found = std::max(found, difference);
+    }
+    INFO("the largest difference is " << found);
+    CHECK(far == 0);
   }
 }
 

@@ -24,6 +24,8 @@ struct TrainedWeights {
 TrainedWeights TrainedWeightsOf(const std::string& checkpoint_dir);
 // Fails the running test unless all bytes are equal.
 void CheckSameWeights(const TrainedWeights& a, const TrainedWeights& b);
+// Fails the running test unless all values differ by less than `most`. All must be of float64.
+void CheckCloseWeights(const TrainedWeights& a, const TrainedWeights& b, double most);
 
 }  // namespace cohort
 

@@ -5,46 +5,35 @@
 #include "common/base/status.h"
 
 namespace cohort::simulator {
-void CollectiveStatistics::Add(const CollectiveStatistics& other) {
-  runs += other.runs;
-  events += other.events;
-  killed += other.killed;
-  frozen += other.frozen;
-  wedged += other.wedged;
-  network.messages += other.network.messages;
-  network.breaks += other.network.breaks;
-  network.cuts += other.network.cuts;
-  network.lost_control += other.network.lost_control;
-  epochs += other.epochs;
-  groups += other.groups;
-  failed_starts += other.failed_starts;
-  old_epochs += other.old_epochs;
-  refused_streams += other.refused_streams;
-  operations += other.operations;
-  for (size_t i = 0; i < std::size(by_kind); ++i) by_kind[i] += other.by_kind[i];
-  rings += other.rings;
-  late += other.late;
-  lost += other.lost;
-  abandoned += other.abandoned;
-  early_chunks += other.early_chunks;
-  dropped_frames += other.dropped_frames;
-  lent_frames += other.lent_frames;
-}
 
-std::string CollectiveStatistics::Text() const {
-  return fmt::format(
-      "collective: {} runs, {} events, {} messages\n"
-      "  faults:   {} ranks killed, {} stopped, {} wedged; {} streams broken, {} links cut, {} "
-      "messages lost\n"
-      "  epochs:   {} announced, {} joins, {} failed starts, {} joins of an old epoch, {} streams "
-      "refused\n"
-      "  results:  {} operations ({} reduce-scatter, {} all-gather, {} all-reduce; {} by ring), {} "
-      "late, {} lost, {} abandoned\n"
-      "  frames:   {} chunks early, {} dropped, {} read from lent memory\n",
-      runs, events, network.messages, killed, frozen, wedged, network.breaks, network.cuts,
-      network.lost_control, epochs, groups, failed_starts, old_epochs, refused_streams, operations,
-      by_kind[0], by_kind[1], by_kind[2], rings, late, lost, abandoned, early_chunks,
-      dropped_frames, lent_frames);
+Counts CollectiveStatistics::AllCounts() {
+  return {
+      {"runs", &runs},
+      {"events", &events},
+      {"messages", &network.messages},
+      {"ranks killed", &killed},
+      {"ranks stopped", &frozen},
+      {"ranks wedged", &wedged},
+      {"streams broken", &network.breaks},
+      {"network cuts", &network.cuts},
+      {"lost messages", &network.lost_control},
+      {"epochs announced", &epochs},
+      {"joins", &groups},
+      {"failed starts", &failed_starts},
+      {"joins of an old epoch", &old_epochs},
+      {"streams refused", &refused_streams},
+      {"operations", &operations},
+      {"reduce-scatters", &by_kind[0]},
+      {"all-gathers", &by_kind[1]},
+      {"all-reduces", &by_kind[2]},
+      {"operations by ring", &rings},
+      {"operations late", &late},
+      {"operations lost", &lost},
+      {"operations abandoned", &abandoned},
+      {"early chunks", &early_chunks},
+      {"frames dropped", &dropped_frames},
+      {"frames read from lent memory", &lent_frames},
+  };
 }
 
 int64_t CollectiveLedger::AwayIn(int rank, int64_t from, int64_t to) const {

@@ -12,6 +12,7 @@
 #include "common/collective/collective.h"
 #include "tests/simulator/collective_plan.h"
 #include "tests/simulator/network.h"
+#include "tests/simulator/seeds.h"
 
 namespace cohort::simulator {
 
@@ -40,9 +41,9 @@ struct CollectiveStatistics {
   uint64_t dropped_frames = 0;
   uint64_t lent_frames = 0;  // whose memory was compared at the end of the transport's reading
 
-  void Add(const CollectiveStatistics& other);
-  // Many lines, for people.
-  std::string Text() const;
+  Counts AllCounts();
+  void Add(CollectiveStatistics other) { AddCounts(other.AllCounts(), AllCounts()); }
+  std::string Text() { return CountsText(AllCounts()); }
 };
 
 // Where and when a status was seen.

@@ -223,9 +223,8 @@ class CollectiveSimulation final : public RankWorld {
 
 }  // namespace
 
-CollectiveOutcome RunCollectiveSeed(uint64_t seed, std::function<void(const std::string&)> trace,
-                                    CollectiveBug bug) {
-  return CollectiveSimulation(seed, std::move(trace), bug).Run();
+CollectiveOutcome RunSeed(uint64_t seed, const TraceLine& trace, CollectiveBug bug) {
+  return CollectiveSimulation(seed, trace, bug).Run();
 }
 
 }  // namespace cohort::simulator

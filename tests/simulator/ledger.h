@@ -10,6 +10,7 @@
 #include "chief/core/core_types.h"
 #include "tests/cluster/apply_log.h"
 #include "tests/simulator/network.h"
+#include "tests/simulator/seeds.h"
 
 namespace cohort::simulator {
 
@@ -71,11 +72,11 @@ struct Statistics {
   uint64_t changes_to_bounded = 0;
   uint64_t changes_undone = 0;  // because a rollback came first
 
-  void Add(const Statistics& other);
+  Counts AllCounts();
+  void Add(Statistics other) { AddCounts(other.AllCounts(), AllCounts()); }
   void Add(const ApplyReport& report);
   void Add(const CoreCounters& life);
-  // Many lines, for people.
-  std::string Text() const;
+  std::string Text() { return CountsText(AllCounts()); }
 };
 
 // The evidence by which a run is judged: every verdict of every server, every published watermark,

@@ -1,62 +1,6 @@
-// cohort-simulate: runs seeds of the simulator.
-//
-//   cohort-simulate --seed 17            one seed with its trace, on stdout
-//   cohort-simulate --from 1 --to 10000  many, without
-#include <fmt/format.h>
-
-#include <cstdint>
-#include <cstdlib>
-#include <iostream>
-#include <string>
-#include <string_view>
-
+// cohort-simulate: runs seeds of the simulator of a whole cluster (RunSeedProgram).
 #include "tests/simulator/simulation.h"
 
-namespace {
-
-constexpr char kUsage[] =
-    "usage: cohort-simulate --seed N | --from N --to N\n"
-    "  --seed N           runs one seed and prints its trace\n"
-    "  --from N --to N    runs all of them and prints those that fail\n";
-
-// Prints the violations. Returns true if there are any.
-bool Failed(uint64_t seed, const cohort::simulator::Outcome& outcome) {
-  if (outcome.violations.empty()) return false;
-  std::cout << fmt::format("seed {} fails: {}\n", seed, outcome.plan);
-  for (const std::string& violation : outcome.violations) std::cout << "  " << violation << "\n";
-  return true;
-}
-
-}  // namespace
-
 int main(int argc, char** argv) {
-  uint64_t seed = 0;
-  uint64_t from = 0;
-  uint64_t to = 0;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view name = argv[i];
-    const uint64_t value = std::strtoull(argv[i + 1], nullptr, 10);
-    if (name == "--seed") seed = value;
-    if (name == "--from") from = value;
-    if (name == "--to") to = value;
-  }
-  if (seed != 0) {
-    const auto outcome = cohort::simulator::RunSeed(
-        seed, [](const std::string& line) { std::cout << line << "\n"; });
-    std::cout << outcome.statistics.Text();
-    return Failed(seed, outcome) ? 1 : 0;
-  }
-  if (from == 0 || to < from) {
-    std::cerr << kUsage;
-    return 64;
-  }
-  cohort::simulator::Statistics all;
-  bool failed = false;
-  for (uint64_t s = from; s <= to; ++s) {
-    const auto outcome = cohort::simulator::RunSeed(s);
-    failed = Failed(s, outcome) || failed;
-    all.Add(outcome.statistics);
-  }
-  std::cout << all.Text();
-  return failed ? 1 : 0;
+  return cohort::simulator::RunSeedProgram<cohort::simulator::PlantedBug>(argc, argv);
 }

@@ -158,8 +158,8 @@ std::unique_ptr<Logger> Cluster::MakeLog(const Node& node) {
   return log.ok() ? *std::move(log) : Logger::Discard();
 }
 
-Outcome RunSeed(uint64_t seed, std::function<void(const std::string&)> trace, PlantedBug bug) {
-  return Simulation(seed, std::move(trace), bug).Run();
+Outcome RunSeed(uint64_t seed, const TraceLine& trace, PlantedBug bug) {
+  return Simulation(seed, trace, bug).Run();
 }
 
 }  // namespace cohort::simulator

@@ -5,48 +5,19 @@
 // derives it from the commit, so that every commit tries other seeds. To repeat one with its trace:
 //
 //   build/dev/tests/cohort-simulate --seed N
-#include <catch2/catch.hpp>
-#include <cstdlib>
-#include <iostream>
-
+#include "tests/simulator/seeds_test_util.h"
 #include "tests/simulator/simulation.h"
 
 namespace cohort::simulator {
 namespace {
 
-constexpr uint64_t kSeeds = 2'000;
-constexpr size_t kMostTold = 5;
-
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* const wanted = std::getenv(name);
-  return wanted == nullptr ? otherwise : std::strtoull(wanted, nullptr, 10);
-}
-
-std::string Failure(uint64_t seed, const Outcome& outcome) {
-  std::string text = fmt::format("{}\n", outcome.plan);
-  for (const std::string& violation : outcome.violations) text += "  " + violation + "\n";
-  return text + fmt::format("  again, with its trace: cohort-simulate --seed {}", seed);
-}
-
 TEST_CASE("whatever happens, each example is used exactly once") {
-  const uint64_t seeds = FromEnvironment("COHORT_SIMULATOR_SEEDS", kSeeds);
-  const uint64_t first = FromEnvironment("COHORT_SIMULATOR_FIRST", 1);
-  std::cout << "seeds " << first << " to " << first + seeds - 1 << "\n";
-  Statistics all;
-  size_t failures = 0;
-  for (uint64_t seed = first; seed < first + seeds && failures < kMostTold; ++seed) {
-    const Outcome outcome = RunSeed(seed);
-    all.Add(outcome.statistics);
-    if (outcome.violations.empty()) continue;
-    ++failures;
-    FAIL_CHECK(Failure(seed, outcome));
-  }
-  std::cout << all.Text();
-  CHECK(all.runs == seeds);
+  const auto counted = CheckSeeds<PlantedBug>("COHORT_SIMULATOR_SEEDS", 2'000, "cohort-simulate");
+  if (!counted.has_value()) return;
+  const Statistics& all = *counted;
   // The test proves something only if each kind of fault has happened. Rare faults come in bunches,
-  // so the limits are at most half of the means, and a sanitizer's few seeds are too few for them.
-  if (failures > 0 || seeds < kSeeds) return;
-  const uint64_t usual = seeds / 2;
+  // so the limits are at most half of the means.
+  const uint64_t usual = all.runs / 2;
   CHECK(all.partial > usual / 5);
   CHECK(all.duplicates > usual);
   CHECK(all.settled > usual / 500);
@@ -93,27 +64,7 @@ TEST_CASE("whatever happens, each example is used exactly once") {
   CHECK(all.changes_to_bounded > usual / 10);
 }
 
-TEST_CASE("a seed means the same run every time") {
-  for (const uint64_t seed : {3, 58, 1220}) {
-    std::string first;
-    std::string second;
-    (void)RunSeed(seed, [&](const std::string& line) { first += line + "\n"; });
-    (void)RunSeed(seed, [&](const std::string& line) { second += line + "\n"; });
-    CHECK(first.size() > 1000);
-    CHECK(first == second);
-  }
-}
-
-// The first seed that finds the bug; 0: none of the first `most`.
-uint64_t FoundBy(PlantedBug bug, uint64_t most, std::string* what) {
-  for (uint64_t seed = 1; seed <= most; ++seed) {
-    const Outcome outcome = RunSeed(seed, nullptr, bug);
-    if (outcome.violations.empty()) continue;
-    *what = outcome.violations[0];
-    return seed;
-  }
-  return 0;
-}
+TEST_CASE("a seed means the same run every time") { CheckRepeats<PlantedBug>({3, 58, 1220}); }
 
 TEST_CASE("a planted bug is found") {
   const auto [name, bug, most] = GENERATE(table<const char*, PlantedBug, uint64_t>(
@@ -132,7 +83,7 @@ TEST_CASE("a planted bug is found") {
        {"a restarted chief repeats a close with other members",
         PlantedBug::kChiefRepeatsOtherMembers, 2000},
        {"a restarted chief does not repeat a half-sent close", PlantedBug::kChiefForgetsHalfClose,
-        400},
+        2000},
        {"a restarted chief counts results of the open step", PlantedBug::kChiefCountsOlderResults,
         400},
        {"the chief allows more staleness", PlantedBug::kChiefAllowsMoreStaleness, 400},
@@ -144,10 +95,7 @@ TEST_CASE("a planted bug is found") {
         PlantedBug::kChiefChangesModeUnsettled, 2000},
        {"a restarted chief returns to the mode of the job file", PlantedBug::kChiefForgetsMode,
         400}}));
-  std::string what;
-  const uint64_t seed = FoundBy(bug, most, &what);
-  std::cout << name << ": found by seed " << seed << ": " << what << "\n";
-  CHECK(seed != 0);
+  CheckFinds(name, bug, most);
 }
 
 }  // namespace
