@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/rpc/stream/socket_stream.h"
 
 namespace cohort {
 namespace {
@@ -46,7 +47,7 @@ PeerStreams::PeerStreams(const CollectiveGroupOptions& options, PeerService* ser
       service_(service),
       receiver_(receiver),
       transport_(options.transport ? options.transport()
-                                   : MakeGrpcPeerTransport(options.security, options.own_core)),
+                                   : MakePeerTransport(options.security, options.own_core)),
       links_(options.ranks.size()),
       copies_(BufferPool::Create(kIdleCopies)) {}
 
@@ -151,6 +152,7 @@ bool PeerStreams::Poll(TimePoint deadline) {
 }
 
 void PeerStreams::TakeAccepted() {
+  for (AcceptedStreams::Socket& socket : accepted_->TakeSockets()) Accept(std::move(socket));
   for (Link& link : links_) {
     if (link.rank == options_.rank) continue;
     std::shared_ptr<Stream> out = accepted_->stream(link.rank);
@@ -162,6 +164,15 @@ void PeerStreams::TakeAccepted() {
     SendHello(&link);
     TellSegment(&link);
   }
+}
+
+void PeerStreams::Accept(AcceptedStreams::Socket socket) {
+  const std::shared_ptr<SocketStream> stream = transport_->Accept(std::move(socket.connection));
+  if (stream == nullptr) return;
+  std::unique_ptr<StreamHandler> handler = accepted_->Accept(socket.name, stream);
+  if (handler != nullptr) return stream->Serve(std::move(handler));
+  service_->CountRefused();
+  stream->Close(Unavailable("the stream is for another incarnation of this task"));
 }
 
 v1::CollectiveHeader* PeerStreams::NewHeader(v1::CollectiveFrameKind kind) {
@@ -389,10 +400,10 @@ PeerStreams::~PeerStreams() {
   Abort();
   for (Link& link : links_) link.out = nullptr;
   accepted_->Detach();
+  transport_->Shutdown();
   if (!accepted_->AwaitEmpty(Now() + kAbortGrace) && options_.log != nullptr) {
     options_.log->Error("collective_streams_not_ended", {{"epoch", options_.group.epoch}});
   }
-  transport_->Shutdown();
 }
 
 }  // namespace cohort

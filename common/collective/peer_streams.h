@@ -118,6 +118,7 @@ class PeerStreams {
   void Dial(Link* link);
   bool ready(const Link& link) const { return link.hello && link.out != nullptr; }
   void TakeAccepted();
+  void Accept(AcceptedStreams::Socket socket);
   void SendHello(Link* link);
   void TellSegment(Link* link);
   void OnFrame(Link* link, Frame frame);
