@@ -88,6 +88,7 @@ class CollectiveGroup::Impl : public PeerStreams::Receiver {
     TimePoint probed{};  // when the other ranks were asked; never: the default
   };
 
+  uint8_t* PlaceOf(int from, const v1::CollectiveHeader& header, uint64_t bytes) override;
   void OnFrame(std::unique_ptr<ReceivedFrame> frame) override;
   void OnSlotFree(int rank, uint64_t ticket) override;
   void OnLeft(int rank) override;
@@ -277,6 +278,12 @@ CollectiveCounters CollectiveGroup::Impl::counters() const {
 }
 
 // ---------------------------------------------------------------- frames
+
+uint8_t* CollectiveGroup::Impl::PlaceOf(int from, const v1::CollectiveHeader& header,
+                                        uint64_t bytes) {
+  const Operation* const operation = Find(KeyOf(header));
+  return operation == nullptr ? nullptr : operation->PlaceOf(from, header, bytes);
+}
 
 void CollectiveGroup::Impl::OnFrame(std::unique_ptr<ReceivedFrame> frame) {
   const OperationKey key = KeyOf(frame->header);

@@ -1,5 +1,6 @@
 #include "common/collective/peer_streams.h"
 
+#include <google/protobuf/io/coded_stream.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,9 @@ constexpr Duration kAbortGrace = std::chrono::seconds(30);
 // Slots of 512 KB and of 1 MB give 8 and 16 MB for each reader.
 constexpr int kSlotsPerReader = 16;
 constexpr size_t kIdleCopies = size_t{8} << 20;
+// CollectiveFrame's fields 1 and 2, length-delimited.
+constexpr uint32_t kHeaderTag = 0x0a;
+constexpr uint32_t kPayloadTag = 0x12;
 
 // The address of a rank's unix socket if both are on one host and the socket exists, else its TCP
 // address.
@@ -30,6 +34,22 @@ std::string ChooseAddress(const CollectiveRank& rank, const CollectiveRank& own,
     return rank.address;
   }
   return "unix:" + rank.unix_socket;
+}
+
+// Reads the header of a frame whose begin is known. Returns where its payload begins; 0: it does not end
+// with one.
+size_t FindPayload(std::span<const uint8_t> begin, size_t frame_bytes,
+                   v1::CollectiveHeader* header) {
+  google::protobuf::io::CodedInputStream in(begin.data(), static_cast<int>(begin.size()));
+  uint32_t header_bytes = 0;
+  uint32_t payload_bytes = 0;
+  if (in.ReadTag() != kHeaderTag || !in.ReadVarint32(&header_bytes)) return 0;
+  const auto limit = in.PushLimit(static_cast<int>(header_bytes));
+  if (!header->ParseFromCodedStream(&in) || !in.ConsumedEntireMessage()) return 0;
+  in.PopLimit(limit);
+  if (in.ReadTag() != kPayloadTag || !in.ReadVarint32(&payload_bytes)) return 0;
+  const size_t at = static_cast<size_t>(in.CurrentPosition());
+  return at + payload_bytes == frame_bytes ? at : 0;
 }
 
 }  // namespace
@@ -248,6 +268,22 @@ bool PeerStreams::Fits(const Link& link, const v1::CollectiveHeader& header) con
   return (group == options_.group || options_.test_faults.takes_any_epoch) &&
          header.rank() == static_cast<uint32_t>(link.rank) &&
          header.incarnation() == options_.ranks[static_cast<size_t>(link.rank)].incarnation;
+}
+
+FramePlace PeerStreams::PlaceOf(const Link& link, std::span<const uint8_t> begin,
+                                size_t frame_bytes) {
+  const size_t offset = FindPayload(begin, frame_bytes, &arriving_);
+  if (offset == 0 || closed_ || arriving_.kind() != v1::CHUNK || arriving_.shared_begin() != 0 ||
+      !Fits(link, arriving_)) {
+    return {};
+  }
+  return {offset, receiver_->PlaceOf(link.rank, arriving_, frame_bytes - offset)};
+}
+
+void PeerStreams::DropPlaces() {
+  for (Link& link : links_) {
+    if (link.in != nullptr) link.in->DropPlace();
+  }
 }
 
 void PeerStreams::OnFrame(Link* link, Frame frame) {

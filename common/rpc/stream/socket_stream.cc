@@ -184,41 +184,34 @@ void SocketStream::ReadFrames() {
   int parts = 0;
   size_t own = 0;
   if (in_frame_) {
-    own = frame_.size() - frame_filled_;
-    to[parts++] = {const_cast<uint8_t*>(frame_.begin()) + frame_filled_, own};
+    own = body_.size() - body_filled_;
+    to[parts++] = {const_cast<uint8_t*>(body_.begin()) + body_filled_, own};
   }
   to[parts++] = {stage_.data() + stage_end_, stage_.size() - stage_end_};
   const ssize_t got = readv(fd_.get(), to, parts);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return End(Lost(address_, got == 0 ? 0 : errno));
   const size_t filled = std::min(own, static_cast<size_t>(got));
-  frame_filled_ += filled;
+  body_filled_ += filled;
   stage_end_ += static_cast<size_t>(got) - filled;
-  if (in_frame_ && frame_filled_ == frame_.size()) FinishFrame();
+  if (in_frame_ && body_filled_ == body_.size()) FinishFrame();
   if (!ended_ && !in_frame_) UseStage();
 }
 
 // The stage begins with the word before a frame.
 void SocketStream::UseStage() {
   uint32_t word = 0;
-  while (stage_end_ - stage_begin_ >= sizeof(word)) {
+  while (!ended_ && !in_frame_ && stage_end_ - stage_begin_ >= sizeof(word)) {
     std::memcpy(&word, &stage_[stage_begin_], sizeof(word));
-    stage_begin_ += sizeof(word);
-    if (!BeginFrame(word)) return;
-    frame_filled_ = std::min(frame_.size(), stage_end_ - stage_begin_);
-    if (frame_filled_ > 0) {
-      std::memcpy(const_cast<uint8_t*>(frame_.begin()), &stage_[stage_begin_], frame_filled_);
-    }
-    stage_begin_ += frame_filled_;
-    if (frame_filled_ == frame_.size()) FinishFrame();
-    if (ended_) return;
-    if (in_frame_) break;
+    if (!BeginFrame(word)) break;
+    if (body_filled_ == body_.size()) FinishFrame();
   }
-  std::memmove(stage_.data(), &stage_[0] + stage_begin_, stage_end_ - stage_begin_);
+  std::memmove(stage_.data(), stage_.data() + stage_begin_, stage_end_ - stage_begin_);
   stage_end_ -= std::exchange(stage_begin_, 0);
 }
 
-// Returns false if the stream has ended, because the frame is too long.
+// Begins the frame at the begin of the stage. Returns false if more of it must arrive first, or if the
+// stream has ended because the frame is too long.
 bool SocketStream::BeginFrame(uint32_t word) {
   const size_t size = word & ~kEnd;
   const size_t most = TransportOptions().max_frame_bytes;
@@ -227,16 +220,46 @@ bool SocketStream::BeginFrame(uint32_t word) {
                           most));
     return false;
   }
+  const uint8_t* const bytes = stage_.data() + stage_begin_ + sizeof(word);
+  const size_t present = std::min(size, stage_end_ - stage_begin_ - sizeof(word));
+  FramePlace place;
+  if (size > kSmallFrame && (word & kEnd) == 0) {
+    if (present < StreamHandler::kPlaceBytes) return false;
+    place = handler_->PlaceOf({bytes, present}, size);
+  }
+  placed_ = place.memory != nullptr && place.offset <= present;
+  if (placed_) {
+    head_ = grpc::Slice(bytes, place.offset);
+    body_ = grpc::Slice(place.memory, size - place.offset, grpc::Slice::STATIC_SLICE);
+  } else {
+    body_ = size <= kSmallFrame ? grpc::Slice(size) : SliceOf(loop_->pool()->Allocate(size));
+  }
+  const size_t in_head = placed_ ? place.offset : 0;
   is_end_ = (word & kEnd) != 0;
   in_frame_ = true;
-  frame_ = size <= kSmallFrame ? grpc::Slice(size) : SliceOf(loop_->pool()->Allocate(size));
+  body_filled_ = 0;
+  FillBody(bytes + in_head, present - in_head);
+  stage_begin_ += sizeof(word) + present;
   return true;
+}
+
+void SocketStream::FillBody(const uint8_t* bytes, size_t count) {
+  if (count == 0) return;
+  std::memcpy(const_cast<uint8_t*>(body_.begin()) + body_filled_, bytes, count);
+  body_filled_ += count;
+}
+
+void SocketStream::DropPlace() {
+  if (!in_frame_ || !std::exchange(placed_, false)) return;
+  const grpc::Slice placed = std::exchange(body_, SliceOf(loop_->pool()->Allocate(body_.size())));
+  const size_t filled = std::exchange(body_filled_, 0);
+  FillBody(placed.begin(), filled);
 }
 
 void SocketStream::FinishFrame() {
   in_frame_ = false;
-  Frame frame(&frame_, 1);
-  frame_ = grpc::Slice();
+  const grpc::Slice slices[] = {std::exchange(head_, {}), std::exchange(body_, {})};
+  Frame frame = slices[0].size() == 0 ? Frame(&slices[1], 1) : Frame(slices, 2);
   if (!is_end_) return handler_->OnFrame(std::move(frame));
   v1::StatusProto proto;
   const absl::Status parsed = ParseFromFrame(frame, &proto);

@@ -56,6 +56,7 @@ class SocketStream final : public Stream, public std::enable_shared_from_this<So
   void Close(absl::Status status) override;
   void Abort() override;
   StreamPeer peer() const override { return {.address = address_, .identity = std::nullopt}; }
+  void DropPlace() override;
 
  private:
   friend class SocketLoop;
@@ -79,6 +80,7 @@ class SocketStream final : public Stream, public std::enable_shared_from_this<So
   void ReadFrames();
   void UseStage();
   bool BeginFrame(uint32_t word);
+  void FillBody(const uint8_t* bytes, size_t count);
   void FinishFrame();
   void AwaitPeerEnd();
   void End(absl::Status status);
@@ -106,15 +108,17 @@ class SocketStream final : public Stream, public std::enable_shared_from_this<So
   size_t queued_bytes_ = 0;
   std::vector<grpc::Slice> slices_;
 
-  // What was read. A frame that has begun gets its own memory. Behind it, and between frames, bytes
-  // go to the stage.
+  // What was read. A frame that has begun goes to its own memory, or its end to where the handler wants
+  // it. Behind it, and between frames, bytes go to the stage.
   std::array<uint8_t, 4096> stage_;
   size_t stage_begin_ = 0;
   size_t stage_end_ = 0;
   bool in_frame_ = false;
   bool is_end_ = false;  // the frame is the StatusProto
-  grpc::Slice frame_;
-  size_t frame_filled_ = 0;
+  bool placed_ = false;  // the body lies in memory of the handler
+  grpc::Slice head_;     // of a placed frame: the bytes before its body
+  grpc::Slice body_;
+  size_t body_filled_ = 0;
 };
 
 }  // namespace cohort
