@@ -57,14 +57,14 @@ struct CollectiveGroupOptions {
 
   // The rest is the same on all ranks; tests choose small values.
   //
-  // The longest chunk. 0: 512 KB if all ranks are on one host, because a chunk then stays in a cache,
-  // else 1 MB.
-  uint64_t chunk_bytes = 0;
+  // The longest chunk. It stays in a core's cache from the socket to the sum.
+  uint64_t chunk_bytes = uint64_t{512} << 10;
   // Bytes of one operation that a rank may send to another one before it knows that the other one has
   // started the operation.
   uint64_t early_bytes = uint64_t{1} << 20;
-  // Bytes of one operation that a rank may send to another one before that one has used them.
-  uint64_t window_bytes = uint64_t{8} << 20;
+  // Bytes of one operation that a rank may send to another one before that one has used them. More
+  // would wait in the kernel's buffers until they are in no cache any more.
+  uint64_t window_bytes = uint64_t{2} << 20;
 
   // For the simulator: what connects the ranks. Null: gRPC.
   std::function<std::unique_ptr<PeerTransport>()> transport;

@@ -17,7 +17,7 @@ constexpr Duration kLongestRetryDelay = std::chrono::milliseconds(200);
 // How long the end of the group waits until other ranks have taken what is queued.
 constexpr Duration kCloseGrace = std::chrono::seconds(2);
 constexpr Duration kAbortGrace = std::chrono::seconds(30);
-// Slots of 512 KB and of 1 MB give 8 and 16 MB for each reader.
+// Slots of 512 KB: 8 MB for each reader.
 constexpr int kSlotsPerReader = 16;
 constexpr size_t kIdleCopies = size_t{8} << 20;
 // CollectiveFrame's fields 1 and 2, length-delimited.

@@ -46,7 +46,7 @@ class Bench {
     uint64_t chunk_kb = 0;
     uint64_t window_kb = 0;
     *in >> options.rank >> shared >> chunk_kb >> window_kb;
-    options.chunk_bytes = chunk_kb << 10;
+    if (chunk_kb != 0) options.chunk_bytes = chunk_kb << 10;
     if (window_kb != 0) options.window_bytes = window_kb << 10;
     options.group.epoch = ++epoch_;
     CollectiveRank rank;
