@@ -38,7 +38,7 @@ class PeerStreams {
   class Receiver {
    public:
     virtual ~Receiver() = default;
-    // A CHUNK is arriving with so many bytes of elements. Returns where they belong, if that is known.
+    // A CHUNK with `bytes` bytes of elements is arriving. Returns where they belong, or null.
     // They may be written until the chunk is there or DropPlaces is called.
     virtual uint8_t* PlaceOf(int from, const v1::CollectiveHeader& header, uint64_t bytes) = 0;
     // A CHUNK, CREDIT, PROBE or PRESENCE. Give chunks back with Recycle.

@@ -116,7 +116,7 @@ class SocketStream final : public Stream, public std::enable_shared_from_this<So
   bool in_frame_ = false;
   bool is_end_ = false;  // the frame is the StatusProto
   bool placed_ = false;  // the body lies in memory of the handler
-  grpc::Slice head_;     // of a placed frame: the bytes before its body
+  grpc::Slice head_;     // the bytes before the body of a placed frame
   grpc::Slice body_;
   size_t body_filled_ = 0;
 };
