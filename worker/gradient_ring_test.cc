@@ -16,7 +16,7 @@ using exchange_test::World;
 // rows 5..6 of `dense`.
 class Replicas {
  public:
-  Replicas() : ranks_(2, /*shared=*/true) {
+  Replicas() : ranks_(2, TestPath::kSharedMemory) {
     program_.variables = {world_.decls[0], world_.decls[2]};
     for (int v = 0; v < 2; ++v) {
       program_.values.push_back(program_.variables[static_cast<size_t>(v)].type);

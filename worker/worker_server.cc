@@ -131,6 +131,7 @@ absl::Status WorkerServer::Listen() {
     listen.control_methods = shared.control_methods;
     for (const auto& [method, handler] : methods) listen.control_methods.push_back(method);
     methods.insert(shared.methods.begin(), shared.methods.end());
+    listen.take_socket = peers_.SocketTaker();
     const StreamServer::Methods peers = peers_.Methods();
     methods.insert(peers.begin(), peers.end());
   }

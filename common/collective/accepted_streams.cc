@@ -42,6 +42,18 @@ std::unique_ptr<StreamHandler> AcceptedStreams::Accept(const PeerStreamName& nam
   return std::make_unique<Handler>(shared_from_this(), name.rank);
 }
 
+void AcceptedStreams::AcceptSocket(const PeerStreamName& name, UniqueFd connection) {
+  MutexLock lock(&mu_);
+  if (wake_ == nullptr) return;
+  sockets_.push_back({name, std::move(connection)});
+  Changed();
+}
+
+std::vector<AcceptedStreams::Socket> AcceptedStreams::TakeSockets() {
+  MutexLock lock(&mu_);
+  return std::exchange(sockets_, {});
+}
+
 void AcceptedStreams::OnClosed(int rank) {
   std::shared_ptr<Stream> dropped;
   MutexLock lock(&mu_);
@@ -70,6 +82,7 @@ bool AcceptedStreams::empty() const {
 void AcceptedStreams::Detach() {
   MutexLock lock(&mu_);
   wake_ = nullptr;
+  sockets_.clear();
 }
 
 bool AcceptedStreams::AwaitEmpty(TimePoint deadline) {

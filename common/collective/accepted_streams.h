@@ -14,7 +14,8 @@
 namespace cohort {
 
 // The streams that the other ranks have opened to this one, by rank. Threads of the server add and
-// remove them; the thread of the group sends on them. Thread-safe.
+// remove those of gRPC, and bring the connections of others; the thread of the group sends on all.
+// Thread-safe.
 class AcceptedStreams final : public PeerService::Acceptor,
                               public std::enable_shared_from_this<AcceptedStreams> {
  public:
@@ -25,8 +26,15 @@ class AcceptedStreams final : public PeerService::Acceptor,
 
   std::unique_ptr<StreamHandler> Accept(const PeerStreamName& name,
                                         std::shared_ptr<Stream> stream) override;
+  void AcceptSocket(const PeerStreamName& name, UniqueFd connection) override;
 
-  // True if a stream was added or has ended since the last call.
+  // A connection that waits for the thread of the group.
+  struct Socket {
+    PeerStreamName name;
+    UniqueFd connection;
+  };
+  std::vector<Socket> TakeSockets();
+  // True if a stream or a socket was added, or a stream has ended, since the last call.
   bool TakeChange() { return changed_.exchange(false, std::memory_order_acquire); }
   // The stream to a rank; null if there is none.
   std::shared_ptr<Stream> stream(int rank) const;
@@ -52,6 +60,7 @@ class AcceptedStreams final : public PeerService::Acceptor,
   std::function<void()> wake_ ABSL_GUARDED_BY(mu_);  // null: detached
   std::vector<std::shared_ptr<Stream>> streams_ ABSL_GUARDED_BY(mu_);
   size_t open_ ABSL_GUARDED_BY(mu_) = 0;
+  std::vector<Socket> sockets_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace cohort

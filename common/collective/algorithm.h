@@ -91,6 +91,9 @@ class CollectiveAlgorithm {
   // Uses a received chunk, and sends what follows from it. Error: InvalidArgument if the chunk does
   // not belong to the operation.
   virtual absl::Status OnChunk(std::unique_ptr<Chunk> chunk) = 0;
+  // True if the elements of a chunk that is arriving may be written where they belong at once, before
+  // OnChunk gets it.
+  virtual bool IsFinal(int from, const ChunkPlace& what) const { return false; }
   // True if everything was received and used.
   virtual bool received_all() const = 0;
   // The rank that must send something before the operation can end; -1: none.

@@ -7,7 +7,7 @@ namespace cohort {
 namespace {
 
 constexpr uint64_t kDirectPartBytes = uint64_t{256} << 10;
-constexpr int kDirectRanks = 4;
+constexpr int kDirectRanks = 2;
 
 // True if every rank has one place, in the order of the ranks or another one.
 bool OnePlacePerRank(const CollectiveCall& call, int ranks) {

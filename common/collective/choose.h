@@ -22,7 +22,7 @@ absl::Status CheckCommunication(Communication communication);
 // rule for `auto` (tests/benchmarks/RESULTS.md has the measurements):
 //
 //   all-reduce, all contributions together at most 64 KB   exchange: one hop
-//   up to 4 ranks, or parts of at most 256 KB              direct: two hops
+//   two ranks, or parts of at most 256 KB                  direct: two hops
 //   otherwise                                              ring: each rank talks to two others only
 //
 // `direct` uses exchange by the same rule, because the sums have the same bits.

@@ -30,6 +30,8 @@ TEST_CASE("auto chooses by size and number of ranks") {
   CHECK(*choose(4096, 2, Communication::kRing) == AlgorithmKind::kRing);
   CHECK(*choose(4096, 64, Communication::kAuto) == AlgorithmKind::kDirect);
   CHECK(*choose(size_t{1} << 20, 4, Communication::kAuto) == AlgorithmKind::kDirect);
+  CHECK(*choose(size_t{4} << 20, 4, Communication::kAuto) == AlgorithmKind::kRing);
+  CHECK(*choose(size_t{16} << 20, 2, Communication::kAuto) == AlgorithmKind::kDirect);
   CHECK(*choose(size_t{1} << 20, 8, Communication::kAuto) == AlgorithmKind::kDirect);
   CHECK(*choose(size_t{16} << 20, 8, Communication::kAuto) == AlgorithmKind::kRing);
   CHECK(*choose(size_t{16} << 20, 8, Communication::kDirect) == AlgorithmKind::kDirect);

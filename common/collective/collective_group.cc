@@ -12,8 +12,6 @@
 namespace cohort {
 namespace {
 
-constexpr uint64_t kLocalChunkBytes = uint64_t{512} << 10;
-constexpr uint64_t kRemoteChunkBytes = uint64_t{1} << 20;
 // The most bytes that one rank may keep here for operations that are not started.
 constexpr uint64_t kMostEarlyBytes = uint64_t{64} << 20;
 // How long the thread polls without sleeping, if it has a core to itself.
@@ -38,16 +36,6 @@ absl::Status CheckOptions(const CollectiveGroupOptions& options) {
                            options.window_bytes);
   }
   return absl::OkStatus();
-}
-
-uint64_t ChunkBytes(const CollectiveGroupOptions& options) {
-  if (options.chunk_bytes != 0) return options.chunk_bytes;
-  const std::string& host = options.ranks[0].host_id;
-  const bool one_host =
-      options.shared_memory && !host.empty() &&
-      std::all_of(options.ranks.begin(), options.ranks.end(),
-                  [&](const CollectiveRank& rank) { return rank.host_id == host; });
-  return one_host ? kLocalChunkBytes : kRemoteChunkBytes;
 }
 
 OperationKey KeyOf(const v1::CollectiveHeader& header) {
@@ -88,6 +76,7 @@ class CollectiveGroup::Impl : public PeerStreams::Receiver {
     TimePoint probed{};  // when the other ranks were asked; never: the default
   };
 
+  uint8_t* PlaceOf(int from, const v1::CollectiveHeader& header, uint64_t bytes) override;
   void OnFrame(std::unique_ptr<ReceivedFrame> frame) override;
   void OnSlotFree(int rank, uint64_t ticket) override;
   void OnLeft(int rank) override;
@@ -114,7 +103,6 @@ class CollectiveGroup::Impl : public PeerStreams::Receiver {
   const CollectiveGroupOptions options_;
   const RealClock real_clock_;
   const Clock* const clock_;
-  const uint64_t chunk_bytes_;
   const Duration spin_;
   std::unique_ptr<PeerStreams> streams_;
 
@@ -139,7 +127,6 @@ class CollectiveGroup::Impl : public PeerStreams::Receiver {
 CollectiveGroup::Impl::Impl(const CollectiveGroupOptions& options)
     : options_(options),
       clock_(options.clock != nullptr ? options.clock : &real_clock_),
-      chunk_bytes_(ChunkBytes(options)),
       spin_(options.own_core ? kSpin : Duration(0)),
       left_(options.ranks.size()),
       early_bytes_(options.ranks.size()),
@@ -159,7 +146,7 @@ CollectiveGroup::Impl::~Impl() {
 
 absl::Status CollectiveGroup::Impl::Connect(PeerService* service) {
   streams_ = std::make_unique<PeerStreams>(options_, service, this);
-  return streams_->Connect(chunk_bytes_);
+  return streams_->Connect(options_.chunk_bytes);
 }
 
 // ---------------------------------------------------------------- operations
@@ -198,7 +185,7 @@ absl::StatusOr<Collective::Ticket> CollectiveGroup::Impl::Start(const Collective
   operation->ticket = next_ticket_++;
   ++counters_.operations;
   const Ticket ticket = operation->ticket;
-  operation->Begin(call, algorithm, options_.rank, ranks(), chunk_bytes_);
+  operation->Begin(call, algorithm, options_.rank, ranks(), options_.chunk_bytes);
   UseEarly(operation);
   return ticket;
 }
@@ -277,6 +264,12 @@ CollectiveCounters CollectiveGroup::Impl::counters() const {
 }
 
 // ---------------------------------------------------------------- frames
+
+uint8_t* CollectiveGroup::Impl::PlaceOf(int from, const v1::CollectiveHeader& header,
+                                        uint64_t bytes) {
+  const Operation* const operation = Find(KeyOf(header));
+  return operation == nullptr ? nullptr : operation->PlaceOf(from, header, bytes);
+}
 
 void CollectiveGroup::Impl::OnFrame(std::unique_ptr<ReceivedFrame> frame) {
   const OperationKey key = KeyOf(frame->header);

@@ -57,16 +57,16 @@ struct CollectiveGroupOptions {
 
   // The rest is the same on all ranks; tests choose small values.
   //
-  // The longest chunk. 0: 512 KB if all ranks are on one host, because a chunk then stays in a cache,
-  // else 1 MB.
-  uint64_t chunk_bytes = 0;
+  // The longest chunk. It stays in a core's cache from the socket to the sum.
+  uint64_t chunk_bytes = uint64_t{512} << 10;
   // Bytes of one operation that a rank may send to another one before it knows that the other one has
   // started the operation.
   uint64_t early_bytes = uint64_t{1} << 20;
-  // Bytes of one operation that a rank may send to another one before that one has used them.
-  uint64_t window_bytes = uint64_t{8} << 20;
+  // Bytes of one operation that a rank may send to another one before that one has used them. More
+  // would wait in the kernel's buffers until they are in no cache any more.
+  uint64_t window_bytes = uint64_t{2} << 20;
 
-  // For the simulator: what connects the ranks. Null: gRPC.
+  // For the simulator: what connects the ranks. Null: MakePeerTransport.
   std::function<std::unique_ptr<PeerTransport>()> transport;
   CollectiveTestFaults test_faults;
 };
@@ -77,7 +77,7 @@ struct CollectiveGroupOptions {
 //
 // The thread that calls Start and Wait polls the streams itself, so a chunk that arrives is summed on
 // the thread that waits for it. Sums are read straight from the received slices. Chunks are sent as
-// references to the caller's buffers, and Wait returns when gRPC has released them. Another rank may
+// references to the caller's buffers, and Wait returns when nobody reads them any more. Another rank may
 // have at most early_bytes or window_bytes of an operation under way to this one.
 //
 // A rank reads what others offer and writes only its own memory: its buffers, and its shared segment.

@@ -67,10 +67,11 @@ void CheckSizes(TestRanks* test, CollectiveGroup* group, uint64_t* step) {
 }
 
 TEST_CASE("ranks over TCP and over shared memory have the sums") {
-  for (const bool shared : {false, true}) {
+  for (const TestPath path : {TestPath::kSockets, TestPath::kGrpc, TestPath::kSharedMemory}) {
+    const bool shared = path == TestPath::kSharedMemory;
     for (const int ranks : {1, 2, 3, 4, 7}) {
-      INFO("shared " << shared << ", ranks " << ranks);
-      TestRanks test(ranks, shared);
+      INFO("path " << static_cast<int>(path) << ", ranks " << ranks);
+      TestRanks test(ranks, path);
       std::atomic<int64_t> balance{0};  // bytes that were sent and not received
       test.Run(
           1,
@@ -98,8 +99,8 @@ TEST_CASE("ranks over TCP and over shared memory have the sums") {
 }
 
 TEST_CASE("large buffers with the usual limits") {
-  const bool shared = GENERATE(false, true);
-  TestRanks test(2, shared);
+  const TestPath path = GENERATE(TestPath::kSockets, TestPath::kGrpc, TestPath::kSharedMemory);
+  TestRanks test(2, path);
   constexpr size_t kElements = 3'000'017;
   const std::vector<float> expected = TestSum<float>(2, kElements);
   test.Run(1, [&](CollectiveGroup* group) {
@@ -112,8 +113,8 @@ TEST_CASE("large buffers with the usual limits") {
 }
 
 TEST_CASE("several buckets in flight, awaited in any order") {
-  const bool shared = GENERATE(false, true);
-  TestRanks test(3, shared);
+  const TestPath path = GENERATE(TestPath::kSockets, TestPath::kGrpc, TestPath::kSharedMemory);
+  TestRanks test(3, path);
   constexpr uint32_t kBuckets = 8;
   constexpr size_t kElements = 20'011;
   const std::vector<float> expected = TestSum<float>(3, kElements);
@@ -155,8 +156,8 @@ TEST_CASE("several buckets in flight, awaited in any order") {
 }
 
 TEST_CASE("places of ranks are summed in their order") {
-  const bool shared = GENERATE(false, true);
-  TestRanks test(2, shared);
+  const TestPath path = GENERATE(TestPath::kSockets, TestPath::kGrpc, TestPath::kSharedMemory);
+  TestRanks test(2, path);
   constexpr size_t kElements = 30'001;
   const int order[] = {1, 0, 1, 1};
   const std::vector<double> expected = TestSum<double>(4, kElements);
@@ -184,7 +185,7 @@ TEST_CASE("places of ranks are summed in their order") {
 
 // The owner folds a chunk when it has those of all places, which are more than the usual window.
 TEST_CASE("a rank may have more places than chunks fit into the window") {
-  TestRanks test(2, GENERATE(false, true));
+  TestRanks test(2, GENERATE(TestPath::kSockets, TestPath::kGrpc, TestPath::kSharedMemory));
   constexpr size_t kElements = 5'001;
   constexpr int kPlaces = 15;
   std::vector<int> order(kPlaces, 1);
@@ -214,7 +215,7 @@ TEST_CASE("a rank may have more places than chunks fit into the window") {
 }
 
 TEST_CASE("a rank that does not come is named within the deadline") {
-  TestRanks test(3, GENERATE(false, true));
+  TestRanks test(3, GENERATE(TestPath::kSockets, TestPath::kGrpc, TestPath::kSharedMemory));
   const auto communication = GENERATE(Communication::kRing, Communication::kDirect);
   std::latch failed(2);
   test.Run(1, [&](CollectiveGroup* group) {
@@ -246,7 +247,7 @@ TEST_CASE("a rank that does not come is named within the deadline") {
 }
 
 TEST_CASE("a rank that leaves fails those that wait for it") {
-  TestRanks test(2, GENERATE(false, true));
+  TestRanks test(2, GENERATE(TestPath::kSockets, TestPath::kGrpc, TestPath::kSharedMemory));
   std::latch complete(2);
   test.Run(1, [&](CollectiveGroup* group) {
     complete.arrive_and_wait();
@@ -264,7 +265,7 @@ TEST_CASE("a rank that leaves fails those that wait for it") {
 
 // Everything that it has to send was sent, so nobody waits for it.
 TEST_CASE("a rank that has finished may leave while others are still busy") {
-  TestRanks test(3, GENERATE(false, true));
+  TestRanks test(3, GENERATE(TestPath::kSockets, TestPath::kGrpc, TestPath::kSharedMemory));
   test.Run(1, [&](CollectiveGroup* group) {
     std::vector<float> buffer(40'000, 1);
     for (uint64_t step = 1; step <= 5; ++step) {
@@ -275,7 +276,7 @@ TEST_CASE("a rank that has finished may leave while others are still busy") {
 }
 
 TEST_CASE("an abandoned try ends, its late chunks are dropped, and the next try works") {
-  TestRanks test(2, GENERATE(false, true));
+  TestRanks test(2, GENERATE(TestPath::kSockets, TestPath::kGrpc, TestPath::kSharedMemory));
   std::latch abandoned(1);
   constexpr size_t kElements = 10'000;
   test.Run(
@@ -306,7 +307,7 @@ TEST_CASE("an abandoned try ends, its late chunks are dropped, and the next try 
 }
 
 TEST_CASE("ranks that disagree about an operation get an error") {
-  TestRanks test(2, GENERATE(false, true));
+  TestRanks test(2, GENERATE(TestPath::kSockets, TestPath::kGrpc, TestPath::kSharedMemory));
   test.Run(1, [&](CollectiveGroup* group) {
     std::vector<float> buffer(group->rank() == 0 ? 1000 : 1001);
     const absl::Status status = group->AllReduce(std::span(buffer), {1, 1, 0});
@@ -316,7 +317,7 @@ TEST_CASE("ranks that disagree about an operation get an error") {
   });
 }
 
-// A rank that sends whatever the test wants.
+// A rank that sends over gRPC whatever the test wants.
 class FakeRank {
  public:
   FakeRank() {
@@ -380,7 +381,7 @@ class FakeRank {
 };
 
 TEST_CASE("frames that do not fit are dropped and counted, and never written") {
-  TestRanks test(1, false);
+  TestRanks test(1, TestPath::kGrpc);
   FakeRank fake;
   test.ranks().push_back(fake.rank());
   fake.Dial(test.ranks()[0]);
@@ -439,7 +440,7 @@ TEST_CASE("frames that do not fit are dropped and counted, and never written") {
 TEST_CASE("mutated frames never crash a group") {
   std::mt19937 random(11);
   for (int round = 0; round < 25; ++round) {
-    TestRanks test(1, false);
+    TestRanks test(1, TestPath::kGrpc);
     FakeRank fake;
     test.ranks().push_back(fake.rank());
     fake.Dial(test.ranks()[0]);
@@ -481,7 +482,7 @@ TEST_CASE("mutated frames never crash a group") {
 }
 
 TEST_CASE("a rank that leaves before all are there ends the start of the others") {
-  TestRanks test(2, false);
+  TestRanks test(2, TestPath::kGrpc);
   FakeRank fake;
   test.ranks()[1] = fake.rank();
   test.ranks()[1].index = 1;
@@ -495,7 +496,7 @@ TEST_CASE("a rank that leaves before all are there ends the start of the others"
 
 TEST_CASE("a chunk that contradicts its operation fails the group and names its sender") {
   const int wrong = GENERATE(0, 1, 2, 3);
-  TestRanks test(1, false);
+  TestRanks test(1, TestPath::kGrpc);
   FakeRank fake;
   test.ranks().push_back(fake.rank());
   fake.Dial(test.ranks()[0]);
@@ -530,7 +531,7 @@ TEST_CASE("a chunk that contradicts its operation fails the group and names its 
 }
 
 TEST_CASE("a group that is not complete names who is missing") {
-  TestRanks test(3, false);
+  TestRanks test(3, TestPath::kSockets);
   CollectiveGroupOptions options = test.Options(0, 1);
   options.start_deadline = std::chrono::milliseconds(300);
   const auto group = CollectiveGroup::Start(options, test.service(0));
@@ -544,7 +545,7 @@ TEST_CASE("a group that is not complete names who is missing") {
 }
 
 TEST_CASE("options that contradict themselves are refused") {
-  TestRanks test(2, false);
+  TestRanks test(2, TestPath::kSockets);
   CollectiveGroupOptions options = test.Options(0, 1);
   options.rank = 2;
   CHECK(absl::IsInvalidArgument(CollectiveGroup::Start(options, test.service(0)).status()));

@@ -25,6 +25,7 @@ class Peer {
   absl::Status Serve(const std::string& socket) {
     StreamServer::Options options;
     options.listen = {"127.0.0.1:0", "unix:" + socket};
+    options.take_socket = service_.SocketTaker();
     COHORT_ASSIGN_OR_RETURN(server_, StreamServer::Start(options, service_.Methods()));
     return absl::OkStatus();
   }

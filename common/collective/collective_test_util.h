@@ -10,16 +10,19 @@
 #include "common/base/status.h"
 #include "common/collective/collective_group.h"
 #include "common/collective/peer_service.h"
+#include "common/collective/peer_transport.h"
 #include "common/rpc/stream/rpc_test_util.h"
 
 // For tests only.
 namespace cohort {
 
+// How the ranks of a test reach each other. All but kSharedMemory pretend to have hosts of their own.
+enum class TestPath : uint8_t { kSockets, kGrpc, kSharedMemory };
+
 // The servers of several ranks in this process, and what each knows of the others.
 class TestRanks {
  public:
-  // `shared`: the ranks are on one host. Otherwise each pretends to have a host of its own.
-  TestRanks(int count, bool shared) {
+  TestRanks(int count, TestPath by) : path_(by) {
     for (int rank = 0; rank < count; ++rank) {
       services_.push_back(std::make_unique<PeerService>());
       const std::string path = TestSocketPath("rank" + std::to_string(rank));
@@ -29,7 +32,7 @@ class TestRanks {
       one.index = rank;
       one.address = servers_.back()->addresses()[0];
       one.unix_socket = path;
-      one.host_id = shared ? "host" : "host" + std::to_string(rank);
+      one.host_id = by == TestPath::kSharedMemory ? "host" : "host" + std::to_string(rank);
       one.incarnation = 100 + static_cast<uint64_t>(rank);
       ranks_.push_back(one);
     }
@@ -37,8 +40,10 @@ class TestRanks {
 
   // Starts a server that other ranks reach under the same address as before.
   void Serve(int rank, std::vector<std::string> listen) {
-    auto server = StreamServer::Start(ListenOn(std::move(listen)),
-                                      services_[static_cast<size_t>(rank)]->Methods());
+    const PeerService& service = *services_[static_cast<size_t>(rank)];
+    StreamServer::Options options = ListenOn(std::move(listen));
+    options.take_socket = service.SocketTaker();
+    auto server = StreamServer::Start(options, service.Methods());
     REQUIRE(server.ok());
     servers_[static_cast<size_t>(rank)] = *std::move(server);
   }
@@ -49,6 +54,9 @@ class TestRanks {
     options.rank = rank;
     options.group = {1, 1, epoch};
     options.start_deadline = TestLimit();
+    if (path_ == TestPath::kGrpc) {
+      options.transport = [] { return MakeGrpcPeerTransport(Security::LoopbackOnly(), false); };
+    }
     return options;
   }
   PeerService* service(int rank) { return services_[static_cast<size_t>(rank)].get(); }
@@ -87,6 +95,7 @@ class TestRanks {
   }
 
  private:
+  const TestPath path_;
   std::vector<std::unique_ptr<PeerService>> services_;
   std::vector<std::unique_ptr<StreamServer>> servers_;
   std::vector<CollectiveRank> ranks_;

@@ -153,19 +153,22 @@ void DirectAlgorithm::FoldAndSend(uint64_t chunk) {
   }
 }
 
+bool DirectAlgorithm::IsFinal(int from, const ChunkPlace& what) const {
+  const ElementRange part = shape_->part(from);
+  return what.phase == ChunkPhase::kGather && what.range.begin >= part.begin &&
+         what.range.end <= part.end &&
+         what.range.size() <= outstanding_from_[static_cast<size_t>(from)];
+}
+
 absl::Status DirectAlgorithm::OnChunk(std::unique_ptr<Chunk> chunk) {
   if (chunk->what.phase == ChunkPhase::kScatter) {
     COHORT_ASSIGN_OR_RETURN(const int64_t complete, places_.Take(&chunk));
     if (complete >= 0) FoldAndSend(static_cast<uint64_t>(complete));
     return absl::OkStatus();
   }
+  if (!IsFinal(chunk->from, chunk->what)) return Unexpected(*chunk);
   const ElementRange range = chunk->what.range;
-  const ElementRange part = shape_->part(chunk->from);
-  uint64_t& outstanding = outstanding_from_[static_cast<size_t>(chunk->from)];
-  if (range.begin < part.begin || range.end > part.end || range.size() > outstanding) {
-    return Unexpected(*chunk);
-  }
-  outstanding -= range.size();
+  outstanding_from_[static_cast<size_t>(chunk->from)] -= range.size();
   outstanding_elements_ -= range.size();
   CopyPieces(chunk->pieces, shape_->buffer.at(range.begin));
   port_->Consumed(std::move(chunk));

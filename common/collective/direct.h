@@ -53,6 +53,7 @@ class DirectAlgorithm final : public CollectiveAlgorithm {
   uint64_t BytesFrom(int from) const override;
   void Start() override;
   absl::Status OnChunk(std::unique_ptr<Chunk> chunk) override;
+  bool IsFinal(int from, const ChunkPlace& what) const override;
   bool received_all() const override {
     return places_.open_chunks() == 0 && outstanding_elements_ == 0;
   }

@@ -68,8 +68,7 @@ void PieceFolder::Fold(DType dtype, uint8_t* out, size_t count) {
 
 void CopyPieces(PieceFolder::Pieces pieces, uint8_t* out) {
   for (const PieceFolder::Bytes& piece : pieces) {
-    if (piece.empty()) continue;
-    std::memcpy(out, piece.data(), piece.size());
+    if (!piece.empty() && piece.data() != out) std::memcpy(out, piece.data(), piece.size());
     out += piece.size();
   }
 }

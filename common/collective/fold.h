@@ -49,7 +49,7 @@ class PieceFolder {
   std::vector<const uint8_t*> sources_;
 };
 
-// Copies the bytes of pieces, one after another.
+// Copies the bytes of pieces, one after another. Those that are in their place stay there.
 void CopyPieces(PieceFolder::Pieces pieces, uint8_t* out);
 
 }  // namespace cohort

@@ -167,6 +167,20 @@ absl::Status Operation::OnChunk(std::unique_ptr<ReceivedFrame> chunk) {
   return algorithm_->OnChunk(std::move(chunk));
 }
 
+uint8_t* Operation::PlaceOf(int from, const v1::CollectiveHeader& header, uint64_t bytes) const {
+  const Flow& flow = flows_[static_cast<size_t>(from)];
+  const uint64_t elements = shape_.buffer.elements();
+  if (ended() || header.signature() != signature_ || header.phase() != v1::GATHER ||
+      header.begin() > elements || header.count() > elements - header.begin() ||
+      bytes != header.count() * shape_.item() || flow.received + bytes > flow.expected) {
+    return nullptr;
+  }
+  ChunkPlace what;
+  what.phase = ChunkPhase::kGather;
+  what.range = {header.begin(), header.begin() + header.count()};
+  return algorithm_->IsFinal(from, what) ? shape_.buffer.at(header.begin()) : nullptr;
+}
+
 void Operation::Consumed(std::unique_ptr<Chunk> chunk) {
   const int from = chunk->from;
   Flow& flow = flows_[static_cast<size_t>(from)];
@@ -190,6 +204,7 @@ int Operation::WaitingFor() const {
 void Operation::End(absl::Status status) {
   if (ended()) return;
   status_ = std::move(status);
+  streams_->DropPlaces();
   for (Flow& flow : flows_) {
     flow.queue.clear();
     flow.next = 0;

@@ -51,6 +51,8 @@ class Operation final : public ChunkPort {
   // Uses a chunk of another rank. Error: InvalidArgument if the other rank has started the operation
   // with other arguments.
   absl::Status OnChunk(std::unique_ptr<ReceivedFrame> chunk);
+  // Where the elements of a chunk that is arriving belong; null: that must be decided by OnChunk.
+  uint8_t* PlaceOf(int from, const v1::CollectiveHeader& header, uint64_t bytes) const;
   // Another rank has given credit.
   void OnCredit(int from, uint64_t limit);
   // Sends what is queued for a rank, as far as credit and slots allow.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/rpc/stream/socket_stream.h"
 
 namespace cohort {
 
@@ -31,18 +32,37 @@ StreamServer::Methods PeerService::Methods() const {
            }}};
 }
 
+std::function<void(UniqueFd)> PeerService::SocketTaker() const {
+  return [state = state_](UniqueFd connection) { TakeSocket(state.get(), std::move(connection)); };
+}
+
+std::shared_ptr<PeerService::Acceptor> PeerService::Find(
+    State* state, const std::optional<PeerStreamName>& name) {
+  MutexLock lock(&state->mu);
+  const bool fits = name.has_value() && (state->newest == name->group || state->takes_any_group);
+  return fits ? state->acceptor : nullptr;
+}
+
 std::unique_ptr<StreamHandler> PeerService::Accept(State* state, std::shared_ptr<Stream> stream) {
   const auto name = PeerStreamName::Parse(stream->metadata(PeerStreamName::kKey));
-  std::shared_ptr<Acceptor> acceptor;
-  {
-    MutexLock lock(&state->mu);
-    const bool fits = name.has_value() && (state->newest == name->group || state->takes_any_group);
-    if (fits) acceptor = state->acceptor;
-  }
   std::unique_ptr<StreamHandler> handler;
-  if (acceptor != nullptr) handler = acceptor->Accept(*name, std::move(stream));
+  if (const auto acceptor = Find(state, name); acceptor != nullptr) {
+    handler = acceptor->Accept(*name, std::move(stream));
+  }
   if (handler == nullptr) state->refused.fetch_add(1, std::memory_order_relaxed);
   return handler;
+}
+
+void PeerService::TakeSocket(State* state, UniqueFd connection) {
+  const std::optional<std::string> text = SocketStream::TakeName(connection);
+  const auto name = PeerStreamName::Parse(text.value_or(""));
+  if (const auto acceptor = Find(state, name); acceptor != nullptr) {
+    return acceptor->AcceptSocket(*name, std::move(connection));
+  }
+  state->refused.fetch_add(1, std::memory_order_relaxed);
+  SocketStream::Refuse(
+      std::move(connection),
+      Unavailable("the stream is for another group, or for another incarnation of this task"));
 }
 
 absl::Status PeerService::Open(const GroupId& group, std::shared_ptr<Acceptor> acceptor) {

@@ -6,11 +6,14 @@
 #include <atomic>
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "common/base/mutex.h"
+#include "common/base/unique_fd.h"
 #include "common/rpc/stream/stream.h"
 #include "common/rpc/stream/stream_server.h"
 
@@ -25,7 +28,8 @@ struct GroupId {
   auto operator<=>(const GroupId&) const = default;
 };
 
-// What a client says about the stream that it opens, in the stream's metadata.
+// What a client says about the stream that it opens: in the stream's metadata, or as the name of a
+// SocketStream.
 struct PeerStreamName {
   static constexpr char kKey[] = "cohort-collective";
 
@@ -38,8 +42,8 @@ struct PeerStreamName {
   static std::optional<PeerStreamName> Parse(const std::string& text);
 };
 
-// The server's side of /cohort.v1.Peer/Collective: passes the streams of other ranks to the group of
-// this process. A task has one such service, and one group at a time. Thread-safe.
+// The server's side of /cohort.v1.Peer/Collective and of its SocketStreams: passes the streams of other
+// ranks to the group of this process. A task has one such service, and one group at a time. Thread-safe.
 class PeerService {
  public:
   static constexpr char kMethod[] = "/cohort.v1.Peer/Collective";
@@ -51,6 +55,8 @@ class PeerService {
     // Null refuses the stream.
     virtual std::unique_ptr<StreamHandler> Accept(const PeerStreamName& name,
                                                   std::shared_ptr<Stream> stream) = 0;
+    // A connection for a SocketStream, which the thread of the group accepts or refuses.
+    virtual void AcceptSocket(const PeerStreamName& name, UniqueFd connection) = 0;
   };
 
   // `test_takes_any_group`: a planted bug.
@@ -58,6 +64,8 @@ class PeerService {
 
   // The methods for StreamServer::Start. They may outlive this object.
   StreamServer::Methods Methods() const;
+  // StreamServer::Options::take_socket, which may outlive this object too.
+  std::function<void(UniqueFd)> SocketTaker() const;
 
   // Passes the streams of `group` to `acceptor` from now on. Error: FailedPrecondition if another
   // group is open, or if `group` is not greater than all groups before it: a process that was
@@ -68,6 +76,8 @@ class PeerService {
 
   // Streams that were refused because they did not fit the open group.
   uint64_t refused() const;
+  // The acceptor has refused a stream whose connection it had taken.
+  void CountRefused() { state_->refused.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   struct State {
@@ -77,7 +87,11 @@ class PeerService {
     std::shared_ptr<Acceptor> acceptor ABSL_GUARDED_BY(mu);
     std::atomic<uint64_t> refused{0};
   };
+  // The acceptor of the group that the stream is for. Null: the stream does not fit, or no group is
+  // open.
+  static std::shared_ptr<Acceptor> Find(State* state, const std::optional<PeerStreamName>& name);
   static std::unique_ptr<StreamHandler> Accept(State* state, std::shared_ptr<Stream> stream);
+  static void TakeSocket(State* state, UniqueFd connection);
 
   const std::shared_ptr<State> state_;
 };

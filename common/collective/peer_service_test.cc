@@ -4,6 +4,7 @@
 
 #include "common/collective/accepted_streams.h"
 #include "common/rpc/stream/rpc_test_util.h"
+#include "common/rpc/stream/socket_stream.h"
 
 namespace cohort {
 namespace {
@@ -76,6 +77,40 @@ TEST_CASE("a stream that does not fit the group is refused and counted") {
   CHECK(service.refused() == 7);
   service.Close();
   CHECK_FALSE(accepts(name(group, 1, 20, 10)));
+  acceptor->Detach();
+}
+
+TEST_CASE("a socket that does not fit the group is refused and counted") {
+  PeerService service;
+  StreamServer::Options options = ListenOn({"127.0.0.1:0"});
+  options.take_socket = service.SocketTaker();
+  auto server = StreamServer::Start(options, service.Methods());
+  REQUIRE(server.ok());
+  SocketLoop loop;
+  const auto acceptor = std::make_shared<AcceptedStreams>(
+      std::vector<uint64_t>{10, 20}, std::vector<int>{0, 1}, 0, [&] { loop.Wake(); });
+  const GroupId group{1, 1, 5};
+  REQUIRE(service.Open(group, acceptor).ok());
+  const auto dial = [&](const std::string& name) {
+    Recorder recorder;
+    const auto stream = SocketStream::Dial(&loop, (*server)->addresses()[0], name, &recorder);
+    std::vector<AcceptedStreams::Socket> sockets;
+    const auto deadline = TestDeadline();
+    while (recorder.closed() == 0 && sockets.empty() && loop.PollOnce(deadline)) {
+      if (acceptor->TakeChange()) sockets = acceptor->TakeSockets();
+    }
+    if (sockets.empty()) CHECK(absl::IsUnavailable(recorder.status()));
+    stream->Abort();
+    while (recorder.closed() == 0 && loop.PollOnce(deadline)) {
+    }
+    return sockets.size() == 1 && sockets[0].name.rank == 1;
+  };
+  CHECK(dial(PeerStreamName{group, 1, 20, 10}.ToString()));
+  CHECK_FALSE(dial(PeerStreamName{{1, 1, 4}, 1, 20, 10}.ToString()));
+  CHECK_FALSE(dial("nonsense"));
+  CHECK(service.refused() == 2);
+  service.Close();
+  CHECK_FALSE(dial(PeerStreamName{group, 1, 20, 10}.ToString()));
   acceptor->Detach();
 }
 

@@ -1,5 +1,6 @@
 #include "common/collective/peer_streams.h"
 
+#include <google/protobuf/io/coded_stream.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/rpc/stream/socket_stream.h"
 
 namespace cohort {
 namespace {
@@ -15,9 +17,12 @@ constexpr Duration kLongestRetryDelay = std::chrono::milliseconds(200);
 // How long the end of the group waits until other ranks have taken what is queued.
 constexpr Duration kCloseGrace = std::chrono::seconds(2);
 constexpr Duration kAbortGrace = std::chrono::seconds(30);
-// Slots of 512 KB and of 1 MB give 8 and 16 MB for each reader.
+// Slots of 512 KB: 8 MB for each reader.
 constexpr int kSlotsPerReader = 16;
 constexpr size_t kIdleCopies = size_t{8} << 20;
+// CollectiveFrame's fields 1 and 2, length-delimited.
+constexpr uint32_t kHeaderTag = 0x0a;
+constexpr uint32_t kPayloadTag = 0x12;
 
 // The address of a rank's unix socket if both are on one host and the socket exists, else its TCP
 // address.
@@ -29,6 +34,22 @@ std::string ChooseAddress(const CollectiveRank& rank, const CollectiveRank& own,
     return rank.address;
   }
   return "unix:" + rank.unix_socket;
+}
+
+// Reads the header of a frame whose begin is known. Returns where its payload begins; 0: it does not end
+// with one.
+size_t FindPayload(std::span<const uint8_t> begin, size_t frame_bytes,
+                   v1::CollectiveHeader* header) {
+  google::protobuf::io::CodedInputStream in(begin.data(), static_cast<int>(begin.size()));
+  uint32_t header_bytes = 0;
+  uint32_t payload_bytes = 0;
+  if (in.ReadTag() != kHeaderTag || !in.ReadVarint32(&header_bytes)) return 0;
+  const auto limit = in.PushLimit(static_cast<int>(header_bytes));
+  if (!header->ParseFromCodedStream(&in) || !in.ConsumedEntireMessage()) return 0;
+  in.PopLimit(limit);
+  if (in.ReadTag() != kPayloadTag || !in.ReadVarint32(&payload_bytes)) return 0;
+  const size_t at = static_cast<size_t>(in.CurrentPosition());
+  return at + payload_bytes == frame_bytes ? at : 0;
 }
 
 }  // namespace
@@ -46,7 +67,7 @@ PeerStreams::PeerStreams(const CollectiveGroupOptions& options, PeerService* ser
       service_(service),
       receiver_(receiver),
       transport_(options.transport ? options.transport()
-                                   : MakeGrpcPeerTransport(options.security, options.own_core)),
+                                   : MakePeerTransport(options.security, options.own_core)),
       links_(options.ranks.size()),
       copies_(BufferPool::Create(kIdleCopies)) {}
 
@@ -151,6 +172,7 @@ bool PeerStreams::Poll(TimePoint deadline) {
 }
 
 void PeerStreams::TakeAccepted() {
+  for (AcceptedStreams::Socket& socket : accepted_->TakeSockets()) Accept(std::move(socket));
   for (Link& link : links_) {
     if (link.rank == options_.rank) continue;
     std::shared_ptr<Stream> out = accepted_->stream(link.rank);
@@ -162,6 +184,15 @@ void PeerStreams::TakeAccepted() {
     SendHello(&link);
     TellSegment(&link);
   }
+}
+
+void PeerStreams::Accept(AcceptedStreams::Socket socket) {
+  const std::shared_ptr<SocketStream> stream = transport_->Accept(std::move(socket.connection));
+  if (stream == nullptr) return;
+  std::unique_ptr<StreamHandler> handler = accepted_->Accept(socket.name, stream);
+  if (handler != nullptr) return stream->Serve(std::move(handler));
+  service_->CountRefused();
+  stream->Close(Unavailable("the stream is for another incarnation of this task"));
 }
 
 v1::CollectiveHeader* PeerStreams::NewHeader(v1::CollectiveFrameKind kind) {
@@ -237,6 +268,22 @@ bool PeerStreams::Fits(const Link& link, const v1::CollectiveHeader& header) con
   return (group == options_.group || options_.test_faults.takes_any_epoch) &&
          header.rank() == static_cast<uint32_t>(link.rank) &&
          header.incarnation() == options_.ranks[static_cast<size_t>(link.rank)].incarnation;
+}
+
+FramePlace PeerStreams::PlaceOf(const Link& link, std::span<const uint8_t> begin,
+                                size_t frame_bytes) {
+  const size_t offset = FindPayload(begin, frame_bytes, &arriving_);
+  if (offset == 0 || closed_ || arriving_.kind() != v1::CHUNK || arriving_.shared_begin() != 0 ||
+      !Fits(link, arriving_)) {
+    return {};
+  }
+  return {offset, receiver_->PlaceOf(link.rank, arriving_, frame_bytes - offset)};
+}
+
+void PeerStreams::DropPlaces() {
+  for (Link& link : links_) {
+    if (link.in != nullptr) link.in->DropPlace();
+  }
 }
 
 void PeerStreams::OnFrame(Link* link, Frame frame) {
@@ -389,10 +436,10 @@ PeerStreams::~PeerStreams() {
   Abort();
   for (Link& link : links_) link.out = nullptr;
   accepted_->Detach();
+  transport_->Shutdown();
   if (!accepted_->AwaitEmpty(Now() + kAbortGrace) && options_.log != nullptr) {
     options_.log->Error("collective_streams_not_ended", {{"epoch", options_.group.epoch}});
   }
-  transport_->Shutdown();
 }
 
 }  // namespace cohort

@@ -38,6 +38,9 @@ class PeerStreams {
   class Receiver {
    public:
     virtual ~Receiver() = default;
+    // A CHUNK with `bytes` bytes of elements is arriving. Returns where they belong, or null.
+    // They may be written until the chunk is there or DropPlaces is called.
+    virtual uint8_t* PlaceOf(int from, const v1::CollectiveHeader& header, uint64_t bytes) = 0;
     // A CHUNK, CREDIT, PROBE or PRESENCE. Give chunks back with Recycle.
     virtual void OnFrame(std::unique_ptr<ReceivedFrame> frame) = 0;
     // A rank has read a chunk in shared memory, which the operation with this ticket had sent.
@@ -83,6 +86,9 @@ class PeerStreams {
   // The rank for which most bytes are queued, and how many.
   std::pair<int, size_t> SlowestReader() const;
 
+  // Writes no more to what PlaceOf has returned.
+  void DropPlaces();
+
   // Takes a frame back, and tells its sender if its slot is free.
   void Recycle(std::unique_ptr<ReceivedFrame> frame);
 
@@ -96,6 +102,9 @@ class PeerStreams {
 
  private:
   struct Link : public StreamHandler {
+    FramePlace PlaceOf(std::span<const uint8_t> begin, size_t frame_bytes) override {
+      return owner->PlaceOf(*this, begin, frame_bytes);
+    }
     void OnFrame(Frame frame) override { owner->OnFrame(this, std::move(frame)); }
     void OnClosed(const absl::Status& status) override { owner->OnLinkClosed(this, status); }
 
@@ -118,8 +127,10 @@ class PeerStreams {
   void Dial(Link* link);
   bool ready(const Link& link) const { return link.hello && link.out != nullptr; }
   void TakeAccepted();
+  void Accept(AcceptedStreams::Socket socket);
   void SendHello(Link* link);
   void TellSegment(Link* link);
+  FramePlace PlaceOf(const Link& link, std::span<const uint8_t> begin, size_t frame_bytes);
   void OnFrame(Link* link, Frame frame);
   bool Fits(const Link& link, const v1::CollectiveHeader& header) const;
   void OnHello(Link* link, const v1::CollectiveHeader& header);
@@ -139,6 +150,7 @@ class PeerStreams {
   bool closed_ = false;
 
   v1::CollectiveHeader header_;
+  v1::CollectiveHeader arriving_;
   PushPullEncoder encoder_;
   BufferPool::Handle copies_;
   std::vector<std::unique_ptr<ReceivedFrame>> idle_frames_;

@@ -5,6 +5,8 @@
 
 #include "common/base/status.h"
 #include "common/rpc/stream/completion_loop.h"
+#include "common/rpc/stream/socket_loop.h"
+#include "common/rpc/stream/socket_stream.h"
 #include "common/rpc/stream/stream_client.h"
 #include "common/rpc/stream/transport_options.h"
 
@@ -54,7 +56,53 @@ class GrpcPeerTransport final : public PeerTransport {
   std::map<int, std::unique_ptr<StreamClient>> clients_;
 };
 
+// Frames go from the caller's buffers to the socket. The thread of the group reads and writes all.
+class SocketPeerTransport final : public PeerTransport {
+ public:
+  explicit SocketPeerTransport(std::shared_ptr<const Security> security)
+      : security_(std::move(security)) {}
+
+  TimePoint Now() const override { return std::chrono::steady_clock::now(); }
+  bool Poll(TimePoint deadline) override { return loop_.PollOnce(deadline); }
+  void Wake() override { loop_.Wake(); }
+
+  absl::Status Prepare(int rank, int /*worker*/, const std::string& address) override {
+    if (!address.starts_with("unix:")) {
+      COHORT_RETURN_IF_ERROR(Annotate(ParseAddress(address).status(), "dialing"));
+    }
+    COHORT_RETURN_IF_ERROR(security_->CheckDial(address));
+    addresses_[rank] = address;
+    return absl::OkStatus();
+  }
+
+  std::shared_ptr<Stream> Dial(int rank, const PeerStreamName& name,
+                               StreamHandler* handler) override {
+    return SocketStream::Dial(&loop_, addresses_.at(rank), name.ToString(), handler);
+  }
+
+  std::shared_ptr<SocketStream> Accept(UniqueFd connection) override {
+    return SocketStream::Accept(&loop_, std::move(connection));
+  }
+
+  void Shutdown() override { loop_.Shutdown(); }
+
+ private:
+  const std::shared_ptr<const Security> security_;
+  SocketLoop loop_;
+  std::map<int, std::string> addresses_;  // by rank
+};
+
 }  // namespace
+
+std::unique_ptr<PeerTransport> MakePeerTransport(std::shared_ptr<const Security> security,
+                                                 bool own_core) {
+  if (!security->has_certificates()) return MakeSocketPeerTransport(std::move(security));
+  return MakeGrpcPeerTransport(std::move(security), own_core);
+}
+
+std::unique_ptr<PeerTransport> MakeSocketPeerTransport(std::shared_ptr<const Security> security) {
+  return std::make_unique<SocketPeerTransport>(std::move(security));
+}
 
 std::unique_ptr<PeerTransport> MakeGrpcPeerTransport(std::shared_ptr<const Security> security,
                                                      bool own_core) {

@@ -7,14 +7,17 @@
 #include <string>
 
 #include "common/base/clock.h"
+#include "common/base/unique_fd.h"
 #include "common/cluster/security.h"
 #include "common/collective/peer_service.h"
 #include "common/rpc/stream/stream.h"
 
 namespace cohort {
 
-// How the thread of a group dials other ranks and waits for what they send: connections of gRPC, or
-// the network of the simulator. It belongs to the thread of the group.
+class SocketStream;
+
+// How the thread of a group dials other ranks and waits for what they send: plain sockets, connections
+// of gRPC, or the network of the simulator. It belongs to the thread of the group.
 class PeerTransport {
  public:
   virtual ~PeerTransport() = default;
@@ -33,13 +36,20 @@ class PeerTransport {
   // any case.
   virtual std::shared_ptr<Stream> Dial(int rank, const PeerStreamName& name,
                                        StreamHandler* handler) = 0;
+  // Serves a connection of another rank. Null: the transport has no SocketStreams.
+  virtual std::shared_ptr<SocketStream> Accept(UniqueFd connection) { return nullptr; }
   // Aborts the streams and returns when each handler has had its OnClosed.
   virtual void Shutdown() = 0;
 };
 
-// Connections of gRPC. `own_core`: TransportOptions::SetOwnCore.
+// The transport of a process: sockets if it has no certificates, else connections of gRPC, which encrypt.
+// `own_core`: TransportOptions::SetOwnCore.
+std::unique_ptr<PeerTransport> MakePeerTransport(std::shared_ptr<const Security> security,
+                                                 bool own_core);
 std::unique_ptr<PeerTransport> MakeGrpcPeerTransport(std::shared_ptr<const Security> security,
                                                      bool own_core);
+// SocketStreams. The servers of all ranks need StreamServer::Options::take_socket.
+std::unique_ptr<PeerTransport> MakeSocketPeerTransport(std::shared_ptr<const Security> security);
 
 }  // namespace cohort
 

@@ -43,6 +43,12 @@ void RingAlgorithm::SendPart(int part, ChunkPhase phase) {
   }
 }
 
+bool RingAlgorithm::IsFinal(int from, const ChunkPlace& what) const {
+  if (from != left_ || what.phase != ChunkPhase::kGather || what.range.size() == 0) return false;
+  const int part = shape_->owner(what.range.begin);
+  return part != shape_->rank && what.range.end <= shape_->part(part).end;
+}
+
 absl::Status RingAlgorithm::OnChunk(std::unique_ptr<Chunk> chunk) {
   const ElementRange range = chunk->what.range;
   if (chunk->from != left_ || range.size() == 0 || range.size() > outstanding_elements_) {

@@ -24,6 +24,7 @@ class RingAlgorithm final : public CollectiveAlgorithm {
   uint64_t BytesFrom(int from) const override;
   void Start() override;
   absl::Status OnChunk(std::unique_ptr<Chunk> chunk) override;
+  bool IsFinal(int from, const ChunkPlace& what) const override;
   bool received_all() const override { return outstanding_elements_ == 0; }
   int WaitingFor() const override { return received_all() ? -1 : left_; }
 

@@ -40,12 +40,12 @@ std::string PeerOf(int fd) {
 
 ConnectionAcceptor::~ConnectionAcceptor() { Stop(); }
 
-void ConnectionAcceptor::AddUnix(UniqueFd listener, std::string path, Take take) {
-  listeners_.push_back({std::move(listener), std::move(path), std::move(take), nullptr});
+void ConnectionAcceptor::AddUnix(UniqueFd listener, std::string path, Takers takers) {
+  listeners_.push_back({std::move(listener), std::move(path), std::move(takers)});
 }
 
-void ConnectionAcceptor::AddTls(UniqueFd listener, Take take_tls, Take take_plaintext) {
-  listeners_.push_back({std::move(listener), "", std::move(take_tls), std::move(take_plaintext)});
+void ConnectionAcceptor::AddTcp(UniqueFd listener, Takers takers) {
+  listeners_.push_back({std::move(listener), "", std::move(takers)});
 }
 
 void ConnectionAcceptor::Start() {
@@ -109,24 +109,28 @@ void ConnectionAcceptor::Accept(Listener* listener) {
     no_descriptors_ = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
     return;
   }
-  if (!listener->path.empty()) return CheckUser(listener, std::move(connection));
+  if (!listener->path.empty() && !HasPeerOfUser(*listener, connection)) return;
+  const Takers& takers = listener->takers;
+  if (takers.tls == nullptr && takers.http2 == nullptr && takers.socket == nullptr) {
+    return takers.other(std::move(connection), listener->fd.get());
+  }
   if (silent_.size() >= kMostSilent) silent_.erase(silent_.begin());
   silent_.push_back({std::move(connection), listener, Clock::now() + kFirstByte});
 }
 
-void ConnectionAcceptor::CheckUser(Listener* listener, UniqueFd connection) {
+// Counts and logs a peer that belongs to another user.
+bool ConnectionAcceptor::HasPeerOfUser(const Listener& listener, const UniqueFd& connection) const {
   ucred peer = {};
   socklen_t size = sizeof(peer);
   const bool known = getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
-  if (known && (peer.uid == geteuid() || peer.uid == 0)) {
-    return listener->take(std::move(connection), listener->fd.get());
-  }
+  if (known && (peer.uid == geteuid() || peer.uid == 0)) return true;
   refusals_
-      ->Add(RefusalReason::kUser, {"unix:" + listener->path, fmt::format("user {}", peer.uid), ""},
+      ->Add(RefusalReason::kUser, {"unix:" + listener.path, fmt::format("user {}", peer.uid), ""},
             PermissionDenied("process {}: the peer of a unix socket must belong to the user {} of "
                              "this task",
                              peer.pid, geteuid()))
       .IgnoreError();
+  return false;
 }
 
 bool ConnectionAcceptor::Sort(Silent* silent) {
@@ -135,16 +139,18 @@ bool ConnectionAcceptor::Sort(Silent* silent) {
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (got <= 0) return true;  // a probe, which only connects
   const Listener& listener = *silent->listener;
-  if (first == kTlsHandshake) {
-    listener.take(std::move(silent->fd), listener.fd.get());
-  } else if (first == kHttp2) {
-    listener.take_plaintext(std::move(silent->fd), listener.fd.get());
-  } else {
-    refusals_
-        ->Add(RefusalReason::kPlaintext, {PeerOf(silent->fd.get()), "", ""},
-              PermissionDenied("the peer speaks neither TLS nor HTTP/2"))
-        .IgnoreError();
+  const Take* take = &listener.takers.other;
+  if (first == kTlsHandshake && listener.takers.tls) take = &listener.takers.tls;
+  if (first == kHttp2 && listener.takers.http2) take = &listener.takers.http2;
+  if (first == kSocketByte && listener.takers.socket) take = &listener.takers.socket;
+  if (*take) {
+    (*take)(std::move(silent->fd), listener.fd.get());
+    return true;
   }
+  refusals_
+      ->Add(RefusalReason::kPlaintext, {PeerOf(silent->fd.get()), "", ""},
+            PermissionDenied("the peer speaks neither TLS nor HTTP/2"))
+      .IgnoreError();
   return true;
 }
 

@@ -19,19 +19,32 @@ namespace cohort {
 // - TCP with certificates: the first byte tells a TLS handshake from plaintext. gRPC would
 //   silently close a plaintext connection. A plaintext HTTP/2 connection goes to gRPC as such, so that its
 //   streams are refused with a message (AdmitPeer). Other bytes end the connection.
+// - Unix sockets and plaintext TCP, if somebody takes connections that do not speak HTTP/2
+//   (StreamServer::Options::take_socket). Their first byte is kSocketByte.
 //
 // Refused connections are counted and logged.
 class ConnectionAcceptor {
  public:
+  // The first byte of a connection that speaks neither TLS nor HTTP/2.
+  static constexpr unsigned char kSocketByte = 'F';
+
   // Receives a connection; its second argument is the descriptor of the listener.
   using Take = std::function<void(UniqueFd connection, int listener)>;
+
+  // Who gets a connection, by its first byte. Null: `other`.
+  struct Takers {
+    Take tls;     // a TLS handshake
+    Take http2;   // plaintext HTTP/2
+    Take socket;  // kSocketByte
+    Take other;   // null: the connection is refused
+  };
 
   explicit ConnectionAcceptor(PeerRefusals* refusals) : refusals_(refusals) {}
   ~ConnectionAcceptor();
 
-  // Before Start. `path` is removed at the end.
-  void AddUnix(UniqueFd listener, std::string path, Take take);
-  void AddTls(UniqueFd listener, Take take_tls, Take take_plaintext);
+  // Before Start. `path` is removed at the end. If only `other` is given, it gets connections at once.
+  void AddUnix(UniqueFd listener, std::string path, Takers takers);
+  void AddTcp(UniqueFd listener, Takers takers);
 
   void Start();
   // Accepts nothing more. Idempotent.
@@ -42,8 +55,7 @@ class ConnectionAcceptor {
   struct Listener {
     UniqueFd fd;
     std::string path;  // "": TCP
-    Take take;
-    Take take_plaintext;
+    Takers takers;
   };
   // A connection whose first byte has not arrived.
   struct Silent {
@@ -54,7 +66,7 @@ class ConnectionAcceptor {
 
   void ThreadMain();
   void Accept(Listener* listener);
-  void CheckUser(Listener* listener, UniqueFd connection);
+  bool HasPeerOfUser(const Listener& listener, const UniqueFd& connection) const;
   // Returns true if the connection has been passed on or closed.
   bool Sort(Silent* silent);
   int NextTimeout() const;

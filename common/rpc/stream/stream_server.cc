@@ -44,6 +44,7 @@ class StreamServer::Impl {
   absl::Status AddPorts(grpc::ServerBuilder* builder, std::vector<int>* ports);
   ConnectionAcceptor::Take TakerFor(grpc::ServerBuilder* builder,
                                     std::shared_ptr<grpc::ServerCredentials> credentials);
+  ConnectionAcceptor::Takers TakersFor(ConnectionAcceptor::Take grpc) const;
   void AddControlLoop(grpc::ServerBuilder* builder);
   void Accept(CompletionLoop* loop);
   void AcceptControl(size_t method);
@@ -70,14 +71,19 @@ absl::Status StreamServer::Impl::AddPorts(grpc::ServerBuilder* builder, std::vec
     if (address.starts_with("unix:")) {
       const std::string path = UnixPath(address);
       COHORT_ASSIGN_OR_RETURN(UniqueFd listener, ListenOnUnix(path));
-      acceptor_.AddUnix(std::move(listener), path, TakerFor(builder, credentials));
-    } else if (options_.security->uses_tls(address)) {
+      acceptor_.AddUnix(std::move(listener), path, TakersFor(TakerFor(builder, credentials)));
+    } else if (options_.take_socket != nullptr || options_.security->uses_tls(address)) {
       COHORT_ASSIGN_OR_RETURN(std::vector<UniqueFd> listeners, ListenOnAll(address, &(*ports)[i]));
       const ConnectionAcceptor::Take take = TakerFor(builder, credentials);
-      const ConnectionAcceptor::Take refuse = TakerFor(builder, grpc::InsecureServerCredentials());
+      const ConnectionAcceptor::Takers takers =
+          options_.security->uses_tls(address)
+              ? ConnectionAcceptor::Takers{.tls = take,
+                                           .http2 =
+                                               TakerFor(builder, grpc::InsecureServerCredentials())}
+              : TakersFor(take);
       for (UniqueFd& listener : listeners) {
         SetUserTimeout(listener, options_.transport.server_keepalive_timeout);
-        acceptor_.AddTls(std::move(listener), take, refuse);
+        acceptor_.AddTcp(std::move(listener), takers);
       }
     } else {
       const bool no_host = address.starts_with(':');
@@ -100,6 +106,18 @@ ConnectionAcceptor::Take StreamServer::Impl::TakerFor(
     parameters.fd = connection.Release();
     acceptor->HandleNewConnection(&parameters);
   };
+}
+
+// Who gets plaintext connections: gRPC, and Options::take_socket if there is one.
+ConnectionAcceptor::Takers StreamServer::Impl::TakersFor(ConnectionAcceptor::Take grpc) const {
+  ConnectionAcceptor::Takers takers;
+  takers.other = std::move(grpc);
+  if (options_.take_socket != nullptr) {
+    takers.socket = [take = options_.take_socket](UniqueFd connection, int) {
+      take(std::move(connection));
+    };
+  }
+  return takers;
 }
 
 absl::Status StreamServer::Impl::Listen(std::vector<int>* ports) {

@@ -4,11 +4,13 @@
 #include <absl/status/statusor.h>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "common/base/unique_fd.h"
 #include "common/cluster/security.h"
 #include "common/rpc/stream/completion_loop.h"
 #include "common/rpc/stream/stream.h"
@@ -42,6 +44,10 @@ class StreamServer {
     // no such thread.
     std::vector<std::string> control_methods;
     std::chrono::milliseconds help_interval{1000};
+    // Gets the plaintext connections, also those of unix sockets, whose first byte is
+    // ConnectionAcceptor::kSocketByte. That byte is not read yet. Called on a thread of the server,
+    // and must not wait. Null: gRPC gets all plaintext connections.
+    std::function<void(UniqueFd connection)> take_socket;
   };
   // By method: "/cohort.v1.ParameterServer/PushPull". Another method gets UNIMPLEMENTED.
   using Methods = std::map<std::string, StreamHandlerFactory>;

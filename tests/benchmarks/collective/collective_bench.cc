@@ -24,6 +24,7 @@ class Bench {
   absl::Status Serve(const std::string& socket) {
     StreamServer::Options options;
     options.listen = {"127.0.0.1:0", "unix:" + socket};
+    options.take_socket = service_.SocketTaker();
     COHORT_ASSIGN_OR_RETURN(server_, StreamServer::Start(options, service_.Methods()));
     return absl::OkStatus();
   }
@@ -45,7 +46,7 @@ class Bench {
     uint64_t chunk_kb = 0;
     uint64_t window_kb = 0;
     *in >> options.rank >> shared >> chunk_kb >> window_kb;
-    options.chunk_bytes = chunk_kb << 10;
+    if (chunk_kb != 0) options.chunk_bytes = chunk_kb << 10;
     if (window_kb != 0) options.window_bytes = window_kb << 10;
     options.group.epoch = ++epoch_;
     CollectiveRank rank;

@@ -1,0 +1,126 @@
+#ifndef COHORT_COMMON_RPC_STREAM_SOCKET_STREAM_H_
+#define COHORT_COMMON_RPC_STREAM_SOCKET_STREAM_H_
+
+#include <absl/status/status.h>
+#include <netdb.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/unique_fd.h"
+#include "common/rpc/stream/socket_loop.h"
+#include "common/rpc/stream/stream.h"
+
+namespace cohort {
+
+// One end of a stream of frames over a plaintext socket, for large frames that should be copied as
+// seldom as possible. The accepting end sends frames; the dialing end reads them. A frame is written
+// from where its slices lie, and received into one block of memory.
+//
+// The bytes on the socket:
+//
+//   dialing end     'F' (ConnectionAcceptor::kSocketByte), uint8 length of the name, name
+//   accepting end   { uint32 length, frame } ..., uint32 length | kEnd, StatusProto
+//
+// All numbers are little-endian. The dialing end shuts its side down when it wants to close. The
+// accepting end then sends what is queued and ends with OK. An end without a StatusProto is a lost
+// connection.
+//
+// It keeps the promises of Stream, with one exception: it belongs to the thread of its SocketLoop.
+// OnClosed comes from the loop's poll. A peer that sends nothing is probed by TCP.
+class SocketStream final : public Stream, public std::enable_shared_from_this<SocketStream> {
+ public:
+  static constexpr uint32_t kEnd = uint32_t{1} << 31;
+
+  // The dialing end. `address`: "host:port" or "unix:/path"; a name is resolved before this returns.
+  // `name`: at most 255 bytes, for the other end. `handler` gets an OnClosed in any case, Unavailable
+  // if the other end was not reached.
+  static std::shared_ptr<SocketStream> Dial(SocketLoop* loop, const std::string& address,
+                                            const std::string& name, StreamHandler* handler);
+  // The accepting end, after TakeName. Call Serve or Close next.
+  static std::shared_ptr<SocketStream> Accept(SocketLoop* loop, UniqueFd connection);
+  void Serve(std::unique_ptr<StreamHandler> handler);
+
+  // Reads what the dialing end has sent about itself. Does not wait. nullopt: it is not there.
+  static std::optional<std::string> TakeName(const UniqueFd& connection);
+  // Ends a connection that no loop serves.
+  static void Refuse(UniqueFd connection, const absl::Status& status);
+
+  void Send(Frame frame) override;
+  size_t queued_bytes() const override { return queued_bytes_; }
+  void Close(absl::Status status) override;
+  void Abort() override;
+  StreamPeer peer() const override { return {.address = address_, .identity = std::nullopt}; }
+  void DropPlace() override;
+
+ private:
+  friend class SocketLoop;
+  using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+  SocketStream(SocketLoop* loop, bool dialed) : loop_(loop), dialed_(dialed) {}
+
+  // From the loop.
+  void OnReady(uint32_t events);
+  void DeliverEnd();
+
+  void Connect(absl::Status last_error);
+  void ConnectTo(int family, const sockaddr* address, socklen_t size);
+  void FinishConnect();
+  void Queue(const Frame& frame, uint32_t flags);
+  void Flush();
+  size_t GatherPending(std::array<iovec, 64>* to) const;
+  void DropSent(size_t bytes);
+  void UpdateEvents();
+  void Read();
+  void ReadFrames();
+  void UseStage();
+  bool BeginFrame(uint32_t word);
+  void FillBody(const uint8_t* bytes, size_t count);
+  void FinishFrame();
+  void AwaitPeerEnd();
+  void End(absl::Status status);
+
+  SocketLoop* const loop_;
+  const bool dialed_;
+  std::string address_;
+  AddressList resolved_{nullptr, freeaddrinfo};
+  addrinfo* next_address_ = nullptr;  // that is tried if this one fails
+  UniqueFd fd_;
+  StreamHandler* handler_ = nullptr;
+  std::unique_ptr<StreamHandler> owned_handler_;
+  uint32_t events_ = 0;  // that epoll waits for
+  bool connecting_ = false;
+  bool closing_ = false;     // Close was called
+  bool peer_ended_ = false;  // accepting end: nothing is to be read
+  bool shut_down_ = false;   // dialing end: its side is shut down
+  bool ended_ = false;
+  absl::Status end_status_;
+
+  // What is to be written.
+  std::vector<grpc::Slice> pending_;
+  size_t first_pending_ = 0;
+  size_t first_offset_ = 0;  // in the first one
+  size_t queued_bytes_ = 0;
+  std::vector<grpc::Slice> slices_;
+
+  // What was read. A frame that has begun goes to its own memory, or its end to where the handler wants
+  // it. Behind it, and between frames, bytes go to the stage.
+  std::array<uint8_t, 4096> stage_;
+  size_t stage_begin_ = 0;
+  size_t stage_end_ = 0;
+  bool in_frame_ = false;
+  bool is_end_ = false;  // the frame is the StatusProto
+  bool placed_ = false;  // the body lies in memory of the handler
+  grpc::Slice head_;     // the bytes before the body of a placed frame
+  grpc::Slice body_;
+  size_t body_filled_ = 0;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_RPC_STREAM_SOCKET_STREAM_H_
