@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/tensor/past_caches.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/kernels/few_rows_product.cc"
 #include <hwy/foreach_target.h>
@@ -25,9 +27,6 @@ constexpr int64_t kDepth = 8;
 constexpr int64_t kBlock = 512;
 // The rows of x, or of the sum of outer products, whose sums are in registers together.
 constexpr int64_t kGroup = HWY_MAX_BYTES >= 64 ? 8 : 4;
-// Results of at least so many elements bypass the caches, which they would only empty.
-constexpr int64_t kStreamedElements = int64_t{8} << 20;
-
 // One vector of columns: sums[r] += the sum over q < depth of x[q][r] * matrix[q], for kRows rows. Rows of `x`
 // have kFewRows elements, those of the matrix n, those of `sums` kColumns.
 template <int64_t kRows, class D>
@@ -142,7 +141,7 @@ void OuterProducts(int64_t rows, int64_t m, int64_t n, const float* x, const flo
   constexpr uintptr_t kVector = hn::MaxLanes(Wide()) * sizeof(float);
   const bool aligned = reinterpret_cast<uintptr_t>(sum) % kVector == 0 &&
                        static_cast<uintptr_t>(n) * sizeof(float) % kVector == 0;
-  const bool stream = aligned && m * n >= kStreamedElements;
+  const bool stream = aligned && static_cast<size_t>(m * n) * sizeof(float) >= kPastCachesBytes;
   float columns[kFewRows][kColumns];
   float part[kFewRows * kGroup];
   for (int64_t j = 0; j < n; j += kColumns) {

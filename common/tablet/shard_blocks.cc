@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/work_pool.h"
+#include "common/tensor/past_caches.h"
 
 namespace cohort {
 
@@ -100,7 +101,7 @@ UpdateTarget ShardBlocks::TargetOf(const ShardBlock& block, ShardBlock* fresh) {
   target.dtype = info_->dtype;
   target.variable_in = block.values->data();
   target.variable_out = writable(block.values, &fresh->values);
-  target.past_caches = !next_.empty() && values_bytes() >= ShardOptions::kPastCachesBytes;
+  target.past_caches = !next_.empty() && values_bytes() >= kPastCachesBytes;
   for (size_t s = 0; s < info_->slots.size(); ++s) {
     target.slots_in[s] = block.slots[s]->data();
     target.slots_out[s] = writable(block.slots[s], &fresh->slots[s]);

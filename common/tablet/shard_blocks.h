@@ -45,9 +45,6 @@ struct ShardOptions {
   static constexpr size_t kSplitBytes = size_t{4} << 20;
   // For fewer bytes of values, copying them for a reader costs less than lending them.
   static constexpr size_t kRunBytes = size_t{1} << 20;
-  // Values of at least so many bytes are written past the caches if they go to another run: little of them
-  // would be in a cache when the next reader comes.
-  static constexpr size_t kPastCachesBytes = size_t{32} << 20;
 
   size_t block_bytes = kBlockBytes;
   WorkPool* helpers = nullptr;        // for large applies; null: the caller does them alone
