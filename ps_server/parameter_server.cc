@@ -11,6 +11,7 @@
 #include "common/os/identity.h"
 #include "common/os/process_usage.h"
 #include "common/rpc/admin/admin_server.h"
+#include "common/rpc/push_pull/push_pull_codec.h"
 #include "common/rpc/push_pull/shared_memory.h"
 #include "common/rpc/stream/stream_server.h"
 #include "ps_server/ps_options.h"
@@ -121,6 +122,7 @@ absl::Status ParameterServer::Listen() {
   listen.security = options_.security;
   listen.threads = options_.threads;
   listen.transport.SetOwnCore(options_.own_core);
+  listen.transport.http2_frame_bytes = kPushPullHttp2FrameBytes;
   core_->metrics()->reads_early->Set(listen.transport.may_read_early() ? 1 : 0);
   listen.thread_name = "ps";
   listen.health_services = {"cohort.v1.ParameterServer"};

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/tensor/past_caches.h"
 
 namespace cohort {
 namespace {
@@ -28,12 +29,15 @@ class PieceReader {
  public:
   explicit PieceReader(const PayloadPieces& pieces) : pieces_(pieces) {}
 
-  // Reads `bytes` bytes. The caller has checked that they are left.
-  void Read(uint8_t* to, size_t bytes) {
+  // Reads `bytes` bytes, past the caches if they belong to a value of `value_bytes` that they cannot hold. The
+  // caller has checked that they are left.
+  void Read(uint8_t* to, size_t bytes, size_t value_bytes) {
+    const bool past_caches = value_bytes >= kPastCachesBytes;
     while (bytes > 0) {
       const Bytes& piece = pieces_[piece_];
       const size_t n = std::min(bytes, piece.size() - offset_);
-      std::memcpy(to, piece.data() + offset_, n);
+      const uint8_t* const from = piece.data() + offset_;
+      past_caches ? CopyPastCaches(to, from, n) : static_cast<void>(std::memcpy(to, from, n));
       to += n;
       bytes -= n;
       offset_ += n;
@@ -368,10 +372,11 @@ absl::Status Exchange::TakeEntry(size_t t, const v1::PulledEntry& entry,
     PieceReader reader(pieces);
     if (piece.scatter == nullptr) {
       reader.Read(piece.destination + piece.received * piece.unit_bytes,
-                  entry.count() * piece.unit_bytes);
+                  entry.count() * piece.unit_bytes, piece.count * piece.unit_bytes);
     } else {
       for (uint64_t u = piece.received; u < piece.received + entry.count(); ++u) {
-        reader.Read(piece.destination + piece.scatter[u] * piece.unit_bytes, piece.unit_bytes);
+        reader.Read(piece.destination + piece.scatter[u] * piece.unit_bytes, piece.unit_bytes,
+                    piece.unit_bytes);
       }
     }
     piece.received += entry.count();

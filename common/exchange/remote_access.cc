@@ -11,6 +11,7 @@
 #include "common/exchange/exchange_runner.h"
 #include "common/exchange/remote_access_connection.h"
 #include "common/os/identity.h"
+#include "common/rpc/push_pull/push_pull_codec.h"
 
 namespace cohort {
 namespace {
@@ -242,6 +243,7 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
   client.security = options_.security;
   client.task = Task{Role::kPs, static_cast<int>(server.ps)};
   client.transport.SetOwnCore(options_.own_core);
+  client.transport.http2_frame_bytes = kPushPullHttp2FrameBytes;
   const absl::Status opened = connection->Open(client, &loop_);
   if (!opened.ok()) {
     loop_.Post([this, ps = server.ps, opened] {

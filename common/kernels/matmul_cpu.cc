@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "common/kernels/cpu_kernels.h"
+#include "common/kernels/few_rows_product.h"
 #include "common/kernels/onednn.h"
 #include "common/kernels/thread_pool.h"
 
@@ -60,6 +61,29 @@ absl::Status MultiplyRows(const Sizes& s, const double* a, const double* b, doub
   return absl::OkStatus();
 }
 
+// Computes c if few_rows_product.h has a function for it; otherwise returns false. The choice depends on the
+// sizes only.
+bool MultiplyFewRows(const Sizes& s, const float* a, const float* b, float* c, ThreadPool* pool) {
+  if (s.transpose_b) return false;
+  if (!s.transpose_a && s.m <= kFewRows && s.k * s.n >= kLargeMatrix) {
+    pool->ParallelFor(s.n, RowGrain(s.m * s.k, kMultiplyGrain), [&](int64_t begin, int64_t end) {
+      FewRowsTimesMatrix(s.m, s.n, s.k, a, b, c, begin, end);
+    });
+    return true;
+  }
+  if (s.transpose_a && s.k <= kFewRows && s.m * s.n >= kLargeMatrix) {
+    pool->ParallelFor(s.m, RowGrain(s.n * s.k, kMultiplyGrain), [&](int64_t begin, int64_t end) {
+      SumOfOuterProducts(s.k, s.m, s.n, a, b, c, begin, end);
+    });
+    return true;
+  }
+  return false;
+}
+
+bool MultiplyFewRows(const Sizes&, const double*, const double*, double*, ThreadPool*) {
+  return false;
+}
+
 template <typename T>
 class MatMulKernel : public Kernel {
  public:
@@ -80,6 +104,7 @@ class MatMulKernel : public Kernel {
       std::fill_n(c, context.out().elements, T{0});
       return absl::OkStatus();
     }
+    if (MultiplyFewRows(s, a, b, c, context.pool)) return absl::OkStatus();
     if (context.pool->threads() == 1) return MultiplyRows(s, a, b, c, 0, s.m);
     std::atomic<bool> failed{false};
     context.pool->ParallelFor(s.m, RowGrain(s.n * s.k, kMultiplyGrain),

@@ -58,6 +58,46 @@ TEMPLATE_TEST_CASE("matmul, with either side transposed", "", float, double) {
   CheckMatMul<TestType>(150, 70, 130, 3);
 }
 
+// A large matrix with few rows has functions of its own (few_rows_product.h), with groups of rows, columns that
+// fill no vector, and results that bypass the caches.
+TEST_CASE("matmul of few rows with a large matrix") {
+  const auto check = [](int64_t rows, int64_t k, int64_t n) {
+    INFO(rows << " rows, " << k << "x" << n);
+    const Tensor x = RandomTensor<float>({rows, k}, -1, 1, 1);
+    const Tensor matrix = RandomTensor<float>({k, n}, -1, 1, 2);
+    const Tensor grad = RandomTensor<float>({rows, n}, -1, 1, 3);
+    const Tensor y = Output({"matmul", {x, matrix}, {}, 1});
+    const Tensor outer = Output({"matmul", {x, grad}, {{"transpose_a", true}}, 1});
+    const auto at = [](const Tensor& t, int64_t i, int64_t j) {
+      return static_cast<double>(t.values<float>()[static_cast<size_t>(i * t.dims()[1] + j)]);
+    };
+    for (int64_t j = 0; j < n; j += j < n - 40 ? 37 : 1) {
+      for (int64_t r = 0; r < rows; ++r) {
+        double sum = 0;
+        for (int64_t p = 0; p < k; ++p) sum += at(x, r, p) * at(matrix, p, j);
+        REQUIRE(at(y, r, j) == Approx(sum).margin(1e-3));
+      }
+      for (int64_t p = 0; p < k; p += p < k - 10 ? 7 : 1) {
+        double sum = 0;
+        for (int64_t r = 0; r < rows; ++r) sum += at(x, r, p) * at(grad, r, j);
+        REQUIRE(at(outer, p, j) == Approx(sum).margin(1e-5));
+      }
+    }
+    // The bits do not depend on how threads share the work.
+    const auto bits = [](const Tensor& t) {
+      const auto values = t.values<float>();
+      return std::vector<float>(values.begin(), values.end());
+    };
+    REQUIRE(bits(Output({"matmul", {x, matrix}, {}, 3})) == bits(y));
+    REQUIRE(bits(Output({"matmul", {x, grad}, {{"transpose_a", true}}, 3})) == bits(outer));
+  };
+  check(1, 1024, 1024);
+  check(8, 517, 2051);
+  check(15, 1500, 707);
+  check(16, 1 << 20, 1);
+  check(3, 11, 1 << 20);  // streamed
+}
+
 TEMPLATE_TEST_CASE("batch_matmul multiplies each pair", "", float, double) {
   constexpr int64_t kPairs = 5, kM = 6, kN = 7, kK = 9;
   for (const int threads : {1, 3}) {

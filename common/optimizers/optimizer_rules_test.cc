@@ -91,6 +91,61 @@ TEST_CASE("what is not finite is found wherever it lies") {
   CheckNonFinite<double>();
 }
 
+TEST_CASE("an update finds what is not finite in its gradient") {
+  const auto sgd = Make(Spec("SGD"));
+  for (const size_t count : {size_t{1}, size_t{16}, size_t{67}}) {
+    std::vector<float> w(count), g(count, std::numeric_limits<float>::max());
+    bool found = false;
+    DenseUpdate update;
+    update.target = InPlace(w.data(), {});
+    update.elements = static_cast<int64_t>(count);
+    update.gradient = g.data();
+    update.weight = 8;
+    update.non_finite = &found;
+    sgd->ApplyDense(update);
+    REQUIRE_FALSE(found);
+    for (size_t i = 0; i < count; ++i) {
+      g[i] = i % 2 == 0 ? -std::numeric_limits<float>::infinity()
+                        : std::numeric_limits<float>::quiet_NaN();
+      sgd->ApplyDense(update);
+      REQUIRE(std::exchange(found, false));
+      g[i] = 1;
+    }
+  }
+}
+
+TEST_CASE("values that are written past the caches are the same") {
+  constexpr size_t kElements = 203;
+  for (const char* name : {"SGD", "Adam"}) {
+    const auto rule = Make(Spec(name));
+    std::vector<float> w(kElements), g(kElements), slots[2], expected;
+    for (size_t i = 0; i < kElements; ++i) {
+      w[i] = std::sin(static_cast<float>(i));
+      g[i] = std::cos(static_cast<float>(3 * i));
+    }
+    for (auto& slot : slots) slot.resize(kElements, 0.5f);
+    for (const size_t shift :
+         {size_t{0}, size_t{0}, size_t{1}, size_t{16}}) {  // the first one goes through the caches
+      alignas(64) float out[kElements + 16] = {};
+      std::vector<float> slots_out[2] = {slots[0], slots[1]};
+      DenseUpdate update;
+      update.target.dtype = DType::kFloat32;
+      update.target.variable_in = w.data();
+      update.target.variable_out = out + shift;
+      for (size_t s = 0; s < 2; ++s) {
+        update.target.slots_in[s] = update.target.slots_out[s] = slots_out[s].data();
+      }
+      update.target.past_caches = !expected.empty();
+      update.elements = kElements;
+      update.gradient = g.data();
+      rule->ApplyDense(update);
+      const std::vector<float> got(out + shift, out + shift + kElements);
+      if (expected.empty()) expected = got;
+      REQUIRE(got == expected);
+    }
+  }
+}
+
 // Trains 203 elements for five steps, in parts of `part` elements.
 std::vector<float> TrainInParts(const OptimizerRule& rule, int64_t part) {
   constexpr int64_t kElements = 203;

@@ -85,13 +85,9 @@ bool ShardApply::ApplyDense(std::span<const PushEntryView> parts) {
   return non_finite;
 }
 
-// Works in ranges that stay in a core's first cache from the search for non-finite values to the
-// update.
 bool ShardApply::ApplyDenseBlock(ShardBlock* block, std::span<const PushEntryView> parts) {
-  constexpr size_t kRangeBytes = 16 << 10;
   uint8_t scratch[sizeof(double)];
   const size_t element = SizeOf(info_.dtype);
-  const auto range = static_cast<int64_t>(kRangeBytes / element);
   const int64_t begin = block->row_begin * info_.row_elements;
   const int64_t end = begin + block->rows * info_.row_elements;
   const auto end_of = [](const PushEntryView& part) {
@@ -108,7 +104,7 @@ bool ShardApply::ApplyDenseBlock(ShardBlock* block, std::span<const PushEntryVie
     while (end_of(*part) <= at) values = ValueReader(*++part);
     DenseUpdate update;
     update.target = Offset(target, at - begin);
-    const int64_t most = std::min({end - at, end_of(*part) - at, range});
+    const int64_t most = std::min(end, end_of(*part)) - at;
     const size_t offset = static_cast<size_t>(at - static_cast<int64_t>(part->begin)) * element;
     const std::span<const uint8_t> gradient =
         values.Read(offset, static_cast<size_t>(most) * element, element, scratch);
@@ -116,7 +112,8 @@ bool ShardApply::ApplyDenseBlock(ShardBlock* block, std::span<const PushEntryVie
     update.gradient = gradient.data();
     update.weight = weight_;
     update.step = step_;
-    if (HasNonFinite(info_.dtype, gradient)) non_finite = true;
+    update.non_finite = &non_finite;
+    if (weight_ == 0 && HasNonFinite(info_.dtype, gradient)) non_finite = true;
     rule_->ApplyDense(update);
     at += update.elements;
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/work_pool.h"
+#include "common/tensor/past_caches.h"
 
 namespace cohort {
 
@@ -23,7 +24,7 @@ ShardBlocks::ShardBlocks(std::shared_ptr<const ShardInfo> info, BufferPool* pool
     for (size_t s = 0; s < info_->slots.size(); ++s) block.slots[s] = pool->Allocate(bytes);
     blocks_.push_back(std::move(block));
   }
-  const size_t bytes = static_cast<size_t>(info_->rows) * info_->row_bytes();
+  const size_t bytes = values_bytes();
   std::vector<BufferRef> values;
   if (bytes >= options_.run_bytes && bytes > 0) {
     runs_.emplace(bytes, options_.allocate_run);
@@ -117,6 +118,7 @@ UpdateTarget ShardBlocks::TargetOf(const ShardBlock& block, ShardBlock* fresh) {
   target.dtype = info_->dtype;
   target.variable_in = block.values->data();
   target.variable_out = writable(block.values, &fresh->values);
+  target.past_caches = !next_.empty() && values_bytes() >= kPastCachesBytes;
   for (size_t s = 0; s < info_->slots.size(); ++s) {
     target.slots_in[s] = block.slots[s]->data();
     target.slots_out[s] = writable(block.slots[s], &fresh->slots[s]);

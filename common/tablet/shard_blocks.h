@@ -109,6 +109,7 @@ class ShardBlocks {
   uint64_t copied() const { return copied_.load(std::memory_order_relaxed); }
 
  private:
+  size_t values_bytes() const { return static_cast<size_t>(info_->rows) * info_->row_bytes(); }
   void PlaceInNextRun(std::vector<BufferRef>* parts);
 
   const std::shared_ptr<const ShardInfo> info_;

@@ -41,7 +41,8 @@ run "steps per second, beside TensorFlow" python3 tests/benchmarks/compare_tenso
   --tensorflow_python "$python" --rounds "$rounds"
 run "decoding images, beside tf.data" python3 tests/benchmarks/compare_image_decoding.py --build "$build" \
   --python "$python" --rounds "$rounds"
-run "a large layer, read in place" python3 tests/benchmarks/in_place/in_place.py --build "$build" --rounds "$rounds"
+run "a large layer, read in place, beside TensorFlow" python3 tests/benchmarks/in_place/in_place.py --build "$build" \
+  --tensorflow "$python" --rounds "$rounds"
 run "mutual TLS beside plaintext" python3 tests/benchmarks/compare_tls.py --build "$build" --rounds "$rounds"
 run "mode sync beside async" python3 tests/benchmarks/compare_modes.py --build "$build" --rounds "$rounds"
 if [[ -x "$steps_python" ]]; then

@@ -48,6 +48,8 @@ struct UpdateRange {
   const T* gradient = nullptr;  // null: zeros. Not aligned: only for vector loads and memcpy
   T gradient_scale = 1;         // 1 / weight
   int64_t elements = 0;
+  bool past_caches = false;    // UpdateTarget::past_caches
+  bool* non_finite = nullptr;  // DenseUpdate::non_finite
 };
 
 // Returns elements [begin, begin + elements) of a target, without a gradient.
@@ -61,6 +63,7 @@ UpdateRange<T> RangeOf(const UpdateTarget& target, size_t slots, int64_t begin, 
     range.slots_out[i] = static_cast<T*>(target.slots_out[i]) + begin;
   }
   range.elements = elements;
+  range.past_caches = target.past_caches;
   return range;
 }
 
@@ -119,6 +122,7 @@ class ElementwiseRule : public OptimizerRule {
   void Dense(const DenseUpdate& u) const {
     UpdateRange<T> range = RangeOf<T>(u.target, slots_.size(), 0, u.elements);
     SetGradient(u.gradient, 0, u.weight, &range);
+    range.non_finite = u.non_finite;
     Family::Apply(ConstantsAt<T>(u.step), range);
   }
 

@@ -2,17 +2,20 @@
 """Step time of one large dense layer, beside the time of one copy of its weights in the same run.
 
     tests/benchmarks/in_place/in_place.py --build build/release [--before ../before/build/release]
+        [--tensorflow build/venv-tensorflow/bin/python]
 
 The model is one dense layer of 16, 64 or 256 MB of weights with SGD and a batch of 8, and a head of one unit. Each
 run starts 1 worker and 1 parameter server, or 3 and 2, as processes of this host; they exchange over unix sockets
-and shared memory, or over TCP. With --before, the runs of the two builds alternate.
+and shared memory, or over TCP. With --before, the runs of the two builds alternate. With --tensorflow, runs of TensorFlow's
+ParameterServerStrategy with the same model and tasks (tensorflow/tensorflow_ps.py) alternate with them.
 
 Prints for each size: milliseconds per step of one worker, the best half second of all rounds (other work on the
 machine only makes it slower) and the median of the rounds' means; copies per byte, that is how often the payload of pushes
 and pulls is copied on its way (a byte that passes a socket counts twice: into the kernel and out of it); the
 time of one memcpy of the weights, measured in the same run while its processes are stopped; and the ratio of the two
-best times. Builds that do not
-export these counters show "-". The last lines compare (step time per MB) / (memcpy time per MB) over the sizes.
+best times; processor time per step of all tasks. Builds that do not
+export these counters show "-". TensorFlow's line has the mean of the best round, and the ratios of the medians of the
+means. The last lines compare (step time per MB) / (memcpy time per MB) over the sizes.
 """
 import argparse
 import contextlib
@@ -174,12 +177,23 @@ def copies_per_byte(before, after):
     return (copies + 2 * over_sockets) / (sent + received)
 
 
+def cpu_seconds(pids):
+    """Processor seconds so far of processes that are alive."""
+    ticks = 0
+    for pid in pids:
+        with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 class Run(typing.NamedTuple):
     best: float  # milliseconds per step in the best window
     mean: float  # over the whole time
     copies: typing.Optional[float]
     best_copy: float  # milliseconds of a memcpy
     copy: float
+    cpu: float  # milliseconds of processor time per step, of all tasks
 
 
 def step_ms(begin, end, workers):
@@ -202,9 +216,12 @@ def run(build, megabytes, servers, workers, transport, seconds):
                             sys.stderr.write("== %s\n%s\n" % (name, f.read()[-2000:]))
                 sys.exit("the cluster of %s did not train" % build)
             samples = [begin]
+            pids = [process.pid for process in cluster.processes]
+            cpu = cpu_seconds(pids)
             while samples[-1][0] - begin[0] < seconds:
                 time.sleep(WINDOW_S)
                 samples.append(cluster.sample())
+            cpu = cpu_seconds(pids) - cpu
             # Nothing else of this run works while the memory is measured.
             for process in cluster.processes:
                 process.send_signal(signal.SIGSTOP)
@@ -212,13 +229,28 @@ def run(build, megabytes, servers, workers, transport, seconds):
         finally:
             cluster.stop()
     windows = [step_ms(a, b, workers) for a, b in zip(samples, samples[1:])]
-    return Run(min(windows), step_ms(samples[0], samples[-1], workers), copies_per_byte(samples[0], samples[-1]), *copy)
+    mean = step_ms(samples[0], samples[-1], workers)
+    steps = 1000 * (samples[-1][0] - samples[0][0]) * workers / mean
+    return Run(min(windows), mean, copies_per_byte(samples[0], samples[-1]), *copy, 1000 * cpu / steps)
+
+
+def run_tensorflow(python, megabytes, servers, workers):
+    """(milliseconds per step of a worker, milliseconds of processor time per step) of TensorFlow's strategy."""
+    peer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tensorflow", "tensorflow_ps.py")
+    steps = max(10, 3000 // megabytes)
+    done = subprocess.run(
+        [python, peer, "--example", "large_layer", "--megabytes", str(megabytes), "--steps", str(steps),
+         "--warmup", str(steps // 3), "--workers", str(workers), "--ps", str(servers)],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=300, check=True)
+    got = json.loads(done.stdout.decode().splitlines()[-1])
+    return 1000 * workers / got["steps_per_second"], got["cpu_ms_per_step"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
     parser.add_argument("--before", help="another build, whose runs alternate with those of --build")
+    parser.add_argument("--tensorflow", help="a Python with tensorflow and tf_keras")
     parser.add_argument("--megabytes", type=int, nargs="+", default=[16, 64, 256])
     parser.add_argument("--clusters", nargs="+", default=["1+1", "3+2"], help="workers+servers")
     parser.add_argument("--transports", nargs="+", default=["unix", "tcp"], choices=["unix", "tcp"])
@@ -234,17 +266,27 @@ def main():
             ratios = {name: {} for name in builds}
             for megabytes in args.megabytes:
                 runs = {name: [] for name in builds}
+                peers = []
                 for _ in range(args.rounds):
+                    if args.tensorflow:
+                        peers.append(run_tensorflow(args.tensorflow, megabytes, servers, workers))
                     for name, build in builds.items():
                         runs[name].append(run(build, megabytes, servers, workers, transport, args.seconds))
                 for name, got in runs.items():
                     best, copy = min(r.best for r in got), min(r.best_copy for r in got)
                     ratios[name][megabytes] = best / copy
                     copies = "-" if got[-1].copies is None else "%.2f" % got[-1].copies
+                    mean, cpu = statistics.median(r.mean for r in got), statistics.median(r.cpu for r in got)
                     print("%s %s %3d MB %-6s %7.1f ms per step (median of means %.1f), %s copies per byte, memcpy "
-                          "%.1f ms (median %.1f), step / memcpy %.1f" % (
-                              transport, shape, megabytes, name, best, statistics.median(r.mean for r in got),
-                              copies, copy, statistics.median(r.copy for r in got), best / copy), flush=True)
+                          "%.1f ms (median %.1f), step / memcpy %.1f, processor %.1f ms" % (
+                              transport, shape, megabytes, name, best, mean, copies, copy,
+                              statistics.median(r.copy for r in got), best / copy, cpu), flush=True)
+                    if peers:
+                        peer, peer_cpu = (statistics.median(values) for values in zip(*peers))
+                        print("%s %s %3d MB TensorFlow %.1f ms per step (median of means %.1f), processor %.1f ms: %s "
+                              "has %.1f x its steps per second" % (
+                                  transport, shape, megabytes, min(peers)[0], peer, peer_cpu, name, peer / mean),
+                              flush=True)
             for name, by_size in ratios.items():
                 if len(by_size) > 1:
                     print("%s %s %s: step / memcpy differs by %.2f over the sizes" % (

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""TensorFlow's own ParameterServerStrategy on the two examples, for comparison.
+"""TensorFlow's own ParameterServerStrategy on the examples, for comparison.
 
     TF_USE_LEGACY_KERAS=1 python tensorflow_ps.py --example recommender --steps 1000
     TF_USE_LEGACY_KERAS=1 python tensorflow_ps.py --example mnist_mlp --steps 500 --data DIR
+    TF_USE_LEGACY_KERAS=1 python tensorflow_ps.py --example large_layer --steps 60 --workers 1 --ps 1
 
-Starts 3 workers and 2 parameter servers as processes on loopback and is the chief itself. Needs
+Starts the workers (3) and parameter servers (2) as processes on loopback and is the chief itself. Needs
 tensorflow-cpu and tf_keras. Prints one JSON line: steps per second after warm-up, and the seconds from
 launch to the first finished step.
 """
@@ -153,6 +154,41 @@ def mnist_mlp(tf, strategy, coordinator, args):
     return lambda: coordinator.schedule(step_fn, args=(iterator,))
 
 
+def large_layer(tf, strategy, coordinator, args):
+    """The model of in_place/in_place.py: one dense layer of --megabytes, a head of one unit, SGD, a batch of 8."""
+    import math
+
+    import tf_keras as keras
+
+    side = math.isqrt((args.megabytes << 20) // 4)
+    with strategy.scope():
+        model = keras.Sequential([keras.layers.Dense(side, input_shape=(side,)), keras.layers.Dense(1)])
+        optimizer = keras.optimizers.legacy.SGD(1e-9)
+
+    def dataset_fn(_):
+        d = tf.data.Dataset.from_tensor_slices((tf.fill([64, side], 0.5), tf.ones([64, 1])))
+        return d.repeat().batch(8, drop_remainder=True).prefetch(2)
+
+    @tf.function
+    def step_fn(iterator):
+        def replica_fn(x, y):
+            with tf.GradientTape() as tape:
+                loss = tf.nn.compute_average_loss(keras.losses.mean_squared_error(y, model(x, training=True)))
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+            return loss
+
+        x, y = next(iterator)
+        return strategy.run(replica_fn, args=(x, y))
+
+    @tf.function
+    def per_worker_dataset_fn():
+        return strategy.distribute_datasets_from_function(dataset_fn)
+
+    iterator = iter(coordinator.create_per_worker_dataset(per_worker_dataset_fn))
+    return lambda: coordinator.schedule(step_fn, args=(iterator,))
+
+
 def cpu_seconds(children):
     """Processor seconds so far of this process and its children, which are alive."""
     ticks = 0
@@ -166,11 +202,12 @@ def cpu_seconds(children):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--serve", action="store_true")
-    parser.add_argument("--example", choices=["recommender", "mnist_mlp"], default="recommender")
+    parser.add_argument("--example", choices=["recommender", "mnist_mlp", "large_layer"], default="recommender")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--warmup", type=int, default=100)
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--ps", type=int, default=2)
+    parser.add_argument("--megabytes", type=int, default=64, help="weights of large_layer")
     parser.add_argument("--data", default=os.environ.get("COHORT_DATA_DIR", ""))
     args = parser.parse_args()
     if args.serve:
@@ -184,7 +221,7 @@ def main():
             resolver, variable_partitioner=tf.distribute.experimental.partitioners
             .FixedShardsPartitioner(num_shards=args.ps) if args.example == "recommender" else None)
         coordinator = tf.distribute.experimental.coordinator.ClusterCoordinator(strategy)
-        schedule = {"recommender": recommender, "mnist_mlp": mnist_mlp}[args.example](
+        schedule = {"recommender": recommender, "mnist_mlp": mnist_mlp, "large_layer": large_layer}[args.example](
             tf, strategy, coordinator, args)
         schedule().fetch()
         first = time.time() - LAUNCHED
