@@ -73,6 +73,14 @@ bool IsRecord(std::span<const PushEntryView> entries) {
   return entries.front().kind == PushKind::kRecordOnly;
 }
 
+bool OnlyDenseGradients(std::span<const StagedStep::Group> groups) {
+  return std::ranges::all_of(groups, [](const StagedStep::Group& group) {
+    return std::ranges::all_of(group.entries, [](const PushEntryView& entry) {
+      return entry.kind == PushKind::kGradient && !entry.sparse;
+    });
+  });
+}
+
 // Copies keys and values to `to` and makes the view point there. Returns the words that it took.
 size_t CopyTo(PushEntryView* entry, size_t element, uint64_t* to) {
   auto* const keys = reinterpret_cast<uint8_t*>(to);
@@ -242,6 +250,7 @@ void StagedStep::Restart(uint64_t step_try) {
   next_ = 0;
   members_.clear();
   early_.clear();
+  second_came_first_ = false;
   for (StagedShard& shard : shards_) shard.Clear();
 }
 
@@ -273,14 +282,19 @@ void StagedStep::Add(const PushHeaderView& header, std::span<const Group> groups
                      .place = header.place,
                      .weight = header.weight};
   for (const Group& group : groups) shards_[group.shard].Note(group.entries);
-  if (header.step.partial || index != next_) {
+  const bool is_second = index == 1 && next_ == 0 && OnlyDenseGradients(groups);
+  if (header.step.partial || (index != next_ && !is_second)) {
     early_.emplace(index, CopyOf(groups));
     return;
   }
   for (const Group& group : groups) shards_[group.shard].Add(*group.info, group.entries);
+  if (index != next_) {
+    second_came_first_ = true;
+    return;
+  }
   do {
     ++next_;
-  } while (AddEarly(next_));
+  } while (AddEarly(next_) || (next_ == 1 && second_came_first_));
 }
 
 StagedStep::Early StagedStep::CopyOf(std::span<const Group> groups) {
@@ -291,8 +305,8 @@ StagedStep::Early StagedStep::CopyOf(std::span<const Group> groups) {
     }
   }
   Early early;
-  early.memory.resize(words);
-  uint64_t* to = early.memory.data();
+  early.memory = std::make_unique_for_overwrite<uint64_t[]>(words);
+  uint64_t* to = early.memory.get();
   for (const Group& group : groups) {
     Early::Part part{.shard = group.shard,
                      .info = group.info,

@@ -5,6 +5,7 @@
 #include <absl/status/status.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -68,7 +69,8 @@ class StagedShard {
 //   push of member i ──► i is next: into the sums at once ──┐
 //                   └──► i came early: a copy, until its turn┴──► Sum: all members, in order
 //
-// So the sums do not depend on the order in which pushes arrive. If the chief may close a step
+// So the sums do not depend on the order in which pushes arrive. Dense gradients of the first two members
+// are added in any order, because the sum of two numbers is the same in both. If the chief may close a step
 // without some of its closures, all pushes are copied. Not thread-safe: it belongs to its tablet.
 class StagedStep {
  public:
@@ -120,15 +122,16 @@ class StagedStep {
       std::vector<PushEntryView> entries;
     };
     std::vector<Part> parts;
-    std::vector<uint64_t> memory;
+    std::unique_ptr<uint64_t[]> memory;
   };
   static Early CopyOf(std::span<const Group> groups);
   // Adds the copy of this member, if there is one.
   bool AddEarly(uint32_t index);
 
   uint64_t step_try_ = 0;
-  uint32_t next_ = 0;            // the members before it are in the sums
-  std::vector<Member> members_;  // by index
+  uint32_t next_ = 0;               // the members before it are in the sums
+  bool second_came_first_ = false;  // member 1 is in the sums, while member 0 may not be
+  std::vector<Member> members_;     // by index
   absl::flat_hash_map<uint32_t, Early> early_;
   std::vector<StagedShard> shards_;
 };
