@@ -1,4 +1,5 @@
-// A convolution that is fused with its bias, relu and max_pool computes what these nodes compute one by one.
+// A convolution that is fused with its bias, relu and max_pool computes what these nodes compute
+// one by one.
 #include "common/graph/fuse_pooling.h"
 
 #include <algorithm>
@@ -30,7 +31,8 @@ std::vector<ConvPoolCase> ConvPoolCases() {
       {13, 11, 3, 48, {3, 3}, {1, 1}, {1, 1, 1, 1}, {2, 2}, {2, 2}},
       {12, 15, 2, 16, {2, 5}, {1, 2}, {0, 1, 2, 2}, {3, 2}, {4, 3}},
       {8, 10, 1, 64, {1, 1}, {1, 1}, {0, 0, 0, 0}, {4, 5}, {4, 5}, "same"},
-      // Windows that overlap or are not complete, too large patches, filters that do not fill vectors.
+      // Windows that overlap or are not complete, too large patches, filters that do not fill
+      // vectors.
       {9, 9, 1, 16, {3, 3}, {1, 1}, {0, 0, 0, 0}, {3, 3}, {2, 2}, "valid", false},
       {9, 9, 1, 16, {3, 3}, {1, 1}, {0, 0, 0, 0}, {2, 2}, {2, 2}, "same", false},
       {6, 6, 8, 16, {3, 3}, {1, 1}, {0, 0, 0, 0}, {2, 2}, {2, 2}, "valid", false},
@@ -45,8 +47,8 @@ struct TracedConvPool {
   std::vector<Dims> variables;
 };
 
-// The loss is a sum of squares of the pooled values. `train`: pushes gradients. `shown`: what is between is an
-// output, so nothing is fused.
+// The loss is a sum of squares of the pooled values. `train`: pushes gradients. `shown`: what is
+// between is an output, so nothing is fused.
 TracedConvPool TraceConvPool(const ConvPoolCase& c, bool train, bool shown) {
   ProgramBuilder b("test");
   const int batch = b.AddSymbol("batch", kConvPoolCapacity);

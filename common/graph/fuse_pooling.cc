@@ -70,7 +70,8 @@ class PoolingFuser {
     use(p_.weight);
   }
 
-  // The node of this op that makes input `i` of node n, if it makes it for nothing else; else kNoNode.
+  // The node of this op that makes input `i` of node n, if it makes it for nothing else; else
+  // kNoNode.
   int Maker(int n, size_t i, std::string_view op) const {
     const ValueId v = node(n).inputs[i];
     const int maker = made_by_[Index(v)];
@@ -151,8 +152,8 @@ class PoolingFuser {
            StringAttr(a, "padding") == StringAttr(b, "padding");
   }
 
-  // The new nodes take the places of max_pool and max_pool_grad: all inputs are there, and what they compute
-  // is not used before.
+  // The new nodes take the places of max_pool and max_pool_grad: all inputs are there, and what
+  // they compute is not used before.
   void Replace(const Pattern& m) {
     Node fused;
     fused.op = kConvReluPool;
@@ -171,7 +172,8 @@ class PoolingFuser {
     Put(std::move(fused), m.forward(), m.pool, m.conv);
   }
 
-  // Moves the nodes into the body of `fused`, which takes the place of one of them and the name of another.
+  // Moves the nodes into the body of `fused`, which takes the place of one of them and the name of
+  // another.
   void Put(Node fused, const std::vector<int>& body, int place, int named) {
     fused.name = node(named).name;
     fused.device = node(named).device;

@@ -13,9 +13,9 @@ namespace cohort {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Tiles are of the transposed product: their rows are rows of b, their columns rows of a, which are packed
-// side by side. So b is read once, and as it lies in memory. Sums of a tile stay in registers, of which
-// AVX-512 has 32 and older instruction sets 16.
+// Tiles are of the transposed product: their rows are rows of b, their columns rows of a, which are
+// packed side by side. So b is read once, and as it lies in memory. Sums of a tile stay in
+// registers, of which AVX-512 has 32 and older instruction sets 16.
 constexpr int64_t kTileRows = HWY_TARGET <= HWY_AVX3 ? 6 : 4;
 constexpr int64_t kTileVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
 constexpr int64_t kColumns = 64;    // rows of a that are packed together; at least a tile
@@ -24,7 +24,8 @@ constexpr int64_t kGroupRows = 48;  // rows of b whose results are transposed to
 
 using D = hn::ScalableTag<float>;
 
-// sums[rows, columns] (+)= rows[rows, depth] packed[depth, columns], for columns of `vectors` vectors.
+// sums[rows, columns] (+)= rows[rows, depth] packed[depth, columns], for columns of `vectors`
+// vectors.
 template <int64_t kRows, int64_t kVectors>
 HWY_INLINE void MultiplyTile(const float* rows, int64_t row_step, const float* packed,
                              int64_t depth, bool add, float* sums) {

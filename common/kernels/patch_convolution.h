@@ -14,8 +14,8 @@
 
 namespace cohort {
 
-// Returns true for a convolution of few input channels, as the first of a model has: its float32 kernels are
-// those of this file, which are faster than oneDNN's there.
+// Returns true for a convolution of few input channels, as the first of a model has: its float32
+// kernels are those of this file, which are faster than oneDNN's there.
 bool HasSmallPatches(const ops::ConvShape& shape);
 
 // Where the patches of a convolution lie, with the padding of its images.
@@ -39,8 +39,8 @@ class PatchLayout {
   size_t padded_elements_ = 0;
 };
 
-// How the gradient of a kernel is summed: by chunks of images, whose size depends on the shape and the capacity
-// of the batch only. Chunks may run on several threads, and are added in order.
+// How the gradient of a kernel is summed: by chunks of images, whose size depends on the shape and
+// the capacity of the batch only. Chunks may run on several threads, and are added in order.
 class ImageChunks {
  public:
   ImageChunks(const ops::ConvShape& shape, int64_t capacity);
@@ -57,7 +57,8 @@ class ImageChunks {
   int64_t most_ = 1;    // chunks of a full batch
 };
 
-// conv2d or conv2d_kernel_grad of a shape that HasSmallPatches, for batches of up to `capacity` images.
+// conv2d or conv2d_kernel_grad of a shape that HasSmallPatches, for batches of up to `capacity`
+// images.
 std::unique_ptr<Kernel> MakePatchConvolution(ConvKind kind, const ops::ConvShape& shape,
                                              int64_t capacity);
 

@@ -16,13 +16,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// Sums of a tile stay in registers, of which AVX-512 has 32 and older instruction sets 16.
-constexpr int64_t kTilePixels = HWY_TARGET <= HWY_AVX3 ? 8 : 4;    // x 2 vectors
+// Sums of a tile stay in registers, of which AVX-512 has 32 and older
+// instruction sets 16.
+constexpr int64_t kTilePixels = HWY_TARGET <= HWY_AVX3 ? 8 : 4;  // x 2 vectors
+constexpr int64_t kTileWindows = kTilePixels / 4;
 constexpr int64_t kTileElements = HWY_TARGET <= HWY_AVX3 ? 9 : 4;  // x 2 vectors
 
 HWY_INLINE int64_t Lanes() { return static_cast<int64_t>(hn::Lanes(D())); }
 
-// Calls fn.template operator()<vectors>(first channel) for parts of one or two vectors.
+// Calls fn.template operator()<vectors>(first channel) for parts of one or two
+// vectors.
 template <typename Fn>
 HWY_INLINE void ForEachChannels(int64_t channels, const Fn& fn) {
   int64_t c = 0;
@@ -30,13 +33,18 @@ HWY_INLINE void ForEachChannels(int64_t channels, const Fn& fn) {
   if (c < channels) fn.template operator()<1>(c);
 }
 
-// Calls fn.template operator()<n>(first) for parts of [0, count): of kMost, then of 4, 2 and 1.
+// Calls fn.template operator()<n>(first) for parts of [0, count): of kMost,
+// then of 4, 2 and 1.
 template <int64_t kMost, typename Fn>
 HWY_INLINE void ForEachPart(int64_t count, const Fn& fn) {
   int64_t i = 0;
   for (; i + kMost <= count; i += kMost) fn.template operator()<kMost>(i);
-  for (; kMost > 4 && i + 4 <= count; i += 4) fn.template operator()<4>(i);
-  for (; i + 2 <= count; i += 2) fn.template operator()<2>(i);
+  if constexpr (kMost > 4) {
+    for (; i + 4 <= count; i += 4) fn.template operator()<4>(i);
+  }
+  if constexpr (kMost > 2) {
+    for (; i + 2 <= count; i += 2) fn.template operator()<2>(i);
+  }
   if (i < count) fn.template operator()<1>(i);
 }
 
@@ -148,8 +156,8 @@ HWY_INLINE void StorePooled(V best, Numbers place, float* y, uint8_t* places) {
   hn::StoreU(hn::DemoteTo(DPlaces(), place), DPlaces(), places);
 }
 
-// One vector of channels of a window that begins at x. As relu is monotonic, it may follow the maximum:
-// places differ only where the maximum is not positive.
+// One vector of channels of a window that begins at x. As relu is monotonic, it
+// may follow the maximum: places differ only where the maximum is not positive.
 void PoolVector(const PoolGrid& g, const float* x, V bias, float* y, uint8_t* places) {
   const DNumbers dn;
   V best = hn::Add(hn::LoadU(D(), x), bias);
@@ -166,19 +174,32 @@ void PoolVector(const PoolGrid& g, const float* x, V bias, float* y, uint8_t* pl
   StorePooled(best, place, y, places);
 }
 
-// The same for the four pixels of a window of two rows and columns.
-HWY_INLINE void PoolFour(const PoolGrid& g, const float* x, V bias, float* y, uint8_t* places) {
+void BiasReluMaxPool(const PoolGrid& g, const float* x, const float* bias, float* y,
+                     uint8_t* places) {
+  for (int64_t w = 0; w < g.windows; ++w, x += g.column_step * g.channels) {
+    ForEachVector(g.channels, [&](int64_t c) HWY_ATTR {
+      const int64_t at = w * g.channels + c;
+      PoolVector(g, x + c, hn::LoadU(D(), bias + c), y + at,
+                 places == nullptr ? nullptr : places + at);
+    });
+  }
+}
+
+// The same for the four pixels of a window.
+HWY_INLINE void PoolFour(V v0, V v1, V v2, V v3, float* y, uint8_t* places) {
   const D d;
   const DNumbers dn;
-  const float* below = x + g.row_pixels * g.channels;
-  const V v0 = hn::Add(hn::LoadU(d, x), bias), v1 = hn::Add(hn::LoadU(d, x + g.channels), bias);
-  const V v2 = hn::Add(hn::LoadU(d, below), bias);
-  const V v3 = hn::Add(hn::LoadU(d, below + g.channels), bias);
-  // Max would lose a NaN, which is not equal to itself.
+  V best = hn::Max(hn::Max(v0, v1), hn::Max(v2, v3));
+  // Max may lose a NaN, which is not equal to itself: the first one is the
+  // maximum.
   const auto numbers =
       hn::And(hn::And(hn::Eq(v0, v0), hn::Eq(v1, v1)), hn::And(hn::Eq(v2, v2), hn::Eq(v3, v3)));
-  if (!hn::AllTrue(d, numbers)) return PoolVector(g, x, bias, y, places);
-  const V best = hn::Max(hn::Max(v0, v1), hn::Max(v2, v3));
+  if (!hn::AllTrue(d, numbers)) {
+    best = hn::IfThenElse(hn::Eq(v3, v3), best, v3);
+    best = hn::IfThenElse(hn::Eq(v2, v2), best, v2);
+    best = hn::IfThenElse(hn::Eq(v1, v1), best, v1);
+    best = hn::IfThenElse(hn::Eq(v0, v0), best, v0);
+  }
   Numbers place = hn::Set(dn, 3);
   place = hn::IfThenElse(hn::RebindMask(dn, hn::Eq(v2, best)), hn::Set(dn, 2), place);
   place = hn::IfThenElse(hn::RebindMask(dn, hn::Eq(v1, best)), hn::Set(dn, 1), place);
@@ -186,21 +207,62 @@ HWY_INLINE void PoolFour(const PoolGrid& g, const float* x, V bias, float* y, ui
   StorePooled(best, place, y, places);
 }
 
-void BiasReluMaxPool(const PoolGrid& g, const float* x, const float* bias, float* y,
-                     uint8_t* places) {
-  const bool four = g.rows == 2 && g.columns == 2;
-  for (int64_t w = 0; w < g.windows; ++w, x += g.column_step * g.channels) {
-    ForEachVector(g.channels, [&](int64_t c) HWY_ATTR {
-      const V b = hn::LoadU(D(), bias + c);
-      const int64_t at = w * g.channels + c;
-      uint8_t* const place = places == nullptr ? nullptr : places + at;
-      if (four) return PoolFour(g, x + c, b, y + at, place);
-      PoolVector(g, x + c, b, y + at, place);
-    });
+// Windows of two rows and columns, whose sums stay in registers.
+template <int64_t kWindows, int64_t kVectors>
+HWY_INLINE void PooledTile(const PatchGrid& g, const float* image, const float* kernel,
+                           const float* bias, float* y, uint8_t* places) {
+  constexpr int64_t kColumns = 2 * kWindows;
+  V sums[2][kColumns][kVectors];
+#pragma GCC unroll 16
+  for (int64_t p = 0; p < kColumns; ++p) {
+#pragma GCC unroll 16
+    for (int64_t v = 0; v < kVectors; ++v) sums[0][p][v] = sums[1][p][v] = hn::Zero(D());
+  }
+  for (int64_t e = 0; e < g.patch; ++e, kernel += g.channels) {
+    V weights[kVectors];
+#pragma GCC unroll 16
+    for (int64_t v = 0; v < kVectors; ++v) weights[v] = hn::LoadU(D(), kernel + v * Lanes());
+    const float* above = image + g.offsets[e];
+    const float* below = above + g.row_step;
+#pragma GCC unroll 16
+    for (int64_t p = 0; p < kColumns; ++p) {
+      const V x0 = hn::Set(D(), above[p * g.column_step]);
+      const V x1 = hn::Set(D(), below[p * g.column_step]);
+#pragma GCC unroll 16
+      for (int64_t v = 0; v < kVectors; ++v) {
+        sums[0][p][v] = hn::MulAdd(x0, weights[v], sums[0][p][v]);
+        sums[1][p][v] = hn::MulAdd(x1, weights[v], sums[1][p][v]);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int64_t w = 0; w < kWindows; ++w) {
+#pragma GCC unroll 16
+    for (int64_t v = 0; v < kVectors; ++v) {
+      const V b = hn::LoadU(D(), bias + v * Lanes());
+      const int64_t at = w * g.channels + v * Lanes();
+      PoolFour(hn::Add(sums[0][2 * w][v], b), hn::Add(sums[0][2 * w + 1][v], b),
+               hn::Add(sums[1][2 * w][v], b), hn::Add(sums[1][2 * w + 1][v], b), y + at,
+               places == nullptr ? nullptr : places + at);
+    }
   }
 }
 
-// Where `grad` of these channels belongs to pixel `number` of its window, else 0.
+void PooledForward(const PatchGrid& g, const float* image, int64_t first_row, int64_t windows,
+                   const float* kernel, const float* bias, float* y, uint8_t* places) {
+  image += first_row * g.row_step;
+  ForEachChannels(g.channels, [&]<int64_t kVectors>(int64_t channel) HWY_ATTR {
+    ForEachPart<kTileWindows>(windows, [&]<int64_t kWindows>(int64_t w) HWY_ATTR {
+      const int64_t at = w * g.channels + channel;
+      PooledTile<kWindows, kVectors>(g, image + 2 * w * g.column_step, kernel + channel,
+                                     bias + channel, y + at,
+                                     places == nullptr ? nullptr : places + at);
+    });
+  });
+}
+
+// Where `grad` of these channels belongs to pixel `number` of its window, else
+// 0.
 HWY_INLINE V AtPlace(V grad, Numbers places, int32_t number) {
   const auto here = hn::Eq(places, hn::Set(DNumbers(), number));
   return hn::IfThenElseZero(hn::RebindMask(D(), here), grad);
@@ -255,6 +317,7 @@ namespace cohort {
 HWY_EXPORT(Forward);
 HWY_EXPORT(KernelGrad);
 HWY_EXPORT(BiasReluMaxPool);
+HWY_EXPORT(PooledForward);
 HWY_EXPORT(ScatterToPlaces);
 HWY_EXPORT(AddPlaced);
 
@@ -271,6 +334,13 @@ void PatchKernelGradFloat(const PatchGrid& grid, const float* image, int64_t fir
 void BiasReluMaxPoolFloat(const PoolGrid& grid, const float* x, const float* bias, float* y,
                           uint8_t* places) {
   HWY_DYNAMIC_DISPATCH(BiasReluMaxPool)(grid, x, bias, y, places);
+}
+
+void PatchForwardPooledFloat(const PatchGrid& grid, const float* image, int64_t first_row,
+                             int64_t windows, const float* kernel, const float* bias, float* y,
+                             uint8_t* places) {
+  HWY_DYNAMIC_DISPATCH(PooledForward)
+  (grid, image, first_row, windows, kernel, bias, y, places);
 }
 
 void ScatterToPlacesFloat(const PoolGrid& grid, const float* grad, const uint8_t* places,

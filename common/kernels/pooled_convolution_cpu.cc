@@ -1,6 +1,6 @@
 // The ops that common/graph/fuse_pooling.h makes, in float32:
-// conv_relu_pool: (x, kernel, bias) -> max_pool(relu(conv2d(x, kernel) + bias)), and the places of its
-// maxima.
+// conv_relu_pool: (x, kernel, bias) -> max_pool(relu(conv2d(x, kernel) + bias)), and the places of
+// its maxima.
 // conv_relu_pool_grad: (its gradient, places, x) -> the gradients of the kernel and of the bias.
 //
 // The convolution of a row of windows stays in the cache. Results have the bits of the single ops.
@@ -16,8 +16,8 @@ namespace {
 using ops::ConvShape;
 using ops::PoolAxis;
 
-// The layout of both kernels. Each part of the work has memory for a padded image, and for the outputs of
-// the convolution that a row of windows covers.
+// The layout of both kernels. Each part of the work has memory for a padded image, and for the
+// outputs of the convolution that a row of windows covers.
 struct PooledLayout {
   PooledLayout(const ConvShape& shape, const PoolAxis& rows, const PoolAxis& columns)
       : conv(shape),
@@ -38,6 +38,10 @@ struct PooledLayout {
   }
   float* RowOf(uint8_t* part) const {
     return reinterpret_cast<float*>(part + AlignScratch(conv.padded_bytes()));
+  }
+  // Windows for which PatchForwardPooledFloat is.
+  bool has_small_windows() const {
+    return grid.rows == 2 && grid.columns == 2 && grid.column_step == 2;
   }
   int64_t row_elements() const { return grid.windows * grid.channels; }  // of the pooled image
   int64_t pooled_elements() const { return window_rows * row_elements(); }
@@ -77,13 +81,21 @@ class PooledConvolution : public Kernel {
     const float* image =
         layout_.conv.Padded(c.in(0).as<float>() + i * layout_.conv.shape().in_elements(),
                             reinterpret_cast<float*>(memory));
+    const PatchGrid& patches = layout_.conv.grid();
+    const auto *const kernel = c.in(1).as<float>(), *const bias = c.in(2).as<float>();
     float* const row = layout_.RowOf(memory);
     for (int64_t w = 0; w < layout_.window_rows; ++w) {
-      PatchForwardFloat(layout_.conv.grid(), image, w * layout_.row_step, layout_.grid.rows,
-                        c.in(1).as<float>(), row);
       const int64_t to = i * layout_.pooled_elements() + w * layout_.row_elements();
-      BiasReluMaxPoolFloat(layout_.grid, row, c.in(2).as<float>(), c.out(0).as<float>() + to,
-                           has_places_ ? c.out(1).as<uint8_t>() + to : nullptr);
+      float* const y = c.out(0).as<float>() + to;
+      uint8_t* const places = has_places_ ? c.out(1).as<uint8_t>() + to : nullptr;
+      const int64_t first_row = w * layout_.row_step;
+      if (layout_.has_small_windows()) {
+        PatchForwardPooledFloat(patches, image, first_row, layout_.grid.windows, kernel, bias, y,
+                                places);
+        continue;
+      }
+      PatchForwardFloat(patches, image, first_row, layout_.grid.rows, kernel, row);
+      BiasReluMaxPoolFloat(layout_.grid, row, bias, y, places);
     }
   }
 

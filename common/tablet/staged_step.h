@@ -69,9 +69,10 @@ class StagedShard {
 //   push of member i ──► i is next: into the sums at once ──┐
 //                   └──► i came early: a copy, until its turn┴──► Sum: all members, in order
 //
-// So the sums do not depend on the order in which pushes arrive. Dense gradients of the first two members
-// are added in any order, because the sum of two numbers is the same in both. If the chief may close a step
-// without some of its closures, all pushes are copied. Not thread-safe: it belongs to its tablet.
+// So the sums do not depend on the order in which pushes arrive. Dense gradients of the first two
+// members are added in any order, because the sum of two numbers is the same in both. If the chief
+// may close a step without some of its closures, all pushes are copied. Not thread-safe: it belongs
+// to its tablet.
 class StagedStep {
  public:
   struct Member {
