@@ -19,8 +19,8 @@ namespace {
 
 struct ConvPoolCase {
   int64_t rows, columns, channels, filters;
-  std::vector<int64_t> taps, strides, pads;  // of the convolution
-  std::vector<int64_t> window, steps;        // of max_pool
+  std::vector<int64_t> taps, strides, pads;  // conv2d
+  std::vector<int64_t> window, steps;        // max_pool
   std::string padding = "valid";
   bool fused = true;
 };

@@ -53,7 +53,7 @@ class ImageChunks {
   }
 
  private:
-  int64_t images_ = 1;  // of a chunk
+  int64_t images_ = 1;  // per chunk
   int64_t most_ = 1;    // chunks of a full batch
 };
 

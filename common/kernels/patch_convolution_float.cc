@@ -16,16 +16,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// Sums of a tile stay in registers, of which AVX-512 has 32 and older
-// instruction sets 16.
+// Sums of a tile stay in registers, of which AVX-512 has 32 and older instruction sets 16.
 constexpr int64_t kTilePixels = HWY_TARGET <= HWY_AVX3 ? 8 : 4;  // x 2 vectors
 constexpr int64_t kTileWindows = kTilePixels / 4;
 constexpr int64_t kTileElements = HWY_TARGET <= HWY_AVX3 ? 9 : 4;  // x 2 vectors
 
 HWY_INLINE int64_t Lanes() { return static_cast<int64_t>(hn::Lanes(D())); }
 
-// Calls fn.template operator()<vectors>(first channel) for parts of one or two
-// vectors.
+// Calls fn.template operator()<vectors>(first channel) for parts of one or two vectors.
 template <typename Fn>
 HWY_INLINE void ForEachChannels(int64_t channels, const Fn& fn) {
   int64_t c = 0;
@@ -33,8 +31,7 @@ HWY_INLINE void ForEachChannels(int64_t channels, const Fn& fn) {
   if (c < channels) fn.template operator()<1>(c);
 }
 
-// Calls fn.template operator()<n>(first) for parts of [0, count): of kMost,
-// then of 4, 2 and 1.
+// Calls fn.template operator()<n>(first) for parts of [0, count): of kMost, then of 4, 2 and 1.
 template <int64_t kMost, typename Fn>
 HWY_INLINE void ForEachPart(int64_t count, const Fn& fn) {
   int64_t i = 0;
@@ -156,8 +153,8 @@ HWY_INLINE void StorePooled(V best, Numbers place, float* y, uint8_t* places) {
   hn::StoreU(hn::DemoteTo(DPlaces(), place), DPlaces(), places);
 }
 
-// One vector of channels of a window that begins at x. As relu is monotonic, it
-// may follow the maximum: places differ only where the maximum is not positive.
+// One vector of channels of a window that begins at x. As relu is monotonic, it may follow the
+// maximum: places differ only where the maximum is not positive.
 void PoolVector(const PoolGrid& g, const float* x, V bias, float* y, uint8_t* places) {
   const DNumbers dn;
   V best = hn::Add(hn::LoadU(D(), x), bias);
@@ -190,8 +187,7 @@ HWY_INLINE void PoolFour(V v0, V v1, V v2, V v3, float* y, uint8_t* places) {
   const D d;
   const DNumbers dn;
   V best = hn::Max(hn::Max(v0, v1), hn::Max(v2, v3));
-  // Max may lose a NaN, which is not equal to itself: the first one is the
-  // maximum.
+  // Max may lose a NaN, which is not equal to itself: the first one is the maximum.
   const auto numbers =
       hn::And(hn::And(hn::Eq(v0, v0), hn::Eq(v1, v1)), hn::And(hn::Eq(v2, v2), hn::Eq(v3, v3)));
   if (!hn::AllTrue(d, numbers)) {
@@ -261,8 +257,7 @@ void PooledForward(const PatchGrid& g, const float* image, int64_t first_row, in
   });
 }
 
-// Where `grad` of these channels belongs to pixel `number` of its window, else
-// 0.
+// Where `grad` of these channels belongs to pixel `number` of its window, else 0.
 HWY_INLINE V AtPlace(V grad, Numbers places, int32_t number) {
   const auto here = hn::Eq(places, hn::Set(DNumbers(), number));
   return hn::IfThenElseZero(hn::RebindMask(D(), here), grad);

@@ -43,7 +43,8 @@ struct PooledLayout {
   bool has_small_windows() const {
     return grid.rows == 2 && grid.columns == 2 && grid.column_step == 2;
   }
-  int64_t row_elements() const { return grid.windows * grid.channels; }  // of the pooled image
+  // The elements in a row of the pooled image.
+  int64_t row_elements() const { return grid.windows * grid.channels; }
   int64_t pooled_elements() const { return window_rows * row_elements(); }
 
   PatchLayout conv;
