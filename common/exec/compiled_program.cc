@@ -6,9 +6,11 @@
 #include "common/exec/memory_plan.h"
 #include "common/exec/segment_runner.h"
 #include "common/graph/fuse.h"
+#include "common/graph/fuse_pooling.h"
 #include "common/graph/op_registry.h"
 #include "common/graph/segments.h"
 #include "common/graph/validate.h"
+#include "common/kernels/patch_convolution.h"
 
 namespace cohort {
 namespace {
@@ -32,12 +34,6 @@ class Planner {
     out_.resident = options.resident;
     out_.resident_gradients = options.resident_gradients;
     out_.on_cpu = !on_device_;
-    const size_t values = p().values.size();
-    made_by_.resize(values);
-    out_.roots.resize(values);
-    out_.places.resize(values);
-    last_use_.assign(values, -1);
-    block_of_.assign(values, -1);
   }
 
   absl::StatusOr<CompiledProgram> Run() {
@@ -46,7 +42,16 @@ class Planner {
         return segment_devices_->Resolve(device);
       });
     }
-    if (!on_device_) out_.program = FuseElementwise(std::move(out_.program));
+    if (!on_device_) {
+      out_.program = FusePooledConvolutions(std::move(out_.program), HasSmallPatches);
+      out_.program = FuseElementwise(std::move(out_.program));
+    }
+    const size_t values = p().values.size();
+    made_by_.resize(values);
+    out_.roots.resize(values);
+    out_.places.resize(values);
+    last_use_.assign(values, -1);
+    block_of_.assign(values, -1);
     FindRoots();
     COHORT_RETURN_IF_ERROR(Schedule());
     COHORT_RETURN_IF_ERROR(CreateKernels());

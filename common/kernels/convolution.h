@@ -3,6 +3,8 @@
 
 #include <absl/status/statusor.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -14,6 +16,22 @@ namespace cohort {
 
 // The three ops of one convolution.
 enum class ConvKind : uint8_t { kForward, kInputGrad, kKernelGrad };
+
+// Scratch memory begins at cache lines.
+constexpr size_t AlignScratch(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// The parts of a batch of up to `capacity` images that may run on several threads; less work than a part is
+// not split.
+inline int64_t ConvParts(const ops::ConvShape& s, int64_t capacity) {
+  constexpr int64_t kMaxParts = 16;
+  constexpr int64_t kPartMultiplications = 1 << 19;
+  const int64_t work = capacity * s.axes[0].out * s.axes[1].out * s.kernel_elements();
+  return std::clamp<int64_t>(work / kPartMultiplications, 1,
+                             std::clamp<int64_t>(capacity, 1, kMaxParts));
+}
+
+// The most chunks of images whose kernel gradients are summed apart, and then added in order.
+inline constexpr int64_t kMaxConvChunks = 8;
 
 // A float32 convolution by oneDNN, for batches of up to `capacity` images. Errors: Internal if
 // oneDNN has no primitive for it.

@@ -1,12 +1,13 @@
 // conv2d: x[n, rows, columns, c], kernel[taps, taps, c / groups, o] -> y[n, rows, columns, o].
 // conv2d_input_grad: (grad like y, kernel) -> like x. conv2d_kernel_grad: (x, grad) -> like kernel.
 //
-// float32 by oneDNN (convolution_onednn.cc). The loops of this file are the specification, and
+// float32 by oneDNN (convolution_onednn.cc), or for images of few channels patch_convolution.h. The loops of this file are the specification, and
 // compute float64. Each element of a result is summed by one thread in one order.
 #include <algorithm>
 
 #include "common/kernels/convolution.h"
 #include "common/kernels/cpu_kernels.h"
+#include "common/kernels/patch_convolution.h"
 #include "common/kernels/thread_pool.h"
 
 namespace cohort {
@@ -202,6 +203,9 @@ KernelOr CreateConvolutionCpu(const Node& node, const Program& program) {
                         : node.op == "conv2d_input_grad" ? ConvKind::kInputGrad
                                                          : ConvKind::kKernelGrad;
   if (first.dtype == DType::kFloat32) {
+    if (kind != ConvKind::kInputGrad && HasSmallPatches(shape)) {
+      return MakePatchConvolution(kind, shape, first.dims[0].size);
+    }
     return MakeOneDnnConvolution(kind, shape, first.dims[0].size);
   }
   if (first.dtype != DType::kFloat64) return NoKernelFor(node, first.dtype);

@@ -22,12 +22,7 @@ namespace {
 
 using ops::ConvShape;
 
-constexpr int64_t kMaxParts = 16;
-constexpr int64_t kPartMultiplications = 1 << 19;  // less work is not split
-constexpr int64_t kMaxChunks = 8;
 constexpr int64_t kChunkPixels = 256;  // outputs of a chunk that pay for one addition of a kernel
-
-size_t Aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 absl::Status SetHandle(const OneDnnMemory& memory, void* data) {
   return OneDnnStatus(dnnl_memory_set_data_handle(memory.get(), data), "memory_set_data_handle");
@@ -230,17 +225,15 @@ class ImageConvolution : public Kernel {
     COHORT_ASSIGN_OR_RETURN(made->image_, MakeConvPrimitive(kind, s, 1));
     COHORT_ASSIGN_OR_RETURN(const dnnl_memory_desc_t plain, KernelDesc(s, false));
     COHORT_ASSIGN_OR_RETURN(made->reorder_, KernelReorder::Make(plain, made->image_.kernel));
-    const int64_t work = capacity * s.axes[0].out * s.axes[1].out * s.kernel_elements();
-    const int64_t parts =
-        std::clamp<int64_t>(work / kPartMultiplications, 1, std::min(capacity, kMaxParts));
-    for (int64_t i = 0; i < parts; ++i) {
+    for (int64_t i = 0; i < ConvParts(s, capacity); ++i) {
       COHORT_ASSIGN_OR_RETURN(made->parts_.emplace_back(), ConvRunner::Make(kind, made->image_));
     }
     return made;
   }
 
   size_t scratch_bytes() const override {
-    return Aligned(image_.kernel_bytes()) + parts_.size() * Aligned(image_.scratchpad_bytes());
+    return AlignScratch(image_.kernel_bytes()) +
+           parts_.size() * AlignScratch(image_.scratchpad_bytes());
   }
 
   absl::Status Run(const KernelContext& c) const override {
@@ -265,8 +258,8 @@ class ImageConvolution : public Kernel {
   absl::Status RunPart(const KernelContext& c, int64_t part, const float* x, const float* y,
                        int64_t begin, int64_t end) const {
     const ConvRunner& runner = parts_[static_cast<size_t>(part)];
-    uint8_t* scratchpad = c.scratch + Aligned(image_.kernel_bytes()) +
-                          static_cast<size_t>(part) * Aligned(image_.scratchpad_bytes());
+    uint8_t* scratchpad = c.scratch + AlignScratch(image_.kernel_bytes()) +
+                          static_cast<size_t>(part) * AlignScratch(image_.scratchpad_bytes());
     COHORT_RETURN_IF_ERROR(runner.SetKernel(c.scratch, scratchpad));
     for (int64_t i = begin; i < end; ++i) {
       COHORT_RETURN_IF_ERROR(runner.Run(x + i * s_.in_elements(), y + i * s_.out_elements()));
@@ -290,8 +283,8 @@ class KernelGradient : public Kernel {
     auto made = std::make_unique<KernelGradient>();
     made->s_ = s;
     const int64_t pixels = s.axes[0].out * s.axes[1].out;
-    const int64_t least =
-        std::max((capacity + kMaxChunks - 1) / kMaxChunks, (kChunkPixels + pixels - 1) / pixels);
+    const int64_t least = std::max((capacity + kMaxConvChunks - 1) / kMaxConvChunks,
+                                   (kChunkPixels + pixels - 1) / pixels);
     made->chunk_images_ = std::min(least, capacity);
     COHORT_ASSIGN_OR_RETURN(made->image_, MakeConvPrimitive(ConvKind::kKernelGrad, s, 1));
     COHORT_ASSIGN_OR_RETURN(made->chunk_,
@@ -338,9 +331,9 @@ class KernelGradient : public Kernel {
   }
 
  private:
-  size_t kernel_bytes() const { return Aligned(chunk_.kernel_bytes()); }
+  size_t kernel_bytes() const { return AlignScratch(chunk_.kernel_bytes()); }
   size_t scratchpad_bytes() const {
-    return Aligned(std::max(image_.scratchpad_bytes(), chunk_.scratchpad_bytes()));
+    return AlignScratch(std::max(image_.scratchpad_bytes(), chunk_.scratchpad_bytes()));
   }
   float* gradient(const KernelContext& c, size_t chunk) const {
     return reinterpret_cast<float*>(c.scratch + chunk * kernel_bytes());

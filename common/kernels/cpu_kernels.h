@@ -44,6 +44,7 @@ KernelOr CreateSparseSoftmaxCrossEntropyCpu(const Node& node, const Program& pro
 KernelOr CreateInTopKCpu(const Node& node, const Program& program);
 KernelOr CreatePoolingCpu(const Node& node, const Program& program);
 KernelOr CreateConvolutionCpu(const Node& node, const Program& program);
+KernelOr CreatePooledConvolutionCpu(const Node& node, const Program& program);
 KernelOr CreateBatchNormCpu(const Node& node, const Program& program);
 
 // The kernel of a node whose attribute `precision` rounds its operands, from that of the float32

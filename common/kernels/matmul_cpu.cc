@@ -1,4 +1,5 @@
-// matmul: a[m,k], b[k,n] -> [m,n], either operand stored transposed. float32 by oneDNN.
+// matmul: a[m,k], b[k,n] -> [m,n], either operand stored transposed. float32 by oneDNN, or with few
+// rows and a large b that is transposed by matmul_float.h.
 // batch_matmul: the same for each of several pairs.
 #include <dnnl.h>
 
@@ -7,6 +8,7 @@
 
 #include "common/kernels/cpu_kernels.h"
 #include "common/kernels/few_rows_product.h"
+#include "common/kernels/matmul_float.h"
 #include "common/kernels/onednn.h"
 #include "common/kernels/thread_pool.h"
 
@@ -24,6 +26,10 @@ struct Sizes {
 // Rows [begin, end) of c = a b.
 absl::Status MultiplyRows(const Sizes& s, const float* a, const float* b, float* c, int64_t begin,
                           int64_t end) {
+  if (!s.transpose_a && s.transpose_b && SuitsMultiplyByRows(s.m, s.n, s.k)) {
+    MultiplyByRowsFloat(s.n, s.k, a, b, c, begin, end);
+    return absl::OkStatus();
+  }
   KeepOneDnnSingleThreaded();
   const int64_t lda = s.transpose_a ? s.m : s.k;
   const int64_t ldb = s.transpose_b ? s.k : s.n;

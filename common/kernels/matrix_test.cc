@@ -1,7 +1,10 @@
 // matmul, reductions, softmax, cross entropies, in_top_k, against plain loops.
+#include <array>
 #include <limits>
+#include <numeric>
 
 #include "common/kernels/kernel_test_util.h"
+#include "common/kernels/matmul_float.h"
 
 namespace cohort {
 namespace {
@@ -96,6 +99,34 @@ TEST_CASE("matmul of few rows with a large matrix") {
   check(15, 1500, 707);
   check(16, 1 << 20, 1);
   check(3, 11, 1 << 20);  // streamed
+}
+
+// Whole numbers, so that sums are exact in any order.
+Tensor WholeNumbers(Dims dims, unsigned seed) {
+  Tensor t = RandomTensor<float>(std::move(dims), -8, 8, seed);
+  for (float& v : t.mutable_values<float>()) v = std::round(v);
+  return t;
+}
+
+TEST_CASE("matmul of few rows and a large transposed matrix") {
+  const std::vector<std::array<int64_t, 3>> sizes = {
+      {16, 2048, 128}, {20, 500, 600}, {57, 1030, 260}, {64, 2051, 129}, {128, 4099, 64}};
+  for (const auto& [m, n, k] : sizes) {
+    INFO(m << "x" << n << "x" << k);
+    REQUIRE(SuitsMultiplyByRows(m, n, k));
+    const Tensor a = WholeNumbers({m, k}, 1), b = WholeNumbers({n, k}, 2);
+    for (const int threads : {1, 3}) {
+      const Tensor y = Output({"matmul", {a, b}, {{"transpose_b", true}}, threads});
+      for (int64_t i = 0; i < m; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
+          const float* const left = a.values<float>().data() + i * k;
+          const float sum =
+              std::inner_product(left, left + k, b.values<float>().data() + j * k, 0.0f);
+          REQUIRE(y.values<float>()[static_cast<size_t>(i * n + j)] == sum);
+        }
+      }
+    }
+  }
 }
 
 TEMPLATE_TEST_CASE("batch_matmul multiplies each pair", "", float, double) {

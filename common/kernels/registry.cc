@@ -36,6 +36,8 @@ constexpr KernelEntry kCpuKernels[] = {
     {"conv2d", CreateConvolutionCpu},
     {"conv2d_input_grad", CreateConvolutionCpu},
     {"conv2d_kernel_grad", CreateConvolutionCpu},
+    {"conv_relu_pool", CreatePooledConvolutionCpu},
+    {"conv_relu_pool_grad", CreatePooledConvolutionCpu},
     {"dim_size", CreateDimSizeCpu},
     {"div", CreateBinaryCpu},
     {"dropout", CreateDropoutCpu},

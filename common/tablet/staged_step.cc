@@ -74,6 +74,14 @@ bool IsRecord(std::span<const PushEntryView> entries) {
   return entries.front().kind == PushKind::kRecordOnly;
 }
 
+bool OnlyDenseGradients(std::span<const StagedStep::Group> groups) {
+  return std::ranges::all_of(groups, [](const StagedStep::Group& group) {
+    return std::ranges::all_of(group.entries, [](const PushEntryView& entry) {
+      return entry.kind == PushKind::kGradient && !entry.sparse;
+    });
+  });
+}
+
 // Copies keys and values to `to` and makes the view point there. Returns the words that it took.
 size_t CopyTo(PushEntryView* entry, size_t element, uint64_t* to) {
   auto* const keys = reinterpret_cast<uint8_t*>(to);
@@ -329,6 +337,7 @@ void StagedStep::Restart(uint64_t step_try) {
   next_ = 0;
   members_.clear();
   early_.clear();
+  second_came_first_ = false;
   for (StagedShard& shard : shards_) shard.Clear();
 }
 
@@ -353,7 +362,8 @@ absl::Status StagedStep::Check(const PushHeaderView& header, std::span<const Gro
 
 absl::Status StagedStep::Add(const PushHeaderView& header, std::span<const Group> groups) {
   const uint32_t index = header.step.index;
-  const bool waits = header.step.partial || index != next_;
+  const bool is_second = index == 1 && next_ == 0 && OnlyDenseGradients(groups);
+  const bool waits = header.step.partial || (index != next_ && !is_second);
   Early early;
   if (waits) {
     COHORT_ASSIGN_OR_RETURN(early, CopyOf(groups));
@@ -372,10 +382,15 @@ absl::Status StagedStep::Add(const PushHeaderView& header, std::span<const Group
   for (const Group& group : groups) {
     COHORT_RETURN_IF_ERROR(shards_[group.shard].Add(*group.info, group.entries, group.home));
   }
+  if (index != next_) {
+    second_came_first_ = true;
+    return absl::OkStatus();
+  }
   bool added = true;
   while (added) {
     ++next_;
     COHORT_ASSIGN_OR_RETURN(added, AddEarly(next_));
+    added = added || (next_ == 1 && second_came_first_);
   }
   return absl::OkStatus();
 }
@@ -389,8 +404,8 @@ absl::StatusOr<StagedStep::Early> StagedStep::CopyOf(std::span<const Group> grou
     }
   }
   Early early;
-  early.memory.resize(words);
-  uint64_t* to = early.memory.data();
+  early.memory = std::make_unique_for_overwrite<uint64_t[]>(words);
+  uint64_t* to = early.memory.get();
   for (const Group& group : groups) {
     Early::Part part{.shard = group.shard,
                      .info = group.info,

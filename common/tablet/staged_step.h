@@ -92,8 +92,10 @@ class StagedShard {
 //   push of member i ──► i is next: into the sums at once ──┐
 //                   └──► i came early: a copy, until its turn┴──► Sum: all members, in order
 //
-// So the sums do not depend on the order in which pushes arrive. If the chief may close a step
-// without some of its closures, all pushes are copied. Not thread-safe: it belongs to its tablet.
+// So the sums do not depend on the order in which pushes arrive. Dense gradients of the first two
+// members are added in any order, because the sum of two numbers is the same in both. If the chief
+// may close a step without some of its closures, all pushes are copied. Not thread-safe: it belongs
+// to its tablet.
 class StagedStep {
  public:
   struct Member {
@@ -153,7 +155,7 @@ class StagedStep {
       std::shared_ptr<Device> home;
     };
     std::vector<Part> parts;
-    std::vector<uint64_t> memory;
+    std::unique_ptr<uint64_t[]> memory;
     std::vector<DeviceMemory> device_memory;  // at home, of what was in the memory of a device
   };
   static absl::StatusOr<Early> CopyOf(std::span<const Group> groups);
@@ -161,8 +163,9 @@ class StagedStep {
   absl::StatusOr<bool> AddEarly(uint32_t index);
 
   uint64_t step_try_ = 0;
-  uint32_t next_ = 0;            // the members before it are in the sums
-  std::vector<Member> members_;  // by index
+  uint32_t next_ = 0;               // the members before it are in the sums
+  bool second_came_first_ = false;  // member 1 is in the sums, while member 0 may not be
+  std::vector<Member> members_;     // by index
   absl::flat_hash_map<uint32_t, Early> early_;
   std::vector<StagedShard> shards_;
 };

@@ -51,7 +51,7 @@ TEST_CASE("a step's sum does not depend on the order of arrival, and equals one 
   const std::vector<Floats> rows = {{1e8f, 2, 3, 4}, {5, 6, 7, 8}, {-1e8f, .2f, .3f, .4f}};
   std::vector<uint32_t> order = {0, 1, 2};
   std::vector<std::pair<Floats, Floats>> results;
-  const bool partial = GENERATE(false, true);
+  const bool partial = GENERATE(false, true), sparse = GENERATE(false, true);
   do {
     TestTablet tablet(layout);
     for (const uint32_t i : order) {
@@ -60,7 +60,7 @@ TEST_CASE("a step's sum does not depend on the order of arrival, and equals one 
       push.header().weight = i + 1;
       push.Dense<float>(0, {dense[i][0]})
           .Dense<float>(0, {dense[i].begin() + 1, dense[i].end()}, 1);
-      push.Sparse<float>(1, keys[i], rows[i]);
+      if (sparse) push.Sparse<float>(1, keys[i], rows[i]);
       CHECK(tablet.Push(push).status() == v1::STAGED);
       CHECK(tablet->version() == 0);
     }
@@ -77,7 +77,9 @@ TEST_CASE("a step's sum does not depend on the order of arrival, and equals one 
   Floats sum = dense[0];
   for (size_t i = 0; i < 4; ++i) sum[i] = dense[0][i] + dense[1][i] + dense[2][i];
   push.Dense<float>(0, sum);
-  push.Sparse<float>(1, {0, 1, 4}, {3 + 5, 4 + 6, 7 + .3f, 8 + .4f, 1e8f - 1e8f, 2 + .2f});
+  if (sparse) {
+    push.Sparse<float>(1, {0, 1, 4}, {3 + 5, 4 + 6, 7 + .3f, 8 + .4f, 1e8f - 1e8f, 2 + .2f});
+  }
   REQUIRE(whole.Push(push).status() == v1::APPLIED);
   for (const auto& [w, r] : results) {
     CHECK(w == whole.Pull(0));
