@@ -350,7 +350,7 @@ void PsCore::OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take) {
   taken.mutable_snapshot_taken()->set_cut(take.cut());
   absl::Status status;
   if (tablets == nullptr || tablets->timeline != take.timeline()) {
-    status = FailedPrecondition("it needs timeline {}, and {} is served", take.timeline(),
+    status = FailedPrecondition("it is of timeline {}, and {} is served", take.timeline(),
                                 tablets == nullptr ? "none" : std::to_string(tablets->timeline));
   } else {
     status = TakeSnapshot(*tablets, job.get(), taken.mutable_snapshot_taken());

@@ -378,7 +378,7 @@ TEST_CASE("snapshots that fail, are dropped, or belong to another timeline retur
   TestCore ps;
   SetUp(&ps);
   ps.TakeSnapshot(1, 1, "/dir", /*timeline=*/9);
-  CHECK_THAT(ps.Last(1).status().message(), Catch::Contains("it needs timeline 9"));
+  CHECK_THAT(ps.Last(1).status().message(), Catch::Contains("it is of timeline 9"));
   ps.write_status = ResourceExhausted("disk full");
   ps.TakeSnapshot(1, 2, "/dir");
   ps.RunBackground();
