@@ -20,8 +20,6 @@ namespace {
 
 class Peer {
  public:
-  explicit Peer(uint64_t incarnation) : incarnation_(incarnation) {}
-
   absl::Status Serve(const std::string& socket) {
     StreamServer::Options options;
     options.listen = {"127.0.0.1:0", "unix:" + socket};
@@ -90,7 +88,6 @@ class Peer {
     return absl::OkStatus();
   }
 
-  const uint64_t incarnation_;
   PeerService service_;
   std::unique_ptr<StreamServer> server_;
   std::unique_ptr<CollectiveGroup> group_;
@@ -103,7 +100,7 @@ class Peer {
 int main(int argc, char** argv) {
   if (argc != 3) return 64;
   cohort::PrepareTransportProcess();
-  cohort::Peer peer(std::stoull(argv[2]));
+  cohort::Peer peer;
   if (!peer.Serve(argv[1]).ok()) return 69;
   std::cout << "port " << peer.port() << std::endl;
   for (std::string line; std::getline(std::cin, line);) {

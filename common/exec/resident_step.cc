@@ -194,10 +194,14 @@ void ResidentStep::PlanScale(GraphPlan* plan) const {
 }
 
 void ResidentStep::PlanPushes(uint32_t group, GraphPlan* plan) const {
-  const auto ops = std::ranges::equal_range(pushes_, group, {}, &Op::group);
-  if (ops.empty()) return;
-  PlanUpload(ops.front().body, ops.back().body + ops.back().op->body_bytes(), plan);
-  for (const Op& op : ops) op.op->AddTo(plan, uploads_.data() + op.body);
+  const auto is_before = [](const Op& op, uint32_t g) { return op.group < g; };
+  const auto begin = std::lower_bound(pushes_.begin(), pushes_.end(), group, is_before);
+  const auto end =
+      std::find_if(begin, pushes_.end(), [&](const Op& op) { return op.group != group; });
+  if (begin == end) return;
+  const Op& last = *std::prev(end);
+  PlanUpload(begin->body, last.body + last.op->body_bytes(), plan);
+  for (auto op = begin; op != end; ++op) op->op->AddTo(plan, uploads_.data() + op->body);
 }
 
 }  // namespace cohort
