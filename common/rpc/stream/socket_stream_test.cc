@@ -98,8 +98,8 @@ struct Ends {
     return done();
   }
 
+  Recorder sender;  // outlives the loop, whose end it learns
   SocketLoop loop;
-  Recorder sender;
   std::shared_ptr<SocketStream> in, out;
 };
 
