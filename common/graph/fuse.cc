@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/graph/visible_values.h"
+
 namespace cohort {
 namespace {
 
@@ -50,19 +52,7 @@ class Fuser {
     for (const Node& node : p_.nodes) {
       for (const ValueId v : node.inputs) ++uses_[Index(v)];
     }
-    // What is visible outside is used once more.
-    const auto use = [this](ValueId v) {
-      if (v != kNoValue) ++uses_[Index(v)];
-    };
-    for (const Push& push : p_.pushes) {
-      use(push.value);
-      use(push.keys);
-    }
-    for (const MetricPartial& metric : p_.metrics) {
-      for (const MetricAccumulator& a : metric.accumulators) use(a.value);
-    }
-    for (const Output& output : p_.outputs) use(output.value);
-    use(p_.weight);
+    ForEachVisible(p_, [this](ValueId v) { ++uses_[Index(v)]; });
   }
 
   bool IsFusible(const Node& node) const {

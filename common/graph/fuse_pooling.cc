@@ -9,6 +9,7 @@
 #include "common/graph/mixed_precision.h"
 #include "common/graph/op_registry.h"
 #include "common/graph/ops/pooling.h"
+#include "common/graph/visible_values.h"
 
 namespace cohort {
 namespace {
@@ -36,7 +37,8 @@ class PoolingFuser {
       for (const ValueId v : p_.nodes[n].inputs) users_[Index(v)].push_back(static_cast<int>(n));
       for (const ValueId v : p_.nodes[n].outputs) made_by_[Index(v)] = static_cast<int>(n);
     }
-    CountOutside();
+    // What is visible outside has a user that is no node.
+    ForEachVisible(p_, [this](ValueId v) { users_[Index(v)].push_back(kNoNode); });
   }
 
   Program Run() && {
@@ -53,22 +55,6 @@ class PoolingFuser {
   static size_t Index(int i) { return static_cast<size_t>(i); }
   const Node& node(int n) const { return p_.nodes[Index(n)]; }
   ValueId out(int n) const { return node(n).outputs[0]; }
-
-  // What is visible outside has a user that is no node.
-  void CountOutside() {
-    const auto use = [this](ValueId v) {
-      if (v != kNoValue) users_[Index(v)].push_back(kNoNode);
-    };
-    for (const Push& push : p_.pushes) {
-      use(push.value);
-      use(push.keys);
-    }
-    for (const MetricPartial& metric : p_.metrics) {
-      for (const MetricAccumulator& a : metric.accumulators) use(a.value);
-    }
-    for (const Output& output : p_.outputs) use(output.value);
-    use(p_.weight);
-  }
 
   // The node of this op that makes input `i` of node n, if it makes it for nothing else; else
   // kNoNode.

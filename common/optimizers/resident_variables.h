@@ -60,7 +60,7 @@ class ResidentVariables {
   explicit ResidentVariables(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
   // Makes room for a variable, whose contents are undefined. Keeps one that is there with the same dtype,
-  // dims, rule and group; if it lacks slots, it gets others, which are undefined. Errors: AlreadyExists: it is
+  // dims and group, and its rule; if it lacks slots, it gets others, which are undefined. Errors: AlreadyExists: it is
   // there and differs; ResourceExhausted: the device lacks memory.
   absl::Status Reserve(const Spec& spec);
   // Reserves a variable of group 0, and uploads it with fresh slots. `rule` outlives this object; null if

@@ -115,6 +115,28 @@ def recommender(tf, strategy, coordinator, args):
     return lambda: coordinator.schedule(step_fn, args=(iterator,))
 
 
+def schedule_steps(tf, strategy, coordinator, dataset_fn, model, optimizer, loss_fn):
+    """A function that schedules one training step on one batch of a worker's own dataset."""
+    @tf.function
+    def step_fn(iterator):
+        def replica_fn(x, y):
+            with tf.GradientTape() as tape:
+                loss = tf.nn.compute_average_loss(loss_fn(y, model(x, training=True)))
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+            return loss
+
+        x, y = next(iterator)
+        return strategy.run(replica_fn, args=(x, y))
+
+    @tf.function
+    def per_worker_dataset_fn():
+        return strategy.distribute_datasets_from_function(dataset_fn)
+
+    iterator = iter(coordinator.create_per_worker_dataset(per_worker_dataset_fn))
+    return lambda: coordinator.schedule(step_fn, args=(iterator,))
+
+
 def mnist_mlp(tf, strategy, coordinator, args):
     import numpy as np
     import tf_keras as keras
@@ -133,25 +155,8 @@ def mnist_mlp(tf, strategy, coordinator, args):
         d = tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(9000).repeat().batch(32)
         return d.map(lambda x, y: (tf.cast(x, tf.float32) / 255.0, y)).prefetch(2)
 
-    @tf.function
-    def step_fn(iterator):
-        def replica_fn(x, y):
-            with tf.GradientTape() as tape:
-                loss = tf.nn.compute_average_loss(
-                    keras.losses.sparse_categorical_crossentropy(y, model(x, training=True)))
-            gradients = tape.gradient(loss, model.trainable_variables)
-            optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-            return loss
-
-        x, y = next(iterator)
-        return strategy.run(replica_fn, args=(x, y))
-
-    @tf.function
-    def per_worker_dataset_fn():
-        return strategy.distribute_datasets_from_function(dataset_fn)
-
-    iterator = iter(coordinator.create_per_worker_dataset(per_worker_dataset_fn))
-    return lambda: coordinator.schedule(step_fn, args=(iterator,))
+    return schedule_steps(tf, strategy, coordinator, dataset_fn, model, optimizer,
+                          keras.losses.sparse_categorical_crossentropy)
 
 
 def large_layer(tf, strategy, coordinator, args):
@@ -169,24 +174,7 @@ def large_layer(tf, strategy, coordinator, args):
         d = tf.data.Dataset.from_tensor_slices((tf.fill([64, side], 0.5), tf.ones([64, 1])))
         return d.repeat().batch(8, drop_remainder=True).prefetch(2)
 
-    @tf.function
-    def step_fn(iterator):
-        def replica_fn(x, y):
-            with tf.GradientTape() as tape:
-                loss = tf.nn.compute_average_loss(keras.losses.mean_squared_error(y, model(x, training=True)))
-            gradients = tape.gradient(loss, model.trainable_variables)
-            optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-            return loss
-
-        x, y = next(iterator)
-        return strategy.run(replica_fn, args=(x, y))
-
-    @tf.function
-    def per_worker_dataset_fn():
-        return strategy.distribute_datasets_from_function(dataset_fn)
-
-    iterator = iter(coordinator.create_per_worker_dataset(per_worker_dataset_fn))
-    return lambda: coordinator.schedule(step_fn, args=(iterator,))
+    return schedule_steps(tf, strategy, coordinator, dataset_fn, model, optimizer, keras.losses.mean_squared_error)
 
 
 def cpu_seconds(children):
