@@ -484,11 +484,13 @@ void CollectiveGroup::Impl::Fail(const absl::Status& status, int blamed) {
   streams_->Close(status, blamed);
 }
 
-// gRPC may still read the buffers, also after an early end.
+// The streams may still read the buffers, also after an early end. And the caller may do something else
+// for long, so what only Poll can send is sent first: the other ranks wait for it.
 void CollectiveGroup::Impl::AwaitRelease(const Operation& operation) {
   TimePoint base = streams_->Now();
+  TimePoint asked = base;
   size_t queued = SIZE_MAX;
-  while (!operation.released()) {
+  while (!operation.released() || (failed_.ok() && !streams_->sends_without_poll())) {
     const TimePoint now = streams_->Now();
     const auto [reader, bytes] = streams_->SlowestReader();
     if (failed_.ok() && bytes != queued) {
@@ -503,6 +505,13 @@ void CollectiveGroup::Impl::AwaitRelease(const Operation& operation) {
                     rank),
            reader);
       base = now;
+    }
+    if (failed_.ok() && options_.should_stop && now - asked >= kStopPoll) {
+      asked = now;
+      if (options_.should_stop()) {
+        Fail(Cancelled("{} was stopped on rank {}", operation.key().name.ToString(), options_.rank),
+             -1);
+      }
     }
     streams_->Poll(now + kReleasePoll);
   }

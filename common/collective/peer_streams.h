@@ -83,6 +83,10 @@ class PeerStreams {
   bool SharesMemoryWith(int rank) const { return links_[static_cast<size_t>(rank)].reads_segment; }
   size_t free_slots(int to) const { return slots_->free_slots(to); }
 
+  // True if what was sent gets to the other ranks without another Poll.
+  bool sends_without_poll() const {
+    return !transport_->WritesInPoll() || SlowestReader().second == 0;
+  }
   // The rank for which most bytes are queued, and how many.
   std::pair<int, size_t> SlowestReader() const;
 

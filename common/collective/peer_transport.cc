@@ -22,7 +22,6 @@ constexpr int kReadBufferBytes = 128 << 10;
 class GrpcPeerTransport final : public PeerTransport {
  public:
   GrpcPeerTransport(std::shared_ptr<const Security> security, bool own_core) {
-    LetTransportThreadsWrite();
     options_.security = std::move(security);
     options_.transport.SetOwnCore(own_core);
     options_.transport.read_ahead_bytes = kReadAheadBytes;
@@ -84,6 +83,7 @@ class SocketPeerTransport final : public PeerTransport {
     return SocketStream::Accept(&loop_, std::move(connection));
   }
 
+  bool WritesInPoll() const override { return true; }
   void Shutdown() override { loop_.Shutdown(); }
 
  private:

@@ -38,6 +38,8 @@ class PeerTransport {
                                        StreamHandler* handler) = 0;
   // Serves a connection of another rank. Null: the transport has no SocketStreams.
   virtual std::shared_ptr<SocketStream> Accept(UniqueFd connection) { return nullptr; }
+  // True if what a stream has queued is written inside Poll, false if other threads write it.
+  virtual bool WritesInPoll() const { return false; }
   // Aborts the streams and returns when each handler has had its OnClosed.
   virtual void Shutdown() = 0;
 };

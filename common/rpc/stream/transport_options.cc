@@ -95,10 +95,6 @@ bool CallIfThere(const char* symbol, Args... args) {
 // In another version of gRPC the names may mean something else.
 bool IsKnownVersion() { return grpc::Version().starts_with("1.51."); }
 
-bool SetExecutorThreads(bool enable) {
-  return IsKnownVersion() && CallIfThere("_ZN9grpc_core8Executor19SetThreadingDefaultEb", enable);
-}
-
 // Each TLS connection to an address whose name is not in the certificate makes gRPC log this error.
 // Certificates name roles, not hosts (Security).
 constexpr std::string_view kHostNotNamed = "No match found for server name";
@@ -121,6 +117,18 @@ void LogOfGrpc(gpr_log_func_args* args) {
 
 }  // namespace
 
+// gRPC asks grpc_core::Executor::IsThreadedDefault() whether a polling thread may pass on what it has
+// begun; gRPC 1.51 asks nothing else with it. The linker makes gRPC call this definition, not its own.
+constexpr char kMayPassOn[] = "_ZN9grpc_core8Executor17IsThreadedDefaultEv";
+[[gnu::visibility("default")]] bool MayPassOn() __asm__(
+    "_ZN9grpc_core8Executor17IsThreadedDefaultEv");
+bool MayPassOn() {
+  static const bool known = IsKnownVersion();
+  if (known) return false;
+  static auto* const original = reinterpret_cast<bool (*)()>(dlsym(RTLD_NEXT, kMayPassOn));
+  return original != nullptr && original();
+}
+
 bool PrepareTransportProcess() {
   gpr_set_log_function(LogOfGrpc);
   const bool known = IsKnownVersion();
@@ -130,13 +138,10 @@ bool PrepareTransportProcess() {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // Never shut down: the last shutdown of gRPC would wait for all of its threads.
   grpc_init();
-  const bool finishes = SetExecutorThreads(false);
 #ifdef MIMALLOC_H
   CallIfThere("mi_option_set_enabled", mi_option_allow_decommit, false);
 #endif
-  return finishes;
+  return known && dlsym(RTLD_DEFAULT, kMayPassOn) == reinterpret_cast<void*>(&MayPassOn);
 }
-
-void LetTransportThreadsWrite() { SetExecutorThreads(true); }
 
 }  // namespace cohort

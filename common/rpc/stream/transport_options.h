@@ -69,8 +69,10 @@ void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder*
 //   once, at its start or after a cut, would otherwise be found only after 5 s.
 // - gRPC is initialized once and never shut down.
 // - A polling thread finishes what it has begun. If reads and writes coincide, gRPC 1.51 passes the
-//   rest to a thread of its executor, which costs a fifth of a large step. This has no effect with
-//   another gRPC version, or if the function is missing; then it returns false.
+//   rest to a thread of its executor, which costs a fifth of a large step. Only writes to
+//   a full socket continue there: a polling thread would wait until the peer reads, for up to ten
+//   seconds. This has no effect with another gRPC version, or if the program is linked so that gRPC does
+//   not ask it; then it returns false.
 // - A socket is read into one buffer (read_buffer_bytes) after another instead of many of 64 KiB at
 //   a time (GRPC_EXPERIMENTS=-tcp_read_chunks, gRPC 1.51). In the middle of a message that lies in
 //   several buffers, gRPC sends a flow-control update, which wakes the peer for nothing.
@@ -81,11 +83,6 @@ void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder*
 // - The allocator, mimalloc, keeps freed large blocks instead of returning them to the system,
 //   which doubles the throughput of large frames.
 bool PrepareTransportProcess();
-
-// Takes back that a polling thread finishes what it has begun, for processes that write to each other
-// at the same time. Otherwise a thread that finds a socket full waits inside the write until the peer
-// reads. Two such threads would wait for each other.
-void LetTransportThreadsWrite();
 
 }  // namespace cohort
 
