@@ -138,7 +138,7 @@ class Job(DirectoryTestCase):
         self.assertIn('"task":{"index":1,"type":"ps"}', variables["TF_CONFIG"])
 
     def test_a_job_ends_with_no_unit_failed_although_tasks_are_killed(self):
-        self.configure(epochs=40)
+        self.configure(epochs=200)  # all three come back before the job ends
         self.start_all(watchdog_s=4.0)
         services = self.host.services
         self.host.until_ready(CHIEF)
@@ -153,7 +153,7 @@ class Job(DirectoryTestCase):
         self.assertRegex(services[CHIEF].text(), r"finished")
         # STATUS has step and loss, and READY came behind the restore.
         said = [message for _, message in services[CHIEF].messages]
-        self.assertTrue(any(re.match(r"STATUS=epoch \d+/40, step \d+, .*loss \d", m) for m in said), said[-30:])
+        self.assertTrue(any(re.match(r"STATUS=epoch \d+/200, step \d+, .*loss \d", m) for m in said), said[-30:])
         self.assertTrue(any(m.startswith("EXTEND_TIMEOUT_USEC=") for m in said[:said.index("READY=1")]), said[:10])
         self.assertTrue(any(re.search(r"evaluated ckpt-\S+, step \d+.* loss \d", m)
                             for _, m in services[EVALUATOR].messages), services[EVALUATOR].messages[-5:])
