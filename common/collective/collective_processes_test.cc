@@ -36,7 +36,7 @@ class Peer {
     in_ = UniqueFd(in[1]);
     out_ = UniqueFd(out[0]);
     ChildProcessOptions options;
-    options.argv = {COHORT_COLLECTIVE_TEST_PEER, socket, std::to_string(incarnation)};
+    options.argv = {COHORT_COLLECTIVE_TEST_PEER, socket};
     options.stdin_fd = child_in.get();
     options.stdout_fd = child_out.get();
     auto process = ChildProcess::Start(options);

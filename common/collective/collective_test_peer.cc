@@ -1,6 +1,6 @@
 // One rank of collective_processes_test, in a process of its own that the test kills or stops.
 //
-//   collective_test_peer SOCKET INCARNATION     prints "port N"
+//   collective_test_peer SOCKET        prints "port N"
 //
 // Commands on standard input, and the answers:
 //   group EPOCH RANK DEADLINE_MS SHARED PORT INCARNATION SOCKET [PORT INCARNATION SOCKET ...]
@@ -98,7 +98,7 @@ class Peer {
 }  // namespace cohort
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 64;
+  if (argc != 2) return 64;
   cohort::PrepareTransportProcess();
   cohort::Peer peer;
   if (!peer.Serve(argv[1]).ok()) return 69;
