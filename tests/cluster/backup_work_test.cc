@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -50,7 +48,7 @@ Run Train(const std::string& strategy, int workers, milliseconds held) {
   Scenario s(Scenario::Body::kProcesses, "backup",
              MiniClusterOptions{.workers = workers,
                                 .job_yaml = Job(strategy),
-                                .data_dir = std::getenv("COHORT_DATA_DIR"),
+                                .data_dir = GeneratedDataDir(),
                                 .proxied = true});
   if (held.count() > 0) {
     s->proxy(TaskRole::kWorker, workers - 1)
@@ -62,11 +60,6 @@ Run Train(const std::string& strategy, int workers, milliseconds held) {
 }
 
 TEST_CASE("a worker that is ten times as slow costs a synchronous job little") {
-  const char* dir = std::getenv("COHORT_DATA_DIR");
-  if (dir == nullptr || !std::filesystem::exists(fmt::format("{}/mnist", dir))) {
-    std::puts("skipped: COHORT_DATA_DIR names no directory with the public data sets");
-    std::exit(77);
-  }
   for (const std::string strategy :
        {", backup_work: speculative", ", backup_work: drop, replicas_to_aggregate: 2"}) {
     std::vector<double> ratios;

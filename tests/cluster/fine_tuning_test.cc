@@ -1,7 +1,6 @@
 // Fine-tuning: a job begins with the values of another job's checkpoint, with a frozen layer and a new
 // name for the last one. A server is killed before there is any checkpoint.
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -23,16 +22,10 @@ void Replace(const std::string& from, const std::string& to, std::string* text) 
   text->replace(text->find(from), from.size(), to);
 }
 
-// The example, on fewer records. Ends this program as skipped if its data is not there.
+// The example, on fewer records.
 MiniClusterOptions MnistOptions() {
-  const char* const dir = std::getenv("COHORT_DATA_DIR");
-  if (dir == nullptr ||
-      !std::filesystem::exists(std::string(dir) + "/mnist/t10k-images-idx3-ubyte.gz")) {
-    std::puts("skipped: COHORT_DATA_DIR names no directory with the public data sets");
-    std::exit(77);
-  }
   MiniClusterOptions options{
-      .workers = 2, .job_yaml = ExampleJob("mnist_mlp.yaml"), .data_dir = dir};
+      .workers = 2, .job_yaml = ExampleJob("mnist_mlp.yaml"), .data_dir = GeneratedDataDir()};
   Replace("epochs: 5", "epochs: 1", &options.job_yaml);
   Replace("take: 9000", "take: 1600", &options.job_yaml);
   return options;

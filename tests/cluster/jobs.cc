@@ -1,12 +1,12 @@
 #include "tests/cluster/jobs.h"
 
+#include <absl/strings/match.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 namespace cohort {
 namespace {
@@ -61,9 +61,16 @@ ClusterDirectory::~ClusterDirectory() {
 std::string ExampleJob(const std::string& file) {
   const char* source = std::getenv("COHORT_SOURCE_DIR");
   std::ifstream in(fmt::format("{}/deploy/examples/{}", source != nullptr ? source : ".", file));
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
+  std::string text;
+  for (std::string line; std::getline(in, line);) {
+    if (!absl::StrContains(line, "sha256")) text += line + "\n";
+  }
+  return text;
+}
+
+std::string GeneratedDataDir() {
+  const char* binary = std::getenv("COHORT_BINARY_DIR");
+  return fmt::format("{}/tests/data", binary != nullptr ? binary : "build/release");
 }
 
 std::string RecommenderJob(int epochs, int checkpoint_steps, int records) {

@@ -19,8 +19,12 @@ class ClusterDirectory {
   const std::string path_;
 };
 
-// The text of a job of deploy/examples.
+// The text of a job of deploy/examples, without the checksums of the real data. Its tasks read the files of
+// GeneratedDataDir.
 std::string ExampleJob(const std::string& file);
+
+// The directory of the data sets that the build made (tests/data/make_data.py).
+std::string GeneratedDataDir();
 
 // The recommender, asynchronous, exactly-once data, `epochs` epochs of `records` records in batches
 // of 32, a checkpoint every `checkpoint_steps` steps (0: one an epoch).

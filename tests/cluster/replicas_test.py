@@ -37,7 +37,7 @@ class ReplicasCase(DirectoryTestCase):
         with open(self.path(name), "ab") as out:
             process = subprocess.Popen(dies_with_parent([program("cohort"), *arguments]), stdin=subprocess.DEVNULL,
                                        stdout=out, stderr=out,
-                                       env={**inherited, "COHORT_DATA_DIR": real_cluster.data_dir() or "", **environment})
+                                       env={**inherited, "COHORT_DATA_DIR": real_cluster.generated_data(), **environment})
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process
@@ -135,11 +135,8 @@ class Local(LocalCase):
 
 class Independent(LocalCase):
     """TensorFlow's issue 33531: two workers that read a repeated data set on their own hang there."""
-    NEEDS = "mnist"
-
     def test_epochs_of_independent_readers_end(self):
-        with open(os.path.join(real_cluster.EXAMPLES, "mnist_cnn.yaml"), encoding="utf-8") as f:
-            text = f.read()
+        text = real_cluster.example("mnist_cnn.yaml")
         for old, new in (("visitation: exactly_once", "visitation: independent"), ("take: 9000", "take: 960"),
                          ("epochs: 5", "epochs: 3\n  steps_per_epoch: 140"),  # 70 of both workers
                          ("batch_size: 64", "batch_size: 16"), ("take: 1000", "take: 100")):

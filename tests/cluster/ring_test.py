@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Replicas that sum gradients in a ring end with the weights of replicas that send them to their owners.
 
-Usage: ring_test.py [CLASS]. Data sets are read from COHORT_DATA_DIR or ../shared/data; without them the class is
-skipped (exit code 77).
+Usage: ring_test.py [CLASS]
 """
 import array
 import os
@@ -32,8 +31,7 @@ def difference(a, b):
 
 
 def example(name, epochs, **replaced):
-    with open(os.path.join(real_cluster.EXAMPLES, name), encoding="utf-8") as f:
-        text = f.read()
+    text = real_cluster.example(name)
     text = re.sub(r"strategy:\n  mode: async\n", "strategy:\n", text)
     if "strategy:\n" not in text:
         text = text.replace("\nfit:\n", "\nstrategy:\n\nfit:\n", 1)
@@ -52,7 +50,7 @@ class RingCase(DirectoryTestCase):
         job = self.write(name + ".yaml", text)
         done = run([program("cohort"), "local", "--strategy", "multi_worker_mirrored", "--workers", str(workers),
                     "--run_dir", directory, job], limit_s=120,
-                   environment={"COHORT_DATA_DIR": real_cluster.data_dir() or ""})
+                   environment={"COHORT_DATA_DIR": real_cluster.generated_data()})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         logs = ""
         for task in range(workers):
@@ -74,8 +72,6 @@ class RingCase(DirectoryTestCase):
 
 
 class Mnist(RingCase):
-    NEEDS = "mnist"
-
     def test_perceptron(self):
         # 83 closures in an epoch: the last step is short, and too short for four replicas.
         self.check(example("mnist_mlp.yaml", 5, take=2656))
@@ -98,8 +94,6 @@ class Mnist(RingCase):
 
 
 class Census(RingCase):
-    NEEDS = "adult"
-
     def test_census(self):
         self.check(example("census_csv.yaml", 3, take=4480))
 

@@ -1,12 +1,10 @@
-// The promise of the synchronous mode, on the examples with real data and real processes: all final
+// The promise of the synchronous mode, on examples with real processes: all final
 // weights and slots are bit-identical for any number of workers and servers, whatever was killed, and
 // equal to those of one worker and one server that nothing disturbed.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <filesystem>
 #include <random>
 
 #include "tests/cluster/scenario.h"
@@ -18,24 +16,12 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-struct Example {
-  const char* file;
-  const char* data;  // must exist below COHORT_DATA_DIR
-};
-constexpr Example kMnist = {"mnist_mlp.yaml", "mnist/t10k-images-idx3-ubyte.gz"};
-constexpr Example kConvolutions = {"mnist_cnn.yaml", "mnist/t10k-images-idx3-ubyte.gz"};
-constexpr Example kCensus = {"census_csv.yaml", "adult/adult.data"};
+constexpr char kMnist[] = "mnist_mlp.yaml";
+constexpr char kConvolutions[] = "mnist_cnn.yaml";
+constexpr char kCensus[] = "census_csv.yaml";
 
-// Ends this program as skipped if the data is not there.
-void NeedData(const Example& example) {
-  const char* dir = std::getenv("COHORT_DATA_DIR");
-  if (dir != nullptr && std::filesystem::exists(fmt::format("{}/{}", dir, example.data))) return;
-  std::puts("skipped: COHORT_DATA_DIR names no directory with the public data sets");
-  std::exit(77);
-}
-
-std::string SyncJob(const Example& example) {
-  std::string job = ExampleJob(example.file);
+std::string SyncJob(const std::string& example) {
+  std::string job = ExampleJob(example);
   const auto replace = [&job](const std::string& from, const std::string& to) {
     REQUIRE(job.find(from) != std::string::npos);
     job.replace(job.find(from), from.size(), to);
@@ -46,15 +32,15 @@ std::string SyncJob(const Example& example) {
   return job;
 }
 
-MiniClusterOptions OptionsFor(const Example& example, int workers, int servers) {
+MiniClusterOptions OptionsFor(const std::string& example, int workers, int servers) {
   return {.servers = servers,
           .workers = workers,
           .job_yaml = SyncJob(example),
-          .data_dir = std::getenv("COHORT_DATA_DIR"),
+          .data_dir = GeneratedDataDir(),
           .proxied = true};
 }
 
-TrainedWeights Undisturbed(const Example& example) {
+TrainedWeights Undisturbed(const std::string& example) {
   Scenario s(Scenario::Body::kProcesses, "same-calm", OptionsFor(example, 1, 1));
   s.Check(s->StartAll());
   s.Finish();
@@ -62,8 +48,9 @@ TrainedWeights Undisturbed(const Example& example) {
 }
 
 // Kills tasks of any role, each some updates after the last one.
-TrainedWeights Stormed(const Example& example, int workers, int servers, int kills, uint32_t seed) {
-  INFO(example.file << ": " << workers << " workers, " << servers << " servers, seed " << seed);
+TrainedWeights Stormed(const std::string& example, int workers, int servers, int kills,
+                       uint32_t seed) {
+  INFO(example << ": " << workers << " workers, " << servers << " servers, seed " << seed);
   Scenario s(Scenario::Body::kProcesses, "same-storm", OptionsFor(example, workers, servers));
   for (int i = 0; i < servers; ++i) s.Pace(i, milliseconds(5));
   s.Check(s->StartAll());
@@ -89,19 +76,16 @@ TrainedWeights Stormed(const Example& example, int workers, int servers, int kil
 }
 
 TEST_CASE("a sample: the census model, 3 workers and 2 servers, 10 kills", "[sample]") {
-  NeedData(kCensus);
   CheckSameWeights(Undisturbed(kCensus), Stormed(kCensus, 3, 2, 10, 1));
 }
 
 TEST_CASE("convolutions: 3 workers and 2 servers, 10 kills", "[all]") {
-  NeedData(kConvolutions);
   CheckSameWeights(Undisturbed(kConvolutions), Stormed(kConvolutions, 3, 2, 10, 1));
 }
 
 TEST_CASE("1, 3 and 5 workers, 1, 2 and 4 servers, 30 kills each", "[all]") {
   uint32_t seed = 0;
-  for (const Example& example : {kMnist, kCensus}) {
-    NeedData(example);
+  for (const std::string example : {kMnist, kCensus}) {
     const TrainedWeights calm = Undisturbed(example);
     for (const int workers : {1, 3, 5}) {
       for (const int servers : {1, 2, 4}) {

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """The same synchronous job under every strategy ends with the same bits, dropout included.
 
-Usage: strategies_test.py [CLASS]. Data sets are read from COHORT_DATA_DIR or ../shared/data; without them the class is
-skipped (exit code 77).
+Usage: strategies_test.py [CLASS]
 """
 import glob
 import json
@@ -29,8 +28,7 @@ SYNC = "strategy:\n  mode: sync\n  closures_per_step: 4\n  deterministic: true\n
 
 def example(name, take, epochs):
     """An example as a synchronous job of the first `take` records."""
-    with open(os.path.join(real_cluster.EXAMPLES, name), encoding="utf-8") as f:
-        text = f.read()
+    text = real_cluster.example(name)
     for pattern, replacement in ((r"strategy:\n  mode: async\n", SYNC), (r"epochs: \d+", "epochs: %d" % epochs),
                                  (r"(take|records): \d+", r"\1: %d" % take)):
         text = re.sub(pattern, replacement, text, count=1)
@@ -42,7 +40,7 @@ class StrategiesCase(DirectoryTestCase):
         """The tensors of the last checkpoint, and what metrics.jsonl has of the epochs."""
         directory = self.path(name)
         done = run([program("cohort"), *command.split(), "--run_dir", directory, job], limit_s=120,
-                   environment={"COHORT_DATA_DIR": real_cluster.data_dir() or ""})
+                   environment={"COHORT_DATA_DIR": real_cluster.generated_data()})
         self.assertEqual(done.returncode, 0, command + "\n" + done.stdout + done.stderr)
         checkpoint = checkpoints(os.path.join(directory, "checkpoints"))[-1]
         self.assertEqual(len(glob.glob(os.path.join(checkpoint, "*.safetensors"))), owners)
@@ -67,8 +65,6 @@ class StrategiesCase(DirectoryTestCase):
 
 class Mnist(StrategiesCase):
     """A perceptron with dropout and Adam."""
-    NEEDS = "mnist"
-
     def test_strategies_agree(self):
         self.check(example("mnist_mlp.yaml", 2560, 2), 160)
 
@@ -82,8 +78,6 @@ class Mnist(StrategiesCase):
 
 class Census(StrategiesCase):
     """Embeddings, words that are learned, and Adam."""
-    NEEDS = "adult"
-
     def test_strategies_agree(self):
         self.check(example("census_csv.yaml", 5120, 2), 160)
 

@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import socket
 import subprocess
@@ -40,6 +41,17 @@ def data_dir():
         if directory and os.path.isdir(directory):
             return os.path.abspath(directory)
     return None
+
+
+def generated_data():
+    """The directory of the data sets that the build made (tests/data/make_data.py)."""
+    return os.path.join(BINARY, "tests", "data")
+
+
+def example(name):
+    """The text of an example, for the generated data: without the checksums of the real data."""
+    with open(os.path.join(EXAMPLES, name), encoding="utf-8") as f:
+        return re.sub(r"\n *sha256\w*: \w+(?=\n)", "", f.read())
 
 
 def free_ports(count):
