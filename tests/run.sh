@@ -12,7 +12,8 @@
 #
 # COHORT_WERROR=ON: warnings are errors in the release tree, too; .ci/run sets it. (A release tree that was
 # built without it is rebuilt completely.)
-# A skipped test that is not on tests/lint/allowed_skips.txt fails the run.
+# A skipped test that is not on tests/lint/allowed_skips.txt fails the run. A test that fails runs twice more, alone. If
+# it passes then, the run passes, too, and its last lines list the test as UNSTABLE, with the log of its failure.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -35,7 +36,7 @@ while [[ $# -gt 0 ]]; do
       shift
       ;;
     *)
-      sed -n '2,15s/^# \{0,1\}//p' "$0" >&2
+      sed -n '2,16s/^# \{0,1\}//p' "$0" >&2
       exit 64
       ;;
   esac
@@ -55,6 +56,7 @@ if $all; then
 fi
 started=$SECONDS
 closing=()
+unstable=()
 failed=false
 
 # Makes a Python environment with these packages, unless it is there already.
@@ -96,11 +98,18 @@ run_tree() {
     closing+=("$tree: could not be built")
     return 1
   }
+  rm -f "build/$tree/unstable.txt"
   echo "== $tree: test ($((SECONDS - from)) s so far)"
   local result=0
   ctest --preset "$tree" -j "$jobs" --no-tests=error --output-junit "$junit" \
-    "${selection[@]}" 2>&1 | tee "$log" || result=1
+    "${selection[@]}" 2>&1 | tee "$log" || python3 tests/lint/rerun_failed.py "build/$tree" "$junit" || result=1
   python3 tests/lint/check_skips.py "$junit" tests/lint/allowed_skips.txt || result=1
+  local name
+  if [[ -f "build/$tree/unstable.txt" ]]; then
+    while read -r name; do
+      unstable+=("UNSTABLE: $tree, $name: it failed beside other tests and passed alone; build/$tree/unstable/$name.log")
+    done <"build/$tree/unstable.txt"
+  fi
   closing+=("$tree: $(grep -E '^[0-9]+% tests passed' "$log" || echo 'no test was run'), $((SECONDS - from)) s")
   return $result
 }
@@ -164,6 +173,12 @@ fi
 
 echo "== $((SECONDS - started)) s"
 printf '%s\n' "${closing[@]}"
+for line in "${unstable[@]}"; do
+  log=${line##* }
+  echo "== $log"
+  tail -n 40 "$log"
+done
+[[ ${#unstable[@]} -eq 0 ]] || printf '%s\n' "${unstable[@]}"
 if $failed; then
   echo "tests/run.sh: failed"
   exit 1
