@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
 
 #include "common/base/exit_code.h"
@@ -59,14 +60,24 @@ int Become(const ChildProcessOptions& options, char* const* argv, char* const* e
   return errno;
 }
 
+}  // namespace
+
 absl::Status CannotExecute(const std::string& program, int error) {
+  std::string what = fmt::format("{} cannot be executed: {}", program, std::strerror(error));
+  const std::filesystem::path path(program);
+  const std::filesystem::path tree = path.parent_path().parent_path();
+  std::error_code ignored;
+  if (error == ENOENT && std::filesystem::exists(tree / "CMakeCache.txt", ignored)) {
+    what += fmt::format("; build it: cmake --build {} --target {}", tree.string(),
+                        path.filename().string());
+  } else if (error == ENOENT) {
+    what += "; install the complete suite of programs into one folder";
+  }
   return WithExitCode(MakeStatus(error == ENOENT ? absl::StatusCode::kNotFound
                                                  : absl::StatusCode::kPermissionDenied,
-                                 "{} cannot be executed: {}", program, std::strerror(error)),
+                                 "{}", what),
                       ExitCode::kOs);
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
     const ChildProcessOptions& options) {

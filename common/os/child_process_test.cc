@@ -48,12 +48,21 @@ TEST_CASE("a child has its environment, directory and descriptors, and returns i
 
 TEST_CASE("a program that cannot be executed is named, and leaves no process") {
   const TestDirectory dir;
-  std::string program = dir / "none";
+  std::string program = dir / "bin/none";
+  std::string advice = "install the complete suite of programs into one folder";
   SECTION("it does not exist") {}
-  SECTION("it is no program") { program = dir.Write("text", "text"); }
+  SECTION("it is not built") {
+    dir.Write("CMakeCache.txt", "");
+    advice = "build it: cmake --build " + dir.path() + " --target none";
+  }
+  SECTION("it is no program") {
+    program = dir.Write("text", "text");
+    advice = "";
+  }
   const absl::Status refused = ChildProcess::Start({.argv = {program}}).status();
   CHECK(ExitCodeOf(refused) == ExitCode::kOs);
   CHECK(Contains(std::string(refused.message()), program + " cannot be executed: "));
+  CHECK(Contains(std::string(refused.message()), advice));
   CHECK(waitpid(-1, nullptr, WNOHANG) == -1);
 }
 

@@ -37,6 +37,7 @@ target_include_directories(cohort_plugin_headers INTERFACE
 target_compile_features(cohort_plugin_headers INTERFACE cxx_std_20)
 target_link_options(cohort_plugin_headers INTERFACE LINKER:-z,lazy)
 list(APPEND libraries cohort_plugin_headers)
+add_dependencies(cohort_suite ${libraries})
 install(TARGETS ${libraries} EXPORT CohortTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   COMPONENT cohort-dev)
 install(EXPORT CohortTargets NAMESPACE Cohort:: DESTINATION ${package} COMPONENT cohort-dev)

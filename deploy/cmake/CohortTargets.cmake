@@ -37,6 +37,9 @@ function(cohort_library name)
   endif()
 endfunction()
 
+# All that `cmake --install` needs: what deploy/quickstart.sh builds.
+add_custom_target(cohort_suite)
+
 # cohort_binary(NAME SRCS main.cc DEPS x): an installed program in build/<preset>/bin. EXAMPLE: the Debian packages
 # do not have it.
 function(cohort_binary name)
@@ -51,6 +54,7 @@ function(cohort_binary name)
   if(ARG_EXAMPLE)
     set(component examples)
   endif()
+  add_dependencies(cohort_suite ${name})
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${component})
 endfunction()
 

@@ -204,9 +204,7 @@ int Exec(const std::vector<std::string>& argv) {
   for (const std::string& argument : argv) pointers.push_back(const_cast<char*>(argument.c_str()));
   pointers.push_back(nullptr);
   execv(pointers[0], pointers.data());
-  return ExitWith("cohort",
-                  WithExitCode(NotFound("{} cannot be executed: {}", argv[0], std::strerror(errno)),
-                               ExitCode::kOs));
+  return ExitWith("cohort", CannotExecute(argv[0], errno));
 }
 
 }  // namespace cohort
