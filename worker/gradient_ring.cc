@@ -5,6 +5,7 @@
 
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
+#include "common/collective/collective_group.h"
 #include "proto/worker.pb.h"
 
 namespace cohort {
@@ -32,6 +33,9 @@ GroupId GroupOf(uint64_t timeline, uint64_t step_try) {
 
 }  // namespace
 
+GradientRing::GradientRing(Options options) : options_(std::move(options)) {}
+GradientRing::~GradientRing() = default;
+
 void GradientRing::SetRoutes(std::shared_ptr<const v1::Routes> routes) {
   MutexLock lock(&mu_);
   routes_ = std::move(routes);
@@ -44,7 +48,7 @@ bool GradientRing::IsOf(const Step& step, const v1::Closure& closure) const {
 
 absl::Status GradientRing::Begin(const v1::Closure& closure, const Program& program,
                                  std::span<const PushItem> pushes) {
-  if (!tickets_.empty()) Leave();  // the last closure of another step has failed
+  if (summing_ > 0) Leave();  // the last closure of another step has failed
   if (!step_.has_value() || !IsOf(*step_, closure)) {
     COHORT_RETURN_IF_ERROR(BeginStep(closure, program));
   }
@@ -110,7 +114,7 @@ void GradientRing::OnPushReady(size_t push) {
   while (status_.ok() && next_bucket_ < missing_.size() && missing_[next_bucket_] == 0) {
     status_ = Use(next_bucket_++);
   }
-  if (!tickets_.empty()) group_->Poll();
+  if (summing_ > 0) group_->Poll();
 }
 
 absl::Status GradientRing::Use(size_t bucket) {
@@ -118,20 +122,19 @@ absl::Status GradientRing::Use(size_t bucket) {
   return last() && ranks_ > 1 ? StartSum(bucket) : absl::OkStatus();
 }
 
+OperationName GradientRing::NameOf(size_t bucket) const {
+  return {.step = step_->place.step,
+          .step_try = step_->place.step_try,
+          .bucket = static_cast<uint32_t>(bucket)};
+}
+
 absl::Status GradientRing::StartSum(size_t bucket) {
   COHORT_RETURN_IF_ERROR(EnterGroup());
-  if (!tickets_.empty()) COHORT_CRASH_POINT("replica.ring.partial");
-  CollectiveCall call;
-  call.kind = CollectiveKind::kReduceScatter;
-  call.name = {.step = step_->place.step,
-               .step_try = step_->place.step_try,
-               .bucket = static_cast<uint32_t>(bucket)};
-  call.buffer = open_->buffer(bucket);
-  call.part_ends = open_->part_ends(bucket);
-  call.communication = Communication::kRing;
-  call.deadline = options_.deadline;
-  COHORT_ASSIGN_OR_RETURN(const Collective::Ticket ticket, group_->Start(call));
-  tickets_.push_back(ticket);
+  if (summing_ > 0) COHORT_CRASH_POINT("replica.ring.partial");
+  COHORT_RETURN_IF_ERROR(group_->Begin({.name = NameOf(bucket),
+                                        .buffer = open_->buffer(bucket),
+                                        .part_ends = open_->part_ends(bucket)}));
+  ++summing_;
   sums_.fetch_add(1, std::memory_order_relaxed);
   const bool early = in_run_ && std::any_of(missing_.begin(), missing_.end(),
                                             [](size_t pushes) { return pushes > 0; });
@@ -146,8 +149,7 @@ absl::Status GradientRing::EnterGroup() {
   const std::vector<v1::PsRoute> servers = ServersByRank(*step_->routes);
   CollectiveGroupOptions group;
   for (const v1::PsRoute& server : servers) {
-    group.ranks.push_back({.role = "worker",
-                           .index = static_cast<int>(server.ps()),
+    group.ranks.push_back({.index = static_cast<int>(server.ps()),
                            .address = server.address(),
                            .unix_socket = server.unix_socket(),
                            .host_id = server.host_id(),
@@ -157,8 +159,8 @@ absl::Status GradientRing::EnterGroup() {
   group.group = id;
   group.security = options_.security;
   group.log = options_.log;
-  group.own_core = options_.own_core;
   group.start_deadline = options_.deadline;
+  group.deadline = options_.deadline;
   if (options_.should_stop) {
     group.should_stop = [this] { return options_.should_stop(closure_); };
   }
@@ -179,8 +181,9 @@ absl::Status GradientRing::EnterGroup() {
 absl::StatusOr<std::span<const ShardSum>> GradientRing::Finish() {
   in_run_ = false;
   for (; status_.ok() && next_bucket_ < open_->size(); ++next_bucket_) status_ = Use(next_bucket_);
-  for (const Collective::Ticket ticket : std::exchange(tickets_, {})) {
-    const absl::Status summed = group_->Wait(ticket);
+  const uint32_t begun = std::exchange(summing_, 0);
+  for (uint32_t bucket = 0; bucket < begun; ++bucket) {
+    const absl::Status summed = group_->Wait(NameOf(bucket));
     if (status_.ok()) status_ = summed;
   }
   CountBytes();
@@ -203,7 +206,7 @@ void GradientRing::Leave() {
                                      {"bytes_sent", all.bytes_sent},
                                      {"bytes_received", all.bytes_received}});
   }
-  tickets_.clear();
+  summing_ = 0;
   group_.reset();
   group_id_.reset();
 }

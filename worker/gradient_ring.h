@@ -17,7 +17,8 @@
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/cluster/security.h"
-#include "common/collective/collective_group.h"
+#include "common/collective/collective_options.h"
+#include "common/collective/peer_service.h"
 #include "common/exchange/variable_access.h"
 #include "common/graph/program.h"
 #include "common/graph/step_place.h"
@@ -30,15 +31,18 @@ namespace v1 {
 class Routes;
 }  // namespace v1
 
+class CollectiveGroup;
+struct OperationName;
+
 // Sums the dense gradients of synchronous steps among the replicas (communication: ring). A replica
-// adds the gradients of its own closures of a step. During its last one it joins a reduce-scatter for
-// each bucket as soon as all gradients of the bucket are final, and receives the sums of the shards
-// that it owns. The backward pass continues meanwhile.
+// adds the gradients of its own closures of a step. During its last one it joins a reduce-scatter
+// for each bucket as soon as all gradients of the bucket are final, and receives the sums of the
+// shards that it owns. The backward pass continues meanwhile.
 //
-// The closures name the step, its try and how many of them this replica has. The group is one of all
-// servers in the routes, whose processes are the replicas. It has the name of the try: the chief's
-// generation, the timeline and the number of the try. So a new try, a rollback and a restarted chief
-// each begin a new group.
+// The closures name the step, its try and how many of them this replica has. The group is one of
+// all servers in the routes, whose processes are the replicas. It has the name of the try: the
+// chief's generation, the timeline and the number of the try. So a new try, a rollback and a
+// restarted chief each begin a new group.
 //
 // Errors end the group. They name the missing replica, and the chief begins a new try.
 // SetRoutes and counters are thread-safe; the step thread calls the others.
@@ -47,7 +51,6 @@ class GradientRing final : public DenseSums {
   struct Options {
     uint64_t incarnation = 0;  // this replica's, which the routes have
     std::shared_ptr<const Security> security = Security::LoopbackOnly();
-    bool own_core = false;
     Logger* log = nullptr;           // may be null; outlives this
     PeerService* service = nullptr;  // serves the address of this replica; outlives this
     // True if this closure is unwanted: waiting for other replicas then ends with Cancelled.
@@ -58,7 +61,8 @@ class GradientRing final : public DenseSums {
     Duration deadline = std::chrono::seconds(60);
   };
 
-  explicit GradientRing(Options options) : options_(std::move(options)) {}
+  explicit GradientRing(Options options);
+  ~GradientRing() override;
 
   void SetRoutes(std::shared_ptr<const v1::Routes> routes);
 
@@ -92,6 +96,7 @@ class GradientRing final : public DenseSums {
   absl::Status BeginStep(const v1::Closure& closure, const Program& program);
   // The next bucket is complete.
   absl::Status Use(size_t bucket);
+  OperationName NameOf(size_t bucket) const;
   absl::Status StartSum(size_t bucket);
   absl::Status EnterGroup();
   void CountBytes();
@@ -119,7 +124,7 @@ class GradientRing final : public DenseSums {
   // Refers to the buffers of buckets_.
   std::unique_ptr<CollectiveGroup> group_;
   std::optional<GroupId> group_id_;
-  std::vector<Collective::Ticket> tickets_;
+  uint32_t summing_ = 0;        // the first buckets are in flight
   CollectiveCounters counted_;  // the group's, at the last CountBytes
 
   std::atomic<uint64_t> sums_{0};

@@ -1,22 +1,15 @@
 #include "worker/ring_buckets.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <map>
 
 #include "common/base/status.h"
-#include "common/collective/fold.h"
+#include "common/collective/add_elements.h"
 #include "common/exchange/exchange_routes.h"
 
 namespace cohort {
 namespace {
-
-template <typename T>
-void AddTo(uint8_t* sum, const uint8_t* values, uint64_t elements) {
-  const std::array<const uint8_t*, 2> sources = {sum, values};
-  SumInOrder(reinterpret_cast<T*>(sum), sources, elements);
-}
 
 bool IsDenseGradient(const Push& push) {
   return push.kind == PushKind::kGradient && push.keys == kNoValue;
@@ -107,10 +100,8 @@ void RingBuckets::Add(size_t bucket, std::span<const PushItem> pushes, bool firs
         static_cast<const uint8_t*>(pushes[run.push].value) + run.from * item;
     if (first) {
       std::memcpy(to.at(run.to), from, run.elements * item);
-    } else if (to.dtype() == DType::kFloat32) {
-      AddTo<float>(to.at(run.to), from, run.elements);
     } else {
-      AddTo<double>(to.at(run.to), from, run.elements);
+      AddElements(to.dtype(), to.at(run.to), from, run.elements);
     }
   }
 }

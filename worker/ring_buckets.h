@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "common/collective/collective.h"
+#include "common/collective/element_span.h"
 #include "common/exchange/variable_access.h"
 #include "common/graph/program.h"
 #include "common/tensor/buffer.h"

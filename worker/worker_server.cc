@@ -44,7 +44,6 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options option
     server->ring_ = std::make_unique<GradientRing>(GradientRing::Options{
         .incarnation = o.incarnation,
         .security = o.security,
-        .own_core = o.own_core,
         .log = o.log,
         .service = &server->peers_,
         .should_stop = [s = server.get()](uint64_t id) { return s->core_->ShouldStop(id); }});

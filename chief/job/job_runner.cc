@@ -6,12 +6,12 @@
 #include <system_error>
 #include <utility>
 
+#include "chief/job/ring_choice.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
 #include "common/cluster/replica_cluster.h"
-#include "common/collective/choose.h"
 #include "common/graph/segments.h"
 #include "common/model/batch_text.h"
 #include "common/model/device_check.h"

@@ -19,8 +19,8 @@ namespace cohort {
 class AcceptedStreams final : public PeerService::Acceptor,
                               public std::enable_shared_from_this<AcceptedStreams> {
  public:
-  // `incarnations`, `workers`: of all ranks, the latter their indices among the workers. Each change
-  // calls `wake`, until Detach.
+  // `incarnations`, `workers`: of all ranks, the latter their indices among the workers. Each
+  // change calls `wake`, until Detach.
   AcceptedStreams(std::vector<uint64_t> incarnations, std::vector<int> workers, int rank,
                   std::function<void()> wake);
 

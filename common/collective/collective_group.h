@@ -4,90 +4,45 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
-#include <functional>
+#include <deque>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "common/base/clock.h"
-#include "common/base/log.h"
-#include "common/cluster/security.h"
-#include "common/collective/collective.h"
+#include "common/collective/collective_options.h"
 #include "common/collective/peer_service.h"
+#include "common/collective/peer_streams.h"
+#include "common/collective/reduce_scatter.h"
 
 namespace cohort {
 
-class PeerTransport;
-
-// One replica of a group, as the chief describes it.
-struct CollectiveRank {
-  std::string role = "worker";
-  int index = 0;
-  std::string address;      // "host:port" of its server
-  std::string unix_socket;  // path; "": none
-  std::string host_id;      // HostId()
-  uint64_t incarnation = 0;
-
-  // "worker:1 (10.0.0.3:4000)".
-  std::string ToString() const;
-};
-
-// Bugs that tests plant, to prove that they find them. No flag reaches them.
-struct CollectiveTestFaults {
-  bool takes_any_epoch = false;       // streams and frames of other epochs are used
-  bool drops_early_credit = false;    // credit that comes before the operation is started here
-  bool names_its_sender = false;      // the rank whose chunks are missing, without asking anyone
-  bool returns_lent_buffers = false;  // Wait does not wait until nobody reads the buffers
-};
-
-struct CollectiveGroupOptions {
-  std::vector<CollectiveRank> ranks;
-  int rank = 0;  // the rank of this process
-  GroupId group;
-  std::shared_ptr<const Security> security = Security::LoopbackOnly();
-  const Clock* clock = nullptr;  // null: the machine's
-  Logger* log = nullptr;         // null: none
-  // How long Start waits for the other ranks.
-  Duration start_deadline = std::chrono::seconds(60);
-  // Asked about ten times a second while Start or Wait waits, on their thread. True: they return
-  // Cancelled, and the group has failed. Null: never.
-  std::function<bool()> should_stop;
-  bool own_core = false;      // TransportOptions::SetOwnCore
-  bool shared_memory = true;  // between ranks of one host that reach each other by unix socket
-
-  // The rest is the same on all ranks; tests choose small values.
-  //
-  // The longest chunk. It stays in a core's cache from the socket to the sum.
-  uint64_t chunk_bytes = uint64_t{512} << 10;
-  // Bytes of one operation that a rank may send to another one before it knows that the other one has
-  // started the operation.
-  uint64_t early_bytes = uint64_t{1} << 20;
-  // Bytes of one operation that a rank may send to another one before that one has used them. More
-  // would wait in the kernel's buffers until they are in no cache any more.
-  uint64_t window_bytes = uint64_t{2} << 20;
-
-  // For the simulator: what connects the ranks. Null: MakePeerTransport.
-  std::function<std::unique_ptr<PeerTransport>()> transport;
-  CollectiveTestFaults test_faults;
-};
-
-// A group of ranks in several processes. Every rank has a stream to every other one (the protocol is
-// in proto/collective.proto). Between processes of one host chunks lie in shared memory, and only
-// control frames take the unix socket.
+// A group of ranks in several processes, which form a ring and sum buffers (ReduceScatter). Every
+// rank has a stream to every other one (the protocol is in proto/collective.proto): elements travel
+// to the next rank only, and all ranks can ask each other whether they take part. Between processes
+// of one host elements lie in shared memory, and only control frames take the unix socket.
 //
-// The thread that calls Start and Wait polls the streams itself, so a chunk that arrives is summed on
-// the thread that waits for it. Sums are read straight from the received slices. Chunks are sent as
-// references to the caller's buffers, and Wait returns when nobody reads them any more. Another rank may
-// have at most early_bytes or window_bytes of an operation under way to this one.
+// Begin returns at once, so several buckets may be in flight. Operations make progress inside
+// Begin, Poll and Wait; one thread at a time may call them. That thread polls the streams itself,
+// so a chunk that arrives is summed on the thread that waits for it. All ranks begin the same
+// operations in the same order. They may wait in any order.
 //
-// A rank reads what others offer and writes only its own memory: its buffers, and its shared segment.
-// So a process that was stopped and wakes cannot write into a new group. Its streams are closed, its
-// frames carry an old epoch, and nobody maps its old segment.
+//   COHORT_RETURN_IF_ERROR(group->Begin({.name = {step, step_try, bucket},
+//                                        .buffer = std::span(gradients),
+//                                        .part_ends = ends}));
+//   ...                                           // the backward pass continues
+//   COHORT_RETURN_IF_ERROR(group->Wait({step, step_try, bucket}));
+//
+// Sums are read straight from the received slices. Chunks are sent as references to the caller's
+// buffers, and Wait returns when nobody reads them any more. The rank before may have at most
+// early_bytes or window_bytes of an operation under way to this one.
+//
+// A rank reads what others offer and writes only its own memory: its buffers, and its shared
+// segment. So a process that was stopped and wakes cannot write into a new group. Its streams are
+// closed, its frames carry an old epoch, and nobody maps its old segment.
 //
 // A new epoch: destroy the group, and start another one with a greater GroupId. Start returns when
-// every member has accepted the streams of all others. A member accepts them only after it has closed
-// its old group, so all members have closed their old streams when Start returns.
-class CollectiveGroup final : public Collective {
+// every member has accepted the streams of all others. A member accepts them only after it has
+// closed its old group, so all members have closed their old streams when Start returns.
+class CollectiveGroup final : private PeerStreams::Receiver {
  public:
   // Connects all ranks. `service` must serve this process's address. Errors: InvalidArgument,
   // FailedPrecondition (an old epoch; plaintext beyond loopback), DeadlineExceeded with the
@@ -95,27 +50,77 @@ class CollectiveGroup final : public Collective {
   // again.
   static absl::StatusOr<std::unique_ptr<CollectiveGroup>> Start(
       const CollectiveGroupOptions& options, PeerService* service);
-  // Leaves the group: sends what is queued, closes all streams, and returns when they have ended.
+  // Gives up what is in flight and leaves the group: sends what is queued, closes all streams, and
+  // returns when they have ended.
   ~CollectiveGroup() override;
 
-  int rank() const override;
-  int ranks() const override;
-  absl::StatusOr<Ticket> Start(const CollectiveCall& call) override;
-  absl::Status Wait(Ticket ticket) override;
-  void Poll() override;
-  void Abandon(uint64_t step, uint64_t step_try) override;
-  CollectiveCounters counters() const override;
+  int rank() const { return options_.rank; }
+  int ranks() const { return options_.count(); }
 
-  // True if chunks to this rank lie in shared memory.
-  bool SharesMemoryWith(int rank) const;
-  // For tests: what the chunks of an operation in flight carry.
-  uint32_t SignatureOf(Ticket ticket) const;
+  // Begins an operation. Errors: InvalidArgument (the call contradicts itself), AlreadyExists (the
+  // name is in flight), FailedPrecondition (it has ended), or the error with which the group has
+  // failed.
+  absl::Status Begin(const ReduceScatterCall& call);
+  // Waits for the end of an operation. Its buffer belongs to the caller again, whatever the result.
+  // Once for each operation. Errors: DeadlineExceeded if another replica does not take part,
+  // Unavailable if it is lost. Both have a FailureInfo with role, index and incarnation of the
+  // missing replica. The group has then failed: every operation ends with this error, and a new
+  // group needs a new epoch.
+  absl::Status Wait(const OperationName& name);
+  // Makes progress without waiting.
+  void Poll();
+
+  const CollectiveCounters& counters() const { return counters_; }
 
  private:
-  class Impl;
-  explicit CollectiveGroup(std::unique_ptr<Impl> impl);
+  // What the other ranks have answered to the newest probe.
+  enum class Presence : uint8_t { kSilent, kNotStarted, kStarted };
+  // How long the waiting thread has seen no progress.
+  struct Watch {
+    TimePoint base;      // when the newest progress was seen
+    TimePoint last;      // when the thread looked last
+    uint64_t progress;   // counters_.bytes_received at `base`
+    TimePoint probed{};  // when the other ranks were asked; never: the default
+  };
 
-  const std::unique_ptr<Impl> impl_;
+  explicit CollectiveGroup(const CollectiveGroupOptions& options, PeerService* service);
+
+  // PeerStreams::Receiver
+  void OnFrame(std::unique_ptr<ReceivedFrame> frame) override;
+  void OnLeft(int rank) override;
+  void OnLost(int rank, const absl::Status& why) override { Fail(why, rank); }
+
+  absl::Status CheckBegin(const ReduceScatterCall& call) const;
+  ReduceScatter* Find(const OperationName& name) const;
+  bool IsOver(const OperationName& name) const;
+  void OnProbe(int from, const OperationName& name);
+  void UseOrDrop(ReduceScatter* operation, std::unique_ptr<ReceivedFrame> frame);
+  void KeepEarly(std::unique_ptr<ReceivedFrame> frame);
+  void UseEarly(ReduceScatter* operation);
+  void Drop(std::unique_ptr<ReceivedFrame> frame);
+  void Finish(const ReduceScatter& operation);
+
+  void Look(const ReduceScatter& operation, Watch* watch);
+  void Probe(const OperationName& name);
+  void FailFor(const ReduceScatter& operation);
+  void FailIfStopped(const OperationName& name);
+  void Fail(const absl::Status& status, int blamed);
+  void AwaitRelease(const ReduceScatter& operation);
+  const CollectiveRank& of(int rank) const { return options_.ranks[static_cast<size_t>(rank)]; }
+
+  const CollectiveGroupOptions options_;
+  CollectiveCounters counters_;
+  PeerStreams streams_;
+
+  absl::Status failed_;                                  // why; OK: the group works
+  std::vector<bool> left_;                               // by rank
+  std::vector<std::unique_ptr<ReduceScatter>> running_;  // in the order of their begin
+  std::vector<std::unique_ptr<ReduceScatter>> lent_;     // ended too early (test_faults)
+  std::vector<std::unique_ptr<ReceivedFrame>> early_;
+  std::vector<uint64_t> early_bytes_;  // by rank
+  std::deque<OperationName> over_;     // the newest that have ended well
+  OperationName probed_;
+  std::vector<Presence> presence_;  // by rank
 };
 
 }  // namespace cohort

@@ -19,7 +19,7 @@ using Milliseconds = std::chrono::milliseconds;
 
 constexpr Milliseconds kDeadline{1500};
 const Milliseconds kLimit = testing::Scaled(std::chrono::seconds(30));
-// More all-reduces than a test has time for.
+// More sums than a test has time for.
 constexpr int kEndless = 10'000'000;
 
 // One rank in a process of its own.
@@ -112,15 +112,15 @@ class Peers {
     for (size_t i = 0; i < ranks; ++i) CHECK(peers_[i]->Read() == "ok");
   }
   // Returns when every rank has done the first one.
-  void Reduce(size_t ranks, int step, int elements, int count) {
+  void Sum(size_t ranks, int step, int elements, int count) {
     for (size_t i = 0; i < ranks; ++i) {
-      peers_[i]->Write("reduce " + std::to_string(step) + " " + std::to_string(elements) + " " +
+      peers_[i]->Write("sum " + std::to_string(step) + " " + std::to_string(elements) + " " +
                        std::to_string(count));
     }
     for (size_t i = 0; i < ranks; ++i) CHECK(peers_[i]->Read() == "begun");
   }
-  void CheckReduce(size_t ranks, int step, int elements, int count) {
-    Reduce(ranks, step, elements, count);
+  void CheckSum(size_t ranks, int step, int elements, int count) {
+    Sum(ranks, step, elements, count);
     for (size_t i = 0; i < ranks; ++i) CHECK(peers_[i]->Read() == "ok");
   }
 
@@ -137,15 +137,15 @@ TEST_CASE("a rank that is killed is named, and its successor joins the new epoch
   const int elements = GENERATE(1000, 1'000'000);
   Peers peers(3, shared);
   peers.StartGroup(1, 3);
-  peers.CheckReduce(3, 1, elements, 4);
-  peers.Reduce(3, 100, elements, kEndless);
+  peers.CheckSum(3, 1, elements, 4);
+  peers.Sum(3, 100, elements, kEndless);
   peers[2].process().Signal(SIGKILL);
   peers[2].process().Wait();
   CHECK(peers[0].Read() == "error UNAVAILABLE 2");
   CHECK(peers[1].Read() == "error UNAVAILABLE 2");
   peers.Replace(2);
   peers.StartGroup(2, 3);
-  peers.CheckReduce(3, 1, elements, 4);
+  peers.CheckSum(3, 1, elements, 4);
 }
 
 TEST_CASE("a rank that is stopped is named, and cannot disturb the new group when it wakes") {
@@ -153,8 +153,8 @@ TEST_CASE("a rank that is stopped is named, and cannot disturb the new group whe
   const int elements = GENERATE(1000, 1'000'000);
   Peers peers(3, shared);
   peers.StartGroup(1, 3);
-  peers.CheckReduce(3, 1, elements, 4);
-  peers.Reduce(3, 100, elements, kEndless);
+  peers.CheckSum(3, 1, elements, 4);
+  peers.Sum(3, 100, elements, kEndless);
   peers[2].process().Signal(SIGSTOP);
   const auto stopped = std::chrono::steady_clock::now();
   CHECK(peers[0].Read() == "error DEADLINE_EXCEEDED 2");
@@ -164,8 +164,8 @@ TEST_CASE("a rank that is stopped is named, and cannot disturb the new group whe
   CHECK(took < kDeadline + testing::Scaled(std::chrono::seconds(3)));
   // The ranks that are left continue, and the third one wakes while they do.
   peers.StartGroup(2, 2);
-  peers.CheckReduce(2, 1, elements, 4);
-  peers.Reduce(2, 100, elements, 300);
+  peers.CheckSum(2, 1, elements, 4);
+  peers.Sum(2, 100, elements, 300);
   peers[2].process().Signal(SIGCONT);
   const std::string woken = peers[2].Read();
   CHECK_THAT(woken, Catch::StartsWith("error "));
@@ -176,10 +176,10 @@ TEST_CASE("a rank that is stopped is named, and cannot disturb the new group whe
   CHECK(peers[2].Read() == "error FAILED_PRECONDITION -1");
   CHECK(peers[0].Read() == "ok");
   CHECK(peers[1].Read() == "ok");
-  peers.CheckReduce(2, 10'000, elements, 4);
+  peers.CheckSum(2, 10'000, elements, 4);
   // With the next epoch it is a member again.
   peers.StartGroup(3, 3);
-  peers.CheckReduce(3, 1, elements, 4);
+  peers.CheckSum(3, 1, elements, 4);
 }
 
 }  // namespace

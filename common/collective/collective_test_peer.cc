@@ -5,8 +5,8 @@
 // Commands on standard input, and the answers:
 //   group EPOCH RANK DEADLINE_MS SHARED PORT INCARNATION SOCKET [PORT INCARNATION SOCKET ...]
 //     starts a group of these ranks: "ok", or "error CODE INDEX" with the index of FailureInfo
-//   reduce STEP ELEMENTS COUNT     COUNT all-reduces: "begun" after the first one; at the end "ok",
-//     "error CODE INDEX", or "wrong values"
+//   sum STEP ELEMENTS COUNT     COUNT reduce-scatters: "begun" after the first one; at the end
+//     "ok", "error CODE INDEX", or "wrong values"
 #include <cstdio>
 #include <iostream>
 #include <sstream>
@@ -33,7 +33,7 @@ class Peer {
     std::istringstream in(line);
     std::string command;
     in >> command;
-    const absl::Status status = command == "group" ? StartGroup(&in) : Reduce(&in);
+    const absl::Status status = command == "group" ? StartGroup(&in) : Sum(&in);
     if (status.ok()) return "ok";
     if (absl::IsDataLoss(status)) return "wrong values";
     std::cerr << status << std::endl;
@@ -58,12 +58,12 @@ class Peer {
       options.ranks.push_back(rank);
     }
     options.start_deadline = std::chrono::milliseconds(deadline_ms);
-    deadline_ = options.start_deadline;
+    options.deadline = options.start_deadline;
     COHORT_ASSIGN_OR_RETURN(group_, CollectiveGroup::Start(options, &service_));
     return absl::OkStatus();
   }
 
-  absl::Status Reduce(std::istringstream* in) {
+  absl::Status Sum(std::istringstream* in) {
     uint64_t step = 0;
     size_t elements = 0;
     int count = 0;
@@ -72,16 +72,18 @@ class Peer {
     float expected = 0;
     for (int rank = 0; rank < group_->ranks(); ++rank) expected += static_cast<float>(rank + 1);
     std::vector<float> buffer(elements);
+    std::vector<uint64_t> ends;
+    const size_t ranks = static_cast<size_t>(group_->ranks());
+    for (size_t rank = 1; rank <= ranks; ++rank) ends.push_back(elements * rank / ranks);
     for (int i = 0; i < count; ++i, ++step) {
       std::fill(buffer.begin(), buffer.end(), static_cast<float>(group_->rank() + 1));
-      COHORT_RETURN_IF_ERROR(
-          group_->Run({.kind = CollectiveKind::kAllReduce,
-                       .name = {step, 1, 0},
-                       .buffer = std::span(buffer),
-                       .communication = i % 2 == 0 ? Communication::kRing : Communication::kDirect,
-                       .deadline = deadline_}));
-      for (const float value : buffer) {
-        if (value != expected) return DataLoss("a sum is {}", value);
+      const ReduceScatterCall call{
+          .name = {step, 1, 0}, .buffer = std::span(buffer), .part_ends = ends};
+      COHORT_RETURN_IF_ERROR(group_->Begin(call));
+      COHORT_RETURN_IF_ERROR(group_->Wait(call.name));
+      const ElementRange own = call.part(group_->rank());
+      for (uint64_t k = own.begin; k < own.end; ++k) {
+        if (buffer[k] != expected) return DataLoss("a sum is {}", buffer[k]);
       }
       if (i == 0) std::cout << "begun" << std::endl;
     }
@@ -91,7 +93,6 @@ class Peer {
   PeerService service_;
   std::unique_ptr<StreamServer> server_;
   std::unique_ptr<CollectiveGroup> group_;
-  Duration deadline_{};
 };
 
 }  // namespace

@@ -1,7 +1,9 @@
 #ifndef COHORT_COMMON_COLLECTIVE_COLLECTIVE_TEST_UTIL_H_
 #define COHORT_COMMON_COLLECTIVE_COLLECTIVE_TEST_UTIL_H_
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -16,7 +18,8 @@
 // For tests only.
 namespace cohort {
 
-// How the ranks of a test reach each other. All but kSharedMemory pretend to have hosts of their own.
+// How the ranks of a test reach each other. All but kSharedMemory pretend to have hosts of their
+// own.
 enum class TestPath : uint8_t { kSockets, kGrpc, kSharedMemory };
 
 // The servers of several ranks in this process, and what each knows of the others.
@@ -54,8 +57,9 @@ class TestRanks {
     options.rank = rank;
     options.group = {1, 1, epoch};
     options.start_deadline = TestLimit();
+    options.deadline = TestLimit();
     if (path_ == TestPath::kGrpc) {
-      options.transport = [] { return MakeGrpcPeerTransport(Security::LoopbackOnly(), false); };
+      options.transport = [] { return MakeGrpcPeerTransport(Security::LoopbackOnly()); };
     }
     return options;
   }
@@ -73,6 +77,7 @@ class TestRanks {
         options.chunk_bytes = like.chunk_bytes;
         options.early_bytes = like.early_bytes;
         options.window_bytes = like.window_bytes;
+        options.deadline = std::min(options.deadline, like.deadline);
         auto group = CollectiveGroup::Start(options, service(rank));
         if (group.ok()) return body(group->get());
         std::lock_guard<std::mutex> lock(mu_);
@@ -116,14 +121,35 @@ std::vector<T> TestBuffer(int rank, size_t elements) {
   return buffer;
 }
 
-// The left fold over all ranks.
+// By rank the end of its part: all have the same number of elements, but the last ones fewer or
+// none.
+inline std::vector<uint64_t> EqualParts(int ranks, uint64_t elements) {
+  const uint64_t count = static_cast<uint64_t>(ranks);
+  const uint64_t size = (elements + count - 1) / count;
+  std::vector<uint64_t> ends;
+  for (uint64_t rank = 1; rank <= count; ++rank) ends.push_back(std::min(elements, rank * size));
+  return ends;
+}
+
+// True if the own part of a buffer has the bits of a ring's sum (ReduceScatter).
 template <typename T>
-std::vector<T> TestSum(int ranks, size_t elements) {
-  std::vector<T> sum = TestBuffer<T>(0, elements);
-  for (int rank = 1; rank < ranks; ++rank) {
-    for (size_t i = 0; i < elements; ++i) sum[i] += TestValue<T>(rank, i);
+bool HasSums(const CollectiveGroup& group, const std::vector<T>& buffer,
+             std::span<const uint64_t> ends) {
+  const int ranks = group.ranks();
+  const size_t rank = static_cast<size_t>(group.rank());
+  for (size_t i = rank == 0 ? 0 : ends[rank - 1]; i < ends[rank]; ++i) {
+    T sum = TestValue<T>((group.rank() + 1) % ranks, i);
+    for (int k = 2; k <= ranks; ++k) sum += TestValue<T>((group.rank() + k) % ranks, i);
+    if (std::memcmp(&sum, &buffer[i], sizeof(T)) != 0) return false;
   }
-  return sum;
+  return true;
+}
+
+// Begins a reduce-scatter and waits for it.
+inline absl::Status Sum(CollectiveGroup* group, const OperationName& name, ElementSpan buffer,
+                        std::span<const uint64_t> ends) {
+  COHORT_RETURN_IF_ERROR(group->Begin({.name = name, .buffer = buffer, .part_ends = ends}));
+  return group->Wait(name);
 }
 
 }  // namespace cohort

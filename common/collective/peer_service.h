@@ -42,8 +42,9 @@ struct PeerStreamName {
   static std::optional<PeerStreamName> Parse(const std::string& text);
 };
 
-// The server's side of /cohort.v1.Peer/Collective and of its SocketStreams: passes the streams of other
-// ranks to the group of this process. A task has one such service, and one group at a time. Thread-safe.
+// The server's side of /cohort.v1.Peer/Collective and of its SocketStreams: passes the streams of
+// other ranks to the group of this process. A task has one such service, and one group at a time.
+// Thread-safe.
 class PeerService {
  public:
   static constexpr char kMethod[] = "/cohort.v1.Peer/Collective";

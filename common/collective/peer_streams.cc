@@ -1,6 +1,5 @@
 #include "common/collective/peer_streams.h"
 
-#include <google/protobuf/io/coded_stream.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,39 +16,20 @@ constexpr Duration kLongestRetryDelay = std::chrono::milliseconds(200);
 // How long the end of the group waits until other ranks have taken what is queued.
 constexpr Duration kCloseGrace = std::chrono::seconds(2);
 constexpr Duration kAbortGrace = std::chrono::seconds(30);
-// Slots of 512 KB: 8 MB for each reader.
-constexpr int kSlotsPerReader = 16;
-constexpr size_t kIdleCopies = size_t{8} << 20;
-// CollectiveFrame's fields 1 and 2, length-delimited.
-constexpr uint32_t kHeaderTag = 0x0a;
-constexpr uint32_t kPayloadTag = 0x12;
+// Cells of 512 KB: 8 MB.
+constexpr int kCells = 16;
+// More elements than any buffer has.
+constexpr uint64_t kMostElements = uint64_t{1} << 60;
 
 // The address of a rank's unix socket if both are on one host and the socket exists, else its TCP
 // address.
-std::string ChooseAddress(const CollectiveRank& rank, const CollectiveRank& own,
-                          bool shared_memory) {
+std::string ChooseAddress(const CollectiveRank& rank, const CollectiveRank& own) {
   const bool same_host = !own.host_id.empty() && rank.host_id == own.host_id;
-  if (!shared_memory || !same_host || rank.unix_socket.empty() ||
+  if (!same_host || rank.unix_socket.empty() ||
       access(rank.unix_socket.c_str(), R_OK | W_OK) != 0) {
     return rank.address;
   }
   return "unix:" + rank.unix_socket;
-}
-
-// Reads the header of a frame whose begin is known. Returns where its payload begins; 0: it does not end
-// with one.
-size_t FindPayload(std::span<const uint8_t> begin, size_t frame_bytes,
-                   v1::CollectiveHeader* header) {
-  google::protobuf::io::CodedInputStream in(begin.data(), static_cast<int>(begin.size()));
-  uint32_t header_bytes = 0;
-  uint32_t payload_bytes = 0;
-  if (in.ReadTag() != kHeaderTag || !in.ReadVarint32(&header_bytes)) return 0;
-  const auto limit = in.PushLimit(static_cast<int>(header_bytes));
-  if (!header->ParseFromCodedStream(&in) || !in.ConsumedEntireMessage()) return 0;
-  in.PopLimit(limit);
-  if (in.ReadTag() != kPayloadTag || !in.ReadVarint32(&payload_bytes)) return 0;
-  const size_t at = static_cast<size_t>(in.CurrentPosition());
-  return at + payload_bytes == frame_bytes ? at : 0;
 }
 
 }  // namespace
@@ -57,21 +37,20 @@ size_t FindPayload(std::span<const uint8_t> begin, size_t frame_bytes,
 absl::Status WithRank(absl::Status status, const CollectiveRank& rank) {
   SetFailure(
       &status,
-      {.role = rank.role, .index = rank.index, .incarnation = rank.incarnation, .retryable = true});
+      {.role = "worker", .index = rank.index, .incarnation = rank.incarnation, .retryable = true});
   return status;
 }
 
 PeerStreams::PeerStreams(const CollectiveGroupOptions& options, PeerService* service,
-                         Receiver* receiver)
+                         Receiver* receiver, CollectiveCounters* counters)
     : options_(options),
       service_(service),
       receiver_(receiver),
-      transport_(options.transport ? options.transport()
-                                   : MakePeerTransport(options.security, options.own_core)),
-      links_(options.ranks.size()),
-      copies_(BufferPool::Create(kIdleCopies)) {}
+      counters_(counters),
+      transport_(options.transport ? options.transport() : MakePeerTransport(options.security)),
+      links_(options.ranks.size()) {}
 
-absl::Status PeerStreams::Connect(uint64_t chunk_bytes) {
+absl::Status PeerStreams::Connect() {
   std::vector<uint64_t> incarnations;
   std::vector<int> workers;
   for (const CollectiveRank& rank : options_.ranks) {
@@ -83,25 +62,21 @@ absl::Status PeerStreams::Connect(uint64_t chunk_bytes) {
                                         [t = transport_.get()] { t->Wake(); });
   COHORT_RETURN_IF_ERROR(service_->Open(options_.group, accepted));
   accepted_ = std::move(accepted);
-  const CollectiveRank& own = options_.ranks[static_cast<size_t>(options_.rank)];
-  bool shares = false;
   for (Link& link : links_) {
     link.owner = this;
     link.rank = static_cast<int>(&link - links_.data());
     if (link.rank == options_.rank) continue;
-    link.address =
-        ChooseAddress(options_.ranks[static_cast<size_t>(link.rank)], own, options_.shared_memory);
-    shares |= link.address.starts_with("unix:");
-    const int worker = options_.ranks[static_cast<size_t>(link.rank)].index;
-    COHORT_RETURN_IF_ERROR(transport_->Prepare(link.rank, worker, link.address));
+    const CollectiveRank& rank = options_.ranks[static_cast<size_t>(link.rank)];
+    link.address = ChooseAddress(rank, options_.own());
+    COHORT_RETURN_IF_ERROR(transport_->Prepare(link.rank, rank.index, link.address));
   }
-  if (shares) {
-    auto slots = SharedSlots::Create(chunk_bytes, kSlotsPerReader, static_cast<int>(links_.size()));
+  if (link(options_.right())->address.starts_with("unix:")) {
+    auto cells = SharedCells::Create(options_.chunk_bytes, kCells);
     // Without shared memory chunks travel over the socket.
-    if (slots.ok()) {
-      slots_ = *std::move(slots);
+    if (cells.ok()) {
+      cells_ = *std::move(cells);
     } else if (options_.log != nullptr) {
-      options_.log->Failure(LogLevel::kWarning, "collective_without_shared_memory", slots.status());
+      options_.log->Failure(LogLevel::kWarning, "collective_without_shared_memory", cells.status());
     }
   }
   return AwaitAll();
@@ -160,7 +135,7 @@ void PeerStreams::Dial(Link* link) {
   PeerStreamName name;
   name.group = options_.group;
   name.rank = options_.rank;
-  name.incarnation = options_.ranks[static_cast<size_t>(options_.rank)].incarnation;
+  name.incarnation = options_.own().incarnation;
   name.target = options_.ranks[static_cast<size_t>(link->rank)].incarnation;
   link->in = transport_->Dial(link->rank, name, link);
 }
@@ -202,7 +177,7 @@ v1::CollectiveHeader* PeerStreams::NewHeader(v1::CollectiveFrameKind kind) {
   header_.set_timeline(options_.group.timeline);
   header_.set_epoch(options_.group.epoch);
   header_.set_rank(static_cast<uint32_t>(options_.rank));
-  header_.set_incarnation(options_.ranks[static_cast<size_t>(options_.rank)].incarnation);
+  header_.set_incarnation(options_.own().incarnation);
   return &header_;
 }
 
@@ -210,28 +185,22 @@ void PeerStreams::Send(int to) {
   if (const auto& out = link(to)->out; out != nullptr) out->Send(encoder_.Finish(header_));
 }
 
-void PeerStreams::SendElements(int to, const uint8_t* elements, uint64_t bytes, PayloadLoan* loan) {
+void PeerStreams::SendElements(const uint8_t* elements, uint64_t bytes, PayloadLoan* loan) {
   encoder_.BeginPayload();
-  if (loan != nullptr || bytes < PushPullEncoder::kInlineBytes) {
-    encoder_.AppendBorrowed(elements, bytes, loan);  // short ones are copied
-  } else {
-    BufferRef copy = copies_->Allocate(bytes);
-    std::memcpy(copy->data(), elements, bytes);
-    encoder_.Append(std::move(copy), 0, bytes);
-  }
-  counters_.bytes_sent += bytes;
-  Send(to);
+  encoder_.AppendBorrowed(elements, bytes, loan);
+  counters_->bytes_sent += bytes;
+  Send(options_.right());
   encoder_.Clear();
 }
 
-bool PeerStreams::SendShared(int to, const uint8_t* elements, uint64_t bytes, uint64_t ticket) {
-  const uint64_t begin = slots_->Take(to, ticket);
+bool PeerStreams::SendShared(const uint8_t* elements, uint64_t bytes) {
+  const uint64_t begin = link(options_.right())->reads_segment ? cells_->Take() : 0;
   if (begin == 0) return false;
-  std::memcpy(slots_->At(begin), elements, bytes);
+  std::memcpy(cells_->At(begin), elements, bytes);
   header_.set_shared_begin(begin);
-  counters_.bytes_sent += bytes;
-  counters_.bytes_shared += bytes;
-  Send(to);
+  counters_->bytes_sent += bytes;
+  counters_->bytes_shared += bytes;
+  Send(options_.right());
   return true;
 }
 
@@ -246,11 +215,11 @@ std::pair<int, size_t> PeerStreams::SlowestReader() const {
 
 void PeerStreams::SendHello(Link* link) {
   v1::CollectiveHeader* hello = NewHeader(v1::HELLO);
-  if (slots_ != nullptr && link->address.starts_with("unix:")) {
-    hello->set_segment_id(slots_->segment().id());
+  if (cells_ != nullptr && link->rank == options_.right()) {
+    hello->set_segment_id(cells_->segment().id());
     hello->set_segment_pid(static_cast<uint32_t>(getpid()));
-    hello->set_segment_fd(static_cast<uint32_t>(slots_->segment().fd()));
-    hello->set_segment_bytes(slots_->segment().size());
+    hello->set_segment_fd(static_cast<uint32_t>(cells_->segment().fd()));
+    hello->set_segment_bytes(cells_->segment().size());
   }
   Send(link->rank);
 }
@@ -270,55 +239,22 @@ bool PeerStreams::Fits(const Link& link, const v1::CollectiveHeader& header) con
          header.incarnation() == options_.ranks[static_cast<size_t>(link.rank)].incarnation;
 }
 
-FramePlace PeerStreams::PlaceOf(const Link& link, std::span<const uint8_t> begin,
-                                size_t frame_bytes) {
-  const size_t offset = FindPayload(begin, frame_bytes, &arriving_);
-  if (offset == 0 || closed_ || arriving_.kind() != v1::CHUNK || arriving_.shared_begin() != 0 ||
-      !Fits(link, arriving_)) {
-    return {};
-  }
-  return {offset, receiver_->PlaceOf(link.rank, arriving_, frame_bytes - offset)};
-}
-
-void PeerStreams::DropPlaces() {
-  for (Link& link : links_) {
-    if (link.in != nullptr) link.in->DropPlace();
-  }
-}
-
 void PeerStreams::OnFrame(Link* link, Frame frame) {
-  std::unique_ptr<ReceivedFrame> received;
-  if (idle_frames_.empty()) {
-    received = std::make_unique<ReceivedFrame>();
-    ++counters_.frames_allocated;
-  } else {
-    received = std::move(idle_frames_.back());
-    idle_frames_.pop_back();
-  }
+  auto received = std::make_unique<ReceivedFrame>();
   v1::CollectiveHeader& header = received->header;
   received->from = link->rank;
   const bool fits = received->decoder.Decode(std::move(frame), &header).ok() && Fits(*link, header);
   const bool usable = fits && (header.kind() != v1::CHUNK || FindElements(link, received.get()));
   if (!usable || closed_) {
-    ++counters_.frames_dropped;
-    if (!fits) header.Clear();  // no slot of this group is given back
-    return Recycle(std::move(received));
+    ++counters_->frames_dropped;
+    if (fits) Release(std::move(received));
+    return;
   }
   switch (header.kind()) {
     case v1::HELLO:
-      OnHello(link, header);
-      return Recycle(std::move(received));
+      return OnHello(link, header);
     case v1::RELEASE:
-      if (header.shared_begin() == 0) {
-        link->reads_segment = slots_ != nullptr;
-      } else if (const uint64_t ticket =
-                     slots_ == nullptr ? 0 : slots_->Release(link->rank, header.shared_begin());
-                 ticket != 0) {
-        receiver_->OnSlotFree(link->rank, ticket);
-      } else {
-        ++counters_.frames_dropped;
-      }
-      return Recycle(std::move(received));
+      return OnRelease(link, header.shared_begin());
     default:
       receiver_->OnFrame(std::move(received));
   }
@@ -326,7 +262,9 @@ void PeerStreams::OnFrame(Link* link, Frame frame) {
 
 void PeerStreams::OnHello(Link* link, const v1::CollectiveHeader& header) {
   link->hello = true;
-  if (header.segment_bytes() == 0 || link->segment != nullptr) return;
+  if (header.segment_bytes() == 0 || link->segment != nullptr || link->rank != options_.left()) {
+    return;
+  }
   auto segment = SharedSegment::Open(header.segment_pid(), header.segment_fd(), header.segment_id(),
                                      header.segment_bytes());
   // Another user or PID namespace: the socket carries the elements.
@@ -340,16 +278,21 @@ void PeerStreams::OnHello(Link* link, const v1::CollectiveHeader& header) {
   TellSegment(link);
 }
 
+void PeerStreams::OnRelease(Link* link, uint64_t begin) {
+  const bool reader = cells_ != nullptr && link->rank == options_.right();
+  if (begin == 0) {
+    link->reads_segment = reader;
+  } else if (!reader || !cells_->Release(begin)) {
+    ++counters_->frames_dropped;
+  }
+}
+
 // Finds the elements of a chunk. Returns false if it contradicts itself.
 bool PeerStreams::FindElements(Link* link, ReceivedFrame* frame) {
   const v1::CollectiveHeader& header = frame->header;
-  if (header.phase() != v1::SCATTER && header.phase() != v1::GATHER) return false;
-  if (header.count() > UINT64_MAX / 8 - header.begin()) return false;
-  frame->what.phase = header.phase() == v1::SCATTER ? ChunkPhase::kScatter : ChunkPhase::kGather;
-  frame->what.place = header.place();
-  frame->what.range = {header.begin(), header.begin() + header.count()};
+  if (header.begin() > kMostElements || header.count() > kMostElements) return false;
   if (header.shared_begin() != 0) {
-    // The bytes of a slot; the operation knows the size of an element.
+    // The bytes of a cell; the operation knows the size of an element.
     const uint64_t most = header.count() * 8;
     if (link->segment == nullptr || frame->decoder.payload_count() != 0 ||
         header.shared_begin() >= link->segment->size()) {
@@ -363,19 +306,14 @@ bool PeerStreams::FindElements(Link* link, ReceivedFrame* frame) {
   }
   if (frame->decoder.payload_count() != 1) return false;
   frame->decoder.payload(0).ForEachSpan(
-      [&](PieceFolder::Bytes piece) { frame->pieces.push_back(piece); });
+      [&](std::span<const uint8_t> piece) { frame->pieces.push_back(piece); });
   return true;
 }
 
-void PeerStreams::Recycle(std::unique_ptr<ReceivedFrame> frame) {
-  frame->pieces.clear();
-  frame->decoder.Clear();
-  if (frame->header.kind() == v1::CHUNK && frame->header.shared_begin() != 0) {
-    const uint64_t begin = frame->header.shared_begin();
-    NewHeader(v1::RELEASE)->set_shared_begin(begin);
-    Send(frame->from);
-  }
-  idle_frames_.push_back(std::move(frame));
+void PeerStreams::Release(std::unique_ptr<ReceivedFrame> frame) {
+  if (frame->header.kind() != v1::CHUNK || frame->header.shared_begin() == 0) return;
+  NewHeader(v1::RELEASE)->set_shared_begin(frame->header.shared_begin());
+  Send(frame->from);
 }
 
 void PeerStreams::OnLinkClosed(Link* link, const absl::Status& status) {

@@ -13,17 +13,16 @@
 namespace cohort {
 namespace {
 
-// Measured with all-reduces over loopback (tests/benchmarks/RESULTS.md): the peer may fill the socket
-// while this rank sums, and what was read stays in a core's cache until it is summed.
+// Measured over loopback: the peer may fill the socket while this rank sums, and what was read
+// stays in a core's cache until it is summed.
 constexpr int kReadAheadBytes = 4 << 20;
 constexpr int kHttp2FrameBytes = 1 << 20;
 constexpr int kReadBufferBytes = 128 << 10;
 
 class GrpcPeerTransport final : public PeerTransport {
  public:
-  GrpcPeerTransport(std::shared_ptr<const Security> security, bool own_core) {
+  explicit GrpcPeerTransport(std::shared_ptr<const Security> security) {
     options_.security = std::move(security);
-    options_.transport.SetOwnCore(own_core);
     options_.transport.read_ahead_bytes = kReadAheadBytes;
     options_.transport.http2_frame_bytes = kHttp2FrameBytes;
     options_.transport.read_buffer_bytes = kReadBufferBytes;
@@ -94,19 +93,13 @@ class SocketPeerTransport final : public PeerTransport {
 
 }  // namespace
 
-std::unique_ptr<PeerTransport> MakePeerTransport(std::shared_ptr<const Security> security,
-                                                 bool own_core) {
-  if (!security->has_certificates()) return MakeSocketPeerTransport(std::move(security));
-  return MakeGrpcPeerTransport(std::move(security), own_core);
-}
-
-std::unique_ptr<PeerTransport> MakeSocketPeerTransport(std::shared_ptr<const Security> security) {
+std::unique_ptr<PeerTransport> MakePeerTransport(std::shared_ptr<const Security> security) {
+  if (security->has_certificates()) return MakeGrpcPeerTransport(std::move(security));
   return std::make_unique<SocketPeerTransport>(std::move(security));
 }
 
-std::unique_ptr<PeerTransport> MakeGrpcPeerTransport(std::shared_ptr<const Security> security,
-                                                     bool own_core) {
-  return std::make_unique<GrpcPeerTransport>(std::move(security), own_core);
+std::unique_ptr<PeerTransport> MakeGrpcPeerTransport(std::shared_ptr<const Security> security) {
+  return std::make_unique<GrpcPeerTransport>(std::move(security));
 }
 
 }  // namespace cohort

@@ -16,8 +16,8 @@ namespace cohort {
 
 class SocketStream;
 
-// How the thread of a group dials other ranks and waits for what they send: plain sockets, connections
-// of gRPC, or the network of the simulator. It belongs to the thread of the group.
+// How the thread of a group dials other ranks and waits for what they send: plain sockets,
+// connections of gRPC, or the network of the simulator. It belongs to the thread of the group.
 class PeerTransport {
  public:
   virtual ~PeerTransport() = default;
@@ -29,8 +29,8 @@ class PeerTransport {
   // Makes Poll return soon. Thread-safe.
   virtual void Wake() = 0;
 
-  // Prepares the connection to a rank, which is this worker. Errors: InvalidArgument (not an address),
-  // FailedPrecondition (plaintext beyond loopback).
+  // Prepares the connection to a rank, which is this worker. Errors: InvalidArgument (not an
+  // address), FailedPrecondition (plaintext beyond loopback).
   virtual absl::Status Prepare(int rank, int worker, const std::string& address) = 0;
   // Opens a stream to a prepared rank. `handler` gets its events inside Poll, and its OnClosed in
   // any case.
@@ -44,14 +44,10 @@ class PeerTransport {
   virtual void Shutdown() = 0;
 };
 
-// The transport of a process: sockets if it has no certificates, else connections of gRPC, which encrypt.
-// `own_core`: TransportOptions::SetOwnCore.
-std::unique_ptr<PeerTransport> MakePeerTransport(std::shared_ptr<const Security> security,
-                                                 bool own_core);
-std::unique_ptr<PeerTransport> MakeGrpcPeerTransport(std::shared_ptr<const Security> security,
-                                                     bool own_core);
-// SocketStreams. The servers of all ranks need StreamServer::Options::take_socket.
-std::unique_ptr<PeerTransport> MakeSocketPeerTransport(std::shared_ptr<const Security> security);
+// The transport of a process: sockets if it has no certificates, else connections of gRPC, which
+// encrypt. For sockets the servers of all ranks need StreamServer::Options::take_socket.
+std::unique_ptr<PeerTransport> MakePeerTransport(std::shared_ptr<const Security> security);
+std::unique_ptr<PeerTransport> MakeGrpcPeerTransport(std::shared_ptr<const Security> security);
 
 }  // namespace cohort
 

@@ -48,8 +48,8 @@ run "mode sync beside async" python3 tests/benchmarks/compare_modes.py --build "
 if [[ -x "$steps_python" ]]; then
   run "a step in one process, beside PyTorch and TensorFlow" python3 tests/benchmarks/compare_steps.py --build "$build" \
     --python "$steps_python" --rounds "$rounds"
-  run "all-reduce beside Gloo and TensorFlow" python3 tests/benchmarks/collective/compare_gloo.py --build "$build" \
-    --python "$steps_python" --tensorflow_python "$python" --rounds "$rounds"
+  run "gradients summed and new values everywhere, beside an all-reduce of Gloo" \
+    python3 tests/benchmarks/collective/compare_gloo.py --build "$build" --python "$steps_python" --rounds "$rounds"
   run "steps of multi_worker_mirrored, beside TensorFlow and PyTorch" \
     python3 tests/benchmarks/strategies/compare_strategies.py --build "$build" --torch_python "$steps_python" \
     --tensorflow_python "$python" --rounds "$rounds"

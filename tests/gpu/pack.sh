@@ -16,13 +16,11 @@ trap 'rm -rf "$pack"' EXIT
 programs=(bin/cohort bin/cohort-chief bin/cohort-doctor bin/cohort-in-process bin/cohort-profile bin/cohort-ps bin/cohort-worker
   tests/device_limits tests/device_test tests/device_kernels_test tests/exec_test tests/optimizers_test tests/resident_test
   tests/model_golden_test tests/application_golden_test)
-# NCCL itself is too large to travel: run.sh uses the machine's.
-[[ -x $build/tests/nccl_group_test ]] && programs+=(tests/nccl_group_test)
 mkdir -p "$pack/bin" "$pack/lib" "$pack/tests/golden"
 for program in "${programs[@]}"; do
   cp "$build/$program" "$pack/bin/"
   # The loader and the C library travel too, so that the machine may run another distribution.
-  ldd "$build/$program" | grep -v libnccl | grep -o '/[^ ]*' | while read -r library; do cp -nL "$library" "$pack/lib/"; done
+  ldd "$build/$program" | grep -o '/[^ ]*' | while read -r library; do cp -nL "$library" "$pack/lib/"; done
 done
 strip --strip-unneeded "$pack"/bin/* "$pack"/lib/*.so* 2>/dev/null || true
 cp tests/golden/*.json tests/golden/*.json.gz "$pack/tests/golden/"

@@ -62,16 +62,6 @@ check "variables that live on the device" 120 resident_test
 check "golden models of Keras" 120 model_golden_test
 check "MobileNetV2, ResNet50, EfficientNetB0 beside Keras" 180 application_golden_test
 
-if [[ ! -x bin/nccl_group_test ]]; then
-  row "NCCL, one rank" "skipped: packed without NCCL"
-elif [[ $simulated == true ]]; then
-  row "NCCL, one rank" "skipped: the device is simulated"
-elif ! run nccl_group_test --list-tests > /dev/null 2>&1; then
-  row "NCCL, one rank" "skipped: libnccl.so.2 is not on this machine"
-else
-  check "NCCL, one rank: one GPU can show no more" 120 nccl_group_test
-fi
-
 echo "== memory errors"
 if [[ $simulated == true ]]; then
   row "compute-sanitizer" "skipped: the device is simulated"

@@ -23,13 +23,9 @@ Counts CollectiveStatistics::AllCounts() {
       {"joins of an old epoch", &old_epochs},
       {"streams refused", &refused_streams},
       {"operations", &operations},
-      {"reduce-scatters", &by_kind[0]},
-      {"all-gathers", &by_kind[1]},
-      {"all-reduces", &by_kind[2]},
-      {"operations by ring", &rings},
       {"operations late", &late},
       {"operations lost", &lost},
-      {"operations abandoned", &abandoned},
+      {"operations given up", &given_up},
       {"early chunks", &early_chunks},
       {"frames dropped", &dropped_frames},
       {"frames read from lent memory", &lent_frames},
@@ -53,8 +49,8 @@ void CollectiveLedger::CheckComplete(int rank, uint64_t epoch) {
   }
 }
 
-// A rank is missing if it was disturbed shortly before, was away for long, has left the group, or has
-// not begun what the others wait for.
+// A rank is missing if it was disturbed shortly before, was away for long, has left the group, or
+// has not begun what the others wait for.
 bool CollectiveLedger::IsMissing(int rank, uint64_t incarnation, const FailureSeen& seen) const {
   const Truth& truth = of(rank);
   if (truth.incarnation != incarnation) return true;
@@ -72,7 +68,7 @@ bool CollectiveLedger::IsMissing(int rank, uint64_t incarnation, const FailureSe
   if (entered == truth.entered.end() || entered->second > seen.at_us - long_us) return true;
   if (truth.left.contains(seen.epoch)) return true;
   if (seen.name == nullptr) return false;
-  const auto begun = truth.begun.find({seen.epoch, *seen.name, seen.kind});
+  const auto begun = truth.begun.find({seen.epoch, *seen.name});
   return begun == truth.begun.end() || begun->second > seen.at_us - long_us;
 }
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/collective/collective.h"
+#include "common/collective/reduce_scatter.h"
 #include "tests/simulator/collective_plan.h"
 #include "tests/simulator/network.h"
 #include "tests/simulator/seeds.h"
@@ -32,11 +32,9 @@ struct CollectiveStatistics {
   uint64_t old_epochs = 0;       // a rank tries an epoch after a newer one was announced
   uint64_t refused_streams = 0;  // they name another epoch or incarnation
   uint64_t operations = 0;       // that ended well
-  uint64_t by_kind[3] = {};      // CollectiveKind
-  uint64_t rings = 0;            // communication: ring
   uint64_t late = 0;             // operations that ended with DeadlineExceeded
   uint64_t lost = 0;             // with Unavailable
-  uint64_t abandoned = 0;        // with Cancelled
+  uint64_t given_up = 0;         // that were in flight when their rank left
   uint64_t early_chunks = 0;
   uint64_t dropped_frames = 0;
   uint64_t lent_frames = 0;  // whose memory was compared at the end of the transport's reading
@@ -51,7 +49,6 @@ struct FailureSeen {
   int by = 0;
   uint64_t epoch = 0;
   const OperationName* name = nullptr;  // null: at the start of the group
-  CollectiveKind kind = CollectiveKind::kAllReduce;
   int64_t at_us = 0;
 };
 
@@ -74,9 +71,8 @@ class CollectiveLedger {
   void Disturbed(int rank, int64_t from, int64_t to) { of(rank).disturbed.emplace_back(from, to); }
   void Enters(int rank, uint64_t epoch, int64_t at) { of(rank).entered[epoch] = at; }
   void Leaves(int rank, uint64_t epoch, int64_t at) { of(rank).left.try_emplace(epoch, at); }
-  void Begins(int rank, uint64_t epoch, const OperationName& name, CollectiveKind kind,
-              int64_t at) {
-    of(rank).begun[{epoch, name, kind}] = at;
+  void Begins(int rank, uint64_t epoch, const OperationName& name, int64_t at) {
+    of(rank).begun[{epoch, name}] = at;
   }
   // Time that the rank was away in this span.
   int64_t AwayIn(int rank, int64_t from, int64_t to) const;
@@ -91,14 +87,13 @@ class CollectiveLedger {
 
  private:
   using Spans = std::vector<std::pair<int64_t, int64_t>>;
-  using OperationId = std::tuple<uint64_t, OperationName, CollectiveKind>;
   struct Truth {
     uint64_t incarnation = 0;
     Spans away;
     Spans disturbed;
     std::map<uint64_t, int64_t> entered;  // epochs
     std::map<uint64_t, int64_t> left;
-    std::map<OperationId, int64_t> begun;
+    std::map<std::pair<uint64_t, OperationName>, int64_t> begun;
   };
 
   Truth& of(int rank) { return ranks_[static_cast<size_t>(rank)]; }

@@ -1,10 +1,6 @@
 #include "tests/simulator/collective_plan.h"
 
 #include <algorithm>
-#include <numeric>
-#include <stdexcept>
-
-#include "common/collective/choose.h"
 
 namespace cohort::simulator {
 namespace {
@@ -31,50 +27,22 @@ CollectiveFaultRates DrawCollectiveFaults(Chance* chance) {
   return rates;
 }
 
-// The order of the sum for each kind of job: that of the ranks, another one, or any places.
-std::vector<int> DrawOrder(int ranks, Chance* chance) {
-  std::vector<int> order;
-  const uint64_t kind = chance->Below(4);
-  if (kind == 0) {
-    for (int64_t places = chance->Between(1, 2 * ranks); places > 0; --places) {
-      order.push_back(static_cast<int>(chance->Below(static_cast<uint64_t>(ranks))));
-    }
-  } else if (kind == 1) {
-    order.resize(static_cast<size_t>(ranks));
-    std::iota(order.begin(), order.end(), 0);
-    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[chance->Below(i)]);
-  }
-  return order;
-}
-
-bool IsRing(const CollectivePlan& plan, const BucketPlan& bucket) {
-  std::vector<float> memory(1);
-  CollectiveCall call;
-  call.kind = bucket.kind;
-  call.buffer = ElementSpan(DType::kFloat32, memory.data(), bucket.elements);
-  call.order = bucket.order;
-  call.communication = bucket.communication;
-  const auto algorithm = ChooseAlgorithm(call, plan.ranks);
-  if (!algorithm.ok()) throw std::runtime_error(algorithm.status().ToString());
-  return *algorithm == AlgorithmKind::kRing;
-}
-
 }  // namespace
 
 CollectivePlan::CollectivePlan(uint64_t seed, CollectiveBug bug) : seed(seed), bug(bug) {
   Chance chance(seed ^ 0xC011EC71);
   ranks = static_cast<int>(chance.Between(2, 5));
   buckets = static_cast<uint32_t>(chance.Between(1, 4));
-  // Chunks above 64 KB are lent to the transport, shorter ones are copied.
-  const bool lends = chance.Percent(15);
-  longest_buffer = lends ? 60'000 : static_cast<uint64_t>(chance.Between(1, 3000));
-  chunk_bytes = lends ? 70'000 : longest_buffer * 4 / (1 + chance.Below(12)) + 40;
+  // Chunks of 2 KB and more are lent to the transport, shorter ones are copied.
+  const bool large = chance.Percent(15);
+  longest_buffer = large ? 60'000 : static_cast<uint64_t>(chance.Between(1, 3000));
+  chunk_bytes = large ? 70'000 : longest_buffer * 4 / (1 + chance.Below(12)) + 40;
   early_bytes = chance.Below(3 * chunk_bytes);
   window_bytes = std::max(early_bytes, chunk_bytes) + chance.Below(4 * chunk_bytes);
-  abandon_percent = chance.Percent(40) ? 25 : 0;
+  leave_percent = chance.Percent(40) ? 2 : 0;
   compute_us = chance.Between(2'000, 40'000);
   restart_us = chance.Between(1'000, 300'000);
-  faults_for_us = chance.Between(300, lends ? 1'000 : 3'000) * 1000;
+  faults_for_us = chance.Between(300, large ? 1'000 : 3'000) * 1000;
   deadline = std::chrono::milliseconds(1000);
   start_deadline = std::chrono::milliseconds(3000);
   faults = DrawCollectiveFaults(&chance);
@@ -87,44 +55,30 @@ std::string CollectivePlan::Text() const {
   return fmt::format(
       "seed {}: {} ranks, {} buckets of up to {} elements, chunks of {} B, early {} B, window {} "
       "B, "
-      "{} % abandoned, compute {} us; faults per second for {} ms: kill {:.1f}, stream {:.1f}, "
+      "{} % left in flight, compute {} us; faults per second for {} ms: kill {:.1f}, stream "
+      "{:.1f}, "
       "message {:.1f}, cut {:.1f}, freeze {:.1f}, wedge {:.1f}",
-      seed, ranks, buckets, longest_buffer, chunk_bytes, early_bytes, window_bytes, abandon_percent,
+      seed, ranks, buckets, longest_buffer, chunk_bytes, early_bytes, window_bytes, leave_percent,
       compute_us, faults_for_us / 1000, faults.kill, faults.break_stream, faults.lose_message,
       faults.cut_network, faults.freeze, faults.wedge);
-}
-
-std::vector<uint32_t> BucketPlan::PlacesOf(int rank) const {
-  if (order.empty()) return {static_cast<uint32_t>(rank)};
-  std::vector<uint32_t> places;
-  for (uint32_t place = 0; place < order.size(); ++place) {
-    if (order[place] == rank) places.push_back(place);
-  }
-  return places;
 }
 
 BucketPlan BucketOf(const CollectivePlan& plan, const OperationName& name) {
   Chance chance = ChanceOf({plan.seed, name.step, name.bucket});
   BucketPlan bucket;
-  bucket.kind = static_cast<CollectiveKind>(chance.Below(3));
   bucket.elements = chance.Percent(5) ? 0 : chance.Below(plan.longest_buffer + 1);
-  const uint64_t communication = chance.Below(10);
-  bucket.communication = communication < 4   ? Communication::kRing
-                         : communication < 8 ? Communication::kDirect
-                                             : Communication::kAuto;
-  const bool ordered =
-      bucket.kind != CollectiveKind::kAllGather && bucket.communication != Communication::kRing;
-  if (ordered) bucket.order = DrawOrder(plan.ranks, &chance);
+  for (int rank = 1; rank < plan.ranks; ++rank) {
+    bucket.part_ends.push_back(chance.Below(bucket.elements + 1));
+  }
+  bucket.part_ends.push_back(bucket.elements);
+  std::sort(bucket.part_ends.begin(), bucket.part_ends.end());
   return bucket;
 }
 
-bool IsAbandoned(const CollectivePlan& plan, uint64_t epoch, const OperationName& name) {
-  return ChanceOf({plan.seed, epoch, name.step, name.step_try}).Percent(plan.abandon_percent);
-}
-
-std::vector<float> ContributionOf(uint64_t epoch, const OperationName& name, uint32_t place,
+std::vector<float> ContributionOf(uint64_t epoch, const OperationName& name, int rank,
                                   uint64_t elements) {
-  Chance chance = ChanceOf({epoch, name.step, name.step_try, name.bucket, place});
+  Chance chance =
+      ChanceOf({epoch, name.step, name.step_try, name.bucket, static_cast<uint64_t>(rank)});
   std::vector<float> values(elements);
   // Numbers of different sizes, so that the order of a sum decides its bits.
   for (float& value : values) {
@@ -134,34 +88,16 @@ std::vector<float> ContributionOf(uint64_t epoch, const OperationName& name, uin
   return values;
 }
 
-std::pair<std::vector<float>, ElementRange> ExpectedOf(const CollectivePlan& plan,
-                                                       const BucketPlan& bucket, uint64_t epoch,
-                                                       const OperationName& name, int rank) {
-  const size_t places =
-      bucket.order.empty() ? static_cast<size_t>(plan.ranks) : bucket.order.size();
-  std::vector<std::vector<float>> contributions;
-  for (uint32_t place = 0; place < places; ++place) {
-    contributions.push_back(ContributionOf(epoch, name, place, bucket.elements));
+// The sum begins with the rank after the owner (ReduceScatter).
+std::vector<float> ExpectedOf(const CollectivePlan& plan, const BucketPlan& bucket, uint64_t epoch,
+                              const OperationName& name, int rank) {
+  std::vector<float> sum = ContributionOf(epoch, name, (rank + 1) % plan.ranks, bucket.elements);
+  for (int k = 2; k <= plan.ranks; ++k) {
+    const std::vector<float> next =
+        ContributionOf(epoch, name, (rank + k) % plan.ranks, bucket.elements);
+    for (uint64_t i = 0; i < bucket.elements; ++i) sum[i] += next[i];
   }
-  const bool gathers_only = bucket.kind == CollectiveKind::kAllGather;
-  const bool ring = IsRing(plan, bucket);
-  std::vector<float> expected(bucket.elements);
-  for (int owner = 0; owner < plan.ranks; ++owner) {
-    const ElementRange part = PartOf(bucket.elements, plan.ranks, owner);
-    for (uint64_t i = part.begin; i < part.end; ++i) {
-      if (gathers_only) {
-        expected[i] = contributions[static_cast<size_t>(owner)][i];
-        continue;
-      }
-      // A ring begins with the rank after the owner (common/collective/ring.h).
-      const size_t first = ring ? static_cast<size_t>(owner) + 1 : 0;
-      expected[i] = contributions[first % places][i];
-      for (size_t k = 1; k < places; ++k) expected[i] += contributions[(first + k) % places][i];
-    }
-  }
-  const bool all = bucket.kind != CollectiveKind::kReduceScatter;
-  return {std::move(expected),
-          all ? ElementRange{0, bucket.elements} : PartOf(bucket.elements, plan.ranks, rank)};
+  return sum;
 }
 
 }  // namespace cohort::simulator

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/collective/collective.h"
+#include "common/collective/reduce_scatter.h"
 #include "tests/simulator/network.h"
 
 namespace cohort::simulator {
@@ -15,7 +15,8 @@ inline int64_t MicrosOf(Duration duration) {
   return std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
 }
 
-// A bug that a test plants in every rank (CollectiveTestFaults), to prove that the simulator finds it.
+// A bug that a test plants in every rank (CollectiveTestFaults), to prove that the simulator finds
+// it.
 enum class CollectiveBug : uint8_t {
   kNone,
   kTakesAnyEpoch,
@@ -24,8 +25,8 @@ enum class CollectiveBug : uint8_t {
   kReturnsLentBuffers,
 };
 
-// How often each fault happens during the time of faults: events per second of virtual time, for all
-// ranks together.
+// How often each fault happens during the time of faults: events per second of virtual time, for
+// all ranks together.
 struct CollectiveFaultRates {
   double kill = 0;
   double break_stream = 0;
@@ -37,7 +38,8 @@ struct CollectiveFaultRates {
   double total() const { return kill + break_stream + lose_message + cut_network + freeze + wedge; }
 };
 
-// What a seed stands for: ranks that exchange the buckets of one step after another, and their faults.
+// What a seed stands for: ranks that exchange the buckets of one step after another, and their
+// faults.
 struct CollectivePlan {
   explicit CollectivePlan(uint64_t seed, CollectiveBug bug = CollectiveBug::kNone);
 
@@ -49,9 +51,9 @@ struct CollectivePlan {
   uint64_t chunk_bytes = 0;     // as in CollectiveGroupOptions, like the next two
   uint64_t early_bytes = 0;
   uint64_t window_bytes = 0;
-  uint64_t abandon_percent = 0;  // share of tries that the ranks abandon
-  int64_t compute_us = 0;        // the longest pause before a bucket
-  int64_t restart_us = 0;        // the longest time until a dead process is started again
+  uint64_t leave_percent = 0;  // share of tries in which a rank leaves with buckets in flight
+  int64_t compute_us = 0;      // the longest pause before a bucket
+  int64_t restart_us = 0;      // the longest time until a dead process is started again
   int64_t faults_for_us = 0;
   Duration deadline{};        // for an operation
   Duration start_deadline{};  // for a group
@@ -63,26 +65,18 @@ struct CollectivePlan {
 
 // The arguments of one operation. All ranks derive the same ones.
 struct BucketPlan {
-  CollectiveKind kind = CollectiveKind::kAllReduce;
-  Communication communication = Communication::kAuto;
   uint64_t elements = 0;
-  std::vector<int> order;  // as in CollectiveCall
-
-  // The places of a rank; for a gather: the rank itself.
-  std::vector<uint32_t> PlacesOf(int rank) const;
+  std::vector<uint64_t> part_ends;  // as in ReduceScatterCall
 };
 
 BucketPlan BucketOf(const CollectivePlan& plan, const OperationName& name);
-// True if the ranks give up this try after they have started some of its operations.
-bool IsAbandoned(const CollectivePlan& plan, uint64_t epoch, const OperationName& name);
 
-// What place `place` contributes. Other epochs, tries, buckets and places have other values.
-std::vector<float> ContributionOf(uint64_t epoch, const OperationName& name, uint32_t place,
+// What a rank adds. Other epochs, tries, buckets and ranks have other values.
+std::vector<float> ContributionOf(uint64_t epoch, const OperationName& name, int rank,
                                   uint64_t elements);
-// The bits that the buffer of `rank` has after the operation, and the range that is specified.
-std::pair<std::vector<float>, ElementRange> ExpectedOf(const CollectivePlan& plan,
-                                                       const BucketPlan& bucket, uint64_t epoch,
-                                                       const OperationName& name, int rank);
+// The bits that the own part of a rank has after the operation.
+std::vector<float> ExpectedOf(const CollectivePlan& plan, const BucketPlan& bucket, uint64_t epoch,
+                              const OperationName& name, int rank);
 
 }  // namespace cohort::simulator
 

@@ -17,8 +17,8 @@ constexpr int64_t kNewsUs = 20'000;
 // How long a wedged rank is away.
 constexpr int64_t kWedgeDeadlines = 3;
 
-// The ranks, their chief and the faults. The chief is no process: it knows which processes are alive,
-// and announces a new epoch when a rank has left the newest one.
+// The ranks, their chief and the faults. The chief is no process: it knows which processes are
+// alive, and announces a new epoch when a rank has left the newest one.
 class CollectiveSimulation final : public RankWorld {
  public:
   CollectiveSimulation(uint64_t seed, std::function<void(const std::string&)> trace,
@@ -75,6 +75,7 @@ class CollectiveSimulation final : public RankWorld {
     if (faults_over_ && last_step_ == 0) last_step_ = newest_step_ + 1;
     return last_step_ != 0 && step > last_step_;
   }
+  bool faults_over() const override { return faults_over_; }
   int64_t PauseOf(int rank) override {
     if (std::exchange(wedged_[static_cast<size_t>(rank)], char{0}) != 0) {
       return kWedgeDeadlines * MicrosOf(plan_.deadline);

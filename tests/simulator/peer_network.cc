@@ -15,7 +15,7 @@ constexpr uint64_t kSlowWritePercent = 3;
 // How long a stream that was aborted reads its frames, at most.
 constexpr int64_t kReleaseUs = 1'000;
 // Lent memory makes frames of several slices.
-constexpr size_t kLentBytes = 64 << 10;
+constexpr size_t kLentBytes = 2 << 10;
 // In a dead process each look at the clock takes this time, so that every deadline passes.
 constexpr std::chrono::milliseconds kLookOfDead{10};
 

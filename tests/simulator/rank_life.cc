@@ -1,9 +1,7 @@
 #include "tests/simulator/rank_life.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "common/base/status.h"
 
@@ -16,7 +14,8 @@ constexpr int64_t kCloseUs = 3'000'000;
 constexpr int64_t kMostDeadlines = 6;
 // A process that has two announcements usually takes the newer one.
 constexpr uint64_t kOldEpochPercent = 30;
-// Their memory is written when they have ended, and freed later: who still reads it sees other bytes.
+// Their memory is written when they have ended, and freed later: who still reads it sees other
+// bytes.
 constexpr size_t kKeptOperations = 16;
 
 }  // namespace
@@ -26,8 +25,6 @@ struct RankLife::InFlight {
   OperationName name;
   BucketPlan bucket;
   std::vector<float> buffer;
-  std::vector<std::vector<float>> places;
-  Collective::Ticket ticket = 0;
 };
 
 RankLife::RankLife(RankWorld* around, Node* node)
@@ -92,9 +89,8 @@ CollectiveGroupOptions RankLife::OptionsOf(const EpochAnnouncement& announcement
   }
   options.rank = rank_;
   options.group = {1, 1, announcement.epoch};
-  options.clock = around_->world();
   options.start_deadline = plan.start_deadline;
-  options.shared_memory = false;
+  options.deadline = plan.deadline;
   options.chunk_bytes = plan.chunk_bytes;
   options.early_bytes = plan.early_bytes;
   options.window_bytes = plan.window_bytes;
@@ -131,20 +127,16 @@ void RankLife::Join(const EpochAnnouncement& announcement) {
   doing_ = fmt::format("leaves epoch {}", epoch);
   const int64_t end_us = now_us();
   group->reset();
+  // Nobody may read them any more.
+  for (const auto& one : given_up_) std::fill(one->buffer.begin(), one->buffer.end(), -1.0F);
+  for (auto& one : std::exchange(given_up_, {})) KeepEnded(std::move(one));
   if (!process_.thread.dead()) CheckTime("the end of a group", end_us, kCloseUs);
 }
 
 void RankLife::Train(CollectiveGroup* group, const EpochAnnouncement& announcement) {
   const uint64_t epoch = announcement.epoch;
   for (uint64_t step = announcement.first_step; !around_->IsOver(step); ++step) {
-    uint64_t step_try = announcement.step_try;
-    // Every rank derives how many tries are given up.
-    while (step_try < announcement.step_try + 2 &&
-           IsAbandoned(around_->plan(), epoch, {step, step_try, 0})) {
-      if (!Exchange(group, epoch, step, step_try, /*abandon=*/true)) return;
-      ++step_try;
-    }
-    if (!Exchange(group, epoch, step, step_try, /*abandon=*/false)) return;
+    if (!Exchange(group, epoch, step, announcement.step_try)) return;
     around_->OnStep(rank_, step);
   }
 }
@@ -152,20 +144,26 @@ void RankLife::Train(CollectiveGroup* group, const EpochAnnouncement& announceme
 void RankLife::Pause() {
   const int64_t begin_us = now_us();
   const int64_t until_us = begin_us + around_->PauseOf(rank_);
-  ledger_->Away(rank_, begin_us, until_us);
+  // Usual pauses are not away, or every rank that calculates would be missing.
+  if (until_us - begin_us > around_->plan().compute_us) ledger_->Away(rank_, begin_us, until_us);
   while (now_us() < until_us && process_.thread.SleepUntil(until_us)) {
   }
 }
 
-// Runs the buckets of a try. Returns false if the group has failed or the process is dead.
-bool RankLife::Exchange(CollectiveGroup* group, uint64_t epoch, uint64_t step, uint64_t step_try,
-                        bool abandon) {
+void RankLife::KeepEnded(std::unique_ptr<InFlight> one) {
+  ended_.push_back(std::move(one));
+  if (ended_.size() > kKeptOperations) ended_.pop_front();
+}
+
+// Runs the buckets of a try. Returns false if the group has failed, this rank leaves it, or the
+// process is dead.
+bool RankLife::Exchange(CollectiveGroup* group, uint64_t epoch, uint64_t step, uint64_t step_try) {
   const CollectivePlan& plan = around_->plan();
   Chance& chance = around_->world()->chance;
   std::vector<std::unique_ptr<InFlight>> all;
-  const uint64_t most = abandon ? chance.Below(plan.buckets + 1) : plan.buckets;
+  const bool leaves = !around_->faults_over() && chance.Percent(plan.leave_percent);
   bool works = true;
-  for (uint32_t bucket = 0; bucket < most && works; ++bucket) {
+  for (uint32_t bucket = 0; bucket < plan.buckets && works; ++bucket) {
     Pause();
     if (process_.thread.dead()) return false;
     if (chance.Percent(30)) group->Poll();
@@ -173,81 +171,54 @@ bool RankLife::Exchange(CollectiveGroup* group, uint64_t epoch, uint64_t step, u
     one->name = {step, step_try, bucket};
     one->bucket = BucketOf(plan, one->name);
     works = Begin(group, epoch, one.get());
-    if (one->ticket != 0) all.push_back(std::move(one));
+    if (works) all.push_back(std::move(one));
   }
-  if (abandon && works) group->Abandon(step, step_try);
+  if (leaves && works) {
+    ledger_->statistics.given_up += all.size();
+    given_up_ = std::move(all);
+    return false;
+  }
   // In any order.
   while (!all.empty()) {
     const size_t next = chance.Below(all.size());
     std::unique_ptr<InFlight> one = std::move(all[next]);
     all.erase(all.begin() + static_cast<std::ptrdiff_t>(next));
-    works = Finish(group, epoch, one.get(), abandon) && works;
-    ended_.push_back(std::move(one));
-    if (ended_.size() > kKeptOperations) ended_.pop_front();
+    works = Finish(group, epoch, one.get()) && works;
+    KeepEnded(std::move(one));
     if (process_.thread.dead()) return false;
   }
   return works;
 }
 
 bool RankLife::Begin(CollectiveGroup* group, uint64_t epoch, InFlight* one) {
-  const BucketPlan& bucket = one->bucket;
-  const std::vector<uint32_t> places = bucket.PlacesOf(rank_);
-  const float unset = std::numeric_limits<float>::quiet_NaN();
-  one->buffer.assign(bucket.elements, unset);
-  for (const uint32_t place : places) {
-    one->places.push_back(ContributionOf(epoch, one->name, place, bucket.elements));
-  }
-  CollectiveCall call;
-  call.kind = bucket.kind;
-  call.name = one->name;
-  call.order = bucket.order;
-  call.communication = bucket.communication;
-  call.deadline = around_->plan().deadline;
-  std::vector<ElementSpan> contributions;
-  if (places.size() == 1) {
-    one->buffer = std::exchange(one->places, {}).front();
-  } else {
-    for (auto& place : one->places) contributions.push_back(std::span(place));
-  }
-  call.buffer = std::span(one->buffer);
-  call.contributions = contributions;
-  ledger_->Begins(rank_, epoch, one->name, bucket.kind, now_us());
-  const auto ticket = group->Start(call);
-  if (!ticket.ok()) {
-    if (!process_.thread.dead()) CheckFailure(epoch, one, ticket.status());
-    return false;
-  }
-  one->ticket = *ticket;
-  return true;
+  one->buffer = ContributionOf(epoch, one->name, rank_, one->bucket.elements);
+  ledger_->Begins(rank_, epoch, one->name, now_us());
+  const absl::Status begun = group->Begin(
+      {.name = one->name, .buffer = std::span(one->buffer), .part_ends = one->bucket.part_ends});
+  if (!begun.ok() && !process_.thread.dead()) CheckFailure(epoch, one, begun);
+  return begun.ok();
 }
 
 // Returns false if the group has failed or the process is dead.
-bool RankLife::Finish(CollectiveGroup* group, uint64_t epoch, InFlight* one, bool abandon) {
+bool RankLife::Finish(CollectiveGroup* group, uint64_t epoch, InFlight* one) {
   doing_ = fmt::format("epoch {}, waits for {}", epoch, one->name.ToString());
   const int64_t begin_us = now_us();
-  const absl::Status status = group->Wait(one->ticket);
+  const absl::Status status = group->Wait(one->name);
   if (process_.thread.dead()) return false;
   CheckTime("a wait", begin_us, kMostDeadlines * MicrosOf(around_->plan().deadline));
   if (status.ok()) CheckResult(epoch, *one);
-  // Nobody may read them any more.
+  // Nobody may read it any more.
   std::fill(one->buffer.begin(), one->buffer.end(), -1.0F);
-  for (auto& place : one->places) std::fill(place.begin(), place.end(), -1.0F);
-  if (status.ok()) return true;
-  if (absl::IsCancelled(status) && abandon) {
-    ++ledger_->statistics.abandoned;
-    return true;
-  }
-  CheckFailure(epoch, one, status);
-  return false;
+  if (!status.ok()) CheckFailure(epoch, one, status);
+  return status.ok();
 }
 
 void RankLife::CheckResult(uint64_t epoch, const InFlight& one) {
-  CollectiveStatistics& statistics = ledger_->statistics;
-  ++statistics.operations;
-  ++statistics.by_kind[static_cast<size_t>(one.bucket.kind)];
-  statistics.rings += one.bucket.communication == Communication::kRing ? 1 : 0;
-  const auto [expected, range] = ExpectedOf(around_->plan(), one.bucket, epoch, one.name, rank_);
-  for (uint64_t i = range.begin; i < range.end; ++i) {
+  ++ledger_->statistics.operations;
+  const auto expected = ExpectedOf(around_->plan(), one.bucket, epoch, one.name, rank_);
+  const size_t rank = static_cast<size_t>(rank_);
+  const std::vector<uint64_t>& ends = one.bucket.part_ends;
+  for (uint64_t i = rank == 0 ? 0 : ends[rank - 1]; i < ends[rank]; ++i) {
     if (std::memcmp(&expected[i], &one.buffer[i], sizeof(float)) == 0) continue;
     return ledger_->Violate("rank {}, epoch {}, {}: element {} of {} is {}, not {}", rank_, epoch,
                             one.name.ToString(), i, one.buffer.size(), one.buffer[i], expected[i]);
@@ -262,7 +233,6 @@ void RankLife::CheckFailure(uint64_t epoch, const InFlight* one, const absl::Sta
   seen.by = rank_;
   seen.epoch = epoch;
   seen.name = one == nullptr ? nullptr : &one->name;
-  if (one != nullptr) seen.kind = one->bucket.kind;
   seen.at_us = now_us();
   ledger_->CheckFailure(seen, status);
 }

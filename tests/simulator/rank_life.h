@@ -37,6 +37,7 @@ class RankWorld {
   virtual void OnStep(int rank, uint64_t step) = 0;
   // True if no rank will begin this step. The answer is the same for all ranks.
   virtual bool IsOver(uint64_t step) = 0;
+  virtual bool faults_over() const = 0;
   // The pause of a rank before its next bucket.
   virtual int64_t PauseOf(int rank) = 0;
 };
@@ -62,10 +63,10 @@ class RankLife final : public Life {
   CollectiveGroupOptions OptionsOf(const EpochAnnouncement& announcement);
   void Join(const EpochAnnouncement& announcement);
   void Train(CollectiveGroup* group, const EpochAnnouncement& announcement);
-  bool Exchange(CollectiveGroup* group, uint64_t epoch, uint64_t step, uint64_t step_try,
-                bool abandon);
+  bool Exchange(CollectiveGroup* group, uint64_t epoch, uint64_t step, uint64_t step_try);
+  void KeepEnded(std::unique_ptr<InFlight> one);
   bool Begin(CollectiveGroup* group, uint64_t epoch, InFlight* one);
-  bool Finish(CollectiveGroup* group, uint64_t epoch, InFlight* one, bool abandon);
+  bool Finish(CollectiveGroup* group, uint64_t epoch, InFlight* one);
   void CheckResult(uint64_t epoch, const InFlight& one);
   void CheckFailure(uint64_t epoch, const InFlight* one, const absl::Status& status);
   void Pause();
@@ -80,6 +81,7 @@ class RankLife final : public Life {
   PeerProcess process_;
   std::deque<EpochAnnouncement> announced_;
   std::deque<std::unique_ptr<InFlight>> ended_;
+  std::vector<std::unique_ptr<InFlight>> given_up_;  // until their group has ended
   std::string doing_;
   uint64_t last_epoch_ = 0;
 };

@@ -210,8 +210,8 @@ void SocketStream::UseStage() {
   stage_end_ -= std::exchange(stage_begin_, 0);
 }
 
-// Begins the frame at the begin of the stage. Returns false if more of it must arrive first, or if the
-// stream has ended because the frame is too long.
+// Begins the frame at the begin of the stage. Returns false if the stream has ended because the
+// frame is too long.
 bool SocketStream::BeginFrame(uint32_t word) {
   const size_t size = word & ~kEnd;
   const size_t most = TransportOptions().max_frame_bytes;
@@ -222,44 +222,19 @@ bool SocketStream::BeginFrame(uint32_t word) {
   }
   const uint8_t* const bytes = stage_.data() + stage_begin_ + sizeof(word);
   const size_t present = std::min(size, stage_end_ - stage_begin_ - sizeof(word));
-  FramePlace place;
-  if (size > kSmallFrame && (word & kEnd) == 0) {
-    if (present < StreamHandler::kPlaceBytes) return false;
-    place = handler_->PlaceOf({bytes, present}, size);
-  }
-  placed_ = place.memory != nullptr && place.offset <= present;
-  if (placed_) {
-    head_ = grpc::Slice(bytes, place.offset);
-    body_ = grpc::Slice(place.memory, size - place.offset, grpc::Slice::STATIC_SLICE);
-  } else {
-    body_ = size <= kSmallFrame ? grpc::Slice(size) : SliceOf(loop_->pool()->Allocate(size));
-  }
-  const size_t in_head = placed_ ? place.offset : 0;
+  body_ = size <= kSmallFrame ? grpc::Slice(size) : SliceOf(loop_->pool()->Allocate(size));
   is_end_ = (word & kEnd) != 0;
   in_frame_ = true;
-  body_filled_ = 0;
-  FillBody(bytes + in_head, present - in_head);
+  body_filled_ = present;
+  std::copy_n(bytes, present, const_cast<uint8_t*>(body_.begin()));
   stage_begin_ += sizeof(word) + present;
   return true;
 }
 
-void SocketStream::FillBody(const uint8_t* bytes, size_t count) {
-  if (count == 0) return;
-  std::memcpy(const_cast<uint8_t*>(body_.begin()) + body_filled_, bytes, count);
-  body_filled_ += count;
-}
-
-void SocketStream::DropPlace() {
-  if (!in_frame_ || !std::exchange(placed_, false)) return;
-  const grpc::Slice placed = std::exchange(body_, SliceOf(loop_->pool()->Allocate(body_.size())));
-  const size_t filled = std::exchange(body_filled_, 0);
-  FillBody(placed.begin(), filled);
-}
-
 void SocketStream::FinishFrame() {
   in_frame_ = false;
-  const grpc::Slice slices[] = {std::exchange(head_, {}), std::exchange(body_, {})};
-  Frame frame = slices[0].size() == 0 ? Frame(&slices[1], 1) : Frame(slices, 2);
+  const grpc::Slice body = std::exchange(body_, {});
+  Frame frame(&body, 1);
   if (!is_end_) return handler_->OnFrame(std::move(frame));
   v1::StatusProto proto;
   const absl::Status parsed = ParseFromFrame(frame, &proto);

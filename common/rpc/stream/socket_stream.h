@@ -19,8 +19,8 @@
 namespace cohort {
 
 // One end of a stream of frames over a plaintext socket, for large frames that should be copied as
-// seldom as possible. The accepting end sends frames; the dialing end reads them. A frame is written
-// from where its slices lie, and received into one block of memory.
+// seldom as possible. The accepting end sends frames; the dialing end reads them. A frame is
+// written from where its slices lie, and received into one block of memory.
 //
 // The bytes on the socket:
 //
@@ -37,9 +37,9 @@ class SocketStream final : public Stream, public std::enable_shared_from_this<So
  public:
   static constexpr uint32_t kEnd = uint32_t{1} << 31;
 
-  // The dialing end. `address`: "host:port" or "unix:/path"; a name is resolved before this returns.
-  // `name`: at most 255 bytes, for the other end. `handler` gets an OnClosed in any case, Unavailable
-  // if the other end was not reached.
+  // The dialing end. `address`: "host:port" or "unix:/path"; a name is resolved before this
+  // returns. `name`: at most 255 bytes, for the other end. `handler` gets an OnClosed in any case,
+  // Unavailable if the other end was not reached.
   static std::shared_ptr<SocketStream> Dial(SocketLoop* loop, const std::string& address,
                                             const std::string& name, StreamHandler* handler);
   // The accepting end, after TakeName. Call Serve or Close next.
@@ -56,7 +56,6 @@ class SocketStream final : public Stream, public std::enable_shared_from_this<So
   void Close(absl::Status status) override;
   void Abort() override;
   StreamPeer peer() const override { return {.address = address_, .identity = std::nullopt}; }
-  void DropPlace() override;
 
  private:
   friend class SocketLoop;
@@ -80,7 +79,6 @@ class SocketStream final : public Stream, public std::enable_shared_from_this<So
   void ReadFrames();
   void UseStage();
   bool BeginFrame(uint32_t word);
-  void FillBody(const uint8_t* bytes, size_t count);
   void FinishFrame();
   void AwaitPeerEnd();
   void End(absl::Status status);
@@ -108,15 +106,13 @@ class SocketStream final : public Stream, public std::enable_shared_from_this<So
   size_t queued_bytes_ = 0;
   std::vector<grpc::Slice> slices_;
 
-  // What was read. A frame that has begun goes to its own memory, or its end to where the handler wants
-  // it. Behind it, and between frames, bytes go to the stage.
+  // What was read. A frame that has begun goes to its own memory. Behind it, and between frames,
+  // bytes go to the stage.
   std::array<uint8_t, 4096> stage_;
   size_t stage_begin_ = 0;
   size_t stage_end_ = 0;
   bool in_frame_ = false;
   bool is_end_ = false;  // the frame is the StatusProto
-  bool placed_ = false;  // the body lies in memory of the handler
-  grpc::Slice head_;     // the bytes before the body of a placed frame
   grpc::Slice body_;
   size_t body_filled_ = 0;
 };

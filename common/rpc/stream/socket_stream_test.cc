@@ -57,27 +57,6 @@ class Forwarder final : public StreamHandler {
   Recorder* const to_;
 };
 
-// Records frames, and wants those that begin with 'P' in its memory, behind the first byte.
-class Placer final : public Recorder {
- public:
-  explicit Placer(size_t size) : memory(size) {}
-  FramePlace PlaceOf(std::span<const uint8_t> begin, size_t frame_bytes) override {
-    ++asked;
-    if (begin[0] != 'P' || frame_bytes != memory.size() + 1) return {};
-    return {1, memory.data()};
-  }
-  void OnFrame(Frame frame) override {
-    std::vector<grpc::Slice> slices;
-    REQUIRE(frame.bytes().Dump(&slices).ok());
-    in_place.push_back(slices.size() == 2 && slices[1].begin() == memory.data());
-    Recorder::OnFrame(std::move(frame));
-  }
-
-  std::vector<uint8_t> memory;
-  std::vector<bool> in_place;
-  int asked = 0;
-};
-
 // Both ends of one stream, on the loop of the test.
 struct Ends {
   Ends(SocketServer* server, const std::string& address, StreamHandler* reader) {
@@ -103,10 +82,9 @@ struct Ends {
   std::shared_ptr<SocketStream> in, out;
 };
 
-std::string TextOfLength(size_t length, char first = 'x') {
+std::string TextOfLength(size_t length) {
   std::string text(length, '\0');
   for (size_t i = 0; i < length; ++i) text[i] = static_cast<char>('a' + i % 23);
-  if (length > 0) text[0] = first;
   return text;
 }
 
@@ -150,42 +128,6 @@ TEST_CASE("gRPC and sockets share an address") {
     CHECK(loop.RunUntil([&] { return recorder.frame_count() == 1; }, TestDeadline()));
     loop.Shutdown();
   }
-}
-
-TEST_CASE("a frame is received where the handler wants it") {
-  SocketServer server;
-  constexpr size_t kSize = 500'000;
-  Placer reader(kSize);
-  Ends ends(&server, server.addresses()[0], &reader);
-  const std::string placed = TextOfLength(kSize + 1, 'P');
-  const std::string other = TextOfLength(kSize + 1, 'Q');
-  ends.out->Send(FrameOf("short"));
-  ends.out->Send(FrameOf(placed));
-  ends.out->Send(FrameOf(other));
-  CHECK(ends.Until([&] { return reader.frame_count() == 3; }));
-  CHECK(reader.frames() == std::vector<std::string>{"short", placed, other});
-  CHECK(reader.in_place == std::vector<bool>{false, true, false});
-  CHECK(reader.asked == 2);
-  CHECK(std::equal(reader.memory.begin(), reader.memory.end(), placed.begin() + 1,
-                   [](uint8_t a, char b) { return a == static_cast<uint8_t>(b); }));
-}
-
-// An operation may end while a chunk of it is arriving. Its memory belongs to the caller then.
-TEST_CASE("a dropped place is not written any more, and the frame is whole") {
-  SocketServer server;
-  constexpr size_t kSize = 20'000'000;  // more than the buffers of the kernel hold
-  Placer reader(kSize);
-  Ends ends(&server, server.addresses()[0], &reader);
-  const std::string placed = TextOfLength(kSize + 1, 'P');
-  ends.out->Send(FrameOf(placed));
-  REQUIRE(ends.Until([&] { return reader.asked == 1; }));
-  REQUIRE(reader.frame_count() == 0);
-  ends.in->DropPlace();
-  std::fill(reader.memory.begin(), reader.memory.end(), uint8_t{7});
-  CHECK(ends.Until([&] { return reader.frame_count() == 1; }));
-  CHECK(reader.frames()[0] == placed);
-  CHECK(std::count(reader.memory.begin(), reader.memory.end(), 7) ==
-        static_cast<std::ptrdiff_t>(kSize));
 }
 
 TEST_CASE("the accepting end closes with a status after what is queued") {

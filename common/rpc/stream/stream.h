@@ -8,7 +8,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "common/cluster/peer_identity.h"
@@ -27,12 +26,6 @@ struct StreamPeer {
   std::optional<PeerIdentity> identity;
 
   bool uses_unix_socket() const { return address.starts_with("unix:"); }
-};
-
-// Where a part of a frame that is arriving belongs: its bytes from `offset` to its end.
-struct FramePlace {
-  size_t offset = 0;
-  uint8_t* memory = nullptr;  // null: the frame gets memory of its own
 };
 
 // One end of a long-lived bidirectional stream of frames. Client and server use the same class.
@@ -81,8 +74,6 @@ class Stream {
   // Cancelled.
   virtual void Abort() = 0;
   virtual StreamPeer peer() const = 0;
-  // Writes no more to the memory that PlaceOf has returned for a frame which is still arriving.
-  virtual void DropPlace() {}
   // At a server: OK if the peer may say that it is this task. Otherwise its certificate is that of
   // another one; the refusal has been counted and logged. Errors: PermissionDenied.
   virtual absl::Status CheckClaim(Task claimed) const { return absl::OkStatus(); }
@@ -98,11 +89,6 @@ class StreamHandler {
   // server.
   virtual void OnConnected() {}
   virtual void OnFrame(Frame frame) = 0;
-  // Asked by a SocketStream before it receives a long frame. `begin` has the first bytes of the frame,
-  // at least kPlaceBytes. The memory must stay valid until OnFrame or Stream::DropPlace; the frame
-  // then refers to it.
-  static constexpr size_t kPlaceBytes = 256;
-  virtual FramePlace PlaceOf(std::span<const uint8_t> begin, size_t frame_bytes) { return {}; }
   // Called after OnFrame. True if the peer may send again before this end has sent something. False
   // delays the next read until the next Send, so that the flow-control update of the read travels
   // with that frame. Until then the end of the stream goes unnoticed. False is only allowed for a

@@ -21,7 +21,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [os.path.dirname(HERE), os.path.join(os.path.dirname(HERE), "collective"),
              os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")]
-from compare_gloo import Ranks, tensorflow  # noqa: E402
+from compare_gloo import Ranks  # noqa: E402
 from compare_tensorflow import epoch_rates  # noqa: E402
 from real_cluster import free_ports  # noqa: E402
 
@@ -70,6 +70,14 @@ def cohort(args, transport):
         return epoch_rates(logs)[1] / args.workers  # it counts closures
 
 
+def tensorflow(args):
+    ports = ",".join(map(str, free_ports(args.workers)))
+    ranks = Ranks([[args.tensorflow_python, os.path.join(HERE, "tensorflow_peer.py"), str(rank), ports, "--batch",
+                    str(args.batch), "--data", args.data] for rank in range(args.workers)])
+    ranks.read()
+    return ranks
+
+
 def torch(args):
     port = str(free_ports(1)[0])
     ranks = Ranks([[args.torch_python, os.path.join(HERE, "torch_peer.py"), str(rank), str(args.workers), port, "--batch",
@@ -93,8 +101,7 @@ def main():
     args = parser.parse_args()
     if not args.data:
         sys.exit("give --data or set COHORT_DATA_DIR: the folder that has mnist/")
-    peers = {"TensorFlow": tensorflow(args.tensorflow_python, args.workers,
-                                      ["--batch", str(args.batch), "--data", args.data]), "PyTorch": torch(args)}
+    peers = {"TensorFlow": tensorflow(args), "PyTorch": torch(args)}
     rates = {name: [] for name in [*args.transports, *peers]}
     for _ in range(args.rounds):
         for transport in args.transports:

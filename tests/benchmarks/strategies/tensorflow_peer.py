@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
-"""One worker of TensorFlow's MultiWorkerMirroredStrategy with RING, for compare_strategies.py and compare_gloo.py.
+"""One worker of TensorFlow's MultiWorkerMirroredStrategy with RING, for compare_strategies.py.
 
     tensorflow_peer.py RANK PORT,PORT... [--batch 64] [--learning_rate 0.01] [--data DIR]
 
-Prints "ok" when all workers are there. A line on standard input is answered by seconds, after a warm-up:
-
-    steps COUNT      one training step of the MNIST CNN of compare_strategies.py, of COUNT
-    run BYTES COUNT  one all-reduce of float32, of COUNT that follow one another in a graph
+Prints "ok" when all workers are there. "steps COUNT" on standard input is answered by the seconds of one training step
+of the MNIST CNN of compare_strategies.py, after a warm-up.
 
 Needs tensorflow-cpu and tf_keras. One thread calculates.
 """
@@ -22,7 +20,6 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 
 WARM_UP_STEPS = 50
-WARM_UP_REDUCTIONS = 3
 
 
 def batches(tf, args, rank):
@@ -64,25 +61,6 @@ def training(tf, strategy, args, rank):
     return lambda: step(iterator)
 
 
-def reduction(tf, strategy, size):
-    """A function that runs `count` all-reduces, each on the result of the one before."""
-    buffer = tf.zeros([size // 4], tf.float32)
-
-    def all_reduce(value):
-        context = tf.distribute.get_replica_context()
-        with tf.device("CPU:0"):  # all_reduce needs a value that has a device
-            value = tf.identity(value)
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, value)
-
-    @tf.function
-    def run(value, count):
-        for _ in tf.range(count):
-            value = strategy.run(all_reduce, args=(value,))
-        return value[0]
-
-    return lambda count: run(buffer, tf.constant(count)).numpy()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rank", type=int)
@@ -102,26 +80,16 @@ def main():
     strategy = tf.distribute.MultiWorkerMirroredStrategy(
         communication_options=tf.distribute.experimental.CommunicationOptions(implementation=ring))
     print("ok", flush=True)
-    step = None
-    reductions = {}
+    step = training(tf, strategy, args, args.rank)
     for line in sys.stdin:
-        what, *numbers = line.split()
-        if what == "steps":
-            count = int(numbers[0])
-            step = step or training(tf, strategy, args, args.rank)
-            for _ in range(WARM_UP_STEPS):
-                loss = step()
-            loss.numpy()
-            begin = time.perf_counter()
-            for _ in range(count):
-                loss = step()
-            loss.numpy()
-        else:
-            size, count = map(int, numbers[:2])
-            reduce = reductions.setdefault(size, reduction(tf, strategy, size))
-            reduce(WARM_UP_REDUCTIONS)
-            begin = time.perf_counter()
-            reduce(count)
+        count = int(line.split()[1])
+        for _ in range(WARM_UP_STEPS):
+            loss = step()
+        loss.numpy()
+        begin = time.perf_counter()
+        for _ in range(count):
+            loss = step()
+        loss.numpy()
         print("%.9f" % ((time.perf_counter() - begin) / count), flush=True)
     os._exit(0)  # else it waits for the other workers
 
