@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "common/data/test_files.h"
-#include "common/data/test_specs.h"
+#include "common/data/data_test_files.h"
+#include "common/data/data_test_specs.h"
 #include "common/schema/class_registry.h"
 #include "common/testing/test_directory.h"
 #include "proto/worker.pb.h"

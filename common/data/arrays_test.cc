@@ -4,8 +4,8 @@
 #include <random>
 
 #include "common/data/arrays/zip_file.h"
+#include "common/data/data_test_arrays.h"
 #include "common/data/dataset.h"
-#include "common/data/test_arrays.h"
 #include "common/testing/status_message.h"
 #include "common/testing/test_directory.h"
 

@@ -7,8 +7,8 @@
 #include <iterator>
 #include <set>
 
+#include "common/data/data_test_specs.h"
 #include "common/data/dataset.h"
-#include "common/data/test_specs.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -140,7 +140,7 @@ TEST_CASE("batches keep their contents while they are held, and their memory goe
     REQUIRE((*reader)->Next(&batch).ok());
     memory.insert(batch.tensors[0].raw());
   }
-  // Those made ahead, those taken at once, and the one in hand.
+  // Those made ahead, and the one in hand.
   CHECK(memory.size() < 10);
 }
 

@@ -62,7 +62,9 @@ void WithType(DType dtype, const F& f) {
   }
 }
 
-// Converts `count` values. Neither side need be aligned.
+// Converts `count` values. Neither side need be aligned, and they do not overlap.
+using Converter = void (*)(const void* in, void* out, size_t count, double scale, double offset);
+Converter ConverterOf(DType from, DType to);
 void ConvertNumbers(DType from, const void* in, DType to, void* out, size_t count, double scale = 1,
                     double offset = 0);
 

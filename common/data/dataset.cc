@@ -1,89 +1,23 @@
 #include "common/data/dataset.h"
 
+#include <absl/container/inlined_vector.h>
+#include <absl/strings/str_join.h>
+
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "common/base/fnv1a.h"
 #include "common/base/printable.h"
 #include "common/base/status.h"
-#include "common/data/gather.h"
-#include "common/data/lazy_columns.h"
+#include "common/data/memory_source.h"
+#include "common/data/record_graph.h"
 #include "common/data/source_class.h"
 #include "common/data/transform.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
 namespace {
-
-// The columns of a table as a dataset: in memory, or computed when they are gathered.
-class TableDataset : public Dataset {
- public:
-  explicit TableDataset(Table table) : records_(table.records), lazy_(std::move(table.lazy)) {
-    fingerprint_.set_records(records_);
-    fingerprint_.mutable_files()->Assign(table.files.begin(), table.files.end());
-    fingerprint_.set_source(table.source);
-    for (const Column& column : table.columns) {
-      if (column.is_text()) {
-        no_feature_[column.name] =
-            column.not_a_number.empty()
-                ? fmt::format("column \"{}\" holds text: give it a lookup or equals",
-                              PrintableLine(column.name))
-                : column.not_a_number;
-        continue;
-      }
-      features_.push_back({column.name, column.dtype, column.dims});
-      columns_.emplace_back();
-      columns_.back().node = column.node;
-      if (!column.is_lazy()) columns_.back().memory.emplace(column, records_);
-    }
-  }
-
-  uint64_t num_records() const override { return records_; }
-  const v1::DataFingerprint& fingerprint() const override { return fingerprint_; }
-  const std::vector<FeatureType>& features() const override { return features_; }
-  const std::map<std::string, std::string>& no_features() const override { return no_feature_; }
-  bool computes_records() const override { return lazy_ != nullptr; }
-  absl::StatusOr<std::vector<int>> FindFeatures(std::span<const std::string> names) const override;
-  using Dataset::Gather;
-  absl::Status Gather(std::span<const uint64_t> indices, std::span<const int> features,
-                      const GatherOptions& options, std::vector<Tensor>* batch) const override;
-
- private:
-  struct FeatureColumn {
-    std::optional<GatheredColumn> memory;
-    int node = -1;  // in lazy_, if it is not in memory
-  };
-
-  const uint64_t records_;
-  const std::shared_ptr<const LazyColumns> lazy_;
-  v1::DataFingerprint fingerprint_;
-  std::vector<FeatureType> features_;
-  std::vector<FeatureColumn> columns_;             // by feature
-  std::map<std::string, std::string> no_feature_;  // by column: why it is not a feature
-};
-
-absl::StatusOr<std::vector<int>> TableDataset::FindFeatures(
-    std::span<const std::string> names) const {
-  std::vector<int> found;
-  for (const std::string& name : names) {
-    const auto it = std::find_if(features_.begin(), features_.end(),
-                                 [&](const FeatureType& f) { return f.name == name; });
-    if (it != features_.end()) {
-      found.push_back(static_cast<int>(it - features_.begin()));
-      continue;
-    }
-    if (const auto why = no_feature_.find(name); why != no_feature_.end()) {
-      return InvalidArgument("{}", why->second);
-    }
-    std::string known;
-    for (const FeatureType& f : features_)
-      known += (known.empty() ? "" : ", ") + PrintableLine(f.name);
-    return InvalidArgument("the dataset has no feature \"{}\"; it has {}", name, known);
-  }
-  return found;
-}
 
 // Gives `tensor` the shape of `rows` records of a feature. Reuses its memory if that is large
 // enough and not shared.
@@ -104,30 +38,6 @@ void Reshape(const FeatureType& type, size_t rows, Tensor* tensor) {
   }
 }
 
-absl::Status TableDataset::Gather(std::span<const uint64_t> indices, std::span<const int> features,
-                                  const GatherOptions& options, std::vector<Tensor>* batch) const {
-  for (const uint64_t index : indices) {
-    if (index >= records_) return OutOfRange("record {} of a dataset of {}", index, records_);
-  }
-  batch->resize(features.size());
-  std::vector<LazyColumns::Output> lazy;
-  for (size_t f = 0; f < features.size(); ++f) {
-    if (features[f] < 0 || static_cast<size_t>(features[f]) >= features_.size()) {
-      return InvalidArgument("feature {} of a dataset that has {}", features[f], features_.size());
-    }
-    const FeatureType& type = features_[static_cast<size_t>(features[f])];
-    Tensor& tensor = (*batch)[f];
-    Reshape(type, indices.size(), &tensor);
-    const FeatureColumn& column = columns_[static_cast<size_t>(features[f])];
-    if (column.memory) {
-      column.memory->Gather(indices, tensor.raw());
-    } else {
-      lazy.push_back({column.node, tensor.raw()});
-    }
-  }
-  return lazy.empty() ? absl::OkStatus() : lazy_->Gather(indices, lazy, options);
-}
-
 // The longest fingerprint of a source that is kept as it is.
 constexpr size_t kLongestFingerprint = 64;
 
@@ -143,7 +53,7 @@ absl::StatusOr<Table> TableOf(const std::string& name, std::shared_ptr<const Rec
                              fingerprint.size() <= kLongestFingerprint
                                  ? fingerprint
                                  : fmt::format("{:016x}", Fnv1a(fingerprint)));
-  table.lazy = std::make_shared<LazyColumns>(name, source, rows.skip);
+  table.graph = std::make_shared<RecordGraph>(name, source, rows.skip);
   std::set<std::string> seen;
   for (size_t i = 0; i < source->columns().size(); ++i) {
     const FeatureType& type = source->columns()[i];
@@ -156,7 +66,7 @@ absl::StatusOr<Table> TableOf(const std::string& name, std::shared_ptr<const Rec
     column.name = type.name;
     column.dtype = type.dtype;
     column.dims = type.dims;
-    column.node = table.lazy->AddSource(i);
+    column.node = table.graph->AddSource(i);
   }
   return table;
 }
@@ -168,7 +78,11 @@ absl::StatusOr<Table> OpenSource(const v1::DatasetSpec& spec, const DataOptions&
   if (source->check) COHORT_RETURN_IF_ERROR(source->check(config));
   const RowRange range = {spec.skip(), spec.take()};
   if (source->read_table) {
-    return source->read_table(config, {options}, {range, UseOfColumns(spec)});
+    COHORT_ASSIGN_OR_RETURN(Table table,
+                            source->read_table(config, {options}, {range, UseOfColumns(spec)}));
+    table.memory = std::make_shared<MemorySource>(table.records);
+    table.graph = std::make_shared<RecordGraph>(source->schema.name, table.memory, /*first=*/0);
+    return table;
   }
   if (!source->open) return Internal("the source {} has no function `open`", source->schema.name);
   COHORT_ASSIGN_OR_RETURN(auto records, source->open(config, {options}));
@@ -226,11 +140,72 @@ std::vector<std::string> LabelsOf(const v1::DatasetSpec& spec) {
 absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Open(const v1::DatasetSpec& spec,
                                                              const DataOptions& options) {
   v1::DatasetSpec complete = spec;
-  COHORT_ASSIGN_OR_RETURN(Table table, OpenTable(&complete, options));
-  auto dataset = std::make_shared<const TableDataset>(std::move(table));
+  COHORT_ASSIGN_OR_RETURN(const Table table, OpenTable(&complete, options));
+  std::shared_ptr<Dataset> dataset(new Dataset);
+  dataset->records_ = table.records;
+  dataset->fingerprint_->set_records(table.records);
+  dataset->fingerprint_->mutable_files()->Assign(table.files.begin(), table.files.end());
+  dataset->fingerprint_->set_source(table.source);
+  for (const Column& column : table.columns) {
+    if (column.is_text()) {
+      dataset->no_features_[column.name] =
+          column.not_a_number.empty()
+              ? fmt::format("column \"{}\" holds text: give it a lookup or equals",
+                            PrintableLine(column.name))
+              : column.not_a_number;
+      continue;
+    }
+    dataset->features_.push_back({column.name, column.dtype, column.dims});
+    dataset->nodes_.push_back(table.NodeOf(column));
+  }
+  dataset->computes_records_ = table.memory == nullptr || table.graph->has_transforms();
+  dataset->graph_ = table.graph;
   const auto found = dataset->FindFeatures(LabelsOf(spec));
   if (!found.ok()) return Annotate(found.status(), "label");
   return dataset;
+}
+
+Dataset::Dataset() : fingerprint_(std::make_unique<v1::DataFingerprint>()) {}
+
+Dataset::~Dataset() = default;
+
+absl::StatusOr<std::vector<int>> Dataset::FindFeatures(std::span<const std::string> names) const {
+  std::vector<int> found;
+  for (const std::string& name : names) {
+    const auto it = std::find_if(features_.begin(), features_.end(),
+                                 [&](const FeatureType& f) { return f.name == name; });
+    if (it != features_.end()) {
+      found.push_back(static_cast<int>(it - features_.begin()));
+      continue;
+    }
+    if (const auto why = no_features_.find(name); why != no_features_.end()) {
+      return InvalidArgument("{}", why->second);
+    }
+    return InvalidArgument(
+        "the dataset has no feature \"{}\"; it has {}", name,
+        absl::StrJoin(features_, ", ", [](std::string* out, const FeatureType& feature) {
+          out->append(PrintableLine(feature.name));
+        }));
+  }
+  return found;
+}
+
+absl::Status Dataset::Gather(std::span<const uint64_t> indices, std::span<const int> features,
+                             const GatherOptions& options, std::vector<Tensor>* batch) const {
+  for (const uint64_t index : indices) {
+    if (index >= records_) return OutOfRange("record {} of a dataset of {}", index, records_);
+  }
+  batch->resize(features.size());
+  absl::InlinedVector<RecordGraph::Output, 8> outputs;
+  for (size_t f = 0; f < features.size(); ++f) {
+    if (features[f] < 0 || static_cast<size_t>(features[f]) >= features_.size()) {
+      return InvalidArgument("feature {} of a dataset that has {}", features[f], features_.size());
+    }
+    const auto feature = static_cast<size_t>(features[f]);
+    Reshape(features_[feature], indices.size(), &(*batch)[f]);
+    outputs.push_back({nodes_[feature], (*batch)[f].raw()});
+  }
+  return graph_->Gather(indices, outputs, options);
 }
 
 absl::Status ResolveVocabularies(v1::DataSpec* data, const DataOptions& options) {

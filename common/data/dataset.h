@@ -22,19 +22,15 @@ class DatasetSpec;
 
 namespace cohort {
 
+class RecordGraph;
 class WorkPool;
 
 // The columns that are labels, in the order of the model's outputs.
 std::vector<std::string> LabelsOf(const v1::DatasetSpec& spec);
 
 // The records of one source after skip, take and transforms, by index: immutable, thread-safe, and
-// the same in every process that reads the same files. The columns of the sources, before
-// transforms:
-//
-//   generator "recommender"   features (3 strings), label ("yes", "no")
-//   idx                       image (dims and dtype of the file), label (int64) if it is given
-//   csv                       the columns of the file: text if a transform looks words up in it,
-//                             else float32 numbers
+// the same in every process that reads the same files. `cohort reference` prints the sources with
+// their columns.
 class Dataset {
  public:
   // Reads (and for CSV: parses) the source. Adapts lookups without a vocabulary from the records of
@@ -44,21 +40,20 @@ class Dataset {
   static absl::StatusOr<std::shared_ptr<const Dataset>> Open(const v1::DatasetSpec& spec,
                                                              const DataOptions& options = {});
 
-  virtual ~Dataset() = default;
-  virtual uint64_t num_records() const = 0;
+  ~Dataset();
+  uint64_t num_records() const { return records_; }
   // The fingerprint of the records; common/data/fingerprint.h compares two.
-  virtual const v1::DataFingerprint& fingerprint() const = 0;
+  const v1::DataFingerprint& fingerprint() const { return *fingerprint_; }
   // All features, the label among them.
-  virtual const std::vector<FeatureType>& features() const = 0;
+  const std::vector<FeatureType>& features() const { return features_; }
   // The columns of the source that are not features, and why: "a.csv: line 3: ...".
-  virtual const std::map<std::string, std::string>& no_features() const = 0;
+  const std::map<std::string, std::string>& no_features() const { return no_features_; }
   // Returns the positions of features by name. Errors: InvalidArgument that lists the known names,
   // or explains why a column of the source is not a feature (it holds text).
-  virtual absl::StatusOr<std::vector<int>> FindFeatures(
-      std::span<const std::string> names) const = 0;
+  absl::StatusOr<std::vector<int>> FindFeatures(std::span<const std::string> names) const;
 
   // True if the records are read or computed when they are gathered, which takes longer than a copy.
-  virtual bool computes_records() const = 0;
+  bool computes_records() const { return computes_records_; }
 
   // How records are gathered.
   struct GatherOptions {
@@ -71,12 +66,23 @@ class Dataset {
   // Gathers records `indices` of the named features (positions in features()) into one tensor each,
   // [indices.size(), dims...]. Reuses a tensor of `batch` if it fits and is not shared; then it
   // allocates nothing. The result does not depend on the helpers.
-  virtual absl::Status Gather(std::span<const uint64_t> indices, std::span<const int> features,
-                              const GatherOptions& options, std::vector<Tensor>* batch) const = 0;
+  absl::Status Gather(std::span<const uint64_t> indices, std::span<const int> features,
+                      const GatherOptions& options, std::vector<Tensor>* batch) const;
   absl::Status Gather(std::span<const uint64_t> indices, std::span<const int> features,
                       std::vector<Tensor>* batch) const {
     return Gather(indices, features, {}, batch);
   }
+
+ private:
+  Dataset();
+
+  uint64_t records_ = 0;
+  const std::unique_ptr<v1::DataFingerprint> fingerprint_;
+  std::vector<FeatureType> features_;
+  std::vector<int> nodes_;                          // those of the graph, by feature
+  std::map<std::string, std::string> no_features_;  // by column: why it is not a feature
+  std::shared_ptr<const RecordGraph> graph_;
+  bool computes_records_ = false;
 };
 
 // Fills the vocabularies of all lookups that have none. It adapts them from the training records as

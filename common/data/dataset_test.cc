@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
+#include "common/data/data_test_files.h"
+#include "common/data/data_test_specs.h"
 #include "common/data/lookup.h"
-#include "common/data/test_files.h"
-#include "common/data/test_specs.h"
 #include "common/testing/status_message.h"
 #include "proto/job.pb.h"
 
@@ -148,7 +148,7 @@ TEST_CASE("transforms that make no sense say which and why") {
          AddTransform(spec, "age", Scaled(2), "a");
          AddTransform(spec, "a", Lookup());
        },
-       "holds numbers, a string lookup needs words"},
+       "column \"a\" holds numbers, and StringLookup needs words"},
       {[](auto* spec) { spec->set_label("job"); }, "\"cook\" is not a number"},
       {[](auto* spec) { spec->set_label("nothing"); },
        "label: the dataset has no feature \"nothing\""},

@@ -1,6 +1,8 @@
 #ifndef COHORT_COMMON_DATA_FEATURE_TYPE_H_
 #define COHORT_COMMON_DATA_FEATURE_TYPE_H_
 
+#include <absl/status/status.h>
+
 #include <string>
 
 #include "common/tensor/dtype.h"
@@ -17,6 +19,9 @@ struct FeatureType {
 
   size_t bytes() const { return static_cast<size_t>(NumElements(dims)) * SizeOf(dtype); }
 };
+
+// Errors: InvalidArgument for a dtype or dims that no column can have.
+absl::Status CheckColumnType(DType dtype, const Dims& dims);
 
 }  // namespace cohort
 

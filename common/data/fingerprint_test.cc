@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/stable_bytes.h"
+#include "common/data/data_test_files.h"
+#include "common/data/data_test_specs.h"
 #include "common/data/dataset.h"
-#include "common/data/test_files.h"
-#include "common/data/test_specs.h"
 #include "proto/job.pb.h"
 
 namespace cohort {

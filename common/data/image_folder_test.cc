@@ -7,9 +7,9 @@
 #include <random>
 
 #include "common/base/log.h"
+#include "common/data/data_test_images.h"
 #include "common/data/dataset.h"
 #include "common/data/images/decode_image.h"
-#include "common/data/test_images.h"
 #include "common/testing/status_message.h"
 
 namespace cohort {

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "common/base/work_pool.h"
+#include "common/data/data_test_arrays.h"
+#include "common/data/data_test_images.h"
 #include "common/data/dataset.h"
-#include "common/data/test_arrays.h"
-#include "common/data/test_images.h"
 #include "common/testing/status_message.h"
 
 namespace cohort {

@@ -1,50 +1,22 @@
 #include "common/data/input_file.h"
 
+#include <absl/strings/ascii.h>
+#include <absl/strings/escaping.h>
 #include <openssl/evp.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <cerrno>
-#include <cstdio>
-#include <memory>
-#include <system_error>
+#include <span>
 
-#include "common/base/exit_code.h"
 #include "common/base/status.h"
-#include "common/os/open_file.h"
+#include "common/data/file_bytes.h"
 
 namespace cohort {
 namespace {
 
 // Datasets are kept in memory; a stream that inflates to more than this is refused.
 constexpr uint64_t kMaxInflatedBytes = uint64_t{16} << 30;
-
-absl::StatusOr<std::string> ReadBytes(const InputFile& file, const std::string& path,
-                                      const DataOptions& options) {
-  struct Close {
-    void operator()(FILE* open) const { std::fclose(open); }
-  };
-  auto fd = OpenRegularFile(path);
-  if (absl::IsNotFound(fd.status())) return MissingFile(file, path, options);
-  if (absl::IsDataLoss(fd.status())) return Annotate(fd.status(), "the data file");
-  if (!fd.ok()) return WithExitCode(Annotate(fd.status(), "the data file"), ExitCode::kNoInput);
-  const std::unique_ptr<FILE, Close> in(fdopen(fd->get(), "rb"));
-  if (in == nullptr) return ErrnoStatus("cannot open", path, errno);
-  fd->Release();
-  std::string bytes;
-  std::array<char, 1 << 16> block;
-  while (const size_t n = std::fread(block.data(), 1, block.size(), in.get())) {
-    bytes.append(block.data(), n);
-  }
-  if (std::ferror(in.get()) != 0) {
-    return WithExitCode(Unavailable("cannot read the data file {}: {}", path,
-                                    std::generic_category().message(errno)),
-                        ExitCode::kNoInput);
-  }
-  return bytes;
-}
 
 class Inflater {
  public:
@@ -118,9 +90,7 @@ std::string Sha256Hex(std::string_view bytes) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned int size = 0;
   EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr);
-  std::string hex;
-  for (unsigned int i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
-  return hex;
+  return absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), size});
 }
 
 absl::StatusOr<std::string> Gunzip(std::string_view bytes, std::string_view name, uint32_t* crc32) {
@@ -133,16 +103,14 @@ absl::StatusOr<std::string> Gunzip(std::string_view bytes, std::string_view name
 
 absl::StatusOr<std::string> ReadInputFile(const InputFile& file, const DataOptions& options,
                                           uint32_t* crc32) {
-  if (file.path.empty()) return InvalidArgument("a data source names no file");
   const std::string path = options.PathOf(file.path);
-  COHORT_ASSIGN_OR_RETURN(std::string bytes, ReadBytes(file, path, options));
+  COHORT_ASSIGN_OR_RETURN(const FileBytes opened, FileBytes::Open(file, options));
+  std::string bytes(opened.size(), '\0');
+  COHORT_RETURN_IF_ERROR(opened.Read(0, std::as_writable_bytes(std::span<char>(bytes))));
   if (!file.sha256.empty()) {
-    std::string expected = file.sha256;
-    std::transform(expected.begin(), expected.end(), expected.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    if (const std::string actual = Sha256Hex(bytes); actual != expected) {
+    if (const std::string actual = Sha256Hex(bytes); actual != absl::AsciiStrToLower(file.sha256)) {
       return DataLoss(
-          "{}: has sha256 {}, the job says {}; {}{}", path, actual, expected,
+          "{}: has sha256 {}, the job says {}; {}{}", path, actual, file.sha256,
           file.url.empty() ? "use the intended file, or correct `sha256`" : "get it again from ",
           file.url);
     }

@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
+#include "common/data/data_test_specs.h"
 #include "common/data/dataset.h"
-#include "common/data/test_specs.h"
 #include "proto/job.pb.h"
 
 namespace cohort {

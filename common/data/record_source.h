@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/status.h"
 #include "common/data/feature_type.h"
 
 namespace cohort {
@@ -45,6 +46,23 @@ class RecordSource {
   // caller adds the names of the source and the record to the message.
   virtual absl::Status Read(const RecordContext& context,
                             std::span<const std::span<std::byte>> values) const = 0;
+
+  // Writes several records, one after another: `values[i]` has memory for column i of all of
+  // them, or none. By default it calls Read for each; a source in memory copies them faster. Errors:
+  // those of Read, with the record.
+  virtual absl::Status ReadBatch(std::span<const uint64_t> records, bool training,
+                                 std::span<const std::span<std::byte>> values) const {
+    std::vector<std::span<std::byte>> of_record(values.size());
+    for (size_t i = 0; i < records.size(); ++i) {
+      for (size_t column = 0; column < values.size(); ++column) {
+        const size_t bytes = values[column].size() / records.size();
+        of_record[column] = values[column].subspan(i * bytes, bytes);
+      }
+      const absl::Status read = Read({.record = records[i], .training = training}, of_record);
+      if (!read.ok()) return Annotate(read, fmt::format("record {}", records[i]));
+    }
+    return absl::OkStatus();
+  }
 };
 
 }  // namespace cohort

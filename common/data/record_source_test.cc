@@ -7,10 +7,10 @@
 #include <numeric>
 
 #include "common/base/status.h"
+#include "common/data/data_test_specs.h"
 #include "common/data/dataset.h"
 #include "common/data/fingerprint.h"
 #include "common/data/source_class.h"
-#include "common/data/test_specs.h"
 #include "common/data/transform_class.h"
 #include "common/testing/status_message.h"
 #include "proto/job.pb.h"
@@ -291,7 +291,7 @@ TEST_CASE("what classes of others do wrong is an error that names them") {
   CHECK(ErrorOf(spec) == "transform of \"number\": \"number\" is not float32");
   spec = SquaresSpec(10);
   AddTransform(&spec, "number", ClassOf("StringLookup"));
-  CHECK(Contains(ErrorOf(spec), "StringLookup needs words, and the source has numbers"));
+  CHECK(Contains(ErrorOf(spec), "column \"number\" holds numbers, and StringLookup needs words"));
   spec = SquaresSpec(10);
   AddTransform(&spec, "square", ClassOf("Sum", {{"most", ConfigOf(10.0)}}), "sum");
   const auto dataset = Open(spec);

@@ -3,10 +3,10 @@
 #include <map>
 
 #include "common/data/csv_reader.h"
+#include "common/data/data_test_files.h"
 #include "common/data/input_file.h"
 #include "common/data/source_class.h"
 #include "common/data/sources/decoders.h"
-#include "common/data/test_files.h"
 #include "common/testing/status_message.h"
 #include "proto/job.pb.h"
 

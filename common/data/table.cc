@@ -1,8 +1,14 @@
 #include "common/data/table.h"
 
 #include "common/base/status.h"
+#include "common/data/memory_source.h"
+#include "common/data/record_graph.h"
 
 namespace cohort {
+
+int Table::NodeOf(const Column& column) const {
+  return column.is_in_memory() ? graph->AddSource(memory->Add(column)) : column.node;
+}
 
 absl::StatusOr<RowRange> ClampRange(const RowRange& range, uint64_t records) {
   if (range.skip >= records || range.take > records - range.skip) {

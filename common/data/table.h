@@ -15,11 +15,12 @@
 
 namespace cohort {
 
-class LazyColumns;
+class MemorySource;
+class RecordGraph;
 
-// One column of records in memory. Text is kept as codes into its distinct words. Numbers are kept
-// as they were read; their scale and dtype are applied when a batch is gathered (so images stay
-// bytes).
+// One column while transforms are applied to it. Text in memory is kept as codes into its distinct
+// words. Numbers in memory are kept as they were read, with the scale and the dtype that they have in
+// a batch (so images stay bytes).
 struct Column {
   std::string name;
   Dims dims;  // the shape of one record
@@ -37,22 +38,27 @@ struct Column {
   // not a feature.
   std::string not_a_number;
 
-  // The column is not in memory: this node of Table::lazy computes it, and it has only a name, dims
-  // and a dtype. -1: it is in memory.
+  // The column is not in memory: this node of Table::graph reads it, and it has only a name, dims and
+  // a dtype. -1: it is in memory.
   int node = -1;
 
-  bool is_lazy() const { return node >= 0; }
-  bool is_text() const { return stored == DType::kInvalid && !is_lazy(); }
+  bool is_in_memory() const { return node < 0; }
+  bool is_text() const { return is_in_memory() && stored == DType::kInvalid; }
   int64_t elements() const { return NumElements(dims); }
 };
 
-// The records of a source: columns of equal length.
+// The columns of a dataset, all of one length, and how their records are read.
 struct Table {
   uint64_t records = 0;
   std::vector<Column> columns;
   std::vector<v1::FileFingerprint> files;  // the source files, in order
   std::string source;                      // see DataFingerprint
-  std::shared_ptr<LazyColumns> lazy;       // null: all columns are in memory
+
+  std::shared_ptr<RecordGraph> graph;
+  std::shared_ptr<MemorySource> memory;  // the source of `graph`; null: it has another one
+
+  // Returns the node of `graph` that reads a column of numbers.
+  int NodeOf(const Column& column) const;
 };
 
 // The records of a source that are used.

@@ -2,9 +2,9 @@
 #include <random>
 
 #include "common/base/log.h"
+#include "common/data/data_test_files.h"
+#include "common/data/data_test_images.h"
 #include "common/data/dataset.h"
-#include "common/data/test_files.h"
-#include "common/data/test_images.h"
 #include "common/testing/status_message.h"
 #include "proto/data.pb.h"
 

@@ -1,14 +1,16 @@
 #include "common/data/transform.h"
 
+#include <absl/strings/str_join.h>
+
 #include <algorithm>
 
 #include "common/base/status.h"
+#include "common/data/convert.h"
 #include "common/data/dataset.h"
-#include "common/data/lazy_columns.h"
-#include "common/data/numbers.h"
+#include "common/data/record_graph.h"
 #include "common/data/source_class.h"
-#include "common/data/stack_columns.h"
 #include "common/data/transform_class.h"
+#include "common/data/words.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -51,9 +53,10 @@ absl::StatusOr<std::vector<Column>> FindColumns(const Transform& transform, cons
     const auto found = std::find_if(table.columns.begin(), table.columns.end(),
                                     [&](const Column& c) { return c.name == name; });
     if (found == table.columns.end()) {
-      std::string known;
-      for (const Column& c : table.columns) known += (known.empty() ? "" : ", ") + c.name;
-      return InvalidArgument("there is no column \"{}\"; there are {}", name, known);
+      return InvalidArgument(
+          "there is no column \"{}\"; there are {}", name,
+          absl::StrJoin(table.columns, ", ",
+                        [](std::string* out, const Column& c) { out->append(c.name); }));
     }
     if (!found->not_a_number.empty()) return InvalidArgument("{}", found->not_a_number);
     inputs.push_back(*found);
@@ -61,75 +64,133 @@ absl::StatusOr<std::vector<Column>> FindColumns(const Transform& transform, cons
   return inputs;
 }
 
-// Transforms columns in memory at once.
+const TransformClass& StackClass() { return **Transforms().Find("Stack"); }
+
+absl::StatusOr<RecordTransform> Open(const TransformClass& transform, const v1::ClassConfig& config,
+                                     std::span<const FeatureType> inputs) {
+  if (!transform.open) {
+    return InvalidArgument("column \"{}\" holds numbers, and {} needs words", inputs[0].name,
+                           transform.schema.name);
+  }
+  COHORT_ASSIGN_OR_RETURN(RecordTransform opened, transform.open(Config(config), inputs));
+  COHORT_RETURN_IF_ERROR(CheckColumnType(opened.dtype, opened.dims));
+  if (opened.apply || opened.conversion) return opened;
+  return Internal("{} has no function `apply`", transform.schema.name);
+}
+
+std::vector<FeatureType> TypesOf(std::span<const Column> columns) {
+  std::vector<FeatureType> types;
+  for (const Column& column : columns) types.push_back({column.name, column.dtype, column.dims});
+  return types;
+}
+
+// Transforms columns in memory as one record that has all their numbers.
+absl::StatusOr<Column> TransformNumbers(const TransformClass& transform, uint64_t records,
+                                        const v1::ClassConfig& config, std::vector<Column> inputs) {
+  for (Column& input : inputs) {
+    COHORT_ASSIGN_OR_RETURN(input, NumbersOf(input));
+  }
+  std::vector<FeatureType> types = TypesOf(inputs);
+  COHORT_ASSIGN_OR_RETURN(const RecordTransform opened, Open(transform, config, types));
+  if (opened.conversion) {
+    Column column = std::move(inputs[0]);
+    column.dtype = opened.dtype;
+    column.dims = opened.dims;
+    column.scale *= opened.conversion->scale;
+    column.offset = column.offset * opened.conversion->scale + opened.conversion->offset;
+    return column;
+  }
+  std::vector<std::vector<double>> numbers;
+  std::vector<std::span<const std::byte>> bytes;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    std::vector<double>& values =
+        numbers.emplace_back(records * static_cast<size_t>(inputs[i].elements()));
+    ConvertNumbers(inputs[i].stored, inputs[i].values->data(), DType::kFloat64, values.data(),
+                   values.size());
+    for (double& value : values) value = value * inputs[i].scale + inputs[i].offset;
+    bytes.push_back(std::as_bytes(std::span(values)));
+    types[i].dtype = DType::kFloat64;
+  }
+  COHORT_ASSIGN_OR_RETURN(const RecordTransform wide, Open(transform, config, types));
+  std::vector<uint8_t> values(records * static_cast<size_t>(NumElements(wide.dims)) *
+                              SizeOf(wide.dtype));
+  COHORT_RETURN_IF_ERROR(wide.apply({}, bytes, std::as_writable_bytes(std::span(values))));
+  return Column{.dims = wide.dims,
+                .stored = wide.dtype,
+                .values = std::make_shared<const std::vector<uint8_t>>(std::move(values)),
+                .dtype = opened.dtype};
+}
+
+absl::StatusOr<Column> StackMemory(uint64_t records, std::vector<Column> inputs) {
+  if (!std::all_of(inputs.begin(), inputs.end(), [](const Column& c) { return c.is_text(); })) {
+    return TransformNumbers(StackClass(), records, {}, std::move(inputs));
+  }
+  std::vector<FeatureType> codes = TypesOf(inputs);
+  for (FeatureType& type : codes) type.dtype = DType::kInt32;
+  COHORT_ASSIGN_OR_RETURN(const RecordTransform stack, Open(StackClass(), {}, codes));
+  return StackWords(inputs, stack.dims);
+}
+
+// Transforms columns in memory when the dataset is opened. `config` gets what the class learns.
 absl::StatusOr<Column> TransformMemory(const TransformClass& transform, uint64_t records,
                                        std::vector<Column> inputs, v1::ClassConfig* config) {
   if (inputs.size() > 1 && !transform.takes_columns) {
-    COHORT_ASSIGN_OR_RETURN(Column stacked, StackColumns(inputs, records));
-    inputs.assign(1, std::move(stacked));
+    COHORT_ASSIGN_OR_RETURN(Column stacked, StackMemory(records, std::move(inputs)));
+    inputs = {std::move(stacked)};
+  }
+  const Column& input = inputs[0];
+  if (!input.is_text() || !transform.map_words) {
+    return TransformNumbers(transform, records, *config, std::move(inputs));
   }
   if (transform.must_adapt && transform.must_adapt(Config(*config))) {
-    COHORT_RETURN_IF_ERROR(transform.adapt(inputs[0], config));
+    COHORT_RETURN_IF_ERROR(transform.adapt(*input.codes, *input.words, config));
   }
-  return transform.transform_columns(Config(*config), records, inputs);
+  COHORT_ASSIGN_OR_RETURN(const std::vector<double> numbers,
+                          transform.map_words(Config(*config), *input.words));
+  return MapWords(input, numbers, transform.word_dtype, transform.word_dtype);
 }
 
-// Adds nodes that transform each record when it is gathered.
-class LazyTransform {
+// Transforms each record when it is read: adds nodes to the graph.
+class GraphTransform {
  public:
-  LazyTransform(const Transform& transform, const TransformClass& its_class, Table* table)
+  GraphTransform(const Transform& transform, const TransformClass& its_class, const Table& table)
       : transform_(transform), class_(its_class), table_(table) {}
 
   absl::StatusOr<Column> Add(const std::vector<Column>& inputs) {
-    if (!class_.open) {
-      return InvalidArgument("{} needs words, and the source has numbers", class_.schema.name);
+    for (const Column& column : inputs) {
+      COHORT_ASSIGN_OR_RETURN(const Column numbers, NumbersOf(column));
+      nodes_.push_back(table_.NodeOf(numbers));
+      types_.push_back(table_.graph->type(nodes_.back()));
+      types_.back().name = column.name;
     }
-    if (table_->lazy == nullptr) table_->lazy = std::make_shared<LazyColumns>();
-    for (const Column& column : inputs) COHORT_RETURN_IF_ERROR(AddInput(column));
+    const v1::ClassConfig& config = transform_.transform_class();
     if (nodes_.size() > 1 && !class_.takes_columns) {
-      COHORT_RETURN_IF_ERROR(AddNode(StackRecords(types_)));
+      COHORT_RETURN_IF_ERROR(AddNode(Open(StackClass(), {}, types_), /*elementwise=*/true));
     }
-    COHORT_RETURN_IF_ERROR(AddNode(class_.open(Config(transform_.transform_class()), types_)));
+    COHORT_RETURN_IF_ERROR(AddNode(Open(class_, config, types_), class_.elementwise));
     const std::string& dtype = transform_.dtype();
     if (!dtype.empty() && *DTypeFromName(dtype) != types_[0].dtype) {
-      v1::ClassConfig cast;
-      (*cast.mutable_config())["dtype"] = ConfigOf(std::string_view(dtype));
-      COHORT_ASSIGN_OR_RETURN(const TransformClass* cast_class, Transforms().Find("Cast"));
-      COHORT_RETURN_IF_ERROR(AddNode(cast_class->open(Config(cast), types_)));
+      COHORT_RETURN_IF_ERROR(AddNode(
+          RecordTransform{
+              .dtype = *DTypeFromName(dtype), .dims = types_[0].dims, .conversion = Conversion{}},
+          /*elementwise=*/true));
     }
-    Column column;
-    column.node = nodes_[0];
-    column.dtype = types_[0].dtype;
-    column.dims = types_[0].dims;
-    return column;
+    return Column{.dims = types_[0].dims, .dtype = types_[0].dtype, .node = nodes_[0]};
   }
 
  private:
-  absl::Status AddInput(const Column& column) {
-    if (column.is_lazy()) {
-      nodes_.push_back(column.node);
-    } else {
-      COHORT_ASSIGN_OR_RETURN(const Column numbers, NumbersOf(column));
-      nodes_.push_back(table_->lazy->AddMemory(numbers, table_->records));
-    }
-    types_.push_back(table_->lazy->type(nodes_.back()));
-    types_.back().name = column.name;
-    return absl::OkStatus();
-  }
-
   // Replaces the inputs by the transform of them.
-  absl::Status AddNode(absl::StatusOr<RecordTransform> transform) {
+  absl::Status AddNode(absl::StatusOr<RecordTransform> transform, bool elementwise) {
     COHORT_RETURN_IF_ERROR(transform.status());
-    COHORT_RETURN_IF_ERROR(CheckColumnType(transform->dtype, transform->dims));
-    if (!transform->apply) return Internal("{} has no function `apply`", class_.schema.name);
     types_.assign(1, {types_[0].name, transform->dtype, transform->dims});
-    nodes_.assign(1, table_->lazy->AddTransform(NameOf(transform_), *std::move(transform), nodes_));
+    nodes_.assign(1, table_.graph->AddTransform(NameOf(transform_), *std::move(transform),
+                                                elementwise, nodes_));
     return absl::OkStatus();
   }
 
   const Transform& transform_;
   const TransformClass& class_;
-  Table* const table_;
+  const Table& table_;
   std::vector<int> nodes_;          // the inputs of the next transform
   std::vector<FeatureType> types_;  // those of nodes_
 };
@@ -139,12 +200,12 @@ absl::Status Apply(Transform* transform, Table* table) {
                           Transforms().Find(transform->transform_class().class_name()));
   COHORT_ASSIGN_OR_RETURN(std::vector<Column> inputs, FindColumns(*transform, *table));
   const bool in_memory =
-      its_class->transform_columns &&
-      std::none_of(inputs.begin(), inputs.end(), [](const Column& c) { return c.is_lazy(); });
+      (its_class->elementwise || its_class->map_words) &&
+      std::all_of(inputs.begin(), inputs.end(), [](const Column& c) { return c.is_in_memory(); });
   COHORT_ASSIGN_OR_RETURN(Column column,
                           in_memory ? TransformMemory(*its_class, table->records, std::move(inputs),
                                                       transform->mutable_transform_class())
-                                    : LazyTransform(*transform, *its_class, table).Add(inputs));
+                                    : GraphTransform(*transform, *its_class, *table).Add(inputs));
   column.name = OutputOf(*transform);
   if (in_memory && !transform->dtype().empty()) column.dtype = *DTypeFromName(transform->dtype());
   const auto same = std::find_if(table->columns.begin(), table->columns.end(),
@@ -182,7 +243,7 @@ ColumnUse UseOfColumns(const v1::DatasetSpec& spec) {
   std::set<std::string> made;  // names that no longer stand for a column of the source
   for (const Transform& transform : spec.transforms()) {
     const auto its_class = Transforms().Find(transform.transform_class().class_name());
-    const bool words = its_class.ok() && (*its_class)->reads_words;
+    const bool words = its_class.ok() && (*its_class)->map_words != nullptr;
     for (const std::string& name : InputsOf(transform)) {
       if (!made.contains(name)) (words ? use.text : use.numbers).insert(name);
     }

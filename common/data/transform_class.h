@@ -5,14 +5,21 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "common/data/record_source.h"
 #include "common/schema/class_registry.h"
 
 namespace cohort {
 
-struct Column;
+// x * scale + offset, computed in the dtype of the output.
+struct Conversion {
+  double scale = 1;
+  double offset = 0;
+};
 
 // A transform of a dataset's columns that is applied to each record when a batch is gathered.
 struct RecordTransform {
@@ -21,12 +28,15 @@ struct RecordTransform {
   Dims dims;
   // Writes the output of one record to `output`, its memory in the batch. `inputs[i]` is the record
   // of input i. All are aligned for their dtypes. The result depends on nothing but the arguments:
-  // a random transform takes its numbers from `context.random_key`, if `context.training`. Several threads may call it at the same time. An error ends the job; the caller adds the names
-  // of the transform and the record to the message.
+  // a random transform takes its numbers from `context.random_key`, if `context.training`. Several
+  // threads may call it at the same time. An error ends the job; the caller adds the names of the
+  // transform and the record to the message.
   std::function<absl::Status(const RecordContext& context,
                              std::span<const std::span<const std::byte>> inputs,
                              std::span<std::byte> output)>
-      apply;
+      apply = nullptr;
+  // Instead of `apply`: the output has the numbers of the one input, converted to its own dtype.
+  std::optional<Conversion> conversion = std::nullopt;
 };
 
 // A transform: its arguments, and the function that makes it for the columns of a dataset. A job
@@ -39,10 +49,11 @@ struct RecordTransform {
 struct TransformClass {
   using Open = absl::StatusOr<RecordTransform>(const Config& config,
                                                std::span<const FeatureType> inputs);
-  // Transforms whole columns in memory (common/data/table.h). The caller names the result.
-  using TransformColumns = absl::StatusOr<Column>(const Config& config, uint64_t records,
-                                                  std::span<const Column> inputs);
-  using AdaptConfig = absl::Status(const Column& column, v1::ClassConfig* config);
+  // Returns the number of each word.
+  using MapWords = absl::StatusOr<std::vector<double>>(const Config& config,
+                                                       std::span<const std::string> words);
+  using AdaptConfig = absl::Status(std::span<const uint32_t> codes,
+                                   std::span<const std::string> words, v1::ClassConfig* config);
 
   ClassSchema schema;
   // Several `columns` of a job file arrive as they are. False: they are stacked along a new last
@@ -52,10 +63,16 @@ struct TransformClass {
   // InvalidArgument.
   std::function<Open> open = nullptr;
 
-  // For transforms of this tree: columns in memory are transformed when the dataset is opened.
-  std::function<TransformColumns> transform_columns = nullptr;
-  bool reads_words = false;  // else a source reads the column as numbers
-  // Learns arguments from the training records, such as a vocabulary. Null: it learns nothing.
+  // True: an output depends on the numbers at its position in the inputs alone. Then many records can
+  // be transformed as if they were one, and columns in memory are transformed when the dataset is
+  // opened. `open` is called for their dtypes, and once more for float64, as which they come.
+  bool elementwise = false;
+  // For a column of words, whose numbers have the dtype `word_dtype`. Null: words are parsed as
+  // numbers.
+  std::function<MapWords> map_words = nullptr;
+  DType word_dtype = DType::kFloat32;
+  // Learns arguments from the training records, such as a vocabulary. Word `codes[i]` of `words` is
+  // at position i of the column. Null: it learns nothing.
   std::function<bool(const Config& config)> must_adapt = nullptr;
   std::function<AdaptConfig> adapt = nullptr;
 };

@@ -1,4 +1,4 @@
-// Loads the library that test_plugin.cc makes, and refuses files that are not like it.
+// Loads the library that plugin_test_classes.cc makes, and refuses files that are not like it.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>

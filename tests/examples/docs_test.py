@@ -35,7 +35,7 @@ class Paths(unittest.TestCase):
     def test_a_path_in_backquotes_exists_unless_it_is_planned(self):
         folders = {name for name in os.listdir(SOURCE) if os.path.isdir(os.path.join(SOURCE, name))} - {"build"}
         pages = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] + sorted(
-            os.path.join("docs", name) for name in os.listdir(os.path.join(SOURCE, "docs")))
+            glob.glob("docs/**/*.*", root_dir=SOURCE, recursive=True))
         missing = []
         for page in pages:
             lines = [line for line in read(page).split("\n") if "*(planned)*" not in line]

@@ -5,10 +5,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "common/data/data_test_arrays.h"
+#include "common/data/data_test_specs.h"
 #include "common/data/dataset.h"
 #include "common/data/images/decode_image.h"
-#include "common/data/test_arrays.h"
-#include "common/data/test_specs.h"
 #include "common/testing/status_message.h"
 #include "tests/golden/golden_data.h"
 

@@ -8,7 +8,6 @@
 
 #include "common/base/printable.h"
 #include "common/base/status.h"
-#include "common/data/lazy_columns.h"
 #include "common/data/release_if_large.h"
 
 namespace cohort {

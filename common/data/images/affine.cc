@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/data/images/image_input.h"
 #include "common/schema/class_registry.h"
 
 namespace cohort {
@@ -81,16 +82,20 @@ class Surrounded {
 
 }  // namespace
 
-std::vector<Argument> AffineArguments() {
-  return {String("fill_mode",
-                 "What lies outside: the reflected image, its other side, `fill_value`, or the "
-                 "nearest pixel.")
-              .Default("reflect")
-              .OneOf({"reflect", "wrap", "constant", "nearest"}),
-          String("interpolation", "How pixels are computed.")
-              .Default("bilinear")
-              .OneOf({"bilinear", "nearest"}),
-          Float("fill_value", "Of the fill mode constant.").Default(0.0)};
+std::vector<Argument> AffineArguments(std::vector<Argument> others) {
+  for (Argument argument :
+       {String("fill_mode",
+               "What lies outside: the reflected image, its other side, `fill_value`, or the "
+               "nearest pixel.")
+            .Default("reflect")
+            .OneOf({"reflect", "wrap", "constant", "nearest"}),
+        String("interpolation", "How pixels are computed.")
+            .Default("bilinear")
+            .OneOf({"bilinear", "nearest"}),
+        Float("fill_value", "Of the fill mode constant.").Default(0.0), SeedArgument()}) {
+    others.push_back(std::move(argument));
+  }
+  return others;
 }
 
 AffineOptions AffineOptionsOf(const Config& config) {

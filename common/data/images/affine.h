@@ -26,8 +26,8 @@ struct AffineOptions {
   float fill_value = 0;  // for kConstant
   Interpolation interpolation = Interpolation::kBilinear;
 };
-// The arguments of Keras' layers that use AffineTransform, and their values.
-std::vector<Argument> AffineArguments();
+// Adds the arguments of Keras' random layers that use AffineTransform to `others`, with the seed.
+std::vector<Argument> AffineArguments(std::vector<Argument> others);
 AffineOptions AffineOptionsOf(const Config& config);
 
 // The output pixel (x, y) is the input at (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]).

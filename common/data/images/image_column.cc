@@ -20,24 +20,23 @@ Image* ThreadImage() {
 
 }  // namespace
 
-std::vector<Argument> ImageColumn::Arguments() {
-  return {Ints("image_size", "Height and width of the records; one number: of a square.")
-              .Default({256, 256})
-              .Between(1, 1 << 14),
-          String("color_mode", "The channels: 3, 1 or 4.")
-              .Default("rgb")
-              .OneOf({"rgb", "grayscale", "rgba"}),
-          String("interpolation", "How images are resized.")
-              .Default("bilinear")
-              .OneOf({"bilinear", "nearest"}),
-          Bool("crop_to_aspect_ratio",
-               "True: crops images to the aspect ratio of `image_size`, which otherwise distorts "
-               "them.")
-              .Default(false)};
-}
-
 std::vector<Argument> ImageColumn::Arguments(std::vector<Argument> others) {
-  for (Argument& argument : Arguments()) others.push_back(std::move(argument));
+  for (Argument argument :
+       {Ints("image_size", "Height and width of the records; one number: of a square.")
+            .Default({256, 256})
+            .Between(1, 1 << 14),
+        String("color_mode", "The channels: 3, 1 or 4.")
+            .Default("rgb")
+            .OneOf({"rgb", "grayscale", "rgba"}),
+        String("interpolation", "How images are resized.")
+            .Default("bilinear")
+            .OneOf({"bilinear", "nearest"}),
+        Bool("crop_to_aspect_ratio",
+             "True: crops images to the aspect ratio of `image_size`, which otherwise distorts "
+             "them.")
+            .Default(false)}) {
+    others.push_back(std::move(argument));
+  }
   return others;
 }
 

@@ -20,10 +20,9 @@ struct Argument;
 // with values from 0 to 255, as keras.utils.image_dataset_from_directory makes them.
 class ImageColumn {
  public:
-  // The arguments of a class that has such a column, and what they must be to each other. The
-  // second form adds them to others.
-  static std::vector<Argument> Arguments();
+  // Adds the arguments of a class that has such a column to `others`.
   static std::vector<Argument> Arguments(std::vector<Argument> others);
+  // Checks what the arguments must be to each other.
   static absl::Status Check(const Config& config);
 
   explicit ImageColumn(const Config& config);

@@ -6,7 +6,6 @@
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/data/convert.h"
-#include "common/data/lazy_columns.h"
 #include "proto/tf_example.pb.h"
 
 namespace cohort {
@@ -120,7 +119,7 @@ const SchemaSet& FeatureKinds() {
       "feature kind", SchemaSet::Spelling::kAnyCase, "",
       {{.schema = {.name = std::string(kImage),
                    .doc = "An encoded JPEG or PNG.",
-                   .arguments = ImageColumn::Arguments()}},
+                   .arguments = ImageColumn::Arguments({})}},
        {.schema = {
             .name = "tensor",
             .doc = "Numbers, as many in every record.",

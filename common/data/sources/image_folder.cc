@@ -1,4 +1,6 @@
 // A folder of images, as keras.utils.image_dataset_from_directory reads it.
+#include <absl/strings/match.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -64,10 +66,9 @@ absl::StatusOr<std::vector<std::string>> ClassNames(const Config& config, const 
   return found;
 }
 
-bool EndsWithAny(std::string name, std::initializer_list<std::string_view> endings) {
-  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+bool EndsWithAny(const std::string& name, std::initializer_list<const char*> endings) {
   return std::any_of(endings.begin(), endings.end(),
-                     [&](std::string_view ending) { return name.ends_with(ending); });
+                     [&](const char* ending) { return absl::EndsWithIgnoreCase(name, ending); });
 }
 
 // Adds the images below the directory of a class: directory by directory, sorted.

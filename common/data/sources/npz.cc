@@ -1,4 +1,6 @@
 // Several arrays in one file: numpy.savez and numpy.savez_compressed.
+#include <absl/strings/str_join.h>
+
 #include <algorithm>
 
 #include "common/base/printable.h"
@@ -27,8 +29,8 @@ absl::StatusOr<std::vector<ZipMember>> ChooseMembers(std::vector<ZipMember> memb
     const auto found = std::find_if(members.begin(), members.end(),
                                     [&](const ZipMember& m) { return NameOf(m) == name; });
     if (found == members.end()) {
-      std::string known;
-      for (const ZipMember& m : members) known += (known.empty() ? "" : ", ") + NameOf(m);
+      const std::string known = absl::StrJoin(
+          members, ", ", [](std::string* out, const ZipMember& m) { out->append(NameOf(m)); });
       return InvalidArgument("{}: has no array \"{}\" of `arrays`; it has {}", path,
                              PrintableLine(name), PrintableLine(known));
     }

@@ -1,6 +1,4 @@
 // Cast: numbers as they are, or in another dtype.
-#include "common/data/convert.h"
-#include "common/data/numbers.h"
 #include "common/data/transform_class.h"
 
 namespace cohort {
@@ -8,23 +6,10 @@ namespace {
 
 absl::StatusOr<RecordTransform> OpenCast(const Config& config,
                                          std::span<const FeatureType> inputs) {
-  const DType from = inputs[0].dtype;
-  const DType to = config.IsNone("dtype") ? from : *DTypeFromName(config.String("dtype"));
-  const auto count = static_cast<size_t>(NumElements(inputs[0].dims));
   return RecordTransform{
-      to, inputs[0].dims,
-      [from, to, count](const RecordContext&, std::span<const std::span<const std::byte>> values,
-                        std::span<std::byte> output) {
-        ConvertNumbers(from, values[0].data(), to, output.data(), count);
-        return absl::OkStatus();
-      }};
-}
-
-absl::StatusOr<Column> CastColumn(const Config& config, uint64_t records,
-                                  std::span<const Column> inputs) {
-  COHORT_ASSIGN_OR_RETURN(Column column, NumbersOf(inputs[0]));
-  if (!config.IsNone("dtype")) column.dtype = *DTypeFromName(config.String("dtype"));
-  return column;
+      .dtype = config.IsNone("dtype") ? inputs[0].dtype : *DTypeFromName(config.String("dtype")),
+      .dims = inputs[0].dims,
+      .conversion = Conversion{}};
 }
 
 }  // namespace
@@ -38,7 +23,7 @@ TransformClass CastTransform() {
                                    .OneOf({"float32", "float64", "int32", "int64", "uint8", "bool"})
                                    .Optional()}},
       .open = OpenCast,
-      .transform_columns = CastColumn};
+      .elementwise = true};
 }
 
 }  // namespace cohort

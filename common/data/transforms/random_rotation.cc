@@ -27,25 +27,21 @@ absl::StatusOr<RecordTransform> OpenRandomRotation(const Config& config,
       });
 }
 
-std::vector<Argument> RandomRotationArguments() {
-  std::vector<Argument> arguments = {
-      Floats("factor",
-             "The share of a full turn: a number f for [-f, f], or both bounds. Positive: "
-             "counterclockwise.")
-          .Between(-1, 1)};
-  for (Argument& argument : AffineArguments()) arguments.push_back(std::move(argument));
-  arguments.push_back(SeedArgument());
-  return arguments;
-}
-
 }  // namespace
 
 TransformClass RandomRotationTransform() {
-  return {.schema = {.name = "RandomRotation",
-                     .doc = "Rotates each image by a random angle, as Keras' RandomRotation; "
-                            "float32. In evaluation: by none.",
-                     .arguments = RandomRotationArguments()},
-          .open = OpenRandomRotation};
+  return {
+      .schema =
+          {.name = "RandomRotation",
+           .doc = "Rotates each image by a random angle, as Keras' RandomRotation; "
+                  "float32. In evaluation: by none.",
+           .arguments = AffineArguments(
+               {Floats(
+                    "factor",
+                    "The share of a full turn: a number f for [-f, f], or both bounds. Positive: "
+                    "counterclockwise.")
+                    .Between(-1, 1)})},
+      .open = OpenRandomRotation};
 }
 
 }  // namespace cohort

@@ -40,28 +40,25 @@ absl::StatusOr<RecordTransform> OpenRandomZoom(const Config& config,
       });
 }
 
-std::vector<Argument> RandomZoomArguments() {
-  std::vector<Argument> arguments = {
-      Floats("height_factor",
-             "By which share the image becomes smaller (positive) or larger: a number f for "
-             "[-f, f], or both bounds.")
-          .Between(-1, 1),
-      Floats("width_factor", "Likewise; none: that of the height, which keeps the aspect ratio.")
-          .Optional()
-          .Between(-1, 1)};
-  for (Argument& argument : AffineArguments()) arguments.push_back(std::move(argument));
-  arguments.push_back(SeedArgument());
-  return arguments;
-}
-
 }  // namespace
 
 TransformClass RandomZoomTransform() {
-  return {.schema = {.name = "RandomZoom",
-                     .doc = "Zooms each image by a random factor, as Keras' RandomZoom; float32. "
-                            "In evaluation: by none.",
-                     .arguments = RandomZoomArguments()},
-          .open = OpenRandomZoom};
+  return {
+      .schema =
+          {.name = "RandomZoom",
+           .doc = "Zooms each image by a random factor, as Keras' RandomZoom; float32. "
+                  "In evaluation: by none.",
+           .arguments = AffineArguments(
+               {Floats(
+                    "height_factor",
+                    "By which share the image becomes smaller (positive) or larger: a number f for "
+                    "[-f, f], or both bounds.")
+                    .Between(-1, 1),
+                Floats("width_factor",
+                       "Likewise; none: that of the height, which keeps the aspect ratio.")
+                    .Optional()
+                    .Between(-1, 1)})},
+      .open = OpenRandomZoom};
 }
 
 }  // namespace cohort

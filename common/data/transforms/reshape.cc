@@ -1,8 +1,5 @@
 // Reshape (keras/src/layers/reshaping/reshape.py).
-#include <cstring>
-
 #include "common/base/status.h"
-#include "common/data/numbers.h"
 #include "common/data/transform_class.h"
 
 namespace cohort {
@@ -34,21 +31,9 @@ absl::StatusOr<Dims> TargetShape(const Config& config, const Dims& from) {
 
 absl::StatusOr<RecordTransform> OpenReshape(const Config& config,
                                             std::span<const FeatureType> inputs) {
-  COHORT_ASSIGN_OR_RETURN(const Dims dims, TargetShape(config, inputs[0].dims));
+  COHORT_ASSIGN_OR_RETURN(Dims dims, TargetShape(config, inputs[0].dims));
   return RecordTransform{
-      inputs[0].dtype, dims,
-      [](const RecordContext&, std::span<const std::span<const std::byte>> values,
-         std::span<std::byte> output) {
-        std::memcpy(output.data(), values[0].data(), output.size());
-        return absl::OkStatus();
-      }};
-}
-
-absl::StatusOr<Column> ReshapeColumn(const Config& config, uint64_t records,
-                                     std::span<const Column> inputs) {
-  COHORT_ASSIGN_OR_RETURN(Column column, NumbersOf(inputs[0]));
-  COHORT_ASSIGN_OR_RETURN(column.dims, TargetShape(config, column.dims));
-  return column;
+      .dtype = inputs[0].dtype, .dims = std::move(dims), .conversion = Conversion{}};
 }
 
 }  // namespace
@@ -60,7 +45,7 @@ TransformClass ReshapeTransform() {
                                         "The shape of a record; -1 stands for what is left.")
                                        .AtLeast(-1)}},
           .open = OpenReshape,
-          .transform_columns = ReshapeColumn};
+          .elementwise = true};
 }
 
 }  // namespace cohort

@@ -1,5 +1,5 @@
-#ifndef COHORT_COMMON_DATA_TEST_FILES_H_
-#define COHORT_COMMON_DATA_TEST_FILES_H_
+#ifndef COHORT_COMMON_DATA_DATA_TEST_FILES_H_
+#define COHORT_COMMON_DATA_DATA_TEST_FILES_H_
 
 #include <zlib.h>
 
@@ -38,4 +38,4 @@ inline std::string Gzip(std::string_view bytes) {
 
 }  // namespace cohort::testing
 
-#endif  // COHORT_COMMON_DATA_TEST_FILES_H_
+#endif  // COHORT_COMMON_DATA_DATA_TEST_FILES_H_

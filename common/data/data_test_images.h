@@ -1,5 +1,5 @@
-#ifndef COHORT_COMMON_DATA_TEST_IMAGES_H_
-#define COHORT_COMMON_DATA_TEST_IMAGES_H_
+#ifndef COHORT_COMMON_DATA_DATA_TEST_IMAGES_H_
+#define COHORT_COMMON_DATA_DATA_TEST_IMAGES_H_
 
 // jpeglib.h needs what cstdio declares.
 // clang-format off
@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "common/base/crc32c.h"
-#include "common/data/test_specs.h"
+#include "common/data/data_test_specs.h"
 #include "common/testing/test_directory.h"
 #include "proto/tf_example.pb.h"
 
@@ -169,4 +169,4 @@ inline v1::DatasetSpec TfRecordSpec(const std::vector<std::string>& files,
 
 }  // namespace cohort::testing
 
-#endif  // COHORT_COMMON_DATA_TEST_IMAGES_H_
+#endif  // COHORT_COMMON_DATA_DATA_TEST_IMAGES_H_

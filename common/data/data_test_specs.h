@@ -1,5 +1,5 @@
-#ifndef COHORT_COMMON_DATA_TEST_SPECS_H_
-#define COHORT_COMMON_DATA_TEST_SPECS_H_
+#ifndef COHORT_COMMON_DATA_DATA_TEST_SPECS_H_
+#define COHORT_COMMON_DATA_DATA_TEST_SPECS_H_
 
 #include <string>
 #include <string_view>
@@ -55,4 +55,4 @@ inline v1::ClassConfig Scaled(double scale, double offset = 0) {
 
 }  // namespace cohort::testing
 
-#endif  // COHORT_COMMON_DATA_TEST_SPECS_H_
+#endif  // COHORT_COMMON_DATA_DATA_TEST_SPECS_H_

@@ -1,5 +1,5 @@
-#ifndef COHORT_COMMON_DATA_TEST_ARRAYS_H_
-#define COHORT_COMMON_DATA_TEST_ARRAYS_H_
+#ifndef COHORT_COMMON_DATA_DATA_TEST_ARRAYS_H_
+#define COHORT_COMMON_DATA_DATA_TEST_ARRAYS_H_
 
 #include <zlib.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/data/test_specs.h"
+#include "common/data/data_test_specs.h"
 #include "common/tensor/tensor.h"
 
 // For tests alone.
@@ -72,4 +72,4 @@ inline std::string Zip(const std::vector<std::pair<std::string, std::string>>& m
 
 }  // namespace cohort::testing
 
-#endif  // COHORT_COMMON_DATA_TEST_ARRAYS_H_
+#endif  // COHORT_COMMON_DATA_DATA_TEST_ARRAYS_H_

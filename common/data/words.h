@@ -1,0 +1,28 @@
+#ifndef COHORT_COMMON_DATA_WORDS_H_
+#define COHORT_COMMON_DATA_WORDS_H_
+
+#include <absl/status/statusor.h>
+
+#include <span>
+
+#include "common/data/table.h"
+
+namespace cohort {
+
+// Columns of words, which become numbers before records are read.
+
+// Returns a column with the number of each word, stored as `stored`.
+Column MapWords(const Column& column, std::span<const double> number_of_word, DType stored,
+                DType dtype);
+
+// Returns a column of numbers as it is, and parses the words of another. Errors: InvalidArgument (a
+// word is not a number).
+absl::StatusOr<Column> NumbersOf(const Column& column);
+
+// Stacks columns of words along a new last axis: the result has the shape `dims`. Their words are in
+// one dictionary, so that they have one vocabulary.
+Column StackWords(std::span<const Column> parts, Dims dims);
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_DATA_WORDS_H_
