@@ -11,6 +11,7 @@
 #include "common/data/fingerprint.h"
 #include "common/model/model_builder.h"
 #include "proto/checkpoint.pb.h"
+#include "proto/parameter_server.pb.h"
 
 namespace cohort {
 namespace {
@@ -32,6 +33,19 @@ absl::Status CheckData(const Dataset& validation, const v1::Manifest& manifest,
 absl::Status NotOfCheckpoint(const absl::Status& status) {
   if (!absl::IsNotFound(status) && !absl::IsDataLoss(status)) return status;
   return WithExitCode(FailedPrecondition("{}", std::string(status.message())), ExitCodeOf(status));
+}
+
+// No optimizer updates them here, so they have no slots.
+absl::StatusOr<std::unique_ptr<LocalVariables>> VariablesOf(const Program& program) {
+  std::vector<v1::VariableSpec> specs;
+  for (const VariableDecl& decl : program.variables) {
+    v1::VariableSpec& spec = specs.emplace_back();
+    spec.set_name(decl.name);
+    spec.set_dtype(static_cast<v1::DType>(decl.type.dtype));
+    for (const Dim& dim : decl.type.dims) spec.add_dims(dim.size);
+    spec.mutable_initializer()->set_class_name("Zeros");
+  }
+  return LocalVariables::Create(specs, {});
 }
 
 }  // namespace
@@ -65,34 +79,23 @@ absl::Status CheckpointEvaluator::OpenJob(const v1::Manifest& manifest) {
   reader.batch_size = job->batch_size;
   reader.threads = options_.data.threads;
   COHORT_ASSIGN_OR_RETURN(job->reader, BatchReader::Leased(job->dataset, *validation, reader));
-  job->variables = std::make_unique<LocalVariables>();
-  for (const VariableDecl& variable : model.eval.variables) {
-    Dims dims;
-    for (const Dim& dim : variable.type.dims) dims.push_back(dim.size);
-    COHORT_RETURN_IF_ERROR(job->variables->Add(
-        variable.name, Tensor::Zeros(variable.type.dtype, std::move(dims)), nullptr));
-  }
+  COHORT_ASSIGN_OR_RETURN(job->variables, VariablesOf(model.eval));
   CompileOptions compile;
   compile.intra_op_threads = options_.threads;
   COHORT_ASSIGN_OR_RETURN(job->executable, Executable::Compile(std::move(model.eval), compile));
-  COHORT_ASSIGN_OR_RETURN(job->access,
-                          LocalAccess::Create(job->variables.get(), job->executable->program()));
+  COHORT_ASSIGN_OR_RETURN(job->access, job->variables->ForProgram(job->executable->program()));
   job_ = std::move(job);
   batch_ = {};
   return absl::OkStatus();
 }
 
 absl::Status CheckpointEvaluator::Restore(const CheckpointReader& reader) {
-  for (const VariableDecl& decl : job_->executable->program().variables) {
-    LocalVariables::Variable* variable = job_->variables->Find(decl.name);
-    const Dims& dims = variable->value.dims();
-    const uint64_t rows = dims.empty() ? 1 : static_cast<uint64_t>(dims[0]);
-    COHORT_RETURN_IF_ERROR(reader.ReadRows(
-        decl.name, "", decl.type.dtype, 0, rows,
-        {static_cast<uint8_t*>(variable->value.raw()), variable->value.num_bytes()}));
-    if (options_.on_progress) options_.on_progress();
-  }
-  return absl::OkStatus();
+  return job_->variables->tablet()->Fill(
+      [&](const ShardInfo& shard, int, int64_t row, int64_t rows, std::span<uint8_t> out) {
+        if (options_.on_progress) options_.on_progress();
+        return reader.ReadRows(shard.variable, "", shard.dtype, static_cast<uint64_t>(row),
+                               static_cast<uint64_t>(rows), out);
+      });
 }
 
 absl::Status CheckpointEvaluator::RunBatch(uint64_t begin, uint64_t end) {

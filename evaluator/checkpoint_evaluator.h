@@ -9,8 +9,8 @@
 #include <string>
 
 #include "common/data/dataset.h"
-#include "common/exchange/local_access.h"
 #include "common/exec/executable.h"
+#include "common/exec/local_variables.h"
 #include "common/exec/metric_fold.h"
 #include "common/report/reporter.h"
 
@@ -57,7 +57,7 @@ class CheckpointEvaluator {
     uint32_t batch_size = 0;
     std::unique_ptr<Executable> executable;
     std::unique_ptr<LocalVariables> variables;
-    std::unique_ptr<LocalAccess> access;
+    std::unique_ptr<VariableAccess> access;
   };
 
   absl::Status OpenJob(const v1::Manifest& manifest);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/base/status.h"
+#include "common/exchange/row_check.h"
 
 namespace cohort {
 namespace {
@@ -89,10 +90,7 @@ absl::Status ExchangePlan::CheckKeys(const VariableRoute& variable, std::span<co
   int64_t previous = -1;
   for (const int64_t key : keys) {
     if (key < 0 || static_cast<uint64_t>(key) >= variable.rows) {
-      return InvalidArgument(
-          "row {} of variable '{}', which has {} rows: the data has ids beyond the table (its "
-          "input_dim)",
-          key, variable.name, variable.rows);
+      return RowBeyondVariable(key, variable.name, static_cast<int64_t>(variable.rows));
     }
     sorted = sorted && key > previous;
     previous = key;

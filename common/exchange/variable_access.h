@@ -102,9 +102,8 @@ struct ExchangeResult {
   uint64_t pulled_timeline = 0;
 };
 
-// Connects a step to its variables. There are three implementations: *remote* (parameter servers),
-// *local* (this process), *mirrored* (a replica per device, kept equal by all-reduce). A strategy
-// is a choice of VariableAccess and of schedule; the executor knows only this interface.
+// Connects a step to its variables, on parameter servers (RemoteAccess) or in one tablet of this
+// process (LocalVariables). The executor knows only this interface.
 //
 // Only the step loop's thread uses it.
 class VariableAccess {

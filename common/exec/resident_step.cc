@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/exchange/row_check.h"
 #include "common/graph/op_registry.h"
 
 namespace cohort {
@@ -145,10 +146,7 @@ absl::Status ResidentStep::CheckKeys(const Op& op, const ValueView& keys) const 
   const int64_t first = keys.as<const int64_t>()[0];
   const int64_t last = keys.as<const int64_t>()[keys.elements - 1];
   if (first >= 0 && last < op.variable->rows) return absl::OkStatus();
-  return InvalidArgument(
-      "row {} of variable '{}', which has {} rows: the data has ids beyond the table (its "
-      "input_dim)",
-      first < 0 ? first : last, op.variable->name, op.variable->rows);
+  return RowBeyondVariable(first < 0 ? first : last, op.variable->name, op.variable->rows);
 }
 
 absl::Status ResidentStep::NoteKeys(std::vector<Op>* ops, const ValueTable& host) const {

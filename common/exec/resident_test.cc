@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "common/exchange/local_access.h"
+#include "common/exec/local_variables.h"
+#include "common/exec/local_variables_test_util.h"
 #include "common/exec/step_test_util.h"
 #include "common/optimizers/optimizers.h"
 #include "common/optimizers/resident_variables.h"
@@ -25,10 +26,14 @@ std::shared_ptr<Device> DeviceOfTest() {
   return *device;
 }
 
+v1::OptimizerSpec OptimizerNamed(const std::string& name,
+                                 std::string_view sparse_update = "keras") {
+  return OptimizerOf(name, {{"learning_rate", ConfigOf(0.05)}}, sparse_update);
+}
+
 std::unique_ptr<OptimizerRule> RuleOf(const std::string& name,
                                       std::string_view sparse_update = "keras") {
-  auto rule =
-      OptimizerRule::Create(OptimizerOf(name, {{"learning_rate", ConfigOf(0.05)}}, sparse_update));
+  auto rule = OptimizerRule::Create(OptimizerNamed(name, sparse_update));
   INFO(rule.status());
   REQUIRE(rule.ok());
   return *std::move(rule);
@@ -77,14 +82,32 @@ std::unique_ptr<Executable> CompileOnDevice(const Program& program, CompileOptio
   return *std::move(e);
 }
 
-// The main steps run on the device, the optimizer on the CPU.
-Trained PullAndPush(const Program& program, const OptimizerRule& rule, const Batches& batches) {
-  LocalVariables variables;
-  for (size_t v = 0; v < program.variables.size(); ++v) {
-    REQUIRE(variables.Add(program.variables[v].name, FirstValue(program, v), &rule).ok());
+std::unique_ptr<LocalVariables> MakeLocal(const Program& program,
+                                          const v1::OptimizerSpec& optimizer) {
+  std::vector<v1::VariableSpec> specs;
+  for (const VariableDecl& decl : program.variables) {
+    v1::VariableSpec& spec = specs.emplace_back();
+    spec.set_name(decl.name);
+    spec.set_dtype(static_cast<v1::DType>(decl.type.dtype));
+    for (const Dim& dim : decl.type.dims) spec.add_dims(dim.size);
+    spec.set_trainable(true);
+    spec.mutable_initializer()->set_class_name("Zeros");
   }
+  auto variables = LocalVariables::Create(specs, {&optimizer, 1});
+  INFO(variables.status());
+  REQUIRE(variables.ok());
+  for (size_t v = 0; v < program.variables.size(); ++v) {
+    testing::SetVariable(**variables, program.variables[v].name, FirstValue(program, v));
+  }
+  return *std::move(variables);
+}
+
+// The main steps run on the device, the optimizer on the CPU.
+Trained PullAndPush(const Program& program, const v1::OptimizerSpec& optimizer,
+                    const Batches& batches) {
+  const auto variables = MakeLocal(program, optimizer);
   const auto e = CompileOnDevice(program, {});
-  auto access = LocalAccess::Create(&variables, e->program());
+  auto access = variables->ForProgram(e->program());
   REQUIRE(access.ok());
   Trained trained;
   for (uint64_t step = 0; step < batches.size(); ++step) {
@@ -101,9 +124,9 @@ Trained PullAndPush(const Program& program, const OptimizerRule& rule, const Bat
     AddResults(*e, &trained);
   }
   for (const VariableDecl& decl : program.variables) {
-    const LocalVariables::Variable& variable = *variables.Find(decl.name);
-    trained.tensors.push_back(Numbers(variable.value));
-    for (const Tensor& slot : variable.slots) trained.tensors.push_back(Numbers(slot));
+    for (const Tensor& tensor : testing::TensorsOf(*variables, decl.name)) {
+      trained.tensors.push_back(Numbers(tensor));
+    }
   }
   return trained;
 }
@@ -191,15 +214,16 @@ TEST_CASE("resident variables train to the bits of those that are pulled and pus
   for (const char* name : {"SGD", "Adam", "Adagrad", "RMSprop", "Ftrl"}) {
     for (const char* sparse_update : {"keras", "lazy"}) {
       const auto rule = RuleOf(name, sparse_update);
+      const v1::OptimizerSpec spec = OptimizerNamed(name, sparse_update);
       INFO(name << ", " << sparse_update);
       CHECK(StayOnDevice(Recommender<float>(), *rule, RecommenderBatches<float>()) ==
-            PullAndPush(Recommender<float>(), *rule, RecommenderBatches<float>()));
+            PullAndPush(Recommender<float>(), spec, RecommenderBatches<float>()));
       CHECK(StayOnDevice(Recommender<double>(), *rule, RecommenderBatches<double>()) ==
-            PullAndPush(Recommender<double>(), *rule, RecommenderBatches<double>()));
+            PullAndPush(Recommender<double>(), spec, RecommenderBatches<double>()));
     }
     const auto rule = RuleOf(name);
     CHECK(StayOnDevice(Mlp<float>(), *rule, MlpBatches<float>()) ==
-          PullAndPush(Mlp<float>(), *rule, MlpBatches<float>()));
+          PullAndPush(Mlp<float>(), OptimizerNamed(name), MlpBatches<float>()));
   }
 }
 
@@ -272,7 +296,7 @@ TEST_CASE("an update of resident variables is applied by group, when it is asked
   const auto one = all();
   for (size_t i = 0; i < first.size(); ++i) CHECK((one[i] == first[i]) == (i / 3 != 1));
   for (const uint32_t group : {0u, 2u, 3u, 99u}) CHECK(e->resident_update()->Apply(group, 0).ok());
-  CHECK(all() == PullAndPush(program, *rule, {batches[0]}).tensors);
+  CHECK(all() == PullAndPush(program, OptimizerNamed("Adam"), {batches[0]}).tensors);
 }
 
 TEST_CASE("moving averages and sums of resident variables") {
@@ -282,7 +306,8 @@ TEST_CASE("moving averages and sums of resident variables") {
                        Tensor::FromValues<float>({2}, std::vector<float>{first * 2, 5})});
   }
   const auto rule = RuleOf("SGD");
-  CHECK(StayOnDevice(OtherPushes(), *rule, batches) == PullAndPush(OtherPushes(), *rule, batches));
+  CHECK(StayOnDevice(OtherPushes(), *rule, batches) ==
+        PullAndPush(OtherPushes(), OptimizerNamed("SGD"), batches));
 }
 
 TEST_CASE("training continues from downloaded variables") {

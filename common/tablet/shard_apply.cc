@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 
+#include "common/optimizers/moving_average.h"
 #include "common/optimizers/vector_loops.h"
 #include "common/tablet/value_reader.h"
 
@@ -27,9 +28,8 @@ void UpdateValues(PushKind kind, double momentum, const uint8_t* from, uint8_t* 
     for (int64_t i = 0; i < count; ++i) variable[i] += value[i];
     return;
   }
-  const T keep = static_cast<T>(momentum);
-  const T take = static_cast<T>(1.0 - momentum);
-  for (int64_t i = 0; i < count; ++i) variable[i] = variable[i] * keep + value[i] * take;
+  const auto average = MovingAverage<T>::Of(momentum);
+  for (int64_t i = 0; i < count; ++i) variable[i] = average(variable[i], value[i]);
 }
 
 // Moves the pointers of a whole block by `elements`.

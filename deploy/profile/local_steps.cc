@@ -55,13 +55,17 @@ absl::StatusOr<std::unique_ptr<LocalSteps>> LocalSteps::Open(const std::string& 
     return Annotate(std::move(opened), job.lines.Where("data.train"));
   }
   COHORT_ASSIGN_OR_RETURN(BuiltModel model, BuildModel(job.spec, features, &job.lines));
+  for (const v1::OptimizerSpec& optimizer : model.optimizers) {
+    COHORT_ASSIGN_OR_RETURN(steps->rules_.emplace_back(), OptimizerRule::Create(optimizer));
+  }
   if (resident) {
     steps->resident_ = std::make_unique<ResidentVariables>(compile.devices[0]);
     compile.resident = steps->resident_.get();
+    COHORT_RETURN_IF_ERROR(steps->PlaceOnDevice(model));
   } else {
-    steps->variables_ = std::make_unique<LocalVariables>();
+    COHORT_ASSIGN_OR_RETURN(steps->variables_,
+                            LocalVariables::Create(model.variables, model.optimizers));
   }
-  COHORT_RETURN_IF_ERROR(steps->AddVariables(model));
   steps->CountUpdateBytes(model);
   if (steps->dataset_ != nullptr) {
     COHORT_RETURN_IF_ERROR(steps->OpenReader(job.spec.data().train(), model.features));
@@ -69,16 +73,11 @@ absl::StatusOr<std::unique_ptr<LocalSteps>> LocalSteps::Open(const std::string& 
   COHORT_ASSIGN_OR_RETURN(steps->executable_, Executable::Compile(std::move(model.train), compile));
   if (steps->dataset_ == nullptr) steps->MakeUpBatch();
   if (resident) return steps;
-  COHORT_ASSIGN_OR_RETURN(steps->access_,
-                          LocalAccess::Create(steps->variables_.get(), steps->program()));
+  COHORT_ASSIGN_OR_RETURN(steps->access_, steps->variables_->ForProgram(steps->program()));
   return steps;
 }
 
-absl::Status LocalSteps::AddVariables(const BuiltModel& model) {
-  for (const v1::OptimizerSpec& optimizer : model.optimizers) {
-    COHORT_ASSIGN_OR_RETURN(auto rule, OptimizerRule::Create(optimizer));
-    rules_.push_back(std::move(rule));
-  }
+absl::Status LocalSteps::PlaceOnDevice(const BuiltModel& model) {
   for (const v1::VariableSpec& variable : model.variables) {
     const auto dtype = static_cast<DType>(variable.dtype());
     Tensor value(dtype, Dims(variable.dims().begin(), variable.dims().end()));
@@ -87,9 +86,7 @@ absl::Status LocalSteps::AddVariables(const BuiltModel& model) {
     initializer.Fill(dtype, 0, static_cast<uint64_t>(value.num_elements()), value.raw());
     const OptimizerRule* const rule =
         variable.trainable() ? rules_[variable.optimizer()].get() : nullptr;
-    COHORT_RETURN_IF_ERROR(resident_ != nullptr
-                               ? resident_->Add(variable.name(), value, rule)
-                               : variables_->Add(variable.name(), std::move(value), rule));
+    COHORT_RETURN_IF_ERROR(resident_->Add(variable.name(), value, rule));
   }
   return absl::OkStatus();
 }

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "common/data/dataset.h"
-#include "common/exchange/local_access.h"
 #include "common/exec/executable.h"
+#include "common/exec/local_variables.h"
 #include "common/exec/step_profile.h"
 #include "common/optimizers/optimizers.h"
 #include "common/optimizers/resident_variables.h"
@@ -49,7 +49,7 @@ class LocalSteps {
 
  private:
   LocalSteps() = default;
-  absl::Status AddVariables(const BuiltModel& model);
+  absl::Status PlaceOnDevice(const BuiltModel& model);
   void CountUpdateBytes(const BuiltModel& model);
   absl::Status OpenReader(const v1::DatasetSpec& train, std::span<const std::string> features);
   void MakeUpBatch();
@@ -65,7 +65,7 @@ class LocalSteps {
   std::unique_ptr<ResidentVariables> resident_;  // null: they are here
   double update_bytes_ = 0;
   std::unique_ptr<Executable> executable_;
-  std::unique_ptr<LocalAccess> access_;  // null: they are resident
+  std::unique_ptr<VariableAccess> access_;  // null: they are resident
   uint64_t seed_ = 0;
   uint64_t step_ = 0;
 };

@@ -13,12 +13,12 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/status.h"
-#include "common/exchange/local_access.h"
 #include "common/exec/executable.h"
+#include "common/exec/local_variables.h"
+#include "common/exec/local_variables_test_util.h"
 #include "common/exec/test_device.h"
 #include "common/model/job_file.h"
 #include "common/model/model_builder.h"
-#include "common/optimizers/optimizers.h"
 #include "common/testing/test_directory.h"
 #include "tests/golden/golden_data.h"
 
@@ -126,17 +126,17 @@ class Application {
   double loss() const { return loss_; }
   const std::map<std::string, Values>& gradients() const { return gradients_; }
   Values Variable(const std::string& name) {
-    const Tensor& value = variables_.Find(name)->value;
+    const Tensor value = testing::TensorsOf(*variables_, name).at(0);
     return ToDoubles(dtype_, value.raw(), value.num_elements());
   }
 
  private:
   // The weights of make_application_golden.py.
   void AddVariables(const BuiltModel& model) {
-    v1::Layout layout;
-    layout.mutable_variables()->Add(model.variables.begin(), model.variables.end());
-    layout.mutable_optimizers()->Add(model.optimizers.begin(), model.optimizers.end());
-    rules_ = *LayoutRules::Create(layout);
+    auto variables = LocalVariables::Create(model.variables, model.optimizers);
+    INFO(variables.status().ToString());
+    REQUIRE(variables.ok());
+    variables_ = *std::move(variables);
     for (const v1::VariableSpec& v : model.variables) {
       const Dims dims(v.dims().begin(), v.dims().end());
       const json& weights = case_["weights"];
@@ -147,8 +147,8 @@ class Application {
       const uint64_t seed =
           WeightSeed(case_["seed"].get<uint64_t>(), static_cast<int>(found - weights.begin()));
       const double middle = (*found)["middle"], scale = (*found)["scale"];
-      Tensor value = UniformTensor(seed, dtype_, dims, middle - scale, middle + scale);
-      REQUIRE(variables_.Add(v.name(), std::move(value), rules_->Find(v)).ok());
+      testing::SetVariable(*variables_, v.name(),
+                           UniformTensor(seed, dtype_, dims, middle - scale, middle + scale));
     }
     CHECK(model.variables.size() == case_["weights"].size());
   }
@@ -161,8 +161,8 @@ class Application {
     return *std::move(executable);
   }
 
-  std::unique_ptr<LocalAccess> Run(Executable* executable, std::span<const Tensor> batch) {
-    auto access = LocalAccess::Create(&variables_, executable->program());
+  std::unique_ptr<VariableAccess> Run(Executable* executable, std::span<const Tensor> batch) {
+    auto access = variables_->ForProgram(executable->program());
     REQUIRE(access.ok());
     REQUIRE(executable->Bind(batch).ok());
     REQUIRE(executable->Prepare(RandomKey{}).ok());
@@ -174,8 +174,7 @@ class Application {
 
   const json& case_;
   const DType dtype_;
-  std::shared_ptr<const LayoutRules> rules_;
-  LocalVariables variables_;
+  std::unique_ptr<LocalVariables> variables_;
   std::vector<Tensor> batch_;
   std::unique_ptr<Executable> train_;
   std::unique_ptr<Executable> predict_;

@@ -7,9 +7,9 @@
 #include <fstream>
 
 #include "common/base/status.h"
+#include "common/exec/local_variables_test_util.h"
 #include "common/exec/test_device.h"
 #include "common/model/job_file.h"
-#include "common/optimizers/optimizers.h"
 #include "common/schema/class_registry.h"
 #include "tests/golden/golden_data.h"
 
@@ -219,42 +219,35 @@ absl::StatusOr<std::unique_ptr<GoldenModel>> GoldenModel::Create(const json& c, 
   const int masks = FeedMasks(&model.train);
   for (int i = 0; i < masks; ++i) self->arguments_.push_back(-1 - i);
 
-  v1::Layout layout;
-  layout.mutable_variables()->Add(model.variables.begin(), model.variables.end());
-  layout.mutable_optimizers()->Add(model.optimizers.begin(), model.optimizers.end());
-  COHORT_ASSIGN_OR_RETURN(self->rules_, LayoutRules::Create(layout));
-  self->local_ = std::make_unique<LocalVariables>();
-  for (const v1::VariableSpec& v : model.variables) {
-    COHORT_RETURN_IF_ERROR(self->local_->Add(
-        v.name(), Tensor::Zeros(self->dtype_, Dims(v.dims().begin(), v.dims().end())),
-        self->rules_->Find(v)));
-  }
+  COHORT_ASSIGN_OR_RETURN(self->local_, LocalVariables::Create(model.variables, model.optimizers));
   std::vector<std::string> all = self->names_;
   all.insert(all.end(), self->state_names_.begin(), self->state_names_.end());
   for (const std::string& name : all) {
-    if (self->local_->Find(name) == nullptr) {
+    if (testing::TensorsOf(*self->local_, name).empty()) {
       return NotFound("no variable {} in the model that was built", name);
     }
   }
-  COHORT_ASSIGN_OR_RETURN(self->access_, LocalAccess::Create(self->local_.get(), model.train));
+  COHORT_ASSIGN_OR_RETURN(self->access_, self->local_->ForProgram(model.train));
   COHORT_ASSIGN_OR_RETURN(self->executable_,
                           Executable::Compile(std::move(model.train), testing::OnTestDevice()));
   return self;
 }
 
 void GoldenModel::SetWeights(uint64_t seed) {
+  const auto dims_of = [this](const std::string& name) {
+    return Dims(testing::TensorsOf(*local_, name).at(0).dims());
+  };
   for (size_t i = 0; i < names_.size(); ++i) {
-    Tensor& value = local_->Find(names_[i])->value;
-    const double scale = value.dims().size() > 1 ? 0.5 : 0.1;
-    const Tensor drawn =
-        UniformTensor(WeightSeed(seed, static_cast<int>(i)), dtype_, value.dims(), -scale, scale);
-    std::memcpy(value.raw(), drawn.raw(), drawn.num_bytes());
+    const Dims dims = dims_of(names_[i]);
+    const double scale = dims.size() > 1 ? 0.5 : 0.1;
+    testing::SetVariable(
+        *local_, names_[i],
+        UniformTensor(WeightSeed(seed, static_cast<int>(i)), dtype_, dims, -scale, scale));
   }
   for (size_t i = 0; i < state_names_.size(); ++i) {
-    Tensor& value = local_->Find(state_names_[i])->value;
-    const Tensor drawn = UniformTensor(WeightSeed(seed, kFirstState + static_cast<int>(i)), dtype_,
-                                       value.dims(), 0.5, 1.5);
-    std::memcpy(value.raw(), drawn.raw(), drawn.num_bytes());
+    testing::SetVariable(*local_, state_names_[i],
+                         UniformTensor(WeightSeed(seed, kFirstState + static_cast<int>(i)), dtype_,
+                                       dims_of(state_names_[i]), 0.5, 1.5));
   }
 }
 
@@ -317,7 +310,7 @@ std::vector<std::string> GoldenModel::metric_names() const {
 }
 
 std::vector<double> GoldenModel::Variable(const std::string& name) const {
-  const Tensor& value = local_->Find(name)->value;
+  const Tensor value = testing::TensorsOf(*local_, name).at(0);
   return ToDoubles(dtype_, value.raw(), value.num_elements());
 }
 

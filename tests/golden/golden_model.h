@@ -9,10 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "common/exchange/local_access.h"
 #include "common/exec/executable.h"
+#include "common/exec/local_variables.h"
 #include "common/model/model_builder.h"
-#include "common/optimizers/optimizers.h"
 
 namespace cohort::golden {
 
@@ -66,10 +65,9 @@ class GoldenModel {
   std::vector<std::string> names_;        // in Keras' order
   std::vector<std::string> state_names_;  // variables that no optimizer changes
   std::vector<Column> columns_;
-  std::vector<int> arguments_;                // the column of each, or -1 - n for mask n
-  std::shared_ptr<const LayoutRules> rules_;  // local_ uses them
+  std::vector<int> arguments_;  // the column of each, or -1 - n for mask n
   std::unique_ptr<LocalVariables> local_;
-  std::unique_ptr<LocalAccess> access_;
+  std::unique_ptr<VariableAccess> access_;
   std::unique_ptr<Executable> executable_;
   std::vector<Tensor> batch_;
 };

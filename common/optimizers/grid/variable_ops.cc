@@ -1,5 +1,6 @@
 // Reading rows, the scale of gradients, and the pushes that are no gradients: one thread per element.
 #include "common/optimizers/grid/variable_op.h"
+#include "common/optimizers/moving_average.h"
 
 namespace cohort::COHORT_GRID {
 namespace {
@@ -30,12 +31,12 @@ struct AverageBody {
   T* value;
   const T* pushed;
   RowWalk walk;
-  T keep, take;  // momentum and 1 - momentum
+  MovingAverage<T> average;
 
   COHORT_HD int64_t items() const { return walk.items(); }
   COHORT_HD void operator()(int64_t i) const {
     const int64_t at = walk.At(i);
-    value[at] = static_cast<T>(value[at] * keep + pushed[i] * take);
+    value[at] = average(value[at], pushed[i]);
   }
 };
 
@@ -117,8 +118,8 @@ class Ops final : public VariableOps {
       using T = decltype(t);
       return MakeVariableOp(PlanOfPush("average of", variable, push), [=](const VariableRun& run) {
         return AverageBody<T>{static_cast<T*>(variable.value), static_cast<const T*>(push.values),
-                              RowWalk::Of(variable, push.rows, run), static_cast<T>(momentum),
-                              static_cast<T>(1.0 - momentum)};
+                              RowWalk::Of(variable, push.rows, run),
+                              MovingAverage<T>::Of(momentum)};
       });
     });
   }

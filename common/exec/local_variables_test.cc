@@ -1,17 +1,23 @@
-#include "common/exchange/local_access.h"
+#include "common/exec/local_variables.h"
 
 #include <catch2/catch.hpp>
 
-#include "common/base/status.h"
+#include "common/exec/local_variables_test_util.h"
 #include "common/optimizers/optimizers.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
 namespace {
 
-std::unique_ptr<OptimizerRule> Sgd(double momentum) {
-  return *OptimizerRule::Create(
-      OptimizerOf("SGD", {{"learning_rate", ConfigOf(0.5)}, {"momentum", ConfigOf(momentum)}}));
+v1::VariableSpec Table(bool trainable) {
+  v1::VariableSpec spec;
+  spec.set_name("table");
+  spec.set_dtype(v1::FLOAT32);
+  spec.add_dims(3);
+  spec.add_dims(2);
+  spec.set_trainable(trainable);
+  spec.mutable_initializer()->set_class_name("Zeros");
+  return spec;
 }
 
 Program ProgramWith(const std::string& name, ValueType type) {
@@ -22,10 +28,14 @@ Program ProgramWith(const std::string& name, ValueType type) {
 }
 
 struct Fixture {
-  explicit Fixture(std::unique_ptr<OptimizerRule> r) : rule(std::move(r)) {
+  explicit Fixture(double momentum, bool trainable = true) {
+    const v1::VariableSpec table = Table(trainable);
+    const v1::OptimizerSpec sgd =
+        OptimizerOf("SGD", {{"learning_rate", ConfigOf(0.5)}, {"momentum", ConfigOf(momentum)}});
+    variables = *LocalVariables::Create({&table, 1}, {&sgd, 1});
     const float values[] = {1, 2, 3, 4, 5, 6};
-    REQUIRE(variables.Add("table", Tensor::FromValues<float>({3, 2}, values), rule.get()).ok());
-    access = *LocalAccess::Create(&variables, ProgramWith("table", {DType::kFloat32, {{3}, {2}}}));
+    testing::SetVariable(*variables, "table", Tensor::FromValues<float>({3, 2}, values));
+    access = *variables->ForProgram(ProgramWith("table", {DType::kFloat32, {{3}, {2}}}));
   }
   std::vector<float> Whole() {
     std::vector<float> out(6);
@@ -42,13 +52,12 @@ struct Fixture {
     return access->Exchange(&push, nullptr).status();
   }
 
-  const std::unique_ptr<OptimizerRule> rule;
-  LocalVariables variables;
-  std::unique_ptr<LocalAccess> access;
+  std::unique_ptr<LocalVariables> variables;
+  std::unique_ptr<VariableAccess> access;
 };
 
 TEST_CASE("pulls give whole variables and rows, after the push of the same exchange") {
-  Fixture f(Sgd(0));
+  Fixture f(0);
   const int64_t keys[] = {0, 2};
   const float gradient[] = {2, 2, 4, 4};
   const PushItem push_item{0, PushKind::kGradient, true, keys, gradient, 0};
@@ -65,29 +74,30 @@ TEST_CASE("pulls give whole variables and rows, after the push of the same excha
   REQUIRE(f.Whole() == std::vector<float>{0.5f, 1.5f, 3, 4, 4, 5});
 }
 
-TEST_CASE("slots are kept between pushes") {
-  Fixture f(Sgd(0.5));
+TEST_CASE("slots are kept between pushes, also of one closure") {
+  Fixture f(0.5);
   const float gradient[] = {1, 1, 1, 1, 1, 1};
   const PushItem item{0, PushKind::kGradient, false, {}, gradient, 0};
   REQUIRE(f.PushItems({&item, 1}).ok());
   REQUIRE(f.PushItems({&item, 1}).ok());
-  REQUIRE(f.variables.Find("table")->slots[0].values<float>()[0] == -0.75f);
+  REQUIRE(testing::TensorsOf(*f.variables, "table").at(1).values<float>()[0] == -0.75f);
   REQUIRE(f.Whole()[0] == 1 - 0.5f - 0.75f);
 }
 
 TEST_CASE("assign_add and moving averages") {
-  Fixture f(nullptr);
+  Fixture f(0, /*trainable=*/false);
   const float value[] = {10, 10, 10, 10, 10, 10};
   const int64_t keys[] = {1};
-  const PushItem items[] = {{0, PushKind::kAssignAdd, false, {}, value, 0},
-                            {0, PushKind::kEma, true, keys, value, 0.75}};
-  REQUIRE(f.PushItems(items).ok());
+  const PushItem add{0, PushKind::kAssignAdd, false, {}, value, 0};
+  const PushItem average{0, PushKind::kEma, true, keys, value, 0.75};
+  REQUIRE(f.PushItems({&add, 1}).ok());
+  REQUIRE(f.PushItems({&average, 1}).ok());
   REQUIRE(f.Whole() == std::vector<float>{11, 12, 12.25f, 13, 15, 16});
 }
 
-// As common/tablet/shard_apply.cc and Keras: 1 - momentum is not computed in float32.
+// As in Keras: 1 - momentum is not computed in float32.
 TEST_CASE("the rest of a momentum is rounded once") {
-  Fixture f(nullptr);
+  Fixture f(0, /*trainable=*/false);
   const float value[] = {1000, 0, 0, 0, 0, 0};
   const PushItem item{0, PushKind::kEma, false, {}, value, 0.99};
   REQUIRE(f.PushItems({&item, 1}).ok());
@@ -95,38 +105,36 @@ TEST_CASE("the rest of a momentum is rounded once") {
   REQUIRE(f.Whole()[0] != 1 * 0.99f + 1000 * (1 - 0.99f));
 }
 
-TEST_CASE("a push that is refused changes nothing") {
-  Fixture f(Sgd(0));
+TEST_CASE("an exchange that is refused changes nothing, and names the row") {
+  Fixture f(0);
   const float value[] = {10, 10, 10, 10, 10, 10};
-  const int64_t beyond[] = {0, 3}, descending[] = {2, 0};
-  for (const auto& keys :
-       {std::span<const int64_t>(beyond), std::span<const int64_t>(descending)}) {
-    const PushItem items[] = {{0, PushKind::kAssignAdd, false, {}, value, 0},
-                              {0, PushKind::kGradient, true, keys, value, 0}};
-    REQUIRE(f.PushItems(items).code() == absl::StatusCode::kInvalidArgument);
-  }
-  REQUIRE(f.Whole() == std::vector<float>{1, 2, 3, 4, 5, 6});
-  Fixture untrained(nullptr);
-  const PushItem item{0, PushKind::kGradient, false, {}, value, 0};
-  REQUIRE(untrained.PushItems({&item, 1}).code() == absl::StatusCode::kFailedPrecondition);
+  const int64_t beyond[] = {0, 3};
+  const PushItem rows{0, PushKind::kGradient, true, beyond, value, 0};
+  const absl::Status pushed = f.PushItems({&rows, 1});
+  CHECK(pushed.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(std::string(pushed.message()).starts_with("row 3 of variable 'table', which has 3 rows"));
+  float out[4];
+  const PullItem item{0, true, beyond, out};
+  const PullBatch pull{0, 0, {&item, 1}};
+  CHECK(f.access->Exchange(nullptr, &pull).status() == pushed);
+  CHECK(f.Whole() == std::vector<float>{1, 2, 3, 4, 5, 6});
+  Fixture untrained(0, /*trainable=*/false);
+  const PushItem gradient{0, PushKind::kGradient, false, {}, value, 0};
+  CHECK(untrained.PushItems({&gradient, 1}).code() == absl::StatusCode::kInvalidArgument);
 }
 
 TEST_CASE("a program finds its variables by name, dtype and shape") {
-  Fixture f(nullptr);
+  Fixture f(0);
   const auto create = [&](const std::string& name, ValueType type) {
-    return LocalAccess::Create(&f.variables, ProgramWith(name, std::move(type))).status();
+    return f.variables->ForProgram(ProgramWith(name, std::move(type))).status().code();
   };
-  REQUIRE(create("tabel", {DType::kFloat32, {{3}, {2}}}).code() == absl::StatusCode::kNotFound);
-  REQUIRE(create("table", {DType::kFloat32, {{2}, {3}}}).code() ==
-          absl::StatusCode::kInvalidArgument);
-  REQUIRE(create("table", {DType::kFloat64, {{3}, {2}}}).code() ==
-          absl::StatusCode::kInvalidArgument);
-  REQUIRE(f.variables.Add("table", Tensor::Zeros(DType::kFloat32, {1}), nullptr).code() ==
-          absl::StatusCode::kAlreadyExists);
+  CHECK(create("tabel", {DType::kFloat32, {{3}, {2}}}) == absl::StatusCode::kNotFound);
+  CHECK(create("table", {DType::kFloat32, {{2}, {3}}}) == absl::StatusCode::kInvalidArgument);
+  CHECK(create("table", {DType::kFloat64, {{3}, {2}}}) == absl::StatusCode::kInvalidArgument);
 }
 
 TEST_CASE("an interrupted access is cancelled") {
-  Fixture f(nullptr);
+  Fixture f(0);
   f.access->Interrupt();
   REQUIRE(f.access->Exchange(nullptr, nullptr).status().code() == absl::StatusCode::kCancelled);
 }
