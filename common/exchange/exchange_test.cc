@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/status.h"
-#include "common/exchange/exchange_test_allocations.h"
 #include "common/exchange/exchange_test_world.h"
+#include "common/testing/counted_test_calls.h"
 
 namespace cohort::exchange_test {
 namespace {
@@ -679,25 +679,25 @@ TEST_CASE("the steady state allocates nothing") {
   for (uint64_t closure = 1; closure <= 20; ++closure) {
     const PushBatch push = step.Push(closure);
     RecordingSink sink;
-    const int64_t before = CountedAllocations();
-    CountAllocations(true);
+    const int64_t before = testing::CountedAllocations();
+    testing::ResumeCounting();
     const absl::Status begun = exchange.Begin(routes, &push, &pull, 0);
-    CountAllocations(false);
+    testing::StopCounting();
     REQUIRE(begun.ok());
     // The recording is not the exchange's.
     struct PassingSink : ExchangeSink {
       explicit PassingSink(RecordingSink* to) : to_(to) {}
       void Send(const ServerRoute& server, std::span<const ExchangeMessage> messages) override {
-        CountAllocations(false);
+        testing::StopCounting();
         to_->Send(server, messages);
-        CountAllocations(true);
+        testing::ResumeCounting();
       }
       void Reset(const ServerRoute&) override {}
       RecordingSink* to_;
     } passing(&sink);
-    CountAllocations(true);
+    testing::ResumeCounting();
     exchange.Poll(0, &passing);
-    CountAllocations(false);
+    testing::StopCounting();
     for (uint32_t ps = 0; ps < 2; ++ps) {
       const Response r = world.servers[ps].Handle(sink.sent[ps][0])[0];
       std::vector<Bytes> fields;
@@ -706,12 +706,12 @@ TEST_CASE("the steady state allocates nothing") {
       }
       std::vector<PayloadPieces> payload;
       for (const Bytes& field : fields) payload.emplace_back(&field, 1);
-      CountAllocations(true);
+      testing::ResumeCounting();
       exchange.OnResponse(ps, r.header, payload, 0);
-      CountAllocations(false);
+      testing::StopCounting();
     }
     REQUIRE(exchange.state() == State::kDone);
-    counted = CountedAllocations() - before;
+    counted = testing::CountedAllocations() - before;
   }
   CHECK(counted == 0);
 }

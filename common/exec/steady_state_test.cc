@@ -3,9 +3,9 @@
 #include <memory>
 #include <mutex>
 
-#include "common/exec/steady_state_counters.h"
 #include "common/exec/step_test_util.h"
 #include "common/graph/mixed_precision.h"
+#include "common/testing/counted_test_calls.h"
 
 namespace cohort {
 namespace {

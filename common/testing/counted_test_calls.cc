@@ -1,4 +1,4 @@
-#include "common/exec/steady_state_counters.h"
+#include "common/testing/counted_test_calls.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -36,6 +36,7 @@ void StartCounting() {
   counting = true;
 }
 void StopCounting() { counting = false; }
+void ResumeCounting() { counting = true; }
 int64_t CountedAllocations() { return allocations; }
 int64_t CountedLocks() { return locks; }
 int64_t CountedOneDnnLocks() { return onednn_locks; }
