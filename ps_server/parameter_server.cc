@@ -33,7 +33,7 @@ ParameterServer::ParameterServer(Options options)
       service_({.max_held_bytes = MostHeld(),
                 .max_superseded_bytes = MostHeld() / 2,
                 .incarnation = options_.incarnation}),
-      apply_pool_(options_.threads - 1, "apply"),
+      apply_pool_(options_.threads, "apply"),
       waiting_(&clock_, {.timeout = options_.chief_wait}) {
   registry_.AddCallback("cohort_ps_held_bytes",
                         "Memory of requests whose end has not come, and that streams keep for more",

@@ -17,7 +17,7 @@
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/serial_thread.h"
-#include "common/base/work_pool.h"
+#include "common/base/thread_pool.h"
 #include "common/cluster/security.h"
 #include "common/cluster/task_run.h"
 #include "common/exchange/local_server.h"
@@ -104,7 +104,7 @@ class ParameterServer : public ServingTask {
   PsService service_;                    // streams to the core and back
   mutable Mutex mu_;
   std::optional<TaskEnd> end_ ABSL_GUARDED_BY(mu_);
-  WorkPool apply_pool_;                   // helps with large applies
+  ThreadPool apply_pool_;                 // helps with large applies
   std::unique_ptr<PsCore> core_;          // the protocol
   std::shared_ptr<LocalRequests> local_;  // serves the workers of this process
   // Makes tablets and writes snapshots, so that no completion queue waits for a disk.

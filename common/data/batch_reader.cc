@@ -4,7 +4,7 @@
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
-#include "common/base/work_pool.h"
+#include "common/base/thread_pool.h"
 #include "common/data/dataset.h"
 #include "common/data/index_stream.h"
 #include "common/tensor/philox.h"
@@ -46,7 +46,7 @@ class Reader : public BatchReader {
         stream_(std::move(stream)) {
     const bool computes = dataset_->computes_records();
     if (options.threads > 1 && computes) {
-      helpers_ = std::make_unique<WorkPool>(options.threads - 1, "records");
+      helpers_ = std::make_unique<ThreadPool>(options.threads, "records");
     }
     if (options.prefetch > 0 && (batch_bytes > options.inline_bytes || computes)) {
       thread_ = std::thread([this] { Run(); });
@@ -108,7 +108,7 @@ class Reader : public BatchReader {
   const Options options_;
   const uint64_t random_key_;
   const EpochOrder order_;
-  std::unique_ptr<WorkPool> helpers_;  // null: a batch is made by one thread
+  std::unique_ptr<ThreadPool> helpers_;  // null: a batch is made by one thread
 
   // Used only by the consumer.
   const std::unique_ptr<IndexStream> stream_;  // null: batches are read by lease

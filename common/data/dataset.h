@@ -23,7 +23,7 @@ class DatasetSpec;
 namespace cohort {
 
 class RecordGraph;
-class WorkPool;
+class ThreadPool;
 
 // The columns that are labels, in the order of the model's outputs.
 std::vector<std::string> LabelsOf(const v1::DatasetSpec& spec);
@@ -60,7 +60,7 @@ class Dataset {
     // For training: random transforms are active, and draw from this key, which differs by epoch.
     bool training = false;
     uint64_t random_key = 0;
-    WorkPool* helpers = nullptr;  // share the records with the caller; null: it does them alone
+    ThreadPool* helpers = nullptr;  // share the records with the caller; null: it does them alone
   };
 
   // Gathers records `indices` of the named features (positions in features()) into one tensor each,

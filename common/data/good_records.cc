@@ -3,7 +3,7 @@
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
-#include "common/base/work_pool.h"
+#include "common/base/thread_pool.h"
 #include "common/schema/class_registry.h"
 
 namespace cohort {
@@ -20,8 +20,8 @@ absl::StatusOr<std::vector<uint64_t>> FindGoodRecords(
     std::string_view source, uint64_t records, const DataOptions& options,
     absl::FunctionRef<absl::Status(uint64_t record)> check) {
   std::vector<absl::Status> corrupt(records);
-  WorkPool pool(options.threads - 1, "check");
-  pool.Run(records, [&](size_t record) { corrupt[record] = check(record); });
+  ThreadPool pool(options.threads, "check");
+  pool.ForEach(records, [&](size_t record) { corrupt[record] = check(record); });
   std::vector<uint64_t> good;
   const absl::Status* first = nullptr;
   for (uint64_t record = 0; record < records; ++record) {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "common/base/work_pool.h"
+#include "common/base/thread_pool.h"
 #include "common/data/data_test_arrays.h"
 #include "common/data/data_test_images.h"
 #include "common/data/dataset.h"
@@ -195,7 +195,7 @@ TEST_CASE("the error of the first corrupt record is returned, whatever the threa
   REQUIRE(dataset.ok());
   const std::vector<uint64_t> indices = {0, 1, 4, 3, 2, 5};
   const std::vector<int> features = {0};
-  WorkPool helpers(3);
+  ThreadPool helpers(4);
   for (int round = 0; round < 20; ++round) {
     std::vector<Tensor> batch;
     const absl::Status read = (*dataset)->Gather(indices, features, {.helpers = &helpers}, &batch);

@@ -8,7 +8,7 @@
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
-#include "common/base/work_pool.h"
+#include "common/base/thread_pool.h"
 #include "common/data/convert.h"
 #include "common/tensor/philox.h"
 
@@ -185,7 +185,7 @@ absl::Status RecordGraph::GatherShared(std::span<const uint64_t> indices,
   std::vector<std::unique_ptr<Run>> idle;  // guarded by mu
   size_t first_failed = indices.size();    // guarded by mu
   absl::Status failure;                    // guarded by mu
-  options.helpers->Run(indices.size(), [&](size_t row) {
+  options.helpers->ForEach(indices.size(), [&](size_t row) {
     std::unique_ptr<Run> run;
     {
       MutexLock lock(&mu);
@@ -213,7 +213,7 @@ absl::Status RecordGraph::Gather(std::span<const uint64_t> indices, std::span<co
   for (const Output& output : outputs) {
     if (FindOutput(computed, output.node) == nullptr) computed.push_back(output);
   }
-  if (options.helpers != nullptr && options.helpers->helpers() > 0) {
+  if (options.helpers != nullptr && options.helpers->threads() > 1) {
     COHORT_RETURN_IF_ERROR(GatherShared(indices, computed, options));
   } else if (!indices.empty()) {
     COHORT_RETURN_IF_ERROR(

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/base/thread_pool.h"
 #include "common/exec/compiled_program.h"
 #include "common/exec/device_group.h"
 #include "common/exec/kernel_observer.h"
@@ -13,7 +14,6 @@
 #include "common/exec/value_table.h"
 #include "common/graph/op_registry.h"
 #include "common/graph/segments.h"
-#include "common/kernels/thread_pool.h"
 #include "common/optimizers/resident_variables.h"
 
 namespace cohort {

@@ -1,6 +1,6 @@
 // argmax: x -> int64, the last axis dropped; the first of equal maxima.
+#include "common/base/thread_pool.h"
 #include "common/kernels/cpu_kernels.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {

@@ -8,9 +8,9 @@
 #include <cmath>
 #include <vector>
 
+#include "common/base/thread_pool.h"
 #include "common/kernels/batch_norm_float.h"
 #include "common/kernels/cpu_kernels.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "common/base/thread_pool.h"
 #include "common/kernels/kernel.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 

@@ -1,8 +1,8 @@
 // cast: x -> x in another dtype. To bool: true unless it is zero. To an integer: rounded towards
 // zero; a value out of range becomes the nearest one in range (NaN: 0).
+#include "common/base/thread_pool.h"
 #include "common/kernels/cpu_kernels.h"
 #include "common/kernels/scalar_ops.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {

@@ -5,10 +5,10 @@
 // compute float64. Each element of a result is summed by one thread in one order.
 #include <algorithm>
 
+#include "common/base/thread_pool.h"
 #include "common/kernels/convolution.h"
 #include "common/kernels/cpu_kernels.h"
 #include "common/kernels/patch_convolution.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {

@@ -12,10 +12,10 @@
 #include <cstring>
 #include <vector>
 
+#include "common/base/thread_pool.h"
 #include "common/kernels/convolution.h"
 #include "common/kernels/cpu_kernels.h"
 #include "common/kernels/onednn.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {

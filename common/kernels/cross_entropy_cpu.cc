@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "common/base/thread_pool.h"
 #include "common/kernels/cpu_kernels.h"
 #include "common/kernels/float_math.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {

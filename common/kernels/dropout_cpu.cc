@@ -6,9 +6,9 @@
 // float32 and float64 have the same one.
 #include <algorithm>
 
+#include "common/base/thread_pool.h"
 #include "common/kernels/cpu_kernels.h"
 #include "common/kernels/float_math.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "common/base/thread_pool.h"
 #include "common/graph/fuse.h"
 #include "common/kernels/cpu_kernels.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {

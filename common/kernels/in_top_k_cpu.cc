@@ -3,8 +3,8 @@
 // answer is false if the target is no class or if a prediction of the example is not finite.
 #include <cmath>
 
+#include "common/base/thread_pool.h"
 #include "common/kernels/cpu_kernels.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {

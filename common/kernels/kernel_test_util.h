@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/thread_pool.h"
 #include "common/graph/program_builder.h"
 #include "common/kernels/kernel.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort::testing {
 

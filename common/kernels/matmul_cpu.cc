@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <atomic>
 
+#include "common/base/thread_pool.h"
 #include "common/kernels/cpu_kernels.h"
 #include "common/kernels/few_rows_product.h"
 #include "common/kernels/matmul_float.h"
 #include "common/kernels/onednn.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {

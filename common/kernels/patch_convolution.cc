@@ -1,8 +1,8 @@
 // conv2d and conv2d_kernel_grad in float32 for images of few channels.
 #include "common/kernels/patch_convolution.h"
 
+#include "common/base/thread_pool.h"
 #include "common/kernels/cpu_kernels.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {

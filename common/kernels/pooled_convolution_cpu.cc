@@ -4,11 +4,11 @@
 // conv_relu_pool_grad: (its gradient, places, x) -> the gradients of the kernel and of the bias.
 //
 // The convolution of a row of windows stays in the cache. Results have the bits of the single ops.
+#include "common/base/thread_pool.h"
 #include "common/graph/fuse_pooling.h"
 #include "common/graph/ops/pooling.h"
 #include "common/kernels/cpu_kernels.h"
 #include "common/kernels/patch_convolution.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {

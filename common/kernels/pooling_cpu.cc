@@ -11,10 +11,10 @@
 #include <array>
 #include <type_traits>
 
+#include "common/base/thread_pool.h"
 #include "common/graph/ops/pooling.h"
 #include "common/kernels/cpu_kernels.h"
 #include "common/kernels/pooling_float.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {

@@ -11,10 +11,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/thread_pool.h"
 #include "common/kernels/cpu_kernels.h"
 #include "common/kernels/exact_math.h"
 #include "common/kernels/float_math.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {

@@ -3,9 +3,9 @@
 // devices multiply 16-bit operands.
 #include <utility>
 
+#include "common/base/thread_pool.h"
 #include "common/graph/mixed_precision.h"
 #include "common/kernels/cpu_kernels.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/thread_pool.h"
 #include "common/kernels/cpu_kernels.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {

@@ -2,10 +2,10 @@
 // relu_grad clip_grad: (grad, x) -> grad where x is in a range, else 0.
 #include <cmath>
 
+#include "common/base/thread_pool.h"
 #include "common/kernels/cpu_kernels.h"
 #include "common/kernels/float_math.h"
 #include "common/kernels/scalar_ops.h"
-#include "common/kernels/thread_pool.h"
 
 namespace cohort {
 namespace {

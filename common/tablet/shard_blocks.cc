@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "common/base/work_pool.h"
+#include "common/base/thread_pool.h"
 #include "common/tensor/past_caches.h"
 
 namespace cohort {
@@ -94,7 +94,7 @@ absl::Status ShardBlocks::Overwrite(Filler fill) {
 
 void ShardBlocks::ForEach(size_t work_bytes, absl::FunctionRef<void(ShardBlock*)> apply) {
   if (options_.helpers != nullptr && work_bytes >= options_.split_bytes) {
-    options_.helpers->Run(blocks_.size(), [&](size_t i) { apply(&blocks_[i]); });
+    options_.helpers->ForEach(blocks_.size(), [&](size_t i) { apply(&blocks_[i]); });
     return;
   }
   for (ShardBlock& block : blocks_) apply(&block);

@@ -20,7 +20,7 @@
 
 namespace cohort {
 
-class WorkPool;
+class ThreadPool;
 
 // What a shard is; constant.
 struct ShardInfo {
@@ -47,7 +47,7 @@ struct ShardOptions {
   static constexpr size_t kRunBytes = size_t{1} << 20;
 
   size_t block_bytes = kBlockBytes;
-  WorkPool* helpers = nullptr;        // for large applies; null: the caller does them alone
+  ThreadPool* helpers = nullptr;      // for large applies; null: the caller does them alone
   size_t split_bytes = kSplitBytes;   // an update of at least this many bytes of weights is large
   size_t run_bytes = kRunBytes;       // at least this many bytes of values lie in one run
   ValueRuns::Allocator allocate_run;  // may be null: the heap

@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "common/base/work_pool.h"
+#include "common/base/thread_pool.h"
 #include "common/tablet/tablet_test_util.h"
 
 namespace cohort::ps_test {
@@ -31,7 +31,7 @@ bool SameBits(const Floats& a, const Floats& b) {
 
 // Makes dense and sparse pushes, some of them while a pull holds the blocks. Returns what the
 // tablet holds afterwards.
-std::vector<Floats> Train(WorkPool* helpers, const v1::OptimizerSpec& optimizer, int parts) {
+std::vector<Floats> Train(ThreadPool* helpers, const v1::OptimizerSpec& optimizer, int parts) {
   TestTablet tablet(Layout({Variable("w", {kRows, kColumns}, 1)}, optimizer), 1024, helpers);
   std::vector<PayloadSlice> held;
   for (uint32_t step = 0; step < 12; ++step) {
@@ -68,7 +68,7 @@ TEST_CASE("an apply has the same bits on one core and on several, whole and in p
     CHECK(alone[0] != Floats(kElements, 1));
     CHECK(alone.back()[0] > 0);
     for (const int helpers : {0, 1, 3}) {
-      WorkPool pool(helpers);
+      ThreadPool pool(1 + helpers);
       for (const int parts : {1, 2, 13}) {
         CAPTURE(helpers, parts);
         const std::vector<Floats> split = Train(&pool, optimizer, parts);
@@ -139,7 +139,7 @@ TEST_CASE("a gradient is applied from where it was received, with the same bits"
 }
 
 TEST_CASE("a gradient that is not finite is reported, whichever core finds it") {
-  WorkPool pool(1);
+  ThreadPool pool(2);
   TestTablet tablet(Layout({Variable("w", {kRows, kColumns}, 1)}, Sgd(1)), 1024, &pool);
   for (const size_t where : {size_t{0}, kElements / 2, kElements - 1}) {
     Floats gradient(kElements, 0);

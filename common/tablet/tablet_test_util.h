@@ -132,7 +132,7 @@ class TestPush {
 class TestTablet {
  public:
   explicit TestTablet(const v1::Layout& layout, size_t block_bytes = 64,
-                      WorkPool* helpers = nullptr, uint64_t max_pulled_bytes = 1 << 30)
+                      ThreadPool* helpers = nullptr, uint64_t max_pulled_bytes = 1 << 30)
       : TestTablet(layout,
                    ShardOptions{.block_bytes = block_bytes, .helpers = helpers, .split_bytes = 256},
                    max_pulled_bytes) {}

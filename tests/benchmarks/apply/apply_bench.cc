@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/base/work_pool.h"
+#include "common/base/thread_pool.h"
 #include "common/optimizers/optimizers.h"
 #include "common/tablet/tablet.h"
 #include "proto/parameter_server.pb.h"
@@ -39,7 +39,7 @@ v1::Layout MakeLayout(const std::string& optimizer, size_t bytes) {
 // A tablet and a gradient for it.
 class Subject {
  public:
-  Subject(const std::string& optimizer, size_t bytes, WorkPool* helpers)
+  Subject(const std::string& optimizer, size_t bytes, ThreadPool* helpers)
       : pool_(BufferPool::Create(size_t{1} << 30)), gradient_(bytes / sizeof(float), 0.5f) {
     const v1::Layout layout = MakeLayout(optimizer, bytes);
     auto rules = LayoutRules::Create(layout);
@@ -92,7 +92,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void Measure(const std::string& optimizer, size_t bytes, WorkPool* helpers, int rounds) {
+void Measure(const std::string& optimizer, size_t bytes, ThreadPool* helpers, int rounds) {
   Subject alone(optimizer, bytes, nullptr);
   Subject helped(optimizer, bytes, helpers);
   const std::vector<uint8_t> from(bytes, 1);
@@ -111,7 +111,7 @@ void Measure(const std::string& optimizer, size_t bytes, WorkPool* helpers, int 
   fmt::print(
       "{:<8} {:>3} MB   {:>6.1f} GB/s alone, {:>6.1f} with {} helper(s) ({:.2f} x); memcpy "
       "{:>6.1f}\n",
-      optimizer, bytes >> 20, one, more, helpers->helpers(), more / one, Median(rates[2]));
+      optimizer, bytes >> 20, one, more, helpers->threads() - 1, more / one, Median(rates[2]));
 }
 
 }  // namespace
@@ -124,7 +124,7 @@ int main(int argc, char** argv) {
   app.add_option("--helpers", helpers)->check(CLI::Range(0, 64));
   app.add_option("--rounds", rounds)->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
-  cohort::WorkPool pool(helpers);
+  cohort::ThreadPool pool(helpers + 1);
   for (const cohort::ClassSchema* optimizer : cohort::OptimizerSchemas().Schemas()) {
     for (const size_t bytes : {size_t{4} << 20, size_t{64} << 20}) {
       cohort::bench::Measure(optimizer->name, bytes, &pool, rounds);

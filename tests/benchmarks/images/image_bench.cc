@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "common/base/work_pool.h"
+#include "common/base/thread_pool.h"
 #include "common/data/dataset.h"
 #include "common/schema/class_registry.h"
 #include "proto/job.pb.h"
@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
   if (!dataset.ok()) return Fail(dataset.status());
   const uint64_t records = (*dataset)->num_records();
   const std::vector<int> features = {0, 1};
-  WorkPool helpers(threads - 1);
+  ThreadPool helpers(threads);
   std::vector<Tensor> batch;
   const auto start = std::chrono::steady_clock::now();
   for (int round = 0; round < rounds; ++round) {

@@ -1,34 +1,34 @@
-#include "common/base/work_pool.h"
+#include "common/base/thread_pool.h"
 
 #include <pthread.h>
 
 namespace cohort {
 
-WorkPool::WorkPool(int helpers, const char* thread_name) {
-  for (int i = 0; i < helpers; ++i) {
-    threads_.emplace_back([this, thread_name] {
+ThreadPool::ThreadPool(int threads, const char* thread_name) {
+  for (int i = 1; i < threads; ++i) {
+    helpers_.emplace_back([this, thread_name] {
       pthread_setname_np(pthread_self(), thread_name);
       ThreadMain();
     });
   }
 }
 
-WorkPool::~WorkPool() {
+ThreadPool::~ThreadPool() {
   {
     MutexLock lock(&mu_);
     stop_ = true;
     wake_.SignalAll();
   }
-  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : helpers_) thread.join();
 }
 
-void WorkPool::Job::Take() {
+void ThreadPool::Job::Take() {
   for (size_t i = 0; (i = next.fetch_add(1, std::memory_order_relaxed)) < items;) work(i);
 }
 
-void WorkPool::Run(size_t items, absl::FunctionRef<void(size_t)> work) {
+void ThreadPool::ForEach(size_t items, absl::FunctionRef<void(size_t)> work) {
   Job job(items, work);
-  if (threads_.empty() || items < 2 || busy_.exchange(true, std::memory_order_acquire)) {
+  if (helpers_.empty() || items < 2 || busy_.exchange(true, std::memory_order_acquire)) {
     return job.Take();
   }
   {
@@ -46,7 +46,7 @@ void WorkPool::Run(size_t items, absl::FunctionRef<void(size_t)> work) {
   busy_.store(false, std::memory_order_release);
 }
 
-void WorkPool::ThreadMain() {
+void ThreadPool::ThreadMain() {
   uint64_t seen = 0;
   MutexLock lock(&mu_);
   while (true) {
