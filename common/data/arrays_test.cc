@@ -3,7 +3,6 @@
 #include <cstring>
 #include <random>
 
-#include "common/data/arrays/zip_file.h"
 #include "common/data/data_test_arrays.h"
 #include "common/data/dataset.h"
 #include "common/testing/status_message.h"
@@ -168,6 +167,26 @@ TEST_CASE("the arrays of a .npz file are columns, packed or not") {
     CHECK(ColumnValues(NpzSpec(path, {"y", "x"}), 1) == std::vector<double>{1, 2, 3});
     CHECK(ColumnValues(NpzSpec(path, {"test"}), 0) == std::vector<double>{'d', 'e'});
   }
+}
+
+TEST_CASE("a damaged .npz file is refused, and the message says which member is damaged") {
+  const TestDirectory directory;
+  const std::string npy = Npy("|u1", {3}, "abc");
+  const std::string stored = testing::Zip({{"x.npy", npy}}, false);
+  const std::string packed = testing::Zip({{"x.npy", npy}}, true);
+  const auto error = [&](std::string bytes) {
+    return ArrayError(NpzSpec(directory.Write("a.npz", bytes)));
+  };
+  for (const std::string& other :
+       {std::string("no archive"), std::string(), stored.substr(0, 60)}) {
+    CHECK(Contains(error(other), "a.npz: is not a ZIP file, or is truncated"));
+  }
+  std::string bad = packed;
+  bad[bad.size() / 3] ^= 1;
+  CHECK(Contains(error(bad), "a.npz: the ZIP file is damaged: x.npy"));
+  std::string lost = stored;
+  lost[0] ^= 1;  // the local header
+  CHECK(Contains(error(lost), "a.npz: the ZIP file is damaged: x.npy"));
 }
 
 TEST_CASE("no mutation of an array file makes its decoder crash") {

@@ -21,6 +21,7 @@ class FileBytes {
 
   const std::string& path() const { return path_; }  // as the spec names it
   uint64_t size() const { return size_; }
+  int fd() const { return fd_.get(); }
 
   // Reads bytes [offset, offset + out.size()). Errors: DataLoss if the file ends before, or has
   // become shorter; Unavailable.

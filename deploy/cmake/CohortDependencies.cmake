@@ -11,6 +11,7 @@ pkg_check_modules(microhttpd REQUIRED IMPORTED_TARGET libmicrohttpd)
 find_package(dnnl CONFIG REQUIRED)
 find_package(hwy CONFIG REQUIRED)
 find_package(ZLIB REQUIRED)
+pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
 find_package(OpenSSL REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 # It reads the weights of Keras; without it a job that asks for them is refused.

@@ -2,6 +2,7 @@
 
 #include "common/base/printable.h"
 #include "common/base/status.h"
+#include "common/data/file_bytes.h"
 
 namespace cohort {
 namespace {
@@ -58,7 +59,9 @@ absl::StatusOr<NpyArray> OpenNpyFile(const InputFile& file, const DataOptions& o
   COHORT_ASSIGN_OR_RETURN(const uint32_t crc32, bytes->SampledCrc32());
   *fingerprint += fmt::format("{}{} {} bytes {:08x}", fingerprint->empty() ? "" : ", ",
                               PrintableLine(file.path), bytes->size(), crc32);
-  return NpyArray::Open(bytes, 0, bytes->size(), PrintableLine(file.path));
+  return NpyArray::Open(
+      [bytes](uint64_t at, std::span<std::byte> out) { return bytes->Read(at, out); },
+      bytes->size(), PrintableLine(file.path));
 }
 
 absl::StatusOr<std::vector<std::string>> NamesOfColumns(const std::vector<std::string>& columns,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/data/arrays/npy_array.h"
+#include "common/data/input_file.h"
 #include "common/data/record_source.h"
 
 namespace cohort {

@@ -4,6 +4,8 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/base/printable.h"
@@ -189,40 +191,35 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view start, std::string_vie
   return header;
 }
 
-absl::Status NpyArray::Init(std::string_view start, uint64_t bytes) {
-  COHORT_ASSIGN_OR_RETURN(header_, ParseNpyHeader(start, name_));
-  if (header_.shape.empty()) return InvalidArgument("{}: is one number and has no rows", name_);
-  dtype_ = DTypeOf(header_);
-  dims_.assign(header_.shape.begin() + 1, header_.shape.end());
-  COHORT_RETURN_IF_ERROR(Annotate(CheckColumnType(dtype_, dims_), name_));
-  row_bytes_ = static_cast<size_t>(NumElements(dims_)) * header_.item_bytes;
-  const uint64_t data = bytes - header_.bytes;
-  if (rows() != data / row_bytes_ || data % row_bytes_ != 0) {
-    return DataLoss("{}: the shape {} needs {} bytes for each row, but {} bytes follow", name_,
-                    DimsToString(header_.shape), row_bytes_, data);
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<NpyArray> NpyArray::Open(std::shared_ptr<const FileBytes> file, uint64_t begin,
-                                        uint64_t end, std::string name) {
+absl::StatusOr<NpyArray> NpyArray::Open(Reader read, uint64_t bytes, std::string name) {
   NpyArray array;
   array.name_ = std::move(name);
-  std::string start(std::min<uint64_t>(end - begin, kMaxNpyHeader), '\0');
-  COHORT_RETURN_IF_ERROR(file->Read(begin, std::as_writable_bytes(std::span<char>(start))));
-  COHORT_RETURN_IF_ERROR(array.Init(start, end - begin));
-  array.file_ = std::move(file);
-  array.begin_ = begin + array.header_.bytes;
+  array.read_ = std::move(read);
+  std::string start(std::min<uint64_t>(bytes, kMaxNpyHeader), '\0');
+  COHORT_RETURN_IF_ERROR(array.read_(0, std::as_writable_bytes(std::span<char>(start))));
+  COHORT_ASSIGN_OR_RETURN(array.header_, ParseNpyHeader(start, array.name_));
+  const Dims& shape = array.header_.shape;
+  if (shape.empty()) return InvalidArgument("{}: is one number and has no rows", array.name_);
+  array.dtype_ = DTypeOf(array.header_);
+  array.dims_.assign(shape.begin() + 1, shape.end());
+  COHORT_RETURN_IF_ERROR(Annotate(CheckColumnType(array.dtype_, array.dims_), array.name_));
+  array.row_bytes_ = static_cast<size_t>(NumElements(array.dims_)) * array.header_.item_bytes;
+  const uint64_t data = bytes - array.header_.bytes;
+  if (array.rows() != data / array.row_bytes_ || data % array.row_bytes_ != 0) {
+    return DataLoss("{}: the shape {} needs {} bytes for each row, but {} bytes follow",
+                    array.name_, DimsToString(shape), array.row_bytes_, data);
+  }
   return array;
 }
 
 absl::StatusOr<NpyArray> NpyArray::Parse(std::string bytes, std::string name) {
-  NpyArray array;
-  array.name_ = std::move(name);
-  COHORT_RETURN_IF_ERROR(array.Init(bytes, bytes.size()));
-  array.begin_ = array.header_.bytes;
-  array.memory_ = std::make_shared<const std::string>(std::move(bytes));
-  return array;
+  const auto memory = std::make_shared<const std::string>(std::move(bytes));
+  return Open(
+      [memory](uint64_t offset, std::span<std::byte> out) {
+        std::memcpy(out.data(), memory->data() + offset, out.size());
+        return absl::OkStatus();
+      },
+      memory->size(), std::move(name));
 }
 
 absl::Status NpyArray::ReadRow(uint64_t row, std::span<std::byte> out) const {
@@ -231,12 +228,7 @@ absl::Status NpyArray::ReadRow(uint64_t row, std::span<std::byte> out) const {
   const bool direct = IsStoredAsDType(header_);
   if (!direct) stored.resize(row_bytes_);
   const std::span<std::byte> bytes = direct ? out : std::span(stored);
-  const uint64_t at = begin_ + row * row_bytes_;
-  if (file_ != nullptr) {
-    COHORT_RETURN_IF_ERROR(file_->Read(at, bytes));
-  } else {
-    std::memcpy(bytes.data(), memory_->data() + at, row_bytes_);
-  }
+  COHORT_RETURN_IF_ERROR(read_(header_.bytes + row * row_bytes_, bytes));
   if (direct) return absl::OkStatus();
   const size_t wide = SizeOf(dtype_);
   for (size_t i = 0; i < out.size() / wide; ++i) {

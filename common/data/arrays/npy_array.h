@@ -3,13 +3,14 @@
 
 #include <absl/status/statusor.h>
 
-#include <memory>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "common/data/feature_type.h"
-#include "common/data/file_bytes.h"
 
 namespace cohort {
 
@@ -31,10 +32,11 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view start, std::string_vie
 // thread-safe.
 class NpyArray {
  public:
-  // The bytes [begin, end) of `file` are the array. `name` is for messages. Errors: those of
-  // ParseNpyHeader; DataLoss if the array has other bytes than its shape says.
-  static absl::StatusOr<NpyArray> Open(std::shared_ptr<const FileBytes> file, uint64_t begin,
-                                       uint64_t end, std::string name);
+  // Reads bytes [offset, offset + out.size()) of the array. Thread-safe.
+  using Reader = std::function<absl::Status(uint64_t offset, std::span<std::byte> out)>;
+  // `bytes`: the size of the array. `name` is for messages. Errors: those of ParseNpyHeader and
+  // `read`; DataLoss if the array has other bytes than its shape says.
+  static absl::StatusOr<NpyArray> Open(Reader read, uint64_t bytes, std::string name);
   // An array in memory.
   static absl::StatusOr<NpyArray> Parse(std::string bytes, std::string name);
 
@@ -50,16 +52,13 @@ class NpyArray {
 
  private:
   NpyArray() = default;
-  absl::Status Init(std::string_view start, uint64_t bytes);
 
   std::string name_;
   NpyHeader header_;
   DType dtype_ = DType::kInvalid;
   Dims dims_;
-  size_t row_bytes_ = 0;                   // stored
-  std::shared_ptr<const FileBytes> file_;  // null: in memory_
-  uint64_t begin_ = 0;                     // where the first row starts
-  std::shared_ptr<const std::string> memory_;
+  size_t row_bytes_ = 0;  // stored
+  Reader read_;
 };
 
 }  // namespace cohort

@@ -20,7 +20,7 @@ std::string NameOf(const ZipMember& member) {
                                         : member.name;
 }
 
-absl::StatusOr<std::vector<ZipMember>> ChooseMembers(std::vector<ZipMember> members,
+absl::StatusOr<std::vector<ZipMember>> ChooseMembers(const std::vector<ZipMember>& members,
                                                      const std::vector<std::string>& wanted,
                                                      const std::string& path) {
   if (wanted.empty()) return members;
@@ -40,31 +40,32 @@ absl::StatusOr<std::vector<ZipMember>> ChooseMembers(std::vector<ZipMember> memb
 }
 
 // A member that is not packed is read from the file; another is kept in memory.
-absl::StatusOr<NpyArray> OpenMember(const std::shared_ptr<const FileBytes>& file,
-                                    const ZipMember& member) {
-  std::string name = fmt::format("{}: {}", file->path(), PrintableLine(member.name));
+absl::StatusOr<NpyArray> OpenMember(const std::shared_ptr<ZipFile>& zip, const ZipMember& member,
+                                    std::string name) {
   if (member.deflated) {
-    COHORT_ASSIGN_OR_RETURN(std::string bytes, ReadZipMember(*file, member));
+    COHORT_ASSIGN_OR_RETURN(std::string bytes, zip->Read(member));
     return NpyArray::Parse(std::move(bytes), std::move(name));
   }
-  COHORT_ASSIGN_OR_RETURN(const uint64_t begin, FindZipMember(*file, member));
-  return NpyArray::Open(file, begin, begin + member.bytes, std::move(name));
+  return NpyArray::Open(
+      [zip, member](uint64_t at, std::span<std::byte> out) { return zip->ReadAt(member, at, out); },
+      member.bytes, std::move(name));
 }
 
 absl::StatusOr<std::shared_ptr<const RecordSource>> OpenNpz(const Config& config,
                                                             const SourceContext& context) {
   const std::string& path = config.String("path");
-  COHORT_ASSIGN_OR_RETURN(FileBytes opened,
+  COHORT_ASSIGN_OR_RETURN(const FileBytes file,
                           FileBytes::Open({path, config.String("url"), ""}, context.options));
-  const auto file = std::make_shared<const FileBytes>(std::move(opened));
-  COHORT_ASSIGN_OR_RETURN(std::vector<ZipMember> members, ReadZipDirectory(*file));
-  COHORT_ASSIGN_OR_RETURN(members,
-                          ChooseMembers(std::move(members), config.Strings("arrays"), path));
+  COHORT_ASSIGN_OR_RETURN(const std::shared_ptr<ZipFile> zip, ZipFile::Open(file));
+  COHORT_ASSIGN_OR_RETURN(const std::vector<ZipMember> members,
+                          ChooseMembers(zip->members(), config.Strings("arrays"), path));
   std::vector<NpyArray> arrays;
   std::vector<std::string> names;
   std::string fingerprint;
   for (const ZipMember& member : members) {
-    COHORT_ASSIGN_OR_RETURN(NpyArray array, OpenMember(file, member));
+    COHORT_ASSIGN_OR_RETURN(
+        NpyArray array,
+        OpenMember(zip, member, fmt::format("{}: {}", path, PrintableLine(member.name))));
     arrays.push_back(std::move(array));
     names.push_back(NameOf(member));
     fingerprint += fmt::format("{} {} bytes {:08x} ", member.name, member.bytes, member.crc32);
