@@ -10,9 +10,9 @@
 
 namespace cohort {
 
-// Returns the body of a page of an admin port, such as "/metrics". Blocks until `timeout` at most,
-// plus the time to resolve the name. Errors: Unavailable if nothing answers; NotFound if the port
-// has no such page; DataLoss if the answer is not HTTP or has more than 16 MiB.
+// Returns the body of a page of an admin port, such as "/metrics". Waits for `timeout` at most.
+// Errors: Unavailable if nothing answers; NotFound if the port has no such page; DataLoss if the
+// answer is not HTTP or has more than 16 MiB.
 absl::StatusOr<std::string> GetAdminPage(const Address& address, const std::string& path,
                                          Duration timeout);
 
