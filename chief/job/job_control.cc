@@ -236,15 +236,13 @@ absl::StatusOr<ModeSettings> ModeAfter(const ModeChange& change, const ModeSetti
 
 std::string StatusJsonText(const JobStatus& status) { return Dump(StatusJson(status)); }
 
-absl::StatusOr<std::string> AnswerJobRequest(const std::string& request, ControlledJob* job,
-                                             Logger* log) {
-  const json parsed = json::parse(request, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object() || !parsed.contains("command")) {
-    return InvalidArgument("the request is not a JSON object with a \"command\"");
-  }
-  COHORT_ASSIGN_OR_RETURN(const std::string command, TextAt(parsed, "command"));
+absl::StatusOr<std::string> AnswerJobRequest(const std::string& command, const std::string& request,
+                                             ControlledJob* job, Logger* log) {
+  const json parsed =
+      request.empty() ? json::object() : json::parse(request, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) return InvalidArgument("the request is not a JSON object");
   const bool changes = command != "status";
-  if (changes) log->Info("control_request", {{"request", Dump(parsed)}});
+  if (changes) log->Info("control_request", {{"command", command}, {"request", Dump(parsed)}});
   const absl::StatusOr<json> answer = Run(command, parsed, job);
   if (!answer.ok()) {
     if (changes) log->Failure(LogLevel::kWarning, "control_refused", answer.status());

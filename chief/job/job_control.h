@@ -38,7 +38,7 @@ struct JobStatus {
   std::string newest_checkpoint;          // its directory; "": none
 };
 
-// A running job as `cohort ctl` sees it. Called by the threads of the control server.
+// A running job as `cohort ctl` sees it. Called by the threads of the control socket.
 class ControlledJob {
  public:
   virtual ~ControlledJob() = default;
@@ -54,17 +54,18 @@ class ControlledJob {
 // The status as a JSON object; docs/cluster.md lists its keys.
 std::string StatusJsonText(const JobStatus& status);
 
-// Answers a request of `cohort ctl`, a JSON object, with a JSON object:
+// Answers a command of `cohort ctl` with a JSON object:
 //
-//   {"command": "status"}      the fields of JobStatus; docs/cluster.md lists the keys
-//   {"command": "checkpoint"}  {"checkpoint": DIRECTORY}
-//   {"command": "stop"}        {"checkpoint": DIRECTORY}
-//   {"command": "set-mode", "mode": "sync", ...}  {"strategy": {...}}; other keys are those of
-//                              `strategy` in the job file, and each may be absent
+//   status      the fields of JobStatus; docs/cluster.md lists the keys
+//   checkpoint  {"checkpoint": DIRECTORY}
+//   stop        {"checkpoint": DIRECTORY}
+//   set-mode    {"strategy": {...}}
 //
-// Errors: InvalidArgument for another request; those of the job.
-absl::StatusOr<std::string> AnswerJobRequest(const std::string& request, ControlledJob* job,
-                                             Logger* log);
+// `request` is a JSON object, or empty. That of set-mode is {"mode": "sync", ...}: other keys are
+// those of `strategy` in the job file, and each may be absent. Errors: InvalidArgument for another
+// command or request; those of the job.
+absl::StatusOr<std::string> AnswerJobRequest(const std::string& command, const std::string& request,
+                                             ControlledJob* job, Logger* log);
 
 // The names of the job file. Errors: InvalidArgument that lists them.
 absl::StatusOr<ConsistencyMode> ParseConsistencyMode(const std::string& name);

@@ -34,15 +34,16 @@ class FakeControlledJob : public ControlledJob {
   }
 };
 
-absl::StatusOr<json> Ask(FakeControlledJob* job, const std::string& request) {
+absl::StatusOr<json> Ask(FakeControlledJob* job, const std::string& command,
+                         const std::string& request = "") {
   COHORT_ASSIGN_OR_RETURN(const std::string answer,
-                          AnswerJobRequest(request, job, Logger::Discard().get()));
+                          AnswerJobRequest(command, request, job, Logger::Discard().get()));
   return json::parse(answer);
 }
 
 TEST_CASE("the status of a job tells what it does, and who is there") {
   FakeControlledJob job;
-  json status = Ask(&job, R"({"command": "status"})").value();
+  json status = Ask(&job, "status").value();
   REQUIRE(status["job"] == "short");
   REQUIRE_FALSE(status.contains("step"));  // the cluster has not started
 
@@ -65,7 +66,7 @@ TEST_CASE("the status of a job tells what it does, and who is there") {
                 .backup_work = BackupWork::kDrop,
                 .replicas_to_aggregate = 2};
   job.now.state = state;
-  status = Ask(&job, R"({"command": "status"})").value();
+  status = Ask(&job, "status").value();
   REQUIRE(status["epoch"] == 2);
   REQUIRE(status["step"] == 23);
   REQUIRE(status["steps_per_second"] == 12.5);
@@ -88,27 +89,28 @@ TEST_CASE("the status of a job tells what it does, and who is there") {
                                      {"backup_work", "drop"},
                                      {"replicas_to_aggregate", 2}});
   job.now.state->epoch = 2;  // after the last epoch
-  REQUIRE(Ask(&job, R"({"command": "status"})").value()["epoch"] == 2);
+  REQUIRE(Ask(&job, "status").value()["epoch"] == 2);
 }
 
 TEST_CASE("checkpoint and stop name the checkpoint") {
   FakeControlledJob job;
-  REQUIRE(Ask(&job, R"({"command":"checkpoint"})").value()["checkpoint"] == "/c/ckpt-1-1-1");
-  REQUIRE(Ask(&job, R"({"command":"stop"})").value()["checkpoint"] == "/c/ckpt-1-1-2");
+  REQUIRE(Ask(&job, "checkpoint").value()["checkpoint"] == "/c/ckpt-1-1-1");
+  REQUIRE(Ask(&job, "stop").value()["checkpoint"] == "/c/ckpt-1-1-2");
   job.fail = Unavailable("ps:0 is gone");
-  REQUIRE(Ask(&job, R"({"command":"checkpoint"})").status() == job.fail);
+  REQUIRE(Ask(&job, "checkpoint").status() == job.fail);
 }
 
 TEST_CASE("set-mode passes on what was given") {
   FakeControlledJob job;
-  const json sync = Ask(&job, R"({"command":"set-mode","mode":"sync","closures_per_step":5,)"
-                              R"("backup_work":"drop","replicas_to_aggregate":4})")
+  const json sync = Ask(&job, "set-mode",
+                        R"({"mode":"sync","closures_per_step":5,)"
+                        R"("backup_work":"drop","replicas_to_aggregate":4})")
                         .value();
   REQUIRE(job.change->closures_per_step == 5u);
   REQUIRE(job.change->backup_work == BackupWork::kDrop);
   REQUIRE(sync["strategy"]["replicas_to_aggregate"] == 4);
   const json bounded =
-      Ask(&job, R"({"command":"set-mode","mode":"bounded_staleness","staleness":2})").value();
+      Ask(&job, "set-mode", R"({"mode":"bounded_staleness","staleness":2})").value();
   REQUIRE(bounded["strategy"] ==
           json{{"mode", "bounded_staleness"}, {"closures_per_step", 3}, {"staleness", 2}});
   REQUIRE_FALSE(job.change->closures_per_step.has_value());
@@ -127,19 +129,18 @@ TEST_CASE("a mode as text has the keys of the mode") {
 
 TEST_CASE("a wrong request to a job is refused with the reason") {
   FakeControlledJob job;
-  const auto why = [&](const std::string& request) {
-    const auto answer = Ask(&job, request);
+  const auto why = [&](const std::string& command, const std::string& request) {
+    const auto answer = Ask(&job, command, request);
     REQUIRE(absl::IsInvalidArgument(answer.status()));
     return std::string(answer.status().message());
   };
-  REQUIRE_THAT(why("status"), Contains("not a JSON object"));
-  REQUIRE_THAT(why("{}"), Contains("\"command\""));
-  REQUIRE_THAT(why(R"({"command":7})"), Contains("not a text"));
-  REQUIRE_THAT(why(R"({"command":"go"})"), Contains("status, checkpoint, stop, set-mode"));
-  REQUIRE_THAT(why(R"({"command":"set-mode"})"), Contains("needs a \"mode\""));
+  REQUIRE_THAT(why("status", "status"), Contains("not a JSON object"));
+  REQUIRE_THAT(why("go", "{}"), Contains("status, checkpoint, stop, set-mode"));
+  REQUIRE_THAT(why("set-mode", ""), Contains("needs a \"mode\""));
   const auto mode = [&](const std::string& rest) {
-    return why(R"({"command":"set-mode","mode":)" + rest + "}");
+    return why("set-mode", R"({"mode":)" + rest + "}");
   };
+  REQUIRE_THAT(mode("7"), Contains("not a text"));
   REQUIRE_THAT(mode(R"("fast")"), Contains("async, sync, bounded_staleness"));
   REQUIRE_THAT(mode(R"("sync","backup_work":"all")"), Contains("none, speculative, drop"));
   REQUIRE_THAT(mode(R"("sync","closures_per_step":-1)"), Contains("closures_per_step"));

@@ -17,8 +17,8 @@
 #include "common/model/device_check.h"
 #include "common/model/strategies.h"
 #include "common/placement/shard_plan.h"
-#include "common/rpc/control/control_client.h"
-#include "common/rpc/control/control_server.h"
+#include "common/rpc/admin/admin_server.h"
+#include "common/rpc/admin/control_socket.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
 
@@ -476,12 +476,13 @@ absl::StatusOr<JobReport> JobRunner::MakeReport(const ClusterCoordinator& cluste
 // ------------------------------------------------------------------ cohort ctl
 
 void JobRunner::StartControl() {
-  ControlServer::Options options;
-  options.path = JoinPath(directory_->path(), kControlSocket);
-  options.handler = [this](const std::string& request) {
-    return AnswerJobRequest(request, this, options_.log);
+  AdminServer::Options options;
+  options.control_socket = JoinPath(directory_->path(), kControlSocket);
+  options.control = [this](const std::string& command, const std::string& request) {
+    return AnswerJobRequest(command, request, this, options_.log);
   };
-  auto server = ControlServer::Start(std::move(options));
+  options.request_timeout = std::chrono::seconds(5);
+  auto server = AdminServer::Start(std::move(options));
   if (!server.ok()) {
     return options_.log->Failure(LogLevel::kWarning, "control_unavailable", server.status());
   }

@@ -27,7 +27,7 @@
 
 namespace cohort {
 
-class ControlServer;
+class AdminServer;
 
 struct JobRunnerOptions {
   ClusterSpec cluster;
@@ -155,7 +155,7 @@ class JobRunner : public ControlledJob {
   std::shared_ptr<ClusterCoordinator> coordinator_ ABSL_GUARDED_BY(mu_);
   std::string stopped_at_ ABSL_GUARDED_BY(mu_);  // the checkpoint of Stop; "": not stopped
 
-  std::unique_ptr<ControlServer> control_;  // its threads use all of the above
+  std::unique_ptr<AdminServer> control_;  // its threads use all of the above
 };
 
 // Returns the table of common/placement/shard_plan.h.

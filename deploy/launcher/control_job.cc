@@ -6,7 +6,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
-#include "common/rpc/control/control_client.h"
+#include "common/rpc/admin/admin_client.h"
 
 namespace cohort {
 namespace {
@@ -36,7 +36,7 @@ absl::Status CheckControlOptions(const ControlOptions& o) {
 }
 
 json RequestOf(const ControlOptions& o) {
-  json request = {{"command", o.command}};
+  json request = json::object();
   if (!o.mode.empty()) request["mode"] = o.mode;
   if (!o.backup_work.empty()) request["backup_work"] = o.backup_work;
   if (o.closures_per_step >= 0) request["closures_per_step"] = o.closures_per_step;
@@ -119,7 +119,8 @@ absl::StatusOr<std::string> ControlJob(const ControlOptions& options) {
   COHORT_ASSIGN_OR_RETURN(const std::string socket, FindControlSocket(options.run));
   COHORT_ASSIGN_OR_RETURN(
       const std::string answer,
-      CallControl(socket, RequestOf(options).dump(-1, ' ', false, json::error_handler_t::replace)));
+      CallControl(socket, options.command,
+                  RequestOf(options).dump(-1, ' ', false, json::error_handler_t::replace)));
   return options.json ? answer + "\n" : ControlText(options.command, answer);
 }
 

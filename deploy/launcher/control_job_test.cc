@@ -5,7 +5,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
-#include "common/rpc/control/control_server.h"
+#include "common/rpc/admin/admin_server.h"
 #include "common/testing/test_directory.h"
 
 namespace cohort {
@@ -16,15 +16,16 @@ using Catch::Contains;
 TEST_CASE("ctl sends what was given, and prints the answer") {
   const testing::TestDirectory run;
   std::string heard;
-  auto server = ControlServer::Start(
-      {.path = run / "control/chief.sock", .handler = [&](const std::string& request) {
-         heard = request;
-         return absl::StatusOr<std::string>(R"({"checkpoint":"/c/ckpt-1-1-1"})");
-       }});
+  auto server =
+      AdminServer::Start({.control_socket = run / "control/chief.sock",
+                          .control = [&](const std::string& command, const std::string& request) {
+                            heard = command + request;
+                            return absl::StatusOr<std::string>(R"({"checkpoint":"/c/ckpt-1-1-1"})");
+                          }});
   REQUIRE(server.ok());
   ControlOptions options{.run = run.path(), .command = "checkpoint"};
   REQUIRE(ControlJob(options).value() == "/c/ckpt-1-1-1\n");
-  REQUIRE(heard == R"({"command":"checkpoint"})");
+  REQUIRE(heard == "checkpoint{}");
   options.json = true;
   REQUIRE(ControlJob(options).value() == "{\"checkpoint\":\"/c/ckpt-1-1-1\"}\n");
   options.command = "set-mode";
@@ -32,8 +33,7 @@ TEST_CASE("ctl sends what was given, and prints the answer") {
   options.closures_per_step = 0;
   options.backup_work = "none";
   REQUIRE(ControlJob(options).ok());
-  REQUIRE(heard ==
-          R"({"backup_work":"none","closures_per_step":0,"command":"set-mode","mode":"sync"})");
+  REQUIRE(heard == R"(set-mode{"backup_work":"none","closures_per_step":0,"mode":"sync"})");
   server->reset();
   const absl::Status gone = ControlJob(options).status();
   REQUIRE(ExitCodeOf(gone) == ExitCode::kNoInput);

@@ -7,7 +7,6 @@
 #include "common/base/status.h"
 #include "common/cluster/address.h"
 #include "common/rpc/admin/admin_client.h"
-#include "common/rpc/control/control_client.h"
 
 namespace cohort {
 namespace {
@@ -32,8 +31,7 @@ absl::StatusOr<std::string> JobStatusSource::ReadText() const {
                     target_);
   }
   COHORT_ASSIGN_OR_RETURN(const std::string socket, FindControlSocket(target_));
-  return CallControl(socket, R"({"command": "status"})",
-                     std::chrono::steady_clock::now() + kAnswerTime);
+  return CallControl(socket, "status", "", kAnswerTime);
 }
 
 absl::StatusOr<nlohmann::json> JobStatusSource::Read() const {

@@ -11,6 +11,7 @@ Each job runs on real daemons: 2 parameter servers, async. Prints
     server 0, whose apply log is read every 0.1 ms (1 worker).
 """
 import argparse
+import http.client
 import json
 import os
 import random
@@ -113,13 +114,15 @@ class Job:
     def checkpoint(self):
         """Takes a checkpoint. Returns the seconds and its directory."""
         begin = time.monotonic()
-        with socket.socket(socket.AF_UNIX) as control:
-            control.connect(os.path.join(self.checkpoints, "control", "chief.sock"))
-            control.sendall(b'{"command": "checkpoint"}\n')
-            answer = json.loads(control.makefile().readline())
-        if "result" not in answer:
-            raise AssertionError(answer)
-        return time.monotonic() - begin, answer["result"]["checkpoint"]
+        control = http.client.HTTPConnection("localhost")
+        control.sock = socket.socket(socket.AF_UNIX)
+        control.sock.connect(os.path.join(self.checkpoints, "control", "chief.sock"))
+        control.request("POST", "/control/checkpoint")
+        with control.getresponse() as response:
+            answer = json.load(response)
+            if response.status != 200:
+                raise AssertionError(answer)
+        return time.monotonic() - begin, answer["checkpoint"]
 
 
 def plain_writes(directory, sizes):

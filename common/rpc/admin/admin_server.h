@@ -2,6 +2,7 @@
 #define COHORT_COMMON_RPC_ADMIN_ADMIN_SERVER_H_
 
 #include <absl/status/statusor.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <functional>
@@ -22,10 +23,17 @@ namespace cohort {
 //
 // It serves plaintext to everyone who reaches the address, also beyond loopback (--admin_bind): a
 // kubelet and Prometheus have no certificate of the cluster. Nothing can be changed through it.
+//
+// On a control socket (control_socket.h) it serves one user, who can also change the job:
+//   POST /control/COMMAND  the body is a JSON object or empty, at most 1 MiB. The answer is a JSON
+//                          object; an error is {"code": 9, "message": "..."} (absl::StatusCode)
+// Each connection has a thread, so a command that takes long blocks no other.
 class AdminServer {
  public:
   struct Options {
-    std::string address;  // "127.0.0.1:9100"; port 0: any
+    // Exactly one of the two is given.
+    std::string address;         // "127.0.0.1:9100"; port 0: any
+    std::string control_socket;  // a path
     // The text of /metrics, MetricsRegistry::Text. The server adds what the process uses.
     std::function<std::string()> metrics;
     // The callbacks run on the server's threads, so they must be thread-safe. health: "" while the
@@ -37,19 +45,24 @@ class AdminServer {
     std::function<std::string()> status;
     // The JSON object of /status.json. Null: there is no such page.
     std::function<std::string()> status_json;
+    // The answer to a command on the control socket, whose body is `request`. Null: none is taken.
+    std::function<absl::StatusOr<std::string>(const std::string& command,
+                                              const std::string& request)>
+        control;
+    uid_t user = geteuid();  // the only one that the control socket serves
     // A connection that neither sends nor reads for this long is closed.
     std::chrono::seconds request_timeout{2};
     unsigned most_connections = 256;  // new connections above this wait until others close
   };
 
-  // Errors: AlreadyExists (names the taken port), InvalidArgument.
+  // Errors: AlreadyExists (names the taken port), InvalidArgument; those of ControlSocket::Listen.
   static absl::StatusOr<std::unique_ptr<AdminServer>> Start(Options options);
-  // Waits for running handlers.
+  // Waits for running handlers, and on a control socket until their answers are sent.
   ~AdminServer();
   AdminServer(const AdminServer&) = delete;
   AdminServer& operator=(const AdminServer&) = delete;
 
-  int port() const { return port_; }
+  int port() const { return port_; }  // 0: a control socket
 
  private:
   class Impl;

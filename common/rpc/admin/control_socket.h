@@ -1,5 +1,5 @@
-#ifndef COHORT_COMMON_RPC_CONTROL_CONTROL_SOCKET_H_
-#define COHORT_COMMON_RPC_CONTROL_CONTROL_SOCKET_H_
+#ifndef COHORT_COMMON_RPC_ADMIN_CONTROL_SOCKET_H_
+#define COHORT_COMMON_RPC_ADMIN_CONTROL_SOCKET_H_
 
 #include <absl/status/statusor.h>
 #include <sys/types.h>
@@ -9,10 +9,12 @@
 #include <string_view>
 #include <utility>
 
-#include "common/base/clock.h"
 #include "common/base/unique_fd.h"
 
 namespace cohort {
+
+// The path of a chief's control socket in its checkpoint directory.
+inline constexpr std::string_view kControlSocket = "control/chief.sock";
 
 // The listening unix socket of a chief. It has the mode 0600 and lies in a directory of the mode
 // 0700, so that only its owner can connect. The length of the path does not matter: the system
@@ -29,7 +31,8 @@ class ControlSocket {
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
 
-  int fd() const { return fd_.get(); }
+  // Gives the listening descriptor away; call it once.
+  UniqueFd TakeListener() { return std::move(fd_); }
 
  private:
   ControlSocket(UniqueFd directory, std::string name, UniqueFd fd, ino_t inode)
@@ -40,24 +43,10 @@ class ControlSocket {
 
   const UniqueFd directory_;
   const std::string name_;
-  const UniqueFd fd_;
+  UniqueFd fd_;
   const ino_t inode_;
 };
 
-// Connects to the socket at `path`. Errors: NotFound if there is none; Unavailable if nothing
-// listens on it; else the status of the system's error.
-absl::StatusOr<UniqueFd> ConnectToControlSocket(const std::string& path);
-
-// The user at the other end of a connection.
-absl::StatusOr<uid_t> PeerUser(int fd);
-
-// Reads one line, without its newline. Errors: DeadlineExceeded; Cancelled when `cancel` (a
-// descriptor, or -1) becomes readable; Unavailable if the peer closes the connection first;
-// InvalidArgument if the line has more than 1 MiB.
-absl::StatusOr<std::string> ReadControlLine(int fd, TimePoint deadline, int cancel);
-// Writes a line and its newline. Errors: the same.
-absl::Status WriteControlLine(int fd, std::string_view line, TimePoint deadline, int cancel);
-
 }  // namespace cohort
 
-#endif  // COHORT_COMMON_RPC_CONTROL_CONTROL_SOCKET_H_
+#endif  // COHORT_COMMON_RPC_ADMIN_CONTROL_SOCKET_H_
