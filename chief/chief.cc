@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <limits>
 #include <string>
 #include <utility>
 
+#include "chief/chief_metrics.h"
 #include "chief/end_deadline.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
@@ -47,9 +47,6 @@ Chief::~Chief() {
 absl::StatusOr<std::unique_ptr<Chief>> Chief::Start(Options options) {
   std::unique_ptr<Chief> chief(new Chief(std::move(options)));
   chief->AddMetrics();
-  chief->AddWorkerMetrics();
-  chief->AddTaskMetrics(Role::kWorker, &CoordinatorState::worker_reports);
-  chief->AddTaskMetrics(Role::kPs, &CoordinatorState::server_reports);
   COHORT_RETURN_IF_ERROR(chief->StartAdmin());
   chief->thread_ = std::thread([c = chief.get()] {
     absl::StatusOr<JobReport> outcome = c->runner_->Run();
@@ -78,129 +75,13 @@ absl::Status Chief::StartAdmin() {
 
 int Chief::admin_port() const { return admin_ == nullptr ? -1 : admin_->port(); }
 
-namespace {
-
-double LossOf(const CoordinatorState& state) {
-  for (const MetricState& metric : state.metrics) {
-    if (metric.name == "loss") return metric.Value();
-  }
-  return std::numeric_limits<double>::quiet_NaN();
-}
-
-}  // namespace
-
-void Chief::AddTaskMetrics(Role role, std::vector<TaskReport> CoordinatorState::*reports) {
-  for (size_t i = 0; i < options_.job.cluster.tasks(role).size(); ++i) {
-    const auto read = [this, i, reports] {
-      const auto coordinator = runner_->coordinator();
-      if (coordinator == nullptr) return 0.0;
-      const CoordinatorState state = coordinator->state();
-      return i < (state.*reports).size() && (state.*reports)[i].connected ? 1.0 : 0.0;
-    };
-    registry_.AddCallback("cohort_chief_task_connected", "1 if the chief has the task, else 0.",
-                          read, {{"task", Task{role, static_cast<int>(i)}.ToString()}});
-  }
-}
-
 void Chief::AddMetrics() {
   options_.job.security->AddMetrics(&registry_);
-  const auto add = [&](const char* name, const char* help,
-                       std::function<double(const CoordinatorState&)> read) {
-    registry_.AddCallback(name, help, [this, read = std::move(read)] {
-      const auto coordinator = runner_->coordinator();
-      return coordinator == nullptr ? 0.0 : read(coordinator->state());
-    });
-  };
-  using State = CoordinatorState;
-  const auto number = [](auto field) {
-    return [field](const State& s) { return static_cast<double>(s.*field); };
-  };
-  const auto counter = [](auto field) {
-    return [field](const State& s) { return static_cast<double>(s.counters.*field); };
-  };
-  add("cohort_chief_steps", "Training steps of the whole job.", number(&State::steps));
-  add("cohort_chief_loss", "Mean training loss of the current epoch; NaN before its first result.",
-      LossOf);
-  add("cohort_chief_queue_depth", "Closures that wait for a worker.", number(&State::queued));
-  add("cohort_chief_in_flight", "Closures that workers are running.", number(&State::in_flight));
-  add("cohort_chief_closures_total", "Closures finished.", counter(&CoreCounters::finished));
-  add("cohort_chief_examples_total", "Examples of the closures finished.",
-      counter(&CoreCounters::examples));
-  add("cohort_chief_requeued_total", "Closures run again.", counter(&CoreCounters::requeued));
-  add("cohort_chief_mixed_total", "Closures of which tablets applied different attempts.",
-      counter(&CoreCounters::mixed));
-  add("cohort_chief_duplicates_total", "Push sections refused as duplicates.",
-      counter(&CoreCounters::duplicates));
-  add("cohort_chief_not_finite_total", "Closures with an infinite or NaN loss or metric.",
-      counter(&CoreCounters::not_finite));
-  add("cohort_chief_max_staleness", "Largest staleness of a push.",
-      counter(&CoreCounters::max_staleness));
-  add("cohort_chief_applied_total", "Push sections applied.", counter(&CoreCounters::applied));
-  add("cohort_chief_staleness_total", "Staleness of all push sections applied.",
-      counter(&CoreCounters::sum_staleness));
-  add("cohort_chief_synchronous_steps", "Synchronous steps of the whole job.",
-      number(&State::synchronous_steps));
-  add("cohort_chief_dropped_total", "Closures without which a synchronous step was closed.",
-      counter(&CoreCounters::dropped));
-  add("cohort_chief_skipped_steps_total",
-      "Synchronous steps that were skipped: a gradient was not finite.",
-      counter(&CoreCounters::skipped));
-  add("cohort_chief_not_finite_steps_total", "Steps in float16 whose gradient was not finite.",
-      counter(&CoreCounters::not_finite_steps));
-  add("cohort_chief_lost_results_total", "Results of closed synchronous steps that were lost.",
-      counter(&CoreCounters::lost_results));
-  add("cohort_chief_step_wait_seconds_total",
-      "Waiting for the slowest half of the closures of synchronous steps.",
-      [](const State& s) { return static_cast<double>(s.counters.waited_us) / 1e6; });
-  add("cohort_chief_workers_ready", "Workers that take closures.", number(&State::ready_workers));
-  add("cohort_chief_workers_lost_total", "Workers lost, by the whole job.",
-      counter(&CoreCounters::workers_lost));
-  add("cohort_chief_ps_lost_total", "Parameter servers lost, by the whole job.",
-      counter(&CoreCounters::ps_lost));
-  add("cohort_chief_rollbacks_total",
-      "Times that the job went back to its newest checkpoint after a lost parameter server.",
-      counter(&CoreCounters::rollbacks));
-  add("cohort_chief_checkpoints_total", "Checkpoints committed.", counter(&CoreCounters::cuts));
-  add("cohort_chief_checkpoint_failures_total", "Checkpoints that failed.",
-      counter(&CoreCounters::cut_failures));
-  add("cohort_chief_checkpoint_age_seconds",
-      "Time since this chief has committed or restored a checkpoint, or started.",
-      number(&State::checkpoint_age_seconds));
-  add("cohort_chief_checkpoint_hold_seconds_total",
-      "How long checkpoints have kept training closures from workers.",
-      [](const State& s) { return static_cast<double>(s.counters.held_us) / 1e6; });
-  add("cohort_chief_journal_refusals_total",
-      "Logged errors of the journal's disk; the chief waited until each was over.",
-      number(&State::journal_refusals));
-  add("cohort_chief_journal_stalled_seconds",
-      "How long a record has been waiting to be durable; training stops when it must wait for one.",
-      number(&State::journal_stalled_seconds));
-  add("cohort_chief_journal_fsyncs_total", "Fsyncs of the journal.",
-      number(&State::journal_fsyncs));
-  add("cohort_chief_timeline", "The job's timeline.", number(&State::timeline));
-  add("cohort_chief_generation", "This chief's generation.", number(&State::generation));
-}
-
-void Chief::AddWorkerMetrics() {
-  using Figure = double (*)(const WorkerFigures&);
-  const auto add = [&](size_t worker, const char* name, const char* help, Figure figure) {
-    const auto read = [this, worker, figure] {
-      const auto coordinator = runner_->coordinator();
-      if (coordinator == nullptr) return 0.0;
-      const std::vector<WorkerFigures> workers = coordinator->state().workers;
-      return worker < workers.size() ? figure(workers[worker]) : 0.0;
-    };
-    registry_.AddCallback(name, help, read, {{"worker", std::to_string(worker)}});
-  };
-  for (size_t i = 0; i < options_.job.cluster.tasks(Role::kWorker).size(); ++i) {
-    add(i, "cohort_chief_worker_steps_total", "Steps of the closures that a worker has finished.",
-        [](const WorkerFigures& w) { return static_cast<double>(w.steps); });
-    add(i, "cohort_chief_worker_in_flight", "Closures that a worker is running.",
-        [](const WorkerFigures& w) { return static_cast<double>(w.in_flight); });
-    add(i, "cohort_chief_worker_silent_seconds",
-        "How long a worker has had work and sent no result; it grows for a straggler.",
-        [](const WorkerFigures& w) { return w.silent_seconds; });
-  }
+  const ClusterSpec& cluster = options_.job.cluster;
+  AddChiefMetrics(&registry_, cluster.count(Role::kWorker), cluster.count(Role::kPs), [this] {
+    const auto coordinator = runner_->coordinator();
+    return coordinator == nullptr ? std::nullopt : std::optional(coordinator->state());
+  });
 }
 
 std::string Chief::StatusText() const {

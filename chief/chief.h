@@ -57,9 +57,6 @@ class Chief {
   explicit Chief(Options options);
   absl::Status StartAdmin();
   void AddMetrics();
-  void AddWorkerMetrics();
-  // Exports which tasks of a role are connected.
-  void AddTaskMetrics(Role role, std::vector<TaskReport> CoordinatorState::*reports);
   std::string StatusText() const;
 
   Options options_;

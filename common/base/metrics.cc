@@ -102,8 +102,14 @@ class MetricsRegistry::Impl {
     return std::get<Kind>(family.metrics.try_emplace(labels, std::move(wanted)).first->second);
   }
 
+  void AddPreparation(std::function<void()> prepare) {
+    MutexLock lock(&mu_);
+    preparations_.push_back(std::move(prepare));
+  }
+
   std::vector<prometheus::MetricFamily> Collect() const {
     MutexLock lock(&mu_);
+    for (const auto& prepare : preparations_) prepare();
     std::vector<prometheus::MetricFamily> result;
     for (const auto& [name, family] : families_) {
       auto& out = result.emplace_back();
@@ -122,6 +128,7 @@ class MetricsRegistry::Impl {
  private:
   mutable Mutex mu_;
   std::map<std::string, Family> families_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::function<void()>> preparations_ ABSL_GUARDED_BY(mu_);
 };
 
 MetricsRegistry::MetricsRegistry() : impl_(std::make_unique<Impl>()) {}
@@ -149,6 +156,10 @@ void MetricsRegistry::AddCallback(std::string_view name, std::string_view help,
   } else {
     impl_->FindOrAdd(name, help, labels, Callback(std::move(read)));
   }
+}
+
+void MetricsRegistry::AddPreparation(std::function<void()> prepare) {
+  impl_->AddPreparation(std::move(prepare));
 }
 
 std::string MetricsRegistry::Text() const {

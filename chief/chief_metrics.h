@@ -1,0 +1,20 @@
+#ifndef COHORT_CHIEF_CHIEF_METRICS_H_
+#define COHORT_CHIEF_CHIEF_METRICS_H_
+
+#include <functional>
+#include <optional>
+
+#include "chief/api/coordinator_state.h"
+#include "common/base/metrics.h"
+
+namespace cohort {
+
+// Adds what a chief exports about its job to `registry`, for a cluster of this size. Whenever the
+// metrics are read, `state` is called once, so that a scrape costs one copy of the state. nullopt:
+// the cluster has not started, and the metrics are 0.
+void AddChiefMetrics(MetricsRegistry* registry, int workers, int servers,
+                     std::function<std::optional<CoordinatorState>()> state);
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_CHIEF_METRICS_H_

@@ -1,0 +1,50 @@
+#include "chief/chief_metrics.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+namespace cohort {
+namespace {
+
+using Catch::Contains;
+
+TEST_CASE("a scrape takes one copy of the chief's state, however many tasks there are") {
+  const int tasks = GENERATE(1, 500);
+  MetricsRegistry registry;
+  int copies = 0;
+  CoordinatorState state;
+  state.steps = 23;
+  state.counters.held_us = 1'500'000;
+  state.workers.resize(static_cast<size_t>(tasks));
+  state.workers.back() = {.steps = 20, .in_flight = 3, .silent_seconds = 0.5};
+  state.server_reports.resize(static_cast<size_t>(tasks));
+  state.server_reports.front().connected = true;
+  AddChiefMetrics(&registry, tasks, tasks, [&] {
+    ++copies;
+    return std::optional(state);
+  });
+  for (int scrape = 1; scrape <= 3; ++scrape) {
+    const std::string text = registry.Text();
+    CHECK(copies == scrape);
+    CHECK_THAT(text, Contains("\ncohort_chief_steps 23\n"));
+    CHECK_THAT(text, Contains("\ncohort_chief_checkpoint_hold_seconds_total 1.5\n"));
+    CHECK_THAT(text, Contains("\ncohort_chief_loss Nan\n"));
+    const std::string last = "{worker=\"" + std::to_string(tasks - 1) + "\"} ";
+    CHECK_THAT(text, Contains("cohort_chief_worker_steps_total" + last + "20\n"));
+    CHECK_THAT(text, Contains("cohort_chief_worker_in_flight" + last + "3\n"));
+    CHECK_THAT(text, Contains("cohort_chief_worker_silent_seconds" + last + "0.5\n"));
+    CHECK_THAT(text, Contains("cohort_chief_task_connected{task=\"ps:0\"} 1\n"));
+    CHECK_THAT(text, Contains("cohort_chief_task_connected{task=\"worker:0\"} 0\n"));
+  }
+}
+
+TEST_CASE("the metrics of a chief are 0 before its cluster starts") {
+  MetricsRegistry registry;
+  AddChiefMetrics(&registry, 1, 1, [] { return std::nullopt; });
+  const std::string text = registry.Text();
+  CHECK_THAT(text, Contains("\ncohort_chief_loss 0\n"));
+  CHECK_THAT(text, Contains("\ncohort_chief_worker_steps_total{worker=\"0\"} 0\n"));
+}
+
+}  // namespace
+}  // namespace cohort
