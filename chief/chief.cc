@@ -12,6 +12,7 @@
 #include "chief/end_deadline.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
+#include "common/cluster/security.h"
 #include "common/os/service_notifier.h"
 #include "common/os/signals.h"
 #include "common/rpc/admin/admin_server.h"

@@ -7,6 +7,8 @@
 #include "chief/api/variable_set.h"
 #include "common/data/dataset.h"
 #include "common/placement/partitioner.h"
+#include "proto/job.pb.h"
+#include "proto/parameter_server.pb.h"
 
 namespace cohort {
 namespace {

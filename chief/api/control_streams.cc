@@ -7,6 +7,7 @@
 #include "chief/api/coordinator.h"
 #include "chief/api/start_options.h"
 #include "common/base/status.h"
+#include "common/cluster/security.h"
 #include "common/rpc/stream/frame_codec.h"
 
 namespace cohort {
@@ -14,9 +15,10 @@ namespace cohort {
 absl::StatusOr<std::unique_ptr<ControlStreams>> ControlStreams::Create(
     const CoordinatorOptions& options, LockedCore* core) {
   std::unique_ptr<ControlStreams> streams(new ControlStreams(options, core));
-  const TaskLinks::Options links{.workers = AddressesOf(options, Role::kWorker),
-                                 .ps = AddressesOf(options, Role::kPs),
-                                 .security = options.security};
+  const TaskLinks::Options links{
+      .workers = AddressesOf(options, Role::kWorker),
+      .ps = AddressesOf(options, Role::kPs),
+      .security = options.security != nullptr ? options.security : Security::LoopbackOnly()};
   COHORT_ASSIGN_OR_RETURN(streams->links_,
                           TaskLinks::Create(links, &streams->loop_, streams->LinkCallbacks()));
   return streams;

@@ -22,7 +22,6 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/cluster/cluster_spec.h"
-#include "common/cluster/security.h"
 #include "common/graph/program.h"
 #include "common/tensor/tensor.h"
 
@@ -39,13 +38,14 @@ class VariableSpec;
 namespace cohort {
 
 class DirectoryLock;
+class Security;
 
 struct CoordinatorOptions : JobSettings {
   ClusterSpec cluster;  // workers and ps; indices without gaps
   // The lock of checkpoint_dir if the caller has taken it; null: Start takes it. Released with the
   // coordinator.
   std::shared_ptr<DirectoryLock> lock;
-  std::shared_ptr<const Security> security = Security::LoopbackOnly();
+  std::shared_ptr<const Security> security;  // null: plaintext, on loopback only
   // Files of --plugin. Start loads those that LoadPlugins has not loaded before.
   std::vector<std::string> plugins;
   double flush_limit_s = 5;  // how long Flush waits for a slow disk

@@ -1,16 +1,35 @@
 #include "chief/api/dataset_builder.h"
 
+#include <utility>
+
 #include "chief/api/coordinator.h"
 #include "common/base/status.h"
 #include "common/schema/class_registry.h"
+#include "proto/job.pb.h"
 
 namespace cohort {
 
-DatasetBuilder::DatasetBuilder(v1::ClassConfig source) {
-  *spec_.mutable_source_class() = std::move(source);
-  spec_.set_shuffle(true);
-  spec_.set_prefetch(2);
-  spec_.set_block_size(1);
+DatasetBuilder::DatasetBuilder(const DatasetBuilder& other)
+    : spec_(std::make_unique<v1::DatasetSpec>(*other.spec_)),
+      seed_(other.seed_),
+      batch_size_(other.batch_size_),
+      columns_(other.columns_) {}
+DatasetBuilder::DatasetBuilder(DatasetBuilder&& other) noexcept = default;
+DatasetBuilder& DatasetBuilder::operator=(DatasetBuilder other) noexcept {
+  std::swap(spec_, other.spec_);
+  std::swap(seed_, other.seed_);
+  std::swap(batch_size_, other.batch_size_);
+  std::swap(columns_, other.columns_);
+  return *this;
+}
+DatasetBuilder::~DatasetBuilder() = default;
+
+DatasetBuilder::DatasetBuilder(v1::ClassConfig source)
+    : spec_(std::make_unique<v1::DatasetSpec>()) {
+  *spec_->mutable_source_class() = std::move(source);
+  spec_->set_shuffle(true);
+  spec_->set_prefetch(2);
+  spec_->set_block_size(1);
 }
 
 DatasetBuilder DatasetBuilder::Generator(std::string_view name, uint64_t records, uint64_t seed) {
@@ -37,7 +56,8 @@ DatasetBuilder& DatasetBuilder::StringLookup(std::string_view column,
                                              const std::vector<std::string>& vocabulary,
                                              uint32_t oov_indices) {
   Transform(column, "StringLookup");
-  auto& config = *spec_.mutable_transforms()->rbegin()->mutable_transform_class()->mutable_config();
+  auto& config =
+      *spec_->mutable_transforms()->rbegin()->mutable_transform_class()->mutable_config();
   config["vocabulary"] = ConfigOf(vocabulary);
   config["num_oov_indices"] = ConfigOf(int64_t{oov_indices});
   return *this;
@@ -57,7 +77,7 @@ DatasetBuilder& DatasetBuilder::Stack(const std::vector<std::string>& columns,
 }
 
 DatasetBuilder& DatasetBuilder::Transform(std::string_view column, const KerasClass& transform) {
-  v1::ColumnTransform* const added = spec_.add_transforms();
+  v1::ColumnTransform* const added = spec_->add_transforms();
   added->set_column(std::string(column));
   *added->mutable_transform_class() = transform.config();
   return *this;
@@ -65,7 +85,7 @@ DatasetBuilder& DatasetBuilder::Transform(std::string_view column, const KerasCl
 
 DatasetBuilder& DatasetBuilder::Transform(const std::vector<std::string>& columns,
                                           std::string_view output, const KerasClass& transform) {
-  v1::ColumnTransform* const added = spec_.add_transforms();
+  v1::ColumnTransform* const added = spec_->add_transforms();
   added->mutable_columns()->Add(columns.begin(), columns.end());
   added->set_output(std::string(output));
   *added->mutable_transform_class() = transform.config();
@@ -73,29 +93,29 @@ DatasetBuilder& DatasetBuilder::Transform(const std::vector<std::string>& column
 }
 
 DatasetBuilder& DatasetBuilder::Skip(uint64_t records) {
-  spec_.set_skip(records);
+  spec_->set_skip(records);
   return *this;
 }
 
 DatasetBuilder& DatasetBuilder::Take(uint64_t records) {
-  spec_.set_take(records);
+  spec_->set_take(records);
   return *this;
 }
 
 DatasetBuilder& DatasetBuilder::InOrder() {
-  spec_.set_shuffle(false);
+  spec_->set_shuffle(false);
   return *this;
 }
 
 DatasetBuilder& DatasetBuilder::Shuffle(uint64_t buffer, uint64_t seed) {
-  spec_.set_shuffle(true);
-  spec_.set_shuffle_buffer(buffer);
+  spec_->set_shuffle(true);
+  spec_->set_shuffle_buffer(buffer);
   seed_ = seed;
   return *this;
 }
 
 DatasetBuilder& DatasetBuilder::Repeat(uint64_t epochs) {
-  spec_.set_repeat(epochs);
+  spec_->set_repeat(epochs);
   return *this;
 }
 
@@ -114,7 +134,7 @@ absl::StatusOr<PerWorkerDataset> DatasetBuilder::CreateOn(ClusterCoordinator* co
   options.batch_size = batch_size_;
   options.features = columns_;
   options.seed = seed_;
-  return coordinator->CreatePerWorkerDataset(spec_, options);
+  return coordinator->CreatePerWorkerDataset(*spec_, options);
 }
 
 }  // namespace cohort

@@ -4,13 +4,17 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "chief/api/closure_request.h"
 #include "chief/api/keras_class.h"
-#include "proto/job.pb.h"
+
+namespace cohort::v1 {
+class DatasetSpec;
+}
 
 namespace cohort {
 
@@ -31,6 +35,11 @@ class ClusterCoordinator;
 // replaces the column of that name.
 class DatasetBuilder {
  public:
+  DatasetBuilder(const DatasetBuilder& other);
+  DatasetBuilder(DatasetBuilder&& other) noexcept;
+  DatasetBuilder& operator=(DatasetBuilder other) noexcept;
+  ~DatasetBuilder();
+
   // Records that are computed from (seed, index): "recommender" has the columns `features` (three
   // words) and `label` ("yes", "no").
   static DatasetBuilder Generator(std::string_view name, uint64_t records, uint64_t seed = 0);
@@ -69,7 +78,7 @@ class DatasetBuilder {
   // The columns that feed the step's arguments, by position.
   DatasetBuilder& Batch(uint32_t batch_size, const std::vector<std::string>& columns);
 
-  const v1::DatasetSpec& spec() const { return spec_; }
+  const v1::DatasetSpec& spec() const { return *spec_; }
   uint64_t seed() const { return seed_; }
   uint32_t batch_size() const { return batch_size_; }
   const std::vector<std::string>& columns() const { return columns_; }
@@ -79,7 +88,7 @@ class DatasetBuilder {
  private:
   explicit DatasetBuilder(v1::ClassConfig source);
 
-  v1::DatasetSpec spec_;
+  std::unique_ptr<v1::DatasetSpec> spec_;
   uint64_t seed_ = 0;
   uint32_t batch_size_ = 0;
   std::vector<std::string> columns_;

@@ -9,7 +9,9 @@
 #include "common/graph/device_place.h"
 #include "common/graph/expr.h"
 #include "common/model/layers/layer.h"
+#include "common/model/layers/layer_names.h"
 #include "common/schema/class_registry.h"
+#include "proto/parameter_server.pb.h"
 
 namespace cohort {
 
@@ -75,7 +77,7 @@ Layer::Layer(VariableSet* variables, const KerasClass& layer) : state_(new State
   v1::ClassConfig given = layer.config();
   const auto name = given.config().find("name");
   state_->name = name != given.config().end() ? ConfigText(name->second)
-                                              : variables->layer_names_.Next(layer.name);
+                                              : variables->layer_names_->Next(layer.name);
   given.mutable_config()->erase("name");
   if (const auto device = given.config().find("device"); device != given.config().end()) {
     state_->device = ConfigText(device->second);

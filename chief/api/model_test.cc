@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "proto/parameter_server.pb.h"
+
 namespace cohort {
 namespace {
 

@@ -1,15 +1,21 @@
 #include "chief/api/partitioners.h"
 
+#include "proto/job.pb.h"
+
 namespace cohort {
 
-v1::PartitionerSpec FixedShardsPartitioner(uint64_t num_shards) {
+VariablePartitioner::VariablePartitioner() : VariablePartitioner(v1::PartitionerSpec()) {}
+VariablePartitioner::VariablePartitioner(const v1::PartitionerSpec& spec)
+    : spec_(std::make_shared<v1::PartitionerSpec>(spec)) {}
+
+VariablePartitioner FixedShardsPartitioner(uint64_t num_shards) {
   v1::PartitionerSpec spec;
   spec.set_class_name("FixedShards");
   spec.set_num_shards(num_shards);
   return spec;
 }
 
-v1::PartitionerSpec MinSizePartitioner(uint64_t min_shard_bytes, uint64_t max_shards) {
+VariablePartitioner MinSizePartitioner(uint64_t min_shard_bytes, uint64_t max_shards) {
   v1::PartitionerSpec spec;
   spec.set_class_name("MinSize");
   spec.set_min_shard_bytes(min_shard_bytes);
@@ -17,7 +23,7 @@ v1::PartitionerSpec MinSizePartitioner(uint64_t min_shard_bytes, uint64_t max_sh
   return spec;
 }
 
-v1::PartitionerSpec MaxSizePartitioner(uint64_t max_shard_bytes, uint64_t max_shards) {
+VariablePartitioner MaxSizePartitioner(uint64_t max_shard_bytes, uint64_t max_shards) {
   v1::PartitionerSpec spec;
   spec.set_class_name("MaxSize");
   spec.set_max_shard_bytes(max_shard_bytes);

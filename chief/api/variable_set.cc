@@ -4,8 +4,15 @@
 
 #include "chief/api/coordinator.h"
 #include "common/base/status.h"
+#include "common/model/layers/layer_names.h"
+#include "proto/job.pb.h"
+#include "proto/parameter_server.pb.h"
 
 namespace cohort {
+
+VariableSet::VariableSet(uint64_t seed, DType dtype)
+    : seed_(seed), dtype_(dtype), layer_names_(std::make_unique<LayerNames>()) {}
+VariableSet::~VariableSet() = default;
 
 Variable VariableSet::Add(std::string_view name, const std::vector<int64_t>& dims,
                           const KerasClass& initializer) {
@@ -49,7 +56,7 @@ absl::StatusOr<std::vector<v1::VariableSpec>> VariableSet::Specs() const {
 }
 
 absl::Status VariableSet::CreateOn(ClusterCoordinator* coordinator, const KerasClass& optimizer,
-                                   const v1::PartitionerSpec& partitioner,
+                                   const VariablePartitioner& partitioner,
                                    std::string_view placement) const {
   COHORT_ASSIGN_OR_RETURN(const auto specs, Specs());
   COHORT_ASSIGN_OR_RETURN(const auto rule, MakeOptimizerSpec(optimizer));

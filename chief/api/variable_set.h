@@ -4,21 +4,23 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
-#include <span>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "chief/api/keras_class.h"
-#include "common/base/status.h"
+#include "chief/api/partitioners.h"
 #include "common/graph/program.h"
-#include "common/model/layers/layer_names.h"
-#include "proto/job.pb.h"
-#include "proto/parameter_server.pb.h"
+
+namespace cohort::v1 {
+class VariableSpec;
+}
 
 namespace cohort {
 
 class ClusterCoordinator;
+class LayerNames;
 class Model;
 class VariableSet;
 Model BuildModel(VariableSet* variables, const std::vector<KerasClass>& layers);
@@ -42,8 +44,8 @@ class VariableSet {
  public:
   // `seed`: of the initializers that have no seed of their own. The numbers of two variables differ
   // nevertheless, because the name is part of the key.
-  explicit VariableSet(uint64_t seed = 0, DType dtype = DType::kFloat32)
-      : seed_(seed), dtype_(dtype) {}
+  explicit VariableSet(uint64_t seed = 0, DType dtype = DType::kFloat32);
+  ~VariableSet();
   VariableSet(const VariableSet&) = delete;
   VariableSet& operator=(const VariableSet&) = delete;
 
@@ -61,7 +63,7 @@ class VariableSet {
   // Creates the variables of a coordinator. Errors: those of Specs, MakeOptimizerSpec and
   // ClusterCoordinator::CreateVariables.
   absl::Status CreateOn(ClusterCoordinator* coordinator, const KerasClass& optimizer,
-                        const v1::PartitionerSpec& partitioner = {},
+                        const VariablePartitioner& partitioner = {},
                         std::string_view placement = "") const;
 
  private:
@@ -77,7 +79,7 @@ class VariableSet {
   const DType dtype_;
   absl::Status status_;
   std::vector<v1::VariableSpec> specs_;
-  LayerNames layer_names_;
+  const std::unique_ptr<LayerNames> layer_names_;
 };
 
 }  // namespace cohort

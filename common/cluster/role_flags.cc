@@ -6,7 +6,9 @@
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
+#include "common/cluster/security.h"
 #include "common/cluster/socket_directory.h"
+#include "common/cluster/tf_config.h"
 #include "common/cluster/thread_share.h"
 #include "common/os/identity.h"
 

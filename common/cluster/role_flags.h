@@ -11,12 +11,11 @@
 
 #include "common/base/log.h"
 #include "common/cluster/cluster_spec.h"
-#include "common/cluster/security.h"
-#include "common/cluster/tf_config.h"
 
 namespace cohort {
 
 class FlagSet;
+class Security;
 
 // The flags that all roles have.
 struct RoleFlags {

@@ -10,19 +10,11 @@
 #include <vector>
 
 #include "common/device/device.h"
+#include "common/device/device_options.h"
 
 namespace cohort {
 
 class FlagSet;
-
-// The flags with which a process chooses its devices.
-struct DeviceOptions {
-  std::string devices;       // "cuda:0,cuda:1"; "cpu"; "": all GPUs, without any the CPU
-  int memory_limit_mb = 0;   // MiB that each device may allocate; 0: what it has
-  bool allow_growth = true;  // else a device reserves its limit when it is opened
-  int virtual_gpus = 1;      // devices per GPU: device i is on GPU i / virtual_gpus
-  bool allow_tf32 = false;   // float32 products may use tensor cores, with less precision
-};
 
 // Adds --devices, --gpu_memory_limit_mb, --gpu_allow_growth, --virtual_gpus and --gpu_tensor_float.
 void AddDeviceFlags(FlagSet* flags, DeviceOptions* options);

@@ -7,6 +7,7 @@
 #include "common/base/flags.h"
 #include "common/base/printable.h"
 #include "common/base/status.h"
+#include "common/cluster/tf_config.h"
 #include "common/rpc/stream/transport_options.h"
 #include "deploy/cluster_check/cluster_check.h"
 

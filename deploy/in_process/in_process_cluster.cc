@@ -14,9 +14,11 @@
 #include "common/base/status.h"
 #include "common/cluster/replica_cluster.h"
 #include "common/cluster/tf_config.h"
+#include "common/device/devices.h"
 #include "common/os/directory.h"
 #include "common/os/identity.h"
 #include "common/rpc/stream/transport_options.h"
+#include "deploy/in_process/in_process_task.h"
 
 namespace cohort {
 namespace {
@@ -54,6 +56,9 @@ absl::StatusOr<std::string> MakeTemporaryDirectory() {
 }
 
 }  // namespace
+
+InProcessCluster::InProcessCluster(InProcessClusterOptions options)
+    : options_(std::move(options)) {}
 
 absl::StatusOr<std::unique_ptr<InProcessCluster>> InProcessCluster::Start(
     InProcessClusterOptions options) {

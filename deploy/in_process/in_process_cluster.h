@@ -13,10 +13,14 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/cluster/cluster_spec.h"
-#include "common/device/devices.h"
-#include "deploy/in_process/in_process_task.h"
+#include "common/device/device_options.h"
 
 namespace cohort {
+
+class ExitEvent;
+class InProcessTask;
+class LocalServers;
+struct InProcessTaskOptions;
 
 // How the workers of one process reach the variables.
 enum class InProcessCalls : uint8_t {
@@ -67,10 +71,11 @@ class InProcessCluster {
   const std::string& directory() const { return options_.directory; }
 
  private:
-  explicit InProcessCluster(InProcessClusterOptions options) : options_(std::move(options)) {}
+  explicit InProcessCluster(InProcessClusterOptions options);
   absl::Status MakeDirectory();
   absl::Status StartTasks(Role role, int count, const ClusterSpec& planned);
-  StartedTask StartTask(Task task, InProcessTaskOptions options, ExitEvent* end);
+  absl::StatusOr<std::unique_ptr<InProcessTask>> StartTask(Task task, InProcessTaskOptions options,
+                                                           ExitEvent* end);
 
   // Constant once Start has returned.
   InProcessClusterOptions options_;

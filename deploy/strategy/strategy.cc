@@ -73,7 +73,7 @@ absl::StatusOr<DistributedStep> Strategy::Trace(std::string_view name, int64_t g
 }
 
 absl::Status Strategy::CreateVariables(const KerasClass& optimizer,
-                                       const v1::PartitionerSpec& partitioner,
+                                       const VariablePartitioner& partitioner,
                                        std::string_view placement) {
   COHORT_RETURN_IF_ERROR(
       variables_.CreateOn(coordinator_.get(), optimizer, partitioner, placement));

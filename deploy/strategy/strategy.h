@@ -87,7 +87,7 @@ class Strategy {
   // Creates the variables of Scope(), or restores them from the newest checkpoint. Call it after
   // Trace, in which layers declare variables, and before Run. Errors: those of VariableSet::CreateOn.
   absl::Status CreateVariables(const KerasClass& optimizer,
-                               const v1::PartitionerSpec& partitioner = {},
+                               const VariablePartitioner& partitioner = {},
                                std::string_view placement = "");
 
   // A dataset whose batches are global, `Batch(global_batch, columns)`. The workers read it, and this

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "common/base/flags.h"
+#include "common/device/devices.h"
 #include "common/model/strategies.h"
 
 namespace cohort {

@@ -7,7 +7,7 @@
 
 #include "chief/api/coordinator.h"
 #include "common/cluster/role_flags.h"
-#include "common/device/devices.h"
+#include "common/device/device_options.h"
 #include "common/tensor/dtype.h"
 
 namespace cohort {

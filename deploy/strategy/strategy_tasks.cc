@@ -8,9 +8,11 @@
 #include "common/base/status.h"
 #include "common/cluster/replica_cluster.h"
 #include "common/cluster/tf_config.h"
+#include "common/device/devices.h"
 #include "common/os/directory.h"
 #include "common/rpc/stream/transport_options.h"
 #include "deploy/in_process/in_process_cluster.h"
+#include "deploy/in_process/in_process_task.h"
 
 namespace cohort {
 namespace {

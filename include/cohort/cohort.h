@@ -14,7 +14,7 @@
 //   FlagSet, RoleContext                      command line and TF_CONFIG of a program of its own
 //
 // cohort/in_process.h has a cluster within the same process. cohort/plugin.h is for plugins, whose
-// classes all tasks know. Headers below cohort/internal are not part of the API.
+// classes all tasks know. The others are parts of these.
 
 #include "chief/api/chief_role.h"
 #include "chief/api/coordinator.h"

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/cluster/tf_config.h"
 #include "tests/cluster/log_lines.h"
 
 namespace cohort {
