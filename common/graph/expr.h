@@ -3,8 +3,10 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,15 +14,19 @@
 
 namespace cohort {
 
-// The ops as C++ expressions over Expr: one function per op of the registry (ARCHITECTURE.md has
+// The ops as C++ expressions over Expr: one function per op of the registry (docs/ops.md has
 // the table). Binary ones broadcast as NumPy does; a number becomes a scalar of the other side's
 // dtype.
 
-Expr operator+(Expr a, Expr b);
-Expr operator-(Expr a, Expr b);
-Expr operator*(Expr a, Expr b);
-Expr operator/(Expr a, Expr b);
-Expr operator-(Expr x);
+// Traces an op with one output, with the builder of the first valid input. Without a valid input the
+// result is no value.
+Expr Trace(std::string_view op, std::initializer_list<Expr> inputs, Attrs attrs = {});
+
+inline Expr operator+(Expr a, Expr b) { return Trace("add", {a, b}); }
+inline Expr operator-(Expr a, Expr b) { return Trace("sub", {a, b}); }
+inline Expr operator*(Expr a, Expr b) { return Trace("mul", {a, b}); }
+inline Expr operator/(Expr a, Expr b) { return Trace("div", {a, b}); }
+inline Expr operator-(Expr x) { return Trace("neg", {x}); }
 Expr operator+(Expr a, double b);
 Expr operator-(Expr a, double b);
 Expr operator*(Expr a, double b);
@@ -30,34 +36,34 @@ Expr operator-(double a, Expr b);
 Expr operator*(double a, Expr b);
 Expr operator/(double a, Expr b);
 
-Expr Maximum(Expr a, Expr b);
-Expr Minimum(Expr a, Expr b);
-Expr Greater(Expr a, Expr b);  // bool
-Expr Less(Expr a, Expr b);     // bool
-Expr Equal(Expr a, Expr b);    // bool
-Expr LogicalAnd(Expr a, Expr b);
-Expr Select(Expr condition, Expr a, Expr b);
+inline Expr Maximum(Expr a, Expr b) { return Trace("maximum", {a, b}); }
+inline Expr Minimum(Expr a, Expr b) { return Trace("minimum", {a, b}); }
+inline Expr Greater(Expr a, Expr b) { return Trace("greater", {a, b}); }  // bool
+Expr Less(Expr a, Expr b);                                                // bool
+inline Expr Equal(Expr a, Expr b) { return Trace("equal", {a, b}); }      // bool
+inline Expr LogicalAnd(Expr a, Expr b) { return Trace("logical_and", {a, b}); }
+inline Expr Select(Expr condition, Expr a, Expr b) { return Trace("select", {condition, a, b}); }
 
-Expr Exp(Expr x);
-Expr Log(Expr x);
-Expr Sqrt(Expr x);
-Expr Square(Expr x);
-Expr Abs(Expr x);
-Expr Floor(Expr x);  // no gradient flows through it
-Expr Relu(Expr x);
-Expr Sigmoid(Expr x);
-Expr Tanh(Expr x);
-Expr Erf(Expr x);
-Expr Softplus(Expr x);    // log(1 + exp(x))
-Expr Softmax(Expr x);     // over the last axis
-Expr LogSoftmax(Expr x);  // over the last axis
-Expr Sparsemax(Expr x);   // over the last axis
+inline Expr Exp(Expr x) { return Trace("exp", {x}); }
+inline Expr Log(Expr x) { return Trace("log", {x}); }
+inline Expr Sqrt(Expr x) { return Trace("sqrt", {x}); }
+inline Expr Square(Expr x) { return Trace("square", {x}); }
+inline Expr Abs(Expr x) { return Trace("abs", {x}); }
+inline Expr Floor(Expr x) { return Trace("floor", {x}); }  // no gradient flows through it
+inline Expr Relu(Expr x) { return Trace("relu", {x}); }
+inline Expr Sigmoid(Expr x) { return Trace("sigmoid", {x}); }
+inline Expr Tanh(Expr x) { return Trace("tanh", {x}); }
+inline Expr Erf(Expr x) { return Trace("erf", {x}); }
+inline Expr Softplus(Expr x) { return Trace("softplus", {x}); }       // log(1 + exp(x))
+inline Expr Softmax(Expr x) { return Trace("softmax", {x}); }         // over the last axis
+inline Expr LogSoftmax(Expr x) { return Trace("log_softmax", {x}); }  // over the last axis
+inline Expr Sparsemax(Expr x) { return Trace("sparsemax", {x}); }     // over the last axis
 Expr Clip(Expr x, double min, double max);
 // grad where y > 0, and where min <= x <= max; else 0. All have one type.
-Expr ReluGrad(Expr grad, Expr y);
+inline Expr ReluGrad(Expr grad, Expr y) { return Trace("relu_grad", {grad, y}); }
 Expr ClipGrad(Expr grad, Expr x, double min, double max);
-Expr Cast(Expr x, DType dtype);  // x itself if it has that dtype
-Expr ArgMax(Expr x);             // int64, the last axis dropped
+Expr Cast(Expr x, DType dtype);                              // x itself if it has that dtype
+inline Expr ArgMax(Expr x) { return Trace("argmax", {x}); }  // int64, the last axis dropped
 
 // [m,k] x [k,n] -> [m,n], each side transposed first where asked.
 Expr MatMul(Expr a, Expr b, bool transpose_a = false, bool transpose_b = false);
@@ -74,7 +80,7 @@ Expr ReduceSum(Expr x);  // over all axes
 Expr ReduceSum(Expr x, std::vector<int64_t> axes, bool keepdims = false);
 Expr ReduceMax(Expr x, std::vector<int64_t> axes, bool keepdims = false);
 Expr ReduceMean(Expr x, std::vector<int64_t> axes, bool keepdims = false);
-Expr BroadcastLike(Expr x, Expr like);
+inline Expr BroadcastLike(Expr x, Expr like) { return Trace("broadcast_like", {x, like}); }
 // The run-time count of an axis as a scalar of a floating dtype (kInvalid: x's own, which must
 // float).
 Expr DimSize(Expr x, int64_t axis, DType dtype = DType::kInvalid);
@@ -86,7 +92,7 @@ Expr SumTo(Expr grad, const ValueType& type);
 // keys[U] (int64, no key twice) and, for each id, the position of its key.
 std::pair<Expr, Expr> Unique(Expr ids);
 // rows[index]: [index dims..., row dims...].
-Expr Gather(Expr rows, Expr index);
+inline Expr Gather(Expr rows, Expr index) { return Trace("gather", {rows, index}); }
 // Sums of `grad`'s rows by index: the gradient of Gather with respect to `rows`.
 Expr GatherGrad(Expr grad, Expr index, Expr rows);
 

@@ -1,7 +1,7 @@
 #include "common/graph/fuse.h"
 
 #include <algorithm>
-#include <array>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -10,12 +10,17 @@
 namespace cohort {
 namespace {
 
-// In alphabetical order. Each element of the output depends on the elements at its place alone.
-constexpr std::array<std::string_view, 25> kElementwise = {
-    "abs",      "add",  "cast",   "clip",    "clip_grad",   "div",    "equal",
-    "erf",      "exp",  "floor",  "greater", "logical_and", "log",    "maximum",
-    "minimum",  "mul",  "neg",    "relu",    "relu_grad",   "select", "sigmoid",
-    "softplus", "sqrt", "square", "sub"};
+// Returns true if each element of the output depends on the elements at its place alone.
+bool IsElementwise(std::string_view op) {
+  static const std::set<std::string_view> kOps = [] {
+    std::set<std::string_view> ops;
+#define OP(name, schema, cpu, grid, form, doc) \
+  if (#form == std::string_view("Elementwise")) ops.insert(#name);
+#include "common/graph/ops.def"
+    return ops;
+  }();
+  return kOps.contains(op);
+}
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
@@ -56,7 +61,7 @@ class Fuser {
   }
 
   bool IsFusible(const Node& node) const {
-    if (std::ranges::find(kElementwise, node.op) == kElementwise.end()) return false;
+    if (!IsElementwise(node.op)) return false;
     return std::ranges::all_of(node.inputs, [&](ValueId v) {
       return OperandOf(p_.type(v), p_.type(node.outputs[0])) != Operand::kOther;
     });

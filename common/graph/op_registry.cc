@@ -1,5 +1,7 @@
 #include "common/graph/op_registry.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "common/graph/ops/families.h"
@@ -10,26 +12,24 @@ namespace {
 constexpr std::string_view kKindNames[] = {"an integer",         "a float", "a boolean", "a string",
                                            "a list of integers", "a tensor"};
 
+constexpr char kReferenceHead[] =
+    R"(# Ops
+
+`cohort reference --ops` prints this page. [Programs](design/programs.md) says what the ops are for.
+
+| op | inputs → outputs | attributes | gradient |
+|---|---|---|---|
+)";
+
 std::vector<OpSchema> MakeTable() {
   std::vector<OpSchema> table;
-  const auto add = [&table](std::vector<OpSchema> family) {
-    for (OpSchema& op : family) table.push_back(std::move(op));
+  const auto add = [&table](std::string_view name, const std::vector<OpSchema>& family,
+                            std::string_view doc) {
+    const auto op = std::ranges::find(family, name, &OpSchema::name);
+    if (op != family.end()) table.emplace_back(*op).doc = doc;
   };
-  add(ops::LeafOps());
-  add(ops::BinaryOps());
-  add(ops::UnaryOps());
-  add(ops::MatmulOps());
-  add(ops::ShapeOps());
-  add(ops::ReduceOps());
-  add(ops::LookupOps());
-  add(ops::SoftmaxOps());
-  add(ops::CrossEntropyOps());
-  add(ops::RandomOps());
-  add(ops::PoolingOps());
-  add(ops::ConvolutionOps());
-  add(ops::BatchNormOps());
-  std::sort(table.begin(), table.end(),
-            [](const OpSchema& a, const OpSchema& b) { return a.name < b.name; });
+#define OP(name, schema, cpu, grid, form, doc) add(#name, ops::schema##Ops(), doc);
+#include "common/graph/ops.def"
   return table;
 }
 
@@ -75,6 +75,21 @@ const T* FindAttr(const Node& node, std::string_view name) {
 std::span<const OpSchema> AllOps() {
   static const std::vector<OpSchema>& table = *new std::vector<OpSchema>(MakeTable());
   return table;
+}
+
+std::string OpReference() {
+  std::string text = kReferenceHead;
+  for (const OpSchema& op : AllOps()) {
+    std::vector<std::string> attrs;
+    for (const AttrSchema& attr : op.attrs) {
+      attrs.push_back(fmt::format("`{}`: {}{}", attr.name,
+                                  kKindNames[static_cast<size_t>(attr.kind)],
+                                  attr.required ? "" : ", optional"));
+    }
+    text += fmt::format("| `{}` | {} | {} | {} |\n", op.name, op.doc, fmt::join(attrs, "; "),
+                        op.gradient != nullptr ? "yes" : "no");
+  }
+  return text;
 }
 
 bool IsLeaf(const Node& node) {

@@ -51,8 +51,7 @@ struct AttrSchema {
   bool required = true;
 };
 
-// Everything about an op except its kernels (common/kernels). ARCHITECTURE.md has the table with
-// the meaning of each op.
+// Everything about an op except its kernels (common/kernels).
 struct OpSchema {
   std::string_view name;
   int min_inputs = 0;
@@ -65,12 +64,16 @@ struct OpSchema {
   GradientFn gradient = nullptr;
   // Null: one operation per element of output 0.
   FlopsFn flops = nullptr;
+  std::string_view doc = {};  // "inputs → outputs", of ops.def
 };
 
 inline constexpr int kVariadic = 1 << 20;
 
 // Returns all ops, in alphabetical order.
 std::span<const OpSchema> AllOps();
+
+// Returns the output of `cohort reference --ops`, which is docs/ops.md: a table of all ops.
+std::string OpReference();
 
 // Returns true for the ops that compute nothing: `input`, `read`, `read_rows`, `constant`.
 bool IsLeaf(const Node& node);

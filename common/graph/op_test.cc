@@ -45,6 +45,7 @@ TEST_CASE("every op is registered once, with a type inference") {
     CHECK(FindOp(op.name) == &op);
     CHECK(op.min_inputs <= op.max_inputs);
   }
+  CHECK(std::ranges::is_sorted(AllOps(), {}, &OpSchema::name));
   CHECK(names.size() == 61);
   CHECK(FindOp("no_such_op") == nullptr);
   CHECK(FindOp("") == nullptr);

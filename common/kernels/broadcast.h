@@ -1,108 +1,97 @@
 #ifndef COHORT_COMMON_KERNELS_BROADCAST_H_
 #define COHORT_COMMON_KERNELS_BROADCAST_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <utility>
 
-#include "common/base/thread_pool.h"
+#include "common/device/host_device.h"
 #include "common/kernels/kernel.h"
 
 namespace cohort {
 
 inline constexpr int kMaxRank = 8;
 
-// The order in which a kernel walks N inputs that are broadcast to one output (NumPy's rules; the
-// types are already checked). Axes that all inputs walk alike are merged: equal shapes make one
-// axis, a scalar one axis of stride 0, a bias two axes. Strides are in elements; the innermost is 0
-// or 1.
+// The order in which a kernel walks the places of N values, one step per item. Axes that all values
+// walk alike are merged: equal shapes make one axis, a scalar one axis of stride 0, a bias two axes.
+// Plain arrays, for code of devices.
 template <size_t N>
-struct BroadcastPlan {
-  int rank = 0;                        // number of merged axes; at least 1
-  std::array<int64_t, kMaxRank> dims;  // sizes in the output, outermost first
-  std::array<std::array<int64_t, N>, kMaxRank> strides;
+struct Walk {
+  int64_t dims[kMaxRank];        // sizes of the merged axes, outermost first
+  int64_t strides[kMaxRank][N];  // in elements of each value
+  int rank;                      // at least 1, once it has items
 
-  BroadcastPlan(const ValueView& out, const std::array<const ValueView*, N>& inputs) {
-    // Built innermost first, turned around at the end.
-    std::array<int64_t, N> walked;  // elements of each input inside the axis
-    walked.fill(1);
+  // N inputs that are broadcast to one output by NumPy's rules; the types are already checked. The
+  // innermost strides are 0 or 1.
+  static Walk Broadcast(const ValueView& out, const std::array<const ValueView*, N>& inputs) {
+    int64_t stride[kMaxRank][N];
+    int64_t walked[N];  // elements of each input inside the axis
+    std::fill_n(walked, N, 1);
     for (int axis = out.rank - 1; axis >= 0; --axis) {
-      const int64_t size = out.dims[axis];
-      if (size == 1) continue;
-      std::array<int64_t, N> stride;
       for (size_t i = 0; i < N; ++i) {
         const int own = axis - (out.rank - inputs[i]->rank);
         const int64_t own_size = own >= 0 ? inputs[i]->dims[own] : 1;
-        stride[i] = own_size == 1 ? 0 : walked[i];
+        stride[axis][i] = own_size == 1 ? 0 : walked[i];
         walked[i] *= own_size;
       }
-      Append(size, stride);
     }
-    if (rank == 0) Append(1, {});
-    for (int i = 0, j = rank - 1; i < j; ++i, --j) {
-      std::swap(dims[static_cast<size_t>(i)], dims[static_cast<size_t>(j)]);
-      std::swap(strides[static_cast<size_t>(i)], strides[static_cast<size_t>(j)]);
+    Walk walk{};
+    for (int axis = 0; axis < out.rank; ++axis) {
+      if (out.dims[axis] != 1) walk.Append(out.dims[axis], stride[axis]);
     }
+    walk.Finish();
+    return walk;
   }
 
-  const std::array<int64_t, N>& inner_strides() const {
-    return strides[static_cast<size_t>(rank - 1)];
+  // Adds an axis inside all others.
+  void Append(int64_t size, const int64_t (&stride)[N]) {
+    const int last = rank - 1;
+    bool merges = rank > 0;
+    for (size_t i = 0; merges && i < N; ++i) merges = strides[last][i] == stride[i] * size;
+    const int axis = merges ? last : rank++;
+    dims[axis] = merges ? dims[axis] * size : size;
+    std::copy_n(stride, N, strides[axis]);
+  }
+  // Makes one item of no axis.
+  void Finish() {
+    if (rank == 0) dims[rank++] = 1;
   }
 
- private:
-  void Append(int64_t size, const std::array<int64_t, N>& stride) {
-    if (rank > 0) {
-      const size_t last = static_cast<size_t>(rank - 1);
-      bool merges = true;
-      for (size_t i = 0; i < N; ++i) merges &= stride[i] == strides[last][i] * dims[last];
-      if (merges) {
-        dims[last] *= size;
-        return;
-      }
+  // Sets at[i] to the place in value i of this item.
+  COHORT_HD void Find(int64_t item, int64_t (&at)[N]) const {
+    for (size_t i = 0; i < N; ++i) at[i] = 0;
+    for (int d = rank - 1; d > 0; --d) {
+      const int64_t index = item % dims[d];
+      item /= dims[d];
+      for (size_t i = 0; i < N; ++i) at[i] += index * strides[d][i];
     }
-    dims[static_cast<size_t>(rank)] = size;
-    strides[static_cast<size_t>(rank)] = stride;
-    ++rank;
+    for (size_t i = 0; i < N; ++i) at[i] += item * strides[0][i];
   }
 };
 
-// Calls fn(out_offset, in_offsets, count) for every run along the innermost axis. Without a pool it
-// does so in order and on this thread.
+// Calls fn(item, places, count) for the runs of items [begin, end) along the innermost axis, in order.
 template <size_t N, typename Fn>
-void ForEachRun(const BroadcastPlan<N>& plan, ThreadPool* pool, int64_t grain, const Fn& fn) {
-  using Offsets = std::array<int64_t, N>;
-  const auto split = [pool](int64_t count, int64_t part, const auto& part_fn) {
-    if (pool != nullptr) return pool->ParallelFor(count, part, part_fn);
-    if (count > 0) part_fn(int64_t{0}, count);
-  };
-  if (plan.rank == 1) {
-    split(plan.dims[0], grain, [&](int64_t begin, int64_t end) {
-      Offsets offsets;
-      for (size_t i = 0; i < N; ++i) offsets[i] = plan.strides[0][i] * begin;
-      fn(begin, offsets, end - begin);
-    });
-    return;
-  }
-  const size_t inner = static_cast<size_t>(plan.rank - 1);
-  int64_t below = 1;  // elements of the output inside the outermost axis
-  for (size_t axis = 1; axis <= inner; ++axis) below *= plan.dims[axis];
-  if (below == 0) return;
-  const int64_t rows = below >= grain ? 1 : grain / below;
-  split(plan.dims[0], rows, [&](int64_t begin, int64_t end) {
-    std::array<int64_t, kMaxRank> index{};
-    index[0] = begin;
-    Offsets offsets;
-    for (size_t i = 0; i < N; ++i) offsets[i] = plan.strides[0][i] * begin;
-    for (int64_t out = begin * below; out < end * below; out += plan.dims[inner]) {
-      fn(out, offsets, plan.dims[inner]);
-      for (size_t axis = inner; axis-- > 0;) {
-        for (size_t i = 0; i < N; ++i) offsets[i] += plan.strides[axis][i];
-        if (++index[axis] < plan.dims[axis] || axis == 0) break;
-        for (size_t i = 0; i < N; ++i) offsets[i] -= plan.strides[axis][i] * plan.dims[axis];
-        index[axis] = 0;
-      }
+void ForEachRun(const Walk<N>& walk, int64_t begin, int64_t end, const Fn& fn) {
+  if (begin >= end) return;
+  const int last = walk.rank - 1;
+  int64_t index[kMaxRank] = {}, at[N];
+  walk.Find(begin, at);
+  for (int64_t d = last, rest = begin; d > 0; rest /= walk.dims[d--])
+    index[d] = rest % walk.dims[d];
+  for (int64_t item = begin; item < end;) {
+    const int64_t count =
+        last == 0 ? end - item : std::min(end - item, walk.dims[last] - index[last]);
+    fn(item, at, count);
+    item += count;
+    for (size_t i = 0; i < N; ++i) at[i] -= index[last] * walk.strides[last][i];
+    index[last] = 0;
+    for (int d = last; d-- > 0;) {
+      for (size_t i = 0; i < N; ++i) at[i] += walk.strides[d][i];
+      if (++index[d] < walk.dims[d] || d == 0) break;
+      for (size_t i = 0; i < N; ++i) at[i] -= walk.strides[d][i] * walk.dims[d];
+      index[d] = 0;
     }
-  });
+  }
 }
 
 }  // namespace cohort

@@ -17,35 +17,12 @@ using KernelFactory = absl::StatusOr<std::unique_ptr<Kernel>> (*)(const Node& no
                                                                   const Program& program);
 using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
 
-// The factories of the CPU, one per op or family: each is defined in the file named like it. The
-// CPU kernel of an op is its specification; other devices are tested against it.
-KernelOr CreateBinaryCpu(const Node& node, const Program& program);
-KernelOr CreateUnaryCpu(const Node& node, const Program& program);
-KernelOr CreateSelectCpu(const Node& node, const Program& program);
-KernelOr CreateCastCpu(const Node& node, const Program& program);
-KernelOr CreateMatMulCpu(const Node& node, const Program& program);
-KernelOr CreateSoftmaxCpu(const Node& node, const Program& program);
-KernelOr CreateSparsemaxCpu(const Node& node, const Program& program);
-KernelOr CreateArgmaxCpu(const Node& node, const Program& program);
-KernelOr CreateReduceCpu(const Node& node, const Program& program);
-KernelOr CreateConcatCpu(const Node& node, const Program& program);
-KernelOr CreateSliceCpu(const Node& node, const Program& program);
-KernelOr CreateTransposeCpu(const Node& node, const Program& program);
-KernelOr CreateBroadcastLikeCpu(const Node& node, const Program& program);
-KernelOr CreateDimSizeCpu(const Node& node, const Program& program);
-KernelOr CreateUniqueCpu(const Node& node, const Program& program);
-KernelOr CreateFusedCpu(const Node& node, const Program& program);
-KernelOr CreateGatherCpu(const Node& node, const Program& program);
-KernelOr CreateGatherGradCpu(const Node& node, const Program& program);
-KernelOr CreateDropoutCpu(const Node& node, const Program& program);
-KernelOr CreateRandomNormalCpu(const Node& node, const Program& program);
-KernelOr CreateSigmoidCrossEntropyCpu(const Node& node, const Program& program);
-KernelOr CreateSparseSoftmaxCrossEntropyCpu(const Node& node, const Program& program);
-KernelOr CreateInTopKCpu(const Node& node, const Program& program);
-KernelOr CreatePoolingCpu(const Node& node, const Program& program);
-KernelOr CreateConvolutionCpu(const Node& node, const Program& program);
-KernelOr CreatePooledConvolutionCpu(const Node& node, const Program& program);
-KernelOr CreateBatchNormCpu(const Node& node, const Program& program);
+// The factories of the CPU, one per op or family: those of the column `cpu` of ops.def. CreateXCpu is
+// defined in the file named like it. The CPU kernel of an op is its specification; other devices are
+// tested against it.
+#define OP(name, schema, cpu, grid, form, doc) \
+  KernelOr Create##cpu##Cpu(const Node& node, const Program& program);
+#include "common/graph/ops.def"
 
 // The kernel of a node whose attribute `precision` rounds its operands, from that of the float32
 // product. Returns `product` itself if the node does not.
@@ -62,15 +39,6 @@ KernelOr ForFloating(const Node& node, DType dtype, const Fn& fn) {
   if (dtype == DType::kFloat32) return fn(float{});
   if (dtype == DType::kFloat64) return fn(double{});
   return NoKernelFor(node, dtype);
-}
-
-// The same for every dtype of numbers.
-template <typename Fn>
-KernelOr ForNumeric(const Node& node, DType dtype, const Fn& fn) {
-  if (dtype == DType::kInt32) return fn(int32_t{});
-  if (dtype == DType::kInt64) return fn(int64_t{});
-  if (dtype == DType::kUint8) return fn(uint8_t{});
-  return ForFloating(node, dtype, fn);
 }
 
 // Elements of work below which an op is not worth splitting over threads.

@@ -7,17 +7,18 @@
 
 #include "common/kernels/device_kernel.h"
 
-namespace cohort::simulated {
-absl::StatusOr<std::unique_ptr<DeviceKernel>> CreateGridKernel(const Node&, const Program&);
-}
-
 namespace cohort {
 namespace {
 
-// Nodes that the executor handles without a kernel.
+// The ops that devices leave to the executor, or to the host.
 bool NeedsKernel(const Node& node) {
-  static const std::set<std::string_view> kWithout = {"input",    "read",    "read_rows",
-                                                      "constant", "reshape", "unique"};
+  static const std::set<std::string_view> kWithout = [] {
+    std::set<std::string_view> without;
+#define OP(name, schema, cpu, grid, form, doc) \
+  if (#grid == std::string_view("None")) without.insert(#name);
+#include "common/graph/ops.def"
+    return without;
+  }();
   return !kWithout.contains(node.op);
 }
 

@@ -35,6 +35,10 @@ class DeviceKernel : public KernelTraits {
   virtual void AddTo(GraphPlan* plan, const KernelContext& context,
                      const uint8_t* bodies) const = 0;
 
+  // Runs the node now, on the threads of context.pool. For kernels of the kind "simulated" whose ops
+  // have the column `cpu` Grid in ops.def, or pass a dtype on to it.
+  virtual void RunOnCpu(const KernelContext& context) const {}
+
   // Returns true if the kernel writes behind the current elements of input i, up to its capacity.
   virtual bool writes_tail(size_t i) const { return false; }
   // Returns true if bodies hold the key of the step.
@@ -45,6 +49,14 @@ class DeviceKernel : public KernelTraits {
     return absl::OkStatus();
   }
 };
+
+// The kernels of common/kernels/grid, compiled for each kind of device.
+namespace simulated {
+absl::StatusOr<std::unique_ptr<DeviceKernel>> CreateGridKernel(const Node&, const Program&);
+}
+namespace cuda {
+absl::StatusOr<std::unique_ptr<DeviceKernel>> CreateGridKernel(const Node&, const Program&);
+}
 
 // Chooses the kernel of a node on devices of a kind that runs graphs. Errors: Unimplemented if this
 // build has none for the op, the dtypes or the kind; the node then runs on the CPU.

@@ -1,14 +1,6 @@
 #include "common/base/status.h"
 #include "common/kernels/device_kernel.h"
 
-// The kernels of common/kernels/grid, compiled for each kind of device.
-namespace cohort::simulated {
-absl::StatusOr<std::unique_ptr<DeviceKernel>> CreateGridKernel(const Node&, const Program&);
-}
-namespace cohort::cuda {
-absl::StatusOr<std::unique_ptr<DeviceKernel>> CreateGridKernel(const Node&, const Program&);
-}
-
 namespace cohort {
 
 absl::StatusOr<std::unique_ptr<DeviceKernel>> CreateDeviceKernel(const Node& node,

@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "common/base/thread_pool.h"
 #include "common/kernels/broadcast.h"
 #include "common/kernels/cpu_kernels.h"
 
@@ -64,19 +65,27 @@ class ReduceKernel : public Kernel {
     ValueView kept = c.out();
     kept.rank = in.rank;
     kept.dims = kept_dims.data();
-    const BroadcastPlan<1> plan(in, {&kept});
-    // Threads may share the work if each has outputs of its own.
-    ThreadPool* pool = plan.strides[0][0] != 0 ? c.pool : nullptr;
-    const bool reduces_run = plan.inner_strides()[0] == 0;
-    ForEachRun(plan, pool, kElementGrain,
-               [&](int64_t from, const std::array<int64_t, 1>& to, int64_t n) {
-                 T* target = y + to[0];
-                 if (reduces_run) {
-                   *target = Op::Of(*target, ReduceRun<Op>(x + from, n));
-                 } else {
-                   for (int64_t i = 0; i < n; ++i) target[i] = Op::Of(target[i], x[from + i]);
-                 }
-               });
+    const auto walk = Walk<1>::Broadcast(in, {&kept});
+    const bool reduces_run = walk.strides[walk.rank - 1][0] == 0;
+    const auto reduce = [&](int64_t begin, int64_t end) {
+      ForEachRun(walk, begin, end, [&](int64_t from, const int64_t(&to)[1], int64_t n) {
+        T* target = y + to[0];
+        if (reduces_run) {
+          *target = Op::Of(*target, ReduceRun<Op>(x + from, n));
+        } else {
+          for (int64_t i = 0; i < n; ++i) target[i] = Op::Of(target[i], x[from + i]);
+        }
+      });
+    };
+    // Threads share the work along the outermost axis if each has outputs of its own.
+    const int64_t inside = in.elements / walk.dims[0];
+    if (walk.strides[0][0] == 0) {
+      reduce(0, in.elements);
+    } else {
+      c.pool->ParallelFor(walk.dims[0], RowGrain(inside), [&](int64_t begin, int64_t end) {
+        reduce(begin * inside, end * inside);
+      });
+    }
     return absl::OkStatus();
   }
 

@@ -18,82 +18,28 @@ struct KernelEntry {
   KernelFactory create;
 };
 
-// In alphabetical order.
 constexpr KernelEntry kCpuKernels[] = {
-    {"abs", CreateUnaryCpu},
-    {"add", CreateBinaryCpu},
-    {"argmax", CreateArgmaxCpu},
-    {"avg_pool", CreatePoolingCpu},
-    {"avg_pool_grad", CreatePoolingCpu},
-    {"batch_matmul", CreateMatMulCpu},
-    {"batch_norm_grad", CreateBatchNormCpu},
-    {"batch_norm_train", CreateBatchNormCpu},
-    {"broadcast_like", CreateBroadcastLikeCpu},
-    {"cast", CreateCastCpu},
-    {"clip", CreateUnaryCpu},
-    {"clip_grad", CreateUnaryCpu},
-    {"concat", CreateConcatCpu},
-    {"conv2d", CreateConvolutionCpu},
-    {"conv2d_input_grad", CreateConvolutionCpu},
-    {"conv2d_kernel_grad", CreateConvolutionCpu},
-    {"conv_relu_pool", CreatePooledConvolutionCpu},
-    {"conv_relu_pool_grad", CreatePooledConvolutionCpu},
-    {"dim_size", CreateDimSizeCpu},
-    {"div", CreateBinaryCpu},
-    {"dropout", CreateDropoutCpu},
-    {"equal", CreateBinaryCpu},
-    {"erf", CreateUnaryCpu},
-    {"exp", CreateUnaryCpu},
-    {"floor", CreateUnaryCpu},
-    {"fused", CreateFusedCpu},
-    {"gather", CreateGatherCpu},
-    {"gather_grad", CreateGatherGradCpu},
-    {"greater", CreateBinaryCpu},
-    {"in_top_k", CreateInTopKCpu},
-    {"log", CreateUnaryCpu},
-    {"log_softmax", CreateSoftmaxCpu},
-    {"logical_and", CreateBinaryCpu},
-    {"matmul", CreateMatMulCpu},
-    {"max_pool", CreatePoolingCpu},
-    {"max_pool_grad", CreatePoolingCpu},
-    {"maximum", CreateBinaryCpu},
-    {"minimum", CreateBinaryCpu},
-    {"mul", CreateBinaryCpu},
-    {"neg", CreateUnaryCpu},
-    {"random_normal", CreateRandomNormalCpu},
-    {"reduce_max", CreateReduceCpu},
-    {"reduce_sum", CreateReduceCpu},
-    {"relu", CreateUnaryCpu},
-    {"relu_grad", CreateUnaryCpu},
-    {"select", CreateSelectCpu},
-    {"sigmoid", CreateUnaryCpu},
-    {"sigmoid_cross_entropy", CreateSigmoidCrossEntropyCpu},
-    {"slice", CreateSliceCpu},
-    {"softmax", CreateSoftmaxCpu},
-    {"softplus", CreateUnaryCpu},
-    {"sparse_softmax_cross_entropy", CreateSparseSoftmaxCrossEntropyCpu},
-    {"sparsemax", CreateSparsemaxCpu},
-    {"sqrt", CreateUnaryCpu},
-    {"square", CreateUnaryCpu},
-    {"sub", CreateBinaryCpu},
-    {"tanh", CreateUnaryCpu},
-    {"transpose", CreateTransposeCpu},
-    {"unique", CreateUniqueCpu},
+#define OP(name, schema, cpu, grid, form, doc) {#name, Create##cpu##Cpu},
+#include "common/graph/ops.def"
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Kernel>> CreateKernel(const Node& node, const Program& program) {
+KernelOr CreateNoneCpu(const Node& node, const Program&) {
+  return Unimplemented("op \"{}\" has no CPU kernel", node.op);
+}
+
+KernelOr CreateKernel(const Node& node, const Program& program) {
   const auto entry = std::ranges::lower_bound(kCpuKernels, node.op, {}, &KernelEntry::op);
-  if (entry == std::end(kCpuKernels) || entry->op != node.op) {
-    return Unimplemented("op \"{}\" has no CPU kernel", node.op);
-  }
+  if (entry == std::end(kCpuKernels) || entry->op != node.op) return CreateNoneCpu(node, program);
   return RoundOperands(node, program, entry->create(node, program));
 }
 
 std::vector<std::string_view> KernelOps() {
   std::vector<std::string_view> ops;
-  for (const KernelEntry& entry : kCpuKernels) ops.push_back(entry.op);
+  for (const KernelEntry& entry : kCpuKernels) {
+    if (entry.create != CreateNoneCpu) ops.push_back(entry.op);
+  }
   return ops;
 }
 

@@ -123,8 +123,9 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
   evaluate->AddPositional("CHECKPOINT", &options->evaluate.checkpoint,
                           "a checkpoint, DIRECTORY of them, or DIRECTORY/best", true);
 
-  AddPluginFlag(flags->AddCommand("reference", "print the classes that a job file may name"),
-                &options->plugins);
+  FlagSet* reference = flags->AddCommand("reference", "print the classes that a job file may name");
+  AddPluginFlag(reference, &options->plugins);
+  reference->Add("ops", &options->ops, "print the ops of programs, docs/ops.md, instead");
 
   flags->AddPlanned(
       "export",

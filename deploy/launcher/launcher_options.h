@@ -25,6 +25,7 @@ struct LauncherOptions {
   LocalOptions local;
   CheckOptions check;
   std::vector<std::string> plugins;  // for check and reference
+  bool ops = false;                  // for reference
   std::string inspect;               // path of a checkpoint
   EvaluateOptions evaluate;
   ControlOptions control;

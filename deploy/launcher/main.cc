@@ -10,6 +10,7 @@
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/cluster/replica_cluster.h"
+#include "common/graph/op_registry.h"
 #include "common/model/job_file.h"
 #include "common/model/reference.h"
 #include "common/model/strategies.h"
@@ -159,5 +160,5 @@ int main(int argc, char** argv) {
   if (command == "check") return Print(CheckJob(options.check));
   if (command == "inspect") return Print(InspectCheckpoint(options.inspect));
   if (command == "evaluate") return EvaluateCheckpoint(options.evaluate);
-  return Print(ClassReference());
+  return Print(options.ops ? OpReference() : ClassReference());
 }

@@ -120,6 +120,14 @@ class JobFile(unittest.TestCase):
                          "write the output of `cohort reference` between the markers of docs/job_file.md")
 
 
+class Ops(unittest.TestCase):
+    def test_the_page_is_what_the_program_prints(self):
+        done = run([program("cohort"), "reference", "--ops"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(read("docs", "ops.md").strip(), done.stdout.strip(),
+                         "write the output of `cohort reference --ops` to docs/ops.md")
+
+
 class Metrics(unittest.TestCase):
     """A real cluster that trains; every daemon serves what its table lists, and nothing else."""
 

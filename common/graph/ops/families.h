@@ -7,20 +7,10 @@
 
 namespace cohort::ops {
 
-// The families of ops, one file each. op_registry.cc puts them together.
-std::vector<OpSchema> LeafOps();     // input, read, read_rows, constant
-std::vector<OpSchema> BinaryOps();   // add .. minimum, greater, equal, logical_and, select
-std::vector<OpSchema> UnaryOps();    // neg .. tanh, erf, softplus, clip, cast
-std::vector<OpSchema> MatmulOps();   // matmul, batch_matmul
-std::vector<OpSchema> ShapeOps();    // reshape, concat, slice, transpose
-std::vector<OpSchema> ReduceOps();   // reduce_sum, reduce_max, broadcast_like, dim_size, argmax
-std::vector<OpSchema> LookupOps();   // unique, gather, gather_grad
-std::vector<OpSchema> SoftmaxOps();  // softmax, log_softmax, sparsemax
-std::vector<OpSchema> CrossEntropyOps();  // sigmoid_ and sparse_softmax_cross_entropy, in_top_k
-std::vector<OpSchema> RandomOps();        // dropout, random_normal
-std::vector<OpSchema> PoolingOps();       // max_pool, avg_pool, their gradients
-std::vector<OpSchema> ConvolutionOps();   // conv2d, conv2d_input_grad, conv2d_kernel_grad
-std::vector<OpSchema> BatchNormOps();     // batch_norm_train, batch_norm_grad
+// The families of ops: those of the column `schema` of ops.def, one file each.
+#define OP(name, schema, cpu, grid, form, doc) std::vector<OpSchema> schema##Ops();
+#include "common/graph/ops.def"
+inline std::vector<OpSchema> NoneOps() { return {}; }
 
 // Checks that inferences share. Errors: InvalidArgument that names the input.
 absl::Status CheckFloating(const InferContext& context, size_t input);

@@ -7,17 +7,12 @@ namespace cohort::COHORT_GRID {
 namespace {
 
 template <typename Op, typename T, typename R>
-struct BinaryBody {
+struct BinaryElement {
   const T* a;
   const T* b;
   R* y;
-  Walk<2> walk;
-  int64_t n;
 
-  COHORT_HD int64_t items() const { return n; }
-  COHORT_HD void operator()(int64_t i) const {
-    int64_t at[2];
-    walk.Find(i, at);
+  COHORT_HD void operator()(int64_t i, const int64_t (&at)[2]) const {
     y[i] = Op::Of(a[at[0]], b[at[1]]);
   }
 };
@@ -26,9 +21,10 @@ template <typename Op, typename T, typename R>
 std::unique_ptr<DeviceKernel> MakeBinary(const Node& node, const Program& program) {
   return MakeGridKernel(MostElements(node, program),
                         [](const KernelContext& c) {
-                          return BinaryBody<Op, T, R>{
-                              c.in(0).as<T>(), c.in(1).as<T>(), c.out().as<R>(),
-                              Walk<2>::Of({c.out(), {&c.in(0), &c.in(1)}}), c.out().elements};
+                          return WalkBody<BinaryElement<Op, T, R>, 2>{
+                              {c.in(0).as<T>(), c.in(1).as<T>(), c.out().as<R>()},
+                              Walk<2>::Broadcast(c.out(), {&c.in(0), &c.in(1)}),
+                              c.out().elements};
                         },
                         {.in_place = sizeof(T) == sizeof(R) ? 3u : 0u});
 }
@@ -49,38 +45,33 @@ DeviceKernelOr Comparison(const Node& node, const Program& program) {
   });
 }
 
-// T only has the size of the elements.
+// T only has the size of the elements. Both values are always read: a branch would be mispredicted
+// half of the time behind a relu, and no vector code.
 template <typename T>
-struct SelectBody {
-  const bool* cond;
+struct SelectElement {
+  const uint8_t* cond;
   const T* a;
   const T* b;
   T* y;
-  Walk<3> walk;
-  int64_t n;
 
-  COHORT_HD int64_t items() const { return n; }
-  COHORT_HD void operator()(int64_t i) const {
-    int64_t at[3];
-    walk.Find(i, at);
-    y[i] = cond[at[0]] ? a[at[1]] : b[at[2]];
+  COHORT_HD void operator()(int64_t i, const int64_t (&at)[3]) const {
+    const T first = a[at[1]], second = b[at[2]];
+    y[i] = cond[at[0]] != 0 ? first : second;
   }
 };
 
 DeviceKernelOr Select(const Node& node, const Program& program) {
   return GridForSize(node, program.type(node.inputs[1]).dtype, [&](auto t) -> DeviceKernelOr {
     using T = decltype(t);
-    return MakeGridKernel(MostElements(node, program),
-                          [](const KernelContext& c) {
-                            return SelectBody<T>{
-                                c.in(0).as<bool>(),
-                                c.in(1).as<T>(),
-                                c.in(2).as<T>(),
-                                c.out().as<T>(),
-                                Walk<3>::Of({c.out(), {&c.in(0), &c.in(1), &c.in(2)}}),
-                                c.out().elements};
-                          },
-                          {.in_place = 6});
+    return MakeGridKernel(
+        MostElements(node, program),
+        [](const KernelContext& c) {
+          return WalkBody<SelectElement<T>, 3>{
+              {c.in(0).as<uint8_t>(), c.in(1).as<T>(), c.in(2).as<T>(), c.out().as<T>()},
+              Walk<3>::Broadcast(c.out(), {&c.in(0), &c.in(1), &c.in(2)}),
+              c.out().elements};
+        },
+        {.in_place = 6});
   });
 }
 

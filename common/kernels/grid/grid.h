@@ -16,9 +16,12 @@
 #include "common/kernels/broadcast.h"
 #include "common/kernels/cpu_kernels.h"
 #include "common/kernels/device_kernel.h"
+#ifndef __CUDACC__
+#include "common/base/thread_pool.h"
+#endif
 
-// How the kernels of ops are written for devices: as bodies (common/device/grid.h). A new op: a body,
-// a factory, and a line in registry.cc.
+// How the kernels of ops are written for devices: as bodies (common/device/grid.h). If the column `cpu`
+// of ops.def is Grid, they are the kernels of the CPU, too.
 namespace cohort::COHORT_GRID {
 
 // Work is split so that about as many threads have some of it.
@@ -79,6 +82,14 @@ class GridKernel : public KernelWithTraits {
   void AddTo(GraphPlan* plan, const KernelContext& c, const uint8_t* bodies) const override {
     plan->Add(LaunchOf<Body>(bodies, most_items_));
   }
+#ifndef __CUDACC__
+  void RunOnCpu(const KernelContext& c) const override {
+    const Body body = make_(c);
+    if (may_fail()) return RunItems(body, 0, body.items());  // the first wrong value is reported
+    c.pool->ParallelFor(body.items(), RowGrain(WorkOfItem(body)),
+                        [&](int64_t begin, int64_t end) { RunItems(body, begin, end); });
+  }
+#endif
 
  private:
   const int64_t most_items_;
@@ -124,6 +135,9 @@ class SequenceKernel : public KernelWithTraits {
       bodies += part->body_bytes();
     }
   }
+  void RunOnCpu(const KernelContext& c) const override {
+    for (const auto& part : parts_) part->RunOnCpu(c);
+  }
 
  private:
   const std::vector<std::unique_ptr<DeviceKernel>> parts_;
@@ -136,31 +150,50 @@ std::unique_ptr<DeviceKernel> MakeSequence(GridTraits traits, Parts... parts) {
   return std::make_unique<SequenceKernel>(std::move(all), std::move(traits));
 }
 
-// Where the elements of N inputs lie that are broadcast to one output.
-template <size_t N>
-struct Walk {
-  int64_t dims[kMaxRank];
-  int64_t strides[kMaxRank][N];
-  int rank;
+// A body whose items are the steps of a walk: Element has
+//
+//   void operator()(int64_t item, const int64_t (&at)[N]) const;
+template <typename Element, size_t N>
+struct WalkBody {
+  Element element;
+  Walk<N> walk;
+  int64_t n;
 
-  static Walk Of(const BroadcastPlan<N>& plan) {
-    Walk walk;
-    walk.rank = plan.rank;
-    for (size_t d = 0; d < static_cast<size_t>(plan.rank); ++d) {
-      walk.dims[d] = plan.dims[d];
-      for (size_t i = 0; i < N; ++i) walk.strides[d][i] = plan.strides[d][i];
-    }
-    return walk;
+  COHORT_HD int64_t items() const { return n; }
+  COHORT_HD void operator()(int64_t item) const {
+    int64_t at[N];
+    walk.Find(item, at);
+    element(item, at);
   }
-  // Sets at[i] to the offset in input i of element `item` of the output.
-  COHORT_HD void Find(int64_t item, int64_t (&at)[N]) const {
-    for (size_t i = 0; i < N; ++i) at[i] = 0;
-    for (int d = rank - 1; d > 0; --d) {
-      const int64_t index = item % dims[d];
-      item /= dims[d];
-      for (size_t i = 0; i < N; ++i) at[i] += index * strides[d][i];
+  // The same for items [begin, end) on the CPU, which divides once per run.
+  void RunAll(int64_t begin, int64_t end) const {
+    ForEachRun(walk, begin, end, [this](int64_t item, const int64_t(&at)[N], int64_t count) {
+      RunInner(element, walk.strides[walk.rank - 1], item, at, count);
+    });
+  }
+
+ private:
+  // Inner strides of 0 and 1 are constants of the loop, which so becomes vector code: bit i of kOnes
+  // is the stride of value i < kKnown.
+  template <size_t kKnown = 0, uint32_t kOnes = 0>
+  static void RunInner(Element element, const int64_t (&stride)[N], int64_t item,
+                       const int64_t (&at)[N], int64_t count) {
+    if constexpr (kKnown < N) {
+      if (stride[kKnown] == 0) return RunInner<kKnown + 1, kOnes>(element, stride, item, at, count);
+      if (stride[kKnown] == 1) {
+        return RunInner<kKnown + 1, kOnes | 1u << kKnown>(element, stride, item, at, count);
+      }
     }
-    for (size_t i = 0; i < N; ++i) at[i] += item * strides[0][i];
+    int64_t from[N], step[N];
+    for (size_t i = 0; i < N; ++i) {
+      from[i] = at[i];
+      step[i] = kKnown == N ? kOnes >> i & 1 : stride[i];
+    }
+    for (int64_t j = 0; j < count; ++j) {
+      int64_t place[N];
+      for (size_t i = 0; i < N; ++i) place[i] = from[i] + j * step[i];
+      element(item + j, place);
+    }
   }
 };
 
@@ -197,18 +230,10 @@ inline int64_t MostElements(const Node& node, const Program& program, size_t out
   return CapacityElements(program.type(node.outputs[output]));
 }
 
-// The factories, one per op or family: each is defined in the file named like it.
-DeviceKernelOr CreateBinary(const Node& node, const Program& program);
-DeviceKernelOr CreateUnary(const Node& node, const Program& program);
-DeviceKernelOr CreateShape(const Node& node, const Program& program);
-DeviceKernelOr CreateMatMul(const Node& node, const Program& program);
-DeviceKernelOr CreateReduce(const Node& node, const Program& program);
-DeviceKernelOr CreateRows(const Node& node, const Program& program);
-DeviceKernelOr CreateLookup(const Node& node, const Program& program);
-DeviceKernelOr CreateRandom(const Node& node, const Program& program);
-DeviceKernelOr CreatePooling(const Node& node, const Program& program);
-DeviceKernelOr CreateConvolution(const Node& node, const Program& program);
-DeviceKernelOr CreateBatchNorm(const Node& node, const Program& program);
+// The factories, one per op or family: those of the column `grid` of ops.def.
+#define OP(name, schema, cpu, grid, form, doc) \
+  DeviceKernelOr Create##grid(const Node& node, const Program& program);
+#include "common/graph/ops.def"
 
 // Chooses the kernel of a node on devices of this kind. Errors: Unimplemented.
 DeviceKernelOr CreateGridKernel(const Node& node, const Program& program);

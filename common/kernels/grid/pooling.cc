@@ -1,6 +1,14 @@
-// max_pool avg_pool max_pool_grad avg_pool_grad: as in pooling_cpu.cc. One thread per element of the
-// result, channels fastest. Gradients are gathered: an element of x adds what the windows that
-// contain it give it, in order of the windows.
+// Pooling of x[batch, rows..., channels] over windows of one or two axes.
+// max_pool: the maximum of each window.
+// max_pool: (x, values) -> the element of `values` at the place of the first maximum of each window
+// of x. Its place is that of the gradient, as in TensorFlow on a CPU.
+// max_pool_grad: (grad, x) -> like x: the sums of `grad` at these places, in order of the windows.
+// avg_pool: the mean of the elements of each window; padding does not count.
+// avg_pool_grad: (grad, x for its dims) -> like x.
+//
+// Padding is never a maximum, because every window covers an element. A NaN is a maximum. One thread per
+// element of the result, channels fastest. Gradients are gathered: an element of x adds what the windows
+// that contain it give it, in order of the windows.
 #include "common/graph/ops/pooling.h"
 
 #include "common/kernels/grid/grid.h"
@@ -91,23 +99,87 @@ COHORT_HD int64_t FirstMaximum(const Windows& s, const T* x, const Windows::Plac
   return place;
 }
 
-template <typename T>
-struct MaxPoolBody {
+// What a result of a window folds: the elements that it covers.
+struct OfWindow {
+  static COHORT_HD Windows::Place Find(const Windows& s, int64_t item) { return s.Output(item); }
+  template <typename Fn>
+  static COHORT_HD void ForEach(const Windows& s, const Windows::Place& window, const Fn& fn) {
+    s.ForEachPixel(window, [&](int64_t at) { fn(at, int64_t{1}); });
+  }
+};
+struct MaxOfWindow : OfWindow {
+  template <typename T>
+  static COHORT_HD T Join(bool first, T a, T b, int64_t) {
+    return !first && (a > b || a != a) ? a : b;
+  }
+  template <typename T>
+  static COHORT_HD T End(T all, int64_t) {
+    return all;
+  }
+};
+struct MeanOfWindow : OfWindow {
+  template <typename T>
+  static COHORT_HD T Join(bool, T a, T b, int64_t) {
+    return a + b;
+  }
+  template <typename T>
+  static COHORT_HD T End(T all, int64_t count) {
+    return all / static_cast<T>(count);
+  }
+};
+// An element of x folds the gradients of the windows that contain it.
+struct MeanGradOfPixel {
+  static COHORT_HD Windows::Place Find(const Windows& s, int64_t item) { return s.Input(item); }
+  template <typename Fn>
+  static COHORT_HD void ForEach(const Windows& s, const Windows::Place& pixel, const Fn& fn) {
+    s.ForEachWindow(pixel, [&](int64_t y, int64_t x, int64_t at) { fn(at, s.pixels(y, x)); });
+  }
+  template <typename T>
+  static COHORT_HD T Join(bool, T a, T b, int64_t pixels) {
+    return a + b / static_cast<T>(pixels);
+  }
+  template <typename T>
+  static COHORT_HD T End(T all, int64_t) {
+    return all;
+  }
+};
+
+template <typename Op, typename T>
+struct FoldBody {
+  static constexpr int64_t kLanes = 64;
+
   const T* x;
   T* y;
   Windows s;
   int64_t n;
 
   COHORT_HD int64_t items() const { return n; }
+  COHORT_HD int64_t work() const { return s.rows.window * s.columns.window; }
   COHORT_HD void operator()(int64_t item) const {
-    T best = T{0};
-    bool first = true;
-    s.ForEachPixel(s.Output(item), [&](int64_t at) {
-      const T here = x[at];
-      best = !first && (best > here || best != best) ? best : here;
-      first = false;
+    T all = T{0};
+    int64_t count = 0;
+    Op::ForEach(s, Op::Find(s, item), [&](int64_t at, int64_t pixels) {
+      all = Op::Join(count++ == 0, all, x[at], pixels);
     });
-    y[item] = best;
+    y[item] = Op::End(all, count);
+  }
+  // Blocks of channels, which become vector code.
+  void RunAll(int64_t begin, int64_t end) const {
+    T all[kLanes];
+    for (int64_t item = begin, lanes; item < end; item += lanes) {
+      const Windows::Place place = Op::Find(s, item);
+      lanes = std::min({end - item, s.channels - place.channel, kLanes});
+      std::fill_n(all, lanes, T{0});
+      int64_t count = 0;
+      Op::ForEach(s, place, [&](int64_t at, int64_t pixels) {
+        if (count++ == 0) {
+          for (int64_t i = 0; i < lanes; ++i) all[i] = Op::Join(true, all[i], x[at + i], pixels);
+        } else {
+          for (int64_t i = 0; i < lanes; ++i) all[i] = Op::Join(false, all[i], x[at + i], pixels);
+        }
+      });
+      for (int64_t i = 0; i < lanes; ++i) y[item + i] = Op::End(all[i], count);
+    }
   }
 };
 
@@ -156,39 +228,6 @@ struct MaxPoolGradBody {
   }
 };
 
-template <typename T>
-struct AvgPoolBody {
-  const T* x;
-  T* y;
-  Windows s;
-  int64_t n;
-
-  COHORT_HD int64_t items() const { return n; }
-  COHORT_HD void operator()(int64_t item) const {
-    const Windows::Place window = s.Output(item);
-    T sum = T{0};
-    s.ForEachPixel(window, [&](int64_t at) { sum += x[at]; });
-    y[item] = sum / static_cast<T>(s.pixels(window.row, window.column));
-  }
-};
-
-template <typename T>
-struct AvgPoolGradBody {
-  const T* grad;
-  T* dx;
-  Windows s;
-  int64_t n;
-
-  COHORT_HD int64_t items() const { return n; }
-  COHORT_HD void operator()(int64_t item) const {
-    T sum = T{0};
-    s.ForEachWindow(s.Input(item), [&](int64_t row, int64_t column, int64_t window) {
-      sum += grad[window] / static_cast<T>(s.pixels(row, column));
-    });
-    dx[item] = sum;
-  }
-};
-
 WindowAxis AxisOf(const ops::PoolAxis& a) { return {a.in, a.out, a.window, a.stride, a.before}; }
 
 // The maxima are found once per window, not once per element that it covers.
@@ -230,16 +269,16 @@ DeviceKernelOr CreatePooling(const Node& node, const Program& program) {
       return MaxPoolGrad<T>(s, CapacityElements(program.type(node.inputs[0])), most);
     }
     if (node.op == "avg_pool_grad") {
-      return MakeGridKernel(
-          most,
-          [s](const KernelContext& c) {
-            return AvgPoolGradBody<T>{c.in(0).as<T>(), c.out().as<T>(), s, c.out().elements};
-          },
-          {.dims_only = 2});
+      return MakeGridKernel(most,
+                            [s](const KernelContext& c) {
+                              return FoldBody<MeanGradOfPixel, T>{c.in(0).as<T>(), c.out().as<T>(),
+                                                                  s, c.out().elements};
+                            },
+                            {.dims_only = 2});
     }
     if (node.op == "avg_pool") {
       return MakeGridKernel(most, [s](const KernelContext& c) {
-        return AvgPoolBody<T>{c.in(0).as<T>(), c.out().as<T>(), s, c.out().elements};
+        return FoldBody<MeanOfWindow, T>{c.in(0).as<T>(), c.out().as<T>(), s, c.out().elements};
       });
     }
     if (node.inputs.size() == 2) {
@@ -249,7 +288,7 @@ DeviceKernelOr CreatePooling(const Node& node, const Program& program) {
       });
     }
     return MakeGridKernel(most, [s](const KernelContext& c) {
-      return MaxPoolBody<T>{c.in(0).as<T>(), c.out().as<T>(), s, c.out().elements};
+      return FoldBody<MaxOfWindow, T>{c.in(0).as<T>(), c.out().as<T>(), s, c.out().elements};
     });
   });
 }

@@ -1,6 +1,12 @@
 // dropout: x -> y = x * mask, mask. random_normal: x -> numbers of the standard normal distribution.
-// Both have the bits of dropout_cpu.cc and random_normal_cpu.cc. One thread per Philox block, which
-// makes four elements.
+// Element i of dropout has the bits of dropout_cpu.cc. Elements 2 j and 2 j + 1 of random_normal are the
+// pair of Box and Muller of the words a = 2 (j % 2) and b = a + 1 of the same Philox block j / 2:
+//
+//   sqrt(-2 log((a + 1/2) / 2^32)) * (cos(2 pi b / 2^32), sin(2 pi b / 2^32))
+//
+// These functions consist of operations that IEEE 754 defines exactly, and this library is built without
+// fused ones, so the numbers are the same on every machine. A float32 value is the rounded float64 value.
+// One thread per Philox block, which makes four elements.
 #include <cmath>
 
 #include "common/kernels/exact_math.h"
@@ -41,6 +47,7 @@ struct RandomNormalBody {
   int64_t n;
 
   COHORT_HD int64_t items() const { return PhiloxBlocks(n); }
+  COHORT_HD int64_t work() const { return 64; }
   COHORT_HD void operator()(int64_t block) const {
     uint32_t words[4];
     random.Block(block, words);

@@ -39,29 +39,15 @@ struct Axes {
 Axes AxesOf(const ValueView& in, const std::vector<int64_t>& reduced) {
   Axes axes{};
   axes.kept_items = axes.reduced_items = 1;
-  std::array<int64_t, kMaxRank> strides{};
-  int64_t stride = 1;
-  for (int d = in.rank; d-- > 0; stride *= in.dims[d]) strides[static_cast<size_t>(d)] = stride;
+  int64_t stride = in.elements;
   for (int d = 0; d < in.rank; ++d) {
     const bool is_reduced = std::ranges::find(reduced, d) != reduced.end();
-    Walk<1>& walk = is_reduced ? axes.reduced : axes.kept;
     (is_reduced ? axes.reduced_items : axes.kept_items) *= in.dims[d];
-    const int64_t own = strides[static_cast<size_t>(d)];
-    if (walk.rank > 0 && walk.strides[walk.rank - 1][0] == own * in.dims[d]) {
-      walk.dims[walk.rank - 1] *= in.dims[d];
-      walk.strides[walk.rank - 1][0] = own;
-      continue;
-    }
-    walk.dims[walk.rank] = in.dims[d];
-    walk.strides[walk.rank][0] = own;
-    ++walk.rank;
+    if (in.dims[d] > 0) stride /= in.dims[d];
+    (is_reduced ? axes.reduced : axes.kept).Append(in.dims[d], {stride});
   }
-  for (Walk<1>* walk : {&axes.kept, &axes.reduced}) {
-    if (walk->rank == 0) {
-      walk->rank = 1;
-      walk->dims[0] = 1;
-    }
-  }
+  axes.kept.Finish();
+  axes.reduced.Finish();
   return axes;
 }
 

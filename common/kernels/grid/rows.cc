@@ -36,6 +36,7 @@ struct SoftmaxBody {
   bool log;
 
   COHORT_HD int64_t items() const { return rows; }
+  COHORT_HD int64_t work() const { return 8 * n; }
   COHORT_HD void operator()(const Group& g, int64_t row) const {
     const T* from = x + row * n;
     T* to = y + row * n;
@@ -47,7 +48,9 @@ struct SoftmaxBody {
   }
 };
 
-// As in sparsemax_cpu.cc.
+// max(x - t, 0) with the t that makes the sum 1 (Martins and Astudillo, "From softmax to sparsemax",
+// 2016). Each pass drops values at or below the threshold of those that are left, until none is dropped
+// (Michelot, 1986). Values less their maximum, near 0, keep the sums exact.
 template <typename T>
 struct SparsemaxBody {
   const T* x;
@@ -55,6 +58,7 @@ struct SparsemaxBody {
   int64_t rows, n;
 
   COHORT_HD int64_t items() const { return rows; }
+  COHORT_HD int64_t work() const { return 8 * n; }
   COHORT_HD void operator()(const Group& g, int64_t row) const {
     const T* from = x + row * n;
     T* to = y + row * n;
@@ -88,6 +92,7 @@ struct ArgmaxBody {
   int64_t rows, n;
 
   COHORT_HD int64_t items() const { return rows; }
+  COHORT_HD int64_t work() const { return 8 * n; }
   COHORT_HD void operator()(const Group& g, int64_t row) const {
     const T* from = x + row * n;
     // A NaN is never the best, unless it is the first.
@@ -113,6 +118,7 @@ struct SparseCrossEntropyBody {
   KernelError* error;
 
   COHORT_HD int64_t items() const { return rows; }
+  COHORT_HD int64_t work() const { return 8 * n; }
   COHORT_HD void operator()(const Group& g, int64_t row) const {
     const T* from = logits + row * n;
     const int64_t label = labels[row];
@@ -125,6 +131,9 @@ struct SparseCrossEntropyBody {
   }
 };
 
+// Fewer than k classes have a larger prediction than the target. So a class that ties with the k-th one
+// is in. As in TensorFlow, the answer is false if the target is no class or if a prediction of the
+// example is not finite.
 template <typename T>
 struct InTopKBody {
   const int64_t* targets;
@@ -133,6 +142,7 @@ struct InTopKBody {
   int64_t rows, n, k;
 
   COHORT_HD int64_t items() const { return rows; }
+  COHORT_HD int64_t work() const { return 8 * n; }
   COHORT_HD void operator()(const Group& g, int64_t row) const {
     const T* from = predictions + row * n;
     const int64_t target = targets[row];
@@ -193,9 +203,12 @@ DeviceKernelOr CreateRows(const Node& node, const Program& program) {
       });
     }
     if (node.op == "sparsemax") {
-      return MakeGridKernel(most_rows, [](const KernelContext& c) {
-        return SparsemaxBody<T>{c.in(0).as<T>(), c.out().as<T>(), Rows(c.in(0)), LastDim(c.in(0))};
-      });
+      return MakeGridKernel(most_rows,
+                            [](const KernelContext& c) {
+                              return SparsemaxBody<T>{c.in(0).as<T>(), c.out().as<T>(),
+                                                      Rows(c.in(0)), LastDim(c.in(0))};
+                            },
+                            {.in_place = 1});
     }
     const bool log = node.op == "log_softmax";
     return MakeGridKernel(most_rows,

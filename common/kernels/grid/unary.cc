@@ -40,21 +40,21 @@ struct ClipBody {
   COHORT_HD void operator()(int64_t i) const { y[i] = x[i] < min ? min : x[i] > max ? max : x[i]; }
 };
 
-// The gradient passes where low < x (or, with `closed`, low <= x) and x <= high. NaN passes if
-// `closed`.
-template <typename T>
+// The gradient passes where low < x, or with kClosed where low <= x <= high; a NaN then passes, too.
+// The gradient is always read, so that the loop becomes vector code.
+template <typename T, bool kClosed>
 struct GateBody {
   const T* grad;
   const T* x;
   T* y;
   T low, high;
-  bool closed;
   int64_t n;
 
   COHORT_HD int64_t items() const { return n; }
   COHORT_HD void operator()(int64_t i) const {
-    const bool passes = closed ? !(x[i] < low) && !(x[i] > high) : x[i] > low;
-    y[i] = passes ? grad[i] : T{0};
+    const T g = grad[i];
+    const bool passes = kClosed ? !(x[i] < low) & !(x[i] > high) : x[i] > low;
+    y[i] = passes ? g : T{0};
   }
 };
 
@@ -72,17 +72,17 @@ DeviceKernelOr Clip(const Node& node, const Program& program) {
   });
 }
 
+template <bool kClosed>
 DeviceKernelOr Gate(const Node& node, const Program& program) {
-  const bool closed = node.op == "clip_grad";
   return GridForFloating(node, program.type(node.inputs[0]).dtype, [&](auto t) -> DeviceKernelOr {
     using T = decltype(t);
-    const T low = closed ? static_cast<T>(FloatAttr(node, "min")) : T{0};
-    const T high = closed ? static_cast<T>(FloatAttr(node, "max")) : T{0};
+    const T low = static_cast<T>(FloatAttr(node, "min"));  // 0 for relu_grad
+    const T high = static_cast<T>(FloatAttr(node, "max"));
     return MakeGridKernel(MostElements(node, program),
-                          [low, high, closed](const KernelContext& c) {
-                            return GateBody<T>{
+                          [low, high](const KernelContext& c) {
+                            return GateBody<T, kClosed>{
                                 c.in(0).as<T>(), c.in(1).as<T>(), c.out().as<T>(), low, high,
-                                closed,          c.out().elements};
+                                c.out().elements};
                           },
                           {.in_place = 3});
   });
@@ -140,7 +140,8 @@ DeviceKernelOr CreateUnary(const Node& node, const Program& program) {
   if (node.op == "softplus") return Map<scalar::Softplus>(node, program);
   if (node.op == "clip") return Clip(node, program);
   if (node.op == "cast") return Cast(node, program);
-  return Gate(node, program);
+  if (node.op == "clip_grad") return Gate<true>(node, program);
+  return Gate<false>(node, program);
 }
 
 }  // namespace cohort::COHORT_GRID
