@@ -91,7 +91,8 @@ class ServedCore : public TestCore {
 // A server whose data threads stop at a gate in place of an apply, and its peers.
 class HeldServer {
  public:
-  explicit HeldServer(milliseconds help_interval) {
+  // `patient`: data streams wait for a busy server, as those of workers do.
+  explicit HeldServer(bool patient) {
     RequestContext context =
         MakeRequestContext(ps_.core.get(), &counters_, &held_, &parked_, /*pins=*/nullptr, 1 << 20);
     context.execute = [this, at_once = context.execute](std::unique_ptr<PushPullRequest> request) {
@@ -108,23 +109,19 @@ class HeldServer {
     options.listen = {"127.0.0.1:0"};
     options.threads = kDataThreads;
     options.control_methods = {kControlMethod};
-    options.help_interval = help_interval;
     server_ = *StreamServer::Start(options, std::move(methods));
     // Keep-alives that are not acknowledged soon end a connection.
-    options_.transport.keepalive_interval = milliseconds(100);
-    options_.transport.keepalive_timeout = testing::Scaled(milliseconds(1500));
-    chief = NewPeer(kControlMethod);
+    control_.transport.keepalive_interval = milliseconds(100);
+    control_.transport.keepalive_timeout = testing::Scaled(milliseconds(1500));
+    data_ = control_;
+    if (patient) data_.transport.AwaitBusyServer();
+    chief = NewControlPeer();
     Ping();
     REQUIRE(Until([this] { return chief->frames == 1; }));
   }
   ~HeldServer() { gate_.Open(); }
 
-  std::unique_ptr<Peer> NewPeer(const std::string& method) {
-    auto peer =
-        std::make_unique<Peer>(fmt::format("127.0.0.1:{}", server_->port()), options_, &loop_);
-    peer->Open(method);
-    return peer;
-  }
+  std::unique_ptr<Peer> NewControlPeer() { return NewPeer(control_, kControlMethod); }
   bool Until(const std::function<bool()>& what,
              CompletionLoop::Clock::duration limit = testing::Scaled(std::chrono::seconds(30))) {
     const auto deadline = CompletionLoop::Clock::now() + limit;
@@ -144,7 +141,7 @@ class HeldServer {
     header.set_sequence(1);
     PushPullEncoder encoder;
     while (gate_.held() < kDataThreads && data.size() < 16) {
-      data.push_back(NewPeer(kPushPullMethod));
+      data.push_back(NewPeer(data_, kPushPullMethod));
       data.back()->stream->Send(encoder.Finish(header));
       const int before = gate_.held();
       Until([&] { return gate_.held() > before; }, milliseconds(500));
@@ -158,6 +155,13 @@ class HeldServer {
   }
 
  private:
+  std::unique_ptr<Peer> NewPeer(const StreamClient::Options& options, const std::string& method) {
+    auto peer =
+        std::make_unique<Peer>(fmt::format("127.0.0.1:{}", server_->port()), options, &loop_);
+    peer->Open(method);
+    return peer;
+  }
+
   PsService service_{{}};
   ServedCore ps_{&service_};
   RealClock clock_;
@@ -166,7 +170,7 @@ class HeldServer {
   ParkedPulls parked_{ps_.core->data_path()};
   Gate gate_;
   CompletionLoop loop_;
-  StreamClient::Options options_;
+  StreamClient::Options control_, data_;
   std::unique_ptr<StreamServer> server_;
 
  public:
@@ -175,7 +179,7 @@ class HeldServer {
 };
 
 TEST_CASE("the chief and health checks are answered while applies hold all data threads") {
-  HeldServer server(std::chrono::hours(1));  // only the control thread can do it
+  HeldServer server(/*patient=*/true);
   server.HoldDataThreads();
   for (int i = 2; i <= 20; ++i) {
     server.Ping();
@@ -188,28 +192,29 @@ TEST_CASE("the chief and health checks are answered while applies hold all data 
   REQUIRE(server.Until([&] { return server.chief->frames == 21; }));
 }
 
-TEST_CASE("keep-alives are acknowledged while applies hold all data threads") {
-  const bool helped = GENERATE(true, false);
-  HeldServer server(helped ? milliseconds(50) : milliseconds(std::chrono::hours(1)));
+TEST_CASE("a server whose applies hold all data threads for long is not taken for dead") {
+  const bool patient = GENERATE(true, false);
+  HeldServer server(patient);
   server.HoldDataThreads();
   const bool any_lost =
       server.Until([&] { return server.lost() > 0; }, testing::Scaled(milliseconds(4000)));
-  CHECK(any_lost == !helped);
-  if (helped) {
-    // A client that comes meanwhile is accepted, too.
-    const auto late = server.NewPeer(kControlMethod);
-    v1::ChiefToPs message;
-    message.mutable_ping()->set_sent_unix_micros(1);
-    late->stream->Send(SerializeToFrame(message));
-    CHECK(server.Until([&] { return late->frames == 1; }));
-  }
+  CHECK(any_lost == !patient);
+  // The control thread has acknowledged the keep-alives of the chief, which is not patient.
+  CHECK_FALSE(server.chief->closed);
+  server.Ping();
+  CHECK(server.Until([&] { return server.chief->frames == 2; }));
+  const auto late = server.NewControlPeer();
   server.OpenGate();
-  if (!helped) return;
-  // The frames that the control thread has read are not lost.
+  if (!patient) return;
   CHECK(server.Until([&] {
     return std::all_of(server.data.begin(), server.data.end(),
                        [](const auto& peer) { return peer->frames == 1; });
   }));
+  // A client that came meanwhile is served as soon as a data thread has accepted it.
+  v1::ChiefToPs message;
+  message.mutable_ping()->set_sent_unix_micros(1);
+  late->stream->Send(SerializeToFrame(message));
+  CHECK(server.Until([&] { return late->frames == 1; }));
 }
 
 }  // namespace

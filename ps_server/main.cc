@@ -32,7 +32,6 @@ absl::StatusOr<int> Run(const PsFlags& flags) {
                                   {"unix_socket", unix_socket},
                                   {"admin_port", server->admin_port()},
                                   {"threads", context.threads},
-                                  {"own_core", context.own_core},
                                   {"incarnation", fmt::format("{:016x}", context.incarnation)}});
   // The process writes running snapshots before it ends.
   const auto grace =

@@ -121,9 +121,7 @@ absl::Status ParameterServer::Listen() {
   listen.listen = options_.listen;
   listen.security = options_.security;
   listen.threads = options_.threads;
-  listen.transport.SetOwnCore(options_.own_core);
   listen.transport.http2_frame_bytes = kPushPullHttp2FrameBytes;
-  core_->metrics()->reads_early->Set(listen.transport.may_read_early() ? 1 : 0);
   listen.thread_name = "ps";
   listen.health_services = {"cohort.v1.ParameterServer"};
   // The chief is answered while applies keep all other threads busy.
@@ -231,7 +229,6 @@ ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleConte
   options.admin_address = AdminAddress(flags.role);
   options.security = context.security;
   options.threads = context.threads;
-  options.own_core = context.own_core;
   options.incarnation = context.incarnation;
   options.host_id = context.host_id;
   options.apply_log = flags.apply_log;

@@ -42,7 +42,6 @@ class ParameterServer : public ServingTask {
     std::string admin_address;  // "": no admin port
     std::shared_ptr<const Security> security = Security::LoopbackOnly();
     int threads = 1;
-    bool own_core = false;  // TransportOptions::SetOwnCore
     uint32_t index = 0;
     uint64_t incarnation = 0;
     std::string host_id;

@@ -44,9 +44,7 @@ PsMetrics::PsMetrics(MetricsRegistry* r)
       generation(r->AddGauge("cohort_ps_generation", "Highest generation of a chief heard.")),
       timeline(r->AddGauge("cohort_ps_timeline", "Timeline of the tablets served.")),
       tablets(r->AddGauge("cohort_ps_tablets", "Tablets served.")),
-      watermark(r->AddGauge("cohort_ps_settled_watermark", "Settled watermark heard.")),
-      reads_early(r->AddGauge("cohort_ps_reads_early",
-                              "1 if no worker or ps shares a core: peers may be woken early.")) {
+      watermark(r->AddGauge("cohort_ps_settled_watermark", "Settled watermark heard.")) {
   static constexpr const char* kVerdicts[] = {nullptr,  "applied", "duplicate", "settled",
                                               "fenced", "moved",   "later",     "invalid",
                                               "staged", "dropped"};

@@ -31,7 +31,6 @@ struct PsMetrics {
   Gauge* timeline;
   Gauge* tablets;
   Gauge* watermark;
-  Gauge* reads_early;  // 1 if the data path has TransportOptions::may_read_early
 };
 
 }  // namespace cohort

@@ -67,12 +67,11 @@ class TestStream : public StreamHandler {
 // A chief, and a server that serves `layout` to it.
 class TestServer {
  public:
-  explicit TestServer(const v1::Layout& layout, int threads = 2, bool own_core = false) {
+  explicit TestServer(const v1::Layout& layout, int threads = 2) {
     ParameterServer::Options options;
     unix_path_ = fmt::format("/tmp/cohort-ps-test-{}.sock", getpid());
     options.listen = {"127.0.0.1:0", "unix:" + unix_path_};
     options.threads = threads;
-    options.own_core = own_core;
     options.incarnation = 55;
     options.log = log.get();
     options.on_done = [this] { loop.Wake(); };
@@ -180,8 +179,7 @@ Answer Read(TestStream* client) {
 }
 
 TEST_CASE("push and pull over TCP and unix sockets") {
-  const bool own_core = GENERATE(false, true);
-  TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)), 2, own_core);
+  TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)));
   uint64_t closure = 0;
   for (const std::string& address : {ps.address(), ps.unix_address()}) {
     CAPTURE(address);
@@ -201,8 +199,7 @@ TEST_CASE("push and pull over TCP and unix sockets") {
     }
   }
   CHECK_THAT(ps.server->metrics().Text(),
-             Catch::Contains("cohort_ps_pushes_total{verdict=\"applied\"} 6") &&
-                 Catch::Contains(fmt::format("cohort_ps_reads_early {}\n", own_core ? 1 : 0)));
+             Catch::Contains("cohort_ps_pushes_total{verdict=\"applied\"} 6"));
 }
 
 TEST_CASE(
@@ -256,7 +253,7 @@ TEST_CASE("a push for another server, or for another incarnation of this one, ch
 
 TEST_CASE("large pushes and pulls travel in chunks; half a push is nothing") {
   constexpr size_t kElements = 1'500'000;
-  TestServer ps(Layout({Variable("w", {kElements}, 1)}, Sgd(1)), 2, GENERATE(false, true));
+  TestServer ps(Layout({Variable("w", {kElements}, 1)}, Sgd(1)));
   PushPullEncoder encoder;
   const Floats half(kElements / 2, 0.5f);
   auto first = Header(1, 0);
@@ -293,7 +290,7 @@ TEST_CASE("large pushes and pulls travel in chunks; half a push is nothing") {
 }
 
 TEST_CASE("a request that makes no sense gets an error; half a one ends its stream") {
-  TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)), 2, GENERATE(false, true));
+  TestServer ps(Layout({Variable("w", {3}, 5)}, Sgd(1)));
   PushPullEncoder encoder;
   TestStream client(ps.address(), "PushPull", &ps.loop);
   auto missing = Header(3, 1);
@@ -433,7 +430,7 @@ v1::SharedPayload ReadWord(TestStream* client, v1::PushPullResponseHeader* heade
 TEST_CASE("payloads lie in memory that a client of this host shares") {
   constexpr size_t kElements = 8192;
   constexpr size_t kBytes = kElements * sizeof(float);
-  TestServer ps(Layout({Variable("w", {kElements}, 5)}, Sgd(1)), 2, GENERATE(false, true));
+  TestServer ps(Layout({Variable("w", {kElements}, 5)}, Sgd(1)));
   const auto segment = *SharedSegment::Create(8 * kBytes);
   PushPullEncoder encoder;
   v1::PushPullResponseHeader answer;
@@ -509,10 +506,7 @@ TEST_CASE("what a server's flags and TF_CONFIG say goes into its options") {
   context.log = Logger::Discard();
   PsFlags flags;
   flags.role.unix_socket_dir = "none";
-  CHECK_FALSE(MakeServerOptions(flags, context, nullptr).own_core);
-  context.own_core = true;
   const auto options = MakeServerOptions(flags, context, nullptr);
-  CHECK(options.own_core);
   CHECK(options.listen == std::vector<std::string>{"127.0.0.1:1"});
 }
 

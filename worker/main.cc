@@ -28,7 +28,6 @@ absl::StatusOr<int> Run(const WorkerFlags& flags) {
   context.log->Info("listening", {{"port", server->port()},
                                   {"admin_port", server->admin_port()},
                                   {"threads", context.threads},
-                                  {"own_core", context.own_core},
                                   {"incarnation", fmt::format("{:016x}", context.incarnation)}});
   const auto grace = std::chrono::milliseconds(static_cast<int64_t>(flags.drain_timeout_s * 1000));
   // A tick is also the longest time that a result may wait while a long step runs.

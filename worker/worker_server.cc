@@ -36,7 +36,6 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options option
   remote.exchange = o.exchange;
   remote.host_id = o.host_id;
   remote.security = o.security;
-  remote.own_core = o.own_core;
   remote.local = o.local_servers;
   remote.log = o.log;
   server->remote_ = std::make_unique<RemoteAccess>(remote);
@@ -125,7 +124,6 @@ absl::Status WorkerServer::Listen() {
   if (options_.shared.has_value()) {
     const SharedService& shared = *options_.shared;
     listen.threads = shared.threads;
-    listen.transport.SetOwnCore(options_.own_core);
     listen.health_services.push_back(shared.health_service);
     listen.control_methods = shared.control_methods;
     for (const auto& [method, handler] : methods) listen.control_methods.push_back(method);
@@ -177,9 +175,6 @@ void WorkerServer::ExportMetrics() {
       &RemoteAccess::Counters::areas_renewed);
   add("cohort_worker_ps_connections", "Streams to parameter servers opened",
       &RemoteAccess::Counters::connections);
-  add("cohort_worker_ps_early_connections",
-      "Those streams of them that start the next read early, because no worker or ps shares a core",
-      &RemoteAccess::Counters::early_connections);
   add("cohort_worker_ps_sockets_given_up",
       "Unix sockets that never answered and were replaced by the address of the server",
       &RemoteAccess::Counters::sockets_given_up);
@@ -378,7 +373,6 @@ WorkerServer::Options MakeServerOptions(const WorkerFlags& flags, const RoleCont
   options.security = context.security;
   options.threads = context.threads;
   options.devices = flags.devices;
-  options.own_core = context.own_core;
   options.index = context.task.index;
   options.incarnation = context.incarnation;
   // A worker without a host id finds no server on its own host.

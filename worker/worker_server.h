@@ -58,7 +58,6 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
     std::shared_ptr<const Security> security = Security::LoopbackOnly();
     int threads = 1;        // for the kernels of a step
     DeviceOptions devices;  // on which they run
-    bool own_core = false;  // TransportOptions::SetOwnCore
     int index = 0;
     uint64_t incarnation = 0;
     std::string host_id;

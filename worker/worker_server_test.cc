@@ -280,13 +280,6 @@ TEST_CASE("a worker without unix sockets finds no server on its own host") {
   CHECK(MakeServerOptions(flags, context, nullptr).host_id.empty());
 }
 
-TEST_CASE("a worker knows whether it shares cores") {
-  RoleContext context;
-  context.bind = Address{"127.0.0.1", 1};
-  context.own_core = GENERATE(false, true);
-  CHECK(MakeServerOptions(WorkerFlags(), context, nullptr).own_core == context.own_core);
-}
-
 TEST_CASE("without a chief a worker names the chief that it waits for, and ends at the deadline") {
   std::vector<std::string> lines;
   LogOptions log_options;

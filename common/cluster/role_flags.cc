@@ -131,7 +131,6 @@ absl::StatusOr<RoleContext> MakeRoleContext(const RoleFlags& flags, Role role,
   context.threads = flags.threads > 0
                         ? flags.threads
                         : ThreadShare(context.cluster, context.task, AvailableCores());
-  context.own_core = HasOwnCore(context.cluster, context.task, context.threads, AvailableCores());
   context.host_id = HostId();
   context.plugins = flags.plugins;
   context.incarnation = RandomIncarnation();

@@ -49,7 +49,6 @@ struct RoleContext {
   std::optional<Address> bind;        // none for a chief or evaluator without entry
   std::shared_ptr<const Security> security;
   int threads = 1;
-  bool own_core = false;  // no worker or ps shares a core with another
   std::string host_id;
   uint64_t incarnation = 0;
   std::vector<std::string> plugins;  // the files of --plugin

@@ -6,15 +6,12 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
-#include "common/os/identity.h"
 
 namespace cohort {
 namespace {
 
 using Catch::Contains;
 
-constexpr char kAlone[] =
-    R"({"cluster": {"ps": ["localhost:2"]}, "task": {"type": "ps", "index": 0}})";
 constexpr char kFar[] =
     R"({"cluster": {"worker": ["host1:1"], "ps": ["localhost:2", "localhost:3"]},
                             "task": {"type": "worker", "index": 0}})";
@@ -32,10 +29,6 @@ TEST_CASE("a task reads its role and settings from flags and TF_CONFIG") {
   REQUIRE(context->advertised == Address{"localhost", 3});
   REQUIRE(context->bind == Address{"localhost", 3});
   REQUIRE(context->threads == 3);
-  flags.threads = 1;
-  REQUIRE(MakeRoleContext(flags, Role::kPs, kAlone)->own_core);
-  flags.threads = AvailableCores() + 1;
-  REQUIRE_FALSE(MakeRoleContext(flags, Role::kPs, kAlone)->own_core);
   REQUIRE(context->incarnation != 0);
   REQUIRE_FALSE(context->host_id.empty());
   REQUIRE_FALSE(context->log->enabled(LogLevel::kWarning));

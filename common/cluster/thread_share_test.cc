@@ -19,26 +19,6 @@ TEST_CASE("the tasks of one host share its cores") {
   REQUIRE(ThreadShare(cluster, {Role::kEvaluator, 0}, 0) == 1);
 }
 
-TEST_CASE("a task has its own core if no worker or ps shares one") {
-  ClusterSpec cluster;
-  cluster.Set({Role::kWorker, 0}, {"a", 1});
-  cluster.Set({Role::kWorker, 1}, {"a", 2});
-  cluster.Set({Role::kPs, 0}, {"b", 1});
-  const Task worker{Role::kWorker, 0};
-  const Task ps{Role::kPs, 0};
-  REQUIRE(HasOwnCore(cluster, worker, 1, 2));
-  REQUIRE(HasOwnCore(cluster, worker, 2, 4));
-  REQUIRE_FALSE(HasOwnCore(cluster, worker, 1, 1));
-  REQUIRE_FALSE(HasOwnCore(cluster, worker, 2, 3));
-  REQUIRE(HasOwnCore(cluster, ps, 2, 2));
-  REQUIRE_FALSE(HasOwnCore(cluster, ps, 1, 1));  // the workers that it would wake share a core
-  REQUIRE(HasOwnCore(cluster, {Role::kChief, 0}, 9, 2));
-  cluster.Set({Role::kPs, 1}, {"localhost", 1});
-  cluster.Set({Role::kPs, 2}, {"127.0.0.1", 2});
-  REQUIRE(HasOwnCore(cluster, {Role::kPs, 2}, 1, 2));
-  REQUIRE_FALSE(HasOwnCore(cluster, {Role::kPs, 2}, 2, 3));
-}
-
 TEST_CASE("all names of loopback are one host") {
   ClusterSpec cluster;
   cluster.Set({Role::kWorker, 0}, {"localhost", 1});

@@ -96,7 +96,6 @@ class RemoteAccess::Impl : public ExchangeRunner {
   std::atomic<uint64_t> connections_{0};
   std::atomic<uint64_t> release_polls_{0};
   std::atomic<uint64_t> sockets_given_up_{0};
-  std::atomic<uint64_t> early_connections_{0};
 };
 
 void RemoteAccess::Impl::WaitForInput(int64_t deadline_us) {
@@ -242,7 +241,7 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
   StreamClient::Options client;
   client.security = options_.security;
   client.task = Task{Role::kPs, static_cast<int>(server.ps)};
-  client.transport.SetOwnCore(options_.own_core);
+  client.transport.AwaitBusyServer();
   client.transport.http2_frame_bytes = kPushPullHttp2FrameBytes;
   const absl::Status opened = connection->Open(client, &loop_);
   if (!opened.ok()) {
@@ -252,7 +251,6 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
     return nullptr;
   }
   Bump(&connections_, 1);
-  Bump(&early_connections_, client.transport.may_read_early() ? 1 : 0);
   link.connection = std::move(connection);
   return link.connection.get();
 }
@@ -320,8 +318,7 @@ RemoteAccess::Counters RemoteAccess::Impl::counters() const {
           read(areas_renewed_),
           read(connections_),
           read(release_polls_),
-          read(sockets_given_up_),
-          read(early_connections_)};
+          read(sockets_given_up_)};
 }
 
 RemoteAccess::RemoteAccess(const RemoteAccessOptions& options)

@@ -27,7 +27,6 @@ struct RemoteAccessOptions {
   ExchangeOptions exchange;
   std::string host_id;  // this process's; servers with the same one are reached by unix socket
   std::shared_ptr<const Security> security = Security::LoopbackOnly();
-  bool own_core = false;                      // TransportOptions::SetOwnCore
   std::shared_ptr<const LocalServers> local;  // reached by calls; may be null
   Logger* log = nullptr;                      // may be null; outlives the access
 };
@@ -75,15 +74,14 @@ class RemoteAccess {
     uint64_t resends = 0;
     uint64_t bytes_sent = 0;  // payload
     uint64_t bytes_received = 0;
-    uint64_t bytes_copied = 0;       // payload that was copied to where the step reads it
-    uint64_t bytes_lent = 0;         // payload that the step reads where the server has it
-    uint64_t bytes_placed = 0;       // payload that was copied to memory that both ends share
-    uint64_t bytes_in_place = 0;     // payload that a server reads where the step wrote it
-    uint64_t areas_renewed = 0;      // push areas that a server may still read after their exchange
-    uint64_t connections = 0;        // opened so far
-    uint64_t release_polls = 0;      // polls whose only purpose is to get sent memory back
-    uint64_t sockets_given_up = 0;   // replaced by the TCP address: no answer had come from them
-    uint64_t early_connections = 0;  // opened with TransportOptions::may_read_early
+    uint64_t bytes_copied = 0;      // payload that was copied to where the step reads it
+    uint64_t bytes_lent = 0;        // payload that the step reads where the server has it
+    uint64_t bytes_placed = 0;      // payload that was copied to memory that both ends share
+    uint64_t bytes_in_place = 0;    // payload that a server reads where the step wrote it
+    uint64_t areas_renewed = 0;     // push areas that a server may still read after their exchange
+    uint64_t connections = 0;       // opened so far
+    uint64_t release_polls = 0;     // polls whose only purpose is to get sent memory back
+    uint64_t sockets_given_up = 0;  // replaced by the TCP address: no answer had come from them
   };
   // Thread-safe; the fields may be read at slightly different moments.
   Counters counters() const;

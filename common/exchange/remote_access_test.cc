@@ -17,7 +17,7 @@ namespace cohort::exchange_test {
 namespace {
 
 struct Cluster {
-  explicit Cluster(const std::string& unix_path = "", bool own_core = false,
+  explicit Cluster(const std::string& unix_path = "",
                    uint64_t chunk_bytes = ExchangeOptions().chunk_bytes) {
     for (int ps = 0; ps < 2; ++ps) {
       real[ps].Start(ps == 0 ? unix_path : "");
@@ -28,7 +28,6 @@ struct Cluster {
     }
     RemoteAccessOptions options;
     options.host_id = "here";
-    options.own_core = own_core;
     options.exchange.chunk_bytes = chunk_bytes;
     options.exchange.unreachable_after_us = 300'000;
     options.exchange.request_timeout_us = 2'000'000;
@@ -53,8 +52,7 @@ struct Cluster {
 TEST_CASE("steps over real sockets read what they wrote") {
   const std::string path =
       (std::filesystem::temp_directory_path() / fmt::format("cohort-{}.sock", getpid())).string();
-  const bool own_core = GENERATE(false, true);
-  Cluster cluster(path, own_core);
+  Cluster cluster(path);
   Step step({3, 40});
   step.dense_gradient.assign(21, 1);
   const PullBatch pull = step.Pull();
@@ -68,7 +66,6 @@ TEST_CASE("steps over real sockets read what they wrote") {
   CHECK(cluster.remote->counters().requests == 100);
   CHECK(cluster.remote->counters().resends == 0);
   CHECK(cluster.remote->counters().connections == 2);
-  CHECK(cluster.remote->counters().early_connections == (own_core ? 2 : 0));
   CHECK(cluster.real[0].streams == 1);
 }
 
@@ -120,7 +117,7 @@ TEST_CASE("a server that took another's address is not taken for it") {
 
 // A request of several messages: each waits for the end of the write before, which is an event.
 TEST_CASE("polls put the requests on the wire") {
-  Cluster cluster("", false, /*chunk_bytes=*/32);
+  Cluster cluster("", /*chunk_bytes=*/32);
   Step step({3, 40});
   step.dense_gradient.assign(21, 1);
   const PullBatch pull = step.Pull();

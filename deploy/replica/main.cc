@@ -28,7 +28,6 @@ absl::StatusOr<int> Run(const ReplicaFlags& flags) {
   context.log->Info("listening", {{"port", replica->port()},
                                   {"admin_port", replica->admin_port()},
                                   {"threads", context.threads},
-                                  {"own_core", context.own_core},
                                   {"incarnation", fmt::format("{:016x}", context.incarnation)}});
   const auto grace =
       std::chrono::duration_cast<std::chrono::milliseconds>(FromSeconds(worker.drain_timeout_s));

@@ -16,7 +16,6 @@
 
 #include "common/base/unique_fd.h"
 #include "common/cluster/free_ports.h"
-#include "common/os/identity.h"
 #include "tests/cluster/scenario.h"
 
 namespace cohort {
@@ -309,35 +308,6 @@ TEST_CASE("every role serves its admin port during training, and logs which port
   s.Release(0);
   s.Finish();
   REQUIRE(s.ExitOf(TaskRole::kEvaluator, 0, seconds(60)) == 0);
-}
-
-TEST_CASE("tasks that share no core may wake each other early, and export whether they do") {
-  const bool shared = GENERATE(false, true);
-  const std::vector<int> ports = ChooseFreePorts(2).value();
-  MiniClusterOptions options{
-      .servers = 1, .workers = 1, .job_yaml = RecommenderJob(30, 50), .proxied = true};
-  const int threads = shared ? AvailableCores() + 1 : 1;
-  for (const TaskRole role : {TaskRole::kPs, TaskRole::kWorker}) {
-    options.flags[role] = {"--threads", std::to_string(threads), "--admin_port",
-                           std::to_string(ports[role == TaskRole::kPs ? 0 : 1])};
-  }
-  Scenario s(Body::kProcesses, "own_core", options);
-  s.Pace(0);
-  s.Check(s->StartAll());
-  s.Check(s->WaitForSteps(3, seconds(60)));
-  const bool early = !shared && AvailableCores() > 1;  // a core for each
-  INFO("early " << early);
-  REQUIRE(Metric(Get(ports[0], "/metrics"), "cohort_ps_reads_early") == (early ? 1 : 0));
-  // A worker that loses a connection opens another one.
-  const std::string worker = Get(ports[1], "/metrics");
-  const double connections = Metric(worker, "cohort_worker_ps_connections");
-  REQUIRE(connections > 0);
-  REQUIRE(Metric(worker, "cohort_worker_ps_early_connections") == (early ? connections : 0));
-  for (const TaskRole role : {TaskRole::kPs, TaskRole::kWorker}) {
-    RequireSaid(&s, role, 0, early ? "own_core=true" : "own_core=false");
-  }
-  s.Release(0);
-  s.Finish();
 }
 
 // Listens on loopback and accepts no connection: established ones stay in its queue.

@@ -50,22 +50,11 @@ CompletionLoop::CompletionLoop(std::unique_ptr<grpc::CompletionQueue> queue)
 
 CompletionLoop::~CompletionLoop() { Shutdown(); }
 
-void CompletionLoop::Start(const std::string& name, std::function<void()> tick,
-                           Clock::duration interval) {
-  thread_ = std::thread([this, name, tick = std::move(tick), interval] {
+void CompletionLoop::Start(const std::string& name) {
+  thread_ = std::thread([this, name] {
     pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
-    ThreadMain(tick, interval);
+    while (!Drained()) PollOnce(kForever);
   });
-}
-
-void CompletionLoop::ThreadMain(const std::function<void()>& tick, Clock::duration interval) {
-  Clock::time_point next = tick ? Clock::now() + interval : kForever;
-  while (!Drained()) {
-    PollOnce(next);
-    if (next == kForever || Clock::now() < next) continue;
-    tick();
-    next = Clock::now() + interval;
-  }
 }
 
 bool CompletionLoop::PollOnce(Clock::time_point deadline) {
@@ -77,14 +66,11 @@ bool CompletionLoop::PollOnce(Clock::time_point deadline) {
     std::atomic<std::thread::id>* id_;
   } polling(&polling_thread_);
   while (true) {
-    if (RunDueTimers() || DeliverKept()) return true;
+    if (RunDueTimers()) return true;
     void* tag = nullptr;
     bool ok = false;
-    const uint64_t turn = turn_.load(std::memory_order_relaxed);
-    turn_.store(turn + 1, std::memory_order_relaxed);
-    const auto next = queue_->AsyncNext(&tag, &ok, ToGrpcTime(EarlierOf(deadline)));
-    turn_.store(turn + 2, std::memory_order_relaxed);
-    switch (next) {
+    turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    switch (queue_->AsyncNext(&tag, &ok, ToGrpcTime(EarlierOf(deadline)))) {
       case grpc::CompletionQueue::GOT_EVENT:
         Deliver(tag, ok);
         return true;
@@ -101,48 +87,6 @@ bool CompletionLoop::RunUntil(absl::FunctionRef<bool()> done, Clock::time_point 
     if (!PollOnce(deadline)) return done();
   }
   return true;
-}
-
-bool CompletionLoop::DeliverKept() {
-  if (!has_kept_.load(std::memory_order_acquire)) return false;
-  std::pair<void*, bool> event;
-  {
-    MutexLock lock(&mu_);
-    event = kept_.front();
-    kept_.pop_front();
-    has_kept_.store(!kept_.empty(), std::memory_order_release);
-  }
-  Deliver(event.first, event.second);
-  return true;
-}
-
-// The queue does input and output only when it has no event to give, so all events are taken. The
-// polling thread may return meanwhile and wait for one of them: it is woken.
-void CompletionLoop::PollForBusyThread() {
-  const uint64_t turn = turn_.load(std::memory_order_relaxed);
-  const bool busy = turn % 2 == 0 && turn == seen_turn_;
-  seen_turn_ = turn;
-  if (!busy) return;
-  void* tag = nullptr;
-  bool ok = false;
-  bool any = false;
-  bool took_wake = false;
-  while (queue_->AsyncNext(&tag, &ok, gpr_time_0(GPR_CLOCK_MONOTONIC)) ==
-         grpc::CompletionQueue::GOT_EVENT) {
-    any = true;
-    if (tag == static_cast<CompletionTag*>(&wake_tag_)) {
-      HandOffAcquire(static_cast<CompletionTag*>(&wake_tag_));
-      took_wake = true;
-      continue;
-    }
-    MutexLock lock(&mu_);
-    kept_.emplace_back(tag, ok);
-    has_kept_.store(true, std::memory_order_release);
-  }
-  if (!any) return;
-  MutexLock lock(&mu_);
-  if (took_wake) wake_pending_ = false;
-  WakeLocked();
 }
 
 void CompletionLoop::Wake() {
@@ -259,7 +203,7 @@ std::vector<std::shared_ptr<Stream>> CompletionLoop::streams() const {
 
 bool CompletionLoop::Drained() const {
   MutexLock lock(&mu_);
-  return stopping_ && streams_.empty() && kept_.empty();
+  return stopping_ && streams_.empty();
 }
 
 void CompletionLoop::Shutdown() {

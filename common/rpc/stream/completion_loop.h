@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -66,9 +65,7 @@ class CompletionLoop {
   CompletionLoop& operator=(const CompletionLoop&) = delete;
 
   // Starts the loop's own thread, named `name` (15 characters are seen). At most once.
-  void Start(const std::string& name) { Start(name, nullptr, {}); }
-  // The same; the thread also calls `tick` about once in `interval`, without an allocation.
-  void Start(const std::string& name, std::function<void()> tick, Clock::duration interval);
+  void Start(const std::string& name);
 
   // Handles one event, or the timers and posted functions that are due. Returns false if `deadline`
   // came first or after Shutdown, true also after Wake. Never call it from a callback of this loop.
@@ -88,16 +85,11 @@ class CompletionLoop {
   // may mean that it runs right now.
   bool CancelTimer(TimerId id);
   // How often the polling thread has begun to wait for an event. Thread-safe.
-  uint64_t turns() const { return turn_.load(std::memory_order_relaxed) / 2; }
+  uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
   // True if the caller is the thread that polls right now.
   bool OnPollingThread() const {
     return polling_thread_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
-
-  // For another thread, always the same one: if the polling thread has been inside one callback
-  // since the last call, does the input and output of the queue's sockets that is due, without
-  // waiting. Events that it finds are kept for the polling thread. Not during Shutdown.
-  void PollForBusyThread();
 
   // Aborts all streams, drops timers and posted functions, and returns when no event is left; joins
   // the loop's thread. Not from inside a callback. Idempotent.
@@ -123,26 +115,21 @@ class CompletionLoop {
   void WakeLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Clock::time_point EarlierOf(Clock::time_point deadline);
   bool RunDueTimers();
-  bool DeliverKept();
   void RunPosted();
   bool Drained() const;
-  void ThreadMain(const std::function<void()>& tick, Clock::duration interval);
 
   const std::unique_ptr<grpc::CompletionQueue> queue_;
   const std::unique_ptr<grpc::Alarm> alarm_;
   WakeTag wake_tag_{this};
   std::thread thread_;
   std::atomic<std::thread::id> polling_thread_{};
-  std::atomic<uint64_t> turn_{0};  // odd while the polling thread waits for an event
-  std::atomic<bool> has_kept_{false};
-  uint64_t seen_turn_ = 0;  // used by the thread that calls PollForBusyThread
+  std::atomic<uint64_t> turns_{0};
   std::atomic<int64_t> next_timer_ns_{INT64_MAX};  // the earliest timer's; read without the lock
 
   mutable Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;  // accepts nothing new
   bool closed_ ABSL_GUARDED_BY(mu_) = false;    // no operation may be started on the queue
   bool wake_pending_ ABSL_GUARDED_BY(mu_) = false;
-  std::deque<std::pair<void*, bool>> kept_ ABSL_GUARDED_BY(mu_);  // events of PollForBusyThread
   std::vector<std::function<void()>> posted_ ABSL_GUARDED_BY(mu_);
   std::vector<std::function<void()>> running_;  // polling thread only; keeps its capacity
   uint64_t next_timer_id_ ABSL_GUARDED_BY(mu_) = 1;

@@ -1,11 +1,10 @@
-// Answer times, statuses and control frames.
+// Statuses and control frames.
 #include <grpcpp/grpcpp.h>
 
 #include <catch2/catch.hpp>
 
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
-#include "common/rpc/stream/answer_time.h"
 #include "common/rpc/stream/frame_codec.h"
 #include "common/rpc/stream/grpc_status.h"
 #include "common/rpc/stream/rpc_test_util.h"
@@ -16,32 +15,6 @@ namespace cohort {
 namespace {
 
 using Catch::Contains;
-
-TEST_CASE("an end measures whether it answers soon") {
-  AnswerTime time(std::chrono::microseconds(50));
-  AnswerTime::Clock::time_point now{std::chrono::seconds(1)};
-  const auto answer_after = [&](std::chrono::microseconds took, int times) {
-    for (int i = 0; i < times; ++i) {
-      time.OnFrame(now);
-      now += took;
-      time.OnSend(now);
-      now += std::chrono::seconds(1);
-      time.OnSend(now);  // not an answer: the frame was answered
-    }
-    return time.IsShort();
-  };
-  CHECK(time.IsShort());
-  CHECK(answer_after(std::chrono::microseconds(10), 100));
-  CHECK(answer_after(std::chrono::seconds(10), 1));  // one long pause changes nothing
-  CHECK_FALSE(answer_after(std::chrono::microseconds(100), 20));
-  CHECK_FALSE(answer_after(std::chrono::seconds(10), 100));
-  CHECK(answer_after(std::chrono::microseconds(10), 20));
-  for (int i = 0; i < 20; ++i) time.OnFrame(now);  // unanswered
-  CHECK_FALSE(time.IsShort());
-  const AnswerTime never(std::chrono::nanoseconds(0));
-  CHECK_FALSE(never.measured());
-  CHECK_FALSE(never.IsShort());
-}
 
 TEST_CASE("a status keeps its code, message and failure on both wires") {
   absl::Status lost = Unavailable("ps:1 is gone");

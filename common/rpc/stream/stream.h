@@ -92,8 +92,7 @@ class StreamHandler {
   // Called after OnFrame. True if the peer may send again before this end has sent something. False
   // delays the next read until the next Send, so that the flow-control update of the read travels
   // with that frame. Until then the end of the stream goes unnoticed. False is only allowed for a
-  // stream whose frames are all sent by the polling thread. Not called if the next read was started
-  // before OnFrame (TransportOptions::read_early_below).
+  // stream whose frames are all sent by the polling thread.
   virtual bool ExpectsMore() { return true; }
   // At a server: the client will send no more, but still reads. True ends the stream after sending
   // what is queued. False leaves it open until Close, for answers that come later.

@@ -7,7 +7,6 @@
 namespace cohort {
 
 void StreamBase::Send(Frame frame) {
-  if (answer_time_.measured()) answer_time_.OnSend(AnswerTime::Clock::now());
   const size_t bytes = frame.size();
   absl::Status over;
   Step step;
@@ -149,13 +148,9 @@ void StreamBase::OnRead(bool ok) {
   if (!ok) return EndReads();
   Frame frame = std::move(read_frame_);
   if (!muted_.load(std::memory_order_relaxed)) {
-    // A read tells the peer at once how much it may send. It starts before the handler if an answer
-    // usually comes soon (read_early_below), else with the answer that the handler sends.
-    const bool early = answer_time_.IsShort();
-    if (early) StartRead(&read_frame_, read_event_.Arm());
-    if (answer_time_.measured()) answer_time_.OnFrame(AnswerTime::Clock::now());
     handler_->OnFrame(std::move(frame));
-    if (early || (!handler_->ExpectsMore() && DelayRead())) return;
+    // A read tells the peer at once how much it may send. A delayed one does so with the answer.
+    if (!handler_->ExpectsMore() && DelayRead()) return;
   }
   // A server that has closed stops reading. A client drains frames until the end.
   if (muted_.load(std::memory_order_relaxed) && !EndOfReadsBreaks()) return EndReads();

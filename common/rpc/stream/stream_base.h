@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "common/base/mutex.h"
-#include "common/rpc/stream/answer_time.h"
 #include "common/rpc/stream/completion_loop.h"
 #include "common/rpc/stream/frame_queue.h"
 #include "common/rpc/stream/stream.h"
@@ -118,7 +117,6 @@ class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase
 
   // True if frames are no longer wanted: aborted, or closed at a server.
   std::atomic<bool> muted_{false};
-  AnswerTime answer_time_{options_.read_early_below};
   Frame read_frame_;  // loop's thread only
   Event read_event_{this, &StreamBase::OnRead};
   Event sent_event_{this, &StreamBase::OnSent};

@@ -147,12 +147,7 @@ absl::Status StreamServer::Impl::Listen(std::vector<int>* ports) {
   }
   if (control_loop_ == nullptr) return absl::OkStatus();
   for (size_t i = 0; i < control_methods_->size(); ++i) AcceptControl(i);
-  control_loop_->Start(
-      options_.thread_name + "-control",
-      [this] {
-        for (const auto& loop : loops_) loop->PollForBusyThread();
-      },
-      options_.help_interval);
+  control_loop_->Start(options_.thread_name + "-control");
   return absl::OkStatus();
 }
 
@@ -236,7 +231,7 @@ void StreamServer::Impl::Shutdown(const absl::Status& status, std::chrono::milli
   }
   // Returns when every call has ended; ends them by force after `grace`.
   server_->Shutdown(std::chrono::system_clock::now() + grace);
-  if (control_loop_ != nullptr) control_loop_->Shutdown();  // it uses the others
+  if (control_loop_ != nullptr) control_loop_->Shutdown();
   for (const auto& loop : loops_) loop->Shutdown();
 }
 

@@ -23,9 +23,10 @@ namespace cohort {
 // accepted it. See stream.h for an example.
 //
 // If there are control methods, one more thread serves them and the health service, so they are
-// answered while handlers keep all other threads busy. Connections are accepted and read by those
-// other threads. If a handler keeps one of them for longer than help_interval, the control thread
-// reads its sockets: it acknowledges keep-alives, and keeps the frames for the busy thread.
+// answered while handlers keep all other threads busy. It also reads the connections that carry
+// their calls, and acknowledges the keep-alives there. Connections are accepted by the other
+// threads. Clients of methods whose handlers take long must be patient
+// (TransportOptions::AwaitBusyServer).
 class StreamServer {
  public:
   struct Options {
@@ -43,7 +44,6 @@ class StreamServer {
     // Methods that a thread of their own serves; their handlers must not take long. Empty: there is
     // no such thread.
     std::vector<std::string> control_methods;
-    std::chrono::milliseconds help_interval{1000};
     // Gets the plaintext connections, also those of unix sockets, whose first byte is
     // ConnectionAcceptor::kSocketByte. That byte is not read yet. Called on a thread of the server,
     // and must not wait. Null: gRPC gets all plaintext connections.

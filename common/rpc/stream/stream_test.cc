@@ -94,23 +94,9 @@ void CutConnections() {
   }
 }
 
-constexpr std::chrono::nanoseconds kNever{0};
-constexpr std::chrono::nanoseconds kAnHour = std::chrono::hours(1);
-
-// For tests that must pass whenever an end reads: late, early (while it answers), or mixed.
-StreamServer::Options EarlyOrLate() {
-  StreamServer::Options options = ListenOn({"127.0.0.1:0"});
-  const std::chrono::nanoseconds below[] = {kNever, std::chrono::microseconds(20), kAnHour};
-  options.transport.read_early_below = below[GENERATE(0, 1, 2)];
-  UNSCOPED_INFO("reads early below " << options.transport.read_early_below.count() << " ns");
-  return options;
-}
-
 // The mean number of segments that both ends send for one request and its answer.
-double SegmentsPerExchange(const StreamServer& server, std::chrono::nanoseconds client_early) {
-  TransportOptions transport;
-  transport.read_early_below = client_early;
-  const auto client = Echo::Dial(server.addresses().front(), transport);
+double SegmentsPerExchange(const StreamServer& server) {
+  const auto client = Echo::Dial(server.addresses().front());
   CompletionLoop loop;
   Asker asker;
   const auto stream = client->Open(kEchoMethod, &asker, &loop);
@@ -127,52 +113,14 @@ double SegmentsPerExchange(const StreamServer& server, std::chrono::nanoseconds 
   CHECK(asker.status().ok());
   return (static_cast<double>(after) - static_cast<double>(before)) / kRounds;
 }
-double SegmentsPerExchange(std::chrono::nanoseconds server_early,
-                           std::chrono::nanoseconds client_early) {
-  StreamServer::Options options = ListenOn({"127.0.0.1:0"});
-  options.transport.read_early_below = server_early;
-  const auto server = StreamServer::Start(options, EchoMethods());
-  REQUIRE(server.ok());
-  return SegmentsPerExchange(**server, client_early);
-}
 
 // The pings that measure the connection add some segments.
 TEST_CASE("a request and its answer take one segment each, without extra segments") {
-  const double segments = SegmentsPerExchange(kNever, kNever);
+  const auto server = StreamServer::Start(ListenOn({"127.0.0.1:0"}), EchoMethods());
+  REQUIRE(server.ok());
+  const double segments = SegmentsPerExchange(**server);
   CHECK(segments >= 2);
   CHECK(segments < 2.5);
-}
-
-TEST_CASE("an end that reads early sends its flow-control update at once") {
-  // One more segment each. With few cores, some updates travel with the next frame.
-  CHECK(SegmentsPerExchange(kAnHour, kNever) > 2.5);
-  CHECK(SegmentsPerExchange(kNever, kAnHour) > 2.5);
-  CHECK(SegmentsPerExchange(kAnHour, kAnHour) > 3);
-}
-
-TEST_CASE("a slow answer has no update ahead of it") {
-  class Slow : public StreamHandler {
-   public:
-    explicit Slow(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
-    void OnFrame(Frame frame) override {
-      const auto done = std::chrono::steady_clock::now() + 4 * TransportOptions::kWakeUp;
-      while (std::chrono::steady_clock::now() < done) {  // works
-      }
-      stream_->Send(std::move(frame));
-    }
-    void OnClosed(const absl::Status&) override {}
-
-   private:
-    const std::shared_ptr<Stream> stream_;
-  };
-  StreamServer::Options options = ListenOn({"127.0.0.1:0"});
-  options.transport.SetOwnCore(true);
-  auto server = StreamServer::Start(
-      options, {{kEchoMethod, [](std::shared_ptr<Stream> stream, CompletionLoop*) {
-                   return std::make_unique<Slow>(std::move(stream));
-                 }}});
-  REQUIRE(server.ok());
-  CHECK(SegmentsPerExchange(**server, kNever) < 2.5);
 }
 
 TEST_CASE("a delayed read starts with the next frame or at the end") {
@@ -272,7 +220,7 @@ TEST_CASE("a failed write while a read is delayed ends the stream") {
 }
 
 TEST_CASE("a big frame arrives whole") {
-  Echo echo(EarlyOrLate());
+  Echo echo(ListenOn({"127.0.0.1:0"}));
   std::string big(size_t{64} << 20, 'x');
   for (size_t i = 0; i < big.size(); i += 4093) big[i] = static_cast<char>(i);
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
@@ -282,7 +230,7 @@ TEST_CASE("a big frame arrives whole") {
 }
 
 TEST_CASE("many streams over several queues keep their frames in order") {
-  StreamServer::Options options = EarlyOrLate();
+  StreamServer::Options options = ListenOn({"127.0.0.1:0"});
   options.threads = 3;
   Echo echo(options);
   constexpr int kStreams = 40, kFrames = 25;
@@ -308,7 +256,7 @@ TEST_CASE("many streams over several queues keep their frames in order") {
 }
 
 TEST_CASE("frames may be sent from many threads at once") {
-  Echo echo(EarlyOrLate());
+  Echo echo(ListenOn({"127.0.0.1:0"}));
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -322,7 +270,7 @@ TEST_CASE("frames may be sent from many threads at once") {
 }
 
 TEST_CASE("a clean close flushes, and both ends get OK") {
-  Echo echo(EarlyOrLate());
+  Echo echo(ListenOn({"127.0.0.1:0"}));
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
   for (int i = 0; i < 20; ++i) stream->Send(FrameOf(std::string(100'000, 'a')));
   stream->Close(absl::OkStatus());
@@ -352,7 +300,7 @@ TEST_CASE("a server's status arrives with its FailureInfo") {
     std::shared_ptr<Stream> stream_;
     absl::Status why_;
   };
-  const StreamServer::Options options = EarlyOrLate();
+  const StreamServer::Options options = ListenOn({"127.0.0.1:0"});
   auto server = StreamServer::Start(
       options,
       {{"/t/Close", [&](std::shared_ptr<Stream> s,
@@ -379,7 +327,7 @@ TEST_CASE("a server's status arrives with its FailureInfo") {
 }
 
 TEST_CASE("both ends see an abort") {
-  Echo echo(EarlyOrLate());
+  Echo echo(ListenOn({"127.0.0.1:0"}));
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
   stream->Send(FrameOf("x"));
   REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
@@ -401,7 +349,7 @@ TEST_CASE("a client's handler ends its stream from within a frame") {
     bool abort = false;
     std::shared_ptr<Stream> stream;
   };
-  Echo echo(EarlyOrLate());
+  Echo echo(ListenOn({"127.0.0.1:0"}));
   Ender ender;
   ender.abort = GENERATE(false, true);
   ender.stream = echo.client->Open(kEchoMethod, &ender, &echo.loop);
@@ -423,7 +371,7 @@ TEST_CASE("an unknown method is UNIMPLEMENTED, by name") {
 }
 
 TEST_CASE("a server that shuts down closes its streams with its status") {
-  Echo echo(EarlyOrLate());
+  Echo echo(ListenOn({"127.0.0.1:0"}));
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
   stream->Send(FrameOf("x"));
   REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
@@ -439,7 +387,7 @@ TEST_CASE("a server that shuts down closes its streams with its status") {
 }
 
 TEST_CASE("a server shuts down although a client does not poll") {
-  Echo echo(EarlyOrLate());
+  Echo echo(ListenOn({"127.0.0.1:0"}));
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
   stream->Send(FrameOf("x"));
   REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
@@ -450,7 +398,7 @@ TEST_CASE("a server shuts down although a client does not poll") {
 }
 
 TEST_CASE("a loop that is shut down ends its streams, connected or not") {
-  Echo echo(EarlyOrLate());
+  Echo echo(ListenOn({"127.0.0.1:0"}));
   Recorder nowhere;
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);
   stream->Send(FrameOf("x"));
@@ -486,7 +434,7 @@ TEST_CASE("limits: a frame too long, a peer that does not read") {
 }
 
 TEST_CASE("limits: a frame too long for the receiver") {
-  StreamServer::Options options = EarlyOrLate();
+  StreamServer::Options options = ListenOn({"127.0.0.1:0"});
   options.transport.max_frame_bytes = 1000;
   Echo echo(options);
   const auto stream = echo.client->Open(kEchoMethod, &echo.handler, &echo.loop);

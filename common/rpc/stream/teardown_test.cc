@@ -64,11 +64,6 @@ TEST_CASE("every order of ends calls OnClosed exactly once") {
   closes = 0;
   StreamServer::Options options = ListenOn({"127.0.0.1:0"});
   options.threads = 2;
-  // Late; mixed; early.
-  const std::chrono::nanoseconds early[] = {std::chrono::nanoseconds(0),
-                                            std::chrono::microseconds(20), std::chrono::hours(1)};
-  options.transport.read_early_below = early[GENERATE(0, 1, 2)];
-  INFO("the server reads early below " << options.transport.read_early_below.count() << " ns");
   auto server = StreamServer::Start(
       options, {{kEchoMethod, [&](std::shared_ptr<Stream> stream, CompletionLoop*) {
                    return std::make_unique<Erratic>(std::move(stream), seed + ++made);
@@ -80,9 +75,7 @@ TEST_CASE("every order of ends calls OnClosed exactly once") {
     auto loop = std::make_unique<CompletionLoop>();
     const bool own_thread = random() % 2 == 0;
     if (own_thread) loop->Start("client");
-    StreamClient::Options early_or_late;
-    early_or_late.transport.read_early_below = early[random() % 3];
-    auto client = StreamClient::Create(address, early_or_late);
+    auto client = StreamClient::Create(address, {});
     REQUIRE(client.ok());
     std::vector<std::unique_ptr<Recorder>> handlers;
     std::vector<std::shared_ptr<Stream>> streams;

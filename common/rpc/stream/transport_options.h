@@ -20,7 +20,7 @@ struct TransportOptions {
   // A silent peer is pinged at this interval and is lost after this timeout without an answer: a
   // cut network or a stopped host. (A dead process closes its sockets, which is noticed at once.) A
   // busy thread does not answer, so a server gives its clients more time: a step thread polls only
-  // between its steps.
+  // between its steps. A client of busy threads does the same (AwaitBusyServer).
   std::chrono::milliseconds keepalive_interval{5000};
   std::chrono::milliseconds keepalive_timeout{15000};
   std::chrono::milliseconds server_keepalive_timeout{60000};
@@ -38,21 +38,10 @@ struct TransportOptions {
   // HTTP/2 frame that it asks the peer for. 0: gRPC decides, from 64 KB and 16 KB on.
   int read_ahead_bytes = 0;
   int http2_frame_bytes = 0;
-  // An end whose mean time to answer (AnswerTime) is below this starts its next read before it
-  // handles the current frame. 0: never. A read tells the peer how much it may send now. That takes
-  // a write of its own, which wakes the peer while its answer is being made. This saves time if the
-  // peer has a core to itself. It disturbs a core for nothing if the peer shares one, or if the
-  // answer takes long. Meanwhile a stream may hold one more frame. Each end has its own setting.
-  std::chrono::nanoseconds read_early_below{0};
-  // About the time to wake a thread on another core and to let it find that there is no answer yet.
-  // (A round trip over loopback took 13 us on one core and 53 us across two.)
-  static constexpr std::chrono::nanoseconds kWakeUp{50'000};
 
-  // `own_core`: no worker or ps shares a core with another (RoleContext).
-  void SetOwnCore(bool own_core) {
-    read_early_below = own_core ? kWakeUp : std::chrono::nanoseconds(0);
-  }
-  bool may_read_early() const { return read_early_below.count() > 0; }
+  // For a client of a server whose threads may all be busy with applies: gives the server as much
+  // time as a server gives its clients.
+  void AwaitBusyServer() { keepalive_timeout = server_keepalive_timeout; }
 };
 
 void ApplyTransportOptions(const TransportOptions& options, grpc::ChannelArguments* arguments);

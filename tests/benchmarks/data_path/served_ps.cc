@@ -66,7 +66,6 @@ ServedPs::ServedPs(const Options& options) {
   server_options.listen = options.listen;
   server_options.index = options.index;
   server_options.threads = options.threads;
-  server_options.own_core = options.own_core;
   server_options.incarnation = 1 + options.index;
   server_options.log = log_.get();
   auto server = ParameterServer::Start(std::move(server_options));

@@ -20,7 +20,6 @@ class ServedPs {
     uint32_t index = 0;  // among the layout's servers
     int threads = 1;
     v1::Layout layout;
-    bool own_core = false;  // ParameterServer::Options'
   };
   explicit ServedPs(const Options& options);
   ~ServedPs();

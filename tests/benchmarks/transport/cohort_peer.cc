@@ -97,10 +97,9 @@ class Shard : public StreamHandler {
 
 class CohortServer final : public Server {
  public:
-  CohortServer(const std::string& address, bool own_core) {
+  explicit CohortServer(const std::string& address) {
     StreamServer::Options options;
     options.listen = {address};
-    options.transport.SetOwnCore(own_core);
     auto server = StreamServer::Start(
         options, {{kMethod, [](std::shared_ptr<Stream> stream, CompletionLoop*) {
                      return std::make_unique<Shard>(std::move(stream));
@@ -116,15 +115,13 @@ class CohortServer final : public Server {
 
 class CohortClient final : public Client, public StreamHandler {
  public:
-  CohortClient(const std::string& address, const std::vector<size_t>& sizes, bool own_core)
+  CohortClient(const std::string& address, const std::vector<size_t>& sizes)
       : sizes_(sizes),
         decoder_(&counters_),
         encoder_(&counters_),
         weights_(kLargest, 1),
         gradient_(kLargest, 0) {
-    StreamClient::Options options;
-    options.transport.SetOwnCore(own_core);
-    auto client = StreamClient::Create(address, options);
+    auto client = StreamClient::Create(address, {});
     if (!client.ok()) Die(client.status().ToString());
     client_ = *std::move(client);
     stream_ = client_->Open(kMethod, this, &loop_);
@@ -255,12 +252,11 @@ class CohortClient final : public Client, public StreamHandler {
 
 }  // namespace
 
-std::unique_ptr<Server> ServeCohort(const std::string& address, bool own_core) {
-  return std::make_unique<CohortServer>(address, own_core);
+std::unique_ptr<Server> ServeCohort(const std::string& address) {
+  return std::make_unique<CohortServer>(address);
 }
-std::unique_ptr<Client> DialCohort(const std::string& address, const std::vector<size_t>& sizes,
-                                   bool own_core) {
-  return std::make_unique<CohortClient>(address, sizes, own_core);
+std::unique_ptr<Client> DialCohort(const std::string& address, const std::vector<size_t>& sizes) {
+  return std::make_unique<CohortClient>(address, sizes);
 }
 
 }  // namespace cohort::bench

@@ -55,8 +55,6 @@ std::vector<std::string> End::Arguments() const {
           fmt::format("{}", fmt::join(sizes, ",")),
           "--core",
           std::to_string(core),
-          "--own_core",
-          own_core ? "true" : "false",
           "--control_thread",
           control_thread ? "true" : "false"};
 }
@@ -66,19 +64,17 @@ int Serve(const End& end) {
   Prepare(end.serve);
   const std::unique_ptr<Server> server = end.serve == "plain"  ? ServePlain(end.address)
                                          : end.serve == "bare" ? ServeBare(end.address)
-                                         : end.serve == "ps"
-                                             ? ServePs(end.address, end.sizes, end.own_core)
-                                             : ServeCohort(end.address, end.own_core);
+                                         : end.serve == "ps"   ? ServePs(end.address, end.sizes)
+                                                               : ServeCohort(end.address);
   Say(std::to_string(server->port()));
   while (true) pause();
 }
 
 int Dial(const End& end) {
   Prepare(end.dial);
-  const std::unique_ptr<Client> client = end.dial == "plain" ? DialPlain(end.address)
-                                         : end.dial == "bare"
-                                             ? DialBare(end.address)
-                                             : DialCohort(end.address, end.sizes, end.own_core);
+  const std::unique_ptr<Client> client = end.dial == "plain"  ? DialPlain(end.address)
+                                         : end.dial == "bare" ? DialBare(end.address)
+                                                              : DialCohort(end.address, end.sizes);
   CompletionLoop control;
   if (end.control_thread) control.Start("control");
   StayOn(end.core);  // this thread alone: gRPC's own have started

@@ -17,8 +17,7 @@ struct End {
   std::string dial;     // the way, at a client
   std::string address;  // to listen on, or to dial
   std::vector<size_t> sizes;
-  int core = -1;  // that it is kept on; -1: any
-  bool own_core = true;
+  int core = -1;                // that it is kept on; -1: any
   bool control_thread = false;  // a client polls a second, idle queue on another thread
 
   std::vector<std::string> Arguments() const;

@@ -37,17 +37,14 @@ class Server {
 // The ways. A server listens on one address, "127.0.0.1:0" or "unix:/path", for one client.
 std::unique_ptr<Server> ServePlain(const std::string& address);
 std::unique_ptr<Server> ServeBare(const std::string& address);
-// `own_core`: TransportOptions::SetOwnCore, of this end.
-std::unique_ptr<Server> ServeCohort(const std::string& address, bool own_core);
+std::unique_ptr<Server> ServeCohort(const std::string& address);
 std::unique_ptr<Client> DialPlain(const std::string& address);
 std::unique_ptr<Client> DialBare(const std::string& address);
 // A real parameter server: a tablet with one float variable of each size, SGD; pushes are applied.
-std::unique_ptr<Server> ServePs(const std::string& address, const std::vector<size_t>& sizes,
-                                bool own_core);
+std::unique_ptr<Server> ServePs(const std::string& address, const std::vector<size_t>& sizes);
 // Connects to ServeCohort or ServePs. The position of a payload's size in `sizes` is its shard and
 // tablet.
-std::unique_ptr<Client> DialCohort(const std::string& address, const std::vector<size_t>& sizes,
-                                   bool own_core);
+std::unique_ptr<Client> DialCohort(const std::string& address, const std::vector<size_t>& sizes);
 
 // Ends the process with a message.
 [[noreturn]] void Die(const std::string& what);

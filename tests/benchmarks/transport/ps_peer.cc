@@ -30,8 +30,8 @@ v1::Layout MakeLayout(const std::vector<size_t>& sizes) {
 
 class PsServer final : public Server {
  public:
-  PsServer(const std::string& address, const std::vector<size_t>& sizes, bool own_core)
-      : ps_({.listen = {address}, .layout = MakeLayout(sizes), .own_core = own_core}) {}
+  PsServer(const std::string& address, const std::vector<size_t>& sizes)
+      : ps_({.listen = {address}, .layout = MakeLayout(sizes)}) {}
   int port() const override { return ps_.port(); }
 
  private:
@@ -40,9 +40,8 @@ class PsServer final : public Server {
 
 }  // namespace
 
-std::unique_ptr<Server> ServePs(const std::string& address, const std::vector<size_t>& sizes,
-                                bool own_core) {
-  return std::make_unique<PsServer>(address, sizes, own_core);
+std::unique_ptr<Server> ServePs(const std::string& address, const std::vector<size_t>& sizes) {
+  return std::make_unique<PsServer>(address, sizes);
 }
 
 }  // namespace cohort::bench

@@ -37,7 +37,6 @@ struct Settings {
   bool check = false;
   bool control_thread = false;
   bool pin = true;
-  bool own_core = true;
 };
 
 // The cores that the clients and the servers are kept on; -1: any.
@@ -71,11 +70,9 @@ bool HasOneThread(Way way) { return way != kPlain; }
 
 std::unique_ptr<Pair> Start(Way way, const std::string& transport, const Settings& settings,
                             const Cores& cores) {
-  End server{.serve = kWayNames[way], .sizes = settings.sizes, .own_core = settings.own_core};
-  End client{.dial = kWayNames[way],
-             .sizes = settings.sizes,
-             .own_core = settings.own_core,
-             .control_thread = settings.control_thread};
+  End server{.serve = kWayNames[way], .sizes = settings.sizes};
+  End client{
+      .dial = kWayNames[way], .sizes = settings.sizes, .control_thread = settings.control_thread};
   if (HasOneThread(way)) {
     server.core = cores.server;
     client.core = cores.client;
@@ -160,7 +157,6 @@ std::vector<Case> RunTransport(const Settings& settings, const Cores& cores,
 
 int RunAll(Settings settings) {
   Cores cores = ChooseCores();
-  settings.own_core &= cores.allowed > 1;
   // More threads of a client would be unfairly kept on one.
   if (!settings.pin || settings.in_flight > 1 || settings.control_thread) {
     cores.client = cores.server = -1;
@@ -175,8 +171,7 @@ int RunAll(Settings settings) {
   } else {
     std::printf("clients on core %d, servers on core %d, plain on any", cores.client, cores.server);
   }
-  std::printf("; cohort and ps read %s\n",
-              settings.own_core ? "early where they answer soon" : "late");
+  std::printf("\n");
   PrintHead();
   std::vector<Case> results;
   for (const std::string& transport : settings.transports) {
@@ -217,12 +212,9 @@ int main(int argc, char** argv) {
   app.add_option("--pin", settings.pin,
                  "keep both ends on a core each (default true; with one request in flight and no "
                  "control thread)");
-  app.add_option("--own_core", settings.own_core,
-                 "cohort and ps may read early, as tasks do that share no core (default true)");
   app.add_flag("--check", settings.check, "exit 1 if a goal is missed");
   CLI11_PARSE(app, argc, argv);
   end.sizes = settings.sizes;
-  end.own_core = settings.own_core;
   end.control_thread = settings.control_thread;
   if (!end.serve.empty()) return Serve(end);
   if (!end.dial.empty()) return Dial(end);
