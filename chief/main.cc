@@ -13,7 +13,7 @@
 #include "common/os/service_notifier.h"
 #include "common/os/signals.h"
 #include "common/plugin/load_plugins.h"
-#include "common/rpc/stream/transport_options.h"
+#include "common/rpc/stream/grpc_tuning.h"
 
 namespace cohort {
 namespace {

@@ -7,7 +7,7 @@
 #include "common/os/service_notifier.h"
 #include "common/os/signals.h"
 #include "common/plugin/load_plugins.h"
-#include "common/rpc/stream/transport_options.h"
+#include "common/rpc/stream/grpc_tuning.h"
 #include "evaluator/evaluator.h"
 #include "evaluator/evaluator_options.h"
 

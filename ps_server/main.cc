@@ -7,7 +7,7 @@
 #include "common/os/service_notifier.h"
 #include "common/os/signals.h"
 #include "common/plugin/plugin_file.h"
-#include "common/rpc/stream/transport_options.h"
+#include "common/rpc/stream/grpc_tuning.h"
 #include "ps_server/parameter_server.h"
 #include "ps_server/ps_options.h"
 

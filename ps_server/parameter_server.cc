@@ -13,6 +13,7 @@
 #include "common/rpc/admin/admin_server.h"
 #include "common/rpc/push_pull/push_pull_codec.h"
 #include "common/rpc/push_pull/shared_memory.h"
+#include "common/rpc/stream/grpc_tuning.h"
 #include "common/rpc/stream/stream_server.h"
 #include "ps_server/ps_options.h"
 
@@ -117,6 +118,7 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
 absl::Status ParameterServer::Listen() {
   if (options_.listen.empty()) return absl::OkStatus();
   options_.security->AddMetrics(&registry_);
+  ReportGrpcTuning(&registry_, options_.log);
   StreamServer::Options listen;
   listen.listen = options_.listen;
   listen.security = options_.security;

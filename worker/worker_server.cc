@@ -9,6 +9,7 @@
 #include "common/os/process_usage.h"
 #include "common/plugin/load_plugins.h"
 #include "common/rpc/admin/admin_server.h"
+#include "common/rpc/stream/grpc_tuning.h"
 #include "common/rpc/stream/stream_server.h"
 #include "worker/worker_options.h"
 
@@ -113,6 +114,7 @@ void WorkerServer::MakeSegmentDevices() {
 
 absl::Status WorkerServer::Listen() {
   options_.security->AddMetrics(&registry_);
+  ReportGrpcTuning(&registry_, options_.log);
   StreamServer::Options listen;
   listen.listen = options_.listen;
   listen.security = options_.security;

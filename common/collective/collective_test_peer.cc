@@ -13,7 +13,7 @@
 
 #include "common/base/status.h"
 #include "common/collective/collective_group.h"
-#include "common/rpc/stream/transport_options.h"
+#include "common/rpc/stream/grpc_tuning.h"
 
 namespace cohort {
 namespace {

@@ -8,7 +8,7 @@
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/cluster/tf_config.h"
-#include "common/rpc/stream/transport_options.h"
+#include "common/rpc/stream/grpc_tuning.h"
 #include "deploy/cluster_check/cluster_check.h"
 
 namespace cohort {

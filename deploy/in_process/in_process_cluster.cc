@@ -17,7 +17,7 @@
 #include "common/device/devices.h"
 #include "common/os/directory.h"
 #include "common/os/identity.h"
-#include "common/rpc/stream/transport_options.h"
+#include "common/rpc/stream/grpc_tuning.h"
 #include "deploy/in_process/in_process_task.h"
 
 namespace cohort {
@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<InProcessCluster>> InProcessCluster::Start(
   if (!options.devices.empty() && options.devices.size() != static_cast<size_t>(options.workers)) {
     return InvalidArgument("devices: {} for {} workers", options.devices.size(), options.workers);
   }
-  static const bool prepared [[maybe_unused]] = PrepareTransportProcess();
+  PrepareTransportProcess();
   std::unique_ptr<InProcessCluster> cluster(new InProcessCluster(std::move(options)));
   COHORT_RETURN_IF_ERROR(cluster->MakeDirectory());
   LogOptions log{.role = "chief", .to_stderr = false};

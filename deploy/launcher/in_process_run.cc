@@ -17,7 +17,7 @@
 #include "common/base/status.h"
 #include "common/os/process_start.h"
 #include "common/os/signals.h"
-#include "common/rpc/stream/transport_options.h"
+#include "common/rpc/stream/grpc_tuning.h"
 #include "deploy/in_process/attendant.h"
 #include "deploy/in_process/in_process_job.h"
 

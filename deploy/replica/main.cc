@@ -7,7 +7,7 @@
 #include "common/os/service_notifier.h"
 #include "common/os/signals.h"
 #include "common/plugin/load_plugins.h"
-#include "common/rpc/stream/transport_options.h"
+#include "common/rpc/stream/grpc_tuning.h"
 #include "deploy/replica/replica.h"
 
 namespace cohort {

@@ -10,7 +10,7 @@
 #include "common/cluster/tf_config.h"
 #include "common/device/devices.h"
 #include "common/os/directory.h"
-#include "common/rpc/stream/transport_options.h"
+#include "common/rpc/stream/grpc_tuning.h"
 #include "deploy/in_process/in_process_cluster.h"
 #include "deploy/in_process/in_process_task.h"
 
@@ -137,7 +137,7 @@ class ClusterTasks : public StrategyTasks {
     chief.bind.clear();  // that of the replica
     chief.admin_port = -1;
     COHORT_RETURN_IF_ERROR(MakeContext(chief, MakeTfConfig(replicas, {Role::kChief, 0})));
-    static const bool prepared [[maybe_unused]] = PrepareTransportProcess();
+    PrepareTransportProcess();
     COHORT_RETURN_IF_ERROR(MakeDirectories(options.directory + kTasks));
     InProcessTaskOptions task;
     task.arguments = ReplicaArguments(options);

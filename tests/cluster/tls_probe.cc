@@ -20,7 +20,7 @@
 #include <sstream>
 #include <string>
 
-#include "common/rpc/stream/transport_options.h"
+#include "common/rpc/stream/grpc_tuning.h"
 
 namespace {
 

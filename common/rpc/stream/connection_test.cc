@@ -89,6 +89,11 @@ TEST_CASE("a killed client is seen by the server") {
   CHECK(at_server.status().code() == absl::StatusCode::kUnavailable);
 }
 
+TEST_CASE("a program that does not link the override keeps the executor of gRPC") {
+  Peer peer("executor", "-");
+  CHECK(peer.ReadLine() == "gRPC's");
+}
+
 TEST_CASE("a silent peer is lost after the keepalive's limits, at either end") {
   TransportOptions quick;
   quick.keepalive_interval = std::chrono::milliseconds(200);

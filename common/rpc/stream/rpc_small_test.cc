@@ -1,4 +1,5 @@
-// Statuses and control frames.
+// Statuses, control frames and the tuning of gRPC.
+#include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
 #include <catch2/catch.hpp>
@@ -7,8 +8,8 @@
 #include "common/base/status_proto.h"
 #include "common/rpc/stream/frame_codec.h"
 #include "common/rpc/stream/grpc_status.h"
+#include "common/rpc/stream/grpc_tuning.h"
 #include "common/rpc/stream/rpc_test_util.h"
-#include "common/rpc/stream/transport_options.h"
 #include "proto/worker.pb.h"
 
 namespace cohort {
@@ -86,7 +87,16 @@ TEST_CASE("control messages in frames") {
 }
 
 TEST_CASE("a polling thread finishes what it has begun with gRPC 1.51") {
-  CHECK(PrepareTransportProcess() == grpc::Version().starts_with("1.51."));
+  const GrpcTuning& tuning = PrepareTransportProcess();
+  CHECK(tuning.version == grpc::Version());
+  CHECK(tuning.known_version == grpc::Version().starts_with("1.51."));
+  CHECK(tuning.executor_override == tuning.known_version);
+  MetricsRegistry metrics;
+  ReportGrpcTuning(&metrics, nullptr);
+  CHECK_THAT(metrics.Text(),
+             Contains(fmt::format("cohort_grpc_tuning_info{{executor_override=\"{}\""
+                                  ",version=\"{}\"}} 1\n",
+                                  tuning.known_version, tuning.version)));
 }
 
 }  // namespace

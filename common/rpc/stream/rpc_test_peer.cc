@@ -2,9 +2,11 @@
 // kills it.
 //   rpc_test_peer serve ADDRESS   prints the port
 //   rpc_test_peer dial ADDRESS    prints "open" once its frame has come back
+//   rpc_test_peer executor -      prints whose executor answers: this program links no override
 #include <cstdio>
 #include <cstring>
 
+#include "common/rpc/stream/grpc_tuning.h"
 #include "common/rpc/stream/rpc_test_util.h"
 
 int main(int argc, char** argv) {
@@ -16,6 +18,10 @@ int main(int argc, char** argv) {
     std::printf("%d\n", (*server)->port());
     std::fflush(stdout);
     pause();
+    return 0;
+  }
+  if (std::strcmp(argv[1], "executor") == 0) {
+    std::printf("%s\n", PrepareTransportProcess().executor_override ? "ours" : "gRPC's");
     return 0;
   }
   CompletionLoop loop;

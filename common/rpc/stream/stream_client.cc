@@ -12,6 +12,7 @@
 #include "common/cluster/address.h"
 #include "common/rpc/stream/credentials.h"
 #include "common/rpc/stream/grpc_status.h"
+#include "common/rpc/stream/grpc_tuning.h"
 #include "common/rpc/stream/stream_base.h"
 
 namespace cohort {

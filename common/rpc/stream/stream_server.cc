@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/rpc/stream/connection_acceptor.h"
 #include "common/rpc/stream/credentials.h"
+#include "common/rpc/stream/grpc_tuning.h"
 #include "common/rpc/stream/health_service.h"
 #include "common/rpc/stream/listen_address.h"
 #include "common/rpc/stream/peer_admission.h"

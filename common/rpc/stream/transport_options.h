@@ -4,11 +4,6 @@
 #include <chrono>
 #include <cstddef>
 
-namespace grpc {
-class ChannelArguments;
-class ServerBuilder;
-}  // namespace grpc
-
 namespace cohort {
 
 // Limits and tuning of a connection; the same at both ends unless a comment says otherwise.
@@ -43,35 +38,6 @@ struct TransportOptions {
   // time as a server gives its clients.
   void AwaitBusyServer() { keepalive_timeout = server_keepalive_timeout; }
 };
-
-void ApplyTransportOptions(const TransportOptions& options, grpc::ChannelArguments* arguments);
-void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder* builder);
-
-// For main(), before any other use of gRPC and after SignalWaiter::Start: gRPC starts threads here,
-// and they must not receive the signals. It configures how this process uses gRPC:
-//
-// - Each completion queue polls its own sockets (GRPC_POLL_STRATEGY=poll, unless the environment
-//   sets it). By default any polling thread of the process may take the events of any socket and
-//   pass them on. With an idle control thread beside a step thread, every answer would wake both.
-// - gRPC's timer polls a connection attempt that no call waits for, every 50 ms
-//   (GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS) instead of every 5 s. A task that did not answer
-//   once, at its start or after a cut, would otherwise be found only after 5 s.
-// - gRPC is initialized once and never shut down.
-// - A polling thread finishes what it has begun. If reads and writes coincide, gRPC 1.51 passes the
-//   rest to a thread of its executor, which costs a fifth of a large step. Only writes to
-//   a full socket continue there: a polling thread would wait until the peer reads, for up to ten
-//   seconds. This has no effect with another gRPC version, or if the program is linked so that gRPC does
-//   not ask it; then it returns false.
-// - A socket is read into one buffer (read_buffer_bytes) after another instead of many of 64 KiB at
-//   a time (GRPC_EXPERIMENTS=-tcp_read_chunks, gRPC 1.51). In the middle of a message that lies in
-//   several buffers, gRPC sends a flow-control update, which wakes the peer for nothing.
-// - Abseil does not search for lock cycles. With assertions (Debian's build) it searches at each of
-//   gRPC's locks, which costs a thirtieth of a step.
-// - gRPC does not log that a certificate lacks the name of a host, and logs failed handshakes every ten
-//   seconds at most.
-// - The allocator, mimalloc, keeps freed large blocks instead of returning them to the system,
-//   which doubles the throughput of large frames.
-bool PrepareTransportProcess();
 
 }  // namespace cohort
 

@@ -17,7 +17,7 @@
 #include <deque>
 #include <thread>
 
-#include "common/rpc/stream/transport_options.h"
+#include "common/rpc/stream/grpc_tuning.h"
 #include "tests/benchmarks/transport/peer.h"
 
 namespace cohort::bench {

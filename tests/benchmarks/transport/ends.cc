@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "common/rpc/stream/completion_loop.h"
-#include "common/rpc/stream/transport_options.h"
+#include "common/rpc/stream/grpc_tuning.h"
 
 namespace cohort::bench {
 namespace {
