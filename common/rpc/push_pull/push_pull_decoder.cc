@@ -1,7 +1,9 @@
 #include "common/rpc/push_pull/push_pull_decoder.h"
 
 #include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream.h>
 #include <google/protobuf/message_lite.h>
+#include <google/protobuf/wire_format_lite.h>
 
 #include <algorithm>
 #include <climits>
@@ -13,51 +15,87 @@
 namespace cohort {
 namespace {
 
-constexpr uint32_t kHeaderField = 1;
-constexpr uint32_t kPayloadField = 2;
-constexpr uint32_t kSharedField = 3;
-// Protobuf's limits for a length-delimited field and for nested groups.
-constexpr size_t kMaxLength = INT_MAX - 16;
-constexpr int kMaxDepth = 100;
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedInputStream;
 
-enum WireType : uint32_t {
-  kVarint = 0,
-  kFixed64 = 1,
-  kLength = 2,
-  kStartGroup = 3,
-  kEndGroup = 4,
-  kFixed32 = 5,
+constexpr int kHeader = 1;
+constexpr int kPayload = 2;
+constexpr int kShared = 3;
+// Protobuf's limit for a length-delimited field.
+constexpr size_t kMaxLength = INT_MAX - 16;
+
+constexpr uint32_t TagOf(int field) {
+  return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+}
+
+// The bytes of slices, one slice after another.
+class SliceStream final : public google::protobuf::io::ZeroCopyInputStream {
+ public:
+  explicit SliceStream(std::span<const grpc::Slice> slices) : slices_(slices) {}
+
+  bool Next(const void** data, int* size) override {
+    while (next_ < slices_.size() && offset_ == slices_[next_].size()) {
+      ++next_;
+      offset_ = 0;
+    }
+    if (next_ == slices_.size()) return false;
+    *data = slices_[next_].begin() + offset_;
+    *size = static_cast<int>(slices_[next_].size() - offset_);
+    offset_ = slices_[next_].size();
+    count_ += *size;
+    return true;
+  }
+  void BackUp(int count) override {
+    offset_ -= static_cast<size_t>(count);
+    count_ -= count;
+  }
+  bool Skip(int count) override {
+    const void* data = nullptr;
+    int size = 0;
+    while (count > 0) {
+      if (!Next(&data, &size)) return false;
+      if (size > count) BackUp(size - count);
+      count -= std::min(size, count);
+    }
+    return true;
+  }
+  int64_t ByteCount() const override { return count_; }
+
+  // The slice that Next has returned last, and the offset behind what it has returned of it.
+  size_t slice() const { return next_; }
+  size_t offset() const { return offset_; }
+
+ private:
+  const std::span<const grpc::Slice> slices_;
+  size_t next_ = 0;
+  size_t offset_ = 0;  // within the slice
+  int64_t count_ = 0;
 };
 
 }  // namespace
 
-// Walks over the slices of the frame. Every method returns false if the bytes are malformed. The
-// rules are those of protobuf 3.21's parser (wire format:
-// protobuf.dev/programming-guides/encoding).
+// Walks over the fields of the frame.
 class PushPullDecoder::Parser {
  public:
   Parser(PushPullDecoder* decoder, google::protobuf::MessageLite* header)
-      : decoder_(decoder), header_(header) {
-    for (const grpc::Slice& slice : decoder_->slices_) remaining_ += slice.size();
-    SkipEmptySlices();
-  }
+      : decoder_(decoder), header_(header), slices_(decoder->slices_), input_(&slices_) {}
 
   // Returns null if the frame is well-formed, else what is wrong.
   const char* Parse() {
-    while (remaining_ > 0) {
-      uint32_t tag = 0;
-      if (!ReadTag(&tag)) return "a malformed field tag";
-      if (tag == (kHeaderField << 3 | kLength)) {
+    while (Position() < decoder_->frame_bytes_) {
+      const uint32_t tag = input_.ReadTag();
+      if (tag == 0) return "a malformed field tag";
+      if (tag == TagOf(kHeader)) {
         if (!ReadHeader()) return too_long_ ? "a header that is too long" : "a malformed header";
-      } else if (tag == (kPayloadField << 3 | kLength)) {
+      } else if (tag == TagOf(kPayload)) {
         if (!ReadPayload()) return "a payload beyond the end of the frame";
         if (decoder_->payloads_.size() > kMaxPayloads) return "too many payloads";
-      } else if (tag == (kSharedField << 3 | kLength)) {
+      } else if (tag == TagOf(kShared)) {
         if (!ReadShared()) {
           return too_long_ ? "a shared-payload field that is too long"
                            : "a malformed shared-payload field";
         }
-      } else if (!SkipField(tag, kMaxDepth)) {
+      } else if (!WireFormatLite::SkipField(&input_, tag)) {
         return "a malformed unknown field";
       }
     }
@@ -65,148 +103,63 @@ class PushPullDecoder::Parser {
   }
 
  private:
-  const grpc::Slice& slice() const { return decoder_->slices_[slice_]; }
-
-  void SkipEmptySlices() {
-    while (slice_ < decoder_->slices_.size() && offset_ == slice().size()) {
-      ++slice_;
-      offset_ = 0;
-    }
+  bool ReadLength(int* length) {
+    return input_.ReadVarintSizeAsInt(length) &&
+           static_cast<size_t>(*length) <= decoder_->frame_bytes_ - Position();
   }
-
-  bool Skip(size_t length) {
-    if (length > remaining_) return false;
-    remaining_ -= length;
-    while (length > 0) {
-      const size_t step = std::min(length, slice().size() - offset_);
-      offset_ += step;
-      length -= step;
-      SkipEmptySlices();
-    }
-    return true;
-  }
-
-  bool ReadByte(uint8_t* byte) {
-    if (remaining_ == 0) return false;
-    *byte = slice().begin()[offset_++];
-    --remaining_;
-    SkipEmptySlices();
-    return true;
-  }
-
-  // Reads at most `max_bytes` bytes. Bits beyond 64 are dropped.
-  bool ReadVarint(int max_bytes, uint64_t* value) {
-    *value = 0;
-    for (int i = 0; i < max_bytes; ++i) {
-      uint8_t byte = 0;
-      if (!ReadByte(&byte)) return false;
-      *value |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
-      if (byte < 0x80) return true;
-    }
-    return false;
-  }
-
-  bool ReadTag(uint32_t* tag) {
-    uint64_t value = 0;
-    if (!ReadVarint(5, &value)) return false;
-    *tag = static_cast<uint32_t>(value);
-    return *tag >> 3 != 0;
-  }
-
-  bool ReadLength(size_t* length) {
-    uint64_t value = 0;
-    if (!ReadVarint(5, &value) || value > kMaxLength || value > remaining_) return false;
-    *length = static_cast<size_t>(value);
-    return true;
-  }
+  size_t Position() const { return static_cast<size_t>(input_.CurrentPosition()); }
 
   // True if headers and shared-payload fields of the frame stay within their limit with `length`
   // more bytes.
-  bool HasRoom(size_t length) {
-    too_long_ = length > header_room_;
-    if (!too_long_) header_room_ -= length;
+  bool HasRoom(int length) {
+    too_long_ = static_cast<size_t>(length) > header_room_;
+    if (!too_long_) header_room_ -= static_cast<size_t>(length);
     return !too_long_;
   }
 
   bool ReadHeader() {
-    size_t length = 0;
+    int length = 0;
     if (!ReadLength(&length) || !HasRoom(length)) return false;
-    const uint8_t* bytes = nullptr;
-    if (length > 0 && slice().size() - offset_ >= length) {
-      bytes = slice().begin() + offset_;
-      Skip(length);
-    } else {
-      bytes = Gather(length, &decoder_->scratch_);
+    const void* bytes = nullptr;
+    int here = 0;
+    if (!std::exchange(header_seen_, true) && input_.GetDirectBufferPointer(&bytes, &here) &&
+        here >= length) {
+      return header_->ParseFromArray(bytes, length) && input_.Skip(length);
     }
-    const int size = static_cast<int>(length);
-    if (!std::exchange(header_seen_, true)) return header_->ParseFromArray(bytes, size);
-    // A repeated field is merged.
-    google::protobuf::io::CodedInputStream input(bytes, size);
-    return header_->MergeFromCodedStream(&input) && input.ConsumedEntireMessage();
-  }
-
-  const uint8_t* Gather(size_t length, std::vector<uint8_t>* scratch) {
-    scratch->resize(length);
-    for (size_t done = 0; done < length;) {
-      const size_t step = std::min(length - done, slice().size() - offset_);
-      std::memcpy(scratch->data() + done, slice().begin() + offset_, step);
-      done += step;
-      Skip(step);
-    }
-    return scratch->data();
+    // It crosses slices, or is a repeated field, which is merged.
+    const CodedInputStream::Limit limit = input_.PushLimit(length);
+    const bool merged = header_->MergeFromCodedStream(&input_) && input_.ConsumedEntireMessage();
+    input_.PopLimit(limit);
+    return merged;
   }
 
   bool ReadPayload() {
-    size_t length = 0;
+    int length = 0;
     if (!ReadLength(&length)) return false;
-    decoder_->payloads_.push_back({static_cast<uint32_t>(slice_), static_cast<uint32_t>(offset_),
-                                   static_cast<uint32_t>(length)});
-    decoder_->payload_bytes_ += length;
-    return Skip(length);
+    // Takes the next slice if all bytes of this one are read: a payload begins where its bytes are.
+    const void* bytes = nullptr;
+    int unread = 0;
+    input_.GetDirectBufferPointer(&bytes, &unread);
+    decoder_->payloads_.push_back(
+        {static_cast<uint32_t>(slices_.slice()),
+         static_cast<uint32_t>(slices_.offset() - static_cast<size_t>(unread)),
+         static_cast<uint32_t>(length)});
+    decoder_->payload_bytes_ += static_cast<size_t>(length);
+    return input_.Skip(length);
   }
 
   bool ReadShared() {
-    size_t length = 0;
+    int length = 0;
     if (!ReadLength(&length) || !HasRoom(length)) return false;
-    Gather(length, &decoder_->shared_);
+    decoder_->shared_.resize(static_cast<size_t>(length));
     decoder_->has_shared_ = true;
-    return true;
-  }
-
-  bool SkipField(uint32_t tag, int depth) {
-    uint64_t value = 0;
-    size_t length = 0;
-    switch (tag & 7) {
-      case kVarint:
-        return ReadVarint(10, &value);
-      case kFixed64:
-        return Skip(8);
-      case kLength:
-        return ReadLength(&length) && Skip(length);
-      case kStartGroup:
-        return depth > 0 && SkipGroup(tag >> 3, depth - 1);
-      case kFixed32:
-        return Skip(4);
-      default:
-        return false;
-    }
-  }
-
-  bool SkipGroup(uint32_t field, int depth) {
-    while (remaining_ > 0) {
-      uint32_t tag = 0;
-      if (!ReadTag(&tag)) return false;
-      if ((tag & 7) == kEndGroup) return tag >> 3 == field;
-      if (!SkipField(tag, depth)) return false;
-    }
-    return false;
+    return input_.ReadRaw(decoder_->shared_.data(), length);
   }
 
   PushPullDecoder* const decoder_;
   google::protobuf::MessageLite* const header_;
-  size_t remaining_ = 0;
-  size_t slice_ = 0;
-  size_t offset_ = 0;  // within the slice
+  SliceStream slices_;
+  CodedInputStream input_;
   bool header_seen_ = false;
   bool too_long_ = false;
   size_t header_room_ = kMaxHeaderBytes;

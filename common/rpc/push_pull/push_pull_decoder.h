@@ -75,10 +75,8 @@ class PushPullDecoder {
   explicit PushPullDecoder(CodecCounters* counters = nullptr, bool small = false)
       : counters_(counters) {
     if (small) return;
-    // Enough for usual frames. A frame with more slices, or a header that crosses slices, then does
-    // not allocate late.
+    // Enough for usual frames. A frame with more slices then does not allocate late.
     slices_.reserve(256);
-    scratch_.reserve(4096);
     shared_.reserve(1024);
   }
   PushPullDecoder(PushPullDecoder&&) = default;
@@ -100,7 +98,7 @@ class PushPullDecoder {
   size_t frame_bytes() const { return frame_bytes_; }
   size_t own_bytes() const {
     return slices_.capacity() * sizeof(grpc::Slice) + payloads_.capacity() * sizeof(Range) +
-           scratch_.capacity() + shared_.capacity();
+           shared_.capacity();
   }
   // Field 3, a v1.SharedPayload: its presence and its bytes.
   bool has_shared() const { return has_shared_; }
@@ -124,7 +122,6 @@ class PushPullDecoder {
   size_t capacity_seen_ = 0;
   std::vector<grpc::Slice> slices_;
   std::vector<Range> payloads_;
-  std::vector<uint8_t> scratch_;  // for a header that crosses slices
   bool has_shared_ = false;
   std::vector<uint8_t> shared_;
 };
