@@ -7,7 +7,6 @@ constexpr unsigned Bit(PeerRole role) { return 1u << static_cast<int>(role); }
 
 constexpr unsigned kChief = Bit(PeerRole::kChief);
 constexpr unsigned kWorker = Bit(PeerRole::kWorker);
-constexpr unsigned kPs = Bit(PeerRole::kPs);
 constexpr unsigned kAll = (1u << kNumPeerRoles) - 1;
 
 constexpr MethodRule kTable[] = {
@@ -16,7 +15,6 @@ constexpr MethodRule kTable[] = {
     {"/cohort.v1.Worker/Control", kChief},
     {"/cohort.v1.Worker/Segments", kWorker},
     {"/cohort.v1.Peer/Collective", kWorker},
-    {"/cohort.v1.ClusterCheck/Exchange", kChief | kWorker | kPs},
     {"/grpc.health.v1.Health/Check", kAll},
     {"/grpc.health.v1.Health/Watch", kAll},
 };

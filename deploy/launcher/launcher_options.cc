@@ -83,10 +83,6 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
                        "the cluster: its name, and the addresses as in TF_CONFIG", true);
   certs->AddPositional("DIR", &options->certificates.directory,
                        "gets a directory for each task, for its --tls_dir", true);
-  FlagSet* top = flags->AddCommand("top", "show the tasks of a running job, refreshed each second");
-  top->AddPositional("RUN", &options->top.target,
-                     "as for ctl; or HOST:PORT, the admin port of the chief", true);
-  top->Add("once", &options->top.once, "print one table and end");
 
   FlagSet* check = flags->AddCommand("check", "validate a job; print its model and shard plan");
   check->Add("ps", &options->check.ps, "parameter servers to plan for");
@@ -103,10 +99,6 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
   AddDeviceFlags(
       flags->AddCommand("doctor", "print what this build and this machine offer; test the GPUs"),
       &options->doctor);
-
-  AddClusterCheckFlags(
-      flags->AddCommand("cluster-check", "try all pairs of addresses of TF_CONFIG, before a run"),
-      &options->cluster_check);
 
   AddTfConfigFlags(flags->AddCommand("tf-config", "write the TF_CONFIG of each task of a cluster"),
                    &options->tf_config);

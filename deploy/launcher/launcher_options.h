@@ -4,7 +4,6 @@
 #include <string>
 
 #include "common/device/devices.h"
-#include "deploy/cluster_check/cluster_check_flags.h"
 #include "deploy/launcher/check_job.h"
 #include "deploy/launcher/control_job.h"
 #include "deploy/launcher/evaluate_checkpoint.h"
@@ -13,7 +12,6 @@
 #include "deploy/launcher/train_plan.h"
 #include "deploy/profile/profile_options.h"
 #include "deploy/tf_config/tf_config_command.h"
-#include "deploy/top/top.h"
 
 namespace cohort {
 
@@ -30,10 +28,8 @@ struct LauncherOptions {
   EvaluateOptions evaluate;
   ControlOptions control;
   CertificateOptions certificates;
-  TopOptions top;
   ProfileOptions profile;
   DeviceOptions doctor;
-  ClusterCheckFlags cluster_check;
   TfConfigOptions tf_config;
 };
 
@@ -41,8 +37,8 @@ struct LauncherOptions {
 void AddRunDirectoryFlags(FlagSet* flags, LocalOptions* options);
 // Adds the flags of `cohort local` to the command or program `flags`.
 void AddLocalFlags(FlagSet* flags, LocalOptions* options);
-// Adds the commands train, local, ctl, top, certs, check, profile, doctor, cluster-check, tf-config,
-// inspect, evaluate and reference. `options` must outlive `flags`.
+// Adds the commands train, local, ctl, certs, check, profile, doctor, tf-config, inspect, evaluate
+// and reference. `options` must outlive `flags`.
 void AddLauncherCommands(FlagSet* flags, LauncherOptions* options);
 
 }  // namespace cohort

@@ -22,7 +22,6 @@
 #include "deploy/launcher/launcher_options.h"
 #include "deploy/launcher/local_cluster.h"
 #include "deploy/launcher/run_task.h"
-#include "deploy/top/top.h"
 
 namespace cohort {
 namespace {
@@ -143,12 +142,8 @@ int main(int argc, char** argv) {
   if (command == "local") return RunLocalCluster(options.local, {argv + 1, argv + argc});
   if (command == "run") return RunTask(&run);
   if (command == "profile") return RunProgram("cohort-profile", {argv + 2, argv + argc});
-  if (command == "cluster-check") {
-    return RunProgram("cohort-cluster-check", {argv + 2, argv + argc});
-  }
   if (command == "doctor") return RunProgram("cohort-doctor", {argv + 2, argv + argc});
   if (command == "certs") return Print(MakeCertificates(options.certificates));
-  if (command == "top") return RunTop(options.top);
   if (command == "tf-config") {
     return Print(
         MakeTfConfigs(options.tf_config, [](const char* name) { return std::getenv(name); }));

@@ -71,23 +71,6 @@ absl::StatusOr<Distribution> ChooseDistribution(const LayoutOptions& options,
   return chosen;
 }
 
-// "lab-ps-1": the name of the StatefulSet and the ordinal of the pod.
-absl::StatusOr<std::pair<std::string, int>> SplitPodName(std::string_view hostname) {
-  const std::string_view pod = hostname.substr(0, hostname.find('.'));
-  const size_t dash = pod.rfind('-');
-  int ordinal = -1;
-  if (dash != pod.npos && dash > 0) {
-    const std::string_view digits = pod.substr(dash + 1);
-    const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
-    if (result.ec != std::errc() || result.ptr != digits.data() + digits.size()) ordinal = -1;
-  }
-  if (ordinal < 0) {
-    return Config(InvalidArgument(
-        "the host name \"{}\" is not that of a StatefulSet's pod, such as lab-worker-0", hostname));
-  }
-  return std::pair(std::string(pod.substr(0, dash)), ordinal);
-}
-
 }  // namespace
 
 absl::StatusOr<FoundCluster> ClusterOfSlurm(const LayoutOptions& options,
@@ -126,54 +109,6 @@ absl::StatusOr<FoundCluster> ClusterOfSlurm(const LayoutOptions& options,
   FoundCluster found;
   COHORT_ASSIGN_OR_RETURN(found.cluster, MakeCluster(ranks, counts, options.port));
   found.own = TaskOfRank(counts, rank);
-  return found;
-}
-
-absl::StatusOr<FoundCluster> ClusterOfHosts(const LayoutOptions& options,
-                                            const std::vector<HostSlots>& hosts) {
-  COHORT_ASSIGN_OR_RETURN(const Distribution distribution, ChooseDistribution(options, "cyclic"));
-  const std::vector<std::string> ranks = HostsOfRanks(hosts, distribution);
-  RoleCounts counts = options.counts;
-  COHORT_RETURN_IF_ERROR(CompleteCounts(static_cast<int>(ranks.size()), &counts));
-  COHORT_ASSIGN_OR_RETURN(ClusterSpec cluster, MakeCluster(ranks, counts, options.port));
-  return FoundCluster{std::move(cluster), std::nullopt};
-}
-
-absl::StatusOr<FoundCluster> ClusterOfStatefulSet(const LayoutOptions& options,
-                                                  std::string_view hostname,
-                                                  const std::string& service) {
-  COHORT_ASSIGN_OR_RETURN(const auto pod, SplitPodName(hostname));
-  const auto& [set, ordinal] = pod;
-  RoleCounts counts = options.counts;
-  if (counts.workers < 1) {
-    return WithExitCode(
-        InvalidArgument("--workers: give the number of workers; a pod does not know it"),
-        ExitCode::kUsage);
-  }
-  COHORT_RETURN_IF_ERROR(CompleteCounts(kMostHosts, &counts));
-  const size_t dash = set.rfind('-');
-  const auto role = dash == set.npos ? std::nullopt : RoleFromName(set.substr(dash + 1));
-  const std::string job = set.substr(0, dash);
-
-  FoundCluster found;
-  for (int rank = 0; rank < counts.total(); ++rank) {
-    const Task task = TaskOfRank(counts, rank);
-    // The StatefulSet of this pod knows its own spelling of the role ("master").
-    const bool same = role.has_value() && *role == task.role;
-    const std::string owner =
-        !role.has_value() || same ? set : fmt::format("{}-{}", job, RoleName(task.role));
-    const std::string host = fmt::format("{}-{}.{}", owner, role.has_value() ? task.index : rank,
-                                         service.empty() ? owner : service);
-    found.cluster.Set(task, {host, options.port});
-    if (role.has_value() ? same && task.index == ordinal : rank == ordinal) found.own = task;
-  }
-  if (!found.own.has_value()) {
-    return Config(InvalidArgument(
-        "the host name \"{}\" belongs to no task of {} ps, {} workers{}; the numbers of --ps and "
-        "--workers must be those of the StatefulSets",
-        hostname, counts.ps, counts.workers,
-        counts.evaluator ? ", 1 evaluator" : " and no evaluator"));
-  }
   return found;
 }
 

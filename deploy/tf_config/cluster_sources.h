@@ -6,8 +6,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "common/cluster/cluster_spec.h"
 #include "deploy/tf_config/task_layout.h"
@@ -20,11 +18,11 @@ struct FoundCluster {
   std::optional<Task> own;
 };
 
-// What all sources but a cluster file need.
+// Which tasks a Slurm step has, and where.
 struct LayoutOptions {
   RoleCounts counts;
-  int port = 2222;           // the first task on a host has it; the default of TensorFlow and TFJob
-  std::string distribution;  // "" for the default of the source
+  int port = 2222;           // the first task on a host has it; the default of TensorFlow
+  std::string distribution;  // "": that of the step
 };
 
 // Looks up a variable of the environment; nullptr if it is not set.
@@ -37,20 +35,6 @@ using Environment = std::function<const char*(const char* name)>;
 // flags.
 absl::StatusOr<FoundCluster> ClusterOfSlurm(const LayoutOptions& options,
                                             const Environment& environment);
-
-// The cluster on the hosts of an MPI host file. The default distribution is cyclic, so that servers
-// are on different hosts.
-absl::StatusOr<FoundCluster> ClusterOfHosts(const LayoutOptions& options,
-                                            const std::vector<HostSlots>& hosts);
-
-// The cluster of Kubernetes StatefulSets, from the host name of one pod. "lab-ps-1" belongs to a
-// StatefulSet per role, named after the role; "lab-3" to one StatefulSet for all roles, whose ordinal is
-// the rank. A pod's address is HOST.SERVICE:PORT. `service` is the domain of the headless service; ""
-// means the name of the StatefulSet. Errors: InvalidArgument (exit code 78) for the host name, or 64
-// for flags.
-absl::StatusOr<FoundCluster> ClusterOfStatefulSet(const LayoutOptions& options,
-                                                  std::string_view hostname,
-                                                  const std::string& service);
 
 }  // namespace cohort
 

@@ -120,56 +120,5 @@ TEST_CASE("what does not fit a Slurm step is refused with the variable or flag")
              Contains("SLURM_JOB_NODELIST is not set"));
 }
 
-TEST_CASE("a host file becomes a cluster whose servers are on different hosts") {
-  const std::vector<HostSlots> hosts = {{"a", 3}, {"b", 1}, {"fd00::1", 2}};
-  CHECK(Text(ClusterOfHosts(Counts(2, -1), hosts)) ==
-        "chief:0 a:2222, worker:0 a:2223, worker:1 [fd00::1]:2223, worker:2 a:2224, ps:0 b:2222, "
-        "ps:1 [fd00::1]:2222");
-  LayoutOptions block = Counts(1, 1);
-  block.distribution = "block";
-  CHECK(Text(ClusterOfHosts(block, hosts)) == "chief:0 a:2222, worker:0 a:2224, ps:0 a:2223");
-  block.distribution = "plane=2";
-  CHECK_THAT(ClusterOfHosts(block, hosts).status().ToString(),
-             Contains("--distribution: \"plane=2\" is not a distribution"));
-  CHECK_THAT(ClusterOfHosts(Counts(2, 4), hosts).status().ToString(), Contains("too few"));
-}
-
-TEST_CASE("StatefulSets become a cluster: one for each role, or one for all") {
-  const LayoutOptions options = Counts(1, 2);
-  auto found = ClusterOfStatefulSet(options, "lab-worker-1", "");
-  CHECK(Text(found) ==
-        "chief:0 lab-chief-0.lab-chief:2222, worker:0 lab-worker-0.lab-worker:2222, "
-        "worker:1 lab-worker-1.lab-worker:2222, ps:0 lab-ps-0.lab-ps:2222");
-  CHECK(found->own == Task{Role::kWorker, 1});
-
-  found = ClusterOfStatefulSet(options, "lab-ps-0.lab.default.svc", "lab.default.svc");
-  CHECK_THAT(Text(found), Contains("ps:0 lab-ps-0.lab.default.svc:2222"));
-  CHECK(found->own == Task{Role::kPs, 0});
-
-  found = ClusterOfStatefulSet(options, "my-lab-2", "");
-  CHECK(Text(found) ==
-        "chief:0 my-lab-0.my-lab:2222, worker:0 my-lab-2.my-lab:2222, "
-        "worker:1 my-lab-3.my-lab:2222, ps:0 my-lab-1.my-lab:2222");
-  CHECK(found->own == Task{Role::kWorker, 0});
-
-  found = ClusterOfStatefulSet(Counts(1, 1, true), "lab-3", "s");
-  CHECK(found->own == Task{Role::kEvaluator, 0});
-}
-
-TEST_CASE("a pod that fits no StatefulSet is refused") {
-  const auto error = [](const LayoutOptions& options, std::string_view hostname, ExitCode code) {
-    const absl::Status status = ClusterOfStatefulSet(options, hostname, "").status();
-    CHECK(ExitCodeOf(status) == code);
-    return status.ToString();
-  };
-  for (const char* name : {"lab", "lab-x", "-1", "lab-", "", "lab-99999999999"}) {
-    CHECK_THAT(error(Counts(1, 1), name, ExitCode::kConfig), Contains("is not that of a Stateful"));
-  }
-  CHECK_THAT(error(Counts(1, 2), "lab-worker-2", ExitCode::kConfig),
-             Contains("\"lab-worker-2\" belongs to no task of 1 ps, 2 workers and no evaluator"));
-  CHECK_THAT(error(Counts(1, 2), "lab-evaluator-0", ExitCode::kConfig), Contains("no task"));
-  CHECK_THAT(error(Counts(1, -1), "lab-0", ExitCode::kUsage), Contains("--workers: give the"));
-}
-
 }  // namespace
 }  // namespace cohort

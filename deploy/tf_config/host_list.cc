@@ -4,7 +4,6 @@
 #include <cctype>
 #include <charconv>
 #include <optional>
-#include <set>
 
 #include "common/base/status.h"
 
@@ -89,39 +88,6 @@ class HostListExpander {
   std::vector<std::string> hosts_;
 };
 
-std::string_view Trim(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == text.npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
-// One line without its comment: "host", "host slots=2" or "host:2".
-absl::StatusOr<HostSlots> ParseHostLine(std::string_view line) {
-  HostSlots entry;
-  const size_t blank = line.find_first_of(" \t");
-  std::string_view host = line.substr(0, blank);
-  std::string_view slots = blank == line.npos ? "" : Trim(line.substr(blank));
-  if (const size_t colon = host.find(':');
-      colon != host.npos && host.find(':', colon + 1) == host.npos) {
-    if (!slots.empty()) return InvalidArgument("\"{}\" gives the number of tasks twice", line);
-    slots = host.substr(colon + 1);
-    host = host.substr(0, colon);
-  } else if (slots.starts_with("slots=")) {
-    slots.remove_prefix(6);
-  } else if (!slots.empty()) {
-    return InvalidArgument("\"{}\" is unknown; a line is `host`, `host slots=2` or `host:2`",
-                           slots);
-  } else {
-    slots = "1";
-  }
-  const auto count = Number(slots);
-  if (!count.has_value() || *count < 1 || *count > kMostHosts) {
-    return InvalidArgument("\"{}\" is not a number of tasks from 1 to {}", slots, kMostHosts);
-  }
-  if (!IsHostName(host)) return InvalidArgument("\"{}\" is not the name of a host", host);
-  return HostSlots{std::string(host), *count};
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ExpandHostList(std::string_view list) {
@@ -144,31 +110,6 @@ absl::StatusOr<std::vector<int>> ExpandTasksPerNode(std::string_view text) {
     tasks.insert(tasks.end(), static_cast<size_t>(*repeat), *count);
   }
   return tasks;
-}
-
-absl::StatusOr<std::vector<HostSlots>> ParseHostFile(std::string_view text,
-                                                     std::string_view file_name) {
-  std::vector<HostSlots> hosts;
-  std::set<std::string> seen;
-  int number = 0;
-  while (!text.empty()) {
-    ++number;
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view whole = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    const std::string_view line = Trim(whole.substr(0, whole.find('#')));
-    if (line.empty()) continue;
-    auto entry = ParseHostLine(line);
-    if (!entry.ok()) return Annotate(entry.status(), fmt::format("{}:{}", file_name, number));
-    if (!seen.insert(entry->host).second) {
-      return InvalidArgument(
-          "{}:{}: {} is listed twice; write the number of its tasks, `{} slots=2`", file_name,
-          number, entry->host, entry->host);
-    }
-    hosts.push_back(*std::move(entry));
-  }
-  if (hosts.empty()) return InvalidArgument("{}:1: the file names no host", file_name);
-  return hosts;
 }
 
 }  // namespace cohort

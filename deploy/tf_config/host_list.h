@@ -28,11 +28,6 @@ absl::StatusOr<std::vector<std::string>> ExpandHostList(std::string_view list);
 // Reads SLURM_TASKS_PER_NODE: "2(x3),1" means 2, 2, 2, 1. Errors: InvalidArgument.
 absl::StatusOr<std::vector<int>> ExpandTasksPerNode(std::string_view text);
 
-// Reads a host file of MPI: each line has a host, and how many tasks it takes ("slots=2" or ":2"; 1
-// without). "#" begins a comment. Errors: InvalidArgument "FILE:LINE: ...".
-absl::StatusOr<std::vector<HostSlots>> ParseHostFile(std::string_view text,
-                                                     std::string_view file_name);
-
 }  // namespace cohort
 
 #endif  // COHORT_DEPLOY_TF_CONFIG_HOST_LIST_H_

@@ -60,32 +60,5 @@ TEST_CASE("Slurm's tasks per node are expanded") {
   }
 }
 
-TEST_CASE("a host file has a host and its number of tasks per line") {
-  const auto hosts = ParseHostFile(
-      "# the lab\n\nnode1 slots=2  # two tasks\r\n  node2:3\nnode3\n10.0.0.4\nfd00::1 slots=2",
-      "hosts");
-  INFO(hosts.status().ToString());
-  REQUIRE(hosts.ok());
-  CHECK(*hosts == std::vector<HostSlots>{
-                      {"node1", 2}, {"node2", 3}, {"node3", 1}, {"10.0.0.4", 1}, {"fd00::1", 2}});
-}
-
-TEST_CASE("a wrong host file is an error with the line") {
-  const std::pair<const char*, const char*> cases[] = {
-      {"# nothing\n", "hosts:1: the file names no host"},
-      {"a\na\n", "hosts:2: a is listed twice; write the number of its tasks, `a slots=2`"},
-      {"a\nb slot=2\n", "hosts:2: \"slot=2\" is unknown; a line is `host`"},
-      {"a slots=0\n", "hosts:1: \"0\" is not a number of tasks from 1"},
-      {"a slots=x\n", "hosts:1: \"x\" is not a number of tasks"},
-      {"a:\n", "hosts:1: \"\" is not a number of tasks"},
-      {"a:1 slots=2\n", "hosts:1: \"a:1 slots=2\" gives the number of tasks twice"},
-      {"a/b\n", "hosts:1: \"a/b\" is not the name of a host"},
-  };
-  for (const auto& [text, error] : cases) {
-    INFO(text);
-    CHECK_THAT(ParseHostFile(text, "hosts").status().ToString(), Contains(error));
-  }
-}
-
 }  // namespace
 }  // namespace cohort

@@ -1,13 +1,9 @@
 #include "deploy/tf_config/tf_config_command.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <system_error>
 
 #include "common/base/exit_code.h"
@@ -35,35 +31,8 @@ absl::StatusOr<Task> ParseTask(const std::string& text) {
   return task;
 }
 
-absl::StatusOr<std::string> HostName() {
-  std::array<char, 256> name = {};
-  if (gethostname(name.data(), name.size() - 1) != 0) {
-    return WithExitCode(Unavailable("no host name: {}", std::generic_category().message(errno)),
-                        ExitCode::kOs);
-  }
-  return std::string(name.data());
-}
-
-absl::StatusOr<std::vector<HostSlots>> ReadHostFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) return NotFound("--from_hostfile: {} cannot be read", path);
-  return ParseHostFile(text.str(), path);
-}
-
 absl::StatusOr<FoundCluster> Find(const TfConfigOptions& o, const Environment& environment) {
   if (o.from_slurm) return ClusterOfSlurm(o.layout, environment);
-  if (!o.from_hostfile.empty()) {
-    COHORT_ASSIGN_OR_RETURN(const auto hosts, ReadHostFile(o.from_hostfile));
-    return ClusterOfHosts(o.layout, hosts);
-  }
-  if (o.from_statefulset) {
-    std::string hostname = o.hostname;
-    if (hostname.empty()) {
-      COHORT_ASSIGN_OR_RETURN(hostname, HostName());
-    }
-    return ClusterOfStatefulSet(o.layout, hostname, o.service);
-  }
   COHORT_ASSIGN_OR_RETURN(ClusterFile file, ReadClusterFile(o.first));
   return FoundCluster{std::move(file.cluster), std::nullopt};
 }
@@ -106,13 +75,10 @@ absl::StatusOr<std::string> WriteFiles(const ClusterSpec& cluster, const std::st
 }
 
 absl::Status CheckSource(const TfConfigOptions& o) {
-  const int flags =
-      (o.from_slurm ? 1 : 0) + (o.from_hostfile.empty() ? 0 : 1) + (o.from_statefulset ? 1 : 0);
-  if (flags > 1) return WrongUsage(InvalidArgument("give one of the --from_... flags"));
-  if (flags == 0 && o.first.empty()) {
-    return WrongUsage(InvalidArgument("give CLUSTER.yaml, or one of the --from_... flags"));
+  if (!o.from_slurm && o.first.empty()) {
+    return WrongUsage(InvalidArgument("give CLUSTER.yaml, or --from_slurm"));
   }
-  if (flags == 1 && !o.second.empty()) {
+  if (o.from_slurm && !o.second.empty()) {
     return WrongUsage(InvalidArgument("unexpected argument \"{}\"", o.second));
   }
   return absl::OkStatus();
@@ -124,19 +90,15 @@ void AddTfConfigFlags(FlagSet* flags, TfConfigOptions* o) {
   flags->Add("task", &o->task,
              "print the TF_CONFIG of this task, such as worker:1; write no files");
   flags->Add("from_slurm", &o->from_slurm, "the cluster of this Slurm step; print its task's");
-  flags->Add("from_hostfile", &o->from_hostfile, "MPI host file with the hosts of the cluster");
-  flags->Add("from_statefulset", &o->from_statefulset,
-             "the cluster of this pod's StatefulSets; print its task's");
-  flags->Add("ps", &o->layout.counts.ps, "--from_...: parameter servers");
+  flags->Add("ps", &o->layout.counts.ps, "--from_slurm: parameter servers");
   flags->Add("workers", &o->layout.counts.workers,
-             "--from_...: workers; -1: the tasks that are left");
-  flags->Add("evaluator", &o->layout.counts.evaluator, "--from_...: also an evaluator");
-  flags->Add("port", &o->layout.port, "--from_...: port of the first task on a host");
-  flags->Add("distribution", &o->layout.distribution,
-             "which host a task is on: block or cyclic; default: SLURM_DISTRIBUTION, or cyclic");
-  flags->Add("hostname", &o->hostname, "--from_statefulset: name of the pod; default: this host's");
-  flags->Add("service", &o->service,
-             "--from_statefulset: domain of the headless service; default: the StatefulSet's name");
+             "--from_slurm: workers; -1: the tasks that are left");
+  flags->Add("evaluator", &o->layout.counts.evaluator, "--from_slurm: also an evaluator");
+  flags->Add("port", &o->layout.port, "--from_slurm: port of the first task on a host");
+  flags->Add(
+      "distribution", &o->layout.distribution,
+      "--from_slurm: which host a task is on: block or cyclic; default: SLURM_DISTRIBUTION, or "
+      "block");
   flags->AddPositional("CLUSTER.yaml", &o->first, "name and tasks of the cluster", false);
   flags->AddPositional("DIR", &o->second, "where one file per task is written; default: .", false);
 }
@@ -145,9 +107,7 @@ absl::StatusOr<std::string> MakeTfConfigs(const TfConfigOptions& options,
                                           const Environment& environment) {
   COHORT_RETURN_IF_ERROR(CheckSource(options));
   COHORT_ASSIGN_OR_RETURN(const FoundCluster found, Find(options, environment));
-  const bool from_flag =
-      options.from_slurm || options.from_statefulset || !options.from_hostfile.empty();
-  const std::string& directory = from_flag ? options.first : options.second;
+  const std::string& directory = options.from_slurm ? options.first : options.second;
   if (!options.task.empty()) {
     if (!directory.empty()) {
       return WrongUsage(InvalidArgument("--task prints one TF_CONFIG; remove \"{}\"", directory));

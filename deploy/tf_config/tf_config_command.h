@@ -13,14 +13,10 @@ class FlagSet;
 
 // The command line of `cohort tf-config`.
 struct TfConfigOptions {
-  std::string first;   // CLUSTER.yaml, or DIR if a flag names the source
+  std::string first;   // CLUSTER.yaml, or DIR with --from_slurm
   std::string second;  // DIR, behind CLUSTER.yaml
   std::string task;    // "worker:1": print the TF_CONFIG of this task
   bool from_slurm = false;
-  std::string from_hostfile;
-  bool from_statefulset = false;
-  std::string hostname;  // the name of the pod; "": that of this host
-  std::string service;
   LayoutOptions layout;
 };
 

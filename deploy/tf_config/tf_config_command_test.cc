@@ -74,21 +74,12 @@ TEST_CASE("tf-config prints the TF_CONFIG of one task") {
   };
   CHECK(config({lab, "--task", "ps:1"}).task == Task{Role::kPs, 1});
   CHECK(config({lab, "--task=chief"}).task == Task{Role::kChief, 0});
-  const std::string hosts = directory.Write("hosts", "a slots=2\nb\n");
-  CHECK(config({"--from-hostfile", hosts, "--task", "worker:0"}).cluster.Find({Role::kWorker, 0}) ==
-        Address{"a", 2223});
-  CHECK(config({"--from_statefulset", "--hostname", "x-ps-0", "--workers", "1"}).task ==
-        Task{Role::kPs, 0});
-  REQUIRE(Run({"--from-hostfile=" + hosts, directory / "h"}).ok());
-  CHECK(std::filesystem::exists(directory / "h/worker-0.env"));
 }
 
 TEST_CASE("a wrong command line of tf-config is refused") {
   const testing::TestDirectory directory;
   const std::string lab = directory.Write("lab.yaml", kLab);
-  CHECK_THAT(ErrorOf({}, ExitCode::kUsage), Contains("give CLUSTER.yaml, or one of"));
-  CHECK_THAT(ErrorOf({"--from_slurm", "--from_statefulset"}, ExitCode::kUsage),
-             Contains("give one of the --from_... flags"));
+  CHECK_THAT(ErrorOf({}, ExitCode::kUsage), Contains("give CLUSTER.yaml, or --from_slurm"));
   CHECK_THAT(ErrorOf({"--from_slurm", "a", "b"}, ExitCode::kUsage),
              Contains("unexpected argument \"b\""));
   CHECK_THAT(ErrorOf({lab, "--task", "ps:2"}, ExitCode::kUsage),
@@ -101,8 +92,6 @@ TEST_CASE("a wrong command line of tf-config is refused") {
   CHECK_THAT(ErrorOf({directory / "none.yaml"}, ExitCode::kNoInput), Contains("cannot be opened"));
   CHECK_THAT(ErrorOf({directory.Write("bad.yaml", "name: a\n")}, ExitCode::kData),
              Contains("bad.yaml:1: cluster: is missing"));
-  CHECK_THAT(ErrorOf({"--from_hostfile", directory / "none"}, ExitCode::kNoInput),
-             Contains("cannot be read"));
   CHECK_THAT(ErrorOf({"--from_slurm"}, ExitCode::kConfig), Contains("SLURM_JOB_NODELIST"));
   CHECK_THAT(ErrorOf({lab, lab + "/x"}, ExitCode::kCantCreate), Contains("cannot be created"));
   std::filesystem::create_directories(directory / "d/ps-0.env/x");

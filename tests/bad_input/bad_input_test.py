@@ -90,7 +90,7 @@ FLAGS = [
     ("a command to come", ["cohort", "export", "--format", "onnx", "DIR"], USAGE, "not supported yet", "export", "safetensors"),
     ("a flag to come", ["cohort-ps", "--trace_file", "a"], USAGE, "a trace of a step is not supported yet", "--trace_file",
      "--help shows"),
-    ("no command", ["cohort"], USAGE, "command is missing", "cohort", "local, ctl, certs, top, check, profile, doctor, cluster-check, tf-config, inspect"),
+    ("no command", ["cohort"], USAGE, "command is missing", "cohort", "local, ctl, certs, check, profile, doctor, tf-config, inspect"),
     ("a word for a number", ["cohort-ps", "--threads", "many"], USAGE, '"many" is not a number', "--threads",
      "--help shows"),
     ("an escape", ["cohort-ps", "--\x1b[31m"], USAGE, "unknown flag", r"--\\x1b\[31m", "--help shows"),

@@ -89,12 +89,11 @@ class Training(DirectoryTestCase):
     def check_log(self, name, pattern):
         self.assertTrue(re.search(pattern, self.log(name)), pattern + " is not in:\n" + self.end_of_log(name))
 
-    def start(self, role, index, *arguments, command=None):
+    def start(self, role, index, *arguments):
         name = "%s-%d" % (role, index)
         environment = {**os.environ, "TF_CONFIG": json.dumps({"cluster": self.cluster,
                                                               "task": {"type": role, "index": index}})}
-        argv = [program("cohort-" + role)] if command is None else [program("cohort"), command]
-        argv += ["--tls_dir", self.certificates[name], *arguments]
+        argv = [program("cohort-" + role), "--tls_dir", self.certificates[name], *arguments]
         with open(self.path(name + ".log"), "ab") as out:
             process = subprocess.Popen(dies_with_parent(self.hosts.command(name, argv)), stdin=subprocess.DEVNULL,
                                        stdout=out, stderr=out, env=environment)
@@ -212,13 +211,6 @@ class Training(DirectoryTestCase):
         self.assertEqual(stopped.returncode, 0, stopped.stderr)
         self.assertEqual(self.processes["chief-0"].wait(timeout=60 * SCALE), STOPPED, self.end_of_log("chief-0"))
         self.check_log("chief-0", r"the job was stopped; \S+ is its checkpoint")
-
-    def test_cluster_check_reaches_all_pairs(self):
-        for role, index in self.tasks:
-            self.start(role, index, command="cluster-check")
-        for name, process in self.processes.items():
-            self.assertEqual(process.wait(timeout=60 * SCALE), 0, self.end_of_log(name))
-            self.check_log(name, r"(\d+) of \1 pairs work")
 
 
 class Local(DirectoryTestCase):

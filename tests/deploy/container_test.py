@@ -72,7 +72,7 @@ class Container(unittest.TestCase):
         self.assertEqual(owner, 10001)
 
     def test_the_image_has_all_that_the_manifests_run(self):
-        users, commands = set(), {"cohort-replica", "cohort-cluster-check"}
+        users, commands = set(), {"cohort-replica"}
         for folder, _, names in os.walk(os.path.join(SOURCE, "deploy", "kubernetes")):
             for name in names:
                 text = read(folder, name)

@@ -69,7 +69,7 @@ class Completion(unittest.TestCase):
 
     def test_each_command_is_offered(self):
         self.assertEqual(completions("cohort", ""), commands())
-        self.assertEqual(completions("cohort", "clu"), ["cluster-check"])
+        self.assertEqual(completions("cohort", "tf"), ["tf-config"])
 
     def test_the_flags_of_each_program_and_command_are_offered(self):
         self.assertEqual(self.offered("cohort"), flags("cohort"))
