@@ -6,15 +6,8 @@
 #include <string>
 
 #include "common/base/clock.h"
-#include "common/cluster/address.h"
 
 namespace cohort {
-
-// Returns the body of a page of an admin port, such as "/metrics". Waits for `timeout` at most.
-// Errors: Unavailable if nothing answers; NotFound if the port has no such page; DataLoss if the
-// answer is not HTTP or has more than 16 MiB.
-absl::StatusOr<std::string> GetAdminPage(const Address& address, const std::string& path,
-                                         Duration timeout);
 
 // Returns the control socket of the job that `run` names: the run directory of `cohort local`, the
 // checkpoint directory of a chief, or the socket itself. Errors: NotFound, with advice for the

@@ -84,11 +84,15 @@ TEST_CASE("the admin port") {
   options.health = [&] { return health; };
   options.readiness = [&] { return readiness; };
   options.status = [] { return std::string("worker:1, 3 closures\n"); };
+  options.status_json = [] { return std::string(R"({"step": 7})"); };
   Served served(options);
   const int port = served.port();
   CHECK_THAT(Http(port, "GET /metrics"), Contains("200 OK") && Contains("cohort_steps_total 5"));
   CHECK_THAT(Http(port, "GET /healthz"), Contains("200 OK") && Contains("ok"));
   CHECK_THAT(Http(port, "GET /statusz"), Contains("worker:1, 3 closures"));
+  CHECK_THAT(Http(port, "GET /status.json"), Contains("{\"step\": 7}\n"));
+  CHECK_THAT(Http(Served().port(), "GET /status.json"), Contains("404"));
+  CHECK_THAT(Http(port, "GET /metrics"), Contains("process_resident_memory_bytes"));
   CHECK_THAT(Http(port, "GET /etc/passwd"), Contains("404"));
   CHECK_THAT(Http(port, "GET /"), Contains("404"));
   CHECK_THAT(Http(port, "GET /statusz?verbose=1"), Contains("worker:1, 3 closures"));

@@ -184,21 +184,21 @@ TEST_CASE("a port takes no command") {
                      called = true;
                      return Echo(command, request);
                    }});
-  const Address address{"127.0.0.1", server->port()};
-  REQUIRE(absl::IsNotFound(GetAdminPage(address, "/control/stop", seconds(20)).status()));
-  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in name = {};
-  name.sin_family = AF_INET;
-  name.sin_port = htons(static_cast<uint16_t>(server->port()));
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(connect(fd.get(), reinterpret_cast<sockaddr*>(&name), sizeof(name)) == 0);
-  const std::string request =
-      "POST /control/stop HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}";
-  REQUIRE(send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) ==
-          static_cast<ssize_t>(request.size()));
-  std::string reply(4096, '\0');
-  REQUIRE(recv(fd.get(), reply.data(), reply.size(), 0) > 0);
-  REQUIRE(Contains(reply, " 405 "));
+  for (const std::string method : {"GET", "POST"}) {
+    const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in name = {};
+    name.sin_family = AF_INET;
+    name.sin_port = htons(static_cast<uint16_t>(server->port()));
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(connect(fd.get(), reinterpret_cast<sockaddr*>(&name), sizeof(name)) == 0);
+    const std::string request =
+        method + " /control/stop HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}";
+    REQUIRE(send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(request.size()));
+    std::string reply(4096, '\0');
+    REQUIRE(recv(fd.get(), reply.data(), reply.size(), 0) > 0);
+    REQUIRE(Contains(reply, method == "GET" ? " 404 " : " 405 "));
+  }
   REQUIRE_FALSE(called);
 }
 
