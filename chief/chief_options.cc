@@ -38,12 +38,13 @@ namespace {
 // A cluster that was started as parameter servers and workers trains by that strategy.
 absl::Status CheckStrategy(const ChiefFlags& flags, const JobFile& job) {
   const StrategyClass* const strategy = FindStrategy(job.spec.strategy().name());
-  if (!flags.strategy.empty() || strategy->name == "parameter_server") return absl::OkStatus();
+  if (!flags.strategy.empty() || strategy->calls == OwnerCalls::kSockets) return absl::OkStatus();
   return WithExitCode(
       InvalidArgument("{}: strategy {} has no chief with parameter servers: start the job with "
-                      "`{} {}`, or choose strategy parameter_server",
+                      "`{} {}`, or choose strategy {}",
                       job.lines.Where("strategy.name"), strategy->name,
-                      strategy->local ? "cohort train" : "cohort run", flags.job),
+                      strategy->local() ? "cohort train" : "cohort run", flags.job,
+                      DefaultStrategy(OwnerCalls::kSockets).name),
       ExitCode::kConfig);
 }
 
@@ -67,9 +68,9 @@ absl::StatusOr<Chief::Options> MakeChiefOptions(const ChiefFlags& flags, const R
   COHORT_ASSIGN_OR_RETURN(job.job, ReadJobFile(flags.job, flags.strategy));
   COHORT_RETURN_IF_ERROR(CheckStrategy(flags, job.job));
   const StrategyClass* const strategy = FindStrategy(job.job.spec.strategy().name());
-  const bool replicas = strategy->mirrored && !strategy->local;
+  const bool replicas = strategy->calls == OwnerCalls::kReplicas;
   job.cluster = replicas ? WithOwners(ReplicasOf(context.cluster)) : context.cluster;
-  if (strategy->mirrored) SpreadOverReplicas(job.cluster, job.job.spec.mutable_strategy());
+  if (strategy->replicas_own) SpreadOverReplicas(job.cluster, job.job.spec.mutable_strategy());
   job.data.data_dir = data_dir != nullptr ? data_dir : "";
   job.data.threads = context.threads;
   job.data.log = context.log.get();

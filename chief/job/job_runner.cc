@@ -298,8 +298,7 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
 // without it.
 bool JobRunner::UsesRing() const {
   const v1::StrategySpec& strategy = plan_->spec().strategy();
-  const StrategyClass* const known = FindStrategy(strategy.name());
-  if (!known->mirrored || known->local) return false;
+  if (FindStrategy(strategy.name())->calls != OwnerCalls::kReplicas) return false;
   if (strategy.communication() != kAutoCommunication || strategy.deterministic() != "false" ||
       NamesDevices(plan_->model().train)) {
     return strategy.communication() == kRingCommunication;
@@ -549,7 +548,7 @@ absl::StatusOr<ModeSettings> JobRunner::ChangeMode(const ModeChange& change) {
                           ModeAfter(change, cluster->state().mode, workers));
   const v1::JobSpec& spec = plan_->spec();
   const StrategyClass* const strategy = FindStrategy(spec.strategy().name());
-  if (strategy->mirrored &&
+  if (strategy->replicas_own &&
       (request.mode != ConsistencyMode::kSync || request.backup_work != BackupWork::kNone)) {
     return FailedPrecondition(
         "strategy {} needs mode sync without backup work, because its replicas are copies of each "

@@ -2,6 +2,7 @@
 #define COHORT_COMMON_CLUSTER_CLUSTER_SPEC_H_
 
 #include <compare>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -47,6 +48,13 @@ class ClusterSpec {
 
  private:
   std::map<int, Address> roles_[kNumRoles];
+};
+
+// How the workers of a cluster reach the owners of the variables.
+enum class OwnerCalls : uint8_t {
+  kSockets,   // messages to parameter servers
+  kDirect,    // calls of parameter servers of the same process
+  kReplicas,  // each worker owns a part of the variables (deploy/replica); there are no other owners
 };
 
 }  // namespace cohort

@@ -29,7 +29,7 @@ class MetricsRegistry;
 // compared, because tasks move. Without certificates TCP is plaintext, and only on loopback unless
 // --allow_insecure is given. Unix sockets are plaintext, and both ends belong to one user.
 //
-// Tasks that are replicas (multi_worker_mirrored) own variables and train. There, a worker's
+// Tasks that are replicas own variables and train. There, a worker's
 // certificate is also good for the server of the same index, and that of the first replica for the
 // chief. A chief's certificate is also good for the first replica.
 //

@@ -223,11 +223,12 @@ class Checker {
     if (known == nullptr) {
       return Error("strategy.name", "{}", NoStrategyText(strategy.name()));
     }
-    if (known->mirrored) COHORT_RETURN_IF_ERROR(CheckMirrored());
-    if (strategy.elastic() && (known->local || !known->mirrored)) {
-      return Error("strategy.elastic", "`strategy.elastic` applies to multi_worker_mirrored");
+    if (known->replicas_own) COHORT_RETURN_IF_ERROR(CheckReplicas());
+    if (strategy.elastic() && known->calls != OwnerCalls::kReplicas) {
+      return Error("strategy.elastic", "`strategy.elastic` applies to {}",
+                   DefaultStrategy(OwnerCalls::kReplicas).name);
     }
-    COHORT_RETURN_IF_ERROR(CheckCommunication(known->mirrored));
+    COHORT_RETURN_IF_ERROR(CheckCommunication(known->replicas_own));
     if (FindStrategy(strategy.mode()) != nullptr) {
       return Error("strategy.mode",
                    "{} is a strategy and not a mode: write `strategy: {{name: {}}}`",
@@ -260,7 +261,7 @@ class Checker {
     return Seconds("strategy.closure_timeout_s", strategy.closure_timeout_s(), Zero::kRefused);
   }
 
-  absl::Status CheckMirrored() const {
+  absl::Status CheckReplicas() const {
     const v1::StrategySpec& strategy = job_.strategy();
     if (strategy.mode() != "sync") {
       return Error("strategy.mode",
@@ -271,12 +272,12 @@ class Checker {
     if (strategy.backup_work() == "none") return absl::OkStatus();
     return Error("strategy.backup_work",
                  "strategy {} has no backup work, because every replica owns a part of the "
-                 "variables; parameter_server has it",
-                 strategy.name());
+                 "variables; {} has it",
+                 strategy.name(), DefaultStrategy(OwnerCalls::kSockets).name);
   }
 
   // Other strategies have no use for these keys, so that a job may run under each of them.
-  absl::Status CheckCommunication(bool mirrored) const {
+  absl::Status CheckCommunication(bool replicas_own) const {
     const v1::StrategySpec& strategy = job_.strategy();
     const std::string& name = strategy.communication();
     const std::string& ops = strategy.cross_device_ops();
@@ -294,13 +295,13 @@ class Checker {
     const std::string key = lines_.keys.contains("strategy.communication")
                                 ? "strategy.communication"
                                 : "strategy.cross_device_ops";
-    if (mirrored && name == kRingCommunication && strategy.deterministic() == "true") {
+    if (replicas_own && name == kRingCommunication && strategy.deterministic() == "true") {
       return Error(
           key,
           "the sums of communication ring depend on the number of replicas, and the job has "
           "`deterministic: true`: write `communication: direct`");
     }
-    if (!mirrored || name != kNcclCommunication) return absl::OkStatus();
+    if (!replicas_own || name != kNcclCommunication) return absl::OkStatus();
     return At(key, Unimplemented("communication nccl exchanges the memory of GPUs, and Cohort's "
                                  "replicas exchange gradients in host memory: write auto, ring or "
                                  "direct"));

@@ -123,7 +123,9 @@ void CompleteMixedPrecision(v1::JobSpec* job) {
 void CompleteDefaults(v1::JobSpec* job) {
   CompleteMixedPrecision(job);
   v1::StrategySpec* strategy = job->mutable_strategy();
-  if (strategy->name().empty()) strategy->set_name("parameter_server");
+  if (strategy->name().empty()) {
+    strategy->set_name(std::string(DefaultStrategy(OwnerCalls::kSockets).name));
+  }
   if (const StrategyClass* const known = FindStrategy(strategy->name()); known != nullptr) {
     strategy->set_name(std::string(known->name));
     if (strategy->mode().empty()) strategy->set_mode(std::string(known->mode));

@@ -3,6 +3,7 @@
 #include <absl/strings/ascii.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 
 #include "common/base/suggest.h"
@@ -11,15 +12,26 @@ namespace cohort {
 namespace {
 
 constexpr auto kStrategies = std::to_array<StrategyClass>({
-    {"parameter_server", {"ParameterServerStrategy"}, "async", /*local=*/false, /*mirrored=*/false},
-    {"one_device", {"OneDeviceStrategy"}, "async", /*local=*/true, /*mirrored=*/false},
-    {"central_storage", {"CentralStorageStrategy"}, "sync", /*local=*/true, /*mirrored=*/false},
-    {"mirrored", {"MirroredStrategy"}, "sync", /*local=*/true, /*mirrored=*/true},
-    {"multi_worker_mirrored",
-     {"MultiWorkerMirroredStrategy", "CollectiveAllReduceStrategy"},
-     "sync",
-     /*local=*/false,
-     /*mirrored=*/true},
+    {.name = "parameter_server", .tensorflow = {"ParameterServerStrategy"}, .mode = "async"},
+    {.name = "one_device",
+     .tensorflow = {"OneDeviceStrategy"},
+     .mode = "async",
+     .calls = OwnerCalls::kDirect,
+     .one_replica = true},
+    {.name = "central_storage",
+     .tensorflow = {"CentralStorageStrategy"},
+     .mode = "sync",
+     .calls = OwnerCalls::kDirect},
+    {.name = "mirrored",
+     .tensorflow = {"MirroredStrategy"},
+     .mode = "sync",
+     .calls = OwnerCalls::kDirect,
+     .replicas_own = true},
+    {.name = "multi_worker_mirrored",
+     .tensorflow = {"MultiWorkerMirroredStrategy", "CollectiveAllReduceStrategy"},
+     .mode = "sync",
+     .calls = OwnerCalls::kReplicas,
+     .replicas_own = true},
 });
 
 std::string_view WithoutModule(std::string_view name) {
@@ -29,6 +41,10 @@ std::string_view WithoutModule(std::string_view name) {
 }  // namespace
 
 std::span<const StrategyClass> Strategies() { return kStrategies; }
+
+const StrategyClass& DefaultStrategy(OwnerCalls calls) {
+  return *std::ranges::find(kStrategies, calls, &StrategyClass::calls);
+}
 
 const StrategyClass* FindStrategy(std::string_view name) {
   std::string_view last = WithoutModule(name);
@@ -46,6 +62,16 @@ std::vector<std::string> StrategyNames() {
   std::vector<std::string> names;
   for (const StrategyClass& strategy : kStrategies) names.emplace_back(strategy.name);
   return names;
+}
+
+std::string NamesOfStrategies(bool local) {
+  std::vector<std::string_view> names;
+  for (const StrategyClass& strategy : kStrategies) {
+    if (strategy.local() == local) names.push_back(strategy.name);
+  }
+  const std::string_view last = names.back();
+  names.pop_back();
+  return fmt::format("{} or {}", fmt::join(names, ", "), last);
 }
 
 namespace {

@@ -1,5 +1,9 @@
 #include "common/os/directory.h"
 
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "common/base/exit_code.h"
@@ -18,6 +22,15 @@ absl::Status MakeDirectories(const std::string& path) {
   }
   return WithExitCode(FailedPrecondition("the directory \"{}\" cannot be created: {}", path,
                                          error ? error.message() : "something else has this name"),
+                      ExitCode::kCantCreate);
+}
+
+absl::StatusOr<std::string> MakeTemporaryDirectory(const std::string& name) {
+  std::error_code error;
+  std::string path = (std::filesystem::temp_directory_path(error) / (name + ".XXXXXX")).string();
+  if (!error && mkdtemp(path.data()) != nullptr) return path;
+  return WithExitCode(FailedPrecondition("no temporary directory can be created in $TMPDIR: {}",
+                                         error ? error.message() : std::strerror(errno)),
                       ExitCode::kCantCreate);
 }
 

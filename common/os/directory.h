@@ -1,7 +1,7 @@
 #ifndef COHORT_COMMON_OS_DIRECTORY_H_
 #define COHORT_COMMON_OS_DIRECTORY_H_
 
-#include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <string>
 
@@ -10,6 +10,9 @@ namespace cohort {
 // Creates a directory and its parents. Returns OK if it exists. Errors: exit code 73, with the path
 // and the system's reason; ResourceExhausted (exit code 74) if the disk is full.
 absl::Status MakeDirectories(const std::string& path);
+
+// Creates a new directory "<name>.<random>" in $TMPDIR or /tmp. Errors: exit code 73.
+absl::StatusOr<std::string> MakeTemporaryDirectory(const std::string& name);
 
 }  // namespace cohort
 

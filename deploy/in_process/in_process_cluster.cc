@@ -1,20 +1,18 @@
 #include "deploy/in_process/in_process_cluster.h"
 
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
+#include <numeric>
 #include <utility>
 
-#include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/cluster/replica_cluster.h"
 #include "common/cluster/tf_config.h"
 #include "common/device/devices.h"
+#include "common/model/task_plan.h"
 #include "common/os/directory.h"
 #include "common/os/identity.h"
 #include "common/rpc/stream/grpc_tuning.h"
@@ -26,33 +24,28 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMostTasks = 1000;
-constexpr char kHost[] = "127.0.0.1";
+
+TaskPlan PlanOf(const InProcessClusterOptions& options) {
+  const bool replicas = options.calls == OwnerCalls::kReplicas;
+  return {.workers = options.workers,
+          .owners = replicas ? options.workers : options.parameter_servers,
+          .calls = options.calls,
+          .devices = options.devices};
+}
 
 // The cluster that the tasks see. The number of tasks decides the threads of each. The ports are
 // placeholders: the system chooses the real ones.
-ClusterSpec PlannedSpec(const InProcessClusterOptions& options) {
-  ClusterSpec spec;
-  int port = 1;
-  for (int i = 0; i < options.workers; ++i) spec.Set({Role::kWorker, i}, {kHost, port++});
-  if (options.calls == InProcessCalls::kReplicas) return spec;
-  for (int i = 0; i < options.parameter_servers; ++i) spec.Set({Role::kPs, i}, {kHost, port++});
-  return spec;
+ClusterSpec PlannedSpec(const TaskPlan& plan) {
+  std::vector<int> ports(static_cast<size_t>(plan.servers() + plan.workers));
+  std::iota(ports.begin(), ports.end(), 1);
+  return plan.LocalCluster(ports);
 }
 
 // A step thread that calls a server applies its own pushes, with the helpers of the server. So workers
 // and servers have the same cores.
 int ThreadsOf(const InProcessClusterOptions& options, int tasks_of_role) {
-  if (options.threads > 0 || options.calls == InProcessCalls::kSockets) return options.threads;
+  if (options.threads > 0 || options.calls == OwnerCalls::kSockets) return options.threads;
   return std::max(1, AvailableCores() / tasks_of_role);
-}
-
-absl::StatusOr<std::string> MakeTemporaryDirectory() {
-  std::error_code error;
-  std::string path = (fs::temp_directory_path(error) / "cohort-in-process.XXXXXX").string();
-  if (!error && mkdtemp(path.data()) != nullptr) return path;
-  return WithExitCode(FailedPrecondition("no temporary directory can be created in $TMPDIR: {}",
-                                         error ? error.message() : std::strerror(errno)),
-                      ExitCode::kCantCreate);
 }
 
 }  // namespace
@@ -63,11 +56,8 @@ InProcessCluster::InProcessCluster(InProcessClusterOptions options)
 absl::StatusOr<std::unique_ptr<InProcessCluster>> InProcessCluster::Start(
     InProcessClusterOptions options) {
   COHORT_RETURN_IF_ERROR(CheckBetween("workers", options.workers, 1, kMostTasks));
-  const bool replicas = options.calls == InProcessCalls::kReplicas;
-  if (!replicas) {
-    COHORT_RETURN_IF_ERROR(
-        CheckBetween("parameter_servers", options.parameter_servers, 1, kMostTasks));
-  }
+  const TaskPlan plan = PlanOf(options);
+  COHORT_RETURN_IF_ERROR(CheckBetween("parameter_servers", plan.owners, 1, kMostTasks));
   if (!options.devices.empty() && options.devices.size() != static_cast<size_t>(options.workers)) {
     return InvalidArgument("devices: {} for {} workers", options.devices.size(), options.workers);
   }
@@ -77,23 +67,22 @@ absl::StatusOr<std::unique_ptr<InProcessCluster>> InProcessCluster::Start(
   LogOptions log{.role = "chief", .to_stderr = false};
   log.file = cluster->directory() + "/tasks/chief-0.log";
   COHORT_ASSIGN_OR_RETURN(cluster->log_, Logger::Create(log));
-  const ClusterSpec planned = PlannedSpec(cluster->options_);
-  if (cluster->options_.calls == InProcessCalls::kDirect) {
-    cluster->local_servers_ =
-        std::make_shared<LocalServers>(cluster->options_.workers == 1 ? 1 : 0);
+  if (plan.calls == OwnerCalls::kDirect) {
+    cluster->local_servers_ = std::make_shared<LocalServers>(plan.workers == 1 ? 1 : 0);
   }
-  if (!replicas) {
-    COHORT_RETURN_IF_ERROR(
-        cluster->StartTasks(Role::kPs, cluster->options_.parameter_servers, planned));
+  for (int i = 0; i < plan.servers(); ++i) {
+    COHORT_RETURN_IF_ERROR(cluster->StartTask({Role::kPs, i}, plan));
   }
-  COHORT_RETURN_IF_ERROR(cluster->StartTasks(Role::kWorker, cluster->options_.workers, planned));
-  if (replicas) cluster->spec_ = WithOwners(std::move(cluster->spec_));
+  for (int i = 0; i < plan.workers; ++i) {
+    COHORT_RETURN_IF_ERROR(cluster->StartTask({Role::kWorker, i}, plan));
+  }
+  if (plan.are_replicas()) cluster->spec_ = WithOwners(std::move(cluster->spec_));
   return cluster;
 }
 
 absl::Status InProcessCluster::MakeDirectory() {
   if (options_.directory.empty()) {
-    COHORT_ASSIGN_OR_RETURN(options_.directory, MakeTemporaryDirectory());
+    COHORT_ASSIGN_OR_RETURN(options_.directory, MakeTemporaryDirectory("cohort-in-process"));
     temporary_ = true;
   }
   for (const char* part : {"/tasks", "/checkpoints", "/run"}) {
@@ -104,39 +93,32 @@ absl::Status InProcessCluster::MakeDirectory() {
   return absl::OkStatus();
 }
 
-absl::Status InProcessCluster::StartTasks(Role role, int count, const ClusterSpec& planned) {
-  for (int i = 0; i < count; ++i) {
-    const Task task{role, i};
-    InProcessTaskOptions options;
-    options.arguments = {fmt::format("--bind={}:0", kHost), "--chief_wait_s=0"};
-    if (role == Role::kWorker && !options_.devices.empty()) {
-      const std::string& device = options_.devices[static_cast<size_t>(i)];
-      for (std::string& flag : DeviceFlags(device, options_.device_options)) {
-        options.arguments.push_back(std::move(flag));
-      }
+absl::Status InProcessCluster::StartTask(Task task, const TaskPlan& plan) {
+  InProcessTaskOptions options;
+  options.arguments = {"--bind=127.0.0.1:0", "--chief_wait_s=0"};
+  if (task.role == Role::kWorker && !plan.devices.empty()) {
+    const std::string& device = plan.devices[static_cast<size_t>(task.index)];
+    for (std::string& flag : DeviceFlags(device, options_.device_options)) {
+      options.arguments.push_back(std::move(flag));
     }
-    options.tf_config = MakeTfConfig(planned, task);
-    options.log_file = fmt::format("{}/tasks/{}-{}.log", options_.directory, RoleName(role), i);
-    options.log_to_stderr = false;
-    options.data_dir = options_.data_dir;
-    options.runtime_dir = options_.directory + "/run";
-    options.local_servers = local_servers_;
-    options.threads = ThreadsOf(options_, count);
-    auto end = std::make_unique<ExitEvent>();
-    auto started = StartTask(task, std::move(options), end.get());
-    if (!started.ok()) return Annotate(started.status(), task.ToString());
-    spec_.Set(task, {kHost, (*started)->port()});
-    ends_.push_back(std::move(end));
-    tasks_.push_back(*std::move(started));
   }
+  options.tf_config = MakeTfConfig(PlannedSpec(plan), task);
+  options.log_file =
+      fmt::format("{}/tasks/{}-{}.log", options_.directory, RoleName(task.role), task.index);
+  options.log_to_stderr = false;
+  options.data_dir = options_.data_dir;
+  options.runtime_dir = options_.directory + "/run";
+  options.local_servers = local_servers_;
+  options.threads = ThreadsOf(options_, task.role == Role::kWorker ? plan.workers : plan.servers());
+  auto end = std::make_unique<ExitEvent>();
+  auto started = plan.are_replicas()
+                     ? StartInProcessReplica(std::move(options), end.get())
+                     : StartInProcessServer(task.role, std::move(options), end.get());
+  if (!started.ok()) return Annotate(started.status(), task.ToString());
+  spec_.Set(task, {"127.0.0.1", (*started)->port()});
+  ends_.push_back(std::move(end));
+  tasks_.push_back(*std::move(started));
   return absl::OkStatus();
-}
-
-StartedTask InProcessCluster::StartTask(Task task, InProcessTaskOptions options, ExitEvent* end) {
-  if (options_.calls != InProcessCalls::kReplicas) {
-    return StartInProcessServer(task.role, std::move(options), end);
-  }
-  return StartInProcessReplica(std::move(options), end);
 }
 
 InProcessCluster::~InProcessCluster() {

@@ -3,7 +3,6 @@
 
 #include <absl/status/statusor.h>
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,14 +19,10 @@ namespace cohort {
 class ExitEvent;
 class InProcessTask;
 class LocalServers;
-struct InProcessTaskOptions;
+struct TaskPlan;
 
 // How the workers of one process reach the variables.
-enum class InProcessCalls : uint8_t {
-  kSockets,   // messages to the parameter servers, as between processes
-  kDirect,    // calls of the parameter servers
-  kReplicas,  // each worker owns a part of the variables, as cohort-replica; no other servers
-};
+using InProcessCalls = OwnerCalls;
 
 struct InProcessClusterOptions {
   int workers = 1;
@@ -73,9 +68,7 @@ class InProcessCluster {
  private:
   explicit InProcessCluster(InProcessClusterOptions options);
   absl::Status MakeDirectory();
-  absl::Status StartTasks(Role role, int count, const ClusterSpec& planned);
-  absl::StatusOr<std::unique_ptr<InProcessTask>> StartTask(Task task, InProcessTaskOptions options,
-                                                           ExitEvent* end);
+  absl::Status StartTask(Task task, const TaskPlan& plan);
 
   // Constant once Start has returned.
   InProcessClusterOptions options_;

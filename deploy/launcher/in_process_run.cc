@@ -102,11 +102,11 @@ absl::StatusOr<Chief::Options> ChiefOptions(const ChiefFlags& flags, const RoleC
 }
 
 // `servers`: where the workers find the servers that they call directly; null: they use sockets.
-absl::StatusOr<int> Run(const LocalOptions& options, std::string_view title,
+absl::StatusOr<int> Run(const LocalOptions& options, const TaskPlan& plan, std::string_view title,
                         std::shared_ptr<LocalServers> servers) {
   COHORT_ASSIGN_OR_RETURN(const std::unique_ptr<SignalWaiter> signals, SignalWaiter::Start());
   PrepareTransportProcess();
-  COHORT_ASSIGN_OR_RETURN(const PreparedRun run, PrepareRun(options));
+  COHORT_ASSIGN_OR_RETURN(const PreparedRun run, PrepareRun(options, plan));
   PrintStart(title, run.directories);
 
   // The job file is read before the tasks start. MakeTaskCommands puts the chief last.
@@ -141,11 +141,12 @@ absl::StatusOr<int> Run(const LocalOptions& options, std::string_view title,
 }  // namespace
 
 absl::StatusOr<int> RunInProcess(const LocalOptions& options) {
-  return Run(options, TitleOf(options), /*servers=*/nullptr);
+  COHORT_ASSIGN_OR_RETURN(const TaskPlan tasks, PlanLocal(options));
+  return Run(options, tasks, TitleOf(options, tasks), /*servers=*/nullptr);
 }
 
 absl::StatusOr<int> TrainInProcess(const TrainPlan& plan) {
-  return Run(plan.run, plan.Text(), std::make_shared<LocalServers>(plan.homes));
+  return Run(plan.run, plan.tasks, plan.Text(), std::make_shared<LocalServers>(plan.homes));
 }
 
 }  // namespace cohort

@@ -2,6 +2,7 @@
 
 #include "common/base/flags.h"
 #include "common/cluster/role_flags.h"
+#include "common/model/strategies.h"
 
 namespace cohort {
 
@@ -46,7 +47,7 @@ void AddRunDirectoryFlags(FlagSet* flags, LocalOptions* o) {
 
 void AddLocalFlags(FlagSet* flags, LocalOptions* o) {
   flags->Add("strategy", &o->strategy,
-             "parameter_server, or multi_worker_mirrored: the workers are replicas, without a ps");
+             NamesOfStrategies(/*local=*/false) + "; replicas own the variables, without a ps");
   flags->Add("ps", &o->ps, "parameter servers");
   flags->Add("workers", &o->workers, "workers");
   flags->Add("evaluator", &o->evaluator, "an evaluator too, which evaluates every checkpoint");

@@ -12,8 +12,9 @@
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/cluster/free_ports.h"
-#include "common/cluster/replica_cluster.h"
 #include "common/cluster/tf_config.h"
+#include "common/model/strategies.h"
+#include "common/os/directory.h"
 #include "common/os/process_start.h"
 #include "deploy/launcher/check_job.h"
 #include "deploy/launcher/supervisor.h"
@@ -28,39 +29,12 @@ absl::Status CannotCreate(const std::string& path, std::string_view why) {
                       ExitCode::kCantCreate);
 }
 
-absl::StatusOr<std::string> MakeTemporary() {
-  std::error_code error;
-  std::string path = (fs::temp_directory_path(error) / "cohort-run.XXXXXX").string();
-  if (error) return CannotCreate("of this run in $TMPDIR", error.message());
-  if (mkdtemp(path.data()) == nullptr) return CannotCreate(path, std::strerror(errno));
-  return path;
-}
-
 // Returns true if `selector` of a --task_flag ("worker", "worker:1") names this task.
 bool Selects(std::string_view selector, Task task) {
   return selector == RoleName(task.role) || selector == task.ToString();
 }
 
-absl::Status CheckStrategy(const std::string& name) {
-  if (name.empty() || name == "parameter_server" || name == kMultiWorkerMirrored) {
-    return absl::OkStatus();
-  }
-  return WithExitCode(
-      InvalidArgument("--strategy: \"{}\" is neither parameter_server nor {}; `cohort train` runs "
-                      "one_device, central_storage and mirrored",
-                      name, kMultiWorkerMirrored),
-      ExitCode::kUsage);
-}
-
 absl::Status CheckFlags(const LocalOptions& options) {
-  COHORT_RETURN_IF_ERROR(CheckStrategy(options.strategy));
-  if (IsMirrored(options) && options.in_process) {
-    return WithExitCode(InvalidArgument("--in_process: `cohort train --strategy mirrored` trains "
-                                        "replicas in one process; omit one of the two flags"),
-                        ExitCode::kUsage);
-  }
-  COHORT_RETURN_IF_ERROR(CheckBetween("--ps", options.ps, 1, kMostTasks));
-  COHORT_RETURN_IF_ERROR(CheckBetween("--workers", options.workers, 1, kMostTasks));
   if (options.in_process && options.restart) {
     return WithExitCode(
         InvalidArgument("--restart: the tasks of --in_process end with their process, and nothing "
@@ -103,14 +77,14 @@ absl::Status AddTaskFlags(const LocalOptions& options, const std::vector<Task>& 
   return absl::OkStatus();
 }
 
-std::vector<std::string> TaskFlags(Task task, const LocalOptions& options,
+std::vector<std::string> TaskFlags(Task task, const LocalOptions& options, const TaskPlan& tasks,
                                    const RunDirectories& directories) {
   std::vector<std::string> flags;
   for (const std::string& plugin : options.plugins) flags.push_back("--plugin=" + plugin);
   if (!options.tls_dir.empty()) {
     flags.push_back("--tls_dir=" + options.tls_dir);
   }
-  const Role owner = IsMirrored(options) ? Role::kWorker : Role::kPs;
+  const Role owner = tasks.are_replicas() ? Role::kWorker : Role::kPs;
   if (task.role == owner && options.transport == "tcp") {
     flags.push_back("--unix_socket_dir=none");
   }
@@ -131,7 +105,7 @@ absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options) {
   RunDirectories made;
   std::string run = options.run_dir.empty() ? options.log_dir : options.run_dir;
   if (run.empty()) {
-    COHORT_ASSIGN_OR_RETURN(run, MakeTemporary());
+    COHORT_ASSIGN_OR_RETURN(run, MakeTemporaryDirectory("cohort-run"));
   }
   std::error_code error;
   const auto absolute = [&error](const std::string& path) {
@@ -152,28 +126,22 @@ absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options) {
 }
 
 absl::StatusOr<std::vector<TaskCommand>> MakeTaskCommands(const LocalOptions& options,
+                                                          const TaskPlan& tasks,
                                                           const RunDirectories& directories,
                                                           const std::vector<int>& ports) {
-  ClusterSpec cluster;
-  size_t next_port = 0;
-  for (int i = 0; i < options.ps && !IsMirrored(options); ++i) {
-    cluster.Set({Role::kPs, i}, {"127.0.0.1", ports[next_port++]});
-  }
-  for (int i = 0; i < options.workers; ++i) {
-    cluster.Set({Role::kWorker, i}, {"127.0.0.1", ports[next_port++]});
-  }
-  std::vector<Task> tasks = cluster.AllTasks();
-  if (options.evaluator) tasks.push_back({Role::kEvaluator, 0});
-  tasks.push_back({Role::kChief, 0});
+  const ClusterSpec cluster = tasks.LocalCluster(ports);
+  std::vector<Task> started = cluster.AllTasks();
+  if (options.evaluator) started.push_back({Role::kEvaluator, 0});
+  started.push_back({Role::kChief, 0});
   const std::string bin = options.bin_dir.empty() ? OwnDirectory() : options.bin_dir;
   const auto since = ProcessStart().time_since_epoch();
   const std::string launched = fmt::format("{}", std::chrono::nanoseconds(since).count());
   std::vector<TaskCommand> commands;
-  for (const Task task : tasks) {
+  for (const Task task : started) {
     TaskCommand command;
     command.task = task.ToString();
-    command.argv = TaskFlags(task, options, directories);
-    const bool replica = IsMirrored(options) && task.role == Role::kWorker;
+    command.argv = TaskFlags(task, options, tasks, directories);
+    const bool replica = tasks.are_replicas() && task.role == Role::kWorker;
     command.argv.insert(
         command.argv.begin(),
         fmt::format("{}/cohort-{}", bin, replica ? "replica" : RoleName(task.role)));
@@ -192,14 +160,42 @@ absl::StatusOr<std::vector<TaskCommand>> MakeTaskCommands(const LocalOptions& op
     }
     commands.push_back(std::move(command));
   }
-  COHORT_RETURN_IF_ERROR(AddTaskFlags(options, tasks, &commands));
+  COHORT_RETURN_IF_ERROR(AddTaskFlags(options, started, &commands));
   for (const TaskCommand& command : commands) {
     if (!options.in_process) COHORT_RETURN_IF_ERROR(CheckProgram(command.argv[0]));
   }
   return commands;
 }
 
-bool IsMirrored(const LocalOptions& options) { return options.strategy == kMultiWorkerMirrored; }
+absl::Status CompleteStrategy(std::string* name) {
+  if (name->empty()) return absl::OkStatus();
+  const StrategyClass* const strategy = FindStrategy(*name);
+  if (strategy == nullptr) {
+    return WithExitCode(InvalidArgument("--strategy: {}", NoStrategyText(*name)), ExitCode::kUsage);
+  }
+  *name = std::string(strategy->name);
+  if (!strategy->local()) return absl::OkStatus();
+  return WithExitCode(
+      InvalidArgument("--strategy: {} trains in one process: use `cohort train`", *name),
+      ExitCode::kUsage);
+}
+
+absl::StatusOr<TaskPlan> PlanLocal(const LocalOptions& options) {
+  std::string name = options.strategy;
+  COHORT_RETURN_IF_ERROR(CompleteStrategy(&name));
+  const StrategyClass& strategy =
+      name.empty() ? DefaultStrategy(OwnerCalls::kSockets) : *FindStrategy(name);
+  if (strategy.calls == OwnerCalls::kReplicas && options.in_process) {
+    return WithExitCode(
+        InvalidArgument("--in_process: the replicas of strategy {} are processes; `cohort train` "
+                        "trains replicas in one process. Omit one of the two flags",
+                        strategy.name),
+        ExitCode::kUsage);
+  }
+  COHORT_RETURN_IF_ERROR(CheckBetween("--ps", options.ps, 1, kMostTasks));
+  COHORT_RETURN_IF_ERROR(CheckBetween("--workers", options.workers, 1, kMostTasks));
+  return PlanTasks(strategy, {}, {.workers = options.workers, .servers = options.ps});
+}
 
 std::string OwnDirectory() {
   std::error_code error;
@@ -212,11 +208,11 @@ void PrintLauncherLine(std::string_view line) {
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
-std::string TitleOf(const LocalOptions& options) {
-  const std::string evaluator = options.evaluator ? ", an evaluator" : "";
-  const char* const s = options.workers == 1 ? "" : "s";
-  if (IsMirrored(options)) return fmt::format("{} replica{}{}", options.workers, s, evaluator);
-  return fmt::format("{} ps, {} worker{}{}", options.ps, options.workers, s, evaluator);
+std::string TitleOf(const LocalOptions& options, const TaskPlan& tasks) {
+  const std::string servers = tasks.are_replicas() ? "" : fmt::format("{} ps, ", tasks.servers());
+  return fmt::format("{}{} {}{}{}", servers, tasks.workers,
+                     tasks.are_replicas() ? "replica" : "worker", tasks.workers == 1 ? "" : "s",
+                     options.evaluator ? ", an evaluator" : "");
 }
 
 void PrintStart(std::string_view title, const RunDirectories& directories) {
@@ -234,15 +230,15 @@ void PrintStopped(const RunDirectories& directories) {
                   directories.checkpoints));
 }
 
-absl::StatusOr<PreparedRun> PrepareRun(const LocalOptions& options) {
+absl::StatusOr<PreparedRun> PrepareRun(const LocalOptions& options, const TaskPlan& tasks) {
   COHORT_RETURN_IF_ERROR(CheckFlags(options));
   if (access(options.job.c_str(), R_OK) != 0) {
     return NotFound("the job file {} cannot be read: {}", options.job, std::strerror(errno));
   }
-  COHORT_ASSIGN_OR_RETURN(const auto ports, ChooseFreePorts(options.ps + options.workers));
+  COHORT_ASSIGN_OR_RETURN(const auto ports, ChooseFreePorts(tasks.servers() + tasks.workers));
   PreparedRun run;
   COHORT_ASSIGN_OR_RETURN(run.directories, MakeRunDirectories(options));
-  auto commands = MakeTaskCommands(options, run.directories, ports);
+  auto commands = MakeTaskCommands(options, tasks, run.directories, ports);
   if (!commands.ok()) {
     std::error_code ignored;
     // A directory that was created only for this run is still empty.
@@ -264,9 +260,11 @@ int Supervise(bool restart, double grace_s, std::vector<TaskCommand> commands) {
 }
 
 int RunLocal(const LocalOptions& options) {
-  auto run = PrepareRun(options);
+  const auto tasks = PlanLocal(options);
+  if (!tasks.ok()) return ExitWith("cohort", tasks.status());
+  auto run = PrepareRun(options, *tasks);
   if (!run.ok()) return ExitWith("cohort", run.status());
-  PrintStart(TitleOf(options), run->directories);
+  PrintStart(TitleOf(options, *tasks), run->directories);
   const int exit_code = Supervise(options.restart, options.grace_s, std::move(run->commands));
   if (exit_code == 0) PrintDone(run->directories);
   if (exit_code == static_cast<int>(ExitCode::kStopped)) PrintStopped(run->directories);

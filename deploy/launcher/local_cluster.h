@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/model/task_plan.h"
 #include "deploy/launcher/run_lock.h"
 #include "deploy/launcher/task_process.h"
 
@@ -15,7 +16,7 @@ namespace cohort {
 
 // The flags of `cohort local`.
 struct LocalOptions {
-  std::string strategy;  // multi_worker_mirrored: workers are replicas. "": parameter_server
+  std::string strategy;  // one of several processes; "": the default
   bool elastic = false;  // the job continues without a lost replica
   int ps = 1;
   int workers = 1;
@@ -51,6 +52,7 @@ absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options);
 // (exit 64) for a wrong --task_flag; NotFound (exit 71) if a daemon's binary is not in bin_dir and
 // the tasks are processes.
 absl::StatusOr<std::vector<TaskCommand>> MakeTaskCommands(const LocalOptions& options,
+                                                          const TaskPlan& tasks,
                                                           const RunDirectories& directories,
                                                           const std::vector<int>& ports);
 
@@ -62,10 +64,14 @@ struct PreparedRun {
 
 // Checks the options, creates the directories and makes the commands. Errors: those of
 // MakeRunDirectories and MakeTaskCommands; exit 64 for wrong options; NotFound for the job file.
-absl::StatusOr<PreparedRun> PrepareRun(const LocalOptions& options);
+absl::StatusOr<PreparedRun> PrepareRun(const LocalOptions& options, const TaskPlan& tasks);
 
-// True if the tasks are replicas that own the variables, without parameter servers.
-bool IsMirrored(const LocalOptions& options);
+// Replaces a strategy's name of TensorFlow by ours. Errors: exit 64 for an unknown one, and for one that
+// has a single process.
+absl::Status CompleteStrategy(std::string* name);
+// The tasks of `cohort local`. Errors: those of CompleteStrategy; exit 64 for numbers of tasks out of
+// range, and for replicas in one process.
+absl::StatusOr<TaskPlan> PlanLocal(const LocalOptions& options);
 
 // Returns the directory of this program.
 std::string OwnDirectory();
@@ -73,7 +79,7 @@ std::string OwnDirectory();
 // Prints one line of the launcher to stderr. Erases an unfinished progress line on a terminal.
 void PrintLauncherLine(std::string_view line);
 // "2 ps, 3 workers, an evaluator".
-std::string TitleOf(const LocalOptions& options);
+std::string TitleOf(const LocalOptions& options, const TaskPlan& tasks);
 // Print where the logs of the tasks are, and, after a run without an error, its results.
 // `title`: the tasks of the run.
 void PrintStart(std::string_view title, const RunDirectories& directories);

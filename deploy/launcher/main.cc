@@ -9,7 +9,6 @@
 #include "common/base/flags.h"
 #include "common/base/printable.h"
 #include "common/base/status.h"
-#include "common/cluster/replica_cluster.h"
 #include "common/graph/op_registry.h"
 #include "common/model/job_file.h"
 #include "common/model/reference.h"
@@ -39,20 +38,6 @@ int RunInOneProcess(const std::string& bin_dir, std::vector<std::string> argumen
   return Exec(arguments);
 }
 
-// Replaces TensorFlow's name for a strategy that needs several processes by ours.
-absl::Status CompleteStrategy(std::string* name) {
-  if (name->empty()) return absl::OkStatus();
-  const StrategyClass* const strategy = FindStrategy(*name);
-  if (strategy == nullptr) {
-    return WithExitCode(InvalidArgument("--strategy: {}", NoStrategyText(*name)), ExitCode::kUsage);
-  }
-  *name = std::string(strategy->name);
-  if (!strategy->local) return absl::OkStatus();
-  return WithExitCode(
-      InvalidArgument("--strategy: {} trains in one process: use `cohort train`", *name),
-      ExitCode::kUsage);
-}
-
 // `arguments`: the command line from the word "local" on.
 int RunLocalCluster(LocalOptions options, std::vector<std::string> arguments) {
   const absl::Status loaded = LoadPlugins(options.plugins, /*log=*/nullptr);
@@ -63,7 +48,8 @@ int RunLocalCluster(LocalOptions options, std::vector<std::string> arguments) {
   // An error of the job is the chief's to report.
   if (const auto job = ReadJobFile(options.job, options.strategy); job.ok()) {
     const v1::StrategySpec& strategy = job->spec.strategy();
-    if (strategy.name() == kMultiWorkerMirrored) options.strategy = strategy.name();
+    const StrategyClass& found = *FindStrategy(strategy.name());
+    if (found.calls == OwnerCalls::kReplicas) options.strategy = strategy.name();
     options.elastic = strategy.elastic();
   }
   const absl::Status checked =
@@ -91,20 +77,21 @@ int RunProgram(const std::string& program, std::vector<std::string> arguments) {
   return Exec(arguments);
 }
 
-// A cluster without servers trains by multi_worker_mirrored, unless the job names another strategy.
+// The tasks of a cluster without servers are replicas, unless the job names another strategy.
 absl::Status CheckGuess(const RunFlags& run) {
   if (run.job().empty() || !run.GuessesReplicas(std::getenv("TF_CONFIG"))) return absl::OkStatus();
   COHORT_RETURN_IF_ERROR(LoadPlugins(run.plugins(), /*log=*/nullptr));
-  COHORT_ASSIGN_OR_RETURN(const JobFile of_replicas, ReadJobFile(run.job(), kMultiWorkerMirrored));
+  const std::string replicas(DefaultStrategy(OwnerCalls::kReplicas).name);
+  COHORT_ASSIGN_OR_RETURN(const JobFile of_replicas, ReadJobFile(run.job(), replicas));
   if (!of_replicas.lines.keys.contains("strategy.name")) return absl::OkStatus();
   COHORT_ASSIGN_OR_RETURN(const JobFile job, ReadJobFile(run.job()));
   const std::string& name = job.spec.strategy().name();
-  if (name == kMultiWorkerMirrored) return absl::OkStatus();
+  if (FindStrategy(name)->calls == OwnerCalls::kReplicas) return absl::OkStatus();
   return WithExitCode(
       InvalidArgument(
           "{}: strategy {} does not fit TF_CONFIG, which has no ps: add them, or choose "
-          "strategy multi_worker_mirrored",
-          job.lines.Where("strategy.name"), name),
+          "strategy {}",
+          job.lines.Where("strategy.name"), name, replicas),
       ExitCode::kConfig);
 }
 

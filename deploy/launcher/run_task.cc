@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/cluster/replica_cluster.h"
 #include "common/cluster/tf_config.h"
+#include "common/model/strategies.h"
 
 namespace cohort {
 namespace {
@@ -76,6 +77,8 @@ constexpr ForwardedFlag kForwarded[] = {
     {"wait_s", false, kEvaluator, "evaluator: seconds without a new checkpoint, then end"},
 };
 
+std::string_view ReplicaStrategy() { return DefaultStrategy(OwnerCalls::kReplicas).name; }
+
 }  // namespace
 
 struct RunFlags::Values {
@@ -93,7 +96,8 @@ RunFlags::RunFlags(FlagSet* flags) : flags_(flags), values_(std::make_unique<Val
   flags->Add("plugin", &values_->plugins,
              "shared library with classes of your own (docs/plugins.md); repeatable");
   flags->Add("strategy", &values_->strategy,
-             "multi_worker_mirrored: workers are replicas; default: so if TF_CONFIG has no ps");
+             NamesOfStrategies(/*local=*/false) +
+                 "; default: workers are replicas if TF_CONFIG has no ps");
   flags->Add("fresh", &values_->fresh,
              "chief: delete the checkpoints of earlier runs and start from the beginning");
   flags->Add("chief_admin_port", &values_->chief_admin_port,
@@ -132,7 +136,10 @@ TaskCommand RunFlags::Command(const ClusterSpec& cluster, Task task, std::string
 }
 
 bool RunFlags::AreReplicas(const TfConfig& config) const {
-  if (!values_->strategy.empty()) return values_->strategy == kMultiWorkerMirrored;
+  if (!values_->strategy.empty()) {
+    const StrategyClass* const strategy = FindStrategy(values_->strategy);
+    return strategy != nullptr && strategy->calls == OwnerCalls::kReplicas;
+  }
   return config.task.has_value() && config.cluster.count(Role::kPs) == 0 &&
          ReplicaOf(config.cluster, *config.task).has_value();
 }
@@ -151,7 +158,7 @@ absl::StatusOr<std::vector<TaskCommand>> RunFlags::ReplicaCommands(
         InvalidArgument(
             "TF_CONFIG: task {}: strategy {} trains on workers, and on a chief that has "
             "an address",
-            config.task->ToString(), kMultiWorkerMirrored),
+            config.task->ToString(), ReplicaStrategy()),
         ExitCode::kConfig);
   }
   std::vector<TaskCommand> commands = {
@@ -162,7 +169,7 @@ absl::StatusOr<std::vector<TaskCommand>> RunFlags::ReplicaCommands(
                         ExitCode::kUsage);
   }
   TaskCommand chief = Command(replicas, {Role::kChief, 0}, "chief", kFirstReplicasChief, bin_dir);
-  chief.argv.insert(chief.argv.end() - 1, fmt::format("--strategy={}", kMultiWorkerMirrored));
+  chief.argv.insert(chief.argv.end() - 1, fmt::format("--strategy={}", ReplicaStrategy()));
   if (!values_->chief_admin_port.empty()) {
     chief.argv.insert(chief.argv.end() - 1, "--admin_port=" + values_->chief_admin_port);
   }

@@ -22,7 +22,7 @@ class RunFlags {
   ~RunFlags();
 
   // Returns the daemons of the task that TF_CONFIG names; their programs lie in `bin_dir`. There is
-  // one, but the first replica of multi_worker_mirrored has the chief of the job too. If TF_CONFIG
+  // one, but the first replica has the chief of the job, too. If TF_CONFIG
   // names no task and a job is given, the task is the chief. Errors: exit 78 for TF_CONFIG, 64 if
   // the task needs a job and has none.
   absl::StatusOr<std::vector<TaskCommand>> Commands(const char* tf_config,

@@ -23,29 +23,28 @@ absl::StatusOr<const StrategyClass*> ChooseStrategy(const TrainOptions& options)
   std::string name = options.strategy;
   if (name.empty()) {
     COHORT_ASSIGN_OR_RETURN(const JobFile job, ReadJobFile(options.run.job));
-    const bool given = job.lines.keys.contains("strategy.name");
-    name = given ? job.spec.strategy().name() : "one_device";
+    if (!job.lines.keys.contains("strategy.name")) return &DefaultStrategy(OwnerCalls::kDirect);
+    name = job.spec.strategy().name();
   }
   const StrategyClass* const strategy = FindStrategy(name);
   if (strategy == nullptr) {
     return Usage(InvalidArgument("--strategy: {}", NoStrategyText(name)));
   }
-  if (strategy->local) return strategy;
-  const bool servers = strategy->name == "parameter_server";
+  if (strategy->local()) return strategy;
+  const bool is_default = strategy == &DefaultStrategy(OwnerCalls::kSockets);
   return Usage(InvalidArgument(
-      "strategy {} trains with several processes, and `cohort train` is one: {}, or choose "
-      "--strategy one_device, central_storage or mirrored",
-      strategy->name,
-      servers ? "use `cohort local`, or `cohort run` on each machine"
-              : "use `cohort local --strategy multi_worker_mirrored`, or `cohort run` on each "
-                "machine"));
+      "strategy {} trains with several processes, and `cohort train` is one: use `cohort local{}`, "
+      "or `cohort run` on each machine, or choose --strategy {}",
+      strategy->name, is_default ? "" : fmt::format(" --strategy {}", strategy->name),
+      NamesOfStrategies(/*local=*/true)));
 }
 
 }  // namespace
 
 void AddTrainFlags(FlagSet* flags, TrainOptions* o) {
   flags->Add("strategy", &o->strategy,
-             "one_device, central_storage or mirrored; default: the job file's, or one_device");
+             fmt::format("{}; default: the job file's, or {}", NamesOfStrategies(/*local=*/true),
+                         DefaultStrategy(OwnerCalls::kDirect).name));
   AddDeviceFlags(flags, &o->devices);
   flags->Add("threads", &o->threads,
              "threads of all replicas together; 0: the cores of this machine");
@@ -57,41 +56,29 @@ void AddTrainFlags(FlagSet* flags, TrainOptions* o) {
 }
 
 std::string TrainPlan::Text() const {
-  return fmt::format("{} on {} ({} thread{}{})", strategy, fmt::join(devices, ", "), threads,
-                     threads == 1 ? "" : "s", devices.size() == 1 ? "" : " each");
+  return fmt::format("{} on {} ({} thread{}{})", strategy, fmt::join(tasks.devices, ", "), threads,
+                     threads == 1 ? "" : "s", tasks.workers == 1 ? "" : " each");
 }
 
 absl::StatusOr<TrainPlan> PlanTraining(const TrainOptions& options) {
   COHORT_ASSIGN_OR_RETURN(const StrategyClass* const strategy, ChooseStrategy(options));
   TrainPlan plan;
   plan.strategy = std::string(strategy->name);
+  COHORT_ASSIGN_OR_RETURN(plan.tasks, PlanTasks(*strategy, options.devices, {}));
   plan.run = options.run;
   plan.run.in_process = true;
-  COHORT_ASSIGN_OR_RETURN(plan.devices, ParseReplicaDevices(options.devices));
-  const int replicas = static_cast<int>(plan.devices.size());
-  if (strategy->name == "one_device" && replicas > 1) {
-    if (!options.devices.devices.empty()) {
-      return Usage(InvalidArgument(
-          "--devices: strategy one_device has one device, not {}: name one, or choose --strategy "
-          "mirrored or central_storage",
-          replicas));
-    }
-    plan.devices.resize(1);
-  }
   const int cores = options.threads > 0 ? options.threads : AvailableCores();
-  plan.threads = std::max(1, cores / static_cast<int>(plan.devices.size()));
-  plan.run.workers = static_cast<int>(plan.devices.size());
-  plan.run.ps = strategy->mirrored ? plan.run.workers : 1;
+  plan.threads = std::max(1, cores / plan.tasks.workers);
   // Else the strategy keeps the variables in the host's memory.
-  const bool has_homes = plan.run.ps == plan.run.workers && !options.host_variables;
-  plan.homes = has_homes ? plan.run.workers : 0;
+  const bool has_homes = plan.tasks.owners == plan.tasks.workers && !options.host_variables;
+  plan.homes = has_homes ? plan.tasks.workers : 0;
   std::vector<std::string>& flags = plan.run.task_flags;
   flags.push_back("chief=--strategy=" + plan.strategy);
   // A step thread applies its own pushes, with the helpers of the owner. So both have its cores.
-  flags.push_back(fmt::format("ps=--threads={}", std::max(1, cores / plan.run.ps)));
+  flags.push_back(fmt::format("ps=--threads={}", std::max(1, cores / plan.tasks.owners)));
   flags.push_back(fmt::format("worker=--threads={}", plan.threads));
-  for (size_t i = 0; i < plan.devices.size(); ++i) {
-    for (const std::string& flag : DeviceFlags(plan.devices[i], options.devices)) {
+  for (size_t i = 0; i < plan.tasks.devices.size(); ++i) {
+    for (const std::string& flag : DeviceFlags(plan.tasks.devices[i], options.devices)) {
       flags.push_back(fmt::format("worker:{}={}", i, flag));
     }
   }

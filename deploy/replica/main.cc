@@ -1,4 +1,4 @@
-// cohort-replica: a task of the strategy multi_worker_mirrored. `cohort run` starts it.
+// cohort-replica: a task that trains and owns a part of the variables. `cohort run` starts it.
 #include <cstdlib>
 
 #include "common/base/exit_code.h"

@@ -27,8 +27,7 @@ struct ReplicaFlags {
 
 void AddReplicaFlags(FlagSet* flags, ReplicaFlags* out);
 
-// A replica of the strategy multi_worker_mirrored: a worker, and the owner of a part of the
-// variables, at one address. The worker calls its own part directly, and reaches those of other
+// A replica: a worker, and the owner of a part of the variables, at one address. The worker calls its own part directly, and reaches those of other
 // replicas over the network.
 //
 //   chief ──► Worker/Control, ParameterServer/Control ─► this address ◄─ ParameterServer/PushPull

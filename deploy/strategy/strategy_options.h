@@ -17,14 +17,15 @@ class FlagSet;
 // What a Strategy runs on. The defaults suit a first try of every strategy.
 struct StrategyOptions {
   // One device for each replica of this process: "cpu:0,cpu:1", "cuda:0". Devices of the CPU are
-  // shares of its cores. "": all GPUs, else one CPU device (one_device: the first of them).
+  // shares of its cores. "": all GPUs, else one CPU device; a strategy of one
+  // replica takes the first of them.
   DeviceOptions devices;
 
-  // parameter_server and multi_worker_mirrored: the value of TF_CONFIG. "": the cluster is in this
-  // process, and has this many tasks. The other strategies ignore these fields.
+  // The value of TF_CONFIG. "": the cluster is in this process, and has this many tasks. Strategies of one
+  // process ignore these fields.
   std::string tf_config;
   int workers = 2;
-  int parameter_servers = 1;  // multi_worker_mirrored has none
+  int parameter_servers = 1;  // ignored if replicas own the variables
 
   // The number of shares into which a global batch is split, which is that of the gradients in one
   // update. 0: one for each replica. If it is equal, all strategies compute the same bits.

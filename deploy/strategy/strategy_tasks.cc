@@ -1,6 +1,5 @@
 #include "deploy/strategy/strategy_tasks.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "chief/api/chief_role.h"
@@ -9,6 +8,7 @@
 #include "common/cluster/replica_cluster.h"
 #include "common/cluster/tf_config.h"
 #include "common/device/devices.h"
+#include "common/model/task_plan.h"
 #include "common/os/directory.h"
 #include "common/rpc/stream/grpc_tuning.h"
 #include "deploy/in_process/in_process_cluster.h"
@@ -41,33 +41,18 @@ class InProcessTasks : public StrategyTasks {
  private:
   static absl::StatusOr<InProcessClusterOptions> ClusterOf(const StrategyClass& strategy,
                                                            const StrategyOptions& options) {
+    COHORT_ASSIGN_OR_RETURN(TaskPlan plan, PlanTasks(strategy, options.devices,
+                                                     {.workers = options.workers,
+                                                      .servers = options.parameter_servers}));
     InProcessClusterOptions cluster;
+    cluster.workers = plan.workers;
+    cluster.parameter_servers = plan.owners;
+    cluster.calls = plan.calls;
+    cluster.devices = std::move(plan.devices);
+    cluster.device_options = options.devices;
     cluster.threads = options.role.threads;
     cluster.directory = options.directory;
     cluster.data_dir = options.data_dir;
-    cluster.device_options = options.devices;
-    if (strategy.local || !options.devices.devices.empty()) {
-      COHORT_ASSIGN_OR_RETURN(cluster.devices, ParseReplicaDevices(options.devices));
-    }
-    if (!strategy.local) {
-      cluster.workers = options.workers;
-      cluster.parameter_servers = options.parameter_servers;
-      if (strategy.mirrored) cluster.calls = InProcessCalls::kReplicas;
-      return cluster;
-    }
-    cluster.calls = InProcessCalls::kDirect;
-    if (strategy.name == "one_device") {
-      if (!options.devices.devices.empty() && cluster.devices.size() > 1) {
-        return WithExitCode(
-            InvalidArgument("--devices: strategy one_device has one device, not {}: name one, or "
-                            "choose strategy mirrored or central_storage",
-                            cluster.devices.size()),
-            ExitCode::kUsage);
-      }
-      cluster.devices.resize(1);
-    }
-    cluster.workers = static_cast<int>(cluster.devices.size());
-    cluster.parameter_servers = strategy.mirrored ? cluster.workers : 1;
     return cluster;
   }
 
@@ -104,8 +89,9 @@ class ClusterTasks : public StrategyTasks {
     COHORT_RETURN_IF_ERROR(MakeDirectories(options.directory + kCheckpoints));
     auto tasks = std::make_unique<ClusterTasks>();
     tasks->checkpoint_dir_ = options.directory + kCheckpoints;
-    COHORT_RETURN_IF_ERROR(strategy.mirrored ? tasks->StartReplica(options)
-                                             : tasks->MakeContext(options.role, options.tf_config));
+    COHORT_RETURN_IF_ERROR(strategy.calls == OwnerCalls::kReplicas
+                               ? tasks->StartReplica(strategy, options)
+                               : tasks->MakeContext(options.role, options.tf_config));
     return tasks;
   }
   CoordinatorOptions coordinator_options() const override {
@@ -123,7 +109,7 @@ class ClusterTasks : public StrategyTasks {
     return absl::OkStatus();
   }
 
-  absl::Status StartReplica(const StrategyOptions& options) {
+  absl::Status StartReplica(const StrategyClass& strategy, const StrategyOptions& options) {
     COHORT_ASSIGN_OR_RETURN(const TfConfig config, ParseTfConfig(options.tf_config));
     const ClusterSpec replicas = ReplicasOf(config.cluster);
     if (!config.task.has_value() || ReplicaOf(config.cluster, *config.task) != 0) {
@@ -131,7 +117,7 @@ class ClusterTasks : public StrategyTasks {
           "TF_CONFIG: task: {}: the loop of strategy {} runs in the first replica (the chief with "
           "an "
           "address, else worker:0); start `cohort run` in the others",
-          config.task.has_value() ? config.task->ToString() : "missing", kMultiWorkerMirrored));
+          config.task.has_value() ? config.task->ToString() : "missing", strategy.name));
     }
     RoleFlags chief = options.role;
     chief.bind.clear();  // that of the replica
@@ -160,7 +146,7 @@ class ClusterTasks : public StrategyTasks {
 
 absl::StatusOr<std::unique_ptr<StrategyTasks>> StrategyTasks::Start(
     const StrategyClass& strategy, const StrategyOptions& options) {
-  const bool cluster = !strategy.local && !options.tf_config.empty();
+  const bool cluster = !strategy.local() && !options.tf_config.empty();
   return cluster ? ClusterTasks::Start(strategy, options)
                  : InProcessTasks::Start(strategy, options);
 }

@@ -11,17 +11,12 @@
 namespace cohort {
 
 // The tasks of a strategy that this process owns, and how a coordinator reaches all of them.
-//
-//   strategy                 without TF_CONFIG                   with TF_CONFIG
-//   one_device               a worker and an owner               the same
-//   central_storage          workers and one owner               the same
-//   mirrored                 workers, each with an owner         the same
-//   multi_worker_mirrored    replicas                            the first replica
-//   parameter_server         workers and servers                 none
+// Without TF_CONFIG they are all tasks (TaskPlan). With TF_CONFIG this process owns the first replica, or
+// no task if there are parameter servers.
 class StrategyTasks {
  public:
-  // The tasks of this process serve when this returns. Errors: those of InProcessCluster and of
-  // TF_CONFIG; exit 64 for devices that do not suit the strategy; exit 78 if the task of TF_CONFIG is
+  // The tasks of this process serve when this returns. Errors: those of InProcessCluster, of PlanTasks
+  // and of TF_CONFIG; exit 78 if the task of TF_CONFIG is
   // not the one that runs the loop, or there is no directory.
   static absl::StatusOr<std::unique_ptr<StrategyTasks>> Start(const StrategyClass& strategy,
                                                               const StrategyOptions& options);

@@ -7,7 +7,6 @@
 
 #include "common/base/status.h"
 #include "common/cluster/free_ports.h"
-#include "common/cluster/replica_cluster.h"
 #include "tests/cluster/fault_proxy.h"
 #include "tests/cluster/object_cluster.h"
 #include "tests/cluster/process_cluster.h"
@@ -81,7 +80,7 @@ std::vector<std::string> MiniCluster::Arguments(TaskRole role, int index,
   std::vector<std::string> args;
   if (role == TaskRole::kChief) args.push_back(job_file());
   if (role == TaskRole::kChief && options_.replicas) {
-    args.push_back(fmt::format("--strategy={}", kMultiWorkerMirrored));
+    args.push_back("--strategy=multi_worker_mirrored");
   }
   if (role == TaskRole::kChief || role == TaskRole::kEvaluator) {
     args.insert(args.end(), {"--log_dir", log_dir()});
