@@ -10,10 +10,8 @@
 #include "common/optimizers/vector_loops.h"
 #include "common/os/identity.h"
 #include "common/os/process_usage.h"
-#include "common/rpc/admin/admin_server.h"
 #include "common/rpc/push_pull/push_pull_codec.h"
 #include "common/rpc/push_pull/shared_memory.h"
-#include "common/rpc/stream/grpc_tuning.h"
 #include "common/rpc/stream/stream_server.h"
 #include "ps_server/ps_options.h"
 
@@ -35,7 +33,7 @@ ParameterServer::ParameterServer(Options options)
                 .max_superseded_bytes = MostHeld() / 2,
                 .incarnation = options_.incarnation}),
       apply_pool_(options_.threads, "apply"),
-      waiting_(&clock_, {.timeout = options_.chief_wait}) {
+      served_(&options_, &clock_, &registry_) {
   registry_.AddCallback("cohort_ps_held_bytes",
                         "Memory of requests whose end has not come, and that streams keep for more",
                         [this] { return static_cast<double>(service_.held().bytes()); });
@@ -50,7 +48,7 @@ ParameterServer::ParameterServer(Options options)
 
 PsCore::Options ParameterServer::CoreOptions() {
   PsCore::Options options;
-  options.index = options_.index;
+  options.index = static_cast<uint32_t>(options_.index);
   options.incarnation = options_.incarnation;
   options.cores = static_cast<uint32_t>(options_.threads);
   options.memory_bytes = AvailableMemoryBytes();
@@ -98,83 +96,54 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
     s->local_->Release();
   };
   environment.on_shutdown = [s = server.get()](bool job_finished, const std::string& reason) {
-    {
-      MutexLock lock(&s->mu_);
-      s->end_ = TaskEnd{job_finished, reason};
-    }
-    if (s->options_.on_done) s->options_.on_done();
+    s->served_.SetEnd(job_finished, reason);
   };
   environment.figures = [s = server.get()] { return s->Figures(); };
   server->core_ = std::make_unique<PsCore>(server->CoreOptions(), std::move(environment));
   server->local_ = std::make_shared<LocalRequests>(server->core_->data_path());
   if (server->options_.local_servers != nullptr) {
-    server->options_.local_servers->Add(server->options_.incarnation,
-                                        static_cast<int>(server->options_.index), server->local_);
+    server->options_.local_servers->Add(server->options_.incarnation, server->options_.index,
+                                        server->local_);
   }
   COHORT_RETURN_IF_ERROR(server->Listen());
   return server;
 }
 
+ServedPart ParameterServer::Part() {
+  return {.methods = service_.Methods(core_.get(), &clock_),
+          // The chief is answered while applies keep all other threads busy.
+          .control_methods = {kControlMethod},
+          .health_service = "cohort.v1.ParameterServer",
+          .threads = options_.threads,
+          .metrics = [this] { return registry_.Text(); },
+          .readiness = [this] { return core_->Readiness(); },
+          .status = [this] { return core_->StatusText(); }};
+}
+
 absl::Status ParameterServer::Listen() {
   if (options_.listen.empty()) return absl::OkStatus();
-  options_.security->AddMetrics(&registry_);
-  ReportGrpcTuning(&registry_, options_.log);
-  StreamServer::Options listen;
-  listen.listen = options_.listen;
-  listen.security = options_.security;
-  listen.threads = options_.threads;
-  listen.transport.http2_frame_bytes = kPushPullHttp2FrameBytes;
-  listen.thread_name = "ps";
-  listen.health_services = {"cohort.v1.ParameterServer"};
-  // The chief is answered while applies keep all other threads busy.
-  listen.control_methods = {kControlMethod};
-  COHORT_ASSIGN_OR_RETURN(server_,
-                          StreamServer::Start(listen, service_.Methods(core_.get(), &clock_)));
-  if (options_.admin_address.empty()) return absl::OkStatus();
-  AdminServer::Options admin;
-  admin.address = options_.admin_address;
-  admin.readiness = [this] { return Readiness(); };
-  admin.metrics = [this] { return registry_.Text(); };
-  admin.status = [this] { return core_->StatusText(); };
-  COHORT_ASSIGN_OR_RETURN(admin_, AdminServer::Start(std::move(admin)));
-  return absl::OkStatus();
+  StreamServer::Options stream;
+  stream.transport.http2_frame_bytes = kPushPullHttp2FrameBytes;
+  stream.thread_name = "ps";
+  std::vector<ServedPart> parts;
+  parts.push_back(Part());
+  return served_.Listen(std::move(stream), std::move(parts));
 }
 
 ParameterServer::~ParameterServer() {
   if (options_.local_servers != nullptr) options_.local_servers->Remove(options_.incarnation);
   if (local_ != nullptr) local_->End();
-  admin_.reset();
-  if (server_ != nullptr) {
-    server_->Shutdown(Unavailable("ps:{} has ended", options_.index), std::chrono::milliseconds(0));
-  }
+  served_.Kill(Unavailable("ps:{} has ended", options_.index));
   tablet_work_.Drop();
   background_.Drop();
-  server_.reset();
-  core_.reset();
-}
-
-int ParameterServer::port() const { return server_ == nullptr ? 0 : server_->port(); }
-int ParameterServer::admin_port() const { return admin_ == nullptr ? -1 : admin_->port(); }
-
-absl::Status ParameterServer::Tick() {
-  return WaitForChief(&waiting_, core_->chief_connected(), options_.chief_address, options_.address,
-                      options_.log);
-}
-
-std::optional<TaskEnd> ParameterServer::end() const {
-  MutexLock lock(&mu_);
-  return end_;
 }
 
 std::string ParameterServer::StatusLine() const {
-  if (core_->chief_connected()) return "serves the job of the chief";
-  return fmt::format("waiting for the chief{}{}", options_.chief_address.empty() ? "" : " at ",
-                     options_.chief_address);
+  return core_->chief_connected() ? "serves the job of the chief" : served_.WaitingLine();
 }
 
 std::vector<uint64_t> ParameterServer::Turns() {
-  std::vector<uint64_t> turns;
-  if (server_ != nullptr) turns = server_->Turns();
+  std::vector<uint64_t> turns = served_.Turns();
   turns.push_back(tablet_answered_->load());
   if (turns.back() == tablet_asked_) {
     ++tablet_asked_;
@@ -184,9 +153,9 @@ std::vector<uint64_t> ParameterServer::Turns() {
 }
 
 absl::Status ParameterServer::Shutdown(const absl::Status& why, std::chrono::milliseconds grace) {
-  if (server_ != nullptr) server_->SetServing(false);
+  served_.StopServing();
   if (!core_->WaitForSnapshots(clock_.Now() + grace)) core_->DropSnapshots();
-  if (server_ != nullptr) server_->Shutdown(why, std::chrono::milliseconds(2000));
+  served_.CloseStreams(why);
   const TimePoint deadline = clock_.Now() + options_.stop_wait;
   if (tablet_work_.DropUntil(deadline) && background_.DropUntil(deadline)) return absl::OkStatus();
   return DeadlineExceeded(
@@ -199,11 +168,11 @@ namespace {
 
 // "": there is none.
 std::string ChooseUnixSocket(const PsFlags& flags, const RoleContext& context,
-                             const char* runtime_dir) {
+                             const std::string& runtime_dir) {
   std::string directory = flags.role.unix_socket_dir;
   if (directory == "none") return "";
   if (directory.empty()) {
-    auto own = OwnSocketDirectory({.runtime_dir = runtime_dir == nullptr ? "" : runtime_dir});
+    auto own = OwnSocketDirectory({.runtime_dir = runtime_dir});
     if (!own.ok()) {
       context.log->Warning("no unix socket: the workers of this host come over TCP",
                            {{"error", own.status().ToString()}, {"flag", "--unix_socket_dir"}});
@@ -222,25 +191,11 @@ std::string ChooseUnixSocket(const PsFlags& flags, const RoleContext& context,
 }  // namespace
 
 ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleContext& context,
-                                           const char* runtime_dir) {
-  ParameterServer::Options options;
-  options.listen.push_back(context.bind->ToString());
-  options.index = static_cast<uint32_t>(context.task.index);
-  options.unix_socket = ChooseUnixSocket(flags, context, runtime_dir);
+                                           const TaskEnvironment& environment) {
+  ParameterServer::Options options{MakeServedTaskOptions(flags, context, environment)};
+  options.unix_socket = ChooseUnixSocket(flags, context, environment.runtime_dir);
   if (!options.unix_socket.empty()) options.listen.push_back("unix:" + options.unix_socket);
-  options.admin_address = AdminAddress(flags.role);
-  options.security = context.security;
-  options.threads = context.threads;
-  options.incarnation = context.incarnation;
-  options.host_id = context.host_id;
   options.apply_log = flags.apply_log;
-  const auto own = context.cluster.Find(context.task);
-  if (own.has_value()) options.address = own->ToString();
-  const auto chief = context.cluster.Find({Role::kChief, 0});
-  if (chief.has_value()) options.chief_address = chief->ToString();
-  options.chief_timeout = FromSeconds(flags.chief_timeout_s);
-  options.chief_wait = FromSeconds(flags.chief_wait_s);
-  options.log = context.log.get();
   return options;
 }
 

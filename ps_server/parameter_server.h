@@ -6,21 +6,18 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
 #include "common/base/metrics.h"
-#include "common/base/mutex.h"
 #include "common/base/serial_thread.h"
 #include "common/base/thread_pool.h"
-#include "common/cluster/security.h"
 #include "common/cluster/task_run.h"
 #include "common/exchange/local_server.h"
+#include "common/rpc/task/served_task.h"
 #include "common/tablet/apply_log.h"
 #include "common/tablet/checkpoint_store.h"
 #include "ps_server/local_requests.h"
@@ -29,34 +26,13 @@
 
 namespace cohort {
 
-class AdminServer;
 struct PsFlags;
-struct RoleContext;
 
 // A parameter server as a whole: cohort-ps has one, an in-process cluster has several.
 class ParameterServer : public ServingTask {
  public:
-  struct Options {
-    std::vector<std::string>
-        listen;                 // "host:port", "unix:/path"; empty: another server shares its own
-    std::string admin_address;  // "": no admin port
-    std::shared_ptr<const Security> security = Security::LoopbackOnly();
-    int threads = 1;
-    uint32_t index = 0;
-    uint64_t incarnation = 0;
-    std::string host_id;
-    std::string unix_socket;    // the path in `listen` that the chief reports to workers; "": none
-    std::string apply_log;      // file; "": none
-    std::string address;        // the one in TF_CONFIG that the chief dials; for messages
-    std::string chief_address;  // named in messages while the server waits for the chief; may be ""
-    Duration chief_timeout = std::chrono::seconds(10);
-    Duration chief_wait = std::chrono::seconds(300);
-    // Time for running work on the threads that wait for storage, once they are to stop.
-    Duration stop_wait = std::chrono::seconds(5);
-    std::shared_ptr<LocalServers>
-        local_servers;              // where workers of this process find it; may be null
-    Logger* log = nullptr;          // outlives the server
-    std::function<void()> on_done;  // called when the chief ends the job, on a thread of the server
+  struct Options : ServedTaskOptions {
+    std::string apply_log;  // file; "": none
   };
   // Starts a server, which serves when this returns. Errors: those of StreamServer, AdminServer and
   // ApplyLog.
@@ -64,16 +40,16 @@ class ParameterServer : public ServingTask {
   // Ends at once, as a kill would for its peers.
   ~ParameterServer() override;
 
-  // For a server without addresses: the methods that another server of this process serves.
-  StreamServer::Methods Methods() { return service_.Methods(core_.get(), &clock_); }
+  // What it serves: at its addresses, or at those of another task of this process.
+  ServedPart Part();
 
-  int port() const;
-  int admin_port() const;
+  int port() const override { return served_.port(); }
+  int admin_port() const { return served_.admin_port(); }
 
   // Logs which task it is waiting for. Errors: DeadlineExceeded if no chief has been connected for
   // chief_wait.
-  absl::Status Tick() override;
-  std::optional<TaskEnd> end() const override;
+  absl::Status Tick() override { return served_.Tick(core_->chief_connected()); }
+  std::optional<TaskEnd> end() const override { return served_.end(); }
   std::string StatusLine() const override;
   // The loops are the tablet thread and the threads of the server.
   std::vector<uint64_t> Turns() override;
@@ -85,8 +61,6 @@ class ParameterServer : public ServingTask {
   PsCore* core() { return core_.get(); }
   const CodecCounters& codec_counters() const { return service_.codec_counters(); }
   const MetricsRegistry& metrics() const { return registry_; }
-  // PsCore::Readiness.
-  std::string Readiness() const { return core_->Readiness(); }
 
  private:
   explicit ParameterServer(Options options);
@@ -98,30 +72,25 @@ class ParameterServer : public ServingTask {
   const Options options_;
   RealClock clock_;
   MetricsRegistry registry_;
-  std::unique_ptr<ApplyLog> apply_log_;  // may be null
-  CheckpointStore store_;                // snapshot files
-  PsService service_;                    // streams to the core and back
-  mutable Mutex mu_;
-  std::optional<TaskEnd> end_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<ApplyLog> apply_log_;   // may be null
+  CheckpointStore store_;                 // snapshot files
+  PsService service_;                     // streams to the core and back
   ThreadPool apply_pool_;                 // helps with large applies
   std::unique_ptr<PsCore> core_;          // the protocol
   std::shared_ptr<LocalRequests> local_;  // serves the workers of this process
   // Makes tablets and writes snapshots, so that no completion queue waits for a disk.
   SerialThread tablet_work_{"tablet_work"};
   SerialThread background_{"background"};
-  std::unique_ptr<StreamServer> server_;  // null without addresses
-  std::unique_ptr<AdminServer> admin_;    // may be null
-  WaitList waiting_;                      // for the chief; used by the thread that calls Tick
-  uint64_t tablet_asked_ = 0;             // by Turns, which the tablet thread answers
+  uint64_t tablet_asked_ = 0;  // by Turns, which the tablet thread answers
   const std::shared_ptr<std::atomic<uint64_t>> tablet_answered_ =
       std::make_shared<std::atomic<uint64_t>>(0);
+  ServedTask served_;  // ends first, because its streams use the core
 };
 
-// The options of a task from its flags and TF_CONFIG. `runtime_dir`: $XDG_RUNTIME_DIR, or nullptr.
-// If no flag names a directory for the socket and none can be created, logs the reason; workers of
-// this host then connect over TCP.
+// If no flag names a directory for the socket and none can be created, logs the reason; workers of this
+// host then connect over TCP.
 ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleContext& context,
-                                           const char* runtime_dir);
+                                           const TaskEnvironment& environment);
 
 }  // namespace cohort
 

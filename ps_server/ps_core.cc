@@ -6,7 +6,6 @@
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
-#include "common/cluster/protocol_version.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
 
@@ -62,11 +61,7 @@ void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
     return;
   }
   if (message.generation() < adoption_.generation() || adoption_.connection() != connection) {
-    env_.sink->Send(connection,
-                    FencedMessage<v1::PsToChief>(adoption_, {Role::kPs, static_cast<int>(index_)},
-                                                 message.request(),
-                                                 "the chief is not adopted on this connection"));
-    return;
+    return SendFenced(connection, message.request(), "the chief is not adopted on this connection");
   }
   switch (message.body_case()) {
     case v1::ChiefToPs::kAssign:
@@ -119,20 +114,9 @@ std::string PsCore::Readiness() const {
 // ------------------------------------------------------------------ adoption
 
 void PsCore::FillHello(const v1::AdoptPs& adopt, v1::PsHello* hello) {
-  SetProtocolVersion(hello);
-  hello->mutable_task()->set_type("ps");
-  hello->mutable_task()->set_index(adopt.renumbered() ? adopt.expected().index()
-                                                      : static_cast<int32_t>(options_.index));
-  hello->set_incarnation(options_.incarnation);
-  hello->set_heard_generation(adoption_.generation());
-  hello->set_hears_chief(adoption_.Hears(adopt.chief_incarnation(), env_.clock->Now()));
-  hello->set_chief_lost(adoption_.HasLost());
-  hello->set_cores(options_.cores);
+  adoption_.FillHello(adopt, Role::kPs, options_, env_.clock->Now(), hello);
   hello->set_unix_socket(options_.unix_socket);
-  hello->set_host_id(options_.host_id);
-  hello->mutable_fingerprint()->set_instruction_set(options_.instruction_set);
   hello->mutable_fingerprint()->set_intra_op_threads(1);
-  hello->mutable_fingerprint()->set_libraries(options_.libraries);
   hello->mutable_fingerprint()->set_device_kind("cpu");
   const auto tablets = data_path_.tablets();
   if (tablets != nullptr) {
@@ -169,46 +153,19 @@ bool PsCore::SeesCheckpointDir(const v1::AdoptPs& adopt) const {
 void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message, bool sees) {
   const v1::AdoptPs& adopt = message.adopt();
   const Task own{Role::kPs, static_cast<int>(options_.index)};
-  const absl::Status protocol =
-      CheckProtocol("the chief", ProtocolVersion::Of(adopt), own.ToString());
-  if (!protocol.ok()) {
-    env_.log->Failure(LogLevel::kWarning, "chief_refused", protocol);
-    return AnswerHello(connection, message, /*sees=*/true, protocol);
+  const Adoption::Answer answer = adoption_.Handle(Adoption::Request::Of(connection, message), own,
+                                                   env_.clock->Now(), env_.log);
+  // This error alone is reported: `sees` may be of another cluster.
+  if (!answer.refused.ok()) return AnswerHello(connection, message, /*sees=*/true, answer.refused);
+  if (!answer.fenced.empty()) return SendFenced(connection, message.request(), answer.fenced);
+  if (answer.superseded.has_value()) SendFenced(*answer.superseded, 0, kTakenOver);
+  if (answer.new_job) {
+    ++assignment_;
+    snapshots_.CancelAll();
+    data_path_.Serve(nullptr);
+    data_path_.Reset();
   }
-  if (adopt.has_expected() && !adopt.renumbered()) {
-    const absl::Status expected =
-        CheckExpectedTask(own, adopt.expected().type(), adopt.expected().index());
-    // This error alone is reported: `sees` is of another cluster.
-    if (!expected.ok()) return AnswerHello(connection, message, /*sees=*/true, expected);
-  }
-  if (!adopt.probe()) {
-    if (message.generation() == 0) {
-      v1::PsToChief answer;
-      answer.set_request(message.request());
-      StatusToProto(InvalidArgument("a chief without a generation adopts nothing"),
-                    answer.mutable_status());
-      env_.sink->Send(connection, answer);
-      return;
-    }
-    const Adoption::Outcome outcome =
-        adoption_.Claim({connection, message.generation(), adopt.chief_incarnation(), adopt.job(),
-                         adopt.takeover()},
-                        env_.clock->Now());
-    if (!outcome.refusal.empty()) {
-      env_.sink->Send(connection, FencedMessage<v1::PsToChief>(adoption_, own, message.request(),
-                                                               outcome.refusal));
-      return;
-    }
-    if (outcome.superseded.has_value()) {
-      env_.sink->Send(*outcome.superseded,
-                      FencedMessage<v1::PsToChief>(adoption_, own, 0, kTakenOver));
-    }
-    if (outcome.verdict == Adoption::Verdict::kAdoptedNewJob) {
-      ++assignment_;
-      snapshots_.CancelAll();
-      data_path_.Serve(nullptr);
-      data_path_.Reset();
-    }
+  if (answer.adopted) {
     index_ = adopt.renumbered() ? static_cast<uint32_t>(adopt.expected().index()) : options_.index;
     data_path_.Fence(message.generation());
     WakeParked();
@@ -217,6 +174,11 @@ void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message, bool s
                                {"takeover", adopt.takeover()}});
   }
   AnswerHello(connection, message, sees);
+}
+
+void PsCore::SendFenced(Connection connection, uint64_t request, const std::string& why) {
+  env_.sink->Send(connection, FencedMessage<v1::PsToChief>(
+                                  adoption_, {Role::kPs, static_cast<int>(index_)}, request, why));
 }
 
 void PsCore::Answer(const Asker& asker, v1::PsToChief* message) {

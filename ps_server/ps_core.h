@@ -129,6 +129,8 @@ class PsCore {
   void AnswerHello(Connection connection, const v1::ChiefToPs& message, bool sees,
                    const absl::Status& status = absl::OkStatus())
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendFenced(Connection connection, uint64_t request, const std::string& why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FillHello(const v1::AdoptPs& adopt, v1::PsHello* hello) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   void OnAssign(const Asker& asker, const v1::AssignTablets& assign)

@@ -10,12 +10,10 @@ namespace cohort {
 class FlagSet;
 
 // The command line of cohort-ps.
-struct PsFlags {
-  RoleFlags role;
-  std::string apply_log;        // see ApplyLog; "": none
-  double chief_timeout_s = 10;  // how long a silently lost chief counts as alive
-  double chief_wait_s = 300;    // the task ends after this time without a chief; 0: never
-  double drain_timeout_s = 30;  // after SIGTERM or the job's end, for running snapshots
+struct PsFlags : ServedFlags {
+  PsFlags() { drain_timeout_s = 30; }  // also at the end of the job, for running snapshots
+
+  std::string apply_log;  // see ApplyLog; "": none
 };
 
 void AddPsFlags(FlagSet* flags, PsFlags* out);

@@ -506,7 +506,7 @@ TEST_CASE("what a server's flags and TF_CONFIG say goes into its options") {
   context.log = Logger::Discard();
   PsFlags flags;
   flags.role.unix_socket_dir = "none";
-  const auto options = MakeServerOptions(flags, context, nullptr);
+  const auto options = MakeServerOptions(flags, context, {});
   CHECK(options.listen == std::vector<std::string>{"127.0.0.1:1"});
 }
 

@@ -7,7 +7,6 @@
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
-#include "common/cluster/protocol_version.h"
 #include "common/graph/program_proto.h"
 #include "common/graph/pull_ahead.h"
 
@@ -71,40 +70,13 @@ void WorkerCore::OnClosed(Connection connection, ChiefLoss loss) {
 
 void WorkerCore::OnAdopt(Connection connection, const v1::ChiefToWorker& message) {
   const v1::AdoptWorker& adopt = message.adopt();
-  v1::WorkerToChief answer;
-  answer.set_request(message.request());
-  const auto refuse = [&](const absl::Status& status) {
-    mu_.AssertHeld();
-    StatusToProto(status, answer.mutable_status());
-    answer.set_generation(adoption_.generation());
-    FillHello(adopt, &answer);
-    effects_->Send(connection, answer);
-  };
-  const Task own{Role::kWorker, options_.index};
-  const absl::Status protocol =
-      CheckProtocol("the chief", ProtocolVersion::Of(adopt), own.ToString());
-  if (!protocol.ok()) {
-    log_->Failure(LogLevel::kWarning, "chief_refused", protocol);
-    return refuse(protocol);
-  }
-  if (adopt.has_expected() && !adopt.renumbered()) {
-    const absl::Status expected =
-        CheckExpectedTask(own, adopt.expected().type(), adopt.expected().index());
-    if (!expected.ok()) return refuse(expected);
-  }
-  if (!adopt.probe()) {
-    if (message.generation() == 0) {
-      return refuse(InvalidArgument("a chief without a generation adopts nothing"));
-    }
-    const Adoption::Outcome outcome =
-        adoption_.Claim({connection, message.generation(), adopt.chief_incarnation(), adopt.job(),
-                         adopt.takeover()},
-                        clock_->Now());
-    if (!outcome.refusal.empty()) {
-      return SendFenced(connection, message.request(), outcome.refusal);
-    }
-    if (outcome.superseded.has_value()) SendFenced(*outcome.superseded, 0, kTakenOver);
-    if (outcome.verdict == Adoption::Verdict::kAdoptedNewJob) StartNewJob();
+  const Adoption::Answer adoption =
+      adoption_.Handle(Adoption::Request::Of(connection, message), {Role::kWorker, options_.index},
+                       clock_->Now(), log_);
+  if (!adoption.fenced.empty()) return SendFenced(connection, message.request(), adoption.fenced);
+  if (adoption.superseded.has_value()) SendFenced(*adoption.superseded, 0, kTakenOver);
+  if (adoption.new_job) StartNewJob();
+  if (adoption.adopted) {
     seed_ = adopt.seed();
     pull_ahead_ = std::min(adopt.pull_ahead(), kMaxPullAhead);
     effects_->GenerationChanged(adoption_.generation());
@@ -113,33 +85,24 @@ void WorkerCore::OnAdopt(Connection connection, const v1::ChiefToWorker& message
                            {"in_hand", closures_.queued() + closures_.running()},
                            {"results", closures_.kept()}});
   }
+  v1::WorkerToChief answer;
+  answer.set_request(message.request());
   answer.set_generation(adoption_.generation());
-  FillHello(adopt, &answer);
-  if (!adopt.probe()) closures_.FillHello(answer.mutable_hello());
-  answer.mutable_hello()->set_timeline(timeline_);
+  if (!adoption.refused.ok()) StatusToProto(adoption.refused, answer.mutable_status());
+  FillHello(adopt, answer.mutable_hello());
+  if (adoption.adopted) closures_.FillHello(answer.mutable_hello());
   effects_->Send(connection, answer);
 }
 
-void WorkerCore::FillHello(const v1::AdoptWorker& adopt, v1::WorkerToChief* answer) {
-  v1::WorkerHello* hello = answer->mutable_hello();
-  SetProtocolVersion(hello);
-  hello->mutable_task()->set_type("worker");
-  hello->mutable_task()->set_index(adopt.renumbered() ? adopt.expected().index() : options_.index);
-  hello->set_incarnation(options_.incarnation);
+void WorkerCore::FillHello(const v1::AdoptWorker& adopt, v1::WorkerHello* hello) {
+  adoption_.FillHello(adopt, Role::kWorker, options_, clock_->Now(), hello);
   hello->set_job(adoption_.job());
-  hello->set_heard_generation(adoption_.generation());
-  hello->set_hears_chief(adoption_.Hears(adopt.chief_incarnation(), clock_->Now()));
-  hello->set_chief_lost(adoption_.HasLost());
+  hello->set_timeline(timeline_);
   for (const auto& [fingerprint, program] : programs_) hello->add_programs(fingerprint);
   resources_.FillHello(hello);
-  hello->set_cores(options_.cores);
-  hello->set_host_id(options_.host_id);
   hello->mutable_classes()->Add(options_.classes.begin(), options_.classes.end());
-  v1::NumericFingerprint* fingerprint = hello->mutable_fingerprint();
-  fingerprint->set_instruction_set(options_.instruction_set);
-  fingerprint->set_intra_op_threads(static_cast<int>(options_.cores));
-  fingerprint->set_libraries(options_.libraries);
-  fingerprint->set_device_kind(options_.device_kind);
+  hello->mutable_fingerprint()->set_intra_op_threads(static_cast<int>(options_.cores));
+  hello->mutable_fingerprint()->set_device_kind(options_.device_kind);
 }
 
 void WorkerCore::SendFenced(Connection connection, uint64_t request, const std::string& why) {

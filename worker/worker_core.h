@@ -132,7 +132,7 @@ class WorkerCore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendFenced(Connection connection, uint64_t request, const std::string& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void FillHello(const v1::AdoptWorker& adopt, v1::WorkerToChief* answer)
+  void FillHello(const v1::AdoptWorker& adopt, v1::WorkerHello* hello)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnProgram(uint64_t request, const v1::ChiefToWorker& message)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

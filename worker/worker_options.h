@@ -11,15 +11,11 @@ namespace cohort {
 class FlagSet;
 
 // The command line of cohort-worker.
-struct WorkerFlags {
-  RoleFlags role;
+struct WorkerFlags : ServedFlags {
   DeviceOptions devices;
-  std::string data_dir;         // base of relative dataset paths
-  double chief_timeout_s = 10;  // how long a chief that was lost silently counts as alive
-  double chief_wait_s = 300;    // how long the task waits without a chief; 0: forever
-  double ps_timeout_s = 20;     // how long a server may be unreachable before it is reported
-  double peer_timeout_s = 60;   // how long another worker that runs a layer may be unreachable
-  double drain_timeout_s = 10;  // how long the current step may take after SIGTERM
+  std::string data_dir;        // base of relative dataset paths
+  double ps_timeout_s = 20;    // how long a server may be unreachable before it is reported
+  double peer_timeout_s = 60;  // how long another worker that runs a layer may be unreachable
 };
 
 void AddWorkerFlags(FlagSet* flags, WorkerFlags* out);

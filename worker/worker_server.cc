@@ -8,9 +8,6 @@
 #include "common/optimizers/resident_variables.h"
 #include "common/os/process_usage.h"
 #include "common/plugin/load_plugins.h"
-#include "common/rpc/admin/admin_server.h"
-#include "common/rpc/stream/grpc_tuning.h"
-#include "common/rpc/stream/stream_server.h"
 #include "worker/worker_options.h"
 
 namespace cohort {
@@ -27,7 +24,7 @@ std::string KindOf(const Device& device) {
 WorkerServer::WorkerServer(Options options)
     : options_(std::move(options)),
       step_metrics_(&registry_),
-      waiting_(&clock_, {.timeout = options_.chief_wait}) {}
+      served_(&options_, &clock_, &registry_) {}
 
 absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options options) {
   std::unique_ptr<WorkerServer> server(new WorkerServer(std::move(options)));
@@ -40,7 +37,7 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options option
   remote.local = o.local_servers;
   remote.log = o.log;
   server->remote_ = std::make_unique<RemoteAccess>(remote);
-  if (o.shared.has_value()) {
+  if (o.owner.has_value()) {
     server->ring_ = std::make_unique<GradientRing>(GradientRing::Options{
         .incarnation = o.incarnation,
         .security = o.security,
@@ -113,39 +110,24 @@ void WorkerServer::MakeSegmentDevices() {
 }
 
 absl::Status WorkerServer::Listen() {
-  options_.security->AddMetrics(&registry_);
-  ReportGrpcTuning(&registry_, options_.log);
-  StreamServer::Options listen;
-  listen.listen = options_.listen;
-  listen.security = options_.security;
-  listen.threads = 1;
-  listen.thread_name = "control";
-  listen.health_services = {"cohort.v1.Worker"};
-  StreamServer::Methods methods = service_.Methods(core_.get(), &clock_);
-  methods.merge(segments_->Methods());
-  if (options_.shared.has_value()) {
-    const SharedService& shared = *options_.shared;
-    listen.threads = shared.threads;
-    listen.health_services.push_back(shared.health_service);
-    listen.control_methods = shared.control_methods;
-    for (const auto& [method, handler] : methods) listen.control_methods.push_back(method);
-    methods.insert(shared.methods.begin(), shared.methods.end());
-    listen.take_socket = peers_.SocketTaker();
-    const StreamServer::Methods peers = peers_.Methods();
-    methods.insert(peers.begin(), peers.end());
+  StreamServer::Options stream;
+  stream.thread_name = "control";
+  ServedPart own;
+  own.methods = service_.Methods(core_.get(), &clock_);
+  own.methods.merge(segments_->Methods());
+  own.health_service = "cohort.v1.Worker";
+  own.metrics = [this] { return registry_.Text(); };
+  own.status = [this] { return core_->StatusText(); };
+  std::vector<ServedPart> parts;
+  if (options_.owner.has_value()) {
+    stream.take_socket = peers_.SocketTaker();
+    // The other threads serve the owner.
+    for (const auto& [method, handler] : own.methods) own.control_methods.push_back(method);
+    own.methods.merge(peers_.Methods());
+    parts.push_back(*options_.owner);
   }
-  COHORT_ASSIGN_OR_RETURN(server_, StreamServer::Start(listen, std::move(methods)));
-  if (options_.admin_address.empty()) return absl::OkStatus();
-  AdminServer::Options admin;
-  admin.address = options_.admin_address;
-  admin.metrics = [this] {
-    const bool shares = options_.shared.has_value() && options_.shared->metrics;
-    return registry_.Text() + (shares ? options_.shared->metrics() : "");
-  };
-  if (options_.shared.has_value()) admin.readiness = options_.shared->readiness;
-  admin.status = [this] { return core_->StatusText(); };
-  COHORT_ASSIGN_OR_RETURN(admin_, AdminServer::Start(std::move(admin)));
-  return absl::OkStatus();
+  parts.insert(parts.begin(), std::move(own));
+  return served_.Listen(std::move(stream), std::move(parts));
 }
 
 void WorkerServer::ExportMetrics() {
@@ -262,49 +244,32 @@ bool WorkerServer::StopStepThread(std::chrono::milliseconds grace,
 }
 
 WorkerServer::~WorkerServer() {
-  admin_.reset();
-  if (server_ != nullptr) {
-    server_->Shutdown(Unavailable("worker:{} has ended", options_.index),
-                      std::chrono::milliseconds(0));
-  }
+  served_.Kill(Unavailable("worker:{} has ended", options_.index));
   StopStepThread(std::chrono::milliseconds(0), std::nullopt);
-  server_.reset();
 }
-
-int WorkerServer::port() const { return server_->port(); }
-int WorkerServer::admin_port() const { return admin_ == nullptr ? -1 : admin_->port(); }
 
 absl::Status WorkerServer::Tick() {
   core_->Tick();
-  return WaitForChief(&waiting_, core_->adopted(), options_.chief_address, options_.address,
-                      options_.log);
-}
-
-std::optional<TaskEnd> WorkerServer::end() const {
-  MutexLock lock(&mu_);
-  return end_;
+  return served_.Tick(core_->adopted());
 }
 
 std::string WorkerServer::StatusLine() const {
-  if (!core_->adopted()) {
-    return fmt::format("waiting for the chief{}{}", options_.chief_address.empty() ? "" : " at ",
-                       options_.chief_address);
-  }
+  if (!core_->adopted()) return served_.WaitingLine();
   return fmt::format("{} steps, {} examples", step_metrics_.steps->value(),
                      step_metrics_.examples->value());
 }
 
 std::vector<uint64_t> WorkerServer::Turns() {
-  std::vector<uint64_t> turns = server_->Turns();
+  std::vector<uint64_t> turns = served_.Turns();
   // With a server in this process, a step may need no turn of the network.
   turns.push_back(remote_->turns() + step_metrics_.steps->value());
   return turns;
 }
 
 absl::Status WorkerServer::Shutdown(const absl::Status& why, std::chrono::milliseconds grace) {
-  server_->SetServing(false);
+  served_.StopServing();
   const bool stopped = StopStepThread(grace, options_.stop_wait);
-  server_->Shutdown(why, std::chrono::milliseconds(2000));
+  served_.CloseStreams(why);
   if (stopped) return absl::OkStatus();
   return DeadlineExceeded(
       "the step thread of worker:{} has not stopped for {} s: its step, or the read of a data "
@@ -329,11 +294,7 @@ void WorkerServer::Interrupt() {
 void WorkerServer::WakeStep() { remote_->Wake(); }
 
 void WorkerServer::Shutdown(bool job_finished, const std::string& reason) {
-  {
-    MutexLock lock(&mu_);
-    end_ = TaskEnd{job_finished, reason};
-  }
-  if (options_.on_done) options_.on_done();
+  served_.SetEnd(job_finished, reason);
 }
 
 v1::TaskFigures WorkerServer::Figures() {
@@ -368,30 +329,17 @@ std::unique_ptr<VariableAccess> WorkerServer::ForProgram(std::span<const Variabl
 void WorkerServer::Wait(TimePoint deadline) { remote_->Wait(deadline); }
 
 WorkerServer::Options MakeServerOptions(const WorkerFlags& flags, const RoleContext& context,
-                                        const char* data_dir) {
-  WorkerServer::Options options;
-  options.listen.push_back(context.bind->ToString());
-  options.admin_address = AdminAddress(flags.role);
-  options.security = context.security;
-  options.threads = context.threads;
+                                        const TaskEnvironment& environment) {
+  WorkerServer::Options options{MakeServedTaskOptions(flags, context, environment)};
   options.devices = flags.devices;
-  options.index = context.task.index;
-  options.incarnation = context.incarnation;
   // A worker without a host id finds no server on its own host.
-  if (flags.role.unix_socket_dir != "none") options.host_id = context.host_id;
-  options.data_dir = !flags.data_dir.empty() ? flags.data_dir : data_dir == nullptr ? "" : data_dir;
+  if (flags.role.unix_socket_dir == "none") options.host_id.clear();
+  options.data_dir = flags.data_dir.empty() ? environment.data_dir : flags.data_dir;
   for (const auto& [index, address] : context.cluster.tasks(Role::kWorker)) {
     options.worker_addresses[index] = address.ToString();
   }
   options.peer_timeout = FromSeconds(flags.peer_timeout_s);
-  const auto own = context.cluster.Find(context.task);
-  if (own.has_value()) options.address = own->ToString();
-  const auto chief = context.cluster.Find({Role::kChief, 0});
-  if (chief.has_value()) options.chief_address = chief->ToString();
-  options.chief_timeout = FromSeconds(flags.chief_timeout_s);
-  options.chief_wait = FromSeconds(flags.chief_wait_s);
   options.exchange.unreachable_after_us = MicrosFromSeconds(flags.ps_timeout_s);
-  options.log = context.log.get();
   return options;
 }
 

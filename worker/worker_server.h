@@ -4,7 +4,6 @@
 #include <absl/status/statusor.h>
 
 #include <atomic>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,16 +12,14 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/cluster/security.h"
 #include "common/cluster/task_run.h"
 #include "common/collective/peer_service.h"
 #include "common/device/devices.h"
 #include "common/exchange/remote_access.h"
 #include "common/exec/local_devices.h"
-#include "common/rpc/stream/stream_server.h"
+#include "common/rpc/task/served_task.h"
 #include "worker/gradient_ring.h"
 #include "worker/peer_devices.h"
 #include "worker/segment_service.h"
@@ -32,49 +29,21 @@
 
 namespace cohort {
 
-class AdminServer;
-struct RoleContext;
 struct WorkerFlags;
-
-// A server of the same process, which has no addresses of its own.
-struct SharedService {
-  StreamServer::Methods methods;
-  std::vector<std::string> control_methods;  // StreamServer::Options::control_methods
-  std::string health_service;
-  int threads = 1;                       // that serve its other methods
-  std::function<std::string()> metrics;  // its part of /metrics
-  // Its part of /readyz; null: always ready. A worker alone is ready when it listens.
-  std::function<std::string()> readiness;
-};
 
 // A complete worker: cohort-worker has one, an in-process cluster has several. It has two threads:
 // the control thread (the stream of the chief) and the step thread.
 class WorkerServer : public ServingTask, private WorkerEffects, private StepVariables {
  public:
-  struct Options {
-    std::vector<std::string> listen;      // "host:port", "unix:/path"
-    std::optional<SharedService> shared;  // served on the same addresses
-    std::string admin_address;            // "": no admin port
-    std::shared_ptr<const Security> security = Security::LoopbackOnly();
-    int threads = 1;        // for the kernels of a step
-    DeviceOptions devices;  // on which they run
-    int index = 0;
-    uint64_t incarnation = 0;
-    std::string host_id;
+  struct Options : ServedTaskOptions {
+    // A server of the same process, which is served at the same addresses: the worker is a replica.
+    std::optional<ServedPart> owner;
+    DeviceOptions devices;  // on which the kernels of a step run
     std::string data_dir;
     std::map<int, std::string> worker_addresses;       // all workers in TF_CONFIG, by index
     Duration peer_timeout = std::chrono::seconds(60);  // PeerDevices::Options::timeout
-    std::string address;        // the one in TF_CONFIG that the chief dials; for messages
-    std::string chief_address;  // named in the log while the worker waits for it; may be ""
-    Duration chief_timeout = std::chrono::seconds(10);
-    Duration chief_wait = std::chrono::seconds(300);  // zero: no deadline
-    // How long the step thread may take to stop: it stops between steps.
-    Duration stop_wait = std::chrono::seconds(5);
     ExchangeOptions exchange;
     ClosuresInHand::Options closures;
-    std::shared_ptr<LocalServers> local_servers;  // in this process; may be null
-    Logger* log = nullptr;                        // outlives the server
-    std::function<void()> on_done;  // called on a thread of the server when the chief ends the job
   };
   // The worker serves when this returns. Errors: those of StreamServer and AdminServer (a taken
   // port); those of OpenDevices and TestDevice.
@@ -82,13 +51,13 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   // Ends at once; for the peers this looks like a kill.
   ~WorkerServer() override;
 
-  int port() const;
-  int admin_port() const;
+  int port() const override { return served_.port(); }
+  int admin_port() const { return served_.admin_port(); }
 
   // Logs which task it is waiting for, and reports results that have waited long enough. Call it
   // every few hundred milliseconds. Errors: DeadlineExceeded if there was no chief for chief_wait.
   absl::Status Tick() override;
-  std::optional<TaskEnd> end() const override;
+  std::optional<TaskEnd> end() const override { return served_.end(); }
   std::string StatusLine() const override;
   // The loops are the step thread and the threads of the server. The step thread makes no turn while
   // it runs a step, compiles a program or reads data.
@@ -154,17 +123,13 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   mutable Mutex mu_;
   CondVar step_ended_;
   bool step_running_ ABSL_GUARDED_BY(mu_) = false;
-  std::optional<TaskEnd> end_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<WorkerCore> core_;  // the protocol
-  std::unique_ptr<StreamServer> server_;
-  std::unique_ptr<AdminServer> admin_;  // may be null
   std::thread step_thread_;
-  WaitList waiting_;  // for the chief; used by the thread that calls Tick
+  ServedTask served_;  // ends first, because its streams use the core
 };
 
-// Derives the options of a task from flags and TF_CONFIG. `data_dir`: $COHORT_DATA_DIR, or null.
 WorkerServer::Options MakeServerOptions(const WorkerFlags& flags, const RoleContext& context,
-                                        const char* data_dir);
+                                        const TaskEnvironment& environment);
 
 }  // namespace cohort
 

@@ -275,9 +275,9 @@ TEST_CASE("a worker without unix sockets finds no server on its own host") {
   context.bind = Address{"127.0.0.1", 1};
   context.host_id = "here";
   WorkerFlags flags;
-  CHECK(MakeServerOptions(flags, context, nullptr).host_id == "here");
+  CHECK(MakeServerOptions(flags, context, {}).host_id == "here");
   flags.role.unix_socket_dir = "none";
-  CHECK(MakeServerOptions(flags, context, nullptr).host_id.empty());
+  CHECK(MakeServerOptions(flags, context, {}).host_id.empty());
 }
 
 TEST_CASE("without a chief a worker names the chief that it waits for, and ends at the deadline") {

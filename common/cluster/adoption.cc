@@ -10,44 +10,47 @@ bool Adoption::Hears(uint64_t chief_incarnation, TimePoint now) const {
   return lost_at_.has_value() && now - *lost_at_ < chief_timeout_;
 }
 
-Adoption::Verdict Adoption::Adopt(const Request& request, TimePoint now) {
-  const bool new_job = generation_ != 0 && request.job != job_;
+std::string Adoption::Claim(const Request& request, TimePoint now, bool new_job) {
   if (new_job && !request.takeover && Hears(request.chief_incarnation, now)) {
-    return Verdict::kBusy;
+    return "it works for the chief of job " + job_;
   }
-  if (!new_job) {
-    if (request.generation < generation_) return Verdict::kFenced;
-    if (request.generation == generation_ && request.chief_incarnation != chief_incarnation_) {
-      return Verdict::kFenced;
-    }
+  const bool another_chief = request.chief_incarnation != chief_incarnation_;
+  if (!new_job &&
+      (request.generation < generation_ || (request.generation == generation_ && another_chief))) {
+    return "a newer chief has been here";
   }
   generation_ = request.generation;
   chief_incarnation_ = request.chief_incarnation;
   job_ = request.job;
   connection_ = request.connection;
   lost_at_.reset();
-  return new_job ? Verdict::kAdoptedNewJob : Verdict::kAdopted;
+  return "";
 }
 
-Adoption::Outcome Adoption::Claim(const Request& request, TimePoint now) {
-  const std::optional<Connection> before = connection_;
-  Outcome outcome{.verdict = Adopt(request, now)};
-  if (outcome.verdict == Verdict::kFenced) {
-    outcome.refusal = "a newer chief has been here";
-  } else if (outcome.verdict == Verdict::kBusy) {
-    outcome.refusal = "it works for the chief of job " + job_;
-  } else if (before.has_value() && *before != request.connection) {
-    outcome.superseded = before;
+Adoption::Answer Adoption::Handle(const Request& request, const Task& own, TimePoint now,
+                                  Logger* log) {
+  Answer answer;
+  answer.refused = CheckProtocol("the chief", request.version, own.ToString());
+  if (!answer.refused.ok()) {
+    log->Failure(LogLevel::kWarning, "chief_refused", answer.refused);
+    return answer;
   }
-  return outcome;
-}
-
-absl::Status CheckExpectedTask(const Task& own, std::string_view expected_type,
-                               int expected_index) {
-  if (expected_type == RoleName(own.role) && expected_index == own.index) return absl::OkStatus();
-  return FailedPrecondition(
-      "the chief takes this task for {}:{}, but it is {}: TF_CONFIG of the two differ",
-      expected_type, expected_index, own.ToString());
+  if (!request.expected.empty() && request.expected != own.ToString()) {
+    answer.refused = FailedPrecondition(
+        "the chief takes this task for {}, but it is {}: TF_CONFIG of the two differ",
+        request.expected, own.ToString());
+  } else if (!request.probe && request.generation == 0) {
+    answer.refused = InvalidArgument("a chief without a generation adopts nothing");
+  }
+  if (!answer.refused.ok() || request.probe) return answer;
+  const std::optional<Connection> before = connection_;
+  answer.new_job = generation_ != 0 && request.job != job_;
+  answer.fenced = Claim(request, now, answer.new_job);
+  answer.adopted = answer.fenced.empty();
+  if (answer.adopted && before.has_value() && *before != request.connection) {
+    answer.superseded = before;
+  }
+  return answer;
 }
 
 void Adoption::OnClosed(Connection connection, ChiefLoss loss, TimePoint now) {

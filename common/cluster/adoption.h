@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/cluster/cluster_spec.h"
+#include "common/cluster/protocol_version.h"
 
 namespace cohort {
 
@@ -22,7 +23,7 @@ enum class ChiefLoss {
 // Tracks which chief a worker or a parameter server works for. A state machine; the caller passes
 // the time.
 //
-//                    (1) Adopt                         (4) Closed
+//                    (1) Handle                        (4) Closed
 //     kNone ────────────────────────► kConnected ────────────────► kGone
 //       ▲                             │  ▲    │                      │
 //       │                      (2)    │  │    │ (5) lost silently    │ (1)
@@ -40,32 +41,64 @@ enum class ChiefLoss {
 class Adoption {
  public:
   using Connection = uint64_t;
+  // The first message of a connection: AdoptPs or AdoptWorker.
   struct Request {
     Connection connection = 0;
     uint64_t generation = 0;
     uint64_t chief_incarnation = 0;
     std::string job;
     bool takeover = false;
-  };
-  enum class Verdict {
-    kAdopted,
-    kAdoptedNewJob,  // adopted; the state of the previous job is void
-    kFenced,         // an older generation, or one that another chief has
-    kBusy,           // works for another job and hears its chief
-  };
+    bool probe = false;  // adopts nothing
+    ProtocolVersion version;
+    std::string expected;  // the task for which the chief takes this one; "": any
 
-  // How a claim of a chief ends.
-  struct Outcome {
-    Verdict verdict = Verdict::kAdopted;
-    std::string refusal;                   // why the claimant is fenced; "": it is adopted
+    // `Message` is ChiefToPs or ChiefToWorker.
+    template <typename Message>
+    static Request Of(Connection connection, const Message& message) {
+      const auto& adopt = message.adopt();
+      Request request{.connection = connection,
+                      .generation = message.generation(),
+                      .chief_incarnation = adopt.chief_incarnation(),
+                      .job = adopt.job(),
+                      .takeover = adopt.takeover(),
+                      .probe = adopt.probe(),
+                      .version = ProtocolVersion::Of(adopt)};
+      if (adopt.has_expected() && !adopt.renumbered()) {
+        request.expected = adopt.expected().type() + ":" + std::to_string(adopt.expected().index());
+      }
+      return request;
+    }
+  };
+  // What the task does with it. Unless it is refused or fenced, the chief gets a hello.
+  struct Answer {
+    absl::Status refused;                  // the hello carries it
+    std::string fenced;                    // why the claimant is fenced; "": it is not
     std::optional<Connection> superseded;  // the open connection of the former chief, to be fenced
+    bool adopted = false;
+    bool new_job = false;  // adopted; the state of the previous job is void
   };
 
   explicit Adoption(Duration chief_timeout) : chief_timeout_(chief_timeout) {}
 
-  Verdict Adopt(const Request& request, TimePoint now);
-  // Adopt, with what the task sends to the claimant and to the former chief.
-  Outcome Claim(const Request& request, TimePoint now);
+  // `own`: this task. Logs a chief of another major version.
+  Answer Handle(const Request& request, const Task& own, TimePoint now, Logger* log);
+  // Fills in what every task reports about itself. `options` are those of PsCore or WorkerCore.
+  template <typename Adopt, typename Options, typename Hello>
+  void FillHello(const Adopt& adopt, Role role, const Options& options, TimePoint now,
+                 Hello* hello) const {
+    SetProtocolVersion(hello);
+    hello->mutable_task()->set_type(std::string(RoleName(role)));
+    hello->mutable_task()->set_index(adopt.renumbered() ? adopt.expected().index()
+                                                        : static_cast<int>(options.index));
+    hello->set_incarnation(options.incarnation);
+    hello->set_heard_generation(generation_);
+    hello->set_hears_chief(Hears(adopt.chief_incarnation(), now));
+    hello->set_chief_lost(HasLost());
+    hello->set_cores(options.cores);
+    hello->set_host_id(options.host_id);
+    hello->mutable_fingerprint()->set_instruction_set(options.instruction_set);
+    hello->mutable_fingerprint()->set_libraries(options.libraries);
+  }
   void OnClosed(Connection connection, ChiefLoss loss, TimePoint now);
 
   // True if a chief other than `chief_incarnation` is or may be alive: its stream is open, or the
@@ -82,6 +115,9 @@ class Adoption {
   std::optional<Connection> connection() const { return connection_; }
 
  private:
+  // Why the claimant is fenced; "": it is adopted.
+  std::string Claim(const Request& request, TimePoint now, bool new_job);
+
   const Duration chief_timeout_;
   uint64_t generation_ = 0;  // the highest adopted; 0: none
   uint64_t chief_incarnation_ = 0;
@@ -89,9 +125,6 @@ class Adoption {
   std::optional<Connection> connection_;
   std::optional<TimePoint> lost_at_;
 };
-
-// Error: FailedPrecondition if a chief expects another task at this address than `own`.
-absl::Status CheckExpectedTask(const Task& own, std::string_view expected_type, int expected_index);
 
 // Why a former chief is fenced.
 inline constexpr char kTakenOver[] = "a newer chief has taken over";

@@ -104,6 +104,16 @@ void AddRoleFlags(FlagSet* flags, RoleFlags* out) {
   AddPlannedRoleFlags(flags);
 }
 
+void AddServedFlags(FlagSet* flags, ServedFlags* out) {
+  AddRoleFlags(flags, &out->role);
+  flags->AddSeconds("chief_timeout_s", &out->chief_timeout_s,
+                    "seconds for which a chief that was lost silently keeps other chiefs away");
+  flags->AddSeconds("chief_wait_s", &out->chief_wait_s,
+                    "seconds without a chief after which this task ends; 0: it waits forever");
+  flags->AddSeconds("drain_timeout_s", &out->drain_timeout_s,
+                    "seconds that the current step or running snapshots may take after SIGTERM");
+}
+
 std::string AdminAddress(const RoleFlags& flags) {
   if (flags.admin_port < 0) return "";
   return Address{flags.admin_bind, flags.admin_port}.ToString();

@@ -36,6 +36,16 @@ struct RoleFlags {
 
 // Binds the fields of `out` to `flags`. `out` must outlive `flags`.
 void AddRoleFlags(FlagSet* flags, RoleFlags* out);
+
+// The flags of a task that serves a chief.
+struct ServedFlags {
+  RoleFlags role;
+  double chief_timeout_s = 10;  // how long a chief that was lost silently counts as alive
+  double chief_wait_s = 300;    // how long the task waits without a chief; 0: forever
+  double drain_timeout_s = 10;  // how long running work may take after SIGTERM
+};
+void AddServedFlags(FlagSet* flags, ServedFlags* out);
+
 // The address to serve metrics and health on; "": the flags ask for no admin port.
 std::string AdminAddress(const RoleFlags& flags);
 // Declares flags that do not exist yet, for the roles and for the launcher that starts them.

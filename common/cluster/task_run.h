@@ -28,6 +28,8 @@ struct TaskEnd {
 class ServingTask {
  public:
   virtual ~ServingTask() = default;
+  // The TCP port that it serves.
+  virtual int port() const = 0;
   // Called a few times a second. Errors: DeadlineExceeded if no chief arrives in time.
   virtual absl::Status Tick() = 0;
   virtual std::optional<TaskEnd> end() const = 0;

@@ -12,26 +12,16 @@ namespace cohort {
 namespace {
 
 constexpr auto kStrategies = std::to_array<StrategyClass>({
-    {.name = "parameter_server", .tensorflow = {"ParameterServerStrategy"}, .mode = "async"},
-    {.name = "one_device",
-     .tensorflow = {"OneDeviceStrategy"},
-     .mode = "async",
-     .calls = OwnerCalls::kDirect,
-     .one_replica = true},
-    {.name = "central_storage",
-     .tensorflow = {"CentralStorageStrategy"},
-     .mode = "sync",
-     .calls = OwnerCalls::kDirect},
-    {.name = "mirrored",
-     .tensorflow = {"MirroredStrategy"},
-     .mode = "sync",
-     .calls = OwnerCalls::kDirect,
-     .replicas_own = true},
-    {.name = "multi_worker_mirrored",
-     .tensorflow = {"MultiWorkerMirroredStrategy", "CollectiveAllReduceStrategy"},
-     .mode = "sync",
-     .calls = OwnerCalls::kReplicas,
-     .replicas_own = true},
+    {"parameter_server", {"ParameterServerStrategy"}, "async", OwnerCalls::kSockets},
+    {"one_device", {"OneDeviceStrategy"}, "async", OwnerCalls::kDirect, /*one_replica=*/true},
+    {"central_storage", {"CentralStorageStrategy"}, "sync", OwnerCalls::kDirect},
+    {"mirrored", {"MirroredStrategy"}, "sync", OwnerCalls::kDirect, false, /*replicas_own=*/true},
+    {"multi_worker_mirrored",
+     {"MultiWorkerMirroredStrategy", "CollectiveAllReduceStrategy"},
+     "sync",
+     OwnerCalls::kReplicas,
+     false,
+     /*replicas_own=*/true},
 });
 
 std::string_view WithoutModule(std::string_view name) {

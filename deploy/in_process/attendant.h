@@ -41,11 +41,11 @@ class Attendant {
 int LogEnd(const RoleContext& context, const absl::Status& status);
 
 // Reads the command line and TF_CONFIG of a task, and loads its plugins. `add` binds `flags`, as
-// AddWorkerFlags does; `own` are the flags among them that all roles have.
+// AddWorkerFlags does.
 template <typename Flags>
-absl::StatusOr<RoleContext> ReadTaskFlags(void (*add)(FlagSet*, Flags*), Flags* flags,
-                                          RoleFlags* own, Role role,
+absl::StatusOr<RoleContext> ReadTaskFlags(void (*add)(FlagSet*, Flags*), Flags* flags, Role role,
                                           const InProcessTaskOptions& options) {
+  RoleFlags* const own = &flags->role;
   own->threads = options.threads;
   FlagSet set("in-process", "A task within this process.");
   add(&set, flags);
@@ -60,11 +60,6 @@ absl::StatusOr<RoleContext> ReadTaskFlags(void (*add)(FlagSet*, Flags*), Flags* 
                           MakeRoleContext(*own, role, options.tf_config.c_str()));
   COHORT_RETURN_IF_ERROR(LoadPlugins(context.plugins, context.log.get()));
   return context;
-}
-template <typename Flags>
-absl::StatusOr<RoleContext> ReadTaskFlags(void (*add)(FlagSet*, Flags*), Flags* flags, Role role,
-                                          const InProcessTaskOptions& options) {
-  return ReadTaskFlags(add, flags, &flags->role, role, options);
 }
 
 }  // namespace cohort

@@ -1,6 +1,5 @@
 #include "deploy/in_process/in_process_task.h"
 
-#include <absl/functional/function_ref.h>
 #include <sys/eventfd.h>
 
 #include <chrono>
@@ -29,17 +28,22 @@ std::optional<int> TickServer(const RoleContext& context, ServingTask* server) {
   return LogEnd(context, Unavailable("the chief ended the job: {}", end->reason));
 }
 
-// A worker or a parameter server.
-template <typename Server>
+// A worker, a parameter server or a replica.
 class ServerTask : public InProcessTask {
  public:
-  // `start` gets the context, which outlives the server.
-  static StartedTask Start(
-      RoleContext context,
-      absl::FunctionRef<absl::StatusOr<std::unique_ptr<Server>>(const RoleContext&)> start,
-      ExitEvent* end) {
+  // `add` binds flags as AddWorkerFlags does. `start` gets the context, which outlives the server.
+  template <typename Flags, typename Start>
+  static StartedTask Run(void (*add)(FlagSet*, Flags*), Role role,
+                         const InProcessTaskOptions& options, const Start& start, ExitEvent* end) {
+    Flags flags;
+    COHORT_ASSIGN_OR_RETURN(RoleContext context, ReadTaskFlags(add, &flags, role, options));
     auto self = std::unique_ptr<ServerTask>(new ServerTask(std::move(context)));
-    COHORT_ASSIGN_OR_RETURN(self->server_, start(self->context_));
+    COHORT_ASSIGN_OR_RETURN(self->server_,
+                            start(flags, self->context_,
+                                  TaskEnvironment{.data_dir = options.data_dir,
+                                                  .runtime_dir = options.runtime_dir,
+                                                  .local_servers = options.local_servers,
+                                                  .on_done = nullptr}));
     self->attendant_ = std::make_unique<Attendant>(
         end, [raw = self.get()] { return TickServer(raw->context_, raw->server_.get()); });
     return self;
@@ -50,7 +54,7 @@ class ServerTask : public InProcessTask {
   explicit ServerTask(RoleContext context) : context_(std::move(context)) {}
 
   RoleContext context_;
-  std::unique_ptr<Server> server_;
+  std::unique_ptr<ServingTask> server_;
   std::unique_ptr<Attendant> attendant_;
 };
 
@@ -70,35 +74,20 @@ std::optional<int> ExitEvent::exit_code() {
   return exit_code_;
 }
 
-StartedTask StartInProcessServer(Role role, InProcessTaskOptions options, ExitEvent* end) {
-  if (role == Role::kPs) {
-    PsFlags flags;
-    COHORT_ASSIGN_OR_RETURN(auto context, ReadTaskFlags(AddPsFlags, &flags, role, options));
-    const auto start = [&](const RoleContext& own) {
-      auto server = MakeServerOptions(flags, own, options.runtime_dir.c_str());
-      server.local_servers = options.local_servers;
-      return ParameterServer::Start(std::move(server));
-    };
-    return ServerTask<ParameterServer>::Start(std::move(context), start, end);
-  }
-  WorkerFlags flags;
-  COHORT_ASSIGN_OR_RETURN(auto context, ReadTaskFlags(AddWorkerFlags, &flags, role, options));
-  const auto start = [&](const RoleContext& own) {
-    auto server = MakeServerOptions(flags, own, options.data_dir.c_str());
-    server.local_servers = options.local_servers;
-    return WorkerServer::Start(std::move(server));
+StartedTask StartInProcessServer(Role role, const InProcessTaskOptions& options, ExitEvent* end) {
+  const auto start_ps = [](const PsFlags& flags, const auto& context, const auto& environment) {
+    return ParameterServer::Start(MakeServerOptions(flags, context, environment));
   };
-  return ServerTask<WorkerServer>::Start(std::move(context), start, end);
+  if (role == Role::kPs) return ServerTask::Run(AddPsFlags, role, options, start_ps, end);
+  const auto start_worker = [](const WorkerFlags& flags, const auto& context,
+                               const auto& environment) {
+    return WorkerServer::Start(MakeServerOptions(flags, context, environment));
+  };
+  return ServerTask::Run(AddWorkerFlags, role, options, start_worker, end);
 }
 
-StartedTask StartInProcessReplica(InProcessTaskOptions options, ExitEvent* end) {
-  ReplicaFlags flags;
-  COHORT_ASSIGN_OR_RETURN(auto context, ReadTaskFlags(AddReplicaFlags, &flags, &flags.worker.role,
-                                                      Role::kWorker, options));
-  const auto start = [&](const RoleContext& own) {
-    return Replica::Start(flags, own, options.data_dir.c_str(), options.runtime_dir.c_str(), [] {});
-  };
-  return ServerTask<Replica>::Start(std::move(context), start, end);
+StartedTask StartInProcessReplica(const InProcessTaskOptions& options, ExitEvent* end) {
+  return ServerTask::Run(AddReplicaFlags, Role::kWorker, options, Replica::Start, end);
 }
 
 }  // namespace cohort

@@ -59,12 +59,12 @@ using StartedTask = absl::StatusOr<std::unique_ptr<InProcessTask>>;
 // ends by itself; it must outlive the task. Errors: InvalidArgument for a wrong command line, those
 // of MakeRoleContext and of the task's Start; Unimplemented for a crash point, which would end the
 // whole process.
-StartedTask StartInProcessServer(Role role, InProcessTaskOptions options, ExitEvent* end);
+StartedTask StartInProcessServer(Role role, const InProcessTaskOptions& options, ExitEvent* end);
 
 // Starts a replica (deploy/replica): a worker that owns a part of the variables. TF_CONFIG has only
 // workers. `local_servers` is ignored: a replica calls its own part directly. Errors: as
 // StartInProcessServer.
-StartedTask StartInProcessReplica(InProcessTaskOptions options, ExitEvent* end);
+StartedTask StartInProcessReplica(const InProcessTaskOptions& options, ExitEvent* end);
 
 }  // namespace cohort
 

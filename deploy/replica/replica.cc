@@ -4,53 +4,41 @@
 
 #include "common/base/flags.h"
 #include "common/base/status.h"
-#include "ps_server/ps_service.h"
+#include "common/exchange/local_server.h"
 
 namespace cohort {
 
-PsFlags ReplicaFlags::ps() const {
-  PsFlags flags;
-  flags.role = worker.role;
-  flags.role.admin_port = -1;  // the worker serves both
-  flags.apply_log = apply_log;
-  flags.chief_timeout_s = worker.chief_timeout_s;
-  flags.chief_wait_s = worker.chief_wait_s;
-  flags.drain_timeout_s = worker.drain_timeout_s;
-  return flags;
+namespace {
+
+PsFlags FlagsOfOwner(const ReplicaFlags& flags) {
+  PsFlags owner;
+  static_cast<ServedFlags&>(owner) = flags;
+  owner.apply_log = flags.apply_log;
+  return owner;
 }
 
+}  // namespace
+
 void AddReplicaFlags(FlagSet* flags, ReplicaFlags* out) {
-  AddWorkerFlags(flags, &out->worker);
+  AddWorkerFlags(flags, out);
   flags->Add("apply_log", &out->apply_log, "file that gets one line per push section");
 }
 
 absl::StatusOr<std::unique_ptr<Replica>> Replica::Start(const ReplicaFlags& flags,
                                                         const RoleContext& context,
-                                                        const char* data_dir,
-                                                        const char* runtime_dir,
-                                                        std::function<void()> on_done) {
+                                                        TaskEnvironment environment) {
+  environment.local_servers = std::make_shared<LocalServers>();
   std::unique_ptr<Replica> replica(new Replica);
-  ParameterServer::Options owner = MakeServerOptions(flags.ps(), context, runtime_dir);
-  const std::vector<std::string> listen = std::exchange(owner.listen, {});
-  owner.local_servers = replica->local_;
-  owner.on_done = on_done;
+  ParameterServer::Options owner = MakeServerOptions(FlagsOfOwner(flags), context, environment);
+  WorkerServer::Options worker = MakeServerOptions(flags, context, environment);
+  worker.listen = std::exchange(owner.listen, {});
+  worker.unix_socket = owner.unix_socket;
   COHORT_ASSIGN_OR_RETURN(replica->owner_, ParameterServer::Start(std::move(owner)));
-
-  WorkerServer::Options worker = MakeServerOptions(flags.worker, context, data_dir);
-  worker.listen = listen;
-  worker.local_servers = replica->local_;
   // The task of the first replica runs the chief.
   if (const auto first = context.cluster.Find({Role::kWorker, 0}); first.has_value()) {
     worker.chief_address = first->ToString();
   }
-  worker.on_done = std::move(on_done);
-  worker.shared =
-      SharedService{.methods = replica->owner_->Methods(),
-                    .control_methods = {kControlMethod},
-                    .health_service = "cohort.v1.ParameterServer",
-                    .threads = context.threads,
-                    .metrics = [owner = replica->owner_.get()] { return owner->metrics().Text(); },
-                    .readiness = [owner = replica->owner_.get()] { return owner->Readiness(); }};
+  worker.owner = replica->owner_->Part();
   COHORT_ASSIGN_OR_RETURN(replica->worker_, WorkerServer::Start(std::move(worker)));
   return replica;
 }

@@ -3,13 +3,11 @@
 
 #include <absl/status/statusor.h>
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "common/cluster/task_run.h"
-#include "common/exchange/local_server.h"
 #include "ps_server/parameter_server.h"
 #include "ps_server/ps_options.h"
 #include "worker/worker_options.h"
@@ -18,11 +16,8 @@
 namespace cohort {
 
 // The command line of cohort-replica: that of a worker, and --apply_log of a parameter server.
-struct ReplicaFlags {
-  WorkerFlags worker;
+struct ReplicaFlags : WorkerFlags {
   std::string apply_log;
-
-  PsFlags ps() const;
 };
 
 void AddReplicaFlags(FlagSet* flags, ReplicaFlags* out);
@@ -34,17 +29,13 @@ void AddReplicaFlags(FlagSet* flags, ReplicaFlags* out);
 //                                                                       ◄── the other replicas
 class Replica : public ServingTask {
  public:
-  // It serves when this returns. `on_done` is called on any thread when the chief has ended the
-  // job. `data_dir`, `runtime_dir`: $COHORT_DATA_DIR and $XDG_RUNTIME_DIR, or null. The context
-  // must outlive the replica. Errors: those of WorkerServer and ParameterServer.
+  // It serves when this returns, and calls its own part directly (`environment.local_servers` is ignored).
+  // The context must outlive it. Errors: those of WorkerServer and ParameterServer.
   static absl::StatusOr<std::unique_ptr<Replica>> Start(const ReplicaFlags& flags,
                                                         const RoleContext& context,
-                                                        const char* data_dir,
-                                                        const char* runtime_dir,
-                                                        std::function<void()> on_done);
+                                                        TaskEnvironment environment);
 
-  int port() const { return worker_->port(); }
-  int admin_port() const { return worker_->admin_port(); }
+  int port() const override { return worker_->port(); }
 
   absl::Status Tick() override;
   std::optional<TaskEnd> end() const override;
@@ -56,7 +47,6 @@ class Replica : public ServingTask {
  private:
   Replica() = default;
 
-  const std::shared_ptr<LocalServers> local_ = std::make_shared<LocalServers>();
   std::unique_ptr<ParameterServer> owner_;
   std::unique_ptr<WorkerServer> worker_;  // has the addresses of both
 };

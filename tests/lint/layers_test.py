@@ -23,7 +23,7 @@ LAYERS = [
     ["common/metrics", "common/device"],
     ["common/rpc/stream", "common/graph", "common/checkpoint", "common/data"],
     ["common/rpc/push_pull", "common/rpc/admin"],
-    ["common/collective", "common/kernels", "common/optimizers", "common/placement"],
+    ["common/rpc/task", "common/collective", "common/kernels", "common/optimizers", "common/placement"],
     ["common/exchange", "common/tablet", "common/model", "common/weights"],
     ["common/exec", "common/plugin"],
     ["chief/core"],
