@@ -110,13 +110,10 @@ absl::Status InProcessCluster::StartTask(Task task, const TaskPlan& plan) {
   options.runtime_dir = options_.directory + "/run";
   options.local_servers = local_servers_;
   options.threads = ThreadsOf(options_, task.role == Role::kWorker ? plan.workers : plan.servers());
-  auto end = std::make_unique<ExitEvent>();
-  auto started = plan.are_replicas()
-                     ? StartInProcessReplica(std::move(options), end.get())
-                     : StartInProcessServer(task.role, std::move(options), end.get());
+  auto started = plan.are_replicas() ? StartInProcessReplica(options)
+                                     : StartInProcessServer(task.role, options);
   if (!started.ok()) return Annotate(started.status(), task.ToString());
   spec_.Set(task, {"127.0.0.1", (*started)->port()});
-  ends_.push_back(std::move(end));
   tasks_.push_back(*std::move(started));
   return absl::OkStatus();
 }

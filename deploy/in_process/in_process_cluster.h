@@ -77,8 +77,6 @@ class InProcessCluster {
   std::shared_ptr<LocalServers> local_servers_;  // null: no direct calls
   RealClock clock_;
   std::unique_ptr<Logger> log_;  // the chief writes it
-  // The ends outlive the tasks that set them.
-  std::vector<std::unique_ptr<ExitEvent>> ends_;
   std::vector<std::unique_ptr<InProcessTask>> tasks_;
 };
 

@@ -18,15 +18,15 @@ namespace {
 class ChiefTask : public InProcessTask {
  public:
   static StartedTask Start(RoleContext context, const ChiefFlags& flags,
-                           const std::string& data_dir, ExitEvent* end) {
+                           const std::string& data_dir) {
     auto self = std::unique_ptr<ChiefTask>(new ChiefTask(std::move(context)));
     COHORT_ASSIGN_OR_RETURN(Chief::Options options,
                             MakeChiefOptions(flags, self->context_, data_dir.c_str()));
     options.progress_output = [](std::string_view) {};
     COHORT_ASSIGN_OR_RETURN(self->chief_, Chief::Start(std::move(options)));
-    self->waiter_ = std::thread([raw = self.get(), end] {
+    self->waiter_ = std::thread([raw = self.get()] {
       const absl::Status status = raw->chief_->Wait().status();
-      if (!raw->interrupted_) end->Set(LogEnd(raw->context_, status));
+      if (!raw->interrupted_) raw->end()->Set(LogEnd(raw->context_, status));
     });
     return self;
   }
@@ -50,7 +50,7 @@ class ChiefTask : public InProcessTask {
 class EvaluatorTask : public InProcessTask {
  public:
   static StartedTask Start(RoleContext context, const EvaluatorFlags& flags,
-                           const std::string& data_dir, ExitEvent* end) {
+                           const std::string& data_dir) {
     auto self = std::unique_ptr<EvaluatorTask>(new EvaluatorTask(std::move(context)));
     Evaluator::Options options = MakeEvaluatorOptions(flags, self->context_, data_dir.c_str());
     options.print = [log = self->context_.log.get()](std::string_view line) {
@@ -58,11 +58,12 @@ class EvaluatorTask : public InProcessTask {
       return absl::OkStatus();
     };
     COHORT_ASSIGN_OR_RETURN(self->evaluator_, Evaluator::Create(std::move(options)));
-    self->attendant_ = std::make_unique<Attendant>(end, [raw = self.get()]() -> std::optional<int> {
-      const absl::StatusOr<bool> more = raw->evaluator_->Poll();
-      if (!more.ok()) return LogEnd(raw->context_, more.status());
-      return raw->evaluator_->done() ? std::optional<int>(0) : std::nullopt;
-    });
+    self->attendant_ =
+        std::make_unique<Attendant>(self->end().get(), [raw = self.get()]() -> std::optional<int> {
+          const absl::StatusOr<bool> more = raw->evaluator_->Poll();
+          if (!more.ok()) return LogEnd(raw->context_, more.status());
+          return raw->evaluator_->done() ? std::optional<int>(0) : std::nullopt;
+        });
     return self;
   }
 
@@ -76,18 +77,18 @@ class EvaluatorTask : public InProcessTask {
 
 }  // namespace
 
-StartedTask StartInProcessChief(InProcessTaskOptions options, ExitEvent* end) {
+StartedTask StartInProcessChief(const InProcessTaskOptions& options) {
   ChiefFlags flags;
   COHORT_ASSIGN_OR_RETURN(auto context,
                           ReadTaskFlags(AddChiefFlags, &flags, Role::kChief, options));
-  return ChiefTask::Start(std::move(context), flags, options.data_dir, end);
+  return ChiefTask::Start(std::move(context), flags, options.data_dir);
 }
 
-StartedTask StartInProcessEvaluator(InProcessTaskOptions options, ExitEvent* end) {
+StartedTask StartInProcessEvaluator(const InProcessTaskOptions& options) {
   EvaluatorFlags flags;
   COHORT_ASSIGN_OR_RETURN(auto context,
                           ReadTaskFlags(AddEvaluatorFlags, &flags, Role::kEvaluator, options));
-  return EvaluatorTask::Start(std::move(context), flags, options.data_dir, end);
+  return EvaluatorTask::Start(std::move(context), flags, options.data_dir);
 }
 
 }  // namespace cohort

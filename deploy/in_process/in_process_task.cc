@@ -34,7 +34,7 @@ class ServerTask : public InProcessTask {
   // `add` binds flags as AddWorkerFlags does. `start` gets the context, which outlives the server.
   template <typename Flags, typename Start>
   static StartedTask Run(void (*add)(FlagSet*, Flags*), Role role,
-                         const InProcessTaskOptions& options, const Start& start, ExitEvent* end) {
+                         const InProcessTaskOptions& options, const Start& start) {
     Flags flags;
     COHORT_ASSIGN_OR_RETURN(RoleContext context, ReadTaskFlags(add, &flags, role, options));
     auto self = std::unique_ptr<ServerTask>(new ServerTask(std::move(context)));
@@ -44,8 +44,9 @@ class ServerTask : public InProcessTask {
                                                   .runtime_dir = options.runtime_dir,
                                                   .local_servers = options.local_servers,
                                                   .on_done = nullptr}));
-    self->attendant_ = std::make_unique<Attendant>(
-        end, [raw = self.get()] { return TickServer(raw->context_, raw->server_.get()); });
+    self->attendant_ = std::make_unique<Attendant>(self->end().get(), [raw = self.get()] {
+      return TickServer(raw->context_, raw->server_.get());
+    });
     return self;
   }
   int port() const override { return server_->port(); }
@@ -74,20 +75,20 @@ std::optional<int> ExitEvent::exit_code() {
   return exit_code_;
 }
 
-StartedTask StartInProcessServer(Role role, const InProcessTaskOptions& options, ExitEvent* end) {
+StartedTask StartInProcessServer(Role role, const InProcessTaskOptions& options) {
   const auto start_ps = [](const PsFlags& flags, const auto& context, const auto& environment) {
     return ParameterServer::Start(MakeServerOptions(flags, context, environment));
   };
-  if (role == Role::kPs) return ServerTask::Run(AddPsFlags, role, options, start_ps, end);
+  if (role == Role::kPs) return ServerTask::Run(AddPsFlags, role, options, start_ps);
   const auto start_worker = [](const WorkerFlags& flags, const auto& context,
                                const auto& environment) {
     return WorkerServer::Start(MakeServerOptions(flags, context, environment));
   };
-  return ServerTask::Run(AddWorkerFlags, role, options, start_worker, end);
+  return ServerTask::Run(AddWorkerFlags, role, options, start_worker);
 }
 
-StartedTask StartInProcessReplica(const InProcessTaskOptions& options, ExitEvent* end) {
-  return ServerTask::Run(AddReplicaFlags, Role::kWorker, options, Replica::Start, end);
+StartedTask StartInProcessReplica(const InProcessTaskOptions& options) {
+  return ServerTask::Run(AddReplicaFlags, Role::kWorker, options, Replica::Start);
 }
 
 }  // namespace cohort

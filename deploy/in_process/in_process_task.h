@@ -15,15 +15,6 @@
 
 namespace cohort {
 
-// A task as an object of this process: what main.cc builds, without the process around it. The
-// destructor ends the task at once; for its peers this looks like a kill.
-class InProcessTask {
- public:
-  virtual ~InProcessTask() = default;
-  // The TCP port that it serves; -1 if it serves none.
-  virtual int port() const { return -1; }
-};
-
 // The end of a task: a file descriptor that becomes readable, and the exit code. Thread-safe.
 class ExitEvent {
  public:
@@ -38,6 +29,20 @@ class ExitEvent {
   const UniqueFd fd_;
   Mutex mu_;
   std::optional<int> exit_code_ ABSL_GUARDED_BY(mu_);
+};
+
+// A task as an object of this process: what main.cc builds, without the process around it. The
+// destructor ends the task at once; for its peers this looks like a kill.
+class InProcessTask {
+ public:
+  virtual ~InProcessTask() = default;
+  // The TCP port that it serves; -1 if it serves none.
+  virtual int port() const { return -1; }
+  // Set when the task ends by itself. It may outlive the task.
+  const std::shared_ptr<ExitEvent>& end() const { return end_; }
+
+ private:
+  const std::shared_ptr<ExitEvent> end_ = std::make_shared<ExitEvent>();
 };
 
 // What the process of a task would get.
@@ -55,16 +60,15 @@ struct InProcessTaskOptions {
 
 using StartedTask = absl::StatusOr<std::unique_ptr<InProcessTask>>;
 
-// Starts a worker or a parameter server, which serves when this returns. `end` is set when the task
-// ends by itself; it must outlive the task. Errors: InvalidArgument for a wrong command line, those
+// Starts a worker or a parameter server, which serves when this returns. Errors: InvalidArgument for a wrong command line, those
 // of MakeRoleContext and of the task's Start; Unimplemented for a crash point, which would end the
 // whole process.
-StartedTask StartInProcessServer(Role role, const InProcessTaskOptions& options, ExitEvent* end);
+StartedTask StartInProcessServer(Role role, const InProcessTaskOptions& options);
 
 // Starts a replica (deploy/replica): a worker that owns a part of the variables. TF_CONFIG has only
 // workers. `local_servers` is ignored: a replica calls its own part directly. Errors: as
 // StartInProcessServer.
-StartedTask StartInProcessReplica(const InProcessTaskOptions& options, ExitEvent* end);
+StartedTask StartInProcessReplica(const InProcessTaskOptions& options);
 
 }  // namespace cohort
 

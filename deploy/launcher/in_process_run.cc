@@ -31,16 +31,14 @@ class OtherTasks {
     while (!tasks_.empty()) tasks_.pop_back();
   }
 
-  absl::Status Start(const std::string& task, InProcessTaskOptions options) {
+  absl::Status Start(const std::string& task, const InProcessTaskOptions& options) {
     const bool evaluator = task.starts_with("evaluator:");
-    auto end = std::make_unique<ExitEvent>();
     const Role role = task.starts_with("ps:") ? Role::kPs : Role::kWorker;
-    auto started = evaluator ? StartInProcessEvaluator(std::move(options), end.get())
-                             : StartInProcessServer(role, std::move(options), end.get());
+    auto started =
+        evaluator ? StartInProcessEvaluator(options) : StartInProcessServer(role, options);
     if (!started.ok()) return Annotate(started.status(), task);
-    if (evaluator) evaluator_ = end.get();
-    ends_.push_back(std::move(end));
     tasks_.push_back(*std::move(started));
+    if (evaluator) evaluator_ = tasks_.back()->end();
     return absl::OkStatus();
   }
 
@@ -62,10 +60,8 @@ class OtherTasks {
   }
 
  private:
-  // The ends outlive the tasks that set them.
-  std::vector<std::unique_ptr<ExitEvent>> ends_;
   std::vector<std::unique_ptr<InProcessTask>> tasks_;
-  ExitEvent* evaluator_ = nullptr;  // null: there is none
+  std::shared_ptr<ExitEvent> evaluator_;  // null: there is none
 };
 
 // What the process of this task would get.
@@ -121,7 +117,7 @@ absl::StatusOr<int> Run(const LocalOptions& options, const TaskPlan& plan, std::
     const TaskCommand& command = run.commands[i];
     InProcessTaskOptions task = TaskOptions(command);
     task.local_servers = servers;
-    COHORT_RETURN_IF_ERROR(tasks.Start(command.task, std::move(task)));
+    COHORT_RETURN_IF_ERROR(tasks.Start(command.task, task));
   }
   COHORT_ASSIGN_OR_RETURN(const std::unique_ptr<Chief> chief,
                           Chief::Start(std::move(chief_options)));

@@ -132,13 +132,12 @@ class ClusterTasks : public StrategyTasks {
     task.log_to_stderr = false;
     task.data_dir = options.data_dir;
     task.threads = options.role.threads;
-    COHORT_ASSIGN_OR_RETURN(replica_, StartInProcessReplica(std::move(task), &replica_end_));
+    COHORT_ASSIGN_OR_RETURN(replica_, StartInProcessReplica(task));
     return absl::OkStatus();
   }
 
   std::string checkpoint_dir_;
   std::unique_ptr<RoleContext> context_;
-  ExitEvent replica_end_;
   std::unique_ptr<InProcessTask> replica_;  // null: this process has no task
 };
 

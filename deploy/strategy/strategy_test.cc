@@ -292,7 +292,7 @@ TEST_CASE("a loop continues under another strategy") {
 
 // The second of two replicas at these ports.
 std::unique_ptr<InProcessTask> StartSecondReplica(const std::vector<int>& ports,
-                                                  const std::string& directory, ExitEvent* end) {
+                                                  const std::string& directory) {
   ClusterSpec cluster;
   for (int i = 0; i < 2; ++i) {
     cluster.Set({Role::kWorker, i}, {"127.0.0.1", ports[static_cast<size_t>(i)]});
@@ -302,7 +302,7 @@ std::unique_ptr<InProcessTask> StartSecondReplica(const std::vector<int>& ports,
   options.tf_config = MakeTfConfig(cluster, {Role::kWorker, 1});
   options.log_file = directory + "/worker-1.log";
   options.log_to_stderr = false;
-  return Value(StartInProcessReplica(std::move(options), end));
+  return Value(StartInProcessReplica(options));
 }
 
 TEST_CASE("a lost replica is an error, and the loop continues from the checkpoint") {
@@ -310,8 +310,7 @@ TEST_CASE("a lost replica is an error, and the loop continues from the checkpoin
   const Outcome expected = Loop(kOneDevice, options, /*dropout=*/0.25).Run();
   testing::TestDirectory directory;
   const std::vector<int> ports = Value(ChooseFreePorts(2));
-  ExitEvent end;
-  auto replica = StartSecondReplica(ports, directory.path(), &end);
+  auto replica = StartSecondReplica(ports, directory.path());
   StrategyOptions cluster = options;
   cluster.directory = directory.path();
   cluster.role.log_to_stderr = false;
@@ -331,7 +330,7 @@ TEST_CASE("a lost replica is an error, and the loop continues from the checkpoin
   const absl::Status lost = run.ok() ? strategy->LocalResults(*run).status() : run.status();
   CHECK(absl::IsUnavailable(lost));
   CHECK_THAT(std::string(lost.message()), Contains(fmt::format("127.0.0.1:{}", ports[1])));
-  replica = StartSecondReplica(ports, directory.path(), &end);
+  replica = StartSecondReplica(ports, directory.path());
   RequireOk(strategy->coordinator()->Restore());
   loop.Train(1, &outcome);
   outcome.weights = WeightsOf(strategy);

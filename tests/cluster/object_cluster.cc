@@ -10,18 +10,18 @@ namespace {
 
 constexpr int kKilled = 128 + 9;
 
-StartedTask StartTask(TaskRole role, InProcessTaskOptions options, ExitEvent* end) {
+StartedTask StartTask(TaskRole role, const InProcessTaskOptions& options) {
   switch (role) {
     case TaskRole::kPs:
-      return StartInProcessServer(Role::kPs, std::move(options), end);
+      return StartInProcessServer(Role::kPs, options);
     case TaskRole::kWorker:
-      return StartInProcessServer(Role::kWorker, std::move(options), end);
+      return StartInProcessServer(Role::kWorker, options);
     case TaskRole::kEvaluator:
-      return StartInProcessEvaluator(std::move(options), end);
+      return StartInProcessEvaluator(options);
     case TaskRole::kChief:
       break;
   }
-  return StartInProcessChief(std::move(options), end);
+  return StartInProcessChief(options);
 }
 
 }  // namespace
@@ -45,9 +45,8 @@ absl::Status ObjectCluster::Start(TaskRole role, int index, const TaskFlags& fla
   options.data_dir = options_.data_dir;
   options.runtime_dir = runtime_dir();
   options.threads = 1;
-  auto end = std::make_unique<ExitEvent>();
-  COHORT_ASSIGN_OR_RETURN(auto task, StartTask(role, std::move(options), end.get()));
-  ends_[key] = std::move(end);
+  COHORT_ASSIGN_OR_RETURN(auto task, StartTask(role, options));
+  ends_[key] = task->end();
   tasks_[key] = std::move(task);
   return absl::OkStatus();
 }

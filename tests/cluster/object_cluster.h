@@ -26,8 +26,7 @@ class ObjectCluster : public MiniCluster {
   int EndFd(TaskRole role, int index) override;
   int ExitCode(TaskRole role, int index) override;
 
-  // The ends outlive the tasks that set them.
-  std::map<Key, std::unique_ptr<ExitEvent>> ends_;
+  std::map<Key, std::shared_ptr<ExitEvent>> ends_;  // also of tasks that were killed
   std::map<Key, std::unique_ptr<InProcessTask>> tasks_;
 };
 
