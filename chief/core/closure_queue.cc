@@ -84,7 +84,9 @@ void ClosureQueue::SetInFlight(Closure* closure, int worker, uint32_t attempt) {
   closure->held_attempt = attempt;
   closure->was_fresh = std::exchange(closure->fresh, false);
   closure->recalled = false;
-  on_worker_[static_cast<size_t>(worker)].push_back(closure->id);
+  auto& ids = on_worker_[static_cast<size_t>(worker)];
+  if (ids.empty()) --idle_workers_;
+  ids.push_back(closure->id);
   ++in_flight_;
   if (closure->spec.training) ++training_in_flight_;
 }
@@ -92,6 +94,7 @@ void ClosureQueue::SetInFlight(Closure* closure, int worker, uint32_t attempt) {
 void ClosureQueue::EndFlight(Closure* closure) {
   auto& ids = on_worker_[static_cast<size_t>(closure->worker)];
   ids.erase(std::find(ids.begin(), ids.end(), closure->id));
+  if (ids.empty()) ++idle_workers_;
   --in_flight_;
   if (closure->spec.training) --training_in_flight_;
 }
@@ -175,6 +178,7 @@ std::vector<std::unique_ptr<Closure>> ClosureQueue::Clear() {
   closures_.clear();
   training_ = others_ = Line{};
   for (auto& ids : on_worker_) ids.clear();
+  idle_workers_ = on_worker_.size();
   in_flight_ = training_in_flight_ = heard_ = 0;
   used_end_ = 0;
   return out;

@@ -53,7 +53,8 @@ struct Closure {
 // closures and other closures have separate lines, because a cut stops only training closures.
 class ClosureQueue {
  public:
-  ClosureQueue(size_t capacity, size_t workers) : capacity_(capacity), on_worker_(workers) {}
+  ClosureQueue(size_t capacity, size_t workers)
+      : capacity_(capacity), on_worker_(workers), idle_workers_(workers) {}
 
   // Puts a closure into its line. A fresh closure goes to the end. A closure that an earlier
   // incarnation dispatched, or that was dispatched before an error, joins those that wait again.
@@ -83,6 +84,8 @@ class ClosureQueue {
   size_t size() const { return closures_.size(); }
   size_t queued() const { return closures_.size() - in_flight_ - heard_; }
   size_t in_flight() const { return in_flight_; }
+  // Workers that have nothing in flight.
+  size_t idle_workers() const { return idle_workers_; }
   size_t heard() const { return heard_; }
   // True if a closure here has more than one step.
   bool has_long_closures() const;
@@ -126,6 +129,7 @@ class ClosureQueue {
   Line training_;
   Line others_;
   std::vector<std::deque<uint64_t>> on_worker_;  // ids in flight
+  size_t idle_workers_;
   size_t in_flight_ = 0;
   size_t training_in_flight_ = 0;
   size_t heard_ = 0;

@@ -54,9 +54,24 @@ DispatchGate CoordinatorCore::Gate() const {
                               settlement_.watermark() + context_.options.max_ids_ahead)};
 }
 
+void CoordinatorCore::Advance() {
+  if (phase() == Phase::kFailed) return;
+  steps_.Advance(scheduler_.next_place(), rollback_.active());
+  AdvanceCut();
+  // A watermark must not overtake a close.
+  settlement_.LimitPublished(steps_.first_of_repeated_close());
+  if (settlement_.TakePublish()) {
+    servers_.PublishWatermark(settlement_.durable_watermark());
+    dispatcher_.PublishWatermark();
+  }
+  dispatcher_.Advance();
+  AdvanceStop();
+}
+
 // ------------------------------------------------------------------ the clock
 
 void CoordinatorCore::Tick(int64_t now_us) {
+  const Advancing advancing(this);
   const bool first = context_.now_us == 0;
   context_.now_us = std::max(context_.now_us, now_us);
   if (first) adoption_.Begin();
@@ -69,14 +84,10 @@ void CoordinatorCore::Tick(int64_t now_us) {
   }
   dispatcher_.Tick();
   CheckStranded();
-  if (steps_.changing_mode()) AfterStep();
   rollback_.Tick(context_.now_us);
   cut_.Tick(context_.now_us);
-  AdvanceCut();
-  // A watermark must not overtake a close.
-  if (!rollback_.holds_settlement() && !steps_.repeats_close()) settlement_.Tick(context_.now_us);
-  dispatcher_.RefillAll(/*idle_only=*/false);
-  AdvanceStop();
+  recall_due_ = true;
+  if (!rollback_.holds_settlement()) settlement_.Tick(context_.now_us);
 }
 
 void CoordinatorCore::LosePs(int ps, const std::string& why) {
@@ -86,7 +97,7 @@ void CoordinatorCore::LosePs(int ps, const std::string& why) {
   if (!served()) return;
   Count(&ClusterCounters::ps_lost);
   variables_.StopServing();
-  Fail(std::move(error));
+  dispatcher_.Fail(std::move(error));
   steps_.LoseServer();
 }
 
@@ -103,18 +114,20 @@ void CoordinatorCore::CheckStranded() {
   absl::Status error =
       Unavailable("no worker took work for {} s; {}", us / 1'000'000, WaitingFor());
   SetFailure(&error, {.role = "worker", .retryable = false});
-  Fail(std::move(error));
+  dispatcher_.Fail(std::move(error));
 }
 
 // ------------------------------------------------------------------ tasks
 
 void CoordinatorCore::OnConnected(Task task) {
+  const Advancing advancing(this);
   if (phase() == Phase::kFailed) return;
   if (membership_.adopted(task)) OnDisconnected(task, "it was dialed again");
   membership_.OnConnected(task, context_.now_us);
 }
 
 void CoordinatorCore::OnDisconnected(Task task, const std::string& why) {
+  const Advancing advancing(this);
   const bool was_there = membership_.adopted(task);
   membership_.OnDisconnected(task, why, context_.now_us);
   if (!was_there || ended()) return;
@@ -129,8 +142,6 @@ void CoordinatorCore::OnDisconnected(Task task, const std::string& why) {
   Count(&ClusterCounters::workers_lost);
   dispatcher_.OnLost(task.index);
   setup_.OnLost(task.index);
-  AdvanceCut();
-  dispatcher_.RefillAll(/*idle_only=*/false);
 }
 
 template <typename Proto>
@@ -167,8 +178,6 @@ void CoordinatorCore::OnPsAdopted(int ps, const v1::PsHello& hello, bool reborn)
   // The server may have missed a watermark while it was away.
   if (served()) servers_.SendWatermark(ps, settlement_.durable_watermark());
   if (served() && !reborn) steps_.OnPsReturned(ps, hello);
-  AdvanceCut();
-  dispatcher_.RefillAll(/*idle_only=*/false);
 }
 
 void CoordinatorCore::SetUpWorker(int worker) {
@@ -176,8 +185,7 @@ void CoordinatorCore::SetUpWorker(int worker) {
   dispatcher_.OnReturned(worker, &hello);
   variables_.SendRoutes(worker);
   setup_.Finish(worker);
-  AdvanceCut();
-  dispatcher_.Refill(worker);
+  recall_due_ = true;
 }
 
 void CoordinatorCore::OnFenced(Task task, const v1::Fenced& fenced) {
@@ -186,6 +194,7 @@ void CoordinatorCore::OnFenced(Task task, const v1::Fenced& fenced) {
 }
 
 void CoordinatorCore::OnWorkerMessage(int worker, v1::WorkerToChief message) {
+  const Advancing advancing(this);
   const Task task = WorkerTask(worker);
   if (membership_.member(task).link == Link::kDown || phase() == Phase::kFailed) return;
   membership_.OnHeard(task, context_.now_us);
@@ -205,8 +214,8 @@ void CoordinatorCore::OnWorkerMessage(int worker, v1::WorkerToChief message) {
   }
   if (!setup_.TakeRequest(worker, message.request())) return;
   const absl::Status status = StatusFromProto(message.status());
-  if (!status.ok()) return Fail(Annotate(status, membership_.Name(task)));
-  if (!setup_.opens_data(worker)) dispatcher_.RefillAll(/*idle_only=*/false);
+  if (!status.ok()) return dispatcher_.Fail(Annotate(status, membership_.Name(task)));
+  if (!setup_.opens_data(worker)) dispatcher_.WakeAll();
 }
 
 void CoordinatorCore::OnResults(int worker, v1::Results* results) {
@@ -215,42 +224,31 @@ void CoordinatorCore::OnResults(int worker, v1::Results* results) {
   setup_.MoveReaders(worker, results->readers());
   const bool gave_back = dispatcher_.OnResults(worker, results->mutable_results());
   if (gave_back) variables_.SendRoutes(worker);  // the worker's routes may be stale
-  AdvanceMode();
-  AdvanceCut();
-  if (steps_.sync()) return dispatcher_.RefillAll(/*idle_only=*/false);
-  dispatcher_.Refill(worker);
+}
+
+void CoordinatorCore::Fail(absl::Status error) {
+  const Advancing advancing(this);
+  dispatcher_.Fail(std::move(error));
 }
 
 void CoordinatorCore::AddWaiting(int clients) {
+  const Advancing advancing(this);
   steps_.AddWaiting(clients);
-  AfterStep();
 }
 
 // Some servers may have closed the step, and others not: only a rollback makes them equal again.
 void CoordinatorCore::FailStep(absl::Status error) {
   variables_.StopServing();
-  Fail(std::move(error));
+  dispatcher_.Fail(std::move(error));
   steps_.LoseServer();
 }
 
 absl::Status CoordinatorCore::SetMode(const ModeSettings& settings) {
+  const Advancing advancing(this);
   if (phase() != Phase::kReady || !served() || rollback_.active() || end_.begun()) {
     return FailedPrecondition("the mode cannot change while the variables are not served");
   }
-  COHORT_RETURN_IF_ERROR(steps_.SetMode(settings));
-  AfterStep();
-  return absl::OkStatus();
-}
-
-// A rollback ends a change that is under way, at the boundary of its cut.
-void CoordinatorCore::AdvanceMode() {
-  if (!rollback_.active()) steps_.AdvanceMode(scheduler_.next_place());
-}
-
-void CoordinatorCore::AfterStep() {
-  AdvanceMode();
-  AdvanceCut();
-  dispatcher_.RefillAll(/*idle_only=*/false);
+  return steps_.SetMode(settings);
 }
 
 void CoordinatorCore::OnPsUnreachable(int worker, const v1::PsUnreachable& report) {
@@ -261,10 +259,10 @@ void CoordinatorCore::OnPsUnreachable(int worker, const v1::PsUnreachable& repor
   if (membership_.member(ps).incarnation != report.incarnation()) return;
   dispatcher_.SetAside(worker,
                        fmt::format("cannot reach {}: {}", membership_.Name(ps), report.error()));
-  AdvanceCut();
 }
 
 void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
+  const Advancing advancing(this);
   const Task task = PsTask(ps);
   if (membership_.member(task).link == Link::kDown || phase() == Phase::kFailed) return;
   membership_.OnHeard(task, context_.now_us);
@@ -279,31 +277,27 @@ void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
   if (absl::Status failed = steps_.ErrorOf(ps, message); !failed.ok()) {
     return FailStep(std::move(failed));
   }
-  if (message.has_step_closed()) {
-    const bool repeated = steps_.repeats_close();
-    steps_.OnStepClosed(ps, message.step_closed().step());
-    LimitWatermark();
-    if (repeated && !steps_.repeats_close()) PublishWatermark();
-    return AfterStep();
-  }
+  if (message.has_step_closed()) return steps_.OnStepClosed(ps, message.step_closed().step());
   if (rollback_.OnPsMessage(ps, message)) {
     if (!rollback_.TakeDone()) return;
     if (variables_.was_served()) Count(&ClusterCounters::rollbacks);
     variables_.OnAssigned(rollback_.target());
     for (int i = 0; i < membership_.workers(); ++i) variables_.SendRoutes(i);
     outbox_.effects()->RollbackDone(absl::OkStatus());
-  } else if (cut_.OnPsMessage(ps, message, context_.now_us) && cut_.TakeReleased()) {
-    dispatcher_.RefillAll(/*idle_only=*/false);
+  } else {
+    cut_.OnPsMessage(ps, message, context_.now_us);
   }
 }
 
 // ------------------------------------------------------------------ the journal
 
 void CoordinatorCore::OnGeneration(const absl::StatusOr<uint64_t>& generation) {
+  const Advancing advancing(this);
   if (phase() == Phase::kTaking) Enter(adoption_.OnGeneration(generation));
 }
 
 void CoordinatorCore::OnRecovered(absl::StatusOr<Recovered> recovered) {
+  const Advancing advancing(this);
   if (phase() != Phase::kReading) return;
   if (!recovered.ok()) {
     return FailForGood(Annotate(recovered.status(), "reading the journal"));
@@ -326,6 +320,7 @@ void CoordinatorCore::OnRecovered(absl::StatusOr<Recovered> recovered) {
 }
 
 void CoordinatorCore::OnJournaled(uint64_t record) {
+  const Advancing advancing(this);
   if (phase() == Phase::kFailed) return;
   journal_watch_.OnDurable(record);
   if (adoption_.IsStarted(record)) {
@@ -333,24 +328,22 @@ void CoordinatorCore::OnJournaled(uint64_t record) {
     std::vector<const v1::PsHello*> hellos;
     for (int ps = 0; ps < membership_.ps(); ++ps) hellos.push_back(&servers_.hello(ps));
     const uint64_t end = steps_.TakeOver(recovered_mode_, hellos).next_place();
-    LimitWatermark();
     const bool refuse = steps_.sync() && !context_.options.test_faults.counts_older_results;
     if (refuse) closures_.RefuseResultsFrom(end);
     for (int worker = 0; worker < membership_.workers(); ++worker) {
       if (membership_.adopted(WorkerTask(worker))) SetUpWorker(worker);
     }
   }
-  if (settlement_.OnJournaled(record)) PublishWatermark();
+  settlement_.OnJournaled(record);
   if (rollback_.OnJournaled(record)) RaiseTimeline();
   cut_.OnJournaled(record);
-  if (steps_.OnJournaled(record)) dispatcher_.RefillAll(/*idle_only=*/false);
-  if (scheduler_.OnJournaled(record)) dispatcher_.RefillAll(/*idle_only=*/false);
-  AdvanceStop();
+  steps_.OnJournaled(record);
+  scheduler_.OnJournaled(record);
 }
 
-void CoordinatorCore::PublishWatermark() {
-  servers_.PublishWatermark(settlement_.durable_watermark());
-  dispatcher_.PublishWatermark();
+void CoordinatorCore::OnJournalRefused(const absl::Status& why) {
+  const Advancing advancing(this);
+  journal_watch_.OnRefused(why);
 }
 
 absl::Status CoordinatorCore::EndEpoch() {
@@ -372,6 +365,7 @@ uint64_t CoordinatorCore::Flush() {
 // ------------------------------------------------------------------ closures
 
 absl::StatusOr<uint64_t> CoordinatorCore::Schedule(ClosureSpec spec) {
+  const Advancing advancing(this);
   COHORT_RETURN_IF_ERROR(TakeError());
   if (closures_.failed()) return FailedPrecondition("an error is about to be raised");
   if (phase() != Phase::kReady || !served() || rollback_.active()) {
@@ -408,6 +402,7 @@ void CoordinatorCore::FailForGood(absl::Status why) {
 // ------------------------------------------------------------------ cuts and rollbacks
 
 absl::StatusOr<uint64_t> CoordinatorCore::StartCut(bool finished) {
+  const Advancing advancing(this);
   if (phase() != Phase::kReady || !served() || rollback_.active()) {
     return FailedPrecondition("a checkpoint needs variables that are served");
   }
@@ -416,16 +411,21 @@ absl::StatusOr<uint64_t> CoordinatorCore::StartCut(bool finished) {
   }
   const uint64_t number =
       cut_.Begin(finished, context_.timeline, context_.now_us, /*holds=*/!steps_.sync());
-  AdvanceCut();
+  recall_due_ = true;
   return number;
 }
 
+void CoordinatorCore::DropCut() {
+  const Advancing advancing(this);
+  cut_.Abandon(Aborted("the cluster is being rolled back"));
+}
+
 void CoordinatorCore::AdvanceCut() {
-  if (cut_.TakeReleased()) dispatcher_.RefillAll(/*idle_only=*/false);
+  if (cut_.state() != Cut::State::kDraining) return;
   // Between two synchronous steps nothing has to be drained: what is staged is in no snapshot.
   if (steps_.sync() && !steps_.at_boundary()) return;
   const size_t in_flight = steps_.sync() ? 0 : closures_.queue().training_in_flight();
-  if (in_flight > 0 && cut_.state() == Cut::State::kDraining) dispatcher_.Recall();
+  if (in_flight > 0 && std::exchange(recall_due_, false)) dispatcher_.Recall();
   if (!cut_.drained(in_flight, context_.now_us)) return;
   if (!all_ps_there()) {
     absl::Status missing = Unavailable("{}", WaitingFor());
@@ -463,18 +463,20 @@ void CoordinatorCore::FillCut(v1::Manifest* manifest) const {
 
 bool CoordinatorCore::OnManifestWritten(uint64_t cut, const absl::Status& status,
                                         const std::string& path) {
+  const Advancing advancing(this);
   return phase() != Phase::kFailed && cut_.OnManifestWritten(cut, status, path);
 }
 
 void CoordinatorCore::Resume() {
+  const Advancing advancing(this);
   variables_.Resume();
   steps_.Resume();
-  LimitWatermark();
   for (int i = 0; i < membership_.workers(); ++i) variables_.SendRoutes(i);
-  PublishWatermark();
+  settlement_.PublishAgain();
 }
 
 absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::string& path) {
+  const Advancing advancing(this);
   if (phase() != Phase::kReady || !variables_.has_layout()) {
     return FailedPrecondition("there are no variables to roll back");
   }
@@ -501,7 +503,6 @@ void CoordinatorCore::RaiseTimeline() {
   dispatcher_.CancelOlderTimelines();
   closures_.RollBack(target.chief);
   steps_.RollBack(target.chief);
-  LimitWatermark();
   scheduler_.Reset(target.reserved_end, target.chief.next_place());
   settlement_.Reset(target.pending.empty() ? target.reserved_end : target.pending.front(),
                     target.reserved_end, target.pending);
@@ -513,12 +514,12 @@ void CoordinatorCore::RaiseTimeline() {
 // ------------------------------------------------------------------ the end
 
 void CoordinatorCore::Stop(const std::string& reason, bool job_finished) {
+  const Advancing advancing(this);
   if (phase() != Phase::kReady || end_.begun()) return;
   const bool held = rollback_.holds_settlement();
   if (held && !job_finished) {
     // A settle record after the Rollback record would count for the new timeline.
     end_.Begin(reason, job_finished, outbox_.next_record() - 1);
-    AdvanceStop();
     return;
   }
   if (!held) settlement_.Tick(context_.now_us, /*force=*/true);

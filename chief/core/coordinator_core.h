@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -63,7 +64,7 @@ class CoordinatorCore {
   // All records up to this one are durable.
   void OnJournaled(uint64_t record);
   // The disk refuses records; the journal tries again.
-  void OnJournalRefused(const absl::Status& why) { journal_watch_.OnRefused(why); }
+  void OnJournalRefused(const absl::Status& why);
   // Returns false if it is not the manifest of the active cut.
   bool OnManifestWritten(uint64_t cut, const absl::Status& status, const std::string& path);
   // Ends the chief permanently, and everything that is scheduled: for example, because the chief
@@ -104,7 +105,7 @@ class CoordinatorCore {
   // before Resume.
   absl::StatusOr<uint64_t> StartCut(bool finished);
   // Abandons the active cut, if there is one, because a rollback follows.
-  void DropCut() { cut_.Abandon(Aborted("the cluster is being rolled back")); }
+  void DropCut();
   // The epoch's figures are complete: journals them, and starts those of the next epoch. Errors:
   // FailedPrecondition while a Rollback record is being journaled, and after that rollback has
   // failed.
@@ -113,7 +114,7 @@ class CoordinatorCore {
   // Closed synchronous steps, over the whole job.
   uint64_t synchronous_steps() const { return steps_.position().open_step() - 1; }
   // Raises a job's error as if a closure had failed with it.
-  void Fail(absl::Status error) { dispatcher_.Fail(std::move(error)); }
+  void Fail(absl::Status error);
   // Clients begin (or cease) to wait for closures: see StepGate::AddWaiting.
   void AddWaiting(int clients);
   // Changes the mode at the next boundary (StepGate::SetMode). Errors: FailedPrecondition if the
@@ -179,6 +180,25 @@ class CoordinatorCore {
   const v1::PsHello& ps_hello(int ps) const { return servers_.hello(ps); }
 
  private:
+  // Advances the core at the end of an input. An exception, which only the crash points of the
+  // simulator throw, ends the chief there and then.
+  class Advancing {
+   public:
+    explicit Advancing(CoordinatorCore* core) : core_(core) {}
+    ~Advancing() noexcept(false) {
+      if (std::uncaught_exceptions() == exceptions_) core_->Advance();
+    }
+    Advancing(const Advancing&) = delete;
+    Advancing& operator=(const Advancing&) = delete;
+
+   private:
+    CoordinatorCore* const core_;
+    const int exceptions_ = std::uncaught_exceptions();
+  };
+  // Runs after each input, which only records facts: does everything that has become possible. The
+  // parts stand in an order in which none can give work to an earlier one, so one pass is enough.
+  // If nothing is to do, it costs the same with any number of workers.
+  void Advance();
   bool ended() const { return phase() == Phase::kFailed || phase() == Phase::kStopped; }
   void SetTimeline(uint64_t timeline);
   // Enters the phase, or fails.
@@ -194,15 +214,9 @@ class CoordinatorCore {
   void LosePs(int ps, const std::string& why);
   void CheckStranded();
   DispatchGate Gate() const;
-  void PublishWatermark();
-  // A watermark must not overtake a close.
-  void LimitWatermark() { settlement_.LimitPublished(steps_.first_of_repeated_close()); }
   void AdvanceCut();
   // A server could not close a step.
   void FailStep(absl::Status error);
-  void AdvanceMode();
-  // After a step may have been closed.
-  void AfterStep();
   void FillCut(v1::Manifest* manifest) const;
   void RaiseTimeline();
   void AdvanceStop();
@@ -231,6 +245,7 @@ class CoordinatorCore {
   JobEnd end_;                  // the walk of Stop
   ClusterCounters counters_;    // lost tasks, rollbacks, restarts
   std::optional<v1::ModeChange> recovered_mode_;  // from the journal
+  bool recall_due_ = false;         // a cut begins, or workers may have received closures since
   int64_t stranded_since_us_ = -1;  // when work began to wait without an available worker
   absl::Status failure_;            // kFailed: why
 };

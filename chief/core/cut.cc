@@ -18,7 +18,6 @@ void Cut::Enter(State state, int64_t now_us, int64_t limit_us) {
 }
 
 void Cut::Release(int64_t now_us) {
-  released_ = true;
   if (holds_) counters_.held_us += now_us - begun_us_;
 }
 
@@ -26,7 +25,6 @@ uint64_t Cut::Begin(bool finished, uint64_t timeline, int64_t now_us, bool holds
   Enter(State::kDraining, now_us, MicrosFromSeconds(options_->cut_deadline_s));
   begun_us_ = now_us_ = now_us;
   holds_ = holds;
-  released_ = false;
   finish_committed_ = false;
   const uint64_t number = next_number_++;
   directory_ = fmt::format("{}/ckpt-{}-{}-{}", options_->checkpoint_dir, timeline,
@@ -173,7 +171,6 @@ void Cut::Abandon(const absl::Status& why) {
   // A committed checkpoint exists, even if its record is never written.
   const bool committed = state_ == State::kJournaling;
   state_ = State::kIdle;
-  released_ = false;
   if (held) Release(now_us_);
   if (servers_know && !committed) {
     v1::ChiefToPs message;

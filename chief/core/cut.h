@@ -79,8 +79,6 @@ class Cut {
   void Abandon(const absl::Status& why);
   // A rollback begins: after it the job is not finished.
   void ForgetFinish() { finish_committed_ = false; }
-  // Returns true once after dispatch may continue.
-  bool TakeReleased() { return std::exchange(released_, false); }
 
  private:
   bool AllDone(const std::vector<bool>& done) const;
@@ -100,7 +98,6 @@ class Cut {
 
   // The newest cut.
   State state_ = State::kIdle;
-  bool released_ = false;
   std::string directory_;
   int64_t begun_us_ = 0;
   bool holds_ = true;

@@ -73,13 +73,10 @@ TEST_CASE("a cut asks every server, then commits, then journals") {
   CHECK(c.sent_to_ps(1)[0].snapshot().directory() == "/ckpt/ckpt-1-1-0");
   CHECK(c.Taken(0));
   CHECK(c.cut.holds_dispatch());
-  CHECK(!c.cut.TakeReleased());
   c.context.now_us += 70'000;
   CHECK(c.Taken(1));
   CHECK(c.cut.counters().held_us == 70'000);
   CHECK(!c.cut.holds_dispatch());
-  CHECK(c.cut.TakeReleased());
-  CHECK(!c.cut.TakeReleased());
   CHECK(c.Written(0));
   CHECK(c.Written(0));  // again
   CHECK(c.cut.state() == Cut::State::kWriting);
@@ -123,7 +120,7 @@ TEST_CASE("a cut that fails lets dispatch continue, and the servers drop their s
     CHECK(Contains(std::string(c.world.cuts_done.at(0).message()), "ps:1 did not take"));
   }
   CHECK(c.cut.state() == Cut::State::kIdle);
-  CHECK(c.cut.TakeReleased());
+  CHECK(!c.cut.holds_dispatch());
   CHECK(c.dropped(0));
   CHECK(c.dropped(1));
   REQUIRE(c.world.cuts_done.size() == 1);
@@ -135,7 +132,7 @@ TEST_CASE("a cut that drains is abandoned without a message to the servers") {
   Cutting c;
   c.cut.Begin(/*finished=*/false, /*timeline=*/1, c.context.now_us);
   c.cut.Abandon(Aborted("the cluster is being rolled back"));
-  CHECK(c.cut.TakeReleased());
+  CHECK(!c.cut.holds_dispatch());
   CHECK(c.sent_to_ps(0).empty());
   REQUIRE(c.world.cuts_done.size() == 1);
   CHECK(absl::IsAborted(c.world.cuts_done[0]));

@@ -19,12 +19,16 @@ Dispatcher::Dispatcher(Parts parts)
 void Dispatcher::Tick() {
   CheckCancel();
   CheckLate();
+  WakeAll();
 }
 
 void Dispatcher::OnScheduled(uint64_t id) {
   const Closure* const c = queue_->Find(id);
   if (c == nullptr) return;
-  if (c->state == Closure::State::kQueued) return RefillAll(/*idle_only=*/true);
+  if (c->state == Closure::State::kQueued) {
+    wake_idle_ = true;
+    return;
+  }
   parts_.steps->Enter(parts_.closures->Find(id));
   if (queue_->InFlightOn(c->worker).size() == 1) {
     pace_.OnFirstWork(c->worker);
@@ -50,6 +54,7 @@ bool Dispatcher::OnResults(int worker,
   if (ran) pace_.OnResults(worker);
   bool gave_back = false;
   for (v1::ClosureResult& result : *results) gave_back |= OnResult(worker, &result);
+  Wake(worker);
   return gave_back;
 }
 
@@ -182,6 +187,7 @@ void Dispatcher::RepeatStep(const std::string& why) {
     Cancel(i, cancel);
   }
   parts_.steps->Abandon();
+  WakeAll();
 }
 
 // ------------------------------------------------------------------ returned and lost workers
@@ -196,6 +202,7 @@ void Dispatcher::OnReturned(int worker, v1::WorkerHello* hello) {
   }
   for (v1::ClosureResult& result : *hello->mutable_results()) OnResult(worker, &result);
   ClaimInHand(worker, *hello);
+  Wake(worker);
 }
 
 void Dispatcher::ClaimInHand(int worker, const v1::WorkerHello& hello) {
@@ -264,6 +271,7 @@ void Dispatcher::TakeFrom(int worker, bool lost) {
   }
   if (!lost) Cancel(worker, cancel);
   parts_.closures->Release(worker);
+  WakeAll();
   // A worker whose stream is lost may come back with its part of the sum.
   if (!lost && in_ring) {
     RepeatStep(TaskName(context_->options, WorkerTask(worker)) + " has given back its closures");
@@ -279,7 +287,6 @@ void Dispatcher::AfterSetAside(int worker, const std::string& why) {
       "worker_set_aside",
       fmt::format("{}: {}", TaskName(context_->options, WorkerTask(worker)), why));
   TakeFrom(worker, /*lost=*/false);
-  RefillAll(/*idle_only=*/false);
 }
 
 void Dispatcher::Cancel(int worker, const std::vector<uint64_t>& ids) {
@@ -399,45 +406,89 @@ Closure* Dispatcher::NextFor(int worker, const DispatchGate& gate) {
   return c;
 }
 
-void Dispatcher::CopyTo(int worker) {
+bool Dispatcher::MayCopyTo(int worker) {
   Worker& w = workers_[static_cast<size_t>(worker)];
   // The closure that it copied may have ended otherwise, for example by a rollback.
   const Closure* const copied = queue_->Find(w.copy);
-  if (copied != nullptr && copied->copy_worker == worker) return;
+  if (copied != nullptr && copied->copy_worker == worker) return false;
   w.copy = 0;
-  if (!queue_->InFlightOn(worker).empty() || !pace_.available(worker)) return;
+  return queue_->InFlightOn(worker).empty() && pace_.available(worker);
+}
+
+void Dispatcher::CopyTo(int worker, Closure* closure) {
+  closure->copy_worker = worker;
+  workers_[static_cast<size_t>(worker)].copy = closure->id;
+  ++closure->attempt;
+  v1::ChiefToWorker message;
+  v1::Dispatch* const dispatch = message.mutable_dispatch();
+  FillDispatch(*closure, dispatch->add_closures());
+  dispatch->mutable_closures(0)->set_speculative(true);
+  dispatch->set_settled_watermark(parts_.settlement->durable_watermark());
+  ++counters_.dispatch_messages;
+  parts_.outbox->ToWorker(worker, std::move(message));
+}
+
+void Dispatcher::CopyToIdle() {
+  int idle = 0;
   for (int other = 0; other < count(); ++other) {
     for (const uint64_t id : queue_->InFlightOn(other)) {
       Closure* const c = parts_.closures->Find(id);
       if (!c->step.sync() || c->copy_worker >= 0 || !parts_.closures->CheckLimits(*c).ok())
         continue;
-      c->copy_worker = worker;
-      w.copy = id;
-      ++c->attempt;
-      v1::ChiefToWorker message;
-      v1::Dispatch* const dispatch = message.mutable_dispatch();
-      FillDispatch(*c, dispatch->add_closures());
-      dispatch->mutable_closures(0)->set_speculative(true);
-      dispatch->set_settled_watermark(parts_.settlement->durable_watermark());
-      ++counters_.dispatch_messages;
-      parts_.outbox->ToWorker(worker, std::move(message));
-      return;
+      while (idle < count() && !MayCopyTo(idle)) ++idle;
+      if (idle == count()) return;
+      CopyTo(idle, c);
     }
   }
 }
 
-void Dispatcher::Refill(int worker) {
-  if (!pace_.available(worker) || parts_.closures->failed() || queue_->queued() == 0) return;
+Dispatcher::Budget Dispatcher::MakeBudget() const {
   const size_t available = static_cast<size_t>(std::max(1, pace_.count_available()));
-  const size_t most = std::min(std::max<size_t>(1, context_->options.closures_in_flight),
-                               parts_.steps->ShareOf(available));
+  return {.gate = parts_.gate(),
+          .available = available,
+          .most = std::min(std::max<size_t>(1, context_->options.closures_in_flight),
+                           parts_.steps->ShareOf(available))};
+}
+
+bool Dispatcher::CanDispatch(const DispatchGate& gate) const {
+  if (!gate.open || parts_.closures->failed()) return false;
+  const Closure* const next = queue_->NextTraining();
+  const bool training = gate.training && next != nullptr && parts_.steps->Admits(*next);
+  const uint64_t id = queue_->Next(training, parts_.steps->AdmitsOthers());
+  return id != 0 && id < gate.ids_end;
+}
+
+void Dispatcher::Advance() {
+  const bool woken = wake_all_ || wake_idle_ || !woken_.empty();
+  if (workers_.empty() || (!woken && !held_)) return;
+  const std::vector<int> workers = std::exchange(woken_, {});
+  const bool idle = std::exchange(wake_idle_, false);
+  const bool all = std::exchange(wake_all_, false);
+  if (queue_->queued() > 0) {
+    const Budget budget = MakeBudget();
+    if (CanDispatch(budget.gate)) {
+      for (const int worker : workers) Refill(worker, budget);
+      if (all || held_) {
+        RefillAll(/*idle_only=*/false, budget);
+      } else if (idle && (queue_->idle_workers() > 0 || context_->options.ring)) {
+        RefillAll(/*idle_only=*/true, budget);
+      }
+    }
+    held_ = queue_->queued() > 0 && !CanDispatch(budget.gate);
+  } else {
+    held_ = false;
+  }
+  const bool copies = parts_.steps->settings().backup_work == BackupWork::kSpeculative;
+  if (copies && woken && parts_.gate().open) CopyToIdle();
+}
+
+void Dispatcher::Refill(int worker, const Budget& budget) {
+  if (!pace_.available(worker) || queue_->queued() == 0) return;
   const size_t has = queue_->InFlightOn(worker).size();
-  if (has > most / 2) return;
+  if (has > budget.most / 2) return;
   const size_t open = queue_->queued() + queue_->in_flight();
-  const size_t share = (open + available - 1) / available;
-  if (has >= share) return;
-  const DispatchGate gate = parts_.gate();
-  if (gate.open) Send(worker, std::min(most, share) - has, gate);
+  const size_t share = (open + budget.available - 1) / budget.available;
+  if (has < share) Send(worker, std::min(budget.most, share) - has, budget.gate);
 }
 
 size_t Dispatcher::Send(int worker, size_t most, const DispatchGate& gate) {
@@ -459,30 +510,24 @@ size_t Dispatcher::Send(int worker, size_t most, const DispatchGate& gate) {
 }
 
 // The whole part of a worker at once: a worker that lacks a closure delays all others.
-void Dispatcher::RefillRing() {
+void Dispatcher::RefillRing(const DispatchGate& gate) {
   while (!parts_.closures->failed()) {
-    const DispatchGate gate = parts_.gate();
     const Closure* const next = queue_->NextTraining();
-    if (!gate.open || !gate.training || next == nullptr) return;
+    if (!gate.training || next == nullptr) return;
     const int worker = parts_.steps->WorkerOf(*next);
     if (worker < 0 || !pace_.available(worker) || !parts_.steps->Admits(*next)) return;
     if (Send(worker, SIZE_MAX, gate) == 0) return;
   }
 }
 
-void Dispatcher::RefillAll(bool idle_only) {
-  if (workers_.empty()) return;
-  if (context_->options.ring) RefillRing();
-  const bool waits = queue_->queued() > 0;
+void Dispatcher::RefillAll(bool idle_only, const Budget& budget) {
+  if (context_->options.ring) RefillRing(budget.gate);
   for (int i = 0; i < count() && queue_->queued() > 0; ++i) {
     const int worker = (next_idle_ + i) % count();
     if (idle_only && !queue_->InFlightOn(worker).empty()) continue;
-    Refill(worker);
+    Refill(worker, budget);
   }
-  if (waits) next_idle_ = (next_idle_ + 1) % count();
-  if (parts_.steps->settings().backup_work == BackupWork::kSpeculative && parts_.gate().open) {
-    for (int i = 0; i < count(); ++i) CopyTo(i);
-  }
+  next_idle_ = (next_idle_ + 1) % count();
 }
 
 void Dispatcher::PublishWatermark() {

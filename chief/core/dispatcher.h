@@ -63,10 +63,13 @@ class Dispatcher {
   // Gives the worker's closures to other workers; the worker gets none for `set_aside_us`.
   void SetAside(int worker, const std::string& why);
 
-  // Sends closures when the worker is at half of its limit in flight, because one message then
-  // carries several. Near the end of the queue each worker gets only its share.
-  void Refill(int worker);
-  void RefillAll(bool idle_only);
+  // A worker may have room now, or all may have.
+  void Wake(int worker) { woken_.push_back(worker); }
+  void WakeAll() { wake_all_ = true; }
+  // Sends closures to the workers that may have room since the last call. Without such a worker it
+  // costs nothing. A worker gets closures when it is at half of its limit in flight, because one
+  // message then carries several. Near the end of the queue each worker gets only its share.
+  void Advance();
   // A cut begins: asks the workers to give back the training closures that they have not begun.
   void Recall();
   // Publishes the durable watermark to the workers that got no Dispatch with it.
@@ -103,13 +106,26 @@ class Dispatcher {
   void TakeFrom(int worker, bool lost);
   void AfterSetAside(int worker, const std::string& why);
   void Cancel(int worker, const std::vector<uint64_t>& ids);
+  // What the refills of one Advance have in common.
+  struct Budget {
+    DispatchGate gate;
+    size_t available = 1;  // workers
+    size_t most = 1;       // closures in flight on one worker
+  };
+  Budget MakeBudget() const;
+  // True if a closure waits that a worker with room may have.
+  bool CanDispatch(const DispatchGate& gate) const;
+  void Refill(int worker, const Budget& budget);
+  void RefillAll(bool idle_only, const Budget& budget);
   Closure* NextFor(int worker, const DispatchGate& gate);
   // Sends the worker at most `most` closures. Returns how many.
   size_t Send(int worker, size_t most, const DispatchGate& gate);
   // Sends each worker its closures of a step whose dense gradients the workers sum in a ring.
-  void RefillRing();
-  // Gives an idle worker a closure of the open step that another worker has.
-  void CopyTo(int worker);
+  void RefillRing(const DispatchGate& gate);
+  // Gives each idle worker a closure of the open step that another worker has.
+  void CopyToIdle();
+  bool MayCopyTo(int worker);
+  void CopyTo(int worker, Closure* closure);
   void FillDispatch(const Closure& closure, v1::Closure* out) const;
   void CheckCancel();
   void CheckLate();
@@ -122,6 +138,11 @@ class Dispatcher {
   WorkerPace pace_;
   std::vector<Worker> workers_;
   int next_idle_ = 0;  // idle workers get work in turn
+  // The workers that may have room since the last Advance.
+  std::vector<int> woken_;
+  bool wake_all_ = false;
+  bool wake_idle_ = false;
+  bool held_ = false;  // closures wait, and none of them could be dispatched in the last Advance
   DispatchCounters counters_;
 };
 

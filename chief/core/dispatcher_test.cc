@@ -34,6 +34,14 @@ struct Dispatching : CoreParts {
     *results.Add() = ResultOf(id, attempt, code);
     return dispatcher.OnResults(worker, &results);
   }
+  void Refill(int worker) {
+    dispatcher.Wake(worker);
+    dispatcher.Advance();
+  }
+  void RefillAll() {
+    dispatcher.WakeAll();
+    dispatcher.Advance();
+  }
   const std::deque<uint64_t>& InFlight(int worker) { return closures.queue().InFlightOn(worker); }
 
   DispatchGate gate{.open = true, .training = true, .ids_end = 1000};
@@ -45,10 +53,10 @@ TEST_CASE("nothing is dispatched through a closed gate, and no id beyond it") {
   Dispatching d;
   d.QueueMany(8);
   d.gate.open = false;
-  d.dispatcher.RefillAll(false);
+  d.RefillAll();
   CHECK(d.sent(0).empty());
   d.gate = {.open = true, .training = true, .ids_end = 3};
-  d.dispatcher.Refill(0);
+  d.Refill(0);
   REQUIRE(d.sent(0).size() == 1);
   CHECK(d.sent(0)[0].dispatch().closures_size() == 2);
   CHECK(d.sent(0)[0].dispatch().closures(0).program() == "program");
@@ -57,7 +65,7 @@ TEST_CASE("nothing is dispatched through a closed gate, and no id beyond it") {
 TEST_CASE("metrics that cannot be folded fail their closure") {
   Dispatching d;
   d.QueueMany(1);
-  d.dispatcher.RefillAll(false);
+  d.RefillAll();
   google::protobuf::RepeatedPtrField<v1::ClosureResult> results;
   *results.Add() = CoreParts::ResultOf(1, 1);
   results[0].add_metrics()->add_accumulators()->set_name("empty");
@@ -69,7 +77,7 @@ TEST_CASE("metrics that cannot be folded fail their closure") {
 TEST_CASE("one message carries several closures, and each worker gets its share") {
   Dispatching d;
   d.QueueMany(6);
-  d.dispatcher.RefillAll(false);
+  d.RefillAll();
   CHECK(d.InFlight(0).size() == 3);
   CHECK(d.InFlight(1).size() == 3);
   CHECK(d.dispatcher.counters().dispatch_messages == 2);
@@ -78,14 +86,14 @@ TEST_CASE("one message carries several closures, and each worker gets its share"
 TEST_CASE("the closures of a lost worker go to the others; only the first can have killed it") {
   Dispatching d;
   d.QueueMany(4);
-  d.dispatcher.RefillAll(false);
+  d.RefillAll();
   REQUIRE(d.InFlight(0).size() == 2);
   d.membership.member(WorkerTask(0)).link = Link::kDown;
   d.dispatcher.OnLost(0);
   d.setup.OnLost(0);
   CHECK(d.closures.queue().Find(1)->killed.size() == 1);
   CHECK(d.closures.queue().Find(2)->killed.empty());
-  d.dispatcher.RefillAll(false);
+  d.RefillAll();
   CHECK(d.InFlight(1).size() == 4);
 }
 
@@ -94,7 +102,7 @@ TEST_CASE("a closure that is given back waits again; every fourth time its worke
   d.setup.OnLost(1);
   d.QueueMany(1);
   for (uint32_t attempt = 1; attempt <= 4; ++attempt) {
-    d.dispatcher.Refill(0);
+    d.Refill(0);
     REQUIRE(d.InFlight(0).size() == 1);
     CHECK(d.dispatcher.pace().available(0));
     CHECK(d.Report(0, 1, attempt, absl::StatusCode::kAborted));
@@ -109,7 +117,7 @@ TEST_CASE("what a cut takes back counts for no limit, and is asked for once") {
   d.setup.OnLost(1);
   d.QueueMany(3);
   for (uint32_t attempt = 1; attempt <= 5; ++attempt) {
-    d.dispatcher.Refill(0);
+    d.Refill(0);
     d.sent(0).clear();
     d.dispatcher.Recall();
     d.dispatcher.Recall();
@@ -134,7 +142,7 @@ TEST_CASE("a worker that gives closures back makes no progress by that") {
   Dispatching d;
   d.setup.OnLost(1);
   d.QueueMany(2);
-  d.dispatcher.Refill(0);
+  d.Refill(0);
   d.context.now_us += 5'000'000;
   google::protobuf::RepeatedPtrField<v1::ClosureResult> results;
   *results.Add() = CoreParts::ResultOf(2, 1, absl::StatusCode::kCancelled);
@@ -147,7 +155,7 @@ TEST_CASE("a worker that gives closures back makes no progress by that") {
 TEST_CASE("an error cancels what workers have, and a worker that keeps it is dropped") {
   Dispatching d;
   d.QueueMany(4);
-  d.dispatcher.RefillAll(false);
+  d.RefillAll();
   CHECK(!d.Report(0, 1, 1, absl::StatusCode::kInvalidArgument));
   CHECK(d.closures.error_pending());
   REQUIRE(d.sent(0).back().has_cancel());
@@ -166,12 +174,12 @@ TEST_CASE("a worker that returns keeps what no other worker has") {
   Dispatching d;
   d.QueueMany(2);
   d.setup.OnLost(1);
-  d.dispatcher.Refill(0);
+  d.Refill(0);
   REQUIRE(d.InFlight(0).size() == 2);
   d.dispatcher.OnLost(0);
   d.setup.Finish(1);
   d.gate.ids_end = 2;
-  d.dispatcher.Refill(1);  // takes closure 1 under a new attempt
+  d.Refill(1);  // takes closure 1 under a new attempt
   REQUIRE(d.InFlight(1) == std::deque<uint64_t>{1});
   v1::WorkerHello hello;
   hello.set_timeline(1);
@@ -201,6 +209,7 @@ struct InRing : Dispatching {
       closure->spec.places_end = places_end;
       closures.Add(std::move(closure), /*holder=*/-1, 0);
       dispatcher.OnScheduled(id);
+      dispatcher.Advance();
     }
   }
   std::vector<uint64_t> Ids(int worker) {
@@ -243,7 +252,7 @@ TEST_CASE("a closure that a replica gives back repeats the whole step") {
   CHECK(d.sent_to_ps(0).back().abandon_step().step_try() == step_try + 1);
   // Results of the old try are void.
   CHECK(!d.Report(0, 2, 1, absl::StatusCode::kOk));
-  d.dispatcher.RefillAll(false);
+  d.RefillAll();
   CHECK(d.Ids(0) == List{1, 2, 3});
   CHECK(d.Ids(1) == List{4, 5});
   CHECK(d.Of(2).step.step_try == step_try + 1);
@@ -258,7 +267,7 @@ TEST_CASE("a replica whose stream was lost keeps its part of the step") {
   d.membership.member(WorkerTask(1)).link = Link::kDown;
   d.dispatcher.OnLost(1);
   d.setup.OnLost(1);
-  d.dispatcher.RefillAll(false);
+  d.RefillAll();
   CHECK(d.Ids(0) == List{1, 2, 3});
   CHECK(d.Ids(1).empty());
   d.MakeReady(1);

@@ -15,6 +15,7 @@ void Settlement::Reset(uint64_t watermark, uint64_t closed_end, const std::vecto
   news_.clear();
   dirty_ = false;
   under_way_ = 0;
+  publish_ = false;
   while (!done_.empty() && done_.front()) {
     done_.pop_front();
     ++watermark_;
@@ -95,7 +96,9 @@ void Settlement::EndEpoch(int64_t now_us) {
 
 void Settlement::Tick(int64_t now_us, bool force) {
   if (!dirty_) return;
-  if (!force && (under_way_ != 0 || now_us - last_us_ < interval_us_)) return;
+  const bool waits =
+      under_way_ != 0 || now_us - last_us_ < interval_us_ || published_end_ != kNoLimit;
+  if (waits && !force) return;
   v1::JournalRecord record;
   v1::Settle* settle = record.mutable_settle();
   settle->set_watermark(watermark_);
@@ -114,13 +117,12 @@ void Settlement::Tick(int64_t now_us, bool force) {
   if (faults_.publish_before_durable) durable_watermark_ = under_way_watermark_;
 }
 
-bool Settlement::OnJournaled(uint64_t record) {
-  if (under_way_ == 0 || record < under_way_) return false;
+void Settlement::OnJournaled(uint64_t record) {
+  if (under_way_ == 0 || record < under_way_) return;
   under_way_ = 0;
   COHORT_CRASH_POINT("chief.settle.journaled");
-  const bool moved = under_way_watermark_ > durable_watermark_;
+  publish_ |= under_way_watermark_ > durable_watermark_;
   durable_watermark_ = std::max(durable_watermark_, under_way_watermark_);
-  return moved;
 }
 
 std::vector<uint64_t> Settlement::DoneAbove() const {

@@ -32,6 +32,8 @@ class Settlement {
   // By name.
   using Metrics = std::map<std::string, MetricState, std::less<>>;
 
+  static constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
+
   Settlement(Outbox* outbox, int64_t interval_us, const CoreTestFaults& faults = {})
       : outbox_(outbox), interval_us_(interval_us), faults_(faults) {}
 
@@ -55,17 +57,24 @@ class Settlement {
   // Journals the epoch's metrics and starts those of the next epoch.
   void EndEpoch(int64_t now_us);
 
-  // Writes a record if something has changed and the interval is over or `force` is set.
+  // Writes a record if something has changed, and either `force` is set, or the interval is over and
+  // no close is repeated.
   void Tick(int64_t now_us, bool force = false);
-  // Returns true if the durable watermark has moved: it may be published now.
-  bool OnJournaled(uint64_t record);
+  void OnJournaled(uint64_t record);
 
   // Every id below it is settled: in memory, or durably.
   uint64_t watermark() const { return watermark_; }
   uint64_t durable_watermark() const { return std::min(durable_watermark_, published_end_); }
   // While a close is repeated: ids from here on are settled, but their pushes may not be applied yet,
-  // so that no watermark is published above it.
-  void LimitPublished(uint64_t end) { published_end_ = end; }
+  // so that no watermark is published above it, and Tick writes none.
+  void LimitPublished(uint64_t end) {
+    publish_ |= end > published_end_;
+    published_end_ = end;
+  }
+  // The servers are served again: they may lack the watermark.
+  void PublishAgain() { publish_ = true; }
+  // Returns true once after the durable watermark has moved: it may be published now.
+  bool TakePublish() { return std::exchange(publish_, false); }
   // The settled ids at or above the watermark.
   std::vector<uint64_t> DoneAbove() const;
   // True if everything that is settled is durable.
@@ -98,7 +107,8 @@ class Settlement {
   uint64_t under_way_ = 0;  // number of the record that is being written
   uint64_t under_way_watermark_ = 0;
   uint64_t durable_watermark_ = 1;
-  uint64_t published_end_ = std::numeric_limits<uint64_t>::max();
+  uint64_t published_end_ = kNoLimit;
+  bool publish_ = false;
   int64_t last_us_ = INT64_MIN / 2;
   SettlementCounters counters_;
 };

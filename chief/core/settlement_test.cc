@@ -45,15 +45,35 @@ TEST_CASE("settling out of order: the watermark waits, records list what lies ab
   CHECK(s.watermark() == 3);
   s.Tick(1'060'000);
   CHECK(p.world.writing.size() == 1);  // one record at a time
-  CHECK(!s.OnJournaled(1));            // that record does not move the watermark
+  s.OnJournaled(1);
+  CHECK(!s.TakePublish());  // that record does not move the watermark
   s.Tick(1'060'000);
   REQUIRE(p.world.writing.size() == 2);
   CHECK(p.world.writing[1].settle().watermark() == 3);
   CHECK(p.world.writing[1].settle().finished_size() == 0);  // 4 was listed before
   CHECK(s.durable_watermark() == 1);
-  CHECK(s.OnJournaled(2));
+  s.OnJournaled(2);
+  CHECK(s.TakePublish());
+  CHECK(!s.TakePublish());
   CHECK(s.durable_watermark() == 3);
   CHECK(s.DoneAbove() == std::vector<uint64_t>{4});
+}
+
+TEST_CASE("a close that is repeated limits the watermark until it is done") {
+  Parts p;
+  Settlement s(&p.outbox, 50'000);
+  s.Reset(5, 5, {});
+  s.LimitPublished(3);
+  CHECK(!s.TakePublish());
+  CHECK(s.durable_watermark() == 3);
+  s.Finish(5, true, ResultOf(5));
+  s.Tick(1'000'000);
+  CHECK(p.world.writing.empty());
+  s.LimitPublished(Settlement::kNoLimit);
+  CHECK(s.TakePublish());
+  CHECK(s.durable_watermark() == 5);
+  s.Tick(1'000'000);
+  CHECK(p.world.writing.size() == 1);
 }
 
 TEST_CASE("a metric with vectors is folded once per closure, and survives a cut") {

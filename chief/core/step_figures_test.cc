@@ -33,6 +33,7 @@ struct Stepping {
     clock_us = at_us;
     v1::ClosureResult result = CoreParts::ResultOf(id, 1);
     steps.OnHeard(closures.Find(id), &result);
+    steps.Advance(/*next_place=*/0, /*rolls_back=*/false);
   }
 
   int64_t clock_us = 0;

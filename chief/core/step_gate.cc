@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -180,7 +178,7 @@ void StepGate::OnHeard(Closure* closure, v1::ClosureResult* result) {
   members_[index].heard = true;
   const auto& clock_us = context_->options.clock_us;
   members_[index].heard_us = clock_us ? clock_us() : context_->now_us;
-  CloseIfComplete();
+  ++heard_;
 }
 
 void StepGate::OnEnded(const Closure& closure) { running_.erase(closure.spec.place); }
@@ -216,8 +214,12 @@ absl::Status StepGate::SetMode(const ModeSettings& settings) {
   }
   next_ = settings;
   record_ = 0;
-  CloseIfComplete();
   return absl::OkStatus();
+}
+
+void StepGate::Advance(uint64_t next_place, bool rolls_back) {
+  CloseIfComplete();
+  if (!rolls_back) AdvanceMode(next_place);
 }
 
 void StepGate::AdvanceMode(uint64_t next_place) {
@@ -252,13 +254,12 @@ uint64_t StepGate::Journal(const v1::ModeChange& change) const {
   return outbox_->Append(std::move(record));
 }
 
-bool StepGate::OnJournaled(uint64_t record) {
-  if (!next_.has_value() || record_ == 0 || record < record_) return false;
+void StepGate::OnJournaled(uint64_t record) {
+  if (!next_.has_value() || record_ == 0 || record < record_) return;
   next_.reset();
   Apply(proposed_);
   outbox_->effects()->Note("mode_changed", fmt::format("to {} from place {}", proposed_.mode(),
                                                        proposed_.position().next_place()));
-  return true;
 }
 
 void StepGate::Apply(const v1::ModeChange& change) {
@@ -275,20 +276,15 @@ void StepGate::Use(const ModeSettings& settings) {
   closures_->SetSync(sync());
 }
 
-void StepGate::AddWaiting(int clients) {
-  waiting_ += clients;
-  CloseIfComplete();
-}
+void StepGate::AddWaiting(int clients) { waiting_ += clients; }
 
 void StepGate::CloseIfComplete() {
   const CoreTestFaults& faults = context_->options.test_faults;
   if (members_.empty() || (!closing_.empty() && !faults.closes_before_closed)) return;
-  const auto heard = static_cast<size_t>(
-      std::count_if(members_.begin(), members_.end(), [](const Member& m) { return m.heard; }));
   const bool drop = settings_.backup_work == BackupWork::kDrop;
   const size_t needed =
       drop ? std::min<size_t>(members_.size(), settings_.replicas_to_aggregate) : members_.size();
-  if (heard < needed) return;
+  if (heard_ < needed) return;
   const bool client_waits =
       waiting_ > 0 && places_end_ == 0 && !closures_->queue().training_waits();
   const bool may_be_short = ring_closures_ == 0 && (client_waits || next_.has_value());
@@ -302,8 +298,12 @@ void StepGate::CloseIfComplete() {
   close_.set_iteration(position_.iteration());
   close_.set_timeline(context_->timeline);
   close_.set_next_place(next_place_);
+  std::vector<Member> dropped;
   for (const Member& member : members_) {
-    if (!member.heard || closing_members_.size() == needed) continue;
+    if (!member.heard || closing_members_.size() == needed) {
+      dropped.push_back(member);
+      continue;
+    }
     v1::StepMember* const out = close_.add_members();
     out->set_closure(member.closure);
     out->set_index(member.index);
@@ -311,18 +311,13 @@ void StepGate::CloseIfComplete() {
   }
   CountWaiting();
   ScaleLoss();
-  const auto is_in = [&](const Member& member) {
-    return std::any_of(closing_members_.begin(), closing_members_.end(),
-                       [&](const Member& m) { return m.closure == member.closure; });
-  };
-  std::vector<Member> dropped;
-  std::copy_if(members_.begin(), members_.end(), std::back_inserter(dropped), std::not_fn(is_in));
   // They end with the step: a chief that dies before may have closed it nowhere.
   closing_members_.insert(closing_members_.end(), dropped.begin(), dropped.end());
   position_.set_open_step(close_.step() + 1);
   position_.set_iteration(close_.iteration() + (close_.skip() ? 0 : 1));
   position_.set_next_place(close_.next_place());
   members_.clear();
+  heard_ = 0;
   squares_.clear();
   closing_since_us_ = context_->now_us;
   const bool needs_norms = clips_by_norm_ && !close_.skip();
@@ -459,7 +454,6 @@ void StepGate::FinishClosing() {
   for (const Member& member : std::exchange(closing_members_, {})) {
     closures_->FinishHeard(member.closure);
   }
-  CloseIfComplete();
 }
 
 void StepGate::OnPsReturned(int ps, const v1::PsHello& hello) {
@@ -481,6 +475,7 @@ void StepGate::Abandon() {
   running_.clear();
   if (members_.empty()) return;
   ++step_try_;
+  heard_ = 0;
   for (const Member& member : std::exchange(members_, {})) closures_->LeaveStep(member.closure);
   v1::ChiefToPs message;
   message.mutable_abandon_step()->set_step(position_.open_step());
@@ -567,6 +562,7 @@ void StepGate::RollBack(const v1::ChiefCut& cut) {
   }
   if (sync() && !cut.has_position() && cut.pending_size() > 0) RunAsyncFirst();
   members_.clear();
+  heard_ = 0;
   closing_members_.clear();
   closing_.clear();
   summing_.clear();

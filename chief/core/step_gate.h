@@ -79,7 +79,7 @@ class StepGate {
   size_t ShareOf(size_t workers) const;
 
   // ------------------------------------------------------------- results
-  // A worker has pushed this closure to all tablets. Takes edge (2) if it was the last member.
+  // A worker has pushed this closure to all tablets.
   void OnHeard(Closure* closure, v1::ClosureResult* result);
   // The closure is not in any step any more. For bounded staleness.
   void OnEnded(const Closure& closure);
@@ -94,10 +94,11 @@ class StepGate {
   // closures are queued that the mode does not allow, or other tasks would have to clip gradients.
   absl::Status SetMode(const ModeSettings& settings);
   bool changing_mode() const { return next_.has_value(); }
-  // Continues a change of the mode. `next_place`: the first place that has no id.
-  void AdvanceMode(uint64_t next_place);
-  // Returns true if the mode has changed.
-  bool OnJournaled(uint64_t record);
+  void OnJournaled(uint64_t record);
+
+  // Does what has become possible: takes edge (2), and continues a change of the mode, unless a
+  // rollback is under way, which ends the change. `next_place`: the first place that has no id.
+  void Advance(uint64_t next_place, bool rolls_back);
 
   // ------------------------------------------------------------- servers
   // The servers will have this layout.
@@ -166,6 +167,7 @@ class StepGate {
   uint64_t Journal(const v1::ModeChange& change) const;
   bool IsFull() const;
   void CloseIfComplete();
+  void AdvanceMode(uint64_t next_place);
   // Decides whether the step that is being closed is skipped, and the scale of the next one.
   void ScaleLoss();
   // Adds the time between the median of the members and the last one.
@@ -193,6 +195,7 @@ class StepGate {
   uint64_t places_end_ = 0;      // the end of the epoch of the job runner's members
   uint64_t next_place_ = 0;      // behind the last member
   uint32_t ring_closures_ = 0;   // RingClosures of the first member
+  size_t heard_ = 0;             // members
   int waiting_ = 0;              // clients that wait
 
   // The step that is being closed.

@@ -36,7 +36,17 @@ struct Gated : CoreParts {
     v1::ClosureResult result = ResultOf(id, c->attempt);
     result.set_not_finite_steps(finite ? 0 : 1);
     steps.OnHeard(c, &result);
+    Advance();
   }
+  void Closed(int ps, uint64_t step) {
+    steps.OnStepClosed(ps, step);
+    Advance();
+  }
+  void AddWaiting(int clients) {
+    steps.AddWaiting(clients);
+    Advance();
+  }
+  void Advance(uint64_t next_place = 0) { steps.Advance(next_place, /*rolls_back=*/false); }
   // The newest message to a server, if it closes a step.
   v1::CloseStep CloseTo(int ps) {
     return sent_to_ps(ps).empty() ? v1::CloseStep() : sent_to_ps(ps).back().close_step();
@@ -67,10 +77,10 @@ TEST_CASE(
   s.Hear(4);
   CHECK(s.CloseTo(0).step() == 1);
   CHECK(!s.steps.at_boundary());
-  s.steps.OnStepClosed(0, 1);
-  s.steps.OnStepClosed(0, 1);
+  s.Closed(0, 1);
+  s.Closed(0, 1);
   CHECK(!s.Done(1));
-  s.steps.OnStepClosed(1, 1);
+  s.Closed(1, 1);
   CHECK(s.Done(1));
   CHECK(s.Done(2));
   CHECK(!s.Done(3));
@@ -90,7 +100,7 @@ TEST_CASE("the end of an epoch and a client that waits make a step short") {
   client.QueueMany(1, 2, /*places_end=*/0);
   CHECK(client.Dispatch() == 2);
   client.Hear(1);
-  client.steps.AddWaiting(1);
+  client.AddWaiting(1);
   CHECK(client.CloseTo(0).step() == 0);
   client.Hear(2);
   CHECK(client.CloseTo(0).members_size() == 2);
@@ -150,7 +160,7 @@ TEST_CASE("a chief that starts repeats a close for the servers that lack it") {
   CHECK(s.steps.repeats_close());
   CHECK(s.sent_to_ps(0).empty());
   CHECK(s.CloseTo(1).step() == 7);
-  s.steps.OnStepClosed(1, 7);
+  s.Closed(1, 7);
   CHECK(s.steps.at_boundary());
   CHECK(!s.steps.repeats_close());
 }
@@ -172,9 +182,9 @@ TEST_CASE("a step may be closed without the last closures") {
   CHECK(!s.Done(2));
   CHECK(s.sent(0).back().cancel().ids(0) == 2);
   CHECK(s.steps.counters().dropped == 1);
-  s.steps.OnStepClosed(0, 1);
+  s.Closed(0, 1);
   CHECK(!s.Done(2));
-  s.steps.OnStepClosed(1, 1);
+  s.Closed(1, 1);
   CHECK(s.Done(2));
 }
 
@@ -188,8 +198,8 @@ v1::CloseStep CloseTwo(Gated* s, uint64_t first, bool finite) {
   s->Hear(first + 1);
   v1::CloseStep close = s->CloseTo(0);
   CHECK(s->CloseTo(1).SerializeAsString() == close.SerializeAsString());
-  s->steps.OnStepClosed(0, close.step());
-  s->steps.OnStepClosed(1, close.step());
+  s->Closed(0, close.step());
+  s->Closed(1, close.step());
   return close;
 }
 
@@ -308,11 +318,11 @@ TEST_CASE("the mode changes between two steps, and is journaled first") {
   REQUIRE(s.steps.SetMode({.mode = ConsistencyMode::kSync, .closures_per_step = 2}).ok());
   CHECK(absl::IsFailedPrecondition(s.steps.SetMode({})));
   CHECK(s.Dispatch() == 0);
-  s.steps.AdvanceMode(7);
+  s.Advance(7);
   CHECK(s.world.writing.empty());
   v1::ClosureResult result = CoreParts::ResultOf(1, s.closures.Find(1)->attempt);
   s.closures.Finish(1, &result);
-  s.steps.AdvanceMode(7);
+  s.Advance(7);
   REQUIRE(s.world.writing.size() == 2);
   CHECK(s.world.writing.front().settle().watermark() == 2);
   const v1::ModeChange change = s.world.writing.back().mode();
@@ -320,17 +330,19 @@ TEST_CASE("the mode changes between two steps, and is journaled first") {
   CHECK(change.position().next_place() == 2);
   CHECK(change.position().iteration() == 2);
   CHECK(s.Dispatch() == 0);
-  CHECK(s.steps.OnJournaled(s.world.writing.back().number()));
+  s.steps.OnJournaled(s.world.writing.back().number());
+  CHECK(!s.steps.changing_mode());
   CHECK(s.Dispatch() == 2);
   s.Hear(2);
   s.Hear(3);
   CHECK(s.CloseTo(0).iteration() == 2);
-  s.steps.OnStepClosed(0, 1);
-  s.steps.OnStepClosed(1, 1);
+  s.Closed(0, 1);
+  s.Closed(1, 1);
   // Back again: three updates have been made before place 4.
   REQUIRE(s.steps.SetMode({.mode = ConsistencyMode::kAsync}).ok());
-  s.steps.AdvanceMode(7);
-  CHECK(s.steps.OnJournaled(s.world.writing.back().number()));
+  s.Advance(7);
+  s.steps.OnJournaled(s.world.writing.back().number());
+  CHECK(!s.steps.changing_mode());
   CHECK(s.steps.iteration_offset() == 3 - 4);
 }
 

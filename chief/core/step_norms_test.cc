@@ -37,6 +37,7 @@ struct GateParts {
       result.set_not_finite_steps(finite ? 0 : 1);
       gate.OnHeard(parts.closures.Find(id), &result);
     }
+    gate.Advance(/*next_place=*/0, /*rolls_back=*/false);
   }
   // The only message that a server has got since the last call.
   v1::ChiefToPs Sent(int ps) {

@@ -9,6 +9,7 @@ namespace cohort {
 void WorkerPace::Restart(int worker) {
   Worker& w = of(worker);
   w.set_aside_until_us = 0;
+  ++changes_;
   w.progress_us = context_->now_us;
   w.idled_us = 0;
   w.quick_us = -1;
@@ -27,6 +28,7 @@ bool WorkerPace::SetAside(int worker, int64_t us, const std::string& why) {
   if (is_set_aside(worker)) return false;
   Worker& w = of(worker);
   w.set_aside_until_us = context_->now_us + us;
+  ++changes_;
   w.set_aside_why = why;
   w.set_aside_late = false;
   return true;
@@ -42,9 +44,13 @@ bool WorkerPace::SetLateAside(int worker) {
 }
 
 int WorkerPace::count_available() const {
-  int n = 0;
-  for (int i = 0; i < count(); ++i) n += available(i) ? 1 : 0;
-  return n;
+  const uint64_t changes = changes_ + setup_->changes();
+  if (available_.now_us == context_->now_us && available_.changes == changes) {
+    return available_.count;
+  }
+  available_ = {context_->now_us, changes, 0};
+  for (int i = 0; i < count(); ++i) available_.count += available(i) ? 1 : 0;
+  return available_.count;
 }
 
 bool WorkerPace::late(int worker) const {

@@ -50,6 +50,7 @@ class WorkerPace {
   bool available(int worker) const {
     return setup_->ready(worker) && !setup_->opens_data(worker) && !is_set_aside(worker);
   }
+  // Costs nothing until the clock moves or a worker changes.
   int count_available() const;
   bool late(int worker) const;
   // True if another worker can take the work of a late one. It has nothing in flight, or it has
@@ -86,6 +87,14 @@ class WorkerPace {
   const ClosureQueue* const queue_;
   const WorkerSetup* const setup_;
   std::vector<Worker> workers_;
+  uint64_t changes_ = 0;  // of set_aside_until_us
+  // The last count, and when it was made.
+  struct Available {
+    int64_t now_us = -1;
+    uint64_t changes = 0;
+    int count = 0;
+  };
+  mutable Available available_;
 };
 
 }  // namespace cohort

@@ -70,6 +70,7 @@ v1::WorkerHello WorkerSetup::Begin(int worker) {
   Worker& w = state(worker);
   v1::WorkerHello hello = std::exchange(w.hello, v1::WorkerHello());
   w.opening.clear();
+  ++changes_;
   w.programs = {hello.programs().begin(), hello.programs().end()};
   w.resources = {hello.resources().begin(), hello.resources().end()};
   for (const v1::ReaderPosition& reader : hello.readers()) {
@@ -87,6 +88,7 @@ void WorkerSetup::Finish(int worker) {
 void WorkerSetup::SendMissing(int worker) {
   Worker& w = state(worker);
   if (!w.ready) return;
+  ++changes_;
   for (const Named& program : programs_) {
     if (!w.programs.insert(program.name).second) continue;
     requests_.insert(outbox_->AskWorker(worker, program.message));
@@ -110,6 +112,7 @@ void WorkerSetup::SendMissing(int worker) {
 }
 
 bool WorkerSetup::TakeRequest(int worker, uint64_t request) {
+  ++changes_;
   std::erase_if(state(worker).opening, [&](const auto& open) { return open.second == request; });
   return requests_.erase(request) > 0;
 }

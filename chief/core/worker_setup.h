@@ -42,12 +42,18 @@ class WorkerSetup {
   void OnResults(int worker, v1::Results* results);
   v1::WorkerHello Begin(int worker);
   void Finish(int worker);
-  void OnLost(int worker) { state(worker).ready = false; }
+  void OnLost(int worker) {
+    state(worker).ready = false;
+    ++changes_;
+  }
   bool ready(int worker) const { return workers_[static_cast<size_t>(worker)].ready; }
   // True while a ready worker opens data, which may take minutes: it gets no closures.
   bool opens_data(int worker) const {
     return !workers_[static_cast<size_t>(worker)].opening.empty();
   }
+
+  // Rises when `ready` or `opens_data` of a worker may have changed.
+  uint64_t changes() const { return changes_; }
 
   // Returns true if `request` asked `worker` to register something: its failure is the job's error.
   bool TakeRequest(int worker, uint64_t request);
@@ -89,6 +95,7 @@ class WorkerSetup {
   std::vector<Named> resources_;
   std::set<uint64_t> requests_;  // registrations without an answer
   std::vector<Worker> workers_;
+  uint64_t changes_ = 0;
 };
 
 }  // namespace cohort
