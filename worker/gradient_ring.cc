@@ -26,7 +26,7 @@ absl::StatusOr<int> RankOf(const std::vector<v1::PsRoute>& servers, uint64_t inc
   return InvalidArgument("this worker owns no variables, so it has no part in a ring");
 }
 
-// The chief's tries contain its generation (StepGate).
+// The chief's tries contain its generation (OpenStep).
 GroupId GroupOf(uint64_t timeline, uint64_t step_try) {
   return {.generation = step_try >> 32, .timeline = timeline, .epoch = step_try & UINT32_MAX};
 }

@@ -41,7 +41,7 @@ absl::Status ChiefCheckpoints::AwaitBoundary() {
   COHORT_RETURN_IF_ERROR(core_->Wait(idle, CallWaits::kForever, waiting_for).status());
   // Closures that a client has scheduled before belong to this checkpoint.
   core->AddWaiting(1);
-  const auto whole = [core] { return !core->steps().has_client_step(); };
+  const auto whole = [core] { return !core->steps().open().has_client_step(); };
   const absl::Status closed = core_->Wait(whole, CallWaits::kForever).status();
   core->AddWaiting(-1);
   COHORT_RETURN_IF_ERROR(closed);

@@ -189,10 +189,10 @@ absl::Status ClusterCoordinator::Impl::SetMode(const ModeSettings& settings) {
   MutexLock lock(core_.mu());
   CoordinatorCore* const core = core_.get();
   COHORT_RETURN_IF_ERROR(core->SetMode(settings));
-  const auto changed = [core] { return !core->steps().changing_mode(); };
+  const auto changed = [core] { return !core->steps().mode().changing(); };
   COHORT_RETURN_IF_ERROR(core_.Wait(changed, CallWaits::kForever).status());
   if (core_.failed()) return core->TakeError();
-  if (core->steps().settings() == settings) return absl::OkStatus();
+  if (core->steps().mode().settings() == settings) return absl::OkStatus();
   return Aborted("the cluster was rolled back before the mode changed: set it again");
 }
 

@@ -55,7 +55,7 @@ CoordinatorState StateOf(const CoordinatorCore& core) {
     reports.push_back(core.membership().ReportOf(task, core.now_us()));
     if (task.role == Role::kPs) state.servers.push_back(reports.back().connected);
   }
-  state.mode = core.steps().settings();
+  state.mode = core.steps().mode().settings();
   state.counters = core.counters();
   state.journal_refusals = core.journal_watch().refusals();
   state.journal_stalled_seconds = static_cast<double>(core.journal_watch().stalled_us()) / 1e6;

@@ -269,15 +269,9 @@ void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
   if (message.has_hello()) return OnHello(task, message.request(), message.hello());
   if (message.has_fenced()) return OnFenced(task, message.fenced());
   if (message.has_pong()) return membership_.OnPong(task, message.pong());
-  if (message.has_step_summed()) {
-    const absl::Status read = steps_.OnStepSummed(ps, message);
-    if (!read.ok()) FailStep(Annotate(read, membership_.Name(task)));
-    return;
-  }
-  if (absl::Status failed = steps_.ErrorOf(ps, message); !failed.ok()) {
+  if (absl::Status failed = steps_.OnPsMessage(ps, message); !failed.ok()) {
     return FailStep(std::move(failed));
   }
-  if (message.has_step_closed()) return steps_.OnStepClosed(ps, message.step_closed().step());
   if (rollback_.OnPsMessage(ps, message)) {
     if (!rollback_.TakeDone()) return;
     if (variables_.was_served()) Count(&ClusterCounters::rollbacks);
@@ -443,12 +437,12 @@ void CoordinatorCore::FillCut(v1::Manifest* manifest) const {
   uint64_t next_place = scheduler_.next_place();
   if (steps_.sync()) {
     // Closures of the open step are not in the snapshots: their places count as unused.
-    *chief->mutable_position() = steps_.position();
-    next_place = steps_.position().next_place();
+    *chief->mutable_position() = steps_.open().begin();
+    next_place = steps_.open().begin().next_place();
   } else {
     closures_.FillPending(chief, &next_place);
   }
-  if (steps_.change().has_value()) *chief->mutable_mode() = *steps_.change();
+  if (steps_.mode().change().has_value()) *chief->mutable_mode() = *steps_.mode().change();
   settlement_.Fill(chief);
   chief->set_next_closure(scheduler_.reserved_end());
   chief->set_next_place(next_place);

@@ -112,12 +112,12 @@ class CoordinatorCore {
   absl::Status EndEpoch();
   uint64_t epoch() const { return settlement_.epoch(); }
   // Closed synchronous steps, over the whole job.
-  uint64_t synchronous_steps() const { return steps_.position().open_step() - 1; }
+  uint64_t synchronous_steps() const { return steps_.closed(); }
   // Raises a job's error as if a closure had failed with it.
   void Fail(absl::Status error);
-  // Clients begin (or cease) to wait for closures: see StepGate::AddWaiting.
+  // Clients begin (or cease) to wait for closures: see Steps::AddWaiting.
   void AddWaiting(int clients);
-  // Changes the mode at the next boundary (StepGate::SetMode). Errors: FailedPrecondition if the
+  // Changes the mode at the next boundary (Steps::SetMode). Errors: FailedPrecondition if the
   // variables are not served, or another change is under way.
   absl::Status SetMode(const ModeSettings& settings);
   // Writes a settle record now if something has changed. Returns the record that makes everything
@@ -166,7 +166,7 @@ class CoordinatorCore {
 
   CoreCounters counters() const;
   const Settlement& settlement() const { return settlement_; }
-  const StepGate& steps() const { return steps_; }
+  const Steps& steps() const { return steps_; }
   int64_t now_us() const { return context_.now_us; }  // the last tick
   const Membership& membership() const { return membership_; }
   uint64_t timeline() const { return context_.timeline; }
@@ -239,7 +239,7 @@ class CoordinatorCore {
   Cut cut_;                     // the walk to a checkpoint
   WorkerSetup setup_;           // programs and resources on workers
   OpenClosures closures_;       // queue, unfinished closures, the job's error
-  StepGate steps_;              // synchronous steps
+  Steps steps_;                 // the mode, and synchronous steps
   ClosureScheduler scheduler_;  // ids and places of new closures
   Dispatcher dispatcher_;       // closures on workers
   JobEnd end_;                  // the walk of Stop

@@ -42,7 +42,7 @@ struct DispatchCounters {
   uint64_t late_results = 0;  // results that no closure needed anymore
 };
 
-// Owned by StepGate.
+// Owned by Steps.
 struct StepCounters {
   uint64_t steps_closed = 0;  // synchronous steps
   uint64_t dropped = 0;       // closures without which a step was closed

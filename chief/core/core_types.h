@@ -10,6 +10,7 @@
 
 #include "chief/core/core_counters.h"
 #include "chief/core/job_settings.h"
+#include "chief/core/protocol_faults.h"
 #include "common/cluster/cluster_spec.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
@@ -19,22 +20,6 @@ namespace cohort {
 
 // The inputs and outputs of the chief's protocol (coordinator_core.h and its parts). All times are
 // microseconds of an injected clock.
-
-// Planted bugs. The simulator uses them to prove that it finds such bugs. Only tests set them.
-struct CoreTestFaults {
-  bool publish_before_durable = false;  // publish the watermark before its record is durable
-  // Synchronous steps.
-  bool settles_before_closed = false;  // results count when CloseStep is sent
-  bool closes_before_closed = false;   // a step, although some server has not closed the one before
-  bool repeats_other_members = false;  // a restarted chief closes a step without its last member
-  bool forgets_half_close = false;     // a restarted chief does not repeat a half-sent CloseStep
-  bool counts_older_results = false;   // a restarted chief takes results of the open step
-  bool allows_more_staleness = false;  // by one step
-  // Changes of the mode.
-  bool changes_mode_early = false;      // while closures of the old mode run
-  bool changes_mode_unsettled = false;  // before the journal has their results
-  bool forgets_mode = false;            // a restarted chief returns to the mode of the job file
-};
 
 // A class that a worker must have to read the data of the job.
 struct NeededClass {
@@ -70,7 +55,7 @@ struct CoreOptions : JobSettings {
   int64_t write_deadline_us = 600'000'000;
   int64_t commit_deadline_us = 60'000'000;  // for the manifest, and for its record in the journal
   int64_t assign_deadline_us = 300'000'000;
-  CoreTestFaults test_faults;
+  ProtocolFaults test_faults;
 };
 
 // Tasks report generations and timelines that this chief's journal may not know, because another

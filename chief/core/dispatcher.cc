@@ -389,15 +389,15 @@ void Dispatcher::FillDispatch(const Closure& closure, v1::Closure* out) const {
   for (const v1::TensorValue& argument : spec.arguments) *out->add_arguments() = argument;
   if (closure.step.sync()) {
     closure.step.ToProto(out->mutable_step());
-    out->set_loss_scale(parts_.steps->loss_scale());
+    out->set_loss_scale(parts_.steps->open().loss_scale());
     out->set_ring_places(closure.ring_places);
   }
-  out->set_iteration_offset(parts_.steps->iteration_offset());
+  out->set_iteration_offset(parts_.steps->mode().iteration_offset());
 }
 
 Closure* Dispatcher::NextFor(int worker, const DispatchGate& gate) {
   const Closure* const next = queue_->NextTraining();
-  const int owner = next == nullptr ? -1 : parts_.steps->WorkerOf(*next);
+  const int owner = next == nullptr ? -1 : parts_.steps->open().WorkerOf(*next);
   const bool training = gate.training && next != nullptr && parts_.steps->Admits(*next) &&
                         (owner < 0 || owner == worker);
   Closure* const c =
@@ -447,7 +447,7 @@ Dispatcher::Budget Dispatcher::MakeBudget() const {
   return {.gate = parts_.gate(),
           .available = available,
           .most = std::min(std::max<size_t>(1, context_->options.closures_in_flight),
-                           parts_.steps->ShareOf(available))};
+                           parts_.steps->mode().ShareOf(available))};
 }
 
 bool Dispatcher::CanDispatch(const DispatchGate& gate) const {
@@ -478,7 +478,7 @@ void Dispatcher::Advance() {
   } else {
     held_ = false;
   }
-  const bool copies = parts_.steps->settings().backup_work == BackupWork::kSpeculative;
+  const bool copies = parts_.steps->mode().settings().backup_work == BackupWork::kSpeculative;
   if (copies && woken && parts_.gate().open) CopyToIdle();
 }
 
@@ -514,7 +514,7 @@ void Dispatcher::RefillRing(const DispatchGate& gate) {
   while (!parts_.closures->failed()) {
     const Closure* const next = queue_->NextTraining();
     if (!gate.training || next == nullptr) return;
-    const int worker = parts_.steps->WorkerOf(*next);
+    const int worker = parts_.steps->open().WorkerOf(*next);
     if (worker < 0 || !pace_.available(worker) || !parts_.steps->Admits(*next)) return;
     if (Send(worker, SIZE_MAX, gate) == 0) return;
   }

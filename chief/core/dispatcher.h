@@ -14,7 +14,7 @@
 #include "chief/core/open_closures.h"
 #include "chief/core/outbox.h"
 #include "chief/core/settlement.h"
-#include "chief/core/step_gate.h"
+#include "chief/core/steps.h"
 #include "chief/core/worker_pace.h"
 #include "chief/core/worker_setup.h"
 
@@ -39,7 +39,7 @@ class Dispatcher {
     const Settlement* settlement;
     const WorkerSetup* setup;
     OpenClosures* closures;
-    StepGate* steps;
+    Steps* steps;
     std::function<DispatchGate()> gate;
   };
   explicit Dispatcher(Parts parts);

@@ -31,6 +31,7 @@ struct ModeSettings {
   uint32_t replicas_to_aggregate = 0;          // kDrop: closures that close a step
   uint32_t staleness = 0;                      // bounded: steps
 
+  uint64_t places_per_step() const { return closures_per_step == 0 ? 1 : closures_per_step; }
   bool operator==(const ModeSettings&) const = default;
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "chief/core/step_gate.h"
+#include "chief/core/mode_switch.h"
 #include "common/base/status.h"
 
 namespace cohort {

@@ -34,7 +34,7 @@ class Settlement {
 
   static constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
-  Settlement(Outbox* outbox, int64_t interval_us, const CoreTestFaults& faults = {})
+  Settlement(Outbox* outbox, int64_t interval_us, const ProtocolFaults& faults = {})
       : outbox_(outbox), interval_us_(interval_us), faults_(faults) {}
 
   // Starts from a known state: every id below `watermark` is durably settled, and so is every id of
@@ -95,7 +95,7 @@ class Settlement {
 
   Outbox* const outbox_;
   const int64_t interval_us_;
-  const CoreTestFaults faults_;
+  const ProtocolFaults faults_;
   uint64_t watermark_ = 1;
   std::deque<bool> done_;       // by id, from the watermark; the first one is never true
   std::vector<uint64_t> news_;  // ids settled since the last record

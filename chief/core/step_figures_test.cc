@@ -1,12 +1,12 @@
 #include <catch2/catch.hpp>
 
 #include "chief/core/core_parts_test_util.h"
-#include "chief/core/step_gate.h"
+#include "chief/core/steps.h"
 
 namespace cohort {
 namespace {
 
-// The parts of a synchronous core below StepGate, with one server and a clock of its own.
+// The parts of a synchronous core below Steps, with one server and a clock of its own.
 struct Stepping {
   explicit Stepping(uint32_t closures_per_step)
       : world(1, 1),
@@ -42,7 +42,7 @@ struct Stepping {
   Outbox outbox;
   Settlement settlement;
   OpenClosures closures;
-  StepGate steps;
+  Steps steps;
 };
 
 TEST_CASE("the time from the median of a step's members to the last one counts as waiting") {
@@ -52,7 +52,10 @@ TEST_CASE("the time from the median of a step's members to the last one counts a
   s.Hear(1, 250);
   s.Hear(3, 900);
   CHECK(s.steps.counters().waited_us == 650);
-  s.steps.OnStepClosed(0, 1);
+  v1::PsToChief answer;
+  answer.mutable_step_closed()->set_step(1);
+  CHECK(s.steps.OnPsMessage(0, answer).ok());
+  s.steps.Advance(/*next_place=*/0, /*rolls_back=*/false);
   CHECK(s.steps.counters().steps_closed == 1);
   for (const uint64_t id : {4, 5, 6}) s.Dispatch(id);
   for (const uint64_t id : {4, 5, 6}) s.Hear(id, 1000);

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "chief/core/core_parts_test_util.h"
-#include "chief/core/step_gate.h"
+#include "chief/core/steps.h"
 #include "common/optimizers/optimizers.h"
 
 namespace cohort {
@@ -47,6 +47,13 @@ struct GateParts {
     sent.clear();
     return message;
   }
+  // The server acknowledges the first step.
+  void Closed(int ps) {
+    v1::PsToChief answer;
+    answer.mutable_step_closed()->set_step(1);
+    CHECK(gate.OnPsMessage(ps, answer).ok());
+    gate.Advance(/*next_place=*/0, /*rolls_back=*/false);
+  }
   static v1::PsToChief Summed(const v1::ChiefToPs& asked, const std::string& variable,
                               double squares) {
     v1::PsToChief answer;
@@ -63,7 +70,7 @@ struct GateParts {
 
   CoreParts parts;
   CoreContext context;
-  StepGate gate;
+  Steps gate;
 };
 
 v1::OptimizerSpec ClippingSgd(const char* argument) {
@@ -75,9 +82,9 @@ TEST_CASE("a step is closed at once unless gradients are clipped by a norm") {
   p.RunStep(1);
   CHECK(p.Sent(0).close_step().step() == 1);
   CHECK(p.Sent(1).close_step().members_size() == 2);
-  p.gate.OnStepClosed(0, 1);
+  p.Closed(0);
   CHECK_FALSE(p.gate.at_boundary());
-  p.gate.OnStepClosed(1, 1);
+  p.Closed(1);
   CHECK(p.gate.at_boundary());
   CHECK(p.parts.world.done.size() == 2);
 }
@@ -89,29 +96,29 @@ TEST_CASE("the norms of a step are those of all servers") {
   const v1::ChiefToPs lost = p.Sent(1);
   CHECK(first.sum_step().step() == 1);
   CHECK(first.sum_step().members_size() == 2);
-  REQUIRE(p.gate.OnStepSummed(0, GateParts::Summed(first, "", 9)).ok());
-  REQUIRE(p.gate.OnStepSummed(0, GateParts::Summed(first, "", 9)).ok());
+  REQUIRE(p.gate.OnPsMessage(0, GateParts::Summed(first, "", 9)).ok());
+  REQUIRE(p.gate.OnPsMessage(0, GateParts::Summed(first, "", 9)).ok());
   // A server that was away is asked again; one that has answered is not.
   p.gate.OnPsReturned(0, {});
   CHECK(p.parts.sent_to_ps(0).empty());
   p.gate.OnPsReturned(1, {});
   const v1::ChiefToPs again = p.Sent(1);
   CHECK(again.sum_step().step() == 1);
-  REQUIRE(p.gate.OnStepSummed(1, GateParts::Summed(lost, "", 1000)).ok());
+  REQUIRE(p.gate.OnPsMessage(1, GateParts::Summed(lost, "", 1000)).ok());
   CHECK(p.parts.sent_to_ps(0).empty());
-  REQUIRE(p.gate.OnStepSummed(1, GateParts::Summed(again, "", 16)).ok());
+  REQUIRE(p.gate.OnPsMessage(1, GateParts::Summed(again, "", 16)).ok());
   for (int ps = 0; ps < 2; ++ps) {
     const v1::ChiefToPs closing = p.Sent(ps);
     REQUIRE(closing.close_step().norms_size() == 1);
     CHECK(closing.close_step().norms(0).norm() == 5);
     CHECK(closing.close_step().iteration() == 0);
-    p.gate.OnStepClosed(ps, 1);
+    p.Closed(ps);
   }
   CHECK(p.gate.at_boundary());
   // The next step begins with new sums.
   p.RunStep(3);
   for (int ps = 0; ps < 2; ++ps) {
-    REQUIRE(p.gate.OnStepSummed(ps, GateParts::Summed(p.Sent(ps), ps == 0 ? "a" : "b", 4)).ok());
+    REQUIRE(p.gate.OnPsMessage(ps, GateParts::Summed(p.Sent(ps), ps == 0 ? "a" : "b", 4)).ok());
   }
   const v1::ChiefToPs closing = p.Sent(0);
   REQUIRE(closing.close_step().norms_size() == 2);
@@ -124,7 +131,7 @@ TEST_CASE("a step that is skipped needs no norms") {
   p.RunStep(1, /*finite=*/false);
   for (int ps = 0; ps < 2; ++ps) {
     CHECK(p.Sent(ps).close_step().skip());
-    p.gate.OnStepClosed(ps, 1);
+    p.Closed(ps);
   }
   CHECK(p.gate.at_boundary());
   p.RunStep(3);
@@ -138,7 +145,7 @@ TEST_CASE("a rollback forgets the norms of the step that was being closed") {
   CHECK(p.Sent(1).has_sum_step());
   p.gate.RollBack({});
   CHECK(p.gate.at_boundary());
-  REQUIRE(p.gate.OnStepSummed(0, GateParts::Summed(old, "a", 9)).ok());
+  REQUIRE(p.gate.OnPsMessage(0, GateParts::Summed(old, "a", 9)).ok());
   CHECK(p.parts.sent_to_ps(0).empty());
 }
 
@@ -147,7 +154,7 @@ TEST_CASE("squares that cannot be read are an error") {
   p.RunStep(1);
   v1::PsToChief answer = GateParts::Summed(p.Sent(0), "a", 9);
   answer.mutable_step_summed()->mutable_norms(0)->set_squares("?");
-  CHECK(absl::IsInvalidArgument(p.gate.OnStepSummed(0, answer)));
+  CHECK(absl::IsInvalidArgument(p.gate.OnPsMessage(0, answer)));
 }
 
 TEST_CASE("the mode does not change if other tasks would have to clip gradients") {

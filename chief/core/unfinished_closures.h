@@ -38,6 +38,7 @@ class UnfinishedClosures {
   void Add(const Entry& entry);
   void Clear();
 
+  bool empty() const { return by_place_.empty(); }
   // Returns all closures, by place.
   std::vector<UnfinishedClosure> List() const;
   // Returns the closure of this place; null if there is none.

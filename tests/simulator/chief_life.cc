@@ -205,7 +205,7 @@ void ChiefLife::Reconnect(Task task, const std::string& why) {
 void ChiefLife::SendToWorker(int worker, v1::ChiefToWorker message) {
   for (const v1::Closure& closure : message.dispatch().closures()) {
     if (closure.speculative()) ++cluster_->ledger.statistics.copies;
-    cluster_->steps.Dispatched(closure, core_->steps().settings());
+    cluster_->steps.Dispatched(closure, core_->steps().mode().settings());
   }
   if (message.has_dispatch()) CheckPublished(message.dispatch().settled_watermark());
   const auto& stream = LinkOf(WorkerTask(worker)).stream;
@@ -216,8 +216,8 @@ void ChiefLife::SendToPs(int ps, v1::ChiefToPs message) {
   if (message.has_watermark()) CheckPublished(message.watermark().settled_watermark());
   if (message.has_abandon_step()) ++cluster_->ledger.statistics.steps_abandoned;
   if (message.has_close_step()) {
-    const StepGate& steps = core_->steps();
-    cluster_->steps.AskedToClose(message.close_step(), steps.settings(), steps.changing_mode());
+    const ModeSwitch& mode = core_->steps().mode();
+    cluster_->steps.AskedToClose(message.close_step(), mode.settings(), mode.changing());
   }
   const auto& stream = LinkOf(PsTask(ps)).stream;
   if (stream != nullptr) stream->Send(Stream::kDialler, std::move(message));

@@ -44,7 +44,7 @@ enum class PlantedBug {
   kPsSnapshotForgets,
   kChiefPublishesEarly,
   kWorkerKeepsResults,
-  // Synchronous steps and bounded staleness (TabletTestFaults, CoreTestFaults, ClosuresInHand).
+  // Synchronous steps and bounded staleness (TabletTestFaults, ProtocolFaults, ClosuresInHand).
   kPsSnapshotHasStaged,
   kPsPullIgnoresStep,
   kPsCloseIgnoresTry,
@@ -56,7 +56,7 @@ enum class PlantedBug {
   kChiefCountsOlderResults,
   kChiefAllowsMoreStaleness,
   kWorkerKeepsResultsOverTries,
-  // Changes of the mode (CoreTestFaults).
+  // Changes of the mode (ProtocolFaults).
   kChiefChangesModeEarly,
   kChiefChangesModeUnsettled,
   kChiefForgetsMode,

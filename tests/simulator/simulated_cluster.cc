@@ -126,7 +126,7 @@ void SimulatedCluster::CheckResult(const v1::ClosureResult& result) {
   if (!core_->steps().sync()) return;
   const auto beside = evaluations_.find(result.id());
   if (beside != evaluations_.end()) {
-    const uint64_t place = core_->steps().position().next_place();
+    const uint64_t place = core_->steps().open().begin().next_place();
     if (place > beside->second) {
       cluster_->ledger.Violate("evaluation closure {} ended at place {}, not before {}",
                                result.id(), place, beside->second);
@@ -199,13 +199,13 @@ absl::Status SimulatedCluster::StartCheckpoint() {
 
 absl::Status SimulatedCluster::SetMode(const ModeSettings& settings) {
   COHORT_RETURN_IF_ERROR(core_->SetMode(settings));
-  const auto changed = [this] { return Failed() || !core_->steps().changing_mode(); };
+  const auto changed = [this] { return Failed() || !core_->steps().mode().changing(); };
   if (!user_wait_->For(changed, kChangeTimeoutUs, "the change of the mode")) {
     return DeadlineExceeded("waiting for the mode to change; {}", core_->WaitingFor());
   }
   if (Failed()) return core_->TakeError();
-  return core_->steps().settings() == settings ? absl::OkStatus()
-                                               : Aborted("a rollback has undone the change");
+  return core_->steps().mode().settings() == settings ? absl::OkStatus()
+                                                      : Aborted("a rollback has undone the change");
 }
 
 std::vector<UnfinishedPlace> SimulatedCluster::Unfinished() const {

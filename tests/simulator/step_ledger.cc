@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "chief/core/step_gate.h"
+#include "chief/core/mode_switch.h"
 
 namespace cohort::simulator {
 

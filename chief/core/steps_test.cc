@@ -1,4 +1,4 @@
-#include "chief/core/step_gate.h"
+#include "chief/core/steps.h"
 
 #include <catch2/catch.hpp>
 
@@ -39,7 +39,9 @@ struct Gated : CoreParts {
     Advance();
   }
   void Closed(int ps, uint64_t step) {
-    steps.OnStepClosed(ps, step);
+    v1::PsToChief answer;
+    answer.mutable_step_closed()->set_step(step);
+    CHECK(steps.OnPsMessage(ps, answer).ok());
     Advance();
   }
   void AddWaiting(int clients) {
@@ -53,7 +55,7 @@ struct Gated : CoreParts {
   }
   bool Done(uint64_t id) { return world.done.contains(id); }
 
-  StepGate steps;
+  Steps steps;
 };
 
 TEST_CASE(
@@ -147,6 +149,8 @@ TEST_CASE("a chief that starts repeats a close for the servers that lack it") {
   v1::PsHello ahead;
   ahead.set_timeline(1);
   ahead.mutable_last_close()->set_step(7);
+  ahead.mutable_last_close()->add_members()->set_closure(14);
+  ahead.mutable_last_close()->add_members()->set_closure(13);
   ahead.mutable_position()->set_open_step(8);
   ahead.mutable_position()->set_iteration(7);
   ahead.mutable_position()->set_next_place(15);
@@ -157,12 +161,12 @@ TEST_CASE("a chief that starts repeats a close for the servers that lack it") {
   CHECK(s.steps.TakeOver(std::nullopt, {&ahead, &behind}).next_place() == 15);
   CHECK(!s.steps.at_boundary());
   s.steps.Resume();
-  CHECK(s.steps.repeats_close());
+  CHECK(s.steps.first_of_repeated_close() == 13);
   CHECK(s.sent_to_ps(0).empty());
   CHECK(s.CloseTo(1).step() == 7);
   s.Closed(1, 7);
   CHECK(s.steps.at_boundary());
-  CHECK(!s.steps.repeats_close());
+  CHECK(s.steps.first_of_repeated_close() == Settlement::kNoLimit);
 }
 
 TEST_CASE("a step may be closed without the last closures") {
@@ -206,14 +210,14 @@ v1::CloseStep CloseTwo(Gated* s, uint64_t first, bool finite) {
 TEST_CASE("a step with a gradient that is not finite is skipped, and the scale is halved") {
   Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2}, 0, kScaling);
   s.QueueMany(1, 8);
-  CHECK(s.steps.loss_scale() == 1024);
+  CHECK(s.steps.open().loss_scale() == 1024);
   const v1::CloseStep first = CloseTwo(&s, 1, /*finite=*/false);
   CHECK(first.skip());
   CHECK(first.iteration() == 0);
   CHECK(first.loss_scale().scale() == 512);
   CHECK(s.Done(1));
   CHECK(s.Done(2));
-  CHECK(s.steps.loss_scale() == 512);
+  CHECK(s.steps.open().loss_scale() == 512);
   const v1::CloseStep second = CloseTwo(&s, 3, /*finite=*/true);
   CHECK(!second.skip());
   CHECK(second.step() == 2);
@@ -223,7 +227,7 @@ TEST_CASE("a step with a gradient that is not finite is skipped, and the scale i
   const v1::CloseStep third = CloseTwo(&s, 5, /*finite=*/true);
   CHECK(third.iteration() == 1);
   CHECK(third.loss_scale().scale() == 1024);
-  CHECK(s.steps.position().iteration() == 2);
+  CHECK(s.steps.open().begin().iteration() == 2);
   CHECK(s.steps.counters().skipped == 1);
 }
 
@@ -233,7 +237,7 @@ TEST_CASE("an abandoned step keeps its scale") {
   s.Dispatch();
   s.Hear(1, /*finite=*/false);
   s.steps.Abandon();
-  CHECK(s.steps.loss_scale() == 1024);
+  CHECK(s.steps.open().loss_scale() == 1024);
   CHECK(s.steps.counters().skipped == 0);
 }
 
@@ -267,27 +271,27 @@ TEST_CASE("restarts, rollbacks and a repeated close continue with the scale") {
   behind.mutable_position()->set_next_place(13);
   behind.mutable_position()->mutable_loss_scale()->set_scale(512);
   s.steps.TakeOver(std::nullopt, {&ahead, &behind});
-  CHECK(s.steps.loss_scale() == 256);
+  CHECK(s.steps.open().loss_scale() == 256);
   s.steps.Resume();
   CHECK(s.CloseTo(1).step() == 7);
   CHECK(s.CloseTo(1).skip());
   v1::ChiefCut cut;
   *cut.mutable_position() = behind.position();
   s.steps.RollBack(cut);
-  CHECK(s.steps.loss_scale() == 512);
+  CHECK(s.steps.open().loss_scale() == 512);
   s.steps.RollBack(v1::ChiefCut());  // to the beginning
-  CHECK(s.steps.loss_scale() == 1024);
+  CHECK(s.steps.open().loss_scale() == 1024);
 }
 
 TEST_CASE("a job without a loss scale, and an asynchronous one, has none") {
   Gated sync({.mode = ConsistencyMode::kSync, .closures_per_step = 1});
   sync.QueueMany(1, 1);
-  CHECK(sync.steps.loss_scale() == 0);
+  CHECK(sync.steps.open().loss_scale() == 0);
   sync.Dispatch();
   sync.Hear(1, /*finite=*/false);
   CHECK(!sync.CloseTo(0).skip());
   CHECK(!sync.CloseTo(0).has_loss_scale());
-  CHECK(Gated({.mode = ConsistencyMode::kAsync}, 0, kScaling).steps.loss_scale() == 0);
+  CHECK(Gated({.mode = ConsistencyMode::kAsync}, 0, kScaling).steps.open().loss_scale() == 0);
 }
 
 TEST_CASE("with bounded staleness a closure waits for those that are too old") {
@@ -307,7 +311,7 @@ TEST_CASE("the mode of a job that pulls ahead stays asynchronous") {
     CHECK(absl::IsFailedPrecondition(changed));
     CHECK_THAT(std::string(changed.message()), Catch::Contains("pull_ahead: 2"));
   }
-  CHECK_FALSE(s.steps.changing_mode());
+  CHECK_FALSE(s.steps.mode().changing());
   CHECK(s.steps.SetMode({.mode = ConsistencyMode::kAsync}).ok());
 }
 
@@ -331,7 +335,7 @@ TEST_CASE("the mode changes between two steps, and is journaled first") {
   CHECK(change.position().iteration() == 2);
   CHECK(s.Dispatch() == 0);
   s.steps.OnJournaled(s.world.writing.back().number());
-  CHECK(!s.steps.changing_mode());
+  CHECK(!s.steps.mode().changing());
   CHECK(s.Dispatch() == 2);
   s.Hear(2);
   s.Hear(3);
@@ -342,8 +346,8 @@ TEST_CASE("the mode changes between two steps, and is journaled first") {
   REQUIRE(s.steps.SetMode({.mode = ConsistencyMode::kAsync}).ok());
   s.Advance(7);
   s.steps.OnJournaled(s.world.writing.back().number());
-  CHECK(!s.steps.changing_mode());
-  CHECK(s.steps.iteration_offset() == 3 - 4);
+  CHECK(!s.steps.mode().changing());
+  CHECK(s.steps.mode().iteration_offset() == 3 - 4);
 }
 
 }  // namespace

@@ -1,0 +1,25 @@
+#ifndef COHORT_CHIEF_CORE_PROTOCOL_FAULTS_H_
+#define COHORT_CHIEF_CORE_PROTOCOL_FAULTS_H_
+
+namespace cohort {
+
+// Planted bugs: wrong decisions of the chief. The simulator uses them to prove that it finds such
+// bugs. Only tests set them. The code asks each of them at one place, which its comment names.
+struct ProtocolFaults {
+  bool publish_before_durable = false;  // Settlement: publishes a watermark that is not durable
+  // Synchronous steps.
+  bool settles_before_closed = false;  // Steps: results count when CloseStep is sent
+  bool closes_before_closed = false;   // Steps: although some server has not closed the step before
+  bool repeats_other_members = false;  // Steps: a restarted chief leaves out the last member
+  bool forgets_half_close = false;     // Steps: a restarted chief does not repeat a half-sent close
+  bool counts_older_results = false;   // CoordinatorCore: a restarted chief takes older results
+  bool allows_more_staleness = false;  // StalenessWindow: by one step
+  // Changes of the mode.
+  bool changes_mode_early = false;      // Steps: while closures of the old mode run
+  bool changes_mode_unsettled = false;  // ModeSwitch: before the journal has their results
+  bool forgets_mode = false;            // ModeSwitch: a restarted chief returns to the job file's
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_CHIEF_CORE_PROTOCOL_FAULTS_H_
